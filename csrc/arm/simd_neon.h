@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vector words in AArch64 NEON: a block is 4 x 4 elements, in order. Twin of
+ * scalar/simd_scalar.h.
+ */
+#ifndef PQ_SIMD_NEON_H
+#define PQ_SIMD_NEON_H
+
+#include "scalar_math.h"
+
+#define PQ_BLOCK 16
+#define PQ_FAST_QUOTIENT 1
+#define PQ_CONVERT_IS_LOW 0 /* converting NaN gives 0 */
+
+typedef struct {
+    float32x4_t a, b, c, d;
+} vf;
+
+typedef struct {
+    int32x4_t a, b, c, d;
+} vi;
+
+/* f applied to the four vectors of blocks x and y. */
+#define EACH1(f, x) {f((x).a), f((x).b), f((x).c), f((x).d)}
+#define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
+#define EACH3(f, x, y, z)                                                                \
+    {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b), f((x).c, (y).c, (z).c),             \
+     f((x).d, (y).d, (z).d)}
+
+/* ---- load and splat: through byte loads, which need no alignment ---- */
+
+PQ_INLINE uint8x16_t load128(const void *p)
+{
+    return vld1q_u8((const uint8_t *)p);
+}
+
+PQ_INLINE void store128(void *p, uint8x16_t v)
+{
+    vst1q_u8((uint8_t *)p, v);
+}
+
+PQ_INLINE vf load_f32(const void *p)
+{
+    const char *f = p;
+    return (vf){vreinterpretq_f32_u8(load128(f)), vreinterpretq_f32_u8(load128(f + 16)),
+                vreinterpretq_f32_u8(load128(f + 32)),
+                vreinterpretq_f32_u8(load128(f + 48))};
+}
+
+PQ_INLINE vf load_f16(const void *p)
+{
+    const char *h = p;
+    const float16x8_t lo = vreinterpretq_f16_u8(load128(h));
+    const float16x8_t hi = vreinterpretq_f16_u8(load128(h + 16));
+    return (vf){vcvt_f32_f16(vget_low_f16(lo)), vcvt_high_f32_f16(lo),
+                vcvt_f32_f16(vget_low_f16(hi)), vcvt_high_f32_f16(hi)};
+}
+
+PQ_INLINE vf load_bf16(const void *p)
+{
+    const char *h = p;
+    const uint16x8_t lo = vreinterpretq_u16_u8(load128(h));
+    const uint16x8_t hi = vreinterpretq_u16_u8(load128(h + 16));
+    return (vf){vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(lo), 16)),
+                vreinterpretq_f32_u32(vshll_high_n_u16(lo, 16)),
+                vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(hi), 16)),
+                vreinterpretq_f32_u32(vshll_high_n_u16(hi, 16))};
+}
+
+PQ_INLINE vi widen_i16(int16x8_t lo, int16x8_t hi)
+{
+    return (vi){vmovl_s16(vget_low_s16(lo)), vmovl_high_s16(lo),
+                vmovl_s16(vget_low_s16(hi)), vmovl_high_s16(hi)};
+}
+
+PQ_INLINE vi widen_u16(uint16x8_t lo, uint16x8_t hi)
+{
+    return (vi){vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(lo))),
+                vreinterpretq_s32_u32(vmovl_high_u16(lo)),
+                vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(hi))),
+                vreinterpretq_s32_u32(vmovl_high_u16(hi))};
+}
+
+PQ_INLINE vi load_i8(const void *p)
+{
+    const int8x16_t c = vreinterpretq_s8_u8(load128(p));
+    return widen_i16(vmovl_s8(vget_low_s8(c)), vmovl_high_s8(c));
+}
+
+PQ_INLINE vi load_u8(const void *p)
+{
+    const uint8x16_t c = load128(p);
+    return widen_u16(vmovl_u8(vget_low_u8(c)), vmovl_high_u8(c));
+}
+
+PQ_INLINE vi load_i16(const void *p)
+{
+    const char *c = p;
+    return widen_i16(vreinterpretq_s16_u8(load128(c)),
+                     vreinterpretq_s16_u8(load128(c + 16)));
+}
+
+PQ_INLINE vi load_u16(const void *p)
+{
+    const char *c = p;
+    return widen_u16(vreinterpretq_u16_u8(load128(c)),
+                     vreinterpretq_u16_u8(load128(c + 16)));
+}
+
+PQ_INLINE vi load_i32(const void *p)
+{
+    const char *c = p;
+    return (vi){vreinterpretq_s32_u8(load128(c)), vreinterpretq_s32_u8(load128(c + 16)),
+                vreinterpretq_s32_u8(load128(c + 32)),
+                vreinterpretq_s32_u8(load128(c + 48))};
+}
+
+PQ_INLINE vf splat(float s)
+{
+    const float32x4_t v = vdupq_n_f32(s);
+    return (vf){v, v, v, v};
+}
+
+PQ_INLINE vi splat_i32(int32_t s)
+{
+    const int32x4_t v = vdupq_n_s32(s);
+    return (vi){v, v, v, v};
+}
+
+/* ---- arithmetic ---- */
+
+PQ_INLINE vf divide(vf x, vf y)
+{
+    return (vf)EACH2(vdivq_f32, x, y);
+}
+
+PQ_INLINE vf multiply(vf x, vf y)
+{
+    return (vf)EACH2(vmulq_f32, x, y);
+}
+
+/* x * y + z, rounded once */
+PQ_INLINE vf fused_add(vf x, vf y, vf z)
+{
+    return (vf)EACH3(vfmaq_f32, z, x, y);
+}
+
+/* z - x * y, rounded once */
+PQ_INLINE vf fused_subtract(vf x, vf y, vf z)
+{
+    return (vf)EACH3(vfmsq_f32, z, x, y);
+}
+
+PQ_INLINE vi subtract_i32(vi x, vi y)
+{
+    return (vi)EACH2(vsubq_s32, x, y);
+}
+
+PQ_INLINE vf smaller(vf x, vf y)
+{
+    return (vf)EACH2(vminq_f32, x, y);
+}
+
+PQ_INLINE vf larger(vf x, vf y)
+{
+    return (vf)EACH2(vmaxq_f32, x, y);
+}
+
+PQ_INLINE vi larger_i32(vi x, vi y)
+{
+    return (vi)EACH2(vmaxq_s32, x, y);
+}
+
+/* FMIN keeps NaN and makes it quiet; FMAXNM then takes the number instead. FMAXNM alone
+ * would answer a signaling NaN with NaN: the cap must come first. */
+PQ_INLINE vf cap_keep_nan(vf x, vf hi)
+{
+    return (vf)EACH2(vminq_f32, x, hi);
+}
+
+PQ_INLINE vf floor_drop_nan(vf x, vf lo)
+{
+    return (vf)EACH2(vmaxnmq_f32, x, lo);
+}
+
+PQ_INLINE vf to_f32(vi x)
+{
+    return (vf)EACH1(vcvtq_f32_s32, x);
+}
+
+PQ_INLINE float32x4_t canonical_nan_f32(float32x4_t x)
+{
+    const float32x4_t nan = vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000));
+    return vbslq_f32(vceqq_f32(x, x), x, nan);
+}
+
+PQ_INLINE vf canonical_nan(vf x)
+{
+    return (vf)EACH1(canonical_nan_f32, x);
+}
+
+PQ_INLINE int32x4_t magnitude_bits_f32(float32x4_t x)
+{
+    return vandq_s32(vreinterpretq_s32_f32(x), vdupq_n_s32(0x7fffffff));
+}
+
+PQ_INLINE vi magnitude_bits(vf x)
+{
+    return (vi)EACH1(magnitude_bits_f32, x);
+}
+
+/* ---- round to integer; |q| <= 2^18 and no NaN ---- */
+
+PQ_INLINE float32x4_t with_sign_of(float32x4_t n, float32x4_t q)
+{
+    return vbslq_f32(vdupq_n_u32(0x80000000), q, n);
+}
+
+/* |q| - 1/2 is exact from 1/4 up and negative below, where the ceiling is 0. */
+PQ_INLINE int32x4_t half_toward_zero_of(float32x4_t q)
+{
+    const float32x4_t n = vrndpq_f32(vsubq_f32(vabsq_f32(q), vdupq_n_f32(0.5f)));
+    return vcvtq_s32_f32(with_sign_of(n, q));
+}
+
+/* Nearest even, then one up where it has rounded a tie down: q - n is exact. A true
+ * comparison is -1. */
+PQ_INLINE int32x4_t half_up_of(float32x4_t q)
+{
+    const float32x4_t n = vrndnq_f32(q);
+    const uint32x4_t tie = vceqq_f32(vsubq_f32(q, n), vdupq_n_f32(0.5f));
+    return vsubq_s32(vcvtq_s32_f32(n), vreinterpretq_s32_u32(tie));
+}
+
+PQ_INLINE int32x4_t half_down_of(float32x4_t q)
+{
+    const float32x4_t n = vrndnq_f32(q);
+    const uint32x4_t tie = vceqq_f32(vsubq_f32(q, n), vdupq_n_f32(-0.5f));
+    return vaddq_s32(vcvtq_s32_f32(n), vreinterpretq_s32_u32(tie));
+}
+
+PQ_INLINE int32x4_t away_of(float32x4_t q)
+{
+    return vcvtq_s32_f32(with_sign_of(vrndpq_f32(vabsq_f32(q)), q));
+}
+
+PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
+{
+    switch (mode) {
+    case PQ_HALF_AWAY:
+        return (vi)EACH1(vcvtaq_s32_f32, q);
+    case PQ_HALF_TOWARD_ZERO:
+        return (vi)EACH1(half_toward_zero_of, q);
+    case PQ_HALF_UP:
+        return (vi)EACH1(half_up_of, q);
+    case PQ_HALF_DOWN:
+        return (vi)EACH1(half_down_of, q);
+    case PQ_AWAY:
+        return (vi)EACH1(away_of, q);
+    case PQ_TRUNC:
+        return (vi)EACH1(vcvtq_s32_f32, q);
+    case PQ_CEIL:
+        return (vi)EACH1(vcvtpq_s32_f32, q);
+    case PQ_FLOOR:
+        return (vi)EACH1(vcvtmq_s32_f32, q);
+    default:
+        return (vi)EACH1(vcvtnq_s32_f32, q);
+    }
+}
+
+/* ---- store: |r| <= 2^18, so a zero point of 16 bits is added without wrapping ---- */
+
+PQ_INLINE vi add_i32(vi x, vi y)
+{
+    return (vi)EACH2(vaddq_s32, x, y);
+}
+
+PQ_INLINE void store_i8(void *p, vi r, vi z)
+{
+    const vi v = add_i32(r, z);
+    const int16x8_t lo = vqmovn_high_s32(vqmovn_s32(v.a), v.b);
+    const int16x8_t hi = vqmovn_high_s32(vqmovn_s32(v.c), v.d);
+    store128(p, vreinterpretq_u8_s8(vqmovn_high_s16(vqmovn_s16(lo), hi)));
+}
+
+PQ_INLINE void store_u8(void *p, vi r, vi z)
+{
+    const vi v = add_i32(r, z);
+    const int16x8_t lo = vqmovn_high_s32(vqmovn_s32(v.a), v.b);
+    const int16x8_t hi = vqmovn_high_s32(vqmovn_s32(v.c), v.d);
+    store128(p, vqmovun_high_s16(vqmovun_s16(lo), hi));
+}
+
+PQ_INLINE void store_i16(void *p, vi r, vi z)
+{
+    const vi v = add_i32(r, z);
+    char *c = p;
+    store128(c, vreinterpretq_u8_s16(vqmovn_high_s32(vqmovn_s32(v.a), v.b)));
+    store128(c + 16, vreinterpretq_u8_s16(vqmovn_high_s32(vqmovn_s32(v.c), v.d)));
+}
+
+PQ_INLINE void store_u16(void *p, vi r, vi z)
+{
+    const vi v = add_i32(r, z);
+    char *c = p;
+    store128(c, vreinterpretq_u8_u16(vqmovun_high_s32(vqmovun_s32(v.a), v.b)));
+    store128(c + 16, vreinterpretq_u8_u16(vqmovun_high_s32(vqmovun_s32(v.c), v.d)));
+}
+
+PQ_INLINE void store_f32(void *p, vf x)
+{
+    char *f = p;
+    store128(f, vreinterpretq_u8_f32(x.a));
+    store128(f + 16, vreinterpretq_u8_f32(x.b));
+    store128(f + 32, vreinterpretq_u8_f32(x.c));
+    store128(f + 48, vreinterpretq_u8_f32(x.d));
+}
+
+PQ_INLINE void store_i32(void *p, vi x)
+{
+    char *c = p;
+    store128(c, vreinterpretq_u8_s32(x.a));
+    store128(c + 16, vreinterpretq_u8_s32(x.b));
+    store128(c + 32, vreinterpretq_u8_s32(x.c));
+    store128(c + 48, vreinterpretq_u8_s32(x.d));
+}
+
+PQ_INLINE void store_f16(void *p, vf x)
+{
+    char *h = p;
+    const float16x8_t lo = vcvt_high_f16_f32(vcvt_f16_f32(x.a), x.b);
+    const float16x8_t hi = vcvt_high_f16_f32(vcvt_f16_f32(x.c), x.d);
+    store128(h, vreinterpretq_u8_f16(lo));
+    store128(h + 16, vreinterpretq_u8_f16(hi));
+}
+
+/* Nearest even by integer addition; the only NaN that comes here is canonical and stays
+ * one. */
+PQ_INLINE uint32x4_t round_bf16(float32x4_t x)
+{
+    const uint32x4_t u = vreinterpretq_u32_f32(x);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
+    return vaddq_u32(u, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+}
+
+PQ_INLINE void store_bf16(void *p, vf x)
+{
+    char *h = p;
+    const uint16x8_t lo =
+        vshrn_high_n_u32(vshrn_n_u32(round_bf16(x.a), 16), round_bf16(x.b), 16);
+    const uint16x8_t hi =
+        vshrn_high_n_u32(vshrn_n_u32(round_bf16(x.c), 16), round_bf16(x.d), 16);
+    store128(h, vreinterpretq_u8_u16(lo));
+    store128(h + 16, vreinterpretq_u8_u16(hi));
+}
+
+#undef EACH1
+#undef EACH2
+#undef EACH3
+
+#endif

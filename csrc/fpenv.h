@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The floating-point control state: rounding mode, flush-to-zero, denormals-are-zero.
+ * Other libraries change it and leave it changed; results here must not depend on it, so
+ * every entry point sets the IEEE defaults and puts back what it found, flags included.
+ */
+#ifndef PQ_FPENV_H
+#define PQ_FPENV_H
+
+#include <stdint.h>
+
+#include "pq_compiler.h"
+
+#if defined(PQ_ARCH_X86_64)
+
+#  include <xmmintrin.h>
+
+typedef uint32_t pq_fpenv;
+
+static inline pq_fpenv pq_fpenv_enter(void)
+{
+    const pq_fpenv found = _mm_getcsr();
+    _mm_setcsr(0x1f80); /* all exceptions masked, nearest even, no FTZ, no DAZ */
+    return found;
+}
+
+static inline void pq_fpenv_leave(pq_fpenv found)
+{
+    _mm_setcsr(found);
+}
+
+#elif defined(PQ_ARCH_AARCH64)
+
+#  if defined(_MSC_VER) && !defined(__clang__)
+#    include <intrin.h>
+#    define PQ_FPCR ARM64_SYSREG(3, 3, 4, 4, 0)
+#    define PQ_FPSR ARM64_SYSREG(3, 3, 4, 4, 1)
+#    define PQ_GET_FPCR(v) ((v) = (uint64_t)_ReadStatusReg(PQ_FPCR))
+#    define PQ_SET_FPCR(v) _WriteStatusReg(PQ_FPCR, (__int64)(v))
+#    define PQ_GET_FPSR(v) ((v) = (uint64_t)_ReadStatusReg(PQ_FPSR))
+#    define PQ_SET_FPSR(v) _WriteStatusReg(PQ_FPSR, (__int64)(v))
+#  else
+#    define PQ_GET_FPCR(v) __asm__ volatile("mrs %0, fpcr" : "=r"(v))
+#    define PQ_SET_FPCR(v) __asm__ volatile("msr fpcr, %0" ::"r"(v) : "memory")
+#    define PQ_GET_FPSR(v) __asm__ volatile("mrs %0, fpsr" : "=r"(v))
+#    define PQ_SET_FPSR(v) __asm__ volatile("msr fpsr, %0" ::"r"(v) : "memory")
+#  endif
+
+typedef struct {
+    uint64_t control, flags;
+} pq_fpenv;
+
+static inline pq_fpenv pq_fpenv_enter(void)
+{
+    pq_fpenv found;
+    PQ_GET_FPCR(found.control);
+    PQ_GET_FPSR(found.flags);
+    PQ_SET_FPCR((uint64_t)0);
+    return found;
+}
+
+static inline void pq_fpenv_leave(pq_fpenv found)
+{
+    PQ_SET_FPCR(found.control);
+    PQ_SET_FPSR(found.flags);
+}
+
+#else
+
+#  include <fenv.h>
+
+typedef fenv_t pq_fpenv;
+
+static inline pq_fpenv pq_fpenv_enter(void)
+{
+    pq_fpenv found;
+    fegetenv(&found);
+    fesetenv(FE_DFL_ENV);
+    return found;
+}
+
+static inline void pq_fpenv_leave(pq_fpenv found)
+{
+    fesetenv(&found);
+}
+
+#endif
+
+#endif

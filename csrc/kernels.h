@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a kernel is: one contiguous run of elements, no shape, no stride. Every instruction
+ * set fills one `struct pq_kernels`; tests compare them entry by entry.
+ */
+#ifndef PQ_KERNELS_H
+#define PQ_KERNELS_H
+
+#include "pq_compiler.h"
+#include "pq.h"
+
+/* The types and modes that have kernels of their own: types of 8 and 16 bit from and to
+ * reals of at most 32. X(name, type) in the order of enum pq_type, from PQ_F32 and PQ_I8;
+ * everything else goes through the wide kernels. */
+#define PQ_FOR_REAL(X, ...)                                                              \
+    X(f32, PQ_F32, __VA_ARGS__) X(f16, PQ_F16, __VA_ARGS__) X(bf16, PQ_BF16, __VA_ARGS__)
+#define PQ_FOR_CODE(X, ...)                                                              \
+    X(i8, PQ_I8, __VA_ARGS__)                                                            \
+    X(u8, PQ_U8, __VA_ARGS__) X(i16, PQ_I16, __VA_ARGS__) X(u16, PQ_U16, __VA_ARGS__)
+
+enum { PQ_REALS = 3, PQ_CODES = 4 };
+
+/* Groups of `g` elements (the last may be short) with one scale and zero point each.
+ * Quantizing rounds half to even. */
+typedef void pq_grp_fn(const void *x, void *y, size_t n, size_t g, const float *scale,
+                       const int32_t *zero);
+
+/* A scale and a zero point per element. */
+typedef void pq_vec_fn(const void *x, void *y, size_t n, const float *scale,
+                       const int32_t *zero);
+
+/* Extrema of a run, merged into *lo and *hi; *bits becomes at least 0x7f800000 when the
+ * run holds a NaN or an infinity. */
+typedef void pq_minmax_fn(const void *x, size_t n, float *lo, float *hi, uint32_t *bits);
+
+/* Any type, mode and precision, in float64, a scale and a zero point per element. */
+struct pq_wide {
+    enum pq_type in;
+    enum pq_type out;
+    enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
+    enum pq_round round;
+};
+typedef void pq_wide_fn(const struct pq_wide *wide, const void *x, void *y, size_t n,
+                        const double *scale, const double *zero);
+
+struct pq_kernels {
+    const char *name;
+    pq_grp_fn *quantize_grp[PQ_REALS][PQ_CODES];
+    pq_vec_fn *quantize_vec[PQ_REALS][PQ_CODES][PQ_ROUND_COUNT];
+    pq_grp_fn *dequantize_grp[PQ_CODES][PQ_REALS];
+    pq_vec_fn *dequantize_vec[PQ_CODES][PQ_REALS];
+    pq_minmax_fn *minmax[PQ_REALS];
+    pq_wide_fn *quantize_wide;
+    pq_wide_fn *dequantize_wide;
+};
+
+extern const struct pq_kernels pq_kernels_scalar;
+extern const struct pq_kernels pq_kernels_avx2;
+extern const struct pq_kernels pq_kernels_neon;
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "params.h"
+
+#include "scalar_math.h"
+
+PQ_INLINE void swap_bytes(void *p, size_t size)
+{
+    unsigned char *b = p;
+    for (size_t i = 0; i < size / 2; i++) {
+        const unsigned char t = b[i];
+        b[i] = b[size - 1 - i];
+        b[size - 1 - i] = t;
+    }
+}
+
+/* One loop for contiguous native elements, which the compiler vectorizes, one for the
+ * rest. */
+#define LOAD(type, convert)                                                              \
+    if (from.stride == (ptrdiff_t)sizeof(type) && !from.swapped) {                       \
+        for (size_t i = 0; i < n; i++) {                                                 \
+            type v;                                                                      \
+            memcpy(&v, from.data + i * sizeof v, sizeof v);                              \
+            to[i] = convert(v);                                                          \
+        }                                                                                \
+    } else {                                                                             \
+        for (size_t i = 0; i < n; i++) {                                                 \
+            type v;                                                                      \
+            memcpy(&v, from.data + (ptrdiff_t)i * from.stride, sizeof v);                \
+            if (from.swapped) {                                                          \
+                swap_bytes(&v, sizeof v);                                                \
+            }                                                                            \
+            to[i] = convert(v);                                                          \
+        }                                                                                \
+    }                                                                                    \
+    break
+
+#define LOAD_REALS(as_real)                                                              \
+    switch (from.type) {                                                                 \
+    case PQ_F16:                                                                         \
+        LOAD(uint16_t, pq_f32_from_f16);                                                 \
+    case PQ_BF16:                                                                        \
+        LOAD(uint16_t, pq_f32_from_bf16);                                                \
+    case PQ_F64:                                                                         \
+        LOAD(double, as_real);                                                           \
+    default:                                                                             \
+        LOAD(float, as_real);                                                            \
+    }
+
+#define LOAD_INTEGERS(as_number)                                                         \
+    switch (from.type) {                                                                 \
+    case PQ_I8:                                                                          \
+        LOAD(int8_t, as_number);                                                         \
+    case PQ_U8:                                                                          \
+        LOAD(uint8_t, as_number);                                                        \
+    case PQ_I16:                                                                         \
+        LOAD(int16_t, as_number);                                                        \
+    case PQ_U16:                                                                         \
+        LOAD(uint16_t, as_number);                                                       \
+    case PQ_I32:                                                                         \
+        LOAD(int32_t, as_number);                                                        \
+    case PQ_U32:                                                                         \
+        LOAD(uint32_t, as_number);                                                       \
+    case PQ_I64:                                                                         \
+        LOAD(int64_t, as_number);                                                        \
+    default:                                                                             \
+        LOAD(uint64_t, as_number);                                                       \
+    }
+
+void pq_load_scales_f32(float *to, struct pq_params from, size_t n)
+{
+    LOAD_REALS((float))
+}
+
+void pq_load_zeros_i32(int32_t *to, struct pq_params from, size_t n)
+{
+    LOAD_INTEGERS((int32_t))
+}
+
+static void load_scales_single(double *to, struct pq_params from, size_t n)
+{
+    LOAD_REALS((float))
+}
+
+static void load_scales_double(double *to, struct pq_params from, size_t n)
+{
+    LOAD_REALS((double))
+}
+
+void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single)
+{
+    if (single) {
+        load_scales_single(to, from, n);
+    } else {
+        load_scales_double(to, from, n);
+    }
+}
+
+void pq_load_zeros_f64(double *to, struct pq_params from, size_t n)
+{
+    LOAD_INTEGERS((double))
+}
+
+struct pq_range pq_code_range(enum pq_type code)
+{
+    static const struct pq_range ranges[] = {
+        {INT8_MIN, INT8_MAX}, {0, UINT8_MAX},         {INT16_MIN, INT16_MAX},
+        {0, UINT16_MAX},      {INT32_MIN, INT32_MAX}, {0, UINT32_MAX},
+    };
+    return ranges[code - PQ_I8];
+}
+
+/* One zero point; a uint64 that int64 cannot hold counts as too high. */
+static int is_within(struct pq_params at, int64_t lo, int64_t hi, int64_t *value)
+{
+    *value = 0;
+    int64_t *const to = value;
+    const struct pq_params from = at;
+    const size_t n = 1;
+    LOAD_INTEGERS((int64_t))
+    return *value >= lo && *value <= hi && (from.type != PQ_U64 || *value >= 0);
+}
+
+int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside)
+{
+    ptrdiff_t counts[PQ_MAX_NDIM], index[PQ_MAX_NDIM] = {0};
+    for (int d = 0; d < args->ndim; d++) {
+        const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
+        counts[d] = args->zero.strides[d] == 0 ? 1 : (args->shape[d] + block - 1) / block;
+        if (args->shape[d] == 0 && args->zero.strides[d] != 0) {
+            return 1;
+        }
+    }
+    struct pq_params at = {args->zero.data, 0, args->zero.type, args->zero.swapped};
+    for (;;) {
+        if (!is_within(at, lo, hi, outside)) {
+            return 0;
+        }
+        int d = args->ndim - 1;
+        for (; d >= 0; d--) { /* the next index in C order */
+            at.data += args->zero.strides[d];
+            if (++index[d] < counts[d]) {
+                break;
+            }
+            at.data -= counts[d] * args->zero.strides[d];
+            index[d] = 0;
+        }
+        if (d < 0) {
+            return 1;
+        }
+    }
+}

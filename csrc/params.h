@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scales and zero points of any type and stride, converted a tile at a time. */
+#ifndef PQ_PARAMS_H
+#define PQ_PARAMS_H
+
+#include "pq.h"
+
+/* One row of parameters: element i is at data + i * stride. */
+struct pq_params {
+    const char *data;
+    ptrdiff_t stride;
+    enum pq_type type;
+    int swapped;
+};
+
+/* The narrow kernels take float32 and int32. A float64 scale is rounded, nearest even. */
+void pq_load_scales_f32(float *to, struct pq_params from, size_t n);
+void pq_load_zeros_i32(int32_t *to, struct pq_params from, size_t n);
+
+/* The wide kernels take float64; `single` rounds the scales to float32 first. */
+void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single);
+void pq_load_zeros_f64(double *to, struct pq_params from, size_t n);
+
+/* Lowest and highest value of a quantized type. */
+struct pq_range {
+    int64_t lo, hi;
+};
+struct pq_range pq_code_range(enum pq_type code);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan.h"
+
+/* The zero point where none is given, an int8. */
+static const int8_t no_zero = 0;
+
+static ptrdiff_t magnitude(ptrdiff_t v)
+{
+    return v < 0 ? -v : v;
+}
+
+/* The stride that decides the order of the dimensions: that of what is written, so that
+ * stores are sequential, or of what is read where nothing is written. */
+static ptrdiff_t rank_of(const struct pq_plan *plan, const struct pq_dim *dim)
+{
+    return magnitude(plan->out != NULL ? dim->out : dim->in);
+}
+
+/* Insertion sort, stable: equal strides keep their order. */
+static void insert_sorted(struct pq_plan *plan, struct pq_dim dim)
+{
+    int at = plan->ndim++;
+    while (at > 0 && rank_of(plan, &plan->dim[at - 1]) > rank_of(plan, &dim)) {
+        plan->dim[at] = plan->dim[at - 1];
+        at--;
+    }
+    plan->dim[at] = dim;
+}
+
+/* Walk a dimension from its other end, so that `out` runs upwards. Blocks can be reversed
+ * only if none is short. */
+static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
+{
+    const ptrdiff_t last = dim->end - 1;
+    const ptrdiff_t lead = plan->out != NULL ? dim->out : dim->in;
+    if (lead >= 0 || (!pq_dim_uniform(dim) && dim->end % dim->block != 0)) {
+        return;
+    }
+    plan->in += last * dim->in;
+    if (plan->out != NULL) {
+        plan->out += last * dim->out;
+    }
+    plan->scale += pq_dim_scale(dim, last);
+    plan->zero += pq_dim_zero(dim, last);
+    dim->in = -dim->in;
+    dim->out = -dim->out;
+    dim->scale = -dim->scale;
+    dim->zero = -dim->zero;
+}
+
+/* Elements of `out` overlap unless each stride clears all that lies within it. Strange
+ * interleavings that happen not to overlap are refused too. */
+static bool overlaps_itself(const struct pq_plan *plan, size_t out_size)
+{
+    ptrdiff_t span = (ptrdiff_t)out_size;
+    for (int d = 0; d < plan->ndim; d++) {
+        const struct pq_dim *dim = &plan->dim[d];
+        if (magnitude(dim->out) < span) {
+            return true;
+        }
+        span += (dim->end - 1) * magnitude(dim->out);
+    }
+    return false;
+}
+
+/* Join `outer` to the dimension inside it when memory and parameters just go on. */
+static bool merge(struct pq_dim *inner, const struct pq_dim *outer)
+{
+    const ptrdiff_t n = inner->end;
+    if (outer->in != inner->in * n || outer->out != inner->out * n) {
+        return false;
+    }
+    if (pq_dim_uniform(inner)) {
+        inner->block = outer->block * n;
+        inner->scale = outer->scale;
+        inner->zero = outer->zero;
+    } else {
+        const ptrdiff_t blocks = n / inner->block;
+        if (n % inner->block != 0 || outer->block != 1 ||
+            outer->scale != inner->scale * blocks ||
+            outer->zero != inner->zero * blocks) {
+            return false;
+        }
+    }
+    inner->end = n * outer->end;
+    return true;
+}
+
+static void merge_all(struct pq_plan *plan)
+{
+    int kept = 0;
+    for (int d = 1; d < plan->ndim; d++) {
+        if (!merge(&plan->dim[kept], &plan->dim[d])) {
+            plan->dim[++kept] = plan->dim[d];
+        }
+    }
+    plan->ndim = plan->ndim > 0 ? kept + 1 : 0;
+}
+
+enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
+                            size_t out_size)
+{
+    if (args->ndim < 0 || args->ndim > PQ_MAX_NDIM) {
+        return PQ_ERR_NDIM;
+    }
+    plan->empty = false;
+    plan->ndim = 0;
+    plan->in = args->in.data;
+    plan->out = args->out.data;
+    plan->scale = args->scale.data;
+
+    const bool writes = plan->out != NULL, has_zero = args->zero.data != NULL;
+    plan->zero = has_zero ? args->zero.data : (const char *)&no_zero;
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        struct pq_dim dim = {
+            .begin = 0,
+            .end = args->shape[d],
+            .in = args->in.strides[d],
+            .out = writes ? args->out.strides[d] : 0,
+            .block = args->block != NULL ? args->block[d] : 1,
+            .scale = args->scale.strides[d],
+            .zero = has_zero ? args->zero.strides[d] : 0,
+        };
+        if (dim.end < 0 || dim.block < 1) {
+            return PQ_ERR_SHAPE;
+        }
+        if (dim.end == 0) {
+            plan->empty = true;
+        }
+        if (dim.block >= dim.end) {
+            dim.scale = 0;
+            dim.zero = 0;
+        }
+        if (pq_dim_uniform(&dim)) {
+            dim.block = 1;
+        }
+        if (dim.end > 1) {
+            make_ascending(plan, &dim);
+            insert_sorted(plan, dim);
+        }
+    }
+    if (plan->empty) {
+        return PQ_OK;
+    }
+    if (writes && overlaps_itself(plan, out_size)) {
+        return PQ_ERR_OVERLAP;
+    }
+    merge_all(plan);
+    while (plan->ndim < 2) {
+        plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .block = 1};
+    }
+    return PQ_OK;
+}
+
+void pq_plan_part(struct pq_plan *plan, int part, int parts)
+{
+    if (plan->empty || parts == 1) {
+        return;
+    }
+    /* The longest dimension, the outer one of equals. */
+    int split = 0;
+    for (int d = 1; d < plan->ndim; d++) {
+        if (plan->dim[d].end >= plan->dim[split].end) {
+            split = d;
+        }
+    }
+    /* Shares of the innermost dimension are multiples of 64 elements, so that threads do
+     * not write to the same cache line. */
+    struct pq_dim *dim = &plan->dim[split];
+    const ptrdiff_t unit = split == 0 ? 64 : 1;
+    const ptrdiff_t units = (dim->end + unit - 1) / unit;
+    const ptrdiff_t share = (units + parts - 1) / parts * unit;
+    dim->begin = share * part;
+    if (dim->begin >= dim->end) {
+        plan->empty = true;
+    } else if (dim->end - dim->begin > share) {
+        dim->end = dim->begin + share;
+    }
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pq.h - quantize and dequantize strided arrays, exactly and at the speed of memory.
+ *
+ *     quantize    out = saturate(round(in / scale) + zero)
+ *     dequantize  out = (in - zero) * scale
+ *
+ * The division is IEEE division rounded once, the rounding to integer is one of nine named
+ * modes, NaN gives the lowest code. Results are the same bits on every CPU and do not
+ * depend on the caller's floating-point control state. Nothing is allocated, nothing
+ * outside the arrays is read or written, nothing mutable is shared: every function may be
+ * called from any number of threads.
+ */
+#ifndef PQ_H
+#define PQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PQ_MAX_NDIM 64
+
+enum pq_type {
+    PQ_F32,
+    PQ_F16,
+    PQ_BF16,
+    PQ_F64,
+    PQ_I8,
+    PQ_U8,
+    PQ_I16,
+    PQ_U16,
+    PQ_I32,
+    PQ_U32,
+    PQ_I64, /* zero points only */
+    PQ_U64, /* zero points only */
+    PQ_TYPE_COUNT
+};
+
+/* Rounding of the quotient to an integer; the order is that of nGraph's RoundMode. */
+enum pq_round {
+    PQ_HALF_AWAY,
+    PQ_HALF_TOWARD_ZERO,
+    PQ_HALF_UP,
+    PQ_HALF_DOWN,
+    PQ_HALF_EVEN,
+    PQ_AWAY,
+    PQ_TRUNC,
+    PQ_CEIL,
+    PQ_FLOOR,
+    PQ_ROUND_COUNT
+};
+
+enum pq_status {
+    PQ_OK,
+    PQ_ERR_NULL,     /* a pointer that is needed is null */
+    PQ_ERR_NDIM,     /* more than PQ_MAX_NDIM dimensions, or fewer than none */
+    PQ_ERR_SHAPE,    /* a negative extent, or a block smaller than one element */
+    PQ_ERR_TYPE,     /* a type that this argument cannot have */
+    PQ_ERR_ROUND,    /* an unknown rounding mode */
+    PQ_ERR_PART,     /* not 0 <= part < parts */
+    PQ_ERR_ZERO,     /* quantize: a zero point outside the range of the quantized type */
+    PQ_ERR_OVERLAP   /* elements of `out` share memory with each other */
+};
+
+/* Where elements lie. Element (i, j, ...) is at data + i * strides[0] + j * strides[1]... */
+struct pq_array {
+    void *data;
+    const ptrdiff_t *strides; /* bytes; any sign, any alignment */
+    enum pq_type type;
+    int swapped; /* not 0: the byte order is not the machine's */
+};
+
+/*
+ * One call. All arrays share `ndim` and `shape`, but `scale` and `zero` are indexed by
+ * i / block[d] along dimension d: stride 0 where a dimension does not select a parameter,
+ * block 1 for one parameter per index, larger for blocks (the last may be short).
+ */
+struct pq_args {
+    int ndim;
+    const ptrdiff_t *shape;
+    const ptrdiff_t *block; /* null: 1 everywhere */
+    struct pq_array in;
+    struct pq_array out;
+    struct pq_array scale;
+    struct pq_array zero;   /* data null: 0. Any integer type */
+    enum pq_round round;    /* quantize only */
+    enum pq_type precision; /* quantize only: real type that holds the quotient */
+};
+
+struct pq_kernels; /* the kernels of one instruction set */
+
+/*
+ * The kernels by name ("scalar", "avx2", "neon"); null when this build or this CPU lacks
+ * them. pq_isa_name(i) lists the names that this machine can use, best first, then null.
+ */
+const struct pq_kernels *pq_isa_find(const char *name);
+const char *pq_isa_name(int i);
+
+/*
+ * Quantize real `in` to integer `out`; dequantize integer `in` to real `out`. The work is
+ * cut into `parts` that may run on different threads; each call does one of them.
+ * Dequantizing takes zero points of any value up to 2^52 in magnitude.
+ */
+enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
+                           int part, int parts);
+enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
+                             int part, int parts);
+
+/*
+ * Smallest and largest element of real `in` per parameter, merged into the float64 arrays
+ * `scale` (smallest) and `zero` (largest), which the caller has filled with start values.
+ * *finite becomes 0 when `in` holds a NaN or an infinity; the extrema then mean nothing.
+ */
+enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args *args,
+                         int *finite);
+
+/* Number of NaN and infinities in real `in`, and the C-order position of the first. */
+enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count,
+                                  size_t *first);
+
+/* How choose_qparams makes parameters of extrema; see docs/semantics.md. */
+struct pq_choice {
+    enum pq_type real; /* PQ_F32 or PQ_F64: type of the scales */
+    enum pq_type code; /* quantized type, also that of the zero points */
+    int symmetric;
+};
+
+/* Scale and zero point of `n` pairs of extrema, written to contiguous arrays. */
+enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double *smallest,
+                         const double *largest, void *scale, void *zero);
+
+/* 1 when every zero point is within [lo, hi], else 0 and in *outside one that is not (as
+ * two's complement when it is a uint64). Looks at `zero`, `ndim`, `shape` and `block`. */
+int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside);
+
+size_t pq_type_size(enum pq_type type);
+
+#endif

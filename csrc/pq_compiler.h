@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words that differ between architectures and compilers. Includes nothing. */
+#ifndef PQ_COMPILER_H
+#define PQ_COMPILER_H
+
+#if defined(__x86_64__) || defined(_M_X64)
+#  define PQ_ARCH_X86_64 1
+#elif defined(__aarch64__) || defined(_M_ARM64)
+#  define PQ_ARCH_AARCH64 1
+#endif
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#  define PQ_INLINE static __forceinline
+#  define PQ_RESTRICT __restrict
+#else
+#  define PQ_INLINE static inline __attribute__((always_inline))
+#  define PQ_RESTRICT restrict
+#endif
+
+/*
+ * A region of functions compiled for more than the baseline. Selecting the ISA in the
+ * source keeps one flag line for every file. MSVC accepts any intrinsic anywhere.
+ */
+#define PQ_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#  define PQ_TARGET_BEGIN(isa)                                                           \
+      PQ_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
+#  define PQ_TARGET_END _Pragma("clang attribute pop")
+#elif defined(__GNUC__)
+#  define PQ_TARGET_BEGIN(isa) _Pragma("GCC push_options") PQ_PRAGMA(GCC target(isa))
+#  define PQ_TARGET_END _Pragma("GCC pop_options")
+#else
+#  define PQ_TARGET_BEGIN(isa)
+#  define PQ_TARGET_END
+#endif
+
+#endif

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "simd_scalar.h"
+
+#define PQ_TABLE pq_kernels_scalar
+#define PQ_TABLE_NAME "scalar"
+#include "kernels.inc"

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vector words in plain C: a block is 8 elements. Loops have a constant length and no
+ * branches, so that a compiler may vectorize them for its baseline.
+ */
+#ifndef PQ_SIMD_SCALAR_H
+#define PQ_SIMD_SCALAR_H
+
+#include "scalar_math.h"
+
+#define PQ_BLOCK 8
+#define PQ_FAST_QUOTIENT 0 /* no fused multiply-add */
+#define PQ_CONVERT_IS_LOW 0
+
+typedef struct {
+    float v[PQ_BLOCK];
+} vf;
+
+typedef struct {
+    int32_t v[PQ_BLOCK];
+} vi;
+
+#define EACH(i) for (int i = 0; i < PQ_BLOCK; i++)
+
+/* ---- load and splat ---- */
+
+PQ_INLINE vf load_f32(const void *p)
+{
+    vf r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+}
+
+PQ_INLINE vf load_f16(const void *p)
+{
+    uint16_t h[PQ_BLOCK];
+    vf r;
+    memcpy(h, p, sizeof h);
+    EACH(i) r.v[i] = pq_f32_from_f16(h[i]);
+    return r;
+}
+
+PQ_INLINE vf load_bf16(const void *p)
+{
+    uint16_t h[PQ_BLOCK];
+    vf r;
+    memcpy(h, p, sizeof h);
+    EACH(i) r.v[i] = pq_f32_from_bf16(h[i]);
+    return r;
+}
+
+#define LOAD_CODES(name, type)                                                           \
+    PQ_INLINE vi load_##name(const void *p)                                              \
+    {                                                                                    \
+        type c[PQ_BLOCK];                                                                \
+        vi r;                                                                            \
+        memcpy(c, p, sizeof c);                                                          \
+        EACH(i) r.v[i] = c[i];                                                           \
+        return r;                                                                        \
+    }
+LOAD_CODES(i8, int8_t)
+LOAD_CODES(u8, uint8_t)
+LOAD_CODES(i16, int16_t)
+LOAD_CODES(u16, uint16_t)
+LOAD_CODES(i32, int32_t)
+#undef LOAD_CODES
+
+PQ_INLINE vf splat(float s)
+{
+    vf r;
+    EACH(i) r.v[i] = s;
+    return r;
+}
+
+PQ_INLINE vi splat_i32(int32_t s)
+{
+    vi r;
+    EACH(i) r.v[i] = s;
+    return r;
+}
+
+/* ---- arithmetic ---- */
+
+#define BINARY(name, type, expression)                                                   \
+    PQ_INLINE type name(type a, type b)                                                  \
+    {                                                                                    \
+        type r;                                                                          \
+        EACH(i) r.v[i] = expression;                                                     \
+        return r;                                                                        \
+    }
+BINARY(divide, vf, a.v[i] / b.v[i])
+BINARY(multiply, vf, a.v[i] * b.v[i])
+BINARY(subtract_i32, vi, a.v[i] - b.v[i])
+BINARY(smaller, vf, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
+BINARY(larger, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
+BINARY(larger_i32, vi, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
+BINARY(cap_keep_nan, vf, b.v[i] < a.v[i] ? b.v[i] : a.v[i])
+BINARY(floor_drop_nan, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
+#undef BINARY
+
+PQ_INLINE vf to_f32(vi a)
+{
+    vf r;
+    EACH(i) r.v[i] = (float)a.v[i];
+    return r;
+}
+
+PQ_INLINE vf canonical_nan(vf a)
+{
+    EACH(i) a.v[i] = a.v[i] == a.v[i] ? a.v[i] : pq_f32_bits(0x7fc00000);
+    return a;
+}
+
+/* Bits of the absolute value: they order as the values do, and NaN above infinity. */
+PQ_INLINE vi magnitude_bits(vf a)
+{
+    vi r;
+    EACH(i) r.v[i] = (int32_t)(pq_bits_f32(a.v[i]) & 0x7fffffff);
+    return r;
+}
+
+/* ---- round to integer; |q| <= 2^18 and no NaN, see bound() in kernels.inc ---- */
+
+/* 1.5 * 2^23 has an ulp of 1: adding it rounds half to even, and q - n is exact. */
+PQ_INLINE int32_t round_one(float q, enum pq_round mode)
+{
+    const float n = q + 0x1.8p23f - 0x1.8p23f, d = q - n;
+    return (int32_t)n +
+           pq_round_step(mode, q > 0, q < 0, d > 0, d < 0, d == 0.5f, d == -0.5f);
+}
+
+PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
+{
+    vi r;
+    EACH(i) r.v[i] = round_one(q.v[i], mode);
+    return r;
+}
+
+/* ---- store ---- */
+
+PQ_INLINE int32_t saturate(int32_t v, int32_t lo, int32_t hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* Add the zero point, saturate, narrow. */
+#define STORE_CODES(name, type, lo, hi)                                                  \
+    PQ_INLINE void store_##name(void *p, vi r, vi z)                                     \
+    {                                                                                    \
+        type c[PQ_BLOCK];                                                                \
+        EACH(i) c[i] = (type)saturate(r.v[i] + z.v[i], lo, hi);                          \
+        memcpy(p, c, sizeof c);                                                          \
+    }
+STORE_CODES(i8, int8_t, INT8_MIN, INT8_MAX)
+STORE_CODES(u8, uint8_t, 0, UINT8_MAX)
+STORE_CODES(i16, int16_t, INT16_MIN, INT16_MAX)
+STORE_CODES(u16, uint16_t, 0, UINT16_MAX)
+#undef STORE_CODES
+
+PQ_INLINE void store_f32(void *p, vf a)
+{
+    memcpy(p, a.v, sizeof a.v);
+}
+
+PQ_INLINE void store_i32(void *p, vi a)
+{
+    memcpy(p, a.v, sizeof a.v);
+}
+
+PQ_INLINE void store_f16(void *p, vf a)
+{
+    uint16_t h[PQ_BLOCK];
+    EACH(i) h[i] = pq_f16_from_f32(a.v[i]);
+    memcpy(p, h, sizeof h);
+}
+
+PQ_INLINE void store_bf16(void *p, vf a)
+{
+    uint16_t h[PQ_BLOCK];
+    EACH(i) h[i] = pq_bf16_from_f32(a.v[i]);
+    memcpy(p, h, sizeof h);
+}
+
+#undef EACH
+#endif

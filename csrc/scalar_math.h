@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * float16, bfloat16 and the nine roundings in portable C: the definitions that the vector
+ * instructions are tested against. Selections are by mask, not by branch, so that loops
+ * over them can be vectorized by the compiler.
+ */
+#ifndef PQ_SCALAR_MATH_H
+#define PQ_SCALAR_MATH_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "pq_compiler.h"
+#include "pq.h"
+
+PQ_INLINE uint32_t pq_bits_f32(float v)
+{
+    uint32_t u;
+    memcpy(&u, &v, sizeof u);
+    return u;
+}
+
+PQ_INLINE float pq_f32_bits(uint32_t u)
+{
+    float v;
+    memcpy(&v, &u, sizeof v);
+    return v;
+}
+
+PQ_INLINE uint64_t pq_bits_f64(double v)
+{
+    uint64_t u;
+    memcpy(&u, &v, sizeof u);
+    return u;
+}
+
+PQ_INLINE double pq_f64_bits(uint64_t u)
+{
+    double v;
+    memcpy(&v, &u, sizeof v);
+    return v;
+}
+
+PQ_INLINE float pq_f32_from_f16(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
+    const uint32_t mag = (uint32_t)(h & 0x7fff) << 13;
+    const uint32_t special = mag >= 0x0f800000 ? 0x38000000u : 0; /* inf, NaN */
+    /* A subnormal is mag * 2^-24: put it under the exponent of 2^-14 and take that off. */
+    const uint32_t small =
+        pq_bits_f32(pq_f32_bits(mag + 0x38800000u) - pq_f32_bits(0x38800000u));
+    const uint32_t normal = mag + 0x38000000u + special;
+    return pq_f32_bits(sign | (mag < 0x00800000 ? small : normal));
+}
+
+PQ_INLINE float pq_f32_from_bf16(uint16_t b)
+{
+    return pq_f32_bits((uint32_t)b << 16);
+}
+
+/* Nearest even. NaN becomes the canonical quiet NaN, its sign lost. */
+PQ_INLINE uint16_t pq_f16_from_f32(float v)
+{
+    const uint32_t bits = pq_bits_f32(v);
+    const uint32_t sign = bits >> 16 & 0x8000;
+    const uint32_t mag = bits & 0x7fffffff;
+    if (mag > 0x7f800000) {
+        return 0x7e00;
+    }
+    if (mag >= 0x477ff000) { /* 65520 and above round to infinity */
+        return (uint16_t)(sign | 0x7c00);
+    }
+    if (mag < 0x38800000) { /* subnormal: count steps of 2^-24, nearest even */
+        const float steps = pq_f32_bits(mag) + 0.5f; /* 0.5 has an ulp of 2^-24 */
+        return (uint16_t)(sign | (pq_bits_f32(steps) - pq_bits_f32(0.5f)));
+    }
+    const uint32_t odd = mag >> 13 & 1;
+    return (uint16_t)(sign | (mag - 0x38000000 + 0xfff + odd) >> 13);
+}
+
+PQ_INLINE uint16_t pq_bf16_from_f32(float v)
+{
+    const uint32_t bits = pq_bits_f32(v);
+    const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+}
+
+/*
+ * What to add to the nearest even integer n of q to round q by `mode`. `over` and `under`
+ * say that q lies above or below n, the ties that it does so by exactly one half.
+ */
+PQ_INLINE int pq_round_step(enum pq_round mode, int positive, int negative, int over,
+                            int under, int tie_over, int tie_under)
+{
+    switch (mode) {
+    case PQ_HALF_AWAY:
+        return (tie_over & positive) - (tie_under & negative);
+    case PQ_HALF_TOWARD_ZERO:
+        return (tie_over & negative) - (tie_under & positive);
+    case PQ_HALF_UP:
+        return tie_over;
+    case PQ_HALF_DOWN:
+        return -tie_under;
+    case PQ_AWAY:
+        return (over & positive) - (under & negative);
+    case PQ_TRUNC:
+        return (over & negative) - (under & positive);
+    case PQ_CEIL:
+        return over;
+    case PQ_FLOOR:
+        return -under;
+    default:
+        return 0;
+    }
+}
+
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vector words in AVX2, FMA and F16C: a block is 4 x 8 elements, in order. Twin of
+ * scalar/simd_scalar.h. Words apply a step to all four vectors before the next step, so
+ * that four dependency chains are in flight.
+ */
+#ifndef PQ_SIMD_AVX2_H
+#define PQ_SIMD_AVX2_H
+
+#include "scalar_math.h"
+
+#define PQ_BLOCK 32
+#define PQ_FAST_QUOTIENT 1
+/* The convert instruction turns NaN and everything below INT32_MIN into INT32_MIN, which
+ * the packs saturate to the lowest code: no lower bound is needed for 8 bits. */
+#define PQ_CONVERT_IS_LOW 1
+
+typedef struct {
+    __m256 a, b, c, d;
+} vf;
+
+typedef struct {
+    __m256i a, b, c, d;
+} vi;
+
+/* f applied to the four vectors of blocks x, y and z. */
+#define EACH1(f, x) {f((x).a), f((x).b), f((x).c), f((x).d)}
+#define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
+#define EACH3(f, x, y, z)                                                                \
+    {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b), f((x).c, (y).c, (z).c),             \
+     f((x).d, (y).d, (z).d)}
+
+/* ---- load and splat ---- */
+
+PQ_INLINE __m128i load128(const void *p)
+{
+    return _mm_loadu_si128((const __m128i *)p);
+}
+
+PQ_INLINE __m128i load64(const void *p)
+{
+    return _mm_loadl_epi64((const __m128i *)p);
+}
+
+PQ_INLINE __m256i load256(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+PQ_INLINE void store128(void *p, __m128i v)
+{
+    _mm_storeu_si128((__m128i *)p, v);
+}
+
+PQ_INLINE void store256(void *p, __m256i v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+
+PQ_INLINE vf load_f32(const void *p)
+{
+    const float *f = p;
+    return (vf){_mm256_loadu_ps(f), _mm256_loadu_ps(f + 8), _mm256_loadu_ps(f + 16),
+                _mm256_loadu_ps(f + 24)};
+}
+
+PQ_INLINE vf load_f16(const void *p)
+{
+    const uint16_t *h = p;
+    return (vf){_mm256_cvtph_ps(load128(h)), _mm256_cvtph_ps(load128(h + 8)),
+                _mm256_cvtph_ps(load128(h + 16)), _mm256_cvtph_ps(load128(h + 24))};
+}
+
+PQ_INLINE __m256 widen_bf16(const uint16_t *h)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load128(h)), 16));
+}
+
+PQ_INLINE vf load_bf16(const void *p)
+{
+    const uint16_t *h = p;
+    return (vf){widen_bf16(h), widen_bf16(h + 8), widen_bf16(h + 16), widen_bf16(h + 24)};
+}
+
+PQ_INLINE vi load_i8(const void *p)
+{
+    const int8_t *c = p;
+    return (vi){_mm256_cvtepi8_epi32(load64(c)), _mm256_cvtepi8_epi32(load64(c + 8)),
+                _mm256_cvtepi8_epi32(load64(c + 16)), _mm256_cvtepi8_epi32(load64(c + 24))};
+}
+
+PQ_INLINE vi load_u8(const void *p)
+{
+    const uint8_t *c = p;
+    return (vi){_mm256_cvtepu8_epi32(load64(c)), _mm256_cvtepu8_epi32(load64(c + 8)),
+                _mm256_cvtepu8_epi32(load64(c + 16)), _mm256_cvtepu8_epi32(load64(c + 24))};
+}
+
+PQ_INLINE vi load_i16(const void *p)
+{
+    const int16_t *c = p;
+    return (vi){
+        _mm256_cvtepi16_epi32(load128(c)), _mm256_cvtepi16_epi32(load128(c + 8)),
+        _mm256_cvtepi16_epi32(load128(c + 16)), _mm256_cvtepi16_epi32(load128(c + 24))};
+}
+
+PQ_INLINE vi load_u16(const void *p)
+{
+    const uint16_t *c = p;
+    return (vi){
+        _mm256_cvtepu16_epi32(load128(c)), _mm256_cvtepu16_epi32(load128(c + 8)),
+        _mm256_cvtepu16_epi32(load128(c + 16)), _mm256_cvtepu16_epi32(load128(c + 24))};
+}
+
+PQ_INLINE vi load_i32(const void *p)
+{
+    const int32_t *c = p;
+    return (vi){load256(c), load256(c + 8), load256(c + 16), load256(c + 24)};
+}
+
+PQ_INLINE vf splat(float s)
+{
+    const __m256 v = _mm256_set1_ps(s);
+    return (vf){v, v, v, v};
+}
+
+PQ_INLINE vi splat_i32(int32_t s)
+{
+    const __m256i v = _mm256_set1_epi32(s);
+    return (vi){v, v, v, v};
+}
+
+/* ---- arithmetic ---- */
+
+PQ_INLINE vf divide(vf x, vf y)
+{
+    return (vf)EACH2(_mm256_div_ps, x, y);
+}
+
+PQ_INLINE vf multiply(vf x, vf y)
+{
+    return (vf)EACH2(_mm256_mul_ps, x, y);
+}
+
+/* x * y + z, rounded once */
+PQ_INLINE vf fused_add(vf x, vf y, vf z)
+{
+    return (vf)EACH3(_mm256_fmadd_ps, x, y, z);
+}
+
+/* z - x * y, rounded once */
+PQ_INLINE vf fused_subtract(vf x, vf y, vf z)
+{
+    return (vf)EACH3(_mm256_fnmadd_ps, x, y, z);
+}
+
+PQ_INLINE vi subtract_i32(vi x, vi y)
+{
+    return (vi)EACH2(_mm256_sub_epi32, x, y);
+}
+
+PQ_INLINE vf smaller(vf x, vf y)
+{
+    return (vf)EACH2(_mm256_min_ps, x, y);
+}
+
+PQ_INLINE vf larger(vf x, vf y)
+{
+    return (vf)EACH2(_mm256_max_ps, x, y);
+}
+
+PQ_INLINE vi larger_i32(vi x, vi y)
+{
+    return (vi)EACH2(_mm256_max_epi32, x, y);
+}
+
+/* min and max return their second operand when either is NaN: the order is the meaning. */
+PQ_INLINE vf cap_keep_nan(vf x, vf hi)
+{
+    return (vf)EACH2(_mm256_min_ps, hi, x);
+}
+
+PQ_INLINE vf floor_drop_nan(vf x, vf lo)
+{
+    return (vf)EACH2(_mm256_max_ps, x, lo);
+}
+
+PQ_INLINE vf to_f32(vi x)
+{
+    return (vf)EACH1(_mm256_cvtepi32_ps, x);
+}
+
+PQ_INLINE __m256 canonical_nan_ps(__m256 x)
+{
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+    return _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+
+PQ_INLINE vf canonical_nan(vf x)
+{
+    return (vf)EACH1(canonical_nan_ps, x);
+}
+
+PQ_INLINE __m256i magnitude_bits_ps(__m256 x)
+{
+    return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
+}
+
+PQ_INLINE vi magnitude_bits(vf x)
+{
+    return (vi)EACH1(magnitude_bits_ps, x);
+}
+
+/* ---- round to integer; q <= 2^18, anything below converts to INT32_MIN ---- */
+
+PQ_INLINE __m256 sign_of(__m256 q)
+{
+    return _mm256_and_ps(q, _mm256_set1_ps(-0.0f));
+}
+
+PQ_INLINE __m256 abs_of(__m256 q)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), q);
+}
+
+PQ_INLINE __m256 ceil_of(__m256 q)
+{
+    return _mm256_round_ps(q, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
+
+PQ_INLINE __m256 floor_of(__m256 q)
+{
+    return _mm256_round_ps(q, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
+PQ_INLINE __m256 nearest_of(__m256 q)
+{
+    return _mm256_round_ps(q, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* The float below 1/2: adding 1/2 itself would round 0.49999997 up. */
+PQ_INLINE __m256 half_away_of(__m256 q)
+{
+    return _mm256_add_ps(q, _mm256_or_ps(sign_of(q), _mm256_set1_ps(0x1.fffffep-2f)));
+}
+
+/* |q| - 1/2 is exact from 1/4 up and negative below, where the ceiling is 0. */
+PQ_INLINE __m256 half_toward_zero_of(__m256 q)
+{
+    const __m256 n = ceil_of(_mm256_sub_ps(abs_of(q), _mm256_set1_ps(0.5f)));
+    return _mm256_or_ps(n, sign_of(q));
+}
+
+/* Nearest even, then one up where it has rounded a tie down: q - n is exact. */
+PQ_INLINE __m256 half_up_of(__m256 q)
+{
+    const __m256 n = nearest_of(q);
+    const __m256 tie =
+        _mm256_cmp_ps(_mm256_sub_ps(q, n), _mm256_set1_ps(0.5f), _CMP_EQ_OQ);
+    return _mm256_add_ps(n, _mm256_and_ps(tie, _mm256_set1_ps(1.0f)));
+}
+
+PQ_INLINE __m256 half_down_of(__m256 q)
+{
+    const __m256 n = nearest_of(q);
+    const __m256 tie =
+        _mm256_cmp_ps(_mm256_sub_ps(q, n), _mm256_set1_ps(-0.5f), _CMP_EQ_OQ);
+    return _mm256_sub_ps(n, _mm256_and_ps(tie, _mm256_set1_ps(1.0f)));
+}
+
+PQ_INLINE __m256 away_of(__m256 q)
+{
+    return _mm256_or_ps(ceil_of(abs_of(q)), sign_of(q));
+}
+
+PQ_INLINE vi truncate_to_i32(vf q)
+{
+    return (vi)EACH1(_mm256_cvttps_epi32, q);
+}
+
+PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
+{
+    switch (mode) {
+    case PQ_HALF_AWAY:
+        return truncate_to_i32((vf)EACH1(half_away_of, q));
+    case PQ_HALF_TOWARD_ZERO:
+        return truncate_to_i32((vf)EACH1(half_toward_zero_of, q));
+    case PQ_HALF_UP:
+        return truncate_to_i32((vf)EACH1(half_up_of, q));
+    case PQ_HALF_DOWN:
+        return truncate_to_i32((vf)EACH1(half_down_of, q));
+    case PQ_AWAY:
+        return truncate_to_i32((vf)EACH1(away_of, q));
+    case PQ_TRUNC:
+        return truncate_to_i32(q);
+    case PQ_CEIL:
+        return truncate_to_i32((vf)EACH1(ceil_of, q));
+    case PQ_FLOOR:
+        return truncate_to_i32((vf)EACH1(floor_of, q));
+    default:
+        return (vi)EACH1(_mm256_cvtps_epi32, q);
+    }
+}
+
+/* ---- store ---- */
+
+/* The packs work within 128-bit halves and leave groups of four bytes in the order
+ * a0 b0 c0 d0 a1 b1 c1 d1. */
+PQ_INLINE __m256i in_order(__m256i bytes)
+{
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    return _mm256_permutevar8x32_epi32(bytes, order);
+}
+
+/* Rounded quotients plus zero points in saturating 16-bit arithmetic: in 32 bits INT32_MIN
+ * plus a negative zero point would wrap. What saturates here is outside 8 bits anyway. */
+PQ_INLINE __m256i add_narrow(__m256i r0, __m256i r1, __m256i z0, __m256i z1)
+{
+    return _mm256_adds_epi16(_mm256_packs_epi32(r0, r1), _mm256_packs_epi32(z0, z1));
+}
+
+PQ_INLINE void store_i8(void *p, vi r, vi z)
+{
+    const __m256i lo = add_narrow(r.a, r.b, z.a, z.b);
+    const __m256i hi = add_narrow(r.c, r.d, z.c, z.d);
+    store256(p, in_order(_mm256_packs_epi16(lo, hi)));
+}
+
+PQ_INLINE void store_u8(void *p, vi r, vi z)
+{
+    const __m256i lo = add_narrow(r.a, r.b, z.a, z.b);
+    const __m256i hi = add_narrow(r.c, r.d, z.c, z.d);
+    store256(p, in_order(_mm256_packus_epi16(lo, hi)));
+}
+
+/* Quadwords a0 b0 a1 b1 -> a0 a1 b0 b1 */
+#define IN_ORDER16(v) _mm256_permute4x64_epi64(v, 0xd8)
+
+/* |r| <= 2^18: adding a 16-bit zero point in 32 bits cannot wrap. */
+PQ_INLINE void store_i16(void *p, vi r, vi z)
+{
+    const vi v = EACH2(_mm256_add_epi32, r, z);
+    int16_t *c = p;
+    store256(c, IN_ORDER16(_mm256_packs_epi32(v.a, v.b)));
+    store256(c + 16, IN_ORDER16(_mm256_packs_epi32(v.c, v.d)));
+}
+
+PQ_INLINE void store_u16(void *p, vi r, vi z)
+{
+    const vi v = EACH2(_mm256_add_epi32, r, z);
+    uint16_t *c = p;
+    store256(c, IN_ORDER16(_mm256_packus_epi32(v.a, v.b)));
+    store256(c + 16, IN_ORDER16(_mm256_packus_epi32(v.c, v.d)));
+}
+
+PQ_INLINE void store_f32(void *p, vf x)
+{
+    float *f = p;
+    _mm256_storeu_ps(f, x.a);
+    _mm256_storeu_ps(f + 8, x.b);
+    _mm256_storeu_ps(f + 16, x.c);
+    _mm256_storeu_ps(f + 24, x.d);
+}
+
+PQ_INLINE void store_i32(void *p, vi x)
+{
+    int32_t *c = p;
+    store256(c, x.a);
+    store256(c + 8, x.b);
+    store256(c + 16, x.c);
+    store256(c + 24, x.d);
+}
+
+PQ_INLINE void store_f16(void *p, vf x)
+{
+    uint16_t *h = p;
+    store128(h, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));
+    store128(h + 8, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT));
+    store128(h + 16, _mm256_cvtps_ph(x.c, _MM_FROUND_TO_NEAREST_INT));
+    store128(h + 24, _mm256_cvtps_ph(x.d, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* Nearest even by integer addition; the only NaN that comes here is canonical and stays
+ * one. */
+PQ_INLINE __m256i narrow_bf16(__m256 x)
+{
+    const __m256i u = _mm256_castps_si256(x);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    const __m256i bias = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    return _mm256_srli_epi32(_mm256_add_epi32(u, bias), 16);
+}
+
+PQ_INLINE void store_bf16(void *p, vf x)
+{
+    const vi u = EACH1(narrow_bf16, x);
+    uint16_t *h = p;
+    store256(h, IN_ORDER16(_mm256_packus_epi32(u.a, u.b)));
+    store256(h + 16, IN_ORDER16(_mm256_packus_epi32(u.c, u.d)));
+}
+
+#undef EACH1
+#undef EACH2
+#undef EACH3
+#undef IN_ORDER16
+
+#endif

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantize and dequantize NumPy arrays exactly, at the speed of memory."""
+
+from pyquant import isa
+from pyquant._core import dequantize, quantize
+from pyquant._version import __version__
+from pyquant.qparams import QParams, choose_qparams
+from pyquant.rounding import RoundMode
+
+__all__ = [
+    "QParams",
+    "RoundMode",
+    "__version__",
+    "choose_qparams",
+    "dequantize",
+    "isa",
+    "quantize",
+]

@@ -1,0 +1,931 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, freethreading_compatible=True, autotestdict=False
+"""Arguments -> buffers -> C -> exceptions: the boundary between Python and csrc/pq.h.
+
+Arrays of any rank, stride and byte order are taken through the buffer protocol, once per
+call and without a copy; typed memoryviews serve where rank and element type are fixed.
+"""
+import os
+from operator import index as _index
+
+import numpy as _np
+from numpy.exceptions import AxisError as _AxisError
+
+from cpython.buffer cimport (
+    PyBUF_RECORDS_RO,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from libc.stddef cimport ptrdiff_t, size_t
+from libc.stdint cimport int64_t, uintptr_t
+from libc.string cimport memset
+
+from pyquant._pq cimport *
+
+from pyquant import _threads
+from pyquant import dtypes as _dtypes
+
+cdef object _ndarray = _np.ndarray
+cdef object _empty = _np.empty
+
+# Below this many elements a call keeps the GIL: giving it up costs more than the work.
+cdef enum:
+    _NOGIL_SIZE = 16384
+
+cdef dict _ROUNDS = {
+    "half_away": <int>PQ_HALF_AWAY,
+    "half_toward_zero": <int>PQ_HALF_TOWARD_ZERO,
+    "half_up": <int>PQ_HALF_UP,
+    "half_down": <int>PQ_HALF_DOWN,
+    "half_even": <int>PQ_HALF_EVEN,
+    "away": <int>PQ_AWAY,
+    "trunc": <int>PQ_TRUNC,
+    "ceil": <int>PQ_CEIL,
+    "floor": <int>PQ_FLOOR,
+}
+
+cdef dict _REALS = {
+    "float32": <int>PQ_F32,
+    "float16": <int>PQ_F16,
+    "bfloat16": <int>PQ_BF16,
+    "float64": <int>PQ_F64,
+}
+cdef dict _CODES = {
+    "int8": <int>PQ_I8,
+    "uint8": <int>PQ_U8,
+    "int16": <int>PQ_I16,
+    "uint16": <int>PQ_U16,
+    "int32": <int>PQ_I32,
+    "uint32": <int>PQ_U32,
+}
+cdef dict _INTEGERS = {**_CODES, "int64": <int>PQ_I64, "uint64": <int>PQ_U64}
+cdef dict _NAMES = {code: name for name, code in {**_REALS, **_INTEGERS}.items()}
+cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
+cdef str _CODE_LIST = "int8, uint8, int16, uint16, int32 or uint32"
+cdef dict _LIMITS = {
+    "int8": (-(2**7), 2**7 - 1),
+    "uint8": (0, 2**8 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "uint32": (0, 2**32 - 1),
+}
+
+
+cdef struct Array:
+    Py_buffer buffer
+    bint held  # the buffer must be released
+    pq_type type
+    bint swapped
+
+
+cdef struct Call:
+    pq_args args
+    Array x, out, scale, zero
+    double scale_value
+    int64_t zero_value
+    ptrdiff_t block[PQ_MAX_NDIM]
+    ptrdiff_t scale_strides[PQ_MAX_NDIM]
+    ptrdiff_t zero_strides[PQ_MAX_NDIM]
+
+
+# ---- arrays ----
+
+
+cdef inline void _forget(Call *call) noexcept:
+    call.x.held = call.out.held = call.scale.held = call.zero.held = False
+
+
+cdef void _release(Call *call):
+    if call.x.held:
+        PyBuffer_Release(&call.x.buffer)
+    if call.out.held:
+        PyBuffer_Release(&call.out.buffer)
+    if call.scale.held:
+        PyBuffer_Release(&call.scale.buffer)
+    if call.zero.held:
+        PyBuffer_Release(&call.zero.buffer)
+
+
+cdef int _type_of_format(const char *fmt, Py_ssize_t size, bint *swapped) noexcept:
+    """The pq_type of a PEP 3118 format, or -1."""
+    cdef char order = fmt[0]
+    if order in (b"<", b">", b"=", b"@", b"!", b"^"):
+        fmt += 1
+    swapped[0] = size > 1 and (
+        order == b"<" if _BIG_ENDIAN else order == b">" or order == b"!"
+    )
+    cdef char kind = fmt[0]
+    if kind == 0 or fmt[1] != 0:
+        return -1
+    if kind == b"f":
+        return PQ_F32
+    if kind == b"e":
+        return PQ_F16
+    if kind == b"d":
+        return PQ_F64
+    if kind in (b"b", b"h", b"i", b"l", b"q"):
+        if size == 1:
+            return PQ_I8
+        if size == 2:
+            return PQ_I16
+        return PQ_I32 if size == 4 else PQ_I64
+    if kind in (b"B", b"H", b"I", b"L", b"Q"):
+        if size == 1:
+            return PQ_U8
+        if size == 2:
+            return PQ_U16
+        return PQ_U32 if size == 4 else PQ_U64
+    return -1
+
+
+cdef bint _BIG_ENDIAN = _np.dtype(">u2").isnative
+
+
+cdef bint _hold(object array, Array *held):
+    """Take the buffer of an ndarray whose element type has a pq_type; else return False."""
+    cdef int type
+    try:
+        PyObject_GetBuffer(array, &held.buffer, PyBUF_RECORDS_RO)
+    except (ValueError, BufferError):  # no format for its dtype: datetime64, bfloat16
+        if not _dtypes.is_bfloat16(array.dtype):
+            return False
+        PyObject_GetBuffer(array.view(_np.uint16), &held.buffer, PyBUF_RECORDS_RO)
+        held.held = True
+        held.type = PQ_BF16
+        held.swapped = False
+        return True
+    held.held = True
+    type = _type_of_format(held.buffer.format, held.buffer.itemsize, &held.swapped)
+    held.type = <pq_type>type
+    return type >= 0
+
+
+cdef object _describe(object array):
+    return array.dtype if isinstance(array, _ndarray) else type(array).__name__
+
+
+cdef object _plain(object obj, str name):
+    """`obj` as an exact ndarray; masks are not lost, Python numbers have no dtype yet."""
+    if isinstance(obj, _np.ma.MaskedArray):
+        raise TypeError(f"{name}: expected an array without a mask, got a masked array")
+    if isinstance(obj, (str, bytes, dict, set, frozenset)) or obj is None:
+        raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
+    try:
+        array = _np.asarray(obj)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected an array, got {error}") from None
+    return array
+
+
+cdef bint _is_untyped(object obj):
+    """Python numbers, alone or in sequences, whose element type is ours to choose."""
+    return isinstance(obj, (int, float, list, tuple))
+
+
+cdef bint _is_real(int type):
+    return PQ_F32 <= type <= PQ_F64
+
+
+cdef object _hold_real(object x, Array *held, str name):
+    """Hold `x` as an array of real numbers; returns the ndarray that owns the memory."""
+    array = x
+    if type(x) is not _ndarray:
+        array = _plain(x, name)
+        if _is_untyped(x) and array.dtype.kind in "iu":
+            array = array.astype(_np.float64)
+    if not _hold(array, held) or not _is_real(held.type):
+        raise TypeError(f"{name}: expected {_REAL_LIST}, got {_describe(array)}")
+    return array
+
+
+cdef object _integers_of(object obj, object array, str name):
+    """int32, or uint32 where that is needed, for Python integers."""
+    if not _is_untyped(obj) or (array.size and array.dtype.kind not in "iu"):
+        return array
+    for dtype in ("int32", "uint32"):
+        lo, hi = _LIMITS[dtype]
+        if array.size == 0 or (array.min() >= lo and array.max() <= hi):
+            return array.astype(dtype)
+    raise ValueError(f"{name}: expected integers that int32 or uint32 holds")
+
+
+cdef object _hold_code(object q, Array *held, str name):
+    array = q
+    if type(q) is not _ndarray:
+        array = _integers_of(q, _plain(q, name), name)
+    if not _hold(array, held) or not PQ_I8 <= held.type <= PQ_U32:
+        raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}")
+    return array
+
+
+# ---- scale and zero point ----
+
+
+cdef object _hold_scale(Call *call, object scale):
+    """Hold `scale`; returns the ndarray that owns it, None for a number."""
+    call.args.scale.strides = call.scale_strides
+    if PyFloat_CheckExact(scale):
+        call.scale_value = PyFloat_AS_DOUBLE(scale)
+        call.args.scale.data = &call.scale_value
+        call.args.scale.type = PQ_F64
+        call.args.scale.swapped = False
+        return None
+    array = scale
+    if type(scale) is not _ndarray:
+        array = _plain(scale, "scale")
+    if array.dtype.kind in "iu":
+        array = array.astype(_np.float64)
+    if not _hold(array, &call.scale) or not _is_real(call.scale.type):
+        raise TypeError(f"scale: expected real numbers, got {_describe(array)}")
+    call.args.scale.data = call.scale.buffer.buf
+    call.args.scale.type = call.scale.type
+    call.args.scale.swapped = call.scale.swapped
+    return array
+
+
+cdef object _hold_zero(Call *call, object zero):
+    """Hold `zero_point`; returns the ndarray that owns it, None for a number or none."""
+    call.args.zero.strides = call.zero_strides
+    call.args.zero.data = NULL
+    if zero is None:
+        return None
+    if PyLong_CheckExact(zero):
+        # Beyond int64 is beyond every type: keep the sign for the message's sake.
+        try:
+            call.zero_value = zero
+        except OverflowError:
+            raise ValueError(
+                f"zero_point: expected an integer that the quantized type holds, got {zero}"
+            ) from None
+        call.args.zero.data = &call.zero_value
+        call.args.zero.type = PQ_I64
+        call.args.zero.swapped = False
+        return None
+    array = zero
+    if type(zero) is not _ndarray:
+        array = _plain(zero, "zero_point")
+        if array.size == 0 and _is_untyped(zero):
+            array = array.astype(_np.int64)
+    if not _hold(array, &call.zero) or not PQ_I8 <= call.zero.type <= PQ_U64:
+        raise TypeError(f"zero_point: expected integers, got {_describe(array)}")
+    call.args.zero.data = call.zero.buffer.buf
+    call.args.zero.type = call.zero.type
+    call.args.zero.swapped = call.zero.swapped
+    return array
+
+
+cdef inline Py_ssize_t _size(Array *a) noexcept:
+    cdef Py_ssize_t size = 1
+    cdef int d
+    for d in range(a.buffer.ndim):
+        size *= a.buffer.shape[d]
+    return size
+
+
+cdef tuple _shape(Array *a):
+    return tuple([a.buffer.shape[d] for d in range(a.buffer.ndim)])
+
+
+cdef object _axis_index(object axis):
+    try:
+        return _index(axis)
+    except TypeError:
+        raise TypeError(
+            "axis: expected None, an integer or a tuple of integers, "
+            f"got {type(axis).__name__}"
+        ) from None
+
+
+cdef list _axes(object axis, int ndim):
+    """The axes as ascending non-negative integers."""
+    cdef list axes = []
+    for one in axis if isinstance(axis, tuple) else (axis,):
+        at = _axis_index(one)
+        if not -ndim <= at < ndim:
+            raise _AxisError(at, ndim, "axis")
+        axes.append(at + ndim if at < 0 else at)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"axis: expected different axes, got {axis}")
+    return sorted(axes)
+
+
+cdef list _blocks(object block_size):
+    cdef list blocks = []
+    for one in block_size if isinstance(block_size, tuple) else (block_size,):
+        try:
+            blocks.append(_index(one))
+        except TypeError:
+            raise TypeError(
+                "block_size: expected None, an integer or a tuple of integers, "
+                f"got {type(one).__name__}"
+            ) from None
+    if min(blocks, default=1) < 1:
+        raise ValueError(f"block_size: expected positive integers, got {block_size}")
+    return blocks
+
+
+cdef list _granularity(Call *call, object axis, object block_size):
+    """Fill call.block; returns the dimensions that select a parameter, and is the one
+    place that knows what `axis` and `block_size` mean."""
+    cdef int ndim = call.args.ndim, d
+    for d in range(ndim):
+        call.block[d] = 1
+    if block_size is None:
+        return [] if axis is None else _axes(axis, ndim)
+    cdef list blocks = _blocks(block_size)
+    if isinstance(block_size, tuple):
+        if axis is not None:
+            raise ValueError(
+                f"axis: expected None beside a block_size per dimension, got {axis}"
+            )
+        if len(blocks) != ndim:
+            raise ValueError(
+                f"block_size: expected {ndim} integers, one per dimension, got {block_size}"
+            )
+        for d in range(ndim):
+            call.block[d] = min(blocks[d], max(1, call.args.shape[d]))
+    else:
+        if axis is None or isinstance(axis, tuple):
+            raise ValueError(
+                f"axis: expected one integer beside block_size={block_size}, got {axis}"
+            )
+        d = _axes(axis, ndim)[0]
+        call.block[d] = min(blocks[0], max(1, call.args.shape[d]))
+    return list(range(ndim))
+
+
+cdef tuple _parameter_shape(Call *call, list selecting):
+    return tuple([
+        (call.args.shape[d] + call.block[d] - 1) // call.block[d] for d in selecting
+    ])
+
+
+cdef int _place(Call *call, str name, Array *a, list selecting, tuple expected,
+                ptrdiff_t *strides) except -1:
+    """Strides, over the dimensions of x, of an array of parameters."""
+    cdef int d, i = 0
+    if not a.held or _size(a) == 1:
+        return 0
+    if _shape(a) != expected:
+        raise ValueError(f"{name}: expected shape {expected}, got {_shape(a)}")
+    for d in selecting:
+        strides[d] = a.buffer.strides[i]
+        i += 1
+    return 0
+
+
+cdef int _place_parameters(Call *call, object axis, object block_size) except -1:
+    cdef list selecting = None
+    cdef tuple expected
+    cdef int ndim = call.args.ndim
+    memset(call.scale_strides, 0, ndim * sizeof(ptrdiff_t))
+    memset(call.zero_strides, 0, ndim * sizeof(ptrdiff_t))
+    call.args.block = NULL
+    if axis is not None or block_size is not None:
+        selecting = _granularity(call, axis, block_size)
+        call.args.block = call.block
+    cdef bint one_scale = not call.scale.held or _size(&call.scale) == 1
+    cdef bint one_zero = not call.zero.held or _size(&call.zero) == 1
+    if one_scale and one_zero:
+        return 0
+    if selecting is None and not one_scale:
+        raise ValueError(
+            f"scale: expected one element without axis or block_size, "
+            f"got shape {_shape(&call.scale)}"
+        )
+    if one_scale and not one_zero:
+        raise ValueError(
+            f"zero_point: expected one element beside a single scale, "
+            f"got shape {_shape(&call.zero)}"
+        )
+    expected = _parameter_shape(call, selecting)
+    _place(call, "scale", &call.scale, selecting, expected, call.scale_strides)
+    _place(call, "zero_point", &call.zero, selecting, expected, call.zero_strides)
+    return 0
+
+
+cdef int _check_zero(Call *call, str dtype) except -1:
+    """Refuse zero points outside the quantized type."""
+    cdef int64_t outside = 0
+    if call.args.zero.data == NULL or call.args.zero.type == _CODES[dtype]:
+        return 0
+    lo, hi = _LIMITS[dtype]
+    if not pq_zeros_within(&call.args, lo, hi, &outside):
+        got = outside % 2**64 if call.args.zero.type == PQ_U64 else outside
+        raise ValueError(
+            f"zero_point: expected integers from {lo} to {hi} for {dtype}, got {got}"
+        )
+    return 0
+
+
+# ---- options ----
+
+
+cdef int _rounding(object rounding) except -1:
+    try:
+        return _ROUNDS[rounding]
+    except (KeyError, TypeError):
+        pass
+    if not isinstance(rounding, str):
+        raise TypeError(
+            f"rounding: expected a string or a RoundMode, got {type(rounding).__name__}"
+        )
+    raise ValueError(
+        f"rounding: expected one of {', '.join(_ROUNDS)}, got {str(rounding)!r}"
+    )
+
+
+cdef int _threads_of(object threads) except -1:
+    if threads is True or threads is False:
+        raise TypeError("threads: expected a positive integer, got bool")
+    try:
+        threads = _index(threads)
+    except TypeError:
+        raise TypeError(
+            f"threads: expected a positive integer, got {type(threads).__name__}"
+        ) from None
+    if threads < 1:
+        raise ValueError(f"threads: expected a positive integer, got {threads}")
+    return min(threads, 1 << 20)
+
+
+cdef object _name_in(dict names, object dtype, str name, str expected):
+    """The name of `dtype` when that is a key of `names`."""
+    if isinstance(dtype, str) and dtype in names:
+        return dtype
+    found = _dtypes.name_of(dtype)
+    if found not in names:
+        got = f"{dtype!r}" if found is None else found
+        raise TypeError(f"{name}: expected {expected}, got {got}")
+    return found
+
+
+# ---- result ----
+
+
+cdef object _hold_out(Call *call, object out, str dtype, pq_type type):
+    """Hold the result: `out` after all checks of it, or a new array."""
+    cdef int d
+    cdef tuple shape = tuple([call.args.shape[d] for d in range(call.args.ndim)])
+    if out is None:
+        out = _empty(shape, dtype if type != PQ_BF16 else _dtypes.bfloat16())
+        _hold(out, &call.out)
+        return out
+    if not isinstance(out, _ndarray):
+        raise TypeError(f"out: expected a NumPy array, got {_describe(out)}")
+    if isinstance(out, _np.ma.MaskedArray):
+        raise TypeError("out: expected an array without a mask, got a masked array")
+    if not _hold(out, &call.out) or call.out.type != type:
+        raise TypeError(f"out: expected {dtype}, got {_describe(out)}")
+    if _shape(&call.out) != shape:
+        raise ValueError(f"out: expected shape {shape}, got {out.shape}")
+    if not out.flags.writeable:
+        raise ValueError("out: expected a writeable array, got a read-only one")
+    return out
+
+
+cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
+    """The bytes from the first to past the last that an array may touch."""
+    cdef ptrdiff_t span
+    cdef int d
+    lo[0] = hi[0] = <uintptr_t>a.buffer.buf
+    for d in range(a.buffer.ndim):
+        if a.buffer.shape[d] == 0:
+            return
+        span = (a.buffer.shape[d] - 1) * a.buffer.strides[d]
+        if span < 0:
+            lo[0] += <uintptr_t>span
+        else:
+            hi[0] += <uintptr_t>span
+    hi[0] += <uintptr_t>a.buffer.itemsize
+
+
+cdef int _check_overlap(Call *call, object out, Array *a, object array, str name) except -1:
+    cdef uintptr_t out_lo, out_hi, lo, hi
+    if not a.held:
+        return 0
+    _bounds(&call.out, &out_lo, &out_hi)
+    _bounds(a, &lo, &hi)
+    if hi <= out_lo or out_hi <= lo:
+        return 0
+    try:
+        shared = _np.shares_memory(out, array, max_work=10_000)
+    except _np.exceptions.TooHardError:
+        shared = True
+    if shared:
+        raise ValueError(
+            f"out: expected memory of its own, got an array that overlaps {name}"
+        )
+    return 0
+
+
+# ---- the call ----
+
+
+cdef class _Work:
+    """A prepared call, a part at a time; the parts may run on different threads."""
+    cdef const pq_kernels *kernels
+    cdef const pq_args *args
+    cdef bint quantizes
+    cdef int parts
+
+    def __call__(self, int part):
+        cdef pq_status status
+        with nogil:
+            if self.quantizes:
+                status = pq_quantize(self.kernels, self.args, part, self.parts)
+            else:
+                status = pq_dequantize(self.kernels, self.args, part, self.parts)
+        return <int>status
+
+
+cdef int _parts(Call *call, object threads) except -1:
+    cdef int wanted = _threads_of(threads)
+    if wanted == 1:
+        return 1
+    traffic = _size(&call.x) * (call.x.buffer.itemsize + call.out.buffer.itemsize)
+    return max(
+        1, min(wanted, _threads.cpu_count(), traffic // _threads.MIN_PART_BYTES)
+    )
+
+
+cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
+              object threads) except -1:
+    cdef int parts = 1 if threads == 1 and threads is not True else _parts(call, threads)
+    cdef int status
+    cdef _Work work
+    if parts > 1:
+        work = _Work()
+        work.kernels = kernels
+        work.args = &call.args
+        work.quantizes = quantizes
+        work.parts = parts
+        status = _threads.run(work, parts)
+    elif _size(&call.x) >= _NOGIL_SIZE:
+        with nogil:
+            if quantizes:
+                status = pq_quantize(kernels, &call.args, 0, 1)
+            else:
+                status = pq_dequantize(kernels, &call.args, 0, 1)
+    elif quantizes:
+        status = pq_quantize(kernels, &call.args, 0, 1)
+    else:
+        status = pq_dequantize(kernels, &call.args, 0, 1)
+    if status == PQ_ERR_OVERLAP:
+        raise ValueError(
+            "out: expected elements with memory of their own, "
+            "got an array that overlaps itself"
+        )
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    return 0
+
+
+cdef void _set_arrays(Call *call) noexcept:
+    call.args.inp.data = call.x.buffer.buf
+    call.args.inp.strides = <const ptrdiff_t *>call.x.buffer.strides
+    call.args.inp.type = call.x.type
+    call.args.inp.swapped = call.x.swapped
+    call.args.out.data = call.out.buffer.buf
+    call.args.out.strides = <const ptrdiff_t *>call.out.buffer.strides
+    call.args.out.type = call.out.type
+    call.args.out.swapped = call.out.swapped
+
+
+cdef void _set_shape(Call *call) noexcept:
+    call.args.ndim = call.x.buffer.ndim
+    call.args.shape = <const ptrdiff_t *>call.x.buffer.shape
+
+
+cdef object _apply(const pq_kernels *kernels, Call *call, object array, object scale,
+                   object zero_point, str quantized, str dtype, pq_type type, object axis,
+                   object block_size, object out, object threads, bint quantizes):
+    """What both directions share, once `call.x` is held."""
+    _set_shape(call)
+    scale_array = _hold_scale(call, scale)
+    zero_array = _hold_zero(call, zero_point)
+    _place_parameters(call, axis, block_size)
+    _check_zero(call, quantized)
+    if threads != 1:
+        _threads_of(threads)
+    given = out is not None
+    out = _hold_out(call, out, dtype, type)
+    if given:
+        _check_overlap(call, out, &call.x, array, "the input")
+        _check_overlap(call, out, &call.scale, scale_array, "scale")
+        _check_overlap(call, out, &call.zero, zero_array, "zero_point")
+    _set_arrays(call)
+    _run(kernels, call, quantizes, threads)
+    return out
+
+
+cdef object _quantize(const pq_kernels *kernels, object x, object scale, object zero_point,
+                      object dtype, object axis, object block_size, object rounding,
+                      object precision, object saturate, object packed, object out,
+                      object threads):
+    cdef Call call
+    cdef str name
+    _forget(&call)
+    try:
+        array = _hold_real(x, &call.x, "x")
+        if dtype is None:
+            dtype = getattr(zero_point, "dtype", "int8")
+        name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
+        call.args.round = <pq_round>_rounding(rounding)
+        if precision is None:
+            call.args.precision = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
+        else:
+            call.args.precision = <pq_type><int>_REALS[
+                _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
+            ]
+        if saturate is not True and not saturate:
+            raise ValueError(f"saturate: expected True for {name}, got {saturate}")
+        if packed is not False and packed:
+            raise ValueError(f"packed: expected False for {name}, got {packed}")
+        return _apply(kernels, &call, array, scale, zero_point, name, name,
+                      <pq_type><int>_CODES[name], axis, block_size, out, threads, True)
+    finally:
+        _release(&call)
+
+
+cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
+                        object zero_point, object dtype, object axis, object block_size,
+                        object out, object threads):
+    cdef Call call
+    cdef str name = "float32"
+    _forget(&call)
+    try:
+        array = _hold_code(q, &call.x, "q")
+        if dtype is not None:
+            name = _name_in(_REALS, dtype, "dtype", _REAL_LIST)
+        call.args.round = PQ_HALF_EVEN
+        call.args.precision = PQ_F32
+        return _apply(kernels, &call, array, scale, zero_point, _NAMES[<int>call.x.type],
+                      name, <pq_type><int>_REALS[name], axis, block_size, out, threads,
+                      False)
+    finally:
+        _release(&call)
+
+
+# ---- quantization parameters ----
+
+
+cdef object _nonfinite_error(Call *call):
+    cdef size_t count = 0, first = 0
+    pq_count_nonfinite(&call.args, &count, &first)
+    at = tuple([int(i) for i in _np.unravel_index(first, _shape(&call.x))])
+    return ValueError(
+        f"x: expected finite values, got {count} not finite, the first at index {at}"
+    )
+
+
+cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axis,
+                   object block_size, object symmetric):
+    """Scales and zero points, new arrays."""
+    cdef Call call
+    cdef pq_choice choice
+    cdef int finite = 1, d
+    cdef double[::1] lo, hi
+    cdef unsigned char[::1] scale_bytes, zero_bytes
+    cdef list selecting
+    cdef ptrdiff_t stride = sizeof(double)
+    _forget(&call)
+    try:
+        _hold_real(x, &call.x, "x")
+        name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
+        _set_shape(&call)
+        selecting = _granularity(&call, axis, block_size)
+        shape = _parameter_shape(&call, selecting)
+        count = 1
+        for n in shape:
+            count *= n
+        scale = _empty(count, "float64" if call.x.type == PQ_F64 else "float32")
+        zero = _empty(count, name)
+        if count > 0:
+            lo = _np.full(count, _np.inf)
+            hi = _np.full(count, -_np.inf)
+            memset(call.scale_strides, 0, sizeof(call.scale_strides))
+            for d in reversed(selecting):
+                call.scale_strides[d] = stride
+                stride *= (call.args.shape[d] + call.block[d] - 1) // call.block[d]
+            _set_arrays(&call)
+            call.args.block = call.block
+            call.args.out.data = NULL
+            call.args.scale.data = &lo[0]
+            call.args.zero.data = &hi[0]
+            call.args.scale.strides = call.args.zero.strides = call.scale_strides
+            call.args.scale.type = call.args.zero.type = PQ_F64
+            with nogil:
+                pq_minmax(kernels, &call.args, &finite)
+            if not finite:
+                raise _nonfinite_error(&call)
+            choice.real = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
+            choice.code = <pq_type><int>_CODES[name]
+            choice.symmetric = bool(symmetric)
+            scale_bytes = scale.view(_np.uint8)
+            zero_bytes = zero.view(_np.uint8)
+            pq_choose(&choice, lo.shape[0], &lo[0], &hi[0], &scale_bytes[0],
+                      &zero_bytes[0])
+        return scale.reshape(shape), zero.reshape(shape), name
+    finally:
+        _release(&call)
+
+
+# ---- instruction sets ----
+
+
+cdef tuple _available():
+    cdef int i = 0
+    cdef list names = []
+    while pq_isa_name(i) != NULL:
+        names.append(pq_isa_name(i).decode())
+        i += 1
+    return tuple(names)
+
+
+cdef const pq_kernels *_kernels_of(str isa) except NULL:
+    cdef const pq_kernels *kernels = pq_isa_find(isa.encode())
+    if kernels == NULL:
+        raise ValueError(f"isa: expected one of {', '.join(isa_available)}, got {isa!r}")
+    return kernels
+
+
+isa_available = _available()
+
+
+def _choose_isa():
+    wanted = os.environ.get("PYQUANT_ISA", "")
+    if not wanted:
+        return isa_available[0]
+    if wanted not in isa_available:
+        raise ImportError(
+            f"PYQUANT_ISA: expected one of {', '.join(isa_available)}, got {wanted!r}"
+        )
+    return wanted
+
+
+isa_active = _choose_isa()
+cdef const pq_kernels *_active = _kernels_of(isa_active)
+
+
+# ---- Python functions ----
+
+
+def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
+             rounding="half_even", precision=None, saturate=True, packed=False, out=None,
+             threads=1):
+    """
+    Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float64, float16 or bfloat16, of any shape, strides and byte order.
+        Python numbers are taken as float64.
+    scale : array_like
+        Real numbers, rounded once to float32 (float64 when `x` is float64). One element
+        is one scale for all of `x`; otherwise the shape follows from `axis` and
+        `block_size`. Negative, zero, infinite and NaN scales follow IEEE arithmetic.
+    zero_point : array_like, optional
+        Integers within the range of `dtype`, one or as many as `scale` has. Default 0.
+    dtype : dtype_like, optional
+        int8, uint8, int16, uint16, int32 or uint32. Default: that of `zero_point` if it is
+        a NumPy array or scalar, else int8.
+    axis : int or tuple of int, optional
+        The axes along which the scale varies. The shape of `scale` is that of `x` at these
+        axes, in ascending order.
+    block_size : int or tuple of int, optional
+        With an integer `axis`: so many consecutive elements along it share a scale, and
+        `scale` has the shape of `x` but for ``ceil(n / block_size)`` there. A tuple, without
+        `axis`: the extents of a block along each dimension. The last block may be short.
+    rounding : str or RoundMode, optional
+        How the quotient becomes an integer. Default half to even.
+    precision : dtype_like, optional
+        Type to which the exact quotient is rounded before it is rounded to an integer:
+        float16, bfloat16, float32 or float64. Default float32, float64 when `x` is float64.
+    saturate : bool, optional
+        Integer types always saturate: must be True.
+    packed : bool, optional
+        Types of whole bytes are not packed: must be False.
+    out : ndarray, optional
+        Where to put the result: exact shape and dtype, any strides.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        The codes, of the shape of `x`; `out` if that was given. NaN gives the lowest code.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value or a shape does not fit. `out` has not been written to.
+    numpy.exceptions.AxisError
+        If an axis is out of bounds.
+
+    Notes
+    -----
+    Bit for bit the definition of ONNX QuantizeLinear and, with `rounding`, of nGraph
+    Quantize: one IEEE division, one rounding, exact addition, saturation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> pq.quantize(np.array([0.5, 1.5, -3.0, 1e9], np.float32), 0.5, 1, dtype="uint8")
+    array([  2,   4,   0, 255], dtype=uint8)
+    """
+    return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
+                     precision, saturate, packed, out, threads)
+
+
+def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
+               out=None, threads=1):
+    """
+    Turn codes back into real numbers: ``(q - zero_point) * scale``.
+
+    Parameters
+    ----------
+    q : array_like
+        int8, uint8, int16, uint16, int32 or uint32, of any shape, strides and byte order.
+        Python integers are taken as int32, or uint32 if they need it.
+    scale : array_like
+        Real numbers, rounded once to float32 (float64 when `dtype` is float64); see
+        `quantize` for shapes.
+    zero_point : array_like, optional
+        Integers within the range of the type of `q`, one or as many as `scale` has.
+        Default 0.
+    dtype : dtype_like, optional
+        float32 (the default), float64, float16 or bfloat16.
+    axis, block_size : int or tuple of int, optional
+        As for `quantize`.
+    out : ndarray, optional
+        Where to put the result: exact shape and dtype, any strides.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        Real numbers, of the shape of `q`; `out` if that was given.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value or a shape does not fit. `out` has not been written to.
+    numpy.exceptions.AxisError
+        If an axis is out of bounds.
+
+    Notes
+    -----
+    Bit for bit the definition of ONNX DequantizeLinear, nGraph Dequantize and oneDNN Graph
+    Dequantize: an exact difference of integers, one conversion to float32 (float64 for
+    float64 results), one multiplication, one conversion to `dtype`, each rounding half to
+    even. NaN results are the positive quiet NaN on every CPU.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> pq.dequantize(np.array([2, 4, 0, 255], np.uint8), 0.5, 1)
+    array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
+    """
+    return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
+
+
+def choose(x, dtype, axis, block_size, symmetric):
+    """Scale, zero point and the name of the quantized type; see qparams.choose_qparams."""
+    return _choose(_active, x, dtype, axis, block_size, symmetric)
+
+
+# The same on a named instruction set, for tests and benchmarks.
+
+
+def quantize_at(str isa not None, x, scale, zero_point=None, *, dtype=None, axis=None,
+                block_size=None, rounding="half_even", precision=None, saturate=True,
+                packed=False, out=None, threads=1):
+    """Quantize with the kernels of `isa`."""
+    return _quantize(_kernels_of(isa), x, scale, zero_point, dtype, axis, block_size,
+                     rounding, precision, saturate, packed, out, threads)
+
+
+def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, axis=None,
+                  block_size=None, out=None, threads=1):
+    """Dequantize with the kernels of `isa`."""
+    return _dequantize(_kernels_of(isa), q, scale, zero_point, dtype, axis, block_size, out,
+                       threads)
+
+
+def choose_qparams_at(str isa not None, x, *, dtype="int8", axis=None, block_size=None,
+                      symmetric=True):
+    """Scale and zero point by the kernels of `isa`."""
+    scale, zero, _ = _choose(_kernels_of(isa), x, dtype, axis, block_size, symmetric)
+    return scale, zero

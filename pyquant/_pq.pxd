@@ -1,0 +1,56 @@
+# The mirror of csrc/pq.h, nothing else.
+from libc.stddef cimport ptrdiff_t, size_t
+from libc.stdint cimport int64_t
+
+
+cdef extern from "pq.h" nogil:
+    enum:
+        PQ_MAX_NDIM
+
+    enum pq_type:
+        PQ_F32, PQ_F16, PQ_BF16, PQ_F64
+        PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32, PQ_I64, PQ_U64
+
+    enum pq_round:
+        PQ_HALF_AWAY, PQ_HALF_TOWARD_ZERO, PQ_HALF_UP, PQ_HALF_DOWN, PQ_HALF_EVEN
+        PQ_AWAY, PQ_TRUNC, PQ_CEIL, PQ_FLOOR
+
+    enum pq_status:
+        PQ_OK, PQ_ERR_NULL, PQ_ERR_NDIM, PQ_ERR_SHAPE, PQ_ERR_TYPE, PQ_ERR_ROUND
+        PQ_ERR_PART, PQ_ERR_ZERO, PQ_ERR_OVERLAP
+
+    struct pq_array:
+        void *data
+        const ptrdiff_t *strides
+        pq_type type
+        int swapped
+
+    struct pq_args:
+        int ndim
+        const ptrdiff_t *shape
+        const ptrdiff_t *block
+        pq_array inp "in"
+        pq_array out
+        pq_array scale
+        pq_array zero
+        pq_round round
+        pq_type precision
+
+    struct pq_choice:
+        pq_type real
+        pq_type code
+        int symmetric
+
+    struct pq_kernels:
+        pass
+
+    const pq_kernels *pq_isa_find(const char *name) noexcept
+    const char *pq_isa_name(int i) noexcept
+    pq_status pq_quantize(const pq_kernels *, const pq_args *, int, int) noexcept
+    pq_status pq_dequantize(const pq_kernels *, const pq_args *, int, int) noexcept
+    pq_status pq_minmax(const pq_kernels *, const pq_args *, int *) noexcept
+    pq_status pq_count_nonfinite(const pq_args *, size_t *, size_t *) noexcept
+    pq_status pq_choose(
+        const pq_choice *, size_t, const double *, const double *, void *, void *
+    ) noexcept
+    int pq_zeros_within(const pq_args *, int64_t, int64_t, int64_t *) noexcept

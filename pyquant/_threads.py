@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lazily made pool for `threads=`: none until asked for, a new one after a fork."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["MIN_PART_BYTES", "cpu_count", "executor", "run"]
+
+# Bytes read and written by one part below which handing it over costs more than it saves.
+MIN_PART_BYTES = 8 << 20
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+
+
+def cpu_count() -> int:
+    """How many CPUs this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def executor(n: int) -> ThreadPoolExecutor:
+    """The pool, with at least `n` threads."""
+    global _pool, _pool_size
+    with _lock:
+        if _pool is None or _pool_size < n:
+            # A smaller pool ends by itself once nobody waits on it.
+            _pool = ThreadPoolExecutor(n, thread_name_prefix="pyquant")
+            _pool_size = n
+        return _pool
+
+
+def run(work: Callable[[int], int], parts: int) -> int:
+    """Do all parts, the first one here; the highest status of any."""
+    pool = executor(parts - 1)
+    futures = [pool.submit(work, part) for part in range(1, parts)]
+    try:
+        status = work(0)
+    finally:
+        # The parts use the caller's buffers: none may outlive this call.
+        wait(futures)
+    return max(status, *(future.result() for future in futures))
+
+
+def _forget() -> None:
+    """In a forked child the pool's threads do not exist, and its lock may be held."""
+    global _lock, _pool, _pool_size
+    _lock = threading.Lock()
+    _pool = None
+    _pool_size = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

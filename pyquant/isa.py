@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which instruction set the kernels use.
+
+The best one that the CPU and the operating system allow is chosen at import. The
+environment variable ``PYQUANT_ISA`` can name a lower one. Results are the same bits on all.
+"""
+
+from __future__ import annotations
+
+from pyquant import _core
+
+__all__ = ["active", "available"]
+
+
+def active() -> str:
+    """
+    Name the instruction set in use.
+
+    Returns
+    -------
+    str
+        ``"avx2"``, ``"neon"`` or ``"scalar"``.
+    """
+    return _core.isa_active
+
+
+def available() -> tuple[str, ...]:
+    """
+    Name the instruction sets that this build can use on this machine.
+
+    Returns
+    -------
+    tuple of str
+        Best first; the last is always ``"scalar"``.
+    """
+    return _core.isa_available

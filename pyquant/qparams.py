@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scale and zero point together, and how to choose them from data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant import _core
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["QParams", "choose_qparams"]
+
+
+class QParams:
+    """
+    Immutable quantization parameters.
+
+    Parameters
+    ----------
+    scale : array_like
+        Scales, of the shape that `axis` and `block_size` ask for; see `quantize`.
+    zero_point : array_like
+        Zero points, one or as many as scales.
+    dtype : dtype_like
+        The quantized type.
+    axis, block_size : int or tuple of int, optional
+        Granularity, as for `quantize`.
+
+    Attributes
+    ----------
+    scale, zero_point : ndarray
+        Read-only arrays.
+    dtype : numpy.dtype
+        The quantized type.
+    axis, block_size : int, tuple of int or None
+        Granularity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> x = np.array([[-1.0, 0.5], [4.0, 2.0]], np.float32)
+    >>> p = pq.choose_qparams(x, axis=0)
+    >>> p.quantize(x)
+    array([[-127,   64],
+           [ 127,   64]], dtype=int8)
+    """
+
+    __slots__ = ("axis", "block_size", "dtype", "scale", "zero_point")
+
+    scale: npt.NDArray[Any]
+    zero_point: npt.NDArray[Any]
+    dtype: np.dtype[Any]
+    axis: int | tuple[int, ...] | None
+    block_size: int | tuple[int, ...] | None
+
+    def __init__(
+        self,
+        scale: npt.ArrayLike,
+        zero_point: npt.ArrayLike,
+        dtype: npt.DTypeLike,
+        axis: int | tuple[int, ...] | None = None,
+        block_size: int | tuple[int, ...] | None = None,
+    ) -> None:
+        """Copy `scale` and `zero_point`, so that nothing can change them."""
+        store = object.__setattr__
+        store(self, "scale", _frozen(scale))
+        store(self, "zero_point", _frozen(zero_point))
+        store(self, "dtype", np.dtype(dtype))
+        store(self, "axis", axis)
+        store(self, "block_size", block_size)
+
+    def quantize(
+        self,
+        x: npt.ArrayLike,
+        *,
+        rounding: str = "half_even",
+        precision: npt.DTypeLike = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Quantize `x` with these parameters.
+
+        Parameters
+        ----------
+        x : array_like
+            Real numbers.
+        rounding, precision, out, threads
+            As for `pyquant.quantize`.
+
+        Returns
+        -------
+        ndarray
+            The codes.
+        """
+        return _core.quantize(
+            x,
+            self.scale,
+            self.zero_point,
+            dtype=self.dtype,
+            axis=self.axis,
+            block_size=self.block_size,
+            rounding=rounding,
+            precision=precision,
+            out=out,
+            threads=threads,
+        )
+
+    def dequantize(
+        self,
+        q: npt.ArrayLike,
+        *,
+        dtype: npt.DTypeLike = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Turn codes back into real numbers.
+
+        Parameters
+        ----------
+        q : array_like
+            Codes.
+        dtype, out, threads
+            As for `pyquant.dequantize`.
+
+        Returns
+        -------
+        ndarray
+            Real numbers.
+        """
+        return _core.dequantize(
+            q,
+            self.scale,
+            self.zero_point,
+            dtype=dtype,
+            axis=self.axis,
+            block_size=self.block_size,
+            out=out,
+            threads=threads,
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: the parameters never change."""
+        msg = f"{name}: expected no assignment, QParams is immutable"
+        raise AttributeError(msg)
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse: the parameters never change."""
+        msg = f"{name}: expected no deletion, QParams is immutable"
+        raise AttributeError(msg)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare type, granularity, shapes and the bits of all parameters."""
+        if not isinstance(other, QParams):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Hash what `__eq__` compares."""
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        arrays = [(a.dtype, a.shape, a.tobytes()) for a in (self.scale, self.zero_point)]
+        return (*arrays, self.dtype, self.axis, self.block_size)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as the call that makes an equal one."""
+        return (
+            QParams,
+            (self.scale, self.zero_point, self.dtype, self.axis, self.block_size),
+        )
+
+    def __repr__(self) -> str:
+        """Show everything, long arrays abridged as NumPy does."""
+        return (
+            f"QParams(scale={self.scale!r}, zero_point={self.zero_point!r}, "
+            f"dtype={self.dtype.name!r}, axis={self.axis}, block_size={self.block_size})"
+        )
+
+
+def _frozen(values: npt.ArrayLike) -> npt.NDArray[Any]:
+    array = np.array(values, order="C")
+    array.flags.writeable = False
+    return array
+
+
+def choose_qparams(
+    x: npt.ArrayLike,
+    *,
+    dtype: npt.DTypeLike = "int8",
+    axis: int | tuple[int, ...] | None = None,
+    block_size: int | tuple[int, ...] | None = None,
+    symmetric: bool = True,
+) -> QParams:
+    """
+    Choose scales and zero points that cover the range of the data.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float64, float16 or bfloat16; all finite.
+    dtype : dtype_like, optional
+        The quantized type: int8 (the default), uint8, int16, uint16, int32 or uint32.
+    axis, block_size : int or tuple of int, optional
+        Granularity, as for `quantize`. Default one scale for all of `x`.
+    symmetric : bool, optional
+        Zero point 0 (the default), or one that makes use of all codes.
+
+    Returns
+    -------
+    QParams
+        With float32 scales (float64 when `x` is float64).
+
+    Raises
+    ------
+    ValueError
+        If `x` holds a NaN or an infinity; the message says how many and where the first is.
+
+    Notes
+    -----
+    With ``lo = min(0, min(x))``, ``hi = max(0, max(x))`` of a group, and `qmin`, `qmax` the
+    limits of `dtype`, in float64 arithmetic, the scale rounded once to its type::
+
+        symmetric    scale = max(hi, -lo) / qmax
+                     zero_point = 0
+        asymmetric   scale = (hi - lo) / (qmax - qmin)
+                     zero_point = saturate(round_half_even(qmin - lo / scale))
+
+    A group of zeros, or an empty one, gets scale 1. A scale too small for its type becomes
+    the smallest positive number of it. Should ``hi - lo`` overflow, both are halved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> p = pq.choose_qparams(np.float32([-1, 0.5, 2]), dtype="uint8", symmetric=False)
+    >>> float(p.scale), int(p.zero_point)
+    (0.0117647061124444, 85)
+    """
+    scale, zero_point, name = _core.choose(x, dtype, axis, block_size, symmetric)
+    return QParams(scale, zero_point, name, axis, block_size)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nine ways to round a quotient to an integer."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["RoundMode"]
+
+
+class RoundMode(StrEnum):
+    """
+    How a quotient becomes an integer; members are equal to their strings.
+
+    Notes
+    -----
+    The four ``HALF_*`` modes besides ``HALF_EVEN`` go to the nearest integer and differ in
+    what they do with ties. Each of the nine is one mode of nGraph Quantize, in
+    parentheses.
+    """
+
+    HALF_EVEN = "half_even"
+    """To the nearest, ties to the even one (ROUND_NEAREST_TOWARD_EVEN)."""
+    HALF_AWAY = "half_away"
+    """To the nearest, ties away from zero (ROUND_NEAREST_TOWARD_INFINITY)."""
+    HALF_TOWARD_ZERO = "half_toward_zero"
+    """To the nearest, ties toward zero (ROUND_NEAREST_TOWARD_ZERO)."""
+    HALF_UP = "half_up"
+    """To the nearest, ties toward positive infinity (ROUND_NEAREST_UPWARD)."""
+    HALF_DOWN = "half_down"
+    """To the nearest, ties toward negative infinity (ROUND_NEAREST_DOWNWARD)."""
+    AWAY = "away"
+    """Away from zero (ROUND_TOWARD_INFINITY)."""
+    TRUNC = "trunc"
+    """Toward zero (ROUND_TOWARD_ZERO)."""
+    CEIL = "ceil"
+    """Toward positive infinity (ROUND_UP)."""
+    FLOOR = "floor"
+    """Toward negative infinity (ROUND_DOWN)."""
