@@ -62,20 +62,13 @@ PQ_INLINE float pq_f32_from_bf16(uint16_t b)
 PQ_INLINE uint16_t pq_f16_from_f32(float v)
 {
     const uint32_t bits = pq_bits_f32(v);
-    const uint32_t sign = bits >> 16 & 0x8000;
-    const uint32_t mag = bits & 0x7fffffff;
-    if (mag > 0x7f800000) {
-        return 0x7e00;
-    }
-    if (mag >= 0x477ff000) { /* 65520 and above round to infinity */
-        return (uint16_t)(sign | 0x7c00);
-    }
-    if (mag < 0x38800000) { /* subnormal: count steps of 2^-24, nearest even */
-        const float steps = pq_f32_bits(mag) + 0.5f; /* 0.5 has an ulp of 2^-24 */
-        return (uint16_t)(sign | (pq_bits_f32(steps) - pq_bits_f32(0.5f)));
-    }
-    const uint32_t odd = mag >> 13 & 1;
-    return (uint16_t)(sign | (mag - 0x38000000 + 0xfff + odd) >> 13);
+    const uint32_t sign = bits >> 16 & 0x8000, mag = bits & 0x7fffffff;
+    const uint32_t normal = (mag - 0x38000000 + 0xfff + (mag >> 13 & 1)) >> 13;
+    /* Below 2^-14 count steps of 2^-24, which is the ulp of 1/2. */
+    const uint32_t small = pq_bits_f32(pq_f32_bits(mag) + 0.5f) - pq_bits_f32(0.5f);
+    const uint32_t finite = mag < 0x38800000 ? small : normal;
+    const uint32_t number = mag < 0x477ff000 ? finite : 0x7c00; /* from 65520 up: inf */
+    return (uint16_t)(mag > 0x7f800000 ? 0x7e00 : sign | number);
 }
 
 PQ_INLINE uint16_t pq_bf16_from_f32(float v)

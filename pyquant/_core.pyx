@@ -16,7 +16,7 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.float cimport PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int64_t, uintptr_t
@@ -29,6 +29,7 @@ from pyquant import dtypes as _dtypes
 
 cdef object _ndarray = _np.ndarray
 cdef object _empty = _np.empty
+cdef tuple _SCALARS = (_np.float32, _np.float64, _np.float16)  # exact in a C double
 
 # Below this many elements a call keeps the GIL: giving it up costs more than the work.
 cdef enum:
@@ -62,6 +63,15 @@ cdef dict _CODES = {
 }
 cdef dict _INTEGERS = {**_CODES, "int64": <int>PQ_I64, "uint64": <int>PQ_U64}
 cdef dict _NAMES = {code: name for name, code in {**_REALS, **_INTEGERS}.items()}
+cdef dict _DTYPES = {
+    name: _np.dtype(name) for name in _NAMES.values() if name != "bfloat16"
+}
+# What users write for a dtype -> its name, without asking NumPy each time.
+cdef dict _SPELLED = {
+    spelling: name
+    for name, dtype in _DTYPES.items()
+    for spelling in (name, dtype, dtype.type)
+}
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _CODE_LIST = "int8, uint8, int16, uint16, int32 or uint32"
 cdef dict _LIMITS = {
@@ -227,8 +237,8 @@ cdef object _hold_code(object q, Array *held, str name):
 cdef object _hold_scale(Call *call, object scale):
     """Hold `scale`; returns the ndarray that owns it, None for a number."""
     call.args.scale.strides = call.scale_strides
-    if PyFloat_CheckExact(scale):
-        call.scale_value = PyFloat_AS_DOUBLE(scale)
+    if PyFloat_CheckExact(scale) or isinstance(scale, _SCALARS):
+        call.scale_value = scale
         call.args.scale.data = &call.scale_value
         call.args.scale.type = PQ_F64
         call.args.scale.swapped = False
@@ -454,9 +464,10 @@ cdef int _threads_of(object threads) except -1:
 
 cdef object _name_in(dict names, object dtype, str name, str expected):
     """The name of `dtype` when that is a key of `names`."""
-    if isinstance(dtype, str) and dtype in names:
-        return dtype
-    found = _dtypes.name_of(dtype)
+    try:
+        found = _SPELLED[dtype]
+    except (KeyError, TypeError):
+        found = _dtypes.name_of(dtype)
     if found not in names:
         got = f"{dtype!r}" if found is None else found
         raise TypeError(f"{name}: expected {expected}, got {got}")
@@ -466,23 +477,34 @@ cdef object _name_in(dict names, object dtype, str name, str expected):
 # ---- result ----
 
 
-cdef object _hold_out(Call *call, object out, str dtype, pq_type type):
-    """Hold the result: `out` after all checks of it, or a new array."""
+cdef bint _same_shape(Array *a, Array *b) noexcept:
     cdef int d
-    cdef tuple shape = tuple([call.args.shape[d] for d in range(call.args.ndim)])
+    if a.buffer.ndim != b.buffer.ndim:
+        return False
+    for d in range(a.buffer.ndim):
+        if a.buffer.shape[d] != b.buffer.shape[d]:
+            return False
+    return True
+
+
+cdef object _hold_out(Call *call, object out, str dtype, pq_type code):
+    """Hold the result: `out` after all checks of it, or a new array."""
     if out is None:
-        out = _empty(shape, dtype if type != PQ_BF16 else _dtypes.bfloat16())
+        out = _empty(
+            _shape(&call.x), _DTYPES[dtype] if code != PQ_BF16 else _dtypes.bfloat16()
+        )
         _hold(out, &call.out)
         return out
-    if not isinstance(out, _ndarray):
-        raise TypeError(f"out: expected a NumPy array, got {_describe(out)}")
-    if isinstance(out, _np.ma.MaskedArray):
-        raise TypeError("out: expected an array without a mask, got a masked array")
-    if not _hold(out, &call.out) or call.out.type != type:
+    if type(out) is not _ndarray:
+        if not isinstance(out, _ndarray):
+            raise TypeError(f"out: expected a NumPy array, got {_describe(out)}")
+        if isinstance(out, _np.ma.MaskedArray):
+            raise TypeError("out: expected an array without a mask, got a masked array")
+    if not _hold(out, &call.out) or call.out.type != code:
         raise TypeError(f"out: expected {dtype}, got {_describe(out)}")
-    if _shape(&call.out) != shape:
-        raise ValueError(f"out: expected shape {shape}, got {out.shape}")
-    if not out.flags.writeable:
+    if not _same_shape(&call.x, &call.out):
+        raise ValueError(f"out: expected shape {_shape(&call.x)}, got {out.shape}")
+    if call.out.buffer.readonly:
         raise ValueError("out: expected a writeable array, got a read-only one")
     return out
 
@@ -504,7 +526,7 @@ cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
 
 
 cdef int _check_overlap(Call *call, object out, Array *a, object array, str name) except -1:
-    cdef uintptr_t out_lo, out_hi, lo, hi
+    cdef uintptr_t out_lo = 0, out_hi = 0, lo = 0, hi = 0
     if not a.held:
         return 0
     _bounds(&call.out, &out_lo, &out_hi)
@@ -632,7 +654,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     try:
         array = _hold_real(x, &call.x, "x")
         if dtype is None:
-            dtype = getattr(zero_point, "dtype", "int8")
+            dtype = "int8" if zero_point is None else getattr(zero_point, "dtype", "int8")
         name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
         call.args.round = <pq_round>_rounding(rounding)
         if precision is None:

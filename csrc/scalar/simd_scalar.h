@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vector words in plain C: a block is 8 elements. Loops have a constant length and no
- * branches, so that a compiler may vectorize them for its baseline.
+ * The vector words in plain C: a block is 32 elements. Loops have no branches and a length
+ * that compilers vectorize for their baseline rather than unroll.
  */
 #ifndef PQ_SIMD_SCALAR_H
 #define PQ_SIMD_SCALAR_H
 
 #include "scalar_math.h"
 
-#define PQ_BLOCK 8
+#define PQ_BLOCK 32
 #define PQ_FAST_QUOTIENT 0 /* no fused multiply-add */
 #define PQ_CONVERT_IS_LOW 0
 
