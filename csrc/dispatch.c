@@ -9,7 +9,7 @@ static const struct {
     unsigned needs;
     const struct pq_kernels *kernels;
 } tables[] = {
-    /* best first */
+/* best first */
 #if defined(PQ_ARCH_X86_64)
     {PQ_CPU_AVX2, &pq_kernels_avx2},
 #elif defined(PQ_ARCH_AARCH64)

@@ -6,16 +6,16 @@
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H
 
-#include "pq_compiler.h"
 #include "pq.h"
+#include "pq_compiler.h"
 
 /* The types and modes that have kernels of their own: types of 8 and 16 bit from and to
  * reals of at most 32. X(name, type) in the order of enum pq_type, from PQ_F32 and PQ_I8;
  * everything else goes through the wide kernels. */
-#define PQ_FOR_REAL(X, ...)                                                              \
+#define PQ_FOR_REAL(X, ...)                                                                \
     X(f32, PQ_F32, __VA_ARGS__) X(f16, PQ_F16, __VA_ARGS__) X(bf16, PQ_BF16, __VA_ARGS__)
-#define PQ_FOR_CODE(X, ...)                                                              \
-    X(i8, PQ_I8, __VA_ARGS__)                                                            \
+#define PQ_FOR_CODE(X, ...)                                                                \
+    X(i8, PQ_I8, __VA_ARGS__)                                                              \
     X(u8, PQ_U8, __VA_ARGS__) X(i16, PQ_I16, __VA_ARGS__) X(u16, PQ_U16, __VA_ARGS__)
 
 enum { PQ_REALS = 3, PQ_CODES = 4 };

@@ -15,55 +15,55 @@ PQ_INLINE void swap_bytes(void *p, size_t size)
 
 /* One loop for contiguous native elements, which the compiler vectorizes, one for the
  * rest. */
-#define LOAD(type, convert)                                                              \
-    if (from.stride == (ptrdiff_t)sizeof(type) && !from.swapped) {                       \
-        for (size_t i = 0; i < n; i++) {                                                 \
-            type v;                                                                      \
-            memcpy(&v, from.data + i * sizeof v, sizeof v);                              \
-            to[i] = convert(v);                                                          \
-        }                                                                                \
-    } else {                                                                             \
-        for (size_t i = 0; i < n; i++) {                                                 \
-            type v;                                                                      \
-            memcpy(&v, from.data + (ptrdiff_t)i * from.stride, sizeof v);                \
-            if (from.swapped) {                                                          \
-                swap_bytes(&v, sizeof v);                                                \
-            }                                                                            \
-            to[i] = convert(v);                                                          \
-        }                                                                                \
-    }                                                                                    \
+#define LOAD(type, convert)                                                                \
+    if (from.stride == (ptrdiff_t)sizeof(type) && !from.swapped) {                         \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            type v;                                                                        \
+            memcpy(&v, from.data + i * sizeof v, sizeof v);                                \
+            to[i] = convert(v);                                                            \
+        }                                                                                  \
+    } else {                                                                               \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            type v;                                                                        \
+            memcpy(&v, from.data + (ptrdiff_t)i * from.stride, sizeof v);                  \
+            if (from.swapped) {                                                            \
+                swap_bytes(&v, sizeof v);                                                  \
+            }                                                                              \
+            to[i] = convert(v);                                                            \
+        }                                                                                  \
+    }                                                                                      \
     break
 
-#define LOAD_REALS(as_real)                                                              \
-    switch (from.type) {                                                                 \
-    case PQ_F16:                                                                         \
-        LOAD(uint16_t, pq_f32_from_f16);                                                 \
-    case PQ_BF16:                                                                        \
-        LOAD(uint16_t, pq_f32_from_bf16);                                                \
-    case PQ_F64:                                                                         \
-        LOAD(double, as_real);                                                           \
-    default:                                                                             \
-        LOAD(float, as_real);                                                            \
+#define LOAD_REALS(as_real)                                                                \
+    switch (from.type) {                                                                   \
+    case PQ_F16:                                                                           \
+        LOAD(uint16_t, pq_f32_from_f16);                                                   \
+    case PQ_BF16:                                                                          \
+        LOAD(uint16_t, pq_f32_from_bf16);                                                  \
+    case PQ_F64:                                                                           \
+        LOAD(double, as_real);                                                             \
+    default:                                                                               \
+        LOAD(float, as_real);                                                              \
     }
 
-#define LOAD_INTEGERS(as_number)                                                         \
-    switch (from.type) {                                                                 \
-    case PQ_I8:                                                                          \
-        LOAD(int8_t, as_number);                                                         \
-    case PQ_U8:                                                                          \
-        LOAD(uint8_t, as_number);                                                        \
-    case PQ_I16:                                                                         \
-        LOAD(int16_t, as_number);                                                        \
-    case PQ_U16:                                                                         \
-        LOAD(uint16_t, as_number);                                                       \
-    case PQ_I32:                                                                         \
-        LOAD(int32_t, as_number);                                                        \
-    case PQ_U32:                                                                         \
-        LOAD(uint32_t, as_number);                                                       \
-    case PQ_I64:                                                                         \
-        LOAD(int64_t, as_number);                                                        \
-    default:                                                                             \
-        LOAD(uint64_t, as_number);                                                       \
+#define LOAD_INTEGERS(as_number)                                                           \
+    switch (from.type) {                                                                   \
+    case PQ_I8:                                                                            \
+        LOAD(int8_t, as_number);                                                           \
+    case PQ_U8:                                                                            \
+        LOAD(uint8_t, as_number);                                                          \
+    case PQ_I16:                                                                           \
+        LOAD(int16_t, as_number);                                                          \
+    case PQ_U16:                                                                           \
+        LOAD(uint16_t, as_number);                                                         \
+    case PQ_I32:                                                                           \
+        LOAD(int32_t, as_number);                                                          \
+    case PQ_U32:                                                                           \
+        LOAD(uint32_t, as_number);                                                         \
+    case PQ_I64:                                                                           \
+        LOAD(int64_t, as_number);                                                          \
+    default:                                                                               \
+        LOAD(uint64_t, as_number);                                                         \
     }
 
 void pq_load_scales_f32(float *to, struct pq_params from, size_t n)

@@ -77,8 +77,7 @@ static bool merge(struct pq_dim *inner, const struct pq_dim *outer)
     } else {
         const ptrdiff_t blocks = n / inner->block;
         if (n % inner->block != 0 || outer->block != 1 ||
-            outer->scale != inner->scale * blocks ||
-            outer->zero != inner->zero * blocks) {
+            outer->scale != inner->scale * blocks || outer->zero != inner->zero * blocks) {
             return false;
         }
     }

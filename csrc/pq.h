@@ -51,17 +51,18 @@ enum pq_round {
 
 enum pq_status {
     PQ_OK,
-    PQ_ERR_NULL,     /* a pointer that is needed is null */
-    PQ_ERR_NDIM,     /* more than PQ_MAX_NDIM dimensions, or fewer than none */
-    PQ_ERR_SHAPE,    /* a negative extent, or a block smaller than one element */
-    PQ_ERR_TYPE,     /* a type that this argument cannot have */
-    PQ_ERR_ROUND,    /* an unknown rounding mode */
-    PQ_ERR_PART,     /* not 0 <= part < parts */
-    PQ_ERR_ZERO,     /* quantize: a zero point outside the range of the quantized type */
-    PQ_ERR_OVERLAP   /* elements of `out` share memory with each other */
+    PQ_ERR_NULL,   /* a pointer that is needed is null */
+    PQ_ERR_NDIM,   /* more than PQ_MAX_NDIM dimensions, or fewer than none */
+    PQ_ERR_SHAPE,  /* a negative extent, or a block smaller than one element */
+    PQ_ERR_TYPE,   /* a type that this argument cannot have */
+    PQ_ERR_ROUND,  /* an unknown rounding mode */
+    PQ_ERR_PART,   /* not 0 <= part < parts */
+    PQ_ERR_ZERO,   /* quantize: a zero point outside the range of the quantized type */
+    PQ_ERR_OVERLAP /* elements of `out` share memory with each other */
 };
 
-/* Where elements lie. Element (i, j, ...) is at data + i * strides[0] + j * strides[1]... */
+/* Where elements lie. Element (i, j, ...) is at data + i * strides[0] + j * strides[1]...
+ */
 struct pq_array {
     void *data;
     const ptrdiff_t *strides; /* bytes; any sign, any alignment */
@@ -114,8 +115,7 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
                          int *finite);
 
 /* Number of NaN and infinities in real `in`, and the C-order position of the first. */
-enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count,
-                                  size_t *first);
+enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first);
 
 /* How choose_qparams makes parameters of extrema; see docs/semantics.md. */
 struct pq_choice {

@@ -23,7 +23,7 @@
  */
 #define PQ_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
-#  define PQ_TARGET_BEGIN(isa)                                                           \
+#  define PQ_TARGET_BEGIN(isa)                                                             \
       PQ_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #  define PQ_TARGET_END _Pragma("clang attribute pop")
 #elif defined(__GNUC__)

@@ -60,8 +60,7 @@ static void reduce_elements(struct job *job, struct pq_cursor at, ptrdiff_t i,
     job->finite = job->finite && finite == 0;
     for (size_t k = 0; k < n;) {
         const ptrdiff_t j = i + (ptrdiff_t)k;
-        const size_t left =
-            pq_dim_uniform(dim) ? n : (size_t)(dim->block - j % dim->block);
+        const size_t left = pq_dim_uniform(dim) ? n : (size_t)(dim->block - j % dim->block);
         const size_t stop = left < n - k ? k + left : n;
         double lo = tile[k], hi = tile[k];
         while (++k < stop) {
@@ -219,8 +218,8 @@ static struct pair choose(const struct pq_choice *choice, double lo, double hi)
         return (struct pair){positive_scale(absmax / highest, choice->real), 0};
     }
     const double levels = highest - lowest, width = hi - lo;
-    const double wide = width - width == 0 ? width / levels
-                                           : (hi / 2 - lo / 2) / (levels / 2);
+    const double wide =
+        width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
     const double scale = positive_scale(wide, choice->real);
     const double zero = clamp(lowest - lo / scale, lowest, highest);
     return (struct pair){scale, nearest(zero)};

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "pq_compiler.h"
 #include "pq.h"
+#include "pq_compiler.h"
 
 PQ_INLINE uint32_t pq_bits_f32(float v)
 {

@@ -117,7 +117,7 @@ static inline void pq_copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column,
                                 const char *from, ptrdiff_t from_row, ptrdiff_t from_column,
                                 const struct pq_tile *tile)
 {
-#define COPY(size, swapped)                                                              \
+#define COPY(size, swapped)                                                                \
     pq_copy_sized(to, to_row, to_column, from, from_row, from_column, tile, size, swapped)
     switch (tile->size) {
     case 1:

@@ -55,9 +55,9 @@ def _parser() -> argparse.ArgumentParser:
         "demo",
         help="quantize arrays to int8 and show what it costs and saves",
         description=(
-            "Quantize every float array of a file, or of a built-in sample, to int8 per "
-            "tensor, per channel (axis 0) and in blocks along the last axis, symmetrically, "
-            "and show error, size and speed."
+            "Quantize every float array of a file, or of a built-in sample, to symmetric "
+            "int8 per tensor, per channel (axis 0) and in blocks along the last axis, and "
+            "show error, size and speed."
         ),
     )
     demo.add_argument(
@@ -79,7 +79,7 @@ def _run_as_program() -> int:
         status = main()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone; let the interpreter's own flush at exit find a place to write.
+        # The reader has gone: give the flush at exit a place to write to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status

@@ -759,23 +759,24 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
 # ---- instruction sets ----
 
 
-cdef tuple _available():
+cdef dict _find_all():
+    """Addresses of the tables by name, best first."""
+    cdef dict tables = {}
     cdef int i = 0
-    cdef list names = []
     while pq_isa_name(i) != NULL:
-        names.append(pq_isa_name(i).decode())
+        tables[pq_isa_name(i).decode()] = <uintptr_t>pq_isa_find(pq_isa_name(i))
         i += 1
-    return tuple(names)
+    return tables
+
+
+cdef dict _tables = _find_all()
+isa_available = tuple(_tables)
 
 
 cdef const pq_kernels *_kernels_of(str isa) except NULL:
-    cdef const pq_kernels *kernels = pq_isa_find(isa.encode())
-    if kernels == NULL:
-        raise ValueError(f"isa: expected one of {', '.join(isa_available)}, got {isa!r}")
-    return kernels
-
-
-isa_available = _available()
+    if isa not in _tables:
+        raise ValueError(f"isa: expected one of {', '.join(_tables)}, got {isa!r}")
+    return <const pq_kernels *><uintptr_t>_tables[isa]
 
 
 def _choose_isa():
@@ -821,7 +822,7 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         axes, in ascending order.
     block_size : int or tuple of int, optional
         With an integer `axis`: so many consecutive elements along it share a scale, and
-        `scale` has the shape of `x` but for ``ceil(n / block_size)`` there. A tuple, without
+        `scale` has the shape of `x` but for ``ceil(n / block_size)`` there. A tuple, with no
         `axis`: the extents of a block along each dimension. The last block may be short.
     rounding : str or RoundMode, optional
         How the quotient becomes an integer. Default half to even.

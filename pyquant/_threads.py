@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,14 +41,33 @@ def executor(n: int) -> ThreadPoolExecutor:
 
 def run(work: Callable[[int], int], parts: int) -> int:
     """Do all parts, the first one here; the highest status of any."""
-    pool = executor(parts - 1)
-    futures = [pool.submit(work, part) for part in range(1, parts)]
+    futures = []
+    statuses = []
     try:
-        status = work(0)
+        pool = executor(parts - 1)
+        for part in range(1, parts):
+            futures.append(pool.submit(work, part))
+    except RuntimeError:
+        # No more threads, or the interpreter is shutting down: do the rest here too.
+        statuses += [work(part) for part in range(1 + len(futures), parts)]
     finally:
         # The parts use the caller's buffers: none may outlive this call.
-        wait(futures)
-    return max(status, *(future.result() for future in futures))
+        statuses.append(work(0))
+        _wait_for(futures)
+    return max(*statuses, *(future.result() for future in futures), 0)
+
+
+def _wait_for(futures: list[Future[int]]) -> None:
+    """Wait, and only then let an interrupt through."""
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            wait(futures)
+            break
+        except BaseException as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 def _forget() -> None:

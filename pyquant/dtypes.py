@@ -32,7 +32,8 @@ def bfloat16() -> np.dtype[Any]:
     except ImportError:
         msg = "dtype: bfloat16 needs the package ml_dtypes: pip install ml_dtypes"
         raise ImportError(msg) from None
-    return np.dtype(ml_dtypes.bfloat16)
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 def name_of(dtype: Any) -> str | None:
@@ -48,4 +49,4 @@ def name_of(dtype: Any) -> str | None:
         found = np.dtype(dtype)
     except (TypeError, ValueError):
         return None
-    return found.name if found.isnative else None
+    return str(found.name) if found.isnative else None

@@ -79,7 +79,7 @@ class QParams:
         x: npt.ArrayLike,
         *,
         rounding: str = "half_even",
-        precision: npt.DTypeLike = None,
+        precision: npt.DTypeLike | None = None,
         out: npt.NDArray[Any] | None = None,
         threads: int = 1,
     ) -> npt.NDArray[Any]:
@@ -115,7 +115,7 @@ class QParams:
         self,
         q: npt.ArrayLike,
         *,
-        dtype: npt.DTypeLike = None,
+        dtype: npt.DTypeLike | None = None,
         out: npt.NDArray[Any] | None = None,
         threads: int = 1,
     ) -> npt.NDArray[Any]:

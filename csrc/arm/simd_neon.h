@@ -23,8 +23,8 @@ typedef struct {
 /* f applied to the four vectors of blocks x and y. */
 #define EACH1(f, x) {f((x).a), f((x).b), f((x).c), f((x).d)}
 #define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
-#define EACH3(f, x, y, z)                                                                \
-    {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b), f((x).c, (y).c, (z).c),             \
+#define EACH3(f, x, y, z)                                                                  \
+    {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b), f((x).c, (y).c, (z).c),               \
      f((x).d, (y).d, (z).d)}
 
 /* ---- load and splat: through byte loads, which need no alignment ---- */

@@ -49,14 +49,14 @@ PQ_INLINE vf load_bf16(const void *p)
     return r;
 }
 
-#define LOAD_CODES(name, type)                                                           \
-    PQ_INLINE vi load_##name(const void *p)                                              \
-    {                                                                                    \
-        type c[PQ_BLOCK];                                                                \
-        vi r;                                                                            \
-        memcpy(c, p, sizeof c);                                                          \
-        EACH(i) r.v[i] = c[i];                                                           \
-        return r;                                                                        \
+#define LOAD_CODES(name, type)                                                             \
+    PQ_INLINE vi load_##name(const void *p)                                                \
+    {                                                                                      \
+        type c[PQ_BLOCK];                                                                  \
+        vi r;                                                                              \
+        memcpy(c, p, sizeof c);                                                            \
+        EACH(i) r.v[i] = c[i];                                                             \
+        return r;                                                                          \
     }
 LOAD_CODES(i8, int8_t)
 LOAD_CODES(u8, uint8_t)
@@ -81,12 +81,12 @@ PQ_INLINE vi splat_i32(int32_t s)
 
 /* ---- arithmetic ---- */
 
-#define BINARY(name, type, expression)                                                   \
-    PQ_INLINE type name(type a, type b)                                                  \
-    {                                                                                    \
-        type r;                                                                          \
-        EACH(i) r.v[i] = expression;                                                     \
-        return r;                                                                        \
+#define BINARY(name, type, expression)                                                     \
+    PQ_INLINE type name(type a, type b)                                                    \
+    {                                                                                      \
+        type r;                                                                            \
+        EACH(i) r.v[i] = expression;                                                       \
+        return r;                                                                          \
     }
 BINARY(divide, vf, a.v[i] / b.v[i])
 BINARY(multiply, vf, a.v[i] * b.v[i])
@@ -144,12 +144,12 @@ PQ_INLINE int32_t saturate(int32_t v, int32_t lo, int32_t hi)
 }
 
 /* Add the zero point, saturate, narrow. */
-#define STORE_CODES(name, type, lo, hi)                                                  \
-    PQ_INLINE void store_##name(void *p, vi r, vi z)                                     \
-    {                                                                                    \
-        type c[PQ_BLOCK];                                                                \
-        EACH(i) c[i] = (type)saturate(r.v[i] + z.v[i], lo, hi);                          \
-        memcpy(p, c, sizeof c);                                                          \
+#define STORE_CODES(name, type, lo, hi)                                                    \
+    PQ_INLINE void store_##name(void *p, vi r, vi z)                                       \
+    {                                                                                      \
+        type c[PQ_BLOCK];                                                                  \
+        EACH(i) c[i] = (type)saturate(r.v[i] + z.v[i], lo, hi);                            \
+        memcpy(p, c, sizeof c);                                                            \
     }
 STORE_CODES(i8, int8_t, INT8_MIN, INT8_MAX)
 STORE_CODES(u8, uint8_t, 0, UINT8_MAX)

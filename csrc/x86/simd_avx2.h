@@ -26,8 +26,8 @@ typedef struct {
 /* f applied to the four vectors of blocks x, y and z. */
 #define EACH1(f, x) {f((x).a), f((x).b), f((x).c), f((x).d)}
 #define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
-#define EACH3(f, x, y, z)                                                                \
-    {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b), f((x).c, (y).c, (z).c),             \
+#define EACH3(f, x, y, z)                                                                  \
+    {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b), f((x).c, (y).c, (z).c),               \
      f((x).d, (y).d, (z).d)}
 
 /* ---- load and splat ---- */
@@ -99,17 +99,17 @@ PQ_INLINE vi load_u8(const void *p)
 PQ_INLINE vi load_i16(const void *p)
 {
     const int16_t *c = p;
-    return (vi){
-        _mm256_cvtepi16_epi32(load128(c)), _mm256_cvtepi16_epi32(load128(c + 8)),
-        _mm256_cvtepi16_epi32(load128(c + 16)), _mm256_cvtepi16_epi32(load128(c + 24))};
+    return (vi){_mm256_cvtepi16_epi32(load128(c)), _mm256_cvtepi16_epi32(load128(c + 8)),
+                _mm256_cvtepi16_epi32(load128(c + 16)),
+                _mm256_cvtepi16_epi32(load128(c + 24))};
 }
 
 PQ_INLINE vi load_u16(const void *p)
 {
     const uint16_t *c = p;
-    return (vi){
-        _mm256_cvtepu16_epi32(load128(c)), _mm256_cvtepu16_epi32(load128(c + 8)),
-        _mm256_cvtepu16_epi32(load128(c + 16)), _mm256_cvtepu16_epi32(load128(c + 24))};
+    return (vi){_mm256_cvtepu16_epi32(load128(c)), _mm256_cvtepu16_epi32(load128(c + 8)),
+                _mm256_cvtepu16_epi32(load128(c + 16)),
+                _mm256_cvtepu16_epi32(load128(c + 24))};
 }
 
 PQ_INLINE vi load_i32(const void *p)
@@ -255,8 +255,7 @@ PQ_INLINE __m256 half_toward_zero_of(__m256 q)
 PQ_INLINE __m256 half_up_of(__m256 q)
 {
     const __m256 n = nearest_of(q);
-    const __m256 tie =
-        _mm256_cmp_ps(_mm256_sub_ps(q, n), _mm256_set1_ps(0.5f), _CMP_EQ_OQ);
+    const __m256 tie = _mm256_cmp_ps(_mm256_sub_ps(q, n), _mm256_set1_ps(0.5f), _CMP_EQ_OQ);
     return _mm256_add_ps(n, _mm256_and_ps(tie, _mm256_set1_ps(1.0f)));
 }
 
