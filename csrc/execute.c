@@ -21,6 +21,7 @@ struct job {
     bool in_swapped, out_swapped;
     enum pq_type scale_type, zero_type;
     int scale_swapped, zero_swapped;
+    bool single_scale; /* scales are rounded to float32 */
 
     pq_grp_fn *grp; /* null: no kernel for groups */
     pq_vec_fn *vec; /* null: the wide kernel */
@@ -65,7 +66,7 @@ static void load_params(struct job *job, ptrdiff_t to, const char *scale,
         pq_load_scales_f32(job->scale.f32 + to, s, n);
         pq_load_zeros_i32(job->zero.i32 + to, z, n);
     } else {
-        pq_load_scales_f64(job->scale.f64 + to, s, n, job->wide.compute != PQ_F64);
+        pq_load_scales_f64(job->scale.f64 + to, s, n, job->single_scale);
         pq_load_zeros_f64(job->zero.f64 + to, z, n);
     }
 }
@@ -284,29 +285,39 @@ static bool rows_contiguous(const struct job *job)
            dim->out == (ptrdiff_t)job->out_size;
 }
 
+static pq_visit_fn *choose(const struct job *job, int *first)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t n = dim[0].end - dim[0].begin;
+    const bool single_row = dim[1].end - dim[1].begin == 1;
+    *first = 1;
+    if (rows_contiguous(job) && job->grp != NULL && (n >= GROUP || single_row)) {
+        if (pq_dim_uniform(dim)) {
+            return run_uniform_row;
+        }
+        if (dim->block >= GROUP) {
+            return run_grouped_row;
+        }
+    }
+    if (rows_contiguous(job) && job->vec != NULL && (n >= TILE / 2 || single_row) &&
+        dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
+        job->scale_type == PQ_F32 && !job->scale_swapped) {
+        return run_scaled_row;
+    }
+    *first = 2;
+    return run_tiles;
+}
+
 static void run(struct job *job)
 {
-    const struct pq_plan *plan = &job->plan;
-    const struct pq_dim *dim = plan->dim;
-    const bool contiguous = rows_contiguous(job);
-    const bool long_rows =
-        dim[0].end - dim[0].begin >= TILE / 2 || dim[1].end - dim[1].begin == 1;
-    job->loaded.scale = NULL;
-    job->loaded.zero = NULL;
-    if (plan->empty) {
+    if (job->plan.empty) {
         return;
     }
-    if (contiguous && job->grp != NULL && pq_dim_uniform(dim) && long_rows) {
-        pq_walk(plan, 1, run_uniform_row, job);
-    } else if (contiguous && job->grp != NULL && dim->block >= GROUP && long_rows) {
-        pq_walk(plan, 1, run_grouped_row, job);
-    } else if (contiguous && job->vec != NULL && dim->block == 1 && long_rows &&
-               job->scale_type == PQ_F32 && !job->scale_swapped &&
-               dim->scale == (ptrdiff_t)sizeof(float) && dim->zero == 0) {
-        pq_walk(plan, 1, run_scaled_row, job);
-    } else {
-        pq_walk(plan, 2, run_tiles, job);
-    }
+    job->loaded.scale = NULL;
+    job->loaded.zero = NULL;
+    int first;
+    pq_visit_fn *visit = choose(job, &first);
+    pq_walk(&job->plan, first, visit, job);
 }
 
 /* ---- entry points ---- */
@@ -412,6 +423,7 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
     }
     job.wide_fn = kernels->quantize_wide;
     job.wide = (struct pq_wide){in, out, args->precision, args->round};
+    job.single_scale = in != PQ_F64;
     status = init(&job, args, part, parts);
     if (status == PQ_OK) {
         run_guarded(&job);
@@ -444,6 +456,7 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
     }
     job.wide_fn = kernels->dequantize_wide;
     job.wide = (struct pq_wide){in, out, out == PQ_F64 ? PQ_F64 : PQ_F32, PQ_HALF_EVEN};
+    job.single_scale = out != PQ_F64;
     status = init(&job, args, part, parts);
     if (status == PQ_OK) {
         run_guarded(&job);

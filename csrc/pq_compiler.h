@@ -11,9 +11,11 @@
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_INLINE static __forceinline
+#  define PQ_NOINLINE static __declspec(noinline)
 #  define PQ_RESTRICT __restrict
 #else
 #  define PQ_INLINE static inline __attribute__((always_inline))
+#  define PQ_NOINLINE static __attribute__((noinline))
 #  define PQ_RESTRICT restrict
 #endif
 

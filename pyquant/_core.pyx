@@ -16,7 +16,7 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cpython.float cimport PyFloat_CheckExact
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_CheckExact
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int64_t, uintptr_t
@@ -29,7 +29,8 @@ from pyquant import dtypes as _dtypes
 
 cdef object _ndarray = _np.ndarray
 cdef object _empty = _np.empty
-cdef tuple _SCALARS = (_np.float32, _np.float64, _np.float16)  # exact in a C double
+cdef object _ONE = 1
+cdef tuple _HOLDABLE = (_ndarray, _np.float32, _np.float16)
 
 # Below this many elements a call keeps the GIL: giving it up costs more than the work.
 cdef enum:
@@ -67,11 +68,10 @@ cdef dict _DTYPES = {
     name: _np.dtype(name) for name in _NAMES.values() if name != "bfloat16"
 }
 # What users write for a dtype -> its name, without asking NumPy each time.
-cdef dict _SPELLED = {
-    spelling: name
-    for name, dtype in _DTYPES.items()
-    for spelling in (name, dtype, dtype.type)
-}
+cdef dict _SPELLED = {name: name for name in _NAMES.values()}
+for _name, _dtype in _DTYPES.items():
+    _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
+del _name, _dtype
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _CODE_LIST = "int8, uint8, int16, uint16, int32 or uint32"
 cdef dict _LIMITS = {
@@ -237,14 +237,16 @@ cdef object _hold_code(object q, Array *held, str name):
 cdef object _hold_scale(Call *call, object scale):
     """Hold `scale`; returns the ndarray that owns it, None for a number."""
     call.args.scale.strides = call.scale_strides
-    if PyFloat_CheckExact(scale) or isinstance(scale, _SCALARS):
-        call.scale_value = scale
+    if PyFloat_Check(scale):  # float64 scalars are Python floats, too
+        call.scale_value = PyFloat_AS_DOUBLE(scale)
         call.args.scale.data = &call.scale_value
         call.args.scale.type = PQ_F64
         call.args.scale.swapped = False
         return None
+    # NumPy scalars lend their bits as arrays do; converting them here would depend on the
+    # floating-point control state.
     array = scale
-    if type(scale) is not _ndarray:
+    if type(scale) not in _HOLDABLE:
         array = _plain(scale, "scale")
     if array.dtype.kind in "iu":
         array = array.astype(_np.float64)
@@ -564,21 +566,20 @@ cdef class _Work:
         return <int>status
 
 
-cdef int _parts(Call *call, object threads) except -1:
-    cdef int wanted = _threads_of(threads)
-    if wanted == 1:
-        return 1
+cdef int _parts(Call *call, int threads) except -1:
     traffic = _size(&call.x) * (call.x.buffer.itemsize + call.out.buffer.itemsize)
     return max(
-        1, min(wanted, _threads.cpu_count(), traffic // _threads.MIN_PART_BYTES)
+        1, min(threads, _threads.cpu_count(), traffic // _threads.MIN_PART_BYTES)
     )
 
 
 cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
-              object threads) except -1:
-    cdef int parts = 1 if threads == 1 and threads is not True else _parts(call, threads)
-    cdef int status
+              int threads) except -1:
+    cdef int parts, status
     cdef _Work work
+    if _size(&call.x) == 0:
+        return 0
+    parts = 1 if threads == 1 else _parts(call, threads)
     if parts > 1:
         work = _Work()
         work.kernels = kernels
@@ -631,8 +632,8 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     zero_array = _hold_zero(call, zero_point)
     _place_parameters(call, axis, block_size)
     _check_zero(call, quantized)
-    if threads != 1:
-        _threads_of(threads)
+    if threads is not _ONE:
+        threads = _threads_of(threads)
     given = out is not None
     out = _hold_out(call, out, dtype, type)
     if given:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 __all__ = ["MIN_PART_BYTES", "cpu_count", "executor", "run"]
 
@@ -31,6 +31,9 @@ def cpu_count() -> int:
 def executor(n: int) -> ThreadPoolExecutor:
     """The pool, with at least `n` threads."""
     global _pool, _pool_size
+    # Not at the top: it would be a large part of the time that importing pyquant takes.
+    from concurrent.futures import ThreadPoolExecutor
+
     with _lock:
         if _pool is None or _pool_size < n:
             # A smaller pool ends by itself once nobody waits on it.
@@ -59,6 +62,8 @@ def run(work: Callable[[int], int], parts: int) -> int:
 
 def _wait_for(futures: list[Future[int]]) -> None:
     """Wait, and only then let an interrupt through."""
+    from concurrent.futures import wait
+
     interrupt: BaseException | None = None
     while True:
         try:

@@ -1,0 +1,187 @@
+#!/usr/bin/env bash
+# The C tests and the Python suite on emulated arm64. For Debian 12 on x86-64.
+#
+#   .ci/arm64.sh [WORKDIR]
+#
+# WORKDIR is kept, and a second run reuses what it downloaded; without one, everything is temporary.
+# PYTHON is the host's Python 3.11, JOBS the number of pytest processes, PYTEST_ARGS more arguments.
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+python=${PYTHON:-python3}
+jobs=${JOBS:-$(nproc)}
+read -ra pytest_args <<<"${PYTEST_ARGS:-}"
+
+if [ $# -gt 0 ]; then
+    mkdir -p "$1"
+    work=$(cd "$1" && pwd)
+else
+    work=$(mktemp -d)
+    temporary=$work
+fi
+# An interrupted run leaves no emulated tests behind.
+pids=()
+# shellcheck disable=SC2317 # the trap calls it
+cleanup() {
+    [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null || true
+    [ -z "${temporary-}" ] || rm -rf "$temporary"
+}
+trap cleanup EXIT
+root=$work/root             # what Debian's arm64 packages unpack to
+venv=$work/venv             # an arm64 virtual environment over it
+build=$work/build-venv      # the host's build tools
+run=$work/run               # the tests, away from the sources
+
+step() { printf '\n== arm64: %s (%d s)\n' "$1" "$SECONDS"; }
+
+# The host compiles bytecode and C for the Python of the arm64 root: the versions must agree.
+"$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
+    { echo "arm64: PYTHON must be Python 3.11" >&2; exit 2; }
+
+step "host tools"
+tools=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross make qemu-user-static)
+if ! dpkg-query -W "${tools[@]}" >/dev/null 2>&1; then
+    as_root=()
+    [ "$(id -u)" = 0 ] || as_root=(sudo)
+    "${as_root[@]}" apt-get -qq update
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq install -y --no-install-recommends "${tools[@]}" >/dev/null
+fi
+
+failed=0  # the Python suite runs in any case
+step "C tests"
+make -C "$top/tests/c" -j "$jobs" CC=aarch64-linux-gnu-gcc LDFLAGS=-static \
+    RUN=qemu-aarch64-static BUILD="$work/c" check || failed=1
+
+step "Python for arm64"
+if [ ! -e "$root/complete" ]; then
+    # apt with a state of its own: the host gains no foreign architecture.
+    rm -rf "$root" "$work/apt"
+    mkdir -p "$root" "$work"/apt/{debs,state/lists/partial,cache/archives/partial}
+    : >"$work/apt/status"
+    cat >"$work/apt/apt.conf" <<EOF
+APT::Architecture "arm64";
+APT::Architectures { "arm64"; };
+APT::Sandbox::User "root";
+Dir::State "$work/apt/state";
+Dir::State::status "$work/apt/status";
+Dir::Cache "$work/apt/cache";
+EOF
+    (
+        cd "$work/apt/debs"
+        export APT_CONFIG=$work/apt/apt.conf
+        apt-get -qq update
+        apt-get -qq download python3.11-minimal \
+            libpython3.11-minimal libpython3.11-stdlib libpython3.11-dev \
+            libc6 libgcc-s1 libstdc++6 zlib1g libexpat1 libbz2-1.0 liblzma5 libffi8 libssl3 \
+            libuuid1 libsqlite3-0 libcrypt1
+    )
+    for deb in "$work"/apt/debs/*.deb; do
+        dpkg -x "$deb" "$root"
+    done
+    rm -rf "$work/apt"
+    # Compiling the standard library under emulation would cost every first import dearly.
+    "$python" -m compileall -q "$root/usr/lib/python3.11"
+    touch "$root/complete"
+fi
+
+# Nothing tells the kernel how to start an arm64 program, so "python" is a script that does, and
+# -0 makes it sys.executable: tests that start sys.executable come back here.
+site=$venv/lib/python3.11/site-packages
+mkdir -p "$venv/bin" "$site"
+echo "home = $root/usr/bin" >"$venv/pyvenv.cfg"
+cat >"$venv/bin/python" <<EOF
+#!/bin/sh
+exec qemu-aarch64-static -L "$root" -0 "$venv/bin/python" "$root/usr/bin/python3.11" "\$@"
+EOF
+chmod +x "$venv/bin/python"
+
+step "packages"
+# Prints the requirements of the build ("build"), or of the package and its tests ("test").
+requirements() {
+    "$python" - "$top/pyproject.toml" "$1" <<'EOF'
+import sys
+import tomllib
+
+with open(sys.argv[1], "rb") as file:
+    project = tomllib.load(file)
+if sys.argv[2] == "build":
+    names = project["build-system"]["requires"]
+else:
+    package = project["project"]
+    names = package["dependencies"] + package["optional-dependencies"]["test"]
+print("\n".join(names))
+EOF
+}
+requirements build >"$work/build.txt"
+requirements test >"$work/test.txt"
+[ -x "$build/bin/python" ] || "$python" -m venv "$build"
+"$build/bin/pip" install -q -r "$work/build.txt"
+if ! cmp -s "$work/test.txt" "$work/test-installed.txt"; then
+    rm -rf "$site"
+    "$build/bin/pip" install -q --target "$site" --only-binary :all: --python-version 3.11 \
+        --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 \
+        --platform manylinux2014_aarch64 -r "$work/test.txt"
+    cp "$work/test.txt" "$work/test-installed.txt"
+fi
+
+step "wheel"
+# The root's sysconfig data makes setuptools a cross compiler: it names the compiler, its flags and
+# the suffix. CPPFLAGS, since setting CFLAGS would replace the interpreter's own.
+rm -rf "$work/src" "$work/sysconfig" "$work/wheel"
+mkdir -p "$work/src" "$work/sysconfig" "$work/wheel"
+tar -C "$top" --exclude-vcs --exclude='*.so' --exclude=__pycache__ -cf - \
+    pyproject.toml setup.py MANIFEST.in README.md LICENSE csrc pyquant | tar -C "$work/src" -xf -
+rm -f "$work"/src/pyquant/*.c
+cp "$root/usr/lib/python3.11/_sysconfigdata__aarch64-linux-gnu.py" "$work/sysconfig"
+(
+    cd "$work/src"
+    export _PYTHON_HOST_PLATFORM=linux-aarch64
+    export _PYTHON_SYSCONFIGDATA_NAME=_sysconfigdata__aarch64-linux-gnu
+    export PYTHONPATH=$work/sysconfig
+    export CPPFLAGS="-I$root/usr/include/python3.11 -I$root/usr/include"
+    unset CFLAGS LDFLAGS
+    "$build/bin/python" -c \
+        'import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])' \
+        "$work/wheel" >"$work/wheel.log" 2>&1 || { cat "$work/wheel.log" >&2; exit 1; }
+)
+rm -rf "$site"/pyquant "$site"/pyquant-*
+"$build/bin/python" -m zipfile -e "$work"/wheel/pyquant-*.whl "$site"
+
+step "Python suite"
+rm -rf "$run"
+mkdir "$run"
+cp -R "$top/tests" "$top/pyproject.toml" "$run"
+cd "$run"
+"$venv/bin/python" -c 'import pyquant; assert pyquant.isa.active() == "neon", pyquant.isa.active()'
+
+# Every process collects all tests and runs each jobs-th of them: half the start-up of pytest-xdist.
+cat >shard.py <<'EOF'
+import os
+
+
+def pytest_collection_modifyitems(items):
+    index, count = map(int, os.environ["SHARD"].split("/"))
+    items[:] = items[index::count]
+EOF
+for ((i = 0; i < jobs; i++)); do
+    SHARD=$i/$jobs PYQUANT_REQUIRE_ISA=neon PYQUANT_EMULATED=1 PYQUANT_TEST_LIGHT=1 \
+        "$venv/bin/python" -m pytest -p no:cacheprovider -p shard "${pytest_args[@]}" \
+        >"$work/pytest-$i.log" 2>&1 </dev/null &
+    pids+=($!)
+done
+empty=0
+for i in "${!pids[@]}"; do
+    code=0
+    wait "${pids[i]}" || code=$?
+    cat "$work/pytest-$i.log"
+    case $code in
+        0) ;;
+        5) empty=$((empty + 1)) ;;  # a narrow choice of tests may leave a process none
+        *) failed=1 ;;
+    esac
+done
+[ "$empty" -lt "$jobs" ] || failed=1
+pids=()
+step "done"
+exit "$failed"

@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _DEFAULT_SOURCE
+
+#include "check.h"
+
+#include <float.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#  if __has_feature(address_sanitizer)
+#    define CHECK_ASAN 1
+#  endif
+#elif defined(__SANITIZE_ADDRESS__)
+#  define CHECK_ASAN 1
+#endif
+
+/* ---- tests ---- */
+
+enum { FEW = 5, CRASH_SIGNALS = 4 };
+
+static struct {
+    const char *program;
+    char test[160];
+    uint64_t seed;
+    int passed, failed;
+    int failures; /* of this test */
+    int light;
+} state;
+
+static const int crash_signals[CRASH_SIGNALS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+static struct sigaction before[CRASH_SIGNALS];
+
+static void say_where(void)
+{
+    char line[256];
+    const int n = snprintf(line, sizeof line, "%s: died in \"%s\", case seed %llu\n",
+                           state.program, state.test, (unsigned long long)state.seed);
+    const ssize_t written = write(STDOUT_FILENO, line, (size_t)n);
+    (void)written;
+}
+
+/* Say where, and let what was there before, a sanitizer or the default, do the rest. */
+static void on_crash(int number)
+{
+    say_where();
+    for (int i = 0; i < CRASH_SIGNALS; i++) {
+        if (crash_signals[i] == number) {
+            sigaction(number, &before[i], NULL);
+        }
+    }
+}
+
+#if defined(CHECK_ASAN)
+void __sanitizer_set_death_callback(void (*callback)(void));
+#endif
+
+void check_start(const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    const char *light = getenv("CHECK_LIGHT");
+    state.program = slash != NULL ? slash + 1 : program;
+    state.light = light != NULL && light[0] != '\0' && strcmp(light, "0") != 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 0; i < CRASH_SIGNALS; i++) {
+        struct sigaction action = {.sa_handler = on_crash};
+        sigaction(crash_signals[i], &action, &before[i]);
+    }
+#if defined(CHECK_ASAN)
+    __sanitizer_set_death_callback(say_where);
+#endif
+}
+
+void check_begin(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(state.test, sizeof state.test, format, arguments);
+    va_end(arguments);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *c = state.test; *c != '\0'; c++) {
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    }
+    random_seed(hash);
+    state.seed = 0;
+    state.failures = 0;
+}
+
+void check_end(void)
+{
+    if (state.failures == 0) {
+        state.passed++;
+    } else {
+        state.failed++;
+        printf("FAILED %s: %d failures\n", state.test, state.failures);
+    }
+    state.test[0] = '\0';
+}
+
+int check_finish(void)
+{
+    printf("%s: %d passed, %d failed\n", state.program, state.passed, state.failed);
+    return state.failed != 0;
+}
+
+void check_case(uint64_t seed)
+{
+    state.seed = seed;
+}
+
+void check_fail(const char *file, int line, const char *format, ...)
+{
+    if (state.failures++ < FEW) {
+        printf("%s:%d: %s: ", file, line, state.test);
+        va_list arguments;
+        va_start(arguments, format);
+        vprintf(format, arguments);
+        va_end(arguments);
+        if (state.seed != 0) {
+            printf(" (case seed %llu)", (unsigned long long)state.seed);
+        }
+        putchar('\n');
+    }
+}
+
+int check_tired(void)
+{
+    return state.failures >= FEW;
+}
+
+size_t check_count(size_t n)
+{
+    return state.light ? (n + 7) / 8 : n;
+}
+
+/* ---- random numbers ---- */
+
+static uint64_t random_state = 1;
+
+void random_seed(uint64_t seed)
+{
+    random_state = seed != 0 ? seed : 1;
+    for (int i = 0; i < 4; i++) {
+        random_bits();
+    }
+}
+
+uint64_t random_bits(void)
+{
+    random_state ^= random_state >> 12;
+    random_state ^= random_state << 25;
+    random_state ^= random_state >> 27;
+    return random_state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+size_t random_below(size_t n)
+{
+    return (size_t)((random_bits() >> 11) % n);
+}
+
+ptrdiff_t random_between(ptrdiff_t lo, ptrdiff_t hi)
+{
+    return lo + (ptrdiff_t)random_below((size_t)(hi - lo) + 1);
+}
+
+int random_chance(unsigned percent)
+{
+    return random_below(100) < percent;
+}
+
+double random_unit(void)
+{
+    return (double)(random_bits() >> 11) * 0x1p-53;
+}
+
+/* ---- bits and formats ---- */
+
+uint32_t bits_of_f32(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+float f32_of_bits(uint32_t bits)
+{
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+uint64_t bits_of_f64(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+double f64_of_bits(uint64_t bits)
+{
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+/* A binary format with an implicit leading one above the lowest exponent. */
+static double decode(unsigned bits, int exponent_bits, int mantissa_bits)
+{
+    const int exponent = (int)(bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
+    const int mantissa = (int)bits & ((1 << mantissa_bits) - 1);
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    double v;
+    if (exponent == (1 << exponent_bits) - 1) {
+        v = mantissa != 0 ? (double)NAN : (double)INFINITY;
+    } else if (exponent == 0) {
+        v = ldexp(mantissa, 1 - bias - mantissa_bits);
+    } else {
+        v = ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
+    }
+    return bits >> (exponent_bits + mantissa_bits) & 1 ? -v : v;
+}
+
+double decode_f16(uint16_t bits)
+{
+    return decode(bits, 5, 10);
+}
+
+double decode_bf16(uint16_t bits)
+{
+    return decode(bits, 8, 7);
+}
+
+int is_real_type(enum pq_type type)
+{
+    return type == PQ_F32 || type == PQ_F16 || type == PQ_BF16 || type == PQ_F64;
+}
+
+const char *type_name(enum pq_type type)
+{
+    static const char *const names[] = {"f32", "f16", "bf16", "f64", "i8",  "u8",
+                                        "i16", "u16", "i32",  "u32", "i64", "u64"};
+    return (unsigned)type < PQ_TYPE_COUNT ? names[type] : "?";
+}
+
+const char *round_name(enum pq_round round)
+{
+    static const char *const names[] = {"half_away", "half_toward_zero",
+                                        "half_up",   "half_down",
+                                        "half_even", "away",
+                                        "trunc",     "ceil",
+                                        "floor"};
+    return (unsigned)round < PQ_ROUND_COUNT ? names[round] : "?";
+}
+
+static size_t size_of_type(enum pq_type type)
+{
+    switch (type) {
+    case PQ_I8:
+    case PQ_U8:
+        return 1;
+    case PQ_F16:
+    case PQ_BF16:
+    case PQ_I16:
+    case PQ_U16:
+        return 2;
+    case PQ_F32:
+    case PQ_I32:
+    case PQ_U32:
+        return 4;
+    default:
+        return 8;
+    }
+}
+
+struct limits limits_of(enum pq_type integer)
+{
+    switch (integer) {
+    case PQ_I8:
+        return (struct limits){-128, 127};
+    case PQ_U8:
+        return (struct limits){0, 255};
+    case PQ_I16:
+        return (struct limits){-32768, 32767};
+    case PQ_U16:
+        return (struct limits){0, 65535};
+    case PQ_I32:
+        return (struct limits){-INT64_C(2147483648), 2147483647};
+    case PQ_U32:
+        return (struct limits){0, INT64_C(4294967295)};
+    case PQ_I64:
+        return (struct limits){INT64_MIN, INT64_MAX};
+    default:
+        return (struct limits){0, INT64_MAX};
+    }
+}
+
+static uint64_t get_bits(const void *p, enum pq_type type, size_t i)
+{
+    const size_t size = size_of_type(type);
+    uint8_t b1;
+    uint16_t b2;
+    uint32_t b4;
+    uint64_t b8;
+    const char *at = (const char *)p + i * size;
+    switch (size) {
+    case 1:
+        memcpy(&b1, at, 1);
+        return b1;
+    case 2:
+        memcpy(&b2, at, 2);
+        return b2;
+    case 4:
+        memcpy(&b4, at, 4);
+        return b4;
+    default:
+        memcpy(&b8, at, 8);
+        return b8;
+    }
+}
+
+double get_real(const void *p, enum pq_type type, size_t i)
+{
+    const uint64_t bits = get_bits(p, type, i);
+    switch (type) {
+    case PQ_F32:
+        return (double)f32_of_bits((uint32_t)bits);
+    case PQ_F16:
+        return decode_f16((uint16_t)bits);
+    case PQ_BF16:
+        return decode_bf16((uint16_t)bits);
+    default:
+        return f64_of_bits(bits);
+    }
+}
+
+int64_t get_integer(const void *p, enum pq_type type, size_t i)
+{
+    const uint64_t bits = get_bits(p, type, i);
+    switch (type) {
+    case PQ_I8:
+        return (int8_t)bits;
+    case PQ_I16:
+        return (int16_t)bits;
+    case PQ_I32:
+        return (int32_t)bits;
+    default:
+        return (int64_t)bits;
+    }
+}
+
+void put_bits(void *p, enum pq_type type, size_t i, uint64_t bits)
+{
+    const size_t size = size_of_type(type);
+    const uint8_t b1 = (uint8_t)bits;
+    const uint16_t b2 = (uint16_t)bits;
+    const uint32_t b4 = (uint32_t)bits;
+    char *at = (char *)p + i * size;
+    switch (size) {
+    case 1:
+        memcpy(at, &b1, 1);
+        break;
+    case 2:
+        memcpy(at, &b2, 2);
+        break;
+    case 4:
+        memcpy(at, &b4, 4);
+        break;
+    default:
+        memcpy(at, &bits, 8);
+        break;
+    }
+}
+
+void swap_bytes_of(void *p, size_t size)
+{
+    unsigned char *b = p;
+    for (size_t i = 0; i < size / 2; i++) {
+        const unsigned char t = b[i];
+        b[i] = b[size - 1 - i];
+        b[size - 1 - i] = t;
+    }
+}
+
+/* ---- adversarial values ---- */
+
+struct format {
+    int width, mantissa;
+};
+
+static struct format format_of(enum pq_type type)
+{
+    switch (type) {
+    case PQ_F16:
+        return (struct format){16, 10};
+    case PQ_BF16:
+        return (struct format){16, 7};
+    case PQ_F64:
+        return (struct format){64, 52};
+    default:
+        return (struct format){32, 23};
+    }
+}
+
+/* Bits of a value near v, at most one step off. */
+static uint64_t bits_near(enum pq_type type, double v)
+{
+    const uint32_t sign = v < 0 ? 0x8000 : 0;
+    const double magnitude = fabs(v);
+    uint32_t lo = 0, hi = 0x7c00;
+    switch (type) {
+    case PQ_F32:
+        return bits_of_f32((float)v);
+    case PQ_BF16:
+        return bits_of_f32((float)v) >> 16;
+    case PQ_F64:
+        return bits_of_f64(v);
+    default:
+        while (hi - lo > 1) {
+            const uint32_t middle = (lo + hi) / 2;
+            if (decode_f16((uint16_t)middle) <= magnitude) {
+                lo = middle;
+            } else {
+                hi = middle;
+            }
+        }
+        return sign | lo;
+    }
+}
+
+static uint64_t draw_special(struct format f)
+{
+    const uint64_t one = 1, sign = (random_bits() & 1) << (f.width - 1);
+    const uint64_t infinity = ((one << (f.width - 1 - f.mantissa)) - 1) << f.mantissa;
+    const uint64_t quiet = one << (f.mantissa - 1);
+    switch (random_below(9)) {
+    case 0:
+        return sign;
+    case 1:
+        return sign | infinity;
+    case 2: /* a quiet NaN */
+        return sign | infinity | quiet | (random_bits() & (quiet - 1));
+    case 3: /* a signaling NaN */
+        return sign | infinity | 1 | (random_bits() & (quiet - 1));
+    case 4:
+        return sign | (infinity - 1); /* the largest number */
+    case 5:
+        return sign | one << f.mantissa; /* the smallest normal one */
+    case 6:
+        return sign | 1; /* the smallest one */
+    default:             /* a subnormal */
+        return sign | (random_bits() & ((one << f.mantissa) - 1));
+    }
+}
+
+static double draw_multiple(double limit)
+{
+    static const double edges[] = {127,   128,   129,   255,   256,         32767,
+                                   32768, 65535, 65536, 65537, 262144,      8388609,
+                                   0,     1,     2,     3,     2147483647., 2147483648.,
+                                   40000, 200,   383,   384,   4294967295., 4294967296.};
+    const double sign = random_chance(50) ? 1 : -1;
+    switch (random_below(8)) {
+    case 0:
+        return sign * edges[random_below(sizeof edges / sizeof edges[0])];
+    case 1:
+        return sign * (double)random_below(8);
+    default:
+        return sign * floor(random_unit() * limit);
+    }
+}
+
+uint64_t draw_real(enum pq_type type, double scale, double limit)
+{
+    const struct format f = format_of(type);
+    const uint64_t mask =
+        f.width == 64 ? ~UINT64_C(0) : (UINT64_C(1) << f.width) - UINT64_C(1);
+    double v;
+    switch (random_below(16)) {
+    case 0:
+        return random_bits() & mask;
+    case 1:
+        return draw_special(f);
+    case 2:
+        v = ldexp(scale, (int)random_below(45) - 5);
+        break;
+    case 3:
+        v = (2 * random_unit() - 1) * limit * scale;
+        break;
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+        v = draw_multiple(limit) * scale;
+        break;
+    default:
+        v = (draw_multiple(limit) + 0.5) * scale;
+        break;
+    }
+    if (!isfinite(v)) {
+        return random_bits() & mask;
+    }
+    return (bits_near(type, v) + random_below(5) - 2) & mask;
+}
+
+static uint32_t draw_float_bits(uint32_t exponent)
+{
+    return exponent << 23 | (uint32_t)(random_bits() & 0x7fffff);
+}
+
+float draw_scale(void)
+{
+    static const uint32_t ends[] = {26, 27, 28, 226, 227, 228}; /* of the fast quotient */
+    static const uint32_t odd[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000,
+                                   0x7fc00000, 0x7f800001, 0xffc12345, 0x00000001,
+                                   0x7f7fffff, 0x00800000, 0x3f800000, 0xbf800000};
+    uint32_t bits;
+    switch (random_below(16)) {
+    case 0:
+        bits = draw_float_bits(ends[random_below(6)]);
+        break;
+    case 1: /* the ends exactly */
+        bits = ends[random_below(6)] << 23 | (random_chance(50) ? 0x7fffff : 0);
+        break;
+    case 2: /* all ones */
+        bits = (uint32_t)random_between(1, 254) << 23 | 0x7fffff;
+        break;
+    case 3: /* a power of two */
+        bits = (uint32_t)random_between(1, 254) << 23;
+        break;
+    case 4: /* subnormal */
+        bits = draw_float_bits(0);
+        break;
+    case 5: /* huge */
+        bits = draw_float_bits((uint32_t)random_between(228, 254));
+        break;
+    case 6:
+        bits = odd[random_below(sizeof odd / sizeof odd[0])];
+        break;
+    case 7: /* negative */
+        bits = draw_float_bits((uint32_t)random_between(1, 254)) | 0x80000000;
+        break;
+    case 8:
+    case 9: /* anywhere in the fast range */
+        bits = draw_float_bits((uint32_t)random_between(27, 227));
+        break;
+    default: /* usual */
+        bits = draw_float_bits((uint32_t)random_between(107, 147));
+        break;
+    }
+    return f32_of_bits(bits);
+}
+
+double draw_scale_f64(void)
+{
+    static const uint64_t odd[] = {
+        0,
+        UINT64_C(0x8000000000000000),
+        UINT64_C(0x7ff0000000000000),
+        UINT64_C(0xfff0000000000000),
+        UINT64_C(0x7ff8000000000000),
+        UINT64_C(0x7ff0000000000001),
+        1,
+        UINT64_C(0x000fffffffffffff),
+        UINT64_C(0x7fefffffffffffff),
+        UINT64_C(0x3fefffffffffffff),
+        UINT64_C(0xbff0000000000000),
+    };
+    const uint64_t mantissa = random_bits() >> 12;
+    switch (random_below(8)) {
+    case 0:
+        return f64_of_bits(odd[random_below(sizeof odd / sizeof odd[0])]);
+    case 1:
+        return f64_of_bits((uint64_t)random_between(0, 2046) << 52 | mantissa);
+    case 2:
+        return -f64_of_bits((uint64_t)random_between(1000, 1050) << 52 | mantissa);
+    case 3:
+    case 4:
+        return (double)draw_scale();
+    default:
+        return f64_of_bits((uint64_t)random_between(1000, 1050) << 52 | mantissa);
+    }
+}
+
+int64_t draw_integer(int64_t lo, int64_t hi)
+{
+    const uint64_t range = (uint64_t)hi - (uint64_t)lo;
+    const uint64_t offset =
+        range == UINT64_MAX ? random_bits() : random_bits() % (range + 1);
+    const int64_t anything = (int64_t)((uint64_t)lo + offset);
+    int64_t v;
+    switch (random_below(8)) {
+    case 0:
+        return lo;
+    case 1:
+        return hi;
+    case 2:
+        v = 0;
+        break;
+    case 3:
+        v = (int64_t)((uint64_t)lo + range / 2);
+        break;
+    case 4:
+        v = 1 + (int64_t)random_below(3);
+        break;
+    default:
+        return anything;
+    }
+    return v < lo || v > hi ? anything : v;
+}
+
+/* ---- guarded memory ---- */
+
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+struct guarded guarded_make(size_t size)
+{
+    const size_t page = page_size();
+    const size_t inside = (size + page - 1) / page * page;
+    void *all =
+        mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED ||
+        mprotect((char *)all + page, inside, PROT_READ | PROT_WRITE) != 0) {
+        perror("guarded_make");
+        exit(2);
+    }
+    return (struct guarded){(unsigned char *)all + page, inside};
+}
+
+void guarded_free(struct guarded *memory)
+{
+    const size_t page = page_size();
+    munmap(memory->base - page, memory->size + 2 * page);
+    memory->base = NULL;
+    memory->size = 0;
+}
+
+unsigned char *guarded_end(const struct guarded *memory, size_t n)
+{
+    return memory->base + memory->size - n;
+}

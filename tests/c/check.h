@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A small harness: named tests, guarded memory, random numbers, adversarial values. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pq.h"
+
+#define CHECK_PRINTF(text, first) __attribute__((format(printf, text, first)))
+
+/* ---- tests ---- */
+
+/* Once, first of all: names the program and reports crashes with the test they are in. */
+void check_start(const char *program);
+
+/* A test is what lies between these two. Each starts from a seed made of its name, so none
+ * depends on those before it. */
+void check_begin(const char *format, ...) CHECK_PRINTF(1, 2);
+void check_end(void);
+
+/* Prints the closing line; the exit status. */
+int check_finish(void);
+
+/* What to print when the program crashes; 0 for nothing. */
+void check_case(uint64_t seed);
+
+void check_fail(const char *file, int line, const char *format, ...) CHECK_PRINTF(3, 4);
+/* Whether a failure is still worth printing: not after the first few of a test. */
+int check_tired(void);
+
+#define CHECK(condition, ...)                                                              \
+    do {                                                                                   \
+        if (!(condition)) {                                                                \
+            check_fail(__FILE__, __LINE__, __VA_ARGS__);                                   \
+        }                                                                                  \
+    } while (0)
+
+/* n, or an eighth of it where the environment has CHECK_LIGHT: emulators are slow. */
+size_t check_count(size_t n);
+
+/* ---- random numbers: xorshift64* ---- */
+
+void random_seed(uint64_t seed);
+uint64_t random_bits(void);
+size_t random_below(size_t n);                        /* n > 0 */
+ptrdiff_t random_between(ptrdiff_t lo, ptrdiff_t hi); /* both included */
+int random_chance(unsigned percent);
+double random_unit(void); /* [0, 1) */
+
+/* ---- bits and formats ---- */
+
+uint32_t bits_of_f32(float v);
+float f32_of_bits(uint32_t bits);
+uint64_t bits_of_f64(double v);
+double f64_of_bits(uint64_t bits);
+
+/* float16 and bfloat16 by the definition of the formats. */
+double decode_f16(uint16_t bits);
+double decode_bf16(uint16_t bits);
+
+int is_real_type(enum pq_type type);
+const char *type_name(enum pq_type type);
+const char *round_name(enum pq_round round);
+
+struct limits {
+    int64_t lo, hi;
+};
+struct limits limits_of(enum pq_type integer); /* PQ_U64 ends at INT64_MAX */
+
+/* Element `i` of a native array of reals or of integers. */
+double get_real(const void *p, enum pq_type type, size_t i);
+int64_t get_integer(const void *p, enum pq_type type, size_t i);
+/* Store the low bytes of `bits` as element `i` of an array of `type`. */
+void put_bits(void *p, enum pq_type type, size_t i, uint64_t bits);
+
+void swap_bytes_of(void *p, size_t size);
+
+/* ---- adversarial values ---- */
+
+/* Bits of a real that is hard to divide by `scale`, for codes up to `limit`. */
+uint64_t draw_real(enum pq_type type, double scale, double limit);
+/* A scale: easy, at the edges of the fast quotient's range, or not a number at all. */
+float draw_scale(void);
+double draw_scale_f64(void);
+/* An integer in [lo, hi], often at the ends or in the middle. */
+int64_t draw_integer(int64_t lo, int64_t hi);
+
+/* ---- memory between two inaccessible pages ---- */
+
+struct guarded {
+    unsigned char *base;
+    size_t size; /* bytes between the inaccessible pages */
+};
+
+struct guarded guarded_make(size_t size);
+void guarded_free(struct guarded *memory);
+/* The last `n` bytes before the page that follows. */
+unsigned char *guarded_end(const struct guarded *memory, size_t n);
+
+#endif

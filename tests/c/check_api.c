@@ -1,0 +1,1096 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public functions against loops over single elements that index the same views.
+ *
+ *     check_api              everything
+ *     check_api SEED COUNT   COUNT random cases of each kind, from SEED
+ */
+#include <fenv.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "kernels.h"
+
+#if defined(__x86_64__)
+#  include <xmmintrin.h>
+#endif
+
+enum {
+    DIMS = 8,
+    USUAL_ELEMENTS = 3000,
+    MOST_ELEMENTS = 80000,
+    ARENA = 1 << 20,
+    PARAM_ARENA = 1 << 20
+};
+
+static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
+static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
+static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
+                                        PQ_I32, PQ_U32, PQ_I64, PQ_U64};
+
+static struct {
+    struct guarded in, out, scale, zero;
+} memory;
+
+static unsigned char before[ARENA], expected[ARENA];
+
+/* ---- random views ---- */
+
+/* An array and the memory that its elements span. */
+struct view {
+    struct pq_array array;
+    ptrdiff_t strides[DIMS];
+    unsigned char *lowest;
+    size_t bytes;
+};
+
+enum layout {
+    PLAIN,     /* C order, native */
+    GAPPED,    /* permuted, reversed, with gaps */
+    BROADCAST, /* also with zero strides */
+    ALIGNED    /* GAPPED, in multiples of the element's size */
+};
+
+/* Strides for the extents, so that no two elements overlap unless BROADCAST. */
+static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents,
+                           ptrdiff_t size, enum layout layout, unsigned gaps)
+{
+    int order[DIMS];
+    ptrdiff_t span = size, next = size;
+    for (int d = 0; d < ndim; d++) {
+        order[d] = d;
+    }
+    for (int d = ndim - 1; d > 0 && layout != PLAIN; d--) {
+        const int other = random_chance(60) ? d : (int)random_below((size_t)d + 1);
+        const int t = order[d];
+        order[d] = order[other];
+        order[other] = t;
+    }
+    for (int i = ndim - 1; i >= 0; i--) {
+        const int d = order[i];
+        const ptrdiff_t n = extents[d];
+        ptrdiff_t stride = next;
+        if (layout == PLAIN) {
+            view->strides[d] = stride;
+            next = stride * n;
+            span += (n > 0 ? n - 1 : 0) * stride;
+            continue;
+        }
+        if (n <= 1) { /* never used, so it may be anything */
+            view->strides[d] = random_chance(50) ? random_between(-999, 999) * size : next;
+            continue;
+        }
+        if (layout == BROADCAST && random_chance(15)) {
+            view->strides[d] = 0;
+            continue;
+        }
+        if (random_chance(gaps)) {
+            const ptrdiff_t gap = random_between(0, 9);
+            stride = span + (layout == ALIGNED || random_chance(50) ? gap * size : gap);
+        }
+        if (layout == ALIGNED) {
+            stride = (stride + size - 1) / size * size;
+        }
+        span += (n - 1) * stride;
+        next = stride * n;
+        view->strides[d] = random_chance(20) ? -stride : stride;
+    }
+    return (size_t)span;
+}
+
+static void draw_view(struct view *view, const struct guarded *where, int ndim,
+                      const ptrdiff_t *extents, enum pq_type type, enum layout layout)
+{
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
+    unsigned gaps = random_chance(50) ? 0 : 30;
+    int empty = 0;
+    do {
+        view->bytes = draw_strides(view, ndim, extents, size, layout, gaps);
+        gaps = 0;
+    } while (view->bytes + 64 > where->size);
+    ptrdiff_t first = 0;
+    for (int d = 0; d < ndim; d++) {
+        empty = empty || extents[d] == 0;
+        if (view->strides[d] < 0 && extents[d] > 1) {
+            first -= (extents[d] - 1) * view->strides[d];
+        }
+    }
+    if (empty) { /* a pointer that must not be followed */
+        view->bytes = 0;
+        view->lowest = guarded_end(where, 0);
+        first = 0;
+    } else if (random_chance(50)) {
+        view->lowest = guarded_end(where, view->bytes);
+    } else {
+        const size_t slack = layout == ALIGNED || random_chance(50) ? 0 : random_below(33);
+        view->lowest = where->base + slack;
+    }
+    view->array.data = view->lowest + first;
+    view->array.strides = view->strides;
+    view->array.type = type;
+    view->array.swapped = layout == PLAIN || layout == ALIGNED ? 0 : random_chance(25);
+}
+
+static unsigned char *element_at(const struct pq_array *array, int ndim,
+                                 const ptrdiff_t *index, const ptrdiff_t *block)
+{
+    ptrdiff_t offset = 0;
+    for (int d = 0; d < ndim; d++) {
+        offset += index[d] / (block != NULL ? block[d] : 1) * array->strides[d];
+    }
+    return (unsigned char *)array->data + offset;
+}
+
+static void put_element(const struct pq_array *array, void *at, uint64_t bits)
+{
+    put_bits(at, array->type, 0, bits);
+    if (array->swapped) {
+        swap_bytes_of(at, pq_type_size(array->type));
+    }
+}
+
+/* The element in native byte order. */
+static void get_element(const struct pq_array *array, const void *at, void *to)
+{
+    const size_t size = pq_type_size(array->type);
+    memcpy(to, at, size);
+    if (array->swapped) {
+        swap_bytes_of(to, size);
+    }
+}
+
+static double real_at(const struct pq_array *array, const void *at)
+{
+    unsigned char bytes[8];
+    get_element(array, at, bytes);
+    return get_real(bytes, array->type, 0);
+}
+
+static int64_t integer_at(const struct pq_array *array, const void *at)
+{
+    unsigned char bytes[8];
+    get_element(array, at, bytes);
+    return get_integer(bytes, array->type, 0);
+}
+
+/* The next index in C order; 0 after the last. */
+static int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index)
+{
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (++index[d] < extents[d]) {
+            return 1;
+        }
+        index[d] = 0;
+    }
+    return 0;
+}
+
+static size_t elements_of(int ndim, const ptrdiff_t *extents)
+{
+    size_t n = 1;
+    for (int d = 0; d < ndim; d++) {
+        n *= (size_t)extents[d];
+    }
+    return n;
+}
+
+/* ---- random calls ---- */
+
+struct call {
+    struct pq_args args;
+    ptrdiff_t shape[DIMS], block[DIMS], counts[DIMS]; /* counts of parameters */
+    int selects[DIMS];
+    size_t n;
+    struct view in, out, scale, zero;
+    int parts;
+};
+
+static void draw_shape(struct call *call)
+{
+    size_t most = random_chance(1) ? MOST_ELEMENTS : USUAL_ELEMENTS;
+    const int ndim = random_chance(5) ? (int)random_below(DIMS + 1) : (int)random_below(6);
+    const int longest =
+        random_chance(25) && ndim > 0 ? (int)random_below((size_t)ndim) : -1;
+    call->args.ndim = ndim;
+    for (int d = 0; d < ndim; d++) {
+        call->shape[d] = 1;
+    }
+    if (longest >= 0) {
+        call->shape[longest] = random_between(1, (ptrdiff_t)most);
+        most /= (size_t)call->shape[longest];
+    }
+    const int first = ndim > 0 ? (int)random_below((size_t)ndim) : 0;
+    for (int i = 0; i < ndim; i++) {
+        const int d = (first + i) % ndim;
+        if (d != longest) {
+            const ptrdiff_t extent = random_between(random_chance(2) ? 0 : 1, 40);
+            call->shape[d] = (size_t)extent <= most ? extent : (ptrdiff_t)(most + 1) / 2;
+            most /= call->shape[d] > 0 ? (size_t)call->shape[d] : 1;
+        }
+    }
+    call->args.shape = call->shape;
+    call->n = elements_of(ndim, call->shape);
+}
+
+static ptrdiff_t draw_block(ptrdiff_t extent)
+{
+    static const ptrdiff_t usual[] = {1, 2, 7, 16, 31, 32, 33, 64, 128, 600};
+    switch (random_below(4)) {
+    case 0:
+        return random_between(1, extent + 2);
+    case 1:
+        return usual[random_below(sizeof usual / sizeof usual[0])];
+    default:
+        return 1;
+    }
+}
+
+/* Which dimensions select parameters, and in what blocks. */
+static void draw_granularity(struct call *call)
+{
+    const int ndim = call->args.ndim;
+    const int kind = (int)random_below(4);
+    const int axis = ndim > 0 ? (int)random_below((size_t)ndim) : 0;
+    int blocks = 0;
+    for (int d = 0; d < ndim; d++) {
+        const int chosen = (kind == 1 && d == axis) || (kind >= 2 && random_chance(50));
+        call->selects[d] = chosen;
+        call->block[d] = chosen || random_chance(10) ? draw_block(call->shape[d]) : 1;
+        if (chosen) {
+            const ptrdiff_t b = call->block[d];
+            call->counts[d] = (call->shape[d] + b - 1) / b;
+        } else {
+            call->counts[d] = 1;
+        }
+        blocks = blocks || call->block[d] != 1;
+    }
+    call->args.block = blocks || random_chance(50) ? call->block : NULL;
+}
+
+static void clear_unselected(const struct call *call, struct view *view)
+{
+    for (int d = 0; d < call->args.ndim; d++) {
+        if (!call->selects[d]) {
+            view->strides[d] = 0;
+        }
+    }
+}
+
+/* One parameter for all instead. */
+static void make_single(const struct call *call, struct view *view)
+{
+    for (int d = 0; d < call->args.ndim; d++) {
+        view->strides[d] = 0;
+    }
+}
+
+static enum pq_type pick(const enum pq_type *types, size_t n)
+{
+    return types[random_below(n)];
+}
+
+/* Extents with no 0 among them: the parameters of an empty array may exist. */
+static void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
+                        enum pq_type zero_type, int with_zero)
+{
+    const int ndim = call->args.ndim;
+    draw_view(&call->scale, &memory.scale, ndim, call->counts, scale_type, layout);
+    clear_unselected(call, &call->scale);
+    if (random_chance(10) && call->scale.bytes > 0) {
+        make_single(call, &call->scale);
+    }
+    if (with_zero) {
+        draw_view(&call->zero, &memory.zero, ndim, call->counts, zero_type,
+                  random_chance(50) ? PLAIN : layout);
+        clear_unselected(call, &call->zero);
+        if (random_chance(20) && call->zero.bytes > 0) {
+            make_single(call, &call->zero);
+        }
+    } else {
+        call->zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0};
+    }
+}
+
+static int64_t draw_zero(const struct call *call, int quantize)
+{
+    const struct limits own = limits_of(call->zero.array.type);
+    const struct limits code =
+        limits_of(quantize ? call->out.array.type : call->in.array.type);
+    const int64_t most = INT64_C(1) << 52;
+    struct limits range = code;
+    if (!quantize && random_chance(30)) {
+        const int64_t around[] = {INT64_C(1) << 30, (INT64_C(1) << 30) + 1, INT32_MAX,
+                                  most};
+        const int64_t z = around[random_below(4)] * (random_chance(50) ? 1 : -1);
+        if (z >= own.lo && z <= own.hi) {
+            return z;
+        }
+        range = (struct limits){-most, most};
+    }
+    return draw_integer(range.lo > own.lo ? range.lo : own.lo,
+                        range.hi < own.hi ? range.hi : own.hi);
+}
+
+static void fill_params(struct call *call, int quantize)
+{
+    const int ndim = call->args.ndim;
+    const struct pq_array *scale = &call->scale.array, *zero = &call->zero.array;
+    const int plain = random_chance(50); /* ordinary scales, or any */
+    ptrdiff_t index[DIMS] = {0};
+    if (call->scale.bytes == 0) {
+        return;
+    }
+    do {
+        double s = plain ? 0.001 + 0.1 * random_unit() : (double)draw_scale();
+        uint64_t bits;
+        if (scale->type == PQ_F64) {
+            bits = bits_of_f64(plain || random_chance(50) ? s : draw_scale_f64());
+        } else if (scale->type == PQ_F32) {
+            bits = bits_of_f32((float)s);
+        } else {
+            bits = plain ? draw_real(scale->type, 1.0, 2) : random_bits();
+        }
+        put_element(scale, element_at(scale, ndim, index, NULL), bits);
+        if (zero->data != NULL) {
+            put_element(zero, element_at(zero, ndim, index, NULL),
+                        (uint64_t)draw_zero(call, quantize));
+        }
+    } while (step(ndim, call->counts, index));
+}
+
+static void fill_input(struct call *call, int quantize)
+{
+    const struct pq_args *args = &call->args;
+    const struct pq_array *in = &call->in.array;
+    ptrdiff_t index[DIMS] = {0};
+    if (call->n == 0) {
+        return;
+    }
+    do {
+        uint64_t bits;
+        if (quantize) {
+            const double s =
+                real_at(&call->scale.array,
+                        element_at(&call->scale.array, args->ndim, index, args->block));
+            const double reach = 2.5 * (double)limits_of(call->out.array.type).hi;
+            bits = draw_real(in->type, s, reach);
+        } else {
+            const struct limits limits = limits_of(in->type);
+            bits = (uint64_t)draw_integer(limits.lo, limits.hi);
+        }
+        put_element(in, element_at(in, args->ndim, index, NULL), bits);
+    } while (step(args->ndim, call->shape, index));
+}
+
+static void draw_call(struct call *call, int quantize)
+{
+    const int common = random_chance(60); /* the forms that have kernels of their own */
+    const enum pq_type real = pick(reals, common ? 3 : 4);
+    const enum pq_type code = pick(codes, common ? 4 : 6);
+    const enum layout layout = random_chance(40) ? PLAIN : GAPPED;
+    draw_shape(call);
+    draw_granularity(call);
+    draw_view(&call->in, &memory.in, call->args.ndim, call->shape, quantize ? real : code,
+              layout == PLAIN ? PLAIN : BROADCAST);
+    draw_view(&call->out, &memory.out, call->args.ndim, call->shape, quantize ? code : real,
+              random_chance(15) ? PLAIN : layout);
+    draw_params(call, random_chance(50) ? PLAIN : GAPPED,
+                random_chance(60) ? PQ_F32 : pick(reals, 4),
+                random_chance(50) ? code : pick(integers, 8), random_chance(75));
+    fill_params(call, quantize);
+    fill_input(call, quantize);
+    call->args.in = call->in.array;
+    call->args.out = call->out.array;
+    call->args.scale = call->scale.array;
+    call->args.zero = call->zero.array;
+    call->args.round =
+        random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
+    call->args.precision = common && random_chance(80) ? PQ_F32 : pick(reals, 4);
+    call->parts = random_chance(50) ? 1 : (int)random_between(1, 7);
+    if (random_chance(2)) {
+        call->parts = random_chance(50) ? 100 : INT_MAX;
+    }
+}
+
+/* ---- the loop over single elements ---- */
+
+static void naive(const struct call *call, int quantize, unsigned char *lowest)
+{
+    const struct pq_args *args = &call->args;
+    const int ndim = args->ndim;
+    const enum pq_type compute = quantize                   ? args->precision
+                                 : args->out.type == PQ_F64 ? PQ_F64
+                                                            : PQ_F32;
+    const struct pq_wide wide = {args->in.type, args->out.type, compute,
+                                 quantize ? args->round : PQ_HALF_EVEN};
+    ptrdiff_t index[DIMS] = {0};
+    if (call->n == 0) {
+        return;
+    }
+    do {
+        unsigned char x[8], y[8];
+        double zero = 0;
+        double scale =
+            real_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
+        if (compute != PQ_F64) {
+            scale = (double)(float)scale;
+        }
+        if (args->zero.data != NULL) {
+            zero = (double)integer_at(&args->zero,
+                                      element_at(&args->zero, ndim, index, args->block));
+        }
+        get_element(&args->in, element_at(&args->in, ndim, index, NULL), x);
+        if (quantize) {
+            pq_kernels_scalar.quantize_wide(&wide, x, y, 1, &scale, &zero);
+        } else {
+            pq_kernels_scalar.dequantize_wide(&wide, x, y, 1, &scale, &zero);
+        }
+        if (args->out.swapped) {
+            swap_bytes_of(y, pq_type_size(args->out.type));
+        }
+        const unsigned char *at = element_at(&args->out, ndim, index, NULL);
+        memcpy(lowest + (at - call->out.lowest), y, pq_type_size(args->out.type));
+    } while (step(ndim, call->shape, index));
+}
+
+static void describe(const struct call *call, int quantize, char *text, size_t size)
+{
+    const struct pq_args *a = &call->args;
+    size_t used = 0;
+#define SAY(...)                                                                           \
+    used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
+    SAY("%s %s%s to %s%s, %s, precision %s, scale %s%s, zero %s%s, parts %d;",
+        quantize ? "quantize" : "dequantize", type_name(a->in.type),
+        a->in.swapped ? "'" : "", type_name(a->out.type), a->out.swapped ? "'" : "",
+        round_name(a->round), type_name(a->precision), type_name(a->scale.type),
+        a->scale.swapped ? "'" : "",
+        a->zero.data != NULL ? type_name(a->zero.type) : "none", a->zero.swapped ? "'" : "",
+        call->parts);
+    for (int d = 0; d < a->ndim; d++) {
+        SAY(" [%td: block %td, in %td, out %td, scale %td, zero %td]", a->shape[d],
+            a->block != NULL ? a->block[d] : 1, a->in.strides[d], a->out.strides[d],
+            a->scale.strides[d], a->zero.data != NULL ? a->zero.strides[d] : 0);
+    }
+#undef SAY
+}
+
+static enum pq_status run_part(const struct pq_kernels *k, const struct call *call,
+                               int quantize, int part)
+{
+    return quantize ? pq_quantize(k, &call->args, part, call->parts)
+                    : pq_dequantize(k, &call->args, part, call->parts);
+}
+
+/* All parts in a random order; of a great many only those that have work. */
+static enum pq_status run_parts(const struct pq_kernels *k, const struct call *call,
+                                int quantize)
+{
+    enum { SOME = 100 };
+    int order[SOME];
+    if (call->parts > SOME) { /* shares of 1 or of 64 of the longest dimension */
+        for (int p = 0; p < MOST_ELEMENTS; p++) {
+            const enum pq_status status = run_part(k, call, quantize, p);
+            if (status != PQ_OK) {
+                return status;
+            }
+        }
+        return run_part(k, call, quantize, call->parts - 1);
+    }
+    for (int p = 0; p < call->parts; p++) {
+        const int other = (int)random_below((size_t)p + 1);
+        order[p] = order[other];
+        order[other] = p;
+    }
+    for (int p = 0; p < call->parts; p++) {
+        const enum pq_status status = run_part(k, call, quantize, order[p]);
+        if (status != PQ_OK) {
+            return status;
+        }
+    }
+    return PQ_OK;
+}
+
+/* Each part writes what is its own: no byte is written by two. */
+static void check_parts_disjoint(const struct pq_kernels *k, const struct call *call,
+                                 int quantize)
+{
+    static unsigned char zeros_left[ARENA], owned[ARENA];
+    unsigned char *out = call->out.lowest;
+    const size_t bytes = call->out.bytes;
+    memset(owned, 0, bytes);
+    for (int part = 0; part < call->parts; part++) {
+        memset(out, 0, bytes);
+        run_part(k, call, quantize, part);
+        memcpy(zeros_left, out, bytes);
+        memset(out, 0xff, bytes);
+        run_part(k, call, quantize, part);
+        for (size_t i = 0; i < bytes; i++) {
+            if (out[i] == zeros_left[i]) { /* written, whatever was there */
+                CHECK(!owned[i], "%s: byte %zu written by two of %d parts", k->name, i,
+                      call->parts);
+                owned[i] = 1;
+            }
+        }
+    }
+}
+
+static void check_call(const struct call *call, int quantize)
+{
+    const size_t bytes = call->out.bytes;
+    char text[1200];
+    for (size_t i = 0; i < bytes; i++) {
+        before[i] = (unsigned char)(random_bits() >> 32);
+    }
+    memcpy(expected, before, bytes);
+    naive(call, quantize, expected);
+    for (int i = 0; pq_isa_name(i) != NULL; i++) {
+        const struct pq_kernels *k = pq_isa_find(pq_isa_name(i));
+        unsigned char *out = call->out.lowest;
+        memcpy(out, before, bytes);
+        const enum pq_status status = run_parts(k, call, quantize);
+        if (status != PQ_OK || memcmp(out, expected, bytes) != 0) {
+            size_t at = 0;
+            while (at < bytes && out[at] == expected[at]) {
+                at++;
+            }
+            describe(call, quantize, text, sizeof text);
+            CHECK(0, "%s: status %d, byte %zu of %zu, offset %td: %s", k->name, (int)status,
+                  at, bytes, (unsigned char *)call->out.array.data - out, text);
+        } else if (random_chance(5) && call->parts > 1 && call->parts <= 7) {
+            check_parts_disjoint(k, call, quantize);
+        }
+    }
+}
+
+static void check_calls(int quantize, uint64_t seed, size_t count)
+{
+    static struct call call;
+    for (size_t i = 0; i < count && !check_tired(); i++) {
+        random_seed(seed + i);
+        check_case(seed + i);
+        draw_call(&call, quantize);
+        check_call(&call, quantize);
+    }
+    check_case(0);
+}
+
+/* Shapes that the random ones seldom have: more groups than a tile of parameters holds,
+ * rows just at the lengths where another way is taken. */
+static void check_chosen_shapes(int quantize)
+{
+    static const struct {
+        ptrdiff_t rows, columns, block;
+        int selects_rows;
+    } shapes[] = {
+        {1, 32 * 1030 + 5, 32, 0},
+        {1, 33 * 1030, 33, 0},
+        {1, 5 * 1030, 5, 0},
+        {3, 32 * 1024 - 1, 32, 0},
+        {2, 32 * 1024 + 1, 32, 0},
+        {1, 1023, 1, 0},
+        {1, 1024, 1, 0},
+        {1, 1025, 1, 0},
+        {5, 511, 1, 0},
+        {5, 512, 1, 0},
+        {5, 513, 1, 0},
+        {40, 49, 0, 1},
+        {1100, 3, 0, 1},
+        {3, 1100, 0, 1},
+        {1025, 32, 0, 1},
+        {40, 1000, 1, 1},
+        {33, 600, 64, 1},
+        {1, 40000, 20000, 0},
+        {64, 65, 65, 0},
+        {2000, 1, 0, 1},
+        {1, 70000, 0, 0},
+    };
+    static struct call call;
+    check_begin("%s, chosen shapes", quantize ? "quantize" : "dequantize");
+    for (size_t i = 0; i < check_count(240); i++) {
+        const size_t s = (i * 7) % (sizeof shapes / sizeof shapes[0]);
+        const enum pq_type real = pick(reals, 3), code = pick(codes, 4);
+        const enum layout layout = i % 3 != 0          ? PLAIN
+                                   : random_chance(50) ? GAPPED
+                                                       : BROADCAST;
+        check_case(i + 1);
+        call.args.ndim = 2;
+        call.args.shape = call.shape;
+        call.args.block = call.block;
+        call.shape[0] = shapes[s].rows;
+        call.shape[1] = shapes[s].columns;
+        call.n = elements_of(2, call.shape);
+        call.selects[0] = shapes[s].selects_rows;
+        call.selects[1] = shapes[s].block > 0;
+        call.block[0] = 1;
+        call.block[1] = shapes[s].block > 0 ? shapes[s].block : 1;
+        for (int d = 0; d < 2; d++) {
+            call.counts[d] =
+                call.selects[d] ? (call.shape[d] + call.block[d] - 1) / call.block[d] : 1;
+        }
+        draw_view(&call.in, &memory.in, 2, call.shape, quantize ? real : code, layout);
+        draw_view(&call.out, &memory.out, 2, call.shape, quantize ? code : real,
+                  layout == BROADCAST ? GAPPED : PLAIN);
+        draw_params(&call, random_chance(80) ? PLAIN : GAPPED, PQ_F32, code,
+                    random_chance(75));
+        fill_params(&call, quantize);
+        fill_input(&call, quantize);
+        call.args.in = call.in.array;
+        call.args.out = call.out.array;
+        call.args.scale = call.scale.array;
+        call.args.zero = call.zero.array;
+        call.args.round = random_chance(75) ? PQ_HALF_EVEN : PQ_FLOOR;
+        call.args.precision = PQ_F32;
+        call.parts = random_chance(50) ? 1 : (int)random_between(2, 7);
+        check_call(&call, quantize);
+    }
+    check_case(0);
+    check_end();
+}
+
+/* ---- extrema ---- */
+
+/* A call whose scale and zero are float64 cells laid out alike, so that one index serves.
+ */
+static void draw_minmax(struct call *call)
+{
+    const int tame = random_chance(70);
+    const enum layout layout = random_chance(40) ? PLAIN : BROADCAST;
+    ptrdiff_t index[DIMS] = {0};
+    draw_shape(call);
+    draw_granularity(call);
+    draw_view(&call->in, &memory.in, call->args.ndim, call->shape, pick(reals, 4), layout);
+    draw_view(&call->scale, &memory.scale, call->args.ndim, call->counts, PQ_F64, ALIGNED);
+    clear_unselected(call, &call->scale);
+    call->zero = call->scale;
+    call->zero.lowest = memory.zero.base;
+    call->zero.array.data =
+        call->zero.lowest + ((unsigned char *)call->scale.array.data - call->scale.lowest);
+    call->zero.array.strides = call->zero.strides;
+    call->args.in = call->in.array;
+    call->args.scale = call->scale.array;
+    call->args.zero = call->zero.array;
+    call->args.out = (struct pq_array){NULL, NULL, PQ_F32, 0};
+    if (call->n == 0) {
+        return;
+    }
+    do {
+        const struct pq_array *in = &call->in.array;
+        unsigned char *at = element_at(in, call->args.ndim, index, NULL);
+        do {
+            put_element(in, at, draw_real(in->type, 0.1, 1000));
+        } while (tame && !isfinite(real_at(in, at)));
+    } while (step(call->args.ndim, call->shape, index));
+}
+
+struct extrema {
+    double lo[PARAM_ARENA / 8], hi[PARAM_ARENA / 8];
+    size_t nonfinite, first;
+};
+
+static void naive_minmax(const struct call *call, struct extrema *e)
+{
+    const struct pq_args *args = &call->args;
+    ptrdiff_t index[DIMS] = {0};
+    size_t position = 0;
+    e->nonfinite = 0;
+    e->first = 0;
+    if (call->n == 0) {
+        return;
+    }
+    do {
+        const double v = real_at(&args->in, element_at(&args->in, args->ndim, index, NULL));
+        const unsigned char *cell =
+            element_at(&args->scale, args->ndim, index, args->block);
+        const size_t c = (size_t)(cell - call->scale.lowest) / 8;
+        if (!isfinite(v) && e->nonfinite++ == 0) {
+            e->first = position;
+        }
+        e->lo[c] = v < e->lo[c] ? v : e->lo[c];
+        e->hi[c] = v > e->hi[c] ? v : e->hi[c];
+        position++;
+    } while (step(args->ndim, call->shape, index));
+}
+
+static void check_extrema(const struct pq_kernels *k, const struct call *call,
+                          const struct extrema *start, const struct extrema *due)
+{
+    const size_t bytes = call->scale.bytes;
+    int finite = -1;
+    memcpy(call->scale.lowest, start->lo, bytes);
+    memcpy(call->zero.lowest, start->hi, bytes);
+    const enum pq_status status = pq_minmax(k, &call->args, &finite);
+    CHECK(status == PQ_OK && finite == (due->nonfinite == 0),
+          "%s: status %d, finite %d, with %zu that are not", k->name, (int)status, finite,
+          due->nonfinite);
+    for (size_t c = 0; c < bytes / 8 && due->nonfinite == 0; c++) {
+        double lo, hi;
+        memcpy(&lo, call->scale.lowest + c * 8, 8);
+        memcpy(&hi, call->zero.lowest + c * 8, 8);
+        CHECK(lo == due->lo[c] && hi == due->hi[c],
+              "%s: cell %zu: %a .. %a, expected %a .. %a", k->name, c, lo, hi, due->lo[c],
+              due->hi[c]);
+    }
+}
+
+static void check_minmax(uint64_t seed, size_t count)
+{
+    static struct call call;
+    static struct extrema start, due;
+    for (size_t i = 0; i < count && !check_tired(); i++) {
+        random_seed(seed + i);
+        check_case(seed + i);
+        draw_minmax(&call);
+        const size_t cells = call.scale.bytes / 8;
+        for (size_t c = 0; c < cells; c++) {
+            start.lo[c] = random_chance(90) ? (double)INFINITY : -0.25;
+            start.hi[c] = random_chance(90) ? (double)-INFINITY : 0.5;
+        }
+        memcpy(due.lo, start.lo, cells * 8);
+        memcpy(due.hi, start.hi, cells * 8);
+        naive_minmax(&call, &due);
+        for (int isa = 0; pq_isa_name(isa) != NULL; isa++) {
+            check_extrema(pq_isa_find(pq_isa_name(isa)), &call, &start, &due);
+        }
+        size_t n = 99, first = 99;
+        const enum pq_status status = pq_count_nonfinite(&call.args, &n, &first);
+        CHECK(status == PQ_OK && n == due.nonfinite && (n == 0 || first == due.first),
+              "status %d, %zu from %zu, expected %zu from %zu", (int)status, n, first,
+              due.nonfinite, due.first);
+    }
+    check_case(0);
+}
+
+/* ---- parameters of extrema ---- */
+
+static void check_choose(void)
+{
+    enum { N = 50 };
+    check_begin("choose");
+    for (size_t i = 0; i < check_count(4000); i++) {
+        const struct pq_choice choice = {random_chance(50) ? PQ_F32 : PQ_F64,
+                                         pick(codes, 6), random_chance(50)};
+        const struct limits code = limits_of(choice.code);
+        const size_t n = random_below(N);
+        const size_t real_size = pq_type_size(choice.real);
+        const size_t code_size = pq_type_size(choice.code);
+        double lo[N], hi[N];
+        for (size_t e = 0; e < n; e++) {
+            const double a = (random_unit() - 0.5) * ldexp(1, (int)random_below(60) - 30);
+            const double b = (random_unit() - 0.5) * ldexp(1, (int)random_below(60) - 30);
+            lo[e] = a < b ? a : b;
+            hi[e] = a < b ? b : a;
+            switch (random_below(12)) {
+            case 0:
+                lo[e] = 0;
+                hi[e] = 0;
+                break;
+            case 1: /* nothing was there */
+                lo[e] = (double)INFINITY;
+                hi[e] = (double)-INFINITY;
+                break;
+            case 2: /* ties of the zero point */
+                lo[e] = -(double)random_below(300) - 0.5;
+                hi[e] = lo[e] + (double)code.hi - (double)code.lo;
+                break;
+            case 3:
+                lo[e] = -0x1p-149 * (double)random_below(3);
+                hi[e] = 0x1p-149 * (double)random_below(200);
+                break;
+            case 4:
+                hi[e] = random_chance(50) ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+                lo[e] = random_chance(50) ? 0 : -hi[e];
+                break;
+            default:
+                break;
+            }
+        }
+        unsigned char *scale = guarded_end(&memory.scale, n * real_size);
+        unsigned char *zero = guarded_end(&memory.zero, n * code_size);
+        const enum pq_status status = pq_choose(&choice, n, lo, hi, scale, zero);
+        CHECK(status == PQ_OK, "status %d", (int)status);
+        for (size_t e = 0; e < n; e++) {
+            const double l = fmin(lo[e], 0), h = fmax(hi[e], 0);
+            const double levels = (double)code.hi - (double)code.lo;
+            double s, z = 0;
+            if (l == 0 && h == 0) {
+                s = 1;
+            } else if (choice.symmetric) {
+                s = fmax(-l, h) / (double)code.hi;
+            } else {
+                s = isfinite(h - l) ? (h - l) / levels : h / levels - l / levels;
+            }
+            const double got = get_real(scale, choice.real, e);
+            if (choice.real == PQ_F32) {
+                s = (double)(float)s;
+            }
+            if (s == 0) {
+                s = choice.real == PQ_F32 ? 0x1p-149 : 0x1p-1074;
+            }
+            /* halving both may round where the plain width overflows */
+            const int close = !isfinite(h - l) && fabs(got - s) <= fabs(s) * 0x1p-51;
+            CHECK(got == s || close, "%s %s symmetric %d: %a .. %a: scale %a, expected %a",
+                  type_name(choice.real), type_name(choice.code), choice.symmetric, lo[e],
+                  hi[e], got, s);
+            if (!choice.symmetric && !(l == 0 && h == 0)) {
+                z = rint((double)code.lo - l / got);
+                z = z < (double)code.lo ? (double)code.lo : z;
+                z = z > (double)code.hi ? (double)code.hi : z;
+            }
+            const int64_t got_zero = get_integer(zero, choice.code, e);
+            CHECK(got_zero == (int64_t)z,
+                  "%s %s symmetric %d: %a .. %a: zero %lld, expected %lld",
+                  type_name(choice.real), type_name(choice.code), choice.symmetric, lo[e],
+                  hi[e], (long long)got_zero, (long long)z);
+        }
+    }
+    check_end();
+}
+
+/* ---- zero points within a range ---- */
+
+static void check_zeros_within(void)
+{
+    static struct call call;
+    check_begin("zeros within");
+    for (size_t i = 0; i < check_count(4000); i++) {
+        check_case(i + 1);
+        draw_shape(&call);
+        draw_granularity(&call);
+        const enum pq_type type = pick(integers, 8);
+        draw_view(&call.zero, &memory.zero, call.args.ndim, call.counts, type, GAPPED);
+        clear_unselected(&call, &call.zero);
+        call.args.zero = call.zero.array;
+        const struct limits own = limits_of(type);
+        int64_t lo = draw_integer(own.lo, own.hi), hi = draw_integer(own.lo, own.hi);
+        if (lo > hi) {
+            const int64_t t = lo;
+            lo = hi;
+            hi = t;
+        }
+        const int tame = random_chance(70);
+        int within = 1, found = 0;
+        int64_t outside = 0;
+        ptrdiff_t index[DIMS] = {0};
+        if (call.zero.bytes > 0) {
+            do {
+                uint64_t bits = (uint64_t)draw_integer(lo, hi);
+                if (!tame && random_chance(10)) {
+                    bits = type == PQ_U64 && random_chance(50)
+                               ? UINT64_C(0x8000000000000000) | random_bits()
+                               : (uint64_t)draw_integer(own.lo, own.hi);
+                }
+                put_element(&call.zero.array,
+                            element_at(&call.zero.array, call.args.ndim, index, NULL),
+                            bits);
+            } while (step(call.args.ndim, call.counts, index));
+            do {
+                const int64_t z =
+                    integer_at(&call.zero.array,
+                               element_at(&call.zero.array, call.args.ndim, index, NULL));
+                within = within && z >= lo && z <= hi && (type != PQ_U64 || z >= 0);
+            } while (step(call.args.ndim, call.counts, index));
+        }
+        const int got = pq_zeros_within(&call.args, lo, hi, &outside);
+        CHECK(got == within, "%s in [%lld, %lld]: %d, expected %d", type_name(type),
+              (long long)lo, (long long)hi, got, within);
+        if (!within && !got) {
+            CHECK(outside < lo || outside > hi || (type == PQ_U64 && outside < 0),
+                  "%lld is not outside", (long long)outside);
+            do {
+                found = found || integer_at(&call.zero.array,
+                                            element_at(&call.zero.array, call.args.ndim,
+                                                       index, NULL)) == outside;
+            } while (step(call.args.ndim, call.counts, index));
+            CHECK(found, "%lld is none of the zero points", (long long)outside);
+        }
+    }
+    check_case(0);
+    check_end();
+}
+
+/* ---- floating-point control state ---- */
+
+struct control {
+    uint64_t control, flags;
+};
+
+#if defined(__x86_64__)
+
+static struct control get_control(void)
+{
+    return (struct control){_mm_getcsr(), 0};
+}
+
+static void set_control(struct control c)
+{
+    _mm_setcsr((unsigned)c.control);
+}
+
+/* FTZ 0x8000, rounding 0x6000, exceptions masked 0x1f80, DAZ 0x40, flags 0x3f */
+static const struct control controls[] = {
+    {0x9fc0, 0}, {0x9f80, 0}, {0x1fc0, 0}, {0x3f80, 0}, {0x5f80, 0}, {0x7f80, 0},
+    {0xffc0, 0}, {0x1fbf, 0}, {0x1f95, 0}, {0x0000, 0}, {0xe060, 0},
+};
+
+#elif defined(__aarch64__)
+
+static struct control get_control(void)
+{
+    struct control c;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(c.control));
+    __asm__ volatile("mrs %0, fpsr" : "=r"(c.flags));
+    return c;
+}
+
+static void set_control(struct control c)
+{
+    __asm__ volatile("msr fpcr, %0" ::"r"(c.control) : "memory");
+    __asm__ volatile("msr fpsr, %0" ::"r"(c.flags) : "memory");
+}
+
+/* AHP 1 << 26, DN 1 << 25, FZ 1 << 24, rounding 3 << 22, FZ16 1 << 19; flags 0x9f */
+static const struct control controls[] = {
+    {1 << 24, 0}, {1 << 25, 0}, {1 << 26, 0}, {1 << 19, 0},        {1 << 22, 0},
+    {2 << 22, 0}, {3 << 22, 0}, {0, 0x9f},    {0x7fu << 20, 0x15},
+};
+
+#else
+
+static struct control get_control(void)
+{
+    return (struct control){(uint64_t)fegetround(), 0};
+}
+
+static void set_control(struct control c)
+{
+    fesetround((int)c.control);
+}
+
+static const struct control controls[] = {{FE_UPWARD, 0}, {FE_TOWARDZERO, 0}};
+
+#endif
+
+/* Everything that the public functions compute of the call, in one place. */
+struct results {
+    enum pq_status status;
+    int finite;
+    size_t count, first;
+    double lo, hi;
+    float scale;
+    int32_t zero;
+};
+
+static struct results run_all(const struct pq_kernels *k, const struct call *call,
+                              int quantize, const struct control *c)
+{
+    static const ptrdiff_t none[DIMS] = {0};
+    struct results r = {PQ_OK, 0, 0, 0, INFINITY, -INFINITY, 0, 0};
+    const struct pq_choice choice = {PQ_F32, PQ_I32, 0};
+    const double lo = -0x1.23456789p-3, hi = 0x1.abcdef01p-1;
+    struct pq_args extrema = call->args;
+    struct control after;
+    extrema.scale = (struct pq_array){&r.lo, none, PQ_F64, 0};
+    extrema.zero = (struct pq_array){&r.hi, none, PQ_F64, 0};
+    const struct control mine = get_control();
+    int kept = 1;
+#define KEEPS(statement)                                                                   \
+    do {                                                                                   \
+        if (c != NULL) {                                                                   \
+            set_control(*c);                                                               \
+        }                                                                                  \
+        statement;                                                                         \
+        after = get_control();                                                             \
+        set_control(mine);                                                                 \
+        kept = c == NULL || (after.control == c->control && after.flags == c->flags);      \
+        CHECK(kept, "%s: %s: control %#llx flags %#llx became %#llx, %#llx", k->name,      \
+              #statement, (unsigned long long)c->control, (unsigned long long)c->flags,    \
+              (unsigned long long)after.control, (unsigned long long)after.flags);         \
+    } while (0)
+    KEEPS(r.status = run_part(k, call, quantize, 0));
+    if (quantize) {
+        KEEPS(pq_minmax(k, &extrema, &r.finite));
+        KEEPS(pq_count_nonfinite(&call->args, &r.count, &r.first));
+    }
+    KEEPS(pq_choose(&choice, 1, &lo, &hi, &r.scale, &r.zero));
+#undef KEEPS
+    return r;
+}
+
+static void check_control(int quantize)
+{
+    static struct call call;
+    const size_t kinds = sizeof controls / sizeof controls[0];
+    check_begin("%s under another control state", quantize ? "quantize" : "dequantize");
+    for (size_t i = 0; i < check_count(1500) && !check_tired(); i++) {
+        random_seed(i + 12345);
+        check_case(i + 12345);
+        draw_call(&call, quantize);
+        call.parts = 1;
+        for (int isa = 0; pq_isa_name(isa) != NULL; isa++) {
+            const struct pq_kernels *k = pq_isa_find(pq_isa_name(isa));
+            const struct control *c = &controls[i % kinds];
+            memset(call.out.lowest, 0x5a, call.out.bytes);
+            const struct results plain = run_all(k, &call, quantize, NULL);
+            memcpy(expected, call.out.lowest, call.out.bytes);
+            memset(call.out.lowest, 0x5a, call.out.bytes);
+            const struct results other = run_all(k, &call, quantize, c);
+            CHECK(plain.status == PQ_OK && other.status == PQ_OK, "status");
+            CHECK(memcmp(call.out.lowest, expected, call.out.bytes) == 0,
+                  "%s: control %#llx changes the result", k->name,
+                  (unsigned long long)c->control);
+            CHECK(plain.finite == other.finite && plain.count == other.count &&
+                      plain.first == other.first &&
+                      (!plain.finite || (plain.lo == other.lo && plain.hi == other.hi)) &&
+                      bits_of_f32(plain.scale) == bits_of_f32(other.scale) &&
+                      plain.zero == other.zero,
+                  "%s: control %#llx changes the extrema or what is made of them", k->name,
+                  (unsigned long long)c->control);
+        }
+    }
+    check_case(0);
+    check_end();
+}
+
+int main(int argc, char **argv)
+{
+    check_start(argv[0]);
+    memory.in = guarded_make(ARENA);
+    memory.out = guarded_make(ARENA);
+    memory.scale = guarded_make(PARAM_ARENA);
+    memory.zero = guarded_make(PARAM_ARENA);
+    if (argc == 3) {
+        const uint64_t seed = strtoull(argv[1], NULL, 0);
+        const size_t count = strtoul(argv[2], NULL, 0);
+        check_begin("quantize, random views");
+        check_calls(1, seed, count);
+        check_end();
+        check_begin("dequantize, random views");
+        check_calls(0, seed, count);
+        check_end();
+        check_begin("minmax and count_nonfinite, random views");
+        check_minmax(seed, count);
+        check_end();
+        return check_finish();
+    }
+    for (int quantize = 0; quantize <= 1; quantize++) {
+        check_chosen_shapes(quantize);
+        check_control(quantize);
+        check_begin("%s, random views", quantize ? "quantize" : "dequantize");
+        check_calls(quantize, 1, check_count(8000));
+        check_end();
+    }
+    check_begin("minmax and count_nonfinite, random views");
+    check_minmax(1, check_count(4000));
+    check_end();
+    check_choose();
+    check_zeros_within();
+    guarded_free(&memory.in);
+    guarded_free(&memory.out);
+    guarded_free(&memory.scale);
+    guarded_free(&memory.zero);
+    return check_finish();
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is refused, with what status, and that nothing is written then; which instruction
+ * sets there are; rounding modes left behind by others.
+ */
+#include <fenv.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "kernels.h"
+
+/* ---- a call to spoil ---- */
+
+enum { ROWS = 2, COLUMNS = 3, BIG = PQ_MAX_NDIM + 1 };
+
+/* A small valid call, a copy of which each test spoils. */
+static struct {
+    float reals[ROWS * COLUMNS], scale[ROWS * COLUMNS];
+    unsigned char codes[ROWS * COLUMNS], zero[ROWS * COLUMNS * 8];
+    double lo[ROWS * COLUMNS], hi[ROWS * COLUMNS];
+    ptrdiff_t shape[BIG], block[BIG];
+    ptrdiff_t in[BIG], out[BIG], params[BIG], zeros[BIG];
+} small;
+
+static struct pq_args valid_args(int quantize, enum pq_type zero_type)
+{
+    const ptrdiff_t real = (ptrdiff_t)sizeof(float), code = 1;
+    const ptrdiff_t zero = (ptrdiff_t)pq_type_size(zero_type);
+    memset(&small, 0, sizeof small);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        small.reals[i] = (float)i - 2.0f;
+        small.scale[i] = 0.5f;
+        small.codes[i] = (unsigned char)(10 * i);
+        small.lo[i] = (double)INFINITY;
+        small.hi[i] = (double)-INFINITY;
+    }
+    for (int d = 0; d < BIG; d++) {
+        small.shape[d] = 1;
+        small.block[d] = 1;
+    }
+    small.shape[0] = ROWS;
+    small.shape[1] = COLUMNS;
+    small.in[0] = COLUMNS * (quantize ? real : code);
+    small.in[1] = quantize ? real : code;
+    small.out[0] = COLUMNS * (quantize ? code : real);
+    small.out[1] = quantize ? code : real;
+    small.params[0] = COLUMNS * real;
+    small.params[1] = real;
+    small.zeros[0] = COLUMNS * zero;
+    small.zeros[1] = zero;
+    struct pq_args args = {
+        .ndim = 2,
+        .shape = small.shape,
+        .block = small.block,
+        .in = {quantize ? (void *)small.reals : (void *)small.codes, small.in,
+               quantize ? PQ_F32 : PQ_I8, 0},
+        .out = {quantize ? (void *)small.codes : (void *)small.reals, small.out,
+                quantize ? PQ_I8 : PQ_F32, 0},
+        .scale = {small.scale, small.params, PQ_F32, 0},
+        .zero = {small.zero, small.zeros, zero_type, 0},
+        .round = PQ_HALF_EVEN,
+        .precision = PQ_F32,
+    };
+    return args;
+}
+
+/* The ways to spoil a call; what each is to be answered. */
+enum fault {
+    NO_FAULT,
+    NO_SHAPE,
+    NO_IN,
+    NO_IN_STRIDES,
+    NO_OUT,
+    NO_OUT_STRIDES,
+    NO_SCALE,
+    NO_SCALE_STRIDES,
+    NO_ZERO_STRIDES,
+    NDIM_NEGATIVE,
+    NDIM_BIG,
+    NDIM_LOWEST,
+    EXTENT_NEGATIVE,
+    EXTENT_LOWEST,
+    BLOCK_ZERO,
+    BLOCK_NEGATIVE,
+    IN_TYPE_OTHER,
+    IN_TYPE_WRONG,
+    OUT_TYPE_OTHER,
+    OUT_TYPE_WRONG,
+    SCALE_TYPE_WRONG,
+    ZERO_TYPE_REAL,
+    ZERO_TYPE_WRONG,
+    PRECISION_CODE,
+    PRECISION_WRONG,
+    ROUND_WRONG,
+    ROUND_NEGATIVE,
+    ZERO_HIGH,
+    ZERO_LOW,
+    ROWS_OVERLAP,
+    ROWS_SAME,
+    ROWS_CROSS,
+    FAULTS
+};
+
+static enum pq_type bad_type(int value)
+{
+    return (enum pq_type)value;
+}
+
+/* Spoil the call; the status that is due. */
+static enum pq_status spoil(struct pq_args *a, enum fault fault, int quantize)
+{
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(a->out.type);
+    const int64_t high = quantize ? 128 : (INT64_C(1) << 52) + 1;
+    switch (fault) {
+    case NO_SHAPE:
+        a->shape = NULL;
+        return PQ_ERR_NULL;
+    case NO_IN:
+        a->in.data = NULL;
+        return PQ_ERR_NULL;
+    case NO_IN_STRIDES:
+        a->in.strides = NULL;
+        return PQ_ERR_NULL;
+    case NO_OUT:
+        a->out.data = NULL;
+        return PQ_ERR_NULL;
+    case NO_OUT_STRIDES:
+        a->out.strides = NULL;
+        return PQ_ERR_NULL;
+    case NO_SCALE:
+        a->scale.data = NULL;
+        return PQ_ERR_NULL;
+    case NO_SCALE_STRIDES:
+        a->scale.strides = NULL;
+        return PQ_ERR_NULL;
+    case NO_ZERO_STRIDES:
+        a->zero.strides = NULL;
+        return PQ_ERR_NULL;
+    case NDIM_NEGATIVE:
+        a->ndim = -1;
+        return PQ_ERR_NDIM;
+    case NDIM_LOWEST:
+        a->ndim = INT_MIN;
+        return PQ_ERR_NDIM;
+    case NDIM_BIG:
+        a->ndim = BIG;
+        return PQ_ERR_NDIM;
+    case EXTENT_NEGATIVE:
+        small.shape[0] = -1;
+        return PQ_ERR_SHAPE;
+    case EXTENT_LOWEST:
+        small.shape[1] = PTRDIFF_MIN;
+        return PQ_ERR_SHAPE;
+    case BLOCK_ZERO:
+        small.block[1] = 0;
+        return PQ_ERR_SHAPE;
+    case BLOCK_NEGATIVE:
+        small.block[0] = -2;
+        return PQ_ERR_SHAPE;
+    case IN_TYPE_OTHER:
+        a->in.type = quantize ? PQ_I8 : PQ_F32;
+        return PQ_ERR_TYPE;
+    case IN_TYPE_WRONG:
+        a->in.type = bad_type(quantize ? -1 : PQ_I64);
+        return PQ_ERR_TYPE;
+    case OUT_TYPE_OTHER:
+        a->out.type = quantize ? PQ_F32 : PQ_I8;
+        return PQ_ERR_TYPE;
+    case OUT_TYPE_WRONG:
+        a->out.type = bad_type(quantize ? PQ_U64 : PQ_TYPE_COUNT);
+        return PQ_ERR_TYPE;
+    case SCALE_TYPE_WRONG:
+        a->scale.type = bad_type(quantize ? PQ_I32 : 99);
+        return PQ_ERR_TYPE;
+    case ZERO_TYPE_REAL:
+        a->zero.type = PQ_F64;
+        return PQ_ERR_TYPE;
+    case ZERO_TYPE_WRONG:
+        a->zero.type = bad_type(PQ_TYPE_COUNT);
+        return PQ_ERR_TYPE;
+    case PRECISION_CODE:
+        a->precision = PQ_I8;
+        return quantize ? PQ_ERR_TYPE : PQ_OK;
+    case PRECISION_WRONG:
+        a->precision = bad_type(-5);
+        return quantize ? PQ_ERR_TYPE : PQ_OK;
+    case ROUND_WRONG:
+        a->round = (enum pq_round)bad_type(PQ_ROUND_COUNT);
+        return quantize ? PQ_ERR_ROUND : PQ_OK;
+    case ROUND_NEGATIVE:
+        a->round = (enum pq_round)bad_type(-1);
+        return quantize ? PQ_ERR_ROUND : PQ_OK;
+    case ZERO_HIGH:
+    case ZERO_LOW:
+        if (a->zero.type != PQ_I64) {
+            return PQ_OK;
+        }
+        put_bits(small.zero, PQ_I64, ROWS * COLUMNS - 1,
+                 (uint64_t)(fault == ZERO_HIGH ? high : -high - 1));
+        return PQ_ERR_ZERO;
+    case ROWS_OVERLAP:
+        small.out[0] = COLUMNS * size - 1;
+        return PQ_ERR_OVERLAP;
+    case ROWS_SAME:
+        small.out[0] = 0;
+        return PQ_ERR_OVERLAP;
+    case ROWS_CROSS: /* reversed, and still on top of each other */
+        a->out.data = (char *)a->out.data + COLUMNS * size;
+        small.out[0] = -(COLUMNS - 1) * size;
+        return PQ_ERR_OVERLAP;
+    default:
+        return PQ_OK;
+    }
+}
+
+static void check_errors(int quantize)
+{
+    check_begin("%s, errors", quantize ? "quantize" : "dequantize");
+    const struct pq_kernels *k = &pq_kernels_scalar;
+    for (int wide_zero = 0; wide_zero <= 1; wide_zero++) { /* looked at before, or not */
+        for (int f = 0; f < FAULTS; f++) {
+            struct pq_args args = valid_args(quantize, wide_zero ? PQ_I64 : PQ_I8);
+            const enum pq_status due = spoil(&args, (enum fault)f, quantize);
+            const enum pq_type other = wide_zero ? PQ_I64 : PQ_I8;
+            check_case((uint64_t)f + 1000);
+            unsigned char held[sizeof small];
+            memcpy(held, &small, sizeof small);
+            const enum pq_status got =
+                quantize ? pq_quantize(k, &args, 0, 1) : pq_dequantize(k, &args, 0, 1);
+            CHECK(got == due, "fault %d, zero %s: status %d, expected %d", f,
+                  type_name(other), (int)got, (int)due);
+            CHECK(due == PQ_OK || memcmp(held, &small, sizeof small) == 0,
+                  "fault %d: something was written", f);
+        }
+    }
+    static const int parts[][2] = {{-1, 1}, {1, 1},      {0, 0},       {0, -1},
+                                   {2, 2},  {-1, -1},    {INT_MIN, 1}, {INT_MAX, INT_MAX},
+                                   {7, 3},  {0, INT_MIN}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const struct pq_args args = valid_args(quantize, PQ_I8);
+        const enum pq_status got = quantize
+                                       ? pq_quantize(k, &args, parts[i][0], parts[i][1])
+                                       : pq_dequantize(k, &args, parts[i][0], parts[i][1]);
+        CHECK(got == PQ_ERR_PART, "part %d of %d: status %d", parts[i][0], parts[i][1],
+              (int)got);
+    }
+    const struct pq_args args = valid_args(quantize, PQ_I8);
+    CHECK((quantize ? pq_quantize(NULL, &args, 0, 1) : pq_dequantize(NULL, &args, 0, 1)) ==
+              PQ_ERR_NULL,
+          "no kernels");
+    CHECK((quantize ? pq_quantize(k, NULL, 0, 1) : pq_dequantize(k, NULL, 0, 1)) ==
+              PQ_ERR_NULL,
+          "no arguments");
+    check_case(0);
+    check_end();
+}
+
+/* 64 dimensions are the most; a dimension of one element may have any stride. */
+static void check_most_dimensions(void)
+{
+    check_begin("64 dimensions");
+    struct pq_args args = valid_args(1, PQ_I8);
+    args.ndim = PQ_MAX_NDIM;
+    CHECK(pq_quantize(&pq_kernels_scalar, &args, 0, 1) == PQ_OK, "not taken");
+    CHECK(small.codes[5] == 6, "code %d", small.codes[5]);
+    args = valid_args(1, PQ_I8);
+    args.ndim = 0;
+    args.shape = NULL;
+    args.block = NULL;
+    args.in.strides = args.out.strides = args.scale.strides = args.zero.strides = NULL;
+    CHECK(pq_quantize(&pq_kernels_scalar, &args, 0, 1) == PQ_OK, "0-d not taken");
+    CHECK(small.codes[0] == (unsigned char)-4 && small.codes[1] == 10, "0-d codes %d %d",
+          small.codes[0], small.codes[1]);
+    check_end();
+}
+
+static struct pq_args valid_minmax(void)
+{
+    struct pq_args args = valid_args(1, PQ_I8);
+    small.params[0] = 0;
+    small.params[1] = sizeof(double);
+    args.out = (struct pq_array){NULL, NULL, PQ_F32, 0};
+    args.scale = (struct pq_array){small.lo, small.params, PQ_F64, 0};
+    args.zero = (struct pq_array){small.hi, small.params, PQ_F64, 0};
+    return args;
+}
+
+#define EXPECT_MINMAX(due, change)                                                         \
+    do {                                                                                   \
+        struct pq_args args = valid_minmax();                                              \
+        int finite = 7;                                                                    \
+        change;                                                                            \
+        const enum pq_status got = pq_minmax(&pq_kernels_scalar, &args, &finite);          \
+        CHECK(got == (due), "%s: status %d, expected %d", #change, (int)got, (int)(due));  \
+    } while (0)
+
+#define EXPECT_COUNT(due, change)                                                          \
+    do {                                                                                   \
+        struct pq_args args = valid_minmax();                                              \
+        size_t count = 0, first = 0;                                                       \
+        change;                                                                            \
+        const enum pq_status got = pq_count_nonfinite(&args, &count, &first);              \
+        CHECK(got == (due), "%s: status %d, expected %d", #change, (int)got, (int)(due));  \
+    } while (0)
+
+static void check_minmax_errors(void)
+{
+    const struct pq_args valid = valid_minmax();
+    int flag;
+
+    check_begin("minmax, errors");
+    CHECK(pq_minmax(NULL, &valid, &flag) == PQ_ERR_NULL, "no kernels");
+    CHECK(pq_minmax(&pq_kernels_scalar, NULL, &flag) == PQ_ERR_NULL, "no arguments");
+    CHECK(pq_minmax(&pq_kernels_scalar, &valid, NULL) == PQ_ERR_NULL, "no result");
+    EXPECT_MINMAX(PQ_OK, (void)args);
+    CHECK(small.lo[0] == -2 && small.hi[2] == 3, "%a %a", small.lo[0], small.hi[2]);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.in.data = NULL);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.scale.data = NULL);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.zero.data = NULL);
+    EXPECT_MINMAX(PQ_ERR_TYPE, args.in.type = PQ_I8);
+    EXPECT_MINMAX(PQ_ERR_TYPE, args.scale.type = PQ_F32);
+    EXPECT_MINMAX(PQ_ERR_TYPE, args.zero.type = PQ_I64);
+    EXPECT_MINMAX(PQ_ERR_NDIM, args.ndim = BIG);
+    EXPECT_MINMAX(PQ_ERR_NDIM, args.ndim = -1);
+    EXPECT_MINMAX(PQ_ERR_SHAPE, small.shape[1] = -1);
+    EXPECT_MINMAX(PQ_ERR_SHAPE, small.block[0] = 0);
+    check_end();
+
+    check_begin("minmax, missing shape or strides");
+    EXPECT_MINMAX(PQ_ERR_NULL, args.shape = NULL);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.in.strides = NULL);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.scale.strides = NULL);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.zero.strides = NULL);
+    check_end();
+}
+
+static void check_count_errors(void)
+{
+    const struct pq_args valid = valid_minmax();
+    size_t n;
+
+    check_begin("count_nonfinite, errors");
+    CHECK(pq_count_nonfinite(NULL, &n, &n) == PQ_ERR_NULL, "no arguments");
+    CHECK(pq_count_nonfinite(&valid, NULL, &n) == PQ_ERR_NULL, "no count");
+    CHECK(pq_count_nonfinite(&valid, &n, NULL) == PQ_ERR_NULL, "no first");
+    EXPECT_COUNT(PQ_OK, (void)args);
+    EXPECT_COUNT(PQ_ERR_NULL, args.in.data = NULL);
+    EXPECT_COUNT(PQ_ERR_TYPE, args.in.type = PQ_U8);
+    EXPECT_COUNT(PQ_ERR_NDIM, args.ndim = -1);
+    check_end();
+
+    check_begin("count_nonfinite, bad shapes");
+    EXPECT_COUNT(PQ_ERR_NULL, args.shape = NULL);
+    EXPECT_COUNT(PQ_ERR_NULL, args.in.strides = NULL);
+    EXPECT_COUNT(PQ_ERR_NDIM, args.ndim = BIG);
+    EXPECT_COUNT(PQ_ERR_SHAPE, small.shape[1] = -1);
+    check_end();
+}
+
+static void check_choose_errors(void)
+{
+    check_begin("choose, errors");
+    struct pq_choice choice = {PQ_F32, PQ_I8, 1};
+    double lo = -1, hi = 1;
+    float scale = 9;
+    int8_t zero = 9;
+    CHECK(pq_choose(NULL, 1, &lo, &hi, &scale, &zero) == PQ_ERR_NULL, "no choice");
+    CHECK(pq_choose(&choice, 1, NULL, &hi, &scale, &zero) == PQ_ERR_NULL, "no smallest");
+    CHECK(pq_choose(&choice, 1, &lo, NULL, &scale, &zero) == PQ_ERR_NULL, "no largest");
+    CHECK(pq_choose(&choice, 1, &lo, &hi, NULL, &zero) == PQ_ERR_NULL, "no scale");
+    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, NULL) == PQ_ERR_NULL, "no zero");
+    choice.real = PQ_F16;
+    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_TYPE, "float16");
+    choice.real = PQ_I8;
+    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_TYPE, "int8 scale");
+    choice.real = PQ_F32;
+    choice.code = PQ_I64;
+    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_TYPE, "int64");
+    choice.code = PQ_F32;
+    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_TYPE, "float32 code");
+    choice.code = bad_type(-1);
+    CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_TYPE, "no type");
+    CHECK(bits_of_f32(scale) == bits_of_f32(9) && zero == 9, "something was written");
+    check_end();
+}
+
+/* ---- instruction sets and types ---- */
+
+static void check_names(void)
+{
+    int n = 0;
+    check_begin("instruction sets");
+    while (pq_isa_name(n) != NULL) {
+        const struct pq_kernels *k = pq_isa_find(pq_isa_name(n));
+        CHECK(k != NULL && strcmp(k->name, pq_isa_name(n)) == 0, "%s", pq_isa_name(n));
+        n++;
+    }
+    CHECK(n >= 1 && pq_isa_find("scalar") == &pq_kernels_scalar, "no scalar");
+    CHECK(n >= 1 && strcmp(pq_isa_name(n - 1), "scalar") == 0, "scalar is not the last");
+    CHECK(pq_isa_name(n) == NULL && pq_isa_name(n + 100) == NULL, "more than there are");
+    CHECK(pq_isa_find("sse9") == NULL && pq_isa_find("") == NULL, "an unknown name");
+#if defined(__x86_64__)
+    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    CHECK(avx2 == (strcmp(pq_isa_name(0), "avx2") == 0), "avx2 is %d, best is %s", avx2,
+          pq_isa_name(0));
+    CHECK(avx2 == (pq_isa_find("avx2") != NULL), "avx2 is %d", avx2);
+    CHECK(pq_isa_find("neon") == NULL, "neon");
+#elif defined(__aarch64__)
+    CHECK(strcmp(pq_isa_name(0), "neon") == 0, "best is %s", pq_isa_name(0));
+    CHECK(pq_isa_find("avx2") == NULL, "avx2");
+#endif
+    check_end();
+
+    check_begin("type sizes");
+    static const size_t sizes[PQ_TYPE_COUNT] = {[PQ_F32] = 4, [PQ_F16] = 2, [PQ_BF16] = 2,
+                                                [PQ_F64] = 8, [PQ_I8] = 1,  [PQ_U8] = 1,
+                                                [PQ_I16] = 2, [PQ_U16] = 2, [PQ_I32] = 4,
+                                                [PQ_U32] = 4, [PQ_I64] = 8, [PQ_U64] = 8};
+    for (int t = 0; t < PQ_TYPE_COUNT; t++) {
+        CHECK(pq_type_size((enum pq_type)t) == sizes[t], "%s", type_name((enum pq_type)t));
+    }
+    CHECK(pq_type_size(bad_type(PQ_TYPE_COUNT)) == 0, "one too many");
+    CHECK(pq_type_size(bad_type(-1)) == 0, "-1");
+    check_end();
+}
+
+/* ---- control state ---- */
+
+/* Rounding modes by fenv.h, which exists everywhere, on data that shows them. */
+static void check_fenv(void)
+{
+    static const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    check_begin("rounding set by fesetround");
+    for (int isa = 0; pq_isa_name(isa) != NULL; isa++) {
+        const struct pq_kernels *k = pq_isa_find(pq_isa_name(isa));
+        for (int m = 0; m < 3; m++) {
+            struct pq_args args = valid_args(1, PQ_I8);
+            for (int i = 0; i < ROWS * COLUMNS; i++) {
+                small.reals[i] = (float)i * 0.3f;
+            }
+            fesetround(modes[m]);
+            pq_quantize(k, &args, 0, 1);
+            const int kept = fegetround();
+            fesetround(FE_TONEAREST);
+            CHECK(kept == modes[m], "%s: the mode changed", k->name);
+            static const unsigned char due[] = {0, 1, 1, 2, 2, 3};
+            CHECK(memcmp(small.codes, due, sizeof due) == 0, "%s: mode %d", k->name, m);
+        }
+    }
+    check_end();
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    check_start(argv[0]);
+    check_names();
+    check_errors(1);
+    check_errors(0);
+    check_most_dimensions();
+    check_minmax_errors();
+    check_count_errors();
+    check_choose_errors();
+    check_fenv();
+    return check_finish();
+}

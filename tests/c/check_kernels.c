@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every kernel of every table that this machine can run against the scalar one, byte for
+ * byte: the scalar kernel works on plain memory, the other between inaccessible pages, at
+ * every alignment, with known bytes around what it writes. The scalar table goes through
+ * the same, for its bounds.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "kernels.h"
+
+enum {
+    MAX_N = 1 << 16,
+    SHORT_N = 3 * 32 + 3, /* three of the largest block, and a tail */
+    LONG_N = 5000,
+    CANARY = 64
+};
+
+enum kind {
+    QUANTIZE_GRP,
+    QUANTIZE_VEC,
+    DEQUANTIZE_GRP,
+    DEQUANTIZE_VEC,
+    QUANTIZE_WIDE,
+    DEQUANTIZE_WIDE
+};
+
+/* One entry of a table. */
+struct op {
+    enum kind kind;
+    enum pq_type in, out, compute;
+    enum pq_round round;
+};
+
+static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
+                size_t n, size_t g, const void *scale, const void *zero)
+{
+    const struct pq_wide wide = {op->in, op->out, op->compute, op->round};
+    switch (op->kind) {
+    case QUANTIZE_GRP:
+        k->quantize_grp[op->in][op->out - PQ_I8](x, y, n, g, scale, zero);
+        break;
+    case QUANTIZE_VEC:
+        k->quantize_vec[op->in][op->out - PQ_I8][op->round](x, y, n, scale, zero);
+        break;
+    case DEQUANTIZE_GRP:
+        k->dequantize_grp[op->in - PQ_I8][op->out](x, y, n, g, scale, zero);
+        break;
+    case DEQUANTIZE_VEC:
+        k->dequantize_vec[op->in - PQ_I8][op->out](x, y, n, scale, zero);
+        break;
+    case QUANTIZE_WIDE:
+        k->quantize_wide(&wide, x, y, n, scale, zero);
+        break;
+    case DEQUANTIZE_WIDE:
+        k->dequantize_wide(&wide, x, y, n, scale, zero);
+        break;
+    }
+}
+
+static int is_grp(const struct op *op)
+{
+    return op->kind == QUANTIZE_GRP || op->kind == DEQUANTIZE_GRP;
+}
+
+static int is_wide(const struct op *op)
+{
+    return op->kind == QUANTIZE_WIDE || op->kind == DEQUANTIZE_WIDE;
+}
+
+static int is_quantize(const struct op *op)
+{
+    return op->kind == QUANTIZE_GRP || op->kind == QUANTIZE_VEC ||
+           op->kind == QUANTIZE_WIDE;
+}
+
+/* ---- one batch of input, and what the scalar kernel makes of it ---- */
+
+static struct {
+    struct op op;
+    size_t n, g, params;                                  /* g: elements per scale */
+    double x[MAX_N], y[MAX_N], scale[MAX_N], zero[MAX_N]; /* of any type */
+} batch;
+
+static struct {
+    struct guarded x, y, scale, zero;
+} memory;
+
+static size_t param_size(void)
+{
+    return is_wide(&batch.op) ? sizeof(double) : sizeof(float);
+}
+
+/* How far from 0 codes and their surroundings lie. */
+static double reach_of(enum pq_type code)
+{
+    const struct limits limits = limits_of(code);
+    return 2.5 * (double)limits.hi;
+}
+
+static void set_scale(size_t i, double scale)
+{
+    if (is_wide(&batch.op)) {
+        batch.scale[i] = scale;
+    } else {
+        const float single = (float)scale;
+        memcpy((char *)batch.scale + i * sizeof single, &single, sizeof single);
+    }
+}
+
+static double scale_at(size_t i)
+{
+    float single;
+    if (is_wide(&batch.op)) {
+        return batch.scale[i];
+    }
+    memcpy(&single, (char *)batch.scale + i * sizeof single, sizeof single);
+    return (double)single;
+}
+
+static void set_zero(size_t i, int64_t zero)
+{
+    if (is_wide(&batch.op)) {
+        batch.zero[i] = (double)zero;
+    } else {
+        const int32_t narrow = (int32_t)zero;
+        memcpy((char *)batch.zero + i * sizeof narrow, &narrow, sizeof narrow);
+    }
+}
+
+/* Zero points of the range of the codes; dequantizing takes more. */
+static int64_t draw_zero(const struct op *op)
+{
+    const struct limits code = limits_of(is_quantize(op) ? op->out : op->in);
+    const int64_t most = is_wide(op) ? INT64_C(1) << 52 : INT64_C(1) << 30;
+    if (!is_quantize(op) && random_chance(25)) {
+        return draw_integer(-most, most);
+    }
+    return draw_integer(code.lo, code.hi);
+}
+
+static void draw_params(void)
+{
+    for (size_t i = 0; i < batch.params; i++) {
+        const int doubles = is_wide(&batch.op) && batch.op.compute == PQ_F64;
+        set_scale(i, doubles ? draw_scale_f64() : (double)draw_scale());
+        set_zero(i, draw_zero(&batch.op));
+    }
+}
+
+static void draw_input(void)
+{
+    for (size_t i = 0; i < batch.n; i++) {
+        uint64_t bits;
+        if (is_quantize(&batch.op)) {
+            bits = draw_real(batch.op.in, scale_at(i / batch.g), reach_of(batch.op.out));
+        } else {
+            const struct limits code = limits_of(batch.op.in);
+            bits = (uint64_t)draw_integer(code.lo, code.hi);
+        }
+        put_bits(batch.x, batch.op.in, i, bits);
+    }
+}
+
+static void expect(void)
+{
+    run(&pq_kernels_scalar, &batch.op, batch.x, batch.y, batch.n, batch.g, batch.scale,
+        batch.zero);
+}
+
+static void begin_batch(const struct op *op, size_t n, size_t g)
+{
+    batch.op = *op;
+    batch.n = n;
+    batch.g = is_grp(op) ? g : 1;
+    batch.params = (n + batch.g - 1) / batch.g;
+}
+
+static void draw_batch(const struct op *op, size_t n, size_t g)
+{
+    begin_batch(op, n, g);
+    draw_params();
+    draw_input();
+    expect();
+}
+
+static uint64_t element_bits(const void *p, enum pq_type type, size_t i)
+{
+    const size_t size = pq_type_size(type);
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)p + i * size, size);
+    return bits;
+}
+
+/* Show the first element that differs. */
+static void report(const struct pq_kernels *k, const unsigned char *y)
+{
+    const struct op *op = &batch.op;
+    const size_t size = pq_type_size(op->out);
+    for (size_t i = 0; i < batch.n; i++) {
+        if (memcmp(y + i * size, (char *)batch.y + i * size, size) != 0) {
+            const size_t p = i / batch.g;
+            int64_t zero;
+            if (is_wide(op)) {
+                zero = (int64_t)batch.zero[p];
+            } else {
+                zero = get_integer(batch.zero, PQ_I32, p);
+            }
+            CHECK(0,
+                  "%s, %s, %s: n %zu, g %zu, element %zu: x %#llx, scale %a, zero %lld "
+                  "gave %#llx, expected %#llx",
+                  k->name, round_name(op->round), type_name(op->compute), batch.n, batch.g,
+                  i, (unsigned long long)element_bits(batch.x, op->in, i), scale_at(p),
+                  (long long)zero, (unsigned long long)element_bits(y, op->out, i),
+                  (unsigned long long)element_bits(batch.y, op->out, i));
+            return;
+        }
+    }
+}
+
+/* Buffers that begin `in` and `out` bytes after the first inaccessible page, or, where
+ * that is AT_END, end at the last one. */
+enum { AT_END = -1 };
+
+static unsigned char *place(const struct guarded *where, ptrdiff_t offset, size_t n)
+{
+    return offset == AT_END ? guarded_end(where, n) : where->base + offset;
+}
+
+/* The bytes around the `n` at `at`: on the canaries of one side there may be no room. */
+static void span_around(const struct guarded *where, const unsigned char *at, size_t n,
+                        size_t *below, size_t *above)
+{
+    const size_t under = (size_t)(at - where->base);
+    const size_t over = where->size - under - n;
+    *below = under < CANARY ? under : CANARY;
+    *above = over < CANARY ? over : CANARY;
+}
+
+static int all_are(const unsigned char *p, size_t n, unsigned char value)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] != value) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void verify(const struct pq_kernels *k, ptrdiff_t in, ptrdiff_t out)
+{
+    const struct op *op = &batch.op;
+    const size_t in_bytes = batch.n * pq_type_size(op->in);
+    const size_t out_bytes = batch.n * pq_type_size(op->out);
+    const size_t params = batch.params * param_size();
+    const ptrdiff_t side = in == AT_END ? AT_END : 0;
+    unsigned char *x = place(&memory.x, in, in_bytes);
+    unsigned char *y = place(&memory.y, out, out_bytes);
+    unsigned char *scale = place(&memory.scale, side, params);
+    unsigned char *zero = place(&memory.zero, side, params);
+    const unsigned char fill = (unsigned char)(0xa5 ^ batch.n);
+    size_t below, above;
+
+    memcpy(x, batch.x, in_bytes);
+    memcpy(scale, batch.scale, params);
+    memcpy(zero, batch.zero, params);
+    span_around(&memory.y, y, out_bytes, &below, &above);
+    memset(y - below, fill, below + out_bytes + above);
+    run(k, op, x, y, batch.n, batch.g, scale, zero);
+    if (memcmp(y, batch.y, out_bytes) != 0) {
+        report(k, y);
+    }
+    CHECK(all_are(y - below, below, fill) && all_are(y + out_bytes, above, fill),
+          "%s: n %zu, g %zu: wrote outside its output", k->name, batch.n, batch.g);
+    CHECK(memcmp(x, batch.x, in_bytes) == 0, "%s: n %zu: wrote to its input", k->name,
+          batch.n);
+}
+
+static void verify_both_sides(const struct pq_kernels *k)
+{
+    verify(k, 0, 0);
+    verify(k, AT_END, AT_END);
+}
+
+/* ---- what every entry goes through ---- */
+
+static void try_lengths(const struct pq_kernels *k, const struct op *op)
+{
+    for (size_t n = 0; n <= SHORT_N; n++) {
+        draw_batch(op, n, n > 0 ? n : 1);
+        verify_both_sides(k);
+    }
+}
+
+static void try_random_lengths(const struct pq_kernels *k, const struct op *op,
+                               size_t count)
+{
+    for (size_t i = 0; i < check_count(count); i++) {
+        const size_t n = random_below(LONG_N + 1);
+        draw_batch(op, n, n > 0 ? n : 1);
+        verify_both_sides(k);
+    }
+}
+
+static void try_alignments(const struct pq_kernels *k, const struct op *op)
+{
+    static const size_t lengths[] = {1, 7, 31, 33, 67, 100};
+    const size_t steps = check_count(32);
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        draw_batch(op, lengths[i], lengths[i]);
+        for (ptrdiff_t in = 0; in < 32; in++) {
+            for (size_t s = 0; s < steps; s++) {
+                verify(k, in, (ptrdiff_t)(s * 32 / steps) + (steps < 32 ? in % 8 : 0));
+            }
+        }
+    }
+}
+
+static void try_groups(const struct pq_kernels *k, const struct op *op)
+{
+    for (size_t g = 1; g <= 784; g = g == 67 ? 127 : g == 129 ? 784 : g + 1) {
+        const size_t draws = check_count(4);
+        for (size_t i = 0; i < draws; i++) {
+            const size_t groups = random_below(g < 127 ? 12 : 4);
+            const size_t n = groups * g + random_below(g + 1); /* the last may be short */
+            draw_batch(op, n, g);
+            verify_both_sides(k);
+        }
+    }
+}
+
+/* Long runs under one scale each: here the fast quotient has to be right. */
+static void try_scales(const struct pq_kernels *k, const struct op *op)
+{
+    for (size_t i = 0; i < check_count(200); i++) {
+        draw_batch(op, 2000, 500);
+        verify(k, 0, AT_END);
+    }
+}
+
+/* ---- the families ---- */
+
+static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
+static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
+
+static void check_quantize(const struct pq_kernels *k, enum pq_type real, enum pq_type code)
+{
+    const char *from = type_name(real), *to = type_name(code);
+    struct op op = {QUANTIZE_GRP, real, code, PQ_F32, PQ_HALF_EVEN};
+    check_begin("%s quantize_grp %s %s", k->name, from, to);
+    try_lengths(k, &op);
+    try_random_lengths(k, &op, 20);
+    try_alignments(k, &op);
+    try_groups(k, &op);
+    try_scales(k, &op);
+    check_end();
+
+    check_begin("%s quantize_vec %s %s", k->name, from, to);
+    op.kind = QUANTIZE_VEC;
+    for (int mode = 0; mode < PQ_ROUND_COUNT; mode++) {
+        op.round = (enum pq_round)mode;
+        try_lengths(k, &op);
+        try_random_lengths(k, &op, 8);
+        if (mode % 4 == 0) {
+            try_alignments(k, &op);
+        }
+    }
+    check_end();
+}
+
+static void check_dequantize(const struct pq_kernels *k, enum pq_type code,
+                             enum pq_type real)
+{
+    const char *from = type_name(code), *to = type_name(real);
+    struct op op = {DEQUANTIZE_GRP, code, real, PQ_F32, PQ_HALF_EVEN};
+    check_begin("%s dequantize_grp %s %s", k->name, from, to);
+    try_lengths(k, &op);
+    try_random_lengths(k, &op, 20);
+    try_alignments(k, &op);
+    try_groups(k, &op);
+    try_scales(k, &op);
+    check_end();
+
+    check_begin("%s dequantize_vec %s %s", k->name, from, to);
+    op.kind = DEQUANTIZE_VEC;
+    try_lengths(k, &op);
+    try_random_lengths(k, &op, 30);
+    try_alignments(k, &op);
+    check_end();
+}
+
+/* Every code under a few scales. */
+static void check_every_code(const struct pq_kernels *k, enum pq_type code)
+{
+    const struct limits limits = limits_of(code);
+    const size_t n = (size_t)(limits.hi - limits.lo) + 1;
+    check_begin("%s dequantize every %s", k->name, type_name(code));
+    for (int real = 0; real < PQ_REALS; real++) {
+        const struct op op = {DEQUANTIZE_GRP, code, reals[real], PQ_F32, PQ_HALF_EVEN};
+        for (size_t i = 0; i < check_count(16); i++) {
+            begin_batch(&op, n, n);
+            draw_params();
+            for (size_t c = 0; c < n; c++) {
+                put_bits(batch.x, code, c, (uint64_t)(limits.lo + (int64_t)c));
+            }
+            expect();
+            verify(k, 0, 0);
+        }
+    }
+    check_end();
+}
+
+/* Every float16 or bfloat16 under a few scales and every mode. */
+static void check_every_half(const struct pq_kernels *k, enum pq_type real)
+{
+    check_begin("%s quantize every %s", k->name, type_name(real));
+    for (int code = 0; code < PQ_CODES; code++) {
+        for (int kind = QUANTIZE_GRP; kind <= QUANTIZE_VEC; kind++) {
+            const int modes = kind == QUANTIZE_VEC ? PQ_ROUND_COUNT : 1;
+            for (int mode = 0; mode < modes; mode++) {
+                const struct op op = {(enum kind)kind, real, codes[code], PQ_F32,
+                                      modes == 1 ? PQ_HALF_EVEN : (enum pq_round)mode};
+                for (size_t i = 0; i < check_count(modes == 1 ? 16 : 2); i++) {
+                    begin_batch(&op, MAX_N, MAX_N);
+                    draw_params();
+                    for (size_t p = 1; p < batch.params; p++) {
+                        set_scale(p, scale_at(p % 7));
+                    }
+                    for (size_t x = 0; x < MAX_N; x++) {
+                        put_bits(batch.x, real, x, x);
+                    }
+                    expect();
+                    verify(k, 0, 0);
+                }
+            }
+        }
+    }
+    check_end();
+}
+
+/* The wide kernels work on tiles of 256. */
+static void try_wide(const struct pq_kernels *k, const struct op *op)
+{
+    static const size_t lengths[] = {0, 1, 2, 3, 7, 8, 9, 31, 33, 255, 256, 257, 511, 600};
+    const size_t count = sizeof lengths / sizeof lengths[0];
+    const size_t step = check_count(8) < 8 ? 3 : 1;
+    for (size_t i = random_below(step); i < count; i += step) {
+        draw_batch(op, lengths[i], 1);
+        verify_both_sides(k);
+    }
+}
+
+static void check_quantize_wide(const struct pq_kernels *k, enum pq_type real,
+                                enum pq_type code)
+{
+    check_begin("%s quantize_wide %s %s", k->name, type_name(real), type_name(code));
+    for (int compute = 0; compute < 4; compute++) {
+        for (int mode = 0; mode < PQ_ROUND_COUNT; mode++) {
+            const struct op op = {QUANTIZE_WIDE, real, code, reals[compute],
+                                  (enum pq_round)mode};
+            try_wide(k, &op);
+            if (compute == mode % 4) {
+                try_random_lengths(k, &op, 1);
+            }
+        }
+    }
+    const struct op op = {QUANTIZE_WIDE, real, code, PQ_F32, PQ_HALF_AWAY};
+    try_alignments(k, &op);
+    check_end();
+}
+
+static void check_dequantize_wide(const struct pq_kernels *k, enum pq_type code,
+                                  enum pq_type real)
+{
+    const struct op op = {DEQUANTIZE_WIDE, code, real, real == PQ_F64 ? PQ_F64 : PQ_F32,
+                          PQ_HALF_EVEN};
+    check_begin("%s dequantize_wide %s %s", k->name, type_name(code), type_name(real));
+    for (size_t n = 0; n <= SHORT_N; n++) {
+        draw_batch(&op, n, 1);
+        verify_both_sides(k);
+    }
+    try_wide(k, &op);
+    try_random_lengths(k, &op, 20);
+    try_alignments(k, &op);
+    check_end();
+}
+
+/* ---- extrema: which of two zeros is taken is left open ---- */
+
+struct extrema {
+    float lo, hi;
+    uint32_t bits;
+};
+
+static int is_finite(const struct extrema *e)
+{
+    return e->bits < 0x7f800000;
+}
+
+static void verify_minmax(const struct pq_kernels *k, enum pq_type real, size_t n,
+                          struct extrema start, ptrdiff_t offset)
+{
+    const size_t bytes = n * pq_type_size(real);
+    unsigned char *x = place(&memory.x, offset, bytes);
+    struct extrema expected = start, got = start;
+    memcpy(x, batch.x, bytes);
+    pq_kernels_scalar.minmax[real](batch.x, n, &expected.lo, &expected.hi, &expected.bits);
+    k->minmax[real](x, n, &got.lo, &got.hi, &got.bits);
+    CHECK(is_finite(&got) == is_finite(&expected), "%s: n %zu: bits %#x, expected %#x",
+          k->name, n, (unsigned)got.bits, (unsigned)expected.bits);
+    if (is_finite(&got)) {
+        CHECK(got.lo == expected.lo && got.hi == expected.hi,
+              "%s: n %zu: %a .. %a, expected %a .. %a", k->name, n, (double)got.lo,
+              (double)got.hi, (double)expected.lo, (double)expected.hi);
+    }
+}
+
+static void draw_minmax(enum pq_type real, size_t n, int finite)
+{
+    for (size_t i = 0; i < n; i++) {
+        do {
+            put_bits(batch.x, real, i, draw_real(real, 0.03, 1e6));
+        } while (finite && !isfinite(get_real(batch.x, real, i)));
+    }
+}
+
+static void check_minmax(const struct pq_kernels *k, enum pq_type real)
+{
+    const struct extrema none = {INFINITY, -INFINITY, 0};
+    check_begin("%s minmax %s", k->name, type_name(real));
+    for (size_t i = 0; i < check_count(40) * (SHORT_N + 1); i++) {
+        const size_t n = i % 40 == 39 ? random_below(LONG_N) : i / 40 % (SHORT_N + 1);
+        const int finite = !random_chance(10);
+        const struct extrema some = {-3.0f, 5e4f, random_chance(10) ? 0x7f800000 : 0};
+        draw_minmax(real, n, finite);
+        if (n > 0 && random_chance(20)) { /* a single odd one out */
+            const uint64_t infinity = real == PQ_F16    ? 0x7c00
+                                      : real == PQ_BF16 ? 0x7f80
+                                                        : 0x7f800000;
+            put_bits(batch.x, real, random_below(n), infinity + random_below(2));
+        }
+        const struct extrema start = random_chance(70) ? none : some;
+        verify_minmax(k, real, n, start, AT_END);
+        verify_minmax(k, real, n, start, (ptrdiff_t)random_below(32));
+    }
+    check_end();
+}
+
+/* ---- a run is the sum of its elements ---- */
+
+static void check_one_by_one(const struct pq_kernels *k)
+{
+    check_begin("%s elements one by one", k->name);
+    for (size_t i = 0; i < check_count(400); i++) {
+        struct op op = {(enum kind)random_below(4), reals[random_below(PQ_REALS)],
+                        codes[random_below(PQ_CODES)], PQ_F32, PQ_HALF_EVEN};
+        const size_t n = 1 + random_below(300);
+        if (op.kind == QUANTIZE_VEC) {
+            op.round = (enum pq_round)random_below(PQ_ROUND_COUNT);
+        }
+        if (!is_quantize(&op)) {
+            const enum pq_type real = op.in;
+            op.in = op.out;
+            op.out = real;
+        }
+        draw_batch(&op, n, 1 + random_below(n));
+        for (size_t e = 0; e < n; e++) {
+            const size_t p = e / batch.g, size = pq_type_size(op.out);
+            run(k, &op, (char *)batch.x + e * pq_type_size(op.in),
+                (char *)batch.y + e * size, 1, 1, (char *)batch.scale + p * sizeof(float),
+                (char *)batch.zero + p * sizeof(float));
+        }
+        verify(k, 0, 0); /* of all at once, against what the single calls gave */
+    }
+    check_end();
+}
+
+static void check_table(const struct pq_kernels *k)
+{
+    for (int r = 0; r < PQ_REALS; r++) {
+        for (int c = 0; c < PQ_CODES; c++) {
+            check_quantize(k, reals[r], codes[c]);
+            check_dequantize(k, codes[c], reals[r]);
+        }
+        check_minmax(k, reals[r]);
+    }
+    for (int c = 0; c < PQ_CODES; c++) {
+        check_every_code(k, codes[c]);
+    }
+    check_every_half(k, PQ_F16);
+    check_every_half(k, PQ_BF16);
+    for (int r = 0; r < 4; r++) {
+        for (int c = 0; c < 6; c++) {
+            check_quantize_wide(k, reals[r], codes[c]);
+            check_dequantize_wide(k, codes[c], reals[r]);
+        }
+    }
+    check_one_by_one(k);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    check_start(argv[0]);
+    memory.x = guarded_make(sizeof batch.x + 4096);
+    memory.y = guarded_make(sizeof batch.y + 4096);
+    memory.scale = guarded_make(sizeof batch.scale);
+    memory.zero = guarded_make(sizeof batch.zero);
+    for (int i = 0; pq_isa_name(i) != NULL; i++) {
+        printf("check_kernels: %s\n", pq_isa_name(i));
+        check_table(pq_isa_find(pq_isa_name(i)));
+    }
+    guarded_free(&memory.x);
+    guarded_free(&memory.y);
+    guarded_free(&memory.scale);
+    guarded_free(&memory.zero);
+    return check_finish();
+}

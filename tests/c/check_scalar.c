@@ -1,0 +1,758 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scalar kernels against the definitions, written here once more and plainly: formats
+ * by ldexp, rounding to a format by comparing with the midpoints of its values, rounding to
+ * integer by fmod. Nothing is shared with the kernels.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "kernels.h"
+
+static const struct pq_kernels *const scalar = &pq_kernels_scalar;
+static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
+static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
+
+/* ---- the oracle: rounding to a format ---- */
+
+enum { F16_VALUES = 0x7c00, BF16_VALUES = 0x7f80 };
+
+/* The values of both formats from 0 up, and the one that would follow the largest. */
+static double f16_values[F16_VALUES + 1], bf16_values[BF16_VALUES + 1];
+
+static void make_values(void)
+{
+    for (int i = 0; i < F16_VALUES; i++) {
+        f16_values[i] = decode_f16((uint16_t)i);
+    }
+    f16_values[F16_VALUES] = 0x1p16;
+    for (int i = 0; i < BF16_VALUES; i++) {
+        bf16_values[i] = decode_bf16((uint16_t)i);
+    }
+    bf16_values[BF16_VALUES] = 0x1p128;
+}
+
+/*
+ * The index of the value nearest to num / den, both positive, ties to the even index. The
+ * quotient is never formed: num is compared with midpoints times den, which is exact for
+ * a den of 24 bits.
+ */
+static int nearest_value(const double *values, int last, double num, double den)
+{
+    int lo = 0, hi = last;
+    if (num >= values[last] * den) {
+        return last;
+    }
+    while (hi - lo > 1) { /* values[lo] <= num / den < values[hi] */
+        const int middle = (lo + hi) / 2;
+        if (values[middle] * den <= num) {
+            lo = middle;
+        } else {
+            hi = middle;
+        }
+    }
+    const double midpoint = (values[lo] + values[hi]) / 2 * den;
+    if (num != midpoint) {
+        return num < midpoint ? lo : hi;
+    }
+    return lo % 2 == 0 ? lo : hi;
+}
+
+/* num / den rounded once to `type`; den is a float32. */
+static double quotient_in(enum pq_type type, double num, double den)
+{
+    const int negative = signbit(num) != signbit(den);
+    const double n = fabs(num), d = fabs(den);
+    double q;
+    if (type == PQ_F64 || !isfinite(num) || !isfinite(den) || num == 0 || den == 0) {
+        return num / den;
+    }
+    if (type == PQ_F32) { /* climb from a guess, midpoint by midpoint */
+        uint32_t at = bits_of_f32((float)(n / d));
+        for (;;) {
+            const double here = at < 0x7f800000 ? (double)f32_of_bits(at) : 0x1p128;
+            const double up = at + 1 < 0x7f800000 ? (double)f32_of_bits(at + 1) : 0x1p128;
+            const double down = at > 0 ? (double)f32_of_bits(at - 1) : 0;
+            const double above = (here + up) / 2 * d, below = (down + here) / 2 * d;
+            if (at < 0x7f800000 && (n > above || (n == above && at % 2 != 0))) {
+                at++;
+            } else if (at > 0 && (n < below || (n == below && at % 2 != 0))) {
+                at--;
+            } else {
+                break;
+            }
+        }
+        q = (double)f32_of_bits(at);
+    } else if (type == PQ_F16) {
+        const int at = nearest_value(f16_values, F16_VALUES, n, d);
+        q = at == F16_VALUES ? (double)INFINITY : f16_values[at];
+    } else {
+        const int at = nearest_value(bf16_values, BF16_VALUES, n, d);
+        q = at == BF16_VALUES ? (double)INFINITY : bf16_values[at];
+    }
+    return negative ? -q : q;
+}
+
+/* ---- the oracle: quantize ---- */
+
+static double round_by_definition(double q, enum pq_round round)
+{
+    if (!(fabs(q) < 0x1p53)) {
+        return q;
+    }
+    const double fraction = fmod(q, 1), whole = q - fraction; /* both exact */
+    const double part = fabs(fraction), away = q > 0 ? whole + 1 : whole - 1;
+    switch (round) {
+    case PQ_HALF_AWAY:
+        return part >= 0.5 ? away : whole;
+    case PQ_HALF_TOWARD_ZERO:
+        return part > 0.5 ? away : whole;
+    case PQ_HALF_UP:
+        return part > 0.5 || (part == 0.5 && q > 0) ? away : whole;
+    case PQ_HALF_DOWN:
+        return part > 0.5 || (part == 0.5 && q < 0) ? away : whole;
+    case PQ_HALF_EVEN:
+        return part > 0.5 || (part == 0.5 && fmod(whole, 2) != 0) ? away : whole;
+    case PQ_AWAY:
+        return part > 0 ? away : whole;
+    case PQ_CEIL:
+        return part > 0 && q > 0 ? away : whole;
+    case PQ_FLOOR:
+        return part > 0 && q < 0 ? away : whole;
+    default:
+        return whole;
+    }
+}
+
+/* Round, add the zero point, saturate; NaN is the lowest code. */
+static int64_t code_of(double q, enum pq_round round, int64_t zero, enum pq_type code)
+{
+    const struct limits limits = limits_of(code);
+    const double rounded = round_by_definition(q, round);
+    if (!(rounded > -0x1p40)) {
+        return limits.lo;
+    }
+    if (rounded > 0x1p40) {
+        return limits.hi;
+    }
+    const int64_t v = (int64_t)rounded + zero;
+    return v < limits.lo ? limits.lo : v > limits.hi ? limits.hi : v;
+}
+
+/* ---- the oracle: dequantize ---- */
+
+static uint64_t real_bits(enum pq_type real, float v)
+{
+    const uint64_t sign = signbit(v) ? 0x8000 : 0;
+    switch (real) {
+    case PQ_F16:
+        if (isnan(v)) {
+            return 0x7e00;
+        }
+        return sign | (uint64_t)nearest_value(f16_values, F16_VALUES, fabs((double)v), 1);
+    case PQ_BF16:
+        if (isnan(v)) {
+            return 0x7fc0;
+        }
+        return sign | (uint64_t)nearest_value(bf16_values, BF16_VALUES, fabs((double)v), 1);
+    default:
+        return isnan(v) ? 0x7fc00000 : bits_of_f32(v);
+    }
+}
+
+static uint64_t real_of(int64_t code, double scale, int64_t zero, enum pq_type real)
+{
+    const int64_t difference = code - zero;
+    if (real == PQ_F64) {
+        const double v = (double)difference * scale;
+        return isnan(v) ? UINT64_C(0x7ff8000000000000) : bits_of_f64(v);
+    }
+    return real_bits(real, (float)difference * (float)scale);
+}
+
+/* ---- running kernels ---- */
+
+enum { MAX_N = 1 << 16 };
+
+static double x[MAX_N], y[MAX_N]; /* of any type */
+static float scales[MAX_N];
+static int32_t zeros[MAX_N];
+static double wide_scales[MAX_N], wide_zeros[MAX_N];
+
+static double reach_of(enum pq_type code)
+{
+    return 2.5 * (double)limits_of(code).hi;
+}
+
+static void expect_code(size_t i, enum pq_type real, enum pq_type code, int64_t expected,
+                        double scale, int64_t zero, const char *how)
+{
+    const int64_t got = get_integer(y, code, i);
+    if (got != expected) {
+        CHECK(0, "%s %s to %s: x %a, scale %a, zero %lld gave %lld, expected %lld", how,
+              type_name(real), type_name(code), get_real(x, real, i), scale,
+              (long long)zero, (long long)got, (long long)expected);
+    }
+}
+
+static void expect_real(size_t i, enum pq_type code, enum pq_type real, uint64_t expected,
+                        double scale, int64_t zero)
+{
+    uint64_t got = 0;
+    const size_t size = pq_type_size(real);
+    memcpy(&got, (char *)y + i * size, size);
+    if (got != expected) {
+        CHECK(0, "%s to %s: code %lld, scale %a, zero %lld gave %#llx, expected %#llx",
+              type_name(code), type_name(real), (long long)get_integer(x, code, i), scale,
+              (long long)zero, (unsigned long long)got, (unsigned long long)expected);
+    }
+}
+
+/* All of x[0, n) under one scale and zero point; grp and vec where the mode has both. */
+static void quantize_all(enum pq_type real, enum pq_type code, enum pq_round round,
+                         size_t n, float scale, int32_t zero)
+{
+    for (size_t i = 0; i < n; i++) {
+        scales[i] = scale;
+        zeros[i] = zero;
+    }
+    for (int grp = 0; grp <= (round == PQ_HALF_EVEN); grp++) {
+        if (grp) {
+            scalar->quantize_grp[real][code - PQ_I8](x, y, n, n, scales, zeros);
+        } else {
+            scalar->quantize_vec[real][code - PQ_I8][round](x, y, n, scales, zeros);
+        }
+        for (size_t i = 0; i < n; i++) {
+            const float q = (float)get_real(x, real, i) / scale;
+            expect_code(i, real, code, code_of((double)q, round, zero, code), (double)scale,
+                        zero, round_name(round));
+        }
+    }
+}
+
+/* ---- formats ---- */
+
+static void check_formats(void)
+{
+    check_begin("f16 and bf16 decoded");
+    for (size_t i = 0; i < MAX_N; i++) { /* through a wide kernel that only converts */
+        put_bits(x, PQ_F16, i, i);
+        wide_scales[i] = 1;
+        wide_zeros[i] = 0;
+    }
+    CHECK(f16_values[0x7bff] == 65504 && f16_values[1] == 0x1p-24, "f16 table");
+    CHECK(bf16_values[0x7f7f] == 0x1.fep127 && bf16_values[1] == 0x1p-133, "bf16 table");
+    for (int t = 0; t < 2; t++) {
+        const enum pq_type real = t == 0 ? PQ_F16 : PQ_BF16;
+        const int infinity = t == 0 ? F16_VALUES : BF16_VALUES;
+        for (int i = 0; i < MAX_N; i++) {
+            float lo = INFINITY, hi = -INFINITY;
+            uint32_t bits = 0;
+            scalar->minmax[real]((char *)x + 2 * i, 1, &lo, &hi, &bits);
+            const double v = get_real(x, real, (size_t)i);
+            CHECK((i & 0x7fff) < infinity ? (double)lo == v && (double)hi == v &&
+                                                (signbit(lo) != 0) == (i >= 0x8000)
+                                          : bits >= 0x7f800000,
+                  "%s %#x decoded to %a", type_name(real), (unsigned)i, (double)lo);
+        }
+    }
+    check_end();
+
+    check_begin("f16 and bf16 encoded");
+    /* Every midpoint and its neighbours, by dequantizing 1 under scales that are they. */
+    for (int t = 0; t < 2; t++) {
+        const enum pq_type real = t == 0 ? PQ_F16 : PQ_BF16;
+        const double *values = t == 0 ? f16_values : bf16_values;
+        const int last = t == 0 ? F16_VALUES : BF16_VALUES;
+        for (int i = 0; i < last; i++) {
+            const float middle = (float)((values[i] + values[i + 1]) / 2);
+            for (int step = 0; step < 4; step++) {
+                const float here = step == 3 ? (float)values[i] : middle;
+                const uint32_t near =
+                    bits_of_f32(here) + (step < 3 ? (uint32_t)step : 1) - 1;
+                scales[step] = f32_of_bits(near) * (i % 2 == 0 ? 1.0f : -1.0f);
+                zeros[step] = 0;
+                put_bits(x, PQ_I8, (size_t)step, 1);
+            }
+            scalar->dequantize_vec[0][real](x, y, 4, scales, zeros);
+            for (size_t step = 0; step < 4; step++) {
+                expect_real(step, PQ_I8, real, real_bits(real, scales[step]),
+                            (double)scales[step], 0);
+            }
+        }
+    }
+    check_end();
+}
+
+/* ---- quantize ---- */
+
+/* All inputs of 16 bits. */
+static void check_halves(enum pq_type real)
+{
+    static const float some[] = {1.0f,      0.1f,    7.0f,       0x1p-9f,   -0.3f,
+                                 0x1p-140f, 0x1p15f, 0.0625001f, 0x1.8p-20f};
+    const size_t count = check_count(8) < 8 ? 3 : sizeof some / sizeof some[0];
+    check_begin("every %s quantized", type_name(real));
+    for (size_t i = 0; i < MAX_N; i++) {
+        put_bits(x, real, i, i);
+    }
+    for (int c = 0; c < PQ_CODES; c++) {
+        for (int round = 0; round < PQ_ROUND_COUNT; round++) {
+            for (size_t s = 0; s < count; s++) {
+                const struct limits limits = limits_of(codes[c]);
+                const int32_t zero = (int32_t)draw_integer(limits.lo, limits.hi);
+                quantize_all(real, codes[c], (enum pq_round)round, MAX_N, some[s], zero);
+            }
+        }
+    }
+    check_end();
+}
+
+/* float32 by steps through the binades that matter, and all around the ties. */
+static void check_roundings(enum pq_round round)
+{
+    const uint32_t stride = check_count(8) < 8 ? 1999 : 211;
+    uint32_t at = bits_of_f32(0x1p-4f);
+    check_begin("%s of float32", round_name(round));
+    while (at < bits_of_f32(0x1p18f)) {
+        size_t n = 0;
+        for (; n < 4096; n += 2, at += stride) {
+            put_bits(x, PQ_F32, n, at);
+            put_bits(x, PQ_F32, n + 1, at | 0x80000000);
+        }
+        quantize_all(PQ_F32, PQ_I16, round, n, 1.0f, 0);
+        quantize_all(PQ_F32, PQ_U16, round, n, 1.0f, 32767);
+    }
+    const int ties = check_count(8) < 8 ? 2000 : 70000;
+    for (int k = 0; k < ties; k += 64) {
+        size_t n = 0;
+        for (int half = 2 * k; half < 2 * k + 128; half++) {
+            for (uint32_t step = 0; step < 7; step++) {
+                const uint32_t bits = bits_of_f32(0.5f * (float)half) + step - 3;
+                put_bits(x, PQ_F32, n++, bits);
+                put_bits(x, PQ_F32, n++, bits ^ 0x80000000);
+            }
+        }
+        quantize_all(PQ_F32, PQ_I16, round, n, 1.0f, -1);
+        quantize_all(PQ_F32, PQ_U16, round, n, 1.0f, 1);
+    }
+    check_end();
+}
+
+static void check_hard_quantize(enum pq_type real, enum pq_type code)
+{
+    const struct limits limits = limits_of(code);
+    check_begin("hard %s quantized to %s", type_name(real), type_name(code));
+    for (size_t i = 0; i < check_count(400); i++) {
+        const float scale = draw_scale();
+        const size_t n = 250;
+        for (size_t e = 0; e < n; e++) {
+            put_bits(x, real, e, draw_real(real, (double)scale, reach_of(code)));
+        }
+        for (int round = 0; round < PQ_ROUND_COUNT; round++) {
+            quantize_all(real, code, (enum pq_round)round, n, scale,
+                         (int32_t)draw_integer(limits.lo, limits.hi));
+        }
+    }
+    check_end();
+}
+
+static void check_quantize_wide(enum pq_type real, enum pq_type code)
+{
+    const struct limits limits = limits_of(code);
+    check_begin("wide %s quantized to %s", type_name(real), type_name(code));
+    for (size_t i = 0; i < check_count(200); i++) {
+        const struct pq_wide wide = {real, code, reals[i % 4],
+                                     (enum pq_round)(i / 4 % PQ_ROUND_COUNT)};
+        const size_t n = 200;
+        for (size_t e = 0; e < n; e++) {
+            wide_scales[e] =
+                wide.compute == PQ_F64 ? draw_scale_f64() : (double)draw_scale();
+            wide_zeros[e] = (double)draw_integer(limits.lo, limits.hi);
+            put_bits(x, real, e, draw_real(real, wide_scales[e], reach_of(code)));
+        }
+        scalar->quantize_wide(&wide, x, y, n, wide_scales, wide_zeros);
+        for (size_t e = 0; e < n; e++) {
+            const double q =
+                quotient_in(wide.compute, get_real(x, real, e), wide_scales[e]);
+            const int64_t zero = (int64_t)wide_zeros[e];
+            expect_code(e, real, code, code_of(q, wide.round, zero, code), wide_scales[e],
+                        zero, round_name(wide.round));
+        }
+    }
+    check_end();
+}
+
+/* Quotients beside the midpoints of a precision: here rounding twice goes wrong. */
+static void check_precision(enum pq_type real, enum pq_type compute)
+{
+    check_begin("quotient of %s in %s", type_name(real), type_name(compute));
+    for (size_t i = 0; i < check_count(400); i++) {
+        const struct pq_wide wide = {real, PQ_I32, compute,
+                                     (enum pq_round)(i % PQ_ROUND_COUNT)};
+        const size_t n = 100;
+        for (size_t e = 0; e < n; e++) {
+            const double k = (double)random_between(1, 3000) + 0.5;
+            const int digits = compute == PQ_F16 ? 11 : compute == PQ_BF16 ? 8 : 24;
+            const double ulp = ldexp(1, ilogb(k) - digits + 1);
+            const double target = k + (double)random_between(-3, 3) * ulp / 2;
+            wide_scales[e] = (double)f32_of_bits((uint32_t)random_between(100, 150) << 23 |
+                                                 (uint32_t)random_below(1 << 23));
+            wide_zeros[e] = 0;
+            const double product = target * wide_scales[e];
+            uint64_t bits = real == PQ_F64 ? bits_of_f64(product) : 0;
+            if (real == PQ_F32) {
+                bits = bits_of_f32((float)product);
+            } else if (real != PQ_F64) {
+                bits = draw_real(real, wide_scales[e], 3000);
+            }
+            put_bits(x, real, e, bits + random_below(3) - 1);
+        }
+        scalar->quantize_wide(&wide, x, y, n, wide_scales, wide_zeros);
+        for (size_t e = 0; e < n; e++) {
+            const double q = quotient_in(compute, get_real(x, real, e), wide_scales[e]);
+            expect_code(e, real, PQ_I32, code_of(q, wide.round, 0, PQ_I32), wide_scales[e],
+                        0, round_name(wide.round));
+        }
+    }
+    check_end();
+}
+
+/* ---- dequantize ---- */
+
+static void check_dequantize(enum pq_type code, enum pq_type real)
+{
+    const struct limits limits = limits_of(code);
+    const int64_t most = INT64_C(1) << 30;
+    check_begin("%s dequantized to %s", type_name(code), type_name(real));
+    for (size_t i = 0; i < check_count(300); i++) {
+        const size_t n = 256;
+        const float scale = draw_scale();
+        for (size_t e = 0; e < n; e++) {
+            const int64_t v = limits.hi - limits.lo == 255
+                                  ? limits.lo + (int64_t)e
+                                  : draw_integer(limits.lo, limits.hi);
+            put_bits(x, code, e, (uint64_t)v);
+            scales[e] = i % 2 == 0 ? scale : draw_scale();
+            zeros[e] = (int32_t)(random_chance(70) ? draw_integer(limits.lo, limits.hi)
+                                                   : draw_integer(-most, most));
+        }
+        for (int grp = 0; grp <= 1; grp++) {
+            if (grp) {
+                scalar->dequantize_grp[code - PQ_I8][real](x, y, n, n, scales, zeros);
+            } else {
+                scalar->dequantize_vec[code - PQ_I8][real](x, y, n, scales, zeros);
+            }
+            for (size_t e = 0; e < n; e++) {
+                const size_t p = grp ? 0 : e;
+                const uint64_t expected =
+                    real_of(get_integer(x, code, e), (double)scales[p], zeros[p], real);
+                expect_real(e, code, real, expected, (double)scales[p], zeros[p]);
+            }
+        }
+    }
+    check_end();
+}
+
+static void check_dequantize_wide(enum pq_type code, enum pq_type real)
+{
+    const struct limits limits = limits_of(code);
+    const int64_t most = INT64_C(1) << 52;
+    const struct pq_wide wide = {code, real, real == PQ_F64 ? PQ_F64 : PQ_F32,
+                                 PQ_HALF_EVEN};
+    check_begin("wide %s dequantized to %s", type_name(code), type_name(real));
+    for (size_t i = 0; i < check_count(200); i++) {
+        const size_t n = 200;
+        for (size_t e = 0; e < n; e++) {
+            wide_scales[e] = real == PQ_F64 ? draw_scale_f64() : (double)draw_scale();
+            wide_zeros[e] = (double)(random_chance(70) ? draw_integer(limits.lo, limits.hi)
+                                                       : draw_integer(-most, most));
+            put_bits(x, code, e, (uint64_t)draw_integer(limits.lo, limits.hi));
+        }
+        scalar->dequantize_wide(&wide, x, y, n, wide_scales, wide_zeros);
+        for (size_t e = 0; e < n; e++) {
+            const int64_t zero = (int64_t)wide_zeros[e];
+            expect_real(e, code, real,
+                        real_of(get_integer(x, code, e), wide_scales[e], zero, real),
+                        wide_scales[e], zero);
+        }
+    }
+    check_end();
+}
+
+/* ---- extrema ---- */
+
+static void check_minmax(enum pq_type real)
+{
+    check_begin("extrema of %s", type_name(real));
+    for (size_t i = 0; i < check_count(4000); i++) {
+        const size_t n = random_below(100);
+        float lo = random_chance(50) ? INFINITY : 1.0f;
+        float hi = random_chance(50) ? -INFINITY : 2.0f;
+        uint32_t bits = random_chance(5) ? 0x7f800001 : 0;
+        double expected_lo = (double)lo, expected_hi = (double)hi;
+        int finite = bits == 0;
+        const int tame = random_chance(80);
+        for (size_t e = 0; e < n; e++) {
+            do {
+                put_bits(x, real, e, draw_real(real, 0.1, 1000));
+            } while (tame && !isfinite(get_real(x, real, e)));
+            const double v = get_real(x, real, e);
+            finite = finite && isfinite(v);
+            expected_lo = v < expected_lo ? v : expected_lo;
+            expected_hi = v > expected_hi ? v : expected_hi;
+        }
+        scalar->minmax[real](x, n, &lo, &hi, &bits);
+        CHECK((bits < 0x7f800000) == finite, "n %zu: bits %#x", n, (unsigned)bits);
+        CHECK(!finite || ((double)lo == expected_lo && (double)hi == expected_hi),
+              "n %zu: %a .. %a, expected %a .. %a", n, (double)lo, (double)hi, expected_lo,
+              expected_hi);
+    }
+    check_end();
+}
+
+/* ---- inputs that tell right from nearly right ---- */
+
+struct regression {
+    float x, scale;
+    int64_t zero;
+    enum pq_type code;
+    enum pq_round round;
+    int64_t expected;
+};
+
+static const struct regression regressions[] = {
+    /* adding a half before truncating */
+    {0.49999997f, 1, 0, PQ_I8, PQ_HALF_AWAY, 0},
+    {-0.49999997f, 1, 0, PQ_I8, PQ_HALF_AWAY, 0},
+    {0.49999997f, 1, 0, PQ_I8, PQ_HALF_UP, 0},
+    {-0.49999997f, 1, 0, PQ_I8, PQ_HALF_DOWN, 0},
+    {0.49999997f, 1, 1, PQ_U8, PQ_HALF_EVEN, 1},
+    {8388609, 1, 0, PQ_I32, PQ_HALF_AWAY, 8388609},
+    {8388609, 1, 0, PQ_I32, PQ_HALF_TOWARD_ZERO, 8388609},
+    {8388609, 1, 0, PQ_I32, PQ_HALF_UP, 8388609},
+    {8388609, 1, 0, PQ_I32, PQ_HALF_DOWN, 8388609},
+    {8388609, 1, 0, PQ_I32, PQ_HALF_EVEN, 8388609},
+    {-8388609, 1, 0, PQ_I32, PQ_HALF_EVEN, -8388609},
+    {16777215, 1, 0, PQ_U32, PQ_HALF_AWAY, 16777215},
+    /* multiplying by the reciprocal */
+    {0.273939937f, 0.00214854861f, 0, PQ_I16, PQ_HALF_EVEN, 127},
+    {0.273939937f, 0.00214854861f, 0, PQ_I8, PQ_HALF_EVEN, 127},
+    {-45.5f, 7, 0, PQ_I8, PQ_HALF_EVEN, -6},
+    {-2.25f, 0.3f, 0, PQ_I8, PQ_HALF_EVEN, -7},
+    {-0.22999999f, 0.02f, 0, PQ_I8, PQ_HALF_EVEN, -12},
+    {-10.849999f, 0.7f, 0, PQ_I8, PQ_HALF_EVEN, -15},
+    {-0.68897635f, 0.0078740157f, 0, PQ_I8, PQ_HALF_EVEN, -88},
+    /* the zero point comes after the rounding */
+    {0.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 1},
+    {1.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 3},
+    {2.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 3},
+    {-0.5f, 1, -3, PQ_I8, PQ_HALF_EVEN, -3},
+    {-1.5f, 1, -3, PQ_I8, PQ_HALF_EVEN, -5},
+    /* NaN, infinities and what is beyond int32 */
+    {NAN, 1, 0, PQ_I8, PQ_HALF_EVEN, -128},
+    {NAN, 1, 100, PQ_U8, PQ_HALF_EVEN, 0},
+    {NAN, 1, 0, PQ_I32, PQ_HALF_EVEN, INT32_MIN},
+    {NAN, 1, 7, PQ_U32, PQ_HALF_EVEN, 0},
+    {INFINITY, 1, -10, PQ_I8, PQ_HALF_EVEN, 127},
+    {-INFINITY, 1, -10, PQ_I8, PQ_HALF_EVEN, -128},
+    {-INFINITY, 1, 255, PQ_U8, PQ_HALF_EVEN, 0},
+    {3e9f, 1, 128, PQ_U8, PQ_HALF_EVEN, 255},
+    {1e38f, 1, 255, PQ_U8, PQ_HALF_EVEN, 255},
+    {-3e9f, 1, -128, PQ_I8, PQ_HALF_EVEN, -128},
+    {-3e9f, 1, 127, PQ_I8, PQ_HALF_EVEN, -128},
+    {2147483648.f, 1, 0, PQ_I32, PQ_HALF_EVEN, INT32_MAX},
+    {2147483520.f, 1, 0, PQ_I32, PQ_HALF_EVEN, 2147483520},
+    {2147483648.f, 1, -1, PQ_I32, PQ_HALF_EVEN, INT32_MAX},
+    {2147483648.f, 1, -2, PQ_I32, PQ_HALF_EVEN, 2147483646},
+    {3e9f, 1, -2000000000, PQ_I32, PQ_HALF_EVEN, 1000000000},
+    {-2147483648.f, 1, 0, PQ_I32, PQ_HALF_EVEN, INT32_MIN},
+    {-3e9f, 1, 0, PQ_I32, PQ_HALF_EVEN, INT32_MIN},
+    {INFINITY, 1, 0, PQ_I32, PQ_HALF_EVEN, INT32_MAX},
+    {4294967296.f, 1, 0, PQ_U32, PQ_HALF_EVEN, UINT32_MAX},
+    {4294967040.f, 1, 0, PQ_U32, PQ_HALF_EVEN, 4294967040},
+    {-1, 1, 5, PQ_U32, PQ_HALF_EVEN, 4},
+    /* scales that are no ordinary numbers */
+    {1, 0.0f, 5, PQ_U8, PQ_HALF_EVEN, 255},
+    {-1, 0.0f, 5, PQ_U8, PQ_HALF_EVEN, 0},
+    {0, 0.0f, 5, PQ_U8, PQ_HALF_EVEN, 0},
+    {1, -0.0f, 5, PQ_U8, PQ_HALF_EVEN, 0},
+    {-1, -0.0f, 5, PQ_U8, PQ_HALF_EVEN, 255},
+    {1, -1, 0, PQ_I8, PQ_HALF_EVEN, -1},
+    {2.5f, -1, 0, PQ_I8, PQ_HALF_EVEN, -2},
+    {1, NAN, 3, PQ_U8, PQ_HALF_EVEN, 0},
+    {1, INFINITY, 5, PQ_U8, PQ_HALF_EVEN, 5},
+    {INFINITY, INFINITY, 5, PQ_U8, PQ_HALF_EVEN, 0},
+    {1e-40f, 1e-40f, 5, PQ_U8, PQ_HALF_EVEN, 6},
+    {5e-40f, 1e-40f, 5, PQ_U8, PQ_HALF_EVEN, 10},
+    {1, 1e-40f, 5, PQ_U8, PQ_HALF_EVEN, 255},
+    {0x1p-149f, 0x1p-149f, 5, PQ_U8, PQ_HALF_EVEN, 6},
+    {0x15p-149f, 0x1p-149f, 5, PQ_U8, PQ_HALF_EVEN, 26},
+    {0x1p-149f, 1.76f, 0, PQ_I8, PQ_CEIL, 1},
+    {-0x1p-149f, 1.76f, 0, PQ_I8, PQ_FLOOR, -1},
+    {0x1p-149f, 1e30f, 0, PQ_I8, PQ_CEIL, 0},
+    {0x1.fffffep127f, 0x1.fffffep127f, 1, PQ_I16, PQ_TRUNC, 2},
+};
+
+/* The modes as nGraph tabulates them. */
+static const double table_inputs[] = {2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75};
+static const signed char table[PQ_ROUND_COUNT][8] = {
+    [PQ_HALF_AWAY] = {3, -3, 4, -4, 2, -2, 3, -3},
+    [PQ_HALF_TOWARD_ZERO] = {2, -2, 3, -3, 2, -2, 3, -3},
+    [PQ_HALF_UP] = {3, -2, 4, -3, 2, -2, 3, -3},
+    [PQ_HALF_DOWN] = {2, -3, 3, -4, 2, -2, 3, -3},
+    [PQ_HALF_EVEN] = {2, -2, 4, -4, 2, -2, 3, -3},
+    [PQ_AWAY] = {3, -3, 4, -4, 3, -3, 3, -3},
+    [PQ_TRUNC] = {2, -2, 3, -3, 2, -2, 2, -2},
+    [PQ_CEIL] = {3, -2, 4, -3, 3, -2, 3, -2},
+    [PQ_FLOOR] = {2, -3, 3, -4, 2, -3, 2, -3},
+};
+
+/* One element through every table's kernels of the types, in runs of 1 and of 100. */
+static void expect_everywhere(const struct regression *r)
+{
+    for (int i = 0; pq_isa_name(i) != NULL; i++) {
+        const struct pq_kernels *k = pq_isa_find(pq_isa_name(i));
+        const size_t n = 100;
+        for (size_t e = 0; e < n; e++) {
+            put_bits(x, PQ_F32, e, bits_of_f32(r->x));
+            scales[e] = r->scale;
+            zeros[e] = r->code == PQ_U32 ? 0 : (int32_t)r->zero;
+            wide_scales[e] = (double)r->scale;
+            wide_zeros[e] = (double)r->zero;
+        }
+        for (int form = 0; form < 4; form++) {
+            const struct pq_wide wide = {PQ_F32, r->code, form == 3 ? PQ_F64 : PQ_F32,
+                                         r->round};
+            const int narrow = r->code <= PQ_U16;
+            memset(y, 0x55, n * sizeof y[0]);
+            if (form == 0 && narrow) {
+                k->quantize_vec[PQ_F32][r->code - PQ_I8][r->round](x, y, n, scales, zeros);
+            } else if (form == 1 && narrow && r->round == PQ_HALF_EVEN) {
+                k->quantize_grp[PQ_F32][r->code - PQ_I8](x, y, n, n, scales, zeros);
+            } else if (form == 2) {
+                k->quantize_wide(&wide, x, y, n, wide_scales, wide_zeros);
+            } else {
+                continue;
+            }
+            expect_code(0, PQ_F32, r->code, r->expected, (double)r->scale, r->zero,
+                        k->name);
+            expect_code(n - 1, PQ_F32, r->code, r->expected, (double)r->scale, r->zero,
+                        k->name);
+        }
+    }
+}
+
+static void check_regressions(void)
+{
+    check_begin("inputs that tell right from nearly right");
+    for (size_t i = 0; i < sizeof regressions / sizeof regressions[0]; i++) {
+        expect_everywhere(&regressions[i]);
+    }
+    check_end();
+
+    check_begin("the nine modes as tabulated");
+    for (int round = 0; round < PQ_ROUND_COUNT; round++) {
+        for (int i = 0; i < 8; i++) {
+            for (int c = 0; c < 6; c++) {
+                const int64_t zero = c % 2 == 0 ? 0 : 10;
+                const struct regression r = {
+                    (float)table_inputs[i], 1, zero, codes[c], (enum pq_round)round,
+                    table[round][i] + zero};
+                expect_everywhere(&r);
+            }
+        }
+    }
+    check_end();
+
+    check_begin("quotients in float64");
+    static const struct {
+        double x, scale;
+        enum pq_type compute;
+        enum pq_round round;
+        int64_t expected;
+    } doubles[] = {
+        {0.49999999999999994, 1, PQ_F64, PQ_HALF_AWAY, 0},
+        {0.49999999999999994, 1, PQ_F64, PQ_HALF_UP, 0},
+        {-0.49999999999999994, 1, PQ_F64, PQ_HALF_DOWN, 0},
+        {0.49999999999999994, 1, PQ_F32, PQ_HALF_AWAY, 1}, /* the float32 quotient is 0.5 */
+        {2147483647.5, 1, PQ_F64, PQ_HALF_EVEN, INT32_MAX},
+        {2147483646.5, 1, PQ_F64, PQ_HALF_EVEN, 2147483646},
+        {-2147483648.5, 1, PQ_F64, PQ_FLOOR, INT32_MIN},
+        {1e300, 1e-300, PQ_F64, PQ_HALF_EVEN, INT32_MAX},
+        {5e-324, 5e-324, PQ_F64, PQ_HALF_EVEN, 1},
+        {1 + 0x1p-24 + 0x1p-52, 1, PQ_F32, PQ_CEIL, 2}, /* above the midpoint */
+        {1 + 0x1p-24, 1, PQ_F32, PQ_CEIL, 1},           /* the midpoint, to even */
+        {0.25, 0x1.998p-4, PQ_F16, PQ_HALF_EVEN, 2},    /* 2.5 in float16 */
+        {0.25, 0x1.998p-4, PQ_F32, PQ_HALF_EVEN, 3},
+        {65519.99, 1, PQ_F16, PQ_HALF_EVEN, 65504},
+        {65520, 1, PQ_F16, PQ_HALF_EVEN, INT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof doubles / sizeof doubles[0]; i++) {
+        const struct pq_wide wide = {PQ_F64, PQ_I32, doubles[i].compute, doubles[i].round};
+        const double zero = 0;
+        put_bits(x, PQ_F64, 0, bits_of_f64(doubles[i].x));
+        scalar->quantize_wide(&wide, x, y, 1, &doubles[i].scale, &zero);
+        expect_code(0, PQ_F64, PQ_I32, doubles[i].expected, doubles[i].scale, 0,
+                    type_name(doubles[i].compute));
+    }
+    check_end();
+
+    check_begin("differences that float32 and int32 cannot hold");
+    static const struct {
+        enum pq_type code;
+        int64_t q, zero;
+        float expected;
+    } differences[] = {
+        {PQ_I32, 16777217, 1, 16777216.0f},
+        {PQ_I32, INT32_MIN, 1, -2147483648.0f},
+        {PQ_I32, INT32_MAX, INT32_MIN, 4294967296.0f},
+        {PQ_I32, INT32_MAX, 0, 2147483648.0f},
+        {PQ_U32, 0, UINT32_MAX, -4294967296.0f},
+        {PQ_I8, 127, 16777217, -16777090.0f},
+        {PQ_U8, 3, 3, 0.0f},
+    };
+    for (size_t i = 0; i < sizeof differences / sizeof differences[0]; i++) {
+        const struct pq_wide wide = {differences[i].code, PQ_F32, PQ_F32, PQ_HALF_EVEN};
+        const double one = 1, zero = (double)differences[i].zero;
+        put_bits(x, differences[i].code, 0, (uint64_t)differences[i].q);
+        scalar->dequantize_wide(&wide, x, y, 1, &one, &zero);
+        expect_real(0, differences[i].code, PQ_F32, bits_of_f32(differences[i].expected), 1,
+                    differences[i].zero);
+    }
+    check_end();
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    check_start(argv[0]);
+    make_values();
+    check_regressions();
+    check_formats();
+    check_halves(PQ_F16);
+    check_halves(PQ_BF16);
+    for (int round = 0; round < PQ_ROUND_COUNT; round++) {
+        check_roundings((enum pq_round)round);
+    }
+    for (int r = 0; r < 4; r++) {
+        for (int c = 0; c < 6; c++) {
+            if (r < PQ_REALS && c < PQ_CODES) {
+                check_hard_quantize(reals[r], codes[c]);
+                check_dequantize(codes[c], reals[r]);
+            }
+            check_quantize_wide(reals[r], codes[c]);
+            check_dequantize_wide(codes[c], reals[r]);
+        }
+        if (r < PQ_REALS) {
+            check_minmax(reals[r]);
+        }
+        check_precision(reals[r], PQ_F16);
+        check_precision(reals[r], PQ_BF16);
+        check_precision(reals[r], PQ_F32);
+    }
+    return check_finish();
+}

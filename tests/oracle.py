@@ -1,0 +1,319 @@
+"""Quantization in exact arithmetic: Python integers and fractions, no floating point.
+
+The judge of the scalar kernels. NumPy arrays come in and go out as bit patterns; every
+number in between is a `Real`, that is an exact fraction with a sign, an infinity or a NaN.
+"""
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+MODES = (
+    "half_even",
+    "half_away",
+    "half_toward_zero",
+    "half_up",
+    "half_down",
+    "away",
+    "trunc",
+    "ceil",
+    "floor",
+)
+
+
+class Format(NamedTuple):
+    """A binary interchange format: `digits` significant bits, exponents `emin`..`emax`."""
+
+    name: str
+    bits: int
+    digits: int
+    emin: int
+    emax: int
+
+    @property
+    def sign_bit(self) -> int:
+        return 1 << (self.bits - 1)
+
+    @property
+    def infinity(self) -> int:
+        return (self.emax - self.emin + 2) << (self.digits - 1)
+
+    @property
+    def quiet_nan(self) -> int:
+        return self.infinity | 1 << (self.digits - 2)
+
+
+FLOAT16 = Format("float16", 16, 11, -14, 15)
+BFLOAT16 = Format("bfloat16", 16, 8, -126, 127)
+FLOAT32 = Format("float32", 32, 24, -126, 127)
+FLOAT64 = Format("float64", 64, 53, -1022, 1023)
+FORMATS = {f.name: f for f in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
+
+
+class Real(NamedTuple):
+    """An exact extended real number; zeros and infinities carry their sign."""
+
+    kind: str  # "finite", "inf" or "nan"
+    negative: bool
+    magnitude: Fraction
+
+    def signed(self) -> Fraction:
+        return -self.magnitude if self.negative else self.magnitude
+
+
+ZERO = Fraction(0)
+NAN = Real("nan", False, ZERO)
+
+
+def finite(value: Fraction | int) -> Real:
+    return Real("finite", value < 0, Fraction(abs(value)))
+
+
+def infinite(negative: bool) -> Real:
+    return Real("inf", negative, ZERO)
+
+
+@lru_cache(maxsize=1 << 16)
+def decode(bits: int, fmt: Format) -> Real:
+    """The number that a bit pattern stands for."""
+    negative = bool(bits & fmt.sign_bit)
+    bits &= fmt.sign_bit - 1
+    if bits > fmt.infinity:
+        return NAN
+    if bits == fmt.infinity:
+        return infinite(negative)
+    exponent, fraction = divmod(bits, 1 << (fmt.digits - 1))
+    if exponent:
+        fraction += 1 << (fmt.digits - 1)
+    power = max(exponent, 1) - 1 + fmt.emin - (fmt.digits - 1)
+    magnitude = (
+        Fraction(fraction << power) if power >= 0 else Fraction(fraction, 1 << -power)
+    )
+    return Real("finite", negative, magnitude)
+
+
+def floor_log2(value: Fraction) -> int:
+    """The largest e with 2**e <= value, for a positive value."""
+    e = value.numerator.bit_length() - value.denominator.bit_length()
+    below = (
+        value.numerator < value.denominator << e
+        if e >= 0
+        else value.numerator << -e < value.denominator
+    )
+    return e - below
+
+
+def scaled_half_even(value: Fraction, power: int) -> int:
+    """value / 2**power as an integer, ties to even, for a non-negative value."""
+    numerator, denominator = value.numerator, value.denominator
+    if power >= 0:
+        denominator <<= power
+    else:
+        numerator <<= -power
+    whole, rest = divmod(numerator, denominator)
+    if 2 * rest > denominator or (2 * rest == denominator and whole % 2):
+        whole += 1
+    return whole
+
+
+def encode(value: Real, fmt: Format) -> int:
+    """The pattern of the nearest number of the format, ties to even, gradual underflow."""
+    if value.kind == "nan":
+        return fmt.quiet_nan
+    sign = fmt.sign_bit if value.negative else 0
+    if value.kind == "inf":
+        return sign | fmt.infinity
+    if not value.magnitude:
+        return sign
+    exponent = max(floor_log2(value.magnitude), fmt.emin)
+    digits = scaled_half_even(value.magnitude, exponent - (fmt.digits - 1))
+    # A carry out of the digits moves into the exponent field by itself, as it should.
+    bits = ((exponent - fmt.emin) << (fmt.digits - 1)) + digits
+    return sign | min(bits, fmt.infinity)
+
+
+def round_to_format(value: Real, fmt: Format) -> Real:
+    return decode(encode(value, fmt), fmt)
+
+
+def divide(x: Real, y: Real) -> Real:
+    """The exact quotient, with the answers of IEEE 754 at zeros, infinities and NaN."""
+    negative = x.negative != y.negative
+    if "nan" in (x.kind, y.kind) or (x.kind == y.kind == "inf"):
+        return NAN
+    if x.kind == "inf":
+        return infinite(negative)
+    if y.kind == "inf":
+        return Real("finite", negative, ZERO)
+    if not y.magnitude:
+        return infinite(negative) if x.magnitude else NAN
+    return Real("finite", negative, x.magnitude / y.magnitude)
+
+
+def multiply(x: Real, y: Real) -> Real:
+    """The exact product, with the answers of IEEE 754 at infinities and NaN."""
+    negative = x.negative != y.negative
+    if "nan" in (x.kind, y.kind):
+        return NAN
+    if "inf" in (x.kind, y.kind):
+        zero = any(v.kind == "finite" and not v.magnitude for v in (x, y))
+        return NAN if zero else infinite(negative)
+    return Real("finite", negative, x.magnitude * y.magnitude)
+
+
+def round_to_integer(value: Fraction, mode: str) -> int:
+    """A fraction to an integer by one of the nine modes."""
+    below = value.numerator // value.denominator
+    rest = value - below
+    if not rest:
+        return below
+    above, negative = below + 1, value < 0
+    if mode == "floor":
+        return below
+    if mode == "ceil":
+        return above
+    if mode == "trunc":
+        return above if negative else below
+    if mode == "away":
+        return below if negative else above
+    if rest != Fraction(1, 2):
+        return above if rest > Fraction(1, 2) else below
+    if mode == "half_up":
+        return above
+    if mode == "half_down":
+        return below
+    if mode == "half_away":
+        return below if negative else above
+    if mode == "half_toward_zero":
+        return above if negative else below
+    if mode == "half_even":
+        return above if below % 2 else below
+    raise AssertionError(mode)
+
+
+def code_range(dtype: object) -> tuple[int, int]:
+    """The lowest and highest code of an integer dtype, from its name alone."""
+    name = np.dtype(dtype).name
+    bits = int(name.lstrip("uint"))
+    if name.startswith("u"):
+        return 0, (1 << bits) - 1
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def format_of(array: np.ndarray) -> Format:
+    return FORMATS[array.dtype.name]
+
+
+def compute_format(fmt: Format) -> Format:
+    """The format in which numbers of a given format are computed with."""
+    return FLOAT64 if fmt is FLOAT64 else FLOAT32
+
+
+def quantize_value(
+    x: Real,
+    scale: Real,
+    zero_point: int,
+    limits: tuple[int, int],
+    mode: str,
+    fmt: Format,
+) -> int:
+    """One code: divide, round to `fmt`, round to integer, add the zero point, saturate."""
+    lowest, highest = limits
+    quotient = round_to_format(divide(x, scale), fmt)
+    if quotient.kind == "nan":
+        return lowest
+    if quotient.kind == "inf":
+        return lowest if quotient.negative else highest
+    code = round_to_integer(quotient.signed(), mode) + zero_point
+    return min(max(code, lowest), highest)
+
+
+def dequantize_value(
+    code: int, scale: Real, zero_point: int, compute: Format, out: Format
+) -> int:
+    """The bits of one number: exact difference, conversion, one product, conversion."""
+    difference = round_to_format(finite(code - zero_point), compute)
+    product = round_to_format(multiply(difference, scale), compute)
+    return encode(product, out)
+
+
+def bits_of(array: np.ndarray) -> list[int]:
+    """The bit patterns of a float array, flat and in C order."""
+    array = np.ascontiguousarray(array)
+    return array.reshape(-1).view(f"u{array.dtype.itemsize}").tolist()
+
+
+def decode_scales(scale: np.ndarray, compute: Format, size: int) -> list[Real]:
+    """Scales rounded once to the compute format, one for each of `size` elements."""
+    fmt = format_of(scale)
+    return _spread([round_to_format(decode(b, fmt), compute) for b in bits_of(scale)], size)
+
+
+def _spread(values: list, size: int) -> list:
+    if len(values) == size:
+        return values
+    assert len(values) == 1, "parameters must be one value or one value for each element"
+    return values * size
+
+
+def quantize(x, scale, zero_point=0, *, dtype="int8", rounding="half_even", precision=None):
+    """`pyquant.quantize` where each parameter has one element or as many as `x`."""
+    source = format_of(x)
+    compute = compute_format(source)
+    quotient = compute if precision is None else FORMATS[precision]
+    scales = decode_scales(np.asarray(scale), compute, x.size)
+    zero_points = _spread(np.asarray(zero_point).reshape(-1).tolist(), x.size)
+    limits = code_range(dtype)
+    codes = [
+        quantize_value(decode(b, source), s, z, limits, rounding, quotient)
+        for b, s, z in zip(bits_of(x), scales, zero_points, strict=True)
+    ]
+    return np.array(codes, dtype=dtype).reshape(x.shape)
+
+
+def dequantize(q, scale, zero_point=0, *, dtype="float32"):
+    """`pyquant.dequantize` where each parameter has one element or as many as `q`."""
+    dtype = np.dtype(dtype)
+    out = FORMATS[dtype.name]
+    compute = compute_format(out)
+    scales = decode_scales(np.asarray(scale), compute, q.size)
+    zero_points = _spread(np.asarray(zero_point).reshape(-1).tolist(), q.size)
+    bits = [
+        dequantize_value(c, s, z, compute, out)
+        for c, s, z in zip(q.reshape(-1).tolist(), scales, zero_points, strict=True)
+    ]
+    return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype).reshape(q.shape)
+
+
+def choose_qparams(x, *, dtype="int8", symmetric=True):
+    """Scale (an array of one bit pattern) and zero point of one group, by min and max."""
+    source = format_of(x)
+    result = compute_format(source)
+    lowest, highest = code_range(dtype)
+    values = [decode(b, source).signed() for b in bits_of(x)]
+    low, high = min([ZERO, *values]), max([ZERO, *values])
+
+    def rounded(value: Fraction, fmt: Format = FLOAT64) -> Fraction:
+        number = round_to_format(finite(value), fmt)
+        assert number.kind == "finite"
+        return number.signed()
+
+    if low == high == 0:
+        scale = Fraction(1)
+    elif symmetric:
+        scale = rounded(max(high, -low) / highest)
+    elif round_to_format(finite(high - low), FLOAT64).kind == "inf":
+        halves = rounded(rounded(high / 2) - rounded(low / 2))
+        scale = rounded(halves / Fraction(highest - lowest, 2))
+    else:
+        scale = rounded(rounded(high - low) / (highest - lowest))
+    smallest = decode(1, result).magnitude
+    scale = rounded(scale, result) or smallest
+    zero_point = 0
+    if not symmetric:
+        steps = rounded(lowest - rounded(low / scale))
+        zero_point = min(max(round_to_integer(steps, "half_even"), lowest), highest)
+    bits = np.array([encode(finite(scale), result)], dtype=f"u{result.bits // 8}")
+    return bits.view(result.name), zero_point

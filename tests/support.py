@@ -1,0 +1,396 @@
+"""Dtypes, adversarial data, guarded buffers and exact comparison for the tests."""
+
+import itertools
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+try:
+    from ml_dtypes import bfloat16
+except ImportError:  # an optional dependency, and absent from some emulated machines
+    bfloat16 = None
+
+LIGHT = os.environ.get("PYQUANT_TEST_LIGHT") == "1"
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# The levels to test here: those of this architecture, and what the caller insists on.
+REQUIRED = [
+    level for level in os.environ.get("PYQUANT_REQUIRE_ISA", "").split(",") if level
+]
+OF_MACHINE = {"x86_64": "avx2", "AMD64": "avx2", "aarch64": "neon", "arm64": "neon"}
+LEVELS = tuple(
+    dict.fromkeys(["scalar", OF_MACHINE.get(platform.machine(), "scalar"), *REQUIRED])
+)
+
+HAVE_BFLOAT16 = bfloat16 is not None
+REALS = [np.dtype(t) for t in ("float32", "float64", "float16")]
+if HAVE_BFLOAT16:
+    REALS.append(np.dtype(bfloat16))
+CODES = [np.dtype(t) for t in ("int8", "uint8", "int16", "uint16", "int32", "uint32")]
+MODES = (
+    "half_even",
+    "half_away",
+    "half_toward_zero",
+    "half_up",
+    "half_down",
+    "away",
+    "trunc",
+    "ceil",
+    "floor",
+)
+PRECISIONS = (
+    "float16",
+    "float32",
+    "float64",
+    *(("bfloat16",) if HAVE_BFLOAT16 else ()),
+)
+
+
+def light(full, small):
+    """A size, or a smaller one where the tests run on an emulated CPU."""
+    return small if LIGHT else full
+
+
+# Bits and comparison
+
+
+def bit_view(dtype):
+    """The unsigned integer dtype of a float dtype's bit patterns."""
+    return np.dtype(f"u{np.dtype(dtype).itemsize}")
+
+
+def float_of_bits(bits, dtype="float32"):
+    """The float array with the given bit patterns."""
+    return np.array(bits, dtype=bit_view(dtype)).view(np.dtype(dtype))
+
+
+def compute_dtype(dtype):
+    """The dtype in which numbers of a dtype are computed with."""
+    return np.dtype("float64") if np.dtype(dtype) == np.float64 else np.dtype("float32")
+
+
+def same(got, expected):
+    """Assert that two arrays have the same dtype, the same shape and the same bits."""
+    __tracebackhide__ = True
+    assert type(got) is np.ndarray, f"got a {type(got).__name__}"
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    a = np.ascontiguousarray(got).reshape(-1).view(bit_view(got.dtype))
+    b = np.ascontiguousarray(expected).reshape(-1).view(bit_view(expected.dtype))
+    wrong = np.flatnonzero(a != b)
+    if wrong.size:
+        x, y = got.reshape(-1), expected.reshape(-1)
+        shown = ", ".join(
+            f"[{i}] {x[i]} ({a[i]:#x}) for {y[i]} ({b[i]:#x})" for i in wrong[:8].tolist()
+        )
+        raise AssertionError(f"{wrong.size} of {a.size} differ: {shown}")
+
+
+# Data
+
+
+def _layout(dtype):
+    """Number of bits, of fraction bits, and the pattern of infinity."""
+    dtype = np.dtype(dtype)
+    bits = 8 * dtype.itemsize
+    fraction = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}[dtype.name]
+    return bits, fraction, ((1 << (bits - 1 - fraction)) - 1) << fraction
+
+
+def _magnitudes(values):
+    bits = bit_view(values.dtype)
+    return values.view(bits) & bits.type((1 << (8 * bits.itemsize - 1)) - 1)
+
+
+def is_nan(values):
+    """`np.isnan` without the warning that ml_dtypes gives for signaling NaN."""
+    return _magnitudes(values) > _layout(values.dtype)[2]
+
+
+def is_finite(values):
+    """`np.isfinite` without the warning that ml_dtypes gives for signaling NaN."""
+    return _magnitudes(values) < _layout(values.dtype)[2]
+
+
+def specials(dtype):
+    """Zeros, subnormals, ones, largest numbers, infinities, NaN of both kinds and signs."""
+    bits, fraction, infinity = _layout(dtype)
+    one = (infinity >> (fraction + 1)) << fraction
+    patterns = [
+        *(0, 1, 2, 3, (1 << fraction) - 1, 1 << fraction, (1 << fraction) + 1),
+        *(one - 1, one, one + 1, one - (1 << fraction)),
+        *(infinity - 2, infinity - 1, infinity),
+        *(infinity + 1, infinity | 1 << (fraction - 1), infinity | (1 << fraction) - 1),
+    ]
+    sign = 1 << (bits - 1)
+    return float_of_bits(patterns + [p | sign for p in patterns], dtype)
+
+
+def uniform_bits(dtype, count, seed):
+    """Numbers with uniformly distributed bit patterns."""
+    words = np.random.default_rng(seed).integers(0, 256, count * np.dtype(dtype).itemsize)
+    return words.astype(np.uint8).view(np.dtype(dtype))
+
+
+def ulps(values, step):
+    """Each number moved away from zero by a number of units in the last place."""
+    bits, _, infinity = _layout(values.dtype)
+    if bits == 64:
+        infinity = min(infinity, (1 << 63) - 8)
+    patterns = values.view(bit_view(values.dtype)).astype(np.uint64)
+    sign = np.uint64(1 << (bits - 1))
+    magnitude = (patterns & ~sign).astype(np.int64)
+    nan = magnitude > infinity
+    moved = np.where(nan, magnitude, np.clip(magnitude + step, 0, infinity)).astype(
+        np.uint64
+    )
+    return (moved | patterns & sign).astype(bit_view(values.dtype)).view(values.dtype)
+
+
+def cast(values, dtype):
+    """A cast without NumPy's warnings, for building inputs."""
+    with np.errstate(all="ignore"):
+        return np.asarray(values).astype(dtype)
+
+
+def adversarial(dtype, scale, count, seed=0, zero_point=0):
+    """Inputs of a dtype that are hard for a scale.
+
+    Integers and half-integers times the scale, moved by up to two units in the last place;
+    the edges of every code range; random bit patterns; subnormals, zeros, infinities, NaN.
+    """
+    dtype = np.dtype(dtype)
+    rng = np.random.default_rng([seed, count])
+    share = count // 2 + 1
+    steps = np.concatenate(
+        [
+            np.arange(-4, 5),
+            rng.integers(-300, 300, share),
+            rng.integers(-70000, 70000, share // 4),
+            *(
+                np.array([edge - zero_point, edge - zero_point - 1, edge - zero_point + 1])
+                for bits in (8, 16, 32)
+                for edge in (-(1 << (bits - 1)), (1 << (bits - 1)) - 1, (1 << bits) - 1)
+            ),
+        ]
+    )
+    with np.errstate(all="ignore"):
+        points = np.concatenate([steps, steps + 0.5]) * np.float64(scale)
+    points = cast(points, dtype)
+    moved = ulps(points, rng.integers(-2, 3, points.size))
+    tiny = float_of_bits(rng.integers(0, 1 << _layout(dtype)[1], 8), dtype)
+    pool = np.concatenate([moved, uniform_bits(dtype, share, seed), tiny])
+    rng.shuffle(pool.view(bit_view(dtype)))
+    return np.concatenate([specials(dtype), pool])[:count] if count >= 64 else pool[:count]
+
+
+def codes(dtype, count, seed=0):
+    """Codes of a dtype, both ends among them."""
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng([seed, count])
+    values = rng.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
+    ends = [info.min, info.max, info.min + 1, info.max - 1, 0]
+    values[: len(ends)] = ends[:count]
+    return values
+
+
+def zero_points(dtype):
+    """Zero points at and beside both ends of a dtype, odd and even ones between."""
+    info = np.iinfo(dtype)
+    return sorted({info.min, info.min + 1, 0, 1, info.max // 2 - 2, info.max - 1, info.max})
+
+
+# float32 scales: usual ones, both sides of every border that a fast path may have, and the
+# ones that only true division gets right.
+SCALES = {
+    "one": 1.0,
+    "half": 0.5,
+    "tenth": 0.1,
+    "third": 0.3,
+    "seven": 7.0,
+    "percent": 0.02,
+    "127th": 1 / 127,
+    "fbgemm": 0.00214854861,
+    "ones": 1.9999998807907104,
+    "1.76": 1.76,
+    "2^-99": 2.0**-99,
+    "2^-100": 2.0**-100,
+    "below_2^-100": 2.0**-100 * (1 - 2.0**-24),
+    "2^-101": 1.3 * 2.0**-101,
+    "2^-126": 2.0**-126,
+    "subnormal": 1e-40,
+    "tiniest": 1.401298464324817e-45,
+    "below_2^101": 2.0**101 * (1 - 2.0**-24),
+    "2^101": 2.0**101,
+    "2^102": 1.7 * 2.0**102,
+    "2^126": 1.1 * 2.0**126,
+    "huge": 3.4028234663852886e38,
+    "negative": -0.7,
+    "minus_one": -1.0,
+    "zero": 0.0,
+    "minus_zero": -0.0,
+    "inf": np.inf,
+    "minus_inf": -np.inf,
+    "nan": np.nan,
+}
+# float64 only.
+WIDE_SCALES = {
+    "fraction": 0.1 + 2.0**-40,
+    "2^-969": 1.1 * 2.0**-969,
+    "2^-970": 1.1 * 2.0**-970,
+    "2^-1021": 1.5 * 2.0**-1021,
+    "subnormal64": 1e-310,
+    "tiniest64": 5e-324,
+    "2^970": 1.3 * 2.0**970,
+    "2^1022": 1.3 * 2.0**1022,
+    "huge64": 1.7976931348623157e308,
+    "minus_huge64": -1.7976931348623157e308,
+}
+
+
+def scales_for(compute):
+    """The scales to try, by name, as arrays of one element of the compute dtype."""
+    wide = WIDE_SCALES if np.dtype(compute) == np.float64 else {}
+    return {name: np.array([s], dtype=compute) for name, s in (SCALES | wide).items()}
+
+
+def mixed_scales(compute, count, seed=0):
+    """Scales for many groups: usual ones with every unusual one strewn in."""
+    rng = np.random.default_rng([seed, count])
+    usual = np.exp2(rng.uniform(-12, 4, count))
+    odd = np.concatenate(list(scales_for(compute).values()))
+    usual[:: max(1, 3)] = rng.choice(odd, usual[::3].size)
+    return cast(usual, compute)
+
+
+def usual_scales(compute, count, seed=0):
+    """Scales for many groups, all inside every fast path."""
+    return cast(
+        np.exp2(np.random.default_rng([seed, count]).uniform(-12, 4, count)), compute
+    )
+
+
+# Granularity, by its definition
+
+
+def expand(parameter, shape, axis=None, block_size=None):
+    """A scale or zero point, spread to one value for each element of `shape`."""
+    parameter = np.asarray(parameter)
+    if parameter.size == 1:
+        return np.full(shape, parameter.reshape(-1)[0], dtype=parameter.dtype)
+    rank = len(shape)
+    if block_size is not None and not np.iterable(block_size):
+        blocks = [1] * rank
+        blocks[axis] = block_size
+    elif block_size is not None:
+        blocks = list(block_size)
+    else:
+        axes = sorted(a % rank for a in (axis if np.iterable(axis) else [axis]))
+        kept = [shape[a] if a in axes else 1 for a in range(rank)]
+        parameter = parameter.reshape(kept)
+        blocks = [1 if a in axes else max(shape[a], 1) for a in range(rank)]
+    index = np.ix_(*(np.arange(n) // b for n, b in zip(shape, blocks, strict=True)))
+    return parameter[index]
+
+
+def parameter_shape(shape, axis=None, block_size=None):
+    """The shape that a scale must have."""
+    if block_size is None:
+        axes = sorted(a % len(shape) for a in (axis if np.iterable(axis) else [axis]))
+        return tuple(shape[a] for a in axes)
+    if np.iterable(block_size):
+        return tuple(-(-n // b) for n, b in zip(shape, block_size, strict=True))
+    result = list(shape)
+    result[axis] = -(-shape[axis] // block_size)
+    return tuple(result)
+
+
+# Guarded memory
+
+CANARY = 0xA5
+MARGIN = 96
+
+
+class Guarded:
+    """An array at any byte offset with known bytes before and after it."""
+
+    def __init__(self, dtype, shape, offset=0):
+        dtype = np.dtype(dtype)
+        size = int(np.prod(shape)) * dtype.itemsize
+        raw = np.full(size + 2 * MARGIN + 128, CANARY, dtype=np.uint8)
+        start = -raw.ctypes.data % 64 + MARGIN // 32 * 32 + offset
+        self.before, self.after = raw[:start], raw[start + size :]
+        self.array = raw[start : start + size].view(dtype).reshape(shape)
+
+    def check(self):
+        __tracebackhide__ = True
+        assert (self.before == CANARY).all(), "wrote before the array"
+        assert (self.after == CANARY).all(), "wrote after the array"
+
+
+def misaligned(values, offset):
+    """A copy of an array whose data start `offset` bytes past a 64-byte boundary."""
+    copy = Guarded(values.dtype, values.shape, offset).array
+    copy[...] = values
+    return copy
+
+
+def poisoned(dtype, shape):
+    """An array in which every byte is a canary, to see whether it was written."""
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.full(count, CANARY, dtype=np.uint8).view(np.dtype(dtype)).reshape(shape)
+
+
+def untouched(array):
+    """Whether an array made by `poisoned` still holds its canaries."""
+    return bool((np.ascontiguousarray(array).view(np.uint8) == CANARY).all())
+
+
+# Subprocesses
+
+
+def run_python(code, timeout=120, **environment):
+    """Run code in a new interpreter that does not look into the current folder.
+
+    PYQUANT_TEST_RUNNER is the command that starts a program of this machine, if any.
+    """
+    runner = shlex.split(os.environ.get("PYQUANT_TEST_RUNNER", ""))
+    return subprocess.run(
+        [*runner, sys.executable, "-P", "-W", "error", "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=light(timeout, 5 * timeout),
+    )
+
+
+# Parametrization
+
+
+def name_of(value):
+    """A readable id for a parameter."""
+    return value.name if isinstance(value, np.dtype) else str(value)
+
+
+def each(names, *choices):
+    """Parametrize over every combination of choices, with readable ids."""
+    return pytest.mark.parametrize(names, list(itertools.product(*choices)), ids=name_of)
+
+
+@contextmanager
+def split_small_arrays(monkeypatch, cpus=8):
+    """Let `threads=` split arrays of any size."""
+    from pyquant import _threads
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_threads, "MIN_PART_BYTES", 1)
+        patch.setattr(_threads, "cpu_count", lambda: cpus)
+        yield

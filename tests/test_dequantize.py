@@ -1,0 +1,204 @@
+"""Dequantize: the scalar level against exact arithmetic, and the corner cases by name."""
+
+import numpy as np
+import oracle
+import pytest
+from support import (
+    CODES,
+    REALS,
+    codes,
+    compute_dtype,
+    each,
+    float_of_bits,
+    is_nan,
+    light,
+    mixed_scales,
+    name_of,
+    same,
+    scales_for,
+    zero_points,
+)
+
+import pyquant as pq
+from pyquant._core import dequantize_at
+
+INF, NAN = np.inf, np.nan
+I32_MIN, I32_MAX, U32_MAX = -(2**31), 2**31 - 1, 2**32 - 1
+
+
+@each("source, target", CODES, REALS)
+def test_one_scale_is_exact(source, target):
+    ends = zero_points(source)
+    for i, (name, scale) in enumerate(scales_for(compute_dtype(target)).items()):
+        for z in {ends[i % len(ends)], ends[-1 - 3 * i % len(ends)]}:
+            q = np.concatenate(
+                [codes(source, light(80, 20), seed=i), np.array([z], source)]
+            )
+            got = dequantize_at("scalar", q, scale, z, dtype=target)
+            try:
+                same(got, oracle.dequantize(q, scale, z, dtype=target))
+            except AssertionError as error:
+                raise AssertionError(f"scale {name}, zero point {z}: {error}") from None
+
+
+@each("source, target", CODES, REALS)
+def test_a_scale_for_each_element_is_exact(source, target):
+    count = light(600, 150)
+    scale = mixed_scales(compute_dtype(target), count)
+    q = codes(source, count)
+    zero = np.resize(np.array(zero_points(source), dtype=source), count)
+    got = dequantize_at("scalar", q, scale, zero, axis=0, dtype=target)
+    same(got, oracle.dequantize(q, scale, zero, dtype=target))
+
+
+@each("source, target", CODES[:2], REALS)
+def test_every_8_bit_code_is_exact(source, target):
+    info = np.iinfo(source)
+    q = np.arange(info.min, info.max + 1).astype(source)
+    for scale in (0.1, 1.1e-40, 2.9e38, 6.1e-5, 255.9):
+        for zero in (info.min, 1, info.max):
+            s = np.array([scale], dtype=compute_dtype(target))
+            got = dequantize_at("scalar", q, s, zero, dtype=target)
+            same(got, oracle.dequantize(q, s, zero, dtype=target))
+
+
+@each("source, target", CODES[2:4], [r for r in REALS if r.itemsize == 2])
+def test_products_at_the_midpoints_of_narrow_floats(source, target):
+    # Scale 1: the differences themselves, among them every tie of an 8- or 11-bit float.
+    info = np.iinfo(source)
+    q = np.arange(info.min, info.max, light(3, 41)).astype(source)
+    s = np.float32([1.0])
+    same(
+        dequantize_at("scalar", q, s, 1, dtype=target),
+        oracle.dequantize(q, s, 1, dtype=target),
+    )
+
+
+# (code, scale, zero point, dtype of q, bits of the float32 result)
+CORNERS = {
+    "difference rounded once": (16777217, 1.0, 1, "int32", 16777216.0),
+    "lowest minus one": (I32_MIN, 1.0, 1, "int32", -2147483648.0),
+    "lowest minus highest": (I32_MIN, 1.0, I32_MAX, "int32", -4294967296.0),
+    "highest minus lowest": (I32_MAX, 1.0, I32_MIN, "int32", 4294967296.0),
+    "highest": (I32_MAX, 1.0, 0, "int32", 2147483648.0),
+    "uint32, zero minus highest": (0, 1.0, U32_MAX, "uint32", -4294967296.0),
+    "uint32, highest": (U32_MAX, 1.0, 0, "uint32", 4294967296.0),
+    "uint32, highest minus 2**31": (U32_MAX, 1.0, 2**31, "uint32", 2147483648.0),
+    "uint16, zero minus highest": (0, 1.0, 65535, "uint16", -65535.0),
+    "int16, lowest minus highest": (-32768, 1.0, 32767, "int16", -65535.0),
+    "zero scale, negative difference": (1, 0.0, 5, "uint8", -0.0),
+    "zero scale, positive difference": (5, 0.0, 1, "uint8", 0.0),
+    "no difference": (5, 3.0, 5, "uint8", 0.0),
+    "no difference, negative scale": (5, -3.0, 5, "uint8", -0.0),
+    "inf scale": (5, INF, 1, "uint8", INF),
+    "inf scale, negative difference": (1, INF, 5, "uint8", -INF),
+    "inf scale, no difference": (5, INF, 5, "uint8", NAN),
+    "nan scale": (5, NAN, 1, "uint8", NAN),
+    "gradual underflow": (0, 1e-45, 5, "uint8", -7e-45),
+    "overflow": (7, 3e38, 0, "uint8", INF),
+    "not q * s - z * s": (9, 0.1, 0, "int8", 0.90000004),
+}
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_corner(name, isa):
+    code, scale, zero, source, value = CORNERS[name]
+    q = np.full(67, code, dtype=source)
+    expected = np.full(67, value, dtype=np.float32)
+    expected[np.isnan(expected)] = float_of_bits([0x7FC00000])[0]
+    zero = np.array(zero, dtype=source)
+    same(dequantize_at(isa, q, np.float32(scale), zero), expected)
+    same(
+        dequantize_at(isa, q, np.full(67, scale, dtype=np.float32), zero, axis=0),
+        expected,
+    )
+
+
+QUIET_NAN = {
+    "float32": 0x7FC00000,
+    "float64": 0x7FF8 << 48,
+    "float16": 0x7E00,
+    "bfloat16": 0x7FC0,
+}
+
+
+@each("source, target", CODES, REALS)
+def test_every_nan_is_the_same_quiet_nan(source, target, isa):
+    q = np.arange(70).astype(source)
+    bits = {4: [0x7F800001, 0xFF800001, 0xFFC12345, 0x7FC00000], 8: [1, 2]}[4]
+    for scale in float_of_bits(bits):
+        got = dequantize_at(isa, q, scale, dtype=target)
+        assert is_nan(got).all()
+        same(got, float_of_bits([QUIET_NAN[target.name]] * 70, target))
+    inf = dequantize_at(
+        isa, q, np.full(70, -INF, dtype=np.float32), q, axis=0, dtype=target
+    )
+    same(inf, float_of_bits([QUIET_NAN[target.name]] * 70, target))
+
+
+def test_overflow_of_narrow_results():
+    q = np.int8([1, -1, 2])
+    got = pq.dequantize(q, 65519.0, dtype="float16")
+    assert got.tolist() == [65504.0, -65504.0, INF]
+    assert pq.dequantize(q, 65520.0, dtype="float16").tolist() == [INF, -INF, INF]
+
+
+def test_the_default_dtype_is_float32():
+    for code in CODES:
+        assert pq.dequantize(np.ones(3, dtype=code), 0.5).dtype == np.float32
+        assert pq.dequantize(np.ones(3, dtype=code), np.float64(0.5)).dtype == np.float32
+
+
+@pytest.mark.parametrize("target", REALS, ids=name_of)
+def test_a_dtype_may_be_named_in_every_way(target):
+    q = np.int8([1, 2])
+    for dtype in (target, target.name, target.type):
+        same(pq.dequantize(q, 0.5, dtype=dtype), np.array([0.5, 1.0]).astype(target))
+
+
+def test_float64_is_computed_in_float64():
+    q = np.array([I32_MAX, I32_MIN, 3], dtype=np.int32)
+    same(pq.dequantize(q, 0.1, dtype="float64"), q * 0.1)
+    z = np.array(1, dtype=np.int32)
+    same(pq.dequantize(q, 0.1, z, dtype="float64"), (q.astype(np.int64) - 1) * 0.1)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("target", REALS, ids=name_of)
+def test_a_scale_of_any_real_type(target, kind):
+    scale = np.array([0.1, 1.7, 3.0], dtype=kind)
+    q = codes("int16", 99).reshape(3, 33)
+    expected = oracle.dequantize(q, np.repeat(scale, 33), dtype=target)
+    same(pq.dequantize(q, scale, axis=0, dtype=target), expected)
+    same(pq.dequantize(q[0], scale[0], dtype=target), expected[0])
+
+
+def test_a_zero_point_of_another_integer_type():
+    q = np.int8([[1, 2], [3, 4]])
+    zero = np.array([5, -7], dtype=np.int64)
+    same(pq.dequantize(q, [1.0, 2.0], zero, axis=0), np.float32([[-4, -3], [20, 22]]))
+    same(pq.dequantize(q, 1.0, np.uint16(5)), np.float32([[-4, -3], [-2, -1]]))
+
+
+def test_none_is_zero():
+    q = codes("int8", 99)
+    same(pq.dequantize(q, 0.1, None), pq.dequantize(q, 0.1, 0))
+
+
+def test_back_and_forth_keeps_every_code():
+    for code in CODES[:4]:
+        info = np.iinfo(code)
+        q = np.arange(info.min, info.max + 1).astype(code)
+        for scale in (0.1, 7.0, 1e-30):
+            for zero in (info.min, 3, info.max):
+                real = pq.dequantize(q, scale, zero)
+                same(pq.quantize(real, scale, zero, dtype=code), q)
+
+
+def test_the_input_is_not_changed():
+    q, scale = codes("int8", 99), np.full(99, 0.1, dtype=np.float32)
+    zero = np.arange(99, dtype=np.int8)
+    before = q.copy(), scale.copy(), zero.copy()
+    pq.dequantize(q, scale, zero, axis=0)
+    for array, copy in zip((q, scale, zero), before, strict=True):
+        same(array, copy)

@@ -1,0 +1,260 @@
+"""Results do not depend on the floating-point control state; calls leave it as it was."""
+
+import ctypes
+import ctypes.util
+import platform
+import struct
+import sys
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from support import (
+    CODES,
+    MODES,
+    REALS,
+    adversarial,
+    codes,
+    compute_dtype,
+    each,
+    mixed_scales,
+    run_python,
+    same,
+    split_small_arrays,
+)
+
+import pyquant as pq
+from pyquant import _core, _threads
+
+# Where the control word lies in the C library's fenv_t, its control bits, settings of it.
+MACHINES = {
+    "x86_64": (
+        28,
+        0xFFC0,
+        {
+            "down": 0x3F80,
+            "up": 0x5F80,
+            "toward zero": 0x7F80,
+            "flush to zero": 0x9F80,
+            "denormals are zero": 0x1FC0,
+            "all": 0xFFC0,
+        },
+    ),
+    "aarch64": (
+        0,
+        0x07F79F00,
+        {
+            "up": 1 << 22,
+            "down": 2 << 22,
+            "toward zero": 3 << 22,
+            "flush to zero": 1 << 24,
+            "flush half to zero": 1 << 19,
+            "default nan": 1 << 25,
+            "all": 3 << 22 | 1 << 24 | 1 << 25,
+        },
+    ),
+}
+MACHINE = {"AMD64": "x86_64", "arm64": "aarch64"}.get(
+    platform.machine(), platform.machine()
+)
+if MACHINE not in MACHINES or sys.platform != "linux":
+    pytest.skip("the layout of fenv_t is not known here", allow_module_level=True)
+OFFSET, CONTROL, STATES = MACHINES[MACHINE]
+
+libm = ctypes.CDLL(ctypes.util.find_library("m"))
+
+
+def control_state(new=None):
+    """The control word of this thread, after setting it where a new one is given."""
+    environment = ctypes.create_string_buffer(64)
+    assert libm.fegetenv(environment) == 0
+    if new is not None:
+        struct.pack_into("<I", environment, OFFSET, new)
+        assert libm.fesetenv(environment) == 0
+    return struct.unpack_from("<I", environment, OFFSET)[0] & CONTROL
+
+
+@contextmanager
+def state(new):
+    before = control_state()
+    control_state(new)
+    try:
+        yield
+    finally:
+        after = control_state()
+        control_state(before)
+    assert after == new & CONTROL, (
+        f"control state {after:#x} after the call, {new:#x} before"
+    )
+
+
+def test_the_state_can_be_changed():
+    one, three = np.float32(1), np.float32(3)
+    settings = []
+    for name in ("up", "down"):
+        with state(STATES[name]):
+            settings.append(float(one / three))
+    assert settings[0] > settings[1]
+    with state(STATES["flush to zero"]):
+        assert np.float32(1e-38) * np.float32(0.1) == 0
+
+
+def inputs(source, target):
+    """Many calls with what depends on the state: inexact results, subnormals, NaN."""
+    compute = compute_dtype(source)
+    for scale in (0.3, 1e-40, 1e-45, 3e38):
+        yield (
+            adversarial(source, scale, 333),
+            np.array([scale], compute),
+            {"dtype": target},
+        )
+    yield (
+        adversarial(source, 0.1, 333),
+        0.1,
+        {"dtype": target},
+    )  # rounded to float32 by the call
+    yield adversarial(source, 0.1, 333), 1e-42, {"dtype": target}
+    yield (
+        adversarial(source, 0.3, 333),
+        mixed_scales(compute, 333),
+        {"axis": 0, "dtype": target},
+    )
+    wide = mixed_scales("float64", 333)
+    yield adversarial(source, 0.3, 333), wide, {"axis": 0, "dtype": target}
+
+
+@each("name, source", STATES, REALS)
+def test_quantize(name, source, isa):
+    for target in CODES:
+        for i, (x, scale, kwargs) in enumerate(inputs(source, target)):
+            for mode in ("half_even", MODES[i % len(MODES)]):
+                expected = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
+                with state(STATES[name]):
+                    got = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
+                same(got, expected)
+
+
+@each("name, precision", STATES, ["float16", "float64"])
+def test_precision(name, precision, isa):
+    for source in REALS:
+        for x, scale, kwargs in inputs(source, "int16"):
+            expected = _core.quantize_at(isa, x, scale, precision=precision, **kwargs)
+            with state(STATES[name]):
+                got = _core.quantize_at(isa, x, scale, precision=precision, **kwargs)
+            same(got, expected)
+
+
+@each("name, target", STATES, REALS)
+def test_dequantize(name, target, isa):
+    for source in CODES:
+        q = codes(source, 333)
+        for scale, axis in (
+            (0.1, None),
+            (1e-42, None),
+            (np.float32([1e-40]), None),
+            (np.float32([1e38]), None),
+            (mixed_scales("float32", 333), 0),
+            (mixed_scales("float64", 333), 0),
+        ):
+            expected = _core.dequantize_at(isa, q, scale, axis=axis, dtype=target)
+            with state(STATES[name]):
+                got = _core.dequantize_at(isa, q, scale, axis=axis, dtype=target)
+            same(got, expected)
+
+
+@each("name, source", STATES, REALS)
+def test_choose_qparams(name, source, isa):
+    x = np.random.default_rng(3).normal(size=(5, 67)).astype(source)
+    tiny = np.ldexp(x.astype(np.float64), -126).astype(source)
+    for values in (x, tiny):
+        for axis in (None, 0, 1):
+            for symmetric in (False, True):
+                kwargs = {"axis": axis, "symmetric": symmetric, "dtype": "int16"}
+                expected = _core.choose_qparams_at(isa, values, **kwargs)
+                with state(STATES[name]):
+                    got = _core.choose_qparams_at(isa, values, **kwargs)
+                for a, b in zip(got, expected, strict=True):
+                    same(a, b)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_an_error_leaves_the_state_too(name):
+    bad = np.full(9, np.nan, np.float32)
+    with state(STATES[name]):
+        with pytest.raises(ValueError, match="not finite"):
+            pq.choose_qparams(bad)
+        with pytest.raises(ValueError, match="rounding"):
+            pq.quantize(bad, 0.1, rounding="nearest")
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_on_the_threads_of_the_pool(name, monkeypatch):
+    x = adversarial("float32", 1e-40, 5000)
+    q = codes("int16", 5000)
+    scales = mixed_scales("float32", 5000)
+    expected = (
+        pq.quantize(x, 1e-40),
+        pq.quantize(x, scales, axis=0),
+        pq.dequantize(q, scales, axis=0, dtype="float16"),
+    )
+
+    def on_each_thread(executor, count, work):
+        barrier = threading.Barrier(count)
+
+        def run():
+            barrier.wait(30)
+            return work()
+
+        return [f.result(30) for f in [executor.submit(run) for _ in range(count)]]
+
+    with split_small_arrays(monkeypatch):
+        pq.quantize(x, 1e-40, threads=3)
+        executor = _threads.executor(3)
+        count = executor._max_workers
+        before = on_each_thread(executor, count, control_state)
+        on_each_thread(executor, count, lambda: control_state(STATES[name]))
+        try:
+            for _ in range(5):
+                with state(STATES[name]):
+                    got = (
+                        pq.quantize(x, 1e-40, threads=3),
+                        pq.quantize(x, scales, axis=0, threads=3),
+                        pq.dequantize(q, scales, axis=0, dtype="float16", threads=3),
+                    )
+                for a, b in zip(got, expected, strict=True):
+                    same(a, b)
+            after = on_each_thread(executor, count, control_state)
+        finally:
+            on_each_thread(executor, count, lambda: control_state(before[0]))
+    assert after == [STATES[name] & CONTROL] * count
+
+
+TRAPPING = """
+import ctypes, ctypes.util, sys
+import numpy as np, pyquant as pq
+libm = ctypes.CDLL(ctypes.util.find_library("m"))
+x = np.resize(np.float32([np.nan, np.inf, 1.0, 0.0, 3e38, 1e-45]), 333)
+q = np.resize(np.int8([0, 1, -128]), 333)
+zero, inf, tiny = np.float32(0.0), np.float32(np.inf), np.float32(1e-45)
+expected = pq.quantize(x, zero), pq.quantize(x, tiny), pq.dequantize(q, inf)
+assert libm.feenableexcept(1 | 4 | 8) != -1  # invalid, division by zero, overflow: SIGFPE
+got = pq.quantize(x, zero), pq.quantize(x, tiny), pq.dequantize(q, inf)
+for a, b in zip(got, expected):
+    assert a.tobytes() == b.tobytes()
+print("ok")
+"""
+
+
+@pytest.mark.skipif(MACHINE != "x86_64", reason="ARM cores seldom trap")
+def test_unmasked_exceptions_do_not_trap():
+    run = run_python(TRAPPING)
+    assert (run.returncode, run.stdout) == (0, "ok\n"), run.stderr
+
+
+def test_no_exception_flags_are_left():
+    x = np.resize(np.float32([np.nan, np.inf, 1.0, 0.0, 3e38, 1e-45]), 333)
+    assert libm.feclearexcept(63) == 0
+    q = pq.quantize(x, np.float32(0.0))
+    pq.dequantize(q, np.float32(np.inf))
+    assert libm.fetestexcept(1 | 4 | 8) == 0  # nothing that NumPy would warn about

@@ -1,0 +1,278 @@
+"""A scale for an axis, several axes or a block is that scale for each of its elements."""
+
+import numpy as np
+import oracle
+import pytest
+from support import (
+    CODES,
+    REALS,
+    adversarial,
+    codes,
+    compute_dtype,
+    expand,
+    light,
+    mixed_scales,
+    parameter_shape,
+    same,
+    usual_scales,
+    zero_points,
+)
+
+import pyquant as pq
+
+# (shape, axis, block_size)
+FORMS = [
+    ((5,), 0, None),
+    ((5,), -1, None),
+    ((3, 4), 0, None),
+    ((3, 4), 1, None),
+    ((3, 4), -1, None),
+    ((3, 4), -2, None),
+    ((2, 3, 7, 7), 0, None),
+    ((2, 3, 7, 7), 1, None),
+    ((2, 3, 7, 7), 2, None),
+    ((2, 3, 7, 7), 3, None),
+    ((2, 3, 7, 7), (1,), None),
+    ((2, 3, 7, 7), (0, 1), None),
+    ((2, 3, 7, 7), (1, 0), None),
+    ((2, 3, 7, 7), (-1, 0), None),
+    ((2, 3, 7, 7), (1, 3), None),
+    ((2, 3, 7, 7), (0, 2), None),
+    ((2, 3, 7, 7), (0, 1, 2, 3), None),
+    ((2, 3, 7, 7), (3, 2, 1, 0), None),
+    ((2, 1, 7, 1), (0, 1), None),
+    ((2, 1, 7, 1), (0, 3), None),
+    ((1, 6, 1), 1, None),
+    ((64,), 0, 32),
+    ((65,), 0, 32),
+    ((63,), 0, 32),
+    ((10,), 0, 3),
+    ((10,), -1, 3),
+    ((10,), 0, 9),
+    ((4, 70), 1, 32),
+    ((4, 70), 0, 3),
+    ((70, 4), 0, 32),
+    ((70, 4), -2, 32),
+    ((70, 4), 1, 3),
+    ((3, 50, 5), 1, 16),
+    ((3, 50, 5), 1, 50),
+    ((3, 50, 5), 1, 1000),
+    ((3, 50, 5), 2, 1),
+    ((7, 9), None, (2, 4)),
+    ((7, 9), None, (7, 4)),
+    ((7, 9), None, (1, 9)),
+    ((7, 9), None, (9, 1)),
+    ((7, 9), None, (1, 1)),
+    ((9, 40), None, (4, 32)),
+    ((5, 6, 7), None, (2, 3, 4)),
+    ((5, 6, 7), None, (5, 1, 4)),
+    ((2, 3, 4, 5), None, (2, 2, 2, 2)),
+    ((6,), None, (4,)),
+    ((2, 3000), 1, None),
+    ((3000, 2), 0, None),
+    ((3, 3000), 0, None),
+    ((3000, 3), 1, None),
+    ((2, 3000), 1, 128),
+    ((3000, 3), 0, 128),
+    ((40, 1000), None, (16, 300)),
+]
+
+
+def arguments(shape, axis, block, compute, code, seed=0):
+    """Random parameters for a form: usual scales, or unusual ones among them."""
+    params = parameter_shape(shape, axis, block)
+    count = int(np.prod(params))
+    make = mixed_scales if seed % 2 else usual_scales
+    scale = make(compute, count, seed).reshape(params)
+    zero = np.resize(np.array(zero_points(code), dtype=code), count).reshape(params)
+    return scale, zero
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_quantize(form):
+    shape, axis, block = form
+    for i, (source, target) in enumerate(
+        zip(REALS * 2, CODES, strict=False) if light(1, 0) else [(REALS[0], CODES[0])]
+    ):
+        x = adversarial(source, 0.3, int(np.prod(shape)), seed=i).reshape(shape)
+        scale, zero = arguments(shape, axis, block, compute_dtype(source), target, i)
+        got = pq.quantize(x, scale, zero, axis=axis, block_size=block)
+        spread = expand(scale, shape, axis, block), expand(zero, shape, axis, block)
+        everything = tuple(range(len(shape)))
+        same(got, pq.quantize(x, *spread, axis=everything))
+        if x.size < 500:
+            same(got, oracle.quantize(x, *spread, dtype=target))
+        mode = oracle.MODES[i + 1]
+        got = pq.quantize(x, scale, zero, axis=axis, block_size=block, rounding=mode)
+        same(got, pq.quantize(x, *spread, axis=everything, rounding=mode))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_dequantize(form):
+    shape, axis, block = form
+    for i, (target, source) in enumerate(
+        zip(REALS * 2, CODES, strict=False) if light(1, 0) else [(REALS[0], CODES[0])]
+    ):
+        q = codes(source, int(np.prod(shape)), seed=i).reshape(shape)
+        scale, zero = arguments(shape, axis, block, compute_dtype(target), source, i)
+        got = pq.dequantize(q, scale, zero, axis=axis, block_size=block, dtype=target)
+        spread = expand(scale, shape, axis, block), expand(zero, shape, axis, block)
+        everything = tuple(range(len(shape)))
+        same(got, pq.dequantize(q, *spread, axis=everything, dtype=target))
+        if q.size < 500:
+            same(got, oracle.dequantize(q, *spread, dtype=target))
+
+
+def rearranged(array):
+    """The same array in other layouts: each axis reversed, apart, and in Fortran order."""
+    for axis in range(array.ndim):
+        yield np.flip(np.flip(array, axis).copy(), axis)
+        apart = np.repeat(array, 3, axis=axis)
+        yield apart[(slice(None),) * axis + (slice(1, None, 3),)]
+    yield array.copy("F")
+    reverse = (slice(None, None, -1),) * array.ndim
+    yield array[reverse].copy("F")[reverse]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_layout(form):
+    shape, axis, block = form
+    x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)
+    scale, zero = arguments(shape, axis, block, "float32", np.int8)
+    kwargs = {"axis": axis, "block_size": block}
+    for mode in ("half_even", "half_up"):
+        expected = pq.quantize(x, scale, zero, rounding=mode, **kwargs)
+        for view in rearranged(x):
+            same(pq.quantize(view, scale, zero, rounding=mode, **kwargs), expected)
+        for out in rearranged(np.zeros(shape, np.int8)):
+            pq.quantize(x, scale, zero, rounding=mode, out=out, **kwargs)
+            same(out.copy("C"), expected)
+    real = pq.dequantize(expected, scale, zero, **kwargs)
+    for view in rearranged(expected):
+        same(pq.dequantize(view, scale, zero, **kwargs), real)
+        out = np.zeros_like(view, np.float32, order="K", subok=False)
+        same(pq.dequantize(view, scale, zero, out=out, **kwargs).copy("C"), real)
+
+
+def test_random_forms():
+    rng = np.random.default_rng(20)
+    for seed in range(light(400, 40)):
+        shape = tuple(rng.integers(1, 9, rng.integers(1, 6)).tolist())
+        shape = shape if rng.random() < 0.5 else (*shape[:2], int(rng.integers(1, 200)))
+        rank = len(shape)
+        kind = rng.integers(3)
+        axis, block = None, None
+        if kind == 0:
+            axis = tuple(rng.permutation(rank)[: rng.integers(1, rank + 1)].tolist())
+        elif kind == 1:
+            axis, block = int(rng.integers(-rank, rank)), int(rng.integers(1, 40))
+        else:
+            block = tuple(rng.integers(1, 9, rank).tolist())
+        scale, zero = arguments(shape, axis, block, "float32", np.int8, seed)
+        spread = expand(scale, shape, axis, block), expand(zero, shape, axis, block)
+        everything = tuple(range(rank))
+        x = adversarial("float32", 0.3, int(np.prod(shape)), seed=seed).reshape(shape)
+        kwargs = {"axis": axis, "block_size": block}
+        got = pq.quantize(x, scale, zero, **kwargs)
+        same(got, pq.quantize(x, *spread, axis=everything))
+        back = pq.dequantize(got, scale, zero, **kwargs)
+        same(back, pq.dequantize(got, *spread, axis=everything))
+
+
+def test_axis_examples():
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    same(pq.quantize(x, [1.0, 2.0], axis=0), np.int8([[1, 2, 3], [2, 2, 3]]))
+    same(pq.quantize(x, [1.0, 2.0, 3.0], axis=1), np.int8([[1, 1, 1], [4, 2, 2]]))
+    same(
+        pq.quantize(x, [[1, 2, 3], [4, 5, 6]], axis=(0, 1)),
+        np.int8([[1, 1, 1], [1, 1, 1]]),
+    )
+
+
+def test_block_examples():
+    x = np.arange(10, dtype=np.float32)
+    got = pq.quantize(x, [1.0, 2.0, 0.5], axis=0, block_size=4)
+    same(got, np.int8([0, 1, 2, 3, 2, 2, 3, 4, 16, 18]))
+    square = np.arange(12, dtype=np.float32).reshape(3, 4)
+    got = pq.quantize(square, [[1.0, 0.5], [0.25, 2.0]], block_size=(2, 3))
+    same(got, np.int8([[0, 1, 2, 6], [4, 5, 6, 14], [32, 36, 40, 6]]))
+
+
+def test_the_order_of_the_axes_means_nothing():
+    x = adversarial("float32", 0.3, 24).reshape(2, 3, 4)
+    scale = usual_scales("float32", 8).reshape(2, 4)
+    same(pq.quantize(x, scale, axis=(0, 2)), pq.quantize(x, scale, axis=(2, 0)))
+    same(pq.quantize(x, scale, axis=(0, 2)), pq.quantize(x, scale, axis=(-1, -3)))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (1, 1, 1, 1)], ids=str)
+def test_one_element_is_per_tensor_whatever_its_shape(shape):
+    x = adversarial("float32", 0.3, 99).reshape(3, 33)
+    expected = pq.quantize(x, 0.3, 3)
+    scale = np.full(shape, 0.3, dtype=np.float32)
+    same(pq.quantize(x, scale, 3), expected)
+    same(pq.quantize(x, scale, np.full(shape, 3, dtype=np.int8)), expected)
+    for axis in (0, 1, -1, (0, 1)):
+        same(pq.quantize(x, scale, 3, axis=axis), expected)
+    same(pq.quantize(x, scale, 3, axis=1, block_size=10), expected)
+    same(pq.quantize(x, scale, 3, block_size=(2, 10)), expected)
+
+
+def test_one_zero_point_serves_many_scales():
+    x = adversarial("float32", 0.3, 99).reshape(3, 33)
+    scale = np.float32([0.1, 0.2, 0.3])
+    expected = pq.quantize(x, scale, np.int8([5, 5, 5]), axis=0)
+    for zero in (5, [5], np.int8(5), np.int8([5]), np.int8([[5]])):
+        same(pq.quantize(x, scale, zero, axis=0, dtype="int8"), expected)
+
+
+def test_parameters_of_any_strides():
+    x = adversarial("float32", 0.3, 24).reshape(4, 6)
+    scale = usual_scales("float32", 24).reshape(4, 6)
+    zero = np.arange(24, dtype=np.int8).reshape(4, 6)
+    expected = pq.quantize(x, scale, zero, axis=(0, 1))
+    apart_s = np.zeros((8, 18), dtype=np.float32)[::2, ::3]
+    apart_s[...] = scale
+    for s in (scale.copy("F"), apart_s, scale[::-1, ::-1].copy()[::-1, ::-1]):
+        for z in (
+            zero,
+            zero.copy("F"),
+            zero[:, ::-1].copy()[:, ::-1],
+            zero.astype(">i4"),
+        ):
+            same(pq.quantize(x, s, z, axis=(0, 1), dtype="int8"), expected)
+            same(
+                pq.dequantize(expected, s, z, axis=(0, 1)),
+                pq.dequantize(expected, scale, zero, axis=(0, 1)),
+            )
+    same(pq.quantize(x, scale.astype(">f4"), zero, axis=(0, 1)), expected)
+    row = np.broadcast_to(scale[:1], (4, 6))
+    same(pq.quantize(x, row, axis=(0, 1)), pq.quantize(x, scale[0], axis=1))
+
+
+def test_a_dimension_of_size_zero():
+    for shape, axis, block in (
+        ((0, 3), 1, None),
+        ((0, 3), 0, None),
+        ((3, 0), 0, None),
+        ((0,), 0, 4),
+        ((3, 0), None, (2, 2)),
+    ):
+        scale = np.ones(parameter_shape(shape, axis, block), dtype=np.float32)
+        got = pq.quantize(np.empty(shape, np.float32), scale, axis=axis, block_size=block)
+        same(got, np.empty(shape, np.int8))
+        same(
+            pq.dequantize(got, scale, axis=axis, block_size=block),
+            np.empty(shape, np.float32),
+        )
+
+
+def test_64_dimensions():
+    shape = (1,) * 30 + (2,) + (1,) * 32 + (3,)
+    x = adversarial("float32", 0.3, 6).reshape(shape)
+    got = pq.quantize(x, [0.1, 0.3], [1, 2], axis=30)
+    same(got.reshape(2, 3), pq.quantize(x.reshape(2, 3), [0.1, 0.3], [1, 2], axis=0))
+    got = pq.quantize(
+        x, np.ones((1,) * 63 + (2,), np.float32), block_size=(1,) * 30 + (2,) * 34
+    )
+    same(got, pq.quantize(x, 1.0))

@@ -1,0 +1,98 @@
+"""Instruction-set levels: what is available, what is active, and `PYQUANT_ISA`."""
+
+import os
+
+import numpy as np
+import pytest
+from support import LEVELS, run_python
+
+import pyquant as pq
+from pyquant import _core
+
+SHOW = "import pyquant.isa as isa; print(isa.active(), *isa.available())"
+
+
+def test_available():
+    available = pq.isa.available()
+    assert isinstance(available, tuple)
+    assert available[-1] == "scalar"
+    assert len(set(available)) == len(available)
+    assert set(available) <= set(LEVELS)
+
+
+def test_active():
+    assert pq.isa.active() == (os.environ.get("PYQUANT_ISA") or pq.isa.available()[0])
+
+
+def test_what_the_cpu_says():
+    if os.environ.get("PYQUANT_TEST_RUNNER"):
+        pytest.skip("/proc/cpuinfo is not of the emulated CPU")
+    try:
+        with open("/proc/cpuinfo") as f:
+            flags = f.read().split()
+    except OSError:
+        pytest.skip("there is no /proc/cpuinfo")
+    if "asimd" in flags:
+        assert pq.isa.available() == ("neon", "scalar")
+    elif {"avx2", "fma", "f16c"} <= set(flags) and not os.environ.get("PYQUANT_EMULATED"):
+        assert pq.isa.available() == ("avx2", "scalar")
+
+
+def test_best_by_default():
+    run = run_python(SHOW, PYQUANT_ISA="")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == [pq.isa.available()[0], *pq.isa.available()]
+
+
+def test_each_available_level_can_be_asked_for(isa):
+    run = run_python(SHOW, PYQUANT_ISA=isa)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == [isa, *pq.isa.available()]
+
+
+def test_the_level_asked_for_does_the_work(isa):
+    code = (
+        "import numpy as np, pyquant as pq;"
+        "print(pq.quantize(np.float32([0.273939937, -45.5]), [0.00214854861, 7], axis=0))"
+    )
+    run = run_python(code, PYQUANT_ISA=isa)
+    assert run.stdout == "[127  -6]\n", run.stderr
+
+
+@pytest.mark.parametrize("name", ["sse9", "AVX2", " scalar", "scalar,avx2"])
+def test_an_unknown_level(name):
+    run = run_python("import pyquant", PYQUANT_ISA=name)
+    assert run.returncode == 1
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: PYQUANT_ISA: expected ")
+    assert last.endswith(f"got {name!r}")
+
+
+@pytest.mark.parametrize("name", ["avx2", "neon"])
+def test_an_unavailable_level(name):
+    if name in pq.isa.available():
+        pytest.skip(f"{name} is available here")
+    run = run_python("import pyquant", PYQUANT_ISA=name)
+    assert run.returncode == 1
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: PYQUANT_ISA: expected ")
+    assert f"got {name!r}" in last
+
+
+def test_the_variable_is_read_once():
+    code = (
+        "import os, pyquant; os.environ['PYQUANT_ISA'] = 'sse9';print(pyquant.isa.active())"
+    )
+    assert run_python(code, PYQUANT_ISA="scalar").stdout == "scalar\n"
+
+
+def test_a_level_by_argument(isa):
+    assert _core.quantize_at(isa, np.float32([1.6]), 1.0).tolist() == [2]
+
+
+@pytest.mark.parametrize("name", ["sse9", "", "avx2", "neon"])
+def test_an_unavailable_level_by_argument(name):
+    if name in pq.isa.available():
+        pytest.skip(f"{name} is available here")
+    with pytest.raises(ValueError, match=f"^isa: expected .*got {name!r}$"):
+        _core.quantize_at(name, np.float32([1.6]), 1.0)

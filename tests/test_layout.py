@@ -1,0 +1,378 @@
+"""Any shape, strides, alignment and byte order; all that NumPy makes an array of."""
+
+import array
+
+import numpy as np
+import pytest
+from support import (
+    CODES,
+    HAVE_BFLOAT16,
+    REALS,
+    adversarial,
+    codes,
+    each,
+    light,
+    misaligned,
+    mixed_scales,
+    name_of,
+    poisoned,
+    same,
+    usual_scales,
+)
+
+import pyquant as pq
+
+
+def spread(values, step, axis=0, gap=1):
+    """The same values in memory with gaps: every `step`-th element of a larger array."""
+    shape = list(values.shape)
+    shape[axis] = shape[axis] * abs(step) + gap
+    large = np.zeros(shape, dtype=values.dtype)
+    view = np.moveaxis(
+        np.moveaxis(large, axis, 0)[: values.shape[axis] * abs(step)], 0, axis
+    )
+    view = np.moveaxis(np.moveaxis(view, axis, 0)[:: abs(step)], 0, axis)
+    if step < 0:
+        view = np.flip(view, axis)
+    view[...] = values
+    return view
+
+
+def in_structure(values):
+    """The same values as a field of a packed structure: strides that alignment forbids."""
+    record = np.zeros(
+        values.shape, dtype=np.dtype([("pad", "u1"), ("value", values.dtype)])
+    )
+    record["value"] = values
+    return record["value"]
+
+
+# Each makes, of a C-contiguous array of two dimensions, an equal array that lies otherwise.
+LAYOUTS = {
+    "contiguous": lambda a: a.copy(),
+    "fortran": lambda a: a.copy("F"),
+    "transposed": lambda a: a.T.copy().T,
+    "rows apart": lambda a: spread(a, 3, axis=0),
+    "columns apart": lambda a: spread(a, 2, axis=1),
+    "columns far apart": lambda a: spread(a, 37, axis=1),
+    "both apart": lambda a: (
+        np.pad(np.kron(a, np.ones((2, 2), bool)), 1)[1:-1:2, 1:-1:2]
+        if a.dtype.kind in "iu"
+        else spread(spread(a, 2, axis=1), 2, axis=0)
+    ),
+    "padded rows": lambda a: spread(a, 1, axis=1, gap=5),
+    "reversed rows": lambda a: spread(a, -1, axis=0),
+    "reversed columns": lambda a: spread(a, -1, axis=1),
+    "reversed and apart": lambda a: np.flip(spread(np.flip(a), 3, axis=1)),
+    "misaligned": lambda a: misaligned(a, 1),
+    "misaligned by 3": lambda a: misaligned(a, 3),
+    "field of a structure": in_structure,
+    "read-only": lambda a: _read_only(a.copy()),
+    "memory map order": lambda a: a.reshape(a.shape[0], 1, a.shape[1]).copy()[:, 0],
+}
+
+
+def _read_only(values):
+    values.flags.writeable = False
+    return values
+
+
+def equal_bits(a, b):
+    """Layouts are made right: the bytes of both arrays in C order are the same."""
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+SHAPES = [
+    (3, 5),
+    (5, 131),
+    (67, 40),
+    (2, light(3000, 400)),
+    (light(3000, 400), 2),
+    (1, 99),
+]
+
+
+@each("layout, dtype", LAYOUTS, REALS)
+def test_quantize_input(layout, dtype, isa):
+    from pyquant._core import quantize_at
+
+    for shape in SHAPES:
+        x = adversarial(dtype, 0.3, int(np.prod(shape))).reshape(shape)
+        view = LAYOUTS[layout](x)
+        assert equal_bits(view, x)
+        for kwargs in (
+            {"scale": 0.3},
+            {"scale": mixed_scales("float32", shape[0]), "axis": 0},
+            {"scale": mixed_scales("float32", shape[1]), "axis": 1},
+            {"scale": 0.3, "rounding": "half_up", "dtype": "int32"},
+        ):
+            expected = quantize_at(isa, x, **kwargs)
+            got = quantize_at(isa, view, **kwargs)
+            same(got, expected)
+            assert got.flags.c_contiguous
+
+
+@each("layout, dtype", LAYOUTS, CODES)
+def test_dequantize_input(layout, dtype, isa):
+    from pyquant._core import dequantize_at
+
+    for shape in SHAPES:
+        q = codes(dtype, int(np.prod(shape))).reshape(shape)
+        view = LAYOUTS[layout](q)
+        assert equal_bits(view, q)
+        for kwargs in (
+            {"scale": 0.3},
+            {"scale": mixed_scales("float32", shape[0]), "axis": 0},
+            {"scale": mixed_scales("float32", shape[1]), "axis": 1, "dtype": "float16"},
+        ):
+            expected = dequantize_at(isa, q, **kwargs)
+            got = dequantize_at(isa, view, **kwargs)
+            same(got, expected)
+            assert got.flags.c_contiguous
+
+
+@each("layout, dtype", [name for name in LAYOUTS if name != "read-only"], CODES)
+def test_quantize_out(layout, dtype):
+    for shape in SHAPES:
+        x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)
+        out = LAYOUTS[layout](poisoned(dtype, shape))
+        for kwargs in (
+            {"scale": 0.3},
+            {"scale": usual_scales("float32", shape[1]), "axis": 1},
+        ):
+            assert pq.quantize(x, **kwargs, dtype=dtype, out=out) is out
+            same(out, pq.quantize(x, **kwargs, dtype=dtype))
+            pq.quantize(x.copy("F"), **kwargs, dtype=dtype, out=out)
+            same(out, pq.quantize(x, **kwargs, dtype=dtype))
+
+
+@each("layout, dtype", [name for name in LAYOUTS if name != "read-only"], REALS)
+def test_dequantize_out(layout, dtype):
+    for shape in SHAPES:
+        q = codes("int8", int(np.prod(shape))).reshape(shape)
+        out = LAYOUTS[layout](poisoned(dtype, shape))
+        for kwargs in (
+            {"scale": 0.3},
+            {"scale": usual_scales("float32", shape[1]), "axis": 1},
+        ):
+            assert pq.dequantize(q, **kwargs, dtype=dtype, out=out) is out
+            same(out, pq.dequantize(q, **kwargs, dtype=dtype))
+
+
+def test_memory_between_the_elements_of_out_is_kept():
+    large = np.full((9, 200), 77, dtype=np.int8)
+    x = adversarial("float32", 0.3, 3 * 66).reshape(3, 66)
+    pq.quantize(x, 0.3, out=large[1:8:3, 1:-1:3])
+    expected = np.full((9, 200), 77, dtype=np.int8)
+    expected[1:8:3, 1:-1:3] = pq.quantize(x, 0.3)
+    same(large, expected)
+
+
+@pytest.mark.parametrize("dtype", REALS, ids=name_of)
+def test_zero_dimensions(dtype):
+    x = np.array(2.6, dtype=dtype)
+    same(pq.quantize(x, 1.0), np.array(3, dtype=np.int8))
+    same(pq.quantize(x[()], 1.0), np.array(3, dtype=np.int8))
+    same(
+        pq.dequantize(np.array(3, np.int8), 0.5, dtype=dtype),
+        np.array(1.5).astype(dtype),
+    )
+    out = np.array(0, dtype=np.int8)
+    assert pq.quantize(x, 1.0, out=out) is out
+    assert out == 3
+
+
+@each("dtype, shape", REALS, [(0,), (0, 3), (3, 0), (0, 0), (2, 0, 3)])
+def test_no_elements(dtype, shape):
+    same(pq.quantize(np.empty(shape, dtype), 1.0), np.empty(shape, np.int8))
+    same(
+        pq.dequantize(np.empty(shape, np.uint16), 1.0, dtype=dtype),
+        np.empty(shape, dtype),
+    )
+    out = np.empty(shape, np.int8)
+    assert pq.quantize(np.empty(shape, dtype), 1.0, out=out) is out
+
+
+@pytest.mark.parametrize("dtype", [d for d in REALS if d.name != "bfloat16"], ids=name_of)
+def test_big_endian(dtype):
+    x = adversarial(dtype, 0.3, 333).reshape(9, 37)
+    swapped = x.astype(dtype.newbyteorder(">"))
+    views = {
+        "whole": np.s_[:, :],
+        "reversed": np.s_[:, ::-1],
+        "apart": np.s_[::2, 1::3],
+    }
+    for index in views.values():
+        for view, plain in ((swapped[index], x[index]), (swapped[index].T, x[index].T)):
+            same(pq.quantize(view, 0.3, 1), pq.quantize(plain, 0.3, 1))
+            for axis in (0, 1):
+                scale = mixed_scales("float32", view.shape[axis])
+                same(
+                    pq.quantize(view, scale, axis=axis),
+                    pq.quantize(plain, scale, axis=axis),
+                )
+
+
+@pytest.mark.parametrize("dtype", CODES, ids=name_of)
+def test_big_endian_codes(dtype):
+    q = codes(dtype, 333).reshape(9, 37)
+    swapped = q.astype(dtype.newbyteorder(">"))
+    same(pq.dequantize(swapped, 0.3, 1), pq.dequantize(q, 0.3, 1))
+    same(pq.dequantize(swapped.T, 0.3, 1), pq.dequantize(q.T, 0.3, 1))
+    zero = np.array([5], dtype=dtype.newbyteorder(">"))
+    same(pq.dequantize(q, np.array([0.3], ">f4"), zero), pq.dequantize(q, 0.3, 5))
+    assert pq.quantize(np.float32([1.0]), 1.0, zero).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", CODES[2:], ids=name_of)
+def test_big_endian_quantized_out(dtype):
+    x = adversarial("float32", 0.3, 333).reshape(9, 37)
+    expected = pq.quantize(x, 0.3, 1, dtype=dtype)
+    out = np.zeros(x.shape, dtype=dtype.newbyteorder(">"))
+    assert pq.quantize(x, 0.3, 1, dtype=dtype, out=out) is out
+    same(out.astype(dtype), expected)
+    transposed = np.zeros(x.shape[::-1], dtype=dtype.newbyteorder(">")).T
+    pq.quantize(x, 0.3, 1, dtype=dtype, out=transposed)
+    same(transposed.astype(dtype), expected)
+
+
+@pytest.mark.parametrize("dtype", [d for d in REALS if d.name != "bfloat16"], ids=name_of)
+def test_big_endian_real_out(dtype):
+    q = codes("int8", 333).reshape(9, 37)
+    out = np.zeros(q.shape, dtype=dtype.newbyteorder(">"))
+    assert pq.dequantize(q, 0.3, 1, dtype=dtype, out=out) is out
+    same(out.astype(dtype), pq.dequantize(q, 0.3, 1, dtype=dtype))
+
+
+def test_a_big_endian_dtype_gives_native_codes():
+    assert pq.quantize(np.float32([1.0]), 1.0, dtype=">i4").dtype == np.dtype("=i4")
+
+
+def test_broadcast_views():
+    row = adversarial("float32", 0.3, 67)
+    wide = np.broadcast_to(row, (5, 67))
+    same(pq.quantize(wide, 0.3), pq.quantize(wide.copy(), 0.3))
+    tall = np.broadcast_to(row[:, None], (67, 40))
+    same(pq.quantize(tall, 0.3), pq.quantize(tall.copy(), 0.3))
+    scale = mixed_scales("float32", 40)
+    same(pq.quantize(tall, scale, axis=1), pq.quantize(tall.copy(), scale, axis=1))
+    point = np.broadcast_to(np.float32(1.7), (3, 50))
+    same(pq.quantize(point, 1.0), np.full((3, 50), 2, np.int8))
+
+
+def test_overlapping_windows():
+    x = adversarial("float32", 0.3, 300)
+    windows = np.lib.stride_tricks.sliding_window_view(x, 50)
+    same(pq.quantize(windows, 0.3), pq.quantize(windows.copy(), 0.3))
+    scale = mixed_scales("float32", 50)
+    same(pq.quantize(windows, scale, axis=1), pq.quantize(windows.copy(), scale, axis=1))
+
+
+@pytest.mark.parametrize(
+    "order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+)
+def test_three_dimensions_in_any_order(order):
+    x = adversarial("float32", 0.3, 7 * 40 * 33).reshape(7, 40, 33).transpose(order)
+    for axis in range(3):
+        scale = mixed_scales("float32", x.shape[axis])
+        for view in (x, x[::2], x[:, ::-1], x[:, :, 1::3], x[::-1, ::-1, ::-1]):
+            s = scale[: view.shape[axis]]
+            plain = np.ascontiguousarray(view)
+            same(pq.quantize(view, s, axis=axis), pq.quantize(plain, s, axis=axis))
+            q = pq.quantize(plain, s, axis=axis)
+            turned = np.empty(q.shape[::-1], np.int8).T
+            assert pq.quantize(view, s, axis=axis, out=turned) is turned
+            same(turned, q)
+
+
+# What NumPy would make an array of
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        [1.6, -2.4],
+        (1.6, -2.4),
+        array.array("d", [1.6, -2.4]),
+        array.array("f", [1.6, -2.4]),
+        memoryview(array.array("f", [1.6, -2.4])),
+        [np.float32(1.6), np.float32(-2.4)],
+        np.float32([1.6, -2.4]).data,
+    ],
+    ids=[
+        "list",
+        "tuple",
+        "array d",
+        "array f",
+        "memoryview",
+        "list of scalars",
+        "data",
+    ],
+)
+def test_array_likes(x):
+    same(pq.quantize(x, 1.0), np.int8([2, -2]))
+
+
+def test_scalars():
+    for x in (1.6, np.float32(1.6), np.float64(1.6), np.float16(1.6), 2):
+        same(pq.quantize(x, 1.0), np.array(2, np.int8))
+
+
+def test_lists():
+    same(pq.quantize([1, 2, 300], 1.0), np.int8([1, 2, 127]))
+    same(pq.quantize([[1.5], [2.5]], 1.0), np.int8([[2], [2]]))
+    same(pq.quantize([], 1.0), np.empty(0, np.int8))
+    same(pq.dequantize([1, -2], 0.5), np.float32([0.5, -1.0]))
+    same(pq.dequantize([[1], [2**31]], 1.0), np.float32([[1.0], [2.0**31]]))
+    same(pq.dequantize(-7, 0.5), np.array(-3.5, np.float32))
+    same(pq.dequantize(array.array("b", [1, -2]), 0.5), np.float32([0.5, -1.0]))
+    same(pq.dequantize(bytearray(b"\x01\xff"), 0.5), np.float32([0.5, 127.5]))
+    same(pq.quantize(np.float32([[1, 2]]), [1, 2], [3, 4], axis=1), np.int8([[4, 5]]))
+    same(pq.quantize(np.float32([1, 2]), 1, 1), np.int8([2, 3]))
+
+
+def test_a_list_is_computed_in_float64():
+    assert pq.quantize([2.5 + 1e-10], 1.0).tolist() == [3]
+
+
+class Exported:
+    """An object that offers its data by NumPy's array protocol."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+def test_array_protocol():
+    x = np.float32([1.6, -2.4])
+    same(pq.quantize(Exported(x), Exported(np.float32([1.0]))), np.int8([2, -2]))
+    same(pq.dequantize(Exported(np.int8([2, -2])), 0.5), np.float32([1.0, -1.0]))
+
+
+def test_subclasses_give_plain_arrays():
+    class Tagged(np.ndarray):
+        pass
+
+    x = np.float32([1.6, -2.4]).view(Tagged)
+    same(pq.quantize(x, 1.0), np.int8([2, -2]))
+    same(pq.dequantize(np.int8([2]).view(Tagged), 0.5), np.float32([1.0]))
+
+
+def test_memory_maps(tmp_path):
+    x = adversarial("float32", 0.3, 99)
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    same(pq.quantize(mapped, 0.3), pq.quantize(x, 0.3))
+    del mapped
+
+
+@pytest.mark.skipif(not HAVE_BFLOAT16, reason="ml_dtypes is not installed")
+def test_bfloat16_scalars_and_parameters():
+    from ml_dtypes import bfloat16
+
+    same(pq.quantize(bfloat16(1.6), 1.0), np.array(2, np.int8))
+    x = np.array([1.6, -2.4], dtype=bfloat16)
+    same(pq.quantize(x, bfloat16(0.5)), np.int8([3, -5]))
+    same(pq.quantize(x, np.array([0.5, 1.0], dtype=bfloat16), axis=0), np.int8([3, -2]))

@@ -1,0 +1,154 @@
+"""Reference counts and memory stay as they are over many calls, failing ones among them."""
+
+import contextlib
+import gc
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from support import light
+
+import pyquant as pq
+
+CALLS = light(100_000, 5_000)
+
+X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+Q = np.arange(12, dtype=np.int8).reshape(3, 4)
+SCALE, ZERO = np.float32([0.1, 0.2, 0.3]), np.int8([1, 2, 3])
+LIST = [1.5, 2.5]
+BIG_ENDIAN = X.astype(">f4")
+OUT, REAL_OUT = np.empty((3, 4), np.int8), np.empty((3, 4), np.float32)
+READ_ONLY = np.empty((3, 4), np.int8)
+READ_ONLY.flags.writeable = False
+INT8, FLOAT16 = np.dtype("int8"), np.dtype("float16")
+AXES = (0,)
+BLOCKS = (3, 2)
+BLOCK_SCALE = np.float32([[0.1, 0.2]])
+BAD = np.float32([np.nan])
+PARAMS = pq.choose_qparams(X, axis=0)
+MODE = pq.RoundMode.CEIL
+
+ARGUMENTS = [
+    *(X, Q, SCALE, ZERO, LIST, BIG_ENDIAN, OUT, REAL_OUT, READ_ONLY, INT8, FLOAT16),
+    *(AXES, BLOCKS, BLOCK_SCALE, BAD, PARAMS, MODE, np.int8, None, "int8", "ceil"),
+]
+
+GOOD = {
+    "quantize": lambda: pq.quantize(X, 0.1),
+    "quantize with out": lambda: pq.quantize(X, 0.1, out=OUT),
+    "quantize along an axis": lambda: pq.quantize(X, SCALE, ZERO, axis=0, out=OUT),
+    "quantize in blocks": lambda: pq.quantize(X, BLOCK_SCALE, block_size=BLOCKS),
+    "quantize with every option": lambda: pq.quantize(
+        X,
+        SCALE,
+        ZERO,
+        dtype=INT8,
+        axis=AXES,
+        rounding=MODE,
+        precision=FLOAT16,
+        threads=1,
+    ),
+    "quantize a list": lambda: pq.quantize(LIST, 0.1, dtype="int8"),
+    "quantize big-endian": lambda: pq.quantize(BIG_ENDIAN.T, 0.1, dtype=np.int8),
+    "dequantize": lambda: pq.dequantize(Q, 0.1),
+    "dequantize with out": lambda: pq.dequantize(Q, 0.1, out=REAL_OUT),
+    "dequantize along an axis": lambda: pq.dequantize(
+        Q, SCALE, ZERO, axis=0, dtype=FLOAT16
+    ),
+    "choose_qparams": lambda: pq.choose_qparams(X, axis=0),
+    "QParams.quantize": lambda: PARAMS.quantize(X),
+}
+FAILING = {
+    "scale of a wrong shape": lambda: pq.quantize(X, SCALE, axis=1, out=OUT),
+    "scale without axis": lambda: pq.quantize(X, SCALE, ZERO),
+    "zero point too large": lambda: pq.quantize(X, SCALE, [1, 2, 999], axis=0, dtype=INT8),
+    "bad axis": lambda: pq.quantize(X, SCALE, axis=5),
+    "bad dtype": lambda: pq.quantize(X, 0.1, dtype="float32"),
+    "no dtype": lambda: pq.quantize(X, 0.1, dtype="nothing"),
+    "bad rounding": lambda: pq.quantize(X, 0.1, rounding="nearest"),
+    "bad threads": lambda: pq.quantize(X, 0.1, threads=0),
+    "read-only out": lambda: pq.quantize(X, 0.1, out=READ_ONLY),
+    "wrong out": lambda: pq.quantize(X, 0.1, out=REAL_OUT),
+    "integers": lambda: pq.quantize(Q, 0.1),
+    "strings": lambda: pq.quantize("x", 0.1),
+    "reals": lambda: pq.dequantize(X, 0.1),
+    "bad real dtype": lambda: pq.dequantize(Q, 0.1, dtype=INT8),
+    "not finite": lambda: pq.choose_qparams(BAD),
+    "overlap": lambda: pq.quantize(X, 0.1, out=X.view(np.int8)[:, ::4]),
+    "missing argument": lambda: pq.quantize(X),
+    "unknown argument": lambda: pq.quantize(X, 0.1, mode="ceil"),
+}
+
+
+def repeat(call, count):
+    for _ in range(count):
+        with contextlib.suppress(TypeError, ValueError):
+            call()
+
+
+@pytest.mark.parametrize("name", [*GOOD, *FAILING])
+def test_nothing_is_kept(name):
+    call = {**GOOD, **FAILING}[name]
+    if name in FAILING and name != "overlap":  # which may also succeed
+        with pytest.raises((TypeError, ValueError)):
+            call()
+    repeat(call, 10)
+    count = CALLS // 10
+    gc.collect()
+    blocks = sys.getallocatedblocks()
+    references = [sys.getrefcount(a) for a in ARGUMENTS]
+    repeat(call, count)
+    gc.collect()
+    grown = [
+        (sys.getrefcount(a) - r, type(a))
+        for a, r in zip(ARGUMENTS, references, strict=True)
+    ]
+    assert all(abs(g) < count // 10 for g, _ in grown), grown
+    assert sys.getallocatedblocks() - blocks < count // 10
+
+
+def test_memory_over_many_calls():
+    def everything(count):
+        for call in {**GOOD, **FAILING}.values():
+            repeat(call, count)
+
+    everything(3)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        everything(3)
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        everything(light(1000, 50))
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 20_000
+
+
+def resident():
+    try:
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * 4096
+    except OSError:
+        pytest.skip("there is no /proc/self/statm")
+
+
+def test_resident_memory():
+    """What neither Python nor NumPy accounts for: memory that C code would have kept."""
+    large = np.ones(50_000, np.float32)
+    calls = [
+        lambda: pq.quantize(large, 0.1),
+        lambda: pq.choose_qparams(large),
+        *GOOD.values(),
+    ]
+    for call in [*calls, *FAILING.values()]:
+        repeat(call, 100)
+    gc.collect()
+    before = resident()
+    for call in [*calls, *FAILING.values()]:
+        repeat(call, CALLS // 50)
+    gc.collect()
+    assert resident() - before < 8 << 20

@@ -1,0 +1,230 @@
+"""A trained model: every weight to int8 and back, and the answers before and after.
+
+The model is the one that the package magika ships: it tells file types apart by their first
+and last 1024 bytes. As a program, this file saves the matrices of the model for the demo:
+
+    python tests/test_model.py weights.npz && python -m pyquant demo weights.npz
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pyquant as pq
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+ENDS = 1024  # bytes that the model sees of each end of a file
+PADDING = 256  # its token for "no byte here"
+
+# The axis of output channels of a weight, by the operator that multiplies with it. Gemm
+# depends on its transB. The operands of Add and Mul hold one number per channel: all of
+# such an array shares one scale.
+OUTPUT_AXIS = {"Conv": 0, "MatMul": -1}
+
+
+def find_model():
+    """The .onnx file of magika, found without importing it; None if it is absent."""
+    spec = importlib.util.find_spec("magika")
+    folders = (spec and spec.submodule_search_locations) or []
+    return next((p for f in folders for p in sorted(Path(f).rglob("*.onnx"))), None)
+
+
+def output_axis(node):
+    """The axis of output channels of a weight that is the second input of `node`."""
+    if node.op_type == "Gemm":
+        return 0 if any(a.name == "transB" and a.i for a in node.attribute) else 1
+    return OUTPUT_AXIS.get(node.op_type)
+
+
+def weights_of(model):
+    """Each float32 initializer of two axes or more, with the node that takes it."""
+    users = {name: node for node in model.graph.node for name in node.input}
+    for tensor in model.graph.initializer:
+        array = onnx.numpy_helper.to_array(tensor)
+        if array.dtype == np.float32 and array.ndim >= 2:
+            yield tensor, array, users[tensor.name]
+
+
+@pytest.fixture(scope="module")
+def model():
+    path = find_model()
+    if path is None:
+        pytest.skip("could not find the model of magika")
+    return onnx.load(path)
+
+
+@pytest.fixture(scope="module")
+def quantized(model):
+    """Name, weights, parameters and codes of every weight."""
+    result = []
+    for tensor, x, node in weights_of(model):
+        p = pq.choose_qparams(x, axis=output_axis(node))
+        result.append((tensor.name, x, p, p.quantize(x)))
+    return result
+
+
+def run(model, inputs):
+    """The only output of a model."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    (name,) = [i.name for i in session.get_inputs()]
+    return session.run(None, {name: inputs})[0]
+
+
+# Inputs
+
+
+def documents():
+    """Small files of several kinds, the same on every call."""
+    rng = np.random.default_rng(7)
+    numbers = rng.integers(10, 99, (60, 3)).tolist()
+    return [
+        rng.integers(0, 256, 3000, dtype=np.uint8).tobytes(),
+        "id,width,height\n" + "".join(f"{a},{b},{c}.5\n" for a, b, c in numbers),
+        "[" + ", ".join(f'{{"id": {a}, "size": [{b}, {c}]}}' for a, b, c in numbers) + "]",
+        "import os\nimport sys\n\n"
+        + "".join(
+            f"def f{a}(x, y={b}):\n    return x + y * {c}\n\n" for a, b, c in numbers
+        ),
+        "#include <stdio.h>\n\n"
+        + "".join(
+            f"static int f{a}(int x)\n{{\n    return x * {b};\n}}\n" for a, b, c in numbers
+        ),
+        "<!DOCTYPE html>\n<html><body><table>\n"
+        + "".join(f"<tr><td>{a}</td><td>{b}</td></tr>\n" for a, b, c in numbers)
+        + "</table></body></html>\n",
+        "#!/bin/sh\nset -e\n"
+        + "".join(
+            f'if [ "$1" = {a} ]; then\n    echo "{b}" | cat\nfi\n' for a, b, c in numbers
+        ),
+        "CREATE TABLE t (a INTEGER, b INTEGER);\n"
+        + "".join(f"INSERT INTO t VALUES ({a}, {b});\n" for a, b, c in numbers),
+        '<?xml version="1.0"?>\n<list>\n'
+        + "".join(f'  <item id="{a}">{b}</item>\n' for a, b, c in numbers)
+        + "</list>\n",
+        'package main\n\nimport "fmt"\n\n'
+        + "".join(
+            f"func f{a}(x int) int {{\n\treturn x * {b}\n}}\n" for a, b, c in numbers
+        ),
+        b"\x1f\x8b\x08\0\0\0\0\0\0\x03"
+        + rng.integers(0, 256, 3000, dtype=np.uint8).tobytes(),
+    ]
+
+
+def tokens(document):
+    """What the model is fed for one file."""
+    data = document.encode() if isinstance(document, str) else document
+    data = np.frombuffer(data.strip(), np.uint8).astype(np.int32)
+    head, tail = data[:ENDS], data[-ENDS:]
+    room = [np.full(ENDS - len(part), PADDING, np.int32) for part in (head, tail)]
+    return np.concatenate([head, room[0], room[1], tail])
+
+
+# Tests
+
+
+def test_every_weight_is_there(quantized):
+    assert sum(x.size for _, x, _, _ in quantized) > 750_000
+    axes = [p.axis for _, _, p, _ in quantized]
+    assert 0 in axes
+    assert -1 in axes
+
+
+def test_errors_are_at_most_half_a_step(quantized):
+    for name, x, p, q in quantized:
+        scale = p.scale.astype(np.float64)
+        if p.axis == 0:
+            scale = scale.reshape(-1, *[1] * (x.ndim - 1))
+        # Half a step from the quotient, itself half a float32 unit from the exact one: that
+        # is 2^-18 below 128. Nothing is rounded here, each side has less than 53 bits.
+        lost = x.astype(np.float64) - q.astype(np.float64) * scale
+        assert (np.abs(lost) <= scale * (0.5 + 2.0**-18)).all(), name
+        quotient = x / scale.astype(np.float32)
+        assert (np.abs(quotient - q) <= 0.5).all(), name
+        assert (np.abs(q.astype(int)) <= 127).all(), name
+
+
+def test_codes_and_values_are_those_of_onnxruntime(quantized):
+    for name, x, p, q in quantized:
+        codes, values = onnx_round_trip(x, p)
+        assert codes.dtype == q.dtype
+        assert np.array_equal(codes, q), name
+        assert values.tobytes() == p.dequantize(q).tobytes(), name
+
+
+def onnx_round_trip(x, p):
+    """QuantizeLinear and DequantizeLinear, as ONNX Runtime computes them."""
+    helper, float_ = onnx.helper, onnx.TensorProto.FLOAT
+    inputs = {"x": x, "scale": p.scale, "zero": p.zero_point}
+    axis = {} if p.axis is None else {"axis": p.axis}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], **axis),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"], **axis),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "round_trip",
+        [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in inputs.items()
+        ],
+        [
+            helper.make_tensor_value_info("q", onnx.TensorProto.INT8, x.shape),
+            helper.make_tensor_value_info("y", float_, x.shape),
+        ],
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8
+    )
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(["q", "y"], inputs)
+
+
+def test_the_model_gives_the_same_answers(model, quantized):
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    values = {name: p.dequantize(q) for name, _, p, q in quantized}
+    for tensor, _, _ in list(weights_of(changed)):
+        new = onnx.numpy_helper.from_array(values[tensor.name], tensor.name)
+        tensor.CopyFrom(new)
+    inputs = np.stack([tokens(document) for document in documents()])
+    before, after = run(model, inputs), run(changed, inputs)
+    assert len(set(before.argmax(1).tolist())) >= 8, "the inputs are too much alike"
+    assert (before.argmax(1) == after.argmax(1)).all()
+    # A bound, not bits: the weights did move, by up to half a step each, and the order of
+    # the sums in ONNX Runtime, so the last bits of both answers, differs between CPUs.
+    # 0.014 was seen. Every first answer is ahead by far more than that.
+    bound = 0.03
+    assert np.abs(before - after).max() < bound
+    second, first = np.sort(before)[:, -2:].T
+    assert (first - second).min() > 10 * bound
+
+
+def save_matrices(path):
+    """Save the matrices of the model, one row per output channel, for the demo."""
+    matrices = {}
+    for _, array, node in weights_of(onnx.load(find_model())):
+        axis = output_axis(node)
+        if axis is not None:
+            parts = node.output[0].split("/")
+            layer = [p for p in parts if p[-1].isdigit() and ":" not in p][-1]
+            matrices[layer] = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+    np.savez(path, **matrices)
+
+
+if __name__ == "__main__":
+    save_matrices(sys.argv[1])

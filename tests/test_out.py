@@ -1,0 +1,226 @@
+"""`out`: returned, written exactly, refused when it overlaps, untouched by errors."""
+
+import itertools
+
+import numpy as np
+import pytest
+from support import (
+    CODES,
+    REALS,
+    Guarded,
+    adversarial,
+    bit_view,
+    codes,
+    each,
+    poisoned,
+    same,
+    untouched,
+    usual_scales,
+)
+
+import pyquant as pq
+
+
+@each("source, target", REALS, CODES)
+def test_quantize_writes_out_and_nothing_else(source, target):
+    for n in (0, 1, 7, 31, 32, 33, 65, 1000):
+        x = adversarial(source, 0.3, n)
+        out = Guarded(target, (n,), n % 5)
+        assert pq.quantize(x, 0.3, dtype=target, out=out.array) is out.array
+        out.check()
+        same(out.array, pq.quantize(x, 0.3, dtype=target))
+
+
+@each("source, target", CODES, REALS)
+def test_dequantize_writes_out_and_nothing_else(source, target):
+    for n in (0, 1, 7, 31, 32, 33, 65, 1000):
+        q = codes(source, n)
+        out = Guarded(target, (n,), n % 5)
+        assert pq.dequantize(q, 0.3, dtype=target, out=out.array) is out.array
+        out.check()
+        same(out.array, pq.dequantize(q, 0.3, dtype=target))
+
+
+def test_out_may_be_the_only_sign_of_the_dtype():
+    """Whether `out` decides the dtype or must agree with it, int8 codes go into int8."""
+    out = np.empty(3, np.int8)
+    assert pq.quantize(np.float32([1, 2, 3]), 1.0, out=out) is out
+    back = np.empty(3, np.float32)
+    assert pq.dequantize(out, 1.0, out=back) is back
+
+
+def right_or_refused(call, memory, views, out, expected):
+    """A call whose `out` overlaps an input: the right answer, or an error and no write."""
+    __tracebackhide__ = True
+    before = memory.copy()
+    result, error = None, None
+    try:
+        result = call(*views, out)
+    except ValueError as refused:
+        error = refused
+    if error is None:
+        assert result is out
+        same(out.copy(), expected)
+    else:
+        assert str(error).startswith("out: expected memory of its own, got an array")
+        same(memory, before)
+
+
+def overlapping(dtype, out_dtype, count):
+    """Pairs of views of one piece of memory, at many distances and in both directions."""
+    a, b = np.dtype(dtype).itemsize, np.dtype(out_dtype).itemsize
+    size = count * (a + b) * 2 + 64 * 8
+    for start, other in itertools.product(
+        (0, 1, 4, a, 8 * a, 32 * a, 40), (0, 1, 4, 32, 64)
+    ):
+        for flip in (1, -1):
+            memory = np.zeros(size, dtype=np.uint8)
+            x = memory[start : start + count * a].view(dtype)
+            out = memory[other : other + count * b].view(out_dtype)[::flip]
+            yield memory, x, out
+
+
+@each("source, target", REALS, CODES)
+def test_quantize_into_the_input(source, target):
+    for n in (3, 70):
+        values = adversarial(source, 0.3, n)
+        expected = pq.quantize(values, 0.3, dtype=target)
+        for memory, x, out in overlapping(source, target, n):
+            x.view(bit_view(source))[...] = values.view(bit_view(source))
+            right_or_refused(
+                lambda x, out: pq.quantize(x, 0.3, dtype=target, out=out),
+                memory,
+                [x],
+                out,
+                expected,
+            )
+
+
+@each("source, target", CODES, REALS)
+def test_dequantize_into_the_input(source, target):
+    for n in (3, 70):
+        values = codes(source, n)
+        expected = pq.dequantize(values, 0.3, dtype=target)
+        for memory, q, out in overlapping(source, target, n):
+            q[...] = values
+            right_or_refused(
+                lambda q, out: pq.dequantize(q, 0.3, dtype=target, out=out),
+                memory,
+                [q],
+                out,
+                expected,
+            )
+
+
+def test_out_over_the_parameters():
+    values = adversarial("float32", 0.3, 70)
+    scales, zeros = usual_scales("float32", 70), codes("int8", 70)
+    expected = pq.quantize(values, scales, zeros, axis=0)
+    for shift in (0, 1, 4, 35, 210):
+        memory = np.zeros(800, np.uint8)
+        scale = memory[: 4 * 70].view(np.float32)
+        scale[...] = scales
+        right_or_refused(
+            lambda s, out: pq.quantize(values, s, zeros, axis=0, out=out),
+            memory,
+            [scale],
+            memory[shift : shift + 70].view(np.int8),
+            expected,
+        )
+        memory = np.zeros(800, np.uint8)
+        zero = memory[:70].view(np.int8)
+        zero[...] = zeros
+        right_or_refused(
+            lambda z, out: pq.quantize(values, scales, z, axis=0, out=out),
+            memory,
+            [zero],
+            memory[shift : shift + 70].view(np.int8),
+            expected,
+        )
+
+
+def test_out_over_one_scale_or_zero_point():
+    values = adversarial("float32", 0.3, 70)
+    expected = pq.quantize(values, 0.3, 5)
+    memory = np.zeros(80, np.uint8)
+    scale = memory[40:44].view(np.float32)
+    scale[...] = 0.3
+    right_or_refused(
+        lambda s, out: pq.quantize(values, s, 5, out=out),
+        memory,
+        [scale],
+        memory[:70].view(np.int8),
+        expected,
+    )
+
+
+def test_a_transposed_out_over_the_input():
+    memory = adversarial("float32", 0.3, 64).view(np.int8).copy()
+    x = memory.view(np.float32).reshape(8, 8)
+    expected = pq.quantize(x.copy(), 0.3)
+    right_or_refused(
+        lambda x, out: pq.quantize(x, 0.3, out=out),
+        memory,
+        [x],
+        memory[:64].reshape(8, 8).T,
+        expected,
+    )
+
+
+def test_interleaved_memory_is_no_overlap():
+    record = np.zeros(70, dtype=[("x", "f4"), ("q", "i1"), ("pad", "u1")])
+    record["x"] = adversarial("float32", 0.3, 70)
+    expected = pq.quantize(record["x"].copy(), 0.3)
+    out = record["q"]
+    pq.quantize(record["x"], 0.3, out=out)
+    same(record["q"].copy(), expected)
+    assert not record["pad"].any()
+
+
+def test_neighbours_in_memory_are_no_overlap():
+    memory = np.zeros(70 * 5, np.uint8)
+    x = memory[: 70 * 4].view(np.float32)
+    x[...] = usual_scales("float32", 70)
+    out = memory[70 * 4 :].view(np.int8)
+    pq.quantize(x, 0.3, out=out)
+    same(out.copy(), pq.quantize(x.copy(), 0.3))
+
+
+def test_an_out_whose_elements_share_memory_is_refused():
+    memory = np.zeros(8, np.int8)
+    out = np.lib.stride_tricks.as_strided(memory, (4, 8), (0, 1), writeable=True)
+    with pytest.raises(ValueError, match=r"^out: "):
+        pq.quantize(np.ones((4, 8), np.float32), 1.0, out=out)
+    assert not memory.any()
+
+
+def test_out_is_untouched_when_a_late_check_fails():
+    x = np.ones((4, 50), np.float32)
+    out = poisoned(np.int8, x.shape)
+    bad = [
+        {"scale": [1.0, 2.0]},
+        {"scale": [1.0, 2.0], "axis": 0},
+        {"scale": 1.0, "zero_point": 128},
+        {"scale": [1.0] * 4, "zero_point": [0, 0, 0, 128], "axis": 0},
+        {"scale": [1.0] * 4, "zero_point": [0, 0, 0], "axis": 0},
+        {"scale": 1.0, "threads": 0},
+        {"scale": 1.0, "rounding": "nearest"},
+        {"scale": 1.0, "precision": "int8"},
+        {"scale": 1.0, "axis": 2},
+        {"scale": "x"},
+    ]
+    for kwargs in bad:
+        with pytest.raises((TypeError, ValueError)):
+            pq.quantize(x, **kwargs, out=out)
+        assert untouched(out)
+
+
+def test_a_memory_map_as_out(tmp_path):
+    out = np.lib.format.open_memmap(
+        tmp_path / "q.npy", mode="w+", dtype=np.int8, shape=(99,)
+    )
+    x = adversarial("float32", 0.3, 99)
+    assert pq.quantize(x, 0.3, out=out) is out
+    expected = pq.quantize(x, 0.3)
+    assert (np.asarray(out) == expected).all()
+    del out

@@ -1,0 +1,173 @@
+"""The installed package: metadata, files, exported symbols, what importing it brings in."""
+
+import importlib.metadata
+import importlib.resources
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import HAVE_BFLOAT16, ROOT, run_python
+
+import pyquant as pq
+from pyquant import _core
+
+
+def test_the_installed_package_is_tested():
+    folder = Path(pq.__file__).resolve().parent
+    assert folder != ROOT / "pyquant"
+    assert Path(_core.__file__).resolve().parent == folder
+
+
+def test_version():
+    assert pq.__version__ == importlib.metadata.version("pyquant")
+    numbers = pq.__version__.split(".")
+    assert len(numbers) >= 3
+    assert all(n.isdigit() for n in numbers[:2])
+
+
+def test_metadata():
+    metadata = importlib.metadata.metadata("pyquant")
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+    needed = [
+        r for r in importlib.metadata.requires("pyquant") or [] if "extra ==" not in r
+    ]
+    assert [r.split(">")[0].strip() for r in needed] == ["numpy"]
+
+
+def test_files():
+    folder = importlib.resources.files("pyquant")
+    assert folder.joinpath("py.typed").is_file()
+    assert folder.joinpath("_core.pyi").is_file()
+    names = {Path(str(f)).suffix for f in importlib.metadata.files("pyquant") or []}
+    assert not names & {".c", ".h", ".inc", ".pyx"}
+
+
+def test_public_names():
+    assert sorted(pq.__all__) == sorted(
+        [
+            "QParams",
+            "RoundMode",
+            "choose_qparams",
+            "dequantize",
+            "isa",
+            "quantize",
+            "__version__",
+        ]
+    )
+    for name in pq.__all__:
+        assert hasattr(pq, name)
+
+
+def test_the_functions_say_what_they_do():
+    import inspect
+
+    for function in (pq.quantize, pq.dequantize, pq.choose_qparams):
+        assert function.__doc__
+        assert len(function.__doc__.splitlines()) > 5
+    assert list(inspect.signature(pq.quantize).parameters) == [
+        *(
+            "x",
+            "scale",
+            "zero_point",
+            "dtype",
+            "axis",
+            "block_size",
+            "rounding",
+            "precision",
+        ),
+        *("saturate", "packed", "out", "threads"),
+    ]
+    assert list(inspect.signature(pq.dequantize).parameters) == [
+        *("q", "scale", "zero_point", "dtype", "axis", "block_size", "out", "threads"),
+    ]
+    assert list(inspect.signature(pq.choose_qparams).parameters) == [
+        *("x", "dtype", "axis", "block_size", "symmetric"),
+    ]
+
+
+def test_one_exported_symbol():
+    if not shutil.which("nm") or sys.platform != "linux":
+        pytest.skip("there is no nm here")
+    run = subprocess.run(
+        ["nm", "-D", "--defined-only", _core.__file__],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = {line.split()[-1] for line in run.stdout.splitlines()}
+    assert names - {"_init", "_fini", "_edata", "_end", "__bss_start"} == {"PyInit__core"}
+
+
+def imported_by(code):
+    """The modules that running some code adds to those of NumPy."""
+    probe = (
+        "import sys, numpy; before = set(sys.modules)\n"
+        f"{code}\nprint(*sorted(set(sys.modules) - before))"
+    )
+    run = run_python(probe)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split()
+
+
+def test_importing_brings_in_little():
+    modules = imported_by("import pyquant")
+    others = [m for m in modules if m.split(".")[0] not in ("pyquant", "cython_runtime")]
+    others = [m for m in others if not m.startswith("_cython_")]
+    slow = {
+        "ml_dtypes",
+        "importlib.metadata",
+        "concurrent.futures",
+        "multiprocessing",
+        "logging",
+    }
+    assert not slow & set(others), others
+
+
+def test_ml_dtypes_is_not_imported_by_calls():
+    code = """
+import numpy as np, pyquant as pq
+q = pq.quantize(np.ones(9, np.float16), 0.5)
+pq.dequantize(q, 0.5, dtype="float16")
+pq.choose_qparams(np.ones(9, np.float32))
+"""
+    assert "ml_dtypes" not in imported_by(code)
+
+
+@pytest.mark.skipif(not HAVE_BFLOAT16, reason="ml_dtypes is not installed")
+def test_ml_dtypes_is_imported_when_its_types_are_asked_for():
+    code = """
+import numpy as np, pyquant as pq
+q = pq.quantize(np.float32([0.1]), 0.1, precision="bfloat16")
+y = pq.dequantize(q, 0.5, dtype="bfloat16")
+print(y.dtype, y)
+"""
+    run = run_python(code)
+    assert run.stdout == "bfloat16 [0.5]\n", run.stderr
+
+
+def test_without_ml_dtypes():
+    code = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np, pyquant as pq
+q = pq.quantize(np.float32([1.6]), 1.0)
+print(pq.dequantize(q, 0.5))
+try:
+    pq.dequantize(q, 0.5, dtype="bfloat16")
+except ImportError as error:
+    print(error)
+"""
+    run = run_python(code)
+    lines = run.stdout.splitlines()
+    assert lines[0] == "[1.]", run.stderr
+    assert lines[1].startswith("dtype: ")
+    assert "pip install ml_dtypes" in lines[1]
+
+
+def test_a_package_run_from_anywhere(tmp_path):
+    code = "import numpy, pyquant; print(pyquant.quantize(numpy.float32([1.6]), 1.0))"
+    run = run_python(code)
+    assert run.stdout == "[2]\n", run.stderr

@@ -1,0 +1,141 @@
+"""`precision`: the type to which the quotient is rounded before rounding to integer."""
+
+import numpy as np
+import oracle
+import pytest
+from support import (
+    MODES,
+    PRECISIONS,
+    REALS,
+    adversarial,
+    cast,
+    compute_dtype,
+    each,
+    light,
+    mixed_scales,
+    same,
+    ulps,
+)
+
+import pyquant as pq
+from pyquant._core import quantize_at
+
+
+@each("source, precision", REALS, PRECISIONS)
+def test_exact_in_every_precision(source, precision):
+    for i, scale in enumerate((0.1, 1.7, -3.0, 1e-40, 1e30)):
+        x = adversarial(source, scale, light(150, 70), seed=i)
+        s = np.array([scale], dtype=compute_dtype(source))
+        for target in ("int8", "uint16", "int32"):
+            mode = MODES[i]
+            got = quantize_at(
+                "scalar", x, s, 1, dtype=target, precision=precision, rounding=mode
+            )
+            expected = oracle.quantize(
+                x, s, 1, dtype=target, precision=precision, rounding=mode
+            )
+            same(got, expected)
+
+
+@each("source, precision", REALS, PRECISIONS)
+def test_exact_with_a_scale_for_each_element(source, precision):
+    count = light(300, 80)
+    scale = mixed_scales(compute_dtype(source), count)
+    x = np.concatenate(
+        [adversarial(source, s, 70, seed=i)[-1:] for i, s in enumerate(scale)]
+    )
+    got = quantize_at("scalar", x, scale, axis=0, dtype="int16", precision=precision)
+    same(got, oracle.quantize(x, scale, dtype="int16", precision=precision))
+
+
+# Quotients so near a midpoint of the precision that a first rounding to float64 hides on
+# which side they lie.
+@each("source, precision", [np.dtype("float64"), np.dtype("float32")], PRECISIONS)
+def test_a_quotient_is_rounded_once(source, precision):
+    digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[precision]
+    if digits > 32:
+        pytest.skip("no code is as fine as float64")
+    rng = np.random.default_rng(digits)
+    odd = rng.integers(1 << (digits - 1), 1 << digits, light(200, 40)) * 1.0 + 0.5
+    for scale in (0.1, 1 / 3, 1.7, 7.0, 1e-3):
+        s = np.array([scale], dtype=source)
+        with np.errstate(all="ignore"):
+            points = cast(odd * s[0].astype(np.float64), source)
+        x = np.concatenate([ulps(points, d) for d in (-1, 0, 1)])
+        got = quantize_at("scalar", x, s, dtype="int32", precision=precision)
+        same(got, oracle.quantize(x, s, dtype="int32", precision=precision))
+
+
+def test_the_pair_that_standards_disagree_about():
+    x = np.array([0.25], dtype=np.float16)
+    scale = np.float16(0.1)
+    assert pq.quantize(x, scale).tolist() == [3]
+    assert pq.quantize(x, scale, precision="float16").tolist() == [2]
+
+
+@pytest.mark.parametrize("source", ["float32", "float16"])
+def test_float32_is_the_default(source):
+    x = adversarial(source, 0.3, 300)
+    same(pq.quantize(x, 0.3), pq.quantize(x, 0.3, precision="float32"))
+    same(pq.quantize(x, 0.3, precision=None), pq.quantize(x, 0.3, precision="float32"))
+
+
+def test_float64_is_the_default_for_float64():
+    x = adversarial("float64", 0.3, 300)
+    same(pq.quantize(x, 0.3), pq.quantize(x, 0.3, precision="float64"))
+    near = np.array([2.5 + 1e-10])
+    assert pq.quantize(near, 1.0).tolist() == [3]
+    assert pq.quantize(near, 1.0, precision="float32").tolist() == [2]
+
+
+def test_the_precision_does_not_change_the_scale():
+    # The scale is rounded to the type of the arithmetic, which follows from `x` alone.
+    scale = 0.1  # a tie below is one only for the scale as float32 has it
+    tie = np.float32([2.5]) * np.float32(scale)
+    for precision in PRECISIONS:
+        kwargs = {"precision": precision, "dtype": "int32"}
+        for x in (tie, adversarial("float32", scale, 200)):
+            expected = oracle.quantize(x, np.float64([scale]), **kwargs)
+            same(pq.quantize(x, scale, **kwargs), expected)
+        x = adversarial("float64", scale, 200)
+        expected = oracle.quantize(x, np.float64([scale]), **kwargs)
+        same(pq.quantize(x, scale, **kwargs), expected)
+    assert pq.quantize([3e300], 1e300, precision="float32").tolist() == [3]
+    assert pq.quantize([1e-50], 1e-50, precision="float32").tolist() == [1]
+
+
+def test_a_precision_may_be_named_in_every_way():
+    x = np.float32([0.25, 1.3])
+    expected = pq.quantize(x, 0.1, precision="float16")
+    for precision in (np.float16, np.dtype("float16"), "f2", "e"):
+        same(pq.quantize(x, 0.1, precision=precision), expected)
+
+
+def test_overflow_of_a_narrow_quotient_saturates():
+    x = np.float32([65519.0, 65520.0, -65520.0])
+    got = pq.quantize(x, 1.0, dtype="int32", precision="float16")
+    assert got.tolist() == [65504, 2**31 - 1, -(2**31)]
+
+
+def test_underflow_of_a_narrow_quotient_is_zero_in_every_mode():
+    x = np.float32([2.0**-25, -(2.0**-25), 1.1 * 2.0**-25])
+    for mode in MODES:
+        got = pq.quantize(x, 1.0, precision="float16", rounding=mode)
+        above = 1 if mode in ("ceil", "away") else 0
+        assert got.tolist() == [0, 0, above]
+
+
+@each("precision, mode", PRECISIONS, MODES)
+def test_levels_agree(precision, mode, simd):
+    for source in REALS:
+        x = adversarial(source, 0.3, light(2000, 400))
+        scale = mixed_scales(compute_dtype(source), x.size)
+        for target in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
+            for kwargs in ({"scale": 0.3}, {"scale": scale, "axis": 0}):
+                kwargs = {
+                    **kwargs,
+                    "dtype": target,
+                    "precision": precision,
+                    "rounding": mode,
+                }
+                same(quantize_at(simd, x, **kwargs), quantize_at("scalar", x, **kwargs))

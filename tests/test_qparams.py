@@ -1,0 +1,311 @@
+"""`choose_qparams` against exact arithmetic, and the `QParams` that it returns."""
+
+import copy
+import pickle
+
+import numpy as np
+import oracle
+import pytest
+from support import (
+    CODES,
+    REALS,
+    adversarial,
+    bit_view,
+    codes,
+    compute_dtype,
+    each,
+    float_of_bits,
+    is_finite,
+    light,
+    name_of,
+    same,
+    uniform_bits,
+)
+
+import pyquant as pq
+
+
+def groups(dtype):
+    """Finite groups of every magnitude: one-sided, mixed, tiny, huge, constant."""
+    rng = np.random.default_rng(11)
+    dtype = np.dtype(dtype)
+    info = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+    largest = info.get(dtype.name) or float(np.finfo(dtype).max)
+    tiny = float(float_of_bits([1], dtype)[0])
+    yield [0.0, -0.0]
+    yield [-0.0]
+    yield [1.0]
+    yield [-1.0]
+    yield [0.0, 1e-3]
+    yield [-2.0, 3.0]
+    yield [tiny]
+    yield [-tiny]
+    yield [-tiny, 2 * tiny]
+    yield [3 * tiny, 100 * tiny]
+    yield [127 * tiny, -3 * tiny]
+    yield [190 * tiny, 191 * tiny]
+    yield [largest]
+    yield [-largest]
+    yield [-largest, largest]
+    yield [-largest, largest / 2]
+    yield [-tiny, largest]
+    for _ in range(light(60, 10)):
+        yield rng.normal(rng.normal(), 1, rng.integers(1, 9)) * np.exp2(
+            rng.integers(-13, 13)
+        )
+    for seed in range(light(60, 10)):
+        values = uniform_bits(dtype, 5, seed)
+        yield values[is_finite(values)]
+
+
+@each("source, target, symmetric", REALS, CODES, [True, False])
+def test_per_tensor_is_exact(source, target, symmetric):
+    for group in groups(source):
+        x = np.array(group).astype(source) if len(group) else np.empty(0, source)
+        p = pq.choose_qparams(x, dtype=target, symmetric=symmetric)
+        scale, zero = oracle.choose_qparams(x, dtype=target, symmetric=symmetric)
+        assert p.scale.dtype == compute_dtype(source)
+        assert p.zero_point.dtype == target
+        same(p.scale.reshape(1), scale)
+        assert p.zero_point.tolist() == zero
+        assert p.scale.shape == p.zero_point.shape == ()
+
+
+FORMS = [
+    ((6,), 0, None),
+    ((3, 4), 0, None),
+    ((3, 4), -1, None),
+    ((2, 3, 5), (0, 2), None),
+    ((2, 3, 5), (2, -2), None),
+    ((2, 3, 5), (0, 1, 2), None),
+    ((3, 10), 1, 4),
+    ((10, 3), 0, 4),
+    ((10, 3), -2, 100),
+    ((5, 7), None, (2, 3)),
+    ((3, 4, 5), None, (2, 4, 2)),
+    ((3, light(5000, 500)), 0, None),
+    ((light(5000, 500), 3), 1, None),
+    ((3, 1000), 1, 32),
+]
+
+
+def members(x, axis, block):
+    """The groups of an array, each flat, by the shape of their parameters."""
+    rank = x.ndim
+    if block is None:
+        axes = sorted(a % rank for a in (axis if np.iterable(axis) else [axis]))
+        sizes = [1 if a in axes else x.shape[a] for a in range(rank)]
+    elif np.iterable(block):
+        sizes = list(block)
+    else:
+        sizes = [block if a == axis % rank else 1 for a in range(rank)]
+    counts = [-(-n // b) for n, b in zip(x.shape, sizes, strict=True)]
+    for index in np.ndindex(*counts):
+        where = tuple(slice(i * b, (i + 1) * b) for i, b in zip(index, sizes, strict=True))
+        yield x[where].reshape(-1)
+
+
+@each("form, source, symmetric", FORMS, REALS, [True, False])
+def test_every_granularity(form, source, symmetric):
+    shape, axis, block = form
+    rng = np.random.default_rng(5)
+    x = (rng.normal(0.3, 1, shape) * np.exp2(rng.integers(-9, 9, shape))).astype(source)
+    x[(0,) * len(shape)] = 0
+    p = pq.choose_qparams(
+        x, dtype="uint8", axis=axis, block_size=block, symmetric=symmetric
+    )
+    expected = [
+        pq.choose_qparams(g, dtype="uint8", symmetric=symmetric)
+        for g in members(x, axis, block)
+    ]
+    assert p.scale.shape == p.zero_point.shape
+    same(p.scale.reshape(-1), np.array([e.scale for e in expected], p.scale.dtype))
+    assert p.zero_point.reshape(-1).tolist() == [int(e.zero_point) for e in expected]
+    # The parameters are of the shape that quantize wants for that axis and block.
+    same(
+        p.quantize(x),
+        pq.quantize(x, p.scale, p.zero_point, axis=axis, block_size=block, dtype="uint8"),
+    )
+    # The same array, lying otherwise.
+    for view in (x.copy("F"), x[::-1].copy()[::-1], x.repeat(2, axis=-1)[..., ::2]):
+        kwargs = {"axis": axis, "block_size": block, "symmetric": symmetric}
+        assert pq.choose_qparams(view, dtype="uint8", **kwargs) == p
+
+
+def test_the_formulas_by_example():
+    p = pq.choose_qparams(np.float32([-1.0, 2.54]))
+    assert (p.scale.tolist(), p.zero_point.tolist()) == (float(np.float32(0.02)), 0)
+    p = pq.choose_qparams(np.float32([-1.0, 1.55]), symmetric=False)
+    assert (p.scale.tolist(), p.zero_point.tolist()) == (float(np.float32(0.01)), -28)
+    p = pq.choose_qparams(np.float32([1.0, 2.55]), symmetric=False, dtype="uint8")
+    assert (p.scale.tolist(), p.zero_point.tolist()) == (float(np.float32(0.01)), 0)
+    p = pq.choose_qparams(np.float32([0, 0]), symmetric=False)
+    assert (p.scale.tolist(), p.zero_point.tolist()) == (1.0, -128)
+
+
+def test_no_elements():
+    p = pq.choose_qparams(np.empty(0, np.float32))
+    assert (p.scale.tolist(), p.zero_point.tolist()) == (1.0, 0)
+    p = pq.choose_qparams(np.empty((3, 0), np.float32), axis=0)
+    assert (p.scale.tolist(), p.zero_point.tolist()) == ([1.0] * 3, [0] * 3)
+    p = pq.choose_qparams(np.empty((3, 0), np.float32), axis=1)
+    assert p.scale.shape == (0,)
+    assert p.quantize(np.empty((3, 0), np.float32)).shape == (3, 0)
+
+
+def test_zero_dimensions_and_array_likes():
+    assert pq.choose_qparams(np.float32(2.54)) == pq.choose_qparams(np.float32([2.54]))
+    assert pq.choose_qparams(2.54).scale.dtype == np.float64
+    assert pq.choose_qparams([1, 2]).scale.dtype == np.float64
+    big = np.array([-1.0, 1.55], ">f4")
+    assert pq.choose_qparams(big) == pq.choose_qparams(big.astype("f4"))
+
+
+@each("dtype, bad", REALS, [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_counted_and_found(dtype, bad):
+    for shape, where, index in (
+        ((4,), [2], "(2,)"),
+        ((3, 50), [(1, 40), (2, 0)], "(1, 40)"),
+        ((3, 50), [(0, 49), (2, 0), (0, 3)], "(0, 3)"),
+        ((2, 3, 4), [(1, 2, 3)], "(1, 2, 3)"),
+    ):
+        x = np.ones(shape, dtype)
+        for at in where:
+            x[at] = bad
+        for view in (x, x.copy("F"), x[::-1].copy()[::-1]):
+            for axis in (None, 0):
+                with pytest.raises(ValueError, match=r"^x: ") as error:
+                    pq.choose_qparams(view, axis=axis)
+                assert str(error.value) == (
+                    f"x: expected finite values, got {len(where)} not finite,"
+                    f" the first at index {index}"
+                )
+
+
+def test_a_single_number_that_is_not_finite():
+    with pytest.raises(ValueError, match=r"^x: expected finite values, got 1 not finite"):
+        pq.choose_qparams(np.float32(np.nan))
+
+
+def test_a_signaling_nan_is_not_finite():
+    for dtype in REALS:
+        x = np.ones(70, dtype)
+        nan = {
+            2: 0x7C01 if dtype.name == "float16" else 0x7F81,
+            4: 0x7F800001,
+            8: 0x7FF << 52 | 1,
+        }
+        x.view(bit_view(dtype))[67] = nan[dtype.itemsize]
+        with pytest.raises(ValueError, match=r"1 not finite, the first at index \(67,\)$"):
+            pq.choose_qparams(x)
+
+
+@each("source, target, symmetric", REALS, CODES[:4], [True, False])
+def test_no_value_is_off_by_more_than_half_a_step(source, target, symmetric):
+    if symmetric and target.kind == "u":
+        pytest.skip("codes without sign hold no negative values at zero point 0")
+    x = np.random.default_rng(2).normal(0.2, 3, 500).astype(source)
+    p = pq.choose_qparams(x, dtype=target, symmetric=symmetric)
+    y = p.dequantize(p.quantize(x), dtype="float64")
+    step = float(p.scale)
+    # Half a step, the ends by up to half a step more: the zero point was rounded.
+    assert np.abs(y - x.astype(np.float64)).max() <= step * (1 + 1e-6)
+    assert y[x == 0].tolist() == [0.0] * int((x == 0).sum())
+
+
+# QParams
+
+
+def some():
+    return pq.choose_qparams(
+        np.random.default_rng(1).normal(size=(4, 6)).astype(np.float32),
+        dtype="uint8",
+        axis=0,
+    )
+
+
+def test_fields():
+    p = some()
+    assert p.dtype == np.uint8
+    assert isinstance(p.dtype, np.dtype)
+    assert (p.axis, p.block_size) == (0, None)
+    assert p.scale.shape == p.zero_point.shape == (4,)
+    assert not p.scale.flags.writeable
+    assert not p.zero_point.flags.writeable
+
+
+def test_immutable():
+    p = some()
+    for name in ("scale", "zero_point", "dtype", "axis", "block_size", "new"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(p, name, 1)
+    with pytest.raises(ValueError, match="read-only"):
+        p.scale[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        p.zero_point[0] = 1
+
+
+def test_made_by_hand():
+    scale = np.float32([0.5, 0.25])
+    p = pq.QParams(scale, np.int8([1, 2]), np.dtype("int8"), 1, None)
+    scale[0] = (
+        7  # a copy was taken, or the array is shared and must not be changed: not both
+    )
+    x = np.float32([[1, 1], [2, 2]])
+    same(p.quantize(x), pq.quantize(x, p.scale, p.zero_point, axis=1))
+    assert p.scale.tolist() == [0.5, 0.25]
+
+
+def test_comparison():
+    p = some()
+    assert p == some()
+    fields = {"scale": p.scale, "zero_point": p.zero_point, "dtype": p.dtype}
+    fields |= {"axis": p.axis, "block_size": p.block_size}
+    assert pq.QParams(**fields) == p
+    for change in (
+        {"scale": p.scale * 2},
+        {"zero_point": p.zero_point ^ 1},
+        {"axis": 1},
+        {"scale": p.scale[:1], "zero_point": p.zero_point[:1]},
+    ):
+        assert pq.QParams(**(fields | change)) != p
+    assert p != "something else"
+    assert p != None  # noqa: E711
+
+
+@pytest.mark.parametrize("copied", [pickle.loads, copy.copy, copy.deepcopy], ids=name_of)
+def test_copies(copied):
+    p = some()
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        other = copied(pickle.dumps(p, protocol)) if copied is pickle.loads else copied(p)
+        assert other == p
+        assert not other.scale.flags.writeable
+        assert not other.zero_point.flags.writeable
+        x = np.ones((4, 6), np.float32)
+        same(other.quantize(x), p.quantize(x))
+
+
+def test_a_readable_repr():
+    text = repr(pq.choose_qparams(np.float32([1.0])))
+    assert text.startswith("QParams(")
+    assert "int8" in text
+    assert "\n" not in text
+
+
+def test_methods_pass_everything_on():
+    p = some()
+    x = adversarial("float32", 0.01, 24).reshape(4, 6)
+    kwargs = {"axis": 0, "dtype": "uint8"}
+    args = p.scale, p.zero_point
+    out = np.empty((4, 6), np.uint8)
+    assert p.quantize(x, out=out, threads=2, rounding="ceil") is out
+    same(out, pq.quantize(x, *args, rounding="ceil", **kwargs))
+    same(
+        p.quantize(x, precision="float16"),
+        pq.quantize(x, *args, precision="float16", **kwargs),
+    )
+    q = codes("uint8", 24).reshape(4, 6)
+    same(p.dequantize(q), pq.dequantize(q, *args, axis=0))
+    real = np.empty((4, 6), np.float16)
+    assert p.dequantize(q, dtype="float16", out=real, threads=2) is real
+    same(real, pq.dequantize(q, *args, axis=0, dtype="float16"))

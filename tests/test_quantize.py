@@ -1,0 +1,255 @@
+"""Quantize: the scalar level against exact arithmetic, and the corner cases by name."""
+
+import numpy as np
+import oracle
+import pytest
+from support import (
+    CODES,
+    REALS,
+    adversarial,
+    compute_dtype,
+    each,
+    float_of_bits,
+    light,
+    mixed_scales,
+    name_of,
+    same,
+    scales_for,
+    zero_points,
+)
+
+import pyquant as pq
+from pyquant._core import quantize_at
+
+INF, NAN = np.inf, np.nan
+
+
+@each("source, target", REALS, CODES)
+def test_one_scale_is_exact(source, target):
+    ends = zero_points(target)
+    for i, (name, scale) in enumerate(scales_for(compute_dtype(source)).items()):
+        for z in {ends[i % len(ends)], ends[-1 - 3 * i % len(ends)]}:
+            x = adversarial(source, scale[0], light(96, 70), seed=i, zero_point=z)
+            got = quantize_at("scalar", x, scale, z, dtype=target)
+            try:
+                same(got, oracle.quantize(x, scale, z, dtype=target))
+            except AssertionError as error:
+                raise AssertionError(f"scale {name}, zero point {z}: {error}") from None
+
+
+@each("source, target", REALS, CODES)
+def test_a_scale_for_each_element_is_exact(source, target):
+    count = light(500, 120)
+    scale = mixed_scales(compute_dtype(source), count)
+    x = np.concatenate(
+        [adversarial(source, s, 70, seed=i)[-1:] for i, s in enumerate(scale)]
+    )
+    zero = np.resize(np.array(zero_points(target), dtype=target), count)
+    got = quantize_at("scalar", x, scale, zero, axis=0)
+    same(got, oracle.quantize(x, scale, zero, dtype=target))
+
+
+@each("source, scale", [r for r in REALS if r.itemsize == 2], [0.0371, -3.0, 1e-7])
+def test_every_16_bit_number_is_exact(source, scale):
+    step = 1 if scale == 0.0371 else 7
+    x = float_of_bits(np.arange(0, 1 << 16, light(step, 11)), source)
+    got = quantize_at("scalar", x, scale, 3, dtype="int16")
+    same(got, oracle.quantize(x, np.float32([scale]), 3, dtype="int16"))
+
+
+# Inputs that tell right from nearly right: (x, scale, zero point, dtype, code).
+REGRESSIONS = {
+    "just below a half": (0.49999997, 1.0, 0, "int8", 0),
+    "just below a half, odd zero point": (0.49999997, 1.0, 1, "int8", 1),
+    "just above minus a half": (-0.49999997, 1.0, 0, "int8", 0),
+    "odd integer above 2**23": (8388609.0, 1.0, 0, "int32", 8388609),
+    "odd negative integer below -2**23": (-8388609.0, 1.0, 0, "int32", -8388609),
+    "reciprocal lands on a tie": (0.273939937, 0.00214854861, 0, "int8", 127),
+    "reciprocal lands on a tie, 16 bit": (0.273939937, 0.00214854861, 0, "int16", 127),
+    "tie at scale 7": (-45.5, 7.0, 0, "int8", -6),
+    "near tie at scale 0.3": (-2.25, 0.3, 0, "int8", -7),
+    "tie at scale 0.02": (-0.22999999, 0.02, 0, "int8", -12),
+    "near tie at scale 0.7": (-10.849999, 0.7, 0, "int8", -15),
+    "tie at scale 1/127": (-0.68897635, 0.0078740157, 0, "int8", -88),
+    "node test on a border": (-2.5, 5 / 255, 0, "int8", -127),
+    "2**31 is not a code": (2147483648.0, 1.0, 0, "int32", 2147483647),
+    "just below 2**31": (2147483520.0, 1.0, 0, "int32", 2147483520),
+    "-2**31 is a code": (-2147483648.0, 1.0, 0, "int32", -2147483648),
+    "2**32 is not a code": (4294967296.0, 1.0, 0, "uint32", 4294967295),
+    "just below 2**32": (4294967040.0, 1.0, 0, "uint32", 4294967040),
+    "huge with high zero point": (3e9, 1.0, 2147483647, "int32", 2147483647),
+    "huge with low zero point": (3e9, 1.0, -2147483648, "int32", 852516352),
+    "sum beyond 32 bits": (-3e9, 1.0, -2147483648, "int32", -2147483648),
+    "huge with zero point 255": (1e10, 1.0, 255, "uint8", 255),
+    "minus huge with zero point 255": (-1e10, 1.0, 255, "uint8", 0),
+}
+
+
+@each("name, wide", REGRESSIONS, [False, True])
+def test_regression(name, wide, isa):
+    x, scale, zero, dtype, code = REGRESSIONS[name]
+    if wide and not np.array_equal([x, scale], np.float32([x, scale])):
+        pytest.skip("a number of float64 that is not one of float32")
+    x = np.full(67, x, dtype=np.float64 if wide else np.float32)
+    scales = np.full(67, scale, dtype=np.float32)
+    for got in (
+        quantize_at(isa, x, scale, zero, dtype=dtype),
+        quantize_at(isa, x, scales, zero, axis=0, dtype=dtype),
+        quantize_at(isa, x[:1], scale, zero, dtype=dtype),
+    ):
+        assert got.tolist() == [code] * got.size
+
+
+# The corner cases: (x, scale, zero point, dtype, codes).
+CORNERS = {
+    "nan, uint8": ([NAN], 1.0, 0, "uint8", [0]),
+    "nan, int8": ([NAN], 1.0, 0, "int8", [-128]),
+    "nan, int8, zero point -10": ([NAN], 1.0, -10, "int8", [-128]),
+    "nan, uint8, zero point 9": ([NAN], 1.0, 9, "uint8", [0]),
+    "nan, int32": ([NAN], 1.0, 0, "int32", [-2147483648]),
+    "nan, uint32": ([NAN], 1.0, 7, "uint32", [0]),
+    "inf, uint8": ([INF, -INF], 1.0, 0, "uint8", [255, 0]),
+    "inf, int8, zero point -10": ([INF, -INF], 1.0, -10, "int8", [127, -128]),
+    "inf, int32, zero point -10": (
+        [INF, -INF],
+        1.0,
+        -10,
+        "int32",
+        [2147483647, -2147483648],
+    ),
+    "inf, uint32, zero point 10": ([INF, -INF], 1.0, 10, "uint32", [4294967295, 0]),
+    "huge": ([1e38, 3e9, -1e38, -3e9], 1.0, 0, "uint8", [255, 255, 0, 0]),
+    "ties, zero point 0": ([0.5, 1.5, 2.5, 3.5], 1.0, 0, "uint8", [0, 2, 2, 4]),
+    "ties, zero point 1": ([0.5, 1.5, 2.5, 3.5], 1.0, 1, "uint8", [1, 3, 3, 5]),
+    "zero scale": ([1.0, -1.0, 0.0, -0.0], 0.0, 5, "uint8", [255, 0, 0, 0]),
+    "minus zero scale": ([1.0, -1.0, 0.0], -0.0, 5, "uint8", [0, 255, 0]),
+    "negative scale": ([1.0, -1.0, 2.5, -2.5], -1.0, 0, "int8", [-1, 1, -2, 2]),
+    "nan scale": ([1.0, 0.0, INF], NAN, 5, "uint8", [0, 0, 0]),
+    "inf scale": ([1.0, -1.0, INF], INF, 5, "uint8", [5, 5, 0]),
+    "subnormal scale": ([1e-40, 5e-40, 1.0], 1e-40, 5, "uint8", [6, 10, 255]),
+    "tiniest scale": ([1e-45, 3e-44], 1e-45, 5, "uint8", [6, 26]),
+    "full range of int8": (
+        [-128.0, -129.0, 127.0, 128.0],
+        1.0,
+        0,
+        "int8",
+        [-128, -128, 127, 127],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_corner(name, isa):
+    x, scale, zero, dtype, codes = CORNERS[name]
+    x = np.resize(np.array(x, dtype=np.float32), 69)
+    expected = np.resize(np.array(codes, dtype=dtype), 69)
+    same(quantize_at(isa, x, np.float32(scale), zero, dtype=dtype), expected)
+    same(
+        quantize_at(
+            isa, x, np.full(69, scale, dtype=np.float32), zero, axis=0, dtype=dtype
+        ),
+        expected,
+    )
+
+
+def test_quotients_that_underflow_in_directed_modes():
+    x = float_of_bits([1, 0x80000001])
+    scale = np.float32(1.76)  # the quotient rounds to a subnormal, and its sign counts
+    assert pq.quantize(x, scale, rounding="ceil").tolist() == [1, 0]
+    assert pq.quantize(x, scale, rounding="floor").tolist() == [0, -1]
+    assert pq.quantize(x, scale, rounding="away").tolist() == [1, -1]
+    # Here the quotient rounds to zero, once and for all modes.
+    for mode in oracle.MODES:
+        assert pq.quantize(x, np.float32(2.5), rounding=mode).tolist() == [0, 0]
+
+
+def test_float64_is_computed_in_float64():
+    assert pq.quantize(np.array([0.49999999999999994, 2.5 + 1e-13]), 1.0).tolist() == [
+        0,
+        3,
+    ]
+    third = np.array([1 / 3 * 1e9])
+    assert pq.quantize(third, 1 / 3, dtype="int32").tolist() == [1000000000]
+    near = np.array([2147483646.5, 2147483647.4999998])
+    assert pq.quantize(near, 1.0, dtype="int32").tolist() == [2147483646, 2147483647]
+
+
+def test_a_scale_is_rounded_once_to_the_type_of_the_arithmetic():
+    scale = 0.1  # is 0.1 + 1.5e-9 in float32, which moves the tie
+    x = np.float32([0.25])
+    wide, narrow = x.astype(np.float64), x
+    assert (
+        pq.quantize(narrow, scale).tolist()
+        == oracle.quantize(x, np.float32([scale])).tolist()
+    )
+    assert (
+        pq.quantize(wide, scale).tolist()
+        == oracle.quantize(wide, np.float64([scale])).tolist()
+    )
+    assert pq.quantize(np.float32([1.0]), 1e300).tolist() == [0]  # inf in float32
+    assert pq.quantize(np.float64([1e302]), 1e300).tolist() == [100]
+    assert pq.quantize(np.float32([1.0, 0.0]), 1e-300).tolist() == [
+        127,
+        -128,
+    ]  # 0 in float32
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("source", REALS, ids=name_of)
+def test_a_scale_of_any_real_type(source, kind):
+    scale = np.array([0.1, 1.7, 3.0], dtype=kind)
+    x = adversarial(source, 1.7, 99).reshape(3, 33)
+    expected = oracle.quantize(x, np.repeat(scale, 33))
+    same(pq.quantize(x, scale, axis=0), expected)
+    same(pq.quantize(x[0], scale[:1]), expected[0])
+    same(pq.quantize(x[0], scale[0]), expected[0])
+
+
+def test_the_default_dtype_is_int8_or_that_of_the_zero_point():
+    x = np.float32([1.0, 200.0])
+    assert pq.quantize(x, 1.0).dtype == np.int8
+    assert pq.quantize(x, 1.0, 3).dtype == np.int8
+    assert pq.quantize(x, 1.0, [3]).dtype == np.int8
+    for code in CODES:
+        assert pq.quantize(x, 1.0, code.type(3)).dtype == code
+        assert pq.quantize(x, 1.0, np.array([3], dtype=code)).dtype == code
+        assert pq.quantize(x, 1.0, np.array(3, dtype=code)).dtype == code
+    assert pq.quantize(x, 1.0, np.int64(3), dtype="uint8").dtype == np.uint8
+    assert pq.quantize(x, 1.0, np.int16(3), dtype="uint8").tolist() == [4, 203]
+
+
+@pytest.mark.parametrize("target", CODES, ids=name_of)
+def test_a_dtype_may_be_named_in_every_way(target):
+    x = np.float32([1.0, 2.0])
+    for dtype in (target, target.name, target.type, target.str, target.char):
+        same(pq.quantize(x, 1.0, dtype=dtype), np.array([1, 2], dtype=target))
+
+
+@pytest.mark.parametrize(
+    "kind", ["int8", "uint8", "int16", "uint16", "int32", "int64", "uint64"]
+)
+def test_a_zero_point_of_any_integer_type_that_fits(kind):
+    x = np.float32([[1.0, -1.0], [2.0, -2.0]])
+    zero = np.array([5, 7], dtype=kind)
+    same(pq.quantize(x, 1.0, zero[0], dtype="int8"), np.int8([[6, 4], [7, 3]]))
+    got = pq.quantize(x, [1.0, 1.0], zero, axis=0, dtype="int8")
+    same(got, np.int8([[6, 4], [9, 5]]))
+
+
+def test_none_is_zero():
+    x = adversarial("float32", 0.1, 99)
+    same(pq.quantize(x, 0.1, None), pq.quantize(x, 0.1, 0))
+
+
+def test_the_active_level_gives_scalars_answer():
+    x = adversarial("float32", 0.1, 999)
+    same(pq.quantize(x, 0.1, 3), quantize_at("scalar", x, 0.1, 3))
+
+
+def test_the_input_is_not_changed():
+    x, scale = adversarial("float32", 0.1, 99), np.full(99, 0.1, dtype=np.float32)
+    zero = np.arange(99, dtype=np.int8)
+    before = x.copy(), scale.copy(), zero.copy()
+    pq.quantize(x, scale, zero, axis=0)
+    for array, copy in zip((x, scale, zero), before, strict=True):
+        same(array, copy)

@@ -1,0 +1,159 @@
+"""The nine rounding modes, by table and over every number of small grids."""
+
+import enum
+
+import numpy as np
+import oracle
+import pytest
+from support import CODES, MODES, REALS, each, float_of_bits, light, same, ulps
+
+import pyquant as pq
+from pyquant._core import quantize_at
+
+VALUES = (2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75, 0.5, -0.5)
+TABLE = {
+    "half_away": (3, -3, 4, -4, 2, -2, 3, -3, 1, -1),
+    "half_toward_zero": (2, -2, 3, -3, 2, -2, 3, -3, 0, 0),
+    "half_up": (3, -2, 4, -3, 2, -2, 3, -3, 1, 0),
+    "half_down": (2, -3, 3, -4, 2, -2, 3, -3, 0, -1),
+    "half_even": (2, -2, 4, -4, 2, -2, 3, -3, 0, 0),
+    "away": (3, -3, 4, -4, 3, -3, 3, -3, 1, -1),
+    "trunc": (2, -2, 3, -3, 2, -2, 2, -2, 0, 0),
+    "ceil": (3, -2, 4, -3, 3, -2, 3, -2, 1, 0),
+    "floor": (2, -3, 3, -4, 2, -3, 2, -3, 0, -1),
+}
+
+
+@each("mode, source", MODES, REALS)
+def test_table(mode, source, isa):
+    x = np.resize(np.array(VALUES), 70).astype(source)
+    for code in CODES:
+        zero = 10 if code.kind == "u" else 0
+        expected = (np.resize(np.array(TABLE[mode]), 70) + zero).astype(code)
+        same(quantize_at(isa, x, 1.0, zero, dtype=code, rounding=mode), expected)
+        scale = np.ones(70, dtype=np.float32)
+        got = quantize_at(isa, x, scale, zero, dtype=code, rounding=mode, axis=0)
+        same(got, expected)
+
+
+@each("mode, source", MODES, REALS)
+def test_a_grid_of_sixteenths(mode, source):
+    x = (np.arange(-400, 401, dtype=np.float64) / 16).astype(source)
+    for code in ("int8", "int32"):
+        got = quantize_at("scalar", x, 1.0, dtype=code, rounding=mode)
+        same(
+            got,
+            oracle.quantize(x, np.ones(1, dtype=np.float32), dtype=code, rounding=mode),
+        )
+
+
+@each("mode, source", MODES, [np.dtype("float32"), np.dtype("float64")])
+def test_beside_integers_and_halves(mode, source):
+    whole = [
+        0,
+        1,
+        2,
+        3,
+        126,
+        127,
+        128,
+        255,
+        256,
+        32767,
+        65535,
+        2**22,
+        2**23,
+        2**24,
+        2**31,
+        2**32,
+    ]
+    points = np.array([w + d for w in whole for d in (-1, -0.5, 0, 0.5, 1)])
+    if source == np.float64:
+        points = np.concatenate([points, 2.0**52 + np.array([-0.5, 0, 1])])
+    points = np.concatenate([points, -points]).astype(source)
+    x = np.concatenate([ulps(points, d) for d in (-1, 0, 1)])
+    one = np.ones(1, dtype=source)
+    for code in CODES[light(0, 4) :]:
+        for zero in (0, np.iinfo(code).max):
+            got = quantize_at("scalar", x, one, zero, dtype=code, rounding=mode)
+            same(got, oracle.quantize(x, one, zero, dtype=code, rounding=mode))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_number_of_three_binades(mode):
+    # Every float32 in [1, 8) with 13 leading bits of fraction, by integer arithmetic.
+    step = light(1, 16)
+    x = float_of_bits(np.arange(0x3F800000, 0x41000000, 1024 * step))
+    x = np.concatenate([x, -x])
+    sixteenth = np.round(x.astype(np.float64) * 2**13).astype(np.int64)
+    below, rest, half = sixteenth >> 13, sixteenth & 8191, 4096
+    negative = sixteenth < 0
+    up = {
+        "half_even": (rest > half) | ((rest == half) & (below % 2 == 1)),
+        "half_away": (rest > half) | ((rest == half) & ~negative),
+        "half_toward_zero": (rest > half) | ((rest == half) & negative),
+        "half_up": rest >= half,
+        "half_down": rest > half,
+        "away": (rest > 0) & ~negative,
+        "trunc": (rest > 0) & negative,
+        "ceil": rest > 0,
+        "floor": np.zeros_like(negative),
+    }[mode]
+    exact = (sixteenth / 2**13 == x).all()
+    assert exact
+    same(pq.quantize(x, 1.0, rounding=mode), (below + up).astype(np.int8))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_where_adding_a_half_goes_wrong(mode, isa):
+    below_half = float_of_bits([0x3EFFFFFF])[0]  # 0.49999997
+    x = np.resize([below_half, -below_half, 8388609.0, -8388609.0, 16777215.0], 65)
+    x = x.astype(np.float32)
+    up = {"away": (1, -1), "ceil": (1, 0), "floor": (0, -1)}.get(mode, (0, 0))
+    expected = np.resize([*up, 8388609, -8388609, 16777215], 65).astype(np.int32)
+    same(quantize_at(isa, x, 1.0, dtype="int32", rounding=mode), expected)
+    small = np.clip(expected, -128, 127).astype(np.int8)
+    same(quantize_at(isa, x, 1.0, dtype="int8", rounding=mode), small)
+    wide = np.array([0.49999999999999994, -0.49999999999999994, 4503599627370497.0])
+    limits = np.array([*up, 2**31 - 1], dtype=np.int32)
+    same(quantize_at(isa, wide, 1.0, dtype="int32", rounding=mode), limits)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_mode_looks_at_the_quotient_not_the_code(mode):
+    # The tie is at -0.5 although the code, with its zero point, is positive.
+    got = pq.quantize(np.float32([-0.5, 0.5]), 1.0, 101, rounding=mode)
+    expected = {
+        "half_away": [100, 102],
+        "half_up": [101, 102],
+        "half_down": [100, 101],
+        "away": [100, 102],
+        "ceil": [101, 102],
+        "floor": [100, 101],
+    }.get(mode, [101, 101])
+    assert got.tolist() == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_specials_in_every_mode(mode, isa):
+    x = np.resize(np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0, -0.0]), 70)
+    expected = np.resize(np.int8([-128, 127, -128, 127, -128, 3, 3]), 70)
+    same(quantize_at(isa, x, 0.5, 3, rounding=mode), expected)
+
+
+def test_the_modes_are_an_enum_of_strings():
+    assert issubclass(pq.RoundMode, enum.StrEnum)
+    assert {m.value for m in pq.RoundMode} == set(MODES)
+    assert {m.name for m in pq.RoundMode} == {m.upper() for m in MODES}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_enum_member_is_its_string(mode):
+    x = np.float32(VALUES)
+    member = pq.RoundMode(mode)
+    same(pq.quantize(x, 1.0, rounding=member), pq.quantize(x, 1.0, rounding=mode))
+
+
+def test_the_default_is_half_even():
+    x = np.float32(VALUES)
+    same(pq.quantize(x, 1.0), pq.quantize(x, 1.0, rounding="half_even"))

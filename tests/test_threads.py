@@ -1,0 +1,291 @@
+"""`threads`: the same bits for any number, from many threads at once, and after a fork."""
+
+import os
+import sys
+import threading
+
+import numpy as np
+import pytest
+from support import (
+    REALS,
+    adversarial,
+    codes,
+    light,
+    mixed_scales,
+    parameter_shape,
+    run_python,
+    same,
+    split_small_arrays,
+)
+
+import pyquant as pq
+from pyquant import _threads
+
+FORMS = [
+    ((1000,), None, None),
+    ((1000,), 0, None),
+    ((1001,), 0, 32),
+    ((7, 143), 0, None),
+    ((7, 143), 1, None),
+    ((143, 7), 0, None),
+    ((3, 5, 67), 1, None),
+    ((3, 5, 67), (0, 2), None),
+    ((3, 400), 1, 33),
+    ((400, 3), 0, 33),
+    ((37, 29), None, (4, 8)),
+    ((1, 1, 900), 1, None),
+    ((2, 3), 0, None),
+    ((1,), None, None),
+    ((0,), None, None),
+    ((), None, None),
+]
+
+
+@pytest.fixture
+def submitted(monkeypatch):
+    """Small arrays are split; the list of what went to the executor."""
+    calls = []
+    make = _threads.executor
+
+    class Spy:
+        def __init__(self, pool):
+            self.pool = pool
+
+        def submit(self, *args, **kwargs):
+            calls.append(args)
+            return self.pool.submit(*args, **kwargs)
+
+        def map(self, *args, **kwargs):
+            calls.append(args)
+            return self.pool.map(*args, **kwargs)
+
+        def __getattr__(self, name):
+            return getattr(self.pool, name)
+
+    monkeypatch.setattr(_threads, "executor", lambda n: Spy(make(n)))
+    with split_small_arrays(monkeypatch):
+        yield calls
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_any_number_gives_the_same_bits(form, submitted):
+    shape, axis, block = form
+    count = int(np.prod(shape))
+    params = parameter_shape(shape, axis, block) if axis is not None or block else ()
+    scale = mixed_scales("float32", int(np.prod(params))).reshape(params)
+    for i, source in enumerate(REALS):
+        x = adversarial(source, 0.3, count, seed=i).reshape(shape)
+        q = codes("uint16", count).reshape(shape)
+        kwargs = {"scale": scale, "axis": axis, "block_size": block}
+        views = [(x, q)]
+        if x.ndim == 2:
+            views += [(x.copy("F"), q.copy("F")), (x[::-1, ::-1], q[::-1, ::-1])]
+        for xv, qv in views:
+            codes_1 = pq.quantize(xv, **kwargs, dtype="int16")
+            up_1 = pq.quantize(xv, **kwargs, rounding="half_up")
+            reals_1 = pq.dequantize(qv, **kwargs, dtype=source)
+            for n in (2, 3, 7):
+                same(pq.quantize(xv, **kwargs, dtype="int16", threads=n), codes_1)
+                same(pq.quantize(xv, **kwargs, rounding="half_up", threads=n), up_1)
+                same(pq.dequantize(qv, **kwargs, dtype=source, threads=n), reals_1)
+                out = np.zeros(shape[::-1], np.int16).T
+                pq.quantize(xv, **kwargs, dtype="int16", threads=n, out=out)
+                same(out, codes_1)
+    assert bool(submitted) == (count > 0)
+
+
+def test_one_thread_uses_no_pool(submitted):
+    pq.quantize(np.ones(1000, np.float32), 1.0)
+    pq.quantize(np.ones(1000, np.float32), 1.0, threads=1)
+    assert not submitted
+
+
+def test_small_arrays_are_not_split(monkeypatch):
+    monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
+
+    def refuse(n):
+        raise AssertionError("a small array was split")
+
+    monkeypatch.setattr(_threads, "executor", refuse)
+    pq.quantize(np.ones(1000, np.float32), 1.0, threads=8)
+
+
+def test_no_more_parts_than_processors(monkeypatch):
+    monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
+    monkeypatch.setattr(_threads, "cpu_count", lambda: 1)
+
+    def refuse(n):
+        raise AssertionError("one processor was given several parts")
+
+    monkeypatch.setattr(_threads, "executor", refuse)
+    pq.quantize(np.ones(1000, np.float32), 1.0, threads=8)
+
+
+def test_the_number_of_processors():
+    count = _threads.cpu_count()
+    assert count >= 1
+    if hasattr(os, "sched_getaffinity"):
+        assert count <= len(os.sched_getaffinity(0))
+
+
+def test_any_integer_is_a_number_of_threads(submitted):
+    x = np.ones(100, np.float32)
+    for n in (1, 2, np.int64(2), np.uint8(3), 1000, 2**40):
+        same(pq.quantize(x, 1.0, threads=n), np.ones(100, np.int8))
+
+
+def test_a_large_array_as_it_is_used():
+    x = np.random.default_rng(1).normal(size=light(9_000_000, 300_000)).astype(np.float32)
+    q = pq.quantize(x, 0.02, threads=2)
+    same(q, pq.quantize(x, 0.02))
+    same(pq.dequantize(q, 0.02, threads=2), pq.dequantize(q, 0.02))
+
+
+def at_once(count, work):
+    """Run `work` on several threads that start together; what each returned."""
+    barrier = threading.Barrier(count)
+    results, errors = [None] * count, []
+
+    def run(i):
+        try:
+            barrier.wait(60)
+            results[i] = work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(120)
+        assert not t.is_alive()
+    if errors:
+        raise errors[0]
+    return results
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_eight_callers_at_once(threads, submitted):
+    x = adversarial("float32", 0.3, 20_000).reshape(100, 200)
+    scale = mixed_scales("float32", 200)
+    shared = np.empty((8, 100, 200), np.int8)
+
+    def work(i):
+        for _ in range(light(20, 3)):
+            q = pq.quantize(x, scale, axis=1, threads=threads, out=shared[i])
+            y = pq.dequantize(q, scale, axis=1, threads=threads)
+            p = pq.choose_qparams(x[:1, :1] * 0 + 1)
+        return q.copy(), y, p
+
+    expected_q = pq.quantize(x, scale, axis=1)
+    expected_y = pq.dequantize(expected_q, scale, axis=1)
+    x[0, 0] = 1.0
+    expected_q = pq.quantize(x, scale, axis=1)
+    expected_y = pq.dequantize(expected_q, scale, axis=1)
+    for q, y, p in at_once(8, work):
+        same(q, expected_q)
+        same(y, expected_y)
+        assert p.zero_point == 0
+
+
+def test_errors_on_many_threads_at_once():
+    def work(i):
+        for _ in range(100):
+            with pytest.raises(ValueError, match=r"^rounding: "):
+                pq.quantize(np.ones(3, np.float32), 1.0, rounding="nearest", threads=2)
+        return True
+
+    assert all(at_once(8, work))
+
+
+FORK = """
+import os, sys, warnings
+import numpy as np
+import pyquant as pq
+from pyquant import _threads
+_threads.MIN_PART_BYTES = 1
+_threads.cpu_count = lambda: 4
+x = np.random.default_rng(1).normal(size=50_000).astype(np.float32)
+expected = pq.quantize(x, 0.02).tobytes()
+assert pq.quantize(x, 0.02, threads=2).tobytes() == expected
+warnings.simplefilter("ignore")  # newer versions warn of forking a process with threads
+for generation in range(3):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            for threads in (2, 3):
+                assert pq.quantize(x, 0.02, threads=threads).tobytes() == expected
+            grandchild = os.fork()
+            if grandchild == 0:
+                os._exit(0 if pq.quantize(x, 0.02, threads=2).tobytes() == expected else 3)
+            code = os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1])
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pq.quantize(x, 0.02, threads=2).tobytes() == expected
+print("ok")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_after_a_fork():
+    run = run_python(FORK)
+    assert (run.returncode, run.stdout) == (0, "ok\n"), run.stderr
+
+
+EXIT = """
+import numpy as np, pyquant as pq
+from pyquant import _threads
+_threads.MIN_PART_BYTES = 1
+_threads.cpu_count = lambda: 4
+pq.quantize(np.ones(50_000, np.float32), 0.02, threads=4)
+print("ok")
+"""
+
+
+def test_the_pool_does_not_keep_the_process_alive():
+    run = run_python(EXIT)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "ok\n", "")
+
+
+NO_THREADS = """
+import threading
+import numpy as np, pyquant as pq
+pq.quantize(np.ones(10_000_000, np.float32), 1.0)
+assert threading.active_count() == 1
+print("ok")
+"""
+
+
+def test_no_thread_unless_asked():
+    run = run_python(NO_THREADS)
+    assert (run.returncode, run.stdout) == (0, "ok\n"), run.stderr
+
+
+def test_the_interpreter_is_released():
+    """Another thread gets to run while one call works."""
+    x = np.ones(light(30_000_000, 3_000_000), np.float32)
+    out = np.empty(x.shape, np.int8)
+    pq.quantize(x, 1.0, out=out)
+    started, finished, seen = threading.Event(), threading.Event(), []
+
+    def work():
+        started.set()
+        for _ in range(5):
+            pq.quantize(x, 1.0, out=out, rounding="away", dtype="int8")
+        finished.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(3600)  # no thread gives way unless it releases the interpreter
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        started.wait(60)
+        while not finished.is_set():
+            seen.append(1)
+            finished.wait(1e-4)
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join(120)
+    assert len(seen) > 1
