@@ -9,12 +9,19 @@
 #  define PQ_ARCH_AARCH64 1
 #endif
 
+/* PQ_INLINE: words and bodies that must become part of their callers to be fast. Under the
+ * address sanitizer they would become functions with hundreds of guarded variables, which
+ * take minutes to compile. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_INLINE static __forceinline
 #  define PQ_NOINLINE static __declspec(noinline)
 #  define PQ_RESTRICT __restrict
 #else
-#  define PQ_INLINE static inline __attribute__((always_inline))
+#  if defined(__SANITIZE_ADDRESS__)
+#    define PQ_INLINE static inline
+#  else
+#    define PQ_INLINE static inline __attribute__((always_inline))
+#  endif
 #  define PQ_NOINLINE static __attribute__((noinline))
 #  define PQ_RESTRICT restrict
 #endif

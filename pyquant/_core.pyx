@@ -823,8 +823,8 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         axes, in ascending order.
     block_size : int or tuple of int, optional
         With an integer `axis`: so many consecutive elements along it share a scale, and
-        `scale` has the shape of `x` but for ``ceil(n / block_size)`` there. A tuple, with no
-        `axis`: the extents of a block along each dimension. The last block may be short.
+        `scale` has the shape of `x` but for ``ceil(n / block_size)`` there. A tuple, and
+        no `axis`: the extents of a block along each dimension. The last block may be short.
     rounding : str or RoundMode, optional
         How the quotient becomes an integer. Default half to even.
     precision : dtype_like, optional

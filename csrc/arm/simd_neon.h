@@ -9,6 +9,7 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 16
+#define PQ_BODY PQ_INLINE
 #define PQ_FAST_QUOTIENT 1
 #define PQ_CONVERT_IS_LOW 0 /* converting NaN gives 0 */
 

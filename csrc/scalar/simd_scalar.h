@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The vector words in plain C: a block is 32 elements. Loops have no branches and a length
- * that compilers vectorize for their baseline rather than unroll. Words are functions, not
- * inlined into every kernel: a call per block costs little, a hundred copies of each loop
- * would cost minutes of compiling.
+ * that compilers vectorize for their baseline rather than unroll.
  */
 #ifndef PQ_SIMD_SCALAR_H
 #define PQ_SIMD_SCALAR_H
@@ -11,6 +9,9 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
+/* One copy of each loop, types and mode looked at once per block: copies specialised for
+ * each would gain little and take minutes to compile. */
+#define PQ_BODY PQ_NOINLINE
 #define PQ_FAST_QUOTIENT 0 /* no fused multiply-add */
 #define PQ_CONVERT_IS_LOW 0
 
@@ -26,14 +27,14 @@ typedef struct {
 
 /* ---- load and splat ---- */
 
-PQ_NOINLINE vf load_f32(const void *p)
+PQ_INLINE vf load_f32(const void *p)
 {
     vf r;
     memcpy(r.v, p, sizeof r.v);
     return r;
 }
 
-PQ_NOINLINE vf load_f16(const void *p)
+PQ_INLINE vf load_f16(const void *p)
 {
     uint16_t h[PQ_BLOCK];
     vf r;
@@ -42,7 +43,7 @@ PQ_NOINLINE vf load_f16(const void *p)
     return r;
 }
 
-PQ_NOINLINE vf load_bf16(const void *p)
+PQ_INLINE vf load_bf16(const void *p)
 {
     uint16_t h[PQ_BLOCK];
     vf r;
@@ -52,7 +53,7 @@ PQ_NOINLINE vf load_bf16(const void *p)
 }
 
 #define LOAD_CODES(name, type)                                                             \
-    PQ_NOINLINE vi load_##name(const void *p)                                              \
+    PQ_INLINE vi load_##name(const void *p)                                                \
     {                                                                                      \
         type c[PQ_BLOCK];                                                                  \
         vi r;                                                                              \
@@ -67,14 +68,14 @@ LOAD_CODES(u16, uint16_t)
 LOAD_CODES(i32, int32_t)
 #undef LOAD_CODES
 
-PQ_NOINLINE vf splat(float s)
+PQ_INLINE vf splat(float s)
 {
     vf r;
     EACH(i) r.v[i] = s;
     return r;
 }
 
-PQ_NOINLINE vi splat_i32(int32_t s)
+PQ_INLINE vi splat_i32(int32_t s)
 {
     vi r;
     EACH(i) r.v[i] = s;
@@ -84,7 +85,7 @@ PQ_NOINLINE vi splat_i32(int32_t s)
 /* ---- arithmetic ---- */
 
 #define BINARY(name, type, expression)                                                     \
-    PQ_NOINLINE type name(type a, type b)                                                  \
+    PQ_INLINE type name(type a, type b)                                                    \
     {                                                                                      \
         type r;                                                                            \
         EACH(i) r.v[i] = expression;                                                       \
@@ -100,21 +101,21 @@ BINARY(cap_keep_nan, vf, b.v[i] < a.v[i] ? b.v[i] : a.v[i])
 BINARY(floor_drop_nan, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 #undef BINARY
 
-PQ_NOINLINE vf to_f32(vi a)
+PQ_INLINE vf to_f32(vi a)
 {
     vf r;
     EACH(i) r.v[i] = (float)a.v[i];
     return r;
 }
 
-PQ_NOINLINE vf canonical_nan(vf a)
+PQ_INLINE vf canonical_nan(vf a)
 {
     EACH(i) a.v[i] = a.v[i] == a.v[i] ? a.v[i] : pq_f32_bits(0x7fc00000);
     return a;
 }
 
 /* Bits of the absolute value: they order as the values do, and NaN above infinity. */
-PQ_NOINLINE vi magnitude_bits(vf a)
+PQ_INLINE vi magnitude_bits(vf a)
 {
     vi r;
     EACH(i) r.v[i] = (int32_t)(pq_bits_f32(a.v[i]) & 0x7fffffff);
@@ -136,7 +137,7 @@ case mode:                                                                      
     EACH(i) r.v[i] = round_one(q.v[i], mode);                                              \
     break;
 
-PQ_NOINLINE vi round_to_i32(vf q, enum pq_round mode)
+PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
 {
     vi r;
     switch (mode) {
@@ -165,7 +166,7 @@ PQ_INLINE int32_t saturate(int32_t v, int32_t lo, int32_t hi)
 
 /* Add the zero point, saturate, narrow. */
 #define STORE_CODES(name, type, lo, hi)                                                    \
-    PQ_NOINLINE void store_##name(void *p, vi r, vi z)                                     \
+    PQ_INLINE void store_##name(void *p, vi r, vi z)                                       \
     {                                                                                      \
         type c[PQ_BLOCK];                                                                  \
         EACH(i) c[i] = (type)saturate(r.v[i] + z.v[i], lo, hi);                            \
@@ -177,24 +178,24 @@ STORE_CODES(i16, int16_t, INT16_MIN, INT16_MAX)
 STORE_CODES(u16, uint16_t, 0, UINT16_MAX)
 #undef STORE_CODES
 
-PQ_NOINLINE void store_f32(void *p, vf a)
+PQ_INLINE void store_f32(void *p, vf a)
 {
     memcpy(p, a.v, sizeof a.v);
 }
 
-PQ_NOINLINE void store_i32(void *p, vi a)
+PQ_INLINE void store_i32(void *p, vi a)
 {
     memcpy(p, a.v, sizeof a.v);
 }
 
-PQ_NOINLINE void store_f16(void *p, vf a)
+PQ_INLINE void store_f16(void *p, vf a)
 {
     uint16_t h[PQ_BLOCK];
     EACH(i) h[i] = pq_f16_from_f32(a.v[i]);
     memcpy(p, h, sizeof h);
 }
 
-PQ_NOINLINE void store_bf16(void *p, vf a)
+PQ_INLINE void store_bf16(void *p, vf a)
 {
     uint16_t h[PQ_BLOCK];
     EACH(i) h[i] = pq_bf16_from_f32(a.v[i]);

@@ -10,6 +10,7 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
+#define PQ_BODY PQ_INLINE
 #define PQ_FAST_QUOTIENT 1
 /* The convert instruction turns NaN and everything below INT32_MIN into INT32_MIN, which
  * the packs saturate to the lowest code: no lower bound is needed for 8 bits. */
