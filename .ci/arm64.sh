@@ -151,7 +151,7 @@ rm -rf "$site"/pyquant "$site"/pyquant-*
 step "Python suite"
 rm -rf "$run"
 mkdir "$run"
-cp -R "$top/tests" "$top/pyproject.toml" "$run"
+cp -R "$top/tests" "$top/pyproject.toml" "$top/README.md" "$run"
 cd "$run"
 "$venv/bin/python" -c 'import pyquant; assert pyquant.isa.active() == "neon", pyquant.isa.active()'
 

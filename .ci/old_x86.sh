@@ -64,7 +64,7 @@ chmod +x "$venv/bin/python"
 
 rm -rf "$run"
 mkdir "$run"
-cp -R "$top/tests" "$top/pyproject.toml" "$run"
+cp -R "$top/tests" "$top/pyproject.toml" "$top/README.md" "$run"
 cd "$run"
 "$venv/bin/python" - <<'EOF'
 import subprocess

@@ -210,17 +210,15 @@ static struct pair choose(const struct pq_choice *choice, double lo, double hi)
     const double lowest = (double)range.lo, highest = (double)range.hi;
     lo = lo < 0 ? lo : 0; /* empty groups, too, have +inf and -inf here */
     hi = hi > 0 ? hi : 0;
-    if (lo == 0 && hi == 0) {
-        return (struct pair){1, choice->symmetric ? 0 : clamp(0, lowest, highest)};
-    }
+    const bool zeros = lo == 0 && hi == 0;
     if (choice->symmetric) {
         const double absmax = hi > -lo ? hi : -lo;
-        return (struct pair){positive_scale(absmax / highest, choice->real), 0};
+        return (struct pair){zeros ? 1 : positive_scale(absmax / highest, choice->real), 0};
     }
     const double levels = highest - lowest, width = hi - lo;
     const double wide =
         width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
-    const double scale = positive_scale(wide, choice->real);
+    const double scale = zeros ? 1 : positive_scale(wide, choice->real);
     const double zero = clamp(lowest - lo / scale, lowest, highest);
     return (struct pair){scale, nearest(zero)};
 }

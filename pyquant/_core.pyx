@@ -219,7 +219,8 @@ cdef object _integers_of(object obj, object array, str name):
         lo, hi = _LIMITS[dtype]
         if array.size == 0 or (array.min() >= lo and array.max() <= hi):
             return array.astype(dtype)
-    raise ValueError(f"{name}: expected integers that int32 or uint32 holds")
+    worst = array.max() if array.max() >= 2**32 or array.min() >= 0 else array.min()
+    raise ValueError(f"{name}: expected integers that int32 or uint32 holds, got {worst}")
 
 
 cdef object _hold_code(object q, Array *held, str name):
@@ -476,6 +477,14 @@ cdef object _name_in(dict names, object dtype, str name, str expected):
     return found
 
 
+cdef object _dtype_of_zero(object zero_point):
+    """The default of dtype. What cannot be a zero point is refused as that, later."""
+    dtype = getattr(zero_point, "dtype", None)
+    if getattr(dtype, "kind", "") not in ("i", "u"):
+        return "int8"
+    return "int8" if isinstance(zero_point, _np.ma.MaskedArray) else dtype
+
+
 # ---- result ----
 
 
@@ -655,7 +664,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     try:
         array = _hold_real(x, &call.x, "x")
         if dtype is None:
-            dtype = "int8" if zero_point is None else getattr(zero_point, "dtype", "int8")
+            dtype = "int8" if zero_point is None else _dtype_of_zero(zero_point)
         name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
         call.args.round = <pq_round>_rounding(rounding)
         if precision is None:

@@ -39,14 +39,13 @@ def bfloat16() -> np.dtype[Any]:
 def name_of(dtype: Any) -> str | None:
     """The name of a dtype, class or string, as NumPy or ml_dtypes spells it.
 
-    None for what is no dtype, and for one that is not of the machine's byte order.
+    None for what is no dtype. The byte order is not part of the name.
     """
     if is_bfloat16(dtype):
         return "bfloat16"
     if dtype is None:
         return None
     try:
-        found = np.dtype(dtype)
+        return str(np.dtype(dtype).name)
     except (TypeError, ValueError):
         return None
-    return str(found.name) if found.isnative else None

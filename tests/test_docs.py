@@ -19,9 +19,9 @@ def test_docstring(name):
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
-def test_readme():
-    blocks = re.findall(r"```python\n(>>>.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        test = doctest.DocTestParser().get_doctest(block, {}, "README", str(README), 0)
-        assert doctest.DocTestRunner().run(test).failed == 0
+def test_readme(capsys):
+    pattern = r"```python\n(.*?)```\s+prints\s+```\n(.*?)```"
+    found = re.search(pattern, README.read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    exec(found[1], {})
+    assert capsys.readouterr().out == found[2]

@@ -36,7 +36,7 @@ static struct {
     struct guarded in, out, scale, zero;
 } memory;
 
-static unsigned char before[ARENA], expected[ARENA];
+static unsigned char before[ARENA + sizeof(uint64_t)], expected[ARENA];
 
 /* ---- random views ---- */
 
@@ -492,7 +492,7 @@ static enum pq_status run_parts(const struct pq_kernels *k, const struct call *c
     enum { SOME = 100 };
     int order[SOME];
     if (call->parts > SOME) { /* shares of 1 or of 64 of the longest dimension */
-        for (int p = 0; p < MOST_ELEMENTS; p++) {
+        for (int p = 0; p <= (int)call->n && p < call->parts - 1; p++) {
             const enum pq_status status = run_part(k, call, quantize, p);
             if (status != PQ_OK) {
                 return status;
@@ -542,8 +542,9 @@ static void check_call(const struct call *call, int quantize)
 {
     const size_t bytes = call->out.bytes;
     char text[1200];
-    for (size_t i = 0; i < bytes; i++) {
-        before[i] = (unsigned char)(random_bits() >> 32);
+    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+        const uint64_t bits = random_bits();
+        memcpy(before + i, &bits, sizeof bits);
     }
     memcpy(expected, before, bytes);
     naive(call, quantize, expected);
