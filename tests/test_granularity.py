@@ -72,6 +72,8 @@ FORMS = [
     ((3000, 2), 0, None),
     ((3, 3000), 0, None),
     ((3000, 3), 1, None),
+    ((3, 3000), (0, 1), None),
+    ((2, 3, 700), (0, 1, 2), None),
     ((2, 3000), 1, 128),
     ((3000, 3), 0, 128),
     ((40, 1000), None, (16, 300)),
@@ -152,6 +154,50 @@ def test_every_layout(form):
         same(pq.dequantize(view, scale, zero, **kwargs), real)
         out = np.zeros_like(view, np.float32, order="K", subok=False)
         same(pq.dequantize(view, scale, zero, out=out, **kwargs).copy("C"), real)
+
+
+def padded(array):
+    """The same array with unused memory at the end of each row."""
+    return np.concatenate([array, array[..., :1]], axis=-1)[..., :-1]
+
+
+def repeated(parameter):
+    """Views that repeat part of an array along one axis, or one element along all."""
+    for axis in range(parameter.ndim):
+        first = (slice(None),) * axis + (slice(0, 1),)
+        yield np.broadcast_to(parameter[first], parameter.shape)
+    yield np.broadcast_to(parameter.reshape(-1)[1 % parameter.size], parameter.shape)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_parameters_that_repeat_in_memory(form):
+    shape, axis, block = form
+    x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)
+    q = codes("int8", x.size).reshape(shape)
+    scale, zero = arguments(shape, axis, block, "float32", np.int8)
+    kwargs = {"axis": axis, "block_size": block}
+    cases = [(s, zero) for s in repeated(scale)] + [(scale, z) for z in repeated(zero)]
+    for s, z in cases:
+        for layout in (np.copy, np.asfortranarray, padded):
+            view, codes_of = layout(x), layout(q)
+            same(
+                pq.quantize(view, s, z, **kwargs),
+                pq.quantize(x, s.copy(), z.copy(), **kwargs),
+            )
+            same(
+                pq.dequantize(codes_of, s, z, **kwargs),
+                pq.dequantize(q, s.copy(), z.copy(), **kwargs),
+            )
+
+
+def test_parameters_that_overlap_in_memory():
+    # Strides by which the rows of the scale seem to go on where those before them end.
+    x = adversarial("float32", 0.3, 4 * 10).reshape(4, 10)
+    line = usual_scales("float32", 20)
+    for step in (1, 2, 3):
+        scale = np.lib.stride_tricks.sliding_window_view(line, 3)[::step][:4]
+        got = pq.quantize(x, scale, axis=1, block_size=4)
+        same(got, pq.quantize(x, scale.copy(), axis=1, block_size=4))
 
 
 def test_random_forms():

@@ -1,5 +1,6 @@
 """`threads`: the same bits for any number, from many threads at once, and after a fork."""
 
+import concurrent.futures
 import os
 import sys
 import threading
@@ -198,6 +199,52 @@ def test_errors_on_many_threads_at_once():
     assert all(at_once(8, work))
 
 
+class Refusing:
+    """A pool that starts no more than a few threads."""
+
+    def __init__(self, pool, count):
+        self.pool, self.count = pool, count
+
+    def submit(self, *args):
+        self.count -= 1
+        if self.count < 0:
+            raise RuntimeError("can't start new thread")
+        return self.pool.submit(*args)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_where_no_thread_can_be_started(count, monkeypatch):
+    make = _threads.executor
+    x = adversarial("float32", 0.3, 5000)
+    expected = pq.quantize(x, 0.3)
+    with split_small_arrays(monkeypatch):
+        monkeypatch.setattr(_threads, "executor", lambda n: Refusing(make(n), count))
+        same(pq.quantize(x, 0.3, threads=7), expected)
+
+
+def test_an_interrupt_waits_for_the_parts(monkeypatch):
+    """The parts use the caller's memory, so that none may outlive the call."""
+    real, calls, running = concurrent.futures.wait, [], []
+
+    def interrupted(futures, *args):
+        running[:] = futures
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return real(futures, *args)
+
+    x = adversarial("float32", 0.3, 5000)
+    out = np.zeros(5000, np.int8)
+    expected = pq.quantize(x, 0.3)
+    with split_small_arrays(monkeypatch):
+        monkeypatch.setattr(concurrent.futures, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pq.quantize(x, 0.3, threads=3, out=out)
+    assert len(running) == 2
+    assert all(future.done() for future in running)
+    same(out, expected)
+
+
 FORK = """
 import os, sys, warnings
 import numpy as np
@@ -263,29 +310,42 @@ def test_no_thread_unless_asked():
     assert (run.returncode, run.stdout) == (0, "ok\n"), run.stderr
 
 
-def test_the_interpreter_is_released():
-    """Another thread gets to run while one call works."""
-    x = np.ones(light(30_000_000, 3_000_000), np.float32)
-    out = np.empty(x.shape, np.int8)
-    pq.quantize(x, 1.0, out=out)
-    started, finished, seen = threading.Event(), threading.Event(), []
+def looks(work):
+    """How often this thread can look whether another one has finished its work."""
+    finished, count = threading.Event(), 0
 
-    def work():
-        started.set()
+    def run():
         for _ in range(5):
-            pq.quantize(x, 1.0, out=out, rounding="away", dtype="int8")
+            work()
         finished.set()
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(3600)  # no thread gives way unless it releases the interpreter
     try:
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=run)
         thread.start()
-        started.wait(60)
-        while not finished.is_set():
-            seen.append(1)
-            finished.wait(1e-4)
+        while not finished.wait(1e-4):
+            count += 1
     finally:
         sys.setswitchinterval(interval)
         thread.join(120)
-    assert len(seen) > 1
+    return count
+
+
+def test_the_interpreter_is_released(monkeypatch):
+    x = np.ones(light(30_000_000, 3_000_000), np.float32)
+    out = np.zeros(x.shape, np.int8)
+    assert looks(lambda: pq.quantize(x, 1.0, out=out, rounding="away")) > 1
+    counts = []
+
+    def run(work, parts):
+        """Each part, too, lets others run."""
+        counts.append(looks(lambda: work(len(counts))))
+        return 0
+
+    with split_small_arrays(monkeypatch):
+        monkeypatch.setattr(_threads, "run", run)
+        pq.quantize(x, 1.0, out=out, threads=2)
+        pq.dequantize(out, 1.0, threads=2)
+    assert len(counts) == 2
+    assert min(counts) > 1
