@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: initializedcheck=False, freethreading_compatible=True, autotestdict=False
+# cython: auto_pickle=False
 """Arguments -> buffers -> C -> exceptions: the boundary between Python and csrc/pq.h.
 
 Arrays of any rank, stride and byte order are taken through the buffer protocol, once per

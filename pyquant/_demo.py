@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pyquant import __version__, isa
 from pyquant.qparams import QParams, choose_qparams
@@ -16,9 +17,7 @@ from pyquant.qparams import QParams, choose_qparams
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]
 
 __all__ = ["FileError", "Row", "measure", "run", "sample"]
 

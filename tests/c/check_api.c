@@ -617,10 +617,13 @@ static void check_chosen_shapes(int quantize)
         {64, 65, 65, 0},
         {2000, 1, 0, 1},
         {1, 70000, 0, 0},
+        {40, 50, 16, 1},
+        {6, 1000, 300, 1},
+        {9, 65, 64, 1},
     };
     static struct call call;
     check_begin("%s, chosen shapes", quantize ? "quantize" : "dequantize");
-    for (size_t i = 0; i < check_count(240); i++) {
+    for (size_t i = 0; i < check_count(480); i++) {
         const size_t s = (i * 7) % (sizeof shapes / sizeof shapes[0]);
         const enum pq_type real = pick(reals, 3), code = pick(codes, 4);
         const enum layout layout = i % 3 != 0          ? PLAIN
