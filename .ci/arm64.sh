@@ -11,6 +11,7 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=${PYTHON:-python3}
 jobs=${JOBS:-$(nproc)}
 read -ra pytest_args <<<"${PYTEST_ARGS:-}"
+unset PYQUANT_ISA PYQUANT_REQUIRE_ISA   # what the caller asks of its own processor
 
 if [ $# -gt 0 ]; then
     mkdir -p "$1"
@@ -166,7 +167,8 @@ def pytest_collection_modifyitems(items):
 EOF
 for ((i = 0; i < jobs; i++)); do
     SHARD=$i/$jobs PYQUANT_REQUIRE_ISA=neon PYQUANT_EMULATED=1 PYQUANT_TEST_LIGHT=1 \
-        "$venv/bin/python" -m pytest -p no:cacheprovider -p shard "${pytest_args[@]}" \
+        "$venv/bin/python" -m pytest -p no:cacheprovider -p shard \
+        --basetemp="$work/tmp-$i" "${pytest_args[@]}" \
         >"$work/pytest-$i.log" 2>&1 </dev/null &
     pids+=($!)
 done

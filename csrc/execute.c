@@ -345,9 +345,15 @@ static bool is_narrow(enum pq_type real, enum pq_type code)
 static enum pq_status check(const struct pq_kernels *kernels, const struct pq_args *args,
                             int part, int parts)
 {
-    if (kernels == NULL || args == NULL ||
-        (args->ndim > 0 && (args->shape == NULL || args->in.strides == NULL ||
-                            args->out.strides == NULL || args->scale.strides == NULL)) ||
+    if (kernels == NULL || args == NULL) {
+        return PQ_ERR_NULL;
+    }
+    const enum pq_status status = pq_check_shape(args);
+    if (status != PQ_OK) {
+        return status;
+    }
+    if ((args->ndim > 0 && (args->in.strides == NULL || args->out.strides == NULL ||
+                            args->scale.strides == NULL)) ||
         args->in.data == NULL || args->out.data == NULL || args->scale.data == NULL ||
         (args->zero.data != NULL && args->ndim > 0 && args->zero.strides == NULL)) {
         return PQ_ERR_NULL;
@@ -355,7 +361,7 @@ static enum pq_status check(const struct pq_kernels *kernels, const struct pq_ar
     if (part < 0 || part >= parts) {
         return PQ_ERR_PART;
     }
-    if (!is_real(args->scale.type) ||
+    if (!(is_real(args->scale.type) || is_integer(args->scale.type)) ||
         (args->zero.data != NULL && !is_integer(args->zero.type))) {
         return PQ_ERR_TYPE;
     }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "params.h"
 
+#include <stdbool.h>
+
+#include "plan.h"
 #include "scalar_math.h"
 
 PQ_INLINE void swap_bytes(void *p, size_t size)
@@ -66,9 +69,19 @@ PQ_INLINE void swap_bytes(void *p, size_t size)
         LOAD(uint64_t, as_number);                                                         \
     }
 
+/* Integer scales count as float64. */
+static bool is_integer(enum pq_type type)
+{
+    return type >= PQ_I8;
+}
+
 void pq_load_scales_f32(float *to, struct pq_params from, size_t n)
 {
-    LOAD_REALS((float))
+    if (is_integer(from.type)) {
+        LOAD_INTEGERS((float)(double))
+    } else {
+        LOAD_REALS((float))
+    }
 }
 
 void pq_load_zeros_i32(int32_t *to, struct pq_params from, size_t n)
@@ -76,22 +89,15 @@ void pq_load_zeros_i32(int32_t *to, struct pq_params from, size_t n)
     LOAD_INTEGERS((int32_t))
 }
 
-static void load_scales_single(double *to, struct pq_params from, size_t n)
-{
-    LOAD_REALS((float))
-}
-
-static void load_scales_double(double *to, struct pq_params from, size_t n)
-{
-    LOAD_REALS((double))
-}
-
 void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single)
 {
-    if (single) {
-        load_scales_single(to, from, n);
+    if (is_integer(from.type)) {
+        LOAD_INTEGERS((double))
     } else {
-        load_scales_double(to, from, n);
+        LOAD_REALS((double))
+    }
+    for (size_t i = 0; single && i < n; i++) {
+        to[i] = (float)to[i];
     }
 }
 
@@ -123,12 +129,17 @@ static int is_within(struct pq_params at, int64_t lo, int64_t hi, int64_t *value
 int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside)
 {
     ptrdiff_t counts[PQ_MAX_NDIM], index[PQ_MAX_NDIM] = {0};
+    *outside = 0;
+    if (pq_check_shape(args) != PQ_OK) {
+        return 0;
+    }
     for (int d = 0; d < args->ndim; d++) {
         const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
-        counts[d] = args->zero.strides[d] == 0 ? 1 : (args->shape[d] + block - 1) / block;
-        if (args->shape[d] == 0 && args->zero.strides[d] != 0) {
+        const bool varies = args->zero.strides[d] != 0;
+        if (args->shape[d] == 0 && varies) {
             return 1;
         }
+        counts[d] = varies ? (args->shape[d] - 1) / block + 1 : 1;
     }
     struct pq_params at = {args->zero.data, 0, args->zero.type, args->zero.swapped};
     for (;;) {

@@ -96,12 +96,25 @@ static void merge_all(struct pq_plan *plan)
     plan->ndim = plan->ndim > 0 ? kept + 1 : 0;
 }
 
-enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
-                            size_t out_size)
+enum pq_status pq_check_shape(const struct pq_args *args)
 {
     if (args->ndim < 0 || args->ndim > PQ_MAX_NDIM) {
         return PQ_ERR_NDIM;
     }
+    if (args->ndim > 0 && args->shape == NULL) {
+        return PQ_ERR_NULL;
+    }
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->shape[d] < 0 || (args->block != NULL && args->block[d] < 1)) {
+            return PQ_ERR_SHAPE;
+        }
+    }
+    return PQ_OK;
+}
+
+enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
+                            size_t out_size)
+{
     plan->empty = false;
     plan->ndim = 0;
     plan->in = args->in.data;
@@ -120,9 +133,6 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
             .scale = args->scale.strides[d],
             .zero = has_zero ? args->zero.strides[d] : 0,
         };
-        if (dim.end < 0 || dim.block < 1) {
-            return PQ_ERR_SHAPE;
-        }
         if (dim.end == 0) {
             plan->empty = true;
         }

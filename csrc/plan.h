@@ -31,8 +31,11 @@ struct pq_plan {
     struct pq_dim dim[PQ_MAX_NDIM];
 };
 
-/* Plan `args`, whose out.data may be null for a reduction. `out_size` is the size of an
- * element of `out`, for telling whether its elements overlap. */
+/* Whether the rank, the extents and the blocks of `args` make sense. */
+enum pq_status pq_check_shape(const struct pq_args *args);
+
+/* Plan `args`, checked, whose out.data may be null for a reduction. `out_size` is the size
+ * of an element of `out`, for telling whether its elements overlap. */
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size);
 

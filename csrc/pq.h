@@ -81,7 +81,7 @@ struct pq_args {
     const ptrdiff_t *block; /* null: 1 everywhere */
     struct pq_array in;
     struct pq_array out;
-    struct pq_array scale;
+    struct pq_array scale;  /* any type; integers count as float64 */
     struct pq_array zero;   /* data null: 0. Any integer type */
     enum pq_round round;    /* quantize only */
     enum pq_type precision; /* quantize only: real type that holds the quotient */

@@ -117,6 +117,10 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
         args->scale.data == NULL || args->zero.data == NULL) {
         return PQ_ERR_NULL;
     }
+    const enum pq_status shape_status = pq_check_shape(args);
+    if (shape_status != PQ_OK) {
+        return shape_status;
+    }
     if (!is_real(args->in.type) || args->scale.type != PQ_F64 ||
         args->zero.type != PQ_F64) {
         return PQ_ERR_TYPE;
@@ -143,6 +147,10 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
 {
     if (args == NULL || count == NULL || first == NULL || args->in.data == NULL) {
         return PQ_ERR_NULL;
+    }
+    const enum pq_status status = pq_check_shape(args);
+    if (status != PQ_OK) {
+        return status;
     }
     if (!is_real(args->in.type)) {
         return PQ_ERR_TYPE;

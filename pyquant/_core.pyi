@@ -6,6 +6,7 @@ import numpy.typing as npt
 
 isa_available: tuple[str, ...]
 isa_active: str
+code_names: tuple[str, ...]
 
 def quantize(
     x: npt.ArrayLike,

@@ -19,6 +19,14 @@ from cpython.buffer cimport (
 )
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_CheckExact
+from cpython.pythread cimport (
+    PyThread_acquire_lock,
+    PyThread_allocate_lock,
+    PyThread_free_lock,
+    PyThread_release_lock,
+    PyThread_type_lock,
+    WAIT_LOCK,
+)
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memset
@@ -166,7 +174,7 @@ cdef bint _hold(object array, Array *held):
         PyObject_GetBuffer(array.view(_np.uint16), &held.buffer, PyBUF_RECORDS_RO)
         held.held = True
         held.type = PQ_BF16
-        held.swapped = False
+        held.swapped = not array.dtype.isnative
         return True
     held.held = True
     type = _type_of_format(held.buffer.format, held.buffer.itemsize, &held.swapped)
@@ -185,10 +193,9 @@ cdef object _plain(object obj, str name):
     if isinstance(obj, (str, bytes, dict, set, frozenset)) or obj is None:
         raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
     try:
-        array = _np.asarray(obj)
+        return _np.asarray(obj)
     except ValueError as error:
         raise ValueError(f"{name}: expected an array, got {error}") from None
-    return array
 
 
 cdef bint _is_untyped(object obj):
@@ -200,13 +207,25 @@ cdef bint _is_real(int type):
     return PQ_F32 <= type <= PQ_F64
 
 
+cdef object _floats_of(object obj, object array, str name):
+    """float64 for Python integers, each converted by Python: NumPy's conversion of arrays
+    depends on the floating-point control state."""
+    kind = array.dtype.kind
+    if kind in "iu" or (kind == "O" and all([type(v) is int for v in array.flat])):
+        try:
+            return _np.asarray(obj, dtype=_np.float64)
+        except OverflowError:
+            raise ValueError(f"{name}: expected numbers that float64 holds") from None
+    return array
+
+
 cdef object _hold_real(object x, Array *held, str name):
     """Hold `x` as an array of real numbers; returns the ndarray that owns the memory."""
     array = x
     if type(x) is not _ndarray:
         array = _plain(x, name)
-        if _is_untyped(x) and array.dtype.kind in "iu":
-            array = array.astype(_np.float64)
+        if _is_untyped(x):
+            array = _floats_of(x, array, name)
     if not _hold(array, held) or not _is_real(held.type):
         raise TypeError(f"{name}: expected {_REAL_LIST}, got {_describe(array)}")
     return array
@@ -220,8 +239,10 @@ cdef object _integers_of(object obj, object array, str name):
         lo, hi = _LIMITS[dtype]
         if array.size == 0 or (array.min() >= lo and array.max() <= hi):
             return array.astype(dtype)
-    worst = array.max() if array.max() >= 2**32 or array.min() >= 0 else array.min()
-    raise ValueError(f"{name}: expected integers that int32 or uint32 holds, got {worst}")
+    raise ValueError(
+        f"{name}: expected integers that int32 or uint32 holds, "
+        f"got {array.min()} to {array.max()}"
+    )
 
 
 cdef object _hold_code(object q, Array *held, str name):
@@ -250,9 +271,9 @@ cdef object _hold_scale(Call *call, object scale):
     array = scale
     if type(scale) not in _HOLDABLE:
         array = _plain(scale, "scale")
-    if array.dtype.kind in "iu":
-        array = array.astype(_np.float64)
-    if not _hold(array, &call.scale) or not _is_real(call.scale.type):
+        if _is_untyped(scale):
+            array = _floats_of(scale, array, "scale")
+    if not _hold(array, &call.scale):
         raise TypeError(f"scale: expected real numbers, got {_describe(array)}")
     call.args.scale.data = call.scale.buffer.buf
     call.args.scale.type = call.scale.type
@@ -452,6 +473,12 @@ cdef int _rounding(object rounding) except -1:
     )
 
 
+cdef bint _flag(object value, str name) except -1:
+    if value is True or value is False or isinstance(value, _np.bool_):
+        return bool(value)
+    raise TypeError(f"{name}: expected True or False, got {type(value).__name__}")
+
+
 cdef int _threads_of(object threads) except -1:
     if threads is True or threads is False:
         raise TypeError("threads: expected a positive integer, got bool")
@@ -473,7 +500,8 @@ cdef object _name_in(dict names, object dtype, str name, str expected):
     except (KeyError, TypeError):
         found = _dtypes.name_of(dtype)
     if found not in names:
-        got = f"{dtype!r}" if found is None else found
+        plain = dtype is None or isinstance(dtype, (str, int, float))
+        got = found or (repr(dtype) if plain else type(dtype).__name__)
         raise TypeError(f"{name}: expected {expected}, got {got}")
     return found
 
@@ -560,19 +588,69 @@ cdef int _check_overlap(Call *call, object out, Array *a, object array, str name
 
 
 cdef class _Work:
-    """A prepared call, a part at a time; the parts may run on different threads."""
+    """A prepared call, a part at a time; the parts may run on different threads.
+
+    The arguments live only as long as the call. After `close` no part is running, and one
+    that starts late, from a queue that an interrupt or an error has left behind, does
+    nothing. Nothing in `close` can be interrupted.
+    """
     cdef const pq_kernels *kernels
     cdef const pq_args *args
     cdef bint quantizes
     cdef int parts
+    cdef int active
+    cdef bint closed
+    cdef PyThread_type_lock guard  # of `active` and `closed`, held for moments
+    cdef PyThread_type_lock busy   # held while a part is running
+
+    def __cinit__(self):
+        self.guard = PyThread_allocate_lock()
+        self.busy = PyThread_allocate_lock()
+        if self.guard == NULL or self.busy == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        if self.guard != NULL:
+            PyThread_free_lock(self.guard)
+        if self.busy != NULL:
+            PyThread_free_lock(self.busy)
+
+    cdef bint enter(self) noexcept:
+        cdef bint allowed
+        PyThread_acquire_lock(self.guard, WAIT_LOCK)
+        allowed = not self.closed
+        if allowed:
+            if self.active == 0:
+                PyThread_acquire_lock(self.busy, WAIT_LOCK)
+            self.active += 1
+        PyThread_release_lock(self.guard)
+        return allowed
+
+    cdef void leave(self) noexcept:
+        PyThread_acquire_lock(self.guard, WAIT_LOCK)
+        self.active -= 1
+        if self.active == 0:
+            PyThread_release_lock(self.busy)
+        PyThread_release_lock(self.guard)
+
+    cdef void close(self) noexcept:
+        PyThread_acquire_lock(self.guard, WAIT_LOCK)
+        self.closed = True
+        PyThread_release_lock(self.guard)
+        with nogil:
+            PyThread_acquire_lock(self.busy, WAIT_LOCK)
+        PyThread_release_lock(self.busy)
 
     def __call__(self, int part):
         cdef pq_status status
+        if not self.enter():
+            return <int>PQ_OK
         with nogil:
             if self.quantizes:
                 status = pq_quantize(self.kernels, self.args, part, self.parts)
             else:
                 status = pq_dequantize(self.kernels, self.args, part, self.parts)
+        self.leave()
         return <int>status
 
 
@@ -596,7 +674,10 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
         work.args = &call.args
         work.quantizes = quantizes
         work.parts = parts
-        status = _threads.run(work, parts)
+        try:
+            status = _threads.run(work, parts)
+        finally:
+            work.close()
     elif _size(&call.x) >= _NOGIL_SIZE:
         with nogil:
             if quantizes:
@@ -674,10 +755,10 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
             call.args.precision = <pq_type><int>_REALS[
                 _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
             ]
-        if saturate is not True and not saturate:
-            raise ValueError(f"saturate: expected True for {name}, got {saturate}")
-        if packed is not False and packed:
-            raise ValueError(f"packed: expected False for {name}, got {packed}")
+        if not _flag(saturate, "saturate"):
+            raise ValueError(f"saturate: expected True for {name}, got False")
+        if _flag(packed, "packed"):
+            raise ValueError(f"packed: expected False for {name}, got True")
         return _apply(kernels, &call, array, scale, zero_point, name, name,
                       <pq_type><int>_CODES[name], axis, block_size, out, threads, True)
     finally:
@@ -721,6 +802,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
     cdef Call call
     cdef pq_choice choice
     cdef int finite = 1, d
+    cdef bint flag
     cdef double[::1] lo, hi
     cdef unsigned char[::1] scale_bytes, zero_bytes
     cdef list selecting
@@ -729,6 +811,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
     try:
         _hold_real(x, &call.x, "x")
         name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
+        flag = _flag(symmetric, "symmetric")
         _set_shape(&call)
         selecting = _granularity(&call, axis, block_size)
         shape = _parameter_shape(&call, selecting)
@@ -757,7 +840,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
                 raise _nonfinite_error(&call)
             choice.real = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
             choice.code = <pq_type><int>_CODES[name]
-            choice.symmetric = bool(symmetric)
+            choice.symmetric = flag
             scale_bytes = scale.view(_np.uint8)
             zero_bytes = zero.view(_np.uint8)
             pq_choose(&choice, lo.shape[0], &lo[0], &hi[0], &scale_bytes[0],
@@ -782,6 +865,7 @@ cdef dict _find_all():
 
 cdef dict _tables = _find_all()
 isa_available = tuple(_tables)
+code_names = tuple(_CODES)
 
 
 cdef const pq_kernels *_kernels_of(str isa) except NULL:

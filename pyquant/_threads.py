@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["MIN_PART_BYTES", "cpu_count", "executor", "run"]
 
@@ -45,34 +45,16 @@ def executor(n: int) -> ThreadPoolExecutor:
 def run(work: Callable[[int], int], parts: int) -> int:
     """Do all parts, the first one here; the highest status of any."""
     futures = []
-    statuses = []
+    left = range(0)
     try:
         pool = executor(parts - 1)
         for part in range(1, parts):
             futures.append(pool.submit(work, part))
     except RuntimeError:
         # No more threads, or the interpreter is shutting down: do the rest here too.
-        statuses += [work(part) for part in range(1 + len(futures), parts)]
-    finally:
-        # The parts use the caller's buffers: none may outlive this call.
-        statuses.append(work(0))
-        _wait_for(futures)
+        left = range(1 + len(futures), parts)
+    statuses = [work(0), *map(work, left)]
     return max(*statuses, *(future.result() for future in futures), 0)
-
-
-def _wait_for(futures: list[Future[int]]) -> None:
-    """Wait, and only then let an interrupt through."""
-    from concurrent.futures import wait
-
-    interrupt: BaseException | None = None
-    while True:
-        try:
-            wait(futures)
-            break
-        except BaseException as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
 
 
 def _forget() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ def name_of(dtype: Any) -> str | None:
     if dtype is None:
         return None
     try:
-        return str(np.dtype(dtype).name)
-    except (TypeError, ValueError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # spellings that NumPy deprecates
+            return str(np.dtype(dtype).name)
+    except Exception:  # NumPy parses strings: anything may come
         return None

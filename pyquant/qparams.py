@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _core, dtypes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,13 +67,22 @@ class QParams:
         axis: int | tuple[int, ...] | None = None,
         block_size: int | tuple[int, ...] | None = None,
     ) -> None:
-        """Copy `scale` and `zero_point`, so that nothing can change them."""
+        """Check and copy everything, so that nothing can change it."""
+        if hasattr(self, "dtype"):
+            msg = "scale: expected no assignment, QParams is immutable"
+            raise AttributeError(msg)
+        name = dtypes.name_of(dtype)
+        if name not in _core.code_names:
+            got = name or type(dtype).__name__
+            expected = ", ".join(_core.code_names)
+            msg = f"dtype: expected one of {expected}, got {got}"
+            raise TypeError(msg)
         store = object.__setattr__
-        store(self, "scale", _frozen(scale))
-        store(self, "zero_point", _frozen(zero_point))
-        store(self, "dtype", np.dtype(dtype))
-        store(self, "axis", axis)
-        store(self, "block_size", block_size)
+        store(self, "scale", _frozen(scale, "scale"))
+        store(self, "zero_point", _frozen(zero_point, "zero_point"))
+        store(self, "axis", _integers(axis, "axis"))
+        store(self, "block_size", _integers(block_size, "block_size"))
+        store(self, "dtype", np.dtype(name))
 
     def quantize(
         self,
@@ -133,7 +143,16 @@ class QParams:
         -------
         ndarray
             Real numbers.
+
+        Raises
+        ------
+        TypeError
+            If `q` has another type than the parameters are for.
         """
+        given = getattr(q, "dtype", None)
+        if given is not None and dtypes.name_of(given) != self.dtype.name:
+            msg = f"q: expected {self.dtype.name}, got {given}"
+            raise TypeError(msg)
         return _core.dequantize(
             q,
             self.scale,
@@ -184,10 +203,29 @@ class QParams:
         )
 
 
-def _frozen(values: npt.ArrayLike) -> npt.NDArray[Any]:
-    array = np.array(values, order="C")
-    array.flags.writeable = False
-    return array
+def _frozen(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
+    """A copy on immutable memory."""
+    if isinstance(values, np.ma.MaskedArray):
+        msg = f"{name}: expected an array without a mask, got a masked array"
+        raise TypeError(msg)
+    array = np.asarray(values)
+    if array.dtype.kind not in "iufV" or (array.dtype.kind == "f") > (name == "scale"):
+        kind = "real numbers" if name == "scale" else "integers"
+        msg = f"{name}: expected {kind}, got {array.dtype}"
+        raise TypeError(msg)
+    return np.frombuffer(array.tobytes(), array.dtype, array.size).reshape(array.shape)
+
+
+def _integers(value: object, name: str) -> Any:
+    """None, an integer or a tuple of integers, each as a Python int."""
+    try:
+        if isinstance(value, tuple):
+            return tuple(index(one) for one in value)
+        return None if value is None else index(value)  # type: ignore[arg-type]
+    except TypeError:
+        got = type(value).__name__
+        msg = f"{name}: expected None, an integer or a tuple of integers, got {got}"
+        raise TypeError(msg) from None
 
 
 def choose_qparams(

@@ -581,7 +581,7 @@ DEQUANTIZE = {
     "list beyond 32 bits": (
         {"q": [1, 2**32]},
         ValueError,
-        "q: expected integers that int32 or uint32 holds, got 4294967296",
+        "q: expected integers that int32 or uint32 holds, got 1 to 4294967296",
     ),
     "string": (
         {"q": "a"},

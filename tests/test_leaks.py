@@ -95,11 +95,9 @@ def test_nothing_is_kept(name):
             call()
     repeat(call, 10)
     count = CALLS // 10
-    gc.collect()
     blocks = sys.getallocatedblocks()
     references = [sys.getrefcount(a) for a in ARGUMENTS]
     repeat(call, count)
-    gc.collect()
     grown = [
         (sys.getrefcount(a) - r, type(a))
         for a, r in zip(ARGUMENTS, references, strict=True)

@@ -1,6 +1,5 @@
 """`threads`: the same bits for any number, from many threads at once, and after a fork."""
 
-import concurrent.futures
 import os
 import sys
 import threading
@@ -222,27 +221,62 @@ def test_where_no_thread_can_be_started(count, monkeypatch):
         same(pq.quantize(x, 0.3, threads=7), expected)
 
 
-def test_an_interrupt_waits_for_the_parts(monkeypatch):
-    """The parts use the caller's memory, so that none may outlive the call."""
-    real, calls, running = concurrent.futures.wait, [], []
+class Interrupted:
+    """A pool that keeps what it should run, and futures that a Ctrl-C hits."""
 
-    def interrupted(futures, *args):
-        running[:] = futures
-        calls.append(1)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return real(futures, *args)
+    def __init__(self):
+        self.queue = []
 
+    def submit(self, work, part):
+        self.queue.append((work, part))
+        return self
+
+    def result(self):
+        raise KeyboardInterrupt
+
+
+def test_no_part_outlives_an_interrupted_call(monkeypatch):
+    """The parts use the caller's memory: one that starts too late does nothing."""
+    pool = Interrupted()
     x = adversarial("float32", 0.3, 5000)
     out = np.zeros(5000, np.int8)
-    expected = pq.quantize(x, 0.3)
     with split_small_arrays(monkeypatch):
-        monkeypatch.setattr(concurrent.futures, "wait", interrupted)
+        monkeypatch.setattr(_threads, "executor", lambda n: pool)
         with pytest.raises(KeyboardInterrupt):
             pq.quantize(x, 0.3, threads=3, out=out)
-    assert len(running) == 2
-    assert all(future.done() for future in running)
-    same(out, expected)
+    assert len(pool.queue) == 2
+    out[:] = 0
+    assert [work(part) for work, part in pool.queue] == [0, 0]
+    assert not out.any()
+
+
+def test_an_interrupt_waits_for_running_parts(monkeypatch):
+    """Whatever is running when Ctrl-C comes has ended before the call does."""
+    running = threading.Event()
+
+    class Eager(Interrupted):
+        def submit(self, work, part):
+            def run():
+                running.set()
+                work(part)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            running.wait()
+            self.queue.append(thread)
+            return self
+
+    pool = Eager()
+    x = adversarial("float32", 0.3, 2_000_000)
+    out = np.zeros(x.size, np.int8)
+    with split_small_arrays(monkeypatch):
+        monkeypatch.setattr(_threads, "executor", lambda n: pool)
+        with pytest.raises(KeyboardInterrupt):
+            pq.quantize(x, 0.3, threads=3, out=out, rounding="half_up", precision="float16")
+    before = out.copy()
+    for thread in pool.queue:
+        thread.join()
+    same(out, before)
 
 
 FORK = """

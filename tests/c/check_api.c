@@ -900,8 +900,9 @@ static void check_zeros_within(void)
             lo = hi;
             hi = t;
         }
-        if (random_chance(30)) {
-            lo = draw_integer(INT64_MIN, lo);
+        if (type == PQ_U64 ||
+            random_chance(30)) { /* a large uint64 must not pass for negative */
+            lo = random_chance(50) ? INT64_MIN : draw_integer(INT64_MIN, lo);
         }
         const int64_t lowest = lo > own.lo ? lo : own.lo;
         const int tame = random_chance(70);
