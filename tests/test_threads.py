@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -367,19 +368,24 @@ def looks(work):
 
 
 def test_the_interpreter_is_released(monkeypatch):
+    """Seen at least once in many calls: the other thread may not be scheduled in each."""
     x = np.ones(light(30_000_000, 3_000_000), np.float32)
     out = np.zeros(x.shape, np.int8)
-    assert looks(lambda: pq.quantize(x, 1.0, out=out, rounding="away")) > 1
-    counts = []
+
+    def call():
+        pq.quantize(x, 1.0, out=out, rounding="away")
+
+    assert any(looks(call) > 1 for _ in range(100))
+
+    seen = []
 
     def run(work, parts):
         """Each part, too, lets others run."""
-        counts.append(looks(lambda: work(len(counts))))
+        seen.append(any(looks(partial(work, part)) > 1 for part in [0, 1] * 100))
         return 0
 
     with split_small_arrays(monkeypatch):
         monkeypatch.setattr(_threads, "run", run)
         pq.quantize(x, 1.0, out=out, threads=2)
         pq.dequantize(out, 1.0, threads=2)
-    assert len(counts) == 2
-    assert min(counts) > 1
+    assert seen == [True, True]
