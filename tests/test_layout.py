@@ -376,3 +376,15 @@ def test_bfloat16_scalars_and_parameters():
     x = np.array([1.6, -2.4], dtype=bfloat16)
     same(pq.quantize(x, bfloat16(0.5)), np.int8([3, -5]))
     same(pq.quantize(x, np.array([0.5, 1.0], dtype=bfloat16), axis=0), np.int8([3, -2]))
+
+
+def test_big_endian_bfloat16():
+    bfloat16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    swapped = bfloat16.newbyteorder(">")
+    x = np.array([1, 2, 3, -250, 0.5], bfloat16)
+    same(pq.quantize(x.astype(swapped), 0.5), pq.quantize(x, 0.5))
+    q = np.int8([1, 2, 3])
+    same(pq.dequantize(q, x[:3].astype(swapped), axis=0), pq.dequantize(q, x[:3], axis=0))
+    out = np.zeros(3, swapped)
+    assert pq.dequantize(q, 1.0, dtype=bfloat16, out=out) is out
+    assert out.view("u1").tolist() == [0x3F, 0x80, 0x40, 0x00, 0x40, 0x40]

@@ -309,3 +309,49 @@ def test_methods_pass_everything_on():
     real = np.empty((4, 6), np.float16)
     assert p.dequantize(q, dtype="float16", out=real, threads=2) is real
     same(real, pq.dequantize(q, *args, axis=0, dtype="float16"))
+
+
+REFUSED = {
+    "masked scale": (
+        {"scale": np.ma.array([1.0], mask=[True])},
+        "scale: expected an array without a mask, got a masked array",
+    ),
+    "text scale": ({"scale": "a"}, "scale: expected real numbers, got <U1"),
+    "no zero point": ({"zero_point": None}, "zero_point: expected integers, got object"),
+    "real zero point": ({"zero_point": 0.5}, "zero_point: expected integers, got float64"),
+    "real dtype": (
+        {"dtype": "float32"},
+        "dtype: expected one of int8, uint8, int16, uint16, int32, uint32, got float32",
+    ),
+    "list of axes": (
+        {"axis": [0]},
+        "axis: expected None, an integer or a tuple of integers, got list",
+    ),
+    "real block": (
+        {"block_size": 2.0},
+        "block_size: expected None, an integer or a tuple of integers, got float",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_parameters(case):
+    change, message = REFUSED[case]
+    with pytest.raises(TypeError) as error:
+        pq.QParams(**{"scale": 1.0, "zero_point": 0, "dtype": "int8", **change})
+    assert str(error.value) == message
+
+
+def test_codes_of_another_type_are_refused():
+    p = pq.QParams(1.0, 100, "int8")
+    with pytest.raises(TypeError, match=r"^q: expected int8, got uint8$"):
+        p.dequantize(np.uint8([200]))
+
+
+def test_nothing_can_change_the_parameters():
+    p = pq.QParams([1.0, 2.0], [0, 1], "int8", axis=0)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        p.scale.flags.writeable = True
+    with pytest.raises(AttributeError):
+        p.__init__(3.0, 0, "uint8")
+    assert p == pq.QParams([1.0, 2.0], [0, 1], "int8", axis=0)
