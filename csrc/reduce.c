@@ -121,6 +121,10 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     if (shape_status != PQ_OK) {
         return shape_status;
     }
+    if (args->ndim > 0 && (args->in.strides == NULL || args->scale.strides == NULL ||
+                           args->zero.strides == NULL)) {
+        return PQ_ERR_NULL;
+    }
     if (!is_real(args->in.type) || args->scale.type != PQ_F64 ||
         args->zero.type != PQ_F64) {
         return PQ_ERR_TYPE;
@@ -143,25 +147,13 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     return status;
 }
 
-enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
+static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
 {
-    if (args == NULL || count == NULL || first == NULL || args->in.data == NULL) {
-        return PQ_ERR_NULL;
-    }
-    const enum pq_status status = pq_check_shape(args);
-    if (status != PQ_OK) {
-        return status;
-    }
-    if (!is_real(args->in.type)) {
-        return PQ_ERR_TYPE;
-    }
-    *count = 0;
-    *first = 0;
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     struct pq_params at = {args->in.data, 0, args->in.type, args->in.swapped};
     for (int d = 0; d < args->ndim; d++) {
         if (args->shape[d] == 0) {
-            return PQ_OK;
+            return;
         }
     }
     for (size_t position = 0;; position++) {
@@ -180,9 +172,32 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
             index[d] = 0;
         }
         if (d < 0) {
-            return PQ_OK;
+            return;
         }
     }
+}
+
+enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
+{
+    if (args == NULL || count == NULL || first == NULL || args->in.data == NULL) {
+        return PQ_ERR_NULL;
+    }
+    const enum pq_status status = pq_check_shape(args);
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (args->ndim > 0 && args->in.strides == NULL) {
+        return PQ_ERR_NULL;
+    }
+    if (!is_real(args->in.type)) {
+        return PQ_ERR_TYPE;
+    }
+    *count = 0;
+    *first = 0;
+    const pq_fpenv found = pq_fpenv_enter();
+    count_nonfinite(args, count, first);
+    pq_fpenv_leave(found);
+    return PQ_OK;
 }
 
 /* ---- parameters ---- */

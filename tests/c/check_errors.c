@@ -173,7 +173,7 @@ static enum pq_status spoil(struct pq_args *a, enum fault fault, int quantize)
         a->out.type = bad_type(quantize ? PQ_U64 : PQ_TYPE_COUNT);
         return PQ_ERR_TYPE;
     case SCALE_TYPE_WRONG:
-        a->scale.type = bad_type(quantize ? PQ_I32 : 99);
+        a->scale.type = bad_type(quantize ? PQ_TYPE_COUNT : 99);
         return PQ_ERR_TYPE;
     case ZERO_TYPE_REAL:
         a->zero.type = PQ_F64;
