@@ -61,6 +61,7 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
 {
     int order[DIMS];
     ptrdiff_t span = size, next = size;
+    const int whole = layout == ALIGNED || random_chance(50); /* steps of whole elements */
     for (int d = 0; d < ndim; d++) {
         order[d] = d;
     }
@@ -88,7 +89,7 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
             view->strides[d] = 0;
             continue;
         }
-        if (layout == BROADCAST && random_chance(10)) {
+        if (layout == BROADCAST && whole && random_chance(20)) {
             stride = random_between(1, 3) * size;
             span += (n - 1) * stride;
             view->strides[d] = stride;
@@ -96,7 +97,7 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
         }
         if (random_chance(gaps)) {
             const ptrdiff_t gap = random_between(0, 9);
-            stride = span + (layout == ALIGNED || random_chance(50) ? gap * size : gap);
+            stride = span + (whole ? gap * size : gap);
         }
         if (layout == ALIGNED) {
             stride = (stride + size - 1) / size * size;
@@ -183,6 +184,16 @@ static int64_t integer_at(const struct pq_array *array, const void *at)
     return get_integer(bytes, array->type, 0);
 }
 
+/* Of a scale, which may be an integer. */
+static double scale_at(const struct pq_array *array, const void *at)
+{
+    if (is_real_type(array->type)) {
+        return real_at(array, at);
+    }
+    const int64_t v = integer_at(array, at);
+    return array->type == PQ_U64 ? (double)(uint64_t)v : (double)v;
+}
+
 /* The next index in C order; 0 after the last. */
 static int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index)
 {
@@ -245,6 +256,9 @@ static void draw_shape(struct call *call)
 static ptrdiff_t draw_block(ptrdiff_t extent)
 {
     static const ptrdiff_t usual[] = {1, 2, 7, 16, 31, 32, 33, 64, 128, 600};
+    if (random_chance(1)) {
+        return PTRDIFF_MAX;
+    }
     switch (random_below(4)) {
     case 0:
         return random_between(1, extent + 2);
@@ -268,7 +282,7 @@ static void draw_granularity(struct call *call)
         call->block[d] = chosen || random_chance(10) ? draw_block(call->shape[d]) : 1;
         if (chosen) {
             const ptrdiff_t b = call->block[d];
-            call->counts[d] = (call->shape[d] + b - 1) / b;
+            call->counts[d] = call->shape[d] > 0 ? (call->shape[d] - 1) / b + 1 : 0;
         } else {
             call->counts[d] = 1;
         }
@@ -357,6 +371,8 @@ static void fill_params(struct call *call, int quantize)
             bits = bits_of_f64(plain || random_chance(50) ? s : draw_scale_f64());
         } else if (scale->type == PQ_F32) {
             bits = bits_of_f32((float)s);
+        } else if (!is_real_type(scale->type)) {
+            bits = plain ? random_below(100) : random_bits();
         } else {
             bits = plain ? draw_real(scale->type, 1.0, 2) : random_bits();
         }
@@ -380,8 +396,8 @@ static void fill_input(struct call *call, int quantize)
         uint64_t bits;
         if (quantize) {
             const double s =
-                real_at(&call->scale.array,
-                        element_at(&call->scale.array, args->ndim, index, args->block));
+                scale_at(&call->scale.array,
+                         element_at(&call->scale.array, args->ndim, index, args->block));
             const double reach = 2.5 * (double)limits_of(call->out.array.type).hi;
             bits = draw_real(in->type, s, reach);
         } else {
@@ -408,7 +424,9 @@ static void draw_call(struct call *call, int quantize)
                 random_chance(50)   ? PLAIN
                 : random_chance(50) ? GAPPED
                                     : BROADCAST,
-                random_chance(60) ? PQ_F32 : pick(reals, 4),
+                random_chance(60)   ? PQ_F32
+                : random_chance(75) ? pick(reals, 4)
+                                    : pick(integers, 8),
                 random_chance(50) ? code : pick(integers, 8), random_chance(75));
     fill_params(call, quantize);
     fill_input(call, quantize);
@@ -444,7 +462,7 @@ static void naive(const struct call *call, int quantize, unsigned char *lowest)
         unsigned char x[8], y[8];
         double zero = 0;
         double scale =
-            real_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
+            scale_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
         if ((quantize ? args->in.type : args->out.type) != PQ_F64) {
             scale = (double)(float)scale;
         }
