@@ -20,14 +20,9 @@ else
     work=$(mktemp -d)
     temporary=$work
 fi
-# An interrupted run leaves no emulated tests behind.
 pids=()
-# shellcheck disable=SC2317 # the trap calls it
-cleanup() {
-    [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null || true
-    [ -z "${temporary-}" ] || rm -rf "$temporary"
-}
-trap cleanup EXIT
+# shellcheck source=.ci/emulation.sh
+. "$top/.ci/emulation.sh"
 root=$work/root             # what Debian's arm64 packages unpack to
 venv=$work/venv             # an arm64 virtual environment over it
 build=$work/build-venv      # the host's build tools
@@ -40,14 +35,7 @@ step() { printf '\n== arm64: %s (%d s)\n' "$1" "$SECONDS"; }
     { echo "arm64: PYTHON must be Python 3.11" >&2; exit 2; }
 
 step "host tools"
-tools=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross make qemu-user-static)
-if ! dpkg-query -W "${tools[@]}" >/dev/null 2>&1; then
-    as_root=()
-    [ "$(id -u)" = 0 ] || as_root=(sudo)
-    "${as_root[@]}" apt-get -qq update
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq install -y --no-install-recommends "${tools[@]}" >/dev/null
-fi
+host_tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross make qemu-user-static
 
 failed=0  # the Python suite runs in any case
 step "C tests"
@@ -150,40 +138,10 @@ rm -rf "$site"/pyquant "$site"/pyquant-*
 "$build/bin/python" -m zipfile -e "$work"/wheel/pyquant-*.whl "$site"
 
 step "Python suite"
-rm -rf "$run"
-mkdir "$run"
-cp -R "$top/tests" "$top/pyproject.toml" "$top/README.md" "$run"
-cd "$run"
+copy_tests "$run"
 "$venv/bin/python" -c 'import pyquant; assert pyquant.isa.active() == "neon", pyquant.isa.active()'
 
-# Every process collects all tests and runs each jobs-th of them: half the start-up of pytest-xdist.
-cat >shard.py <<'EOF'
-import os
-
-
-def pytest_collection_modifyitems(items):
-    index, count = map(int, os.environ["SHARD"].split("/"))
-    items[:] = items[index::count]
-EOF
-for ((i = 0; i < jobs; i++)); do
-    SHARD=$i/$jobs PYQUANT_REQUIRE_ISA=neon PYQUANT_EMULATED=1 PYQUANT_TEST_LIGHT=1 \
-        "$venv/bin/python" -m pytest -p no:cacheprovider -p shard \
-        --basetemp="$work/tmp-$i" "${pytest_args[@]}" \
-        >"$work/pytest-$i.log" 2>&1 </dev/null &
-    pids+=($!)
-done
-empty=0
-for i in "${!pids[@]}"; do
-    code=0
-    wait "${pids[i]}" || code=$?
-    cat "$work/pytest-$i.log"
-    case $code in
-        0) ;;
-        5) empty=$((empty + 1)) ;;  # a narrow choice of tests may leave a process none
-        *) failed=1 ;;
-    esac
-done
-[ "$empty" -lt "$jobs" ] || failed=1
-pids=()
+export PYQUANT_REQUIRE_ISA=neon
+run_pytest "$venv/bin/python" "${pytest_args[@]}" || failed=1
 step "done"
 exit "$failed"

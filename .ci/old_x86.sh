@@ -17,14 +17,9 @@ case $# in
     2) mkdir -p "$1" && work=$(cd "$1" && pwd) && shift ;;
     *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
-# An interrupted run leaves no emulated tests behind.
 pids=()
-# shellcheck disable=SC2317 # the trap calls it
-cleanup() {
-    [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null || true
-    [ -z "${temporary-}" ] || rm -rf "$temporary"
-}
-trap cleanup EXIT
+# shellcheck source=.ci/emulation.sh
+. "$top/.ci/emulation.sh"
 
 python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 venv=$work/venv             # the environment of PYTHON, behind an emulator
@@ -33,14 +28,7 @@ run=$work/run               # the tests, away from the sources
 step() { printf '\n== old x86: %s (%d s)\n' "$1" "$SECONDS"; }
 
 step "host tools"
-tools=(make qemu-user-static)
-if ! dpkg-query -W "${tools[@]}" >/dev/null 2>&1; then
-    as_root=()
-    [ "$(id -u)" = 0 ] || as_root=(sudo)
-    "${as_root[@]}" apt-get -qq update
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq install -y --no-install-recommends "${tools[@]}" >/dev/null
-fi
+host_tools make qemu-user-static
 
 failed=0  # the Python suite runs in any case
 step "C tests"
@@ -63,10 +51,7 @@ exec qemu-x86_64-static -cpu Nehalem -0 "$venv/bin/python" "$(readlink -f "$pyth
 EOF
 chmod +x "$venv/bin/python"
 
-rm -rf "$run"
-mkdir "$run"
-cp -R "$top/tests" "$top/pyproject.toml" "$top/README.md" "$run"
-cd "$run"
+copy_tests "$run"
 "$venv/bin/python" - <<'EOF'
 import subprocess
 import sys
@@ -80,35 +65,7 @@ level = subprocess.check_output([sys.executable, "-c", child], text=True).strip(
 assert level == "scalar", level
 EOF
 
-# Every process collects all tests and runs each jobs-th of them: half the start-up of pytest-xdist.
-cat >shard.py <<'EOF'
-import os
-
-
-def pytest_collection_modifyitems(items):
-    index, count = map(int, os.environ["SHARD"].split("/"))
-    items[:] = items[index::count]
-EOF
 # Not the trained model: ONNX Runtime takes many minutes for it under emulation.
-for ((i = 0; i < jobs; i++)); do
-    SHARD=$i/$jobs PYQUANT_EMULATED=1 PYQUANT_TEST_LIGHT=1 \
-        "$venv/bin/python" -m pytest -p no:cacheprovider -p shard --ignore=tests/test_model.py \
-        --basetemp="$work/tmp-$i" "${pytest_args[@]}" \
-        >"$work/pytest-$i.log" 2>&1 </dev/null &
-    pids+=($!)
-done
-empty=0
-for i in "${!pids[@]}"; do
-    code=0
-    wait "${pids[i]}" || code=$?
-    cat "$work/pytest-$i.log"
-    case $code in
-        0) ;;
-        5) empty=$((empty + 1)) ;;  # a narrow choice of tests may leave a process none
-        *) failed=1 ;;
-    esac
-done
-[ "$empty" -lt "$jobs" ] || failed=1
-pids=()
+run_pytest "$venv/bin/python" --ignore=tests/test_model.py "${pytest_args[@]}" || failed=1
 step "done"
 exit "$failed"

@@ -34,6 +34,7 @@ def dequantize(
     out: npt.NDArray[Any] | None = None,
     threads: int = 1,
 ) -> npt.NDArray[Any]: ...
+def integers(value: object, name: str) -> Any: ...
 def choose(
     x: npt.ArrayLike,
     dtype: npt.DTypeLike,

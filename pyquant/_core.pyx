@@ -27,6 +27,7 @@ from cpython.pythread cimport (
     PyThread_type_lock,
     WAIT_LOCK,
 )
+from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memset
@@ -186,16 +187,24 @@ cdef object _describe(object array):
     return array.dtype if isinstance(array, _ndarray) else type(array).__name__
 
 
+cdef bint _has_mask(object obj):
+    """Whether a masked array is hidden in sequences, which NumPy has taken: they end."""
+    if isinstance(obj, (list, tuple)):
+        return any([_has_mask(one) for one in obj])
+    return isinstance(obj, _np.ma.MaskedArray)
+
+
 cdef object _plain(object obj, str name):
     """`obj` as an exact ndarray; masks are not lost, Python numbers have no dtype yet."""
-    if isinstance(obj, _np.ma.MaskedArray):
-        raise TypeError(f"{name}: expected an array without a mask, got a masked array")
     if isinstance(obj, (str, bytes, dict, set, frozenset)) or obj is None:
         raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
     try:
-        return _np.asarray(obj)
+        array = _np.asarray(obj)
     except ValueError as error:
         raise ValueError(f"{name}: expected an array, got {error}") from None
+    if _has_mask(obj):
+        raise TypeError(f"{name}: expected an array without a mask, got a masked array")
+    return array
 
 
 cdef bint _is_untyped(object obj):
@@ -324,21 +333,31 @@ cdef tuple _shape(Array *a):
     return tuple([a.buffer.shape[d] for d in range(a.buffer.ndim)])
 
 
-cdef object _axis_index(object axis):
+cdef object _integer(object value, str name):
+    """An integer that is no bool, where a tuple of them would do as well."""
     try:
-        return _index(axis)
+        if value is not True and value is not False:
+            return _index(value)
     except TypeError:
-        raise TypeError(
-            "axis: expected None, an integer or a tuple of integers, "
-            f"got {type(axis).__name__}"
-        ) from None
+        pass
+    raise TypeError(
+        f"{name}: expected None, an integer or a tuple of integers, "
+        f"got {type(value).__name__}"
+    )
+
+
+def integers(value, name):
+    """None, an integer or a tuple of integers, each as a Python int."""
+    if isinstance(value, tuple):
+        return tuple([_integer(one, name) for one in value])
+    return None if value is None else _integer(value, name)
 
 
 cdef list _axes(object axis, int ndim):
     """The axes as ascending non-negative integers."""
     cdef list axes = []
-    for one in axis if isinstance(axis, tuple) else (axis,):
-        at = _axis_index(one)
+    found = integers(axis, "axis")
+    for at in found if isinstance(axis, tuple) else (found,):
         if not -ndim <= at < ndim:
             raise _AxisError(at, ndim, "axis")
         axes.append(at + ndim if at < 0 else at)
@@ -348,15 +367,8 @@ cdef list _axes(object axis, int ndim):
 
 
 cdef list _blocks(object block_size):
-    cdef list blocks = []
-    for one in block_size if isinstance(block_size, tuple) else (block_size,):
-        try:
-            blocks.append(_index(one))
-        except TypeError:
-            raise TypeError(
-                "block_size: expected None, an integer or a tuple of integers, "
-                f"got {type(one).__name__}"
-            ) from None
+    found = integers(block_size, "block_size")
+    blocks = list(found) if isinstance(found, tuple) else [found]
     if min(blocks, default=1) < 1:
         raise ValueError(f"block_size: expected positive integers, got {block_size}")
     return blocks
@@ -506,12 +518,19 @@ cdef object _name_in(dict names, object dtype, str name, str expected):
     return found
 
 
-cdef object _dtype_of_zero(object zero_point):
+cdef str _name_of_zero(object zero_point):
     """The default of dtype. What cannot be a zero point is refused as that, later."""
     dtype = getattr(zero_point, "dtype", None)
     if getattr(dtype, "kind", "") not in ("i", "u"):
         return "int8"
-    return "int8" if isinstance(zero_point, _np.ma.MaskedArray) else dtype
+    if isinstance(zero_point, _np.ma.MaskedArray):
+        return "int8"
+    name = _dtypes.name_of(dtype)
+    if name not in _CODES:
+        raise TypeError(
+            f"dtype: expected {_CODE_LIST} where zero_point is {name}, got None"
+        )
+    return name
 
 
 # ---- result ----
@@ -698,27 +717,24 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
     return 0
 
 
-cdef void _set_arrays(Call *call) noexcept:
-    call.args.inp.data = call.x.buffer.buf
-    call.args.inp.strides = <const ptrdiff_t *>call.x.buffer.strides
-    call.args.inp.type = call.x.type
-    call.args.inp.swapped = call.x.swapped
-    call.args.out.data = call.out.buffer.buf
-    call.args.out.strides = <const ptrdiff_t *>call.out.buffer.strides
-    call.args.out.type = call.out.type
-    call.args.out.swapped = call.out.swapped
+cdef inline void _set_array(pq_array *to, Array *a) noexcept:
+    to.data = a.buffer.buf
+    to.strides = <const ptrdiff_t *>a.buffer.strides
+    to.type = a.type
+    to.swapped = a.swapped
 
 
-cdef void _set_shape(Call *call) noexcept:
+cdef inline void _set_input(Call *call) noexcept:
     call.args.ndim = call.x.buffer.ndim
     call.args.shape = <const ptrdiff_t *>call.x.buffer.shape
+    _set_array(&call.args.inp, &call.x)
 
 
 cdef object _apply(const pq_kernels *kernels, Call *call, object array, object scale,
                    object zero_point, str quantized, str dtype, pq_type type, object axis,
                    object block_size, object out, object threads, bint quantizes):
     """What both directions share, once `call.x` is held."""
-    _set_shape(call)
+    _set_input(call)
     scale_array = _hold_scale(call, scale)
     zero_array = _hold_zero(call, zero_point)
     _place_parameters(call, axis, block_size)
@@ -731,7 +747,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         _check_overlap(call, out, &call.x, array, "the input")
         _check_overlap(call, out, &call.scale, scale_array, "scale")
         _check_overlap(call, out, &call.zero, zero_array, "zero_point")
-    _set_arrays(call)
+    _set_array(&call.args.out, &call.out)
     _run(kernels, call, quantizes, threads)
     return out
 
@@ -745,9 +761,10 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     _forget(&call)
     try:
         array = _hold_real(x, &call.x, "x")
-        if dtype is None:
-            dtype = "int8" if zero_point is None else _dtype_of_zero(zero_point)
-        name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
+        if dtype is not None:
+            name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
+        else:
+            name = "int8" if zero_point is None else _name_of_zero(zero_point)
         call.args.round = <pq_round>_rounding(rounding)
         if precision is None:
             call.args.precision = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
@@ -796,56 +813,113 @@ cdef object _nonfinite_error(Call *call):
     )
 
 
+# Groups whose extrema are held at a time: all of them could be larger than the input.
+cdef enum:
+    _EXTREMA = 2048
+
+
+cdef struct Choosing:
+    const pq_kernels *kernels
+    Call *call
+    pq_choice choice
+    bint selects[PQ_MAX_NDIM]
+    ptrdiff_t shape[PQ_MAX_NDIM]  # of the box of groups at hand
+    double lo[_EXTREMA]
+    double hi[_EXTREMA]
+    char *scale  # where its results go
+    char *zero
+
+
+cdef int _choose_box(Choosing *c, ptrdiff_t count, int *finite) noexcept nogil:
+    """Scales and zero points of a box of `count` groups; returns a pq_status."""
+    cdef ptrdiff_t i
+    for i in range(count):
+        c.lo[i] = INFINITY
+        c.hi[i] = -INFINITY
+    cdef int status = pq_minmax(c.kernels, &c.call.args, finite)
+    if status == PQ_OK and finite[0]:
+        status = pq_choose(&c.choice, count, c.lo, c.hi, c.scale, c.zero)
+    c.scale += count * pq_type_size(c.choice.real)
+    c.zero += count * pq_type_size(c.choice.code)
+    return status
+
+
+cdef int _choose_boxes(Choosing *c, int *finite) noexcept nogil:
+    """The same for any number: cut along the outermost dimension of more than one group,
+    which leaves the results of both halves contiguous."""
+    cdef pq_args *args = &c.call.args
+    cdef ptrdiff_t count = 1, groups, cut = 0, whole
+    cdef char *data = <char *>args.inp.data
+    cdef int d, outermost = -1, status
+    for d in reversed(range(args.ndim)):
+        c.call.scale_strides[d] = 0
+        if c.selects[d]:
+            groups = (c.shape[d] + c.call.block[d] - 1) // c.call.block[d]
+            c.call.scale_strides[d] = count * <ptrdiff_t>sizeof(double)
+            count *= groups
+            if groups > 1:
+                outermost = d
+                cut = groups // 2 * c.call.block[d]
+    if count <= _EXTREMA:
+        return _choose_box(c, count, finite)
+    d = outermost
+    whole = c.shape[d]
+    c.shape[d] = cut
+    status = _choose_boxes(c, finite)
+    if status == PQ_OK and finite[0]:
+        c.shape[d] = whole - cut
+        args.inp.data = data + cut * args.inp.strides[d]
+        status = _choose_boxes(c, finite)
+    c.shape[d] = whole
+    args.inp.data = data
+    return status
+
+
 cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axis,
                    object block_size, object symmetric):
-    """Scales and zero points, new arrays."""
+    """Scales and zero points, new arrays, and the name of the quantized type."""
     cdef Call call
-    cdef pq_choice choice
-    cdef int finite = 1, d
+    cdef Choosing c
+    cdef int finite = 1, status = PQ_OK, d
     cdef bint flag
-    cdef double[::1] lo, hi
     cdef unsigned char[::1] scale_bytes, zero_bytes
-    cdef list selecting
-    cdef ptrdiff_t stride = sizeof(double)
     _forget(&call)
     try:
         _hold_real(x, &call.x, "x")
         name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
         flag = _flag(symmetric, "symmetric")
-        _set_shape(&call)
+        _set_input(&call)
         selecting = _granularity(&call, axis, block_size)
         shape = _parameter_shape(&call, selecting)
-        count = 1
-        for n in shape:
-            count *= n
-        scale = _empty(count, "float64" if call.x.type == PQ_F64 else "float32")
-        zero = _empty(count, name)
-        if count > 0:
-            lo = _np.full(count, _np.inf)
-            hi = _np.full(count, -_np.inf)
-            memset(call.scale_strides, 0, sizeof(call.scale_strides))
-            for d in reversed(selecting):
-                call.scale_strides[d] = stride
-                stride *= (call.args.shape[d] + call.block[d] - 1) // call.block[d]
-            _set_arrays(&call)
+        c.choice.real = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
+        c.choice.code = <pq_type><int>_CODES[name]
+        c.choice.symmetric = flag
+        scale = _empty(shape, _NAMES[<int>c.choice.real])
+        zero = _empty(shape, name)
+        if scale.size > 0:
+            scale_bytes = scale.reshape(-1).view(_np.uint8)
+            zero_bytes = zero.reshape(-1).view(_np.uint8)
+            c.kernels = kernels
+            c.call = &call
+            c.scale = <char *>&scale_bytes[0]
+            c.zero = <char *>&zero_bytes[0]
+            for d in range(call.args.ndim):
+                c.selects[d] = d in selecting
+                c.shape[d] = call.args.shape[d]
+            call.args.shape = c.shape
             call.args.block = call.block
             call.args.out.data = NULL
-            call.args.scale.data = &lo[0]
-            call.args.zero.data = &hi[0]
+            call.args.scale.data = c.lo
+            call.args.zero.data = c.hi
             call.args.scale.strides = call.args.zero.strides = call.scale_strides
             call.args.scale.type = call.args.zero.type = PQ_F64
             with nogil:
-                pq_minmax(kernels, &call.args, &finite)
-            if not finite:
-                raise _nonfinite_error(&call)
-            choice.real = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
-            choice.code = <pq_type><int>_CODES[name]
-            choice.symmetric = flag
-            scale_bytes = scale.view(_np.uint8)
-            zero_bytes = zero.view(_np.uint8)
-            pq_choose(&choice, lo.shape[0], &lo[0], &hi[0], &scale_bytes[0],
-                      &zero_bytes[0])
-        return scale.reshape(shape), zero.reshape(shape), name
+                status = _choose_boxes(&c, &finite)
+        if status != PQ_OK:
+            raise SystemError(f"pyquant: unexpected status {status} from the C core")
+        if not finite:
+            raise _nonfinite_error(&call)
+        return scale, zero, name
     finally:
         _release(&call)
 

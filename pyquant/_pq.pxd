@@ -54,3 +54,4 @@ cdef extern from "pq.h" nogil:
         const pq_choice *, size_t, const double *, const double *, void *, void *
     ) noexcept
     int pq_zeros_within(const pq_args *, int64_t, int64_t, int64_t *) noexcept
+    size_t pq_type_size(pq_type) noexcept

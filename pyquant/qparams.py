@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +23,8 @@ class QParams:
     ----------
     scale : array_like
         Scales, of the shape that `axis` and `block_size` ask for; see `quantize`.
-    zero_point : array_like
-        Zero points, one or as many as scales.
+    zero_point : array_like or None
+        Zero points, one or as many as scales; None is 0.
     dtype : dtype_like
         The quantized type.
     axis, block_size : int or tuple of int, optional
@@ -62,7 +61,7 @@ class QParams:
     def __init__(
         self,
         scale: npt.ArrayLike,
-        zero_point: npt.ArrayLike,
+        zero_point: npt.ArrayLike | None,
         dtype: npt.DTypeLike,
         axis: int | tuple[int, ...] | None = None,
         block_size: int | tuple[int, ...] | None = None,
@@ -77,11 +76,13 @@ class QParams:
             expected = ", ".join(_core.code_names)
             msg = f"dtype: expected one of {expected}, got {got}"
             raise TypeError(msg)
+        if zero_point is None:
+            zero_point = np.zeros((), name)
         store = object.__setattr__
         store(self, "scale", _frozen(scale, "scale"))
         store(self, "zero_point", _frozen(zero_point, "zero_point"))
-        store(self, "axis", _integers(axis, "axis"))
-        store(self, "block_size", _integers(block_size, "block_size"))
+        store(self, "axis", _core.integers(axis, "axis"))
+        store(self, "block_size", _core.integers(block_size, "block_size"))
         store(self, "dtype", np.dtype(name))
 
     def quantize(
@@ -214,18 +215,6 @@ def _frozen(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
         msg = f"{name}: expected {kind}, got {array.dtype}"
         raise TypeError(msg)
     return np.frombuffer(array.tobytes(), array.dtype, array.size).reshape(array.shape)
-
-
-def _integers(value: object, name: str) -> Any:
-    """None, an integer or a tuple of integers, each as a Python int."""
-    try:
-        if isinstance(value, tuple):
-            return tuple(index(one) for one in value)
-        return None if value is None else index(value)  # type: ignore[arg-type]
-    except TypeError:
-        got = type(value).__name__
-        msg = f"{name}: expected None, an integer or a tuple of integers, got {got}"
-        raise TypeError(msg) from None
 
 
 def choose_qparams(

@@ -111,6 +111,21 @@ BOTH = {
         TypeError,
         "scale: expected an array without a mask, got a masked array",
     ),
+    "masked array in a list": (
+        {"scale": [np.ma.masked_array([1.0], [1])]},
+        TypeError,
+        "scale: expected an array without a mask, got a masked array",
+    ),
+    "bool for an axis": (
+        {"axis": True},
+        TypeError,
+        "axis: expected None, an integer or a tuple of integers, got bool",
+    ),
+    "bool for a block": (
+        {"axis": 0, "block_size": True},
+        TypeError,
+        "block_size: expected None, an integer or a tuple of integers, got bool",
+    ),
     "axis too large": (
         {"scale": [1.0, 2.0], "axis": 2},
         AxisError,
@@ -454,6 +469,11 @@ QUANTIZE = {
         {"zero_point": np.uint64(2**64 - 1), "dtype": "int8"},
         ValueError,
         "zero_point: expected integers from -128 to 127 for int8, got 18446744073709551615",
+    ),
+    "zero point of no quantized type, and no dtype": (
+        {"zero_point": np.int64([3])},
+        TypeError,
+        f"dtype: expected {CODES} where zero_point is int64, got None",
     ),
     "float32 zero point": (
         {"zero_point": np.float32(3)},

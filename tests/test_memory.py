@@ -124,6 +124,14 @@ def test_choose_qparams(dtype, axis, order):
     assert most < SMALL
 
 
+def test_choose_qparams_of_many_groups():
+    """The parameters, and QParams' own copy of them."""
+    x = ones("f4")
+    scales, most = peak(lambda: pq.choose_qparams(x, axis=(0, 1)).scale)
+    zero_points = x.size
+    assert most < 2 * (scales + zero_points) + SMALL
+
+
 @pytest.mark.parametrize(
     "layout", ["columns apart", "reversed", "big-endian", "transposed"]
 )

@@ -317,11 +317,14 @@ REFUSED = {
         "scale: expected an array without a mask, got a masked array",
     ),
     "text scale": ({"scale": "a"}, "scale: expected real numbers, got <U1"),
-    "no zero point": ({"zero_point": None}, "zero_point: expected integers, got object"),
     "real zero point": ({"zero_point": 0.5}, "zero_point: expected integers, got float64"),
     "real dtype": (
         {"dtype": "float32"},
         "dtype: expected one of int8, uint8, int16, uint16, int32, uint32, got float32",
+    ),
+    "bool for an axis": (
+        {"axis": True},
+        "axis: expected None, an integer or a tuple of integers, got bool",
     ),
     "list of axes": (
         {"axis": [0]},
@@ -355,3 +358,40 @@ def test_nothing_can_change_the_parameters():
     with pytest.raises(AttributeError):
         p.__init__(3.0, 0, "uint8")
     assert p == pq.QParams([1.0, 2.0], [0, 1], "int8", axis=0)
+
+
+def test_no_zero_point_is_zero():
+    p = pq.QParams(0.5, None, "uint8")
+    assert p == pq.QParams(0.5, np.uint8(0), "uint8")
+    same(p.quantize([1.0, 3.0]), np.uint8([2, 6]))
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 7, 5, 997), (0, 1, 3)), ((1, 9001), 1), ((5003, 2), 0)]
+)
+def test_many_groups(shape, axis, symmetric):
+    """More groups than are reduced at a time: the same as each row of them alone."""
+    x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    p = pq.choose_qparams(x, axis=axis, symmetric=symmetric)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    rest = tuple(d for d in range(x.ndim) if d not in axes)
+    lo = np.minimum(x.min(axis=rest), 0).astype(np.float64)
+    hi = np.maximum(x.max(axis=rest), 0).astype(np.float64)
+    widest = np.maximum(hi, -lo) / 127 if symmetric else (hi - lo) / 255
+    same(p.scale, widest.astype(np.float32))
+    for i in np.ndindex(p.scale.shape[:1]):
+        at = [slice(None)] * x.ndim
+        at[axes[0]] = slice(i[0], i[0] + 1)
+        alone = pq.choose_qparams(x[tuple(at)], axis=axis, symmetric=symmetric)
+        same(alone.zero_point, p.zero_point[i[0] : i[0] + 1])
+
+
+def test_many_groups_with_one_that_is_not_finite():
+    x = np.ones((3, 5000), np.float32)
+    x[2, 4321] = np.nan
+    message = (
+        r"^x: expected finite values, got 1 not finite, the first at index \(2, 4321\)$"
+    )
+    with pytest.raises(ValueError, match=message):
+        pq.choose_qparams(x, axis=(0, 1))

@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# What the scripts for emulated processors share. Sourced; `top`, `work` and `jobs` are set,
+# `pids` is empty, and `temporary` names a folder to remove at the end, if any.
+
+# An interrupted run leaves no emulated tests behind.
+cleanup() {
+    [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null || true
+    [ -z "${temporary-}" ] || rm -rf "$temporary"
+}
+trap cleanup EXIT
+
+# host_tools PACKAGE...: Debian packages that must be there.
+host_tools() {
+    dpkg-query -W "$@" >/dev/null 2>&1 && return
+    local as_root=()
+    [ "$(id -u)" = 0 ] || as_root=(sudo)
+    "${as_root[@]}" apt-get -qq update
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+}
+
+# copy_tests DIR: the tests and what they read, away from the sources; then go there.
+copy_tests() {
+    rm -rf "$1"
+    mkdir "$1"
+    cp -R "$top/tests" "$top/pyproject.toml" "$top/README.md" "$1"
+    cd "$1" || return
+}
+
+# run_pytest PYTHON [ARGUMENT...]: the suite in `jobs` processes. Every process collects all
+# tests and runs each jobs-th of them: half the start-up of pytest-xdist.
+run_pytest() {
+    local python=$1 failed=0 empty=0 code i
+    shift
+    cat >shard.py <<'EOF'
+import os
+
+
+def pytest_collection_modifyitems(items):
+    index, count = map(int, os.environ["SHARD"].split("/"))
+    items[:] = items[index::count]
+EOF
+    for ((i = 0; i < jobs; i++)); do
+        SHARD=$i/$jobs PYQUANT_EMULATED=1 PYQUANT_TEST_LIGHT=1 \
+            "$python" -m pytest -p no:cacheprovider -p shard --basetemp="$work/tmp-$i" "$@" \
+            >"$work/pytest-$i.log" 2>&1 </dev/null &
+        pids+=($!)
+    done
+    for i in "${!pids[@]}"; do
+        code=0
+        wait "${pids[i]}" || code=$?
+        cat "$work/pytest-$i.log"
+        case $code in
+            0) ;;
+            5) empty=$((empty + 1)) ;;  # a narrow choice of tests may leave a process none
+            *) failed=1 ;;
+        esac
+    done
+    pids=()
+    [ "$empty" -lt "$jobs" ] && return "$failed"
+}
