@@ -2,10 +2,12 @@
 /*
  * Walks a plan over a table of kernels. Two ways serve every case: long contiguous rows
  * go straight to a kernel; anything else goes through tiles of at most TILE elements, for
- * which parameters are expanded to one per element and strided data gathered.
+ * which parameters are expanded to one per element and strided data gathered. Narrow codes
+ * are made whole bytes, or these made narrow codes, at most TILE elements at a time.
  */
 #include "fpenv.h"
 #include "kernels.h"
+#include "packed.h"
 #include "params.h"
 #include "walk.h"
 
@@ -22,6 +24,10 @@ struct job {
     enum pq_type scale_type, zero_type;
     int scale_swapped, zero_swapped;
     bool single_scale; /* scales are rounded to float32 */
+    bool float_zero;   /* zero points are bits of float32 numbers ... */
+    bool negate_zero;  /* ... of the other sign */
+    bool zero_given;
+    struct pq_codes take, give;
 
     pq_grp_fn *grp; /* null: no kernel for groups */
     pq_vec_fn *vec; /* null: the wide kernel */
@@ -55,20 +61,48 @@ static struct pq_params zeros_at(const struct job *job, const char *at, ptrdiff_
     return (struct pq_params){at, stride, job->zero_type, job->zero_swapped};
 }
 
+/* What is added for no zero point: -0, which leaves the sign of zero as it is. */
+static void no_zeros(struct job *job, ptrdiff_t to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (job->vec != NULL) {
+            job->zero.i32[to + (ptrdiff_t)i] = INT32_MIN;
+        } else {
+            job->zero.f64[to + (ptrdiff_t)i] = -0.0;
+        }
+    }
+}
+
+static void load_zeros(struct job *job, ptrdiff_t to, struct pq_params from, size_t n)
+{
+    if (job->float_zero && !job->zero_given) {
+        no_zeros(job, to, n);
+    } else if (job->vec == NULL) {
+        pq_load_zeros_f64(job->zero.f64 + to, from, n);
+    } else if (!job->float_zero) {
+        pq_load_zeros_i32(job->zero.i32 + to, from, n);
+    } else {
+        float zeros[TILE];
+        pq_load_zeros_f32(zeros, from, n);
+        for (size_t i = 0; job->negate_zero && i < n; i++) {
+            zeros[i] = -zeros[i];
+        }
+        memcpy(job->zero.i32 + to, zeros, n * sizeof *zeros);
+    }
+}
+
 /* `n` parameters from consecutive places, to place `to` of the job's arrays. */
 static void load_params(struct job *job, ptrdiff_t to, const char *scale,
                         ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
                         size_t n)
 {
     const struct pq_params s = scales_at(job, scale, scale_stride);
-    const struct pq_params z = zeros_at(job, zero, zero_stride);
     if (job->vec != NULL) {
         pq_load_scales_f32(job->scale.f32 + to, s, n);
-        pq_load_zeros_i32(job->zero.i32 + to, z, n);
     } else {
         pq_load_scales_f64(job->scale.f64 + to, s, n, job->single_scale);
-        pq_load_zeros_f64(job->zero.f64 + to, z, n);
     }
+    load_zeros(job, to, zeros_at(job, zero, zero_stride), n);
 }
 
 /* Repeat the parameters at place `from` over places [to, to + n). */
@@ -162,6 +196,51 @@ static void run_tile_kernel(struct job *job, const char *x, char *y, size_t n, b
     }
 }
 
+static bool is_staged(const struct job *job)
+{
+    return job->take.convert != NULL || job->give.convert != NULL || job->give.bits != 0;
+}
+
+/* The input of a tile for a kernel: as it lies, or in `buffer`. */
+static const char *take_tile(const struct job *job, char *buffer, const char *x,
+                             const struct pq_tile *tile)
+{
+    const size_t n = (size_t)(tile->rows * tile->columns);
+    const bool direct = pq_tile_direct(tile);
+    if (job->take.bits != 0 && !direct) {
+        const bool rows = tile->column_stride == 1;
+        const ptrdiff_t run = rows ? tile->columns : 1;
+        for (ptrdiff_t i = 0; i < (ptrdiff_t)n; i += run) {
+            const ptrdiff_t r = i / tile->columns, c = i % tile->columns;
+            const char *const from = x + r * tile->row_stride + c * tile->column_stride;
+            pq_take_codes(&job->take, buffer + i, from, (size_t)run);
+        }
+        return buffer;
+    }
+    if (!direct) {
+        pq_gather(buffer, x, tile);
+        x = buffer;
+    }
+    if (job->take.convert != NULL) {
+        pq_take_codes(&job->take, buffer, x, n);
+        x = buffer;
+    }
+    return x;
+}
+
+/* Rows of packed output are contiguous. */
+static void give_tile(const struct job *job, char *y, const char *result,
+                      const struct pq_tile *tile)
+{
+    for (ptrdiff_t r = 0; job->give.bits != 0 && r < tile->rows; r++) {
+        pq_give_codes(&job->give, y + r * tile->row_stride, result + r * tile->columns,
+                      (size_t)tile->columns);
+    }
+    if (job->give.bits == 0 && result != y) {
+        pq_scatter(y, result, tile);
+    }
+}
+
 static void run_tile(struct job *job, struct pq_cursor row_start, ptrdiff_t row,
                      ptrdiff_t rows, ptrdiff_t column, ptrdiff_t columns)
 {
@@ -170,20 +249,19 @@ static void run_tile(struct job *job, struct pq_cursor row_start, ptrdiff_t row,
                                dim[0].in, job->in_size, job->in_swapped};
     const struct pq_tile out = {rows,       columns,       dim[1].out,
                                 dim[0].out, job->out_size, job->out_swapped};
-    const char *x = row_start.in + row * dim[1].in + column * dim[0].in;
-    char *y = row_start.out + row * dim[1].out + column * dim[0].out;
+    const size_t n = (size_t)(rows * columns);
     char in_tile[TILE * sizeof(double)], out_tile[TILE * sizeof(double)];
 
     const bool single = load_tile_params(job, row_start, row, rows, column, columns);
-    if (!pq_tile_direct(&in)) {
-        pq_gather(in_tile, x, &in);
-        x = in_tile;
+    const char *const x =
+        take_tile(job, in_tile, row_start.in + row * dim[1].in + column * dim[0].in, &in);
+    char *const y = row_start.out + row * dim[1].out + column * dim[0].out;
+    char *const result = pq_tile_direct(&out) && job->give.bits == 0 ? y : out_tile;
+    run_tile_kernel(job, x, result, n, single);
+    if (job->give.convert != NULL) {
+        job->give.convert(result, result, n);
     }
-    const bool direct = pq_tile_direct(&out);
-    run_tile_kernel(job, x, direct ? y : out_tile, (size_t)(rows * columns), single);
-    if (!direct) {
-        pq_scatter(y, out_tile, &out);
-    }
+    give_tile(job, y, result, &out);
 }
 
 /* Rows and columns of a tile: whole rows where they are short, and in a transposed array
@@ -221,6 +299,52 @@ static void run_tiles(void *p, struct pq_cursor at)
 
 /* ---- rows ---- */
 
+/* A contiguous run of at most TILE elements by way of bytes; g 0: a parameter each. */
+static void run_staged(const struct job *job, const char *x, char *y, size_t n, size_t g,
+                       const float *scale, const int32_t *zero)
+{
+    char from[TILE], to[TILE];
+    if (job->take.convert != NULL) {
+        pq_take_codes(&job->take, from, x, n);
+        x = from;
+    }
+    char *const result = job->give.bits != 0 ? to : y;
+    if (g == 0) {
+        job->vec(x, result, n, scale, zero);
+    } else {
+        job->grp(x, result, n, g, scale, zero);
+    }
+    if (job->give.convert != NULL) {
+        job->give.convert(result, result, n);
+    }
+    if (job->give.bits != 0) {
+        pq_give_codes(&job->give, y, to, n);
+    }
+}
+
+/* Groups of `g` elements, their parameters at the beginning of the job's arrays. */
+static void run_groups(const struct job *job, const char *x, char *y, size_t n, size_t g)
+{
+    const float *scale = job->scale.f32;
+    const int32_t *zero = job->zero.i32;
+    if (!is_staged(job)) {
+        job->grp(x, y, n, g, scale, zero);
+        return;
+    }
+    /* As many groups as fit, or one of them in pieces. */
+    const size_t step = g < TILE ? TILE / g * g : TILE;
+    for (size_t done = 0; done < n;) {
+        const size_t group = done / g;
+        size_t m = n - done < step ? n - done : step;
+        if (g >= TILE && (group + 1) * g - done < m) {
+            m = (group + 1) * g - done;
+        }
+        run_staged(job, x + done * job->in_size, y + done * job->out_size, m, g < m ? g : m,
+                   scale + group, zero + group);
+        done += m;
+    }
+}
+
 /* A contiguous row under one pair of parameters. */
 static void run_uniform_row(void *p, struct pq_cursor at)
 {
@@ -232,8 +356,7 @@ static void run_uniform_row(void *p, struct pq_cursor at)
         job->loaded.scale = at.scale;
         job->loaded.zero = at.zero;
     }
-    job->grp(at.in + dim->begin * dim->in, at.out + dim->begin * dim->out, n, n,
-             job->scale.f32, job->zero.i32);
+    run_groups(job, at.in + dim->begin * dim->in, at.out + dim->begin * dim->out, n, n);
 }
 
 /* A contiguous row of groups, the parameters of many groups loaded at a time. */
@@ -251,8 +374,8 @@ static void run_grouped_row(void *p, struct pq_cursor at)
         const ptrdiff_t n = (stop < dim->end ? stop : dim->end) - i;
         load_params(job, 0, at.scale + first * dim->scale, dim->scale,
                     at.zero + first * dim->zero, dim->zero, (size_t)m);
-        job->grp(at.in + i * dim->in, at.out + i * dim->out, (size_t)n, (size_t)dim->block,
-                 job->scale.f32, job->zero.i32);
+        run_groups(job, at.in + i * dim->in, at.out + i * dim->out, (size_t)n,
+                   (size_t)dim->block);
         i += n;
     }
 }
@@ -271,8 +394,13 @@ static void run_scaled_row(void *p, struct pq_cursor at)
     for (ptrdiff_t i = dim->begin; i < dim->end; i += TILE) {
         const ptrdiff_t n = dim->end - i < TILE ? dim->end - i : TILE;
         const void *scales = at.scale + i * dim->scale;
-        job->vec(at.in + i * dim->in, at.out + i * dim->out, (size_t)n, scales,
-                 job->zero.i32);
+        const char *const x = at.in + i * dim->in;
+        char *const y = at.out + i * dim->out;
+        if (is_staged(job)) {
+            run_staged(job, x, y, (size_t)n, 0, scales, job->zero.i32);
+        } else {
+            job->vec(x, y, (size_t)n, scales, job->zero.i32);
+        }
     }
 }
 
@@ -327,19 +455,99 @@ static bool is_real(enum pq_type type)
     return (unsigned)type <= PQ_F64;
 }
 
+static bool is_narrow_integer(enum pq_type type)
+{
+    return type >= PQ_I4 && type <= PQ_U2;
+}
+
+static bool is_narrow_float(enum pq_type type)
+{
+    return type >= PQ_F8E4M3FN && type <= PQ_F4E2M1FN;
+}
+
 static bool is_integer(enum pq_type type)
 {
-    return (unsigned)type >= PQ_I8 && (unsigned)type < PQ_TYPE_COUNT;
+    return (type >= PQ_I8 && type <= PQ_U64) || is_narrow_integer(type);
 }
 
 static bool is_code(enum pq_type type)
 {
-    return is_integer(type) && type <= PQ_U32;
+    return (type >= PQ_I8 && type <= PQ_U32) || is_narrow_integer(type) ||
+           is_narrow_float(type);
 }
 
-static bool is_narrow(enum pq_type real, enum pq_type code)
+/* The type that kernels take for a narrow integer. */
+static enum pq_type whole_type(enum pq_type type)
 {
-    return real <= PQ_BF16 && code <= PQ_U16;
+    switch (type) {
+    case PQ_I4:
+    case PQ_I2:
+        return PQ_I8;
+    case PQ_U4:
+    case PQ_U2:
+        return PQ_U8;
+    default:
+        return type;
+    }
+}
+
+static bool has_kernel(enum pq_type real, enum pq_type code)
+{
+    return real <= PQ_BF16 && (code <= PQ_U16 || is_narrow_float(code));
+}
+
+/* What packs and unpacks elements of 2 and 4 bits that are not to be looked at. */
+static struct pq_codes packed_codes(const struct pq_kernels *kernels,
+                                    const struct pq_args *args,
+                                    const struct pq_array *array)
+{
+    struct pq_codes codes = {.bits = pq_type_bits(array->type), .base = array->data};
+    codes.pack = kernels->pack[codes.bits == 4 ? 0 : 1];
+    codes.count = 1;
+    for (int d = 0; d < args->ndim; d++) {
+        codes.count *= (size_t)args->shape[d];
+    }
+    return codes;
+}
+
+static struct pq_codes codes_taken(const struct pq_kernels *kernels,
+                                   const struct pq_args *args)
+{
+    const enum pq_type type = args->in.type;
+    struct pq_codes codes = {0};
+    if (args->in.packed) {
+        codes = packed_codes(kernels, args, &args->in);
+        codes.convert =
+            kernels->unpack[is_narrow_integer(type) ? type - PQ_I4 : PQ_U4 - PQ_I4];
+    } else if (is_narrow_integer(type)) {
+        codes.convert = kernels->extend[type - PQ_I4];
+    }
+    return codes;
+}
+
+static struct pq_codes codes_given(const struct pq_kernels *kernels,
+                                   const struct pq_args *args)
+{
+    const enum pq_type type = args->out.type;
+    struct pq_codes codes = {0};
+    if (args->out.packed) {
+        codes = packed_codes(kernels, args, &args->out);
+    }
+    if (is_narrow_integer(type)) {
+        codes.convert = kernels->narrow[type - PQ_I4];
+    }
+    return codes;
+}
+
+static enum pq_status check_packing(const struct pq_array *array)
+{
+    const int bits = pq_type_bits(array->type);
+    return !array->packed || bits == 2 || bits == 4 ? PQ_OK : PQ_ERR_TYPE;
+}
+
+static bool lacks_strides(const struct pq_args *args, const struct pq_array *array)
+{
+    return args->ndim > 0 && array->strides == NULL && !array->packed;
 }
 
 static enum pq_status check(const struct pq_kernels *kernels, const struct pq_args *args,
@@ -352,35 +560,65 @@ static enum pq_status check(const struct pq_kernels *kernels, const struct pq_ar
     if (status != PQ_OK) {
         return status;
     }
-    if ((args->ndim > 0 && (args->in.strides == NULL || args->out.strides == NULL ||
-                            args->scale.strides == NULL)) ||
-        args->in.data == NULL || args->out.data == NULL || args->scale.data == NULL ||
+    if (lacks_strides(args, &args->in) || lacks_strides(args, &args->out) ||
+        (args->ndim > 0 && args->scale.strides == NULL) || args->in.data == NULL ||
+        args->out.data == NULL || args->scale.data == NULL ||
         (args->zero.data != NULL && args->ndim > 0 && args->zero.strides == NULL)) {
         return PQ_ERR_NULL;
     }
     if (part < 0 || part >= parts) {
         return PQ_ERR_PART;
     }
-    if (!(is_real(args->scale.type) || is_integer(args->scale.type)) ||
-        (args->zero.data != NULL && !is_integer(args->zero.type))) {
+    if ((unsigned)args->scale.type >= PQ_TYPE_COUNT || check_packing(&args->in) != PQ_OK ||
+        check_packing(&args->out) != PQ_OK) {
         return PQ_ERR_TYPE;
     }
     return PQ_OK;
 }
 
-static enum pq_status init(struct job *job, const struct pq_args *args, int part, int parts)
+/* Zero points are integers, or of the narrow float type itself. */
+static bool zero_suits(const struct pq_args *args, enum pq_type code)
 {
+    return args->zero.data == NULL || is_integer(args->zero.type) ||
+           (is_narrow_float(code) && args->zero.type == code);
+}
+
+/* Positions of elements in C order, as strides. */
+static void set_packed_strides(const struct pq_args *args, ptrdiff_t *strides)
+{
+    ptrdiff_t stride = 1;
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        strides[d] = stride;
+        stride *= args->shape[d];
+    }
+}
+
+static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
+                           const struct pq_args *args, int part, int parts)
+{
+    struct pq_args flat = *args;
+    ptrdiff_t strides[PQ_MAX_NDIM];
+    set_packed_strides(args, strides);
+    if (args->in.packed) {
+        flat.in.strides = strides;
+    }
+    if (args->out.packed) {
+        flat.out.strides = strides;
+    }
+    job->take = codes_taken(kernels, args);
+    job->give = codes_given(kernels, args);
     job->in_size = pq_type_size(args->in.type);
     job->out_size = pq_type_size(args->out.type);
     job->in_swapped = args->in.swapped && job->in_size > 1;
     job->out_swapped = args->out.swapped && job->out_size > 1;
     job->scale_type = args->scale.type;
     job->scale_swapped = args->scale.swapped;
-    job->zero_type = args->zero.data != NULL ? args->zero.type : PQ_I8;
-    job->zero_swapped = args->zero.data != NULL && args->zero.swapped;
-    const enum pq_status status = pq_plan_init(&job->plan, args, job->out_size);
+    job->zero_given = args->zero.data != NULL;
+    job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
+    job->zero_swapped = job->zero_given && args->zero.swapped;
+    const enum pq_status status = pq_plan_init(&job->plan, &flat, job->out_size);
     if (status == PQ_OK) {
-        pq_plan_part(&job->plan, part, parts);
+        pq_plan_part(&job->plan, part, parts, args->out.packed ? 4 : 1);
     }
     return status;
 }
@@ -392,12 +630,43 @@ static void run_guarded(struct job *job)
     pq_fpenv_leave(found);
 }
 
-/* Whether all zero points are within [lo, hi]; those of `type` or a narrower one are. */
+/* Whether all zero points are within [lo, hi]; those of `type` are. */
 static bool zeros_fit(const struct pq_args *args, enum pq_type type, int64_t lo, int64_t hi)
 {
     int64_t outside;
     return args->zero.data == NULL || args->zero.type == type ||
            pq_zeros_within(args, lo, hi, &outside);
+}
+
+static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
+                             const struct pq_args *args)
+{
+    const enum pq_type in = args->in.type, out = whole_type(args->out.type);
+    const bool usual = has_kernel(in, out) && args->precision == PQ_F32;
+    job->grp = NULL;
+    job->vec = NULL;
+    if (is_narrow_float(out)) {
+        if (usual) {
+            const int clips = args->saturate != 0;
+            job->grp = kernels->encode_grp[in][out - PQ_F8E4M3FN][clips];
+            job->vec = kernels->encode_vec[in][out - PQ_F8E4M3FN][clips];
+        }
+    } else if (args->zero_first) {
+        if (usual && in == PQ_F32 && out <= PQ_U8 && args->round == PQ_HALF_EVEN) {
+            job->vec = kernels->quantize_shifted[out - PQ_I8];
+        }
+    } else if (usual) {
+        job->vec = kernels->quantize_vec[in][out - PQ_I8][args->round];
+        if (args->round == PQ_HALF_EVEN) {
+            job->grp = kernels->quantize_grp[in][out - PQ_I8];
+        }
+    }
+    job->wide_fn = kernels->quantize_wide;
+    job->wide = (struct pq_wide){
+        in, out, args->precision, args->round, args->zero_first, args->saturate};
+    job->single_scale = in != PQ_F64;
+    job->float_zero = is_narrow_float(out) || (args->zero_first && args->zero.data != NULL);
+    job->negate_zero = false;
 }
 
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
@@ -408,29 +677,23 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
         return status;
     }
     const enum pq_type in = args->in.type, out = args->out.type;
-    if (!is_real(in) || !is_code(out) || !is_real(args->precision)) {
+    if (!(is_real(in) || in == PQ_I32) || args->in.packed || !is_code(out) ||
+        !is_real(args->precision) || !zero_suits(args, out)) {
         return PQ_ERR_TYPE;
     }
     if ((unsigned)args->round >= PQ_ROUND_COUNT) {
         return PQ_ERR_ROUND;
     }
-    const struct pq_range range = pq_code_range(out);
+    struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
+    if (!args->zero_first && !is_narrow_float(out)) {
+        range = pq_code_range(out);
+    }
     if (!zeros_fit(args, out, range.lo, range.hi)) {
         return PQ_ERR_ZERO;
     }
     struct job job;
-    job.grp = NULL;
-    job.vec = NULL;
-    if (is_narrow(in, out) && args->precision == PQ_F32) {
-        job.vec = kernels->quantize_vec[in][out - PQ_I8][args->round];
-        if (args->round == PQ_HALF_EVEN) {
-            job.grp = kernels->quantize_grp[in][out - PQ_I8];
-        }
-    }
-    job.wide_fn = kernels->quantize_wide;
-    job.wide = (struct pq_wide){in, out, args->precision, args->round};
-    job.single_scale = in != PQ_F64;
-    status = init(&job, args, part, parts);
+    choose_quantizer(&job, kernels, args);
+    status = init(&job, kernels, args, part, parts);
     if (status == PQ_OK) {
         run_guarded(&job);
     }
@@ -444,8 +707,9 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
     if (status != PQ_OK) {
         return status;
     }
-    const enum pq_type in = args->in.type, out = args->out.type;
-    if (!is_code(in) || !is_real(out)) {
+    const enum pq_type in = whole_type(args->in.type), out = args->out.type;
+    if (!is_code(in) || !is_real(out) || args->out.packed ||
+        !zero_suits(args, args->in.type)) {
         return PQ_ERR_TYPE;
     }
     struct job job;
@@ -453,17 +717,65 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
     job.vec = NULL;
     /* Zero points may be anything, but a difference of more than 32 bits is too much for
      * the narrow kernels, and one that float64 cannot hold for all. */
-    if (!zeros_fit(args, in, -(INT64_C(1) << 52), INT64_C(1) << 52)) {
+    if (!zeros_fit(args, args->in.type, -(INT64_C(1) << 52), INT64_C(1) << 52)) {
         return PQ_ERR_ZERO;
     }
-    if (is_narrow(out, in) && zeros_fit(args, in, -(1 << 30), 1 << 30)) {
+    if (is_narrow_float(in) && has_kernel(out, in)) {
+        job.grp = kernels->decode_grp[in - PQ_F8E4M3FN][out];
+        job.vec = kernels->decode_vec[in - PQ_F8E4M3FN][out];
+    } else if (has_kernel(out, in) && zeros_fit(args, args->in.type, -(1 << 30), 1 << 30)) {
         job.grp = kernels->dequantize_grp[in - PQ_I8][out];
         job.vec = kernels->dequantize_vec[in - PQ_I8][out];
     }
     job.wide_fn = kernels->dequantize_wide;
-    job.wide = (struct pq_wide){in, out, out == PQ_F64 ? PQ_F64 : PQ_F32, PQ_HALF_EVEN};
+    job.wide =
+        (struct pq_wide){in, out, out == PQ_F64 ? PQ_F64 : PQ_F32, PQ_HALF_EVEN, 0, 0};
     job.single_scale = out != PQ_F64;
-    status = init(&job, args, part, parts);
+    job.float_zero = is_narrow_float(in) && job.vec != NULL;
+    job.negate_zero = true;
+    status = init(&job, kernels, args, part, parts);
+    if (status == PQ_OK) {
+        run_guarded(&job);
+    }
+    return status;
+}
+
+/* A kernel that leaves bytes as they are. */
+static void copy_bytes(const void *x, void *y, size_t n, const float *scale,
+                       const int32_t *zero)
+{
+    (void)scale;
+    (void)zero;
+    memcpy(y, x, n);
+}
+
+enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args *args,
+                         int part, int parts)
+{
+    static const ptrdiff_t same[PQ_MAX_NDIM] = {0};
+    static const float one = 1;
+    if (args == NULL) {
+        return PQ_ERR_NULL;
+    }
+    struct pq_args plain = *args;
+    plain.block = NULL;
+    plain.zero.data = NULL;
+    plain.scale =
+        (struct pq_array){.data = (void *)(uintptr_t)&one, .strides = same, .type = PQ_F32};
+    enum pq_status status = check(kernels, &plain, part, parts);
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (args->in.type != args->out.type ||
+        !(is_narrow_integer(args->in.type) || is_narrow_float(args->in.type))) {
+        return PQ_ERR_TYPE;
+    }
+    struct job job;
+    job.grp = NULL;
+    job.vec = copy_bytes;
+    job.float_zero = false;
+    job.single_scale = true;
+    status = init(&job, kernels, &plain, part, parts);
     if (status == PQ_OK) {
         run_guarded(&job);
     }
@@ -472,6 +784,19 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
 
 size_t pq_type_size(enum pq_type type)
 {
-    static const unsigned char sizes[] = {4, 2, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8};
+    static const unsigned char sizes[PQ_TYPE_COUNT] = {4, 2, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8,
+                                                       1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     return (unsigned)type < PQ_TYPE_COUNT ? sizes[type] : 0;
+}
+
+int pq_type_bits(enum pq_type type)
+{
+    static const unsigned char bits[] = {
+        [PQ_I4] = 4,       [PQ_U4] = 4,       [PQ_I2] = 2,       [PQ_U2] = 2,
+        [PQ_F6E2M3FN] = 6, [PQ_F6E3M2FN] = 6, [PQ_F4E2M1FN] = 4,
+    };
+    if ((unsigned)type < sizeof bits && bits[type] != 0) {
+        return bits[type];
+    }
+    return 8 * (int)pq_type_size(type);
 }

@@ -18,7 +18,22 @@
     X(i8, PQ_I8, __VA_ARGS__)                                                              \
     X(u8, PQ_U8, __VA_ARGS__) X(i16, PQ_I16, __VA_ARGS__) X(u16, PQ_U16, __VA_ARGS__)
 
-enum { PQ_REALS = 3, PQ_CODES = 4 };
+/* Narrow floats: X(name, type, saturate), a kernel for each that encodes. */
+#define PQ_FOR_FLOAT(X, ...)                                                               \
+    X(e4m3fn, PQ_F8E4M3FN, __VA_ARGS__)                                                    \
+    X(e4m3fnuz, PQ_F8E4M3FNUZ, __VA_ARGS__)                                                \
+    X(e5m2, PQ_F8E5M2, __VA_ARGS__)                                                        \
+    X(e5m2fnuz, PQ_F8E5M2FNUZ, __VA_ARGS__)                                                \
+    X(e2m3fn, PQ_F6E2M3FN, __VA_ARGS__)                                                    \
+    X(e3m2fn, PQ_F6E3M2FN, __VA_ARGS__) X(e2m1fn, PQ_F4E2M1FN, __VA_ARGS__)
+
+enum {
+    PQ_REALS = 3,
+    PQ_CODES = 4,
+    PQ_NARROWS = 4, /* integers of 4 and 2 bits, from PQ_I4 */
+    PQ_FLOATS = 7,  /* from PQ_F8E4M3FN */
+    PQ_SHIFTED = 2  /* 8 bit integers */
+};
 
 /* Groups of `g` elements (the last may be short) with one scale and zero point each.
  * Quantizing rounds half to even. */
@@ -28,6 +43,15 @@ typedef void pq_grp_fn(const void *x, void *y, size_t n, size_t g, const float *
 /* A scale and a zero point per element. */
 typedef void pq_vec_fn(const void *x, void *y, size_t n, const float *scale,
                        const int32_t *zero);
+
+/*
+ * The same for narrow floats, and for integers whose zero point is added before rounding:
+ * `zero` holds the bits of float32 numbers, to be added to the quotient, or to the value of
+ * the code; -0 adds nothing.
+ */
+
+/* Integers of less than 8 bits: `n` codes from bytes to bytes. */
+typedef void pq_bytes_fn(const void *x, void *y, size_t n);
 
 /* Extrema of a run, merged into *lo and *hi; *bits becomes at least 0x7f800000 when the
  * run holds a NaN or an infinity. */
@@ -39,6 +63,8 @@ struct pq_wide {
     enum pq_type out;
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
     enum pq_round round;
+    int zero_first; /* quantize to integers: as in struct pq_args */
+    int saturate;   /* quantize to narrow floats */
 };
 typedef void pq_wide_fn(const struct pq_wide *wide, const void *x, void *y, size_t n,
                         const double *scale, const double *zero);
@@ -49,6 +75,19 @@ struct pq_kernels {
     pq_vec_fn *quantize_vec[PQ_REALS][PQ_CODES][PQ_ROUND_COUNT];
     pq_grp_fn *dequantize_grp[PQ_CODES][PQ_REALS];
     pq_vec_fn *dequantize_vec[PQ_CODES][PQ_REALS];
+    /* From float32 to int8 and uint8, half to even, the zero point added first. */
+    pq_vec_fn *quantize_shifted[PQ_SHIFTED];
+    pq_grp_fn *encode_grp[PQ_REALS][PQ_FLOATS][2]; /* [1]: saturating */
+    pq_vec_fn *encode_vec[PQ_REALS][PQ_FLOATS][2];
+    pq_grp_fn *decode_grp[PQ_FLOATS][PQ_REALS];
+    pq_vec_fn *decode_vec[PQ_FLOATS][PQ_REALS];
+    /* Integers of 4 and 2 bits are computed as int8 and uint8: `extend` makes these of the
+     * low bits of a byte, `unpack` of packed bytes; `narrow` saturates, in place or not,
+     * and leaves the low bits. `pack` takes low bits, [0] four, [1] two of them. */
+    pq_bytes_fn *extend[PQ_NARROWS];
+    pq_bytes_fn *unpack[PQ_NARROWS];
+    pq_bytes_fn *narrow[PQ_NARROWS];
+    pq_bytes_fn *pack[2];
     pq_minmax_fn *minmax[PQ_REALS];
     pq_wide_fn *quantize_wide;
     pq_wide_fn *dequantize_wide;

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "narrow_float.h"
 #include "plan.h"
 #include "scalar_math.h"
 
@@ -37,8 +38,50 @@ PQ_INLINE void swap_bytes(void *p, size_t size)
     }                                                                                      \
     break
 
-#define LOAD_REALS(as_real)                                                                \
+/* The low bits of a byte. */
+PQ_INLINE int as_i4(uint8_t c)
+{
+    return ((c & 15) ^ 8) - 8;
+}
+
+PQ_INLINE int as_u4(uint8_t c)
+{
+    return c & 15;
+}
+
+PQ_INLINE int as_i2(uint8_t c)
+{
+    return ((c & 3) ^ 2) - 2;
+}
+
+PQ_INLINE int as_u2(uint8_t c)
+{
+    return c & 3;
+}
+
+/* Narrow floats are few: one element at a time. */
+static void load_narrow_f32(float *to, struct pq_params from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t c = (uint8_t)from.data[(ptrdiff_t)i * from.stride];
+        to[i] = from.type == PQ_F8E8M0FNU ? pq_f32_from_e8m0(c) : pq_decode(c, from.type);
+    }
+}
+
+static void load_narrow_f64(double *to, struct pq_params from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float v;
+        load_narrow_f32(&v, from, 1);
+        to[i] = (double)v;
+        from.data += from.stride;
+    }
+}
+
+#define LOAD_REALS(as_real, load_narrow)                                                   \
     switch (from.type) {                                                                   \
+    case PQ_F32:                                                                           \
+        LOAD(float, as_real);                                                              \
     case PQ_F16:                                                                           \
         LOAD(uint16_t, pq_f32_from_f16);                                                   \
     case PQ_BF16:                                                                          \
@@ -46,7 +89,8 @@ PQ_INLINE void swap_bytes(void *p, size_t size)
     case PQ_F64:                                                                           \
         LOAD(double, as_real);                                                             \
     default:                                                                               \
-        LOAD(float, as_real);                                                              \
+        load_narrow(to, from, n);                                                          \
+        break;                                                                             \
     }
 
 #define LOAD_INTEGERS(as_number)                                                           \
@@ -65,6 +109,14 @@ PQ_INLINE void swap_bytes(void *p, size_t size)
         LOAD(uint32_t, as_number);                                                         \
     case PQ_I64:                                                                           \
         LOAD(int64_t, as_number);                                                          \
+    case PQ_I4:                                                                            \
+        LOAD(uint8_t, as_number as_i4);                                                    \
+    case PQ_U4:                                                                            \
+        LOAD(uint8_t, as_number as_u4);                                                    \
+    case PQ_I2:                                                                            \
+        LOAD(uint8_t, as_number as_i2);                                                    \
+    case PQ_U2:                                                                            \
+        LOAD(uint8_t, as_number as_u2);                                                    \
     default:                                                                               \
         LOAD(uint64_t, as_number);                                                         \
     }
@@ -72,7 +124,7 @@ PQ_INLINE void swap_bytes(void *p, size_t size)
 /* Integer scales count as float64. */
 static bool is_integer(enum pq_type type)
 {
-    return type >= PQ_I8;
+    return type >= PQ_I8 && type <= PQ_U2;
 }
 
 void pq_load_scales_f32(float *to, struct pq_params from, size_t n)
@@ -80,7 +132,7 @@ void pq_load_scales_f32(float *to, struct pq_params from, size_t n)
     if (is_integer(from.type)) {
         LOAD_INTEGERS((float)(double))
     } else {
-        LOAD_REALS((float))
+        LOAD_REALS((float), load_narrow_f32)
     }
 }
 
@@ -89,12 +141,21 @@ void pq_load_zeros_i32(int32_t *to, struct pq_params from, size_t n)
     LOAD_INTEGERS((int32_t))
 }
 
+void pq_load_zeros_f32(float *to, struct pq_params from, size_t n)
+{
+    if (is_integer(from.type)) {
+        LOAD_INTEGERS((float))
+    } else {
+        load_narrow_f32(to, from, n);
+    }
+}
+
 void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single)
 {
     if (is_integer(from.type)) {
         LOAD_INTEGERS((double))
     } else {
-        LOAD_REALS((double))
+        LOAD_REALS((double), load_narrow_f64)
     }
     for (size_t i = 0; single && i < n; i++) {
         to[i] = (float)to[i];
@@ -103,22 +164,41 @@ void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single)
 
 void pq_load_zeros_f64(double *to, struct pq_params from, size_t n)
 {
-    LOAD_INTEGERS((double))
+    if (is_integer(from.type)) {
+        LOAD_INTEGERS((double))
+    } else {
+        load_narrow_f64(to, from, n);
+    }
 }
 
 struct pq_range pq_code_range(enum pq_type code)
 {
     static const struct pq_range ranges[] = {
-        {INT8_MIN, INT8_MAX}, {0, UINT8_MAX},         {INT16_MIN, INT16_MAX},
-        {0, UINT16_MAX},      {INT32_MIN, INT32_MAX}, {0, UINT32_MAX},
+        [PQ_I8] = {INT8_MIN, INT8_MAX},
+        [PQ_U8] = {0, UINT8_MAX},
+        [PQ_I16] = {INT16_MIN, INT16_MAX},
+        [PQ_U16] = {0, UINT16_MAX},
+        [PQ_I32] = {INT32_MIN, INT32_MAX},
+        [PQ_U32] = {0, UINT32_MAX},
+        [PQ_I4] = {-8, 7},
+        [PQ_U4] = {0, 15},
+        [PQ_I2] = {-2, 1},
+        [PQ_U2] = {0, 3},
     };
-    return ranges[code - PQ_I8];
+    return ranges[code];
 }
 
-/* One zero point; a uint64 that int64 cannot hold counts as too high. */
+/* One zero point; a uint64 that int64 cannot hold counts as too high, and so does a narrow
+ * float that is not 0. */
 static int is_within(struct pq_params at, int64_t lo, int64_t hi, int64_t *value)
 {
     *value = 0;
+    if (!is_integer(at.type)) {
+        float v;
+        load_narrow_f32(&v, at, 1);
+        *value = v == 0 ? 0 : INT64_MAX;
+        return *value >= lo && *value <= hi;
+    }
     int64_t *const to = value;
     const struct pq_params from = at;
     const size_t n = 1;

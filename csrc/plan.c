@@ -161,22 +161,34 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     return PQ_OK;
 }
 
-void pq_plan_part(struct pq_plan *plan, int part, int parts)
+/* Whether shares of dimension `d` begin at multiples of `unit` elements of `out`. */
+static bool splits_evenly(const struct pq_plan *plan, int d, ptrdiff_t unit)
+{
+    for (d++; d < plan->ndim; d++) {
+        if (plan->dim[d].out % unit != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void pq_plan_part(struct pq_plan *plan, int part, int parts, int together)
 {
     if (plan->empty || parts == 1) {
         return;
     }
     /* The longest dimension, the outer one of equals. */
-    int split = 0;
-    for (int d = 1; d < plan->ndim; d++) {
-        if (plan->dim[d].end >= plan->dim[split].end) {
+    int split = -1;
+    for (int d = 0; d < plan->ndim; d++) {
+        if (splits_evenly(plan, d, together) &&
+            (split < 0 || plan->dim[d].end >= plan->dim[split].end)) {
             split = d;
         }
     }
     /* Shares of the innermost dimension are multiples of 64 elements, so that threads do
      * not write to the same cache line. */
     struct pq_dim *dim = &plan->dim[split];
-    const ptrdiff_t unit = split == 0 ? 64 : 1;
+    const ptrdiff_t unit = split == 0 ? 64 : together;
     const ptrdiff_t units = (dim->end + unit - 1) / unit;
     const ptrdiff_t share = (units + parts - 1) / parts * unit;
     dim->begin = share * part;

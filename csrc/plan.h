@@ -39,8 +39,9 @@ enum pq_status pq_check_shape(const struct pq_args *args);
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size);
 
-/* Narrow the plan to one of `parts` nearly equal shares of the work, perhaps empty. */
-void pq_plan_part(struct pq_plan *plan, int part, int parts);
+/* Narrow the plan to one of `parts` nearly equal shares of the work, perhaps empty. Where
+ * `out` is packed, `together` elements that follow each other stay together. */
+void pq_plan_part(struct pq_plan *plan, int part, int parts, int together);
 
 static inline bool pq_dim_uniform(const struct pq_dim *dim)
 {

@@ -6,10 +6,11 @@
  *     dequantize  out = (in - zero) * scale
  *
  * The division is IEEE division rounded once, the rounding to integer is one of nine named
- * modes, NaN gives the lowest code. Results are the same bits on every CPU and do not
- * depend on the caller's floating-point control state. Nothing is allocated, nothing
- * outside the arrays is read or written, nothing mutable is shared: every function may be
- * called from any number of threads.
+ * modes, NaN gives the lowest code. Narrow floats take the sum of quotient and zero point,
+ * rounded half to even, and keep NaN where they have one. Results are the same bits on
+ * every CPU and do not depend on the caller's floating-point control state. Nothing is
+ * allocated, nothing outside the arrays is read or written, nothing mutable is shared:
+ * every function may be called from any number of threads.
  */
 #ifndef PQ_H
 #define PQ_H
@@ -32,6 +33,20 @@ enum pq_type {
     PQ_U32,
     PQ_I64, /* zero points only */
     PQ_U64, /* zero points only */
+    /* Narrow types, in the low bits of a byte; what is above them is ignored and written
+     * as 0. Those of 2 and 4 bits can also be packed. */
+    PQ_I4,
+    PQ_U4,
+    PQ_I2,
+    PQ_U2,
+    PQ_F8E4M3FN,
+    PQ_F8E4M3FNUZ,
+    PQ_F8E5M2,
+    PQ_F8E5M2FNUZ,
+    PQ_F6E2M3FN,
+    PQ_F6E3M2FN,
+    PQ_F4E2M1FN,
+    PQ_F8E8M0FNU, /* scales only */
     PQ_TYPE_COUNT
 };
 
@@ -68,6 +83,9 @@ struct pq_array {
     const ptrdiff_t *strides; /* bytes; any sign, any alignment */
     enum pq_type type;
     int swapped; /* not 0: the byte order is not the machine's */
+    /* Not 0, `in` and `out` of 2 or 4 bits: packed in C order, the first element in the low
+     * bits of a byte, the last byte filled up with zeros; `strides` is not looked at. */
+    int packed;
 };
 
 /*
@@ -81,10 +99,15 @@ struct pq_args {
     const ptrdiff_t *block; /* null: 1 everywhere */
     struct pq_array in;
     struct pq_array out;
-    struct pq_array scale;  /* any type; integers count as float64 */
-    struct pq_array zero;   /* data null: 0. Any integer type */
-    enum pq_round round;    /* quantize only */
-    enum pq_type precision; /* quantize only: real type that holds the quotient */
+    struct pq_array scale; /* any type; integers count as float64 */
+    struct pq_array
+        zero; /* data null: none. Any integer type; with narrow floats, these too */
+    /* The rest for quantize only. */
+    enum pq_round round;    /* integers */
+    enum pq_type precision; /* real type that holds the quotient */
+    int saturate;           /* narrow floats: clip, instead of infinity or NaN */
+    int zero_first; /* integers: round the sum of quotient and zero point, added in float32
+                     */
 };
 
 struct pq_kernels; /* the kernels of one instruction set */
@@ -97,14 +120,19 @@ const struct pq_kernels *pq_isa_find(const char *name);
 const char *pq_isa_name(int i);
 
 /*
- * Quantize real `in` to integer `out`; dequantize integer `in` to real `out`. The work is
- * cut into `parts` that may run on different threads; each call does one of them.
- * Dequantizing takes zero points of any value up to 2^52 in magnitude.
+ * Quantize real `in` (an int32 is converted to the type of the quotient) to integer or
+ * narrow float `out`; dequantize those to real `out`. The work is cut into `parts` that may
+ * run on different threads; each call does one of them. Dequantizing, and quantizing with
+ * `zero_first`, takes zero points of any value up to 2^52 in magnitude.
  */
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
                            int part, int parts);
 enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
                              int part, int parts);
+
+/* Copy elements of a narrow type, packed or not on either side. */
+enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args *args,
+                         int part, int parts);
 
 /*
  * Smallest and largest element of real `in` per parameter, merged into the float64 arrays
@@ -120,8 +148,10 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
 /* How choose_qparams makes parameters of extrema; see docs/semantics.md. */
 struct pq_choice {
     enum pq_type real; /* PQ_F32 or PQ_F64: type of the scales */
-    enum pq_type code; /* quantized type, also that of the zero points */
-    int symmetric;
+    /* Quantized type, also that of the zero points; these are int8 or uint8 for narrow
+     * integers, and int8 zeros for narrow floats. */
+    enum pq_type code;
+    int symmetric; /* not 0 for narrow floats */
 };
 
 /* Scale and zero point of `n` pairs of extrema, written to contiguous arrays. */
@@ -132,6 +162,8 @@ enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double 
  * two's complement when it is a uint64). Looks at `zero`, `ndim`, `shape` and `block`. */
 int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside);
 
+/* Bytes of an element that is not packed, and bits of one that is; 0 for no type. */
 size_t pq_type_size(enum pq_type type);
+int pq_type_bits(enum pq_type type);
 
 #endif

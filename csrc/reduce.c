@@ -4,6 +4,7 @@
 
 #include "fpenv.h"
 #include "kernels.h"
+#include "narrow_float.h"
 #include "params.h"
 #include "walk.h"
 
@@ -227,10 +228,27 @@ struct pair {
     double scale, zero;
 };
 
+static bool is_narrow_float(enum pq_type code)
+{
+    return code >= PQ_F8E4M3FN && code <= PQ_F4E2M1FN;
+}
+
+static void code_limits(enum pq_type code, double *lowest, double *highest)
+{
+    if (is_narrow_float(code)) {
+        *highest = (double)pq_f32_bits(pq_format_of(code).highest);
+        *lowest = -*highest;
+    } else {
+        const struct pq_range range = pq_code_range(code);
+        *lowest = (double)range.lo;
+        *highest = (double)range.hi;
+    }
+}
+
 static struct pair choose(const struct pq_choice *choice, double lo, double hi)
 {
-    const struct pq_range range = pq_code_range(choice->code);
-    const double lowest = (double)range.lo, highest = (double)range.hi;
+    double lowest, highest;
+    code_limits(choice->code, &lowest, &highest);
     lo = lo < 0 ? lo : 0; /* empty groups, too, have +inf and -inf here */
     hi = hi > 0 ? hi : 0;
     const bool zeros = lo == 0 && hi == 0;
@@ -254,8 +272,10 @@ enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double 
         return PQ_ERR_NULL;
     }
     const enum pq_type code = choice->code;
-    if ((choice->real != PQ_F32 && choice->real != PQ_F64) || code < PQ_I8 ||
-        code > PQ_U32) {
+    const bool integer_code =
+        (code >= PQ_I8 && code <= PQ_U32) || (code >= PQ_I4 && code <= PQ_U2);
+    if ((choice->real != PQ_F32 && choice->real != PQ_F64) ||
+        !(integer_code || (is_narrow_float(code) && choice->symmetric))) {
         return PQ_ERR_TYPE;
     }
     const size_t real_size = pq_type_size(choice->real), code_size = pq_type_size(code);

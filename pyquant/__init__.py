@@ -5,15 +5,18 @@ import pyquant._installed  # noqa: F401
 from pyquant import isa
 from pyquant._core import dequantize, quantize
 from pyquant._version import __version__
+from pyquant.packed import PackedArray, pack
 from pyquant.qparams import QParams, choose_qparams
 from pyquant.rounding import RoundMode
 
 __all__ = [
+    "PackedArray",
     "QParams",
     "RoundMode",
     "__version__",
     "choose_qparams",
     "dequantize",
     "isa",
+    "pack",
     "quantize",
 ]

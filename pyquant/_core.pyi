@@ -1,12 +1,17 @@
 # Checked against the compiled module by stubtest.
-from typing import Any
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from pyquant.packed import PackedArray
+
+_Integers: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | None
+
 isa_available: tuple[str, ...]
 isa_active: str
 code_names: tuple[str, ...]
+code_list: str
 
 def quantize(
     x: npt.ArrayLike,
@@ -14,33 +19,69 @@ def quantize(
     zero_point: npt.ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    block_size: int | tuple[int, ...] | None = None,
+    axis: _Integers = None,
+    block_size: _Integers = None,
     rounding: str = "half_even",
     precision: npt.DTypeLike | None = None,
-    saturate: bool = True,
-    packed: bool = False,
+    saturate: bool | np.bool = True,
+    packed: bool | np.bool = False,
     out: npt.NDArray[Any] | None = None,
-    threads: int = 1,
-) -> npt.NDArray[Any]: ...
+    threads: SupportsIndex = 1,
+) -> Any: ...
 def dequantize(
-    q: npt.ArrayLike,
+    q: npt.ArrayLike | PackedArray,
     scale: npt.ArrayLike,
     zero_point: npt.ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    block_size: int | tuple[int, ...] | None = None,
+    axis: _Integers = None,
+    block_size: _Integers = None,
     out: npt.NDArray[Any] | None = None,
-    threads: int = 1,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]: ...
+def quantize_standard(
+    x: npt.ArrayLike,
+    scale: npt.ArrayLike,
+    zero_point: npt.ArrayLike | None,
+    *,
+    dtype: npt.DTypeLike,
+    axis: _Integers = None,
+    block_size: _Integers = None,
+    rounding: str = "half_even",
+    precision: npt.DTypeLike | None = None,
+    saturate: bool | np.bool = True,
+    zero_first: bool | np.bool = False,
+) -> npt.NDArray[Any]: ...
+def dequantize_standard(
+    q: npt.ArrayLike,
+    scale: npt.ArrayLike,
+    zero_point: npt.ArrayLike | None,
+    *,
+    dtype: npt.DTypeLike,
+    axis: _Integers = None,
+    block_size: _Integers = None,
+) -> npt.NDArray[Any]: ...
+def pack(q: npt.ArrayLike) -> PackedArray: ...
+def unpack(packed: PackedArray) -> npt.NDArray[Any]: ...
+def packed_name(dtype: npt.DTypeLike) -> str: ...
+def packed_per_byte(name: str) -> int: ...
+def zero_name(name: str) -> str: ...
+def dtype_named(name: str) -> np.dtype[Any]: ...
+def parameters(
+    scale: npt.ArrayLike,
+    zero_point: npt.ArrayLike | None,
+    dtype: str,
+    axis: _Integers,
+    block_size: _Integers,
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Any, Any]: ...
+def codes(q: npt.ArrayLike, name: str) -> npt.NDArray[Any]: ...
 def integers(value: object, name: str) -> Any: ...
 def choose(
     x: npt.ArrayLike,
     dtype: npt.DTypeLike,
-    axis: int | tuple[int, ...] | None,
-    block_size: int | tuple[int, ...] | None,
-    symmetric: bool,
+    axis: _Integers,
+    block_size: _Integers,
+    symmetric: bool | np.bool,
 ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.integer[Any]], str]: ...
 def quantize_at(
     isa: str,
@@ -49,14 +90,14 @@ def quantize_at(
     zero_point: npt.ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    block_size: int | tuple[int, ...] | None = None,
+    axis: _Integers = None,
+    block_size: _Integers = None,
     rounding: str = "half_even",
     precision: npt.DTypeLike | None = None,
-    saturate: bool = True,
-    packed: bool = False,
+    saturate: bool | np.bool = True,
+    packed: bool | np.bool = False,
     out: npt.NDArray[Any] | None = None,
-    threads: int = 1,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]: ...
 def dequantize_at(
     isa: str,
@@ -65,17 +106,17 @@ def dequantize_at(
     zero_point: npt.ArrayLike | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    block_size: int | tuple[int, ...] | None = None,
+    axis: _Integers = None,
+    block_size: _Integers = None,
     out: npt.NDArray[Any] | None = None,
-    threads: int = 1,
+    threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]: ...
 def choose_qparams_at(
     isa: str,
     x: npt.ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
-    axis: int | tuple[int, ...] | None = None,
-    block_size: int | tuple[int, ...] | None = None,
-    symmetric: bool = True,
+    axis: _Integers = None,
+    block_size: _Integers = None,
+    symmetric: bool | np.bool = True,
 ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.integer[Any]]]: ...

@@ -12,6 +12,8 @@ from operator import index as _index
 import numpy as _np
 from numpy.exceptions import AxisError as _AxisError
 
+from collections.abc import Sequence as _Sequence
+
 from cpython.buffer cimport (
     PyBUF_RECORDS_RO,
     PyBuffer_Release,
@@ -71,11 +73,38 @@ cdef dict _CODES = {
     "uint16": <int>PQ_U16,
     "int32": <int>PQ_I32,
     "uint32": <int>PQ_U32,
+    "int4": <int>PQ_I4,
+    "uint4": <int>PQ_U4,
+    "int2": <int>PQ_I2,
+    "uint2": <int>PQ_U2,
+    "float8_e4m3fn": <int>PQ_F8E4M3FN,
+    "float8_e4m3fnuz": <int>PQ_F8E4M3FNUZ,
+    "float8_e5m2": <int>PQ_F8E5M2,
+    "float8_e5m2fnuz": <int>PQ_F8E5M2FNUZ,
+    "float6_e2m3fn": <int>PQ_F6E2M3FN,
+    "float6_e3m2fn": <int>PQ_F6E3M2FN,
+    "float4_e2m1fn": <int>PQ_F4E2M1FN,
 }
-cdef dict _INTEGERS = {**_CODES, "int64": <int>PQ_I64, "uint64": <int>PQ_U64}
-cdef dict _NAMES = {code: name for name, code in {**_REALS, **_INTEGERS}.items()}
+cdef dict _TYPES = {
+    **_REALS,
+    **_CODES,
+    "int64": <int>PQ_I64,
+    "uint64": <int>PQ_U64,
+    "float8_e8m0fnu": <int>PQ_F8E8M0FNU,
+}
+cdef dict _PACKED = {
+    name: code
+    for name, code in _CODES.items()
+    if pq_type_bits(<pq_type><int>code) in (2, 4)
+}
+cdef dict _NAMES = {code: name for name, code in _TYPES.items()}
+# NumPy's own at once, those of ml_dtypes when they are asked for.
 cdef dict _DTYPES = {
-    name: _np.dtype(name) for name in _NAMES.values() if name != "bfloat16"
+    name: _np.dtype(name)
+    for name in _NAMES.values()
+    if name in ("float32", "float16", "float64") or name.lstrip("u") in (
+        "int8", "int16", "int32", "int64"
+    )
 }
 # What users write for a dtype -> its name, without asking NumPy each time.
 cdef dict _SPELLED = {name: name for name in _NAMES.values()}
@@ -83,7 +112,7 @@ for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
 del _name, _dtype
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
-cdef str _CODE_LIST = "int8, uint8, int16, uint16, int32 or uint32"
+cdef str _CODE_LIST = "an integer type of 2 to 32 bits or a narrow float"
 cdef dict _LIMITS = {
     "int8": (-(2**7), 2**7 - 1),
     "uint8": (0, 2**8 - 1),
@@ -91,6 +120,10 @@ cdef dict _LIMITS = {
     "uint16": (0, 2**16 - 1),
     "int32": (-(2**31), 2**31 - 1),
     "uint32": (0, 2**32 - 1),
+    "int4": (-8, 7),
+    "uint4": (0, 15),
+    "int2": (-2, 1),
+    "uint2": (0, 3),
 }
 
 
@@ -99,6 +132,7 @@ cdef struct Array:
     bint held  # the buffer must be released
     pq_type type
     bint swapped
+    size_t packed  # bytes of a packed array, whose buffer has its shape only; else 0
 
 
 cdef struct Call:
@@ -116,6 +150,9 @@ cdef struct Call:
 
 cdef inline void _forget(Call *call) noexcept:
     call.x.held = call.out.held = call.scale.held = call.zero.held = False
+    call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
+    call.args.saturate = True
+    call.args.zero_first = False
 
 
 cdef void _release(Call *call):
@@ -170,11 +207,13 @@ cdef bint _hold(object array, Array *held):
     try:
         PyObject_GetBuffer(array, &held.buffer, PyBUF_RECORDS_RO)
     except (ValueError, BufferError):  # no format for its dtype: datetime64, bfloat16
-        if not _dtypes.is_bfloat16(array.dtype):
+        name = _dtypes.ml_name(array.dtype)
+        if name is None:
             return False
-        PyObject_GetBuffer(array.view(_np.uint16), &held.buffer, PyBUF_RECORDS_RO)
+        held.type = <pq_type><int>_TYPES[name]
+        bits = _np.uint16 if held.type == PQ_BF16 else _np.uint8
+        PyObject_GetBuffer(array.view(bits), &held.buffer, PyBUF_RECORDS_RO)
         held.held = True
-        held.type = PQ_BF16
         held.swapped = not array.dtype.isnative
         return True
     held.held = True
@@ -187,24 +226,45 @@ cdef object _describe(object array):
     return array.dtype if isinstance(array, _ndarray) else type(array).__name__
 
 
-cdef bint _has_mask(object obj):
-    """Whether a masked array is hidden in sequences, which NumPy has taken: they end."""
-    if isinstance(obj, (list, tuple)):
-        return any([_has_mask(one) for one in obj])
-    return isinstance(obj, _np.ma.MaskedArray)
+cdef bint _has_mask(object obj, set within):
+    """Whether a masked array is hidden in sequences, `within` which `obj` lies."""
+    cdef bint found = False
+    if type(obj) is float or type(obj) is int:
+        return False
+    if isinstance(obj, _ndarray):
+        return isinstance(obj, _np.ma.MaskedArray)
+    if isinstance(obj, _Sequence) and not isinstance(obj, (str, bytes)):
+        if id(obj) not in within:
+            within.add(id(obj))
+            found = any([_has_mask(one, within) for one in obj])
+            within.discard(id(obj))
+    return found
 
 
 cdef object _plain(object obj, str name):
     """`obj` as an exact ndarray; masks are not lost, Python numbers have no dtype yet."""
+    cdef pq_fpenv found
     if isinstance(obj, (str, bytes, dict, set, frozenset)) or obj is None:
         raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
+    if _has_mask(obj, set()):
+        raise TypeError(f"{name}: expected an array without a mask, got a masked array")
+    # NumPy may have to convert, which must not depend on the control state.
+    found = pq_fpenv_enter()
     try:
-        array = _np.asarray(obj)
+        return _np.asarray(obj)
     except ValueError as error:
         raise ValueError(f"{name}: expected an array, got {error}") from None
-    if _has_mask(obj):
-        raise TypeError(f"{name}: expected an array without a mask, got a masked array")
-    return array
+    finally:
+        pq_fpenv_leave(found)
+
+
+cdef int _refuse_huge(object obj, object array, str name, str expected) except -1:
+    """Python integers that no integer type of NumPy holds are a wrong value, not a wrong
+    type."""
+    if _is_untyped(obj) and array.dtype.kind == "O":
+        if all([type(v) is int for v in array.flat]):
+            raise ValueError(f"{name}: expected {expected}, got {max(array.flat, key=abs)}")
+    return 0
 
 
 cdef bint _is_untyped(object obj):
@@ -214,6 +274,18 @@ cdef bint _is_untyped(object obj):
 
 cdef bint _is_real(int type):
     return PQ_F32 <= type <= PQ_F64
+
+
+cdef bint _is_narrow_float(int type):
+    return PQ_F8E4M3FN <= type <= PQ_F4E2M1FN
+
+
+cdef bint _is_integer(int type):
+    return PQ_I8 <= type <= PQ_U2
+
+
+cdef bint _is_code(int type):
+    return PQ_I8 <= type <= PQ_U32 or PQ_I4 <= type <= PQ_F4E2M1FN
 
 
 cdef object _floats_of(object obj, object array, str name):
@@ -228,20 +300,24 @@ cdef object _floats_of(object obj, object array, str name):
     return array
 
 
-cdef object _hold_real(object x, Array *held, str name):
-    """Hold `x` as an array of real numbers; returns the ndarray that owns the memory."""
+cdef object _hold_real(object x, Array *held, str name, bint int32=False):
+    """Hold `x` as an array of real numbers, perhaps of int32; returns the ndarray that owns
+    the memory."""
     array = x
     if type(x) is not _ndarray:
         array = _plain(x, name)
         if _is_untyped(x):
             array = _floats_of(x, array, name)
-    if not _hold(array, held) or not _is_real(held.type):
+    if not _hold(array, held) or not (
+        _is_real(held.type) or (int32 and held.type == PQ_I32)
+    ):
         raise TypeError(f"{name}: expected {_REAL_LIST}, got {_describe(array)}")
     return array
 
 
 cdef object _integers_of(object obj, object array, str name):
     """int32, or uint32 where that is needed, for Python integers."""
+    _refuse_huge(obj, array, name, "integers that int32 or uint32 holds")
     if not _is_untyped(obj) or (array.size and array.dtype.kind not in "iu"):
         return array
     for dtype in ("int32", "uint32"):
@@ -254,11 +330,32 @@ cdef object _integers_of(object obj, object array, str name):
     )
 
 
+cdef object _packed_class():
+    from pyquant.packed import PackedArray
+
+    return PackedArray
+
+
+cdef int _hold_packed(object data, tuple shape, str dtype, Array *held) except -1:
+    """Hold the bytes of a packed array. The buffer is one that has its shape, and no
+    strides: what they would be, C knows."""
+    strides = (0,) * len(shape)
+    size = 0 if 0 in shape else 1
+    array = _ndarray(shape, _np.uint8, data if size else b"", 0, strides)
+    _hold(array, held)
+    held.type = <pq_type><int>_CODES[dtype]
+    held.packed = max(1, data.size)
+    return 0
+
+
 cdef object _hold_code(object q, Array *held, str name):
     array = q
     if type(q) is not _ndarray:
+        if type(q) is _packed_class():
+            _hold_packed(q.data, q.shape, q.dtype, held)
+            return q.data
         array = _integers_of(q, _plain(q, name), name)
-    if not _hold(array, held) or not PQ_I8 <= held.type <= PQ_U32:
+    if not _hold(array, held) or not _is_code(held.type):
         raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}")
     return array
 
@@ -311,9 +408,12 @@ cdef object _hold_zero(Call *call, object zero):
     array = zero
     if type(zero) is not _ndarray:
         array = _plain(zero, "zero_point")
+        _refuse_huge(zero, array, "zero_point", "integers that the quantized type holds")
         if array.size == 0 and _is_untyped(zero):
             array = array.astype(_np.int64)
-    if not _hold(array, &call.zero) or not PQ_I8 <= call.zero.type <= PQ_U64:
+    if not _hold(array, &call.zero) or not (
+        _is_integer(call.zero.type) or _is_narrow_float(call.zero.type)
+    ):
         raise TypeError(f"zero_point: expected integers, got {_describe(array)}")
     call.args.zero.data = call.zero.buffer.buf
     call.args.zero.type = call.zero.type
@@ -374,6 +474,19 @@ cdef list _blocks(object block_size):
     return blocks
 
 
+cdef int _check_blocked_axis(object axis, object block_size) except -1:
+    if isinstance(block_size, tuple):
+        if axis is not None:
+            raise ValueError(
+                f"axis: expected None beside a block_size per dimension, got {axis}"
+            )
+    elif axis is None or isinstance(axis, tuple):
+        raise ValueError(
+            f"axis: expected one integer beside block_size={block_size}, got {axis}"
+        )
+    return 0
+
+
 cdef list _granularity(Call *call, object axis, object block_size):
     """Fill call.block; returns the dimensions that select a parameter, and is the one
     place that knows what `axis` and `block_size` mean."""
@@ -383,11 +496,8 @@ cdef list _granularity(Call *call, object axis, object block_size):
     if block_size is None:
         return [] if axis is None else _axes(axis, ndim)
     cdef list blocks = _blocks(block_size)
+    _check_blocked_axis(axis, block_size)
     if isinstance(block_size, tuple):
-        if axis is not None:
-            raise ValueError(
-                f"axis: expected None beside a block_size per dimension, got {axis}"
-            )
         if len(blocks) != ndim:
             raise ValueError(
                 f"block_size: expected {ndim} integers, one per dimension, got {block_size}"
@@ -395,10 +505,6 @@ cdef list _granularity(Call *call, object axis, object block_size):
         for d in range(ndim):
             call.block[d] = min(blocks[d], max(1, call.args.shape[d]))
     else:
-        if axis is None or isinstance(axis, tuple):
-            raise ValueError(
-                f"axis: expected one integer beside block_size={block_size}, got {axis}"
-            )
         d = _axes(axis, ndim)[0]
         call.block[d] = min(blocks[0], max(1, call.args.shape[d]))
     return list(range(ndim))
@@ -455,15 +561,24 @@ cdef int _place_parameters(Call *call, object axis, object block_size) except -1
 
 
 cdef int _check_zero(Call *call, str dtype) except -1:
-    """Refuse zero points outside the quantized type."""
+    """Refuse zero points outside the quantized type, and forget those of narrow floats,
+    which are zeros: nothing is added then, not even to -0."""
     cdef int64_t outside = 0
-    if call.args.zero.data == NULL or call.args.zero.type == _CODES[dtype]:
+    if call.args.zero.data == NULL or call.args.zero.type == _CODES[dtype] <= PQ_U2:
         return 0
-    lo, hi = _LIMITS[dtype]
+    lo, hi = _LIMITS.get(dtype, (0, 0))
     if not pq_zeros_within(&call.args, lo, hi, &outside):
         got = outside % 2**64 if call.args.zero.type == PQ_U64 else outside
+        if lo == hi:
+            raise ValueError(f"zero_point: expected None or zeros for {dtype}")
         raise ValueError(
             f"zero_point: expected integers from {lo} to {hi} for {dtype}, got {got}"
+        )
+    if lo == hi:
+        call.args.zero.data = NULL
+    elif _is_narrow_float(call.args.zero.type):
+        raise TypeError(
+            f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
         )
     return 0
 
@@ -546,12 +661,34 @@ cdef bint _same_shape(Array *a, Array *b) noexcept:
     return True
 
 
+def dtype_named(str name not None):
+    """The dtype of that name, of ml_dtypes where NumPy has none."""
+    if name not in _DTYPES:
+        _DTYPES[name] = _dtypes.ml_dtype(name)
+    return _DTYPES[name]
+
+
+cdef Py_ssize_t _packed_bytes(Call *call, pq_type code) noexcept:
+    cdef Py_ssize_t per_byte = 8 // pq_type_bits(code)
+    return (_size(&call.x) + per_byte - 1) // per_byte
+
+
+cdef object _hold_packed_out(Call *call, object out, str dtype, pq_type code):
+    """Hold new memory for packed codes; returns the array."""
+    if out is not None:
+        raise ValueError(
+            f"out: expected None with packed=True, got {type(out).__name__}"
+        )
+    data = _empty(_packed_bytes(call, code), _np.uint8)
+    shape = _shape(&call.x)
+    _hold_packed(data, shape, dtype, &call.out)
+    return _packed_class()(data, dtype, shape)
+
+
 cdef object _hold_out(Call *call, object out, str dtype, pq_type code):
     """Hold the result: `out` after all checks of it, or a new array."""
     if out is None:
-        out = _empty(
-            _shape(&call.x), _DTYPES[dtype] if code != PQ_BF16 else _dtypes.bfloat16()
-        )
+        out = _empty(_shape(&call.x), dtype_named(dtype))
         _hold(out, &call.out)
         return out
     if type(out) is not _ndarray:
@@ -581,7 +718,7 @@ cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
             lo[0] += <uintptr_t>span
         else:
             hi[0] += <uintptr_t>span
-    hi[0] += <uintptr_t>a.buffer.itemsize
+    hi[0] += max(<uintptr_t>a.buffer.itemsize, <uintptr_t>a.packed)
 
 
 cdef int _check_overlap(Call *call, object out, Array *a, object array, str name) except -1:
@@ -708,10 +845,13 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
     else:
         status = pq_dequantize(kernels, &call.args, 0, 1)
     if status == PQ_ERR_OVERLAP:
+        strides = tuple([call.out.buffer.strides[d] for d in range(call.out.buffer.ndim)])
         raise ValueError(
-            "out: expected elements with memory of their own, "
-            "got an array that overlaps itself"
+            "out: expected dimensions that neither overlap nor interleave, "
+            f"got strides {strides}"
         )
+    if status == PQ_ERR_ZERO:
+        raise ValueError("zero_point: expected integers of at most 2**52 in magnitude")
     if status != PQ_OK:
         raise SystemError(f"pyquant: unexpected status {status} from the C core")
     return 0
@@ -722,6 +862,7 @@ cdef inline void _set_array(pq_array *to, Array *a) noexcept:
     to.strides = <const ptrdiff_t *>a.buffer.strides
     to.type = a.type
     to.swapped = a.swapped
+    to.packed = a.packed != 0
 
 
 cdef inline void _set_input(Call *call) noexcept:
@@ -732,17 +873,22 @@ cdef inline void _set_input(Call *call) noexcept:
 
 cdef object _apply(const pq_kernels *kernels, Call *call, object array, object scale,
                    object zero_point, str quantized, str dtype, pq_type type, object axis,
-                   object block_size, object out, object threads, bint quantizes):
+                   object block_size, object out, object threads, bint quantizes,
+                   bint packed, bint any_zero):
     """What both directions share, once `call.x` is held."""
     _set_input(call)
     scale_array = _hold_scale(call, scale)
     zero_array = _hold_zero(call, zero_point)
     _place_parameters(call, axis, block_size)
-    _check_zero(call, quantized)
+    if not any_zero:
+        _check_zero(call, quantized)
     if threads is not _ONE:
         threads = _threads_of(threads)
     given = out is not None
-    out = _hold_out(call, out, dtype, type)
+    if packed:
+        out = _hold_packed_out(call, out, dtype, type)
+    else:
+        out = _hold_out(call, out, dtype, type)
     if given:
         _check_overlap(call, out, &call.x, array, "the input")
         _check_overlap(call, out, &call.scale, scale_array, "scale")
@@ -752,15 +898,32 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     return out
 
 
+cdef int _check_options(str name, object rounding, object saturate,
+                        bint packed) except -1:
+    """Refuse what the quantized type does not go with."""
+    if name in _dtypes.NARROW_FLOATS:
+        if rounding != "half_even":
+            raise ValueError(
+                f"rounding: expected 'half_even' for {name}, got {str(rounding)!r}"
+            )
+    elif not saturate:
+        raise ValueError(f"saturate: expected True for {name}, got False")
+    if packed and name not in _PACKED:
+        raise ValueError(f"packed: expected False for {name}, got True")
+    return 0
+
+
 cdef object _quantize(const pq_kernels *kernels, object x, object scale, object zero_point,
                       object dtype, object axis, object block_size, object rounding,
                       object precision, object saturate, object packed, object out,
-                      object threads):
+                      object threads, bint standard=False, bint zero_first=False):
+    """`standard`: what the standards want besides, int32 input and zero points of any
+    value."""
     cdef Call call
     cdef str name
     _forget(&call)
     try:
-        array = _hold_real(x, &call.x, "x")
+        array = _hold_real(x, &call.x, "x", standard)
         if dtype is not None:
             name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
         else:
@@ -772,19 +935,20 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
             call.args.precision = <pq_type><int>_REALS[
                 _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
             ]
-        if not _flag(saturate, "saturate"):
-            raise ValueError(f"saturate: expected True for {name}, got False")
-        if _flag(packed, "packed"):
-            raise ValueError(f"packed: expected False for {name}, got True")
+        call.args.saturate = _flag(saturate, "saturate")
+        call.args.zero_first = zero_first
+        if _flag(packed, "packed") or not call.args.saturate or _CODES[name] > PQ_U32:
+            _check_options(name, rounding, saturate, packed)
         return _apply(kernels, &call, array, scale, zero_point, name, name,
-                      <pq_type><int>_CODES[name], axis, block_size, out, threads, True)
+                      <pq_type><int>_CODES[name], axis, block_size, out, threads, True,
+                      packed, standard)
     finally:
         _release(&call)
 
 
 cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
                         object zero_point, object dtype, object axis, object block_size,
-                        object out, object threads):
+                        object out, object threads, bint any_zero=False):
     cdef Call call
     cdef str name = "float32"
     _forget(&call)
@@ -796,12 +960,117 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
         call.args.precision = PQ_F32
         return _apply(kernels, &call, array, scale, zero_point, _NAMES[<int>call.x.type],
                       name, <pq_type><int>_REALS[name], axis, block_size, out, threads,
-                      False)
+                      False, False, any_zero)
     finally:
         _release(&call)
 
 
+# ---- packing ----
+
+
+cdef int _run_repack(Call *call) except -1:
+    cdef int status
+    with nogil:
+        status = pq_repack(_active, &call.args, 0, 1)
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    return 0
+
+
+def pack(q):
+    """See packed.pack."""
+    cdef Call call
+    _forget(&call)
+    try:
+        array = q if type(q) is _ndarray else _plain(q, "q")
+        name = _dtypes.ml_name(array.dtype)
+        if name not in _PACKED:
+            raise TypeError(f"q: expected {', '.join(_PACKED)}, got {_describe(array)}")
+        _hold(array, &call.x)
+        _set_input(&call)
+        packed = _hold_packed_out(&call, None, name, call.x.type)
+        _set_array(&call.args.out, &call.out)
+        if _size(&call.x) > 0:
+            _run_repack(&call)
+        return packed
+    finally:
+        _release(&call)
+
+
+def unpack(packed):
+    """See PackedArray.unpack."""
+    cdef Call call
+    _forget(&call)
+    try:
+        _hold_code(packed, &call.x, "packed")
+        _set_input(&call)
+        out = _hold_out(&call, None, packed.dtype, call.x.type)
+        _set_array(&call.args.out, &call.out)
+        if _size(&call.x) > 0:
+            _run_repack(&call)
+        return out
+    finally:
+        _release(&call)
+
+
+def packed_name(dtype):
+    """The name of a type that can be packed."""
+    return _name_in(_PACKED, dtype, "dtype", ", ".join(_PACKED))
+
+
+def packed_per_byte(str name not None):
+    """Elements in a byte."""
+    return 8 // pq_type_bits(<pq_type><int>_PACKED[name])
+
+
 # ---- quantization parameters ----
+
+
+def codes(q, str name not None):
+    """Python integers as an array of an integer type that holds them all."""
+    array = _plain(q, "q")
+    if array.size and (array.dtype.kind not in "iu" or name not in _LIMITS):
+        raise TypeError(f"q: expected {name}, got {_describe(array)}")
+    lo, hi = _LIMITS[name]
+    for value in (array.min(), array.max()) if array.size else ():
+        if not lo <= value <= hi:
+            raise ValueError(
+                f"q: expected integers from {lo} to {hi} for {name}, got {value}"
+            )
+    return array.astype(dtype_named(name))
+
+
+def parameters(scale, zero_point, str dtype not None, axis, block_size):
+    """Scale and zero point as arrays, and axis and block size as Python integers, after
+    what can be checked without data."""
+    cdef Call call
+    _forget(&call)
+    try:
+        scale = _np.asarray(scale) if PyFloat_Check(scale) else _hold_scale(&call, scale)
+        if zero_point is None:
+            zero_point = _np.zeros((), zero_name(dtype))
+        elif PyLong_CheckExact(zero_point):
+            zero_point = [zero_point]
+        ones = isinstance(zero_point, list) and len(zero_point) == 1
+        zero_point = _hold_zero(&call, zero_point)
+        if ones:
+            zero_point = zero_point.reshape(())
+        if zero_point.size != 1 and zero_point.shape != scale.shape:
+            raise ValueError(
+                f"zero_point: expected shape {scale.shape}, got {zero_point.shape}"
+            )
+        call.args.ndim = call.zero.buffer.ndim
+        call.args.shape = <const ptrdiff_t *>call.zero.buffer.shape
+        call.args.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
+        call.args.block = NULL
+        _check_zero(&call, dtype)
+        axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
+        if block_size is not None:
+            _blocks(block_size)
+            _check_blocked_axis(axis, block_size)
+        return scale, zero_point, axis, block_size
+    finally:
+        _release(&call)
 
 
 cdef object _nonfinite_error(Call *call):
@@ -815,7 +1084,7 @@ cdef object _nonfinite_error(Call *call):
 
 # Groups whose extrema are held at a time: all of them could be larger than the input.
 cdef enum:
-    _EXTREMA = 2048
+    _EXTREMA = 512
 
 
 cdef struct Choosing:
@@ -875,6 +1144,13 @@ cdef int _choose_boxes(Choosing *c, int *finite) noexcept nogil:
     return status
 
 
+def zero_name(str name not None):
+    """The type of zero points: NumPy's own, so that it needs no other package."""
+    if _CODES[name] <= PQ_U32:
+        return name
+    return "uint8" if name.startswith("u") else "int8"
+
+
 cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axis,
                    object block_size, object symmetric):
     """Scales and zero points, new arrays, and the name of the quantized type."""
@@ -891,11 +1167,13 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
         _set_input(&call)
         selecting = _granularity(&call, axis, block_size)
         shape = _parameter_shape(&call, selecting)
+        if not flag and name in _dtypes.NARROW_FLOATS:
+            raise ValueError(f"symmetric: expected True for {name}, got False")
         c.choice.real = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
         c.choice.code = <pq_type><int>_CODES[name]
         c.choice.symmetric = flag
         scale = _empty(shape, _NAMES[<int>c.choice.real])
-        zero = _empty(shape, name)
+        zero = _empty(shape, zero_name(name))
         if scale.size > 0:
             scale_bytes = scale.reshape(-1).view(_np.uint8)
             zero_bytes = zero.reshape(-1).view(_np.uint8)
@@ -940,6 +1218,7 @@ cdef dict _find_all():
 cdef dict _tables = _find_all()
 isa_available = tuple(_tables)
 code_names = tuple(_CODES)
+code_list = _CODE_LIST
 
 
 cdef const pq_kernels *_kernels_of(str isa) except NULL:
@@ -978,14 +1257,18 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         float32, float64, float16 or bfloat16, of any shape, strides and byte order.
         Python numbers are taken as float64.
     scale : array_like
-        Real numbers, rounded once to float32 (float64 when `x` is float64). One element
+        Real numbers, narrow floats and float8_e8m0fnu among them, rounded once to float32
+        (float64 when `x` is float64). One element
         is one scale for all of `x`; otherwise the shape follows from `axis` and
         `block_size`. Negative, zero, infinite and NaN scales follow IEEE arithmetic.
     zero_point : array_like, optional
-        Integers within the range of `dtype`, one or as many as `scale` has. Default 0.
+        Integers within the range of `dtype`, one or as many as `scale` has. Default 0,
+        which is all that narrow floats take.
     dtype : dtype_like, optional
-        int8, uint8, int16, uint16, int32 or uint32. Default: that of `zero_point` if it is
-        a NumPy array or scalar, else int8.
+        int8, uint8, int16, uint16, int32, uint32; int4, uint4, int2, uint2; or a narrow
+        float: float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
+        float6_e2m3fn, float6_e3m2fn, float4_e2m1fn. Default: that of `zero_point` if it is
+        a NumPy array or scalar, else int8. Types that NumPy lacks are those of ml_dtypes.
     axis : int or tuple of int, optional
         The axes along which the scale varies. The shape of `scale` is that of `x` at these
         axes, in ascending order.
@@ -994,23 +1277,29 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         `scale` has the shape of `x` but for ``ceil(n / block_size)`` there. A tuple, and
         no `axis`: the extents of a block along each dimension. The last block may be short.
     rounding : str or RoundMode, optional
-        How the quotient becomes an integer. Default half to even.
+        How the quotient becomes an integer. Default half to even, as narrow floats are
+        always rounded.
     precision : dtype_like, optional
         Type to which the exact quotient is rounded before it is rounded to an integer:
         float16, bfloat16, float32 or float64. Default float32, float64 when `x` is float64.
     saturate : bool, optional
-        Integer types always saturate: must be True.
+        Narrow floats: whether what is too large becomes the largest number (the default),
+        or infinity or NaN where the type has one. Integers always saturate: must be True.
     packed : bool, optional
-        Types of whole bytes are not packed: must be False.
+        Return a `PackedArray` of a type of 2 or 4 bits instead of a byte for each element.
+        Needs no ml_dtypes, and takes no `out`.
     out : ndarray, optional
-        Where to put the result: exact shape and dtype, any strides.
+        Where to put the result: exact shape and dtype, any strides that keep the elements
+        of one dimension clear of those of the next.
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        The codes, of the shape of `x`; `out` if that was given. NaN gives the lowest code.
+        The codes, of the shape of `x`; `out` if given; a `PackedArray` if `packed`.
+        NaN gives the lowest integer, NaN of a narrow float, -0 of one of 6 bits and 6 of
+        float4_e2m1fn, which have none.
 
     Raises
     ------
@@ -1045,8 +1334,8 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     Parameters
     ----------
     q : array_like
-        int8, uint8, int16, uint16, int32 or uint32, of any shape, strides and byte order.
-        Python integers are taken as int32, or uint32 if they need it.
+        Of a type that `quantize` has, of any shape, strides and byte order; or a
+        `PackedArray`. Python integers are taken as int32, or uint32 if they need it.
     scale : array_like
         Real numbers, rounded once to float32 (float64 when `dtype` is float64); see
         `quantize` for shapes.
@@ -1058,7 +1347,8 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     axis, block_size : int or tuple of int, optional
         As for `quantize`.
     out : ndarray, optional
-        Where to put the result: exact shape and dtype, any strides.
+        Where to put the result: exact shape and dtype, any strides that keep the elements
+        of one dimension clear of those of the next.
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
 
@@ -1091,6 +1381,21 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
+
+
+def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None,
+                      rounding="half_even", precision=None, saturate=True,
+                      zero_first=False):
+    """Quantize as standards may want it: from int32, too, with any zero points, which may
+    be narrow floats, and these perhaps added before rounding."""
+    return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
+                     precision, saturate, False, None, 1, True, zero_first)
+
+
+def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=None):
+    """Dequantize with any zero points, which may be narrow floats."""
+    return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, None, 1,
+                       True)
 
 
 def choose(x, dtype, axis, block_size, symmetric):

@@ -8,32 +8,47 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["bfloat16", "is_bfloat16", "name_of"]
+__all__ = ["NARROW_FLOATS", "NARROW_INTEGERS", "ml_dtype", "ml_name", "name_of"]
+
+NARROW_INTEGERS = ("int4", "uint4", "int2", "uint2")
+NARROW_FLOATS = (
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+)
+_ML_NAMES = {"bfloat16", "float8_e8m0fnu", *NARROW_INTEGERS, *NARROW_FLOATS}
 
 
-def is_bfloat16(dtype: Any) -> bool:
-    """Whether `dtype` is the bfloat16 of ml_dtypes."""
+def ml_name(dtype: Any) -> str | None:
+    """The name of a dtype or class of ml_dtypes that pyquant knows; None for others."""
     scalar = dtype.type if isinstance(dtype, np.dtype) else dtype
-    return (
-        getattr(scalar, "__name__", "") == "bfloat16"
-        and getattr(scalar, "__module__", "") == "ml_dtypes"
-    )
+    name = getattr(scalar, "__name__", "")
+    known = name in _ML_NAMES and getattr(scalar, "__module__", "") == "ml_dtypes"
+    return name if known else None
 
 
-def bfloat16() -> np.dtype[Any]:
-    """The bfloat16 of ml_dtypes.
+def ml_dtype(name: str) -> np.dtype[Any]:
+    """The dtype of ml_dtypes of that name.
 
     Raises
     ------
     ImportError
-        If ml_dtypes is not installed.
+        If ml_dtypes is not installed, or is too old to have it.
     """
     try:
         import ml_dtypes
     except ImportError:
-        msg = "dtype: bfloat16 needs the package ml_dtypes: pip install ml_dtypes"
+        msg = f"dtype: {name} needs the package ml_dtypes: pip install ml_dtypes"
         raise ImportError(msg) from None
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    scalar = getattr(ml_dtypes, name, None)
+    if scalar is None:
+        msg = f"dtype: {name} needs a newer ml_dtypes, got {ml_dtypes.__version__}"
+        raise ImportError(msg)
+    found: np.dtype[Any] = np.dtype(scalar)
     return found
 
 
@@ -42,10 +57,11 @@ def name_of(dtype: Any) -> str | None:
 
     None for what is no dtype. The byte order is not part of the name.
     """
-    if is_bfloat16(dtype):
-        return "bfloat16"
-    if dtype is None:
-        return None
+    found = ml_name(dtype)
+    if found is not None or dtype is None:
+        return found
+    if isinstance(dtype, str) and dtype in _ML_NAMES:
+        return dtype
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # spellings that NumPy deprecates

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from pyquant import _core, dtypes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from pyquant.packed import PackedArray
 
 __all__ = ["QParams", "choose_qparams"]
 
@@ -33,7 +35,7 @@ class QParams:
     Attributes
     ----------
     scale, zero_point : ndarray
-        Read-only arrays.
+        Read-only views.
     dtype : numpy.dtype
         The quantized type.
     axis, block_size : int, tuple of int or None
@@ -50,40 +52,65 @@ class QParams:
            [ 127,   64]], dtype=int8)
     """
 
-    __slots__ = ("axis", "block_size", "dtype", "scale", "zero_point")
+    __slots__ = ("_axis", "_block_size", "_dtype", "_scale", "_zero_point")
 
-    scale: npt.NDArray[Any]
-    zero_point: npt.NDArray[Any]
-    dtype: np.dtype[Any]
-    axis: int | tuple[int, ...] | None
-    block_size: int | tuple[int, ...] | None
+    _scale: npt.NDArray[Any]
+    _zero_point: npt.NDArray[Any]
+    _dtype: np.dtype[Any]
+    _axis: int | tuple[int, ...] | None
+    _block_size: int | tuple[int, ...] | None
 
     def __init__(
         self,
         scale: npt.ArrayLike,
         zero_point: npt.ArrayLike | None,
         dtype: npt.DTypeLike,
-        axis: int | tuple[int, ...] | None = None,
-        block_size: int | tuple[int, ...] | None = None,
+        axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
+        block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     ) -> None:
         """Check and copy everything, so that nothing can change it."""
-        if hasattr(self, "dtype"):
+        if hasattr(self, "_dtype"):
             msg = "scale: expected no assignment, QParams is immutable"
             raise AttributeError(msg)
         name = dtypes.name_of(dtype)
         if name not in _core.code_names:
             got = name or type(dtype).__name__
-            expected = ", ".join(_core.code_names)
-            msg = f"dtype: expected one of {expected}, got {got}"
+            msg = f"dtype: expected {_core.code_list}, got {got}"
             raise TypeError(msg)
-        if zero_point is None:
-            zero_point = np.zeros((), name)
+        scales, zeros, axis, block_size = _core.parameters(
+            scale, zero_point, name, axis, block_size
+        )
         store = object.__setattr__
-        store(self, "scale", _frozen(scale, "scale"))
-        store(self, "zero_point", _frozen(zero_point, "zero_point"))
-        store(self, "axis", _core.integers(axis, "axis"))
-        store(self, "block_size", _core.integers(block_size, "block_size"))
-        store(self, "dtype", np.dtype(name))
+        store(self, "_scale", _frozen(scales))
+        store(self, "_zero_point", _frozen(zeros))
+        store(self, "_axis", axis)
+        store(self, "_block_size", block_size)
+        store(self, "_dtype", _core.dtype_named(name))
+
+    @property
+    def scale(self) -> npt.NDArray[Any]:
+        """The scales, read-only."""
+        return self._scale.view()
+
+    @property
+    def zero_point(self) -> npt.NDArray[Any]:
+        """The zero points, read-only."""
+        return self._zero_point.view()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The quantized type."""
+        return self._dtype
+
+    @property
+    def axis(self) -> int | tuple[int, ...] | None:
+        """The axes along which the scale varies."""
+        return self._axis
+
+    @property
+    def block_size(self) -> int | tuple[int, ...] | None:
+        """The extents of blocks."""
+        return self._block_size
 
     def quantize(
         self,
@@ -91,9 +118,11 @@ class QParams:
         *,
         rounding: str = "half_even",
         precision: npt.DTypeLike | None = None,
+        saturate: bool = True,
+        packed: bool = False,
         out: npt.NDArray[Any] | None = None,
         threads: int = 1,
-    ) -> npt.NDArray[Any]:
+    ) -> Any:
         """
         Quantize `x` with these parameters.
 
@@ -101,30 +130,32 @@ class QParams:
         ----------
         x : array_like
             Real numbers.
-        rounding, precision, out, threads
+        rounding, precision, saturate, packed, out, threads
             As for `pyquant.quantize`.
 
         Returns
         -------
-        ndarray
+        ndarray or PackedArray
             The codes.
         """
         return _core.quantize(
             x,
-            self.scale,
-            self.zero_point,
-            dtype=self.dtype,
-            axis=self.axis,
-            block_size=self.block_size,
+            self._scale,
+            self._zero_point,
+            dtype=self._dtype,
+            axis=self._axis,
+            block_size=self._block_size,
             rounding=rounding,
             precision=precision,
+            saturate=saturate,
+            packed=packed,
             out=out,
             threads=threads,
         )
 
     def dequantize(
         self,
-        q: npt.ArrayLike,
+        q: npt.ArrayLike | PackedArray,
         *,
         dtype: npt.DTypeLike | None = None,
         out: npt.NDArray[Any] | None = None,
@@ -135,7 +166,7 @@ class QParams:
 
         Parameters
         ----------
-        q : array_like
+        q : array_like or PackedArray
             Codes.
         dtype, out, threads
             As for `pyquant.dequantize`.
@@ -150,17 +181,20 @@ class QParams:
         TypeError
             If `q` has another type than the parameters are for.
         """
+        name = self._dtype.name
         given = getattr(q, "dtype", None)
-        if given is not None and dtypes.name_of(given) != self.dtype.name:
-            msg = f"q: expected {self.dtype.name}, got {given}"
+        if given is not None and dtypes.name_of(given) != name:
+            msg = f"q: expected {name}, got {given}"
             raise TypeError(msg)
+        if given is None:
+            q = _core.codes(q, name)
         return _core.dequantize(
             q,
-            self.scale,
-            self.zero_point,
+            self._scale,
+            self._zero_point,
             dtype=dtype,
-            axis=self.axis,
-            block_size=self.block_size,
+            axis=self._axis,
+            block_size=self._block_size,
             out=out,
             threads=threads,
         )
@@ -186,34 +220,26 @@ class QParams:
         return hash(self._key())
 
     def _key(self) -> tuple[object, ...]:
-        arrays = [(a.dtype, a.shape, a.tobytes()) for a in (self.scale, self.zero_point)]
-        return (*arrays, self.dtype, self.axis, self.block_size)
+        arrays = [(a.dtype, a.shape, a.tobytes()) for a in (self._scale, self._zero_point)]
+        return (*arrays, self._dtype, self._axis, self._block_size)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes an equal one."""
         return (
             QParams,
-            (self.scale, self.zero_point, self.dtype, self.axis, self.block_size),
+            (self._scale, self._zero_point, self._dtype, self._axis, self._block_size),
         )
 
     def __repr__(self) -> str:
         """Show everything, long arrays abridged as NumPy does."""
         return (
-            f"QParams(scale={self.scale!r}, zero_point={self.zero_point!r}, "
-            f"dtype={self.dtype.name!r}, axis={self.axis}, block_size={self.block_size})"
+            f"QParams(scale={self._scale!r}, zero_point={self._zero_point!r}, "
+            f"dtype={self._dtype.name!r}, axis={self._axis}, block_size={self._block_size})"
         )
 
 
-def _frozen(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A copy on immutable memory."""
-    if isinstance(values, np.ma.MaskedArray):
-        msg = f"{name}: expected an array without a mask, got a masked array"
-        raise TypeError(msg)
-    array = np.asarray(values)
-    if array.dtype.kind not in "iufV" or (array.dtype.kind == "f") > (name == "scale"):
-        kind = "real numbers" if name == "scale" else "integers"
-        msg = f"{name}: expected {kind}, got {array.dtype}"
-        raise TypeError(msg)
     return np.frombuffer(array.tobytes(), array.dtype, array.size).reshape(array.shape)
 
 
@@ -221,9 +247,9 @@ def choose_qparams(
     x: npt.ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
-    axis: int | tuple[int, ...] | None = None,
-    block_size: int | tuple[int, ...] | None = None,
-    symmetric: bool = True,
+    axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
+    block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
+    symmetric: bool | np.bool = True,
 ) -> QParams:
     """
     Choose scales and zero points that cover the range of the data.
@@ -233,11 +259,13 @@ def choose_qparams(
     x : array_like
         float32, float64, float16 or bfloat16; all finite.
     dtype : dtype_like, optional
-        The quantized type: int8 (the default), uint8, int16, uint16, int32 or uint32.
+        The quantized type, int8 by default; see `quantize`. With narrow floats the
+        largest magnitude becomes their largest number.
     axis, block_size : int or tuple of int, optional
         Granularity, as for `quantize`. Default one scale for all of `x`.
     symmetric : bool, optional
-        Zero point 0 (the default), or one that makes use of all codes.
+        Zero point 0 (the default), or one that makes use of all codes. Narrow floats are
+        symmetric.
 
     Returns
     -------

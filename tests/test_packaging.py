@@ -48,11 +48,13 @@ def test_files():
 def test_public_names():
     assert sorted(pq.__all__) == sorted(
         [
+            "PackedArray",
             "QParams",
             "RoundMode",
             "choose_qparams",
             "dequantize",
             "isa",
+            "pack",
             "quantize",
             "__version__",
         ]

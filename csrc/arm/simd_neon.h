@@ -6,6 +6,7 @@
 #ifndef PQ_SIMD_NEON_H
 #define PQ_SIMD_NEON_H
 
+#include "narrow_float.h"
 #include "scalar_math.h"
 
 #define PQ_BLOCK 16
@@ -20,6 +21,8 @@ typedef struct {
 typedef struct {
     int32x4_t a, b, c, d;
 } vi;
+
+typedef uint8x16_t vb;
 
 /* f applied to the four vectors of blocks x and y. */
 #define EACH1(f, x) {f((x).a), f((x).b), f((x).c), f((x).d)}
@@ -116,6 +119,40 @@ PQ_INLINE vi load_i32(const void *p)
                 vreinterpretq_s32_u8(load128(c + 48))};
 }
 
+/* 8 codes of a narrow float, widened, as float16 numbers; see pq_half_of_code. */
+PQ_INLINE uint16x8_t halves_of(uint16x8_t code, enum pq_type type)
+{
+    const struct pq_format format = pq_format_of(type);
+    const uint16x8_t mag = vandq_u16(code, vdupq_n_u16((uint16_t)(format.sign - 1)));
+    const int16_t to_sign = format.sign == 0x80 ? 8 : format.sign == 0x20 ? 10 : 12;
+    const uint16x8_t sign = vshlq_u16(vandq_u16(code, vdupq_n_u16((uint16_t)format.sign)),
+                                      vdupq_n_s16(to_sign));
+    const uint16x8_t nan = vdupq_n_u16(0x7e00);
+    uint16x8_t half = vshlq_u16(mag, vdupq_n_s16((int16_t)format.half_shift));
+    if (type == PQ_F8E5M2FNUZ) {
+        const int16x8_t shifted = vreinterpretq_s16_u16(half);
+        half = vreinterpretq_u16_s16(
+            vmaxq_s16(vshrq_n_s16(shifted, 1), vsubq_s16(shifted, vdupq_n_s16(0x400))));
+    }
+    half = vorrq_u16(half, sign);
+    if (type == PQ_F8E4M3FN || type == PQ_F8E5M2) {
+        const uint16_t last = type == PQ_F8E4M3FN ? 0x7e : 0x7c;
+        half = vbslq_u16(vcgtq_u16(mag, vdupq_n_u16(last)), nan, half);
+    } else if (!format.signed_zero) {
+        half = vbslq_u16(vceqq_u16(code, vdupq_n_u16(0x80)), nan, half);
+    }
+    return half;
+}
+
+PQ_INLINE vf load_halves(const void *p, enum pq_type type)
+{
+    const uint8x16_t c = load128(p);
+    const float16x8_t lo = vreinterpretq_f16_u16(halves_of(vmovl_u8(vget_low_u8(c)), type));
+    const float16x8_t hi = vreinterpretq_f16_u16(halves_of(vmovl_high_u8(c), type));
+    return (vf){vcvt_f32_f16(vget_low_f16(lo)), vcvt_high_f32_f16(lo),
+                vcvt_f32_f16(vget_low_f16(hi)), vcvt_high_f32_f16(hi)};
+}
+
 PQ_INLINE vf splat(float s)
 {
     const float32x4_t v = vdupq_n_f32(s);
@@ -150,6 +187,57 @@ PQ_INLINE vf fused_add(vf x, vf y, vf z)
 PQ_INLINE vf fused_subtract(vf x, vf y, vf z)
 {
     return (vf)EACH3(vfmsq_f32, z, x, y);
+}
+
+/* x * y + z, where the product is exact */
+PQ_INLINE vf scaled_add(vf x, vf y, vf z)
+{
+    return fused_add(x, y, z);
+}
+
+PQ_INLINE vf add(vf x, vf y)
+{
+    return (vf)EACH2(vaddq_f32, x, y);
+}
+
+PQ_INLINE vi add_i32(vi x, vi y)
+{
+    return (vi)EACH2(vaddq_s32, x, y);
+}
+
+PQ_INLINE vi smaller_i32(vi x, vi y)
+{
+    return (vi)EACH2(vminq_s32, x, y);
+}
+
+PQ_INLINE vi mask_i32(vi x, int32_t bits)
+{
+    const vi mask = splat_i32(bits);
+    return (vi)EACH2(vandq_s32, x, mask);
+}
+
+/* Of numbers that are not negative. */
+PQ_INLINE vi shift_right(vi x, int n)
+{
+    const vi down = splat_i32(-n);
+    return (vi)EACH2(vshlq_s32, x, down);
+}
+
+PQ_INLINE vi bits_of(vf x)
+{
+    return (vi)EACH1(vreinterpretq_s32_f32, x);
+}
+
+PQ_INLINE vf float_of(vi x)
+{
+    return (vf)EACH1(vreinterpretq_f32_s32, x);
+}
+
+PQ_INLINE int any_nan(vf x)
+{
+    const uint32x4_t ab = vandq_u32(vceqq_f32(x.a, x.a), vceqq_f32(x.b, x.b));
+    const uint32x4_t cd = vandq_u32(vceqq_f32(x.c, x.c), vceqq_f32(x.d, x.d));
+    return vminvq_u32(vandq_u32(ab, cd)) == 0;
 }
 
 PQ_INLINE vi subtract_i32(vi x, vi y)
@@ -271,11 +359,6 @@ PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
 
 /* ---- store: |r| <= 2^18, so a zero point of 16 bits is added without wrapping ---- */
 
-PQ_INLINE vi add_i32(vi x, vi y)
-{
-    return (vi)EACH2(vaddq_s32, x, y);
-}
-
 PQ_INLINE void store_i8(void *p, vi r, vi z)
 {
     const vi v = add_i32(r, z);
@@ -353,6 +436,105 @@ PQ_INLINE void store_bf16(void *p, vf x)
         vshrn_high_n_u32(vshrn_n_u32(round_bf16(x.c), 16), round_bf16(x.d), 16);
     store128(h, vreinterpretq_u8_u16(lo));
     store128(h + 16, vreinterpretq_u8_u16(hi));
+}
+
+PQ_INLINE uint8x16_t bytes_of(vi x)
+{
+    const int16x8_t lo = vqmovn_high_s32(vqmovn_s32(x.a), x.b);
+    const int16x8_t hi = vqmovn_high_s32(vqmovn_s32(x.c), x.d);
+    return vqmovun_high_s16(vqmovun_s16(lo), hi);
+}
+
+/* Magnitudes of a narrow float, the signs those of `signs`. */
+PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign,
+                                 int signed_zero)
+{
+    const uint8x16_t code = bytes_of(magnitudes);
+    const vi ones = (vi){vshrq_n_s32(signs.a, 31), vshrq_n_s32(signs.b, 31),
+                         vshrq_n_s32(signs.c, 31), vshrq_n_s32(signs.d, 31)};
+    const vi negated = (vi)EACH1(vnegq_s32, ones); /* 1 where negative */
+    uint8x16_t negative = vmulq_u8(bytes_of(negated), vdupq_n_u8((uint8_t)sign));
+    if (!signed_zero) {
+        negative = vbicq_u8(negative, vceqq_u8(code, vdupq_n_u8(0)));
+    }
+    store128(p, vorrq_u8(code, negative));
+}
+
+/* ---- bytes ---- */
+
+PQ_INLINE vb load_bytes(const void *p)
+{
+    return load128(p);
+}
+
+PQ_INLINE void store_bytes(void *p, vb x)
+{
+    store128(p, x);
+}
+
+PQ_INLINE vb mask_bytes(vb x, uint8_t y)
+{
+    return vandq_u8(x, vdupq_n_u8(y));
+}
+
+PQ_INLINE vb flip_bytes(vb x, uint8_t y)
+{
+    return veorq_u8(x, vdupq_n_u8(y));
+}
+
+PQ_INLINE vb subtract_bytes(vb x, uint8_t y)
+{
+    return vsubq_u8(x, vdupq_n_u8(y));
+}
+
+PQ_INLINE vb smaller_u8(vb x, uint8_t y)
+{
+    return vminq_u8(x, vdupq_n_u8(y));
+}
+
+PQ_INLINE vb smaller_i8(vb x, int8_t y)
+{
+    return vreinterpretq_u8_s8(vminq_s8(vreinterpretq_s8_u8(x), vdupq_n_s8(y)));
+}
+
+PQ_INLINE vb larger_i8(vb x, int8_t y)
+{
+    return vreinterpretq_u8_s8(vmaxq_s8(vreinterpretq_s8_u8(x), vdupq_n_s8(y)));
+}
+
+/* Packed codes of 4 bits, above them garbage. */
+PQ_INLINE vb unpack4(const void *p)
+{
+    const uint8x8_t lo = vld1_u8((const uint8_t *)p), hi = vshr_n_u8(lo, 4);
+    return vcombine_u8(vzip1_u8(lo, hi), vzip2_u8(lo, hi));
+}
+
+PQ_INLINE vb unpack2(const void *p)
+{
+    static const uint8_t places[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    static const int8_t shifts[16] = {0, -2, -4, -6, 0, -2, -4, -6,
+                                      0, -2, -4, -6, 0, -2, -4, -6};
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    const uint8x16_t bytes = vreinterpretq_u8_u32(vdupq_n_u32(word));
+    return vshlq_u8(vqtbl1q_u8(bytes, vld1q_u8(places)), vld1q_s8(shifts));
+}
+
+/* Bytes of 4 bits, packed. */
+PQ_INLINE void pack4(void *p, vb x)
+{
+    const uint8x8_t lo = vget_low_u8(x), hi = vget_high_u8(x);
+    vst1_u8((uint8_t *)p, vorr_u8(vuzp1_u8(lo, hi), vshl_n_u8(vuzp2_u8(lo, hi), 4)));
+}
+
+PQ_INLINE void pack2(void *p, vb x)
+{
+    const uint8x8_t lo = vget_low_u8(x), hi = vget_high_u8(x);
+    const uint8x8_t pairs = vorr_u8(vuzp1_u8(lo, hi), vshl_n_u8(vuzp2_u8(lo, hi), 2));
+    const uint8x8_t all =
+        vorr_u8(vuzp1_u8(pairs, pairs), vshl_n_u8(vuzp2_u8(pairs, pairs), 4));
+    const uint32_t word = vget_lane_u32(vreinterpret_u32_u8(all), 0);
+    memcpy(p, &word, sizeof word);
 }
 
 #undef EACH1

@@ -6,6 +6,7 @@
 #ifndef PQ_SIMD_SCALAR_H
 #define PQ_SIMD_SCALAR_H
 
+#include "narrow_float.h"
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
@@ -22,6 +23,10 @@ typedef struct {
 typedef struct {
     int32_t v[PQ_BLOCK];
 } vi;
+
+typedef struct {
+    uint8_t v[PQ_BLOCK];
+} vb;
 
 #define EACH(i) for (int i = 0; i < PQ_BLOCK; i++)
 
@@ -68,6 +73,16 @@ LOAD_CODES(u16, uint16_t)
 LOAD_CODES(i32, int32_t)
 #undef LOAD_CODES
 
+/* Codes of a narrow float as float16 numbers, see pq_half_of_code. */
+PQ_INLINE vf load_halves(const void *p, enum pq_type type)
+{
+    uint8_t c[PQ_BLOCK];
+    vf r;
+    memcpy(c, p, sizeof c);
+    EACH(i) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], type));
+    return r;
+}
+
 PQ_INLINE vf splat(float s)
 {
     vf r;
@@ -93,13 +108,58 @@ PQ_INLINE vi splat_i32(int32_t s)
     }
 BINARY(divide, vf, a.v[i] / b.v[i])
 BINARY(multiply, vf, a.v[i] * b.v[i])
-BINARY(subtract_i32, vi, a.v[i] - b.v[i])
+BINARY(add, vf, a.v[i] + b.v[i])
+BINARY(add_i32, vi, (int32_t)((uint32_t)a.v[i] + (uint32_t)b.v[i]))
+BINARY(subtract_i32, vi, (int32_t)((uint32_t)a.v[i] - (uint32_t)b.v[i]))
+BINARY(smaller_i32, vi, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
 BINARY(smaller, vf, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
 BINARY(larger, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 BINARY(larger_i32, vi, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 BINARY(cap_keep_nan, vf, b.v[i] < a.v[i] ? b.v[i] : a.v[i])
 BINARY(floor_drop_nan, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 #undef BINARY
+
+/* x * y + z, where the product is exact */
+PQ_INLINE vf scaled_add(vf x, vf y, vf z)
+{
+    vf r;
+    EACH(i) r.v[i] = x.v[i] * y.v[i] + z.v[i];
+    return r;
+}
+
+PQ_INLINE vi mask_i32(vi a, int32_t bits)
+{
+    EACH(i) a.v[i] &= bits;
+    return a;
+}
+
+/* Of numbers that are not negative. */
+PQ_INLINE vi shift_right(vi a, int n)
+{
+    EACH(i) a.v[i] >>= n;
+    return a;
+}
+
+PQ_INLINE vi bits_of(vf a)
+{
+    vi r;
+    memcpy(r.v, a.v, sizeof r.v);
+    return r;
+}
+
+PQ_INLINE vf float_of(vi a)
+{
+    vf r;
+    memcpy(r.v, a.v, sizeof r.v);
+    return r;
+}
+
+PQ_INLINE int any_nan(vf a)
+{
+    int found = 0;
+    EACH(i) found |= !(a.v[i] == a.v[i]);
+    return found;
+}
 
 PQ_INLINE vf to_f32(vi a)
 {
@@ -200,6 +260,82 @@ PQ_INLINE void store_bf16(void *p, vf a)
     uint16_t h[PQ_BLOCK];
     EACH(i) h[i] = pq_bf16_from_f32(a.v[i]);
     memcpy(p, h, sizeof h);
+}
+
+/* Magnitudes of a narrow float, the signs those of `signs`. */
+PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign,
+                                 int signed_zero)
+{
+    uint8_t c[PQ_BLOCK];
+    EACH(i)
+    {
+        const int negative = (signs.v[i] < 0) & (signed_zero | (magnitudes.v[i] != 0));
+        c[i] = (uint8_t)(magnitudes.v[i] | (negative ? sign : 0));
+    }
+    memcpy(p, c, sizeof c);
+}
+
+/* ---- bytes ---- */
+
+PQ_INLINE vb load_bytes(const void *p)
+{
+    vb r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+}
+
+PQ_INLINE void store_bytes(void *p, vb a)
+{
+    memcpy(p, a.v, sizeof a.v);
+}
+
+#define BYTES(name, type, expression)                                                      \
+    PQ_INLINE vb name(vb a, type b)                                                        \
+    {                                                                                      \
+        EACH(i) a.v[i] = (uint8_t)(expression);                                            \
+        return a;                                                                          \
+    }
+BYTES(mask_bytes, uint8_t, a.v[i] & b)
+BYTES(flip_bytes, uint8_t, a.v[i] ^ b)
+BYTES(subtract_bytes, uint8_t, a.v[i] - b)
+BYTES(smaller_u8, uint8_t, a.v[i] < b ? a.v[i] : b)
+BYTES(smaller_i8, int8_t, (int8_t)a.v[i] < b ? (int8_t)a.v[i] : b)
+BYTES(larger_i8, int8_t, (int8_t)a.v[i] > b ? (int8_t)a.v[i] : b)
+#undef BYTES
+
+/* Packed codes of 4 bits, above them garbage. */
+PQ_INLINE vb unpack4(const void *p)
+{
+    const uint8_t *c = p;
+    vb r;
+    EACH(i) r.v[i] = (uint8_t)(c[i / 2] >> (i % 2 * 4));
+    return r;
+}
+
+PQ_INLINE vb unpack2(const void *p)
+{
+    const uint8_t *c = p;
+    vb r;
+    EACH(i) r.v[i] = (uint8_t)(c[i / 4] >> (i % 4 * 2));
+    return r;
+}
+
+/* Bytes of 4 bits, packed. */
+PQ_INLINE void pack4(void *p, vb a)
+{
+    uint8_t *c = p;
+    for (int i = 0; i < PQ_BLOCK / 2; i++) {
+        c[i] = (uint8_t)(a.v[2 * i] | a.v[2 * i + 1] << 4);
+    }
+}
+
+PQ_INLINE void pack2(void *p, vb a)
+{
+    uint8_t *c = p;
+    for (int i = 0; i < PQ_BLOCK / 4; i++) {
+        c[i] = (uint8_t)(a.v[4 * i] | a.v[4 * i + 1] << 2 | a.v[4 * i + 2] << 4 |
+                         a.v[4 * i + 3] << 6);
+    }
 }
 
 #undef EACH

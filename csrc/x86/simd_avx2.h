@@ -7,6 +7,7 @@
 #ifndef PQ_SIMD_AVX2_H
 #define PQ_SIMD_AVX2_H
 
+#include "narrow_float.h"
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
@@ -23,6 +24,8 @@ typedef struct {
 typedef struct {
     __m256i a, b, c, d;
 } vi;
+
+typedef __m256i vb;
 
 /* f applied to the four vectors of blocks x, y and z. */
 #define EACH1(f, x) {f((x).a), f((x).b), f((x).c), f((x).d)}
@@ -119,6 +122,45 @@ PQ_INLINE vi load_i32(const void *p)
     return (vi){load256(c), load256(c + 8), load256(c + 16), load256(c + 24)};
 }
 
+/* 16 codes of a narrow float, widened, as float16 numbers; see pq_half_of_code. */
+PQ_INLINE __m256i halves_of(__m256i code, enum pq_type type)
+{
+    const struct pq_format format = pq_format_of(type);
+    const __m256i mag = _mm256_and_si256(code, _mm256_set1_epi16((short)(format.sign - 1)));
+    const __m256i sign =
+        _mm256_slli_epi16(_mm256_and_si256(code, _mm256_set1_epi16((short)format.sign)),
+                          format.sign == 0x80   ? 8
+                          : format.sign == 0x20 ? 10
+                                                : 12);
+    const __m256i nan = _mm256_set1_epi16(0x7e00);
+    __m256i half = _mm256_slli_epi16(mag, format.half_shift);
+    if (type == PQ_F8E5M2FNUZ) {
+        half = _mm256_max_epi16(_mm256_srli_epi16(half, 1),
+                                _mm256_sub_epi16(half, _mm256_set1_epi16(0x400)));
+    }
+    half = _mm256_or_si256(half, sign);
+    if (type == PQ_F8E4M3FN || type == PQ_F8E5M2) {
+        const short last = type == PQ_F8E4M3FN ? 0x7e : 0x7c;
+        const __m256i is_nan = _mm256_cmpgt_epi16(mag, _mm256_set1_epi16(last));
+        half = _mm256_blendv_epi8(half, nan, is_nan);
+    } else if (!format.signed_zero) {
+        const __m256i is_nan = _mm256_cmpeq_epi16(code, _mm256_set1_epi16(0x80));
+        half = _mm256_blendv_epi8(half, nan, is_nan);
+    }
+    return half;
+}
+
+PQ_INLINE vf load_halves(const void *p, enum pq_type type)
+{
+    const uint8_t *c = p;
+    const __m256i lo = halves_of(_mm256_cvtepu8_epi16(load128(c)), type);
+    const __m256i hi = halves_of(_mm256_cvtepu8_epi16(load128(c + 16)), type);
+    return (vf){_mm256_cvtph_ps(_mm256_castsi256_si128(lo)),
+                _mm256_cvtph_ps(_mm256_extracti128_si256(lo, 1)),
+                _mm256_cvtph_ps(_mm256_castsi256_si128(hi)),
+                _mm256_cvtph_ps(_mm256_extracti128_si256(hi, 1))};
+}
+
 PQ_INLINE vf splat(float s)
 {
     const __m256 v = _mm256_set1_ps(s);
@@ -153,6 +195,58 @@ PQ_INLINE vf fused_add(vf x, vf y, vf z)
 PQ_INLINE vf fused_subtract(vf x, vf y, vf z)
 {
     return (vf)EACH3(_mm256_fnmadd_ps, x, y, z);
+}
+
+/* x * y + z, where the product is exact */
+PQ_INLINE vf scaled_add(vf x, vf y, vf z)
+{
+    return fused_add(x, y, z);
+}
+
+PQ_INLINE vf add(vf x, vf y)
+{
+    return (vf)EACH2(_mm256_add_ps, x, y);
+}
+
+PQ_INLINE vi add_i32(vi x, vi y)
+{
+    return (vi)EACH2(_mm256_add_epi32, x, y);
+}
+
+PQ_INLINE vi smaller_i32(vi x, vi y)
+{
+    return (vi)EACH2(_mm256_min_epi32, x, y);
+}
+
+PQ_INLINE vi mask_i32(vi x, int32_t bits)
+{
+    const vi mask = splat_i32(bits);
+    return (vi)EACH2(_mm256_and_si256, x, mask);
+}
+
+/* Of numbers that are not negative. */
+PQ_INLINE vi shift_right(vi x, int n)
+{
+    return (vi){_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n),
+                _mm256_srli_epi32(x.c, n), _mm256_srli_epi32(x.d, n)};
+}
+
+PQ_INLINE vi bits_of(vf x)
+{
+    return (vi)EACH1(_mm256_castps_si256, x);
+}
+
+PQ_INLINE vf float_of(vi x)
+{
+    return (vf)EACH1(_mm256_castsi256_ps, x);
+}
+
+/* One comparison sees a NaN on either side. */
+PQ_INLINE int any_nan(vf x)
+{
+    const __m256 ab = _mm256_cmp_ps(x.a, x.b, _CMP_UNORD_Q);
+    const __m256 cd = _mm256_cmp_ps(x.c, x.d, _CMP_UNORD_Q);
+    return _mm256_movemask_ps(_mm256_or_ps(ab, cd)) != 0;
 }
 
 PQ_INLINE vi subtract_i32(vi x, vi y)
@@ -396,6 +490,99 @@ PQ_INLINE void store_bf16(void *p, vf x)
     uint16_t *h = p;
     store256(h, IN_ORDER16(_mm256_packus_epi32(u.a, u.b)));
     store256(h + 16, IN_ORDER16(_mm256_packus_epi32(u.c, u.d)));
+}
+
+/* Magnitudes of a narrow float, the signs those of `signs`, which the packs keep. */
+PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign,
+                                 int signed_zero)
+{
+    const __m256i code =
+        _mm256_packus_epi16(_mm256_packs_epi32(magnitudes.a, magnitudes.b),
+                            _mm256_packs_epi32(magnitudes.c, magnitudes.d));
+    const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(signs.a, signs.b),
+                                              _mm256_packs_epi32(signs.c, signs.d));
+    __m256i negative = _mm256_and_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), packed),
+                                        _mm256_set1_epi8((char)sign));
+    if (!signed_zero) {
+        negative =
+            _mm256_andnot_si256(_mm256_cmpeq_epi8(code, _mm256_setzero_si256()), negative);
+    }
+    store256(p, in_order(_mm256_or_si256(code, negative)));
+}
+
+/* ---- bytes ---- */
+
+PQ_INLINE vb load_bytes(const void *p)
+{
+    return load256(p);
+}
+
+PQ_INLINE void store_bytes(void *p, vb x)
+{
+    store256(p, x);
+}
+
+PQ_INLINE vb mask_bytes(vb x, uint8_t y)
+{
+    return _mm256_and_si256(x, _mm256_set1_epi8((char)y));
+}
+
+PQ_INLINE vb flip_bytes(vb x, uint8_t y)
+{
+    return _mm256_xor_si256(x, _mm256_set1_epi8((char)y));
+}
+
+PQ_INLINE vb subtract_bytes(vb x, uint8_t y)
+{
+    return _mm256_sub_epi8(x, _mm256_set1_epi8((char)y));
+}
+
+PQ_INLINE vb smaller_u8(vb x, uint8_t y)
+{
+    return _mm256_min_epu8(x, _mm256_set1_epi8((char)y));
+}
+
+PQ_INLINE vb smaller_i8(vb x, int8_t y)
+{
+    return _mm256_min_epi8(x, _mm256_set1_epi8(y));
+}
+
+PQ_INLINE vb larger_i8(vb x, int8_t y)
+{
+    return _mm256_max_epi8(x, _mm256_set1_epi8(y));
+}
+
+/* Packed codes of 4 bits, above them garbage: each byte twice, once moved down. */
+PQ_INLINE vb unpack4(const void *p)
+{
+    const __m256i w = _mm256_cvtepu8_epi16(load128(p));
+    return _mm256_or_si256(w, _mm256_slli_epi16(w, 4));
+}
+
+PQ_INLINE vb unpack2(const void *p)
+{
+    const __m256i w = _mm256_cvtepu8_epi32(load64(p));
+    const __m256i pairs = _mm256_and_si256(_mm256_or_si256(w, _mm256_slli_epi32(w, 12)),
+                                           _mm256_set1_epi32(0x000f000f));
+    return _mm256_or_si256(pairs, _mm256_slli_epi32(pairs, 6));
+}
+
+/* Bytes of 4 bits, packed. */
+PQ_INLINE void pack4(void *p, vb x)
+{
+    const __m256i w = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x1001));
+    const __m256i b = _mm256_packus_epi16(w, w);
+    store128(p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(b, 0x08)));
+}
+
+PQ_INLINE void pack2(void *p, vb x)
+{
+    const __m256i pairs = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x0401));
+    const __m256i w = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x00100001));
+    const __m256i h = _mm256_packus_epi32(w, w);
+    const __m256i b = _mm256_packus_epi16(h, h);
+    _mm_storel_epi64((__m128i *)p, _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(
+                                       b, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))));
 }
 
 #undef EACH1

@@ -243,8 +243,10 @@ int is_real_type(enum pq_type type)
 
 const char *type_name(enum pq_type type)
 {
-    static const char *const names[] = {"f32", "f16", "bf16", "f64", "i8",  "u8",
-                                        "i16", "u16", "i32",  "u32", "i64", "u64"};
+    static const char *const names[] = {
+        "f32",    "f16",      "bf16", "f64",      "i8",     "u8",     "i16",    "u16",
+        "i32",    "u32",      "i64",  "u64",      "i4",     "u4",     "i2",     "u2",
+        "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e2m3fn", "e3m2fn", "e2m1fn", "e8m0fnu"};
     return (unsigned)type < PQ_TYPE_COUNT ? names[type] : "?";
 }
 
@@ -273,8 +275,12 @@ static size_t size_of_type(enum pq_type type)
     case PQ_I32:
     case PQ_U32:
         return 4;
-    default:
+    case PQ_F64:
+    case PQ_I64:
+    case PQ_U64:
         return 8;
+    default:
+        return 1;
     }
 }
 

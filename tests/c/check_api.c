@@ -331,7 +331,7 @@ static void draw_params(struct call *call, enum layout layout, enum pq_type scal
             make_single(call, &call->zero);
         }
     } else {
-        call->zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0};
+        call->zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0, 0};
     }
 }
 
@@ -452,8 +452,12 @@ static void naive(const struct call *call, int quantize, unsigned char *lowest)
     const enum pq_type compute = quantize                   ? args->precision
                                  : args->out.type == PQ_F64 ? PQ_F64
                                                             : PQ_F32;
-    const struct pq_wide wide = {args->in.type, args->out.type, compute,
-                                 quantize ? args->round : PQ_HALF_EVEN};
+    const struct pq_wide wide = {args->in.type,
+                                 args->out.type,
+                                 compute,
+                                 quantize ? args->round : PQ_HALF_EVEN,
+                                 0,
+                                 0};
     ptrdiff_t index[DIMS] = {0};
     if (call->n == 0) {
         return;
@@ -710,7 +714,7 @@ static void draw_minmax(struct call *call)
     call->args.in = call->in.array;
     call->args.scale = call->scale.array;
     call->args.zero = call->zero.array;
-    call->args.out = (struct pq_array){NULL, NULL, PQ_F32, 0};
+    call->args.out = (struct pq_array){NULL, NULL, PQ_F32, 0, 0};
     if (call->n == 0) {
         return;
     }
@@ -1045,8 +1049,8 @@ static struct results run_all(const struct pq_kernels *k, const struct call *cal
     const double lo = -0x1.23456789p-3, hi = 0x1.abcdef01p-1;
     struct pq_args extrema = call->args;
     struct control after;
-    extrema.scale = (struct pq_array){&r.lo, none, PQ_F64, 0};
-    extrema.zero = (struct pq_array){&r.hi, none, PQ_F64, 0};
+    extrema.scale = (struct pq_array){&r.lo, none, PQ_F64, 0, 0};
+    extrema.zero = (struct pq_array){&r.hi, none, PQ_F64, 0, 0};
     const struct control mine = get_control();
     int kept = 1;
 #define KEEPS(statement)                                                                   \

@@ -282,9 +282,9 @@ static struct pq_args valid_minmax(void)
     struct pq_args args = valid_args(1, PQ_I8);
     small.params[0] = 0;
     small.params[1] = sizeof(double);
-    args.out = (struct pq_array){NULL, NULL, PQ_F32, 0};
-    args.scale = (struct pq_array){small.lo, small.params, PQ_F64, 0};
-    args.zero = (struct pq_array){small.hi, small.params, PQ_F64, 0};
+    args.out = (struct pq_array){NULL, NULL, PQ_F32, 0, 0};
+    args.scale = (struct pq_array){small.lo, small.params, PQ_F64, 0, 0};
+    args.zero = (struct pq_array){small.hi, small.params, PQ_F64, 0, 0};
     return args;
 }
 
@@ -420,7 +420,8 @@ static void check_names(void)
                                                 [PQ_I16] = 2, [PQ_U16] = 2, [PQ_I32] = 4,
                                                 [PQ_U32] = 4, [PQ_I64] = 8, [PQ_U64] = 8};
     for (int t = 0; t < PQ_TYPE_COUNT; t++) {
-        CHECK(pq_type_size((enum pq_type)t) == sizes[t], "%s", type_name((enum pq_type)t));
+        const size_t size = sizes[t] != 0 ? sizes[t] : 1; /* narrow types */
+        CHECK(pq_type_size((enum pq_type)t) == size, "%s", type_name((enum pq_type)t));
     }
     CHECK(pq_type_size(bad_type(PQ_TYPE_COUNT)) == 0, "one too many");
     CHECK(pq_type_size(bad_type(-1)) == 0, "-1");

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The narrow float formats: their numbers, and encoding and decoding in portable C, the
+ * definitions that the vector instructions are tested against.
+ */
+#ifndef PQ_NARROW_FLOAT_H
+#define PQ_NARROW_FLOAT_H
+
+#include "scalar_math.h"
+
+struct pq_format {
+    int mantissa;     /* explicit bits of it */
+    int least;        /* exponent of the smallest normal number */
+    int sign;         /* the sign bit, as a number */
+    int signed_zero;  /* 0: the code of -0 is NaN */
+    uint32_t highest; /* bits, as float32, of the largest number */
+    uint32_t beyond;  /* of the value after it, whose code is infinity or NaN */
+    uint8_t nan;      /* code for NaN, or what stands for it */
+    int signed_nan;
+    int half_shift;    /* magnitudes shifted so are float16 numbers ... */
+    float half_factor; /* ... to be multiplied by this */
+};
+
+/* Largest number and the one after it; where no code is left for that, the largest. */
+#define PQ_F448 0x43e00000u
+#define PQ_F480 0x43f00000u
+#define PQ_F240 0x43700000u
+#define PQ_F256 0x43800000u
+#define PQ_F57344 0x47600000u
+#define PQ_F65536 0x47800000u
+#define PQ_F7_5 0x40f00000u
+#define PQ_F28 0x41e00000u
+#define PQ_F6 0x40c00000u
+
+PQ_INLINE struct pq_format pq_format_of(enum pq_type type)
+{
+    switch (type) {
+    case PQ_F8E4M3FN:
+        return (struct pq_format){3, -6, 0x80, 1, PQ_F448, PQ_F480, 0x7f, 1, 7, 0x1p8f};
+    case PQ_F8E4M3FNUZ:
+        return (struct pq_format){3, -7, 0x80, 0, PQ_F240, PQ_F256, 0x80, 0, 7, 0x1p7f};
+    case PQ_F8E5M2:
+        return (struct pq_format){2, -14, 0x80, 1, PQ_F57344, PQ_F65536, 0x7e, 1, 8, 1.0f};
+    case PQ_F8E5M2FNUZ:
+        return (struct pq_format){2, -15, 0x80, 0, PQ_F57344, PQ_F65536, 0x80, 0, 8, 1.0f};
+    case PQ_F6E2M3FN:
+        return (struct pq_format){3, 0, 0x20, 1, PQ_F7_5, PQ_F7_5, 0x20, 0, 7, 0x1p14f};
+    case PQ_F6E3M2FN:
+        return (struct pq_format){2, -2, 0x20, 1, PQ_F28, PQ_F28, 0x20, 0, 8, 0x1p12f};
+    default:
+        return (struct pq_format){1, 0, 0x08, 1, PQ_F6, PQ_F6, 0x07, 0, 9, 0x1p14f};
+    }
+}
+
+PQ_INLINE uint32_t pq_format_cap(struct pq_format format, int saturate)
+{
+    return saturate ? format.highest : format.beyond;
+}
+
+/* A NaN of this sign (0 or 1). */
+PQ_INLINE uint8_t pq_nan_code(struct pq_format format, uint32_t sign)
+{
+    return (uint8_t)(format.nan | (format.signed_nan && sign ? format.sign : 0));
+}
+
+/* The code of a number that is no NaN, half to even. Adding 2^(23 - mantissa) units of its
+ * exponent, which is not taken below that of the smallest normal number, rounds to steps of
+ * the format; the steps count from the exponent's own codes on. */
+PQ_INLINE uint8_t pq_encode(float v, enum pq_type type, int saturate)
+{
+    const struct pq_format format = pq_format_of(type);
+    const int shift = 23 - format.mantissa;
+    const uint32_t bits = pq_bits_f32(v), cap = pq_format_cap(format, saturate);
+    const uint32_t floor = (uint32_t)(127 + format.least) << 23;
+    const uint32_t all = bits & 0x7fffffff;
+    const uint32_t mag = all < cap ? all : cap;
+    const uint32_t exponent = (mag & 0x7f800000) > floor ? mag & 0x7f800000 : floor;
+    const uint32_t magic = exponent + ((uint32_t)shift << 23);
+    const uint32_t steps = pq_bits_f32(pq_f32_bits(mag) + pq_f32_bits(magic)) - magic;
+    const uint32_t code = steps + ((exponent - floor) >> shift);
+    const uint32_t negative = bits >> 31 && (format.signed_zero || code != 0);
+    return (uint8_t)(code | (negative ? (uint32_t)format.sign : 0));
+}
+
+/* A code as float16 bits, to be multiplied by the format's half_factor; NaN is 0x7e00. */
+PQ_INLINE uint16_t pq_half_of_code(uint8_t code, enum pq_type type)
+{
+    const struct pq_format format = pq_format_of(type);
+    const int mag = code & (format.sign - 1), sign = code & format.sign ? 0x8000 : 0;
+    const int shifted = mag << format.half_shift;
+    if (type == PQ_F8E4M3FN && mag == 0x7f) {
+        return 0x7e00;
+    }
+    if (type == PQ_F8E5M2 && mag > 0x7c) {
+        return 0x7e00;
+    }
+    if (!format.signed_zero && code == 0x80) {
+        return 0x7e00;
+    }
+    if (type == PQ_F8E5M2FNUZ) {
+        /* Exponents are one larger than those of float16, but the highest is finite: take
+         * one off, which halves what becomes subnormal. */
+        const int halved = shifted >> 1, lowered = shifted - 0x400;
+        return (uint16_t)(sign | (halved > lowered ? halved : lowered));
+    }
+    return (uint16_t)(sign | shifted);
+}
+
+PQ_INLINE float pq_decode(uint8_t code, enum pq_type type)
+{
+    return pq_f32_from_f16(pq_half_of_code(code, type)) * pq_format_of(type).half_factor;
+}
+
+/* float8_e8m0fnu: a power of two, or NaN. */
+PQ_INLINE float pq_f32_from_e8m0(uint8_t code)
+{
+    return pq_f32_bits(code == 0     ? 0x00400000u
+                       : code == 255 ? 0x7fc00000u
+                                     : (uint32_t)code << 23);
+}
+
+#endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Narrow types: the scalar kernels against the definition of the formats (a search among
+ * their numbers), every other table against scalar, byte for byte, between inaccessible
+ * pages; packed arrays through the public functions.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "kernels.h"
+
+enum { MOST = 5000, SHORT_N = 3 * 32 + 3, CANARY = 64 };
+
+/* ---- formats by their definition ---- */
+
+struct float_format {
+    enum pq_type type;
+    int exponent_bits, mantissa_bits, bias;
+    int last;     /* the largest finite magnitude */
+    int infinite; /* the code after it is infinity, not NaN */
+    int fnuz;
+};
+
+static const struct float_format formats[] = {
+    {PQ_F8E4M3FN, 4, 3, 7, 0x7e, 0, 0}, {PQ_F8E4M3FNUZ, 4, 3, 8, 0x7f, 0, 1},
+    {PQ_F8E5M2, 5, 2, 15, 0x7b, 1, 0},  {PQ_F8E5M2FNUZ, 5, 2, 16, 0x7f, 0, 1},
+    {PQ_F6E2M3FN, 2, 3, 1, 0x1f, 0, 0}, {PQ_F6E3M2FN, 3, 2, 3, 0x1f, 0, 0},
+    {PQ_F4E2M1FN, 2, 1, 1, 0x07, 0, 0},
+};
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+static int sign_bit(const struct float_format *f)
+{
+    return 1 << (f->exponent_bits + f->mantissa_bits);
+}
+
+static int has_more(const struct float_format *f) /* codes beyond the largest number */
+{
+    return f->fnuz || f->last + 1 < sign_bit(f);
+}
+
+/* Of a magnitude, also of the code after the last. */
+static double value_of(const struct float_format *f, int magnitude)
+{
+    const int exponent = magnitude >> f->mantissa_bits;
+    const int fraction = magnitude & ((1 << f->mantissa_bits) - 1);
+    const int whole = exponent > 0 ? 1 << f->mantissa_bits : 0;
+    return ldexp(whole + fraction,
+                 (exponent > 0 ? exponent : 1) - f->bias - f->mantissa_bits);
+}
+
+static int nan_code(const struct float_format *f, int negative)
+{
+    switch (f->type) {
+    case PQ_F8E4M3FN:
+        return negative ? 0xff : 0x7f;
+    case PQ_F8E5M2:
+        return negative ? 0xfe : 0x7e;
+    case PQ_F4E2M1FN:
+        return 7;
+    case PQ_F6E2M3FN:
+    case PQ_F6E3M2FN:
+        return 0x20;
+    default:
+        return 0x80;
+    }
+}
+
+/* The nearest magnitude, ties to the even code, by trying all; past the last where the
+ * format goes on. */
+static int nearest(const struct float_format *f, double v)
+{
+    int best = 0;
+    const int top = has_more(f) ? f->last + 1 : f->last;
+    for (int m = 1; m <= top; m++) {
+        const double middle = (value_of(f, m - 1) + value_of(f, m)) / 2;
+        if (v > middle || (v == middle && m % 2 == 0)) {
+            best = m;
+        }
+    }
+    return best;
+}
+
+static int encoded(const struct float_format *f, double v, int negative, int saturate)
+{
+    int m = nearest(f, v);
+    if (m > f->last) {
+        m = saturate ? f->last : f->infinite ? f->last + 1 : nan_code(f, 0);
+    }
+    if (f->fnuz) {
+        return m == 0 || m == 0x80 ? m : m | (negative ? sign_bit(f) : 0);
+    }
+    return m | (negative ? sign_bit(f) : 0);
+}
+
+/* ---- scalar against the definition ---- */
+
+static void check_encode(const struct float_format *f, int saturate)
+{
+    static float x[MOST];
+    static unsigned char y[MOST];
+    const float one = 1;
+    const int32_t none = INT32_MIN;
+    size_t n = 0;
+    check_begin("encode %s%s by its definition", type_name(f->type),
+                saturate ? ", saturating" : "");
+    for (int m = 0; m <= f->last + 1; m++) {
+        const double v = value_of(f, m), middle = (v + value_of(f, m + 1)) / 2;
+        for (int step = -2; step <= 2; step++) {
+            x[n++] = f32_of_bits(bits_of_f32((float)v) +
+                                 (v > 0 || step > 0 ? (uint32_t)step : 0));
+            x[n++] = f32_of_bits(bits_of_f32((float)middle) + (uint32_t)step);
+        }
+    }
+    x[n++] = INFINITY;
+    while (n < MOST / 2) {
+        x[n++] = f32_of_bits((uint32_t)random_bits() & 0x7fffffff);
+    }
+    for (size_t i = n; n < MOST; i++) { /* and all of that negative */
+        x[n++] = f32_of_bits(bits_of_f32(x[i - MOST / 2]) | 0x80000000u);
+    }
+    pq_kernels_scalar.encode_grp[PQ_F32][f->type - PQ_F8E4M3FN][saturate](x, y, n, n, &one,
+                                                                          &none);
+    for (size_t i = 0; i < n && !check_tired(); i++) {
+        const int negative = (int)(bits_of_f32(x[i]) >> 31);
+        const int expected = isnan(x[i])
+                                 ? nan_code(f, negative)
+                                 : encoded(f, fabs((double)x[i]), negative, saturate);
+        CHECK(y[i] == expected, "%a: %#x, not %#x", (double)x[i], y[i], (unsigned)expected);
+    }
+    check_end();
+}
+
+static void check_decode(const struct float_format *f)
+{
+    unsigned char x[256];
+    float y[256];
+    const float scale = -3;
+    const int32_t none = INT32_MIN;
+    check_begin("decode %s by its definition", type_name(f->type));
+    for (int i = 0; i < 256; i++) {
+        x[i] = (unsigned char)i;
+    }
+    pq_kernels_scalar.decode_grp[f->type - PQ_F8E4M3FN][PQ_F32](x, y, 256, 256, &scale,
+                                                                &none);
+    for (int i = 0; i < 256; i++) {
+        const int m = i & (sign_bit(f) - 1), negative = (i & sign_bit(f)) != 0;
+        const int nan = f->fnuz ? i == 0x80 : m > f->last + f->infinite;
+        const double magnitude =
+            f->infinite && m == f->last + 1 ? INFINITY : value_of(f, m);
+        const float expected = (float)(-3 * (negative ? -magnitude : magnitude));
+        CHECK(bits_of_f32(y[i]) == (nan ? 0x7fc00000u : bits_of_f32(expected)),
+              "%#x: %a, not %a", (unsigned)i, (double)y[i], (double)expected);
+    }
+    check_end();
+}
+
+/* ---- every table against scalar ---- */
+
+enum kind { ENCODE_GRP, ENCODE_VEC, DECODE_GRP, DECODE_VEC, SHIFTED };
+
+struct op {
+    enum kind kind;
+    enum pq_type in, out;
+    int saturate;
+};
+
+static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
+                size_t n, size_t g, const float *scale, const int32_t *zero)
+{
+    switch (op->kind) {
+    case ENCODE_GRP:
+        k->encode_grp[op->in][op->out - PQ_F8E4M3FN][op->saturate](x, y, n, g, scale, zero);
+        break;
+    case ENCODE_VEC:
+        k->encode_vec[op->in][op->out - PQ_F8E4M3FN][op->saturate](x, y, n, scale, zero);
+        break;
+    case DECODE_GRP:
+        k->decode_grp[op->in - PQ_F8E4M3FN][op->out](x, y, n, g, scale, zero);
+        break;
+    case DECODE_VEC:
+        k->decode_vec[op->in - PQ_F8E4M3FN][op->out](x, y, n, scale, zero);
+        break;
+    case SHIFTED:
+        k->quantize_shifted[op->out - PQ_I8](x, y, n, scale, zero);
+        break;
+    }
+}
+
+static struct {
+    struct guarded x, y, scale, zero;
+} memory;
+
+/* At the end of the memory before an inaccessible page, canaries before what is written. */
+static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, size_t g)
+{
+    static unsigned char expected[MOST * sizeof(float)];
+    const size_t params = n > 0 ? (n - 1) / g + 1 : 0;
+    const size_t out_bytes = n * pq_type_size(op->out);
+    unsigned char *x = guarded_end(&memory.x, n * pq_type_size(op->in));
+    unsigned char *y = guarded_end(&memory.y, out_bytes);
+    float *scale = (void *)guarded_end(&memory.scale, params * sizeof *scale);
+    int32_t *zero = (void *)guarded_end(&memory.zero, params * sizeof *zero);
+    const int decodes = op->kind == DECODE_GRP || op->kind == DECODE_VEC;
+    for (size_t i = 0; i < params; i++) {
+        const float z = (float)draw_integer(-40, 40) / 4;
+        scale[i] = random_chance(50)
+                       ? ldexpf(1 + (float)random_unit(), (int)random_between(-90, 20))
+                       : draw_scale();
+        zero[i] = random_chance(60) ? INT32_MIN : (int32_t)bits_of_f32(z);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double s = (double)scale[i / g];
+        put_bits(x, op->in, i, decodes ? random_bits() : draw_real(op->in, s, 600));
+    }
+    memset(y - CANARY, 0x5a, CANARY + out_bytes);
+    run(&pq_kernels_scalar, op, x, expected, n, g, scale, zero);
+    run(k, op, x, y, n, g, scale, zero);
+    for (size_t i = 0; i < out_bytes && !check_tired(); i++) {
+        CHECK(y[i] == expected[i], "%s: n %zu, g %zu, byte %zu: %#x, not %#x", k->name, n,
+              g, i, y[i], expected[i]);
+    }
+    for (size_t i = 1; i <= CANARY; i++) {
+        CHECK(y[-(ptrdiff_t)i] == 0x5a, "%s: n %zu: wrote before its output", k->name, n);
+    }
+}
+
+static void check_op(const struct pq_kernels *k, struct op op)
+{
+    const int grp = op.kind == ENCODE_GRP || op.kind == DECODE_GRP;
+    static const char *const kinds[] = {"encode_grp", "encode_vec", "decode_grp",
+                                        "decode_vec", "quantize_shifted"};
+    check_begin("%s %s %s %s%s", k->name, kinds[op.kind], type_name(op.in),
+                type_name(op.out), op.saturate ? ", saturating" : "");
+    for (size_t n = 0; n <= SHORT_N; n++) {
+        try_once(k, &op, n, grp && n > 0 ? n : 1);
+    }
+    for (size_t i = 0; i < check_count(40); i++) {
+        const size_t n = random_below(MOST);
+        try_once(k, &op, n, grp ? 1 + random_below(200) : 1);
+    }
+    check_end();
+}
+
+static void check_ops(const struct pq_kernels *k)
+{
+    static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16};
+    for (int f = 0; f < FORMATS; f++) {
+        for (int r = 0; r < 3; r++) {
+            for (int saturate = 0; saturate < 2; saturate++) {
+                check_op(k, (struct op){ENCODE_GRP, reals[r], formats[f].type, saturate});
+                check_op(k, (struct op){ENCODE_VEC, reals[r], formats[f].type, saturate});
+            }
+            check_op(k, (struct op){DECODE_GRP, formats[f].type, reals[r], 0});
+            check_op(k, (struct op){DECODE_VEC, formats[f].type, reals[r], 0});
+        }
+    }
+    check_op(k, (struct op){SHIFTED, PQ_F32, PQ_I8, 0});
+    check_op(k, (struct op){SHIFTED, PQ_F32, PQ_U8, 0});
+}
+
+/* ---- bytes and bits, by their definition ---- */
+
+static int low_bits(unsigned char c, int bits, int has_sign)
+{
+    const int v = c & ((1 << bits) - 1);
+    return has_sign && v >= 1 << (bits - 1) ? v - (1 << bits) : v;
+}
+
+static void check_bytes(const struct pq_kernels *k, enum pq_type type)
+{
+    static unsigned char x[SHORT_N], packed[SHORT_N], kept[SHORT_N];
+    const int bits = pq_type_bits(type), has_sign = type == PQ_I4 || type == PQ_I2;
+    const struct limits range = {has_sign ? -(1 << (bits - 1)) : 0,
+                                 (1 << (has_sign ? bits - 1 : bits)) - 1};
+    const size_t per_byte = (size_t)(8 / bits);
+    check_begin("%s: bytes of %s", k->name, type_name(type));
+    for (size_t n = 0; n <= SHORT_N; n++) {
+        const size_t bytes = (n + per_byte - 1) / per_byte;
+        unsigned char *const y = guarded_end(&memory.y, n);
+        unsigned char *const z = guarded_end(&memory.x, bytes);
+        for (size_t i = 0; i < n; i++) {
+            x[i] = (unsigned char)random_bits();
+        }
+        k->extend[type - PQ_I4](x, y, n);
+        for (size_t i = 0; i < n; i++) {
+            CHECK(y[i] == (unsigned char)low_bits(x[i], bits, has_sign), "extend %zu", n);
+        }
+        memcpy(y, x, n);
+        k->narrow[type - PQ_I4](y, y, n);
+        for (size_t i = 0; i < n; i++) {
+            const int64_t v = has_sign ? (signed char)x[i] : x[i];
+            const int64_t v2 = v < range.lo ? range.lo : v > range.hi ? range.hi : v;
+            CHECK(y[i] == (v2 & ((1 << bits) - 1)), "narrow %zu", n);
+        }
+        memset(packed, 0, sizeof packed);
+        for (size_t i = 0; i < n; i++) {
+            packed[i / per_byte] =
+                (unsigned char)(packed[i / per_byte] | low_bits(x[i], bits, 0)
+                                                           << ((int)(i % per_byte) * bits));
+        }
+        k->pack[bits == 4 ? 0 : 1](x, z, n);
+        CHECK(memcmp(z, packed, bytes) == 0, "pack %zu", n);
+        memcpy(kept, z, bytes);
+        k->unpack[type - PQ_I4](z, y, n);
+        for (size_t i = 0; i < n; i++) {
+            CHECK(y[i] == (unsigned char)low_bits(x[i], bits, has_sign), "unpack %zu", n);
+        }
+        CHECK(memcmp(z, kept, bytes) == 0, "wrote to its input");
+    }
+    check_end();
+}
+
+/* ---- packed arrays: the same as a byte for each element, packed afterwards ---- */
+
+static void check_packed(const struct pq_kernels *k, enum pq_type type)
+{
+    static const ptrdiff_t shapes[][3] = {{1, 1, 1},   {1, 1, 37},   {3, 5, 7}, {2, 33, 1},
+                                          {5, 1, 129}, {1, 3, 1031}, {7, 2, 64}};
+    static const ptrdiff_t blocks[][3] = {{100, 100, 2000}, {1, 100, 2000}, {100, 1, 2000},
+                                          {100, 100, 1},    {1, 1, 32},     {2, 2, 3}};
+    static float x[MOST], y[MOST], back[MOST], scale[MOST];
+    static unsigned char codes[MOST], packed[MOST], expected[MOST];
+    const int bits = pq_type_bits(type);
+    check_begin("%s: packed %s", k->name, type_name(type));
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        for (size_t b = 0; b < sizeof blocks / sizeof blocks[0]; b++) {
+            const ptrdiff_t *const n = shapes[s], *const block = blocks[b];
+            const ptrdiff_t m1 = (n[1] - 1) / block[1] + 1, m2 = (n[2] - 1) / block[2] + 1;
+            const size_t count = (size_t)(n[0] * n[1] * n[2]);
+            const size_t bytes = (count * (size_t)bits + 7) / 8;
+            const ptrdiff_t floats[] = {4 * n[1] * n[2], 4 * n[2], 4};
+            const ptrdiff_t across[] = {4, 4 * n[0], 4 * n[0] * n[1]};
+            const ptrdiff_t single[] = {n[1] * n[2], n[2], 1};
+            const ptrdiff_t scales[] = {4 * m1 * m2, 4 * m2, 4};
+            for (size_t i = 0; i < count; i++) {
+                x[i] = (float)draw_integer(-40, 40) / 4;
+                scale[i] = (float)draw_integer(1, 8) / 4;
+            }
+            struct pq_args args = {
+                .ndim = 3,
+                .shape = n,
+                .block = block,
+                .in = {x, floats, PQ_F32, 0, 0},
+                .out = {codes, single, type, 0, 0},
+                .scale = {scale, scales, PQ_F32, 0, 0},
+                .zero = {NULL, NULL, PQ_I8, 0, 0},
+                .round = PQ_HALF_EVEN,
+                .precision = PQ_F32,
+                .saturate = 1,
+            };
+            CHECK(pq_quantize(k, &args, 0, 1) == PQ_OK, "quantize");
+            memset(expected, 0, sizeof expected);
+            for (size_t i = 0; i < count; i++) {
+                expected[i * (size_t)bits / 8] |=
+                    (unsigned char)(codes[i] << (i * (size_t)bits % 8));
+            }
+            args.out = (struct pq_array){packed, NULL, type, 0, 1};
+            for (int parts = 1; parts <= 5; parts += 2) { /* in any order */
+                memset(packed, 0xff, sizeof packed);
+                for (int part = parts - 1; part >= 0; part--) {
+                    CHECK(pq_quantize(k, &args, part, parts) == PQ_OK, "packed");
+                }
+                CHECK(memcmp(packed, expected, bytes) == 0,
+                      "shape %zu, block %zu, %d parts", s, b, parts);
+                CHECK(packed[bytes] == 0xff, "wrote after the last byte");
+            }
+            struct pq_args reverse = args;
+            reverse.in = (struct pq_array){codes, single, type, 0, 0};
+            reverse.out = (struct pq_array){y, across, PQ_F32, 0, 0};
+            CHECK(pq_dequantize(k, &reverse, 0, 1) == PQ_OK, "dequantize");
+            reverse.in = args.out;
+            reverse.out.data = back;
+            CHECK(pq_dequantize(k, &reverse, 0, 1) == PQ_OK, "packed to transposed");
+            CHECK(memcmp(y, back, count * sizeof *y) == 0, "shape %zu, block %zu", s, b);
+            reverse.out = (struct pq_array){codes, single, type, 0, 0};
+            memset(codes, 0xff, count);
+            CHECK(pq_repack(k, &reverse, 0, 1) == PQ_OK, "unpack");
+            reverse.in = reverse.out;
+            reverse.out = args.out;
+            memset(packed, 0xff, sizeof packed);
+            CHECK(pq_repack(k, &reverse, 0, 1) == PQ_OK, "pack");
+            CHECK(memcmp(packed, expected, bytes) == 0, "repacked %zu", s);
+        }
+    }
+    check_end();
+}
+
+int main(void)
+{
+    check_start("check_narrow");
+    memory.x = guarded_make(MOST * sizeof(float));
+    memory.y = guarded_make(MOST * sizeof(float));
+    memory.scale = guarded_make(MOST * sizeof(float));
+    memory.zero = guarded_make(MOST * sizeof(float));
+    for (int f = 0; f < FORMATS; f++) {
+        check_encode(&formats[f], 0);
+        check_encode(&formats[f], 1);
+        check_decode(&formats[f]);
+    }
+    for (int i = 0; pq_isa_name(i) != NULL; i++) {
+        const struct pq_kernels *k = pq_isa_find(pq_isa_name(i));
+        check_ops(k);
+        for (int type = PQ_I4; type <= PQ_U2; type++) {
+            check_bytes(k, (enum pq_type)type);
+            check_packed(k, (enum pq_type)type);
+        }
+        check_packed(k, PQ_F4E2M1FN);
+    }
+    guarded_free(&memory.x);
+    guarded_free(&memory.y);
+    guarded_free(&memory.scale);
+    guarded_free(&memory.zero);
+    return check_finish();
+}
