@@ -2,7 +2,7 @@
 """Quantize and dequantize NumPy arrays exactly, at the speed of memory."""
 
 import pyquant._installed  # noqa: F401
-from pyquant import isa
+from pyquant import com_microsoft, isa, ngraph, onednn, onnx
 from pyquant._core import dequantize, quantize
 from pyquant._version import __version__
 from pyquant.packed import PackedArray, pack
@@ -15,8 +15,12 @@ __all__ = [
     "RoundMode",
     "__version__",
     "choose_qparams",
+    "com_microsoft",
     "dequantize",
     "isa",
+    "ngraph",
+    "onednn",
+    "onnx",
     "pack",
     "quantize",
 ]

@@ -14,6 +14,7 @@ from numpy.exceptions import AxisError as _AxisError
 
 from collections.abc import Sequence as _Sequence
 
+from cython cimport cdivision
 from cpython.buffer cimport (
     PyBUF_RECORDS_RO,
     PyBuffer_Release,
@@ -1396,6 +1397,84 @@ def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=No
     """Dequantize with any zero points, which may be narrow floats."""
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, None, 1,
                        True)
+
+
+def plain(values, str name not None):
+    """Anything as an ndarray, or the error that says why not."""
+    return _plain(values, name)
+
+
+def typed(values, str name not None, tuple types not None):
+    """Python numbers as an array of the first of `types` that is for them."""
+    cdef pq_fpenv found
+    array = _plain(values, name)
+    kind = array.dtype.kind
+    _refuse_huge(values, array, name, "numbers that the type holds")
+    for one in types:
+        if one in _REALS and kind in "fiu" or array.size == 0:
+            found = pq_fpenv_enter()
+            try:
+                with _np.errstate(all="ignore"):
+                    return array.astype(dtype_named(one))
+            finally:
+                pq_fpenv_leave(found)
+        if one in _TYPES and kind in "iu":
+            lo, hi = _LIMITS.get(one, (-(2**63), 2**63 - 1) if one == "int64" else (0, -1))
+            if lo <= array.min() and array.max() <= hi:
+                return array.astype(dtype_named(one))
+    if kind in "iu" and types[0] in _LIMITS:
+        raise ValueError(
+            f"{name}: expected integers that {types[0]} holds, "
+            f"got {array.min()} to {array.max()}"
+        )
+    return array
+
+
+cdef tuple _extrema(Array *a, object x, const pq_args *args):
+    """Smallest and largest number and 0; NaN if there is one."""
+    cdef double lo = 0, hi = 0
+    cdef int finite = 1
+    cdef ptrdiff_t strides[PQ_MAX_NDIM]
+    cdef pq_args extrema = args[0]
+    memset(strides, 0, sizeof(strides))
+    extrema.out.data = NULL
+    extrema.block = NULL
+    extrema.scale.data, extrema.zero.data = &lo, &hi
+    extrema.scale.strides = extrema.zero.strides = strides
+    extrema.scale.type = extrema.zero.type = PQ_F64
+    with nogil:
+        pq_minmax(_active, &extrema, &finite)
+    if not finite:  # what is not a number hides in the extrema; NumPy keeps it
+        lo = min(0.0, float(x.min()))
+        hi = max(0.0, float(x.max()))
+        if _np.isnan(x.min()):
+            lo = hi = float("nan")
+    return lo, hi
+
+
+@cdivision(True)
+def dynamic_range(x):
+    """Scale and zero point of ONNX DynamicQuantizeLinear, in float32."""
+    cdef Call call
+    cdef float lo, hi, scale, zero
+    cdef pq_fpenv found
+    _forget(&call)
+    try:
+        _hold_real(x, &call.x, "x")
+        _set_input(&call)
+        lo, hi = (0.0, 0.0) if _size(&call.x) == 0 else _extrema(&call.x, x, &call.args)
+        found = pq_fpenv_enter()
+        scale = (hi - lo) / <float>255
+        zero = <float>0 - lo / scale
+        if lo == hi:
+            scale = 1
+        # Adding 1.5 * 2^23 rounds half to even; NaN is 0.
+        zero = zero if zero < 255 else <float>255 if zero == zero else <float>0
+        zero = (zero + <float>12582912 - <float>12582912) if zero > 0 else <float>0
+        pq_fpenv_leave(found)
+        return _np.array(scale, _np.float32), _np.array(<int>zero, _np.uint8)
+    finally:
+        _release(&call)
 
 
 def choose(x, dtype, axis, block_size, symmetric):

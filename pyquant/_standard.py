@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the modules of the standards share: element types, axes, refusals; the core below.
+
+Those modules hold names, defaults and validation. Whatever computes is called from here.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.exceptions import AxisError
+
+from pyquant import _core, dtypes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    import numpy.typing as npt
+
+__all__ = [
+    "array_of",
+    "axis_of",
+    "check_shape",
+    "dequantize",
+    "dynamic_range",
+    "listed",
+    "quantize",
+    "refuse",
+    "type_of",
+]
+
+quantize = _core.quantize_standard
+dequantize = _core.dequantize_standard
+dynamic_range = _core.dynamic_range
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a sentence: a, b or c."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def refuse(
+    kind: type[Exception], name: str, standard: str, expected: object, got: object
+) -> Exception:
+    """The error for a parameter that the standard does not allow."""
+    return kind(f"{name}: {standard} expects {expected}, got {got}")
+
+
+def array_of(
+    values: npt.ArrayLike, name: str, standard: str, types: Collection[str]
+) -> npt.NDArray[Any]:
+    """An array of one of the element types that the standard allows.
+
+    Python numbers have no element type: they get the first that is allowed for them.
+    """
+    if not isinstance(values, np.ndarray):
+        if isinstance(values, (bool, int, float, list, tuple)):
+            values = _core.typed(values, name, tuple(types))
+        else:
+            values = _core.plain(values, name)
+    found = dtypes.name_of(values.dtype)
+    if found not in types or isinstance(values, np.ma.MaskedArray):
+        got = "a masked array" if isinstance(values, np.ma.MaskedArray) else values.dtype
+        raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
+    return values
+
+
+def type_of(array: npt.NDArray[Any]) -> str:
+    """The name of an element type."""
+    return str(dtypes.name_of(array.dtype))
+
+
+def axis_of(axis: object, ndim: int, standard: str) -> int:
+    """A non-negative axis."""
+    if isinstance(axis, (bool, np.bool)) or not hasattr(axis, "__index__"):
+        raise refuse(TypeError, "axis", standard, "an integer", type(axis).__name__)
+    at = index(axis)
+    if not -ndim <= at < ndim:
+        raise AxisError(at, ndim, f"axis: {standard}")
+    return at % ndim
+
+
+def check_shape(
+    array: npt.NDArray[Any], shape: tuple[int, ...], name: str, standard: str
+) -> None:
+    """Refuse any other shape."""
+    if array.shape != shape:
+        raise refuse(ValueError, name, standard, f"shape {shape}", array.shape)

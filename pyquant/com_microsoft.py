@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QuantizeLinear and DequantizeLinear of ONNX Runtime's domain com.microsoft."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyquant import _standard
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["dequantize_linear", "quantize_linear"]
+
+REAL = ("float32", "float16")
+QUANTIZED = ("uint8", "int8", "uint16", "int16", "int4", "uint4")
+
+
+def quantize_linear(
+    x: npt.ArrayLike,
+    y_scale: npt.ArrayLike,
+    y_zero_point: npt.ArrayLike | None = None,
+    *,
+    axis: int | None = None,
+) -> npt.NDArray[Any]:
+    """
+    Quantize: ``saturate(round(x / y_scale) + y_zero_point)``.
+
+    Parameters
+    ----------
+    x : array_like
+        float32 or float16.
+    y_scale : array_like
+        Of the type of `x`: one element, or with `axis` one-dimensional.
+    y_zero_point : array_like, optional
+        uint8, int8, uint16, int16, int4 or uint4, of the shape of `y_scale`; its type is
+        that of the result. Default a uint8 0.
+    axis : int, optional
+        The axis of the scales. Default None: one scale for all of `x`.
+
+    Returns
+    -------
+    ndarray
+        Codes, of the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        If element types do not go together.
+    ValueError
+        If shapes do not go together.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds.
+
+    Notes
+    -----
+    Quotients are float32 for float16, too, as ONNX Runtime computes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> pq.com_microsoft.quantize_linear(np.float32([1, 2.5, 400]), np.float32(1))
+    array([  1,   2, 255], dtype=uint8)
+    """
+    op = "com.microsoft QuantizeLinear"
+    source = _standard.array_of(x, "x", op, REAL)
+    s = _standard.array_of(y_scale, "y_scale", op, (_standard.type_of(source),))
+    z = None
+    if y_zero_point is not None:
+        z = _standard.array_of(y_zero_point, "y_zero_point", op, QUANTIZED)
+    where = _where(source, s, z, axis, "y", op)
+    code = "uint8" if z is None else _standard.type_of(z)
+    return _standard.quantize(source, s, z, dtype=code, axis=where, precision="float32")
+
+
+def dequantize_linear(
+    x: npt.ArrayLike,
+    x_scale: npt.ArrayLike,
+    x_zero_point: npt.ArrayLike | None = None,
+    *,
+    axis: int | None = None,
+) -> npt.NDArray[Any]:
+    """
+    Dequantize: ``(x - x_zero_point) * x_scale``.
+
+    Parameters
+    ----------
+    x : array_like
+        uint8, int8, uint16, int16, int32, int4 or uint4.
+    x_scale : array_like
+        float32 or float16: one element, or with `axis` one-dimensional.
+    x_zero_point : array_like, optional
+        Of the type of `x` and the shape of `x_scale`. Default 0.
+    axis : int, optional
+        The axis of the scales. Default None: one scale for all of `x`.
+
+    Returns
+    -------
+    ndarray
+        Of the type of `x_scale` and the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        If element types do not go together.
+    ValueError
+        If shapes do not go together.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> q = np.uint8([0, 3, 128, 255])
+    >>> pq.com_microsoft.dequantize_linear(q, np.float32(2), np.uint8(128))
+    array([-256., -250.,    0.,  254.], dtype=float32)
+    """
+    op = "com.microsoft DequantizeLinear"
+    q = _standard.array_of(x, "x", op, (*QUANTIZED, "int32"))
+    s = _standard.array_of(x_scale, "x_scale", op, REAL)
+    z = None
+    if x_zero_point is not None:
+        types = (_standard.type_of(q),)
+        z = _standard.array_of(x_zero_point, "x_zero_point", op, types)
+    where = _where(q, s, z, axis, "x", op)
+    return _standard.dequantize(q, s, z, dtype=_standard.type_of(s), axis=where)
+
+
+def _where(
+    x: npt.NDArray[Any],
+    scale: npt.NDArray[Any],
+    zero_point: npt.NDArray[Any] | None,
+    axis: int | None,
+    prefix: str,
+    op: str,
+) -> int | None:
+    """The core's axis, after the rules for shapes."""
+    if zero_point is not None and not (
+        zero_point.shape == scale.shape or zero_point.size == scale.size == 1
+    ):
+        expected = f"the shape of {prefix}_scale, {scale.shape}"
+        name = f"{prefix}_zero_point"
+        raise _standard.refuse(ValueError, name, op, expected, zero_point.shape)
+    name = f"{prefix}_scale"
+    if axis is None:
+        if scale.size != 1:
+            expected = "one element without axis"
+            raise _standard.refuse(ValueError, name, op, expected, f"shape {scale.shape}")
+        return None
+    at = _standard.axis_of(axis, x.ndim, op)
+    if scale.size != 1:
+        _standard.check_shape(scale, (x.shape[at],), name, op)
+    return at

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""oneDNN Graph's Quantize and Dequantize, and oneAPI's DynamicQuantize and -Dequantize."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant import _standard, dtypes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["dequantize", "dynamic_dequantize", "dynamic_quantize", "quantize"]
+
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+INTEGER = ("uint8", "int8")
+ZERO_POINT = ("int32", "uint8", "int8", "int4", "uint4")
+# oneDNN's own names of the element types.
+SHORT_NAMES = {
+    "s8": "int8",
+    "u8": "uint8",
+    "f8_e4m3": "float8_e4m3fn",
+    "f8_e5m2": "float8_e5m2",
+}
+QTYPES = ("per_tensor", "per_channel")
+
+
+def quantize(
+    src: npt.ArrayLike,
+    *,
+    scales: Sequence[float],
+    zps: Sequence[int] | None = None,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    dtype: npt.DTypeLike,
+) -> npt.NDArray[Any]:
+    """
+    Quantize, parameters known in advance: ``round(src / scale + zp)``, saturated.
+
+    Parameters
+    ----------
+    src : array_like
+        float32.
+    scales : sequence of float
+        One, or with ``per_channel`` one for each index along `axis`; none is 0.
+    zps : sequence of int, optional
+        As many as `scales`, of any value. Default 0. Not with float8.
+    qtype : str, optional
+        "per_tensor" (the default) or "per_channel".
+    axis : int, optional
+        The axis of the channels; negative ones count from the end. Default 1. Not looked
+        at with ``per_tensor``.
+    dtype : dtype_like
+        uint8, int8, float8_e4m3fn or float8_e5m2; oneDNN's "u8", "s8", "f8_e4m3" and
+        "f8_e5m2" will do.
+
+    Returns
+    -------
+    ndarray
+        Codes of `dtype`, of the shape of `src`.
+
+    Raises
+    ------
+    TypeError
+        If an argument or its elements are of the wrong type.
+    ValueError
+        If values or lengths are not what the specification allows.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds.
+
+    Notes
+    -----
+    The zero point is added before the rounding, in float32: 0.5 with scale 1 and zero point
+    1 becomes 2, where ONNX has 1. The quotient is that of a true division, as the formula
+    says; the library multiplies by a rounded reciprocal and differs on some numbers.
+    Rounding is half to even. Float8 does not saturate.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> pq.onednn.quantize([0.5, 1.5, -9.0], scales=[1.0], zps=[1], dtype="u8")
+    array([2, 2, 0], dtype=uint8)
+    """
+    op = "oneDNN Quantize"
+    s = _list_of(scales, "scales", op, np.float32)
+    z = None if zps is None else _list_of(zps, "zps", op, np.int64)
+    if not s.all():
+        raise _standard.refuse(ValueError, "scales", op, "no zero", s.tolist())
+    return _quantize(src, s, z, qtype, axis, dtype, op)
+
+
+def dequantize(
+    src: npt.ArrayLike,
+    *,
+    scales: Sequence[float],
+    zps: Sequence[int] | None = None,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+) -> npt.NDArray[np.float32]:
+    """
+    Dequantize, parameters known in advance: ``(src - zp) * scale``.
+
+    Parameters
+    ----------
+    src : array_like
+        uint8, int8, float8_e4m3fn or float8_e5m2.
+    scales : sequence of float
+        One, or with ``per_channel`` one for each index along `axis`.
+    zps : sequence of int, optional
+        As many as `scales`, of any value. Default 0. Not with float8.
+    qtype, axis : optional
+        As for `quantize`.
+
+    Returns
+    -------
+    ndarray
+        float32, of the shape of `src`.
+
+    Raises
+    ------
+    TypeError
+        If an argument or its elements are of the wrong type.
+    ValueError
+        If values or lengths are not what the specification allows.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds.
+
+    Notes
+    -----
+    The difference is exact. The ``round`` that the specification prints around the formula
+    for one scale is no rounding to an integer: the one for channels has none, and the
+    library returns fractions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> pq.onednn.dequantize(np.uint8([0, 255]), scales=[0.5], zps=[300])
+    array([-150. ,  -22.5], dtype=float32)
+    """
+    op = "oneDNN Dequantize"
+    s = _list_of(scales, "scales", op, np.float32)
+    z = None if zps is None else _list_of(zps, "zps", op, np.int64)
+    q = _standard.array_of(src, "src", op, (*INTEGER, *FLOAT8))
+    return _dequantize(q, s, z, _where(q, s, z, qtype, axis, op), op)
+
+
+def dynamic_quantize(
+    src: npt.ArrayLike,
+    scales: npt.ArrayLike,
+    zps: npt.ArrayLike | None = None,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    dtype: npt.DTypeLike,
+) -> npt.NDArray[Any]:
+    """
+    Quantize with parameters that are tensors: ``round(src / scales + zps)``, saturated.
+
+    Parameters
+    ----------
+    src : array_like
+        float32.
+    scales : array_like
+        float32, one element, or one-dimensional with ``per_channel``.
+    zps : array_like, optional
+        int32, uint8 or int8, as many as `scales`. Default 0. Not with float8.
+    qtype, axis, dtype
+        As for `quantize`.
+
+    Returns
+    -------
+    ndarray
+        Codes of `dtype`, of the shape of `src`.
+
+    Raises
+    ------
+    TypeError
+        If an argument or its elements are of the wrong type.
+    ValueError
+        If values or shapes are not what the specification allows.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds.
+
+    Notes
+    -----
+    See `quantize`; a scale of 0 is allowed here and follows IEEE arithmetic.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> x = np.float32([[1, 2], [3, 4]])
+    >>> pq.onednn.dynamic_quantize(x, [1.0, 2.0], qtype="per_channel", dtype="s8")
+    array([[1, 1],
+           [3, 2]], dtype=int8)
+    """
+    op = "oneAPI DynamicQuantize"
+    s = _standard.array_of(scales, "scales", op, ("float32",))
+    z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT[:3])
+    return _quantize(src, s, z, qtype, axis, dtype, op)
+
+
+def dynamic_dequantize(
+    src: npt.ArrayLike,
+    scales: npt.ArrayLike,
+    zps: npt.ArrayLike | None = None,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    group_shape: Sequence[int] | None = None,
+) -> npt.NDArray[Any]:
+    """
+    Dequantize with parameters that are tensors: ``(src - zps) * scales``.
+
+    Parameters
+    ----------
+    src : array_like
+        uint8, int8, int4, uint4, float8_e4m3fn or float8_e5m2.
+    scales : array_like
+        float32, float16 or bfloat16: one element; one-dimensional with ``per_channel``;
+        with ``per_group`` the shape of `src` divided by `group_shape`.
+    zps : array_like, optional
+        int32, uint8, int8, int4 or uint4, of the shape of `scales`. Default 0. Not with
+        float8.
+    qtype : str, optional
+        "per_tensor" (the default), "per_channel" or "per_group".
+    axis : int, optional
+        As for `quantize`.
+    group_shape : sequence of int, optional
+        With ``per_group``: the extents of a group along each dimension of `src`, which they
+        divide.
+
+    Returns
+    -------
+    ndarray
+        Of the type of `scales` and the shape of `src`.
+
+    Raises
+    ------
+    TypeError
+        If an argument or its elements are of the wrong type.
+    ValueError
+        If values or shapes are not what the specification allows.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds.
+
+    Notes
+    -----
+    Exact difference, one multiplication in float32, one conversion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> q = np.int8([[1, 2, 3, 4], [5, 6, 7, 8]])
+    >>> s = np.float32([[1, 10], [100, 1000]])
+    >>> pq.onednn.dynamic_dequantize(q, s, qtype="per_group", group_shape=(1, 2))
+    array([[1.e+00, 2.e+00, 3.e+01, 4.e+01],
+           [5.e+02, 6.e+02, 7.e+03, 8.e+03]], dtype=float32)
+    """
+    op = "oneAPI DynamicDequantize"
+    q = _standard.array_of(src, "src", op, (*INTEGER, "int4", "uint4", *FLOAT8))
+    s = _standard.array_of(scales, "scales", op, ("float32", "float16", "bfloat16"))
+    z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT)
+    if qtype == "per_group":
+        where = {"block_size": _groups(q, s, z, group_shape, op)}
+    else:
+        if group_shape is not None:
+            expected = f"None with qtype {qtype!r}"
+            raise _standard.refuse(ValueError, "group_shape", op, expected, group_shape)
+        where = _where(q, s, z, qtype, axis, op, (*QTYPES, "per_group"))
+    return _dequantize(q, s, z, where, op)
+
+
+def _list_of(
+    values: object, name: str, op: str, dtype: type[np.float32 | np.int64]
+) -> npt.NDArray[Any]:
+    """The list that an attribute holds."""
+    types = ("float32", "float64", "float16") if dtype is np.float32 else ()
+    integers = ("int64", "int32", "int16", "int8", "uint32", "uint16", "uint8")
+    array = _standard.array_of(values, name, op, (*types, *integers))  # type: ignore[arg-type]
+    if array.ndim > 1:
+        raise _standard.refuse(ValueError, name, op, "a list", f"shape {array.shape}")
+    return array.reshape(-1).astype(dtype)
+
+
+def _quantize(
+    src: npt.ArrayLike,
+    scales: npt.NDArray[Any],
+    zps: npt.NDArray[Any] | None,
+    qtype: str,
+    axis: int,
+    dtype: npt.DTypeLike,
+    op: str,
+) -> npt.NDArray[Any]:
+    x = _standard.array_of(src, "src", op, ("float32",))
+    target = _type(dtype, op)
+    _check_float8(target, zps, op)
+    return _standard.quantize(
+        x,
+        scales,
+        zps,
+        dtype=target,
+        **_where(x, scales, zps, qtype, axis, op),
+        saturate=target in INTEGER,
+        zero_first=True,
+    )
+
+
+def _dequantize(
+    q: npt.NDArray[Any],
+    scales: npt.NDArray[Any],
+    zps: npt.NDArray[Any] | None,
+    where: dict[str, Any],
+    op: str,
+) -> npt.NDArray[Any]:
+    _check_float8(_standard.type_of(q), zps, op)
+    return _standard.dequantize(q, scales, zps, dtype=_standard.type_of(scales), **where)
+
+
+def _type(dtype: npt.DTypeLike, op: str) -> str:
+    spelled = SHORT_NAMES.get(dtype) if isinstance(dtype, str) else None
+    name = spelled or dtypes.name_of(dtype)
+    allowed = (*INTEGER, *FLOAT8)
+    if name not in allowed:
+        expected = _standard.listed(allowed)
+        raise _standard.refuse(TypeError, "dtype", op, expected, name or repr(dtype))
+    return name
+
+
+def _check_float8(code: str, zps: npt.NDArray[Any] | None, op: str) -> None:
+    if zps is not None and code in FLOAT8:
+        raise _standard.refuse(ValueError, "zps", op, f"None for {code}", zps.tolist())
+
+
+def _where(
+    x: npt.NDArray[Any],
+    scales: npt.NDArray[Any],
+    zps: npt.NDArray[Any] | None,
+    qtype: str,
+    axis: int,
+    op: str,
+    qtypes: tuple[str, ...] = QTYPES,
+) -> dict[str, Any]:
+    """The core's granularity, after the rules for lengths."""
+    if not isinstance(qtype, str) or qtype not in qtypes:
+        expected = f"one of {', '.join(qtypes)}"
+        kind = ValueError if isinstance(qtype, str) else TypeError
+        raise _standard.refuse(kind, "qtype", op, expected, repr(qtype))
+    channel = None
+    if qtype == "per_channel":
+        channel = _standard.axis_of(axis, x.ndim, op)
+        _standard.check_shape(scales, (x.shape[channel],), "scales", op)
+    elif scales.size != 1 or scales.ndim > 1:
+        raise _standard.refuse(ValueError, "scales", op, "one element", scales.shape)
+    if zps is not None and zps.shape != scales.shape and not zps.size == scales.size == 1:
+        expected = f"as many as scales, shape {scales.shape}"
+        raise _standard.refuse(ValueError, "zps", op, expected, zps.shape)
+    return {"axis": channel}
+
+
+def _groups(
+    q: npt.NDArray[Any],
+    scales: npt.NDArray[Any],
+    zps: npt.NDArray[Any] | None,
+    group_shape: Sequence[int] | None,
+    op: str,
+) -> tuple[int, ...]:
+    if group_shape is None:
+        raise _standard.refuse(
+            ValueError, "group_shape", op, "an integer for each dimension", group_shape
+        )
+    try:
+        groups = tuple(int(n) if n == int(n) else -1 for n in group_shape)
+    except TypeError:
+        got = repr(group_shape)
+        raise _standard.refuse(TypeError, "group_shape", op, "integers", got) from None
+    if len(groups) != q.ndim or any(
+        g < 1 or n % g != 0 for g, n in zip(groups, q.shape, strict=True)
+    ):
+        expected = f"divisors of shape {q.shape}"
+        raise _standard.refuse(ValueError, "group_shape", op, expected, group_shape)
+    shape = tuple(n // g for g, n in zip(groups, q.shape, strict=True))
+    _standard.check_shape(scales, shape, "scales", op)
+    if zps is not None:
+        _standard.check_shape(zps, shape, "zps", op)
+    return groups

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear, opsets 10 to 28."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant import _standard, dtypes
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = [
+    "dequantize_linear",
+    "dynamic_quantize_linear",
+    "quantize_linear",
+    "reference_ops",
+]
+
+FLOAT8 = dtypes.NARROW_FLOATS[:4]
+QUANTIZED = (
+    *("uint8", "int8", "uint16", "int16"),
+    *dtypes.NARROW_INTEGERS,
+    *dtypes.NARROW_FLOATS,
+)
+REAL = ("float32", "float16", "bfloat16")
+# The integers of TensorProto.DataType.
+TENSOR_PROTO = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    10: "float16",
+    11: "float64",
+    16: "bfloat16",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4_e2m1fn",
+    24: "float8_e8m0fnu",
+    25: "uint2",
+    26: "int2",
+    27: "float6_e2m3fn",
+    28: "float6_e3m2fn",
+}
+
+
+def quantize_linear(
+    x: npt.ArrayLike,
+    y_scale: npt.ArrayLike,
+    y_zero_point: npt.ArrayLike | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    saturate: int = 1,
+    output_dtype: Any = 0,
+    precision: Any = 0,
+) -> npt.NDArray[Any]:
+    """
+    Quantize: ``saturate(round(x / y_scale) + y_zero_point)``.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float16, bfloat16 or int32.
+    y_scale : array_like
+        float32, float16, bfloat16, int32 or float8_e8m0fnu. One element; one-dimensional,
+        as long as `x` along `axis`; or, with `block_size`, of the rank of `x`.
+    y_zero_point : array_like, optional
+        Of the shape of `y_scale`; its type is that of the result.
+    axis : int, optional
+        The axis of scales and blocks; negative ones count from the end. Default 1.
+    block_size : int, optional
+        So many elements along `axis` share a scale, of which there are
+        ``ceil(n / block_size)`` there. Default 0, no blocks.
+    saturate : int, optional
+        Float8 only: 1 (the default) clips what is too large, 0 makes it infinity or NaN.
+    output_dtype : int or dtype_like, optional
+        Type of the result, as TensorProto's integer, a dtype or its name. Default that of
+        `y_zero_point`, else uint8.
+    precision : int or dtype_like, optional
+        Type to which quotients are rounded: float32, float16, bfloat16. Default that of
+        `y_scale`, float32 for int32 and float8_e8m0fnu.
+
+    Returns
+    -------
+    ndarray
+        Codes, of the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        If element types do not go together.
+    ValueError
+        If values or shapes do not go together.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds and matters.
+
+    Notes
+    -----
+    Zero points of float8 select the type and are added only where they are not all 0; those
+    of float6 and float4 are added before the conversion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> pq.onnx.quantize_linear(np.float32([0.5, 1.5, 300]), np.float32(1), np.uint8(1))
+    array([  1,   3, 255], dtype=uint8)
+    """
+    op = "ONNX QuantizeLinear"
+    source = _standard.array_of(x, "x", op, (*REAL, "int32"))
+    s = _standard.array_of(y_scale, "y_scale", op, (*REAL, "int32", "float8_e8m0fnu"))
+    code = _dtype(output_dtype, "output_dtype", op, QUANTIZED)
+    z = None
+    if y_zero_point is not None:
+        z = _standard.array_of(y_zero_point, "y_zero_point", op, QUANTIZED)
+        if code not in (None, _standard.type_of(z)):
+            expected = f"the type of y_zero_point, {_standard.type_of(z)}"
+            raise _standard.refuse(ValueError, "output_dtype", op, expected, code)
+        code = _standard.type_of(z)
+    where = _where(source, s, z, axis, block_size, "y", op)
+    scale_type = _standard.type_of(s)
+    quotient = scale_type if scale_type in REAL else "float32"
+    if z is not None and code in FLOAT8 and not (z.view(np.uint8) & 0x7F).any():
+        z = None
+    return _standard.quantize(
+        source,
+        s,
+        z,
+        dtype=code or "uint8",
+        **where,
+        precision=_dtype(precision, "precision", op, REAL) or quotient,
+        saturate=bool(_flag(saturate, op)) or code not in FLOAT8,
+    )
+
+
+def dequantize_linear(
+    x: npt.ArrayLike,
+    x_scale: npt.ArrayLike,
+    x_zero_point: npt.ArrayLike | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: Any = 0,
+) -> npt.NDArray[Any]:
+    """
+    Dequantize: ``(x - x_zero_point) * x_scale``.
+
+    Parameters
+    ----------
+    x : array_like
+        int8, uint8, int16, uint16, int32, int4, uint4, int2, uint2, or a narrow float:
+        float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float6_e2m3fn,
+        float6_e3m2fn, float4_e2m1fn.
+    x_scale : array_like
+        float32, float16, bfloat16 or float8_e8m0fnu; see `quantize_linear` for shapes.
+    x_zero_point : array_like, optional
+        Of the type of `x` and the shape of `x_scale`; all 0 for float8.
+    axis, block_size : int, optional
+        As for `quantize_linear`.
+    output_dtype : int or dtype_like, optional
+        float32, float16 or bfloat16, as TensorProto's integer, a dtype or its name. Default
+        the type of `x_scale`; needed where that is float8_e8m0fnu.
+
+    Returns
+    -------
+    ndarray
+        Real numbers, of the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        If element types do not go together.
+    ValueError
+        If values or shapes do not go together.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds and matters.
+
+    Notes
+    -----
+    Exact difference, one multiplication in float32, one conversion to the result's type, as
+    both ONNX's reference and ONNX Runtime compute it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> q = np.uint8([[0, 3], [128, 255]])
+    >>> pq.onnx.dequantize_linear(q, np.float32([2, 0.5]), np.uint8([128, 0]), axis=0)
+    array([[-256. , -250. ],
+           [  64. ,  127.5]], dtype=float32)
+    """
+    op = "ONNX DequantizeLinear"
+    q = _standard.array_of(x, "x", op, (*QUANTIZED, "int32"))
+    s = _standard.array_of(x_scale, "x_scale", op, (*REAL, "float8_e8m0fnu"))
+    code, scale_type = _standard.type_of(q), _standard.type_of(s)
+    z = None
+    if x_zero_point is not None:
+        z = _standard.array_of(x_zero_point, "x_zero_point", op, (code,))
+        if code in FLOAT8 and (z.view(np.uint8) & 0x7F).any():
+            raise _standard.refuse(
+                ValueError, "x_zero_point", op, f"zeros for {code}", z.tolist()
+            )
+    where = _where(q, s, z, axis, block_size, "x", op)
+    real = _dtype(output_dtype, "output_dtype", op, REAL) or scale_type
+    if real not in REAL:
+        expected = f"a type where x_scale is {scale_type}"
+        raise _standard.refuse(ValueError, "output_dtype", op, expected, output_dtype)
+    return _standard.dequantize(q, s, z, dtype=real, **where)
+
+
+def dynamic_quantize_linear(
+    x: npt.ArrayLike,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
+    """
+    Quantize to uint8 with parameters that cover the range of the data.
+
+    Parameters
+    ----------
+    x : array_like
+        float32.
+
+    Returns
+    -------
+    y : ndarray
+        Codes, uint8, of the shape of `x`.
+    y_scale : ndarray
+        The scale, float32, of no dimension.
+    y_zero_point : ndarray
+        The zero point, uint8, of no dimension.
+
+    Raises
+    ------
+    TypeError
+        If `x` is of another type.
+
+    Notes
+    -----
+    In float32, with ``lo = min(0, min(x))`` and ``hi = max(0, max(x))``::
+
+        y_scale = (hi - lo) / 255
+        y_zero_point = round_half_even(clip(0 - lo / y_scale, 0, 255))
+
+    A range of no width, or no data, gets scale 1 and zero point 0, as in ONNX Runtime, so
+    that codes can be dequantized. A NaN in `x` makes the scale NaN and all else 0.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> y, scale, zero_point = pq.onnx.dynamic_quantize_linear([-1.0, 0.5, 2.0])
+    >>> y, float(scale), int(zero_point)
+    (array([  0, 127, 255], dtype=uint8), 0.0117647061124444, 85)
+    """
+    source = _standard.array_of(x, "x", "ONNX DynamicQuantizeLinear", ("float32",))
+    scale, zero_point = _standard.dynamic_range(source)
+    return _standard.quantize(source, scale, zero_point, dtype="uint8"), scale, zero_point
+
+
+def reference_ops() -> list[type]:
+    """
+    Operator classes for the reference evaluator of the package onnx.
+
+    Returns
+    -------
+    list of type
+        For ``onnx.reference.ReferenceEvaluator(model, new_ops=reference_ops())``, which
+        then runs these operators on pyquant's kernels.
+
+    Raises
+    ------
+    ImportError
+        If onnx is not installed.
+    """
+    try:
+        from onnx.reference.op_run import OpRun
+    except ImportError:
+        msg = "reference_ops: the package onnx is needed: pip install onnx"
+        raise ImportError(msg) from None
+
+    # Attributes that the opset of a model lacks, or that are not given, come as None.
+    class QuantizeLinear(OpRun):
+        op_domain = ""
+
+        def _run(
+            self, x: Any, y_scale: Any, y_zero_point: Any = None, **attributes: Any
+        ) -> tuple[Any]:
+            given = {k: v for k, v in attributes.items() if v is not None}
+            return (quantize_linear(x, y_scale, y_zero_point, **given),)
+
+    class DequantizeLinear(OpRun):
+        op_domain = ""
+
+        def _run(
+            self, x: Any, x_scale: Any, x_zero_point: Any = None, **attributes: Any
+        ) -> tuple[Any]:
+            given = {k: v for k, v in attributes.items() if v is not None}
+            return (dequantize_linear(x, x_scale, x_zero_point, **given),)
+
+    class DynamicQuantizeLinear(OpRun):
+        op_domain = ""
+
+        def _run(self, x: Any) -> tuple[Any, Any, Any]:
+            return dynamic_quantize_linear(x)
+
+    return [QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear]
+
+
+def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | None:
+    """The name of a type; None where none is given."""
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        if given == 0:
+            return None
+        found = TENSOR_PROTO.get(int(given))
+    else:
+        found = dtypes.name_of(given)
+    if found not in allowed:
+        expected = f"0, {_standard.listed(allowed)}"
+        raise _standard.refuse(TypeError, name, op, expected, found or repr(given))
+    return found
+
+
+def _flag(saturate: Any, op: str) -> int:
+    if saturate not in (0, 1):
+        raise _standard.refuse(ValueError, "saturate", op, "0 or 1", repr(saturate))
+    return int(saturate)
+
+
+def _where(
+    x: npt.NDArray[Any],
+    scale: npt.NDArray[Any],
+    zero_point: npt.NDArray[Any] | None,
+    axis: int,
+    block_size: int,
+    prefix: str,
+    op: str,
+) -> dict[str, Any]:
+    """The core's granularity, after the rules for shapes: that of the scale decides."""
+    name = f"{prefix}_scale"
+    try:
+        block = index(block_size)
+    except TypeError:
+        got = type(block_size).__name__
+        raise _standard.refuse(TypeError, "block_size", op, "an integer", got) from None
+    if block < 0:
+        raise _standard.refuse(ValueError, "block_size", op, "0 or more", block)
+    if zero_point is not None and not (
+        zero_point.shape == scale.shape or zero_point.size == scale.size == 1
+    ):
+        expected = f"the shape of {name}, {scale.shape}"
+        raise _standard.refuse(
+            ValueError, f"{prefix}_zero_point", op, expected, zero_point.shape
+        )
+    if scale.size == 1:
+        return {}
+    at = _standard.axis_of(axis, x.ndim, op)
+    if block == 0:
+        _standard.check_shape(scale, (x.shape[at],), name, op)
+        return {"axis": at}
+    shape = list(x.shape)
+    shape[at] = -(-shape[at] // block)
+    _standard.check_shape(scale, tuple(shape), name, op)
+    return {"axis": at, "block_size": block}

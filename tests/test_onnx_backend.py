@@ -1,0 +1,206 @@
+"""ONNX's own node cases, through the functions and through its reference evaluator."""
+
+import numpy as np
+import pytest
+from support import same
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx.reference")
+pytest.importorskip("ml_dtypes")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+import pyquant.onnx  # noqa: E402
+
+FUNCTIONS = {
+    "QuantizeLinear": pyquant.onnx.quantize_linear,
+    "DequantizeLinear": pyquant.onnx.dequantize_linear,
+    "DynamicQuantizeLinear": pyquant.onnx.dynamic_quantize_linear,
+}
+OPS = pyquant.onnx.reference_ops()
+# The cases of onnx 1.23, by what follows the operator; an older one has fewer.
+QUANTIZE = [
+    "",
+    "axis",
+    "e4m3fn",
+    "e5m2",
+    "uint16",
+    "int16",
+    "uint4",
+    "int4",
+    "uint2",
+    "int2",
+]
+QUANTIZE += ["float4e2m1", "blocked_asymmetric", "blocked_symmetric"]
+DEQUANTIZE = [*QUANTIZE[:11], "e4m3fn_float16", "e4m3fn_zero_point", "blocked"]
+CASES = [
+    *("_".join(filter(None, ["quantizelinear", name])) for name in QUANTIZE),
+    *("_".join(filter(None, ["dequantizelinear", name])) for name in DEQUANTIZE),
+    "dynamicquantizelinear",
+    "dynamicquantizelinear_max_adjusted",
+    "dynamicquantizelinear_min_adjusted",
+]
+
+
+@pytest.fixture(scope="module")
+def node_cases():
+    # Importing such a module makes its cases.
+    for name in ("quantizelinear", "dequantizelinear", "dynamicquantizelinear"):
+        pytest.importorskip(f"onnx.backend.test.case.node.{name}")
+    from onnx.backend.test.case import node
+
+    return {case.name: case for case in node._NodeTestCases}
+
+
+@pytest.fixture(params=CASES)
+def case(request, node_cases):
+    found = node_cases.get(f"test_{request.param}")
+    if found is None:
+        pytest.skip("this onnx has no such case")
+    return found
+
+
+def arrays(values):
+    return [
+        numpy_helper.to_array(v) if isinstance(v, TensorProto) else np.asarray(v)
+        for v in values
+    ]
+
+
+def results(got):
+    return list(got) if isinstance(got, tuple | list) else [got]
+
+
+def check(got, outputs):
+    __tracebackhide__ = True
+    for one, expected in zip(results(got), arrays(outputs), strict=True):
+        same(np.asarray(one), expected)
+
+
+def test_functions(case):
+    (node,) = case.model.graph.node
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    for inputs, outputs in case.data_sets:
+        check(FUNCTIONS[node.op_type](*arrays(inputs), **attributes), outputs)
+
+
+def test_evaluator(case):
+    evaluator = ReferenceEvaluator(case.model, new_ops=OPS)
+    assert type(evaluator.rt_nodes_[0]) in OPS  # not onnx's own
+    names = [i.name for i in case.model.graph.input]
+    for inputs, outputs in case.data_sets:
+        feeds = dict(zip(names, arrays(inputs), strict=True))
+        check(evaluator.run(None, feeds), outputs)
+
+
+def model(op, inputs, opset=25, **attributes):
+    """A model of one node whose types the evaluator does not look at."""
+    names = [f"i{n}" for n in range(len(inputs))]
+    outputs = ["y", "s", "z"] if op == "DynamicQuantizeLinear" else ["y"]
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in names]
+    out = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs]
+    node = helper.make_node(op, names, outputs, **attributes)
+    graph = helper.make_graph([node], op, info, out)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    return made, dict(zip(names, inputs, strict=True))
+
+
+def f32(*values):
+    return np.array(values, np.float32)
+
+
+# Where onnx.reference leaves ONNX's own text: inputs, attributes, its answer, ours.
+DEVIATIONS = {
+    "infinity becomes the lowest code": (
+        "QuantizeLinear",
+        (f32(np.inf, 1e38), f32(1)[0], np.uint8(0)),
+        {},
+        [0, 0],
+        [255, 255],
+    ),
+    "minus infinity wraps to the highest code": (
+        "QuantizeLinear",
+        (f32(-np.inf), f32(1)[0], np.int8(-10)),
+        {},
+        [127],
+        [-128],
+    ),
+    "a float16 scale does not set the precision": (
+        "QuantizeLinear",
+        (np.array([0.25, 1.05], np.float16).astype(np.float32), np.float16(0.1)),
+        {},
+        [3, 11],
+        [2, 10],
+    ),
+    "int32 is divided in float64": (
+        "QuantizeLinear",
+        (np.array([16777217], np.int32), f32(2**25)[0]),
+        {},
+        [1],
+        [0],
+    ),
+    "int32 is converted before the zero point": (
+        "DequantizeLinear",
+        (np.array([16777217], np.int32), f32(1)[0], np.int32(1)),
+        {},
+        [16777215.0],
+        [16777216.0],
+    ),
+    "a block size that the shape of the scale denies": (
+        "QuantizeLinear",
+        (f32([1, 2, 3, 4, 5]), f32([1, 2]), np.zeros((1, 2), np.uint8)),
+        {"axis": 1, "block_size": 5},
+        [[1, 2, 3, 4, 5]],
+        ValueError,
+    ),
+    "a zero range has a scale of 1/255": (
+        "DynamicQuantizeLinear",
+        (f32(0, 0),),
+        {},
+        [0, 0],
+        [0, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEVIATIONS)
+def test_where_the_reference_leaves_its_text(name):
+    op, inputs, attributes, theirs, ours = DEVIATIONS[name]
+    opset = 11 if op == "DynamicQuantizeLinear" else 25
+    made, feeds = model(op, inputs, opset, **attributes)
+    with np.errstate(all="ignore"):
+        answer = ReferenceEvaluator(made).run(None, feeds)
+    assert answer[0].tolist() == theirs
+    evaluator = ReferenceEvaluator(made, new_ops=OPS)
+    if ours is ValueError:
+        with pytest.raises(ValueError, match=r"^(y_scale|block_size):"):
+            evaluator.run(None, feeds)
+        return
+    got = evaluator.run(None, feeds)
+    assert got[0].tolist() == ours
+    if op == "DynamicQuantizeLinear":
+        assert answer[1] == np.float32(1 / 255)
+        assert got[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "array_type", "name"),
+    [
+        (TensorProto.INT8, np.int8, "int8"),
+        (TensorProto.UINT16, np.uint16, "uint16"),
+        (TensorProto.INT4, onnx.helper.tensor_dtype_to_np_dtype(TensorProto.INT4), "int4"),
+    ],
+)
+def test_output_dtype_in_each_form(number, array_type, name):
+    expected = np.array([1, 2, 4]).astype(array_type)
+    for form in (number, int(number), array_type, np.dtype(array_type), name):
+        got = pyquant.onnx.quantize_linear(f32(1, 2, 3.5), f32(1)[0], output_dtype=form)
+        same(got, expected)
+
+
+def test_precision_in_each_form():
+    x, scale = np.array([0.25, 1.05], np.float16), np.float16(0.1)
+    for form in (TensorProto.FLOAT, 1, np.float32, np.dtype("float32"), "float32"):
+        got = pyquant.onnx.quantize_linear(x, scale, precision=form)
+        same(got, np.array([3, 11], np.uint8))
