@@ -281,37 +281,11 @@ def reference_ops() -> list[type]:
         If onnx is not installed.
     """
     try:
-        from onnx.reference.op_run import OpRun
+        from pyquant._onnx_ops import OPS
     except ImportError:
         msg = "reference_ops: the package onnx is needed: pip install onnx"
         raise ImportError(msg) from None
-
-    # Attributes that the opset of a model lacks, or that are not given, come as None.
-    class QuantizeLinear(OpRun):
-        op_domain = ""
-
-        def _run(
-            self, x: Any, y_scale: Any, y_zero_point: Any = None, **attributes: Any
-        ) -> tuple[Any]:
-            given = {k: v for k, v in attributes.items() if v is not None}
-            return (quantize_linear(x, y_scale, y_zero_point, **given),)
-
-    class DequantizeLinear(OpRun):
-        op_domain = ""
-
-        def _run(
-            self, x: Any, x_scale: Any, x_zero_point: Any = None, **attributes: Any
-        ) -> tuple[Any]:
-            given = {k: v for k, v in attributes.items() if v is not None}
-            return (dequantize_linear(x, x_scale, x_zero_point, **given),)
-
-    class DynamicQuantizeLinear(OpRun):
-        op_domain = ""
-
-        def _run(self, x: Any) -> tuple[Any, Any, Any]:
-            return dynamic_quantize_linear(x)
-
-    return [QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear]
+    return list(OPS)
 
 
 def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | None:
