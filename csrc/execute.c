@@ -660,6 +660,10 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
         if (args->round == PQ_HALF_EVEN) {
             job->grp = kernels->quantize_grp[in][out - PQ_I8];
         }
+    } else if (in == args->precision && in == args->scale.type &&
+               args->round == PQ_HALF_EVEN && (in == PQ_F16 || in == PQ_BF16) &&
+               has_kernel(in, out)) {
+        job->vec = kernels->quantize_rounded[in - PQ_F16][out - PQ_I8];
     }
     job->wide_fn = kernels->quantize_wide;
     job->wide = (struct pq_wide){

@@ -75,6 +75,9 @@ struct pq_kernels {
     pq_vec_fn *quantize_vec[PQ_REALS][PQ_CODES][PQ_ROUND_COUNT];
     pq_grp_fn *dequantize_grp[PQ_CODES][PQ_REALS];
     pq_vec_fn *dequantize_vec[PQ_CODES][PQ_REALS];
+    /* From float16 and bfloat16, with scales of the same type, half to even of quotients
+     * rounded to that type. */
+    pq_vec_fn *quantize_rounded[2][PQ_CODES];
     /* From float32 to int8 and uint8, half to even, the zero point added first. */
     pq_vec_fn *quantize_shifted[PQ_SHIFTED];
     pq_grp_fn *encode_grp[PQ_REALS][PQ_FLOATS][2]; /* [1]: saturating */

@@ -18,6 +18,7 @@ from support import (
 )
 
 import pyquant as pq
+from pyquant import isa
 from pyquant._core import quantize_at
 
 
@@ -46,6 +47,27 @@ def test_exact_with_a_scale_for_each_element(source, precision):
     )
     got = quantize_at("scalar", x, scale, axis=0, dtype="int16", precision=precision)
     same(got, oracle.quantize(x, scale, dtype="int16", precision=precision))
+
+
+@each("dtype, target", REALS[2:], ["int8", "uint8", "int16", "uint16", "int4"])
+def test_scales_of_a_16_bit_type(dtype, target):
+    """Numbers, scales and quotients of one type, as in an ONNX model of that type."""
+    limits = {"int4": (-8, 7)}.get(target)
+    for i, scale in enumerate((0.1, 1.7, -3.0, 0.0, np.inf, 6e-5)):
+        x, s = adversarial(dtype, scale, light(400, 90), seed=i), cast([scale], dtype)
+        zeros = np.resize([0, 1, 3, 7], x.size)
+        whole = "int8" if target == "int4" else target
+        expected = oracle.quantize(x, s, zeros, dtype=whole, precision=dtype.name)
+        if limits is not None:
+            expected = np.clip(expected, *limits)
+        for level in isa.available():
+            got = quantize_at(
+                *(level, x, np.resize(s, x.size), zeros),
+                axis=0,
+                dtype=target,
+                precision=dtype,
+            )
+            same(got.astype(whole), expected)
 
 
 # Quotients so near a midpoint of the precision that a first rounding to float64 hides on

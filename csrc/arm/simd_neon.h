@@ -438,6 +438,28 @@ PQ_INLINE void store_bf16(void *p, vf x)
     store128(h + 16, vreinterpretq_u8_u16(hi));
 }
 
+/* NaN stays one; its bits do not matter. */
+PQ_INLINE float32x4_t round_to_f16_f32(float32x4_t x)
+{
+    return vcvt_f32_f16(vcvt_f16_f32(x));
+}
+
+PQ_INLINE vf round_to_f16(vf x)
+{
+    return (vf)EACH1(round_to_f16_f32, x);
+}
+
+PQ_INLINE float32x4_t round_to_bf16_f32(float32x4_t x)
+{
+    const uint32x4_t r = vandq_u32(round_bf16(x), vdupq_n_u32(0xffff0000));
+    return vbslq_f32(vceqq_f32(x, x), vreinterpretq_f32_u32(r), x);
+}
+
+PQ_INLINE vf round_to_bf16(vf x)
+{
+    return (vf)EACH1(round_to_bf16_f32, x);
+}
+
 PQ_INLINE uint8x16_t bytes_of(vi x)
 {
     const int16x8_t lo = vqmovn_high_s32(vqmovn_s32(x.a), x.b);

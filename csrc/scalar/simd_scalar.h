@@ -161,6 +161,19 @@ PQ_INLINE int any_nan(vf a)
     return found;
 }
 
+/* NaN stays one; its bits do not matter. */
+PQ_INLINE vf round_to_f16(vf a)
+{
+    EACH(i) a.v[i] = pq_f32_from_f16(pq_f16_from_f32(a.v[i]));
+    return a;
+}
+
+PQ_INLINE vf round_to_bf16(vf a)
+{
+    EACH(i) a.v[i] = pq_f32_from_bf16(pq_bf16_from_f32(a.v[i]));
+    return a;
+}
+
 PQ_INLINE vf to_f32(vi a)
 {
     vf r;

@@ -492,6 +492,28 @@ PQ_INLINE void store_bf16(void *p, vf x)
     store256(h + 16, IN_ORDER16(_mm256_packus_epi32(u.c, u.d)));
 }
 
+/* NaN stays one; its bits do not matter. */
+PQ_INLINE __m256 round_to_f16_ps(__m256 x)
+{
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+PQ_INLINE vf round_to_f16(vf x)
+{
+    return (vf)EACH1(round_to_f16_ps, x);
+}
+
+PQ_INLINE __m256 round_to_bf16_ps(__m256 x)
+{
+    const __m256 r = _mm256_castsi256_ps(_mm256_slli_epi32(narrow_bf16(x), 16));
+    return _mm256_blendv_ps(r, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+
+PQ_INLINE vf round_to_bf16(vf x)
+{
+    return (vf)EACH1(round_to_bf16_ps, x);
+}
+
 /* Magnitudes of a narrow float, the signs those of `signs`, which the packs keep. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign,
                                  int signed_zero)

@@ -159,7 +159,7 @@ static void check_decode(const struct float_format *f)
 
 /* ---- every table against scalar ---- */
 
-enum kind { ENCODE_GRP, ENCODE_VEC, DECODE_GRP, DECODE_VEC, SHIFTED };
+enum kind { ENCODE_GRP, ENCODE_VEC, DECODE_GRP, DECODE_VEC, SHIFTED, ROUNDED };
 
 struct op {
     enum kind kind;
@@ -186,6 +186,9 @@ static void run(const struct pq_kernels *k, const struct op *op, const void *x, 
     case SHIFTED:
         k->quantize_shifted[op->out - PQ_I8](x, y, n, scale, zero);
         break;
+    case ROUNDED:
+        k->quantize_rounded[op->in - PQ_F16][op->out - PQ_I8](x, y, n, scale, zero);
+        break;
     }
 }
 
@@ -203,6 +206,7 @@ static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, 
     unsigned char *y = guarded_end(&memory.y, out_bytes);
     float *scale = (void *)guarded_end(&memory.scale, params * sizeof *scale);
     int32_t *zero = (void *)guarded_end(&memory.zero, params * sizeof *zero);
+    uint16_t half;
     const int decodes = op->kind == DECODE_GRP || op->kind == DECODE_VEC;
     for (size_t i = 0; i < params; i++) {
         const float z = (float)draw_integer(-40, 40) / 4;
@@ -210,6 +214,12 @@ static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, 
                        ? ldexpf(1 + (float)random_unit(), (int)random_between(-90, 20))
                        : draw_scale();
         zero[i] = random_chance(60) ? INT32_MIN : (int32_t)bits_of_f32(z);
+        if (op->kind == ROUNDED) {
+            zero[i] = (int32_t)(op->out == PQ_U8 || op->out == PQ_U16 ? random_below(200)
+                                                                      : random_below(100));
+            put_bits(&half, op->in, 0, random_bits());
+            scale[i] = (float)get_real(&half, op->in, 0);
+        }
     }
     for (size_t i = 0; i < n; i++) {
         const double s = (double)scale[i / g];
@@ -230,8 +240,9 @@ static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, 
 static void check_op(const struct pq_kernels *k, struct op op)
 {
     const int grp = op.kind == ENCODE_GRP || op.kind == DECODE_GRP;
-    static const char *const kinds[] = {"encode_grp", "encode_vec", "decode_grp",
-                                        "decode_vec", "quantize_shifted"};
+    static const char *const kinds[] = {"encode_grp",       "encode_vec",
+                                        "decode_grp",       "decode_vec",
+                                        "quantize_shifted", "quantize_rounded"};
     check_begin("%s %s %s %s%s", k->name, kinds[op.kind], type_name(op.in),
                 type_name(op.out), op.saturate ? ", saturating" : "");
     for (size_t n = 0; n <= SHORT_N; n++) {
@@ -259,6 +270,10 @@ static void check_ops(const struct pq_kernels *k)
     }
     check_op(k, (struct op){SHIFTED, PQ_F32, PQ_I8, 0});
     check_op(k, (struct op){SHIFTED, PQ_F32, PQ_U8, 0});
+    for (int code = PQ_I8; code <= PQ_U16; code++) {
+        check_op(k, (struct op){ROUNDED, PQ_F16, (enum pq_type)code, 0});
+        check_op(k, (struct op){ROUNDED, PQ_BF16, (enum pq_type)code, 0});
+    }
 }
 
 /* ---- bytes and bits, by their definition ---- */
