@@ -82,28 +82,21 @@ PQ_INLINE uint8_t pq_encode(float v, enum pq_type type, int saturate)
     return (uint8_t)(code | (negative ? (uint32_t)format.sign : 0));
 }
 
-/* A code as float16 bits, to be multiplied by the format's half_factor; NaN is 0x7e00. */
+/* A code as float16 bits, to be multiplied by the format's half_factor; NaN is 0x7e00. Only
+ * selections, which compilers vectorize where the type is a constant. */
 PQ_INLINE uint16_t pq_half_of_code(uint8_t code, enum pq_type type)
 {
     const struct pq_format format = pq_format_of(type);
     const int mag = code & (format.sign - 1), sign = code & format.sign ? 0x8000 : 0;
     const int shifted = mag << format.half_shift;
-    if (type == PQ_F8E4M3FN && mag == 0x7f) {
-        return 0x7e00;
-    }
-    if (type == PQ_F8E5M2 && mag > 0x7c) {
-        return 0x7e00;
-    }
-    if (!format.signed_zero && code == 0x80) {
-        return 0x7e00;
-    }
-    if (type == PQ_F8E5M2FNUZ) {
-        /* Exponents are one larger than those of float16, but the highest is finite: take
-         * one off, which halves what becomes subnormal. */
-        const int halved = shifted >> 1, lowered = shifted - 0x400;
-        return (uint16_t)(sign | (halved > lowered ? halved : lowered));
-    }
-    return (uint16_t)(sign | shifted);
+    /* Exponents of e5m2fnuz are one larger than those of float16, but the highest is
+     * finite: take one off, which halves what becomes subnormal. */
+    const int halved = shifted >> 1, lowered = shifted - 0x400;
+    const int moved = halved > lowered ? halved : lowered;
+    const int half = sign | (type == PQ_F8E5M2FNUZ ? moved : shifted);
+    const int last = type == PQ_F8E4M3FN ? 0x7e : type == PQ_F8E5M2 ? 0x7c : 0xff;
+    const int is_nan = (mag > last) | (!format.signed_zero & (code == 0x80));
+    return (uint16_t)(is_nan ? 0x7e00 : half);
 }
 
 PQ_INLINE float pq_decode(uint8_t code, enum pq_type type)

@@ -112,6 +112,7 @@ cdef dict _SPELLED = {name: name for name in _NAMES.values()}
 for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
 del _name, _dtype
+cdef dict _ML_TYPES = {}  # the same for classes of ml_dtypes, as they come along
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _CODE_LIST = "an integer type of 2 to 32 bits or a narrow float"
 cdef dict _LIMITS = {
@@ -208,10 +209,13 @@ cdef bint _hold(object array, Array *held):
     try:
         PyObject_GetBuffer(array, &held.buffer, PyBUF_RECORDS_RO)
     except (ValueError, BufferError):  # no format for its dtype: datetime64, bfloat16
-        name = _dtypes.ml_name(array.dtype)
-        if name is None:
-            return False
-        held.type = <pq_type><int>_TYPES[name]
+        scalar = array.dtype.type
+        if scalar not in _ML_TYPES:
+            name = _dtypes.ml_name(scalar)
+            if name is None:
+                return False
+            _ML_TYPES[scalar] = _TYPES[name]
+        held.type = <pq_type><int>_ML_TYPES[scalar]
         bits = _np.uint16 if held.type == PQ_BF16 else _np.uint8
         PyObject_GetBuffer(array.view(bits), &held.buffer, PyBUF_RECORDS_RO)
         held.held = True
@@ -660,6 +664,11 @@ cdef bint _same_shape(Array *a, Array *b) noexcept:
         if a.buffer.shape[d] != b.buffer.shape[d]:
             return False
     return True
+
+
+def limits(str name not None):
+    """Lowest and highest value of an integer type; None for others."""
+    return _LIMITS.get(name)
 
 
 def dtype_named(str name not None):

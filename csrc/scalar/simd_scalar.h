@@ -73,15 +73,31 @@ LOAD_CODES(u16, uint16_t)
 LOAD_CODES(i32, int32_t)
 #undef LOAD_CODES
 
+#define HALVES_OF(type)                                                                    \
+case type:                                                                                 \
+    EACH(i) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], type));                         \
+    break;
+
 /* Codes of a narrow float as float16 numbers, see pq_half_of_code. */
 PQ_INLINE vf load_halves(const void *p, enum pq_type type)
 {
     uint8_t c[PQ_BLOCK];
     vf r;
     memcpy(c, p, sizeof c);
-    EACH(i) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], type));
+    switch (type) {
+        HALVES_OF(PQ_F8E4M3FN)
+        HALVES_OF(PQ_F8E4M3FNUZ)
+        HALVES_OF(PQ_F8E5M2)
+        HALVES_OF(PQ_F8E5M2FNUZ)
+        HALVES_OF(PQ_F6E2M3FN)
+        HALVES_OF(PQ_F6E3M2FN)
+    default:
+        EACH(i) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], PQ_F4E2M1FN));
+        break;
+    }
     return r;
 }
+#undef HALVES_OF
 
 PQ_INLINE vf splat(float s)
 {
