@@ -328,6 +328,8 @@ static void try_groups(const struct pq_kernels *k, const struct op *op)
             const size_t n = groups * g + random_below(g + 1); /* the last may be short */
             draw_batch(op, n, g);
             verify_both_sides(k);
+            draw_batch(op, groups * g, g);
+            verify_both_sides(k);
         }
     }
 }

@@ -101,7 +101,7 @@ static void check_encode(const struct float_format *f, int saturate)
 {
     static float x[MOST];
     static unsigned char y[MOST];
-    const float one = 1;
+    static const float scales[] = {1, -1};
     const int32_t none = INT32_MIN;
     size_t n = 0;
     check_begin("encode %s%s by its definition", type_name(f->type),
@@ -121,14 +121,17 @@ static void check_encode(const struct float_format *f, int saturate)
     for (size_t i = n; n < MOST; i++) { /* and all of that negative */
         x[n++] = f32_of_bits(bits_of_f32(x[i - MOST / 2]) | 0x80000000u);
     }
-    pq_kernels_scalar.encode_grp[PQ_F32][f->type - PQ_F8E4M3FN][saturate](x, y, n, n, &one,
-                                                                          &none);
-    for (size_t i = 0; i < n && !check_tired(); i++) {
-        const int negative = (int)(bits_of_f32(x[i]) >> 31);
-        const int expected = isnan(x[i])
-                                 ? nan_code(f, negative)
-                                 : encoded(f, fabs((double)x[i]), negative, saturate);
-        CHECK(y[i] == expected, "%a: %#x, not %#x", (double)x[i], y[i], (unsigned)expected);
+    for (int flip = 0; flip < 2; flip++) {
+        pq_kernels_scalar.encode_grp[PQ_F32][f->type - PQ_F8E4M3FN][saturate](
+            x, y, n, n, &scales[flip], &none);
+        for (size_t i = 0; i < n && !check_tired(); i++) {
+            const int negative = (int)(bits_of_f32(x[i]) >> 31) ^ flip;
+            const int expected = isnan(x[i])
+                                     ? nan_code(f, negative)
+                                     : encoded(f, fabs((double)x[i]), negative, saturate);
+            CHECK(y[i] == expected, "%a / %g: %#x, not %#x", (double)x[i],
+                  (double)scales[flip], y[i], (unsigned)expected);
+        }
     }
     check_end();
 }
@@ -196,6 +199,17 @@ static struct {
     struct guarded x, y, scale, zero;
 } memory;
 
+/* Numbers beside those that `scale` takes to a number of the format, or between two. */
+static uint64_t draw_hard(enum pq_type real, enum pq_type code, float scale)
+{
+    const struct float_format *f = &formats[code - PQ_F8E4M3FN];
+    const int m = (int)random_below((size_t)f->last + 1);
+    const double v = value_of(f, m), next = value_of(f, m + 1);
+    const double x = (double)scale * (random_chance(75) ? (v + next) / 2 : v);
+    const uint32_t bits = bits_of_f32((float)x) + (uint32_t)random_between(-2, 2);
+    return real == PQ_F32 ? bits : real == PQ_BF16 ? bits >> 16 : random_bits();
+}
+
 /* At the end of the memory before an inaccessible page, canaries before what is written. */
 static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, size_t g)
 {
@@ -223,7 +237,11 @@ static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, 
     }
     for (size_t i = 0; i < n; i++) {
         const double s = (double)scale[i / g];
-        put_bits(x, op->in, i, decodes ? random_bits() : draw_real(op->in, s, 600));
+        uint64_t bits = decodes ? random_bits() : draw_real(op->in, s, 600);
+        if (op->kind <= ENCODE_VEC && random_chance(70)) {
+            bits = draw_hard(op->in, op->out, scale[i / g]);
+        }
+        put_bits(x, op->in, i, bits);
     }
     memset(y - CANARY, 0x5a, CANARY + out_bytes);
     run(&pq_kernels_scalar, op, x, expected, n, g, scale, zero);
@@ -251,6 +269,10 @@ static void check_op(const struct pq_kernels *k, struct op op)
     for (size_t i = 0; i < check_count(40); i++) {
         const size_t n = random_below(MOST);
         try_once(k, &op, n, grp ? 1 + random_below(200) : 1);
+    }
+    for (size_t i = 0; grp && i < check_count(40); i++) { /* groups of whole blocks */
+        const size_t g = 32 * (1 + i % 3);
+        try_once(k, &op, g * (1 + random_below(20)), g);
     }
     check_end();
 }
@@ -330,12 +352,34 @@ static void check_bytes(const struct pq_kernels *k, enum pq_type type)
 
 /* ---- packed arrays: the same as a byte for each element, packed afterwards ---- */
 
+/* Parts may run at once: none keeps bits of a byte that another writes. */
+static void check_parts(const struct pq_kernels *k, const struct pq_args *given,
+                        size_t bytes, int parts)
+{
+    static unsigned char zeros[MOST], ones[MOST];
+    struct pq_args args = *given;
+    for (int part = 0; part < parts; part++) {
+        memset(zeros, 0, sizeof zeros);
+        memset(ones, 0xff, sizeof ones);
+        args.out.data = zeros;
+        CHECK(pq_quantize(k, &args, part, parts) == PQ_OK, "part %d", part);
+        args.out.data = ones;
+        CHECK(pq_quantize(k, &args, part, parts) == PQ_OK, "part %d", part);
+        for (size_t i = 0; i < bytes; i++) {
+            const int untouched = zeros[i] == 0 && ones[i] == 0xff;
+            CHECK(untouched || zeros[i] == ones[i], "byte %zu is shared", i);
+        }
+    }
+}
+
 static void check_packed(const struct pq_kernels *k, enum pq_type type)
 {
-    static const ptrdiff_t shapes[][3] = {{1, 1, 1},   {1, 1, 37},   {3, 5, 7}, {2, 33, 1},
-                                          {5, 1, 129}, {1, 3, 1031}, {7, 2, 64}};
+    static const ptrdiff_t shapes[][3] = {{1, 1, 1},  {1, 1, 37},  {3, 5, 7},
+                                          {2, 33, 1}, {5, 1, 129}, {1, 3, 1031},
+                                          {7, 2, 64}, {1, 1, 2047}};
     static const ptrdiff_t blocks[][3] = {{100, 100, 2000}, {1, 100, 2000}, {100, 1, 2000},
-                                          {100, 100, 1},    {1, 1, 32},     {2, 2, 3}};
+                                          {100, 100, 1},    {1, 1, 32},     {2, 2, 3},
+                                          {100, 100, 33}};
     static float x[MOST], y[MOST], back[MOST], scale[MOST];
     static unsigned char codes[MOST], packed[MOST], expected[MOST];
     const int bits = pq_type_bits(type);
@@ -381,6 +425,7 @@ static void check_packed(const struct pq_kernels *k, enum pq_type type)
                 CHECK(memcmp(packed, expected, bytes) == 0,
                       "shape %zu, block %zu, %d parts", s, b, parts);
                 CHECK(packed[bytes] == 0xff, "wrote after the last byte");
+                check_parts(k, &args, bytes, parts);
             }
             struct pq_args reverse = args;
             reverse.in = (struct pq_array){codes, single, type, 0, 0};
