@@ -572,6 +572,10 @@ cdef int _check_zero(Call *call, str dtype) except -1:
     if call.args.zero.data == NULL or call.args.zero.type == _CODES[dtype] <= PQ_U2:
         return 0
     lo, hi = _LIMITS.get(dtype, (0, 0))
+    if _is_narrow_float(call.args.zero.type) and call.args.zero.type != _CODES[dtype]:
+        raise TypeError(
+            f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
+        )
     if not pq_zeros_within(&call.args, lo, hi, &outside):
         got = outside % 2**64 if call.args.zero.type == PQ_U64 else outside
         if lo == hi:
@@ -581,10 +585,6 @@ cdef int _check_zero(Call *call, str dtype) except -1:
         )
     if lo == hi:
         call.args.zero.data = NULL
-    elif _is_narrow_float(call.args.zero.type):
-        raise TypeError(
-            f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
-        )
     return 0
 
 
@@ -641,11 +641,9 @@ cdef object _name_in(dict names, object dtype, str name, str expected):
 cdef str _name_of_zero(object zero_point):
     """The default of dtype. What cannot be a zero point is refused as that, later."""
     dtype = getattr(zero_point, "dtype", None)
-    if getattr(dtype, "kind", "") not in ("i", "u"):
+    name = _SPELLED[dtype] if dtype in _SPELLED else _dtypes.name_of(dtype)
+    if name not in _TYPES or name in _REALS or isinstance(zero_point, _np.ma.MaskedArray):
         return "int8"
-    if isinstance(zero_point, _np.ma.MaskedArray):
-        return "int8"
-    name = _dtypes.name_of(dtype)
     if name not in _CODES:
         raise TypeError(
             f"dtype: expected {_CODE_LIST} where zero_point is {name}, got None"

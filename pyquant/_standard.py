@@ -13,6 +13,7 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 from pyquant import _core, dtypes
+from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
+    "all_zero",
     "array_of",
     "axis_of",
     "check_shape",
@@ -50,12 +52,19 @@ def refuse(
 
 
 def array_of(
-    values: npt.ArrayLike, name: str, standard: str, types: Collection[str]
-) -> npt.NDArray[Any]:
+    values: npt.ArrayLike | PackedArray, name: str, standard: str, types: Collection[str]
+) -> Any:
     """An array of one of the element types that the standard allows.
 
-    Python numbers have no element type: they get the first that is allowed for them.
+    Python numbers have no element type: they get the first that is allowed for them. A
+    packed array is taken as it is.
     """
+    if isinstance(values, PackedArray):
+        if values.dtype not in types:
+            raise refuse(
+                TypeError, name, standard, f"elements of {listed(types)}", values.dtype
+            )
+        return values
     if not isinstance(values, np.ndarray):
         if isinstance(values, (bool, int, float, list, tuple)):
             values = _core.typed(values, name, tuple(types))
@@ -66,6 +75,11 @@ def array_of(
         got = "a masked array" if isinstance(values, np.ma.MaskedArray) else values.dtype
         raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
     return values
+
+
+def all_zero(array: npt.NDArray[Any]) -> bool:
+    """Whether narrow floats are all 0 or -0; NaN is not."""
+    return not array.astype(np.float32).any()
 
 
 def type_of(array: npt.NDArray[Any]) -> str:

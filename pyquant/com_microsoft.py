@@ -10,6 +10,8 @@ from pyquant import _standard
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from pyquant.packed import PackedArray
+
 __all__ = ["dequantize_linear", "quantize_linear"]
 
 REAL = ("float32", "float16")
@@ -75,7 +77,7 @@ def quantize_linear(
 
 
 def dequantize_linear(
-    x: npt.ArrayLike,
+    x: npt.ArrayLike | PackedArray,
     x_scale: npt.ArrayLike,
     x_zero_point: npt.ArrayLike | None = None,
     *,
@@ -86,7 +88,7 @@ def dequantize_linear(
 
     Parameters
     ----------
-    x : array_like
+    x : array_like or PackedArray
         uint8, int8, uint16, int16, int32, int4 or uint4.
     x_scale : array_like
         float32 or float16: one element, or with `axis` one-dimensional.

@@ -20,6 +20,14 @@ NARROW_FLOATS = (
     "float6_e3m2fn",
     "float4_e2m1fn",
 )
+# What needs no parsing, in either byte order.
+_PLAIN = {
+    np.dtype(order + kind + size): np.dtype(kind + size).name
+    for order in "<>"
+    for kind in "iuf"
+    for size in "1248"
+    if kind + size != "f1"
+}
 _ML_NAMES = {"bfloat16", "float8_e8m0fnu", *NARROW_INTEGERS, *NARROW_FLOATS}
 
 
@@ -57,6 +65,8 @@ def name_of(dtype: Any) -> str | None:
 
     None for what is no dtype. The byte order is not part of the name.
     """
+    if isinstance(dtype, np.dtype) and dtype in _PLAIN:
+        return _PLAIN[dtype]
     found = ml_name(dtype)
     if found is not None or dtype is None:
         return found

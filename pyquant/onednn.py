@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+
+    from pyquant.packed import PackedArray
 
 __all__ = ["dequantize", "dynamic_dequantize", "dynamic_quantize", "quantize"]
 
@@ -206,7 +209,7 @@ def dynamic_quantize(
 
 
 def dynamic_dequantize(
-    src: npt.ArrayLike,
+    src: npt.ArrayLike | PackedArray,
     scales: npt.ArrayLike,
     zps: npt.ArrayLike | None = None,
     *,
@@ -219,7 +222,7 @@ def dynamic_dequantize(
 
     Parameters
     ----------
-    src : array_like
+    src : array_like or PackedArray
         uint8, int8, int4, uint4, float8_e4m3fn or float8_e5m2.
     scales : array_like
         float32, float16 or bfloat16: one element; one-dimensional with ``per_channel``;
@@ -286,7 +289,8 @@ def _list_of(
     array = _standard.array_of(values, name, op, (*types, *integers))  # type: ignore[arg-type]
     if array.ndim > 1:
         raise _standard.refuse(ValueError, name, op, "a list", f"shape {array.shape}")
-    return array.reshape(-1).astype(dtype)
+    found: npt.NDArray[Any] = array.reshape(-1).astype(dtype)
+    return found
 
 
 def _quantize(
@@ -376,7 +380,7 @@ def _groups(
             ValueError, "group_shape", op, "an integer for each dimension", group_shape
         )
     try:
-        groups = tuple(int(n) if n == int(n) else -1 for n in group_shape)
+        groups = tuple(index(n) for n in group_shape)
     except TypeError:
         got = repr(group_shape)
         raise _standard.refuse(TypeError, "group_shape", op, "integers", got) from None

@@ -13,6 +13,8 @@ from pyquant import _standard, dtypes
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from pyquant.packed import PackedArray
+
 __all__ = [
     "dequantize_linear",
     "dynamic_quantize_linear",
@@ -130,7 +132,7 @@ def quantize_linear(
     where = _where(source, s, z, axis, block_size, "y", op)
     scale_type = _standard.type_of(s)
     quotient = scale_type if scale_type in REAL else "float32"
-    if z is not None and code in FLOAT8 and not (z.view(np.uint8) & 0x7F).any():
+    if z is not None and code in FLOAT8 and _standard.all_zero(z):
         z = None
     return _standard.quantize(
         source,
@@ -144,7 +146,7 @@ def quantize_linear(
 
 
 def dequantize_linear(
-    x: npt.ArrayLike,
+    x: npt.ArrayLike | PackedArray,
     x_scale: npt.ArrayLike,
     x_zero_point: npt.ArrayLike | None = None,
     *,
@@ -157,7 +159,7 @@ def dequantize_linear(
 
     Parameters
     ----------
-    x : array_like
+    x : array_like or PackedArray
         int8, uint8, int16, uint16, int32, int4, uint4, int2, uint2, or a narrow float:
         float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float6_e2m3fn,
         float6_e3m2fn, float4_e2m1fn.
@@ -206,7 +208,7 @@ def dequantize_linear(
     z = None
     if x_zero_point is not None:
         z = _standard.array_of(x_zero_point, "x_zero_point", op, (code,))
-        if code in FLOAT8 and (z.view(np.uint8) & 0x7F).any():
+        if code in FLOAT8 and not _standard.all_zero(z):
             raise _standard.refuse(
                 ValueError, "x_zero_point", op, f"zeros for {code}", z.tolist()
             )
