@@ -23,7 +23,7 @@ host_tools() {
 copy_tests() {
     rm -rf "$1"
     mkdir "$1"
-    cp -R "$top/tests" "$top/pyproject.toml" "$top/README.md" "$1"
+    cp -R "$top/tests" "$top/docs" "$top/pyproject.toml" "$top/README.md" "$1"
     cd "$1" || return
 }
 

@@ -46,6 +46,15 @@ static void reduce_run(struct job *job, struct pq_cursor at, ptrdiff_t i, const 
     merge_extrema(job, at, i, (double)lo, (double)hi);
 }
 
+/* The same for `n` elements of a group each, whose extrema are contiguous. */
+static void merge_each(double *lo, double *hi, const double *x, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        lo[k] = x[k] < lo[k] ? x[k] : lo[k];
+        hi[k] = x[k] > hi[k] ? x[k] : hi[k];
+    }
+}
+
 /* Contiguous elements [i, i + n) of dim[0], one at a time. */
 static void reduce_elements(struct job *job, struct pq_cursor at, ptrdiff_t i,
                             const char *x, size_t n)
@@ -59,6 +68,12 @@ static void reduce_elements(struct job *job, struct pq_cursor at, ptrdiff_t i,
         finite += tile[k] - tile[k]; /* NaN from NaN and infinity, else 0 */
     }
     job->finite = job->finite && finite == 0;
+    const ptrdiff_t cell = sizeof(double);
+    if (dim->block == 1 && dim->scale == cell && dim->zero == cell) {
+        merge_each((double *)(uintptr_t)(at.scale + i * cell),
+                   (double *)(uintptr_t)(at.zero + i * cell), tile, n);
+        return;
+    }
     for (size_t k = 0; k < n;) {
         const ptrdiff_t j = i + (ptrdiff_t)k;
         const size_t left = pq_dim_uniform(dim) ? n : (size_t)(dim->block - j % dim->block);

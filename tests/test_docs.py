@@ -1,7 +1,9 @@
 """The examples in the docstrings, and those of the README, print what they say."""
 
 import doctest
+import json
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,22 @@ import pyquant
 README = Path(__file__).resolve().parent.parent / "README.md"
 
 
-@pytest.mark.parametrize("name", ["quantize", "dequantize", "QParams", "choose_qparams"])
+STANDARDS = ("ngraph", "onednn", "onnx", "com_microsoft")
+DOCUMENTED = [
+    *("quantize", "dequantize", "QParams", "choose_qparams", "PackedArray"),
+    *(
+        f"{module}.{name}"
+        for module in STANDARDS
+        for name in getattr(pyquant, module).__all__
+        if "quantize" in name
+    ),
+]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_docstring(name):
     finder = doctest.DocTestFinder(recurse=False)
-    (test,) = finder.find(getattr(pyquant, name), name, globs={})
+    (test,) = finder.find(attrgetter(name)(pyquant), name, globs={})
     assert test.examples
     assert doctest.DocTestRunner().run(test).failed == 0
 
@@ -25,3 +39,21 @@ def test_readme(capsys):
     assert found is not None
     exec(found[1], {})
     assert capsys.readouterr().out == found[2]
+
+
+def test_what_the_semantics_cite_exists():
+    """Tests by name, and cases of tests/conformance by the beginning of theirs."""
+    here = Path(__file__).parent
+    text = (here.parent / "docs" / "semantics.md").read_text("utf-8")
+    sources = "".join(path.read_text("utf-8") for path in here.glob("test_*.py"))
+    cited = set(re.findall(r"::(test_\w+)", text))
+    assert cited
+    assert not {name for name in cited if f"def {name}(" not in sources}
+    files = re.findall(r"`(?:tests/)?(test_\w+\.py)", text)
+    assert not {name for name in files if not (here / name).exists()}
+    for path in (here / "conformance").glob("*.json"):
+        known = [case["id"] for case in json.loads(path.read_text("utf-8"))["cases"]]
+        cases = re.findall(rf"[`\[]{path.stem}-([a-z0-9-]+)", text)
+        missing = {c for c in cases if not any(k.startswith(c.rstrip("-")) for k in known)}
+        missing = {c for c in missing if re.sub(r"-\d+$", "", c) not in known}
+        assert not missing, path.name
