@@ -356,7 +356,7 @@ cdef int _hold_packed(object data, tuple shape, str dtype, Array *held) except -
 cdef object _hold_code(object q, Array *held, str name):
     array = q
     if type(q) is not _ndarray:
-        if type(q) is _packed_class():
+        if isinstance(q, _packed_class()):
             _hold_packed(q.data, q.shape, q.dtype, held)
             return q.data
         array = _integers_of(q, _plain(q, name), name)
@@ -1039,7 +1039,7 @@ def codes(q, str name not None):
     array = _plain(q, "q")
     if array.size and (array.dtype.kind not in "iu" or name not in _LIMITS):
         raise TypeError(f"q: expected {name}, got {_describe(array)}")
-    lo, hi = _LIMITS[name]
+    lo, hi = _LIMITS.get(name, (0, 0))
     for value in (array.min(), array.max()) if array.size else ():
         if not lo <= value <= hi:
             raise ValueError(
@@ -1411,20 +1411,24 @@ def plain(values, str name not None):
     return _plain(values, name)
 
 
+def cast(array, str dtype not None):
+    """Convert, whatever the control state, and without NumPy's warnings."""
+    cdef pq_fpenv found = pq_fpenv_enter()
+    try:
+        with _np.errstate(all="ignore"):
+            return array.astype(dtype_named(dtype))
+    finally:
+        pq_fpenv_leave(found)
+
+
 def typed(values, str name not None, tuple types not None):
     """Python numbers as an array of the first of `types` that is for them."""
-    cdef pq_fpenv found
     array = _plain(values, name)
     kind = array.dtype.kind
     _refuse_huge(values, array, name, "numbers that the type holds")
     for one in types:
         if one in _REALS and kind in "fiu" or array.size == 0:
-            found = pq_fpenv_enter()
-            try:
-                with _np.errstate(all="ignore"):
-                    return array.astype(dtype_named(one))
-            finally:
-                pq_fpenv_leave(found)
+            return cast(array, one)
         if one in _TYPES and kind in "iu":
             lo, hi = _LIMITS.get(one, (-(2**63), 2**63 - 1) if one == "int64" else (0, -1))
             if lo <= array.min() and array.max() <= hi:

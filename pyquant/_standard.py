@@ -24,9 +24,12 @@ __all__ = [
     "all_zero",
     "array_of",
     "axis_of",
+    "cast",
     "check_shape",
     "dequantize",
     "dynamic_range",
+    "integer",
+    "integers",
     "listed",
     "quantize",
     "refuse",
@@ -36,6 +39,7 @@ __all__ = [
 quantize = _core.quantize_standard
 dequantize = _core.dequantize_standard
 dynamic_range = _core.dynamic_range
+cast = _core.cast
 
 
 def listed(names: Iterable[str]) -> str:
@@ -48,7 +52,28 @@ def refuse(
     kind: type[Exception], name: str, standard: str, expected: object, got: object
 ) -> Exception:
     """The error for a parameter that the standard does not allow."""
-    return kind(f"{name}: {standard} expects {expected}, got {got}")
+    shown = " ".join(f"{got}".split())  # arrays have several lines
+    return kind(f"{name}: {standard} expects {expected}, got {shown}")
+
+
+def integer(value: object, name: str, standard: str) -> int:
+    """An integer, no bool."""
+    if isinstance(value, (bool, np.bool)) or not hasattr(value, "__index__"):
+        raise refuse(TypeError, name, standard, "an integer", type(value).__name__)
+    return index(value)
+
+
+def integers(
+    values: Iterable[int], name: str, standard: str, what: str = "integers"
+) -> tuple[int, ...]:
+    """Integers, bools not among them."""
+    try:
+        found = [None if isinstance(n, (bool, np.bool)) else index(n) for n in values]
+    except TypeError:
+        found = [None]
+    if None in found:
+        raise refuse(TypeError, name, standard, what, repr(values))
+    return tuple(n for n in found if n is not None)
 
 
 def array_of(
@@ -66,10 +91,12 @@ def array_of(
             )
         return values
     if not isinstance(values, np.ndarray):
-        if isinstance(values, (bool, int, float, list, tuple)):
-            values = _core.typed(values, name, tuple(types))
+        whose = f"{name}: {standard}"
+        python = isinstance(values, (bool, int, float, list, tuple))
+        if python and not isinstance(values, np.generic):
+            values = _core.typed(values, whose, tuple(types))
         else:
-            values = _core.plain(values, name)
+            values = _core.plain(values, whose)
     found = dtypes.name_of(values.dtype)
     if found not in types or isinstance(values, np.ma.MaskedArray):
         got = "a masked array" if isinstance(values, np.ma.MaskedArray) else values.dtype
@@ -89,9 +116,7 @@ def type_of(array: npt.NDArray[Any]) -> str:
 
 def axis_of(axis: object, ndim: int, standard: str) -> int:
     """A non-negative axis."""
-    if isinstance(axis, (bool, np.bool)) or not hasattr(axis, "__index__"):
-        raise refuse(TypeError, "axis", standard, "an integer", type(axis).__name__)
-    at = index(axis)
+    at = integer(axis, "axis", standard)
     if not -ndim <= at < ndim:
         raise AxisError(at, ndim, f"axis: {standard}")
     return at % ndim

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 from numpy.exceptions import AxisError
@@ -222,11 +221,7 @@ def _mode(given: RoundMode | str, op: str) -> RoundMode:
 
 
 def _axes(axes: Iterable[int], ndim: int, op: str) -> tuple[int, ...]:
-    try:
-        found = sorted({index(axis) for axis in axes})
-    except TypeError:
-        expected = "a set of integers"
-        raise _standard.refuse(TypeError, "axes", op, expected, repr(axes)) from None
+    found = sorted(set(_standard.integers(axes, "axes", op, "a set of integers")))
     for axis in found:
         if not 0 <= axis < ndim:
             raise AxisError(axis, ndim, f"axes: {op}")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +50,7 @@ def quantize(
     scales : sequence of float
         One, or with ``per_channel`` one for each index along `axis`; none is 0.
     zps : sequence of int, optional
-        As many as `scales`, of any value. Default 0. Not with float8.
+        As many as `scales`, of up to 2**52 in magnitude. Default 0. Not with float8.
     qtype : str, optional
         "per_tensor" (the default) or "per_channel".
     axis : int, optional
@@ -90,7 +89,7 @@ def quantize(
     """
     op = "oneDNN Quantize"
     s = _list_of(scales, "scales", op, np.float32)
-    z = None if zps is None else _list_of(zps, "zps", op, np.int64)
+    z = None if zps is None else _zero_points(zps, op)
     if not s.all():
         raise _standard.refuse(ValueError, "scales", op, "no zero", s.tolist())
     return _quantize(src, s, z, qtype, axis, dtype, op)
@@ -114,7 +113,7 @@ def dequantize(
     scales : sequence of float
         One, or with ``per_channel`` one for each index along `axis`.
     zps : sequence of int, optional
-        As many as `scales`, of any value. Default 0. Not with float8.
+        As many as `scales`, of up to 2**52 in magnitude. Default 0. Not with float8.
     qtype, axis : optional
         As for `quantize`.
 
@@ -147,7 +146,7 @@ def dequantize(
     """
     op = "oneDNN Dequantize"
     s = _list_of(scales, "scales", op, np.float32)
-    z = None if zps is None else _list_of(zps, "zps", op, np.int64)
+    z = None if zps is None else _zero_points(zps, op)
     q = _standard.array_of(src, "src", op, (*INTEGER, *FLOAT8))
     return _dequantize(q, s, z, _where(q, s, z, qtype, axis, op), op)
 
@@ -289,8 +288,17 @@ def _list_of(
     array = _standard.array_of(values, name, op, (*types, *integers))  # type: ignore[arg-type]
     if array.ndim > 1:
         raise _standard.refuse(ValueError, name, op, "a list", f"shape {array.shape}")
-    found: npt.NDArray[Any] = array.reshape(-1).astype(dtype)
-    return found
+    return _standard.cast(array.reshape(-1), np.dtype(dtype).name)
+
+
+def _zero_points(values: object, op: str) -> npt.NDArray[Any]:
+    """The list of zero points, of which differences with codes must be exact in float64."""
+    zps = _list_of(values, "zps", op, np.int64)
+    most = 2**52
+    for value in zps[(zps < -most) | (zps > most)][:1].tolist():
+        expected = "integers of at most 2**52 in magnitude"
+        raise _standard.refuse(ValueError, "zps", op, expected, value)
+    return zps
 
 
 def _quantize(
@@ -379,11 +387,7 @@ def _groups(
         raise _standard.refuse(
             ValueError, "group_shape", op, "an integer for each dimension", group_shape
         )
-    try:
-        groups = tuple(index(n) for n in group_shape)
-    except TypeError:
-        got = repr(group_shape)
-        raise _standard.refuse(TypeError, "group_shape", op, "integers", got) from None
+    groups = _standard.integers(group_shape, "group_shape", op)
     if len(groups) != q.ndim or any(
         g < 1 or n % g != 0 for g, n in zip(groups, q.shape, strict=True)
     ):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -305,6 +304,9 @@ def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | No
 
 
 def _flag(saturate: Any, op: str) -> int:
+    if not isinstance(saturate, (int, np.integer, np.bool)):
+        got = type(saturate).__name__
+        raise _standard.refuse(TypeError, "saturate", op, "0 or 1", got)
     if saturate not in (0, 1):
         raise _standard.refuse(ValueError, "saturate", op, "0 or 1", repr(saturate))
     return int(saturate)
@@ -321,11 +323,7 @@ def _where(
 ) -> dict[str, Any]:
     """The core's granularity, after the rules for shapes: that of the scale decides."""
     name = f"{prefix}_scale"
-    try:
-        block = index(block_size)
-    except TypeError:
-        got = type(block_size).__name__
-        raise _standard.refuse(TypeError, "block_size", op, "an integer", got) from None
+    block = _standard.integer(block_size, "block_size", op)
     if block < 0:
         raise _standard.refuse(ValueError, "block_size", op, "0 or more", block)
     if zero_point is not None and not (

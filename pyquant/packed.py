@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from math import prod
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,9 @@ class PackedArray:
             raise AttributeError(msg)
         name = _core.packed_name(dtype)
         extents = _extents(shape)
+        if isinstance(data, np.ma.MaskedArray):
+            msg = "data: expected an array without a mask, got a masked array"
+            raise TypeError(msg)
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8:
             got = data.dtype if isinstance(data, np.ndarray) else _kind(data)
             msg = f"data: expected a uint8 array, got {got}"
@@ -92,6 +96,9 @@ class PackedArray:
         if data.ndim != 1:
             msg = f"data: expected one dimension, got shape {data.shape}"
             raise ValueError(msg)
+        if not isinstance(layout, str):
+            msg = f"layout: expected 'onnx', got {_kind(layout)}"
+            raise TypeError(msg)
         if layout != "onnx":
             msg = f"layout: expected 'onnx', got {layout!r}"
             raise ValueError(msg)
@@ -103,8 +110,8 @@ class PackedArray:
         if not data.flags.c_contiguous:
             msg = "data: expected contiguous bytes, got a strided array"
             raise ValueError(msg)
-        view = data.view(np.ndarray)[:]
-        view.flags.writeable = False
+        # Bytes that are lent read-only cannot be made writeable again.
+        view = np.frombuffer(memoryview(data.data).toreadonly(), np.uint8)
         store = object.__setattr__
         store(self, "_data", view)
         store(self, "_dtype", name)
@@ -133,15 +140,17 @@ class PackedArray:
             A view of `buffer`.
         """
         try:
-            data = np.frombuffer(memoryview(buffer), np.uint8)
-        except (TypeError, AttributeError):
+            memory = memoryview(buffer)
+        except TypeError:
             msg = f"buffer: expected a bytes-like object, got {_kind(buffer)}"
             raise TypeError(msg) from None
         except (ValueError, BufferError) as error:
-            if memoryview(buffer).nbytes != 0:
-                msg = f"buffer: expected contiguous bytes, got {error}"
-                raise ValueError(msg) from None
-            data = np.empty(0, np.uint8)
+            msg = f"buffer: expected contiguous bytes, got {error}"
+            raise ValueError(msg) from None
+        if not memory.c_contiguous:
+            msg = f"buffer: expected contiguous bytes, got strides {memory.strides}"
+            raise ValueError(msg)
+        data = np.frombuffer(memory, np.uint8) if memory.nbytes else np.empty(0, np.uint8)
         return cls(data, dtype, shape)
 
     @property
@@ -270,11 +279,17 @@ def _kind(value: object) -> str:
 def _extents(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     try:
         one = not isinstance(shape, (tuple, list))
-        extents = (index(shape),) if one else tuple(index(n) for n in shape)  # type: ignore
+        given: Any = (shape,) if one else shape
+        if any(isinstance(n, bool) for n in given):
+            raise TypeError
+        extents = tuple(index(n) for n in given)
     except TypeError:
         msg = f"shape: expected an integer or a tuple of integers, got {_kind(shape)}"
         raise TypeError(msg) from None
-    if min(extents, default=0) < 0 or len(extents) > 64:
-        msg = f"shape: expected at most 64 extents, none negative, got {extents}"
+    if min(extents, default=0) < 0 or max(extents, default=0) > sys.maxsize:
+        msg = f"shape: expected extents from 0 to {sys.maxsize}, got {extents}"
+        raise ValueError(msg)
+    if len(extents) > 64:
+        msg = f"shape: expected at most 64 dimensions, got {len(extents)}"
         raise ValueError(msg)
     return extents

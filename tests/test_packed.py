@@ -1,0 +1,820 @@
+"""Packed codes: what a PackedArray is, and that packing changes no code and no number."""
+
+import array
+import copy
+import mmap
+import pickle
+import re
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from support import (
+    LEVELS,
+    REALS,
+    adversarial,
+    compute_dtype,
+    each,
+    light,
+    misaligned,
+    mixed_scales,
+    parameter_shape,
+    poisoned,
+    same,
+    split_small_arrays,
+    untouched,
+    usual_scales,
+)
+
+import pyquant as pq
+from pyquant._core import dequantize_at, quantize_at
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4_e2m1fn": 4}
+ZEROS = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
+TYPES = ", ".join(BITS)
+
+# (shape, axis, block_size): rows, planes and blocks that start anywhere within a byte.
+FORMS = [
+    ((), None, None),
+    ((1,), None, None),
+    ((2,), 0, None),
+    ((5,), 0, None),
+    ((64,), None, None),
+    ((4099,), None, None),
+    ((4099,), 0, 32),
+    ((4099,), 0, 3),
+    ((63,), 0, 32),
+    ((65,), 0, 32),
+    ((10,), -1, 9),
+    ((1027,), 0, None),
+    ((7, 3), 0, None),
+    ((7, 3), 1, None),
+    ((7, 3), (1, 0), None),
+    ((3, 65), 0, None),
+    ((3, 65), -1, None),
+    ((3, 65), 1, 32),
+    ((3, 65), 0, 2),
+    ((5, 1003), 0, None),
+    ((5, 1003), 1, None),
+    ((5, 1003), 1, 33),
+    ((1003, 5), 0, None),
+    ((1003, 5), 0, 33),
+    ((2, 3, 7, 7), 0, None),
+    ((2, 3, 7, 7), 1, None),
+    ((2, 3, 7, 7), 2, None),
+    ((2, 3, 7, 7), (0, 1), None),
+    ((2, 3, 7, 7), (1, 3), None),
+    ((2, 3, 7, 7), (3, 2, 1, 0), None),
+    ((2, 1, 7, 1), (0, 3), None),
+    ((3, 50, 5), 1, 16),
+    ((3, 50, 5), 2, 1),
+    ((3, 50, 5), 1, 1000),
+    ((7, 9), None, (2, 4)),
+    ((7, 9), None, (1, 9)),
+    ((7, 9), None, (9, 1)),
+    ((9, 41), None, (4, 32)),
+    ((5, 6, 7), None, (2, 3, 4)),
+    ((2, 3, 4, 5), None, (2, 2, 2, 2)),
+    ((0,), 0, 4),
+    ((3, 0), 0, None),
+    ((0, 3), 0, None),
+]
+
+
+def dtype_of(name):
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def packed_bytes(codes, name):
+    """The layout of ONNX by its definition: the first element in the low bits."""
+    bits = BITS[name]
+    result = []
+    for i, code in enumerate(np.ascontiguousarray(codes).reshape(-1).view(np.uint8)):
+        at = i * bits % 8
+        if at == 0:
+            result.append(0)
+        result[-1] |= (int(code) & ((1 << bits) - 1)) << at
+    return bytes(result)
+
+
+def random_codes(name, count, seed=0):
+    """Codes with bits of no meaning above them, as casts and views may leave there."""
+    rng = np.random.default_rng([seed, count])
+    return rng.integers(0, 256, count, dtype=np.uint8).view(dtype_of(name))
+
+
+def clean(codes, name):
+    """The same codes as ml_dtypes writes them: with zeros above."""
+    return (codes.view(np.uint8) & ((1 << BITS[name]) - 1)).view(codes.dtype)
+
+
+def arguments(form, name, source="float32", seed=0, make=usual_scales):
+    """Scales, zero points where the type has them, and where they go."""
+    shape, axis, block = form
+    one = axis is None and block is None
+    params = () if one else parameter_shape(shape, axis, block)
+    count = int(np.prod(params))
+    kwargs = {
+        "scale": make(compute_dtype(source), count, seed).reshape(params),
+        "axis": axis,
+        "block_size": block,
+    }
+    if name in ZEROS:
+        lo, hi = ZEROS[name]
+        zeros = np.resize(np.arange(lo, hi + 1), count).reshape(params)
+        kwargs["zero_point"] = zeros.astype(np.int8)
+    return kwargs
+
+
+def inputs(shape, source="float32", seed=0):
+    return adversarial(source, 0.3, int(np.prod(shape)), seed=seed).reshape(shape)
+
+
+def check_packed(got, codes, name):
+    """A packed array holds the given codes, and zeros after the last."""
+    __tracebackhide__ = True
+    assert type(got) is pq.PackedArray
+    assert (got.dtype, got.shape, got.layout) == (name, codes.shape, "onnx")
+    assert got.nbytes == -(-codes.size * BITS[name] // 8)
+    assert got == pq.pack(codes)
+    used = codes.size * BITS[name] % 8
+    if used:
+        assert int(got.data[-1]) >> used == 0, "something in the bits after the last code"
+
+
+# What it is
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_attributes(name):
+    data = np.arange(24 * BITS[name] // 8, dtype=np.uint8)
+    for dtype in (name, dtype_of(name), dtype_of(name).type):
+        for shape in ((2, 3, 4), [2, 3, 4], (np.int64(2), 3, np.uint8(4))):
+            p = pq.PackedArray(data, dtype, shape)
+            assert (p.dtype, p.shape, p.layout) == (name, (2, 3, 4), "onnx")
+            assert [type(n) for n in p.shape] == [int] * 3
+            assert (p.nbytes, p.size, p.ndim) == (data.size, 24, 3)
+            same(p.data, data)
+            assert np.shares_memory(p.data, data)
+    assert pq.PackedArray(data, name, 24).shape == (24,)
+    assert pq.PackedArray(data, dtype=name, shape=24, layout="onnx").ndim == 1
+
+
+def test_number_of_bytes():
+    for name, bits in BITS.items():
+        for count in range(18):
+            p = pq.PackedArray(np.zeros(-(-count * bits // 8), np.uint8), name, count)
+            assert p.size == count
+        assert pq.PackedArray(np.zeros(1, np.uint8), name, ()).size == 1
+        assert pq.PackedArray(np.zeros(0, np.uint8), name, (3, 0, 2)).size == 0
+
+
+@pytest.mark.parametrize("kind", ["bytes", "bytearray", "memoryview", "mmap", "array"])
+def test_from_buffer_shares_memory(kind, tmp_path):
+    content = bytes(range(1, 9))
+    if kind == "mmap":
+        (tmp_path / "codes").write_bytes(content)
+        with open(tmp_path / "codes", "r+b") as file:
+            buffer = mmap.mmap(file.fileno(), 0)
+    else:
+        buffer = {
+            "bytes": lambda: content,
+            "bytearray": lambda: bytearray(content),
+            "memoryview": lambda: memoryview(bytearray(content)),
+            "array": lambda: array.array("B", content),
+        }[kind]()
+    p = pq.PackedArray.from_buffer(buffer, "uint4", (2, 8))
+    assert p.data.tobytes() == content
+    assert not p.data.flags.writeable
+    assert np.shares_memory(p.data, np.frombuffer(buffer, np.uint8))
+    same(pq.dequantize(p, 1.0)[0, :4], np.float32([1, 0, 2, 0]))
+    if kind != "bytes":
+        buffer[0] = 0x43
+        same(pq.dequantize(p, 1.0)[0, :4], np.float32([3, 4, 2, 0]))
+
+
+def test_from_buffer_of_arrays():
+    numbers = np.arange(6, dtype=np.uint32).reshape(2, 3)
+    p = pq.PackedArray.from_buffer(numbers, "int2", 96)
+    assert np.shares_memory(p.data, numbers)
+    assert p.data.tobytes() == numbers.tobytes()
+    assert pq.PackedArray.from_buffer(array.array("h", [1, 2]), "int4", 8).nbytes == 4
+    for nothing in (b"", bytearray(), np.empty(0), np.empty((3, 0)), memoryview(b"")):
+        assert pq.PackedArray.from_buffer(nothing, "int4", (0, 3)).nbytes == 0
+
+
+def test_a_buffer_may_have_anything_after_the_last_code():
+    p = pq.PackedArray.from_buffer(b"\x21\xf3", "uint4", 3)
+    same(pq.dequantize(p, 1.0), np.float32([1, 2, 3]))
+    same(p.unpack().astype(np.int32), np.int32([1, 2, 3]))
+
+
+def test_nothing_can_be_assigned():
+    p = pq.PackedArray(np.zeros(2, np.uint8), "int4", 3)
+    for name in ("data", "dtype", "shape", "layout", "nbytes", "_data", "new"):
+        with pytest.raises(
+            AttributeError, match=f"^{name}: expected no assignment, PackedArray is immu"
+        ):
+            setattr(p, name, 1)
+        with pytest.raises(
+            AttributeError, match=f"^{name}: expected no deletion, PackedArray is immuta"
+        ):
+            delattr(p, name)
+    with pytest.raises(
+        AttributeError, match=r"^data: expected no assignment, PackedArray is immutable$"
+    ):
+        p.__init__(np.ones(2, np.uint8), "uint4", 4)
+    assert not hasattr(p, "__dict__")
+    assert repr(p) == "PackedArray(dtype='int4', shape=(3,), layout='onnx', nbytes=2)"
+
+
+def test_the_bytes_are_read_only_views():
+    data = np.zeros(2, np.uint8)
+    p = pq.PackedArray(data, "int4", 3)
+    assert data.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        p.data[0] = 1
+    assert p.data is not p.data
+    data[0] = 0x21  # the memory is not copied
+    same(pq.dequantize(p, 1.0), np.float32([1, 2, 0]))
+    assert type(pq.PackedArray(data.view(Sub), "int4", 3).data) is np.ndarray
+    frozen = pq.PackedArray.from_buffer(b"\0\0", "int4", 3).data
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        frozen.flags.writeable = True
+
+
+class Sub(np.ndarray):
+    """A subclass of ndarray that adds nothing."""
+
+
+def test_equality_and_hash():
+    def make(content=b"\x21\x03", dtype="int4", shape=(3,)):
+        return pq.PackedArray.from_buffer(content, dtype, shape)
+
+    assert make() == make(bytearray(b"\x21\x03")) == make(dtype=dtype_of("int4"))
+    assert hash(make()) == hash(make(bytearray(b"\x21\x03")))
+    others = [
+        make(b"\x21\x04"),
+        make(b"\x21\x13"),
+        make(dtype="uint4"),
+        make(shape=(1, 3)),
+        make(shape=(3, 1)),
+        make(shape=4),
+        make(dtype="float4_e2m1fn"),
+    ]
+    assert len({make(), make(), *others}) == 1 + len(others)
+    for other in (*others, "int4", None, b"\x21\x03"):
+        assert make() != other
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_pickle_and_copy(name):
+    whole = np.arange(9, dtype=np.uint8)
+    for shape, start in (((3, 3), 0), (1, 4), ((), 2), ((0, 2), 9)):
+        size = -(-int(np.prod(shape)) * BITS[name] // 8)
+        p = pq.PackedArray(whole[start : start + size], name, shape)
+        copies = [pickle.loads(pickle.dumps(p, n)) for n in range(6)]
+        for other in (*copies, copy.copy(p), copy.deepcopy(p)):
+            assert type(other) is pq.PackedArray
+            assert other == p
+            assert repr(other) == repr(p)
+            assert not other.data.flags.writeable
+
+
+def test_repr():
+    p = pq.PackedArray(np.zeros(3, np.uint8), "uint2", (2, 5))
+    assert repr(p) == "PackedArray(dtype='uint2', shape=(2, 5), layout='onnx', nbytes=3)"
+    assert str(p) == repr(p)
+
+
+def test_numpy_unpacks():
+    q = np.array([[1, -8, 7]], dtype_of("int4"))
+    p = pq.pack(q)
+    same(np.asarray(p), q)
+    same(np.array(p), q)
+    same(np.array(p, copy=True), q)
+    same(np.asarray(p, dtype=np.int16), np.int16([[1, -8, 7]]))
+    same(np.asarray(p, np.float32), np.float32([[1, -8, 7]]))
+    assert np.asarray(p).flags.writeable
+    with pytest.raises(
+        ValueError, match=r"^copy: expected True or None for a packed array, got False$"
+    ):
+        np.array(p, copy=False)
+
+
+# What is refused
+
+TWO = np.zeros(2, np.uint8)
+STRIDED = np.zeros(4, np.uint8)[::2]
+EXTENTS = "shape: expected an integer or a tuple of integers, got"
+MANY = "shape: expected at most 64 dimensions, got"
+OUTSIDE = f"shape: expected extents from 0 to {sys.maxsize}, got"
+REFUSED = {
+    "list for bytes": (
+        ([1, 2], "int4", 3),
+        TypeError,
+        "data: expected a uint8 array, got list",
+    ),
+    "bytes": ((b"ab", "int4", 3), TypeError, "data: expected a uint8 array, got bytes"),
+    "none": ((None, "int4", 3), TypeError, "data: expected a uint8 array, got NoneType"),
+    "signed": (
+        (TWO.view(np.int8), "int4", 3),
+        TypeError,
+        "data: expected a uint8 array, got int8",
+    ),
+    "codes": (
+        (TWO.view(ml_dtypes.int4), "int4", 3),
+        TypeError,
+        "data: expected a uint8 array, got int4",
+    ),
+    "two dimensions": (
+        (TWO.reshape(1, 2), "int4", 3),
+        ValueError,
+        "data: expected one dimension, got shape (1, 2)",
+    ),
+    "no dimension": (
+        (np.zeros((), np.uint8), "int4", 1),
+        ValueError,
+        "data: expected one dimension, got shape ()",
+    ),
+    "strided": (
+        (STRIDED, "int4", 3),
+        ValueError,
+        "data: expected contiguous bytes, got a strided array",
+    ),
+    "reversed": (
+        (TWO[::-1], "int4", 3),
+        ValueError,
+        "data: expected contiguous bytes, got a strided array",
+    ),
+    "too few": (
+        (TWO, "int4", (5,)),
+        ValueError,
+        "data: expected 3 bytes for int4 of shape (5,), got 2",
+    ),
+    "too many": (
+        (TWO, "uint2", (2, 2)),
+        ValueError,
+        "data: expected 1 bytes for uint2 of shape (2, 2), got 2",
+    ),
+    "some for none": (
+        (TWO, "float4_e2m1fn", (0, 9)),
+        ValueError,
+        "data: expected 0 bytes for float4_e2m1fn of shape (0, 9), got 2",
+    ),
+    "too few for what fits nowhere": (
+        (TWO, "int4", (2**62, 2**62)),
+        ValueError,
+        f"data: expected {2**123} bytes for int4 of shape {(2**62, 2**62)}, got 2",
+    ),
+    "wide integers": ((TWO, "int8", 2), TypeError, f"dtype: expected {TYPES}, got int8"),
+    "float8": (
+        (TWO, "float8_e4m3fn", 2),
+        TypeError,
+        f"dtype: expected {TYPES}, got float8_e4m3fn",
+    ),
+    "float6": (
+        (TWO, ml_dtypes.float6_e2m3fn, 2),
+        TypeError,
+        f"dtype: expected {TYPES}, got float6_e2m3fn",
+    ),
+    "no type": ((TWO, None, 3), TypeError, f"dtype: expected {TYPES}, got None"),
+    "unknown type": ((TWO, "int3", 3), TypeError, f"dtype: expected {TYPES}, got 'int3'"),
+    "array for a type": ((TWO, TWO, 3), TypeError, f"dtype: expected {TYPES}, got ndarray"),
+    "float extent": ((TWO, "int4", 3.0), TypeError, f"{EXTENTS} float"),
+    "float among extents": ((TWO, "int4", (3, 1.0)), TypeError, f"{EXTENTS} tuple"),
+    "string shape": ((TWO, "int4", "3"), TypeError, f"{EXTENTS} str"),
+    "no shape": ((TWO, "int4", None), TypeError, f"{EXTENTS} NoneType"),
+    "negative extent": ((TWO, "int4", (-3,)), ValueError, f"{OUTSIDE} (-3,)"),
+    "one negative extent": ((TWO, "int4", (3, -1)), ValueError, f"{OUTSIDE} (3, -1)"),
+    "65 extents": ((TWO, "int4", (1,) * 65), ValueError, f"{MANY} 65"),
+    "other layout": (
+        (TWO, "int4", 3, "high first"),
+        ValueError,
+        "layout: expected 'onnx', got 'high first'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refused(case):
+    given, error, text = case
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        pq.PackedArray(*given)
+
+
+BUFFERS = {
+    "integer": (3, TypeError, "buffer: expected a bytes-like object, got int"),
+    "string": ("ab", TypeError, "buffer: expected a bytes-like object, got str"),
+    "none": (None, TypeError, "buffer: expected a bytes-like object, got NoneType"),
+    "list": ([1, 2], TypeError, "buffer: expected a bytes-like object, got list"),
+    "too short": (b"a", ValueError, "data: expected 2 bytes for int4 of shape (3,), got 1"),
+    "empty": (b"", ValueError, "data: expected 2 bytes for int4 of shape (3,), got 0"),
+}
+
+
+@pytest.mark.parametrize("case", BUFFERS.values(), ids=BUFFERS)
+def test_refused_buffers(case):
+    buffer, error, text = case
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        pq.PackedArray.from_buffer(buffer, "int4", 3)
+
+
+@pytest.mark.parametrize("buffer", [memoryview(b"abcd")[::2], STRIDED, TWO[::-1]])
+def test_refused_strided_buffers(buffer):
+    with pytest.raises(
+        ValueError, match=r"^buffer: expected contiguous bytes, got strides .+$"
+    ):
+        pq.PackedArray.from_buffer(buffer, "int4", 3)
+
+
+UNPACKABLE = {
+    "wide integers": (np.int8([1]), f"q: expected {TYPES}, got int8"),
+    "real numbers": (np.float32([1]), f"q: expected {TYPES}, got float32"),
+    "float8": (np.zeros(1, ml_dtypes.float8_e5m2), f"q: expected {TYPES}, got float8_e5m2"),
+    "float6": (
+        np.zeros(1, ml_dtypes.float6_e3m2fn),
+        f"q: expected {TYPES}, got float6_e3m2fn",
+    ),
+    "python numbers": ([1, 2], f"q: expected {TYPES}, got int64"),
+    "none": (None, "q: expected an array, got NoneType"),
+    "string": ("ab", "q: expected an array, got str"),
+    "masked": (
+        np.ma.masked_array(np.zeros(2, ml_dtypes.int4), [0, 1]),
+        "q: expected an array without a mask, got a masked array",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNPACKABLE.values(), ids=UNPACKABLE)
+def test_pack_refuses(case):
+    q, text = case
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        pq.pack(q)
+
+
+X = np.ones(5, np.float32)
+OUT = poisoned(ml_dtypes.int4, 5)
+OPTIONS = {
+    "default type": ({}, ValueError, "packed: expected False for int8, got True"),
+    "wide integers": (
+        {"dtype": "uint16"},
+        ValueError,
+        "packed: expected False for uint16, got True",
+    ),
+    "float8": (
+        {"dtype": "float8_e4m3fn"},
+        ValueError,
+        "packed: expected False for float8_e4m3fn, got True",
+    ),
+    "float6": (
+        {"dtype": "float6_e2m3fn"},
+        ValueError,
+        "packed: expected False for float6_e2m3fn, got True",
+    ),
+    "out": (
+        {"dtype": "int4", "out": OUT},
+        ValueError,
+        "out: expected None with packed=True, got ndarray",
+    ),
+    "packed out": (
+        {"dtype": "int4", "out": pq.pack(OUT)},
+        ValueError,
+        "out: expected None with packed=True, got PackedArray",
+    ),
+    "packed out, not packed": (
+        {"dtype": "int4", "packed": False, "out": pq.pack(OUT)},
+        TypeError,
+        "out: expected a NumPy array, got PackedArray",
+    ),
+    "integer for packed": (
+        {"dtype": "int4", "packed": 1},
+        TypeError,
+        "packed: expected True or False, got int",
+    ),
+    "none for packed": (
+        {"dtype": "int4", "packed": None},
+        TypeError,
+        "packed: expected True or False, got NoneType",
+    ),
+    "not saturated": (
+        {"dtype": "int4", "saturate": False},
+        ValueError,
+        "saturate: expected True for int4, got False",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS.values(), ids=OPTIONS)
+def test_quantize_refuses(case):
+    kwargs, error, text = case
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        pq.quantize(X, 1.0, **{"packed": True, **kwargs})
+    assert untouched(OUT)
+
+
+def test_a_numpy_bool_asks_for_packing():
+    assert pq.quantize(X, 1.0, dtype="int4", packed=np.True_).nbytes == 3
+    same(pq.quantize(X, 1.0, packed=np.False_), np.int8([1] * 5))
+
+
+# Packing and unpacking
+
+
+def layouts(q):
+    """The same array in other layouts."""
+    yield q
+    yield q.copy("F")
+    yield np.repeat(q, 3, axis=0)[1::3]
+    reverse = (slice(None, None, -1),) * q.ndim
+    yield q[reverse].copy()[reverse]
+    yield q[reverse].copy("F")[reverse]
+    apart = np.zeros((*q.shape[:-1], q.shape[-1] * 2 + 5), q.dtype)[..., 3:-2:2]
+    apart[...] = q
+    yield apart
+    yield q.T.copy().T
+    yield misaligned(q, 13)
+
+
+@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("shape", [(1,), (3,), (17,), (5, 7), (2, 3, 5), (63, 65)], ids=str)
+def test_pack_of_any_layout(name, shape):
+    q = random_codes(name, int(np.prod(shape))).reshape(shape)
+    expected = packed_bytes(q, name)
+    for view in layouts(q):
+        p = pq.pack(view)
+        assert (p.dtype, p.shape, p.data.tobytes()) == (name, shape, expected)
+        same(p.unpack(), clean(q, name))
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_pack_of_every_length(name):
+    for count in (*range(70), 127, 128, 129, 255, 1000, 4099):
+        q = random_codes(name, count)
+        p = pq.pack(q)
+        assert p.data.tobytes() == packed_bytes(q, name)
+        same(p.unpack(), clean(q, name))
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_pack_of_no_dimension_nothing_and_repetition(name):
+    one = random_codes(name, 1).reshape(())
+    for scalar in (one, one[()]):
+        assert pq.pack(scalar).shape == ()
+        same(pq.pack(scalar).unpack(), clean(one.copy(), name).reshape(()))
+    for shape in ((0,), (3, 0), (0, 3)):
+        p = pq.pack(np.empty(shape, dtype_of(name)))
+        assert (p.shape, p.nbytes) == (shape, 0)
+        same(p.unpack(), np.empty(shape, dtype_of(name)))
+    row = random_codes(name, 7)
+    for view in (np.broadcast_to(row, (5, 7)), np.broadcast_to(row[:, None], (7, 5))):
+        assert pq.pack(view) == pq.pack(view.copy())
+    window = np.lib.stride_tricks.sliding_window_view(row, 3)
+    assert pq.pack(window) == pq.pack(window.copy())
+    assert pq.pack([row, row]) == pq.pack(np.stack([row, row]))
+
+
+def test_pack_of_a_packed_array():
+    q = random_codes("int4", 7)
+    assert pq.pack(pq.pack(q)) == pq.pack(q)
+
+
+# Quantizing
+
+
+@each("form, name", FORMS, BITS)
+def test_quantize(form, name, isa):
+    for seed, source in enumerate(REALS):
+        x = inputs(form[0], source, seed)
+        make = mixed_scales if seed % 2 else usual_scales
+        kwargs = arguments(form, name, source, seed, make)
+        codes = quantize_at(isa, x, dtype=name, **kwargs)
+        got = quantize_at(isa, x, dtype=name, packed=True, **kwargs)
+        check_packed(got, codes, name)
+        assert got.data.tobytes() == packed_bytes(codes, name)
+
+
+@each("form, name", [f for f in FORMS if f[0] and 0 not in f[0]], ["int4", "uint2"])
+def test_quantize_any_layout(form, name, isa):
+    x = inputs(form[0])
+    kwargs = {"dtype": name, "packed": True, **arguments(form, name)}
+    expected = quantize_at(isa, x, **kwargs)
+    for view in (*layouts(x), x.astype(">f4")):
+        assert quantize_at(isa, view, **kwargs) == expected
+    assert (
+        quantize_at(isa, misaligned(x.view(np.uint32), 2).view("f4"), **kwargs) == expected
+    )
+
+
+@each("name, rounding", list(ZEROS), ["half_away", "floor", "ceil", "away"])
+def test_quantize_with_options(name, rounding, isa):
+    x = inputs((3, 333))
+    options = {"rounding": rounding, "precision": "float16", "dtype": name}
+    for form in (((3, 333), None, None), ((3, 333), 0, None), ((3, 333), 1, 32)):
+        kwargs = {**options, **arguments(form, name)}
+        got = quantize_at(isa, x, packed=True, **kwargs)
+        check_packed(got, quantize_at(isa, x, **kwargs), name)
+
+
+def test_float4_does_not_need_to_saturate(isa):
+    x = inputs((333,))
+    options = {"dtype": "float4_e2m1fn", "saturate": False}
+    got = quantize_at(isa, x, 0.3, packed=True, **options)
+    check_packed(got, quantize_at(isa, x, 0.3, **options), "float4_e2m1fn")
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_levels_agree(name, simd):
+    for form in FORMS:
+        x = inputs(form[0])
+        kwargs = {**arguments(form, name), "dtype": name, "packed": True}
+        assert quantize_at(simd, x, **kwargs) == quantize_at(LEVELS[0], x, **kwargs)
+
+
+@each("form, name", FORMS, ["int4", "int2", "float4_e2m1fn"])
+def test_quantize_on_threads(form, name, monkeypatch):
+    x = inputs(form[0])
+    kwargs = {**arguments(form, name), "dtype": name}
+    expected = pq.pack(pq.quantize(x, **kwargs))
+    views = [x] if x.ndim < 2 else [x, x.copy("F"), x[::-1, ::-1].copy()[::-1, ::-1]]
+    with split_small_arrays(monkeypatch):
+        for view in views:
+            for threads in (1, 2, 3, 5):
+                got = pq.quantize(view, packed=True, threads=threads, **kwargs)
+                assert got == expected
+
+
+@pytest.mark.parametrize("name", ["int4", "uint2"])
+def test_parts_meet_within_a_byte(name, monkeypatch):
+    # Were two threads to write one byte, now and then a code would be lost.
+    x = np.full((7, 1), 1, np.float32)
+    with split_small_arrays(monkeypatch):
+        for columns in (1, 3, 5, 33, 101):
+            wide = np.repeat(x, columns, axis=1)
+            expected = pq.pack(pq.quantize(wide, 1.0, dtype=name))
+            for _ in range(light(100, 20)):
+                got = pq.quantize(wide, 1.0, dtype=name, packed=True, threads=7)
+                assert got == expected
+
+
+def test_methods_of_parameters():
+    x = inputs((5, 7))
+    x[~np.isfinite(x)] = 1
+    for name in BITS:
+        p = pq.choose_qparams(x, dtype=name, axis=0)
+        q = p.quantize(x, packed=True)
+        assert q == pq.pack(p.quantize(x))
+        same(p.dequantize(q), p.dequantize(q.unpack()))
+    with pytest.raises(TypeError, match=r"^q: expected float4_e2m1fn, got int4$"):
+        p.dequantize(pq.quantize(x, 1.0, dtype="int4", packed=True))
+
+
+# Dequantizing
+
+
+@each("form, name", FORMS, BITS)
+def test_dequantize(form, name, isa):
+    q = random_codes(name, int(np.prod(form[0]))).reshape(form[0])
+    p = pq.pack(q)
+    for seed, target in enumerate(REALS):
+        make = mixed_scales if seed % 2 else usual_scales
+        kwargs = {**arguments(form, name, target, seed, make), "dtype": target}
+        expected = dequantize_at(isa, p.unpack(), **kwargs)
+        same(dequantize_at(isa, p, **kwargs), expected)
+        out = poisoned(target, form[0])
+        assert dequantize_at(isa, p, **kwargs, out=out) is out
+        same(out, expected)
+
+
+@each("form, name", [f for f in FORMS if f[0] and 0 not in f[0]], ["uint4", "int2"])
+def test_dequantize_into_any_layout(form, name, isa):
+    p = pq.pack(random_codes(name, int(np.prod(form[0]))).reshape(form[0]))
+    kwargs = arguments(form, name)
+    expected = dequantize_at(isa, p, **kwargs)
+    for out in (*layouts(poisoned("f4", form[0])), poisoned(">f4", form[0])):
+        assert dequantize_at(isa, p, **kwargs, out=out) is out
+        same(out.astype("f4", order="C"), expected)
+
+
+@each("form, name", FORMS, ["int4", "uint2", "float4_e2m1fn"])
+def test_dequantize_on_threads(form, name, monkeypatch):
+    p = pq.pack(random_codes(name, int(np.prod(form[0]))).reshape(form[0]))
+    kwargs = arguments(form, name)
+    expected = pq.dequantize(p, **kwargs)
+    with split_small_arrays(monkeypatch):
+        for threads in (2, 3, 5):
+            same(pq.dequantize(p, **kwargs, threads=threads), expected)
+            out = poisoned("f4", form[0][::-1]).T
+            pq.dequantize(p, **kwargs, threads=threads, out=out)
+            same(out.copy("C"), expected)
+
+
+@each("name, offset", BITS, [0, 1, 2, 3, 7, 15, 31])
+def test_packed_bytes_anywhere_in_memory(name, offset, isa):
+    for count in (1, 2, 3, 31, 32, 33, 64, 65, 129, 1027):
+        p = pq.pack(random_codes(name, count))
+        moved = pq.PackedArray(misaligned(p.data, offset), name, count)
+        same(dequantize_at(isa, moved, 0.3), dequantize_at(isa, p, 0.3))
+
+
+def test_out_must_not_overlap_the_bytes():
+    memory = np.zeros(64, np.uint8)
+    text = "out: expected memory of its own, got an array that overlaps the input"
+    out = memory.view(np.float32)[:8]
+    for start in (0, 1, 31):
+        p = pq.PackedArray(memory[start : start + 4], "int4", 8)
+        before = memory.copy()
+        with pytest.raises(ValueError, match=f"^{text}$"):
+            pq.dequantize(p, 1.0, 1, out=out)
+        same(memory, before)
+    for start in (32, 60):
+        p = pq.PackedArray(memory[start : start + 4], "int4", 8)
+        same(pq.dequantize(p, 1.0, 1, out=out), np.float32([-1] * 8))
+
+
+def test_out_between_the_bytes():
+    # One byte in four bears codes; those of the result lie elsewhere.
+    memory = np.zeros((8, 16), np.uint8)
+    p = pq.PackedArray(memory[3, 4:8], "int4", 8)
+    out = memory.view(np.float32)[:, 2]
+    same(pq.dequantize(p, 1.0, 1, out=out).copy(), np.float32([-1] * 8))
+
+
+# Memory
+
+N = light(4_000_000, 1_000_001)
+PEAKS = {
+    "contiguous": lambda: np.ones((N,), "f4"),
+    "float16": lambda: np.ones((N,), "f2"),
+    "float64": lambda: np.ones((N,), "f8"),
+    "columns apart": lambda: np.ones((N // 101, 202), "f4")[:, ::2],
+    "transposed": lambda: np.ones((N // 101, 101), "f4").T,
+    "big-endian": lambda: np.ones((N,), ">f4"),
+    "reversed": lambda: np.ones((N,), "f4")[::-1],
+}
+
+
+def peak(call):
+    call()
+    tracemalloc.start()
+    try:
+        result = call()
+        return result.nbytes, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@each("name, layout", ["int4", "uint2"], PEAKS)
+def test_memory(name, layout):
+    x = PEAKS[layout]()
+    size, most = peak(lambda: pq.quantize(x, 0.5, dtype=name, packed=True))
+    assert size == -(-x.size * BITS[name] // 8)
+    assert most < size + (1 << 20)
+    p = pq.quantize(x, 0.5, dtype=name, packed=True)
+    size, most = peak(lambda: pq.dequantize(p, 0.5))
+    assert most < size + (1 << 20)
+    out = np.empty(x.shape[::-1], np.float16).T
+    _, most = peak(lambda: pq.dequantize(p, 0.5, dtype="float16", out=out))
+    assert most < 1 << 20
+    if x.ndim == 1:
+        size, most = peak(lambda: pq.dequantize(p, 0.5, threads=2))
+        assert most < size + (1 << 20)
+
+
+def test_a_subclass_is_taken_as_what_it_is():
+    class Mine(pq.PackedArray):
+        pass
+
+    p = Mine(np.uint8([0x21]), "int4", 2)
+    same(pq.dequantize(p, 1.0), np.float32([1, 2]))
+    same(p.unpack().astype(np.int8), np.int8([1, 2]))
+
+
+def closed():
+    memory = mmap.mmap(-1, 16)
+    memory.close()
+    return memory
+
+
+WITHOUT_BUFFER = {
+    "codes": lambda: np.zeros(3, ml_dtypes.int4),
+    "dates": lambda: np.zeros(3, "M8[s]"),
+    "closed": closed,
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_BUFFER)
+def test_what_has_no_buffer_to_lend(name):
+    with pytest.raises(
+        ValueError, match=r"^buffer: expected contiguous bytes, got [^\n]+$"
+    ):
+        pq.PackedArray.from_buffer(WITHOUT_BUFFER[name](), "int4", 3)
+
+
+def test_bytes_lent_cannot_be_made_writeable():
+    p = pq.PackedArray(np.zeros(2, np.uint8), "int4", 3)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        p.data.flags.writeable = True

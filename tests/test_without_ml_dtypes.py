@@ -1,0 +1,233 @@
+"""NumPy is all that pyquant needs: what works without ml_dtypes, and what says so."""
+
+import pytest
+from support import run_python
+
+SETUP = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np, pyquant as pq
+x = np.float32([1.5, -2.5, 3, 300, -300])
+"""
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+PACKED = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
+NARROW = (
+    *PACKED,
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+)
+
+
+def lines(code):
+    """What code prints after SETUP, in an interpreter that turns warnings into errors."""
+    run = run_python(SETUP + code)
+    assert run.returncode == 0, run.stderr
+    assert not run.stderr
+    return run.stdout.splitlines()
+
+
+def errors(calls):
+    """The message of each call; each an ImportError of one line."""
+    code = "".join(
+        f"try:\n    {call}\n    print('no error')\n"
+        f"except ImportError as error:\n    print(repr(str(error)))\n"
+        for call in calls
+    )
+    return [eval(line) if line != "no error" else line for line in lines(code)]
+
+
+def needs(name):
+    return f"dtype: {name} needs the package ml_dtypes: pip install ml_dtypes"
+
+
+def test_integers():
+    code = """
+for name in INTEGERS:
+    q = pq.quantize(x, 0.5, 1, dtype=name)
+    y = pq.dequantize(q, 0.5, 1, dtype="float64")
+    p = pq.choose_qparams(x, dtype=name)
+    assert p == pq.QParams(p.scale, p.zero_point, name)
+    print(q.dtype, q.tolist(), y.tolist(), p.dtype, p.quantize(x).dtype)
+"""
+    half = {"int8": (-128, 127), "uint8": (0, 255)}
+    expected = []
+    for name in INTEGERS:
+        lo, hi = half.get(name, (0 if name[0] == "u" else -599, 601))
+        codes = [max(4, lo), max(-4, lo), 7, min(601, hi), max(-599, lo)]
+        reals = [(c - 1) / 2 for c in codes]
+        expected.append(f"{name} {codes} {reals} {name} {name}")
+    assert lines(f"INTEGERS = {INTEGERS}\n{code}") == expected
+
+
+@pytest.mark.parametrize("real", ["float32", "float64", "float16"])
+def test_real_types(real):
+    code = f"""
+q = pq.quantize(x.astype("{real}"), 0.5, axis=None, precision="float16", rounding="floor")
+print(pq.dequantize(q, [1, 2, 3, 4, 5], axis=0, dtype="{real}").tolist())
+"""
+    assert lines(code) == ["[3.0, -10.0, 18.0, 508.0, -640.0]"]
+
+
+def test_narrow_types_need_it():
+    calls = {
+        **{f"pq.quantize(x, 1.0, dtype={name!r})": name for name in NARROW},
+        **{f"pq.QParams(1.0, None, {name!r})": name for name in NARROW},
+        **{f"pq.choose_qparams(x, dtype={name!r})": name for name in NARROW},
+    }
+    assert errors(calls) == [needs(name) for name in calls.values()]
+
+
+def test_bfloat16_needs_it():
+    calls = ["pq.dequantize(np.int8([1]), 1.0, dtype='bfloat16')"]
+    assert errors(calls) == [needs("bfloat16")]
+    code = "print(pq.quantize(x, 0.5, precision='bfloat16').tolist())"
+    assert lines(code) == ["[3, -5, 6, 127, -128]"]
+
+
+def test_unpacking_needs_it():
+    calls = {
+        **{
+            f"pq.PackedArray.from_buffer(b'ab', {name!r}, 3 + ('2' in {name!r}[:5]) * 4)"
+            ".unpack()": name
+            for name in PACKED
+        },
+        "np.asarray(pq.quantize(x, 1.0, dtype='int4', packed=True))": "int4",
+    }
+    assert errors(calls) == [needs(name) for name in calls.values()]
+
+
+def test_out_is_left_alone():
+    code = """
+out = np.full(5, 77, np.int8)
+try:
+    pq.quantize(x, 1.0, dtype="int4", out=out)
+except TypeError as error:
+    print(error)
+print(set(out.tolist()))
+"""
+    assert lines(code) == ["out: expected int4, got int8", "{77}"]
+
+
+def test_packed_arrays():
+    code = """
+for name in PACKED:
+    p = pq.quantize(x, 1.0, dtype=name, packed=True)
+    same = pq.PackedArray.from_buffer(bytes(p.data), name, 5)
+    assert p == same
+    print(name, p.data.tolist(), pq.dequantize(same, 0.5).tolist())
+p = pq.PackedArray.from_buffer(bytearray(b"\\x21\\x43\\x05"), "uint4", (1, 5))
+print(pq.dequantize(p, [1, 10, 100, 1000, 10000], 1, axis=1, dtype="float16").tolist())
+print(pq.dequantize(p, 0.5, 2, dtype="float64", threads=2).tolist(), p)
+import pickle
+assert pickle.loads(pickle.dumps(p)) == p
+"""
+    assert lines(f"PACKED = {PACKED}\n{code}") == [
+        "int4 [226, 115, 8] [1.0, -1.0, 1.5, 3.5, -4.0]",
+        "uint4 [2, 243, 0] [1.0, 0.0, 1.5, 7.5, 0.0]",
+        "int2 [89, 2] [0.5, -1.0, 0.5, 0.5, -1.0]",
+        "uint2 [242, 0] [1.0, 0.0, 1.5, 1.5, 0.0]",
+        "float4_e2m1fn [195, 117, 15] [0.75, -1.0, 1.5, 3.0, -3.0]",
+        "[[0.0, 10.0, 200.0, 3000.0, 40000.0]]",
+        "[[-0.5, 0.0, 0.5, 1.0, 1.5]] "
+        "PackedArray(dtype='uint4', shape=(1, 5), layout='onnx', nbytes=3)",
+    ]
+
+
+def test_what_is_wrong_is_said_the_same_way():
+    code = """
+for call in (
+    lambda: pq.pack(np.int8([1])),
+    lambda: pq.quantize(x, 1.0, dtype="int4", packed=True, out=x),
+    lambda: pq.quantize(x, 1.0, 8, dtype="int4", packed=True),
+    lambda: pq.quantize(x, 1.0, dtype="float8_e4m3fn", packed=True),
+    lambda: pq.dequantize(pq.PackedArray.from_buffer(b"a", "int4", 2), 1.0, 8),
+    lambda: pq.PackedArray.from_buffer(b"abc", "int4", 2),
+):
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        print(error)
+"""
+    assert lines(code) == [
+        "q: expected int4, uint4, int2, uint2, float4_e2m1fn, got int8",
+        "out: expected None with packed=True, got ndarray",
+        "zero_point: expected integers from -8 to 7 for int4, got 8",
+        "packed: expected False for float8_e4m3fn, got True",
+        "zero_point: expected integers from -8 to 7 for int4, got 8",
+        "data: expected 1 bytes for int4 of shape (2,), got 3",
+    ]
+
+
+def test_standards():
+    code = """
+one, zero, u8 = np.float32(1), np.int8(0), np.uint8(2)
+print(pq.ngraph.quantize(x, one, zero, "i8", (), "ROUND_UP").tolist())
+print(pq.ngraph.dequantize(np.int8([1, 2]), one, zero, "f32", ()).tolist())
+print(pq.com_microsoft.quantize_linear(x, one, u8).tolist())
+print(pq.com_microsoft.dequantize_linear(np.uint8([1, 2]), one, u8).tolist())
+print(pq.onnx.quantize_linear(x, one, u8).tolist())
+print(pq.onnx.dequantize_linear(np.uint8([1, 2]), one, u8).tolist())
+print(pq.onnx.dynamic_quantize_linear(x)[0].tolist())
+print(pq.onednn.quantize(x, scales=[1.0], zps=[2], dtype="u8").tolist())
+print(pq.onednn.dequantize(np.uint8([1, 2]), scales=[1.0], zps=[2]).tolist())
+print(pq.onednn.dynamic_quantize(x, one, dtype="s8").tolist())
+print(pq.onednn.dynamic_dequantize(np.uint8([1, 2]), one).tolist())
+"""
+    assert lines(code) == [
+        "[2, -2, 3, 127, -128]",
+        "[1.0, 2.0]",
+        "[4, 0, 5, 255, 0]",
+        "[-1.0, 0.0]",
+        "[4, 0, 5, 255, 0]",
+        "[-1.0, 0.0]",
+        "[128, 126, 128, 254, 0]",
+        "[4, 0, 5, 255, 0]",
+        "[-1.0, 0.0]",
+        "[2, -2, 3, 127, -128]",
+        "[1.0, 2.0]",
+    ]
+
+
+def test_standards_that_are_asked_for_its_types():
+    calls = {
+        "pq.onnx.quantize_linear(x, np.float32(1), output_dtype=22)": "int4",
+        "pq.onnx.quantize_linear(x, np.float32(1), output_dtype='float8_e5m2')": (
+            "float8_e5m2"
+        ),
+        "pq.onnx.dequantize_linear(np.int8([1]), np.float32(1), output_dtype=16)": (
+            "bfloat16"
+        ),
+        "pq.onednn.quantize(x, scales=[1.0], dtype='f8_e4m3')": "float8_e4m3fn",
+        "pq.onednn.dynamic_quantize(x, [1.0], dtype='f8_e5m2')": "float8_e5m2",
+        "pq.ngraph.dequantize(np.int8([1]), 1.0, 0, 'bf16', ())": "bfloat16",
+    }
+    assert errors(calls) == [needs(name) for name in calls.values()]
+
+
+def test_reference_ops_need_onnx():
+    code = """
+sys.modules["onnx"] = None
+try:
+    pq.onnx.reference_ops()
+except ImportError as error:
+    print(error)
+"""
+    assert lines(code) == ["reference_ops: the package onnx is needed: pip install onnx"]
+
+
+def test_an_old_ml_dtypes():
+    # float4, float6 and integers of 2 bits came later than float8.
+    code = """
+import types
+sys.modules["ml_dtypes"] = types.SimpleNamespace(__version__="0.3.2")
+try:
+    pq.quantize(x, 1.0, dtype="int2")
+except ImportError as error:
+    print(error)
+print(pq.quantize(x, 1.0, dtype="int2", packed=True).nbytes)
+"""
+    assert lines(code) == ["dtype: int2 needs a newer ml_dtypes, got 0.3.2", "2"]
