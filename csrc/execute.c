@@ -29,8 +29,9 @@ struct job {
     bool zero_given;
     struct pq_codes take, give;
 
-    pq_grp_fn *grp; /* null: no kernel for groups */
-    pq_vec_fn *vec; /* null: the wide kernel */
+    pq_grp_fn *grp;    /* null: no kernel for groups */
+    pq_grp_fn *packed; /* null: packed input is made bytes first */
+    pq_vec_fn *vec;    /* null: the wide kernel */
     pq_wide_fn *wide_fn;
     struct pq_wide wide;
 
@@ -329,6 +330,11 @@ static void run_groups(const struct job *job, const char *x, char *y, size_t n, 
     const int32_t *zero = job->zero.i32;
     if (!is_staged(job)) {
         job->grp(x, y, n, g, scale, zero);
+        return;
+    }
+    const size_t at = job->packed != NULL ? (size_t)(x - job->take.base) : 1;
+    if (at % 2 == 0 && n % g == 0 && g % PQ_PACKED_GROUP == 0) {
+        job->packed(job->take.base + at / 2, y, n, g, scale, zero);
         return;
     }
     /* As many groups as fit, or one of them in pieces. */
@@ -644,6 +650,7 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
     const enum pq_type in = args->in.type, out = whole_type(args->out.type);
     const bool usual = has_kernel(in, out) && args->precision == PQ_F32;
     job->grp = NULL;
+    job->packed = NULL;
     job->vec = NULL;
     if (is_narrow_float(out)) {
         if (usual) {
@@ -718,6 +725,7 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
     }
     struct job job;
     job.grp = NULL;
+    job.packed = NULL;
     job.vec = NULL;
     /* Zero points may be anything, but a difference of more than 32 bits is too much for
      * the narrow kernels, and one that float64 cannot hold for all. */
@@ -730,6 +738,9 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
     } else if (has_kernel(out, in) && zeros_fit(args, args->in.type, -(1 << 30), 1 << 30)) {
         job.grp = kernels->dequantize_grp[in - PQ_I8][out];
         job.vec = kernels->dequantize_vec[in - PQ_I8][out];
+        if (args->in.packed && (args->in.type == PQ_I4 || args->in.type == PQ_U4)) {
+            job.packed = kernels->dequantize_packed[args->in.type - PQ_I4][out];
+        }
     }
     job.wide_fn = kernels->dequantize_wide;
     job.wide =
@@ -776,6 +787,7 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     }
     struct job job;
     job.grp = NULL;
+    job.packed = NULL;
     job.vec = copy_bytes;
     job.float_zero = false;
     job.single_scale = true;

@@ -32,7 +32,8 @@ enum {
     PQ_CODES = 4,
     PQ_NARROWS = 4, /* integers of 4 and 2 bits, from PQ_I4 */
     PQ_FLOATS = 7,  /* from PQ_F8E4M3FN */
-    PQ_SHIFTED = 2  /* 8 bit integers */
+    PQ_SHIFTED = 2, /* 8 bit integers */
+    PQ_PACKED_GROUP = 32
 };
 
 /* Groups of `g` elements (the last may be short) with one scale and zero point each.
@@ -84,6 +85,9 @@ struct pq_kernels {
     pq_vec_fn *encode_vec[PQ_REALS][PQ_FLOATS][2];
     pq_grp_fn *decode_grp[PQ_FLOATS][PQ_REALS];
     pq_vec_fn *decode_vec[PQ_FLOATS][PQ_REALS];
+    /* From packed int4 and uint4, beginning at a whole byte, in whole groups of multiples
+     * of PQ_PACKED_GROUP elements. */
+    pq_grp_fn *dequantize_packed[2][PQ_REALS];
     /* Integers of 4 and 2 bits are computed as int8 and uint8: `extend` makes these of the
      * low bits of a byte, `unpack` of packed bytes; `narrow` saturates, in place or not,
      * and leaves the low bits. `pack` takes low bits, [0] four, [1] two of them. */

@@ -524,6 +524,13 @@ PQ_INLINE vb larger_i8(vb x, int8_t y)
     return vreinterpretq_u8_s8(vmaxq_s8(vreinterpretq_s8_u8(x), vdupq_n_s8(y)));
 }
 
+/* int8 to int32. */
+PQ_INLINE vi widen_bytes(vb x)
+{
+    const int8x16_t c = vreinterpretq_s8_u8(x);
+    return widen_i16(vmovl_s8(vget_low_s8(c)), vmovl_high_s8(c));
+}
+
 /* Packed codes of 4 bits, above them garbage. */
 PQ_INLINE vb unpack4(const void *p)
 {

@@ -332,6 +332,14 @@ BYTES(smaller_i8, int8_t, (int8_t)a.v[i] < b ? (int8_t)a.v[i] : b)
 BYTES(larger_i8, int8_t, (int8_t)a.v[i] > b ? (int8_t)a.v[i] : b)
 #undef BYTES
 
+/* int8 to int32. */
+PQ_INLINE vi widen_bytes(vb a)
+{
+    vi r;
+    EACH(i) r.v[i] = (int8_t)a.v[i];
+    return r;
+}
+
 /* Packed codes of 4 bits, above them garbage. */
 PQ_INLINE vb unpack4(const void *p)
 {

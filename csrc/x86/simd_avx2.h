@@ -574,6 +574,14 @@ PQ_INLINE vb larger_i8(vb x, int8_t y)
     return _mm256_max_epi8(x, _mm256_set1_epi8(y));
 }
 
+/* int8 to int32. */
+PQ_INLINE vi widen_bytes(vb x)
+{
+    const __m128i lo = _mm256_castsi256_si128(x), hi = _mm256_extracti128_si256(x, 1);
+    return (vi){_mm256_cvtepi8_epi32(lo), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(lo, lo)),
+                _mm256_cvtepi8_epi32(hi), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(hi, hi))};
+}
+
 /* Packed codes of 4 bits, above them garbage: each byte twice, once moved down. */
 PQ_INLINE vb unpack4(const void *p)
 {

@@ -350,6 +350,40 @@ static void check_bytes(const struct pq_kernels *k, enum pq_type type)
     check_end();
 }
 
+/* Packed codes dequantized at once, as those of scalar after unpacking. */
+static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type type,
+                                    enum pq_type real)
+{
+    static unsigned char codes[MOST], expected[MOST * sizeof(float)];
+    const enum pq_type whole = type == PQ_I4 ? PQ_I8 : PQ_U8;
+    check_begin("%s dequantize_packed %s %s", k->name, type_name(type), type_name(real));
+    for (size_t i = 0; i < check_count(200); i++) {
+        const size_t g = PQ_PACKED_GROUP * (1 + i % 4), groups = 1 + random_below(12);
+        const size_t n = g * groups, bytes = n * pq_type_size(real);
+        unsigned char *const x = guarded_end(&memory.x, n / 2);
+        unsigned char *const y = guarded_end(&memory.y, bytes);
+        float *const scale = (void *)guarded_end(&memory.scale, groups * sizeof *scale);
+        int32_t *const zero = (void *)guarded_end(&memory.zero, groups * sizeof *zero);
+        for (size_t j = 0; j < n / 2; j++) {
+            x[j] = (unsigned char)random_bits();
+        }
+        for (size_t j = 0; j < groups; j++) {
+            scale[j] = i % 2 ? draw_scale() : (float)random_unit();
+            zero[j] = (int32_t)draw_integer(-(1 << 30), 1 << 30);
+        }
+        memset(y - CANARY, 0x5a, CANARY);
+        pq_kernels_scalar.unpack[type - PQ_I4](x, codes, n);
+        pq_kernels_scalar.dequantize_grp[whole - PQ_I8][real](codes, expected, n, g, scale,
+                                                              zero);
+        k->dequantize_packed[type - PQ_I4][real](x, y, n, g, scale, zero);
+        CHECK(memcmp(y, expected, bytes) == 0, "n %zu, g %zu", n, g);
+        for (size_t j = 1; j <= CANARY; j++) {
+            CHECK(y[-(ptrdiff_t)j] == 0x5a, "wrote before its output");
+        }
+    }
+    check_end();
+}
+
 /* ---- packed arrays: the same as a byte for each element, packed afterwards ---- */
 
 /* Parts may run at once: none keeps bits of a byte that another writes. */
@@ -435,6 +469,13 @@ static void check_packed(const struct pq_kernels *k, enum pq_type type)
             reverse.out.data = back;
             CHECK(pq_dequantize(k, &reverse, 0, 1) == PQ_OK, "packed to transposed");
             CHECK(memcmp(y, back, count * sizeof *y) == 0, "shape %zu, block %zu", s, b);
+            reverse.out.strides = floats;
+            CHECK(pq_dequantize(k, &reverse, 0, 1) == PQ_OK, "packed");
+            reverse.in = (struct pq_array){codes, single, type, 0, 0};
+            reverse.out.data = y;
+            CHECK(pq_dequantize(k, &reverse, 0, 1) == PQ_OK, "unpacked");
+            CHECK(memcmp(y, back, count * sizeof *y) == 0, "shape %zu, block %zu", s, b);
+            reverse.in = args.out;
             reverse.out = (struct pq_array){codes, single, type, 0, 0};
             memset(codes, 0xff, count);
             CHECK(pq_repack(k, &reverse, 0, 1) == PQ_OK, "unpack");
@@ -466,6 +507,9 @@ int main(void)
         for (int type = PQ_I4; type <= PQ_U2; type++) {
             check_bytes(k, (enum pq_type)type);
             check_packed(k, (enum pq_type)type);
+            for (int real = PQ_F32; type <= PQ_U4 && real <= PQ_BF16; real++) {
+                check_dequantize_packed(k, (enum pq_type)type, (enum pq_type)real);
+            }
         }
         check_packed(k, PQ_F4E2M1FN);
     }
