@@ -335,6 +335,9 @@ cdef object _integers_of(object obj, object array, str name):
     )
 
 
+cdef object _prod = __import__("math").prod
+
+
 cdef object _packed_class():
     from pyquant.packed import PackedArray
 
@@ -344,9 +347,10 @@ cdef object _packed_class():
 cdef int _hold_packed(object data, tuple shape, str dtype, Array *held) except -1:
     """Hold the bytes of a packed array. The buffer is one that has its shape, and no
     strides: what they would be, C knows."""
-    strides = (0,) * len(shape)
-    size = 0 if 0 in shape else 1
-    array = _ndarray(shape, _np.uint8, data if size else b"", 0, strides)
+    cdef Py_ssize_t needed = -(-_prod(shape) // packed_per_byte(dtype))
+    if data.size != needed:
+        raise ValueError(f"data: expected {needed} bytes, got {data.size}")
+    array = _ndarray(shape, _np.uint8, data if needed else b"", 0, (0,) * len(shape))
     _hold(array, held)
     held.type = <pq_type><int>_CODES[dtype]
     held.packed = max(1, data.size)
@@ -411,7 +415,11 @@ cdef object _hold_zero(Call *call, object zero):
         call.args.zero.swapped = False
         return None
     array = zero
-    if type(zero) is not _ndarray:
+    code = None
+    if type(zero) is not _ndarray and isinstance(zero, _packed_class()):
+        code = _CODES[zero.dtype]
+        array = _unpacked(zero)
+    elif type(zero) is not _ndarray:
         array = _plain(zero, "zero_point")
         _refuse_huge(zero, array, "zero_point", "integers that the quantized type holds")
         if array.size == 0 and _is_untyped(zero):
@@ -420,6 +428,8 @@ cdef object _hold_zero(Call *call, object zero):
         _is_integer(call.zero.type) or _is_narrow_float(call.zero.type)
     ):
         raise TypeError(f"zero_point: expected integers, got {_describe(array)}")
+    if code is not None:
+        call.zero.type = <pq_type><int>code
     call.args.zero.data = call.zero.buffer.buf
     call.args.zero.type = call.zero.type
     call.args.zero.swapped = call.zero.swapped
@@ -682,15 +692,20 @@ cdef Py_ssize_t _packed_bytes(Call *call, pq_type code) noexcept:
 
 
 cdef object _hold_packed_out(Call *call, object out, str dtype, pq_type code):
-    """Hold new memory for packed codes; returns the array."""
+    """Hold new memory for packed codes; returns the bytes."""
     if out is not None:
         raise ValueError(
             f"out: expected None with packed=True, got {type(out).__name__}"
         )
     data = _empty(_packed_bytes(call, code), _np.uint8)
-    shape = _shape(&call.x)
-    _hold_packed(data, shape, dtype, &call.out)
-    return _packed_class()(data, dtype, shape)
+    _hold_packed(data, _shape(&call.x), dtype, &call.out)
+    return data
+
+
+cdef object _packed(Call *call, object data, str dtype):
+    """The packed array of bytes that nobody else has, and nobody can write to any more."""
+    data.flags.writeable = False
+    return _packed_class()(data, dtype, _shape(&call.x))
 
 
 cdef object _hold_out(Call *call, object out, str dtype, pq_type code):
@@ -903,7 +918,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         _check_overlap(call, out, &call.zero, zero_array, "zero_point")
     _set_array(&call.args.out, &call.out)
     _run(kernels, call, quantizes, threads)
-    return out
+    return _packed(call, out, dtype) if packed else out
 
 
 cdef int _check_options(str name, object rounding, object saturate,
@@ -996,29 +1011,37 @@ def pack(q):
             raise TypeError(f"q: expected {', '.join(_PACKED)}, got {_describe(array)}")
         _hold(array, &call.x)
         _set_input(&call)
-        packed = _hold_packed_out(&call, None, name, call.x.type)
+        data = _hold_packed_out(&call, None, name, call.x.type)
         _set_array(&call.args.out, &call.out)
         if _size(&call.x) > 0:
             _run_repack(&call)
-        return packed
+        return _packed(&call, data, name)
     finally:
         _release(&call)
 
 
-def unpack(packed):
-    """See PackedArray.unpack."""
+cdef object _unpacked(object packed):
+    """A byte for each element."""
     cdef Call call
     _forget(&call)
     try:
-        _hold_code(packed, &call.x, "packed")
+        _hold_packed(packed.data, packed.shape, packed.dtype, &call.x)
         _set_input(&call)
-        out = _hold_out(&call, None, packed.dtype, call.x.type)
+        out = _empty(packed.shape, _np.uint8)
+        _hold(out, &call.out)
+        call.out.type = call.x.type
         _set_array(&call.args.out, &call.out)
         if _size(&call.x) > 0:
             _run_repack(&call)
         return out
     finally:
         _release(&call)
+
+
+def unpack(packed):
+    """See PackedArray.unpack."""
+    dtype = dtype_named(packed.dtype)
+    return _unpacked(packed).view(dtype)
 
 
 def packed_name(dtype):
@@ -1432,12 +1455,10 @@ def typed(values, str name not None, tuple types not None):
         if one in _TYPES and kind in "iu":
             lo, hi = _LIMITS.get(one, (-(2**63), 2**63 - 1) if one == "int64" else (0, -1))
             if lo <= array.min() and array.max() <= hi:
-                return array.astype(dtype_named(one))
-    if kind in "iu" and types[0] in _LIMITS:
-        raise ValueError(
-            f"{name}: expected integers that {types[0]} holds, "
-            f"got {array.min()} to {array.max()}"
-        )
+                return array.astype(zero_name(one) if one != "int64" else one)
+    if kind in "iu" and (types[0] in _LIMITS or types[0] == "int64"):
+        got = array.min() if array.min() < lo else array.max()
+        raise ValueError(f"{name}: expected integers that {types[0]} holds, got {got}")
     return array
 
 
@@ -1456,10 +1477,10 @@ cdef tuple _extrema(Array *a, object x, const pq_args *args):
     with nogil:
         pq_minmax(_active, &extrema, &finite)
     if not finite:  # what is not a number hides in the extrema; NumPy keeps it
-        lo = min(0.0, float(x.min()))
-        hi = max(0.0, float(x.max()))
-        if _np.isnan(x.min()):
-            lo = hi = float("nan")
+        least, most = float(x.min()), float(x.max())
+        if least != least:
+            return least, least
+        return min(0.0, least), max(0.0, most)
     return lo, hi
 
 
@@ -1473,17 +1494,20 @@ def dynamic_range(x):
     try:
         _hold_real(x, &call.x, "x")
         _set_input(&call)
-        lo, hi = (0.0, 0.0) if _size(&call.x) == 0 else _extrema(&call.x, x, &call.args)
+        extrema = (0.0, 0.0) if _size(&call.x) == 0 else _extrema(&call.x, x, &call.args)
         found = pq_fpenv_enter()
-        scale = (hi - lo) / <float>255
-        zero = <float>0 - lo / scale
-        if lo == hi:
-            scale = 1
-        # Adding 1.5 * 2^23 rounds half to even; NaN is 0.
-        zero = zero if zero < 255 else <float>255 if zero == zero else <float>0
-        zero = (zero + <float>12582912 - <float>12582912) if zero > 0 else <float>0
-        pq_fpenv_leave(found)
-        return _np.array(scale, _np.float32), _np.array(<int>zero, _np.uint8)
+        try:
+            lo, hi = PyFloat_AS_DOUBLE(extrema[0]), PyFloat_AS_DOUBLE(extrema[1])
+            scale = (hi - lo) / <float>255
+            zero = <float>0 - lo / scale
+            if lo == hi:
+                scale = 1
+            # Adding 1.5 * 2^23 rounds half to even; NaN is 0.
+            zero = zero if zero < 255 else <float>255 if zero == zero else <float>0
+            zero = (zero + <float>12582912 - <float>12582912) if zero > 0 else <float>0
+            return _np.array(scale, _np.float32), _np.array(<int>zero, _np.uint8)
+        finally:
+            pq_fpenv_leave(found)
     finally:
         _release(&call)
 

@@ -90,14 +90,20 @@ def array_of(
                 TypeError, name, standard, f"elements of {listed(types)}", values.dtype
             )
         return values
+    python = False
     if not isinstance(values, np.ndarray):
         whose = f"{name}: {standard}"
         python = isinstance(values, (bool, int, float, list, tuple))
-        if python and not isinstance(values, np.generic):
+        python = python and not isinstance(values, np.generic)
+        if python:
             values = _core.typed(values, whose, tuple(types))
         else:
             values = _core.plain(values, whose)
     found = dtypes.name_of(values.dtype)
+    if python and found in {
+        _core.zero_name(one) for one in types if one in dtypes.NARROW_INTEGERS
+    }:
+        return values  # integers of a narrow type, which NumPy lacks
     if found not in types or isinstance(values, np.ma.MaskedArray):
         got = "a masked array" if isinstance(values, np.ma.MaskedArray) else values.dtype
         raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)

@@ -209,7 +209,7 @@ def dequantize_linear(
         z = _standard.array_of(x_zero_point, "x_zero_point", op, (code,))
         if code in FLOAT8 and not _standard.all_zero(z):
             raise _standard.refuse(
-                ValueError, "x_zero_point", op, f"zeros for {code}", z.tolist()
+                ValueError, "x_zero_point", op, f"zeros for {code}", "another number"
             )
     where = _where(q, s, z, axis, block_size, "x", op)
     real = _dtype(output_dtype, "output_dtype", op, REAL) or scale_type
@@ -274,7 +274,8 @@ def reference_ops() -> list[type]:
     -------
     list of type
         For ``onnx.reference.ReferenceEvaluator(model, new_ops=reference_ops())``, which
-        then runs these operators on pyquant's kernels.
+        then runs these operators on pyquant's kernels; but not in functions of the model,
+        which the evaluator runs with its own: inline them first.
 
     Raises
     ------
@@ -283,7 +284,9 @@ def reference_ops() -> list[type]:
     """
     try:
         from pyquant._onnx_ops import OPS
-    except ImportError:
+    except ImportError as error:
+        if error.name is None or error.name.partition(".")[0] != "onnx":
+            raise  # onnx is there, and lacks something itself
         msg = "reference_ops: the package onnx is needed: pip install onnx"
         raise ImportError(msg) from None
     return list(OPS)

@@ -289,6 +289,9 @@ def _extents(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     if min(extents, default=0) < 0 or max(extents, default=0) > sys.maxsize:
         msg = f"shape: expected extents from 0 to {sys.maxsize}, got {extents}"
         raise ValueError(msg)
+    if prod(max(n, 1) for n in extents) > sys.maxsize:
+        msg = f"shape: expected at most {sys.maxsize} elements, got {extents}"
+        raise ValueError(msg)
     if len(extents) > 64:
         msg = f"shape: expected at most 64 dimensions, got {len(extents)}"
         raise ValueError(msg)

@@ -52,11 +52,11 @@ class QParams:
            [ 127,   64]], dtype=int8)
     """
 
-    __slots__ = ("_axis", "_block_size", "_dtype", "_scale", "_zero_point")
+    __slots__ = ("_axis", "_block_size", "_name", "_scale", "_zero_point")
 
     _scale: npt.NDArray[Any]
     _zero_point: npt.NDArray[Any]
-    _dtype: np.dtype[Any]
+    _name: str
     _axis: int | tuple[int, ...] | None
     _block_size: int | tuple[int, ...] | None
 
@@ -69,7 +69,7 @@ class QParams:
         block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     ) -> None:
         """Check and copy everything, so that nothing can change it."""
-        if hasattr(self, "_dtype"):
+        if hasattr(self, "_name"):
             msg = "scale: expected no assignment, QParams is immutable"
             raise AttributeError(msg)
         name = dtypes.name_of(dtype)
@@ -85,7 +85,7 @@ class QParams:
         store(self, "_zero_point", _frozen(zeros))
         store(self, "_axis", axis)
         store(self, "_block_size", block_size)
-        store(self, "_dtype", _core.dtype_named(name))
+        store(self, "_name", name)
 
     @property
     def scale(self) -> npt.NDArray[Any]:
@@ -99,8 +99,8 @@ class QParams:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The quantized type."""
-        return self._dtype
+        """The quantized type; of ml_dtypes where NumPy has none."""
+        return _core.dtype_named(self._name)
 
     @property
     def axis(self) -> int | tuple[int, ...] | None:
@@ -142,7 +142,7 @@ class QParams:
             x,
             self._scale,
             self._zero_point,
-            dtype=self._dtype,
+            dtype=self._name,
             axis=self._axis,
             block_size=self._block_size,
             rounding=rounding,
@@ -181,7 +181,7 @@ class QParams:
         TypeError
             If `q` has another type than the parameters are for.
         """
-        name = self._dtype.name
+        name = self._name
         given = getattr(q, "dtype", None)
         if given is not None and dtypes.name_of(given) != name:
             msg = f"q: expected {name}, got {given}"
@@ -221,20 +221,20 @@ class QParams:
 
     def _key(self) -> tuple[object, ...]:
         arrays = [(a.dtype, a.shape, a.tobytes()) for a in (self._scale, self._zero_point)]
-        return (*arrays, self._dtype, self._axis, self._block_size)
+        return (*arrays, self._name, self._axis, self._block_size)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes an equal one."""
         return (
             QParams,
-            (self._scale, self._zero_point, self._dtype, self._axis, self._block_size),
+            (self._scale, self._zero_point, self._name, self._axis, self._block_size),
         )
 
     def __repr__(self) -> str:
         """Show everything, long arrays abridged as NumPy does."""
         return (
             f"QParams(scale={self._scale!r}, zero_point={self._zero_point!r}, "
-            f"dtype={self._dtype.name!r}, axis={self._axis}, block_size={self._block_size})"
+            f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size})"
         )
 
 

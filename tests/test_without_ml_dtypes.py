@@ -75,8 +75,8 @@ print(pq.dequantize(q, [1, 2, 3, 4, 5], axis=0, dtype="{real}").tolist())
 def test_narrow_types_need_it():
     calls = {
         **{f"pq.quantize(x, 1.0, dtype={name!r})": name for name in NARROW},
-        **{f"pq.QParams(1.0, None, {name!r})": name for name in NARROW},
-        **{f"pq.choose_qparams(x, dtype={name!r})": name for name in NARROW},
+        **{f"pq.QParams(1.0, None, {name!r}).dtype": name for name in NARROW},
+        **{f"pq.choose_qparams(x, dtype={name!r}).quantize(x)": name for name in NARROW},
     }
     assert errors(calls) == [needs(name) for name in calls.values()]
 
@@ -231,3 +231,22 @@ except ImportError as error:
 print(pq.quantize(x, 1.0, dtype="int2", packed=True).nbytes)
 """
     assert lines(code) == ["dtype: int2 needs a newer ml_dtypes, got 0.3.2", "2"]
+
+
+def test_parameters_of_packed_types():
+    code = """
+p = pq.choose_qparams(x[:3], dtype="int4")
+q = p.quantize(x[:3], packed=True)
+print(q.shape, p.zero_point.dtype, p.dequantize(q).shape)
+one = np.float32(1)
+zero = pq.PackedArray.from_buffer(bytes([1]), "int4", ())
+print(pq.onnx.dequantize_linear(q, one).tolist())
+print(pq.onnx.dequantize_linear(q, one, 1).tolist())
+print(pq.onnx.dequantize_linear(q, one, zero).tolist())
+"""
+    assert lines(code) == [
+        "(3,) int8 (3,)",
+        "[4.0, -6.0, 7.0]",
+        "[3.0, -7.0, 6.0]",
+        "[3.0, -7.0, 6.0]",
+    ]
