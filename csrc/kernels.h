@@ -18,7 +18,7 @@
     X(i8, PQ_I8, __VA_ARGS__)                                                              \
     X(u8, PQ_U8, __VA_ARGS__) X(i16, PQ_I16, __VA_ARGS__) X(u16, PQ_U16, __VA_ARGS__)
 
-/* Narrow floats: X(name, type, saturate), a kernel for each that encodes. */
+/* Narrow floats, X(name, type), from PQ_F8E4M3FN. */
 #define PQ_FOR_FLOAT(X, ...)                                                               \
     X(e4m3fn, PQ_F8E4M3FN, __VA_ARGS__)                                                    \
     X(e4m3fnuz, PQ_F8E4M3FNUZ, __VA_ARGS__)                                                \
