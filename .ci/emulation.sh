@@ -27,11 +27,19 @@ copy_tests() {
     cd "$1" || return
 }
 
+# What no processor changes and takes long: tests that start many interpreters, and those of
+# the oracle itself. The two commands of test_main.py are run once instead.
+same_everywhere=(main oracle without_ml_dtypes)
+
 # run_pytest PYTHON [ARGUMENT...]: the suite in `jobs` processes. Every process collects all
 # tests and runs each jobs-th of them: half the start-up of pytest-xdist.
 run_pytest() {
     local python=$1 failed=0 empty=0 code i
     shift
+    for i in "${same_everywhere[@]}"; do
+        set -- "$@" "--ignore=tests/test_$i.py"
+    done
+    "$python" -m pyquant info && "$python" -m pyquant demo || failed=1
     cat >shard.py <<'EOF'
 import os
 
