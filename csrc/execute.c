@@ -27,6 +27,7 @@ struct job {
     bool float_zero;   /* zero points are bits of float32 numbers ... */
     bool negate_zero;  /* ... of the other sign */
     bool zero_given;
+    bool far; /* zero points beyond 2^52 */
     struct pq_codes take, give;
 
     pq_grp_fn *grp;    /* null: no kernel for groups */
@@ -410,6 +411,44 @@ static void run_scaled_row(void *p, struct pq_cursor at)
     }
 }
 
+/* ---- zero points beyond what float64 can subtract ---- */
+
+/* One element: the difference as sign and magnitude, which 64 bits hold, converted once. */
+static void run_far_element(void *p, struct pq_cursor at)
+{
+    const struct job *job = p;
+    char code[sizeof(int32_t)], result[sizeof(double)];
+    const char *from = at.in;
+    if (job->take.convert != NULL) {
+        pq_take_codes(&job->take, code, at.in, 1);
+        from = code;
+    }
+    const struct pq_params in = {from, 0, job->wide.in, job->in_swapped};
+    const int64_t q = pq_load_integer(in), z = pq_load_integer(zeros_at(job, at.zero, 0));
+    const uint64_t magnitude =
+        q < z ? (uint64_t)z - (uint64_t)q : (uint64_t)q - (uint64_t)z;
+    double scale;
+    pq_load_scales_f64(&scale, scales_at(job, at.scale, 0), 1, job->single_scale);
+    if (job->wide.out == PQ_F64) {
+        const double d = q < z ? -(double)magnitude : (double)magnitude;
+        const double v = d * scale;
+        const double y = v == v ? v : pq_f64_bits(UINT64_C(0x7ff8000000000000));
+        memcpy(result, &y, sizeof y);
+    } else {
+        const float d = q < z ? -(float)magnitude : (float)magnitude;
+        const float v = d * (float)scale;
+        const float y = v == v ? v : pq_f32_bits(0x7fc00000);
+        const uint16_t half =
+            job->wide.out == PQ_F16 ? pq_f16_from_f32(y) : pq_bf16_from_f32(y);
+        if (job->wide.out == PQ_F32) {
+            memcpy(result, &y, sizeof y);
+        } else {
+            memcpy(result, &half, sizeof half);
+        }
+    }
+    pq_copy_element(at.out, result, job->out_size, job->out_swapped);
+}
+
 /* ---- the choice ---- */
 
 static bool rows_contiguous(const struct job *job)
@@ -449,8 +488,8 @@ static void run(struct job *job)
     }
     job->loaded.scale = NULL;
     job->loaded.zero = NULL;
-    int first;
-    pq_visit_fn *visit = choose(job, &first);
+    int first = 0;
+    pq_visit_fn *visit = job->far ? run_far_element : choose(job, &first);
     pq_walk(&job->plan, first, visit, job);
 }
 
@@ -652,6 +691,7 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
     job->grp = NULL;
     job->packed = NULL;
     job->vec = NULL;
+    job->far = false;
     if (is_narrow_float(out)) {
         if (usual) {
             const int clips = args->saturate != 0;
@@ -695,15 +735,17 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
     if ((unsigned)args->round >= PQ_ROUND_COUNT) {
         return PQ_ERR_ROUND;
     }
+    struct job job;
+    choose_quantizer(&job, kernels, args);
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
     if (!args->zero_first && !is_narrow_float(out)) {
         range = pq_code_range(out);
+    } else if (job.vec != NULL) { /* converted to float32 at once */
+        range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
     if (!zeros_fit(args, out, range.lo, range.hi)) {
         return PQ_ERR_ZERO;
     }
-    struct job job;
-    choose_quantizer(&job, kernels, args);
     status = init(&job, kernels, args, part, parts);
     if (status == PQ_OK) {
         run_guarded(&job);
@@ -728,8 +770,10 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
     job.packed = NULL;
     job.vec = NULL;
     /* Zero points may be anything, but a difference of more than 32 bits is too much for
-     * the narrow kernels, and one that float64 cannot hold for all. */
-    if (!zeros_fit(args, args->in.type, -(INT64_C(1) << 52), INT64_C(1) << 52)) {
+     * the narrow kernels, and one that float64 cannot hold for the wide one. */
+    job.far = !zeros_fit(args, args->in.type, -(INT64_C(1) << 52), INT64_C(1) << 52);
+    if (job.far &&
+        (is_narrow_float(in) || !zeros_fit(args, args->in.type, INT64_MIN, INT64_MAX))) {
         return PQ_ERR_ZERO;
     }
     if (is_narrow_float(in) && has_kernel(out, in)) {
@@ -788,6 +832,7 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     struct job job;
     job.grp = NULL;
     job.packed = NULL;
+    job.far = false;
     job.vec = copy_bytes;
     job.float_zero = false;
     job.single_scale = true;

@@ -188,6 +188,14 @@ struct pq_range pq_code_range(enum pq_type code)
     return ranges[code];
 }
 
+int64_t pq_load_integer(struct pq_params from)
+{
+    int64_t value = 0, *const to = &value;
+    const size_t n = 1;
+    LOAD_INTEGERS((int64_t))
+    return value;
+}
+
 /* One zero point; a uint64 that int64 cannot hold counts as too high, and so does a narrow
  * float that is not 0. */
 static int is_within(struct pq_params at, int64_t lo, int64_t hi, int64_t *value)
@@ -199,11 +207,8 @@ static int is_within(struct pq_params at, int64_t lo, int64_t hi, int64_t *value
         *value = v == 0 ? 0 : INT64_MAX;
         return *value >= lo && *value <= hi;
     }
-    int64_t *const to = value;
-    const struct pq_params from = at;
-    const size_t n = 1;
-    LOAD_INTEGERS((int64_t))
-    return *value >= lo && *value <= hi && (from.type != PQ_U64 || *value >= 0);
+    *value = pq_load_integer(at);
+    return *value >= lo && *value <= hi && (at.type != PQ_U64 || *value >= 0);
 }
 
 int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside)

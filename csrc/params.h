@@ -24,6 +24,9 @@ void pq_load_zeros_f32(float *to, struct pq_params from, size_t n);
 void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single);
 void pq_load_zeros_f64(double *to, struct pq_params from, size_t n);
 
+/* One integer that int64 holds. */
+int64_t pq_load_integer(struct pq_params from);
+
 /* Lowest and highest value of a quantized type. */
 struct pq_range {
     int64_t lo, hi;

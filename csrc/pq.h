@@ -122,8 +122,9 @@ const char *pq_isa_name(int i);
 /*
  * Quantize real `in` (an int32 is converted to the type of the quotient) to integer or
  * narrow float `out`; dequantize those to real `out`. The work is cut into `parts` that may
- * run on different threads; each call does one of them. Dequantizing, and quantizing with
- * `zero_first`, takes zero points of any value up to 2^52 in magnitude.
+ * run on different threads; each call does one of them. Dequantizing integers takes any
+ * zero points that int64 holds. Quantizing with `zero_first` takes these from float32 to 8
+ * bits, half to even, and otherwise up to 2^52 in magnitude.
  */
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
                            int part, int parts);

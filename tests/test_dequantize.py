@@ -20,6 +20,7 @@ from support import (
 )
 
 import pyquant as pq
+from pyquant import _core
 from pyquant._core import dequantize_at
 
 INF, NAN = np.inf, np.nan
@@ -202,3 +203,35 @@ def test_the_input_is_not_changed():
     pq.dequantize(q, scale, zero, axis=0)
     for array, copy in zip((q, scale, zero), before, strict=True):
         same(array, copy)
+
+
+FAR = [2**52, 2**52 + 1, 2**53 + 1, 2**53 + 2**29 + 77, 2**62 + 2**38 + 1, 2**63 - 1]
+
+
+@pytest.mark.parametrize("dtype", REALS, ids=name_of)
+@pytest.mark.parametrize("zero", [*FAR, *(-z - 1 for z in FAR)])
+def test_zero_points_far_away(zero, dtype):
+    """oneDNN's are any 64-bit integers; the difference is exact all the same."""
+    zeros = np.array([zero])
+    for code in ("int8", "uint8", "int32"):
+        q = codes(code, 300)
+        for scale in (1.0, 0.1, -3.0, np.inf, 0.0):
+            s = np.array([scale], compute_dtype(dtype))
+            got = _core.dequantize_standard(q, s, zeros, dtype=dtype)
+            same(got, oracle.dequantize(q, s, zeros, dtype=dtype))
+    each = np.resize(np.array([zero, 3, -zero // 2]), 300)
+    got = _core.dequantize_standard(q[::-1], s, 5, dtype=dtype)
+    same(got, oracle.dequantize(q[::-1], s, 5, dtype=dtype))
+    s = np.full(300, 0.1, compute_dtype(dtype))
+    got = _core.dequantize_standard(q, s, each, dtype=dtype, axis=0)
+    same(got, oracle.dequantize(q, s, each, dtype=dtype))
+
+
+@pytest.mark.parametrize("zero", [2**53 + 1, -(2**63), 2**63 - 1, 2**24 + 1])
+def test_quantizing_with_zero_points_far_away(zero):
+    x = np.float32([-3e38, -9.3e18, -1, 0, 1, 9.3e18, 3e38, np.nan])
+    got = pq.onednn.quantize(x, scales=[1.0], zps=[zero], dtype="s8")
+    with np.errstate(over="ignore"):
+        total = x + np.float32(zero)
+    expected = np.clip(np.rint(np.nan_to_num(total, nan=-np.inf)), -128, 127)
+    same(got, expected.astype(np.int8))

@@ -113,7 +113,6 @@ static enum pq_type bad_type(int value)
 static enum pq_status spoil(struct pq_args *a, enum fault fault, int quantize)
 {
     const ptrdiff_t size = (ptrdiff_t)pq_type_size(a->out.type);
-    const int64_t high = quantize ? 128 : (INT64_C(1) << 52) + 1;
     switch (fault) {
     case NO_SHAPE:
         a->shape = NULL;
@@ -198,8 +197,11 @@ static enum pq_status spoil(struct pq_args *a, enum fault fault, int quantize)
         if (a->zero.type != PQ_I64) {
             return PQ_OK;
         }
-        put_bits(small.zero, PQ_I64, ROWS * COLUMNS - 1,
-                 (uint64_t)(fault == ZERO_HIGH ? high : -high - 1));
+        if (!quantize) { /* any int64 will do, and no uint64 beyond */
+            a->zero.type = PQ_U64;
+        }
+        put_bits(small.zero, a->zero.type, ROWS * COLUMNS - 1,
+                 (uint64_t)(quantize && fault == ZERO_HIGH ? 128 : -129));
         return PQ_ERR_ZERO;
     case ROWS_OVERLAP:
         small.out[0] = COLUMNS * size - 1;
