@@ -53,6 +53,7 @@ def test_case(call):
         for expect in expects:
             argument(expect if "dtype" in expect else None)
     except ImportError:
+        # Not what the case is about: most of the files need none of its types.
         pytest.skip("ml_dtypes is not installed")
     if "error" in call.expect:
         names = "|".join(call.expect["parameter"])

@@ -36,6 +36,7 @@ from support import (
 import pyquant as pq
 from pyquant._core import choose_qparams_at, dequantize_at, quantize_at
 
+# Its types are the subject; test_without_ml_dtypes.py has what works without it.
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 LIMITS = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}

@@ -6,6 +6,7 @@ from support import CODES, REALS, bit_view, cast, each, is_nan, same, ulps
 
 from pyquant._core import dequantize_at, quantize_at
 
+# The judge of these tests, and a requirement of the tests: absent only by choice.
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 # The codes of NaN and -NaN here, and those of ml_dtypes where they are others. The pages of

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support import same
 
+# The extra "model", for which emulated processors have no packages.
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx.reference")
 pytest.importorskip("ml_dtypes")
@@ -45,7 +46,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def node_cases():
-    # Importing such a module makes its cases.
+    # Importing such a module makes its cases; it is no public one, and may move.
     for name in ("quantizelinear", "dequantizelinear", "dynamicquantizelinear"):
         pytest.importorskip(f"onnx.backend.test.case.node.{name}")
     from onnx.backend.test.case import node
@@ -57,6 +58,7 @@ def node_cases():
 def case(request, node_cases):
     found = node_cases.get(f"test_{request.param}")
     if found is None:
+        # CASES are those of onnx 1.23: an older one that the extra allows has fewer.
         pytest.skip("this onnx has no such case")
     return found
 

@@ -18,6 +18,7 @@ from support import (
 import pyquant.com_microsoft
 import pyquant.onnx
 
+# The extra "model", for which emulated processors have no packages.
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 ml_dtypes = pytest.importorskip("ml_dtypes")

@@ -30,6 +30,7 @@ from support import (
 import pyquant as pq
 from pyquant._core import dequantize_at, quantize_at
 
+# Unpacked codes are its arrays; test_without_ml_dtypes.py has what works without it.
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4_e2m1fn": 4}

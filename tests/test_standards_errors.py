@@ -10,6 +10,7 @@ from support import REALS, same
 import pyquant as pq
 from pyquant import com_microsoft, ngraph, onednn, onnx
 
+# The tables hold its arrays; test_without_ml_dtypes.py has the refusals without it.
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 X = np.ones((2, 3), np.float32)
