@@ -122,39 +122,51 @@ PQ_INLINE vi load_i32(const void *p)
     return (vi){load256(c), load256(c + 8), load256(c + 16), load256(c + 24)};
 }
 
-/* 16 codes of a narrow float, widened, as float16 numbers; see pq_half_of_code. */
+/* 16 codes of a narrow float, each in the upper byte of its word, as float16 numbers; see
+ * pq_half_of_code. */
 PQ_INLINE __m256i halves_of(__m256i code, enum pq_type type)
 {
     const struct pq_format format = pq_format_of(type);
-    const __m256i mag = _mm256_and_si256(code, _mm256_set1_epi16((short)(format.sign - 1)));
-    const __m256i sign =
-        _mm256_slli_epi16(_mm256_and_si256(code, _mm256_set1_epi16((short)format.sign)),
-                          format.sign == 0x80   ? 8
-                          : format.sign == 0x20 ? 10
-                                                : 12);
+    const int unused = format.sign == 0x80 ? 0 : format.sign == 0x20 ? 2 : 4;
+    const int mag = (format.sign - 1) << format.half_shift;
     const __m256i nan = _mm256_set1_epi16(0x7e00);
-    __m256i half = _mm256_slli_epi16(mag, format.half_shift);
-    if (type == PQ_F8E5M2FNUZ) {
-        half = _mm256_max_epi16(_mm256_srli_epi16(half, 1),
-                                _mm256_sub_epi16(half, _mm256_set1_epi16(0x400)));
+    const __m256i top = _mm256_slli_epi16(code, unused);
+    __m256i half = _mm256_srai_epi16(top, 8 + unused - format.half_shift);
+    half = _mm256_and_si256(half, _mm256_set1_epi16((short)(mag | 0x8000)));
+    if (type == PQ_F8E4M3FN) {
+        const __m256i all = _mm256_or_si256(code, _mm256_set1_epi16((short)0x8000));
+        const __m256i is_nan = _mm256_cmpeq_epi16(all, _mm256_set1_epi16((short)0xff00));
+        return _mm256_blendv_epi8(half, nan, is_nan);
     }
-    half = _mm256_or_si256(half, sign);
-    if (type == PQ_F8E4M3FN || type == PQ_F8E5M2) {
-        const short last = type == PQ_F8E4M3FN ? 0x7e : 0x7c;
-        const __m256i is_nan = _mm256_cmpgt_epi16(mag, _mm256_set1_epi16(last));
-        half = _mm256_blendv_epi8(half, nan, is_nan);
-    } else if (!format.signed_zero) {
-        const __m256i is_nan = _mm256_cmpeq_epi16(code, _mm256_set1_epi16(0x80));
-        half = _mm256_blendv_epi8(half, nan, is_nan);
+    if (type == PQ_F8E5M2FNUZ) {
+        const __m256i sign = _mm256_set1_epi16((short)0x8000);
+        const __m256i m = _mm256_andnot_si256(sign, half);
+        const __m256i lowered = _mm256_sub_epi16(m, _mm256_set1_epi16(0x400));
+        half = _mm256_or_si256(_mm256_max_epi16(_mm256_srli_epi16(m, 1), lowered),
+                               _mm256_and_si256(half, sign));
+    }
+    if (!format.signed_zero) {
+        const __m256i is_nan = _mm256_cmpeq_epi16(code, _mm256_set1_epi16((short)0x8000));
+        return _mm256_blendv_epi8(half, nan, is_nan);
     }
     return half;
 }
 
+/* Every NaN of e5m2 as the one whose float16 number is canonical. */
+PQ_INLINE __m256i canonical_e5m2(__m256i code)
+{
+    const __m256i mag = _mm256_and_si256(code, _mm256_set1_epi8(0x7f));
+    const __m256i is_nan = _mm256_cmpgt_epi8(mag, _mm256_set1_epi8(0x7c));
+    return _mm256_blendv_epi8(code, _mm256_set1_epi8(0x7e), is_nan);
+}
+
 PQ_INLINE vf load_halves(const void *p, enum pq_type type)
 {
-    const uint8_t *c = p;
-    const __m256i lo = halves_of(_mm256_cvtepu8_epi16(load128(c)), type);
-    const __m256i hi = halves_of(_mm256_cvtepu8_epi16(load128(c + 16)), type);
+    const __m256i all = load256(p), zero = _mm256_setzero_si256();
+    const __m256i code =
+        _mm256_permute4x64_epi64(type == PQ_F8E5M2 ? canonical_e5m2(all) : all, 0xd8);
+    const __m256i lo = halves_of(_mm256_unpacklo_epi8(zero, code), type);
+    const __m256i hi = halves_of(_mm256_unpackhi_epi8(zero, code), type);
     return (vf){_mm256_cvtph_ps(_mm256_castsi256_si128(lo)),
                 _mm256_cvtph_ps(_mm256_extracti128_si256(lo, 1)),
                 _mm256_cvtph_ps(_mm256_castsi256_si128(hi)),
