@@ -146,6 +146,9 @@ def _where(
         name = f"{prefix}_zero_point"
         raise _standard.refuse(ValueError, name, op, expected, zero_point.shape)
     name = f"{prefix}_scale"
+    if scale.ndim > 1:
+        expected = "a scalar or one dimension"
+        raise _standard.refuse(ValueError, name, op, expected, f"shape {scale.shape}")
     if axis is None:
         if scale.size != 1:
             expected = "one element without axis"

@@ -327,6 +327,7 @@ def _where(
     """The core's granularity, after the rules for shapes: that of the scale decides."""
     name = f"{prefix}_scale"
     block = _standard.integer(block_size, "block_size", op)
+    _standard.integer(axis, "axis", op)
     if block < 0:
         raise _standard.refuse(ValueError, "block_size", op, "0 or more", block)
     if zero_point is not None and not (
@@ -336,6 +337,9 @@ def _where(
         raise _standard.refuse(
             ValueError, f"{prefix}_zero_point", op, expected, zero_point.shape
         )
+    if scale.ndim > 1 and block == 0:
+        expected = "a scalar or one dimension without block_size"
+        raise _standard.refuse(ValueError, name, op, expected, f"shape {scale.shape}")
     if scale.size == 1:
         return {}
     at = _standard.axis_of(axis, x.ndim, op)

@@ -716,7 +716,19 @@ CASES = {
                 {"y_scale": X[:1]},
                 ValueError,
                 "y_scale",
-                "expects shape (3,), got (1, 3)",
+                "expects a scalar or one dimension without block_size, got shape (1, 3)",
+            ),
+            "one element of rank 2": (
+                {"y_scale": X[:1, :1]},
+                ValueError,
+                "y_scale",
+                "expects a scalar or one dimension without block_size, got shape (1, 1)",
+            ),
+            "string for axis beside one element": (
+                {"axis": "x"},
+                TypeError,
+                "axis",
+                "expects an integer, got str",
             ),
             "negative block": (
                 {"block_size": -1},
@@ -857,6 +869,12 @@ CASES = {
                 "y_zero_point",
                 "expects the shape of y_scale, (), got (2,)",
             ),
+            "one element of rank 2": (
+                {"y_scale": X[:1, :1]},
+                ValueError,
+                "y_scale",
+                "expects a scalar or one dimension, got shape (1, 1)",
+            ),
             "scales without axis": (
                 {"y_scale": TWO},
                 ValueError,
@@ -899,6 +917,12 @@ CASES = {
                 TypeError,
                 "x_zero_point",
                 "expects elements of int8, got uint8",
+            ),
+            "one element of rank 2": (
+                {"x_scale": X[:1, :1]},
+                ValueError,
+                "x_scale",
+                "expects a scalar or one dimension, got shape (1, 1)",
             ),
             "scales without axis": (
                 {"x_scale": TWO},
