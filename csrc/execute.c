@@ -12,12 +12,14 @@
 #include "walk.h"
 
 enum {
-    TILE = 1024,    /* elements of a tile: all buffers together fit in L1 */
-    GROUP = 32,     /* groups shorter than this are expanded */
-    LINE_BYTES = 64 /* of a cache line: the height of the tiles of a transposed array */
+    TILE = 1024, /* elements of a tile: all buffers together fit in L1 */
+    SPREAD = 8,  /* a parameter is repeated so many times at once */
+    GROUP = 32,  /* groups shorter than this are expanded */
+    ACROSS = 16  /* rows of a tile where one side is transposed: two squares of bytes */
 };
 
 struct job {
+    const struct pq_kernels *kernels;
     struct pq_plan plan;
     size_t in_size, out_size;
     bool in_swapped, out_swapped;
@@ -42,12 +44,12 @@ struct job {
         ptrdiff_t first, rows, columns;
     } loaded;
     union {
-        float f32[TILE];
-        double f64[TILE];
+        float f32[TILE + 2 * SPREAD];
+        double f64[TILE + 2 * SPREAD];
     } scale;
     union {
-        int32_t i32[TILE];
-        double f64[TILE];
+        int32_t i32[TILE + 2 * SPREAD];
+        double f64[TILE + 2 * SPREAD];
     } zero;
 };
 
@@ -107,21 +109,25 @@ static void load_params(struct job *job, ptrdiff_t to, const char *scale,
     load_zeros(job, to, zeros_at(job, zero, zero_stride), n);
 }
 
-/* Repeat the parameters at place `from` over places [to, to + n). */
+/* Repeat the parameters at place `from` over places [to, to + n), and a few beyond. */
 static void repeat_param(struct job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n)
 {
     if (job->vec != NULL) {
         const float s = job->scale.f32[from];
         const int32_t z = job->zero.i32[from];
-        for (ptrdiff_t i = to; i < to + n; i++) {
-            job->scale.f32[i] = s;
-            job->zero.i32[i] = z;
+        for (ptrdiff_t i = to; i < to + n; i += SPREAD) {
+            for (ptrdiff_t j = i; j < i + SPREAD; j++) {
+                job->scale.f32[j] = s;
+                job->zero.i32[j] = z;
+            }
         }
     } else {
         const double s = job->scale.f64[from], z = job->zero.f64[from];
-        for (ptrdiff_t i = to; i < to + n; i++) {
-            job->scale.f64[i] = s;
-            job->zero.f64[i] = z;
+        for (ptrdiff_t i = to; i < to + n; i += SPREAD) {
+            for (ptrdiff_t j = i; j < i + SPREAD; j++) {
+                job->scale.f64[j] = s;
+                job->zero.f64[j] = z;
+            }
         }
     }
 }
@@ -139,10 +145,11 @@ static void expand_row(struct job *job, struct pq_cursor at, ptrdiff_t first, pt
                     at.zero + first * dim->zero, dim->zero, (size_t)n);
     } else {
         /* One pair per group at the end of the arrays, from where they are spread forward:
-         * the groups still to come have an element each, so none is overwritten early. */
+         * the groups still to come have an element each, and what is repeated too often
+         * ends before the place of theirs, so none is overwritten early. */
         const ptrdiff_t group = first / dim->block;
         const ptrdiff_t groups = (first + n - 1) / dim->block - group + 1;
-        ptrdiff_t from = TILE - groups;
+        ptrdiff_t from = TILE + 2 * SPREAD - groups;
         load_params(job, from, at.scale + group * dim->scale, dim->scale,
                     at.zero + group * dim->zero, dim->zero, (size_t)groups);
         for (ptrdiff_t i = first; i < first + n; from++) {
@@ -155,23 +162,42 @@ static void expand_row(struct job *job, struct pq_cursor at, ptrdiff_t first, pt
     }
 }
 
+/* Places [0, rows) for the indices [row, row + rows) of dim[1]. */
+static void load_row_params(struct job *job, struct pq_cursor row_start, ptrdiff_t row,
+                            ptrdiff_t rows)
+{
+    const struct pq_dim *dim = &job->plan.dim[1];
+    const ptrdiff_t step = dim->block == 1 ? rows : 1;
+    for (ptrdiff_t r = 0; r < rows; r += step) {
+        const struct pq_cursor at = pq_cursor_at(row_start, dim, row + r);
+        load_params(job, r, at.scale, dim->scale, at.zero, dim->zero, (size_t)step);
+    }
+}
+
 /*
  * Parameters of the tile of rows [row, row + rows) and columns [column, column + columns),
- * unless those of the last tile will do: rows often share them. Returns whether the whole
- * tile has one pair, found at place 0.
+ * unless those of the last tile will do: rows often share them. Returns how many elements
+ * share a pair: all, with the pair at place 0, those of a row, or 1.
  */
-static bool load_tile_params(struct job *job, struct pq_cursor row_start, ptrdiff_t row,
-                             ptrdiff_t rows, ptrdiff_t column, ptrdiff_t columns)
+static ptrdiff_t load_tile_params(struct job *job, struct pq_cursor row_start,
+                                  ptrdiff_t row, ptrdiff_t rows, ptrdiff_t column,
+                                  ptrdiff_t columns)
 {
     const struct pq_dim *dim = job->plan.dim;
     const bool same_rows = pq_dim_uniform(&dim[1]) || rows == 1;
     const bool single = same_rows && pq_dim_uniform(&dim[0]);
     const struct pq_cursor at = pq_cursor_at(row_start, &dim[1], row);
+    const ptrdiff_t share = single ? rows * columns : 1;
     if (same_rows && job->loaded.scale == at.scale && job->loaded.zero == at.zero &&
         (single || job->loaded.first == column) && job->loaded.rows >= rows &&
         (single || job->loaded.columns == columns) &&
         job->loaded.columns * job->loaded.rows >= rows * columns) {
-        return single;
+        return share;
+    }
+    if (!single && pq_dim_uniform(&dim[0]) && job->grp != NULL && columns >= GROUP) {
+        job->loaded.scale = NULL;
+        load_row_params(job, row_start, row, rows);
+        return columns;
     }
     for (ptrdiff_t r = 0; r < rows; r++) {
         expand_row(job, pq_cursor_at(row_start, &dim[1], row + r), column, r * columns,
@@ -182,19 +208,22 @@ static bool load_tile_params(struct job *job, struct pq_cursor row_start, ptrdif
     job->loaded.first = column;
     job->loaded.rows = rows;
     job->loaded.columns = columns;
-    return single;
+    return share;
 }
 
 /* ---- tiles ---- */
 
-static void run_tile_kernel(struct job *job, const char *x, char *y, size_t n, bool single)
+/* `share`: as load_tile_params tells, 1 of one element being all of them; `from`: place of
+ * the first parameters. */
+static void run_tile_kernel(struct job *job, const char *x, char *y, size_t n, size_t share,
+                            ptrdiff_t from)
 {
-    if (single && job->grp != NULL) {
-        job->grp(x, y, n, n, job->scale.f32, job->zero.i32);
+    if ((share > 1 || n == 1) && job->grp != NULL) {
+        job->grp(x, y, n, share, job->scale.f32 + from, job->zero.i32 + from);
     } else if (job->vec != NULL) {
-        job->vec(x, y, n, job->scale.f32, job->zero.i32);
+        job->vec(x, y, n, job->scale.f32 + from, job->zero.i32 + from);
     } else {
-        job->wide_fn(&job->wide, x, y, n, job->scale.f64, job->zero.f64);
+        job->wide_fn(&job->wide, x, y, n, job->scale.f64 + from, job->zero.f64 + from);
     }
 }
 
@@ -220,7 +249,7 @@ static const char *take_tile(const struct job *job, char *buffer, const char *x,
         return buffer;
     }
     if (!direct) {
-        pq_gather(buffer, x, tile);
+        pq_gather(job->kernels, buffer, x, tile);
         x = buffer;
     }
     if (job->take.convert != NULL) {
@@ -239,8 +268,15 @@ static void give_tile(const struct job *job, char *y, const char *result,
                       (size_t)tile->columns);
     }
     if (job->give.bits == 0 && result != y) {
-        pq_scatter(y, result, tile);
+        pq_scatter(job->kernels, y, result, tile);
     }
+}
+
+/* Whether kernels can write the rows of a tile where they belong. */
+static bool is_by_rows(const struct job *job, const struct pq_tile *out)
+{
+    return pq_tile_rows(out) && !pq_tile_direct(out) && out->columns >= GROUP &&
+           job->give.bits == 0 && job->give.convert == NULL;
 }
 
 static void run_tile(struct job *job, struct pq_cursor row_start, ptrdiff_t row,
@@ -254,29 +290,42 @@ static void run_tile(struct job *job, struct pq_cursor row_start, ptrdiff_t row,
     const size_t n = (size_t)(rows * columns);
     char in_tile[TILE * sizeof(double)], out_tile[TILE * sizeof(double)];
 
-    const bool single = load_tile_params(job, row_start, row, rows, column, columns);
+    const ptrdiff_t share = load_tile_params(job, row_start, row, rows, column, columns);
     const char *const x =
         take_tile(job, in_tile, row_start.in + row * dim[1].in + column * dim[0].in, &in);
     char *const y = row_start.out + row * dim[1].out + column * dim[0].out;
+    if (is_by_rows(job, &out)) {
+        for (ptrdiff_t r = 0; r < rows; r++) {
+            const size_t g = share > columns ? (size_t)columns : (size_t)share;
+            run_tile_kernel(job, x + r * columns * (ptrdiff_t)job->in_size,
+                            y + r * out.row_stride, (size_t)columns, g,
+                            share > columns ? 0 : r * columns / share);
+        }
+        return;
+    }
     char *const result = pq_tile_direct(&out) && job->give.bits == 0 ? y : out_tile;
-    run_tile_kernel(job, x, result, n, single);
+    run_tile_kernel(job, x, result, n, (size_t)share, 0);
     if (job->give.convert != NULL) {
         job->give.convert(result, result, n);
     }
     give_tile(job, y, result, &out);
 }
 
-/* Rows and columns of a tile: whole rows where they are short, and in a transposed array
- * as many rows as elements share a cache line of the input. */
+/* Whether dimension 1 is the one with the shorter stride. */
+static bool crosswise(ptrdiff_t stride0, ptrdiff_t stride1)
+{
+    return (stride1 < 0 ? -stride1 : stride1) < (stride0 < 0 ? -stride0 : stride0);
+}
+
+/* Rows and columns of a tile: whole rows where they are short, few where one side is
+ * transposed. */
 static void tile_shape(const struct job *job, ptrdiff_t *rows, ptrdiff_t *columns)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t n0 = dim[0].end - dim[0].begin, n1 = dim[1].end - dim[1].begin;
-    const ptrdiff_t across = dim[1].in < 0 ? -dim[1].in : dim[1].in;
-    const ptrdiff_t along = dim[0].in < 0 ? -dim[0].in : dim[0].in;
     ptrdiff_t most = TILE;
-    if (n1 > 1 && across < along) {
-        most = TILE / (LINE_BYTES / (ptrdiff_t)job->in_size);
+    if (n1 > 1 && (crosswise(dim[0].in, dim[1].in) || crosswise(dim[0].out, dim[1].out))) {
+        most = TILE / ACROSS;
     }
     *columns = n0 < most ? n0 : most;
     *rows = n1 < TILE / *columns ? n1 : TILE / *columns;
@@ -481,11 +530,27 @@ static pq_visit_fn *choose(const struct job *job, int *first)
     return run_tiles;
 }
 
+/* A transposed array of wide elements that become narrow ones is walked along its own rows:
+ * what is transposed then is the result, which is smaller. */
+static void walk_along_input(struct job *job)
+{
+    struct pq_dim *dim = job->plan.dim;
+    if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > 1 &&
+        crosswise(dim[0].in, dim[1].in) && dim[0].out == (ptrdiff_t)job->out_size &&
+        job->out_size < job->in_size && !job->in_swapped && !job->out_swapped &&
+        job->give.bits == 0) {
+        const struct pq_dim inner = dim[0];
+        dim[0] = dim[1];
+        dim[1] = inner;
+    }
+}
+
 static void run(struct job *job)
 {
     if (job->plan.empty) {
         return;
     }
+    walk_along_input(job);
     job->loaded.scale = NULL;
     job->loaded.zero = NULL;
     int first = 0;
@@ -650,6 +715,7 @@ static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
     if (args->out.packed) {
         flat.out.strides = strides;
     }
+    job->kernels = kernels;
     job->take = codes_taken(kernels, args);
     job->give = codes_given(kernels, args);
     job->in_size = pq_type_size(args->in.type);

@@ -54,6 +54,11 @@ typedef void pq_vec_fn(const void *x, void *y, size_t n, const float *scale,
 /* Integers of less than 8 bits: `n` codes from bytes to bytes. */
 typedef void pq_bytes_fn(const void *x, void *y, size_t n);
 
+/* Rows from columns: element (r, c) of size s from `from + r * s + c * from_stride` to
+ * `to + r * to_stride + c * s`. */
+typedef void pq_transpose_fn(const char *from, ptrdiff_t from_stride, char *to,
+                             ptrdiff_t to_stride, size_t rows, size_t columns);
+
 /* Extrema of a run, merged into *lo and *hi; *bits becomes at least 0x7f800000 when the
  * run holds a NaN or an infinity. */
 typedef void pq_minmax_fn(const void *x, size_t n, float *lo, float *hi, uint32_t *bits);
@@ -95,6 +100,7 @@ struct pq_kernels {
     pq_bytes_fn *unpack[PQ_NARROWS];
     pq_bytes_fn *narrow[PQ_NARROWS];
     pq_bytes_fn *pack[2];
+    pq_transpose_fn *transpose[4]; /* of elements of 1, 2, 4 and 8 bytes */
     pq_minmax_fn *minmax[PQ_REALS];
     pq_wide_fn *quantize_wide;
     pq_wide_fn *dequantize_wide;

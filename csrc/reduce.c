@@ -109,7 +109,7 @@ static void reduce_row(void *p, struct pq_cursor at)
         const char *x = at.in + i * dim->in;
         if (!direct) {
             const struct pq_tile tile = {1, n, 0, dim->in, job->size, job->swapped};
-            pq_gather(buffer, x, &tile);
+            pq_gather(job->kernels, buffer, x, &tile);
             x = buffer;
         }
         if (whole) {

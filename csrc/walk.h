@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "kernels.h"
 #include "plan.h"
 #include "scalar_math.h"
 
@@ -83,9 +84,10 @@ PQ_INLINE void pq_copy_element(char *to, const char *from, size_t size, bool swa
 }
 
 /* Copy element by element between two strided layouts, the inner loop along `columns`. */
-PQ_INLINE void pq_copy_strided(char *to, ptrdiff_t to_row, ptrdiff_t to_column,
-                               const char *from, ptrdiff_t from_row, ptrdiff_t from_column,
-                               ptrdiff_t rows, ptrdiff_t columns, size_t size, bool swapped)
+PQ_INLINE void pq_copy_strided(char *PQ_RESTRICT to, ptrdiff_t to_row, ptrdiff_t to_column,
+                               const char *PQ_RESTRICT from, ptrdiff_t from_row,
+                               ptrdiff_t from_column, ptrdiff_t rows, ptrdiff_t columns,
+                               size_t size, bool swapped)
 {
     for (ptrdiff_t r = 0; r < rows; r++) {
         for (ptrdiff_t c = 0; c < columns; c++) {
@@ -95,24 +97,30 @@ PQ_INLINE void pq_copy_strided(char *to, ptrdiff_t to_row, ptrdiff_t to_column,
     }
 }
 
-/* The inner loop goes where the strided side has its shorter stride. */
+/* Sizes, byte orders and the usual inner strides as constants, one loop for each. */
 PQ_INLINE void pq_copy_sized(char *to, ptrdiff_t to_row, ptrdiff_t to_column,
                              const char *from, ptrdiff_t from_row, ptrdiff_t from_column,
                              const struct pq_tile *tile, size_t size, bool swapped)
 {
-    const ptrdiff_t row = tile->row_stride < 0 ? -tile->row_stride : tile->row_stride;
-    const ptrdiff_t column =
-        tile->column_stride < 0 ? -tile->column_stride : tile->column_stride;
-    if (row < column && tile->rows > 1) {
-        pq_copy_strided(to, to_column, to_row, from, from_column, from_row, tile->columns,
-                        tile->rows, size, swapped);
+    const ptrdiff_t once = (ptrdiff_t)size;
+#define COPY(to_stride, from_stride)                                                       \
+    pq_copy_strided(to, to_row, to_stride, from, from_row, from_stride, tile->rows,        \
+                    tile->columns, size, swapped)
+    if (swapped) {
+        COPY(to_column, from_column);
+    } else if (to_column == once && from_column == 2 * once) {
+        COPY(once, 2 * once);
+    } else if (to_column == once && from_column == -once) {
+        COPY(once, -once);
+    } else if (to_column == once) {
+        COPY(once, from_column);
     } else {
-        pq_copy_strided(to, to_row, to_column, from, from_row, from_column, tile->rows,
-                        tile->columns, size, swapped);
+        COPY(to_column, once);
     }
+#undef COPY
 }
 
-/* Sizes and byte orders as constants, one loop for each. */
+/* One side is contiguous, from row to row and along each. */
 static inline void pq_copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column,
                                 const char *from, ptrdiff_t from_row, ptrdiff_t from_column,
                                 const struct pq_tile *tile)
@@ -136,18 +144,50 @@ static inline void pq_copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column,
 #undef COPY
 }
 
-static inline void pq_gather(char *to, const char *from, const struct pq_tile *tile)
+/* Whether rows lie as they do in a contiguous array, but further apart. */
+static inline bool pq_tile_rows(const struct pq_tile *tile)
 {
-    const ptrdiff_t size = (ptrdiff_t)tile->size;
-    pq_copy_tile(to, tile->columns * size, size, from, tile->row_stride,
-                 tile->column_stride, tile);
+    return !tile->swapped && tile->column_stride == (ptrdiff_t)tile->size;
 }
 
-static inline void pq_scatter(char *to, const char *from, const struct pq_tile *tile)
+/* Whether columns lie so. */
+static inline bool pq_tile_transposed(const struct pq_tile *tile)
 {
-    const ptrdiff_t size = (ptrdiff_t)tile->size;
-    pq_copy_tile(to, tile->row_stride, tile->column_stride, from, tile->columns * size,
-                 size, tile);
+    return !tile->swapped && tile->rows > 1 && tile->row_stride == (ptrdiff_t)tile->size;
+}
+
+static inline void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
+                             const struct pq_tile *tile)
+{
+    const ptrdiff_t size = (ptrdiff_t)tile->size, row = tile->columns * size;
+    pq_transpose_fn *const transpose = kernels->transpose[size == 8 ? 3 : size / 2];
+    if (pq_tile_rows(tile)) {
+        for (ptrdiff_t r = 0; r < tile->rows; r++) {
+            memcpy(to + r * row, from + r * tile->row_stride, (size_t)row);
+        }
+    } else if (pq_tile_transposed(tile)) {
+        transpose(from, tile->column_stride, to, row, (size_t)tile->rows,
+                  (size_t)tile->columns);
+    } else {
+        pq_copy_tile(to, row, size, from, tile->row_stride, tile->column_stride, tile);
+    }
+}
+
+static inline void pq_scatter(const struct pq_kernels *kernels, char *to, const char *from,
+                              const struct pq_tile *tile)
+{
+    const ptrdiff_t size = (ptrdiff_t)tile->size, row = tile->columns * size;
+    pq_transpose_fn *const transpose = kernels->transpose[size == 8 ? 3 : size / 2];
+    if (pq_tile_rows(tile)) {
+        for (ptrdiff_t r = 0; r < tile->rows; r++) {
+            memcpy(to + r * tile->row_stride, from + r * row, (size_t)row);
+        }
+    } else if (pq_tile_transposed(tile)) {
+        transpose(from, row, to, tile->column_stride, (size_t)tile->columns,
+                  (size_t)tile->rows);
+    } else {
+        pq_copy_tile(to, tile->row_stride, tile->column_stride, from, row, size, tile);
+    }
 }
 
 /* Whether the strided side is contiguous too, and can be used as it is. */

@@ -33,6 +33,7 @@ __all__ = [
     "listed",
     "quantize",
     "refuse",
+    "same_shape",
     "type_of",
 ]
 
@@ -58,9 +59,12 @@ def refuse(
 
 def integer(value: object, name: str, standard: str) -> int:
     """An integer, no bool."""
-    if isinstance(value, (bool, np.bool)) or not hasattr(value, "__index__"):
-        raise refuse(TypeError, name, standard, "an integer", type(value).__name__)
-    return index(value)
+    try:
+        if not isinstance(value, (bool, np.bool)):
+            return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    raise refuse(TypeError, name, standard, "an integer", type(value).__name__)
 
 
 def integers(
@@ -126,6 +130,12 @@ def axis_of(axis: object, ndim: int, standard: str) -> int:
     if not -ndim <= at < ndim:
         raise AxisError(at, ndim, f"axis: {standard}")
     return at % ndim
+
+
+def same_shape(zero_point: npt.NDArray[Any], scale: npt.NDArray[Any]) -> bool:
+    """Whether shapes agree: those of single elements may differ by a dimension."""
+    single = zero_point.size == scale.size == 1 and zero_point.ndim <= 1
+    return zero_point.shape == scale.shape or single
 
 
 def check_shape(

@@ -139,9 +139,7 @@ def _where(
     op: str,
 ) -> int | None:
     """The core's axis, after the rules for shapes."""
-    if zero_point is not None and not (
-        zero_point.shape == scale.shape or zero_point.size == scale.size == 1
-    ):
+    if zero_point is not None and not _standard.same_shape(zero_point, scale):
         expected = f"the shape of {prefix}_scale, {scale.shape}"
         name = f"{prefix}_zero_point"
         raise _standard.refuse(ValueError, name, op, expected, zero_point.shape)

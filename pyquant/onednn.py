@@ -269,7 +269,7 @@ def dynamic_dequantize(
     q = _standard.array_of(src, "src", op, (*INTEGER, "int4", "uint4", *FLOAT8))
     s = _standard.array_of(scales, "scales", op, ("float32", "float16", "bfloat16"))
     z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT)
-    if qtype == "per_group":
+    if isinstance(qtype, str) and qtype == "per_group":
         where = {"block_size": _groups(q, s, z, group_shape, op)}
     else:
         if group_shape is not None:

@@ -73,8 +73,9 @@ def quantize_linear(
     x : array_like
         float32, float16, bfloat16 or int32.
     y_scale : array_like
-        float32, float16, bfloat16, int32 or float8_e8m0fnu. One element; one-dimensional,
-        as long as `x` along `axis`; or, with `block_size`, of the rank of `x`.
+        float32, float16, bfloat16, int32 or float8_e8m0fnu. One element, in no or one
+        dimension; one-dimensional, as long as `x` along `axis`; or, with `block_size`, of
+        the rank of `x`.
     y_zero_point : array_like, optional
         Of the shape of `y_scale`; its type is that of the result.
     axis : int, optional
@@ -330,9 +331,7 @@ def _where(
     _standard.integer(axis, "axis", op)
     if block < 0:
         raise _standard.refuse(ValueError, "block_size", op, "0 or more", block)
-    if zero_point is not None and not (
-        zero_point.shape == scale.shape or zero_point.size == scale.size == 1
-    ):
+    if zero_point is not None and not _standard.same_shape(zero_point, scale):
         expected = f"the shape of {name}, {scale.shape}"
         raise _standard.refuse(
             ValueError, f"{prefix}_zero_point", op, expected, zero_point.shape
@@ -340,7 +339,7 @@ def _where(
     if scale.ndim > 1 and block == 0:
         expected = "a scalar or one dimension without block_size"
         raise _standard.refuse(ValueError, name, op, expected, f"shape {scale.shape}")
-    if scale.size == 1:
+    if scale.size == 1 and scale.ndim <= 1:
         return {}
     at = _standard.axis_of(axis, x.ndim, op)
     if block == 0:

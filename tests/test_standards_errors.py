@@ -724,6 +724,24 @@ CASES = {
                 "y_scale",
                 "expects a scalar or one dimension without block_size, got shape (1, 1)",
             ),
+            "array for axis": (
+                {"axis": np.array([1])},
+                TypeError,
+                "axis",
+                "expects an integer, got ndarray",
+            ),
+            "one element for several blocks": (
+                {"y_scale": X[:1, :1], "block_size": 2},
+                ValueError,
+                "y_scale",
+                "expects shape (2, 2), got (1, 1)",
+            ),
+            "zero point of rank 2": (
+                {"y_zero_point": np.zeros((1, 1), np.uint8)},
+                ValueError,
+                "y_zero_point",
+                "expects the shape of y_scale, (), got (1, 1)",
+            ),
             "string for axis beside one element": (
                 {"axis": "x"},
                 TypeError,
@@ -1024,7 +1042,7 @@ def test_onednn_takes():
 def test_onnx_takes():
     same(onnx.quantize_linear(X, 1.0), np.uint8(Q))
     same(onnx.quantize_linear(X, ONE, axis=99), np.uint8(Q))
-    same(onnx.quantize_linear(X, X[:1, :1], block_size=7), np.uint8(Q))
+    same(onnx.quantize_linear(X, X[:, :1], block_size=7), np.uint8(Q))
     same(onnx.quantize_linear(X, ONE, np.int8([0])), Q)
     same(onnx.quantize_linear(X, THREE, axis=-1, saturate=0, precision=10), np.uint8(Q))
     same(onnx.quantize_linear(np.int32(X), np.int32(1)), np.uint8(Q))

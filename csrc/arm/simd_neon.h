@@ -10,6 +10,8 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 16
+#define PQ_SQUARE4 4
+#define PQ_SQUARE8 2
 #define PQ_BODY PQ_INLINE
 #define PQ_FAST_QUOTIENT 1
 #define PQ_CONVERT_IS_LOW 0 /* converting NaN gives 0 */
@@ -564,6 +566,91 @@ PQ_INLINE void pack2(void *p, vb x)
         vorr_u8(vuzp1_u8(pairs, pairs), vshl_n_u8(vuzp2_u8(pairs, pairs), 4));
     const uint32_t word = vget_lane_u32(vreinterpret_u32_u8(all), 0);
     memcpy(p, &word, sizeof word);
+}
+
+/* ---- transposes of squares: 8 x 8 bytes and halves, 4 x 4 words, 2 x 2 doubles ---- */
+
+PQ_INLINE void transpose_bytes(const char *from, ptrdiff_t from_stride, char *to,
+                               ptrdiff_t to_stride)
+{
+    uint8x8_t line[8];
+    uint16x4_t pair[8];
+    uint32x2_t quad[8];
+    for (int i = 0; i < 8; i++) {
+        line[i] = vld1_u8((const uint8_t *)(from + i * from_stride));
+    }
+    for (int i = 0; i < 8; i += 2) {
+        pair[i] = vreinterpret_u16_u8(vtrn1_u8(line[i], line[i + 1]));
+        pair[i + 1] = vreinterpret_u16_u8(vtrn2_u8(line[i], line[i + 1]));
+    }
+    for (int i = 0; i < 8; i += 4) {
+        for (int j = i; j < i + 2; j++) {
+            quad[j] = vreinterpret_u32_u16(vtrn1_u16(pair[j], pair[j + 2]));
+            quad[j + 2] = vreinterpret_u32_u16(vtrn2_u16(pair[j], pair[j + 2]));
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        vst1_u8((uint8_t *)(to + i * to_stride),
+                vreinterpret_u8_u32(vtrn1_u32(quad[i], quad[i + 4])));
+        vst1_u8((uint8_t *)(to + (i + 4) * to_stride),
+                vreinterpret_u8_u32(vtrn2_u32(quad[i], quad[i + 4])));
+    }
+}
+
+PQ_INLINE void transpose_halves(const char *from, ptrdiff_t from_stride, char *to,
+                                ptrdiff_t to_stride)
+{
+    uint16x8_t line[8];
+    uint32x4_t pair[8];
+    uint64x2_t quad[8];
+    for (int i = 0; i < 8; i++) {
+        line[i] = vreinterpretq_u16_u8(load128(from + i * from_stride));
+    }
+    for (int i = 0; i < 8; i += 2) {
+        pair[i] = vreinterpretq_u32_u16(vtrn1q_u16(line[i], line[i + 1]));
+        pair[i + 1] = vreinterpretq_u32_u16(vtrn2q_u16(line[i], line[i + 1]));
+    }
+    for (int i = 0; i < 8; i += 4) {
+        for (int j = i; j < i + 2; j++) {
+            quad[j] = vreinterpretq_u64_u32(vtrn1q_u32(pair[j], pair[j + 2]));
+            quad[j + 2] = vreinterpretq_u64_u32(vtrn2q_u32(pair[j], pair[j + 2]));
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        store128(to + i * to_stride,
+                 vreinterpretq_u8_u64(vtrn1q_u64(quad[i], quad[i + 4])));
+        store128(to + (i + 4) * to_stride,
+                 vreinterpretq_u8_u64(vtrn2q_u64(quad[i], quad[i + 4])));
+    }
+}
+
+PQ_INLINE void transpose_words(const char *from, ptrdiff_t from_stride, char *to,
+                               ptrdiff_t to_stride)
+{
+    uint32x4_t line[4];
+    uint64x2_t pair[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = vreinterpretq_u32_u8(load128(from + i * from_stride));
+    }
+    for (int i = 0; i < 4; i += 2) {
+        pair[i] = vreinterpretq_u64_u32(vtrn1q_u32(line[i], line[i + 1]));
+        pair[i + 1] = vreinterpretq_u64_u32(vtrn2q_u32(line[i], line[i + 1]));
+    }
+    for (int i = 0; i < 2; i++) {
+        store128(to + i * to_stride,
+                 vreinterpretq_u8_u64(vtrn1q_u64(pair[i], pair[i + 2])));
+        store128(to + (i + 2) * to_stride,
+                 vreinterpretq_u8_u64(vtrn2q_u64(pair[i], pair[i + 2])));
+    }
+}
+
+PQ_INLINE void transpose_doubles(const char *from, ptrdiff_t from_stride, char *to,
+                                 ptrdiff_t to_stride)
+{
+    const uint64x2_t a = vreinterpretq_u64_u8(load128(from));
+    const uint64x2_t b = vreinterpretq_u64_u8(load128(from + from_stride));
+    store128(to, vreinterpretq_u8_u64(vtrn1q_u64(a, b)));
+    store128(to + to_stride, vreinterpretq_u8_u64(vtrn2q_u64(a, b)));
 }
 
 #undef EACH1

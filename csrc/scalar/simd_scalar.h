@@ -10,6 +10,8 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
+#define PQ_SQUARE4 8
+#define PQ_SQUARE8 8
 /* One copy of each loop, types and mode looked at once per block: copies specialised for
  * each would gain little and take minutes to compile. */
 #define PQ_BODY PQ_NOINLINE
@@ -374,6 +376,25 @@ PQ_INLINE void pack2(void *p, vb a)
                          a.v[4 * i + 3] << 6);
     }
 }
+
+/* ---- transposes of squares of 8 x 8 elements ---- */
+
+#define TRANSPOSE(name, size)                                                              \
+    PQ_INLINE void transpose_##name(const char *from, ptrdiff_t from_stride, char *to,     \
+                                    ptrdiff_t to_stride)                                   \
+    {                                                                                      \
+        for (int r = 0; r < 8; r++) {                                                      \
+            for (int c = 0; c < 8; c++) {                                                  \
+                memcpy(to + r * to_stride + c * (size),                                    \
+                       from + c * from_stride + r * (size), size);                         \
+            }                                                                              \
+        }                                                                                  \
+    }
+TRANSPOSE(bytes, 1)
+TRANSPOSE(halves, 2)
+TRANSPOSE(words, 4)
+TRANSPOSE(doubles, 8)
+#undef TRANSPOSE
 
 #undef EACH
 #endif

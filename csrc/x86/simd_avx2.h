@@ -11,6 +11,8 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
+#define PQ_SQUARE4 8
+#define PQ_SQUARE8 4
 #define PQ_BODY PQ_INLINE
 #define PQ_FAST_QUOTIENT 1
 /* The convert instruction turns NaN and everything below INT32_MIN into INT32_MIN, which
@@ -625,6 +627,93 @@ PQ_INLINE void pack2(void *p, vb x)
     const __m256i b = _mm256_packus_epi16(h, h);
     _mm_storel_epi64((__m128i *)p, _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(
                                        b, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))));
+}
+
+/* ---- transposes of squares: 8 x 8 elements, of 8 bytes 4 x 4 ---- */
+
+PQ_INLINE void transpose_bytes(const char *from, ptrdiff_t from_stride, char *to,
+                               ptrdiff_t to_stride)
+{
+    __m128i pair[4], quad[4];
+    for (int i = 0; i < 4; i++) {
+        pair[i] = _mm_unpacklo_epi8(load64(from + 2 * i * from_stride),
+                                    load64(from + (2 * i + 1) * from_stride));
+    }
+    for (int i = 0; i < 2; i++) {
+        quad[2 * i] = _mm_unpacklo_epi16(pair[2 * i], pair[2 * i + 1]);
+        quad[2 * i + 1] = _mm_unpackhi_epi16(pair[2 * i], pair[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        const __m128i lo = _mm_unpacklo_epi32(quad[i], quad[i + 2]);
+        const __m128i hi = _mm_unpackhi_epi32(quad[i], quad[i + 2]);
+        char *const rows = to + 4 * i * to_stride;
+        _mm_storel_epi64((__m128i *)rows, lo);
+        _mm_storeh_pd((double *)(rows + to_stride), _mm_castsi128_pd(lo));
+        _mm_storel_epi64((__m128i *)(rows + 2 * to_stride), hi);
+        _mm_storeh_pd((double *)(rows + 3 * to_stride), _mm_castsi128_pd(hi));
+    }
+}
+
+PQ_INLINE void transpose_halves(const char *from, ptrdiff_t from_stride, char *to,
+                                ptrdiff_t to_stride)
+{
+    __m128i pair[8], quad[8];
+    for (int i = 0; i < 4; i++) {
+        const __m128i even = load128(from + 2 * i * from_stride);
+        const __m128i odd = load128(from + (2 * i + 1) * from_stride);
+        pair[i] = _mm_unpacklo_epi16(even, odd);
+        pair[i + 4] = _mm_unpackhi_epi16(even, odd);
+    }
+    for (int i = 0; i < 4; i++) {
+        quad[2 * i] = _mm_unpacklo_epi32(pair[2 * i], pair[2 * i + 1]);
+        quad[2 * i + 1] = _mm_unpackhi_epi32(pair[2 * i], pair[2 * i + 1]);
+    }
+    for (int i = 0; i < 4; i++) { /* quads 0 1 4 5 with 2 3 6 7 */
+        const int q = i / 2 * 4 + i % 2;
+        char *const rows = to + 2 * i * to_stride;
+        store128(rows, _mm_unpacklo_epi64(quad[q], quad[q + 2]));
+        store128(rows + to_stride, _mm_unpackhi_epi64(quad[q], quad[q + 2]));
+    }
+}
+
+/* Four floats of a line and four of the line four further on. */
+PQ_INLINE __m256 load_two(const char *from, ptrdiff_t from_stride)
+{
+    const __m256 first = _mm256_castps128_ps256(_mm_loadu_ps((const float *)from));
+    const float *const second = (const float *)(from + 4 * from_stride);
+    return _mm256_insertf128_ps(first, _mm_loadu_ps(second), 1);
+}
+
+PQ_INLINE void transpose_words(const char *from, ptrdiff_t from_stride, char *to,
+                               ptrdiff_t to_stride)
+{
+    for (int i = 0; i < 8; i += 4, from += 16, to += 4 * to_stride) {
+        const __m256 a = load_two(from, from_stride);
+        const __m256 b = load_two(from + from_stride, from_stride);
+        const __m256 c = load_two(from + 2 * from_stride, from_stride);
+        const __m256 d = load_two(from + 3 * from_stride, from_stride);
+        const __m256 ab = _mm256_unpacklo_ps(a, b), ba = _mm256_unpackhi_ps(a, b);
+        const __m256 cd = _mm256_unpacklo_ps(c, d), dc = _mm256_unpackhi_ps(c, d);
+        _mm256_storeu_ps((float *)to, _mm256_shuffle_ps(ab, cd, 0x44));
+        _mm256_storeu_ps((float *)(to + to_stride), _mm256_shuffle_ps(ab, cd, 0xee));
+        _mm256_storeu_ps((float *)(to + 2 * to_stride), _mm256_shuffle_ps(ba, dc, 0x44));
+        _mm256_storeu_ps((float *)(to + 3 * to_stride), _mm256_shuffle_ps(ba, dc, 0xee));
+    }
+}
+
+PQ_INLINE void transpose_doubles(const char *from, ptrdiff_t from_stride, char *to,
+                                 ptrdiff_t to_stride)
+{
+    const __m256d a = _mm256_loadu_pd((const double *)from);
+    const __m256d b = _mm256_loadu_pd((const double *)(from + from_stride));
+    const __m256d c = _mm256_loadu_pd((const double *)(from + 2 * from_stride));
+    const __m256d d = _mm256_loadu_pd((const double *)(from + 3 * from_stride));
+    const __m256d ab = _mm256_unpacklo_pd(a, b), ba = _mm256_unpackhi_pd(a, b);
+    const __m256d cd = _mm256_unpacklo_pd(c, d), dc = _mm256_unpackhi_pd(c, d);
+    _mm256_storeu_pd((double *)to, _mm256_permute2f128_pd(ab, cd, 0x20));
+    _mm256_storeu_pd((double *)(to + to_stride), _mm256_permute2f128_pd(ba, dc, 0x20));
+    _mm256_storeu_pd((double *)(to + 2 * to_stride), _mm256_permute2f128_pd(ab, cd, 0x31));
+    _mm256_storeu_pd((double *)(to + 3 * to_stride), _mm256_permute2f128_pd(ba, dc, 0x31));
 }
 
 #undef EACH1

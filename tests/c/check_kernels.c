@@ -551,6 +551,49 @@ static void check_minmax(const struct pq_kernels *k, enum pq_type real)
     check_end();
 }
 
+/* ---- transposes ---- */
+
+/* Lines of the input lie `apart` bytes further apart than they are long, rows of the output
+ * touch each other; both end at the inaccessible page. */
+static void verify_transpose(const struct pq_kernels *k, int which, size_t rows,
+                             size_t columns, size_t apart)
+{
+    const size_t size = (size_t)1 << which, line = rows * size + apart;
+    const size_t in_bytes = columns * line - apart, out_bytes = rows * columns * size;
+    unsigned char *x = guarded_end(&memory.x, in_bytes);
+    unsigned char *y = guarded_end(&memory.y, out_bytes);
+    for (size_t i = 0; i < in_bytes; i++) {
+        x[i] = (unsigned char)random_bits();
+    }
+    memset(y - CANARY, 0x5a, CANARY + out_bytes);
+    k->transpose[which]((char *)x, (ptrdiff_t)line, (char *)y, (ptrdiff_t)(columns * size),
+                        rows, columns);
+    size_t wrong = 0;
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < columns; c++) {
+            wrong +=
+                memcmp(y + (r * columns + c) * size, x + c * line + r * size, size) != 0;
+        }
+    }
+    CHECK(wrong == 0, "%s: %zu x %zu elements of %zu bytes: %zu wrong", k->name, rows,
+          columns, size, wrong);
+    CHECK(all_are(y - CANARY, CANARY, 0x5a), "%s: wrote outside its output", k->name);
+}
+
+static void check_transpose(const struct pq_kernels *k)
+{
+    check_begin("%s transpose", k->name);
+    for (int which = 0; which < 4; which++) {
+        for (size_t rows = 1; rows <= 33; rows++) {
+            for (size_t i = 0; i < check_count(8); i++) {
+                const size_t columns = 1 + random_below(40);
+                verify_transpose(k, which, rows, columns, i % 2 * random_below(70));
+            }
+        }
+    }
+    check_end();
+}
+
 /* ---- a run is the sum of its elements ---- */
 
 static void check_one_by_one(const struct pq_kernels *k)
@@ -600,6 +643,7 @@ static void check_table(const struct pq_kernels *k)
             check_dequantize_wide(k, codes[c], reals[r]);
         }
     }
+    check_transpose(k);
     check_one_by_one(k);
 }
 
