@@ -10,6 +10,7 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 16
+#define PQ_HALF (PQ_BLOCK / 2)
 #define PQ_SQUARE4 4
 #define PQ_SQUARE8 2
 #define PQ_BODY PQ_INLINE
@@ -482,6 +483,184 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign,
         negative = vbicq_u8(negative, vceqq_u8(code, vdupq_n_u8(0)));
     }
     store128(p, vorrq_u8(code, negative));
+}
+
+/* ---- float64: half a block, 4 x 2 numbers ---- */
+
+typedef struct {
+    float64x2_t a, b, c, d;
+} vd;
+
+PQ_INLINE vd load_f64(const void *p)
+{
+    const char *f = p;
+    return (vd){vreinterpretq_f64_u8(load128(f)), vreinterpretq_f64_u8(load128(f + 16)),
+                vreinterpretq_f64_u8(load128(f + 32)),
+                vreinterpretq_f64_u8(load128(f + 48))};
+}
+
+PQ_INLINE void store_f64(void *p, vd x)
+{
+    char *f = p;
+    store128(f, vreinterpretq_u8_f64(x.a));
+    store128(f + 16, vreinterpretq_u8_f64(x.b));
+    store128(f + 32, vreinterpretq_u8_f64(x.c));
+    store128(f + 48, vreinterpretq_u8_f64(x.d));
+}
+
+PQ_INLINE vd splat_f64(double s)
+{
+    const float64x2_t v = vdupq_n_f64(s);
+    return (vd){v, v, v, v};
+}
+
+PQ_INLINE vd widen_f32(float32x4_t x, float32x4_t y)
+{
+    return (vd){vcvt_f64_f32(vget_low_f32(x)), vcvt_high_f64_f32(x),
+                vcvt_f64_f32(vget_low_f32(y)), vcvt_high_f64_f32(y)};
+}
+
+PQ_INLINE vd widen_i32(int32x4_t x, int32x4_t y)
+{
+    return (vd){
+        vcvtq_f64_s64(vmovl_s32(vget_low_s32(x))), vcvtq_f64_s64(vmovl_high_s32(x)),
+        vcvtq_f64_s64(vmovl_s32(vget_low_s32(y))), vcvtq_f64_s64(vmovl_high_s32(y))};
+}
+
+/* The first and the second half of a block. */
+PQ_INLINE vd low_f32(vf x)
+{
+    return widen_f32(x.a, x.b);
+}
+
+PQ_INLINE vd high_f32(vf x)
+{
+    return widen_f32(x.c, x.d);
+}
+
+PQ_INLINE vd low_i32(vi x)
+{
+    return widen_i32(x.a, x.b);
+}
+
+PQ_INLINE vd high_i32(vi x)
+{
+    return widen_i32(x.c, x.d);
+}
+
+/* Both halves, rounded to float32. */
+PQ_INLINE vf narrow_f64(vd x, vd y)
+{
+    return (vf){vcvt_high_f32_f64(vcvt_f32_f64(x.a), x.b),
+                vcvt_high_f32_f64(vcvt_f32_f64(x.c), x.d),
+                vcvt_high_f32_f64(vcvt_f32_f64(y.a), y.b),
+                vcvt_high_f32_f64(vcvt_f32_f64(y.c), y.d)};
+}
+
+PQ_INLINE int32x4_t convert_pair(float64x2_t x, float64x2_t y)
+{
+    return vmovn_high_s64(vmovn_s64(vcvtq_s64_f64(x)), vcvtq_s64_f64(y));
+}
+
+/* Both halves, integers that int32 holds. */
+PQ_INLINE vi convert_f64(vd x, vd y)
+{
+    return (vi){convert_pair(x.a, x.b), convert_pair(x.c, x.d), convert_pair(y.a, y.b),
+                convert_pair(y.c, y.d)};
+}
+
+PQ_INLINE vd divide_f64(vd x, vd y)
+{
+    return (vd)EACH2(vdivq_f64, x, y);
+}
+
+PQ_INLINE vd multiply_f64(vd x, vd y)
+{
+    return (vd)EACH2(vmulq_f64, x, y);
+}
+
+PQ_INLINE vd add_f64(vd x, vd y)
+{
+    return (vd)EACH2(vaddq_f64, x, y);
+}
+
+PQ_INLINE vd subtract_f64(vd x, vd y)
+{
+    return (vd)EACH2(vsubq_f64, x, y);
+}
+
+/* Bring x within [lo, hi], NaN to lo; the order as in cap_keep_nan. */
+PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
+{
+    const vd v = EACH2(vminq_f64, x, hi);
+    return (vd)EACH2(vmaxnmq_f64, v, lo);
+}
+
+PQ_INLINE float64x2_t canonical_nan_one(float64x2_t x)
+{
+    const float64x2_t nan = vreinterpretq_f64_u64(vdupq_n_u64(0x7ff8000000000000));
+    return vbslq_f64(vceqq_f64(x, x), x, nan);
+}
+
+PQ_INLINE vd canonical_nan_f64(vd x)
+{
+    return (vd)EACH1(canonical_nan_one, x);
+}
+
+/* As for float32. */
+PQ_INLINE float64x2_t half_toward_zero_f64(float64x2_t q)
+{
+    const float64x2_t n = vrndpq_f64(vsubq_f64(vabsq_f64(q), vdupq_n_f64(0.5)));
+    return vbslq_f64(vdupq_n_u64(UINT64_C(1) << 63), q, n);
+}
+
+PQ_INLINE float64x2_t if_tie(float64x2_t difference, double tie)
+{
+    const uint64x2_t is_tie = vceqq_f64(difference, vdupq_n_f64(tie));
+    return vreinterpretq_f64_u64(
+        vandq_u64(is_tie, vreinterpretq_u64_f64(vdupq_n_f64(1.0))));
+}
+
+PQ_INLINE float64x2_t half_up_f64(float64x2_t q)
+{
+    const float64x2_t n = vrndnq_f64(q);
+    return vaddq_f64(n, if_tie(vsubq_f64(q, n), 0.5));
+}
+
+PQ_INLINE float64x2_t half_down_f64(float64x2_t q)
+{
+    const float64x2_t n = vrndnq_f64(q);
+    return vsubq_f64(n, if_tie(vsubq_f64(q, n), -0.5));
+}
+
+PQ_INLINE float64x2_t away_f64(float64x2_t q)
+{
+    return vbslq_f64(vdupq_n_u64(UINT64_C(1) << 63), q, vrndpq_f64(vabsq_f64(q)));
+}
+
+/* NaN stays one; what is an integer already may not, at 2^52 and beyond, by half. */
+PQ_INLINE vd round_f64(vd q, enum pq_round mode)
+{
+    switch (mode) {
+    case PQ_HALF_AWAY:
+        return (vd)EACH1(vrndaq_f64, q);
+    case PQ_HALF_TOWARD_ZERO:
+        return (vd)EACH1(half_toward_zero_f64, q);
+    case PQ_HALF_UP:
+        return (vd)EACH1(half_up_f64, q);
+    case PQ_HALF_DOWN:
+        return (vd)EACH1(half_down_f64, q);
+    case PQ_AWAY:
+        return (vd)EACH1(away_f64, q);
+    case PQ_TRUNC:
+        return (vd)EACH1(vrndq_f64, q);
+    case PQ_CEIL:
+        return (vd)EACH1(vrndpq_f64, q);
+    case PQ_FLOOR:
+        return (vd)EACH1(vrndmq_f64, q);
+    default:
+        return (vd)EACH1(vrndnq_f64, q);
+    }
 }
 
 /* ---- bytes ---- */

@@ -10,6 +10,7 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
+#define PQ_HALF (PQ_BLOCK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 8
 /* One copy of each loop, types and mode looked at once per block: copies specialised for
@@ -81,7 +82,7 @@ case type:                                                                      
     break;
 
 /* Codes of a narrow float as float16 numbers, see pq_half_of_code. */
-PQ_INLINE vf load_halves(const void *p, enum pq_type type)
+PQ_NOINLINE vf load_halves(const void *p, enum pq_type type)
 {
     uint8_t c[PQ_BLOCK];
     vf r;
@@ -305,6 +306,126 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign,
     }
     memcpy(p, c, sizeof c);
 }
+
+/* ---- float64: half a block ---- */
+
+typedef struct {
+    double v[PQ_HALF];
+} vd;
+
+#define EACH_HALF(i) for (int i = 0; i < PQ_HALF; i++)
+
+PQ_INLINE vd load_f64(const void *p)
+{
+    vd r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+}
+
+PQ_INLINE void store_f64(void *p, vd a)
+{
+    memcpy(p, a.v, sizeof a.v);
+}
+
+PQ_INLINE vd splat_f64(double s)
+{
+    vd r;
+    EACH_HALF(i) r.v[i] = s;
+    return r;
+}
+
+/* The first and the second half of a block. */
+#define HALF(name, type, first)                                                            \
+    PQ_INLINE vd name(type a)                                                              \
+    {                                                                                      \
+        vd r;                                                                              \
+        EACH_HALF(i) r.v[i] = (double)a.v[i + (first)];                                    \
+        return r;                                                                          \
+    }
+HALF(low_f32, vf, 0)
+HALF(high_f32, vf, PQ_HALF)
+HALF(low_i32, vi, 0)
+HALF(high_i32, vi, PQ_HALF)
+#undef HALF
+
+/* Both halves, rounded to float32. */
+PQ_INLINE vf narrow_f64(vd a, vd b)
+{
+    vf r;
+    EACH_HALF(i) r.v[i] = (float)a.v[i];
+    EACH_HALF(i) r.v[i + PQ_HALF] = (float)b.v[i];
+    return r;
+}
+
+/* Both halves, integers that int32 holds. */
+PQ_INLINE vi convert_f64(vd a, vd b)
+{
+    vi r;
+    EACH_HALF(i) r.v[i] = (int32_t)a.v[i];
+    EACH_HALF(i) r.v[i + PQ_HALF] = (int32_t)b.v[i];
+    return r;
+}
+
+#define BINARY(name, expression)                                                           \
+    PQ_INLINE vd name(vd a, vd b)                                                          \
+    {                                                                                      \
+        EACH_HALF(i) a.v[i] = expression;                                                  \
+        return a;                                                                          \
+    }
+BINARY(divide_f64, a.v[i] / b.v[i])
+BINARY(multiply_f64, a.v[i] * b.v[i])
+BINARY(add_f64, a.v[i] + b.v[i])
+BINARY(subtract_f64, a.v[i] - b.v[i])
+#undef BINARY
+
+/* Bring a within [lo, hi], NaN to lo. */
+PQ_INLINE vd bound_f64(vd a, vd lo, vd hi)
+{
+    EACH_HALF(i) a.v[i] = a.v[i] > lo.v[i] ? a.v[i] : lo.v[i];
+    EACH_HALF(i) a.v[i] = a.v[i] < hi.v[i] ? a.v[i] : hi.v[i];
+    return a;
+}
+
+PQ_INLINE vd canonical_nan_f64(vd a)
+{
+    const double nan = pq_f64_bits(UINT64_C(0x7ff8000000000000));
+    EACH_HALF(i) a.v[i] = a.v[i] == a.v[i] ? a.v[i] : nan;
+    return a;
+}
+
+/* Beyond 2^40 everything saturates; 1.5 * 2^52 has an ulp of 1. */
+PQ_INLINE double round_f64_one(double x, enum pq_round mode)
+{
+    const double above = x > -0x1p40 ? x : -0x1p40, q = above < 0x1p40 ? above : 0x1p40;
+    const double n = q + 0x1.8p52 - 0x1.8p52, d = q - n;
+    return n + pq_round_step(mode, q > 0, q < 0, d > 0, d < 0, d == 0.5, d == -0.5);
+}
+
+#define ROUND_BY(mode)                                                                     \
+case mode:                                                                                 \
+    EACH_HALF(i) q.v[i] = round_f64_one(q.v[i], mode);                                     \
+    break;
+
+/* NaN is rounded to what saturates low. */
+PQ_NOINLINE vd round_f64(vd q, enum pq_round mode)
+{
+    switch (mode) {
+        ROUND_BY(PQ_HALF_AWAY)
+        ROUND_BY(PQ_HALF_TOWARD_ZERO)
+        ROUND_BY(PQ_HALF_UP)
+        ROUND_BY(PQ_HALF_DOWN)
+        ROUND_BY(PQ_AWAY)
+        ROUND_BY(PQ_TRUNC)
+        ROUND_BY(PQ_CEIL)
+        ROUND_BY(PQ_FLOOR)
+    default:
+        EACH_HALF(i) q.v[i] = round_f64_one(q.v[i], PQ_HALF_EVEN);
+        break;
+    }
+    return q;
+}
+#undef ROUND_BY
+#undef EACH_HALF
 
 /* ---- bytes ---- */
 

@@ -11,6 +11,7 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
+#define PQ_HALF (PQ_BLOCK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 4
 #define PQ_BODY PQ_INLINE
@@ -544,6 +545,215 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign,
             _mm256_andnot_si256(_mm256_cmpeq_epi8(code, _mm256_setzero_si256()), negative);
     }
     store256(p, in_order(_mm256_or_si256(code, negative)));
+}
+
+/* ---- float64: half a block, 4 x 4 numbers ---- */
+
+typedef struct {
+    __m256d a, b, c, d;
+} vd;
+
+PQ_INLINE vd load_f64(const void *p)
+{
+    const double *f = p;
+    return (vd){_mm256_loadu_pd(f), _mm256_loadu_pd(f + 4), _mm256_loadu_pd(f + 8),
+                _mm256_loadu_pd(f + 12)};
+}
+
+PQ_INLINE void store_f64(void *p, vd x)
+{
+    double *f = p;
+    _mm256_storeu_pd(f, x.a);
+    _mm256_storeu_pd(f + 4, x.b);
+    _mm256_storeu_pd(f + 8, x.c);
+    _mm256_storeu_pd(f + 12, x.d);
+}
+
+PQ_INLINE vd splat_f64(double s)
+{
+    const __m256d v = _mm256_set1_pd(s);
+    return (vd){v, v, v, v};
+}
+
+PQ_INLINE vd widen_ps(__m256 x, __m256 y)
+{
+    return (vd){_mm256_cvtps_pd(_mm256_castps256_ps128(x)),
+                _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)),
+                _mm256_cvtps_pd(_mm256_castps256_ps128(y)),
+                _mm256_cvtps_pd(_mm256_extractf128_ps(y, 1))};
+}
+
+PQ_INLINE vd widen_epi32(__m256i x, __m256i y)
+{
+    return (vd){_mm256_cvtepi32_pd(_mm256_castsi256_si128(x)),
+                _mm256_cvtepi32_pd(_mm256_extracti128_si256(x, 1)),
+                _mm256_cvtepi32_pd(_mm256_castsi256_si128(y)),
+                _mm256_cvtepi32_pd(_mm256_extracti128_si256(y, 1))};
+}
+
+/* The first and the second half of a block. */
+PQ_INLINE vd low_f32(vf x)
+{
+    return widen_ps(x.a, x.b);
+}
+
+PQ_INLINE vd high_f32(vf x)
+{
+    return widen_ps(x.c, x.d);
+}
+
+PQ_INLINE vd low_i32(vi x)
+{
+    return widen_epi32(x.a, x.b);
+}
+
+PQ_INLINE vd high_i32(vi x)
+{
+    return widen_epi32(x.c, x.d);
+}
+
+/* Both halves, rounded to float32. */
+PQ_INLINE vf narrow_f64(vd x, vd y)
+{
+    return (vf){_mm256_set_m128(_mm256_cvtpd_ps(x.b), _mm256_cvtpd_ps(x.a)),
+                _mm256_set_m128(_mm256_cvtpd_ps(x.d), _mm256_cvtpd_ps(x.c)),
+                _mm256_set_m128(_mm256_cvtpd_ps(y.b), _mm256_cvtpd_ps(y.a)),
+                _mm256_set_m128(_mm256_cvtpd_ps(y.d), _mm256_cvtpd_ps(y.c))};
+}
+
+/* Both halves, integers that int32 holds. */
+PQ_INLINE vi convert_f64(vd x, vd y)
+{
+    return (vi){_mm256_set_m128i(_mm256_cvttpd_epi32(x.b), _mm256_cvttpd_epi32(x.a)),
+                _mm256_set_m128i(_mm256_cvttpd_epi32(x.d), _mm256_cvttpd_epi32(x.c)),
+                _mm256_set_m128i(_mm256_cvttpd_epi32(y.b), _mm256_cvttpd_epi32(y.a)),
+                _mm256_set_m128i(_mm256_cvttpd_epi32(y.d), _mm256_cvttpd_epi32(y.c))};
+}
+
+PQ_INLINE vd divide_f64(vd x, vd y)
+{
+    return (vd)EACH2(_mm256_div_pd, x, y);
+}
+
+PQ_INLINE vd multiply_f64(vd x, vd y)
+{
+    return (vd)EACH2(_mm256_mul_pd, x, y);
+}
+
+PQ_INLINE vd add_f64(vd x, vd y)
+{
+    return (vd)EACH2(_mm256_add_pd, x, y);
+}
+
+PQ_INLINE vd subtract_f64(vd x, vd y)
+{
+    return (vd)EACH2(_mm256_sub_pd, x, y);
+}
+
+/* Bring x within [lo, hi], NaN to lo. */
+PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
+{
+    const vd v = EACH2(_mm256_max_pd, x, lo);
+    return (vd)EACH2(_mm256_min_pd, v, hi);
+}
+
+PQ_INLINE __m256d canonical_nan_pd(__m256d x)
+{
+    const __m256d nan = _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff8000000000000));
+    return _mm256_blendv_pd(x, nan, _mm256_cmp_pd(x, x, _CMP_UNORD_Q));
+}
+
+PQ_INLINE vd canonical_nan_f64(vd x)
+{
+    return (vd)EACH1(canonical_nan_pd, x);
+}
+
+PQ_INLINE __m256d sign_pd(__m256d q)
+{
+    return _mm256_and_pd(q, _mm256_set1_pd(-0.0));
+}
+
+PQ_INLINE __m256d abs_pd(__m256d q)
+{
+    return _mm256_andnot_pd(_mm256_set1_pd(-0.0), q);
+}
+
+PQ_INLINE __m256d ceil_pd(__m256d q)
+{
+    return _mm256_round_pd(q, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
+
+PQ_INLINE __m256d floor_pd(__m256d q)
+{
+    return _mm256_round_pd(q, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
+PQ_INLINE __m256d trunc_pd(__m256d q)
+{
+    return _mm256_round_pd(q, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
+PQ_INLINE __m256d nearest_pd(__m256d q)
+{
+    return _mm256_round_pd(q, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* As for float32. */
+PQ_INLINE __m256d half_away_pd(__m256d q)
+{
+    const __m256d half = _mm256_set1_pd(0x1.fffffffffffffp-2);
+    return trunc_pd(_mm256_add_pd(q, _mm256_or_pd(sign_pd(q), half)));
+}
+
+PQ_INLINE __m256d half_toward_zero_pd(__m256d q)
+{
+    const __m256d n = ceil_pd(_mm256_sub_pd(abs_pd(q), _mm256_set1_pd(0.5)));
+    return _mm256_or_pd(n, sign_pd(q));
+}
+
+PQ_INLINE __m256d half_up_pd(__m256d q)
+{
+    const __m256d n = nearest_pd(q);
+    const __m256d tie = _mm256_cmp_pd(_mm256_sub_pd(q, n), _mm256_set1_pd(0.5), _CMP_EQ_OQ);
+    return _mm256_add_pd(n, _mm256_and_pd(tie, _mm256_set1_pd(1.0)));
+}
+
+PQ_INLINE __m256d half_down_pd(__m256d q)
+{
+    const __m256d n = nearest_pd(q);
+    const __m256d tie =
+        _mm256_cmp_pd(_mm256_sub_pd(q, n), _mm256_set1_pd(-0.5), _CMP_EQ_OQ);
+    return _mm256_sub_pd(n, _mm256_and_pd(tie, _mm256_set1_pd(1.0)));
+}
+
+PQ_INLINE __m256d away_pd(__m256d q)
+{
+    return _mm256_or_pd(ceil_pd(abs_pd(q)), sign_pd(q));
+}
+
+/* NaN stays one; what is an integer already may not, at 2^52 and beyond, by half. */
+PQ_INLINE vd round_f64(vd q, enum pq_round mode)
+{
+    switch (mode) {
+    case PQ_HALF_AWAY:
+        return (vd)EACH1(half_away_pd, q);
+    case PQ_HALF_TOWARD_ZERO:
+        return (vd)EACH1(half_toward_zero_pd, q);
+    case PQ_HALF_UP:
+        return (vd)EACH1(half_up_pd, q);
+    case PQ_HALF_DOWN:
+        return (vd)EACH1(half_down_pd, q);
+    case PQ_AWAY:
+        return (vd)EACH1(away_pd, q);
+    case PQ_TRUNC:
+        return (vd)EACH1(trunc_pd, q);
+    case PQ_CEIL:
+        return (vd)EACH1(ceil_pd, q);
+    case PQ_FLOOR:
+        return (vd)EACH1(floor_pd, q);
+    default:
+        return (vd)EACH1(nearest_pd, q);
+    }
 }
 
 /* ---- bytes ---- */
