@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arrays of a form at a size, and pyquant's calls on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+import pyquant as pq
+from benchmarks.forms import Form
+from pyquant import _core
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Shape: TypeAlias = tuple[int, ...]
+
+SCALE = 0.02
+COLUMNS = 1024
+# Numbers that are hard to round are put here before results are compared.
+HARD_COUNT = 1 << 14
+
+
+class Case(NamedTuple):
+    """
+    A form at a size.
+
+    `x` is the input as an array that NumPy can compute with, `given` what pyquant takes:
+    the same, or a `PackedArray` of it. `spread` is the scale as it broadcasts to `x`.
+    """
+
+    form: Form
+    x: Array
+    given: Any
+    out: Array | None
+    scale: Any
+    spread: Any
+    where: dict[str, Any]
+
+    @property
+    def elements(self) -> int:
+        """How many elements a call converts."""
+        return self.x.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a call must read and write: input, scales, result."""
+        result = self.x.size * _core.dtype_named(self.form.target).itemsize
+        if self.form.packed and self.form.quantizes:
+            result = -(-self.x.size // _core.packed_per_byte(self.form.target))
+        return int(self.given.nbytes + result + np.asarray(self.scale).nbytes)
+
+
+# ---- granularities: size -> shape of x, and what says where the scales are ----
+
+
+def _flat(n: int) -> tuple[Shape, dict[str, Any]]:
+    return (n,), {}
+
+
+def _matrix(n: int) -> Shape:
+    columns = min(n, COLUMNS)
+    return (n // columns, columns)
+
+
+def _axis(axis: int, n: int) -> tuple[Shape, dict[str, Any]]:
+    return _matrix(n), {"axis": axis}
+
+
+def _block(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
+    shape = _matrix(n)
+    return shape, {"axis": 1, "block_size": min(size, shape[1])}
+
+
+def _plane(side: int, n: int) -> tuple[Shape, dict[str, Any]]:
+    return (max(1, n // side**2), side, side), {"axis": 0}
+
+
+def _tile(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
+    rows = 1 << (n.bit_length() - 1) // 2
+    shape = (rows, n // rows)
+    return shape, {"block_size": (min(size, shape[0]), min(size, shape[1]))}
+
+
+GRANULARITIES: dict[str, Callable[[int], tuple[Shape, dict[str, Any]]]] = {
+    "tensor": _flat,
+    "unit": _flat,  # one scale, which is 1
+    "axis": partial(_axis, 1),
+    "first": partial(_axis, 0),
+    "block16": partial(_block, 16),
+    "block32": partial(_block, 32),
+    "block64": partial(_block, 64),
+    "block128": partial(_block, 128),
+    "plane7": partial(_plane, 7),
+    "plane14": partial(_plane, 14),
+    "tile128": partial(_tile, 128),
+}
+
+
+def block_extents(shape: Shape, where: dict[str, Any]) -> Shape:
+    """How far each scale reaches along each dimension."""
+    axis, size = where.get("axis"), where.get("block_size")
+    if isinstance(size, tuple):
+        return size
+    if size is not None:
+        return tuple(size if d == axis else 1 for d in range(len(shape)))
+    return tuple(1 if d == axis else extent for d, extent in enumerate(shape))
+
+
+def _spread(scale: Array, shape: Shape, blocks: Shape) -> Array:
+    """Scales that broadcast, repeated only where a block shares its axis with others."""
+    counts = [-(-n // b) for n, b in zip(shape, blocks, strict=True)]
+    wide = scale.reshape(counts)
+    for d, block in enumerate(blocks):
+        if block > 1 and counts[d] > 1:
+            # The last block may be short.
+            wide = np.repeat(wide, block, axis=d).take(range(shape[d]), axis=d)
+    return wide
+
+
+def _scales(form: Form, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
+    """The scale for pyquant, and the same for NumPy to broadcast."""
+    compute = np.float64 if form.real == "float64" else np.float32
+    # Types of 16 bits may want scales of their type: those here are numbers of both.
+    narrow = np.float16 if form.real in ("float16", "bfloat16") else np.float32
+    if not where:
+        one = 1.0 if form.granularity == "unit" else float(np.asarray(SCALE, narrow))
+        return one, compute(one)
+    blocks = block_extents(shape, where)
+    counts = [-(-n // b) for n, b in zip(shape, blocks, strict=True)]
+    values = np.random.default_rng(1).uniform(SCALE / 2, 2 * SCALE, counts)
+    scale: Array = values.astype(narrow).astype(np.float32)
+    spread = _spread(scale, shape, blocks)
+    return (scale if "block_size" in where else scale.reshape(-1)), spread
+
+
+# ---- layouts: shape and dtype -> an array with these strides ----
+
+
+def _c_order(shape: Shape, dtype: Any) -> Array:
+    # zeros would share one page until written, and reads of it would look too fast.
+    return np.ones(shape, np.uint8).astype(dtype)
+
+
+def _every_second(shape: Shape, dtype: Any) -> Array:
+    return _c_order((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
+
+
+def _transposed(shape: Shape, dtype: Any) -> Array:
+    return _c_order(shape[::-1], dtype).T
+
+
+Layout: TypeAlias = Callable[[Shape, Any], Array]
+LAYOUTS: dict[str, tuple[Layout, Layout]] = {
+    "plain": (_c_order, _c_order),
+    "in2": (_every_second, _c_order),
+    "out2": (_c_order, _every_second),
+    "transposed": (_transposed, _c_order),
+}
+
+
+# ---- data ----
+
+
+def fill(case: Case) -> None:
+    """Ordinary numbers to quantize; leaves codes alone."""
+    if case.form.quantizes:
+        values: Array = np.random.default_rng(0).standard_normal(case.x.size, np.float32)
+        case.x[...] = values.astype(case.x.dtype).reshape(case.x.shape)
+
+
+def fill_hard(case: Case) -> None:
+    """Begin with numbers between two codes, where only the exact quotient rounds right."""
+    if not case.form.quantizes or case.x.size == 0:
+        return
+    rng = np.random.default_rng(2)
+    values: Array
+    scale: Array = np.broadcast_to(case.spread, case.x.shape).reshape(-1)[:HARD_COUNT]
+    if case.form.code.startswith("float"):
+        values = rng.standard_normal(scale.size) * np.exp2(rng.uniform(-9, 1, scale.size))
+    else:
+        values = rng.integers(-300, 300, scale.size) + 0.5
+    flat = np.array(case.x, copy=True).reshape(-1)
+    limit = 5.0 if case.form.code.startswith("float") else np.inf
+    flat[: scale.size] = values.clip(-limit, limit) * scale
+    case.x[...] = flat.reshape(case.x.shape)
+
+
+def _codes(form: Form, shape: Shape) -> Array:
+    """Codes of the type, as bytes or wider: all that a narrow type has, but no NaN."""
+    limits = _core.limits(form.source)
+    rng = np.random.default_rng(0)
+    if limits is not None:
+        lo, hi = max(limits[0], -128), min(limits[1], 255)
+        return rng.integers(lo, hi, shape, endpoint=True)
+    return rng.standard_normal(shape, np.float32)
+
+
+def build(form: Form, n: int) -> Case:
+    """
+    Make the arrays of a form for about `n` elements: as many as its shapes allow.
+
+    Raises
+    ------
+    ImportError
+        If a dtype of the form needs ml_dtypes, and it is not there.
+    """
+    source, target = _core.dtype_named(form.source), _core.dtype_named(form.target)
+    shape, where = GRANULARITIES[form.granularity](n)
+    if form.layout == "transposed":
+        shape = _matrix(n)[::-1]
+    scale, spread = _scales(form, shape, where)
+    make_x, make_out = LAYOUTS[form.layout]
+    x = make_x(shape, source)
+    if not form.quantizes:
+        x[...] = _codes(form, shape).astype(source)
+    given: Any = pq.pack(x) if form.packed and not form.quantizes else x
+    no_out = form.fresh or (form.packed and form.quantizes)
+    out = None if no_out else make_out(shape, target)
+    case = Case(form, x, given, out, scale, spread, where)
+    fill(case)
+    return case
+
+
+# ---- pyquant's calls ----
+
+
+def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[], Any]:
+    """
+    The call of pyquant that the form describes, at an instruction set.
+
+    Arguments that the form leaves at their defaults are left out, as users do.
+    """
+    form = case.form
+    keywords = dict(case.where)
+    zero = (form.zero_point,) if form.zero_point else ()
+    optional = {
+        "rounding": (form.rounding, "half_even"),
+        "precision": (form.precision, None),
+        "packed": (form.packed and form.quantizes, False),
+        "out": (case.out, None),
+        "threads": (threads or form.threads, 1),
+    }
+    keywords |= {k: value for k, (value, usual) in optional.items() if value is not usual}
+    if form.method:
+        method = pq.QParams(case.scale, form.zero_point, form.target, **case.where).quantize
+        return partial(method, case.given, out=case.out)
+    keywords["dtype"] = form.target
+    if isa == pq.isa.active():
+        public = pq.quantize if form.quantizes else pq.dequantize
+        return partial(public, case.given, case.scale, *zero, **keywords)
+    inner = _core.quantize_at if form.quantizes else _core.dequantize_at
+    return partial(inner, isa, case.given, case.scale, *zero, **keywords)
+
+
+def levels(form: Form) -> tuple[str, ...]:
+    """The instruction sets that a form can be called at, the best first."""
+    return (pq.isa.active(),) if form.method else pq.isa.available()
+
+
+def as_array(result: Any) -> Array:
+    """The result of pyquant as an ndarray."""
+    return result.data if isinstance(result, pq.PackedArray) else np.asarray(result)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms that are measured, as a table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SIZES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 24)
+COMPACT_SIZE = 1 << 16
+DEFAULT_GROUPS = ("design", "granularities", "layouts")
+
+# What a form's name calls its types.
+SHORT = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "int8": "i8",
+    "uint8": "u8",
+    "int16": "i16",
+    "uint16": "u16",
+    "int32": "i32",
+    "uint32": "u32",
+    "int4": "i4",
+    "uint4": "u4",
+    "int2": "i2",
+    "uint2": "u2",
+    "float8_e4m3fn": "e4m3",
+    "float8_e4m3fnuz": "e4m3fnuz",
+    "float8_e5m2": "e5m2",
+    "float8_e5m2fnuz": "e5m2fnuz",
+    "float6_e2m3fn": "e2m3",
+    "float6_e3m2fn": "e3m2",
+    "float4_e2m1fn": "f4",
+}
+TYPES = {short: name for name, short in SHORT.items()}
+REALS = ("float32", "float64", "float16", "bfloat16")
+CODES = tuple(name for name in SHORT if name not in REALS)
+PACKABLE = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
+MODES = (
+    "half_even",
+    "half_away",
+    "half_toward_zero",
+    "half_up",
+    "half_down",
+    "away",
+    "trunc",
+    "ceil",
+    "floor",
+)
+
+
+class Form(NamedTuple):
+    """One kind of call. How its arrays are made is in `arrays`."""
+
+    name: str
+    groups: tuple[str, ...]
+    source: str
+    target: str
+    granularity: str = "tensor"  # a key of arrays.GRANULARITIES
+    zero_point: int = 0
+    rounding: str = "half_even"
+    precision: str | None = None
+    packed: bool = False
+    layout: str = "plain"  # a key of arrays.LAYOUTS
+    fresh: bool = False  # a new result for each call
+    threads: int = 1
+    method: bool = False  # QParams.quantize instead of the function
+    sizes: tuple[int, ...] = SIZES  # what is measured unless the command line says so
+
+    @property
+    def quantizes(self) -> bool:
+        """Whether the form goes from real numbers to codes."""
+        return self.source in REALS
+
+    @property
+    def code(self) -> str:
+        """The quantized type."""
+        return self.target if self.quantizes else self.source
+
+    @property
+    def real(self) -> str:
+        """The type of the real numbers."""
+        return self.source if self.quantizes else self.target
+
+
+def _form(groups: str, name: str, granularity: str = "tensor", **more: object) -> Form:
+    """A form whose types are what its name begins with."""
+    source, target = (TYPES[short] for short in name.split("-")[:2])
+    return Form(name, tuple(groups.split()), source, target, granularity, **more)  # type: ignore[arg-type]
+
+
+def _pair(source: str, target: str) -> Form:
+    """A form of `pairs`: one scale; packed where the type can be."""
+    code = target if source in REALS else source
+    granularity = "unit" if code.startswith("float") else "tensor"
+    name = f"{SHORT[source]}-{SHORT[target]}"
+    packed = code in PACKABLE
+    return Form(name, ("pairs",), source, target, granularity, packed=packed)
+
+
+_HAND_MADE = [
+    _form("design compact", "f32-i8"),
+    _form("design", "f32-u8"),
+    _form("design compact", "i8-f32"),
+    _form("design", "u8-f32"),
+    _form("design granularities compact", "f32-i8-axis", "axis"),
+    _form("design granularities compact", "i8-f32-axis", "axis"),
+    _form("design granularities compact", "f32-i8-block32", "block32"),
+    _form("design granularities compact", "i8-f32-block32", "block32"),
+    _form("design granularities compact", "f32-i8-plane49", "plane7"),
+    _form("design compact", "f16-i8"),
+    _form("design compact", "i8-f16"),
+    _form("design compact", "f32-e4m3", "unit"),
+    _form("design compact", "e4m3-f32", "unit"),
+    _form("design", "f32-e5m2", "unit"),
+    _form("design", "e5m2-f32", "unit"),
+    _form("design compact", "f32-i4-block32", "block32"),
+    _form("design compact", "i4-f32-block32", "block32", packed=True),
+    _form("design", "f4-f32-block32", "block32", packed=True),
+    _form("design calls compact", "f32-i8-one", sizes=(1,)),
+    _form("design calls", "f32-i8-one-qparams", method=True, sizes=(1,)),
+    _form("design calls", "i8-f32-one", sizes=(1,)),
+    _form("design calls", "f32-i8-fresh", fresh=True, sizes=(1 << 24,)),
+    _form("design calls", "i8-f32-fresh", fresh=True, sizes=(1 << 24,)),
+    _form("design calls", "f32-i8-threads2", threads=2, sizes=(1 << 25,)),
+    _form("design calls", "i8-f32-threads2", threads=2, sizes=(1 << 25,)),
+    _form("granularities", "f32-u8-zero", zero_point=128),
+    _form("granularities", "u8-f32-zero", zero_point=128),
+    _form("granularities", "f32-e4m3-axis", "axis"),
+    _form("granularities", "f32-e4m3-block32", "block32"),
+    _form("granularities", "e4m3-f32-block32", "block32"),
+    _form("granularities", "f32-i4-block32-packed", "block32", packed=True),
+    _form("layouts compact", "f32-i8-in2", layout="in2"),
+    _form("layouts", "f32-i8-out2", layout="out2"),
+    _form("layouts compact", "f32-i8-transposed", layout="transposed"),
+    _form("layouts", "i8-f32-in2", layout="in2"),
+    _form("layouts", "i8-f32-out2", layout="out2"),
+    _form("layouts", "i8-f32-transposed", layout="transposed"),
+    _form("modes", "f16-i8-half", precision="float16"),
+    _form("pairs compact", "bf16-i8"),
+    _form("pairs compact", "i8-bf16"),
+]
+_GRANULARITIES = {
+    "first": "first",
+    "block16": "block16",
+    "block32": "block32",
+    "block64": "block64",
+    "block128": "block128",
+    "plane49": "plane7",
+    "plane196": "plane14",
+    "tile128": "tile128",
+}
+
+
+def _table() -> dict[str, Form]:
+    """All forms by name; one that two lists have is in the groups of both."""
+    made = list(_HAND_MADE)
+    for pair in ("f32-i8", "i8-f32"):
+        for suffix, granularity in _GRANULARITIES.items():
+            made.append(_form("granularities", f"{pair}-{suffix}", granularity))
+    for mode in MODES[1:]:
+        name = "f32-i8-" + mode.replace("_", "-")
+        made.append(_form("modes", name, rounding=mode))
+    made.append(_form("modes", "f32-i8"))
+    for real in REALS:
+        made += [_pair(real, code) for code in CODES]
+        made += [_pair(code, real) for code in CODES]
+    table: dict[str, Form] = {}
+    for form in made:
+        known = table.setdefault(form.name, form)
+        groups = tuple(dict.fromkeys(known.groups + form.groups))
+        table[form.name] = known._replace(groups=groups)
+    return table
+
+
+FORMS = _table()
+GROUPS = tuple(dict.fromkeys(group for form in FORMS.values() for group in form.groups))
+
+
+def select(names: list[str]) -> list[Form]:
+    """
+    The forms that names of forms and of groups stand for, each once.
+
+    Raises
+    ------
+    KeyError
+        With the first unknown name.
+    """
+    found: dict[str, Form] = {}
+    for name in names:
+        if name in GROUPS:
+            found |= {f.name: f for f in FORMS.values() if name in f.groups}
+        else:
+            found[name] = FORMS[name]
+    return list(found.values())

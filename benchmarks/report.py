@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as text, Markdown, JSON and plots."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import sys
+from datetime import UTC, datetime
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyquant as pq
+from benchmarks import rivals
+from benchmarks.runs import Notes, Row
+from pyquant import _core
+
+PACKAGES = (
+    "numpy",
+    "ml_dtypes",
+    "onnx",
+    "onnxruntime",
+    "torch",
+    "numkong",
+    "gguf",
+    "openvino",
+)
+BAR_WIDTH = 30
+# Titles of columns that are not figures.
+NAMES = ("form", "groups", *rivals.MARKS.values())
+PLOT_SIZE = 1 << 20
+PLOT_COLUMNS = 4
+PLOT_DPI = 90
+PLOT_PALETTE = 64
+COLORS = {
+    "avx2": "#d62728",
+    "neon": "#d62728",
+    "scalar": "#e8a0a0",
+    "numpy": "#1f77b4",
+    "ml_dtypes": "#17becf",
+    "onnxruntime": "#2ca02c",
+    "torch": "#ff7f0e",
+    "numkong": "#9467bd",
+    "gguf": "#8c564b",
+    "openvino": "#7f7f7f",
+}
+
+
+class Progress:
+    """A line on stderr that is written over; nothing where stderr is not a terminal."""
+
+    def __init__(self, total: int) -> None:
+        """Count up to `total`."""
+        self.total, self.done = max(total, 1), 0
+
+    def tick(self, what: str) -> None:
+        """Say what begins now."""
+        filled = BAR_WIDTH * self.done // self.total
+        bar = "#" * filled + "." * (BAR_WIDTH - filled)
+        self._write(f"[{bar}] {self.done}/{self.total} {what:40.40}")
+        self.done += 1
+
+    def close(self) -> None:
+        """Leave the line empty."""
+        self._write(" " * (BAR_WIDTH + 60) + "\r")
+
+    def _write(self, text: str) -> None:
+        if sys.stderr.isatty():
+            print("\r" + text, end="", file=sys.stderr, flush=True)
+
+
+# ---- the machine ----
+
+
+class Machine(NamedTuple):
+    """What a figure depends on, besides the code."""
+
+    cpu: str
+    os: str
+    compiler: str
+    python: str
+    pyquant: str
+    isa: tuple[str, ...]
+    packages: dict[str, str]
+    date: str
+    command: str
+
+
+def cpu_name() -> str:
+    """Model name of the CPU, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        return next(line.split(":")[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def compiler() -> str:
+    """The compiler of the extension module, which GCC and Clang write into it."""
+    found = re.search(
+        rb"GCC: \([^)]*\) [\d.]+|clang version [\d.]+", Path(_core.__file__).read_bytes()
+    )
+    return found[0].decode() if found else f"that of Python, {platform.python_compiler()}"
+
+
+def machine() -> Machine:
+    """This machine, now."""
+    versions = {name: rivals.version(name) for name in PACKAGES}
+    return Machine(
+        cpu_name(),
+        platform.platform(),
+        compiler(),
+        platform.python_version(),
+        pq.__version__,
+        pq.isa.available(),
+        {name: version for name, version in versions.items() if version},
+        datetime.now(UTC).date().isoformat(),
+        " ".join(["python -m benchmarks", *sys.argv[1:]]),
+    )
+
+
+class Results(NamedTuple):
+    """All that a run finds out; lists and notes grow while it runs."""
+
+    rows: list[Row]
+    bandwidths: list[dict[str, float]]
+    notes: Notes
+    machine: Machine
+
+
+def header(results: Results) -> str:
+    """Lines that say where the figures are from."""
+    m = results.machine
+    lines = [
+        f"{m.cpu}; {m.os}; {m.date}",
+        f"pyquant {m.pyquant} ({', '.join(m.isa)}), {m.compiler}, Python {m.python}",
+        ", ".join(f"{name} {version}" for name, version in m.packages.items()),
+        m.command,
+    ]
+    for row in results.bandwidths:
+        figures = ", ".join(f"{key} {row[key]:.1f}" for key in ("read", "write", "copy"))
+        lines.append(f"GB/s within {_count(int(row['bytes'])) + 'B':>7}: {figures}")
+    return "\n".join(lines)
+
+
+# ---- the table ----
+
+
+def _count(n: int) -> str:
+    """1048576 -> 1 Mi."""
+    for shift, unit in ((20, "Mi"), (10, "Ki")):
+        if n >= 1 << shift and n % (1 << shift) == 0:
+            return f"{n >> shift} {unit}"
+    return str(n)
+
+
+def _duration(seconds: float) -> str:
+    for unit, factor in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _rate(row: Row, name: str) -> str:
+    if name not in row.seconds:
+        return "-"
+    rate = row.elements / row.seconds[name] / 1e9
+    return f"{rate:.3g}" + row.marks.get(name, "")
+
+
+def _ratio(found: tuple[str, float] | None) -> str:
+    return f"{found[1]:.2f} {found[0]}" if found else "-"
+
+
+def _names(rows: list[Row]) -> list[str]:
+    """Candidates that some row has, in the order of the first that has most."""
+    present = dict.fromkeys(name for row in rows for name in row.seconds)
+    order = [*pq.isa.available(), rivals.ONE_THREAD.name, *rivals.RIVALS]
+    return [name for name in order if name in present]
+
+
+def cells(rows: list[Row]) -> list[list[str]]:
+    """The table: a line of titles, then one line for each row."""
+    names = _names(rows)
+    lines = [
+        ["form", "elements", "time", "GB/s", "copy", "±", *names, *rivals.MARKS.values()],
+    ]
+    for row in rows:
+        lines.append(
+            [
+                row.form,
+                _count(row.elements),
+                _duration(row.time),
+                f"{row.bytes / row.time / 1e9:.3g}",
+                f"{row.share:.0%}",
+                f"{row.spread[row.best]:.0%}",
+                *(_rate(row, name) for name in names),
+                *(_ratio(row.fastest(mark)) for mark in rivals.MARKS),
+            ]
+        )
+    return lines
+
+
+LEGEND = [
+    "avx2 and so on: G elements per second. time, GB/s, copy and ± are of pyquant's best",
+    "level: GB/s of bytes read and written, share of the speed at which a plain copy moves",
+    "as many bytes, interquartile range over median. Last, how many times as fast pyquant",
+    "is as the fastest rival that gives the same bits, other bits (~), or casts alone (c).",
+    *(f"{mark} {meaning}" for mark, meaning in rivals.LEGEND.items()),
+]
+
+
+def note_lines(notes: Notes) -> list[str]:
+    """Notes, each with the forms that it is about."""
+    lines = []
+    for text, forms in notes.items():
+        names = list(dict.fromkeys(forms))
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        lines.append(text + (f" [{', '.join(names[:4])}{more}]" if names else ""))
+    return lines
+
+
+def text_table(lines: list[list[str]]) -> str:
+    """Aligned columns: names to the left, figures to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    left = [i for i, title in enumerate(lines[0]) if title in NAMES]
+    rendered = []
+    for line in lines:
+        padded = [
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        rendered.append("  ".join(padded).rstrip())
+    return "\n".join(rendered)
+
+
+def page(results: Results, compact: bool) -> str:
+    """What the terminal shows: where from, table, legend, notes."""
+    if compact:
+        parts = [header(results), compact_table(results.rows), COMPACT_LEGEND]
+    else:
+        parts = [header(results), text_table(cells(results.rows)), "\n".join(LEGEND)]
+    return "\n\n".join([*parts, "\n".join(note_lines(results.notes))]).rstrip()
+
+
+def markdown(results: Results) -> str:
+    """The same as a part of a document."""
+    titles, *body = cells(results.rows)
+    table = [titles, ["---" if t in NAMES else "---:" for t in titles], *body]
+    parts = [
+        "```\n" + header(results) + "\n```",
+        "\n".join("| " + " | ".join(line) + " |" for line in table),
+        "\n".join(f"- `{mark}` {meaning}" for mark, meaning in rivals.LEGEND.items()),
+        "\n".join(f"- {line}" for line in note_lines(results.notes)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def as_json(results: Results) -> str:
+    """Everything that was measured."""
+    report = {
+        "machine": results.machine._asdict(),
+        "bandwidths": results.bandwidths,
+        "marks": rivals.LEGEND,
+        "notes": note_lines(results.notes),
+        "rows": [row.record() for row in results.rows],
+    }
+    return json.dumps(report, indent=1) + "\n"
+
+
+COMPACT_LEGEND = (
+    "time is of pyquant's best level; / copy: as a multiple of a plain copy of as many\n"
+    "bytes, in turns with it; numpy /: what NumPy takes, as a multiple of pyquant."
+)
+
+
+def compact_table(rows: list[Row]) -> str:
+    """Times as ratios to the copy in the same run, so that machines compare."""
+    lines = [["form", "elements", "time", "/ copy", "numpy /", "±"]]
+    for row in rows:
+        numpy = row.seconds.get("numpy")
+        lines.append(
+            [
+                row.form,
+                _count(row.elements),
+                _duration(row.time),
+                f"{row.time / row.roofline_seconds:.2f}",
+                f"{numpy / row.time:.1f}" if numpy else "-",
+                f"{row.spread[row.best]:.0%}",
+            ]
+        )
+    return text_table(lines)
+
+
+# ---- plots ----
+
+
+def plot(folder: str, rows: list[Row]) -> list[str]:
+    """
+    Write the plots that the rows are enough for; their paths.
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib.
+    """
+    matplotlib = import_module("matplotlib")
+    matplotlib.use("agg")  # no window
+    pyplot = import_module("matplotlib.pyplot")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    written = []
+    for group in dict.fromkeys(row.group for row in rows):
+        forms = _by_form([row for row in rows if row.group == group])
+        if forms:
+            figure = _throughput(pyplot, forms)
+            written.append(_save(pyplot, figure, Path(folder, f"throughput-{group}.png")))
+    figure = _roofline(pyplot, rows)
+    written.append(_save(pyplot, figure, Path(folder, "roofline.png")))
+    return written
+
+
+def _save(pyplot: Any, figure: Any, path: Path) -> str:
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=PLOT_DPI, bbox_inches="tight")
+    pyplot.close(figure)
+    # Lines and text need few colors: a third of the size. Matplotlib itself needs PIL.
+    image = import_module("PIL.Image").open(drawn).convert("RGB")
+    image.quantize(PLOT_PALETTE).save(path, optimize=True)
+    return str(path)
+
+
+def _by_form(rows: list[Row]) -> dict[str, list[Row]]:
+    """Rows of forms that have several sizes, by form."""
+    forms: dict[str, list[Row]] = {}
+    for row in rows:
+        forms.setdefault(row.form, []).append(row)
+    return {name: found for name, found in forms.items() if len(found) > 1}
+
+
+def _throughput(pyplot: Any, forms: dict[str, list[Row]]) -> Any:
+    """Elements per second over size, one panel a form."""
+    lines = -(-len(forms) // PLOT_COLUMNS)
+    figure, axes = pyplot.subplots(
+        lines, PLOT_COLUMNS, figsize=(13, 2.7 * lines + 0.6), squeeze=False, sharex=True
+    )
+    handles: dict[str, Any] = {}
+    for panel, (name, rows) in zip(axes.flat, forms.items(), strict=False):
+        for candidate in _names(rows):
+            points = [
+                (row.elements, row.elements / row.seconds[candidate] / 1e9)
+                for row in rows
+                if candidate in row.seconds
+            ]
+            ours = candidate in pq.isa.available()
+            (handles[candidate],) = panel.plot(
+                *zip(*points, strict=True),
+                marker="o",
+                markersize=3,
+                linewidth=2.2 if ours else 1.2,
+                color=COLORS.get(candidate, "black"),
+            )
+        panel.set(xscale="log", yscale="log", title=name)
+        panel.grid(alpha=0.3)
+    for panel in axes.flat[len(forms) :]:
+        panel.axis("off")
+    figure.supxlabel("elements")
+    figure.supylabel("G elements / s")
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.4 / (2.7 * lines + 0.6)))
+    figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=len(handles))
+    return figure
+
+
+def _roofline(pyplot: Any, rows: list[Row]) -> Any:
+    """Share of the copy's bandwidth, for each form at the size nearest to PLOT_SIZE."""
+    nearest: dict[str, Row] = {}
+    for row in rows:
+        known = nearest.setdefault(row.form, row)
+        if abs(row.elements - PLOT_SIZE) < abs(known.elements - PLOT_SIZE):
+            nearest[row.form] = row
+    bars = sorted(nearest.values(), key=lambda row: row.share)
+    figure, panel = pyplot.subplots(figsize=(9, 0.24 * len(bars) + 1.2))
+    names = [f"{row.form}  {_count(row.elements)}" for row in bars]
+    panel.barh(names, [100 * row.share for row in bars], color=COLORS["avx2"])
+    panel.axvline(100, color="black", linewidth=1)
+    panel.set(xlabel="% of a copy of the same bytes")
+    panel.margins(y=0.01)
+    panel.grid(axis="x", alpha=0.3)
+    return figure

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From forms and sizes to rows of results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import arrays, measure, rivals
+from benchmarks.forms import Form
+from benchmarks.rivals import Rival
+
+# What went wrong, in words -> the forms that it is about.
+Notes = dict[str, list[str]]
+
+
+class Row(NamedTuple):
+    """
+    What was measured of a form at a size.
+
+    All mappings are by candidate: instruction sets of pyquant, then rivals.
+    """
+
+    form: str
+    group: str
+    elements: int
+    bytes: int
+    roofline_seconds: float  # of a copy that reads and writes as many bytes
+    seconds: dict[str, float]
+    spread: dict[str, float]
+    marks: dict[str, str]
+    differs: dict[str, float]
+
+    @property
+    def best(self) -> str:
+        """The best instruction set of pyquant."""
+        return next(iter(self.seconds))
+
+    @property
+    def time(self) -> float:
+        """Seconds of pyquant's best."""
+        return self.seconds[self.best]
+
+    @property
+    def share(self) -> float:
+        """pyquant's best as a share of the roofline."""
+        return self.roofline_seconds / self.time
+
+    def fastest(self, mark: str) -> tuple[str, float] | None:
+        """The fastest rival that has a mark, and how many times as long it takes."""
+        times = {n: self.seconds[n] for n, found in self.marks.items() if found == mark}
+        times.pop(rivals.ONE_THREAD.name, None)
+        if not times:
+            return None
+        name = min(times, key=times.__getitem__)
+        return name, times[name] / self.time
+
+    def record(self) -> dict[str, Any]:
+        """The row for JSON: all fields, and the figures that follow from them."""
+        found = {title: self.fastest(mark) for mark, title in rivals.MARKS.items()}
+        return self._asdict() | {
+            "elements_per_second": {n: self.elements / t for n, t in self.seconds.items()},
+            "gb_per_second": self.bytes / self.time / 1e9,
+            "share_of_roofline": self.share,
+            "fastest_rival": {
+                title: best and {"name": best[0], "ratio": best[1]}
+                for title, best in found.items()
+            },
+        }
+
+
+class Options(NamedTuple):
+    """How to measure."""
+
+    rivals: list[Rival]
+    rounds: int
+    all_levels: bool = True
+
+
+def _one_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:100]}"
+
+
+def _note(notes: Notes, rival: Rival, error: Exception, name: str) -> None:
+    """Keep what went wrong with a rival, the same words once."""
+    if isinstance(error, ImportError):
+        notes.setdefault(f"{rival.name}: not installed ({error})", [])
+    else:
+        notes.setdefault(f"{rival.name}: {_one_line(error)}", []).append(name)
+
+
+def _candidates(
+    case: arrays.Case, options: Options, notes: Notes
+) -> tuple[measure.Calls, dict[str, rivals.Verdict]]:
+    """Calls by name, pyquant's first, and what the rivals' results are."""
+    levels = arrays.levels(case.form)[: None if options.all_levels else 1]
+    calls: measure.Calls = {isa: arrays.pyquant_call(case, isa) for isa in levels}
+    verdicts = {}
+    for rival in (rivals.ONE_THREAD, *options.rivals):
+        try:
+            verdict = rivals.judge(rival, case.form)
+            made = rivals.build(rival, case) if verdict else None
+        except Exception as error:  # a rival's failure is no error of the benchmark
+            _note(notes, rival, error, case.form.name)
+            continue
+        if made and verdict:
+            calls[rival.name], verdicts[rival.name] = made.call, verdict
+    return calls, verdicts
+
+
+def measure_form(form: Form, size: int, options: Options, notes: Notes) -> Row:
+    """Measure one form at one size, all candidates in turns."""
+    case = arrays.build(form, size)
+    cores = measure.all_cores() if form.threads > 1 else measure.one_core()
+    with measure.on(cores), np.errstate(all="ignore"):
+        calls, verdicts = _candidates(case, options, notes)
+        calls["copy"] = measure.copy_call(case.nbytes)
+        timings = measure.interleaved(calls, options.rounds, measure.ROUND_SECONDS)
+    roofline = timings.pop("copy")
+    return Row(
+        form.name,
+        form.groups[0],
+        case.elements,
+        case.nbytes,
+        roofline.median,
+        {name: timing.median for name, timing in timings.items()},
+        {name: timing.spread for name, timing in timings.items()},
+        {name: verdict.mark for name, verdict in verdicts.items()},
+        {name: verdict.differs for name, verdict in verdicts.items()},
+    )
+
+
+def measure_all(
+    work: list[tuple[Form, int]],
+    options: Options,
+    notes: Notes,
+    tick: Callable[[str], None],
+) -> Iterator[Row]:
+    """Rows as they come; a form whose types need a package that is missing is a note."""
+    for form, size in work:
+        tick(f"{form.name} {size}")
+        try:
+            yield measure_form(form, size, options, notes)
+        except ImportError as error:
+            notes.setdefault(f"left out ({error})", []).append(form.name)

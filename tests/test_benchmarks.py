@@ -1,0 +1,278 @@
+"""`python -m benchmarks`: what it measures, its command line and what it writes."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+
+import numpy as np
+import pytest
+from support import ROOT, same
+
+import pyquant as pq
+
+PACKAGE = ROOT / "benchmarks" / "__init__.py"
+if not PACKAGE.exists():  # a source distribution has no benchmarks
+    pytest.skip("needs the checkout", allow_module_level=True)
+
+if "benchmarks" not in sys.modules:  # the checkout is not on the path
+    spec = spec_from_file_location(
+        "benchmarks", PACKAGE, submodule_search_locations=[str(PACKAGE.parent)]
+    )
+    sys.modules["benchmarks"] = module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["benchmarks"])
+
+arrays, forms, measure, rivals, runs = (
+    importlib.import_module(f"benchmarks.{name}")
+    for name in ("arrays", "forms", "measure", "rivals", "runs")
+)
+main = importlib.import_module("benchmarks.__main__").main
+
+FORMS = list(forms.FORMS.values())
+
+
+@pytest.fixture
+def bench(monkeypatch, capsys):
+    """Run the command in this process, as fast as it goes; its output."""
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    monkeypatch.setattr(measure, "pin", lambda cores: None)
+    monkeypatch.setattr(measure, "FOOTPRINTS", (1 << 12,))
+    monkeypatch.setattr(measure, "ROUND_SECONDS", 0.0)
+
+    def run(*arguments):
+        rivals.judge.cache_clear()
+        main(list(arguments))
+        return capsys.readouterr().out
+
+    return run
+
+
+def build(form, size):
+    """The arrays of a form, where its types are installed."""
+    try:
+        return arrays.build(form, size)
+    except ImportError as error:
+        pytest.skip(str(error))  # the types of ml_dtypes, which is optional
+
+
+# The table of forms
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_every_form_runs_at_every_level(form):
+    case = build(form, 160)
+    results = []
+    for isa in arrays.levels(form):
+        if case.out is not None:
+            case.out[...] = np.ones(1, case.out.dtype)
+        results.append(arrays.as_array(arrays.pyquant_call(case, isa)()).copy())
+        same(results[-1], results[0])
+    arrays_of_call = case.given, results[0], np.asarray(case.scale)
+    assert case.nbytes == sum(array.nbytes for array in arrays_of_call)
+
+
+# The usual formulas for these ties round twice.
+TIES = [mode for mode in forms.MODES if mode.startswith("half_") and mode != "half_even"]
+EXACT = [form for form in FORMS if form.rounding not in TIES]
+
+
+@pytest.mark.parametrize("form", EXACT, ids=lambda form: form.name)
+def test_numpy_agrees_where_it_has_the_form(form):
+    case = build(form, 160)
+    arrays.fill_hard(case)
+    expected = arrays.as_array(arrays.pyquant_call(case, pq.isa.active())()).copy()
+    for build_rival in (rivals.with_numpy, rivals.with_ml_dtypes):
+        try:
+            found = build_rival(case)
+        except ImportError:  # then the form has no need of it
+            continue
+        if found is not None:
+            assert rivals.differing(found.read(found.call()), expected) == 0
+
+
+def test_names_say_what_the_forms_are():
+    for form in FORMS:
+        source, target = form.name.split("-")[:2]
+        assert (forms.SHORT[form.source], forms.SHORT[form.target]) == (source, target)
+    assert {form.rounding for form in FORMS} == set(forms.MODES)
+    assert {(form.source, form.target) for form in FORMS} == {
+        pair for r in forms.REALS for c in forms.CODES for pair in ((r, c), (c, r))
+    }
+
+
+@pytest.mark.parametrize("size", [1, 48, 49, 1000])
+@pytest.mark.parametrize("granularity", arrays.GRANULARITIES)
+def test_any_size_has_a_shape(granularity, size):
+    form = forms.FORMS["f32-i8"]._replace(granularity=granularity)
+    case = arrays.build(form, size)
+    assert 0 < case.elements <= max(size, 196)
+    assert arrays.pyquant_call(case, "scalar")() is case.out
+
+
+def test_bytes_of_a_form():
+    sizes = {"f32-i8": 5 * 64 + 8, "f32-i8-in2": 5 * 64 + 8, "i4-f32": 4 * 64 + 32 + 8}
+    for name, nbytes in sizes.items():
+        assert build(forms.FORMS[name], 64).nbytes == nbytes
+
+
+# The command line
+
+
+def test_list(bench):
+    lines = bench("--list").splitlines()
+    assert [line.split()[0] for line in lines] == ["form", *forms.FORMS]
+
+
+def test_as_a_program(tmp_path):
+    """From the checkout, as the README says it."""
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "f32-i8-plane49" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "got", "known"),
+    [
+        ("--forms", "f32-i8,f32-i9", "'f32-i9'", ["f32-i8-axis", "granularities"]),
+        ("--forms", "", "''", ["f32-i8-axis"]),
+        ("--sizes", "64,0", "'0'", ["1024", "65536"]),
+        ("--sizes", "1e6", "'1e6'", ["65536"]),
+        ("--sizes", "", "''", ["65536"]),
+        ("--rivals", "numpy,torsch", "'torsch'", list(rivals.RIVALS)),
+        ("--rounds", "-1", "'-1'", []),
+    ],
+)
+def test_bad_input_names_what_is_known(bench, capsys, option, value, got, known):
+    with pytest.raises(SystemExit) as exit_:
+        bench(f"{option}={value}")
+    assert exit_.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert f"argument {option}: expected " in last
+    assert last.endswith(f"got {got}")
+    assert all(name in last for name in known)
+
+
+# What it writes
+
+SMALL = ("--forms", "f32-i8", "--sizes", "64", "--rounds", "1")
+
+
+def test_json_and_markdown(bench, tmp_path):
+    files = "--json", str(tmp_path / "a.json"), "--markdown", str(tmp_path / "a.md")
+    text = bench(*SMALL, "--rivals", "numpy", *files)
+    report = json.loads((tmp_path / "a.json").read_text("utf-8"))
+    assert report["machine"]["packages"]["numpy"] == np.__version__
+    assert all(report["machine"][key] for key in ("cpu", "os", "compiler", "date"))
+    assert [row["bytes"] for row in report["bandwidths"]] == [1 << 12]
+    (row,) = report["rows"]
+    assert (row["form"], row["elements"], row["bytes"]) == ("f32-i8", 64, 328)
+    assert list(row["seconds"]) == [*pq.isa.available(), "numpy"]
+    assert list(row["spread"]) == list(row["seconds"])
+    assert row["differs"] == {"numpy": 0.0}
+    assert row["roofline_seconds"] > 0
+    best = row["seconds"][pq.isa.active()]
+    assert row["gb_per_second"] == pytest.approx(328 / best / 1e9)
+    assert row["fastest_rival"]["same bits"]["name"] == "numpy"
+    page = (tmp_path / "a.md").read_text("utf-8")
+    assert "| f32-i8 | 64 |" in page
+    for line in (text, page):
+        assert f"pyquant {pq.__version__}" in line
+
+
+def test_a_rival_that_is_missing_is_a_note(bench, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    text = bench(*SMALL, "--rivals", "numpy,onnxruntime")
+    assert "\nonnxruntime: not installed (" in text
+    assert "numpy" in text.split("\nform")[1].splitlines()[0]
+    assert "onnxruntime" not in text.split("\nform")[1].splitlines()[0]
+
+
+def test_a_rival_that_fails_is_a_note(bench, monkeypatch):
+    def fail(case):
+        raise RuntimeError("no such kernel\nand more")
+
+    broken = rivals.RIVALS["torch"]._replace(build=fail)
+    monkeypatch.setitem(rivals.RIVALS, "torch", broken)
+    text = bench(*SMALL, "--rivals", "torch")
+    assert "\ntorch: RuntimeError: no such kernel [f32-i8]" in text
+
+
+def test_a_rival_with_other_bits_is_marked(bench, monkeypatch):
+    def reciprocal(case):
+        scale = np.float32(1) / case.spread
+        call = lambda: np.clip(np.rint(case.x * scale), -128, 127).astype(np.int8)  # noqa: E731
+        return rivals.Candidate(call)
+
+    approximate = rivals.RIVALS["torch"]._replace(build=reciprocal)
+    monkeypatch.setitem(rivals.RIVALS, "torch", approximate)
+    text = bench(*SMALL, "--rivals", "torch")
+    row = next(line for line in text.splitlines() if line.startswith("f32-i8"))
+    assert "~" in row
+
+
+def test_a_form_whose_types_are_missing_is_a_note(bench, monkeypatch):
+    def missing(form, size):
+        raise ImportError("dtype: int4 needs ml_dtypes")
+
+    monkeypatch.setattr(arrays, "build", missing)
+    assert "needs ml_dtypes) [f32-i8]" in bench(*SMALL, "--rivals=")
+
+
+def test_compact(bench):
+    text = bench("--compact", "--forms", "f32-i8,f32-i8-one", "--rounds", "1")
+    rows = [line.split() for line in text.splitlines() if line.startswith("f32-i8")]
+    assert [row[0] for row in rows] == ["f32-i8", "f32-i8-one"]
+    assert [row[1] for row in rows] == ["64", "1"]
+
+
+def test_plots(bench, tmp_path):
+    pytest.importorskip("matplotlib")
+    sizes = ("--forms", "f32-i8,f32-i8-axis", "--sizes", "64,128", "--rounds", "1")
+    bench(*sizes, "--rivals", "numpy", "--plots", str(tmp_path))
+    drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert set(drawn) == {"throughput-design.png", "roofline.png"}
+    assert all(image.startswith(b"\x89PNG") for image in drawn.values())
+
+
+def test_no_matplotlib_is_a_note(bench, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = bench(*SMALL, "--rivals=", "--plots", str(tmp_path))
+    assert "\nplots: not drawn (" in text
+
+
+# How it measures
+
+
+def test_bits_that_differ():
+    a = np.float32([1, 2, 3, 4])
+    assert rivals.differing(a, a) == 0
+    assert rivals.differing(np.float32([1, 2, 3, 5]), a) == 0.25
+    assert rivals.differing(np.float32([-0.0]), np.float32([0.0])) == 1
+    assert rivals.differing(a[:3], a) is None
+
+
+def test_turns_are_taken():
+    order = []
+    calls = {name: (lambda name=name: order.append(name)) for name in "ab"}
+    timings = measure.interleaved(calls, rounds=3, round_seconds=0.0)
+    assert "".join(order).endswith("ababab")
+    assert all(t.median > 0 and t.spread >= 0 for t in timings.values())
+
+
+def test_summary():
+    assert measure.summary([1.0, 2.0, 3.0, 4.0, 5.0]) == (3.0, pytest.approx(2 / 3))
+
+
+def test_fresh_results_are_fresh():
+    case = arrays.build(forms.FORMS["i8-f32-fresh"], 64)
+    call = arrays.pyquant_call(case, pq.isa.active())
+    assert call() is not call()
