@@ -39,6 +39,32 @@ def dequantize(
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]: ...
+def quantize_with(
+    x: npt.ArrayLike,
+    scale: npt.ArrayLike,
+    zero_point: npt.ArrayLike | None,
+    dtype: npt.DTypeLike | None,
+    axis: _Integers,
+    block_size: _Integers,
+    rounding: str,
+    precision: npt.DTypeLike | None,
+    saturate: bool | np.bool,
+    packed: bool | np.bool,
+    out: npt.NDArray[Any] | None,
+    threads: SupportsIndex,
+    /,
+) -> Any: ...
+def dequantize_with(
+    q: npt.ArrayLike | PackedArray,
+    scale: npt.ArrayLike,
+    zero_point: npt.ArrayLike | None,
+    dtype: npt.DTypeLike | None,
+    axis: _Integers,
+    block_size: _Integers,
+    out: npt.NDArray[Any] | None,
+    threads: SupportsIndex,
+    /,
+) -> npt.NDArray[Any]: ...
 def quantize_standard(
     x: npt.ArrayLike,
     scale: npt.ArrayLike,

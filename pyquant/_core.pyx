@@ -112,7 +112,8 @@ cdef dict _SPELLED = {name: name for name in _NAMES.values()}
 for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
 del _name, _dtype
-cdef dict _ML_TYPES = {}  # the same for classes of ml_dtypes, as they come along
+# dtype of ml_dtypes -> pq_type, dtype of the same bits, byte order; as they come along.
+cdef dict _ML_DTYPES = {}
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _CODE_LIST = "an integer type of 2 to 32 bits or a narrow float"
 cdef dict _LIMITS = {
@@ -203,24 +204,31 @@ cdef int _type_of_format(const char *fmt, Py_ssize_t size, bint *swapped) noexce
 cdef bint _BIG_ENDIAN = _np.dtype(">u2").isnative
 
 
+cdef bint _hold_bits(object array, Array *held):
+    """Take the buffer of an array of ml_dtypes, which have no format in PEP 3118."""
+    type, bits, swapped = <tuple>_ML_DTYPES[array.dtype]
+    PyObject_GetBuffer(array.view(bits), &held.buffer, PyBUF_RECORDS_RO)
+    held.held = True
+    held.type = <pq_type><int>type
+    held.swapped = swapped
+    return True
+
+
 cdef bint _hold(object array, Array *held):
     """Take the buffer of an ndarray whose element type has a pq_type; else return False."""
     cdef int type
+    # To ask for a buffer of these in vain would cost as much as all the rest of a call.
+    if _ML_DTYPES and array.dtype in _ML_DTYPES:
+        return _hold_bits(array, held)
     try:
         PyObject_GetBuffer(array, &held.buffer, PyBUF_RECORDS_RO)
     except (ValueError, BufferError):  # no format for its dtype: datetime64, bfloat16
-        scalar = array.dtype.type
-        if scalar not in _ML_TYPES:
-            name = _dtypes.ml_name(scalar)
-            if name is None:
-                return False
-            _ML_TYPES[scalar] = _TYPES[name]
-        held.type = <pq_type><int>_ML_TYPES[scalar]
-        bits = _np.uint16 if held.type == PQ_BF16 else _np.uint8
-        PyObject_GetBuffer(array.view(bits), &held.buffer, PyBUF_RECORDS_RO)
-        held.held = True
-        held.swapped = not array.dtype.isnative
-        return True
+        name = _dtypes.ml_name(array.dtype.type)
+        if name is None:
+            return False
+        bits = _DTYPES["uint16" if name == "bfloat16" else "uint8"]
+        _ML_DTYPES[array.dtype] = (_TYPES[name], bits, not array.dtype.isnative)
+        return _hold_bits(array, held)
     held.held = True
     type = _type_of_format(held.buffer.format, held.buffer.itemsize, &held.swapped)
     held.type = <pq_type>type
@@ -1411,6 +1419,21 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     >>> pq.dequantize(np.array([2, 4, 0, 255], np.uint8), 0.5, 1)
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
+    return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
+
+
+# The same without names, which cost QParams more than its checks.
+
+
+def quantize_with(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
+                  saturate, packed, out, threads, /):
+    """Quantize; see there for the arguments."""
+    return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
+                     precision, saturate, packed, out, threads)
+
+
+def dequantize_with(q, scale, zero_point, dtype, axis, block_size, out, threads, /):
+    """Dequantize; see there for the arguments."""
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
 
 

@@ -52,10 +52,11 @@ class QParams:
            [ 127,   64]], dtype=int8)
     """
 
-    __slots__ = ("_axis", "_block_size", "_name", "_scale", "_zero_point")
+    __slots__ = ("_axis", "_block_size", "_given", "_name", "_scale", "_zero_point")
 
     _scale: npt.NDArray[Any]
     _zero_point: npt.NDArray[Any]
+    _given: tuple[Any, Any]  # the same as calls take them fastest
     _name: str
     _axis: int | tuple[int, ...] | None
     _block_size: int | tuple[int, ...] | None
@@ -81,8 +82,10 @@ class QParams:
             scale, zero_point, name, axis, block_size
         )
         store = object.__setattr__
-        store(self, "_scale", _frozen(scales))
-        store(self, "_zero_point", _frozen(zeros))
+        scales, zeros = _frozen(scales), _frozen(zeros)
+        store(self, "_scale", scales)
+        store(self, "_zero_point", zeros)
+        store(self, "_given", (_fastest_scale(scales), _fastest_zero(zeros)))
         store(self, "_axis", axis)
         store(self, "_block_size", block_size)
         store(self, "_name", name)
@@ -138,19 +141,20 @@ class QParams:
         ndarray or PackedArray
             The codes.
         """
-        return _core.quantize(
+        scale, zero_point = self._given
+        return _core.quantize_with(
             x,
-            self._scale,
-            self._zero_point,
-            dtype=self._name,
-            axis=self._axis,
-            block_size=self._block_size,
-            rounding=rounding,
-            precision=precision,
-            saturate=saturate,
-            packed=packed,
-            out=out,
-            threads=threads,
+            scale,
+            zero_point,
+            self._name,
+            self._axis,
+            self._block_size,
+            rounding,
+            precision,
+            saturate,
+            packed,
+            out,
+            threads,
         )
 
     def dequantize(
@@ -188,15 +192,16 @@ class QParams:
             raise TypeError(msg)
         if given is None:
             q = _core.codes(q, name)
-        return _core.dequantize(
+        scale, zero_point = self._given
+        return _core.dequantize_with(
             q,
-            self._scale,
-            self._zero_point,
-            dtype=dtype,
-            axis=self._axis,
-            block_size=self._block_size,
-            out=out,
-            threads=threads,
+            scale,
+            zero_point,
+            dtype,
+            self._axis,
+            self._block_size,
+            out,
+            threads,
         )
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -241,6 +246,22 @@ class QParams:
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A copy on immutable memory."""
     return np.frombuffer(array.tobytes(), array.dtype, array.size).reshape(array.shape)
+
+
+def _fastest_scale(scale: npt.NDArray[Any]) -> Any:
+    """A single number as a Python float, unless its type matters beside `precision`."""
+    if scale.size == 1 and scale.dtype.kind == "f" and scale.dtype.itemsize >= 4:
+        return _core.cast(scale, "float64").item()
+    return scale
+
+
+def _fastest_zero(zero_point: npt.NDArray[Any]) -> Any:
+    """None for zeros, a Python integer for a single other one."""
+    if zero_point.dtype.kind not in "iu":
+        return zero_point
+    if not zero_point.any():
+        return None
+    return zero_point.item() if zero_point.size == 1 else zero_point
 
 
 def choose_qparams(
