@@ -43,11 +43,11 @@ struct job {
         const char *scale, *zero;
         ptrdiff_t first, rows, columns;
     } loaded;
-    union {
+    _Alignas(64) union {
         float f32[TILE + 2 * SPREAD];
         double f64[TILE + 2 * SPREAD];
     } scale;
-    union {
+    _Alignas(64) union {
         int32_t i32[TILE + 2 * SPREAD];
         double f64[TILE + 2 * SPREAD];
     } zero;
@@ -517,7 +517,7 @@ static pq_visit_fn *choose(const struct job *job, int *first)
         if (pq_dim_uniform(dim)) {
             return run_uniform_row;
         }
-        if (dim->block >= GROUP) {
+        if (dim->block >= GROUP || dim->block == GROUP / 2 || dim->block == GROUP / 4) {
             return run_grouped_row;
         }
     }

@@ -10,6 +10,7 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 16
+#define PQ_LANES 4
 #define PQ_HALF (PQ_BLOCK / 2)
 #define PQ_SQUARE4 4
 #define PQ_SQUARE8 2
@@ -166,6 +167,24 @@ PQ_INLINE vi splat_i32(int32_t s)
 {
     const int32x4_t v = vdupq_n_s32(s);
     return (vi){v, v, v, v};
+}
+
+PQ_INLINE vf load_groups(const float *s, size_t g)
+{
+    const float32x4_t a = vdupq_n_f32(s[0]), b = vdupq_n_f32(s[1]);
+    if (g == 8) {
+        return (vf){a, a, b, b};
+    }
+    return (vf){a, b, vdupq_n_f32(s[2]), vdupq_n_f32(s[3])};
+}
+
+PQ_INLINE vi load_groups_i32(const int32_t *s, size_t g)
+{
+    const int32x4_t a = vdupq_n_s32(s[0]), b = vdupq_n_s32(s[1]);
+    if (g == 8) {
+        return (vi){a, a, b, b};
+    }
+    return (vi){a, b, vdupq_n_s32(s[2]), vdupq_n_s32(s[3])};
 }
 
 /* ---- arithmetic ---- */
@@ -522,9 +541,9 @@ PQ_INLINE vd widen_f32(float32x4_t x, float32x4_t y)
 
 PQ_INLINE vd widen_i32(int32x4_t x, int32x4_t y)
 {
-    return (vd){
-        vcvtq_f64_s64(vmovl_s32(vget_low_s32(x))), vcvtq_f64_s64(vmovl_high_s32(x)),
-        vcvtq_f64_s64(vmovl_s32(vget_low_s32(y))), vcvtq_f64_s64(vmovl_high_s32(y))};
+    return (vd){vcvtq_f64_s64(vmovl_s32(vget_low_s32(x))), vcvtq_f64_s64(vmovl_high_s32(x)),
+                vcvtq_f64_s64(vmovl_s32(vget_low_s32(y))),
+                vcvtq_f64_s64(vmovl_high_s32(y))};
 }
 
 /* The first and the second half of a block. */

@@ -10,6 +10,7 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
+#define PQ_LANES 8
 #define PQ_HALF (PQ_BLOCK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 8
@@ -113,6 +114,21 @@ PQ_INLINE vi splat_i32(int32_t s)
 {
     vi r;
     EACH(i) r.v[i] = s;
+    return r;
+}
+
+/* Each for the `g` elements of a group. */
+PQ_INLINE vf load_groups(const float *s, size_t g)
+{
+    vf r;
+    EACH(i) r.v[i] = s[(size_t)i / g];
+    return r;
+}
+
+PQ_INLINE vi load_groups_i32(const int32_t *s, size_t g)
+{
+    vi r;
+    EACH(i) r.v[i] = s[(size_t)i / g];
     return r;
 }
 

@@ -11,6 +11,7 @@
 #include "scalar_math.h"
 
 #define PQ_BLOCK 32
+#define PQ_LANES 8
 #define PQ_HALF (PQ_BLOCK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 4
@@ -186,6 +187,24 @@ PQ_INLINE vi splat_i32(int32_t s)
 {
     const __m256i v = _mm256_set1_epi32(s);
     return (vi){v, v, v, v};
+}
+
+PQ_INLINE vf load_groups(const float *s, size_t g)
+{
+    const __m256 a = _mm256_broadcast_ss(s), b = _mm256_broadcast_ss(s + 1);
+    if (g == 16) {
+        return (vf){a, a, b, b};
+    }
+    return (vf){a, b, _mm256_broadcast_ss(s + 2), _mm256_broadcast_ss(s + 3)};
+}
+
+PQ_INLINE vi load_groups_i32(const int32_t *s, size_t g)
+{
+    const __m256i a = _mm256_set1_epi32(s[0]), b = _mm256_set1_epi32(s[1]);
+    if (g == 16) {
+        return (vi){a, a, b, b};
+    }
+    return (vi){a, b, _mm256_set1_epi32(s[2]), _mm256_set1_epi32(s[3])};
 }
 
 /* ---- arithmetic ---- */
