@@ -741,6 +741,17 @@ static void run_guarded(struct job *job)
     pq_fpenv_leave(found);
 }
 
+static bool is_whole(enum pq_type type)
+{
+    return type == PQ_I32 || type == PQ_U32;
+}
+
+static bool zeros_are_0(const struct pq_args *args)
+{
+    int64_t outside;
+    return args->zero.data == NULL || pq_zeros_within(args, 0, 0, &outside);
+}
+
 /* Whether all zero points are within [lo, hi]; those of `type` are. */
 static bool zeros_fit(const struct pq_args *args, enum pq_type type, int64_t lo, int64_t hi)
 {
@@ -773,6 +784,9 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
         if (args->round == PQ_HALF_EVEN) {
             job->grp = kernels->quantize_grp[in][out - PQ_I8];
         }
+    } else if (in == PQ_F32 && is_whole(out) && args->precision == PQ_F32 &&
+               args->round == PQ_HALF_EVEN && zeros_are_0(args)) {
+        job->vec = kernels->quantize_whole[out - PQ_I32];
     } else if (in == args->precision && in == args->scale.type &&
                args->round == PQ_HALF_EVEN && (in == PQ_F16 || in == PQ_BF16) &&
                has_kernel(in, out)) {
@@ -851,6 +865,9 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
         if (args->in.packed && (args->in.type == PQ_I4 || args->in.type == PQ_U4)) {
             job.packed = kernels->dequantize_packed[args->in.type - PQ_I4][out];
         }
+    }
+    if (out == PQ_F32 && is_whole(in) && zeros_are_0(args)) {
+        job.vec = kernels->dequantize_whole[in - PQ_I32];
     }
     job.wide_fn = kernels->dequantize_wide;
     job.wide =

@@ -33,6 +33,7 @@ enum {
     PQ_NARROWS = 4, /* integers of 4 and 2 bits, from PQ_I4 */
     PQ_FLOATS = 7,  /* from PQ_F8E4M3FN */
     PQ_SHIFTED = 2, /* 8 bit integers */
+    PQ_WHOLES = 2,  /* 32 bit integers */
     PQ_PACKED_GROUP = 32
 };
 
@@ -86,6 +87,9 @@ struct pq_kernels {
     pq_vec_fn *quantize_rounded[2][PQ_CODES];
     /* From float32 to int8 and uint8, half to even, the zero point added first. */
     pq_vec_fn *quantize_shifted[PQ_SHIFTED];
+    /* Between float32 and int32 or uint32, half to even, zero points 0 and not read. */
+    pq_vec_fn *quantize_whole[PQ_WHOLES];
+    pq_vec_fn *dequantize_whole[PQ_WHOLES];
     pq_grp_fn *encode_grp[PQ_REALS][PQ_FLOATS][2]; /* [1]: saturating */
     pq_vec_fn *encode_vec[PQ_REALS][PQ_FLOATS][2];
     pq_grp_fn *decode_grp[PQ_FLOATS][PQ_REALS];

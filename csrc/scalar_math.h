@@ -71,6 +71,17 @@ PQ_INLINE uint16_t pq_f16_from_f32(float v)
     return (uint16_t)(mag > 0x7f800000 ? 0x7e00 : sign | number);
 }
 
+/*
+ * To float32 as if by rounding to odd: what is cut off leaves a mark in the last bit that
+ * is kept. What is rounded to a narrow float after that is rounded once. Below 2^-126,
+ * where float32 has fewer bits, narrow floats have none left.
+ */
+PQ_INLINE float pq_float_to_odd(double v)
+{
+    const uint64_t bits = pq_bits_f64(v), cut = bits & 0x1fffffff;
+    return (float)pq_f64_bits((bits - cut) | (cut != 0 ? 0x20000000 : 0));
+}
+
 PQ_INLINE uint16_t pq_bf16_from_f32(float v)
 {
     const uint32_t bits = pq_bits_f32(v);

@@ -299,6 +299,38 @@ PQ_INLINE vf to_f32(vi x)
     return (vf)EACH1(vcvtq_f32_s32, x);
 }
 
+PQ_INLINE float32x4_t u32_to_f32x4(int32x4_t x)
+{
+    return vcvtq_f32_u32(vreinterpretq_u32_s32(x));
+}
+
+PQ_INLINE vf u32_to_f32(vi x)
+{
+    return (vf)EACH1(u32_to_f32x4, x);
+}
+
+/* To int32 and uint32, half to even, saturating, NaN to the least. The conversion makes 0
+ * of NaN. */
+PQ_INLINE int32x4_t whole_i32x4(float32x4_t x)
+{
+    return vbslq_s32(vceqq_f32(x, x), vcvtnq_s32_f32(x), vdupq_n_s32(INT32_MIN));
+}
+
+PQ_INLINE vi whole_i32(vf x)
+{
+    return (vi)EACH1(whole_i32x4, x);
+}
+
+PQ_INLINE int32x4_t whole_u32x4(float32x4_t x)
+{
+    return vreinterpretq_s32_u32(vcvtnq_u32_f32(x));
+}
+
+PQ_INLINE vi whole_u32(vf x)
+{
+    return (vi)EACH1(whole_u32x4, x);
+}
+
 PQ_INLINE float32x4_t canonical_nan_f32(float32x4_t x)
 {
     const float32x4_t nan = vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000));
@@ -574,6 +606,14 @@ PQ_INLINE vf narrow_f64(vd x, vd y)
                 vcvt_high_f32_f64(vcvt_f32_f64(x.c), x.d),
                 vcvt_high_f32_f64(vcvt_f32_f64(y.a), y.b),
                 vcvt_high_f32_f64(vcvt_f32_f64(y.c), y.d)};
+}
+
+PQ_INLINE vf narrow_to_odd(vd x, vd y)
+{
+    return (vf){vcvtx_high_f32_f64(vcvtx_f32_f64(x.a), x.b),
+                vcvtx_high_f32_f64(vcvtx_f32_f64(x.c), x.d),
+                vcvtx_high_f32_f64(vcvtx_f32_f64(y.a), y.b),
+                vcvtx_high_f32_f64(vcvtx_f32_f64(y.c), y.d)};
 }
 
 PQ_INLINE int32x4_t convert_pair(float64x2_t x, float64x2_t y)

@@ -216,6 +216,43 @@ PQ_INLINE vf to_f32(vi a)
     return r;
 }
 
+PQ_INLINE vf u32_to_f32(vi a)
+{
+    vf r;
+    EACH(i) r.v[i] = (float)(uint32_t)a.v[i];
+    return r;
+}
+
+/* From 2^23 on all numbers are integers. */
+PQ_INLINE float nearest_one(float v)
+{
+    const float magic = v < 0 ? -0x1p23f : 0x1p23f, n = v + magic - magic;
+    return v > -0x1p23f && v < 0x1p23f ? n : v;
+}
+
+/* To int32 and uint32, half to even, saturating, NaN to the least. */
+PQ_INLINE vi whole_i32(vf a)
+{
+    vi r;
+    EACH(i)
+    {
+        const float v = nearest_one(a.v[i]);
+        r.v[i] = v >= 0x1p31f ? INT32_MAX : v >= -0x1p31f ? (int32_t)v : INT32_MIN;
+    }
+    return r;
+}
+
+PQ_INLINE vi whole_u32(vf a)
+{
+    vi r;
+    EACH(i)
+    {
+        const float v = nearest_one(a.v[i]);
+        r.v[i] = (int32_t)(v >= 0x1p32f ? UINT32_MAX : v > 0 ? (uint32_t)v : 0);
+    }
+    return r;
+}
+
 PQ_INLINE vf canonical_nan(vf a)
 {
     EACH(i) a.v[i] = a.v[i] == a.v[i] ? a.v[i] : pq_f32_bits(0x7fc00000);
@@ -370,6 +407,15 @@ PQ_INLINE vf narrow_f64(vd a, vd b)
     vf r;
     EACH_HALF(i) r.v[i] = (float)a.v[i];
     EACH_HALF(i) r.v[i + PQ_HALF] = (float)b.v[i];
+    return r;
+}
+
+/* The same as if by rounding to odd. */
+PQ_INLINE vf narrow_to_odd(vd a, vd b)
+{
+    vf r;
+    EACH_HALF(i) r.v[i] = pq_float_to_odd(a.v[i]);
+    EACH_HALF(i) r.v[i + PQ_HALF] = pq_float_to_odd(b.v[i]);
     return r;
 }
 

@@ -481,6 +481,47 @@ PQ_INLINE void store_u16(void *p, vi r, vi z)
     store256(c + 16, IN_ORDER16(_mm256_packus_epi32(v.c, v.d)));
 }
 
+/* To int32 and uint32, half to even, saturating, NaN to the least. The conversion makes
+ * INT32_MIN of what int32 does not hold. */
+PQ_INLINE __m256i whole_i32_ps(__m256 x)
+{
+    const __m256 above = _mm256_cmp_ps(x, _mm256_set1_ps(0x1p31f), _CMP_GE_OQ);
+    return _mm256_xor_si256(_mm256_cvtps_epi32(x), _mm256_castps_si256(above));
+}
+
+PQ_INLINE vi whole_i32(vf x)
+{
+    return (vi)EACH1(whole_i32_ps, x);
+}
+
+PQ_INLINE __m256i whole_u32_ps(__m256 x)
+{
+    const __m256 half = _mm256_set1_ps(0x1p31f), v = _mm256_max_ps(x, _mm256_setzero_ps());
+    const __m256 upper = _mm256_cmp_ps(v, half, _CMP_GE_OQ);
+    const __m256 above = _mm256_cmp_ps(v, _mm256_set1_ps(0x1p32f), _CMP_GE_OQ);
+    const __m256i rest = _mm256_cvtps_epi32(_mm256_sub_ps(v, _mm256_and_ps(upper, half)));
+    const __m256i top = _mm256_slli_epi32(_mm256_castps_si256(upper), 31);
+    return _mm256_or_si256(_mm256_xor_si256(rest, top), _mm256_castps_si256(above));
+}
+
+PQ_INLINE vi whole_u32(vf x)
+{
+    return (vi)EACH1(whole_u32_ps, x);
+}
+
+/* The halves are exact, their sum is rounded once. */
+PQ_INLINE __m256 u32_to_ps(__m256i x)
+{
+    const __m256 hi = _mm256_cvtepi32_ps(_mm256_srli_epi32(x, 16));
+    const __m256 lo = _mm256_cvtepi32_ps(_mm256_and_si256(x, _mm256_set1_epi32(0xffff)));
+    return _mm256_fmadd_ps(hi, _mm256_set1_ps(0x1p16f), lo);
+}
+
+PQ_INLINE vf u32_to_f32(vi x)
+{
+    return (vf)EACH1(u32_to_ps, x);
+}
+
 PQ_INLINE void store_f32(void *p, vf x)
 {
     float *f = p;
@@ -638,6 +679,25 @@ PQ_INLINE vf narrow_f64(vd x, vd y)
                 _mm256_set_m128(_mm256_cvtpd_ps(x.d), _mm256_cvtpd_ps(x.c)),
                 _mm256_set_m128(_mm256_cvtpd_ps(y.b), _mm256_cvtpd_ps(y.a)),
                 _mm256_set_m128(_mm256_cvtpd_ps(y.d), _mm256_cvtpd_ps(y.c))};
+}
+
+/* What is cut off leaves a mark in the last bit that is kept: see float_to_odd. */
+PQ_INLINE __m128 narrow_to_odd_pd(__m256d x)
+{
+    const __m256i bits = _mm256_castpd_si256(x), cut = _mm256_set1_epi64x(0x1fffffff);
+    const __m256i exact =
+        _mm256_cmpeq_epi64(_mm256_and_si256(bits, cut), _mm256_setzero_si256());
+    const __m256i mark = _mm256_andnot_si256(exact, _mm256_set1_epi64x(0x20000000));
+    const __m256i kept = _mm256_or_si256(_mm256_andnot_si256(cut, bits), mark);
+    return _mm256_cvtpd_ps(_mm256_castsi256_pd(kept));
+}
+
+PQ_INLINE vf narrow_to_odd(vd x, vd y)
+{
+    return (vf){_mm256_set_m128(narrow_to_odd_pd(x.b), narrow_to_odd_pd(x.a)),
+                _mm256_set_m128(narrow_to_odd_pd(x.d), narrow_to_odd_pd(x.c)),
+                _mm256_set_m128(narrow_to_odd_pd(y.b), narrow_to_odd_pd(y.a)),
+                _mm256_set_m128(narrow_to_odd_pd(y.d), narrow_to_odd_pd(y.c))};
 }
 
 /* Both halves, integers that int32 holds. */

@@ -25,7 +25,9 @@ enum kind {
     DEQUANTIZE_GRP,
     DEQUANTIZE_VEC,
     QUANTIZE_WIDE,
-    DEQUANTIZE_WIDE
+    DEQUANTIZE_WIDE,
+    QUANTIZE_WHOLE,
+    DEQUANTIZE_WHOLE
 };
 
 /* One entry of a table. */
@@ -58,6 +60,12 @@ static void run(const struct pq_kernels *k, const struct op *op, const void *x, 
     case DEQUANTIZE_WIDE:
         k->dequantize_wide(&wide, x, y, n, scale, zero);
         break;
+    case QUANTIZE_WHOLE:
+        k->quantize_whole[op->out - PQ_I32](x, y, n, scale, zero);
+        break;
+    case DEQUANTIZE_WHOLE:
+        k->dequantize_whole[op->in - PQ_I32](x, y, n, scale, zero);
+        break;
     }
 }
 
@@ -71,10 +79,15 @@ static int is_wide(const struct op *op)
     return op->kind == QUANTIZE_WIDE || op->kind == DEQUANTIZE_WIDE;
 }
 
+static int is_whole(const struct op *op)
+{
+    return op->kind == QUANTIZE_WHOLE || op->kind == DEQUANTIZE_WHOLE;
+}
+
 static int is_quantize(const struct op *op)
 {
     return op->kind == QUANTIZE_GRP || op->kind == QUANTIZE_VEC ||
-           op->kind == QUANTIZE_WIDE;
+           op->kind == QUANTIZE_WIDE || op->kind == QUANTIZE_WHOLE;
 }
 
 /* ---- one batch of input, and what the scalar kernel makes of it ---- */
@@ -135,6 +148,9 @@ static void set_zero(size_t i, int64_t zero)
 static int64_t draw_zero(const struct op *op)
 {
     const struct limits code = limits_of(is_quantize(op) ? op->out : op->in);
+    if (is_whole(op)) {
+        return 0;
+    }
     const int64_t most = is_wide(op) ? INT64_C(1) << 52 : INT64_C(1) << 30;
     if (!is_quantize(op) && random_chance(25)) {
         return draw_integer(-most, most);
@@ -165,8 +181,24 @@ static void draw_input(void)
     }
 }
 
+/* In float64, where zero points are no trouble. */
+static void expect_of_wide(void)
+{
+    static double scale[MAX_N], zero[MAX_N];
+    struct op op = batch.op;
+    op.kind = is_quantize(&op) ? QUANTIZE_WIDE : DEQUANTIZE_WIDE;
+    for (size_t i = 0; i < batch.n; i++) {
+        scale[i] = scale_at(i);
+    }
+    run(&pq_kernels_scalar, &op, batch.x, batch.y, batch.n, 1, scale, zero);
+}
+
 static void expect(void)
 {
+    if (is_whole(&batch.op)) {
+        expect_of_wide();
+        return;
+    }
     run(&pq_kernels_scalar, &batch.op, batch.x, batch.y, batch.n, batch.g, batch.scale,
         batch.zero);
 }
@@ -490,6 +522,20 @@ static void check_dequantize_wide(const struct pq_kernels *k, enum pq_type code,
     check_end();
 }
 
+static void check_whole(const struct pq_kernels *k, enum pq_type code)
+{
+    const struct op ops[] = {{QUANTIZE_WHOLE, PQ_F32, code, PQ_F32, PQ_HALF_EVEN},
+                             {DEQUANTIZE_WHOLE, code, PQ_F32, PQ_F32, PQ_HALF_EVEN}};
+    for (int i = 0; i < 2; i++) {
+        check_begin("%s %s_whole %s", k->name, i == 0 ? "quantize" : "dequantize",
+                    type_name(code));
+        try_lengths(k, &ops[i]);
+        try_random_lengths(k, &ops[i], 60);
+        try_alignments(k, &ops[i]);
+        check_end();
+    }
+}
+
 /* ---- extrema: which of two zeros is taken is left open ---- */
 
 struct extrema {
@@ -644,6 +690,8 @@ static void check_table(const struct pq_kernels *k)
         }
     }
     check_transpose(k);
+    check_whole(k, PQ_I32);
+    check_whole(k, PQ_U32);
     check_one_by_one(k);
 }
 
