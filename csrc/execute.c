@@ -12,10 +12,11 @@
 #include "walk.h"
 
 enum {
-    TILE = 1024, /* elements of a tile: all buffers together fit in L1 */
-    SPREAD = 8,  /* a parameter is repeated so many times at once */
-    GROUP = 32,  /* groups shorter than this are expanded */
-    ACROSS = 16  /* rows of a tile where one side is transposed: two squares of bytes */
+    SQUARE = 8192, /* bytes of one that is transposed */
+    TILE = 1024,   /* elements of a tile: all buffers together fit in L1 */
+    SPREAD = 8,    /* a parameter is repeated so many times at once */
+    GROUP = 32,    /* groups shorter than this are expanded */
+    ACROSS = 16    /* rows of a tile where one side is transposed: two squares of bytes */
 };
 
 struct job {
@@ -279,21 +280,53 @@ static bool is_by_rows(const struct job *job, const struct pq_tile *out)
            job->give.bits == 0 && job->give.convert == NULL;
 }
 
-static void run_tile(struct job *job, struct pq_cursor row_start, ptrdiff_t row,
-                     ptrdiff_t rows, ptrdiff_t column, ptrdiff_t columns)
+/* Some of dimensions 0 and 1. */
+struct area {
+    ptrdiff_t row, rows, column, columns;
+};
+
+static struct pq_tile tile_in(const struct job *job, struct area area)
 {
     const struct pq_dim *dim = job->plan.dim;
-    const struct pq_tile in = {rows,      columns,      dim[1].in,
-                               dim[0].in, job->in_size, job->in_swapped};
-    const struct pq_tile out = {rows,       columns,       dim[1].out,
-                                dim[0].out, job->out_size, job->out_swapped};
+    return (struct pq_tile){area.rows, area.columns, dim[1].in,
+                            dim[0].in, job->in_size, job->in_swapped};
+}
+
+static struct pq_tile tile_out(const struct job *job, struct area area)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    return (struct pq_tile){area.rows,  area.columns,  dim[1].out,
+                            dim[0].out, job->out_size, job->out_swapped};
+}
+
+static const char *place_in(const struct job *job, struct pq_cursor at, struct area area)
+{
+    return at.in + area.row * job->plan.dim[1].in + area.column * job->plan.dim[0].in;
+}
+
+static char *place_out(const struct job *job, struct pq_cursor at, struct area area)
+{
+    return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
+}
+
+/* At most TILE elements, from `taken` and to `kept`, both contiguous, or where they are
+ * null from the input and to the output. */
+static void run_tile(struct job *job, struct pq_cursor at, struct area area,
+                     const char *taken, char *kept)
+{
+    const ptrdiff_t rows = area.rows, columns = area.columns;
+    const struct pq_tile in = tile_in(job, area), out = tile_out(job, area);
     const size_t n = (size_t)(rows * columns);
     char in_tile[TILE * sizeof(double)], out_tile[TILE * sizeof(double)];
 
-    const ptrdiff_t share = load_tile_params(job, row_start, row, rows, column, columns);
+    const ptrdiff_t share = load_tile_params(job, at, area.row, rows, area.column, columns);
     const char *const x =
-        take_tile(job, in_tile, row_start.in + row * dim[1].in + column * dim[0].in, &in);
-    char *const y = row_start.out + row * dim[1].out + column * dim[0].out;
+        taken != NULL ? taken : take_tile(job, in_tile, place_in(job, at, area), &in);
+    if (kept != NULL) {
+        run_tile_kernel(job, x, kept, n, (size_t)share, 0);
+        return;
+    }
+    char *const y = place_out(job, at, area);
     if (is_by_rows(job, &out)) {
         for (ptrdiff_t r = 0; r < rows; r++) {
             const size_t g = share > columns ? (size_t)columns : (size_t)share;
@@ -343,7 +376,61 @@ static void run_tiles(void *p, struct pq_cursor at)
         const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
         for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
             const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
-            run_tile(job, at, r, nr, c, nc);
+            run_tile(job, at, (struct area){r, nr, c, nc}, NULL, NULL);
+        }
+    }
+}
+
+/* ---- one side transposed ---- */
+
+/* Whether one side is contiguous along dimension 0, the other along dimension 1. */
+static bool is_across(const struct job *job)
+{
+    const struct area some = {0, 2, 0, 2};
+    const struct pq_dim *dim = job->plan.dim;
+    const struct pq_tile in = tile_in(job, some), out = tile_out(job, some);
+    return dim[1].end - dim[1].begin > 1 && !is_staged(job) && job->take.bits == 0 &&
+           ((pq_tile_transposed(&in) && pq_tile_rows(&out)) ||
+            (pq_tile_rows(&in) && pq_tile_transposed(&out)));
+}
+
+/*
+ * A square that is transposed as a whole, and computed a tile at a time: in whole lines of
+ * caches on both sides. Where strides are powers of two a line is gone before it is used
+ * again.
+ */
+static void run_square(struct job *job, struct pq_cursor at, struct area all)
+{
+    char square[SQUARE];
+    const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
+    const bool gathers = pq_tile_transposed(&in);
+    const size_t size = gathers ? job->in_size : job->out_size;
+    const ptrdiff_t step = TILE / all.columns;
+    if (gathers) {
+        pq_gather(job->kernels, square, place_in(job, at, all), &in);
+    }
+    for (ptrdiff_t r = 0; r < all.rows; r += step) {
+        const ptrdiff_t rows = all.rows - r < step ? all.rows - r : step;
+        const struct area area = {all.row + r, rows, all.column, all.columns};
+        char *const part = square + (size_t)(r * all.columns) * size;
+        run_tile(job, at, area, gathers ? part : NULL, gathers ? NULL : part);
+    }
+    if (!gathers) {
+        pq_scatter(job->kernels, place_out(job, at, all), square, &out);
+    }
+}
+
+static void run_squares(void *p, struct pq_cursor at)
+{
+    struct job *job = p;
+    const struct pq_dim *dim = job->plan.dim;
+    const size_t size = dim[1].in == (ptrdiff_t)job->in_size ? job->in_size : job->out_size;
+    const ptrdiff_t side = size <= 2 ? 64 : 32;
+    for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += side) {
+        const ptrdiff_t nc = dim[0].end - c < side ? dim[0].end - c : side;
+        for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += side) {
+            const ptrdiff_t nr = dim[1].end - r < side ? dim[1].end - r : side;
+            run_square(job, at, (struct area){r, nr, c, nc});
         }
     }
 }
@@ -527,7 +614,7 @@ static pq_visit_fn *choose(const struct job *job, int *first)
         return run_scaled_row;
     }
     *first = 2;
-    return run_tiles;
+    return is_across(job) ? run_squares : run_tiles;
 }
 
 /* A transposed array of wide elements that become narrow ones is walked along its own rows:

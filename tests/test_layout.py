@@ -285,6 +285,34 @@ def test_three_dimensions_in_any_order(order):
             same(turned, q)
 
 
+# Transposes are made of squares: these arrays have several, and parts of some.
+ACROSS = [
+    ("float32", "int8"),
+    ("float32", "int16"),
+    ("float32", "int32"),
+    ("float64", "uint8"),
+    ("float64", "int32"),
+    ("float16", "uint16"),
+    ("float32", "int4"),
+]
+
+
+@pytest.mark.parametrize(("real", "code"), ACROSS)
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_transposes_of_many_squares(real, code, axis):
+    shape = 150, 131
+    scale = 0.3 if axis is None else mixed_scales("float32", shape[axis])
+    x = adversarial(real, 0.3, 150 * 131).reshape(shape)
+    q = pq.quantize(x, scale, axis=axis, dtype=code)
+    back = pq.dequantize(q, scale, axis=axis, dtype=real)
+    for given in (x, x.T.copy().T):
+        for result in (np.zeros_like(q), np.zeros_like(q.T).T):
+            same(pq.quantize(given, scale, axis=axis, dtype=code, out=result), q)
+    for given in (q, q.T.copy().T):
+        for result in (np.zeros_like(back), np.zeros_like(back.T).T):
+            same(pq.dequantize(given, scale, axis=axis, dtype=real, out=result), back)
+
+
 # What NumPy would make an array of
 
 

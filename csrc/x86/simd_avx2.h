@@ -65,6 +65,11 @@ PQ_INLINE void store256(void *p, __m256i v)
     _mm256_storeu_si256((__m256i *)p, v);
 }
 
+PQ_INLINE void store_high64(void *p, __m128i v)
+{
+    _mm_storel_epi64(p, _mm_unpackhi_epi64(v, v));
+}
+
 PQ_INLINE vf load_f32(const void *p)
 {
     const float *f = p;
@@ -937,9 +942,9 @@ PQ_INLINE void transpose_bytes(const char *from, ptrdiff_t from_stride, char *to
         const __m128i hi = _mm_unpackhi_epi32(quad[i], quad[i + 2]);
         char *const rows = to + 4 * i * to_stride;
         _mm_storel_epi64((__m128i *)rows, lo);
-        _mm_storeh_pd((double *)(rows + to_stride), _mm_castsi128_pd(lo));
+        store_high64(rows + to_stride, lo);
         _mm_storel_epi64((__m128i *)(rows + 2 * to_stride), hi);
-        _mm_storeh_pd((double *)(rows + 3 * to_stride), _mm_castsi128_pd(hi));
+        store_high64(rows + 3 * to_stride, hi);
     }
 }
 
