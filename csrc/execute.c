@@ -20,8 +20,7 @@ enum {
 };
 
 struct job {
-    const struct pq_kernels *kernels;
-    struct pq_plan plan;
+    const struct pq_kernels *kernels; /* null: nothing to run */
     size_t in_size, out_size;
     bool in_swapped, out_swapped;
     enum pq_type scale_type, zero_type;
@@ -38,6 +37,10 @@ struct job {
     pq_vec_fn *vec;    /* null: the wide kernel */
     pq_wide_fn *wide_fn;
     struct pq_wide wide;
+
+    ptrdiff_t in_start, out_start; /* of the plan in its arrays */
+    int together;                  /* see pq_plan_part */
+    struct pq_plan plan;           /* of which the end may be unused */
 
     /* Parameters, one per element of a tile or one per group; for what, says `loaded`. */
     struct {
@@ -763,6 +766,10 @@ static enum pq_status check(const struct pq_kernels *kernels, const struct pq_ar
         (args->zero.data != NULL && args->ndim > 0 && args->zero.strides == NULL)) {
         return PQ_ERR_NULL;
     }
+    if (!pq_has_span(args, &args->in, 0) || !pq_has_span(args, &args->out, 0) ||
+        !pq_has_span(args, &args->scale, 1) || !pq_has_span(args, &args->zero, 1)) {
+        return PQ_ERR_SHAPE;
+    }
     if (part < 0 || part >= parts) {
         return PQ_ERR_PART;
     }
@@ -791,7 +798,7 @@ static void set_packed_strides(const struct pq_args *args, ptrdiff_t *strides)
 }
 
 static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
-                           const struct pq_args *args, int part, int parts)
+                           const struct pq_args *args)
 {
     struct pq_args flat = *args;
     ptrdiff_t strides[PQ_MAX_NDIM];
@@ -803,6 +810,7 @@ static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
         flat.out.strides = strides;
     }
     job->kernels = kernels;
+    job->together = args->out.packed ? 4 : 1;
     job->take = codes_taken(kernels, args);
     job->give = codes_given(kernels, args);
     job->in_size = pq_type_size(args->in.type);
@@ -815,14 +823,14 @@ static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
     job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
     job->zero_swapped = job->zero_given && args->zero.swapped;
     const enum pq_status status = pq_plan_init(&job->plan, &flat, job->out_size);
-    if (status == PQ_OK) {
-        pq_plan_part(&job->plan, part, parts, args->out.packed ? 4 : 1);
-    }
+    job->in_start = job->plan.in - (const char *)args->in.data;
+    job->out_start = job->plan.out - (char *)args->out.data;
     return status;
 }
 
-static void run_guarded(struct job *job)
+static void run_part(struct job *job, int part, int parts)
 {
+    pq_plan_part(&job->plan, part, parts, job->together);
     const pq_fpenv found = pq_fpenv_enter();
     run(job);
     pq_fpenv_leave(found);
@@ -887,10 +895,10 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
     job->negate_zero = false;
 }
 
-enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
-                           int part, int parts)
+static enum pq_status set_quantize(struct job *job, const struct pq_kernels *kernels,
+                                   const struct pq_args *args, int part, int parts)
 {
-    enum pq_status status = check(kernels, args, part, parts);
+    const enum pq_status status = check(kernels, args, part, parts);
     if (status != PQ_OK) {
         return status;
     }
@@ -902,28 +910,34 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
     if ((unsigned)args->round >= PQ_ROUND_COUNT) {
         return PQ_ERR_ROUND;
     }
-    struct job job;
-    choose_quantizer(&job, kernels, args);
+    choose_quantizer(job, kernels, args);
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
     if (!args->zero_first && !is_narrow_float(out)) {
         range = pq_code_range(out);
-    } else if (job.vec != NULL) { /* converted to float32 at once */
+    } else if (job->vec != NULL) { /* converted to float32 at once */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
     if (!zeros_fit(args, out, range.lo, range.hi)) {
         return PQ_ERR_ZERO;
     }
-    status = init(&job, kernels, args, part, parts);
+    return init(job, kernels, args);
+}
+
+enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
+                           int part, int parts)
+{
+    struct job job;
+    const enum pq_status status = set_quantize(&job, kernels, args, part, parts);
     if (status == PQ_OK) {
-        run_guarded(&job);
+        run_part(&job, part, parts);
     }
     return status;
 }
 
-enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
-                             int part, int parts)
+static enum pq_status set_dequantize(struct job *job, const struct pq_kernels *kernels,
+                                     const struct pq_args *args, int part, int parts)
 {
-    enum pq_status status = check(kernels, args, part, parts);
+    const enum pq_status status = check(kernels, args, part, parts);
     if (status != PQ_OK) {
         return status;
     }
@@ -932,41 +946,110 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
         !zero_suits(args, args->in.type)) {
         return PQ_ERR_TYPE;
     }
-    struct job job;
-    job.grp = NULL;
-    job.packed = NULL;
-    job.vec = NULL;
+    job->grp = NULL;
+    job->packed = NULL;
+    job->vec = NULL;
     /* Zero points may be anything, but a difference of more than 32 bits is too much for
      * the narrow kernels, and one that float64 cannot hold for the wide one. */
-    job.far = !zeros_fit(args, args->in.type, -(INT64_C(1) << 52), INT64_C(1) << 52);
-    if (job.far &&
+    job->far = !zeros_fit(args, args->in.type, -(INT64_C(1) << 52), INT64_C(1) << 52);
+    if (job->far &&
         (is_narrow_float(in) || !zeros_fit(args, args->in.type, INT64_MIN, INT64_MAX))) {
         return PQ_ERR_ZERO;
     }
     if (is_narrow_float(in) && has_kernel(out, in)) {
-        job.grp = kernels->decode_grp[in - PQ_F8E4M3FN][out];
-        job.vec = kernels->decode_vec[in - PQ_F8E4M3FN][out];
+        job->grp = kernels->decode_grp[in - PQ_F8E4M3FN][out];
+        job->vec = kernels->decode_vec[in - PQ_F8E4M3FN][out];
     } else if (has_kernel(out, in) && zeros_fit(args, args->in.type, -(1 << 30), 1 << 30)) {
-        job.grp = kernels->dequantize_grp[in - PQ_I8][out];
-        job.vec = kernels->dequantize_vec[in - PQ_I8][out];
+        job->grp = kernels->dequantize_grp[in - PQ_I8][out];
+        job->vec = kernels->dequantize_vec[in - PQ_I8][out];
         if (args->in.packed && (args->in.type == PQ_I4 || args->in.type == PQ_U4)) {
-            job.packed = kernels->dequantize_packed[args->in.type - PQ_I4][out];
+            job->packed = kernels->dequantize_packed[args->in.type - PQ_I4][out];
         }
     }
     if (out == PQ_F32 && is_whole(in) && zeros_are_0(args)) {
-        job.vec = kernels->dequantize_whole[in - PQ_I32];
+        job->vec = kernels->dequantize_whole[in - PQ_I32];
     }
-    job.wide_fn = kernels->dequantize_wide;
-    job.wide =
+    job->wide_fn = kernels->dequantize_wide;
+    job->wide =
         (struct pq_wide){in, out, out == PQ_F64 ? PQ_F64 : PQ_F32, PQ_HALF_EVEN, 0, 0};
-    job.single_scale = out != PQ_F64;
-    job.float_zero = is_narrow_float(in) && job.vec != NULL;
-    job.negate_zero = true;
-    status = init(&job, kernels, args, part, parts);
+    job->single_scale = out != PQ_F64;
+    job->float_zero = is_narrow_float(in) && job->vec != NULL;
+    job->negate_zero = true;
+    return init(job, kernels, args);
+}
+
+enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
+                             int part, int parts)
+{
+    struct job job;
+    const enum pq_status status = set_dequantize(&job, kernels, args, part, parts);
     if (status == PQ_OK) {
-        run_guarded(&job);
+        run_part(&job, part, parts);
     }
     return status;
+}
+
+/* ---- planned once ---- */
+
+/* The bytes of a job that say what it does, up to the last dimension in use. */
+static size_t head_size(const struct pq_plan *plan)
+{
+    const size_t unused = (size_t)(PQ_MAX_NDIM - plan->ndim) * sizeof plan->dim[0];
+    return offsetof(struct job, plan) + sizeof *plan - unused;
+}
+
+static enum pq_status prepare(struct pq_prepared *prepared, struct job *job,
+                              enum pq_status status)
+{
+    _Static_assert(offsetof(struct job, plan) + sizeof job->plan <= sizeof *prepared,
+                   "a job has grown");
+    if (prepared == NULL) {
+        return PQ_ERR_NULL;
+    }
+    memset(prepared, 0, sizeof *prepared);
+    if (status == PQ_OK) {
+        memcpy(prepared->opaque, job, head_size(&job->plan));
+    }
+    return status;
+}
+
+enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,
+                                   const struct pq_kernels *kernels,
+                                   const struct pq_args *args)
+{
+    struct job job;
+    return prepare(prepared, &job, set_quantize(&job, kernels, args, 0, 1));
+}
+
+enum pq_status pq_prepare_dequantize(struct pq_prepared *prepared,
+                                     const struct pq_kernels *kernels,
+                                     const struct pq_args *args)
+{
+    struct job job;
+    return prepare(prepared, &job, set_dequantize(&job, kernels, args, 0, 1));
+}
+
+enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *out,
+                      int part, int parts)
+{
+    struct job job;
+    if (prepared == NULL || in == NULL || out == NULL) {
+        return PQ_ERR_NULL;
+    }
+    memcpy(&job, prepared->opaque, offsetof(struct job, plan.dim));
+    if (job.kernels == NULL) {
+        return PQ_ERR_NULL;
+    }
+    if (part < 0 || part >= parts) {
+        return PQ_ERR_PART;
+    }
+    memcpy(&job, prepared->opaque, head_size(&job.plan));
+    job.plan.in = (const char *)in + job.in_start;
+    job.plan.out = (char *)out + job.out_start;
+    job.take.base = (char *)(uintptr_t)in;
+    job.give.base = out;
+    run_part(&job, part, parts);
+    return PQ_OK;
 }
 
 /* A kernel that leaves bytes as they are. */
@@ -1006,9 +1089,9 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     job.vec = copy_bytes;
     job.float_zero = false;
     job.single_scale = true;
-    status = init(&job, kernels, &plain, part, parts);
+    status = init(&job, kernels, &plain);
     if (status == PQ_OK) {
-        run_guarded(&job);
+        run_part(&job, part, parts);
     }
     return status;
 }

@@ -18,6 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define PQ_MAX_NDIM 64
 
 enum pq_type {
@@ -68,7 +72,8 @@ enum pq_status {
     PQ_OK,
     PQ_ERR_NULL,   /* a pointer that is needed is null */
     PQ_ERR_NDIM,   /* more than PQ_MAX_NDIM dimensions, or fewer than none */
-    PQ_ERR_SHAPE,  /* a negative extent, or a block smaller than one element */
+    PQ_ERR_SHAPE,  /* a negative extent, a block smaller than one element, or more elements
+                      or longer strides than memory has */
     PQ_ERR_TYPE,   /* a type that this argument cannot have */
     PQ_ERR_ROUND,  /* an unknown rounding mode */
     PQ_ERR_PART,   /* not 0 <= part < parts */
@@ -131,6 +136,26 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
 enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
                              int part, int parts);
 
+/*
+ * A call that is checked and planned once, and run on other arrays of the same types, shape
+ * and strides. Nothing needs to be freed. It refers to the arrays of scales and zero
+ * points, which have to stay where they are, and as they are; of `in` and `out` only the
+ * types and strides count. Any number of threads may run it. What was not prepared
+ * successfully, or holds nothing but zeros, gives PQ_ERR_NULL.
+ */
+struct pq_prepared {
+    uint64_t opaque[640];
+};
+
+enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,
+                                   const struct pq_kernels *kernels,
+                                   const struct pq_args *args);
+enum pq_status pq_prepare_dequantize(struct pq_prepared *prepared,
+                                     const struct pq_kernels *kernels,
+                                     const struct pq_args *args);
+enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *out,
+                      int part, int parts);
+
 /* Copy elements of a narrow type, packed or not on either side. */
 enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args *args,
                          int part, int parts);
@@ -166,5 +191,57 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
 /* Bytes of an element that is not packed, and bits of one that is; 0 for no type. */
 size_t pq_type_size(enum pq_type type);
 int pq_type_bits(enum pq_type type);
+
+/* What a status says, in English, a constant; also for a number that is none. */
+const char *pq_status_text(enum pq_status status);
+
+/*
+ * The functions as a table, for those who get them from a Python module: see pyquant.h.
+ * `major` changes when something here does; what is added comes to the end of the table, or
+ * as a new value of an enum before its _COUNT, and changes `minor`.
+ */
+#define PQ_API_MAJOR 1
+#define PQ_API_MINOR 0
+
+struct pq_api {
+    unsigned major, minor;            /* these three are the same in every version */
+    const char *version;              /* of the package */
+    const struct pq_kernels *kernels; /* the best of this machine, or PYQUANT_ISA's */
+    const struct pq_kernels *(*isa_find)(const char *name);
+    const char *(*isa_name)(int i);
+    enum pq_status (*quantize)(const struct pq_kernels *kernels, const struct pq_args *args,
+                               int part, int parts);
+    enum pq_status (*dequantize)(const struct pq_kernels *kernels,
+                                 const struct pq_args *args, int part, int parts);
+    enum pq_status (*prepare_quantize)(struct pq_prepared *prepared,
+                                       const struct pq_kernels *kernels,
+                                       const struct pq_args *args);
+    enum pq_status (*prepare_dequantize)(struct pq_prepared *prepared,
+                                         const struct pq_kernels *kernels,
+                                         const struct pq_args *args);
+    enum pq_status (*run)(const struct pq_prepared *prepared, const void *in, void *out,
+                          int part, int parts);
+    enum pq_status (*repack)(const struct pq_kernels *kernels, const struct pq_args *args,
+                             int part, int parts);
+    enum pq_status (*minmax)(const struct pq_kernels *kernels, const struct pq_args *args,
+                             int *finite);
+    enum pq_status (*count_nonfinite)(const struct pq_args *args, size_t *count,
+                                      size_t *first);
+    enum pq_status (*choose)(const struct pq_choice *choice, size_t n,
+                             const double *smallest, const double *largest, void *scale,
+                             void *zero);
+    int (*zeros_within)(const struct pq_args *args, int64_t lo, int64_t hi,
+                        int64_t *outside);
+    size_t (*type_size)(enum pq_type type);
+    int (*type_bits)(enum pq_type type);
+    const char *(*status_text)(enum pq_status status);
+};
+
+/* Fill the table. */
+void pq_api_init(struct pq_api *api, const struct pq_kernels *kernels, const char *version);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -141,6 +141,10 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
                            args->zero.strides == NULL)) {
         return PQ_ERR_NULL;
     }
+    if (!pq_has_span(args, &args->in, 0) || !pq_has_span(args, &args->scale, 1) ||
+        !pq_has_span(args, &args->zero, 1)) {
+        return PQ_ERR_SHAPE;
+    }
     if (!is_real(args->in.type) || args->scale.type != PQ_F64 ||
         args->zero.type != PQ_F64) {
         return PQ_ERR_TYPE;

@@ -4,6 +4,7 @@
 import pyquant._installed  # noqa: F401
 from pyquant import com_microsoft, isa, ngraph, onednn, onnx
 from pyquant._core import dequantize, quantize
+from pyquant._include import get_include
 from pyquant._version import __version__
 from pyquant.packed import PackedArray, pack
 from pyquant.qparams import QParams, choose_qparams
@@ -17,6 +18,7 @@ __all__ = [
     "choose_qparams",
     "com_microsoft",
     "dequantize",
+    "get_include",
     "isa",
     "ngraph",
     "onednn",

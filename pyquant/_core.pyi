@@ -12,6 +12,7 @@ isa_available: tuple[str, ...]
 isa_active: str
 code_names: tuple[str, ...]
 code_list: str
+c_api: object
 
 def quantize(
     x: npt.ArrayLike,

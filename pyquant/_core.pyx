@@ -20,8 +20,10 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_CheckExact
+from cpython.pycapsule cimport PyCapsule_New
 from cpython.pythread cimport (
     PyThread_acquire_lock,
     PyThread_allocate_lock,
@@ -35,10 +37,12 @@ from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memset
 
+from pyquant cimport *
 from pyquant._pq cimport *
 
 from pyquant import _threads
 from pyquant import dtypes as _dtypes
+from pyquant._version import __version__
 
 cdef object _ndarray = _np.ndarray
 cdef object _empty = _np.empty
@@ -1279,6 +1283,13 @@ def _choose_isa():
 
 isa_active = _choose_isa()
 cdef const pq_kernels *_active = _kernels_of(isa_active)
+
+# The interface for other extension modules, see csrc/pyquant.h. The bytes of the version
+# live as long as this module's names, which nothing takes away.
+cdef bytes _version = __version__.encode()
+cdef pq_api _api
+pq_api_init(&_api, _active, PyBytes_AS_STRING(_version))
+c_api = PyCapsule_New(&_api, "pyquant._core.c_api", NULL)
 
 
 # ---- Python functions ----

@@ -41,8 +41,13 @@ def test_files():
     folder = importlib.resources.files("pyquant")
     assert folder.joinpath("py.typed").is_file()
     assert folder.joinpath("_core.pyi").is_file()
-    names = {Path(str(f)).suffix for f in importlib.metadata.files("pyquant") or []}
-    assert not names & {".c", ".h", ".inc", ".pyx"}
+    names = [Path(str(f)) for f in importlib.metadata.files("pyquant") or []]
+    assert not {n.suffix for n in names} & {".c", ".inc", ".pyx"}
+    assert sorted(n.name for n in names if n.suffix in {".h", ".pxd"}) == [
+        "__init__.pxd",
+        "pq.h",
+        "pyquant.h",
+    ]
 
 
 def test_public_names():
@@ -54,6 +59,7 @@ def test_public_names():
             "choose_qparams",
             "com_microsoft",
             "dequantize",
+            "get_include",
             "isa",
             "ngraph",
             "onednn",

@@ -509,9 +509,30 @@ static void describe(const struct call *call, int quantize, char *text, size_t s
 #undef SAY
 }
 
+/* Planned for arrays elsewhere, of which nothing is read or written. */
+static enum pq_status run_planned(const struct pq_kernels *k, const struct call *call,
+                                  int quantize, int part)
+{
+    static struct pq_prepared plan;
+    static char elsewhere;
+    struct pq_args args = call->args;
+    args.in.data = &elsewhere;
+    args.out.data = &elsewhere;
+    const enum pq_status status = quantize ? pq_prepare_quantize(&plan, k, &args)
+                                           : pq_prepare_dequantize(&plan, k, &args);
+    CHECK(elsewhere == 0, "planning wrote something");
+    memset(&args, 0xa5, sizeof args);
+    return status != PQ_OK
+               ? status
+               : pq_run(&plan, call->args.in.data, call->args.out.data, part, call->parts);
+}
+
 static enum pq_status run_part(const struct pq_kernels *k, const struct call *call,
                                int quantize, int part)
 {
+    if ((call->n + (size_t)part) % 3 == 0) {
+        return run_planned(k, call, quantize, part);
+    }
     return quantize ? pq_quantize(k, &call->args, part, call->parts)
                     : pq_dequantize(k, &call->args, part, call->parts);
 }

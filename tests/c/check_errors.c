@@ -83,6 +83,13 @@ enum fault {
     NDIM_LOWEST,
     EXTENT_NEGATIVE,
     EXTENT_LOWEST,
+    EXTENTS_HUGE,
+    EXTENT_TIMES_STRIDE_HUGE,
+    IN_STRIDE_HUGE,
+    OUT_STRIDE_LOWEST,
+    SCALE_STRIDE_HUGE,
+    ZERO_STRIDE_LOWEST,
+    STRIDES_ADD_UP,
     BLOCK_ZERO,
     BLOCK_NEGATIVE,
     IN_TYPE_OTHER,
@@ -107,6 +114,11 @@ enum fault {
 static enum pq_type bad_type(int value)
 {
     return (enum pq_type)value;
+}
+
+static enum pq_status bad_status(int value)
+{
+    return (enum pq_status)value;
 }
 
 /* Spoil the call; the status that is due. */
@@ -152,6 +164,28 @@ static enum pq_status spoil(struct pq_args *a, enum fault fault, int quantize)
         return PQ_ERR_SHAPE;
     case EXTENT_LOWEST:
         small.shape[1] = PTRDIFF_MIN;
+        return PQ_ERR_SHAPE;
+    case EXTENTS_HUGE: /* each is possible, with strides of 0 */
+        small.shape[0] = small.shape[1] = PTRDIFF_MAX / 100;
+        small.in[0] = small.in[1] = small.params[0] = small.params[1] = 0;
+        return PQ_ERR_SHAPE;
+    case EXTENT_TIMES_STRIDE_HUGE:
+        small.shape[0] = PTRDIFF_MAX / 100;
+        return PQ_ERR_SHAPE;
+    case IN_STRIDE_HUGE:
+        small.in[0] = PTRDIFF_MAX;
+        return PQ_ERR_SHAPE;
+    case OUT_STRIDE_LOWEST:
+        small.out[1] = PTRDIFF_MIN;
+        return PQ_ERR_SHAPE;
+    case SCALE_STRIDE_HUGE:
+        small.params[1] = PTRDIFF_MAX / 2;
+        return PQ_ERR_SHAPE;
+    case ZERO_STRIDE_LOWEST:
+        small.zeros[0] = PTRDIFF_MIN;
+        return PQ_ERR_SHAPE;
+    case STRIDES_ADD_UP:
+        small.in[0] = small.in[1] = PTRDIFF_MAX / 40;
         return PQ_ERR_SHAPE;
     case BLOCK_ZERO:
         small.block[1] = 0;
@@ -236,6 +270,15 @@ static void check_errors(int quantize)
                   type_name(other), (int)got, (int)due);
             CHECK(due == PQ_OK || memcmp(held, &small, sizeof small) == 0,
                   "fault %d: something was written", f);
+            struct pq_prepared plan;
+            const enum pq_status prepared = quantize
+                                                ? pq_prepare_quantize(&plan, k, &args)
+                                                : pq_prepare_dequantize(&plan, k, &args);
+            CHECK(prepared == due, "fault %d: preparing gave %d, expected %d", f,
+                  (int)prepared, (int)due);
+            CHECK(due == PQ_OK ||
+                      pq_run(&plan, small.reals, small.codes, 0, 1) == PQ_ERR_NULL,
+                  "fault %d: a plan that failed was run", f);
         }
     }
     static const int parts[][2] = {{-1, 1}, {1, 1},      {0, 0},       {0, -1},
@@ -257,6 +300,60 @@ static void check_errors(int quantize)
               PQ_ERR_NULL,
           "no arguments");
     check_case(0);
+    check_end();
+}
+
+static void check_prepared(void)
+{
+    check_begin("plans, errors");
+    const struct pq_kernels *k = &pq_kernels_scalar;
+    const struct pq_args args = valid_args(1, PQ_I8);
+    struct pq_prepared plan = {{0}};
+    CHECK(pq_run(&plan, small.reals, small.codes, 0, 1) == PQ_ERR_NULL, "an empty plan");
+    CHECK(pq_prepare_quantize(NULL, k, &args) == PQ_ERR_NULL, "no plan");
+    CHECK(pq_prepare_dequantize(NULL, k, &args) == PQ_ERR_NULL, "no plan");
+    CHECK(pq_prepare_quantize(&plan, NULL, &args) == PQ_ERR_NULL, "no kernels");
+    CHECK(pq_prepare_quantize(&plan, k, NULL) == PQ_ERR_NULL, "no arguments");
+    CHECK(pq_prepare_quantize(&plan, k, &args) == PQ_OK, "not prepared");
+    CHECK(pq_run(NULL, small.reals, small.codes, 0, 1) == PQ_ERR_NULL, "no plan");
+    CHECK(pq_run(&plan, NULL, small.codes, 0, 1) == PQ_ERR_NULL, "no input");
+    CHECK(pq_run(&plan, small.reals, NULL, 0, 1) == PQ_ERR_NULL, "no output");
+    CHECK(pq_run(&plan, small.reals, small.codes, 1, 1) == PQ_ERR_PART, "part 1 of 1");
+    CHECK(pq_run(&plan, small.reals, small.codes, -1, 1) == PQ_ERR_PART, "part -1");
+    CHECK(pq_run(&plan, small.reals, small.codes, 0, 0) == PQ_ERR_PART, "0 parts");
+    CHECK(small.codes[5] == 50, "something was written");
+    CHECK(pq_run(&plan, small.reals, small.codes, 0, 1) == PQ_OK, "not run");
+    CHECK(small.codes[5] == 6, "code %d", small.codes[5]);
+    check_end();
+}
+
+static void check_table(void)
+{
+    struct pq_api api;
+    check_begin("the table of functions");
+    memset(&api, 0, sizeof api);
+    pq_api_init(&api, &pq_kernels_scalar, "1.2.3");
+    void (*members[(sizeof api - offsetof(struct pq_api, isa_find)) / sizeof(void *)])(
+        void);
+    memcpy(members, (char *)&api + offsetof(struct pq_api, isa_find), sizeof members);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        CHECK(members[i] != NULL, "function %zu is missing", i);
+        for (size_t j = 0; j < i; j++) {
+            CHECK(members[i] != members[j], "functions %zu and %zu are the same", i, j);
+        }
+    }
+    CHECK(api.major == PQ_API_MAJOR && api.minor == PQ_API_MINOR, "version");
+    CHECK(api.kernels == &pq_kernels_scalar, "kernels");
+    CHECK(strcmp(api.version, "1.2.3") == 0, "version %s", api.version);
+    for (int i = 0; i <= PQ_ERR_OVERLAP; i++) {
+        for (int j = -1; j < i; j++) {
+            const char *text = pq_status_text((enum pq_status)i);
+            CHECK(text[0] != 0 && strcmp(text, pq_status_text(bad_status(j))) != 0,
+                  "statuses %d and %d", i, j);
+        }
+    }
+    const char *unknown = pq_status_text(bad_status(-1));
+    CHECK(strcmp(unknown, pq_status_text(bad_status(PQ_ERR_OVERLAP + 1))) == 0, "unknown");
     check_end();
 }
 
@@ -464,6 +561,8 @@ int main(int argc, char **argv)
     check_errors(1);
     check_errors(0);
     check_most_dimensions();
+    check_prepared();
+    check_table();
     check_minmax_errors();
     check_count_errors();
     check_choose_errors();

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pq.h declares, for `cimport pyquant`; the functions are in the table.
+
+    cimport pyquant
+
+    cdef const pyquant.pq_api *pq = pyquant.pyquant_import()
+
+Compile with the folder that `pyquant.get_include()` names.
+"""
+from libc.stddef cimport ptrdiff_t, size_t
+from libc.stdint cimport int64_t
+
+
+cdef extern from "pq.h" nogil:
+    enum:
+        PQ_MAX_NDIM
+
+    enum pq_type:
+        PQ_F32, PQ_F16, PQ_BF16, PQ_F64
+        PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32, PQ_I64, PQ_U64
+        PQ_I4, PQ_U4, PQ_I2, PQ_U2
+        PQ_F8E4M3FN, PQ_F8E4M3FNUZ, PQ_F8E5M2, PQ_F8E5M2FNUZ
+        PQ_F6E2M3FN, PQ_F6E3M2FN, PQ_F4E2M1FN, PQ_F8E8M0FNU
+
+    enum pq_round:
+        PQ_HALF_AWAY, PQ_HALF_TOWARD_ZERO, PQ_HALF_UP, PQ_HALF_DOWN, PQ_HALF_EVEN
+        PQ_AWAY, PQ_TRUNC, PQ_CEIL, PQ_FLOOR
+
+    enum pq_status:
+        PQ_OK, PQ_ERR_NULL, PQ_ERR_NDIM, PQ_ERR_SHAPE, PQ_ERR_TYPE, PQ_ERR_ROUND
+        PQ_ERR_PART, PQ_ERR_ZERO, PQ_ERR_OVERLAP
+
+    struct pq_array:
+        void *data
+        const ptrdiff_t *strides
+        pq_type type
+        int swapped
+        int packed
+
+    struct pq_args:
+        int ndim
+        const ptrdiff_t *shape
+        const ptrdiff_t *block
+        pq_array inp "in"
+        pq_array out
+        pq_array scale
+        pq_array zero
+        pq_round round
+        pq_type precision
+        int saturate
+        int zero_first
+
+    struct pq_choice:
+        pq_type real
+        pq_type code
+        int symmetric
+
+    struct pq_kernels:
+        pass
+
+    struct pq_prepared:
+        pass
+
+    struct pq_api:
+        unsigned major
+        unsigned minor
+        const char *version
+        const pq_kernels *kernels
+        const pq_kernels *(*isa_find)(const char *name) noexcept nogil
+        const char *(*isa_name)(int i) noexcept nogil
+        pq_status (*quantize)(
+            const pq_kernels *kernels, const pq_args *args, int part, int parts
+        ) noexcept nogil
+        pq_status (*dequantize)(
+            const pq_kernels *kernels, const pq_args *args, int part, int parts
+        ) noexcept nogil
+        pq_status (*prepare_quantize)(
+            pq_prepared *prepared, const pq_kernels *kernels, const pq_args *args
+        ) noexcept nogil
+        pq_status (*prepare_dequantize)(
+            pq_prepared *prepared, const pq_kernels *kernels, const pq_args *args
+        ) noexcept nogil
+        # `in` is a word of Python; parameters of pointers need no names.
+        pq_status (*run)(
+            const pq_prepared *prepared, const void *, void *out, int part, int parts
+        ) noexcept nogil
+        pq_status (*repack)(
+            const pq_kernels *kernels, const pq_args *args, int part, int parts
+        ) noexcept nogil
+        pq_status (*minmax)(
+            const pq_kernels *kernels, const pq_args *args, int *finite
+        ) noexcept nogil
+        pq_status (*count_nonfinite)(
+            const pq_args *args, size_t *count, size_t *first
+        ) noexcept nogil
+        pq_status (*choose)(
+            const pq_choice *choice, size_t n, const double *smallest,
+            const double *largest, void *scale, void *zero
+        ) noexcept nogil
+        int (*zeros_within)(
+            const pq_args *args, int64_t lo, int64_t hi, int64_t *outside
+        ) noexcept nogil
+        size_t (*type_size)(pq_type type) noexcept nogil
+        int (*type_bits)(pq_type type) noexcept nogil
+        const char *(*status_text)(pq_status status) noexcept nogil
+
+
+cdef extern from "pyquant.h":
+    const pq_api *pyquant_import() except NULL

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the C headers are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["get_include"]
+
+
+def get_include() -> str:
+    """
+    Name the folder of the C headers ``pyquant.h`` and ``pq.h``.
+
+    Returns
+    -------
+    str
+        For ``include_dirs`` of an extension module that is compiled against pyquant;
+        nothing has to be linked. ``cimport pyquant`` in Cython needs the same folder.
+    """
+    return str(Path(__file__).parent / "include")

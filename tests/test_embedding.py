@@ -1,0 +1,89 @@
+"""The interface for other extension modules: headers, capsule, the two examples."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT, run_python
+
+import pyquant as pq
+from pyquant import _core
+
+EXAMPLES = ROOT / "examples"
+HAVE_TOOLS = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
+
+
+def build(source, folder):
+    """The modules of an example, in `folder`/lib."""
+    pytest.importorskip("setuptools")
+    pytest.importorskip("Cython")
+    if not HAVE_TOOLS:
+        pytest.skip("no C compiler")
+    copy = folder / "source"
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", "../lib"]
+    done = subprocess.run(
+        command, cwd=copy, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "lib"
+
+
+@pytest.fixture
+def example():
+    """Where an example lies; emulated runs do not have them."""
+    if not EXAMPLES.is_dir():
+        pytest.skip("the examples are not here")
+    return lambda name: EXAMPLES / name
+
+
+def test_headers():
+    folder = Path(pq.get_include())
+    assert sorted(p.name for p in folder.iterdir()) == ["pq.h", "pyquant.h"]
+    assert (Path(pq.__file__).parent / "__init__.pxd").is_file()
+
+
+def test_capsule():
+    assert type(_core.c_api).__name__ == "PyCapsule"
+    assert '"pyquant._core.c_api"' in repr(_core.c_api)
+
+
+@pytest.mark.parametrize("name", ["embed_c", "embed_cython"])
+def test_example(example, tmp_path, name):
+    lib = build(example(name), tmp_path)
+    code = (example(name) / "run.py").read_text("utf-8")
+    done = run_python(f"import sys; sys.path.insert(0, {str(lib)!r})\n{code}")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith(f"{name}: ")
+    assert second.startswith("refused: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PQ_API_MAJOR", 99), ("PQ_API_MAJOR", 0), ("PQ_API_MINOR", 99)]
+)
+def test_another_version_is_an_import_error(example, tmp_path, name, value):
+    """Compiled against headers of a version that is not installed."""
+    headers = tmp_path / "headers"
+    shutil.copytree(pq.get_include(), headers)
+    text = (headers / "pq.h").read_text("utf-8")
+    line = next(s for s in text.splitlines() if s.startswith(f"#define {name} "))
+    (headers / "pq.h").write_text(text.replace(line, f"#define {name} {value}"), "utf-8")
+    other = tmp_path / "other"
+    shutil.copytree(example("embed_c"), other)
+    setup = (other / "setup.py").read_text("utf-8")
+    assert "pyquant.get_include()" in setup
+    setup = setup.replace("pyquant.get_include()", repr(str(headers)))
+    (other / "setup.py").write_text(setup, "utf-8")
+    (tmp_path / "build").mkdir()
+    lib = build(other, tmp_path / "build")
+    done = run_python(f"import sys; sys.path.insert(0, {str(lib)!r}); import embed_c")
+    assert done.returncode == 1
+    expected = f"{value}.0" if name.endswith("MAJOR") else f"1.{value}"
+    assert (
+        f"ImportError: pyquant: expected version {expected} of the C interface"
+        in done.stderr
+    )
+    assert f"got 1.0 of pyquant {pq.__version__}" in done.stderr
