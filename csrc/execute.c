@@ -518,8 +518,15 @@ static void run_grouped_row(void *p, struct pq_cursor at)
         const ptrdiff_t m = last - first + 1 < groups ? last - first + 1 : groups;
         const ptrdiff_t stop = (first + m) * dim->block;
         const ptrdiff_t n = (stop < dim->end ? stop : dim->end) - i;
-        load_params(job, 0, at.scale + first * dim->scale, dim->scale,
-                    at.zero + first * dim->zero, dim->zero, (size_t)m);
+        const char *const scale = at.scale + first * dim->scale;
+        const char *const zero = at.zero + first * dim->zero;
+        if (job->loaded.scale != scale || job->loaded.zero != zero ||
+            job->loaded.columns < m) { /* rows of a tile of blocks share theirs */
+            load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
+            job->loaded.scale = scale;
+            job->loaded.zero = zero;
+            job->loaded.columns = m;
+        }
         run_groups(job, at.in + i * dim->in, at.out + i * dim->out, (size_t)n,
                    (size_t)dim->block);
         i += n;

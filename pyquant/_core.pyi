@@ -3,6 +3,7 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import disjoint_base
 
 from pyquant.packed import PackedArray
 
@@ -40,32 +41,29 @@ def dequantize(
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]: ...
-def quantize_with(
-    x: npt.ArrayLike,
-    scale: npt.ArrayLike,
-    zero_point: npt.ArrayLike | None,
-    dtype: npt.DTypeLike | None,
-    axis: _Integers,
-    block_size: _Integers,
-    rounding: str,
-    precision: npt.DTypeLike | None,
-    saturate: bool | np.bool,
-    packed: bool | np.bool,
-    out: npt.NDArray[Any] | None,
-    threads: SupportsIndex,
-    /,
-) -> Any: ...
-def dequantize_with(
-    q: npt.ArrayLike | PackedArray,
-    scale: npt.ArrayLike,
-    zero_point: npt.ArrayLike | None,
-    dtype: npt.DTypeLike | None,
-    axis: _Integers,
-    block_size: _Integers,
-    out: npt.NDArray[Any] | None,
-    threads: SupportsIndex,
-    /,
-) -> npt.NDArray[Any]: ...
+
+@disjoint_base
+class Calls:
+    def _keep(self, given: tuple[Any, Any, str, _Integers, _Integers]) -> None: ...
+    def quantize(
+        self,
+        x: npt.ArrayLike,
+        *,
+        rounding: str = "half_even",
+        precision: npt.DTypeLike | None = None,
+        saturate: bool | np.bool = True,
+        packed: bool | np.bool = False,
+        out: npt.NDArray[Any] | None = None,
+        threads: SupportsIndex = 1,
+    ) -> Any: ...
+    def _dequantize(
+        self,
+        q: npt.ArrayLike | PackedArray,
+        dtype: npt.DTypeLike | None,
+        out: npt.NDArray[Any] | None,
+        threads: SupportsIndex,
+    ) -> npt.NDArray[Any]: ...
+
 def quantize_standard(
     x: npt.ArrayLike,
     scale: npt.ArrayLike,

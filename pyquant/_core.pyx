@@ -350,10 +350,17 @@ cdef object _integers_of(object obj, object array, str name):
 cdef object _prod = __import__("math").prod
 
 
-cdef object _packed_class():
-    from pyquant.packed import PackedArray
+cdef object _PackedArray = None
 
-    return PackedArray
+
+cdef object _packed_class():
+    """PackedArray, whose module imports this one."""
+    global _PackedArray
+    if _PackedArray is None:
+        from pyquant.packed import PackedArray
+
+        _PackedArray = PackedArray
+    return _PackedArray
 
 
 cdef int _hold_packed(object data, tuple shape, str dtype, Array *held) except -1:
@@ -373,8 +380,8 @@ cdef object _hold_code(object q, Array *held, str name):
     array = q
     if type(q) is not _ndarray:
         if isinstance(q, _packed_class()):
-            _hold_packed(q.data, q.shape, q.dtype, held)
-            return q.data
+            _hold_packed(q._data, q.shape, q.dtype, held)
+            return q._data
         array = _integers_of(q, _plain(q, name), name)
     if not _hold(array, held) or not _is_code(held.type):
         raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}")
@@ -716,8 +723,7 @@ cdef object _hold_packed_out(Call *call, object out, str dtype, pq_type code):
 
 cdef object _packed(Call *call, object data, str dtype):
     """The packed array of bytes that nobody else has, and nobody can write to any more."""
-    data.flags.writeable = False
-    return _packed_class()(data, dtype, _shape(&call.x))
+    return _packed_class()._of(data, dtype, _shape(&call.x))
 
 
 cdef object _hold_out(Call *call, object out, str dtype, pq_type code):
@@ -1037,7 +1043,7 @@ cdef object _unpacked(object packed):
     cdef Call call
     _forget(&call)
     try:
-        _hold_packed(packed.data, packed.shape, packed.dtype, &call.x)
+        _hold_packed(packed._data, packed.shape, packed.dtype, &call.x)
         _set_input(&call)
         out = _empty(packed.shape, _np.uint8)
         _hold(out, &call.out)
@@ -1436,16 +1442,42 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
 # The same without names, which cost QParams more than its checks.
 
 
-def quantize_with(x, scale, zero_point, dtype, axis, block_size, rounding, precision,
-                  saturate, packed, out, threads, /):
-    """Quantize; see there for the arguments."""
-    return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
-                     precision, saturate, packed, out, threads)
+cdef class Calls:
+    """The calls of QParams: methods of a C type take arguments as fast as functions do."""
 
+    # Scale, zero point, dtype, axis and block size, as calls take them fastest.
+    cdef tuple _given
 
-def dequantize_with(q, scale, zero_point, dtype, axis, block_size, out, threads, /):
-    """Dequantize; see there for the arguments."""
-    return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
+    def _keep(self, tuple given not None):
+        if self._given is not None:
+            raise AttributeError("scale: expected no assignment, QParams is immutable")
+        self._given = given
+
+    def quantize(self, x, *, rounding="half_even", precision=None, saturate=True,
+                 packed=False, out=None, threads=1):
+        """
+        Quantize `x` with these parameters.
+
+        Parameters
+        ----------
+        x : array_like
+            Real numbers.
+        rounding, precision, saturate, packed, out, threads
+            As for `pyquant.quantize`.
+
+        Returns
+        -------
+        ndarray or PackedArray
+            The codes.
+        """
+        scale, zero_point, dtype, axis, block_size = self._given
+        return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
+                         precision, saturate, packed, out, threads)
+
+    def _dequantize(self, q, dtype, out, threads):
+        scale, zero_point, _, axis, block_size = self._given
+        return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out,
+                           threads)
 
 
 def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None,

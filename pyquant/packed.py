@@ -110,13 +110,27 @@ class PackedArray:
         if not data.flags.c_contiguous:
             msg = "data: expected contiguous bytes, got a strided array"
             raise ValueError(msg)
+        self._store(data, name, extents)
+
+    def _store(
+        self, data: npt.NDArray[np.uint8], dtype: str, shape: tuple[int, ...]
+    ) -> None:
         # Bytes that are lent read-only cannot be made writeable again.
         view = np.frombuffer(memoryview(data.data).toreadonly(), np.uint8)
         store = object.__setattr__
         store(self, "_data", view)
-        store(self, "_dtype", name)
-        store(self, "_shape", extents)
-        store(self, "_layout", layout)
+        store(self, "_dtype", dtype)
+        store(self, "_shape", shape)
+        store(self, "_layout", "onnx")
+
+    @classmethod
+    def _of(
+        cls, data: npt.NDArray[np.uint8], dtype: str, shape: tuple[int, ...]
+    ) -> PackedArray:
+        """One of bytes that are known to fit."""
+        made = cls.__new__(cls)
+        made._store(data, dtype, shape)
+        return made
 
     @classmethod
     def from_buffer(

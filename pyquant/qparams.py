@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["QParams", "choose_qparams"]
 
 
-class QParams:
+class QParams(_core.Calls):
     """
     Immutable quantization parameters.
 
@@ -52,11 +52,10 @@ class QParams:
            [ 127,   64]], dtype=int8)
     """
 
-    __slots__ = ("_axis", "_block_size", "_given", "_name", "_scale", "_zero_point")
+    __slots__ = ("_axis", "_block_size", "_name", "_scale", "_zero_point")
 
     _scale: npt.NDArray[Any]
     _zero_point: npt.NDArray[Any]
-    _given: tuple[Any, Any]  # the same as calls take them fastest
     _name: str
     _axis: int | tuple[int, ...] | None
     _block_size: int | tuple[int, ...] | None
@@ -85,7 +84,8 @@ class QParams:
         scales, zeros = _frozen(scales), _frozen(zeros)
         store(self, "_scale", scales)
         store(self, "_zero_point", zeros)
-        store(self, "_given", (_fastest_scale(scales), _fastest_zero(zeros)))
+        fastest = (_fastest_scale(scales), _fastest_zero(zeros))
+        self._keep((*fastest, name, axis, block_size))
         store(self, "_axis", axis)
         store(self, "_block_size", block_size)
         store(self, "_name", name)
@@ -114,48 +114,6 @@ class QParams:
     def block_size(self) -> int | tuple[int, ...] | None:
         """The extents of blocks."""
         return self._block_size
-
-    def quantize(
-        self,
-        x: npt.ArrayLike,
-        *,
-        rounding: str = "half_even",
-        precision: npt.DTypeLike | None = None,
-        saturate: bool = True,
-        packed: bool = False,
-        out: npt.NDArray[Any] | None = None,
-        threads: int = 1,
-    ) -> Any:
-        """
-        Quantize `x` with these parameters.
-
-        Parameters
-        ----------
-        x : array_like
-            Real numbers.
-        rounding, precision, saturate, packed, out, threads
-            As for `pyquant.quantize`.
-
-        Returns
-        -------
-        ndarray or PackedArray
-            The codes.
-        """
-        scale, zero_point = self._given
-        return _core.quantize_with(
-            x,
-            scale,
-            zero_point,
-            self._name,
-            self._axis,
-            self._block_size,
-            rounding,
-            precision,
-            saturate,
-            packed,
-            out,
-            threads,
-        )
 
     def dequantize(
         self,
@@ -192,17 +150,7 @@ class QParams:
             raise TypeError(msg)
         if given is None:
             q = _core.codes(q, name)
-        scale, zero_point = self._given
-        return _core.dequantize_with(
-            q,
-            scale,
-            zero_point,
-            dtype,
-            self._axis,
-            self._block_size,
-            out,
-            threads,
-        )
+        return self._dequantize(q, dtype, out, threads)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: the parameters never change."""
