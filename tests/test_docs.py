@@ -1,17 +1,22 @@
-"""The examples in the docstrings, and those of the README, print what they say."""
+"""The examples of docstrings and pages print what they say, and links lead somewhere."""
 
 import doctest
 import json
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
+from support import ROOT
 
 import pyquant
 
-README = Path(__file__).resolve().parent.parent / "README.md"
-
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("api/*.md"))]
+# What an example needs besides NumPy, by what it says.
+NEEDS = {"onnx": r"import onnx", "ml_dtypes": r"ml_dtypes|float[468]_"}
 
 STANDARDS = ("ngraph", "onednn", "onnx", "com_microsoft")
 DOCUMENTED = [
@@ -33,12 +38,76 @@ def test_docstring(name):
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
-def test_readme(capsys):
-    pattern = r"```python\n(.*?)```\s+prints\s+```\n(.*?)```"
-    found = re.search(pattern, README.read_text("utf-8"), re.DOTALL)
-    assert found is not None
-    exec(found[1], {})
-    assert capsys.readouterr().out == found[2]
+def sections():
+    """What a page says under each heading, where there are examples."""
+    for page in PAGES:
+        parts = re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE)
+        for text in parts:
+            if "```python\n" in text:
+                title = text.partition("\n")[0].lstrip("# ")
+                name = f"{page.relative_to(ROOT)}-{title}".replace(" ", "-")
+                yield pytest.param(page, title, text, id=name)
+
+
+@pytest.mark.parametrize(("page", "title", "text"), list(sections()))
+def test_page(page, title, text):
+    """A session for each heading: prompts and results, or a program and its output."""
+    pattern = r"^```python\n(.*?)^```$(?:\s+prints\s+^```\n(.*?)^```$)?"
+    blocks = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == text.count("```python\n")
+    session = "\n".join(code for code, _ in blocks if code.startswith(">>>"))
+    for package, words in NEEDS.items():
+        if any(re.search(words, code) for code, _ in blocks):
+            pytest.importorskip(package)
+    if "'avx2'" in session and pyquant.isa.active() != "avx2":
+        pytest.skip("the example is of another instruction set")
+    names = {}
+    for code, prints in blocks:
+        if not code.startswith(">>>"):
+            with redirect_stdout(StringIO()) as printed:
+                exec(code, names)
+            assert printed.getvalue() == prints
+    test = doctest.DocTestParser().get_doctest(session, names, title, str(page), 0)
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_the_corner_cases_of_the_semantics():
+    text = (DOCS / "semantics.md").read_text("utf-8")
+    section = re.search(r"^## Corner cases\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)[1]
+    names = {}
+    exec(re.search(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[1], names)
+    rows = re.findall(r"^\|.*\| `(.*)` \| `(.*)` \|$", section, re.MULTILINE)
+    assert len(rows) == section.count("\n|") - 2
+    for call, result in rows:
+        assert str(eval(call, names).tolist()) == result, call
+
+
+def prose(page):
+    """A page without its examples and literals, which may look like links and headings."""
+    text = page.read_text("utf-8")
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page):
+    """The names by which code hosts, and the site, link the headings of a page."""
+    for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: str(p.relative_to(ROOT)))
+def test_links(page):
+    if not all(other.is_file() for other in OTHERS):
+        pytest.skip("only the tests are here")
+    text = re.sub(r"`[^`\n]*`", "", prose(page))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith("https://"):
+            name, _, anchor = target.partition("#")
+            file = page.parent / name if name else page
+            assert file.exists(), target
+            assert not anchor or anchor in anchors(file), target
 
 
 def test_what_the_semantics_cite_exists():
