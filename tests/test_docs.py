@@ -7,6 +7,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support import ROOT
@@ -108,6 +109,15 @@ def test_links(page):
             file = page.parent / name if name else page
             assert file.exists(), target
             assert not anchor or anchor in anchors(file), target
+
+
+def test_every_public_name_is_on_a_page():
+    pages = {path.stem: path.read_text("utf-8") for path in DOCS.glob("api/*.md")}
+    for name in pyquant.__all__:
+        if isinstance(getattr(pyquant, name), ModuleType):
+            assert f":: pyquant.{name}\n   :members:\n" in pages[name]
+        else:
+            assert f"pyquant.{name}" in pages["pyquant"], name
 
 
 def test_what_the_semantics_cite_exists():
