@@ -1314,9 +1314,9 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         Python numbers are taken as float64.
     scale : array_like
         Real numbers, narrow floats and float8_e8m0fnu among them, rounded once to float32
-        (float64 when `x` is float64). One element
-        is one scale for all of `x`; otherwise the shape follows from `axis` and
-        `block_size`. Negative, zero, infinite and NaN scales follow IEEE arithmetic.
+        (float64 when `x` is float64). One element is one scale for all of `x`; otherwise
+        the shape follows from `axis` and `block_size`. Negative, zero, infinite and NaN
+        scales follow IEEE arithmetic.
     zero_point : array_like, optional
         Integers within the range of `dtype`, one or as many as `scale` has. Default 0,
         which is all that narrow floats take.
@@ -1365,6 +1365,8 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
         If a value or a shape does not fit. `out` has not been written to.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
+    ImportError
+        If a type is one of ml_dtypes, which is not installed.
 
     Notes
     -----
@@ -1421,6 +1423,8 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
         If a value or a shape does not fit. `out` has not been written to.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
+    ImportError
+        If a type is one of ml_dtypes, which is not installed.
 
     Notes
     -----
