@@ -8,8 +8,8 @@ const char *pq_status_text(enum pq_status status)
         [PQ_OK] = "success",
         [PQ_ERR_NULL] = "a pointer that is needed is null",
         [PQ_ERR_NDIM] = "the number of dimensions is negative or more than 64",
-        [PQ_ERR_SHAPE] = "an extent is negative, a block is smaller than one element, or "
-                         "the array is larger than memory",
+        [PQ_ERR_SHAPE] = ("an extent is negative, a block is smaller than one element, or "
+                          "the array is larger than memory"),
         [PQ_ERR_TYPE] = "an argument has a type that it cannot have",
         [PQ_ERR_ROUND] = "the rounding mode is unknown",
         [PQ_ERR_PART] = "the part is not one of the parts",

@@ -33,8 +33,9 @@ static inline void pq_fpenv_leave(pq_fpenv found)
 
 #  if defined(_MSC_VER) && !defined(__clang__)
 #    include <intrin.h>
-#    define PQ_FPCR ARM64_SYSREG(3, 3, 4, 4, 0)
-#    define PQ_FPSR ARM64_SYSREG(3, 3, 4, 4, 1)
+/* Registers as MSVC numbers them: op0 - 2, op1, CRn, CRm, op2 of the MRS instruction. */
+#    define PQ_FPCR (1 << 14 | 3 << 11 | 4 << 7 | 4 << 3 | 0)
+#    define PQ_FPSR (1 << 14 | 3 << 11 | 4 << 7 | 4 << 3 | 1)
 #    define PQ_GET_FPCR(v) ((v) = (uint64_t)_ReadStatusReg(PQ_FPCR))
 #    define PQ_SET_FPCR(v) _WriteStatusReg(PQ_FPCR, (__int64)(v))
 #    define PQ_GET_FPSR(v) ((v) = (uint64_t)_ReadStatusReg(PQ_FPSR))
