@@ -25,9 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIRED = [
     level for level in os.environ.get("PYQUANT_REQUIRE_ISA", "").split(",") if level
 ]
-OF_MACHINE = {"x86_64": "avx2", "AMD64": "avx2", "aarch64": "neon", "arm64": "neon"}
+OF_MACHINE = {"x86_64": "avx2", "amd64": "avx2", "aarch64": "neon", "arm64": "neon"}
 LEVELS = tuple(
-    dict.fromkeys(["scalar", OF_MACHINE.get(platform.machine(), "scalar"), *REQUIRED])
+    dict.fromkeys(
+        ["scalar", OF_MACHINE.get(platform.machine().lower(), "scalar"), *REQUIRED]
+    )
 )
 
 HAVE_BFLOAT16 = bfloat16 is not None

@@ -293,7 +293,7 @@ ACROSS = [
     ("float64", "uint8"),
     ("float64", "int32"),
     ("float16", "uint16"),
-    ("float32", "int4"),
+    *([("float32", "int4")] if HAVE_BFLOAT16 else []),  # a type of ml_dtypes
 ]
 
 
