@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts for emulated processors share. Sourced; `top`, `work` and `jobs` are set,
+# What the scripts of this folder share. Sourced; `top`, `work` and `jobs` are set,
 # `pids` is empty, and `temporary` names a folder to remove at the end, if any.
 
 # An interrupted run leaves no emulated tests behind.

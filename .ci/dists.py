@@ -1,0 +1,116 @@
+"""What the files of a release hold, judged by what git tracks.
+
+python .ci/dists.py FOLDER             the source distribution and the wheels there are
+python .ci/dists.py FOLDER --release   one source distribution and every wheel
+"""
+
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from itertools import product
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+SIZE = 2_000_000  # bytes, installed
+
+# The same lists as in [tool.cibuildwheel].
+INTERPRETERS = ("cp311", "cp312", "cp313", "cp314", "cp314t", "cp315", "cp315t")
+PLATFORMS = (
+    *("manylinux x86_64", "manylinux aarch64", "musllinux x86_64", "musllinux aarch64"),
+    *("macosx x86_64", "macosx arm64", "win amd64", "win arm64"),
+)
+
+# Tracked files that only a checkout needs.
+CHECKOUT = re.compile(r"\.|benchmarks/|SECURITY\.md|CITATION\.cff")
+GENERATED = {
+    *("PKG-INFO", "setup.cfg"),
+    *(
+        f"pyquant.egg-info/{name}"
+        for name in ("PKG-INFO", "SOURCES.txt", "dependency_links.txt")
+    ),
+    *("pyquant.egg-info/requires.txt", "pyquant.egg-info/top_level.txt"),
+}
+# Sources of the compiled module, which no wheel has.
+COMPILED = {"pyquant/_core.pyx", "pyquant/_pq.pxd"}
+DIST_INFO = {"METADATA", "RECORD", "WHEEL", "licenses/LICENSE", "top_level.txt"}
+MODULE = re.compile(r"pyquant/_core\.[\w-]+\.(so|pyd)")
+
+
+def tracked():
+    """The files of the checkout, as git lists them."""
+    run = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=TOP, capture_output=True, text=True, check=True
+    )
+    return set(run.stdout.split("\0")) - {""}
+
+
+def difference(found, expected):
+    """What is missing and what should not be there, one line each."""
+    return [
+        *(f"lacks {name}" for name in sorted(expected - found)),
+        *(f"has {name}" for name in sorted(found - expected)),
+    ]
+
+
+def sdist_faults(path):
+    """What is wrong with a source distribution."""
+    with tarfile.open(path) as archive:
+        files = [m.name.partition("/")[2] for m in archive.getmembers() if not m.isdir()]
+    expected = {name for name in tracked() if not CHECKOUT.match(name)}
+    return difference(set(files), expected | GENERATED)
+
+
+def wheel_faults(path):
+    """What is wrong with a wheel."""
+    with zipfile.ZipFile(path) as archive:
+        files = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
+    info = "-".join(path.name.split("-")[:2]) + ".dist-info"
+    expected = {f"{info}/{name}" for name in DIST_INFO}
+    expected |= {"pyquant/include/pq.h", "pyquant/include/pyquant.h"}
+    expected |= {n for n in tracked() if n.startswith("pyquant/")} - COMPILED
+    modules = [name for name in files if MODULE.fullmatch(name)]
+    faults = difference(set(files) - set(modules), expected)
+    if len(modules) != 1:
+        faults.append(f"has {len(modules)} compiled modules, not one")
+    size = sum(files.values())
+    if size > SIZE:
+        faults.append(f"takes {size} bytes, more than {SIZE}")
+    print(f"{path.name}: {size / 1e6:.2f} MB installed, {path.stat().st_size / 1e6:.2f} MB")
+    return faults
+
+
+def target(path):
+    """Interpreter and platform of a wheel, without the versions of the platform."""
+    _, _, _, abi, tags = path.stem.split("-")
+    found = re.fullmatch(r"([a-z]+).*?_(x86_64|aarch64|arm64|amd64)", tags)
+    return abi, f"{found[1]} {found[2]}" if found else tags
+
+
+def main(folder, release=None):
+    """The exit status: 0 if nothing is wrong."""
+    sdists = sorted(Path(folder).glob("*.tar.gz"))
+    wheels = sorted(Path(folder).glob("*.whl"))
+    faults = [f"{p.name}: {fault}" for p in sdists for fault in sdist_faults(p)]
+    faults += [f"{p.name}: {fault}" for p in wheels for fault in wheel_faults(p)]
+    if not sdists and not wheels:
+        faults.append(f"{folder}: nothing there")
+    if release:
+        found = {target(path) for path in wheels}
+        expected = set(product(INTERPRETERS, PLATFORMS))
+        faults += [f"wheels: {line}" for line in difference(found, expected)]
+        if (len(sdists), len(wheels)) != (1, len(expected)):
+            faults.append(
+                f"{len(sdists)} source distributions and {len(wheels)} wheels, not 1 and "
+                f"{len(expected)}"
+            )
+    print(*faults, sep="\n", end="\n" if faults else "")
+    print(f"{len(sdists)} sdist, {len(wheels)} wheels, {len(faults)} faults")
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--release"]):
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
