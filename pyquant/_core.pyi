@@ -15,6 +15,7 @@ code_names: tuple[str, ...]
 code_list: str
 c_api: object
 
+def is_masked(obj: object) -> bool: ...
 def quantize(
     x: npt.ArrayLike,
     scale: npt.ArrayLike,
@@ -56,12 +57,13 @@ class Calls:
         out: npt.NDArray[Any] | None = None,
         threads: SupportsIndex = 1,
     ) -> Any: ...
-    def _dequantize(
+    def dequantize(
         self,
         q: npt.ArrayLike | PackedArray,
-        dtype: npt.DTypeLike | None,
-        out: npt.NDArray[Any] | None,
-        threads: SupportsIndex,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]: ...
 
 def quantize_standard(

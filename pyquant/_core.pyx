@@ -7,6 +7,7 @@ Arrays of any rank, stride and byte order are taken through the buffer protocol,
 call and without a copy; typed memoryviews serve where rank and element type are fixed.
 """
 import os
+from sys import modules as _modules
 from operator import index as _index
 
 import numpy as _np
@@ -243,13 +244,19 @@ cdef object _describe(object array):
     return array.dtype if isinstance(array, _ndarray) else type(array).__name__
 
 
+def is_masked(obj):
+    """Whether `obj` is a masked array, without an import that takes a megabyte."""
+    ma = _modules.get("numpy.ma")
+    return ma is not None and isinstance(obj, ma.MaskedArray)
+
+
 cdef bint _has_mask(object obj, set within):
     """Whether a masked array is hidden in sequences, `within` which `obj` lies."""
     cdef bint found = False
     if type(obj) is float or type(obj) is int:
         return False
     if isinstance(obj, _ndarray):
-        return isinstance(obj, _np.ma.MaskedArray)
+        return is_masked(obj)
     if isinstance(obj, _Sequence) and not isinstance(obj, (str, bytes)):
         if id(obj) not in within:
             within.add(id(obj))
@@ -671,7 +678,7 @@ cdef str _name_of_zero(object zero_point):
     """The default of dtype. What cannot be a zero point is refused as that, later."""
     dtype = getattr(zero_point, "dtype", None)
     name = _SPELLED[dtype] if dtype in _SPELLED else _dtypes.name_of(dtype)
-    if name not in _TYPES or name in _REALS or isinstance(zero_point, _np.ma.MaskedArray):
+    if name not in _TYPES or name in _REALS or is_masked(zero_point):
         return "int8"
     if name not in _CODES:
         raise TypeError(
@@ -735,7 +742,7 @@ cdef object _hold_out(Call *call, object out, str dtype, pq_type code):
     if type(out) is not _ndarray:
         if not isinstance(out, _ndarray):
             raise TypeError(f"out: expected a NumPy array, got {_describe(out)}")
-        if isinstance(out, _np.ma.MaskedArray):
+        if is_masked(out):
             raise TypeError("out: expected an array without a mask, got a masked array")
     if not _hold(out, &call.out) or call.out.type != code:
         raise TypeError(f"out: expected {dtype}, got {_describe(out)}")
@@ -852,10 +859,12 @@ cdef class _Work:
 
 
 cdef int _parts(Call *call, int threads) except -1:
-    traffic = _size(&call.x) * (call.x.buffer.itemsize + call.out.buffer.itemsize)
-    return max(
-        1, min(threads, _threads.cpu_count(), traffic // _threads.MIN_PART_BYTES)
-    )
+    cdef Py_ssize_t each = call.x.buffer.itemsize + call.out.buffer.itemsize
+    cdef Py_ssize_t least = _threads.MIN_PART_BYTES
+    cdef Py_ssize_t worth = _size(&call.x) * each // max(1, least)
+    if worth < 2:  # small calls do not ask how many CPUs there are
+        return 1
+    return min(threads, _threads.cpu_count(), worth)
 
 
 cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
@@ -1446,16 +1455,28 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
 # The same without names, which cost QParams more than its checks.
 
 
+cdef object _codes_for(object q, str name):
+    """`q` as codes of the type `name`; other types are refused."""
+    given = getattr(q, "dtype", None)
+    if given is None:
+        return codes(q, name)
+    if _dtypes.name_of(given) != name:
+        raise TypeError(f"q: expected {name}, got {given}")
+    return q
+
+
 cdef class Calls:
     """The calls of QParams: methods of a C type take arguments as fast as functions do."""
 
     # Scale, zero point, dtype, axis and block size, as calls take them fastest.
     cdef tuple _given
+    cdef object _dtype  # what most arrays of codes have; None where NumPy has no such type
 
     def _keep(self, tuple given not None):
         if self._given is not None:
             raise AttributeError("scale: expected no assignment, QParams is immutable")
         self._given = given
+        self._dtype = _DTYPES.get(given[2])
 
     def quantize(self, x, *, rounding="half_even", precision=None, saturate=True,
                  packed=False, out=None, threads=1):
@@ -1478,8 +1499,30 @@ cdef class Calls:
         return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
                          precision, saturate, packed, out, threads)
 
-    def _dequantize(self, q, dtype, out, threads):
-        scale, zero_point, _, axis, block_size = self._given
+    def dequantize(self, q, *, dtype=None, out=None, threads=1):
+        """
+        Turn codes back into real numbers.
+
+        Parameters
+        ----------
+        q : array_like or PackedArray
+            Codes.
+        dtype, out, threads
+            As for `pyquant.dequantize`.
+
+        Returns
+        -------
+        ndarray
+            Real numbers.
+
+        Raises
+        ------
+        TypeError
+            If `q` has another type than the parameters are for.
+        """
+        scale, zero_point, name, axis, block_size = self._given
+        if type(q) is not _ndarray or q.dtype is not self._dtype:
+            q = _codes_for(q, name)
         return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out,
                            threads)
 

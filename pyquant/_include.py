@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 __all__ = ["get_include"]
 
@@ -18,4 +18,5 @@ def get_include() -> str:
         For ``include_dirs`` of an extension module that is compiled against pyquant;
         nothing has to be linked. ``cimport pyquant`` in Cython needs the same folder.
     """
-    return str(Path(__file__).parent / "include")
+    # Not pathlib, whose import takes longer than all of pyquant's.
+    return os.path.join(os.path.dirname(__file__), "include")

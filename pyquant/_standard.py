@@ -108,8 +108,8 @@ def array_of(
         _core.zero_name(one) for one in types if one in dtypes.NARROW_INTEGERS
     }:
         return values  # integers of a narrow type, which NumPy lacks
-    if found not in types or isinstance(values, np.ma.MaskedArray):
-        got = "a masked array" if isinstance(values, np.ma.MaskedArray) else values.dtype
+    if found not in types or _core.is_masked(values):
+        got = "a masked array" if _core.is_masked(values) else values.dtype
         raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
     return values
 

@@ -86,7 +86,7 @@ class PackedArray:
             raise AttributeError(msg)
         name = _core.packed_name(dtype)
         extents = _extents(shape)
-        if isinstance(data, np.ma.MaskedArray):
+        if _core.is_masked(data):
             msg = "data: expected an array without a mask, got a masked array"
             raise TypeError(msg)
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8:

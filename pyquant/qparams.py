@@ -12,7 +12,6 @@ from pyquant import _core, dtypes
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pyquant.packed import PackedArray
 
 __all__ = ["QParams", "choose_qparams"]
 
@@ -114,43 +113,6 @@ class QParams(_core.Calls):
     def block_size(self) -> int | tuple[int, ...] | None:
         """The extents of blocks."""
         return self._block_size
-
-    def dequantize(
-        self,
-        q: npt.ArrayLike | PackedArray,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-        threads: int = 1,
-    ) -> npt.NDArray[Any]:
-        """
-        Turn codes back into real numbers.
-
-        Parameters
-        ----------
-        q : array_like or PackedArray
-            Codes.
-        dtype, out, threads
-            As for `pyquant.dequantize`.
-
-        Returns
-        -------
-        ndarray
-            Real numbers.
-
-        Raises
-        ------
-        TypeError
-            If `q` has another type than the parameters are for.
-        """
-        name = self._name
-        given = getattr(q, "dtype", None)
-        if given is not None and dtypes.name_of(given) != name:
-            msg = f"q: expected {name}, got {given}"
-            raise TypeError(msg)
-        if given is None:
-            q = _core.codes(q, name)
-        return self._dequantize(q, dtype, out, threads)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: the parameters never change."""
