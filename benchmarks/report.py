@@ -43,6 +43,7 @@ COLORS = {
     "ml_dtypes": "#17becf",
     "onnxruntime": "#2ca02c",
     "torch": "#ff7f0e",
+    "torch_eager": "#bcbd22",
     "numkong": "#9467bd",
     "gguf": "#8c564b",
     "openvino": "#7f7f7f",

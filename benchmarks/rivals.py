@@ -88,18 +88,23 @@ def one_thread(case: Case) -> Candidate | None:
 
 # ---- NumPy, and ml_dtypes for the types that NumPy lacks ----
 
-# In place, as somebody would write it who wants speed; for ties the usual formulas.
-Rounding: TypeAlias = Callable[[Array], object]
+# In place, as somebody would write it who wants speed; for ties the usual formulas. `u` is
+# memory for one thing more.
+Rounding: TypeAlias = Callable[[Array, Array], object]
 ROUNDINGS: dict[str, Rounding] = {
-    "half_even": lambda t: np.rint(t, out=t),
-    "floor": lambda t: np.floor(t, out=t),
-    "ceil": lambda t: np.ceil(t, out=t),
-    "trunc": lambda t: np.trunc(t, out=t),
-    "away": lambda t: np.copysign(np.ceil(np.abs(t)), t, out=t),
-    "half_up": lambda t: np.floor(np.add(t, 0.5, out=t), out=t),
-    "half_down": lambda t: np.ceil(np.subtract(t, 0.5, out=t), out=t),
-    "half_away": lambda t: np.copysign(np.floor(np.abs(t) + 0.5), t, out=t),
-    "half_toward_zero": lambda t: np.copysign(np.ceil(np.abs(t) - 0.5), t, out=t),
+    "half_even": lambda t, u: np.rint(t, out=t),
+    "floor": lambda t, u: np.floor(t, out=t),
+    "ceil": lambda t, u: np.ceil(t, out=t),
+    "trunc": lambda t, u: np.trunc(t, out=t),
+    "away": lambda t, u: np.copysign(np.ceil(np.abs(t, out=u), out=u), t, out=t),
+    "half_up": lambda t, u: np.floor(np.add(t, 0.5, out=t), out=t),
+    "half_down": lambda t, u: np.ceil(np.subtract(t, 0.5, out=t), out=t),
+    "half_away": lambda t, u: np.copysign(
+        np.floor(np.add(np.abs(t, out=u), 0.5, out=u), out=u), t, out=t
+    ),
+    "half_toward_zero": lambda t, u: np.copysign(
+        np.ceil(np.subtract(np.abs(t, out=u), 0.5, out=u), out=u), t, out=t
+    ),
 }
 
 
@@ -112,25 +117,35 @@ def _limits(name: str, real: Any) -> tuple[Any, Any] | None:
     return real(limits[0]), high if high <= limits[1] else np.nextafter(high, real(0))
 
 
+def _repeated(case: Case) -> Any:
+    """The scales as NumPy is fastest with: of small planes one for each element."""
+    if case.form.granularity.startswith("plane"):
+        return np.broadcast_to(case.spread, case.x.shape).copy()
+    return case.spread
+
+
 def _numpy_quantize(case: Case) -> Candidate:
     form, x = case.form, case.x
     real = np.float64 if form.source == "float64" else np.float32
     target = _core.dtype_named(form.target)
-    kept = np.empty(x.shape, real)
-    limits = _limits(form.target, real)
+    # Of the layout of `x`: where that is transposed, the codes are, which are smaller.
+    t, u = np.empty_like(x, real), np.empty_like(x, real)
+    codes = np.empty_like(x, target) if form.layout == "transposed" else t
+    spread, limits = _repeated(case), _limits(form.target, real)
     rounded = ROUNDINGS[form.rounding]
 
     def call() -> Array:
-        t = np.empty(x.shape, real) if form.fresh else kept
-        np.divide(x, case.spread, out=t, casting="unsafe")
+        np.divide(x, spread, out=t, casting="unsafe")
         if limits is not None:
-            rounded(t)
+            rounded(t, u)
             if form.zero_point:
                 np.add(t, form.zero_point, out=t)
             np.clip(t, *limits, out=t)
         if case.out is None:
             return t.astype(target)
-        np.copyto(case.out, t, casting="unsafe")
+        if codes is not t:
+            np.copyto(codes, t, casting="unsafe")
+        np.copyto(case.out, codes, casting="unsafe")
         return case.out
 
     def packed() -> Array:
@@ -152,6 +167,7 @@ def _numpy_dequantize(case: Case) -> Candidate:
     target, source = _core.dtype_named(form.target), case.x.dtype
     narrow = case.out is not None and case.out.dtype != real
     kept = np.empty(case.x.shape, real) if narrow or case.out is None else case.out
+    spread = _repeated(case)
 
     def unpacked() -> Array:
         if not form.packed:
@@ -168,7 +184,7 @@ def _numpy_dequantize(case: Case) -> Candidate:
         np.copyto(t, unpacked(), casting="unsafe")
         if form.zero_point:
             np.subtract(t, form.zero_point, out=t)
-        np.multiply(t, case.spread, out=t)
+        np.multiply(t, spread, out=t)
         if t.dtype == target:
             return t
         if case.out is None:
@@ -318,8 +334,10 @@ def _torch_cast(torch: Any, case: Case) -> Candidate:
     spread = torch.from_numpy(np.asarray(case.spread))
     unit = form.granularity == "unit"
 
+    kept = None if unit else torch.empty_like(x)
+
     def quantize() -> Any:
-        return out.copy_(x if unit else x / spread)
+        return out.copy_(x if unit else torch.div(x, spread, out=kept))
 
     def dequantize() -> Any:
         out.copy_(x)
@@ -389,7 +407,7 @@ def _torch_decomposed(torch: Any, case: Case) -> Candidate | None:
 
 
 def with_torch(case: Case) -> Candidate | None:
-    """The fastest of PyTorch's operators that has the form."""
+    """PyTorch's operators for the purpose."""
     form = case.form
     usual = form.rounding == "half_even" and form.precision is None
     if form.packed or form.method or form.threads > 1 or not usual:
@@ -405,6 +423,43 @@ def with_torch(case: Case) -> Candidate | None:
     if form.code in TORCH_QUANTIZED and form.real == "float32":
         return _torch_native(torch, case)
     return _torch_decomposed(torch, case) if form.code in TORCH_DECOMPOSED else None
+
+
+def with_torch_eager(case: Case) -> Candidate | None:
+    """The lines of NumPy as plain operators of PyTorch, in place, one after the other."""
+    form = case.form
+    usual = form.rounding == "half_even" and form.precision is None
+    if form.packed or form.method or form.threads > 1 or not usual:
+        return None
+    limits = _limits(form.code, np.float64 if form.real == "float64" else np.float32)
+    if form.code not in TORCH_DECOMPOSED or limits is None or case.out is None:
+        return None
+    torch = import_module("torch")
+    torch.set_num_threads(1)
+    wide = torch.float64 if form.real == "float64" else torch.float32
+    x, spread = _tensor(torch, case.x, form.source), torch.from_numpy(np.array(case.spread))
+    out = _tensor(torch, case.out, form.target)
+    kept = torch.empty_like(x, dtype=wide)  # of the layout of `x`
+    lowest, highest = map(float, limits)
+
+    def quantize() -> Any:
+        torch.div(x, spread, out=kept)
+        kept.round_()
+        if form.zero_point:
+            kept.add_(form.zero_point)
+        return out.copy_(kept.clamp_(lowest, highest))
+
+    def dequantize() -> Any:
+        t = out if out.dtype == wide else kept
+        t.copy_(x)
+        if form.zero_point:
+            t.sub_(form.zero_point)
+        t.mul_(spread)
+        return t if t is out else out.copy_(t)
+
+    return Candidate(
+        quantize if form.quantizes else dequantize, lambda t: _from_torch(torch, t)
+    )
 
 
 # ---- NumKong ----
@@ -563,6 +618,7 @@ RIVALS = {
         Rival("ml_dtypes", "ml_dtypes", with_ml_dtypes),
         Rival("onnxruntime", "onnxruntime", with_onnxruntime),
         Rival("torch", "torch", with_torch),
+        Rival("torch_eager", "torch", with_torch_eager),
         Rival("numkong", "numkong", with_numkong),
         Rival("gguf", "gguf", with_gguf),
         Rival("openvino", "openvino", with_openvino),
