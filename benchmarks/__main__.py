@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> None:
     results = _measure(options)
     if options.plots:
         try:
-            report.plot(options.plots, results.rows)
+            report.plot(options.plots, results)
         except ImportError as error:
             results.notes[f"plots: not drawn ({error})"] = []
     print(report.page(results, options.compact))

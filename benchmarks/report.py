@@ -31,10 +31,11 @@ PACKAGES = (
 BAR_WIDTH = 30
 # Titles of columns that are not figures.
 NAMES = ("form", "groups", *rivals.MARKS.values())
-PLOT_SIZE = 1 << 20
 PLOT_COLUMNS = 4
 PLOT_DPI = 90
 PLOT_PALETTE = 64
+# How a line is drawn whose candidate has a mark.
+LINES = {rivals.SAME: "-", rivals.OTHER_BITS: "--", rivals.CAST: ":"}
 COLORS = {
     "avx2": "#d62728",
     "neon": "#d62728",
@@ -46,7 +47,7 @@ COLORS = {
     "torch_eager": "#bcbd22",
     "numkong": "#9467bd",
     "gguf": "#8c564b",
-    "openvino": "#7f7f7f",
+    "openvino": "#000000",
 }
 
 
@@ -299,9 +300,9 @@ def compact_table(rows: list[Row]) -> str:
 # ---- plots ----
 
 
-def plot(folder: str, rows: list[Row]) -> list[str]:
+def plot(folder: str, results: Results) -> list[str]:
     """
-    Write the plots that the rows are enough for; their paths.
+    Write the plots that the results are enough for; their paths.
 
     Raises
     ------
@@ -312,13 +313,13 @@ def plot(folder: str, rows: list[Row]) -> list[str]:
     matplotlib.use("agg")  # no window
     pyplot = import_module("matplotlib.pyplot")
     Path(folder).mkdir(parents=True, exist_ok=True)
-    written = []
+    written, rows = [], results.rows
     for group in dict.fromkeys(row.group for row in rows):
         forms = _by_form([row for row in rows if row.group == group])
         if forms:
             figure = _throughput(pyplot, forms)
             written.append(_save(pyplot, figure, Path(folder, f"throughput-{group}.png")))
-    figure = _roofline(pyplot, rows)
+    figure = _roofline(pyplot, results)
     written.append(_save(pyplot, figure, Path(folder, "roofline.png")))
     return written
 
@@ -356,37 +357,42 @@ def _throughput(pyplot: Any, forms: dict[str, list[Row]]) -> Any:
                 if candidate in row.seconds
             ]
             ours = candidate in pq.isa.available()
-            (handles[candidate],) = panel.plot(
+            mark = rows[0].marks.get(candidate, rivals.SAME)
+            (line,) = panel.plot(
                 *zip(*points, strict=True),
+                LINES[mark],
                 marker="o",
                 markersize=3,
                 linewidth=2.2 if ours else 1.2,
                 color=COLORS.get(candidate, "black"),
             )
+            if mark == rivals.SAME or candidate not in handles:
+                handles[candidate] = line
         panel.set(xscale="log", yscale="log", title=name)
         panel.grid(alpha=0.3)
     for panel in axes.flat[len(forms) :]:
         panel.axis("off")
-    figure.supxlabel("elements")
+    figure.supxlabel("elements; dashed: other bits, dotted: a cast alone")
     figure.supylabel("G elements / s")
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.4 / (2.7 * lines + 0.6)))
     figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=len(handles))
     return figure
 
 
-def _roofline(pyplot: Any, rows: list[Row]) -> Any:
-    """Share of the copy's bandwidth, for each form at the size nearest to PLOT_SIZE."""
-    nearest: dict[str, Row] = {}
-    for row in rows:
-        known = nearest.setdefault(row.form, row)
-        if abs(row.elements - PLOT_SIZE) < abs(known.elements - PLOT_SIZE):
-            nearest[row.form] = row
-    bars = sorted(nearest.values(), key=lambda row: row.share)
-    figure, panel = pyplot.subplots(figsize=(9, 0.24 * len(bars) + 1.2))
-    names = [f"{row.form}  {_count(row.elements)}" for row in bars]
-    panel.barh(names, [100 * row.share for row in bars], color=COLORS["avx2"])
-    panel.axvline(100, color="black", linewidth=1)
-    panel.set(xlabel="% of a copy of the same bytes")
-    panel.margins(y=0.01)
-    panel.grid(axis="x", alpha=0.3)
+def _roofline(pyplot: Any, results: Results) -> Any:
+    """GB/s over the bytes of a call, under the bandwidths of the same run."""
+    figure, panel = pyplot.subplots(figsize=(9, 5.4))
+    touched = [each["bytes"] for each in results.bandwidths]
+    for kind, style in (("read", "-."), ("write", ":"), ("copy", "-")):
+        speeds = [each[kind] for each in results.bandwidths]
+        panel.plot(touched, speeds, style, color="black", linewidth=1.2, label=kind)
+    for group in dict.fromkeys(row.group for row in results.rows):
+        rows = [row for row in results.rows if row.group == group]
+        speeds = [row.bytes / row.time / 1e9 for row in rows]
+        sizes = [row.bytes for row in rows]
+        panel.plot(sizes, speeds, "o", markersize=4, alpha=0.7, label=group)
+    panel.set(xscale="log", yscale="log", xlabel="bytes of a call", ylabel="GB / s")
+    panel.grid(alpha=0.3)
+    panel.legend()
+    figure.tight_layout()
     return figure
