@@ -19,6 +19,7 @@ from cython cimport cdivision
 from cpython.buffer cimport (
     PyBUF_RECORDS_RO,
     PyBuffer_Release,
+    PyObject_CheckBuffer,
     PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -257,12 +258,39 @@ cdef bint _has_mask(object obj, set within):
         return False
     if isinstance(obj, _ndarray):
         return is_masked(obj)
+    if PyObject_CheckBuffer(obj):  # memoryview, array, bytearray: of numbers, perhaps many
+        return False
     if isinstance(obj, _Sequence) and not isinstance(obj, (str, bytes)):
         if id(obj) not in within:
             within.add(id(obj))
             found = any([_has_mask(one, within) for one in obj])
             within.discard(id(obj))
     return found
+
+
+# What NumPy looks for before it takes an object for one element.
+cdef tuple _SEEN_BY_NUMPY = ("__array__", "__array_interface__", "__array_struct__")
+# Of the devices of DLPack those whose memory NumPy reads: CPU, and host memory of others.
+cdef tuple _HOST_DEVICES = (1, 3, 11, 13)
+
+
+cdef object _array_of(object obj, str name):
+    """`obj` as NumPy takes it, or through DLPack where only that has the data."""
+    if not hasattr(obj, "__dlpack__") or PyObject_CheckBuffer(obj):
+        return _np.asarray(obj)
+    if any([hasattr(obj, way) for way in _SEEN_BY_NUMPY]):
+        return _np.asarray(obj)
+    if hasattr(obj, "__dlpack_device__"):
+        device = obj.__dlpack_device__()
+        if device[0] not in _HOST_DEVICES:
+            raise TypeError(
+                f"{name}: expected an array in the memory of the CPU, "
+                f"got one on DLPack device type {int(device[0])}"
+            )
+    try:
+        return _np.from_dlpack(obj)
+    except RuntimeError as error:  # NumPy's for a type or a version that it lacks
+        raise TypeError(error) from None
 
 
 cdef object _plain(object obj, str name):
@@ -275,9 +303,16 @@ cdef object _plain(object obj, str name):
     # NumPy may have to convert, which must not depend on the control state.
     found = pq_fpenv_enter()
     try:
-        return _np.asarray(obj)
+        return _array_of(obj, name)
     except ValueError as error:
         raise ValueError(f"{name}: expected an array, got {error}") from None
+    except (TypeError, BufferError) as error:  # as libraries refuse
+        said = " ".join(str(error).split())
+        if said.startswith(f"{name}: "):
+            raise
+        raise TypeError(
+            f"{name}: expected an array, got {type(obj).__name__}: {said}"
+        ) from None
     finally:
         pq_fpenv_leave(found)
 
@@ -1085,8 +1120,10 @@ def packed_per_byte(str name not None):
 
 
 def codes(q, str name not None):
-    """Python integers as an array of an integer type that holds them all."""
+    """What has no dtype as an array of an integer type that holds it all."""
     array = _plain(q, "q")
+    if _dtypes.name_of(array.dtype) == name:
+        return array
     if array.size and (array.dtype.kind not in "iu" or name not in _LIMITS):
         raise TypeError(f"q: expected {name}, got {_describe(array)}")
     lo, hi = _LIMITS.get(name, (0, 0))
@@ -1320,7 +1357,8 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
     ----------
     x : array_like
         float32, float64, float16 or bfloat16, of any shape, strides and byte order.
-        Python numbers are taken as float64.
+        Python numbers are taken as float64. Buffers and objects with one of NumPy's
+        protocols, or with `__dlpack__` and memory of the CPU, are not copied.
     scale : array_like
         Real numbers, narrow floats and float8_e8m0fnu among them, rounded once to float32
         (float64 when `x` is float64). One element is one scale for all of `x`; otherwise
@@ -1460,7 +1498,12 @@ cdef object _codes_for(object q, str name):
     given = getattr(q, "dtype", None)
     if given is None:
         return codes(q, name)
-    if _dtypes.name_of(given) != name:
+    found = _dtypes.name_of(given)
+    if found is None:  # a dtype of another library
+        q = _plain(q, "q")
+        given = q.dtype
+        found = _dtypes.name_of(given)
+    if found != name:
         raise TypeError(f"q: expected {name}, got {given}")
     return q
 

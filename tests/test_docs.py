@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import os
 import re
 from contextlib import redirect_stdout
 from io import StringIO
@@ -17,7 +18,13 @@ import pyquant
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("api/*.md"))]
 # What an example needs besides NumPy, by what it says.
-NEEDS = {"onnx": r"import onnx", "ml_dtypes": r"ml_dtypes|float[468]_"}
+NEEDS = {
+    "onnx": r"import onnx",
+    "ml_dtypes": r"ml_dtypes|float[468]_",
+    "torch": r"import torch",
+    "dask": r"import dask",
+    "distributed": r"dask\.distributed",
+}
 
 STANDARDS = ("ngraph", "onednn", "onnx", "com_microsoft")
 DOCUMENTED = [
@@ -60,6 +67,8 @@ def test_page(page, title, text):
     for package, words in NEEDS.items():
         if any(re.search(words, code) for code, _ in blocks):
             pytest.importorskip(package)
+    if re.search("LocalCluster|import torch", text) and "PYQUANT_EMULATED" in os.environ:
+        pytest.skip("too much for an emulated processor")
     if "'avx2'" in session and pyquant.isa.active() != "avx2":
         pytest.skip("the example is of another instruction set")
     names = {}

@@ -1,0 +1,432 @@
+"""Whatever holds numbers, without a copy: buffers, NumPy's protocols, DLPack, PyTorch."""
+
+import array
+import ctypes
+import mmap
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+from support import adversarial, bit_view, codes, each, light, same
+
+import pyquant as pq
+
+N = light(300_000, 60_000)
+SMALL = 1 << 16  # bytes; the arrays have many times as many
+
+
+class Interface:
+    """An object with NumPy's array interface and nothing else."""
+
+    def __init__(self, values):
+        self.values = values
+        self.asked = 0
+
+    @property
+    def __array_interface__(self):
+        self.asked += 1
+        return self.values.__array_interface__
+
+
+class Tensor:
+    """An object that lends its memory through DLPack and nothing else."""
+
+    device = None
+
+    def __init__(self, values):
+        self.values = values
+        self.asked = 0
+
+    def __dlpack__(self, **options):
+        self.asked += 1
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.device or self.values.__dlpack_device__()
+
+
+class Sequence(Tensor):
+    """The same with elements that NumPy would fetch one by one."""
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, index):
+        raise AssertionError("an element was fetched by itself")
+
+
+def mapped(values):
+    """A map of anonymous memory, as one of numbers: it has a format of its own, bytes."""
+    memory = mmap.mmap(-1, values.nbytes)
+    memory[:] = values.tobytes()
+    return memoryview(memory).cast(values.dtype.char, values.shape)
+
+
+def in_ctypes(values):
+    kind = {"f": ctypes.c_float, "b": ctypes.c_int8}[values.dtype.char]
+    for n in values.shape[::-1]:
+        kind = kind * n
+    return kind.from_buffer_copy(values)
+
+
+# Each makes, of an array of two dimensions, an object that holds the same numbers.
+HOLDERS = {
+    "memoryview": lambda a: memoryview(bytearray(a)).cast("B").cast(a.dtype.char, a.shape),
+    "memoryview with gaps": lambda a: np.repeat(a, 2, axis=0)[::2].data,
+    "read-only memoryview": lambda a: memoryview(a.tobytes()).cast(a.dtype.char, a.shape),
+    "map": mapped,
+    "ctypes": in_ctypes,
+    "array interface": Interface,
+    "DLPack": Tensor,
+    "DLPack with gaps": lambda a: Tensor(np.repeat(a, 2, axis=1)[:, ::2]),
+    "DLPack of a sequence": Sequence,
+}
+
+
+def most(call):
+    """The most bytes that a second call has allocated at once."""
+    call()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def reals():
+    return adversarial("float32", 0.3, N).reshape(-1, 100)
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_quantize(holder):
+    x = reals()
+    held = HOLDERS[holder](x)
+    expected = pq.quantize(x, 0.3, 1)
+    same(pq.quantize(held, 0.3, 1), expected)
+    out = np.empty(x.shape, np.int8)
+    assert most(lambda: pq.quantize(held, 0.3, 1, out=out)) < SMALL
+    same(out, expected)
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_dequantize(holder):
+    q = codes("int8", N).reshape(-1, 100)
+    held = HOLDERS[holder](q)
+    expected = pq.dequantize(q, 0.3, 1)
+    same(pq.dequantize(held, 0.3, 1), expected)
+    out = np.empty(q.shape, np.float32)
+    assert most(lambda: pq.dequantize(held, 0.3, 1, out=out)) < SMALL
+    assert most(lambda: pq.QParams(0.3, 1, "int8").dequantize(held, out=out)) < SMALL
+    same(out, expected)
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_parameters(holder):
+    x = reals()[:5, :40].copy()
+    scale, zero = (
+        np.float32([[0.5], [1], [2], [3], [4]]),
+        np.int8([[1], [2], [3], [4], [5]]),
+    )
+    given = HOLDERS[holder](scale), HOLDERS[holder](zero)
+    kwargs = {"axis": 1, "block_size": 40}
+    same(pq.quantize(x, *given, **kwargs), pq.quantize(x, scale, zero, **kwargs))
+    p = pq.QParams(*given, "int8", **kwargs)
+    assert p == pq.QParams(scale, zero, "int8", **kwargs)
+    q = pq.onnx.quantize_linear(HOLDERS[holder](x), *given, **kwargs)
+    same(q, pq.onnx.quantize_linear(x, scale, zero, **kwargs))
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_choose_qparams(holder):
+    x = np.random.default_rng(1).normal(size=(N // 100, 100)).astype(np.float32)
+    held = HOLDERS[holder](x)
+    assert pq.choose_qparams(held, axis=1) == pq.choose_qparams(x, axis=1)
+    assert most(lambda: pq.choose_qparams(held)) < SMALL
+
+
+@each("code, dtype", ["f", "d"], ["int8", "uint16"])
+def test_python_arrays_of_reals(code, dtype):
+    x = adversarial(np.dtype(code), 0.3, N)
+    held = array.array(code, x.tobytes())
+    out = np.empty(N, dtype)
+    assert most(lambda: pq.quantize(held, 0.3, dtype=dtype, out=out)) < SMALL
+    same(out, pq.quantize(x, 0.3, dtype=dtype))
+
+
+@pytest.mark.parametrize("code", "bBhHiI")
+def test_python_arrays_of_codes(code):
+    q = codes(np.dtype(code), N)
+    held = array.array(code, q.tobytes())
+    out = np.empty(N, np.float32)
+    assert most(lambda: pq.dequantize(held, 0.3, 1, out=out)) < SMALL
+    same(out, pq.dequantize(q, 0.3, 1))
+
+
+@pytest.mark.parametrize("make", [bytearray, mmap.mmap])
+def test_bytes_that_can_change_are_uint8(make):
+    q = codes("uint8", N)
+    held = bytearray(q) if make is bytearray else mmap.mmap(-1, N)
+    held[:] = q.tobytes()
+    out = np.empty(N, np.float32)
+    assert most(lambda: pq.dequantize(held, 0.3, 1, out=out)) < SMALL
+    same(out, pq.dequantize(q, 0.3, 1))
+
+
+def test_protocols_are_asked_once():
+    for kind in (Interface, Tensor, Sequence):
+        held = kind(np.float32([1, 2]))
+        pq.quantize(held, 1.0)
+        assert held.asked == 1
+
+
+def test_memory_is_shared():
+    """What changes in the memory afterwards is what the next call sees."""
+    x = np.ones((3, 100), np.float32)
+    held = [x.data, Interface(x), Tensor(x)]
+    for value in (2.0, 3.0):
+        x[...] = value
+        for one in held:
+            same(pq.quantize(one, 1.0), np.full(x.shape, value, np.int8))
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_files_in_memory(tmp_path, mode):
+    x = reals()
+    np.save(tmp_path / "x.npy", x)
+    file = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    out = np.empty(x.shape, np.int8)
+    assert most(lambda: pq.quantize(file, 0.3, out=out)) < SMALL
+    same(out, pq.quantize(x, 0.3))
+
+
+def test_a_file_by_mmap(tmp_path):
+    x = reals()
+    path = tmp_path / "x.bin"
+    path.write_bytes(x.tobytes())
+    with path.open("rb") as file:
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    held = memoryview(memory).cast("f")
+    same(pq.quantize(held, 0.3), pq.quantize(x.reshape(-1), 0.3))
+    held.release()
+    memory.close()  # nobody holds the memory any more
+
+
+# Refusals
+
+
+def test_bytes_are_refused():
+    with pytest.raises(TypeError, match=r"^x: expected an array, got bytes$"):
+        pq.quantize(b"abcd", 1.0)
+    with pytest.raises(TypeError, match=r"^q: expected an array, got bytes$"):
+        pq.dequantize(b"abcd", 1.0)
+    message = r"^x: expected float32, float64, float16 or bfloat16, got uint8$"
+    for held in (bytearray(4), memoryview(b"abcd"), mmap.mmap(-1, 4)):
+        with pytest.raises(TypeError, match=message):
+            pq.quantize(held, 1.0)
+
+
+@pytest.mark.parametrize("name", ["x", "scale", "zero_point", "q"])
+def test_memory_of_another_device_is_refused(name):
+    class Elsewhere(Tensor):
+        device = (2, 0)
+
+    given = {"x": np.ones(3, np.float32), "scale": 1.0, name: Elsewhere(np.ones(1, "i1"))}
+    call = pq.dequantize if name == "q" else pq.quantize
+    if name == "q":
+        del given["x"]
+    message = (
+        f"^{name}: expected an array in the memory of the CPU, "
+        "got one on DLPack device type 2$"
+    )
+    with pytest.raises(TypeError, match=message):
+        call(**given)
+    assert given[name].asked == 0
+
+
+def test_host_memory_of_another_device_is_taken():
+    class Pinned(Tensor):
+        device = (3, 0)
+
+    same(pq.quantize(Pinned(np.float32([1.5])), 1.0), np.int8([2]))
+
+
+@pytest.mark.parametrize("kind", [TypeError, BufferError, ValueError])
+def test_what_a_library_refuses_names_the_parameter(kind):
+    class Refusing:
+        def __array__(self, dtype=None, copy=None):
+            raise kind("not\nso")
+
+    class RefusingToLend:
+        def __dlpack__(self, **options):
+            raise kind("not\nso")
+
+    expected = ValueError if kind is ValueError else TypeError
+    for held in (Refusing(), RefusingToLend()):
+        with pytest.raises(expected, match=r"^scale: expected an array, got .*not\sso$"):
+            pq.quantize(np.float32([1]), held)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "bool"])
+def test_other_types_through_dlpack(dtype):
+    with pytest.raises(TypeError, match=rf"^x: expected float32, .*, got {dtype}$"):
+        pq.quantize(Tensor(np.ones(3, dtype)), 1.0)
+
+
+def test_out_is_an_array_of_numpy():
+    x = np.float32([1, 2])
+    for held in (bytearray(2), array.array("b", b"ab"), mmap.mmap(-1, 2), Tensor(x)):
+        message = rf"^out: expected a NumPy array, got {type(held).__name__}$"
+        with pytest.raises(TypeError, match=message):
+            pq.quantize(x, 1.0, out=held)
+
+
+def test_out_over_memory_of_others():
+    """NumPy makes an array of whatever can be written to."""
+    x = np.float32([1, 2])
+    for held in (bytearray(2), array.array("b", b"ab"), mmap.mmap(-1, 2)):
+        pq.quantize(x, 1.0, out=np.frombuffer(held, np.int8))
+        assert bytes(memoryview(held)) == b"\1\2"
+    memory = np.zeros(2, np.int8)
+    pq.quantize(x, 1.0, out=np.asarray(Interface(memory)))
+    assert memory.tolist() == [1, 2]
+
+
+def test_out_over_an_input():
+    memory = np.ones(8, np.float32)
+    for held in (memory.data, Interface(memory), Tensor(memory)):
+        with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
+            pq.quantize(held, 1.0, out=memory.view(np.int8)[:8])
+    same(memory, np.ones(8, np.float32))
+
+
+def test_files_in_memory_as_out(tmp_path):
+    x = reals()
+    path = tmp_path / "q.npy"
+    out = np.lib.format.open_memmap(path, "w+", np.int8, x.shape)
+    assert pq.quantize(x, 0.3, out=out) is out
+    out.flush()
+    same(np.load(path), pq.quantize(x, 0.3))
+    with pytest.raises(ValueError, match=r"^out: expected a writeable array"):
+        pq.quantize(x, 0.3, out=np.load(path, mmap_mode="r"))
+
+
+# PyTorch
+
+
+@pytest.fixture(scope="module")
+def torch():
+    if "PYQUANT_EMULATED" in os.environ:
+        pytest.skip("too much for an emulated processor")
+    return pytest.importorskip("torch")
+
+
+def test_tensors(torch):
+    x = reals()
+    for view in (x, x.T, x[::3, ::2]):
+        tensor = torch.from_numpy(view)
+        out = np.empty(view.shape, np.int8)
+        assert most(lambda t=tensor, o=out: pq.quantize(t, 0.3, 1, out=o)) < SMALL
+        same(out, pq.quantize(view, 0.3, 1))
+    for dtype in ("float64", "float16"):
+        values = adversarial(dtype, 0.3, 999)
+        same(pq.quantize(torch.from_numpy(values), 0.3), pq.quantize(values, 0.3))
+    scale, zero = np.float32([0.5, 2]), np.int8([1, -2])
+    given = torch.from_numpy(scale), torch.from_numpy(zero)
+    same(pq.quantize(x[:2], *given, axis=0), pq.quantize(x[:2], scale, zero, axis=0))
+    assert pq.choose_qparams(torch.ones(3), axis=0) == pq.choose_qparams(
+        np.ones(3, np.float32), axis=0
+    )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
+def test_tensors_of_codes(torch, dtype):
+    q = codes(dtype, 999)
+    expected = pq.dequantize(q, 0.3, 1)
+    same(pq.dequantize(torch.from_numpy(q), 0.3, 1), expected)
+    p = pq.QParams(0.3, 1, dtype)
+    same(p.dequantize(torch.from_numpy(q)), expected)
+    other = torch.ones(3, dtype=torch.float32)
+    with pytest.raises(TypeError, match=rf"^q: expected {dtype}, got float32$"):
+        p.dequantize(other)
+
+
+def test_a_result_into_a_tensor(torch):
+    x = reals()
+    tensor = torch.zeros(x.shape, dtype=torch.int8)
+    out = tensor.numpy()
+    assert pq.quantize(x, 0.3, out=out) is out
+    same(tensor.numpy(), pq.quantize(x, 0.3))
+    with pytest.raises(TypeError, match=r"^out: expected a NumPy array, got Tensor$"):
+        pq.quantize(x, 0.3, out=tensor)
+
+
+ML_TYPES = {
+    "bfloat16": "bfloat16",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e4m3fnuz": "float8_e4m3fnuz",
+    "float8_e5m2": "float8_e5m2",
+    "float8_e5m2fnuz": "float8_e5m2fnuz",
+}
+
+
+@pytest.mark.parametrize("name", ML_TYPES)
+def test_tensors_of_types_that_numpy_lacks(torch, name):
+    """Bits go both ways as integers of the same size; the memory stays where it is."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    bits = torch.uint16 if name == "bfloat16" else torch.uint8
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    patterns = np.arange(1 << (8 * dtype.itemsize), dtype=bit_view(dtype))
+    tensor = torch.from_numpy(patterns.copy()).view(getattr(torch, name))
+    values = tensor.view(bits).numpy().view(dtype)
+    assert values.ctypes.data == tensor.data_ptr()
+    # The same numbers: PyTorch's own conversion agrees, NaN aside.
+    ours = pq.dequantize(values, 1.0) if name != "bfloat16" else values.astype("f4")
+    theirs = tensor.float().numpy()
+    number = ~np.isnan(theirs)
+    assert (np.isnan(ours) == ~number).all()
+    same(ours[number], theirs[number])
+    if name == "bfloat16":
+        same(pq.quantize(values, 0.3), pq.quantize(patterns.view(dtype), 0.3))
+    back = torch.from_numpy(values.view(bit_view(dtype))).view(getattr(torch, name))
+    assert back.data_ptr() == tensor.data_ptr()
+    assert back.dtype == tensor.dtype
+
+
+@pytest.mark.parametrize("name", ML_TYPES)
+def test_results_as_tensors_of_types_that_numpy_lacks(torch, name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    x = np.random.default_rng(1).normal(size=999).astype(np.float32)
+    if name == "bfloat16":
+        q = pq.quantize(x, 0.01)
+        ours = pq.dequantize(q, 1.0, dtype=name)
+        expected = torch.from_numpy(q).to(torch.bfloat16)
+    else:
+        ours = pq.quantize(x, 1.0, dtype=name)
+        expected = torch.from_numpy(x).to(getattr(torch, name))
+    tensor = torch.from_numpy(ours.view(bit_view(dtype))).view(getattr(torch, name))
+    assert tensor.dtype == expected.dtype
+    bits = torch.uint16 if name == "bfloat16" else torch.uint8
+    same(tensor.view(bits).numpy(), expected.view(bits).numpy())
+
+
+def test_tensors_that_numpy_does_not_take(torch):
+    refused = {
+        "Got unsupported ScalarType BFloat16": torch.ones(3, dtype=torch.bfloat16),
+        "meta": torch.ones(3, device="meta"),
+        "Sparse": torch.ones(3).to_sparse(),
+    }
+    for word, tensor in refused.items():
+        message = rf"^x: expected an array, got Tensor: .*{word}"
+        with pytest.raises(TypeError, match=message):
+            pq.quantize(tensor, 1.0)
+    with pytest.raises(RuntimeError, match=r"requires grad. Use tensor.detach"):
+        pq.quantize(torch.ones(3, requires_grad=True), 1.0)
+
+
+def test_types_that_numpy_lacks_through_dlpack(torch):
+    held = Tensor(torch.ones(3, dtype=torch.bfloat16))
+    with pytest.raises(TypeError, match=r"^x: expected an array, got Tensor: .*dtype"):
+        pq.quantize(held, 1.0)
