@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,11 @@ _PLAIN = {
     for size in "1248"
     if kind + size != "f1"
 }
+# Some versions of NumPy take these, with a warning, for types of a size of their choice.
+_ABSTRACT = (
+    *(np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger),
+    *(np.inexact, np.floating, np.complexfloating, np.flexible, np.character),
+)
 _ML_NAMES = {"bfloat16", "float8_e8m0fnu", *NARROW_INTEGERS, *NARROW_FLOATS}
 
 
@@ -72,9 +76,9 @@ def name_of(dtype: Any) -> str | None:
         return found
     if isinstance(dtype, str) and dtype in _ML_NAMES:
         return dtype
+    if isinstance(dtype, type) and dtype in _ABSTRACT:
+        return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # spellings that NumPy deprecates
-            return str(np.dtype(dtype).name)
+        return str(np.dtype(dtype).name)
     except Exception:  # NumPy parses strings: anything may come
         return None

@@ -6,6 +6,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -357,6 +358,32 @@ def poisoned(dtype, shape):
 def untouched(array):
     """Whether an array made by `poisoned` still holds its canaries."""
     return bool((np.ascontiguousarray(array).view(np.uint8) == CANARY).all())
+
+
+# Threads
+
+
+def at_once(count, work):
+    """Run `work` on several threads that start together; what each returned."""
+    barrier = threading.Barrier(count)
+    results, errors = [None] * count, []
+
+    def run(i):
+        try:
+            barrier.wait(60)
+            results[i] = work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(120)
+        assert not t.is_alive()
+    if errors:
+        raise errors[0]
+    return results
 
 
 # Subprocesses

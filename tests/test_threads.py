@@ -10,6 +10,7 @@ import pytest
 from support import (
     REALS,
     adversarial,
+    at_once,
     codes,
     light,
     mixed_scales,
@@ -140,29 +141,6 @@ def test_a_large_array_as_it_is_used():
     q = pq.quantize(x, 0.02, threads=2)
     same(q, pq.quantize(x, 0.02))
     same(pq.dequantize(q, 0.02, threads=2), pq.dequantize(q, 0.02))
-
-
-def at_once(count, work):
-    """Run `work` on several threads that start together; what each returned."""
-    barrier = threading.Barrier(count)
-    results, errors = [None] * count, []
-
-    def run(i):
-        try:
-            barrier.wait(60)
-            results[i] = work(i)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join(120)
-        assert not t.is_alive()
-    if errors:
-        raise errors[0]
-    return results
 
 
 @pytest.mark.parametrize("threads", [1, 3])
