@@ -1,0 +1,199 @@
+"""Worker processes, however they start, and arrays larger than the memory of each."""
+
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+from support import adversarial, codes, mixed_scales, same
+
+import pyquant as pq
+from pyquant import _threads
+
+pytestmark = [
+    pytest.mark.skipif(
+        "PYQUANT_EMULATED" in os.environ, reason="the emulator starts no such processes"
+    ),
+    # Newer versions of Python warn of forking a process that has threads.
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+]
+
+SHAPE = (300, 200)
+
+
+def inputs():
+    x = adversarial("float32", 0.3, 60_000).reshape(SHAPE)
+    return x, mixed_scales("float32", SHAPE[1]), codes("int8", SHAPE[1])
+
+
+def both_ways(threads):
+    """Codes and reals of small arrays, which are split all the same."""
+    saved = _threads.MIN_PART_BYTES, _threads.cpu_count
+    _threads.MIN_PART_BYTES, _threads.cpu_count = 1, lambda: 4
+    try:
+        x, scale, zero = inputs()
+        q = pq.quantize(x, scale, zero, axis=1, threads=threads)
+        return q, pq.dequantize(q, scale, zero, axis=1, threads=threads)
+    finally:
+        _threads.MIN_PART_BYTES, _threads.cpu_count = saved
+
+
+def worker(threads):
+    return os.getpid(), _threads._pool is not None, *both_ways(threads)
+
+
+@pytest.fixture
+def expected():
+    """What one thread computes; the threads of this process have been used before."""
+    result = both_ways(1)
+    for got, one in zip(both_ways(2), result, strict=True):
+        same(got, one)
+    assert _threads._pool is not None
+    return result
+
+
+def check(results, expected):
+    __tracebackhide__ = True
+    for pid, had_a_pool, q, y in results:
+        assert pid != os.getpid()
+        assert not had_a_pool or len(results) > 1  # of an earlier task in that process
+        same(q, expected[0])
+        same(y, expected[1])
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_processes(method, expected):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system has no {method}")
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        check([pool.submit(worker, 2).result(120)], expected)
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        check(list(pool.map(worker, [1, 2, 3, 4], timeout=120)), expected)
+
+
+def quantize_rows(p, x):
+    return os.getpid(), p, p.quantize(x, threads=2)
+
+
+def test_parameters_travel():
+    """QParams and packed arrays arrive as they were sent."""
+    x, scale, zero = inputs()
+    p = pq.QParams(scale, zero, "int8", axis=1)
+    packed = pq.quantize(x, 0.3, dtype="int4", packed=True)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        pid, sent, q = pool.submit(quantize_rows, p, x).result(120)
+        y = pool.submit(pq.dequantize, packed, 0.3).result(120)
+        back = pool.submit(pq.quantize, x, 0.3, dtype="int4", packed=True).result(120)
+    assert pid != os.getpid()
+    assert sent == p
+    same(q, p.quantize(x))
+    same(y, pq.dequantize(packed, 0.3))
+    assert back == packed
+
+
+def test_joblib(expected):
+    joblib = pytest.importorskip("joblib")
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        results = joblib.Parallel(timeout=120)(
+            joblib.delayed(worker)(threads) for threads in (1, 2, 3, 4)
+        )
+    check(results, expected)
+
+
+def test_memory_that_joblib_maps(tmp_path):
+    """Large arguments arrive as read-only maps of a file."""
+    joblib = pytest.importorskip("joblib")
+    x, scale, zero = inputs()
+    p = pq.QParams(scale, zero, "int8", axis=1)
+    parallel = joblib.Parallel(
+        n_jobs=2, backend="loky", max_nbytes=1000, temp_folder=tmp_path, timeout=120
+    )
+    rows = np.array_split(np.arange(SHAPE[0]), 3)
+    results = parallel(joblib.delayed(quantize_rows)(p, x[r]) for r in rows)
+    assert os.getpid() not in {pid for pid, _, _ in results}
+    same(np.concatenate([q for _, _, q in results]), p.quantize(x))
+
+
+# An array larger than a worker's memory
+
+ROWS, COLUMNS, CHUNK = 150_000, 1000, 5_000  # 600 MB, 20 MB at a time
+LIMIT = 300_000_000
+
+
+def chunk_of_x(first):
+    """Rows of the large array, any bits, from the number of the first."""
+    bits = np.random.default_rng(first).bytes(4 * CHUNK * COLUMNS)
+    return np.frombuffer(bits, np.float32).reshape(CHUNK, COLUMNS)
+
+
+def make_chunk(block_info=None):
+    return chunk_of_x(block_info[None]["array-location"][0][0])
+
+
+def quantize_chunk(x, scale):
+    return pq.quantize(x, scale[:, 0], axis=0)
+
+
+class File:
+    """A .npy file that every process writes its part of."""
+
+    def __init__(self, path, dtype, shape):
+        self.path = path
+        np.lib.format.open_memmap(path, "w+", dtype, shape)
+
+    def __setitem__(self, index, values):
+        np.load(self.path, mmap_mode="r+")[index] = values
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two processes, neither of which may hold half of the array."""
+    pytest.importorskip("dask")
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=LIMIT,
+            dashboard_address=None,
+            host="127.0.0.1",
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_an_array_larger_than_the_memory_of_a_worker(cluster, tmp_path):
+    da = pytest.importorskip("dask.array")
+    pids = set(cluster.run(os.getpid).values())
+    chunks = ((CHUNK,) * (ROWS // CHUNK), (COLUMNS,))
+    x = da.map_blocks(make_chunk, chunks=chunks, dtype=np.float32)
+    assert x.nbytes >= 2 * LIMIT
+    scale = mixed_scales("float32", ROWS)
+    scales = da.from_array(scale[:, None], chunks=(CHUNK, 1))
+    q = da.map_blocks(quantize_chunk, x, scales, dtype=np.int8, chunks=chunks)
+    da.store(q, File(tmp_path / "q.npy", np.int8, q.shape), lock=False)
+
+    whole = np.empty((ROWS, COLUMNS), np.float32)
+    for first in range(0, ROWS, CHUNK):
+        whole[first : first + CHUNK] = chunk_of_x(first)
+    expected = pq.quantize(whole, scale, axis=0)
+    del whole
+    same(np.load(tmp_path / "q.npy"), expected)
+    assert set(cluster.run(os.getpid).values()) == pids  # none was killed on the way
+    assert os.getpid() not in pids
+
+
+def test_methods_of_parameters_as_tasks(cluster):
+    da = pytest.importorskip("dask.array")
+    x, scale, zero = inputs()
+    p = pq.QParams(scale, zero, "int8", axis=1)
+    chunked = da.from_array(x, chunks=(70, SHAPE[1]))
+    q = chunked.map_blocks(p.quantize, threads=2, dtype=p.dtype)
+    same(q.compute(), p.quantize(x))
+    y = q.map_blocks(p.dequantize, dtype=np.float32)
+    same(y.compute(), p.dequantize(p.quantize(x)))
