@@ -33,6 +33,9 @@ const char *pq_isa_name(int i)
 
 const struct pq_kernels *pq_isa_find(const char *name)
 {
+    if (name == NULL) {
+        return NULL;
+    }
     const unsigned levels = pq_cpu_levels();
     for (int t = 0; t < TABLES; t++) {
         if ((levels & tables[t].needs) == tables[t].needs &&

@@ -1059,14 +1059,23 @@ enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *
     return PQ_OK;
 }
 
-/* A kernel that leaves bytes as they are. */
-static void copy_bytes(const void *x, void *y, size_t n, const float *scale,
-                       const int32_t *zero)
-{
-    (void)scale;
-    (void)zero;
-    memcpy(y, x, n);
-}
+/* Kernels that copy codes, without what is above their bits. */
+#define COPY_CODES(name, mask)                                                             \
+    static void name(const void *x, void *y, size_t n, const float *scale,                 \
+                     const int32_t *zero)                                                  \
+    {                                                                                      \
+        const unsigned char *const from = x;                                               \
+        unsigned char *const to = y;                                                       \
+        (void)scale;                                                                       \
+        (void)zero;                                                                        \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            to[i] = from[i] & (mask);                                                      \
+        }                                                                                  \
+    }
+
+COPY_CODES(copy_8_bits, 0xff)
+COPY_CODES(copy_6_bits, 0x3f)
+COPY_CODES(copy_4_bits, 0x0f)
 
 enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args *args,
                          int part, int parts)
@@ -1093,7 +1102,9 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     job.grp = NULL;
     job.packed = NULL;
     job.far = false;
-    job.vec = copy_bytes;
+    /* Around it narrow integers are made bytes, and codes again. */
+    const int bits = is_narrow_float(args->in.type) ? pq_type_bits(args->in.type) : 8;
+    job.vec = bits == 8 ? copy_8_bits : bits == 6 ? copy_6_bits : copy_4_bits;
     job.float_zero = false;
     job.single_scale = true;
     status = init(&job, kernels, &plain);

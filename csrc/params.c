@@ -211,11 +211,23 @@ static int is_within(struct pq_params at, int64_t lo, int64_t hi, int64_t *value
     return *value >= lo && *value <= hi && (at.type != PQ_U64 || *value >= 0);
 }
 
+/* Whether there are zero points, of a type and at places that can be looked at. */
+static bool has_zeros(const struct pq_args *args)
+{
+    const enum pq_type type = args->zero.type;
+    return args->zero.data != NULL && (args->ndim == 0 || args->zero.strides != NULL) &&
+           ((unsigned)type < PQ_TYPE_COUNT && type >= PQ_I8 && type != PQ_F8E8M0FNU) &&
+           pq_has_span(args, &args->zero, 1);
+}
+
 int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside)
 {
     ptrdiff_t counts[PQ_MAX_NDIM], index[PQ_MAX_NDIM] = {0};
+    if (args == NULL || outside == NULL) {
+        return 0;
+    }
     *outside = 0;
-    if (pq_check_shape(args) != PQ_OK) {
+    if (pq_check_shape(args) != PQ_OK || !has_zeros(args)) {
         return 0;
     }
     for (int d = 0; d < args->ndim; d++) {
@@ -233,11 +245,11 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
         }
         int d = args->ndim - 1;
         for (; d >= 0; d--) { /* the next index in C order */
-            at.data += args->zero.strides[d];
             if (++index[d] < counts[d]) {
+                at.data += args->zero.strides[d];
                 break;
             }
-            at.data -= counts[d] * args->zero.strides[d];
+            at.data -= (counts[d] - 1) * args->zero.strides[d];
             index[d] = 0;
         }
         if (d < 0) {

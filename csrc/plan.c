@@ -118,7 +118,8 @@ static ptrdiff_t span_of(const struct pq_args *args, const ptrdiff_t *strides, i
 
 bool pq_has_span(const struct pq_args *args, const struct pq_array *array, int blocks)
 {
-    return array->data == NULL || array->strides == NULL || array->packed ||
+    const bool unused = array->packed && !blocks; /* the strides */
+    return array->data == NULL || array->strides == NULL || unused ||
            span_of(args, array->strides, blocks) < MOST;
 }
 

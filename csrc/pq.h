@@ -119,7 +119,8 @@ struct pq_kernels; /* the kernels of one instruction set */
 
 /*
  * The kernels by name ("scalar", "avx2", "neon"); null when this build or this CPU lacks
- * them. pq_isa_name(i) lists the names that this machine can use, best first, then null.
+ * them, and for null. pq_isa_name(i) lists the names that this machine can use, best first,
+ * then null.
  */
 const struct pq_kernels *pq_isa_find(const char *name);
 const char *pq_isa_name(int i);
@@ -162,7 +163,8 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
 
 /*
  * Smallest and largest element of real `in` per parameter, merged into the float64 arrays
- * `scale` (smallest) and `zero` (largest), which the caller has filled with start values.
+ * `scale` (smallest) and `zero` (largest), aligned and in the machine's byte order, which
+ * the caller has filled with start values.
  * *finite becomes 0 when `in` holds a NaN or an infinity; the extrema then mean nothing.
  */
 enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args *args,
@@ -185,7 +187,8 @@ enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double 
                          const double *largest, void *scale, void *zero);
 
 /* 1 when every zero point is within [lo, hi], else 0 and in *outside one that is not (as
- * two's complement when it is a uint64). Looks at `zero`, `ndim`, `shape` and `block`. */
+ * two's complement when it is a uint64). Looks at `zero`, `ndim`, `shape` and `block`; 0,
+ * too, where these are none that can be looked at. */
 int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside);
 
 /* Bytes of an element that is not packed, and bits of one that is; 0 for no type. */

@@ -145,7 +145,7 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
         !pq_has_span(args, &args->zero, 1)) {
         return PQ_ERR_SHAPE;
     }
-    if (!is_real(args->in.type) || args->scale.type != PQ_F64 ||
+    if (!is_real(args->in.type) || args->in.packed || args->scale.type != PQ_F64 ||
         args->zero.type != PQ_F64) {
         return PQ_ERR_TYPE;
     }
@@ -184,11 +184,11 @@ static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *f
         }
         int d = args->ndim - 1;
         for (; d >= 0; d--) { /* the next index in C order */
-            at.data += args->in.strides[d];
             if (++index[d] < args->shape[d]) {
+                at.data += args->in.strides[d];
                 break;
             }
-            at.data -= args->shape[d] * args->in.strides[d];
+            at.data -= (args->shape[d] - 1) * args->in.strides[d];
             index[d] = 0;
         }
         if (d < 0) {
@@ -209,7 +209,10 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
     if (args->ndim > 0 && args->in.strides == NULL) {
         return PQ_ERR_NULL;
     }
-    if (!is_real(args->in.type)) {
+    if (!pq_has_span(args, &args->in, 0)) {
+        return PQ_ERR_SHAPE;
+    }
+    if (!is_real(args->in.type) || args->in.packed) {
         return PQ_ERR_TYPE;
     }
     *count = 0;
@@ -228,9 +231,10 @@ static double nearest(double v)
     return v + 0x1.8p52 - 0x1.8p52;
 }
 
+/* NaN, from an infinite range, to the lowest: converting it would be undefined. */
 static double clamp(double v, double lo, double hi)
 {
-    return v < lo ? lo : v > hi ? hi : v;
+    return v > lo ? (v < hi ? v : hi) : lo;
 }
 
 /* A quotient of 0 would make a scale that loses everything. */

@@ -486,6 +486,121 @@ static void check_choose_errors(void)
     check_end();
 }
 
+/* ---- found by fuzz_api ---- */
+
+/* A stride that is never taken may be anything. */
+static void check_unused_strides(void)
+{
+    int64_t outside = 5;
+    size_t count = 7, first = 7;
+    check_begin("strides of dimensions of one element");
+    struct pq_args args = valid_minmax();
+    args.ndim = 4;
+    small.in[2] = PTRDIFF_MAX;
+    small.in[3] = PTRDIFF_MIN;
+    CHECK(pq_count_nonfinite(&args, &count, &first) == PQ_OK && count == 0, "count");
+    args = valid_args(1, PQ_I8);
+    args.ndim = 4;
+    small.zeros[2] = PTRDIFF_MAX;
+    small.zeros[3] = PTRDIFF_MIN;
+    small.zero[5] = 9;
+    CHECK(pq_zeros_within(&args, 0, 9, &outside) == 1, "within");
+    CHECK(pq_zeros_within(&args, 0, 8, &outside) == 0 && outside == 9, "outside");
+    CHECK(pq_quantize(&pq_kernels_scalar, &args, 0, 1) == PQ_OK, "quantize");
+    check_end();
+}
+
+/* The flag means nothing for parameters: their strides are looked at all the same. */
+static void check_packed_flags(void)
+{
+    check_begin("packed where nothing can be");
+    for (int quantize = 0; quantize <= 1; quantize++) {
+        for (int of_zero = 0; of_zero <= 1; of_zero++) {
+            struct pq_args args = valid_args(quantize, PQ_I8);
+            (of_zero ? &args.zero : &args.scale)->packed = 1;
+            (of_zero ? small.zeros : small.params)[1] = PTRDIFF_MAX / 2;
+            CHECK((quantize
+                       ? pq_quantize(&pq_kernels_scalar, &args, 0, 1)
+                       : pq_dequantize(&pq_kernels_scalar, &args, 0, 1)) == PQ_ERR_SHAPE,
+                  "a stride beyond memory is taken");
+        }
+    }
+    EXPECT_MINMAX(PQ_ERR_TYPE, args.in.packed = 1);
+    EXPECT_COUNT(PQ_ERR_TYPE, args.in.packed = 1);
+    EXPECT_COUNT(PQ_ERR_SHAPE, small.in[1] = PTRDIFF_MAX / 2);
+    EXPECT_COUNT(PQ_ERR_SHAPE, small.in[0] = PTRDIFF_MIN);
+    check_end();
+}
+
+static void check_zeros_errors(void)
+{
+    int64_t outside = 5;
+    check_begin("zeros_within, errors");
+    struct pq_args args = valid_args(1, PQ_I8);
+    CHECK(pq_zeros_within(&args, 0, 0, &outside) == 1, "not taken");
+    CHECK(pq_zeros_within(NULL, 0, 0, &outside) == 0, "no arguments");
+    CHECK(pq_zeros_within(&args, 0, 0, NULL) == 0, "no result");
+    args.zero.strides = NULL;
+    CHECK(pq_zeros_within(&args, 0, 0, &outside) == 0, "no strides");
+    args = valid_args(1, PQ_I8);
+    args.zero.data = NULL;
+    CHECK(pq_zeros_within(&args, 0, 0, &outside) == 0, "no data");
+    args = valid_args(1, PQ_I8);
+    small.zeros[1] = PTRDIFF_MIN;
+    CHECK(pq_zeros_within(&args, 0, 0, &outside) == 0, "a stride beyond memory");
+    static const int types[] = {-1, PQ_F32, PQ_F64, PQ_F8E8M0FNU, PQ_TYPE_COUNT, INT_MAX};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        args = valid_args(1, PQ_I8);
+        args.zero.type = bad_type(types[i]);
+        CHECK(pq_zeros_within(&args, 0, 0, &outside) == 0, "type %d", types[i]);
+    }
+    check_end();
+}
+
+/* Extrema that are not finite mean nothing, but are not undefined either. */
+static void check_choose_infinite(void)
+{
+    static const double ends[] = {-INFINITY, INFINITY, NAN, 0, -1};
+    check_begin("choose, not finite");
+    for (int real = 0; real <= 1; real++) {
+        for (int i = 0; i < 25; i++) {
+            const struct pq_choice choice = {real ? PQ_F64 : PQ_F32, PQ_I8, 0};
+            const double lo = ends[i / 5], hi = ends[i % 5];
+            double scale;
+            int8_t zero = 99;
+            CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_OK, "status");
+            CHECK(i != 1 || zero == -128, "zero %d", zero);
+        }
+    }
+    check_end();
+}
+
+/* Bits above those of a code are not copied. */
+static void check_repacked_bits(void)
+{
+    static const enum pq_type types[] = {
+        PQ_I4, PQ_U2, PQ_F4E2M1FN, PQ_F6E2M3FN, PQ_F6E3M2FN, PQ_F8E4M3FN, PQ_F8E5M2FNUZ};
+    check_begin("repack, bits above the code");
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        const ptrdiff_t shape[] = {256}, strides[] = {1};
+        const int mask = (1 << pq_type_bits(types[t])) - 1;
+        unsigned char in[256], out[256];
+        for (int i = 0; i < 256; i++) {
+            in[i] = (unsigned char)i;
+        }
+        const struct pq_args args = {.ndim = 1,
+                                     .shape = shape,
+                                     .in = {in, strides, types[t], 0, 0},
+                                     .out = {out, strides, types[t], 0, 0}};
+        CHECK(pq_repack(&pq_kernels_scalar, &args, 0, 1) == PQ_OK, "status");
+        for (int i = 0; i < 256 && !check_tired(); i++) {
+            CHECK(out[i] == (i & mask), "%s: %#x became %#x", type_name(types[t]),
+                  (unsigned)i, out[i]);
+        }
+    }
+    check_end();
+}
+
 /* ---- instruction sets and types ---- */
 
 static void check_names(void)
@@ -501,6 +616,7 @@ static void check_names(void)
     CHECK(n >= 1 && strcmp(pq_isa_name(n - 1), "scalar") == 0, "scalar is not the last");
     CHECK(pq_isa_name(n) == NULL && pq_isa_name(n + 100) == NULL, "more than there are");
     CHECK(pq_isa_find("sse9") == NULL && pq_isa_find("") == NULL, "an unknown name");
+    CHECK(pq_isa_find(NULL) == NULL && pq_isa_name(-1) == NULL, "no name");
 #if defined(__x86_64__)
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     CHECK(avx2 == (strcmp(pq_isa_name(0), "avx2") == 0), "avx2 is %d, best is %s", avx2,
@@ -566,6 +682,11 @@ int main(int argc, char **argv)
     check_minmax_errors();
     check_count_errors();
     check_choose_errors();
+    check_unused_strides();
+    check_packed_flags();
+    check_zeros_errors();
+    check_choose_infinite();
+    check_repacked_bits();
     check_fenv();
     return check_finish();
 }
