@@ -129,6 +129,11 @@ void check_fail(const char *file, int line, const char *format, ...)
     }
 }
 
+int check_failed(void)
+{
+    return state.failures != 0;
+}
+
 int check_tired(void)
 {
     return state.failures >= FEW;
@@ -142,6 +147,8 @@ size_t check_count(size_t n)
 /* ---- random numbers ---- */
 
 static uint64_t random_state = 1;
+static const unsigned char *choices;
+static size_t choices_left;
 
 void random_seed(uint64_t seed)
 {
@@ -159,8 +166,28 @@ uint64_t random_bits(void)
     return random_state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
+void random_from(const unsigned char *bytes, size_t n)
+{
+    choices = bytes;
+    choices_left = bytes != NULL ? n : 0;
+}
+
+/* As few bytes as n needs, so that a change of one of them changes one choice. */
+static uint64_t take_choice(size_t n)
+{
+    const int bytes = n <= 0x100 ? 1 : n <= 0x10000 ? 2 : 8;
+    uint64_t v = 0;
+    for (int i = 0; i < bytes && choices_left > 0; i++, choices_left--) {
+        v = v << 8 | *choices++;
+    }
+    return v;
+}
+
 size_t random_below(size_t n)
 {
+    if (choices_left > 0) {
+        return (size_t)(take_choice(n) % n);
+    }
     return (size_t)((random_bits() >> 11) % n);
 }
 
@@ -301,6 +328,14 @@ struct limits limits_of(enum pq_type integer)
         return (struct limits){0, INT64_C(4294967295)};
     case PQ_I64:
         return (struct limits){INT64_MIN, INT64_MAX};
+    case PQ_I4:
+        return (struct limits){-8, 7};
+    case PQ_U4:
+        return (struct limits){0, 15};
+    case PQ_I2:
+        return (struct limits){-2, 1};
+    case PQ_U2:
+        return (struct limits){0, 3};
     default:
         return (struct limits){0, INT64_MAX};
     }
@@ -355,6 +390,14 @@ int64_t get_integer(const void *p, enum pq_type type, size_t i)
         return (int16_t)bits;
     case PQ_I32:
         return (int32_t)bits;
+    case PQ_I4:
+        return (int64_t)((bits & 15) ^ 8) - 8;
+    case PQ_U4:
+        return (int64_t)(bits & 15);
+    case PQ_I2:
+        return (int64_t)((bits & 3) ^ 2) - 2;
+    case PQ_U2:
+        return (int64_t)(bits & 3);
     default:
         return (int64_t)bits;
     }

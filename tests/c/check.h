@@ -29,6 +29,8 @@ void check_case(uint64_t seed);
 void check_fail(const char *file, int line, const char *format, ...) CHECK_PRINTF(3, 4);
 /* Whether a failure is still worth printing: not after the first few of a test. */
 int check_tired(void);
+/* Whether the test that runs has failed. */
+int check_failed(void);
 
 #define CHECK(condition, ...)                                                              \
     do {                                                                                   \
@@ -43,6 +45,8 @@ size_t check_count(size_t n);
 /* ---- random numbers: xorshift64* ---- */
 
 void random_seed(uint64_t seed);
+/* Let random_below take its choices from these bytes first; null: from none. */
+void random_from(const unsigned char *bytes, size_t n);
 uint64_t random_bits(void);
 size_t random_below(size_t n);                        /* n > 0 */
 ptrdiff_t random_between(ptrdiff_t lo, ptrdiff_t hi); /* both included */

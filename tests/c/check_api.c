@@ -12,502 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "calls.h"
 #include "kernels.h"
 
 #if defined(__x86_64__)
 #  include <xmmintrin.h>
 #endif
 
-enum {
-    DIMS = 8,
-    USUAL_ELEMENTS = 3000,
-    MOST_ELEMENTS = 80000,
-    ARENA = 1 << 20,
-    PARAM_ARENA = 1 << 20
-};
-
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
 static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
                                         PQ_I32, PQ_U32, PQ_I64, PQ_U64};
 
-static struct {
-    struct guarded in, out, scale, zero;
-} memory;
-
 static unsigned char before[ARENA + sizeof(uint64_t)], expected[ARENA];
-
-/* ---- random views ---- */
-
-/* An array and the memory that its elements span. */
-struct view {
-    struct pq_array array;
-    ptrdiff_t strides[DIMS];
-    unsigned char *lowest;
-    size_t bytes;
-};
-
-enum layout {
-    PLAIN,     /* C order, native */
-    GAPPED,    /* permuted, reversed, with gaps */
-    BROADCAST, /* also with zero strides, and others that make elements overlap */
-    ALIGNED    /* GAPPED, in multiples of the element's size */
-};
-
-/* Strides for the extents, so that no two elements overlap unless BROADCAST. */
-static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents,
-                           ptrdiff_t size, enum layout layout, unsigned gaps)
-{
-    int order[DIMS];
-    ptrdiff_t span = size, next = size;
-    const int whole = layout == ALIGNED || random_chance(50); /* steps of whole elements */
-    for (int d = 0; d < ndim; d++) {
-        order[d] = d;
-    }
-    for (int d = ndim - 1; d > 0 && layout != PLAIN; d--) {
-        const int other = random_chance(60) ? d : (int)random_below((size_t)d + 1);
-        const int t = order[d];
-        order[d] = order[other];
-        order[other] = t;
-    }
-    for (int i = ndim - 1; i >= 0; i--) {
-        const int d = order[i];
-        const ptrdiff_t n = extents[d];
-        ptrdiff_t stride = next;
-        if (layout == PLAIN) {
-            view->strides[d] = stride;
-            next = stride * n;
-            span += (n > 0 ? n - 1 : 0) * stride;
-            continue;
-        }
-        if (n <= 1) { /* never used, so it may be anything */
-            view->strides[d] = random_chance(50) ? random_between(-999, 999) * size : next;
-            continue;
-        }
-        if (layout == BROADCAST && random_chance(15)) {
-            view->strides[d] = 0;
-            continue;
-        }
-        if (layout == BROADCAST && whole && random_chance(20)) {
-            stride = random_between(1, 3) * size;
-            span += (n - 1) * stride;
-            view->strides[d] = stride;
-            continue;
-        }
-        if (random_chance(gaps)) {
-            const ptrdiff_t gap = random_between(0, 9);
-            stride = span + (whole ? gap * size : gap);
-        }
-        if (layout == ALIGNED) {
-            stride = (stride + size - 1) / size * size;
-        }
-        span += (n - 1) * stride;
-        next = stride * n;
-        view->strides[d] = random_chance(20) ? -stride : stride;
-    }
-    return (size_t)span;
-}
-
-static void draw_view(struct view *view, const struct guarded *where, int ndim,
-                      const ptrdiff_t *extents, enum pq_type type, enum layout layout)
-{
-    const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
-    unsigned gaps = random_chance(50) ? 0 : 30;
-    int empty = 0;
-    do {
-        view->bytes = draw_strides(view, ndim, extents, size, layout, gaps);
-        gaps = 0;
-    } while (view->bytes + 64 > where->size);
-    ptrdiff_t first = 0;
-    for (int d = 0; d < ndim; d++) {
-        empty = empty || extents[d] == 0;
-        if (view->strides[d] < 0 && extents[d] > 1) {
-            first -= (extents[d] - 1) * view->strides[d];
-        }
-    }
-    if (empty) { /* a pointer that must not be followed */
-        view->bytes = 0;
-        view->lowest = guarded_end(where, 0);
-        first = 0;
-    } else if (random_chance(50)) {
-        view->lowest = guarded_end(where, view->bytes);
-    } else {
-        const size_t slack = layout == ALIGNED || random_chance(50) ? 0 : random_below(33);
-        view->lowest = where->base + slack;
-    }
-    view->array.data = view->lowest + first;
-    view->array.strides = view->strides;
-    view->array.type = type;
-    view->array.swapped = layout == PLAIN || layout == ALIGNED ? 0 : random_chance(25);
-}
-
-static unsigned char *element_at(const struct pq_array *array, int ndim,
-                                 const ptrdiff_t *index, const ptrdiff_t *block)
-{
-    ptrdiff_t offset = 0;
-    for (int d = 0; d < ndim; d++) {
-        offset += index[d] / (block != NULL ? block[d] : 1) * array->strides[d];
-    }
-    return (unsigned char *)array->data + offset;
-}
-
-static void put_element(const struct pq_array *array, void *at, uint64_t bits)
-{
-    put_bits(at, array->type, 0, bits);
-    if (array->swapped) {
-        swap_bytes_of(at, pq_type_size(array->type));
-    }
-}
-
-/* The element in native byte order. */
-static void get_element(const struct pq_array *array, const void *at, void *to)
-{
-    const size_t size = pq_type_size(array->type);
-    memcpy(to, at, size);
-    if (array->swapped) {
-        swap_bytes_of(to, size);
-    }
-}
-
-static double real_at(const struct pq_array *array, const void *at)
-{
-    unsigned char bytes[8];
-    get_element(array, at, bytes);
-    return get_real(bytes, array->type, 0);
-}
-
-static int64_t integer_at(const struct pq_array *array, const void *at)
-{
-    unsigned char bytes[8];
-    get_element(array, at, bytes);
-    return get_integer(bytes, array->type, 0);
-}
-
-/* Of a scale, which may be an integer. */
-static double scale_at(const struct pq_array *array, const void *at)
-{
-    if (is_real_type(array->type)) {
-        return real_at(array, at);
-    }
-    const int64_t v = integer_at(array, at);
-    return array->type == PQ_U64 ? (double)(uint64_t)v : (double)v;
-}
-
-/* The next index in C order; 0 after the last. */
-static int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index)
-{
-    for (int d = ndim - 1; d >= 0; d--) {
-        if (++index[d] < extents[d]) {
-            return 1;
-        }
-        index[d] = 0;
-    }
-    return 0;
-}
-
-static size_t elements_of(int ndim, const ptrdiff_t *extents)
-{
-    size_t n = 1;
-    for (int d = 0; d < ndim; d++) {
-        n *= (size_t)extents[d];
-    }
-    return n;
-}
-
-/* ---- random calls ---- */
-
-struct call {
-    struct pq_args args;
-    ptrdiff_t shape[DIMS], block[DIMS], counts[DIMS]; /* counts of parameters */
-    int selects[DIMS];
-    size_t n;
-    struct view in, out, scale, zero;
-    int parts;
-};
-
-static void draw_shape(struct call *call)
-{
-    size_t most = random_chance(1) ? MOST_ELEMENTS : USUAL_ELEMENTS;
-    const int ndim = random_chance(5) ? (int)random_below(DIMS + 1) : (int)random_below(6);
-    const int longest =
-        random_chance(25) && ndim > 0 ? (int)random_below((size_t)ndim) : -1;
-    call->args.ndim = ndim;
-    for (int d = 0; d < ndim; d++) {
-        call->shape[d] = 1;
-    }
-    if (longest >= 0) {
-        call->shape[longest] = random_between(1, (ptrdiff_t)most);
-        most /= (size_t)call->shape[longest];
-    }
-    const int first = ndim > 0 ? (int)random_below((size_t)ndim) : 0;
-    for (int i = 0; i < ndim; i++) {
-        const int d = (first + i) % ndim;
-        if (d != longest) {
-            const ptrdiff_t extent = random_between(random_chance(2) ? 0 : 1, 40);
-            call->shape[d] = (size_t)extent <= most ? extent : (ptrdiff_t)(most + 1) / 2;
-            most /= call->shape[d] > 0 ? (size_t)call->shape[d] : 1;
-        }
-    }
-    call->args.shape = call->shape;
-    call->n = elements_of(ndim, call->shape);
-}
-
-static ptrdiff_t draw_block(ptrdiff_t extent)
-{
-    static const ptrdiff_t usual[] = {1, 2, 7, 16, 31, 32, 33, 64, 128, 600};
-    if (random_chance(1)) {
-        return PTRDIFF_MAX;
-    }
-    switch (random_below(4)) {
-    case 0:
-        return random_between(1, extent + 2);
-    case 1:
-        return usual[random_below(sizeof usual / sizeof usual[0])];
-    default:
-        return 1;
-    }
-}
-
-/* Which dimensions select parameters, and in what blocks. */
-static void draw_granularity(struct call *call)
-{
-    const int ndim = call->args.ndim;
-    const int kind = (int)random_below(4);
-    const int axis = ndim > 0 ? (int)random_below((size_t)ndim) : 0;
-    int blocks = 0;
-    for (int d = 0; d < ndim; d++) {
-        const int chosen = (kind == 1 && d == axis) || (kind >= 2 && random_chance(50));
-        call->selects[d] = chosen;
-        call->block[d] = chosen || random_chance(10) ? draw_block(call->shape[d]) : 1;
-        if (chosen) {
-            const ptrdiff_t b = call->block[d];
-            call->counts[d] = call->shape[d] > 0 ? (call->shape[d] - 1) / b + 1 : 0;
-        } else {
-            call->counts[d] = 1;
-        }
-        blocks = blocks || call->block[d] != 1;
-    }
-    call->args.block = blocks || random_chance(50) ? call->block : NULL;
-}
-
-static void clear_unselected(const struct call *call, struct view *view)
-{
-    for (int d = 0; d < call->args.ndim; d++) {
-        if (!call->selects[d]) {
-            view->strides[d] = 0;
-        }
-    }
-}
-
-/* One parameter for all instead. */
-static void make_single(const struct call *call, struct view *view)
-{
-    for (int d = 0; d < call->args.ndim; d++) {
-        view->strides[d] = 0;
-    }
-}
-
-static enum pq_type pick(const enum pq_type *types, size_t n)
-{
-    return types[random_below(n)];
-}
-
-/* Extents with no 0 among them: the parameters of an empty array may exist. */
-static void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
-                        enum pq_type zero_type, int with_zero)
-{
-    const int ndim = call->args.ndim;
-    draw_view(&call->scale, &memory.scale, ndim, call->counts, scale_type, layout);
-    clear_unselected(call, &call->scale);
-    if (random_chance(10) && call->scale.bytes > 0) {
-        make_single(call, &call->scale);
-    }
-    if (with_zero) {
-        draw_view(&call->zero, &memory.zero, ndim, call->counts, zero_type,
-                  random_chance(50) ? PLAIN : layout);
-        clear_unselected(call, &call->zero);
-        if (random_chance(20) && call->zero.bytes > 0) {
-            make_single(call, &call->zero);
-        }
-    } else {
-        call->zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0, 0};
-    }
-}
-
-static int64_t draw_zero(const struct call *call, int quantize)
-{
-    const struct limits own = limits_of(call->zero.array.type);
-    const struct limits code =
-        limits_of(quantize ? call->out.array.type : call->in.array.type);
-    const int64_t most = INT64_C(1) << 52;
-    struct limits range = code;
-    if (!quantize && random_chance(30)) {
-        const int64_t around[] = {INT64_C(1) << 30, (INT64_C(1) << 30) + 1, INT32_MAX,
-                                  most};
-        const int64_t z = around[random_below(4)] * (random_chance(50) ? 1 : -1);
-        if (z >= own.lo && z <= own.hi) {
-            return z;
-        }
-        range = (struct limits){-most, most};
-    }
-    return draw_integer(range.lo > own.lo ? range.lo : own.lo,
-                        range.hi < own.hi ? range.hi : own.hi);
-}
-
-static void fill_params(struct call *call, int quantize)
-{
-    const int ndim = call->args.ndim;
-    const struct pq_array *scale = &call->scale.array, *zero = &call->zero.array;
-    const int plain = random_chance(50); /* ordinary scales, or any */
-    ptrdiff_t index[DIMS] = {0};
-    if (call->scale.bytes == 0) {
-        return;
-    }
-    do {
-        double s = plain ? 0.001 + 0.1 * random_unit() : (double)draw_scale();
-        uint64_t bits;
-        if (scale->type == PQ_F64) {
-            bits = bits_of_f64(plain || random_chance(50) ? s : draw_scale_f64());
-        } else if (scale->type == PQ_F32) {
-            bits = bits_of_f32((float)s);
-        } else if (!is_real_type(scale->type)) {
-            bits = plain ? random_below(100) : random_bits();
-        } else {
-            bits = plain ? draw_real(scale->type, 1.0, 2) : random_bits();
-        }
-        put_element(scale, element_at(scale, ndim, index, NULL), bits);
-        if (zero->data != NULL) {
-            put_element(zero, element_at(zero, ndim, index, NULL),
-                        (uint64_t)draw_zero(call, quantize));
-        }
-    } while (step(ndim, call->counts, index));
-}
-
-static void fill_input(struct call *call, int quantize)
-{
-    const struct pq_args *args = &call->args;
-    const struct pq_array *in = &call->in.array;
-    ptrdiff_t index[DIMS] = {0};
-    if (call->n == 0) {
-        return;
-    }
-    do {
-        uint64_t bits;
-        if (quantize) {
-            const double s =
-                scale_at(&call->scale.array,
-                         element_at(&call->scale.array, args->ndim, index, args->block));
-            const double reach = 2.5 * (double)limits_of(call->out.array.type).hi;
-            bits = draw_real(in->type, s, reach);
-        } else {
-            const struct limits limits = limits_of(in->type);
-            bits = (uint64_t)draw_integer(limits.lo, limits.hi);
-        }
-        put_element(in, element_at(in, args->ndim, index, NULL), bits);
-    } while (step(args->ndim, call->shape, index));
-}
-
-static void draw_call(struct call *call, int quantize)
-{
-    const int common = random_chance(60); /* the forms that have kernels of their own */
-    const enum pq_type real = pick(reals, common ? 3 : 4);
-    const enum pq_type code = pick(codes, common ? 4 : 6);
-    const enum layout layout = random_chance(40) ? PLAIN : GAPPED;
-    draw_shape(call);
-    draw_granularity(call);
-    draw_view(&call->in, &memory.in, call->args.ndim, call->shape, quantize ? real : code,
-              layout == PLAIN ? PLAIN : BROADCAST);
-    draw_view(&call->out, &memory.out, call->args.ndim, call->shape, quantize ? code : real,
-              random_chance(15) ? PLAIN : layout);
-    draw_params(call,
-                random_chance(50)   ? PLAIN
-                : random_chance(50) ? GAPPED
-                                    : BROADCAST,
-                random_chance(60)   ? PQ_F32
-                : random_chance(75) ? pick(reals, 4)
-                                    : pick(integers, 8),
-                random_chance(50) ? code : pick(integers, 8), random_chance(75));
-    fill_params(call, quantize);
-    fill_input(call, quantize);
-    call->args.in = call->in.array;
-    call->args.out = call->out.array;
-    call->args.scale = call->scale.array;
-    call->args.zero = call->zero.array;
-    call->args.round =
-        random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
-    call->args.precision = common && random_chance(80) ? PQ_F32 : pick(reals, 4);
-    call->parts = random_chance(50) ? 1 : (int)random_between(1, 7);
-    if (random_chance(2)) {
-        call->parts = random_chance(50) ? 100 : INT_MAX;
-    }
-}
-
-/* ---- the loop over single elements ---- */
-
-static void naive(const struct call *call, int quantize, unsigned char *lowest)
-{
-    const struct pq_args *args = &call->args;
-    const int ndim = args->ndim;
-    const enum pq_type compute = quantize                   ? args->precision
-                                 : args->out.type == PQ_F64 ? PQ_F64
-                                                            : PQ_F32;
-    const struct pq_wide wide = {args->in.type,
-                                 args->out.type,
-                                 compute,
-                                 quantize ? args->round : PQ_HALF_EVEN,
-                                 0,
-                                 0};
-    ptrdiff_t index[DIMS] = {0};
-    if (call->n == 0) {
-        return;
-    }
-    do {
-        unsigned char x[8], y[8];
-        double zero = 0;
-        double scale =
-            scale_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
-        if ((quantize ? args->in.type : args->out.type) != PQ_F64) {
-            scale = (double)(float)scale;
-        }
-        if (args->zero.data != NULL) {
-            zero = (double)integer_at(&args->zero,
-                                      element_at(&args->zero, ndim, index, args->block));
-        }
-        get_element(&args->in, element_at(&args->in, ndim, index, NULL), x);
-        if (quantize) {
-            pq_kernels_scalar.quantize_wide(&wide, x, y, 1, &scale, &zero);
-        } else {
-            pq_kernels_scalar.dequantize_wide(&wide, x, y, 1, &scale, &zero);
-        }
-        if (args->out.swapped) {
-            swap_bytes_of(y, pq_type_size(args->out.type));
-        }
-        const unsigned char *at = element_at(&args->out, ndim, index, NULL);
-        memcpy(lowest + (at - call->out.lowest), y, pq_type_size(args->out.type));
-    } while (step(ndim, call->shape, index));
-}
-
-static void describe(const struct call *call, int quantize, char *text, size_t size)
-{
-    const struct pq_args *a = &call->args;
-    size_t used = 0;
-#define SAY(...)                                                                           \
-    used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
-    SAY("%s %s%s to %s%s, %s, precision %s, scale %s%s, zero %s%s, parts %d;",
-        quantize ? "quantize" : "dequantize", type_name(a->in.type),
-        a->in.swapped ? "'" : "", type_name(a->out.type), a->out.swapped ? "'" : "",
-        round_name(a->round), type_name(a->precision), type_name(a->scale.type),
-        a->scale.swapped ? "'" : "",
-        a->zero.data != NULL ? type_name(a->zero.type) : "none", a->zero.swapped ? "'" : "",
-        call->parts);
-    for (int d = 0; d < a->ndim; d++) {
-        SAY(" [%td: block %td, in %td, out %td, scale %td, zero %td]", a->shape[d],
-            a->block != NULL ? a->block[d] : 1, a->in.strides[d], a->out.strides[d],
-            a->scale.strides[d], a->zero.data != NULL ? a->zero.strides[d] : 0);
-    }
-#undef SAY
-}
 
 /* Planned for arrays elsewhere, of which nothing is read or written. */
 static enum pq_status run_planned(const struct pq_kernels *k, const struct call *call,
@@ -721,8 +238,8 @@ static void draw_minmax(struct call *call)
 {
     const int tame = random_chance(70);
     const enum layout layout = random_chance(40) ? PLAIN : BROADCAST;
-    ptrdiff_t index[DIMS] = {0};
-    draw_shape(call);
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    draw_shape(call, usual_size());
     draw_granularity(call);
     draw_view(&call->in, &memory.in, call->args.ndim, call->shape, pick(reals, 4), layout);
     draw_view(&call->scale, &memory.scale, call->args.ndim, call->counts, PQ_F64, ALIGNED);
@@ -766,7 +283,7 @@ struct extrema {
 static void naive_minmax(const struct call *call, struct extrema *e)
 {
     const struct pq_args *args = &call->args;
-    ptrdiff_t index[DIMS] = {0};
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
     e->nonfinite = 0;
     e->first = 0;
@@ -930,7 +447,7 @@ static void check_zeros_within(void)
     check_begin("zeros within");
     for (size_t i = 0; i < check_count(4000); i++) {
         check_case(i + 1);
-        draw_shape(&call);
+        draw_shape(&call, usual_size());
         draw_granularity(&call);
         const enum pq_type type = pick(integers, 8);
         draw_view(&call.zero, &memory.zero, call.args.ndim, call.counts, type, GAPPED);
@@ -951,7 +468,7 @@ static void check_zeros_within(void)
         const int tame = random_chance(70);
         int within = 1, found = 0;
         int64_t outside = 0;
-        ptrdiff_t index[DIMS] = {0};
+        ptrdiff_t index[PQ_MAX_NDIM] = {0};
         if (call.zero.bytes > 0) {
             do {
                 uint64_t bits = (uint64_t)draw_integer(lowest, hi);
@@ -1064,7 +581,7 @@ struct results {
 static struct results run_all(const struct pq_kernels *k, const struct call *call,
                               int quantize, const struct control *c)
 {
-    static const ptrdiff_t none[DIMS] = {0};
+    static const ptrdiff_t none[PQ_MAX_NDIM] = {0};
     struct results r = {PQ_OK, 0, 0, 0, INFINITY, -INFINITY, 0, 0};
     const struct pq_choice choice = {PQ_F32, PQ_I32, 0};
     const double lo = -0x1.23456789p-3, hi = 0x1.abcdef01p-1;
@@ -1135,10 +652,7 @@ static void check_control(int quantize)
 int main(int argc, char **argv)
 {
     check_start(argv[0]);
-    memory.in = guarded_make(ARENA);
-    memory.out = guarded_make(ARENA);
-    memory.scale = guarded_make(PARAM_ARENA);
-    memory.zero = guarded_make(PARAM_ARENA);
+    make_arenas();
     if (argc == 3) {
         const uint64_t seed = strtoull(argv[1], NULL, 0);
         const size_t count = strtoul(argv[2], NULL, 0);
@@ -1165,9 +679,6 @@ int main(int argc, char **argv)
     check_end();
     check_choose();
     check_zeros_within();
-    guarded_free(&memory.in);
-    guarded_free(&memory.out);
-    guarded_free(&memory.scale);
-    guarded_free(&memory.zero);
+    free_arenas();
     return check_finish();
 }

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "calls.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels.h"
+#include "narrow_float.h"
+
+enum { MOST_NDIM = 8 };
+
+static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
+static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
+static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
+                                        PQ_I32, PQ_U32, PQ_I64, PQ_U64};
+
+struct arenas memory;
+
+void make_arenas(void)
+{
+    memory.in = guarded_make(ARENA);
+    memory.out = guarded_make(ARENA);
+    memory.scale = guarded_make(PARAM_ARENA);
+    memory.zero = guarded_make(PARAM_ARENA);
+}
+
+void free_arenas(void)
+{
+    guarded_free(&memory.in);
+    guarded_free(&memory.out);
+    guarded_free(&memory.scale);
+    guarded_free(&memory.zero);
+}
+
+/* ---- random views ---- */
+
+/* Strides for the extents, so that no two elements overlap unless BROADCAST. */
+static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents,
+                           ptrdiff_t size, enum layout layout, unsigned gaps)
+{
+    int order[MOST_NDIM];
+    ptrdiff_t span = size, next = size;
+    const int whole = layout == ALIGNED || random_chance(50); /* steps of whole elements */
+    for (int d = 0; d < ndim; d++) {
+        order[d] = d;
+    }
+    for (int d = ndim - 1; d > 0 && layout != PLAIN; d--) {
+        const int other = random_chance(60) ? d : (int)random_below((size_t)d + 1);
+        const int t = order[d];
+        order[d] = order[other];
+        order[other] = t;
+    }
+    for (int i = ndim - 1; i >= 0; i--) {
+        const int d = order[i];
+        const ptrdiff_t n = extents[d];
+        ptrdiff_t stride = next;
+        if (layout == PLAIN) {
+            view->strides[d] = stride;
+            next = stride * n;
+            span += (n > 0 ? n - 1 : 0) * stride;
+            continue;
+        }
+        if (n <= 1) { /* never used, so it may be anything */
+            view->strides[d] = random_chance(50) ? random_between(-999, 999) * size : next;
+            continue;
+        }
+        if (layout == BROADCAST && random_chance(15)) {
+            view->strides[d] = 0;
+            continue;
+        }
+        if (layout == BROADCAST && whole && random_chance(20)) {
+            stride = random_between(1, 3) * size;
+            span += (n - 1) * stride;
+            view->strides[d] = stride;
+            continue;
+        }
+        if (random_chance(gaps)) {
+            const ptrdiff_t gap = random_between(0, 9);
+            stride = span + (whole ? gap * size : gap);
+        }
+        if (layout == ALIGNED) {
+            stride = (stride + size - 1) / size * size;
+        }
+        span += (n - 1) * stride;
+        next = stride * n;
+        view->strides[d] = random_chance(20) ? -stride : stride;
+    }
+    return (size_t)span;
+}
+
+void draw_view(struct view *view, const struct guarded *where, int ndim,
+               const ptrdiff_t *extents, enum pq_type type, enum layout layout)
+{
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
+    unsigned gaps = random_chance(50) ? 0 : 30;
+    int empty = 0;
+    do {
+        view->bytes = draw_strides(view, ndim, extents, size, layout, gaps);
+        gaps = 0;
+    } while (view->bytes + 64 > where->size);
+    ptrdiff_t first = 0;
+    for (int d = 0; d < ndim; d++) {
+        empty = empty || extents[d] == 0;
+        if (view->strides[d] < 0 && extents[d] > 1) {
+            first -= (extents[d] - 1) * view->strides[d];
+        }
+    }
+    if (empty) { /* a pointer that must not be followed */
+        view->bytes = 0;
+        view->lowest = guarded_end(where, 0);
+        first = 0;
+    } else if (random_chance(50)) {
+        view->lowest = guarded_end(where, view->bytes);
+    } else {
+        const size_t slack = layout == ALIGNED || random_chance(50) ? 0 : random_below(33);
+        view->lowest = where->base + slack;
+    }
+    view->array.data = view->lowest + first;
+    view->array.strides = view->strides;
+    view->array.type = type;
+    view->array.swapped = layout == PLAIN || layout == ALIGNED ? 0 : random_chance(25);
+    view->array.packed = 0;
+}
+
+void draw_packed(struct view *view, const struct guarded *where, size_t n,
+                 enum pq_type type)
+{
+    view->bytes = (n * (size_t)pq_type_bits(type) + 7) / 8;
+    view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
+                                     : where->base + random_below(33);
+    view->array = (struct pq_array){view->lowest, NULL, type, random_chance(5), 1};
+}
+
+unsigned char *element_at(const struct pq_array *array, int ndim, const ptrdiff_t *index,
+                          const ptrdiff_t *block)
+{
+    ptrdiff_t offset = 0;
+    for (int d = 0; d < ndim; d++) {
+        offset += index[d] / (block != NULL ? block[d] : 1) * array->strides[d];
+    }
+    return (unsigned char *)array->data + offset;
+}
+
+void put_element(const struct pq_array *array, void *at, uint64_t bits)
+{
+    put_bits(at, array->type, 0, bits);
+    if (array->swapped) {
+        swap_bytes_of(at, pq_type_size(array->type));
+    }
+}
+
+/* The element in native byte order. */
+static void get_element(const struct pq_array *array, const void *at, void *to)
+{
+    const size_t size = pq_type_size(array->type);
+    memcpy(to, at, size);
+    if (array->swapped) {
+        swap_bytes_of(to, size);
+    }
+}
+
+double real_at(const struct pq_array *array, const void *at)
+{
+    unsigned char bytes[8];
+    get_element(array, at, bytes);
+    return get_real(bytes, array->type, 0);
+}
+
+int64_t integer_at(const struct pq_array *array, const void *at)
+{
+    unsigned char bytes[8];
+    get_element(array, at, bytes);
+    return get_integer(bytes, array->type, 0);
+}
+
+/* Of a scale, which may be an integer. */
+static double scale_at(const struct pq_array *array, const void *at)
+{
+    if (is_real_type(array->type)) {
+        return real_at(array, at);
+    }
+    if (array->type == PQ_F8E8M0FNU) {
+        return (double)pq_f32_from_e8m0(*(const unsigned char *)at);
+    }
+    if (array->type >= PQ_F8E4M3FN) {
+        return (double)pq_decode(*(const unsigned char *)at, array->type);
+    }
+    const int64_t v = integer_at(array, at);
+    return array->type == PQ_U64 ? (double)(uint64_t)v : (double)v;
+}
+
+/* The next index in C order; 0 after the last. */
+int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index)
+{
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (++index[d] < extents[d]) {
+            return 1;
+        }
+        index[d] = 0;
+    }
+    return 0;
+}
+
+size_t elements_of(int ndim, const ptrdiff_t *extents)
+{
+    size_t n = 1;
+    for (int d = 0; d < ndim; d++) {
+        n *= (size_t)extents[d];
+    }
+    return n;
+}
+
+/* ---- random calls ---- */
+
+void draw_shape(struct call *call, size_t most)
+{
+    const int ndim =
+        random_chance(5) ? (int)random_below(MOST_NDIM + 1) : (int)random_below(6);
+    const int longest =
+        random_chance(25) && ndim > 0 ? (int)random_below((size_t)ndim) : -1;
+    call->args.ndim = ndim;
+    for (int d = 0; d < ndim; d++) {
+        call->shape[d] = 1;
+    }
+    if (longest >= 0) {
+        call->shape[longest] = random_between(1, (ptrdiff_t)most);
+        most /= (size_t)call->shape[longest];
+    }
+    const int first = ndim > 0 ? (int)random_below((size_t)ndim) : 0;
+    for (int i = 0; i < ndim; i++) {
+        const int d = (first + i) % ndim;
+        if (d != longest) {
+            const ptrdiff_t extent = random_between(random_chance(2) ? 0 : 1, 40);
+            call->shape[d] = (size_t)extent <= most ? extent : (ptrdiff_t)(most + 1) / 2;
+            most /= call->shape[d] > 0 ? (size_t)call->shape[d] : 1;
+        }
+    }
+    call->args.shape = call->shape;
+    call->n = elements_of(ndim, call->shape);
+}
+
+static ptrdiff_t draw_block(ptrdiff_t extent)
+{
+    static const ptrdiff_t usual[] = {1, 2, 7, 16, 31, 32, 33, 64, 128, 600};
+    if (random_chance(1)) {
+        return PTRDIFF_MAX;
+    }
+    switch (random_below(4)) {
+    case 0:
+        return random_between(1, extent + 2);
+    case 1:
+        return usual[random_below(sizeof usual / sizeof usual[0])];
+    default:
+        return 1;
+    }
+}
+
+/* Which dimensions select parameters, and in what blocks. */
+void draw_granularity(struct call *call)
+{
+    const int ndim = call->args.ndim;
+    const int kind = (int)random_below(4);
+    const int axis = ndim > 0 ? (int)random_below((size_t)ndim) : 0;
+    int blocks = 0;
+    for (int d = 0; d < ndim; d++) {
+        const int chosen = (kind == 1 && d == axis) || (kind >= 2 && random_chance(50));
+        call->selects[d] = chosen;
+        call->block[d] = chosen || random_chance(10) ? draw_block(call->shape[d]) : 1;
+        if (chosen) {
+            const ptrdiff_t b = call->block[d];
+            call->counts[d] = call->shape[d] > 0 ? (call->shape[d] - 1) / b + 1 : 0;
+        } else {
+            call->counts[d] = 1;
+        }
+        blocks = blocks || call->block[d] != 1;
+    }
+    call->args.block = blocks || random_chance(50) ? call->block : NULL;
+}
+
+void clear_unselected(const struct call *call, struct view *view)
+{
+    for (int d = 0; d < call->args.ndim; d++) {
+        if (!call->selects[d]) {
+            view->strides[d] = 0;
+        }
+    }
+}
+
+/* One parameter for all instead. */
+static void make_single(const struct call *call, struct view *view)
+{
+    for (int d = 0; d < call->args.ndim; d++) {
+        view->strides[d] = 0;
+    }
+}
+
+enum pq_type pick(const enum pq_type *types, size_t n)
+{
+    return types[random_below(n)];
+}
+
+/* Extents with no 0 among them: the parameters of an empty array may exist. */
+void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
+                 enum pq_type zero_type, int with_zero)
+{
+    const int ndim = call->args.ndim;
+    draw_view(&call->scale, &memory.scale, ndim, call->counts, scale_type, layout);
+    clear_unselected(call, &call->scale);
+    if (random_chance(10) && call->scale.bytes > 0) {
+        make_single(call, &call->scale);
+    }
+    if (with_zero) {
+        draw_view(&call->zero, &memory.zero, ndim, call->counts, zero_type,
+                  random_chance(50) ? PLAIN : layout);
+        clear_unselected(call, &call->zero);
+        if (random_chance(20) && call->zero.bytes > 0) {
+            make_single(call, &call->zero);
+        }
+    } else {
+        call->zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0, 0};
+    }
+}
+
+static int64_t draw_zero(const struct call *call, int quantize)
+{
+    const enum pq_type type = quantize ? call->out.array.type : call->in.array.type;
+    const int free = !quantize || type > PQ_U2 || call->args.zero_first;
+    const struct limits own = limits_of(call->zero.array.type);
+    const struct limits code =
+        type > PQ_U2 ? (struct limits){-100, 100} : limits_of(type); /* narrow floats */
+    const int64_t most = INT64_C(1) << 52;
+    struct limits range = code;
+    if (call->zero.array.type > PQ_U2) {
+        return (int64_t)random_below(256);
+    }
+    if (free && random_chance(30)) {
+        const int64_t around[] = {INT64_C(1) << 30, (INT64_C(1) << 30) + 1, INT32_MAX,
+                                  most};
+        const int64_t z = around[random_below(4)] * (random_chance(50) ? 1 : -1);
+        if (z >= own.lo && z <= own.hi) {
+            return z;
+        }
+        range = (struct limits){-most, most};
+    }
+    return draw_integer(range.lo > own.lo ? range.lo : own.lo,
+                        range.hi < own.hi ? range.hi : own.hi);
+}
+
+void fill_params(struct call *call, int quantize)
+{
+    const int ndim = call->args.ndim;
+    const struct pq_array *scale = &call->scale.array, *zero = &call->zero.array;
+    const int plain = random_chance(50); /* ordinary scales, or any */
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    if (call->scale.bytes == 0) {
+        return;
+    }
+    do {
+        double s = plain ? 0.001 + 0.1 * random_unit() : (double)draw_scale();
+        uint64_t bits;
+        if (scale->type == PQ_F64) {
+            bits = bits_of_f64(plain || random_chance(50) ? s : draw_scale_f64());
+        } else if (scale->type == PQ_F32) {
+            bits = bits_of_f32((float)s);
+        } else if (!is_real_type(scale->type)) {
+            bits = plain ? random_below(100) : random_bits();
+        } else {
+            bits = plain ? draw_real(scale->type, 1.0, 2) : random_bits();
+        }
+        put_element(scale, element_at(scale, ndim, index, NULL), bits);
+        if (zero->data != NULL) {
+            put_element(zero, element_at(zero, ndim, index, NULL),
+                        (uint64_t)draw_zero(call, quantize));
+        }
+    } while (step(ndim, call->counts, index));
+}
+
+void fill_input(struct call *call, int quantize)
+{
+    const struct pq_args *args = &call->args;
+    const struct pq_array *in = &call->in.array;
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    if (call->n == 0) {
+        return;
+    }
+    if (in->packed) {
+        for (size_t i = 0; i < call->in.bytes; i++) {
+            call->in.lowest[i] = (unsigned char)random_bits();
+        }
+        return;
+    }
+    do {
+        uint64_t bits;
+        if (quantize) {
+            const double s =
+                scale_at(&call->scale.array,
+                         element_at(&call->scale.array, args->ndim, index, args->block));
+            const enum pq_type code = call->out.array.type;
+            const double reach = 2.5 * (code > PQ_U2 ? 500 : (double)limits_of(code).hi);
+            bits = in->type == PQ_I32 ? (uint64_t)draw_integer(INT32_MIN, INT32_MAX)
+                                      : draw_real(in->type, s, reach);
+        } else {
+            const struct limits limits = limits_of(in->type);
+            bits = in->type > PQ_U64 ? random_bits() /* and what is above the low bits */
+                                     : (uint64_t)draw_integer(limits.lo, limits.hi);
+        }
+        put_element(in, element_at(in, args->ndim, index, NULL), bits);
+    } while (step(args->ndim, call->shape, index));
+}
+
+size_t usual_size(void)
+{
+    return random_chance(1) ? MOST_ELEMENTS : USUAL_ELEMENTS;
+}
+
+void draw_call(struct call *call, int quantize)
+{
+    const int common = random_chance(60); /* the forms that have kernels of their own */
+    const enum pq_type real = pick(reals, common ? 3 : 4);
+    const enum pq_type code = pick(codes, common ? 4 : 6);
+    const enum layout layout = random_chance(40) ? PLAIN : GAPPED;
+    draw_shape(call, usual_size());
+    draw_granularity(call);
+    draw_view(&call->in, &memory.in, call->args.ndim, call->shape, quantize ? real : code,
+              layout == PLAIN ? PLAIN : BROADCAST);
+    draw_view(&call->out, &memory.out, call->args.ndim, call->shape, quantize ? code : real,
+              random_chance(15) ? PLAIN : layout);
+    draw_params(call,
+                random_chance(50)   ? PLAIN
+                : random_chance(50) ? GAPPED
+                                    : BROADCAST,
+                random_chance(60)   ? PQ_F32
+                : random_chance(75) ? pick(reals, 4)
+                                    : pick(integers, 8),
+                random_chance(50) ? code : pick(integers, 8), random_chance(75));
+    fill_params(call, quantize);
+    fill_input(call, quantize);
+    call->args.in = call->in.array;
+    call->args.out = call->out.array;
+    call->args.scale = call->scale.array;
+    call->args.zero = call->zero.array;
+    call->args.round =
+        random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
+    call->args.precision = common && random_chance(80) ? PQ_F32 : pick(reals, 4);
+    call->parts = random_chance(50) ? 1 : (int)random_between(1, 7);
+    if (random_chance(2)) {
+        call->parts = random_chance(50) ? 100 : INT_MAX;
+    }
+}
+
+/* ---- the loop over single elements ---- */
+
+static int is_narrow_integer(enum pq_type type)
+{
+    return type >= PQ_I4 && type <= PQ_U2;
+}
+
+static int is_narrow_float(enum pq_type type)
+{
+    return type >= PQ_F8E4M3FN && type <= PQ_F4E2M1FN;
+}
+
+/* The type that the wide kernels know. */
+static enum pq_type whole_type(enum pq_type type)
+{
+    return !is_narrow_integer(type) ? type : type == PQ_I4 || type == PQ_I2 ? PQ_I8 : PQ_U8;
+}
+
+/* The element that is `position`th in C order, a narrow one as a whole byte. */
+static void take_element(const struct pq_array *array, const void *at, size_t position,
+                         unsigned char *to)
+{
+    if (array->packed) {
+        const size_t bit = position * (size_t)pq_type_bits(array->type);
+        const unsigned char *const byte = (unsigned char *)array->data + bit / 8;
+        to[0] = (unsigned char)(*byte >> bit % 8 & ((1 << pq_type_bits(array->type)) - 1));
+    } else {
+        get_element(array, at, to);
+    }
+    if (is_narrow_integer(array->type)) {
+        to[0] = (unsigned char)get_integer(to, array->type, 0);
+    }
+}
+
+/* Store a whole result, a narrow one as its low bits. */
+static void give_element(const struct call *call, ptrdiff_t offset, size_t position,
+                         unsigned char *from, unsigned char *lowest)
+{
+    const struct pq_array *array = &call->args.out;
+    const int bits = pq_type_bits(array->type);
+    if (is_narrow_integer(array->type)) {
+        const struct limits range = limits_of(array->type);
+        const int v = range.lo < 0 ? (signed char)from[0] : from[0];
+        const int low = v < range.lo ? (int)range.lo : v > range.hi ? (int)range.hi : v;
+        from[0] = (unsigned char)(low & ((1 << bits) - 1));
+    }
+    if (array->packed) {
+        const size_t bit = position * (size_t)bits;
+        unsigned char *const byte = lowest + bit / 8;
+        const int kept = bit % 8 == 0 ? 0 : *byte; /* the rest of the last byte is zeros */
+        *byte = (unsigned char)(kept | from[0] << bit % 8);
+        return;
+    }
+    if (array->swapped) {
+        swap_bytes_of(from, pq_type_size(array->type));
+    }
+    memcpy(lowest + offset, from, pq_type_size(array->type));
+}
+
+static double zero_at(const struct call *call, const ptrdiff_t *index, int quantize)
+{
+    const struct pq_args *args = &call->args;
+    if (args->zero.data == NULL) { /* a zero that keeps the sign of what it is added to */
+        return quantize && is_narrow_float(args->out.type) ? -0.0 : 0;
+    }
+    const unsigned char *at = element_at(&args->zero, args->ndim, index, args->block);
+    if (is_narrow_float(args->zero.type)) {
+        return (double)pq_decode(*at, args->zero.type);
+    }
+    const double zero = (double)integer_at(&args->zero, at);
+    /* What is subtracted from a narrow float has its type of computation. */
+    const int single = !quantize && is_narrow_float(args->in.type);
+    return single && args->out.type != PQ_F64 ? (double)(float)zero : zero;
+}
+
+void naive(const struct call *call, int quantize, unsigned char *lowest)
+{
+    const struct pq_args *args = &call->args;
+    const int ndim = args->ndim;
+    const enum pq_type compute = quantize                   ? args->precision
+                                 : args->out.type == PQ_F64 ? PQ_F64
+                                                            : PQ_F32;
+    const struct pq_wide wide = {whole_type(args->in.type),
+                                 whole_type(args->out.type),
+                                 compute,
+                                 quantize ? args->round : PQ_HALF_EVEN,
+                                 args->zero_first,
+                                 args->saturate};
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    size_t position = 0;
+    if (call->n == 0) {
+        return;
+    }
+    do {
+        unsigned char x[8], y[8];
+        double scale =
+            scale_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
+        if ((quantize ? args->in.type : args->out.type) != PQ_F64) {
+            scale = (double)(float)scale;
+        }
+        const double zero = zero_at(call, index, quantize);
+        const unsigned char *from =
+            args->in.packed ? NULL : element_at(&args->in, ndim, index, NULL);
+        take_element(&args->in, from, position, x);
+        if (quantize) {
+            pq_kernels_scalar.quantize_wide(&wide, x, y, 1, &scale, &zero);
+        } else {
+            pq_kernels_scalar.dequantize_wide(&wide, x, y, 1, &scale, &zero);
+        }
+        const ptrdiff_t offset =
+            args->out.packed ? 0
+                             : element_at(&args->out, ndim, index, NULL) - call->out.lowest;
+        give_element(call, offset, position++, y, lowest);
+    } while (step(ndim, call->shape, index));
+}
+
+void naive_repack(const struct call *call, unsigned char *lowest)
+{
+    const struct pq_args *args = &call->args;
+    const unsigned mask = (1u << pq_type_bits(args->in.type)) - 1;
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    size_t position = 0;
+    if (call->n == 0) {
+        return;
+    }
+    do {
+        unsigned char x[8];
+        const unsigned char *from =
+            args->in.packed ? NULL : element_at(&args->in, args->ndim, index, NULL);
+        take_element(&args->in, from, position, x);
+        if (!is_narrow_integer(args->in.type)) {
+            x[0] = (unsigned char)(x[0] & mask);
+        }
+        const ptrdiff_t offset =
+            args->out.packed
+                ? 0
+                : element_at(&args->out, args->ndim, index, NULL) - call->out.lowest;
+        give_element(call, offset, position++, x, lowest);
+    } while (step(args->ndim, call->shape, index));
+}
+
+void describe(const struct call *call, int quantize, char *text, size_t size)
+{
+    const struct pq_args *a = &call->args;
+    size_t used = 0;
+#define SAY(...)                                                                           \
+    used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
+    SAY("%s %s%s to %s%s, %s, precision %s, scale %s%s, zero %s%s, parts %d;",
+        quantize ? "quantize" : "dequantize", type_name(a->in.type),
+        a->in.swapped ? "'" : "", type_name(a->out.type), a->out.swapped ? "'" : "",
+        round_name(a->round), type_name(a->precision), type_name(a->scale.type),
+        a->scale.swapped ? "'" : "",
+        a->zero.data != NULL ? type_name(a->zero.type) : "none", a->zero.swapped ? "'" : "",
+        call->parts);
+    for (int d = 0; d < a->ndim; d++) {
+        SAY(" [%td: block %td, in %td, out %td, scale %td, zero %td]", a->shape[d],
+            a->block != NULL ? a->block[d] : 1, a->in.packed ? 0 : a->in.strides[d],
+            a->out.packed ? 0 : a->out.strides[d], a->scale.strides[d],
+            a->zero.data != NULL ? a->zero.strides[d] : 0);
+    }
+#undef SAY
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random calls of the public functions on random views, and what they have to give: a loop
+ * over single elements that indexes the same views. Shared by check_api.c and fuzz_api.c.
+ */
+#ifndef CALLS_H
+#define CALLS_H
+
+#include "check.h"
+
+enum {
+    USUAL_ELEMENTS = 3000,
+    MOST_ELEMENTS = 80000,
+    ARENA = 1 << 20,
+    PARAM_ARENA = 1 << 20
+};
+
+/* Where views lie; whoever makes them frees them. */
+struct arenas {
+    struct guarded in, out, scale, zero;
+};
+extern struct arenas memory;
+void make_arenas(void);
+void free_arenas(void);
+
+/* ---- views ---- */
+
+/* An array and the memory that its elements span. */
+struct view {
+    struct pq_array array;
+    ptrdiff_t strides[PQ_MAX_NDIM];
+    unsigned char *lowest;
+    size_t bytes;
+};
+
+enum layout {
+    PLAIN,     /* C order, native */
+    GAPPED,    /* permuted, reversed, with gaps */
+    BROADCAST, /* also with zero strides, and others that make elements overlap */
+    ALIGNED    /* GAPPED, in multiples of the element's size */
+};
+
+void draw_view(struct view *view, const struct guarded *where, int ndim,
+               const ptrdiff_t *extents, enum pq_type type, enum layout layout);
+/* `n` elements of 2 or 4 bits, packed. */
+void draw_packed(struct view *view, const struct guarded *where, size_t n,
+                 enum pq_type type);
+
+unsigned char *element_at(const struct pq_array *array, int ndim, const ptrdiff_t *index,
+                          const ptrdiff_t *block);
+void put_element(const struct pq_array *array, void *at, uint64_t bits);
+double real_at(const struct pq_array *array, const void *at);
+int64_t integer_at(const struct pq_array *array, const void *at);
+/* The next index in C order; 0 after the last. */
+int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index);
+size_t elements_of(int ndim, const ptrdiff_t *extents);
+
+/* ---- calls ---- */
+
+struct call {
+    struct pq_args args;
+    ptrdiff_t shape[PQ_MAX_NDIM], block[PQ_MAX_NDIM];
+    ptrdiff_t counts[PQ_MAX_NDIM]; /* of parameters */
+    int selects[PQ_MAX_NDIM];
+    size_t n;
+    struct view in, out, scale, zero;
+    int parts;
+};
+
+/* Of most calls; a few are larger. */
+size_t usual_size(void);
+enum pq_type pick(const enum pq_type *types, size_t n);
+/* At most `most` elements. */
+void draw_shape(struct call *call, size_t most);
+/* Which dimensions select parameters, and in what blocks. */
+void draw_granularity(struct call *call);
+void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
+                 enum pq_type zero_type, int with_zero);
+void clear_unselected(const struct call *call, struct view *view);
+void fill_params(struct call *call, int quantize);
+void fill_input(struct call *call, int quantize);
+/* A call on whole types, with everything filled in. */
+void draw_call(struct call *call, int quantize);
+
+/* The result, in a copy of the output that begins at `lowest`. Zero points that are not
+ * the codes' own are at most 2^52 in magnitude. */
+void naive(const struct call *call, int quantize, unsigned char *lowest);
+/* The same for pq_repack. */
+void naive_repack(const struct call *call, unsigned char *lowest);
+void describe(const struct call *call, int quantize, char *text, size_t size);
+
+#endif

@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public functions on calls that bytes describe: valid ones on random views, and ones
+ * with fields that make no sense. Every instruction set has to give the same status, and
+ * the bytes that a loop over single elements gives where one can tell; nothing but the
+ * elements of the output may change, and nothing at all where a call is refused.
+ *
+ * With clang's fuzzer this is its target (make fuzz); else a program of its own:
+ *
+ *     fuzz_api               some thousand inputs
+ *     fuzz_api SEED COUNT    COUNT inputs, from SEED
+ *     fuzz_api FILE...       the inputs in these files
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calls.h"
+#include "kernels.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MARGIN = 64, FEW_PARTS = 8 };
+
+enum verb { QUANTIZE, DEQUANTIZE, REPACK, MINMAX, CHOOSE, ZEROS_WITHIN };
+
+static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
+static const enum pq_type narrow[] = {
+    PQ_I4,     PQ_U4,         PQ_I2,       PQ_U2,       PQ_F8E4M3FN, PQ_F8E4M3FNUZ,
+    PQ_F8E5M2, PQ_F8E5M2FNUZ, PQ_F6E2M3FN, PQ_F6E3M2FN, PQ_F4E2M1FN,
+};
+static const enum pq_type whole[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
+static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16, PQ_I32, PQ_U32,
+                                        PQ_I64, PQ_U64, PQ_I4,  PQ_U4,  PQ_I2,  PQ_U2};
+
+#define PICK(types) pick(types, sizeof(types) / sizeof(types)[0])
+
+/* ---- memory that must not change ---- */
+
+/* A view with what is around it, as it was. */
+struct kept {
+    unsigned char *at;
+    size_t bytes;
+    unsigned char copy[ARENA];
+};
+
+static struct kept kept_in, kept_out, kept_scale, kept_zero;
+
+static void keep(struct kept *kept, const struct view *view, const struct guarded *arena)
+{
+    const size_t before = (size_t)(view->lowest - arena->base);
+    const size_t after = arena->size - before - view->bytes;
+    const size_t low = before < MARGIN ? before : MARGIN;
+    kept->at = view->lowest - low;
+    kept->bytes = low + view->bytes + (after < MARGIN ? after : MARGIN);
+    memcpy(kept->copy, kept->at, kept->bytes);
+}
+
+static int is_kept(const struct kept *kept)
+{
+    return memcmp(kept->at, kept->copy, kept->bytes) == 0;
+}
+
+static void restore(const struct kept *kept)
+{
+    memcpy(kept->at, kept->copy, kept->bytes);
+}
+
+/* ---- calls ---- */
+
+/* Asked for once: to ask the CPU takes longer than most calls on virtual machines. */
+static const struct pq_kernels *tables[8];
+
+static void find_tables(void)
+{
+    for (int i = 0; i < 7 && pq_isa_name(i) != NULL; i++) {
+        tables[i] = pq_isa_find(pq_isa_name(i));
+    }
+}
+
+static struct call call;
+static struct {
+    const struct pq_args *args;
+    int part, parts;     /* of one that is refused */
+    int refused;         /* certainly */
+    int known;           /* naive() tells the result */
+    unsigned no_kernels; /* null in their place */
+} use;
+
+static enum pq_type draw_code(void)
+{
+    return random_chance(60) ? PICK(whole) : PICK(narrow);
+}
+
+/* A view of all elements, or packed. */
+static void draw_elements(struct view *view, const struct guarded *where, enum pq_type type,
+                          enum layout layout, int may_pack)
+{
+    const int bits = pq_type_bits(type);
+    if (may_pack && (bits == 2 || bits == 4) && random_chance(60)) {
+        draw_packed(view, where, call.n, type);
+    } else {
+        draw_view(view, where, call.args.ndim, call.shape, type, layout);
+    }
+}
+
+/* Dimensions of one element, of any stride and any block, after the others. */
+static void add_dimensions(void)
+{
+    const int first = call.args.ndim;
+    const int ndim = random_chance(50) ? PQ_MAX_NDIM : first + (int)random_below(9);
+    for (int d = first; d < ndim; d++) {
+        struct view *const views[] = {&call.in, &call.out, &call.scale, &call.zero};
+        for (int v = 0; v < 4; v++) {
+            views[v]->strides[d] = random_chance(50)   ? 0
+                                   : random_chance(50) ? random_between(-99, 99)
+                                   : random_chance(50) ? PTRDIFF_MAX
+                                                       : PTRDIFF_MIN;
+        }
+        call.shape[d] = 1;
+        call.counts[d] = 1;
+        call.selects[d] = 0;
+        call.block[d] = random_chance(80) ? 1 : PTRDIFF_MAX;
+    }
+    call.args.ndim = ndim;
+}
+
+static void collect_args(void)
+{
+    call.args.in = call.in.array;
+    call.args.out = call.out.array;
+    call.args.scale = call.scale.array;
+    call.args.zero = call.zero.array;
+}
+
+static size_t some_size(void)
+{
+    /* Seldom as many as make more than one tile: those take a hundred times as long. */
+    return !random_chance(4) ? 70 : random_chance(15) ? USUAL_ELEMENTS : 1300;
+}
+
+static enum layout draw_layout(void)
+{
+    return random_chance(40) ? PLAIN : random_chance(50) ? GAPPED : BROADCAST;
+}
+
+static void draw_quantization(int quantize)
+{
+    const enum pq_type real = quantize && random_chance(10) ? PQ_I32 : PICK(reals);
+    const enum pq_type code = draw_code();
+    const enum layout layout = draw_layout(), out = layout == PLAIN ? PLAIN : GAPPED;
+    draw_elements(&call.in, &memory.in, quantize ? real : code, layout, !quantize);
+    draw_elements(&call.out, &memory.out, quantize ? code : real, out, quantize);
+    call.args.zero_first = random_chance(15);
+    call.args.saturate = random_chance(50);
+    call.args.round =
+        random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
+    call.args.precision = random_chance(60) ? PQ_F32 : PICK(reals);
+    const enum pq_type scale =
+        random_chance(60) ? PQ_F32 : (enum pq_type)random_below(PQ_TYPE_COUNT);
+    const enum pq_type zero = random_chance(50) ? code : PICK(integers);
+    draw_params(&call, draw_layout(), scale, zero, random_chance(75));
+}
+
+static void draw_valid(enum verb verb)
+{
+    memset(&call.args, 0, sizeof call.args);
+    draw_shape(&call, some_size());
+    draw_granularity(&call);
+    call.out.array = call.zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0, 0};
+    if (verb <= DEQUANTIZE) {
+        draw_quantization(verb == QUANTIZE);
+    } else if (verb == REPACK) {
+        const enum pq_type code = PICK(narrow);
+        draw_elements(&call.in, &memory.in, code, draw_layout(), 1);
+        draw_elements(&call.out, &memory.out, code, random_chance(50) ? PLAIN : GAPPED, 1);
+        draw_params(&call, PLAIN, PQ_F32, code, 0);
+    } else if (verb == MINMAX) {
+        draw_elements(&call.in, &memory.in, PICK(reals), draw_layout(), 0);
+        draw_view(&call.scale, &memory.scale, call.args.ndim, call.counts, PQ_F64, ALIGNED);
+        clear_unselected(&call, &call.scale);
+        call.zero = call.scale;
+        call.zero.lowest = memory.zero.base + (call.scale.lowest - memory.scale.base);
+        call.zero.array.data =
+            call.zero.lowest + ((unsigned char *)call.scale.array.data - call.scale.lowest);
+        call.zero.array.strides = call.zero.strides;
+    } else {
+        draw_view(&call.in, &memory.in, call.args.ndim, call.shape, PQ_I8, PLAIN);
+        draw_params(&call, draw_layout(), PQ_F32, PICK(integers), 1);
+    }
+    call.parts = random_chance(60) ? 1 : (int)random_between(1, FEW_PARTS);
+    if (random_chance(1)) {
+        call.parts = INT_MAX;
+    }
+    if (random_chance(10)) {
+        add_dimensions();
+    }
+    call.args.shape = call.shape;
+    collect_args();
+}
+
+/* Zero points that float64 does not hold, or that do not fit: refused or not, but not
+ * something that naive() knows. */
+static void strew_zeros(void)
+{
+    const struct pq_array *zero = &call.zero.array;
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    if (zero->data == NULL || call.zero.bytes == 0 || zero->type > PQ_U64) {
+        return;
+    }
+    do {
+        if (random_chance(20)) {
+            const struct limits own = limits_of(zero->type);
+            const uint64_t far =
+                random_chance(50) ? random_bits() : (uint64_t)draw_integer(own.lo, own.hi);
+            put_element(zero, element_at(zero, call.args.ndim, index, NULL), far);
+        }
+    } while (step(call.args.ndim, call.counts, index));
+    use.known = 0;
+}
+
+static void fill(enum verb verb)
+{
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    if (verb == QUANTIZE || verb == DEQUANTIZE) {
+        fill_params(&call, verb == QUANTIZE);
+        fill_input(&call, verb == QUANTIZE);
+    } else if (verb == REPACK) {
+        fill_input(&call, 0);
+    } else if (verb == ZEROS_WITHIN) {
+        fill_params(&call, 0);
+    } else if (call.n > 0) { /* of MINMAX; more of what is not finite where there is any */
+        const int tame = random_chance(60);
+        do {
+            unsigned char *at = element_at(&call.in.array, call.args.ndim, index, NULL);
+            do {
+                put_element(&call.in.array, at, draw_real(call.in.array.type, 0.1, 1000));
+            } while (tame && !isfinite(real_at(&call.in.array, at)));
+        } while (step(call.args.ndim, call.shape, index));
+    }
+    for (size_t i = 0; i < call.out.bytes && call.out.array.data != NULL; i += 8) {
+        const uint64_t bits = random_bits();
+        const size_t m = call.out.bytes - i < 8 ? call.out.bytes - i : 8;
+        memcpy(call.out.lowest + i, &bits, m);
+    }
+}
+
+/* ---- what makes no sense ---- */
+
+static int no_type(void)
+{
+    static const int values[] = {-1, PQ_TYPE_COUNT, 99, INT_MAX, INT_MIN, 256};
+    return values[random_below(sizeof values / sizeof values[0])];
+}
+
+static ptrdiff_t no_size(void)
+{
+    static const ptrdiff_t values[] = {PTRDIFF_MAX,     PTRDIFF_MIN,     PTRDIFF_MAX / 2,
+                                       PTRDIFF_MIN / 2, PTRDIFF_MAX / 8, PTRDIFF_MIN / 8,
+                                       PTRDIFF_MIN + 1};
+    return values[random_below(sizeof values / sizeof values[0])];
+}
+
+static struct pq_array *any_array(struct pq_args *args)
+{
+    struct pq_array *const arrays[] = {&args->in, &args->out, &args->scale, &args->zero};
+    return arrays[random_below(4)];
+}
+
+/* Null where something is needed, or where nothing is. */
+static void take_away(struct pq_args *args)
+{
+    struct pq_array *const array = any_array(args);
+    switch (random_below(5)) {
+    case 0:
+        args->shape = NULL;
+        use.refused = use.refused || args->ndim > 0;
+        break;
+    case 1:
+        args->block = NULL; /* which changes what parameters there are: no longer valid */
+        use.refused = 1;
+        args->ndim = -1;
+        break;
+    case 2:
+        array->strides = NULL;
+        break;
+    default:
+        array->data = NULL;
+        break;
+    }
+}
+
+/* Strides that reach far, or are never taken. */
+static void stretch(void)
+{
+    struct view *const views[] = {&call.in, &call.out, &call.scale, &call.zero};
+    struct view *const view = views[random_below(4)];
+    if (call.args.ndim > 0) {
+        const size_t d = random_below((size_t)call.args.ndim);
+        view->strides[d] = no_size();
+    }
+}
+
+/* Another type, of no larger elements. */
+static void retype(struct pq_array *array)
+{
+    const enum pq_type other = (enum pq_type)random_below(PQ_TYPE_COUNT);
+    if (!array->packed && pq_type_size(other) <= pq_type_size(array->type)) {
+        array->type = other;
+    }
+}
+
+/* Spoil one field of a copy of the call, or the arrays it refers to. */
+static void spoil(struct pq_args *args, enum verb verb)
+{
+    const int ndim = call.args.ndim;
+    const size_t d = ndim > 0 ? random_below((size_t)ndim) : 0;
+    struct pq_array *const array = any_array(args);
+    const int bits = pq_type_bits(array->type);
+    switch (random_below(10)) {
+    case 0:
+        take_away(args);
+        break;
+    case 1:
+        args->ndim = (const int[]){-1, INT_MIN, PQ_MAX_NDIM + 1, INT_MAX}[random_below(4)];
+        use.refused = 1;
+        break;
+    case 2:
+        if (ndim > 0) {
+            call.shape[d] = random_chance(50) ? -1 : no_size();
+            use.refused = 1;
+        }
+        break;
+    case 3:
+        if (ndim > 0 && args->block != NULL) {
+            call.block[d] =
+                random_chance(50) ? 0 : PTRDIFF_MIN + (ptrdiff_t)random_below(2);
+            use.refused = verb != REPACK; /* which has no parameters */
+        }
+        break;
+    case 4:
+        stretch();
+        break;
+    case 5:
+        array->type = (enum pq_type)no_type();
+        break;
+    case 6:
+        args->round = (enum pq_round)no_type();
+        args->precision = random_chance(50) ? (enum pq_type)no_type() : args->precision;
+        break;
+    case 7:
+        use.part = random_chance(50) ? INT_MIN : call.parts;
+        use.parts = random_chance(50) ? call.parts : (int)random_below(2) - 1;
+        break;
+    case 8:
+        retype(array);
+        break;
+    default:
+        if (bits != 2 && bits != 4) {
+            array->packed = 1;
+        } else {
+            use.no_kernels = 1;
+        }
+        break;
+    }
+}
+
+/* ---- quantize, dequantize, repack ---- */
+
+static enum pq_status run_once(const struct pq_kernels *k, enum verb verb, int part,
+                               int parts)
+{
+    static struct pq_prepared plan;
+    const struct pq_args *const args = use.args;
+    if (use.no_kernels) {
+        k = NULL;
+    }
+    if (verb == REPACK) {
+        return pq_repack(k, args, part, parts);
+    }
+    if (args == NULL || (call.n + (size_t)part) % 2 == 0) {
+        return verb == QUANTIZE ? pq_quantize(k, args, part, parts)
+                                : pq_dequantize(k, args, part, parts);
+    }
+    const enum pq_status status = verb == QUANTIZE ? pq_prepare_quantize(&plan, k, args)
+                                                   : pq_prepare_dequantize(&plan, k, args);
+    const enum pq_status ran = pq_run(&plan, args->in.data, args->out.data, part, parts);
+    CHECK(status == PQ_OK || ran == PQ_ERR_NULL, "a plan that failed was run: %d",
+          (int)ran);
+    return status != PQ_OK ? status : ran;
+}
+
+static enum pq_status run_all(const struct pq_kernels *k, enum verb verb)
+{
+    enum pq_status status = PQ_OK;
+    if (use.parts != 0 || use.part != 0) {
+        return run_once(k, verb, use.part, use.parts);
+    }
+    if (call.parts > FEW_PARTS) { /* shares of 1, of 4 or of 64 of the longest dimension */
+        for (int p = 0; p <= (int)call.n && status == PQ_OK; p++) {
+            status = run_once(k, verb, p, call.parts);
+        }
+        return status;
+    }
+    const int first = (int)random_below((size_t)call.parts);
+    for (int p = 0; p < call.parts && status == PQ_OK; p++) {
+        status = run_once(k, verb, (first + p) % call.parts, call.parts);
+    }
+    return status;
+}
+
+static void check_result(enum verb verb)
+{
+    static unsigned char expected[ARENA];
+    enum pq_status first = PQ_OK;
+    char text[1500];
+    const int known = use.known && use.args != NULL;
+    keep(&kept_out, &call.out, &memory.out);
+    keep(&kept_in, &call.in, &memory.in);
+    keep(&kept_scale, &call.scale, &memory.scale);
+    if (call.zero.array.data != NULL) {
+        keep(&kept_zero, &call.zero, &memory.zero);
+    }
+    memcpy(expected, kept_out.copy, kept_out.bytes);
+    if (known) {
+        unsigned char *const lowest = expected + (call.out.lowest - kept_out.at);
+        if (verb == REPACK) {
+            naive_repack(&call, lowest);
+        } else {
+            naive(&call, verb == QUANTIZE, lowest);
+        }
+    }
+    for (int i = 0; tables[i] != NULL; i++) {
+        const struct pq_kernels *k = tables[i];
+        restore(&kept_out);
+        const enum pq_status status = run_all(k, verb);
+        if (i == 0) {
+            first = status;
+            if (!known && status == PQ_OK) {
+                memcpy(expected, kept_out.at, kept_out.bytes);
+            }
+        }
+        const int as_expected = memcmp(kept_out.at, expected, kept_out.bytes) == 0;
+        if (status != first || (known && status != PQ_OK) ||
+            (use.refused && status == PQ_OK) || (status == PQ_OK && !as_expected) ||
+            (status != PQ_OK && !is_kept(&kept_out))) {
+            text[0] = '\0';
+            if (known) {
+                describe(&call, verb == QUANTIZE, text, sizeof text);
+            }
+            CHECK(0, "verb %d, %s: status %d (first %d), the result is %s, known %d: %s",
+                  (int)verb, k->name, (int)status, (int)first,
+                  as_expected ? "right" : "wrong", known, text);
+        }
+        CHECK(is_kept(&kept_in) && is_kept(&kept_scale) &&
+                  (call.zero.array.data == NULL || is_kept(&kept_zero)),
+              "verb %d, %s: an input was written", (int)verb, k->name);
+    }
+    restore(&kept_out);
+}
+
+/* ---- the others ---- */
+
+static void check_minmax(void)
+{
+    static unsigned char lo[ARENA], hi[ARENA];
+    const size_t cells = call.scale.bytes / 8;
+    enum pq_status first = PQ_OK;
+    int first_finite = 0;
+    for (size_t c = 0; c < cells; c++) {
+        const double highest = INFINITY, lowest = -INFINITY;
+        memcpy(call.scale.lowest + 8 * c, &highest, 8);
+        memcpy(call.zero.lowest + 8 * c, &lowest, 8);
+    }
+    keep(&kept_in, &call.in, &memory.in);
+    keep(&kept_scale, &call.scale, &memory.scale);
+    keep(&kept_zero, &call.zero, &memory.zero);
+    for (int i = 0; tables[i] != NULL; i++) {
+        const struct pq_kernels *k = tables[i];
+        int finite = 2;
+        restore(&kept_scale);
+        restore(&kept_zero);
+        const enum pq_status status =
+            pq_minmax(use.no_kernels ? NULL : k, use.args, &finite);
+        if (i == 0) {
+            first = status;
+            first_finite = finite;
+            memcpy(lo, kept_scale.at, kept_scale.bytes);
+            memcpy(hi, kept_zero.at, kept_zero.bytes);
+        }
+        CHECK(status == first && finite == first_finite, "%s: %d and %d, %d and %d",
+              k->name, (int)status, (int)first, finite, first_finite);
+        CHECK(!use.refused || status != PQ_OK, "%s: accepted", k->name);
+        CHECK(status == PQ_OK || (is_kept(&kept_scale) && is_kept(&kept_zero)),
+              "%s: something was written", k->name);
+        CHECK(status != PQ_OK || !finite ||
+                  (memcmp(lo, kept_scale.at, kept_scale.bytes) == 0 &&
+                   memcmp(hi, kept_zero.at, kept_zero.bytes) == 0),
+              "%s: other extrema", k->name);
+    }
+    size_t count = 7, at = 7;
+    const enum pq_status status = pq_count_nonfinite(use.args, &count, &at);
+    CHECK(first != PQ_OK || status == PQ_OK, "count: status %d", (int)status);
+    CHECK(status == PQ_OK || (count == 7 && at == 7), "count: something was written");
+    CHECK(first != PQ_OK || first_finite == (count == 0), "finite %d, but %zu that are not",
+          first_finite, count);
+    CHECK(is_kept(&kept_in), "an input was written");
+}
+
+static void check_choose(void)
+{
+    enum { MOST = 20 };
+    double lo[MOST], hi[MOST];
+    const size_t n = random_below(MOST + 1);
+    struct pq_choice choice = {random_chance(50) ? PQ_F32 : PQ_F64, draw_code(),
+                               random_chance(60)};
+    if (random_chance(10)) {
+        choice.real = (enum pq_type)no_type();
+    }
+    if (random_chance(10)) {
+        choice.code = (enum pq_type)no_type();
+    }
+    for (size_t i = 0; i < n; i++) {
+        lo[i] = f64_of_bits(draw_real(PQ_F64, 1, 1000));
+        hi[i] = f64_of_bits(draw_real(PQ_F64, 1, 1000));
+    }
+    const size_t real = pq_type_size(choice.real), code = pq_type_size(choice.code);
+    unsigned char *const scale = guarded_end(&memory.scale, n * real);
+    unsigned char *const zero = guarded_end(&memory.zero, n * code);
+    memset(scale - MARGIN, 0x5a, MARGIN + n * real);
+    memset(zero - MARGIN, 0x5a, MARGIN + n * code);
+    const enum pq_status status = pq_choose(random_chance(2) ? NULL : &choice, n,
+                                            random_chance(2) ? NULL : lo, hi, scale, zero);
+    for (size_t i = 1; i <= MARGIN; i++) {
+        CHECK(*(scale - i) == 0x5a && *(zero - i) == 0x5a, "wrote before");
+    }
+    for (size_t i = 0; status != PQ_OK && i < n * real; i++) {
+        CHECK(scale[i] == 0x5a, "wrote where it refused");
+    }
+}
+
+static void check_zeros_within(void)
+{
+    int64_t lo = draw_integer(-300, 300), hi = draw_integer(-300, 300), outside = 0;
+    if (random_chance(30)) {
+        lo = (int64_t)random_bits();
+        hi = (int64_t)random_bits();
+    }
+    const struct pq_array *zero = &call.zero.array;
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    int within = 1;
+    const int got = pq_zeros_within(use.args, lo, hi,
+                                    random_chance(3) && use.refused ? NULL : &outside);
+    if (!use.known) {
+        CHECK(!use.refused || !got, "accepted");
+        return;
+    }
+    if (call.zero.bytes == 0) {
+        return;
+    }
+    do {
+        const int64_t z = integer_at(zero, element_at(zero, call.args.ndim, index, NULL));
+        within = within && z >= lo && z <= hi && (zero->type != PQ_U64 || z >= 0);
+    } while (step(call.args.ndim, call.counts, index));
+    CHECK(got == within, "%s in [%lld, %lld]: %d, not %d", type_name(zero->type),
+          (long long)lo, (long long)hi, got, within);
+}
+
+/* ---- one input ---- */
+
+static void one_input(const unsigned char *data, size_t size)
+{
+    uint64_t seed = size;
+    for (size_t i = 0; i < size; i++) {
+        seed = (seed ^ data[i]) * UINT64_C(0x100000001b3);
+    }
+    random_seed(seed);
+    random_from(data, size);
+    const size_t kind = random_below(20);
+    const enum verb verb = kind < 8    ? QUANTIZE
+                           : kind < 14 ? DEQUANTIZE
+                           : kind < 16 ? REPACK
+                           : kind < 18 ? MINMAX
+                           : kind < 19 ? CHOOSE
+                                       : ZEROS_WITHIN;
+    if (verb == CHOOSE) {
+        check_choose();
+        random_from(NULL, 0);
+        return;
+    }
+    memset(&use, 0, sizeof use);
+    use.known = 1;
+    const int spoiled = random_chance(25), strewn = random_chance(5);
+    draw_valid(verb);
+    struct pq_args args = call.args;
+    if (!spoiled) {
+        random_from(NULL, 0); /* the numbers do not matter so much */
+    }
+    fill(verb);
+    if (strewn) {
+        strew_zeros();
+    }
+    use.args = &args;
+    if (spoiled) {
+        use.known = 0;
+        spoil(&args, verb);
+        if (random_chance(20)) {
+            spoil(&args, verb);
+        }
+        if (random_chance(2)) {
+            use.args = NULL;
+            use.refused = 1;
+        }
+        random_from(NULL, 0);
+    }
+    if (verb == MINMAX) {
+        check_minmax();
+    } else if (verb == ZEROS_WITHIN) {
+        check_zeros_within();
+    } else {
+        check_result(verb);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int started;
+    if (!started) {
+        started = 1;
+        make_arenas();
+        find_tables();
+        check_start("fuzz_api");
+        check_begin("one input");
+    }
+    one_input(data, size);
+#if defined(FUZZER)
+    if (check_failed()) {
+        abort();
+    }
+#endif
+    return 0;
+}
+
+#if !defined(FUZZER)
+
+static void run_random(uint64_t seed, size_t count)
+{
+    unsigned char data[64];
+    check_begin("%zu random inputs from %llu", count, (unsigned long long)seed);
+    for (size_t i = 0; i < count && !check_tired(); i++) {
+        random_seed(seed + i);
+        check_case(seed + i);
+        const size_t n = 8 + random_below(sizeof data - 8);
+        for (size_t b = 0; b < n; b++) {
+            data[b] = (unsigned char)(random_bits() >> 32);
+        }
+        one_input(data, n);
+    }
+    check_case(0);
+    check_end();
+}
+
+static void run_file(const char *path)
+{
+    unsigned char data[4096];
+    FILE *const file = fopen(path, "rb");
+    check_begin("%s", path);
+    CHECK(file != NULL, "not there");
+    if (file != NULL) {
+        one_input(data, fread(data, 1, sizeof data, file));
+        fclose(file);
+    }
+    check_end();
+}
+
+int main(int argc, char **argv)
+{
+    check_start(argv[0]);
+    make_arenas();
+    find_tables();
+    if (argc == 3 && strtoull(argv[1], NULL, 0) > 0) {
+        run_random(strtoull(argv[1], NULL, 0), strtoul(argv[2], NULL, 0));
+    } else if (argc > 1) {
+        for (int i = 1; i < argc; i++) {
+            run_file(argv[i]);
+        }
+    } else {
+        run_random(1, check_count(100000));
+    }
+    free_arenas();
+    return check_finish();
+}
+
+#endif
