@@ -1,0 +1,575 @@
+"""Calls of everything public with objects that lie, raise, change or make no sense.
+
+    python -P tests/hostile.py [SEED [COUNT [FIRST]]]
+
+makes COUNT calls, the FIRSTth of the seed on, and prints what came of them. Ordinary
+exceptions are answers; a crash, another exception, or an `out` that was written although an
+exception came, is a fault. test_hostile.py makes some thousand calls.
+"""
+
+import array
+import collections
+import contextlib
+import faulthandler
+import pickle
+import random
+import sys
+import warnings
+from fractions import Fraction
+
+import numpy as np
+
+import pyquant as pq
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+STUCK = 300  # seconds for a thousand calls
+ENDLESS = 100  # calls of one method
+
+
+class Hostility(Exception):
+    """What hostile objects raise."""
+
+
+ANSWERS = (
+    TypeError,
+    ValueError,
+    IndexError,  # of an object that would be endless
+    OverflowError,
+    BufferError,
+    MemoryError,
+    RecursionError,
+    AttributeError,  # PackedArray and QParams cannot be changed
+    ImportError,  # without ml_dtypes
+    Hostility,
+)
+
+# ---- objects ----
+
+SPECIAL = (
+    *("__array__", "__index__", "__float__", "__int__", "__len__", "__iter__"),
+    *("__getitem__", "__eq__", "__hash__", "__bool__", "__str__", "__repr__"),
+    *("__array_interface__", "__array_struct__", "__buffer__", "__complex__"),
+    *("__array_priority__", "dtype", "shape", "ndim", "size", "name", "value"),
+    *("__dlpack__", "__dlpack_device__", "__array_ufunc__", "__array_function__"),
+)
+METHODS = [name for name in SPECIAL if name not in ("dtype", "shape", "ndim", "size")]
+
+
+def lies(rng):
+    """Something that a special method has no business to return."""
+    return rng.choice(
+        [
+            *(None, -1, 1 << 70, 1.5, "x", b"", [], [[1, 2], [3]], np.nan, object()),
+            *(True, np.float32([1, 2]), np.empty(0), np.array(None), (), {}, 0, 1, 3),
+            {"shape": (1 << 40,), "typestr": "<f4", "data": (0, False), "version": 3},
+            {"shape": (-3,), "typestr": "<f4", "data": (8, True), "version": 3},
+            {"shape": (2,), "typestr": "<f4", "data": np.zeros(1, np.uint8), "version": 3},
+            {"shape": (2,), "typestr": "?!", "version": 3},
+        ]
+    )
+
+
+def hostile_object(rng):
+    """An object of which some special methods raise, lie, or do either by turns."""
+    space = {}
+    for name in rng.sample(SPECIAL, rng.randint(1, 5)):
+        lie, kind = lies(rng), rng.randrange(3)
+
+        def method(self, *_, lie=lie, kind=kind, calls=[0], **__):  # noqa: B006
+            calls[0] += 1
+            if calls[0] > ENDLESS:  # NumPy reads a sequence without an end for ever
+                raise IndexError
+            if kind == 0 or (kind == 1 and calls[0] % 2 == 0):
+                raise Hostility
+            return lie
+
+        # Not callable: an attribute; raised by a property, now and then.
+        attribute = name not in METHODS or name in SPECIAL[12:14]
+        space[name] = property(method) if attribute and rng.random() < 0.5 else method
+        if attribute and rng.random() < 0.3:
+            space[name] = lie
+    base = rng.choice([object, object, object, list, float, int, str, tuple, dict])
+    try:
+        return type("Hostile", (base,), space)()
+    except (TypeError, ValueError, Hostility):
+        return object()
+
+
+class Growing(collections.abc.Sequence):
+    """A sequence that is longer each time it is looked at."""
+
+    def __init__(self):
+        self.n = 0
+
+    def __len__(self):
+        self.n += 1
+        return min(self.n, 50)
+
+    def __getitem__(self, i):
+        if i > self.n:
+            raise IndexError
+        return float(i)
+
+
+class Turning(list):
+    """A list that empties itself when it is read."""
+
+    def __iter__(self):
+        for i in range(len(self)):
+            del self[:]
+            yield i
+
+    def __getitem__(self, i):
+        del self[:]
+        return 1.0
+
+
+class Child(np.ndarray):
+    """A subclass that objects to being made."""
+
+    def __array_finalize__(self, other):
+        if getattr(other, "angry", False):
+            raise Hostility
+
+
+class Shy(np.ndarray):
+    """A subclass that says it has another shape and type."""
+
+    shape = property(lambda self: (1 << 40,))
+    dtype = property(lambda self: np.dtype("V3"))
+    ndim = property(lambda self: 64)
+    strides = property(lambda self: (-8,))
+    flags = property(lambda self: None)
+    __repr__ = __str__ = __format__ = lambda self, *_: "shy"  # NumPy's own would fail
+
+
+def knot():
+    """A list that contains itself."""
+    inside = [1.0]
+    inside.append(inside)
+    return inside
+
+
+def deep():
+    """A list of more levels than arrays have."""
+    value = 1.0
+    for _ in range(100):
+        value = [value]
+    return value
+
+
+def released():
+    """A memoryview that is no more."""
+    view = memoryview(bytearray(16))
+    view.release()
+    return view
+
+
+def angry():
+    """An array that cannot be viewed."""
+    child = np.ones(4, np.float32).view(Child)
+    child.angry = True
+    return child
+
+
+def strange_array(rng):
+    """An array of any type, shape and strides."""
+    names = ["f4", "f8", "f2", ">f4", ">f8", "i1", "u1", "i2", ">i4", "u8", "i8", "?"]
+    names += ["c8", "O", "S3", "U2", "V4", "M8[s]", "m8", "f4,i1", "V2", "g"]
+    types = [np.dtype(n) for n in names]
+    if ml_dtypes is not None:
+        narrow = ("bfloat16", "int4", "uint2", "float8_e4m3fn", "float4_e2m1fn")
+        types += [np.dtype(getattr(ml_dtypes, n)) for n in (*narrow, "float8_e8m0fnu")]
+    shape = rng.choice([(), (0,), (1,), (4,), (2, 3), (3, 4), (0, 5), (1,) * 64, (2, 3, 4)])
+    made = np.zeros(shape, rng.choice(types))
+    with (
+        contextlib.suppress(TypeError, ValueError, OverflowError),
+        np.errstate(all="ignore"),
+    ):
+        made[...] = rng.choice([0, 1, 3, -1, 100, float("nan"), 1e300])
+    kind = rng.randrange(9)
+    if kind == 0 and made.ndim:
+        made = made[::-1]
+    elif kind == 1 and made.ndim:
+        made = np.lib.stride_tricks.as_strided(made, strides=(0,) * made.ndim)
+    elif kind == 2:
+        made.flags.writeable = False
+    elif kind == 3:
+        made = made.T[..., ::2] if made.ndim else made
+    elif kind == 4:
+        made = np.frombuffer(b"\1" * (made.nbytes + 1), np.uint8)[1:]
+    elif kind == 5:
+        made = np.broadcast_to(made, (2, *made.shape)) if made.ndim < 60 else made
+    elif kind == 6:
+        made = made.view(rng.choice([Child, np.matrix if made.ndim == 2 else Child]))
+    elif kind == 7:
+        made = np.ma.masked_array(made)
+    return made
+
+
+STRANGE = [
+    *(lambda: None, lambda: ..., lambda: NotImplemented, lambda: object, lambda: type),
+    *(lambda: 1 << 100, lambda: -(1 << 100), lambda: 1 << 63, lambda: -(1 << 63)),
+    *(lambda: float("nan"), lambda: float("inf"), lambda: -0.0, lambda: 1j, lambda: True),
+    *(lambda: "", lambda: "int8", lambda: "\0", lambda: "\ud800", lambda: "f4,f4"),
+    *(lambda: b"int8", lambda: bytearray(5), lambda: memoryview(b"abcd"), released),
+    *(list, lambda: [[]], lambda: [1, [2]], dict, lambda: {1: 2}, set),
+    *(knot, deep, Growing, lambda: Turning([1.0, 2.0]), angry, lambda: (), lambda: (0, 0)),
+    *(lambda: np.ones(4, np.float32).view(Shy), lambda: array.array("f", [1, 2])),
+    *(lambda: iter([1]), lambda: (i for i in (1, 2)), lambda: range(3), lambda: print),
+    *(lambda: Fraction(1, 3), lambda: np.float16(2), lambda: np.int64(3), lambda: np.ma),
+    *(lambda: np.ma.masked, lambda: [np.ma.masked], lambda: np.array([object()])),
+    *(lambda: np.dtype("i1"), lambda: np.int8, lambda: np.dtype("O"), lambda: "bfloat16"),
+    *(lambda: np.datetime64("NaT"), lambda: np.str_("x"), lambda: np.void(b"1234")),
+    *(lambda: pq.RoundMode.CEIL, lambda: pq.RoundMode, lambda: pq, lambda: 64, lambda: -65),
+    *(lambda: sys.maxsize, lambda: -sys.maxsize - 1, lambda: [sys.maxsize] * 3),
+    *(lambda: pq.quantize([1.0, 2.0, 3.0], 1.0, dtype="int4", packed=True),),
+    *(lambda: pq.choose_qparams([1.0, 2.0]), lambda: [float("nan")] * 4, lambda: [1e300]),
+    *(lambda: np.broadcast_to(np.float32(1), (1 << 31, 1 << 29)),),
+    *(lambda: np.broadcast_to(np.int8(1), (1 << 31, 1 << 29)),),
+    *(lambda: object.__new__(pq.PackedArray), lambda: object.__new__(pq.QParams)),
+    *(lambda: type("P", (pq.PackedArray,), {"_data": 3, "_shape": (9,)})(
+        np.zeros(2, np.uint8), "int4", 4),),
+]  # fmt: skip
+
+
+def strange(rng):
+    """Anything at all."""
+    kind = rng.randrange(3)
+    if kind == 0:
+        return hostile_object(rng)
+    return strange_array(rng) if kind == 1 else rng.choice(STRANGE)()
+
+
+# ---- calls ----
+
+CODES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int4", "uint2"]
+FLOATS = ["float8_e4m3fn", "float4_e2m1fn", "float6_e2m3fn"]
+REALS = ["float32", "float64", "float16", *(["bfloat16"] if ml_dtypes else [])]
+NARROW = [*CODES, *(FLOATS if ml_dtypes else [])]
+
+
+def packed_of(rng):
+    return pq.quantize(
+        np.ones((3, 4)), 1.0, dtype=rng.choice(["int4", "uint2"]), packed=True
+    )
+
+
+VALID = {
+    "x": lambda r: np.ones((3, 4), r.choice(["f4", "f8", "f2"])),
+    "q": lambda r: (
+        packed_of(r) if r.random() < 0.2 else np.ones((3, 4), r.choice("bBhHiI"))
+    ),
+    "scale": lambda r: r.choice(
+        [1.0, 0.5, np.float32(2), [0.5] * 4, [0.5] * 3, np.ones((3, 2)), np.ones((3, 4))]
+    ),
+    "scales": lambda r: r.choice([[1.0], [0.5] * 4, [0.5] * 3]),
+    "zero": lambda r: r.choice(
+        [None, 0, [1] * 4, [1] * 3, np.int8(1), np.uint8([1, 2, 3])]
+    ),
+    "dtype": lambda r: r.choice([None, *NARROW, np.int8, np.dtype("u1")]),
+    "real": lambda r: r.choice([*REALS, np.float32]),
+    "axis": lambda r: r.choice([0, 1, 1, -1, (1,), None]),
+    "block": lambda r: r.choice([None, 1, 2, 3, (1, 2), (3, 4), 0]),
+    "rounding": lambda r: r.choice(["half_even", "ceil", "trunc", pq.RoundMode.AWAY]),
+    "precision": lambda r: r.choice([None, 0, "float16", "float64"]),
+    "flag": lambda r: r.choice([True, False, 0, 1]),
+    "out": lambda r: r.choice([None, out_of(r)]),
+    "threads": lambda r: r.choice([1, 1, 2, 3]),
+    "qtype": lambda r: r.choice(["per_tensor", "per_channel", "per_group"]),
+    "shape": lambda r: r.choice([4, (2, 2), (3,), ()]),
+    "bytes": lambda r: np.zeros(2, np.uint8),
+    "buffer": lambda r: r.choice([b"ab", bytearray(2), memoryview(b"ab")]),
+    "layout": lambda r: "onnx",
+    "axes": lambda r: r.choice([(), (0,), (1,), [0, 1]]),
+    "mode": lambda r: r.choice(["ROUND_HALF_TO_EVEN", "ROUND_DOWN", pq.RoundMode.CEIL]),
+    "packable": lambda r: np.zeros((2, 3), ml_dtypes.int4 if ml_dtypes else "i1"),
+    "output_dtype": lambda r: r.choice([0, 2, 3, 1, 10, "int8", "float32"]),
+    "group": lambda r: r.choice([None, (1, 2), (3, 4), [1, 1]]),
+}
+
+
+def out_of(rng):
+    """A place for the result, full of canaries."""
+    types = [*(t for t in CODES[:6]), *REALS[:3]]
+    size = np.dtype(rng.choice(types))
+    raw = np.full(12 * size.itemsize * 2, 0xA5, np.uint8).view(size)
+    return rng.choice(
+        [raw[:12].reshape(3, 4), raw[::2].reshape(3, 4), raw[:12].reshape(4, 3).T]
+    )
+
+
+def qparams(rng):
+    return pq.choose_qparams(np.ones((3, 4)), axis=rng.choice([None, 0, 1]), dtype="int8")
+
+
+def use_packed(rng, packed, other):
+    """Everything that a PackedArray can do."""
+    found = (packed.data, packed.dtype, packed.shape, packed.layout, packed.nbytes)
+    found += (
+        packed.size,
+        packed.ndim,
+        repr(packed),
+        hash(packed),
+        pq.PackedArray.__eq__(packed, other),
+    )
+    pickle.loads(pickle.dumps(packed))
+    step = rng.randrange(4)
+    if step == 0:
+        packed.unpack()
+    elif step == 1:
+        np.asarray(packed, other)
+    elif step == 2:
+        packed._shape = other
+    return found
+
+
+def use_params(rng, params, other):
+    """Everything that a QParams can do besides its two methods."""
+    found = (params.scale, params.zero_point, params.dtype, params.axis, params.block_size)
+    found += (repr(params), hash(params), pq.QParams.__eq__(params, other))
+    pickle.loads(pickle.dumps(params))
+    if rng.random() < 0.3:
+        params.scale = other
+    return found
+
+
+QUANTIZE = {
+    "x": "x",
+    "scale": "scale",
+    "zero_point": "zero",
+    "dtype": "dtype",
+    "axis": "axis",
+    "block_size": "block",
+    "rounding": "rounding",
+    "precision": "precision",
+    "saturate": "flag",
+    "packed": "flag",
+    "out": "out",
+    "threads": "threads",
+}
+DEQUANTIZE = {
+    "q": "q",
+    "scale": "scale",
+    "zero_point": "zero",
+    "dtype": "real",
+    "axis": "axis",
+    "block_size": "block",
+    "out": "out",
+    "threads": "threads",
+}
+OF_PARAMS = {"rounding": "rounding", "out": "out", "threads": "threads"}
+ONEDNN = {"scales": "scales", "zps": "zero", "qtype": "qtype", "axis": "axis"}
+
+CALLS = [
+    *[(pq.quantize, 2, QUANTIZE), (pq.dequantize, 2, DEQUANTIZE)] * 4,
+    (
+        pq.choose_qparams,
+        1,
+        {
+            "x": "x",
+            "dtype": "dtype",
+            "axis": "axis",
+            "block_size": "block",
+            "symmetric": "flag",
+        },
+    ),
+    (
+        pq.QParams,
+        2,
+        {
+            "scale": "scale",
+            "zero_point": "zero",
+            "dtype": "dtype",
+            "axis": "axis",
+            "block_size": "block",
+        },
+    ),
+    (lambda p, x, **k: p.quantize(x, **k), 2, {"p": qparams, "x": "x", **OF_PARAMS}),
+    (
+        lambda p, q, **k: p.dequantize(q, **k),
+        2,
+        {"p": qparams, "q": "q", "dtype": "real", "out": "out", "threads": "threads"},
+    ),
+    (use_params, 2, {"params": qparams, "other": "x"}),
+    (pq.pack, 1, {"q": "packable"}),
+    (
+        pq.PackedArray,
+        3,
+        {"data": "bytes", "dtype": "dtype", "shape": "shape", "layout": "layout"},
+    ),
+    (
+        pq.PackedArray.from_buffer,
+        3,
+        {"buffer": "buffer", "dtype": "dtype", "shape": "shape"},
+    ),
+    (use_packed, 2, {"packed": packed_of, "other": "real"}),
+    (
+        pq.ngraph.quantize,
+        6,
+        {
+            "input": "x",
+            "scale": "scale",
+            "zero_point": "zero",
+            "type": "dtype",
+            "axes": "axes",
+            "round_mode": "mode",
+        },
+    ),
+    (
+        pq.ngraph.dequantize,
+        5,
+        {
+            "input": "q",
+            "scale": "scale",
+            "zero_point": "zero",
+            "type": "real",
+            "axes": "axes",
+        },
+    ),
+    (pq.onednn.quantize, 1, {"src": "x", **ONEDNN, "dtype": "dtype"}),
+    (pq.onednn.dequantize, 1, {"src": "q", **ONEDNN}),
+    (
+        pq.onednn.dynamic_quantize,
+        3,
+        {
+            "src": "x",
+            "scales": "scale",
+            "zps": "zero",
+            "qtype": "qtype",
+            "axis": "axis",
+            "dtype": "dtype",
+        },
+    ),
+    (
+        pq.onednn.dynamic_dequantize,
+        3,
+        {
+            "src": "q",
+            "scales": "scale",
+            "zps": "zero",
+            "qtype": "qtype",
+            "axis": "axis",
+            "group_shape": "group",
+        },
+    ),
+    (
+        pq.onnx.quantize_linear,
+        3,
+        {
+            "x": "x",
+            "y_scale": "scale",
+            "y_zero_point": "zero",
+            "axis": "axis",
+            "block_size": "block",
+            "saturate": "flag",
+            "output_dtype": "output_dtype",
+            "precision": "precision",
+        },
+    ),
+    (
+        pq.onnx.dequantize_linear,
+        3,
+        {
+            "x": "q",
+            "x_scale": "scale",
+            "x_zero_point": "zero",
+            "axis": "axis",
+            "block_size": "block",
+            "output_dtype": "output_dtype",
+        },
+    ),
+    (pq.onnx.dynamic_quantize_linear, 1, {"x": "x"}),
+    (
+        pq.com_microsoft.quantize_linear,
+        3,
+        {"x": "x", "y_scale": "scale", "y_zero_point": "zero", "axis": "axis"},
+    ),
+    (
+        pq.com_microsoft.dequantize_linear,
+        3,
+        {"x": "q", "x_scale": "scale", "x_zero_point": "zero", "axis": "axis"},
+    ),
+]
+
+# They read all of their input before they refuse anything, and that may be 2^61 elements.
+PATIENT = (pq.choose_qparams, pq.onnx.dynamic_quantize_linear)
+
+
+def draw(rng):
+    """A function with its arguments."""
+    function, positional, parameters = rng.choice(CALLS)
+    hostility = rng.choice([0, 0.05, 0.1, 0.1, 0.3, 1.0])
+    args, kwargs = [], {}
+    for i, (name, kind) in enumerate(parameters.items()):
+        make = kind if callable(kind) else VALID[kind]
+        value = strange(rng) if rng.random() < hostility else make(rng)
+        if function in PATIENT and type(value) is np.ndarray and value.size > 1 << 20:
+            value = 1.0
+        if i < positional:
+            args.append(value)
+        elif rng.random() < 0.5:
+            kwargs[name] = value
+    if function in (use_packed, use_params):
+        args.insert(0, rng)
+    if rng.random() < 0.02:
+        kwargs[rng.choice(["", "X", "out", "dtype"])] = strange(rng)
+    return function, args, kwargs
+
+
+def contents(out):
+    """What is in an array, if it is one that can tell."""
+    if type(out) is np.ndarray and not out.dtype.hasobject and out.size < 1000:
+        return out.tobytes()
+    return None
+
+
+def call(rng):
+    """Make one call: "returned" or the name of the exception, or an AssertionError."""
+    function, args, kwargs = draw(rng)
+    before = contents(kwargs.get("out"))
+    try:
+        function(*args, **kwargs)
+    except ANSWERS as error:
+        answer = error
+    except BaseException as error:
+        name = getattr(function, "__qualname__", "a method")
+        raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
+    else:
+        return "returned"
+    if before is not None and contents(kwargs["out"]) != before:
+        raise AssertionError("out was written before the exception") from answer
+    return type(answer).__name__
+
+
+def run(seed, count, first=0):
+    """Make calls, each with a seed of its own; how many came to what."""
+    results = collections.Counter()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for i in range(first, first + count):
+            if i % 1000 == 0 and sys.stderr is sys.__stderr__:
+                faulthandler.dump_traceback_later(STUCK, exit=True)
+            try:
+                results[call(random.Random(f"{seed}:{i}"))] += 1
+            except AssertionError as error:
+                error.add_note(f"call {i} of seed {seed}")
+                raise
+    faulthandler.cancel_dump_traceback_later()
+    return results
+
+
+def main(seed="1", count="10000", first="0"):
+    faulthandler.enable()
+    results = run(int(seed), int(count), int(first))
+    for name, n in results.most_common():
+        print(f"{n:9} {name}")
+    print(f"{results.total():9} calls of seed {seed}, no fault")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
