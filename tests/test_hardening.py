@@ -1,0 +1,241 @@
+"""Without memory, interrupted, within limits, and in other interpreters."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from support import light, run_python
+
+import pyquant as pq
+
+resource = pytest.importorskip("resource", reason="no limits on this system")
+
+HERE = "import numpy as np, pyquant as pq\n"
+SIMPLE = "print(pq.quantize(np.float32([0.25, -1.5, 2.5]), 0.5).tolist())"
+EXPECTED = "[0, -3, 5]\n"
+
+LIMITED = (
+    HERE
+    + """
+import resource
+
+def used():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[0]) * resource.getpagesize()
+
+def limit(more):
+    resource.setrlimit(resource.RLIMIT_AS, (used() + more, resource.RLIM_INFINITY))
+
+def fails(call):
+    try:
+        call()
+    except MemoryError:
+        return
+    raise SystemExit("no MemoryError")
+
+"""
+)
+
+
+@pytest.fixture
+def limits():
+    """Skip where a limit does not hold, or would be one of the emulator too."""
+    if not os.path.exists("/proc/self/statm"):
+        pytest.skip("there is no /proc/self/statm")
+    if os.environ.get("PYQUANT_EMULATED") or os.environ.get("PYQUANT_TEST_RUNNER"):
+        pytest.skip("the limit is the emulator's too")
+    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("the sanitizer needs more address space than any limit")
+
+
+ALLOCATIONS = {
+    "quantize": "pq.quantize(x, 0.5)",
+    "quantize on threads": "pq.quantize(x, 0.5, threads=2)",
+    "dequantize": "pq.dequantize(q, 0.5)",
+    "packed": "pq.quantize(x, 0.5, dtype='int4', packed=True)",
+    "choose_qparams": "pq.choose_qparams(x, axis=0)",
+    "a copy of a list": "pq.quantize(many, 0.5)",
+    "dynamic_quantize_linear": "pq.onnx.dynamic_quantize_linear(x)",
+}
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("name", ALLOCATIONS)
+def test_no_memory(name):
+    """A MemoryError, and the call is right once there is memory again."""
+    code = (
+        LIMITED
+        + (
+            "x = np.ones(1 << 25, np.float32)\n"
+            "q = np.ones(1 << 25, np.int8)\n"
+            "many = [1.0] * (1 << 19)\n"
+            "small = x[:1000], q[:1000]\n"
+            f"call = lambda x=x, q=q, many=many: {ALLOCATIONS[name]}\n"
+            "call(*small, many[:1000])\n"  # whatever is made once is there
+            "limit(1 << 20)\n"
+            "fails(call)\n"
+            "fails(call)\n" + SIMPLE + "\n"
+            "limit(1 << 31)\n"
+            "call()\n" + SIMPLE
+        )
+    )
+    run = run_python(code)
+    assert (run.returncode, run.stdout) == (0, 2 * EXPECTED), run.stderr
+
+
+@pytest.mark.usefixtures("limits")
+def test_no_memory_leaves_out_alone():
+    """A list of many scales becomes an array; `out` is as it was when that fails."""
+    code = LIMITED + (
+        "x = np.ones(1 << 22, np.float32)\n"
+        "out = np.full(1 << 22, 77, np.int8)\n"
+        "many = [0.5] * (1 << 22)\n"
+        "limit(1 << 20)\n"
+        "fails(lambda: pq.quantize(x, many, axis=0, out=out))\n"
+        "print(out.min() == out.max() == 77)"
+    )
+    run = run_python(code)
+    assert (run.returncode, run.stdout) == (0, "True\n"), run.stderr
+
+
+@pytest.mark.usefixtures("limits")
+def test_no_memory_for_threads():
+    """No room for the stack of a thread: the parts are done without."""
+    code = LIMITED + (
+        "import threading\n"
+        "threading.stack_size(1 << 28)\n"
+        "x = np.ones((1 << 24), np.float32)\n"
+        "out = np.empty(x.shape, np.int8)\n"
+        "import concurrent.futures.thread\n"
+        "limit(1 << 26)\n"
+        "pq.quantize(x, 0.5, out=out, threads=2)\n"
+        "print(bool((out == 2).all()))\n" + SIMPLE
+    )
+    run = run_python(code)
+    assert (run.returncode, run.stdout) == (0, "True\n" + EXPECTED), run.stderr
+
+
+def test_small_stacks():
+    """Calls in threads of the smallest stacks that Python gives."""
+    code = HERE + (
+        "import threading, resource\n"
+        "soft, hard = resource.getrlimit(resource.RLIMIT_STACK)\n"
+        "size = 256 << 10\n"
+        "resource.setrlimit(resource.RLIMIT_STACK, (size, hard))\n"
+        "threading.stack_size(size)\n"
+        "x = np.linspace(-9, 9, 40 * 41 * 42, dtype='f4').reshape(40, 41, 42)\n"
+        "results = []\n"
+        "def work():\n"
+        "    for x1 in (x, x.T, x[::2, ::-1], x.astype('f8'), x.astype('>f4')):\n"
+        "        p = pq.choose_qparams(x1, axis=1, symmetric=False)\n"
+        "        for dtype in ('int8', 'uint4', 'int32'):\n"
+        "            packed = dtype == 'uint4'\n"
+        "            q = pq.quantize(x1, p.scale, axis=1, dtype=dtype, packed=packed)\n"
+        "            y = pq.dequantize(q, p.scale, axis=1)\n"
+        "            results.append(y.shape == x1.shape)\n"
+        "threads = [threading.Thread(target=work) for _ in range(4)]\n"
+        "for t in threads: t.start()\n"
+        "for t in threads: t.join()\n"
+        "print(len(results), all(results))\n"
+    )
+    run = run_python(code)
+    assert (run.returncode, run.stdout) == (0, "60 True\n"), run.stderr
+
+
+# Says so before the first call, and after it goes on until told otherwise.
+INTERRUPTED = (
+    HERE
+    + """
+import signal, sys
+from pyquant import _threads
+_threads.cpu_count = lambda: 4
+x = np.ones(SIZE, np.float32)
+out = np.empty(x.shape, np.int8)
+pq.quantize(x[:100], 0.5, threads=2)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+interrupted = False
+try:
+    print("ready", flush=True)
+    while True:
+        pq.quantize(x, 0.5, out=out, threads=THREADS)
+except KeyboardInterrupt:
+    interrupted = True
+out[:] = 0
+pq.quantize(x, 0.5, out=out, threads=THREADS)
+print(interrupted, bool((out == 2).all()))
+"""
+    + SIMPLE
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "kill"), reason="no signals")
+@pytest.mark.parametrize("threads", [1, 4])
+def test_interrupt(threads):
+    """Ctrl-C during long calls: the process works afterwards and ends by itself."""
+    if os.environ.get("PYQUANT_TEST_RUNNER"):
+        pytest.skip("the signal would be the emulator's")
+    code = INTERRUPTED.replace("SIZE", str(light(1 << 25, 1 << 23)))
+    code = code.replace("THREADS", str(threads))
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=light(120, 600))
+        finally:
+            process.kill()
+    assert (process.returncode, stdout) == (0, "True True\n" + EXPECTED), stderr
+
+
+LEVELS = ("scalar", "avx2", "neon", "sse9", "SCALAR", "\x7f", "a" * 5000, "scalar ")
+
+
+@pytest.mark.parametrize("name", LEVELS, ids=lambda name: ascii(name[:10]))
+def test_import_at_every_level(name):
+    """It works, or is an ImportError that says what is there."""
+    run = run_python(HERE + "print(pq.isa.active())\n" + SIMPLE, PYQUANT_ISA=name)
+    if name in pq.isa.available():
+        assert (run.returncode, run.stdout) == (0, f"{name}\n{EXPECTED}"), run.stderr
+    else:
+        assert (run.returncode, run.stdout) == (1, ""), run.stderr
+        last = run.stderr.strip().splitlines()[-1]
+        assert last.startswith("ImportError: PYQUANT_ISA: expected "), last
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["after", "instead"])
+def test_subinterpreter(first):
+    """NumPy refuses these, or does not; either way nothing crashes."""
+    here = HERE + SIMPLE + "\n" if first else ""
+    code = here + (
+        "try:\n"
+        "    import _interpreters as interpreters\n"
+        "except ImportError:\n"
+        "    import _xxsubinterpreters as interpreters\n"
+        "other = interpreters.create()\n"
+        'source = """\n'
+        "import sys, warnings\n"
+        "warnings.simplefilter('ignore')\n"
+        "try:\n"
+        "    import numpy as np, pyquant as pq\n"
+        "except ImportError as error:\n"
+        "    print('refused:', str(error).strip().splitlines()[0])\n"
+        "else:\n"
+        f"    {SIMPLE}\n"
+        'sys.stdout.flush()"""\n'
+        "failure = interpreters.run_string(other, source)\n"
+        "assert failure is None, failure\n"
+        "interpreters.destroy(other)\n" + here
+    )
+    run = run_python(code)
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines(keepends=True)
+    if first:  # NumPy itself is only once in a process
+        assert [lines.pop(0), lines.pop()] == [EXPECTED, EXPECTED]
+    (answer,) = lines
+    assert answer == EXPECTED or answer.startswith("refused: "), answer
