@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The Python suite on a build with AddressSanitizer and UndefinedBehaviorSanitizer.
+#
+#   .ci/sanitize_python.sh [WORKDIR] PYTHON [PYTEST ARGUMENT...]
+#
+# PYTHON is that of a virtual environment with what builds and tests pyquant. WORKDIR, an
+# absolute path, is kept. Without pytest arguments the part of the suite that does not start
+# other interpreters or measure memory runs, with little data.
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+if [ $# -ge 2 ] && { [ -d "$1" ] || [ ! -e "$1" ]; }; then
+    mkdir -p "$1"
+    work=$(cd "$1" && pwd)
+    shift
+else
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+fi
+[ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+shift
+
+# A copy: objects of another build would be taken for this one's.
+rm -rf "$work/source" "$work/site"
+mkdir "$work/source"
+cd "$top"
+cp -R pyquant csrc setup.py pyproject.toml README.md LICENSE MANIFEST.in "$work/source"
+rm -f "$work/source"/pyquant/*.c "$work/source"/pyquant/*.so
+sed -i 's/"-O3"/"-O1"/' "$work/source/setup.py" # optimizing checks takes minutes
+CC=gcc \
+CFLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
+LDFLAGS="-fsanitize=address,undefined" \
+    "$python" -m pip install -q --no-build-isolation --no-deps --target "$work/site" \
+    "$work/source"
+
+# Python itself is not instrumented: what it never frees is no leak of ours.
+export PYTHONPATH=$work/site ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
+export UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYQUANT_TEST_LIGHT=1
+LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+export LD_PRELOAD
+cd "$top"
+"$python" -P -c "import pyquant; assert pyquant.__file__.startswith('$work'), pyquant"
+if [ $# = 0 ]; then
+    set -- -q tests/test_quantize.py tests/test_dequantize.py tests/test_layout.py \
+        tests/test_packed.py tests/test_out.py tests/test_errors.py tests/test_granularity.py \
+        tests/test_threads.py tests/test_qparams.py tests/test_standards_errors.py \
+        tests/test_conformance.py tests/test_properties.py tests/test_hostile.py
+fi
+"$python" -P -m pytest -s -p no:cacheprovider "$@"
