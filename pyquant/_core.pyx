@@ -281,11 +281,11 @@ cdef object _array_of(object obj, str name):
     if any([hasattr(obj, way) for way in _SEEN_BY_NUMPY]):
         return _np.asarray(obj)
     if hasattr(obj, "__dlpack_device__"):
-        device = obj.__dlpack_device__()
-        if device[0] not in _HOST_DEVICES:
+        kind, _ = obj.__dlpack_device__()
+        if kind not in _HOST_DEVICES:
             raise TypeError(
                 f"{name}: expected an array in the memory of the CPU, "
-                f"got one on DLPack device type {int(device[0])}"
+                f"got one on DLPack device type {int(kind)}"
             )
     try:
         return _np.from_dlpack(obj)
@@ -1518,8 +1518,9 @@ cdef class Calls:
     def _keep(self, tuple given not None):
         if self._given is not None:
             raise AttributeError("scale: expected no assignment, QParams is immutable")
+        _, _, name, _, _ = given
+        self._dtype = _DTYPES.get(name)
         self._given = given
-        self._dtype = _DTYPES.get(given[2])
 
     def quantize(self, x, *, rounding="half_even", precision=None, saturate=True,
                  packed=False, out=None, threads=1):

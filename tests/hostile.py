@@ -231,7 +231,7 @@ STRANGE = [
     *(lambda: pq.choose_qparams([1.0, 2.0]), lambda: [float("nan")] * 4, lambda: [1e300]),
     *(lambda: np.broadcast_to(np.float32(1), (1 << 31, 1 << 29)),),
     *(lambda: np.broadcast_to(np.int8(1), (1 << 31, 1 << 29)),),
-    *(lambda: object.__new__(pq.PackedArray), lambda: object.__new__(pq.QParams)),
+    *(lambda: object.__new__(pq.PackedArray), lambda: pq.QParams.__new__(pq.QParams)),
     *(lambda: type("P", (pq.PackedArray,), {"_data": 3, "_shape": (9,)})(
         np.zeros(2, np.uint8), "int4", 4),),
 ]  # fmt: skip
