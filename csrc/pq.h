@@ -141,8 +141,8 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
  * A call that is checked and planned once, and run on other arrays of the same types, shape
  * and strides. Nothing needs to be freed. It refers to the arrays of scales and zero
  * points, which have to stay where they are, and as they are; of `in` and `out` only the
- * types and strides count. Any number of threads may run it. What was not prepared
- * successfully, or holds nothing but zeros, gives PQ_ERR_NULL.
+ * types and strides count, and that `data` is not null. Any number of threads may run it.
+ * What was not prepared successfully, or holds nothing but zeros, gives PQ_ERR_NULL.
  */
 struct pq_prepared {
     uint64_t opaque[640];
