@@ -765,6 +765,7 @@ cdef object _hold_packed_out(Call *call, object out, str dtype, pq_type code):
 
 cdef object _packed(Call *call, object data, str dtype):
     """The packed array of bytes that nobody else has, and nobody can write to any more."""
+    data.flags.writeable = False
     return _packed_class()._of(data, dtype, _shape(&call.x))
 
 
@@ -1488,9 +1489,6 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
-
-
-# The same without names, which cost QParams more than its checks.
 
 
 cdef object _codes_for(object q, str name):

@@ -319,7 +319,7 @@ def test_files_in_memory_as_out(tmp_path):
 def torch():
     if "PYQUANT_EMULATED" in os.environ:
         pytest.skip("too much for an emulated processor")
-    return pytest.importorskip("torch")
+    return pytest.importorskip("torch")  # one of the libraries tried, not needed
 
 
 def test_tensors(torch):
@@ -374,7 +374,7 @@ ML_TYPES = {
 @pytest.mark.parametrize("name", ML_TYPES)
 def test_tensors_of_types_that_numpy_lacks(torch, name):
     """Bits go both ways as integers of the same size; the memory stays where it is."""
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional, and the subject here
     bits = torch.uint16 if name == "bfloat16" else torch.uint8
     dtype = np.dtype(getattr(ml_dtypes, name))
     patterns = np.arange(1 << (8 * dtype.itemsize), dtype=bit_view(dtype))
@@ -396,7 +396,7 @@ def test_tensors_of_types_that_numpy_lacks(torch, name):
 
 @pytest.mark.parametrize("name", ML_TYPES)
 def test_results_as_tensors_of_types_that_numpy_lacks(torch, name):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional, and the subject here
     dtype = np.dtype(getattr(ml_dtypes, name))
     x = np.random.default_rng(1).normal(size=999).astype(np.float32)
     if name == "bfloat16":

@@ -839,3 +839,17 @@ def test_a_forged_shape_reads_nothing():
     object.__setattr__(p, "_shape", (10**6,))
     with pytest.raises(ValueError, match=r"^data: expected 500000 bytes, got 2$"):
         pq.dequantize(p, 1.0)
+
+
+def test_nothing_behind_packed_results_is_writeable():
+    behind = pq.quantize([1.0, 2.0, 3.0], 1.0, dtype="int4", packed=True).data
+    seen = 0
+    while behind is not None:
+        if isinstance(behind, memoryview):
+            assert behind.readonly
+            behind = behind.obj
+        else:
+            assert not behind.flags.writeable
+            behind = behind.base
+        seen += 1
+    assert seen > 1
