@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from pyquant._typing import ArrayLike
+
 __all__ = [
     "all_zero",
     "array_of",
@@ -81,7 +83,7 @@ def integers(
 
 
 def array_of(
-    values: npt.ArrayLike | PackedArray, name: str, standard: str, types: Collection[str]
+    values: ArrayLike | PackedArray, name: str, standard: str, types: Collection[str]
 ) -> Any:
     """An array of one of the element types that the standard allows.
 

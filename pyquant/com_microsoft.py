@@ -10,6 +10,7 @@ from pyquant import _standard
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from pyquant._typing import ArrayLike
     from pyquant.packed import PackedArray
 
 __all__ = ["dequantize_linear", "quantize_linear"]
@@ -19,9 +20,9 @@ QUANTIZED = ("uint8", "int8", "uint16", "int16", "int4", "uint4")
 
 
 def quantize_linear(
-    x: npt.ArrayLike,
-    y_scale: npt.ArrayLike,
-    y_zero_point: npt.ArrayLike | None = None,
+    x: ArrayLike,
+    y_scale: ArrayLike,
+    y_zero_point: ArrayLike | None = None,
     *,
     axis: int | None = None,
 ) -> npt.NDArray[Any]:
@@ -77,9 +78,9 @@ def quantize_linear(
 
 
 def dequantize_linear(
-    x: npt.ArrayLike | PackedArray,
-    x_scale: npt.ArrayLike,
-    x_zero_point: npt.ArrayLike | None = None,
+    x: ArrayLike | PackedArray,
+    x_scale: ArrayLike,
+    x_zero_point: ArrayLike | None = None,
     *,
     axis: int | None = None,
 ) -> npt.NDArray[Any]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from pyquant._typing import ArrayLike
+
 __all__ = ["RoundMode", "dequantize", "quantize"]
 
 QUANTIZED = ("int8", "uint8", "int32")
@@ -74,9 +76,9 @@ ROUNDING = dict(
 
 
 def quantize(
-    input: npt.ArrayLike,
-    scale: npt.ArrayLike,
-    zero_point: npt.ArrayLike,
+    input: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
     type: npt.DTypeLike,
     axes: Iterable[int],
     round_mode: RoundMode | str,
@@ -145,9 +147,9 @@ def quantize(
 
 
 def dequantize(
-    input: npt.ArrayLike,
-    scale: npt.ArrayLike,
-    zero_point: npt.ArrayLike,
+    input: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
     type: npt.DTypeLike,
     axes: Iterable[int],
 ) -> npt.NDArray[Any]:

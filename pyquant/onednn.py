@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from pyquant._typing import ArrayLike
     from pyquant.packed import PackedArray
 
 __all__ = ["dequantize", "dynamic_dequantize", "dynamic_quantize", "quantize"]
@@ -32,7 +33,7 @@ QTYPES = ("per_tensor", "per_channel")
 
 
 def quantize(
-    src: npt.ArrayLike,
+    src: ArrayLike,
     *,
     scales: Sequence[float],
     zps: Sequence[int] | None = None,
@@ -96,7 +97,7 @@ def quantize(
 
 
 def dequantize(
-    src: npt.ArrayLike,
+    src: ArrayLike,
     *,
     scales: Sequence[float],
     zps: Sequence[int] | None = None,
@@ -152,9 +153,9 @@ def dequantize(
 
 
 def dynamic_quantize(
-    src: npt.ArrayLike,
-    scales: npt.ArrayLike,
-    zps: npt.ArrayLike | None = None,
+    src: ArrayLike,
+    scales: ArrayLike,
+    zps: ArrayLike | None = None,
     *,
     qtype: str = "per_tensor",
     axis: int = 1,
@@ -208,9 +209,9 @@ def dynamic_quantize(
 
 
 def dynamic_dequantize(
-    src: npt.ArrayLike | PackedArray,
-    scales: npt.ArrayLike,
-    zps: npt.ArrayLike | None = None,
+    src: ArrayLike | PackedArray,
+    scales: ArrayLike,
+    zps: ArrayLike | None = None,
     *,
     qtype: str = "per_tensor",
     axis: int = 1,
@@ -292,7 +293,7 @@ def _list_of(
 
 
 def _quantize(
-    src: npt.ArrayLike,
+    src: ArrayLike,
     scales: npt.NDArray[Any],
     zps: npt.NDArray[Any] | None,
     qtype: str,

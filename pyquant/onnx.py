@@ -12,6 +12,7 @@ from pyquant import _standard, dtypes
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from pyquant._typing import ArrayLike
     from pyquant.packed import PackedArray
 
 __all__ = [
@@ -55,9 +56,9 @@ TENSOR_PROTO = {
 
 
 def quantize_linear(
-    x: npt.ArrayLike,
-    y_scale: npt.ArrayLike,
-    y_zero_point: npt.ArrayLike | None = None,
+    x: ArrayLike,
+    y_scale: ArrayLike,
+    y_zero_point: ArrayLike | None = None,
     *,
     axis: int = 1,
     block_size: int = 0,
@@ -146,9 +147,9 @@ def quantize_linear(
 
 
 def dequantize_linear(
-    x: npt.ArrayLike | PackedArray,
-    x_scale: npt.ArrayLike,
-    x_zero_point: npt.ArrayLike | None = None,
+    x: ArrayLike | PackedArray,
+    x_scale: ArrayLike,
+    x_zero_point: ArrayLike | None = None,
     *,
     axis: int = 1,
     block_size: int = 0,
@@ -221,7 +222,7 @@ def dequantize_linear(
 
 
 def dynamic_quantize_linear(
-    x: npt.ArrayLike,
+    x: ArrayLike,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
     """
     Quantize to uint8 with parameters that cover the range of the data.

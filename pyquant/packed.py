@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from _typeshed import ReadableBuffer
 
+    from pyquant._typing import ArrayLike
+
 __all__ = ["PackedArray", "pack"]
 
 
@@ -263,7 +265,7 @@ class PackedArray:
         )
 
 
-def pack(q: npt.ArrayLike) -> PackedArray:
+def pack(q: ArrayLike) -> PackedArray:
     """
     Pack codes that have a byte each.
 

@@ -12,6 +12,7 @@ from pyquant import _core, dtypes
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from pyquant._typing import ArrayLike
 
 __all__ = ["QParams", "choose_qparams"]
 
@@ -61,8 +62,8 @@ class QParams(_core.Calls):
 
     def __init__(
         self,
-        scale: npt.ArrayLike,
-        zero_point: npt.ArrayLike | None,
+        scale: ArrayLike,
+        zero_point: ArrayLike | None,
         dtype: npt.DTypeLike,
         axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
         block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
@@ -175,7 +176,7 @@ def _fastest_zero(zero_point: npt.NDArray[Any]) -> Any:
 
 
 def choose_qparams(
-    x: npt.ArrayLike,
+    x: ArrayLike,
     *,
     dtype: npt.DTypeLike = "int8",
     axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,

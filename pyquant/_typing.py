@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What type checkers take for an array, of those objects that pyquant takes."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy.typing as npt
+
+__all__ = ["ArrayLike", "SupportsArrayInterface", "SupportsDLPack"]
+
+
+class SupportsDLPack(Protocol):
+    """An array of any library, in memory of the CPU; `npt.ArrayLike` leaves it out."""
+
+    def __dlpack__(self) -> Any: ...
+
+
+class SupportsArrayInterface(Protocol):
+    """The same, by NumPy's older protocol."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+
+ArrayLike: TypeAlias = npt.ArrayLike | SupportsDLPack | SupportsArrayInterface

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What type checkers know of calls: they read this file, test_typing.py runs it.
+
+Each assertion holds twice: a checker derives exactly this type, and the result has it.
+"""
+
+from __future__ import annotations
+
+import array
+from typing import TYPE_CHECKING, Any, assert_type
+
+import numpy as np
+
+import pyquant as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+X = np.zeros((2, 8), np.float32)
+Q = np.zeros((2, 8), np.uint8)
+SCALES = np.ones(8, np.float32)
+
+
+def check(result: npt.NDArray[Any], dtype: str) -> None:
+    """Check the type that a result has."""
+    assert type(result) is np.ndarray
+    assert result.dtype == np.dtype(dtype)
+
+
+def quantize_to_class_or_dtype() -> None:
+    i8 = pq.quantize(X, 0.5, dtype=np.int8)
+    check(assert_type(i8, "npt.NDArray[np.int8]"), "int8")
+    u16 = pq.quantize(X, SCALES, 7, dtype=np.uint16, axis=1, rounding=pq.RoundMode.FLOOR)
+    check(assert_type(u16, "npt.NDArray[np.uint16]"), "uint16")
+    i32 = pq.quantize(X, 0.5, dtype=np.dtype(np.int32), threads=2)
+    check(assert_type(i32, "npt.NDArray[np.int32]"), "int32")
+
+
+def quantize_to_name() -> None:
+    i8 = pq.quantize(X, 0.5, dtype="int8")
+    check(assert_type(i8, "npt.NDArray[np.int8]"), "int8")
+    u8 = pq.quantize(X, 0.5, dtype="uint8")
+    check(assert_type(u8, "npt.NDArray[np.uint8]"), "uint8")
+    i16 = pq.quantize(X, 0.5, dtype="int16")
+    check(assert_type(i16, "npt.NDArray[np.int16]"), "int16")
+    u16 = pq.quantize(X, 0.5, dtype="uint16")
+    check(assert_type(u16, "npt.NDArray[np.uint16]"), "uint16")
+    i32 = pq.quantize(X, 0.5, dtype="int32")
+    check(assert_type(i32, "npt.NDArray[np.int32]"), "int32")
+    u32 = pq.quantize(X, 0.5, dtype="uint32")
+    check(assert_type(u32, "npt.NDArray[np.uint32]"), "uint32")
+
+
+def quantize_to_type_of_zero_point() -> None:
+    default = pq.quantize(X, 0.5)
+    check(assert_type(default, "npt.NDArray[np.int8]"), "int8")
+    none = pq.quantize(X, 0.5, None)
+    check(assert_type(none, "npt.NDArray[np.int8]"), "int8")
+    number = pq.quantize(X, 0.5, 3)
+    check(assert_type(number, "npt.NDArray[np.int8]"), "int8")
+    u8 = pq.quantize(X, 0.5, np.uint8(3))
+    check(assert_type(u8, "npt.NDArray[np.uint8]"), "uint8")
+    i16 = pq.quantize(X, SCALES, np.zeros(8, np.int16), axis=1)
+    check(assert_type(i16, "npt.NDArray[np.int16]"), "int16")
+
+
+def quantize_into_out() -> None:
+    out: npt.NDArray[np.uint8] = np.empty(X.shape, np.uint8)
+    result = pq.quantize(X, 0.5, dtype="uint8", out=out)
+    assert assert_type(result, "npt.NDArray[np.uint8]") is out
+
+
+def quantize_packed() -> None:
+    packed = pq.quantize(X, 0.5, dtype="int4", packed=True)
+    assert type(assert_type(packed, pq.PackedArray)) is pq.PackedArray
+    back = pq.dequantize(packed, 0.5)
+    check(assert_type(back, "npt.NDArray[np.float32]"), "float32")
+
+
+def known_to_nobody() -> tuple[npt.DTypeLike, bool]:
+    return "int4", True
+
+
+def quantize_to_what_only_running_tells() -> None:
+    dtype, packed = known_to_nobody()
+    some = pq.quantize(X, 0.5, dtype=dtype, packed=packed)
+    assert type(assert_type(some, Any)) is pq.PackedArray
+    listed = pq.quantize(X, 0.5, [1])
+    check(assert_type(listed, "npt.NDArray[Any]"), "int8")
+
+
+def dequantize_to() -> None:
+    f32 = pq.dequantize(Q, 0.5)
+    check(assert_type(f32, "npt.NDArray[np.float32]"), "float32")
+    f64 = pq.dequantize(Q, 0.5, 3, dtype=np.float64)
+    check(assert_type(f64, "npt.NDArray[np.float64]"), "float64")
+    f16 = pq.dequantize(Q, SCALES, axis=-1, dtype="float16")
+    check(assert_type(f16, "npt.NDArray[np.float16]"), "float16")
+    named = pq.dequantize(Q, 0.5, dtype="float64")
+    check(assert_type(named, "npt.NDArray[np.float64]"), "float64")
+    out: npt.NDArray[np.float32] = np.empty(Q.shape, np.float32)
+    assert assert_type(pq.dequantize(Q, 0.5, out=out), "npt.NDArray[np.float32]") is out
+
+
+def parameters() -> None:
+    p = assert_type(pq.choose_qparams(X, dtype=np.uint8), pq.QParams)
+    codes = p.quantize(X)
+    check(assert_type(codes, "npt.NDArray[Any]"), "uint8")
+    f32 = p.dequantize(Q)
+    check(assert_type(f32, "npt.NDArray[np.float32]"), "float32")
+    f16 = p.dequantize(Q, dtype=np.float16)
+    check(assert_type(f16, "npt.NDArray[np.float16]"), "float16")
+    p4 = pq.QParams(0.5, None, "uint4")
+    assert type(assert_type(p4.quantize(X, packed=True), pq.PackedArray)) is pq.PackedArray
+
+
+class OnlyDLPack:
+    """An array of a library that NumPy knows nothing of."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return X.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return X.__dlpack_device__()
+
+
+class OnlyInterface:
+    """The same, by an older protocol."""
+
+    __array_interface__ = X.__array_interface__
+
+
+def any_array() -> None:
+    check(pq.quantize([1.0, 2.0], 0.5), "int8")
+    check(pq.quantize(array.array("f", [1.0]), 0.5), "int8")
+    check(pq.quantize(memoryview(array.array("f", [1.0])), 0.5), "int8")
+    check(pq.quantize(OnlyDLPack(), 0.5), "int8")
+    check(pq.quantize(OnlyInterface(), 0.5), "int8")
+    check(pq.onnx.quantize_linear(OnlyDLPack(), np.float32(0.5)), "uint8")
+
+
+def refused() -> None:
+    """What checkers refuse is refused; a checker that does not, reports the comment."""
+    fails(lambda: pq.quantize(X, object()))  # type: ignore[call-overload]
+    fails(lambda: pq.quantize(X, 0.5, dtype="int8", axis="x"))  # type: ignore[call-overload]
+    fails(lambda: pq.dequantize(Q, 0.5, out=3))  # type: ignore[call-overload]
+
+
+def fails(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except TypeError:
+        return
+    raise AssertionError
+
+
+CALLS = [
+    quantize_to_class_or_dtype,
+    quantize_to_name,
+    quantize_to_type_of_zero_point,
+    quantize_into_out,
+    quantize_packed,
+    quantize_to_what_only_running_tells,
+    dequantize_to,
+    parameters,
+    any_array,
+    refused,
+]
