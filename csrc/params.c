@@ -232,11 +232,10 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
     }
     for (int d = 0; d < args->ndim; d++) {
         const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
-        const bool varies = args->zero.strides[d] != 0;
-        if (args->shape[d] == 0 && varies) {
+        if (args->shape[d] == 0) { /* whatever the stride: there may be none to look at */
             return 1;
         }
-        counts[d] = varies ? (args->shape[d] - 1) / block + 1 : 1;
+        counts[d] = args->zero.strides[d] != 0 ? (args->shape[d] - 1) / block + 1 : 1;
     }
     struct pq_params at = {args->zero.data, 0, args->zero.type, args->zero.swapped};
     for (;;) {

@@ -96,7 +96,8 @@ struct pq_array {
 /*
  * One call. All arrays share `ndim` and `shape`, but `scale` and `zero` are indexed by
  * i / block[d] along dimension d: stride 0 where a dimension does not select a parameter,
- * block 1 for one parameter per index, larger for blocks (the last may be short).
+ * block 1 for one parameter per index, larger for blocks (the last may be short). Where an
+ * extent is 0 nothing is read, whatever the strides.
  */
 struct pq_args {
     int ndim;
@@ -188,7 +189,7 @@ enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double 
 
 /* 1 when every zero point is within [lo, hi], else 0 and in *outside one that is not (as
  * two's complement when it is a uint64). Looks at `zero`, `ndim`, `shape` and `block`; 0,
- * too, where these are none that can be looked at. */
+ * too, where these are none that can be looked at, and 1 where an extent is 0. */
 int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside);
 
 /* Bytes of an element that is not packed, and bits of one that is; 0 for no type. */

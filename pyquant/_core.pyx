@@ -640,6 +640,7 @@ cdef int _check_zero(Call *call, str dtype) except -1:
     """Refuse zero points outside the quantized type, and forget those of narrow floats,
     which are zeros: nothing is added then, not even to -0."""
     cdef int64_t outside = 0
+    cdef bint within
     if call.args.zero.data == NULL or call.args.zero.type == _CODES[dtype] <= PQ_U2:
         return 0
     lo, hi = _LIMITS.get(dtype, (0, 0))
@@ -647,7 +648,12 @@ cdef int _check_zero(Call *call, str dtype) except -1:
         raise TypeError(
             f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
         )
-    if not pq_zeros_within(&call.args, lo, hi, &outside):
+    cdef int ndim = call.args.ndim
+    if call.args.zero.data == &call.zero_value or _size(&call.zero) == 1:
+        call.args.ndim = 0  # one is looked at even where there are no elements
+    within = pq_zeros_within(&call.args, lo, hi, &outside)
+    call.args.ndim = ndim
+    if not within:
         got = outside % 2**64 if call.args.zero.type == PQ_U64 else outside
         if lo == hi:
             raise ValueError(f"zero_point: expected None or zeros for {dtype}")

@@ -153,6 +153,21 @@ def test_no_elements():
     assert p.quantize(np.empty((3, 0), np.float32)).shape == (3, 0)
 
 
+def test_zero_points_of_no_elements_are_not_looked_at():
+    # What lies there is no zero point, and may not even be memory.
+    none = np.lib.stride_tricks.as_strided(np.array([300]), (0,), (0,))
+    p = pq.QParams(np.ones(0, np.float32), none, "int8", axis=0)
+    assert p.zero_point.shape == (0,)
+    x = np.empty((0, 2), np.float32)
+    assert pq.quantize(x, np.ones(0), none, dtype="int8", axis=0).shape == (0, 2)
+
+
+@pytest.mark.parametrize("zero_point", [300, np.int16(300), [300], np.array([[300]])])
+def test_one_zero_point_is_looked_at_without_elements_too(zero_point):
+    with pytest.raises(ValueError, match="^zero_point: .* got 300$"):
+        pq.quantize(np.empty((0, 2), np.float32), 1.0, zero_point, dtype="uint8")
+
+
 def test_zero_dimensions_and_array_likes():
     assert pq.choose_qparams(np.float32(2.54)) == pq.choose_qparams(np.float32([2.54]))
     assert pq.choose_qparams(2.54).scale.dtype == np.float64

@@ -72,7 +72,7 @@ void check_start(const char *program)
         struct sigaction action = {.sa_handler = on_crash};
         sigaction(crash_signals[i], &action, &before[i]);
     }
-#if defined(CHECK_ASAN) && !defined(FUZZER) /* which keeps the input by its own callback */
+#if defined(CHECK_ASAN) && !defined(FUZZER) /* whose own callback keeps the input */
     __sanitizer_set_death_callback(say_where);
 #endif
 }

@@ -469,7 +469,7 @@ static void check_zeros_within(void)
         int within = 1, found = 0;
         int64_t outside = 0;
         ptrdiff_t index[PQ_MAX_NDIM] = {0};
-        if (call.zero.bytes > 0) {
+        if (elements_of(call.args.ndim, call.shape) > 0) {
             do {
                 uint64_t bits = (uint64_t)draw_integer(lowest, hi);
                 if (!tame && random_chance(10)) {

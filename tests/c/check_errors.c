@@ -510,6 +510,24 @@ static void check_unused_strides(void)
     check_end();
 }
 
+/* Without elements there may be no zero points either: what their strides are does not
+ * matter. */
+static void check_zeros_of_nothing(void)
+{
+    int64_t outside = 5;
+    struct guarded arena = guarded_make(8);
+    check_begin("zero points of no elements");
+    struct pq_args args = valid_args(1, PQ_I8);
+    args.zero.data = guarded_end(&arena, 0);
+    args.zero.type = PQ_I16; /* which have to be looked at */
+    small.shape[0] = 0;
+    small.zeros[0] = small.zeros[1] = 0;
+    CHECK(pq_zeros_within(&args, 3, 3, &outside) == 1 && outside == 0, "within");
+    CHECK(pq_quantize(&pq_kernels_scalar, &args, 0, 1) == PQ_OK, "quantize");
+    check_end();
+    guarded_free(&arena);
+}
+
 /* The flag means nothing for parameters: their strides are looked at all the same. */
 static void check_packed_flags(void)
 {
@@ -683,6 +701,7 @@ int main(int argc, char **argv)
     check_count_errors();
     check_choose_errors();
     check_unused_strides();
+    check_zeros_of_nothing();
     check_packed_flags();
     check_zeros_errors();
     check_choose_infinite();
