@@ -1542,6 +1542,17 @@ cdef class Calls:
         -------
         ndarray or PackedArray
             The codes.
+
+        Raises
+        ------
+        TypeError, ValueError, numpy.exceptions.AxisError, ImportError
+            As `pyquant.quantize` does.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> pq.QParams(0.5, 3, "uint8").quantize([0.5, 1.5, -9.0])
+        array([4, 6, 0], dtype=uint8)
         """
         scale, zero_point, dtype, axis, block_size = self._given
         return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
@@ -1567,6 +1578,12 @@ cdef class Calls:
         ------
         TypeError
             If `q` has another type than the parameters are for.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> pq.QParams(0.5, 3, "uint8").dequantize([4, 6, 0])
+        array([ 0.5,  1.5, -1.5], dtype=float32)
         """
         scale, zero_point, name, axis, block_size = self._given
         if type(q) is not _ndarray or q.dtype is not self._dtype:

@@ -17,6 +17,13 @@ def get_include() -> str:
     str
         For ``include_dirs`` of an extension module that is compiled against pyquant;
         nothing has to be linked. ``cimport pyquant`` in Cython needs the same folder.
+
+    Examples
+    --------
+    >>> import os
+    >>> import pyquant as pq
+    >>> sorted(os.listdir(pq.get_include()))
+    ['pq.h', 'pyquant.h']
     """
     # Not pathlib, whose import takes longer than all of pyquant's.
     return os.path.join(os.path.dirname(__file__), "include")

@@ -36,7 +36,26 @@ _ML_NAMES = {"bfloat16", "float8_e8m0fnu", *NARROW_INTEGERS, *NARROW_FLOATS}
 
 
 def ml_name(dtype: Any) -> str | None:
-    """The name of a dtype or class of ml_dtypes that pyquant knows; None for others."""
+    """
+    Name a type of ml_dtypes, which is not imported for it.
+
+    Parameters
+    ----------
+    dtype : object
+        Anything.
+
+    Returns
+    -------
+    str or None
+        The name of a dtype or class of ml_dtypes that pyquant knows; None for others.
+
+    Examples
+    --------
+    >>> import ml_dtypes
+    >>> import pyquant.dtypes
+    >>> pyquant.dtypes.ml_name(ml_dtypes.float8_e5m2)
+    'float8_e5m2'
+    """
     scalar = dtype.type if isinstance(dtype, np.dtype) else dtype
     name = getattr(scalar, "__name__", "")
     known = name in _ML_NAMES and getattr(scalar, "__module__", "") == "ml_dtypes"
@@ -44,12 +63,30 @@ def ml_name(dtype: Any) -> str | None:
 
 
 def ml_dtype(name: str) -> np.dtype[Any]:
-    """The dtype of ml_dtypes of that name.
+    """
+    Find the dtype of ml_dtypes of that name.
+
+    Parameters
+    ----------
+    name : str
+        As ml_dtypes spells it.
+
+    Returns
+    -------
+    numpy.dtype
+        The dtype.
 
     Raises
     ------
     ImportError
         If ml_dtypes is not installed, or is too old to have it.
+
+    Examples
+    --------
+    >>> import ml_dtypes
+    >>> import pyquant.dtypes
+    >>> pyquant.dtypes.ml_dtype("int4") == ml_dtypes.int4
+    True
     """
     try:
         import ml_dtypes
@@ -65,9 +102,25 @@ def ml_dtype(name: str) -> np.dtype[Any]:
 
 
 def name_of(dtype: Any) -> str | None:
-    """The name of a dtype, class or string, as NumPy or ml_dtypes spells it.
+    """
+    Name an element type, as NumPy or ml_dtypes spells it.
 
-    None for what is no dtype. The byte order is not part of the name.
+    Parameters
+    ----------
+    dtype : object
+        A dtype, class or string.
+
+    Returns
+    -------
+    str or None
+        The name, of which the byte order is no part; None for what is no dtype.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant.dtypes
+    >>> pyquant.dtypes.name_of(np.dtype(">f4")), pyquant.dtypes.name_of("int4")
+    ('float32', 'int4')
     """
     if isinstance(dtype, np.dtype) and dtype in _PLAIN:
         return _PLAIN[dtype]

@@ -20,6 +20,12 @@ def active() -> str:
     -------
     str
         ``"avx2"``, ``"neon"`` or ``"scalar"``.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> pq.isa.active() in pq.isa.available()
+    True
     """
     return _core.isa_active
 
@@ -32,5 +38,11 @@ def available() -> tuple[str, ...]:
     -------
     tuple of str
         Best first; the last is always ``"scalar"``.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> pq.isa.available()[-1]
+    'scalar'
     """
     return _core.isa_available

@@ -283,6 +283,12 @@ def reference_ops() -> list[type]:
     ------
     ImportError
         If onnx is not installed.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> sorted({op.__name__ for op in pq.onnx.reference_ops()})
+    ['DequantizeLinear', 'DynamicQuantizeLinear', 'QuantizeLinear']
     """
     try:
         from pyquant._onnx_ops import OPS

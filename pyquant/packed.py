@@ -154,6 +154,20 @@ class PackedArray:
         -------
         PackedArray
             A view of `buffer`.
+
+        Raises
+        ------
+        TypeError
+            If an argument is of the wrong kind.
+        ValueError
+            If `buffer` is not contiguous, or has not as many bytes as `shape` needs.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> p = pq.PackedArray.from_buffer(bytes([0xE1, 0x03]), "int4", 3)
+        >>> pq.dequantize(p, 0.5)
+        array([ 0.5, -1. ,  1.5], dtype=float32)
         """
         try:
             memory = memoryview(buffer)
@@ -217,6 +231,16 @@ class PackedArray:
         ------
         ImportError
             If ml_dtypes is not installed.
+
+        Examples
+        --------
+        >>> import ml_dtypes
+        >>> import pyquant as pq
+        >>> q = pq.PackedArray.from_buffer(bytes([0xE1, 0x03]), "int4", 3).unpack()
+        >>> q
+        array([1, -2, 3], dtype=int4)
+        >>> q.dtype == ml_dtypes.int4
+        True
         """
         return _core.unpack(self)
 
@@ -284,6 +308,17 @@ def pack(q: ArrayLike) -> PackedArray:
     ------
     TypeError
         If `q` is of another type.
+
+    Examples
+    --------
+    >>> import ml_dtypes
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> packed = pq.pack(np.array([1, -2, 3], ml_dtypes.int4))
+    >>> packed
+    PackedArray(dtype='int4', shape=(3,), layout='onnx', nbytes=2)
+    >>> [hex(byte) for byte in packed.data]
+    ['0xe1', '0x3']
     """
     return _core.pack(q)
 

@@ -5,6 +5,7 @@ import json
 import os
 import re
 from contextlib import redirect_stdout
+from enum import EnumType
 from io import StringIO
 from operator import attrgetter
 from pathlib import Path
@@ -19,29 +20,43 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("api/*.md"))]
 # What an example needs besides NumPy, by what it says.
 NEEDS = {
-    "onnx": r"import onnx",
+    "onnx": r"import onnx|reference_ops",
     "ml_dtypes": r"ml_dtypes|float[468]_",
     "torch": r"import torch",
     "dask": r"import dask",
     "distributed": r"dask\.distributed",
 }
 
-STANDARDS = ("ngraph", "onednn", "onnx", "com_microsoft")
-DOCUMENTED = [
-    *("quantize", "dequantize", "QParams", "choose_qparams", "PackedArray"),
-    *(
-        f"{module}.{name}"
-        for module in STANDARDS
-        for name in getattr(pyquant, module).__all__
-        if "quantize" in name
-    ),
-]
+MODULES = ("pyquant", "dtypes", "isa", "ngraph", "onednn", "onnx", "com_microsoft")
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
+def documented():
+    """Every public function, class and method; enumerations have no calls to show."""
+    for module in MODULES:
+        owner = pyquant if module == "pyquant" else getattr(pyquant, module)
+        for name in owner.__all__:
+            made = getattr(owner, name)
+            prefix = "" if owner is pyquant else f"{module}."
+            if callable(made) and not isinstance(made, EnumType):
+                yield prefix + name
+    for one in (pyquant.QParams, pyquant.PackedArray):
+        for name in dir(one):
+            if not name.startswith("_") and callable(getattr(one, name)):
+                yield f"{one.__name__}.{name}"
+
+
+def skip_without_what_it_needs(text):
+    for package, words in NEEDS.items():
+        if re.search(words, text):
+            pytest.importorskip(package)
+
+
+@pytest.mark.parametrize("name", list(documented()))
 def test_docstring(name):
+    made = attrgetter(name)(pyquant)
+    skip_without_what_it_needs(made.__doc__.partition("Examples\n")[2])
     finder = doctest.DocTestFinder(recurse=False)
-    (test,) = finder.find(attrgetter(name)(pyquant), name, globs={})
+    (test,) = finder.find(made, name, globs={})
     assert test.examples
     assert doctest.DocTestRunner().run(test).failed == 0
 
@@ -64,9 +79,7 @@ def test_page(page, title, text):
     blocks = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == text.count("```python\n")
     session = "\n".join(code for code, _ in blocks if code.startswith(">>>"))
-    for package, words in NEEDS.items():
-        if any(re.search(words, code) for code, _ in blocks):
-            pytest.importorskip(package)
+    skip_without_what_it_needs("\n".join(code for code, _ in blocks))
     if re.search("LocalCluster|import torch", text) and "PYQUANT_EMULATED" in os.environ:
         pytest.skip("too much for an emulated processor")
     if "'avx2'" in session and pyquant.isa.active() != "avx2":

@@ -164,7 +164,7 @@ def test_zero_points_of_no_elements_are_not_looked_at():
 
 @pytest.mark.parametrize("zero_point", [300, np.int16(300), [300], np.array([[300]])])
 def test_one_zero_point_is_looked_at_without_elements_too(zero_point):
-    with pytest.raises(ValueError, match="^zero_point: .* got 300$"):
+    with pytest.raises(ValueError, match=r"^zero_point: .* got 300$"):
         pq.quantize(np.empty((0, 2), np.float32), 1.0, zero_point, dtype="uint8")
 
 
