@@ -91,6 +91,9 @@ for expected in linux:28 macos:14 windows:14; do
 done
 
 step "workflows"
+check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+check-jsonschema --builtin-schema vendor.readthedocs .readthedocs.yaml
 zizmor --offline --quiet --pedantic .github
 if command -v actionlint >/dev/null; then
     actionlint
