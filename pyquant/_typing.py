@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
-__all__ = ["ArrayLike", "SupportsArrayInterface", "SupportsDLPack"]
+__all__ = ["ArrayLike", "SupportsArrayInterface", "SupportsBuffer", "SupportsDLPack"]
 
 
 class SupportsDLPack(Protocol):
@@ -23,4 +23,12 @@ class SupportsArrayInterface(Protocol):
     def __array_interface__(self) -> dict[str, Any]: ...
 
 
-ArrayLike: TypeAlias = npt.ArrayLike | SupportsDLPack | SupportsArrayInterface
+class SupportsBuffer(Protocol):
+    """Any buffer, which `npt.ArrayLike` of older NumPy has from Python 3.12 on only."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+ArrayLike: TypeAlias = (
+    npt.ArrayLike | SupportsDLPack | SupportsArrayInterface | SupportsBuffer
+)

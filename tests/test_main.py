@@ -317,6 +317,7 @@ def saved(save, *arrays):
 
 
 NPY = saved(np.save, np.ones((3, 40), np.float32))
+NEGATIVE_SHAPE = NPY.replace(b"(3, 40)", b"(3, -4)")
 NPZ = saved(np.savez, np.ones((3, 40), np.float32))
 
 
@@ -328,7 +329,7 @@ NPZ = saved(np.savez, np.ones((3, 40), np.float32))
         NPY[:4],
         NPY[:30],
         NPY[:-1],
-        NPY.replace(b"(3, 40)", b"(3, -4)"),
+        NEGATIVE_SHAPE,
         NPY.replace(b"(3, 40), }", b"(3, 40, (("),
         NPZ[:100],
         NPZ[:-10],
@@ -348,6 +349,8 @@ NPZ = saved(np.savez, np.ones((3, 40), np.float32))
 def test_a_broken_file(content, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.npy").write_bytes(content)
+    if content == NEGATIVE_SHAPE and np.lib.NumpyVersion(np.__version__) < "2.3.0":
+        pytest.skip("this NumPy ignores the sign")
     assert failure("x.npy", capsys) == "x.npy: not a .npy or .npz file that NumPy can read"
 
 
