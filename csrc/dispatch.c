@@ -23,7 +23,7 @@ enum { TABLES = sizeof tables / sizeof tables[0] };
 const char *pq_isa_name(int i)
 {
     const unsigned levels = pq_cpu_levels();
-    for (int t = 0; t < TABLES; t++) {
+    for (int t = 0; t < TABLES && i >= 0; t++) {
         if ((levels & tables[t].needs) == tables[t].needs && i-- == 0) {
             return tables[t].kernels->name;
         }

@@ -78,7 +78,8 @@ enum pq_status {
     PQ_ERR_ROUND,  /* an unknown rounding mode */
     PQ_ERR_PART,   /* not 0 <= part < parts */
     PQ_ERR_ZERO,   /* quantize: a zero point outside the range of the quantized type */
-    PQ_ERR_OVERLAP /* elements of `out` share memory with each other */
+    PQ_ERR_OVERLAP /* elements of `out` share memory with each other; with those of other
+                      arrays they must not, which is not checked */
 };
 
 /* Where elements lie. Element (i, j, ...) is at data + i * strides[0] + j * strides[1]...
@@ -97,7 +98,10 @@ struct pq_array {
  * One call. All arrays share `ndim` and `shape`, but `scale` and `zero` are indexed by
  * i / block[d] along dimension d: stride 0 where a dimension does not select a parameter,
  * block 1 for one parameter per index, larger for blocks (the last may be short). Where an
- * extent is 0 nothing is read, whatever the strides.
+ * extent is 0 nothing is read, whatever the strides; pointers are not null there, too.
+ *
+ * `out` has memory of its own: where it shares some with `in`, `scale` or `zero`, the
+ * result is undefined, though nothing else is written.
  */
 struct pq_args {
     int ndim;
@@ -143,7 +147,7 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
  * and strides. Nothing needs to be freed. It refers to the arrays of scales and zero
  * points, which have to stay where they are, and as they are; of `in` and `out` only the
  * types and strides count, and that `data` is not null. Any number of threads may run it.
- * What was not prepared successfully, or holds nothing but zeros, gives PQ_ERR_NULL.
+ * What a failed call has prepared, or what holds nothing but zeros, gives PQ_ERR_NULL.
  */
 struct pq_prepared {
     uint64_t opaque[640];
@@ -201,8 +205,9 @@ const char *pq_status_text(enum pq_status status);
 
 /*
  * The functions as a table, for those who get them from a Python module: see pyquant.h.
- * `major` changes when something here does; what is added comes to the end of the table, or
- * as a new value of an enum before its _COUNT, and changes `minor`.
+ * `major` changes when something here does; what is added comes to the end of the table or
+ * of an enum (before its _COUNT, where it has one) and changes `minor`. So a status may
+ * come that this header does not know: it is a failure, and pq_status_text() has its text.
  */
 #define PQ_API_MAJOR 1
 #define PQ_API_MINOR 0

@@ -22,11 +22,15 @@
 extern "C" {
 #endif
 
-/* Null with an exception when pyquant is missing, or its interface is another major version
- * or an older minor one than this header. */
+/* Null with an ImportError when pyquant is missing or is something else of this name, or
+ * its interface is another major version or an older minor one than this header. */
 static inline const struct pq_api *pyquant_import(void)
 {
     const struct pq_api *api = (const struct pq_api *)PyCapsule_Import(PYQUANT_CAPSULE, 0);
+    if (api == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_SetString(PyExc_ImportError, "pyquant: expected a package with a C "
+                                           "interface, got one without " PYQUANT_CAPSULE);
+    }
     if (api != NULL && (api->major != PQ_API_MAJOR || (int)api->minor < PQ_API_MINOR)) {
         PyErr_Format(PyExc_ImportError,
                      "pyquant: expected version %d.%d of the C interface, for which this "

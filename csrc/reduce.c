@@ -301,6 +301,9 @@ enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double 
         !(integer_code || (is_narrow_float(code) && choice->symmetric))) {
         return PQ_ERR_TYPE;
     }
+    if (n > PTRDIFF_MAX / sizeof(double)) {
+        return PQ_ERR_SHAPE;
+    }
     const size_t real_size = pq_type_size(choice->real), code_size = pq_type_size(code);
     const pq_fpenv found = pq_fpenv_enter();
     for (size_t i = 0; i < n; i++) {

@@ -14,6 +14,7 @@ from libc.stdint cimport int64_t
 cdef extern from "pq.h" nogil:
     enum:
         PQ_MAX_NDIM
+        PQ_API_MAJOR, PQ_API_MINOR
 
     enum pq_type:
         PQ_F32, PQ_F16, PQ_BF16, PQ_F64
@@ -21,10 +22,12 @@ cdef extern from "pq.h" nogil:
         PQ_I4, PQ_U4, PQ_I2, PQ_U2
         PQ_F8E4M3FN, PQ_F8E4M3FNUZ, PQ_F8E5M2, PQ_F8E5M2FNUZ
         PQ_F6E2M3FN, PQ_F6E3M2FN, PQ_F4E2M1FN, PQ_F8E8M0FNU
+        PQ_TYPE_COUNT
 
     enum pq_round:
         PQ_HALF_AWAY, PQ_HALF_TOWARD_ZERO, PQ_HALF_UP, PQ_HALF_DOWN, PQ_HALF_EVEN
         PQ_AWAY, PQ_TRUNC, PQ_CEIL, PQ_FLOOR
+        PQ_ROUND_COUNT
 
     enum pq_status:
         PQ_OK, PQ_ERR_NULL, PQ_ERR_NDIM, PQ_ERR_SHAPE, PQ_ERR_TYPE, PQ_ERR_ROUND

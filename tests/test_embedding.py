@@ -61,6 +61,17 @@ def test_example(example, tmp_path, name):
     assert second.startswith("refused: ")
 
 
+@pytest.mark.parametrize("core", ["", "_core = None", "class _core: c_api = 3"])
+def test_another_package_of_this_name_is_an_import_error(example, tmp_path, core):
+    lib = build(example("embed_c"), tmp_path)
+    (tmp_path / "pyquant.py").write_text(core, "utf-8")
+    path = [str(tmp_path), str(lib)]
+    done = run_python(f"import sys; sys.path[:0] = {path}; import embed_c")
+    assert done.returncode == 1
+    expected = "ImportError: pyquant: expected a package with a C interface"
+    assert expected in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("PQ_API_MAJOR", 99), ("PQ_API_MAJOR", 0), ("PQ_API_MINOR", 99)]
 )

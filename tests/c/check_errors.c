@@ -471,6 +471,10 @@ static void check_choose_errors(void)
     CHECK(pq_choose(&choice, 1, &lo, NULL, &scale, &zero) == PQ_ERR_NULL, "no largest");
     CHECK(pq_choose(&choice, 1, &lo, &hi, NULL, &zero) == PQ_ERR_NULL, "no scale");
     CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, NULL) == PQ_ERR_NULL, "no zero");
+    CHECK(pq_choose(&choice, SIZE_MAX, &lo, &hi, &scale, &zero) == PQ_ERR_SHAPE,
+          "more than memory has");
+    CHECK(pq_choose(&choice, SIZE_MAX / 16 + 1, &lo, &hi, &scale, &zero) == PQ_ERR_SHAPE,
+          "more numbers than memory has");
     choice.real = PQ_F16;
     CHECK(pq_choose(&choice, 1, &lo, &hi, &scale, &zero) == PQ_ERR_TYPE, "float16");
     choice.real = PQ_I8;
@@ -635,6 +639,7 @@ static void check_names(void)
     CHECK(pq_isa_name(n) == NULL && pq_isa_name(n + 100) == NULL, "more than there are");
     CHECK(pq_isa_find("sse9") == NULL && pq_isa_find("") == NULL, "an unknown name");
     CHECK(pq_isa_find(NULL) == NULL && pq_isa_name(-1) == NULL, "no name");
+    CHECK(pq_isa_name(INT_MIN) == NULL, "no name at the lowest number");
 #if defined(__x86_64__)
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     CHECK(avx2 == (strcmp(pq_isa_name(0), "avx2") == 0), "avx2 is %d, best is %s", avx2,

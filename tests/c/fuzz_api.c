@@ -531,11 +531,13 @@ static void check_choose(void)
     unsigned char *const zero = guarded_end(&memory.zero, n * code);
     memset(scale - MARGIN, 0x5a, MARGIN + n * real);
     memset(zero - MARGIN, 0x5a, MARGIN + n * code);
-    const enum pq_status status = pq_choose(random_chance(2) ? NULL : &choice, n,
+    const size_t count = random_chance(5) ? SIZE_MAX - random_below(SIZE_MAX / 2) : n;
+    const enum pq_status status = pq_choose(random_chance(2) ? NULL : &choice, count,
                                             random_chance(2) ? NULL : lo, hi, scale, zero);
     for (size_t i = 1; i <= MARGIN; i++) {
         CHECK(*(scale - i) == 0x5a && *(zero - i) == 0x5a, "wrote before");
     }
+    CHECK(count == n || status != PQ_OK, "%zu pairs are accepted", count);
     for (size_t i = 0; status != PQ_OK && i < n * real; i++) {
         CHECK(scale[i] == 0x5a, "wrote where it refused");
     }
