@@ -306,7 +306,10 @@ cdef object _plain(object obj, str name):
         return _array_of(obj, name)
     except ValueError as error:
         raise ValueError(f"{name}: expected an array, got {error}") from None
-    except (TypeError, BufferError) as error:  # as libraries refuse
+    except (TypeError, BufferError, RuntimeError) as error:  # as libraries refuse
+        # Others' own errors are passed on; those of PyTorch say what cannot be an array.
+        if isinstance(error, RuntimeError) and not hasattr(type(obj), "__dlpack__"):
+            raise
         said = " ".join(str(error).split())
         if said.startswith(f"{name}: "):
             raise
@@ -408,6 +411,11 @@ cdef object _packed_class():
 cdef int _hold_packed(object data, tuple shape, str dtype, Array *held) except -1:
     """Hold the bytes of a packed array. The buffer is one that has its shape, and no
     strides: what they would be, C knows."""
+    # A subclass may say anything of itself: what counts are the bytes, and these numbers.
+    if type(data) is not _ndarray:
+        raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
+    if not all([type(n) is int for n in shape]):
+        raise TypeError(f"shape: expected integers, got {shape}")
     cdef Py_ssize_t needed = -(-_prod(shape) // packed_per_byte(dtype))
     if data.size != needed:
         raise ValueError(f"data: expected {needed} bytes, got {data.size}")
@@ -422,8 +430,9 @@ cdef object _hold_code(object q, Array *held, str name):
     array = q
     if type(q) is not _ndarray:
         if isinstance(q, _packed_class()):
-            _hold_packed(q._data, q.shape, q.dtype, held)
-            return q._data
+            data = q._data
+            _hold_packed(data, q.shape, q.dtype, held)
+            return data
         array = _integers_of(q, _plain(q, name), name)
     if not _hold(array, held) or not _is_code(held.type):
         raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}")
@@ -476,10 +485,9 @@ cdef object _hold_zero(Call *call, object zero):
         call.args.zero.swapped = False
         return None
     array = zero
-    code = None
+    cdef pq_type packed = PQ_TYPE_COUNT
     if type(zero) is not _ndarray and isinstance(zero, _packed_class()):
-        code = _CODES[zero.dtype]
-        array = _unpacked(zero)
+        array = _unpacked(zero, &packed)
     elif type(zero) is not _ndarray:
         array = _plain(zero, "zero_point")
         _refuse_huge(zero, array, "zero_point", "integers that the quantized type holds")
@@ -489,8 +497,8 @@ cdef object _hold_zero(Call *call, object zero):
         _is_integer(call.zero.type) or _is_narrow_float(call.zero.type)
     ):
         raise TypeError(f"zero_point: expected integers, got {_describe(array)}")
-    if code is not None:
-        call.zero.type = <pq_type><int>code
+    if packed != PQ_TYPE_COUNT:
+        call.zero.type = packed
     call.args.zero.data = call.zero.buffer.buf
     call.args.zero.type = call.zero.type
     call.args.zero.swapped = call.zero.swapped
@@ -786,10 +794,12 @@ cdef object _hold_out(Call *call, object out, str dtype, pq_type code):
             raise TypeError(f"out: expected a NumPy array, got {_describe(out)}")
         if is_masked(out):
             raise TypeError("out: expected an array without a mask, got a masked array")
-    if not _hold(out, &call.out) or call.out.type != code:
-        raise TypeError(f"out: expected {dtype}, got {_describe(out)}")
+    # What it is, not what a subclass says of itself.
+    exact = out if type(out) is _ndarray else _ndarray.view(out, _ndarray)
+    if not _hold(exact, &call.out) or call.out.type != code:
+        raise TypeError(f"out: expected {dtype}, got {_describe(exact)}")
     if not _same_shape(&call.x, &call.out):
-        raise ValueError(f"out: expected shape {_shape(&call.x)}, got {out.shape}")
+        raise ValueError(f"out: expected shape {_shape(&call.x)}, got {exact.shape}")
     if call.out.buffer.readonly:
         raise ValueError("out: expected a writeable array, got a read-only one")
     return out
@@ -1089,16 +1099,16 @@ def pack(q):
         _release(&call)
 
 
-cdef object _unpacked(object packed):
-    """A byte for each element."""
+cdef object _unpacked(object packed, pq_type *type):
+    """A byte for each element, and of what type they are."""
     cdef Call call
     _forget(&call)
     try:
         _hold_packed(packed._data, packed.shape, packed.dtype, &call.x)
         _set_input(&call)
-        out = _empty(packed.shape, _np.uint8)
+        out = _empty(_shape(&call.x), _np.uint8)
         _hold(out, &call.out)
-        call.out.type = call.x.type
+        call.out.type = type[0] = call.x.type
         _set_array(&call.args.out, &call.out)
         if _size(&call.x) > 0:
             _run_repack(&call)
@@ -1109,8 +1119,9 @@ cdef object _unpacked(object packed):
 
 def unpack(packed):
     """See PackedArray.unpack."""
+    cdef pq_type type
     dtype = dtype_named(packed.dtype)
-    return _unpacked(packed).view(dtype)
+    return _unpacked(packed, &type).view(dtype)
 
 
 def packed_name(dtype):

@@ -6,13 +6,15 @@ from __future__ import annotations
 import sys
 from math import prod
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from pyquant import _core
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
     from _typeshed import ReadableBuffer
 
@@ -79,7 +81,7 @@ class PackedArray:
         self,
         data: npt.NDArray[np.uint8],
         dtype: npt.DTypeLike,
-        shape: int | tuple[int, ...],
+        shape: SupportsIndex | Sequence[SupportsIndex],
         layout: str = "onnx",
     ) -> None:
         """Check that everything fits together."""
@@ -136,7 +138,10 @@ class PackedArray:
 
     @classmethod
     def from_buffer(
-        cls, buffer: ReadableBuffer, dtype: npt.DTypeLike, shape: int | tuple[int, ...]
+        cls,
+        buffer: ReadableBuffer | npt.NDArray[Any],
+        dtype: npt.DTypeLike,
+        shape: SupportsIndex | Sequence[SupportsIndex],
     ) -> PackedArray:
         """
         Wrap packed bytes, without a copy.
@@ -169,8 +174,9 @@ class PackedArray:
         >>> pq.dequantize(p, 0.5)
         array([ 0.5, -1. ,  1.5], dtype=float32)
         """
+        given: Any = buffer  # to checkers an ndarray is no buffer before Python 3.12
         try:
-            memory = memoryview(buffer)
+            memory = memoryview(given)
         except TypeError:
             msg = f"buffer: expected a bytes-like object, got {_kind(buffer)}"
             raise TypeError(msg) from None
@@ -327,13 +333,13 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _extents(shape: int | tuple[int, ...]) -> tuple[int, ...]:
+def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
     try:
         one = not isinstance(shape, (tuple, list))
         given: Any = (shape,) if one else shape
         if any(isinstance(n, bool) for n in given):
             raise TypeError
-        extents = tuple(index(n) for n in given)
+        extents = tuple(int(index(n)) for n in given)
     except TypeError:
         msg = f"shape: expected an integer or a tuple of integers, got {_kind(shape)}"
         raise TypeError(msg) from None

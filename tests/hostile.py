@@ -147,6 +147,30 @@ class Shy(np.ndarray):
     __repr__ = __str__ = __format__ = lambda self, *_: "shy"  # NumPy's own would fail
 
 
+class Other(np.ndarray):
+    """A subclass that says it is of larger elements."""
+
+    dtype = property(lambda self: np.dtype(ml_dtypes.bfloat16 if ml_dtypes else "f8"))
+    itemsize = property(lambda self: 8)
+
+    def view(self, *_):
+        return np.ndarray.view(self, np.ndarray)
+
+
+class Packed(pq.PackedArray):
+    """One that says each time that it is larger."""
+
+    __slots__ = ("asked",)
+    _data = property(lambda self: np.zeros(1, np.uint8).view(Other))
+    dtype = property(lambda self: "int4")
+
+    @property
+    def shape(self):
+        asked = getattr(self, "asked", 1) * 7
+        object.__setattr__(self, "asked", asked)
+        return (asked,)
+
+
 def knot():
     """A list that contains itself."""
     inside = [1.0]
@@ -205,7 +229,7 @@ def strange_array(rng):
     elif kind == 5:
         made = np.broadcast_to(made, (2, *made.shape)) if made.ndim < 60 else made
     elif kind == 6:
-        made = made.view(rng.choice([Child, np.matrix if made.ndim == 2 else Child]))
+        made = made.view(rng.choice([Child, Other, np.matrix if made.ndim == 2 else Child]))
     elif kind == 7:
         made = np.ma.masked_array(made)
     return made
@@ -234,6 +258,7 @@ STRANGE = [
     *(lambda: object.__new__(pq.PackedArray), lambda: pq.QParams.__new__(pq.QParams)),
     *(lambda: type("P", (pq.PackedArray,), {"_data": 3, "_shape": (9,)})(
         np.zeros(2, np.uint8), "int4", 4),),
+    *(lambda: Packed.__new__(Packed),),
 ]  # fmt: skip
 
 
@@ -298,6 +323,7 @@ def out_of(rng):
     types = [*(t for t in CODES[:6]), *REALS[:3]]
     size = np.dtype(rng.choice(types))
     raw = np.full(12 * size.itemsize * 2, 0xA5, np.uint8).view(size)
+    raw = np.ndarray.view(raw, Other) if rng.random() < 0.1 else raw
     return rng.choice(
         [raw[:12].reshape(3, 4), raw[::2].reshape(3, 4), raw[:12].reshape(4, 3).T]
     )

@@ -215,6 +215,23 @@ def test_out_is_untouched_when_a_late_check_fails():
         assert untouched(out)
 
 
+def test_an_out_that_says_it_is_larger_than_it_is():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+
+    class Claims(np.ndarray):
+        dtype = property(lambda self: np.dtype(ml_dtypes.bfloat16))
+
+        def view(self, *_):
+            return np.ndarray.view(self, np.ndarray)
+
+    q = np.int8([1, 2])
+    pq.dequantize(q, 1.0, dtype="bfloat16")  # a type that is known from now on
+    memory = np.full(8, 0xA5, np.uint8)
+    with pytest.raises(TypeError, match=r"^out: expected bfloat16, got uint8$"):
+        pq.dequantize(q, 1.0, dtype="bfloat16", out=np.ndarray.view(memory[:2], Claims))
+    assert (memory == 0xA5).all()
+
+
 def test_a_memory_map_as_out(tmp_path):
     out = np.lib.format.open_memmap(
         tmp_path / "q.npy", mode="w+", dtype=np.int8, shape=(99,)

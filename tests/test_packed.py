@@ -785,6 +785,47 @@ def test_memory(name, layout):
         assert most < size + (1 << 20)
 
 
+class Bytes(np.ndarray):
+    """As many as one likes."""
+
+    size = property(lambda self: 1 << 19)
+
+
+class Claims(pq.PackedArray):
+    __slots__ = ()
+    shape = property(lambda self: (1 << 20,))
+
+
+class ClaimsBytes(Claims):
+    __slots__ = ()
+    dtype = property(lambda self: "int4")
+    _data = property(lambda self: np.zeros(1, np.uint8).view(Bytes))
+
+
+class Grows(pq.PackedArray):
+    """Of four elements, for those who ask first."""
+
+    __slots__ = ("asked",)
+
+    @property
+    def shape(self):
+        asked = getattr(self, "asked", 2) * 2
+        object.__setattr__(self, "asked", asked)
+        return (asked,)
+
+
+def test_subclasses_that_claim_more_than_there_is():
+    data = np.zeros(2, np.uint8)
+    for call in (lambda p: pq.dequantize(p, 1.0), lambda p: pq.quantize([1.0], 1.0, p)):
+        with pytest.raises(ValueError, match=r"^data: expected 524288 bytes, got 2$"):
+            call(Claims(data, "int4", 4))
+        with pytest.raises(TypeError, match=r"^data: expected an array of bytes"):
+            call(ClaimsBytes.__new__(ClaimsBytes))
+    assert pq.dequantize(Grows(data, "int4", 4), 1.0).shape == (4,)
+    needs_ml_dtypes = pytest.importorskip("ml_dtypes")
+    assert Grows(data, "int4", 4).unpack().dtype == needs_ml_dtypes.int4
+
+
 def test_a_subclass_is_taken_as_what_it_is():
     class Mine(pq.PackedArray):
         pass
