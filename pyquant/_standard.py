@@ -7,7 +7,7 @@ Those modules hold names, defaults and validation. Whatever computes is called f
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from numpy.exceptions import AxisError
@@ -70,7 +70,7 @@ def integer(value: object, name: str, standard: str) -> int:
 
 
 def integers(
-    values: Iterable[int], name: str, standard: str, what: str = "integers"
+    values: Iterable[SupportsIndex], name: str, standard: str, what: str = "integers"
 ) -> tuple[int, ...]:
     """Integers, bools not among them."""
     try:

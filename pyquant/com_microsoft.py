@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from pyquant import _standard
 
@@ -24,7 +24,7 @@ def quantize_linear(
     y_scale: ArrayLike,
     y_zero_point: ArrayLike | None = None,
     *,
-    axis: int | None = None,
+    axis: SupportsIndex | None = None,
 ) -> npt.NDArray[Any]:
     """
     Quantize: ``saturate(round(x / y_scale) + y_zero_point)``.
@@ -82,7 +82,7 @@ def dequantize_linear(
     x_scale: ArrayLike,
     x_zero_point: ArrayLike | None = None,
     *,
-    axis: int | None = None,
+    axis: SupportsIndex | None = None,
 ) -> npt.NDArray[Any]:
     """
     Dequantize: ``(x - x_zero_point) * x_scale``.
@@ -135,7 +135,7 @@ def _where(
     x: npt.NDArray[Any],
     scale: npt.NDArray[Any],
     zero_point: npt.NDArray[Any] | None,
-    axis: int | None,
+    axis: SupportsIndex | None,
     prefix: str,
     op: str,
 ) -> int | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from numpy.exceptions import AxisError
 
@@ -80,7 +80,7 @@ def quantize(
     scale: ArrayLike,
     zero_point: ArrayLike,
     type: npt.DTypeLike,
-    axes: Iterable[int],
+    axes: Iterable[SupportsIndex],
     round_mode: RoundMode | str,
 ) -> npt.NDArray[Any]:
     """
@@ -151,7 +151,7 @@ def dequantize(
     scale: ArrayLike,
     zero_point: ArrayLike,
     type: npt.DTypeLike,
-    axes: Iterable[int],
+    axes: Iterable[SupportsIndex],
 ) -> npt.NDArray[Any]:
     """
     Turn codes back into real numbers: ``(input - zero_point) * scale``.
@@ -222,7 +222,7 @@ def _mode(given: RoundMode | str, op: str) -> RoundMode:
     return RoundMode[given]
 
 
-def _axes(axes: Iterable[int], ndim: int, op: str) -> tuple[int, ...]:
+def _axes(axes: Iterable[SupportsIndex], ndim: int, op: str) -> tuple[int, ...]:
     found = sorted(set(_standard.integers(axes, "axes", op, "a set of integers")))
     for axis in found:
         if not 0 <= axis < ndim:
@@ -234,7 +234,7 @@ def _projection(
     x: npt.NDArray[Any],
     scale: npt.NDArray[Any],
     zero_point: npt.NDArray[Any],
-    axes: Iterable[int],
+    axes: Iterable[SupportsIndex],
     op: str,
 ) -> tuple[int, ...]:
     """The axes in ascending order, after the rules for shapes, in the order of nGraph."""

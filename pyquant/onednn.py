@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from pyquant import _standard, dtypes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
@@ -35,10 +35,10 @@ QTYPES = ("per_tensor", "per_channel")
 def quantize(
     src: ArrayLike,
     *,
-    scales: Sequence[float],
-    zps: Sequence[int] | None = None,
+    scales: ArrayLike,
+    zps: ArrayLike | None = None,
     qtype: str = "per_tensor",
-    axis: int = 1,
+    axis: SupportsIndex = 1,
     dtype: npt.DTypeLike,
 ) -> npt.NDArray[Any]:
     """
@@ -99,10 +99,10 @@ def quantize(
 def dequantize(
     src: ArrayLike,
     *,
-    scales: Sequence[float],
-    zps: Sequence[int] | None = None,
+    scales: ArrayLike,
+    zps: ArrayLike | None = None,
     qtype: str = "per_tensor",
-    axis: int = 1,
+    axis: SupportsIndex = 1,
 ) -> npt.NDArray[np.float32]:
     """
     Dequantize, parameters known in advance: ``(src - zp) * scale``.
@@ -158,7 +158,7 @@ def dynamic_quantize(
     zps: ArrayLike | None = None,
     *,
     qtype: str = "per_tensor",
-    axis: int = 1,
+    axis: SupportsIndex = 1,
     dtype: npt.DTypeLike,
 ) -> npt.NDArray[Any]:
     """
@@ -214,8 +214,8 @@ def dynamic_dequantize(
     zps: ArrayLike | None = None,
     *,
     qtype: str = "per_tensor",
-    axis: int = 1,
-    group_shape: Sequence[int] | None = None,
+    axis: SupportsIndex = 1,
+    group_shape: Iterable[SupportsIndex] | None = None,
 ) -> npt.NDArray[Any]:
     """
     Dequantize with parameters that are tensors: ``(src - zps) * scales``.
@@ -281,12 +281,12 @@ def dynamic_dequantize(
 
 
 def _list_of(
-    values: object, name: str, op: str, dtype: type[np.float32 | np.int64]
+    values: ArrayLike, name: str, op: str, dtype: type[np.float32 | np.int64]
 ) -> npt.NDArray[Any]:
     """The list that an attribute holds."""
     types = ("float32", "float64", "float16") if dtype is np.float32 else ()
     integers = ("int64", "int32", "int16", "int8", "uint32", "uint16", "uint8")
-    array = _standard.array_of(values, name, op, (*types, *integers))  # type: ignore[arg-type]
+    array = _standard.array_of(values, name, op, (*types, *integers))
     if array.ndim > 1:
         raise _standard.refuse(ValueError, name, op, "a list", f"shape {array.shape}")
     return _standard.cast(array.reshape(-1), np.dtype(dtype).name)
@@ -297,7 +297,7 @@ def _quantize(
     scales: npt.NDArray[Any],
     zps: npt.NDArray[Any] | None,
     qtype: str,
-    axis: int,
+    axis: SupportsIndex,
     dtype: npt.DTypeLike,
     op: str,
 ) -> npt.NDArray[Any]:
@@ -346,7 +346,7 @@ def _where(
     scales: npt.NDArray[Any],
     zps: npt.NDArray[Any] | None,
     qtype: str,
-    axis: int,
+    axis: SupportsIndex,
     op: str,
     qtypes: tuple[str, ...] = QTYPES,
 ) -> dict[str, Any]:
@@ -371,7 +371,7 @@ def _groups(
     q: npt.NDArray[Any],
     scales: npt.NDArray[Any],
     zps: npt.NDArray[Any] | None,
-    group_shape: Sequence[int] | None,
+    group_shape: Iterable[SupportsIndex] | None,
     op: str,
 ) -> tuple[int, ...]:
     if group_shape is None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -60,9 +60,9 @@ def quantize_linear(
     y_scale: ArrayLike,
     y_zero_point: ArrayLike | None = None,
     *,
-    axis: int = 1,
-    block_size: int = 0,
-    saturate: int = 1,
+    axis: SupportsIndex = 1,
+    block_size: SupportsIndex = 0,
+    saturate: int | np.integer[Any] | np.bool = 1,
     output_dtype: Any = 0,
     precision: Any = 0,
 ) -> npt.NDArray[Any]:
@@ -151,8 +151,8 @@ def dequantize_linear(
     x_scale: ArrayLike,
     x_zero_point: ArrayLike | None = None,
     *,
-    axis: int = 1,
-    block_size: int = 0,
+    axis: SupportsIndex = 1,
+    block_size: SupportsIndex = 0,
     output_dtype: Any = 0,
 ) -> npt.NDArray[Any]:
     """
@@ -327,8 +327,8 @@ def _where(
     x: npt.NDArray[Any],
     scale: npt.NDArray[Any],
     zero_point: npt.NDArray[Any] | None,
-    axis: int,
-    block_size: int,
+    axis: SupportsIndex,
+    block_size: SupportsIndex,
     prefix: str,
     op: str,
 ) -> dict[str, Any]:

@@ -141,6 +141,37 @@ def any_array() -> None:
     check(pq.onnx.quantize_linear(OnlyDLPack(), np.float32(0.5)), "uint8")
 
 
+def standards() -> None:
+    """Any integers, and arrays as well as lists."""
+    one = np.int64(1)
+    scales, zeros = np.ones(8, np.float32), np.zeros(8, np.uint8)
+    check(pq.onnx.quantize_linear(X, scales, zeros, axis=one, saturate=np.True_), "uint8")
+    back = pq.onnx.dequantize_linear(Q, scales, axis=one, block_size=np.int64(0))
+    check(back, "float32")
+    for given in (scales, [np.float32(1)] * 8, [1.0] * 8, scales.tolist()):
+        made = pq.onednn.quantize(
+            X, scales=given, zps=zeros, qtype="per_channel", axis=one, dtype="uint8"
+        )
+        check(made, "uint8")
+    check(pq.onednn.quantize(X, scales=2.0, zps=[np.int64(3)], dtype="int8"), "int8")
+    groups = np.ones((1, 4), np.float32)
+    grouped = pq.onednn.dynamic_dequantize(
+        Q, groups, qtype="per_group", group_shape=np.array([2, 2])
+    )
+    check(grouped, "float32")
+    check(pq.com_microsoft.quantize_linear(X, scales, zeros, axis=one), "uint8")
+    check(pq.ngraph.quantize(X, 1.0, np.int8(0), "i8", [one][:0], "ROUND_UP"), "int8")
+    check(pq.ngraph.dequantize(Q, 1.0, np.uint8(0), np.float32, ()), "float32")
+
+
+def packed_arrays() -> None:
+    data = np.zeros(4, np.uint8)
+    for shape in (8, np.int64(8), (2, np.int64(4)), [2, 4]):
+        assert pq.PackedArray(data, "int4", shape).size == 8
+    for buffer in (data, bytes(4), bytearray(4), memoryview(bytes(4))):
+        assert pq.PackedArray.from_buffer(buffer, "int4", 8).nbytes == 4
+
+
 def refused() -> None:
     """What checkers refuse is refused; a checker that does not, reports the comment."""
     fails(lambda: pq.quantize(X, object()))  # type: ignore[call-overload]
@@ -166,5 +197,7 @@ CALLS = [
     dequantize_to,
     parameters,
     any_array,
+    standards,
+    packed_arrays,
     refused,
 ]
