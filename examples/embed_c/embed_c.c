@@ -82,6 +82,9 @@ static int find_pyquant(PyObject *module)
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, (void *)find_pyquant},
+#ifdef Py_mod_gil /* since Python 3.13 */
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
     {0, NULL},
 };
 
