@@ -232,7 +232,7 @@ def test_subinterpreter(first):
         "assert failure is None, failure\n"
         "interpreters.destroy(other)\n" + here
     )
-    run = run_python(code)
+    run = run_python(code, PYTHONUNBUFFERED="1")  # two buffers would lose the order
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines(keepends=True)
     if first:  # NumPy itself is only once in a process
