@@ -461,6 +461,7 @@ def test_lists_are_codes_of_the_type():
         p.dequantize([0.5])
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # NumPy 2.5
 def test_views_of_the_parameters_are_not_the_parameters():
     p = pq.QParams([1.0, 2.0], [0, 1], "int8", axis=0)
     before = hash(p)
