@@ -159,7 +159,7 @@ def cluster():
             threads_per_worker=1,
             processes=True,
             memory_limit=LIMIT,
-            dashboard_address=None,
+            dashboard_address=":0",
             host="127.0.0.1",
         ) as cluster,
         distributed.Client(cluster) as client,
