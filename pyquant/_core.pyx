@@ -248,7 +248,7 @@ cdef object _describe(object array):
 def is_masked(obj):
     """Whether `obj` is a masked array, without an import that takes a megabyte."""
     ma = _modules.get("numpy.ma")
-    return ma is not None and isinstance(obj, ma.MaskedArray)
+    return ma is not None and issubclass(type(obj), ma.MaskedArray)
 
 
 cdef bint _has_mask(object obj, set within):
@@ -362,19 +362,25 @@ cdef object _floats_of(object obj, object array, str name):
     return array
 
 
-cdef object _hold_real(object x, Array *held, str name, bint int32=False):
-    """Hold `x` as an array of real numbers, perhaps of int32; returns the ndarray that owns
-    the memory."""
-    array = x
-    if type(x) is not _ndarray:
-        array = _plain(x, name)
-        if _is_untyped(x):
-            array = _floats_of(x, array, name)
+# Arguments are first converted, all of them, which may run code of theirs that changes the
+# others; then buffers are taken.
+
+
+cdef object _real_array(object x, str name):
+    """`x` as an ndarray, of real numbers where it has no type."""
+    if type(x) is _ndarray:
+        return x
+    array = _plain(x, name)
+    return _floats_of(x, array, name) if _is_untyped(x) else array
+
+
+cdef int _hold_real(object array, Array *held, str name, bint int32=False) except -1:
+    """Hold an array of real numbers, perhaps of int32."""
     if not _hold(array, held) or not (
         _is_real(held.type) or (int32 and held.type == PQ_I32)
     ):
         raise TypeError(f"{name}: expected {_REAL_LIST}, got {_describe(array)}")
-    return array
+    return 0
 
 
 cdef object _integers_of(object obj, object array, str name):
@@ -426,14 +432,21 @@ cdef int _hold_packed(object data, tuple shape, str dtype, Array *held) except -
     return 0
 
 
-cdef object _hold_code(object q, Array *held, str name):
-    array = q
-    if type(q) is not _ndarray:
-        if isinstance(q, _packed_class()):
-            data = q._data
-            _hold_packed(data, q.shape, q.dtype, held)
-            return data
-        array = _integers_of(q, _plain(q, name), name)
+cdef object _code_array(object q, str name):
+    """`q` as an ndarray, or the bytes, shape and type of a packed array."""
+    if type(q) is _ndarray:
+        return q
+    if isinstance(q, _packed_class()):
+        return q._data, q.shape, q.dtype
+    return _integers_of(q, _plain(q, name), name)
+
+
+cdef object _hold_code(object array, Array *held, str name):
+    """Hold what `_code_array` gave; returns the ndarray that owns the memory."""
+    if type(array) is tuple:
+        data, shape, dtype = <tuple>array
+        _hold_packed(data, shape, dtype, held)
+        return data
     if not _hold(array, held) or not _is_code(held.type):
         raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}")
     return array
@@ -442,8 +455,8 @@ cdef object _hold_code(object q, Array *held, str name):
 # ---- scale and zero point ----
 
 
-cdef object _hold_scale(Call *call, object scale):
-    """Hold `scale`; returns the ndarray that owns it, None for a number."""
+cdef object _scale_array(Call *call, object scale):
+    """`scale` as an ndarray, None for a number, which the call has then."""
     call.args.scale.strides = call.scale_strides
     if PyFloat_Check(scale):  # float64 scalars are Python floats, too
         call.scale_value = PyFloat_AS_DOUBLE(scale)
@@ -453,23 +466,28 @@ cdef object _hold_scale(Call *call, object scale):
         return None
     # NumPy scalars lend their bits as arrays do; converting them here would depend on the
     # floating-point control state.
-    array = scale
-    if type(scale) not in _HOLDABLE:
-        array = _plain(scale, "scale")
-        if _is_untyped(scale):
-            array = _floats_of(scale, array, "scale")
+    if type(scale) in _HOLDABLE:
+        return scale
+    array = _plain(scale, "scale")
+    return _floats_of(scale, array, "scale") if _is_untyped(scale) else array
+
+
+cdef int _hold_scale(Call *call, object array) except -1:
+    if array is None:
+        return 0
     if not _hold(array, &call.scale):
         raise TypeError(f"scale: expected real numbers, got {_describe(array)}")
     call.args.scale.data = call.scale.buffer.buf
     call.args.scale.type = call.scale.type
     call.args.scale.swapped = call.scale.swapped
-    return array
+    return 0
 
 
-cdef object _hold_zero(Call *call, object zero):
-    """Hold `zero_point`; returns the ndarray that owns it, None for a number or none."""
+cdef object _zero_array(Call *call, object zero):
+    """`zero_point` as an ndarray, None for none and for a number, which the call has."""
     call.args.zero.strides = call.zero_strides
     call.args.zero.data = NULL
+    call.zero.type = PQ_TYPE_COUNT
     if zero is None:
         return None
     if PyLong_CheckExact(zero):
@@ -484,15 +502,21 @@ cdef object _hold_zero(Call *call, object zero):
         call.args.zero.type = PQ_I64
         call.args.zero.swapped = False
         return None
-    array = zero
-    cdef pq_type packed = PQ_TYPE_COUNT
-    if type(zero) is not _ndarray and isinstance(zero, _packed_class()):
-        array = _unpacked(zero, &packed)
-    elif type(zero) is not _ndarray:
-        array = _plain(zero, "zero_point")
-        _refuse_huge(zero, array, "zero_point", "integers that the quantized type holds")
-        if array.size == 0 and _is_untyped(zero):
-            array = array.astype(_np.int64)
+    if type(zero) is _ndarray:
+        return zero
+    if isinstance(zero, _packed_class()):
+        return _unpacked(zero, &call.zero.type)
+    array = _plain(zero, "zero_point")
+    _refuse_huge(zero, array, "zero_point", "integers that the quantized type holds")
+    if array.size == 0 and _is_untyped(zero):
+        return array.astype(_np.int64)
+    return array
+
+
+cdef int _hold_zero(Call *call, object array) except -1:
+    cdef pq_type packed = call.zero.type
+    if array is None:
+        return 0
     if not _hold(array, &call.zero) or not (
         _is_integer(call.zero.type) or _is_narrow_float(call.zero.type)
     ):
@@ -502,7 +526,7 @@ cdef object _hold_zero(Call *call, object zero):
     call.args.zero.data = call.zero.buffer.buf
     call.args.zero.type = call.zero.type
     call.args.zero.swapped = call.zero.swapped
-    return array
+    return 0
 
 
 cdef inline Py_ssize_t _size(Array *a) noexcept:
@@ -528,6 +552,10 @@ cdef object _integer(object value, str name):
         f"{name}: expected None, an integer or a tuple of integers, "
         f"got {type(value).__name__}"
     )
+
+
+cdef inline object _settled(object value, str name):
+    return value if value is None or PyLong_CheckExact(value) else integers(value, name)
 
 
 def integers(value, name):
@@ -783,26 +811,33 @@ cdef object _packed(Call *call, object data, str dtype):
     return _packed_class()._of(data, dtype, _shape(&call.x))
 
 
-cdef object _hold_out(Call *call, object out, str dtype, pq_type code):
-    """Hold the result: `out` after all checks of it, or a new array."""
-    if out is None:
-        out = _empty(_shape(&call.x), dtype_named(dtype))
-        _hold(out, &call.out)
-        return out
-    if type(out) is not _ndarray:
-        if not isinstance(out, _ndarray):
-            raise TypeError(f"out: expected a NumPy array, got {_describe(out)}")
-        if is_masked(out):
-            raise TypeError("out: expected an array without a mask, got a masked array")
-    # What it is, not what a subclass says of itself.
-    exact = out if type(out) is _ndarray else _ndarray.view(out, _ndarray)
+cdef inline bint _is_exact(object out) noexcept:
+    return type(out) is _ndarray
+
+
+cdef object _exact_out(object out):
+    """`out` as what it is, not as what a subclass says of itself, and without a call of its
+    methods."""
+    if not issubclass(type(out), _ndarray):
+        raise TypeError(f"out: expected a NumPy array, got {_describe(out)}")
+    if is_masked(out):
+        raise TypeError("out: expected an array without a mask, got a masked array")
+    return _ndarray.view(out, _ndarray)
+
+
+cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
+    """Hold the result: an array, after all checks of it, or for None a new one."""
+    if exact is None:
+        exact = _empty(_shape(&call.x), dtype_named(dtype))
+        _hold(exact, &call.out)
+        return exact
     if not _hold(exact, &call.out) or call.out.type != code:
         raise TypeError(f"out: expected {dtype}, got {_describe(exact)}")
     if not _same_shape(&call.x, &call.out):
         raise ValueError(f"out: expected shape {_shape(&call.x)}, got {exact.shape}")
     if call.out.buffer.readonly:
         raise ValueError("out: expected a writeable array, got a read-only one")
-    return out
+    return exact
 
 
 cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
@@ -977,27 +1012,28 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
                    object zero_point, str quantized, str dtype, pq_type type, object axis,
                    object block_size, object out, object threads, bint quantizes,
                    bint packed, bint any_zero):
-    """What both directions share, once `call.x` is held."""
+    """What both directions share, once all is converted and `call.x` is held."""
     _set_input(call)
-    scale_array = _hold_scale(call, scale)
-    zero_array = _hold_zero(call, zero_point)
+    _hold_scale(call, scale)
+    _hold_zero(call, zero_point)
     _place_parameters(call, axis, block_size)
     if not any_zero:
         _check_zero(call, quantized)
-    if threads is not _ONE:
-        threads = _threads_of(threads)
-    given = out is not None
     if packed:
-        out = _hold_packed_out(call, out, dtype, type)
-    else:
-        out = _hold_out(call, out, dtype, type)
-    if given:
-        _check_overlap(call, out, &call.x, array, "the input")
-        _check_overlap(call, out, &call.scale, scale_array, "scale")
-        _check_overlap(call, out, &call.zero, zero_array, "zero_point")
+        data = _hold_packed_out(call, out, dtype, type)
+        _set_array(&call.args.out, &call.out)
+        _run(kernels, call, quantizes, threads)
+        return _packed(call, data, dtype)
+    exact = _hold_out(
+        call, out if out is None or _is_exact(out) else _exact_out(out), dtype, type
+    )
+    if out is not None:
+        _check_overlap(call, exact, &call.x, array, "the input")
+        _check_overlap(call, exact, &call.scale, scale, "scale")
+        _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
     _set_array(&call.args.out, &call.out)
     _run(kernels, call, quantizes, threads)
-    return _packed(call, out, dtype) if packed else out
+    return exact if out is None else out
 
 
 cdef int _check_options(str name, object rounding, object saturate,
@@ -1025,22 +1061,29 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     cdef str name
     _forget(&call)
     try:
-        array = _hold_real(x, &call.x, "x", standard)
+        array = _real_array(x, "x")
         if dtype is not None:
             name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
         else:
             name = "int8" if zero_point is None else _name_of_zero(zero_point)
         call.args.round = <pq_round>_rounding(rounding)
-        if precision is None:
-            call.args.precision = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
-        else:
-            call.args.precision = <pq_type><int>_REALS[
-                _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
-            ]
+        if precision is not None:
+            precision = _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
         call.args.saturate = _flag(saturate, "saturate")
         call.args.zero_first = zero_first
         if _flag(packed, "packed") or not call.args.saturate or _CODES[name] > PQ_U32:
             _check_options(name, rounding, saturate, packed)
+        scale = _scale_array(&call, scale)
+        zero_point = _zero_array(&call, zero_point)
+        axis = _settled(axis, "axis")
+        block_size = _settled(block_size, "block_size")
+        if threads is not _ONE:
+            threads = _threads_of(threads)
+        _hold_real(array, &call.x, "x", standard)
+        if precision is None:
+            call.args.precision = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
+        else:
+            call.args.precision = <pq_type><int>_REALS[precision]
         return _apply(kernels, &call, array, scale, zero_point, name, name,
                       <pq_type><int>_CODES[name], axis, block_size, out, threads, True,
                       packed, standard)
@@ -1055,9 +1098,16 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
     cdef str name = "float32"
     _forget(&call)
     try:
-        array = _hold_code(q, &call.x, "q")
+        array = _code_array(q, "q")
         if dtype is not None:
             name = _name_in(_REALS, dtype, "dtype", _REAL_LIST)
+        scale = _scale_array(&call, scale)
+        zero_point = _zero_array(&call, zero_point)
+        axis = _settled(axis, "axis")
+        block_size = _settled(block_size, "block_size")
+        if threads is not _ONE:
+            threads = _threads_of(threads)
+        array = _hold_code(array, &call.x, "q")
         call.args.round = PQ_HALF_EVEN
         call.args.precision = PQ_F32
         return _apply(kernels, &call, array, scale, zero_point, _NAMES[<int>call.x.type],
@@ -1159,13 +1209,18 @@ def parameters(scale, zero_point, str dtype not None, axis, block_size):
     cdef Call call
     _forget(&call)
     try:
-        scale = _np.asarray(scale) if PyFloat_Check(scale) else _hold_scale(&call, scale)
+        if PyFloat_Check(scale):
+            scale = _np.asarray(scale)
+        scale = _scale_array(&call, scale)
         if zero_point is None:
             zero_point = _np.zeros((), zero_name(dtype))
         elif PyLong_CheckExact(zero_point):
             zero_point = [zero_point]
         ones = isinstance(zero_point, list) and len(zero_point) == 1
-        zero_point = _hold_zero(&call, zero_point)
+        zero_point = _zero_array(&call, zero_point)
+        axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
+        _hold_scale(&call, scale)
+        _hold_zero(&call, zero_point)
         if ones:
             zero_point = zero_point.reshape(())
         if zero_point.size != 1 and zero_point.shape != scale.shape:
@@ -1177,7 +1232,6 @@ def parameters(scale, zero_point, str dtype not None, axis, block_size):
         call.args.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
         call.args.block = NULL
         _check_zero(&call, dtype)
-        axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
         if block_size is not None:
             _blocks(block_size)
             _check_blocked_axis(axis, block_size)
@@ -1274,9 +1328,11 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
     cdef unsigned char[::1] scale_bytes, zero_bytes
     _forget(&call)
     try:
-        _hold_real(x, &call.x, "x")
+        array = _real_array(x, "x")
         name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
         flag = _flag(symmetric, "symmetric")
+        axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
+        _hold_real(array, &call.x, "x")
         _set_input(&call)
         selecting = _granularity(&call, axis, block_size)
         shape = _parameter_shape(&call, selecting)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments whose conversion takes the memory of other arguments away."""
+
+import pytest
+from support import run_python
+
+SETUP = """
+import numpy as np, pyquant as pq
+
+N = 1 << 20
+
+def gone(array):
+    # What NumPy offers for pickling frees the memory, and a large block goes back to the
+    # system at once, so that to read there is a crash.
+    array.__setstate__((1, (1,), array.dtype, False, bytes(array.itemsize)))
+
+x = np.ones((N, 2), np.float32)
+q = np.ones((N, 2), np.int8)
+scales = np.ones(N, np.float32)
+zeros = np.zeros(N, np.int16)
+
+class Number:
+    def __init__(self, value, *victims):
+        self.value, self.victims = value, victims
+
+    def __index__(self):
+        for one in self.victims:
+            gone(one)
+        return self.value
+
+class Array(Number):
+    def __array__(self, dtype=None, copy=None):
+        return np.full(N, Number.__index__(self), np.float32 if self.value else np.int8)
+
+class Out(np.ndarray):
+    __class__ = property(lambda self: gone(x) or Out)
+
+    def __array_function__(self, *_):
+        gone(x)
+        return False
+
+class Type:
+    @property
+    def dtype(self):
+        gone(x)
+        return np.dtype(np.int8)
+
+class Yes(str):
+    def __hash__(self):
+        gone(x)
+        return str.__hash__(self)
+"""
+CALLS = {
+    "axis": "pq.quantize(x, scales, axis=Number(0, x))",
+    "axis, of the scales": "pq.quantize(x, scales, axis=Number(0, scales))",
+    "axis, of the zero points": (
+        "pq.quantize(x, scales, zeros, dtype='int8', axis=Number(0, zeros))"
+    ),
+    "axes": "pq.quantize(x, scales, axis=(Number(0, x, scales),))",
+    "block size": "pq.quantize(x, np.ones((N, 1)), axis=1, block_size=Number(2, x))",
+    "block sizes": "pq.quantize(x, np.ones((N, 1)), block_size=(1, Number(2, x)))",
+    "threads": "pq.quantize(x, 1.0, threads=Number(1, x))",
+    "scale": "pq.quantize(x, Array(1, x), axis=0)",
+    "zero point": "pq.quantize(x, scales, Array(0, x, scales), axis=0)",
+    "scale, of the zero points": (
+        "pq.quantize(x, Array(1, x, zeros), zeros, dtype='int8', axis=0)"
+    ),
+    "out": "pq.quantize(x, 1.0, out=q.view(Out))",
+    "dtype": "pq.quantize(x, 1.0, dtype=Type())",
+    "rounding": "pq.quantize(x, 1.0, rounding=Yes('ceil'))",
+    "precision": "pq.quantize(x, 1.0, precision=Type())",
+    "back, axis": "pq.dequantize(q, scales, axis=Number(0, q, scales))",
+    "back, zero point": "pq.dequantize(q, scales, Array(0, q, scales), axis=0)",
+    "back, threads": "pq.dequantize(q, 1.0, threads=Number(1, q))",
+    "back, out": "pq.dequantize(q, 1.0, out=x.view(Out))",
+    "choose, axis": "pq.choose_qparams(x, axis=Number(0, x))",
+    "choose, block size": "pq.choose_qparams(x, axis=1, block_size=Number(2, x))",
+    "choose, dtype": "pq.choose_qparams(x, dtype=Type())",
+    "parameters": "pq.QParams(scales, zeros, 'int8', Number(0, scales, zeros))",
+    "parameters, zero point": "pq.QParams(scales, Array(0, scales), 'int8', 0)",
+    "of parameters": "pq.QParams(1.0, None, 'int8').quantize(x, threads=Number(1, x))",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_memory_that_is_gone_is_not_read(name):
+    """Whatever comes of it: no crash."""
+    done = run_python(
+        f"{SETUP}\ntry:\n    {CALLS[name]}\nexcept Exception as e:\n    print(repr(e))"
+    )
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
