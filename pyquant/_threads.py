@@ -16,7 +16,7 @@ __all__ = ["MIN_PART_BYTES", "cpu_count", "executor", "run"]
 # Bytes read and written by one part below which handing it over costs more than it saves.
 MIN_PART_BYTES = 8 << 20
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 
@@ -31,10 +31,11 @@ def cpu_count() -> int:
 def executor(n: int) -> ThreadPoolExecutor:
     """The pool, with at least `n` threads."""
     global _pool, _pool_size
-    # Not at the top: it would be a large part of the time that importing pyquant takes.
-    from concurrent.futures import ThreadPoolExecutor
-
     with _lock:
+        # Not at the top: it would be a large part of the time that importing pyquant takes.
+        # Under the lock: a child forked in the midst of it could never import it.
+        from concurrent.futures import ThreadPoolExecutor
+
         if _pool is None or _pool_size < n:
             # A smaller pool ends by itself once nobody waits on it.
             _pool = ThreadPoolExecutor(n, thread_name_prefix="pyquant")
@@ -57,13 +58,24 @@ def run(work: Callable[[int], int], parts: int) -> int:
     return max(*statuses, *(future.result() for future in futures), 0)
 
 
+def _before_fork() -> None:
+    """Let nobody be in the midst of making the pool."""
+    _lock.acquire()
+
+
+def _after_fork() -> None:
+    _lock.release()
+
+
 def _forget() -> None:
-    """In a forked child the pool's threads do not exist, and its lock may be held."""
+    """In a forked child the pool's threads do not exist, and the lock is held."""
     global _lock, _pool, _pool_size
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _pool = None
     _pool_size = 0
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_forget
+    )

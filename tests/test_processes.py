@@ -3,10 +3,11 @@
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from support import adversarial, codes, mixed_scales, same
+from support import adversarial, codes, mixed_scales, run_python, same
 
 import pyquant as pq
 from pyquant import _threads
@@ -62,15 +63,70 @@ def check(results, expected):
         same(y, expected[1])
 
 
+@contextmanager
+def processes(n, method):
+    """A pool that does not wait for processes that never answer."""
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(n, mp_context=context) as pool:
+        try:
+            yield pool
+        except TimeoutError:
+            for process in pool._processes.values():
+                process.kill()
+            raise
+
+
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
 def test_processes(method, expected):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this system has no {method}")
-    context = multiprocessing.get_context(method)
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
+    with processes(1, method) as pool:
         check([pool.submit(worker, 2).result(120)], expected)
-    with ProcessPoolExecutor(2, mp_context=context) as pool:
+    with processes(2, method) as pool:
         check(list(pool.map(worker, [1, 2, 3, 4], timeout=120)), expected)
+
+
+FORK_AMID_IMPORT = """
+import os, signal, sys, threading, warnings
+from pyquant import _threads
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+assert "concurrent.futures" not in sys.modules
+importing, forking = threading.Event(), threading.Event()
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "concurrent.futures":
+            importing.set()
+            forking.wait()
+
+sys.meta_path.insert(0, Slow())
+os.register_at_fork(before=forking.set)  # the last to be registered is the first to run
+thread = threading.Thread(target=_threads.executor, args=(1,))
+thread.start()
+importing.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    _threads.executor(1)
+    os._exit(0)
+thread.join()
+_, status = os.waitpid(child, 0)
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    thread = threading.Thread(target=_threads.executor, args=(2,))
+    thread.start()
+    thread.join()
+    os._exit(0)
+print(status, os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_while_another_thread_makes_the_pool():
+    done = run_python(FORK_AMID_IMPORT)
+    assert done.stdout == "0 0\n", done.stderr
 
 
 def quantize_rows(p, x):
@@ -82,8 +138,7 @@ def test_parameters_travel():
     x, scale, zero = inputs()
     p = pq.QParams(scale, zero, "int8", axis=1)
     packed = pq.quantize(x, 0.3, dtype="int4", packed=True)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
+    with processes(1, "spawn") as pool:
         pid, sent, q = pool.submit(quantize_rows, p, x).result(120)
         y = pool.submit(pq.dequantize, packed, 0.3).result(120)
         back = pool.submit(pq.quantize, x, 0.3, dtype="int4", packed=True).result(120)
