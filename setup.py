@@ -6,6 +6,7 @@ from glob import glob
 
 from setuptools import Extension, setup
 
+LINK_FLAGS = []
 if sys.platform == "win32":
     FLAGS, LIBRARIES = ["/O2", "/std:c11"], []
 else:
@@ -21,6 +22,8 @@ else:
     LIBRARIES = ["m"]
     if "CFLAGS" not in os.environ:
         FLAGS.append("-g0")  # the interpreter asks for debug data: seven times the size
+        if sys.platform == "linux":
+            LINK_FLAGS.append("-s")  # names of static functions, 4 % of the size
 
 setup(
     ext_modules=[
@@ -31,6 +34,7 @@ setup(
             include_dirs=["csrc"],
             libraries=LIBRARIES,
             extra_compile_args=FLAGS,
+            extra_link_args=LINK_FLAGS,
         )
     ]
 )

@@ -81,7 +81,7 @@ static int find_pyquant(PyObject *module)
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, (void *)find_pyquant},
+    {Py_mod_exec, (void *)(uintptr_t)find_pyquant}, /* ISO C has no shorter way */
 #ifdef Py_mod_gil /* since Python 3.13 */
     {Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #endif
