@@ -248,7 +248,7 @@ cdef object _describe(object array):
 def is_masked(obj):
     """Whether `obj` is a masked array, without an import that takes a megabyte."""
     ma = _modules.get("numpy.ma")
-    return ma is not None and issubclass(type(obj), ma.MaskedArray)
+    return ma is not None and isinstance(obj, ma.MaskedArray)
 
 
 cdef bint _has_mask(object obj, set within):
@@ -719,7 +719,7 @@ cdef int _rounding(object rounding) except -1:
 
 
 cdef bint _flag(object value, str name) except -1:
-    if value is True or value is False or isinstance(value, _np.bool_):
+    if value is True or value is False or type(value) is _np.bool_:
         return bool(value)
     raise TypeError(f"{name}: expected True or False, got {type(value).__name__}")
 
@@ -819,8 +819,9 @@ cdef object _exact_out(object out):
     """`out` as what it is, not as what a subclass says of itself, and without a call of its
     methods."""
     if not issubclass(type(out), _ndarray):
-        raise TypeError(f"out: expected a NumPy array, got {_describe(out)}")
-    if is_masked(out):
+        raise TypeError(f"out: expected a NumPy array, got {type(out).__name__}")
+    ma = _modules.get("numpy.ma")
+    if ma is not None and issubclass(type(out), ma.MaskedArray):
         raise TypeError("out: expected an array without a mask, got a masked array")
     return _ndarray.view(out, _ndarray)
 
@@ -1036,8 +1037,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     return exact if out is None else out
 
 
-cdef int _check_options(str name, object rounding, object saturate,
-                        bint packed) except -1:
+cdef int _check_options(str name, object rounding, bint saturate, bint packed) except -1:
     """Refuse what the quantized type does not go with."""
     if name in _dtypes.NARROW_FLOATS:
         if rounding != "half_even":
@@ -1058,6 +1058,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     """`standard`: what the standards want besides, int32 input and zero points of any
     value."""
     cdef Call call
+    cdef bint packs
     cdef str name
     _forget(&call)
     try:
@@ -1071,8 +1072,9 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
             precision = _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
         call.args.saturate = _flag(saturate, "saturate")
         call.args.zero_first = zero_first
-        if _flag(packed, "packed") or not call.args.saturate or _CODES[name] > PQ_U32:
-            _check_options(name, rounding, saturate, packed)
+        packs = _flag(packed, "packed")
+        if packs or not call.args.saturate or _CODES[name] > PQ_U32:
+            _check_options(name, rounding, call.args.saturate, packs)
         scale = _scale_array(&call, scale)
         zero_point = _zero_array(&call, zero_point)
         axis = _settled(axis, "axis")
@@ -1086,7 +1088,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
             call.args.precision = <pq_type><int>_REALS[precision]
         return _apply(kernels, &call, array, scale, zero_point, name, name,
                       <pq_type><int>_CODES[name], axis, block_size, out, threads, True,
-                      packed, standard)
+                      packs, standard)
     finally:
         _release(&call)
 

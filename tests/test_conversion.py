@@ -45,6 +45,16 @@ class Type:
         gone(x)
         return np.dtype(np.int8)
 
+class Flag:
+    __class__ = property(lambda self: np.bool_)
+    asked = 0
+
+    def __bool__(self):
+        self.asked += 1
+        if self.asked == 2:
+            gone(x)
+        return False
+
 class Yes(str):
     def __hash__(self):
         gone(x)
@@ -69,6 +79,8 @@ CALLS = {
     "dtype": "pq.quantize(x, 1.0, dtype=Type())",
     "rounding": "pq.quantize(x, 1.0, rounding=Yes('ceil'))",
     "precision": "pq.quantize(x, 1.0, precision=Type())",
+    "packed": "pq.quantize(x, 1.0, packed=Flag())",
+    "saturate": "pq.quantize(x, 1.0, saturate=Flag())",
     "back, axis": "pq.dequantize(q, scales, axis=Number(0, q, scales))",
     "back, zero point": "pq.dequantize(q, scales, Array(0, q, scales), axis=0)",
     "back, threads": "pq.dequantize(q, 1.0, threads=Number(1, q))",

@@ -5,7 +5,6 @@ import ctypes.util
 import platform
 import struct
 import sys
-import threading
 from contextlib import contextmanager
 
 import numpy as np
@@ -189,45 +188,25 @@ def test_an_error_leaves_the_state_too(name):
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_on_the_threads_of_the_pool(name, monkeypatch):
+def test_on_workers_which_inherit_it(name, monkeypatch):
     x = adversarial("float32", 1e-40, 5000)
     q = codes("int16", 5000)
     scales = mixed_scales("float32", 5000)
-    expected = (
-        pq.quantize(x, 1e-40),
-        pq.quantize(x, scales, axis=0),
-        pq.dequantize(q, scales, axis=0, dtype="float16"),
-    )
 
-    def on_each_thread(executor, count, work):
-        barrier = threading.Barrier(count)
+    def results(threads):
+        return (
+            pq.quantize(x, 1e-40, threads=threads),
+            pq.quantize(x, scales, axis=0, threads=threads),
+            pq.dequantize(q, scales, axis=0, dtype="float16", threads=threads),
+        )
 
-        def run():
-            barrier.wait(30)
-            return work()
-
-        return [f.result(30) for f in [executor.submit(run) for _ in range(count)]]
-
-    with split_small_arrays(monkeypatch):
-        pq.quantize(x, 1e-40, threads=3)
-        executor = _threads.executor(3)
-        count = executor._max_workers
-        before = on_each_thread(executor, count, control_state)
-        on_each_thread(executor, count, lambda: control_state(STATES[name]))
-        try:
-            for _ in range(5):
-                with state(STATES[name]):
-                    got = (
-                        pq.quantize(x, 1e-40, threads=3),
-                        pq.quantize(x, scales, axis=0, threads=3),
-                        pq.dequantize(q, scales, axis=0, dtype="float16", threads=3),
-                    )
-                for a, b in zip(got, expected, strict=True):
-                    same(a, b)
-            after = on_each_thread(executor, count, control_state)
-        finally:
-            on_each_thread(executor, count, lambda: control_state(before[0]))
-    assert after == [STATES[name] & CONTROL] * count
+    expected = results(1)
+    _threads._forget()
+    with split_small_arrays(monkeypatch), state(STATES[name]):
+        got = results(3)
+    _threads._forget()
+    for a, b in zip(got, expected, strict=True):
+        same(a, b)
 
 
 TRAPPING = """

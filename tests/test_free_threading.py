@@ -1,6 +1,5 @@
 """Many threads with the same arguments, with and without the interpreter's lock."""
 
-import concurrent.futures
 import sys
 import sysconfig
 import warnings
@@ -86,30 +85,7 @@ def test_the_same_arguments():
         assert all(at_once(THREADS, work))
 
 
-def test_the_first_calls_make_one_pool(monkeypatch):
-    made = []
-
-    class Counted(concurrent.futures.ThreadPoolExecutor):
-        def __init__(self, *args, **kwargs):
-            made.append(self)
-            super().__init__(*args, **kwargs)
-
-    monkeypatch.setattr(concurrent.futures, "ThreadPoolExecutor", Counted)
-    x = adversarial("float32", 0.3, 5000)
-    expected = pq.quantize(x, 0.3)
-    with split_small_arrays(monkeypatch):
-        for _ in range(light(50, 5)):
-            _threads._forget()
-            made.clear()
-            for got in at_once(THREADS, lambda i: pq.quantize(x, 0.3, threads=3)):
-                same(got, expected)
-            assert len(made) == 1
-            assert _threads._pool is made[0]
-    _threads._forget()
-
-
-def test_pools_of_several_sizes_at_once(monkeypatch):
-    """A pool that a larger one replaces finishes what it has been given."""
+def test_calls_on_different_numbers_of_threads_at_once(monkeypatch):
     x = adversarial("float32", 0.3, 5000)
     expected = pq.quantize(x, 0.3)
     with split_small_arrays(monkeypatch):
@@ -117,7 +93,7 @@ def test_pools_of_several_sizes_at_once(monkeypatch):
             _threads._forget()
             for got in at_once(THREADS, lambda i: pq.quantize(x, 0.3, threads=2 + i)):
                 same(got, expected)
-    assert _threads._pool_size == THREADS - 1  # one part is done by the caller
+            assert _threads._workers == THREADS - 1  # one part is done by the caller
 
 
 FIRST = """

@@ -123,7 +123,6 @@ def test_no_memory_for_threads():
         "threading.stack_size(1 << 28)\n"
         "x = np.ones((1 << 24), np.float32)\n"
         "out = np.empty(x.shape, np.int8)\n"
-        "import concurrent.futures.thread\n"
         "limit(1 << 26)\n"
         "pq.quantize(x, 0.5, out=out, threads=2)\n"
         "print(bool((out == 2).all()))\n" + SIMPLE

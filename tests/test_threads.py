@@ -44,33 +44,22 @@ FORMS = [
 
 
 @pytest.fixture
-def submitted(monkeypatch):
-    """Small arrays are split; the list of what went to the executor."""
-    calls = []
-    make = _threads.executor
+def started(monkeypatch):
+    """Small arrays are split; the list of parts that got a thread."""
+    parts = []
 
-    class Spy:
-        def __init__(self, pool):
-            self.pool = pool
+    class Spy(_threads.Part):
+        def __init__(self, work, part):
+            parts.append(part)
+            super().__init__(work, part)
 
-        def submit(self, *args, **kwargs):
-            calls.append(args)
-            return self.pool.submit(*args, **kwargs)
-
-        def map(self, *args, **kwargs):
-            calls.append(args)
-            return self.pool.map(*args, **kwargs)
-
-        def __getattr__(self, name):
-            return getattr(self.pool, name)
-
-    monkeypatch.setattr(_threads, "executor", lambda n: Spy(make(n)))
+    monkeypatch.setattr(_threads, "Part", Spy)
     with split_small_arrays(monkeypatch):
-        yield calls
+        yield parts
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_any_number_gives_the_same_bits(form, submitted):
+def test_any_number_gives_the_same_bits(form, started):
     shape, axis, block = form
     count = int(np.prod(shape))
     params = parameter_shape(shape, axis, block) if axis is not None or block else ()
@@ -93,22 +82,22 @@ def test_any_number_gives_the_same_bits(form, submitted):
                 out = np.zeros(shape[::-1], np.int16).T
                 pq.quantize(xv, **kwargs, dtype="int16", threads=n, out=out)
                 same(out, codes_1)
-    assert bool(submitted) == (count > 0)
+    assert bool(started) == (count > 0)
 
 
-def test_one_thread_uses_no_pool(submitted):
+def test_one_thread_starts_no_other(started):
     pq.quantize(np.ones(1000, np.float32), 1.0)
     pq.quantize(np.ones(1000, np.float32), 1.0, threads=1)
-    assert not submitted
+    assert not started
 
 
 def test_small_arrays_are_not_split(monkeypatch):
     monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
 
-    def refuse(n):
+    def refuse(work, part):
         raise AssertionError("a small array was split")
 
-    monkeypatch.setattr(_threads, "executor", refuse)
+    monkeypatch.setattr(_threads, "Part", refuse)
     pq.quantize(np.ones(1000, np.float32), 1.0, threads=8)
 
 
@@ -116,10 +105,10 @@ def test_no_more_parts_than_processors(monkeypatch):
     monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
     monkeypatch.setattr(_threads, "cpu_count", lambda: 1)
 
-    def refuse(n):
+    def refuse(work, part):
         raise AssertionError("one processor was given several parts")
 
-    monkeypatch.setattr(_threads, "executor", refuse)
+    monkeypatch.setattr(_threads, "Part", refuse)
     pq.quantize(np.ones(1000, np.float32), 1.0, threads=8)
 
 
@@ -130,7 +119,7 @@ def test_the_number_of_processors():
         assert count <= len(os.sched_getaffinity(0))
 
 
-def test_any_integer_is_a_number_of_threads(submitted):
+def test_any_integer_is_a_number_of_threads(started):
     x = np.ones(100, np.float32)
     for n in (1, 2, np.int64(2), np.uint8(3), 1000, 2**40):
         same(pq.quantize(x, 1.0, threads=n), np.ones(100, np.int8))
@@ -144,7 +133,7 @@ def test_a_large_array_as_it_is_used():
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_eight_callers_at_once(threads, submitted):
+def test_eight_callers_at_once(threads, started):
     x = adversarial("float32", 0.3, 20_000).reshape(100, 200)
     scale = mixed_scales("float32", 200)
     shared = np.empty((8, 100, 200), np.int8)
@@ -177,36 +166,68 @@ def test_errors_on_many_threads_at_once():
     assert all(at_once(8, work))
 
 
-class Refusing:
-    """A pool that starts no more than a few threads."""
-
-    def __init__(self, pool, count):
-        self.pool, self.count = pool, count
-
-    def submit(self, *args):
-        self.count -= 1
-        if self.count < 0:
-            raise RuntimeError("can't start new thread")
-        return self.pool.submit(*args)
+@pytest.fixture
+def fresh():
+    """No workers yet, and others for the tests to come."""
+    _threads._forget()
+    yield
+    _threads._forget()
 
 
+@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_where_no_thread_can_be_started(count, monkeypatch):
-    make = _threads.executor
+def test_where_no_thread_can_be_started(count, monkeypatch, started):
     x = adversarial("float32", 0.3, 5000)
     expected = pq.quantize(x, 0.3)
-    with split_small_arrays(monkeypatch):
-        monkeypatch.setattr(_threads, "executor", lambda n: Refusing(make(n), count))
+    start, left = _threads._thread.start_new_thread, count
+
+    def few(*args):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise RuntimeError("can't start new thread")
+        return start(*args)
+
+    monkeypatch.setattr(_threads._thread, "start_new_thread", few)
+    for _ in range(2):
         same(pq.quantize(x, 0.3, threads=7), expected)
+    assert len(started) == 2 * count
+
+
+@pytest.mark.usefixtures("fresh")
+def test_workers_are_hired_once(monkeypatch, started):
+    hired = []
+    start = _threads._thread.start_new_thread
+    monkeypatch.setattr(
+        _threads._thread, "start_new_thread", lambda *args: hired.append(start(*args))
+    )
+    x = np.ones(5000, np.float32)
+    for n, most in ((3, 2), (2, 2), (3, 2), (5, 4), (4, 4)):
+        pq.quantize(x, 0.3, threads=n)
+        assert len(hired) == most
+    assert len(started) == 2 + 1 + 2 + 4 + 3
+
+
+def test_a_part_that_fails_is_no_result():
+    for _ in range(3):  # and the worker goes on
+        with pytest.raises(SystemError, match="has not been done"):
+            _threads.run(lambda part: 1 // (part - 1), 2)
+    assert _threads.run(lambda part: part, 2) == 1
+
+
+def test_at_the_end_of_the_interpreter_there_are_no_workers(monkeypatch):
+    monkeypatch.setattr(_threads.sys, "is_finalizing", lambda: True)
+    assert _threads._hire(3) == 0
+    assert _threads.run(lambda part: part, 4) == 3
 
 
 class Interrupted:
-    """A pool that keeps what it should run, and futures that a Ctrl-C hits."""
+    """Keeps what should run, and is hit by a Ctrl-C where one waits for it."""
 
     def __init__(self):
         self.queue = []
 
-    def submit(self, work, part):
+    def start(self, work, part):
         self.queue.append((work, part))
         return self
 
@@ -216,16 +237,16 @@ class Interrupted:
 
 def test_no_part_outlives_an_interrupted_call(monkeypatch):
     """The parts use the caller's memory: one that starts too late does nothing."""
-    pool = Interrupted()
+    parts = Interrupted()
     x = adversarial("float32", 0.3, 5000)
     out = np.zeros(5000, np.int8)
     with split_small_arrays(monkeypatch):
-        monkeypatch.setattr(_threads, "executor", lambda n: pool)
+        monkeypatch.setattr(_threads, "Part", parts.start)
         with pytest.raises(KeyboardInterrupt):
             pq.quantize(x, 0.3, threads=3, out=out)
-    assert len(pool.queue) == 2
+    assert len(parts.queue) == 2
     out[:] = 0
-    assert [work(part) for work, part in pool.queue] == [0, 0]
+    assert [work(part) for work, part in parts.queue] == [0, 0]
     assert not out.any()
 
 
@@ -234,7 +255,7 @@ def test_an_interrupt_waits_for_running_parts(monkeypatch):
     running = threading.Event()
 
     class Eager(Interrupted):
-        def submit(self, work, part):
+        def start(self, work, part):
             def run():
                 running.set()
                 work(part)
@@ -245,15 +266,15 @@ def test_an_interrupt_waits_for_running_parts(monkeypatch):
             self.queue.append(thread)
             return self
 
-    pool = Eager()
+    parts = Eager()
     x = adversarial("float32", 0.3, 2_000_000)
     out = np.zeros(x.size, np.int8)
     with split_small_arrays(monkeypatch):
-        monkeypatch.setattr(_threads, "executor", lambda n: pool)
+        monkeypatch.setattr(_threads, "Part", parts.start)
         with pytest.raises(KeyboardInterrupt):
             pq.quantize(x, 0.3, threads=3, out=out, rounding="half_up", precision="float16")
     before = out.copy()
-    for thread in pool.queue:
+    for thread in parts.queue:
         thread.join()
     same(out, before)
 
@@ -295,16 +316,20 @@ def test_after_a_fork():
 
 
 EXIT = """
+import sys
 import numpy as np, pyquant as pq
 from pyquant import _threads
 _threads.MIN_PART_BYTES = 1
 _threads.cpu_count = lambda: 4
+modules = set(sys.modules)
 pq.quantize(np.ones(50_000, np.float32), 0.02, threads=4)
+# A child that is forked in the midst of an import could never finish it.
+assert set(sys.modules) == modules
 print("ok")
 """
 
 
-def test_the_pool_does_not_keep_the_process_alive():
+def test_workers_import_nothing_and_keep_no_process_alive():
     run = run_python(EXIT)
     assert (run.returncode, run.stdout, run.stderr) == (0, "ok\n", "")
 
@@ -312,8 +337,9 @@ def test_the_pool_does_not_keep_the_process_alive():
 NO_THREADS = """
 import threading
 import numpy as np, pyquant as pq
+from pyquant import _threads
 pq.quantize(np.ones(10_000_000, np.float32), 1.0)
-assert threading.active_count() == 1
+assert threading.active_count() == 1 and _threads._workers == 0
 print("ok")
 """
 
