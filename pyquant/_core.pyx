@@ -811,13 +811,11 @@ cdef object _packed(Call *call, object data, str dtype):
     return _packed_class()._of(data, dtype, _shape(&call.x))
 
 
-cdef inline bint _is_exact(object out) noexcept:
-    return type(out) is _ndarray
-
-
 cdef object _exact_out(object out):
     """`out` as what it is, not as what a subclass says of itself, and without a call of its
     methods."""
+    if out is None or type(out) is _ndarray:
+        return out
     if not issubclass(type(out), _ndarray):
         raise TypeError(f"out: expected a NumPy array, got {type(out).__name__}")
     ma = _modules.get("numpy.ma")
@@ -1025,9 +1023,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         _set_array(&call.args.out, &call.out)
         _run(kernels, call, quantizes, threads)
         return _packed(call, data, dtype)
-    exact = _hold_out(
-        call, out if out is None or _is_exact(out) else _exact_out(out), dtype, type
-    )
+    exact = _hold_out(call, _exact_out(out), dtype, type)
     if out is not None:
         _check_overlap(call, exact, &call.x, array, "the input")
         _check_overlap(call, exact, &call.scale, scale, "scale")
@@ -1124,6 +1120,8 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
 
 cdef int _run_repack(Call *call) except -1:
     cdef int status
+    if _size(&call.x) == 0:
+        return 0
     with nogil:
         status = pq_repack(_active, &call.args, 0, 1)
     if status != PQ_OK:
@@ -1144,8 +1142,7 @@ def pack(q):
         _set_input(&call)
         data = _hold_packed_out(&call, None, name, call.x.type)
         _set_array(&call.args.out, &call.out)
-        if _size(&call.x) > 0:
-            _run_repack(&call)
+        _run_repack(&call)
         return _packed(&call, data, name)
     finally:
         _release(&call)
@@ -1162,8 +1159,7 @@ cdef object _unpacked(object packed, pq_type *type):
         _hold(out, &call.out)
         call.out.type = type[0] = call.x.type
         _set_array(&call.args.out, &call.out)
-        if _size(&call.x) > 0:
-            _run_repack(&call)
+        _run_repack(&call)
         return out
     finally:
         _release(&call)

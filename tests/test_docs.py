@@ -48,7 +48,7 @@ def documented():
 def skip_without_what_it_needs(text):
     for package, words in NEEDS.items():
         if re.search(words, text):
-            pytest.importorskip(package)
+            pytest.importorskip(package)  # optional; .ci/run has them all
 
 
 @pytest.mark.parametrize("name", list(documented()))

@@ -216,7 +216,7 @@ def test_out_is_untouched_when_a_late_check_fails():
 
 
 def test_an_out_that_says_it_is_larger_than_it_is():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # the claim is one of its types
 
     class Claims(np.ndarray):
         dtype = property(lambda self: np.dtype(ml_dtypes.bfloat16))

@@ -215,10 +215,27 @@ def test_a_part_that_fails_is_no_result():
     assert _threads.run(lambda part: part, 2) == 1
 
 
-def test_at_the_end_of_the_interpreter_there_are_no_workers(monkeypatch):
-    monkeypatch.setattr(_threads.sys, "is_finalizing", lambda: True)
-    assert _threads._hire(3) == 0
-    assert _threads.run(lambda part: part, 4) == 3
+FINALIZING = """
+import os, sys
+import numpy as np, pyquant as pq
+from pyquant import _threads
+_threads.MIN_PART_BYTES = 1
+_threads.cpu_count = (4).__int__  # a function of this module would keep it alive
+x = np.ones(50_000, np.float32)
+
+class Late:
+    def __del__(self, call=pq.quantize, x=x, late=sys.is_finalizing, write=os.write):
+        codes = call(x, 0.5, threads=4).tobytes()  # methods of arrays import something
+        write(1, b"%d %d" % (late(), codes == b"\\2" * 50_000))
+
+one = Late()
+pq.quantize(x, 0.5, threads=4)  # there are workers, which will run no more
+"""
+
+
+def test_at_the_end_of_the_interpreter_nobody_waits_for_workers():
+    run = run_python(FINALIZING)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "1 1", "")
 
 
 class Interrupted:
