@@ -134,8 +134,8 @@ cp "$root/usr/lib/python3.11/_sysconfigdata__aarch64-linux-gnu.py" "$work/syscon
         'import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])' \
         "$work/wheel" >"$work/wheel.log" 2>&1 || { cat "$work/wheel.log" >&2; exit 1; }
 )
-rm -rf "$site"/pyquant "$site"/pyquant-*
-"$build/bin/python" -m zipfile -e "$work"/wheel/pyquant-*.whl "$site"
+rm -rf "$site"/pyquant "$site"/pyquant_simd-*
+"$build/bin/python" -m zipfile -e "$work"/wheel/pyquant_simd-*.whl "$site"
 
 step "Python suite"
 copy_tests "$run"

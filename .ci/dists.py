@@ -27,10 +27,10 @@ CHECKOUT = re.compile(r"\.|benchmarks/|SECURITY\.md|CITATION\.cff")
 GENERATED = {
     *("PKG-INFO", "setup.cfg"),
     *(
-        f"pyquant.egg-info/{name}"
+        f"pyquant_simd.egg-info/{name}"
         for name in ("PKG-INFO", "SOURCES.txt", "dependency_links.txt")
     ),
-    *("pyquant.egg-info/requires.txt", "pyquant.egg-info/top_level.txt"),
+    *("pyquant_simd.egg-info/requires.txt", "pyquant_simd.egg-info/top_level.txt"),
 }
 # Sources of the compiled module, which no wheel has.
 COMPILED = {"pyquant/_core.pyx", "pyquant/_pq.pxd"}

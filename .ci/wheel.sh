@@ -49,7 +49,7 @@ mkdir -p "$src" "$sdist" "$dist" "$work/installed"
 git ls-files -z | xargs -0 cp --parents -t "$src"
 python -m build --no-isolation --sdist --outdir "$dist" "$src" >"$work/sdist.log" 2>&1 ||
     { cat "$work/sdist.log" >&2; exit 1; }
-tar -C "$sdist" --strip-components=1 -xf "$dist"/pyquant-*.tar.gz
+tar -C "$sdist" --strip-components=1 -xf "$dist"/pyquant_simd-*.tar.gz
 
 step "wheel from the sdist, offline"
 # Without a network at all where namespaces are allowed, as they are for root.
@@ -63,7 +63,7 @@ python .ci/dists.py "$dist"
 twine check --strict "$dist"/*
 
 step "what the module needs and exports"
-wheel=$(echo "$dist"/pyquant-*.whl)
+wheel=$(echo "$dist"/pyquant_simd-*.whl)
 python -m zipfile -e "$wheel" "$work/installed"
 module=$(echo "$work"/installed/pyquant/_core.*.so)
 needed=$(readelf -d "$module" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)

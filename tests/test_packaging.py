@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.resources
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from support import HAVE_BFLOAT16, ROOT, run_python
 import pyquant as pq
 from pyquant import _core
 
+DISTRIBUTION = "pyquant-simd"  # on PyPI `pyquant` is another project
+
 
 def test_the_installed_package_is_tested():
     folder = Path(pq.__file__).resolve().parent
@@ -21,27 +24,40 @@ def test_the_installed_package_is_tested():
 
 
 def test_version():
-    assert pq.__version__ == importlib.metadata.version("pyquant")
+    assert pq.__version__ == importlib.metadata.version(DISTRIBUTION)
     numbers = pq.__version__.split(".")
     assert len(numbers) >= 3
     assert all(n.isdigit() for n in numbers[:2])
 
 
 def test_metadata():
-    metadata = importlib.metadata.metadata("pyquant")
+    metadata = importlib.metadata.metadata(DISTRIBUTION)
+    assert metadata["Name"] == DISTRIBUTION
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
-    needed = [
-        r for r in importlib.metadata.requires("pyquant") or [] if "extra ==" not in r
-    ]
+    needed = importlib.metadata.requires(DISTRIBUTION) or []
+    needed = [r for r in needed if "extra ==" not in r]
     assert [r.split(">")[0].strip() for r in needed] == ["numpy"]
+
+
+def test_nothing_asks_an_index_for_the_other_project():
+    files = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/*/*.toml"),
+    ]
+    files += [*ROOT.glob(".ci/*"), *ROOT.glob(".github/*/*.yml")]
+    wrong = r'pip install pyquant(?!-simd)|[/"]pyquant-[*\d]|project/pyquant/|, "pyquant"\]'
+    wrong += r'|= \["pyquant"|pyquant\.egg-info'
+    for file in files:
+        assert not re.findall(wrong, file.read_text("utf-8")), file
 
 
 def test_files():
     folder = importlib.resources.files("pyquant")
     assert folder.joinpath("py.typed").is_file()
     assert folder.joinpath("_core.pyi").is_file()
-    names = [Path(str(f)) for f in importlib.metadata.files("pyquant") or []]
+    names = [Path(str(f)) for f in importlib.metadata.files(DISTRIBUTION) or []]
     assert not {n.suffix for n in names} & {".c", ".inc", ".pyx"}
     assert sorted(n.name for n in names if n.suffix in {".h", ".pxd"}) == [
         "__init__.pxd",
