@@ -18,6 +18,7 @@ import pyquant
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("api/*.md"))]
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 # What an example needs besides NumPy, by what it says.
 NEEDS = {
     "onnx": r"import onnx|reference_ops",
@@ -94,6 +95,13 @@ def test_page(page, title, text):
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: str(p.relative_to(ROOT)))
+def test_pages_with_dependency_groups_say_what_they_need(page):
+    """The pip that comes with Python 3.11 does not know them."""
+    text = page.read_text("utf-8") if page.exists() else ""
+    assert "pip install --group" not in text or re.search(r"pip(>=| )25\.1", text)
+
+
 def test_the_corner_cases_of_the_semantics():
     text = (DOCS / "semantics.md").read_text("utf-8")
     section = re.search(r"^## Corner cases\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)[1]
@@ -115,9 +123,6 @@ def anchors(page):
     """The names by which code hosts, and the site, link the headings of a page."""
     for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE):
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: str(p.relative_to(ROOT)))
