@@ -7,11 +7,17 @@ from typing_extensions import disjoint_base
 
 from pyquant._typing import ArrayLike
 from pyquant.packed import PackedArray
+from pyquant.rounding import RoundMode
 
 _Integers: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | None
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 _Known: TypeAlias = type[_Scalar] | np.dtype[_Scalar]
+_Rounding: TypeAlias = (
+    RoundMode
+    | Literal["half_even", "half_away", "half_toward_zero", "half_up", "half_down"]
+    | Literal["away", "trunc", "ceil", "floor"]
+)
 
 isa_available: tuple[str, ...]
 isa_active: str
@@ -31,7 +37,7 @@ def quantize(
     dtype: npt.DTypeLike | None = None,
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -47,7 +53,7 @@ def quantize(
     dtype: npt.DTypeLike | None = None,
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[True],
@@ -63,7 +69,7 @@ def quantize(
     dtype: _Known[_Scalar],
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -79,7 +85,7 @@ def quantize(
     dtype: Literal["int8"],
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -95,7 +101,7 @@ def quantize(
     dtype: Literal["uint8"],
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -111,7 +117,7 @@ def quantize(
     dtype: Literal["int16"],
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -127,7 +133,7 @@ def quantize(
     dtype: Literal["uint16"],
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -143,7 +149,7 @@ def quantize(
     dtype: Literal["int32"],
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -159,7 +165,7 @@ def quantize(
     dtype: Literal["uint32"],
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -175,7 +181,7 @@ def quantize(
     dtype: None = None,
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -191,7 +197,7 @@ def quantize(
     dtype: None = None,
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -207,7 +213,7 @@ def quantize(
     dtype: npt.DTypeLike | None = None,
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: Literal[False] = False,
@@ -223,13 +229,91 @@ def quantize(
     dtype: npt.DTypeLike | None = None,
     axis: _Integers = None,
     block_size: _Integers = None,
-    rounding: str = "half_even",
+    rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     packed: bool | np.bool = False,
     out: None = None,
     threads: SupportsIndex = 1,
-) -> Any: ...
+) -> Any:
+    """
+    Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float64, float16 or bfloat16, of any shape, strides and byte order.
+        Python numbers are taken as float64. Buffers and objects with one of NumPy's
+        protocols, or with `__dlpack__` and memory of the CPU, are not copied.
+    scale : array_like
+        Real numbers, narrow floats and float8_e8m0fnu among them, rounded once to float32
+        (float64 when `x` is float64). One element is one scale for all of `x`; otherwise
+        the shape follows from `axis` and `block_size`. Negative, zero, infinite and NaN
+        scales follow IEEE arithmetic.
+    zero_point : array_like, optional
+        Integers within the range of `dtype`, one or as many as `scale` has. Default 0,
+        which is all that narrow floats take.
+    dtype : dtype_like, optional
+        int8, uint8, int16, uint16, int32, uint32; int4, uint4, int2, uint2; or a narrow
+        float: float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
+        float6_e2m3fn, float6_e3m2fn, float4_e2m1fn. Default: that of `zero_point` if it is
+        a NumPy array or scalar, else int8. Types that NumPy lacks are those of ml_dtypes.
+    axis : int or tuple of int, optional
+        The axes along which the scale varies. The shape of `scale` is that of `x` at these
+        axes, in ascending order.
+    block_size : int or tuple of int, optional
+        With an integer `axis`: so many consecutive elements along it share a scale, and
+        `scale` has the shape of `x` but for ``ceil(n / block_size)`` there. A tuple, and
+        no `axis`: the extents of a block along each dimension. The last block may be short.
+    rounding : str or RoundMode, optional
+        How the quotient becomes an integer. Default half to even, as narrow floats are
+        always rounded.
+    precision : dtype_like, optional
+        Type to which the exact quotient is rounded before it is rounded to an integer:
+        float16, bfloat16, float32 or float64. Default float32, float64 when `x` is float64.
+    saturate : bool, optional
+        Narrow floats: whether what is too large becomes the largest number (the default),
+        or infinity or NaN where the type has one. Integers always saturate: must be True.
+    packed : bool, optional
+        Return a `PackedArray` of a type of 2 or 4 bits instead of a byte for each element.
+        Needs no ml_dtypes, and takes no `out`.
+    out : ndarray, optional
+        Where to put the result: exact shape and dtype, any strides that keep the elements
+        of one dimension clear of those of the next.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        The codes, of the shape of `x`; `out` if given; a `PackedArray` if `packed`.
+        NaN gives the lowest integer, NaN of a narrow float, -0 of one of 6 bits and 6 of
+        float4_e2m1fn, which have none.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value or a shape does not fit. `out` has not been written to.
+    numpy.exceptions.AxisError
+        If an axis is out of bounds.
+    ImportError
+        If a type is one of ml_dtypes, which is not installed.
+
+    Notes
+    -----
+    Bit for bit the definition of ONNX QuantizeLinear and, with `rounding`, of nGraph
+    Quantize: one IEEE division, one rounding, exact addition, saturation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> pq.quantize(np.array([0.5, 1.5, -3.0, 1e9], np.float32), 0.5, 1, dtype="uint8")
+    array([  2,   4,   0, 255], dtype=uint8)
+    """
+
 @overload
 def dequantize(
     q: ArrayLike | PackedArray,
@@ -301,7 +385,61 @@ def dequantize(
     block_size: _Integers = None,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
-) -> npt.NDArray[Any]: ...
+) -> npt.NDArray[Any]:
+    """
+    Turn codes back into real numbers: ``(q - zero_point) * scale``.
+
+    Parameters
+    ----------
+    q : array_like
+        Of a type that `quantize` has, of any shape, strides and byte order; or a
+        `PackedArray`. Python integers are taken as int32, or uint32 if they need it.
+    scale : array_like
+        Real numbers, rounded once to float32 (float64 when `dtype` is float64); see
+        `quantize` for shapes.
+    zero_point : array_like, optional
+        Integers within the range of the type of `q`, one or as many as `scale` has.
+        Default 0.
+    dtype : dtype_like, optional
+        float32 (the default), float64, float16 or bfloat16.
+    axis, block_size : int or tuple of int, optional
+        As for `quantize`.
+    out : ndarray, optional
+        Where to put the result: exact shape and dtype, any strides that keep the elements
+        of one dimension clear of those of the next.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        Real numbers, of the shape of `q`; `out` if that was given.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value or a shape does not fit. `out` has not been written to.
+    numpy.exceptions.AxisError
+        If an axis is out of bounds.
+    ImportError
+        If a type is one of ml_dtypes, which is not installed.
+
+    Notes
+    -----
+    Bit for bit the definition of ONNX DequantizeLinear, nGraph Dequantize and oneDNN Graph
+    Dequantize: an exact difference of integers, one conversion to float32 (float64 for
+    float64 results), one multiplication, one conversion to `dtype`, each rounding half to
+    even. NaN results are the positive quiet NaN on every CPU.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> pq.dequantize(np.array([2, 4, 0, 255], np.uint8), 0.5, 1)
+    array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
+    """
 
 @disjoint_base
 class Calls:
@@ -311,7 +449,7 @@ class Calls:
         self,
         x: ArrayLike,
         *,
-        rounding: str = "half_even",
+        rounding: _Rounding = "half_even",
         precision: npt.DTypeLike | None = None,
         saturate: bool | np.bool = True,
         packed: Literal[False] = False,
@@ -323,7 +461,7 @@ class Calls:
         self,
         x: ArrayLike,
         *,
-        rounding: str = "half_even",
+        rounding: _Rounding = "half_even",
         precision: npt.DTypeLike | None = None,
         saturate: bool | np.bool = True,
         packed: Literal[True],
@@ -335,7 +473,7 @@ class Calls:
         self,
         x: ArrayLike,
         *,
-        rounding: str = "half_even",
+        rounding: _Rounding = "half_even",
         precision: npt.DTypeLike | None = None,
         saturate: bool | np.bool = True,
         packed: Literal[False] = False,
@@ -347,13 +485,40 @@ class Calls:
         self,
         x: ArrayLike,
         *,
-        rounding: str = "half_even",
+        rounding: _Rounding = "half_even",
         precision: npt.DTypeLike | None = None,
         saturate: bool | np.bool = True,
         packed: bool | np.bool = False,
         out: None = None,
         threads: SupportsIndex = 1,
-    ) -> Any: ...
+    ) -> Any:
+        """
+        Quantize `x` with these parameters.
+
+        Parameters
+        ----------
+        x : array_like
+            Real numbers.
+        rounding, precision, saturate, packed, out, threads
+            As for `pyquant.quantize`.
+
+        Returns
+        -------
+        ndarray or PackedArray
+            The codes.
+
+        Raises
+        ------
+        TypeError, ValueError, numpy.exceptions.AxisError, ImportError
+            As `pyquant.quantize` does.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> pq.QParams(0.5, 3, "uint8").quantize([0.5, 1.5, -9.0])
+        array([4, 6, 0], dtype=uint8)
+        """
+
     @overload
     def dequantize(
         self,
@@ -407,7 +572,33 @@ class Calls:
         dtype: npt.DTypeLike | None = None,
         out: npt.NDArray[Any] | None = None,
         threads: SupportsIndex = 1,
-    ) -> npt.NDArray[Any]: ...
+    ) -> npt.NDArray[Any]:
+        """
+        Turn codes back into real numbers.
+
+        Parameters
+        ----------
+        q : array_like or PackedArray
+            Codes.
+        dtype, out, threads
+            As for `pyquant.dequantize`.
+
+        Returns
+        -------
+        ndarray
+            Real numbers.
+
+        Raises
+        ------
+        TypeError
+            If `q` has another type than the parameters are for.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> pq.QParams(0.5, 3, "uint8").dequantize([4, 6, 0])
+        array([ 0.5,  1.5, -1.5], dtype=float32)
+        """
 
 def quantize_standard(
     x: ArrayLike,

@@ -72,6 +72,15 @@ def quantize_into_out() -> None:
     assert assert_type(result, "npt.NDArray[np.uint8]") is out
 
 
+def quantize_by_mode() -> None:
+    p = pq.QParams(0.5, None, "int8")
+    for mode in pq.RoundMode:
+        check(pq.quantize(X, 0.5, rounding=mode), "int8")
+        check(p.quantize(X, rounding=mode), "int8")
+    check(pq.quantize(X, 0.5, rounding="half_toward_zero"), "int8")
+    check(p.quantize(X, rounding="floor"), "int8")
+
+
 def quantize_packed() -> None:
     packed = pq.quantize(X, 0.5, dtype="int4", packed=True)
     assert type(assert_type(packed, pq.PackedArray)) is pq.PackedArray
@@ -177,12 +186,15 @@ def refused() -> None:
     fails(lambda: pq.quantize(X, object()))  # type: ignore[call-overload]
     fails(lambda: pq.quantize(X, 0.5, dtype="int8", axis="x"))  # type: ignore[call-overload]
     fails(lambda: pq.dequantize(Q, 0.5, out=3))  # type: ignore[call-overload]
+    fails(lambda: pq.quantize(X, 0.5, rounding="half-even"))  # type: ignore[call-overload]
+    p = pq.QParams(0.5, None, "int8")
+    fails(lambda: p.quantize(X, rounding="nearest"))  # type: ignore[call-overload]
 
 
 def fails(call: Callable[[], object]) -> None:
     try:
         call()
-    except TypeError:
+    except (TypeError, ValueError):
         return
     raise AssertionError
 
@@ -192,6 +204,7 @@ CALLS = [
     quantize_to_name,
     quantize_to_type_of_zero_point,
     quantize_into_out,
+    quantize_by_mode,
     quantize_packed,
     quantize_to_what_only_running_tells,
     dequantize_to,
