@@ -1,8 +1,11 @@
-"""The extension module; everything declarative is in pyproject.toml."""
+"""The extension module and the description; what is declarative is in pyproject.toml."""
 
 import os
+import re
 import sys
+import tomllib
 from glob import glob
+from pathlib import Path
 
 from setuptools import Extension, setup
 
@@ -25,7 +28,19 @@ else:
         if sys.platform == "linux":
             LINK_FLAGS.append("-s")  # names of static functions, 4 % of the size
 
+
+def description():
+    """README.md, with links to the files of this version, wherever it is shown."""
+    project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
+    version = re.search('"(.+)"', Path("pyquant/_version.py").read_text("utf-8"))[1]
+    files = f"{project['urls']['Source']}/blob/v{version}/"
+    text = Path("README.md").read_text("utf-8")
+    return re.sub(r"\]\((?!https://|#)", f"]({files}", text)
+
+
 setup(
+    long_description=description(),
+    long_description_content_type="text/markdown",
     ext_modules=[
         Extension(
             "pyquant._core",
@@ -36,5 +51,5 @@ setup(
             extra_compile_args=FLAGS,
             extra_link_args=LINK_FLAGS,
         )
-    ]
+    ],
 )

@@ -40,6 +40,23 @@ def test_metadata():
     assert [r.split(">")[0].strip() for r in needed] == ["numpy"]
 
 
+def test_the_description_leads_somewhere():
+    """Relative links are dead on a package index: they lead to the files of the version."""
+    metadata = importlib.metadata.metadata(DISTRIBUTION)
+    urls = dict(label.split(", ") for label in metadata.get_all("Project-URL"))
+    assert set(urls) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    assert all(url.startswith(urls["Source"]) for url in urls.values())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    link = r"(?<=\]\()([^)\s]+)(?=\))"
+    text = metadata.get_payload()
+    assert all(target.startswith("https://") for target in re.findall(link, text))
+    files = f"{urls['Source']}/blob/v{pq.__version__}/"
+    assert text.replace(files, "") == (ROOT / "README.md").read_text("utf-8")
+    # What is said of systems, and what has been tested.
+    systems = [c for c in metadata.get_all("Classifier") if c.startswith("Operating")]
+    assert systems == ["Operating System :: POSIX :: Linux"]
+
+
 def test_nothing_asks_an_index_for_the_other_project():
     files = [
         *ROOT.glob("*.md"),
