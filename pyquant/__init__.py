@@ -2,7 +2,7 @@
 """Quantize and dequantize NumPy arrays exactly, at the speed of memory."""
 
 import pyquant._installed  # noqa: F401
-from pyquant import com_microsoft, isa, ngraph, onednn, onnx
+from pyquant import com_microsoft, dtypes, isa, ngraph, onednn, onnx
 from pyquant._core import dequantize, quantize
 from pyquant._include import get_include
 from pyquant._version import __version__
@@ -18,6 +18,7 @@ __all__ = [
     "choose_qparams",
     "com_microsoft",
     "dequantize",
+    "dtypes",
     "get_include",
     "isa",
     "ngraph",
@@ -26,3 +27,7 @@ __all__ = [
     "pack",
     "quantize",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["dequantize_linear", "quantize_linear"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 REAL = ("float32", "float16")
 QUANTIZED = ("uint8", "int8", "uint16", "int16", "int4", "uint4")
 

@@ -9,6 +9,11 @@ import numpy as np
 
 __all__ = ["NARROW_FLOATS", "NARROW_INTEGERS", "ml_dtype", "ml_name", "name_of"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 NARROW_INTEGERS = ("int4", "uint4", "int2", "uint2")
 NARROW_FLOATS = (
     "float8_e4m3fn",

@@ -12,6 +12,10 @@ from pyquant import _core
 __all__ = ["active", "available"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def active() -> str:
     """
     Name the instruction set in use.

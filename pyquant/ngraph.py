@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RoundMode", "dequantize", "quantize"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 QUANTIZED = ("int8", "uint8", "int32")
 REAL = ("float32", "float64", "float16", "bfloat16")
 # nGraph's own names of the element types.

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["dequantize", "dynamic_dequantize", "dynamic_quantize", "quantize"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 INTEGER = ("uint8", "int8")
 ZERO_POINT = ("int32", "uint8", "int8", "int4", "uint4")

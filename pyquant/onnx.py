@@ -22,6 +22,11 @@ __all__ = [
     "reference_ops",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 FLOAT8 = dtypes.NARROW_FLOATS[:4]
 QUANTIZED = (
     *("uint8", "int8", "uint16", "int16"),

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["PackedArray", "pack"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class PackedArray:
     """
     Immutable view of packed codes.

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["QParams", "choose_qparams"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class QParams(_core.Calls):
     """
     Immutable quantization parameters.

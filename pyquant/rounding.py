@@ -8,6 +8,10 @@ from enum import StrEnum
 __all__ = ["RoundMode"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class RoundMode(StrEnum):
     """
     How a quotient becomes an integer; members are equal to their strings.

@@ -1,7 +1,9 @@
 """The installed package: metadata, files, exported symbols, what importing it brings in."""
 
+import importlib
 import importlib.metadata
 import importlib.resources
+import pydoc
 import re
 import shutil
 import subprocess
@@ -14,6 +16,8 @@ from support import HAVE_BFLOAT16, ROOT, run_python
 import pyquant as pq
 from pyquant import _core
 
+MODULES = (path.stem for path in Path(pq.__file__).parent.glob("*.py"))
+PUBLIC = sorted(name for name in MODULES if not name.startswith("_"))
 DISTRIBUTION = "pyquant-simd"  # on PyPI `pyquant` is another project
 
 
@@ -92,6 +96,7 @@ def test_public_names():
             "choose_qparams",
             "com_microsoft",
             "dequantize",
+            "dtypes",
             "get_include",
             "isa",
             "ngraph",
@@ -104,6 +109,15 @@ def test_public_names():
     )
     for name in pq.__all__:
         assert hasattr(pq, name)
+
+
+@pytest.mark.parametrize("name", ["", *PUBLIC])
+def test_completion_offers_public_names_only(name):
+    module = importlib.import_module(f"pyquant.{name}".rstrip("."))
+    assert dir(module) == sorted(module.__all__)
+    assert all(hasattr(module, public) for public in dir(module))
+    documented = pydoc.plain(pydoc.render_doc(module))
+    assert all(public in documented for public in dir(module) if public != "__version__")
 
 
 def test_the_functions_say_what_they_do():
