@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import sys
+import sysconfig
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,7 +73,19 @@ def _print_info() -> None:
     print(f"pyquant        {__version__}")
     print(f"ISA active     {isa.active()}")
     print(f"ISA available  {', '.join(isa.available())}")
+    free = ", free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+    build = f"{platform.python_implementation()}{free}"
+    print(f"Python         {platform.python_version()} ({build})")
     print(f"NumPy          {np.__version__}")
+    print(f"ml_dtypes      {_ml_dtypes()}")
+
+
+def _ml_dtypes() -> str:
+    try:
+        import ml_dtypes
+    except ImportError:
+        return "not installed"
+    return str(ml_dtypes.__version__)
 
 
 def _run_as_program() -> int:

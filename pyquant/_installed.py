@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what is wrong when Python found the source folder instead of the package."""
+"""Says what is wrong when the compiled module is not there, or refuses its environment."""
 
+import sys
 from importlib import import_module
+
+
+def _is_program() -> bool:
+    """Whether this is `python -m pyquant`, for which Python imports the package first."""
+    # Python says "-m" until it has found the module, whose name the arguments follow.
+    name = sys.orig_argv[-len(sys.argv) :][:1]
+    return sys.argv[:1] == ["-m"] and name in (["pyquant"], ["-mpyquant"])
 
 
 def _require_core() -> None:
@@ -17,4 +25,14 @@ def _require_core() -> None:
         raise ImportError(msg) from None
 
 
-_require_core()
+def _start() -> None:
+    try:
+        _require_core()
+    except ImportError as error:
+        if not (str(error).startswith(("PYQUANT_ISA: ", "pyquant: ")) and _is_program()):
+            raise
+        print(f"python -m pyquant: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+_start()

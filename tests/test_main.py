@@ -1,12 +1,16 @@
 """The commands `python -m pyquant demo` and `python -m pyquant info`."""
 
+import os
+import platform
 import re
 import subprocess
 import sys
+import sysconfig
+from importlib import import_module
 
 import numpy as np
 import pytest
-from support import float_of_bits
+from support import HAVE_BFLOAT16, ROOT, float_of_bits
 
 import pyquant as pq
 from pyquant import _demo
@@ -20,11 +24,12 @@ ROW = re.compile(
 )
 
 
-def program(*arguments, cwd):
+def program(*arguments, cwd, module=("-m", "pyquant"), **variables):
     """Run the commands as a user does, away from the checkout."""
     return subprocess.run(
-        [sys.executable, "-m", "pyquant", *map(str, arguments)],
+        [sys.executable, *module, *map(str, arguments)],
         cwd=cwd,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=300,
@@ -91,12 +96,62 @@ def test_demo_with_a_file(tmp_path):
 def test_info(tmp_path):
     run = program("info", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
+    python = f"{platform.python_version()} ({platform.python_implementation()}"
+    python += f"{', free-threaded' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''})"
+    ml_dtypes = import_module("ml_dtypes").__version__ if HAVE_BFLOAT16 else "not installed"
     assert [line.split(maxsplit=1) for line in run.stdout.splitlines()] == [
         ["pyquant", pq.__version__],
         ["ISA", f"active     {pq.isa.active()}"],
         ["ISA", f"available  {', '.join(pq.isa.available())}"],
+        ["Python", python],
         ["NumPy", np.__version__],
+        ["ml_dtypes", ml_dtypes],
     ]
+
+
+def test_info_without_ml_dtypes(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    assert main(["info"]) == 0
+    assert capsys.readouterr().out.endswith("ml_dtypes      not installed\n")
+
+
+REFUSED = "python -m pyquant: PYQUANT_ISA: expected one of "
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["demo", "-m"], [], ["-m", "pyquant"]])
+@pytest.mark.parametrize(
+    "module", [("-m", "pyquant"), ("-mpyquant",), ("-I", "-m", "pyquant")]
+)
+def test_a_wrong_level_is_one_line(arguments, module, tmp_path):
+    run = program(*arguments, cwd=tmp_path, module=module, PYQUANT_ISA="sse9")
+    assert run.returncode == 2
+    assert run.stderr.startswith(REFUSED)
+    assert run.stderr.endswith(", got 'sse9'\n")
+    assert (run.stderr.count("\n"), run.stdout) == (1, "")
+
+
+def test_a_wrong_level_is_an_import_error_for_other_programs(tmp_path):
+    """Also for those that Python finds while it says -m, and whose argument is a name."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "__init__.py").write_text("import pyquant")
+    (tmp_path / "other" / "__main__.py").write_text("")
+    for module in (("-m", "other"), ("-m", "other", "pyquant"), ("-c", "import pyquant")):
+        run = program(cwd=tmp_path, module=module, PYQUANT_ISA="sse9")
+        assert run.returncode == 1
+        assert "\nImportError: PYQUANT_ISA: expected one of " in run.stderr
+    code = "import sys; sys.argv[:] = ['-m'] * 99; import pyquant"
+    run = program(cwd=tmp_path, module=("-c", code), PYQUANT_ISA="sse9")
+    assert "\nImportError: PYQUANT_ISA: expected one of " in run.stderr
+
+
+def test_the_source_folder_is_one_line():
+    if not (ROOT / "pyquant" / "__main__.py").is_file():
+        pytest.skip("only the tests are here")
+    run = program("info", cwd=ROOT)
+    assert run.returncode == 2
+    expected = "python -m pyquant: pyquant: expected its compiled module, got the source"
+    assert run.stderr.startswith(expected)
+    assert run.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [[], ["quantise"], ["demo", "a.npy", "b.npy"]])
