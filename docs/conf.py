@@ -27,6 +27,8 @@ html_theme = "furo"
 html_title = f"{project} {release}"
 html_show_copyright = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 
 
 def name_files(app, docname, source):

@@ -147,6 +147,17 @@ def test_every_public_name_is_on_a_page():
             assert f"pyquant.{name}" in pages["pyquant"], name
 
 
+def test_every_page_is_in_the_table_of_pages():
+    """In the same order as on the side of the site."""
+    text = (DOCS / "index.md").read_text("utf-8")
+    names = re.search(r":hidden:\n\n(.*?)\n```", text, re.DOTALL)[1].split()
+    assert [f"{name}.md" for name in names] == re.findall(
+        r"^\| \[.*?\]\((.*?)\)", text, re.M
+    )
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    assert pages | {"api/index"} == set(names)
+
+
 def test_what_the_semantics_cite_exists():
     """Tests by name, and cases of tests/conformance by the beginning of theirs."""
     here = Path(__file__).parent
