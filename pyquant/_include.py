@@ -26,4 +26,7 @@ def get_include() -> str:
     ['pq.h', 'pyquant.h']
     """
     # Not pathlib, whose import takes longer than all of pyquant's.
-    return os.path.join(os.path.dirname(__file__), "include")
+    package = os.path.dirname(__file__)
+    headers = os.path.join(package, "include")
+    checkout = os.path.join(os.path.dirname(package), "csrc")  # of an editable install
+    return headers if os.path.isdir(headers) else checkout

@@ -1,5 +1,6 @@
 """The interface for other extension modules: headers, capsule, the two examples."""
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,20 @@ def test_headers():
     folder = Path(pq.get_include())
     assert sorted(p.name for p in folder.iterdir()) == ["pq.h", "pyquant.h"]
     assert (Path(pq.__file__).parent / "__init__.pxd").is_file()
+
+
+@pytest.mark.parametrize("editable", [False, True])
+def test_headers_of_an_editable_install(tmp_path, editable):
+    """It runs from a checkout, where the headers are among the sources."""
+    package, sources = tmp_path / "pyquant", tmp_path / "csrc"
+    for folder in (sources,) if editable else (package / "include", sources):
+        shutil.copytree(pq.get_include(), folder)
+    package.mkdir(exist_ok=True)
+    file = shutil.copy(Path(pq.__file__).with_name("_include.py"), package)
+    spec = importlib.util.spec_from_file_location("_include", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert Path(module.get_include()) == (sources if editable else package / "include")
 
 
 def test_capsule():

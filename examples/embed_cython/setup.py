@@ -1,13 +1,14 @@
 """An extension module that cimports pyquant, and links nothing."""
 
+import os
+
+from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 import pyquant
 
-setup(
-    ext_modules=[
-        Extension(
-            "embed_cython", ["embed_cython.pyx"], include_dirs=[pyquant.get_include()]
-        )
-    ]
+module = Extension(
+    "embed_cython", ["embed_cython.pyx"], include_dirs=[pyquant.get_include()]
 )
+# Where Cython looks already, unless pyquant is an editable install.
+setup(ext_modules=cythonize(module, include_path=[os.path.dirname(pyquant.__path__[0])]))
