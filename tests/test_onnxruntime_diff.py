@@ -121,6 +121,18 @@ def test_quantizes_per_tensor(name):
         check_quantize(x, scale[0], np.asarray(zero))
 
 
+def test_quantizes_every_float16_in_float32():
+    """As docs/recipes.md says; what is infinite or too large for it is not among them."""
+    numbers = np.arange(65536, dtype=np.uint16).view(np.float16)
+    for scale in np.array([0.1, 0.3, -7, 2.0**-14], np.float16):
+        with np.errstate(invalid="ignore", over="ignore"):
+            quotients = abs(numbers.astype(np.float32) / scale.astype(np.float32))
+        x = numbers[~(quotients >= 2**31)]
+        zero = np.array(3, np.uint8)
+        got = pyquant.onnx.quantize_linear(x, scale, zero, precision="float32")
+        same(got, run_node("QuantizeLinear", x, scale, zero, result=np.uint8))
+
+
 @each("name, axis", RANGES, [0, 1, 2, -1])
 def test_quantizes_along_an_axis(name, axis):
     x = adversarial("float32", 0.3, 8 * 33 * 40).reshape(8, 33, 40)
