@@ -120,7 +120,7 @@ REFUSED = "python -m pyquant: PYQUANT_ISA: expected one of "
 
 @pytest.mark.parametrize("arguments", [["info"], ["demo", "-m"], [], ["-m", "pyquant"]])
 @pytest.mark.parametrize(
-    "module", [("-m", "pyquant"), ("-mpyquant",), ("-I", "-m", "pyquant")]
+    "module", [("-m", "pyquant"), ("-mpyquant",), ("-P", "-m", "pyquant")]
 )
 def test_a_wrong_level_is_one_line(arguments, module, tmp_path):
     run = program(*arguments, cwd=tmp_path, module=module, PYQUANT_ISA="sse9")
