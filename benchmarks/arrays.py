@@ -166,7 +166,10 @@ LAYOUTS: dict[str, tuple[Layout, Layout]] = {
 def fill(case: Case) -> None:
     """Ordinary numbers to quantize; leaves codes alone."""
     if case.form.quantizes:
-        values: Array = np.random.default_rng(0).standard_normal(case.x.size, np.float32)
+        rng = np.random.default_rng(0)
+        values: Array = rng.standard_normal(case.x.size, np.float32)
+        if case.form.tiny:
+            values[rng.random(case.x.size) < case.form.tiny] *= np.float32(1e-33)
         case.x[...] = values.astype(case.x.dtype).reshape(case.x.shape)
 
 

@@ -29,7 +29,10 @@ struct job {
     bool float_zero;   /* zero points are bits of float32 numbers ... */
     bool negate_zero;  /* ... of the other sign */
     bool zero_given;
-    bool far; /* zero points beyond 2^52 */
+    bool far;            /* zero points beyond 2^52 */
+    bool has_small;      /* scales too small for flushing subnormals beside them */
+    bool flushes;        /* at present */
+    uint32_t flush_from; /* bits of the first scale that is not too small; 0: never flush */
     struct pq_codes take, give;
 
     pq_grp_fn *grp;    /* null: no kernel for groups */
@@ -56,6 +59,51 @@ struct job {
         double f64[TILE + 2 * SPREAD];
     } zero;
 };
+
+/* ---- subnormal numbers ---- */
+
+/* Whether a float32 scale is too small for flushing subnormals beside it. */
+static bool has_small_scale(const struct job *job, const void *scales, size_t n)
+{
+    enum { LANES = 16 };
+    const uint32_t least = job->flush_from;
+    uint32_t bits[LANES], lanes[LANES] = {0}, below = 0; /* the top bits say it */
+    const char *from = scales;
+    if (least == 0) {
+        return false;
+    }
+    for (; n >= LANES; n -= LANES, from += sizeof bits) {
+        memcpy(bits, from, sizeof bits);
+        for (int k = 0; k < LANES; k++) {
+            lanes[k] |= (bits[k] & 0x7fffffff) - least;
+        }
+    }
+    memcpy(bits, from, n * sizeof *bits);
+    for (size_t k = 0; k < n; k++) {
+        below |= (bits[k] & 0x7fffffff) - least;
+    }
+    for (int k = 0; k < LANES; k++) {
+        below |= lanes[k];
+    }
+    return below >> 31 != 0;
+}
+
+static void flush(struct job *job, bool flushes)
+{
+    if (job->flushes != flushes) {
+        job->flushes = flushes;
+        pq_fpenv_set(flushes);
+    }
+}
+
+/* As the scales want it that have been looked at since. */
+static void set_flush(struct job *job)
+{
+    if (job->flush_from != 0) {
+        flush(job, !job->has_small);
+        job->has_small = false;
+    }
+}
 
 /* ---- parameters ---- */
 
@@ -107,6 +155,12 @@ static void load_params(struct job *job, ptrdiff_t to, const char *scale,
     const struct pq_params s = scales_at(job, scale, scale_stride);
     if (job->vec != NULL) {
         pq_load_scales_f32(job->scale.f32 + to, s, n);
+        if (has_small_scale(job, job->scale.f32 + to, n)) {
+            /* One that is 0 may have become so just now. */
+            flush(job, false);
+            pq_load_scales_f32(job->scale.f32 + to, s, n);
+            job->has_small = true;
+        }
     } else {
         pq_load_scales_f64(job->scale.f64 + to, s, n, job->single_scale);
     }
@@ -201,6 +255,7 @@ static ptrdiff_t load_tile_params(struct job *job, struct pq_cursor row_start,
     if (!single && pq_dim_uniform(&dim[0]) && job->grp != NULL && columns >= GROUP) {
         job->loaded.scale = NULL;
         load_row_params(job, row_start, row, rows);
+        set_flush(job);
         return columns;
     }
     for (ptrdiff_t r = 0; r < rows; r++) {
@@ -212,6 +267,7 @@ static ptrdiff_t load_tile_params(struct job *job, struct pq_cursor row_start,
     job->loaded.first = column;
     job->loaded.rows = rows;
     job->loaded.columns = columns;
+    set_flush(job);
     return share;
 }
 
@@ -499,6 +555,7 @@ static void run_uniform_row(void *p, struct pq_cursor at)
     const size_t n = (size_t)(dim->end - dim->begin);
     if (job->loaded.scale != at.scale || job->loaded.zero != at.zero) {
         load_params(job, 0, at.scale, 0, at.zero, 0, 1);
+        set_flush(job);
         job->loaded.scale = at.scale;
         job->loaded.zero = at.zero;
     }
@@ -523,6 +580,7 @@ static void run_grouped_row(void *p, struct pq_cursor at)
         if (job->loaded.scale != scale || job->loaded.zero != zero ||
             job->loaded.columns < m) { /* rows of a tile of blocks share theirs */
             load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
+            set_flush(job);
             job->loaded.scale = scale;
             job->loaded.zero = zero;
             job->loaded.columns = m;
@@ -543,6 +601,14 @@ static void run_scaled_row(void *p, struct pq_cursor at)
         load_params(job, 0, at.scale, 0, at.zero, 0, 1);
         repeat_param(job, 0, 0, TILE);
         job->loaded.zero = at.zero;
+    }
+    /* Worth a look where other rows have them, too. */
+    const struct pq_dim *rows = &job->plan.dim[1];
+    if (job->loaded.scale != at.scale && rows->scale == 0 && rows->end - rows->begin > 1) {
+        job->has_small = has_small_scale(job, at.scale + dim->begin * dim->scale,
+                                         (size_t)(dim->end - dim->begin));
+        set_flush(job);
+        job->loaded.scale = at.scale;
     }
     for (ptrdiff_t i = dim->begin; i < dim->end; i += TILE) {
         const ptrdiff_t n = dim->end - i < TILE ? dim->end - i : TILE;
@@ -652,6 +718,9 @@ static void run(struct job *job)
     job->loaded.zero = NULL;
     int first = 0;
     pq_visit_fn *visit = job->far ? run_far_element : choose(job, &first);
+    if (visit == run_grouped_row && job->plan.dim[0].block < GROUP) {
+        job->flush_from = 0; /* a look at that many scales costs more than it is worth */
+    }
     pq_walk(&job->plan, first, visit, job);
 }
 
@@ -839,6 +908,8 @@ static void run_part(struct job *job, int part, int parts)
 {
     pq_plan_part(&job->plan, part, parts, job->together);
     const pq_fpenv found = pq_fpenv_enter();
+    job->flushes = false;
+    job->has_small = false;
     run(job);
     pq_fpenv_leave(found);
 }
@@ -860,6 +931,23 @@ static bool zeros_fit(const struct pq_args *args, enum pq_type type, int64_t lo,
     int64_t outside;
     return args->zero.data == NULL || args->zero.type == type ||
            pq_zeros_within(args, lo, hi, &outside);
+}
+
+/*
+ * From which scale on codes are the same while subnormal operands and results count as
+ * zeros: a subnormal x, of less than 2^-126, has a quotient of less than 1/4 where
+ * |s| >= 2^-124, and so has what underflows. That is 0 to nearest and toward zero. Codes of
+ * narrow floats begin at half of 2^-17, which wants |s| >= 2^-107, and as signs of zeros
+ * count, nothing may be added. 0: never.
+ */
+static uint32_t least_scale(const struct pq_args *args)
+{
+    const bool outward =
+        args->round == PQ_AWAY || args->round == PQ_CEIL || args->round == PQ_FLOOR;
+    if (is_narrow_float(args->out.type)) {
+        return args->zero.data == NULL ? (uint32_t)(127 - 107) << 23 : 0;
+    }
+    return outward ? 0 : (uint32_t)(127 - 124) << 23;
 }
 
 static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
@@ -900,6 +988,7 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
     job->single_scale = in != PQ_F64;
     job->float_zero = is_narrow_float(out) || (args->zero_first && args->zero.data != NULL);
     job->negate_zero = false;
+    job->flush_from = job->vec != NULL && PQ_CAN_FLUSH ? least_scale(args) : 0;
 }
 
 static enum pq_status set_quantize(struct job *job, const struct pq_kernels *kernels,
@@ -982,6 +1071,7 @@ static enum pq_status set_dequantize(struct job *job, const struct pq_kernels *k
     job->single_scale = out != PQ_F64;
     job->float_zero = is_narrow_float(in) && job->vec != NULL;
     job->negate_zero = true;
+    job->flush_from = 0;
     return init(job, kernels, args);
 }
 
@@ -1106,6 +1196,7 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     const int bits = is_narrow_float(args->in.type) ? pq_type_bits(args->in.type) : 8;
     job.vec = bits == 8 ? copy_8_bits : bits == 6 ? copy_6_bits : copy_4_bits;
     job.float_zero = false;
+    job.flush_from = 0;
     job.single_scale = true;
     status = init(&job, kernels, &plain);
     if (status == PQ_OK) {

@@ -59,12 +59,23 @@ PQ_INLINE int as_u2(uint8_t c)
     return c & 3;
 }
 
+/* With the sign of a NaN, where that has one, as wider floats keep theirs: with a scale it
+ * goes into the code of a NaN. */
+static float decode_signed(uint8_t code, enum pq_type type)
+{
+    const struct pq_format format = pq_format_of(type);
+    const float v = pq_decode(code, type);
+    const bool negative = v != v && format.signed_nan && (code & format.sign) != 0;
+    return negative ? pq_f32_bits(pq_bits_f32(v) | 0x80000000) : v;
+}
+
 /* Narrow floats are few: one element at a time. */
 static void load_narrow_f32(float *to, struct pq_params from, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const uint8_t c = (uint8_t)from.data[(ptrdiff_t)i * from.stride];
-        to[i] = from.type == PQ_F8E8M0FNU ? pq_f32_from_e8m0(c) : pq_decode(c, from.type);
+        to[i] =
+            from.type == PQ_F8E8M0FNU ? pq_f32_from_e8m0(c) : decode_signed(c, from.type);
     }
 }
 

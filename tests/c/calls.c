@@ -185,7 +185,11 @@ static double scale_at(const struct pq_array *array, const void *at)
         return (double)pq_f32_from_e8m0(*(const unsigned char *)at);
     }
     if (array->type >= PQ_F8E4M3FN) {
-        return (double)pq_decode(*(const unsigned char *)at, array->type);
+        /* NaN has a sign where its format has one for it. */
+        const unsigned char code = *(const unsigned char *)at;
+        const double v = (double)pq_decode(code, array->type);
+        const int has_signs = array->type == PQ_F8E4M3FN || array->type == PQ_F8E5M2;
+        return isnan(v) && has_signs && code >= 0x80 ? -v : v;
     }
     const int64_t v = integer_at(array, at);
     return array->type == PQ_U64 ? (double)(uint64_t)v : (double)v;

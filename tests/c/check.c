@@ -564,17 +564,20 @@ static uint32_t draw_float_bits(uint32_t exponent)
 
 float draw_scale(void)
 {
-    static const uint32_t ends[] = {26, 27, 28, 226, 227, 228}; /* of the fast quotient */
+    /* Where the fast quotients end, and where subnormals begin to count. */
+    static const uint32_t ends[] = {26, 27, 28, 46, 47, 48, 50, 51,  52,  66, 67,
+                                    68, 2,  3,  4,  19, 20, 21, 226, 227, 228};
+    const size_t count = sizeof ends / sizeof ends[0];
     static const uint32_t odd[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000,
                                    0x7fc00000, 0x7f800001, 0xffc12345, 0x00000001,
                                    0x7f7fffff, 0x00800000, 0x3f800000, 0xbf800000};
     uint32_t bits;
     switch (random_below(16)) {
     case 0:
-        bits = draw_float_bits(ends[random_below(6)]);
+        bits = draw_float_bits(ends[random_below(count)]);
         break;
     case 1: /* the ends exactly */
-        bits = ends[random_below(6)] << 23 | (random_chance(50) ? 0x7fffff : 0);
+        bits = ends[random_below(count)] << 23 | (random_chance(50) ? 0x7fffff : 0);
         break;
     case 2: /* all ones */
         bits = (uint32_t)random_between(1, 254) << 23 | 0x7fffff;

@@ -7,9 +7,11 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "fpenv.h"
 #include "kernels.h"
 
 enum {
@@ -101,6 +103,8 @@ static struct {
 static struct {
     struct guarded x, y, scale, zero;
 } memory;
+
+static int has_control; /* whether the machine has a floating-point control state */
 
 static size_t param_size(void)
 {
@@ -282,6 +286,26 @@ static int all_are(const unsigned char *p, size_t n, unsigned char value)
     return 1;
 }
 
+/* Whether the engine runs the batch while subnormals count as zeros. */
+static int may_flush(const struct op *op)
+{
+    for (size_t i = 0; i < batch.params; i++) {
+        if (fabs(scale_at(i)) < 0x1p-124) {
+            return 0;
+        }
+    }
+    return is_quantize(op) && !is_wide(op) && op->round != PQ_AWAY &&
+           op->round != PQ_CEIL && op->round != PQ_FLOOR && has_control;
+}
+
+static void run_flushing(const struct pq_kernels *k, const void *x, void *y,
+                         const void *scale, const void *zero)
+{
+    const pq_fpenv found = pq_fpenv_set(1);
+    run(k, &batch.op, x, y, batch.n, batch.g, scale, zero);
+    pq_fpenv_leave(found);
+}
+
 static void verify(const struct pq_kernels *k, ptrdiff_t in, ptrdiff_t out)
 {
     const struct op *op = &batch.op;
@@ -304,6 +328,13 @@ static void verify(const struct pq_kernels *k, ptrdiff_t in, ptrdiff_t out)
     run(k, op, x, y, batch.n, batch.g, scale, zero);
     if (memcmp(y, batch.y, out_bytes) != 0) {
         report(k, y);
+    }
+    if (PQ_CAN_FLUSH && may_flush(op)) {
+        memset(y, fill, out_bytes);
+        run_flushing(k, x, y, scale, zero);
+        if (memcmp(y, batch.y, out_bytes) != 0) {
+            report(k, y);
+        }
     }
     CHECK(all_are(y - below, below, fill) && all_are(y + out_bytes, above, fill),
           "%s: n %zu, g %zu: wrote outside its output", k->name, batch.n, batch.g);
@@ -699,6 +730,7 @@ int main(int argc, char **argv)
 {
     (void)argc;
     check_start(argv[0]);
+    has_control = getenv("CHECK_NO_CONTROL") == NULL;
     memory.x = guarded_make(sizeof batch.x + 4096);
     memory.y = guarded_make(sizeof batch.y + 4096);
     memory.scale = guarded_make(sizeof batch.scale);
