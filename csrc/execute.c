@@ -955,6 +955,8 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
 {
     const enum pq_type in = args->in.type, out = whole_type(args->out.type);
     const bool usual = has_kernel(in, out) && args->precision == PQ_F32;
+    /* Float32 is what is rounded to anyway, but from float64. */
+    const bool narrow = args->narrow_first && (args->precision != PQ_F32 || in == PQ_F64);
     job->grp = NULL;
     job->packed = NULL;
     job->vec = NULL;
@@ -984,8 +986,8 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
     }
     job->wide_fn = kernels->quantize_wide;
     job->wide = (struct pq_wide){
-        in, out, args->precision, args->round, args->zero_first, args->saturate};
-    job->single_scale = in != PQ_F64;
+        in, out, args->precision, args->round, args->zero_first, args->saturate, narrow};
+    job->single_scale = in != PQ_F64 && !narrow;
     job->float_zero = is_narrow_float(out) || (args->zero_first && args->zero.data != NULL);
     job->negate_zero = false;
     job->flush_from = job->vec != NULL && PQ_CAN_FLUSH ? least_scale(args) : 0;
@@ -1067,7 +1069,7 @@ static enum pq_status set_dequantize(struct job *job, const struct pq_kernels *k
     }
     job->wide_fn = kernels->dequantize_wide;
     job->wide =
-        (struct pq_wide){in, out, out == PQ_F64 ? PQ_F64 : PQ_F32, PQ_HALF_EVEN, 0, 0};
+        (struct pq_wide){in, out, out == PQ_F64 ? PQ_F64 : PQ_F32, PQ_HALF_EVEN, 0, 0, 0};
     job->single_scale = out != PQ_F64;
     job->float_zero = is_narrow_float(in) && job->vec != NULL;
     job->negate_zero = true;

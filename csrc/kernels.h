@@ -70,8 +70,9 @@ struct pq_wide {
     enum pq_type out;
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
     enum pq_round round;
-    int zero_first; /* quantize to integers: as in struct pq_args */
-    int saturate;   /* quantize to narrow floats */
+    int zero_first;   /* quantize to integers: as in struct pq_args */
+    int saturate;     /* quantize to narrow floats */
+    int narrow_first; /* quantize: as in struct pq_args */
 };
 typedef void pq_wide_fn(const struct pq_wide *wide, const void *x, void *y, size_t n,
                         const double *scale, const double *zero);

@@ -118,6 +118,7 @@ struct pq_args {
     int saturate;           /* narrow floats: clip, instead of infinity or NaN */
     int zero_first; /* integers: round the sum of quotient and zero point, added in float32
                      */
+    int narrow_first; /* round `in` and `scale` to `precision` before they are divided */
 };
 
 struct pq_kernels; /* the kernels of one instruction set */
@@ -180,11 +181,14 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
 
 /* How choose_qparams makes parameters of extrema; see docs/semantics.md. */
 struct pq_choice {
-    enum pq_type real; /* PQ_F32 or PQ_F64: type of the scales */
+    /* Type of the data, which decides what comes back finite. Scales are float64 for
+     * PQ_F64, else float32. */
+    enum pq_type real;
     /* Quantized type, also that of the zero points; these are int8 or uint8 for narrow
      * integers, and int8 zeros for narrow floats. */
     enum pq_type code;
-    int symmetric; /* not 0 for narrow floats */
+    int symmetric; /* not 0 for narrow floats; unsigned codes get the middle one as zero
+                      point */
 };
 
 /* Scale and zero point of `n` pairs of extrema, written to contiguous arrays. */

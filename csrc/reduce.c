@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From arrays to quantization parameters: extrema, then scales and zero points. */
+#include <float.h>
 #include <math.h>
 
 #include "fpenv.h"
@@ -237,18 +238,15 @@ static double clamp(double v, double lo, double hi)
     return v > lo ? (v < hi ? v : hi) : lo;
 }
 
-/* A quotient of 0 would make a scale that loses everything. */
-static double positive_scale(double scale, enum pq_type real)
-{
-    if (real == PQ_F32) {
-        const float single = (float)scale;
-        return single > 0 ? (double)single : 0x1p-149;
-    }
-    return scale > 0 ? scale : 0x1p-1074;
-}
-
-struct pair {
-    double scale, zero;
+/* What codes there are, and what a scale has to do. */
+struct target {
+    enum pq_type real;      /* of the data */
+    double lowest, highest; /* codes, or numbers of a narrow float */
+    double margin;          /* half a step beyond them is within reach, too */
+    bool integers;
+    bool symmetric;
+    double middle; /* the zero point of symmetric codes */
+    double end;    /* what the type of the data cannot hold */
 };
 
 static bool is_narrow_float(enum pq_type code)
@@ -256,35 +254,171 @@ static bool is_narrow_float(enum pq_type code)
     return code >= PQ_F8E4M3FN && code <= PQ_F4E2M1FN;
 }
 
-static void code_limits(enum pq_type code, double *lowest, double *highest)
+/* From here on a product is infinite when rounded to the type of the data, float16 and
+ * bfloat16 by way of float32. */
+static double end_of(enum pq_type real)
 {
-    if (is_narrow_float(code)) {
-        *highest = (double)pq_f32_bits(pq_format_of(code).highest);
-        *lowest = -*highest;
-    } else {
-        const struct pq_range range = pq_code_range(code);
-        *lowest = (double)range.lo;
-        *highest = (double)range.hi;
+    switch (real) {
+    case PQ_F64:
+        return HUGE_VAL;
+    case PQ_F16:
+        return 65520 - 0x1p-9;
+    case PQ_BF16:
+        return 0x1.ffp127 - 0x1p103;
+    default:
+        return 0x1.ffffffp127;
     }
 }
 
-static struct pair choose(const struct pq_choice *choice, double lo, double hi)
+static struct target target_of(const struct pq_choice *choice)
 {
-    double lowest, highest;
-    code_limits(choice->code, &lowest, &highest);
+    struct target to = {.real = choice->real,
+                        .symmetric = choice->symmetric != 0,
+                        .end = end_of(choice->real)};
+    if (is_narrow_float(choice->code)) {
+        const struct pq_format format = pq_format_of(choice->code);
+        int exponent;
+        to.highest = (double)pq_f32_bits(format.highest);
+        to.lowest = -to.highest;
+        frexp(to.highest, &exponent); /* one more than that of its significand */
+        to.margin = ldexp(0.5, exponent - 1 - format.mantissa);
+    } else {
+        const struct pq_range range = pq_code_range(choice->code);
+        to.lowest = (double)range.lo;
+        to.highest = (double)range.hi;
+        to.margin = 0.5;
+        to.integers = true;
+        to.middle = range.lo < 0 ? 0 : (to.highest + 1) / 2;
+    }
+    return to;
+}
+
+/* Scale and zero point, both exact in float64. */
+struct pair {
+    double scale, zero;
+};
+
+static bool is_wide(const struct target *to)
+{
+    return to->real == PQ_F64;
+}
+
+/* A scale as it is stored, and never 0, which would lose everything. */
+static double stored_scale(const struct target *to, double scale)
+{
+    if (is_wide(to)) {
+        return scale > 0 ? scale : 0x1p-1074;
+    }
+    const float single = (float)scale;
+    return single > 0 ? (double)single : 0x1p-149;
+}
+
+/* The scale so many places further up or down. */
+static double next_scale(const struct target *to, double scale, int places)
+{
+    if (is_wide(to)) {
+        return pq_f64_bits(pq_bits_f64(scale) + (uint64_t)(int64_t)places);
+    }
+    return (double)pq_f32_bits(pq_bits_f32((float)scale) + (uint32_t)places);
+}
+
+static double zero_of(const struct target *to, double scale, double lo)
+{
+    return to->symmetric ? to->middle
+                         : nearest(clamp(to->lowest - lo / scale, to->lowest, to->highest));
+}
+
+/* Whether v lies at most `steps` scales from 0: the product is not rounded. */
+static bool is_within(const struct target *to, double v, double steps, double scale)
+{
+    if (!is_wide(to) && to->highest <= UINT16_MAX) {
+        return v <= steps * scale; /* of 24 and 18 bits */
+    }
+    const double unit = v < 1 ? 2 : 1; /* where halves of steps are subnormal */
+    return fma(steps * unit, scale, -v * unit) >= 0;
+}
+
+/* What quantizing and dequantizing make of one end of the data. */
+static bool comes_back(const struct target *to, struct pair pair, double end)
+{
+    double steps = end / pair.scale;
+    if (!is_wide(to)) {
+        steps = (double)(float)steps; /* float32 operands: as good as their quotient */
+    }
+    if (to->integers) {
+        const double code = clamp(nearest(steps) + pair.zero, to->lowest, to->highest);
+        steps = code - pair.zero;
+    } else { /* the larger end is the largest number, and nothing is larger */
+        steps = to->highest;
+    }
+    return fabs((is_wide(to) ? steps : (double)(float)steps) * pair.scale) < to->end;
+}
+
+/* Whether data from lo to hi comes back finite and saturates by half a step at most. */
+static bool suits(const struct target *to, struct pair pair, double lo, double hi)
+{
+    /* Half a step is less than what is stepped over. */
+    const double safe = (is_wide(to) ? DBL_MAX : to->end) / 4;
+    return is_within(to, hi, to->highest - pair.zero + to->margin, pair.scale) &&
+           is_within(to, -lo, pair.zero - to->lowest + to->margin, pair.scale) &&
+           ((hi < safe && -lo < safe) ||
+            (comes_back(to, pair, lo) && comes_back(to, pair, hi)));
+}
+
+enum { PLACES = 64 }; /* more than any case has been seen to need */
+
+/* The scale nearest to this one that suits, if one of its neighbours does. */
+static bool find_near(const struct target *to, struct pair *pair, double scale, double lo,
+                      double hi)
+{
+    for (int k = 0; k < PLACES; k++) {
+        for (int way = 1; way >= (k > 0 ? -1 : 1); way -= 2) {
+            const double found = next_scale(to, scale, way * k);
+            if (found > 0 && found < HUGE_VAL) {
+                *pair = (struct pair){found, zero_of(to, found, lo)};
+                if (suits(to, *pair, lo, hi)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+/*
+ * The definition rounded, unless rounding down lets data saturate by more than half a step,
+ * or what lies at the end of the range of its type comes back infinite. Then a neighbour;
+ * or, where both ends are that far out, the next larger scale of which the larger magnitude
+ * is a little less than a number of steps and a half: both are rounded towards 0.
+ */
+static struct pair choose(const struct target *to, double lo, double hi)
+{
     lo = lo < 0 ? lo : 0; /* empty groups, too, have +inf and -inf here */
     hi = hi > 0 ? hi : 0;
-    const bool zeros = lo == 0 && hi == 0;
-    if (choice->symmetric) {
-        const double absmax = hi > -lo ? hi : -lo;
-        return (struct pair){zeros ? 1 : positive_scale(absmax / highest, choice->real), 0};
+    if (hi == HUGE_VAL || lo == -HUGE_VAL) { /* not of data that may be quantized */
+        return (struct pair){HUGE_VAL, to->symmetric ? to->middle : to->lowest};
     }
-    const double levels = highest - lowest, width = hi - lo;
-    const double wide =
-        width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
-    const double scale = zeros ? 1 : positive_scale(wide, choice->real);
-    const double zero = clamp(lowest - lo / scale, lowest, highest);
-    return (struct pair){scale, nearest(zero)};
+    if (lo == 0 && hi == 0) {
+        return (struct pair){1, zero_of(to, 1, 0)};
+    }
+    const double far = hi > -lo ? hi : -lo;
+    const double levels = to->highest - to->lowest, width = hi - lo;
+    double wanted;
+    if (to->symmetric) {
+        wanted = far / (to->middle > 0 ? levels / 2 : to->highest);
+    } else {
+        wanted = width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
+    }
+    const double scale = stored_scale(to, wanted);
+    struct pair pair;
+    if (find_near(to, &pair, scale, lo, hi)) {
+        return pair;
+    }
+    const double steps = floor(far / scale - 0.5) + 0.5;
+    if (steps >= 1 && find_near(to, &pair, stored_scale(to, far / steps), lo, hi)) {
+        return pair;
+    }
+    return (struct pair){scale, zero_of(to, scale, lo)};
 }
 
 enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double *smallest,
@@ -297,17 +431,19 @@ enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double 
     const enum pq_type code = choice->code;
     const bool integer_code =
         (code >= PQ_I8 && code <= PQ_U32) || (code >= PQ_I4 && code <= PQ_U2);
-    if ((choice->real != PQ_F32 && choice->real != PQ_F64) ||
+    if (!is_real(choice->real) ||
         !(integer_code || (is_narrow_float(code) && choice->symmetric))) {
         return PQ_ERR_TYPE;
     }
     if (n > PTRDIFF_MAX / sizeof(double)) {
         return PQ_ERR_SHAPE;
     }
-    const size_t real_size = pq_type_size(choice->real), code_size = pq_type_size(code);
+    const size_t real_size = choice->real == PQ_F64 ? sizeof(double) : sizeof(float);
+    const size_t code_size = pq_type_size(code);
     const pq_fpenv found = pq_fpenv_enter();
+    const struct target to = target_of(choice);
     for (size_t i = 0; i < n; i++) {
-        const struct pair pair = choose(choice, smallest[i], largest[i]);
+        const struct pair pair = choose(&to, smallest[i], largest[i]);
         const float single = (float)pair.scale;
         const int64_t integer = (int64_t)pair.zero;
         const int8_t z8 = (int8_t)integer;

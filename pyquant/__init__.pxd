@@ -52,6 +52,7 @@ cdef extern from "pq.h" nogil:
         pq_type precision
         int saturate
         int zero_first
+        int narrow_first
 
     struct pq_choice:
         pq_type real

@@ -21,8 +21,6 @@ _Rounding: TypeAlias = (
 
 isa_available: tuple[str, ...]
 isa_active: str
-code_names: tuple[str, ...]
-code_list: str
 c_api: object
 
 def is_masked(obj: object) -> bool: ...
@@ -612,6 +610,7 @@ def quantize_standard(
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
     zero_first: bool | np.bool = False,
+    narrow_first: bool | np.bool = False,
 ) -> npt.NDArray[Any]: ...
 def dequantize_standard(
     q: ArrayLike,
@@ -633,6 +632,8 @@ def unpack(packed: PackedArray) -> npt.NDArray[Any]: ...
 def packed_name(dtype: npt.DTypeLike) -> str: ...
 def packed_per_byte(name: str) -> int: ...
 def zero_name(name: str) -> str: ...
+def code_name(dtype: npt.DTypeLike) -> str: ...
+def typed_zeros(zeros: npt.NDArray[Any], name: str) -> npt.NDArray[Any]: ...
 def limits(name: str) -> tuple[int, int] | None: ...
 def dtype_named(name: str) -> np.dtype[Any]: ...
 def parameters(
@@ -649,7 +650,7 @@ def choose(
     dtype: npt.DTypeLike,
     axis: _Integers,
     block_size: _Integers,
-    symmetric: bool | np.bool,
+    symmetric: bool | np.bool | None,
 ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.integer[Any]], str]: ...
 def quantize_at(
     isa: str,
@@ -686,5 +687,5 @@ def choose_qparams_at(
     dtype: npt.DTypeLike = "int8",
     axis: _Integers = None,
     block_size: _Integers = None,
-    symmetric: bool | np.bool = True,
+    symmetric: bool | np.bool | None = None,
 ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.integer[Any]]]: ...

@@ -7,6 +7,7 @@ Arrays of any rank, stride and byte order are taken through the buffer protocol,
 call and without a copy; typed memoryviews serve where rank and element type are fixed.
 """
 import os
+from inspect import signature as _signature
 from sys import modules as _modules
 from operator import index as _index
 
@@ -122,6 +123,7 @@ del _name, _dtype
 cdef dict _ML_DTYPES = {}
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _CODE_LIST = "an integer type of 2 to 32 bits or a narrow float"
+cdef str _CODE_NAMES = " or ".join(", ".join(_CODES).rsplit(", ", 1))
 cdef dict _LIMITS = {
     "int8": (-(2**7), 2**7 - 1),
     "uint8": (0, 2**8 - 1),
@@ -162,6 +164,7 @@ cdef inline void _forget(Call *call) noexcept:
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
     call.args.saturate = True
     call.args.zero_first = False
+    call.args.narrow_first = False
 
 
 cdef void _release(Call *call):
@@ -242,7 +245,7 @@ cdef bint _hold(object array, Array *held):
 
 
 cdef object _describe(object array):
-    return array.dtype if isinstance(array, _ndarray) else type(array).__name__
+    return _dtypes.described(array) if isinstance(array, _ndarray) else type(array).__name__
 
 
 def is_masked(obj):
@@ -251,21 +254,22 @@ def is_masked(obj):
     return ma is not None and isinstance(obj, ma.MaskedArray)
 
 
-cdef bint _has_mask(object obj, set within):
-    """Whether a masked array is hidden in sequences, `within` which `obj` lies."""
-    cdef bint found = False
+# So many sequences in each other are all that NumPy follows; deeper ones it refuses.
+cdef enum:
+    _NPY_MAXDIMS = 64
+
+
+cdef bint _has_mask(object obj, int depth):
+    """Whether a masked array is hidden in sequences, at most `depth` of them deep."""
     if type(obj) is float or type(obj) is int:
         return False
     if isinstance(obj, _ndarray):
         return is_masked(obj)
-    if PyObject_CheckBuffer(obj):  # memoryview, array, bytearray: of numbers, perhaps many
+    if depth == 0 or PyObject_CheckBuffer(obj):  # buffers are of numbers, perhaps many
         return False
     if isinstance(obj, _Sequence) and not isinstance(obj, (str, bytes)):
-        if id(obj) not in within:
-            within.add(id(obj))
-            found = any([_has_mask(one, within) for one in obj])
-            within.discard(id(obj))
-    return found
+        return any([_has_mask(one, depth - 1) for one in obj])
+    return False
 
 
 # What NumPy looks for before it takes an object for one element.
@@ -295,17 +299,22 @@ cdef object _array_of(object obj, str name):
 
 cdef object _plain(object obj, str name):
     """`obj` as an exact ndarray; masks are not lost, Python numbers have no dtype yet."""
-    cdef pq_fpenv found
     if isinstance(obj, (str, bytes, dict, set, frozenset)) or obj is None:
         raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
-    if _has_mask(obj, set()):
+    if "numpy.ma" in _modules and _has_mask(obj, _NPY_MAXDIMS):
         raise TypeError(f"{name}: expected an array without a mask, got a masked array")
+    return _converted(obj, name)
+
+
+cdef object _converted(object obj, str name):
+    """`obj` as NumPy takes it, or one line that says why NumPy does not."""
     # NumPy may have to convert, which must not depend on the control state.
-    found = pq_fpenv_enter()
+    cdef pq_fpenv found = pq_fpenv_enter()
     try:
         return _array_of(obj, name)
-    except ValueError as error:
-        raise ValueError(f"{name}: expected an array, got {error}") from None
+    except (ValueError, OverflowError, RecursionError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"{name}: expected an array, got {said}") from None
     except (TypeError, BufferError, RuntimeError) as error:  # as libraries refuse
         # Others' own errors are passed on; those of PyTorch say what cannot be an array.
         if isinstance(error, RuntimeError) and not hasattr(type(obj), "__dlpack__"):
@@ -321,11 +330,12 @@ cdef object _plain(object obj, str name):
 
 
 cdef int _refuse_huge(object obj, object array, str name, str expected) except -1:
-    """Python integers that no integer type of NumPy holds are a wrong value, not a wrong
-    type."""
-    if _is_untyped(obj) and array.dtype.kind == "O":
-        if all([type(v) is int for v in array.flat]):
-            raise ValueError(f"{name}: expected {expected}, got {max(array.flat, key=abs)}")
+    """Python integers that no one integer type of NumPy holds, which makes objects or
+    float64 of them, are a wrong value, not a wrong type."""
+    if _is_untyped(obj) and array.dtype.kind in "Of":
+        values = list(_np.asarray(obj, dtype=object).flat)
+        if values and all([type(v) is int for v in values]):
+            raise ValueError(f"{name}: expected {expected}, got {max(values, key=abs)}")
     return 0
 
 
@@ -385,7 +395,8 @@ cdef int _hold_real(object array, Array *held, str name, bint int32=False) excep
 
 cdef object _integers_of(object obj, object array, str name):
     """int32, or uint32 where that is needed, for Python integers."""
-    _refuse_huge(obj, array, name, "integers that int32 or uint32 holds")
+    if array.size:
+        _refuse_huge(obj, array, name, "integers that int32 or uint32 holds")
     if not _is_untyped(obj) or (array.size and array.dtype.kind not in "iu"):
         return array
     for dtype in ("int32", "uint32"):
@@ -468,6 +479,10 @@ cdef object _scale_array(Call *call, object scale):
     # floating-point control state.
     if type(scale) in _HOLDABLE:
         return scale
+    if scale is None:
+        raise TypeError(
+            "scale: expected an array of real numbers, got None (choose_qparams finds one)"
+        )
     array = _plain(scale, "scale")
     return _floats_of(scale, array, "scale") if _is_untyped(scale) else array
 
@@ -628,47 +643,100 @@ cdef tuple _parameter_shape(Call *call, list selecting):
     ])
 
 
-cdef int _place(Call *call, str name, Array *a, list selecting, tuple expected,
+cdef tuple _kept_shape(Call *call, list selecting):
+    """The shape of parameters that keep the dimensions of x, as NumPy broadcasts them."""
+    return tuple([
+        call.args.shape[d] if d in selecting else 1 for d in range(call.args.ndim)
+    ])
+
+
+cdef bint _keeps_dimensions(Call *call, Array *a) noexcept:
+    """Whether NumPy would broadcast it to x, and to nothing larger, by its own dimensions.
+    One dimension may be meant for any axis."""
+    cdef int d
+    if a.buffer.ndim != call.args.ndim or call.args.ndim < 2:
+        return False
+    for d in range(call.args.ndim):
+        if a.buffer.shape[d] != 1 and a.buffer.shape[d] != call.args.shape[d]:
+            return False
+    return True
+
+
+cdef void _place_kept(Array *a, ptrdiff_t *strides) noexcept:
+    cdef int d
+    for d in range(a.buffer.ndim):
+        strides[d] = a.buffer.strides[d] if a.buffer.shape[d] != 1 else 0
+
+
+cdef int _place(Call *call, str name, Array *a, list selecting, bint blocks,
                 ptrdiff_t *strides) except -1:
     """Strides, over the dimensions of x, of an array of parameters."""
     cdef int d, i = 0
     if not a.held or _size(a) == 1:
         return 0
-    if _shape(a) != expected:
+    expected = _parameter_shape(call, selecting)
+    if _shape(a) == expected:
+        for d in selecting:
+            strides[d] = a.buffer.strides[i]
+            i += 1
+    elif not blocks and _shape(a) == _kept_shape(call, selecting):
+        _place_kept(a, strides)
+    else:
         raise ValueError(f"{name}: expected shape {expected}, got {_shape(a)}")
-    for d in selecting:
-        strides[d] = a.buffer.strides[i]
-        i += 1
+    return 0
+
+
+cdef object _fitting_axes(Call *call, Array *a):
+    """For the message: which axes a single dimension fits."""
+    fitting = [
+        f"axis={d}" for d in range(call.args.ndim)
+        if a.buffer.ndim == 1 and call.args.shape[d] == a.buffer.shape[0]
+    ]
+    return f", which fits {' or '.join(fitting)}" if fitting else ""
+
+
+cdef int _place_unnamed(Call *call) except -1:
+    """Without axis and block_size: parameters that keep the dimensions of x."""
+    if not _keeps_dimensions(call, &call.scale):
+        raise ValueError(
+            "scale: expected one element, or all dimensions of x, without axis or "
+            f"block_size, got shape {_shape(&call.scale)}"
+            f"{_fitting_axes(call, &call.scale)}"
+        )
+    _place_kept(&call.scale, call.scale_strides)
+    if call.zero.held and _size(&call.zero) != 1:
+        if _shape(&call.zero) != _shape(&call.scale):
+            raise ValueError(
+                f"zero_point: expected shape {_shape(&call.scale)}, "
+                f"got {_shape(&call.zero)}"
+            )
+        _place_kept(&call.zero, call.zero_strides)
     return 0
 
 
 cdef int _place_parameters(Call *call, object axis, object block_size) except -1:
     cdef list selecting = None
-    cdef tuple expected
+    cdef bint blocks = block_size is not None
     cdef int ndim = call.args.ndim
     memset(call.scale_strides, 0, ndim * sizeof(ptrdiff_t))
     memset(call.zero_strides, 0, ndim * sizeof(ptrdiff_t))
     call.args.block = NULL
-    if axis is not None or block_size is not None:
+    if axis is not None or blocks:
         selecting = _granularity(call, axis, block_size)
         call.args.block = call.block
     cdef bint one_scale = not call.scale.held or _size(&call.scale) == 1
     cdef bint one_zero = not call.zero.held or _size(&call.zero) == 1
     if one_scale and one_zero:
         return 0
-    if selecting is None and not one_scale:
-        raise ValueError(
-            f"scale: expected one element without axis or block_size, "
-            f"got shape {_shape(&call.scale)}"
-        )
-    if one_scale and not one_zero:
+    if one_scale:
         raise ValueError(
             f"zero_point: expected one element beside a single scale, "
             f"got shape {_shape(&call.zero)}"
         )
-    expected = _parameter_shape(call, selecting)
-    _place(call, "scale", &call.scale, selecting, expected, call.scale_strides)
-    _place(call, "zero_point", &call.zero, selecting, expected, call.zero_strides)
+    if selecting is None:
+        return _place_unnamed(call)
+    _place(call, "scale", &call.scale, selecting, blocks, call.scale_strides)
+    _place(call, "zero_point", &call.zero, selecting, blocks, call.zero_strides)
     return 0
 
 
@@ -676,7 +744,7 @@ cdef int _check_zero(Call *call, str dtype) except -1:
     """Refuse zero points outside the quantized type, and forget those of narrow floats,
     which are zeros: nothing is added then, not even to -0."""
     cdef int64_t outside = 0
-    cdef bint within
+    cdef pq_args zeros
     if call.args.zero.data == NULL or call.args.zero.type == _CODES[dtype] <= PQ_U2:
         return 0
     lo, hi = _LIMITS.get(dtype, (0, 0))
@@ -684,12 +752,15 @@ cdef int _check_zero(Call *call, str dtype) except -1:
         raise TypeError(
             f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
         )
-    cdef int ndim = call.args.ndim
-    if call.args.zero.data == &call.zero_value or _size(&call.zero) == 1:
-        call.args.ndim = 0  # one is looked at even where there are no elements
-    within = pq_zeros_within(&call.args, lo, hi, &outside)
-    call.args.ndim = ndim
-    if not within:
+    # Of their own shape: all are looked at, also where there are no elements.
+    zeros.zero = call.args.zero
+    zeros.block = NULL
+    zeros.ndim = 0
+    if call.args.zero.data != &call.zero_value:
+        zeros.ndim = call.zero.buffer.ndim
+        zeros.shape = <const ptrdiff_t *>call.zero.buffer.shape
+        zeros.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
+    if not pq_zeros_within(&zeros, lo, hi, &outside):
         got = outside % 2**64 if call.args.zero.type == PQ_U64 else outside
         if lo == hi:
             raise ValueError(f"zero_point: expected None or zeros for {dtype}")
@@ -705,14 +776,14 @@ cdef int _check_zero(Call *call, str dtype) except -1:
 
 
 cdef int _rounding(object rounding) except -1:
-    try:
-        return _ROUNDS[rounding]
-    except (KeyError, TypeError):
-        pass
     if not isinstance(rounding, str):
         raise TypeError(
             f"rounding: expected a string or a RoundMode, got {type(rounding).__name__}"
         )
+    try:
+        return _ROUNDS[rounding]
+    except KeyError:
+        pass
     raise ValueError(
         f"rounding: expected one of {', '.join(_ROUNDS)}, got {str(rounding)!r}"
     )
@@ -740,21 +811,24 @@ cdef int _threads_of(object threads) except -1:
 
 cdef object _name_in(dict names, object dtype, str name, str expected):
     """The name of `dtype` when that is a key of `names`."""
-    try:
-        found = _SPELLED[dtype]
-    except (KeyError, TypeError):
-        found = _dtypes.name_of(dtype)
+    cdef object found = None
+    if isinstance(dtype, (str, _np.dtype, type)):  # to hash others may recurse without end
+        found = _SPELLED.get(dtype)
+    if found is None:
+        found = _dtypes.requested(dtype)
     if found not in names:
-        plain = dtype is None or isinstance(dtype, (str, int, float))
-        got = found or (repr(dtype) if plain else type(dtype).__name__)
-        raise TypeError(f"{name}: expected {expected}, got {got}")
+        raise TypeError(f"{name}: expected {expected}, got {_dtypes.shown(dtype)}")
     return found
 
 
 cdef str _name_of_zero(object zero_point):
     """The default of dtype. What cannot be a zero point is refused as that, later."""
     dtype = getattr(zero_point, "dtype", None)
-    name = _SPELLED[dtype] if dtype in _SPELLED else _dtypes.name_of(dtype)
+    name = None
+    if isinstance(dtype, (str, _np.dtype)):
+        name = _SPELLED.get(dtype)
+    if name is None:
+        name = _dtypes.name_of(dtype)
     if name not in _TYPES or name in _REALS or is_masked(zero_point):
         return "int8"
     if name not in _CODES:
@@ -777,6 +851,29 @@ cdef bint _same_shape(Array *a, Array *b) noexcept:
     return True
 
 
+def code_name(dtype):
+    """The name of a quantized type."""
+    return _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
+
+
+def typed_zeros(zeros, str name not None):
+    """Zero points, kept in a type of NumPy, in the quantized type, read-only; as they are
+    kept where there is no such type."""
+    if name not in _DTYPES:
+        try:
+            dtype_named(name)
+        except ImportError:
+            return zeros.view()
+    dtype = _DTYPES[name]
+    if dtype == zeros.dtype:
+        return zeros.view()
+    # ml_dtypes keeps integers in the low bits, where floats have zeros.
+    codes = _np.array(zeros.view(_np.uint8))
+    codes &= (1 << pq_type_bits(<pq_type><int>_CODES[name])) - 1
+    codes.flags.writeable = False
+    return codes.view(dtype)
+
+
 def limits(str name not None):
     """Lowest and highest value of an integer type; None for others."""
     return _LIMITS.get(name)
@@ -787,6 +884,15 @@ def dtype_named(str name not None):
     if name not in _DTYPES:
         _DTYPES[name] = _dtypes.ml_dtype(name)
     return _DTYPES[name]
+
+
+cdef object _new(tuple shape, object dtype):
+    try:
+        return _empty(shape, dtype)
+    except ValueError:  # of NumPy, which names no argument
+        raise ValueError(
+            f"out: expected a shape that NumPy can make of {dtype}, got {shape}"
+        ) from None
 
 
 cdef Py_ssize_t _packed_bytes(Call *call, pq_type code) noexcept:
@@ -826,12 +932,19 @@ cdef object _exact_out(object out):
 
 cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
     """Hold the result: an array, after all checks of it, or for None a new one."""
+    cdef bint fits
     if exact is None:
-        exact = _empty(_shape(&call.x), dtype_named(dtype))
+        exact = _new(_shape(&call.x), dtype_named(dtype))
         _hold(exact, &call.out)
         return exact
-    if not _hold(exact, &call.out) or call.out.type != code:
-        raise TypeError(f"out: expected {dtype}, got {_describe(exact)}")
+    fits = _hold(exact, &call.out)
+    if code == PQ_TYPE_COUNT:  # any real one
+        fits = fits and _is_real(call.out.type)
+    elif fits:
+        fits = call.out.type == code
+    if not fits:
+        expected = _REAL_LIST if code == PQ_TYPE_COUNT else dtype
+        raise TypeError(f"out: expected {expected}, got {_describe(exact)}")
     if not _same_shape(&call.x, &call.out):
         raise ValueError(f"out: expected shape {_shape(&call.x)}, got {exact.shape}")
     if call.out.buffer.readonly:
@@ -1050,7 +1163,8 @@ cdef int _check_options(str name, object rounding, bint saturate, bint packed) e
 cdef object _quantize(const pq_kernels *kernels, object x, object scale, object zero_point,
                       object dtype, object axis, object block_size, object rounding,
                       object precision, object saturate, object packed, object out,
-                      object threads, bint standard=False, bint zero_first=False):
+                      object threads, bint standard=False, bint zero_first=False,
+                      bint narrow_first=False):
     """`standard`: what the standards want besides, int32 input and zero points of any
     value."""
     cdef Call call
@@ -1060,7 +1174,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     try:
         array = _real_array(x, "x")
         if dtype is not None:
-            name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
+            name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
         else:
             name = "int8" if zero_point is None else _name_of_zero(zero_point)
         call.args.round = <pq_round>_rounding(rounding)
@@ -1068,6 +1182,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
             precision = _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
         call.args.saturate = _flag(saturate, "saturate")
         call.args.zero_first = zero_first
+        call.args.narrow_first = narrow_first
         packs = _flag(packed, "packed")
         if packs or not call.args.saturate or _CODES[name] > PQ_U32:
             _check_options(name, rounding, call.args.saturate, packs)
@@ -1094,6 +1209,7 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
                         object out, object threads, bint any_zero=False):
     cdef Call call
     cdef str name = "float32"
+    cdef pq_type type
     _forget(&call)
     try:
         array = _code_array(q, "q")
@@ -1106,11 +1222,13 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
         if threads is not _ONE:
             threads = _threads_of(threads)
         array = _hold_code(array, &call.x, "q")
+        type = <pq_type><int>_REALS[name]
+        if dtype is None and out is not None:
+            type = PQ_TYPE_COUNT  # that of `out`
         call.args.round = PQ_HALF_EVEN
         call.args.precision = PQ_F32
         return _apply(kernels, &call, array, scale, zero_point, _NAMES[<int>call.x.type],
-                      name, <pq_type><int>_REALS[name], axis, block_size, out, threads,
-                      False, False, any_zero)
+                      name, type, axis, block_size, out, threads, False, False, any_zero)
     finally:
         _release(&call)
 
@@ -1190,6 +1308,8 @@ def codes(q, str name not None):
     array = _plain(q, "q")
     if _dtypes.name_of(array.dtype) == name:
         return array
+    if array.size and name in _LIMITS:
+        _refuse_huge(q, array, "q", f"integers that {name} holds")
     if array.size and (array.dtype.kind not in "iu" or name not in _LIMITS):
         raise TypeError(f"q: expected {name}, got {_describe(array)}")
     lo, hi = _LIMITS.get(name, (0, 0))
@@ -1211,15 +1331,16 @@ def parameters(scale, zero_point, str dtype not None, axis, block_size):
             scale = _np.asarray(scale)
         scale = _scale_array(&call, scale)
         if zero_point is None:
-            zero_point = _np.zeros((), zero_name(dtype))
-        elif PyLong_CheckExact(zero_point):
-            zero_point = [zero_point]
-        ones = isinstance(zero_point, list) and len(zero_point) == 1
-        zero_point = _zero_array(&call, zero_point)
+            zero_point = 0
+        elif isinstance(zero_point, _packed_class()):
+            zero_point = _np.asarray(_dequantize(_active, zero_point, 1.0, None, None, None,
+                                                 None, None, 1), _np.int8)
+        single = PyLong_CheckExact(zero_point)
+        zero_point = _zero_array(&call, [zero_point] if single else zero_point)
         axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
         _hold_scale(&call, scale)
         _hold_zero(&call, zero_point)
-        if ones:
+        if single:
             zero_point = zero_point.reshape(())
         if zero_point.size != 1 and zero_point.shape != scale.shape:
             raise ValueError(
@@ -1233,17 +1354,36 @@ def parameters(scale, zero_point, str dtype not None, axis, block_size):
         if block_size is not None:
             _blocks(block_size)
             _check_blocked_axis(axis, block_size)
+        # Of the quantized type, whatever they came in: they are within its range.
+        if zero_point.dtype != zero_name(dtype):
+            zero_point = cast(zero_point, zero_name(dtype))
         return scale, zero_point, axis, block_size
     finally:
         _release(&call)
 
 
-cdef object _nonfinite_error(Call *call):
+cdef object _without_repeats(Array *x, list selecting, ptrdiff_t *shape):
+    """The shape of x with one element of each run of the same one, which an array that was
+    broadcast may have more of than can be walked; returns how many each stands for."""
+    cdef int d
+    cdef bint empty = _size(x) == 0
+    repeats = 1
+    for d in range(x.buffer.ndim):
+        shape[d] = x.buffer.shape[d]
+        if shape[d] > 1 and d not in selecting and (empty or x.buffer.strides[d] == 0):
+            repeats *= shape[d]
+            shape[d] = 1
+    return repeats
+
+
+cdef object _nonfinite_error(Call *call, object repeats):
     cdef size_t count = 0, first = 0
     pq_count_nonfinite(&call.args, &count, &first)
-    at = tuple([int(i) for i in _np.unravel_index(first, _shape(&call.x))])
+    walked = tuple([call.args.shape[d] for d in range(call.args.ndim)])
+    at = tuple([int(i) for i in _np.unravel_index(first, walked)])
     return ValueError(
-        f"x: expected finite values, got {count} not finite, the first at index {at}"
+        f"x: expected finite values, got {count * repeats} not finite, "
+        f"the first at index {at}"
     )
 
 
@@ -1273,7 +1413,7 @@ cdef int _choose_box(Choosing *c, ptrdiff_t count, int *finite) noexcept nogil:
     cdef int status = pq_minmax(c.kernels, &c.call.args, finite)
     if status == PQ_OK and finite[0]:
         status = pq_choose(&c.choice, count, c.lo, c.hi, c.scale, c.zero)
-    c.scale += count * pq_type_size(c.choice.real)
+    c.scale += count * (sizeof(double) if c.choice.real == PQ_F64 else sizeof(float))
     c.zero += count * pq_type_size(c.choice.code)
     return status
 
@@ -1327,8 +1467,11 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
     _forget(&call)
     try:
         array = _real_array(x, "x")
-        name = _name_in(_CODES, dtype, "dtype", _CODE_LIST)
-        flag = _flag(symmetric, "symmetric")
+        name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
+        if symmetric is None:
+            flag = name in _dtypes.NARROW_FLOATS or not name.startswith("u")
+        else:
+            flag = _flag(symmetric, "symmetric")
         axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
         _hold_real(array, &call.x, "x")
         _set_input(&call)
@@ -1336,11 +1479,11 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
         shape = _parameter_shape(&call, selecting)
         if not flag and name in _dtypes.NARROW_FLOATS:
             raise ValueError(f"symmetric: expected True for {name}, got False")
-        c.choice.real = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
+        c.choice.real = call.x.type
         c.choice.code = <pq_type><int>_CODES[name]
         c.choice.symmetric = flag
-        scale = _empty(shape, _NAMES[<int>c.choice.real])
-        zero = _empty(shape, zero_name(name))
+        scale = _new(shape, "float64" if call.x.type == PQ_F64 else "float32")
+        zero = _new(shape, zero_name(name))
         if scale.size > 0:
             scale_bytes = scale.reshape(-1).view(_np.uint8)
             zero_bytes = zero.reshape(-1).view(_np.uint8)
@@ -1350,7 +1493,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
             c.zero = <char *>&zero_bytes[0]
             for d in range(call.args.ndim):
                 c.selects[d] = d in selecting
-                c.shape[d] = call.args.shape[d]
+            repeats = _without_repeats(&call.x, selecting, c.shape)
             call.args.shape = c.shape
             call.args.block = call.block
             call.args.out.data = NULL
@@ -1363,7 +1506,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
         if status != PQ_OK:
             raise SystemError(f"pyquant: unexpected status {status} from the C core")
         if not finite:
-            raise _nonfinite_error(&call)
+            raise _nonfinite_error(&call, repeats)
         return scale, zero, name
     finally:
         _release(&call)
@@ -1384,8 +1527,6 @@ cdef dict _find_all():
 
 cdef dict _tables = _find_all()
 isa_available = tuple(_tables)
-code_names = tuple(_CODES)
-code_list = _CODE_LIST
 
 
 cdef const pq_kernels *_kernels_of(str isa) except NULL:
@@ -1419,7 +1560,7 @@ c_api = PyCapsule_New(&_api, "pyquant._core.c_api", NULL)
 # ---- Python functions ----
 
 
-def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
+def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
              rounding="half_even", precision=None, saturate=True, packed=False, out=None,
              threads=1):
     """
@@ -1503,7 +1644,7 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
                      precision, saturate, packed, out, threads)
 
 
-def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
+def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
                out=None, threads=1):
     """
     Turn codes back into real numbers: ``(q - zero_point) * scale``.
@@ -1560,6 +1701,19 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
+
+
+cdef object _requiring_scale(function):
+    """Its signature without the default, which serves a message of our own."""
+    found = _signature(function)
+    return found.replace(parameters=[
+        one.replace(default=one.empty) if one.name == "scale" else one
+        for one in found.parameters.values()
+    ])
+
+
+quantize.__signature__ = _requiring_scale(quantize)
+dequantize.__signature__ = _requiring_scale(dequantize)
 
 
 cdef object _codes_for(object q, str name):
@@ -1659,11 +1813,12 @@ cdef class Calls:
 
 def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None,
                       rounding="half_even", precision=None, saturate=True,
-                      zero_first=False):
+                      zero_first=False, narrow_first=False):
     """Quantize as standards may want it: from int32, too, with any zero points, which may
-    be narrow floats, and these perhaps added before rounding."""
+    be narrow floats, and these perhaps added before rounding; `x` and `scale` perhaps
+    rounded to `precision` before they are divided."""
     return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
-                     precision, saturate, False, None, 1, True, zero_first)
+                     precision, saturate, False, None, 1, True, zero_first, narrow_first)
 
 
 def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=None):
@@ -1687,60 +1842,85 @@ def cast(array, str dtype not None):
         pq_fpenv_leave(found)
 
 
+cdef object _encoded(object array, str name):
+    """Numbers as a narrow float that has them all; else None."""
+    found = _quantize(_active, array, 1.0, None, name, None, None, "half_even", None, True,
+                      False, None, 1)
+    decoded = _dequantize(_active, found, 1.0, None, None, None, None, None, 1)
+    return found if (decoded == array).all() else None
+
+
+cdef tuple _range_of(str name):
+    return (-(2**63), 2**63 - 1) if name == "int64" else _LIMITS.get(name, (0, -1))
+
+
 def typed(values, str name not None, tuple types not None):
     """Python numbers as an array of the first of `types` that is for them."""
     array = _plain(values, name)
     kind = array.dtype.kind
-    _refuse_huge(values, array, name, "numbers that the type holds")
+    reals = any([one in _REALS for one in types])
+    if array.size and (kind == "O" or not reals):
+        _refuse_huge(values, array, name, f"numbers that {types[0]} holds")
     for one in types:
         if one in _REALS and kind in "fiu" or array.size == 0:
             return cast(array, one)
         if one in _TYPES and kind in "iu":
-            lo, hi = _LIMITS.get(one, (-(2**63), 2**63 - 1) if one == "int64" else (0, -1))
+            lo, hi = _range_of(one)
             if lo <= array.min() and array.max() <= hi:
                 return array.astype(zero_name(one) if one != "int64" else one)
-    if kind in "iu" and (types[0] in _LIMITS or types[0] == "int64"):
-        got = array.min() if array.min() < lo else array.max()
-        raise ValueError(f"{name}: expected integers that {types[0]} holds, got {got}")
+        if one in _dtypes.NARROW_FLOATS and len(types) == 1 and kind in "fiu":
+            found = _encoded(array.astype(_np.float64), one)
+            if found is not None:
+                return found
+    lo, hi = _range_of(types[0])
+    if kind in "iu" and lo < hi:
+        unfit = [v for v in array.ravel().tolist() if not lo <= v <= hi]
+        raise ValueError(f"{name}: expected integers that {types[0]} holds, got {unfit[0]}")
     return array
 
 
-cdef tuple _extrema(Array *a, object x, const pq_args *args):
-    """Smallest and largest number and 0; NaN if there is one."""
-    cdef double lo = 0, hi = 0
-    cdef int finite = 1
+cdef int _find_range(Call *call, object x, double *lo, double *hi) except -1:
+    """Smallest and largest number and 0; both NaN if there is one."""
+    cdef int finite = 1, status
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
     cdef ptrdiff_t strides[PQ_MAX_NDIM]
-    cdef pq_args extrema = args[0]
+    cdef pq_args extrema = call.args
+    lo[0] = hi[0] = 0
     memset(strides, 0, sizeof(strides))
+    _without_repeats(&call.x, [], shape)
+    extrema.shape = shape
     extrema.out.data = NULL
     extrema.block = NULL
-    extrema.scale.data, extrema.zero.data = &lo, &hi
+    extrema.scale.data, extrema.zero.data = lo, hi
     extrema.scale.strides = extrema.zero.strides = strides
     extrema.scale.type = extrema.zero.type = PQ_F64
     with nogil:
-        pq_minmax(_active, &extrema, &finite)
+        status = pq_minmax(_active, &extrema, &finite)
+    if status != PQ_OK:
+        raise ValueError(f"x: expected an array that memory holds, got shape {x.shape}")
     if not finite:  # what is not a number hides in the extrema; NumPy keeps it
-        least, most = float(x.min()), float(x.max())
-        if least != least:
-            return least, least
-        return min(0.0, least), max(0.0, most)
-    return lo, hi
+        lo[0], hi[0] = x.min(), x.max()
+    return 0
 
 
 @cdivision(True)
 def dynamic_range(x):
     """Scale and zero point of ONNX DynamicQuantizeLinear, in float32."""
     cdef Call call
+    cdef double least = 0, most = 0
     cdef float lo, hi, scale, zero
     cdef pq_fpenv found
     _forget(&call)
     try:
         _hold_real(x, &call.x, "x")
         _set_input(&call)
-        extrema = (0.0, 0.0) if _size(&call.x) == 0 else _extrema(&call.x, x, &call.args)
+        # NaN, too, is compared and converted, also where that would be an exception.
         found = pq_fpenv_enter()
         try:
-            lo, hi = PyFloat_AS_DOUBLE(extrema[0]), PyFloat_AS_DOUBLE(extrema[1])
+            if _size(&call.x) > 0:
+                _find_range(&call, x, &least, &most)
+            lo = least if not least > 0 else 0
+            hi = most if not most < 0 else 0
             scale = (hi - lo) / <float>255
             zero = <float>0 - lo / scale
             if lo == hi:
@@ -1779,7 +1959,7 @@ def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, ax
 
 
 def choose_qparams_at(str isa not None, x, *, dtype="int8", axis=None, block_size=None,
-                      symmetric=True):
+                      symmetric=None):
     """Scale and zero point by the kernels of `isa`."""
     scale, zero, _ = _choose(_kernels_of(isa), x, dtype, axis, block_size, symmetric)
     return scale, zero

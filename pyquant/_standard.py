@@ -32,6 +32,7 @@ __all__ = [
     "dynamic_range",
     "integer",
     "integers",
+    "is_untyped",
     "listed",
     "quantize",
     "refuse",
@@ -59,6 +60,15 @@ def refuse(
     return kind(f"{name}: {standard} expects {expected}, got {shown}")
 
 
+def _shown(values: object) -> str:
+    """What was given for integers; sequences in each other may be too deep to show."""
+    if isinstance(values, (tuple, list)) and any(
+        isinstance(n, (tuple, list)) for n in values
+    ):
+        return f"a {type(values).__name__} of sequences"
+    return repr(values)
+
+
 def integer(value: object, name: str, standard: str) -> int:
     """An integer, no bool."""
     try:
@@ -78,8 +88,14 @@ def integers(
     except TypeError:
         found = [None]
     if None in found:
-        raise refuse(TypeError, name, standard, what, repr(values))
+        raise refuse(TypeError, name, standard, what, _shown(values))
     return tuple(n for n in found if n is not None)
+
+
+def is_untyped(values: object) -> bool:
+    """Python numbers, alone or in sequences, which have no element type."""
+    python = isinstance(values, (bool, int, float, list, tuple))
+    return python and not isinstance(values, np.generic)
 
 
 def array_of(
@@ -99,8 +115,7 @@ def array_of(
     python = False
     if not isinstance(values, np.ndarray):
         whose = f"{name}: {standard}"
-        python = isinstance(values, (bool, int, float, list, tuple))
-        python = python and not isinstance(values, np.generic)
+        python = is_untyped(values)
         if python:
             values = _core.typed(values, whose, tuple(types))
         else:
@@ -111,7 +126,7 @@ def array_of(
     }:
         return values  # integers of a narrow type, which NumPy lacks
     if found not in types or _core.is_masked(values):
-        got = "a masked array" if _core.is_masked(values) else values.dtype
+        got = "a masked array" if _core.is_masked(values) else dtypes.described(values)
         raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
     return values
 

@@ -39,10 +39,10 @@ def quantize_linear(
     x : array_like
         float32 or float16.
     y_scale : array_like
-        Of the type of `x`: one element, or with `axis` one-dimensional.
+        Of the type of `x`: a scalar; with `axis` one-dimensional, as long as `x` along it.
     y_zero_point : array_like, optional
         uint8, int8, uint16, int16, int4 or uint4, of the shape of `y_scale`; its type is
-        that of the result. Default a uint8 0.
+        that of the result, uint8 for Python integers. Default a uint8 0.
     axis : int, optional
         The axis of the scales. Default None: one scale for all of `x`.
 
@@ -62,7 +62,9 @@ def quantize_linear(
 
     Notes
     -----
-    Quotients are float32 for float16, too, as ONNX Runtime computes them.
+    Quotients are float32 for float16, too, as ONNX Runtime computes them. Its kernel is
+    laxer than the operator's text, and takes scales of one element in one dimension, which
+    are one for all of `x`, with `axis` and without.
 
     Examples
     --------
@@ -76,7 +78,8 @@ def quantize_linear(
     s = _standard.array_of(y_scale, "y_scale", op, (_standard.type_of(source),))
     z = None
     if y_zero_point is not None:
-        z = _standard.array_of(y_zero_point, "y_zero_point", op, QUANTIZED)
+        types = ("uint8",) if _standard.is_untyped(y_zero_point) else QUANTIZED
+        z = _standard.array_of(y_zero_point, "y_zero_point", op, types)
     where = _where(source, s, z, axis, "y", op)
     code = "uint8" if z is None else _standard.type_of(z)
     return _standard.quantize(source, s, z, dtype=code, axis=where, precision="float32")
@@ -97,7 +100,7 @@ def dequantize_linear(
     x : array_like or PackedArray
         uint8, int8, uint16, int16, int32, int4 or uint4.
     x_scale : array_like
-        float32 or float16: one element, or with `axis` one-dimensional.
+        float32 or float16: a scalar; with `axis` one-dimensional, as long as `x` along it.
     x_zero_point : array_like, optional
         Of the type of `x` and the shape of `x_scale`. Default 0.
     axis : int, optional
@@ -145,20 +148,17 @@ def _where(
     op: str,
 ) -> int | None:
     """The core's axis, after the rules for shapes."""
-    if zero_point is not None and not _standard.same_shape(zero_point, scale):
-        expected = f"the shape of {prefix}_scale, {scale.shape}"
-        name = f"{prefix}_zero_point"
-        raise _standard.refuse(ValueError, name, op, expected, zero_point.shape)
     name = f"{prefix}_scale"
-    if scale.ndim > 1:
-        expected = "a scalar or one dimension"
-        raise _standard.refuse(ValueError, name, op, expected, f"shape {scale.shape}")
+    if zero_point is not None and zero_point.shape != scale.shape:
+        expected = f"the shape of {name}, {scale.shape}"
+        raise _standard.refuse(
+            ValueError, f"{prefix}_zero_point", op, expected, zero_point.shape
+        )
     if axis is None:
-        if scale.size != 1:
-            expected = "one element without axis"
+        if scale.ndim != 0:
+            expected = "a scalar without axis"
             raise _standard.refuse(ValueError, name, op, expected, f"shape {scale.shape}")
         return None
     at = _standard.axis_of(axis, x.ndim, op)
-    if scale.size != 1:
-        _standard.check_shape(scale, (x.shape[at],), name, op)
+    _standard.check_shape(scale, (x.shape[at],), name, op)
     return at

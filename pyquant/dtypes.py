@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NARROW_FLOATS", "NARROW_INTEGERS", "ml_dtype", "ml_name", "name_of"]
+__all__ = [
+    "NARROW_FLOATS",
+    "NARROW_INTEGERS",
+    "described",
+    "ml_dtype",
+    "ml_name",
+    "name_of",
+    "requested",
+    "shown",
+]
 
 
 def __dir__() -> list[str]:
@@ -118,7 +127,8 @@ def name_of(dtype: Any) -> str | None:
     Returns
     -------
     str or None
-        The name, of which the byte order is no part; None for what is no dtype.
+        The name, of which the byte order is no part; None for what is no dtype, or a
+        structured one.
 
     Examples
     --------
@@ -136,7 +146,99 @@ def name_of(dtype: Any) -> str | None:
         return dtype
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return None
+    if isinstance(dtype, (list, tuple, dict)):  # structured, if anything
+        return None
     try:
         return str(np.dtype(dtype).name)
     except Exception:  # NumPy parses strings: anything may come
         return None
+
+
+def requested(dtype: Any) -> str | None:
+    """
+    Name the type that an argument asks for.
+
+    Parameters
+    ----------
+    dtype : object
+        A dtype, class or string.
+
+    Returns
+    -------
+    str or None
+        The name; None for what is no dtype, and for one of a foreign byte order: results
+        have that of the machine.
+
+    Examples
+    --------
+    >>> import pyquant.dtypes
+    >>> pyquant.dtypes.requested("i2"), pyquant.dtypes.requested(">i2")
+    ('int16', None)
+    """
+    if not isinstance(dtype, (str, type, np.dtype)):
+        inner = getattr(dtype, "dtype", None)  # as NumPy looks for it
+        if not isinstance(inner, np.dtype):
+            return None
+        dtype = inner
+    found = name_of(dtype)
+    if found is None or found in _ML_NAMES or isinstance(dtype, type):
+        foreign = isinstance(dtype, np.dtype) and not dtype.isnative
+        return None if foreign else found
+    return found if np.dtype(dtype).isnative else None
+
+
+def shown(dtype: Any) -> str:
+    """
+    Show, for an error message, what was given for a dtype.
+
+    Parameters
+    ----------
+    dtype : object
+        Anything.
+
+    Returns
+    -------
+    str
+        One line.
+
+    Examples
+    --------
+    >>> import pyquant.dtypes
+    >>> pyquant.dtypes.shown("fp8"), pyquant.dtypes.shown([1])
+    ("'fp8'", 'list')
+    """
+    found = None if isinstance(dtype, (list, tuple, dict)) else name_of(dtype)
+    if found is not None and requested(dtype) is None:
+        return f"the foreign byte order of {dtype}"
+    plain = dtype is None or isinstance(dtype, (str, int, float))
+    return found or (repr(dtype) if plain else type(dtype).__name__)
+
+
+def described(array: np.ndarray[Any, Any]) -> str:
+    """
+    Describe, for an error message, the element type of an array.
+
+    Parameters
+    ----------
+    array : ndarray
+        Any.
+
+    Returns
+    -------
+    str
+        Its dtype, and how to make the type of ml_dtypes of one that `numpy.load` read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant.dtypes
+    >>> pyquant.dtypes.described(np.zeros(3, "V1"))
+    '|V1, as numpy.load reads narrow types: use .view(ml_dtypes.int4) or another'
+    """
+    dtype = array.dtype
+    plain = dtype.type is np.void and not dtype.names and not dtype.subdtype
+    if not plain or dtype.itemsize not in (1, 2):
+        return " ".join(str(dtype).split())
+    if dtype.itemsize == 2:
+        return "|V2, as numpy.load reads bfloat16: use .view(ml_dtypes.bfloat16)"
+    return "|V1, as numpy.load reads narrow types: use .view(ml_dtypes.int4) or another"

@@ -208,10 +208,10 @@ def _type(given: npt.DTypeLike, op: str, kind: str, allowed: tuple[str, ...]) ->
     if isinstance(given, str) and given == "dynamic":
         raise _standard.refuse(ValueError, "type", op, "a type that is not dynamic", given)
     spelled = SHORT_NAMES.get(given) if isinstance(given, str) else None
-    name = spelled or dtypes.name_of(given)
+    name = spelled or dtypes.requested(given)
     if name not in allowed:
         expected = f"a {kind} type, {_standard.listed(allowed)}"
-        raise _standard.refuse(TypeError, "type", op, expected, name or repr(given))
+        raise _standard.refuse(TypeError, "type", op, expected, name or dtypes.shown(given))
     return name
 
 

@@ -333,11 +333,12 @@ def _dequantize(
 
 def _type(dtype: npt.DTypeLike, op: str) -> str:
     spelled = SHORT_NAMES.get(dtype) if isinstance(dtype, str) else None
-    name = spelled or dtypes.name_of(dtype)
+    name = spelled or dtypes.requested(dtype)
     allowed = (*INTEGER, *FLOAT8)
     if name not in allowed:
         expected = _standard.listed(allowed)
-        raise _standard.refuse(TypeError, "dtype", op, expected, name or repr(dtype))
+        got = name or dtypes.shown(dtype)
+        raise _standard.refuse(TypeError, "dtype", op, expected, got)
     return name
 
 

@@ -83,7 +83,8 @@ def quantize_linear(
         dimension; one-dimensional, as long as `x` along `axis`; or, with `block_size`, of
         the rank of `x`.
     y_zero_point : array_like, optional
-        Of the shape of `y_scale`; its type is that of the result.
+        Of the shape of `y_scale`; its type is that of the result. Python integers have no
+        type: they get that of `output_dtype`, else uint8, which has to hold them.
     axis : int, optional
         The axis of scales and blocks; negative ones count from the end. Default 1.
     block_size : int, optional
@@ -95,8 +96,9 @@ def quantize_linear(
         Type of the result, as TensorProto's integer, a dtype or its name. Default that of
         `y_zero_point`, else uint8.
     precision : int or dtype_like, optional
-        Type to which quotients are rounded: float32, float16, bfloat16. Default that of
-        `y_scale`, float32 for int32 and float8_e8m0fnu.
+        Type of the division: float32, float16, bfloat16. `x` and `y_scale` are rounded to
+        it, and so is their quotient. Default that of `y_scale`, float32 for int32 and
+        float8_e8m0fnu.
 
     Returns
     -------
@@ -130,11 +132,14 @@ def quantize_linear(
     code = _dtype(output_dtype, "output_dtype", op, QUANTIZED)
     z = None
     if y_zero_point is not None:
-        z = _standard.array_of(y_zero_point, "y_zero_point", op, QUANTIZED)
-        if code not in (None, _standard.type_of(z)):
-            expected = f"the type of y_zero_point, {_standard.type_of(z)}"
+        untyped = _standard.is_untyped(y_zero_point)
+        types = (code or "uint8",) if untyped else QUANTIZED
+        z = _standard.array_of(y_zero_point, "y_zero_point", op, types)
+        own = types[0] if untyped else _standard.type_of(z)
+        if code not in (None, own):
+            expected = f"the type of y_zero_point, {own}"
             raise _standard.refuse(ValueError, "output_dtype", op, expected, code)
-        code = _standard.type_of(z)
+        code = own
     where = _where(source, s, z, axis, block_size, "y", op)
     scale_type = _standard.type_of(s)
     quotient = scale_type if scale_type in REAL else "float32"
@@ -148,6 +153,7 @@ def quantize_linear(
         **where,
         precision=_dtype(precision, "precision", op, REAL) or quotient,
         saturate=bool(_flag(saturate, op)) or code not in FLOAT8,
+        narrow_first=True,
     )
 
 
@@ -312,10 +318,11 @@ def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | No
             return None
         found = TENSOR_PROTO.get(int(given))
     else:
-        found = dtypes.name_of(given)
+        found = dtypes.requested(given)
     if found not in allowed:
         expected = f"0, {_standard.listed(allowed)}"
-        raise _standard.refuse(TypeError, name, op, expected, found or repr(given))
+        got = found or (repr(given) if isinstance(given, int) else dtypes.shown(given))
+        raise _standard.refuse(TypeError, name, op, expected, got)
     return found
 
 

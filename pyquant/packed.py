@@ -178,6 +178,9 @@ class PackedArray:
         >>> pq.dequantize(p, 0.5)
         array([ 0.5, -1. ,  1.5], dtype=float32)
         """
+        if _core.is_masked(buffer):
+            msg = "buffer: expected memory without a mask, got a masked array"
+            raise TypeError(msg)
         given: Any = buffer  # to checkers an ndarray is no buffer before Python 3.12
         try:
             memory = memoryview(given)
@@ -281,7 +284,10 @@ class PackedArray:
         return self._key() == other._key()
 
     def __hash__(self) -> int:
-        """Hash what `__eq__` compares."""
+        """Hash what `__eq__` compares, where nobody can change it."""
+        if _is_writeable(self._data):
+            msg = "unhashable: the memory of this PackedArray is writeable"
+            raise TypeError(msg)
         return hash(self._key())
 
     def _key(self) -> tuple[object, ...]:
@@ -289,7 +295,7 @@ class PackedArray:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes an equal one."""
-        return (PackedArray, (np.array(self._data), self._dtype, self._shape, self._layout))
+        return (_unpickled, (np.array(self._data), self._dtype, self._shape))
 
     def __repr__(self) -> str:
         """Show what it is, not its elements."""
@@ -333,6 +339,35 @@ def pack(q: ArrayLike) -> PackedArray:
     return _core.pack(q)
 
 
+def _unpickled(
+    data: npt.NDArray[np.uint8], dtype: str, shape: tuple[int, ...]
+) -> PackedArray:
+    """One of bytes that nobody else has."""
+    data.flags.writeable = False
+    return PackedArray(data, dtype, shape)
+
+
+def _is_writeable(array: npt.NDArray[np.uint8]) -> bool:
+    """Whether the memory that an array is a view of may change by any view between."""
+    owner: Any = array
+    while True:
+        if isinstance(owner, np.ndarray):
+            if owner.flags.writeable:
+                return True
+            owner = owner.base
+        elif isinstance(owner, memoryview):
+            if not owner.readonly:
+                return True
+            owner = owner.obj
+        elif owner is None or isinstance(owner, bytes):
+            return False
+        else:
+            try:
+                return not memoryview(owner).readonly
+            except (TypeError, ValueError, BufferError):
+                return True  # nobody knows
+
+
 def _kind(value: object) -> str:
     return type(value).__name__
 
@@ -350,8 +385,9 @@ def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
     if min(extents, default=0) < 0 or max(extents, default=0) > sys.maxsize:
         msg = f"shape: expected extents from 0 to {sys.maxsize}, got {extents}"
         raise ValueError(msg)
-    if prod(max(n, 1) for n in extents) > sys.maxsize:
-        msg = f"shape: expected at most {sys.maxsize} elements, got {extents}"
+    # NumPy makes no array of more bytes, not even an empty one, and float64 has eight.
+    if prod(max(n, 1) for n in extents) > sys.maxsize // 8:
+        msg = f"shape: expected at most {sys.maxsize // 8} elements, got {extents}"
         raise ValueError(msg)
     if len(extents) > 64:
         msg = f"shape: expected at most 64 dimensions, got {len(extents)}"

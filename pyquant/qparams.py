@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, dtypes
+from pyquant import _core
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,7 +30,8 @@ class QParams(_core.Calls):
     scale : array_like
         Scales, of the shape that `axis` and `block_size` ask for; see `quantize`.
     zero_point : array_like or None
-        Zero points, one or as many as scales; None is 0.
+        Zero points, one or as many as scales; None is 0. They are kept in `dtype`, whatever
+        type they come in.
     dtype : dtype_like
         The quantized type.
     axis, block_size : int or tuple of int, optional
@@ -39,7 +40,7 @@ class QParams(_core.Calls):
     Attributes
     ----------
     scale, zero_point : ndarray
-        Read-only views.
+        Read-only. Zero points have the quantized type.
     dtype : numpy.dtype
         The quantized type.
     axis, block_size : int, tuple of int or None
@@ -76,11 +77,7 @@ class QParams(_core.Calls):
         if hasattr(self, "_name"):
             msg = "scale: expected no assignment, QParams is immutable"
             raise AttributeError(msg)
-        name = dtypes.name_of(dtype)
-        if name not in _core.code_names:
-            got = name or type(dtype).__name__
-            msg = f"dtype: expected {_core.code_list}, got {got}"
-            raise TypeError(msg)
+        name = _core.code_name(dtype)
         scales, zeros, axis, block_size = _core.parameters(
             scale, zero_point, name, axis, block_size
         )
@@ -101,8 +98,11 @@ class QParams(_core.Calls):
 
     @property
     def zero_point(self) -> npt.NDArray[Any]:
-        """The zero points, read-only."""
-        return self._zero_point.view()
+        """The zero points, read-only, of the quantized type.
+
+        Where that is one of ml_dtypes, which is not installed, of int8 or uint8.
+        """
+        return _core.typed_zeros(self._zero_point, self._name)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -151,11 +151,12 @@ class QParams(_core.Calls):
         )
 
     def __repr__(self) -> str:
-        """Show everything, long arrays abridged as NumPy does."""
-        return (
-            f"QParams(scale={self._scale!r}, zero_point={self._zero_point!r}, "
-            f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size})"
-        )
+        """Show everything, but of long arrays a few elements of each end."""
+        with np.printoptions(threshold=20, edgeitems=2):
+            return (
+                f"QParams(scale={self._scale!r}, zero_point={self.zero_point!r}, "
+                f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size})"
+            )
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -185,7 +186,7 @@ def choose_qparams(
     dtype: npt.DTypeLike = "int8",
     axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
-    symmetric: bool | np.bool = True,
+    symmetric: bool | np.bool | None = None,
 ) -> QParams:
     """
     Choose scales and zero points that cover the range of the data.
@@ -200,8 +201,9 @@ def choose_qparams(
     axis, block_size : int or tuple of int, optional
         Granularity, as for `quantize`. Default one scale for all of `x`.
     symmetric : bool, optional
-        Zero point 0 (the default), or one that makes use of all codes. Narrow floats are
-        symmetric.
+        Whether the zero point is the same for all data: 0, for unsigned types the middle
+        code (128 of uint8); or one that makes use of all codes. Default: symmetric for
+        signed types and narrow floats, all codes for unsigned types.
 
     Returns
     -------
@@ -212,6 +214,8 @@ def choose_qparams(
     ------
     ValueError
         If `x` holds a NaN or an infinity; the message says how many and where the first is.
+    MemoryError
+        If there are more scales than memory holds.
 
     Notes
     -----
@@ -220,11 +224,17 @@ def choose_qparams(
 
         symmetric    scale = max(hi, -lo) / qmax
                      zero_point = 0
+        unsigned     scale = max(hi, -lo) / (qmax / 2)
+                     zero_point = (qmax + 1) / 2
         asymmetric   scale = (hi - lo) / (qmax - qmin)
                      zero_point = saturate(round_half_even(qmin - lo / scale))
 
-    A group of zeros, or an empty one, gets scale 1. A scale too small for its type becomes
-    the smallest positive number of it. Should ``hi - lo`` overflow, both are halved.
+    A group of zeros, or an empty one, gets scale 1. Should ``hi - lo`` overflow, both are
+    halved. The scale is the next larger one where rounding down would let data saturate by
+    more than half a step, and one beside it where data at the end of the range of its type
+    would come back infinite: what is dequantized to the type of `x` is finite, and
+    without rounding within half a step (integers; those of 32 bits within that of their
+    float32 quotients) of the data.
 
     Examples
     --------

@@ -287,33 +287,87 @@ def dequantize(q, scale, zero_point=0, *, dtype="float32"):
     return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype).reshape(q.shape)
 
 
+def _rounded(value: Fraction, fmt: Format = FLOAT64) -> Fraction:
+    number = round_to_format(finite(value), fmt)
+    assert number.kind == "finite"
+    return number.signed()
+
+
+def _wanted_scale(low, high, codes, symmetric):
+    """The scale by its definition, in float64."""
+    lowest, highest = codes
+    if symmetric:
+        steps = highest if lowest < 0 else Fraction(highest, 2)
+        return _rounded(max(high, -low) / steps)
+    if round_to_format(finite(high - low), FLOAT64).kind == "inf":
+        halves = _rounded(_rounded(high / 2) - _rounded(low / 2))
+        return _rounded(halves / Fraction(highest - lowest, 2))
+    return _rounded(_rounded(high - low) / (highest - lowest))
+
+
+def _zero_point(scale, low, codes, symmetric):
+    lowest, highest = codes
+    if symmetric:
+        return 0 if lowest < 0 else (highest + 1) // 2
+    steps = _rounded(lowest - _rounded(low / scale))
+    return min(max(round_to_integer(steps, "half_even"), lowest), highest)
+
+
+def _comes_back(end, scale, zero_point, codes, source):
+    """Whether one end of the data, quantized and dequantized, is finite in its type."""
+    result = compute_format(source)
+    quotient = _rounded(end / scale, result)
+    code = round_to_integer(quotient, "half_even") + zero_point
+    steps = Fraction(min(max(code, codes[0]), codes[1]) - zero_point)
+    product = round_to_format(finite(_rounded(steps, result) * scale), result)
+    return round_to_format(product, source).kind == "finite"
+
+
+def _suits(scale, low, high, codes, symmetric, source):
+    """Whether data saturates by at most half a step, and comes back finite."""
+    zero_point = _zero_point(scale, low, codes, symmetric)
+    half = Fraction(1, 2)
+    return (
+        high <= (codes[1] - zero_point + half) * scale
+        and -low <= (zero_point - codes[0] + half) * scale
+        and all(_comes_back(v, scale, zero_point, codes, source) for v in (low, high))
+    )
+
+
+def _nearest_scale(scale, low, high, codes, symmetric, source):
+    """The first that suits of a scale and its neighbours by turns, upwards first."""
+    result = compute_format(source)
+    first = encode(finite(scale), result)
+    for k in range(64):
+        for bits in (first + k, first - k):
+            number = decode(bits, result) if bits > 0 else NAN
+            if number.kind == "finite" and _suits(
+                number.signed(), low, high, codes, symmetric, source
+            ):
+                return number.signed()
+    return None
+
+
 def choose_qparams(x, *, dtype="int8", symmetric=True):
     """Scale (an array of one bit pattern) and zero point of one group, by min and max."""
     source = format_of(x)
     result = compute_format(source)
-    lowest, highest = code_range(dtype)
+    codes = code_range(dtype)
     values = [decode(b, source).signed() for b in bits_of(x)]
     low, high = min([ZERO, *values]), max([ZERO, *values])
-
-    def rounded(value: Fraction, fmt: Format = FLOAT64) -> Fraction:
-        number = round_to_format(finite(value), fmt)
-        assert number.kind == "finite"
-        return number.signed()
-
+    smallest = decode(1, result).magnitude
     if low == high == 0:
         scale = Fraction(1)
-    elif symmetric:
-        scale = rounded(max(high, -low) / highest)
-    elif round_to_format(finite(high - low), FLOAT64).kind == "inf":
-        halves = rounded(rounded(high / 2) - rounded(low / 2))
-        scale = rounded(halves / Fraction(highest - lowest, 2))
     else:
-        scale = rounded(rounded(high - low) / (highest - lowest))
-    smallest = decode(1, result).magnitude
-    scale = rounded(scale, result) or smallest
-    zero_point = 0
-    if not symmetric:
-        steps = rounded(lowest - rounded(low / scale))
-        zero_point = min(max(round_to_integer(steps, "half_even"), lowest), highest)
+        rest = (low, high, codes, symmetric, source)
+        wanted = _rounded(_wanted_scale(*rest[:4]), result) or smallest
+        scale = _nearest_scale(wanted, *rest)
+        if scale is None:
+            # Both ends at the end of their type: the larger one a little less than so many
+            # steps and a half, so that neither is rounded away from 0.
+            far = max(high, -low)
+            steps = (far / wanted - Fraction(1, 2)).__floor__() + Fraction(1, 2)
+            scale = _nearest_scale(_rounded(_rounded(far / steps), result), *rest)
+    zero_point = _zero_point(scale, low, codes, symmetric)
     bits = np.array([encode(finite(scale), result)], dtype=f"u{result.bits // 8}")
     return bits.view(result.name), zero_point

@@ -16,6 +16,11 @@ READ_ONLY.flags.writeable = False
 
 REALS = "float32, float64, float16 or bfloat16"
 CODES = "an integer type of 2 to 32 bits or a narrow float"
+NAMES = (
+    "int8, uint8, int16, uint16, int32, uint32, int4, uint4, int2, uint2, float8_e4m3fn, "
+    "float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float6_e2m3fn, float6_e3m2fn or "
+    "float4_e2m1fn"
+)
 AXES = "None, an integer or a tuple of integers"
 MODES = (
     "half_away, half_toward_zero, half_up, half_down, half_even, away, trunc, ceil, floor"
@@ -31,17 +36,42 @@ BOTH = {
     "scale without axis": (
         {"scale": [1.0, 2.0]},
         ValueError,
-        "scale: expected one element without axis or block_size, got shape (2,)",
+        "scale: expected one element, or all dimensions of x, without axis or block_size, "
+        "got shape (2,), which fits axis=0",
     ),
-    "scale of the shape of x without axis": (
-        {"scale": np.ones((2, 3))},
+    "scale of other dimensions without axis": (
+        {"scale": np.ones((2, 2))},
         ValueError,
-        "scale: expected one element without axis or block_size, got shape (2, 3)",
+        "scale: expected one element, or all dimensions of x, without axis or block_size, "
+        "got shape (2, 2)",
+    ),
+    "scale that fits no axis": (
+        {"scale": [1.0, 2.0, 3.0, 4.0]},
+        ValueError,
+        "scale: expected one element, or all dimensions of x, without axis or block_size, "
+        "got shape (4,)",
+    ),
+    "scale that would broadcast x": (
+        {"scale": np.ones((2, 1, 3))},
+        ValueError,
+        "scale: expected one element, or all dimensions of x, without axis or block_size, "
+        "got shape (2, 1, 3)",
+    ),
+    "scale that keeps another dimension": (
+        {"scale": np.ones((2, 1)), "axis": 1},
+        ValueError,
+        "scale: expected shape (3,), got (2, 1)",
+    ),
+    "zero points of another dimension": (
+        {"scale": np.ones((2, 1)), "zero_point": np.ones((1, 3), np.int8)},
+        ValueError,
+        "zero_point: expected shape (2, 1), got (1, 3)",
     ),
     "no scale": (
         {"scale": []},
         ValueError,
-        "scale: expected one element without axis or block_size, got shape (0,)",
+        "scale: expected one element, or all dimensions of x, without axis or block_size, "
+        "got shape (0,)",
     ),
     "scale too short": (
         {"scale": [1.0, 2.0], "axis": 1},
@@ -91,7 +121,7 @@ BOTH = {
     "none for scale": (
         {"scale": None},
         TypeError,
-        "scale: expected an array, got NoneType",
+        "scale: expected an array of real numbers, got None (choose_qparams finds one)",
     ),
     "complex scale": (
         {"scale": 1j},
@@ -445,27 +475,27 @@ QUANTIZE = {
     "int64 codes": (
         {"dtype": "int64"},
         TypeError,
-        f"dtype: expected {CODES}, got int64",
+        f"dtype: expected {NAMES}, got int64",
     ),
     "Python's int": (
         {"dtype": np.int64},
         TypeError,
-        f"dtype: expected {CODES}, got int64",
+        f"dtype: expected {NAMES}, got int64",
     ),
     "real codes": (
         {"dtype": "float32"},
         TypeError,
-        f"dtype: expected {CODES}, got float32",
+        f"dtype: expected {NAMES}, got float32",
     ),
     "no dtype": (
         {"dtype": "nothing"},
         TypeError,
-        f"dtype: expected {CODES}, got 'nothing'",
+        f"dtype: expected {NAMES}, got 'nothing'",
     ),
     "number for dtype": (
         {"dtype": 5},
         TypeError,
-        f"dtype: expected {CODES}, got 5",
+        f"dtype: expected {NAMES}, got 5",
     ),
     "negative zero point for unsigned codes": (
         {"zero_point": -1, "dtype": "uint8"},
@@ -649,10 +679,10 @@ DEQUANTIZE = {
     "out of codes": (
         {"out": np.zeros((2, 3), np.int8)},
         TypeError,
-        "out: expected float32, got int8",
+        f"out: expected {REALS}, got int8",
     ),
     "wider out": (
-        {"out": np.zeros((2, 3), np.float64)},
+        {"out": np.zeros((2, 3), np.float64), "dtype": "float32"},
         TypeError,
         "out: expected float32, got float64",
     ),
@@ -677,12 +707,12 @@ CHOOSE = {
     "real dtype": (
         {"dtype": "float32"},
         TypeError,
-        f"dtype: expected {CODES}, got float32",
+        f"dtype: expected {NAMES}, got float32",
     ),
     "none for dtype": (
         {"dtype": None},
         TypeError,
-        f"dtype: expected {CODES}, got None",
+        f"dtype: expected {NAMES}, got None",
     ),
     "axis too large": (
         {"axis": 5},
@@ -808,7 +838,7 @@ def test_other_types_of_ml_dtypes(name):
     )
     refused(
         TypeError,
-        f"dtype: expected {CODES}, got {name}",
+        f"dtype: expected {NAMES}, got {name}",
         lambda: pq.quantize(X, 1.0, dtype=dtype),
     )
 
@@ -818,8 +848,6 @@ def test_missing_and_unknown_arguments():
         pq.quantize,
         pq.dequantize,
         pq.choose_qparams,
-        lambda: pq.quantize(X),
-        lambda: pq.dequantize(Q),
         lambda: pq.quantize(X, 1.0, 0, "int8"),
         lambda: pq.dequantize(Q, 1.0, 0, "float32"),
         lambda: pq.quantize(X, 1.0, mode="ceil"),

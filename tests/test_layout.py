@@ -244,8 +244,29 @@ def test_big_endian_real_out(dtype):
     same(out.astype(dtype), pq.dequantize(q, 0.3, 1, dtype=dtype))
 
 
-def test_a_big_endian_dtype_gives_native_codes():
-    assert pq.quantize(np.float32([1.0]), 1.0, dtype=">i4").dtype == np.dtype("=i4")
+FOREIGN = np.dtype("i4").newbyteorder("S")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda dtype: pq.quantize(np.float32([1]), 1.0, dtype=dtype),
+        lambda dtype: pq.QParams(1.0, 0, dtype),
+        lambda dtype: pq.choose_qparams(np.float32([1]), dtype=dtype),
+        lambda dtype: pq.ngraph.quantize([1.0], 1.0, 0, dtype, (), "ROUND_UP"),
+        lambda dtype: pq.onednn.quantize([1.0], scales=[1.0], dtype=dtype),
+        lambda dtype: pq.onednn.dynamic_quantize([1.0], [1.0], dtype=dtype),
+        lambda dtype: pq.onnx.quantize_linear([1.0], 1.0, output_dtype=dtype),
+    ],
+    ids=["quantize", "QParams", "choose", "ngraph", "onednn", "dynamic", "onnx"],
+)
+def test_a_foreign_byte_order_is_refused_for_a_dtype(call):
+    for dtype in (FOREIGN, FOREIGN.str):
+        with pytest.raises(TypeError, match=r"type: .*, got the foreign byte order of"):
+            call(dtype)
+    with pytest.raises(TypeError, match=r"^dtype: .*, got the foreign byte order of"):
+        pq.dequantize(np.int8([1]), 1.0, dtype=np.dtype("f4").newbyteorder("S"))
+    assert pq.quantize([1.0], 1.0, dtype="=i4").dtype == np.dtype("=i4")
 
 
 def test_broadcast_views():

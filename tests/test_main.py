@@ -256,13 +256,13 @@ def test_nothing_is_lost():
         assert row[1:6] == (1, 1, np.inf, 0, 0)
 
 
-def test_saturated():
-    # No float32 scale is as small as 1.4 times the smallest: one step beyond 127 is lost.
+def test_nothing_saturates():
+    # No float32 scale is as small as 1.4 times the smallest: it is rounded up.
     x = float_of_bits([178, 3, 2, 1])
     (row, _) = _demo.measure(x)
-    assert row.scale_min == 2.0**-149
-    assert row.saturated == 0.25
-    assert row.error == 178 - 127
+    assert row.scale_min == 2.0**-148
+    assert row.saturated == 0
+    assert row.error == 0.5
 
 
 def test_values_near_the_limits_of_float64():

@@ -659,14 +659,17 @@ def test_choose_qparams(name, source, isa):
 def test_choose_qparams_of_groups(form, name):
     shape, axis, block = form
     x = np.random.default_rng(8).normal(size=shape).astype(np.float32)
-    p = pq.choose_qparams(x, dtype=name, axis=axis, block_size=block)
+    p = pq.choose_qparams(x, dtype=name, axis=axis, block_size=block, symmetric=True)
     one = axis is None and block is None
     params = () if one else parameter_shape(shape, axis, block)
     assert p.scale.shape == p.zero_point.shape == params
     group = expand(np.arange(p.scale.size).reshape(params), shape, axis, block)
     for i, scale in enumerate(p.scale.reshape(-1)):
         same(np.array([scale]), chosen(x[group == i], name)[0])
-    same(p.quantize(x), pq.quantize(x, p.scale, dtype=name, axis=axis, block_size=block))
+    same(
+        p.quantize(x),
+        pq.quantize(x, p.scale, p.zero_point, dtype=name, axis=axis, block_size=block),
+    )
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -717,6 +720,11 @@ def test_qparams_of_python_integers():
 X = np.ones(3, np.float32)
 F8, I4 = np.zeros(3, ml_dtypes.float8_e4m3fn), np.zeros(3, ml_dtypes.int4)
 CODES = "an integer type of 2 to 32 bits or a narrow float"
+NAMES = (
+    "int8, uint8, int16, uint16, int32, uint32, int4, uint4, int2, uint2, float8_e4m3fn, "
+    "float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float6_e2m3fn, float6_e3m2fn or "
+    "float4_e2m1fn"
+)
 REALS_LIST = "float32, float64, float16 or bfloat16"
 QUANTIZE = {
     "narrow integers for x": (
@@ -732,12 +740,12 @@ QUANTIZE = {
     "scales as a type": (
         {"dtype": "float8_e8m0fnu"},
         TypeError,
-        f"dtype: expected {CODES}, got float8_e8m0fnu",
+        f"dtype: expected {NAMES}, got float8_e8m0fnu",
     ),
     "another float8": (
         {"dtype": ml_dtypes.float8_e3m4},
         TypeError,
-        f"dtype: expected {CODES}, got float8_e3m4",
+        f"dtype: expected {NAMES}, got float8_e3m4",
     ),
     "a precision of few bits": (
         {"dtype": "float8_e4m3fn", "precision": "float8_e5m2"},

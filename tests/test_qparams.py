@@ -335,7 +335,9 @@ REFUSED = {
     "real zero point": ({"zero_point": 0.5}, "zero_point: expected integers, got float64"),
     "real dtype": (
         {"dtype": "float32"},
-        "dtype: expected an integer type of 2 to 32 bits or a narrow float, got float32",
+        "dtype: expected int8, uint8, int16, uint16, int32, uint32, int4, uint4, int2, "
+        "uint2, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, "
+        "float6_e2m3fn, float6_e3m2fn or float4_e2m1fn, got float32",
     ),
     "bool for an axis": (
         {"axis": True},

@@ -891,13 +891,13 @@ CASES = {
                 {"y_scale": X[:1, :1]},
                 ValueError,
                 "y_scale",
-                "expects a scalar or one dimension, got shape (1, 1)",
+                "expects a scalar without axis, got shape (1, 1)",
             ),
             "scales without axis": (
                 {"y_scale": TWO},
                 ValueError,
                 "y_scale",
-                "expects one element without axis, got shape (2,)",
+                "expects a scalar without axis, got shape (2,)",
             ),
             "scale of another length": (
                 {"y_scale": TWO, "axis": 1},
@@ -940,13 +940,13 @@ CASES = {
                 {"x_scale": X[:1, :1]},
                 ValueError,
                 "x_scale",
-                "expects a scalar or one dimension, got shape (1, 1)",
+                "expects a scalar without axis, got shape (1, 1)",
             ),
             "scales without axis": (
                 {"x_scale": TWO},
                 ValueError,
                 "x_scale",
-                "expects one element without axis, got shape (2,)",
+                "expects a scalar without axis, got shape (2,)",
             ),
             "axis too large": ({"axis": 3}, AxisError, "axis", outside(3)),
             "scale of another length": (
@@ -1063,8 +1063,8 @@ def test_onnx_takes():
 
 
 def test_com_microsoft_takes():
-    same(com_microsoft.quantize_linear(X, ONE, np.int8([0])), Q)
-    same(com_microsoft.quantize_linear(X, ONE, axis=-2), np.uint8(Q))
+    same(com_microsoft.quantize_linear(X, ONE, np.int8(0)), Q)
+    same(com_microsoft.quantize_linear(X, TWO, axis=-2), np.uint8(Q))
     same(com_microsoft.quantize_linear(np.float16(X), np.float16(1)), np.uint8(Q))
     same(com_microsoft.quantize_linear(X, TWO, np.int8([0, 0]), axis=0), Q)
     same(com_microsoft.dequantize_linear(np.int32(Q), np.float16(1)), np.float16(X))

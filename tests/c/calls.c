@@ -541,7 +541,8 @@ void naive(const struct call *call, int quantize, unsigned char *lowest)
                                  compute,
                                  quantize ? args->round : PQ_HALF_EVEN,
                                  args->zero_first,
-                                 args->saturate};
+                                 args->saturate,
+                                 quantize && args->narrow_first};
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
     if (call->n == 0) {
@@ -551,7 +552,7 @@ void naive(const struct call *call, int quantize, unsigned char *lowest)
         unsigned char x[8], y[8];
         double scale =
             scale_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
-        if ((quantize ? args->in.type : args->out.type) != PQ_F64) {
+        if ((quantize ? args->in.type : args->out.type) != PQ_F64 && !wide.narrow_first) {
             scale = (double)(float)scale;
         }
         const double zero = zero_at(call, index, quantize);

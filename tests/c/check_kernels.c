@@ -42,7 +42,7 @@ struct op {
 static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
                 size_t n, size_t g, const void *scale, const void *zero)
 {
-    const struct pq_wide wide = {op->in, op->out, op->compute, op->round, 0, 0};
+    const struct pq_wide wide = {op->in, op->out, op->compute, op->round, 0, 0, 0};
     switch (op->kind) {
     case QUANTIZE_GRP:
         k->quantize_grp[op->in][op->out - PQ_I8](x, y, n, g, scale, zero);

@@ -390,7 +390,7 @@ static void check_quantize_wide(enum pq_type real, enum pq_type code)
     check_begin("wide %s quantized to %s", type_name(real), type_name(code));
     for (size_t i = 0; i < check_count(200); i++) {
         const struct pq_wide wide = {
-            real, code, reals[i % 4], (enum pq_round)(i / 4 % PQ_ROUND_COUNT), 0, 0};
+            real, code, reals[i % 4], (enum pq_round)(i / 4 % PQ_ROUND_COUNT), 0, 0, 0};
         const size_t n = 200;
         for (size_t e = 0; e < n; e++) {
             wide_scales[e] = wide.compute == PQ_F64 || real == PQ_F64
@@ -417,7 +417,7 @@ static void check_precision(enum pq_type real, enum pq_type compute)
     check_begin("quotient of %s in %s", type_name(real), type_name(compute));
     for (size_t i = 0; i < check_count(400); i++) {
         const struct pq_wide wide = {
-            real, PQ_I32, compute, (enum pq_round)(i % PQ_ROUND_COUNT), 0, 0};
+            real, PQ_I32, compute, (enum pq_round)(i % PQ_ROUND_COUNT), 0, 0, 0};
         const size_t n = 100;
         for (size_t e = 0; e < n; e++) {
             const double k = (double)random_between(1, 3000) + 0.5;
@@ -489,8 +489,8 @@ static void check_dequantize_wide(enum pq_type code, enum pq_type real)
 {
     const struct limits limits = limits_of(code);
     const int64_t most = INT64_C(1) << 52;
-    const struct pq_wide wide = {code,         real, real == PQ_F64 ? PQ_F64 : PQ_F32,
-                                 PQ_HALF_EVEN, 0,    0};
+    const struct pq_wide wide = {
+        code, real, real == PQ_F64 ? PQ_F64 : PQ_F32, PQ_HALF_EVEN, 0, 0, 0};
     check_begin("wide %s dequantized to %s", type_name(code), type_name(real));
     for (size_t i = 0; i < check_count(200); i++) {
         const size_t n = 200;
@@ -653,8 +653,8 @@ static void expect_everywhere(const struct regression *r)
             wide_zeros[e] = (double)r->zero;
         }
         for (int form = 0; form < 4; form++) {
-            const struct pq_wide wide = {PQ_F32,   r->code, form == 3 ? PQ_F64 : PQ_F32,
-                                         r->round, 0,       0};
+            const struct pq_wide wide = {
+                PQ_F32, r->code, form == 3 ? PQ_F64 : PQ_F32, r->round, 0, 0, 0};
             const int narrow = r->code <= PQ_U16;
             memset(y, 0x55, n * sizeof y[0]);
             if (form == 0 && narrow) {
@@ -720,8 +720,8 @@ static void check_regressions(void)
         {65520, 1, PQ_F16, PQ_HALF_EVEN, INT32_MAX},
     };
     for (size_t i = 0; i < sizeof doubles / sizeof doubles[0]; i++) {
-        const struct pq_wide wide = {PQ_F64,           PQ_I32, doubles[i].compute,
-                                     doubles[i].round, 0,      0};
+        const struct pq_wide wide = {
+            PQ_F64, PQ_I32, doubles[i].compute, doubles[i].round, 0, 0, 0};
         const double zero = 0;
         put_bits(x, PQ_F64, 0, bits_of_f64(doubles[i].x));
         scalar->quantize_wide(&wide, x, y, 1, &doubles[i].scale, &zero);
@@ -745,8 +745,8 @@ static void check_regressions(void)
         {PQ_U8, 3, 3, 0.0f},
     };
     for (size_t i = 0; i < sizeof differences / sizeof differences[0]; i++) {
-        const struct pq_wide wide = {differences[i].code, PQ_F32, PQ_F32,
-                                     PQ_HALF_EVEN,        0,      0};
+        const struct pq_wide wide = {
+            differences[i].code, PQ_F32, PQ_F32, PQ_HALF_EVEN, 0, 0, 0};
         const double one = 1, zero = (double)differences[i].zero;
         put_bits(x, differences[i].code, 0, (uint64_t)differences[i].q);
         scalar->dequantize_wide(&wide, x, y, 1, &one, &zero);

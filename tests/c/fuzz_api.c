@@ -154,6 +154,7 @@ static void draw_quantization(int quantize)
     draw_elements(&call.in, &memory.in, quantize ? real : code, layout, !quantize);
     draw_elements(&call.out, &memory.out, quantize ? code : real, out, quantize);
     call.args.zero_first = random_chance(15);
+    call.args.narrow_first = random_chance(15);
     call.args.saturate = random_chance(50);
     call.args.round =
         random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
