@@ -7,11 +7,21 @@
 #ifndef PQ_SCALAR_MATH_H
 #define PQ_SCALAR_MATH_H
 
+#include <float.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "pq.h"
 #include "pq_compiler.h"
+
+/* Results of more bits than their type, kept until they are stored, are rounded twice, and
+ * sums that round would not. */
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
+#  error "excess precision: x86 wants -msse2 -mfpmath=sse, s390x -fexcess-precision=fast"
+#endif
+#if defined(__FAST_MATH__)
+#  error "-ffast-math changes results: build without it"
+#endif
 
 PQ_INLINE uint32_t pq_bits_f32(float v)
 {

@@ -1575,7 +1575,8 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
     scale : array_like
         Real numbers, narrow floats and float8_e8m0fnu among them, rounded once to float32
         (float64 when `x` is float64). One element is one scale for all of `x`; otherwise
-        the shape follows from `axis` and `block_size`. Negative, zero, infinite and NaN
+        the shape follows from `axis` and `block_size`, or is that of `x` with 1 for
+        dimensions along which the scale does not vary. Negative, zero, infinite and NaN
         scales follow IEEE arithmetic.
     zero_point : array_like, optional
         Integers within the range of `dtype`, one or as many as `scale` has. Default 0,
@@ -1661,7 +1662,7 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
         Integers within the range of the type of `q`, one or as many as `scale` has.
         Default 0.
     dtype : dtype_like, optional
-        float32 (the default), float64, float16 or bfloat16.
+        float32, float64, float16 or bfloat16. Default that of `out`, else float32.
     axis, block_size : int or tuple of int, optional
         As for `quantize`.
     out : ndarray, optional

@@ -230,3 +230,27 @@ def test_a_package_run_from_anywhere(tmp_path):
     code = "import numpy, pyquant; print(pyquant.quantize(numpy.float32([1.6]), 1.0))"
     run = run_python(code)
     assert run.stdout == "[2]\n", run.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["-U__FLT_EVAL_METHOD__", "-D__FLT_EVAL_METHOD__=1"], "excess precision"),
+        (["-U__FLT_EVAL_METHOD__", "-D__FLT_EVAL_METHOD__=2"], "excess precision"),
+        (["-ffast-math"], "-ffast-math changes results"),
+    ],
+    ids=["float-as-double", "x87", "fast-math"],
+)
+def test_compilers_that_would_change_results_are_refused(flags, says):
+    """float_t of x87 and of s390x with GCC's default: nothing would be rounded in time."""
+    compiler = shutil.which("gcc")
+    source = ROOT / "csrc" / "scalar" / "kernels_scalar.c"
+    if compiler is None or not source.exists():
+        pytest.skip("no gcc, or no checkout")
+    command = [compiler, "-std=c11", "-fsyntax-only", f"-I{ROOT / 'csrc'}", str(source)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    refused = subprocess.run(
+        [*command, *flags], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode != 0
+    assert says in refused.stderr
