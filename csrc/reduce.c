@@ -410,6 +410,12 @@ static struct pair choose(const struct target *to, double lo, double hi)
         wanted = width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
     }
     const double scale = stored_scale(to, wanted);
+    /* Rounded by 2^-24, while 2^-17 of the largest code is half a step, and far from all
+     * ends: most data. */
+    if (to->symmetric && to->middle == 0 && to->highest <= UINT16_MAX && far > 0x1p-80 &&
+        far < to->end / 4 && far < 0x1p120) {
+        return (struct pair){scale, 0};
+    }
     struct pair pair;
     if (find_near(to, &pair, scale, lo, hi)) {
         return pair;

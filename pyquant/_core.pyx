@@ -1900,7 +1900,8 @@ cdef int _find_range(Call *call, object x, double *lo, double *hi) except -1:
     if status != PQ_OK:
         raise ValueError(f"x: expected an array that memory holds, got shape {x.shape}")
     if not finite:  # what is not a number hides in the extrema; NumPy keeps it
-        lo[0], hi[0] = x.min(), x.max()
+        once = x[tuple([slice(shape[d]) for d in range(x.ndim)])]
+        lo[0], hi[0] = once.min(), once.max()
     return 0
 
 
