@@ -115,6 +115,18 @@ class Growing(collections.abc.Sequence):
         return float(i)
 
 
+class Endless(collections.abc.Sequence):
+    """A sequence of one element, which is again such a sequence, without end."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, i):
+        if i:
+            raise IndexError
+        return Endless()
+
+
 class Turning(list):
     """A list that empties itself when it is read."""
 
@@ -184,6 +196,19 @@ def deep():
     for _ in range(100):
         value = [value]
     return value
+
+
+def deeper(kind, levels=100_000):
+    """A list or tuple of more levels than the stack; made once, as that takes long."""
+    if (kind, levels) not in DEEPER:
+        value = kind((1.0,))
+        for _ in range(levels):
+            value = kind((value,))
+        DEEPER[kind, levels] = value
+    return DEEPER[kind, levels]
+
+
+DEEPER = {}
 
 
 def released():
@@ -258,7 +283,8 @@ STRANGE = [
     *(lambda: object.__new__(pq.PackedArray), lambda: pq.QParams.__new__(pq.QParams)),
     *(lambda: type("P", (pq.PackedArray,), {"_data": 3, "_shape": (9,)})(
         np.zeros(2, np.uint8), "int4", 4),),
-    *(lambda: Packed.__new__(Packed),),
+    *(lambda: Packed.__new__(Packed), Endless, lambda: [Endless()]),
+    *(lambda: deeper(list), lambda: deeper(tuple), lambda: [0, deeper(tuple)]),
 ]  # fmt: skip
 
 

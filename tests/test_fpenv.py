@@ -221,6 +221,22 @@ assert libm.feenableexcept(1 | 4 | 8) != -1  # invalid, division by zero, overfl
 got = pq.quantize(x, zero), pq.quantize(x, tiny), pq.dequantize(q, inf)
 for a, b in zip(got, expected):
     assert a.tobytes() == b.tobytes()
+for bad in (np.nan, np.inf, -np.inf):
+    for n in (1, 3, 333):
+        y = np.resize(np.float32([1.0, bad, -2.0]), n)
+        y[-1] = bad
+        pq.onnx.dynamic_quantize_linear(y)
+        pq.onnx.dynamic_quantize_linear(y[::-1])
+        pq.onnx.quantize_linear(y, zero)
+        pq.onednn.dynamic_quantize(y, inf, dtype="u8")
+        try:
+            pq.choose_qparams(y)
+        except ValueError:
+            pass
+for end in (np.float32(3.4028235e38), 1.7976931348623157e308, np.float16(65504)):
+    for kind in ("int8", "uint8", "int32"):
+        pq.choose_qparams(np.array([-end, end]), dtype=kind, symmetric=False)
+        pq.choose_qparams(np.array([-end, end]), dtype=kind, symmetric=True)
 print("ok")
 """
 

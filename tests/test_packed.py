@@ -893,3 +893,88 @@ def test_nothing_behind_packed_results_is_writeable():
             behind = behind.base
         seen += 1
     assert seen > 1
+
+
+def read_only_view(memory):
+    """A view that cannot be written, of memory that can."""
+    view = np.frombuffer(memory, np.uint8)[:]
+    view.flags.writeable = False
+    return view
+
+
+WRITEABLE = {
+    "bytearray": lambda: bytearray(b"ab"),
+    "memoryview": lambda: memoryview(bytearray(b"ab")),
+    "read-only memoryview": lambda: memoryview(bytearray(b"ab")).toreadonly(),
+    "ndarray": lambda: np.frombuffer(b"ab", np.uint8).copy(),
+    "view": lambda: np.zeros(8, np.uint8)[2:4],
+    "read-only view": lambda: read_only_view(np.zeros(2, np.uint8)),
+    "read-only view of a bytearray": lambda: read_only_view(bytearray(b"ab")),
+    "array.array": lambda: array.array("B", b"ab"),
+}
+CONSTANT = {
+    "bytes": lambda: b"ab",
+    "memoryview": lambda: memoryview(b"ab"),
+    "ndarray": lambda: np.frombuffer(b"ab", np.uint8),
+    "view": lambda: np.frombuffer(b"cabd", np.uint8)[1:3],
+}
+
+
+@pytest.mark.parametrize("name", WRITEABLE)
+def test_no_hash_where_memory_may_change(name):
+    packed = pq.PackedArray.from_buffer(WRITEABLE[name](), "int4", 4)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(packed)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(pq.PackedArray(packed.data, "int4", 4))
+    assert packed == pq.PackedArray.from_buffer(bytes(packed.data), "int4", 4)
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_a_hash_where_it_may_not(name):
+    packed = pq.PackedArray.from_buffer(CONSTANT[name](), "int4", 4)
+    other = pq.PackedArray.from_buffer(b"ab", "int4", 4)
+    assert packed == other
+    assert hash(packed) == hash(other)
+    assert len({packed, other}) == 1
+
+
+@pytest.mark.parametrize("copied", ["pickle", "copy", "deepcopy"])
+@pytest.mark.parametrize("first", ["quantize", "from_buffer"])
+def test_copies_have_hashes(copied, first):
+    if first == "quantize":
+        packed = pq.quantize(np.float32([1, 2, 3]), 1.0, dtype="int4", packed=True)
+    else:
+        packed = pq.PackedArray.from_buffer(b"ab", "int4", 4)
+    make = {
+        "pickle": lambda p: pickle.loads(pickle.dumps(p)),
+        "copy": copy.copy,
+        "deepcopy": copy.deepcopy,
+    }[copied]
+    for other in (make(packed), make(make(packed))):
+        assert other == packed
+        assert hash(other) == hash(packed)
+
+
+def test_packed_data_of_others_changes_no_hash():
+    packed = pq.quantize(np.float32([1, 2, 3]), 1.0, dtype="int4", packed=True)
+    hashed = hash(packed)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        packed.data.flags.writeable = True
+    assert hash(packed) == hashed
+
+
+@pytest.mark.parametrize("mask", [False, True, [False, True]])
+def test_masked_memory_is_refused(mask):
+    masked = np.ma.array(np.uint8([1, 2]), mask=mask)
+    with pytest.raises(TypeError, match=r"^buffer: .* without a mask, got a masked array$"):
+        pq.PackedArray.from_buffer(masked, "int4", 4)
+    with pytest.raises(TypeError, match=r"^data: .*mask"):
+        pq.PackedArray(masked, "int4", 4)
+
+
+@pytest.mark.parametrize("shape", [(0, 2**62), (2**62, 0), (2**31, 2**31, 0), (0, 2**60)])
+def test_shapes_that_no_array_has(shape):
+    for make in (pq.PackedArray, pq.PackedArray.from_buffer):
+        with pytest.raises(ValueError, match=r"^shape: "):
+            make(np.zeros(0, np.uint8), "int4", shape)

@@ -13,10 +13,12 @@ from support import (
     bit_view,
     compute_dtype,
     expand,
+    is_finite,
     light,
     parameter_shape,
     same,
 )
+from test_ranges import check as check_range
 
 import pyquant as pq
 from pyquant._core import dequantize_at, quantize_at
@@ -201,3 +203,10 @@ def test_chosen_parameters_are_exact(data, source, target, symmetric):
     scale, zero = oracle.choose_qparams(x, dtype=target, symmetric=symmetric)
     same(p.scale.reshape(1), scale)
     assert int(p.zero_point) == zero
+
+
+@given(st.data(), real_dtypes, code_dtypes, st.sampled_from([None, True, False]))
+@examples
+def test_chosen_parameters_bring_a_pair_back(data, source, target, symmetric):
+    x = data.draw(bits(source, (2,)))
+    check_range(x[is_finite(x)], target.name, symmetric)

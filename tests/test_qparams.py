@@ -471,3 +471,116 @@ def test_views_of_the_parameters_are_not_the_parameters():
     p.zero_point.shape = (1, 2)
     assert hash(p) == before
     assert p.scale.shape == p.zero_point.shape == (2,)
+
+
+EVERY_TYPE = [
+    *(c.name for c in CODES),
+    *("int4", "uint4", "int2", "uint2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"),
+    *("float8_e5m2fnuz", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+]
+
+
+def type_called(name):
+    """The dtype of a name, of NumPy or ml_dtypes."""
+    if name in (c.name for c in CODES):
+        return np.dtype(name)
+    return np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+
+
+@pytest.mark.parametrize("name", EVERY_TYPE)
+def test_zero_points_have_the_quantized_type(name):
+    dtype = type_called(name)
+    one = 0 if dtype.kind not in "iu" and "int" not in name else 1
+    for given in (None, 0, one, np.int64(one), np.array([one]), [one, 0]):
+        scale, axis = ([1.0, 2.0], 0) if isinstance(given, list) else (1.0, None)
+        p = pq.QParams(scale, given, name, axis=axis)
+        assert p.zero_point.dtype == dtype
+        assert not p.zero_point.flags.writeable
+        expected = np.broadcast_to(0 if given is None else given, p.zero_point.shape)
+        assert (p.zero_point.astype(int) == expected).all()
+    p = pq.choose_qparams(np.float32([[-1, 2], [3, 4]]), dtype=name, axis=0)
+    assert p.zero_point.dtype == dtype
+    assert pickle.loads(pickle.dumps(p)).zero_point.dtype == dtype
+
+
+@pytest.mark.parametrize("name", [n for n in EVERY_TYPE if "32" not in n])
+def test_onnx_takes_them(name):
+    type_called(name)
+    x = np.float32([[-1, 2], [3, 4]])
+    p = pq.choose_qparams(x, dtype=name)
+    q = p.quantize(x)
+    same(pq.onnx.dequantize_linear(q, np.asarray(p.scale), p.zero_point), p.dequantize(q))
+    same(pq.onnx.quantize_linear(x, np.asarray(p.scale), p.zero_point), q)
+    p = pq.choose_qparams(x, dtype=name, axis=1)
+    q = p.quantize(x)
+    same(pq.onnx.dequantize_linear(q, p.scale, p.zero_point, axis=1), p.dequantize(q))
+
+
+@pytest.mark.parametrize("name", EVERY_TYPE)
+def test_a_zero_is_a_zero(name):
+    dtype = type_called(name)
+    p = pq.QParams(0.5, None, name)
+    for zero in (0, np.int64(0), np.uint8(0), np.int32([0])[0], np.zeros((), dtype)):
+        other = pq.QParams(0.5, zero, name)
+        assert p == other
+        assert hash(p) == hash(other)
+        assert repr(p) == repr(other)
+    assert len({p, pq.QParams(0.5, 0, name), pickle.loads(pickle.dumps(p))}) == 1
+
+
+def test_a_repr_of_many_is_short():
+    many = np.arange(1, 1001)
+    for shape, axis in (((1000,), 0), ((10, 100), (0, 1)), ((10, 10, 10), (0, 1, 2))):
+        p = pq.QParams(many.reshape(shape), np.zeros(shape, int), "int8", axis=axis)
+        assert len(repr(p).splitlines()) <= (6 if len(shape) == 1 else 60)
+        assert "..." in repr(p)
+    before = np.get_printoptions()
+    repr(p)
+    assert np.get_printoptions() == before
+
+
+@pytest.mark.parametrize("name", EVERY_TYPE)
+def test_a_repr_of_few_makes_an_equal_one(name):
+    names = {"array": np.array, "float32": np.float32, "QParams": pq.QParams}
+    names |= {t: np.dtype(t) for t in ("uint8", "uint16", "uint32", "int8", "int16")}
+    dtype = type_called(name)
+    names[dtype.name] = dtype
+    for axis in (None, 0):
+        x = np.float32([[-1, 2], [3, 1 / 3]])
+        p = pq.choose_qparams(x, dtype=name, axis=axis)
+        assert eval(repr(p), names) == p
+        p = pq.QParams(p.scale * 0 + np.float32(0.5), p.zero_point, name, axis)
+        assert eval(repr(p), names) == p
+
+
+@pytest.mark.parametrize("zero", [None, 0, 3])
+def test_pickles_are_equal_by_every_protocol(zero):
+    for name in ("int8", "uint32"):
+        p = pq.QParams(0.5, zero, name)
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            other = pickle.loads(pickle.dumps(p, protocol))
+            assert (other, hash(other), repr(other)) == (p, hash(p), repr(p))
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
+@pytest.mark.parametrize("bad", [300, -129, np.int16(300), 2**63, -(2**70)])
+def test_zero_points_beside_no_numbers_are_looked_at(shape, bad):
+    x, q = np.empty(shape, np.float32), np.empty(shape, np.int8)
+    axis = shape.index(0) - 1
+    calls = [
+        lambda zero, **k: pq.quantize(x, 1.0, zero, dtype="int8", **k),
+        lambda zero, **k: pq.dequantize(q, 1.0, zero, **k),
+        lambda zero, **k: pq.QParams(1.0, zero, "int8", **k),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=rf"^zero_point: .* got {int(bad)}$"):
+            call(bad)
+        call(0)
+    if shape[axis]:  # as many zero points as rows or columns, which have no elements
+        n = shape[axis]
+        for function, numbers in ((pq.quantize, x), (pq.dequantize, q)):
+            typed = {"dtype": "int8"} if function is pq.quantize else {}
+            with pytest.raises(ValueError, match=rf"^zero_point: .* got {int(bad)}$"):
+                function(numbers, np.ones(n), [0, int(bad), 0], axis=axis, **typed)
+            result = function(numbers, np.ones(n), [0, -128, 127], axis=axis, **typed)
+            assert result.shape == shape

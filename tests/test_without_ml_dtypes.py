@@ -250,3 +250,34 @@ print(pq.onnx.dequantize_linear(q, one, zero).tolist())
         "[3.0, -7.0, 6.0]",
         "[3.0, -7.0, 6.0]",
     ]
+
+
+def test_zero_points_of_parameters():
+    code = """
+for name in ALL:
+    p = pq.QParams(0.5, None, name)
+    same = p == pq.QParams(0.5, 0, name) == pq.QParams(0.5, np.int64(0), name)
+    again = hash(p) == hash(pq.QParams(0.5, np.int8(0), name))
+    print(name, p.zero_point.dtype, p.zero_point.tolist(), same, again)
+"""
+    stored = {name: name for name in INTEGERS}
+    stored |= dict.fromkeys(NARROW, "int8") | {"uint4": "uint8", "uint2": "uint8"}
+    got = lines(f"ALL = {(*INTEGERS, *NARROW)}\n{code}")
+    kept = [line.split(" ", 1) for line in got]
+    assert [name for name, _ in kept] == list(stored)
+    for name, rest in kept:
+        if name.startswith("float"):
+            assert rest.split()[0] in ("int8", "uint8")
+            assert rest.endswith("0 True True")
+        else:
+            assert rest == f"{stored[name]} 0 True True"
+
+
+def test_all_codes_of_unsigned_types():
+    code = """
+for name in ("uint8", "uint4", "uint2"):
+    p = pq.choose_qparams(x[:3], dtype=name)
+    middle = pq.choose_qparams(x[:3], dtype=name, symmetric=True)
+    print(name, int(p.zero_point), int(middle.zero_point))
+"""
+    assert lines(code) == ["uint8 116 128", "uint4 7 8", "uint2 1 2"]

@@ -1,0 +1,121 @@
+"""Arguments nested deeper than any stack: an exception that names them, and no crash."""
+
+import pytest
+from support import light, run_python
+
+SETUP = """
+import collections.abc, sys, threading
+import numpy as np, pyquant as pq
+
+def nested(kind, levels):
+    value = kind((1.0,))
+    for _ in range(levels):
+        value = kind((value,))
+    return value
+
+class Endless(collections.abc.Sequence):
+    def __len__(self):
+        return 1
+    def __getitem__(self, i):
+        if i:
+            raise IndexError
+        return Endless()
+
+def made(name):
+    return {
+        "list": lambda: nested(list, LEVELS),
+        "tuple": lambda: nested(tuple, LEVELS),
+        "endless": Endless,
+    }[name]()
+
+x, q, one, zero = np.ones((3, 4), "f4"), np.ones((3, 4), "i1"), np.float32(1), np.int8(0)
+params = pq.QParams(1.0, 0, "int8")
+QUANTIZE = dict(x=x, scale=one, zero_point=zero, dtype="int8", axis=None, block_size=None,
+                rounding="half_even", precision=None, saturate=True, packed=False,
+                out=None, threads=1)
+DEQUANTIZE = dict(q=q, scale=one, zero_point=zero, dtype="float32", axis=None,
+                  block_size=None, out=None, threads=1)
+ONEDNN = dict(src=x, scales=[1.0] * 4, zps=[0] * 4, qtype="per_channel", axis=1)
+CALLS = {
+    "quantize": (pq.quantize, QUANTIZE),
+    "dequantize": (pq.dequantize, DEQUANTIZE),
+    "choose_qparams": (pq.choose_qparams, dict(
+        x=x, dtype="int8", axis=None, block_size=None, symmetric=None)),
+    "QParams": (pq.QParams, dict(
+        scale=one, zero_point=zero, dtype="int8", axis=None, block_size=None)),
+    "QParams.quantize": (params.quantize, {
+        k: v for k, v in QUANTIZE.items()
+        if k not in ("scale", "zero_point", "dtype", "axis", "block_size")}),
+    "QParams.dequantize": (params.dequantize, {
+        k: v for k, v in DEQUANTIZE.items()
+        if k not in ("scale", "zero_point", "axis", "block_size")}),
+    "pack": (pq.pack, dict(q=q)),
+    "PackedArray": (pq.PackedArray, dict(
+        data=np.zeros(1, "u1"), dtype="int4", shape=2, layout="onnx")),
+    "from_buffer": (pq.PackedArray.from_buffer, dict(buffer=b"a", dtype="int4", shape=2)),
+    "onnx.quantize_linear": (pq.onnx.quantize_linear, dict(
+        x=x, y_scale=one, y_zero_point=zero, axis=1, block_size=0, saturate=1,
+        output_dtype=0, precision=0)),
+    "onnx.dequantize_linear": (pq.onnx.dequantize_linear, dict(
+        x=q, x_scale=one, x_zero_point=zero, axis=1, block_size=0, output_dtype=0)),
+    "onnx.dynamic_quantize_linear": (pq.onnx.dynamic_quantize_linear, dict(x=x)),
+    "com_microsoft.quantize_linear": (pq.com_microsoft.quantize_linear, dict(
+        x=x, y_scale=one, y_zero_point=zero, axis=None)),
+    "com_microsoft.dequantize_linear": (pq.com_microsoft.dequantize_linear, dict(
+        x=q, x_scale=one, x_zero_point=zero, axis=None)),
+    "ngraph.quantize": (pq.ngraph.quantize, dict(
+        input=x, scale=one, zero_point=zero, type="i8", axes=(),
+        round_mode="ROUND_UP")),
+    "ngraph.dequantize": (pq.ngraph.dequantize, dict(
+        input=q, scale=one, zero_point=zero, type="f32", axes=())),
+    "onednn.quantize": (pq.onednn.quantize, dict(ONEDNN, dtype="s8")),
+    "onednn.dequantize": (pq.onednn.dequantize, dict(ONEDNN, src=q)),
+    "onednn.dynamic_quantize": (pq.onednn.dynamic_quantize, dict(ONEDNN, dtype="s8")),
+    "onednn.dynamic_dequantize": (pq.onednn.dynamic_dequantize, dict(
+        ONEDNN, src=q, group_shape=None)),
+}
+
+def attempt(kind):
+    wrong = []
+    for label, (function, kwargs) in CALLS.items():
+        if label != "pack":  # which needs a type of ml_dtypes
+            function(**kwargs)
+        for name in kwargs:
+            print(kind, label, name, file=sys.stderr, flush=True)
+            value = made(kind)
+            try:
+                function(**dict(kwargs, **{name: value}))
+            except (TypeError, ValueError) as error:
+                if not str(error).startswith(f"{name}: "):
+                    wrong.append(f"{label}: {type(error).__name__}: {str(error)[:80]}")
+            except BaseException as error:
+                wrong.append(f"{label}({name}=): {type(error).__name__}: {str(error)[:80]}")
+            else:
+                if name not in ("saturate", "packed", "symmetric"):
+                    wrong.append(f"{label}({name}=) was taken")
+            del value
+    print("\\n".join(wrong) or "ok")
+"""
+THREAD = """
+threading.stack_size(256 * 1024)
+thread = threading.Thread(target=attempt, args=(KIND,))
+thread.start()
+thread.join()
+"""
+
+
+def attempts(kind, levels, end):
+    """Calls with one kind of object in each place, in an interpreter of their own."""
+    run = run_python(f"LEVELS = {levels}\nKIND = {kind!r}\n{SETUP}\n{end}", timeout=300)
+    assert run.returncode == 0, f"{run.returncode} at: {run.stderr[-200:]}"
+    assert run.stdout == "ok\n"
+
+
+@pytest.mark.parametrize("kind", ["list", "tuple", "endless"])
+def test_no_argument_overflows_the_stack(kind):
+    attempts(kind, light(100_000, 30_000), "attempt(KIND)")
+
+
+@pytest.mark.parametrize("kind", ["list", "tuple", "endless"])
+def test_nor_the_small_stack_of_a_thread(kind):
+    attempts(kind, 3_000, THREAD)

@@ -1,0 +1,159 @@
+"""Parameters that keep the dimensions of the numbers, as NumPy's own idiom makes them."""
+
+import itertools
+
+import numpy as np
+import pytest
+from support import HAVE_BFLOAT16, REALS, bfloat16, each, same
+
+import pyquant as pq
+
+SHAPES = [(3, 4), (1, 4), (4, 1), (2, 3, 4), (3, 3, 3), (2, 1, 3, 4), (2, 3, 2, 5)]
+CASES = [
+    (shape, axes)
+    for shape in SHAPES
+    for n in range(len(shape) + 1)
+    for axes in itertools.combinations(range(len(shape)), n)
+]
+
+
+def parameters(shape, axes, dtype):
+    """Scales and zero points with all dimensions, and with only those of some axes."""
+    kept = [n if a in axes else 1 for a, n in enumerate(shape)]
+    rng = np.random.default_rng([len(shape), *axes])
+    scale = rng.uniform(0.01, 0.5, kept).astype(np.float32)
+    zero = rng.integers(0, 100, kept).astype(dtype)
+    flat = tuple(shape[a] for a in axes)
+    return scale, zero, scale.reshape(flat), zero.reshape(flat)
+
+
+@pytest.mark.parametrize(("shape", "axes"), CASES)
+def test_the_same_as_with_axes(shape, axes):
+    x = np.random.default_rng(1).normal(0, 5, shape).astype(np.float32)
+    scale, zero, flat_scale, flat_zero = parameters(shape, axes, "uint8")
+    axis = {"axis": axes} if axes else {}
+    q = pq.quantize(x, flat_scale, flat_zero, **axis)
+    y = pq.dequantize(q, flat_scale, flat_zero, **axis)
+    same(pq.quantize(x, scale, zero), q)
+    same(pq.dequantize(q, scale, zero), y)
+    same(
+        pq.quantize(x, scale, dtype="uint8"),
+        pq.quantize(x, flat_scale, dtype="uint8", **axis),
+    )
+    if axes:
+        same(pq.quantize(x, scale, zero, axis=axes), q)
+        same(pq.dequantize(q, scale, zero, axis=axes), y)
+        back = tuple(a - len(shape) for a in reversed(axes))
+        same(pq.quantize(x, scale, zero, axis=back), q)
+    for p in (
+        pq.QParams(scale, zero, "uint8"),
+        pq.QParams(flat_scale, flat_zero, "uint8", **axis),
+    ):
+        same(p.quantize(x), q)
+        same(p.dequantize(q), y)
+    # One zero point beside many scales.
+    one = zero.reshape(-1)[:1].reshape(())
+    same(pq.quantize(x, scale, one), pq.quantize(x, flat_scale, one, **axis))
+    # The same array, lying otherwise.
+    same(pq.quantize(np.asfortranarray(x), np.asfortranarray(scale), zero), q)
+
+
+@each("threads, dtype", [1, 2], REALS)
+def test_the_idiom(threads, dtype):
+    x = np.random.default_rng(2).normal(0, 3, (4, 5, 6)).astype(dtype)
+    scale = np.abs(x).max(axis=(0, 2), keepdims=True) / np.float32(127)
+    got = pq.quantize(x, scale, threads=threads)
+    same(got, pq.quantize(x, scale.reshape(-1), axis=1))
+
+
+@pytest.mark.parametrize("code", ["int4", "float8_e4m3fn"])
+def test_narrow_types(code):
+    pytest.importorskip("ml_dtypes")
+    x = np.random.default_rng(3).normal(0, 3, (3, 4)).astype(np.float32)
+    scale = np.float32([[0.5], [0.25], [2]])
+    q = pq.quantize(x, scale, dtype=code)
+    same(q, pq.quantize(x, scale.ravel(), axis=0, dtype=code))
+    same(pq.dequantize(q, scale), pq.dequantize(q, scale.ravel(), axis=0))
+    if code == "int4":
+        packed = pq.quantize(x, scale, dtype=code, packed=True)
+        assert packed == pq.pack(q)
+        same(pq.dequantize(packed, scale), pq.dequantize(q, scale))
+
+
+WRONG = {
+    "(3,), 0 or 1": ((3,), "axis=0 or axis=1"),
+    "(4,), 2": ((4,), "axis=2"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_one_dimension_names_the_axes_that_fit(case):
+    shape, fits = WRONG[case]
+    x = np.ones((3, 3, 4), np.float32)
+    for call in (
+        lambda s: pq.quantize(x, s),
+        lambda s: pq.dequantize(x.astype("i1"), s),
+        lambda s: pq.QParams(s, 0, "int8").quantize(x),
+    ):
+        with pytest.raises(ValueError, match=r"^scale: ") as error:
+            call(np.ones(shape))
+        assert str(error.value).endswith(f"got shape {shape}, which fits {fits}")
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 3), (3, 3, 2), (2, 1, 1), (1, 1, 3, 3, 4)])
+def test_what_fits_nothing(shape):
+    with pytest.raises(ValueError, match=r"^scale: ") as error:
+        pq.quantize(np.ones((3, 3, 4), np.float32), np.ones(shape))
+    assert "which fits" not in str(error.value) or shape == (3, 3)
+
+
+@pytest.mark.parametrize("axis", [0, (0, 1)])
+def test_another_axis_is_an_error(axis):
+    with pytest.raises(ValueError, match=r"^(scale|axis): "):
+        pq.quantize(np.ones((3, 4), np.float32), np.ones((1, 4)), axis=axis)
+
+
+@pytest.mark.parametrize("zero", [np.zeros((3, 1), "i1"), np.zeros((1, 4, 1), "i1")])
+def test_zero_points_of_another_shape_are_an_error(zero):
+    with pytest.raises(ValueError, match=r"^zero_point: "):
+        pq.quantize(np.ones((3, 4), np.float32), np.ones((1, 4)), zero)
+
+
+# The type of a result is that of its place
+
+
+OUTS = ["float16", "float32", "float64", ">f2", ">f4", ">f8"]
+
+
+@pytest.mark.parametrize("dtype", OUTS)
+def test_out_says_the_type(dtype):
+    q = np.int8([1, -100, 3])
+    out = np.empty(3, dtype)
+    assert pq.dequantize(q, 0.1, out=out) is out
+    expected = pq.dequantize(q, 0.1, dtype=np.dtype(dtype).newbyteorder("="))
+    same(out.astype(expected.dtype), expected)
+    p = pq.QParams(0.1, 0, "int8")
+    assert p.dequantize(q, out=np.empty(3, dtype)).tobytes() == out.tobytes()
+
+
+@pytest.mark.skipif(not HAVE_BFLOAT16, reason="ml_dtypes is not installed")
+def test_out_of_bfloat16():
+    q, out = np.int8([1, -100, 3]), np.empty(3, bfloat16)
+    pq.dequantize(q, 0.1, out=out)
+    same(out, pq.dequantize(q, 0.1, dtype="bfloat16"))
+    swapped = np.empty(3, np.dtype(bfloat16).newbyteorder())
+    pq.dequantize(q, 0.1, out=swapped)
+    assert swapped.tobytes() == out.view("u2").byteswap().tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "complex64", "bool"])
+def test_out_of_no_reals_is_refused(dtype):
+    out = np.full(3, 1, dtype)
+    with pytest.raises(TypeError, match=r"^out: "):
+        pq.dequantize(np.int8([1, 2, 3]), 0.1, out=out)
+    assert (out == 1).all()
+
+
+def test_a_type_beside_another_out_is_refused():
+    with pytest.raises(TypeError, match=r"^out: expected float32, got float16$"):
+        pq.dequantize(np.int8([1]), 0.1, dtype="float32", out=np.empty(1, "f2"))

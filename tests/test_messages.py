@@ -1,0 +1,157 @@
+"""What exceptions say where a guess would be wrong: the value, the names, the way out."""
+
+import inspect
+
+import numpy as np
+import pytest
+from support import REALS, each
+
+import pyquant as pq
+
+HUGE = 2**63
+X, Q = np.float32([1, 2]), np.int8([1, 2])
+
+
+def message(kind, call):
+    """The message of the one exception that a call raises."""
+    __tracebackhide__ = True
+    with pytest.raises(kind) as error:
+        call()
+    return str(error.value)
+
+
+# NumPy reads such a list as float64, which nobody gave
+
+
+LISTS = {
+    "quantize": ("zero_point", lambda z: pq.quantize(X, [1, 2], z, dtype="int8", axis=0)),
+    "dequantize": ("zero_point", lambda z: pq.dequantize(Q, [1, 2], z, axis=0)),
+    "QParams": ("zero_point", lambda z: pq.QParams([1, 2], z, "int8", axis=0)),
+    "q": ("q", lambda z: pq.dequantize(z, 1.0)),
+    "onnx": ("y_zero_point", lambda z: pq.onnx.quantize_linear(X, X, z, axis=0)),
+    "onnx x": ("x", lambda z: pq.onnx.dequantize_linear(z, np.float32(1))),
+    "onednn": (
+        "zps",
+        lambda z: pq.onednn.quantize(
+            X[None], scales=[1.0, 2.0], zps=z, qtype="per_channel", dtype="u8"
+        ),
+    ),
+    "onednn dynamic": (
+        "zps",
+        lambda z: pq.onednn.dynamic_quantize(
+            X[None], [1.0, 2.0], z, qtype="per_channel", dtype="u8"
+        ),
+    ),
+}
+
+
+@each("name, numbers", LISTS, [(HUGE, -1), (-1, HUGE), (HUGE, 0), (HUGE, 2**70)])
+def test_a_list_of_huge_integers(name, numbers):
+    parameter, call = LISTS[name]
+    for values in (list(numbers), numbers):
+        said = message(ValueError, lambda values=values: call(values))
+        assert said.startswith(f"{parameter}: ")
+        assert "float" not in said
+        unfit = (HUGE, 2**70, -1) if "uint8" in said else (HUGE, 2**70)
+        assert said.endswith(tuple(f", got {n}" for n in unfit))
+
+
+@pytest.mark.parametrize("numbers", [[2**70, 2**71], [-(2**70), 1]])
+def test_integers_beyond_64_bits(numbers):
+    for name in LISTS:
+        parameter, call = LISTS[name]
+        said = message(ValueError, lambda call=call: call(numbers))
+        assert said.startswith(f"{parameter}: ")
+        assert any(said.endswith(f"got {n}") for n in numbers)
+
+
+# Names
+
+
+@pytest.mark.parametrize("name", ["fp8", "float8", "qint8", "", "int", "INT8"])
+def test_a_name_that_is_none_lists_those_that_are(name):
+    for call in (
+        lambda: pq.quantize(X, 1.0, dtype=name),
+        lambda: pq.choose_qparams(X, dtype=name),
+        lambda: pq.QParams(1.0, 0, name),
+    ):
+        said = message(TypeError, call)
+        assert said.startswith("dtype: expected int8, uint8, int16")
+        assert "float8_e4m3fn" in said
+    said = message(TypeError, lambda: pq.dequantize(Q, 1.0, dtype=name))
+    assert said.startswith("dtype: expected float32, float64, float16 or bfloat16")
+
+
+@pytest.mark.parametrize("function", [pq.quantize, pq.dequantize])
+def test_no_scale(function):
+    numbers = X if function is pq.quantize else Q
+    said = message(TypeError, lambda: function(numbers))
+    assert said.startswith("scale: expected ")
+    assert said == message(TypeError, lambda: function(numbers, None))
+    scale = inspect.signature(function).parameters["scale"]
+    assert scale.default is inspect.Parameter.empty
+    assert scale.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert "scale, zero_point=None" in str(inspect.signature(function))
+
+
+VOIDS = {"V1": ".view(ml_dtypes.", "V2": ".view(ml_dtypes.bfloat16)"}
+OF_VOIDS = {
+    "quantize x": lambda v: pq.quantize(v, 1.0),
+    "dequantize q": lambda v: pq.dequantize(v, 1.0),
+    "quantize scale": lambda v: pq.quantize(np.ones(3), v, axis=0),
+    "choose_qparams x": lambda v: pq.choose_qparams(v),
+    "pack q": pq.pack,
+    "onnx x": lambda v: pq.onnx.quantize_linear(v, np.float32(1)),
+    "onnx dequantize x": lambda v: pq.onnx.dequantize_linear(v, np.float32(1)),
+    "onnx y_scale": lambda v: pq.onnx.quantize_linear(np.ones(3, "f4"), v, axis=0),
+    "com_microsoft x": lambda v: pq.com_microsoft.quantize_linear(v, np.float32(1)),
+    "onednn src": lambda v: pq.onednn.quantize(v, scales=[1.0], dtype="u8"),
+    "ngraph input": lambda v: pq.ngraph.quantize(
+        v, np.float32(1), np.int8(0), "i8", (), "ROUND_UP"
+    ),
+}
+
+
+@each("name, kind", OF_VOIDS, VOIDS)
+def test_what_numpy_load_makes_of_narrow_types(name, kind):
+    said = message(TypeError, lambda: OF_VOIDS[name](np.zeros(3, kind)))
+    assert said.startswith(f"{name.split()[-1]}: ")
+    assert f"|{kind}" in said
+    assert VOIDS[kind] in said
+
+
+@pytest.mark.parametrize("kind", ["V3", "V4", "i4,f4"])
+def test_other_voids_get_no_such_advice(kind):
+    said = message(TypeError, lambda: pq.quantize(np.zeros(3, kind), 1.0))
+    assert ".view(" not in said
+
+
+# The sign of a NaN
+
+
+NANS = {
+    "float32": (0x7FC00000, 0x7F800001, 0x7FFFFFFF),
+    "float64": (0x7FF8 << 48, (0x7FF << 52) | 1, (0x7FF << 52) | (1 << 30)),
+    "float16": (0x7E00, 0x7C01, 0x7FFF),
+    "bfloat16": (0x7FC0, 0x7F81, 0x7FFF),
+}
+EIGHT_BITS = {"float8_e4m3fn": (0x7F,), "float8_e5m2": (0x7E, 0x7D, 0x7F)}
+
+
+@each("target, negative", ["float8_e4m3fn", "float8_e5m2"], [False, True])
+def test_a_code_has_the_sign_of_the_nan(target, negative):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    for source in REALS:
+        x = np.resize(np.array([1.0, 3.0, 0.0, 2.5]), 70).astype(source)
+        found = set()
+        for name, patterns in (NANS | EIGHT_BITS).items():
+            dtype = np.dtype(getattr(ml_dtypes, name, name))
+            for pattern in patterns:
+                sign = 1 << (8 * dtype.itemsize - 1) if negative else 0
+                nan = np.array([pattern | sign], f"u{dtype.itemsize}").view(dtype)
+                many = np.resize(nan.view(f"u{dtype.itemsize}"), 70).view(dtype)
+                for scale, axis in ((nan[0], None), (nan, None), (many, 0)):
+                    q = pq.quantize(x, scale, axis=axis, dtype=target)
+                    found |= set(q.view(np.uint8).tolist())
+        expected = {"float8_e4m3fn": 0x7F, "float8_e5m2": 0x7E}[target]
+        assert found == {expected | (0x80 if negative else 0)}

@@ -1,0 +1,160 @@
+"""`choose_qparams` at the ends of every type: finite, within half a step; its defaults."""
+
+from fractions import Fraction
+
+import numpy as np
+import oracle
+import pytest
+from support import (
+    CODES,
+    HAVE_BFLOAT16,
+    REALS,
+    each,
+    float_of_bits,
+    is_finite,
+    light,
+    uniform_bits,
+)
+
+import pyquant as pq
+
+NARROW = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
+FLOATS = (
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+    *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+)
+TYPES = [t.name for t in CODES] + [*NARROW, *FLOATS] * HAVE_BFLOAT16
+SMALL = [t for t in TYPES if "32" not in t and "float" not in t]
+WIDE = ["int32", "uint32"]
+
+
+def limits(code):
+    """The lowest and highest code of an integer type."""
+    return NARROW.get(code) or oracle.code_range(code)
+
+
+def largest(dtype):
+    """The largest finite number of a type."""
+    return float_of_bits([oracle.FORMATS[np.dtype(dtype).name].infinity - 1], dtype)[0]
+
+
+def numbers(array):
+    """The exact numbers of an array."""
+    fmt = oracle.format_of(array)
+    return [oracle.decode(b, fmt).signed() for b in oracle.bits_of(array)]
+
+
+def check(x, code, symmetric):
+    """That the parameters for some numbers are finite, and bring back what they should."""
+    __tracebackhide__ = True
+    p = pq.choose_qparams(x, dtype=code, symmetric=symmetric)
+    assert np.isfinite(p.scale)
+    assert p.scale > 0
+    q = p.quantize(x)
+    back = p.dequantize(q, dtype=x.dtype)
+    assert is_finite(back).all(), f"{x.tolist()} by {p} came back as {back.tolist()}"
+    if code in FLOATS:
+        return
+    (scale,), zero = numbers(p.scale), int(p.zero_point)
+    lowest, highest = limits(code)
+    assert lowest <= zero <= highest
+    compute = oracle.FORMATS[p.scale.dtype.name]
+    half = Fraction(1, 2)
+    for value, one in zip(numbers(x), q.reshape(-1), strict=True):
+        steps, exact = int(one) - zero, value / scale
+        quotient = oracle.round_to_format(oracle.finite(exact), compute).signed()
+        # The quotient has a type: it may be a tie that the exact one is not, and beyond the
+        # codes where those have 32 bits.
+        assert abs(steps - exact) <= half + abs(quotient - exact)
+        if code not in WIDE or lowest < int(one) < highest:
+            assert abs(steps - quotient) <= half
+
+
+def ends(dtype):
+    """Groups at both ends of what a type holds."""
+    top = float(largest(dtype)) if np.dtype(dtype) != np.float64 else largest(dtype)
+    tiny = float(float_of_bits([1], dtype)[0])
+    for low, high in ((top, 0), (0, top), (top, top), (top, top / 2), (top / 3, top)):
+        yield [-low, high]
+        yield [-low, high, -low / 2, high / 2, high / 3, -low / 5, tiny, -tiny]
+    for n in (1, 2, 3, 100, 127, 128, 190, 191, 254, 255, 256, 381, 382, 65535, 98302):
+        yield [n * tiny]
+        yield [-n * tiny]
+        yield [-n * tiny, (n // 3) * tiny, tiny]
+        yield [n * tiny, -(n // 2) * tiny, -tiny]
+
+
+@each("dtype, code, symmetric", REALS, TYPES, [None, True, False])
+def test_ends_of_the_range(dtype, code, symmetric):
+    if code in FLOATS and symmetric is False:
+        pytest.skip("narrow floats are symmetric")
+    for group in ends(dtype):
+        with np.errstate(over="ignore"):
+            x = np.array(group).astype(dtype)
+        check(x[is_finite(x)], code, symmetric)
+
+
+@each("dtype, symmetric", REALS, [True, False])
+def test_pairs_of_any_bits(dtype, symmetric):
+    for seed in range(light(150, 20)):
+        x = uniform_bits(dtype, 3, seed)
+        for code in (*SMALL, *WIDE):
+            check(x[is_finite(x)], code, symmetric)
+
+
+@each("dtype, symmetric", REALS, [True, False])
+def test_pairs_near_the_largest(dtype, symmetric):
+    top = oracle.FORMATS[dtype.name].infinity - 1
+    sign = 1 << (8 * dtype.itemsize - 1)
+    for below in range(light(60, 10)):
+        for other in (0, 1, 3, below, 100):
+            pairs = [top - below, sign | (top - other)]
+            for code in TYPES[:: 1 if below < 4 else 3]:
+                if symmetric or code not in FLOATS:
+                    check(float_of_bits(pairs, dtype), code, symmetric)
+
+
+def test_the_example_of_float32():
+    x = np.float32([-3.4028235e38, 0])
+    for code in TYPES:
+        p = pq.choose_qparams(x, dtype=code)
+        assert np.isfinite(p.dequantize(p.quantize(x))).all()
+
+
+# Defaults
+
+
+MIDDLE = {"uint8": 128, "uint16": 2**15, "uint32": 2**31, "uint4": 8, "uint2": 2}
+
+
+@pytest.mark.parametrize("code", TYPES)
+def test_the_default(code):
+    x = np.float32([-1.0, 2.0, 0.5])
+    default = pq.choose_qparams(x, dtype=code)
+    assert default == pq.choose_qparams(x, dtype=code, symmetric=None)
+    assert default == pq.choose_qparams(x, dtype=code, symmetric=code[0] != "u")
+    if code[0] == "u":
+        assert default != pq.choose_qparams(x, dtype=code, symmetric=True)
+        q = default.quantize(x)
+        if code in WIDE:  # whose float32 quotients are farther apart than codes
+            return
+        assert (int(q.min()), int(q.max())) == limits(code)
+    else:
+        assert int(default.zero_point) == 0
+
+
+@pytest.mark.parametrize("code", [t for t in TYPES if t[0] == "u"])
+def test_the_middle_code(code):
+    for x in ([-1.0, 2.0], [-2.0], [1.0], [0.0], []):
+        p = pq.choose_qparams(np.float32(x), dtype=code, symmetric=True)
+        assert int(p.zero_point) == MIDDLE[code]
+    p = pq.choose_qparams(np.float32([[1, -2], [3, 0]]), dtype=code, axis=0, symmetric=True)
+    assert [int(z) for z in p.zero_point] == [MIDDLE[code]] * 2
+
+
+@pytest.mark.parametrize("code", TYPES)
+def test_numpys_booleans(code):
+    x = np.float32([-1.0, 2.0])
+    for value in (True, False) if code not in FLOATS else (True,):
+        expected = pq.choose_qparams(x, dtype=code, symmetric=value)
+        assert pq.choose_qparams(x, dtype=code, symmetric=np.bool_(value)) == expected
