@@ -1362,27 +1362,33 @@ def parameters(scale, zero_point, str dtype not None, axis, block_size):
         _release(&call)
 
 
-cdef object _without_repeats(Array *x, list selecting, ptrdiff_t *shape):
-    """The shape of x with one element of each run of the same one, which an array that was
-    broadcast may have more of than can be walked; returns how many each stands for."""
+cdef tuple _without_repeats(Array *x, list selecting, ptrdiff_t *shape,
+                            ptrdiff_t *block):
+    """The shape of x, and its blocks, with one element of each run of the same one, which
+    an array that was broadcast may have more of than can be walked. Returns how many there
+    were in place of how many."""
     cdef int d
     cdef bint empty = _size(x) == 0
-    repeats = 1
+    before, after = 1, 1
     for d in range(x.buffer.ndim):
         shape[d] = x.buffer.shape[d]
-        if shape[d] > 1 and d not in selecting and (empty or x.buffer.strides[d] == 0):
-            repeats *= shape[d]
-            shape[d] = 1
-    return repeats
+        if shape[d] > 1 and (empty or x.buffer.strides[d] == 0):
+            if d in selecting:
+                shape[d] = (shape[d] + block[d] - 1) // block[d]
+                block[d] = 1
+            else:
+                shape[d] = 1
+            before, after = before * x.buffer.shape[d], after * shape[d]
+    return before, after
 
 
-cdef object _nonfinite_error(Call *call, object repeats):
+cdef object _nonfinite_error(Call *call, tuple repeats):
     cdef size_t count = 0, first = 0
     pq_count_nonfinite(&call.args, &count, &first)
     walked = tuple([call.args.shape[d] for d in range(call.args.ndim)])
     at = tuple([int(i) for i in _np.unravel_index(first, walked)])
     return ValueError(
-        f"x: expected finite values, got {count * repeats} not finite, "
+        f"x: expected finite values, got {count * repeats[0] // repeats[1]} not finite, "
         f"the first at index {at}"
     )
 
@@ -1493,7 +1499,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
             c.zero = <char *>&zero_bytes[0]
             for d in range(call.args.ndim):
                 c.selects[d] = d in selecting
-            repeats = _without_repeats(&call.x, selecting, c.shape)
+            repeats = _without_repeats(&call.x, selecting, c.shape, call.block)
             call.args.shape = c.shape
             call.args.block = call.block
             call.args.out.data = NULL
@@ -1888,7 +1894,7 @@ cdef int _find_range(Call *call, object x, double *lo, double *hi) except -1:
     cdef pq_args extrema = call.args
     lo[0] = hi[0] = 0
     memset(strides, 0, sizeof(strides))
-    _without_repeats(&call.x, [], shape)
+    _without_repeats(&call.x, [], shape, NULL)
     extrema.shape = shape
     extrema.out.data = NULL
     extrema.block = NULL

@@ -37,6 +37,7 @@ __all__ = [
     "quantize",
     "refuse",
     "same_shape",
+    "shown",
     "type_of",
 ]
 
@@ -60,7 +61,7 @@ def refuse(
     return kind(f"{name}: {standard} expects {expected}, got {shown}")
 
 
-def _shown(values: object) -> str:
+def shown(values: object) -> str:
     """What was given for integers; sequences in each other may be too deep to show."""
     if isinstance(values, (tuple, list)) and any(
         isinstance(n, (tuple, list)) for n in values
@@ -88,7 +89,7 @@ def integers(
     except TypeError:
         found = [None]
     if None in found:
-        raise refuse(TypeError, name, standard, what, _shown(values))
+        raise refuse(TypeError, name, standard, what, shown(values))
     return tuple(n for n in found if n is not None)
 
 

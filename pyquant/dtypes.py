@@ -226,7 +226,7 @@ def described(array: np.ndarray[Any, Any]) -> str:
     Returns
     -------
     str
-        Its dtype, and how to make the type of ml_dtypes of one that `numpy.load` read.
+        Its dtype, and how to make the type of ml_dtypes of one that ``numpy.load`` read.
 
     Examples
     --------

@@ -279,8 +279,10 @@ def dynamic_dequantize(
         where = {"block_size": _groups(q, s, z, group_shape, op)}
     else:
         if group_shape is not None:
-            expected = f"None with qtype {qtype!r}"
-            raise _standard.refuse(ValueError, "group_shape", op, expected, group_shape)
+            expected = f"None with qtype {_standard.shown(qtype)}"
+            raise _standard.refuse(
+                ValueError, "group_shape", op, expected, _standard.shown(group_shape)
+            )
         where = _where(q, s, z, qtype, axis, op, (*QTYPES, "per_group"))
     return _dequantize(q, s, z, where, op)
 
@@ -360,7 +362,7 @@ def _where(
     if not isinstance(qtype, str) or qtype not in qtypes:
         expected = f"one of {', '.join(qtypes)}"
         kind = ValueError if isinstance(qtype, str) else TypeError
-        raise _standard.refuse(kind, "qtype", op, expected, repr(qtype))
+        raise _standard.refuse(kind, "qtype", op, expected, _standard.shown(qtype))
     channel = None
     if qtype == "per_channel":
         channel = _standard.axis_of(axis, x.ndim, op)
@@ -389,7 +391,9 @@ def _groups(
         g < 1 or n % g != 0 for g, n in zip(groups, q.shape, strict=True)
     ):
         expected = f"divisors of shape {q.shape}"
-        raise _standard.refuse(ValueError, "group_shape", op, expected, group_shape)
+        raise _standard.refuse(
+            ValueError, "group_shape", op, expected, _standard.shown(group_shape)
+        )
     shape = tuple(n // g for g, n in zip(groups, q.shape, strict=True))
     _standard.check_shape(scales, shape, "scales", op)
     if zps is not None:

@@ -152,7 +152,7 @@ class QParams(_core.Calls):
 
     def __repr__(self) -> str:
         """Show everything, but of long arrays a few elements of each end."""
-        with np.printoptions(threshold=20, edgeitems=2):
+        with np.printoptions(threshold=20, edgeitems=2, floatmode="unique"):
             return (
                 f"QParams(scale={self._scale!r}, zero_point={self.zero_point!r}, "
                 f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size})"
@@ -232,9 +232,8 @@ def choose_qparams(
     A group of zeros, or an empty one, gets scale 1. Should ``hi - lo`` overflow, both are
     halved. The scale is the next larger one where rounding down would let data saturate by
     more than half a step, and one beside it where data at the end of the range of its type
-    would come back infinite: what is dequantized to the type of `x` is finite, and
-    without rounding within half a step (integers; those of 32 bits within that of their
-    float32 quotients) of the data.
+    would come back infinite: what is dequantized to the type of `x` is finite, and within
+    half a step of the data, as far as the quotient and the product are not rounded.
 
     Examples
     --------
