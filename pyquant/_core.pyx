@@ -389,7 +389,9 @@ cdef int _hold_real(object array, Array *held, str name, bint int32=False) excep
     if not _hold(array, held) or not (
         _is_real(held.type) or (int32 and held.type == PQ_I32)
     ):
-        raise TypeError(f"{name}: expected {_REAL_LIST}, got {_describe(array)}")
+        # No type of one byte would do, which the hint for such arrays names.
+        got = _describe(array) if array.dtype.itemsize > 1 else array.dtype
+        raise TypeError(f"{name}: expected {_REAL_LIST}, got {got}")
     return 0
 
 

@@ -82,7 +82,7 @@ class QParams(_core.Calls):
             scale, zero_point, name, axis, block_size
         )
         store = object.__setattr__
-        scales, zeros = _frozen(scales), _frozen(zeros)
+        scales, zeros = _frozen(scales, "scale"), _frozen(zeros, "zero_point")
         store(self, "_scale", scales)
         store(self, "_zero_point", zeros)
         fastest = (_fastest_scale(scales), _fastest_zero(zeros))
@@ -152,16 +152,27 @@ class QParams(_core.Calls):
 
     def __repr__(self) -> str:
         """Show everything, but of long arrays a few elements of each end."""
-        with np.printoptions(threshold=20, edgeitems=2, floatmode="unique"):
-            return (
-                f"QParams(scale={self._scale!r}, zero_point={self.zero_point!r}, "
-                f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size})"
-            )
+        return (
+            f"QParams(scale={_shown(self._scale)}, zero_point={_shown(self.zero_point)}, "
+            f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size})"
+        )
 
 
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _shown(array: npt.NDArray[Any]) -> str:
+    """The repr of an array; of a long one a line or two, whatever its dimensions."""
+    shape = f".reshape{array.shape}" if array.size > 20 and array.ndim > 1 else ""
+    with np.printoptions(threshold=20, edgeitems=2, floatmode="unique"):
+        return repr(array.reshape(-1) if shape else array) + shape
+
+
+def _frozen(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """A copy on immutable memory."""
-    return np.frombuffer(array.tobytes(), array.dtype, array.size).reshape(array.shape)
+    try:
+        memory = array.tobytes()
+    except MemoryError:
+        msg = f"{name}: expected an array that memory holds, got shape {array.shape}"
+        raise MemoryError(msg) from None
+    return np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
 
 
 def _fastest_scale(scale: npt.NDArray[Any]) -> Any:

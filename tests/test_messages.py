@@ -117,7 +117,10 @@ def test_what_numpy_load_makes_of_narrow_types(name, kind):
     said = message(TypeError, lambda: OF_VOIDS[name](np.zeros(3, kind)))
     assert said.startswith(f"{name.split()[-1]}: ")
     assert f"|{kind}" in said
-    assert VOIDS[kind] in said
+    if name in ("quantize x", "choose_qparams x") and kind == "V1":
+        assert ".view(" not in said  # no type of one byte would do
+    else:
+        assert VOIDS[kind] in said
 
 
 @pytest.mark.parametrize("kind", ["V3", "V4", "i4,f4"])

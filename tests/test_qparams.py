@@ -584,3 +584,17 @@ def test_zero_points_beside_no_numbers_are_looked_at(shape, bad):
                 function(numbers, np.ones(n), [0, int(bad), 0], axis=axis, **typed)
             result = function(numbers, np.ones(n), [0, -128, 127], axis=axis, **typed)
             assert result.shape == shape
+
+
+def test_a_repr_is_short_whatever_the_dimensions():
+    scale = np.linspace(1, 2, 4 * 6 * 8 * 9, dtype=np.float32).reshape(4, 6, 8, 9)
+    for shape in (scale.shape, (100, 1, 1, 1), (1, 96, 1, 1), (48, 36, 1, 1)):
+        p = pq.QParams(np.resize(scale, shape), None, "int8")
+        assert repr(p).count("\n") <= 4
+        assert f".reshape{shape}" in repr(p)
+
+
+def test_parameters_larger_than_memory():
+    huge = np.broadcast_to(np.float32(1), (2**60,))
+    with pytest.raises(MemoryError, match=r"^scale: expected an array that memory holds"):
+        pq.QParams(huge, None, "int8")
