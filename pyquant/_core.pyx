@@ -119,6 +119,7 @@ cdef dict _SPELLED = {name: name for name in _NAMES.values()}
 for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
 del _name, _dtype
+cdef tuple _DTYPE_LIKE = (str, _np.dtype, type)
 # dtype of ml_dtypes -> pq_type, dtype of the same bits, byte order; as they come along.
 cdef dict _ML_DTYPES = {}
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
@@ -814,7 +815,7 @@ cdef int _threads_of(object threads) except -1:
 cdef object _name_in(dict names, object dtype, str name, str expected):
     """The name of `dtype` when that is a key of `names`."""
     cdef object found = None
-    if isinstance(dtype, (str, _np.dtype, type)):  # to hash others may recurse without end
+    if isinstance(dtype, _DTYPE_LIKE):  # to hash others may recurse without end
         found = _SPELLED.get(dtype)
     if found is None:
         found = _dtypes.requested(dtype)
@@ -827,7 +828,7 @@ cdef str _name_of_zero(object zero_point):
     """The default of dtype. What cannot be a zero point is refused as that, later."""
     dtype = getattr(zero_point, "dtype", None)
     name = None
-    if isinstance(dtype, (str, _np.dtype)):
+    if isinstance(dtype, _DTYPE_LIKE):
         name = _SPELLED.get(dtype)
     if name is None:
         name = _dtypes.name_of(dtype)
