@@ -7,7 +7,6 @@ Arrays of any rank, stride and byte order are taken through the buffer protocol,
 call and without a copy; typed memoryviews serve where rank and element type are fixed.
 """
 import os
-from inspect import signature as _signature
 from sys import modules as _modules
 from operator import index as _index
 
@@ -935,17 +934,15 @@ cdef object _exact_out(object out):
 
 cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
     """Hold the result: an array, after all checks of it, or for None a new one."""
-    cdef bint fits
     if exact is None:
         exact = _new(_shape(&call.x), dtype_named(dtype))
         _hold(exact, &call.out)
         return exact
-    fits = _hold(exact, &call.out)
-    if code == PQ_TYPE_COUNT:  # any real one
-        fits = fits and _is_real(call.out.type)
-    elif fits:
-        fits = call.out.type == code
-    if not fits:
+    # PQ_TYPE_COUNT: any real type.
+    if not _hold(exact, &call.out) or (
+        call.out.type != code
+        and not (code == PQ_TYPE_COUNT and _is_real(call.out.type))
+    ):
         expected = _REAL_LIST if code == PQ_TYPE_COUNT else dtype
         raise TypeError(f"out: expected {expected}, got {_describe(exact)}")
     if not _same_shape(&call.x, &call.out):
@@ -1569,7 +1566,7 @@ c_api = PyCapsule_New(&_api, "pyquant._core.c_api", NULL)
 # ---- Python functions ----
 
 
-def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
+def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
              rounding="half_even", precision=None, saturate=True, packed=False, out=None,
              threads=1):
     """
@@ -1654,7 +1651,7 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
                      precision, saturate, packed, out, threads)
 
 
-def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
+def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
                out=None, threads=1):
     """
     Turn codes back into real numbers: ``(q - zero_point) * scale``.
@@ -1711,19 +1708,6 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
-
-
-cdef object _requiring_scale(function):
-    """Its signature without the default, which serves a message of our own."""
-    found = _signature(function)
-    return found.replace(parameters=[
-        one.replace(default=one.empty) if one.name == "scale" else one
-        for one in found.parameters.values()
-    ])
-
-
-quantize.__signature__ = _requiring_scale(quantize)
-dequantize.__signature__ = _requiring_scale(dequantize)
 
 
 cdef object _codes_for(object q, str name):

@@ -85,9 +85,11 @@ def test_a_name_that_is_none_lists_those_that_are(name):
 @pytest.mark.parametrize("function", [pq.quantize, pq.dequantize])
 def test_no_scale(function):
     numbers = X if function is pq.quantize else Q
-    said = message(TypeError, lambda: function(numbers))
+    # An argument that is left out is refused before the function runs: a default for the
+    # sake of the message would cost each call with keywords 40 ns.
+    assert "\n" not in message(TypeError, lambda: function(numbers))
+    said = message(TypeError, lambda: function(numbers, None))
     assert said.startswith("scale: expected ")
-    assert said == message(TypeError, lambda: function(numbers, None))
     scale = inspect.signature(function).parameters["scale"]
     assert scale.default is inspect.Parameter.empty
     assert scale.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
