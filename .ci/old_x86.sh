@@ -47,6 +47,8 @@ cp "$prefix/pyvenv.cfg" "$venv"
 ln -s "$prefix/lib" "$venv/lib"
 cat >"$venv/bin/python" <<EOF
 #!/bin/sh
+# OpenBLAS, left to itself, takes kernels there that the processor does not have.
+export OPENBLAS_CORETYPE=Nehalem
 exec qemu-x86_64-static -cpu Nehalem -0 "$venv/bin/python" "$(readlink -f "$python")" "\$@"
 EOF
 chmod +x "$venv/bin/python"
