@@ -7,6 +7,7 @@ Arrays of any rank, stride and byte order are taken through the buffer protocol,
 call and without a copy; typed memoryviews serve where rank and element type are fixed.
 """
 import os
+from inspect import signature as _signature
 from sys import modules as _modules
 from operator import index as _index
 
@@ -118,7 +119,7 @@ cdef dict _SPELLED = {name: name for name in _NAMES.values()}
 for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
 del _name, _dtype
-cdef tuple _DTYPE_LIKE = (str, _np.dtype, type)
+cdef object _dtype_class = _np.dtype
 # dtype of ml_dtypes -> pq_type, dtype of the same bits, byte order; as they come along.
 cdef dict _ML_DTYPES = {}
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
@@ -742,15 +743,16 @@ cdef int _place_parameters(Call *call, object axis, object block_size) except -1
     return 0
 
 
-cdef int _check_zero(Call *call, str dtype) except -1:
+cdef int _check_zero(Call *call, pq_type code) except -1:
     """Refuse zero points outside the quantized type, and forget those of narrow floats,
     which are zeros: nothing is added then, not even to -0."""
     cdef int64_t outside = 0
     cdef pq_args zeros
-    if call.args.zero.data == NULL or call.args.zero.type == _CODES[dtype] <= PQ_U2:
+    if call.args.zero.data == NULL or call.args.zero.type == code <= PQ_U2:
         return 0
-    lo, hi = _LIMITS.get(dtype, (0, 0))
-    if _is_narrow_float(call.args.zero.type) and call.args.zero.type != _CODES[dtype]:
+    name = _NAMES[<int>code]
+    lo, hi = _LIMITS.get(name, (0, 0))
+    if _is_narrow_float(call.args.zero.type) and call.args.zero.type != code:
         raise TypeError(
             f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
         )
@@ -765,9 +767,9 @@ cdef int _check_zero(Call *call, str dtype) except -1:
     if not pq_zeros_within(&zeros, lo, hi, &outside):
         got = outside % 2**64 if call.args.zero.type == PQ_U64 else outside
         if lo == hi:
-            raise ValueError(f"zero_point: expected None or zeros for {dtype}")
+            raise ValueError(f"zero_point: expected None or zeros for {name}")
         raise ValueError(
-            f"zero_point: expected integers from {lo} to {hi} for {dtype}, got {got}"
+            f"zero_point: expected integers from {lo} to {hi} for {name}, got {got}"
         )
     if lo == hi:
         call.args.zero.data = NULL
@@ -791,10 +793,10 @@ cdef int _rounding(object rounding) except -1:
     )
 
 
-cdef bint _flag(object value, str name) except -1:
+cdef bint _flag(object value, str name, str expected="True or False") except -1:
     if value is True or value is False or type(value) is _np.bool_:
         return bool(value)
-    raise TypeError(f"{name}: expected True or False, got {type(value).__name__}")
+    raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
 
 
 cdef int _threads_of(object threads) except -1:
@@ -811,11 +813,17 @@ cdef int _threads_of(object threads) except -1:
     return min(threads, 1 << 20)
 
 
+cdef inline object _spelled(object dtype):
+    """The name of a dtype, class or string that is known, or None. To hash anything else
+    may recurse without end."""
+    if isinstance(dtype, (str, type)) or isinstance(dtype, _dtype_class):
+        return _SPELLED.get(dtype)
+    return None
+
+
 cdef object _name_in(dict names, object dtype, str name, str expected):
     """The name of `dtype` when that is a key of `names`."""
-    cdef object found = None
-    if isinstance(dtype, _DTYPE_LIKE):  # to hash others may recurse without end
-        found = _SPELLED.get(dtype)
+    cdef object found = _spelled(dtype)
     if found is None:
         found = _dtypes.requested(dtype)
     if found not in names:
@@ -826,9 +834,7 @@ cdef object _name_in(dict names, object dtype, str name, str expected):
 cdef str _name_of_zero(object zero_point):
     """The default of dtype. What cannot be a zero point is refused as that, later."""
     dtype = getattr(zero_point, "dtype", None)
-    name = None
-    if isinstance(dtype, _DTYPE_LIKE):
-        name = _SPELLED.get(dtype)
+    name = _spelled(dtype)
     if name is None:
         name = _dtypes.name_of(dtype)
     if name not in _TYPES or name in _REALS or is_masked(zero_point):
@@ -863,7 +869,7 @@ def typed_zeros(zeros, str name not None):
     kept where there is no such type."""
     if name not in _DTYPES:
         try:
-            dtype_named(name)
+            _dtype_of(name)
         except ImportError:
             return zeros.view()
     dtype = _DTYPES[name]
@@ -881,11 +887,15 @@ def limits(str name not None):
     return _LIMITS.get(name)
 
 
-def dtype_named(str name not None):
-    """The dtype of that name, of ml_dtypes where NumPy has none."""
+cdef object _dtype_of(str name):
     if name not in _DTYPES:
         _DTYPES[name] = _dtypes.ml_dtype(name)
     return _DTYPES[name]
+
+
+def dtype_named(str name not None):
+    """The dtype of that name, of ml_dtypes where NumPy has none."""
+    return _dtype_of(name)
 
 
 cdef object _new(tuple shape, object dtype):
@@ -935,7 +945,7 @@ cdef object _exact_out(object out):
 cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
     """Hold the result: an array, after all checks of it, or for None a new one."""
     if exact is None:
-        exact = _new(_shape(&call.x), dtype_named(dtype))
+        exact = _new(_shape(&call.x), _dtype_of(dtype))
         _hold(exact, &call.out)
         return exact
     # PQ_TYPE_COUNT: any real type.
@@ -1121,7 +1131,7 @@ cdef inline void _set_input(Call *call) noexcept:
 
 
 cdef object _apply(const pq_kernels *kernels, Call *call, object array, object scale,
-                   object zero_point, str quantized, str dtype, pq_type type, object axis,
+                   object zero_point, pq_type code, str dtype, pq_type type, object axis,
                    object block_size, object out, object threads, bint quantizes,
                    bint packed, bint any_zero):
     """What both directions share, once all is converted and `call.x` is held."""
@@ -1130,7 +1140,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     _hold_zero(call, zero_point)
     _place_parameters(call, axis, block_size)
     if not any_zero:
-        _check_zero(call, quantized)
+        _check_zero(call, code)
     if packed:
         data = _hold_packed_out(call, out, dtype, type)
         _set_array(&call.args.out, &call.out)
@@ -1170,6 +1180,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     cdef Call call
     cdef bint packs
     cdef str name
+    cdef pq_type code
     _forget(&call)
     try:
         array = _real_array(x, "x")
@@ -1177,6 +1188,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
             name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
         else:
             name = "int8" if zero_point is None else _name_of_zero(zero_point)
+        code = <pq_type><int>_CODES[name]
         call.args.round = <pq_round>_rounding(rounding)
         if precision is not None:
             precision = _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
@@ -1184,7 +1196,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         call.args.zero_first = zero_first
         call.args.narrow_first = narrow_first
         packs = _flag(packed, "packed")
-        if packs or not call.args.saturate or _CODES[name] > PQ_U32:
+        if packs or not call.args.saturate or code > PQ_U32:
             _check_options(name, rounding, call.args.saturate, packs)
         scale = _scale_array(&call, scale)
         zero_point = _zero_array(&call, zero_point)
@@ -1197,9 +1209,8 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
             call.args.precision = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
         else:
             call.args.precision = <pq_type><int>_REALS[precision]
-        return _apply(kernels, &call, array, scale, zero_point, name, name,
-                      <pq_type><int>_CODES[name], axis, block_size, out, threads, True,
-                      packs, standard)
+        return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
+                      block_size, out, threads, True, packs, standard)
     finally:
         _release(&call)
 
@@ -1209,12 +1220,15 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
                         object out, object threads, bint any_zero=False):
     cdef Call call
     cdef str name = "float32"
-    cdef pq_type type
+    cdef pq_type type = PQ_F32
     _forget(&call)
     try:
         array = _code_array(q, "q")
         if dtype is not None:
             name = _name_in(_REALS, dtype, "dtype", _REAL_LIST)
+            type = <pq_type><int>_REALS[name]
+        elif out is not None:
+            type = PQ_TYPE_COUNT  # that of `out`
         scale = _scale_array(&call, scale)
         zero_point = _zero_array(&call, zero_point)
         axis = _settled(axis, "axis")
@@ -1222,13 +1236,10 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
         if threads is not _ONE:
             threads = _threads_of(threads)
         array = _hold_code(array, &call.x, "q")
-        type = <pq_type><int>_REALS[name]
-        if dtype is None and out is not None:
-            type = PQ_TYPE_COUNT  # that of `out`
         call.args.round = PQ_HALF_EVEN
         call.args.precision = PQ_F32
-        return _apply(kernels, &call, array, scale, zero_point, _NAMES[<int>call.x.type],
-                      name, type, axis, block_size, out, threads, False, False, any_zero)
+        return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
+                      axis, block_size, out, threads, False, False, any_zero)
     finally:
         _release(&call)
 
@@ -1286,7 +1297,7 @@ cdef object _unpacked(object packed, pq_type *type):
 def unpack(packed):
     """See PackedArray.unpack."""
     cdef pq_type type
-    dtype = dtype_named(packed.dtype)
+    dtype = _dtype_of(packed.dtype)
     return _unpacked(packed, &type).view(dtype)
 
 
@@ -1318,7 +1329,7 @@ def codes(q, str name not None):
             raise ValueError(
                 f"q: expected integers from {lo} to {hi} for {name}, got {value}"
             )
-    return array.astype(dtype_named(name))
+    return array.astype(_dtype_of(name))
 
 
 def parameters(scale, zero_point, str dtype not None, axis, block_size):
@@ -1350,7 +1361,7 @@ def parameters(scale, zero_point, str dtype not None, axis, block_size):
         call.args.shape = <const ptrdiff_t *>call.zero.buffer.shape
         call.args.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
         call.args.block = NULL
-        _check_zero(&call, dtype)
+        _check_zero(&call, <pq_type><int>_CODES[dtype])
         if block_size is not None:
             _blocks(block_size)
             _check_blocked_axis(axis, block_size)
@@ -1477,7 +1488,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
         if symmetric is None:
             flag = name in _dtypes.NARROW_FLOATS or not name.startswith("u")
         else:
-            flag = _flag(symmetric, "symmetric")
+            flag = _flag(symmetric, "symmetric", "None, True or False")
         axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
         _hold_real(array, &call.x, "x")
         _set_input(&call)
@@ -1566,7 +1577,7 @@ c_api = PyCapsule_New(&_api, "pyquant._core.c_api", NULL)
 # ---- Python functions ----
 
 
-def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
+def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
              rounding="half_even", precision=None, saturate=True, packed=False, out=None,
              threads=1):
     """
@@ -1651,7 +1662,7 @@ def quantize(x, scale, zero_point=None, *, dtype=None, axis=None, block_size=Non
                      precision, saturate, packed, out, threads)
 
 
-def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=None,
+def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
                out=None, threads=1):
     """
     Turn codes back into real numbers: ``(q - zero_point) * scale``.
@@ -1708,6 +1719,19 @@ def dequantize(q, scale, zero_point=None, *, dtype=None, axis=None, block_size=N
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
+
+
+cdef object _requiring_scale(function):
+    """Its signature without the default, which serves a message of our own."""
+    found = _signature(function)
+    return found.replace(parameters=[
+        one.replace(default=one.empty) if one.name == "scale" else one
+        for one in found.parameters.values()
+    ])
+
+
+quantize.__signature__ = _requiring_scale(quantize)
+dequantize.__signature__ = _requiring_scale(dequantize)
 
 
 cdef object _codes_for(object q, str name):
@@ -1831,7 +1855,7 @@ def cast(array, str dtype not None):
     cdef pq_fpenv found = pq_fpenv_enter()
     try:
         with _np.errstate(all="ignore"):
-            return array.astype(dtype_named(dtype))
+            return array.astype(_dtype_of(dtype))
     finally:
         pq_fpenv_leave(found)
 

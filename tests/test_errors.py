@@ -848,8 +848,6 @@ def test_missing_and_unknown_arguments():
         pq.quantize,
         pq.dequantize,
         pq.choose_qparams,
-        lambda: pq.quantize(X),
-        lambda: pq.dequantize(Q),
         lambda: pq.quantize(X, 1.0, 0, "int8"),
         lambda: pq.dequantize(Q, 1.0, 0, "float32"),
         lambda: pq.quantize(X, 1.0, mode="ceil"),
