@@ -15,6 +15,7 @@ const char *pq_status_text(enum pq_status status)
         [PQ_ERR_PART] = "the part is not one of the parts",
         [PQ_ERR_ZERO] = "a zero point is outside the range of the quantized type",
         [PQ_ERR_OVERLAP] = "elements of the output share memory with each other",
+        [PQ_ERR_SIZE] = "a struct has a size that this version does not know",
     };
     const unsigned i = (unsigned)status;
     return i < sizeof texts / sizeof texts[0] ? texts[i] : "an unknown status";
@@ -42,5 +43,6 @@ void pq_api_init(struct pq_api *api, const struct pq_kernels *kernels, const cha
         .type_size = pq_type_size,
         .type_bits = pq_type_bits,
         .status_text = pq_status_text,
+        .type_info = pq_type_info,
     };
 }

@@ -5,10 +5,12 @@
  * which parameters are expanded to one per element and strided data gathered. Narrow codes
  * are made whole bytes, or these made narrow codes, at most TILE elements at a time.
  */
+#include "args.h"
+#include "bits.h"
 #include "fpenv.h"
 #include "kernels.h"
-#include "packed.h"
 #include "params.h"
+#include "types.h"
 #include "walk.h"
 
 enum {
@@ -22,6 +24,7 @@ enum {
 struct job {
     const struct pq_kernels *kernels; /* null: nothing to run */
     size_t in_size, out_size;
+    ptrdiff_t in_step, out_step; /* from an element to the next: its size, or its bits */
     bool in_swapped, out_swapped;
     enum pq_type scale_type, zero_type;
     int scale_swapped, zero_swapped;
@@ -287,9 +290,15 @@ static void run_tile_kernel(struct job *job, const char *x, char *y, size_t n, s
     }
 }
 
+/* Whether input is made whole bytes before a kernel sees it. */
+static bool is_taken(const struct job *job)
+{
+    return job->take.convert != NULL || job->take.bits != 0;
+}
+
 static bool is_staged(const struct job *job)
 {
-    return job->take.convert != NULL || job->give.convert != NULL || job->give.bits != 0;
+    return is_taken(job) || job->give.convert != NULL || job->give.bits != 0;
 }
 
 /* The input of a tile for a kernel: as it lies, or in `buffer`. */
@@ -299,12 +308,9 @@ static const char *take_tile(const struct job *job, char *buffer, const char *x,
     const size_t n = (size_t)(tile->rows * tile->columns);
     const bool direct = pq_tile_direct(tile);
     if (job->take.bits != 0 && !direct) {
-        const bool rows = tile->column_stride == 1;
-        const ptrdiff_t run = rows ? tile->columns : 1;
-        for (ptrdiff_t i = 0; i < (ptrdiff_t)n; i += run) {
-            const ptrdiff_t r = i / tile->columns, c = i % tile->columns;
-            const char *const from = x + r * tile->row_stride + c * tile->column_stride;
-            pq_take_codes(&job->take, buffer + i, from, (size_t)run);
+        for (ptrdiff_t r = 0; r < tile->rows; r++) {
+            pq_take_codes(&job->take, buffer + r * tile->columns, x + r * tile->row_stride,
+                          tile->column_stride, (size_t)tile->columns);
         }
         return buffer;
     }
@@ -312,20 +318,19 @@ static const char *take_tile(const struct job *job, char *buffer, const char *x,
         pq_gather(job->kernels, buffer, x, tile);
         x = buffer;
     }
-    if (job->take.convert != NULL) {
-        pq_take_codes(&job->take, buffer, x, n);
+    if (is_taken(job)) {
+        pq_take_codes(&job->take, buffer, x, job->in_step, n);
         x = buffer;
     }
     return x;
 }
 
-/* Rows of packed output are contiguous. */
 static void give_tile(const struct job *job, char *y, const char *result,
                       const struct pq_tile *tile)
 {
     for (ptrdiff_t r = 0; job->give.bits != 0 && r < tile->rows; r++) {
-        pq_give_codes(&job->give, y + r * tile->row_stride, result + r * tile->columns,
-                      (size_t)tile->columns);
+        pq_give_codes(&job->give, y + r * tile->row_stride, tile->column_stride,
+                      result + r * tile->columns, (size_t)tile->columns);
     }
     if (job->give.bits == 0 && result != y) {
         pq_scatter(job->kernels, y, result, tile);
@@ -347,15 +352,15 @@ struct area {
 static struct pq_tile tile_in(const struct job *job, struct area area)
 {
     const struct pq_dim *dim = job->plan.dim;
-    return (struct pq_tile){area.rows, area.columns, dim[1].in,
-                            dim[0].in, job->in_size, job->in_swapped};
+    return (struct pq_tile){area.rows, area.columns,         dim[1].in,
+                            dim[0].in, (size_t)job->in_step, job->in_swapped};
 }
 
 static struct pq_tile tile_out(const struct job *job, struct area area)
 {
     const struct pq_dim *dim = job->plan.dim;
-    return (struct pq_tile){area.rows,  area.columns,  dim[1].out,
-                            dim[0].out, job->out_size, job->out_swapped};
+    return (struct pq_tile){area.rows,  area.columns,          dim[1].out,
+                            dim[0].out, (size_t)job->out_step, job->out_swapped};
 }
 
 static const char *place_in(const struct job *job, struct pq_cursor at, struct area area)
@@ -501,8 +506,8 @@ static void run_staged(const struct job *job, const char *x, char *y, size_t n, 
                        const float *scale, const int32_t *zero)
 {
     char from[TILE], to[TILE];
-    if (job->take.convert != NULL) {
-        pq_take_codes(&job->take, from, x, n);
+    if (is_taken(job)) {
+        pq_take_codes(&job->take, from, x, job->in_step, n);
         x = from;
     }
     char *const result = job->give.bits != 0 ? to : y;
@@ -515,7 +520,7 @@ static void run_staged(const struct job *job, const char *x, char *y, size_t n, 
         job->give.convert(result, result, n);
     }
     if (job->give.bits != 0) {
-        pq_give_codes(&job->give, y, to, n);
+        pq_give_codes(&job->give, y, job->out_step, to, n);
     }
 }
 
@@ -528,9 +533,9 @@ static void run_groups(const struct job *job, const char *x, char *y, size_t n, 
         job->grp(x, y, n, g, scale, zero);
         return;
     }
-    const size_t at = job->packed != NULL ? (size_t)(x - job->take.base) : 1;
-    if (at % 2 == 0 && n % g == 0 && g % PQ_PACKED_GROUP == 0) {
-        job->packed(job->take.base + at / 2, y, n, g, scale, zero);
+    const ptrdiff_t at = job->packed != NULL ? x - job->take.base : 1;
+    if (at % 8 == 0 && n % g == 0 && g % PQ_PACKED_GROUP == 0) {
+        job->packed(job->take.base + at / 8, y, n, g, scale, zero);
         return;
     }
     /* As many groups as fit, or one of them in pieces. */
@@ -541,8 +546,9 @@ static void run_groups(const struct job *job, const char *x, char *y, size_t n, 
         if (g >= TILE && (group + 1) * g - done < m) {
             m = (group + 1) * g - done;
         }
-        run_staged(job, x + done * job->in_size, y + done * job->out_size, m, g < m ? g : m,
-                   scale + group, zero + group);
+        run_staged(job, x + (ptrdiff_t)done * job->in_step,
+                   y + (ptrdiff_t)done * job->out_step, m, g < m ? g : m, scale + group,
+                   zero + group);
         done += m;
     }
 }
@@ -631,8 +637,8 @@ static void run_far_element(void *p, struct pq_cursor at)
     const struct job *job = p;
     char code[sizeof(int32_t)], result[sizeof(double)];
     const char *from = at.in;
-    if (job->take.convert != NULL) {
-        pq_take_codes(&job->take, code, at.in, 1);
+    if (is_taken(job)) {
+        pq_take_codes(&job->take, code, at.in, job->in_step, 1);
         from = code;
     }
     const struct pq_params in = {from, 0, job->wide.in, job->in_swapped};
@@ -666,8 +672,8 @@ static void run_far_element(void *p, struct pq_cursor at)
 static bool rows_contiguous(const struct job *job)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
-    return !job->in_swapped && !job->out_swapped && dim->in == (ptrdiff_t)job->in_size &&
-           dim->out == (ptrdiff_t)job->out_size;
+    return !job->in_swapped && !job->out_swapped && dim->in == job->in_step &&
+           dim->out == job->out_step;
 }
 
 static pq_visit_fn *choose(const struct job *job, int *first)
@@ -726,62 +732,45 @@ static void run(struct job *job)
 
 /* ---- entry points ---- */
 
-static bool is_real(enum pq_type type)
-{
-    return (unsigned)type <= PQ_F64;
-}
-
-static bool is_narrow_integer(enum pq_type type)
-{
-    return type >= PQ_I4 && type <= PQ_U2;
-}
-
-static bool is_narrow_float(enum pq_type type)
-{
-    return type >= PQ_F8E4M3FN && type <= PQ_F4E2M1FN;
-}
-
-static bool is_integer(enum pq_type type)
-{
-    return (type >= PQ_I8 && type <= PQ_U64) || is_narrow_integer(type);
-}
-
-static bool is_code(enum pq_type type)
-{
-    return (type >= PQ_I8 && type <= PQ_U32) || is_narrow_integer(type) ||
-           is_narrow_float(type);
-}
-
-/* The type that kernels take for a narrow integer. */
-static enum pq_type whole_type(enum pq_type type)
-{
-    switch (type) {
-    case PQ_I4:
-    case PQ_I2:
-        return PQ_I8;
-    case PQ_U4:
-    case PQ_U2:
-        return PQ_U8;
-    default:
-        return type;
-    }
-}
-
+/* Types of 8 and 16 bits, and narrow floats, from and to reals of at most 32. */
 static bool has_kernel(enum pq_type real, enum pq_type code)
 {
-    return real <= PQ_BF16 && (code <= PQ_U16 || is_narrow_float(code));
+    return pq_is_real(real) && pq_row_of(real) >= 0 && pq_bytes_of(code) <= 2;
 }
 
-/* What packs and unpacks elements of 2 and 4 bits that are not to be looked at. */
-static struct pq_codes packed_codes(const struct pq_kernels *kernels,
-                                    const struct pq_args *args,
-                                    const struct pq_array *array)
+/* Whether elements follow each other at bits, in C order and without gaps. */
+static bool is_dense(const struct pq_args *args, const struct pq_array *array)
 {
-    struct pq_codes codes = {.bits = pq_type_bits(array->type), .base = array->data};
-    codes.pack = kernels->pack[codes.bits == 4 ? 0 : 1];
-    codes.count = 1;
-    for (int d = 0; d < args->ndim; d++) {
-        codes.count *= (size_t)args->shape[d];
+    ptrdiff_t stride = pq_bits_of(array->type);
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        if (args->shape[d] > 1 && array->bit_strides[d] != stride) {
+            return false;
+        }
+        stride *= args->shape[d];
+    }
+    return true;
+}
+
+/* What takes elements from bits and puts them there. */
+static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
+                                     const struct pq_args *args,
+                                     const struct pq_array *array)
+{
+    const int bits = pq_bits_of(array->type);
+    struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
+    if (8 % bits == 0) {
+        /* Narrow floats have their codes unpacked as integers of 4 bits. */
+        const int row = pq_is_narrow_integer(array->type) ? pq_row_of(array->type) : -1;
+        codes.unpack = kernels->unpack[row >= 0 ? row : PQ_U4_ROW];
+        codes.pack = kernels->pack[bits == 4 ? 0 : 1];
+    }
+    if (is_dense(args, array)) {
+        codes.last = -bits;
+        ptrdiff_t count = 1;
+        for (int d = 0; d < args->ndim; d++) {
+            count *= args->shape[d];
+        }
+        codes.last += count * bits;
     }
     return codes;
 }
@@ -789,14 +778,13 @@ static struct pq_codes packed_codes(const struct pq_kernels *kernels,
 static struct pq_codes codes_taken(const struct pq_kernels *kernels,
                                    const struct pq_args *args)
 {
-    const enum pq_type type = args->in.type;
     struct pq_codes codes = {0};
-    if (args->in.packed) {
-        codes = packed_codes(kernels, args, &args->in);
-        codes.convert =
-            kernels->unpack[is_narrow_integer(type) ? type - PQ_I4 : PQ_U4 - PQ_I4];
-    } else if (is_narrow_integer(type)) {
-        codes.convert = kernels->extend[type - PQ_I4];
+    if (args->in.bit_strides != NULL) {
+        codes = codes_at_bits(kernels, args, &args->in);
+    }
+    const int row = pq_row_of(args->in.type);
+    if (pq_is_narrow_integer(args->in.type) && row >= 0) {
+        codes.convert = kernels->extend[row];
     }
     return codes;
 }
@@ -804,93 +792,44 @@ static struct pq_codes codes_taken(const struct pq_kernels *kernels,
 static struct pq_codes codes_given(const struct pq_kernels *kernels,
                                    const struct pq_args *args)
 {
-    const enum pq_type type = args->out.type;
     struct pq_codes codes = {0};
-    if (args->out.packed) {
-        codes = packed_codes(kernels, args, &args->out);
+    if (args->out.bit_strides != NULL) {
+        codes = codes_at_bits(kernels, args, &args->out);
     }
-    if (is_narrow_integer(type)) {
-        codes.convert = kernels->narrow[type - PQ_I4];
+    const int row = pq_row_of(args->out.type);
+    if (pq_is_narrow_integer(args->out.type) && row >= 0) {
+        codes.convert = kernels->narrow[row];
     }
     return codes;
-}
-
-static enum pq_status check_packing(const struct pq_array *array)
-{
-    const int bits = pq_type_bits(array->type);
-    return !array->packed || bits == 2 || bits == 4 ? PQ_OK : PQ_ERR_TYPE;
-}
-
-static bool lacks_strides(const struct pq_args *args, const struct pq_array *array)
-{
-    return args->ndim > 0 && array->strides == NULL && !array->packed;
-}
-
-static enum pq_status check(const struct pq_kernels *kernels, const struct pq_args *args,
-                            int part, int parts)
-{
-    if (kernels == NULL || args == NULL) {
-        return PQ_ERR_NULL;
-    }
-    const enum pq_status status = pq_check_shape(args);
-    if (status != PQ_OK) {
-        return status;
-    }
-    if (lacks_strides(args, &args->in) || lacks_strides(args, &args->out) ||
-        (args->ndim > 0 && args->scale.strides == NULL) || args->in.data == NULL ||
-        args->out.data == NULL || args->scale.data == NULL ||
-        (args->zero.data != NULL && args->ndim > 0 && args->zero.strides == NULL)) {
-        return PQ_ERR_NULL;
-    }
-    if (!pq_has_span(args, &args->in, 0) || !pq_has_span(args, &args->out, 0) ||
-        !pq_has_span(args, &args->scale, 1) || !pq_has_span(args, &args->zero, 1)) {
-        return PQ_ERR_SHAPE;
-    }
-    if (part < 0 || part >= parts) {
-        return PQ_ERR_PART;
-    }
-    if ((unsigned)args->scale.type >= PQ_TYPE_COUNT || check_packing(&args->in) != PQ_OK ||
-        check_packing(&args->out) != PQ_OK) {
-        return PQ_ERR_TYPE;
-    }
-    return PQ_OK;
 }
 
 /* Zero points are integers, or of the narrow float type itself. */
 static bool zero_suits(const struct pq_args *args, enum pq_type code)
 {
-    return args->zero.data == NULL || is_integer(args->zero.type) ||
-           (is_narrow_float(code) && args->zero.type == code);
-}
-
-/* Positions of elements in C order, as strides. */
-static void set_packed_strides(const struct pq_args *args, ptrdiff_t *strides)
-{
-    ptrdiff_t stride = 1;
-    for (int d = args->ndim - 1; d >= 0; d--) {
-        strides[d] = stride;
-        stride *= args->shape[d];
-    }
+    return args->zero.data == NULL || pq_is_integer(args->zero.type) ||
+           (pq_is_narrow_float(code) && args->zero.type == code);
 }
 
 static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args)
 {
     struct pq_args flat = *args;
-    ptrdiff_t strides[PQ_MAX_NDIM];
-    set_packed_strides(args, strides);
-    if (args->in.packed) {
-        flat.in.strides = strides;
+    const bool takes_bits = args->in.bit_strides != NULL;
+    const bool gives_bits = args->out.bit_strides != NULL;
+    if (takes_bits) {
+        flat.in.strides = args->in.bit_strides;
     }
-    if (args->out.packed) {
-        flat.out.strides = strides;
+    if (gives_bits) {
+        flat.out.strides = args->out.bit_strides;
     }
     job->kernels = kernels;
-    job->together = args->out.packed ? 4 : 1;
+    job->together = gives_bits ? 8 : 1; /* at which a byte begins, whatever the stride */
     job->take = codes_taken(kernels, args);
     job->give = codes_given(kernels, args);
-    job->in_size = pq_type_size(args->in.type);
-    job->out_size = pq_type_size(args->out.type);
+    job->in_size = pq_bytes_of(args->in.type);
+    job->out_size = pq_bytes_of(args->out.type);
+    job->in_step = takes_bits ? pq_bits_of(args->in.type) : (ptrdiff_t)job->in_size;
+    job->out_step = gives_bits ? pq_bits_of(args->out.type) : (ptrdiff_t)job->out_size;
     job->in_swapped = args->in.swapped && job->in_size > 1;
     job->out_swapped = args->out.swapped && job->out_size > 1;
     job->scale_type = args->scale.type;
@@ -898,7 +837,7 @@ static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
     job->zero_given = args->zero.data != NULL;
     job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
     job->zero_swapped = job->zero_given && args->zero.swapped;
-    const enum pq_status status = pq_plan_init(&job->plan, &flat, job->out_size);
+    const enum pq_status status = pq_plan_init(&job->plan, &flat, (size_t)job->out_step);
     job->in_start = job->plan.in - (const char *)args->in.data;
     job->out_start = job->plan.out - (char *)args->out.data;
     return status;
@@ -914,23 +853,10 @@ static void run_part(struct job *job, int part, int parts)
     pq_fpenv_leave(found);
 }
 
+/* 32-bit integers, which float32 holds only some of. */
 static bool is_whole(enum pq_type type)
 {
-    return type == PQ_I32 || type == PQ_U32;
-}
-
-static bool zeros_are_0(const struct pq_args *args)
-{
-    int64_t outside;
-    return args->zero.data == NULL || pq_zeros_within(args, 0, 0, &outside);
-}
-
-/* Whether all zero points are within [lo, hi]; those of `type` are. */
-static bool zeros_fit(const struct pq_args *args, enum pq_type type, int64_t lo, int64_t hi)
-{
-    int64_t outside;
-    return args->zero.data == NULL || args->zero.type == type ||
-           pq_zeros_within(args, lo, hi, &outside);
+    return pq_is_integer(type) && pq_bits_of(type) == 32;
 }
 
 /*
@@ -944,7 +870,7 @@ static uint32_t least_scale(const struct pq_args *args)
 {
     const bool outward =
         args->round == PQ_AWAY || args->round == PQ_CEIL || args->round == PQ_FLOOR;
-    if (is_narrow_float(args->out.type)) {
+    if (pq_is_narrow_float(args->out.type)) {
         return args->zero.data == NULL ? (uint32_t)(127 - 107) << 23 : 0;
     }
     return outward ? 0 : (uint32_t)(127 - 124) << 23;
@@ -953,72 +879,81 @@ static uint32_t least_scale(const struct pq_args *args)
 static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
                              const struct pq_args *args)
 {
-    const enum pq_type in = args->in.type, out = whole_type(args->out.type);
+    const enum pq_type in = args->in.type, out = pq_carrier_of(args->out.type);
     const bool usual = has_kernel(in, out) && args->precision == PQ_F32;
     /* Float32 is what is rounded to anyway, but from float64. */
     const bool narrow = args->narrow_first && (args->precision != PQ_F32 || in == PQ_F64);
+    const int from = pq_row_of(in), to = pq_row_of(out), clips = args->overflow == 0;
     job->grp = NULL;
     job->packed = NULL;
     job->vec = NULL;
     job->far = false;
-    if (is_narrow_float(out)) {
+    if (pq_is_narrow_float(out)) {
         if (usual) {
-            const int clips = args->saturate != 0;
-            job->grp = kernels->encode_grp[in][out - PQ_F8E4M3FN][clips];
-            job->vec = kernels->encode_vec[in][out - PQ_F8E4M3FN][clips];
+            job->grp = kernels->encode_grp[from][to][clips];
+            job->vec = kernels->encode_vec[from][to][clips];
         }
     } else if (args->zero_first) {
-        if (usual && in == PQ_F32 && out <= PQ_U8 && args->round == PQ_HALF_EVEN) {
-            job->vec = kernels->quantize_shifted[out - PQ_I8];
+        if (usual && in == PQ_F32 && pq_bits_of(out) == 8 && args->round == PQ_HALF_EVEN) {
+            job->vec = kernels->quantize_shifted[to];
         }
     } else if (usual) {
-        job->vec = kernels->quantize_vec[in][out - PQ_I8][args->round];
+        job->vec = kernels->quantize_vec[from][to][args->round];
         if (args->round == PQ_HALF_EVEN) {
-            job->grp = kernels->quantize_grp[in][out - PQ_I8];
+            job->grp = kernels->quantize_grp[from][to];
         }
     } else if (in == PQ_F32 && is_whole(out) && args->precision == PQ_F32 &&
-               args->round == PQ_HALF_EVEN && zeros_are_0(args)) {
-        job->vec = kernels->quantize_whole[out - PQ_I32];
+               args->round == PQ_HALF_EVEN && pq_zeros_fit(args, 0, 0)) {
+        job->vec = kernels->quantize_whole[to];
     } else if (in == args->precision && in == args->scale.type &&
                args->round == PQ_HALF_EVEN && (in == PQ_F16 || in == PQ_BF16) &&
                has_kernel(in, out)) {
-        job->vec = kernels->quantize_rounded[in - PQ_F16][out - PQ_I8];
+        job->vec = kernels->quantize_rounded[from - PQ_F16_ROW][to];
     }
     job->wide_fn = kernels->quantize_wide;
     job->wide = (struct pq_wide){
-        in, out, args->precision, args->round, args->zero_first, args->saturate, narrow};
+        in, out, args->precision, args->round, args->zero_first, clips, narrow};
     job->single_scale = in != PQ_F64 && !narrow;
-    job->float_zero = is_narrow_float(out) || (args->zero_first && args->zero.data != NULL);
+    job->float_zero =
+        pq_is_narrow_float(out) || (args->zero_first && args->zero.data != NULL);
     job->negate_zero = false;
     job->flush_from = job->vec != NULL && PQ_CAN_FLUSH ? least_scale(args) : 0;
 }
 
 static enum pq_status set_quantize(struct job *job, const struct pq_kernels *kernels,
-                                   const struct pq_args *args, int part, int parts)
+                                   const struct pq_args *given, int part, int parts)
 {
-    const enum pq_status status = check(kernels, args, part, parts);
+    struct pq_args room;
+    enum pq_status status = pq_known_args(&given, &room);
+    if (status == PQ_OK) {
+        status = pq_check_call(kernels, given, part, parts);
+    }
     if (status != PQ_OK) {
         return status;
     }
-    const enum pq_type in = args->in.type, out = args->out.type;
-    if (!(is_real(in) || in == PQ_I32) || args->in.packed || !is_code(out) ||
-        !is_real(args->precision) || !zero_suits(args, out)) {
+    struct pq_args args = *given;
+    const enum pq_type in = args.in.type, out = args.out.type;
+    if (args.precision == PQ_NO_TYPE) {
+        args.precision = in == PQ_F64 ? PQ_F64 : PQ_F32;
+    }
+    if (!(pq_is_real(in) || in == PQ_I32) || !pq_is_code(out) ||
+        !pq_is_real(args.precision) || !zero_suits(&args, out)) {
         return PQ_ERR_TYPE;
     }
-    if ((unsigned)args->round >= PQ_ROUND_COUNT) {
+    if ((unsigned)args.round >= PQ_ROUND_COUNT) {
         return PQ_ERR_ROUND;
     }
-    choose_quantizer(job, kernels, args);
+    choose_quantizer(job, kernels, &args);
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
-    if (!args->zero_first && !is_narrow_float(out)) {
-        range = pq_code_range(out);
+    if (!args.zero_first && !pq_is_narrow_float(out)) {
+        range = pq_range_of(out);
     } else if (job->vec != NULL) { /* converted to float32 at once */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
-    if (!zeros_fit(args, out, range.lo, range.hi)) {
+    if (args.zero.type != out && !pq_zeros_fit(&args, range.lo, range.hi)) {
         return PQ_ERR_ZERO;
     }
-    return init(job, kernels, args);
+    return init(job, kernels, &args);
 }
 
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
@@ -1035,43 +970,57 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
 static enum pq_status set_dequantize(struct job *job, const struct pq_kernels *kernels,
                                      const struct pq_args *args, int part, int parts)
 {
-    const enum pq_status status = check(kernels, args, part, parts);
+    struct pq_args room;
+    enum pq_status status = pq_known_args(&args, &room);
+    if (status == PQ_OK) {
+        status = pq_check_call(kernels, args, part, parts);
+    }
     if (status != PQ_OK) {
         return status;
     }
-    const enum pq_type in = whole_type(args->in.type), out = args->out.type;
-    if (!is_code(in) || !is_real(out) || args->out.packed ||
+    const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
+    if (!pq_is_code(in) || !pq_is_real(out) || args->out.bit_strides != NULL ||
         !zero_suits(args, args->in.type)) {
         return PQ_ERR_TYPE;
     }
+    const bool own = args->zero.type == args->in.type;
+    const int from = pq_row_of(in), to = pq_row_of(out);
     job->grp = NULL;
     job->packed = NULL;
     job->vec = NULL;
     /* Zero points may be anything, but a difference of more than 32 bits is too much for
      * the narrow kernels, and one that float64 cannot hold for the wide one. */
-    job->far = !zeros_fit(args, args->in.type, -(INT64_C(1) << 52), INT64_C(1) << 52);
-    if (job->far &&
-        (is_narrow_float(in) || !zeros_fit(args, args->in.type, INT64_MIN, INT64_MAX))) {
+    const struct pq_range range = pq_range_of(args->in.type);
+    const bool within = own || pq_is_narrow_float(in) || args->any_zeros != 0 ||
+                        pq_zeros_fit(args, range.lo, range.hi);
+    if (!within) {
         return PQ_ERR_ZERO;
     }
-    if (is_narrow_float(in) && has_kernel(out, in)) {
-        job->grp = kernels->decode_grp[in - PQ_F8E4M3FN][out];
-        job->vec = kernels->decode_vec[in - PQ_F8E4M3FN][out];
-    } else if (has_kernel(out, in) && zeros_fit(args, args->in.type, -(1 << 30), 1 << 30)) {
-        job->grp = kernels->dequantize_grp[in - PQ_I8][out];
-        job->vec = kernels->dequantize_vec[in - PQ_I8][out];
-        if (args->in.packed && (args->in.type == PQ_I4 || args->in.type == PQ_U4)) {
-            job->packed = kernels->dequantize_packed[args->in.type - PQ_I4][out];
+    const bool near =
+        own || (args->any_zeros == 0 && pq_bytes_of(in) <= 2 && !pq_is_narrow_float(in)) ||
+        pq_zeros_fit(args, -(1 << 30), 1 << 30);
+    job->far = !near && !pq_zeros_fit(args, -(INT64_C(1) << 52), INT64_C(1) << 52);
+    if (job->far && (pq_is_narrow_float(in) || !pq_zeros_fit(args, INT64_MIN, INT64_MAX))) {
+        return PQ_ERR_ZERO;
+    }
+    if (pq_is_narrow_float(in) && has_kernel(out, in)) {
+        job->grp = kernels->decode_grp[from][to];
+        job->vec = kernels->decode_vec[from][to];
+    } else if (has_kernel(out, in) && near) {
+        job->grp = kernels->dequantize_grp[from][to];
+        job->vec = kernels->dequantize_vec[from][to];
+        if (args->in.bit_strides != NULL && pq_bits_of(args->in.type) == 4) {
+            job->packed = kernels->dequantize_packed[pq_row_of(args->in.type)][to];
         }
     }
-    if (out == PQ_F32 && is_whole(in) && zeros_are_0(args)) {
-        job->vec = kernels->dequantize_whole[in - PQ_I32];
+    if (out == PQ_F32 && is_whole(in) && pq_zeros_fit(args, 0, 0)) {
+        job->vec = kernels->dequantize_whole[from];
     }
     job->wide_fn = kernels->dequantize_wide;
     job->wide =
         (struct pq_wide){in, out, out == PQ_F64 ? PQ_F64 : PQ_F32, PQ_HALF_EVEN, 0, 0, 0};
     job->single_scale = out != PQ_F64;
-    job->float_zero = is_narrow_float(in) && job->vec != NULL;
+    job->float_zero = pq_is_narrow_float(in) && job->vec != NULL;
     job->negate_zero = true;
     job->flush_from = 0;
     return init(job, kernels, args);
@@ -1100,12 +1049,19 @@ static size_t head_size(const struct pq_plan *plan)
 static enum pq_status prepare(struct pq_prepared *prepared, struct job *job,
                               enum pq_status status)
 {
-    _Static_assert(offsetof(struct job, plan) + sizeof job->plan <= sizeof *prepared,
+    enum { HEAD = offsetof(struct pq_prepared, opaque) };
+    _Static_assert(offsetof(struct job, plan) + sizeof job->plan <= sizeof prepared->opaque,
                    "a job has grown");
     if (prepared == NULL) {
         return PQ_ERR_NULL;
     }
-    memset(prepared, 0, sizeof *prepared);
+    if (prepared->size < HEAD + offsetof(struct job, plan.dim)) {
+        return PQ_ERR_SIZE;
+    }
+    memset(prepared->opaque, 0, offsetof(struct job, plan.dim));
+    if (status == PQ_OK && prepared->size < HEAD + head_size(&job->plan)) {
+        status = PQ_ERR_SIZE;
+    }
     if (status == PQ_OK) {
         memcpy(prepared->opaque, job, head_size(&job->plan));
     }
@@ -1174,20 +1130,23 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
 {
     static const ptrdiff_t same[PQ_MAX_NDIM] = {0};
     static const float one = 1;
-    if (args == NULL) {
-        return PQ_ERR_NULL;
+    struct pq_args room;
+    enum pq_status status = pq_known_args(&args, &room);
+    if (status != PQ_OK) {
+        return status;
     }
     struct pq_args plain = *args;
     plain.block = NULL;
     plain.zero.data = NULL;
     plain.scale =
         (struct pq_array){.data = (void *)(uintptr_t)&one, .strides = same, .type = PQ_F32};
-    enum pq_status status = check(kernels, &plain, part, parts);
+    status = pq_check_call(kernels, &plain, part, parts);
     if (status != PQ_OK) {
         return status;
     }
-    if (args->in.type != args->out.type ||
-        !(is_narrow_integer(args->in.type) || is_narrow_float(args->in.type))) {
+    const enum pq_type type = args->in.type;
+    if (type != args->out.type ||
+        !(pq_is_narrow_integer(type) || pq_is_narrow_float(type))) {
         return PQ_ERR_TYPE;
     }
     struct job job;
@@ -1195,7 +1154,7 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     job.packed = NULL;
     job.far = false;
     /* Around it narrow integers are made bytes, and codes again. */
-    const int bits = is_narrow_float(args->in.type) ? pq_type_bits(args->in.type) : 8;
+    const int bits = pq_bits_of(pq_carrier_of(type));
     job.vec = bits == 8 ? copy_8_bits : bits == 6 ? copy_6_bits : copy_4_bits;
     job.float_zero = false;
     job.flush_from = 0;
@@ -1205,23 +1164,4 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
         run_part(&job, part, parts);
     }
     return status;
-}
-
-size_t pq_type_size(enum pq_type type)
-{
-    static const unsigned char sizes[PQ_TYPE_COUNT] = {4, 2, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8,
-                                                       1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    return (unsigned)type < PQ_TYPE_COUNT ? sizes[type] : 0;
-}
-
-int pq_type_bits(enum pq_type type)
-{
-    static const unsigned char bits[] = {
-        [PQ_I4] = 4,       [PQ_U4] = 4,       [PQ_I2] = 2,       [PQ_U2] = 2,
-        [PQ_F6E2M3FN] = 6, [PQ_F6E3M2FN] = 6, [PQ_F4E2M1FN] = 4,
-    };
-    if ((unsigned)type < sizeof bits && bits[type] != 0) {
-        return bits[type];
-    }
-    return 8 * (int)pq_type_size(type);
 }

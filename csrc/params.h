@@ -27,10 +27,4 @@ void pq_load_zeros_f64(double *to, struct pq_params from, size_t n);
 /* One integer that int64 holds. */
 int64_t pq_load_integer(struct pq_params from);
 
-/* Lowest and highest value of a quantized type. */
-struct pq_range {
-    int64_t lo, hi;
-};
-struct pq_range pq_code_range(enum pq_type code);
-
 #endif

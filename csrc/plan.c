@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan.h"
 
-/* So many elements, and bytes between them, leave room for what is computed of both. */
-#define MOST (PTRDIFF_MAX / 16)
-
 /* The zero point where none is given, an int8. */
 static const int8_t no_zero = 0;
 
@@ -97,58 +94,6 @@ static void merge_all(struct pq_plan *plan)
         }
     }
     plan->ndim = plan->ndim > 0 ? kept + 1 : 0;
-}
-
-/* Bytes between the first and the last element along all dimensions, or more than any
- * array has. */
-static ptrdiff_t span_of(const struct pq_args *args, const ptrdiff_t *strides, int blocks)
-{
-    ptrdiff_t span = 0;
-    for (int d = 0; d < args->ndim; d++) {
-        const ptrdiff_t block = blocks && args->block != NULL ? args->block[d] : 1;
-        const ptrdiff_t stride = strides[d] == PTRDIFF_MIN ? MOST : magnitude(strides[d]);
-        const ptrdiff_t steps = args->shape[d] > 0 ? (args->shape[d] - 1) / block : 0;
-        if (stride > 0 && steps > (MOST - span) / stride) {
-            return MOST;
-        }
-        span += steps * stride;
-    }
-    return span;
-}
-
-bool pq_has_span(const struct pq_args *args, const struct pq_array *array, int blocks)
-{
-    const bool unused = array->packed && !blocks; /* the strides */
-    return array->data == NULL || array->strides == NULL || unused ||
-           span_of(args, array->strides, blocks) < MOST;
-}
-
-static bool is_countable(const struct pq_args *args)
-{
-    ptrdiff_t count = 1;
-    for (int d = 0; d < args->ndim; d++) {
-        if (args->shape[d] > 0 && count > MOST / args->shape[d]) {
-            return false;
-        }
-        count *= args->shape[d] > 0 ? args->shape[d] : 1;
-    }
-    return true;
-}
-
-enum pq_status pq_check_shape(const struct pq_args *args)
-{
-    if (args->ndim < 0 || args->ndim > PQ_MAX_NDIM) {
-        return PQ_ERR_NDIM;
-    }
-    if (args->ndim > 0 && args->shape == NULL) {
-        return PQ_ERR_NULL;
-    }
-    for (int d = 0; d < args->ndim; d++) {
-        if (args->shape[d] < 0 || (args->block != NULL && args->block[d] < 1)) {
-            return PQ_ERR_SHAPE;
-        }
-    }
-    return is_countable(args) ? PQ_OK : PQ_ERR_SHAPE;
 }
 
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,

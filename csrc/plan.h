@@ -31,13 +31,6 @@ struct pq_plan {
     struct pq_dim dim[PQ_MAX_NDIM];
 };
 
-/* Whether the rank, the extents and the blocks of `args` make sense. */
-enum pq_status pq_check_shape(const struct pq_args *args);
-
-/* Whether the distances between elements of an array can be computed; `blocks`: it has an
- * element for each of them. */
-bool pq_has_span(const struct pq_args *args, const struct pq_array *array, int blocks);
-
 /* Plan `args`, checked, whose out.data may be null for a reduction. `out_size` is the size
  * of an element of `out`, for telling whether its elements overlap. */
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,

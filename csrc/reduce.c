@@ -3,10 +3,12 @@
 #include <float.h>
 #include <math.h>
 
+#include "args.h"
 #include "fpenv.h"
 #include "kernels.h"
 #include "narrow_float.h"
 #include "params.h"
+#include "types.h"
 #include "walk.h"
 
 enum {
@@ -42,7 +44,7 @@ static void reduce_run(struct job *job, struct pq_cursor at, ptrdiff_t i, const 
 {
     float lo = INFINITY, hi = -INFINITY;
     uint32_t bits = 0;
-    job->kernels->minmax[job->type](x, n, &lo, &hi, &bits);
+    job->kernels->minmax[pq_row_of(job->type)](x, n, &lo, &hi, &bits);
     job->finite = job->finite && bits < 0x7f800000;
     merge_extrema(job, at, i, (double)lo, (double)hi);
 }
@@ -94,7 +96,7 @@ static void reduce_row(void *p, struct pq_cursor at)
     struct job *job = p;
     const struct pq_dim *dim = &job->plan.dim[0];
     const bool direct = !job->swapped && dim->in == (ptrdiff_t)job->size;
-    const bool kernel = job->type <= PQ_BF16;
+    const bool kernel = pq_row_of(job->type) >= 0;
     char buffer[TILE * sizeof(double)];
     for (ptrdiff_t i = dim->begin; i < dim->end;) {
         const ptrdiff_t group =
@@ -122,43 +124,44 @@ static void reduce_row(void *p, struct pq_cursor at)
     }
 }
 
-static bool is_real(enum pq_type type)
-{
-    return (unsigned)type <= PQ_F64;
-}
-
 enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args *args,
                          int *finite)
 {
-    if (kernels == NULL || args == NULL || finite == NULL || args->in.data == NULL ||
-        args->scale.data == NULL || args->zero.data == NULL) {
+    struct pq_args room;
+    if (kernels == NULL || finite == NULL) {
         return PQ_ERR_NULL;
     }
-    const enum pq_status shape_status = pq_check_shape(args);
-    if (shape_status != PQ_OK) {
-        return shape_status;
+    enum pq_status status = pq_known_args(&args, &room);
+    if (status == PQ_OK) {
+        status = pq_check_shape(args);
     }
-    if (args->ndim > 0 && (args->in.strides == NULL || args->scale.strides == NULL ||
-                           args->zero.strides == NULL)) {
-        return PQ_ERR_NULL;
+    if (status == PQ_OK) {
+        status = pq_check_array(args, &args->in, false);
     }
-    if (!pq_has_span(args, &args->in, 0) || !pq_has_span(args, &args->scale, 1) ||
-        !pq_has_span(args, &args->zero, 1)) {
-        return PQ_ERR_SHAPE;
+    if (status == PQ_OK) {
+        status = pq_check_array(args, &args->lowest, true);
     }
-    if (!is_real(args->in.type) || args->in.packed || args->scale.type != PQ_F64 ||
-        args->zero.type != PQ_F64) {
+    if (status == PQ_OK) {
+        status = pq_check_array(args, &args->highest, true);
+    }
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (!pq_is_real(args->in.type) || args->in.bit_strides != NULL ||
+        args->lowest.type != PQ_F64 || args->highest.type != PQ_F64) {
         return PQ_ERR_TYPE;
     }
     struct pq_args read_only = *args;
     read_only.out.data = NULL;
+    read_only.scale = args->lowest;
+    read_only.zero = args->highest;
     struct job job;
     job.kernels = kernels;
     job.type = args->in.type;
-    job.size = pq_type_size(args->in.type);
+    job.size = pq_bytes_of(args->in.type);
     job.swapped = args->in.swapped != 0;
     job.finite = true;
-    const enum pq_status status = pq_plan_init(&job.plan, &read_only, 0);
+    status = pq_plan_init(&job.plan, &read_only, 0);
     if (status == PQ_OK && !job.plan.empty) {
         const pq_fpenv found = pq_fpenv_enter();
         pq_walk(&job.plan, 1, reduce_row, &job);
@@ -200,20 +203,21 @@ static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *f
 
 enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
 {
-    if (args == NULL || count == NULL || first == NULL || args->in.data == NULL) {
+    struct pq_args room;
+    if (count == NULL || first == NULL) {
         return PQ_ERR_NULL;
     }
-    const enum pq_status status = pq_check_shape(args);
+    enum pq_status status = pq_known_args(&args, &room);
+    if (status == PQ_OK) {
+        status = pq_check_shape(args);
+    }
+    if (status == PQ_OK) {
+        status = pq_check_array(args, &args->in, false);
+    }
     if (status != PQ_OK) {
         return status;
     }
-    if (args->ndim > 0 && args->in.strides == NULL) {
-        return PQ_ERR_NULL;
-    }
-    if (!pq_has_span(args, &args->in, 0)) {
-        return PQ_ERR_SHAPE;
-    }
-    if (!is_real(args->in.type) || args->in.packed) {
+    if (!pq_is_real(args->in.type) || args->in.bit_strides != NULL) {
         return PQ_ERR_TYPE;
     }
     *count = 0;
@@ -249,11 +253,6 @@ struct target {
     double end;    /* what the type of the data cannot hold */
 };
 
-static bool is_narrow_float(enum pq_type code)
-{
-    return code >= PQ_F8E4M3FN && code <= PQ_F4E2M1FN;
-}
-
 /* From here on a product is infinite when rounded to the type of the data, float16 and
  * bfloat16 by way of float32. */
 static double end_of(enum pq_type real)
@@ -273,9 +272,9 @@ static double end_of(enum pq_type real)
 static struct target target_of(const struct pq_choice *choice)
 {
     struct target to = {.real = choice->real,
-                        .symmetric = choice->symmetric != 0,
+                        .symmetric = choice->rule == PQ_RULE_SYMMETRIC,
                         .end = end_of(choice->real)};
-    if (is_narrow_float(choice->code)) {
+    if (pq_is_narrow_float(choice->code)) {
         const struct pq_format format = pq_format_of(choice->code);
         int exponent;
         to.highest = (double)pq_f32_bits(format.highest);
@@ -283,7 +282,7 @@ static struct target target_of(const struct pq_choice *choice)
         frexp(to.highest, &exponent); /* one more than that of its significand */
         to.margin = ldexp(0.5, exponent - 1 - format.mantissa);
     } else {
-        const struct pq_range range = pq_code_range(choice->code);
+        const struct pq_range range = pq_range_of(choice->code);
         to.lowest = (double)range.lo;
         to.highest = (double)range.hi;
         to.margin = 0.5;
@@ -427,18 +426,45 @@ static struct pair choose(const struct target *to, double lo, double hi)
     return (struct pair){scale, zero_of(to, scale, lo)};
 }
 
-enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double *smallest,
+/* What is left out as it is meant. */
+static struct pq_choice settled(const struct pq_choice *given)
+{
+    struct pq_choice choice = *given;
+    if (choice.real == PQ_NO_TYPE) {
+        choice.real = PQ_F32;
+    }
+    if (choice.code == PQ_NO_TYPE) {
+        choice.code = PQ_I8;
+    }
+    if (choice.rule == PQ_RULE_USUAL) {
+        const bool is_signed =
+            !pq_is_integer(choice.code) || pq_range_of(choice.code).lo < 0;
+        choice.rule = is_signed ? PQ_RULE_SYMMETRIC : PQ_RULE_ASYMMETRIC;
+    }
+    return choice;
+}
+
+enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *smallest,
                          const double *largest, void *scale, void *zero)
 {
-    if (choice == NULL || smallest == NULL || largest == NULL || scale == NULL ||
+    struct pq_choice room;
+    const void *known = given;
+    if (given == NULL || smallest == NULL || largest == NULL || scale == NULL ||
         zero == NULL) {
         return PQ_ERR_NULL;
     }
+    const enum pq_status status =
+        pq_known_struct(&known, &room, sizeof room,
+                        offsetof(struct pq_choice, rule) + sizeof(enum pq_rule));
+    if (status != PQ_OK) {
+        return status;
+    }
+    const struct pq_choice chosen = settled(known), *const choice = &chosen;
     const enum pq_type code = choice->code;
-    const bool integer_code =
-        (code >= PQ_I8 && code <= PQ_U32) || (code >= PQ_I4 && code <= PQ_U2);
-    if (!is_real(choice->real) ||
-        !(integer_code || (is_narrow_float(code) && choice->symmetric))) {
+    const bool symmetric = choice->rule == PQ_RULE_SYMMETRIC;
+    if (!pq_is_real(choice->real) || !pq_is_code(code) ||
+        (unsigned)choice->rule > PQ_RULE_ASYMMETRIC ||
+        (pq_is_narrow_float(code) && !symmetric)) {
         return PQ_ERR_TYPE;
     }
     if (n > PTRDIFF_MAX / sizeof(double)) {

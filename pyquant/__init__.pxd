@@ -8,7 +8,7 @@
 Compile with the folder that `pyquant.get_include()` names.
 """
 from libc.stddef cimport ptrdiff_t, size_t
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 
 cdef extern from "pq.h" nogil:
@@ -17,6 +17,7 @@ cdef extern from "pq.h" nogil:
         PQ_API_MAJOR, PQ_API_MINOR
 
     enum pq_type:
+        PQ_NO_TYPE
         PQ_F32, PQ_F16, PQ_BF16, PQ_F64
         PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32, PQ_I64, PQ_U64
         PQ_I4, PQ_U4, PQ_I2, PQ_U2
@@ -25,22 +26,23 @@ cdef extern from "pq.h" nogil:
         PQ_TYPE_COUNT
 
     enum pq_round:
-        PQ_HALF_AWAY, PQ_HALF_TOWARD_ZERO, PQ_HALF_UP, PQ_HALF_DOWN, PQ_HALF_EVEN
+        PQ_HALF_EVEN, PQ_HALF_AWAY, PQ_HALF_TOWARD_ZERO, PQ_HALF_UP, PQ_HALF_DOWN
         PQ_AWAY, PQ_TRUNC, PQ_CEIL, PQ_FLOOR
         PQ_ROUND_COUNT
 
     enum pq_status:
         PQ_OK, PQ_ERR_NULL, PQ_ERR_NDIM, PQ_ERR_SHAPE, PQ_ERR_TYPE, PQ_ERR_ROUND
-        PQ_ERR_PART, PQ_ERR_ZERO, PQ_ERR_OVERLAP
+        PQ_ERR_PART, PQ_ERR_ZERO, PQ_ERR_OVERLAP, PQ_ERR_SIZE
 
     struct pq_array:
         void *data
         const ptrdiff_t *strides
         pq_type type
         int swapped
-        int packed
+        const ptrdiff_t *bit_strides
 
     struct pq_args:
+        size_t size
         int ndim
         const ptrdiff_t *shape
         const ptrdiff_t *block
@@ -50,20 +52,39 @@ cdef extern from "pq.h" nogil:
         pq_array zero
         pq_round round
         pq_type precision
-        int saturate
+        int overflow
         int zero_first
         int narrow_first
+        int any_zeros
+        pq_array lowest
+        pq_array highest
+
+    enum pq_rule:
+        PQ_RULE_USUAL, PQ_RULE_SYMMETRIC, PQ_RULE_ASYMMETRIC
 
     struct pq_choice:
+        size_t size
         pq_type real
         pq_type code
-        int symmetric
+        pq_rule rule
+
+    enum pq_kind:
+        PQ_KIND_NONE, PQ_KIND_REAL, PQ_KIND_INTEGER, PQ_KIND_FLOAT, PQ_KIND_EXPONENT
+
+    struct pq_type_info:
+        const char *name
+        pq_kind kind
+        int bits
+        size_t bytes
+        pq_type carrier
+        int64_t lowest
+        uint64_t highest
 
     struct pq_kernels:
         pass
 
     struct pq_prepared:
-        pass
+        size_t size
 
     struct pq_api:
         unsigned major
@@ -107,6 +128,7 @@ cdef extern from "pq.h" nogil:
         size_t (*type_size)(pq_type type) noexcept nogil
         int (*type_bits)(pq_type type) noexcept nogil
         const char *(*status_text)(pq_status status) noexcept nogil
+        const pq_type_info *(*type_info)(pq_type type) noexcept nogil
 
 
 cdef extern from "pyquant.h":

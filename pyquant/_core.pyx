@@ -55,6 +55,7 @@ cdef tuple _HOLDABLE = (_ndarray, _np.float32, _np.float16)
 # Below this many elements a call keeps the GIL: giving it up costs more than the work.
 cdef enum:
     _NOGIL_SIZE = 16384
+    _FEW_ZEROS = 256
 
 cdef dict _ROUNDS = {
     "half_away": <int>PQ_HALF_AWAY,
@@ -68,52 +69,61 @@ cdef dict _ROUNDS = {
     "floor": <int>PQ_FLOOR,
 }
 
-cdef dict _REALS = {
-    "float32": <int>PQ_F32,
-    "float16": <int>PQ_F16,
-    "bfloat16": <int>PQ_BF16,
-    "float64": <int>PQ_F64,
-}
-cdef dict _CODES = {
-    "int8": <int>PQ_I8,
-    "uint8": <int>PQ_U8,
-    "int16": <int>PQ_I16,
-    "uint16": <int>PQ_U16,
-    "int32": <int>PQ_I32,
-    "uint32": <int>PQ_U32,
-    "int4": <int>PQ_I4,
-    "uint4": <int>PQ_U4,
-    "int2": <int>PQ_I2,
-    "uint2": <int>PQ_U2,
-    "float8_e4m3fn": <int>PQ_F8E4M3FN,
-    "float8_e4m3fnuz": <int>PQ_F8E4M3FNUZ,
-    "float8_e5m2": <int>PQ_F8E5M2,
-    "float8_e5m2fnuz": <int>PQ_F8E5M2FNUZ,
-    "float6_e2m3fn": <int>PQ_F6E2M3FN,
-    "float6_e3m2fn": <int>PQ_F6E3M2FN,
-    "float4_e2m1fn": <int>PQ_F4E2M1FN,
-}
-cdef dict _TYPES = {
-    **_REALS,
-    **_CODES,
-    "int64": <int>PQ_I64,
-    "uint64": <int>PQ_U64,
-    "float8_e8m0fnu": <int>PQ_F8E8M0FNU,
-}
-cdef dict _PACKED = {
-    name: code
-    for name, code in _CODES.items()
-    if pq_type_bits(<pq_type><int>code) in (2, 4)
-}
-cdef dict _NAMES = {code: name for name, code in _TYPES.items()}
-# NumPy's own at once, those of ml_dtypes when they are asked for.
-cdef dict _DTYPES = {
-    name: _np.dtype(name)
-    for name in _NAMES.values()
-    if name in ("float32", "float16", "float64") or name.lstrip("u") in (
-        "int8", "int16", "int32", "int64"
+# Name -> pq_type, as csrc/types.h has them: real types, quantized ones, all; quantized ones
+# of which a byte holds several; limits of integers; names; dtypes, NumPy's own at once and
+# those of ml_dtypes when they are asked for.
+cdef dict _REALS = {}
+cdef dict _CODES = {}
+cdef dict _TYPES = {}
+cdef dict _PACKED = {}
+cdef dict _LIMITS = {}
+cdef dict _NAMES = {}
+cdef dict _DTYPES = {}
+
+
+cdef bint _has_kind(int type, pq_kind kind) noexcept:
+    cdef const pq_type_info *row = row_of_type(<pq_type>type)
+    return row != NULL and row.kind == kind
+
+
+cdef bint _is_real(int type) noexcept:
+    return _has_kind(type, PQ_KIND_REAL)
+
+
+cdef bint _is_narrow_float(int type) noexcept:
+    return _has_kind(type, PQ_KIND_FLOAT)
+
+
+cdef bint _is_integer(int type) noexcept:
+    return _has_kind(type, PQ_KIND_INTEGER)
+
+
+cdef bint _is_code(int type) noexcept:
+    return _is_narrow_float(type) or (
+        _is_integer(type) and pq_type_bits(<pq_type>type) <= 32
     )
-}
+
+
+cdef void _read_types():
+    cdef const pq_type_info *row
+    for code in range(<int>PQ_NO_TYPE + 1, <int>PQ_TYPE_COUNT):
+        row = row_of_type(<pq_type><int>code)
+        name = row.name.decode()
+        _TYPES[name] = code
+        _NAMES[code] = name
+        if _is_real(code):
+            _REALS[name] = code
+        if _is_code(code):
+            _CODES[name] = code
+            if row.bits in (2, 4):
+                _PACKED[name] = code
+            if _is_integer(code):
+                _LIMITS[name] = (row.lowest, row.highest)
+        if hasattr(_np, name):
+            _DTYPES[name] = _np.dtype(name)
+
+
+_read_types()
 # What users write for a dtype -> its name, without asking NumPy each time.
 cdef dict _SPELLED = {name: name for name in _NAMES.values()}
 for _name, _dtype in _DTYPES.items():
@@ -125,18 +135,6 @@ cdef dict _ML_DTYPES = {}
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _CODE_LIST = "an integer type of 2 to 32 bits or a narrow float"
 cdef str _CODE_NAMES = " or ".join(", ".join(_CODES).rsplit(", ", 1))
-cdef dict _LIMITS = {
-    "int8": (-(2**7), 2**7 - 1),
-    "uint8": (0, 2**8 - 1),
-    "int16": (-(2**15), 2**15 - 1),
-    "uint16": (0, 2**16 - 1),
-    "int32": (-(2**31), 2**31 - 1),
-    "uint32": (0, 2**32 - 1),
-    "int4": (-8, 7),
-    "uint4": (0, 15),
-    "int2": (-2, 1),
-    "uint2": (0, 3),
-}
 
 
 cdef struct Array:
@@ -155,6 +153,8 @@ cdef struct Call:
     ptrdiff_t block[PQ_MAX_NDIM]
     ptrdiff_t scale_strides[PQ_MAX_NDIM]
     ptrdiff_t zero_strides[PQ_MAX_NDIM]
+    ptrdiff_t x_bits[PQ_MAX_NDIM]
+    ptrdiff_t out_bits[PQ_MAX_NDIM]
 
 
 # ---- arrays ----
@@ -163,9 +163,12 @@ cdef struct Call:
 cdef inline void _forget(Call *call) noexcept:
     call.x.held = call.out.held = call.scale.held = call.zero.held = False
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
-    call.args.saturate = True
+    call.args.size = sizeof(pq_args)
+    call.args.scale.bit_strides = call.args.zero.bit_strides = NULL
+    call.args.overflow = False
     call.args.zero_first = False
     call.args.narrow_first = False
+    call.args.any_zeros = False
 
 
 cdef void _release(Call *call):
@@ -180,7 +183,7 @@ cdef void _release(Call *call):
 
 
 cdef int _type_of_format(const char *fmt, Py_ssize_t size, bint *swapped) noexcept:
-    """The pq_type of a PEP 3118 format, or -1."""
+    """The pq_type of a PEP 3118 format, or PQ_NO_TYPE."""
     cdef char order = fmt[0]
     if order in (b"<", b">", b"=", b"@", b"!", b"^"):
         fmt += 1
@@ -189,7 +192,7 @@ cdef int _type_of_format(const char *fmt, Py_ssize_t size, bint *swapped) noexce
     )
     cdef char kind = fmt[0]
     if kind == 0 or fmt[1] != 0:
-        return -1
+        return PQ_NO_TYPE
     if kind == b"f":
         return PQ_F32
     if kind == b"e":
@@ -208,7 +211,7 @@ cdef int _type_of_format(const char *fmt, Py_ssize_t size, bint *swapped) noexce
         if size == 2:
             return PQ_U16
         return PQ_U32 if size == 4 else PQ_U64
-    return -1
+    return PQ_NO_TYPE
 
 
 cdef bint _BIG_ENDIAN = _np.dtype(">u2").isnative
@@ -242,7 +245,7 @@ cdef bint _hold(object array, Array *held):
     held.held = True
     type = _type_of_format(held.buffer.format, held.buffer.itemsize, &held.swapped)
     held.type = <pq_type>type
-    return type >= 0
+    return type != PQ_NO_TYPE
 
 
 cdef object _describe(object array):
@@ -345,22 +348,6 @@ cdef bint _is_untyped(object obj):
     return isinstance(obj, (int, float, list, tuple))
 
 
-cdef bint _is_real(int type):
-    return PQ_F32 <= type <= PQ_F64
-
-
-cdef bint _is_narrow_float(int type):
-    return PQ_F8E4M3FN <= type <= PQ_F4E2M1FN
-
-
-cdef bint _is_integer(int type):
-    return PQ_I8 <= type <= PQ_U2
-
-
-cdef bint _is_code(int type):
-    return PQ_I8 <= type <= PQ_U32 or PQ_I4 <= type <= PQ_F4E2M1FN
-
-
 cdef object _floats_of(object obj, object array, str name):
     """float64 for Python integers, each converted by Python: NumPy's conversion of arrays
     depends on the floating-point control state."""
@@ -429,8 +416,8 @@ cdef object _packed_class():
 
 
 cdef int _hold_packed(object data, tuple shape, str dtype, Array *held) except -1:
-    """Hold the bytes of a packed array. The buffer is one that has its shape, and no
-    strides: what they would be, C knows."""
+    """Hold the bytes of a packed array. The buffer is one that has its shape; where its
+    elements are, `_lay_bits` says."""
     # A subclass may say anything of itself: what counts are the bytes, and these numbers.
     if type(data) is not _ndarray:
         raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
@@ -505,7 +492,7 @@ cdef object _zero_array(Call *call, object zero):
     """`zero_point` as an ndarray, None for none and for a number, which the call has."""
     call.args.zero.strides = call.zero_strides
     call.args.zero.data = NULL
-    call.zero.type = PQ_TYPE_COUNT
+    call.zero.type = PQ_NO_TYPE
     if zero is None:
         return None
     if PyLong_CheckExact(zero):
@@ -539,7 +526,7 @@ cdef int _hold_zero(Call *call, object array) except -1:
         _is_integer(call.zero.type) or _is_narrow_float(call.zero.type)
     ):
         raise TypeError(f"zero_point: expected integers, got {_describe(array)}")
-    if packed != PQ_TYPE_COUNT:
+    if packed != PQ_NO_TYPE:
         call.zero.type = packed
     call.args.zero.data = call.zero.buffer.buf
     call.args.zero.type = call.zero.type
@@ -745,18 +732,22 @@ cdef int _place_parameters(Call *call, object axis, object block_size) except -1
 
 cdef int _check_zero(Call *call, pq_type code) except -1:
     """Refuse zero points outside the quantized type, and forget those of narrow floats,
-    which are zeros: nothing is added then, not even to -0."""
-    cdef int64_t outside = 0
+    which are zeros: nothing is added then, not even to -0. The core refuses integers, too,
+    but does not say which."""
+    cdef int64_t outside = 0, lo = 0, hi = 0
+    cdef bint floats = _is_narrow_float(code), within
     cdef pq_args zeros
-    if call.args.zero.data == NULL or call.args.zero.type == code <= PQ_U2:
+    if call.args.zero.data == NULL or (call.args.zero.type == code and not floats):
         return 0
     name = _NAMES[<int>code]
-    lo, hi = _LIMITS.get(name, (0, 0))
+    if not floats:
+        lo, hi = _LIMITS[name]
     if _is_narrow_float(call.args.zero.type) and call.args.zero.type != code:
         raise TypeError(
             f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
         )
     # Of their own shape: all are looked at, also where there are no elements.
+    zeros.size = sizeof(pq_args)
     zeros.zero = call.args.zero
     zeros.block = NULL
     zeros.ndim = 0
@@ -764,14 +755,19 @@ cdef int _check_zero(Call *call, pq_type code) except -1:
         zeros.ndim = call.zero.buffer.ndim
         zeros.shape = <const ptrdiff_t *>call.zero.buffer.shape
         zeros.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
-    if not pq_zeros_within(&zeros, lo, hi, &outside):
+    if call.zero.held and _size(&call.zero) >= _NOGIL_SIZE:
+        with nogil:
+            within = pq_zeros_within(&zeros, lo, hi, &outside)
+    else:
+        within = pq_zeros_within(&zeros, lo, hi, &outside)
+    if not within:
         got = outside % 2**64 if call.args.zero.type == PQ_U64 else outside
-        if lo == hi:
+        if floats:
             raise ValueError(f"zero_point: expected None or zeros for {name}")
         raise ValueError(
             f"zero_point: expected integers from {lo} to {hi} for {name}, got {got}"
         )
-    if lo == hi:
+    if floats:
         call.args.zero.data = NULL
     return 0
 
@@ -948,12 +944,12 @@ cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
         exact = _new(_shape(&call.x), _dtype_of(dtype))
         _hold(exact, &call.out)
         return exact
-    # PQ_TYPE_COUNT: any real type.
+    # PQ_NO_TYPE: any real type.
     if not _hold(exact, &call.out) or (
         call.out.type != code
-        and not (code == PQ_TYPE_COUNT and _is_real(call.out.type))
+        and not (code == PQ_NO_TYPE and _is_real(call.out.type))
     ):
-        expected = _REAL_LIST if code == PQ_TYPE_COUNT else dtype
+        expected = _REAL_LIST if code == PQ_NO_TYPE else dtype
         raise TypeError(f"out: expected {expected}, got {_describe(exact)}")
     if not _same_shape(&call.x, &call.out):
         raise ValueError(f"out: expected shape {_shape(&call.x)}, got {exact.shape}")
@@ -1007,9 +1003,8 @@ cdef class _Work:
     that starts late, from a queue that an interrupt or an error has left behind, does
     nothing. Nothing in `close` can be interrupted.
     """
-    cdef const pq_kernels *kernels
+    cdef const pq_prepared *plan
     cdef const pq_args *args
-    cdef bint quantizes
     cdef int parts
     cdef int active
     cdef bint closed
@@ -1059,10 +1054,9 @@ cdef class _Work:
         if not self.enter():
             return <int>PQ_OK
         with nogil:
-            if self.quantizes:
-                status = pq_quantize(self.kernels, self.args, part, self.parts)
-            else:
-                status = pq_dequantize(self.kernels, self.args, part, self.parts)
+            status = pq_run(
+                self.plan, self.args.inp.data, self.args.out.data, part, self.parts
+            )
         self.leave()
         return <int>status
 
@@ -1076,33 +1070,49 @@ cdef int _parts(Call *call, int threads) except -1:
     return min(threads, _threads.cpu_count(), worth)
 
 
+cdef int _run_parts(const pq_kernels *kernels, Call *call, bint quantizes,
+                    int parts) except -1:
+    """Check and plan once, and run the parts on threads."""
+    cdef pq_prepared plan
+    cdef int status
+    cdef _Work work = _Work()
+    plan.size = sizeof(plan)
+    with nogil:
+        if quantizes:
+            status = pq_prepare_quantize(&plan, kernels, &call.args)
+        else:
+            status = pq_prepare_dequantize(&plan, kernels, &call.args)
+    if status != PQ_OK:
+        return status
+    work.plan = &plan
+    work.args = &call.args
+    work.parts = parts
+    try:
+        return _threads.run(work, parts)
+    finally:
+        work.close()
+
+
+cdef int _run_whole(const pq_kernels *kernels, const pq_args *args,
+                    bint quantizes) noexcept nogil:
+    if quantizes:
+        return pq_quantize(kernels, args, 0, 1)
+    return pq_dequantize(kernels, args, 0, 1)
+
+
 cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
               int threads) except -1:
     cdef int parts, status
-    cdef _Work work
     if _size(&call.x) == 0:
         return 0
     parts = 1 if threads == 1 else _parts(call, threads)
     if parts > 1:
-        work = _Work()
-        work.kernels = kernels
-        work.args = &call.args
-        work.quantizes = quantizes
-        work.parts = parts
-        try:
-            status = _threads.run(work, parts)
-        finally:
-            work.close()
+        status = _run_parts(kernels, call, quantizes, parts)
     elif _size(&call.x) >= _NOGIL_SIZE:
         with nogil:
-            if quantizes:
-                status = pq_quantize(kernels, &call.args, 0, 1)
-            else:
-                status = pq_dequantize(kernels, &call.args, 0, 1)
-    elif quantizes:
-        status = pq_quantize(kernels, &call.args, 0, 1)
+            status = _run_whole(kernels, &call.args, quantizes)
     else:
-        status = pq_dequantize(kernels, &call.args, 0, 1)
+        status = _run_whole(kernels, &call.args, quantizes)
     if status == PQ_ERR_OVERLAP:
         strides = tuple([call.out.buffer.strides[d] for d in range(call.out.buffer.ndim)])
         raise ValueError(
@@ -1110,6 +1120,8 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
             f"got strides {strides}"
         )
     if status == PQ_ERR_ZERO:
+        if not call.args.any_zeros:
+            _check_zero(call, call.out.type if quantizes else call.x.type)
         raise ValueError("zero_point: expected integers of at most 2**52 in magnitude")
     if status != PQ_OK:
         raise SystemError(f"pyquant: unexpected status {status} from the C core")
@@ -1121,13 +1133,31 @@ cdef inline void _set_array(pq_array *to, Array *a) noexcept:
     to.strides = <const ptrdiff_t *>a.buffer.strides
     to.type = a.type
     to.swapped = a.swapped
-    to.packed = a.packed != 0
+    to.bit_strides = NULL
+
+
+cdef inline void _lay_bits(Call *call, pq_array *to, ptrdiff_t *strides) noexcept:
+    """Packed elements follow each other in C order."""
+    cdef ptrdiff_t stride = pq_type_bits(to.type)
+    cdef int d
+    for d in range(call.args.ndim - 1, -1, -1):
+        strides[d] = stride
+        stride *= call.args.shape[d]
+    to.bit_strides = strides
 
 
 cdef inline void _set_input(Call *call) noexcept:
     call.args.ndim = call.x.buffer.ndim
     call.args.shape = <const ptrdiff_t *>call.x.buffer.shape
     _set_array(&call.args.inp, &call.x)
+    if call.x.packed:
+        _lay_bits(call, &call.args.inp, call.x_bits)
+
+
+cdef inline void _set_output(Call *call) noexcept:
+    _set_array(&call.args.out, &call.out)
+    if call.out.packed:
+        _lay_bits(call, &call.args.out, call.out_bits)
 
 
 cdef object _apply(const pq_kernels *kernels, Call *call, object array, object scale,
@@ -1139,11 +1169,19 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     _hold_scale(call, scale)
     _hold_zero(call, zero_point)
     _place_parameters(call, axis, block_size)
-    if not any_zero:
+    call.args.any_zeros = any_zero
+    # Of many integers the core says so first, which has to look at them anyway.
+    if not any_zero and (
+        not call.zero.held
+        or _size(&call.zero) < _FEW_ZEROS
+        or _size(&call.x) == 0
+        or _is_narrow_float(code)
+        or _is_narrow_float(call.args.zero.type)
+    ):
         _check_zero(call, code)
     if packed:
         data = _hold_packed_out(call, out, dtype, type)
-        _set_array(&call.args.out, &call.out)
+        _set_output(call)
         _run(kernels, call, quantizes, threads)
         return _packed(call, data, dtype)
     exact = _hold_out(call, _exact_out(out), dtype, type)
@@ -1151,7 +1189,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         _check_overlap(call, exact, &call.x, array, "the input")
         _check_overlap(call, exact, &call.scale, scale, "scale")
         _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
-    _set_array(&call.args.out, &call.out)
+    _set_output(call)
     _run(kernels, call, quantizes, threads)
     return exact if out is None else out
 
@@ -1192,12 +1230,12 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         call.args.round = <pq_round>_rounding(rounding)
         if precision is not None:
             precision = _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
-        call.args.saturate = _flag(saturate, "saturate")
+        call.args.overflow = not _flag(saturate, "saturate")
         call.args.zero_first = zero_first
         call.args.narrow_first = narrow_first
         packs = _flag(packed, "packed")
-        if packs or not call.args.saturate or code > PQ_U32:
-            _check_options(name, rounding, call.args.saturate, packs)
+        if packs or call.args.overflow or _is_narrow_float(code):
+            _check_options(name, rounding, not call.args.overflow, packs)
         scale = _scale_array(&call, scale)
         zero_point = _zero_array(&call, zero_point)
         axis = _settled(axis, "axis")
@@ -1228,7 +1266,7 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
             name = _name_in(_REALS, dtype, "dtype", _REAL_LIST)
             type = <pq_type><int>_REALS[name]
         elif out is not None:
-            type = PQ_TYPE_COUNT  # that of `out`
+            type = PQ_NO_TYPE  # that of `out`
         scale = _scale_array(&call, scale)
         zero_point = _zero_array(&call, zero_point)
         axis = _settled(axis, "axis")
@@ -1270,7 +1308,7 @@ def pack(q):
         _hold(array, &call.x)
         _set_input(&call)
         data = _hold_packed_out(&call, None, name, call.x.type)
-        _set_array(&call.args.out, &call.out)
+        _set_output(&call)
         _run_repack(&call)
         return _packed(&call, data, name)
     finally:
@@ -1287,7 +1325,7 @@ cdef object _unpacked(object packed, pq_type *type):
         out = _empty(_shape(&call.x), _np.uint8)
         _hold(out, &call.out)
         call.out.type = type[0] = call.x.type
-        _set_array(&call.args.out, &call.out)
+        _set_output(&call)
         _run_repack(&call)
         return out
     finally:
@@ -1421,6 +1459,14 @@ cdef struct Choosing:
     char *zero
 
 
+cdef void _set_cells(pq_array *to, double *cells, ptrdiff_t *strides) noexcept:
+    to.data = cells
+    to.strides = strides
+    to.type = PQ_F64
+    to.swapped = False
+    to.bit_strides = NULL
+
+
 cdef int _choose_box(Choosing *c, ptrdiff_t count, int *finite) noexcept nogil:
     """Scales and zero points of a box of `count` groups; returns a pq_status."""
     cdef ptrdiff_t i
@@ -1468,7 +1514,7 @@ cdef int _choose_boxes(Choosing *c, int *finite) noexcept nogil:
 
 def zero_name(str name not None):
     """The type of zero points: NumPy's own, so that it needs no other package."""
-    if _CODES[name] <= PQ_U32:
+    if name in _LIMITS and name not in _PACKED:
         return name
     return "uint8" if name.startswith("u") else "int8"
 
@@ -1496,9 +1542,10 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
         shape = _parameter_shape(&call, selecting)
         if not flag and name in _dtypes.NARROW_FLOATS:
             raise ValueError(f"symmetric: expected True for {name}, got False")
+        c.choice.size = sizeof(pq_choice)
         c.choice.real = call.x.type
         c.choice.code = <pq_type><int>_CODES[name]
-        c.choice.symmetric = flag
+        c.choice.rule = PQ_RULE_SYMMETRIC if flag else PQ_RULE_ASYMMETRIC
         scale = _new(shape, "float64" if call.x.type == PQ_F64 else "float32")
         zero = _new(shape, zero_name(name))
         if scale.size > 0:
@@ -1514,10 +1561,8 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
             call.args.shape = c.shape
             call.args.block = call.block
             call.args.out.data = NULL
-            call.args.scale.data = c.lo
-            call.args.zero.data = c.hi
-            call.args.scale.strides = call.args.zero.strides = call.scale_strides
-            call.args.scale.type = call.args.zero.type = PQ_F64
+            _set_cells(&call.args.lowest, c.lo, call.scale_strides)
+            _set_cells(&call.args.highest, c.hi, call.scale_strides)
             with nogil:
                 status = _choose_boxes(&c, &finite)
         if status != PQ_OK:
@@ -1909,9 +1954,8 @@ cdef int _find_range(Call *call, object x, double *lo, double *hi) except -1:
     extrema.shape = shape
     extrema.out.data = NULL
     extrema.block = NULL
-    extrema.scale.data, extrema.zero.data = lo, hi
-    extrema.scale.strides = extrema.zero.strides = strides
-    extrema.scale.type = extrema.zero.type = PQ_F64
+    _set_cells(&extrema.lowest, lo, strides)
+    _set_cells(&extrema.highest, hi, strides)
     with nogil:
         status = pq_minmax(_active, &extrema, &finite)
     if status != PQ_OK:

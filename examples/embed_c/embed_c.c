@@ -16,14 +16,13 @@ static enum pq_status plan_frame(struct pq_prepared *plan, Py_ssize_t n, const f
     float any_frame = 0; /* stands for those that pq->run is given */
     unsigned char any_out = 0;
     struct pq_args args = {
+        .size = sizeof args,
         .ndim = 1,
         .shape = shape,
         .in = {.data = &any_frame, .strides = floats, .type = PQ_F32},
         .out = {.data = &any_out, .strides = bytes, .type = PQ_U8},
         .scale = {.data = (void *)scale, .strides = same, .type = PQ_F32},
         .zero = {.data = (void *)zero, .strides = same, .type = PQ_U8},
-        .round = PQ_HALF_EVEN,
-        .precision = PQ_F32,
     };
     return pq->prepare_quantize(plan, pq->kernels, &args);
 }
@@ -51,7 +50,7 @@ static PyObject *quantize_frames(PyObject *self, PyObject *arguments)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    struct pq_prepared plan;
+    struct pq_prepared plan = {.size = sizeof plan};
     status = plan_frame(&plan, frame, &scale, &zero);
     for (Py_ssize_t i = 0; status == PQ_OK && i < whole; i++) {
         status = pq->run(&plan, (const float *)frames.buf + i * frame,

@@ -32,6 +32,7 @@ cdef pyquant.pq_status quantize_rows(
     codes[0], codes[1] = out.strides[0], out.strides[1]
     rows[0], rows[1] = sizeof(float), 0
     memset(&args, 0, sizeof(args))
+    args.size = sizeof(args)
     args.ndim = 2
     args.shape = shape
     args.inp.data = <void *>&x[0, 0]
@@ -43,8 +44,6 @@ cdef pyquant.pq_status quantize_rows(
     args.scale.data = &scales[0]
     args.scale.strides = rows
     args.scale.type = pyquant.PQ_F32
-    args.round = pyquant.PQ_HALF_EVEN
-    args.precision = pyquant.PQ_F32
     return pq.quantize(pq.kernels, &args, 0, 1)
 
 

@@ -8,6 +8,7 @@
 
 #include "kernels.h"
 #include "narrow_float.h"
+#include "types.h"
 
 enum { MOST_NDIM = 8 };
 
@@ -121,16 +122,51 @@ void draw_view(struct view *view, const struct guarded *where, int ndim,
     view->array.strides = view->strides;
     view->array.type = type;
     view->array.swapped = layout == PLAIN || layout == ALIGNED ? 0 : random_chance(25);
-    view->array.packed = 0;
+    view->array.bit_strides = NULL;
 }
 
-void draw_packed(struct view *view, const struct guarded *where, size_t n,
-                 enum pq_type type)
+void draw_bits(struct view *view, const struct guarded *where, int ndim,
+               const ptrdiff_t *extents, enum pq_type type, enum layout layout)
 {
-    view->bytes = (n * (size_t)pq_type_bits(type) + 7) / 8;
+    const size_t span = draw_strides(view, ndim, extents, pq_type_bits(type), layout, 10);
+    ptrdiff_t first = 0;
+    int empty = 0;
+    for (int d = 0; d < ndim; d++) {
+        empty = empty || extents[d] == 0;
+        if (view->strides[d] < 0 && extents[d] > 1) {
+            first -= (extents[d] - 1) * view->strides[d];
+        }
+    }
+    const ptrdiff_t bytes = (first + 7) / 8; /* the first element begins a byte */
+    view->bytes = empty ? 0 : ((size_t)(8 * bytes - first) + span + 7) / 8;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
                                      : where->base + random_below(33);
-    view->array = (struct pq_array){view->lowest, NULL, type, random_chance(5), 1};
+    view->array = (struct pq_array){.data = view->lowest + (empty ? 0 : bytes),
+                                    .bit_strides = view->strides,
+                                    .type = type,
+                                    .swapped = random_chance(5)};
+}
+
+/* How many bits above its `data` an element lies. */
+static ptrdiff_t bit_of(const struct pq_array *array, int ndim, const ptrdiff_t *index)
+{
+    ptrdiff_t at = 0;
+    for (int d = 0; d < ndim; d++) {
+        at += index[d] * array->bit_strides[d];
+    }
+    return at;
+}
+
+static int is_dense(const struct pq_args *args, const struct pq_array *array)
+{
+    ptrdiff_t next = pq_type_bits(array->type);
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        if (args->shape[d] != 1 && array->bit_strides[d] != next) {
+            return 0;
+        }
+        next *= args->shape[d];
+    }
+    return 1;
 }
 
 unsigned char *element_at(const struct pq_array *array, int ndim, const ptrdiff_t *index,
@@ -184,7 +220,7 @@ static double scale_at(const struct pq_array *array, const void *at)
     if (array->type == PQ_F8E8M0FNU) {
         return (double)pq_f32_from_e8m0(*(const unsigned char *)at);
     }
-    if (array->type >= PQ_F8E4M3FN) {
+    if (pq_is_narrow_float(array->type)) {
         /* NaN has a sign where its format has one for it. */
         const unsigned char code = *(const unsigned char *)at;
         const double v = (double)pq_decode(code, array->type);
@@ -220,6 +256,7 @@ size_t elements_of(int ndim, const ptrdiff_t *extents)
 
 void draw_shape(struct call *call, size_t most)
 {
+    call->args.size = sizeof call->args;
     const int ndim =
         random_chance(5) ? (int)random_below(MOST_NDIM + 1) : (int)random_below(6);
     const int longest =
@@ -315,6 +352,7 @@ void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
     if (random_chance(10) && call->scale.bytes > 0) {
         make_single(call, &call->scale);
     }
+    call->args.any_zeros = 1;
     if (with_zero) {
         draw_view(&call->zero, &memory.zero, ndim, call->counts, zero_type,
                   random_chance(50) ? PLAIN : layout);
@@ -330,13 +368,13 @@ void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
 static int64_t draw_zero(const struct call *call, int quantize)
 {
     const enum pq_type type = quantize ? call->out.array.type : call->in.array.type;
-    const int free = !quantize || type > PQ_U2 || call->args.zero_first;
+    const int free = !quantize || pq_is_narrow_float(type) || call->args.zero_first;
     const struct limits own = limits_of(call->zero.array.type);
     const struct limits code =
-        type > PQ_U2 ? (struct limits){-100, 100} : limits_of(type); /* narrow floats */
+        pq_is_narrow_float(type) ? (struct limits){-100, 100} : limits_of(type);
     const int64_t most = INT64_C(1) << 52;
     struct limits range = code;
-    if (call->zero.array.type > PQ_U2) {
+    if (pq_is_narrow_float(call->zero.array.type)) {
         return (int64_t)random_below(256);
     }
     if (free && random_chance(30)) {
@@ -389,7 +427,7 @@ void fill_input(struct call *call, int quantize)
     if (call->n == 0) {
         return;
     }
-    if (in->packed) {
+    if (in->bit_strides != NULL) {
         for (size_t i = 0; i < call->in.bytes; i++) {
             call->in.lowest[i] = (unsigned char)random_bits();
         }
@@ -402,13 +440,15 @@ void fill_input(struct call *call, int quantize)
                 scale_at(&call->scale.array,
                          element_at(&call->scale.array, args->ndim, index, args->block));
             const enum pq_type code = call->out.array.type;
-            const double reach = 2.5 * (code > PQ_U2 ? 500 : (double)limits_of(code).hi);
+            const double reach =
+                2.5 * (pq_is_narrow_float(code) ? 500 : (double)limits_of(code).hi);
             bits = in->type == PQ_I32 ? (uint64_t)draw_integer(INT32_MIN, INT32_MAX)
                                       : draw_real(in->type, s, reach);
         } else {
             const struct limits limits = limits_of(in->type);
-            bits = in->type > PQ_U64 ? random_bits() /* and what is above the low bits */
-                                     : (uint64_t)draw_integer(limits.lo, limits.hi);
+            bits = pq_type_bits(in->type) < 8 || pq_is_narrow_float(in->type)
+                       ? random_bits() /* and what is above the low bits */
+                       : (uint64_t)draw_integer(limits.lo, limits.hi);
         }
         put_element(in, element_at(in, args->ndim, index, NULL), bits);
     } while (step(args->ndim, call->shape, index));
@@ -456,92 +496,96 @@ void draw_call(struct call *call, int quantize)
 
 /* ---- the loop over single elements ---- */
 
-static int is_narrow_integer(enum pq_type type)
-{
-    return type >= PQ_I4 && type <= PQ_U2;
-}
-
-static int is_narrow_float(enum pq_type type)
-{
-    return type >= PQ_F8E4M3FN && type <= PQ_F4E2M1FN;
-}
-
-/* The type that the wide kernels know. */
-static enum pq_type whole_type(enum pq_type type)
-{
-    return !is_narrow_integer(type) ? type : type == PQ_I4 || type == PQ_I2 ? PQ_I8 : PQ_U8;
-}
-
-/* The element that is `position`th in C order, a narrow one as a whole byte. */
-static void take_element(const struct pq_array *array, const void *at, size_t position,
+/* An element, a narrow one as a whole byte. */
+static void take_element(const struct pq_args *args, const ptrdiff_t *index,
                          unsigned char *to)
 {
-    if (array->packed) {
-        const size_t bit = position * (size_t)pq_type_bits(array->type);
-        const unsigned char *const byte = (unsigned char *)array->data + bit / 8;
-        to[0] = (unsigned char)(*byte >> bit % 8 & ((1 << pq_type_bits(array->type)) - 1));
+    const struct pq_array *array = &args->in;
+    if (array->bit_strides != NULL) {
+        const ptrdiff_t first = bit_of(array, args->ndim, index);
+        to[0] = 0;
+        for (int b = 0; b < pq_type_bits(array->type); b++) { /* bit by bit */
+            const ptrdiff_t at = first + b, byte = at >= 0 ? at / 8 : -((7 - at) / 8);
+            const int bit = ((unsigned char *)array->data)[byte] >> (at - 8 * byte) & 1;
+            to[0] = (unsigned char)(to[0] | bit << b);
+        }
     } else {
-        get_element(array, at, to);
+        get_element(array, element_at(array, args->ndim, index, NULL), to);
     }
-    if (is_narrow_integer(array->type)) {
+    if (pq_is_narrow_integer(array->type)) {
         to[0] = (unsigned char)get_integer(to, array->type, 0);
     }
 }
 
 /* Store a whole result, a narrow one as its low bits. */
-static void give_element(const struct call *call, ptrdiff_t offset, size_t position,
-                         unsigned char *from, unsigned char *lowest)
+static void give_element(const struct call *call, const ptrdiff_t *index,
+                         unsigned char *from, int is_last, unsigned char *lowest)
 {
-    const struct pq_array *array = &call->args.out;
+    const struct pq_args *args = &call->args;
+    const struct pq_array *array = &args->out;
     const int bits = pq_type_bits(array->type);
-    if (is_narrow_integer(array->type)) {
+    if (pq_is_narrow_integer(array->type)) {
         const struct limits range = limits_of(array->type);
         const int v = range.lo < 0 ? (signed char)from[0] : from[0];
         const int low = v < range.lo ? (int)range.lo : v > range.hi ? (int)range.hi : v;
         from[0] = (unsigned char)(low & ((1 << bits) - 1));
     }
-    if (array->packed) {
-        const size_t bit = position * (size_t)bits;
-        unsigned char *const byte = lowest + bit / 8;
-        const int kept = bit % 8 == 0 ? 0 : *byte; /* the rest of the last byte is zeros */
-        *byte = (unsigned char)(kept | from[0] << bit % 8);
+    if (array->bit_strides != NULL) {
+        const ptrdiff_t base = 8 * ((unsigned char *)array->data - call->out.lowest);
+        const size_t first = (size_t)(base + bit_of(array, args->ndim, index));
+        /* What is left of the last byte of a dense array becomes zeros. */
+        const size_t end = first + (size_t)bits;
+        const size_t stop = is_last && is_dense(args, array) ? (end + 7) / 8 * 8 : end;
+        for (size_t at = first; at < stop; at++) {
+            const int bit = at < end ? from[0] >> (at - first) & 1 : 0;
+            lowest[at / 8] =
+                (unsigned char)((lowest[at / 8] & ~(1 << at % 8)) | bit << at % 8);
+        }
         return;
     }
     if (array->swapped) {
         swap_bytes_of(from, pq_type_size(array->type));
     }
-    memcpy(lowest + offset, from, pq_type_size(array->type));
+    memcpy(lowest + (element_at(array, args->ndim, index, NULL) - call->out.lowest), from,
+           pq_type_size(array->type));
 }
 
 static double zero_at(const struct call *call, const ptrdiff_t *index, int quantize)
 {
     const struct pq_args *args = &call->args;
     if (args->zero.data == NULL) { /* a zero that keeps the sign of what it is added to */
-        return quantize && is_narrow_float(args->out.type) ? -0.0 : 0;
+        return quantize && pq_is_narrow_float(args->out.type) ? -0.0 : 0;
     }
     const unsigned char *at = element_at(&args->zero, args->ndim, index, args->block);
-    if (is_narrow_float(args->zero.type)) {
+    if (pq_is_narrow_float(args->zero.type)) {
         return (double)pq_decode(*at, args->zero.type);
     }
     const double zero = (double)integer_at(&args->zero, at);
     /* What is subtracted from a narrow float has its type of computation. */
-    const int single = !quantize && is_narrow_float(args->in.type);
+    const int single = !quantize && pq_is_narrow_float(args->in.type);
     return single && args->out.type != PQ_F64 ? (double)(float)zero : zero;
+}
+
+static enum pq_type precision_of(const struct pq_args *args)
+{
+    return args->precision != PQ_NO_TYPE ? args->precision
+           : args->in.type == PQ_F64     ? PQ_F64
+                                         : PQ_F32;
 }
 
 void naive(const struct call *call, int quantize, unsigned char *lowest)
 {
     const struct pq_args *args = &call->args;
     const int ndim = args->ndim;
-    const enum pq_type compute = quantize                   ? args->precision
+    const enum pq_type compute = quantize                   ? precision_of(args)
                                  : args->out.type == PQ_F64 ? PQ_F64
                                                             : PQ_F32;
-    const struct pq_wide wide = {whole_type(args->in.type),
-                                 whole_type(args->out.type),
+    const struct pq_wide wide = {pq_carrier_of(args->in.type),
+                                 pq_carrier_of(args->out.type),
                                  compute,
                                  quantize ? args->round : PQ_HALF_EVEN,
                                  args->zero_first,
-                                 args->saturate,
+                                 !args->overflow,
                                  quantize && args->narrow_first};
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
@@ -556,18 +600,13 @@ void naive(const struct call *call, int quantize, unsigned char *lowest)
             scale = (double)(float)scale;
         }
         const double zero = zero_at(call, index, quantize);
-        const unsigned char *from =
-            args->in.packed ? NULL : element_at(&args->in, ndim, index, NULL);
-        take_element(&args->in, from, position, x);
+        take_element(args, index, x);
         if (quantize) {
             pq_kernels_scalar.quantize_wide(&wide, x, y, 1, &scale, &zero);
         } else {
             pq_kernels_scalar.dequantize_wide(&wide, x, y, 1, &scale, &zero);
         }
-        const ptrdiff_t offset =
-            args->out.packed ? 0
-                             : element_at(&args->out, ndim, index, NULL) - call->out.lowest;
-        give_element(call, offset, position++, y, lowest);
+        give_element(call, index, y, ++position == call->n, lowest);
     } while (step(ndim, call->shape, index));
 }
 
@@ -582,17 +621,11 @@ void naive_repack(const struct call *call, unsigned char *lowest)
     }
     do {
         unsigned char x[8];
-        const unsigned char *from =
-            args->in.packed ? NULL : element_at(&args->in, args->ndim, index, NULL);
-        take_element(&args->in, from, position, x);
-        if (!is_narrow_integer(args->in.type)) {
+        take_element(args, index, x);
+        if (!pq_is_narrow_integer(args->in.type)) {
             x[0] = (unsigned char)(x[0] & mask);
         }
-        const ptrdiff_t offset =
-            args->out.packed
-                ? 0
-                : element_at(&args->out, args->ndim, index, NULL) - call->out.lowest;
-        give_element(call, offset, position++, x, lowest);
+        give_element(call, index, x, ++position == call->n, lowest);
     } while (step(args->ndim, call->shape, index));
 }
 
@@ -611,9 +644,8 @@ void describe(const struct call *call, int quantize, char *text, size_t size)
         call->parts);
     for (int d = 0; d < a->ndim; d++) {
         SAY(" [%td: block %td, in %td, out %td, scale %td, zero %td]", a->shape[d],
-            a->block != NULL ? a->block[d] : 1, a->in.packed ? 0 : a->in.strides[d],
-            a->out.packed ? 0 : a->out.strides[d], a->scale.strides[d],
-            a->zero.data != NULL ? a->zero.strides[d] : 0);
+            a->block != NULL ? a->block[d] : 1, call->in.strides[d], call->out.strides[d],
+            a->scale.strides[d], a->zero.data != NULL ? a->zero.strides[d] : 0);
     }
 #undef SAY
 }

@@ -42,9 +42,9 @@ enum layout {
 
 void draw_view(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
-/* `n` elements of 2 or 4 bits, packed. */
-void draw_packed(struct view *view, const struct guarded *where, size_t n,
-                 enum pq_type type);
+/* Elements of less than 8 bits that lie at bits: PLAIN is dense, in C order. */
+void draw_bits(struct view *view, const struct guarded *where, int ndim,
+               const ptrdiff_t *extents, enum pq_type type, enum layout layout);
 
 unsigned char *element_at(const struct pq_array *array, int ndim, const ptrdiff_t *index,
                           const ptrdiff_t *block);

@@ -271,19 +271,18 @@ int is_real_type(enum pq_type type)
 const char *type_name(enum pq_type type)
 {
     static const char *const names[] = {
-        "f32",    "f16",      "bf16", "f64",      "i8",     "u8",     "i16",    "u16",
-        "i32",    "u32",      "i64",  "u64",      "i4",     "u4",     "i2",     "u2",
-        "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e2m3fn", "e3m2fn", "e2m1fn", "e8m0fnu"};
+        "none",   "f32",    "f16",    "bf16",   "f64",      "i8",   "u8",
+        "i16",    "u16",    "i32",    "u32",    "i64",      "u64",  "i4",
+        "u4",     "i2",     "u2",     "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz",
+        "e2m3fn", "e3m2fn", "e2m1fn", "e8m0fnu"};
     return (unsigned)type < PQ_TYPE_COUNT ? names[type] : "?";
 }
 
 const char *round_name(enum pq_round round)
 {
-    static const char *const names[] = {"half_away", "half_toward_zero",
-                                        "half_up",   "half_down",
-                                        "half_even", "away",
-                                        "trunc",     "ceil",
-                                        "floor"};
+    static const char *const names[] = {"half_even", "half_away", "half_toward_zero",
+                                        "half_up",   "half_down", "away",
+                                        "trunc",     "ceil",      "floor"};
     return (unsigned)round < PQ_ROUND_COUNT ? names[round] : "?";
 }
 

@@ -30,7 +30,7 @@ static unsigned char before[ARENA + sizeof(uint64_t)], expected[ARENA];
 static enum pq_status run_planned(const struct pq_kernels *k, const struct call *call,
                                   int quantize, int part)
 {
-    static struct pq_prepared plan;
+    static struct pq_prepared plan = {.size = sizeof plan};
     static char elsewhere;
     struct pq_args args = call->args;
     args.in.data = &elsewhere;
@@ -190,6 +190,7 @@ static void check_chosen_shapes(int quantize)
                                    : random_chance(50) ? GAPPED
                                                        : BROADCAST;
         check_case(i + 1);
+        call.args.size = sizeof call.args;
         call.args.ndim = 2;
         call.args.shape = call.shape;
         call.args.block = call.block;
@@ -250,9 +251,9 @@ static void draw_minmax(struct call *call)
         call->zero.lowest + ((unsigned char *)call->scale.array.data - call->scale.lowest);
     call->zero.array.strides = call->zero.strides;
     call->args.in = call->in.array;
-    call->args.scale = call->scale.array;
-    call->args.zero = call->zero.array;
-    call->args.out = (struct pq_array){NULL, NULL, PQ_F32, 0, 0};
+    call->args.lowest = call->scale.array;
+    call->args.highest = call->zero.array;
+    call->args.scale = call->args.zero = call->args.out = (struct pq_array){.data = NULL};
     if (call->n == 0) {
         return;
     }
@@ -271,7 +272,7 @@ static void draw_minmax(struct call *call)
         }
         put_element(&call->in.array,
                     element_at(&call->in.array, call->args.ndim, index, NULL),
-                    infinities[call->in.array.type] + random_below(2));
+                    infinities[call->in.array.type - PQ_F32] + random_below(2));
     }
 }
 
@@ -293,7 +294,7 @@ static void naive_minmax(const struct call *call, struct extrema *e)
     do {
         const double v = real_at(&args->in, element_at(&args->in, args->ndim, index, NULL));
         const unsigned char *cell =
-            element_at(&args->scale, args->ndim, index, args->block);
+            element_at(&args->lowest, args->ndim, index, args->block);
         const size_t c = (size_t)(cell - call->scale.lowest) / 8;
         if (!isfinite(v) && e->nonfinite++ == 0) {
             e->first = position;
@@ -360,8 +361,14 @@ static void check_choose(void)
     enum { N = 50 };
     check_begin("choose");
     for (size_t i = 0; i < check_count(4000); i++) {
-        const struct pq_choice choice = {random_chance(50) ? PQ_F32 : PQ_F64,
-                                         pick(codes, 6), random_chance(50)};
+        const enum pq_type real = random_chance(50) ? PQ_F32 : PQ_F64;
+        const enum pq_type integer = pick(codes, 6);
+        const int symmetric = random_chance(50);
+        const int usual_one = symmetric == (limits_of(integer).lo < 0) && random_chance(50);
+        const struct pq_choice choice = {sizeof choice, real, integer,
+                                         usual_one   ? PQ_RULE_USUAL
+                                         : symmetric ? PQ_RULE_SYMMETRIC
+                                                     : PQ_RULE_ASYMMETRIC};
         const struct limits code = limits_of(choice.code);
         const size_t n = random_below(N);
         const size_t real_size = pq_type_size(choice.real);
@@ -407,13 +414,13 @@ static void check_choose(void)
             double s, z = 0;
             if (l == 0 && h == 0) {
                 s = 1;
-            } else if (choice.symmetric) {
+            } else if (symmetric) {
                 s = fmax(-l, h) / (code.lo < 0 ? (double)code.hi : levels / 2);
             } else {
                 s = isfinite(h - l) ? (h - l) / levels : h / levels - l / levels;
             }
             const double got = get_real(scale, choice.real, e);
-            if (choice.symmetric && code.lo == 0) {
+            if (symmetric && code.lo == 0) {
                 z = ((double)code.hi + 1) / 2;
             }
             if (choice.real == PQ_F32) {
@@ -430,13 +437,13 @@ static void check_choose(void)
                 tiny ? got >= s && got <= s + 0x1p-149 : fabs(got - s) <= 2 * place * s;
             const double below = -l - (z - (double)code.lo + 0.5) * s;
             const double above = h - ((double)code.hi - z + 0.5) * s;
-            const int usual = choice.symmetric && code.lo < 0 && code.hi <= INT16_MAX &&
-                              !tiny && h - l < 0x1p120 && below < 0 && above < 0;
+            const int usual = symmetric && code.lo < 0 && code.hi <= INT16_MAX && !tiny &&
+                              h - l < 0x1p120 && below < 0 && above < 0;
             CHECK(got == s || (close && !usual) || h - l >= 0x1p120,
                   "%s %s symmetric %d: %a .. %a: scale %a, expected %a",
-                  type_name(choice.real), type_name(choice.code), choice.symmetric, lo[e],
-                  hi[e], got, s);
-            if (!choice.symmetric) {
+                  type_name(choice.real), type_name(choice.code), symmetric, lo[e], hi[e],
+                  got, s);
+            if (!symmetric) {
                 z = rint((double)code.lo - l / got);
                 z = z < (double)code.lo ? (double)code.lo : z;
                 z = z > (double)code.hi ? (double)code.hi : z;
@@ -444,8 +451,8 @@ static void check_choose(void)
             const int64_t got_zero = get_integer(zero, choice.code, e);
             CHECK(got_zero == (int64_t)z,
                   "%s %s symmetric %d: %a .. %a: zero %lld, expected %lld",
-                  type_name(choice.real), type_name(choice.code), choice.symmetric, lo[e],
-                  hi[e], (long long)got_zero, (long long)z);
+                  type_name(choice.real), type_name(choice.code), symmetric, lo[e], hi[e],
+                  (long long)got_zero, (long long)z);
         }
     }
     check_end();
@@ -595,12 +602,12 @@ static struct results run_all(const struct pq_kernels *k, const struct call *cal
 {
     static const ptrdiff_t none[PQ_MAX_NDIM] = {0};
     struct results r = {PQ_OK, 0, 0, 0, INFINITY, -INFINITY, 0, 0};
-    const struct pq_choice choice = {PQ_F32, PQ_I32, 0};
+    const struct pq_choice choice = {sizeof choice, PQ_F32, PQ_I32, PQ_RULE_ASYMMETRIC};
     const double lo = -0x1.23456789p-3, hi = 0x1.abcdef01p-1;
     struct pq_args extrema = call->args;
     struct control after;
-    extrema.scale = (struct pq_array){&r.lo, none, PQ_F64, 0, 0};
-    extrema.zero = (struct pq_array){&r.hi, none, PQ_F64, 0, 0};
+    extrema.lowest = (struct pq_array){&r.lo, none, PQ_F64, 0, NULL};
+    extrema.highest = (struct pq_array){&r.hi, none, PQ_F64, 0, NULL};
     const struct control mine = get_control();
     int kept = 1;
 #define KEEPS(statement)                                                                   \

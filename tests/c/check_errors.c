@@ -52,15 +52,16 @@ static struct pq_args valid_args(int quantize, enum pq_type zero_type)
     small.zeros[0] = COLUMNS * zero;
     small.zeros[1] = zero;
     struct pq_args args = {
+        .size = sizeof args,
         .ndim = 2,
         .shape = small.shape,
         .block = small.block,
         .in = {quantize ? (void *)small.reals : (void *)small.codes, small.in,
-               quantize ? PQ_F32 : PQ_I8, 0, 0},
+               quantize ? PQ_F32 : PQ_I8, 0, NULL},
         .out = {quantize ? (void *)small.codes : (void *)small.reals, small.out,
-                quantize ? PQ_I8 : PQ_F32, 0, 0},
-        .scale = {small.scale, small.params, PQ_F32, 0, 0},
-        .zero = {small.zero, small.zeros, zero_type, 0, 0},
+                quantize ? PQ_I8 : PQ_F32, 0, NULL},
+        .scale = {small.scale, small.params, PQ_F32, 0, NULL},
+        .zero = {small.zero, small.zeros, zero_type, 0, NULL},
         .round = PQ_HALF_EVEN,
         .precision = PQ_F32,
     };
@@ -270,7 +271,7 @@ static void check_errors(int quantize)
                   type_name(other), (int)got, (int)due);
             CHECK(due == PQ_OK || memcmp(held, &small, sizeof small) == 0,
                   "fault %d: something was written", f);
-            struct pq_prepared plan;
+            struct pq_prepared plan = {.size = sizeof plan};
             const enum pq_status prepared = quantize
                                                 ? pq_prepare_quantize(&plan, k, &args)
                                                 : pq_prepare_dequantize(&plan, k, &args);
@@ -308,7 +309,7 @@ static void check_prepared(void)
     check_begin("plans, errors");
     const struct pq_kernels *k = &pq_kernels_scalar;
     const struct pq_args args = valid_args(1, PQ_I8);
-    struct pq_prepared plan = {{0}};
+    struct pq_prepared plan = {.size = sizeof plan};
     CHECK(pq_run(&plan, small.reals, small.codes, 0, 1) == PQ_ERR_NULL, "an empty plan");
     CHECK(pq_prepare_quantize(NULL, k, &args) == PQ_ERR_NULL, "no plan");
     CHECK(pq_prepare_dequantize(NULL, k, &args) == PQ_ERR_NULL, "no plan");
@@ -345,7 +346,7 @@ static void check_table(void)
     CHECK(api.major == PQ_API_MAJOR && api.minor == PQ_API_MINOR, "version");
     CHECK(api.kernels == &pq_kernels_scalar, "kernels");
     CHECK(strcmp(api.version, "1.2.3") == 0, "version %s", api.version);
-    for (int i = 0; i <= PQ_ERR_OVERLAP; i++) {
+    for (int i = 0; i <= PQ_ERR_SIZE; i++) {
         for (int j = -1; j < i; j++) {
             const char *text = pq_status_text((enum pq_status)i);
             CHECK(text[0] != 0 && strcmp(text, pq_status_text(bad_status(j))) != 0,
@@ -353,7 +354,7 @@ static void check_table(void)
         }
     }
     const char *unknown = pq_status_text(bad_status(-1));
-    CHECK(strcmp(unknown, pq_status_text(bad_status(PQ_ERR_OVERLAP + 1))) == 0, "unknown");
+    CHECK(strcmp(unknown, pq_status_text(bad_status(PQ_ERR_SIZE + 1))) == 0, "unknown");
     check_end();
 }
 
@@ -381,9 +382,9 @@ static struct pq_args valid_minmax(void)
     struct pq_args args = valid_args(1, PQ_I8);
     small.params[0] = 0;
     small.params[1] = sizeof(double);
-    args.out = (struct pq_array){NULL, NULL, PQ_F32, 0, 0};
-    args.scale = (struct pq_array){small.lo, small.params, PQ_F64, 0, 0};
-    args.zero = (struct pq_array){small.hi, small.params, PQ_F64, 0, 0};
+    args.out = args.scale = args.zero = (struct pq_array){.data = NULL};
+    args.lowest = (struct pq_array){small.lo, small.params, PQ_F64, 0, NULL};
+    args.highest = (struct pq_array){small.hi, small.params, PQ_F64, 0, NULL};
     return args;
 }
 
@@ -417,11 +418,11 @@ static void check_minmax_errors(void)
     EXPECT_MINMAX(PQ_OK, (void)args);
     CHECK(small.lo[0] == -2 && small.hi[2] == 3, "%a %a", small.lo[0], small.hi[2]);
     EXPECT_MINMAX(PQ_ERR_NULL, args.in.data = NULL);
-    EXPECT_MINMAX(PQ_ERR_NULL, args.scale.data = NULL);
-    EXPECT_MINMAX(PQ_ERR_NULL, args.zero.data = NULL);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.lowest.data = NULL);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.highest.data = NULL);
     EXPECT_MINMAX(PQ_ERR_TYPE, args.in.type = PQ_I8);
-    EXPECT_MINMAX(PQ_ERR_TYPE, args.scale.type = PQ_F32);
-    EXPECT_MINMAX(PQ_ERR_TYPE, args.zero.type = PQ_I64);
+    EXPECT_MINMAX(PQ_ERR_TYPE, args.lowest.type = PQ_F32);
+    EXPECT_MINMAX(PQ_ERR_TYPE, args.highest.type = PQ_I64);
     EXPECT_MINMAX(PQ_ERR_NDIM, args.ndim = BIG);
     EXPECT_MINMAX(PQ_ERR_NDIM, args.ndim = -1);
     EXPECT_MINMAX(PQ_ERR_SHAPE, small.shape[1] = -1);
@@ -431,8 +432,8 @@ static void check_minmax_errors(void)
     check_begin("minmax, missing shape or strides");
     EXPECT_MINMAX(PQ_ERR_NULL, args.shape = NULL);
     EXPECT_MINMAX(PQ_ERR_NULL, args.in.strides = NULL);
-    EXPECT_MINMAX(PQ_ERR_NULL, args.scale.strides = NULL);
-    EXPECT_MINMAX(PQ_ERR_NULL, args.zero.strides = NULL);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.lowest.strides = NULL);
+    EXPECT_MINMAX(PQ_ERR_NULL, args.highest.strides = NULL);
     check_end();
 }
 
@@ -462,7 +463,7 @@ static void check_count_errors(void)
 static void check_choose_errors(void)
 {
     check_begin("choose, errors");
-    struct pq_choice choice = {PQ_F32, PQ_I8, 1};
+    struct pq_choice choice = {sizeof choice, PQ_F32, PQ_I8, PQ_RULE_SYMMETRIC};
     double lo = -1, hi = 1;
     float scale = 9;
     int8_t zero = 9;
@@ -530,25 +531,53 @@ static void check_zeros_of_nothing(void)
     guarded_free(&arena);
 }
 
-/* The flag means nothing for parameters: their strides are looked at all the same. */
-static void check_packed_flags(void)
+static ptrdiff_t bits[BIG];
+
+/* Only codes of less than 8 bits lie at bits. */
+static void check_bit_strides(void)
 {
-    check_begin("packed where nothing can be");
+    check_begin("bit strides where nothing lies at bits");
     for (int quantize = 0; quantize <= 1; quantize++) {
         for (int of_zero = 0; of_zero <= 1; of_zero++) {
             struct pq_args args = valid_args(quantize, PQ_I8);
-            (of_zero ? &args.zero : &args.scale)->packed = 1;
-            (of_zero ? small.zeros : small.params)[1] = PTRDIFF_MAX / 2;
+            (of_zero ? &args.zero : &args.scale)->bit_strides = bits;
             CHECK((quantize
                        ? pq_quantize(&pq_kernels_scalar, &args, 0, 1)
-                       : pq_dequantize(&pq_kernels_scalar, &args, 0, 1)) == PQ_ERR_SHAPE,
-                  "a stride beyond memory is taken");
+                       : pq_dequantize(&pq_kernels_scalar, &args, 0, 1)) == PQ_ERR_TYPE,
+                  "parameters at bits are taken");
+            args = valid_args(quantize, PQ_I8);
+            (of_zero ? &args.in : &args.out)->bit_strides = bits;
+            CHECK((quantize
+                       ? pq_quantize(&pq_kernels_scalar, &args, 0, 1)
+                       : pq_dequantize(&pq_kernels_scalar, &args, 0, 1)) == PQ_ERR_TYPE,
+                  "elements of 8 bits at bits are taken");
         }
     }
-    EXPECT_MINMAX(PQ_ERR_TYPE, args.in.packed = 1);
-    EXPECT_COUNT(PQ_ERR_TYPE, args.in.packed = 1);
+    EXPECT_MINMAX(PQ_ERR_TYPE, args.in.bit_strides = bits);
+    EXPECT_COUNT(PQ_ERR_TYPE, args.in.bit_strides = bits);
     EXPECT_COUNT(PQ_ERR_SHAPE, small.in[1] = PTRDIFF_MAX / 2);
     EXPECT_COUNT(PQ_ERR_SHAPE, small.in[0] = PTRDIFF_MIN);
+    check_end();
+}
+
+/* Dequantizing takes what quantizing would, unless it is told to take more. */
+static void check_any_zeros(void)
+{
+    check_begin("zero points outside the range");
+    static const enum pq_type types[] = {PQ_I16, PQ_U16, PQ_I32, PQ_U32, PQ_I64, PQ_U64};
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        for (int z = 126; z <= 129; z++) {
+            for (int any = 0; any <= 1; any++) {
+                struct pq_args args = valid_args(0, types[t]);
+                args.any_zeros = any;
+                put_bits(&small.zero[0], types[t], 4, (uint64_t)z);
+                const enum pq_status due = z > 127 && !any ? PQ_ERR_ZERO : PQ_OK;
+                CHECK(pq_dequantize(&pq_kernels_scalar, &args, 0, 1) == due, "%s, %d, %d",
+                      type_name(types[t]), z, any);
+                CHECK(due == PQ_OK || small.reals[4] == 2, "something was written");
+            }
+        }
+    }
     check_end();
 }
 
@@ -568,7 +597,8 @@ static void check_zeros_errors(void)
     args = valid_args(1, PQ_I8);
     small.zeros[1] = PTRDIFF_MIN;
     CHECK(pq_zeros_within(&args, 0, 0, &outside) == 0, "a stride beyond memory");
-    static const int types[] = {-1, PQ_F32, PQ_F64, PQ_F8E8M0FNU, PQ_TYPE_COUNT, INT_MAX};
+    static const int types[] = {-1,           PQ_NO_TYPE,    PQ_F32, PQ_F64,
+                                PQ_F8E8M0FNU, PQ_TYPE_COUNT, INT_MAX};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         args = valid_args(1, PQ_I8);
         args.zero.type = bad_type(types[i]);
@@ -584,7 +614,8 @@ static void check_choose_infinite(void)
     check_begin("choose, not finite");
     for (int real = 0; real <= 1; real++) {
         for (int i = 0; i < 25; i++) {
-            const struct pq_choice choice = {real ? PQ_F64 : PQ_F32, PQ_I8, 0};
+            const struct pq_choice choice = {sizeof choice, real ? PQ_F64 : PQ_F32, PQ_I8,
+                                             PQ_RULE_ASYMMETRIC};
             const double lo = ends[i / 5], hi = ends[i % 5];
             double scale;
             int8_t zero = 99;
@@ -608,10 +639,11 @@ static void check_repacked_bits(void)
         for (int i = 0; i < 256; i++) {
             in[i] = (unsigned char)i;
         }
-        const struct pq_args args = {.ndim = 1,
+        const struct pq_args args = {.size = sizeof args,
+                                     .ndim = 1,
                                      .shape = shape,
-                                     .in = {in, strides, types[t], 0, 0},
-                                     .out = {out, strides, types[t], 0, 0}};
+                                     .in = {in, strides, types[t], 0, NULL},
+                                     .out = {out, strides, types[t], 0, NULL}};
         CHECK(pq_repack(&pq_kernels_scalar, &args, 0, 1) == PQ_OK, "status");
         for (int i = 0; i < 256 && !check_tired(); i++) {
             CHECK(out[i] == (i & mask), "%s: %#x became %#x", type_name(types[t]),
@@ -656,9 +688,12 @@ static void check_names(void)
                                                 [PQ_I16] = 2, [PQ_U16] = 2, [PQ_I32] = 4,
                                                 [PQ_U32] = 4, [PQ_I64] = 8, [PQ_U64] = 8};
     for (int t = 0; t < PQ_TYPE_COUNT; t++) {
-        const size_t size = sizes[t] != 0 ? sizes[t] : 1; /* narrow types */
+        const size_t size = sizes[t] != 0 ? sizes[t] : t != PQ_NO_TYPE; /* narrow types */
         CHECK(pq_type_size((enum pq_type)t) == size, "%s", type_name((enum pq_type)t));
     }
+    CHECK(pq_type_info(PQ_NO_TYPE) == NULL && pq_type_info(bad_type(-1)) == NULL &&
+              pq_type_info(PQ_TYPE_COUNT) == NULL,
+          "no type");
     CHECK(pq_type_size(bad_type(PQ_TYPE_COUNT)) == 0, "one too many");
     CHECK(pq_type_size(bad_type(-1)) == 0, "-1");
     check_end();
@@ -705,7 +740,8 @@ int main(int argc, char **argv)
     check_choose_errors();
     check_unused_strides();
     check_zeros_of_nothing();
-    check_packed_flags();
+    check_bit_strides();
+    check_any_zeros();
     check_zeros_errors();
     check_choose_infinite();
     check_repacked_bits();

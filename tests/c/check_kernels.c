@@ -13,6 +13,7 @@
 #include "check.h"
 #include "fpenv.h"
 #include "kernels.h"
+#include "types.h"
 
 enum {
     MAX_N = 1 << 16,
@@ -45,16 +46,17 @@ static void run(const struct pq_kernels *k, const struct op *op, const void *x, 
     const struct pq_wide wide = {op->in, op->out, op->compute, op->round, 0, 0, 0};
     switch (op->kind) {
     case QUANTIZE_GRP:
-        k->quantize_grp[op->in][op->out - PQ_I8](x, y, n, g, scale, zero);
+        k->quantize_grp[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, g, scale, zero);
         break;
     case QUANTIZE_VEC:
-        k->quantize_vec[op->in][op->out - PQ_I8][op->round](x, y, n, scale, zero);
+        k->quantize_vec[pq_row_of(op->in)][pq_row_of(op->out)][op->round](x, y, n, scale,
+                                                                          zero);
         break;
     case DEQUANTIZE_GRP:
-        k->dequantize_grp[op->in - PQ_I8][op->out](x, y, n, g, scale, zero);
+        k->dequantize_grp[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, g, scale, zero);
         break;
     case DEQUANTIZE_VEC:
-        k->dequantize_vec[op->in - PQ_I8][op->out](x, y, n, scale, zero);
+        k->dequantize_vec[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, scale, zero);
         break;
     case QUANTIZE_WIDE:
         k->quantize_wide(&wide, x, y, n, scale, zero);
@@ -63,10 +65,10 @@ static void run(const struct pq_kernels *k, const struct op *op, const void *x, 
         k->dequantize_wide(&wide, x, y, n, scale, zero);
         break;
     case QUANTIZE_WHOLE:
-        k->quantize_whole[op->out - PQ_I32](x, y, n, scale, zero);
+        k->quantize_whole[pq_row_of(op->out)](x, y, n, scale, zero);
         break;
     case DEQUANTIZE_WHOLE:
-        k->dequantize_whole[op->in - PQ_I32](x, y, n, scale, zero);
+        k->dequantize_whole[pq_row_of(op->in)](x, y, n, scale, zero);
         break;
     }
 }
@@ -586,8 +588,9 @@ static void verify_minmax(const struct pq_kernels *k, enum pq_type real, size_t 
     unsigned char *x = place(&memory.x, offset, bytes);
     struct extrema expected = start, got = start;
     memcpy(x, batch.x, bytes);
-    pq_kernels_scalar.minmax[real](batch.x, n, &expected.lo, &expected.hi, &expected.bits);
-    k->minmax[real](x, n, &got.lo, &got.hi, &got.bits);
+    pq_kernels_scalar.minmax[pq_row_of(real)](batch.x, n, &expected.lo, &expected.hi,
+                                              &expected.bits);
+    k->minmax[pq_row_of(real)](x, n, &got.lo, &got.hi, &got.bits);
     CHECK(is_finite(&got) == is_finite(&expected), "%s: n %zu: bits %#x, expected %#x",
           k->name, n, (unsigned)got.bits, (unsigned)expected.bits);
     if (is_finite(&got)) {

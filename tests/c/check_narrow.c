@@ -12,6 +12,7 @@
 #include "check.h"
 #include "fpenv.h"
 #include "kernels.h"
+#include "types.h"
 
 enum { MOST = 5000, SHORT_N = 3 * 32 + 3, CANARY = 64 };
 
@@ -124,7 +125,7 @@ static void check_encode(const struct float_format *f, int saturate)
         x[n++] = f32_of_bits(bits_of_f32(x[i - MOST / 2]) | 0x80000000u);
     }
     for (int flip = 0; flip < 2; flip++) {
-        pq_kernels_scalar.encode_grp[PQ_F32][f->type - PQ_F8E4M3FN][saturate](
+        pq_kernels_scalar.encode_grp[PQ_F32_ROW][pq_row_of(f->type)][saturate](
             x, y, n, n, &scales[flip], &none);
         for (size_t i = 0; i < n && !check_tired(); i++) {
             const int negative = (int)(bits_of_f32(x[i]) >> 31) ^ flip;
@@ -148,8 +149,8 @@ static void check_decode(const struct float_format *f)
     for (int i = 0; i < 256; i++) {
         x[i] = (unsigned char)i;
     }
-    pq_kernels_scalar.decode_grp[f->type - PQ_F8E4M3FN][PQ_F32](x, y, 256, 256, &scale,
-                                                                &none);
+    pq_kernels_scalar.decode_grp[pq_row_of(f->type)][PQ_F32_ROW](x, y, 256, 256, &scale,
+                                                                 &none);
     for (int i = 0; i < 256; i++) {
         const int m = i & (sign_bit(f) - 1), negative = (i & sign_bit(f)) != 0;
         const int nan = f->fnuz ? i == 0x80 : m > f->last + f->infinite;
@@ -177,22 +178,25 @@ static void run(const struct pq_kernels *k, const struct op *op, const void *x, 
 {
     switch (op->kind) {
     case ENCODE_GRP:
-        k->encode_grp[op->in][op->out - PQ_F8E4M3FN][op->saturate](x, y, n, g, scale, zero);
+        k->encode_grp[pq_row_of(op->in)][pq_row_of(op->out)][op->saturate](x, y, n, g,
+                                                                           scale, zero);
         break;
     case ENCODE_VEC:
-        k->encode_vec[op->in][op->out - PQ_F8E4M3FN][op->saturate](x, y, n, scale, zero);
+        k->encode_vec[pq_row_of(op->in)][pq_row_of(op->out)][op->saturate](x, y, n, scale,
+                                                                           zero);
         break;
     case DECODE_GRP:
-        k->decode_grp[op->in - PQ_F8E4M3FN][op->out](x, y, n, g, scale, zero);
+        k->decode_grp[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, g, scale, zero);
         break;
     case DECODE_VEC:
-        k->decode_vec[op->in - PQ_F8E4M3FN][op->out](x, y, n, scale, zero);
+        k->decode_vec[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, scale, zero);
         break;
     case SHIFTED:
-        k->quantize_shifted[op->out - PQ_I8](x, y, n, scale, zero);
+        k->quantize_shifted[pq_row_of(op->out)](x, y, n, scale, zero);
         break;
     case ROUNDED:
-        k->quantize_rounded[op->in - PQ_F16][op->out - PQ_I8](x, y, n, scale, zero);
+        k->quantize_rounded[pq_row_of(op->in) - PQ_F16_ROW][pq_row_of(op->out)](
+            x, y, n, scale, zero);
         break;
     }
 }
@@ -217,7 +221,7 @@ static void run_flushing(const struct pq_kernels *k, const struct op *op, const 
 /* Numbers beside those that `scale` takes to a number of the format, or between two. */
 static uint64_t draw_hard(enum pq_type real, enum pq_type code, float scale)
 {
-    const struct float_format *f = &formats[code - PQ_F8E4M3FN];
+    const struct float_format *f = &formats[pq_row_of(code)];
     const int m = (int)random_below((size_t)f->last + 1);
     const double v = value_of(f, m), next = value_of(f, m + 1);
     const double x = (double)scale * (random_chance(75) ? (v + next) / 2 : v);
@@ -342,12 +346,12 @@ static void check_bytes(const struct pq_kernels *k, enum pq_type type)
         for (size_t i = 0; i < n; i++) {
             x[i] = (unsigned char)random_bits();
         }
-        k->extend[type - PQ_I4](x, y, n);
+        k->extend[pq_row_of(type)](x, y, n);
         for (size_t i = 0; i < n; i++) {
             CHECK(y[i] == (unsigned char)low_bits(x[i], bits, has_sign), "extend %zu", n);
         }
         memcpy(y, x, n);
-        k->narrow[type - PQ_I4](y, y, n);
+        k->narrow[pq_row_of(type)](y, y, n);
         for (size_t i = 0; i < n; i++) {
             const int64_t v = has_sign ? (signed char)x[i] : x[i];
             const int64_t v2 = v < range.lo ? range.lo : v > range.hi ? range.hi : v;
@@ -362,7 +366,7 @@ static void check_bytes(const struct pq_kernels *k, enum pq_type type)
         k->pack[bits == 4 ? 0 : 1](x, z, n);
         CHECK(memcmp(z, packed, bytes) == 0, "pack %zu", n);
         memcpy(kept, z, bytes);
-        k->unpack[type - PQ_I4](z, y, n);
+        k->unpack[pq_row_of(type)](z, y, n);
         for (size_t i = 0; i < n; i++) {
             CHECK(y[i] == (unsigned char)low_bits(x[i], bits, has_sign), "unpack %zu", n);
         }
@@ -393,10 +397,10 @@ static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type typ
             zero[j] = (int32_t)draw_integer(-(1 << 30), 1 << 30);
         }
         memset(y - CANARY, 0x5a, CANARY);
-        pq_kernels_scalar.unpack[type - PQ_I4](x, codes, n);
-        pq_kernels_scalar.dequantize_grp[whole - PQ_I8][real](codes, expected, n, g, scale,
-                                                              zero);
-        k->dequantize_packed[type - PQ_I4][real](x, y, n, g, scale, zero);
+        pq_kernels_scalar.unpack[pq_row_of(type)](x, codes, n);
+        pq_kernels_scalar.dequantize_grp[pq_row_of(whole)][pq_row_of(real)](
+            codes, expected, n, g, scale, zero);
+        k->dequantize_packed[pq_row_of(type)][pq_row_of(real)](x, y, n, g, scale, zero);
         CHECK(memcmp(y, expected, bytes) == 0, "n %zu, g %zu", n, g);
         for (size_t j = 1; j <= CANARY; j++) {
             CHECK(y[-(ptrdiff_t)j] == 0x5a, "wrote before its output");
@@ -449,29 +453,31 @@ static void check_packed(const struct pq_kernels *k, enum pq_type type)
             const ptrdiff_t across[] = {4, 4 * n[0], 4 * n[0] * n[1]};
             const ptrdiff_t single[] = {n[1] * n[2], n[2], 1};
             const ptrdiff_t scales[] = {4 * m1 * m2, 4 * m2, 4};
+            const ptrdiff_t at_bits[] = {bits * n[1] * n[2], bits * n[2], bits};
             for (size_t i = 0; i < count; i++) {
                 x[i] = (float)draw_integer(-40, 40) / 4;
                 scale[i] = (float)draw_integer(1, 8) / 4;
             }
             struct pq_args args = {
+                .size = sizeof args,
                 .ndim = 3,
                 .shape = n,
                 .block = block,
-                .in = {x, floats, PQ_F32, 0, 0},
-                .out = {codes, single, type, 0, 0},
-                .scale = {scale, scales, PQ_F32, 0, 0},
-                .zero = {NULL, NULL, PQ_I8, 0, 0},
+                .in = {x, floats, PQ_F32, 0, NULL},
+                .out = {codes, single, type, 0, NULL},
+                .scale = {scale, scales, PQ_F32, 0, NULL},
+                .zero = {NULL, NULL, PQ_I8, 0, NULL},
                 .round = PQ_HALF_EVEN,
                 .precision = PQ_F32,
-                .saturate = 1,
             };
             CHECK(pq_quantize(k, &args, 0, 1) == PQ_OK, "quantize");
             memset(expected, 0, sizeof expected);
             for (size_t i = 0; i < count; i++) {
-                expected[i * (size_t)bits / 8] |=
-                    (unsigned char)(codes[i] << (i * (size_t)bits % 8));
+                const size_t at = i * (size_t)bits;
+                expected[at / 8] |= (unsigned char)(codes[i] << at % 8);
+                expected[at / 8 + 1] |= (unsigned char)(codes[i] << at % 8 >> 8);
             }
-            args.out = (struct pq_array){packed, NULL, type, 0, 1};
+            args.out = (struct pq_array){packed, NULL, type, 0, at_bits};
             for (int parts = 1; parts <= 5; parts += 2) { /* in any order */
                 memset(packed, 0xff, sizeof packed);
                 for (int part = parts - 1; part >= 0; part--) {
@@ -483,8 +489,8 @@ static void check_packed(const struct pq_kernels *k, enum pq_type type)
                 check_parts(k, &args, bytes, parts);
             }
             struct pq_args reverse = args;
-            reverse.in = (struct pq_array){codes, single, type, 0, 0};
-            reverse.out = (struct pq_array){y, across, PQ_F32, 0, 0};
+            reverse.in = (struct pq_array){codes, single, type, 0, NULL};
+            reverse.out = (struct pq_array){y, across, PQ_F32, 0, NULL};
             CHECK(pq_dequantize(k, &reverse, 0, 1) == PQ_OK, "dequantize");
             reverse.in = args.out;
             reverse.out.data = back;
@@ -492,12 +498,12 @@ static void check_packed(const struct pq_kernels *k, enum pq_type type)
             CHECK(memcmp(y, back, count * sizeof *y) == 0, "shape %zu, block %zu", s, b);
             reverse.out.strides = floats;
             CHECK(pq_dequantize(k, &reverse, 0, 1) == PQ_OK, "packed");
-            reverse.in = (struct pq_array){codes, single, type, 0, 0};
+            reverse.in = (struct pq_array){codes, single, type, 0, NULL};
             reverse.out.data = y;
             CHECK(pq_dequantize(k, &reverse, 0, 1) == PQ_OK, "unpacked");
             CHECK(memcmp(y, back, count * sizeof *y) == 0, "shape %zu, block %zu", s, b);
             reverse.in = args.out;
-            reverse.out = (struct pq_array){codes, single, type, 0, 0};
+            reverse.out = (struct pq_array){codes, single, type, 0, NULL};
             memset(codes, 0xff, count);
             CHECK(pq_repack(k, &reverse, 0, 1) == PQ_OK, "unpack");
             reverse.in = reverse.out;
@@ -526,14 +532,19 @@ int main(void)
     for (int i = 0; pq_isa_name(i) != NULL; i++) {
         const struct pq_kernels *k = pq_isa_find(pq_isa_name(i));
         check_ops(k);
-        for (int type = PQ_I4; type <= PQ_U2; type++) {
-            check_bytes(k, (enum pq_type)type);
-            check_packed(k, (enum pq_type)type);
-            for (int real = PQ_F32; type <= PQ_U4 && real <= PQ_BF16; real++) {
-                check_dequantize_packed(k, (enum pq_type)type, (enum pq_type)real);
+        for (int t = PQ_NO_TYPE + 1; t < PQ_TYPE_COUNT; t++) {
+            const enum pq_type type = (enum pq_type)t;
+            if (pq_type_bits(type) < 8) {
+                check_packed(k, type);
+            }
+            if (pq_is_narrow_integer(type)) {
+                check_bytes(k, type);
+            }
+            for (int real = PQ_F32; (type == PQ_I4 || type == PQ_U4) && real <= PQ_BF16;
+                 real++) {
+                check_dequantize_packed(k, type, (enum pq_type)real);
             }
         }
-        check_packed(k, PQ_F4E2M1FN);
     }
     guarded_free(&memory.x);
     guarded_free(&memory.y);

@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "kernels.h"
+#include "types.h"
 
 static const struct pq_kernels *const scalar = &pq_kernels_scalar;
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
@@ -245,9 +246,11 @@ static void quantize_all(enum pq_type real, enum pq_type code, enum pq_round rou
     }
     for (int grp = 0; grp <= (round == PQ_HALF_EVEN); grp++) {
         if (grp) {
-            scalar->quantize_grp[real][code - PQ_I8](x, y, n, n, scales, zeros);
+            scalar->quantize_grp[pq_row_of(real)][pq_row_of(code)](x, y, n, n, scales,
+                                                                   zeros);
         } else {
-            scalar->quantize_vec[real][code - PQ_I8][round](x, y, n, scales, zeros);
+            scalar->quantize_vec[pq_row_of(real)][pq_row_of(code)][round](x, y, n, scales,
+                                                                          zeros);
         }
         for (size_t i = 0; i < n; i++) {
             const float q = (float)get_real(x, real, i) / scale;
@@ -275,7 +278,7 @@ static void check_formats(void)
         for (int i = 0; i < MAX_N; i++) {
             float lo = INFINITY, hi = -INFINITY;
             uint32_t bits = 0;
-            scalar->minmax[real]((char *)x + 2 * i, 1, &lo, &hi, &bits);
+            scalar->minmax[pq_row_of(real)]((char *)x + 2 * i, 1, &lo, &hi, &bits);
             const double v = get_real(x, real, (size_t)i);
             CHECK((i & 0x7fff) < infinity ? (double)lo == v && (double)hi == v &&
                                                 (signbit(lo) != 0) == (i >= 0x8000)
@@ -301,7 +304,7 @@ static void check_formats(void)
                 zeros[step] = 0;
                 put_bits(x, PQ_I8, (size_t)step, 1);
             }
-            scalar->dequantize_vec[0][real](x, y, 4, scales, zeros);
+            scalar->dequantize_vec[0][pq_row_of(real)](x, y, 4, scales, zeros);
             for (size_t step = 0; step < 4; step++) {
                 expect_real(step, PQ_I8, real, real_bits(real, scales[step]),
                             (double)scales[step], 0);
@@ -470,9 +473,11 @@ static void check_dequantize(enum pq_type code, enum pq_type real)
         }
         for (int grp = 0; grp <= 1; grp++) {
             if (grp) {
-                scalar->dequantize_grp[code - PQ_I8][real](x, y, n, n, scales, zeros);
+                scalar->dequantize_grp[pq_row_of(code)][pq_row_of(real)](x, y, n, n, scales,
+                                                                         zeros);
             } else {
-                scalar->dequantize_vec[code - PQ_I8][real](x, y, n, scales, zeros);
+                scalar->dequantize_vec[pq_row_of(code)][pq_row_of(real)](x, y, n, scales,
+                                                                         zeros);
             }
             for (size_t e = 0; e < n; e++) {
                 const size_t p = grp ? 0 : e;
@@ -533,7 +538,7 @@ static void check_minmax(enum pq_type real)
             expected_lo = v < expected_lo ? v : expected_lo;
             expected_hi = v > expected_hi ? v : expected_hi;
         }
-        scalar->minmax[real](x, n, &lo, &hi, &bits);
+        scalar->minmax[pq_row_of(real)](x, n, &lo, &hi, &bits);
         CHECK((bits < 0x7f800000) == finite, "n %zu: bits %#x", n, (unsigned)bits);
         CHECK(!finite || ((double)lo == expected_lo && (double)hi == expected_hi),
               "n %zu: %a .. %a, expected %a .. %a", n, (double)lo, (double)hi, expected_lo,
@@ -658,9 +663,10 @@ static void expect_everywhere(const struct regression *r)
             const int narrow = r->code <= PQ_U16;
             memset(y, 0x55, n * sizeof y[0]);
             if (form == 0 && narrow) {
-                k->quantize_vec[PQ_F32][r->code - PQ_I8][r->round](x, y, n, scales, zeros);
+                k->quantize_vec[PQ_F32_ROW][pq_row_of(r->code)][r->round](x, y, n, scales,
+                                                                          zeros);
             } else if (form == 1 && narrow && r->round == PQ_HALF_EVEN) {
-                k->quantize_grp[PQ_F32][r->code - PQ_I8](x, y, n, n, scales, zeros);
+                k->quantize_grp[PQ_F32_ROW][pq_row_of(r->code)](x, y, n, n, scales, zeros);
             } else if (form == 2) {
                 k->quantize_wide(&wide, x, y, n, wide_scales, wide_zeros);
             } else {

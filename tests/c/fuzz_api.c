@@ -19,6 +19,7 @@
 
 #include "calls.h"
 #include "kernels.h"
+#include "types.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -94,13 +95,13 @@ static enum pq_type draw_code(void)
     return random_chance(60) ? PICK(whole) : PICK(narrow);
 }
 
-/* A view of all elements, or packed. */
+/* A view of all elements, in bytes or at bits. */
 static void draw_elements(struct view *view, const struct guarded *where, enum pq_type type,
                           enum layout layout, int may_pack)
 {
-    const int bits = pq_type_bits(type);
-    if (may_pack && (bits == 2 || bits == 4) && random_chance(60)) {
-        draw_packed(view, where, call.n, type);
+    if (may_pack && pq_type_bits(type) < 8 && random_chance(60)) {
+        draw_bits(view, where, call.args.ndim, call.shape, type,
+                  random_chance(50) ? PLAIN : layout);
     } else {
         draw_view(view, where, call.args.ndim, call.shape, type, layout);
     }
@@ -133,6 +134,8 @@ static void collect_args(void)
     call.args.out = call.out.array;
     call.args.scale = call.scale.array;
     call.args.zero = call.zero.array;
+    call.args.lowest = call.scale.array; /* of MINMAX */
+    call.args.highest = call.zero.array;
 }
 
 static size_t some_size(void)
@@ -155,22 +158,29 @@ static void draw_quantization(int quantize)
     draw_elements(&call.out, &memory.out, quantize ? code : real, out, quantize);
     call.args.zero_first = random_chance(15);
     call.args.narrow_first = random_chance(15);
-    call.args.saturate = random_chance(50);
+    call.args.overflow = random_chance(50);
     call.args.round =
         random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
-    call.args.precision = random_chance(60) ? PQ_F32 : PICK(reals);
+    call.args.precision = random_chance(30)   ? PQ_NO_TYPE
+                          : random_chance(60) ? PQ_F32
+                                              : PICK(reals);
     const enum pq_type scale =
-        random_chance(60) ? PQ_F32 : (enum pq_type)random_below(PQ_TYPE_COUNT);
+        random_chance(60) ? PQ_F32 : (enum pq_type)(1 + random_below(PQ_TYPE_COUNT - 1));
     const enum pq_type zero = random_chance(50) ? code : PICK(integers);
     draw_params(&call, draw_layout(), scale, zero, random_chance(75));
+    if (!quantize && zero != code && random_chance(20)) { /* refused, or not */
+        call.args.any_zeros = 0;
+        use.known = 0;
+    }
 }
 
 static void draw_valid(enum verb verb)
 {
     memset(&call.args, 0, sizeof call.args);
+    call.args.size = sizeof call.args;
     draw_shape(&call, some_size());
     draw_granularity(&call);
-    call.out.array = call.zero.array = (struct pq_array){NULL, NULL, PQ_I8, 0, 0};
+    call.out.array = call.zero.array = (struct pq_array){.type = PQ_I8};
     if (verb <= DEQUANTIZE) {
         draw_quantization(verb == QUANTIZE);
     } else if (verb == REPACK) {
@@ -208,7 +218,8 @@ static void strew_zeros(void)
 {
     const struct pq_array *zero = &call.zero.array;
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
-    if (zero->data == NULL || call.zero.bytes == 0 || zero->type > PQ_U64) {
+    if (zero->data == NULL || call.zero.bytes == 0 || !pq_is_integer(zero->type) ||
+        pq_type_bits(zero->type) < 8) {
         return;
     }
     do {
@@ -266,8 +277,9 @@ static ptrdiff_t no_size(void)
 
 static struct pq_array *any_array(struct pq_args *args)
 {
-    struct pq_array *const arrays[] = {&args->in, &args->out, &args->scale, &args->zero};
-    return arrays[random_below(4)];
+    struct pq_array *const arrays[] = {&args->in,   &args->out,    &args->scale,
+                                       &args->zero, &args->lowest, &args->highest};
+    return arrays[random_below(sizeof arrays / sizeof arrays[0])];
 }
 
 /* Null where something is needed, or where nothing is. */
@@ -308,9 +320,18 @@ static void stretch(void)
 static void retype(struct pq_array *array)
 {
     const enum pq_type other = (enum pq_type)random_below(PQ_TYPE_COUNT);
-    if (!array->packed && pq_type_size(other) <= pq_type_size(array->type)) {
+    if (array->bit_strides == NULL && pq_type_size(other) <= pq_type_size(array->type)) {
         array->type = other;
     }
+}
+
+/* A size that no version has. */
+static void resize(struct pq_args *args)
+{
+    static const size_t sizes[] = {0, 1, sizeof(size_t), sizeof(struct pq_args) - 1,
+                                   SIZE_MAX};
+    args->size = sizes[random_below(sizeof sizes / sizeof sizes[0])];
+    use.refused = 1;
 }
 
 /* Spoil one field of a copy of the call, or the arrays it refers to. */
@@ -319,8 +340,7 @@ static void spoil(struct pq_args *args, enum verb verb)
     const int ndim = call.args.ndim;
     const size_t d = ndim > 0 ? random_below((size_t)ndim) : 0;
     struct pq_array *const array = any_array(args);
-    const int bits = pq_type_bits(array->type);
-    switch (random_below(10)) {
+    switch (random_below(11)) {
     case 0:
         take_away(args);
         break;
@@ -358,12 +378,15 @@ static void spoil(struct pq_args *args, enum verb verb)
     case 8:
         retype(array);
         break;
-    default:
-        if (bits != 2 && bits != 4) {
-            array->packed = 1;
+    case 9:
+        if (pq_type_bits(array->type) >= 8) {
+            array->bit_strides = call.in.strides;
         } else {
             use.no_kernels = 1;
         }
+        break;
+    default:
+        resize(args);
         break;
     }
 }
@@ -373,7 +396,7 @@ static void spoil(struct pq_args *args, enum verb verb)
 static enum pq_status run_once(const struct pq_kernels *k, enum verb verb, int part,
                                int parts)
 {
-    static struct pq_prepared plan;
+    static struct pq_prepared plan = {.size = sizeof plan};
     const struct pq_args *const args = use.args;
     if (use.no_kernels) {
         k = NULL;
@@ -515,8 +538,8 @@ static void check_choose(void)
     enum { MOST = 20 };
     double lo[MOST], hi[MOST];
     const size_t n = random_below(MOST + 1);
-    struct pq_choice choice = {random_chance(50) ? PQ_F32 : PQ_F64, draw_code(),
-                               random_chance(60)};
+    struct pq_choice choice = {sizeof choice, random_chance(50) ? PQ_F32 : PQ_F64,
+                               draw_code(), (enum pq_rule)random_below(4)};
     if (random_chance(10)) {
         choice.real = (enum pq_type)no_type();
     }

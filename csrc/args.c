@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "args.h"
+
+#include <string.h>
+
+#include "params.h"
+#include "types.h"
+
+/* So many elements, and bytes between them, leave room for what is computed of both. */
+#define MOST (PTRDIFF_MAX / 16)
+/* Positions in bits are only added up. */
+#define MOST_BITS (PTRDIFF_MAX / 8)
+
+/* ---- sizes of structs ---- */
+
+enum {
+    FIRST_ARGS = offsetof(struct pq_args, highest) + sizeof(struct pq_array),
+    LARGEST = 1 << 16 /* no struct, whatever version */
+};
+
+enum pq_status pq_known_struct(const void **given, void *room, size_t size, size_t least)
+{
+    size_t has;
+    memcpy(&has, *given, sizeof has);
+    if (has == size) {
+        return PQ_OK;
+    }
+    if (has < least || has > LARGEST) {
+        return PQ_ERR_SIZE;
+    }
+    for (size_t i = size; i < has; i++) {
+        if (((const char *)*given)[i] != 0) {
+            return PQ_ERR_SIZE;
+        }
+    }
+    memset(room, 0, size);
+    memcpy(room, *given, has < size ? has : size);
+    *given = room;
+    return PQ_OK;
+}
+
+enum pq_status pq_known_args(const struct pq_args **args, struct pq_args *room)
+{
+    const void *given = *args;
+    if (given == NULL) {
+        return PQ_ERR_NULL;
+    }
+    const enum pq_status status = pq_known_struct(&given, room, sizeof *room, FIRST_ARGS);
+    *args = given;
+    return status;
+}
+
+/* ---- shapes and strides ---- */
+
+static bool is_countable(const struct pq_args *args)
+{
+    ptrdiff_t count = 1;
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->shape[d] > 0 && count > MOST / args->shape[d]) {
+            return false;
+        }
+        count *= args->shape[d] > 0 ? args->shape[d] : 1;
+    }
+    return true;
+}
+
+enum pq_status pq_check_shape(const struct pq_args *args)
+{
+    if (args->ndim < 0 || args->ndim > PQ_MAX_NDIM) {
+        return PQ_ERR_NDIM;
+    }
+    if (args->ndim > 0 && args->shape == NULL) {
+        return PQ_ERR_NULL;
+    }
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->shape[d] < 0 || (args->block != NULL && args->block[d] < 1)) {
+            return PQ_ERR_SHAPE;
+        }
+    }
+    return is_countable(args) ? PQ_OK : PQ_ERR_SHAPE;
+}
+
+/* Whether the distance between the first and the last element along all dimensions is less
+ * than `most`. */
+static bool has_span(const struct pq_args *args, const ptrdiff_t *strides, bool blocks,
+                     ptrdiff_t most)
+{
+    ptrdiff_t span = 0;
+    for (int d = 0; d < args->ndim; d++) {
+        const ptrdiff_t block = blocks && args->block != NULL ? args->block[d] : 1;
+        const ptrdiff_t stride = strides[d] == PTRDIFF_MIN ? most
+                                 : strides[d] < 0          ? -strides[d]
+                                                           : strides[d];
+        const ptrdiff_t steps = args->shape[d] > 0 ? (args->shape[d] - 1) / block : 0;
+        if (stride > 0 && steps > (most - span) / stride) {
+            return false;
+        }
+        span += steps * stride;
+    }
+    return span < most;
+}
+
+enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
+                              bool blocks)
+{
+    if (array->data == NULL) {
+        return PQ_ERR_NULL;
+    }
+    if (array->bit_strides != NULL && !blocks) {
+        return has_span(args, array->bit_strides, false, MOST_BITS) ? PQ_OK : PQ_ERR_SHAPE;
+    }
+    if (args->ndim > 0 && array->strides == NULL) {
+        return PQ_ERR_NULL;
+    }
+    return has_span(args, array->strides, blocks, MOST) ? PQ_OK : PQ_ERR_SHAPE;
+}
+
+/* Only what is quantized lies at bits, if it has less than a byte of them. */
+static bool may_lie_so(const struct pq_array *array)
+{
+    return array->bit_strides == NULL || pq_bits_of(array->type) < 8;
+}
+
+enum pq_status pq_check_call(const struct pq_kernels *kernels, const struct pq_args *args,
+                             int part, int parts)
+{
+    if (kernels == NULL) {
+        return PQ_ERR_NULL;
+    }
+    enum pq_status status = pq_check_shape(args);
+    if (status != PQ_OK) {
+        return status;
+    }
+    const enum pq_status all[] = {
+        pq_check_array(args, &args->in, false), pq_check_array(args, &args->out, false),
+        pq_check_array(args, &args->scale, true),
+        args->zero.data != NULL ? pq_check_array(args, &args->zero, true) : PQ_OK};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) { /* null before the others */
+        status = all[i] == PQ_ERR_NULL || status == PQ_OK ? all[i] : status;
+    }
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (part < 0 || part >= parts) {
+        return PQ_ERR_PART;
+    }
+    const bool types = pq_type_info(args->scale.type) != NULL && may_lie_so(&args->in) &&
+                       may_lie_so(&args->out) && args->scale.bit_strides == NULL &&
+                       (args->zero.data == NULL || args->zero.bit_strides == NULL);
+    return types ? PQ_OK : PQ_ERR_TYPE;
+}
+
+/* ---- zero points ---- */
+
+/* The array of zero points with as few dimensions as will do, the first the innermost. */
+struct grid {
+    int ndim;
+    ptrdiff_t count[PQ_MAX_NDIM], stride[PQ_MAX_NDIM];
+};
+
+/* False where there is no element, whatever the strides. */
+static bool make_grid(struct grid *grid, const struct pq_args *args)
+{
+    int n = 0;
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
+        const ptrdiff_t stride = args->zero.strides[d];
+        if (args->shape[d] == 0) {
+            return false;
+        }
+        const ptrdiff_t count = stride != 0 ? (args->shape[d] - 1) / block + 1 : 1;
+        if (count == 1) {
+            continue;
+        }
+        if (n > 0 && stride == grid->count[n - 1] * grid->stride[n - 1]) {
+            grid->count[n - 1] *= count; /* it just goes on */
+        } else {
+            grid->count[n] = count;
+            grid->stride[n++] = stride;
+        }
+    }
+    if (n == 0) {
+        grid->count[0] = 1;
+        grid->stride[0] = 0;
+        n = 1;
+    }
+    grid->ndim = n;
+    return true;
+}
+
+/* Call `look` at each row of dimension 0, until it says no. */
+typedef bool look_fn(void *what, struct pq_params row, size_t n);
+
+static bool for_rows(const struct grid *grid, const struct pq_array *zero, look_fn *look,
+                     void *what)
+{
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    struct pq_params at = {zero->data, grid->stride[0], zero->type, zero->swapped};
+    for (;;) {
+        if (!look(what, at, (size_t)grid->count[0])) {
+            return false;
+        }
+        int d = 1;
+        for (; d < grid->ndim; d++) {
+            if (++index[d] < grid->count[d]) {
+                at.data += grid->stride[d];
+                break;
+            }
+            at.data -= (grid->count[d] - 1) * grid->stride[d];
+            index[d] = 0;
+        }
+        if (d >= grid->ndim) {
+            return true;
+        }
+    }
+}
+
+struct bounds {
+    int64_t lo, hi;
+    int64_t outside; /* of the one that was found */
+};
+
+/* One zero point at a time; a uint64 that int64 cannot hold counts as too high, and so does
+ * a narrow float that is not 0. */
+static bool look_at_each(void *what, struct pq_params row, size_t n)
+{
+    struct bounds *const bounds = what;
+    for (size_t i = 0; i < n; i++, row.data += row.stride) {
+        int64_t value;
+        if (pq_is_integer(row.type)) {
+            value = pq_load_integer(row);
+        } else {
+            float v;
+            pq_load_zeros_f32(&v, row, 1);
+            value = v == 0 ? 0 : INT64_MAX;
+        }
+        bounds->outside = value;
+        if (value < bounds->lo || value > bounds->hi || (row.type == PQ_U64 && value < 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * The same for integers of 16 to 64 bits at the speed of memory, where [lo, hi] is as long
+ * as a power of two: a value less lo, modulo the values of its type, of which the range is
+ * a part, has no bit from that power on.
+ */
+#define OR_ROW(type)                                                                       \
+    {                                                                                      \
+        const type least = (type)(uint64_t)bounds->lo;                                     \
+        type found = 0;                                                                    \
+        if (row.stride == (ptrdiff_t)sizeof(type)) {                                       \
+            for (size_t i = 0; i < n; i++) {                                               \
+                type v;                                                                    \
+                memcpy(&v, row.data + i * sizeof v, sizeof v);                             \
+                found = (type)(found | (type)(v - least));                                 \
+            }                                                                              \
+        } else {                                                                           \
+            for (size_t i = 0; i < n; i++) {                                               \
+                type v;                                                                    \
+                memcpy(&v, row.data + (ptrdiff_t)i * row.stride, sizeof v);                \
+                found = (type)(found | (type)(v - least));                                 \
+            }                                                                              \
+        }                                                                                  \
+        return found <= (uint64_t)bounds->hi - (uint64_t)bounds->lo;                       \
+    }
+
+static bool look_at_bits(void *what, struct pq_params row, size_t n)
+{
+    const struct bounds *const bounds = what;
+    switch (pq_bits_of(row.type)) {
+    case 8:
+        OR_ROW(uint8_t)
+    case 16:
+        OR_ROW(uint16_t)
+    case 32:
+        OR_ROW(uint32_t)
+    default:
+        OR_ROW(uint64_t)
+    }
+}
+
+/* Whether the values of the type that are within [lo, hi] are all there are; else how they
+ * are bounded. */
+static bool holds_all(const struct pq_type_info *info, struct bounds *bounds)
+{
+    const bool low = info->lowest >= bounds->lo;
+    const bool high = bounds->hi >= 0 && info->highest <= (uint64_t)bounds->hi;
+    if (low) {
+        bounds->lo = info->lowest;
+    }
+    if (high) {
+        bounds->hi = (int64_t)info->highest;
+    }
+    return low && high;
+}
+
+/* The largest power of two that is not larger; of at least 1. */
+static uint64_t power_of_two(uint64_t v)
+{
+    uint64_t power = 1;
+    while (power <= v / 2) {
+        power *= 2;
+    }
+    return power;
+}
+
+/* Whether they are, or which one is not. */
+static bool are_within(const struct pq_args *args, struct bounds *bounds)
+{
+    struct grid grid;
+    if (!make_grid(&grid, args)) {
+        return true;
+    }
+    const enum pq_type type = args->zero.type;
+    struct bounds part = *bounds;
+    if (pq_is_integer(type) && holds_all(pq_type_info(type), &part)) {
+        return true;
+    }
+    if (pq_is_integer(type) && pq_bits_of(type) >= 8 && !args->zero.swapped &&
+        part.lo <= part.hi) {
+        /* Of a range of another length the upper part is left to the slow way. */
+        const uint64_t count = (uint64_t)part.hi - (uint64_t)part.lo + 1;
+        part.hi = (int64_t)((uint64_t)part.lo + power_of_two(count) - 1);
+        if (for_rows(&grid, &args->zero, look_at_bits, &part)) {
+            return true;
+        }
+    }
+    return for_rows(&grid, &args->zero, look_at_each, bounds);
+}
+
+bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi)
+{
+    struct bounds bounds = {lo, hi, 0};
+    return args->zero.data == NULL || are_within(args, &bounds);
+}
+
+int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside)
+{
+    struct pq_args room;
+    if (args == NULL || outside == NULL) {
+        return 0;
+    }
+    *outside = 0;
+    if (pq_known_args(&args, &room) != PQ_OK || pq_check_shape(args) != PQ_OK ||
+        pq_check_array(args, &args->zero, true) != PQ_OK ||
+        args->zero.bit_strides != NULL ||
+        !(pq_is_integer(args->zero.type) || pq_is_narrow_float(args->zero.type))) {
+        return 0;
+    }
+    struct bounds bounds = {lo, hi, 0};
+    const bool within = are_within(args, &bounds);
+    *outside = bounds.outside;
+    return within;
+}

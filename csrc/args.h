@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every check of arguments, and what is known of zero points. */
+#ifndef PQ_ARGS_H
+#define PQ_ARGS_H
+
+#include <stdbool.h>
+
+#include "pq.h"
+
+/*
+ * `*args` becomes what this version knows of it: itself, or where the caller's struct is
+ * shorter, or longer with nothing but zeros beyond, a copy in `room`.
+ */
+enum pq_status pq_known_args(const struct pq_args **args, struct pq_args *room);
+
+/* The same for any struct: `given` begins with its size, of at least `least` bytes. */
+enum pq_status pq_known_struct(const void **given, void *room, size_t size, size_t least);
+
+/* Whether the rank, the extents and the blocks of `args` make sense. */
+enum pq_status pq_check_shape(const struct pq_args *args);
+
+/* Whether an array that is needed is there, with strides whose sums can be computed;
+ * `blocks`: it has an element for each of them. */
+enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
+                              bool blocks);
+
+/* What quantize, dequantize and repack have in common. */
+enum pq_status pq_check_call(const struct pq_kernels *kernels, const struct pq_args *args,
+                             int part, int parts);
+
+/* Whether every zero point is within [lo, hi]; so they are where there are none. `args`
+ * has passed the checks. */
+bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "types.h"
+
+#define ROW(type, text, kind_, bits_, carrier_, row, lo, hi)                               \
+    [PQ_##type] = {                                                                        \
+        .name = text,                                                                      \
+        .kind = PQ_KIND_##kind_,                                                           \
+        .bits = bits_,                                                                     \
+        .bytes = (bits_ + 7) / 8,                                                          \
+        .carrier = PQ_##carrier_,                                                          \
+        .lowest = lo,                                                                      \
+        .highest = hi,                                                                     \
+    },
+
+static const struct pq_type_info rows[PQ_TYPE_COUNT] = {PQ_FOR_TYPE(ROW)};
+
+static bool is_type(enum pq_type type)
+{
+    return type != PQ_NO_TYPE && (unsigned)type < PQ_TYPE_COUNT;
+}
+
+const struct pq_type_info *pq_type_info(enum pq_type type)
+{
+    return is_type(type) ? &rows[type] : NULL;
+}
+
+size_t pq_type_size(enum pq_type type)
+{
+    return is_type(type) ? rows[type].bytes : 0;
+}
+
+int pq_type_bits(enum pq_type type)
+{
+    return is_type(type) ? rows[type].bits : 0;
+}
