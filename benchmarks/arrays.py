@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import pyquant as pq
+from benchmarks import dtypes
 from benchmarks.forms import Form
 from pyquant import _core
 
@@ -46,9 +47,9 @@ class Case(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes that a call must read and write: input, scales, result."""
-        result = self.x.size * _core.dtype_named(self.form.target).itemsize
+        result = self.x.size * dtypes.dtype_named(self.form.target).itemsize
         if self.form.packed and self.form.quantizes:
-            result = -(-self.x.size // _core.packed_per_byte(self.form.target))
+            result = dtypes.packed_bytes(self.form.target, self.x.size)
         return int(self.given.nbytes + result + np.asarray(self.scale).nbytes)
 
 
@@ -121,7 +122,7 @@ def _spread(scale: Array, shape: Shape, blocks: Shape) -> Array:
 
 def _scales(form: Form, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
     """The scale for pyquant, and the same for NumPy to broadcast."""
-    compute = np.float64 if form.real == "float64" else np.float32
+    compute = np.dtype(form.computed).type
     # Types of 16 bits may want scales of their type: those here are numbers of both.
     narrow = np.float16 if form.real in ("float16", "bfloat16") else np.float32
     if not where:
@@ -192,7 +193,7 @@ def fill_hard(case: Case) -> None:
 
 def _codes(form: Form, shape: Shape) -> Array:
     """Codes of the type, as bytes or wider: all that a narrow type has, but no NaN."""
-    limits = _core.limits(form.source)
+    limits = dtypes.limits(form.source)
     rng = np.random.default_rng(0)
     if limits is not None:
         lo, hi = max(limits[0], -128), min(limits[1], 255)
@@ -209,7 +210,7 @@ def build(form: Form, n: int) -> Case:
     ImportError
         If a dtype of the form needs ml_dtypes, and it is not there.
     """
-    source, target = _core.dtype_named(form.source), _core.dtype_named(form.target)
+    source, target = dtypes.dtype_named(form.source), dtypes.dtype_named(form.target)
     shape, where = GRANULARITIES[form.granularity](n)
     if form.layout == "transposed":
         shape = _matrix(n)[::-1]

@@ -84,6 +84,22 @@ class Form(NamedTuple):
         """The type of the real numbers."""
         return self.source if self.quantizes else self.target
 
+    @property
+    def computed(self) -> str:
+        """The type that NumPy computes in, to give the same bits."""
+        return "float64" if self.real == "float64" else "float32"
+
+    @property
+    def usual(self) -> bool:
+        """Whether rounding is usual, one thread and no method: what rivals have."""
+        rounding = self.rounding == "half_even" and self.precision is None
+        return rounding and self.threads == 1 and not self.method
+
+    @property
+    def plain(self) -> bool:
+        """Whether arrays are contiguous besides."""
+        return self.usual and self.layout == "plain"
+
 
 def _form(groups: str, name: str, granularity: str = "tensor", **more: object) -> Form:
     """A form whose types are what its name begins with."""

@@ -83,9 +83,9 @@ def test_numpy_agrees_where_it_has_the_form(form):
     case = build(form, 160)
     arrays.fill_hard(case)
     expected = arrays.as_array(arrays.pyquant_call(case, pq.isa.active())()).copy()
-    for build_rival in (rivals.with_numpy, rivals.with_ml_dtypes):
+    for name in ("numpy", "ml_dtypes"):
         try:
-            found = build_rival(case)
+            found = rivals.RIVALS[name].build(case)
         except ImportError:  # then the form has no need of it
             continue
         if found is not None:
@@ -136,6 +136,18 @@ def test_as_a_program(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert "f32-i8-plane49" in run.stdout
+
+
+def test_no_rival_is_imported_before_it_is_asked():
+    code = """if True:
+        import sys
+        from benchmarks.rivals import RIVALS
+        print(*{rival.package for rival in RIVALS.values()} & set(sys.modules))
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert run.stdout.split() == ["numpy"], run.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What else can do it: for each rival, the call that does what a form does, or none.
+
+A rival reads the case's own input and, where it can, writes into memory of its own that it
+uses again, so that nobody pays for a fresh result that others do not pay for.
+
+Each has a file, and a row here. The file imports the rival's package when a candidate is
+built: the benchmarks need none of them.
+"""
+
+from benchmarks.rivals._rival import (
+    CAST,
+    LEGEND,
+    MARKS,
+    OTHER_BITS,
+    SAME,
+    Candidate,
+    Rival,
+    Verdict,
+    build,
+    differing,
+    judge,
+    version,
+)
+from benchmarks.rivals.gguf import with_gguf
+from benchmarks.rivals.ml_dtypes import with_ml_dtypes
+from benchmarks.rivals.numkong import with_numkong
+from benchmarks.rivals.numpy import with_numpy
+from benchmarks.rivals.onnxruntime import with_onnxruntime
+from benchmarks.rivals.openvino import with_openvino
+from benchmarks.rivals.pyquant import one_thread
+from benchmarks.rivals.torch import with_torch, with_torch_eager
+
+__all__ = [
+    "CAST",
+    "LEGEND",
+    "MARKS",
+    "ONE_THREAD",
+    "OTHER_BITS",
+    "RIVALS",
+    "SAME",
+    "Candidate",
+    "Rival",
+    "Verdict",
+    "build",
+    "differing",
+    "judge",
+    "version",
+]
+
+# Always there, and no rival.
+ONE_THREAD = Rival("1-thread", "pyquant", one_thread)
+RIVALS = {
+    rival.name: rival
+    for rival in (
+        Rival("numpy", "numpy", with_numpy),
+        Rival("ml_dtypes", "ml_dtypes", with_ml_dtypes),
+        Rival("onnxruntime", "onnxruntime", with_onnxruntime),
+        Rival("torch", "torch", with_torch),
+        Rival("torch_eager", "torch", with_torch_eager),
+        Rival("numkong", "numkong", with_numkong),
+        Rival("gguf", "gguf", with_gguf),
+        Rival("openvino", "openvino", with_openvino),
+    )
+}

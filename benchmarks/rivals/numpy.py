@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NumPy, in place, as somebody would write it who wants speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from benchmarks import dtypes
+from benchmarks.arrays import Array, Case
+from benchmarks.rivals._rival import Candidate
+
+# For ties the usual formulas. `u` is memory for one thing more.
+Rounding: TypeAlias = Callable[[Array, Array], object]
+ROUNDINGS: dict[str, Rounding] = {
+    "half_even": lambda t, u: np.rint(t, out=t),
+    "floor": lambda t, u: np.floor(t, out=t),
+    "ceil": lambda t, u: np.ceil(t, out=t),
+    "trunc": lambda t, u: np.trunc(t, out=t),
+    "away": lambda t, u: np.copysign(np.ceil(np.abs(t, out=u), out=u), t, out=t),
+    "half_up": lambda t, u: np.floor(np.add(t, 0.5, out=t), out=t),
+    "half_down": lambda t, u: np.ceil(np.subtract(t, 0.5, out=t), out=t),
+    "half_away": lambda t, u: np.copysign(
+        np.floor(np.add(np.abs(t, out=u), 0.5, out=u), out=u), t, out=t
+    ),
+    "half_toward_zero": lambda t, u: np.copysign(
+        np.ceil(np.subtract(np.abs(t, out=u), 0.5, out=u), out=u), t, out=t
+    ),
+}
+
+
+def _repeated(case: Case) -> Any:
+    """The scales as NumPy is fastest with: of small planes one for each element."""
+    if case.form.granularity.startswith("plane"):
+        return np.broadcast_to(case.spread, case.x.shape).copy()
+    return case.spread
+
+
+def _pack(codes: Array, width: int) -> Array:
+    """Codes of `width` bits, a byte each and overwritten, as many as fit into a byte."""
+    codes &= (1 << width) - 1
+    data = codes[:: 8 // width].copy()
+    for place in range(1, 8 // width):
+        part = codes[place :: 8 // width]
+        data[: part.size] |= part << place * width
+    return data
+
+
+def _unpack(data: Array, width: int) -> Array:
+    """Codes, a byte each, of all places in the bytes."""
+    codes = np.empty(data.size * (8 // width), np.uint8)
+    for place in range(8 // width):
+        codes[place :: 8 // width] = data >> place * width & (1 << width) - 1
+    return codes
+
+
+def _quantize(case: Case) -> Candidate:
+    form, x = case.form, case.x
+    real, target = np.dtype(form.computed), dtypes.dtype_named(form.target)
+    # Of the layout of `x`: where that is transposed, the codes are, which are smaller.
+    t, u = np.empty_like(x, real), np.empty_like(x, real)
+    codes = np.empty_like(x, target) if form.layout == "transposed" else t
+    spread, limits = _repeated(case), dtypes.limits_within(form.target, real.type)
+    rounded = ROUNDINGS[form.rounding]
+
+    def call() -> Array:
+        np.divide(x, spread, out=t, casting="unsafe")
+        if limits is not None:
+            rounded(t, u)
+            if form.zero_point:
+                np.add(t, form.zero_point, out=t)
+            np.clip(t, *limits, out=t)
+        if case.out is None:
+            return t.astype(target)
+        if codes is not t:
+            np.copyto(codes, t, casting="unsafe")
+        np.copyto(case.out, codes, casting="unsafe")
+        return case.out
+
+    def packed() -> Array:
+        return _pack(call().reshape(-1).view(np.uint8), dtypes.packed_bits(form.target))
+
+    return Candidate(packed if form.packed else call)
+
+
+def _dequantize(case: Case) -> Candidate:
+    form, x = case.form, case.x
+    real, target = np.dtype(form.computed), dtypes.dtype_named(form.target)
+    narrow = case.out is not None and case.out.dtype != real
+    kept = np.empty(x.shape, real) if narrow or case.out is None else case.out
+    spread = _repeated(case)
+
+    def unpacked() -> Array:
+        if not form.packed:
+            return x
+        codes = _unpack(case.given.data, dtypes.packed_bits(form.source))
+        return codes[: x.size].view(x.dtype).reshape(x.shape)
+
+    def call() -> Array:
+        t = np.empty(x.shape, real) if form.fresh else kept
+        np.copyto(t, unpacked(), casting="unsafe")
+        if form.zero_point:
+            np.subtract(t, form.zero_point, out=t)
+        np.multiply(t, spread, out=t)
+        if t.dtype == target:
+            return t
+        if case.out is None:
+            return t.astype(target)
+        np.copyto(case.out, t, casting="unsafe")
+        return case.out
+
+    return Candidate(call)
+
+
+def usual_lines(case: Case) -> Candidate:
+    """The usual lines, for any types that NumPy can cast."""
+    return _quantize(case) if case.form.quantizes else _dequantize(case)
+
+
+def has_types(case: Case) -> bool:
+    """Whether both types are NumPy's own."""
+    return dtypes.in_numpy(case.form.source) and dtypes.in_numpy(case.form.target)
+
+
+def with_numpy(case: Case) -> Candidate | None:
+    """The usual lines of NumPy."""
+    return usual_lines(case) if has_types(case) and not case.form.precision else None

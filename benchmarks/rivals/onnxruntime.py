@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX Runtime: a model of one operator."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from benchmarks import dtypes
+from benchmarks.arrays import Array, Case
+from benchmarks.forms import PACKABLE, SHORT, Form
+from benchmarks.rivals._rival import Candidate
+
+TYPES = {"float32": "FLOAT", "float16": "FLOAT16"} | {
+    name: name.upper().replace("_", "")
+    for name in SHORT
+    if name.startswith(("int", "uint", "float8"))
+}
+# int2 and uint2 came with opset 25; an older one is better known to the runtime otherwise.
+OPSETS = {"int2": 25, "uint2": 25}
+OPSET = 21
+IR = 10
+# What the runtime lacks of the pairs of operator and quantized type.
+MISSING = {
+    ("QuantizeLinear", "int32"),
+    ("QuantizeLinear", "uint32"),
+    ("DequantizeLinear", "uint32"),
+}
+
+
+def _operator(form: Form) -> str:
+    return "QuantizeLinear" if form.quantizes else "DequantizeLinear"
+
+
+def _has(case: Case) -> bool:
+    """Whether the operators can say the form, and the runtime has its types."""
+    form, tile = case.form, isinstance(case.where.get("block_size"), tuple)
+    known = {form.source, form.target} <= TYPES.keys()
+    if not known or tile or not form.plain or (_operator(form), form.code) in MISSING:
+        return False
+    return form.packed or form.code not in PACKABLE  # ONNX has these packed only
+
+
+def _model(onnx: Any, case: Case, scale: Array) -> Any:
+    """A model of one operator, scale and zero point in it."""
+    form, helper = case.form, onnx.helper
+    source, target, code = (
+        getattr(onnx.TensorProto, TYPES[name])
+        for name in (form.source, form.target, form.code)
+    )
+    zeros = np.full(scale.shape, form.zero_point, np.int64).reshape(-1).tolist()
+    constants = [
+        onnx.numpy_helper.from_array(scale, "scale"),
+        helper.make_tensor("zero", code, scale.shape, zeros),
+    ]
+    inputs = ["x", "scale", "zero"]
+    # The operators' attributes are called as pyquant's arguments are.
+    node = helper.make_node(_operator(form), inputs, ["y"], **case.where)
+    x = helper.make_tensor_value_info("x", source, case.x.shape)
+    y = helper.make_tensor_value_info("y", target, case.x.shape)
+    graph = helper.make_graph([node], "form", [x], [y], constants)
+    opset = helper.make_opsetid("", OPSETS.get(form.code, OPSET))
+    return helper.make_model(graph, opset_imports=[opset], ir_version=IR)
+
+
+def _session(runtime: Any, model: Any) -> Any:
+    """A session on one thread that does not talk."""
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return runtime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def _result(case: Case) -> Array:
+    """Memory for the result."""
+    form = case.form
+    if form.packed and form.quantizes:
+        return np.empty(dtypes.packed_bytes(form.target, case.x.size), np.uint8)
+    return np.empty(case.x.shape, dtypes.dtype_named(form.target))
+
+
+def with_onnxruntime(case: Case) -> Candidate | None:
+    """QuantizeLinear or DequantizeLinear, input and output bound to memory."""
+    if not _has(case):
+        return None
+    onnx, runtime = import_module("onnx"), import_module("onnxruntime")
+    form, shape = case.form, case.x.shape
+    scale = np.asarray(case.scale, dtypes.dtype_named(form.real))
+    session = _session(runtime, _model(onnx, case, scale))
+    source, target = (
+        getattr(onnx.TensorProto, TYPES[name]) for name in (form.source, form.target)
+    )
+    x = case.given.data if form.packed and not form.quantizes else case.x
+    # It holds addresses only: the case keeps the input, and `call` the output.
+    binding = session.io_binding()
+    binding.bind_input("x", "cpu", 0, source, shape, x.ctypes.data)
+    if form.fresh:
+        binding.bind_output("y", "cpu")
+
+        def fresh() -> Any:
+            session.run_with_iobinding(binding)
+            return binding.get_outputs()[0]
+
+        return Candidate(fresh, lambda value: np.asarray(value.numpy()))
+    out = _result(case)
+    binding.bind_output("y", "cpu", 0, target, shape, out.ctypes.data)
+
+    def call() -> Array:
+        session.run_with_iobinding(binding)
+        return out
+
+    return Candidate(call)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch: its operators for the purpose, and plain operators one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from benchmarks import dtypes
+from benchmarks.arrays import Array, Case
+from benchmarks.forms import Form
+from benchmarks.rivals._rival import Candidate
+
+QUANTIZED = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
+FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
+# Types of ml_dtypes, which `from_numpy` takes as these.
+BITS = {"bfloat16": np.uint16, **dict.fromkeys(FLOATS, np.uint8)}
+
+
+def _torch() -> Any:
+    """The package, on one thread."""
+    torch = import_module("torch")
+    torch.set_num_threads(1)
+    return torch
+
+
+def _tensor(torch: Any, array: Array, name: str) -> Any:
+    """A tensor on the memory of an array, also of a type that only ml_dtypes has."""
+    if name in BITS:
+        return torch.from_numpy(array.view(BITS[name])).view(getattr(torch, name))
+    return torch.from_numpy(array)
+
+
+def _from_torch(torch: Any, tensor: Any) -> Array:
+    """The bits of a tensor's elements as an array."""
+    if tensor.dtype.is_floating_point and tensor.element_size() < 4:
+        tensor = tensor.view({1: torch.uint8, 2: torch.int16}[tensor.element_size()])
+    return np.asarray(tensor.numpy())
+
+
+def _parameters(torch: Any, case: Case) -> tuple[str, tuple[Any, ...]]:
+    """What operators call the granularity, and the arguments that say it."""
+    axis, zero_point = case.where.get("axis"), case.form.zero_point
+    if axis is None:
+        return "per_tensor", (float(case.scale), zero_point)
+    scale = torch.from_numpy(case.scale)
+    zeros = torch.full(scale.shape, zero_point, dtype=torch.int64)
+    return "per_channel", (scale, zeros, axis)
+
+
+# ---- operators for the purpose ----
+
+
+def _cast(torch: Any, case: Case) -> Candidate:
+    """Narrow floats: `copy_` into a tensor that is there, after the division."""
+    form = case.form
+    x = _tensor(torch, case.x, form.source)
+    out = torch.empty(x.shape, dtype=getattr(torch, form.target))
+    spread = torch.from_numpy(np.asarray(case.spread))
+    unit = form.granularity == "unit"
+    kept = None if unit else torch.empty_like(x)
+
+    def quantize() -> Any:
+        return out.copy_(x if unit else torch.div(x, spread, out=kept))
+
+    def dequantize() -> Any:
+        out.copy_(x)
+        return out if unit else out.mul_(spread)
+
+    return Candidate(
+        quantize if form.quantizes else dequantize, partial(_from_torch, torch)
+    )
+
+
+def _native(torch: Any, case: Case) -> Candidate:
+    """
+    torch.quantize_per_tensor, torch.quantize_per_channel, and their way back.
+
+    Timed without `int_repr`, which would copy the codes.
+    """
+    form = case.form
+    x = _tensor(torch, case.x, form.source)
+    granularity, parameters = _parameters(torch, case)
+    if form.quantizes:
+        quantize = getattr(torch, f"quantize_{granularity}")
+        dtype = getattr(torch, QUANTIZED[form.target])
+        return Candidate(
+            lambda: quantize(x, *parameters, dtype),
+            lambda t: np.asarray(t.int_repr().numpy()),
+        )
+    wrap = getattr(torch, f"_make_{granularity}_quantized_tensor")
+    if form.layout == "plain":
+        return Candidate(wrap(x, *parameters).dequantize, partial(_from_torch, torch))
+    # To make the codes contiguous belongs to the work, and so does C order.
+    return Candidate(
+        lambda: wrap(x, *parameters).dequantize().contiguous(), partial(_from_torch, torch)
+    )
+
+
+def _decomposed(torch: Any, case: Case) -> Candidate:
+    """The operators of torch.export, several passes each, for types the others lack."""
+    form = case.form
+    granularity, parameters = _parameters(torch, case)
+    keywords = {} if form.quantizes else {"out_dtype": getattr(torch, form.target)}
+    import_module("torch.ao.quantization.fx._decomposed")
+    verb = "quantize" if form.quantizes else "dequantize"
+    operator = getattr(torch.ops.quantized_decomposed, f"{verb}_{granularity}")
+    x, dtype = _tensor(torch, case.x, form.source), getattr(torch, form.code)
+    info = torch.iinfo(dtype)
+    arguments = (*parameters, info.min, info.max, dtype)
+    return Candidate(
+        lambda: operator(x, *arguments, **keywords), partial(_from_torch, torch)
+    )
+
+
+def _operators(form: Form) -> Callable[[Any, Case], Candidate] | None:
+    """Those for the types of a form."""
+    if form.code in FLOATS:
+        return _cast
+    if form.code in QUANTIZED and form.real == "float32":
+        return _native
+    return _decomposed if form.code in INTEGERS and form.real != "float64" else None
+
+
+def with_torch(case: Case) -> Candidate | None:
+    """PyTorch's operators for the purpose."""
+    form = case.form
+    if form.packed or not form.usual:
+        return None
+    torch, operators = _torch(), _operators(form)
+    # They make their result themselves, and know no blocks.
+    if form.layout == "out2" or "block_size" in case.where or operators is None:
+        return None
+    return operators(torch, case)
+
+
+# ---- plain operators ----
+
+
+def _eager_quantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
+    form = case.form
+    limits = dtypes.limits_within(form.target, np.dtype(form.computed).type)
+    assert limits is not None  # of INTEGERS
+    x, spread = _tensor(torch, case.x, form.source), torch.from_numpy(np.array(case.spread))
+    kept = torch.empty_like(x, dtype=getattr(torch, form.computed))  # of the layout of `x`
+    lowest, highest = map(float, limits)
+
+    def call() -> Any:
+        torch.div(x, spread, out=kept)
+        kept.round_()
+        if form.zero_point:
+            kept.add_(form.zero_point)
+        return out.copy_(kept.clamp_(lowest, highest))
+
+    return call
+
+
+def _eager_dequantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
+    form = case.form
+    x, spread = _tensor(torch, case.x, form.source), torch.from_numpy(np.array(case.spread))
+    wide = getattr(torch, form.computed)
+    t = out if out.dtype == wide else torch.empty_like(x, dtype=wide)
+
+    def call() -> Any:
+        t.copy_(x)
+        if form.zero_point:
+            t.sub_(form.zero_point)
+        t.mul_(spread)
+        return t if t is out else out.copy_(t)
+
+    return call
+
+
+def with_torch_eager(case: Case) -> Candidate | None:
+    """The lines of NumPy as plain operators of PyTorch, in place, one after the other."""
+    form = case.form
+    if form.packed or not form.usual or form.code not in INTEGERS or case.out is None:
+        return None
+    torch, make = _torch(), _eager_quantize if form.quantizes else _eager_dequantize
+    out = _tensor(torch, case.out, form.target)
+    return Candidate(make(torch, case, out), partial(_from_torch, torch))
