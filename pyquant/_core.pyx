@@ -415,6 +415,14 @@ cdef object _packed_class():
     return _PackedArray
 
 
+cdef object _dtype_said(object obj):
+    """The dtype that an object says it has, or None; of packed arrays the name, which needs
+    no ml_dtypes."""
+    if type(obj) is not _ndarray and isinstance(obj, _packed_class()):
+        return obj._name
+    return getattr(obj, "dtype", None)
+
+
 cdef int _hold_packed(object data, tuple shape, str dtype, Array *held) except -1:
     """Hold the bytes of a packed array. The buffer is one that has its shape; where its
     elements are, `_lay_bits` says."""
@@ -438,7 +446,7 @@ cdef object _code_array(object q, str name):
     if type(q) is _ndarray:
         return q
     if isinstance(q, _packed_class()):
-        return q._data, q.shape, q.dtype
+        return q._data, q.shape, q._name
     return _integers_of(q, _plain(q, name), name)
 
 
@@ -829,7 +837,7 @@ cdef object _name_in(dict names, object dtype, str name, str expected):
 
 cdef str _name_of_zero(object zero_point):
     """The default of dtype. What cannot be a zero point is refused as that, later."""
-    dtype = getattr(zero_point, "dtype", None)
+    dtype = _dtype_said(zero_point)
     name = _spelled(dtype)
     if name is None:
         name = _dtypes.name_of(dtype)
@@ -1320,7 +1328,7 @@ cdef object _unpacked(object packed, pq_type *type):
     cdef Call call
     _forget(&call)
     try:
-        _hold_packed(packed._data, packed.shape, packed.dtype, &call.x)
+        _hold_packed(packed._data, packed.shape, packed._name, &call.x)
         _set_input(&call)
         out = _empty(_shape(&call.x), _np.uint8)
         _hold(out, &call.out)
@@ -1335,7 +1343,7 @@ cdef object _unpacked(object packed, pq_type *type):
 def unpack(packed):
     """See PackedArray.unpack."""
     cdef pq_type type
-    dtype = _dtype_of(packed.dtype)
+    dtype = _dtype_of(packed._name)
     return _unpacked(packed, &type).view(dtype)
 
 
@@ -1781,7 +1789,7 @@ dequantize.__signature__ = _requiring_scale(dequantize)
 
 cdef object _codes_for(object q, str name):
     """`q` as codes of the type `name`; other types are refused."""
-    given = getattr(q, "dtype", None)
+    given = _dtype_said(q)
     if given is None:
         return codes(q, name)
     found = _dtypes.name_of(given)

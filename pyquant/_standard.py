@@ -108,9 +108,9 @@ def array_of(
     packed array is taken as it is.
     """
     if isinstance(values, PackedArray):
-        if values.dtype not in types:
+        if values._name not in types:
             raise refuse(
-                TypeError, name, standard, f"elements of {listed(types)}", values.dtype
+                TypeError, name, standard, f"elements of {listed(types)}", values._name
             )
         return values
     python = False
@@ -137,8 +137,10 @@ def all_zero(array: npt.NDArray[Any]) -> bool:
     return not array.astype(np.float32).any()
 
 
-def type_of(array: npt.NDArray[Any]) -> str:
+def type_of(array: npt.NDArray[Any] | PackedArray) -> str:
     """The name of an element type."""
+    if isinstance(array, PackedArray):
+        return array._name  # its dtype needs ml_dtypes
     return str(dtypes.name_of(array.dtype))
 
 

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from math import prod
-from operator import index
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
 from pyquant import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
     from _typeshed import ReadableBuffer
@@ -49,12 +49,16 @@ class PackedArray:
     ----------
     data : ndarray
         The bytes, read-only.
-    dtype : str
-        Name of the element type. NumPy itself has none of these types.
+    dtype : numpy.dtype
+        The element type, of ml_dtypes: without it this is an ImportError, and nothing else
+        that a packed array does needs it but to unpack elements.
     shape : tuple of int
         The shape of the unpacked array.
     layout : str
         How elements lie in the bytes.
+    nbytes, size, ndim : int
+        Number of packed bytes, of elements, of dimensions. There is no ``itemsize``:
+        elements are parts of a byte.
 
     Raises
     ------
@@ -62,6 +66,19 @@ class PackedArray:
         If an argument is of the wrong kind.
     ValueError
         If `data` has not as many bytes as `shape` needs.
+
+    Notes
+    -----
+    ``len(p)``, ``p[i]``, ``p[a:b]`` and iteration go along the first axis, as in NumPy, and
+    copy nothing: rows and slices are packed arrays on the same bytes. So a part has to
+    begin with a byte, and to end with one or with the array. Where rows are whole bytes any
+    part does, and a step other than 1 makes a copy; where they are not, some do not, and
+    are a `ValueError`. Of one dimension ``p[i]`` is the element, a scalar of ml_dtypes, and
+    iteration goes over all of them.
+
+    ``==`` compares the packed arrays as a whole: type, shape, layout and bytes, and is True
+    or False. There is no truth value and no ``in``. What NumPy makes of a packed array is
+    unpacked.
 
     Examples
     --------
@@ -72,14 +89,24 @@ class PackedArray:
     PackedArray(dtype='int4', shape=(3,), layout='onnx', nbytes=2)
     >>> pq.dequantize(p, 1.0)
     array([ 1., -2.,  3.], dtype=float32)
+
+    A row of weights without a copy:
+
+    >>> w = np.arange(-8, 8, dtype=np.float32).reshape(2, 8)
+    >>> p = pq.quantize(w, 1.0, dtype="int4", packed=True)
+    >>> pq.dequantize(p[1], 1.0)
+    array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
     """
 
-    __slots__ = ("_data", "_dtype", "_layout", "_shape")
+    __slots__ = ("_data", "_layout", "_name", "_shape")
 
     _data: npt.NDArray[np.uint8]
-    _dtype: str
+    _name: str
     _shape: tuple[int, ...]
     _layout: str
+
+    # Python would compare with each row, NumPy with each element.
+    __contains__ = None
 
     def __init__(
         self,
@@ -118,26 +145,26 @@ class PackedArray:
         if not data.flags.c_contiguous:
             msg = "data: expected contiguous bytes, got a strided array"
             raise ValueError(msg)
-        self._store(data, name, extents)
-
-    def _store(
-        self, data: npt.NDArray[np.uint8], dtype: str, shape: tuple[int, ...]
-    ) -> None:
         # Bytes that are lent read-only cannot be made writeable again.
         view = np.frombuffer(memoryview(data.data).toreadonly(), np.uint8)
+        self._store(view, name, extents)
+
+    def _store(
+        self, view: npt.NDArray[np.uint8], name: str, shape: tuple[int, ...]
+    ) -> None:
         store = object.__setattr__
         store(self, "_data", view)
-        store(self, "_dtype", dtype)
+        store(self, "_name", name)
         store(self, "_shape", shape)
         store(self, "_layout", "onnx")
 
     @classmethod
     def _of(
-        cls, data: npt.NDArray[np.uint8], dtype: str, shape: tuple[int, ...]
+        cls, data: npt.NDArray[np.uint8], name: str, shape: tuple[int, ...]
     ) -> PackedArray:
         """One of bytes that are known to fit."""
         made = cls.__new__(cls)
-        made._store(data, dtype, shape)
+        made._store(np.frombuffer(data.data.toreadonly(), np.uint8), name, shape)
         return made
 
     @classmethod
@@ -202,9 +229,9 @@ class PackedArray:
         return self._data.view()
 
     @property
-    def dtype(self) -> str:
-        """Name of the element type."""
-        return self._dtype
+    def dtype(self) -> np.dtype[Any]:
+        """The element type, of ml_dtypes."""
+        return _core.dtype_named(self._name)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -265,7 +292,100 @@ class PackedArray:
             msg = "copy: expected True or None for a packed array, got False"
             raise ValueError(msg)
         array = self.unpack()
-        return array if dtype is None else array.astype(dtype)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def copy(self) -> PackedArray:
+        """
+        Copy the bytes to memory that nobody can change.
+
+        Returns
+        -------
+        PackedArray
+            An equal one. It does not keep the memory that this one is a view of, and has a
+            hash.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> memory = bytearray([0x21, 0x43])
+        >>> p = pq.PackedArray.from_buffer(memory, "uint4", 4)
+        >>> kept = p.copy()
+        >>> memory[0] = 0
+        >>> kept == p
+        False
+        """
+        return _constant(self._data, self._name, self._shape)
+
+    def __len__(self) -> int:
+        """Count the rows of the first axis."""
+        if not self._shape:
+            msg = "len: expected a packed array with a first axis, got shape ()"
+            raise TypeError(msg)
+        return self._shape[0]
+
+    def __bool__(self) -> bool:
+        """Refuse, as NumPy does: by `__len__` an array of zeros would be true."""
+        msg = f"bool: expected a number, got a packed array of shape {self._shape}"
+        raise ValueError(msg)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the rows of the first axis, or the elements of one dimension."""
+        if not self._shape:
+            msg = "iter: expected a packed array with a first axis, got shape ()"
+            raise TypeError(msg)
+        if len(self._shape) == 1:
+            return iter(self.unpack())
+        return map(self.__getitem__, range(self._shape[0]))
+
+    @overload
+    def __getitem__(self, index: slice) -> PackedArray: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Any: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
+        """Take an element, a row or some rows of the first axis; see the notes."""
+        chosen = _chosen(index, self._shape)
+        if isinstance(chosen, range):
+            if chosen.step != 1:
+                return self._spaced(chosen)
+            shape = (len(chosen), *self._shape[1:])
+            return self._part(chosen.start, chosen.stop, shape)
+        if len(self._shape) == 1:
+            return self._element(chosen)
+        return self._part(chosen, chosen + 1, self._shape[1:])
+
+    def _element(self, at: int) -> Any:
+        per_byte = _core.packed_per_byte(self._name)
+        byte, at = divmod(at, per_byte)
+        of_one = PackedArray._of(self._data[byte : byte + 1], self._name, (per_byte,))
+        return of_one.unpack()[at]
+
+    def _part(self, start: int, stop: int, shape: tuple[int, ...]) -> PackedArray:
+        """Rows from start to stop, on the same bytes."""
+        row = prod(self._shape[1:])
+        first, last = start * row, stop * row
+        per_byte = _core.packed_per_byte(self._name)
+        whole = last % per_byte == 0 or stop == self._shape[0]
+        if first < last and (first % per_byte or not whole):
+            msg = f"index: expected whole bytes, got the elements {first} to {last - 1} of "
+            msg += f"{self._name}, {per_byte} to a byte (unpack takes them apart)"
+            raise ValueError(msg)
+        made = PackedArray.__new__(PackedArray)
+        # Not by _of: of a slice of a slice that would make an ever longer chain of views.
+        view = self._data[first // per_byte : -(-last // per_byte)]
+        made._store(view, self._name, shape)
+        return made
+
+    def _spaced(self, chosen: range) -> PackedArray:
+        """A copy of rows with a step between."""
+        row, per_byte = prod(self._shape[1:]), _core.packed_per_byte(self._name)
+        if row % per_byte:
+            msg = f"index: expected rows of whole bytes for a step of {chosen.step}, got "
+            msg += f"{row} elements of {self._name} in each, {per_byte} to a byte"
+            raise ValueError(msg)
+        rows = self._data.reshape(self._shape[0], row // per_byte)
+        stop = chosen.stop if chosen.stop >= 0 else None
+        rows = rows[chosen.start : stop : chosen.step]
+        return _constant(rows, self._name, (len(chosen), *self._shape[1:]))
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a packed array never changes."""
@@ -281,26 +401,29 @@ class PackedArray:
         """Compare type, shape, layout and bytes."""
         if not isinstance(other, PackedArray):
             return NotImplemented
-        return self._key() == other._key()
+        if self._head() != other._head():
+            return False
+        return bool(np.array_equal(self._data, other._data))
 
     def __hash__(self) -> int:
         """Hash what `__eq__` compares, where nobody can change it."""
         if _is_writeable(self._data):
             msg = "unhashable: the memory of this PackedArray is writeable"
             raise TypeError(msg)
-        return hash(self._key())
+        return hash((*self._head(), self._data.tobytes()))
 
-    def _key(self) -> tuple[object, ...]:
-        return (self._dtype, self._shape, self._layout, self._data.tobytes())
+    def _head(self) -> tuple[object, ...]:
+        """All but the bytes."""
+        return (self._name, self._shape, self._layout)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes an equal one."""
-        return (_unpickled, (np.array(self._data), self._dtype, self._shape))
+        return (_unpickled, (np.array(self._data), self._name, self._shape))
 
     def __repr__(self) -> str:
         """Show what it is, not its elements."""
         return (
-            f"PackedArray(dtype={self._dtype!r}, shape={self._shape}, "
+            f"PackedArray(dtype={self._name!r}, shape={self._shape}, "
             f"layout={self._layout!r}, nbytes={self.nbytes})"
         )
 
@@ -347,6 +470,49 @@ def _unpickled(
     return PackedArray(data, dtype, shape)
 
 
+def _constant(
+    data: npt.NDArray[np.uint8], name: str, shape: tuple[int, ...]
+) -> PackedArray:
+    """One of a copy of bytes in C order, which nobody can change."""
+    return PackedArray._of(np.frombuffer(data.tobytes(), np.uint8), name, shape)
+
+
+def _chosen(index: SupportsIndex | slice, shape: tuple[int, ...]) -> int | range:
+    """The place along the first axis that an index stands for, or the places of a slice."""
+    if not shape:
+        msg = "index: expected a packed array with a first axis, got shape ()"
+        raise IndexError(msg)
+    if isinstance(index, slice):
+        return _places(index, shape[0])
+    try:
+        if isinstance(index, bool):
+            raise TypeError
+        at = operator.index(index)
+    except TypeError:
+        msg = f"index: expected an integer or a slice, got {_kind(index)}"
+        raise TypeError(msg) from None
+    if not -shape[0] <= at < shape[0]:
+        msg = f"index: expected an integer within the {shape[0]} rows, got {at}"
+        raise IndexError(msg)
+    return at + shape[0] if at < 0 else at
+
+
+def _places(part: slice, extent: int) -> range:
+    """The places of a slice; of less than two the step is 1, of none the first is 0."""
+    try:
+        if part.step is not None and operator.index(part.step) == 0:
+            msg = "index: expected a step other than 0, got 0"
+            raise ValueError(msg)
+        found = range(*part.indices(extent))
+    except TypeError:
+        kinds = ", ".join(_kind(one) for one in (part.start, part.stop, part.step))
+        msg = f"index: expected a slice of integers, got one of {kinds}"
+        raise TypeError(msg) from None
+    if not found:
+        return range(0)
+    return range(found[0], found[0] + 1) if len(found) == 1 else found
+
+
 def _is_writeable(array: npt.NDArray[np.uint8]) -> bool:
     """Whether the memory that an array is a view of may change by any view between."""
     owner: Any = array
@@ -378,7 +544,7 @@ def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
         given: Any = (shape,) if one else shape
         if any(isinstance(n, bool) for n in given):
             raise TypeError
-        extents = tuple(int(index(n)) for n in given)
+        extents = tuple(int(operator.index(n)) for n in given)
     except TypeError:
         msg = f"shape: expected an integer or a tuple of integers, got {_kind(shape)}"
         raise TypeError(msg) from None

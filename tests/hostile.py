@@ -174,7 +174,7 @@ class Packed(pq.PackedArray):
 
     __slots__ = ("asked",)
     _data = property(lambda self: np.zeros(1, np.uint8).view(Other))
-    dtype = property(lambda self: "int4")
+    _name = property(lambda self: "int4")
 
     @property
     def shape(self):
@@ -366,17 +366,30 @@ def use_packed(rng, packed, other):
         packed.size,
         packed.ndim,
         repr(packed),
+        packed.copy(),
         hash(packed),
         pq.PackedArray.__eq__(packed, other),
     )
     pickle.loads(pickle.dumps(packed))
-    step = rng.randrange(4)
+    step = rng.randrange(10)
     if step == 0:
         packed.unpack()
     elif step == 1:
         np.asarray(packed, other)
     elif step == 2:
         packed._shape = other
+    elif step == 3:
+        packed[other]
+    elif step == 4:
+        parts = [rng.choice([None, other, -1, 0, 1, 2, 9]) for _ in range(3)]
+        packed[slice(*parts)].copy()
+    elif step == 5:
+        list(packed)
+    elif step == 6:
+        bool(packed)
+    elif step == 7:
+        len(packed)
+        return [hash(row) for row in packed[rng.choice([0, -1]) :]]
     return found
 
 

@@ -30,6 +30,7 @@ def made(name):
 
 x, q, one, zero = np.ones((3, 4), "f4"), np.ones((3, 4), "i1"), np.float32(1), np.int8(0)
 params = pq.QParams(1.0, 0, "int8")
+packed = pq.quantize(x, 1.0, dtype="int4", packed=True)
 QUANTIZE = dict(x=x, scale=one, zero_point=zero, dtype="int8", axis=None, block_size=None,
                 rounding="half_even", precision=None, saturate=True, packed=False,
                 out=None, threads=1)
@@ -52,6 +53,7 @@ CALLS = {
     "pack": (pq.pack, dict(q=q)),
     "PackedArray": (pq.PackedArray, dict(
         data=np.zeros(1, "u1"), dtype="int4", shape=2, layout="onnx")),
+    "PackedArray[]": (packed.__getitem__, dict(index=0)),
     "from_buffer": (pq.PackedArray.from_buffer, dict(buffer=b"a", dtype="int4", shape=2)),
     "onnx.quantize_linear": (pq.onnx.quantize_linear, dict(
         x=x, y_scale=one, y_zero_point=zero, axis=1, block_size=0, saturate=1,

@@ -27,11 +27,12 @@ BLOCKS = (3, 2)
 BLOCK_SCALE = np.float32([[0.1, 0.2]])
 BAD = np.float32([np.nan])
 PARAMS = pq.choose_qparams(X, axis=0)
+PACKED = pq.quantize(X, 0.5, dtype="int4", packed=True)
 MODE = pq.RoundMode.CEIL
 
 ARGUMENTS = [
     *(X, Q, SCALE, ZERO, LIST, BIG_ENDIAN, OUT, REAL_OUT, READ_ONLY, INT8, FLOAT16),
-    *(AXES, BLOCKS, BLOCK_SCALE, BAD, PARAMS, MODE, np.int8, None, "int8", "ceil"),
+    *(AXES, BLOCKS, BLOCK_SCALE, BAD, PARAMS, MODE, PACKED, np.int8, None, "int8", "ceil"),
 ]
 
 GOOD = {
@@ -58,6 +59,8 @@ GOOD = {
     ),
     "choose_qparams": lambda: pq.choose_qparams(X, axis=0),
     "QParams.quantize": lambda: PARAMS.quantize(X),
+    "rows of a packed array": lambda: [PACKED[0], PACKED[1:], PACKED[::-1], *PACKED],
+    "a copy of a packed array": lambda: PACKED.copy() == PACKED,
 }
 FAILING = {
     "scale of a wrong shape": lambda: pq.quantize(X, SCALE, axis=1, out=OUT),
@@ -77,6 +80,7 @@ FAILING = {
     "not finite": lambda: pq.choose_qparams(BAD),
     "overlap": lambda: pq.quantize(X, 0.1, out=X.view(np.int8)[:, ::4]),
     "missing argument": lambda: pq.quantize(X),
+    "row that is not there": lambda: PACKED[[3]],
     "unknown argument": lambda: pq.quantize(X, 0.1, mode="ceil"),
 }
 

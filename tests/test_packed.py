@@ -2,6 +2,7 @@
 
 import array
 import copy
+import itertools
 import mmap
 import pickle
 import re
@@ -138,7 +139,7 @@ def check_packed(got, codes, name):
     """A packed array holds the given codes, and zeros after the last."""
     __tracebackhide__ = True
     assert type(got) is pq.PackedArray
-    assert (got.dtype, got.shape, got.layout) == (name, codes.shape, "onnx")
+    assert (got.dtype, got.shape, got.layout) == (codes.dtype, codes.shape, "onnx")
     assert got.nbytes == -(-codes.size * BITS[name] // 8)
     assert got == pq.pack(codes)
     used = codes.size * BITS[name] % 8
@@ -155,13 +156,18 @@ def test_attributes(name):
     for dtype in (name, dtype_of(name), dtype_of(name).type):
         for shape in ((2, 3, 4), [2, 3, 4], (np.int64(2), 3, np.uint8(4))):
             p = pq.PackedArray(data, dtype, shape)
-            assert (p.dtype, p.shape, p.layout) == (name, (2, 3, 4), "onnx")
+            assert (p.shape, p.layout) == ((2, 3, 4), "onnx")
+            assert isinstance(p.dtype, np.dtype)
+            assert p.dtype == dtype_of(name) == p.unpack().dtype
             assert [type(n) for n in p.shape] == [int] * 3
             assert (p.nbytes, p.size, p.ndim) == (data.size, 24, 3)
             same(p.data, data)
             assert np.shares_memory(p.data, data)
     assert pq.PackedArray(data, name, 24).shape == (24,)
     assert pq.PackedArray(data, dtype=name, shape=24, layout="onnx").ndim == 1
+    assert not hasattr(p, "itemsize")  # it would be a fraction
+    again = pq.PackedArray(p.data, p.dtype, p.shape, p.layout)
+    assert again == p
 
 
 def test_number_of_bytes():
@@ -300,10 +306,330 @@ def test_numpy_unpacks():
     same(np.asarray(p, dtype=np.int16), np.int16([[1, -8, 7]]))
     same(np.asarray(p, np.float32), np.float32([[1, -8, 7]]))
     assert np.asarray(p).flags.writeable
+    assert np.asarray(p, q.dtype).flags.writeable
+    same(np.asarray(p, ">i2").astype("i2"), np.int16([[1, -8, 7]]))
+    same(np.array([p, p]), np.array([q, q]))
+    assert (np.shape(p), np.ndim(p), np.size(p)) == ((1, 3), 2, 3)
     with pytest.raises(
         ValueError, match=r"^copy: expected True or None for a packed array, got False$"
     ):
         np.array(p, copy=False)
+
+
+# The first axis
+
+WHOLE_ROWS = [(3, 8), (1, 4), (5, 2, 4), (4, 16, 1), (7, 1, 4, 3), (2, 64)]
+BROKEN_ROWS = [(3, 7), (4, 3), (5, 1), (2, 3, 3), (6, 1, 5), (1, 3), (8, 2, 1)]
+NO_ELEMENTS = [(0,), (0, 3), (0, 4), (3, 0), (5, 0, 7), (3, 2, 0)]
+STEPS = [None, 1, 2, 3, -1, -2, -7, 100, -100, np.int64(2)]
+
+
+def packed_of(name, shape, seed=0):
+    """Random codes, and them packed."""
+    q = clean(random_codes(name, int(np.prod(shape)), seed), name).reshape(shape)
+    return q, pq.pack(q)
+
+
+def slices(extent):
+    """Every slice of every step, with bounds beyond the ends, too."""
+    bounds = [None, *range(-extent - 2, extent + 3)]
+    return [slice(a, b, c) for a in bounds for b in bounds for c in STEPS]
+
+
+def begins_and_ends_with_bytes(places, row, extent, bits):
+    """Whether rows lie in whole bytes, by the numbers of their first and last bit."""
+    places = list(places)
+    if not places or row == 0:
+        return True
+    if any(b - a != 1 for a, b in itertools.pairwise(places)):
+        return row * bits % 8 == 0
+    begin, end = places[0] * row * bits, (places[-1] + 1) * row * bits
+    return begin % 8 == 0 and (end % 8 == 0 or places[-1] == extent - 1)
+
+
+def check_part(got, expected, name):
+    """A part is what NumPy's part of the codes is when it is packed."""
+    __tracebackhide__ = True
+    assert type(got) is pq.PackedArray
+    assert got.data.tobytes() == packed_bytes(expected, name)
+    assert got.shape == expected.shape
+    assert got.dtype == expected.dtype
+    assert got == pq.pack(expected)
+    same(got.unpack(), expected)
+
+
+@each("name, shape", BITS, WHOLE_ROWS)
+def test_rows(name, shape):
+    q, p = packed_of(name, shape)
+    assert len(p) == len(q) == shape[0]
+    for i in range(-shape[0], shape[0]):
+        for at in (i, np.int64(i), np.int8(i), np.array(i)):
+            check_part(p[at], q[i], name)
+            assert np.shares_memory(p[at].data, p.data)
+        same(pq.dequantize(p[i], 0.5), pq.dequantize(q[i], 0.5))
+    rows = list(p)
+    assert len(rows) == len(q)
+    for got, expected in zip(rows, q, strict=True):
+        check_part(got, expected, name)
+    assert [hash(row) for row in reversed(p)] == [hash(row) for row in rows[::-1]]
+
+
+@each("name, shape", BITS, [*WHOLE_ROWS, *BROKEN_ROWS, *NO_ELEMENTS, (1,), (2,), (9,)])
+def test_slices(name, shape):
+    q, p = packed_of(name, shape)
+    row, taken = int(np.prod(shape[1:])), 0
+    for part in slices(min(shape[0], 5)):
+        places = range(shape[0])[part]
+        if begins_and_ends_with_bytes(places, row, shape[0], BITS[name]):
+            got, taken = p[part], taken + 1
+            assert got.shape == q[part].shape
+            assert got.data.tobytes() == packed_bytes(q[part], name)
+            one_piece = len(places) < 2 or places.step == 1
+            if got.nbytes:
+                assert np.shares_memory(got.data, p.data) == one_piece
+        else:
+            with pytest.raises(ValueError, match=r"^index: expected [^\n]+$"):
+                p[part]
+    assert taken
+    check_part(p[:], q, name)
+
+
+@each("name, shape", BITS, BROKEN_ROWS)
+def test_rows_that_begin_within_a_byte(name, shape):
+    q, p = packed_of(name, shape)
+    row, refusals = int(np.prod(shape[1:])), 0
+    for i in range(shape[0]):
+        if begins_and_ends_with_bytes([i], row, shape[0], BITS[name]):
+            check_part(p[i], q[i], name)
+        else:
+            with pytest.raises(ValueError, match=r"^index: expected whole bytes, got the "):
+                p[i]
+            refusals += 1
+    if refusals:
+        with pytest.raises(ValueError, match=r"^index: expected whole bytes, got the "):
+            list(p)
+    else:
+        assert [one.unpack().tolist() for one in p] == q.tolist()
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_elements_of_one_dimension(name):
+    for count in (1, 2, 3, 7, 8, 9):
+        q, p = packed_of(name, (count,), count)
+        assert len(p) == count
+        for i in range(-count, count):
+            assert type(p[i]) is type(q[i]) is dtype_of(name).type
+            assert p[i].tobytes() == q[i].tobytes()
+        assert [one.tobytes() for one in p] == [one.tobytes() for one in q]
+        assert [type(one) for one in p] == [dtype_of(name).type] * count
+    # Something in the bits after the last code.
+    p = pq.PackedArray.from_buffer(b"\xff\xff", name, 8 // BITS[name] + 1)
+    assert p[-1] == p[0] == p.unpack()[-1]
+
+
+def test_elements_of_nothing():
+    for shape in NO_ELEMENTS:
+        q, p = packed_of("int4", shape)
+        assert len(p) == shape[0]
+        assert [row.shape for row in p] == [row.shape for row in q]
+        assert [len(p[1:]), len(p[::-1])] == [len(q[1:]), len(q[::-1])]
+
+
+def test_parts_of_parts():
+    q, p = packed_of("uint4", (40, 3, 8))
+    check_part(p[4:30][2:-3][::5][1][1:][-1], q[4:30][2:-3][::5][1][1:][-1], "uint4")
+    check_part(p[7][2][2:6], q[7, 2, 2:6], "uint4")
+    memory = p[1:].data
+    part = p
+    while len(part) > 1:
+        part = part[1:]
+    assert np.shares_memory(part.data, memory)
+    # Each keeps the memory, and none of those between.
+    base, chain = part.data, 0
+    while base is not None:
+        base, chain = getattr(base, "base", getattr(base, "obj", None)), chain + 1
+    assert chain < 10
+
+
+def test_a_million_slices_of_slices():
+    rows = light(1_000_000, 200_000)
+    part = pq.PackedArray.from_buffer(bytes(2 * rows), "int2", (rows, 8))
+    for _ in range(len(part) - 1):
+        part = part[1:]
+    assert part.shape == (1, 8)
+    del part  # without recursion
+
+
+def test_parts_cannot_be_written():
+    memory = np.arange(16, dtype=np.uint8)
+    p = pq.PackedArray(memory, "uint4", (4, 8))
+    for part in (p[1:3], p[2], p[::2], p.copy(), p[:0]):
+        assert not part.data.flags.writeable
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            part.data.flags.writeable = True
+        with pytest.raises(AttributeError, match="PackedArray is immutable"):
+            part.shape = (2,)
+    kept, spaced, part = p.copy(), p[::2], p[1:3]
+    memory[...] = 0xFF  # the memory of a part is that of the whole, that of a copy is not
+    assert set(part.unpack().astype(int).flat) == {15}
+    assert kept.data.tobytes() == bytes(range(16))
+    assert spaced.data.tobytes() == bytes([0, 1, 2, 3, 8, 9, 10, 11])
+    for made in (kept, spaced):
+        assert hash(made) == hash(made.copy())
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(part)
+    with pytest.raises(TypeError, match=r"does not support item assignment"):
+        p[0] = part
+
+
+def test_parts_of_constant_memory_have_hashes():
+    q, p = packed_of("int2", (6, 8))
+    for part in (p[1], p[2:5], p[::-2], p[:0]):
+        assert hash(part) == hash(pickle.loads(pickle.dumps(part))) == hash(part.copy())
+    assert len({p[0:2], p.copy()[0:2], pq.pack(q[:2]), p[1:2]}) == 2
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_copy_keeps_every_bit(name):
+    for shape in ((3, 3), (1, 4), (), (0, 2), (5,)):
+        size = -(-int(np.prod(shape)) * BITS[name] // 8)
+        memory = bytearray(b"\xff" * size)
+        p = pq.PackedArray.from_buffer(memory, name, shape)
+        made = p.copy()
+        assert type(made) is pq.PackedArray
+        assert made == p
+        assert repr(made) == repr(p)
+        assert made.data.tobytes() == memory
+        assert not size or not np.shares_memory(made.data, p.data)
+        hash(made)
+
+
+def test_equality_is_of_every_byte():
+    for count in (1, 7, 8, 9, 63, 64, 65, 1000):
+        content = bytes(range(1, 200)) * 6
+        p = pq.PackedArray.from_buffer(content[:count], "int2", count * 4)
+        assert p == pq.PackedArray.from_buffer(content[:count], "int2", count * 4)
+        for i in range(count):
+            other = bytearray(content[:count])
+            other[i] ^= 0x80
+            assert p != pq.PackedArray.from_buffer(other, "int2", count * 4)
+
+
+P0 = pq.PackedArray.from_buffer(b"\x01", "int4", ())
+P1 = pq.PackedArray.from_buffer(b"\x21\x43\x05", "uint4", 5)
+P2 = pq.PackedArray.from_buffer(bytes(8), "uint2", (2, 16))
+P3 = pq.PackedArray.from_buffer(bytes(11), "int4", (3, 7))
+EMPTY = pq.PackedArray.from_buffer(b"", "int4", (0, 3))
+FIRST = "expected a packed array with a first axis, got shape ()"
+WHAT = "index: expected an integer or a slice, got"
+NOT_ALONG_THE_FIRST_AXIS = {
+    "len of no axis": (lambda: len(P0), TypeError, f"len: {FIRST}"),
+    "iteration over no axis": (lambda: iter(P0), TypeError, f"iter: {FIRST}"),
+    "index of no axis": (lambda: P0[0], IndexError, f"index: {FIRST}"),
+    "slice of no axis": (lambda: P0[:], IndexError, f"index: {FIRST}"),
+    "beyond": (
+        lambda: P1[5],
+        IndexError,
+        "index: expected an integer within the 5 rows, got 5",
+    ),
+    "far before": (
+        lambda: P2[-(2**70)],
+        IndexError,
+        f"index: expected an integer within the 2 rows, got {-(2**70)}",
+    ),
+    "of no rows": (
+        lambda: EMPTY[0],
+        IndexError,
+        "index: expected an integer within the 0 rows, got 0",
+    ),
+    "tuple": (lambda: P2[0, 1], TypeError, f"{WHAT} tuple"),
+    "ellipsis": (lambda: P2[...], TypeError, f"{WHAT} ellipsis"),
+    "none": (lambda: P2[None], TypeError, f"{WHAT} NoneType"),
+    "list": (lambda: P2[[0, 1]], TypeError, f"{WHAT} list"),
+    "array": (lambda: P2[np.array([0, 1])], TypeError, f"{WHAT} ndarray"),
+    "mask": (lambda: P2[np.array([True, False])], TypeError, f"{WHAT} ndarray"),
+    "bool": (lambda: P2[True], TypeError, f"{WHAT} bool"),
+    "numpy bool": (lambda: P2[np.True_], TypeError, f"{WHAT} bool"),
+    "float": (lambda: P2[1.0], TypeError, f"{WHAT} float"),
+    "string": (lambda: P2["0"], TypeError, f"{WHAT} str"),
+    "slice of floats": (
+        lambda: P2[:1.0],
+        TypeError,
+        "index: expected a slice of integers, got one of NoneType, float, NoneType",
+    ),
+    "step of a string": (
+        lambda: P2[0:1:"1"],
+        TypeError,
+        "index: expected a slice of integers, got one of int, int, str",
+    ),
+    "step of zero": (
+        lambda: P2[::0],
+        ValueError,
+        "index: expected a step other than 0, got 0",
+    ),
+    "row within bytes": (
+        lambda: P3[1],
+        ValueError,
+        "index: expected whole bytes, got the elements 7 to 13 of int4, 2 to a byte "
+        "(unpack takes them apart)",
+    ),
+    "slice from within a byte": (
+        lambda: P1[1:],
+        ValueError,
+        "index: expected whole bytes, got the elements 1 to 4 of uint4, 2 to a byte "
+        "(unpack takes them apart)",
+    ),
+    "slice to within a byte": (
+        lambda: P1[:3],
+        ValueError,
+        "index: expected whole bytes, got the elements 0 to 2 of uint4, 2 to a byte "
+        "(unpack takes them apart)",
+    ),
+    "step through bytes": (
+        lambda: P3[::-1],
+        ValueError,
+        "index: expected rows of whole bytes for a step of -1, got 7 elements of int4 in "
+        "each, 2 to a byte",
+    ),
+    "truth": (
+        lambda: bool(P2),
+        ValueError,
+        "bool: expected a number, got a packed array of shape (2, 16)",
+    ),
+    "truth of nothing": (
+        lambda: bool(EMPTY),
+        ValueError,
+        "bool: expected a number, got a packed array of shape (0, 3)",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "case", NOT_ALONG_THE_FIRST_AXIS.values(), ids=NOT_ALONG_THE_FIRST_AXIS
+)
+def test_what_is_not_along_the_first_axis(case):
+    call, error, text = case
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        call()
+
+
+def test_nothing_is_in_a_packed_array():
+    for p in (P0, P1, P2, EMPTY):
+        with pytest.raises(TypeError, match="not a container"):
+            _ = 1 in p
+
+
+class Index:
+    """An index that fails by itself."""
+
+    def __index__(self):
+        raise ValueError("mine")
+
+
+def test_what_an_index_raises_is_its_own():
+    for index in (Index(), slice(Index(), None), slice(None, None, Index())):
+        with pytest.raises(ValueError, match=r"^mine$"):
+            P2[index]
 
 
 # What is refused
@@ -547,7 +873,7 @@ def test_pack_of_any_layout(name, shape):
     expected = packed_bytes(q, name)
     for view in layouts(q):
         p = pq.pack(view)
-        assert (p.dtype, p.shape, p.data.tobytes()) == (name, shape, expected)
+        assert (p.dtype, p.shape, p.data.tobytes()) == (q.dtype, shape, expected)
         same(p.unpack(), clean(q, name))
 
 
@@ -798,7 +1124,7 @@ class Claims(pq.PackedArray):
 
 class ClaimsBytes(Claims):
     __slots__ = ()
-    dtype = property(lambda self: "int4")
+    _name = property(lambda self: "int4")
     _data = property(lambda self: np.zeros(1, np.uint8).view(Bytes))
 
 

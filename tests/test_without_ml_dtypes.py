@@ -96,6 +96,9 @@ def test_unpacking_needs_it():
             for name in PACKED
         },
         "np.asarray(pq.quantize(x, 1.0, dtype='int4', packed=True))": "int4",
+        "pq.quantize(x, 1.0, dtype='int4', packed=True)[0]": "int4",
+        "iter(pq.quantize(x, 1.0, dtype='uint2', packed=True))": "uint2",
+        **{f"pq.quantize(x, 1.0, dtype={n!r}, packed=True).dtype": n for n in PACKED},
     }
     assert errors(calls) == [needs(name) for name in calls.values()]
 
@@ -122,8 +125,9 @@ for name in PACKED:
 p = pq.PackedArray.from_buffer(bytearray(b"\\x21\\x43\\x05"), "uint4", (1, 5))
 print(pq.dequantize(p, [1, 10, 100, 1000, 10000], 1, axis=1, dtype="float16").tolist())
 print(pq.dequantize(p, 0.5, 2, dtype="float64", threads=2).tolist(), p)
-import pickle
-assert pickle.loads(pickle.dumps(p)) == p
+import copy, pickle
+for same in (pickle.loads(pickle.dumps(p)), copy.copy(p), copy.deepcopy(p), p.copy()):
+    assert same == p and hash(same) == hash(p.copy())
 """
     assert lines(f"PACKED = {PACKED}\n{code}") == [
         "int4 [226, 115, 8] [1.0, -1.0, 1.5, 3.5, -4.0]",
@@ -134,6 +138,53 @@ assert pickle.loads(pickle.dumps(p)) == p
         "[[0.0, 10.0, 200.0, 3000.0, 40000.0]]",
         "[[-0.5, 0.0, 0.5, 1.0, 1.5]] "
         "PackedArray(dtype='uint4', shape=(1, 5), layout='onnx', nbytes=3)",
+    ]
+
+
+def test_parts_of_packed_arrays():
+    code = """
+for name in PACKED:
+    p = pq.quantize(np.tile(x[:4], (3, 4)), 1.0, dtype=name, packed=True)
+    rows = [pq.dequantize(row, 1.0) for row in p]
+    assert (np.array(rows) == pq.dequantize(p, 1.0)).all()
+    assert (np.array(rows[::-2]) == pq.dequantize(p[::-2], 1.0)).all()
+    print(len(p), p[1], p[1:] == p.copy()[-2:], p.ndim, p.size, p.nbytes)
+"""
+    assert lines(f"PACKED = {PACKED}\n{code}") == [
+        f"3 PackedArray(dtype={name!r}, shape=(16,), layout='onnx', nbytes={size}) "
+        f"True 2 48 {3 * size}"
+        for name, size in zip(PACKED, (8, 8, 4, 4, 8), strict=True)
+    ]
+
+
+def test_packed_arrays_for_a_type():
+    code = """
+zero = pq.PackedArray.from_buffer(bytes([0x21, 0x03]), "uint4", 3)
+q = pq.quantize(x[:3], [1, 1, 1], zero, axis=0, packed=True)
+print(q, pq.dequantize(q, [1, 1, 1], zero, axis=0).tolist())
+p = pq.QParams([1, 1, 1], zero, "uint4", axis=0)
+print(p.dequantize(q).tolist())
+for call in (
+    lambda: pq.QParams(1.0, None, "int4").dequantize(q),
+    lambda: pq.QParams(1.0, None, "int8").dequantize(q),
+    lambda: pq.onnx.dequantize_linear(q, np.float32(1), np.int8(0)),
+    lambda: pq.onednn.dynamic_dequantize(pq.PackedArray.from_buffer(b"a", "int2", 4), 1.0),
+):
+    try:
+        call()
+    except TypeError as error:
+        print(error)
+print(pq.onednn.dynamic_dequantize(q, np.float32(1)).tolist())
+"""
+    assert lines(code) == [
+        "PackedArray(dtype='uint4', shape=(3,), layout='onnx', nbytes=2) [2.0, -2.0, 3.0]",
+        "[2.0, -2.0, 3.0]",
+        "q: expected int4, got uint4",
+        "q: expected int8, got uint4",
+        "x_zero_point: ONNX DequantizeLinear expects elements of uint4, got int8",
+        "src: oneAPI DynamicDequantize expects elements of uint8, int8, int4, uint4, "
+        "float8_e4m3fn or float8_e5m2, got int2",
+        "[3.0, 0.0, 6.0]",
     ]
 
 

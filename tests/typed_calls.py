@@ -179,6 +179,20 @@ def packed_arrays() -> None:
         assert pq.PackedArray(data, "int4", shape).size == 8
     for buffer in (data, bytes(4), bytearray(4), memoryview(bytes(4))):
         assert pq.PackedArray.from_buffer(buffer, "int4", 8).nbytes == 4
+    p = pq.PackedArray(data, "uint4", (2, 4))
+    assert type(assert_type(p[:1], pq.PackedArray)) is pq.PackedArray
+    assert type(assert_type(p[np.int64(1)], Any)) is pq.PackedArray
+    assert [type(assert_type(row, Any)) for row in p] == [pq.PackedArray] * 2
+    assert assert_type(p.copy(), pq.PackedArray) == p
+    assert assert_type(len(p), int) == 2
+
+
+def packed_type() -> None:
+    p = pq.PackedArray(np.zeros(4, np.uint8), "uint4", 8)
+    try:
+        assert str(assert_type(p.dtype, "np.dtype[Any]")) == "uint4"
+    except ImportError:  # it is of ml_dtypes
+        return
 
 
 def refused() -> None:
@@ -189,6 +203,8 @@ def refused() -> None:
     fails(lambda: pq.quantize(X, 0.5, rounding="half-even"))  # type: ignore[call-overload]
     p = pq.QParams(0.5, None, "int8")
     fails(lambda: p.quantize(X, rounding="nearest"))  # type: ignore[call-overload]
+    packed = pq.quantize(X, 0.5, dtype="int4", packed=True)
+    fails(lambda: packed[0, 1])  # type: ignore[call-overload]
 
 
 def fails(call: Callable[[], object]) -> None:
@@ -212,5 +228,6 @@ CALLS = [
     any_array,
     standards,
     packed_arrays,
+    packed_type,
     refused,
 ]
