@@ -39,7 +39,7 @@ enum pq_status pq_known_struct(const void **given, void *room, size_t size, size
     return PQ_OK;
 }
 
-enum pq_status pq_known_args(const struct pq_args **args, struct pq_args *room)
+enum pq_status pq_other_args(const struct pq_args **args, struct pq_args *room)
 {
     const void *given = *args;
     if (given == NULL) {
@@ -52,11 +52,19 @@ enum pq_status pq_known_args(const struct pq_args **args, struct pq_args *room)
 
 /* ---- shapes and strides ---- */
 
+/* Whether a * b, of what is not negative, is at most `most`. A division would take as long
+ * as all the rest. */
+static bool is_product_within(ptrdiff_t a, ptrdiff_t b, ptrdiff_t most)
+{
+    const int half = (int)sizeof(ptrdiff_t) * 4 - 1;
+    return (a | b) >> half == 0 ? a * b <= most : b == 0 || a <= most / b;
+}
+
 static bool is_countable(const struct pq_args *args)
 {
     ptrdiff_t count = 1;
     for (int d = 0; d < args->ndim; d++) {
-        if (args->shape[d] > 0 && count > MOST / args->shape[d]) {
+        if (!is_product_within(count, args->shape[d], MOST)) {
             return false;
         }
         count *= args->shape[d] > 0 ? args->shape[d] : 1;
@@ -91,8 +99,9 @@ static bool has_span(const struct pq_args *args, const ptrdiff_t *strides, bool 
         const ptrdiff_t stride = strides[d] == PTRDIFF_MIN ? most
                                  : strides[d] < 0          ? -strides[d]
                                                            : strides[d];
-        const ptrdiff_t steps = args->shape[d] > 0 ? (args->shape[d] - 1) / block : 0;
-        if (stride > 0 && steps > (most - span) / stride) {
+        const ptrdiff_t last = args->shape[d] > 0 ? args->shape[d] - 1 : 0;
+        const ptrdiff_t steps = block == 1 ? last : last / block;
+        if (!is_product_within(steps, stride, most - span)) {
             return false;
         }
         span += steps * stride;

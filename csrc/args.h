@@ -11,7 +11,13 @@
  * `*args` becomes what this version knows of it: itself, or where the caller's struct is
  * shorter, or longer with nothing but zeros beyond, a copy in `room`.
  */
-enum pq_status pq_known_args(const struct pq_args **args, struct pq_args *room);
+enum pq_status pq_other_args(const struct pq_args **args, struct pq_args *room);
+static inline enum pq_status pq_known_args(const struct pq_args **args,
+                                           struct pq_args *room)
+{
+    const bool usual = *args != NULL && (*args)->size == sizeof **args;
+    return usual ? PQ_OK : pq_other_args(args, room);
+}
 
 /* The same for any struct: `given` begins with its size, of at least `least` bytes. */
 enum pq_status pq_known_struct(const void **given, void *room, size_t size, size_t least);

@@ -813,15 +813,8 @@ static bool zero_suits(const struct pq_args *args, enum pq_type code)
 static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args)
 {
-    struct pq_args flat = *args;
     const bool takes_bits = args->in.bit_strides != NULL;
     const bool gives_bits = args->out.bit_strides != NULL;
-    if (takes_bits) {
-        flat.in.strides = args->in.bit_strides;
-    }
-    if (gives_bits) {
-        flat.out.strides = args->out.bit_strides;
-    }
     job->kernels = kernels;
     job->together = gives_bits ? 8 : 1; /* at which a byte begins, whatever the stride */
     job->take = codes_taken(kernels, args);
@@ -837,7 +830,7 @@ static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
     job->zero_given = args->zero.data != NULL;
     job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
     job->zero_swapped = job->zero_given && args->zero.swapped;
-    const enum pq_status status = pq_plan_init(&job->plan, &flat, (size_t)job->out_step);
+    const enum pq_status status = pq_plan_init(&job->plan, args, (size_t)job->out_step);
     job->in_start = job->plan.in - (const char *)args->in.data;
     job->out_start = job->plan.out - (char *)args->out.data;
     return status;
@@ -876,13 +869,21 @@ static uint32_t least_scale(const struct pq_args *args)
     return outward ? 0 : (uint32_t)(127 - 124) << 23;
 }
 
+/* Type of the quotient. */
+static enum pq_type precision_of(const struct pq_args *args)
+{
+    const enum pq_type usual = args->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
+    return args->precision != PQ_NO_TYPE ? args->precision : usual;
+}
+
 static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
                              const struct pq_args *args)
 {
+    const enum pq_type precision = precision_of(args);
     const enum pq_type in = args->in.type, out = pq_carrier_of(args->out.type);
-    const bool usual = has_kernel(in, out) && args->precision == PQ_F32;
+    const bool usual = has_kernel(in, out) && precision == PQ_F32;
     /* Float32 is what is rounded to anyway, but from float64. */
-    const bool narrow = args->narrow_first && (args->precision != PQ_F32 || in == PQ_F64);
+    const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
     const int from = pq_row_of(in), to = pq_row_of(out), clips = args->overflow == 0;
     job->grp = NULL;
     job->packed = NULL;
@@ -902,17 +903,16 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
         if (args->round == PQ_HALF_EVEN) {
             job->grp = kernels->quantize_grp[from][to];
         }
-    } else if (in == PQ_F32 && is_whole(out) && args->precision == PQ_F32 &&
+    } else if (in == PQ_F32 && is_whole(out) && precision == PQ_F32 &&
                args->round == PQ_HALF_EVEN && pq_zeros_fit(args, 0, 0)) {
         job->vec = kernels->quantize_whole[to];
-    } else if (in == args->precision && in == args->scale.type &&
-               args->round == PQ_HALF_EVEN && (in == PQ_F16 || in == PQ_BF16) &&
-               has_kernel(in, out)) {
+    } else if (in == precision && in == args->scale.type && args->round == PQ_HALF_EVEN &&
+               (in == PQ_F16 || in == PQ_BF16) && has_kernel(in, out)) {
         job->vec = kernels->quantize_rounded[from - PQ_F16_ROW][to];
     }
     job->wide_fn = kernels->quantize_wide;
-    job->wide = (struct pq_wide){
-        in, out, args->precision, args->round, args->zero_first, clips, narrow};
+    job->wide =
+        (struct pq_wide){in, out, precision, args->round, args->zero_first, clips, narrow};
     job->single_scale = in != PQ_F64 && !narrow;
     job->float_zero =
         pq_is_narrow_float(out) || (args->zero_first && args->zero.data != NULL);
@@ -921,39 +921,35 @@ static void choose_quantizer(struct job *job, const struct pq_kernels *kernels,
 }
 
 static enum pq_status set_quantize(struct job *job, const struct pq_kernels *kernels,
-                                   const struct pq_args *given, int part, int parts)
+                                   const struct pq_args *args, int part, int parts)
 {
     struct pq_args room;
-    enum pq_status status = pq_known_args(&given, &room);
+    enum pq_status status = pq_known_args(&args, &room);
     if (status == PQ_OK) {
-        status = pq_check_call(kernels, given, part, parts);
+        status = pq_check_call(kernels, args, part, parts);
     }
     if (status != PQ_OK) {
         return status;
     }
-    struct pq_args args = *given;
-    const enum pq_type in = args.in.type, out = args.out.type;
-    if (args.precision == PQ_NO_TYPE) {
-        args.precision = in == PQ_F64 ? PQ_F64 : PQ_F32;
-    }
+    const enum pq_type in = args->in.type, out = args->out.type;
     if (!(pq_is_real(in) || in == PQ_I32) || !pq_is_code(out) ||
-        !pq_is_real(args.precision) || !zero_suits(&args, out)) {
+        !pq_is_real(precision_of(args)) || !zero_suits(args, out)) {
         return PQ_ERR_TYPE;
     }
-    if ((unsigned)args.round >= PQ_ROUND_COUNT) {
+    if ((unsigned)args->round >= PQ_ROUND_COUNT) {
         return PQ_ERR_ROUND;
     }
-    choose_quantizer(job, kernels, &args);
+    choose_quantizer(job, kernels, args);
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
-    if (!args.zero_first && !pq_is_narrow_float(out)) {
+    if (!args->zero_first && !pq_is_narrow_float(out)) {
         range = pq_range_of(out);
     } else if (job->vec != NULL) { /* converted to float32 at once */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
-    if (args.zero.type != out && !pq_zeros_fit(&args, range.lo, range.hi)) {
+    if (args->zero.type != out && !pq_zeros_fit(args, range.lo, range.hi)) {
         return PQ_ERR_ZERO;
     }
-    return init(job, kernels, &args);
+    return init(job, kernels, args);
 }
 
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,

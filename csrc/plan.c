@@ -96,6 +96,11 @@ static void merge_all(struct pq_plan *plan)
     plan->ndim = plan->ndim > 0 ? kept + 1 : 0;
 }
 
+static const ptrdiff_t *strides_of(const struct pq_array *array)
+{
+    return array->bit_strides != NULL ? array->bit_strides : array->strides;
+}
+
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size)
 {
@@ -111,8 +116,8 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
         struct pq_dim dim = {
             .begin = 0,
             .end = args->shape[d],
-            .in = args->in.strides[d],
-            .out = writes ? args->out.strides[d] : 0,
+            .in = strides_of(&args->in)[d],
+            .out = writes ? strides_of(&args->out)[d] : 0,
             .block = args->block != NULL ? args->block[d] : 1,
             .scale = args->scale.strides[d],
             .zero = has_zero ? args->zero.strides[d] : 0,

@@ -81,43 +81,43 @@ cdef dict _NAMES = {}
 cdef dict _DTYPES = {}
 
 
-cdef bint _has_kind(int type, pq_kind kind) noexcept:
-    cdef const pq_type_info *row = row_of_type(<pq_type>type)
-    return row != NULL and row.kind == kind
+cdef pq_kind[<int>PQ_TYPE_COUNT] _kinds  # by pq_type
 
 
-cdef bint _is_real(int type) noexcept:
-    return _has_kind(type, PQ_KIND_REAL)
+cdef inline bint _is_real(pq_type type) noexcept:
+    return _kinds[<int>type] == PQ_KIND_REAL
 
 
-cdef bint _is_narrow_float(int type) noexcept:
-    return _has_kind(type, PQ_KIND_FLOAT)
+cdef inline bint _is_narrow_float(pq_type type) noexcept:
+    return _kinds[<int>type] == PQ_KIND_FLOAT
 
 
-cdef bint _is_integer(int type) noexcept:
-    return _has_kind(type, PQ_KIND_INTEGER)
+cdef inline bint _is_integer(pq_type type) noexcept:
+    return _kinds[<int>type] == PQ_KIND_INTEGER
 
 
-cdef bint _is_code(int type) noexcept:
-    return _is_narrow_float(type) or (
-        _is_integer(type) and pq_type_bits(<pq_type>type) <= 32
-    )
+cdef bint _is_code(pq_type type) noexcept:
+    return _is_narrow_float(type) or (_is_integer(type) and pq_type_bits(type) <= 32)
 
 
 cdef void _read_types():
     cdef const pq_type_info *row
+    cdef pq_type type
+    _kinds[<int>PQ_NO_TYPE] = PQ_KIND_NONE
     for code in range(<int>PQ_NO_TYPE + 1, <int>PQ_TYPE_COUNT):
-        row = row_of_type(<pq_type><int>code)
+        type = <pq_type><int>code
+        row = row_of_type(type)
+        _kinds[<int>type] = row.kind
         name = row.name.decode()
         _TYPES[name] = code
         _NAMES[code] = name
-        if _is_real(code):
+        if _is_real(type):
             _REALS[name] = code
-        if _is_code(code):
+        if _is_code(type):
             _CODES[name] = code
             if row.bits in (2, 4):
                 _PACKED[name] = code
-            if _is_integer(code):
+            if _is_integer(type):
                 _LIMITS[name] = (row.lowest, row.highest)
         if hasattr(_np, name):
             _DTYPES[name] = _np.dtype(name)
