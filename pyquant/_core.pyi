@@ -1,5 +1,5 @@
 # Checked against the compiled module by stubtest.
-from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ isa_active: str
 c_api: object
 
 def is_masked(obj: object) -> bool: ...
+def known(values: object) -> str | None: ...
 
 # The type of `out`, else what `dtype` names, else that of the zero point, else int8.
 @overload
@@ -442,7 +443,33 @@ def dequantize(
 
 @disjoint_base
 class Calls:
-    def _keep(self, given: tuple[Any, Any, str, _Integers, _Integers]) -> None: ...
+    @property
+    def _scale(self) -> npt.NDArray[Any]: ...
+    @property
+    def _zero_point(self) -> npt.NDArray[Any]: ...
+    @property
+    def _name(self) -> str: ...
+    @property
+    def _axis(self) -> int | tuple[int, ...] | None: ...
+    @property
+    def _block_size(self) -> int | tuple[int, ...] | None: ...
+    def _set(
+        self,
+        scale: ArrayLike,
+        zero_point: ArrayLike | None,
+        dtype: npt.DTypeLike,
+        axis: _Integers,
+        block_size: _Integers,
+    ) -> None: ...
+    @classmethod
+    def _choose(
+        cls,
+        x: ArrayLike,
+        dtype: npt.DTypeLike,
+        axis: _Integers,
+        block_size: _Integers,
+        symmetric: bool | np.bool | None,
+    ) -> Self: ...
     @overload
     def quantize(
         self,
@@ -633,26 +660,11 @@ def unpack(packed: PackedArray) -> npt.NDArray[Any]: ...
 def packed_name(dtype: npt.DTypeLike) -> str: ...
 def packed_per_byte(name: str) -> int: ...
 def zero_name(name: str) -> str: ...
-def code_name(dtype: npt.DTypeLike) -> str: ...
 def typed_zeros(zeros: npt.NDArray[Any], name: str) -> npt.NDArray[Any]: ...
 def limits(name: str) -> tuple[int, int] | None: ...
 def dtype_named(name: str) -> np.dtype[Any]: ...
-def parameters(
-    scale: ArrayLike,
-    zero_point: ArrayLike | None,
-    dtype: str,
-    axis: _Integers,
-    block_size: _Integers,
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Any, Any]: ...
 def codes(q: ArrayLike, name: str) -> npt.NDArray[Any]: ...
 def integers(value: object, name: str) -> Any: ...
-def choose(
-    x: ArrayLike,
-    dtype: npt.DTypeLike,
-    axis: _Integers,
-    block_size: _Integers,
-    symmetric: bool | np.bool | None,
-) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.integer[Any]], str]: ...
 def quantize_at(
     isa: str,
     x: ArrayLike,

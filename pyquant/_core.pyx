@@ -4,7 +4,7 @@
 """Arguments -> buffers -> C -> exceptions: the boundary between Python and csrc/pq.h.
 
 Arrays of any rank, stride and byte order are taken through the buffer protocol, once per
-call and without a copy; typed memoryviews serve where rank and element type are fixed.
+call and without a copy.
 """
 import os
 from inspect import signature as _signature
@@ -16,15 +16,15 @@ from numpy.exceptions import AxisError as _AxisError
 
 from collections.abc import Sequence as _Sequence
 
-from cython cimport cdivision
+from cython cimport cdivision, critical_section
 from cpython.buffer cimport (
     PyBUF_RECORDS_RO,
     PyBuffer_Release,
     PyObject_CheckBuffer,
     PyObject_GetBuffer,
 )
-from cpython.bytes cimport PyBytes_AS_STRING
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.pythread cimport (
@@ -37,7 +37,16 @@ from cpython.pythread cimport (
 )
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t, size_t
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport (
+    int8_t,
+    int16_t,
+    int32_t,
+    int64_t,
+    uint8_t,
+    uint16_t,
+    uint32_t,
+    uintptr_t,
+)
 from libc.string cimport memset
 
 from pyquant cimport *
@@ -246,6 +255,16 @@ cdef bint _hold(object array, Array *held):
     type = _type_of_format(held.buffer.format, held.buffer.itemsize, &held.swapped)
     held.type = <pq_type>type
     return type != PQ_NO_TYPE
+
+
+cpdef object known(object values):
+    """The name of the element type of an exact array, or scalar, of a type of NumPy's own
+    and in its byte order; at once, and None for anything else."""
+    kind = type(values)
+    if kind is _ndarray:
+        return _SPELLED.get(values.dtype)
+    # To hash types whose own type may be a user's is left to others.
+    return _SPELLED.get(kind) if type(kind) is type else None
 
 
 cdef object _describe(object array):
@@ -515,7 +534,7 @@ cdef object _zero_array(Call *call, object zero):
         call.args.zero.type = PQ_I64
         call.args.zero.swapped = False
         return None
-    if type(zero) is _ndarray:
+    if type(zero) is _ndarray or known(zero) is not None:
         return zero
     if isinstance(zero, _packed_class()):
         return _unpacked(zero, &call.zero.type)
@@ -861,11 +880,6 @@ cdef bint _same_shape(Array *a, Array *b) noexcept:
         if a.buffer.shape[d] != b.buffer.shape[d]:
             return False
     return True
-
-
-def code_name(dtype):
-    """The name of a quantized type."""
-    return _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
 
 
 def typed_zeros(zeros, str name not None):
@@ -1219,10 +1233,10 @@ cdef int _check_options(str name, object rounding, bint saturate, bint packed) e
 cdef object _quantize(const pq_kernels *kernels, object x, object scale, object zero_point,
                       object dtype, object axis, object block_size, object rounding,
                       object precision, object saturate, object packed, object out,
-                      object threads, bint standard=False, bint zero_first=False,
-                      bint narrow_first=False):
-    """`standard`: what the standards want besides, int32 input and zero points of any
-    value."""
+                      object threads, bint any_zero=False, bint int32=False,
+                      bint zero_first=False, bint narrow_first=False):
+    """`any_zero`: zero points are not looked at; standards allow any, and QParams has
+    done it. `int32`: input may be that, too."""
     cdef Call call
     cdef bint packs
     cdef str name
@@ -1250,13 +1264,13 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         block_size = _settled(block_size, "block_size")
         if threads is not _ONE:
             threads = _threads_of(threads)
-        _hold_real(array, &call.x, "x", standard)
+        _hold_real(array, &call.x, "x", int32)
         if precision is None:
             call.args.precision = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
         else:
             call.args.precision = <pq_type><int>_REALS[precision]
         return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
-                      block_size, out, threads, True, packs, standard)
+                      block_size, out, threads, True, packs, any_zero)
     finally:
         _release(&call)
 
@@ -1378,43 +1392,135 @@ def codes(q, str name not None):
     return array.astype(_dtype_of(name))
 
 
-def parameters(scale, zero_point, str dtype not None, axis, block_size):
-    """Scale and zero point as arrays, and axis and block size as Python integers, after
-    what can be checked without data."""
+cdef object _number_at(const void *memory, int type):
+    """The number that lies there, of a type that quantized codes or scales have; None for
+    other types."""
+    cdef pq_fpenv found
+    cdef double real
+    if type == PQ_F64:
+        return (<const double *>memory)[0]
+    if type == PQ_F32:  # a subnormal one, too
+        found = pq_fpenv_enter()
+        real = (<const float *>memory)[0]
+        pq_fpenv_leave(found)
+        return real
+    if type == PQ_I8:
+        return (<const int8_t *>memory)[0]
+    if type == PQ_U8:
+        return (<const uint8_t *>memory)[0]
+    if type == PQ_I16:
+        return (<const int16_t *>memory)[0]
+    if type == PQ_U16:
+        return (<const uint16_t *>memory)[0]
+    if type == PQ_I32:
+        return (<const int32_t *>memory)[0]
+    return (<const uint32_t *>memory)[0] if type == PQ_U32 else None
+
+
+cdef tuple _frozen(object array, str name):
+    """What an array is made of again, on immutable memory: shape, dtype, bytes."""
+    try:
+        return array.shape, array.dtype, array.tobytes()
+    except MemoryError:
+        raise MemoryError(
+            f"{name}: expected an array that memory holds, got shape {array.shape}"
+        ) from None
+
+
+cdef tuple _frozen_zero(int64_t value, str dtype):
+    """The same of one zero point of that type, which holds it."""
+    cdef Py_ssize_t size = pq_type_size(<pq_type><int>_CODES[dtype])
+    cdef const char *low = <const char *>&value
+    if _BIG_ENDIAN:
+        low += sizeof(value) - size
+    return (), _DTYPES[dtype], PyBytes_FromStringAndSize(low, size)
+
+
+cdef object _given_scale(tuple frozen, bint single):
+    """A single number as a Python float, unless its type matters beside `precision`."""
+    shape, dtype, memory = frozen
+    name = _SPELLED.get(dtype) if single else None  # none of a foreign byte order
+    if name == "float32" or name == "float64":
+        return _number_at(PyBytes_AS_STRING(memory), <int>_REALS[name])
+    array = _ndarray(shape, dtype, memory)
+    if single and dtype.kind == "f" and dtype.itemsize >= 4:
+        return cast(array, "float64").item()
+    return array
+
+
+cdef object _given_zero(tuple frozen, bint single):
+    """None for zeros, a Python integer for a single other one."""
+    shape, dtype, memory = frozen
+    if single:
+        return _number_at(PyBytes_AS_STRING(memory), <int>_CODES[_SPELLED[dtype]]) or None
+    array = _ndarray(shape, dtype, memory)
+    return array if array.any() else None
+
+
+cdef object _zeros_of(Call *call, object zero_point):
+    """Zero points that are not simply one that fits, as an ndarray."""
+    if isinstance(zero_point, _packed_class()):
+        zero_point = _np.asarray(_dequantize(_active, zero_point, 1.0, None, None, None,
+                                             None, None, 1), _np.int8)
+    elif PyLong_CheckExact(zero_point):
+        zero_point = [zero_point]
+    return _zero_array(call, zero_point)
+
+
+cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) except -1:
+    """What can be checked without data, beside scales of that shape."""
+    if zeros.size != 1 and zeros.shape != shape:
+        raise ValueError(f"zero_point: expected shape {shape}, got {zeros.shape}")
+    call.args.ndim = call.zero.buffer.ndim
+    call.args.shape = <const ptrdiff_t *>call.zero.buffer.shape
+    call.args.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
+    call.args.block = NULL
+    _check_zero(call, <pq_type><int>_CODES[dtype])
+    return 0
+
+
+cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object axis,
+                              object block_size):
+    """Scale and zero point, frozen; the same as calls take them fastest; `dtype`, and axis
+    and block size as Python integers. After what can be checked without data."""
     cdef Call call
+    cdef bint simple
     _forget(&call)
     try:
-        if PyFloat_Check(scale):
+        if PyFloat_Check(scale) and not PyFloat_CheckExact(scale):
             scale = _np.asarray(scale)
         scale = _scale_array(&call, scale)
-        if zero_point is None:
-            zero_point = 0
-        elif isinstance(zero_point, _packed_class()):
-            zero_point = _np.asarray(_dequantize(_active, zero_point, 1.0, None, None, None,
-                                                 None, None, 1), _np.int8)
-        single = PyLong_CheckExact(zero_point)
-        zero_point = _zero_array(&call, [zero_point] if single else zero_point)
-        axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
+        zero_type = zero_name(dtype)
+        lo, hi = _LIMITS.get(dtype, (0, 0))
+        simple = zero_point is None or (
+            PyLong_CheckExact(zero_point) and lo <= zero_point <= hi
+        )
+        if not simple:
+            zero_point = _zeros_of(&call, zero_point)
+        axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
         _hold_scale(&call, scale)
-        _hold_zero(&call, zero_point)
-        if single:
-            zero_point = zero_point.reshape(())
-        if zero_point.size != 1 and zero_point.shape != scale.shape:
-            raise ValueError(
-                f"zero_point: expected shape {scale.shape}, got {zero_point.shape}"
-            )
-        call.args.ndim = call.zero.buffer.ndim
-        call.args.shape = <const ptrdiff_t *>call.zero.buffer.shape
-        call.args.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
-        call.args.block = NULL
-        _check_zero(&call, <pq_type><int>_CODES[dtype])
+        if not simple:
+            _hold_zero(&call, zero_point)
+            shape = () if scale is None else _shape(&call.scale)
+            _check_zeros_alone(&call, zero_point, shape, dtype)
         if block_size is not None:
             _blocks(block_size)
             _check_blocked_axis(axis, block_size)
-        # Of the quantized type, whatever they came in: they are within its range.
-        if zero_point.dtype != zero_name(dtype):
-            zero_point = cast(zero_point, zero_name(dtype))
-        return scale, zero_point, axis, block_size
+        if scale is None:
+            memory = PyBytes_FromStringAndSize(<const char *>&call.scale_value, 8)
+            scales, given_scale = ((), _DTYPES["float64"], memory), call.scale_value
+        else:
+            scales = _frozen(scale, "scale")
+            given_scale = _given_scale(scales, _size(&call.scale) == 1)
+        if simple:
+            zeros, given_zero = _frozen_zero(zero_point or 0, zero_type), zero_point or None
+        else:
+            # Of the quantized type, whatever they came in: they are within its range.
+            if zero_point.dtype is not _DTYPES[zero_type]:
+                zero_point = cast(zero_point, zero_type)
+            zeros = _frozen(zero_point, "zero_point")
+            given_zero = _given_zero(zeros, _size(&call.zero) == 1)
+        return scales, zeros, given_scale, given_zero, dtype, axis, block_size
     finally:
         _release(&call)
 
@@ -1527,42 +1633,55 @@ def zero_name(str name not None):
     return "uint8" if name.startswith("u") else "int8"
 
 
+cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
+    """Immutable memory for an array of elements of `size` bytes, to be filled at once."""
+    try:
+        count = _prod(shape)
+        if count == 0:  # of a shape that NumPy may refuse
+            _new(shape, dtype)
+        return PyBytes_FromStringAndSize(NULL, count * size)
+    except (MemoryError, OverflowError):
+        _new(shape, dtype)  # for its message
+        raise MemoryError from None
+
+
 cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axis,
                    object block_size, object symmetric):
-    """Scales and zero points, new arrays, and the name of the quantized type."""
+    """Scales and zero points, frozen, in a tuple like that of `_frozen_parameters`."""
     cdef Call call
     cdef Choosing c
     cdef int finite = 1, status = PQ_OK, d
     cdef bint flag
-    cdef unsigned char[::1] scale_bytes, zero_bytes
+    cdef str name
+    cdef bytes scale_memory, zero_memory
     _forget(&call)
     try:
         array = _real_array(x, "x")
         name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
+        c.choice.code = <pq_type><int>_CODES[name]
         if symmetric is None:
-            flag = name in _dtypes.NARROW_FLOATS or not name.startswith("u")
+            flag = _is_narrow_float(c.choice.code) or not name.startswith("u")
         else:
             flag = _flag(symmetric, "symmetric", "None, True or False")
-        axis, block_size = integers(axis, "axis"), integers(block_size, "block_size")
+        axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
         _hold_real(array, &call.x, "x")
         _set_input(&call)
         selecting = _granularity(&call, axis, block_size)
         shape = _parameter_shape(&call, selecting)
-        if not flag and name in _dtypes.NARROW_FLOATS:
+        if not flag and _is_narrow_float(c.choice.code):
             raise ValueError(f"symmetric: expected True for {name}, got False")
         c.choice.size = sizeof(pq_choice)
         c.choice.real = call.x.type
-        c.choice.code = <pq_type><int>_CODES[name]
         c.choice.rule = PQ_RULE_SYMMETRIC if flag else PQ_RULE_ASYMMETRIC
-        scale = _new(shape, "float64" if call.x.type == PQ_F64 else "float32")
-        zero = _new(shape, zero_name(name))
-        if scale.size > 0:
-            scale_bytes = scale.reshape(-1).view(_np.uint8)
-            zero_bytes = zero.reshape(-1).view(_np.uint8)
+        real = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
+        scale_dtype, zero_dtype = _DTYPES[_NAMES[<int>real]], _DTYPES[zero_name(name)]
+        scale_memory = _new_memory(shape, scale_dtype, pq_type_size(real))
+        zero_memory = _new_memory(shape, zero_dtype, pq_type_size(c.choice.code))
+        if len(zero_memory) > 0:
             c.kernels = kernels
             c.call = &call
-            c.scale = <char *>&scale_bytes[0]
-            c.zero = <char *>&zero_bytes[0]
+            c.scale = PyBytes_AS_STRING(scale_memory)
+            c.zero = PyBytes_AS_STRING(zero_memory)
             for d in range(call.args.ndim):
                 c.selects[d] = d in selecting
             repeats = _without_repeats(&call.x, selecting, c.shape, call.block)
@@ -1577,7 +1696,10 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
             raise SystemError(f"pyquant: unexpected status {status} from the C core")
         if not finite:
             raise _nonfinite_error(&call, repeats)
-        return scale, zero, name
+        scales, zeros = (shape, scale_dtype, scale_memory), (shape, zero_dtype, zero_memory)
+        flag = len(zero_memory) == <Py_ssize_t>pq_type_size(c.choice.code)
+        return (scales, zeros, _given_scale(scales, flag), _given_zero(zeros, flag), name,
+                axis, block_size)
     finally:
         _release(&call)
 
@@ -1805,16 +1927,50 @@ cdef object _codes_for(object q, str name):
 cdef class Calls:
     """The calls of QParams: methods of a C type take arguments as fast as functions do."""
 
-    # Scale, zero point, dtype, axis and block size, as calls take them fastest.
-    cdef tuple _given
+    # Shape, dtype and memory of the arrays, which are made when they are asked for.
+    cdef tuple _scales
+    cdef tuple _zeros
+    # As calls take them fastest.
+    cdef object _given_scale
+    cdef object _given_zero
     cdef object _dtype  # what most arrays of codes have; None where NumPy has no such type
+    cdef readonly str _name
+    cdef readonly object _axis
+    cdef readonly object _block_size
 
-    def _keep(self, tuple given not None):
-        if self._given is not None:
+    cdef int _keep(self, tuple parameters) except -1:
+        with critical_section(self):
+            self._refuse_change()
+            (self._scales, self._zeros, self._given_scale, self._given_zero, self._name,
+             self._axis, self._block_size) = parameters
+            self._dtype = _DTYPES.get(self._name)
+        return 0
+
+    cdef int _refuse_change(self) except -1:
+        if self._name is not None:
             raise AttributeError("scale: expected no assignment, QParams is immutable")
-        _, _, name, _, _ = given
-        self._dtype = _DTYPES.get(name)
-        self._given = given
+        return 0
+
+    def _set(self, scale, zero_point, dtype, axis, block_size):
+        """Check and copy everything, so that nothing can change it."""
+        self._refuse_change()
+        name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
+        self._keep(_frozen_parameters(scale, zero_point, name, axis, block_size))
+
+    @classmethod
+    def _choose(cls, x, dtype, axis, block_size, symmetric):
+        """See qparams.choose_qparams."""
+        cdef Calls made = cls.__new__(cls)
+        made._keep(_choose(_active, x, dtype, axis, block_size, symmetric))
+        return made
+
+    @property
+    def _scale(self):
+        return _ndarray(*self._scales)
+
+    @property
+    def _zero_point(self):
+        return _ndarray(*self._zeros)
 
     def quantize(self, x, *, rounding="half_even", precision=None, saturate=True,
                  packed=False, out=None, threads=1):
@@ -1844,9 +2000,9 @@ cdef class Calls:
         >>> pq.QParams(0.5, 3, "uint8").quantize([0.5, 1.5, -9.0])
         array([4, 6, 0], dtype=uint8)
         """
-        scale, zero_point, dtype, axis, block_size = self._given
-        return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
-                         precision, saturate, packed, out, threads)
+        return _quantize(_active, x, self._given_scale, self._given_zero, self._name,
+                         self._axis, self._block_size, rounding, precision, saturate,
+                         packed, out, threads, True)
 
     def dequantize(self, q, *, dtype=None, out=None, threads=1):
         """
@@ -1875,11 +2031,10 @@ cdef class Calls:
         >>> pq.QParams(0.5, 3, "uint8").dequantize([4, 6, 0])
         array([ 0.5,  1.5, -1.5], dtype=float32)
         """
-        scale, zero_point, name, axis, block_size = self._given
         if type(q) is not _ndarray or q.dtype is not self._dtype:
-            q = _codes_for(q, name)
-        return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out,
-                           threads)
+            q = _codes_for(q, self._name)
+        return _dequantize(_active, q, self._given_scale, self._given_zero, dtype,
+                           self._axis, self._block_size, out, threads, True)
 
 
 def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None,
@@ -1889,7 +2044,8 @@ def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None
     be narrow floats, and these perhaps added before rounding; `x` and `scale` perhaps
     rounded to `precision` before they are divided."""
     return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
-                     precision, saturate, False, None, 1, True, zero_first, narrow_first)
+                     precision, saturate, False, None, 1, True, True, zero_first,
+                     narrow_first)
 
 
 def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=None):
@@ -2006,11 +2162,6 @@ def dynamic_range(x):
         _release(&call)
 
 
-def choose(x, dtype, axis, block_size, symmetric):
-    """Scale, zero point and the name of the quantized type; see qparams.choose_qparams."""
-    return _choose(_active, x, dtype, axis, block_size, symmetric)
-
-
 # The same on a named instruction set, for tests and benchmarks.
 
 
@@ -2032,5 +2183,5 @@ def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, ax
 def choose_qparams_at(str isa not None, x, *, dtype="int8", axis=None, block_size=None,
                       symmetric=None):
     """Scale and zero point by the kernels of `isa`."""
-    scale, zero, _ = _choose(_kernels_of(isa), x, dtype, axis, block_size, symmetric)
-    return scale, zero
+    scales, zeros, *_ = _choose(_kernels_of(isa), x, dtype, axis, block_size, symmetric)
+    return _ndarray(*scales), _ndarray(*zeros)

@@ -57,13 +57,7 @@ class QParams(_core.Calls):
            [ 127,   64]], dtype=int8)
     """
 
-    __slots__ = ("_axis", "_block_size", "_name", "_scale", "_zero_point")
-
-    _scale: npt.NDArray[Any]
-    _zero_point: npt.NDArray[Any]
-    _name: str
-    _axis: int | tuple[int, ...] | None
-    _block_size: int | tuple[int, ...] | None
+    __slots__ = ()
 
     def __init__(
         self,
@@ -74,27 +68,12 @@ class QParams(_core.Calls):
         block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     ) -> None:
         """Check and copy everything, so that nothing can change it."""
-        if hasattr(self, "_name"):
-            msg = "scale: expected no assignment, QParams is immutable"
-            raise AttributeError(msg)
-        name = _core.code_name(dtype)
-        scales, zeros, axis, block_size = _core.parameters(
-            scale, zero_point, name, axis, block_size
-        )
-        store = object.__setattr__
-        scales, zeros = _frozen(scales, "scale"), _frozen(zeros, "zero_point")
-        store(self, "_scale", scales)
-        store(self, "_zero_point", zeros)
-        fastest = (_fastest_scale(scales), _fastest_zero(zeros))
-        self._keep((*fastest, name, axis, block_size))
-        store(self, "_axis", axis)
-        store(self, "_block_size", block_size)
-        store(self, "_name", name)
+        self._set(scale, zero_point, dtype, axis, block_size)
 
     @property
     def scale(self) -> npt.NDArray[Any]:
         """The scales, read-only."""
-        return self._scale.view()
+        return self._scale
 
     @property
     def zero_point(self) -> npt.NDArray[Any]:
@@ -165,32 +144,6 @@ def _shown(array: npt.NDArray[Any]) -> str:
         return repr(array.reshape(-1) if shape else array) + shape
 
 
-def _frozen(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """A copy on immutable memory."""
-    try:
-        memory = array.tobytes()
-    except MemoryError:
-        msg = f"{name}: expected an array that memory holds, got shape {array.shape}"
-        raise MemoryError(msg) from None
-    return np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
-
-
-def _fastest_scale(scale: npt.NDArray[Any]) -> Any:
-    """A single number as a Python float, unless its type matters beside `precision`."""
-    if scale.size == 1 and scale.dtype.kind == "f" and scale.dtype.itemsize >= 4:
-        return _core.cast(scale, "float64").item()
-    return scale
-
-
-def _fastest_zero(zero_point: npt.NDArray[Any]) -> Any:
-    """None for zeros, a Python integer for a single other one."""
-    if zero_point.dtype.kind not in "iu":
-        return zero_point
-    if not zero_point.any():
-        return None
-    return zero_point.item() if zero_point.size == 1 else zero_point
-
-
 def choose_qparams(
     x: ArrayLike,
     *,
@@ -254,5 +207,4 @@ def choose_qparams(
     >>> float(p.scale), int(p.zero_point)
     (0.0117647061124444, 85)
     """
-    scale, zero_point, name = _core.choose(x, dtype, axis, block_size, symmetric)
-    return QParams(scale, zero_point, name, axis, block_size)
+    return QParams._choose(x, dtype, axis, block_size, symmetric)
