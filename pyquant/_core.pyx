@@ -19,6 +19,7 @@ from collections.abc import Sequence as _Sequence
 from cython cimport cdivision, critical_section
 from cpython.buffer cimport (
     PyBUF_RECORDS_RO,
+    PyBUF_SIMPLE,
     PyBuffer_Release,
     PyObject_CheckBuffer,
     PyObject_GetBuffer,
@@ -26,6 +27,7 @@ from cpython.buffer cimport (
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject_GenericSetAttr
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.pythread cimport (
     PyThread_acquire_lock,
@@ -930,21 +932,47 @@ cdef Py_ssize_t _packed_bytes(Call *call, pq_type code) noexcept:
     return (_size(&call.x) + per_byte - 1) // per_byte
 
 
-cdef object _hold_packed_out(Call *call, object out, str dtype, pq_type code):
-    """Hold new memory for packed codes; returns the bytes."""
+# From this size on NumPy asks for large pages, which Python does not do for bytes.
+cdef enum:
+    _LARGE = 1 << 22
+
+
+cdef object _hold_packed_out(Call *call, object out, pq_type code):
+    """Hold new memory for packed codes; returns the owner, which nobody else has."""
+    cdef Py_ssize_t size = _packed_bytes(call, code)
     if out is not None:
         raise ValueError(
             f"out: expected None with packed=True, got {type(out).__name__}"
         )
-    data = _empty(_packed_bytes(call, code), _np.uint8)
-    _hold_packed(data, _shape(&call.x), dtype, &call.out)
+    if size < _LARGE:
+        data = PyBytes_FromStringAndSize(NULL, size)
+    else:
+        data = _empty(size, _DTYPES["uint8"])
+    PyObject_GetBuffer(data, &call.out.buffer, PyBUF_SIMPLE)
+    call.out.held = True
+    call.out.buffer.ndim = call.x.buffer.ndim
+    call.out.buffer.shape = call.x.buffer.shape
+    call.out.buffer.strides = NULL  # where its elements are, `_lay_bits` says
+    call.out.type = code
+    call.out.swapped = False
+    call.out.packed = max(1, size)
     return data
 
 
 cdef object _packed(Call *call, object data, str dtype):
     """The packed array of bytes that nobody else has, and nobody can write to any more."""
-    data.flags.writeable = False
-    return _packed_class()._of(data, dtype, _shape(&call.x))
+    cls = _packed_class()
+    made = cls.__new__(cls)
+    if type(data) is not bytes:
+        data.flags.writeable = False
+        data = memoryview(data)
+    view = _ndarray((_packed_bytes(call, call.out.type),), _DTYPES["uint8"], data)
+    # The class refuses assignments; these are what its own constructor does.
+    PyObject_GenericSetAttr(made, "_data", view)
+    PyObject_GenericSetAttr(made, "_name", dtype)
+    PyObject_GenericSetAttr(made, "_shape", _shape(&call.x))
+    PyObject_GenericSetAttr(made, "_layout", "onnx")
+    return made
 
 
 cdef object _exact_out(object out):
@@ -1202,7 +1230,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     ):
         _check_zero(call, code)
     if packed:
-        data = _hold_packed_out(call, out, dtype, type)
+        data = _hold_packed_out(call, out, type)
         _set_output(call)
         _run(kernels, call, quantizes, threads)
         return _packed(call, data, dtype)
@@ -1329,7 +1357,7 @@ def pack(q):
             raise TypeError(f"q: expected {', '.join(_PACKED)}, got {_describe(array)}")
         _hold(array, &call.x)
         _set_input(&call)
-        data = _hold_packed_out(&call, None, name, call.x.type)
+        data = _hold_packed_out(&call, None, call.x.type)
         _set_output(&call)
         _run_repack(&call)
         return _packed(&call, data, name)

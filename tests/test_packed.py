@@ -1208,9 +1208,14 @@ def test_a_forged_shape_reads_nothing():
 
 
 def test_nothing_behind_packed_results_is_writeable():
-    behind = pq.quantize([1.0, 2.0, 3.0], 1.0, dtype="int4", packed=True).data
+    large = np.broadcast_to(np.float32(1), (1 << 23,))  # whose memory is NumPy's
+    for x in ([1.0, 2.0, 3.0], large):
+        check_all_behind(pq.quantize(x, 1.0, dtype="int4", packed=True).data)
+
+
+def check_all_behind(behind):
     seen = 0
-    while behind is not None:
+    while not (behind is None or isinstance(behind, bytes)):
         if isinstance(behind, memoryview):
             assert behind.readonly
             behind = behind.obj
