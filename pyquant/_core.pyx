@@ -49,7 +49,7 @@ from libc.stdint cimport (
     uint32_t,
     uintptr_t,
 )
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from pyquant cimport *
 from pyquant._pq cimport *
@@ -267,6 +267,13 @@ cpdef object known(object values):
         return _SPELLED.get(values.dtype)
     # To hash types whose own type may be a user's is left to others.
     return _SPELLED.get(kind) if type(kind) is type else None
+
+
+def is_untyped(values):
+    """Whether these are Python numbers, alone or in sequences, which have no type."""
+    if known(values) is not None or not isinstance(values, (int, float, list, tuple)):
+        return False
+    return not isinstance(values, _np.generic)
 
 
 cdef object _describe(object array):
@@ -602,6 +609,8 @@ def integers(value, name):
 cdef list _axes(object axis, int ndim):
     """The axes as ascending non-negative integers."""
     cdef list axes = []
+    if PyLong_CheckExact(axis) and 0 <= axis < ndim:
+        return [axis]
     found = integers(axis, "axis")
     for at in found if isinstance(axis, tuple) else (found,):
         if not -ndim <= at < ndim:
@@ -840,10 +849,15 @@ cdef int _threads_of(object threads) except -1:
 
 cdef inline object _spelled(object dtype):
     """The name of a dtype, class or string that is known, or None. To hash anything else
-    may recurse without end."""
-    if isinstance(dtype, (str, type)) or isinstance(dtype, _dtype_class):
+    may recurse without end, or be a user's code."""
+    if type(dtype) is str or type(dtype) is type or isinstance(dtype, _dtype_class):
         return _SPELLED.get(dtype)
     return None
+
+
+def spelled(dtype):
+    """The name of a dtype, class or string that is known; None for anything else."""
+    return _spelled(dtype)
 
 
 cdef object _name_in(dict names, object dtype, str name, str expected):
@@ -1507,6 +1521,23 @@ cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) ex
     return 0
 
 
+cdef tuple _keeping_scale(Call *call, object scale):
+    """Scales, frozen, and as calls take them fastest; of `call` if `scale` is None."""
+    if scale is None:
+        memory = PyBytes_FromStringAndSize(<const char *>&call.scale_value, 8)
+        return ((), _DTYPES["float64"], memory), call.scale_value
+    scales = _frozen(scale, "scale")
+    return scales, _given_scale(scales, _size(&call.scale) == 1)
+
+
+cdef tuple _keeping_zero(Call *call, object zeros, str dtype):
+    """The same of zero points, in that type, whatever they came in: it has them all."""
+    if zeros.dtype is not _DTYPES[dtype]:
+        zeros = cast(zeros, dtype)
+    frozen = _frozen(zeros, "zero_point")
+    return frozen, _given_zero(frozen, _size(&call.zero) == 1)
+
+
 cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object axis,
                               object block_size):
     """Scale and zero point, frozen; the same as calls take them fastest; `dtype`, and axis
@@ -1534,20 +1565,11 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
         if block_size is not None:
             _blocks(block_size)
             _check_blocked_axis(axis, block_size)
-        if scale is None:
-            memory = PyBytes_FromStringAndSize(<const char *>&call.scale_value, 8)
-            scales, given_scale = ((), _DTYPES["float64"], memory), call.scale_value
-        else:
-            scales = _frozen(scale, "scale")
-            given_scale = _given_scale(scales, _size(&call.scale) == 1)
+        scales, given_scale = _keeping_scale(&call, scale)
         if simple:
             zeros, given_zero = _frozen_zero(zero_point or 0, zero_type), zero_point or None
         else:
-            # Of the quantized type, whatever they came in: they are within its range.
-            if zero_point.dtype is not _DTYPES[zero_type]:
-                zero_point = cast(zero_point, zero_type)
-            zeros = _frozen(zero_point, "zero_point")
-            given_zero = _given_zero(zeros, _size(&call.zero) == 1)
+            zeros, given_zero = _keeping_zero(&call, zero_point, zero_type)
         return scales, zeros, given_scale, given_zero, dtype, axis, block_size
     finally:
         _release(&call)
@@ -2109,8 +2131,55 @@ cdef tuple _range_of(str name):
     return (-(2**63), 2**63 - 1) if name == "int64" else _LIMITS.get(name, (0, -1))
 
 
+cdef object _single_floats(tuple values, tuple shape):
+    """float32 of Python floats; None if one is something else."""
+    cdef pq_fpenv found
+    cdef float *to
+    if not all([type(one) is float for one in values]):
+        return None
+    memory = PyBytes_FromStringAndSize(NULL, 4 * len(values))
+    to = <float *>PyBytes_AS_STRING(memory)
+    found = pq_fpenv_enter()
+    for one in values:
+        to[0] = <float>PyFloat_AS_DOUBLE(one)
+        to += 1
+    pq_fpenv_leave(found)
+    return _ndarray(shape, _DTYPES["float32"], memory)
+
+
+cdef object _fitting_integers(tuple values, tuple shape, str dtype):
+    """Python integers as an array of a type that holds them; else None."""
+    if dtype not in _CODES and dtype != "int64":
+        return None
+    lo, hi = _range_of(dtype)
+    for one in values:
+        if type(one) is not int or not lo <= one <= hi:
+            return None
+    own = dtype if dtype == "int64" else zero_name(dtype)
+    return _np.array(values if shape else values[0], _DTYPES[own])
+
+
+cdef object _usual(object values, str dtype):
+    """A Python number, or a list of some, as an array of the type that is for it; None for
+    what needs more of a look."""
+    cdef tuple all_of, shape = ()
+    if type(values) is float or type(values) is int:
+        all_of = (values,)
+    elif type(values) is list and len(values) > 0:
+        all_of = tuple(values)
+        shape = (len(all_of),)
+    else:
+        return None
+    if dtype == "float32":
+        return _single_floats(all_of, shape)
+    return _fitting_integers(all_of, shape, dtype)
+
+
 def typed(values, str name not None, tuple types not None):
     """Python numbers as an array of the first of `types` that is for them."""
+    array = _usual(values, types[0])
+    if array is not None:
+        return array
     array = _plain(values, name)
     kind = array.dtype.kind
     reals = any([one in _REALS for one in types])
@@ -2132,6 +2201,25 @@ def typed(values, str name not None, tuple types not None):
         unfit = [v for v in array.ravel().tolist() if not lo <= v <= hi]
         raise ValueError(f"{name}: expected integers that {types[0]} holds, got {unfit[0]}")
     return array
+
+
+def first_zero(scales):
+    """Where the first zero is in float32 scales of one dimension; -1 without one. By their
+    bits: depending on the control state subnormal numbers are equal to zero."""
+    cdef Call call
+    cdef Py_ssize_t i
+    cdef uint32_t bits = 0
+    _forget(&call)
+    try:
+        _hold(scales, &call.scale)
+        for i in range(call.scale.buffer.shape[0]):
+            memcpy(&bits, <char *>call.scale.buffer.buf + i * call.scale.buffer.strides[0],
+                   sizeof(bits))
+            if bits << 1 == 0:
+                return i
+        return -1
+    finally:
+        _release(&call)
 
 
 cdef int _find_range(Call *call, object x, double *lo, double *hi) except -1:

@@ -30,21 +30,27 @@ __all__ = [
     "check_shape",
     "dequantize",
     "dynamic_range",
+    "first_zero",
     "integer",
     "integers",
     "is_untyped",
     "listed",
     "quantize",
     "refuse",
+    "requested",
     "same_shape",
     "shown",
-    "type_of",
 ]
 
 quantize = _core.quantize_standard
 dequantize = _core.dequantize_standard
 dynamic_range = _core.dynamic_range
 cast = _core.cast
+is_untyped = _core.is_untyped
+first_zero = _core.first_zero
+
+
+_known = _core.known
 
 
 def listed(names: Iterable[str]) -> str:
@@ -72,6 +78,8 @@ def shown(values: object) -> str:
 
 def integer(value: object, name: str, standard: str) -> int:
     """An integer, no bool."""
+    if type(value) is int:
+        return value
     try:
         if not isinstance(value, (bool, np.bool)):
             return index(value)  # type: ignore[arg-type]
@@ -85,34 +93,43 @@ def integers(
 ) -> tuple[int, ...]:
     """Integers, bools not among them."""
     try:
-        found = [None if isinstance(n, (bool, np.bool)) else index(n) for n in values]
+        return tuple([n if type(n) is int else _whole(n) for n in values])
     except TypeError:
-        found = [None]
-    if None in found:
-        raise refuse(TypeError, name, standard, what, shown(values))
-    return tuple(n for n in found if n is not None)
+        pass
+    raise refuse(TypeError, name, standard, what, shown(values))
 
 
-def is_untyped(values: object) -> bool:
-    """Python numbers, alone or in sequences, which have no element type."""
-    python = isinstance(values, (bool, int, float, list, tuple))
-    return python and not isinstance(values, np.generic)
+def _whole(value: SupportsIndex) -> int:
+    if isinstance(value, (bool, np.bool)):
+        raise TypeError
+    return index(value)
 
 
 def array_of(
     values: ArrayLike | PackedArray, name: str, standard: str, types: Collection[str]
-) -> Any:
-    """An array of one of the element types that the standard allows.
+) -> tuple[Any, str]:
+    """An array of one of the element types that the standard allows, and which that is.
 
-    Python numbers have no element type: they get the first that is allowed for them. A
-    packed array is taken as it is.
+    Scalars of NumPy have what arrays have, and are taken as they are, and so are packed
+    arrays. Python numbers have no element type: they get the first that is allowed for
+    them.
     """
+    found = _known(values)
+    if found is not None and found in types:
+        return values, found
     if isinstance(values, PackedArray):
         if values._name not in types:
             raise refuse(
                 TypeError, name, standard, f"elements of {listed(types)}", values._name
             )
-        return values
+        return values, values._name  # its dtype needs ml_dtypes
+    return _converted(values, name, standard, types)
+
+
+def _converted(
+    values: ArrayLike, name: str, standard: str, types: Collection[str]
+) -> tuple[Any, str]:
+    """What is not at once known to be an array of one of the types."""
     python = False
     if not isinstance(values, np.ndarray):
         whose = f"{name}: {standard}"
@@ -121,15 +138,15 @@ def array_of(
             values = _core.typed(values, whose, tuple(types))
         else:
             values = _core.plain(values, whose)
-    found = dtypes.name_of(values.dtype)
+    found = _known(values) or dtypes.name_of(values.dtype)
+    if found is not None and found in types and not _core.is_masked(values):
+        return values, found
     if python and found in {
         _core.zero_name(one) for one in types if one in dtypes.NARROW_INTEGERS
     }:
-        return values  # integers of a narrow type, which NumPy lacks
-    if found not in types or _core.is_masked(values):
-        got = "a masked array" if _core.is_masked(values) else dtypes.described(values)
-        raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
-    return values
+        return values, str(found)  # integers of a narrow type, which NumPy lacks
+    got = "a masked array" if _core.is_masked(values) else dtypes.described(values)
+    raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
 
 
 def all_zero(array: npt.NDArray[Any]) -> bool:
@@ -137,11 +154,9 @@ def all_zero(array: npt.NDArray[Any]) -> bool:
     return not array.astype(np.float32).any()
 
 
-def type_of(array: npt.NDArray[Any] | PackedArray) -> str:
-    """The name of an element type."""
-    if isinstance(array, PackedArray):
-        return array._name  # its dtype needs ml_dtypes
-    return str(dtypes.name_of(array.dtype))
+def requested(dtype: Any) -> str | None:
+    """The name of the type that an argument asks for; see `dtypes.requested`."""
+    return _core.spelled(dtype) or dtypes.requested(dtype)
 
 
 def axis_of(axis: object, ndim: int, standard: str) -> int:
@@ -154,8 +169,9 @@ def axis_of(axis: object, ndim: int, standard: str) -> int:
 
 def same_shape(zero_point: npt.NDArray[Any], scale: npt.NDArray[Any]) -> bool:
     """Whether shapes agree: those of single elements may differ by a dimension."""
-    single = zero_point.size == scale.size == 1 and zero_point.ndim <= 1
-    return zero_point.shape == scale.shape or single
+    if zero_point.shape == scale.shape:
+        return True
+    return bool(zero_point.size == scale.size == 1 and zero_point.ndim <= 1)
 
 
 def check_shape(

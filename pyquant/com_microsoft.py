@@ -22,6 +22,7 @@ def __dir__() -> list[str]:
 
 REAL = ("float32", "float16")
 QUANTIZED = ("uint8", "int8", "uint16", "int16", "int4", "uint4")
+QUANTIZED_OR_INT32 = (*QUANTIZED, "int32")
 
 
 def quantize_linear(
@@ -74,14 +75,13 @@ def quantize_linear(
     array([  1,   2, 255], dtype=uint8)
     """
     op = "com.microsoft QuantizeLinear"
-    source = _standard.array_of(x, "x", op, REAL)
-    s = _standard.array_of(y_scale, "y_scale", op, (_standard.type_of(source),))
-    z = None
+    source, real = _standard.array_of(x, "x", op, REAL)
+    s, _ = _standard.array_of(y_scale, "y_scale", op, (real,))
+    z, code = None, "uint8"
     if y_zero_point is not None:
         types = ("uint8",) if _standard.is_untyped(y_zero_point) else QUANTIZED
-        z = _standard.array_of(y_zero_point, "y_zero_point", op, types)
+        z, code = _standard.array_of(y_zero_point, "y_zero_point", op, types)
     where = _where(source, s, z, axis, "y", op)
-    code = "uint8" if z is None else _standard.type_of(z)
     return _standard.quantize(source, s, z, dtype=code, axis=where, precision="float32")
 
 
@@ -129,14 +129,13 @@ def dequantize_linear(
     array([-256., -250.,    0.,  254.], dtype=float32)
     """
     op = "com.microsoft DequantizeLinear"
-    q = _standard.array_of(x, "x", op, (*QUANTIZED, "int32"))
-    s = _standard.array_of(x_scale, "x_scale", op, REAL)
+    q, code = _standard.array_of(x, "x", op, QUANTIZED_OR_INT32)
+    s, real = _standard.array_of(x_scale, "x_scale", op, REAL)
     z = None
     if x_zero_point is not None:
-        types = (_standard.type_of(q),)
-        z = _standard.array_of(x_zero_point, "x_zero_point", op, types)
+        z, _ = _standard.array_of(x_zero_point, "x_zero_point", op, (code,))
     where = _where(q, s, z, axis, "x", op)
-    return _standard.dequantize(q, s, z, dtype=_standard.type_of(s), axis=where)
+    return _standard.dequantize(q, s, z, dtype=real, axis=where)
 
 
 def _where(

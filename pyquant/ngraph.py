@@ -61,23 +61,19 @@ class RoundMode(IntEnum):
     """Toward negative infinity."""
 
 
-ROUNDING = dict(
-    zip(
-        RoundMode,
-        (
-            "half_away",
-            "half_toward_zero",
-            "half_up",
-            "half_down",
-            "half_even",
-            "away",
-            "trunc",
-            "ceil",
-            "floor",
-        ),
-        strict=True,
-    )
+# By the number of the mode.
+ROUNDING = (
+    "half_away",
+    "half_toward_zero",
+    "half_up",
+    "half_down",
+    "half_even",
+    "away",
+    "trunc",
+    "ceil",
+    "floor",
 )
+MODES = dict(RoundMode.__members__)
 
 
 def quantize(
@@ -135,10 +131,9 @@ def quantize(
     """
     op = "nGraph Quantize"
     target = _type(type, op, "quantized", QUANTIZED)
-    x = _standard.array_of(input, "input", op, REAL)
-    source = _standard.type_of(x)
-    s = _standard.array_of(scale, "scale", op, (source,))
-    z = _standard.array_of(zero_point, "zero_point", op, (target,))
+    x, source = _standard.array_of(input, "input", op, REAL)
+    s, _ = _standard.array_of(scale, "scale", op, (source,))
+    z, _ = _standard.array_of(zero_point, "zero_point", op, (target,))
     where = _projection(x, s, z, axes, op)
     return _standard.quantize(
         x,
@@ -198,9 +193,9 @@ def dequantize(
     """
     op = "nGraph Dequantize"
     target = _type(type, op, "real", REAL)
-    q = _standard.array_of(input, "input", op, QUANTIZED)
-    z = _standard.array_of(zero_point, "zero_point", op, (_standard.type_of(q),))
-    s = _standard.array_of(scale, "scale", op, (target,))
+    q, code = _standard.array_of(input, "input", op, QUANTIZED)
+    z, _ = _standard.array_of(zero_point, "zero_point", op, (code,))
+    s, _ = _standard.array_of(scale, "scale", op, (target,))
     return _standard.dequantize(q, s, z, dtype=target, axis=_projection(q, s, z, axes, op))
 
 
@@ -208,7 +203,7 @@ def _type(given: npt.DTypeLike, op: str, kind: str, allowed: tuple[str, ...]) ->
     if isinstance(given, str) and given == "dynamic":
         raise _standard.refuse(ValueError, "type", op, "a type that is not dynamic", given)
     spelled = SHORT_NAMES.get(given) if isinstance(given, str) else None
-    name = spelled or dtypes.requested(given)
+    name = spelled or _standard.requested(given)
     if name not in allowed:
         expected = f"a {kind} type, {_standard.listed(allowed)}"
         raise _standard.refuse(TypeError, "type", op, expected, name or dtypes.shown(given))
@@ -221,18 +216,22 @@ def _mode(given: RoundMode | str, op: str) -> RoundMode:
     if not isinstance(given, str):
         got = type(given).__name__
         raise _standard.refuse(TypeError, "round_mode", op, "a RoundMode or its name", got)
-    if given not in RoundMode.__members__:
-        expected = f"one of {', '.join(RoundMode.__members__)}"
+    if given not in MODES:
+        expected = f"one of {', '.join(MODES)}"
         raise _standard.refuse(ValueError, "round_mode", op, expected, repr(given))
-    return RoundMode[given]
+    return MODES[given]
 
 
 def _axes(axes: Iterable[SupportsIndex], ndim: int, op: str) -> tuple[int, ...]:
-    found = sorted(set(_standard.integers(axes, "axes", op, "a set of integers")))
+    if type(axes) is tuple and not axes:
+        return ()
+    found = _standard.integers(axes, "axes", op, "a set of integers")
+    if len(found) > 1:
+        found = tuple(sorted(set(found)))
     for axis in found:
         if not 0 <= axis < ndim:
             raise AxisError(axis, ndim, f"axes: {op}")
-    return tuple(found)
+    return found
 
 
 def _projection(
@@ -241,8 +240,9 @@ def _projection(
     zero_point: npt.NDArray[Any],
     axes: Iterable[SupportsIndex],
     op: str,
-) -> tuple[int, ...]:
-    """The axes in ascending order, after the rules for shapes, in the order of nGraph."""
+) -> int | tuple[int, ...] | None:
+    """The core's axes, in ascending order, after the rules for shapes, in the order of
+    nGraph."""
     where = _axes(axes, x.ndim, op)
     if scale.shape != zero_point.shape:
         expected = f"the shape of zero_point, {zero_point.shape}"
@@ -250,5 +250,7 @@ def _projection(
     if scale.ndim != len(where):
         expected = f"as many dimensions as axes, {len(where)}"
         raise _standard.refuse(ValueError, "scale", op, expected, scale.ndim)
-    _standard.check_shape(scale, tuple(x.shape[axis] for axis in where), "scale", op)
-    return where
+    if not where:
+        return None
+    _standard.check_shape(scale, tuple([x.shape[axis] for axis in where]), "scale", op)
+    return where[0] if len(where) == 1 else where

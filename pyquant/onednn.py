@@ -26,7 +26,13 @@ def __dir__() -> list[str]:
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 INTEGER = ("uint8", "int8")
+QUANTIZED = (*INTEGER, *FLOAT8)
+DYNAMIC = (*INTEGER, "int4", "uint4", *FLOAT8)
+REAL = ("float32", "float16", "bfloat16")
 ZERO_POINT = ("int32", "uint8", "int8", "int4", "uint4")
+# Of lists, which are attributes.
+LISTED_INTEGER = ("int64", "int32", "int16", "int8", "uint32", "uint16", "uint8")
+LISTED_REAL = ("float32", "float64", "float16", *LISTED_INTEGER)
 # oneDNN's own names of the element types.
 SHORT_NAMES = {
     "s8": "int8",
@@ -35,6 +41,7 @@ SHORT_NAMES = {
     "f8_e5m2": "float8_e5m2",
 }
 QTYPES = ("per_tensor", "per_channel")
+FLOAT32 = np.dtype(np.float32)
 
 
 def quantize(
@@ -94,9 +101,10 @@ def quantize(
     array([2, 2, 0], dtype=uint8)
     """
     op = "oneDNN Quantize"
-    s = _list_of(scales, "scales", op, np.float32)
-    z = None if zps is None else _list_of(zps, "zps", op, np.int64)
-    for at in np.flatnonzero(s.view(np.int32) << 1 == 0)[:1].tolist():
+    s = _scales_of(scales, op)
+    z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
+    at = _standard.first_zero(s)
+    if at >= 0:
         raise _standard.refuse(ValueError, "scales", op, "no zero", f"one at index {at}")
     return _quantize(src, s, z, qtype, axis, dtype, op)
 
@@ -151,10 +159,12 @@ def dequantize(
     array([-150. ,  -22.5], dtype=float32)
     """
     op = "oneDNN Dequantize"
-    s = _list_of(scales, "scales", op, np.float32)
-    z = None if zps is None else _list_of(zps, "zps", op, np.int64)
-    q = _standard.array_of(src, "src", op, (*INTEGER, *FLOAT8))
-    return _dequantize(q, s, z, _where(q, s, z, qtype, axis, op), op)
+    s = _scales_of(scales, op)
+    z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
+    q, code = _standard.array_of(src, "src", op, QUANTIZED)
+    channel = _where(q, s, z, qtype, axis, op)
+    _check_float8(code, z, op)
+    return _standard.dequantize(q, s, z, dtype="float32", axis=channel)
 
 
 def dynamic_quantize(
@@ -208,8 +218,8 @@ def dynamic_quantize(
            [3, 2]], dtype=int8)
     """
     op = "oneAPI DynamicQuantize"
-    s = _standard.array_of(scales, "scales", op, ("float32",))
-    z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT[:3])
+    s, _ = _standard.array_of(scales, "scales", op, ("float32",))
+    z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT[:3])[0]
     return _quantize(src, s, z, qtype, axis, dtype, op)
 
 
@@ -272,31 +282,40 @@ def dynamic_dequantize(
            [5.e+02, 6.e+02, 7.e+03, 8.e+03]], dtype=float32)
     """
     op = "oneAPI DynamicDequantize"
-    q = _standard.array_of(src, "src", op, (*INTEGER, "int4", "uint4", *FLOAT8))
-    s = _standard.array_of(scales, "scales", op, ("float32", "float16", "bfloat16"))
-    z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT)
+    q, code = _standard.array_of(src, "src", op, DYNAMIC)
+    s, real = _standard.array_of(scales, "scales", op, REAL)
+    z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT)[0]
+    channel = groups = None
     if isinstance(qtype, str) and qtype == "per_group":
-        where = {"block_size": _groups(q, s, z, group_shape, op)}
+        groups = _groups(q, s, z, group_shape, op)
     else:
         if group_shape is not None:
             expected = f"None with qtype {_standard.shown(qtype)}"
             raise _standard.refuse(
                 ValueError, "group_shape", op, expected, _standard.shown(group_shape)
             )
-        where = _where(q, s, z, qtype, axis, op, (*QTYPES, "per_group"))
-    return _dequantize(q, s, z, where, op)
+        channel = _where(q, s, z, qtype, axis, op, (*QTYPES, "per_group"))
+    _check_float8(code, z, op)
+    return _standard.dequantize(q, s, z, dtype=real, axis=channel, block_size=groups)
 
 
 def _list_of(
-    values: ArrayLike, name: str, op: str, dtype: type[np.float32 | np.int64]
+    values: ArrayLike, name: str, op: str, types: tuple[str, ...]
 ) -> npt.NDArray[Any]:
     """The list that an attribute holds."""
-    types = ("float32", "float64", "float16") if dtype is np.float32 else ()
-    integers = ("int64", "int32", "int16", "int8", "uint32", "uint16", "uint8")
-    array = _standard.array_of(values, name, op, (*types, *integers))
+    array, _ = _standard.array_of(values, name, op, types)
+    if array.ndim == 1:
+        return array  # type: ignore[no-any-return]
     if array.ndim > 1:
         raise _standard.refuse(ValueError, name, op, "a list", f"shape {array.shape}")
-    return _standard.cast(array.reshape(-1), np.dtype(dtype).name)
+    return array.reshape(-1)  # type: ignore[no-any-return]
+
+
+def _scales_of(values: ArrayLike, op: str) -> npt.NDArray[np.float32]:
+    """A list of scales, which are float32."""
+    array = _list_of(values, "scales", op, LISTED_REAL)
+    # A dtype of another byte order is another object.
+    return array if array.dtype is FLOAT32 else _standard.cast(array, "float32")
 
 
 def _quantize(
@@ -308,7 +327,7 @@ def _quantize(
     dtype: npt.DTypeLike,
     op: str,
 ) -> npt.NDArray[Any]:
-    x = _standard.array_of(src, "src", op, ("float32",))
+    x, _ = _standard.array_of(src, "src", op, ("float32",))
     target = _type(dtype, op)
     _check_float8(target, zps, op)
     return _standard.quantize(
@@ -316,29 +335,17 @@ def _quantize(
         scales,
         zps,
         dtype=target,
-        **_where(x, scales, zps, qtype, axis, op),
+        axis=_where(x, scales, zps, qtype, axis, op),
         saturate=target in INTEGER,
         zero_first=True,
     )
 
 
-def _dequantize(
-    q: npt.NDArray[Any],
-    scales: npt.NDArray[Any],
-    zps: npt.NDArray[Any] | None,
-    where: dict[str, Any],
-    op: str,
-) -> npt.NDArray[Any]:
-    _check_float8(_standard.type_of(q), zps, op)
-    return _standard.dequantize(q, scales, zps, dtype=_standard.type_of(scales), **where)
-
-
 def _type(dtype: npt.DTypeLike, op: str) -> str:
     spelled = SHORT_NAMES.get(dtype) if isinstance(dtype, str) else None
-    name = spelled or dtypes.requested(dtype)
-    allowed = (*INTEGER, *FLOAT8)
-    if name not in allowed:
-        expected = _standard.listed(allowed)
+    name = spelled or _standard.requested(dtype)
+    if name not in QUANTIZED:
+        expected = _standard.listed(QUANTIZED)
         got = name or dtypes.shown(dtype)
         raise _standard.refuse(TypeError, "dtype", op, expected, got)
     return name
@@ -357,8 +364,8 @@ def _where(
     axis: SupportsIndex,
     op: str,
     qtypes: tuple[str, ...] = QTYPES,
-) -> dict[str, Any]:
-    """The core's granularity, after the rules for lengths."""
+) -> int | None:
+    """The core's axis, after the rules for lengths."""
     if not isinstance(qtype, str) or qtype not in qtypes:
         expected = f"one of {', '.join(qtypes)}"
         kind = ValueError if isinstance(qtype, str) else TypeError
@@ -372,7 +379,7 @@ def _where(
     if zps is not None and zps.shape != scales.shape and not zps.size == scales.size == 1:
         expected = f"as many as scales, shape {scales.shape}"
         raise _standard.refuse(ValueError, "zps", op, expected, zps.shape)
-    return {"axis": channel}
+    return channel
 
 
 def _groups(

@@ -34,6 +34,10 @@ QUANTIZED = (
     *dtypes.NARROW_FLOATS,
 )
 REAL = ("float32", "float16", "bfloat16")
+REAL_OR_INT32 = (*REAL, "int32")
+QUANTIZED_OR_INT32 = (*QUANTIZED, "int32")
+QUANTIZE_SCALE = (*REAL, "int32", "float8_e8m0fnu")
+DEQUANTIZE_SCALE = (*REAL, "float8_e8m0fnu")
 # The integers of TensorProto.DataType.
 TENSOR_PROTO = {
     1: "float32",
@@ -127,32 +131,34 @@ def quantize_linear(
     array([  1,   3, 255], dtype=uint8)
     """
     op = "ONNX QuantizeLinear"
-    source = _standard.array_of(x, "x", op, (*REAL, "int32"))
-    s = _standard.array_of(y_scale, "y_scale", op, (*REAL, "int32", "float8_e8m0fnu"))
+    source, _ = _standard.array_of(x, "x", op, REAL_OR_INT32)
+    s, scale_type = _standard.array_of(y_scale, "y_scale", op, QUANTIZE_SCALE)
     code = _dtype(output_dtype, "output_dtype", op, QUANTIZED)
     z = None
     if y_zero_point is not None:
         untyped = _standard.is_untyped(y_zero_point)
         types = (code or "uint8",) if untyped else QUANTIZED
-        z = _standard.array_of(y_zero_point, "y_zero_point", op, types)
-        own = types[0] if untyped else _standard.type_of(z)
+        z, own = _standard.array_of(y_zero_point, "y_zero_point", op, types)
+        if untyped:
+            own = types[0]
         if code not in (None, own):
             expected = f"the type of y_zero_point, {own}"
             raise _standard.refuse(ValueError, "output_dtype", op, expected, code)
         code = own
-    where = _where(source, s, z, axis, block_size, "y", op)
-    scale_type = _standard.type_of(s)
+    at, block = _where(source, s, z, axis, block_size, "y", op)
     quotient = scale_type if scale_type in REAL else "float32"
-    if z is not None and code in FLOAT8 and _standard.all_zero(z):
+    is_float8 = code in FLOAT8
+    if is_float8 and z is not None and _standard.all_zero(z):
         z = None
     return _standard.quantize(
         source,
         s,
         z,
         dtype=code or "uint8",
-        **where,
+        axis=at,
+        block_size=block,
         precision=_dtype(precision, "precision", op, REAL) or quotient,
-        saturate=bool(_flag(saturate, op)) or code not in FLOAT8,
+        saturate=bool(_flag(saturate, op)) or not is_float8,
         narrow_first=True,
     )
 
@@ -214,22 +220,21 @@ def dequantize_linear(
            [  64. ,  127.5]], dtype=float32)
     """
     op = "ONNX DequantizeLinear"
-    q = _standard.array_of(x, "x", op, (*QUANTIZED, "int32"))
-    s = _standard.array_of(x_scale, "x_scale", op, (*REAL, "float8_e8m0fnu"))
-    code, scale_type = _standard.type_of(q), _standard.type_of(s)
+    q, code = _standard.array_of(x, "x", op, QUANTIZED_OR_INT32)
+    s, scale_type = _standard.array_of(x_scale, "x_scale", op, DEQUANTIZE_SCALE)
     z = None
     if x_zero_point is not None:
-        z = _standard.array_of(x_zero_point, "x_zero_point", op, (code,))
+        z, _ = _standard.array_of(x_zero_point, "x_zero_point", op, (code,))
         if code in FLOAT8 and not _standard.all_zero(z):
             raise _standard.refuse(
                 ValueError, "x_zero_point", op, f"zeros for {code}", "another number"
             )
-    where = _where(q, s, z, axis, block_size, "x", op)
+    at, block = _where(q, s, z, axis, block_size, "x", op)
     real = _dtype(output_dtype, "output_dtype", op, REAL) or scale_type
     if real not in REAL:
         expected = f"a type where x_scale is {scale_type}"
         raise _standard.refuse(ValueError, "output_dtype", op, expected, output_dtype)
-    return _standard.dequantize(q, s, z, dtype=real, **where)
+    return _standard.dequantize(q, s, z, dtype=real, axis=at, block_size=block)
 
 
 def dynamic_quantize_linear(
@@ -274,7 +279,7 @@ def dynamic_quantize_linear(
     >>> y, float(scale), int(zero_point)
     (array([  0, 127, 255], dtype=uint8), 0.0117647061124444, 85)
     """
-    source = _standard.array_of(x, "x", "ONNX DynamicQuantizeLinear", ("float32",))
+    source, _ = _standard.array_of(x, "x", "ONNX DynamicQuantizeLinear", ("float32",))
     scale, zero_point = _standard.dynamic_range(source)
     return _standard.quantize(source, scale, zero_point, dtype="uint8"), scale, zero_point
 
@@ -313,12 +318,14 @@ def reference_ops() -> list[type]:
 
 def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | None:
     """The name of a type; None where none is given."""
+    if type(given) is int and given == 0:
+        return None
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         if given == 0:
             return None
         found = TENSOR_PROTO.get(int(given))
     else:
-        found = dtypes.requested(given)
+        found = _standard.requested(given)
     if found not in allowed:
         expected = f"0, {_standard.listed(allowed)}"
         got = found or (repr(given) if isinstance(given, int) else dtypes.shown(given))
@@ -327,6 +334,8 @@ def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | No
 
 
 def _flag(saturate: Any, op: str) -> int:
+    if type(saturate) is int and 0 <= saturate <= 1:
+        return saturate
     if not isinstance(saturate, (int, np.integer, np.bool)):
         got = type(saturate).__name__
         raise _standard.refuse(TypeError, "saturate", op, "0 or 1", got)
@@ -343,28 +352,33 @@ def _where(
     block_size: SupportsIndex,
     prefix: str,
     op: str,
-) -> dict[str, Any]:
-    """The core's granularity, after the rules for shapes: that of the scale decides."""
-    name = f"{prefix}_scale"
-    block = _standard.integer(block_size, "block_size", op)
-    _standard.integer(axis, "axis", op)
+) -> tuple[int | None, int | None]:
+    """The core's axis and block size, after the rules for shapes: that of the scale
+    decides."""
+    block = block_size
+    if type(block) is not int:
+        block = _standard.integer(block, "block_size", op)
+    if type(axis) is not int:
+        _standard.integer(axis, "axis", op)
     if block < 0:
         raise _standard.refuse(ValueError, "block_size", op, "0 or more", block)
+    shape = scale.shape
     if zero_point is not None and not _standard.same_shape(zero_point, scale):
-        expected = f"the shape of {name}, {scale.shape}"
+        expected = f"the shape of {prefix}_scale, {shape}"
         raise _standard.refuse(
             ValueError, f"{prefix}_zero_point", op, expected, zero_point.shape
         )
-    if scale.ndim > 1 and block == 0:
+    if not shape or shape == (1,):
+        return None, None
+    name = f"{prefix}_scale"
+    if len(shape) > 1 and block == 0:
         expected = "a scalar or one dimension without block_size"
-        raise _standard.refuse(ValueError, name, op, expected, f"shape {scale.shape}")
-    if scale.size == 1 and scale.ndim <= 1:
-        return {}
+        raise _standard.refuse(ValueError, name, op, expected, f"shape {shape}")
     at = _standard.axis_of(axis, x.ndim, op)
     if block == 0:
         _standard.check_shape(scale, (x.shape[at],), name, op)
-        return {"axis": at}
-    shape = list(x.shape)
-    shape[at] = -(-shape[at] // block)
-    _standard.check_shape(scale, tuple(shape), name, op)
-    return {"axis": at, "block_size": block}
+        return at, None
+    blocks = list(x.shape)
+    blocks[at] = -(-blocks[at] // block)
+    _standard.check_shape(scale, tuple(blocks), name, op)
+    return at, block

@@ -889,3 +889,20 @@ def test_an_out_that_was_refused_can_be_used():
     out.resize((6,), refcheck=False)  # no buffer of it is held any more
     pq.quantize(X.reshape(6), 1.0, out=out)
     assert out.tolist() == [1] * 6
+
+
+def test_a_class_that_cannot_be_hashed_is_no_dtype():
+    class Meta(type):
+        __hash__ = None
+
+    class Unhashable(metaclass=Meta):
+        pass
+
+    for call in (
+        lambda: pq.quantize(X, 1.0, dtype=Unhashable),
+        lambda: pq.dequantize(np.int8([1]), 1.0, dtype=Unhashable),
+        lambda: pq.QParams(1.0, 0, Unhashable),
+        lambda: pq.choose_qparams(X, dtype=Unhashable),
+    ):
+        with pytest.raises(TypeError, match=r"^dtype: expected .*, got object$"):
+            call()
