@@ -333,7 +333,8 @@ static bool is_within(const struct target *to, double v, double steps, double sc
     if (!is_wide(to) && to->highest <= UINT16_MAX) {
         return v <= steps * scale; /* of 24 and 18 bits */
     }
-    const double unit = v < 1 ? 2 : 1; /* where halves of steps are subnormal */
+    /* Where fractions of steps are subnormal; those are quarters at least. */
+    const double unit = v < 1 ? 4 : 1;
     return fma(steps * unit, scale, -v * unit) >= 0;
 }
 

@@ -61,6 +61,7 @@ from pyquant._version import __version__
 cdef object _ndarray = _np.ndarray
 cdef object _empty = _np.empty
 cdef object _ONE = 1
+cdef object _HALF_EVEN = "half_even"
 cdef tuple _HOLDABLE = (_ndarray, _np.float32, _np.float16)
 
 # Below this many elements a call keeps the GIL: giving it up costs more than the work.
@@ -88,7 +89,7 @@ cdef dict _CODES = {}
 cdef dict _TYPES = {}
 cdef dict _PACKED = {}
 cdef dict _LIMITS = {}
-cdef dict _NAMES = {}
+cdef list _NAMES = [None]
 cdef dict _DTYPES = {}
 
 
@@ -121,7 +122,7 @@ cdef void _read_types():
         _kinds[<int>type] = row.kind
         name = row.name.decode()
         _TYPES[name] = code
-        _NAMES[code] = name
+        _NAMES.append(name)
         if _is_real(type):
             _REALS[name] = code
         if _is_code(type):
@@ -136,7 +137,7 @@ cdef void _read_types():
 
 _read_types()
 # What users write for a dtype -> its name, without asking NumPy each time.
-cdef dict _SPELLED = {name: name for name in _NAMES.values()}
+cdef dict _SPELLED = {name: name for name in _TYPES}
 for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
 del _name, _dtype
@@ -176,6 +177,7 @@ cdef inline void _forget(Call *call) noexcept:
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
     call.args.size = sizeof(pq_args)
     call.args.scale.bit_strides = call.args.zero.bit_strides = NULL
+    call.args.precision = PQ_NO_TYPE
     call.args.overflow = False
     call.args.zero_first = False
     call.args.narrow_first = False
@@ -814,6 +816,8 @@ cdef int _check_zero(Call *call, pq_type code) except -1:
 
 
 cdef int _rounding(object rounding) except -1:
+    if rounding is _HALF_EVEN:
+        return PQ_HALF_EVEN
     if not isinstance(rounding, str):
         raise TypeError(
             f"rounding: expected a string or a RoundMode, got {type(rounding).__name__}"
@@ -827,8 +831,14 @@ cdef int _rounding(object rounding) except -1:
     )
 
 
-cdef bint _flag(object value, str name, str expected="True or False") except -1:
-    if value is True or value is False or type(value) is _np.bool_:
+cdef inline bint _flag(object value, str name, str expected="True or False") except -1:
+    if value is True:
+        return True
+    return False if value is False else _other_flag(value, name, expected)
+
+
+cdef bint _other_flag(object value, str name, str expected) except -1:
+    if type(value) is _np.bool_:
         return bool(value)
     raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
 
@@ -860,14 +870,20 @@ def spelled(dtype):
     return _spelled(dtype)
 
 
-cdef object _name_in(dict names, object dtype, str name, str expected):
-    """The name of `dtype` when that is a key of `names`."""
+cdef pq_type _type_in(dict types, object dtype, str name, str expected) except *:
+    """The pq_type of `dtype` when that is a key of `types`."""
     cdef object found = _spelled(dtype)
+    cdef object type
     if found is None:
         found = _dtypes.requested(dtype)
-    if found not in names:
+    type = types.get(found)
+    if type is None:
         raise TypeError(f"{name}: expected {expected}, got {_dtypes.shown(dtype)}")
-    return found
+    return <pq_type><int>type
+
+
+cdef str _name_in(dict types, object dtype, str name, str expected):
+    return _NAMES[<int>_type_in(types, dtype, name, expected)]
 
 
 cdef str _name_of_zero(object zero_point):
@@ -932,12 +948,12 @@ def dtype_named(str name not None):
     return _dtype_of(name)
 
 
-cdef object _new(tuple shape, object dtype):
+cdef object _new(tuple shape, object dtype, str name="out"):
     try:
         return _empty(shape, dtype)
     except ValueError:  # of NumPy, which names no argument
         raise ValueError(
-            f"out: expected a shape that NumPy can make of {dtype}, got {shape}"
+            f"{name}: expected a shape that NumPy can make of {dtype}, got {shape}"
         ) from None
 
 
@@ -1187,6 +1203,11 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
         if not call.args.any_zeros:
             _check_zero(call, call.out.type if quantizes else call.x.type)
         raise ValueError("zero_point: expected integers of at most 2**52 in magnitude")
+    if status == PQ_ERR_SHAPE:  # of arrays that were broadcast
+        raise ValueError(
+            f"{'x' if quantizes else 'q'}: expected an array that memory holds, "
+            f"got shape {_shape(&call.x)}"
+        )
     if status != PQ_OK:
         raise SystemError(f"pyquant: unexpected status {status} from the C core")
     return 0
@@ -1282,18 +1303,20 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     cdef Call call
     cdef bint packs
     cdef str name
-    cdef pq_type code
+    cdef pq_type code = PQ_I8
     _forget(&call)
     try:
         array = _real_array(x, "x")
         if dtype is not None:
-            name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
-        else:
-            name = "int8" if zero_point is None else _name_of_zero(zero_point)
-        code = <pq_type><int>_CODES[name]
+            code = _type_in(_CODES, dtype, "dtype", _CODE_NAMES)
+        elif zero_point is not None:
+            code = <pq_type><int>_CODES[_name_of_zero(zero_point)]
+        name = <str>_NAMES[<int>code]
         call.args.round = <pq_round>_rounding(rounding)
         if precision is not None:
-            precision = _name_in(_REALS, precision, "precision", "None, " + _REAL_LIST)
+            call.args.precision = _type_in(
+                _REALS, precision, "precision", "None, " + _REAL_LIST
+            )
         call.args.overflow = not _flag(saturate, "saturate")
         call.args.zero_first = zero_first
         call.args.narrow_first = narrow_first
@@ -1307,10 +1330,6 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         if threads is not _ONE:
             threads = _threads_of(threads)
         _hold_real(array, &call.x, "x", int32)
-        if precision is None:
-            call.args.precision = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
-        else:
-            call.args.precision = <pq_type><int>_REALS[precision]
         return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
                       block_size, out, threads, True, packs, any_zero)
     finally:
@@ -1327,8 +1346,8 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
     try:
         array = _code_array(q, "q")
         if dtype is not None:
-            name = _name_in(_REALS, dtype, "dtype", _REAL_LIST)
-            type = <pq_type><int>_REALS[name]
+            type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
+            name = <str>_NAMES[<int>type]
         elif out is not None:
             type = PQ_NO_TYPE  # that of `out`
         scale = _scale_array(&call, scale)
@@ -1339,7 +1358,6 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
             threads = _threads_of(threads)
         array = _hold_code(array, &call.x, "q")
         call.args.round = PQ_HALF_EVEN
-        call.args.precision = PQ_F32
         return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
                       axis, block_size, out, threads, False, False, any_zero)
     finally:
@@ -1688,10 +1706,10 @@ cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
     try:
         count = _prod(shape)
         if count == 0:  # of a shape that NumPy may refuse
-            _new(shape, dtype)
+            _new(shape, dtype, "x")
         return PyBytes_FromStringAndSize(NULL, count * size)
     except (MemoryError, OverflowError):
-        _new(shape, dtype)  # for its message
+        _new(shape, dtype, "x")  # for its message
         raise MemoryError from None
 
 
@@ -1970,7 +1988,8 @@ cdef object _codes_for(object q, str name):
         given = q.dtype
         found = _dtypes.name_of(given)
     if found != name:
-        raise TypeError(f"q: expected {name}, got {given}")
+        got = _describe(q) if type(q) is _ndarray else given
+        raise TypeError(f"q: expected {name}, got {got}")
     return q
 
 
@@ -2183,6 +2202,9 @@ def typed(values, str name not None, tuple types not None):
     array = _plain(values, name)
     kind = array.dtype.kind
     reals = any([one in _REALS for one in types])
+    if reals and kind == "O" and _is_untyped(values):  # integers that no integer type has
+        array = _floats_of(values, array, name)
+        kind = array.dtype.kind
     if array.size and (kind == "O" or not reals):
         _refuse_huge(values, array, name, f"numbers that {types[0]} holds")
     for one in types:

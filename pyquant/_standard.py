@@ -67,13 +67,18 @@ def refuse(
     return kind(f"{name}: {standard} expects {expected}, got {shown}")
 
 
+_FLAT = (str, bytes, int, float, complex, type(None), np.generic)
+
+
 def shown(values: object) -> str:
-    """What was given for integers; sequences in each other may be too deep to show."""
-    if isinstance(values, (tuple, list)) and any(
-        isinstance(n, (tuple, list)) for n in values
-    ):
-        return f"a {type(values).__name__} of sequences"
-    return repr(values)
+    """What was given for integers. What may hold other things is not shown: they may be too
+    deep in each other."""
+    if isinstance(values, (tuple, list)):
+        flat = all(isinstance(one, _FLAT) for one in values)
+        return repr(values) if flat else f"a {type(values).__name__} of sequences"
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return " ".join(repr(values).split())
+    return repr(values) if isinstance(values, _FLAT) else f"a {type(values).__name__}"
 
 
 def integer(value: object, name: str, standard: str) -> int:

@@ -146,8 +146,11 @@ def name_of(dtype: Any) -> str | None:
         return dtype
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return None
-    if isinstance(dtype, (list, tuple, dict)):  # structured, if anything
-        return None
+    if not isinstance(dtype, (str, type, np.dtype)):
+        inner = getattr(dtype, "dtype", None)  # as NumPy looks for it
+        # NumPy would take others for structured ones, or show them in its message, for
+        # which they may be too deep in themselves.
+        return name_of(inner) if isinstance(inner, np.dtype) else None
     try:
         return str(np.dtype(dtype).name)
     except Exception:  # NumPy parses strings: anything may come
@@ -207,7 +210,7 @@ def shown(dtype: Any) -> str:
     >>> pyquant.dtypes.shown("fp8"), pyquant.dtypes.shown([1])
     ("'fp8'", 'list')
     """
-    found = None if isinstance(dtype, (list, tuple, dict)) else name_of(dtype)
+    found = name_of(dtype)
     if found is not None and requested(dtype) is None:
         return f"the foreign byte order of {dtype}"
     plain = dtype is None or isinstance(dtype, (str, int, float))

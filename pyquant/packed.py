@@ -418,7 +418,7 @@ class PackedArray:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes an equal one."""
-        return (_unpickled, (np.array(self._data), self._name, self._shape))
+        return (_unpickled, (self._data.tobytes(), self._name, self._shape))
 
     def __repr__(self) -> str:
         """Show what it is, not its elements."""
@@ -462,12 +462,9 @@ def pack(q: ArrayLike) -> PackedArray:
     return _core.pack(q)
 
 
-def _unpickled(
-    data: npt.NDArray[np.uint8], dtype: str, shape: tuple[int, ...]
-) -> PackedArray:
-    """One of bytes that nobody else has."""
-    data.flags.writeable = False
-    return PackedArray(data, dtype, shape)
+def _unpickled(data: bytes, dtype: str, shape: tuple[int, ...]) -> PackedArray:
+    """One of bytes that nobody can change, so that it has a hash."""
+    return PackedArray(np.frombuffer(data, np.uint8), dtype, shape)
 
 
 def _constant(
@@ -553,7 +550,8 @@ def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
         raise ValueError(msg)
     # NumPy makes no array of more bytes, not even an empty one, and float64 has eight.
     if prod(max(n, 1) for n in extents) > sys.maxsize // 8:
-        msg = f"shape: expected at most {sys.maxsize // 8} elements, got {extents}"
+        most = sys.maxsize // 8
+        msg = f"shape: expected extents, but for zeros, of product {most} or less, got {extents}"
         raise ValueError(msg)
     if len(extents) > 64:
         msg = f"shape: expected at most 64 dimensions, got {len(extents)}"

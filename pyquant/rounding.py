@@ -41,3 +41,10 @@ class RoundMode(StrEnum):
     """Toward positive infinity (ROUND_UP)."""
     FLOOR = "floor"
     """Toward negative infinity (ROUND_DOWN)."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> RoundMode:
+        # Without it the message shows `value`, which may be too deep in itself for that.
+        got = repr(value) if isinstance(value, str) else type(value).__name__
+        msg = f"rounding: expected one of {', '.join(cls)}, got {got}"
+        raise ValueError(msg)

@@ -4,7 +4,7 @@ import pytest
 from support import light, run_python
 
 SETUP = """
-import collections.abc, sys, threading
+import collections, collections.abc, sys, threading
 import numpy as np, pyquant as pq
 
 def nested(kind, levels):
@@ -26,6 +26,7 @@ def made(name):
         "list": lambda: nested(list, LEVELS),
         "tuple": lambda: nested(tuple, LEVELS),
         "endless": Endless,
+        "deque": lambda: nested(collections.deque, LEVELS),
     }[name]()
 
 x, q, one, zero = np.ones((3, 4), "f4"), np.ones((3, 4), "i1"), np.float32(1), np.int8(0)
@@ -106,6 +107,9 @@ thread.join()
 """
 
 
+KINDS = ["list", "tuple", "endless", "deque"]
+
+
 def attempts(kind, levels, end):
     """Calls with one kind of object in each place, in an interpreter of their own."""
     run = run_python(f"LEVELS = {levels}\nKIND = {kind!r}\n{SETUP}\n{end}", timeout=300)
@@ -113,11 +117,11 @@ def attempts(kind, levels, end):
     assert run.stdout == "ok\n"
 
 
-@pytest.mark.parametrize("kind", ["list", "tuple", "endless"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_argument_overflows_the_stack(kind):
     attempts(kind, light(100_000, 30_000), "attempt(KIND)")
 
 
-@pytest.mark.parametrize("kind", ["list", "tuple", "endless"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_nor_the_small_stack_of_a_thread(kind):
     attempts(kind, 3_000, THREAD)

@@ -163,3 +163,22 @@ def test_a_code_has_the_sign_of_the_nan(target, negative):
 def test_symmetric_may_be_none():
     said = message(TypeError, lambda: pq.choose_qparams(X, symmetric="yes"))
     assert said == "symmetric: expected None, True or False, got str"
+
+
+def test_saved_narrow_codes_for_parameters():
+    params = pq.QParams(1.0, 0, "int4")
+    said = message(TypeError, lambda: params.dequantize(np.zeros(3, "V1")))
+    assert said.startswith("q: expected int4, got |V1, as numpy.load reads narrow types")
+
+
+def test_integers_that_only_floats_hold():
+    y = pq.onnx.quantize_linear(2**70, np.float32(2.0**65), np.int8(0))
+    assert int(y) == 32
+    y = pq.onnx.quantize_linear(np.float32(2.0**70), 2**65, np.int8(0))
+    assert int(y) == 32
+
+
+def test_a_rounding_mode_that_is_none():
+    said = message(ValueError, lambda: pq.RoundMode("up"))
+    assert said.startswith("rounding: expected one of half_even, half_away, ")
+    assert said.endswith("got 'up'")

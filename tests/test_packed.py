@@ -695,7 +695,8 @@ REFUSED = {
     "too few for what fits nowhere": (
         (TWO, "int4", (2**62, 2**62)),
         ValueError,
-        f"shape: expected at most {sys.maxsize // 8} elements, got {(2**62, 2**62)}",
+        f"shape: expected extents, but for zeros, of product {sys.maxsize // 8} or less, "
+        f"got {(2**62, 2**62)}",
     ),
     "wide integers": ((TWO, "int8", 2), TypeError, f"dtype: expected {TYPES}, got int8"),
     "float8": (
@@ -1309,3 +1310,11 @@ def test_shapes_that_no_array_has(shape):
     for make in (pq.PackedArray, pq.PackedArray.from_buffer):
         with pytest.raises(ValueError, match=r"^shape: "):
             make(np.zeros(0, np.uint8), "int4", shape)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_unpickled_arrays_have_a_hash(protocol):
+    packed = pq.quantize(np.arange(5.0), 1.0, dtype="int4", packed=True)
+    again = pickle.loads(pickle.dumps(packed, protocol))
+    assert again == packed
+    assert hash(again) == hash(packed)

@@ -158,3 +158,17 @@ def test_numpys_booleans(code):
     for value in (True, False) if code not in FLOATS else (True,):
         expected = pq.choose_qparams(x, dtype=code, symmetric=value)
         assert pq.choose_qparams(x, dtype=code, symmetric=np.bool_(value)) == expected
+
+
+@pytest.mark.parametrize("code", FLOATS if HAVE_BFLOAT16 else [])
+def test_subnormal_data_of_narrow_floats_is_not_clipped(code):
+    """The quotient is at most half a step beyond the largest number of the type."""
+    finite = {float(v) for v in np.arange(256, dtype=np.uint8).view(code).astype(float)}
+    before, highest = (
+        Fraction(v) for v in sorted(v for v in finite if np.isfinite(v))[-2:]
+    )
+    half = (highest - before) / 2
+    for n in range(1, light(300, 120)):
+        x = np.array([-n * 2.0**-1074])
+        (scale,) = numbers(pq.choose_qparams(x, dtype=code).scale)
+        assert Fraction(n, 2**1074) / scale <= highest + half
