@@ -150,7 +150,8 @@ def name_of(dtype: Any) -> str | None:
         inner = getattr(dtype, "dtype", None)  # as NumPy looks for it
         # NumPy would take others for structured ones, or show them in its message, for
         # which they may be too deep in themselves.
-        return name_of(inner) if isinstance(inner, np.dtype) else None
+        has_one = isinstance(inner, np.dtype) and not isinstance(dtype, np.ndarray)
+        return name_of(inner) if has_one else None
     try:
         return str(np.dtype(dtype).name)
     except Exception:  # NumPy parses strings: anything may come

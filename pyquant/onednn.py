@@ -303,12 +303,13 @@ def _list_of(
     values: ArrayLike, name: str, op: str, types: tuple[str, ...]
 ) -> npt.NDArray[Any]:
     """The list that an attribute holds."""
+    array: npt.NDArray[Any]
     array, _ = _standard.array_of(values, name, op, types)
     if array.ndim == 1:
-        return array  # type: ignore[no-any-return]
+        return array
     if array.ndim > 1:
         raise _standard.refuse(ValueError, name, op, "a list", f"shape {array.shape}")
-    return array.reshape(-1)  # type: ignore[no-any-return]
+    return array.reshape(-1)
 
 
 def _scales_of(values: ArrayLike, op: str) -> npt.NDArray[np.float32]:

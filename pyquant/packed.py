@@ -551,7 +551,7 @@ def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
     # NumPy makes no array of more bytes, not even an empty one, and float64 has eight.
     if prod(max(n, 1) for n in extents) > sys.maxsize // 8:
         most = sys.maxsize // 8
-        msg = f"shape: expected extents, but for zeros, of product {most} or less, got {extents}"
+        msg = f"shape: expected extents of product {most} or less, 0 as 1, got {extents}"
         raise ValueError(msg)
     if len(extents) > 64:
         msg = f"shape: expected at most 64 dimensions, got {len(extents)}"

@@ -104,16 +104,16 @@ def test_out_of_a_broadcast_array():
     out = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), (2**60,), (0,))
     for threads in (1, 2):
         with pytest.raises(
-            ValueError, match="^x: expected an array that memory holds, got"
+            ValueError, match=r"^x: expected an array that memory holds, got"
         ):
             pq.quantize(x, 1.0, out=out, threads=threads)
     codes = np.broadcast_to(np.int8(3), (2**60,))
     reals = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2**60,), (0,))
-    with pytest.raises(ValueError, match="^q: expected an array that memory holds, got"):
+    with pytest.raises(ValueError, match=r"^q: expected an array that memory holds, got"):
         pq.dequantize(codes, 1.0, out=reals)
 
 
 def test_parameters_of_too_many_channels():
     x = np.broadcast_to(np.float16(3), (2**61,))
-    with pytest.raises(ValueError, match="^x: expected a shape that NumPy can make of"):
+    with pytest.raises(ValueError, match=r"^x: expected a shape that NumPy can make of"):
         pq.choose_qparams(x, axis=0)

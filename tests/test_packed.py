@@ -695,7 +695,7 @@ REFUSED = {
     "too few for what fits nowhere": (
         (TWO, "int4", (2**62, 2**62)),
         ValueError,
-        f"shape: expected extents, but for zeros, of product {sys.maxsize // 8} or less, "
+        f"shape: expected extents of product {sys.maxsize // 8} or less, 0 as 1, "
         f"got {(2**62, 2**62)}",
     ),
     "wide integers": ((TWO, "int8", 2), TypeError, f"dtype: expected {TYPES}, got int8"),
