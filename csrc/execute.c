@@ -32,9 +32,11 @@ struct job {
     bool float_zero;   /* zero points are bits of float32 numbers ... */
     bool negate_zero;  /* ... of the other sign */
     bool zero_given;
-    bool far;            /* zero points beyond 2^52 */
-    bool has_small;      /* scales too small for flushing subnormals beside them */
-    bool flushes;        /* at present */
+    bool one_zero;         /* for all elements, which ... */
+    ptrdiff_t zeros_there; /* ... so many places have already */
+    bool far;              /* zero points beyond 2^52 */
+    bool has_small;        /* scales too small for flushing subnormals beside them */
+    bool flushes;          /* at present */
     uint32_t flush_from; /* bits of the first scale that is not too small; 0: never flush */
     struct pq_codes take, give;
 
@@ -167,7 +169,26 @@ static void load_params(struct job *job, ptrdiff_t to, const char *scale,
     } else {
         pq_load_scales_f64(job->scale.f64 + to, s, n, job->single_scale);
     }
-    load_zeros(job, to, zeros_at(job, zero, zero_stride), n);
+    if (to + (ptrdiff_t)n > job->zeros_there) {
+        load_zeros(job, to, zeros_at(job, zero, zero_stride), n);
+    }
+}
+
+/* Where all share a zero point: at the first `n` places for good. */
+static void place_zeros(struct job *job, const char *zero, ptrdiff_t n)
+{
+    if (!job->one_zero || job->zeros_there >= n) {
+        return;
+    }
+    load_zeros(job, 0, zeros_at(job, zero, 0), 1);
+    for (ptrdiff_t i = 1; i < n; i++) {
+        if (job->vec != NULL) {
+            job->zero.i32[i] = job->zero.i32[0];
+        } else {
+            job->zero.f64[i] = job->zero.f64[0];
+        }
+    }
+    job->zeros_there = n;
 }
 
 /* Repeat the parameters at place `from` over places [to, to + n), and a few beyond. */
@@ -223,6 +244,26 @@ static void expand_row(struct job *job, struct pq_cursor at, ptrdiff_t first, pt
     }
 }
 
+/* The `n` parameters at place `from` as often as `times` in all, one after the other. */
+static void repeat_row(struct job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
+{
+    const bool single = job->vec != NULL;
+    const size_t size = single ? sizeof(float) : sizeof(double);
+    char *const scale =
+        single ? (char *)(job->scale.f32 + from) : (char *)(job->scale.f64 + from);
+    char *const zero =
+        single ? (char *)(job->zero.i32 + from) : (char *)(job->zero.f64 + from);
+    const size_t all = (size_t)(n * times) * size;
+    for (size_t done = (size_t)n * size; done < all;) {
+        const size_t more = done < all - done ? done : all - done;
+        memcpy(scale + done, scale, more);
+        if (!job->one_zero) {
+            memcpy(zero + done, zero, more);
+        }
+        done += more;
+    }
+}
+
 /* Places [0, rows) for the indices [row, row + rows) of dim[1]. */
 static void load_row_params(struct job *job, struct pq_cursor row_start, ptrdiff_t row,
                             ptrdiff_t rows)
@@ -261,9 +302,16 @@ static ptrdiff_t load_tile_params(struct job *job, struct pq_cursor row_start,
         set_flush(job);
         return columns;
     }
-    for (ptrdiff_t r = 0; r < rows; r++) {
+    if (rows > 1) {
+        place_zeros(job, at.zero, rows * columns);
+    }
+    for (ptrdiff_t r = 0; r < rows;) {
+        const ptrdiff_t left = dim[1].block - (row + r) % dim[1].block;
+        const ptrdiff_t same = same_rows || left > rows - r ? rows - r : left;
         expand_row(job, pq_cursor_at(row_start, &dim[1], row + r), column, r * columns,
                    columns);
+        repeat_row(job, r * columns, columns, same);
+        r += same;
     }
     job->loaded.scale = same_rows ? at.scale : NULL;
     job->loaded.zero = at.zero;
@@ -426,6 +474,9 @@ static void tile_shape(const struct job *job, ptrdiff_t *rows, ptrdiff_t *column
     }
     *columns = n0 < most ? n0 : most;
     *rows = n1 < TILE / *columns ? n1 : TILE / *columns;
+    if (*rows > dim[1].block) { /* rows of a block have their parameters together */
+        *rows -= *rows % dim[1].block;
+    }
 }
 
 /* Dimensions 0 and 1, columns of tiles outside: the tiles of a column may share their
@@ -524,11 +575,12 @@ static void run_staged(const struct job *job, const char *x, char *y, size_t n, 
     }
 }
 
-/* Groups of `g` elements, their parameters at the beginning of the job's arrays. */
-static void run_groups(const struct job *job, const char *x, char *y, size_t n, size_t g)
+/* Groups of `g` elements, their parameters at place `from` of the job's arrays. */
+static void run_groups(const struct job *job, const char *x, char *y, size_t n, size_t g,
+                       ptrdiff_t from)
 {
-    const float *scale = job->scale.f32;
-    const int32_t *zero = job->zero.i32;
+    const float *scale = job->scale.f32 + from;
+    const int32_t *zero = job->zero.i32 + from;
     if (!is_staged(job)) {
         job->grp(x, y, n, g, scale, zero);
         return;
@@ -565,7 +617,7 @@ static void run_uniform_row(void *p, struct pq_cursor at)
         job->loaded.scale = at.scale;
         job->loaded.zero = at.zero;
     }
-    run_groups(job, at.in + dim->begin * dim->in, at.out + dim->begin * dim->out, n, n);
+    run_groups(job, at.in + dim->begin * dim->in, at.out + dim->begin * dim->out, n, n, 0);
 }
 
 /* A contiguous row of groups, the parameters of many groups loaded at a time. */
@@ -592,9 +644,58 @@ static void run_grouped_row(void *p, struct pq_cursor at)
             job->loaded.columns = m;
         }
         run_groups(job, at.in + i * dim->in, at.out + i * dim->out, (size_t)n,
-                   (size_t)dim->block);
+                   (size_t)dim->block, 0);
         i += n;
     }
+}
+
+/* How many groups a row has. */
+static ptrdiff_t groups_of(const struct pq_dim *dim)
+{
+    return pq_dim_uniform(dim) ? 1
+                               : (dim->end - 1) / dim->block - dim->begin / dim->block + 1;
+}
+
+/* Whether rows are many and short, and the parameters of all follow each other, or are the
+ * same: worth loading for many rows at a time. */
+static bool is_batch(const struct job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t groups = groups_of(dim), rows = dim[1].end - dim[1].begin;
+    const bool whole = pq_dim_uniform(dim) || dim[0].begin % dim[0].block == 0;
+    const bool follow = groups == 1 || (dim[1].scale == groups * dim[0].scale &&
+                                        dim[1].zero == groups * dim[0].zero);
+    return rows > 1 && dim[0].end - dim[0].begin <= TILE && groups <= TILE / 4 && whole &&
+           (pq_dim_uniform(&dim[1]) || (dim[1].block == 1 && follow));
+}
+
+/* Dimensions 0 and 1: contiguous short rows. */
+static void run_rows(void *p, struct pq_cursor at)
+{
+    struct job *job = p;
+    const struct pq_dim *dim = job->plan.dim;
+    const bool same = pq_dim_uniform(&dim[1]);
+    const ptrdiff_t groups = groups_of(dim), first = dim[0].begin;
+    const size_t n = (size_t)(dim[0].end - first);
+    const size_t g = pq_dim_uniform(dim) ? n : (size_t)dim[0].block;
+    const ptrdiff_t step = same ? dim[1].end - dim[1].begin : TILE / groups;
+    const struct pq_dim *const along = groups > 1 || same ? &dim[0] : &dim[1];
+    at.in += first * dim[0].in;
+    at.out += first * dim[0].out;
+    at.scale += pq_dim_scale(dim, first);
+    at.zero += pq_dim_zero(dim, first);
+    for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += step) {
+        const ptrdiff_t rows = dim[1].end - r < step ? dim[1].end - r : step;
+        const struct pq_cursor row = pq_cursor_at(at, &dim[1], r);
+        load_params(job, 0, row.scale, along->scale, row.zero, along->zero,
+                    (size_t)(same ? groups : rows * groups));
+        set_flush(job);
+        for (ptrdiff_t i = 0; i < rows; i++) {
+            run_groups(job, row.in + i * dim[1].in, row.out + i * dim[1].out, n, g,
+                       same ? 0 : i * groups);
+        }
+    }
+    job->loaded.scale = NULL;
 }
 
 /* A contiguous row with a float32 scale per element, read where it lies, and one zero
@@ -681,14 +782,16 @@ static pq_visit_fn *choose(const struct job *job, int *first)
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t n = dim[0].end - dim[0].begin;
     const bool single_row = dim[1].end - dim[1].begin == 1;
+    const bool in_groups = pq_dim_uniform(dim) || dim->block >= GROUP ||
+                           dim->block == GROUP / 2 || dim->block == GROUP / 4;
     *first = 1;
-    if (rows_contiguous(job) && job->grp != NULL && (n >= GROUP || single_row)) {
-        if (pq_dim_uniform(dim)) {
-            return run_uniform_row;
+    if (rows_contiguous(job) && job->grp != NULL && (n >= GROUP || single_row) &&
+        in_groups) {
+        if (is_batch(job)) {
+            *first = 2;
+            return run_rows;
         }
-        if (dim->block >= GROUP || dim->block == GROUP / 2 || dim->block == GROUP / 4) {
-            return run_grouped_row;
-        }
+        return pq_dim_uniform(dim) ? run_uniform_row : run_grouped_row;
     }
     if (rows_contiguous(job) && job->vec != NULL && (n >= TILE / 2 || single_row) &&
         dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
@@ -722,9 +825,16 @@ static void run(struct job *job)
     walk_along_input(job);
     job->loaded.scale = NULL;
     job->loaded.zero = NULL;
+    job->zeros_there = 0;
+    job->one_zero = true;
+    for (int d = 0; d < job->plan.ndim; d++) {
+        job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;
+    }
     int first = 0;
     pq_visit_fn *visit = job->far ? run_far_element : choose(job, &first);
-    if (visit == run_grouped_row && job->plan.dim[0].block < GROUP) {
+    const struct pq_dim *dim = &job->plan.dim[0];
+    if (visit != run_tiles && visit != run_squares && !pq_dim_uniform(dim) &&
+        dim->block > 1 && dim->block < GROUP) {
         job->flush_from = 0; /* a look at that many scales costs more than it is worth */
     }
     pq_walk(&job->plan, first, visit, job);
