@@ -322,3 +322,51 @@ def test_64_dimensions():
         x, np.ones((1,) * 63 + (2,), np.float32), block_size=(1,) * 30 + (2,) * 34
     )
     same(got, pq.quantize(x, 1.0))
+
+
+@pytest.mark.parametrize("layout", ["one", "close", "apart", "by row", "by column"])
+@pytest.mark.parametrize("block", [16, 32, 40, 64])
+@pytest.mark.parametrize("columns", [64, 75, 100])
+def test_many_short_rows_apart(columns, block, layout):
+    """Rows with gaps between them, each with parameters of its own, as by themselves."""
+    rows, groups = 70, -(-columns // block)
+    rng = np.random.default_rng(columns * block)
+    x = rng.normal(0, 40, (rows, columns + 5)).astype(np.float32)[:, :columns]
+    scale = rng.uniform(0.5, 2, (rows, groups)).astype(np.float32)
+    if layout == "one":
+        zero = np.uint8(7)
+    elif layout == "by row":
+        zero = np.broadcast_to(rng.integers(0, 99, (rows, 1)).astype(np.uint8), scale.shape)
+    elif layout == "by column":
+        zero = np.broadcast_to(rng.integers(0, 99, groups).astype(np.uint8), scale.shape)
+    else:
+        zero = rng.integers(0, 99, (rows, groups + 3 * (layout == "apart")))
+        zero = zero.astype(np.uint8)[:, :groups]
+    where = {"axis": 1, "block_size": block}
+    out = np.zeros((rows, columns + 3), np.uint8)[:, :columns]
+    q = pq.quantize(x, scale, zero, dtype="uint8", out=out, **where)
+    y = pq.dequantize(q, scale, zero, **where)
+    for r in range(rows):
+        z = zero if layout == "one" else np.ascontiguousarray(zero[r])
+        alone = {"axis": 0, "block_size": block}
+        same(q[r], pq.quantize(x[r].copy(), scale[r], z, dtype="uint8", **alone))
+        same(y[r], pq.dequantize(q[r].copy(), scale[r], z, **alone))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("block", [5, 32])
+def test_rows_of_a_block_share_what_varies_within_them(block, axis):
+    """As weights of a convolution in blocks of their channels: a scale for each place."""
+    rng = np.random.default_rng(block)
+    w = rng.normal(0, 3, (40, 70, 3, 3)).astype(np.float32)
+    shape = [-(-n // block) if d == axis else n for d, n in enumerate(w.shape)]
+    scale = rng.uniform(0.01, 0.1, shape).astype(np.float32)
+    for zero in (None, np.int8(-3), rng.integers(-9, 9, shape).astype(np.int8)):
+        each = np.repeat(scale, block, axis).take(range(w.shape[axis]), axis)
+        zeros = zero
+        if zero is not None and zero.ndim:
+            zeros = np.repeat(zero, block, axis).take(range(w.shape[axis]), axis)
+        q = pq.quantize(w, scale, zero, axis=axis, block_size=block)
+        same(q, pq.quantize(w, each, zeros))
+        y = pq.dequantize(q, scale, zero, axis=axis, block_size=block)
+        same(y, pq.dequantize(q, each, zeros))
