@@ -64,6 +64,14 @@ typedef void pq_transpose_fn(const char *from, ptrdiff_t from_stride, char *to,
  * run holds a NaN or an infinity. */
 typedef void pq_minmax_fn(const void *x, size_t n, float *lo, float *hi, uint32_t *bits);
 
+/* The same of `groups` groups of `g` elements each, the extrema written to `lo` and `hi`,
+ * and of `rows` rows of `n` elements that begin `stride` bytes apart, merged for each
+ * column. */
+typedef void pq_minmax_grp_fn(const void *x, size_t groups, size_t g, float *lo, float *hi,
+                              uint32_t *bits);
+typedef void pq_minmax_vec_fn(const void *x, ptrdiff_t stride, size_t rows, size_t n,
+                              float *lo, float *hi, uint32_t *bits);
+
 /* Any type, mode and precision, in float64, a scale and a zero point per element. */
 struct pq_wide {
     enum pq_type in;
@@ -107,6 +115,8 @@ struct pq_kernels {
     pq_bytes_fn *pack[2];
     pq_transpose_fn *transpose[4]; /* of elements of 1, 2, 4 and 8 bytes */
     pq_minmax_fn *minmax[PQ_REALS];
+    pq_minmax_grp_fn *minmax_grp[PQ_REALS];
+    pq_minmax_vec_fn *minmax_vec[PQ_REALS];
     pq_wide_fn *quantize_wide;
     pq_wide_fn *dequantize_wide;
 };

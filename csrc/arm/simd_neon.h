@@ -282,6 +282,22 @@ PQ_INLINE vi larger_i32(vi x, vi y)
     return (vi)EACH2(vmaxq_s32, x, y);
 }
 
+/* The least and the largest of the vectors of a block, PQ_LANES of them. */
+PQ_INLINE void store_smallest(float *p, vf x)
+{
+    vst1q_f32(p, vminq_f32(vminq_f32(x.a, x.b), vminq_f32(x.c, x.d)));
+}
+
+PQ_INLINE void store_largest(float *p, vf x)
+{
+    vst1q_f32(p, vmaxq_f32(vmaxq_f32(x.a, x.b), vmaxq_f32(x.c, x.d)));
+}
+
+PQ_INLINE void store_largest_i32(int32_t *p, vi x)
+{
+    vst1q_s32(p, vmaxq_s32(vmaxq_s32(x.a, x.b), vmaxq_s32(x.c, x.d)));
+}
+
 /* FMIN keeps NaN and makes it quiet; FMAXNM then takes the number instead. FMAXNM alone
  * would answer a signaling NaN with NaN: the cap must come first. */
 PQ_INLINE vf cap_keep_nan(vf x, vf hi)

@@ -154,6 +154,24 @@ BINARY(cap_keep_nan, vf, b.v[i] < a.v[i] ? b.v[i] : a.v[i])
 BINARY(floor_drop_nan, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 #undef BINARY
 
+/* The least and the largest of those that are PQ_LANES apart. */
+#define FOLD(name, type, block, comparison)                                                \
+    PQ_INLINE void name(type *p, block a)                                                  \
+    {                                                                                      \
+        type r[PQ_LANES];                                                                  \
+        memcpy(r, a.v, sizeof r);                                                          \
+        for (int k = PQ_LANES; k < PQ_BLOCK; k += PQ_LANES) {                              \
+            for (int i = 0; i < PQ_LANES; i++) {                                           \
+                r[i] = a.v[k + i] comparison r[i] ? a.v[k + i] : r[i];                     \
+            }                                                                              \
+        }                                                                                  \
+        memcpy(p, r, sizeof r);                                                            \
+    }
+FOLD(store_smallest, float, vf, <)
+FOLD(store_largest, float, vf, >)
+FOLD(store_largest_i32, int32_t, vi, >)
+#undef FOLD
+
 /* x * y + z, where the product is exact */
 PQ_INLINE vf scaled_add(vf x, vf y, vf z)
 {

@@ -308,6 +308,22 @@ PQ_INLINE vi larger_i32(vi x, vi y)
     return (vi)EACH2(_mm256_max_epi32, x, y);
 }
 
+/* The least and the largest of the vectors of a block, PQ_LANES of them. */
+PQ_INLINE void store_smallest(float *p, vf x)
+{
+    _mm256_storeu_ps(p, _mm256_min_ps(_mm256_min_ps(x.a, x.b), _mm256_min_ps(x.c, x.d)));
+}
+
+PQ_INLINE void store_largest(float *p, vf x)
+{
+    _mm256_storeu_ps(p, _mm256_max_ps(_mm256_max_ps(x.a, x.b), _mm256_max_ps(x.c, x.d)));
+}
+
+PQ_INLINE void store_largest_i32(int32_t *p, vi x)
+{
+    store256(p, _mm256_max_epi32(_mm256_max_epi32(x.a, x.b), _mm256_max_epi32(x.c, x.d)));
+}
+
 /* min and max return their second operand when either is NaN: the order is the meaning. */
 PQ_INLINE vf cap_keep_nan(vf x, vf hi)
 {

@@ -631,6 +631,79 @@ static void check_minmax(const struct pq_kernels *k, enum pq_type real)
     check_end();
 }
 
+/* Groups and columns against runs of the scalar kernel, element by element for columns. */
+static void verify_minmaxes(const struct pq_kernels *k, enum pq_type real, size_t rows,
+                            size_t n, size_t apart, ptrdiff_t offset)
+{
+    static float lo[LONG_N], hi[LONG_N];
+    const size_t size = pq_type_size(real), stride = (n + apart) * size;
+    const size_t bytes = rows == 0 ? 0 : (rows - 1) * stride + n * size;
+    const int row = pq_row_of(real);
+    const char *from = (const char *)batch.x;
+    unsigned char *x = place(&memory.x, offset, bytes);
+    uint32_t got = 0, expected = 0;
+    memcpy(x, from, bytes);
+    if (apart == 0) {
+        k->minmax_grp[row](x, rows, n, lo, hi, &got);
+        for (size_t r = 0; r < rows; r++) {
+            struct extrema e = {INFINITY, -INFINITY, 0};
+            pq_kernels_scalar.minmax[row](from + r * stride, n, &e.lo, &e.hi, &e.bits);
+            expected = e.bits > expected ? e.bits : expected;
+            CHECK(!is_finite(&e) || (lo[r] == e.lo && hi[r] == e.hi),
+                  "%s: group %zu of %zu of %zu: %a .. %a, expected %a .. %a", k->name, r,
+                  rows, n, (double)lo[r], (double)hi[r], (double)e.lo, (double)e.hi);
+        }
+        CHECK((got < 0x7f800000) == (expected < 0x7f800000), "%s: bits %#x", k->name,
+              (unsigned)got);
+    }
+    for (size_t c = 0; c < n; c++) {
+        lo[c] = c % 3 == 0 ? -1.5f : INFINITY;
+        hi[c] = c % 5 == 0 ? 2.5f : -INFINITY;
+    }
+    lo[n] = hi[n] = 77;
+    got = expected = 0;
+    k->minmax_vec[row](x, (ptrdiff_t)stride, rows, n, lo, hi, &got);
+    for (size_t c = 0; c < n; c++) {
+        struct extrema e = {c % 3 == 0 ? -1.5f : INFINITY, c % 5 == 0 ? 2.5f : -INFINITY,
+                            0};
+        for (size_t r = 0; r < rows; r++) {
+            pq_kernels_scalar.minmax[row](from + r * stride + c * size, 1, &e.lo, &e.hi,
+                                          &e.bits);
+        }
+        expected = e.bits > expected ? e.bits : expected;
+        CHECK(!is_finite(&e) || (lo[c] == e.lo && hi[c] == e.hi),
+              "%s: column %zu of %zu, %zu rows: %a .. %a, expected %a .. %a", k->name, c, n,
+              rows, (double)lo[c], (double)hi[c], (double)e.lo, (double)e.hi);
+    }
+    CHECK(lo[n] == 77 && hi[n] == 77, "%s: %zu columns: one more", k->name, n);
+    CHECK((got < 0x7f800000) == (expected < 0x7f800000), "%s: bits %#x", k->name,
+          (unsigned)got);
+}
+
+static void check_minmaxes(const struct pq_kernels *k, enum pq_type real)
+{
+    check_begin("%s minmax_grp and minmax_vec %s", k->name, type_name(real));
+    for (size_t i = 0; i < check_count(400); i++) {
+        const size_t n =
+            1 + (random_chance(90) ? random_below(SHORT_N) : random_below(600));
+        const size_t rows = random_below(random_chance(90) ? 40 : 150) + (size_t)(n < 32);
+        const size_t apart = random_chance(50) ? 0 : random_below(4);
+        if (rows * (n + apart) > MAX_N) {
+            continue;
+        }
+        draw_minmax(real, rows * (n + apart), 1);
+        if (rows > 0 && random_chance(20)) { /* NaN, or perhaps between the rows */
+            put_bits(batch.x, real, random_below(rows * (n + apart)),
+                     real == PQ_F16    ? 0x7e00
+                     : real == PQ_BF16 ? 0x7fc0
+                                       : 0x7fc00000);
+        }
+        verify_minmaxes(k, real, rows, n, apart, AT_END);
+        verify_minmaxes(k, real, rows, n, apart, (ptrdiff_t)random_below(32));
+    }
+    check_end();
+}
+
 /* ---- transposes ---- */
 
 /* Lines of the input lie `apart` bytes further apart than they are long, rows of the output
@@ -711,6 +784,7 @@ static void check_table(const struct pq_kernels *k)
             check_dequantize(k, codes[c], reals[r]);
         }
         check_minmax(k, reals[r]);
+        check_minmaxes(k, reals[r]);
     }
     for (int c = 0; c < PQ_CODES; c++) {
         check_every_code(k, codes[c]);
