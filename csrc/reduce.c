@@ -605,6 +605,12 @@ static bool find_near(const struct target *to, struct pair *pair, double scale, 
     return false;
 }
 
+/* Types of which most data has a simple answer, see choose_usual. */
+static bool is_usual(const struct target *to)
+{
+    return to->symmetric && to->middle == 0 && to->highest <= UINT16_MAX;
+}
+
 /*
  * The definition rounded, unless rounding down lets data saturate by more than half a step,
  * or what lies at the end of the range of its type comes back infinite. Then a neighbour;
@@ -630,10 +636,7 @@ static struct pair choose(const struct target *to, double lo, double hi)
         wanted = width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
     }
     const double scale = stored_scale(to, wanted);
-    /* Rounded by 2^-24, while 2^-17 of the largest code is half a step, and far from all
-     * ends: most data. */
-    if (to->symmetric && to->middle == 0 && to->highest <= UINT16_MAX && far > 0x1p-80 &&
-        far < to->end / 4 && far < 0x1p120) {
+    if (is_usual(to) && far > 0x1p-80 && far < to->end / 4 && far < 0x1p120) {
         return (struct pair){scale, 0};
     }
     struct pair pair;
@@ -645,6 +648,61 @@ static struct pair choose(const struct target *to, double lo, double hi)
         return pair;
     }
     return (struct pair){scale, zero_of(to, scale, lo)};
+}
+
+/* Scale and zero point 0 of data like most, so many at a time: rounded by 2^-24, while
+ * 2^-17 of the largest code is half a step, and far from all ends. */
+enum { CHOSEN = 64 };
+
+static bool choose_usual(const struct target *to, size_t n, const double *smallest,
+                         const double *largest, double *PQ_RESTRICT scale)
+{
+    const double top = to->end / 4 < 0x1p120 ? to->end / 4 : 0x1p120;
+    const double highest = to->highest;
+    uint64_t others = 0;
+    if (!is_usual(to)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double lo = smallest[i] < 0 ? -smallest[i] : 0;
+        const double hi = largest[i] > 0 ? largest[i] : 0;
+        const double far = hi > lo ? hi : lo;
+        others |= (far > 0x1p-80 ? UINT64_C(0) : UINT64_C(1)) |
+                  (far < top ? UINT64_C(0) : UINT64_C(1));
+        scale[i] = far / highest;
+    }
+    return others == 0;
+}
+
+static void narrow_scales(char *to, const double *scale, size_t n)
+{
+    float single[CHOSEN];
+    for (size_t i = 0; i < n; i++) {
+        single[i] = (float)scale[i];
+    }
+    memcpy(to, single, n * sizeof *single);
+}
+
+static void store_pair(struct pair pair, char *scale, size_t real_size, char *zero,
+                       size_t code_size)
+{
+    const float single = (float)pair.scale;
+    const int64_t integer = (int64_t)pair.zero;
+    const int8_t z8 = (int8_t)integer;
+    const int16_t z16 = (int16_t)integer;
+    const int32_t z32 = (int32_t)(uint32_t)(uint64_t)integer;
+    if (real_size == sizeof single) {
+        memcpy(scale, &single, sizeof single);
+    } else {
+        memcpy(scale, &pair.scale, sizeof pair.scale);
+    }
+    if (code_size == 1) {
+        memcpy(zero, &z8, sizeof z8);
+    } else if (code_size == 2) {
+        memcpy(zero, &z16, sizeof z16);
+    } else {
+        memcpy(zero, &z32, sizeof z32);
+    }
 }
 
 /* What is left out as it is meant. */
@@ -695,21 +753,23 @@ enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *
     const size_t code_size = pq_type_size(code);
     const pq_fpenv found = pq_fpenv_enter();
     const struct target to = target_of(choice);
-    for (size_t i = 0; i < n; i++) {
-        const struct pair pair = choose(&to, smallest[i], largest[i]);
-        const float single = (float)pair.scale;
-        const int64_t integer = (int64_t)pair.zero;
-        const int8_t z8 = (int8_t)integer;
-        const int16_t z16 = (int16_t)integer;
-        const int32_t z32 = (int32_t)(uint32_t)(uint64_t)integer;
-        memcpy((char *)scale + i * real_size,
-               real_size == 4 ? (const void *)&single : (const void *)&pair.scale,
-               real_size);
-        memcpy((char *)zero + i * code_size,
-               code_size == 1   ? (const void *)&z8
-               : code_size == 2 ? (const void *)&z16
-                                : (const void *)&z32,
-               code_size);
+    double usual[CHOSEN];
+    for (size_t i = 0; i < n;) {
+        const size_t some = n - i < CHOSEN ? n - i : CHOSEN, stop = i + some;
+        if (choose_usual(&to, some, smallest + i, largest + i, usual)) {
+            if (real_size == sizeof(double)) {
+                memcpy((char *)scale + i * real_size, usual, some * real_size);
+            } else {
+                narrow_scales((char *)scale + i * real_size, usual, some);
+            }
+            memset((char *)zero + i * code_size, 0, some * code_size);
+            i = stop;
+        }
+        for (; i < stop; i++) {
+            const struct pair pair = choose(&to, smallest[i], largest[i]);
+            store_pair(pair, (char *)scale + i * real_size, real_size,
+                       (char *)zero + i * code_size, code_size);
+        }
     }
     pq_fpenv_leave(found);
     return PQ_OK;
