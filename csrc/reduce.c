@@ -239,7 +239,9 @@ static void reduce_row(void *p, struct pq_cursor at)
     char buffer[TILE * sizeof(double)];
     for (ptrdiff_t i = dim->begin; i < dim->end;) {
         ptrdiff_t n = dim->end - i;
-        if (!pq_dim_uniform(dim) && dim->block >= TILE) {
+        if (pq_dim_uniform(dim)) {
+            n = n < TILE ? n : TILE;
+        } else if (dim->block >= TILE) {
             const ptrdiff_t left = dim->block - i % dim->block;
             n = left < n ? left : n;
             n = n < TILE ? n : TILE;

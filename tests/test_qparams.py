@@ -598,3 +598,13 @@ def test_parameters_larger_than_memory():
     huge = np.broadcast_to(np.float32(1), (2**60,))
     with pytest.raises(MemoryError, match=r"^scale: expected an array that memory holds"):
         pq.QParams(huge, None, "int8")
+
+
+@pytest.mark.parametrize("shape", [(1, 5000), (3, 2000), (2000, 3), (40, 50, 3)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_byte_order_of_long_rows(shape, order):
+    rng = np.random.default_rng(len(shape))
+    x = np.asarray(rng.normal(0, 5, shape).astype(np.float32), order=order)
+    for axis in (None, *range(len(shape))):
+        native = pq.choose_qparams(x, axis=axis)
+        assert pq.choose_qparams(x.astype(">f4", order=order), axis=axis) == native
