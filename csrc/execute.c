@@ -948,6 +948,11 @@ static enum pq_status init(struct job *job, const struct pq_kernels *kernels,
 
 static void run_part(struct job *job, int part, int parts)
 {
+    /* Shares begin with bytes where the first element does; else one part does it all. */
+    if (job->give.bits != 0 && (job->plan.out - job->give.base) % 8 != 0) {
+        job->plan.empty = job->plan.empty || part != 0;
+        parts = 1;
+    }
     pq_plan_part(&job->plan, part, parts, job->together);
     const pq_fpenv found = pq_fpenv_enter();
     job->flushes = false;

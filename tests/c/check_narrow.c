@@ -431,6 +431,62 @@ static void check_parts(const struct pq_kernels *k, const struct pq_args *given,
     }
 }
 
+/* The same where elements run downwards and the lowest does not begin a byte: each byte is
+ * written by one part, and what lies below stays. */
+static void check_reversed_parts(const struct pq_kernels *k, enum pq_type type)
+{
+    enum { N = 301, PARTS = 4 };
+    static float x[N];
+    static unsigned char bytes[2][N + 1], codes[N];
+    const float scale = 1;
+    const ptrdiff_t bits = pq_type_bits(type), same[] = {0}, floats[] = {4}, ones[] = {1};
+    const ptrdiff_t downwards[] = {-bits};
+    check_begin("%s: parts of reversed %s", k->name, type_name(type));
+    for (ptrdiff_t n = N - 8; n <= N; n++) {
+        const ptrdiff_t last = (n - 1) * bits, top = (last + 7) / 8;
+        int writers[N + 1] = {0};
+        struct pq_args args = {
+            .size = sizeof args,
+            .ndim = 1,
+            .shape = &n,
+            .in = {x, floats, PQ_F32, 0, NULL},
+            .out = {codes, ones, type, 0, NULL},
+            .scale = {(void *)(uintptr_t)&scale, same, PQ_F32, 0, NULL},
+        };
+        for (ptrdiff_t i = 0; i < n; i++) {
+            x[i] = (float)draw_integer(-3, 3);
+        }
+        CHECK(pq_quantize(k, &args, 0, 1) == PQ_OK, "in bytes");
+        for (int part = 0; part < PARTS; part++) {
+            memset(bytes[0], 0, sizeof bytes[0]);
+            memset(bytes[1], 0xff, sizeof bytes[1]);
+            for (int i = 0; i < 2; i++) {
+                args.out = (struct pq_array){bytes[i] + top, NULL, type, 0, downwards};
+                CHECK(pq_quantize(k, &args, part, PARTS) == PQ_OK, "part %d", part);
+            }
+            for (int i = 0; i <= N; i++) {
+                writers[i] += bytes[0][i] != 0 || bytes[1][i] != 0xff;
+                CHECK(writers[i] <= 1, "%td: byte %d has two writers", n, i);
+            }
+        }
+        memset(bytes[0], 0xff, sizeof bytes[0]);
+        args.out.data = bytes[0] + top;
+        for (int part = 0; part < PARTS; part++) {
+            CHECK(pq_quantize(k, &args, part, PARTS) == PQ_OK, "part %d", part);
+        }
+        for (ptrdiff_t i = 0; i < n; i++) {
+            for (ptrdiff_t b = 0; b < bits; b++) {
+                const ptrdiff_t at = 8 * top - i * bits + b;
+                CHECK((bytes[0][at / 8] >> at % 8 & 1) == (codes[i] >> b & 1), "%td", i);
+            }
+        }
+        for (ptrdiff_t at = 0; at < 8 * top - last; at++) {
+            CHECK(bytes[0][at / 8] >> at % 8 & 1, "what lies below was written");
+        }
+    }
+    check_end();
+}
+
 static void check_packed(const struct pq_kernels *k, enum pq_type type)
 {
     static const ptrdiff_t shapes[][3] = {{1, 1, 1},  {1, 1, 37},  {3, 5, 7},
@@ -536,6 +592,7 @@ int main(void)
             const enum pq_type type = (enum pq_type)t;
             if (pq_type_bits(type) < 8) {
                 check_packed(k, type);
+                check_reversed_parts(k, type);
             }
             if (pq_is_narrow_integer(type)) {
                 check_bytes(k, type);
