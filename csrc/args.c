@@ -130,22 +130,38 @@ static bool may_lie_so(const struct pq_array *array)
     return array->bit_strides == NULL || pq_bits_of(array->type) < 8;
 }
 
-enum pq_status pq_check_call(const struct pq_kernels *kernels, const struct pq_args *args,
-                             int part, int parts)
+/* Whether scales and zero points have types, and bytes. */
+static bool are_parameters(const struct pq_args *args)
 {
-    if (kernels == NULL) {
-        return PQ_ERR_NULL;
-    }
-    enum pq_status status = pq_check_shape(args);
-    if (status != PQ_OK) {
-        return status;
-    }
+    return pq_type_info(args->scale.type) != NULL && args->scale.bit_strides == NULL &&
+           (args->zero.data == NULL || args->zero.bit_strides == NULL);
+}
+
+static enum pq_status check_arrays(const struct pq_args *args, bool scaled)
+{
+    const bool has_zero = scaled && args->zero.data != NULL;
     const enum pq_status all[] = {
         pq_check_array(args, &args->in, false), pq_check_array(args, &args->out, false),
-        pq_check_array(args, &args->scale, true),
-        args->zero.data != NULL ? pq_check_array(args, &args->zero, true) : PQ_OK};
+        scaled ? pq_check_array(args, &args->scale, true) : PQ_OK,
+        has_zero ? pq_check_array(args, &args->zero, true) : PQ_OK};
+    enum pq_status status = PQ_OK;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) { /* null before the others */
         status = all[i] == PQ_ERR_NULL || status == PQ_OK ? all[i] : status;
+    }
+    return status;
+}
+
+enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
+                             const struct pq_kernels *kernels, bool scaled, int part,
+                             int parts)
+{
+    enum pq_status status = pq_known_args(given, room);
+    const struct pq_args *const args = *given;
+    if (status == PQ_OK) {
+        status = kernels != NULL ? pq_check_shape(args) : PQ_ERR_NULL;
+    }
+    if (status == PQ_OK) {
+        status = check_arrays(args, scaled);
     }
     if (status != PQ_OK) {
         return status;
@@ -153,10 +169,15 @@ enum pq_status pq_check_call(const struct pq_kernels *kernels, const struct pq_a
     if (part < 0 || part >= parts) {
         return PQ_ERR_PART;
     }
-    const bool types = pq_type_info(args->scale.type) != NULL && may_lie_so(&args->in) &&
-                       may_lie_so(&args->out) && args->scale.bit_strides == NULL &&
-                       (args->zero.data == NULL || args->zero.bit_strides == NULL);
+    const bool types = may_lie_so(&args->in) && may_lie_so(&args->out) &&
+                       (!scaled || are_parameters(args));
     return types ? PQ_OK : PQ_ERR_TYPE;
+}
+
+bool pq_zeros_suit(const struct pq_args *args, enum pq_type code)
+{
+    return args->zero.data == NULL || pq_is_integer(args->zero.type) ||
+           (pq_is_narrow_float(code) && args->zero.type == code);
 }
 
 /* ---- zero points ---- */

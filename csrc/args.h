@@ -30,9 +30,15 @@ enum pq_status pq_check_shape(const struct pq_args *args);
 enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
                               bool blocks);
 
-/* What quantize, dequantize and repack have in common. */
-enum pq_status pq_check_call(const struct pq_kernels *kernels, const struct pq_args *args,
-                             int part, int parts);
+/* What quantize, dequantize and, without scales, repack have in common. `*args` becomes
+ * what this version knows of it. */
+enum pq_status pq_check_call(const struct pq_args **args, struct pq_args *room,
+                             const struct pq_kernels *kernels, bool scaled, int part,
+                             int parts);
+
+/* Whether zero points are of a type that goes with codes of type `code`: an integer, or
+ * the narrow float itself. */
+bool pq_zeros_suit(const struct pq_args *args, enum pq_type code);
 
 /* Whether every zero point is within [lo, hi]; so they are where there are none. `args`
  * has passed the checks. */

@@ -110,7 +110,8 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     plan->out = args->out.data;
     plan->scale = args->scale.data;
 
-    const bool writes = plan->out != NULL, has_zero = args->zero.data != NULL;
+    const bool writes = plan->out != NULL, has_scale = plan->scale != NULL;
+    const bool has_zero = args->zero.data != NULL;
     plan->zero = has_zero ? args->zero.data : (const char *)&no_zero;
     for (int d = args->ndim - 1; d >= 0; d--) {
         struct pq_dim dim = {
@@ -119,7 +120,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
             .in = strides_of(&args->in)[d],
             .out = writes ? strides_of(&args->out)[d] : 0,
             .block = args->block != NULL ? args->block[d] : 1,
-            .scale = args->scale.strides[d],
+            .scale = has_scale ? args->scale.strides[d] : 0,
             .zero = has_zero ? args->zero.strides[d] : 0,
         };
         if (dim.end == 0) {

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks a plan over the kernels of a job. Two ways serve every case: long contiguous rows
+ * go straight to a kernel; anything else goes through tiles of at most PQ_TILE elements,
+ * for which parameters are expanded to one per element and strided data gathered. Narrow
+ * codes are made whole bytes, or these made narrow codes, at most PQ_TILE elements at a
+ * time. It knows no operation.
+ */
+#include "fpenv.h"
+#include "job.h"
+
+enum {
+    SQUARE = 8192, /* bytes of one that is transposed */
+    ACROSS = 16    /* rows of a tile where one side is transposed: two squares of bytes */
+};
+
+/* ---- tiles ---- */
+
+/* `share`: as load_tile_params tells, 1 of one element being all of them; `from`: place of
+ * the first parameters. */
+static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
+                            size_t share, ptrdiff_t from)
+{
+    if (job->how.copy != NULL) {
+        job->how.copy(x, y, n);
+    } else if ((share > 1 || n == 1) && job->how.grp != NULL) {
+        job->how.grp(x, y, n, share, job->scale.f32 + from, job->zero.i32 + from);
+    } else if (job->how.vec != NULL) {
+        job->how.vec(x, y, n, job->scale.f32 + from, job->zero.i32 + from);
+    } else {
+        job->how.wide_fn(&job->how.wide, x, y, n, job->scale.f64 + from,
+                         job->zero.f64 + from);
+    }
+}
+
+static bool is_staged(const struct pq_job *job)
+{
+    return pq_job_takes(job) || job->give.convert != NULL || job->give.bits != 0;
+}
+
+/* The input of a tile for a kernel: as it lies, or in `buffer`. */
+static const char *take_tile(const struct pq_job *job, char *buffer, const char *x,
+                             const struct pq_tile *tile)
+{
+    const size_t n = (size_t)(tile->rows * tile->columns);
+    const bool direct = pq_tile_direct(tile);
+    if (job->take.bits != 0 && !direct) {
+        for (ptrdiff_t r = 0; r < tile->rows; r++) {
+            pq_take_codes(&job->take, buffer + r * tile->columns, x + r * tile->row_stride,
+                          tile->column_stride, (size_t)tile->columns);
+        }
+        return buffer;
+    }
+    if (!direct) {
+        pq_gather(job->kernels, buffer, x, tile);
+        x = buffer;
+    }
+    if (pq_job_takes(job)) {
+        pq_take_codes(&job->take, buffer, x, job->in_step, n);
+        x = buffer;
+    }
+    return x;
+}
+
+static void give_tile(const struct pq_job *job, char *y, const char *result,
+                      const struct pq_tile *tile)
+{
+    for (ptrdiff_t r = 0; job->give.bits != 0 && r < tile->rows; r++) {
+        pq_give_codes(&job->give, y + r * tile->row_stride, tile->column_stride,
+                      result + r * tile->columns, (size_t)tile->columns);
+    }
+    if (job->give.bits == 0 && result != y) {
+        pq_scatter(job->kernels, y, result, tile);
+    }
+}
+
+/* Whether kernels can write the rows of a tile where they belong. */
+static bool is_by_rows(const struct pq_job *job, const struct pq_tile *out)
+{
+    return pq_tile_rows(out) && !pq_tile_direct(out) && out->columns >= PQ_GROUP &&
+           job->give.bits == 0 && job->give.convert == NULL;
+}
+
+/* Some of dimensions 0 and 1. */
+struct area {
+    ptrdiff_t row, rows, column, columns;
+};
+
+static struct pq_tile tile_in(const struct pq_job *job, struct area area)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    return (struct pq_tile){area.rows, area.columns,         dim[1].in,
+                            dim[0].in, (size_t)job->in_step, job->in_swapped};
+}
+
+static struct pq_tile tile_out(const struct pq_job *job, struct area area)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    return (struct pq_tile){area.rows,  area.columns,          dim[1].out,
+                            dim[0].out, (size_t)job->out_step, job->out_swapped};
+}
+
+static const char *place_in(const struct pq_job *job, struct pq_cursor at, struct area area)
+{
+    return at.in + area.row * job->plan.dim[1].in + area.column * job->plan.dim[0].in;
+}
+
+static char *place_out(const struct pq_job *job, struct pq_cursor at, struct area area)
+{
+    return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
+}
+
+/* At most PQ_TILE elements, from `taken` and to `kept`, both contiguous, or where they are
+ * null from the input and to the output. */
+static void run_tile(struct pq_job *job, struct pq_cursor at, struct area area,
+                     const char *taken, char *kept)
+{
+    const ptrdiff_t rows = area.rows, columns = area.columns;
+    const struct pq_tile in = tile_in(job, area), out = tile_out(job, area);
+    const size_t n = (size_t)(rows * columns);
+    char in_tile[PQ_TILE * sizeof(double)], out_tile[PQ_TILE * sizeof(double)];
+
+    const ptrdiff_t share =
+        job->how.copy != NULL
+            ? 1
+            : pq_load_tile_params(job, at, area.row, rows, area.column, columns);
+    const char *const x =
+        taken != NULL ? taken : take_tile(job, in_tile, place_in(job, at, area), &in);
+    if (kept != NULL) {
+        run_tile_kernel(job, x, kept, n, (size_t)share, 0);
+        return;
+    }
+    char *const y = place_out(job, at, area);
+    if (is_by_rows(job, &out)) {
+        for (ptrdiff_t r = 0; r < rows; r++) {
+            const size_t g = share > columns ? (size_t)columns : (size_t)share;
+            run_tile_kernel(job, x + r * columns * (ptrdiff_t)job->in_size,
+                            y + r * out.row_stride, (size_t)columns, g,
+                            share > columns ? 0 : r * columns / share);
+        }
+        return;
+    }
+    char *const result = pq_tile_direct(&out) && job->give.bits == 0 ? y : out_tile;
+    run_tile_kernel(job, x, result, n, (size_t)share, 0);
+    if (job->give.convert != NULL) {
+        job->give.convert(result, result, n);
+    }
+    give_tile(job, y, result, &out);
+}
+
+/* Whether dimension 1 is the one with the shorter stride. */
+static bool crosswise(ptrdiff_t stride0, ptrdiff_t stride1)
+{
+    return (stride1 < 0 ? -stride1 : stride1) < (stride0 < 0 ? -stride0 : stride0);
+}
+
+/* Rows and columns of a tile: whole rows where they are short, few where one side is
+ * transposed. */
+static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *columns)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t n0 = dim[0].end - dim[0].begin, n1 = dim[1].end - dim[1].begin;
+    ptrdiff_t most = PQ_TILE;
+    if (n1 > 1 && (crosswise(dim[0].in, dim[1].in) || crosswise(dim[0].out, dim[1].out))) {
+        most = PQ_TILE / ACROSS;
+    }
+    *columns = n0 < most ? n0 : most;
+    *rows = n1 < PQ_TILE / *columns ? n1 : PQ_TILE / *columns;
+    if (*rows > dim[1].block) { /* rows of a block have their parameters together */
+        *rows -= *rows % dim[1].block;
+    }
+}
+
+/* Dimensions 0 and 1, columns of tiles outside: the tiles of a column may share their
+ * parameters. */
+static void run_tiles(void *p, struct pq_cursor at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = job->plan.dim;
+    ptrdiff_t rows, columns;
+    tile_shape(job, &rows, &columns);
+    for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += columns) {
+        const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
+        for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
+            const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
+            run_tile(job, at, (struct area){r, nr, c, nc}, NULL, NULL);
+        }
+    }
+}
+
+/* ---- one side transposed ---- */
+
+/* Whether one side is contiguous along dimension 0, the other along dimension 1. */
+static bool is_across(const struct pq_job *job)
+{
+    const struct area some = {0, 2, 0, 2};
+    const struct pq_dim *dim = job->plan.dim;
+    const struct pq_tile in = tile_in(job, some), out = tile_out(job, some);
+    return dim[1].end - dim[1].begin > 1 && !is_staged(job) && job->take.bits == 0 &&
+           ((pq_tile_transposed(&in) && pq_tile_rows(&out)) ||
+            (pq_tile_rows(&in) && pq_tile_transposed(&out)));
+}
+
+/*
+ * A square that is transposed as a whole, and computed a tile at a time: in whole lines of
+ * caches on both sides. Where strides are powers of two a line is gone before it is used
+ * again.
+ */
+static void run_square(struct pq_job *job, struct pq_cursor at, struct area all)
+{
+    char square[SQUARE];
+    const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
+    const bool gathers = pq_tile_transposed(&in);
+    const size_t size = gathers ? job->in_size : job->out_size;
+    const ptrdiff_t step = PQ_TILE / all.columns;
+    if (gathers) {
+        pq_gather(job->kernels, square, place_in(job, at, all), &in);
+    }
+    for (ptrdiff_t r = 0; r < all.rows; r += step) {
+        const ptrdiff_t rows = all.rows - r < step ? all.rows - r : step;
+        const struct area area = {all.row + r, rows, all.column, all.columns};
+        char *const part = square + (size_t)(r * all.columns) * size;
+        run_tile(job, at, area, gathers ? part : NULL, gathers ? NULL : part);
+    }
+    if (!gathers) {
+        pq_scatter(job->kernels, place_out(job, at, all), square, &out);
+    }
+}
+
+static void run_squares(void *p, struct pq_cursor at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = job->plan.dim;
+    const size_t size = dim[1].in == (ptrdiff_t)job->in_size ? job->in_size : job->out_size;
+    const ptrdiff_t side = size <= 2 ? 64 : 32;
+    for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += side) {
+        const ptrdiff_t nc = dim[0].end - c < side ? dim[0].end - c : side;
+        for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += side) {
+            const ptrdiff_t nr = dim[1].end - r < side ? dim[1].end - r : side;
+            run_square(job, at, (struct area){r, nr, c, nc});
+        }
+    }
+}
+
+/* ---- rows ---- */
+
+/* A contiguous run of at most PQ_TILE elements by way of bytes; g 0: a parameter each. */
+static void run_staged(const struct pq_job *job, const char *x, char *y, size_t n, size_t g,
+                       const float *scale, const int32_t *zero)
+{
+    char from[PQ_TILE], to[PQ_TILE];
+    if (pq_job_takes(job)) {
+        pq_take_codes(&job->take, from, x, job->in_step, n);
+        x = from;
+    }
+    char *const result = job->give.bits != 0 ? to : y;
+    if (g == 0) {
+        job->how.vec(x, result, n, scale, zero);
+    } else {
+        job->how.grp(x, result, n, g, scale, zero);
+    }
+    if (job->give.convert != NULL) {
+        job->give.convert(result, result, n);
+    }
+    if (job->give.bits != 0) {
+        pq_give_codes(&job->give, y, job->out_step, to, n);
+    }
+}
+
+/* Groups of `g` elements, their parameters at place `from` of the job's arrays. */
+static void run_groups(const struct pq_job *job, const char *x, char *y, size_t n, size_t g,
+                       ptrdiff_t from)
+{
+    const float *scale = job->scale.f32 + from;
+    const int32_t *zero = job->zero.i32 + from;
+    if (!is_staged(job)) {
+        job->how.grp(x, y, n, g, scale, zero);
+        return;
+    }
+    const ptrdiff_t at = job->how.packed != NULL ? x - job->take.base : 1;
+    if (at % 8 == 0 && n % g == 0 && g % PQ_PACKED_GROUP == 0) {
+        job->how.packed(job->take.base + at / 8, y, n, g, scale, zero);
+        return;
+    }
+    /* As many groups as fit, or one of them in pieces. */
+    const size_t step = g < PQ_TILE ? PQ_TILE / g * g : PQ_TILE;
+    for (size_t done = 0; done < n;) {
+        const size_t group = done / g;
+        size_t m = n - done < step ? n - done : step;
+        if (g >= PQ_TILE && (group + 1) * g - done < m) {
+            m = (group + 1) * g - done;
+        }
+        run_staged(job, x + (ptrdiff_t)done * job->in_step,
+                   y + (ptrdiff_t)done * job->out_step, m, g < m ? g : m, scale + group,
+                   zero + group);
+        done += m;
+    }
+}
+
+/* A contiguous row under one pair of parameters. */
+static void run_uniform_row(void *p, struct pq_cursor at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = &job->plan.dim[0];
+    const size_t n = (size_t)(dim->end - dim->begin);
+    if (job->loaded.scale != at.scale || job->loaded.zero != at.zero) {
+        pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
+        pq_set_flush(job);
+        job->loaded.scale = at.scale;
+        job->loaded.zero = at.zero;
+    }
+    run_groups(job, at.in + dim->begin * dim->in, at.out + dim->begin * dim->out, n, n, 0);
+}
+
+/* A contiguous row of groups, the parameters of many groups loaded at a time. */
+static void run_grouped_row(void *p, struct pq_cursor at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = &job->plan.dim[0];
+    for (ptrdiff_t i = dim->begin; i < dim->end;) {
+        const ptrdiff_t into = i % dim->block; /* only a part starts within a group */
+        const ptrdiff_t first = i / dim->block;
+        const ptrdiff_t groups = into != 0 ? 1 : PQ_TILE;
+        const ptrdiff_t last = (dim->end - 1) / dim->block;
+        const ptrdiff_t m = last - first + 1 < groups ? last - first + 1 : groups;
+        const ptrdiff_t stop = (first + m) * dim->block;
+        const ptrdiff_t n = (stop < dim->end ? stop : dim->end) - i;
+        const char *const scale = at.scale + first * dim->scale;
+        const char *const zero = at.zero + first * dim->zero;
+        if (job->loaded.scale != scale || job->loaded.zero != zero ||
+            job->loaded.columns < m) { /* rows of a tile of blocks share theirs */
+            pq_load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
+            pq_set_flush(job);
+            job->loaded.scale = scale;
+            job->loaded.zero = zero;
+            job->loaded.columns = m;
+        }
+        run_groups(job, at.in + i * dim->in, at.out + i * dim->out, (size_t)n,
+                   (size_t)dim->block, 0);
+        i += n;
+    }
+}
+
+/* How many groups a row has. */
+static ptrdiff_t groups_of(const struct pq_dim *dim)
+{
+    return pq_dim_uniform(dim) ? 1
+                               : (dim->end - 1) / dim->block - dim->begin / dim->block + 1;
+}
+
+/* Whether rows are many and short, and the parameters of all follow each other, or are the
+ * same: worth loading for many rows at a time. */
+static bool is_batch(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t groups = groups_of(dim), rows = dim[1].end - dim[1].begin;
+    const bool whole = pq_dim_uniform(dim) || dim[0].begin % dim[0].block == 0;
+    const bool follow = groups == 1 || (dim[1].scale == groups * dim[0].scale &&
+                                        dim[1].zero == groups * dim[0].zero);
+    return rows > 1 && dim[0].end - dim[0].begin <= PQ_TILE && groups <= PQ_TILE / 4 &&
+           whole && (pq_dim_uniform(&dim[1]) || (dim[1].block == 1 && follow));
+}
+
+/* Dimensions 0 and 1: contiguous short rows. */
+static void run_rows(void *p, struct pq_cursor at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = job->plan.dim;
+    const bool same = pq_dim_uniform(&dim[1]);
+    const ptrdiff_t groups = groups_of(dim), first = dim[0].begin;
+    const size_t n = (size_t)(dim[0].end - first);
+    const size_t g = pq_dim_uniform(dim) ? n : (size_t)dim[0].block;
+    const ptrdiff_t step = same ? dim[1].end - dim[1].begin : PQ_TILE / groups;
+    const struct pq_dim *const along = groups > 1 || same ? &dim[0] : &dim[1];
+    at.in += first * dim[0].in;
+    at.out += first * dim[0].out;
+    at.scale += pq_dim_scale(dim, first);
+    at.zero += pq_dim_zero(dim, first);
+    for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += step) {
+        const ptrdiff_t rows = dim[1].end - r < step ? dim[1].end - r : step;
+        const struct pq_cursor row = pq_cursor_at(at, &dim[1], r);
+        pq_load_params(job, 0, row.scale, along->scale, row.zero, along->zero,
+                       (size_t)(same ? groups : rows * groups));
+        pq_set_flush(job);
+        for (ptrdiff_t i = 0; i < rows; i++) {
+            run_groups(job, row.in + i * dim[1].in, row.out + i * dim[1].out, n, g,
+                       same ? 0 : i * groups);
+        }
+    }
+    job->loaded.scale = NULL;
+}
+
+/* A contiguous row with a float32 scale per element, read where it lies, and one zero
+ * point. */
+static void run_scaled_row(void *p, struct pq_cursor at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = &job->plan.dim[0];
+    if (job->loaded.zero != at.zero) {
+        pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
+        pq_repeat_param(job, 0, 0, PQ_TILE);
+        job->loaded.zero = at.zero;
+    }
+    /* Worth a look where other rows have them, too. */
+    const struct pq_dim *rows = &job->plan.dim[1];
+    if (job->loaded.scale != at.scale && rows->scale == 0 && rows->end - rows->begin > 1) {
+        job->has_small = pq_has_small_scale(job, at.scale + dim->begin * dim->scale,
+                                            (size_t)(dim->end - dim->begin));
+        pq_set_flush(job);
+        job->loaded.scale = at.scale;
+    }
+    for (ptrdiff_t i = dim->begin; i < dim->end; i += PQ_TILE) {
+        const ptrdiff_t n = dim->end - i < PQ_TILE ? dim->end - i : PQ_TILE;
+        const void *scales = at.scale + i * dim->scale;
+        const char *const x = at.in + i * dim->in;
+        char *const y = at.out + i * dim->out;
+        if (is_staged(job)) {
+            run_staged(job, x, y, (size_t)n, 0, scales, job->zero.i32);
+        } else {
+            job->how.vec(x, y, (size_t)n, scales, job->zero.i32);
+        }
+    }
+}
+
+/* ---- the choice ---- */
+
+static bool rows_contiguous(const struct pq_job *job)
+{
+    const struct pq_dim *dim = &job->plan.dim[0];
+    return !job->in_swapped && !job->out_swapped && dim->in == job->in_step &&
+           dim->out == job->out_step;
+}
+
+static pq_visit_fn *choose(const struct pq_job *job, int *first)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t n = dim[0].end - dim[0].begin;
+    const bool single_row = dim[1].end - dim[1].begin == 1;
+    const bool in_groups = pq_dim_uniform(dim) || dim->block >= PQ_GROUP ||
+                           dim->block == PQ_GROUP / 2 || dim->block == PQ_GROUP / 4;
+    *first = 1;
+    if (rows_contiguous(job) && job->how.grp != NULL && (n >= PQ_GROUP || single_row) &&
+        in_groups) {
+        if (is_batch(job)) {
+            *first = 2;
+            return run_rows;
+        }
+        return pq_dim_uniform(dim) ? run_uniform_row : run_grouped_row;
+    }
+    if (rows_contiguous(job) && job->how.vec != NULL && (n >= PQ_TILE / 2 || single_row) &&
+        dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
+        job->scale_type == PQ_F32 && !job->scale_swapped) {
+        return run_scaled_row;
+    }
+    *first = 2;
+    return is_across(job) ? run_squares : run_tiles;
+}
+
+/* A transposed array of wide elements that become narrow ones is walked along its own rows:
+ * what is transposed then is the result, which is smaller. */
+static void walk_along_input(struct pq_job *job)
+{
+    struct pq_dim *dim = job->plan.dim;
+    if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > 1 &&
+        crosswise(dim[0].in, dim[1].in) && dim[0].out == (ptrdiff_t)job->out_size &&
+        job->out_size < job->in_size && !job->in_swapped && !job->out_swapped &&
+        job->give.bits == 0) {
+        const struct pq_dim inner = dim[0];
+        dim[0] = dim[1];
+        dim[1] = inner;
+    }
+}
+
+static void run(struct pq_job *job)
+{
+    if (job->plan.empty) {
+        return;
+    }
+    walk_along_input(job);
+    job->loaded.scale = NULL;
+    job->loaded.zero = NULL;
+    job->zeros_there = 0;
+    job->one_zero = true;
+    for (int d = 0; d < job->plan.ndim; d++) {
+        job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;
+    }
+    int first = 0;
+    pq_visit_fn *visit = job->how.element != NULL ? job->how.element : choose(job, &first);
+    const struct pq_dim *dim = &job->plan.dim[0];
+    if (visit != run_tiles && visit != run_squares && !pq_dim_uniform(dim) &&
+        dim->block > 1 && dim->block < PQ_GROUP) {
+        job->how.flush_from =
+            0; /* a look at that many scales costs more than it is worth */
+    }
+    pq_walk(&job->plan, first, visit, job);
+}
+
+void pq_job_run(struct pq_job *job, int part, int parts)
+{
+    /* Shares begin with bytes where the first element does; else one part does it all. */
+    if (job->give.bits != 0 && (job->plan.out - job->give.base) % 8 != 0) {
+        job->plan.empty = job->plan.empty || part != 0;
+        parts = 1;
+    }
+    pq_plan_part(&job->plan, part, parts, job->together);
+    const pq_fpenv found = pq_fpenv_enter();
+    job->flushes = false;
+    job->has_small = false;
+    run(job);
+    pq_fpenv_leave(found);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the elements of a job lie. */
+#include "job.h"
+
+/* Whether elements follow each other at bits, in C order and without gaps. */
+static bool is_dense(const struct pq_args *args, const struct pq_array *array)
+{
+    ptrdiff_t stride = pq_bits_of(array->type);
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        if (args->shape[d] > 1 && array->bit_strides[d] != stride) {
+            return false;
+        }
+        stride *= args->shape[d];
+    }
+    return true;
+}
+
+/* What takes elements from bits and puts them there. */
+static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
+                                     const struct pq_args *args,
+                                     const struct pq_array *array)
+{
+    const int bits = pq_bits_of(array->type);
+    struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
+    if (8 % bits == 0) {
+        /* Narrow floats have their codes unpacked as integers of 4 bits. */
+        const int row = pq_is_narrow_integer(array->type) ? pq_row_of(array->type) : -1;
+        codes.unpack = kernels->unpack[row >= 0 ? row : PQ_U4_ROW];
+        codes.pack = kernels->pack[bits == 4 ? 0 : 1];
+    }
+    if (is_dense(args, array)) {
+        codes.last = -bits;
+        ptrdiff_t count = 1;
+        for (int d = 0; d < args->ndim; d++) {
+            count *= args->shape[d];
+        }
+        codes.last += count * bits;
+    }
+    return codes;
+}
+
+static struct pq_codes codes_taken(const struct pq_kernels *kernels,
+                                   const struct pq_args *args)
+{
+    struct pq_codes codes = {0};
+    if (args->in.bit_strides != NULL) {
+        codes = codes_at_bits(kernels, args, &args->in);
+    }
+    const int row = pq_row_of(args->in.type);
+    if (pq_is_narrow_integer(args->in.type) && row >= 0) {
+        codes.convert = kernels->extend[row];
+    }
+    return codes;
+}
+
+static struct pq_codes codes_given(const struct pq_kernels *kernels,
+                                   const struct pq_args *args)
+{
+    struct pq_codes codes = {0};
+    if (args->out.bit_strides != NULL) {
+        codes = codes_at_bits(kernels, args, &args->out);
+    }
+    const int row = pq_row_of(args->out.type);
+    if (pq_is_narrow_integer(args->out.type) && row >= 0) {
+        codes.convert = kernels->narrow[row];
+    }
+    return codes;
+}
+
+enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
+                           const struct pq_args *args, const struct pq_method *how)
+{
+    const bool takes_bits = args->in.bit_strides != NULL;
+    const bool gives_bits = args->out.bit_strides != NULL;
+    job->kernels = kernels;
+    job->how = *how;
+    job->together = gives_bits ? 8 : 1; /* at which a byte begins, whatever the stride */
+    job->take = codes_taken(kernels, args);
+    job->give = codes_given(kernels, args);
+    job->in_size = pq_bytes_of(args->in.type);
+    job->out_size = pq_bytes_of(args->out.type);
+    job->in_step = takes_bits ? pq_bits_of(args->in.type) : (ptrdiff_t)job->in_size;
+    job->out_step = gives_bits ? pq_bits_of(args->out.type) : (ptrdiff_t)job->out_size;
+    job->in_swapped = args->in.swapped && job->in_size > 1;
+    job->out_swapped = args->out.swapped && job->out_size > 1;
+    job->scale_type = args->scale.type;
+    job->scale_swapped = args->scale.swapped;
+    job->zero_given = args->zero.data != NULL;
+    job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
+    job->zero_swapped = job->zero_given && args->zero.swapped;
+    const enum pq_status status = pq_plan_init(&job->plan, args, (size_t)job->out_step);
+    job->in_start = job->plan.in - (const char *)args->in.data;
+    job->out_start = job->plan.out - (char *)args->out.data;
+    return status;
+}

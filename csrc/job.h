@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an operation asks of the engine: a plan, the kernels to run over it, how the
+ * elements of either side lie, and the parameters. Operations fill it in, the engine runs
+ * it.
+ */
+#ifndef PQ_JOB_H
+#define PQ_JOB_H
+
+#include "bits.h"
+#include "kernels.h"
+#include "params.h"
+#include "types.h"
+#include "walk.h"
+
+enum {
+    PQ_TILE = 1024, /* elements of a tile: all buffers together fit in L1 */
+    PQ_SPREAD = 8,  /* a parameter is repeated so many times at once */
+    PQ_GROUP = 32   /* groups shorter than this are expanded */
+};
+
+/* How an operation computes: the kernels, and what they take for parameters. */
+struct pq_method {
+    pq_grp_fn *grp;    /* null: no kernel for groups */
+    pq_grp_fn *packed; /* null: packed input is made bytes first */
+    pq_vec_fn *vec;    /* null: the wide kernel */
+    pq_wide_fn *wide_fn;
+    struct pq_wide wide;
+    pq_bytes_fn *copy;    /* not null: all there is to do, without parameters */
+    pq_visit_fn *element; /* not null: one at a time */
+    bool single_scale;    /* scales are rounded to float32 */
+    bool float_zero;      /* zero points are bits of float32 numbers ... */
+    bool negate_zero;     /* ... of the other sign */
+    uint32_t flush_from; /* bits of the first scale that is not too small; 0: never flush */
+};
+
+struct pq_job {
+    const struct pq_kernels *kernels; /* null: nothing to run */
+    size_t in_size, out_size;
+    ptrdiff_t in_step, out_step; /* from an element to the next: its size, or its bits */
+    bool in_swapped, out_swapped;
+    enum pq_type scale_type, zero_type;
+    int scale_swapped, zero_swapped;
+    bool zero_given;
+    bool one_zero;         /* for all elements, which ... */
+    ptrdiff_t zeros_there; /* ... so many places have already */
+    bool has_small;        /* scales too small for flushing subnormals beside them */
+    bool flushes;          /* at present */
+    struct pq_codes take, give;
+    struct pq_method how;
+
+    ptrdiff_t in_start, out_start; /* of the plan in its arrays */
+    int together;                  /* see pq_plan_part */
+    struct pq_plan plan;           /* of which the end may be unused */
+
+    /* Parameters, one per element of a tile or one per group; for what, says `loaded`. */
+    struct {
+        const char *scale, *zero;
+        ptrdiff_t first, rows, columns;
+    } loaded;
+    _Alignas(64) union {
+        float f32[PQ_TILE + 2 * PQ_SPREAD];
+        double f64[PQ_TILE + 2 * PQ_SPREAD];
+    } scale;
+    _Alignas(64) union {
+        int32_t i32[PQ_TILE + 2 * PQ_SPREAD];
+        double f64[PQ_TILE + 2 * PQ_SPREAD];
+    } zero;
+};
+
+/* ---- what operations need (job.c) ---- */
+
+/* A job for arguments that passed the checks, computed so. */
+enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
+                           const struct pq_args *args, const struct pq_method *how);
+
+/* Run one of `parts` parts (engine.c). */
+void pq_job_run(struct pq_job *job, int part, int parts);
+
+/* Keep a job that `status` says is good for pq_run() (prepared.c). */
+enum pq_status pq_prepare(struct pq_prepared *prepared, const struct pq_job *job,
+                          enum pq_status status);
+
+/* Types of 8 and 16 bits, and narrow floats, from and to reals of at most 32. */
+static inline bool pq_has_kernel(enum pq_type real, enum pq_type code)
+{
+    return pq_is_real(real) && pq_row_of(real) >= 0 && pq_bytes_of(code) <= 2;
+}
+
+/* 32-bit integers, of which float32 holds only some. */
+static inline bool pq_is_whole(enum pq_type type)
+{
+    return pq_is_integer(type) && pq_bits_of(type) == 32;
+}
+
+static inline struct pq_params pq_scales_at(const struct pq_job *job, const char *at,
+                                            ptrdiff_t stride)
+{
+    return (struct pq_params){at, stride, job->scale_type, job->scale_swapped};
+}
+
+static inline struct pq_params pq_zeros_at(const struct pq_job *job, const char *at,
+                                           ptrdiff_t stride)
+{
+    return (struct pq_params){at, stride, job->zero_type, job->zero_swapped};
+}
+
+/* Whether input is made whole bytes before a kernel sees it. */
+static inline bool pq_job_takes(const struct pq_job *job)
+{
+    return job->take.convert != NULL || job->take.bits != 0;
+}
+
+/* ---- parameters, for the engine (job_params.c) ---- */
+
+/* Whether a float32 scale is too small for flushing subnormals beside it. */
+bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n);
+
+/* As the scales want it that have been looked at since. */
+void pq_set_flush(struct pq_job *job);
+
+/* `n` parameters from consecutive places, to place `to` of the job's arrays. */
+void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
+                    ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
+                    size_t n);
+
+/* Repeat the parameters at place `from` over places [to, to + n), and a few beyond. */
+void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n);
+
+/*
+ * Parameters of the tile of rows [row, row + rows) and columns [column, column + columns),
+ * unless those of the last tile will do: rows often share them. Returns how many elements
+ * share a pair: all, with the pair at place 0, those of a row, or 1.
+ */
+ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_cursor row_start, ptrdiff_t row,
+                              ptrdiff_t rows, ptrdiff_t column, ptrdiff_t columns);
+
+#endif

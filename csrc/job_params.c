@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parameters of a job, as its kernels take them: one per group, or one per element. */
+#include "fpenv.h"
+#include "job.h"
+
+/* ---- subnormal numbers ---- */
+
+bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n)
+{
+    enum { LANES = 16 };
+    const uint32_t least = job->how.flush_from;
+    uint32_t bits[LANES], lanes[LANES] = {0}, below = 0; /* the top bits say it */
+    const char *from = scales;
+    if (least == 0) {
+        return false;
+    }
+    for (; n >= LANES; n -= LANES, from += sizeof bits) {
+        memcpy(bits, from, sizeof bits);
+        for (int k = 0; k < LANES; k++) {
+            lanes[k] |= (bits[k] & 0x7fffffff) - least;
+        }
+    }
+    memcpy(bits, from, n * sizeof *bits);
+    for (size_t k = 0; k < n; k++) {
+        below |= (bits[k] & 0x7fffffff) - least;
+    }
+    for (int k = 0; k < LANES; k++) {
+        below |= lanes[k];
+    }
+    return below >> 31 != 0;
+}
+
+static void flush(struct pq_job *job, bool flushes)
+{
+    if (job->flushes != flushes) {
+        job->flushes = flushes;
+        pq_fpenv_set(flushes);
+    }
+}
+
+void pq_set_flush(struct pq_job *job)
+{
+    if (job->how.flush_from != 0) {
+        flush(job, !job->has_small);
+        job->has_small = false;
+    }
+}
+
+/* ---- parameters ---- */
+
+/* What is added for no zero point: -0, which leaves the sign of zero as it is. */
+static void no_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (job->how.vec != NULL) {
+            job->zero.i32[to + (ptrdiff_t)i] = INT32_MIN;
+        } else {
+            job->zero.f64[to + (ptrdiff_t)i] = -0.0;
+        }
+    }
+}
+
+static void load_zeros(struct pq_job *job, ptrdiff_t to, struct pq_params from, size_t n)
+{
+    if (job->how.float_zero && !job->zero_given) {
+        no_zeros(job, to, n);
+    } else if (job->how.vec == NULL) {
+        pq_load_zeros_f64(job->zero.f64 + to, from, n);
+    } else if (!job->how.float_zero) {
+        pq_load_zeros_i32(job->zero.i32 + to, from, n);
+    } else {
+        float zeros[PQ_TILE];
+        pq_load_zeros_f32(zeros, from, n);
+        for (size_t i = 0; job->how.negate_zero && i < n; i++) {
+            zeros[i] = -zeros[i];
+        }
+        memcpy(job->zero.i32 + to, zeros, n * sizeof *zeros);
+    }
+}
+
+void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
+                    ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
+                    size_t n)
+{
+    const struct pq_params s = pq_scales_at(job, scale, scale_stride);
+    if (job->how.vec != NULL) {
+        pq_load_scales_f32(job->scale.f32 + to, s, n);
+        if (pq_has_small_scale(job, job->scale.f32 + to, n)) {
+            /* One that is 0 may have become so just now. */
+            flush(job, false);
+            pq_load_scales_f32(job->scale.f32 + to, s, n);
+            job->has_small = true;
+        }
+    } else {
+        pq_load_scales_f64(job->scale.f64 + to, s, n, job->how.single_scale);
+    }
+    if (to + (ptrdiff_t)n > job->zeros_there) {
+        load_zeros(job, to, pq_zeros_at(job, zero, zero_stride), n);
+    }
+}
+
+/* Where all share a zero point: at the first `n` places for good. */
+static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
+{
+    if (!job->one_zero || job->zeros_there >= n) {
+        return;
+    }
+    load_zeros(job, 0, pq_zeros_at(job, zero, 0), 1);
+    for (ptrdiff_t i = 1; i < n; i++) {
+        if (job->how.vec != NULL) {
+            job->zero.i32[i] = job->zero.i32[0];
+        } else {
+            job->zero.f64[i] = job->zero.f64[0];
+        }
+    }
+    job->zeros_there = n;
+}
+
+void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n)
+{
+    if (job->how.vec != NULL) {
+        const float s = job->scale.f32[from];
+        const int32_t z = job->zero.i32[from];
+        for (ptrdiff_t i = to; i < to + n; i += PQ_SPREAD) {
+            for (ptrdiff_t j = i; j < i + PQ_SPREAD; j++) {
+                job->scale.f32[j] = s;
+                job->zero.i32[j] = z;
+            }
+        }
+    } else {
+        const double s = job->scale.f64[from], z = job->zero.f64[from];
+        for (ptrdiff_t i = to; i < to + n; i += PQ_SPREAD) {
+            for (ptrdiff_t j = i; j < i + PQ_SPREAD; j++) {
+                job->scale.f64[j] = s;
+                job->zero.f64[j] = z;
+            }
+        }
+    }
+}
+
+/* Places [to, to + n) for the indices [first, first + n) of dim[0]. */
+static void expand_row(struct pq_job *job, struct pq_cursor at, ptrdiff_t first,
+                       ptrdiff_t to, ptrdiff_t n)
+{
+    const struct pq_dim *dim = &job->plan.dim[0];
+    if (pq_dim_uniform(dim)) {
+        pq_load_params(job, to, at.scale, 0, at.zero, 0, 1);
+        pq_repeat_param(job, to, to, n);
+    } else if (dim->block == 1) {
+        pq_load_params(job, to, at.scale + first * dim->scale, dim->scale,
+                       at.zero + first * dim->zero, dim->zero, (size_t)n);
+    } else {
+        /* One pair per group at the end of the arrays, from where they are spread forward:
+         * the groups still to come have an element each, and what is repeated too often
+         * ends before the place of theirs, so none is overwritten early. */
+        const ptrdiff_t group = first / dim->block;
+        const ptrdiff_t groups = (first + n - 1) / dim->block - group + 1;
+        ptrdiff_t from = PQ_TILE + 2 * PQ_SPREAD - groups;
+        pq_load_params(job, from, at.scale + group * dim->scale, dim->scale,
+                       at.zero + group * dim->zero, dim->zero, (size_t)groups);
+        for (ptrdiff_t i = first; i < first + n; from++) {
+            const ptrdiff_t left = dim->block - i % dim->block;
+            const ptrdiff_t m = left < first + n - i ? left : first + n - i;
+            pq_repeat_param(job, from, to, m);
+            to += m;
+            i += m;
+        }
+    }
+}
+
+/* The `n` parameters at place `from` as often as `times` in all, one after the other. */
+static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
+{
+    const bool single = job->how.vec != NULL;
+    const size_t size = single ? sizeof(float) : sizeof(double);
+    char *const scale =
+        single ? (char *)(job->scale.f32 + from) : (char *)(job->scale.f64 + from);
+    char *const zero =
+        single ? (char *)(job->zero.i32 + from) : (char *)(job->zero.f64 + from);
+    const size_t all = (size_t)(n * times) * size;
+    for (size_t done = (size_t)n * size; done < all;) {
+        const size_t more = done < all - done ? done : all - done;
+        memcpy(scale + done, scale, more);
+        if (!job->one_zero) {
+            memcpy(zero + done, zero, more);
+        }
+        done += more;
+    }
+}
+
+/* Places [0, rows) for the indices [row, row + rows) of dim[1]. */
+static void load_row_params(struct pq_job *job, struct pq_cursor row_start, ptrdiff_t row,
+                            ptrdiff_t rows)
+{
+    const struct pq_dim *dim = &job->plan.dim[1];
+    const ptrdiff_t step = dim->block == 1 ? rows : 1;
+    for (ptrdiff_t r = 0; r < rows; r += step) {
+        const struct pq_cursor at = pq_cursor_at(row_start, dim, row + r);
+        pq_load_params(job, r, at.scale, dim->scale, at.zero, dim->zero, (size_t)step);
+    }
+}
+
+ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_cursor row_start, ptrdiff_t row,
+                              ptrdiff_t rows, ptrdiff_t column, ptrdiff_t columns)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const bool same_rows = pq_dim_uniform(&dim[1]) || rows == 1;
+    const bool single = same_rows && pq_dim_uniform(&dim[0]);
+    const struct pq_cursor at = pq_cursor_at(row_start, &dim[1], row);
+    const ptrdiff_t share = single ? rows * columns : 1;
+    if (same_rows && job->loaded.scale == at.scale && job->loaded.zero == at.zero &&
+        (single || job->loaded.first == column) && job->loaded.rows >= rows &&
+        (single || job->loaded.columns == columns) &&
+        job->loaded.columns * job->loaded.rows >= rows * columns) {
+        return share;
+    }
+    if (!single && pq_dim_uniform(&dim[0]) && job->how.grp != NULL && columns >= PQ_GROUP) {
+        job->loaded.scale = NULL;
+        load_row_params(job, row_start, row, rows);
+        pq_set_flush(job);
+        return columns;
+    }
+    if (rows > 1) {
+        place_zeros(job, at.zero, rows * columns);
+    }
+    for (ptrdiff_t r = 0; r < rows;) {
+        const ptrdiff_t left = dim[1].block - (row + r) % dim[1].block;
+        const ptrdiff_t same = same_rows || left > rows - r ? rows - r : left;
+        expand_row(job, pq_cursor_at(row_start, &dim[1], row + r), column, r * columns,
+                   columns);
+        repeat_row(job, r * columns, columns, same);
+        r += same;
+    }
+    job->loaded.scale = same_rows ? at.scale : NULL;
+    job->loaded.zero = at.zero;
+    job->loaded.first = column;
+    job->loaded.rows = rows;
+    job->loaded.columns = columns;
+    pq_set_flush(job);
+    return share;
+}

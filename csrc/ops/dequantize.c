@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dequantize: out = (in - zero) * scale. */
+#include "../args.h"
+#include "../job.h"
+
+/* One element: the difference as sign and magnitude, which 64 bits hold, converted once. */
+static void run_far_element(void *p, struct pq_cursor at)
+{
+    const struct pq_job *job = p;
+    char code[sizeof(int32_t)], result[sizeof(double)];
+    const char *from = at.in;
+    if (pq_job_takes(job)) {
+        pq_take_codes(&job->take, code, at.in, job->in_step, 1);
+        from = code;
+    }
+    const struct pq_params in = {from, 0, job->how.wide.in, job->in_swapped};
+    const int64_t q = pq_load_integer(in),
+                  z = pq_load_integer(pq_zeros_at(job, at.zero, 0));
+    const uint64_t magnitude =
+        q < z ? (uint64_t)z - (uint64_t)q : (uint64_t)q - (uint64_t)z;
+    double scale;
+    pq_load_scales_f64(&scale, pq_scales_at(job, at.scale, 0), 1, job->how.single_scale);
+    if (job->how.wide.out == PQ_F64) {
+        const double d = q < z ? -(double)magnitude : (double)magnitude;
+        const double v = d * scale;
+        const double y = v == v ? v : pq_f64_bits(UINT64_C(0x7ff8000000000000));
+        memcpy(result, &y, sizeof y);
+    } else {
+        const float d = q < z ? -(float)magnitude : (float)magnitude;
+        const float v = d * (float)scale;
+        const float y = v == v ? v : pq_f32_bits(0x7fc00000);
+        const uint16_t half =
+            job->how.wide.out == PQ_F16 ? pq_f16_from_f32(y) : pq_bf16_from_f32(y);
+        if (job->how.wide.out == PQ_F32) {
+            memcpy(result, &y, sizeof y);
+        } else {
+            memcpy(result, &half, sizeof half);
+        }
+    }
+    pq_copy_element(at.out, result, job->out_size, job->out_swapped);
+}
+
+/* How far zero points are from codes: a difference of more than 32 bits is too much for the
+ * narrow kernels, one that float64 cannot hold for the wide one. */
+enum distance { NEAR, WIDE, FAR, TOO_FAR };
+
+static enum distance distance_of(const struct pq_args *args)
+{
+    const enum pq_type code = args->in.type;
+    const bool is_float = pq_is_narrow_float(code);
+    if (args->zero.type == code ||
+        (args->any_zeros == 0 && !is_float && pq_bytes_of(code) <= 2) ||
+        pq_zeros_fit(args, -(1 << 30), 1 << 30)) {
+        return NEAR;
+    }
+    if (pq_zeros_fit(args, -(INT64_C(1) << 52), INT64_C(1) << 52)) {
+        return WIDE;
+    }
+    return !is_float && pq_zeros_fit(args, INT64_MIN, INT64_MAX) ? FAR : TOO_FAR;
+}
+
+/* Whether zero points are within the range of the codes, where they have to be. */
+static bool are_within(const struct pq_args *args)
+{
+    const enum pq_type code = args->in.type;
+    const struct pq_range range = pq_range_of(code);
+    return args->zero.type == code || pq_is_narrow_float(code) || args->any_zeros != 0 ||
+           pq_zeros_fit(args, range.lo, range.hi);
+}
+
+static void choose_kernels(struct pq_method *how, const struct pq_kernels *kernels,
+                           const struct pq_args *args, enum distance distance)
+{
+    const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
+    const int from = pq_row_of(in), to = pq_row_of(out);
+    if (!pq_has_kernel(out, in)) {
+        const bool whole = out == PQ_F32 && pq_is_whole(in) && pq_zeros_fit(args, 0, 0);
+        how->vec = whole ? kernels->dequantize_whole[from] : NULL;
+    } else if (pq_is_narrow_float(in)) {
+        how->grp = kernels->decode_grp[from][to];
+        how->vec = kernels->decode_vec[from][to];
+    } else if (distance == NEAR) {
+        const bool packed = args->in.bit_strides != NULL && pq_bits_of(args->in.type) == 4;
+        how->grp = kernels->dequantize_grp[from][to];
+        how->vec = kernels->dequantize_vec[from][to];
+        how->packed =
+            packed ? kernels->dequantize_packed[pq_row_of(args->in.type)][to] : NULL;
+    }
+}
+
+static struct pq_method method_of(const struct pq_kernels *kernels,
+                                  const struct pq_args *args, enum distance distance)
+{
+    const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
+    struct pq_method how = {
+        .wide_fn = kernels->dequantize_wide,
+        .wide = {.in = in, .out = out, .compute = out == PQ_F64 ? PQ_F64 : PQ_F32},
+        .element = distance == FAR ? run_far_element : NULL,
+        .single_scale = out != PQ_F64,
+        .negate_zero = true,
+    };
+    choose_kernels(&how, kernels, args, distance);
+    how.float_zero = pq_is_narrow_float(in) && how.vec != NULL;
+    return how;
+}
+
+static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
+                               const struct pq_args *args, int part, int parts)
+{
+    struct pq_args room;
+    const enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
+    if (status != PQ_OK) {
+        return status;
+    }
+    const enum pq_type in = args->in.type, out = args->out.type;
+    if (!pq_is_code(in) || !pq_is_real(out) || args->out.bit_strides != NULL ||
+        !pq_zeros_suit(args, in)) {
+        return PQ_ERR_TYPE;
+    }
+    const enum distance distance = are_within(args) ? distance_of(args) : TOO_FAR;
+    if (distance == TOO_FAR) {
+        return PQ_ERR_ZERO;
+    }
+    const struct pq_method how = method_of(kernels, args, distance);
+    return pq_job_init(job, kernels, args, &how);
+}
+
+enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
+                             int part, int parts)
+{
+    struct pq_job job;
+    const enum pq_status status = make_job(&job, kernels, args, part, parts);
+    if (status == PQ_OK) {
+        pq_job_run(&job, part, parts);
+    }
+    return status;
+}
+
+enum pq_status pq_prepare_dequantize(struct pq_prepared *prepared,
+                                     const struct pq_kernels *kernels,
+                                     const struct pq_args *args)
+{
+    struct pq_job job;
+    return pq_prepare(prepared, &job, make_job(&job, kernels, args, 0, 1));
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* quantize: out = saturate(round(in / scale) + zero). */
+#include "../args.h"
+#include "../fpenv.h"
+#include "../job.h"
+
+/*
+ * From which scale on codes are the same while subnormal operands and results count as
+ * zeros: a subnormal x, of less than 2^-126, has a quotient of less than 1/4 where
+ * |s| >= 2^-124, and so has what underflows. That is 0 to nearest and toward zero. Codes of
+ * narrow floats begin at half of 2^-17, which wants |s| >= 2^-107, and as signs of zeros
+ * count, nothing may be added. 0: never.
+ */
+static uint32_t least_scale(const struct pq_args *args)
+{
+    const bool outward =
+        args->round == PQ_AWAY || args->round == PQ_CEIL || args->round == PQ_FLOOR;
+    if (pq_is_narrow_float(args->out.type)) {
+        return args->zero.data == NULL ? (uint32_t)(127 - 107) << 23 : 0;
+    }
+    return outward ? 0 : (uint32_t)(127 - 124) << 23;
+}
+
+/* Type of the quotient. */
+static enum pq_type precision_of(const struct pq_args *args)
+{
+    const enum pq_type usual = args->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
+    return args->precision != PQ_NO_TYPE ? args->precision : usual;
+}
+
+/* 32-bit integers, halves to even: between them float32 numbers are too far apart for sums
+ * with zero points. */
+static bool is_whole(const struct pq_args *args, enum pq_type precision)
+{
+    return args->in.type == PQ_F32 && precision == PQ_F32 && pq_is_whole(args->out.type) &&
+           args->round == PQ_HALF_EVEN && !args->zero_first && pq_zeros_fit(args, 0, 0);
+}
+
+/* Numbers and scales of the 16-bit type that quotients are rounded to first. */
+static bool is_rounded(const struct pq_args *args, enum pq_type precision)
+{
+    return args->in.type == precision && args->scale.type == precision &&
+           (precision == PQ_F16 || precision == PQ_BF16) && args->round == PQ_HALF_EVEN;
+}
+
+static void choose_kernels(struct pq_method *how, const struct pq_kernels *kernels,
+                           const struct pq_args *args, enum pq_type precision)
+{
+    const enum pq_type in = args->in.type, out = pq_carrier_of(args->out.type);
+    const bool has_kernel = pq_has_kernel(in, out), usual = precision == PQ_F32;
+    const int from = pq_row_of(in), to = pq_row_of(out), clips = args->overflow == 0;
+    if (!has_kernel) {
+        how->vec = is_whole(args, precision) ? kernels->quantize_whole[to] : NULL;
+    } else if (pq_is_narrow_float(out)) {
+        how->grp = usual ? kernels->encode_grp[from][to][clips] : NULL;
+        how->vec = usual ? kernels->encode_vec[from][to][clips] : NULL;
+    } else if (args->zero_first) {
+        const bool shifted = usual && in == PQ_F32 && pq_bits_of(out) == 8;
+        how->vec =
+            shifted && args->round == PQ_HALF_EVEN ? kernels->quantize_shifted[to] : NULL;
+    } else if (usual) {
+        how->grp = args->round == PQ_HALF_EVEN ? kernels->quantize_grp[from][to] : NULL;
+        how->vec = kernels->quantize_vec[from][to][args->round];
+    } else if (is_rounded(args, precision)) {
+        how->vec = kernels->quantize_rounded[from - PQ_F16_ROW][to];
+    }
+}
+
+static struct pq_method method_of(const struct pq_kernels *kernels,
+                                  const struct pq_args *args)
+{
+    const enum pq_type precision = precision_of(args), in = args->in.type,
+                       out = pq_carrier_of(args->out.type);
+    const bool is_float = pq_is_narrow_float(out), has_zero = args->zero.data != NULL;
+    /* Float32 is what is rounded to anyway, but from float64. */
+    const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
+    struct pq_method how = {
+        .wide_fn = kernels->quantize_wide,
+        .wide = {in, out, precision, args->round, args->zero_first, args->overflow == 0,
+                 narrow},
+        .single_scale = in != PQ_F64 && !narrow,
+        .float_zero = is_float || (args->zero_first && has_zero),
+    };
+    choose_kernels(&how, kernels, args, precision);
+    how.flush_from = how.vec != NULL && PQ_CAN_FLUSH ? least_scale(args) : 0;
+    return how;
+}
+
+/* Whether zero points can be added as `how` does it. */
+static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
+{
+    struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
+    if (!args->zero_first && !pq_is_narrow_float(args->out.type)) {
+        range = pq_range_of(args->out.type);
+    } else if (how->vec != NULL) { /* converted to float32 at once */
+        range = (struct pq_range){INT64_MIN, INT64_MAX};
+    }
+    return args->zero.type == args->out.type || pq_zeros_fit(args, range.lo, range.hi);
+}
+
+static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
+                               const struct pq_args *args, int part, int parts)
+{
+    struct pq_args room;
+    const enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
+    if (status != PQ_OK) {
+        return status;
+    }
+    const enum pq_type in = args->in.type, out = args->out.type;
+    if (!(pq_is_real(in) || in == PQ_I32) || !pq_is_code(out) ||
+        !pq_is_real(precision_of(args)) || !pq_zeros_suit(args, out)) {
+        return PQ_ERR_TYPE;
+    }
+    if ((unsigned)args->round >= PQ_ROUND_COUNT) {
+        return PQ_ERR_ROUND;
+    }
+    const struct pq_method how = method_of(kernels, args);
+    return zeros_fit(args, &how) ? pq_job_init(job, kernels, args, &how) : PQ_ERR_ZERO;
+}
+
+enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
+                           int part, int parts)
+{
+    struct pq_job job;
+    const enum pq_status status = make_job(&job, kernels, args, part, parts);
+    if (status == PQ_OK) {
+        pq_job_run(&job, part, parts);
+    }
+    return status;
+}
+
+enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,
+                                   const struct pq_kernels *kernels,
+                                   const struct pq_args *args)
+{
+    struct pq_job job;
+    return pq_prepare(prepared, &job, make_job(&job, kernels, args, 0, 1));
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* repack: elements of a narrow type from bytes to bits and back. */
+#include "../args.h"
+#include "../job.h"
+
+/* Codes without what is above their bits. */
+#define COPY_CODES(name, mask)                                                             \
+    static void name(const void *x, void *y, size_t n)                                     \
+    {                                                                                      \
+        const unsigned char *const from = x;                                               \
+        unsigned char *const to = y;                                                       \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            to[i] = from[i] & (mask);                                                      \
+        }                                                                                  \
+    }
+
+COPY_CODES(copy_8_bits, 0xff)
+COPY_CODES(copy_6_bits, 0x3f)
+COPY_CODES(copy_4_bits, 0x0f)
+
+enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args *args,
+                         int part, int parts)
+{
+    struct pq_args room;
+    enum pq_status status = pq_known_args(&args, &room);
+    if (status != PQ_OK) {
+        return status;
+    }
+    struct pq_args plain = *args; /* parameters are not looked at */
+    plain.size = sizeof plain;
+    plain.block = NULL;
+    plain.scale = plain.zero = (struct pq_array){.data = NULL};
+    args = &plain;
+    status = pq_check_call(&args, &room, kernels, false, part, parts);
+    if (status != PQ_OK) {
+        return status;
+    }
+    const enum pq_type type = args->in.type;
+    if (type != args->out.type ||
+        !(pq_is_narrow_integer(type) || pq_is_narrow_float(type))) {
+        return PQ_ERR_TYPE;
+    }
+    /* Around it narrow integers are made bytes, and codes again. */
+    const int bits = pq_bits_of(pq_carrier_of(type));
+    const struct pq_method how = {.copy = bits == 8   ? copy_8_bits
+                                          : bits == 6 ? copy_6_bits
+                                                      : copy_4_bits};
+    struct pq_job job;
+    status = pq_job_init(&job, kernels, args, &how);
+    if (status == PQ_OK) {
+        pq_job_run(&job, part, parts);
+    }
+    return status;
+}
