@@ -45,7 +45,12 @@ setup(
         Extension(
             "pyquant._core",
             ["pyquant/_core.pyx", *sorted(glob("csrc/*.c") + glob("csrc/*/*.c"))],
-            depends=[*glob("csrc/*.h"), *glob("csrc/*/*.h"), "csrc/kernels.inc"],
+            depends=[
+                *glob("pyquant/*.pxi"),
+                *glob("csrc/*.h"),
+                *glob("csrc/*/*.h"),
+                "csrc/kernels.inc",
+            ],
             include_dirs=["csrc"],
             libraries=LIBRARIES,
             extra_compile_args=FLAGS,

@@ -33,7 +33,7 @@ GENERATED = {
     *("pyquant_simd.egg-info/requires.txt", "pyquant_simd.egg-info/top_level.txt"),
 }
 # Sources of the compiled module, which no wheel has.
-COMPILED = {"pyquant/_core.pyx", "pyquant/_pq.pxd"}
+COMPILED = re.compile(r"pyquant/(_core\.pyx|_pq\.pxd|_\w+\.pxi)")
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "licenses/LICENSE", "top_level.txt"}
 MODULE = re.compile(r"pyquant/_core\.[\w-]+\.(so|pyd)")
 
@@ -69,7 +69,8 @@ def wheel_faults(path):
     info = "-".join(path.name.split("-")[:2]) + ".dist-info"
     expected = {f"{info}/{name}" for name in DIST_INFO}
     expected |= {"pyquant/include/pq.h", "pyquant/include/pyquant.h"}
-    expected |= {n for n in tracked() if n.startswith("pyquant/")} - COMPILED
+    files_of_package = {n for n in tracked() if n.startswith("pyquant/")}
+    expected |= {n for n in files_of_package if not COMPILED.fullmatch(n)}
     modules = [name for name in files if MODULE.fullmatch(name)]
     faults = difference(set(files) - set(modules), expected)
     if len(modules) != 1:

@@ -80,7 +80,7 @@ def test_files():
     assert folder.joinpath("py.typed").is_file()
     assert folder.joinpath("_core.pyi").is_file()
     names = [Path(str(f)) for f in importlib.metadata.files(DISTRIBUTION) or []]
-    assert not {n.suffix for n in names} & {".c", ".inc", ".pyx"}
+    assert not {n.suffix for n in names} & {".c", ".inc", ".pyx", ".pxi"}
     assert sorted(n.name for n in names if n.suffix in {".h", ".pxd"}) == [
         "__init__.pxd",
         "pq.h",

@@ -1,0 +1,160 @@
+# Frozen parameters: what QParams keeps.
+
+
+cdef object _number_at(const void *memory, int type):
+    """The number that lies there, of a type that quantized codes or scales have; None for
+    other types."""
+    cdef pq_fpenv found
+    cdef double real
+    if type == PQ_F64:
+        return (<const double *>memory)[0]
+    if type == PQ_F32:  # a subnormal one, too
+        found = pq_fpenv_enter()
+        real = (<const float *>memory)[0]
+        pq_fpenv_leave(found)
+        return real
+    if type == PQ_I8:
+        return (<const int8_t *>memory)[0]
+    if type == PQ_U8:
+        return (<const uint8_t *>memory)[0]
+    if type == PQ_I16:
+        return (<const int16_t *>memory)[0]
+    if type == PQ_U16:
+        return (<const uint16_t *>memory)[0]
+    if type == PQ_I32:
+        return (<const int32_t *>memory)[0]
+    return (<const uint32_t *>memory)[0] if type == PQ_U32 else None
+
+
+cdef tuple _frozen(object array, str name):
+    """What an array is made of again, on immutable memory: shape, dtype, bytes."""
+    try:
+        return array.shape, array.dtype, array.tobytes()
+    except MemoryError:
+        raise MemoryError(
+            f"{name}: expected an array that memory holds, got shape {array.shape}"
+        ) from None
+
+
+cdef tuple _frozen_zero(int64_t value, str dtype):
+    """The same of one zero point of that type, which holds it."""
+    cdef Py_ssize_t size = pq_type_size(<pq_type><int>_CODES[dtype])
+    cdef const char *low = <const char *>&value
+    if _BIG_ENDIAN:
+        low += sizeof(value) - size
+    return (), _DTYPES[dtype], PyBytes_FromStringAndSize(low, size)
+
+
+cdef object _given_scale(tuple frozen, bint single):
+    """A single number as a Python float, unless its type matters beside `precision`."""
+    shape, dtype, memory = frozen
+    name = _SPELLED.get(dtype) if single else None  # none of a foreign byte order
+    if name == "float32" or name == "float64":
+        return _number_at(PyBytes_AS_STRING(memory), <int>_REALS[name])
+    array = _ndarray(shape, dtype, memory)
+    if single and dtype.kind == "f" and dtype.itemsize >= 4:
+        return cast(array, "float64").item()
+    return array
+
+
+cdef object _given_zero(tuple frozen, bint single):
+    """None for zeros, a Python integer for a single other one."""
+    shape, dtype, memory = frozen
+    if single:
+        return _number_at(PyBytes_AS_STRING(memory), <int>_CODES[_SPELLED[dtype]]) or None
+    array = _ndarray(shape, dtype, memory)
+    return array if array.any() else None
+
+
+cdef object _zeros_of(Call *call, object zero_point):
+    """Zero points that are not simply one that fits, as an ndarray."""
+    if isinstance(zero_point, _packed_class()):
+        zero_point = _np.asarray(_dequantize(_active, zero_point, 1.0, None, None, None,
+                                             None, None, 1), _np.int8)
+    elif PyLong_CheckExact(zero_point):
+        zero_point = [zero_point]
+    return _zero_array(call, zero_point)
+
+
+cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) except -1:
+    """What can be checked without data, beside scales of that shape."""
+    if zeros.size != 1 and zeros.shape != shape:
+        raise ValueError(f"zero_point: expected shape {shape}, got {zeros.shape}")
+    call.args.ndim = call.zero.buffer.ndim
+    call.args.shape = <const ptrdiff_t *>call.zero.buffer.shape
+    call.args.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
+    call.args.block = NULL
+    _check_zero(call, <pq_type><int>_CODES[dtype])
+    return 0
+
+
+cdef tuple _keeping_scale(Call *call, object scale):
+    """Scales, frozen, and as calls take them fastest; of `call` if `scale` is None."""
+    if scale is None:
+        memory = PyBytes_FromStringAndSize(<const char *>&call.scale_value, 8)
+        return ((), _DTYPES["float64"], memory), call.scale_value
+    scales = _frozen(scale, "scale")
+    return scales, _given_scale(scales, _size(&call.scale) == 1)
+
+
+cdef tuple _keeping_zero(Call *call, object zeros, str dtype):
+    """The same of zero points, in that type, whatever they came in: it has them all."""
+    if zeros.dtype is not _DTYPES[dtype]:
+        zeros = cast(zeros, dtype)
+    frozen = _frozen(zeros, "zero_point")
+    return frozen, _given_zero(frozen, _size(&call.zero) == 1)
+
+
+cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object axis,
+                              object block_size):
+    """Scale and zero point, frozen; the same as calls take them fastest; `dtype`, and axis
+    and block size as Python integers. After what can be checked without data."""
+    cdef Call call
+    cdef bint simple
+    _forget(&call)
+    try:
+        if PyFloat_Check(scale) and not PyFloat_CheckExact(scale):
+            scale = _np.asarray(scale)
+        scale = _scale_array(&call, scale)
+        zero_type = zero_name(dtype)
+        lo, hi = _LIMITS.get(dtype, (0, 0))
+        simple = zero_point is None or (
+            PyLong_CheckExact(zero_point) and lo <= zero_point <= hi
+        )
+        if not simple:
+            zero_point = _zeros_of(&call, zero_point)
+        axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+        _hold_scale(&call, scale)
+        if not simple:
+            _hold_zero(&call, zero_point)
+            shape = () if scale is None else _shape(&call.scale)
+            _check_zeros_alone(&call, zero_point, shape, dtype)
+        if block_size is not None:
+            _blocks(block_size)
+            _check_blocked_axis(axis, block_size)
+        scales, given_scale = _keeping_scale(&call, scale)
+        if simple:
+            zeros, given_zero = _frozen_zero(zero_point or 0, zero_type), zero_point or None
+        else:
+            zeros, given_zero = _keeping_zero(&call, zero_point, zero_type)
+        return scales, zeros, given_scale, given_zero, dtype, axis, block_size
+    finally:
+        _release(&call)
+
+
+def typed_zeros(zeros, str name not None):
+    """Zero points, kept in a type of NumPy, in the quantized type, read-only; as they are
+    kept where there is no such type."""
+    if name not in _DTYPES:
+        try:
+            _dtype_of(name)
+        except ImportError:
+            return zeros.view()
+    dtype = _DTYPES[name]
+    if dtype == zeros.dtype:
+        return zeros.view()
+    # ml_dtypes keeps integers in the low bits, where floats have zeros.
+    codes = _np.array(zeros.view(_np.uint8))
+    codes &= (1 << pq_type_bits(<pq_type><int>_CODES[name])) - 1
+    codes.flags.writeable = False
+    return codes.view(dtype)

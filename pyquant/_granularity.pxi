@@ -1,0 +1,187 @@
+# Granularity: `axis` and `block_size`, and where parameters are along the dimensions of x.
+
+
+cdef object _integer(object value, str name):
+    """An integer that is no bool, where a tuple of them would do as well."""
+    try:
+        if value is not True and value is not False:
+            return _index(value)
+    except TypeError:
+        pass
+    raise TypeError(
+        f"{name}: expected None, an integer or a tuple of integers, "
+        f"got {type(value).__name__}"
+    )
+
+
+cdef inline object _settled(object value, str name):
+    return value if value is None or PyLong_CheckExact(value) else integers(value, name)
+
+
+def integers(value, name):
+    """None, an integer or a tuple of integers, each as a Python int."""
+    if isinstance(value, tuple):
+        return tuple([_integer(one, name) for one in value])
+    return None if value is None else _integer(value, name)
+
+
+cdef list _axes(object axis, int ndim):
+    """The axes as ascending non-negative integers."""
+    cdef list axes = []
+    if PyLong_CheckExact(axis) and 0 <= axis < ndim:
+        return [axis]
+    found = integers(axis, "axis")
+    for at in found if isinstance(axis, tuple) else (found,):
+        if not -ndim <= at < ndim:
+            raise _AxisError(at, ndim, "axis")
+        axes.append(at + ndim if at < 0 else at)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"axis: expected different axes, got {axis}")
+    return sorted(axes)
+
+
+cdef list _blocks(object block_size):
+    found = integers(block_size, "block_size")
+    blocks = list(found) if isinstance(found, tuple) else [found]
+    if min(blocks, default=1) < 1:
+        raise ValueError(f"block_size: expected positive integers, got {block_size}")
+    return blocks
+
+
+cdef int _check_blocked_axis(object axis, object block_size) except -1:
+    if isinstance(block_size, tuple):
+        if axis is not None:
+            raise ValueError(
+                f"axis: expected None beside a block_size per dimension, got {axis}"
+            )
+    elif axis is None or isinstance(axis, tuple):
+        raise ValueError(
+            f"axis: expected one integer beside block_size={block_size}, got {axis}"
+        )
+    return 0
+
+
+cdef list _granularity(Call *call, object axis, object block_size):
+    """Fill call.block; returns the dimensions that select a parameter, and is the one
+    place that knows what `axis` and `block_size` mean."""
+    cdef int ndim = call.args.ndim, d
+    for d in range(ndim):
+        call.block[d] = 1
+    if block_size is None:
+        return [] if axis is None else _axes(axis, ndim)
+    cdef list blocks = _blocks(block_size)
+    _check_blocked_axis(axis, block_size)
+    if isinstance(block_size, tuple):
+        if len(blocks) != ndim:
+            raise ValueError(
+                f"block_size: expected {ndim} integers, one per dimension, got {block_size}"
+            )
+        for d in range(ndim):
+            call.block[d] = min(blocks[d], max(1, call.args.shape[d]))
+    else:
+        d = _axes(axis, ndim)[0]
+        call.block[d] = min(blocks[0], max(1, call.args.shape[d]))
+    return list(range(ndim))
+
+
+cdef tuple _parameter_shape(Call *call, list selecting):
+    return tuple([
+        (call.args.shape[d] + call.block[d] - 1) // call.block[d] for d in selecting
+    ])
+
+
+cdef tuple _kept_shape(Call *call, list selecting):
+    """The shape of parameters that keep the dimensions of x, as NumPy broadcasts them."""
+    return tuple([
+        call.args.shape[d] if d in selecting else 1 for d in range(call.args.ndim)
+    ])
+
+
+cdef bint _keeps_dimensions(Call *call, Array *a) noexcept:
+    """Whether NumPy would broadcast it to x, and to nothing larger, by its own dimensions.
+    One dimension may be meant for any axis."""
+    cdef int d
+    if a.buffer.ndim != call.args.ndim or call.args.ndim < 2:
+        return False
+    for d in range(call.args.ndim):
+        if a.buffer.shape[d] != 1 and a.buffer.shape[d] != call.args.shape[d]:
+            return False
+    return True
+
+
+cdef void _place_kept(Array *a, ptrdiff_t *strides) noexcept:
+    cdef int d
+    for d in range(a.buffer.ndim):
+        strides[d] = a.buffer.strides[d] if a.buffer.shape[d] != 1 else 0
+
+
+cdef int _place(Call *call, str name, Array *a, list selecting, bint blocks,
+                ptrdiff_t *strides) except -1:
+    """Strides, over the dimensions of x, of an array of parameters."""
+    cdef int d, i = 0
+    if not a.held or _size(a) == 1:
+        return 0
+    expected = _parameter_shape(call, selecting)
+    if _shape(a) == expected:
+        for d in selecting:
+            strides[d] = a.buffer.strides[i]
+            i += 1
+    elif not blocks and _shape(a) == _kept_shape(call, selecting):
+        _place_kept(a, strides)
+    else:
+        raise ValueError(f"{name}: expected shape {expected}, got {_shape(a)}")
+    return 0
+
+
+cdef object _fitting_axes(Call *call, Array *a):
+    """For the message: which axes a single dimension fits."""
+    fitting = [
+        f"axis={d}" for d in range(call.args.ndim)
+        if a.buffer.ndim == 1 and call.args.shape[d] == a.buffer.shape[0]
+    ]
+    return f", which fits {' or '.join(fitting)}" if fitting else ""
+
+
+cdef int _place_unnamed(Call *call) except -1:
+    """Without axis and block_size: parameters that keep the dimensions of x."""
+    if not _keeps_dimensions(call, &call.scale):
+        raise ValueError(
+            "scale: expected one element, or all dimensions of x, without axis or "
+            f"block_size, got shape {_shape(&call.scale)}"
+            f"{_fitting_axes(call, &call.scale)}"
+        )
+    _place_kept(&call.scale, call.scale_strides)
+    if call.zero.held and _size(&call.zero) != 1:
+        if _shape(&call.zero) != _shape(&call.scale):
+            raise ValueError(
+                f"zero_point: expected shape {_shape(&call.scale)}, "
+                f"got {_shape(&call.zero)}"
+            )
+        _place_kept(&call.zero, call.zero_strides)
+    return 0
+
+
+cdef int _place_parameters(Call *call, object axis, object block_size) except -1:
+    cdef list selecting = None
+    cdef bint blocks = block_size is not None
+    cdef int ndim = call.args.ndim
+    memset(call.scale_strides, 0, ndim * sizeof(ptrdiff_t))
+    memset(call.zero_strides, 0, ndim * sizeof(ptrdiff_t))
+    call.args.block = NULL
+    if axis is not None or blocks:
+        selecting = _granularity(call, axis, block_size)
+        call.args.block = call.block
+    cdef bint one_scale = not call.scale.held or _size(&call.scale) == 1
+    cdef bint one_zero = not call.zero.held or _size(&call.zero) == 1
+    if one_scale and one_zero:
+        return 0
+    if one_scale:
+        raise ValueError(
+            f"zero_point: expected one element beside a single scale, "
+            f"got shape {_shape(&call.zero)}"
+        )
+    if selecting is None:
+        return _place_unnamed(call)
+    _place(call, "scale", &call.scale, selecting, blocks, call.scale_strides)
+    _place(call, "zero_point", &call.zero, selecting, blocks, call.zero_strides)
+    return 0

@@ -1,0 +1,43 @@
+# Instruction sets: the tables of kernels, and the interface for other modules.
+
+
+cdef dict _find_all():
+    """Addresses of the tables by name, best first."""
+    cdef dict tables = {}
+    cdef int i = 0
+    while pq_isa_name(i) != NULL:
+        tables[pq_isa_name(i).decode()] = <uintptr_t>pq_isa_find(pq_isa_name(i))
+        i += 1
+    return tables
+
+
+cdef dict _tables = _find_all()
+isa_available = tuple(_tables)
+
+
+cdef const pq_kernels *_kernels_of(str isa) except NULL:
+    if isa not in _tables:
+        raise ValueError(f"isa: expected one of {', '.join(_tables)}, got {isa!r}")
+    return <const pq_kernels *><uintptr_t>_tables[isa]
+
+
+def _choose_isa():
+    wanted = os.environ.get("PYQUANT_ISA", "")
+    if not wanted:
+        return isa_available[0]
+    if wanted not in isa_available:
+        raise ImportError(
+            f"PYQUANT_ISA: expected one of {', '.join(isa_available)}, got {wanted!r}"
+        )
+    return wanted
+
+
+isa_active = _choose_isa()
+cdef const pq_kernels *_active = _kernels_of(isa_active)
+
+# The interface for other extension modules, see csrc/pyquant.h. The bytes of the version
+# live as long as this module's names, which nothing takes away.
+cdef bytes _version = __version__.encode()
+cdef pq_api _api
+pq_api_init(&_api, _active, PyBytes_AS_STRING(_version))
+c_api = PyCapsule_New(&_api, "pyquant._core.c_api", NULL)

@@ -1,0 +1,87 @@
+# Options: rounding, flags, threads, and which of them go with a type.
+
+cdef object _ONE = 1
+cdef object _HALF_EVEN = "half_even"
+
+cdef dict _ROUNDS = {
+    "half_away": <int>PQ_HALF_AWAY,
+    "half_toward_zero": <int>PQ_HALF_TOWARD_ZERO,
+    "half_up": <int>PQ_HALF_UP,
+    "half_down": <int>PQ_HALF_DOWN,
+    "half_even": <int>PQ_HALF_EVEN,
+    "away": <int>PQ_AWAY,
+    "trunc": <int>PQ_TRUNC,
+    "ceil": <int>PQ_CEIL,
+    "floor": <int>PQ_FLOOR,
+}
+
+
+cdef int _rounding(object rounding) except -1:
+    if rounding is _HALF_EVEN:
+        return PQ_HALF_EVEN
+    if not isinstance(rounding, str):
+        raise TypeError(
+            f"rounding: expected a string or a RoundMode, got {type(rounding).__name__}"
+        )
+    try:
+        return _ROUNDS[rounding]
+    except KeyError:
+        pass
+    raise ValueError(
+        f"rounding: expected one of {', '.join(_ROUNDS)}, got {str(rounding)!r}"
+    )
+
+
+cdef inline bint _flag(object value, str name, str expected="True or False") except -1:
+    if value is True:
+        return True
+    return False if value is False else _other_flag(value, name, expected)
+
+
+cdef bint _other_flag(object value, str name, str expected) except -1:
+    if type(value) is _np.bool_:
+        return bool(value)
+    raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
+
+
+cdef int _threads_of(object threads) except -1:
+    if threads is True or threads is False:
+        raise TypeError("threads: expected a positive integer, got bool")
+    try:
+        threads = _index(threads)
+    except TypeError:
+        raise TypeError(
+            f"threads: expected a positive integer, got {type(threads).__name__}"
+        ) from None
+    if threads < 1:
+        raise ValueError(f"threads: expected a positive integer, got {threads}")
+    return min(threads, 1 << 20)
+
+
+cdef str _name_of_zero(object zero_point):
+    """The default of dtype. What cannot be a zero point is refused as that, later."""
+    dtype = _dtype_said(zero_point)
+    name = _spelled(dtype)
+    if name is None:
+        name = _dtypes.name_of(dtype)
+    if name not in _TYPES or name in _REALS or is_masked(zero_point):
+        return "int8"
+    if name not in _CODES:
+        raise TypeError(
+            f"dtype: expected {_CODE_LIST} where zero_point is {name}, got None"
+        )
+    return name
+
+
+cdef int _check_options(str name, object rounding, bint saturate, bint packed) except -1:
+    """Refuse what the quantized type does not go with."""
+    if name in _dtypes.NARROW_FLOATS:
+        if rounding != "half_even":
+            raise ValueError(
+                f"rounding: expected 'half_even' for {name}, got {str(rounding)!r}"
+            )
+    elif not saturate:
+        raise ValueError(f"saturate: expected True for {name}, got False")
+    if packed and name not in _PACKED:
+        raise ValueError(f"packed: expected False for {name}, got True")
+    return 0

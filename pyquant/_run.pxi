@@ -1,0 +1,248 @@
+# The one call path: checked arguments -> the core, in parts on threads.
+
+# Below this many elements a call keeps the GIL: giving it up costs more than the work.
+cdef enum:
+    _NOGIL_SIZE = 16384
+    _FEW_ZEROS = 256
+
+
+cdef class _Work:
+    """A prepared call, a part at a time; the parts may run on different threads.
+
+    The arguments live only as long as the call. After `close` no part is running, and one
+    that starts late, from a queue that an interrupt or an error has left behind, does
+    nothing. Nothing in `close` can be interrupted.
+    """
+    cdef const pq_prepared *plan
+    cdef const pq_args *args
+    cdef int parts
+    cdef int active
+    cdef bint closed
+    cdef PyThread_type_lock guard  # of `active` and `closed`, held for moments
+    cdef PyThread_type_lock busy   # held while a part is running
+
+    def __cinit__(self):
+        self.guard = PyThread_allocate_lock()
+        self.busy = PyThread_allocate_lock()
+        if self.guard == NULL or self.busy == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        if self.guard != NULL:
+            PyThread_free_lock(self.guard)
+        if self.busy != NULL:
+            PyThread_free_lock(self.busy)
+
+    cdef bint enter(self) noexcept:
+        cdef bint allowed
+        PyThread_acquire_lock(self.guard, WAIT_LOCK)
+        allowed = not self.closed
+        if allowed:
+            if self.active == 0:
+                PyThread_acquire_lock(self.busy, WAIT_LOCK)
+            self.active += 1
+        PyThread_release_lock(self.guard)
+        return allowed
+
+    cdef void leave(self) noexcept:
+        PyThread_acquire_lock(self.guard, WAIT_LOCK)
+        self.active -= 1
+        if self.active == 0:
+            PyThread_release_lock(self.busy)
+        PyThread_release_lock(self.guard)
+
+    cdef void close(self) noexcept:
+        PyThread_acquire_lock(self.guard, WAIT_LOCK)
+        self.closed = True
+        PyThread_release_lock(self.guard)
+        with nogil:
+            PyThread_acquire_lock(self.busy, WAIT_LOCK)
+        PyThread_release_lock(self.busy)
+
+    def __call__(self, int part):
+        cdef pq_status status
+        if not self.enter():
+            return <int>PQ_OK
+        with nogil:
+            status = pq_run(
+                self.plan, self.args.inp.data, self.args.out.data, part, self.parts
+            )
+        self.leave()
+        return <int>status
+
+
+cdef int _parts(Call *call, int threads) except -1:
+    cdef Py_ssize_t each = call.x.buffer.itemsize + call.out.buffer.itemsize
+    cdef Py_ssize_t least = _threads.MIN_PART_BYTES
+    cdef Py_ssize_t worth = _size(&call.x) * each // max(1, least)
+    if worth < 2:  # small calls do not ask how many CPUs there are
+        return 1
+    return min(threads, _threads.cpu_count(), worth)
+
+
+cdef int _run_parts(const pq_kernels *kernels, Call *call, bint quantizes,
+                    int parts) except -1:
+    """Check and plan once, and run the parts on threads."""
+    cdef pq_prepared plan
+    cdef int status
+    cdef _Work work = _Work()
+    plan.size = sizeof(plan)
+    with nogil:
+        if quantizes:
+            status = pq_prepare_quantize(&plan, kernels, &call.args)
+        else:
+            status = pq_prepare_dequantize(&plan, kernels, &call.args)
+    if status != PQ_OK:
+        return status
+    work.plan = &plan
+    work.args = &call.args
+    work.parts = parts
+    try:
+        return _threads.run(work, parts)
+    finally:
+        work.close()
+
+
+cdef int _run_whole(const pq_kernels *kernels, const pq_args *args,
+                    bint quantizes) noexcept nogil:
+    if quantizes:
+        return pq_quantize(kernels, args, 0, 1)
+    return pq_dequantize(kernels, args, 0, 1)
+
+
+cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
+              int threads) except -1:
+    cdef int parts, status
+    if _size(&call.x) == 0:
+        return 0
+    parts = 1 if threads == 1 else _parts(call, threads)
+    if parts > 1:
+        status = _run_parts(kernels, call, quantizes, parts)
+    elif _size(&call.x) >= _NOGIL_SIZE:
+        with nogil:
+            status = _run_whole(kernels, &call.args, quantizes)
+    else:
+        status = _run_whole(kernels, &call.args, quantizes)
+    if status == PQ_ERR_OVERLAP:
+        strides = tuple([call.out.buffer.strides[d] for d in range(call.out.buffer.ndim)])
+        raise ValueError(
+            "out: expected dimensions that neither overlap nor interleave, "
+            f"got strides {strides}"
+        )
+    if status == PQ_ERR_ZERO:
+        if not call.args.any_zeros:
+            _check_zero(call, call.out.type if quantizes else call.x.type)
+        raise ValueError("zero_point: expected integers of at most 2**52 in magnitude")
+    if status == PQ_ERR_SHAPE:  # of arrays that were broadcast
+        raise ValueError(
+            f"{'x' if quantizes else 'q'}: expected an array that memory holds, "
+            f"got shape {_shape(&call.x)}"
+        )
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    return 0
+
+
+cdef object _apply(const pq_kernels *kernels, Call *call, object array, object scale,
+                   object zero_point, pq_type code, str dtype, pq_type type, object axis,
+                   object block_size, object out, object threads, bint quantizes,
+                   bint packed, bint any_zero):
+    """What both directions share, once all is converted and `call.x` is held."""
+    _set_input(call)
+    _hold_scale(call, scale)
+    _hold_zero(call, zero_point)
+    _place_parameters(call, axis, block_size)
+    call.args.any_zeros = any_zero
+    # Of many integers the core says so first, which has to look at them anyway.
+    if not any_zero and (
+        not call.zero.held
+        or _size(&call.zero) < _FEW_ZEROS
+        or _size(&call.x) == 0
+        or _is_narrow_float(code)
+        or _is_narrow_float(call.args.zero.type)
+    ):
+        _check_zero(call, code)
+    if packed:
+        data = _hold_packed_out(call, out, type)
+        _set_output(call)
+        _run(kernels, call, quantizes, threads)
+        return _packed(call, data, dtype)
+    exact = _hold_out(call, _exact_out(out), dtype, type)
+    if out is not None:
+        _check_overlap(call, exact, &call.x, array, "the input")
+        _check_overlap(call, exact, &call.scale, scale, "scale")
+        _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
+    _set_output(call)
+    _run(kernels, call, quantizes, threads)
+    return exact if out is None else out
+
+
+cdef object _quantize(const pq_kernels *kernels, object x, object scale, object zero_point,
+                      object dtype, object axis, object block_size, object rounding,
+                      object precision, object saturate, object packed, object out,
+                      object threads, bint any_zero=False, bint int32=False,
+                      bint zero_first=False, bint narrow_first=False):
+    """`any_zero`: zero points are not looked at; standards allow any, and QParams has
+    done it. `int32`: input may be that, too."""
+    cdef Call call
+    cdef bint packs
+    cdef str name
+    cdef pq_type code = PQ_I8
+    _forget(&call)
+    try:
+        array = _real_array(x, "x")
+        if dtype is not None:
+            code = _type_in(_CODES, dtype, "dtype", _CODE_NAMES)
+        elif zero_point is not None:
+            code = <pq_type><int>_CODES[_name_of_zero(zero_point)]
+        name = <str>_NAMES[<int>code]
+        call.args.round = <pq_round>_rounding(rounding)
+        if precision is not None:
+            call.args.precision = _type_in(
+                _REALS, precision, "precision", "None, " + _REAL_LIST
+            )
+        call.args.overflow = not _flag(saturate, "saturate")
+        call.args.zero_first = zero_first
+        call.args.narrow_first = narrow_first
+        packs = _flag(packed, "packed")
+        if packs or call.args.overflow or _is_narrow_float(code):
+            _check_options(name, rounding, not call.args.overflow, packs)
+        scale = _scale_array(&call, scale)
+        zero_point = _zero_array(&call, zero_point)
+        axis = _settled(axis, "axis")
+        block_size = _settled(block_size, "block_size")
+        if threads is not _ONE:
+            threads = _threads_of(threads)
+        _hold_real(array, &call.x, "x", int32)
+        return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
+                      block_size, out, threads, True, packs, any_zero)
+    finally:
+        _release(&call)
+
+
+cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
+                        object zero_point, object dtype, object axis, object block_size,
+                        object out, object threads, bint any_zero=False):
+    cdef Call call
+    cdef str name = "float32"
+    cdef pq_type type = PQ_F32
+    _forget(&call)
+    try:
+        array = _code_array(q, "q")
+        if dtype is not None:
+            type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
+            name = <str>_NAMES[<int>type]
+        elif out is not None:
+            type = PQ_NO_TYPE  # that of `out`
+        scale = _scale_array(&call, scale)
+        zero_point = _zero_array(&call, zero_point)
+        axis = _settled(axis, "axis")
+        block_size = _settled(block_size, "block_size")
+        if threads is not _ONE:
+            threads = _threads_of(threads)
+        array = _hold_code(array, &call.x, "q")
+        call.args.round = PQ_HALF_EVEN
+        return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
+                      axis, block_size, out, threads, False, False, any_zero)
+    finally:
+        _release(&call)

@@ -1,0 +1,130 @@
+# Types: the table of csrc/types.h for Python, and how users spell them.
+
+# Name -> pq_type, as csrc/types.h has them: real types, quantized ones, all; quantized ones
+# of which a byte holds several; limits of integers; names; dtypes, NumPy's own at once and
+# those of ml_dtypes when they are asked for.
+cdef dict _REALS = {}
+cdef dict _CODES = {}
+cdef dict _TYPES = {}
+cdef dict _PACKED = {}
+cdef dict _LIMITS = {}
+cdef list _NAMES = [None]
+cdef dict _DTYPES = {}
+
+
+cdef pq_kind[<int>PQ_TYPE_COUNT] _kinds  # by pq_type
+
+
+cdef inline bint _is_real(pq_type type) noexcept:
+    return _kinds[<int>type] == PQ_KIND_REAL
+
+
+cdef inline bint _is_narrow_float(pq_type type) noexcept:
+    return _kinds[<int>type] == PQ_KIND_FLOAT
+
+
+cdef inline bint _is_integer(pq_type type) noexcept:
+    return _kinds[<int>type] == PQ_KIND_INTEGER
+
+
+cdef bint _is_code(pq_type type) noexcept:
+    return _is_narrow_float(type) or (_is_integer(type) and pq_type_bits(type) <= 32)
+
+
+cdef void _read_types():
+    cdef const pq_type_info *row
+    cdef pq_type type
+    _kinds[<int>PQ_NO_TYPE] = PQ_KIND_NONE
+    for code in range(<int>PQ_NO_TYPE + 1, <int>PQ_TYPE_COUNT):
+        type = <pq_type><int>code
+        row = row_of_type(type)
+        _kinds[<int>type] = row.kind
+        name = row.name.decode()
+        _TYPES[name] = code
+        _NAMES.append(name)
+        if _is_real(type):
+            _REALS[name] = code
+        if _is_code(type):
+            _CODES[name] = code
+            if row.bits in (2, 4):
+                _PACKED[name] = code
+            if _is_integer(type):
+                _LIMITS[name] = (row.lowest, row.highest)
+        if hasattr(_np, name):
+            _DTYPES[name] = _np.dtype(name)
+
+
+_read_types()
+# What users write for a dtype -> its name, without asking NumPy each time.
+cdef dict _SPELLED = {name: name for name in _TYPES}
+for _name, _dtype in _DTYPES.items():
+    _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
+del _name, _dtype
+cdef object _dtype_class = _np.dtype
+# dtype of ml_dtypes -> pq_type, dtype of the same bits, byte order; as they come along.
+cdef dict _ML_DTYPES = {}
+cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
+cdef str _CODE_LIST = "an integer type of 2 to 32 bits or a narrow float"
+cdef str _CODE_NAMES = " or ".join(", ".join(_CODES).rsplit(", ", 1))
+
+
+cpdef object known(object values):
+    """The name of the element type of an exact array, or scalar, of a type of NumPy's own
+    and in its byte order; at once, and None for anything else."""
+    kind = type(values)
+    if kind is _ndarray:
+        return _SPELLED.get(values.dtype)
+    # To hash types whose own type may be a user's is left to others.
+    return _SPELLED.get(kind) if type(kind) is type else None
+
+
+cdef inline object _spelled(object dtype):
+    """The name of a dtype, class or string that is known, or None. To hash anything else
+    may recurse without end, or be a user's code."""
+    if type(dtype) is str or type(dtype) is type or isinstance(dtype, _dtype_class):
+        return _SPELLED.get(dtype)
+    return None
+
+
+def spelled(dtype):
+    """The name of a dtype, class or string that is known; None for anything else."""
+    return _spelled(dtype)
+
+
+cdef pq_type _type_in(dict types, object dtype, str name, str expected) except *:
+    """The pq_type of `dtype` when that is a key of `types`."""
+    cdef object found = _spelled(dtype)
+    cdef object type
+    if found is None:
+        found = _dtypes.requested(dtype)
+    type = types.get(found)
+    if type is None:
+        raise TypeError(f"{name}: expected {expected}, got {_dtypes.shown(dtype)}")
+    return <pq_type><int>type
+
+
+cdef str _name_in(dict types, object dtype, str name, str expected):
+    return _NAMES[<int>_type_in(types, dtype, name, expected)]
+
+
+def limits(str name not None):
+    """Lowest and highest value of an integer type; None for others."""
+    return _LIMITS.get(name)
+
+
+cdef object _dtype_of(str name):
+    if name not in _DTYPES:
+        _DTYPES[name] = _dtypes.ml_dtype(name)
+    return _DTYPES[name]
+
+
+def dtype_named(str name not None):
+    """The dtype of that name, of ml_dtypes where NumPy has none."""
+    return _dtype_of(name)
+
+
+def zero_name(str name not None):
+    """The type of zero points: NumPy's own, so that it needs no other package."""
+    if name in _LIMITS and name not in _PACKED:
+        return name
+    return "uint8" if name.startswith("u") else "int8"
