@@ -50,6 +50,7 @@ setup(
                 *glob("csrc/*.h"),
                 *glob("csrc/*/*.h"),
                 "csrc/kernels.inc",
+                *glob("csrc/kernels/*.inc"),
             ],
             include_dirs=["csrc"],
             libraries=LIBRARIES,

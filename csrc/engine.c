@@ -21,16 +21,20 @@ enum {
 static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
                             size_t share, ptrdiff_t from)
 {
+    struct pq_run *const run = &job->how.run;
     if (job->how.copy != NULL) {
         job->how.copy(x, y, n);
-    } else if ((share > 1 || n == 1) && job->how.grp != NULL) {
-        job->how.grp(x, y, n, share, job->scale.f32 + from, job->zero.i32 + from);
-    } else if (job->how.vec != NULL) {
-        job->how.vec(x, y, n, job->scale.f32 + from, job->zero.i32 + from);
-    } else {
-        job->how.wide_fn(&job->how.wide, x, y, n, job->scale.f64 + from,
-                         job->zero.f64 + from);
+        return;
     }
+    if (job->how.general) {
+        run->scale.f64 = job->scale.f64 + from;
+        run->zero.f64 = job->zero.f64 + from;
+    } else {
+        run->group = share;
+        run->scale.f32 = job->scale.f32 + from;
+        run->zero.i32 = job->zero.i32 + from;
+    }
+    job->how.kernel(run, x, y, n);
 }
 
 static bool is_staged(const struct pq_job *job)
@@ -244,9 +248,9 @@ static void run_squares(void *p, struct pq_cursor at)
 
 /* ---- rows ---- */
 
-/* A contiguous run of at most PQ_TILE elements by way of bytes; g 0: a parameter each. */
-static void run_staged(const struct pq_job *job, const char *x, char *y, size_t n, size_t g,
-                       const float *scale, const int32_t *zero)
+/* A contiguous run of at most PQ_TILE elements by way of bytes, its parameters in the run.
+ */
+static void run_staged(const struct pq_job *job, const char *x, char *y, size_t n)
 {
     char from[PQ_TILE], to[PQ_TILE];
     if (pq_job_takes(job)) {
@@ -254,11 +258,7 @@ static void run_staged(const struct pq_job *job, const char *x, char *y, size_t 
         x = from;
     }
     char *const result = job->give.bits != 0 ? to : y;
-    if (g == 0) {
-        job->how.vec(x, result, n, scale, zero);
-    } else {
-        job->how.grp(x, result, n, g, scale, zero);
-    }
+    job->how.kernel(&job->how.run, x, result, n);
     if (job->give.convert != NULL) {
         job->give.convert(result, result, n);
     }
@@ -268,18 +268,20 @@ static void run_staged(const struct pq_job *job, const char *x, char *y, size_t 
 }
 
 /* Groups of `g` elements, their parameters at place `from` of the job's arrays. */
-static void run_groups(const struct pq_job *job, const char *x, char *y, size_t n, size_t g,
+static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, size_t g,
                        ptrdiff_t from)
 {
-    const float *scale = job->scale.f32 + from;
-    const int32_t *zero = job->zero.i32 + from;
+    struct pq_run *const run = &job->how.run;
+    run->group = g;
+    run->scale.f32 = job->scale.f32 + from;
+    run->zero.i32 = job->zero.i32 + from;
     if (!is_staged(job)) {
-        job->how.grp(x, y, n, g, scale, zero);
+        job->how.kernel(run, x, y, n);
         return;
     }
     const ptrdiff_t at = job->how.packed != NULL ? x - job->take.base : 1;
     if (at % 8 == 0 && n % g == 0 && g % PQ_PACKED_GROUP == 0) {
-        job->how.packed(job->take.base + at / 8, y, n, g, scale, zero);
+        job->how.packed(run, job->take.base + at / 8, y, n);
         return;
     }
     /* As many groups as fit, or one of them in pieces. */
@@ -290,9 +292,11 @@ static void run_groups(const struct pq_job *job, const char *x, char *y, size_t 
         if (g >= PQ_TILE && (group + 1) * g - done < m) {
             m = (group + 1) * g - done;
         }
+        run->group = g < m ? g : m;
+        run->scale.f32 = job->scale.f32 + from + group;
+        run->zero.i32 = job->zero.i32 + from + group;
         run_staged(job, x + (ptrdiff_t)done * job->in_step,
-                   y + (ptrdiff_t)done * job->out_step, m, g < m ? g : m, scale + group,
-                   zero + group);
+                   y + (ptrdiff_t)done * job->out_step, m);
         done += m;
     }
 }
@@ -409,15 +413,17 @@ static void run_scaled_row(void *p, struct pq_cursor at)
         pq_set_flush(job);
         job->loaded.scale = at.scale;
     }
+    job->how.run.group = 1;
+    job->how.run.zero.i32 = job->zero.i32;
     for (ptrdiff_t i = dim->begin; i < dim->end; i += PQ_TILE) {
         const ptrdiff_t n = dim->end - i < PQ_TILE ? dim->end - i : PQ_TILE;
-        const void *scales = at.scale + i * dim->scale;
         const char *const x = at.in + i * dim->in;
         char *const y = at.out + i * dim->out;
+        job->how.run.scale.f32 = (const void *)(at.scale + i * dim->scale);
         if (is_staged(job)) {
-            run_staged(job, x, y, (size_t)n, 0, scales, job->zero.i32);
+            run_staged(job, x, y, (size_t)n);
         } else {
-            job->how.vec(x, y, (size_t)n, scales, job->zero.i32);
+            job->how.kernel(&job->how.run, x, y, (size_t)n);
         }
     }
 }
@@ -438,18 +444,18 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
     const bool single_row = dim[1].end - dim[1].begin == 1;
     const bool in_groups = pq_dim_uniform(dim) || dim->block >= PQ_GROUP ||
                            dim->block == PQ_GROUP / 2 || dim->block == PQ_GROUP / 4;
+    const bool direct = rows_contiguous(job) && !job->how.general && job->how.copy == NULL;
     *first = 1;
-    if (rows_contiguous(job) && job->how.grp != NULL && (n >= PQ_GROUP || single_row) &&
-        in_groups) {
+    if (direct && (n >= PQ_GROUP || single_row) && in_groups) {
         if (is_batch(job)) {
             *first = 2;
             return run_rows;
         }
         return pq_dim_uniform(dim) ? run_uniform_row : run_grouped_row;
     }
-    if (rows_contiguous(job) && job->how.vec != NULL && (n >= PQ_TILE / 2 || single_row) &&
-        dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
-        job->scale_type == PQ_F32 && !job->scale_swapped) {
+    if (direct && (n >= PQ_TILE / 2 || single_row) && dim->block == 1 && dim->zero == 0 &&
+        dim->scale == (ptrdiff_t)sizeof(float) && job->scale_type == PQ_F32 &&
+        !job->scale_swapped) {
         return run_scaled_row;
     }
     *first = 2;

@@ -21,11 +21,10 @@ enum {
 
 /* How an operation computes: the kernels, and what they take for parameters. */
 struct pq_method {
-    pq_grp_fn *grp;    /* null: no kernel for groups */
-    pq_grp_fn *packed; /* null: packed input is made bytes first */
-    pq_vec_fn *vec;    /* null: the wide kernel */
-    pq_wide_fn *wide_fn;
-    struct pq_wide wide;
+    pq_kernel_fn *kernel;
+    bool general;         /* it takes a pair of float64 parameters per element */
+    pq_kernel_fn *packed; /* null: packed input is made bytes first */
+    struct pq_run run;    /* the options, and at present the parameters */
     pq_bytes_fn *copy;    /* not null: all there is to do, without parameters */
     pq_visit_fn *element; /* not null: one at a time */
     bool single_scale;    /* scales are rounded to float32 */
@@ -80,12 +79,6 @@ void pq_job_run(struct pq_job *job, int part, int parts);
 /* Keep a job that `status` says is good for pq_run() (prepared.c). */
 enum pq_status pq_prepare(struct pq_prepared *prepared, const struct pq_job *job,
                           enum pq_status status);
-
-/* Types of 8 and 16 bits, and narrow floats, from and to reals of at most 32. */
-static inline bool pq_has_kernel(enum pq_type real, enum pq_type code)
-{
-    return pq_is_real(real) && pq_row_of(real) >= 0 && pq_bytes_of(code) <= 2;
-}
 
 /* 32-bit integers, of which float32 holds only some. */
 static inline bool pq_is_whole(enum pq_type type)

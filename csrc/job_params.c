@@ -52,7 +52,7 @@ void pq_set_flush(struct pq_job *job)
 static void no_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (job->how.vec != NULL) {
+        if (!job->how.general) {
             job->zero.i32[to + (ptrdiff_t)i] = INT32_MIN;
         } else {
             job->zero.f64[to + (ptrdiff_t)i] = -0.0;
@@ -64,7 +64,7 @@ static void load_zeros(struct pq_job *job, ptrdiff_t to, struct pq_params from, 
 {
     if (job->how.float_zero && !job->zero_given) {
         no_zeros(job, to, n);
-    } else if (job->how.vec == NULL) {
+    } else if (job->how.general) {
         pq_load_zeros_f64(job->zero.f64 + to, from, n);
     } else if (!job->how.float_zero) {
         pq_load_zeros_i32(job->zero.i32 + to, from, n);
@@ -83,7 +83,7 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
                     size_t n)
 {
     const struct pq_params s = pq_scales_at(job, scale, scale_stride);
-    if (job->how.vec != NULL) {
+    if (!job->how.general) {
         pq_load_scales_f32(job->scale.f32 + to, s, n);
         if (pq_has_small_scale(job, job->scale.f32 + to, n)) {
             /* One that is 0 may have become so just now. */
@@ -107,7 +107,7 @@ static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
     }
     load_zeros(job, 0, pq_zeros_at(job, zero, 0), 1);
     for (ptrdiff_t i = 1; i < n; i++) {
-        if (job->how.vec != NULL) {
+        if (!job->how.general) {
             job->zero.i32[i] = job->zero.i32[0];
         } else {
             job->zero.f64[i] = job->zero.f64[0];
@@ -118,7 +118,7 @@ static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
 
 void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n)
 {
-    if (job->how.vec != NULL) {
+    if (!job->how.general) {
         const float s = job->scale.f32[from];
         const int32_t z = job->zero.i32[from];
         for (ptrdiff_t i = to; i < to + n; i += PQ_SPREAD) {
@@ -171,7 +171,7 @@ static void expand_row(struct pq_job *job, struct pq_cursor at, ptrdiff_t first,
 /* The `n` parameters at place `from` as often as `times` in all, one after the other. */
 static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_t times)
 {
-    const bool single = job->how.vec != NULL;
+    const bool single = !job->how.general;
     const size_t size = single ? sizeof(float) : sizeof(double);
     char *const scale =
         single ? (char *)(job->scale.f32 + from) : (char *)(job->scale.f64 + from);
@@ -214,7 +214,7 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_cursor row_start, pt
         job->loaded.columns * job->loaded.rows >= rows * columns) {
         return share;
     }
-    if (!single && pq_dim_uniform(&dim[0]) && job->how.grp != NULL && columns >= PQ_GROUP) {
+    if (!single && pq_dim_uniform(&dim[0]) && !job->how.general && columns >= PQ_GROUP) {
         job->loaded.scale = NULL;
         load_row_params(job, row_start, row, rows);
         pq_set_flush(job);

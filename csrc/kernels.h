@@ -7,50 +7,56 @@
 #define PQ_KERNELS_H
 
 #include "pq.h"
-#include "pq_compiler.h"
-
-/* The types and modes that have kernels of their own: types of 8 and 16 bit from and to
- * reals of at most 32. X(name, type) in the order of enum pq_type, from PQ_F32 and PQ_I8;
- * everything else goes through the wide kernels. */
-#define PQ_FOR_REAL(X, ...)                                                                \
-    X(f32, PQ_F32, __VA_ARGS__) X(f16, PQ_F16, __VA_ARGS__) X(bf16, PQ_BF16, __VA_ARGS__)
-#define PQ_FOR_CODE(X, ...)                                                                \
-    X(i8, PQ_I8, __VA_ARGS__)                                                              \
-    X(u8, PQ_U8, __VA_ARGS__) X(i16, PQ_I16, __VA_ARGS__) X(u16, PQ_U16, __VA_ARGS__)
-
-/* Narrow floats, X(name, type), from PQ_F8E4M3FN. */
-#define PQ_FOR_FLOAT(X, ...)                                                               \
-    X(e4m3fn, PQ_F8E4M3FN, __VA_ARGS__)                                                    \
-    X(e4m3fnuz, PQ_F8E4M3FNUZ, __VA_ARGS__)                                                \
-    X(e5m2, PQ_F8E5M2, __VA_ARGS__)                                                        \
-    X(e5m2fnuz, PQ_F8E5M2FNUZ, __VA_ARGS__)                                                \
-    X(e2m3fn, PQ_F6E2M3FN, __VA_ARGS__)                                                    \
-    X(e3m2fn, PQ_F6E3M2FN, __VA_ARGS__) X(e2m1fn, PQ_F4E2M1FN, __VA_ARGS__)
-
-enum {
-    PQ_REALS = 3,
-    PQ_CODES = 4,
-    PQ_NARROWS = 4, /* integers of 4 and 2 bits, from PQ_I4 */
-    PQ_FLOATS = 7,  /* from PQ_F8E4M3FN */
-    PQ_SHIFTED = 2, /* 8 bit integers */
-    PQ_WHOLES = 2,  /* 32 bit integers */
-    PQ_PACKED_GROUP = 32
-};
-
-/* Groups of `g` elements (the last may be short) with one scale and zero point each.
- * Quantizing rounds half to even. */
-typedef void pq_grp_fn(const void *x, void *y, size_t n, size_t g, const float *scale,
-                       const int32_t *zero);
-
-/* A scale and a zero point per element. */
-typedef void pq_vec_fn(const void *x, void *y, size_t n, const float *scale,
-                       const int32_t *zero);
+#include "types.h"
 
 /*
- * The same for narrow floats, and for integers whose zero point is added before rounding:
- * `zero` holds the bits of float32 numbers, to be added to the quotient, or to the value of
- * the code; -0 adds nothing.
+ * X(real, code) for each pair of types that has kernels of its own; everything else goes
+ * through the general ones. Tables, instances and tests are made of this list.
  */
+#define PQ_WITH_F32(code, ...) PQ_PAIR(F32, code)
+#define PQ_WITH_F16(code, ...) PQ_PAIR(F16, code)
+#define PQ_WITH_BF16(code, ...) PQ_PAIR(BF16, code)
+#define PQ_FOR_PAIR                                                                        \
+    PQ_FOR_CARRIER(PQ_WITH_F32)                                                            \
+    PQ_FOR_CODE(PQ_WITH_F16)                                                               \
+    PQ_FOR_FLOAT(PQ_WITH_F16) PQ_FOR_CODE(PQ_WITH_BF16) PQ_FOR_FLOAT(PQ_WITH_BF16)
+
+enum { PQ_PACKED_GROUP = 32 };
+
+/*
+ * What a kernel takes beside its elements: parameters, and the options of the operation.
+ * Groups of `group` elements (the last may be short) share a scale and a zero point; the
+ * general kernels take a pair per element, and `group` 1.
+ *
+ * Narrow floats, and integers whose zero point is added before rounding, have for `zero`
+ * the bits of float32 numbers, to be added to the quotient, or to the value of the code; -0
+ * adds nothing. 32-bit integers have zero points of 0, which are not read.
+ */
+struct pq_run {
+    size_t group;
+    union {
+        const float *f32;
+        const double *f64; /* general kernels */
+    } scale;
+    union {
+        const int32_t *i32;
+        const double *f64; /* general kernels */
+    } zero;
+    enum pq_type in, out; /* general kernels; the others know them */
+    enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
+    enum pq_round round;  /* quantize to integers */
+    int zero_first;       /* quantize to integers: as in struct pq_args */
+    int overflow;         /* quantize to narrow floats: as in struct pq_args */
+    int narrow_first;     /* quantize, general kernels: as in struct pq_args */
+};
+
+/*
+ * `n` elements from `x` to `y`. Kernels that quantize a pair of types take quotients of
+ * float32 and all modes; beside that, float16 and bfloat16 to integers quotients of their
+ * own type, half to even, and float32 to 8 bits `zero_first`, half to even. 32-bit integers
+ * are rounded half to even.
+ */
+typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
 /* Integers of less than 8 bits: `n` codes from bytes to bytes. */
 typedef void pq_bytes_fn(const void *x, void *y, size_t n);
@@ -72,40 +78,15 @@ typedef void pq_minmax_grp_fn(const void *x, size_t groups, size_t g, float *lo,
 typedef void pq_minmax_vec_fn(const void *x, ptrdiff_t stride, size_t rows, size_t n,
                               float *lo, float *hi, uint32_t *bits);
 
-/* Any type, mode and precision, in float64, a scale and a zero point per element. */
-struct pq_wide {
-    enum pq_type in;
-    enum pq_type out;
-    enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
-    enum pq_round round;
-    int zero_first;   /* quantize to integers: as in struct pq_args */
-    int saturate;     /* quantize to narrow floats */
-    int narrow_first; /* quantize: as in struct pq_args */
-};
-typedef void pq_wide_fn(const struct pq_wide *wide, const void *x, void *y, size_t n,
-                        const double *scale, const double *zero);
-
 struct pq_kernels {
     const char *name;
-    pq_grp_fn *quantize_grp[PQ_REALS][PQ_CODES];
-    pq_vec_fn *quantize_vec[PQ_REALS][PQ_CODES][PQ_ROUND_COUNT];
-    pq_grp_fn *dequantize_grp[PQ_CODES][PQ_REALS];
-    pq_vec_fn *dequantize_vec[PQ_CODES][PQ_REALS];
-    /* From float16 and bfloat16, with scales of the same type, half to even of quotients
-     * rounded to that type. */
-    pq_vec_fn *quantize_rounded[2][PQ_CODES];
-    /* From float32 to int8 and uint8, half to even, the zero point added first. */
-    pq_vec_fn *quantize_shifted[PQ_SHIFTED];
-    /* Between float32 and int32 or uint32, half to even, zero points 0 and not read. */
-    pq_vec_fn *quantize_whole[PQ_WHOLES];
-    pq_vec_fn *dequantize_whole[PQ_WHOLES];
-    pq_grp_fn *encode_grp[PQ_REALS][PQ_FLOATS][2]; /* [1]: saturating */
-    pq_vec_fn *encode_vec[PQ_REALS][PQ_FLOATS][2];
-    pq_grp_fn *decode_grp[PQ_FLOATS][PQ_REALS];
-    pq_vec_fn *decode_vec[PQ_FLOATS][PQ_REALS];
+    pq_kernel_fn *quantize[PQ_REALS][PQ_CARRIERS];   /* null: none for this pair */
+    pq_kernel_fn *dequantize[PQ_CARRIERS][PQ_REALS]; /* null: none for this pair */
     /* From packed int4 and uint4, beginning at a whole byte, in whole groups of multiples
      * of PQ_PACKED_GROUP elements. */
-    pq_grp_fn *dequantize_packed[2][PQ_REALS];
+    pq_kernel_fn *dequantize_packed[2][PQ_REALS];
+    pq_kernel_fn *quantize_general;
+    pq_kernel_fn *dequantize_general;
     /* Integers of 4 and 2 bits are computed as int8 and uint8: `extend` makes these of the
      * low bits of a byte, `unpack` of packed bytes; `narrow` saturates, in place or not,
      * and leaves the low bits. `pack` takes low bits, [0] four, [1] two of them. */
@@ -117,8 +98,6 @@ struct pq_kernels {
     pq_minmax_fn *minmax[PQ_REALS];
     pq_minmax_grp_fn *minmax_grp[PQ_REALS];
     pq_minmax_vec_fn *minmax_vec[PQ_REALS];
-    pq_wide_fn *quantize_wide;
-    pq_wide_fn *dequantize_wide;
 };
 
 extern const struct pq_kernels pq_kernels_scalar;

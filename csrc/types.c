@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "types.h"
 
-#define ROW(type, text, kind_, bits_, carrier_, row, lo, hi)                               \
+#define ROW(type, text, kind_, bits_, carrier_, lo, hi)                                    \
     [PQ_##type] = {                                                                        \
         .name = text,                                                                      \
         .kind = PQ_KIND_##kind_,                                                           \

@@ -13,41 +13,48 @@
 #include "pq_compiler.h"
 
 /*
- * X(type, name, kind, bits, carrier, row, lowest, highest). `carrier` is the type of whole
- * bytes that kernels compute it as. `row` is its place in the tables of kernels for its
- * family (reals; integers of 8 and 16 bits; of 32 bits; of less than 8; narrow floats), -1
- * where there are none: it goes through the general kernels.
+ * X(type, name, kind, bits, carrier, lowest, highest), by family; `carrier` is the type of
+ * whole bytes that kernels compute it as. All but the others have kernels of their own.
  */
-#define PQ_FOR_TYPE(X)                                                                     \
-    X(F32, "float32", REAL, 32, F32, 0, 0, 0)                                              \
-    X(F16, "float16", REAL, 16, F16, 1, 0, 0)                                              \
-    X(BF16, "bfloat16", REAL, 16, BF16, 2, 0, 0)                                           \
-    X(F64, "float64", REAL, 64, F64, -1, 0, 0)                                             \
-    X(I8, "int8", INTEGER, 8, I8, 0, INT8_MIN, INT8_MAX)                                   \
-    X(U8, "uint8", INTEGER, 8, U8, 1, 0, UINT8_MAX)                                        \
-    X(I16, "int16", INTEGER, 16, I16, 2, INT16_MIN, INT16_MAX)                             \
-    X(U16, "uint16", INTEGER, 16, U16, 3, 0, UINT16_MAX)                                   \
-    X(I32, "int32", INTEGER, 32, I32, 0, INT32_MIN, INT32_MAX)                             \
-    X(U32, "uint32", INTEGER, 32, U32, 1, 0, UINT32_MAX)                                   \
-    X(I64, "int64", INTEGER, 64, I64, -1, INT64_MIN, INT64_MAX)                            \
-    X(U64, "uint64", INTEGER, 64, U64, -1, 0, UINT64_MAX)                                  \
-    X(I4, "int4", INTEGER, 4, I8, 0, -8, 7)                                                \
-    X(U4, "uint4", INTEGER, 4, U8, 1, 0, 15)                                               \
-    X(I2, "int2", INTEGER, 2, I8, 2, -2, 1)                                                \
-    X(U2, "uint2", INTEGER, 2, U8, 3, 0, 3)                                                \
-    X(F8E4M3FN, "float8_e4m3fn", FLOAT, 8, F8E4M3FN, 0, 0, 0)                              \
-    X(F8E4M3FNUZ, "float8_e4m3fnuz", FLOAT, 8, F8E4M3FNUZ, 1, 0, 0)                        \
-    X(F8E5M2, "float8_e5m2", FLOAT, 8, F8E5M2, 2, 0, 0)                                    \
-    X(F8E5M2FNUZ, "float8_e5m2fnuz", FLOAT, 8, F8E5M2FNUZ, 3, 0, 0)                        \
-    X(F6E2M3FN, "float6_e2m3fn", FLOAT, 6, F6E2M3FN, 4, 0, 0)                              \
-    X(F6E3M2FN, "float6_e3m2fn", FLOAT, 6, F6E3M2FN, 5, 0, 0)                              \
-    X(F4E2M1FN, "float4_e2m1fn", FLOAT, 4, F4E2M1FN, 6, 0, 0)                              \
-    X(F8E8M0FNU, "float8_e8m0fnu", EXPONENT, 8, F8E8M0FNU, -1, 0, 0)
+#define PQ_FOR_REAL(X)                                                                     \
+    X(F32, "float32", REAL, 32, F32, 0, 0)                                                 \
+    X(F16, "float16", REAL, 16, F16, 0, 0)                                                 \
+    X(BF16, "bfloat16", REAL, 16, BF16, 0, 0)
+#define PQ_FOR_CODE(X)                                                                     \
+    X(I8, "int8", INTEGER, 8, I8, INT8_MIN, INT8_MAX)                                      \
+    X(U8, "uint8", INTEGER, 8, U8, 0, UINT8_MAX)                                           \
+    X(I16, "int16", INTEGER, 16, I16, INT16_MIN, INT16_MAX)                                \
+    X(U16, "uint16", INTEGER, 16, U16, 0, UINT16_MAX)
+#define PQ_FOR_WHOLE(X)                                                                    \
+    X(I32, "int32", INTEGER, 32, I32, INT32_MIN, INT32_MAX)                                \
+    X(U32, "uint32", INTEGER, 32, U32, 0, UINT32_MAX)
+#define PQ_FOR_NARROW(X)                                                                   \
+    X(I4, "int4", INTEGER, 4, I8, -8, 7)                                                   \
+    X(U4, "uint4", INTEGER, 4, U8, 0, 15)                                                  \
+    X(I2, "int2", INTEGER, 2, I8, -2, 1)                                                   \
+    X(U2, "uint2", INTEGER, 2, U8, 0, 3)
+#define PQ_FOR_FLOAT(X)                                                                    \
+    X(F8E4M3FN, "float8_e4m3fn", FLOAT, 8, F8E4M3FN, 0, 0)                                 \
+    X(F8E4M3FNUZ, "float8_e4m3fnuz", FLOAT, 8, F8E4M3FNUZ, 0, 0)                           \
+    X(F8E5M2, "float8_e5m2", FLOAT, 8, F8E5M2, 0, 0)                                       \
+    X(F8E5M2FNUZ, "float8_e5m2fnuz", FLOAT, 8, F8E5M2FNUZ, 0, 0)                           \
+    X(F6E2M3FN, "float6_e2m3fn", FLOAT, 6, F6E2M3FN, 0, 0)                                 \
+    X(F6E3M2FN, "float6_e3m2fn", FLOAT, 6, F6E3M2FN, 0, 0)                                 \
+    X(F4E2M1FN, "float4_e2m1fn", FLOAT, 4, F4E2M1FN, 0, 0)
+#define PQ_FOR_OTHER(X)                                                                    \
+    X(F64, "float64", REAL, 64, F64, 0, 0)                                                 \
+    X(I64, "int64", INTEGER, 64, I64, INT64_MIN, INT64_MAX)                                \
+    X(U64, "uint64", INTEGER, 64, U64, 0, UINT64_MAX)                                      \
+    X(F8E8M0FNU, "float8_e8m0fnu", EXPONENT, 8, F8E8M0FNU, 0, 0)
+#define PQ_FOR_CARRIER(X) PQ_FOR_CODE(X) PQ_FOR_WHOLE(X) PQ_FOR_FLOAT(X)
+#define PQ_FOR_TYPE(X) PQ_FOR_REAL(X) PQ_FOR_CARRIER(X) PQ_FOR_NARROW(X) PQ_FOR_OTHER(X)
 
-/* PQ_F32_ROW and so on, where constants are needed. */
-#define PQ_ROW_CONSTANT(type, name, kind, bits, carrier, row, lo, hi) PQ_##type##_ROW = row,
-enum { PQ_FOR_TYPE(PQ_ROW_CONSTANT) };
-#undef PQ_ROW_CONSTANT
+/* Places in the tables of kernels. */
+#define PQ_ROW(type, ...) PQ_##type##_ROW,
+enum { PQ_FOR_REAL(PQ_ROW) PQ_REALS };
+enum { PQ_FOR_CARRIER(PQ_ROW) PQ_CARRIERS };
+enum { PQ_FOR_NARROW(PQ_ROW) PQ_NARROWS };
+#undef PQ_ROW
 
 /* The columns as functions, which fold where the type is a constant. */
 #define PQ_TYPE_COLUMN(name, type_of_column, none, CASE)                                   \
@@ -59,31 +66,43 @@ enum { PQ_FOR_TYPE(PQ_ROW_CONSTANT) };
             return none;                                                                   \
         }                                                                                  \
     }
-#define PQ_CASE_KIND(type, name, kind, bits, carrier, row, lo, hi)                         \
+#define PQ_CASE_KIND(type, name, kind, bits, carrier, lo, hi)                              \
 case PQ_##type:                                                                            \
     return PQ_KIND_##kind;
-#define PQ_CASE_BITS(type, name, kind, bits, carrier, row, lo, hi)                         \
+#define PQ_CASE_BITS(type, name, kind, bits, carrier, lo, hi)                              \
 case PQ_##type:                                                                            \
     return bits;
-#define PQ_CASE_CARRIER(type, name, kind, bits, carrier, row, lo, hi)                      \
+#define PQ_CASE_CARRIER(type, name, kind, bits, carrier, lo, hi)                           \
 case PQ_##type:                                                                            \
     return PQ_##carrier;
-#define PQ_CASE_ROW(type, name, kind, bits, carrier, row, lo, hi)                          \
+#define PQ_CASE_ROW(type, ...)                                                             \
 case PQ_##type:                                                                            \
-    return row;
-#define PQ_CASE_LOWEST(type, name, kind, bits, carrier, row, lo, hi)                       \
+    return PQ_##type##_ROW;
+#define PQ_CASE_LOWEST(type, name, kind, bits, carrier, lo, hi)                            \
 case PQ_##type:                                                                            \
     return lo;
-#define PQ_CASE_HIGHEST(type, name, kind, bits, carrier, row, lo, hi)                      \
+#define PQ_CASE_HIGHEST(type, name, kind, bits, carrier, lo, hi)                           \
 case PQ_##type:                                                                            \
     return hi;
 PQ_TYPE_COLUMN(pq_kind_of, enum pq_kind, PQ_KIND_NONE, PQ_CASE_KIND)
 PQ_TYPE_COLUMN(pq_bits_of, int, 0, PQ_CASE_BITS)
 PQ_TYPE_COLUMN(pq_carrier_of, enum pq_type, PQ_NO_TYPE, PQ_CASE_CARRIER)
-PQ_TYPE_COLUMN(pq_row_of, int, -1, PQ_CASE_ROW)
 PQ_TYPE_COLUMN(pq_lowest_of, int64_t, 0, PQ_CASE_LOWEST)
 PQ_TYPE_COLUMN(pq_highest_of, uint64_t, 0, PQ_CASE_HIGHEST)
 #undef PQ_TYPE_COLUMN
+
+/* The place in tables of kernels, by family: a real, a carrier or a narrow integer; -1
+ * where there are none. */
+PQ_INLINE int pq_row_of(enum pq_type type)
+{
+    switch (type) {
+        PQ_FOR_REAL(PQ_CASE_ROW)
+        PQ_FOR_CARRIER(PQ_CASE_ROW)
+        PQ_FOR_NARROW(PQ_CASE_ROW)
+    default:
+        return -1;
+    }
+}
 #undef PQ_CASE_KIND
 #undef PQ_CASE_BITS
 #undef PQ_CASE_CARRIER

@@ -15,6 +15,7 @@
 #define PQ_SQUARE4 4
 #define PQ_SQUARE8 2
 #define PQ_BODY PQ_INLINE
+#define PQ_SPECIALISED 1
 #define PQ_FAST_QUOTIENT 1
 #define PQ_CONVERT_IS_LOW 0 /* converting NaN gives 0 */
 

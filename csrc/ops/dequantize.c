@@ -13,14 +13,14 @@ static void run_far_element(void *p, struct pq_cursor at)
         pq_take_codes(&job->take, code, at.in, job->in_step, 1);
         from = code;
     }
-    const struct pq_params in = {from, 0, job->how.wide.in, job->in_swapped};
+    const struct pq_params in = {from, 0, job->how.run.in, job->in_swapped};
     const int64_t q = pq_load_integer(in),
                   z = pq_load_integer(pq_zeros_at(job, at.zero, 0));
     const uint64_t magnitude =
         q < z ? (uint64_t)z - (uint64_t)q : (uint64_t)q - (uint64_t)z;
     double scale;
     pq_load_scales_f64(&scale, pq_scales_at(job, at.scale, 0), 1, job->how.single_scale);
-    if (job->how.wide.out == PQ_F64) {
+    if (job->how.run.out == PQ_F64) {
         const double d = q < z ? -(double)magnitude : (double)magnitude;
         const double v = d * scale;
         const double y = v == v ? v : pq_f64_bits(UINT64_C(0x7ff8000000000000));
@@ -30,8 +30,8 @@ static void run_far_element(void *p, struct pq_cursor at)
         const float v = d * (float)scale;
         const float y = v == v ? v : pq_f32_bits(0x7fc00000);
         const uint16_t half =
-            job->how.wide.out == PQ_F16 ? pq_f16_from_f32(y) : pq_bf16_from_f32(y);
-        if (job->how.wide.out == PQ_F32) {
+            job->how.run.out == PQ_F16 ? pq_f16_from_f32(y) : pq_bf16_from_f32(y);
+        if (job->how.run.out == PQ_F32) {
             memcpy(result, &y, sizeof y);
         } else {
             memcpy(result, &half, sizeof half);
@@ -68,39 +68,36 @@ static bool are_within(const struct pq_args *args)
            pq_zeros_fit(args, range.lo, range.hi);
 }
 
-static void choose_kernels(struct pq_method *how, const struct pq_kernels *kernels,
-                           const struct pq_args *args, enum distance distance)
+/* A kernel for this pair of types; null: a general one. */
+static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
+                               enum distance distance)
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
-    const int from = pq_row_of(in), to = pq_row_of(out);
-    if (!pq_has_kernel(out, in)) {
-        const bool whole = out == PQ_F32 && pq_is_whole(in) && pq_zeros_fit(args, 0, 0);
-        how->vec = whole ? kernels->dequantize_whole[from] : NULL;
-    } else if (pq_is_narrow_float(in)) {
-        how->grp = kernels->decode_grp[from][to];
-        how->vec = kernels->decode_vec[from][to];
-    } else if (distance == NEAR) {
-        const bool packed = args->in.bit_strides != NULL && pq_bits_of(args->in.type) == 4;
-        how->grp = kernels->dequantize_grp[from][to];
-        how->vec = kernels->dequantize_vec[from][to];
-        how->packed =
-            packed ? kernels->dequantize_packed[pq_row_of(args->in.type)][to] : NULL;
-    }
+    const bool suits = pq_is_narrow_float(in) ? true
+                       : pq_is_whole(in)      ? pq_zeros_fit(args, 0, 0)
+                                              : distance == NEAR;
+    return suits && pq_row_of(out) >= 0 ? kernels->dequantize[pq_row_of(in)][pq_row_of(out)]
+                                        : NULL;
 }
 
 static struct pq_method method_of(const struct pq_kernels *kernels,
                                   const struct pq_args *args, enum distance distance)
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
+    pq_kernel_fn *const kernel = kernel_of(kernels, args, distance);
     struct pq_method how = {
-        .wide_fn = kernels->dequantize_wide,
-        .wide = {.in = in, .out = out, .compute = out == PQ_F64 ? PQ_F64 : PQ_F32},
+        .kernel = kernel != NULL ? kernel : kernels->dequantize_general,
+        .general = kernel == NULL,
+        .run = {.in = in, .out = out, .compute = out == PQ_F64 ? PQ_F64 : PQ_F32},
         .element = distance == FAR ? run_far_element : NULL,
         .single_scale = out != PQ_F64,
+        .float_zero = pq_is_narrow_float(in) && kernel != NULL,
         .negate_zero = true,
     };
-    choose_kernels(&how, kernels, args, distance);
-    how.float_zero = pq_is_narrow_float(in) && how.vec != NULL;
+    if (args->in.bit_strides != NULL && pq_bits_of(args->in.type) == 4 && kernel != NULL &&
+        pq_is_integer(in)) {
+        how.packed = kernels->dequantize_packed[pq_row_of(args->in.type)][pq_row_of(out)];
+    }
     return how;
 }
 

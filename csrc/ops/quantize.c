@@ -43,27 +43,24 @@ static bool is_rounded(const struct pq_args *args, enum pq_type precision)
            (precision == PQ_F16 || precision == PQ_BF16) && args->round == PQ_HALF_EVEN;
 }
 
-static void choose_kernels(struct pq_method *how, const struct pq_kernels *kernels,
-                           const struct pq_args *args, enum pq_type precision)
+/* A kernel for this pair of types and what is done between them; null: a general one. */
+static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
+                               enum pq_type precision)
 {
     const enum pq_type in = args->in.type, out = pq_carrier_of(args->out.type);
-    const bool has_kernel = pq_has_kernel(in, out), usual = precision == PQ_F32;
-    const int from = pq_row_of(in), to = pq_row_of(out), clips = args->overflow == 0;
-    if (!has_kernel) {
-        how->vec = is_whole(args, precision) ? kernels->quantize_whole[to] : NULL;
-    } else if (pq_is_narrow_float(out)) {
-        how->grp = usual ? kernels->encode_grp[from][to][clips] : NULL;
-        how->vec = usual ? kernels->encode_vec[from][to][clips] : NULL;
-    } else if (args->zero_first) {
-        const bool shifted = usual && in == PQ_F32 && pq_bits_of(out) == 8;
-        how->vec =
-            shifted && args->round == PQ_HALF_EVEN ? kernels->quantize_shifted[to] : NULL;
-    } else if (usual) {
-        how->grp = args->round == PQ_HALF_EVEN ? kernels->quantize_grp[from][to] : NULL;
-        how->vec = kernels->quantize_vec[from][to][args->round];
-    } else if (is_rounded(args, precision)) {
-        how->vec = kernels->quantize_rounded[from - PQ_F16_ROW][to];
+    const bool usual = precision == PQ_F32, even = args->round == PQ_HALF_EVEN;
+    bool suits = usual || is_rounded(args, precision);
+    if (!pq_is_real(in) || pq_row_of(in) < 0) {
+        return NULL;
     }
+    if (pq_is_narrow_float(out)) {
+        suits = usual;
+    } else if (pq_is_whole(out)) {
+        suits = is_whole(args, precision);
+    } else if (args->zero_first) {
+        suits = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
+    }
+    return suits ? kernels->quantize[pq_row_of(in)][pq_row_of(out)] : NULL;
 }
 
 static struct pq_method method_of(const struct pq_kernels *kernels,
@@ -74,16 +71,21 @@ static struct pq_method method_of(const struct pq_kernels *kernels,
     const bool is_float = pq_is_narrow_float(out), has_zero = args->zero.data != NULL;
     /* Float32 is what is rounded to anyway, but from float64. */
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
-    struct pq_method how = {
-        .wide_fn = kernels->quantize_wide,
-        .wide = {in, out, precision, args->round, args->zero_first, args->overflow == 0,
-                 narrow},
+    pq_kernel_fn *const kernel = kernel_of(kernels, args, precision);
+    return (struct pq_method){
+        .kernel = kernel != NULL ? kernel : kernels->quantize_general,
+        .general = kernel == NULL,
+        .run = {.in = in,
+                .out = out,
+                .compute = precision,
+                .round = args->round,
+                .zero_first = args->zero_first,
+                .overflow = args->overflow,
+                .narrow_first = narrow},
         .single_scale = in != PQ_F64 && !narrow,
         .float_zero = is_float || (args->zero_first && has_zero),
+        .flush_from = kernel != NULL && PQ_CAN_FLUSH ? least_scale(args) : 0,
     };
-    choose_kernels(&how, kernels, args, precision);
-    how.flush_from = how.vec != NULL && PQ_CAN_FLUSH ? least_scale(args) : 0;
-    return how;
 }
 
 /* Whether zero points can be added as `how` does it. */
@@ -92,7 +94,7 @@ static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
     if (!args->zero_first && !pq_is_narrow_float(args->out.type)) {
         range = pq_range_of(args->out.type);
-    } else if (how->vec != NULL) { /* converted to float32 at once */
+    } else if (!how->general) { /* converted to float32 at once */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
     return args->zero.type == args->out.type || pq_zeros_fit(args, range.lo, range.hi);

@@ -17,6 +17,7 @@
 /* One copy of each loop, types and mode looked at once per block: copies specialised for
  * each would gain little and take minutes to compile. */
 #define PQ_BODY PQ_NOINLINE
+#define PQ_SPECIALISED 0
 #define PQ_FAST_QUOTIENT 0 /* no fused multiply-add */
 #define PQ_CONVERT_IS_LOW 0
 

@@ -16,6 +16,7 @@
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 4
 #define PQ_BODY PQ_INLINE
+#define PQ_SPECIALISED 1
 #define PQ_FAST_QUOTIENT 1
 /* The convert instruction turns NaN and everything below INT32_MIN into INT32_MIN, which
  * the packs saturate to the lowest code: no lower bound is needed for 8 bits. */

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels.h"
 #include "narrow_float.h"
+#include "run.h"
 #include "types.h"
 
 enum { MOST_NDIM = 8 };
@@ -580,13 +580,13 @@ void naive(const struct call *call, int quantize, unsigned char *lowest)
     const enum pq_type compute = quantize                   ? precision_of(args)
                                  : args->out.type == PQ_F64 ? PQ_F64
                                                             : PQ_F32;
-    const struct pq_wide wide = {pq_carrier_of(args->in.type),
-                                 pq_carrier_of(args->out.type),
-                                 compute,
-                                 quantize ? args->round : PQ_HALF_EVEN,
-                                 args->zero_first,
-                                 !args->overflow,
-                                 quantize && args->narrow_first};
+    const struct pq_run general = {.in = pq_carrier_of(args->in.type),
+                                   .out = pq_carrier_of(args->out.type),
+                                   .compute = compute,
+                                   .round = quantize ? args->round : PQ_HALF_EVEN,
+                                   .zero_first = args->zero_first,
+                                   .overflow = args->overflow,
+                                   .narrow_first = quantize && args->narrow_first};
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
     if (call->n == 0) {
@@ -596,16 +596,13 @@ void naive(const struct call *call, int quantize, unsigned char *lowest)
         unsigned char x[8], y[8];
         double scale =
             scale_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
-        if ((quantize ? args->in.type : args->out.type) != PQ_F64 && !wide.narrow_first) {
+        if ((quantize ? args->in.type : args->out.type) != PQ_F64 &&
+            !general.narrow_first) {
             scale = (double)(float)scale;
         }
         const double zero = zero_at(call, index, quantize);
         take_element(args, index, x);
-        if (quantize) {
-            pq_kernels_scalar.quantize_wide(&wide, x, y, 1, &scale, &zero);
-        } else {
-            pq_kernels_scalar.dequantize_wide(&wide, x, y, 1, &scale, &zero);
-        }
+        run_kernel(&pq_kernels_scalar, &general, quantize, 1, x, y, 1, 1, &scale, &zero);
         give_element(call, index, y, ++position == call->n, lowest);
     } while (step(ndim, call->shape, index));
 }

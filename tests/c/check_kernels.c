@@ -12,8 +12,7 @@
 
 #include "check.h"
 #include "fpenv.h"
-#include "kernels.h"
-#include "types.h"
+#include "run.h"
 
 enum {
     MAX_N = 1 << 16,
@@ -40,39 +39,6 @@ struct op {
     enum pq_round round;
 };
 
-static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
-                size_t n, size_t g, const void *scale, const void *zero)
-{
-    const struct pq_wide wide = {op->in, op->out, op->compute, op->round, 0, 0, 0};
-    switch (op->kind) {
-    case QUANTIZE_GRP:
-        k->quantize_grp[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, g, scale, zero);
-        break;
-    case QUANTIZE_VEC:
-        k->quantize_vec[pq_row_of(op->in)][pq_row_of(op->out)][op->round](x, y, n, scale,
-                                                                          zero);
-        break;
-    case DEQUANTIZE_GRP:
-        k->dequantize_grp[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, g, scale, zero);
-        break;
-    case DEQUANTIZE_VEC:
-        k->dequantize_vec[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, scale, zero);
-        break;
-    case QUANTIZE_WIDE:
-        k->quantize_wide(&wide, x, y, n, scale, zero);
-        break;
-    case DEQUANTIZE_WIDE:
-        k->dequantize_wide(&wide, x, y, n, scale, zero);
-        break;
-    case QUANTIZE_WHOLE:
-        k->quantize_whole[pq_row_of(op->out)](x, y, n, scale, zero);
-        break;
-    case DEQUANTIZE_WHOLE:
-        k->dequantize_whole[pq_row_of(op->in)](x, y, n, scale, zero);
-        break;
-    }
-}
-
 static int is_grp(const struct op *op)
 {
     return op->kind == QUANTIZE_GRP || op->kind == DEQUANTIZE_GRP;
@@ -92,6 +58,15 @@ static int is_quantize(const struct op *op)
 {
     return op->kind == QUANTIZE_GRP || op->kind == QUANTIZE_VEC ||
            op->kind == QUANTIZE_WIDE || op->kind == QUANTIZE_WHOLE;
+}
+
+static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
+                size_t n, size_t g, const void *scale, const void *zero)
+{
+    const struct pq_run options = {
+        .in = op->in, .out = op->out, .compute = op->compute, .round = op->round};
+    run_kernel(k, &options, is_quantize(op), is_wide(op), x, y, n, is_grp(op) ? g : 1,
+               scale, zero);
 }
 
 /* ---- one batch of input, and what the scalar kernel makes of it ---- */
@@ -412,6 +387,7 @@ static void try_scales(const struct pq_kernels *k, const struct op *op)
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
+enum { CODES = 4 }; /* the first of them */
 
 static void check_quantize(const struct pq_kernels *k, enum pq_type real, enum pq_type code)
 {
@@ -426,9 +402,13 @@ static void check_quantize(const struct pq_kernels *k, enum pq_type real, enum p
     check_end();
 
     check_begin("%s quantize_vec %s %s", k->name, from, to);
-    op.kind = QUANTIZE_VEC;
     for (int mode = 0; mode < PQ_ROUND_COUNT; mode++) {
         op.round = (enum pq_round)mode;
+        op.kind = QUANTIZE_GRP;
+        if (mode != PQ_HALF_EVEN) {
+            try_groups(k, &op);
+        }
+        op.kind = QUANTIZE_VEC;
         try_lengths(k, &op);
         try_random_lengths(k, &op, 8);
         if (mode % 4 == 0) {
@@ -484,7 +464,7 @@ static void check_every_code(const struct pq_kernels *k, enum pq_type code)
 static void check_every_half(const struct pq_kernels *k, enum pq_type real)
 {
     check_begin("%s quantize every %s", k->name, type_name(real));
-    for (int code = 0; code < PQ_CODES; code++) {
+    for (int code = 0; code < CODES; code++) {
         for (int kind = QUANTIZE_GRP; kind <= QUANTIZE_VEC; kind++) {
             const int modes = kind == QUANTIZE_VEC ? PQ_ROUND_COUNT : 1;
             for (int mode = 0; mode < modes; mode++) {
@@ -754,7 +734,7 @@ static void check_one_by_one(const struct pq_kernels *k)
     check_begin("%s elements one by one", k->name);
     for (size_t i = 0; i < check_count(400); i++) {
         struct op op = {(enum kind)random_below(4), reals[random_below(PQ_REALS)],
-                        codes[random_below(PQ_CODES)], PQ_F32, PQ_HALF_EVEN};
+                        codes[random_below(CODES)], PQ_F32, PQ_HALF_EVEN};
         const size_t n = 1 + random_below(300);
         if (op.kind == QUANTIZE_VEC) {
             op.round = (enum pq_round)random_below(PQ_ROUND_COUNT);
@@ -779,14 +759,14 @@ static void check_one_by_one(const struct pq_kernels *k)
 static void check_table(const struct pq_kernels *k)
 {
     for (int r = 0; r < PQ_REALS; r++) {
-        for (int c = 0; c < PQ_CODES; c++) {
+        for (int c = 0; c < CODES; c++) {
             check_quantize(k, reals[r], codes[c]);
             check_dequantize(k, codes[c], reals[r]);
         }
         check_minmax(k, reals[r]);
         check_minmaxes(k, reals[r]);
     }
-    for (int c = 0; c < PQ_CODES; c++) {
+    for (int c = 0; c < CODES; c++) {
         check_every_code(k, codes[c]);
     }
     check_every_half(k, PQ_F16);

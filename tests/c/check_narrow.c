@@ -11,7 +11,7 @@
 
 #include "check.h"
 #include "fpenv.h"
-#include "kernels.h"
+#include "run.h"
 #include "types.h"
 
 enum { MOST = 5000, SHORT_N = 3 * 32 + 3, CANARY = 64 };
@@ -125,8 +125,9 @@ static void check_encode(const struct float_format *f, int saturate)
         x[n++] = f32_of_bits(bits_of_f32(x[i - MOST / 2]) | 0x80000000u);
     }
     for (int flip = 0; flip < 2; flip++) {
-        pq_kernels_scalar.encode_grp[PQ_F32_ROW][pq_row_of(f->type)][saturate](
-            x, y, n, n, &scales[flip], &none);
+        const struct pq_run options = {
+            .in = PQ_F32, .out = f->type, .compute = PQ_F32, .overflow = !saturate};
+        run_kernel(&pq_kernels_scalar, &options, 1, 0, x, y, n, n, &scales[flip], &none);
         for (size_t i = 0; i < n && !check_tired(); i++) {
             const int negative = (int)(bits_of_f32(x[i]) >> 31) ^ flip;
             const int expected = isnan(x[i])
@@ -149,8 +150,8 @@ static void check_decode(const struct float_format *f)
     for (int i = 0; i < 256; i++) {
         x[i] = (unsigned char)i;
     }
-    pq_kernels_scalar.decode_grp[pq_row_of(f->type)][PQ_F32_ROW](x, y, 256, 256, &scale,
-                                                                 &none);
+    const struct pq_run options = {.in = f->type, .out = PQ_F32, .compute = PQ_F32};
+    run_kernel(&pq_kernels_scalar, &options, 0, 0, x, y, 256, 256, &scale, &none);
     for (int i = 0; i < 256; i++) {
         const int m = i & (sign_bit(f) - 1), negative = (i & sign_bit(f)) != 0;
         const int nan = f->fnuz ? i == 0x80 : m > f->last + f->infinite;
@@ -176,29 +177,14 @@ struct op {
 static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
                 size_t n, size_t g, const float *scale, const int32_t *zero)
 {
-    switch (op->kind) {
-    case ENCODE_GRP:
-        k->encode_grp[pq_row_of(op->in)][pq_row_of(op->out)][op->saturate](x, y, n, g,
-                                                                           scale, zero);
-        break;
-    case ENCODE_VEC:
-        k->encode_vec[pq_row_of(op->in)][pq_row_of(op->out)][op->saturate](x, y, n, scale,
-                                                                           zero);
-        break;
-    case DECODE_GRP:
-        k->decode_grp[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, g, scale, zero);
-        break;
-    case DECODE_VEC:
-        k->decode_vec[pq_row_of(op->in)][pq_row_of(op->out)](x, y, n, scale, zero);
-        break;
-    case SHIFTED:
-        k->quantize_shifted[pq_row_of(op->out)](x, y, n, scale, zero);
-        break;
-    case ROUNDED:
-        k->quantize_rounded[pq_row_of(op->in) - PQ_F16_ROW][pq_row_of(op->out)](
-            x, y, n, scale, zero);
-        break;
-    }
+    const int decodes = op->kind == DECODE_GRP || op->kind == DECODE_VEC;
+    const int grp = op->kind == ENCODE_GRP || op->kind == DECODE_GRP;
+    const struct pq_run options = {.in = op->in,
+                                   .out = op->out,
+                                   .compute = op->kind == ROUNDED ? op->in : PQ_F32,
+                                   .zero_first = op->kind == SHIFTED,
+                                   .overflow = !op->saturate};
+    run_kernel(k, &options, !decodes, 0, x, y, n, grp ? g : 1, scale, zero);
 }
 
 static struct {
@@ -221,7 +207,7 @@ static void run_flushing(const struct pq_kernels *k, const struct op *op, const 
 /* Numbers beside those that `scale` takes to a number of the format, or between two. */
 static uint64_t draw_hard(enum pq_type real, enum pq_type code, float scale)
 {
-    const struct float_format *f = &formats[pq_row_of(code)];
+    const struct float_format *f = &formats[pq_row_of(code) - PQ_F8E4M3FN_ROW];
     const int m = (int)random_below((size_t)f->last + 1);
     const double v = value_of(f, m), next = value_of(f, m + 1);
     const double x = (double)scale * (random_chance(75) ? (v + next) / 2 : v);
@@ -398,9 +384,10 @@ static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type typ
         }
         memset(y - CANARY, 0x5a, CANARY);
         pq_kernels_scalar.unpack[pq_row_of(type)](x, codes, n);
-        pq_kernels_scalar.dequantize_grp[pq_row_of(whole)][pq_row_of(real)](
-            codes, expected, n, g, scale, zero);
-        k->dequantize_packed[pq_row_of(type)][pq_row_of(real)](x, y, n, g, scale, zero);
+        const struct pq_run run = {
+            .group = g, .scale.f32 = scale, .zero.i32 = zero, .in = whole, .out = real};
+        run_kernel(&pq_kernels_scalar, &run, 0, 0, codes, expected, n, g, scale, zero);
+        k->dequantize_packed[pq_row_of(type)][pq_row_of(real)](&run, x, y, n);
         CHECK(memcmp(y, expected, bytes) == 0, "n %zu, g %zu", n, g);
         for (size_t j = 1; j <= CANARY; j++) {
             CHECK(y[-(ptrdiff_t)j] == 0x5a, "wrote before its output");

@@ -10,12 +10,13 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels.h"
+#include "run.h"
 #include "types.h"
 
 static const struct pq_kernels *const scalar = &pq_kernels_scalar;
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
+enum { CODES = 4 }; /* the first of them */
 
 /* ---- the oracle: rounding to a format ---- */
 
@@ -236,7 +237,7 @@ static void expect_real(size_t i, enum pq_type code, enum pq_type real, uint64_t
     }
 }
 
-/* All of x[0, n) under one scale and zero point; grp and vec where the mode has both. */
+/* All of x[0, n) under one scale and zero point; as a group, and a pair each. */
 static void quantize_all(enum pq_type real, enum pq_type code, enum pq_round round,
                          size_t n, float scale, int32_t zero)
 {
@@ -244,14 +245,10 @@ static void quantize_all(enum pq_type real, enum pq_type code, enum pq_round rou
         scales[i] = scale;
         zeros[i] = zero;
     }
-    for (int grp = 0; grp <= (round == PQ_HALF_EVEN); grp++) {
-        if (grp) {
-            scalar->quantize_grp[pq_row_of(real)][pq_row_of(code)](x, y, n, n, scales,
-                                                                   zeros);
-        } else {
-            scalar->quantize_vec[pq_row_of(real)][pq_row_of(code)][round](x, y, n, scales,
-                                                                          zeros);
-        }
+    for (int grp = 0; grp <= 1; grp++) {
+        const struct pq_run options = {
+            .in = real, .out = code, .compute = PQ_F32, .round = round};
+        run_kernel(scalar, &options, 1, 0, x, y, n, grp ? n : 1, scales, zeros);
         for (size_t i = 0; i < n; i++) {
             const float q = (float)get_real(x, real, i) / scale;
             expect_code(i, real, code, code_of((double)q, round, zero, code), (double)scale,
@@ -304,7 +301,8 @@ static void check_formats(void)
                 zeros[step] = 0;
                 put_bits(x, PQ_I8, (size_t)step, 1);
             }
-            scalar->dequantize_vec[0][pq_row_of(real)](x, y, 4, scales, zeros);
+            const struct pq_run options = {.in = PQ_I8, .out = real, .compute = PQ_F32};
+            run_kernel(scalar, &options, 0, 0, x, y, 4, 1, scales, zeros);
             for (size_t step = 0; step < 4; step++) {
                 expect_real(step, PQ_I8, real, real_bits(real, scales[step]),
                             (double)scales[step], 0);
@@ -326,7 +324,7 @@ static void check_halves(enum pq_type real)
     for (size_t i = 0; i < MAX_N; i++) {
         put_bits(x, real, i, i);
     }
-    for (int c = 0; c < PQ_CODES; c++) {
+    for (int c = 0; c < CODES; c++) {
         for (int round = 0; round < PQ_ROUND_COUNT; round++) {
             for (size_t s = 0; s < count; s++) {
                 const struct limits limits = limits_of(codes[c]);
@@ -392,23 +390,25 @@ static void check_quantize_wide(enum pq_type real, enum pq_type code)
     const struct limits limits = limits_of(code);
     check_begin("wide %s quantized to %s", type_name(real), type_name(code));
     for (size_t i = 0; i < check_count(200); i++) {
-        const struct pq_wide wide = {
-            real, code, reals[i % 4], (enum pq_round)(i / 4 % PQ_ROUND_COUNT), 0, 0, 0};
+        const struct pq_run general = {.in = real,
+                                       .out = code,
+                                       .compute = reals[i % 4],
+                                       .round = (enum pq_round)(i / 4 % PQ_ROUND_COUNT)};
         const size_t n = 200;
         for (size_t e = 0; e < n; e++) {
-            wide_scales[e] = wide.compute == PQ_F64 || real == PQ_F64
+            wide_scales[e] = general.compute == PQ_F64 || real == PQ_F64
                                  ? draw_scale_f64()
                                  : (double)draw_scale();
             wide_zeros[e] = (double)draw_integer(limits.lo, limits.hi);
             put_bits(x, real, e, draw_real(real, wide_scales[e], reach_of(code)));
         }
-        scalar->quantize_wide(&wide, x, y, n, wide_scales, wide_zeros);
+        run_kernel(scalar, &general, 1, 1, x, y, n, 1, wide_scales, wide_zeros);
         for (size_t e = 0; e < n; e++) {
             const double q =
-                quotient_in(wide.compute, get_real(x, real, e), wide_scales[e]);
+                quotient_in(general.compute, get_real(x, real, e), wide_scales[e]);
             const int64_t zero = (int64_t)wide_zeros[e];
-            expect_code(e, real, code, code_of(q, wide.round, zero, code), wide_scales[e],
-                        zero, round_name(wide.round));
+            expect_code(e, real, code, code_of(q, general.round, zero, code),
+                        wide_scales[e], zero, round_name(general.round));
         }
     }
     check_end();
@@ -419,8 +419,10 @@ static void check_precision(enum pq_type real, enum pq_type compute)
 {
     check_begin("quotient of %s in %s", type_name(real), type_name(compute));
     for (size_t i = 0; i < check_count(400); i++) {
-        const struct pq_wide wide = {
-            real, PQ_I32, compute, (enum pq_round)(i % PQ_ROUND_COUNT), 0, 0, 0};
+        const struct pq_run general = {.in = real,
+                                       .out = PQ_I32,
+                                       .compute = compute,
+                                       .round = (enum pq_round)(i % PQ_ROUND_COUNT)};
         const size_t n = 100;
         for (size_t e = 0; e < n; e++) {
             const double k = (double)random_between(1, 3000) + 0.5;
@@ -442,11 +444,11 @@ static void check_precision(enum pq_type real, enum pq_type compute)
             }
             put_bits(x, real, e, bits + random_below(3) - 1);
         }
-        scalar->quantize_wide(&wide, x, y, n, wide_scales, wide_zeros);
+        run_kernel(scalar, &general, 1, 1, x, y, n, 1, wide_scales, wide_zeros);
         for (size_t e = 0; e < n; e++) {
             const double q = quotient_in(compute, get_real(x, real, e), wide_scales[e]);
-            expect_code(e, real, PQ_I32, code_of(q, wide.round, 0, PQ_I32), wide_scales[e],
-                        0, round_name(wide.round));
+            expect_code(e, real, PQ_I32, code_of(q, general.round, 0, PQ_I32),
+                        wide_scales[e], 0, round_name(general.round));
         }
     }
     check_end();
@@ -472,13 +474,8 @@ static void check_dequantize(enum pq_type code, enum pq_type real)
                                                    : draw_integer(-most, most));
         }
         for (int grp = 0; grp <= 1; grp++) {
-            if (grp) {
-                scalar->dequantize_grp[pq_row_of(code)][pq_row_of(real)](x, y, n, n, scales,
-                                                                         zeros);
-            } else {
-                scalar->dequantize_vec[pq_row_of(code)][pq_row_of(real)](x, y, n, scales,
-                                                                         zeros);
-            }
+            const struct pq_run options = {.in = code, .out = real, .compute = PQ_F32};
+            run_kernel(scalar, &options, 0, 0, x, y, n, grp ? n : 1, scales, zeros);
             for (size_t e = 0; e < n; e++) {
                 const size_t p = grp ? 0 : e;
                 const uint64_t expected =
@@ -494,8 +491,10 @@ static void check_dequantize_wide(enum pq_type code, enum pq_type real)
 {
     const struct limits limits = limits_of(code);
     const int64_t most = INT64_C(1) << 52;
-    const struct pq_wide wide = {
-        code, real, real == PQ_F64 ? PQ_F64 : PQ_F32, PQ_HALF_EVEN, 0, 0, 0};
+    const struct pq_run general = {.in = code,
+                                   .out = real,
+                                   .compute = real == PQ_F64 ? PQ_F64 : PQ_F32,
+                                   .round = PQ_HALF_EVEN};
     check_begin("wide %s dequantized to %s", type_name(code), type_name(real));
     for (size_t i = 0; i < check_count(200); i++) {
         const size_t n = 200;
@@ -505,7 +504,7 @@ static void check_dequantize_wide(enum pq_type code, enum pq_type real)
                                                        : draw_integer(-most, most));
             put_bits(x, code, e, (uint64_t)draw_integer(limits.lo, limits.hi));
         }
-        scalar->dequantize_wide(&wide, x, y, n, wide_scales, wide_zeros);
+        run_kernel(scalar, &general, 0, 1, x, y, n, 1, wide_scales, wide_zeros);
         for (size_t e = 0; e < n; e++) {
             const int64_t zero = (int64_t)wide_zeros[e];
             expect_real(e, code, real,
@@ -657,18 +656,14 @@ static void expect_everywhere(const struct regression *r)
             wide_scales[e] = (double)r->scale;
             wide_zeros[e] = (double)r->zero;
         }
-        for (int form = 0; form < 4; form++) {
-            const struct pq_wide wide = {
-                PQ_F32, r->code, form == 3 ? PQ_F64 : PQ_F32, r->round, 0, 0, 0};
-            const int narrow = r->code <= PQ_U16;
+        for (int form = 0; form < 3; form++) {
+            const struct pq_run options = {
+                .in = PQ_F32, .out = r->code, .compute = PQ_F32, .round = r->round};
             memset(y, 0x55, n * sizeof y[0]);
-            if (form == 0 && narrow) {
-                k->quantize_vec[PQ_F32_ROW][pq_row_of(r->code)][r->round](x, y, n, scales,
-                                                                          zeros);
-            } else if (form == 1 && narrow && r->round == PQ_HALF_EVEN) {
-                k->quantize_grp[PQ_F32_ROW][pq_row_of(r->code)](x, y, n, n, scales, zeros);
-            } else if (form == 2) {
-                k->quantize_wide(&wide, x, y, n, wide_scales, wide_zeros);
+            if (form == 2) {
+                run_kernel(k, &options, 1, 1, x, y, n, 1, wide_scales, wide_zeros);
+            } else if (r->code <= PQ_U16) {
+                run_kernel(k, &options, 1, 0, x, y, n, form == 0 ? 1 : n, scales, zeros);
             } else {
                 continue;
             }
@@ -726,11 +721,13 @@ static void check_regressions(void)
         {65520, 1, PQ_F16, PQ_HALF_EVEN, INT32_MAX},
     };
     for (size_t i = 0; i < sizeof doubles / sizeof doubles[0]; i++) {
-        const struct pq_wide wide = {
-            PQ_F64, PQ_I32, doubles[i].compute, doubles[i].round, 0, 0, 0};
+        const struct pq_run general = {.in = PQ_F64,
+                                       .out = PQ_I32,
+                                       .compute = doubles[i].compute,
+                                       .round = doubles[i].round};
         const double zero = 0;
         put_bits(x, PQ_F64, 0, bits_of_f64(doubles[i].x));
-        scalar->quantize_wide(&wide, x, y, 1, &doubles[i].scale, &zero);
+        run_kernel(scalar, &general, 1, 1, x, y, 1, 1, &doubles[i].scale, &zero);
         expect_code(0, PQ_F64, PQ_I32, doubles[i].expected, doubles[i].scale, 0,
                     type_name(doubles[i].compute));
     }
@@ -751,11 +748,13 @@ static void check_regressions(void)
         {PQ_U8, 3, 3, 0.0f},
     };
     for (size_t i = 0; i < sizeof differences / sizeof differences[0]; i++) {
-        const struct pq_wide wide = {
-            differences[i].code, PQ_F32, PQ_F32, PQ_HALF_EVEN, 0, 0, 0};
+        const struct pq_run general = {.in = differences[i].code,
+                                       .out = PQ_F32,
+                                       .compute = PQ_F32,
+                                       .round = PQ_HALF_EVEN};
         const double one = 1, zero = (double)differences[i].zero;
         put_bits(x, differences[i].code, 0, (uint64_t)differences[i].q);
-        scalar->dequantize_wide(&wide, x, y, 1, &one, &zero);
+        run_kernel(scalar, &general, 0, 1, x, y, 1, 1, &one, &zero);
         expect_real(0, differences[i].code, PQ_F32, bits_of_f32(differences[i].expected), 1,
                     differences[i].zero);
     }
@@ -776,7 +775,7 @@ int main(int argc, char **argv)
     }
     for (int r = 0; r < 4; r++) {
         for (int c = 0; c < 6; c++) {
-            if (r < PQ_REALS && c < PQ_CODES) {
+            if (r < PQ_REALS && c < CODES) {
                 check_hard_quantize(reals[r], codes[c]);
                 check_dequantize(codes[c], reals[r]);
             }

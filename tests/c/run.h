@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of a table by what they do. */
+#ifndef RUN_H
+#define RUN_H
+
+#include "kernels.h"
+
+/* The kernel for run->in and run->out, or the general one, over groups of `g` elements with
+ * parameters as it takes them. */
+static inline void run_kernel(const struct pq_kernels *k, const struct pq_run *options,
+                              int quantizes, int general, const void *x, void *y, size_t n,
+                              size_t g, const void *scale, const void *zero)
+{
+    struct pq_run run = *options;
+    pq_kernel_fn *kernel = quantizes ? k->quantize_general : k->dequantize_general;
+    if (general) {
+        run.scale.f64 = scale;
+        run.zero.f64 = zero;
+    } else {
+        const int in = pq_row_of(run.in), out = pq_row_of(run.out);
+        kernel = quantizes ? k->quantize[in][out] : k->dequantize[in][out];
+        run.scale.f32 = scale;
+        run.zero.i32 = zero;
+    }
+    run.group = g;
+    kernel(&run, x, y, n);
+}
+
+#endif
