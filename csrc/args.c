@@ -109,11 +109,92 @@ static bool has_span(const struct pq_args *args, const ptrdiff_t *strides, bool 
     return span < most;
 }
 
+/* ---- layouts ---- */
+
+static const struct pq_layout *layout_of(const struct pq_args *args,
+                                         const struct pq_array *array)
+{
+    return array == &args->in    ? args->in_layout
+           : array == &args->out ? args->out_layout
+                                 : NULL;
+}
+
+/* Whether each number below `n`, of at most 256, is there once. */
+static bool is_permutation(const unsigned char *order, int n)
+{
+    bool found[256] = {false};
+    for (int i = 0; i < n; i++) {
+        if (order[i] >= n || found[order[i]]) {
+            return false;
+        }
+        found[order[i]] = true;
+    }
+    return true;
+}
+
+static bool makes_sense(const struct pq_args *args, const struct pq_layout *layout)
+{
+    const int word = layout->word_bits;
+    const bool words = word == 8 || word == 16 || word == 32 || word == 64;
+    const bool orders =
+        layout->order == NULL || (layout->group >= 1 && layout->group <= 256 &&
+                                  is_permutation(layout->order, layout->group));
+    return layout->axis >= 0 && layout->axis < args->ndim && words && orders &&
+           layout->word_stride % 8 == 0;
+}
+
+/* Whether streams begin with bytes, and the last word of all can be told from the first. */
+static bool is_within(const struct pq_args *args, const struct pq_array *array,
+                      const struct pq_layout *layout)
+{
+    ptrdiff_t shape[PQ_MAX_NDIM], strides[PQ_MAX_NDIM];
+    struct pq_args words = *args;
+    for (int d = 0; d < args->ndim; d++) {
+        shape[d] = args->shape[d];
+        strides[d] = array->bit_strides[d];
+        if (d == layout->axis) {
+            /* Words, or more, of codes of 8 bits and the rest of a group. */
+            const ptrdiff_t most = (shape[d] + 256) / layout->word_bits * 8 + 8;
+            shape[d] = shape[d] > 0 ? most : 0;
+            strides[d] = layout->word_stride;
+        } else if (shape[d] > 1 && strides[d] % 8 != 0) {
+            return false;
+        }
+    }
+    words.shape = shape;
+    return has_span(&words, strides, false, MOST_BITS);
+}
+
+static enum pq_status check_layout(const struct pq_args *args, const struct pq_array *array,
+                                   const struct pq_layout *layout)
+{
+    const void *given = layout;
+    struct pq_layout room;
+    const int all = pq_type_bits(array->type);
+    const bool part = array->type == PQ_U8 && layout->bits >= 1 && layout->bits <= 8;
+    if (array->bit_strides == NULL) {
+        return PQ_ERR_NULL;
+    }
+    if (pq_known_struct(&given, &room, sizeof room, sizeof room) != PQ_OK) {
+        return PQ_ERR_SIZE;
+    }
+    if (!pq_is_code(array->type) || all > 8 ||
+        !(layout->bits == 0 || layout->bits == all || part)) {
+        return PQ_ERR_TYPE;
+    }
+    return makes_sense(args, layout) && is_within(args, array, layout) ? PQ_OK
+                                                                       : PQ_ERR_SHAPE;
+}
+
 enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
                               bool blocks)
 {
     if (array->data == NULL) {
         return PQ_ERR_NULL;
+    }
+    const struct pq_layout *const layout = layout_of(args, array);
+    if (layout != NULL) {
+        return check_layout(args, array, layout);
     }
     if (array->bit_strides != NULL && !blocks) {
         return has_span(args, array->bit_strides, false, MOST_BITS) ? PQ_OK : PQ_ERR_SHAPE;
@@ -124,10 +205,11 @@ enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array 
     return has_span(args, array->strides, blocks, MOST) ? PQ_OK : PQ_ERR_SHAPE;
 }
 
-/* Only what is quantized lies at bits, if it has less than a byte of them. */
-static bool may_lie_so(const struct pq_array *array)
+/* Only what is quantized lies at bits, if it has less than a byte of them, or a layout. */
+static bool may_lie_so(const struct pq_args *args, const struct pq_array *array)
 {
-    return array->bit_strides == NULL || pq_bits_of(array->type) < 8;
+    return array->bit_strides == NULL || pq_bits_of(array->type) < 8 ||
+           layout_of(args, array) != NULL;
 }
 
 /* Whether scales and zero points have types, and bytes. */
@@ -169,7 +251,7 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
     if (part < 0 || part >= parts) {
         return PQ_ERR_PART;
     }
-    const bool types = may_lie_so(&args->in) && may_lie_so(&args->out) &&
+    const bool types = may_lie_so(args, &args->in) && may_lie_so(args, &args->out) &&
                        (!scaled || are_parameters(args));
     return types ? PQ_OK : PQ_ERR_TYPE;
 }

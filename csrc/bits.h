@@ -2,7 +2,8 @@
 /*
  * Elements of less than 8 bits between memory and kernels, which know them as whole bytes.
  * An array of them is addressed as if each bit had a byte: the distance of such an address
- * from that of the array is the position of an element in bits.
+ * from that of the array is the position of an element in bits. Codes of a stream have the
+ * address of their stream and a number in it, from which their place is computed.
  */
 #ifndef PQ_BITS_H
 #define PQ_BITS_H
@@ -10,41 +11,140 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "plan.h"
 
 struct pq_codes {
     int bits;             /* of elements that lie at bits; 0: they have bytes */
+    int most;             /* code that larger ones become; 0: they are cut off */
     char *base;           /* the byte from which bits are counted */
     ptrdiff_t last;       /* position of the last one where they are dense; else -1 */
     pq_bytes_fn *convert; /* input: extend; output: narrow; null: nothing to do */
     pq_bytes_fn *unpack;  /* of whole bytes of dense elements; null: one at a time */
     pq_bytes_fn *pack;
+    const struct pq_layout *stream; /* null: elements lie at plain distances */
 };
+
+/* The `bits` bits at a position, at most 8, as the low ones of a number. */
+static inline int pq_read_bits(const char *base, ptrdiff_t at, int bits)
+{
+    const unsigned char *const byte = (const unsigned char *)base + (at >> 3);
+    const int shift = (int)(at & 7), mask = (1 << bits) - 1;
+    int code = *byte >> shift;
+    if (shift + bits > 8) {
+        code |= byte[1] << (8 - shift);
+    }
+    return code & mask;
+}
+
+/* Write them; `fills`: and zeros up to the end of the byte. */
+static inline void pq_write_bits(char *base, ptrdiff_t at, int bits, int code, int fills)
+{
+    unsigned char *const byte = (unsigned char *)base + (at >> 3);
+    const int shift = (int)(at & 7), end = shift + bits;
+    const int mask = ((1 << bits) - 1) << shift;
+    const int placed = code << shift & mask;
+    const int written = fills ? ~((1 << shift) - 1) : mask;
+    byte[0] = (unsigned char)((byte[0] & ~written) | placed);
+    if (end > 8) {
+        byte[1] = (unsigned char)((byte[1] & ~(written >> 8)) | placed >> 8);
+    }
+}
 
 /* One element, in the low bits of a byte. */
 static inline char pq_get_bits(const struct pq_codes *codes, ptrdiff_t at)
 {
-    const unsigned char *const byte = (const unsigned char *)codes->base + (at >> 3);
-    const int shift = (int)(at & 7), mask = (1 << codes->bits) - 1;
-    int code = *byte >> shift;
-    if (shift + codes->bits > 8) {
-        code |= byte[1] << (8 - shift);
-    }
-    return (char)(code & mask);
+    return (char)pq_read_bits(codes->base, at, codes->bits);
 }
 
 /* Write one element. The last of a dense array fills its byte up with zeros. */
 static inline void pq_put_bits(const struct pq_codes *codes, ptrdiff_t at, char code)
 {
-    unsigned char *const byte = (unsigned char *)codes->base + (at >> 3);
-    const int shift = (int)(at & 7), end = shift + codes->bits;
-    const int mask = ((1 << codes->bits) - 1) << shift;
-    const int bits = (unsigned char)code << shift & mask;
-    const int written = at == codes->last ? ~((1 << shift) - 1) : mask;
-    byte[0] = (unsigned char)((byte[0] & ~written) | bits);
-    if (end > 8) {
-        byte[1] = (unsigned char)((byte[1] & ~(written >> 8)) | bits >> 8);
+    pq_write_bits(codes->base, at, codes->bits, (unsigned char)code, at == codes->last);
+}
+
+/* What a kernel gave made codes as memory has them. */
+static inline void pq_make_codes(const struct pq_codes *codes, char *made, size_t n)
+{
+    if (codes->convert != NULL) {
+        codes->convert(made, made, n);
+    }
+    for (size_t i = 0; codes->most != 0 && i < n; i++) {
+        const int code = (unsigned char)made[i];
+        made[i] = (char)(code < codes->most ? code : codes->most);
     }
 }
+
+/* ---- streams ---- */
+
+/* Where the low bits of a code of a stream are, and where those are, if any, that its word
+ * has no room for. */
+struct pq_place {
+    ptrdiff_t low, high;
+    int low_bits;
+};
+
+/* Of code `i` of the stream that begins at `at`. */
+static inline struct pq_place pq_place_of(const struct pq_codes *codes, ptrdiff_t at,
+                                          ptrdiff_t i)
+{
+    const struct pq_layout *const stream = codes->stream;
+    if (stream->order != NULL) {
+        const ptrdiff_t into = i % stream->group;
+        i += stream->order[into] - into;
+    }
+    const ptrdiff_t bit = i * codes->bits, into = bit & (stream->word_bits - 1);
+    const ptrdiff_t left = stream->word_bits - into;
+    at += (bit - into) / stream->word_bits * stream->word_stride;
+    return (struct pq_place){at + into, at + stream->word_stride,
+                             left < codes->bits ? (int)left : codes->bits};
+}
+
+/* `n` codes, each `step` and `code_step` on from the last in its address and its number. */
+static inline void pq_take_stream(const struct pq_codes *codes, char *to, const char *from,
+                                  ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step,
+                                  size_t n)
+{
+    const ptrdiff_t at = from - codes->base;
+    struct pq_place place = pq_place_of(codes, at, code);
+    for (size_t c = 0; c < n; c++) {
+        const ptrdiff_t along = (ptrdiff_t)c * step;
+        if (code_step != 0) {
+            place = pq_place_of(codes, at, code + (ptrdiff_t)c * code_step);
+        }
+        int found = pq_read_bits(codes->base, place.low + along, place.low_bits);
+        if (place.low_bits < codes->bits) {
+            found |=
+                pq_read_bits(codes->base, place.high + along, codes->bits - place.low_bits)
+                << place.low_bits;
+        }
+        to[c] = (char)found;
+    }
+    if (codes->convert != NULL) {
+        codes->convert(to, to, n);
+    }
+}
+
+static inline void pq_give_stream(const struct pq_codes *codes, char *to, ptrdiff_t step,
+                                  ptrdiff_t code, ptrdiff_t code_step, const char *from,
+                                  size_t n)
+{
+    const ptrdiff_t at = to - codes->base;
+    struct pq_place place = pq_place_of(codes, at, code);
+    for (size_t c = 0; c < n; c++) {
+        const int given = (unsigned char)from[c];
+        const ptrdiff_t along = (ptrdiff_t)c * step;
+        if (code_step != 0) {
+            place = pq_place_of(codes, at, code + (ptrdiff_t)c * code_step);
+        }
+        pq_write_bits(codes->base, place.low + along, place.low_bits, given, 0);
+        if (place.low_bits < codes->bits) {
+            pq_write_bits(codes->base, place.high + along, codes->bits - place.low_bits,
+                          given >> place.low_bits, 0);
+        }
+    }
+}
+
+/* ---- plain distances ---- */
 
 /* Whether elements that follow each other so far apart are whole fractions of bytes. */
 static inline int pq_is_dense(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step)

@@ -114,6 +114,32 @@ static char *place_out(const struct pq_job *job, struct pq_cursor at, struct are
     return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
 }
 
+/* The codes of a tile from streams, row by row, and to them. */
+static const char *take_streams(const struct pq_job *job, char *buffer, struct pq_cursor at,
+                                struct area area)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    at = pq_cursor_at(at, &dim[0], area.column);
+    for (ptrdiff_t r = 0; r < area.rows; r++) {
+        const struct pq_cursor row = pq_cursor_at(at, &dim[1], area.row + r);
+        pq_take_stream(&job->take, buffer + r * area.columns, row.in, dim[0].in,
+                       row.in_code, dim[0].in_code, (size_t)area.columns);
+    }
+    return buffer;
+}
+
+static void give_streams(const struct pq_job *job, struct pq_cursor at, struct area area,
+                         const char *result)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    at = pq_cursor_at(at, &dim[0], area.column);
+    for (ptrdiff_t r = 0; r < area.rows; r++) {
+        const struct pq_cursor row = pq_cursor_at(at, &dim[1], area.row + r);
+        pq_give_stream(&job->give, row.out, dim[0].out, row.out_code, dim[0].out_code,
+                       result + r * area.columns, (size_t)area.columns);
+    }
+}
+
 /* At most PQ_TILE elements, from `taken` and to `kept`, both contiguous, or where they are
  * null from the input and to the output. */
 static void run_tile(struct pq_job *job, struct pq_cursor at, struct area area,
@@ -128,8 +154,12 @@ static void run_tile(struct pq_job *job, struct pq_cursor at, struct area area,
         job->how.copy != NULL
             ? 1
             : pq_load_tile_params(job, at, area.row, rows, area.column, columns);
-    const char *const x =
-        taken != NULL ? taken : take_tile(job, in_tile, place_in(job, at, area), &in);
+    const char *x = taken;
+    if (taken == NULL && job->take.stream != NULL) {
+        x = take_streams(job, in_tile, at, area);
+    } else if (taken == NULL) {
+        x = take_tile(job, in_tile, place_in(job, at, area), &in);
+    }
     if (kept != NULL) {
         run_tile_kernel(job, x, kept, n, (size_t)share, 0);
         return;
@@ -146,10 +176,12 @@ static void run_tile(struct pq_job *job, struct pq_cursor at, struct area area,
     }
     char *const result = pq_tile_direct(&out) && job->give.bits == 0 ? y : out_tile;
     run_tile_kernel(job, x, result, n, (size_t)share, 0);
-    if (job->give.convert != NULL) {
-        job->give.convert(result, result, n);
+    pq_make_codes(&job->give, result, n);
+    if (job->give.stream != NULL) {
+        give_streams(job, at, area, result);
+    } else {
+        give_tile(job, y, result, &out);
     }
-    give_tile(job, y, result, &out);
 }
 
 /* Whether dimension 1 is the one with the shorter stride. */
@@ -259,9 +291,7 @@ static void run_staged(const struct pq_job *job, const char *x, char *y, size_t 
     }
     char *const result = job->give.bits != 0 ? to : y;
     job->how.kernel(&job->how.run, x, result, n);
-    if (job->give.convert != NULL) {
-        job->give.convert(result, result, n);
-    }
+    pq_make_codes(&job->give, result, n);
     if (job->give.bits != 0) {
         pq_give_codes(&job->give, y, job->out_step, to, n);
     }
@@ -434,7 +464,8 @@ static bool rows_contiguous(const struct pq_job *job)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
     return !job->in_swapped && !job->out_swapped && dim->in == job->in_step &&
-           dim->out == job->out_step;
+           dim->out == job->out_step && job->take.stream == NULL &&
+           job->give.stream == NULL;
 }
 
 static pq_visit_fn *choose(const struct pq_job *job, int *first)

@@ -18,17 +18,20 @@ static bool is_dense(const struct pq_args *args, const struct pq_array *array)
 /* What takes elements from bits and puts them there. */
 static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
                                      const struct pq_args *args,
-                                     const struct pq_array *array)
+                                     const struct pq_array *array,
+                                     const struct pq_layout *layout)
 {
-    const int bits = pq_bits_of(array->type);
+    const int bits = pq_code_bits(array, layout);
     struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
-    if (8 % bits == 0) {
+    codes.stream = pq_is_stream(layout) ? layout : NULL;
+    codes.most = bits < pq_bits_of(array->type) ? (1 << bits) - 1 : 0;
+    if (bits == 2 || bits == 4) { /* of whole fractions of bytes */
         /* Narrow floats have their codes unpacked as integers of 4 bits. */
         const int row = pq_is_narrow_integer(array->type) ? pq_row_of(array->type) : -1;
         codes.unpack = kernels->unpack[row >= 0 ? row : PQ_U4_ROW];
         codes.pack = kernels->pack[bits == 4 ? 0 : 1];
     }
-    if (is_dense(args, array)) {
+    if (layout == NULL && is_dense(args, array)) {
         codes.last = -bits;
         ptrdiff_t count = 1;
         for (int d = 0; d < args->ndim; d++) {
@@ -44,7 +47,7 @@ static struct pq_codes codes_taken(const struct pq_kernels *kernels,
 {
     struct pq_codes codes = {0};
     if (args->in.bit_strides != NULL) {
-        codes = codes_at_bits(kernels, args, &args->in);
+        codes = codes_at_bits(kernels, args, &args->in, args->in_layout);
     }
     const int row = pq_row_of(args->in.type);
     if (pq_is_narrow_integer(args->in.type) && row >= 0) {
@@ -58,7 +61,7 @@ static struct pq_codes codes_given(const struct pq_kernels *kernels,
 {
     struct pq_codes codes = {0};
     if (args->out.bit_strides != NULL) {
-        codes = codes_at_bits(kernels, args, &args->out);
+        codes = codes_at_bits(kernels, args, &args->out, args->out_layout);
     }
     const int row = pq_row_of(args->out.type);
     if (pq_is_narrow_integer(args->out.type) && row >= 0) {
@@ -70,17 +73,15 @@ static struct pq_codes codes_given(const struct pq_kernels *kernels,
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args, const struct pq_method *how)
 {
-    const bool takes_bits = args->in.bit_strides != NULL;
-    const bool gives_bits = args->out.bit_strides != NULL;
     job->kernels = kernels;
     job->how = *how;
-    job->together = gives_bits ? 8 : 1; /* at which a byte begins, whatever the stride */
     job->take = codes_taken(kernels, args);
     job->give = codes_given(kernels, args);
+    job->together = job->give.bits != 0 ? 8 : 1; /* a byte begins, whatever the stride */
     job->in_size = pq_bytes_of(args->in.type);
     job->out_size = pq_bytes_of(args->out.type);
-    job->in_step = takes_bits ? pq_bits_of(args->in.type) : (ptrdiff_t)job->in_size;
-    job->out_step = gives_bits ? pq_bits_of(args->out.type) : (ptrdiff_t)job->out_size;
+    job->in_step = job->take.bits != 0 ? job->take.bits : (ptrdiff_t)job->in_size;
+    job->out_step = job->give.bits != 0 ? job->give.bits : (ptrdiff_t)job->out_size;
     job->in_swapped = args->in.swapped && job->in_size > 1;
     job->out_swapped = args->out.swapped && job->out_size > 1;
     job->scale_type = args->scale.type;

@@ -42,23 +42,37 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
     }
     plan->scale += pq_dim_scale(dim, last);
     plan->zero += pq_dim_zero(dim, last);
+    plan->in_code += last * dim->in_code;
+    dim->in_code = -dim->in_code;
     dim->in = -dim->in;
     dim->out = -dim->out;
     dim->scale = -dim->scale;
     dim->zero = -dim->zero;
 }
 
-/* Elements of `out` overlap unless each stride clears all that lies within it. Strange
- * interleavings that happen not to overlap are refused too. */
-static bool overlaps_itself(const struct pq_plan *plan, size_t out_size)
+/* Words of a stream of `n` codes. */
+static ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
 {
-    ptrdiff_t span = (ptrdiff_t)out_size;
+    const ptrdiff_t group = layout->order != NULL ? layout->group : 1;
+    return ((n + group - 1) / group * group * bits - 1) / layout->word_bits + 1;
+}
+
+/* Elements of `out` overlap unless each stride clears all that lies within it. Strange
+ * interleavings that happen not to overlap are refused too. Of a stream it is words that
+ * must not overlap. */
+static bool overlaps_itself(const struct pq_plan *plan, const struct pq_args *args,
+                            size_t out_size)
+{
+    const struct pq_layout *layout = args->out_layout;
+    ptrdiff_t span = pq_is_stream(layout) ? layout->word_bits : (ptrdiff_t)out_size;
     for (int d = 0; d < plan->ndim; d++) {
         const struct pq_dim *dim = &plan->dim[d];
-        if (magnitude(dim->out) < span) {
+        const ptrdiff_t n =
+            dim->out_code == 0 ? dim->end : words_of(layout, (int)out_size, dim->end);
+        if (magnitude(dim->out) < span && n > 1) {
             return true;
         }
-        span += (dim->end - 1) * magnitude(dim->out);
+        span += (n - 1) * magnitude(dim->out);
     }
     return false;
 }
@@ -67,7 +81,8 @@ static bool overlaps_itself(const struct pq_plan *plan, size_t out_size)
 static bool merge(struct pq_dim *inner, const struct pq_dim *outer)
 {
     const ptrdiff_t n = inner->end;
-    if (outer->in != inner->in * n || outer->out != inner->out * n) {
+    if (outer->in != inner->in * n || outer->out != inner->out * n ||
+        outer->in_code != inner->in_code * n || outer->out_code != inner->out_code * n) {
         return false;
     }
     if (pq_dim_uniform(inner)) {
@@ -101,6 +116,45 @@ static const ptrdiff_t *strides_of(const struct pq_array *array)
     return array->bit_strides != NULL ? array->bit_strides : array->strides;
 }
 
+int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout)
+{
+    if (array->bit_strides == NULL) {
+        return 0;
+    }
+    return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
+}
+
+/* Set what dimension `d` is on a side with a layout, if it is that of its axis. The stride
+ * of words decides the order among others until `hide_words`. */
+static void lay(ptrdiff_t *stride, ptrdiff_t *code, int d, const struct pq_array *array,
+                const struct pq_layout *layout)
+{
+    if (layout == NULL || layout->axis != d) {
+        return;
+    }
+    const bool streams = pq_is_stream(layout);
+    *stride = streams ? magnitude(layout->word_stride) : pq_code_bits(array, layout);
+    *code = streams;
+}
+
+static void hide_words(struct pq_plan *plan)
+{
+    for (int d = 0; d < plan->ndim; d++) {
+        if (plan->dim[d].out_code != 0) {
+            plan->dim[d].out = 0;
+        }
+    }
+}
+
+static void lay_sides(struct pq_dim *dim, int d, const struct pq_args *args)
+{
+    lay(&dim->in, &dim->in_code, d, &args->in, args->in_layout);
+    lay(&dim->out, &dim->out_code, d, &args->out, args->out_layout);
+    if (dim->in_code != 0) {
+        dim->in = 0;
+    }
+}
+
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size)
 {
@@ -109,9 +163,12 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     plan->in = args->in.data;
     plan->out = args->out.data;
     plan->scale = args->scale.data;
+    plan->in_code = 0;
+    plan->out_whole = 1;
 
     const bool writes = plan->out != NULL, has_scale = plan->scale != NULL;
     const bool has_zero = args->zero.data != NULL;
+    const bool lies = args->in_layout != NULL || (writes && args->out_layout != NULL);
     plan->zero = has_zero ? args->zero.data : (const char *)&no_zero;
     for (int d = args->ndim - 1; d >= 0; d--) {
         struct pq_dim dim = {
@@ -123,6 +180,9 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
             .scale = has_scale ? args->scale.strides[d] : 0,
             .zero = has_zero ? args->zero.strides[d] : 0,
         };
+        if (lies) {
+            lay_sides(&dim, d, args);
+        }
         if (dim.end == 0) {
             plan->empty = true;
         }
@@ -141,8 +201,14 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     if (plan->empty) {
         return PQ_OK;
     }
-    if (writes && overlaps_itself(plan, out_size)) {
+    if (writes && overlaps_itself(plan, args, out_size)) {
         return PQ_ERR_OVERLAP;
+    }
+    if (lies) {
+        hide_words(plan);
+        plan->out_whole = 64 * (args->out_layout != NULL && args->out_layout->order != NULL
+                                    ? args->out_layout->group
+                                    : 1);
     }
     merge_all(plan);
     while (plan->ndim < 2) {
@@ -178,7 +244,8 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int together)
     /* Shares of the innermost dimension are multiples of 64 elements, so that threads do
      * not write to the same cache line. */
     struct pq_dim *dim = &plan->dim[split];
-    const ptrdiff_t unit = split == 0 ? 64 : together;
+    const ptrdiff_t whole = split == 0 ? 64 : together;
+    const ptrdiff_t unit = dim->out_code != 0 ? plan->out_whole : whole;
     const ptrdiff_t units = (dim->end + unit - 1) / unit;
     const ptrdiff_t share = (units + parts - 1) / parts * unit;
     dim->begin = share * part;

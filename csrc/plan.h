@@ -13,11 +13,13 @@
 /*
  * One dimension of the normalised iteration: indices [begin, end). Strides are bytes per
  * index, for `scale` and `zero` bytes per `block` indices. A dimension that selects no
- * parameter is uniform: both of those are 0.
+ * parameter is uniform: both of those are 0. The axis of a stream, see pq_layout, has no
+ * stride on that side, but a step from code to code, 1 or -1, where others have 0.
  */
 struct pq_dim {
     ptrdiff_t begin, end;
     ptrdiff_t in, out;
+    ptrdiff_t in_code, out_code;
     ptrdiff_t block, scale, zero;
 };
 
@@ -28,8 +30,20 @@ struct pq_plan {
     const char *in;
     char *out; /* null when nothing is written */
     const char *scale, *zero;
+    ptrdiff_t in_code;   /* the first of a stream */
+    ptrdiff_t out_whole; /* codes of `out` that begin and end with words */
     struct pq_dim dim[PQ_MAX_NDIM];
 };
+
+/* Whether codes of a layout lie elsewhere than at plain bit strides. */
+static inline bool pq_is_stream(const struct pq_layout *layout)
+{
+    return layout != NULL &&
+           (layout->order != NULL || layout->word_stride != layout->word_bits);
+}
+
+/* Bits of a code; 0 where elements have bytes. */
+int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout);
 
 /* Plan `args`, checked, whose out.data may be null for a reduction. `out_size` is the size
  * of an element of `out`, for telling whether its elements overlap. */
@@ -37,7 +51,8 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size);
 
 /* Narrow the plan to one of `parts` nearly equal shares of the work, perhaps empty. Where
- * `out` is packed, `together` elements that follow each other stay together. */
+ * `out` is packed, `together` elements that follow each other stay together, and no word is
+ * in two shares. */
 void pq_plan_part(struct pq_plan *plan, int part, int parts, int together);
 
 static inline bool pq_dim_uniform(const struct pq_dim *dim)

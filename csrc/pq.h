@@ -74,8 +74,8 @@ enum pq_status {
     PQ_OK,
     PQ_ERR_NULL,  /* a pointer that is needed is null */
     PQ_ERR_NDIM,  /* more than PQ_MAX_NDIM dimensions, or fewer than none */
-    PQ_ERR_SHAPE, /* a negative extent, a block smaller than one element, or more elements
-                     or longer strides than memory has */
+    PQ_ERR_SHAPE, /* a negative extent, a block smaller than one element, more elements or
+                     longer strides than memory has, or a layout that makes no sense */
     PQ_ERR_TYPE,  /* a type that this argument cannot have */
     PQ_ERR_ROUND, /* an unknown rounding mode */
     PQ_ERR_PART,  /* not 0 <= part < parts */
@@ -108,6 +108,26 @@ struct pq_array {
      * between elements stay as they are; where elements lie densely in C order, the last
      * byte is filled up with zeros. */
     const ptrdiff_t *bit_strides;
+};
+
+/*
+ * Codes of at most 8 bits as a stream of bits along one axis, cut into words: beside the
+ * bit_strides of `in` or `out`, which say where the streams of the other axes begin, in
+ * whole bytes, while the stride of `axis` is not looked at. Code i begins at bit v = i *
+ * bits of the stream, or with an `order` at v = (i / group * group + order[i % group]) *
+ * bits. Bit v is bit v % word_bits of word v / word_bits, words are little-endian, and word
+ * k begins k * word_stride bits above the stream. What a word has no room for is in the low
+ * bits of the next. There is memory for every word of which a code of a whole group has
+ * bits; bits of `out` that no code has stay as they are.
+ */
+struct pq_layout {
+    size_t size;
+    int axis;
+    int bits;              /* of a code: those of its type, and of a PQ_U8 1 to 8; 0: all */
+    int word_bits;         /* 8, 16, 32 or 64 */
+    int group;             /* codes that are permuted among each other, at most 256 */
+    ptrdiff_t word_stride; /* bits, a multiple of 8 */
+    const unsigned char *order; /* `group` numbers from 0, each once; null: i as it is */
 };
 
 /*
@@ -144,6 +164,10 @@ struct pq_args {
     /* The results of minmax. */
     struct pq_array lowest;
     struct pq_array highest;
+    /* Null, or how codes lie in words. Codes that are quantized to fewer bits than their
+     * type has are the largest that these hold where they would be larger. */
+    const struct pq_layout *in_layout;
+    const struct pq_layout *out_layout;
 };
 
 struct pq_kernels; /* the kernels of one instruction set */
@@ -171,10 +195,11 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
 /*
  * A call that is checked and planned once, and run on other arrays of the same types, shape
  * and strides. Nothing needs to be freed. It refers to the arrays of scales and zero
- * points, which have to stay where they are, and as they are; of `in` and `out` only the
- * types and strides count, and that `data` is not null. Any number of threads may run it.
- * What a failed call has prepared, or what holds nothing but zeros, gives PQ_ERR_NULL.
- * Of this struct, too, the caller sets the size; PQ_ERR_SIZE where the plan does not fit.
+ * points, and to layouts, which have to stay where they are, and as they are; of `in` and
+ * `out` only the types and strides count, and that `data` is not null. Any number of
+ * threads may run it. What a failed call has prepared, or what holds nothing but zeros,
+ * gives PQ_ERR_NULL. Of this struct, too, the caller sets the size; PQ_ERR_SIZE where the
+ * plan does not fit.
  */
 struct pq_prepared {
     size_t size;
@@ -190,7 +215,9 @@ enum pq_status pq_prepare_dequantize(struct pq_prepared *prepared,
 enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *out,
                       int part, int parts);
 
-/* Copy elements of a narrow type, at bits or in bytes on either side. */
+/* Copy codes of a narrow type, or of a byte in a layout, at bits or in bytes on either
+ * side. As where codes are quantized those that are too large for `out_layout` become the
+ * largest it has. */
 enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args *args,
                          int part, int parts);
 

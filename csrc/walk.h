@@ -14,6 +14,7 @@ struct pq_cursor {
     const char *in;
     char *out;
     const char *scale, *zero;
+    ptrdiff_t in_code, out_code; /* of streams */
 };
 
 /* The cursor moved to index `i` of `dim`. */
@@ -26,12 +27,15 @@ static inline struct pq_cursor pq_cursor_at(struct pq_cursor at, const struct pq
     }
     at.scale += pq_dim_scale(dim, i);
     at.zero += pq_dim_zero(dim, i);
+    at.in_code += i * dim->in_code;
+    at.out_code += i * dim->out_code;
     return at;
 }
 
 static inline struct pq_cursor pq_cursor_start(const struct pq_plan *plan)
 {
-    return (struct pq_cursor){plan->in, plan->out, plan->scale, plan->zero};
+    return (struct pq_cursor){plan->in,   plan->out,     plan->scale,
+                              plan->zero, plan->in_code, 0};
 }
 
 /* Call `visit` at every index of the dimensions from `first` outwards. */

@@ -41,6 +41,15 @@ cdef extern from "pq.h" nogil:
         int swapped
         const ptrdiff_t *bit_strides
 
+    struct pq_layout:
+        size_t size
+        int axis
+        int bits
+        int word_bits
+        int group
+        ptrdiff_t word_stride
+        const unsigned char *order
+
     struct pq_args:
         size_t size
         int ndim
@@ -58,6 +67,8 @@ cdef extern from "pq.h" nogil:
         int any_zeros
         pq_array lowest
         pq_array highest
+        const pq_layout *in_layout
+        const pq_layout *out_layout
 
     enum pq_rule:
         PQ_RULE_USUAL, PQ_RULE_SYMMETRIC, PQ_RULE_ASYMMETRIC

@@ -156,21 +156,21 @@ cdef int _hold_real(object array, Array *held, str name, bint int32=False) excep
 
 
 cdef object _code_array(object q, str name):
-    """`q` as an ndarray, or the bytes, shape and type of a packed array."""
+    """`q` as an ndarray, or the bytes, shape, type and layout of a packed array."""
     if type(q) is _ndarray:
         return q
     if isinstance(q, _packed_class()):
-        return q._data, q.shape, q._name
+        return q._data, q.shape, q._name, q._how
     return _integers_of(q, _plain(q, name), name)
 
 
-cdef object _hold_code(object array, Array *held, str name):
+cdef object _hold_code(Call *call, object array, str name):
     """Hold what `_code_array` gave; returns the ndarray that owns the memory."""
     if type(array) is tuple:
-        data, shape, dtype = <tuple>array
-        _hold_packed(data, shape, dtype, held)
+        data, shape, dtype, how = <tuple>array
+        _hold_packed(call, data, shape, dtype, how)
         return data
-    if not _hold(array, held) or not _is_code(held.type):
+    if not _hold(array, &call.x) or not _is_code(call.x.type):
         raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}")
     return array
 

@@ -19,6 +19,8 @@ cdef struct Call:
     ptrdiff_t zero_strides[PQ_MAX_NDIM]
     ptrdiff_t x_bits[PQ_MAX_NDIM]
     ptrdiff_t out_bits[PQ_MAX_NDIM]
+    pq_layout x_layout, out_layout  # where the arguments point to them
+    Py_ssize_t x_words, out_words   # along their axes
 
 
 cdef inline void _forget(Call *call) noexcept:
@@ -26,6 +28,7 @@ cdef inline void _forget(Call *call) noexcept:
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
     call.args.size = sizeof(pq_args)
     call.args.scale.bit_strides = call.args.zero.bit_strides = NULL
+    call.args.in_layout = call.args.out_layout = NULL
     call.args.precision = PQ_NO_TYPE
     call.args.overflow = False
     call.args.zero_first = False
@@ -134,17 +137,34 @@ cdef inline void _set_array(pq_array *to, Array *a) noexcept:
     to.bit_strides = NULL
 
 
+cdef void _lay_words(Call *call, pq_array *to, ptrdiff_t *strides, pq_layout *layout,
+                     Py_ssize_t words) noexcept:
+    """Words that have the place of the elements along an axis, in C order."""
+    cdef ptrdiff_t stride = layout.word_bits
+    cdef int d
+    for d in range(call.args.ndim - 1, -1, -1):
+        strides[d] = stride
+        if d == layout.axis:
+            layout.word_stride = stride
+        stride *= words if d == layout.axis else call.args.shape[d]
+    to.bit_strides = strides
+
+
 cdef inline void _set_input(Call *call) noexcept:
     call.args.ndim = call.x.buffer.ndim
     call.args.shape = <const ptrdiff_t *>call.x.buffer.shape
     _set_array(&call.args.inp, &call.x)
-    if call.x.packed:
+    if call.args.in_layout != NULL:
+        _lay_words(call, &call.args.inp, call.x_bits, &call.x_layout, call.x_words)
+    elif call.x.packed:
         _lay_bits(call, &call.args.inp, call.x_bits)
 
 
 cdef inline void _set_output(Call *call) noexcept:
     _set_array(&call.args.out, &call.out)
-    if call.out.packed:
+    if call.args.out_layout != NULL:
+        _lay_words(call, &call.args.out, call.out_bits, &call.out_layout, call.out_words)
+    elif call.out.packed:
         _lay_bits(call, &call.args.out, call.out_bits)
 
 

@@ -19,6 +19,14 @@ _Rounding: TypeAlias = (
     | Literal["away", "trunc", "ceil", "floor"]
 )
 
+# A layout, or what pack() takes after the codes.
+_Packing: TypeAlias = (
+    str
+    | tuple[str]
+    | tuple[str, SupportsIndex | None]
+    | tuple[str, SupportsIndex | None, SupportsIndex | None]
+)
+
 isa_available: tuple[str, ...]
 isa_active: str
 c_api: object
@@ -56,7 +64,7 @@ def quantize(
     rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
-    packed: Literal[True],
+    packed: Literal[True] | _Packing,
     out: None = None,
     threads: SupportsIndex = 1,
 ) -> PackedArray: ...
@@ -232,7 +240,7 @@ def quantize(
     rounding: _Rounding = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
-    packed: bool | np.bool = False,
+    packed: bool | np.bool | _Packing = False,
     out: None = None,
     threads: SupportsIndex = 1,
 ) -> Any:
@@ -275,9 +283,11 @@ def quantize(
     saturate : bool, optional
         Narrow floats: whether what is too large becomes the largest number (the default),
         or infinity or NaN where the type has one. Integers always saturate: must be True.
-    packed : bool, optional
-        Return a `PackedArray` of a type of 2 or 4 bits instead of a byte for each element.
-        Needs no ml_dtypes, and takes no `out`.
+    packed : bool, str or tuple, optional
+        Return a `PackedArray` instead of a byte for each element: True for a type of 2 or 4
+        bits in the layout of ONNX; or what `pack` takes after the codes, a layout or a
+        tuple of layout, axis and bits. Of as many bits uint8 saturates. Needs no ml_dtypes,
+        and takes no `out`.
     out : ndarray, optional
         Where to put the result: exact shape and dtype, any strides that keep the elements
         of one dimension clear of those of the next.
@@ -491,7 +501,7 @@ class Calls:
         rounding: _Rounding = "half_even",
         precision: npt.DTypeLike | None = None,
         saturate: bool | np.bool = True,
-        packed: Literal[True],
+        packed: Literal[True] | _Packing,
         out: None = None,
         threads: SupportsIndex = 1,
     ) -> PackedArray: ...
@@ -515,7 +525,7 @@ class Calls:
         rounding: _Rounding = "half_even",
         precision: npt.DTypeLike | None = None,
         saturate: bool | np.bool = True,
-        packed: bool | np.bool = False,
+        packed: bool | np.bool | _Packing = False,
         out: None = None,
         threads: SupportsIndex = 1,
     ) -> Any:
@@ -658,9 +668,10 @@ def dynamic_range(
     x: npt.NDArray[Any],
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
 def first_zero(scales: npt.NDArray[np.float32]) -> int: ...
-def pack(q: ArrayLike) -> PackedArray: ...
+def pack(q: ArrayLike, layout: object, axis: object, bits: object) -> PackedArray: ...
+def repack(packed: PackedArray, layout: object, axis: object) -> PackedArray: ...
 def unpack(packed: PackedArray) -> npt.NDArray[Any]: ...
-def packed_name(dtype: npt.DTypeLike) -> str: ...
+def packed_name(dtype: object, widths: tuple[int, ...]) -> tuple[str, int]: ...
 def packed_per_byte(name: str) -> int: ...
 def zero_name(name: str) -> str: ...
 def typed_zeros(zeros: npt.NDArray[Any], name: str) -> npt.NDArray[Any]: ...
@@ -680,7 +691,7 @@ def quantize_at(
     rounding: str = "half_even",
     precision: npt.DTypeLike | None = None,
     saturate: bool | np.bool = True,
-    packed: bool | np.bool = False,
+    packed: bool | np.bool | _Packing = False,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]: ...

@@ -4,14 +4,24 @@
 cdef object _PackedArray = None
 
 
+cdef object _packed_module = None
+
+
 cdef object _packed_class():
     """PackedArray, whose module imports this one."""
-    global _PackedArray
+    global _PackedArray, _packed_module
     if _PackedArray is None:
-        from pyquant.packed import PackedArray
+        from pyquant import packed
 
-        _PackedArray = PackedArray
+        _packed_module = packed
+        _PackedArray = packed.PackedArray
     return _PackedArray
+
+
+cdef object _layouts():
+    """The module that knows them."""
+    _packed_class()
+    return _packed_module
 
 
 cdef object _dtype_said(object obj):
@@ -32,14 +42,21 @@ cdef enum:
     _LARGE = 1 << 22
 
 
-cdef object _hold_packed_out(Call *call, object out, pq_type code):
+cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
     """Hold new memory for packed codes; returns the owner, which nobody else has."""
     cdef Py_ssize_t size = _packed_bytes(call, code)
     if out is not None:
-        raise ValueError(
-            f"out: expected None with packed=True, got {type(out).__name__}"
-        )
-    if size < _LARGE:
+        given = "packed=True" if how[1] is None else "packed codes"
+        raise ValueError(f"out: expected None with {given}, got {type(out).__name__}")
+    if how[1] is not None:
+        shape = _shape(&call.x)
+        call.out_words = _set_layout(&call.out_layout, how, shape)
+        call.args.out_layout = &call.out_layout
+        row = _layouts().LAYOUTS[how[0]]
+        # Zeros: nothing is written to bits that no element has.
+        data = _np.zeros(row.shape(shape, how[1], how[2]), row.words[0])
+        size = data.nbytes
+    elif size < _LARGE:
         data = PyBytes_FromStringAndSize(NULL, size)
     else:
         data = _empty(size, _DTYPES["uint8"])
@@ -47,44 +64,70 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code):
     call.out.held = True
     call.out.buffer.ndim = call.x.buffer.ndim
     call.out.buffer.shape = call.x.buffer.shape
-    call.out.buffer.strides = NULL  # where its elements are, `_lay_bits` says
+    call.out.buffer.itemsize = 1
+    call.out.buffer.strides = NULL  # where its elements are, `_set_output` says
     call.out.type = code
     call.out.swapped = False
     call.out.packed = max(1, size)
     return data
 
 
-cdef object _packed(Call *call, object data, str dtype):
+cdef object _packed(Call *call, object data, str dtype, tuple how):
     """The packed array of bytes that nobody else has, and nobody can write to any more."""
     cls = _packed_class()
     made = cls.__new__(cls)
-    if type(data) is not bytes:
+    if type(data) is bytes:
+        view = _ndarray((_packed_bytes(call, call.out.type),), _DTYPES["uint8"], data)
+    else:
         data.flags.writeable = False
-        data = memoryview(data)
-    view = _ndarray((_packed_bytes(call, call.out.type),), _DTYPES["uint8"], data)
+        view = _ndarray(data.shape, data.dtype, memoryview(data))
     # The class refuses assignments; these are what its own constructor does.
     PyObject_GenericSetAttr(made, "_data", view)
     PyObject_GenericSetAttr(made, "_name", dtype)
     PyObject_GenericSetAttr(made, "_shape", _shape(&call.x))
-    PyObject_GenericSetAttr(made, "_layout", "onnx")
+    PyObject_GenericSetAttr(made, "_how", how)
     return made
 
 
-cdef int _hold_packed(object data, tuple shape, str dtype, Array *held) except -1:
-    """Hold the bytes of a packed array. The buffer is one that has its shape; where its
-    elements are, `_lay_bits` says."""
+cdef Py_ssize_t _set_layout(pq_layout *layout, tuple how, tuple shape) except -1:
+    """The layout of an array that is packed along an axis; returns the words along it."""
+    row = _layouts().LAYOUTS[how[0]]
+    layout.size = sizeof(pq_layout)
+    layout.axis = how[1]
+    layout.bits = how[2]
+    layout.word_bits = row.word_bits
+    layout.group = len(row.order)
+    layout.order = <const unsigned char *><const char *>row.order if row.order else NULL
+    return row.length(shape[layout.axis], layout.bits)
+
+
+cdef int _hold_packed(Call *call, object data, tuple shape, str dtype,
+                      tuple how) except -1:
+    """Hold the bytes of a packed array as input. The buffer is one that has its shape;
+    where its elements are, `_set_input` says."""
     # A subclass may say anything of itself: what counts are the bytes, and these numbers.
     if type(data) is not _ndarray:
         raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
     if not all([type(n) is int for n in shape]):
         raise TypeError(f"shape: expected integers, got {shape}")
-    cdef Py_ssize_t needed = -(-_prod(shape) // packed_per_byte(dtype))
-    if data.size != needed:
-        raise ValueError(f"data: expected {needed} bytes, got {data.size}")
-    array = _ndarray(shape, _np.uint8, data if needed else b"", 0, (0,) * len(shape))
-    _hold(array, held)
-    held.type = <pq_type><int>_CODES[dtype]
-    held.packed = max(1, data.size)
+    layout, axis, bits = how
+    if type(layout) is str and layout == "onnx":
+        needed = -(-_prod(shape) * pq_type_bits(<pq_type><int>_PACKED[dtype]) // 8)
+        if data.size != needed:
+            raise ValueError(f"data: expected {needed} bytes, got {data.size}")
+    else:
+        words, itemsize, how = _layouts().words_said(dtype, shape, layout, axis, bits)
+        if data.shape != words or data.itemsize != itemsize:
+            raise ValueError(
+                f"data: expected shape {words} of {itemsize} bytes each, "
+                f"got {data.shape} of {data.itemsize}"
+            )
+        call.x_words = _set_layout(&call.x_layout, how, shape)
+        call.args.in_layout = &call.x_layout
+    array = _ndarray(shape, _np.uint8, data if data.size else b"", 0, (0,) * len(shape))
+    _hold(array, &call.x)
+    call.x.type = <pq_type><int>_CODES[dtype]
+    call.x.packed = max(1, data.nbytes)
     return 0
 
 
@@ -109,21 +152,92 @@ cdef int _run_repack(Call *call) except -1:
     return 0
 
 
-def pack(q):
+cdef dict _ONNX = {bits: ("onnx", None, bits) for bits in (2, 4)}
+cdef dict _OF_WIDTHS = {}  # widths -> the types that have them
+
+
+cdef dict _types_of(tuple widths):
+    if widths not in _OF_WIDTHS:
+        _OF_WIDTHS[widths] = {
+            name: code for name, code in _CODES.items()
+            if pq_type_bits(<pq_type><int>code) in widths
+        }
+    return _OF_WIDTHS[widths]
+
+
+cdef tuple _how(tuple asked, str name, int ndim):
+    """Layout, axis and bits of codes that are asked for as `pack` is, or by a flag."""
+    if asked is None:
+        return _ONNX[pq_type_bits(<pq_type><int>_CODES[name])]
+    row, axis, bits = asked
+    if bits is None:
+        bits = pq_type_bits(<pq_type><int>_CODES[name])
+    return row.name, _layouts().axis_of(axis, ndim, row), _index(bits)
+
+
+cdef int _check_fit(object array, str name, int bits) except -1:
+    """Refuse codes that need more bits."""
+    cdef int64_t lo = 0, hi = (1 << bits) - 1
+    if name != "uint8":
+        lo, hi = _LIMITS[name]
+    if array.size == 0 or (lo <= array.min() and array.max() <= hi):
+        return 0
+    at = array.argmin() if array.min() < lo else array.argmax()
+    where = tuple([int(i) for i in _np.unravel_index(at, array.shape)])
+    raise ValueError(
+        f"q: expected integers from {lo} to {hi} for {bits} bits, "
+        f"got {array[where]} at {where}"
+    )
+
+
+def pack(q, layout, axis, bits):
     """See packed.pack."""
     cdef Call call
+    cdef str name
+    cdef tuple how
     _forget(&call)
     try:
+        row = _layouts().layout_named(layout)
         array = q if type(q) is _ndarray else _plain(q, "q")
-        name = _dtypes.ml_name(array.dtype)
-        if name not in _PACKED:
-            raise TypeError(f"q: expected {', '.join(_PACKED)}, got {_describe(array)}")
+        name = _dtypes.name_of(array.dtype)
+        types = _types_of(row.widths if bits is None else tuple(range(1, 9)))
+        if name not in types:
+            raise TypeError(f"q: expected {', '.join(types)}, got {_describe(array)}")
+        name, width = _layouts().element_of(name, bits, row)
+        how = (row.name, _layouts().axis_of(axis, array.ndim, row), width)
         _hold(array, &call.x)
+        if width < pq_type_bits(call.x.type):
+            _check_fit(array, name, width)
+        call.x.type = <pq_type><int>_CODES[name]
         _set_input(&call)
-        data = _hold_packed_out(&call, None, call.x.type)
+        data = _hold_packed_out(&call, None, call.x.type, how)
         _set_output(&call)
         _run_repack(&call)
-        return _packed(&call, data, name)
+        return _packed(&call, data, name, how)
+    finally:
+        _release(&call)
+
+
+def repack(packed, layout, axis):
+    """See PackedArray.repack."""
+    cdef Call call
+    cdef tuple how
+    cdef str name = packed._name
+    _forget(&call)
+    try:
+        row = _layouts().layout_named(layout)
+        _, _, bits = packed._how
+        if bits not in row.widths:
+            raise ValueError(
+                f"layout: expected one that has elements of {bits} bits, got {row.name!r}"
+            )
+        _hold_packed(&call, packed._data, packed.shape, name, packed._how)
+        _set_input(&call)
+        how = (row.name, _layouts().axis_of(axis, call.args.ndim, row), bits)
+        data = _hold_packed_out(&call, None, call.x.type, how)
+        _set_output(&call)
+        _run_repack(&call)
+        return _packed(&call, data, name, how)
     finally:
         _release(&call)
 
@@ -133,7 +247,7 @@ cdef object _unpacked(object packed, pq_type *type):
     cdef Call call
     _forget(&call)
     try:
-        _hold_packed(packed._data, packed.shape, packed._name, &call.x)
+        _hold_packed(&call, packed._data, packed.shape, packed._name, packed._how)
         _set_input(&call)
         out = _empty(_shape(&call.x), _np.uint8)
         _hold(out, &call.out)
@@ -152,9 +266,11 @@ def unpack(packed):
     return _unpacked(packed, &type).view(dtype)
 
 
-def packed_name(dtype):
-    """The name of a type that can be packed."""
-    return _name_in(_PACKED, dtype, "dtype", ", ".join(_PACKED))
+def packed_name(dtype, tuple widths not None):
+    """The name of a type of one of these widths, and its width."""
+    types = _types_of(widths)
+    name = _name_in(types, dtype, "dtype", ", ".join(types))
+    return name, pq_type_bits(<pq_type><int>types[name])
 
 
 def packed_per_byte(str name not None):

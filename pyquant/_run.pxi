@@ -146,8 +146,9 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
 cdef object _apply(const pq_kernels *kernels, Call *call, object array, object scale,
                    object zero_point, pq_type code, str dtype, pq_type type, object axis,
                    object block_size, object out, object threads, bint quantizes,
-                   bint packed, bint any_zero):
-    """What both directions share, once all is converted and `call.x` is held."""
+                   tuple how, bint any_zero):
+    """What both directions share, once all is converted and `call.x` is held; `how`: the
+    layout of packed codes to be made, else None."""
     _set_input(call)
     _hold_scale(call, scale)
     _hold_zero(call, zero_point)
@@ -162,11 +163,11 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         or _is_narrow_float(call.args.zero.type)
     ):
         _check_zero(call, code)
-    if packed:
-        data = _hold_packed_out(call, out, type)
+    if how is not None:
+        data = _hold_packed_out(call, out, type, how)
         _set_output(call)
         _run(kernels, call, quantizes, threads)
-        return _packed(call, data, dtype)
+        return _packed(call, data, dtype, how)
     exact = _hold_out(call, _exact_out(out), dtype, type)
     if out is not None:
         _check_overlap(call, exact, &call.x, array, "the input")
@@ -186,6 +187,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     done it. `int32`: input may be that, too."""
     cdef Call call
     cdef bint packs
+    cdef tuple how = None
     cdef str name
     cdef pq_type code = PQ_I8
     _forget(&call)
@@ -204,7 +206,13 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         call.args.overflow = not _flag(saturate, "saturate")
         call.args.zero_first = zero_first
         call.args.narrow_first = narrow_first
-        packs = _flag(packed, "packed")
+        if type(packed) is _np.bool_:
+            packed = bool(packed)
+        packs = packed is True
+        if not packs and packed is not False:
+            how = _layouts().requested(packed)
+            name, _ = _layouts().element_of(name, how[2], how[0])
+            code = <pq_type><int>_CODES[name]
         if packs or call.args.overflow or _is_narrow_float(code):
             _check_options(name, rounding, not call.args.overflow, packs)
         scale = _scale_array(&call, scale)
@@ -214,8 +222,10 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         if threads is not _ONE:
             threads = _threads_of(threads)
         _hold_real(array, &call.x, "x", int32)
+        if packed is not False:
+            how = _how(how, name, call.x.buffer.ndim)
         return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
-                      block_size, out, threads, True, packs, any_zero)
+                      block_size, out, threads, True, how, any_zero)
     finally:
         _release(&call)
 
@@ -240,9 +250,9 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
         block_size = _settled(block_size, "block_size")
         if threads is not _ONE:
             threads = _threads_of(threads)
-        array = _hold_code(array, &call.x, "q")
+        array = _hold_code(&call, array, "q")
         call.args.round = PQ_HALF_EVEN
         return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
-                      axis, block_size, out, threads, False, False, any_zero)
+                      axis, block_size, out, threads, False, None, any_zero)
     finally:
         _release(&call)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import operator
 import sys
-from math import prod
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from math import gcd, lcm, prod
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 
@@ -27,35 +27,105 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+class Layout(NamedTuple):
+    """
+    How codes lie in words.
+
+    Codes along one axis are a stream of bits, the first in the lowest of the first word.
+    Each group of codes is in the order of ``order``: code i of a group lies at the place
+    ``order[i]``, and where that is empty, codes lie as they are.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    widths : tuple of int
+        Bits that codes may have.
+    words : tuple of str
+        The types that words may have, little-endian; the first is that of new ones.
+    order : bytes
+        The places of the codes of a group.
+    flat : bool
+        Whether all the elements in C order are the stream, not those along an axis.
+    """
+
+    name: str
+    widths: tuple[int, ...]
+    words: tuple[str, ...]
+    order: bytes = b""
+    flat: bool = False
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word."""
+        return np.dtype(self.words[0]).itemsize * 8
+
+    def length(self, codes: int, bits: int) -> int:
+        """Number of the words of so many codes; groups are whole."""
+        group = len(self.order) or 1
+        return -(-(-(-codes // group) * group * bits) // self.word_bits)
+
+    def shape(
+        self, extents: tuple[int, ...], axis: int | None, bits: int
+    ) -> tuple[int, ...]:
+        """Shape of the words of an array."""
+        if axis is None:
+            return (self.length(prod(extents), bits),)
+        words = self.length(extents[axis], bits)
+        return (*extents[:axis], words, *extents[axis + 1 :])
+
+    def whole(self, bits: int) -> int:
+        """Least number of codes that begin and end with words, and groups."""
+        return lcm(len(self.order) or 1, self.word_bits // gcd(self.word_bits, bits))
+
+
+# A layout is a row here, and what the C core makes of it.
+_ROWS = (
+    Layout("onnx", (2, 4), ("<u1",), flat=True),
+    Layout("words", (1, 2, 3, 4, 5, 6, 7, 8), ("<i4", "<u4")),
+    Layout("awq", (4,), ("<i4", "<u4"), bytes((0, 4, 1, 5, 2, 6, 3, 7))),
+    Layout("halves", (4,), ("<u1",), bytes(i % 16 * 2 + i // 16 for i in range(32))),
+)
+LAYOUTS = {row.name: row for row in _ROWS}
+
+
 class PackedArray:
     """
     Immutable view of packed codes.
 
-    Elements follow each other in C order, the first in the low bits of a byte; the last
-    byte is filled up with zeros. That is the layout of ONNX.
-
     Parameters
     ----------
     data : ndarray
-        The bytes, uint8 and one-dimensional. Not copied: to change them changes the array.
+        The bytes or words, as `layout` has them. Not copied: to change them changes the
+        array.
     dtype : dtype_like
-        int4, uint4, int2, uint2 or float4_e2m1fn.
+        The element type, of a width that `layout` has: int4, uint4, int2, uint2,
+        float4_e2m1fn, and where there are codes of other widths, int8, uint8 and all other
+        narrow floats.
     shape : int or tuple of int
         The shape of the unpacked array.
     layout : str, optional
-        Only "onnx", so far.
+        "onnx", "words", "awq" or "halves"; see the notes.
+    axis : int, optional
+        The axis along which codes are packed: the last by default. Not for "onnx".
+    bits : int, optional
+        Width of uint8 codes: 1 to 8, where 4 and 2 mean uint4 and uint2.
 
     Attributes
     ----------
     data : ndarray
-        The bytes, read-only.
+        The bytes or words, read-only.
     dtype : numpy.dtype
-        The element type, of ml_dtypes: without it this is an ImportError, and nothing else
+        The element type. Those of ml_dtypes are an ImportError without it, and nothing else
         that a packed array does needs it but to unpack elements.
     shape : tuple of int
         The shape of the unpacked array.
     layout : str
         How elements lie in the bytes.
+    axis : int or None
+        The axis along which they are packed; None for "onnx".
+    bits : int
+        Bits of an element.
     nbytes, size, ndim : int
         Number of packed bytes, of elements, of dimensions. There is no ``itemsize``:
         elements are parts of a byte.
@@ -65,15 +135,35 @@ class PackedArray:
     TypeError
         If an argument is of the wrong kind.
     ValueError
-        If `data` has not as many bytes as `shape` needs.
+        If `data` has not as many bytes as `shape` needs, or another shape, or if `layout`
+        has no elements of that width.
+    numpy.exceptions.AxisError
+        If there is no such axis.
 
     Notes
     -----
+    =========  ======  ============  ======================================================
+    layout     widths  `data`        elements
+    =========  ======  ============  ======================================================
+    "onnx"     2, 4    uint8, 1-d    in C order, the first in the low bits of a byte
+    "words"    1 to 8  int32 or      along `axis`, the first in the low bits of a word; what
+                       uint32        a word has no room for is in the low bits of the next
+    "awq"      4       int32 or      eight to a word along `axis`, the lowest four bits
+                       uint32        first: those of 0 2 4 6 1 3 5 7
+    "halves"   4       uint8         32 to 16 bytes along `axis`: element i in the low half
+                                     of byte i, element i + 16 in the high half
+    =========  ======  ============  ======================================================
+
+    But for "onnx", `data` has the dimensions of the array, with words in place of the
+    elements along `axis`. Words are little-endian. Bits that no element has are zeros where
+    they are written here, and not looked at.
+
     ``len(p)``, ``p[i]``, ``p[a:b]`` and iteration go along the first axis, as in NumPy, and
     copy nothing: rows and slices are packed arrays on the same bytes. So a part has to
     begin with a byte, and to end with one or with the array. Where rows are whole bytes any
     part does, and a step other than 1 makes a copy; where they are not, some do not, and
-    are a `ValueError`. Of one dimension ``p[i]`` is the element, a scalar of ml_dtypes, and
+    are a `ValueError`. That goes for words, too, where `axis` is the first one. Of one
+    dimension ``p[i]`` is the element, a scalar of ml_dtypes, and
     iteration goes over all of them.
 
     ``==`` compares the packed arrays as a whole: type, shape, layout and bytes, and is True
@@ -98,73 +188,84 @@ class PackedArray:
     array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
     """
 
-    __slots__ = ("_data", "_layout", "_name", "_shape")
+    __slots__ = ("_data", "_how", "_name", "_shape")
 
-    _data: npt.NDArray[np.uint8]
+    _data: npt.NDArray[Any]
     _name: str
     _shape: tuple[int, ...]
-    _layout: str
+    _how: tuple[str, int | None, int]  # layout, axis, bits
 
     # Python would compare with each row, NumPy with each element.
     __contains__ = None
 
     def __init__(
         self,
-        data: npt.NDArray[np.uint8],
+        data: npt.NDArray[Any],
         dtype: npt.DTypeLike,
         shape: SupportsIndex | Sequence[SupportsIndex],
         layout: str = "onnx",
+        axis: SupportsIndex | None = None,
+        bits: SupportsIndex | None = None,
     ) -> None:
         """Check that everything fits together."""
-        if hasattr(self, "_layout"):
+        if hasattr(self, "_how"):
             msg = "data: expected no assignment, PackedArray is immutable"
             raise AttributeError(msg)
-        name = _core.packed_name(dtype)
+        row = layout_named(layout)
+        name, width = element_of(dtype, bits, row)
         extents = _extents(shape)
+        along = axis_of(axis, len(extents), row)
         if _core.is_masked(data):
             msg = "data: expected an array without a mask, got a masked array"
             raise TypeError(msg)
-        if not isinstance(data, np.ndarray) or data.dtype != np.uint8:
+        kinds = [np.dtype(word) for word in row.words]
+        if not isinstance(data, np.ndarray) or data.dtype not in kinds:
             got = data.dtype if isinstance(data, np.ndarray) else _kind(data)
-            msg = f"data: expected a uint8 array, got {got}"
+            wanted = " or ".join(str(kind) for kind in kinds)
+            msg = f"data: expected a {wanted} array, got {got}"
             raise TypeError(msg)
-        if data.ndim != 1:
+        if row.flat and data.ndim != 1:
             msg = f"data: expected one dimension, got shape {data.shape}"
             raise ValueError(msg)
-        if not isinstance(layout, str):
-            msg = f"layout: expected 'onnx', got {_kind(layout)}"
-            raise TypeError(msg)
-        if layout != "onnx":
-            msg = f"layout: expected 'onnx', got {layout!r}"
-            raise ValueError(msg)
-        needed = -(-prod(extents) // _core.packed_per_byte(name))
-        if data.size != needed:
-            msg = f"data: expected {needed} bytes for {name} of shape {extents}, "
-            msg += f"got {data.size}"
+        needed = row.shape(extents, along, width)
+        if data.shape != needed:
+            of = f"for {name} of shape {extents}"
+            if row.flat:
+                msg = f"data: expected {needed[0]} bytes {of}, got {data.size}"
+            else:
+                msg = f"data: expected shape {needed} {of}, {width} bits each along axis "
+                msg += f"{along}, got {data.shape}"
             raise ValueError(msg)
         if not data.flags.c_contiguous:
-            msg = "data: expected contiguous bytes, got a strided array"
+            parts = "bytes" if kinds[0].itemsize == 1 else "words"
+            msg = f"data: expected contiguous {parts}, got a strided array"
             raise ValueError(msg)
-        # Bytes that are lent read-only cannot be made writeable again.
-        view = np.frombuffer(memoryview(data.data).toreadonly(), np.uint8)
-        self._store(view, name, extents)
+        self._store(_constant_view(data), name, extents, (row.name, along, width))
 
     def _store(
-        self, view: npt.NDArray[np.uint8], name: str, shape: tuple[int, ...]
+        self,
+        view: npt.NDArray[Any],
+        name: str,
+        shape: tuple[int, ...],
+        how: tuple[str, int | None, int],
     ) -> None:
         store = object.__setattr__
         store(self, "_data", view)
         store(self, "_name", name)
         store(self, "_shape", shape)
-        store(self, "_layout", "onnx")
+        store(self, "_how", how)
 
     @classmethod
     def _of(
-        cls, data: npt.NDArray[np.uint8], name: str, shape: tuple[int, ...]
+        cls,
+        data: npt.NDArray[Any],
+        name: str,
+        shape: tuple[int, ...],
+        how: tuple[str, int | None, int],
     ) -> PackedArray:
-        """One of bytes that are known to fit."""
+        """One of words that are known to fit."""
         made = cls.__new__(cls)
-        made._store(np.frombuffer(data.data.toreadonly(), np.uint8), name, shape)
+        made._store(_constant_view(data), name, shape, how)
         return made
 
     @classmethod
@@ -173,6 +274,9 @@ class PackedArray:
         buffer: ReadableBuffer | npt.NDArray[Any],
         dtype: npt.DTypeLike,
         shape: SupportsIndex | Sequence[SupportsIndex],
+        layout: str = "onnx",
+        axis: SupportsIndex | None = None,
+        bits: SupportsIndex | None = None,
     ) -> PackedArray:
         """
         Wrap packed bytes, without a copy.
@@ -182,9 +286,15 @@ class PackedArray:
         buffer : bytes-like
             Contiguous memory: bytes, bytearray, memoryview, mmap, array.
         dtype : dtype_like
-            int4, uint4, int2, uint2 or float4_e2m1fn.
+            The element type.
         shape : int or tuple of int
             The shape of the unpacked array.
+        layout : str, optional
+            "onnx", "words", "awq" or "halves".
+        axis : int, optional
+            The axis along which codes are packed: the last by default. Not for "onnx".
+        bits : int, optional
+            Width of uint8 codes.
 
         Returns
         -------
@@ -220,17 +330,29 @@ class PackedArray:
         if not memory.c_contiguous:
             msg = f"buffer: expected contiguous bytes, got strides {memory.strides}"
             raise ValueError(msg)
-        data = np.frombuffer(memory, np.uint8) if memory.nbytes else np.empty(0, np.uint8)
-        return cls(data, dtype, shape)
+        data = np.frombuffer(memory if memory.nbytes else b"", np.uint8)
+        row = layout_named(layout)
+        if row.flat:
+            return cls(data, dtype, shape, layout, axis, bits)
+        _, width = element_of(dtype, bits, row)
+        extents = _extents(shape)
+        needed = row.shape(extents, axis_of(axis, len(extents), row), width)
+        kind = np.dtype(row.words[0])
+        if data.size != prod(needed) * kind.itemsize:
+            msg = f"buffer: expected {prod(needed) * kind.itemsize} bytes for {kind} of "
+            msg += f"shape {needed}, got {data.size}"
+            raise ValueError(msg)
+        words = data.view(kind).reshape(needed)
+        return cls(words, dtype, extents, layout, axis, bits)
 
     @property
-    def data(self) -> npt.NDArray[np.uint8]:
-        """The bytes, read-only."""
+    def data(self) -> npt.NDArray[Any]:
+        """The bytes or words, read-only."""
         return self._data.view()
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type, of ml_dtypes."""
+        """The element type."""
         return _core.dtype_named(self._name)
 
     @property
@@ -241,12 +363,22 @@ class PackedArray:
     @property
     def layout(self) -> str:
         """How elements lie in the bytes."""
-        return self._layout
+        return self._how[0]
+
+    @property
+    def axis(self) -> int | None:
+        """The axis along which they are packed; None for "onnx"."""
+        return self._how[1]
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return self._how[2]
 
     @property
     def nbytes(self) -> int:
         """Number of packed bytes."""
-        return self._data.size
+        return self._data.nbytes
 
     @property
     def size(self) -> int:
@@ -265,7 +397,7 @@ class PackedArray:
         Returns
         -------
         ndarray
-            Of the ml_dtypes type `dtype`.
+            Of the type `dtype`.
 
         Raises
         ------
@@ -283,6 +415,41 @@ class PackedArray:
         True
         """
         return _core.unpack(self)
+
+    def repack(self, layout: str, axis: SupportsIndex | None = None) -> PackedArray:
+        """
+        Pack the same elements in another way.
+
+        Parameters
+        ----------
+        layout : str
+            "onnx", "words", "awq" or "halves".
+        axis : int, optional
+            The axis along which codes are packed: the last by default. Not for "onnx".
+
+        Returns
+        -------
+        PackedArray
+            An array of the same elements, in memory of its own.
+
+        Raises
+        ------
+        TypeError
+            If an argument is of the wrong kind.
+        ValueError
+            If there is no such layout, or it has no elements of that width.
+        numpy.exceptions.AxisError
+            If there is no such axis.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> p = pq.pack(np.arange(8, dtype=np.uint8), "words", bits=4)
+        >>> [f"{p.repack(layout).data[0]:08x}" for layout in ("words", "awq")]
+        ['76543210', '75316420']
+        """
+        return _core.repack(self, layout, axis)
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -314,7 +481,7 @@ class PackedArray:
         >>> kept == p
         False
         """
-        return _constant(self._data, self._name, self._shape)
+        return _constant(self._data, self._name, self._shape, self._how)
 
     def __len__(self) -> int:
         """Count the rows of the first axis."""
@@ -347,45 +514,73 @@ class PackedArray:
         if isinstance(chosen, range):
             if chosen.step != 1:
                 return self._spaced(chosen)
-            shape = (len(chosen), *self._shape[1:])
-            return self._part(chosen.start, chosen.stop, shape)
+            return self._part(chosen.start, chosen.stop)
         if len(self._shape) == 1:
             return self._element(chosen)
-        return self._part(chosen, chosen + 1, self._shape[1:])
+        return self._row(chosen)
 
     def _element(self, at: int) -> Any:
-        per_byte = _core.packed_per_byte(self._name)
-        byte, at = divmod(at, per_byte)
-        of_one = PackedArray._of(self._data[byte : byte + 1], self._name, (per_byte,))
-        return of_one.unpack()[at]
+        whole = LAYOUTS[self.layout].whole(self.bits)
+        first = at // whole * whole
+        return self._part(first, min(first + whole, self._shape[0])).unpack()[at - first]
 
-    def _part(self, start: int, stop: int, shape: tuple[int, ...]) -> PackedArray:
-        """Rows from start to stop, on the same bytes."""
-        row = prod(self._shape[1:])
-        first, last = start * row, stop * row
-        per_byte = _core.packed_per_byte(self._name)
-        whole = last % per_byte == 0 or stop == self._shape[0]
-        if first < last and (first % per_byte or not whole):
-            msg = f"index: expected whole bytes, got the elements {first} to {last - 1} of "
-            msg += f"{self._name}, {per_byte} to a byte (unpack takes them apart)"
+    def _row(self, at: int) -> PackedArray:
+        """A row of the first axis, on the same words."""
+        layout, axis, bits = self._how
+        if axis is None:
+            return self._part(at, at + 1, self._shape[1:])
+        if axis == 0:
+            msg = f"index: expected a slice along axis 0, which is packed in {layout!r}, "
+            msg += f"got {at} (unpack takes it apart)"
             raise ValueError(msg)
         made = PackedArray.__new__(PackedArray)
+        made._store(self._data[at], self._name, self._shape[1:], (layout, axis - 1, bits))
+        return made
+
+    def _part(
+        self, start: int, stop: int, shape: tuple[int, ...] | None = None
+    ) -> PackedArray:
+        """Rows from start to stop, on the same words."""
+        layout, axis, bits = self._how
+        row = LAYOUTS[layout]
+        first, last = start, stop  # of what is counted in words, if anything is
+        whole = row.whole(bits) if not axis else 1
+        if axis is None:
+            first, last = start * prod(self._shape[1:]), stop * prod(self._shape[1:])
+        ends = last % whole == 0 or stop == self._shape[0]
+        if first < last and (first % whole or not ends):
+            part = "byte" if row.flat else "word" if not row.order else "group"
+            msg = f"index: expected whole {part}s, got the elements {first} to {last - 1} "
+            msg += f"of {self._name}, {whole} to a {part} (unpack takes them apart)"
+            raise ValueError(msg)
+        if not axis:
+            first, last = row.length(first, bits), row.length(last, bits)
+        made = PackedArray.__new__(PackedArray)
         # Not by _of: of a slice of a slice that would make an ever longer chain of views.
-        view = self._data[first // per_byte : -(-last // per_byte)]
-        made._store(view, self._name, shape)
+        extents = (stop - start, *self._shape[1:]) if shape is None else shape
+        made._store(self._data[first:last], self._name, extents, self._how)
         return made
 
     def _spaced(self, chosen: range) -> PackedArray:
         """A copy of rows with a step between."""
-        row, per_byte = prod(self._shape[1:]), _core.packed_per_byte(self._name)
-        if row % per_byte:
-            msg = f"index: expected rows of whole bytes for a step of {chosen.step}, got "
-            msg += f"{row} elements of {self._name} in each, {per_byte} to a byte"
+        layout, axis, bits = self._how
+        rows = self._data
+        if axis == 0:
+            msg = "index: expected a step of 1 along axis 0, which is packed in "
+            msg += f"{layout!r}, got {chosen.step}"
             raise ValueError(msg)
-        rows = self._data.reshape(self._shape[0], row // per_byte)
+        if axis is None:
+            row, per_byte = prod(self._shape[1:]), 8 // bits
+            if row % per_byte:
+                msg = f"index: expected rows of whole bytes for a step of {chosen.step}, "
+                msg += f"got {row} elements of {self._name} in each, {per_byte} to a byte"
+                raise ValueError(msg)
+            rows = rows.reshape(self._shape[0], row // per_byte)
         stop = chosen.stop if chosen.stop >= 0 else None
         rows = rows[chosen.start : stop : chosen.step]
-        return _constant(rows, self._name, (len(chosen), *self._shape[1:]))
+        if axis is None:
+            rows = rows.reshape(-1)
+        return _constant(rows, self._name, (len(chosen), *self._shape[1:]), self._how)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a packed array never changes."""
@@ -403,7 +598,7 @@ class PackedArray:
             return NotImplemented
         if self._head() != other._head():
             return False
-        return bool(np.array_equal(self._data, other._data))
+        return bool(np.array_equal(_bytes_of(self._data), _bytes_of(other._data)))
 
     def __hash__(self) -> int:
         """Hash what `__eq__` compares, where nobody can change it."""
@@ -414,29 +609,48 @@ class PackedArray:
 
     def _head(self) -> tuple[object, ...]:
         """All but the bytes."""
-        return (self._name, self._shape, self._layout)
+        return (self._name, self._shape, *self._how)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes an equal one."""
-        return (_unpickled, (self._data.tobytes(), self._name, self._shape))
+        layout, axis, bits = self._how
+        parts: tuple[object, ...] = (self._data.tobytes(), self._name, self._shape)
+        if axis is not None:
+            parts = (*parts, layout, axis, bits, self._data.dtype.str)
+        return (_unpickled, parts)
 
     def __repr__(self) -> str:
         """Show what it is, not its elements."""
+        layout, axis, bits = self._how
+        along = "" if axis is None else f"axis={axis}, bits={bits}, "
         return (
             f"PackedArray(dtype={self._name!r}, shape={self._shape}, "
-            f"layout={self._layout!r}, nbytes={self.nbytes})"
+            f"layout={layout!r}, {along}nbytes={self.nbytes})"
         )
 
 
-def pack(q: ArrayLike) -> PackedArray:
+def pack(
+    q: ArrayLike,
+    layout: str = "onnx",
+    axis: SupportsIndex | None = None,
+    bits: SupportsIndex | None = None,
+) -> PackedArray:
     """
     Pack codes that have a byte each.
 
     Parameters
     ----------
     q : array_like
-        An ml_dtypes array of int4, uint4, int2, uint2 or float4_e2m1fn, of any shape and
-        strides.
+        Codes of a width that `layout` has, of any shape and strides: an array of int4,
+        uint4, int2, uint2 or float4_e2m1fn, for "words" also of int8, uint8 or any other
+        narrow float; or uint8 or int8 codes of as many `bits`.
+    layout : str, optional
+        "onnx", "words", "awq" or "halves"; see `PackedArray`.
+    axis : int, optional
+        The axis along which codes are packed: the last by default. Not for "onnx".
+    bits : int, optional
+        Width of uint8 codes: 1 to 8. 4 and 2 make them uint4 and uint2, and int8 codes int4
+        and int2.
 
     Returns
     -------
@@ -446,7 +660,12 @@ def pack(q: ArrayLike) -> PackedArray:
     Raises
     ------
     TypeError
-        If `q` is of another type.
+        If `q` is of another type, or an argument of the wrong kind.
+    ValueError
+        If a code needs more than `bits`, if there is no such layout, or if it has no
+        elements of that width.
+    numpy.exceptions.AxisError
+        If there is no such axis.
 
     Examples
     --------
@@ -458,20 +677,153 @@ def pack(q: ArrayLike) -> PackedArray:
     PackedArray(dtype='int4', shape=(3,), layout='onnx', nbytes=2)
     >>> [hex(byte) for byte in packed.data]
     ['0xe1', '0x3']
+
+    Codes of 3 bits as GPTQ has them, along the first axis of a matrix:
+
+    >>> codes = np.arange(32, dtype=np.uint8).reshape(32, 1) % 8
+    >>> pq.pack(codes, "words", axis=0, bits=3).data.T.view(np.uint32)
+    array([[2298136264, 3330856646, 4205217416]], dtype=uint32)
     """
-    return _core.pack(q)
+    return _core.pack(q, layout, axis, bits)
 
 
-def _unpickled(data: bytes, dtype: str, shape: tuple[int, ...]) -> PackedArray:
+def layout_named(layout: object, name: str = "layout") -> Layout:
+    """Find a layout."""
+    some = " or ".join(", ".join(map(repr, LAYOUTS)).rsplit(", ", 1))
+    if not isinstance(layout, str):
+        msg = f"{name}: expected {some}, got {_kind(layout)}"
+        raise TypeError(msg)
+    given = str.__str__(layout)
+    if given not in LAYOUTS:
+        msg = f"{name}: expected {some}, got {given!r}"
+        raise ValueError(msg)
+    return LAYOUTS[given]
+
+
+def axis_of(axis: object, ndim: int, row: Layout) -> int | None:
+    """Find the axis along which codes are packed in a layout."""
+    if row.flat:
+        if axis is not None:
+            got = axis if isinstance(axis, int) else _kind(axis)
+            msg = f"axis: expected None for layout {row.name!r}, got {got}"
+            raise ValueError(msg)
+        return None
+    along = -1 if axis is None else _integer(axis, "axis")
+    if not ndim:
+        msg = f"layout: expected 'onnx' for what has no axis, got {row.name!r}"
+        raise ValueError(msg)
+    if not -ndim <= along < ndim:
+        raise np.exceptions.AxisError(along, ndim, "axis")
+    return along + ndim if along < 0 else along
+
+
+def element_of(dtype: object, bits: object, row: Layout) -> tuple[str, int]:
+    """Find the type and the width of the codes of an array in a layout."""
+    if bits is None:
+        return _core.packed_name(dtype, row.widths)
+    width = _integer(bits, "bits")
+    name, own = _core.packed_name(dtype, LAYOUTS["words"].widths)
+    if (name, width) in _NARROWER:
+        name, own = _NARROWER[name, width], width
+    if name == "uint8" and not 1 <= width <= 8:
+        msg = f"bits: expected 1 to 8 for uint8, got {width}"
+        raise ValueError(msg)
+    if name != "uint8" and width != own:
+        msg = f"bits: expected {own} for {name}, got {width}"
+        raise ValueError(msg)
+    if width not in row.widths:
+        some = " or ".join(map(str, row.widths))
+        msg = f"bits: expected {some} for layout {row.name!r}, got {width}"
+        raise ValueError(msg)
+    return name, width
+
+
+def words_said(
+    dtype: object, shape: tuple[int, ...], layout: object, axis: object, bits: object
+) -> tuple[tuple[int, ...], int, tuple[str, int | None, int]]:
+    """
+    Find the words of an array of which a subclass may say anything.
+
+    Returns their shape and size, and layout, axis and bits as they are.
+    """
+    row = layout_named(layout)
+    name, width = element_of(dtype, bits, row)
+    along = axis_of(axis, len(shape), row)
+    if name != dtype or along is None:
+        msg = f"layout: expected one of {width} bits along an axis, got {row.name!r}"
+        raise ValueError(msg)
+    return row.shape(shape, along, width), row.word_bits // 8, (row.name, along, width)
+
+
+# What codes of fewer bits than a byte are, where there is a type for them.
+_NARROWER = {
+    ("uint8", 4): "uint4",
+    ("uint8", 2): "uint2",
+    ("int8", 4): "int4",
+    ("int8", 2): "int2",
+}
+
+
+def requested(packed: object) -> tuple[Layout, object, object]:
+    """Take apart what quantize is asked for by `packed`: what `pack` takes after codes."""
+    given = packed if isinstance(packed, tuple) else (packed,)
+    if not 1 <= len(given) <= 3 or not isinstance(given[0], str):
+        got = f"a tuple of {len(given)}" if isinstance(packed, tuple) else _kind(packed)
+        msg = "packed: expected True, False, a layout or a tuple of layout, axis and bits, "
+        msg += f"got {got}"
+        raise TypeError(msg)
+    layout, axis, bits = (*given, None, None)[:3]
+    return layout_named(layout, "packed"), axis, bits
+
+
+def _unpickled(
+    data: bytes,
+    dtype: str,
+    shape: tuple[int, ...],
+    layout: str = "onnx",
+    axis: int | None = None,
+    bits: int | None = None,
+    words: str = "<u1",
+) -> PackedArray:
     """One of bytes that nobody can change, so that it has a hash."""
-    return PackedArray(np.frombuffer(data, np.uint8), dtype, shape)
+    if layout == "onnx":
+        return PackedArray(np.frombuffer(data, np.uint8), dtype, shape)
+    row = layout_named(layout)
+    _, width = element_of(dtype, bits, row)
+    extents = row.shape(shape, axis, width)
+    array = np.frombuffer(data, words).reshape(extents)
+    return PackedArray(array, dtype, shape, layout, axis, bits)
 
 
 def _constant(
-    data: npt.NDArray[np.uint8], name: str, shape: tuple[int, ...]
+    data: npt.NDArray[Any],
+    name: str,
+    shape: tuple[int, ...],
+    how: tuple[str, int | None, int],
 ) -> PackedArray:
-    """One of a copy of bytes in C order, which nobody can change."""
-    return PackedArray._of(np.frombuffer(data.tobytes(), np.uint8), name, shape)
+    """One of a copy of words in C order, which nobody can change."""
+    kept = np.frombuffer(data.tobytes(), data.dtype).reshape(data.shape)
+    return PackedArray._of(kept, name, shape, how)
+
+
+def _constant_view(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Bytes that are lent read-only cannot be made writeable again."""
+    view = np.frombuffer(memoryview(data.data).toreadonly(), data.dtype)
+    return view.reshape(data.shape)
+
+
+def _bytes_of(data: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    return data.view(np.uint8)
+
+
+def _integer(value: Any, name: str) -> int:
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        return int(operator.index(value))
+    except TypeError:
+        msg = f"{name}: expected an integer, got {_kind(value)}"
+        raise TypeError(msg) from None
 
 
 def _chosen(index: SupportsIndex | slice, shape: tuple[int, ...]) -> int | range:
@@ -510,7 +862,7 @@ def _places(part: slice, extent: int) -> range:
     return range(found[0], found[0] + 1) if len(found) == 1 else found
 
 
-def _is_writeable(array: npt.NDArray[np.uint8]) -> bool:
+def _is_writeable(array: npt.NDArray[Any]) -> bool:
     """Whether the memory that an array is a view of may change by any view between."""
     owner: Any = array
     while True:

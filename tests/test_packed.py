@@ -722,7 +722,7 @@ REFUSED = {
     "other layout": (
         (TWO, "int4", 3, "high first"),
         ValueError,
-        "layout: expected 'onnx', got 'high first'",
+        "layout: expected 'onnx', 'words', 'awq' or 'halves', got 'high first'",
     ),
 }
 
@@ -821,12 +821,14 @@ OPTIONS = {
     "integer for packed": (
         {"dtype": "int4", "packed": 1},
         TypeError,
-        "packed: expected True or False, got int",
+        "packed: expected True, False, a layout or a tuple of layout, axis and bits, "
+        "got int",
     ),
     "none for packed": (
         {"dtype": "int4", "packed": None},
         TypeError,
-        "packed: expected True or False, got NoneType",
+        "packed: expected True, False, a layout or a tuple of layout, axis and bits, "
+        "got NoneType",
     ),
     "not saturated": (
         {"dtype": "int4", "saturate": False},
@@ -1126,6 +1128,7 @@ class Claims(pq.PackedArray):
 class ClaimsBytes(Claims):
     __slots__ = ()
     _name = property(lambda self: "int4")
+    _how = property(lambda self: ("onnx", None, 4))
     _data = property(lambda self: np.zeros(1, np.uint8).view(Bytes))
 
 

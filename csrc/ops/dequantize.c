@@ -9,7 +9,10 @@ static void run_far_element(void *p, struct pq_cursor at)
     const struct pq_job *job = p;
     char code[sizeof(int32_t)], result[sizeof(double)];
     const char *from = at.in;
-    if (pq_job_takes(job)) {
+    if (job->take.stream != NULL) {
+        pq_take_stream(&job->take, code, at.in, 0, at.in_code, 0, 1);
+        from = code;
+    } else if (pq_job_takes(job)) {
         pq_take_codes(&job->take, code, at.in, job->in_step, 1);
         from = code;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repack: elements of a narrow type from bytes to bits and back. */
+/* repack: codes from bytes to bits and words, and back. */
 #include "../args.h"
 #include "../job.h"
 
@@ -36,8 +36,9 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
         return status;
     }
     const enum pq_type type = args->in.type;
-    if (type != args->out.type ||
-        !(pq_is_narrow_integer(type) || pq_is_narrow_float(type))) {
+    const bool lies = args->in_layout != NULL || args->out_layout != NULL;
+    if (type != args->out.type || !pq_is_code(type) || pq_bytes_of(type) > 1 ||
+        !(lies || pq_is_narrow_integer(type) || pq_is_narrow_float(type))) {
         return PQ_ERR_TYPE;
     }
     /* Around it narrow integers are made bytes, and codes again. */

@@ -328,8 +328,8 @@ static void retype(struct pq_array *array)
 /* A size that no version has. */
 static void resize(struct pq_args *args)
 {
-    static const size_t sizes[] = {0, 1, sizeof(size_t), sizeof(struct pq_args) - 1,
-                                   SIZE_MAX};
+    static const size_t sizes[] = {0, 1, sizeof(size_t),
+                                   offsetof(struct pq_args, in_layout) - 1, SIZE_MAX};
     args->size = sizes[random_below(sizeof sizes / sizeof sizes[0])];
     use.refused = 1;
 }

@@ -1,0 +1,684 @@
+"""Layouts of packed codes: the bytes that producers write, in both directions."""
+
+import copy
+import itertools
+import pickle
+import re
+
+import numpy as np
+import packed_oracle
+import pytest
+from support import (
+    LEVELS,
+    adversarial,
+    each,
+    light,
+    mixed_scales,
+    parameter_shape,
+    poisoned,
+    same,
+    split_small_arrays,
+    usual_scales,
+)
+
+import pyquant as pq
+from pyquant._core import dequantize_at, quantize_at
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+TYPES = {
+    "uint2": 2,
+    "int2": 2,
+    "uint4": 4,
+    "int4": 4,
+    "float4_e2m1fn": 4,
+    "float6_e2m3fn": 6,
+    "float6_e3m2fn": 6,
+    "int8": 8,
+    "uint8": 8,
+    "float8_e4m3fn": 8,
+    "float8_e4m3fnuz": 8,
+    "float8_e5m2": 8,
+    "float8_e5m2fnuz": 8,
+}
+# Layout, bits: all there are.
+STREAMS = [*(("words", bits) for bits in range(1, 9)), ("awq", 4), ("halves", 4)]
+# Layout, name of the type, bits: uint8 codes of widths that have no type.
+PACKINGS = [
+    *(("words", name, bits) for name, bits in TYPES.items()),
+    *(("words", "uint8", bits) for bits in (1, 3, 5, 6, 7)),
+    *(
+        (layout, name, 4)
+        for layout in ("awq", "halves")
+        for name, bits in TYPES.items()
+        if bits == 4
+    ),
+]
+# Shape, axis: words that end anywhere, and one element.
+ARRAYS = [
+    ((1,), 0),
+    ((7,), 0),
+    ((64,), 0),
+    ((1027,), 0),
+    ((8, 1), 0),
+    ((1, 9), 0),
+    ((33, 5), 0),
+    ((64, 40), 0),
+    ((5, 33), 1),
+    ((3, 64), 1),
+    ((40, 1), 1),
+    ((3, 11, 5), 1),
+    ((2, 3, 70), 2),
+    ((35, 2, 3), 0),
+    ((0, 3), 0),
+    ((3, 0), 0),
+    ((0, 3), 1),
+]
+# Shape, axis of the parameters, block size.
+FORMS = [
+    ((7,), None, None),
+    ((1027,), None, None),
+    ((1027,), 0, 32),
+    ((1027,), 0, 3),
+    ((99,), 0, None),
+    ((33, 5), None, None),
+    ((33, 5), 0, None),
+    ((33, 5), 1, None),
+    ((96, 40), 0, 32),
+    ((96, 40), 1, 8),
+    ((33, 65), 0, 10),
+    ((33, 65), 1, 33),
+    ((33, 65), None, (4, 16)),
+    ((33, 65), (0, 1), None),
+    ((3, 34, 37), 1, None),
+    ((3, 34, 37), 1, 16),
+    ((3, 34, 37), 2, 5),
+    ((3, 1, 9), 1, 1),
+    ((0, 3), 0, 4),
+]
+
+
+def dtype_of(name):
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def random_codes(shape, bits, seed=0):
+    rng = np.random.default_rng([seed, bits, *shape])
+    return rng.integers(0, 1 << bits, shape, dtype=np.uint8)
+
+
+def typed(codes, name, bits):
+    """Codes of a type, of which some leave what is above their bits as it is."""
+    return codes.view(dtype_of(name)) if bits == TYPES[name] else codes
+
+
+def low_bits(array, bits):
+    return array.view(np.uint8) & ((1 << bits) - 1)
+
+
+def pack(codes, layout, axis, name, bits):
+    return pq.pack(
+        typed(codes, name, bits), layout, axis, None if bits == TYPES[name] else bits
+    )
+
+
+def wrapped(words, name, shape, layout, axis, bits):
+    kind = np.uint8 if layout == "halves" else np.int32
+    width = None if bits == TYPES[name] else bits
+    return pq.PackedArray(words.view(kind), name, shape, layout, axis, width)
+
+
+# The bytes of producers
+
+
+def words_of(packed):
+    return [f"{word:08x}" for word in packed.data.view(np.uint32).reshape(-1)]
+
+
+EIGHT = np.arange(8, dtype=np.uint8)
+
+
+def test_worked_words_of_four_bits():
+    assert words_of(pq.pack(EIGHT, "words", bits=4)) == ["76543210"]
+    assert words_of(pq.pack(EIGHT.reshape(8, 1), "words", axis=0, bits=4)) == ["76543210"]
+    assert words_of(pq.pack(EIGHT, "awq", bits=4)) == ["75316420"]
+    # compressed-tensors stores signed codes plus 8.
+    codes = (np.arange(-8, 8) + 8).astype(np.uint8)
+    assert words_of(pq.pack(codes, "words", bits=4)) == ["76543210", "fedcba98"]
+
+
+def test_worked_words_of_three_bits():
+    expected = ["88fac688", "c688fac6", "fac688fa"]
+    codes = np.tile(EIGHT, 4)
+    assert words_of(pq.pack(codes, "words", bits=3)) == expected
+    gptq = pq.pack(np.stack([codes, codes[::-1]], 1), "words", axis=0, bits=3)
+    assert gptq.data.shape == (3, 2)
+    assert [f"{word:08x}" for word in gptq.data[:, 0].view(np.uint32)] == expected
+    assert pq.PackedArray(gptq.data, "uint8", (32, 2), "words", 0, 3) == gptq
+
+
+def test_worked_bytes_of_mlx():
+    def data(codes, bits):
+        return pq.pack(np.uint8(codes), "words", bits=bits).data.tobytes()
+
+    assert data(range(8), 3)[:3] == bytes.fromhex("88c6fa")
+    assert data(range(8), 5)[:5] == bytes.fromhex("2088418a39")
+    assert data([1, 2, 3, 4], 6)[:3] == bytes.fromhex("813010")
+
+
+def test_worked_words_of_mlx():
+    x = (np.arange(32, dtype=np.float32) - 16) / 8
+    four = pq.quantize(x, 0.25, 8, dtype="uint4", packed="words")
+    assert words_of(four) == ["43222100", "87666544", "cbaaa988", "ffeeedcc"]
+    three = pq.quantize(x, 0.5, 4, dtype="uint8", packed=("words", -1, 3))
+    assert words_of(three) == ["92489200", "db2491b6", "ffffb6da"]
+
+
+def test_worked_zero_points_of_gptq():
+    for version, zero in (("77777777", 7), ("88888888", 8)):
+        assert words_of(pq.pack(np.full(8, zero, np.uint8), "words", bits=4)) == [version]
+
+
+def test_worked_bytes_of_ggml():
+    # Q4_0 of (i - 16) / 8 has these bytes after a scale of 0.25.
+    block = bytes.fromhex("809191a2a2b3b3c4c4d5d5e6e6f7f7f8")
+    x = (np.arange(32, dtype=np.float32) - 16) / 8
+    p = pq.PackedArray(np.frombuffer(block, np.uint8), "uint4", 32, "halves")
+    codes = [i // 2 + i % 2 for i in range(32)]
+    assert p.unpack().astype(int).tolist() == np.minimum(codes, 15).tolist()
+    got = pq.dequantize(p, 0.25, 8)
+    assert abs(got - x).max() <= 0.25
+    assert pq.quantize(got, 0.25, 8, dtype="uint4", packed="halves") == p
+    halves = (np.arange(32) % 16 + (np.arange(32) // 16)).astype(np.uint8) % 16
+    assert pq.pack(halves, "halves", bits=4).data.tolist() == [
+        i + (i + 1) % 16 * 16 for i in range(16)
+    ]
+
+
+# Packing and unpacking
+
+
+@each("packing, array", PACKINGS, ARRAYS)
+def test_pack(packing, array):
+    layout, name, bits = packing
+    shape, axis = array
+    codes = random_codes(shape, bits)
+    words = packed_oracle.packed(codes, layout, axis, bits)
+    for along in (axis, axis - len(shape)):
+        got = pack(codes, layout, along, name, bits)
+        assert (got.layout, got.axis, got.bits) == (layout, axis, bits)
+        assert (got.shape, got.dtype, got.size) == (shape, dtype_of(name), codes.size)
+        assert (got.nbytes, got.ndim) == (words.nbytes, len(shape))
+        same(got.data.view(words.dtype), words)
+        assert got.data.dtype == (np.uint8 if layout == "halves" else np.int32)
+        same(low_bits(got.unpack(), 8), codes)
+        assert got.unpack().dtype == dtype_of(name)
+    if axis == len(shape) - 1:
+        assert pack(codes, layout, None, name, bits) == got
+
+
+@each("packing, array", PACKINGS, ARRAYS)
+def test_unused_bits_are_not_looked_at(packing, array):
+    layout, name, bits = packing
+    shape, axis = array
+    word = np.uint8 if layout == "halves" else np.uint32
+    words = packed_oracle.packed(random_codes(shape, bits), layout, axis, bits)
+    rng = np.random.default_rng(1)
+    words = rng.integers(0, np.iinfo(word).max, words.shape, word, endpoint=True)
+    codes = packed_oracle.unpacked(words, layout, axis, bits, shape[axis])
+    p = wrapped(words, name, shape, layout, axis, bits)
+    same(low_bits(p.unpack(), 8), codes)
+    again = pack(codes, layout, axis, name, bits)
+    same(low_bits(again.unpack(), 8), codes)
+    same(again.data.view(word), packed_oracle.packed(codes, layout, axis, bits))
+
+
+def test_random_packings():
+    rng = np.random.default_rng(0)
+    for _ in range(light(400, 60)):
+        layout, bits = STREAMS[rng.integers(len(STREAMS))]
+        shape = tuple(int(n) for n in rng.integers(1, [90, 12, 9][: rng.integers(1, 4)]))
+        shape = tuple(rng.permutation(shape).tolist())
+        axis = int(rng.integers(len(shape)))
+        codes = rng.integers(0, 1 << bits, shape, dtype=np.uint8)
+        view = codes.transpose(rng.permutation(len(shape)))[::-1]
+        axis = int(rng.integers(view.ndim))
+        got = pq.pack(view, layout, axis, bits)
+        same(
+            got.data.view(packed_oracle.LAYOUTS[layout][0]),
+            packed_oracle.packed(view, layout, axis, bits),
+        )
+        same(low_bits(got.unpack(), 8), np.ascontiguousarray(view))
+
+
+def test_codes_above_their_bits():
+    codes = np.full(40, 0xFF, np.uint8).view(ml_dtypes.uint4)
+    for layout in ("words", "awq", "halves"):
+        used = pq.pack(codes, layout)
+        assert used == pq.pack(np.full(40, 15, np.uint8), layout, bits=4)
+
+
+def test_signed_codes_of_a_byte():
+    codes = np.arange(-8, 8, dtype=np.int8)
+    for layout in ("onnx", "words", "awq", "halves"):
+        got = pq.pack(codes, layout, bits=4)
+        assert got.dtype == ml_dtypes.int4
+        assert got.unpack().astype(np.int8).tolist() == codes.tolist()
+
+
+@each("first, second", STREAMS, STREAMS)
+def test_repack(first, second):
+    if first[1] != second[1]:
+        pytest.skip("widths stay as they are")
+    for shape, axis in ARRAYS:
+        codes = random_codes(shape, first[1])
+        p = pq.pack(codes, first[0], axis, first[1])
+        for other in range(len(shape)):
+            expected = pq.pack(codes, second[0], other, first[1])
+            got = p.repack(second[0], other)
+            assert got == expected
+            assert got.repack(first[0], axis) == p
+        if first[1] in (2, 4):
+            dense = p.repack("onnx")
+            assert dense == pq.pack(codes, bits=first[1])
+            assert dense.repack(first[0], axis) == p
+
+
+# Quantizing and dequantizing
+
+
+def arguments(form, name, source="float32", seed=0, make=usual_scales):
+    shape, axis, block = form
+    one = axis is None and block is None
+    params = () if one else parameter_shape(shape, axis, block)
+    count = int(np.prod(params))
+    kwargs = {
+        "scale": make(source, count, seed).reshape(params),
+        "axis": axis,
+        "block_size": block,
+    }
+    if "float" not in name:
+        zeros = np.resize([0, 1], count).reshape(params)
+        kwargs["zero_point"] = zeros.astype(np.int8)
+    return kwargs
+
+
+def axes_of(form):
+    return range(len(form[0]))
+
+
+@each("form, packing", FORMS, PACKINGS)
+def test_quantize(form, packing, isa):
+    layout, name, bits = packing
+    for seed, axis in enumerate(axes_of(form)):
+        make = mixed_scales if seed % 2 else usual_scales
+        x = adversarial("float32", 0.3, int(np.prod(form[0])), seed=seed).reshape(form[0])
+        kwargs = {**arguments(form, name, seed=seed, make=make), "dtype": name}
+        codes = quantize_at(isa, x, **kwargs)
+        asked = (layout, axis) if bits == TYPES[name] else (layout, axis, bits)
+        if bits != TYPES[name]:
+            codes = np.minimum(codes, (1 << bits) - 1)
+        expected = packed_oracle.packed(low_bits(codes, bits), layout, axis, bits)
+        for view in (x, np.asfortranarray(x), x[::-1].copy()[::-1]):
+            got = quantize_at(isa, view, packed=asked, **kwargs)
+            same(got.data.view(expected.dtype), expected)
+            assert (got.layout, got.axis, got.bits) == (layout, axis, bits)
+            assert got.dtype == dtype_of(name)
+
+
+@each("form, packing", FORMS, PACKINGS)
+def test_dequantize(form, packing, isa):
+    layout, name, bits = packing
+    codes = random_codes(form[0], bits)
+    for seed, axis in enumerate(axes_of(form)):
+        p = pack(codes, layout, axis, name, bits)
+        make = mixed_scales if seed % 2 else usual_scales
+        for target in ("float32", "float64", "bfloat16"):
+            kwargs = {**arguments(form, name, seed=seed, make=make), "dtype": target}
+            expected = dequantize_at(isa, p.unpack(), **kwargs)
+            same(dequantize_at(isa, p, **kwargs), expected)
+        out = poisoned("bfloat16", form[0][::-1]).T
+        assert dequantize_at(isa, p, **kwargs, out=out) is out
+        same(out.copy("C"), expected)
+        turned = poisoned("bfloat16", form[0])[::-1]
+        same(dequantize_at(isa, p, **kwargs, out=turned).copy("C"), expected)
+
+
+def test_zero_points_that_are_packed_and_far():
+    codes = random_codes((16, 24), 4)
+    zeros = random_codes((2, 24), 4, 1)
+    scale = usual_scales("float32", 48).reshape(2, 24)
+    expected = pq.dequantize(codes, scale, zeros, axis=0, block_size=8)
+    for layout in ("words", "awq", "halves"):
+        q = pq.pack(codes, layout, 0, 4)
+        z = pq.pack(zeros, layout, bits=4)
+        same(pq.dequantize(q, scale, z, axis=0, block_size=8), expected)
+    from pyquant._core import dequantize_standard
+
+    far = np.int64([2**62, -(2**62)] * 8)
+    for layout in ("words", "awq"):
+        q = pq.pack(codes, layout, 0, 4)
+        kwargs = {"dtype": "float32", "axis": (0,)}
+        expected = dequantize_standard(q.unpack(), np.ones(16), far, **kwargs)
+        same(dequantize_standard(q, np.ones(16), far, **kwargs), expected)
+
+
+def test_levels_agree(simd):
+    x = adversarial("float32", 0.3, 33 * 65).reshape(33, 65)
+    for (layout, name, bits), axis in itertools.product(PACKINGS, (0, 1)):
+        asked = (layout, axis) if bits == TYPES[name] else (layout, axis, bits)
+        kwargs = {"scale": 0.3, "dtype": name, "packed": asked}
+        assert quantize_at(simd, x, **kwargs) == quantize_at(LEVELS[0], x, **kwargs)
+
+
+@each("form, packing", FORMS, PACKINGS)
+def test_threads(form, packing, monkeypatch):
+    layout, name, bits = packing
+    x = adversarial("float32", 0.3, int(np.prod(form[0]))).reshape(form[0])
+    for axis in axes_of(form):
+        asked = (layout, axis) if bits == TYPES[name] else (layout, axis, bits)
+        kwargs = {**arguments(form, name), "dtype": name, "packed": asked}
+        expected = pq.quantize(x, **kwargs)
+        del kwargs["dtype"], kwargs["packed"]
+        back = pq.dequantize(expected, **kwargs)
+        with split_small_arrays(monkeypatch):
+            for threads in (2, 3, 4):
+                for view in (x, np.asfortranarray(x)):
+                    got = pq.quantize(
+                        view, dtype=name, packed=asked, threads=threads, **kwargs
+                    )
+                    assert got == expected
+                same(pq.dequantize(expected, threads=threads, **kwargs), back)
+
+
+@each("layout, bits", ["words"], [1, 3, 4, 5, 7])
+def test_parts_meet_between_words(layout, bits, monkeypatch):
+    # Were two threads to write one word, now and then a code would be lost.
+    with split_small_arrays(monkeypatch):
+        for shape, axis in (((2049,), 0), ((301, 3), 0), ((3, 1003), 1)):
+            x = np.full(shape, (1 << bits) - 1, np.float32)
+            kwargs = {"dtype": "uint8", "packed": (layout, axis, bits)}
+            expected = pq.quantize(x, 1.0, **kwargs)
+            assert (expected.unpack().astype(int) == (1 << bits) - 1).all()
+            for _ in range(light(50, 10)):
+                assert pq.quantize(x, 1.0, threads=7, **kwargs) == expected
+
+
+def test_parameters():
+    x = np.random.default_rng(0).normal(size=(32, 24)).astype("f4")
+    p = pq.choose_qparams(x, dtype="uint4", axis=0, block_size=16)
+    q = p.quantize(x, packed=("words", 0))
+    assert q == pq.pack(p.quantize(x), "words", 0)
+    same(p.dequantize(q), p.dequantize(p.quantize(x)))
+
+
+def test_out_must_not_overlap_the_words():
+    memory = np.zeros(64, np.int32)
+    p = pq.PackedArray(memory[:8].reshape(1, 8), "uint4", (8, 8), "words", 0)
+    out = memory.view(np.float32)
+    with pytest.raises(ValueError, match=r"^out: expected memory of its own, got "):
+        pq.dequantize(p, 1.0, out=out[:64].reshape(8, 8))
+
+
+# What it is
+
+
+def some(layout="words", axis=0, bits=4, shape=(16, 3)):
+    return pq.pack(random_codes(shape, bits), layout, axis, bits)
+
+
+SOME = {
+    "gptq": some(),
+    "three bits": some(bits=3),
+    "compressed-tensors": some(axis=1),
+    "awq": some("awq", 1),
+    "halves": some("halves", 1),
+    "one dimension": some(shape=(33,)),
+    "nothing": some(shape=(0, 4), axis=1),
+}
+
+
+@pytest.mark.parametrize("p", SOME.values(), ids=SOME)
+def test_copies(p):
+    for again in (
+        pickle.loads(pickle.dumps(p)),
+        copy.copy(p),
+        copy.deepcopy(p),
+        p.copy(),
+        pq.PackedArray(p.data, p.dtype, p.shape, p.layout, p.axis, p.bits),
+        pq.PackedArray.from_buffer(
+            p.data.tobytes(), p.dtype, p.shape, p.layout, p.axis, p.bits
+        ),
+    ):
+        assert again == p
+        assert hash(again) == hash(p)
+        assert (again.layout, again.axis, again.bits) == (p.layout, p.axis, p.bits)
+        assert again.data.dtype == p.data.dtype
+        same(again.unpack(), p.unpack())
+    with pytest.raises(ValueError, match="read-only"):
+        p.data[...] = 0
+
+
+def test_unsigned_words():
+    p = some()
+    words = p.data.view(np.uint32)
+    q = pq.PackedArray(words, "uint4", p.shape, "words", 0)
+    assert q == p
+    assert hash(q.copy()) == hash(p)
+    assert pickle.loads(pickle.dumps(q)).data.dtype == np.uint32
+    same(q.unpack(), p.unpack())
+
+
+def test_equality():
+    codes = random_codes((8, 8), 4)
+    ways = [("words", 0), ("words", 1), ("awq", 0), ("awq", 1), ("halves", 1)]
+    every = [pq.pack(codes, *way, 4) for way in ways]
+    every += [pq.pack(codes, bits=4), pq.pack(codes, "words", 0, 5)]
+    for i, p in enumerate(every):
+        assert [p == q for q in every] == [i == j for j in range(len(every))]
+
+
+def test_repr():
+    assert repr(some()) == (
+        "PackedArray(dtype='uint4', shape=(16, 3), layout='words', axis=0, bits=4, "
+        "nbytes=24)"
+    )
+
+
+def test_rows():
+    for axis in (1, 2):
+        p = some("words", axis, 3, (4, 11, 9))
+        unpacked = p.unpack()
+        for i in range(-4, 4):
+            assert p[i].axis == axis - 1
+            same(p[i].unpack(), unpacked[i])
+        parts = [(1, 3), (None,), (3, 1), (None, None, 2), (None, None, -1), (2, 3)]
+        for part in (slice(*ends) for ends in parts):
+            same(p[part].unpack(), unpacked[part])
+        assert [row.shape for row in p] == [(11, 9)] * 4
+        if axis == 2:
+            same(np.asarray(p[1:][2][3]), unpacked[3][3])
+        same(pq.dequantize(p[2], 0.5), pq.dequantize(unpacked[2], 0.5))
+
+
+def test_parts_of_a_stream():
+    for layout, bits in STREAMS:
+        p = some(layout, 0, bits, (130, 2))
+        whole = {"awq": 8, "halves": 32}.get(layout, np.lcm(bits, 32) // bits)
+        unpacked = p.unpack()
+        for start, stop in itertools.product(range(0, 130, whole), repeat=2):
+            same(p[start:stop].unpack(), unpacked[start:stop])
+            same(p[start:].unpack(), unpacked[start:])
+        line = pq.pack(low_bits(unpacked[:, 0].copy(), 8), layout, 0, bits)
+        assert [int(line[i]) for i in range(-130, 130)] == [
+            int(unpacked[i, 0]) for i in range(-130, 130)
+        ]
+        assert [int(one) for one in line] == [int(one) for one in unpacked[:, 0]]
+        if whole > 1:
+            with pytest.raises(ValueError, match=r"^index: expected whole (word|group)s, "):
+                p[1:]
+        with pytest.raises(ValueError, match=r"^index: expected a slice along axis 0"):
+            p[1]
+        with pytest.raises(ValueError, match=r"^index: expected a step of 1 along axis 0"):
+            p[::2]
+
+
+# What is refused
+
+WORDS = np.zeros((2, 3), np.int32)
+EVERY = "'onnx', 'words', 'awq' or 'halves'"
+REFUSED = {
+    "layout": (
+        lambda: pq.pack(EIGHT, "gptq", bits=4),
+        ValueError,
+        f"layout: expected {EVERY}, got 'gptq'",
+    ),
+    "kind of layout": (
+        lambda: pq.pack(EIGHT, 3, bits=4),
+        TypeError,
+        f"layout: expected {EVERY}, got int",
+    ),
+    "axis of onnx": (
+        lambda: pq.pack(EIGHT, "onnx", 0, 4),
+        ValueError,
+        "axis: expected None for layout 'onnx', got 0",
+    ),
+    "axis": (
+        lambda: pq.pack(EIGHT, "words", 1),
+        np.exceptions.AxisError,
+        "axis: axis 1 is out of bounds for array of dimension 1",
+    ),
+    "kind of axis": (
+        lambda: pq.pack(EIGHT, "words", 0.0),
+        TypeError,
+        "axis: expected an integer, got float",
+    ),
+    "no axis": (
+        lambda: pq.pack(np.uint8(3), "words"),
+        ValueError,
+        "layout: expected 'onnx' for what has no axis, got 'words'",
+    ),
+    "kind of bits": (
+        lambda: pq.pack(EIGHT, "words", bits="4"),
+        TypeError,
+        "bits: expected an integer, got str",
+    ),
+    "bits": (
+        lambda: pq.pack(EIGHT, "words", bits=9),
+        ValueError,
+        "bits: expected 1 to 8 for uint8, got 9",
+    ),
+    "bits of a type": (
+        lambda: pq.pack(np.int8([1]), "words", bits=3),
+        ValueError,
+        "bits: expected 8 for int8, got 3",
+    ),
+    "bits of a layout": (
+        lambda: pq.pack(EIGHT, "awq", bits=3),
+        ValueError,
+        "bits: expected 4 for layout 'awq', got 3",
+    ),
+    "type of a layout": (
+        lambda: pq.pack(EIGHT, "awq"),
+        TypeError,
+        "q: expected int4, uint4, float4_e2m1fn, got uint8",
+    ),
+    "too large a code": (
+        lambda: pq.pack(np.uint8([[1, 2, 3], [4, 9, 8]]), "words", bits=3),
+        ValueError,
+        "q: expected integers from 0 to 7 for 3 bits, got 9 at (1, 1)",
+    ),
+    "too small a code": (
+        lambda: pq.pack(np.int8([1, -9]), "words", bits=4),
+        ValueError,
+        "q: expected integers from -8 to 7 for 4 bits, got -9 at (1,)",
+    ),
+    "repacked": (
+        lambda: some(bits=3).repack("awq"),
+        ValueError,
+        "layout: expected one that has elements of 3 bits, got 'awq'",
+    ),
+    "shape of words": (
+        lambda: pq.PackedArray(WORDS, "uint4", (16, 4), "words", 0),
+        ValueError,
+        "data: expected shape (2, 4) for uint4 of shape (16, 4), 4 bits each along axis 0, "
+        "got (2, 3)",
+    ),
+    "kind of words": (
+        lambda: pq.PackedArray(WORDS.astype(np.int64), "uint4", (16, 3), "words", 0),
+        TypeError,
+        "data: expected a int32 or uint32 array, got int64",
+    ),
+    "order of bytes": (
+        lambda: pq.PackedArray(WORDS.astype(">i4"), "uint4", (16, 3), "words", 0),
+        TypeError,
+        "data: expected a int32 or uint32 array, got >i4",
+    ),
+    "strided words": (
+        lambda: pq.PackedArray(WORDS.T.copy().T, "uint4", (16, 3), "words", 0),
+        ValueError,
+        "data: expected contiguous words, got a strided array",
+    ),
+    "too few words": (
+        lambda: pq.PackedArray.from_buffer(b"1234", "uint4", (16, 3), "words", 0),
+        ValueError,
+        "buffer: expected 24 bytes for int32 of shape (2, 3), got 4",
+    ),
+    "kind of packed": (
+        lambda: pq.quantize([1.0], 1.0, packed=3),
+        TypeError,
+        "packed: expected True, False, a layout or a tuple of layout, axis and bits, "
+        "got int",
+    ),
+    "long tuple": (
+        lambda: pq.quantize([1.0], 1.0, packed=("words", 0, 8, 1)),
+        TypeError,
+        "packed: expected True, False, a layout or a tuple of layout, axis and bits, "
+        "got a tuple of 4",
+    ),
+    "packed": (
+        lambda: pq.quantize([1.0], 1.0, packed="gptq"),
+        ValueError,
+        f"packed: expected {EVERY}, got 'gptq'",
+    ),
+    "wide type": (
+        lambda: pq.quantize([1.0], 1.0, dtype="int16", packed="words"),
+        TypeError,
+        "dtype: expected int8, uint8, int4, uint4, int2, uint2, float8_e4m3fn, ",
+    ),
+    "out": (
+        lambda: pq.quantize([1.0], 1.0, packed="words", out=np.zeros(1, np.int8)),
+        ValueError,
+        "out: expected None with packed codes, got ndarray",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refused(case):
+    call, error, text = case
+    with pytest.raises(error, match=f"^{re.escape(text)}") as raised:
+        call()
+    assert "\n" not in str(raised.value)
+
+
+FORGED = [
+    *(("words", axis, 4) for axis in (9, -1, None, "0", 0.0)),
+    *(("words", 0, bits) for bits in (0, 8, 3, -4, 2**70, "4")),
+    *(("awq", 0, 3), ("gptq", 0, 4), ("onnx", 0, 4), ("onnx", None, 4)),
+    *((1, 2), "words", 3, None, (), ("words", 0, 4, 1)),
+]
+
+
+@pytest.mark.parametrize("how", FORGED, ids=str)
+def test_forged_layouts_read_nothing(how):
+    forged = some()
+    object.__setattr__(forged, "_how", how)
+    for use in (
+        lambda: pq.dequantize(forged, 1.0),
+        lambda: pq.quantize(1.0, 1.0, forged),
+        lambda: forged.repack("words", 1),
+        forged.unpack,
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            use()
