@@ -26,9 +26,9 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
     codes.stream = pq_is_stream(layout) ? layout : NULL;
     codes.most = bits < pq_bits_of(array->type) ? (1 << bits) - 1 : 0;
     if (bits == 2 || bits == 4) { /* of whole fractions of bytes */
-        /* Narrow floats have their codes unpacked as integers of 4 bits. */
+        /* All but narrow integers have their codes unpacked as unsigned ones. */
         const int row = pq_is_narrow_integer(array->type) ? pq_row_of(array->type) : -1;
-        codes.unpack = kernels->unpack[row >= 0 ? row : PQ_U4_ROW];
+        codes.unpack = kernels->unpack[row >= 0 ? row : bits == 4 ? PQ_U4_ROW : PQ_U2_ROW];
         codes.pack = kernels->pack[bits == 4 ? 0 : 1];
     }
     if (layout == NULL && is_dense(args, array)) {

@@ -123,6 +123,7 @@ void draw_view(struct view *view, const struct guarded *where, int ndim,
     view->array.type = type;
     view->array.swapped = layout == PLAIN || layout == ALIGNED ? 0 : random_chance(25);
     view->array.bit_strides = NULL;
+    view->has_words = 0;
 }
 
 void draw_bits(struct view *view, const struct guarded *where, int ndim,
@@ -145,16 +146,91 @@ void draw_bits(struct view *view, const struct guarded *where, int ndim,
                                     .bit_strides = view->strides,
                                     .type = type,
                                     .swapped = random_chance(5)};
+    view->has_words = 0;
 }
 
-/* How many bits above its `data` an element lies. */
-static ptrdiff_t bit_of(const struct pq_array *array, int ndim, const ptrdiff_t *index)
+/* A random order of a group. */
+static void draw_order(struct view *view)
 {
-    ptrdiff_t at = 0;
-    for (int d = 0; d < ndim; d++) {
-        at += index[d] * array->bit_strides[d];
+    const int n = random_chance(80) ? 1 + (int)random_below(40) : 256;
+    for (int i = 0; i < n; i++) {
+        const int other = (int)random_below((size_t)i + 1);
+        view->order[i] = view->order[other];
+        view->order[other] = (unsigned char)i;
     }
-    return at;
+    view->words.group = n;
+    view->words.order = view->order;
+}
+
+void draw_words(struct view *view, const struct guarded *where, int ndim,
+                const ptrdiff_t *extents, enum pq_type type, enum layout layout)
+{
+    const int axis = (int)random_below((size_t)ndim), own = pq_type_bits(type);
+    const int bits = type == PQ_U8 && random_chance(70) ? 1 + (int)random_below(8) : own;
+    const int word = 8 << random_below(4);
+    ptrdiff_t counts[PQ_MAX_NDIM] = {0}, first = 0, unit = 1;
+    int empty = 0;
+    view->words = (struct pq_layout){.size = sizeof view->words,
+                                     .axis = axis,
+                                     .bits = bits == own && random_chance(50) ? 0 : bits,
+                                     .word_bits = word,
+                                     .group = (int)random_below(300)};
+    if (random_chance(50)) {
+        draw_order(view);
+        unit = view->words.group;
+    }
+    for (int d = 0; d < ndim; d++) {
+        empty = empty || extents[d] == 0;
+        counts[d] = extents[d];
+    }
+    counts[axis] = ((counts[axis] + unit - 1) / unit * unit * bits + word - 1) / word;
+    const size_t span = draw_strides(view, ndim, counts, word / 8, layout, 10);
+    if (span + 64 > where->size) { /* short streams of long groups */
+        draw_words(view, where, ndim, extents, type, layout);
+        return;
+    }
+    for (int d = 0; d < ndim; d++) {
+        if (view->strides[d] < 0 && counts[d] > 1) {
+            first -= (counts[d] - 1) * view->strides[d];
+        }
+        view->strides[d] *= 8;
+    }
+    view->words.word_stride = view->strides[axis];
+    view->strides[axis] = (ptrdiff_t)random_bits(); /* not looked at */
+    view->bytes = empty ? 0 : span;
+    view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
+                                     : where->base + random_below(33);
+    view->array = (struct pq_array){.data = view->lowest + (empty ? 0 : first),
+                                    .bit_strides = view->strides,
+                                    .type = type};
+    view->has_words = 1;
+}
+
+static int bits_of(const struct pq_array *array, const struct pq_layout *layout)
+{
+    return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
+}
+
+/* How many bits above its `data` bit `b` of an element lies. */
+static ptrdiff_t bit_of(const struct pq_array *array, const struct pq_layout *layout,
+                        int ndim, const ptrdiff_t *index, int b)
+{
+    ptrdiff_t at = layout != NULL ? 0 : b;
+    for (int d = 0; d < ndim; d++) {
+        if (layout == NULL || d != layout->axis) {
+            at += index[d] * array->bit_strides[d];
+        }
+    }
+    if (layout == NULL) {
+        return at;
+    }
+    ptrdiff_t i = index[layout->axis];
+    if (layout->order != NULL) {
+        const ptrdiff_t group = i / layout->group;
+        i = group * layout->group + layout->order[i - group * layout->group];
+    }
+    const ptrdiff_t bit = i * bits_of(array, layout) + b;
+    return at + bit / layout->word_bits * layout->word_stride + bit % layout->word_bits;
 }
 
 static int is_dense(const struct pq_args *args, const struct pq_array *array)
@@ -501,11 +577,12 @@ static void take_element(const struct pq_args *args, const ptrdiff_t *index,
                          unsigned char *to)
 {
     const struct pq_array *array = &args->in;
+    const struct pq_layout *layout = args->in_layout;
     if (array->bit_strides != NULL) {
-        const ptrdiff_t first = bit_of(array, args->ndim, index);
         to[0] = 0;
-        for (int b = 0; b < pq_type_bits(array->type); b++) { /* bit by bit */
-            const ptrdiff_t at = first + b, byte = at >= 0 ? at / 8 : -((7 - at) / 8);
+        for (int b = 0; b < bits_of(array, layout); b++) { /* bit by bit */
+            const ptrdiff_t at = bit_of(array, layout, args->ndim, index, b),
+                            byte = at >= 0 ? at / 8 : -((7 - at) / 8);
             const int bit = ((unsigned char *)array->data)[byte] >> (at - 8 * byte) & 1;
             to[0] = (unsigned char)(to[0] | bit << b);
         }
@@ -523,7 +600,11 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
 {
     const struct pq_args *args = &call->args;
     const struct pq_array *array = &args->out;
-    const int bits = pq_type_bits(array->type);
+    const struct pq_layout *layout = args->out_layout;
+    const int bits = bits_of(array, layout);
+    if (bits < pq_type_bits(array->type) && from[0] >= 1 << bits) {
+        from[0] = (unsigned char)((1 << bits) - 1);
+    }
     if (pq_is_narrow_integer(array->type)) {
         const struct limits range = limits_of(array->type);
         const int v = range.lo < 0 ? (signed char)from[0] : from[0];
@@ -532,12 +613,15 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
     }
     if (array->bit_strides != NULL) {
         const ptrdiff_t base = 8 * ((unsigned char *)array->data - call->out.lowest);
-        const size_t first = (size_t)(base + bit_of(array, args->ndim, index));
-        /* What is left of the last byte of a dense array becomes zeros. */
-        const size_t end = first + (size_t)bits;
-        const size_t stop = is_last && is_dense(args, array) ? (end + 7) / 8 * 8 : end;
-        for (size_t at = first; at < stop; at++) {
-            const int bit = at < end ? from[0] >> (at - first) & 1 : 0;
+        int stop = bits;
+        if (layout == NULL && is_last && is_dense(args, array)) {
+            /* What is left of the last byte of a dense array becomes zeros. */
+            stop +=
+                7 - (int)((base + bit_of(array, NULL, args->ndim, index, bits - 1)) % 8);
+        }
+        for (int b = 0; b < stop; b++) {
+            const size_t at = (size_t)(base + bit_of(array, layout, args->ndim, index, b));
+            const int bit = b < bits ? from[0] >> b & 1 : 0;
             lowest[at / 8] =
                 (unsigned char)((lowest[at / 8] & ~(1 << at % 8)) | bit << at % 8);
         }

@@ -31,6 +31,9 @@ struct view {
     ptrdiff_t strides[PQ_MAX_NDIM];
     unsigned char *lowest;
     size_t bytes;
+    int has_words; /* its elements are in words: */
+    struct pq_layout words;
+    unsigned char order[256];
 };
 
 enum layout {
@@ -45,6 +48,10 @@ void draw_view(struct view *view, const struct guarded *where, int ndim,
 /* Elements of less than 8 bits that lie at bits: PLAIN is dense, in C order. */
 void draw_bits(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
+
+/* Elements of at most 8 bits in words along some axis; there is one. */
+void draw_words(struct view *view, const struct guarded *where, int ndim,
+                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
 
 unsigned char *element_at(const struct pq_array *array, int ndim, const ptrdiff_t *index,
                           const ptrdiff_t *block);

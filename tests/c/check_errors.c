@@ -653,6 +653,98 @@ static void check_repacked_bits(void)
     check_end();
 }
 
+/* ---- layouts ---- */
+
+static unsigned char words[256];
+static unsigned char turned[256]; /* a permutation of any number up to 256 but 1 */
+
+/* Codes 8, 9, ... of 4 bits, a row to a word. */
+static struct pq_args valid_words(struct pq_layout *layout)
+{
+    struct pq_args args = valid_args(1, PQ_U8);
+    memset(words, 0, sizeof words);
+    for (int i = 0; i < 256; i++) {
+        turned[i] = (unsigned char)(i ^ 1);
+    }
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        small.reals[i] = (float)(i + 8);
+        small.scale[i] = 1;
+    }
+    bits[0] = 32;
+    bits[1] = PTRDIFF_MIN; /* not looked at */
+    args.out = (struct pq_array){.data = words, .type = PQ_U4, .bit_strides = bits};
+    args.out_layout = layout;
+    *layout = (struct pq_layout){
+        .size = sizeof *layout, .axis = 1, .word_bits = 32, .word_stride = 32};
+    return args;
+}
+
+static void expect_layout(enum pq_status due, const char *what, const struct pq_args *args)
+{
+    static const unsigned char zeros[sizeof words];
+    const enum pq_status status = pq_quantize(&pq_kernels_scalar, args, 0, 1);
+    CHECK(status == due, "%s: %d, not %d", what, (int)status, (int)due);
+    CHECK(status == PQ_OK || memcmp(words, zeros, sizeof words) == 0,
+          "%s: something was written", what);
+}
+
+#define EXPECT_LAYOUT(due, ...)                                                            \
+    do {                                                                                   \
+        struct pq_layout layout;                                                           \
+        struct pq_args args = valid_words(&layout);                                        \
+        __VA_ARGS__;                                                                       \
+        expect_layout(due, #__VA_ARGS__, &args);                                           \
+    } while (0)
+
+static void check_layouts(void)
+{
+    check_begin("layouts");
+    EXPECT_LAYOUT(PQ_OK, (void)args);
+    static const unsigned char due[] = {0x98, 0x0a, 0, 0, 0xcb, 0x0d, 0, 0};
+    CHECK(memcmp(words, due, sizeof due) == 0, "%02x %02x", words[0], words[1]);
+    EXPECT_LAYOUT(PQ_OK, args.out.type = PQ_U8; layout.bits = 3);
+    static const unsigned char most[] = {0xff, 0x01, 0, 0, 0xff, 0x01};
+    CHECK(memcmp(words, most, sizeof most) == 0, "%02x %02x", words[0], words[1]);
+    EXPECT_LAYOUT(PQ_OK, layout.order = turned; layout.group = 4);
+    static const unsigned char other[] = {0x89, 0xa0, 0, 0, 0xbc, 0xd0};
+    CHECK(memcmp(words, other, sizeof other) == 0, "%02x %02x", words[0], words[1]);
+    EXPECT_LAYOUT(PQ_OK, layout.order = turned; layout.group = 256; bits[0] = 1024);
+    EXPECT_LAYOUT(PQ_OK, layout.word_bits = 64; layout.word_stride = bits[0] = 64);
+    EXPECT_LAYOUT(PQ_OK, layout.group = -1);
+
+    EXPECT_LAYOUT(PQ_ERR_SIZE, layout.size = 0);
+    EXPECT_LAYOUT(PQ_ERR_SIZE, layout.size--);
+    EXPECT_LAYOUT(PQ_ERR_NULL, args.out.bit_strides = NULL);
+    EXPECT_LAYOUT(PQ_ERR_NULL, args.in_layout = &layout);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.axis = 2);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.axis = -1);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, args.ndim = 0);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.word_bits = 24);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.word_bits = 0);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.word_stride = 36);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.word_stride = PTRDIFF_MIN);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.word_stride = PTRDIFF_MAX / 8 * 8);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, bits[0] = 36);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, bits[0] = PTRDIFF_MAX / 8 * 8);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.order = turned; layout.group = 0);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.order = turned; layout.group = 257);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.order = turned; layout.group = 4; turned[3] = 1);
+    EXPECT_LAYOUT(PQ_ERR_SHAPE, layout.order = turned; layout.group = 4; turned[3] = 4);
+    EXPECT_LAYOUT(PQ_ERR_TYPE, layout.bits = 5);
+    EXPECT_LAYOUT(PQ_ERR_TYPE, args.out.type = PQ_I8; layout.bits = 4);
+    EXPECT_LAYOUT(PQ_ERR_TYPE, args.out.type = PQ_U8; layout.bits = 9);
+    EXPECT_LAYOUT(PQ_ERR_TYPE, args.out.type = PQ_U8; layout.bits = -1);
+    EXPECT_LAYOUT(PQ_ERR_TYPE, args.out.type = PQ_I16);
+    EXPECT_LAYOUT(PQ_ERR_OVERLAP, bits[0] = 0);
+    EXPECT_LAYOUT(PQ_ERR_OVERLAP, bits[0] = 8); /* in the same word */
+    EXPECT_LAYOUT(PQ_ERR_OVERLAP, layout.order = turned; layout.group = 16);
+    EXPECT_LAYOUT(PQ_ERR_OVERLAP, layout.order = turned; layout.group = 16;
+                  layout.word_stride = 16; bits[0] = 64);
+    EXPECT_MINMAX(PQ_ERR_NULL, struct pq_layout l; valid_words(&l); args.in_layout = &l);
+    EXPECT_COUNT(PQ_ERR_NULL, struct pq_layout l; valid_words(&l); args.in_layout = &l);
+    check_end();
+}
+
 /* ---- instruction sets and types ---- */
 
 static void check_names(void)
@@ -745,6 +837,7 @@ int main(int argc, char **argv)
     check_zeros_errors();
     check_choose_infinite();
     check_repacked_bits();
+    check_layouts();
     check_fenv();
     return check_finish();
 }

@@ -99,7 +99,9 @@ static enum pq_type draw_code(void)
 static void draw_elements(struct view *view, const struct guarded *where, enum pq_type type,
                           enum layout layout, int may_pack)
 {
-    if (may_pack && pq_type_bits(type) < 8 && random_chance(60)) {
+    if (may_pack && pq_type_bits(type) <= 8 && call.args.ndim > 0 && random_chance(30)) {
+        draw_words(view, where, call.args.ndim, call.shape, type, layout);
+    } else if (may_pack && pq_type_bits(type) < 8 && random_chance(60)) {
         draw_bits(view, where, call.args.ndim, call.shape, type,
                   random_chance(50) ? PLAIN : layout);
     } else {
@@ -134,6 +136,8 @@ static void collect_args(void)
     call.args.out = call.out.array;
     call.args.scale = call.scale.array;
     call.args.zero = call.zero.array;
+    call.args.in_layout = call.in.has_words ? &call.in.words : NULL;
+    call.args.out_layout = call.out.has_words ? &call.out.words : NULL;
     call.args.lowest = call.scale.array; /* of MINMAX */
     call.args.highest = call.zero.array;
 }
@@ -177,6 +181,7 @@ static void draw_quantization(int quantize)
 static void draw_valid(enum verb verb)
 {
     memset(&call.args, 0, sizeof call.args);
+    call.in.has_words = call.out.has_words = 0;
     call.args.size = sizeof call.args;
     draw_shape(&call, some_size());
     draw_granularity(&call);
@@ -184,9 +189,14 @@ static void draw_valid(enum verb verb)
     if (verb <= DEQUANTIZE) {
         draw_quantization(verb == QUANTIZE);
     } else if (verb == REPACK) {
-        const enum pq_type code = PICK(narrow);
+        const enum pq_type code = random_chance(75)   ? PICK(narrow)
+                                  : random_chance(75) ? PQ_U8
+                                                      : PQ_I8;
         draw_elements(&call.in, &memory.in, code, draw_layout(), 1);
         draw_elements(&call.out, &memory.out, code, random_chance(50) ? PLAIN : GAPPED, 1);
+        if (code <= PQ_U8 && !call.in.has_words && !call.out.has_words) {
+            use.known = 0; /* bytes to bytes, which is refused */
+        }
         draw_params(&call, PLAIN, PQ_F32, code, 0);
     } else if (verb == MINMAX) {
         draw_elements(&call.in, &memory.in, PICK(reals), draw_layout(), 0);
@@ -334,12 +344,48 @@ static void resize(struct pq_args *args)
     use.refused = 1;
 }
 
+/* Words that make no sense. */
+static void mangle(struct pq_layout *layout)
+{
+    static const int words[] = {0, -8, 7, 12, 24, 128, INT_MAX, INT_MIN};
+    static const int axes[] = {-1, PQ_MAX_NDIM, INT_MAX, INT_MIN};
+    static const int bits[] = {-1, 9, 16, INT_MAX, INT_MIN};
+    static const int groups[] = {0, -1, 257, INT_MAX, INT_MIN};
+    static unsigned char order[256];
+    use.refused = 1;
+    switch (random_below(6)) {
+    case 0:
+        layout->size = random_chance(50) ? 0 : sizeof *layout - 1;
+        break;
+    case 1:
+        layout->axis = random_chance(50) ? call.args.ndim : axes[random_below(4)];
+        break;
+    case 2:
+        layout->bits = bits[random_below(5)];
+        break;
+    case 3:
+        layout->word_bits = words[random_below(8)];
+        break;
+    case 4:
+        layout->group = groups[random_below(5)];
+        layout->order = order;
+        break;
+    default:
+        layout->word_stride |= 1;
+        break;
+    }
+}
+
 /* Spoil one field of a copy of the call, or the arrays it refers to. */
 static void spoil(struct pq_args *args, enum verb verb)
 {
     const int ndim = call.args.ndim;
     const size_t d = ndim > 0 ? random_below((size_t)ndim) : 0;
     struct pq_array *const array = any_array(args);
+    if (random_chance(30) && (args->in_layout != NULL || args->out_layout != NULL)) {
+        mangle(args->in_layout != NULL ? &call.in.words : &call.out.words);
+        return;
+    }
     switch (random_below(11)) {
     case 0:
         take_away(args);
@@ -379,7 +425,7 @@ static void spoil(struct pq_args *args, enum verb verb)
         retype(array);
         break;
     case 9:
-        if (pq_type_bits(array->type) >= 8) {
+        if (pq_type_bits(array->type) >= 8 && array->bit_strides == NULL) {
             array->bit_strides = call.in.strides;
         } else {
             use.no_kernels = 1;
