@@ -112,6 +112,8 @@ cdef int _hold_packed(Call *call, object data, tuple shape, str dtype,
         raise TypeError(f"shape: expected integers, got {shape}")
     layout, axis, bits = how
     if type(layout) is str and layout == "onnx":
+        if dtype not in _PACKED:
+            raise TypeError(f"dtype: expected {', '.join(_PACKED)}, got {dtype}")
         needed = -(-_prod(shape) * pq_type_bits(<pq_type><int>_PACKED[dtype]) // 8)
         if data.size != needed:
             raise ValueError(f"data: expected {needed} bytes, got {data.size}")

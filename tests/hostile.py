@@ -277,6 +277,8 @@ STRANGE = [
     *(lambda: pq.RoundMode.CEIL, lambda: pq.RoundMode, lambda: pq, lambda: 64, lambda: -65),
     *(lambda: sys.maxsize, lambda: -sys.maxsize - 1, lambda: [sys.maxsize] * 3),
     *(lambda: pq.quantize([1.0, 2.0, 3.0], 1.0, dtype="int4", packed=True),),
+    *(lambda: pq.pack(np.uint8([[1, 2, 3]]), "words", 1, 3),),
+    *(lambda: ("words", 0), lambda: ("awq", 1, 4), lambda: ("halves", 0, 4, 4)),
     *(lambda: pq.choose_qparams([1.0, 2.0]), lambda: [float("nan")] * 4, lambda: [1e300]),
     *(lambda: np.broadcast_to(np.float32(1), (1 << 31, 1 << 29)),),
     *(lambda: np.broadcast_to(np.int8(1), (1 << 31, 1 << 29)),),
@@ -304,10 +306,42 @@ REALS = ["float32", "float64", "float16", *(["bfloat16"] if ml_dtypes else [])]
 NARROW = [*CODES, *(FLOATS if ml_dtypes else [])]
 
 
+def packing(rng):
+    """What `packed` may be."""
+    axis = rng.choice([None, 0, 1, -1])
+    return rng.choice([True, "words", ("words", axis), ("awq", axis), ("halves", axis, 4)])
+
+
 def packed_of(rng):
-    return pq.quantize(
-        np.ones((3, 4)), 1.0, dtype=rng.choice(["int4", "uint2"]), packed=True
+    if rng.random() < 0.3:
+        layout, bits = rng.choice([("words", 3), ("words", 8), ("awq", 4), ("halves", 4)])
+        return pq.pack(np.ones((3, 4), np.uint8), layout, rng.choice([0, 1]), bits)
+    kind, packed = rng.choice(["int4", "uint4"]), packing(rng)
+    return pq.quantize(np.ones((3, 4)), 1.0, dtype=kind, packed=packed)
+
+
+def words_of(rng):
+    """Words, and what they are of."""
+    return rng.choice(
+        [
+            (np.zeros((1, 4), np.int32), "uint4", (3, 4), "words", 0),
+            (np.zeros((3, 1), np.uint32), "int4", (3, 4), "awq", 1),
+            (np.zeros((3, 16), np.uint8), "uint4", (3, 4), "halves", -1),
+            (np.zeros((3, 1), np.int32), "uint8", (3, 4), "words", 1, 3),
+        ]
     )
+
+
+def wrap(given):
+    return (
+        pq.PackedArray(*given) if type(given) is tuple else pq.PackedArray(given, given, 1)
+    )
+
+
+def forge(rng, packed, slot, value):
+    """One with anything in its slots."""
+    object.__setattr__(packed, slot, value)
+    return packed.unpack() if rng.random() < 0.3 else pq.dequantize(packed, 1.0)
 
 
 VALID = {
@@ -335,7 +369,13 @@ VALID = {
     "shape": lambda r: r.choice([4, (2, 2), (3,), ()]),
     "bytes": lambda r: np.zeros(2, np.uint8),
     "buffer": lambda r: r.choice([b"ab", bytearray(2), memoryview(b"ab")]),
-    "layout": lambda r: "onnx",
+    "packed": lambda r: r.choice([False, packing(r)]),
+    "layout": lambda r: r.choice(["onnx", "words", "awq", "halves"]),
+    "stream": lambda r: r.choice([None, 0, -1]),
+    "bits": lambda r: r.choice([None, 4, 3, 8]),
+    "bytes codes": lambda r: np.ones((2, 3), r.choice(["u1", "i1"])),
+    "slot": lambda r: r.choice(["_how", "_data", "_name", "_shape"]),
+    "how": lambda r: (r.choice(["onnx", "words", "awq"]), r.choice([None, 0, 1]), 4),
     "axes": lambda r: r.choice([(), (0,), (1,), [0, 1]]),
     "mode": lambda r: r.choice(["ROUND_HALF_TO_EVEN", "ROUND_DOWN", pq.RoundMode.CEIL]),
     "packable": lambda r: np.zeros((2, 3), ml_dtypes.int4 if ml_dtypes else "i1"),
@@ -413,7 +453,7 @@ QUANTIZE = {
     "rounding": "rounding",
     "precision": "precision",
     "saturate": "flag",
-    "packed": "flag",
+    "packed": "packed",
     "out": "out",
     "threads": "threads",
 }
@@ -463,14 +503,36 @@ CALLS = [
     (use_params, 2, {"params": qparams, "other": "x"}),
     (pq.pack, 1, {"q": "packable"}),
     (
+        pq.pack,
+        1,
+        {"q": "bytes codes", "layout": "layout", "axis": "stream", "bits": "bits"},
+    ),
+    (
         pq.PackedArray,
         3,
-        {"data": "bytes", "dtype": "dtype", "shape": "shape", "layout": "layout"},
+        {
+            "data": "bytes",
+            "dtype": "dtype",
+            "shape": "shape",
+            "layout": "layout",
+            "axis": "stream",
+            "bits": "bits",
+        },
     ),
+    (wrap, 1, {"given": words_of}),
+    (lambda p, *to: p.repack(*to), 3, {"p": packed_of, "to": "layout", "at": "stream"}),
+    (forge, 3, {"packed": packed_of, "slot": "slot", "value": "how"}),
     (
         pq.PackedArray.from_buffer,
         3,
-        {"buffer": "buffer", "dtype": "dtype", "shape": "shape"},
+        {
+            "buffer": "buffer",
+            "dtype": "dtype",
+            "shape": "shape",
+            "layout": "layout",
+            "axis": "stream",
+            "bits": "bits",
+        },
     ),
     (use_packed, 2, {"packed": packed_of, "other": "real"}),
     (
@@ -579,7 +641,7 @@ def draw(rng):
             args.append(value)
         elif rng.random() < 0.5:
             kwargs[name] = value
-    if function in (use_packed, use_params):
+    if function in (use_packed, use_params, forge):
         args.insert(0, rng)
     if rng.random() < 0.02:
         kwargs[rng.choice(["", "X", "out", "dtype"])] = strange(rng)
