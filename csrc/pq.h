@@ -81,10 +81,12 @@ enum pq_status {
     PQ_ERR_PART,  /* not 0 <= part < parts */
     PQ_ERR_ZERO,  /* a zero point outside the range of the quantized type, or of what can be
                      computed */
-    PQ_ERR_OVERLAP, /* elements of `out` share memory with each other; with those of other
-                       arrays they must not, which is not checked */
-    PQ_ERR_SIZE     /* a struct whose size is less than that of its first version, or that
-                       sets members which this version does not know */
+    PQ_ERR_OVERLAP,  /* elements of `out` share memory with each other; with those of other
+                        arrays they must not, which is not checked */
+    PQ_ERR_SIZE,     /* a struct whose size is less than that of its first version, or that
+                        sets members which this version does not know */
+    PQ_ERR_NONFINITE /* an element is NaN or infinite where that has no answer; some of what
+                        was to be written has been */
 };
 
 /*
@@ -236,15 +238,18 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
 
 /* How choose_qparams makes parameters of extrema; see docs/semantics.md. */
 enum pq_rule {
-    PQ_RULE_USUAL,     /* symmetric, but for unsigned integers */
-    PQ_RULE_SYMMETRIC, /* zero point 0; the middle code of unsigned integers */
-    PQ_RULE_ASYMMETRIC /* all codes; not for narrow floats */
+    PQ_RULE_USUAL,      /* symmetric, but for unsigned integers */
+    PQ_RULE_SYMMETRIC,  /* zero point 0; the middle code of unsigned integers */
+    PQ_RULE_ASYMMETRIC, /* all codes; not for narrow floats */
+    /* DynamicQuantizeLinear, of data of at most 32 bits to uint8, which is meant where no
+     * type is given. Infinities are numbers, beside NaN the scale is NaN. */
+    PQ_RULE_ONNX_DYNAMIC
 };
 
 struct pq_choice {
     size_t size;
-    /* Type of the data, which decides what comes back finite; none: float32. Scales are
-     * float64 for PQ_F64, else float32. */
+    /* Type of the data, which decides what comes back finite; none: that of `in`, or
+     * float32. Scales are float64 for PQ_F64, else float32. */
     enum pq_type real;
     /* Quantized type, also that of the zero points; these are int8 or uint8 for narrow
      * integers, and int8 zeros for narrow floats. None: int8. */
@@ -255,6 +260,16 @@ struct pq_choice {
 /* Scale and zero point of `n` pairs of extrema, written to contiguous arrays. */
 enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double *smallest,
                          const double *largest, void *scale, void *zero);
+
+/*
+ * Scale and zero point for each group of elements of real `in` that share one, written to
+ * `scale` and `zero`: of the types that `choice` says, in the machine's byte order, those
+ * of less than 8 bits in bytes. Where an extent is 0 they are those of no elements. `out`
+ * is not looked at. The work is cut into `parts` as elsewhere; a group is the work of one.
+ */
+enum pq_status pq_choose_params(const struct pq_kernels *kernels,
+                                const struct pq_args *args, const struct pq_choice *choice,
+                                int part, int parts);
 
 /* 1 when every zero point is within [lo, hi], else 0 and in *outside one that is not (as
  * two's complement when it is a uint64). Looks at `zero`, `ndim`, `shape` and `block`; 0,
@@ -330,6 +345,9 @@ struct pq_api {
     int (*type_bits)(enum pq_type type);
     const char *(*status_text)(enum pq_status status);
     const struct pq_type_info *(*type_info)(enum pq_type type);
+    enum pq_status (*choose_params)(const struct pq_kernels *kernels,
+                                    const struct pq_args *args,
+                                    const struct pq_choice *choice, int part, int parts);
 };
 
 /* Fill the table. */

@@ -32,7 +32,7 @@ cdef extern from "pq.h" nogil:
 
     enum pq_status:
         PQ_OK, PQ_ERR_NULL, PQ_ERR_NDIM, PQ_ERR_SHAPE, PQ_ERR_TYPE, PQ_ERR_ROUND
-        PQ_ERR_PART, PQ_ERR_ZERO, PQ_ERR_OVERLAP, PQ_ERR_SIZE
+        PQ_ERR_PART, PQ_ERR_ZERO, PQ_ERR_OVERLAP, PQ_ERR_SIZE, PQ_ERR_NONFINITE
 
     struct pq_array:
         void *data
@@ -71,7 +71,7 @@ cdef extern from "pq.h" nogil:
         const pq_layout *out_layout
 
     enum pq_rule:
-        PQ_RULE_USUAL, PQ_RULE_SYMMETRIC, PQ_RULE_ASYMMETRIC
+        PQ_RULE_USUAL, PQ_RULE_SYMMETRIC, PQ_RULE_ASYMMETRIC, PQ_RULE_ONNX_DYNAMIC
 
     struct pq_choice:
         size_t size
@@ -140,6 +140,10 @@ cdef extern from "pq.h" nogil:
         int (*type_bits)(pq_type type) noexcept nogil
         const char *(*status_text)(pq_status status) noexcept nogil
         const pq_type_info *(*type_info)(pq_type type) noexcept nogil
+        pq_status (*choose_params)(
+            const pq_kernels *kernels, const pq_args *args, const pq_choice *choice,
+            int part, int parts
+        ) noexcept nogil
 
 
 cdef extern from "pyquant.h":

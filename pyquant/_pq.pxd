@@ -32,6 +32,9 @@ cdef extern from "pq.h" nogil:
     pq_status pq_choose(
         const pq_choice *, size_t, const double *, const double *, void *, void *
     ) noexcept
+    pq_status pq_choose_params(
+        const pq_kernels *, const pq_args *, const pq_choice *, int, int
+    ) noexcept
     int pq_zeros_within(const pq_args *, int64_t, int64_t, int64_t *) noexcept
     size_t pq_type_size(pq_type) noexcept
     int pq_type_bits(pq_type) noexcept

@@ -6,6 +6,7 @@
 #include "args.h"
 #include "fpenv.h"
 #include "narrow_float.h"
+#include "ops/minmax.h"
 #include "scalar_math.h"
 #include "types.h"
 
@@ -28,6 +29,7 @@ struct target {
     double margin;          /* half a step beyond them is within reach, too */
     bool integers;
     bool symmetric;
+    bool dynamic;  /* ONNX */
     double middle; /* the zero point of symmetric codes */
     double end;    /* what the type of the data cannot hold */
 };
@@ -52,6 +54,7 @@ static struct target target_of(const struct pq_choice *choice)
 {
     struct target to = {.real = choice->real,
                         .symmetric = choice->rule == PQ_RULE_SYMMETRIC,
+                        .dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC,
                         .end = end_of(choice->real)};
     if (pq_is_narrow_float(choice->code)) {
         const struct pq_format format = pq_format_of(choice->code);
@@ -164,7 +167,7 @@ static bool find_near(const struct target *to, struct pair *pair, double scale, 
     return false;
 }
 
-/* Types of which most data has a simple answer, see choose_usual. */
+/* Types of which most data has a simple answer, see guess_symmetric. */
 static bool is_usual(const struct target *to)
 {
     return to->symmetric && to->middle == 0 && to->highest <= UINT16_MAX;
@@ -209,127 +212,385 @@ static struct pair choose(const struct target *to, double lo, double hi)
     return (struct pair){scale, zero_of(to, scale, lo)};
 }
 
-/* Scale and zero point 0 of data like most, so many at a time: rounded by 2^-24, while
- * 2^-17 of the largest code is half a step, and far from all ends. */
+/* ONNX DynamicQuantizeLinear, in float32; from an infinite range, or beside NaN, the zero
+ * point is 0. */
+static struct pair choose_dynamic(const struct target *to, double least, double most)
+{
+    const float lo = least < 0 ? (float)least : 0, hi = most > 0 ? (float)most : 0;
+    const float scale = (hi - lo) / (float)to->highest, steps = 0 - lo / scale;
+    if (least != least || most != most) {
+        return (struct pair){(double)NAN, 0};
+    }
+    if (lo == hi) {
+        return (struct pair){1, 0};
+    }
+    return (struct pair){(double)scale, nearest(clamp((double)steps, 0, to->highest))};
+}
+
+/* ---- many at a time ---- */
+
 enum { CHOSEN = 64 };
 
-static bool choose_usual(const struct target *to, size_t n, const double *smallest,
-                         const double *largest, double *PQ_RESTRICT scale)
+struct chosen {
+    union {
+        float single[CHOSEN];
+        double wide[CHOSEN];
+    } scale;
+    uint32_t zero[CHOSEN]; /* low bits of it */
+};
+
+/*
+ * The answer for data like most, if all of it is: what `choose` says where the first scale
+ * that it tries will do. The extrema are float32, of which the quotient is the float64 one
+ * rounded to float32. Bits, with the top one set if not, are cheaper than comparisons.
+ */
+typedef bool guess_fn(const struct target *to, size_t n, const void *lowest,
+                      const void *highest, struct chosen *chosen);
+
+#define SMALLEST 0x1p-80 /* magnitudes and ranges, far from all ends */
+
+static double largest_of(const struct target *to)
 {
-    const double top = to->end / 4 < 0x1p120 ? to->end / 4 : 0x1p120;
-    const double highest = to->highest;
+    return to->end / 4 < 0x1p120 ? to->end / 4 : 0x1p120;
+}
+
+/* Zero point 0: rounded by 2^-24, while 2^-17 of the largest code is half a step. */
+static bool guess_symmetric(const struct target *to, size_t n, const void *lowest,
+                            const void *highest, struct chosen *chosen)
+{
+    const float *los = lowest, *his = highest;
+    const float steps = (float)to->highest;
+    const float top = (float)largest_of(to), bottom = (float)SMALLEST;
+    float *PQ_RESTRICT scale = chosen->scale.single;
+    uint32_t others = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;
+        others |= pq_bits_f32(far - bottom) | pq_bits_f32(top - far);
+        scale[i] = far / steps;
+    }
+    memset(chosen->zero, 0, n * sizeof *chosen->zero);
+    return others >> 31 == 0;
+}
+
+/* The rest of `suits`, where products are exact. */
+PQ_INLINE uint64_t misfit(const struct target *to, double scale, double zero, double lo,
+                          double hi)
+{
+    return pq_bits_f64((to->highest - zero + to->margin) * scale - hi) |
+           pq_bits_f64((zero - to->lowest + to->margin) * scale + lo);
+}
+
+/* Around the middle code. Where rounding down does not do, the scale is the next one. */
+static bool guess_middle(const struct target *to, size_t n, const void *lowest,
+                         const void *highest, struct chosen *chosen)
+{
+    const float *los = lowest, *his = highest;
+    const double top = largest_of(to), middle = to->middle;
+    const float half = (float)((to->highest - to->lowest) / 2);
+    float *PQ_RESTRICT scale = chosen->scale.single;
+    uint64_t down[CHOSEN], others = 0;
+    uint32_t bits[CHOSEN];
+    for (size_t i = 0; i < n; i++) {
+        const float hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;
+        scale[i] = far / half;
+        down[i] = misfit(to, (double)scale[i], middle, (double)-lo, (double)hi);
+        others |= pq_bits_f64((double)far - SMALLEST) | pq_bits_f64(top - (double)far);
+    }
+    memcpy(bits, scale, n * sizeof *bits);
+    for (size_t i = 0; i < n; i++) {
+        bits[i] += (uint32_t)(down[i] >> 63);
+    }
+    memcpy(scale, bits, n * sizeof *bits);
+    for (size_t i = 0; i < n; i++) {
+        others |= misfit(to, (double)scale[i], middle, (double)los[i], (double)his[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        chosen->zero[i] = (uint32_t)middle;
+    }
+    return others >> 63 == 0;
+}
+
+static bool guess_asymmetric(const struct target *to, size_t n, const void *lowest,
+                             const void *highest, struct chosen *chosen)
+{
+    const float *los = lowest, *his = highest;
+    const double top = largest_of(to), levels = to->highest - to->lowest;
+    float *PQ_RESTRICT scale = chosen->scale.single;
+    float zeros[CHOSEN];
     uint64_t others = 0;
-    if (!is_usual(to)) {
+    for (size_t i = 0; i < n; i++) {
+        const double lo = (double)(los[i] < 0 ? los[i] : 0);
+        const double hi = (double)(his[i] > 0 ? his[i] : 0);
+        const double width = hi - lo, stored = (double)(float)(width / levels);
+        const double zero = nearest(to->lowest - lo / stored);
+        scale[i] = (float)stored;
+        zeros[i] = (float)zero;
+        others |= misfit(to, stored, zero, lo, hi) | pq_bits_f64(width - SMALLEST) |
+                  pq_bits_f64(top - width);
+    }
+    if (others >> 63 != 0) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        const double lo = smallest[i] < 0 ? -smallest[i] : 0;
-        const double hi = largest[i] > 0 ? largest[i] : 0;
-        const double far = hi > lo ? hi : lo;
-        others |= (far > 0x1p-80 ? UINT64_C(0) : UINT64_C(1)) |
-                  (far < top ? UINT64_C(0) : UINT64_C(1));
-        scale[i] = far / highest;
+        chosen->zero[i] = (uint32_t)(int32_t)zeros[i];
+    }
+    return true;
+}
+
+/* The first of float64 data, whose extrema are float64. */
+static bool guess_wide(const struct target *to, size_t n, const void *lowest,
+                       const void *highest, struct chosen *chosen)
+{
+    const double *los = lowest, *his = highest;
+    const double top = largest_of(to), steps = to->highest;
+    double *PQ_RESTRICT scale = chosen->scale.wide;
+    uint64_t others = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;
+        others |= pq_bits_f64(far - SMALLEST) | pq_bits_f64(top - far);
+        scale[i] = far / steps;
+    }
+    memset(chosen->zero, 0, n * sizeof *chosen->zero);
+    return others >> 63 == 0;
+}
+
+/* Null where there is none. */
+static guess_fn *guess_of(const struct target *to)
+{
+    if (to->dynamic || to->highest > UINT16_MAX) {
+        return NULL;
+    }
+    if (is_wide(to)) {
+        return is_usual(to) ? guess_wide : NULL;
+    }
+    return !to->symmetric ? guess_asymmetric
+           : is_usual(to) ? guess_symmetric
+                          : guess_middle;
+}
+
+/* Extrema, float64 if `wide`, else float32. */
+struct extrema {
+    const void *lowest, *highest;
+    bool wide;
+};
+
+static void choose_each(const struct target *to, size_t n, struct extrema of,
+                        struct chosen *chosen)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double lo = of.wide ? ((const double *)of.lowest)[i]
+                                  : (double)((const float *)of.lowest)[i];
+        const double hi = of.wide ? ((const double *)of.highest)[i]
+                                  : (double)((const float *)of.highest)[i];
+        const struct pair pair =
+            to->dynamic ? choose_dynamic(to, lo, hi) : choose(to, lo, hi);
+        if (is_wide(to)) {
+            chosen->scale.wide[i] = pair.scale;
+        } else {
+            chosen->scale.single[i] = (float)pair.scale;
+        }
+        chosen->zero[i] = (uint32_t)(uint64_t)(int64_t)pair.zero;
+    }
+}
+
+/* ---- results ---- */
+
+struct places {
+    char *scale, *zero;
+    ptrdiff_t scale_stride, zero_stride;
+    size_t zero_size;
+};
+
+/* One loop for contiguous ones, which the compiler vectorizes, one for the rest. */
+#define STORE(type, to, stride, from)                                                      \
+    if (stride == (ptrdiff_t)sizeof(type)) {                                               \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            const type v = (type)from[i];                                                  \
+            memcpy(to + i * sizeof v, &v, sizeof v);                                       \
+        }                                                                                  \
+    } else {                                                                               \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            const type v = (type)from[i];                                                  \
+            memcpy(to + (ptrdiff_t)i * stride, &v, sizeof v);                              \
+        }                                                                                  \
+    }
+
+static void store_chosen(const struct target *to, size_t n,
+                         const struct chosen *PQ_RESTRICT chosen,
+                         const struct places *places)
+{
+    char *const scale = places->scale, *const zero = places->zero;
+    const ptrdiff_t scale_stride = places->scale_stride, stride = places->zero_stride;
+    if (is_wide(to)) {
+        STORE(double, scale, scale_stride, chosen->scale.wide)
+    } else {
+        STORE(float, scale, scale_stride, chosen->scale.single)
+    }
+    if (places->zero_size == 1) {
+        STORE(uint8_t, zero, stride, chosen->zero)
+    } else if (places->zero_size == 2) {
+        STORE(uint16_t, zero, stride, chosen->zero)
+    } else {
+        STORE(uint32_t, zero, stride, chosen->zero)
+    }
+}
+#undef STORE
+
+/* At most CHOSEN of them; `places` move on. */
+static void choose_some(const struct target *to, size_t n, struct extrema of,
+                        struct places *places)
+{
+    struct chosen chosen;
+    guess_fn *const guess = of.wide == is_wide(to) ? guess_of(to) : NULL;
+    if (guess == NULL || !guess(to, n, of.lowest, of.highest, &chosen)) {
+        choose_each(to, n, of, &chosen);
+    }
+    store_chosen(to, n, &chosen, places);
+    places->scale += (ptrdiff_t)n * places->scale_stride;
+    places->zero += (ptrdiff_t)n * places->zero_stride;
+}
+
+/* Whether the numbers are float32, too. */
+static bool narrowed(float *PQ_RESTRICT to, const double *from, size_t n)
+{
+    int others = 0;
+    for (size_t i = 0; i < n; i++) {
+        to[i] = (float)from[i];
+        others |= (double)to[i] != from[i];
     }
     return others == 0;
 }
 
-static void narrow_scales(char *to, const double *scale, size_t n)
-{
-    float single[CHOSEN];
-    for (size_t i = 0; i < n; i++) {
-        single[i] = (float)scale[i];
-    }
-    memcpy(to, single, n * sizeof *single);
-}
-
-static void store_pair(struct pair pair, char *scale, size_t real_size, char *zero,
-                       size_t code_size)
-{
-    const float single = (float)pair.scale;
-    const int64_t integer = (int64_t)pair.zero;
-    const int8_t z8 = (int8_t)integer;
-    const int16_t z16 = (int16_t)integer;
-    const int32_t z32 = (int32_t)(uint32_t)(uint64_t)integer;
-    if (real_size == sizeof single) {
-        memcpy(scale, &single, sizeof single);
-    } else {
-        memcpy(scale, &pair.scale, sizeof pair.scale);
-    }
-    if (code_size == 1) {
-        memcpy(zero, &z8, sizeof z8);
-    } else if (code_size == 2) {
-        memcpy(zero, &z16, sizeof z16);
-    } else {
-        memcpy(zero, &z32, sizeof z32);
-    }
-}
+/* ---- calls ---- */
 
 /* What is left out as it is meant. */
-static struct pq_choice settled(const struct pq_choice *given)
+static void settle(struct pq_choice *choice, enum pq_type real)
 {
-    struct pq_choice choice = *given;
-    if (choice.real == PQ_NO_TYPE) {
-        choice.real = PQ_F32;
+    if (choice->real == PQ_NO_TYPE) {
+        choice->real = real;
     }
-    if (choice.code == PQ_NO_TYPE) {
-        choice.code = PQ_I8;
+    if (choice->code == PQ_NO_TYPE) {
+        choice->code = choice->rule == PQ_RULE_ONNX_DYNAMIC ? PQ_U8 : PQ_I8;
     }
-    if (choice.rule == PQ_RULE_USUAL) {
+    if (choice->rule == PQ_RULE_USUAL) {
         const bool is_signed =
-            !pq_is_integer(choice.code) || pq_range_of(choice.code).lo < 0;
-        choice.rule = is_signed ? PQ_RULE_SYMMETRIC : PQ_RULE_ASYMMETRIC;
+            !pq_is_integer(choice->code) || pq_range_of(choice->code).lo < 0;
+        choice->rule = is_signed ? PQ_RULE_SYMMETRIC : PQ_RULE_ASYMMETRIC;
     }
-    return choice;
+}
+
+/* `real` is the type of the data where none is given. */
+static enum pq_status check_choice(struct pq_choice *choice, const struct pq_choice *given,
+                                   enum pq_type real)
+{
+    const void *known = given;
+    const enum pq_status status =
+        pq_known_struct(&known, choice, sizeof *choice,
+                        offsetof(struct pq_choice, rule) + sizeof(enum pq_rule));
+    if (status != PQ_OK) {
+        return status;
+    }
+    memmove(choice, known, sizeof *choice);
+    settle(choice, real);
+    const bool dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC;
+    const bool types =
+        pq_is_real(choice->real) && pq_is_code(choice->code) &&
+        (!dynamic || (choice->real != PQ_F64 && choice->code == PQ_U8)) &&
+        (!pq_is_narrow_float(choice->code) || choice->rule == PQ_RULE_SYMMETRIC);
+    const bool known_rule = (unsigned)choice->rule <= PQ_RULE_ONNX_DYNAMIC;
+    return types && known_rule ? PQ_OK : PQ_ERR_TYPE;
+}
+
+static size_t scale_size(const struct pq_choice *choice)
+{
+    return choice->real == PQ_F64 ? sizeof(double) : sizeof(float);
 }
 
 enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *smallest,
                          const double *largest, void *scale, void *zero)
 {
-    struct pq_choice room;
-    const void *known = given;
+    struct pq_choice choice;
     if (given == NULL || smallest == NULL || largest == NULL || scale == NULL ||
         zero == NULL) {
         return PQ_ERR_NULL;
     }
-    const enum pq_status status =
-        pq_known_struct(&known, &room, sizeof room,
-                        offsetof(struct pq_choice, rule) + sizeof(enum pq_rule));
+    const enum pq_status status = check_choice(&choice, given, PQ_F32);
     if (status != PQ_OK) {
         return status;
-    }
-    const struct pq_choice chosen = settled(known), *const choice = &chosen;
-    const enum pq_type code = choice->code;
-    const bool symmetric = choice->rule == PQ_RULE_SYMMETRIC;
-    if (!pq_is_real(choice->real) || !pq_is_code(code) ||
-        (unsigned)choice->rule > PQ_RULE_ASYMMETRIC ||
-        (pq_is_narrow_float(code) && !symmetric)) {
-        return PQ_ERR_TYPE;
     }
     if (n > PTRDIFF_MAX / sizeof(double)) {
         return PQ_ERR_SHAPE;
     }
-    const size_t real_size = choice->real == PQ_F64 ? sizeof(double) : sizeof(float);
-    const size_t code_size = pq_type_size(code);
+    const size_t code_size = pq_bytes_of(choice.code);
+    struct places places = {scale, zero, (ptrdiff_t)scale_size(&choice),
+                            (ptrdiff_t)code_size, code_size};
     const pq_fpenv found = pq_fpenv_enter();
-    const struct target to = target_of(choice);
-    double usual[CHOSEN];
-    for (size_t i = 0; i < n;) {
-        const size_t some = n - i < CHOSEN ? n - i : CHOSEN, stop = i + some;
-        if (choose_usual(&to, some, smallest + i, largest + i, usual)) {
-            if (real_size == sizeof(double)) {
-                memcpy((char *)scale + i * real_size, usual, some * real_size);
-            } else {
-                narrow_scales((char *)scale + i * real_size, usual, some);
-            }
-            memset((char *)zero + i * code_size, 0, some * code_size);
-            i = stop;
+    const struct target to = target_of(&choice);
+    for (size_t i = 0; i < n; i += CHOSEN) {
+        const size_t some = n - i < CHOSEN ? n - i : CHOSEN;
+        float lo[CHOSEN], hi[CHOSEN];
+        struct extrema of = {smallest + i, largest + i, true};
+        if (!is_wide(&to) && narrowed(lo, smallest + i, some) &&
+            narrowed(hi, largest + i, some)) {
+            of = (struct extrema){lo, hi, false};
         }
-        for (; i < stop; i++) {
-            const struct pair pair = choose(&to, smallest[i], largest[i]);
-            store_pair(pair, (char *)scale + i * real_size, real_size,
-                       (char *)zero + i * code_size, code_size);
-        }
+        choose_some(&to, some, of, &places);
     }
     pq_fpenv_leave(found);
     return PQ_OK;
+}
+
+struct choosing {
+    struct target to;
+    size_t zero_size;
+};
+
+static void choose_cells(void *what, const struct pq_cells *cells)
+{
+    const struct choosing *choosing = what;
+    const struct target *to = &choosing->to;
+    const size_t size = is_wide(to) ? sizeof(double) : sizeof(float);
+    struct places places = {cells->scale, cells->zero, cells->scale_stride,
+                            cells->zero_stride, choosing->zero_size};
+    for (size_t i = 0; i < cells->n; i += CHOSEN) {
+        const struct extrema of = {(const char *)cells->lowest + i * size,
+                                   (const char *)cells->highest + i * size, is_wide(to)};
+        choose_some(to, cells->n - i < CHOSEN ? cells->n - i : CHOSEN, of, &places);
+    }
+}
+
+/* The type itself, or that of its zero points in bytes of their own. */
+static bool is_zero_type(enum pq_type type, enum pq_type code)
+{
+    return type == code || type == (pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8);
+}
+
+enum pq_status pq_choose_params(const struct pq_kernels *kernels,
+                                const struct pq_args *args, const struct pq_choice *given,
+                                int part, int parts)
+{
+    struct pq_args room;
+    struct pq_choice choice;
+    if (given == NULL) {
+        return PQ_ERR_NULL;
+    }
+    enum pq_status status = pq_known_args(&args, &room);
+    if (status == PQ_OK) {
+        status = pq_check_search(kernels, args, &args->scale, &args->zero, part, parts);
+    }
+    if (status == PQ_OK) {
+        status = check_choice(&choice, given, args->in.type);
+    }
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (choice.real != args->in.type ||
+        args->scale.type != (choice.real == PQ_F64 ? PQ_F64 : PQ_F32) ||
+        !is_zero_type(args->zero.type, choice.code) || args->scale.swapped ||
+        args->zero.swapped) {
+        return PQ_ERR_TYPE;
+    }
+    struct choosing choosing = {target_of(&choice), pq_bytes_of(choice.code)};
+    return pq_find_extrema(kernels, args, choice.rule == PQ_RULE_ONNX_DYNAMIC, choose_cells,
+                           &choosing, part, parts);
 }

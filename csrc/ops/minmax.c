@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From arrays to extrema. */
+#include "ops/minmax.h"
+
 #include <math.h>
 
 #include "args.h"
@@ -11,30 +13,41 @@
 
 enum {
     TILE = 1024, /* elements gathered at a time */
-    CELLS = 512, /* groups or columns looked at together */
+    CELLS = 512, /* parameters whose extrema are looked for at a time */
     NARROW = 256 /* fewer columns are not worth a row of their own */
 };
 
-/* Extrema as they are found: float32 of what has kernels, which are float32 exactly. */
-struct found {
-    union {
-        float single[CELLS];
-        double wide[CELLS];
-    } lo, hi;
+/* Extrema: [0] the lowest, [1] the highest. Float32 of what has kernels, which are float32
+ * exactly. */
+union cells {
+    float single[2][CELLS];
+    double wide[2][CELLS];
 };
 
+/*
+ * The parameters are cut into boxes of at most CELLS, each with all of its elements: how
+ * many there are decides nothing about what has to be kept.
+ */
 struct job {
-    struct pq_plan plan;
     const struct pq_kernels *kernels;
+    enum pq_type type;
     int row; /* of the kernels; none for float64 */
     ptrdiff_t size;
     bool swapped;
+    bool empty;       /* there are parameters, but no elements */
+    bool once;        /* no cell of the box is met twice */
     uint32_t bits;    /* at least 0x7f800000: not finite */
     uint64_t carried; /* the same where the sign is set */
-    struct found found;
+    pq_take_cells_fn *take;
+    void *what;
+    struct pq_plan whole; /* with the parameters as they lie */
+    struct pq_plan box;   /* whose scales are cells, counted from its own */
+    struct pq_plan rows;  /* of cells, counted likewise, and their parameters */
+    union cells cells;    /* of the box */
+    union cells found;    /* to be merged into them */
 };
 
-/* ---- extrema: float64 ---- */
+/* ---- float64 ---- */
 
 static double lesser(double v, double than)
 {
@@ -115,99 +128,82 @@ static uint64_t run_f64(const char *x, size_t n, double *lo, double *hi)
     return carried;
 }
 
-/* ---- extrema: any type ---- */
+/* ---- cells ---- */
 
-static void merge_extrema(const struct job *job, struct pq_cursor at, ptrdiff_t i,
-                          double lo, double hi)
+static void set_none(const struct job *job, union cells *cells, size_t n)
 {
-    const struct pq_dim *dim = &job->plan.dim[0];
-    /* The cells are the caller's own arrays, reached through the plan's const pointers. */
-    double *cell_lo = (double *)(uintptr_t)(at.scale + pq_dim_scale(dim, i));
-    double *cell_hi = (double *)(uintptr_t)(at.zero + pq_dim_zero(dim, i));
-    *cell_lo = lesser(lo, *cell_lo);
-    *cell_hi = greater(hi, *cell_hi);
+    for (size_t k = 0; k < n; k++) {
+        if (job->row >= 0) {
+            cells->single[0][k] = INFINITY;
+            cells->single[1][k] = -INFINITY;
+        } else {
+            cells->wide[0][k] = HUGE_VAL;
+            cells->wide[1][k] = -HUGE_VAL;
+        }
+    }
 }
 
-/* Merge `n` numbers into cells that lie `stride` bytes apart. */
-#define MERGE(name, type, comparison)                                                      \
-    static void name(const char *cells, ptrdiff_t stride, const type *PQ_RESTRICT v,       \
-                     size_t n)                                                             \
-    {                                                                                      \
-        double *PQ_RESTRICT cell = (double *)(uintptr_t)cells;                             \
-        if (stride == sizeof *cell) {                                                      \
-            for (size_t k = 0; k < n; k++) {                                               \
-                cell[k] = (double)v[k] comparison cell[k] ? (double)v[k] : cell[k];        \
-            }                                                                              \
-            return;                                                                        \
-        }                                                                                  \
+/* Merge what was found of `n` cells, `repeat` times, into those from `to` on. */
+#define MERGE(type, width)                                                                 \
+    for (size_t r = 0; r < repeat; r++) {                                                  \
+        type *PQ_RESTRICT lo = job->cells.width[0] + to;                                   \
+        type *PQ_RESTRICT hi = job->cells.width[1] + to;                                   \
+        const type *los = job->found.width[0] + r * n, *his = job->found.width[1] + r * n; \
         for (size_t k = 0; k < n; k++) {                                                   \
-            cell = (double *)(uintptr_t)(cells + (ptrdiff_t)k * stride);                   \
-            *cell = (double)v[k] comparison * cell ? (double)v[k] : *cell;                 \
+            lo[k] = los[k] < lo[k] ? los[k] : lo[k];                                       \
+            hi[k] = his[k] > hi[k] ? his[k] : hi[k];                                       \
         }                                                                                  \
     }
-MERGE(merge_smallest, float, <)
-MERGE(merge_largest, float, >)
-MERGE(merge_smallest_f64, double, <)
-MERGE(merge_largest_f64, double, >)
+
+static void merge_found(struct job *job, size_t to, size_t n, size_t repeat)
+{
+    if (job->row >= 0) {
+        MERGE(float, single)
+    } else {
+        MERGE(double, wide)
+    }
+}
 #undef MERGE
 
-/* What was found of `n` groups of dim[0], from that of index `i` on, `repeat` times. A
- * column is a group of one element. */
-static void merge_found(const struct job *job, struct pq_cursor at, ptrdiff_t i, size_t n,
-                        size_t repeat)
+/* The cell of index `i` of the innermost dimension. */
+static size_t cell_at(const struct job *job, struct pq_cursor at, ptrdiff_t i)
 {
-    const struct found *found = &job->found;
-    const struct pq_dim *dim = &job->plan.dim[0];
-    const char *lo = at.scale + pq_dim_scale(dim, i), *hi = at.zero + pq_dim_zero(dim, i);
-    for (size_t k = 0; k < repeat * n; k += n) {
-        if (job->row >= 0) {
-            merge_smallest(lo, dim->scale, found->lo.single + k, n);
-            merge_largest(hi, dim->zero, found->hi.single + k, n);
-        } else {
-            merge_smallest_f64(lo, dim->scale, found->lo.wide + k, n);
-            merge_largest_f64(hi, dim->zero, found->hi.wide + k, n);
-        }
-    }
+    return (size_t)(at.scale - job->box.scale + pq_dim_scale(&job->box.dim[0], i));
 }
 
-/* Contiguous elements from index `i` of dim[0] on, all of one group. */
-static void reduce_run(struct job *job, struct pq_cursor at, ptrdiff_t i, const char *x,
-                       size_t n)
+/* ---- one row after the other ---- */
+
+/* Contiguous elements, all of one cell. */
+static void reduce_run(struct job *job, size_t cell, const char *x, size_t n)
 {
-    float lo = INFINITY, hi = -INFINITY;
-    double wide_lo = HUGE_VAL, wide_hi = -HUGE_VAL;
+    union cells *cells = &job->cells;
     if (job->row >= 0) {
-        job->kernels->minmax[job->row](x, n, &lo, &hi, &job->bits);
-        wide_lo = (double)lo;
-        wide_hi = (double)hi;
+        job->kernels->minmax[job->row](x, n, cells->single[0] + cell,
+                                       cells->single[1] + cell, &job->bits);
     } else {
-        job->carried |= run_f64(x, n, &wide_lo, &wide_hi);
+        job->carried |= run_f64(x, n, cells->wide[0] + cell, cells->wide[1] + cell);
     }
-    merge_extrema(job, at, i, wide_lo, wide_hi);
 }
 
-/* Contiguous elements from index `i` of dim[0] on, of groups of `g`. */
-static void reduce_groups(struct job *job, struct pq_cursor at, ptrdiff_t i, const char *x,
-                          size_t groups, size_t g)
+/* Contiguous elements of groups of `g`. */
+static void reduce_groups(struct job *job, size_t cell, const char *x, size_t groups,
+                          size_t g)
 {
-    struct found *found = &job->found;
-    while (groups > 0) {
-        const size_t n = groups < CELLS ? groups : CELLS;
-        if (job->row >= 0) {
-            job->kernels->minmax_grp[job->row](x, n, g, found->lo.single, found->hi.single,
-                                               &job->bits);
-        } else {
-            for (size_t k = 0; k < n; k++) {
-                found->lo.wide[k] = HUGE_VAL;
-                found->hi.wide[k] = -HUGE_VAL;
-                job->carried |= run_f64(x + k * g * sizeof(double), g, &found->lo.wide[k],
-                                        &found->hi.wide[k]);
-            }
+    if (groups == 0) {
+        return;
+    }
+    if (job->row < 0) {
+        for (size_t k = 0; k < groups; k++) {
+            reduce_run(job, cell + k, x + k * g * sizeof(double), g);
         }
-        merge_found(job, at, i, n, 1);
-        i += (ptrdiff_t)(n * g);
-        x += n * g * (size_t)job->size;
-        groups -= n;
+        return;
+    }
+    union cells *to = job->once ? &job->cells : &job->found;
+    const size_t first = job->once ? cell : 0;
+    job->kernels->minmax_grp[job->row](x, groups, g, to->single[0] + first,
+                                       to->single[1] + first, &job->bits);
+    if (!job->once) {
+        merge_found(job, cell, groups, 1);
     }
 }
 
@@ -215,12 +211,13 @@ static void reduce_groups(struct job *job, struct pq_cursor at, ptrdiff_t i, con
 static void reduce_elements(struct job *job, struct pq_cursor at, ptrdiff_t i,
                             const char *x, ptrdiff_t n)
 {
-    const struct pq_dim *dim = &job->plan.dim[0];
+    const struct pq_dim *dim = &job->box.dim[0];
     const ptrdiff_t groups = pq_dim_uniform(dim) ? 0 : n / dim->block;
     const ptrdiff_t most = groups * dim->block;
-    reduce_groups(job, at, i, x, (size_t)groups, (size_t)dim->block);
+    reduce_groups(job, cell_at(job, at, i), x, (size_t)groups, (size_t)dim->block);
     if (most < n) {
-        reduce_run(job, at, i + most, x + most * job->size, (size_t)(n - most));
+        reduce_run(job, cell_at(job, at, i + most), x + most * job->size,
+                   (size_t)(n - most));
     }
 }
 
@@ -228,14 +225,13 @@ static void reduce_elements(struct job *job, struct pq_cursor at, ptrdiff_t i,
 static void reduce_row(void *p, struct pq_cursor at)
 {
     struct job *job = p;
-    const struct pq_dim *dim = &job->plan.dim[0];
+    const struct pq_dim *dim = &job->box.dim[0];
     if (!job->swapped && dim->in == job->size) {
-        reduce_elements(job, at, dim->begin, at.in + dim->begin * dim->in,
-                        dim->end - dim->begin);
+        reduce_elements(job, at, 0, at.in, dim->end);
         return;
     }
     char buffer[TILE * sizeof(double)];
-    for (ptrdiff_t i = dim->begin; i < dim->end;) {
+    for (ptrdiff_t i = 0; i < dim->end;) {
         ptrdiff_t n = dim->end - i;
         if (pq_dim_uniform(dim)) {
             n = n < TILE ? n : TILE;
@@ -253,88 +249,351 @@ static void reduce_row(void *p, struct pq_cursor at)
     }
 }
 
-/* ---- extrema: an element of each row per group ---- */
+/* ---- an element of each row per cell ---- */
 
-static void find_none(struct job *job, size_t n)
+static void find_columns(struct job *job, union cells *to, size_t cell, const char *x,
+                         ptrdiff_t stride, size_t rows, size_t n)
 {
-    struct found *found = &job->found;
-    for (size_t k = 0; k < n; k++) {
-        if (job->row >= 0) {
-            found->lo.single[k] = INFINITY;
-            found->hi.single[k] = -INFINITY;
-        } else {
-            found->lo.wide[k] = HUGE_VAL;
-            found->hi.wide[k] = -HUGE_VAL;
-        }
-    }
-}
-
-static void find_columns(struct job *job, const char *x, ptrdiff_t stride, size_t rows,
-                         size_t n)
-{
-    struct found *found = &job->found;
     if (job->row >= 0) {
-        job->kernels->minmax_vec[job->row](x, stride, rows, n, found->lo.single,
-                                           found->hi.single, &job->bits);
+        job->kernels->minmax_vec[job->row](x, stride, rows, n, to->single[0] + cell,
+                                           to->single[1] + cell, &job->bits);
     } else {
-        job->carried |= columns_f64(x, stride, rows, n, found->lo.wide, found->hi.wide);
+        job->carried |=
+            columns_f64(x, stride, rows, n, to->wide[0] + cell, to->wide[1] + cell);
     }
 }
 
 /* `rows` whole rows that follow each other, as fewer and longer ones. */
-static void reduce_narrow(struct job *job, struct pq_cursor at, const char *x, size_t rows,
+static void reduce_narrow(struct job *job, size_t cell, const char *x, size_t rows,
                           size_t n)
 {
     const size_t together = NARROW / n < rows ? NARROW / n : rows;
     const size_t many = rows / together, size = (size_t)job->size;
     const ptrdiff_t stride = (ptrdiff_t)(together * n * size);
-    find_none(job, together * n);
-    find_columns(job, x, stride, many, together * n);
-    find_columns(job, x + (ptrdiff_t)many * stride, stride, 1, rows % together * n);
-    merge_found(job, at, 0, n, together);
+    union cells *found = &job->found;
+    set_none(job, found, together * n);
+    find_columns(job, found, 0, x, stride, many, together * n);
+    find_columns(job, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
+                 rows % together * n);
+    merge_found(job, cell, n, together);
 }
 
-/* `n` columns from index `i` of dim[0] on, of `rows` rows. */
-static void reduce_columns(struct job *job, struct pq_cursor at, ptrdiff_t i, const char *x,
-                           ptrdiff_t n, ptrdiff_t rows)
+/* `rows` rows of columns. */
+static void reduce_columns(struct job *job, size_t cell, const char *x, ptrdiff_t rows)
 {
-    const struct pq_dim *dim = &job->plan.dim[0], *outer = &job->plan.dim[1];
-    find_none(job, (size_t)n);
+    const struct pq_dim *dim = &job->box.dim[0], *outer = &job->box.dim[1];
+    const ptrdiff_t n = dim->end;
     if (!job->swapped && dim->in == job->size) {
-        find_columns(job, x, outer->in, (size_t)rows, (size_t)n);
-    } else {
-        char buffer[TILE * sizeof(double)];
-        const ptrdiff_t some = TILE / n;
-        for (ptrdiff_t r = 0; r < rows; r += some) {
-            const ptrdiff_t now = rows - r < some ? rows - r : some;
-            const struct pq_tile tile = {
-                now, n, outer->in, dim->in, (size_t)job->size, job->swapped};
-            pq_gather(job->kernels, buffer, x + r * outer->in, &tile);
-            find_columns(job, buffer, n * job->size, (size_t)now, (size_t)n);
-        }
+        find_columns(job, &job->cells, cell, x, outer->in, (size_t)rows, (size_t)n);
+        return;
     }
-    merge_found(job, at, i, (size_t)n, 1);
+    char buffer[TILE * sizeof(double)];
+    const ptrdiff_t some = TILE / n;
+    for (ptrdiff_t r = 0; r < rows; r += some) {
+        const ptrdiff_t now = rows - r < some ? rows - r : some;
+        const struct pq_tile tile = {now,         n, outer->in, dim->in, (size_t)job->size,
+                                     job->swapped};
+        pq_gather(job->kernels, buffer, x + r * outer->in, &tile);
+        find_columns(job, &job->cells, cell, buffer, n * job->size, (size_t)now, (size_t)n);
+    }
 }
 
 /* All rows of dim[1], those of a group together. */
 static void reduce_rows(void *p, struct pq_cursor at)
 {
     struct job *job = p;
-    const struct pq_dim *dim = &job->plan.dim[0], *outer = &job->plan.dim[1];
+    const struct pq_dim *dim = &job->box.dim[0], *outer = &job->box.dim[1];
     const bool narrow = !job->swapped && dim->in == job->size && dim->end <= NARROW / 2 &&
                         outer->in == dim->end * job->size;
     const ptrdiff_t block = pq_dim_uniform(outer) ? outer->end : outer->block;
     for (ptrdiff_t r = 0; r < outer->end; r += block) {
         const ptrdiff_t rows = outer->end - r < block ? outer->end - r : block;
         const struct pq_cursor first = pq_cursor_at(at, outer, r);
+        const size_t cell = cell_at(job, first, 0);
         if (narrow) {
-            reduce_narrow(job, first, first.in, (size_t)rows, (size_t)dim->end);
-            continue;
+            reduce_narrow(job, cell, first.in, (size_t)rows, (size_t)dim->end);
+        } else {
+            reduce_columns(job, cell, first.in, rows);
         }
-        for (ptrdiff_t i = 0; i < dim->end; i += CELLS) {
-            const ptrdiff_t n = dim->end - i < CELLS ? dim->end - i : CELLS;
-            reduce_columns(job, first, i, first.in + i * dim->in, n, rows);
+    }
+}
+
+/* ---- boxes ---- */
+
+/* Groups of each dimension of the whole: those of a part, those of a box, and the first of
+ * the box at hand. */
+struct cut {
+    ptrdiff_t begin[PQ_MAX_NDIM], end[PQ_MAX_NDIM];
+    ptrdiff_t step[PQ_MAX_NDIM];
+    ptrdiff_t at[PQ_MAX_NDIM];
+};
+
+static ptrdiff_t groups_of(const struct pq_dim *dim)
+{
+    return pq_dim_uniform(dim) ? 1 : (dim->end - 1) / dim->block + 1;
+}
+
+/* The dimension of most groups is shared by the parts; boxes are long in the innermost
+ * ones. False where the part has nothing. */
+static bool make_cut(struct cut *cut, const struct pq_plan *plan, int part, int parts)
+{
+    int split = 0;
+    for (int d = 1; d < plan->ndim; d++) {
+        split = groups_of(&plan->dim[d]) >= groups_of(&plan->dim[split]) ? d : split;
+    }
+    ptrdiff_t room = CELLS;
+    for (int d = 0; d < plan->ndim; d++) {
+        ptrdiff_t groups = groups_of(&plan->dim[d]), begin = 0;
+        if (d == split) {
+            const ptrdiff_t share = groups / parts, rest = groups % parts;
+            begin = share * part + (part < rest ? part : rest);
+            groups = share + (part < rest ? 1 : 0);
         }
+        if (groups == 0) {
+            return false;
+        }
+        cut->begin[d] = cut->at[d] = begin;
+        cut->end[d] = begin + groups;
+        cut->step[d] = groups < room ? groups : room;
+        room /= cut->step[d];
+    }
+    return true;
+}
+
+static bool next_box(struct cut *cut, int ndim)
+{
+    for (int d = 0; d < ndim; d++) {
+        cut->at[d] += cut->step[d];
+        if (cut->at[d] < cut->end[d]) {
+            return true;
+        }
+        cut->at[d] = cut->begin[d];
+    }
+    return false;
+}
+
+static void fill_up(struct pq_plan *plan)
+{
+    while (plan->ndim < 2) {
+        plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .block = 1};
+    }
+}
+
+/* Returns how many cells the box has. */
+static size_t make_box(struct job *job, const struct cut *cut)
+{
+    const struct pq_plan *whole = &job->whole;
+    struct pq_plan *box = &job->box, *rows = &job->rows;
+    struct pq_cursor at = pq_cursor_start(whole);
+    ptrdiff_t count = 1;
+    box->ndim = 0;
+    rows->ndim = 0;
+    job->once = true;
+    for (int d = 0; d < whole->ndim; d++) {
+        struct pq_dim dim = whole->dim[d];
+        if (!pq_dim_uniform(&dim)) {
+            const ptrdiff_t left = cut->end[d] - cut->at[d], first = cut->at[d] * dim.block;
+            const ptrdiff_t groups = cut->step[d] < left ? cut->step[d] : left;
+            const ptrdiff_t most = groups * dim.block, rest = dim.end - first;
+            at = pq_cursor_at(at, &dim, first);
+            if (groups > 1) {
+                rows->dim[rows->ndim++] = (struct pq_dim){.end = groups,
+                                                          .in = count,
+                                                          .block = 1,
+                                                          .scale = dim.scale,
+                                                          .zero = dim.zero};
+            }
+            dim.end = most < rest ? most : rest;
+            dim.block = groups > 1 ? dim.block : 1;
+            dim.scale = groups > 1 ? count : 0;
+            dim.zero = 0;
+            count *= groups;
+        }
+        if (dim.end > 1) {
+            job->once &= box->ndim == 0 || (!pq_dim_uniform(&dim) && dim.block == 1);
+            box->dim[box->ndim++] = dim;
+        }
+    }
+    fill_up(box);
+    fill_up(rows);
+    box->in = at.in;
+    rows->scale = at.scale;
+    rows->zero = at.zero;
+    return (size_t)count;
+}
+
+static void reduce_box(struct job *job)
+{
+    const struct pq_dim *dim = &job->box.dim[0];
+    if (!pq_dim_uniform(dim) && dim->block == 1) {
+        pq_walk(&job->box, 2, reduce_rows, job);
+    } else {
+        pq_walk(&job->box, 1, reduce_row, job);
+    }
+}
+
+/* Both extrema of a cell with a NaN become that. */
+static void mark_row(void *p, struct pq_cursor at)
+{
+    struct job *job = p;
+    const struct pq_dim *dim = &job->box.dim[0];
+    struct pq_params from = {at.in, 0, job->type, job->swapped};
+    for (ptrdiff_t i = 0; i < dim->end; i++, from.data += dim->in) {
+        double v;
+        pq_load_scales_f64(&v, from, 1, 0);
+        if (v != v) {
+            const size_t cell = cell_at(job, at, i);
+            for (int k = 0; k < 2; k++) {
+                if (job->row >= 0) {
+                    job->cells.single[k][cell] = (float)NAN;
+                } else {
+                    job->cells.wide[k][cell] = (double)NAN;
+                }
+            }
+        }
+    }
+}
+
+static void take_row(void *p, struct pq_cursor at)
+{
+    struct job *job = p;
+    const struct pq_dim *dim = &job->rows.dim[0];
+    const union cells *cells = &job->cells;
+    const ptrdiff_t first = at.in - job->rows.in;
+    const bool wide = job->row < 0;
+    const struct pq_cells row = {
+        .n = (size_t)dim->end,
+        .lowest = wide ? (const void *)(cells->wide[0] + first) : cells->single[0] + first,
+        .highest = wide ? (const void *)(cells->wide[1] + first) : cells->single[1] + first,
+        /* The caller's own arrays, reached through the plan's const pointers. */
+        .scale = (char *)(uintptr_t)at.scale,
+        .zero = (char *)(uintptr_t)at.zero,
+        .scale_stride = dim->scale,
+        .zero_stride = dim->zero,
+    };
+    job->take(job->what, &row);
+}
+
+static bool is_finite(const struct job *job)
+{
+    return job->bits < 0x7f800000 && job->carried >> 63 == 0;
+}
+
+/* Whether all were taken. */
+static bool take_boxes(struct job *job, struct cut *cut, bool all_numbers)
+{
+    do {
+        set_none(job, &job->cells, make_box(job, cut));
+        if (!job->empty) {
+            reduce_box(job);
+        }
+        if (!is_finite(job)) {
+            if (!all_numbers) {
+                return false;
+            }
+            pq_walk(&job->box, 1, mark_row, job);
+            job->bits = 0;
+            job->carried = 0;
+        }
+        pq_walk(&job->rows, 1, take_row, job);
+    } while (next_box(cut, job->whole.ndim));
+    return true;
+}
+
+/* Whether there are parameters: where a dimension has no elements, those of the others. The
+ * extents become what is to be planned. */
+static bool has_cells(const struct pq_args *args, ptrdiff_t *shape, bool *empty)
+{
+    for (int d = 0; d < args->ndim; d++) {
+        shape[d] = args->shape[d];
+        if (shape[d] == 0) {
+            if (args->scale.strides[d] != 0 || args->zero.strides[d] != 0) {
+                return false;
+            }
+            shape[d] = 1;
+            *empty = true;
+        }
+    }
+    return true;
+}
+
+enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq_args *args,
+                               bool all_numbers, pq_take_cells_fn *take, void *what,
+                               int part, int parts)
+{
+    ptrdiff_t shape[PQ_MAX_NDIM];
+    struct pq_args planned = *args;
+    struct cut cut;
+    struct job job;
+    planned.shape = shape;
+    planned.out.data = NULL;
+    job.kernels = kernels;
+    job.type = args->in.type;
+    job.row = pq_row_of(job.type);
+    job.size = (ptrdiff_t)pq_bytes_of(job.type);
+    job.swapped = args->in.swapped != 0;
+    job.empty = false;
+    job.bits = 0;
+    job.carried = 0;
+    job.take = take;
+    job.what = what;
+    job.box.scale = job.rows.in = (const char *)&job.cells; /* of which to count from */
+    job.box.zero = job.box.scale;
+    job.box.out = job.rows.out = NULL;
+    if (!has_cells(args, shape, &job.empty)) {
+        return PQ_OK;
+    }
+    const enum pq_status status = pq_plan_init(&job.whole, &planned, 0);
+    if (status != PQ_OK || !make_cut(&cut, &job.whole, part, parts)) {
+        return status;
+    }
+    const pq_fpenv found = pq_fpenv_enter();
+    const bool all = take_boxes(&job, &cut, all_numbers);
+    pq_fpenv_leave(found);
+    return all ? PQ_OK : PQ_ERR_NONFINITE;
+}
+
+enum pq_status pq_check_search(const struct pq_kernels *kernels, const struct pq_args *args,
+                               const struct pq_array *lowest,
+                               const struct pq_array *highest, int part, int parts)
+{
+    if (kernels == NULL) {
+        return PQ_ERR_NULL;
+    }
+    enum pq_status status = pq_check_shape(args);
+    if (status == PQ_OK) {
+        status = pq_check_array(args, &args->in, false);
+    }
+    if (status == PQ_OK) {
+        status = pq_check_array(args, lowest, true);
+    }
+    if (status == PQ_OK) {
+        status = pq_check_array(args, highest, true);
+    }
+    if (status == PQ_OK && (part < 0 || part >= parts)) {
+        status = PQ_ERR_PART;
+    }
+    if (status == PQ_OK && (!pq_is_real(args->in.type) || args->in.bit_strides != NULL ||
+                            lowest->bit_strides != NULL || highest->bit_strides != NULL)) {
+        status = PQ_ERR_TYPE;
+    }
+    return status;
+}
+
+/* ---- the results as they are ---- */
+
+static void merge_cells(void *what, const struct pq_cells *cells)
+{
+    const bool wide = *(const bool *)what;
+    for (size_t k = 0; k < cells->n; k++) {
+        double *lo = (double *)(void *)(cells->scale + (ptrdiff_t)k * cells->scale_stride);
+        double *hi = (double *)(void *)(cells->zero + (ptrdiff_t)k * cells->zero_stride);
+        const double least = wide ? ((const double *)cells->lowest)[k]
+                                  : (double)((const float *)cells->lowest)[k];
+        const double most = wide ? ((const double *)cells->highest)[k]
+                                 : (double)((const float *)cells->highest)[k];
+        *lo = lesser(least, *lo);
+        *hi = greater(most, *hi);
     }
 }
 
@@ -342,54 +601,35 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
                          int *finite)
 {
     struct pq_args room;
-    if (kernels == NULL || finite == NULL) {
+    if (finite == NULL) {
         return PQ_ERR_NULL;
     }
     enum pq_status status = pq_known_args(&args, &room);
     if (status == PQ_OK) {
-        status = pq_check_shape(args);
-    }
-    if (status == PQ_OK) {
-        status = pq_check_array(args, &args->in, false);
-    }
-    if (status == PQ_OK) {
-        status = pq_check_array(args, &args->lowest, true);
-    }
-    if (status == PQ_OK) {
-        status = pq_check_array(args, &args->highest, true);
+        status = pq_check_search(kernels, args, &args->lowest, &args->highest, 0, 1);
     }
     if (status != PQ_OK) {
         return status;
     }
-    if (!pq_is_real(args->in.type) || args->in.bit_strides != NULL ||
-        args->lowest.type != PQ_F64 || args->highest.type != PQ_F64) {
+    if (args->lowest.type != PQ_F64 || args->highest.type != PQ_F64) {
         return PQ_ERR_TYPE;
     }
-    struct pq_args read_only = *args;
-    read_only.out.data = NULL;
-    read_only.scale = args->lowest;
-    read_only.zero = args->highest;
-    struct job job;
-    job.kernels = kernels;
-    job.row = pq_row_of(args->in.type);
-    job.size = (ptrdiff_t)pq_bytes_of(args->in.type);
-    job.swapped = args->in.swapped != 0;
-    job.bits = 0;
-    job.carried = 0;
-    status = pq_plan_init(&job.plan, &read_only, 0);
-    if (status == PQ_OK && !job.plan.empty) {
-        const pq_fpenv found = pq_fpenv_enter();
-        const struct pq_dim *dim = &job.plan.dim[0];
-        if (!pq_dim_uniform(dim) && dim->block == 1) {
-            pq_walk(&job.plan, 2, reduce_rows, &job);
-        } else {
-            pq_walk(&job.plan, 1, reduce_row, &job);
+    *finite = 1;
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->shape[d] == 0) {
+            return PQ_OK;
         }
-        pq_fpenv_leave(found);
     }
-    *finite = job.bits < 0x7f800000 && job.carried >> 63 == 0;
-    return status;
+    struct pq_args placed = *args;
+    placed.scale = args->lowest;
+    placed.zero = args->highest;
+    bool wide = args->in.type == PQ_F64;
+    status = pq_find_extrema(kernels, &placed, false, merge_cells, &wide, 0, 1);
+    *finite = status == PQ_OK;
+    return status == PQ_ERR_NONFINITE ? PQ_OK : status;
 }
+
+/* ---- what is not finite ---- */
 
 static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
 {

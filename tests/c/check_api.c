@@ -299,8 +299,8 @@ static void naive_minmax(const struct call *call, struct extrema *e)
         if (!isfinite(v) && e->nonfinite++ == 0) {
             e->first = position;
         }
-        e->lo[c] = v < e->lo[c] ? v : e->lo[c];
-        e->hi[c] = v > e->hi[c] ? v : e->hi[c];
+        e->lo[c] = v < e->lo[c] || v != v ? v : e->lo[c];
+        e->hi[c] = v > e->hi[c] || v != v ? v : e->hi[c];
         position++;
     } while (step(args->ndim, call->shape, index));
 }
@@ -456,6 +456,106 @@ static void check_choose(void)
         }
     }
     check_end();
+}
+
+/* ---- parameters of arrays ---- */
+
+static enum pq_type zero_type_of(enum pq_type code)
+{
+    const struct pq_type_info *info = pq_type_info(code);
+    return info->kind == PQ_KIND_INTEGER ? info->carrier : PQ_I8;
+}
+
+/* What pq_choose makes of the extrema of each group, or of a NaN among them. */
+static void check_each(const struct call *call, const struct pq_choice *choice,
+                       const struct extrema *e, const char *name)
+{
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    if (elements_of(call->args.ndim, call->counts) == 0) {
+        return;
+    }
+    do {
+        const size_t real = pq_type_size(call->scale.array.type);
+        const size_t code = pq_type_size(call->zero.array.type);
+        const unsigned char *cell =
+            element_at(&call->out.array, call->args.ndim, index, NULL);
+        const size_t c = (size_t)(cell - call->out.lowest) / 8;
+        unsigned char scale[8], zero[8];
+        CHECK(pq_choose(choice, 1, &e->lo[c], &e->hi[c], scale, zero) == PQ_OK, "choose");
+        const void *got_scale =
+            element_at(&call->scale.array, call->args.ndim, index, NULL);
+        const void *got_zero = element_at(&call->zero.array, call->args.ndim, index, NULL);
+        CHECK(memcmp(got_scale, scale, real) == 0 && memcmp(got_zero, zero, code) == 0,
+              "%s: %s to %s by rule %d: other parameters of %a .. %a", name,
+              type_name(call->in.array.type), type_name(choice->code), (int)choice->rule,
+              e->lo[c], e->hi[c]);
+    } while (step(call->args.ndim, call->counts, index));
+}
+
+static void check_params(uint64_t seed, size_t count)
+{
+    static struct call call;
+    static struct extrema due;
+    static const enum pq_type narrow[] = {PQ_I4, PQ_U2, PQ_F8E4M3FN, PQ_F4E2M1FN};
+    static const enum pq_type integers_too[] = {PQ_I8,  PQ_U8,  PQ_I16,
+                                                PQ_U16, PQ_I32, PQ_U32};
+    for (size_t i = 0; i < count && !check_tired(); i++) {
+        random_seed(seed + i);
+        check_case(seed + i);
+        draw_minmax(&call); /* its cells as `out`, which is not looked at */
+        const enum pq_type real = call.in.array.type;
+        struct pq_choice choice = {sizeof choice, random_chance(50) ? real : PQ_NO_TYPE,
+                                   random_chance(70) ? pick(integers_too, 6)
+                                                     : pick(narrow, 4),
+                                   (enum pq_rule)random_below(3)};
+        if (pq_type_info(choice.code)->kind == PQ_KIND_FLOAT) {
+            choice.rule = PQ_RULE_SYMMETRIC;
+        }
+        if (real != PQ_F64 && random_chance(20)) {
+            choice.code = PQ_U8;
+            choice.rule = PQ_RULE_ONNX_DYNAMIC;
+        }
+        const size_t cells = call.scale.bytes / 8;
+        for (size_t c = 0; c < cells; c++) {
+            due.lo[c] = INFINITY;
+            due.hi[c] = -INFINITY;
+        }
+        naive_minmax(&call, &due);
+        call.out = call.scale;
+        call.out.array.strides = call.out.strides;
+        draw_view(&call.scale, &memory.scale, call.args.ndim, call.counts,
+                  real == PQ_F64 ? PQ_F64 : PQ_F32, GAPPED);
+        draw_view(&call.zero, &memory.zero, call.args.ndim, call.counts,
+                  zero_type_of(choice.code), GAPPED);
+        clear_unselected(&call, &call.scale);
+        clear_unselected(&call, &call.zero);
+        call.scale.array.swapped = call.zero.array.swapped = 0;
+        call.args.scale = call.scale.array;
+        call.args.zero = call.zero.array;
+        const int dynamic = choice.rule == PQ_RULE_ONNX_DYNAMIC;
+        choice.real = choice.real == PQ_NO_TYPE ? PQ_NO_TYPE : real;
+        struct pq_choice alone = choice;
+        alone.real = real;
+        for (int isa = 0; pq_isa_name(isa) != NULL; isa++) {
+            const int parts = random_chance(50) ? 1 : (int)random_between(2, 7);
+            enum pq_status status = PQ_OK;
+            memset(call.scale.lowest, 0x5a, call.scale.bytes);
+            memset(call.zero.lowest, 0x5a, call.zero.bytes);
+            for (int part = 0; part < parts; part++) {
+                const enum pq_status one = pq_choose_params(
+                    pq_isa_find(pq_isa_name(isa)), &call.args, &choice, part, parts);
+                status = one != PQ_OK ? one : status;
+            }
+            const enum pq_status right =
+                due.nonfinite > 0 && !dynamic ? PQ_ERR_NONFINITE : PQ_OK;
+            CHECK(status == right, "%s: status %d, expected %d", pq_isa_name(isa),
+                  (int)status, (int)right);
+            if (status == PQ_OK && right == PQ_OK) {
+                check_each(&call, &alone, &due, pq_isa_name(isa));
+            }
+        }
+    }
+    check_case(0);
 }
 
 /* ---- zero points within a range ---- */
@@ -684,6 +784,9 @@ int main(int argc, char **argv)
         check_begin("minmax and count_nonfinite, random views");
         check_minmax(seed, count);
         check_end();
+        check_begin("choose_params, random views");
+        check_params(seed, count);
+        check_end();
         return check_finish();
     }
     const int has_control = getenv("CHECK_NO_CONTROL") == NULL;
@@ -698,6 +801,9 @@ int main(int argc, char **argv)
     }
     check_begin("minmax and count_nonfinite, random views");
     check_minmax(1, check_count(3000));
+    check_end();
+    check_begin("choose_params, random views");
+    check_params(1, check_count(6000));
     check_end();
     check_choose();
     check_zeros_within();

@@ -533,6 +533,44 @@ static void check_result(enum verb verb)
 
 /* ---- the others ---- */
 
+/* The same arguments, with parameters in place of the extrema. */
+static void check_params(enum pq_status extrema, int finite)
+{
+    static unsigned char scale[ARENA], zero[ARENA];
+    const enum pq_status right = extrema != PQ_OK ? extrema
+                                 : finite         ? PQ_OK
+                                                  : PQ_ERR_NONFINITE;
+    if (use.args == NULL || use.args->lowest.type != PQ_F64 ||
+        use.args->highest.type != PQ_F64 || (call.n == 0 && !use.known)) {
+        return; /* where nothing is read, strides may be anything for minmax only */
+    }
+    struct pq_args args = *use.args;
+    const struct pq_choice choice = {sizeof choice, PQ_NO_TYPE, PQ_I32,
+                                     (enum pq_rule)random_below(3)};
+    args.scale = args.lowest;
+    args.scale.type = args.in.type == PQ_F64 ? PQ_F64 : PQ_F32;
+    args.zero = args.highest;
+    args.zero.type = PQ_I32;
+    for (int i = 0; tables[i] != NULL; i++) {
+        restore(&kept_scale);
+        restore(&kept_zero);
+        const enum pq_status status =
+            pq_choose_params(use.no_kernels ? NULL : tables[i], &args, &choice, 0, 1);
+        CHECK(status == right, "%s: choose_params: %d, not %d", tables[i]->name,
+              (int)status, (int)right);
+        CHECK(status == PQ_OK || status == PQ_ERR_NONFINITE ||
+                  (is_kept(&kept_scale) && is_kept(&kept_zero)),
+              "%s: something was written", tables[i]->name);
+        if (i == 0) {
+            memcpy(scale, kept_scale.at, kept_scale.bytes);
+            memcpy(zero, kept_zero.at, kept_zero.bytes);
+        }
+        CHECK(status != PQ_OK || (memcmp(scale, kept_scale.at, kept_scale.bytes) == 0 &&
+                                  memcmp(zero, kept_zero.at, kept_zero.bytes) == 0),
+              "%s: other parameters", tables[i]->name);
+    }
+}
+
 static void check_minmax(void)
 {
     static unsigned char lo[ARENA], hi[ARENA];
@@ -570,6 +608,7 @@ static void check_minmax(void)
                    memcmp(hi, kept_zero.at, kept_zero.bytes) == 0),
               "%s: other extrema", k->name);
     }
+    check_params(first, first_finite);
     size_t count = 7, at = 7;
     const enum pq_status status = pq_count_nonfinite(use.args, &count, &at);
     CHECK(first != PQ_OK || status == PQ_OK, "count: status %d", (int)status);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Extrema of the elements that share a parameter, for what is made of them. */
+#ifndef PQ_OPS_MINMAX_H
+#define PQ_OPS_MINMAX_H
+
+#include <stdbool.h>
+
+#include "pq.h"
+
+/* Extrema of `n` parameters, contiguous: float64 where the data is, else float32. Those of
+ * no elements are infinities of the wrong sign. */
+struct pq_cells {
+    size_t n;
+    const void *lowest, *highest;
+    char *scale, *zero; /* where what is made of the first of them goes */
+    ptrdiff_t scale_stride, zero_stride;
+};
+typedef void pq_take_cells_fn(void *what, const struct pq_cells *cells);
+
+/* Everything that is asked of the arguments: real `in`, and what is indexed as parameters
+ * are. */
+enum pq_status pq_check_search(const struct pq_kernels *kernels, const struct pq_args *args,
+                               const struct pq_array *lowest,
+                               const struct pq_array *highest, int part, int parts);
+
+/*
+ * Hand the extrema of one of `parts` shares of the parameters to `take`, a row at a time.
+ * Where these are, and where what is made of them goes, say `scale` and `zero`. At what is
+ * not finite this ends with PQ_ERR_NONFINITE, having taken nothing beside it; or if
+ * `all_numbers`, infinities are numbers, and both extrema beside a NaN are NaN.
+ */
+enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq_args *args,
+                               bool all_numbers, pq_take_cells_fn *take, void *what,
+                               int part, int parts);
+
+#endif
