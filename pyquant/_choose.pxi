@@ -23,7 +23,8 @@ cdef tuple _without_repeats(Array *x, list selecting, ptrdiff_t *shape,
 
 cdef object _nonfinite_error(Call *call, tuple repeats):
     cdef size_t count = 0, first = 0
-    pq_count_nonfinite(&call.args, &count, &first)
+    with nogil:
+        pq_count_nonfinite(&call.args, &count, &first)
     walked = tuple([call.args.shape[d] for d in range(call.args.ndim)])
     at = tuple([int(i) for i in _np.unravel_index(first, walked)])
     return ValueError(
@@ -32,74 +33,151 @@ cdef object _nonfinite_error(Call *call, tuple repeats):
     )
 
 
-# Groups whose extrema are held at a time: all of them could be larger than the input.
+# Up to so many parameters for each thread these share the elements instead.
 cdef enum:
-    _EXTREMA = 512
+    _FEW_PARAMETERS = 64
 
 
-cdef struct Choosing:
-    const pq_kernels *kernels
-    Call *call
-    pq_choice choice
-    bint selects[PQ_MAX_NDIM]
-    ptrdiff_t shape[PQ_MAX_NDIM]  # of the box of groups at hand
-    double lo[_EXTREMA]
-    double hi[_EXTREMA]
-    char *scale  # where its results go
-    char *zero
+cdef class _ChoosingWork(_Work):
+    """Parameters chosen on threads. Each has its share of them, or where they are few the
+    extrema of its share of the elements, for all."""
+    cdef const pq_kernels *kernels
+    cdef const pq_args *args
+    cdef const pq_choice *choice
+    cdef int parts
+    cdef ptrdiff_t count
+    cdef ptrdiff_t strides[PQ_MAX_NDIM]  # of extrema
+    cdef object memory  # lowest and highest of each part; None: shares of parameters
+    cdef double *cells
+
+    cdef int do(self, int part) noexcept nogil:
+        if self.cells == NULL:
+            return pq_choose_params(self.kernels, self.args, self.choice, part, self.parts)
+        return self.find(part)
+
+    cdef int find(self, int part) noexcept nogil:
+        """The extrema of a share of the longest dimension, in whole blocks."""
+        cdef pq_args args = self.args[0]
+        cdef ptrdiff_t shape[PQ_MAX_NDIM]
+        cdef ptrdiff_t block = 1, share, first
+        cdef int d, longest = 0, finite = 1, status
+        for d in range(args.ndim):
+            shape[d] = args.shape[d]
+            if shape[d] > shape[longest]:
+                longest = d
+        if self.strides[longest] != 0:
+            block = args.block[longest]
+        share = ((shape[longest] - 1) // block // self.parts + 1) * block
+        first = share * part
+        if first >= shape[longest]:
+            return PQ_OK
+        shape[longest] = min(share, shape[longest] - first)
+        args.shape = shape
+        args.inp.data = <char *>args.inp.data + first * args.inp.strides[longest]
+        args.lowest.data = (
+            <char *>self.lowest(part) + first // block * self.strides[longest]
+        )
+        args.lowest.strides = self.strides
+        args.lowest.type = PQ_F64
+        args.lowest.swapped = False
+        args.lowest.bit_strides = NULL
+        args.highest = args.lowest
+        args.highest.data = <double *>args.lowest.data + self.count
+        status = pq_minmax(self.kernels, &args, &finite)
+        return status if status != PQ_OK or finite else PQ_ERR_NONFINITE
+
+    cdef double *lowest(self, int part) noexcept nogil:
+        return self.cells + 2 * self.count * part
+
+    cdef int share_elements(self) except -1:
+        """Before the work: room for the extrema that each part finds."""
+        cdef ptrdiff_t size = pq_type_size(self.args.scale.type), i
+        cdef int d, part
+        for d in range(self.args.ndim):
+            self.strides[d] = (
+                self.args.scale.strides[d] // size * <ptrdiff_t>sizeof(double)
+            )
+        self.memory = PyBytes_FromStringAndSize(
+            NULL, 2 * self.count * self.parts * <ptrdiff_t>sizeof(double)
+        )
+        self.cells = <double *>PyBytes_AS_STRING(self.memory)
+        for part in range(self.parts):
+            for i in range(self.count):
+                self.lowest(part)[i] = INFINITY
+                self.lowest(part)[self.count + i] = -INFINITY
+        return 0
+
+    cdef int choose_shared(self) noexcept:
+        """After it: the extrema of all parts in those of the first, and what follows."""
+        cdef double *lowest = self.cells
+        cdef double *highest = self.cells + self.count
+        cdef ptrdiff_t i
+        cdef int part
+        cdef pq_fpenv found = pq_fpenv_enter()
+        for part in range(1, self.parts):
+            for i in range(self.count):
+                lowest[i] = min(lowest[i], self.lowest(part)[i])
+                highest[i] = max(highest[i], self.lowest(part)[self.count + i])
+        pq_fpenv_leave(found)
+        return pq_choose(self.choice, self.count, lowest, highest, self.args.scale.data,
+                         self.args.zero.data)
 
 
-cdef void _set_cells(pq_array *to, double *cells, ptrdiff_t *strides) noexcept:
-    to.data = cells
-    to.strides = strides
-    to.type = PQ_F64
-    to.swapped = False
-    to.bit_strides = NULL
+cdef int _choose_parts(const pq_kernels *kernels, Call *call, const pq_choice *choice,
+                       ptrdiff_t count, int parts) except -1:
+    """Scales and zero points of `count` groups; returns a pq_status."""
+    cdef _ChoosingWork work = _ChoosingWork()
+    cdef int status
+    work.kernels = kernels
+    work.args = &call.args
+    work.choice = choice
+    work.parts = parts
+    work.count = count
+    if count <= _FEW_PARAMETERS * parts:
+        work.share_elements()
+    try:
+        status = _threads.run(work, parts)
+    finally:
+        work.close()
+    return work.choose_shared() if status == PQ_OK and work.cells != NULL else status
 
 
-cdef int _choose_box(Choosing *c, ptrdiff_t count, int *finite) noexcept nogil:
-    """Scales and zero points of a box of `count` groups; returns a pq_status."""
-    cdef ptrdiff_t i
-    for i in range(count):
-        c.lo[i] = INFINITY
-        c.hi[i] = -INFINITY
-    cdef int status = pq_minmax(c.kernels, &c.call.args, finite)
-    if status == PQ_OK and finite[0]:
-        status = pq_choose(&c.choice, count, c.lo, c.hi, c.scale, c.zero)
-    c.scale += count * (sizeof(double) if c.choice.real == PQ_F64 else sizeof(float))
-    c.zero += count * pq_type_size(c.choice.code)
+cdef int _run_choice(const pq_kernels *kernels, Call *call, const pq_choice *choice,
+                     ptrdiff_t count, int threads) except -1:
+    cdef ptrdiff_t size = 1
+    cdef int parts, status, d
+    for d in range(call.args.ndim):
+        size *= call.args.shape[d]
+    parts = 1
+    if threads != 1 and call.args.ndim > 0:
+        parts = _parts(size * call.x.buffer.itemsize, threads)
+    if parts > 1:
+        return _choose_parts(kernels, call, choice, count, parts)
+    if size < _NOGIL_SIZE:
+        return pq_choose_params(kernels, &call.args, choice, 0, 1)
+    with nogil:
+        status = pq_choose_params(kernels, &call.args, choice, 0, 1)
     return status
 
 
-cdef int _choose_boxes(Choosing *c, int *finite) noexcept nogil:
-    """The same for any number: cut along the outermost dimension of more than one group,
-    which leaves the results of both halves contiguous."""
-    cdef pq_args *args = &c.call.args
-    cdef ptrdiff_t count = 1, groups, cut = 0, whole
-    cdef char *data = <char *>args.inp.data
-    cdef int d, outermost = -1, status
-    for d in reversed(range(args.ndim)):
-        c.call.scale_strides[d] = 0
-        if c.selects[d]:
-            groups = (c.shape[d] + c.call.block[d] - 1) // c.call.block[d]
-            c.call.scale_strides[d] = count * <ptrdiff_t>sizeof(double)
-            count *= groups
-            if groups > 1:
-                outermost = d
-                cut = groups // 2 * c.call.block[d]
-    if count <= _EXTREMA:
-        return _choose_box(c, count, finite)
-    d = outermost
-    whole = c.shape[d]
-    c.shape[d] = cut
-    status = _choose_boxes(c, finite)
-    if status == PQ_OK and finite[0]:
-        c.shape[d] = whole - cut
-        args.inp.data = data + cut * args.inp.strides[d]
-        status = _choose_boxes(c, finite)
-    c.shape[d] = whole
-    args.inp.data = data
-    return status
+cdef ptrdiff_t _place_results(Call *call, list selecting, tuple groups, bytes scales,
+                              bytes zeros) except -1:
+    """Contiguous, in C order. Returns how many there are."""
+    cdef ptrdiff_t count = 1
+    cdef int d, i
+    for d in range(call.args.ndim):
+        call.scale_strides[d] = call.zero_strides[d] = 0
+    for i in range(len(selecting) - 1, -1, -1):
+        d = <int>selecting[i]
+        call.scale_strides[d] = count * <ptrdiff_t>pq_type_size(call.args.scale.type)
+        call.zero_strides[d] = count * <ptrdiff_t>pq_type_size(call.args.zero.type)
+        count *= <ptrdiff_t>groups[i]
+    call.args.scale.data = PyBytes_AS_STRING(scales)
+    call.args.zero.data = PyBytes_AS_STRING(zeros)
+    call.args.scale.strides = call.scale_strides
+    call.args.zero.strides = call.zero_strides
+    call.args.scale.swapped = call.args.zero.swapped = False
+    return count
 
 
 cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
@@ -115,115 +193,94 @@ cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
 
 
 cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axis,
-                   object block_size, object symmetric):
+                   object block_size, object symmetric, object threads):
     """Scales and zero points, frozen, in a tuple like that of `_frozen_parameters`."""
     cdef Call call
-    cdef Choosing c
-    cdef int finite = 1, status = PQ_OK, d
-    cdef bint flag
+    cdef pq_choice choice
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef ptrdiff_t count
+    cdef int status
+    cdef bint flag, only
+    cdef bint has_zero  # as its middle
     cdef str name
     cdef bytes scale_memory, zero_memory
     _forget(&call)
     try:
         array = _real_array(x, "x")
         name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
-        c.choice.code = <pq_type><int>_CODES[name]
+        choice.code = <pq_type><int>_CODES[name]
+        has_zero = _is_narrow_float(choice.code) or row_of_type(choice.code).lowest < 0
         if symmetric is None:
-            flag = _is_narrow_float(c.choice.code) or not name.startswith("u")
+            flag = has_zero
         else:
             flag = _flag(symmetric, "symmetric", "None, True or False")
         axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+        if threads is not _ONE:
+            threads = _threads_of(threads)
         _hold_real(array, &call.x, "x")
         _set_input(&call)
         selecting = _granularity(&call, axis, block_size)
-        shape = _parameter_shape(&call, selecting)
-        if not flag and _is_narrow_float(c.choice.code):
+        groups = _parameter_shape(&call, selecting)
+        if not flag and _is_narrow_float(choice.code):
             raise ValueError(f"symmetric: expected True for {name}, got False")
-        c.choice.size = sizeof(pq_choice)
-        c.choice.real = call.x.type
-        c.choice.rule = PQ_RULE_SYMMETRIC if flag else PQ_RULE_ASYMMETRIC
-        real = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
-        scale_dtype, zero_dtype = _DTYPES[_NAMES[<int>real]], _DTYPES[zero_name(name)]
-        scale_memory = _new_memory(shape, scale_dtype, pq_type_size(real))
-        zero_memory = _new_memory(shape, zero_dtype, pq_type_size(c.choice.code))
+        choice.size = sizeof(pq_choice)
+        choice.real = call.x.type
+        choice.rule = PQ_RULE_SYMMETRIC if flag else PQ_RULE_ASYMMETRIC
+        call.args.scale.type = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
+        call.args.zero.type = (
+            PQ_I8 if _is_narrow_float(choice.code) else row_of_type(choice.code).carrier
+        )
+        scale_dtype = _DTYPES[<str>_NAMES[<int>call.args.scale.type]]
+        zero_dtype = _DTYPES[<str>_NAMES[<int>call.args.zero.type]]
+        scale_memory = _new_memory(groups, scale_dtype, pq_type_size(call.args.scale.type))
+        zero_memory = _new_memory(groups, zero_dtype, pq_type_size(call.args.zero.type))
         if len(zero_memory) > 0:
-            c.kernels = kernels
-            c.call = &call
-            c.scale = PyBytes_AS_STRING(scale_memory)
-            c.zero = PyBytes_AS_STRING(zero_memory)
-            for d in range(call.args.ndim):
-                c.selects[d] = d in selecting
-            repeats = _without_repeats(&call.x, selecting, c.shape, call.block)
-            call.args.shape = c.shape
+            count = _place_results(&call, selecting, groups, scale_memory, zero_memory)
+            repeats = _without_repeats(&call.x, selecting, shape, call.block)
+            call.args.shape = shape
             call.args.block = call.block
-            call.args.out.data = NULL
-            _set_cells(&call.args.lowest, c.lo, call.scale_strides)
-            _set_cells(&call.args.highest, c.hi, call.scale_strides)
-            with nogil:
-                status = _choose_boxes(&c, &finite)
-        if status != PQ_OK:
-            raise SystemError(f"pyquant: unexpected status {status} from the C core")
-        if not finite:
-            raise _nonfinite_error(&call, repeats)
-        scales, zeros = (shape, scale_dtype, scale_memory), (shape, zero_dtype, zero_memory)
-        flag = len(zero_memory) == <Py_ssize_t>pq_type_size(c.choice.code)
-        return (scales, zeros, _given_scale(scales, flag), _given_zero(zeros, flag), name,
-                axis, block_size)
+            status = _run_choice(kernels, &call, &choice, count, threads)
+            if status == PQ_ERR_NONFINITE:
+                raise _nonfinite_error(&call, repeats)
+            if status != PQ_OK:
+                raise SystemError(f"pyquant: unexpected status {status} from the C core")
+        scales = groups, scale_dtype, scale_memory
+        zeros = groups, zero_dtype, zero_memory
+        only = len(zero_memory) == <Py_ssize_t>pq_type_size(call.args.zero.type)
+        return (scales, zeros, _given_scale(scales, only),
+                None if flag and has_zero else _given_zero(zeros, only), name, axis,
+                block_size)
     finally:
         _release(&call)
 
 
-cdef int _find_range(Call *call, object x, double *lo, double *hi) except -1:
-    """Smallest and largest number and 0; both NaN if there is one."""
-    cdef int finite = 1, status
-    cdef ptrdiff_t shape[PQ_MAX_NDIM]
-    cdef ptrdiff_t strides[PQ_MAX_NDIM]
-    cdef pq_args extrema = call.args
-    lo[0] = hi[0] = 0
-    memset(strides, 0, sizeof(strides))
-    _without_repeats(&call.x, [], shape, NULL)
-    extrema.shape = shape
-    extrema.out.data = NULL
-    extrema.block = NULL
-    _set_cells(&extrema.lowest, lo, strides)
-    _set_cells(&extrema.highest, hi, strides)
-    with nogil:
-        status = pq_minmax(_active, &extrema, &finite)
-    if status != PQ_OK:
-        raise ValueError(f"x: expected an array that memory holds, got shape {x.shape}")
-    if not finite:  # what is not a number hides in the extrema; NumPy keeps it
-        once = x[tuple([slice(shape[d]) for d in range(x.ndim)])]
-        lo[0], hi[0] = once.min(), once.max()
-    return 0
-
-
-@cdivision(True)
 def dynamic_range(x):
-    """Scale and zero point of ONNX DynamicQuantizeLinear, in float32."""
+    """Scale and zero point of ONNX DynamicQuantizeLinear."""
     cdef Call call
-    cdef double least = 0, most = 0
-    cdef float lo, hi, scale, zero
-    cdef pq_fpenv found
+    cdef pq_choice choice
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef int status
     _forget(&call)
     try:
         _hold_real(x, &call.x, "x")
         _set_input(&call)
-        # NaN, too, is compared and converted, also where that would be an exception.
-        found = pq_fpenv_enter()
-        try:
-            if _size(&call.x) > 0:
-                _find_range(&call, x, &least, &most)
-            lo = least if not least > 0 else 0
-            hi = most if not most < 0 else 0
-            scale = (hi - lo) / <float>255
-            zero = <float>0 - lo / scale
-            if lo == hi:
-                scale = 1
-            # Adding 1.5 * 2^23 rounds half to even; NaN is 0.
-            zero = zero if zero < 255 else <float>255 if zero == zero else <float>0
-            zero = (zero + <float>12582912 - <float>12582912) if zero > 0 else <float>0
-            return _np.array(scale, _np.float32), _np.array(<int>zero, _np.uint8)
-        finally:
-            pq_fpenv_leave(found)
+        scale, zero = _np.empty((), _np.float32), _np.empty((), _np.uint8)
+        _hold(scale, &call.scale)
+        _hold(zero, &call.zero)
+        _set_array(&call.args.scale, &call.scale)
+        _set_array(&call.args.zero, &call.zero)
+        _without_repeats(&call.x, [], shape, NULL)
+        memset(call.scale_strides, 0, sizeof(call.scale_strides))
+        call.args.shape = shape
+        call.args.block = NULL
+        call.args.scale.strides = call.args.zero.strides = call.scale_strides
+        choice.size = sizeof(pq_choice)
+        choice.real = choice.code = PQ_NO_TYPE
+        choice.rule = PQ_RULE_ONNX_DYNAMIC
+        with nogil:
+            status = pq_choose_params(_active, &call.args, &choice, 0, 1)
+        if status != PQ_OK:
+            raise ValueError(f"x: expected an array that memory holds, got shape {x.shape}")
+        return scale, zero
     finally:
         _release(&call)

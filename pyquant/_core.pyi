@@ -480,6 +480,7 @@ class Calls:
         axis: _Integers,
         block_size: _Integers,
         symmetric: bool | np.bool | None,
+        threads: SupportsIndex,
     ) -> Self: ...
     @overload
     def quantize(
@@ -715,4 +716,5 @@ def choose_qparams_at(
     axis: _Integers = None,
     block_size: _Integers = None,
     symmetric: bool | np.bool | None = None,
+    threads: SupportsIndex = 1,
 ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.integer[Any]]]: ...

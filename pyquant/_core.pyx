@@ -16,7 +16,7 @@ from numpy.exceptions import AxisError as _AxisError
 
 from collections.abc import Sequence as _Sequence
 
-from cython cimport cdivision, critical_section
+from cython cimport critical_section
 from cpython.buffer cimport (
     PyBUF_RECORDS_RO,
     PyBUF_SIMPLE,
@@ -270,10 +270,10 @@ cdef class Calls:
         self._keep(_frozen_parameters(scale, zero_point, name, axis, block_size))
 
     @classmethod
-    def _choose(cls, x, dtype, axis, block_size, symmetric):
+    def _choose(cls, x, dtype, axis, block_size, symmetric, threads):
         """See qparams.choose_qparams."""
         cdef Calls made = cls.__new__(cls)
-        made._keep(_choose(_active, x, dtype, axis, block_size, symmetric))
+        made._keep(_choose(_active, x, dtype, axis, block_size, symmetric, threads))
         return made
 
     @property
@@ -368,7 +368,8 @@ def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, ax
 
 
 def choose_qparams_at(str isa not None, x, *, dtype="int8", axis=None, block_size=None,
-                      symmetric=None):
+                      symmetric=None, threads=1):
     """Scale and zero point by the kernels of `isa`."""
-    scales, zeros, *_ = _choose(_kernels_of(isa), x, dtype, axis, block_size, symmetric)
+    scales, zeros, *_ = _choose(_kernels_of(isa), x, dtype, axis, block_size, symmetric,
+                                threads)
     return _ndarray(*scales), _ndarray(*zeros)

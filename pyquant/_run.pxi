@@ -7,15 +7,12 @@ cdef enum:
 
 
 cdef class _Work:
-    """A prepared call, a part at a time; the parts may run on different threads.
+    """A call, a part at a time; the parts may run on different threads.
 
     The arguments live only as long as the call. After `close` no part is running, and one
     that starts late, from a queue that an interrupt or an error has left behind, does
     nothing. Nothing in `close` can be interrupted.
     """
-    cdef const pq_prepared *plan
-    cdef const pq_args *args
-    cdef int parts
     cdef int active
     cdef bint closed
     cdef PyThread_type_lock guard  # of `active` and `closed`, held for moments
@@ -59,22 +56,34 @@ cdef class _Work:
             PyThread_acquire_lock(self.busy, WAIT_LOCK)
         PyThread_release_lock(self.busy)
 
+    cdef int do(self, int part) noexcept nogil:
+        """A part; returns a pq_status."""
+        return PQ_OK
+
     def __call__(self, int part):
-        cdef pq_status status
+        cdef int status
         if not self.enter():
             return <int>PQ_OK
         with nogil:
-            status = pq_run(
-                self.plan, self.args.inp.data, self.args.out.data, part, self.parts
-            )
+            status = self.do(part)
         self.leave()
-        return <int>status
+        return status
 
 
-cdef int _parts(Call *call, int threads) except -1:
-    cdef Py_ssize_t each = call.x.buffer.itemsize + call.out.buffer.itemsize
+cdef class _PreparedWork(_Work):
+    """Of a call that is checked and planned."""
+    cdef const pq_prepared *plan
+    cdef const pq_args *args
+    cdef int parts
+
+    cdef int do(self, int part) noexcept nogil:
+        return pq_run(self.plan, self.args.inp.data, self.args.out.data, part, self.parts)
+
+
+cdef int _parts(Py_ssize_t size, int threads) except -1:
+    """How many are worth it for so many bytes."""
     cdef Py_ssize_t least = _threads.MIN_PART_BYTES
-    cdef Py_ssize_t worth = _size(&call.x) * each // max(1, least)
+    cdef Py_ssize_t worth = size // max(1, least)
     if worth < 2:  # small calls do not ask how many CPUs there are
         return 1
     return min(threads, _threads.cpu_count(), worth)
@@ -85,7 +94,7 @@ cdef int _run_parts(const pq_kernels *kernels, Call *call, bint quantizes,
     """Check and plan once, and run the parts on threads."""
     cdef pq_prepared plan
     cdef int status
-    cdef _Work work = _Work()
+    cdef _PreparedWork work = _PreparedWork()
     plan.size = sizeof(plan)
     with nogil:
         if quantizes:
@@ -112,10 +121,11 @@ cdef int _run_whole(const pq_kernels *kernels, const pq_args *args,
 
 cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
               int threads) except -1:
+    cdef Py_ssize_t each = call.x.buffer.itemsize + call.out.buffer.itemsize
     cdef int parts, status
     if _size(&call.x) == 0:
         return 0
-    parts = 1 if threads == 1 else _parts(call, threads)
+    parts = 1 if threads == 1 else _parts(_size(&call.x) * each, threads)
     if parts > 1:
         status = _run_parts(kernels, call, quantizes, parts)
     elif _size(&call.x) >= _NOGIL_SIZE:

@@ -151,6 +151,7 @@ def choose_qparams(
     axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     symmetric: bool | np.bool | None = None,
+    threads: SupportsIndex = 1,
 ) -> QParams:
     """
     Choose scales and zero points that cover the range of the data.
@@ -168,6 +169,8 @@ def choose_qparams(
         Whether the zero point is the same for all data: 0, for unsigned types the middle
         code (128 of uint8); or one that makes use of all codes. Default: symmetric for
         signed types and narrow floats, all codes for unsigned types.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
 
     Returns
     -------
@@ -207,4 +210,4 @@ def choose_qparams(
     >>> float(p.scale), int(p.zero_point)
     (0.0117647061124444, 85)
     """
-    return QParams._choose(x, dtype, axis, block_size, symmetric)
+    return QParams._choose(x, dtype, axis, block_size, symmetric, threads)

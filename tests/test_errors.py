@@ -739,6 +739,7 @@ CHOOSE = {
         ValueError,
         "x: expected finite values, got 2 not finite, the first at index (1,)",
     ),
+    **{name: error for name, error in BOTH.items() if "threads" in name},
 }
 
 

@@ -144,7 +144,7 @@ def test_the_functions_say_what_they_do():
         *("q", "scale", "zero_point", "dtype", "axis", "block_size", "out", "threads"),
     ]
     assert list(inspect.signature(pq.choose_qparams).parameters) == [
-        *("x", "dtype", "axis", "block_size", "symmetric"),
+        *("x", "dtype", "axis", "block_size", "symmetric", "threads"),
     ]
 
 

@@ -85,7 +85,65 @@ def test_any_number_gives_the_same_bits(form, started):
     assert bool(started) == (count > 0)
 
 
+CHOICES = [
+    *FORMS,
+    ((5, 1001), 1, 32),  # blocks that do not divide the axis
+    ((31, 40), (0, 1), None),
+    ((700, 1, 3), 0, None),
+    ((6, 5, 4, 3), (1, 3), None),
+    ((64, 70), None, (64, 7)),
+    ((0, 300), 1, None),
+    ((300, 0), 1, None),
+]
+
+
+def choice_views(x):
+    """The same numbers as they may lie in memory, and a broadcast array of some."""
+    yield x
+    yield x.copy("F")
+    yield x[tuple([slice(None, None, -1)] * x.ndim)]
+    yield x.astype(x.dtype.newbyteorder(">" if sys.byteorder == "little" else "<"))
+    if x.ndim and x.dtype.kind == "f":
+        yield np.repeat(x, 2, axis=-1)[..., ::2]
+        yield np.broadcast_to(x[:1], x.shape)
+
+
+@pytest.mark.parametrize("form", CHOICES, ids=str)
+def test_any_number_chooses_the_same_parameters(form, started):
+    shape, axis, block = form
+    for i, source in enumerate(REALS):
+        x = np.clip(adversarial(source, 0.3, int(np.prod(shape)), seed=i), -30000, 30000)
+        x = np.nan_to_num(x).astype(source).reshape(shape)
+        for view in choice_views(x):
+            for code in ("int8", "uint8", "int32"):
+                kwargs = {"dtype": code, "axis": axis, "block_size": block}
+                one = pq.choose_qparams(view, **kwargs)
+                assert one == pq.choose_qparams(view.copy(), **kwargs)
+                for n in (2, 3, 4, 5):
+                    assert pq.choose_qparams(view, **kwargs, threads=n) == one
+    assert bool(started) == (0 not in shape and shape != ())
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+def test_what_is_not_finite_is_found_by_any_number(axis, started):
+    x = np.ones((90, 110), np.float32)
+    x[(7, 80), (100, 3)] = np.nan, np.inf
+    for n in range(1, 6):
+        with pytest.raises(ValueError, match=r"got 2 not finite, .* at index \(7, 100\)$"):
+            pq.choose_qparams(x, axis=axis, threads=n)
+    assert started
+
+
+def test_parameters_of_a_large_array():
+    x = np.random.default_rng(1).normal(size=light((3000, 3000), (600, 500)))
+    x = x.astype(np.float32)
+    for kwargs in ({}, {"axis": 0}, {"axis": 1}, {"axis": 1, "block_size": 32}):
+        one = pq.choose_qparams(x, **kwargs)
+        assert pq.choose_qparams(x, **kwargs, threads=2) == one
+
+
 def test_one_thread_starts_no_other(started):
+    pq.choose_qparams(np.ones(1000, np.float32), threads=1)
     pq.quantize(np.ones(1000, np.float32), 1.0)
     pq.quantize(np.ones(1000, np.float32), 1.0, threads=1)
     assert not started

@@ -114,7 +114,7 @@ def dequantize_to() -> None:
 
 
 def parameters() -> None:
-    p = assert_type(pq.choose_qparams(X, dtype=np.uint8), pq.QParams)
+    p = assert_type(pq.choose_qparams(X, dtype=np.uint8, threads=2), pq.QParams)
     codes = p.quantize(X)
     check(assert_type(codes, "npt.NDArray[Any]"), "uint8")
     f32 = p.dequantize(Q)
