@@ -1,4 +1,7 @@
-# Arrays: anything that a user may pass as an ndarray.
+# Arrays: anything that a user may pass as an ndarray. Arrays and scalars of NumPy and
+# Python floats are recognised here; anything else is converted in _convert.py.
+
+cdef object _as_array = _np.asarray
 
 
 def is_untyped(values):
@@ -8,128 +11,19 @@ def is_untyped(values):
     return not isinstance(values, _np.generic)
 
 
-def is_masked(obj):
-    """Whether `obj` is a masked array, without an import that takes a megabyte."""
-    ma = _modules.get("numpy.ma")
-    return ma is not None and isinstance(obj, ma.MaskedArray)
-
-
-# So many sequences in each other are all that NumPy follows; deeper ones it refuses.
-cdef enum:
-    _NPY_MAXDIMS = 64
-
-
-cdef bint _has_mask(object obj, int depth):
-    """Whether a masked array is hidden in sequences, at most `depth` of them deep."""
-    if type(obj) is float or type(obj) is int:
-        return False
-    if isinstance(obj, _ndarray):
-        return is_masked(obj)
-    if depth == 0 or PyObject_CheckBuffer(obj):  # buffers are of numbers, perhaps many
-        return False
-    if isinstance(obj, _Sequence) and not isinstance(obj, (str, bytes)):
-        return any([_has_mask(one, depth - 1) for one in obj])
-    return False
-
-
-# What NumPy looks for before it takes an object for one element.
-cdef tuple _SEEN_BY_NUMPY = ("__array__", "__array_interface__", "__array_struct__")
-# Of the devices of DLPack those whose memory NumPy reads: CPU, and host memory of others.
-cdef tuple _HOST_DEVICES = (1, 3, 11, 13)
-
-
-cdef object _array_of(object obj, str name):
-    """`obj` as NumPy takes it, or through DLPack where only that has the data."""
-    if not hasattr(obj, "__dlpack__") or PyObject_CheckBuffer(obj):
-        return _np.asarray(obj)
-    if any([hasattr(obj, way) for way in _SEEN_BY_NUMPY]):
-        return _np.asarray(obj)
-    if hasattr(obj, "__dlpack_device__"):
-        kind, _ = obj.__dlpack_device__()
-        if kind not in _HOST_DEVICES:
-            raise TypeError(
-                f"{name}: expected an array in the memory of the CPU, "
-                f"got one on DLPack device type {int(kind)}"
-            )
-    try:
-        return _np.from_dlpack(obj)
-    except RuntimeError as error:  # NumPy's for a type or a version that it lacks
-        raise TypeError(error) from None
-
-
-cdef object _plain(object obj, str name):
-    """`obj` as an exact ndarray; masks are not lost, Python numbers have no dtype yet."""
-    if isinstance(obj, (str, bytes, dict, set, frozenset)) or obj is None:
-        raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
-    if "numpy.ma" in _modules and _has_mask(obj, _NPY_MAXDIMS):
-        raise TypeError(f"{name}: expected an array without a mask, got a masked array")
-    return _converted(obj, name)
-
-
-cdef object _converted(object obj, str name):
-    """`obj` as NumPy takes it, or one line that says why NumPy does not."""
-    # NumPy may have to convert, which must not depend on the control state.
+cdef object _converted(object convert, tuple arguments):
+    """What a function of _convert.py makes an ndarray of: NumPy may have to convert, which
+    must not depend on the control state."""
     cdef pq_fpenv found = pq_fpenv_enter()
     try:
-        return _array_of(obj, name)
-    except (ValueError, OverflowError, RecursionError) as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"{name}: expected an array, got {said}") from None
-    except (TypeError, BufferError, RuntimeError) as error:  # as libraries refuse
-        # Others' own errors are passed on; those of PyTorch say what cannot be an array.
-        if isinstance(error, RuntimeError) and not hasattr(type(obj), "__dlpack__"):
-            raise
-        said = " ".join(str(error).split())
-        if said.startswith(f"{name}: "):
-            raise
-        raise TypeError(
-            f"{name}: expected an array, got {type(obj).__name__}: {said}"
-        ) from None
+        return convert(*arguments)
     finally:
         pq_fpenv_leave(found)
 
 
-cdef int _refuse_huge(object obj, object array, str name, str expected) except -1:
-    """Python integers that no one integer type of NumPy holds, which makes objects or
-    float64 of them, are a wrong value, not a wrong type."""
-    if _is_untyped(obj) and array.dtype.kind in "Of":
-        values = list(_np.asarray(obj, dtype=object).flat)
-        if values and all([type(v) is int for v in values]):
-            raise ValueError(f"{name}: expected {expected}, got {max(values, key=abs)}")
-    return 0
-
-
-cdef bint _is_untyped(object obj):
-    """Python numbers, alone or in sequences, whose element type is ours to choose."""
-    return isinstance(obj, (int, float, list, tuple))
-
-
-cdef object _floats_of(object obj, object array, str name):
-    """float64 for Python integers, each converted by Python: NumPy's conversion of arrays
-    depends on the floating-point control state."""
-    kind = array.dtype.kind
-    if kind in "iu" or (kind == "O" and all([type(v) is int for v in array.flat])):
-        try:
-            return _np.asarray(obj, dtype=_np.float64)
-        except OverflowError:
-            raise ValueError(f"{name}: expected numbers that float64 holds") from None
-    return array
-
-
-cdef object _integers_of(object obj, object array, str name):
-    """int32, or uint32 where that is needed, for Python integers."""
-    if array.size:
-        _refuse_huge(obj, array, name, "integers that int32 or uint32 holds")
-    if not _is_untyped(obj) or (array.size and array.dtype.kind not in "iu"):
-        return array
-    for dtype in ("int32", "uint32"):
-        lo, hi = _LIMITS[dtype]
-        if array.size == 0 or (array.min() >= lo and array.max() <= hi):
-            return array.astype(dtype)
-    raise ValueError(
-        f"{name}: expected integers that int32 or uint32 holds, "
-        f"got {array.min()} to {array.max()}"
-    )
+cdef object _plain(object obj, str name):
+    """`obj` as an exact ndarray; masks are not lost, Python numbers have no dtype yet."""
+    return _converted(_convert.plain, (obj, name))
 
 
 # Arguments are first converted, all of them, which may run code of theirs that changes the
@@ -140,8 +34,9 @@ cdef object _real_array(object x, str name):
     """`x` as an ndarray, of real numbers where it has no type."""
     if type(x) is _ndarray:
         return x
-    array = _plain(x, name)
-    return _floats_of(x, array, name) if _is_untyped(x) else array
+    if PyFloat_CheckExact(x) or known(x) is not None:
+        return _as_array(x)
+    return _converted(_convert.reals, (x, name))
 
 
 cdef int _hold_real(object array, Array *held, str name, bint int32=False) except -1:
@@ -161,7 +56,9 @@ cdef object _code_array(object q, str name):
         return q
     if isinstance(q, _packed_class()):
         return q._data, q.shape, q._name, q._how
-    return _integers_of(q, _plain(q, name), name)
+    if known(q) is not None:
+        return _as_array(q)
+    return _converted(_convert.integers, (q, name))
 
 
 cdef object _hold_code(Call *call, object array, str name):
@@ -179,7 +76,8 @@ cdef object _codes_for(object q, str name):
     """`q` as codes of the type `name`; other types are refused."""
     given = _dtype_said(q)
     if given is None:
-        return codes(q, name)
+        array = _converted(_convert.codes, (q, "q", name, _LIMITS.get(name)))
+        return array.astype(_dtype_of(name), copy=False)
     found = _dtypes.name_of(given)
     if found is None:  # a dtype of another library
         q = _plain(q, "q")
@@ -189,24 +87,6 @@ cdef object _codes_for(object q, str name):
         got = _describe(q) if type(q) is _ndarray else given
         raise TypeError(f"q: expected {name}, got {got}")
     return q
-
-
-def codes(q, str name not None):
-    """What has no dtype as an array of an integer type that holds it all."""
-    array = _plain(q, "q")
-    if _dtypes.name_of(array.dtype) == name:
-        return array
-    if array.size and name in _LIMITS:
-        _refuse_huge(q, array, "q", f"integers that {name} holds")
-    if array.size and (array.dtype.kind not in "iu" or name not in _LIMITS):
-        raise TypeError(f"q: expected {name}, got {_describe(array)}")
-    lo, hi = _LIMITS.get(name, (0, 0))
-    for value in (array.min(), array.max()) if array.size else ():
-        if not lo <= value <= hi:
-            raise ValueError(
-                f"q: expected integers from {lo} to {hi} for {name}, got {value}"
-            )
-    return array.astype(_dtype_of(name))
 
 
 def plain(values, str name not None):

@@ -14,14 +14,11 @@ from operator import index as _index
 import numpy as _np
 from numpy.exceptions import AxisError as _AxisError
 
-from collections.abc import Sequence as _Sequence
-
 from cython cimport critical_section
 from cpython.buffer cimport (
     PyBUF_RECORDS_RO,
     PyBUF_SIMPLE,
     PyBuffer_Release,
-    PyObject_CheckBuffer,
     PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -54,8 +51,9 @@ from libc.string cimport memcpy, memset
 from pyquant cimport *
 from pyquant._pq cimport *
 
-from pyquant import _threads
+from pyquant import _convert, _threads
 from pyquant import dtypes as _dtypes
+from pyquant._convert import is_masked
 from pyquant._version import __version__
 
 cdef object _ndarray = _np.ndarray

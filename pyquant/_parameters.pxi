@@ -20,8 +20,7 @@ cdef object _scale_array(Call *call, object scale):
         raise TypeError(
             "scale: expected an array of real numbers, got None (choose_qparams finds one)"
         )
-    array = _plain(scale, "scale")
-    return _floats_of(scale, array, "scale") if _is_untyped(scale) else array
+    return _converted(_convert.reals, (scale, "scale"))
 
 
 cdef int _hold_scale(Call *call, object array) except -1:
@@ -58,11 +57,7 @@ cdef object _zero_array(Call *call, object zero):
         return zero
     if isinstance(zero, _packed_class()):
         return _unpacked(zero, &call.zero.type)
-    array = _plain(zero, "zero_point")
-    _refuse_huge(zero, array, "zero_point", "integers that the quantized type holds")
-    if array.size == 0 and _is_untyped(zero):
-        return array.astype(_np.int64)
-    return array
+    return _converted(_convert.zeros, (zero, "zero_point"))
 
 
 cdef int _hold_zero(Call *call, object array) except -1:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 from numpy.exceptions import AxisError
 
-from pyquant import _core, dtypes
+from pyquant import _convert, _core, dtypes
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ first_zero = _core.first_zero
 
 
 _known = _core.known
+# Which Python numbers are taken for at once, whatever their values.
+REAL = frozenset(("float32", "float64", "float16", "bfloat16"))
 
 
 def listed(names: Iterable[str]) -> str:
@@ -140,7 +142,7 @@ def _converted(
         whose = f"{name}: {standard}"
         python = is_untyped(values)
         if python:
-            values = _core.typed(values, whose, tuple(types))
+            values = _typed(values, whose, tuple(types))
         else:
             values = _core.plain(values, whose)
     found = _known(values) or dtypes.name_of(values.dtype)
@@ -152,6 +154,52 @@ def _converted(
         return values, str(found)  # integers of a narrow type, which NumPy lacks
     got = "a masked array" if _core.is_masked(values) else dtypes.described(values)
     raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
+
+
+def _typed(values: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
+    """Python numbers as an array of the first of `types` that is for them; of another type
+    where none is."""
+    usual = _core.usual(values, types[0])
+    if usual is not None:
+        return usual
+    array = _core.plain(values, name)
+    reals = not REAL.isdisjoint(types)
+    if reals and array.dtype.kind == "O":  # integers that no integer type has
+        array = _convert.floats_of(values, array, name)
+    if array.size and (array.dtype.kind == "O" or not reals):
+        _convert.refuse_huge(values, array, name, f"numbers that {types[0]} holds")
+    for one in types:
+        found = _as_type(array, one, only=len(types) == 1)
+        if found is not None:
+            return found
+    lo, hi = _range_of(types[0])
+    if array.dtype.kind in "iu" and lo < hi:
+        unfit = [v for v in array.ravel().tolist() if not lo <= v <= hi]
+        raise ValueError(f"{name}: expected integers that {types[0]} holds, got {unfit[0]}")
+    return array
+
+
+def _as_type(array: npt.NDArray[Any], name: str, *, only: bool) -> npt.NDArray[Any] | None:
+    """Numbers as an array of that type; None where it is not for them. Narrow floats are
+    for those that they have, where no other type is allowed."""
+    kind = array.dtype.kind
+    if array.size == 0 or (name in REAL and kind in "fiu"):
+        return cast(array, name)
+    lo, hi = _range_of(name)
+    if kind in "iu" and lo <= array.min() and array.max() <= hi:
+        return array.astype(name if name == "int64" else _core.zero_name(name))
+    if only and kind in "fiu" and name in dtypes.NARROW_FLOATS:
+        numbers = array.astype(np.float64)
+        codes = _core.quantize(numbers, 1.0, dtype=name)
+        return codes if (_core.dequantize(codes, 1.0) == numbers).all() else None
+    return None
+
+
+def _range_of(name: str) -> tuple[int, int]:
+    """Limits of an integer type; of others those of no integer."""
+    if name == "int64":
+        return -(2**63), 2**63 - 1
+    return _core.limits(name) or (0, -1)
 
 
 def all_zero(array: npt.NDArray[Any]) -> bool:

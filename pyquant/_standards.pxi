@@ -18,14 +18,6 @@ def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=No
                        True)
 
 
-cdef object _encoded(object array, str name):
-    """Numbers as a narrow float that has them all; else None."""
-    found = _quantize(_active, array, 1.0, None, name, None, None, "half_even", None, True,
-                      False, None, 1)
-    decoded = _dequantize(_active, found, 1.0, None, None, None, None, None, 1)
-    return found if (decoded == array).all() else None
-
-
 cdef tuple _range_of(str name):
     return (-(2**63), 2**63 - 1) if name == "int64" else _LIMITS.get(name, (0, -1))
 
@@ -58,13 +50,13 @@ cdef object _fitting_integers(tuple values, tuple shape, str dtype):
     return _np.array(values if shape else values[0], _DTYPES[own])
 
 
-cdef object _usual(object values, str dtype):
-    """A Python number, or a list of some, as an array of the type that is for it; None for
-    what needs more of a look."""
+def usual(values, str dtype not None):
+    """A Python number, or a sequence of some, as an array of the type that is for it; None
+    for what needs more of a look."""
     cdef tuple all_of, shape = ()
     if type(values) is float or type(values) is int:
         all_of = (values,)
-    elif type(values) is list and len(values) > 0:
+    elif (type(values) is list or type(values) is tuple) and len(values) > 0:
         all_of = tuple(values)
         shape = (len(all_of),)
     else:
@@ -72,37 +64,6 @@ cdef object _usual(object values, str dtype):
     if dtype == "float32":
         return _single_floats(all_of, shape)
     return _fitting_integers(all_of, shape, dtype)
-
-
-def typed(values, str name not None, tuple types not None):
-    """Python numbers as an array of the first of `types` that is for them."""
-    array = _usual(values, types[0])
-    if array is not None:
-        return array
-    array = _plain(values, name)
-    kind = array.dtype.kind
-    reals = any([one in _REALS for one in types])
-    if reals and kind == "O" and _is_untyped(values):  # integers that no integer type has
-        array = _floats_of(values, array, name)
-        kind = array.dtype.kind
-    if array.size and (kind == "O" or not reals):
-        _refuse_huge(values, array, name, f"numbers that {types[0]} holds")
-    for one in types:
-        if one in _REALS and kind in "fiu" or array.size == 0:
-            return cast(array, one)
-        if one in _TYPES and kind in "iu":
-            lo, hi = _range_of(one)
-            if lo <= array.min() and array.max() <= hi:
-                return array.astype(zero_name(one) if one != "int64" else one)
-        if one in _dtypes.NARROW_FLOATS and len(types) == 1 and kind in "fiu":
-            found = _encoded(array.astype(_np.float64), one)
-            if found is not None:
-                return found
-    lo, hi = _range_of(types[0])
-    if kind in "iu" and lo < hi:
-        unfit = [v for v in array.ravel().tolist() if not lo <= v <= hi]
-        raise ValueError(f"{name}: expected integers that {types[0]} holds, got {unfit[0]}")
-    return array
 
 
 def first_zero(scales):

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Foreign objects -> ndarrays: sequences, other libraries' arrays, Python numbers.
+
+The slow path of arguments; arrays and scalars of NumPy and Python floats never come here.
+Whatever converts is called through `_core`, which sets the floating-point control state.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant import dtypes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+__all__ = [
+    "codes",
+    "floats_of",
+    "integers",
+    "is_masked",
+    "plain",
+    "reals",
+    "refuse_huge",
+    "zeros",
+]
+
+# So many sequences in each other are all that NumPy follows; deeper ones it refuses.
+NPY_MAXDIMS = 64
+# What NumPy would take for one element.
+NO_ARRAYS = (str, bytes, dict, set, frozenset, type(None))
+# What NumPy looks for before it takes an object for one element.
+SEEN_BY_NUMPY = ("__array__", "__array_interface__", "__array_struct__")
+# Of the devices of DLPack those whose memory NumPy reads: CPU, and host memory of others.
+HOST_DEVICES = (1, 3, 11, 13)
+FLOAT64 = np.dtype(np.float64)
+
+
+def plain(obj: Any, name: str) -> npt.NDArray[Any]:
+    """`obj` as an ndarray; masks are not lost, Python numbers have NumPy's dtype."""
+    if isinstance(obj, NO_ARRAYS):
+        raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
+    if "numpy.ma" in sys.modules and _has_mask(obj):
+        raise TypeError(f"{name}: expected an array without a mask, got a masked array")
+    try:
+        return _array_of(obj, name)
+    except (ValueError, OverflowError, RecursionError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"{name}: expected an array, got {said}") from None
+    except (TypeError, BufferError, RuntimeError) as error:  # as libraries refuse
+        # Others' own errors are passed on; those of PyTorch say what cannot be an array.
+        if isinstance(error, RuntimeError) and not hasattr(type(obj), "__dlpack__"):
+            raise
+        said = " ".join(str(error).split())
+        if said.startswith(f"{name}: "):
+            raise
+        raise TypeError(
+            f"{name}: expected an array, got {type(obj).__name__}: {said}"
+        ) from None
+
+
+def reals(obj: Any, name: str) -> npt.NDArray[Any]:
+    """`obj` as an ndarray, of real numbers where it has no type."""
+    array = plain(obj, name)
+    if array.dtype is FLOAT64 or not _is_untyped(obj):
+        return array
+    return floats_of(obj, array, name)
+
+
+def integers(obj: Any, name: str) -> npt.NDArray[Any]:
+    """`obj` as an ndarray, int32, or uint32 where that is needed, for Python integers."""
+    array = plain(obj, name)
+    if array.size:
+        refuse_huge(obj, array, name, "integers that int32 or uint32 holds")
+    if not _is_untyped(obj) or (array.size and array.dtype.kind not in "iu"):
+        return array
+    lo, hi = (array.min(), array.max()) if array.size else (0, 0)
+    if -(2**31) <= lo and hi < 2**31:
+        return array.astype(np.int32)
+    if lo >= 0 and hi < 2**32:
+        return array.astype(np.uint32)
+    raise ValueError(
+        f"{name}: expected integers that int32 or uint32 holds, got {lo} to {hi}"
+    )
+
+
+def zeros(obj: Any, name: str) -> npt.NDArray[Any]:
+    """`obj` as an ndarray of zero points, int64 where there are none."""
+    array = plain(obj, name)
+    refuse_huge(obj, array, name, "integers that the quantized type holds")
+    if array.size == 0 and _is_untyped(obj):
+        return array.astype(np.int64)
+    return array
+
+
+def codes(
+    obj: Any, name: str, dtype: str, limits: tuple[int, int] | None
+) -> npt.NDArray[Any]:
+    """What has no dtype as an ndarray whose values the type of codes `dtype` holds, which
+    are integers within `limits`, or none at all."""
+    array = plain(obj, name)
+    if array.size == 0 or dtypes.name_of(array.dtype) == dtype:
+        return array
+    if limits is not None:
+        refuse_huge(obj, array, name, f"integers that {dtype} holds")
+    if limits is None or array.dtype.kind not in "iu":
+        got = dtypes.described(array)
+        raise TypeError(f"{name}: expected {dtype}, got {got}")
+    lo, hi = limits
+    for value in (array.min(), array.max()):
+        if not lo <= value <= hi:
+            raise ValueError(
+                f"{name}: expected integers from {lo} to {hi} for {dtype}, got {value}"
+            )
+    return array
+
+
+def floats_of(obj: Any, array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """float64 for Python integers, each converted by Python: NumPy's conversion of arrays
+    depends on the floating-point control state."""
+    kind = array.dtype.kind
+    if kind in "iu" or (kind == "O" and _all_integers(array.flat)):
+        try:
+            return np.asarray(obj, dtype=np.float64)
+        except OverflowError:
+            raise ValueError(f"{name}: expected numbers that float64 holds") from None
+    return array
+
+
+def refuse_huge(obj: Any, array: npt.NDArray[Any], name: str, expected: str) -> None:
+    """Python integers that no one integer type of NumPy holds, which makes objects or
+    float64 of them, are a wrong value, not a wrong type."""
+    if _is_untyped(obj) and array.dtype.kind in "Of":
+        values = list(np.asarray(obj, dtype=object).flat)
+        if values and _all_integers(values):
+            raise ValueError(f"{name}: expected {expected}, got {max(values, key=abs)}")
+
+
+def is_masked(obj: object) -> bool:
+    """Whether `obj` is a masked array, without an import that takes a megabyte."""
+    ma = sys.modules.get("numpy.ma")
+    return ma is not None and isinstance(obj, ma.MaskedArray)
+
+
+def _is_untyped(obj: object) -> bool:
+    """Python numbers, alone or in sequences, whose element type is ours to choose."""
+    return isinstance(obj, (int, float, list, tuple))
+
+
+def _all_integers(values: Any) -> bool:
+    return all(type(value) is int for value in values)
+
+
+def _has_mask(obj: Any) -> bool:
+    """Whether a masked array is hidden in sequences, as deep as NumPy follows them; without
+    a recursion, which deep ones would end."""
+    within: list[Iterator[Any]] = [iter((obj,))]
+    while within:
+        for one in within[-1]:
+            if type(one) is float or type(one) is int:
+                continue
+            if isinstance(one, np.ndarray):
+                if is_masked(one):
+                    return True
+            elif len(within) <= NPY_MAXDIMS and _is_sequence(one):
+                within.append(iter(one))
+                break
+        else:
+            within.pop()
+    return False
+
+
+def _is_sequence(obj: object) -> bool:
+    """Whether to look into it. Buffers are of numbers, perhaps many."""
+    if isinstance(obj, (list, tuple)):
+        return True
+    if isinstance(obj, (str, bytes)) or not isinstance(obj, Sequence):
+        return False
+    return not _has_buffer(obj)
+
+
+def _has_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj).release()
+    except TypeError:
+        return False
+    except (BufferError, ValueError):
+        pass  # one that it does not lend like this, or not now
+    return True
+
+
+def _array_of(obj: Any, name: str) -> npt.NDArray[Any]:
+    """`obj` as NumPy takes it, or through DLPack where only that has the data."""
+    if not hasattr(obj, "__dlpack__") or _has_buffer(obj):
+        return np.asarray(obj)
+    if any(hasattr(obj, way) for way in SEEN_BY_NUMPY):
+        return np.asarray(obj)
+    if hasattr(obj, "__dlpack_device__"):
+        kind, _ = obj.__dlpack_device__()
+        if kind not in HOST_DEVICES:
+            raise TypeError(
+                f"{name}: expected an array in the memory of the CPU, "
+                f"got one on DLPack device type {int(kind)}"
+            )
+    try:
+        return np.from_dlpack(obj)
+    except RuntimeError as error:  # NumPy's for a type or a version that it lacks
+        raise TypeError(error) from None
