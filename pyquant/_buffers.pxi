@@ -82,6 +82,12 @@ cdef int _type_of_format(const char *fmt, Py_ssize_t size, bint *swapped) noexce
 cdef bint _BIG_ENDIAN = _np.dtype(">u2").isnative
 
 
+cdef inline void _put_integer(int64_t value, size_t size, char *to) noexcept:
+    """Write its low bytes."""
+    cdef const char *low = <const char *>&value
+    memcpy(to, low + sizeof(value) - size if _BIG_ENDIAN else low, size)
+
+
 cdef bint _hold_bits(object array, Array *held):
     """Take the buffer of an array of ml_dtypes, which have no format in PEP 3118."""
     type, bits, swapped = <tuple>_ML_DTYPES[array.dtype]

@@ -8,7 +8,7 @@ call and without a copy.
 """
 import os
 from inspect import signature as _signature
-from sys import modules as _modules
+from sys import intern as _intern, modules as _modules
 from operator import index as _index
 
 import numpy as _np
@@ -23,7 +23,8 @@ from cpython.buffer cimport (
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
-from cpython.long cimport PyLong_CheckExact
+from cpython.list cimport PyList_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject_GenericSetAttr
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.pythread cimport (
@@ -34,6 +35,7 @@ from cpython.pythread cimport (
     PyThread_type_lock,
     WAIT_LOCK,
 )
+from cpython.tuple cimport PyTuple_CheckExact
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport (

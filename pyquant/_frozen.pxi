@@ -38,11 +38,9 @@ cdef tuple _frozen(object array, str name):
 
 cdef tuple _frozen_zero(int64_t value, str dtype):
     """The same of one zero point of that type, which holds it."""
-    cdef Py_ssize_t size = pq_type_size(<pq_type><int>_CODES[dtype])
-    cdef const char *low = <const char *>&value
-    if _BIG_ENDIAN:
-        low += sizeof(value) - size
-    return (), _DTYPES[dtype], PyBytes_FromStringAndSize(low, size)
+    memory = PyBytes_FromStringAndSize(NULL, pq_type_size(<pq_type><int>_CODES[dtype]))
+    _put_integer(value, len(memory), PyBytes_AS_STRING(memory))
+    return (), _DTYPES[dtype], memory
 
 
 cdef object _given_scale(tuple frozen, bint single):

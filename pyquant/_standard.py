@@ -16,7 +16,7 @@ from pyquant import _convert, _core, dtypes
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
@@ -51,6 +51,7 @@ first_zero = _core.first_zero
 
 
 _known = _core.known
+_recognised = _core.recognised
 # Which Python numbers are taken for at once, whatever their values.
 REAL = frozenset(("float32", "float64", "float16", "bfloat16"))
 
@@ -113,7 +114,7 @@ def _whole(value: SupportsIndex) -> int:
 
 
 def array_of(
-    values: ArrayLike | PackedArray, name: str, standard: str, types: Collection[str]
+    values: ArrayLike | PackedArray, name: str, standard: str, types: tuple[str, ...]
 ) -> tuple[Any, str]:
     """An array of one of the element types that the standard allows, and which that is.
 
@@ -121,28 +122,22 @@ def array_of(
     arrays. Python numbers have no element type: they get the first that is allowed for
     them.
     """
-    found = _known(values)
-    if found is not None and found in types:
-        return values, found
-    if isinstance(values, PackedArray):
-        if values._name not in types:
-            raise refuse(
-                TypeError, name, standard, f"elements of {listed(types)}", values._name
-            )
-        return values, values._name  # its dtype needs ml_dtypes
-    return _converted(values, name, standard, types)
+    return _recognised(values, types) or _converted(values, name, standard, types)
 
 
 def _converted(
-    values: ArrayLike, name: str, standard: str, types: Collection[str]
+    values: ArrayLike | PackedArray, name: str, standard: str, types: tuple[str, ...]
 ) -> tuple[Any, str]:
     """What is not at once known to be an array of one of the types."""
+    if isinstance(values, PackedArray):  # its dtype needs ml_dtypes
+        got = values._name
+        raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
     python = False
     if not isinstance(values, np.ndarray):
         whose = f"{name}: {standard}"
         python = is_untyped(values)
         if python:
-            values = _typed(values, whose, tuple(types))
+            values = _typed(values, whose, types)
         else:
             values = _core.plain(values, whose)
     found = _known(values) or dtypes.name_of(values.dtype)
@@ -159,9 +154,6 @@ def _converted(
 def _typed(values: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
     """Python numbers as an array of the first of `types` that is for them; of another type
     where none is."""
-    usual = _core.usual(values, types[0])
-    if usual is not None:
-        return usual
     array = _core.plain(values, name)
     reals = not REAL.isdisjoint(types)
     if reals and array.dtype.kind == "O":  # integers that no integer type has

@@ -18,52 +18,78 @@ def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=No
                        True)
 
 
-cdef tuple _range_of(str name):
-    return (-(2**63), 2**63 - 1) if name == "int64" else _LIMITS.get(name, (0, -1))
-
-
-cdef object _single_floats(tuple values, tuple shape):
-    """float32 of Python floats; None if one is something else."""
+cdef bint _put_floats(tuple values, float *to) except -1:
+    """Write Python floats as float32; False if one is something else."""
     cdef pq_fpenv found
-    cdef float *to
-    if not all([type(one) is float for one in values]):
-        return None
-    memory = PyBytes_FromStringAndSize(NULL, 4 * len(values))
-    to = <float *>PyBytes_AS_STRING(memory)
+    for one in values:
+        if not PyFloat_CheckExact(one):
+            return False
     found = pq_fpenv_enter()
     for one in values:
         to[0] = <float>PyFloat_AS_DOUBLE(one)
         to += 1
     pq_fpenv_leave(found)
-    return _ndarray(shape, _DTYPES["float32"], memory)
+    return True
 
 
-cdef object _fitting_integers(tuple values, tuple shape, str dtype):
-    """Python integers as an array of a type that holds them; else None."""
-    if dtype not in _CODES and dtype != "int64":
-        return None
-    lo, hi = _range_of(dtype)
+cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
+    """Write Python integers; False if one is something else, or not of that type."""
+    cdef const pq_type_info *row = row_of_type(type)
+    cdef int64_t value
+    cdef int beyond = 0
     for one in values:
-        if type(one) is not int or not lo <= one <= hi:
-            return None
-    own = dtype if dtype == "int64" else zero_name(dtype)
-    return _np.array(values if shape else values[0], _DTYPES[own])
+        if not PyLong_CheckExact(one):
+            return False
+        value = PyLong_AsLongLongAndOverflow(one, &beyond)
+        if beyond or value < row.lowest or value > <int64_t>row.highest:
+            return False
+        _put_integer(value, row.bytes, to)
+        to += row.bytes
+    return True
 
 
-def usual(values, str dtype not None):
+cdef object _typed(tuple values, tuple shape, pq_type type):
+    """Python numbers as an array of a type that is for them; None where it is not."""
+    cdef Py_buffer memory
+    cdef bint put
+    array = _empty(shape, _DTYPES[<str>_NAMES[<int>row_of_type(type).carrier]])
+    PyObject_GetBuffer(array, &memory, PyBUF_SIMPLE)
+    try:
+        if type == PQ_F32:
+            put = _put_floats(values, <float *>memory.buf)
+        else:
+            put = _put_integers(values, type, <char *>memory.buf)
+    finally:
+        PyBuffer_Release(&memory)
+    return array if put else None
+
+
+cdef object _usual(object values, str dtype):
     """A Python number, or a sequence of some, as an array of the type that is for it; None
     for what needs more of a look."""
-    cdef tuple all_of, shape = ()
-    if type(values) is float or type(values) is int:
-        all_of = (values,)
-    elif (type(values) is list or type(values) is tuple) and len(values) > 0:
-        all_of = tuple(values)
-        shape = (len(all_of),)
-    else:
+    cdef pq_type type = <pq_type><int>_TYPES[dtype]
+    if type != PQ_F32 and (type == PQ_U64 or not _is_integer(type)):
         return None
-    if dtype == "float32":
-        return _single_floats(all_of, shape)
-    return _fitting_integers(all_of, shape, dtype)
+    if PyFloat_CheckExact(values) or PyLong_CheckExact(values):
+        return _typed((values,), (), type)
+    if PyList_CheckExact(values):
+        values = tuple(values)
+    if PyTuple_CheckExact(values) and len(<tuple>values) > 0:
+        return _typed(values, (len(<tuple>values),), type)
+    return None
+
+
+def recognised(values, tuple types not None):
+    """An array of one of `types`, and which that is: arrays and scalars of NumPy and packed
+    arrays as they are, Python numbers as the first type. None for what needs more of a
+    look."""
+    name = known(values)
+    if name is None and isinstance(values, _packed_class()):
+        name = values._name
+    if name is not None:
+        return (values, name) if name in types else None
+    array = _usual(values, types[0])
+    return None if array is None else (array, types[0])
 
 
 def first_zero(scales):

@@ -39,7 +39,7 @@ cdef void _read_types():
         type = <pq_type><int>code
         row = row_of_type(type)
         _kinds[<int>type] = row.kind
-        name = row.name.decode()
+        name = _intern(row.name.decode())  # compared with literals, at once
         _TYPES[name] = code
         _NAMES.append(name)
         if _is_real(type):
