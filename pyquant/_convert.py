@@ -81,7 +81,7 @@ def integers(obj: Any, name: str) -> npt.NDArray[Any]:
     if not _is_untyped(obj) or (array.size and array.dtype.kind not in "iu"):
         return array
     lo, hi = (array.min(), array.max()) if array.size else (0, 0)
-    if -(2**31) <= lo and hi < 2**31:
+    if lo >= -(2**31) and hi < 2**31:
         return array.astype(np.int32)
     if lo >= 0 and hi < 2**32:
         return array.astype(np.uint32)

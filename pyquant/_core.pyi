@@ -1,4 +1,5 @@
 # Checked against the compiled module by stubtest.
+from collections.abc import Callable
 from typing import Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -664,7 +665,13 @@ def dequantize_standard(
 def plain(values: ArrayLike, name: str) -> npt.NDArray[Any]: ...
 def cast(array: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]: ...
 def spelled(dtype: object) -> str | None: ...
-def recognised(values: object, types: tuple[str, ...]) -> tuple[Any, str] | None: ...
+def array_of(
+    foreign: Callable[[Any, str, str, tuple[str, ...]], tuple[Any, str]],
+    values: ArrayLike | PackedArray,
+    name: str,
+    standard: str,
+    types: tuple[str, ...],
+) -> tuple[Any, str]: ...
 def dynamic_range(
     x: npt.NDArray[Any],
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...

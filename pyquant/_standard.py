@@ -6,6 +6,7 @@ Those modules hold names, defaults and validation. Whatever computes is called f
 
 from __future__ import annotations
 
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -26,6 +27,7 @@ __all__ = [
     "all_zero",
     "array_of",
     "axis_of",
+    "both_single",
     "cast",
     "check_shape",
     "dequantize",
@@ -38,7 +40,6 @@ __all__ = [
     "quantize",
     "refuse",
     "requested",
-    "same_shape",
     "shown",
 ]
 
@@ -51,7 +52,6 @@ first_zero = _core.first_zero
 
 
 _known = _core.known
-_recognised = _core.recognised
 # Which Python numbers are taken for at once, whatever their values.
 REAL = frozenset(("float32", "float64", "float16", "bfloat16"))
 
@@ -100,6 +100,10 @@ def integers(
     values: Iterable[SupportsIndex], name: str, standard: str, what: str = "integers"
 ) -> tuple[int, ...]:
     """Integers, bools not among them."""
+    if type(values) is tuple and len(values) == 1:
+        (only,) = values
+        if type(only) is int:
+            return (only,)
     try:
         return tuple([n if type(n) is int else _whole(n) for n in values])
     except TypeError:
@@ -113,18 +117,6 @@ def _whole(value: SupportsIndex) -> int:
     return index(value)
 
 
-def array_of(
-    values: ArrayLike | PackedArray, name: str, standard: str, types: tuple[str, ...]
-) -> tuple[Any, str]:
-    """An array of one of the element types that the standard allows, and which that is.
-
-    Scalars of NumPy have what arrays have, and are taken as they are, and so are packed
-    arrays. Python numbers have no element type: they get the first that is allowed for
-    them.
-    """
-    return _recognised(values, types) or _converted(values, name, standard, types)
-
-
 def _converted(
     values: ArrayLike | PackedArray, name: str, standard: str, types: tuple[str, ...]
 ) -> tuple[Any, str]:
@@ -136,10 +128,7 @@ def _converted(
     if not isinstance(values, np.ndarray):
         whose = f"{name}: {standard}"
         python = is_untyped(values)
-        if python:
-            values = _typed(values, whose, types)
-        else:
-            values = _core.plain(values, whose)
+        values = _typed(values, whose, types) if python else _core.plain(values, whose)
     found = _known(values) or dtypes.name_of(values.dtype)
     if found is not None and found in types and not _core.is_masked(values):
         return values, found
@@ -149,6 +138,13 @@ def _converted(
         return values, str(found)  # integers of a narrow type, which NumPy lacks
     got = "a masked array" if _core.is_masked(values) else dtypes.described(values)
     raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
+
+
+# An array of one of the element types that the standard allows, and which that is.
+#
+# Scalars of NumPy have what arrays have, and are taken as they are, and so are packed
+# arrays. Python numbers have no element type: they get the first that is allowed for them.
+array_of = partial(_core.array_of, _converted)
 
 
 def _typed(values: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
@@ -206,16 +202,14 @@ def requested(dtype: Any) -> str | None:
 
 def axis_of(axis: object, ndim: int, standard: str) -> int:
     """A non-negative axis."""
-    at = integer(axis, "axis", standard)
+    at = axis if type(axis) is int else integer(axis, "axis", standard)
     if not -ndim <= at < ndim:
         raise AxisError(at, ndim, f"axis: {standard}")
     return at % ndim
 
 
-def same_shape(zero_point: npt.NDArray[Any], scale: npt.NDArray[Any]) -> bool:
-    """Whether shapes agree: those of single elements may differ by a dimension."""
-    if zero_point.shape == scale.shape:
-        return True
+def both_single(zero_point: npt.NDArray[Any], scale: npt.NDArray[Any]) -> bool:
+    """Whether these are single elements, whose shapes may differ by a dimension."""
     return bool(zero_point.size == scale.size == 1 and zero_point.ndim <= 1)
 
 

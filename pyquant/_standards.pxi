@@ -79,17 +79,20 @@ cdef object _usual(object values, str dtype):
     return None
 
 
-def recognised(values, tuple types not None):
+def array_of(foreign, values, name, standard, tuple types not None):
     """An array of one of `types`, and which that is: arrays and scalars of NumPy and packed
-    arrays as they are, Python numbers as the first type. None for what needs more of a
-    look."""
-    name = known(values)
-    if name is None and isinstance(values, _packed_class()):
-        name = values._name
-    if name is not None:
-        return (values, name) if name in types else None
-    array = _usual(values, types[0])
-    return None if array is None else (array, types[0])
+    arrays as they are, Python numbers as the first type. `foreign` is called for what needs
+    more of a look, also for what is to be refused."""
+    found = known(values)
+    if found is None and isinstance(values, _packed_class()):
+        found = values._name
+    if found is None:
+        array = _usual(values, types[0])
+        if array is not None:
+            return array, types[0]
+    elif found in types:
+        return values, found
+    return foreign(values, name, standard, types)
 
 
 def first_zero(scales):

@@ -147,16 +147,17 @@ def _where(
     op: str,
 ) -> int | None:
     """The core's axis, after the rules for shapes."""
-    name = f"{prefix}_scale"
-    if zero_point is not None and zero_point.shape != scale.shape:
-        expected = f"the shape of {name}, {scale.shape}"
+    shape = scale.shape
+    if zero_point is not None and zero_point.shape != shape:
+        expected = f"the shape of {prefix}_scale, {shape}"
         raise _standard.refuse(
             ValueError, f"{prefix}_zero_point", op, expected, zero_point.shape
         )
+    name = f"{prefix}_scale"
     if axis is None:
-        if scale.ndim != 0:
+        if shape:
             expected = "a scalar without axis"
-            raise _standard.refuse(ValueError, name, op, expected, f"shape {scale.shape}")
+            raise _standard.refuse(ValueError, name, op, expected, f"shape {shape}")
         return None
     at = _standard.axis_of(axis, x.ndim, op)
     _standard.check_shape(scale, (x.shape[at],), name, op)

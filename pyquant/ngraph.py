@@ -61,19 +61,18 @@ class RoundMode(IntEnum):
     """Toward negative infinity."""
 
 
-# By the number of the mode.
-ROUNDING = (
-    "half_away",
-    "half_toward_zero",
-    "half_up",
-    "half_down",
-    "half_even",
-    "away",
-    "trunc",
-    "ceil",
-    "floor",
-)
-MODES = dict(RoundMode.__members__)
+ROUNDING = {
+    RoundMode.ROUND_NEAREST_TOWARD_INFINITY: "half_away",
+    RoundMode.ROUND_NEAREST_TOWARD_ZERO: "half_toward_zero",
+    RoundMode.ROUND_NEAREST_UPWARD: "half_up",
+    RoundMode.ROUND_NEAREST_DOWNWARD: "half_down",
+    RoundMode.ROUND_NEAREST_TOWARD_EVEN: "half_even",
+    RoundMode.ROUND_TOWARD_INFINITY: "away",
+    RoundMode.ROUND_TOWARD_ZERO: "trunc",
+    RoundMode.ROUND_UP: "ceil",
+    RoundMode.ROUND_DOWN: "floor",
+}
+ROUNDING_BY_NAME = {mode.name: rounding for mode, rounding in ROUNDING.items()}
 
 
 def quantize(
@@ -141,7 +140,7 @@ def quantize(
         z,
         dtype=target,
         axis=where,
-        rounding=ROUNDING[_mode(round_mode, op)],
+        rounding=_rounding(round_mode, op),
         precision=source,
     )
 
@@ -210,16 +209,17 @@ def _type(given: npt.DTypeLike, op: str, kind: str, allowed: tuple[str, ...]) ->
     return name
 
 
-def _mode(given: RoundMode | str, op: str) -> RoundMode:
-    if isinstance(given, RoundMode):
-        return given
+def _rounding(given: RoundMode | str, op: str) -> str:
+    if type(given) is RoundMode:
+        return ROUNDING[given]
     if not isinstance(given, str):
         got = type(given).__name__
         raise _standard.refuse(TypeError, "round_mode", op, "a RoundMode or its name", got)
-    if given not in MODES:
-        expected = f"one of {', '.join(MODES)}"
+    rounding = ROUNDING_BY_NAME.get(given)
+    if rounding is None:
+        expected = f"one of {', '.join(ROUNDING_BY_NAME)}"
         raise _standard.refuse(ValueError, "round_mode", op, expected, repr(given))
-    return MODES[given]
+    return rounding
 
 
 def _axes(axes: Iterable[SupportsIndex], ndim: int, op: str) -> tuple[int, ...]:
@@ -243,14 +243,19 @@ def _projection(
 ) -> int | tuple[int, ...] | None:
     """The core's axes, in ascending order, after the rules for shapes, in the order of
     nGraph."""
-    where = _axes(axes, x.ndim, op)
-    if scale.shape != zero_point.shape:
+    extents = x.shape
+    where = _axes(axes, len(extents), op)
+    shape = scale.shape
+    if shape != zero_point.shape:
         expected = f"the shape of zero_point, {zero_point.shape}"
-        raise _standard.refuse(ValueError, "scale", op, expected, scale.shape)
-    if scale.ndim != len(where):
+        raise _standard.refuse(ValueError, "scale", op, expected, shape)
+    if len(shape) != len(where):
         expected = f"as many dimensions as axes, {len(where)}"
-        raise _standard.refuse(ValueError, "scale", op, expected, scale.ndim)
+        raise _standard.refuse(ValueError, "scale", op, expected, len(shape))
     if not where:
         return None
-    _standard.check_shape(scale, tuple([x.shape[axis] for axis in where]), "scale", op)
-    return where[0] if len(where) == 1 else where
+    if len(where) == 1:
+        _standard.check_shape(scale, (extents[where[0]],), "scale", op)
+        return where[0]
+    _standard.check_shape(scale, tuple([extents[axis] for axis in where]), "scale", op)
+    return where

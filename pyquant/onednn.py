@@ -41,6 +41,7 @@ SHORT_NAMES = {
     "f8_e5m2": "float8_e5m2",
 }
 QTYPES = ("per_tensor", "per_channel")
+DYNAMIC_QTYPES = (*QTYPES, "per_group")
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -163,7 +164,8 @@ def dequantize(
     z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
     q, code = _standard.array_of(src, "src", op, QUANTIZED)
     channel = _where(q, s, z, qtype, axis, op)
-    _check_float8(code, z, op)
+    if z is not None:
+        _check_float8(code, op)
     return _standard.dequantize(q, s, z, dtype="float32", axis=channel)
 
 
@@ -294,8 +296,9 @@ def dynamic_dequantize(
             raise _standard.refuse(
                 ValueError, "group_shape", op, expected, _standard.shown(group_shape)
             )
-        channel = _where(q, s, z, qtype, axis, op, (*QTYPES, "per_group"))
-    _check_float8(code, z, op)
+        channel = _where(q, s, z, qtype, axis, op, DYNAMIC_QTYPES)
+    if z is not None:
+        _check_float8(code, op)
     return _standard.dequantize(q, s, z, dtype=real, axis=channel, block_size=groups)
 
 
@@ -330,7 +333,8 @@ def _quantize(
 ) -> npt.NDArray[Any]:
     x, _ = _standard.array_of(src, "src", op, ("float32",))
     target = _type(dtype, op)
-    _check_float8(target, zps, op)
+    if zps is not None:
+        _check_float8(target, op)
     return _standard.quantize(
         x,
         scales,
@@ -352,8 +356,9 @@ def _type(dtype: npt.DTypeLike, op: str) -> str:
     return name
 
 
-def _check_float8(code: str, zps: npt.NDArray[Any] | None, op: str) -> None:
-    if zps is not None and code in FLOAT8:
+def _check_float8(code: str, op: str) -> None:
+    """Refuse zero points beside these."""
+    if code in FLOAT8:
         raise _standard.refuse(ValueError, "zps", op, f"None for {code}", "zero points")
 
 
@@ -371,14 +376,15 @@ def _where(
         expected = f"one of {', '.join(qtypes)}"
         kind = ValueError if isinstance(qtype, str) else TypeError
         raise _standard.refuse(kind, "qtype", op, expected, _standard.shown(qtype))
+    shape = scales.shape
     channel = None
     if qtype == "per_channel":
         channel = _standard.axis_of(axis, x.ndim, op)
         _standard.check_shape(scales, (x.shape[channel],), "scales", op)
-    elif scales.size != 1 or scales.ndim > 1:
-        raise _standard.refuse(ValueError, "scales", op, "one element", scales.shape)
-    if zps is not None and zps.shape != scales.shape and not zps.size == scales.size == 1:
-        expected = f"as many as scales, shape {scales.shape}"
+    elif shape and shape != (1,):
+        raise _standard.refuse(ValueError, "scales", op, "one element", shape)
+    if zps is not None and zps.shape != shape and not zps.size == scales.size == 1:
+        expected = f"as many as scales, shape {shape}"
         raise _standard.refuse(ValueError, "zps", op, expected, zps.shape)
     return channel
 

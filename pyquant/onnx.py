@@ -38,6 +38,9 @@ REAL_OR_INT32 = (*REAL, "int32")
 QUANTIZED_OR_INT32 = (*QUANTIZED, "int32")
 QUANTIZE_SCALE = (*REAL, "int32", "float8_e8m0fnu")
 DEQUANTIZE_SCALE = (*REAL, "float8_e8m0fnu")
+# The defaults of attributes, which most calls have, compared as objects.
+NOT_GIVEN = 0  # of types
+CLIPS = 1
 # The integers of TensorProto.DataType.
 TENSOR_PROTO = {
     1: "float32",
@@ -133,7 +136,9 @@ def quantize_linear(
     op = "ONNX QuantizeLinear"
     source, _ = _standard.array_of(x, "x", op, REAL_OR_INT32)
     s, scale_type = _standard.array_of(y_scale, "y_scale", op, QUANTIZE_SCALE)
-    code = _dtype(output_dtype, "output_dtype", op, QUANTIZED)
+    code = None
+    if output_dtype is not NOT_GIVEN:
+        code = _dtype(output_dtype, "output_dtype", op, QUANTIZED)
     z = None
     if y_zero_point is not None:
         untyped = _standard.is_untyped(y_zero_point)
@@ -146,10 +151,15 @@ def quantize_linear(
             raise _standard.refuse(ValueError, "output_dtype", op, expected, code)
         code = own
     at, block = _where(source, s, z, axis, block_size, "y", op)
-    quotient = scale_type if scale_type in REAL else "float32"
-    is_float8 = code in FLOAT8
-    if is_float8 and z is not None and _standard.all_zero(z):
-        z = None
+    quotient = None
+    if precision is not NOT_GIVEN:
+        quotient = _dtype(precision, "precision", op, REAL)
+    clips = saturate is CLIPS or _flag(saturate, op)
+    if code in FLOAT8:
+        if z is not None and _standard.all_zero(z):
+            z = None
+    else:
+        clips = True
     return _standard.quantize(
         source,
         s,
@@ -157,8 +167,8 @@ def quantize_linear(
         dtype=code or "uint8",
         axis=at,
         block_size=block,
-        precision=_dtype(precision, "precision", op, REAL) or quotient,
-        saturate=bool(_flag(saturate, op)) or not is_float8,
+        precision=quotient or (scale_type if scale_type in REAL else "float32"),
+        saturate=clips,
         narrow_first=True,
     )
 
@@ -230,7 +240,9 @@ def dequantize_linear(
                 ValueError, "x_zero_point", op, f"zeros for {code}", "another number"
             )
     at, block = _where(q, s, z, axis, block_size, "x", op)
-    real = _dtype(output_dtype, "output_dtype", op, REAL) or scale_type
+    real: str | None = scale_type
+    if output_dtype is not NOT_GIVEN:
+        real = _dtype(output_dtype, "output_dtype", op, REAL) or scale_type
     if real not in REAL:
         expected = f"a type where x_scale is {scale_type}"
         raise _standard.refuse(ValueError, "output_dtype", op, expected, output_dtype)
@@ -318,14 +330,10 @@ def reference_ops() -> list[type]:
 
 def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | None:
     """The name of a type; None where none is given."""
-    if type(given) is int and given == 0:
+    is_number = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    if is_number and given == 0:
         return None
-    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        if given == 0:
-            return None
-        found = TENSOR_PROTO.get(int(given))
-    else:
-        found = _standard.requested(given)
+    found = TENSOR_PROTO.get(int(given)) if is_number else _standard.requested(given)
     if found not in allowed:
         expected = f"0, {_standard.listed(allowed)}"
         got = found or (repr(given) if isinstance(given, int) else dtypes.shown(given))
@@ -333,15 +341,13 @@ def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | No
     return found
 
 
-def _flag(saturate: Any, op: str) -> int:
-    if type(saturate) is int and 0 <= saturate <= 1:
-        return saturate
+def _flag(saturate: Any, op: str) -> bool:
     if not isinstance(saturate, (int, np.integer, np.bool)):
         got = type(saturate).__name__
         raise _standard.refuse(TypeError, "saturate", op, "0 or 1", got)
     if saturate not in (0, 1):
         raise _standard.refuse(ValueError, "saturate", op, "0 or 1", repr(saturate))
-    return int(saturate)
+    return bool(saturate)
 
 
 def _where(
@@ -357,13 +363,17 @@ def _where(
     decides."""
     block = block_size
     if type(block) is not int:
-        block = _standard.integer(block, "block_size", op)
+        block = _standard.integer(block_size, "block_size", op)
     if type(axis) is not int:
         _standard.integer(axis, "axis", op)
     if block < 0:
         raise _standard.refuse(ValueError, "block_size", op, "0 or more", block)
     shape = scale.shape
-    if zero_point is not None and not _standard.same_shape(zero_point, scale):
+    if (
+        zero_point is not None
+        and zero_point.shape != shape
+        and not _standard.both_single(zero_point, scale)
+    ):
         expected = f"the shape of {prefix}_scale, {shape}"
         raise _standard.refuse(
             ValueError, f"{prefix}_zero_point", op, expected, zero_point.shape
