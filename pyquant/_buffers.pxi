@@ -88,12 +88,11 @@ cdef inline void _put_integer(int64_t value, size_t size, char *to) noexcept:
     memcpy(to, low + sizeof(value) - size if _BIG_ENDIAN else low, size)
 
 
-cdef bint _hold_bits(object array, Array *held):
-    """Take the buffer of an array of ml_dtypes, which have no format in PEP 3118."""
-    type, bits, swapped = <tuple>_ML_DTYPES[array.dtype]
-    PyObject_GetBuffer(array.view(bits), &held.buffer, PyBUF_RECORDS_RO)
+cdef bint _hold_as(object array, pq_type type, bint swapped, Array *held) except False:
+    """Take the buffer of an array whose element type is known."""
+    PyObject_GetBuffer(array, &held.buffer, PyBUF_STRIDED_RO)
     held.held = True
-    held.type = <pq_type><int>type
+    held.type = type
     held.swapped = swapped
     return True
 
@@ -101,18 +100,20 @@ cdef bint _hold_bits(object array, Array *held):
 cdef bint _hold(object array, Array *held):
     """Take the buffer of an ndarray whose element type has a pq_type; else return False."""
     cdef int type
+    cdef tuple found
     # To ask for a buffer of these in vain would cost as much as all the rest of a call.
-    if _ML_DTYPES and array.dtype in _ML_DTYPES:
-        return _hold_bits(array, held)
+    if _ML_DTYPES:
+        found = _ML_DTYPES.get(array.dtype)
+        if found is not None:
+            return _hold_as(array, <pq_type><int>found[0], found[1], held)
     try:
         PyObject_GetBuffer(array, &held.buffer, PyBUF_RECORDS_RO)
     except (ValueError, BufferError):  # no format for its dtype: datetime64, bfloat16
         name = _dtypes.ml_name(array.dtype.type)
         if name is None:
             return False
-        bits = _DTYPES["uint16" if name == "bfloat16" else "uint8"]
-        _ML_DTYPES[array.dtype] = (_TYPES[name], bits, not array.dtype.isnative)
-        return _hold_bits(array, held)
+        _ML_DTYPES[array.dtype] = _TYPES[name], not array.dtype.isnative
+        return _hold(array, held)
     held.held = True
     type = _type_of_format(held.buffer.format, held.buffer.itemsize, &held.swapped)
     held.type = <pq_type>type
@@ -132,7 +133,14 @@ cdef inline Py_ssize_t _size(Array *a) noexcept:
 
 
 cdef tuple _shape(Array *a):
-    return tuple([a.buffer.shape[d] for d in range(a.buffer.ndim)])
+    cdef tuple shape = PyTuple_New(a.buffer.ndim)
+    cdef object extent
+    cdef int d
+    for d in range(a.buffer.ndim):
+        extent = a.buffer.shape[d]
+        Py_INCREF(extent)  # which the tuple takes over
+        PyTuple_SET_ITEM(shape, d, extent)
+    return shape
 
 
 cdef inline void _set_array(pq_array *to, Array *a) noexcept:
@@ -210,7 +218,7 @@ cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
     """Hold the result: an array, after all checks of it, or for None a new one."""
     if exact is None:
         exact = _new(_shape(&call.x), _dtype_of(dtype))
-        _hold(exact, &call.out)
+        _hold_as(exact, code, False, &call.out)
         return exact
     # PQ_NO_TYPE: any real type.
     if not _hold(exact, &call.out) or (

@@ -1,5 +1,5 @@
 # Checked against the compiled module by stubtest.
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -672,6 +672,19 @@ def array_of(
     standard: str,
     types: tuple[str, ...],
 ) -> tuple[Any, str]: ...
+def list_of(
+    foreign: Callable[[Any, str, str, tuple[str, ...]], npt.NDArray[Any]],
+    values: ArrayLike,
+    name: str,
+    standard: str,
+    types: tuple[str, ...],
+) -> npt.NDArray[Any]: ...
+def axes_within(
+    foreign: Callable[[Any, int, str], tuple[int, ...]],
+    axes: Iterable[SupportsIndex],
+    ndim: int,
+    standard: str,
+) -> tuple[int, ...]: ...
 def dynamic_range(
     x: npt.NDArray[Any],
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...

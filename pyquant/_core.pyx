@@ -18,6 +18,7 @@ from cython cimport critical_section
 from cpython.buffer cimport (
     PyBUF_RECORDS_RO,
     PyBUF_SIMPLE,
+    PyBUF_STRIDED_RO,
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
@@ -35,7 +36,8 @@ from cpython.pythread cimport (
     PyThread_type_lock,
     WAIT_LOCK,
 )
-from cpython.tuple cimport PyTuple_CheckExact
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_New, PyTuple_SET_ITEM
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport (

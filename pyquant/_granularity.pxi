@@ -15,7 +15,12 @@ cdef object _integer(object value, str name):
 
 
 cdef inline object _settled(object value, str name):
+    """None, an integer or a tuple of integers, of which nothing is a user's any more."""
     return value if value is None or PyLong_CheckExact(value) else integers(value, name)
+
+
+cdef inline tuple _one_or_more(object settled):
+    return settled if PyTuple_CheckExact(settled) else (settled,)
 
 
 def integers(value, name):
@@ -27,11 +32,11 @@ def integers(value, name):
 
 cdef list _axes(object axis, int ndim):
     """The axes as ascending non-negative integers."""
-    cdef list axes = []
+    cdef list axes
     if PyLong_CheckExact(axis) and 0 <= axis < ndim:
         return [axis]
-    found = integers(axis, "axis")
-    for at in found if isinstance(axis, tuple) else (found,):
+    axes = []
+    for at in _one_or_more(axis):
         if not -ndim <= at < ndim:
             raise _AxisError(at, ndim, "axis")
         axes.append(at + ndim if at < 0 else at)
@@ -40,11 +45,11 @@ cdef list _axes(object axis, int ndim):
     return sorted(axes)
 
 
-cdef list _blocks(object block_size):
-    found = integers(block_size, "block_size")
-    blocks = list(found) if isinstance(found, tuple) else [found]
-    if min(blocks, default=1) < 1:
-        raise ValueError(f"block_size: expected positive integers, got {block_size}")
+cdef tuple _blocks(object block_size):
+    cdef tuple blocks = _one_or_more(block_size)
+    for one in blocks:
+        if one < 1:
+            raise ValueError(f"block_size: expected positive integers, got {block_size}")
     return blocks
 
 
@@ -61,6 +66,13 @@ cdef int _check_blocked_axis(object axis, object block_size) except -1:
     return 0
 
 
+cdef ptrdiff_t _within(object block, ptrdiff_t extent):
+    """A positive block, which is no longer than a dimension that is not empty."""
+    if extent < 1:
+        return 1
+    return extent if block > extent else block
+
+
 cdef list _granularity(Call *call, object axis, object block_size):
     """Fill call.block; returns the dimensions that select a parameter, and is the one
     place that knows what `axis` and `block_size` mean."""
@@ -69,7 +81,7 @@ cdef list _granularity(Call *call, object axis, object block_size):
         call.block[d] = 1
     if block_size is None:
         return [] if axis is None else _axes(axis, ndim)
-    cdef list blocks = _blocks(block_size)
+    cdef tuple blocks = _blocks(block_size)
     _check_blocked_axis(axis, block_size)
     if isinstance(block_size, tuple):
         if len(blocks) != ndim:
@@ -77,10 +89,10 @@ cdef list _granularity(Call *call, object axis, object block_size):
                 f"block_size: expected {ndim} integers, one per dimension, got {block_size}"
             )
         for d in range(ndim):
-            call.block[d] = min(blocks[d], max(1, call.args.shape[d]))
+            call.block[d] = _within(blocks[d], call.args.shape[d])
     else:
         d = _axes(axis, ndim)[0]
-        call.block[d] = min(blocks[0], max(1, call.args.shape[d]))
+        call.block[d] = _within(blocks[0], call.args.shape[d])
     return list(range(ndim))
 
 

@@ -58,19 +58,20 @@ cdef int _threads_of(object threads) except -1:
     return min(threads, 1 << 20)
 
 
-cdef str _name_of_zero(object zero_point):
+cdef pq_type _type_of_zero(object zero_point) except *:
     """The default of dtype. What cannot be a zero point is refused as that, later."""
-    dtype = _dtype_said(zero_point)
-    name = _spelled(dtype)
-    if name is None:
-        name = _dtypes.name_of(dtype)
-    if name not in _TYPES or name in _REALS or is_masked(zero_point):
-        return "int8"
-    if name not in _CODES:
+    if zero_point is None or PyLong_CheckExact(zero_point):
+        return PQ_I8
+    name = known(zero_point)
+    if name is None and not is_masked(zero_point):
+        name = _dtypes.name_of(_dtype_said(zero_point))
+    if name in _CODES:
+        return <pq_type><int>_CODES[name]
+    if name in _TYPES and name not in _REALS:
         raise TypeError(
             f"dtype: expected {_CODE_LIST} where zero_point is {name}, got None"
         )
-    return name
+    return PQ_I8
 
 
 cdef int _check_options(str name, object rounding, bint saturate, bint packed) except -1:

@@ -80,14 +80,16 @@ cdef int _check_zero(Call *call, pq_type code) except -1:
     """Refuse zero points outside the quantized type, and forget those of narrow floats,
     which are zeros: nothing is added then, not even to -0. The core refuses integers, too,
     but does not say which."""
-    cdef int64_t outside = 0, lo = 0, hi = 0
+    cdef const pq_type_info *row = row_of_type(code)
+    cdef int64_t outside = 0, lo = row.lowest, hi = <int64_t>row.highest
     cdef bint floats = _is_narrow_float(code), within
     cdef pq_args zeros
     if call.args.zero.data == NULL or (call.args.zero.type == code and not floats):
         return 0
+    if call.args.zero.data == &call.zero_value and not floats:
+        if lo <= call.zero_value <= hi:
+            return 0
     name = _NAMES[<int>code]
-    if not floats:
-        lo, hi = _LIMITS[name]
     if _is_narrow_float(call.args.zero.type) and call.args.zero.type != code:
         raise TypeError(
             f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"

@@ -199,20 +199,18 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     cdef bint packs
     cdef tuple how = None
     cdef str name
-    cdef pq_type code = PQ_I8
+    cdef pq_type code
     _forget(&call)
     try:
         array = _real_array(x, "x")
-        if dtype is not None:
+        if dtype is None:
+            code = _type_of_zero(zero_point)
+        else:
             code = _type_in(_CODES, dtype, "dtype", _CODE_NAMES)
-        elif zero_point is not None:
-            code = <pq_type><int>_CODES[_name_of_zero(zero_point)]
         name = <str>_NAMES[<int>code]
         call.args.round = <pq_round>_rounding(rounding)
         if precision is not None:
-            call.args.precision = _type_in(
-                _REALS, precision, "precision", "None, " + _REAL_LIST
-            )
+            call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
         call.args.overflow = not _flag(saturate, "saturate")
         call.args.zero_first = zero_first
         call.args.narrow_first = narrow_first

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "all_zero",
     "array_of",
+    "axes_within",
     "axis_of",
     "both_single",
     "cast",
@@ -36,6 +37,7 @@ __all__ = [
     "integer",
     "integers",
     "is_untyped",
+    "list_of",
     "listed",
     "quantize",
     "refuse",
@@ -49,6 +51,8 @@ dynamic_range = _core.dynamic_range
 cast = _core.cast
 is_untyped = _core.is_untyped
 first_zero = _core.first_zero
+list_of = _core.list_of
+axes_within = _core.axes_within
 
 
 _known = _core.known
@@ -100,10 +104,6 @@ def integers(
     values: Iterable[SupportsIndex], name: str, standard: str, what: str = "integers"
 ) -> tuple[int, ...]:
     """Integers, bools not among them."""
-    if type(values) is tuple and len(values) == 1:
-        (only,) = values
-        if type(only) is int:
-            return (only,)
     try:
         return tuple([n if type(n) is int else _whole(n) for n in values])
     except TypeError:

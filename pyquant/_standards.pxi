@@ -67,15 +67,18 @@ cdef object _typed(tuple values, tuple shape, pq_type type):
 cdef object _usual(object values, str dtype):
     """A Python number, or a sequence of some, as an array of the type that is for it; None
     for what needs more of a look."""
-    cdef pq_type type = <pq_type><int>_TYPES[dtype]
-    if type != PQ_F32 and (type == PQ_U64 or not _is_integer(type)):
-        return None
+    cdef pq_type type
+    cdef tuple numbers, shape
     if PyFloat_CheckExact(values) or PyLong_CheckExact(values):
-        return _typed((values,), (), type)
-    if PyList_CheckExact(values):
-        values = tuple(values)
-    if PyTuple_CheckExact(values) and len(<tuple>values) > 0:
-        return _typed(values, (len(<tuple>values),), type)
+        numbers, shape = (values,), ()
+    elif PyList_CheckExact(values) or PyTuple_CheckExact(values):
+        numbers = tuple(values)
+        shape = (len(numbers),)
+    else:
+        return None
+    type = <pq_type><int>_TYPES[dtype]
+    if type == PQ_F32 or (_is_integer(type) and type != PQ_U64):
+        return _typed(numbers, shape, type) if numbers else None
     return None
 
 
@@ -83,16 +86,38 @@ def array_of(foreign, values, name, standard, tuple types not None):
     """An array of one of `types`, and which that is: arrays and scalars of NumPy and packed
     arrays as they are, Python numbers as the first type. `foreign` is called for what needs
     more of a look, also for what is to be refused."""
+    array = _usual(values, types[0])
+    if array is not None:
+        return array, types[0]
     found = known(values)
     if found is None and isinstance(values, _packed_class()):
         found = values._name
-    if found is None:
-        array = _usual(values, types[0])
-        if array is not None:
-            return array, types[0]
-    elif found in types:
+    if found is not None and found in types:
         return values, found
     return foreign(values, name, standard, types)
+
+
+def list_of(foreign, values, name, standard, tuple types not None):
+    """A list of Python numbers as an array of the first of `types`. `foreign` is called for
+    what needs more of a look."""
+    if PyList_CheckExact(values) or PyTuple_CheckExact(values):
+        array = _usual(values, types[0])
+        if array is not None:
+            return array
+    return foreign(values, name, standard, types)
+
+
+def axes_within(foreign, axes, Py_ssize_t ndim, standard):
+    """A set of axes, which are not negative, in ascending order. `foreign` is called for
+    what needs more of a look, also for what is to be refused."""
+    cdef tuple found
+    if not (PyTuple_CheckExact(axes) or PyList_CheckExact(axes)):
+        return foreign(axes, ndim, standard)
+    found = tuple(axes)
+    for axis in found:
+        if not PyLong_CheckExact(axis) or not 0 <= axis < ndim:
+            return foreign(axes, ndim, standard)
+    return found if len(found) < 2 else tuple(sorted(set(found)))
 
 
 def first_zero(scales):

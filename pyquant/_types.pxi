@@ -61,9 +61,10 @@ for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
 del _name, _dtype
 cdef object _dtype_class = _np.dtype
-# dtype of ml_dtypes -> pq_type, dtype of the same bits, byte order; as they come along.
+# dtype of ml_dtypes -> pq_type, whether it is of a foreign byte order; as they come along.
 cdef dict _ML_DTYPES = {}
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
+cdef str _PRECISIONS = f"None, {_REAL_LIST}"
 cdef str _CODE_LIST = "an integer type of 2 to 32 bits or a narrow float"
 cdef str _CODE_NAMES = " or ".join(", ".join(_CODES).rsplit(", ", 1))
 
@@ -113,9 +114,10 @@ def limits(str name not None):
 
 
 cdef object _dtype_of(str name):
-    if name not in _DTYPES:
-        _DTYPES[name] = _dtypes.ml_dtype(name)
-    return _DTYPES[name]
+    dtype = _DTYPES.get(name)
+    if dtype is None:
+        dtype = _DTYPES[name] = _dtypes.ml_dtype(name)
+    return dtype
 
 
 def dtype_named(str name not None):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from numpy.exceptions import AxisError
@@ -223,8 +224,7 @@ def _rounding(given: RoundMode | str, op: str) -> str:
 
 
 def _axes(axes: Iterable[SupportsIndex], ndim: int, op: str) -> tuple[int, ...]:
-    if type(axes) is tuple and not axes:
-        return ()
+    """The axes in ascending order, where they are not at once known to be right."""
     found = _standard.integers(axes, "axes", op, "a set of integers")
     if len(found) > 1:
         found = tuple(sorted(set(found)))
@@ -232,6 +232,9 @@ def _axes(axes: Iterable[SupportsIndex], ndim: int, op: str) -> tuple[int, ...]:
         if not 0 <= axis < ndim:
             raise AxisError(axis, ndim, f"axes: {op}")
     return found
+
+
+axes_within = partial(_standard.axes_within, _axes)
 
 
 def _projection(
@@ -244,7 +247,7 @@ def _projection(
     """The core's axes, in ascending order, after the rules for shapes, in the order of
     nGraph."""
     extents = x.shape
-    where = _axes(axes, len(extents), op)
+    where = axes_within(axes, len(extents), op)
     shape = scale.shape
     if shape != zero_point.shape:
         expected = f"the shape of zero_point, {zero_point.shape}"

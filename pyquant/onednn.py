@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -103,7 +104,7 @@ def quantize(
     """
     op = "oneDNN Quantize"
     s = _scales_of(scales, op)
-    z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
+    z = None if zps is None else list_of(zps, "zps", op, LISTED_INTEGER)
     at = _standard.first_zero(s)
     if at >= 0:
         raise _standard.refuse(ValueError, "scales", op, "no zero", f"one at index {at}")
@@ -161,11 +162,11 @@ def dequantize(
     """
     op = "oneDNN Dequantize"
     s = _scales_of(scales, op)
-    z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
+    z = None if zps is None else list_of(zps, "zps", op, LISTED_INTEGER)
     q, code = _standard.array_of(src, "src", op, QUANTIZED)
     channel = _where(q, s, z, qtype, axis, op)
-    if z is not None:
-        _check_float8(code, op)
+    if z is not None and code in FLOAT8:
+        raise _no_zps(code, op)
     return _standard.dequantize(q, s, z, dtype="float32", axis=channel)
 
 
@@ -297,15 +298,15 @@ def dynamic_dequantize(
                 ValueError, "group_shape", op, expected, _standard.shown(group_shape)
             )
         channel = _where(q, s, z, qtype, axis, op, DYNAMIC_QTYPES)
-    if z is not None:
-        _check_float8(code, op)
+    if z is not None and code in FLOAT8:
+        raise _no_zps(code, op)
     return _standard.dequantize(q, s, z, dtype=real, axis=channel, block_size=groups)
 
 
-def _list_of(
+def _listed(
     values: ArrayLike, name: str, op: str, types: tuple[str, ...]
 ) -> npt.NDArray[Any]:
-    """The list that an attribute holds."""
+    """The list that an attribute holds, where it is not at once known to be one."""
     array: npt.NDArray[Any]
     array, _ = _standard.array_of(values, name, op, types)
     if array.ndim == 1:
@@ -315,9 +316,13 @@ def _list_of(
     return array.reshape(-1)
 
 
+# The list that an attribute holds.
+list_of = partial(_standard.list_of, _listed)
+
+
 def _scales_of(values: ArrayLike, op: str) -> npt.NDArray[np.float32]:
     """A list of scales, which are float32."""
-    array = _list_of(values, "scales", op, LISTED_REAL)
+    array = list_of(values, "scales", op, LISTED_REAL)
     # A dtype of another byte order is another object.
     return array if array.dtype is FLOAT32 else _standard.cast(array, "float32")
 
@@ -333,8 +338,8 @@ def _quantize(
 ) -> npt.NDArray[Any]:
     x, _ = _standard.array_of(src, "src", op, ("float32",))
     target = _type(dtype, op)
-    if zps is not None:
-        _check_float8(target, op)
+    if zps is not None and target in FLOAT8:
+        raise _no_zps(target, op)
     return _standard.quantize(
         x,
         scales,
@@ -356,10 +361,8 @@ def _type(dtype: npt.DTypeLike, op: str) -> str:
     return name
 
 
-def _check_float8(code: str, op: str) -> None:
-    """Refuse zero points beside these."""
-    if code in FLOAT8:
-        raise _standard.refuse(ValueError, "zps", op, f"None for {code}", "zero points")
+def _no_zps(code: str, op: str) -> Exception:
+    return _standard.refuse(ValueError, "zps", op, f"None for {code}", "zero points")
 
 
 def _where(
@@ -401,15 +404,17 @@ def _groups(
             ValueError, "group_shape", op, "an integer for each dimension", group_shape
         )
     groups = _standard.integers(group_shape, "group_shape", op)
-    if len(groups) != q.ndim or any(
-        g < 1 or n % g != 0 for g, n in zip(groups, q.shape, strict=True)
-    ):
-        expected = f"divisors of shape {q.shape}"
+    extents = q.shape
+    shape = []
+    for group, extent in zip(groups, extents, strict=False):
+        if group > 0 and extent % group == 0:
+            shape.append(extent // group)
+    if len(groups) != len(extents) or len(shape) != len(extents):
+        expected = f"divisors of shape {extents}"
         raise _standard.refuse(
             ValueError, "group_shape", op, expected, _standard.shown(group_shape)
         )
-    shape = tuple(n // g for g, n in zip(groups, q.shape, strict=True))
-    _standard.check_shape(scales, shape, "scales", op)
+    _standard.check_shape(scales, tuple(shape), "scales", op)
     if zps is not None:
-        _standard.check_shape(zps, shape, "zps", op)
+        _standard.check_shape(zps, tuple(shape), "zps", op)
     return groups
