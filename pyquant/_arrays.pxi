@@ -1,5 +1,5 @@
 # Arrays: anything that a user may pass as an ndarray. Arrays and scalars of NumPy and
-# Python floats are recognised here; anything else is converted in _convert.py.
+# usual Python numbers are recognised here; anything else is converted in _convert.py.
 
 cdef object _as_array = _np.asarray
 
@@ -26,6 +26,80 @@ cdef object _plain(object obj, str name):
     return _converted(_convert.plain, (obj, name))
 
 
+cdef bint _put_reals(tuple values, pq_type type, void *to) except -1:
+    """Write Python floats, or integers where a float64 is to come of them; False if one is
+    something else."""
+    cdef Py_ssize_t i = 0
+    cdef double value
+    cdef int beyond = 0
+    for one in values:
+        if PyFloat_CheckExact(one):
+            value = PyFloat_AS_DOUBLE(one)
+        elif type == PQ_F64 and PyLong_CheckExact(one):
+            value = <double>PyLong_AsLongLongAndOverflow(one, &beyond)
+            if beyond:
+                return False
+        else:
+            return False
+        if type == PQ_F64:
+            (<double *>to)[i] = value
+        else:
+            (<float *>to)[i] = <float>value
+        i += 1
+    return True
+
+
+cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
+    """Write Python integers; False if one is something else, or not of that type."""
+    cdef const pq_type_info *row = row_of_type(type)
+    cdef int64_t value
+    cdef int beyond = 0
+    for one in values:
+        if not PyLong_CheckExact(one):
+            return False
+        value = PyLong_AsLongLongAndOverflow(one, &beyond)
+        if beyond or value < row.lowest or value > <int64_t>row.highest:
+            return False
+        _put_integer(value, row.bytes, to)
+        to += row.bytes
+    return True
+
+
+cdef object _filled(tuple values, tuple shape, pq_type type):
+    """Python numbers as an array of a type that is for them; None where it is not."""
+    cdef Py_buffer memory
+    cdef pq_fpenv found
+    cdef bint put
+    array = _empty(shape, _DTYPES[<str>_NAMES[<int>row_of_type(type).carrier]])
+    PyObject_GetBuffer(array, &memory, PyBUF_SIMPLE)
+    found = pq_fpenv_enter()
+    try:
+        if _is_integer(type):
+            put = _put_integers(values, type, <char *>memory.buf)
+        else:
+            put = _put_reals(values, type, memory.buf)
+    finally:
+        pq_fpenv_leave(found)
+        PyBuffer_Release(&memory)
+    return array if put else None
+
+
+cdef object _numbers(object values, pq_type type):
+    """A Python number, or a flat sequence of some, as an array of the type that is for it,
+    float32, float64 or one of integers that int64 holds; None for anything else."""
+    cdef tuple numbers, shape
+    if PyFloat_CheckExact(values) or PyLong_CheckExact(values):
+        numbers, shape = (values,), ()
+    elif PyList_CheckExact(values) or PyTuple_CheckExact(values):
+        numbers = tuple(values)
+        shape = (len(numbers),)
+    else:
+        return None
+    if type == PQ_F32 or type == PQ_F64 or (_is_integer(type) and type != PQ_U64):
+        return _filled(numbers, shape, type) if numbers else None
+    return None
+
+
 # Arguments are first converted, all of them, which may run code of theirs that changes the
 # others; then buffers are taken.
 
@@ -36,7 +110,8 @@ cdef object _real_array(object x, str name):
         return x
     if PyFloat_CheckExact(x) or known(x) is not None:
         return _as_array(x)
-    return _converted(_convert.reals, (x, name))
+    array = _numbers(x, PQ_F64)
+    return _converted(_convert.reals, (x, name)) if array is None else array
 
 
 cdef int _hold_real(object array, Array *held, str name, bint int32=False) except -1:
@@ -58,7 +133,8 @@ cdef object _code_array(object q, str name):
         return q._data, q.shape, q._name, q._how
     if known(q) is not None:
         return _as_array(q)
-    return _converted(_convert.integers, (q, name))
+    array = _numbers(q, PQ_I32)
+    return _converted(_convert.integers, (q, name)) if array is None else array
 
 
 cdef object _hold_code(Call *call, object array, str name):

@@ -60,7 +60,7 @@ cdef int _threads_of(object threads) except -1:
 
 cdef pq_type _type_of_zero(object zero_point) except *:
     """The default of dtype. What cannot be a zero point is refused as that, later."""
-    if zero_point is None or PyLong_CheckExact(zero_point):
+    if PyLong_CheckExact(zero_point):
         return PQ_I8
     name = known(zero_point)
     if name is None and not is_masked(zero_point):

@@ -20,7 +20,8 @@ cdef object _scale_array(Call *call, object scale):
         raise TypeError(
             "scale: expected an array of real numbers, got None (choose_qparams finds one)"
         )
-    return _converted(_convert.reals, (scale, "scale"))
+    array = _numbers(scale, PQ_F64)
+    return _converted(_convert.reals, (scale, "scale")) if array is None else array
 
 
 cdef int _hold_scale(Call *call, object array) except -1:
@@ -57,7 +58,8 @@ cdef object _zero_array(Call *call, object zero):
         return zero
     if isinstance(zero, _packed_class()):
         return _unpacked(zero, &call.zero.type)
-    return _converted(_convert.zeros, (zero, "zero_point"))
+    array = _numbers(zero, PQ_I64)
+    return _converted(_convert.zeros, (zero, "zero_point")) if array is None else array
 
 
 cdef int _hold_zero(Call *call, object array) except -1:
@@ -80,12 +82,14 @@ cdef int _check_zero(Call *call, pq_type code) except -1:
     """Refuse zero points outside the quantized type, and forget those of narrow floats,
     which are zeros: nothing is added then, not even to -0. The core refuses integers, too,
     but does not say which."""
-    cdef const pq_type_info *row = row_of_type(code)
-    cdef int64_t outside = 0, lo = row.lowest, hi = <int64_t>row.highest
+    cdef const pq_type_info *row
+    cdef int64_t outside = 0, lo, hi
     cdef bint floats = _is_narrow_float(code), within
     cdef pq_args zeros
     if call.args.zero.data == NULL or (call.args.zero.type == code and not floats):
         return 0
+    row = row_of_type(code)
+    lo, hi = row.lowest, <int64_t>row.highest
     if call.args.zero.data == &call.zero_value and not floats:
         if lo <= call.zero_value <= hi:
             return 0

@@ -165,7 +165,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     _place_parameters(call, axis, block_size)
     call.args.any_zeros = any_zero
     # Of many integers the core says so first, which has to look at them anyway.
-    if not any_zero and (
+    if not any_zero and call.args.zero.data != NULL and (
         not call.zero.held
         or _size(&call.zero) < _FEW_ZEROS
         or _size(&call.x) == 0
@@ -199,14 +199,14 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     cdef bint packs
     cdef tuple how = None
     cdef str name
-    cdef pq_type code
+    cdef pq_type code = PQ_I8
     _forget(&call)
     try:
         array = _real_array(x, "x")
-        if dtype is None:
-            code = _type_of_zero(zero_point)
-        else:
+        if dtype is not None:
             code = _type_in(_CODES, dtype, "dtype", _CODE_NAMES)
+        elif zero_point is not None:
+            code = _type_of_zero(zero_point)
         name = <str>_NAMES[<int>code]
         call.args.round = <pq_round>_rounding(rounding)
         if precision is not None:

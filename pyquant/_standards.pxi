@@ -18,75 +18,11 @@ def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=No
                        True)
 
 
-cdef bint _put_floats(tuple values, float *to) except -1:
-    """Write Python floats as float32; False if one is something else."""
-    cdef pq_fpenv found
-    for one in values:
-        if not PyFloat_CheckExact(one):
-            return False
-    found = pq_fpenv_enter()
-    for one in values:
-        to[0] = <float>PyFloat_AS_DOUBLE(one)
-        to += 1
-    pq_fpenv_leave(found)
-    return True
-
-
-cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
-    """Write Python integers; False if one is something else, or not of that type."""
-    cdef const pq_type_info *row = row_of_type(type)
-    cdef int64_t value
-    cdef int beyond = 0
-    for one in values:
-        if not PyLong_CheckExact(one):
-            return False
-        value = PyLong_AsLongLongAndOverflow(one, &beyond)
-        if beyond or value < row.lowest or value > <int64_t>row.highest:
-            return False
-        _put_integer(value, row.bytes, to)
-        to += row.bytes
-    return True
-
-
-cdef object _typed(tuple values, tuple shape, pq_type type):
-    """Python numbers as an array of a type that is for them; None where it is not."""
-    cdef Py_buffer memory
-    cdef bint put
-    array = _empty(shape, _DTYPES[<str>_NAMES[<int>row_of_type(type).carrier]])
-    PyObject_GetBuffer(array, &memory, PyBUF_SIMPLE)
-    try:
-        if type == PQ_F32:
-            put = _put_floats(values, <float *>memory.buf)
-        else:
-            put = _put_integers(values, type, <char *>memory.buf)
-    finally:
-        PyBuffer_Release(&memory)
-    return array if put else None
-
-
-cdef object _usual(object values, str dtype):
-    """A Python number, or a sequence of some, as an array of the type that is for it; None
-    for what needs more of a look."""
-    cdef pq_type type
-    cdef tuple numbers, shape
-    if PyFloat_CheckExact(values) or PyLong_CheckExact(values):
-        numbers, shape = (values,), ()
-    elif PyList_CheckExact(values) or PyTuple_CheckExact(values):
-        numbers = tuple(values)
-        shape = (len(numbers),)
-    else:
-        return None
-    type = <pq_type><int>_TYPES[dtype]
-    if type == PQ_F32 or (_is_integer(type) and type != PQ_U64):
-        return _typed(numbers, shape, type) if numbers else None
-    return None
-
-
 def array_of(foreign, values, name, standard, tuple types not None):
     """An array of one of `types`, and which that is: arrays and scalars of NumPy and packed
     arrays as they are, Python numbers as the first type. `foreign` is called for what needs
     more of a look, also for what is to be refused."""
-    array = _usual(values, types[0])
+    array = _numbers(values, <pq_type><int>_TYPES[types[0]])
     if array is not None:
         return array, types[0]
     found = known(values)
@@ -101,7 +37,7 @@ def list_of(foreign, values, name, standard, tuple types not None):
     """A list of Python numbers as an array of the first of `types`. `foreign` is called for
     what needs more of a look."""
     if PyList_CheckExact(values) or PyTuple_CheckExact(values):
-        array = _usual(values, types[0])
+        array = _numbers(values, <pq_type><int>_TYPES[types[0]])
         if array is not None:
             return array
     return foreign(values, name, standard, types)

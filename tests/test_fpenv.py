@@ -178,6 +178,26 @@ def test_choose_qparams(name, source, isa):
 
 
 @pytest.mark.parametrize("name", STATES)
+def test_python_numbers(name):
+    """Integers that float64 rounds, and floats that float32 does."""
+    whole, reals = [2**53 + 1, 2**53 + 3, 5], [0.1, 1e-40, 1 + 2**-24 + 2**-40]
+
+    def results():
+        return (
+            pq.QParams(whole, None, "int8", 0).scale,
+            pq.quantize(whole, 0.1, dtype="int32"),
+            pq.onnx.quantize_linear([1.0, 1e-39, 7.0], reals, [1, 2, 3], axis=0),
+            pq.onnx.dequantize_linear([100, 101, 102], reals, axis=0),
+        )
+
+    expected = results()
+    with state(STATES[name]):
+        got = results()
+    for a, b in zip(got, expected, strict=True):
+        same(a, b)
+
+
+@pytest.mark.parametrize("name", STATES)
 def test_an_error_leaves_the_state_too(name):
     bad = np.full(9, np.nan, np.float32)
     with state(STATES[name]):
