@@ -30,7 +30,6 @@ __all__ = [
     "axis_of",
     "both_single",
     "cast",
-    "check_shape",
     "dequantize",
     "dynamic_range",
     "first_zero",
@@ -43,6 +42,7 @@ __all__ = [
     "refuse",
     "requested",
     "shown",
+    "wrong_shape",
 ]
 
 quantize = _core.quantize_standard
@@ -213,9 +213,8 @@ def both_single(zero_point: npt.NDArray[Any], scale: npt.NDArray[Any]) -> bool:
     return bool(zero_point.size == scale.size == 1 and zero_point.ndim <= 1)
 
 
-def check_shape(
-    array: npt.NDArray[Any], shape: tuple[int, ...], name: str, standard: str
-) -> None:
-    """Refuse any other shape."""
-    if array.shape != shape:
-        raise refuse(ValueError, name, standard, f"shape {shape}", array.shape)
+def wrong_shape(
+    name: str, standard: str, expected: tuple[int, ...], got: tuple[int, ...]
+) -> Exception:
+    """The error for a shape that is not the one it has to be."""
+    return refuse(ValueError, name, standard, f"shape {expected}", got)

@@ -47,7 +47,8 @@ def axes_within(foreign, axes, Py_ssize_t ndim, standard):
     """A set of axes, which are not negative, in ascending order. `foreign` is called for
     what needs more of a look, also for what is to be refused."""
     cdef tuple found
-    if not (PyTuple_CheckExact(axes) or PyList_CheckExact(axes)):
+    kind = type(axes)
+    if not (kind is tuple or kind is list or kind is set or kind is frozenset):
         return foreign(axes, ndim, standard)
     found = tuple(axes)
     for axis in found:
@@ -59,17 +60,14 @@ def axes_within(foreign, axes, Py_ssize_t ndim, standard):
 def first_zero(scales):
     """Where the first zero is in float32 scales of one dimension; -1 without one. By their
     bits: depending on the control state subnormal numbers are equal to zero."""
-    cdef Call call
-    cdef Py_ssize_t i
+    cdef Py_buffer memory
+    cdef Py_ssize_t i, found = -1
     cdef uint32_t bits = 0
-    _forget(&call)
-    try:
-        _hold(scales, &call.scale)
-        for i in range(call.scale.buffer.shape[0]):
-            memcpy(&bits, <char *>call.scale.buffer.buf + i * call.scale.buffer.strides[0],
-                   sizeof(bits))
-            if bits << 1 == 0:
-                return i
-        return -1
-    finally:
-        _release(&call)
+    PyObject_GetBuffer(scales, &memory, PyBUF_STRIDED_RO)
+    for i in range(memory.shape[0]):
+        memcpy(&bits, <char *>memory.buf + i * memory.strides[0], sizeof(bits))
+        if bits << 1 == 0:
+            found = i
+            break
+    PyBuffer_Release(&memory)
+    return found

@@ -160,5 +160,6 @@ def _where(
             raise _standard.refuse(ValueError, name, op, expected, f"shape {shape}")
         return None
     at = _standard.axis_of(axis, x.ndim, op)
-    _standard.check_shape(scale, (x.shape[at],), name, op)
+    if shape != (x.shape[at],):
+        raise _standard.wrong_shape(name, op, (x.shape[at],), shape)
     return at

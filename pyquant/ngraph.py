@@ -247,7 +247,8 @@ def _projection(
     """The core's axes, in ascending order, after the rules for shapes, in the order of
     nGraph."""
     extents = x.shape
-    where = axes_within(axes, len(extents), op)
+    none = type(axes) is tuple and not axes  # as in most calls
+    where = () if none else axes_within(axes, len(extents), op)
     shape = scale.shape
     if shape != zero_point.shape:
         expected = f"the shape of zero_point, {zero_point.shape}"
@@ -257,8 +258,8 @@ def _projection(
         raise _standard.refuse(ValueError, "scale", op, expected, len(shape))
     if not where:
         return None
-    if len(where) == 1:
-        _standard.check_shape(scale, (extents[where[0]],), "scale", op)
-        return where[0]
-    _standard.check_shape(scale, tuple([extents[axis] for axis in where]), "scale", op)
-    return where
+    one = len(where) == 1
+    selected = (extents[where[0]],) if one else tuple([extents[at] for at in where])
+    if shape != selected:
+        raise _standard.wrong_shape("scale", op, selected, shape)
+    return where[0] if one else where

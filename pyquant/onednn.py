@@ -103,7 +103,9 @@ def quantize(
     array([2, 2, 0], dtype=uint8)
     """
     op = "oneDNN Quantize"
-    s = _scales_of(scales, op)
+    s = list_of(scales, "scales", op, LISTED_REAL)
+    if s.dtype is not FLOAT32:  # also one of another byte order
+        s = _standard.cast(s, "float32")
     z = None if zps is None else list_of(zps, "zps", op, LISTED_INTEGER)
     at = _standard.first_zero(s)
     if at >= 0:
@@ -161,7 +163,9 @@ def dequantize(
     array([-150. ,  -22.5], dtype=float32)
     """
     op = "oneDNN Dequantize"
-    s = _scales_of(scales, op)
+    s = list_of(scales, "scales", op, LISTED_REAL)
+    if s.dtype is not FLOAT32:  # also one of another byte order
+        s = _standard.cast(s, "float32")
     z = None if zps is None else list_of(zps, "zps", op, LISTED_INTEGER)
     q, code = _standard.array_of(src, "src", op, QUANTIZED)
     channel = _where(q, s, z, qtype, axis, op)
@@ -320,13 +324,6 @@ def _listed(
 list_of = partial(_standard.list_of, _listed)
 
 
-def _scales_of(values: ArrayLike, op: str) -> npt.NDArray[np.float32]:
-    """A list of scales, which are float32."""
-    array = list_of(values, "scales", op, LISTED_REAL)
-    # A dtype of another byte order is another object.
-    return array if array.dtype is FLOAT32 else _standard.cast(array, "float32")
-
-
 def _quantize(
     src: ArrayLike,
     scales: npt.NDArray[Any],
@@ -383,7 +380,8 @@ def _where(
     channel = None
     if qtype == "per_channel":
         channel = _standard.axis_of(axis, x.ndim, op)
-        _standard.check_shape(scales, (x.shape[channel],), "scales", op)
+        if shape != (x.shape[channel],):
+            raise _standard.wrong_shape("scales", op, (x.shape[channel],), shape)
     elif shape and shape != (1,):
         raise _standard.refuse(ValueError, "scales", op, "one element", shape)
     if zps is not None and zps.shape != shape and not zps.size == scales.size == 1:
@@ -414,7 +412,8 @@ def _groups(
         raise _standard.refuse(
             ValueError, "group_shape", op, expected, _standard.shown(group_shape)
         )
-    _standard.check_shape(scales, tuple(shape), "scales", op)
-    if zps is not None:
-        _standard.check_shape(zps, tuple(shape), "zps", op)
+    if scales.shape != tuple(shape):
+        raise _standard.wrong_shape("scales", op, tuple(shape), scales.shape)
+    if zps is not None and zps.shape != tuple(shape):
+        raise _standard.wrong_shape("zps", op, tuple(shape), zps.shape)
     return groups

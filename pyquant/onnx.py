@@ -386,9 +386,11 @@ def _where(
         raise _standard.refuse(ValueError, name, op, expected, f"shape {shape}")
     at = _standard.axis_of(axis, x.ndim, op)
     if block == 0:
-        _standard.check_shape(scale, (x.shape[at],), name, op)
+        if shape != (x.shape[at],):
+            raise _standard.wrong_shape(name, op, (x.shape[at],), shape)
         return at, None
     blocks = list(x.shape)
     blocks[at] = -(-blocks[at] // block)
-    _standard.check_shape(scale, tuple(blocks), name, op)
+    if shape != tuple(blocks):
+        raise _standard.wrong_shape(name, op, tuple(blocks), shape)
     return at, block
