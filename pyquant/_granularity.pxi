@@ -102,6 +102,17 @@ cdef tuple _parameter_shape(Call *call, list selecting):
     ])
 
 
+cdef bint _has_parameter_shape(Call *call, Array *a, list selecting) except -1:
+    cdef int d, i = 0
+    if a.buffer.ndim != len(selecting):
+        return False
+    for d in selecting:
+        if a.buffer.shape[i] != (call.args.shape[d] + call.block[d] - 1) // call.block[d]:
+            return False
+        i += 1
+    return True
+
+
 cdef tuple _kept_shape(Call *call, list selecting):
     """The shape of parameters that keep the dimensions of x, as NumPy broadcasts them."""
     return tuple([
@@ -133,14 +144,14 @@ cdef int _place(Call *call, str name, Array *a, list selecting, bint blocks,
     cdef int d, i = 0
     if not a.held or _size(a) == 1:
         return 0
-    expected = _parameter_shape(call, selecting)
-    if _shape(a) == expected:
+    if _has_parameter_shape(call, a, selecting):
         for d in selecting:
             strides[d] = a.buffer.strides[i]
             i += 1
     elif not blocks and _shape(a) == _kept_shape(call, selecting):
         _place_kept(a, strides)
     else:
+        expected = _parameter_shape(call, selecting)
         raise ValueError(f"{name}: expected shape {expected}, got {_shape(a)}")
     return 0
 
