@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "params.h"
+#include "pq_compiler.h"
 #include "types.h"
 
 /* So many elements, and bytes between them, leave room for what is computed of both. */
@@ -109,15 +110,22 @@ static bool has_span(const struct pq_args *args, const ptrdiff_t *strides, bool 
     return span < most;
 }
 
-/* ---- layouts ---- */
-
-static const struct pq_layout *layout_of(const struct pq_args *args,
-                                         const struct pq_array *array)
+enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
+                              bool blocks)
 {
-    return array == &args->in    ? args->in_layout
-           : array == &args->out ? args->out_layout
-                                 : NULL;
+    if (array->data == NULL) {
+        return PQ_ERR_NULL;
+    }
+    if (array->bit_strides != NULL && !blocks) {
+        return has_span(args, array->bit_strides, false, MOST_BITS) ? PQ_OK : PQ_ERR_SHAPE;
+    }
+    if (args->ndim > 0 && array->strides == NULL) {
+        return PQ_ERR_NULL;
+    }
+    return has_span(args, array->strides, blocks, MOST) ? PQ_OK : PQ_ERR_SHAPE;
 }
+
+/* ---- layouts ---- */
 
 /* Whether each number below `n`, of at most 256, is there once. */
 static bool is_permutation(const unsigned char *order, int n)
@@ -165,8 +173,9 @@ static bool is_within(const struct pq_args *args, const struct pq_array *array,
     return has_span(&words, strides, false, MOST_BITS);
 }
 
-static enum pq_status check_layout(const struct pq_args *args, const struct pq_array *array,
-                                   const struct pq_layout *layout)
+PQ_NOINLINE enum pq_status check_layout(const struct pq_args *args,
+                                        const struct pq_array *array,
+                                        const struct pq_layout *layout)
 {
     const void *given = layout;
     struct pq_layout room;
@@ -186,30 +195,20 @@ static enum pq_status check_layout(const struct pq_args *args, const struct pq_a
                                                                        : PQ_ERR_SHAPE;
 }
 
-enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
-                              bool blocks)
+static enum pq_status check_side(const struct pq_args *args, const struct pq_array *array,
+                                 const struct pq_layout *layout)
 {
-    if (array->data == NULL) {
-        return PQ_ERR_NULL;
-    }
-    const struct pq_layout *const layout = layout_of(args, array);
-    if (layout != NULL) {
-        return check_layout(args, array, layout);
-    }
-    if (array->bit_strides != NULL && !blocks) {
-        return has_span(args, array->bit_strides, false, MOST_BITS) ? PQ_OK : PQ_ERR_SHAPE;
-    }
-    if (args->ndim > 0 && array->strides == NULL) {
-        return PQ_ERR_NULL;
-    }
-    return has_span(args, array->strides, blocks, MOST) ? PQ_OK : PQ_ERR_SHAPE;
+    return layout == NULL        ? pq_check_array(args, array, false)
+           : array->data == NULL ? PQ_ERR_NULL
+                                 : check_layout(args, array, layout);
 }
 
+/* ---- calls ---- */
+
 /* Only what is quantized lies at bits, if it has less than a byte of them, or a layout. */
-static bool may_lie_so(const struct pq_args *args, const struct pq_array *array)
+static bool may_lie_so(const struct pq_array *array, const struct pq_layout *layout)
 {
-    return array->bit_strides == NULL || pq_bits_of(array->type) < 8 ||
-           layout_of(args, array) != NULL;
+    return array->bit_strides == NULL || layout != NULL || pq_bits_of(array->type) < 8;
 }
 
 /* Whether scales and zero points have types, and bytes. */
@@ -222,10 +221,11 @@ static bool are_parameters(const struct pq_args *args)
 static enum pq_status check_arrays(const struct pq_args *args, bool scaled)
 {
     const bool has_zero = scaled && args->zero.data != NULL;
-    const enum pq_status all[] = {
-        pq_check_array(args, &args->in, false), pq_check_array(args, &args->out, false),
-        scaled ? pq_check_array(args, &args->scale, true) : PQ_OK,
-        has_zero ? pq_check_array(args, &args->zero, true) : PQ_OK};
+    const enum pq_status all[] = {check_side(args, &args->in, args->in_layout),
+                                  check_side(args, &args->out, args->out_layout),
+                                  scaled ? pq_check_array(args, &args->scale, true) : PQ_OK,
+                                  has_zero ? pq_check_array(args, &args->zero, true)
+                                           : PQ_OK};
     enum pq_status status = PQ_OK;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) { /* null before the others */
         status = all[i] == PQ_ERR_NULL || status == PQ_OK ? all[i] : status;
@@ -251,7 +251,8 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
     if (part < 0 || part >= parts) {
         return PQ_ERR_PART;
     }
-    const bool types = may_lie_so(args, &args->in) && may_lie_so(args, &args->out) &&
+    const bool types = may_lie_so(&args->in, args->in_layout) &&
+                       may_lie_so(&args->out, args->out_layout) &&
                        (!scaled || are_parameters(args));
     return types ? PQ_OK : PQ_ERR_TYPE;
 }

@@ -114,9 +114,10 @@ static char *place_out(const struct pq_job *job, struct pq_cursor at, struct are
     return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
 }
 
-/* The codes of a tile from streams, row by row, and to them. */
-static const char *take_streams(const struct pq_job *job, char *buffer, struct pq_cursor at,
-                                struct area area)
+/* The codes of a tile from streams, row by row, and to them. Not inlined: tiles without
+ * them would take longer. */
+PQ_NOINLINE const char *take_streams(const struct pq_job *job, char *buffer,
+                                     struct pq_cursor at, struct area area)
 {
     const struct pq_dim *dim = job->plan.dim;
     at = pq_cursor_at(at, &dim[0], area.column);
@@ -128,8 +129,8 @@ static const char *take_streams(const struct pq_job *job, char *buffer, struct p
     return buffer;
 }
 
-static void give_streams(const struct pq_job *job, struct pq_cursor at, struct area area,
-                         const char *result)
+PQ_NOINLINE void give_streams(const struct pq_job *job, struct pq_cursor at,
+                              struct area area, const char *result)
 {
     const struct pq_dim *dim = job->plan.dim;
     at = pq_cursor_at(at, &dim[0], area.column);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan.h"
 
+#include "pq_compiler.h"
+
 /* The zero point where none is given, an int8. */
 static const int8_t no_zero = 0;
 
@@ -58,18 +60,30 @@ static ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
 }
 
 /* Elements of `out` overlap unless each stride clears all that lies within it. Strange
- * interleavings that happen not to overlap are refused too. Of a stream it is words that
- * must not overlap. */
-static bool overlaps_itself(const struct pq_plan *plan, const struct pq_args *args,
-                            size_t out_size)
+ * interleavings that happen not to overlap are refused too. */
+static bool overlaps_itself(const struct pq_plan *plan, size_t out_size)
 {
-    const struct pq_layout *layout = args->out_layout;
-    ptrdiff_t span = pq_is_stream(layout) ? layout->word_bits : (ptrdiff_t)out_size;
+    ptrdiff_t span = (ptrdiff_t)out_size;
+    for (int d = 0; d < plan->ndim; d++) {
+        const struct pq_dim *dim = &plan->dim[d];
+        if (magnitude(dim->out) < span) {
+            return true;
+        }
+        span += (dim->end - 1) * magnitude(dim->out);
+    }
+    return false;
+}
+
+/* The same of the words of streams. */
+PQ_NOINLINE bool words_overlap(const struct pq_plan *plan, const struct pq_layout *layout,
+                               int bits)
+{
+    ptrdiff_t span = layout->word_bits;
     for (int d = 0; d < plan->ndim; d++) {
         const struct pq_dim *dim = &plan->dim[d];
         const ptrdiff_t n =
-            dim->out_code == 0 ? dim->end : words_of(layout, (int)out_size, dim->end);
-        if (magnitude(dim->out) < span && n > 1) {
+            dim->out_code != 0 ? words_of(layout, bits, dim->end) : dim->end;
+        if (n > 1 && magnitude(dim->out) < span) {
             return true;
         }
         span += (n - 1) * magnitude(dim->out);
@@ -124,6 +138,8 @@ int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout)
     return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
 }
 
+/* What only layouts need is not inlined: it would cost calls without them. */
+
 /* Set what dimension `d` is on a side with a layout, if it is that of its axis. The stride
  * of words decides the order among others until `hide_words`. */
 static void lay(ptrdiff_t *stride, ptrdiff_t *code, int d, const struct pq_array *array,
@@ -137,8 +153,9 @@ static void lay(ptrdiff_t *stride, ptrdiff_t *code, int d, const struct pq_array
     *code = streams;
 }
 
-static void hide_words(struct pq_plan *plan)
+PQ_NOINLINE void hide_words(struct pq_plan *plan, const struct pq_layout *layout)
 {
+    plan->out_whole = 64 * (layout != NULL && layout->order != NULL ? layout->group : 1);
     for (int d = 0; d < plan->ndim; d++) {
         if (plan->dim[d].out_code != 0) {
             plan->dim[d].out = 0;
@@ -146,7 +163,7 @@ static void hide_words(struct pq_plan *plan)
     }
 }
 
-static void lay_sides(struct pq_dim *dim, int d, const struct pq_args *args)
+PQ_NOINLINE void lay_sides(struct pq_dim *dim, int d, const struct pq_args *args)
 {
     lay(&dim->in, &dim->in_code, d, &args->in, args->in_layout);
     lay(&dim->out, &dim->out_code, d, &args->out, args->out_layout);
@@ -164,11 +181,10 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     plan->out = args->out.data;
     plan->scale = args->scale.data;
     plan->in_code = 0;
-    plan->out_whole = 1;
 
     const bool writes = plan->out != NULL, has_scale = plan->scale != NULL;
     const bool has_zero = args->zero.data != NULL;
-    const bool lies = args->in_layout != NULL || (writes && args->out_layout != NULL);
+    const bool lies = writes && (args->in_layout != NULL || args->out_layout != NULL);
     plan->zero = has_zero ? args->zero.data : (const char *)&no_zero;
     for (int d = args->ndim - 1; d >= 0; d--) {
         struct pq_dim dim = {
@@ -201,14 +217,14 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     if (plan->empty) {
         return PQ_OK;
     }
-    if (writes && overlaps_itself(plan, args, out_size)) {
+    const bool overlaps = lies && pq_is_stream(args->out_layout)
+                              ? words_overlap(plan, args->out_layout, (int)out_size)
+                              : writes && overlaps_itself(plan, out_size);
+    if (overlaps) {
         return PQ_ERR_OVERLAP;
     }
     if (lies) {
-        hide_words(plan);
-        plan->out_whole = 64 * (args->out_layout != NULL && args->out_layout->order != NULL
-                                    ? args->out_layout->group
-                                    : 1);
+        hide_words(plan, args->out_layout);
     }
     merge_all(plan);
     while (plan->ndim < 2) {

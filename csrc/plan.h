@@ -31,7 +31,7 @@ struct pq_plan {
     char *out; /* null when nothing is written */
     const char *scale, *zero;
     ptrdiff_t in_code;   /* the first of a stream */
-    ptrdiff_t out_whole; /* codes of `out` that begin and end with words */
+    ptrdiff_t out_whole; /* of a stream: codes that begin and end with words */
     struct pq_dim dim[PQ_MAX_NDIM];
 };
 

@@ -167,6 +167,24 @@ cdef dict _types_of(tuple widths):
     return _OF_WIDTHS[widths]
 
 
+cdef enum:
+    _BY_FLAG = 1
+    _BY_LAYOUT = 2
+
+
+cdef inline int _packs(object packed) except -1:
+    """Whether quantize packs, and who says how."""
+    if packed is False:
+        return 0
+    return _BY_FLAG if packed is True else _packs_otherwise(packed)
+
+
+cdef int _packs_otherwise(object packed) except -1:
+    if type(packed) is not _np.bool_:
+        return _BY_LAYOUT
+    return _BY_FLAG if packed else 0
+
+
 cdef tuple _how(tuple asked, str name, int ndim):
     """Layout, axis and bits of codes that are asked for as `pack` is, or by a flag."""
     if asked is None:

@@ -196,7 +196,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     """`any_zero`: zero points are not looked at; standards allow any, and QParams has
     done it. `int32`: input may be that, too."""
     cdef Call call
-    cdef bint packs
+    cdef int packs
     cdef tuple how = None
     cdef str name
     cdef pq_type code = PQ_I8
@@ -214,15 +214,13 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         call.args.overflow = not _flag(saturate, "saturate")
         call.args.zero_first = zero_first
         call.args.narrow_first = narrow_first
-        if type(packed) is _np.bool_:
-            packed = bool(packed)
-        packs = packed is True
-        if not packs and packed is not False:
+        packs = _packs(packed)
+        if packs == _BY_LAYOUT:
             how = _layouts().requested(packed)
             name, _ = _layouts().element_of(name, how[2], how[0])
             code = <pq_type><int>_CODES[name]
-        if packs or call.args.overflow or _is_narrow_float(code):
-            _check_options(name, rounding, not call.args.overflow, packs)
+        if packs == _BY_FLAG or call.args.overflow or _is_narrow_float(code):
+            _check_options(name, rounding, not call.args.overflow, packs == _BY_FLAG)
         scale = _scale_array(&call, scale)
         zero_point = _zero_array(&call, zero_point)
         axis = _settled(axis, "axis")
@@ -230,7 +228,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         if threads is not _ONE:
             threads = _threads_of(threads)
         _hold_real(array, &call.x, "x", int32)
-        if packed is not False:
+        if packs:
             how = _how(how, name, call.x.buffer.ndim)
         return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
                       block_size, out, threads, True, how, any_zero)
