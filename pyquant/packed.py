@@ -681,8 +681,9 @@ def pack(
     Codes of 3 bits as GPTQ has them, along the first axis of a matrix:
 
     >>> codes = np.arange(32, dtype=np.uint8).reshape(32, 1) % 8
-    >>> pq.pack(codes, "words", axis=0, bits=3).data.T.view(np.uint32)
-    array([[2298136264, 3330856646, 4205217416]], dtype=uint32)
+    >>> p = pq.pack(codes, "words", axis=0, bits=3)
+    >>> [f"{word:08x}" for word in p.data[:, 0].view(np.uint32)]
+    ['88fac688', 'c688fac6', 'fac688fa']
     """
     return _core.pack(q, layout, axis, bits)
 

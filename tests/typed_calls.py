@@ -86,6 +86,10 @@ def quantize_packed() -> None:
     assert type(assert_type(packed, pq.PackedArray)) is pq.PackedArray
     back = pq.dequantize(packed, 0.5)
     check(assert_type(back, "npt.NDArray[np.float32]"), "float32")
+    words = pq.quantize(X, 0.5, dtype="uint4", packed="words")
+    assert assert_type(words, pq.PackedArray).layout == "words"
+    three = pq.quantize(X, 0.5, dtype="uint8", packed=("words", 0, 3))
+    assert assert_type(three, pq.PackedArray).bits == 3
 
 
 def known_to_nobody() -> tuple[npt.DTypeLike, bool]:
@@ -184,6 +188,11 @@ def packed_arrays() -> None:
     assert type(assert_type(p[np.int64(1)], Any)) is pq.PackedArray
     assert [type(assert_type(row, Any)) for row in p] == [pq.PackedArray] * 2
     assert assert_type(p.copy(), pq.PackedArray) == p
+    words = pq.PackedArray(np.zeros((2, 1), np.int32), "uint4", (2, 4), "words", axis=1)
+    assert assert_type(words.repack("awq"), pq.PackedArray).nbytes == 8
+    assert assert_type(words.axis, "int | None") == 1
+    packed = pq.pack(np.zeros(9, np.uint8), "words", bits=np.int64(3))
+    assert assert_type(packed.bits, int) == 3
     assert assert_type(len(p), int) == 2
 
 
