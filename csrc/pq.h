@@ -166,9 +166,9 @@ struct pq_args {
     /* The results of minmax. */
     struct pq_array lowest;
     struct pq_array highest;
-    /* Null, or how codes lie in words; not looked at by minmax. Codes that are quantized to
-     * fewer bits than their type has are the largest that these hold where they would be
-     * larger. */
+    /* Null, or how codes lie in words; not looked at by minmax and choose_params. Codes
+     * that are quantized to fewer bits than their type has are the largest that these hold
+     * where they would be larger. */
     const struct pq_layout *in_layout;
     const struct pq_layout *out_layout;
 };
