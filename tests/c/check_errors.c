@@ -744,6 +744,56 @@ static void check_layouts(void)
     check_end();
 }
 
+/* No word has bits of two parts: on threads some would be lost. */
+static void check_parts_of_words(void)
+{
+    enum { N = 20000, PARTS = 4, MOST = 5056 };
+    static const ptrdiff_t shape[] = {1, N}, none[] = {0, 0}, at[] = {0, 0};
+    static const float zero = 0, one = 1;
+    static const int groups[] = {1, 5, 64};
+    static uint32_t memory[PARTS][2 * MOST];
+    static unsigned char order[64];
+    check_begin("words and parts");
+    for (int b = 1; b <= 8; b++) {
+        for (int g = 0; g < 3; g++) {
+            struct pq_layout layout = {.size = sizeof layout,
+                                       .axis = 1,
+                                       .bits = b,
+                                       .word_bits = 32,
+                                       .word_stride = 64,
+                                       .group = groups[g],
+                                       .order = g == 0 ? NULL : order};
+            struct pq_args args = {
+                .size = sizeof args,
+                .ndim = 2,
+                .shape = shape,
+                .in = {(void *)(uintptr_t)&zero, none, PQ_F32, 0, NULL},
+                .scale = {(void *)(uintptr_t)&one, none, PQ_F32, 0, NULL},
+                .out_layout = &layout};
+            int writers = 0;
+            for (int i = 0; i < groups[g]; i++) { /* from their ends */
+                order[i] = (unsigned char)(groups[g] - 1 - i);
+            }
+            for (int p = 0; p < PARTS; p++) {
+                memset(memory[p], 0xff, sizeof memory[p]);
+                args.out =
+                    (struct pq_array){.data = memory[p], .type = PQ_U8, .bit_strides = at};
+                CHECK(pq_quantize(&pq_kernels_scalar, &args, p, PARTS) == PQ_OK, "status");
+                writers += memchr(memory[p], 0, sizeof memory[p]) != NULL;
+            }
+            CHECK(writers > 1, "%d bits: %d parts do it all", b, writers);
+            for (int w = 0; w < 2 * MOST; w++) {
+                int touched = 0;
+                for (int p = 0; p < PARTS; p++) {
+                    touched += memory[p][w] != UINT32_MAX;
+                }
+                CHECK(touched <= 1, "%d bits, groups of %d: word %d", b, groups[g], w);
+            }
+        }
+    }
+    check_end();
+}
+
 /* ---- instruction sets and types ---- */
 
 static void check_names(void)
@@ -837,6 +887,7 @@ int main(int argc, char **argv)
     check_choose_infinite();
     check_repacked_bits();
     check_layouts();
+    check_parts_of_words();
     check_fenv();
     return check_finish();
 }
