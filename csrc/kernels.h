@@ -10,16 +10,17 @@
 #include "types.h"
 
 /*
- * X(real, code) for each pair of types that has kernels of its own; everything else goes
- * through the general ones. Tables, instances and tests are made of this list.
+ * PQ_PAIR(real, code) for each pair of types that has kernels of its own; everything else
+ * goes through the general ones. Instances and tables are made of these lists.
  */
 #define PQ_WITH_F32(code, ...) PQ_PAIR(F32, code)
 #define PQ_WITH_F16(code, ...) PQ_PAIR(F16, code)
 #define PQ_WITH_BF16(code, ...) PQ_PAIR(BF16, code)
-#define PQ_FOR_PAIR                                                                        \
-    PQ_FOR_CARRIER(PQ_WITH_F32)                                                            \
-    PQ_FOR_CODE(PQ_WITH_F16)                                                               \
-    PQ_FOR_FLOAT(PQ_WITH_F16) PQ_FOR_CODE(PQ_WITH_BF16) PQ_FOR_FLOAT(PQ_WITH_BF16)
+#define PQ_FOR_INTEGER_PAIR                                                                \
+    PQ_FOR_CODE(PQ_WITH_F32)                                                               \
+    PQ_FOR_WHOLE(PQ_WITH_F32) PQ_FOR_CODE(PQ_WITH_F16) PQ_FOR_CODE(PQ_WITH_BF16)
+#define PQ_FOR_FLOAT_PAIR                                                                  \
+    PQ_FOR_FLOAT(PQ_WITH_F32) PQ_FOR_FLOAT(PQ_WITH_F16) PQ_FOR_FLOAT(PQ_WITH_BF16)
 
 enum { PQ_PACKED_GROUP = 32 };
 
@@ -42,7 +43,7 @@ struct pq_run {
         const int32_t *i32;
         const double *f64; /* general kernels */
     } zero;
-    enum pq_type in, out; /* general kernels; the others know them */
+    enum pq_type in, out; /* general kernels, and those to narrow floats */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
     enum pq_round round;  /* quantize to integers */
     int zero_first;       /* quantize to integers: as in struct pq_args */

@@ -366,14 +366,13 @@ PQ_INLINE void store_bf16(void *p, vf a)
     memcpy(p, h, sizeof h);
 }
 
-/* Magnitudes of a narrow float, the signs those of `signs`. */
-PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign,
-                                 int signed_zero)
+/* Magnitudes of a narrow float, the signs those of `signs`, but for the code `bare`. */
+PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
     uint8_t c[PQ_BLOCK];
     EACH(i)
     {
-        const int negative = (signs.v[i] < 0) & (signed_zero | (magnitudes.v[i] != 0));
+        const int negative = (signs.v[i] < 0) & (magnitudes.v[i] != bare);
         c[i] = (uint8_t)(magnitudes.v[i] | (negative ? sign : 0));
     }
     memcpy(p, c, sizeof c);
