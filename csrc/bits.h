@@ -22,6 +22,7 @@ struct pq_codes {
     pq_bytes_fn *unpack;  /* of whole bytes of dense elements; null: one at a time */
     pq_bytes_fn *pack;
     const struct pq_layout *stream; /* null: elements lie at plain distances */
+    int word_shift;                 /* so many bits are a word of it, as a power of 2 */
 };
 
 /* The `bits` bits at a position, at most 8, as the low ones of a number. */
@@ -89,12 +90,14 @@ static inline struct pq_place pq_place_of(const struct pq_codes *codes, ptrdiff_
 {
     const struct pq_layout *const stream = codes->stream;
     if (stream->order != NULL) {
-        const ptrdiff_t into = i % stream->group;
+        /* Of usual groups without a division, which takes longer than all the rest. */
+        const ptrdiff_t group = stream->group;
+        const ptrdiff_t into = (group & (group - 1)) == 0 ? i & (group - 1) : i % group;
         i += stream->order[into] - into;
     }
     const ptrdiff_t bit = i * codes->bits, into = bit & (stream->word_bits - 1);
     const ptrdiff_t left = stream->word_bits - into;
-    at += (bit - into) / stream->word_bits * stream->word_stride;
+    at += (bit >> codes->word_shift) * stream->word_stride;
     return (struct pq_place){at + into, at + stream->word_stride,
                              left < codes->bits ? (int)left : codes->bits};
 }

@@ -24,6 +24,9 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
     const int bits = pq_code_bits(array, layout);
     struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
     codes.stream = pq_is_stream(layout) ? layout : NULL;
+    while (layout != NULL && 1 << codes.word_shift < layout->word_bits) {
+        codes.word_shift++;
+    }
     codes.most = bits < pq_bits_of(array->type) ? (1 << bits) - 1 : 0;
     if (bits == 2 || bits == 4) { /* of whole fractions of bytes */
         /* All but narrow integers have their codes unpacked as unsigned ones. */
