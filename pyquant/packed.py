@@ -222,7 +222,8 @@ class PackedArray:
         if not isinstance(data, np.ndarray) or data.dtype not in kinds:
             got = data.dtype if isinstance(data, np.ndarray) else _kind(data)
             wanted = " or ".join(str(kind) for kind in kinds)
-            msg = f"data: expected a {wanted} array, got {got}"
+            article = "an" if wanted.startswith("int") else "a"
+            msg = f"data: expected {article} {wanted} array, got {got}"
             raise TypeError(msg)
         if row.flat and data.ndim != 1:
             msg = f"data: expected one dimension, got shape {data.shape}"

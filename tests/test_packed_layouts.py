@@ -607,12 +607,12 @@ REFUSED = {
     "kind of words": (
         lambda: pq.PackedArray(WORDS.astype(np.int64), "uint4", (16, 3), "words", 0),
         TypeError,
-        "data: expected a int32 or uint32 array, got int64",
+        "data: expected an int32 or uint32 array, got int64",
     ),
     "order of bytes": (
         lambda: pq.PackedArray(WORDS.astype(">i4"), "uint4", (16, 3), "words", 0),
         TypeError,
-        "data: expected a int32 or uint32 array, got >i4",
+        "data: expected an int32 or uint32 array, got >i4",
     ),
     "strided words": (
         lambda: pq.PackedArray(WORDS.T.copy().T, "uint4", (16, 3), "words", 0),
