@@ -55,17 +55,19 @@ from libc.string cimport memcpy, memset
 from pyquant cimport *
 from pyquant._pq cimport *
 
+cdef object _ndarray = _np.ndarray
+cdef object _empty = _np.empty
+cdef object _prod = __import__("math").prod
+
+# One module in rooms, none with two subjects. The first is what `dtypes` reads while it is
+# imported.
+include "_types.pxi"
+
 from pyquant import _convert, _threads
 from pyquant import dtypes as _dtypes
 from pyquant._convert import is_masked
 from pyquant._version import __version__
 
-cdef object _ndarray = _np.ndarray
-cdef object _empty = _np.empty
-cdef object _prod = __import__("math").prod
-
-# One module in rooms, none with two subjects.
-include "_types.pxi"
 include "_buffers.pxi"
 include "_arrays.pxi"
 include "_parameters.pxi"

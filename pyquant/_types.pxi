@@ -12,7 +12,25 @@ cdef list _NAMES = [None]
 cdef dict _DTYPES = {}
 
 
+cdef dict _KINDS = {
+    <int>PQ_KIND_REAL: "real",
+    <int>PQ_KIND_INTEGER: "integer",
+    <int>PQ_KIND_FLOAT: "float",
+    <int>PQ_KIND_EXPONENT: "exponent",
+}
 cdef pq_kind[<int>PQ_TYPE_COUNT] _kinds  # by pq_type
+
+
+def type_rows():
+    """The table, for `dtypes`: name, kind, bits, bytes, lowest and highest of integers."""
+    cdef const pq_type_row *row
+    rows = []
+    for code in range(<int>PQ_NO_TYPE + 1, <int>PQ_TYPE_COUNT):
+        row = row_of_type(<pq_type><int>code)
+        is_integer = row.kind == PQ_KIND_INTEGER
+        ends = (row.lowest, row.highest) if is_integer else (None, None)
+        rows.append((row.name.decode(), _KINDS[<int>row.kind], row.bits, row.bytes, *ends))
+    return rows
 
 
 cdef inline bint _is_real(pq_type type) noexcept:

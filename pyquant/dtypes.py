@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of element types, and those of ml_dtypes, recognised without importing it."""
+"""The element types, and names of those of ml_dtypes, recognised without importing it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from pyquant._core import type_rows
 
 __all__ = [
     "NARROW_FLOATS",
     "NARROW_INTEGERS",
+    "TYPES",
+    "ElementType",
     "described",
     "ml_dtype",
     "ml_name",
@@ -23,16 +29,47 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-NARROW_INTEGERS = ("int4", "uint4", "int2", "uint2")
-NARROW_FLOATS = (
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-    "float4_e2m1fn",
+class ElementType(NamedTuple):
+    """
+    What is known of an element type.
+
+    Parameters
+    ----------
+    name : str
+        As NumPy and ml_dtypes have it.
+    kind : str
+        ``"real"`` is quantized from and dequantized to; ``"integer"``; ``"float"`` is a
+        narrow one; ``"exponent"`` is for scales only.
+    bits : int
+        Of an element.
+    nbytes : int
+        Of an element that is not packed.
+    lowest, highest : int or None
+        The range of an integer type; None for others.
+
+    Examples
+    --------
+    >>> import pyquant.dtypes
+    >>> uint4 = pyquant.dtypes.TYPES["uint4"]
+    >>> uint4.kind, uint4.bits, uint4.nbytes, uint4.lowest, uint4.highest
+    ('integer', 4, 1, 0, 15)
+    """
+
+    name: str
+    kind: str
+    bits: int
+    nbytes: int
+    lowest: int | None
+    highest: int | None
+
+
+TYPES: Mapping[str, ElementType] = MappingProxyType(
+    {row[0]: ElementType(*row) for row in type_rows()}
 )
+NARROW_INTEGERS = tuple(
+    t.name for t in TYPES.values() if t.kind == "integer" and t.bits < 8
+)
+NARROW_FLOATS = tuple(t.name for t in TYPES.values() if t.kind == "float")
 # What needs no parsing, in either byte order.
 _PLAIN = {
     np.dtype(order + kind + size): np.dtype(kind + size).name
@@ -46,7 +83,7 @@ _ABSTRACT = (
     *(np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger),
     *(np.inexact, np.floating, np.complexfloating, np.flexible, np.character),
 )
-_ML_NAMES = {"bfloat16", "float8_e8m0fnu", *NARROW_INTEGERS, *NARROW_FLOATS}
+_ML_NAMES = TYPES.keys() - set(_PLAIN.values())
 
 
 def ml_name(dtype: Any) -> str | None:

@@ -27,11 +27,12 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-FLOAT8 = dtypes.NARROW_FLOATS[:4]
+FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 QUANTIZED = (
     *("uint8", "int8", "uint16", "int16"),
-    *dtypes.NARROW_INTEGERS,
-    *dtypes.NARROW_FLOATS,
+    *("int4", "uint4", "int2", "uint2"),
+    *FLOAT8,
+    *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
 )
 REAL = ("float32", "float16", "bfloat16")
 REAL_OR_INT32 = (*REAL, "int32")
