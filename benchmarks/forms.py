@@ -5,38 +5,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from benchmarks.dtypes import CODES, PACKABLE, REALS, SHORT
+
 SIZES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 24)
 COMPACT_SIZE = 1 << 16
 DEFAULT_GROUPS = ("design", "granularities", "layouts")
 
-# What a form's name calls its types.
-SHORT = {
-    "float32": "f32",
-    "float64": "f64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "int8": "i8",
-    "uint8": "u8",
-    "int16": "i16",
-    "uint16": "u16",
-    "int32": "i32",
-    "uint32": "u32",
-    "int4": "i4",
-    "uint4": "u4",
-    "int2": "i2",
-    "uint2": "u2",
-    "float8_e4m3fn": "e4m3",
-    "float8_e4m3fnuz": "e4m3fnuz",
-    "float8_e5m2": "e5m2",
-    "float8_e5m2fnuz": "e5m2fnuz",
-    "float6_e2m3fn": "e2m3",
-    "float6_e3m2fn": "e3m2",
-    "float4_e2m1fn": "f4",
-}
+# By what a form's name calls them.
 TYPES = {short: name for name, short in SHORT.items()}
-REALS = ("float32", "float64", "float16", "bfloat16")
-CODES = tuple(name for name in SHORT if name not in REALS)
-PACKABLE = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
 MODES = (
     "half_even",
     "half_away",

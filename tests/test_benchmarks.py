@@ -92,6 +92,22 @@ def test_numpy_agrees_where_it_has_the_form(form):
             assert rivals.differing(found.read(found.call()), expected) == 0
 
 
+def test_short_names_stay():
+    """They are the names of forms, by which results of different days are compared."""
+    kept = {
+        "bfloat16": "bf16",
+        "uint16": "u16",
+        "int4": "i4",
+        "float8_e4m3fn": "e4m3",
+        "float8_e4m3fnuz": "e4m3fnuz",
+        "float8_e5m2": "e5m2",
+        "float6_e2m3fn": "e2m3",
+        "float4_e2m1fn": "f4",
+    }
+    assert {name: forms.SHORT[name] for name in kept} == kept
+    assert len(set(forms.SHORT.values())) == len(forms.SHORT)
+
+
 def test_names_say_what_the_forms_are():
     for form in FORMS:
         source, target = form.name.split("-")[:2]

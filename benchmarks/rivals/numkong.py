@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import dtypes
 from benchmarks.arrays import Array, Case
-from benchmarks.forms import PACKABLE, SHORT
+from benchmarks.dtypes import PACKABLE, SHORT
 from benchmarks.rivals._rival import CAST, Candidate
 
 NAMES = {

@@ -10,13 +10,15 @@ import numpy as np
 
 from benchmarks import dtypes
 from benchmarks.arrays import Array, Case
-from benchmarks.forms import PACKABLE, SHORT, Form
+from benchmarks.dtypes import PACKABLE, SHORT
+from benchmarks.forms import Form
 from benchmarks.rivals._rival import Candidate
 
+FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 TYPES = {"float32": "FLOAT", "float16": "FLOAT16"} | {
     name: name.upper().replace("_", "")
     for name in SHORT
-    if name.startswith(("int", "uint", "float8"))
+    if name in FLOAT8 or name.startswith(("int", "uint"))
 }
 # int2 and uint2 came with opset 25; an older one is better known to the runtime otherwise.
 OPSETS = {"int2": 25, "uint2": 25}

@@ -10,7 +10,8 @@ import numpy as np
 
 from benchmarks import arrays, dtypes
 from benchmarks.arrays import Array, Case, Shape
-from benchmarks.forms import PACKABLE, SHORT, Form
+from benchmarks.dtypes import PACKABLE, SHORT
+from benchmarks.forms import Form
 from benchmarks.rivals._rival import Candidate
 
 # It has no int2, and computes in float32 what is float64.
