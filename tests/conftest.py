@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import LEVELS, REQUIRED, ROOT
 
 # `python -m pytest` puts the checkout first on the path; the installed package is tested.
+ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != ROOT]
+
+from support import LEVELS, REQUIRED  # noqa: E402, which imports the package
 
 try:
     import hypothesis

@@ -2,6 +2,7 @@
 
 The judge of the scalar kernels. NumPy arrays come in and go out as bit patterns; every
 number in between is a `Real`, that is an exact fraction with a sign, an infinity or a NaN.
+What the types are is written here a second time, and not read from pyquant.
 """
 
 from fractions import Fraction
@@ -50,6 +51,42 @@ BFLOAT16 = Format("bfloat16", 16, 8, -126, 127)
 FLOAT32 = Format("float32", 32, 24, -126, 127)
 FLOAT64 = Format("float64", 64, 53, -1022, 1023)
 FORMATS = {f.name: f for f in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
+
+
+class NarrowFormat(NamedTuple):
+    """A narrow float: widths of its fields, and which codes are no numbers."""
+
+    exponent: int
+    fraction: int
+    bias: int
+    largest: int  # the code of the largest number
+    infinity: int | None = None
+    nan: tuple[int, int] = (0, 0)  # what NaN and -NaN become
+    unsigned_zero: bool = False
+
+    @property
+    def bits(self) -> int:
+        return 1 + self.exponent + self.fraction
+
+    @property
+    def sign_bit(self) -> int:
+        return 1 << (self.bits - 1)
+
+    @property
+    def only_numbers(self) -> bool:
+        """Whether no code says that a number is too large, or none."""
+        return self.largest == self.sign_bit - 1 and not self.unsigned_zero
+
+
+NARROW_FORMATS = {
+    "float8_e4m3fn": NarrowFormat(4, 3, 7, 0x7E, nan=(0x7F, 0xFF)),
+    "float8_e4m3fnuz": NarrowFormat(4, 3, 8, 0x7F, nan=(0x80, 0x80), unsigned_zero=True),
+    "float8_e5m2": NarrowFormat(5, 2, 15, 0x7B, infinity=0x7C, nan=(0x7E, 0xFE)),
+    "float8_e5m2fnuz": NarrowFormat(5, 2, 16, 0x7F, nan=(0x80, 0x80), unsigned_zero=True),
+    "float6_e2m3fn": NarrowFormat(2, 3, 1, 0x1F, nan=(0x20, 0x20)),
+    "float6_e3m2fn": NarrowFormat(3, 2, 3, 0x1F, nan=(0x20, 0x20)),
+    "float4_e2m1fn": NarrowFormat(2, 1, 1, 0x7, nan=(0x7, 0x7)),
+}
 
 
 class Real(NamedTuple):
@@ -134,6 +171,50 @@ def encode(value: Real, fmt: Format) -> int:
     return sign | min(bits, fmt.infinity)
 
 
+def decode_narrow(code: int, fmt: NarrowFormat) -> Real:
+    """The number that a code stands for; what is above its bits means nothing."""
+    code &= 2 * fmt.sign_bit - 1
+    negative, magnitude = code >= fmt.sign_bit, code % fmt.sign_bit
+    if fmt.unsigned_zero and code == fmt.sign_bit:
+        return NAN
+    if magnitude > fmt.largest:
+        return infinite(negative) if magnitude == fmt.infinity else NAN
+    exponent, fraction = divmod(magnitude, 1 << fmt.fraction)
+    if exponent:
+        fraction += 1 << fmt.fraction
+    power = max(exponent, 1) - fmt.bias - fmt.fraction
+    return Real("finite", negative, Fraction(fraction) * Fraction(2) ** power)
+
+
+def encode_narrow(
+    value: Real, fmt: NarrowFormat, saturate: bool, nan_negative: bool
+) -> int:
+    """The code of a number, rounded half to even; a NaN has no sign of its own here."""
+    if value.kind == "nan":
+        return fmt.nan[nan_negative]
+    sign = fmt.sign_bit if value.negative else 0
+    code = fmt.largest + 1
+    if value.kind == "finite":
+        code = 0
+        if value.magnitude:
+            exponent = max(floor_log2(value.magnitude), 1 - fmt.bias)
+            digits = scaled_half_even(value.magnitude, exponent - fmt.fraction)
+            code = ((exponent - 1 + fmt.bias) << fmt.fraction) + digits
+    if code == 0 and fmt.unsigned_zero:
+        return 0
+    if code <= fmt.largest:
+        return sign | code
+    if saturate or fmt.only_numbers:
+        return sign | fmt.largest
+    return sign | fmt.infinity if fmt.infinity else fmt.nan[value.negative]
+
+
+def largest(name: str) -> Fraction:
+    """The largest number of a narrow float."""
+    fmt = NARROW_FORMATS[name]
+    return decode_narrow(fmt.largest, fmt).magnitude
+
+
 def round_to_format(value: Real, fmt: Format) -> Real:
     return decode(encode(value, fmt), fmt)
 
@@ -195,7 +276,7 @@ def round_to_integer(value: Fraction, mode: str) -> int:
 
 def code_range(dtype: object) -> tuple[int, int]:
     """The lowest and highest code of an integer dtype, from its name alone."""
-    name = np.dtype(dtype).name
+    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     bits = int(name.lstrip("uint"))
     if name.startswith("u"):
         return 0, (1 << bits) - 1
@@ -258,11 +339,26 @@ def _spread(values: list, size: int) -> list:
     return values * size
 
 
-def quantize(x, scale, zero_point=0, *, dtype="int8", rounding="half_even", precision=None):
+def quantize(
+    x,
+    scale,
+    zero_point=0,
+    *,
+    dtype="int8",
+    rounding="half_even",
+    precision=None,
+    saturate=True,
+):
     """`pyquant.quantize` where each parameter has one element or as many as `x`."""
+    dtype = np.dtype(dtype)
     source = format_of(x)
     compute = compute_format(source)
     quotient = compute if precision is None else FORMATS[precision]
+    if dtype.name in NARROW_FORMATS:
+        assert not np.any(zero_point), "narrow floats have no zero points"
+        to = NARROW_FORMATS[dtype.name]
+        codes = _narrow_codes(x, np.asarray(scale), compute, quotient, to, saturate)
+        return np.array(codes, np.uint8).view(dtype).reshape(x.shape)
     scales = decode_scales(np.asarray(scale), compute, x.size)
     zero_points = _spread(np.asarray(zero_point).reshape(-1).tolist(), x.size)
     limits = code_range(dtype)
@@ -273,17 +369,42 @@ def quantize(x, scale, zero_point=0, *, dtype="int8", rounding="half_even", prec
     return np.array(codes, dtype=dtype).reshape(x.shape)
 
 
+def _narrow_codes(x, scale, compute, quotient, to, saturate):
+    source, of_scale = format_of(x), format_of(scale)
+    scales = _spread(bits_of(scale), x.size)
+    return [
+        _narrow_code(b, source, s, of_scale, compute, quotient, to, saturate)
+        for b, s in zip(bits_of(x), scales, strict=True)
+    ]
+
+
+@lru_cache(maxsize=1 << 16)
+def _narrow_code(x, source, scale, of_scale, compute, quotient, to, saturate):
+    """One code, of the bit patterns of a number and its scale, whose signs a NaN has."""
+    negative = bool(x & source.sign_bit) != bool(scale & of_scale.sign_bit)
+    divisor = round_to_format(decode(scale, of_scale), compute)
+    exact = divide(decode(x, source), divisor)
+    return encode_narrow(round_to_format(exact, quotient), to, saturate, negative)
+
+
 def dequantize(q, scale, zero_point=0, *, dtype="float32"):
     """`pyquant.dequantize` where each parameter has one element or as many as `q`."""
     dtype = np.dtype(dtype)
     out = FORMATS[dtype.name]
     compute = compute_format(out)
     scales = decode_scales(np.asarray(scale), compute, q.size)
-    zero_points = _spread(np.asarray(zero_point).reshape(-1).tolist(), q.size)
-    bits = [
-        dequantize_value(c, s, z, compute, out)
-        for c, s, z in zip(q.reshape(-1).tolist(), scales, zero_points, strict=True)
-    ]
+    if q.dtype.name in NARROW_FORMATS:
+        source = NARROW_FORMATS[q.dtype.name]
+        numbers = [decode_narrow(c, source) for c in q.view(np.uint8).reshape(-1).tolist()]
+        products = [multiply(n, s) for n, s in zip(numbers, scales, strict=True)]
+        bits = [encode(round_to_format(p, compute), out) for p in products]
+    else:
+        codes = q.astype(np.int64).reshape(-1).tolist()
+        zero_points = _spread(np.asarray(zero_point).reshape(-1).tolist(), q.size)
+        bits = [
+            dequantize_value(c, s, z, compute, out)
+            for c, s, z in zip(codes, scales, zero_points, strict=True)
+        ]
     return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype).reshape(q.shape)
 
 
@@ -348,14 +469,25 @@ def _nearest_scale(scale, low, high, codes, symmetric, source):
     return None
 
 
+def _pattern(value: Fraction, fmt: Format) -> np.ndarray:
+    """An array of one number."""
+    bits = np.array([encode(finite(value), fmt)], dtype=f"u{fmt.bits // 8}")
+    return bits.view(fmt.name)
+
+
 def choose_qparams(x, *, dtype="int8", symmetric=True):
     """Scale (an array of one bit pattern) and zero point of one group, by min and max."""
+    name = np.dtype(dtype).name
     source = format_of(x)
     result = compute_format(source)
-    codes = code_range(dtype)
     values = [decode(b, source).signed() for b in bits_of(x)]
     low, high = min([ZERO, *values]), max([ZERO, *values])
     smallest = decode(1, result).magnitude
+    if name in NARROW_FORMATS:
+        wanted = _rounded(max(high, -low) / largest(name))
+        scale = _rounded(wanted, result) or smallest
+        return _pattern(Fraction(1) if low == high == 0 else scale, result), 0
+    codes = code_range(dtype)
     if low == high == 0:
         scale = Fraction(1)
     else:
@@ -369,5 +501,4 @@ def choose_qparams(x, *, dtype="int8", symmetric=True):
             steps = (far / wanted - Fraction(1, 2)).__floor__() + Fraction(1, 2)
             scale = _nearest_scale(_rounded(_rounded(far / steps), result), *rest)
     zero_point = _zero_point(scale, low, codes, symmetric)
-    bits = np.array([encode(finite(scale), result)], dtype=f"u{result.bits // 8}")
-    return bits.view(result.name), zero_point
+    return _pattern(scale, result), zero_point

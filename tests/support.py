@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
+
 try:
     from ml_dtypes import bfloat16
 except ImportError:  # an optional dependency, and absent from some emulated machines
@@ -33,11 +35,22 @@ LEVELS = tuple(
     )
 )
 
+# The types, from pyquant's own table, so that what is in it is tested; the oracle says what
+# they are. Dtypes where NumPy has them, else names, as ml_dtypes may not be there.
 HAVE_BFLOAT16 = bfloat16 is not None
-REALS = [np.dtype(t) for t in ("float32", "float64", "float16")]
-if HAVE_BFLOAT16:
-    REALS.append(np.dtype(bfloat16))
-CODES = [np.dtype(t) for t in ("int8", "uint8", "int16", "uint16", "int32", "uint32")]
+REALS = [
+    np.dtype(bfloat16 if t.name == "bfloat16" else t.name)
+    for t in sorted(TYPES.values(), key=lambda t: t.bits < 32)
+    if t.kind == "real" and (HAVE_BFLOAT16 or t.name != "bfloat16")
+]
+CODES = [
+    np.dtype(t.name) for t in TYPES.values() if t.kind == "integer" and 8 <= t.bits <= 32
+]
+NARROW = (*NARROW_INTEGERS, *NARROW_FLOATS)
+EVERY_CODE = (*(dtype.name for dtype in CODES), *NARROW)
+PACKED = tuple(name for name in NARROW if TYPES[name].bits in (2, 4))
+# As messages list them.
+CODE_NAMES = " or ".join(", ".join(EVERY_CODE).rsplit(", ", 1))
 MODES = (
     "half_even",
     "half_away",
@@ -60,6 +73,13 @@ PRECISIONS = (
 def light(full, small):
     """A size, or a smaller one where the tests run on an emulated CPU."""
     return small if LIGHT else full
+
+
+def dtype_of(name):
+    """The dtype of a name, of NumPy or ml_dtypes; a test without that is skipped."""
+    if hasattr(np, name):
+        return np.dtype(name)
+    return np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
 
 
 # Bits and comparison

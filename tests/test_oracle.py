@@ -17,6 +17,8 @@ from support import (
     uniform_bits,
 )
 
+from pyquant.dtypes import TYPES
+
 # The mode table of nGraph's Quantize: the published names beside ours.
 VALUES = (2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75)
 NGRAPH = {
@@ -137,6 +139,33 @@ def test_division_and_product_are_numpys(op, dtype):
     nan = np.isnan(expected)
     same(got[~nan], expected[~nan])
     assert np.isnan(got[nan]).all()
+
+
+def widths(kind):
+    """Bits of the types of a kind in pyquant's table, by name."""
+    return {t.name: t.bits for t in TYPES.values() if t.kind == kind}
+
+
+def test_every_type_has_a_definition():
+    """The oracle knows what pyquant has, and nothing else."""
+    formats, narrow = oracle.FORMATS, oracle.NARROW_FORMATS
+    assert widths("real") == {name: formats[name].bits for name in formats}
+    assert widths("float") == {name: narrow[name].bits for name in narrow}
+    assert widths("exponent") == {"float8_e8m0fnu": 8}
+
+
+@pytest.mark.parametrize("name", widths("integer"))
+def test_ranges_of_integers(name):
+    lowest, highest = oracle.code_range(name)
+    assert (TYPES[name].lowest, TYPES[name].highest) == (lowest, highest)
+    assert highest - lowest == 2 ** TYPES[name].bits - 1
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_sizes(name):
+    assert TYPES[name].nbytes == -(-TYPES[name].bits // 8)
+    if hasattr(np, name):
+        assert TYPES[name].nbytes == np.dtype(name).itemsize
 
 
 def test_code_range_is_numpys():
