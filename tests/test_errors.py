@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 import pytest
 from numpy.exceptions import AxisError
-from support import HAVE_BFLOAT16, poisoned, untouched
+from support import CODE_NAMES, HAVE_BFLOAT16, poisoned, untouched
 
 import pyquant as pq
 
@@ -16,11 +16,6 @@ READ_ONLY.flags.writeable = False
 
 REALS = "float32, float64, float16 or bfloat16"
 CODES = "an integer type of 2 to 32 bits or a narrow float"
-NAMES = (
-    "int8, uint8, int16, uint16, int32, uint32, int4, uint4, int2, uint2, float8_e4m3fn, "
-    "float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float6_e2m3fn, float6_e3m2fn or "
-    "float4_e2m1fn"
-)
 AXES = "None, an integer or a tuple of integers"
 MODES = (
     "half_away, half_toward_zero, half_up, half_down, half_even, away, trunc, ceil, floor"
@@ -475,27 +470,27 @@ QUANTIZE = {
     "int64 codes": (
         {"dtype": "int64"},
         TypeError,
-        f"dtype: expected {NAMES}, got int64",
+        f"dtype: expected {CODE_NAMES}, got int64",
     ),
     "Python's int": (
         {"dtype": np.int64},
         TypeError,
-        f"dtype: expected {NAMES}, got int64",
+        f"dtype: expected {CODE_NAMES}, got int64",
     ),
     "real codes": (
         {"dtype": "float32"},
         TypeError,
-        f"dtype: expected {NAMES}, got float32",
+        f"dtype: expected {CODE_NAMES}, got float32",
     ),
     "no dtype": (
         {"dtype": "nothing"},
         TypeError,
-        f"dtype: expected {NAMES}, got 'nothing'",
+        f"dtype: expected {CODE_NAMES}, got 'nothing'",
     ),
     "number for dtype": (
         {"dtype": 5},
         TypeError,
-        f"dtype: expected {NAMES}, got 5",
+        f"dtype: expected {CODE_NAMES}, got 5",
     ),
     "negative zero point for unsigned codes": (
         {"zero_point": -1, "dtype": "uint8"},
@@ -707,12 +702,12 @@ CHOOSE = {
     "real dtype": (
         {"dtype": "float32"},
         TypeError,
-        f"dtype: expected {NAMES}, got float32",
+        f"dtype: expected {CODE_NAMES}, got float32",
     ),
     "none for dtype": (
         {"dtype": None},
         TypeError,
-        f"dtype: expected {NAMES}, got None",
+        f"dtype: expected {CODE_NAMES}, got None",
     ),
     "axis too large": (
         {"axis": 5},
@@ -839,7 +834,7 @@ def test_other_types_of_ml_dtypes(name):
     )
     refused(
         TypeError,
-        f"dtype: expected {NAMES}, got {name}",
+        f"dtype: expected {CODE_NAMES}, got {name}",
         lambda: pq.quantize(X, 1.0, dtype=dtype),
     )
 

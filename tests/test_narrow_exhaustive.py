@@ -1,36 +1,28 @@
 """Every 16-bit pattern, every border and every code of the narrow types, at each level."""
 
 import numpy as np
+import oracle
 import pytest
-from support import CODES, REALS, bit_view, cast, each, is_nan, same, ulps
+from support import CODES, REALS, bit_view, cast, dtype_of, each, is_nan, same, ulps
 
 from pyquant._core import dequantize_at, quantize_at
+from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
 
 # The judge of these tests, and a requirement of the tests: absent only by choice.
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
-# The codes of NaN and -NaN here, and those of ml_dtypes where they are others. The pages of
-# ONNX on float6 and float4 say -0 and 6, whatever the sign of the NaN.
-NAN_CODES = {
-    "float8_e4m3fn": ((0x7F, 0xFF), (0x7F, 0xFF)),
-    "float8_e4m3fnuz": ((0x80, 0x80), (0x80, 0x80)),
-    "float8_e5m2": ((0x7E, 0xFE), (0x7E, 0xFE)),
-    "float8_e5m2fnuz": ((0x80, 0x80), (0x80, 0x80)),
-    "float6_e2m3fn": ((0x20, 0x20), (0x20, 0x00)),
-    "float6_e3m2fn": ((0x20, 0x20), (0x20, 0x00)),
-    "float4_e2m1fn": ((0x07, 0x07), (0x08, 0x00)),
+# What ml_dtypes makes of NaN and -NaN where pyquant makes something else. The pages of ONNX
+# on float6 and float4 say -0 and 6, whatever the sign of the NaN.
+NAN_OF_ML_DTYPES = {
+    "float6_e2m3fn": (0x20, 0x00),
+    "float6_e3m2fn": (0x20, 0x00),
+    "float4_e2m1fn": (0x08, 0x00),
 }
-BITS = {"float8": 8, "float6": 6, "float4": 4}
-SUB_BYTE = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
 SOURCES = [np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16)]
 
 
-def dtype_of(name):
-    return np.dtype(getattr(ml_dtypes, name))
-
-
 def every_code(name):
-    codes = np.arange(1 << BITS[name[:6]], dtype=np.uint8)
+    codes = np.arange(1 << TYPES[name].bits, dtype=np.uint8)
     return codes.view(dtype_of(name))
 
 
@@ -59,7 +51,7 @@ def expected(x, negative, name, saturate):
     dtype = dtype_of(name)
     top = np.float32(ml_dtypes.finfo(dtype).max)
     codes = cast(np.clip(x, -top, top) if saturate else x, dtype).view(np.uint8)
-    plus, minus = NAN_CODES[name][0]
+    plus, minus = oracle.NARROW_FORMATS[name].nan
     return np.where(is_nan(x), np.where(negative, minus, plus), codes).astype(np.uint8)
 
 
@@ -78,14 +70,14 @@ def check(level, x, scale, name, saturate, **kwargs):
     same(got.view(np.uint8), expected(quotient, negative, name, saturate))
 
 
-@each("name, saturate, source", NAN_CODES, [True, False], SOURCES)
+@each("name, saturate, source", NARROW_FLOATS, [True, False], SOURCES)
 def test_every_16_bit_pattern(name, saturate, source, isa):
     x = every_pattern(source)
     for scale in (1.0, -1.0, 0.3):
         check(isa, x, np.array([scale], np.float32), name, saturate)
 
 
-@each("name, saturate", NAN_CODES, [True, False])
+@each("name, saturate", NARROW_FLOATS, [True, False])
 def test_every_float32_border(name, saturate, isa):
     x = near_borders(name)
     for scale in (1.0, -1.0, 2.0**-60, 0.3, 2.0**-127):
@@ -95,7 +87,7 @@ def test_every_float32_border(name, saturate, isa):
             check(isa, x * scale, scale, name, saturate)
 
 
-@each("name, saturate", NAN_CODES, [True, False])
+@each("name, saturate", NARROW_FLOATS, [True, False])
 def test_every_border_with_a_scale_for_each_element_or_block(name, saturate, isa):
     x = near_borders(name)
     scale = np.exp2(np.arange(x.size) % 9 - 4).astype(np.float32)
@@ -108,7 +100,7 @@ def test_every_border_with_a_scale_for_each_element_or_block(name, saturate, isa
     same(got.view(np.uint8), each_own.view(np.uint8))
 
 
-@each("name, saturate", NAN_CODES, [True, False])
+@each("name, saturate", NARROW_FLOATS, [True, False])
 def test_every_float64_border(name, saturate, isa):
     # Beside a border, however near, the code is that of the float32 neighbour: rounding a
     # float64 quotient to float32 first would move it onto the border.
@@ -123,7 +115,7 @@ def test_every_float64_border(name, saturate, isa):
             same(got.view(np.uint8), codes)
 
 
-@each("name, source", NAN_CODES, SOURCES)
+@each("name, source", NARROW_FLOATS, SOURCES)
 def test_precision_of_the_quotient(name, source, isa):
     # ml_dtypes and NumPy divide 16-bit numbers in float32 and round once, too.
     x = every_pattern(source)
@@ -135,7 +127,7 @@ def test_precision_of_the_quotient(name, source, isa):
     same(got.view(np.uint8), codes)
 
 
-@each("name, target", NAN_CODES, REALS)
+@each("name, target", NARROW_FLOATS, REALS)
 def test_every_code_is_decoded(name, target, isa):
     codes = np.resize(every_code(name), 3 * 256 + 7)
     for scale in (1.0, -0.3, 2.0**100):
@@ -149,26 +141,27 @@ def test_every_code_is_decoded(name, target, isa):
         same(got[~nan], want[~nan])
 
 
-@pytest.mark.parametrize("name", NAN_CODES)
+@pytest.mark.parametrize("name", NARROW_FLOATS)
 def test_every_code_survives_both_ways(name, isa):
     codes = every_code(name)
     back = quantize_at(isa, dequantize_at(isa, codes, 1.0), 1.0, dtype=name)
     number = ~np.isnan(codes.astype(np.float32))
-    if name == "float8_e5m2":  # a saturating cast has no infinity
+    if oracle.NARROW_FORMATS[name].infinity:  # a saturating cast has no infinity
         number &= np.isfinite(codes.astype(np.float32))
     same(back[number].view(np.uint8), codes[number].view(np.uint8))
 
 
-@pytest.mark.parametrize("name", NAN_CODES)
+@pytest.mark.parametrize("name", NARROW_FLOATS)
 def test_nan_of_ml_dtypes(name):
     # Where these are no longer what ml_dtypes gives, the exceptions above can go.
     nan = np.array([0x7FC00000, 0xFFC00000], np.uint32).view(np.float32)
-    assert tuple(cast(nan, dtype_of(name)).view(np.uint8).tolist()) == NAN_CODES[name][1]
+    known = NAN_OF_ML_DTYPES.get(name, oracle.NARROW_FORMATS[name].nan)
+    assert tuple(cast(nan, dtype_of(name)).view(np.uint8).tolist()) == known
 
 
-@each("name, source", SUB_BYTE, SOURCES)
+@each("name, source", NARROW_INTEGERS, SOURCES)
 def test_sub_byte_codes_are_clipped_wider_ones(name, source, isa):
-    low, high = SUB_BYTE[name]
+    low, high = oracle.code_range(name)
     x = every_pattern(source)
     for scale, zero in ((1.0, 0), (-0.7, 1), (0.3, low)):
         wide = quantize_at(isa, x, scale, zero, dtype="int32")
@@ -177,9 +170,9 @@ def test_sub_byte_codes_are_clipped_wider_ones(name, source, isa):
         same(got.astype(np.int32), np.clip(wide, low, high))
 
 
-@each("name, target", SUB_BYTE, REALS)
+@each("name, target", NARROW_INTEGERS, REALS)
 def test_every_sub_byte_code_is_decoded(name, target, isa):
-    low, high = SUB_BYTE[name]
+    low, high = oracle.code_range(name)
     wide = np.resize(np.arange(low, high + 1), 3 * 16 + 7).astype(CODES[0])
     for scale, zero in ((1.0, 0), (-0.3, high)):
         got = dequantize_at(isa, wide.astype(dtype_of(name)), scale, zero, dtype=target)

@@ -6,6 +6,7 @@ from support import (
     adversarial,
     cast,
     codes,
+    dtype_of,
     each,
     is_nan,
     light,
@@ -21,7 +22,7 @@ import pyquant.onnx
 # The extra "model", for which emulated processors have no packages.
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
-ml_dtypes = pytest.importorskip("ml_dtypes")
+pytest.importorskip("ml_dtypes")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
@@ -37,10 +38,6 @@ RANGES = {
 FLOAT8 = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
 # What the Python interface of ONNX Runtime cannot return leaves the model as one of these.
 WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
-
-
-def dtype_of(name):
-    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 def run_node(op, *inputs, result, domain="", **attributes):

@@ -10,12 +10,15 @@ import sys
 import tracemalloc
 
 import numpy as np
+import oracle
 import pytest
 from support import (
     LEVELS,
+    PACKED,
     REALS,
     adversarial,
     compute_dtype,
+    dtype_of,
     each,
     light,
     misaligned,
@@ -30,13 +33,14 @@ from support import (
 
 import pyquant as pq
 from pyquant._core import dequantize_at, quantize_at
+from pyquant.dtypes import NARROW_INTEGERS, TYPES
 
 # Unpacked codes are its arrays; test_without_ml_dtypes.py has what works without it.
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
-BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4_e2m1fn": 4}
-ZEROS = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
-TYPES = ", ".join(BITS)
+BITS = {name: TYPES[name].bits for name in PACKED}
+ZEROS = {name: oracle.code_range(name) for name in NARROW_INTEGERS}
+NAMES = ", ".join(PACKED)
 
 # (shape, axis, block_size): rows, planes and blocks that start anywhere within a byte.
 FORMS = [
@@ -84,10 +88,6 @@ FORMS = [
     ((3, 0), 0, None),
     ((0, 3), 0, None),
 ]
-
-
-def dtype_of(name):
-    return np.dtype(getattr(ml_dtypes, name))
 
 
 def packed_bytes(codes, name):
@@ -150,7 +150,7 @@ def check_packed(got, codes, name):
 # What it is
 
 
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("name", PACKED)
 def test_attributes(name):
     data = np.arange(24 * BITS[name] // 8, dtype=np.uint8)
     for dtype in (name, dtype_of(name), dtype_of(name).type):
@@ -277,7 +277,7 @@ def test_equality_and_hash():
         assert make() != other
 
 
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("name", PACKED)
 def test_pickle_and_copy(name):
     whole = np.arange(9, dtype=np.uint8)
     for shape, start in (((3, 3), 0), (1, 4), ((), 2), ((0, 2), 9)):
@@ -358,7 +358,7 @@ def check_part(got, expected, name):
     same(got.unpack(), expected)
 
 
-@each("name, shape", BITS, WHOLE_ROWS)
+@each("name, shape", PACKED, WHOLE_ROWS)
 def test_rows(name, shape):
     q, p = packed_of(name, shape)
     assert len(p) == len(q) == shape[0]
@@ -374,7 +374,7 @@ def test_rows(name, shape):
     assert [hash(row) for row in reversed(p)] == [hash(row) for row in rows[::-1]]
 
 
-@each("name, shape", BITS, [*WHOLE_ROWS, *BROKEN_ROWS, *NO_ELEMENTS, (1,), (2,), (9,)])
+@each("name, shape", PACKED, [*WHOLE_ROWS, *BROKEN_ROWS, *NO_ELEMENTS, (1,), (2,), (9,)])
 def test_slices(name, shape):
     q, p = packed_of(name, shape)
     row, taken = int(np.prod(shape[1:])), 0
@@ -394,7 +394,7 @@ def test_slices(name, shape):
     check_part(p[:], q, name)
 
 
-@each("name, shape", BITS, BROKEN_ROWS)
+@each("name, shape", PACKED, BROKEN_ROWS)
 def test_rows_that_begin_within_a_byte(name, shape):
     q, p = packed_of(name, shape)
     row, refusals = int(np.prod(shape[1:])), 0
@@ -412,7 +412,7 @@ def test_rows_that_begin_within_a_byte(name, shape):
         assert [one.unpack().tolist() for one in p] == q.tolist()
 
 
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("name", PACKED)
 def test_elements_of_one_dimension(name):
     for count in (1, 2, 3, 7, 8, 9):
         q, p = packed_of(name, (count,), count)
@@ -489,7 +489,7 @@ def test_parts_of_constant_memory_have_hashes():
     assert len({p[0:2], p.copy()[0:2], pq.pack(q[:2]), p[1:2]}) == 2
 
 
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("name", PACKED)
 def test_copy_keeps_every_bit(name):
     for shape in ((3, 3), (1, 4), (), (0, 2), (5,)):
         size = -(-int(np.prod(shape)) * BITS[name] // 8)
@@ -698,20 +698,20 @@ REFUSED = {
         f"shape: expected extents of product {sys.maxsize // 8} or less, 0 as 1, "
         f"got {(2**62, 2**62)}",
     ),
-    "wide integers": ((TWO, "int8", 2), TypeError, f"dtype: expected {TYPES}, got int8"),
+    "wide integers": ((TWO, "int8", 2), TypeError, f"dtype: expected {NAMES}, got int8"),
     "float8": (
         (TWO, "float8_e4m3fn", 2),
         TypeError,
-        f"dtype: expected {TYPES}, got float8_e4m3fn",
+        f"dtype: expected {NAMES}, got float8_e4m3fn",
     ),
     "float6": (
         (TWO, ml_dtypes.float6_e2m3fn, 2),
         TypeError,
-        f"dtype: expected {TYPES}, got float6_e2m3fn",
+        f"dtype: expected {NAMES}, got float6_e2m3fn",
     ),
-    "no type": ((TWO, None, 3), TypeError, f"dtype: expected {TYPES}, got None"),
-    "unknown type": ((TWO, "int3", 3), TypeError, f"dtype: expected {TYPES}, got 'int3'"),
-    "array for a type": ((TWO, TWO, 3), TypeError, f"dtype: expected {TYPES}, got ndarray"),
+    "no type": ((TWO, None, 3), TypeError, f"dtype: expected {NAMES}, got None"),
+    "unknown type": ((TWO, "int3", 3), TypeError, f"dtype: expected {NAMES}, got 'int3'"),
+    "array for a type": ((TWO, TWO, 3), TypeError, f"dtype: expected {NAMES}, got ndarray"),
     "float extent": ((TWO, "int4", 3.0), TypeError, f"{EXTENTS} float"),
     "float among extents": ((TWO, "int4", (3, 1.0)), TypeError, f"{EXTENTS} tuple"),
     "string shape": ((TWO, "int4", "3"), TypeError, f"{EXTENTS} str"),
@@ -760,14 +760,14 @@ def test_refused_strided_buffers(buffer):
 
 
 UNPACKABLE = {
-    "wide integers": (np.int8([1]), f"q: expected {TYPES}, got int8"),
-    "real numbers": (np.float32([1]), f"q: expected {TYPES}, got float32"),
-    "float8": (np.zeros(1, ml_dtypes.float8_e5m2), f"q: expected {TYPES}, got float8_e5m2"),
+    "wide integers": (np.int8([1]), f"q: expected {NAMES}, got int8"),
+    "real numbers": (np.float32([1]), f"q: expected {NAMES}, got float32"),
+    "float8": (np.zeros(1, ml_dtypes.float8_e5m2), f"q: expected {NAMES}, got float8_e5m2"),
     "float6": (
         np.zeros(1, ml_dtypes.float6_e3m2fn),
-        f"q: expected {TYPES}, got float6_e3m2fn",
+        f"q: expected {NAMES}, got float6_e3m2fn",
     ),
-    "python numbers": ([1, 2], f"q: expected {TYPES}, got int64"),
+    "python numbers": ([1, 2], f"q: expected {NAMES}, got int64"),
     "none": (None, "q: expected an array, got NoneType"),
     "string": ("ab", "q: expected an array, got str"),
     "masked": (
@@ -869,7 +869,7 @@ def layouts(q):
     yield misaligned(q, 13)
 
 
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("name", PACKED)
 @pytest.mark.parametrize("shape", [(1,), (3,), (17,), (5, 7), (2, 3, 5), (63, 65)], ids=str)
 def test_pack_of_any_layout(name, shape):
     q = random_codes(name, int(np.prod(shape))).reshape(shape)
@@ -880,7 +880,7 @@ def test_pack_of_any_layout(name, shape):
         same(p.unpack(), clean(q, name))
 
 
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("name", PACKED)
 def test_pack_of_every_length(name):
     for count in (*range(70), 127, 128, 129, 255, 1000, 4099):
         q = random_codes(name, count)
@@ -889,7 +889,7 @@ def test_pack_of_every_length(name):
         same(p.unpack(), clean(q, name))
 
 
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("name", PACKED)
 def test_pack_of_no_dimension_nothing_and_repetition(name):
     one = random_codes(name, 1).reshape(())
     for scalar in (one, one[()]):
@@ -915,7 +915,7 @@ def test_pack_of_a_packed_array():
 # Quantizing
 
 
-@each("form, name", FORMS, BITS)
+@each("form, name", FORMS, PACKED)
 def test_quantize(form, name, isa):
     for seed, source in enumerate(REALS):
         x = inputs(form[0], source, seed)
@@ -939,7 +939,7 @@ def test_quantize_any_layout(form, name, isa):
     )
 
 
-@each("name, rounding", list(ZEROS), ["half_away", "floor", "ceil", "away"])
+@each("name, rounding", NARROW_INTEGERS, ["half_away", "floor", "ceil", "away"])
 def test_quantize_with_options(name, rounding, isa):
     x = inputs((3, 333))
     options = {"rounding": rounding, "precision": "float16", "dtype": name}
@@ -956,7 +956,7 @@ def test_float4_does_not_need_to_saturate(isa):
     check_packed(got, quantize_at(isa, x, 0.3, **options), "float4_e2m1fn")
 
 
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("name", PACKED)
 def test_levels_agree(name, simd):
     for form in FORMS:
         x = inputs(form[0])
@@ -993,7 +993,7 @@ def test_parts_meet_within_a_byte(name, monkeypatch):
 def test_methods_of_parameters():
     x = inputs((5, 7))
     x[~np.isfinite(x)] = 1
-    for name in BITS:
+    for name in PACKED:
         p = pq.choose_qparams(x, dtype=name, axis=0)
         q = p.quantize(x, packed=True)
         assert q == pq.pack(p.quantize(x))
@@ -1005,7 +1005,7 @@ def test_methods_of_parameters():
 # Dequantizing
 
 
-@each("form, name", FORMS, BITS)
+@each("form, name", FORMS, PACKED)
 def test_dequantize(form, name, isa):
     q = random_codes(name, int(np.prod(form[0]))).reshape(form[0])
     p = pq.pack(q)
@@ -1042,7 +1042,7 @@ def test_dequantize_on_threads(form, name, monkeypatch):
             same(out.copy("C"), expected)
 
 
-@each("name, offset", BITS, [0, 1, 2, 3, 7, 15, 31])
+@each("name, offset", PACKED, [0, 1, 2, 3, 7, 15, 31])
 def test_packed_bytes_anywhere_in_memory(name, offset, isa):
     for count in (1, 2, 3, 31, 32, 33, 64, 65, 129, 1027):
         p = pq.pack(random_codes(name, count))

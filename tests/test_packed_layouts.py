@@ -9,8 +9,10 @@ import numpy as np
 import packed_oracle
 import pytest
 from support import (
+    EVERY_CODE,
     LEVELS,
     adversarial,
+    dtype_of,
     each,
     light,
     mixed_scales,
@@ -23,34 +25,21 @@ from support import (
 
 import pyquant as pq
 from pyquant._core import dequantize_at, quantize_at
+from pyquant.dtypes import TYPES
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
-TYPES = {
-    "uint2": 2,
-    "int2": 2,
-    "uint4": 4,
-    "int4": 4,
-    "float4_e2m1fn": 4,
-    "float6_e2m3fn": 6,
-    "float6_e3m2fn": 6,
-    "int8": 8,
-    "uint8": 8,
-    "float8_e4m3fn": 8,
-    "float8_e4m3fnuz": 8,
-    "float8_e5m2": 8,
-    "float8_e5m2fnuz": 8,
-}
+BITS = {name: TYPES[name].bits for name in EVERY_CODE if TYPES[name].bits <= 8}
 # Layout, bits: all there are.
 STREAMS = [*(("words", bits) for bits in range(1, 9)), ("awq", 4), ("halves", 4)]
 # Layout, name of the type, bits: uint8 codes of widths that have no type.
 PACKINGS = [
-    *(("words", name, bits) for name, bits in TYPES.items()),
+    *(("words", name, bits) for name, bits in BITS.items()),
     *(("words", "uint8", bits) for bits in (1, 3, 5, 6, 7)),
     *(
         (layout, name, 4)
         for layout in ("awq", "halves")
-        for name, bits in TYPES.items()
+        for name, bits in BITS.items()
         if bits == 4
     ),
 ]
@@ -98,10 +87,6 @@ FORMS = [
 ]
 
 
-def dtype_of(name):
-    return np.dtype(getattr(ml_dtypes, name, name))
-
-
 def random_codes(shape, bits, seed=0):
     rng = np.random.default_rng([seed, bits, *shape])
     return rng.integers(0, 1 << bits, shape, dtype=np.uint8)
@@ -109,7 +94,7 @@ def random_codes(shape, bits, seed=0):
 
 def typed(codes, name, bits):
     """Codes of a type, of which some leave what is above their bits as it is."""
-    return codes.view(dtype_of(name)) if bits == TYPES[name] else codes
+    return codes.view(dtype_of(name)) if bits == BITS[name] else codes
 
 
 def low_bits(array, bits):
@@ -118,13 +103,13 @@ def low_bits(array, bits):
 
 def pack(codes, layout, axis, name, bits):
     return pq.pack(
-        typed(codes, name, bits), layout, axis, None if bits == TYPES[name] else bits
+        typed(codes, name, bits), layout, axis, None if bits == BITS[name] else bits
     )
 
 
 def wrapped(words, name, shape, layout, axis, bits):
     kind = np.uint8 if layout == "halves" else np.int32
-    width = None if bits == TYPES[name] else bits
+    width = None if bits == BITS[name] else bits
     return pq.PackedArray(words.view(kind), name, shape, layout, axis, width)
 
 
@@ -315,8 +300,8 @@ def test_quantize(form, packing, isa):
         x = adversarial("float32", 0.3, int(np.prod(form[0])), seed=seed).reshape(form[0])
         kwargs = {**arguments(form, name, seed=seed, make=make), "dtype": name}
         codes = quantize_at(isa, x, **kwargs)
-        asked = (layout, axis) if bits == TYPES[name] else (layout, axis, bits)
-        if bits != TYPES[name]:
+        asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
+        if bits != BITS[name]:
             codes = np.minimum(codes, (1 << bits) - 1)
         expected = packed_oracle.packed(low_bits(codes, bits), layout, axis, bits)
         for view in (x, np.asfortranarray(x), x[::-1].copy()[::-1]):
@@ -366,7 +351,7 @@ def test_zero_points_that_are_packed_and_far():
 def test_levels_agree(simd):
     x = adversarial("float32", 0.3, 33 * 65).reshape(33, 65)
     for (layout, name, bits), axis in itertools.product(PACKINGS, (0, 1)):
-        asked = (layout, axis) if bits == TYPES[name] else (layout, axis, bits)
+        asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
         kwargs = {"scale": 0.3, "dtype": name, "packed": asked}
         assert quantize_at(simd, x, **kwargs) == quantize_at(LEVELS[0], x, **kwargs)
 
@@ -376,7 +361,7 @@ def test_threads(form, packing, monkeypatch):
     layout, name, bits = packing
     x = adversarial("float32", 0.3, int(np.prod(form[0]))).reshape(form[0])
     for axis in axes_of(form):
-        asked = (layout, axis) if bits == TYPES[name] else (layout, axis, bits)
+        asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
         kwargs = {**arguments(form, name), "dtype": name, "packed": asked}
         expected = pq.quantize(x, **kwargs)
         del kwargs["dtype"], kwargs["packed"]
@@ -644,7 +629,7 @@ REFUSED = {
     "wide type": (
         lambda: pq.quantize([1.0], 1.0, dtype="int16", packed="words"),
         TypeError,
-        "dtype: expected int8, uint8, int4, uint4, int2, uint2, float8_e4m3fn, ",
+        f"dtype: expected {', '.join(BITS)}, got int16",
     ),
     "out": (
         lambda: pq.quantize([1.0], 1.0, packed="words", out=np.zeros(1, np.int8)),

@@ -10,9 +10,9 @@ from support import CODES, HAVE_BFLOAT16, MODES, each, float_of_bits, light
 
 import pyquant as pq
 from pyquant._core import quantize_at
+from pyquant.dtypes import NARROW_FLOATS
 
-FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e5m2fnuz", "float6_e2m3fn")
-TARGETS = [*CODES, *(FLOATS if HAVE_BFLOAT16 else ())]
+TARGETS = [*CODES, *(NARROW_FLOATS if HAVE_BFLOAT16 else ())]
 # Of scales: both sides of what the fast quotient takes and of what divisions take, where
 # subnormals count as zeros; and those that are subnormal.
 POWERS = (

@@ -1,7 +1,7 @@
 """NumPy is all that pyquant needs: what works without ml_dtypes, and what says so."""
 
 import pytest
-from support import run_python
+from support import CODES, NARROW, PACKED, run_python
 
 SETUP = """
 import sys
@@ -9,17 +9,7 @@ sys.modules["ml_dtypes"] = None
 import numpy as np, pyquant as pq
 x = np.float32([1.5, -2.5, 3, 300, -300])
 """
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
-PACKED = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
-NARROW = (
-    *PACKED,
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-)
+INTEGERS = tuple(dtype.name for dtype in CODES)
 
 
 def lines(code):
