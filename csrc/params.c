@@ -6,35 +6,51 @@
 #include "narrow_float.h"
 #include "scalar_math.h"
 #include "types.h"
+#include "walk.h"
 
-PQ_INLINE void swap_bytes(void *p, size_t size)
+/* Elements that do not lie one after the other, or in the other byte order, are copied
+ * first, so many at a time. */
+enum { PIECE = 256 };
+
+#define COPY(size)                                                                         \
+    for (size_t i = 0; i < n; i++) {                                                       \
+        pq_copy_element(to + i * (size), from.data + (ptrdiff_t)i * from.stride, size,     \
+                        from.swapped != 0);                                                \
+    }                                                                                      \
+    break
+
+static void copy_elements(char *to, struct pq_params from, size_t n, size_t size)
 {
-    unsigned char *b = p;
-    for (size_t i = 0; i < size / 2; i++) {
-        const unsigned char t = b[i];
-        b[i] = b[size - 1 - i];
-        b[size - 1 - i] = t;
+    switch (size) {
+    case 1:
+        COPY(1);
+    case 2:
+        COPY(2);
+    case 4:
+        COPY(4);
+    default:
+        COPY(8);
     }
 }
+#undef COPY
 
-/* One loop for contiguous native elements, which the compiler vectorizes, one for the
- * rest. */
+/* The first of `n` elements that follow each other as the machine has them. */
+static const char *in_order(char *room, struct pq_params from, size_t n)
+{
+    const size_t size = pq_bytes_of(from.type);
+    if ((from.stride == (ptrdiff_t)size || n == 1) && !from.swapped) {
+        return from.data;
+    }
+    copy_elements(room, from, n, size);
+    return room;
+}
+
+/* A loop per type, which the compiler vectorizes. */
 #define LOAD(type, convert)                                                                \
-    if (from.stride == (ptrdiff_t)sizeof(type) && !from.swapped) {                         \
-        for (size_t i = 0; i < n; i++) {                                                   \
-            type v;                                                                        \
-            memcpy(&v, from.data + i * sizeof v, sizeof v);                                \
-            to[i] = convert(v);                                                            \
-        }                                                                                  \
-    } else {                                                                               \
-        for (size_t i = 0; i < n; i++) {                                                   \
-            type v;                                                                        \
-            memcpy(&v, from.data + (ptrdiff_t)i * from.stride, sizeof v);                  \
-            if (from.swapped) {                                                            \
-                swap_bytes(&v, sizeof v);                                                  \
-            }                                                                              \
-            to[i] = convert(v);                                                            \
-        }                                                                                  \
+    for (size_t i = 0; i < n; i++) {                                                       \
+        type v;                                                                            \
+        memcpy(&v, data + i * sizeof v, sizeof v);                                         \
+        to[i] = convert(v);                                                                \
     }                                                                                      \
     break
 
@@ -69,27 +85,13 @@ static float decode_signed(uint8_t code, enum pq_type type)
     return negative ? pq_f32_bits(pq_bits_f32(v) | 0x80000000) : v;
 }
 
+static float decode(uint8_t code, enum pq_type type)
+{
+    return type == PQ_F8E8M0FNU ? pq_f32_from_e8m0(code) : decode_signed(code, type);
+}
+
 /* Narrow floats are few: one element at a time. */
-static void load_narrow_f32(float *to, struct pq_params from, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t c = (uint8_t)from.data[(ptrdiff_t)i * from.stride];
-        to[i] =
-            from.type == PQ_F8E8M0FNU ? pq_f32_from_e8m0(c) : decode_signed(c, from.type);
-    }
-}
-
-static void load_narrow_f64(double *to, struct pq_params from, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        float v;
-        load_narrow_f32(&v, from, 1);
-        to[i] = (double)v;
-        from.data += from.stride;
-    }
-}
-
-#define LOAD_REALS(as_real, load_narrow)                                                   \
+#define LOAD_REALS(as_real)                                                                \
     switch (from.type) {                                                                   \
     case PQ_F32:                                                                           \
         LOAD(float, as_real);                                                              \
@@ -100,7 +102,9 @@ static void load_narrow_f64(double *to, struct pq_params from, size_t n)
     case PQ_F64:                                                                           \
         LOAD(double, as_real);                                                             \
     default:                                                                               \
-        load_narrow(to, from, n);                                                          \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            to[i] = decode((uint8_t)data[i], from.type);                                   \
+        }                                                                                  \
         break;                                                                             \
     }
 
@@ -132,54 +136,50 @@ static void load_narrow_f64(double *to, struct pq_params from, size_t n)
         LOAD(uint64_t, as_number);                                                         \
     }
 
-void pq_load_scales_f32(float *to, struct pq_params from, size_t n)
-{
-    if (pq_is_integer(from.type)) {
-        LOAD_INTEGERS((float)(double))
-    } else {
-        LOAD_REALS((float), load_narrow_f32)
+#define LOAD_ANY(as_number)                                                                \
+    if (pq_is_integer(from.type)) {                                                        \
+        LOAD_INTEGERS(as_number)                                                           \
+    } else {                                                                               \
+        LOAD_REALS(as_number)                                                              \
     }
-}
 
-void pq_load_zeros_i32(int32_t *to, struct pq_params from, size_t n)
-{
-    LOAD_INTEGERS((int32_t))
-}
-
-void pq_load_zeros_f32(float *to, struct pq_params from, size_t n)
-{
-    if (pq_is_integer(from.type)) {
-        LOAD_INTEGERS((float))
-    } else {
-        load_narrow_f32(to, from, n);
+/* A function that loads `n` numbers of type `number`, what `load` does with `n` elements at
+ * `data`. */
+#define LOADER(name, number, load)                                                         \
+    void name(number *to, struct pq_params from, size_t n)                                 \
+    {                                                                                      \
+        char room[PIECE * sizeof(double)];                                                 \
+        size_t left = from.stride == 0 && n > 1 ? 1 : n;                                   \
+        const size_t same = n - left;                                                      \
+        for (; left > 0; left -= n, to += n) {                                             \
+            n = left < PIECE ? left : PIECE;                                               \
+            const char *const data = in_order(room, from, n);                              \
+            load from.data += (ptrdiff_t)n * from.stride;                                  \
+        }                                                                                  \
+        for (size_t i = 0; i < same; i++) {                                                \
+            to[i] = to[-1];                                                                \
+        }                                                                                  \
     }
-}
+
+LOADER(pq_load_scales_f32, float, LOAD_ANY((float)(double)))
+LOADER(pq_load_zeros_i32, int32_t, LOAD_INTEGERS((int32_t)))
+LOADER(pq_load_zeros_f32, float, LOAD_ANY((float)))
+LOADER(pq_load_zeros_f64, double, LOAD_ANY((double)))
 
 void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single)
 {
-    if (pq_is_integer(from.type)) {
-        LOAD_INTEGERS((double))
-    } else {
-        LOAD_REALS((double), load_narrow_f64)
-    }
+    pq_load_zeros_f64(to, from, n);
     for (size_t i = 0; single && i < n; i++) {
         to[i] = (float)to[i];
     }
 }
 
-void pq_load_zeros_f64(double *to, struct pq_params from, size_t n)
-{
-    if (pq_is_integer(from.type)) {
-        LOAD_INTEGERS((double))
-    } else {
-        load_narrow_f64(to, from, n);
-    }
-}
-
 int64_t pq_load_integer(struct pq_params from)
 {
-    int64_t value = 0, *const to = &value;
+    char room[sizeof(int64_t)];
     const size_t n = 1;
+    int64_t value = 0, *const to = &value;
+    const char *const data = in_order(room, from, n);
     LOAD_INTEGERS((int64_t))
     return value;
 }
