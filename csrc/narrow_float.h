@@ -17,38 +17,47 @@ struct pq_format {
     uint32_t beyond;  /* of the value after it, whose code is infinity or NaN */
     uint8_t nan;      /* code for NaN, or what stands for it */
     int signed_nan;
+    int last;          /* the largest magnitude that is no NaN ... */
+    int infinity;      /* ... and that of infinity, if there is one */
     int half_shift;    /* magnitudes shifted so are float16 numbers ... */
     float half_factor; /* ... to be multiplied by this */
 };
 
-/* Largest number and the one after it; where no code is left for that, the largest. */
-#define PQ_F448 0x43e00000u
-#define PQ_F480 0x43f00000u
+/* float32 bits of the largest number, and of the one after it; where no code is left for
+ * that, the largest again. */
+#define PQ_F6 0x40c00000u
+#define PQ_F7_5 0x40f00000u
+#define PQ_F15_5 0x41780000u
+#define PQ_F16_0 0x41800000u
+#define PQ_F28 0x41e00000u
+#define PQ_F30 0x41f00000u
+#define PQ_F32_0 0x42000000u
 #define PQ_F240 0x43700000u
 #define PQ_F256 0x43800000u
+#define PQ_F448 0x43e00000u
+#define PQ_F480 0x43f00000u
 #define PQ_F57344 0x47600000u
 #define PQ_F65536 0x47800000u
-#define PQ_F7_5 0x40f00000u
-#define PQ_F28 0x41e00000u
-#define PQ_F6 0x40c00000u
 
 PQ_INLINE struct pq_format pq_format_of(enum pq_type type)
 {
     switch (type) {
-    case PQ_F8E4M3FN:
-        return (struct pq_format){3, -6, 0x80, 1, PQ_F448, PQ_F480, 0x7f, 1, 7, 0x1p8f};
-    case PQ_F8E4M3FNUZ:
-        return (struct pq_format){3, -7, 0x80, 0, PQ_F240, PQ_F256, 0x80, 0, 7, 0x1p7f};
-    case PQ_F8E5M2:
-        return (struct pq_format){2, -14, 0x80, 1, PQ_F57344, PQ_F65536, 0x7e, 1, 8, 1.0f};
-    case PQ_F8E5M2FNUZ:
-        return (struct pq_format){2, -15, 0x80, 0, PQ_F57344, PQ_F65536, 0x80, 0, 8, 1.0f};
-    case PQ_F6E2M3FN:
-        return (struct pq_format){3, 0, 0x20, 1, PQ_F7_5, PQ_F7_5, 0x20, 0, 7, 0x1p14f};
-    case PQ_F6E3M2FN:
-        return (struct pq_format){2, -2, 0x20, 1, PQ_F28, PQ_F28, 0x20, 0, 8, 0x1p12f};
+#define ROW(type, ...)                                                                     \
+case PQ_##type:                                                                            \
+    return (struct pq_format){__VA_ARGS__};
+        ROW(F8E3M4, 4, -2, 0x80, 1, PQ_F15_5, PQ_F16_0, 0x78, 1, 0x70, 0x70, 6, 0x1p12f)
+        ROW(F8E4M3, 3, -6, 0x80, 1, PQ_F240, PQ_F256, 0x7c, 1, 0x78, 0x78, 7, 0x1p8f)
+        ROW(F8E4M3FN, 3, -6, 0x80, 1, PQ_F448, PQ_F480, 0x7f, 1, 0x7e, 0, 7, 0x1p8f)
+        ROW(F8E4M3FNUZ, 3, -7, 0x80, 0, PQ_F240, PQ_F256, 0x80, 0, 0x7f, 0, 7, 0x1p7f)
+        ROW(F8E4M3B11FNUZ, 3, -10, 0x80, 0, PQ_F30, PQ_F32_0, 0x80, 0, 0x7f, 0, 7, 0x1p4f)
+        ROW(F8E5M2, 2, -14, 0x80, 1, PQ_F57344, PQ_F65536, 0x7e, 1, 0x7c, 0x7c, 8, 1.0f)
+        ROW(F8E5M2FNUZ, 2, -15, 0x80, 0, PQ_F57344, PQ_F65536, 0x80, 0, 0x7f, 0, 8, 1.0f)
+        ROW(F6E2M3FN, 3, 0, 0x20, 1, PQ_F7_5, PQ_F7_5, 0x20, 0, 0x1f, 0, 7, 0x1p14f)
+        ROW(F6E3M2FN, 2, -2, 0x20, 1, PQ_F28, PQ_F28, 0x20, 0, 0x1f, 0, 8, 0x1p12f)
+        ROW(F4E2M1FN, 1, 0, 0x08, 1, PQ_F6, PQ_F6, 0x07, 0, 0x07, 0, 9, 0x1p14f)
+#undef ROW
     default:
-        return (struct pq_format){1, 0, 0x08, 1, PQ_F6, PQ_F6, 0x07, 0, 9, 0x1p14f};
+        return (struct pq_format){0};
     }
 }
 
@@ -93,9 +102,10 @@ PQ_INLINE uint16_t pq_half_of_code(uint8_t code, enum pq_type type)
      * finite: take one off, which halves what becomes subnormal. */
     const int halved = shifted >> 1, lowered = shifted - 0x400;
     const int moved = halved > lowered ? halved : lowered;
-    const int half = sign | (type == PQ_F8E5M2FNUZ ? moved : shifted);
-    const int last = type == PQ_F8E4M3FN ? 0x7e : type == PQ_F8E5M2 ? 0x7c : 0xff;
-    const int is_nan = (mag > last) | (!format.signed_zero & (code == 0x80));
+    const int finite = type == PQ_F8E5M2FNUZ ? moved : shifted;
+    const int half =
+        sign | ((format.infinity != 0) & (mag == format.infinity) ? 0x7c00 : finite);
+    const int is_nan = (mag > format.last) | (!format.signed_zero & (code == 0x80));
     return (uint16_t)(is_nan ? 0x7e00 : half);
 }
 

@@ -53,6 +53,9 @@ enum pq_type {
     PQ_F6E3M2FN,
     PQ_F4E2M1FN,
     PQ_F8E8M0FNU, /* scales only */
+    PQ_F8E3M4,
+    PQ_F8E4M3,
+    PQ_F8E4M3B11FNUZ,
     PQ_TYPE_COUNT
 };
 

@@ -34,6 +34,9 @@
     X(I2, "int2", INTEGER, 2, I8, -2, 1)                                                   \
     X(U2, "uint2", INTEGER, 2, U8, 0, 3)
 #define PQ_FOR_FLOAT(X)                                                                    \
+    X(F8E3M4, "float8_e3m4", FLOAT, 8, F8E3M4, 0, 0)                                       \
+    X(F8E4M3, "float8_e4m3", FLOAT, 8, F8E4M3, 0, 0)                                       \
+    X(F8E4M3B11FNUZ, "float8_e4m3b11fnuz", FLOAT, 8, F8E4M3B11FNUZ, 0, 0)                  \
     X(F8E4M3FN, "float8_e4m3fn", FLOAT, 8, F8E4M3FN, 0, 0)                                 \
     X(F8E4M3FNUZ, "float8_e4m3fnuz", FLOAT, 8, F8E4M3FNUZ, 0, 0)                           \
     X(F8E5M2, "float8_e5m2", FLOAT, 8, F8E5M2, 0, 0)                                       \

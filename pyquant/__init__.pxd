@@ -23,6 +23,7 @@ cdef extern from "pq.h" nogil:
         PQ_I4, PQ_U4, PQ_I2, PQ_U2
         PQ_F8E4M3FN, PQ_F8E4M3FNUZ, PQ_F8E5M2, PQ_F8E5M2FNUZ
         PQ_F6E2M3FN, PQ_F6E3M2FN, PQ_F4E2M1FN, PQ_F8E8M0FNU
+        PQ_F8E3M4, PQ_F8E4M3, PQ_F8E4M3B11FNUZ
         PQ_TYPE_COUNT
 
     enum pq_round:

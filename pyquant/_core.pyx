@@ -105,8 +105,9 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
     dtype : dtype_like, optional
         int8, uint8, int16, uint16, int32, uint32; int4, uint4, int2, uint2; or a narrow
         float: float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
-        float6_e2m3fn, float6_e3m2fn, float4_e2m1fn. Default: that of `zero_point` if it is
-        a NumPy array or scalar, else int8. Types that NumPy lacks are those of ml_dtypes.
+        float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float6_e2m3fn, float6_e3m2fn,
+        float4_e2m1fn. Default: that of `zero_point` if it is a NumPy array or scalar, else
+        int8. Types that NumPy lacks are those of ml_dtypes.
     axis : int or tuple of int, optional
         The axes along which the scale varies. The shape of `scale` is that of `x` at these
         axes, in ascending order.

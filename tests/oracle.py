@@ -83,6 +83,11 @@ NARROW_FORMATS = {
     "float8_e4m3fnuz": NarrowFormat(4, 3, 8, 0x7F, nan=(0x80, 0x80), unsigned_zero=True),
     "float8_e5m2": NarrowFormat(5, 2, 15, 0x7B, infinity=0x7C, nan=(0x7E, 0xFE)),
     "float8_e5m2fnuz": NarrowFormat(5, 2, 16, 0x7F, nan=(0x80, 0x80), unsigned_zero=True),
+    "float8_e3m4": NarrowFormat(3, 4, 3, 0x6F, infinity=0x70, nan=(0x78, 0xF8)),
+    "float8_e4m3": NarrowFormat(4, 3, 7, 0x77, infinity=0x78, nan=(0x7C, 0xFC)),
+    "float8_e4m3b11fnuz": NarrowFormat(
+        4, 3, 11, 0x7F, nan=(0x80, 0x80), unsigned_zero=True
+    ),
     "float6_e2m3fn": NarrowFormat(2, 3, 1, 0x1F, nan=(0x20, 0x20)),
     "float6_e3m2fn": NarrowFormat(3, 2, 3, 0x1F, nan=(0x20, 0x20)),
     "float4_e2m1fn": NarrowFormat(2, 1, 1, 0x7, nan=(0x7, 0x7)),

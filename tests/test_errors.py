@@ -822,7 +822,7 @@ def test_a_ragged_list(name):
 
 
 @pytest.mark.skipif(not HAVE_BFLOAT16, reason="ml_dtypes is not installed")
-@pytest.mark.parametrize("name", ["int1", "float8_e4m3", "float8_e8m0fnu"])
+@pytest.mark.parametrize("name", ["int1", "uint1", "float8_e8m0fnu"])
 def test_other_types_of_ml_dtypes(name):
     import ml_dtypes
 

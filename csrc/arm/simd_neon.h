@@ -140,9 +140,13 @@ PQ_INLINE uint16x8_t halves_of(uint16x8_t code, enum pq_type type)
             vmaxq_s16(vshrq_n_s16(shifted, 1), vsubq_s16(shifted, vdupq_n_s16(0x400))));
     }
     half = vorrq_u16(half, sign);
-    if (type == PQ_F8E4M3FN || type == PQ_F8E5M2) {
-        const uint16_t last = type == PQ_F8E4M3FN ? 0x7e : 0x7c;
-        half = vbslq_u16(vcgtq_u16(mag, vdupq_n_u16(last)), nan, half);
+    if (format.infinity != 0) {
+        const uint16x8_t infinite = vorrq_u16(sign, vdupq_n_u16(0x7c00));
+        half = vbslq_u16(vceqq_u16(mag, vdupq_n_u16((uint16_t)format.infinity)), infinite,
+                         half);
+    }
+    if (format.signed_nan) {
+        half = vbslq_u16(vcgtq_u16(mag, vdupq_n_u16((uint16_t)format.last)), nan, half);
     } else if (!format.signed_zero) {
         half = vbslq_u16(vceqq_u16(code, vdupq_n_u16(0x80)), nan, half);
     }

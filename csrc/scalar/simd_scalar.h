@@ -8,6 +8,7 @@
 
 #include "narrow_float.h"
 #include "scalar_math.h"
+#include "types.h"
 
 #define PQ_BLOCK 32
 #define PQ_LANES 8
@@ -78,26 +79,20 @@ LOAD_CODES(u16, uint16_t)
 LOAD_CODES(i32, int32_t)
 #undef LOAD_CODES
 
-#define HALVES_OF(type)                                                                    \
-case type:                                                                                 \
-    EACH(i) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], type));                         \
+#define HALVES_OF(type, ...)                                                               \
+case PQ_##type:                                                                            \
+    EACH(i) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], PQ_##type));                    \
     break;
 
 /* Codes of a narrow float as float16 numbers, see pq_half_of_code. */
 PQ_NOINLINE vf load_halves(const void *p, enum pq_type type)
 {
     uint8_t c[PQ_BLOCK];
-    vf r;
+    vf r = {{0}};
     memcpy(c, p, sizeof c);
     switch (type) {
-        HALVES_OF(PQ_F8E4M3FN)
-        HALVES_OF(PQ_F8E4M3FNUZ)
-        HALVES_OF(PQ_F8E5M2)
-        HALVES_OF(PQ_F8E5M2FNUZ)
-        HALVES_OF(PQ_F6E2M3FN)
-        HALVES_OF(PQ_F6E3M2FN)
+        PQ_FOR_FLOAT(HALVES_OF)
     default:
-        EACH(i) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], PQ_F4E2M1FN));
         break;
     }
     return r;

@@ -155,6 +155,14 @@ PQ_INLINE __m256i halves_of(__m256i code, enum pq_type type)
         half = _mm256_or_si256(_mm256_max_epi16(_mm256_srli_epi16(m, 1), lowered),
                                _mm256_and_si256(half, sign));
     }
+    if (type != PQ_F8E5M2 && format.infinity != 0) { /* that of e5m2 is float16's already */
+        const __m256i last = _mm256_set1_epi16((short)(format.infinity << 8));
+        const __m256i m = _mm256_and_si256(code, _mm256_set1_epi16(0x7f00));
+        const __m256i infinite = _mm256_or_si256(half, _mm256_set1_epi16(0x7c00));
+        const __m256i finite_or_not =
+            _mm256_blendv_epi8(half, infinite, _mm256_cmpeq_epi16(m, last));
+        return _mm256_blendv_epi8(finite_or_not, nan, _mm256_cmpgt_epi16(m, last));
+    }
     if (!format.signed_zero) {
         const __m256i is_nan = _mm256_cmpeq_epi16(code, _mm256_set1_epi16((short)0x8000));
         return _mm256_blendv_epi8(half, nan, is_nan);

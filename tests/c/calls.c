@@ -300,7 +300,8 @@ static double scale_at(const struct pq_array *array, const void *at)
         /* NaN has a sign where its format has one for it. */
         const unsigned char code = *(const unsigned char *)at;
         const double v = (double)pq_decode(code, array->type);
-        const int has_signs = array->type == PQ_F8E4M3FN || array->type == PQ_F8E5M2;
+        const int has_signs = array->type == PQ_F8E3M4 || array->type == PQ_F8E4M3 ||
+                              array->type == PQ_F8E4M3FN || array->type == PQ_F8E5M2;
         return isnan(v) && has_signs && code >= 0x80 ? -v : v;
     }
     const int64_t v = integer_at(array, at);

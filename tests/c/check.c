@@ -271,10 +271,10 @@ int is_real_type(enum pq_type type)
 const char *type_name(enum pq_type type)
 {
     static const char *const names[] = {
-        "none",   "f32",    "f16",    "bf16",   "f64",      "i8",   "u8",
-        "i16",    "u16",    "i32",    "u32",    "i64",      "u64",  "i4",
-        "u4",     "i2",     "u2",     "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz",
-        "e2m3fn", "e3m2fn", "e2m1fn", "e8m0fnu"};
+        "none",   "f32",    "f16",    "bf16",    "f64",      "i8",   "u8",
+        "i16",    "u16",    "i32",    "u32",     "i64",      "u64",  "i4",
+        "u4",     "i2",     "u2",     "e4m3fn",  "e4m3fnuz", "e5m2", "e5m2fnuz",
+        "e2m3fn", "e3m2fn", "e2m1fn", "e8m0fnu", "e3m4",     "e4m3", "e4m3b11fnuz"};
     return (unsigned)type < PQ_TYPE_COUNT ? names[type] : "?";
 }
 

@@ -30,9 +30,19 @@ static const struct float_format formats[] = {
     {PQ_F8E4M3FN, 4, 3, 7, 0x7e, 0, 0}, {PQ_F8E4M3FNUZ, 4, 3, 8, 0x7f, 0, 1},
     {PQ_F8E5M2, 5, 2, 15, 0x7b, 1, 0},  {PQ_F8E5M2FNUZ, 5, 2, 16, 0x7f, 0, 1},
     {PQ_F6E2M3FN, 2, 3, 1, 0x1f, 0, 0}, {PQ_F6E3M2FN, 3, 2, 3, 0x1f, 0, 0},
-    {PQ_F4E2M1FN, 2, 1, 1, 0x07, 0, 0},
+    {PQ_F4E2M1FN, 2, 1, 1, 0x07, 0, 0}, {PQ_F8E3M4, 3, 4, 3, 0x6f, 1, 0},
+    {PQ_F8E4M3, 4, 3, 7, 0x77, 1, 0},   {PQ_F8E4M3B11FNUZ, 4, 3, 11, 0x7f, 0, 1},
 };
 enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+static const struct float_format *definition_of(enum pq_type type)
+{
+    int f = 0;
+    while (formats[f].type != type) {
+        f++;
+    }
+    return &formats[f];
+}
 
 static int sign_bit(const struct float_format *f)
 {
@@ -57,6 +67,10 @@ static double value_of(const struct float_format *f, int magnitude)
 static int nan_code(const struct float_format *f, int negative)
 {
     switch (f->type) {
+    case PQ_F8E3M4:
+        return negative ? 0xf8 : 0x78;
+    case PQ_F8E4M3:
+        return negative ? 0xfc : 0x7c;
     case PQ_F8E4M3FN:
         return negative ? 0xff : 0x7f;
     case PQ_F8E5M2:
@@ -207,7 +221,7 @@ static void run_flushing(const struct pq_kernels *k, const struct op *op, const 
 /* Numbers beside those that `scale` takes to a number of the format, or between two. */
 static uint64_t draw_hard(enum pq_type real, enum pq_type code, float scale)
 {
-    const struct float_format *f = &formats[pq_row_of(code) - PQ_F8E4M3FN_ROW];
+    const struct float_format *f = definition_of(code);
     const int m = (int)random_below((size_t)f->last + 1);
     const double v = value_of(f, m), next = value_of(f, m + 1);
     const double x = (double)scale * (random_chance(75) ? (v + next) / 2 : v);

@@ -29,8 +29,13 @@ enum verb { QUANTIZE, DEQUANTIZE, REPACK, MINMAX, CHOOSE, ZEROS_WITHIN };
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type narrow[] = {
-    PQ_I4,     PQ_U4,         PQ_I2,       PQ_U2,       PQ_F8E4M3FN, PQ_F8E4M3FNUZ,
-    PQ_F8E5M2, PQ_F8E5M2FNUZ, PQ_F6E2M3FN, PQ_F6E3M2FN, PQ_F4E2M1FN,
+    PQ_I4,       PQ_U4,
+    PQ_I2,       PQ_U2,
+    PQ_F8E4M3FN, PQ_F8E4M3FNUZ,
+    PQ_F8E5M2,   PQ_F8E5M2FNUZ,
+    PQ_F6E2M3FN, PQ_F6E3M2FN,
+    PQ_F4E2M1FN, PQ_F8E3M4,
+    PQ_F8E4M3,   PQ_F8E4M3B11FNUZ,
 };
 static const enum pq_type whole[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
 static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16, PQ_I32, PQ_U32,
