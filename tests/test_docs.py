@@ -147,6 +147,12 @@ def test_every_public_name_is_on_a_page():
             assert f"pyquant.{name}" in pages["pyquant"], name
 
 
+def test_every_type_is_in_the_table_of_types():
+    text = (DOCS / "api" / "dtypes.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([\w, ]*\d\w*) \|", text, re.MULTILINE)
+    assert sorted(", ".join(rows).split(", ")) == sorted(pyquant.dtypes.TYPES)
+
+
 def test_every_page_is_in_the_table_of_pages():
     """In the same order as on the side of the site."""
     text = (DOCS / "index.md").read_text("utf-8")

@@ -152,7 +152,7 @@ def test_dequantize(form, name, isa):
         same(got, oracle.dequantize(q, scale, zero, dtype=target))
 
 
-@each("form, name", FULL, ["int4", "uint2", "float8_e4m3fn", "float4_e2m1fn"])
+@each("form, name", FULL, NARROW)
 def test_every_layout(form, name, isa):
     x, (kwargs, *_) = inputs(form[0]), arguments(form, name)
     codes = quantize_at(isa, x, dtype=name, **kwargs)
@@ -518,7 +518,7 @@ def test_choose_qparams(name, source, isa):
             assert zero.dtype == ("uint8" if name.startswith("u") else "int8")
 
 
-@each("form, name", FULL, ["int4", "uint2", "float8_e5m2", "float4_e2m1fn"])
+@each("form, name", FULL, NARROW)
 def test_choose_qparams_of_groups(form, name):
     shape, axis, block = form
     x = np.random.default_rng(8).normal(size=shape).astype(np.float32)

@@ -927,7 +927,7 @@ def test_quantize(form, name, isa):
         assert got.data.tobytes() == packed_bytes(codes, name)
 
 
-@each("form, name", [f for f in FORMS if f[0] and 0 not in f[0]], ["int4", "uint2"])
+@each("form, name", [f for f in FORMS if f[0] and 0 not in f[0]], PACKED)
 def test_quantize_any_layout(form, name, isa):
     x = inputs(form[0])
     kwargs = {"dtype": name, "packed": True, **arguments(form, name)}
@@ -964,7 +964,7 @@ def test_levels_agree(name, simd):
         assert quantize_at(simd, x, **kwargs) == quantize_at(LEVELS[0], x, **kwargs)
 
 
-@each("form, name", FORMS, ["int4", "int2", "float4_e2m1fn"])
+@each("form, name", FORMS, PACKED)
 def test_quantize_on_threads(form, name, monkeypatch):
     x = inputs(form[0])
     kwargs = {**arguments(form, name), "dtype": name}
@@ -1019,7 +1019,7 @@ def test_dequantize(form, name, isa):
         same(out, expected)
 
 
-@each("form, name", [f for f in FORMS if f[0] and 0 not in f[0]], ["uint4", "int2"])
+@each("form, name", [f for f in FORMS if f[0] and 0 not in f[0]], PACKED)
 def test_dequantize_into_any_layout(form, name, isa):
     p = pq.pack(random_codes(name, int(np.prod(form[0]))).reshape(form[0]))
     kwargs = arguments(form, name)
@@ -1029,7 +1029,7 @@ def test_dequantize_into_any_layout(form, name, isa):
         same(out.astype("f4", order="C"), expected)
 
 
-@each("form, name", FORMS, ["int4", "uint2", "float4_e2m1fn"])
+@each("form, name", FORMS, PACKED)
 def test_dequantize_on_threads(form, name, monkeypatch):
     p = pq.pack(random_codes(name, int(np.prod(form[0]))).reshape(form[0]))
     kwargs = arguments(form, name)
