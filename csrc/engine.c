@@ -16,8 +16,8 @@ enum {
 
 /* ---- tiles ---- */
 
-/* `share`: as load_tile_params tells, 1 of one element being all of them; `from`: place of
- * the first parameters. */
+/* `share`: as pq_load_tile_params tells, 1 of one element being all of them; `from`: place
+ * of the first parameters. */
 static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
                             size_t share, ptrdiff_t from)
 {

@@ -13,14 +13,15 @@ struct pq_params {
     int swapped;
 };
 
-/* The narrow kernels take float32 and int32. A float64 scale is rounded, nearest even. */
+/* The kernels of pairs of types take float32 and int32. A float64 scale is rounded, nearest
+ * even. */
 void pq_load_scales_f32(float *to, struct pq_params from, size_t n);
 void pq_load_zeros_i32(int32_t *to, struct pq_params from, size_t n);
 
 /* Kernels that add zero points to floats take float32. */
 void pq_load_zeros_f32(float *to, struct pq_params from, size_t n);
 
-/* The wide kernels take float64; `single` rounds the scales to float32 first. */
+/* The general kernels take float64; `single` rounds the scales to float32 first. */
 void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single);
 void pq_load_zeros_f64(double *to, struct pq_params from, size_t n);
 

@@ -44,7 +44,7 @@ static void run_far_element(void *p, struct pq_cursor at)
 }
 
 /* How far zero points are from codes: a difference of more than 32 bits is too much for the
- * narrow kernels, one that float64 cannot hold for the wide one. */
+ * kernels of pairs of types, one that float64 cannot hold for the general one. */
 enum distance { NEAR, WIDE, FAR, TOO_FAR };
 
 static enum distance distance_of(const struct pq_args *args)
