@@ -600,11 +600,6 @@ QUANTIZE = {
         TypeError,
         f"dtype: expected {CODE_NAMES}, got float8_e8m0fnu",
     ),
-    "another type of ml_dtypes": (
-        {"dtype": ml_dtypes.uint1},
-        TypeError,
-        f"dtype: expected {CODE_NAMES}, got uint1",
-    ),
     "a precision of few bits": (
         {"dtype": "float8_e4m3fn", "precision": "float8_e5m2"},
         TypeError,
@@ -687,11 +682,6 @@ DEQUANTIZE = {
         {"q": np.zeros(3, ml_dtypes.float8_e8m0fnu)},
         TypeError,
         f"q: expected {CODES}, got float8_e8m0fnu",
-    ),
-    "another type of ml_dtypes": (
-        {"q": np.zeros(3, ml_dtypes.uint1)},
-        TypeError,
-        f"q: expected {CODES}, got uint1",
     ),
     "to a narrow float": (
         {"q": I4, "dtype": "float8_e4m3fn"},
