@@ -78,10 +78,9 @@ def wheel_faults(path):
     size = sum(files[name] for name in modules)
     if size > SIZE:
         faults.append(f"has a module of {size} bytes, more than {SIZE}")
-    installed = sum(files.values())
+    installed, packed = sum(files.values()) / 1e6, path.stat().st_size / 1e6
     print(
-        f"{path.name}: {installed / 1e6:.2f} MB installed, {size / 1e6:.2f} of them compiled, "
-        f"{path.stat().st_size / 1e6:.2f} MB"
+        f"{path.name}: {installed:.2f} MB, {size / 1e6:.2f} compiled, {packed:.2f} packed"
     )
     return faults
 
