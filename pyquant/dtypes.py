@@ -67,12 +67,12 @@ class ElementType:
         lowest: int | None,
         highest: int | None,
     ) -> None:
-        self.name = name
-        self.kind = kind
-        self.bits = bits
-        self.nbytes = nbytes
-        self.lowest = lowest
-        self.highest = highest
+        self.name: str = name
+        self.kind: str = kind
+        self.bits: int = bits
+        self.nbytes: int = nbytes
+        self.lowest: int | None = lowest
+        self.highest: int | None = highest
 
     def __repr__(self) -> str:
         size = f"bits={self.bits}, nbytes={self.nbytes}"

@@ -234,7 +234,7 @@ def _axes(axes: Iterable[SupportsIndex], ndim: int, op: str) -> tuple[int, ...]:
     return found
 
 
-axes_within = partial(_standard.axes_within, _axes)
+_axes_within = partial(_standard.axes_within, _axes)
 
 
 def _projection(
@@ -248,7 +248,7 @@ def _projection(
     nGraph."""
     extents = x.shape
     none = type(axes) is tuple and not axes  # as in most calls
-    where = () if none else axes_within(axes, len(extents), op)
+    where = () if none else _axes_within(axes, len(extents), op)
     shape = scale.shape
     if shape != zero_point.shape:
         expected = f"the shape of zero_point, {zero_point.shape}"

@@ -103,10 +103,10 @@ def quantize(
     array([2, 2, 0], dtype=uint8)
     """
     op = "oneDNN Quantize"
-    s = list_of(scales, "scales", op, LISTED_REAL)
+    s = _list_of(scales, "scales", op, LISTED_REAL)
     if s.dtype is not FLOAT32:  # also one of another byte order
         s = _standard.cast(s, "float32")
-    z = None if zps is None else list_of(zps, "zps", op, LISTED_INTEGER)
+    z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
     at = _standard.first_zero(s)
     if at >= 0:
         raise _standard.refuse(ValueError, "scales", op, "no zero", f"one at index {at}")
@@ -163,10 +163,10 @@ def dequantize(
     array([-150. ,  -22.5], dtype=float32)
     """
     op = "oneDNN Dequantize"
-    s = list_of(scales, "scales", op, LISTED_REAL)
+    s = _list_of(scales, "scales", op, LISTED_REAL)
     if s.dtype is not FLOAT32:  # also one of another byte order
         s = _standard.cast(s, "float32")
-    z = None if zps is None else list_of(zps, "zps", op, LISTED_INTEGER)
+    z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
     q, code = _standard.array_of(src, "src", op, QUANTIZED)
     channel = _where(q, s, z, qtype, axis, op)
     if z is not None and code in FLOAT8:
@@ -321,7 +321,7 @@ def _listed(
 
 
 # The list that an attribute holds.
-list_of = partial(_standard.list_of, _listed)
+_list_of = partial(_standard.list_of, _listed)
 
 
 def _quantize(
