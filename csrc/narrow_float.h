@@ -103,8 +103,8 @@ PQ_INLINE uint16_t pq_half_of_code(uint8_t code, enum pq_type type)
     const int halved = shifted >> 1, lowered = shifted - 0x400;
     const int moved = halved > lowered ? halved : lowered;
     const int finite = type == PQ_F8E5M2FNUZ ? moved : shifted;
-    const int half =
-        sign | ((format.infinity != 0) & (mag == format.infinity) ? 0x7c00 : finite);
+    const int infinite = (format.infinity != 0) & (mag == format.infinity);
+    const int half = sign | (infinite ? 0x7c00 : finite);
     const int is_nan = (mag > format.last) | (!format.signed_zero & (code == 0x80));
     return (uint16_t)(is_nan ? 0x7e00 : half);
 }
