@@ -533,10 +533,21 @@ static void run(struct pq_job *job)
     pq_walk(&job->plan, first, visit, job);
 }
 
+/* Whether shares that begin at every eighth element have bytes of their own: not where the
+ * first element begins within one, nor where elements lie downwards. */
+static bool has_whole_bytes(const struct pq_job *job)
+{
+    bool whole = (job->plan.out - job->give.base) % 8 == 0;
+    for (int d = 0; d < job->plan.ndim; d++) {
+        const ptrdiff_t step = job->plan.dim[d].out;
+        whole = whole && (step >= 0 || step % 8 == 0);
+    }
+    return whole;
+}
+
 void pq_job_run(struct pq_job *job, int part, int parts)
 {
-    /* Shares begin with bytes where the first element does; else one part does it all. */
-    if (job->give.bits != 0 && (job->plan.out - job->give.base) % 8 != 0) {
+    if (job->give.bits != 0 && !has_whole_bytes(job)) { /* one part does it all */
         job->plan.empty = job->plan.empty || part != 0;
         parts = 1;
     }

@@ -190,9 +190,11 @@ def _range_of(name: str) -> tuple[int, int]:
     return _core.limits(name) or (0, -1)
 
 
-def all_zero(array: npt.NDArray[Any]) -> bool:
+def all_zero(array: Any) -> bool:
     """Whether narrow floats are all 0 or -0; NaN is not."""
-    return not array.astype(np.float32).any()
+    if isinstance(array, np.ndarray):
+        return not array.astype(np.float32).any()
+    return not _core.dequantize(array, 1.0).any()
 
 
 def requested(dtype: Any) -> str | None:

@@ -667,3 +667,35 @@ def test_forged_layouts_read_nothing(how):
     ):
         with pytest.raises((TypeError, ValueError)):
             use()
+
+
+def test_parameters_take_packed_zero_points_as_they_are():
+    eight = pq.pack(np.array([1, 2, 200], np.uint8), "words", 0, 8)
+    scale = np.ones(3)
+    for dtype in ("int16", "uint8"):
+        got = pq.QParams(scale, eight, dtype, axis=0).zero_point
+        same(got, np.array([1, 2, 200], dtype))
+    with pytest.raises(ValueError, match=r"^zero_point: .* int8, got 200$"):
+        pq.QParams(scale, eight, "int8", axis=0)
+    three = pq.pack(np.array([7, 0, 5], np.uint8), "words", 0, 3)
+    same(pq.QParams(scale, three, "int8", axis=0).zero_point, np.array([7, 0, 5], np.int8))
+
+
+@pytest.mark.parametrize("number", [0.5, 3.5, 1e4, np.nan])
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "int8"])
+def test_parameters_refuse_packed_floats_as_they_do_unpacked_ones(number, dtype):
+    numbers = np.array([number], ml_dtypes.float8_e5m2)
+    with pytest.raises((TypeError, ValueError)) as unpacked:
+        pq.QParams(1.0, numbers, dtype)
+    with pytest.raises(unpacked.type) as packed:
+        pq.QParams(1.0, pq.pack(numbers, "words", 0), dtype)
+    assert str(packed.value) == str(unpacked.value)
+
+
+def test_onnx_takes_packed_zeros_of_float8():
+    x = np.float32([1, 2, -3])
+    zero = pq.pack(np.zeros(1, ml_dtypes.float8_e5m2), "words", 0)
+    got = pq.onnx.quantize_linear(x, np.float32([1]), zero)
+    same(got, pq.quantize(x, 1.0, dtype="float8_e5m2"))
+    packed = pq.pack(got, "words", 0)
+    same(pq.onnx.dequantize_linear(packed, np.float32([1]), zero), x)
