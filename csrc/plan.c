@@ -3,8 +3,8 @@
 
 #include "pq_compiler.h"
 
-/* The zero point where none is given, an int8. */
-static const int8_t no_zero = 0;
+/* The zero point where none is given, an int8, and a place where no scale is looked at. */
+static const int8_t nothing = 0;
 
 static ptrdiff_t magnitude(ptrdiff_t v)
 {
@@ -179,13 +179,13 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     plan->ndim = 0;
     plan->in = args->in.data;
     plan->out = args->out.data;
-    plan->scale = args->scale.data;
     plan->in_code = 0;
 
-    const bool writes = plan->out != NULL, has_scale = plan->scale != NULL;
+    const bool writes = plan->out != NULL, has_scale = args->scale.data != NULL;
     const bool has_zero = args->zero.data != NULL;
     const bool lies = writes && (args->in_layout != NULL || args->out_layout != NULL);
-    plan->zero = has_zero ? args->zero.data : (const char *)&no_zero;
+    plan->scale = has_scale ? args->scale.data : (const char *)&nothing;
+    plan->zero = has_zero ? args->zero.data : (const char *)&nothing;
     for (int d = args->ndim - 1; d >= 0; d--) {
         struct pq_dim dim = {
             .begin = 0,
