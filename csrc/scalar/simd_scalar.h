@@ -114,20 +114,6 @@ PQ_INLINE vi splat_i32(int32_t s)
 }
 
 /* Each for the `g` elements of a group. */
-PQ_INLINE vf load_groups(const float *s, size_t g)
-{
-    vf r;
-    EACH(i) r.v[i] = s[(size_t)i / g];
-    return r;
-}
-
-PQ_INLINE vi load_groups_i32(const int32_t *s, size_t g)
-{
-    vi r;
-    EACH(i) r.v[i] = s[(size_t)i / g];
-    return r;
-}
-
 /* ---- arithmetic ---- */
 
 #define BINARY(name, type, expression)                                                     \
