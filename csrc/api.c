@@ -9,7 +9,7 @@ const char *pq_status_text(enum pq_status status)
         [PQ_ERR_NULL] = "a pointer that is needed is null",
         [PQ_ERR_NDIM] = "the number of dimensions is negative or more than 64",
         [PQ_ERR_SHAPE] = ("an extent is negative, a block is smaller than one element, or "
-                          "the array is larger than memory"),
+                          "the array is larger than memory, or a layout makes no sense"),
         [PQ_ERR_TYPE] = "an argument has a type that it cannot have",
         [PQ_ERR_ROUND] = "the rounding mode is unknown",
         [PQ_ERR_PART] = "the part is not one of the parts",

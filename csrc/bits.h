@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements of less than 8 bits between memory and kernels, which know them as whole bytes.
+ * Elements of at most 8 bits between memory and kernels, which know them as whole bytes.
  * An array of them is addressed as if each bit had a byte: the distance of such an address
  * from that of the array is the position of an element in bits. Codes of a stream have the
  * address of their stream and a number in it, from which their place is computed.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shape, strides, axes and blocks -> as few and as long dimensions as possible. The one
- * place that knows shapes; it knows neither element types nor CPUs.
+ * place that knows shapes; of element types it knows sizes, of CPUs nothing.
  */
 #ifndef PQ_PLAN_H
 #define PQ_PLAN_H

@@ -827,7 +827,7 @@ def test_other_types_of_ml_dtypes(name):
     import ml_dtypes
 
     if not hasattr(ml_dtypes, name):
-        pytest.skip("ml_dtypes is older")
+        pytest.skip("ml_dtypes is older")  # without types of 1 bit
     dtype = getattr(ml_dtypes, name)
     array = np.zeros(3, dtype)
     refused(TypeError, f"x: expected {REALS}, got {name}", lambda: pq.quantize(array, 1.0))

@@ -254,7 +254,7 @@ def test_signed_codes_of_a_byte():
 @each("first, second", STREAMS, STREAMS)
 def test_repack(first, second):
     if first[1] != second[1]:
-        pytest.skip("widths stay as they are")
+        pytest.skip("widths stay as they are")  # from one layout to another
     for shape, axis in ARRAYS:
         codes = random_codes(shape, first[1])
         p = pq.pack(codes, first[0], axis, first[1])

@@ -267,7 +267,7 @@ PQ_INLINE vi magnitude_bits(vf a)
     return r;
 }
 
-/* ---- round to integer; |q| <= 2^18 and no NaN, see bound() in kernels.inc ---- */
+/* ---- round to integer; |q| <= 2^18 and no NaN, see bound() in quantize.inc ---- */
 
 /* 1.5 * 2^23 has an ulp of 1: adding it rounds half to even, and q - n is exact. */
 PQ_INLINE int32_t round_one(float q, enum pq_round mode)
