@@ -263,6 +263,33 @@ bool pq_zeros_suit(const struct pq_args *args, enum pq_type code)
            (pq_is_narrow_float(code) && args->zero.type == code);
 }
 
+enum pq_status pq_check_search(const struct pq_kernels *kernels, const struct pq_args *args,
+                               const struct pq_array *lowest,
+                               const struct pq_array *highest, int part, int parts)
+{
+    if (kernels == NULL) {
+        return PQ_ERR_NULL;
+    }
+    enum pq_status status = pq_check_shape(args);
+    if (status == PQ_OK) {
+        status = pq_check_array(args, &args->in, false);
+    }
+    if (status == PQ_OK) {
+        status = pq_check_array(args, lowest, true);
+    }
+    if (status == PQ_OK) {
+        status = pq_check_array(args, highest, true);
+    }
+    if (status == PQ_OK && (part < 0 || part >= parts)) {
+        status = PQ_ERR_PART;
+    }
+    if (status == PQ_OK && (!pq_is_real(args->in.type) || args->in.bit_strides != NULL ||
+                            lowest->bit_strides != NULL || highest->bit_strides != NULL)) {
+        status = PQ_ERR_TYPE;
+    }
+    return status;
+}
+
 /* ---- zero points ---- */
 
 /* The array of zero points with as few dimensions as will do, the first the innermost. */

@@ -3,12 +3,11 @@
 #include <float.h>
 #include <math.h>
 
-#include "args.h"
-#include "fpenv.h"
-#include "narrow_float.h"
-#include "ops/minmax.h"
-#include "scalar_math.h"
-#include "types.h"
+#include "../args.h"
+#include "../fpenv.h"
+#include "../narrow_float.h"
+#include "../reduce.h"
+#include "../scalar_math.h"
 
 /* Half to even, of a number small enough for 1.5 * 2^52 to have an ulp of 1. */
 static double nearest(double v)

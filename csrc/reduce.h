@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extrema of the elements that share a parameter, for what is made of them. */
-#ifndef PQ_OPS_MINMAX_H
-#define PQ_OPS_MINMAX_H
+/*
+ * Reductions: jobs of which many elements come to one result, the extrema of those that
+ * share a parameter, for what an operation makes of them.
+ */
+#ifndef PQ_REDUCE_H
+#define PQ_REDUCE_H
 
-#include <stdbool.h>
-
-#include "pq.h"
+#include "job.h"
 
 /* Extrema of `n` parameters, contiguous: float64 where the data is, else float32. Those of
  * no elements are infinities of the wrong sign. */
@@ -16,12 +17,6 @@ struct pq_cells {
     ptrdiff_t scale_stride, zero_stride;
 };
 typedef void pq_take_cells_fn(void *what, const struct pq_cells *cells);
-
-/* Everything that is asked of the arguments: real `in`, and what is indexed as parameters
- * are. */
-enum pq_status pq_check_search(const struct pq_kernels *kernels, const struct pq_args *args,
-                               const struct pq_array *lowest,
-                               const struct pq_array *highest, int part, int parts);
 
 /*
  * Hand the extrema of one of `parts` shares of the parameters to `take`, a row at a time.

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks the plan of a job that has no output over the kernels that find extrema. Two ways
+ * serve every case: rows of elements that share a parameter, or that come in groups, and
+ * rows of which each element has a parameter of its own.
+ */
+#include "reduce.h"
+
+#include <math.h>
+
+#include "fpenv.h"
+
+enum {
+    TILE = 1024, /* elements gathered at a time */
+    CELLS = 512, /* parameters whose extrema are looked for at a time */
+    NARROW = 256 /* fewer columns are not worth a row of their own */
+};
+
+/* Extrema: [0] the lowest, [1] the highest. Float32 of what has kernels, which are float32
+ * exactly. */
+union cells {
+    float single[2][CELLS];
+    double wide[2][CELLS];
+};
+
+/*
+ * The parameters are cut into boxes of at most CELLS, each with all of its elements: how
+ * many there are decides nothing about what has to be kept.
+ */
+struct search {
+    const struct pq_job *job; /* its plan has the parameters as they lie */
+    int row;                  /* of the kernels; none for float64 */
+    bool empty;               /* there are parameters, but no elements */
+    bool once;                /* no cell of the box is met twice */
+    uint32_t bits;            /* at least 0x7f800000: not finite */
+    uint64_t carried;         /* the same where the sign is set */
+    pq_take_cells_fn *take;
+    void *what;
+    struct pq_plan box;  /* whose scales are cells, counted from its own */
+    struct pq_plan rows; /* of cells, counted likewise, and their parameters */
+    union cells cells;   /* of the box */
+    union cells found;   /* to be merged into them */
+};
+
+/* ---- float64 ---- */
+
+static double lesser(double v, double than)
+{
+    return v < than ? v : than;
+}
+
+static double greater(double v, double than)
+{
+    return v > than ? v : than;
+}
+
+/* An exponent of ones carries into the sign. */
+static uint64_t carry(double v)
+{
+    return (pq_bits_f64(v) & ~(UINT64_C(1) << 63)) + (UINT64_C(1) << 52);
+}
+
+/* Rows of `n` elements that begin `stride` bytes apart, merged for each column. */
+PQ_NOINLINE uint64_t columns_f64(const char *x, ptrdiff_t stride, size_t rows, size_t n,
+                                 double *PQ_RESTRICT lo, double *PQ_RESTRICT hi)
+{
+    uint64_t carried = 0;
+    for (size_t r = 0; r < rows; r++) {
+        const char *PQ_RESTRICT row = x + (ptrdiff_t)r * stride;
+        for (size_t i = 0; i < n; i++) {
+            double v;
+            memcpy(&v, row + i * sizeof v, sizeof v);
+            lo[i] = v < lo[i] ? v : lo[i];
+            hi[i] = v > hi[i] ? v : hi[i];
+            carried |= carry(v);
+        }
+    }
+    return carried;
+}
+
+/* Contiguous elements; many of them as columns. */
+enum { CHAINS = 64 };
+
+static uint64_t run_f64(const char *x, size_t n, double *lo, double *hi)
+{
+    uint64_t carried = 0;
+    double v, los[CHAINS], his[CHAINS];
+    if (n >= 4 * CHAINS) {
+        const ptrdiff_t stride = CHAINS * sizeof v;
+        const size_t rows = n / CHAINS;
+        for (int k = 0; k < CHAINS; k++) {
+            los[k] = *lo;
+            his[k] = *hi;
+        }
+        carried = columns_f64(x, stride, rows, CHAINS, los, his);
+        for (int k = 0; k < CHAINS; k++) {
+            *lo = lesser(los[k], *lo);
+            *hi = greater(his[k], *hi);
+        }
+        x += (ptrdiff_t)rows * stride;
+        n -= rows * CHAINS;
+    }
+    double lo0 = *lo, lo1 = lo0, hi0 = *hi, hi1 = hi0;
+    size_t i = 0;
+    for (; i + 2 <= n; i += 2) { /* two chains */
+        double w;
+        memcpy(&v, x + i * sizeof v, sizeof v);
+        memcpy(&w, x + (i + 1) * sizeof v, sizeof w);
+        lo0 = lesser(v, lo0);
+        hi0 = greater(v, hi0);
+        lo1 = lesser(w, lo1);
+        hi1 = greater(w, hi1);
+        carried |= carry(v) | carry(w);
+    }
+    if (i < n) {
+        memcpy(&v, x + i * sizeof v, sizeof v);
+        lo0 = lesser(v, lo0);
+        hi0 = greater(v, hi0);
+        carried |= carry(v);
+    }
+    *lo = lesser(lo1, lo0);
+    *hi = greater(hi1, hi0);
+    return carried;
+}
+
+/* ---- cells ---- */
+
+static void set_none(const struct search *search, union cells *cells, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        if (search->row >= 0) {
+            cells->single[0][k] = INFINITY;
+            cells->single[1][k] = -INFINITY;
+        } else {
+            cells->wide[0][k] = HUGE_VAL;
+            cells->wide[1][k] = -HUGE_VAL;
+        }
+    }
+}
+
+/* Merge what was found of `n` cells, `repeat` times, into those from `to` on. */
+#define MERGE(type, width)                                                                 \
+    for (size_t r = 0; r < repeat; r++) {                                                  \
+        type *PQ_RESTRICT lo = search->cells.width[0] + to;                                \
+        type *PQ_RESTRICT hi = search->cells.width[1] + to;                                \
+        const type *los = search->found.width[0] + r * n,                                  \
+                   *his = search->found.width[1] + r * n;                                  \
+        for (size_t k = 0; k < n; k++) {                                                   \
+            lo[k] = los[k] < lo[k] ? los[k] : lo[k];                                       \
+            hi[k] = his[k] > hi[k] ? his[k] : hi[k];                                       \
+        }                                                                                  \
+    }
+
+static void merge_found(struct search *search, size_t to, size_t n, size_t repeat)
+{
+    if (search->row >= 0) {
+        MERGE(float, single)
+    } else {
+        MERGE(double, wide)
+    }
+}
+#undef MERGE
+
+/* The cell of index `i` of the innermost dimension. */
+static size_t cell_at(const struct search *search, struct pq_cursor at, ptrdiff_t i)
+{
+    return (size_t)(at.scale - search->box.scale + pq_dim_scale(&search->box.dim[0], i));
+}
+
+/* ---- one row after the other ---- */
+
+/* Contiguous elements, all of one cell. */
+static void reduce_run(struct search *search, size_t cell, const char *x, size_t n)
+{
+    union cells *cells = &search->cells;
+    if (search->row >= 0) {
+        search->job->kernels->minmax[search->row](x, n, cells->single[0] + cell,
+                                                  cells->single[1] + cell, &search->bits);
+    } else {
+        search->carried |= run_f64(x, n, cells->wide[0] + cell, cells->wide[1] + cell);
+    }
+}
+
+/* Contiguous elements of groups of `g`. */
+static void reduce_groups(struct search *search, size_t cell, const char *x, size_t groups,
+                          size_t g)
+{
+    if (groups == 0) {
+        return;
+    }
+    if (search->row < 0) {
+        for (size_t k = 0; k < groups; k++) {
+            reduce_run(search, cell + k, x + k * g * sizeof(double), g);
+        }
+        return;
+    }
+    union cells *to = search->once ? &search->cells : &search->found;
+    const size_t first = search->once ? cell : 0;
+    search->job->kernels->minmax_grp[search->row](x, groups, g, to->single[0] + first,
+                                                  to->single[1] + first, &search->bits);
+    if (!search->once) {
+        merge_found(search, cell, groups, 1);
+    }
+}
+
+/* Contiguous elements [i, i + n) of dim[0]; `i` begins a group, or all are of one. */
+static void reduce_elements(struct search *search, struct pq_cursor at, ptrdiff_t i,
+                            const char *x, ptrdiff_t n)
+{
+    const struct pq_dim *dim = &search->box.dim[0];
+    const ptrdiff_t groups = pq_dim_uniform(dim) ? 0 : n / dim->block;
+    const ptrdiff_t most = groups * dim->block;
+    reduce_groups(search, cell_at(search, at, i), x, (size_t)groups, (size_t)dim->block);
+    if (most < n) {
+        reduce_run(search, cell_at(search, at, i + most),
+                   x + most * (ptrdiff_t)search->job->in_size, (size_t)(n - most));
+    }
+}
+
+/* One row, gathered tile by tile where it is not contiguous. */
+static void reduce_row(void *p, struct pq_cursor at)
+{
+    struct search *search = p;
+    const struct pq_dim *dim = &search->box.dim[0];
+    if (!search->job->in_swapped && dim->in == (ptrdiff_t)search->job->in_size) {
+        reduce_elements(search, at, 0, at.in, dim->end);
+        return;
+    }
+    char buffer[TILE * sizeof(double)];
+    for (ptrdiff_t i = 0; i < dim->end;) {
+        ptrdiff_t n = dim->end - i;
+        if (pq_dim_uniform(dim)) {
+            n = n < TILE ? n : TILE;
+        } else if (dim->block >= TILE) {
+            const ptrdiff_t left = dim->block - i % dim->block;
+            n = left < n ? left : n;
+            n = n < TILE ? n : TILE;
+        } else if (n > TILE) { /* whole groups */
+            n = TILE / dim->block * dim->block;
+        }
+        const struct pq_tile tile = {
+            1, n, 0, dim->in, search->job->in_size, search->job->in_swapped};
+        pq_gather(search->job->kernels, buffer, at.in + i * dim->in, &tile);
+        reduce_elements(search, at, i, buffer, n);
+        i += n;
+    }
+}
+
+/* ---- an element of each row per cell ---- */
+
+static void find_columns(struct search *search, union cells *to, size_t cell, const char *x,
+                         ptrdiff_t stride, size_t rows, size_t n)
+{
+    if (search->row >= 0) {
+        search->job->kernels->minmax_vec[search->row](
+            x, stride, rows, n, to->single[0] + cell, to->single[1] + cell, &search->bits);
+    } else {
+        search->carried |=
+            columns_f64(x, stride, rows, n, to->wide[0] + cell, to->wide[1] + cell);
+    }
+}
+
+/* `rows` whole rows that follow each other, as fewer and longer ones. */
+static void reduce_narrow(struct search *search, size_t cell, const char *x, size_t rows,
+                          size_t n)
+{
+    const size_t together = NARROW / n < rows ? NARROW / n : rows;
+    const size_t many = rows / together, size = search->job->in_size;
+    const ptrdiff_t stride = (ptrdiff_t)(together * n * size);
+    union cells *found = &search->found;
+    set_none(search, found, together * n);
+    find_columns(search, found, 0, x, stride, many, together * n);
+    find_columns(search, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
+                 rows % together * n);
+    merge_found(search, cell, n, together);
+}
+
+/* `rows` rows of columns. */
+static void reduce_columns(struct search *search, size_t cell, const char *x,
+                           ptrdiff_t rows)
+{
+    const struct pq_dim *dim = &search->box.dim[0], *outer = &search->box.dim[1];
+    const ptrdiff_t n = dim->end;
+    if (!search->job->in_swapped && dim->in == (ptrdiff_t)search->job->in_size) {
+        find_columns(search, &search->cells, cell, x, outer->in, (size_t)rows, (size_t)n);
+        return;
+    }
+    char buffer[TILE * sizeof(double)];
+    const ptrdiff_t some = TILE / n;
+    for (ptrdiff_t r = 0; r < rows; r += some) {
+        const ptrdiff_t now = rows - r < some ? rows - r : some;
+        const struct pq_tile tile = {
+            now, n, outer->in, dim->in, search->job->in_size, search->job->in_swapped};
+        pq_gather(search->job->kernels, buffer, x + r * outer->in, &tile);
+        find_columns(search, &search->cells, cell, buffer,
+                     n * (ptrdiff_t)search->job->in_size, (size_t)now, (size_t)n);
+    }
+}
+
+/* All rows of dim[1], those of a group together. */
+static void reduce_rows(void *p, struct pq_cursor at)
+{
+    struct search *search = p;
+    const struct pq_dim *dim = &search->box.dim[0], *outer = &search->box.dim[1];
+    const bool narrow =
+        !search->job->in_swapped && dim->in == (ptrdiff_t)search->job->in_size &&
+        dim->end <= NARROW / 2 && outer->in == dim->end * (ptrdiff_t)search->job->in_size;
+    const ptrdiff_t block = pq_dim_uniform(outer) ? outer->end : outer->block;
+    for (ptrdiff_t r = 0; r < outer->end; r += block) {
+        const ptrdiff_t rows = outer->end - r < block ? outer->end - r : block;
+        const struct pq_cursor first = pq_cursor_at(at, outer, r);
+        const size_t cell = cell_at(search, first, 0);
+        if (narrow) {
+            reduce_narrow(search, cell, first.in, (size_t)rows, (size_t)dim->end);
+        } else {
+            reduce_columns(search, cell, first.in, rows);
+        }
+    }
+}
+
+/* ---- boxes ---- */
+
+/* Groups of each dimension of the whole: those of a part, those of a box, and the first of
+ * the box at hand. */
+struct cut {
+    ptrdiff_t begin[PQ_MAX_NDIM], end[PQ_MAX_NDIM];
+    ptrdiff_t step[PQ_MAX_NDIM];
+    ptrdiff_t at[PQ_MAX_NDIM];
+};
+
+static ptrdiff_t groups_of(const struct pq_dim *dim)
+{
+    return pq_dim_uniform(dim) ? 1 : (dim->end - 1) / dim->block + 1;
+}
+
+/* The dimension of most groups is shared by the parts; boxes are long in the innermost
+ * ones. False where the part has nothing. */
+static bool make_cut(struct cut *cut, const struct pq_plan *plan, int part, int parts)
+{
+    int split = 0;
+    for (int d = 1; d < plan->ndim; d++) {
+        split = groups_of(&plan->dim[d]) >= groups_of(&plan->dim[split]) ? d : split;
+    }
+    ptrdiff_t room = CELLS;
+    for (int d = 0; d < plan->ndim; d++) {
+        ptrdiff_t groups = groups_of(&plan->dim[d]), begin = 0;
+        if (d == split) {
+            const ptrdiff_t share = groups / parts, rest = groups % parts;
+            begin = share * part + (part < rest ? part : rest);
+            groups = share + (part < rest ? 1 : 0);
+        }
+        if (groups == 0) {
+            return false;
+        }
+        cut->begin[d] = cut->at[d] = begin;
+        cut->end[d] = begin + groups;
+        cut->step[d] = groups < room ? groups : room;
+        room /= cut->step[d];
+    }
+    return true;
+}
+
+static bool next_box(struct cut *cut, int ndim)
+{
+    for (int d = 0; d < ndim; d++) {
+        cut->at[d] += cut->step[d];
+        if (cut->at[d] < cut->end[d]) {
+            return true;
+        }
+        cut->at[d] = cut->begin[d];
+    }
+    return false;
+}
+
+static void fill_up(struct pq_plan *plan)
+{
+    while (plan->ndim < 2) {
+        plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .block = 1};
+    }
+}
+
+/* Returns how many cells the box has. */
+static size_t make_box(struct search *search, const struct cut *cut)
+{
+    const struct pq_plan *whole = &search->job->plan;
+    struct pq_plan *box = &search->box, *rows = &search->rows;
+    struct pq_cursor at = pq_cursor_start(whole);
+    ptrdiff_t count = 1;
+    box->ndim = 0;
+    rows->ndim = 0;
+    search->once = true;
+    for (int d = 0; d < whole->ndim; d++) {
+        struct pq_dim dim = whole->dim[d];
+        if (!pq_dim_uniform(&dim)) {
+            const ptrdiff_t left = cut->end[d] - cut->at[d], first = cut->at[d] * dim.block;
+            const ptrdiff_t groups = cut->step[d] < left ? cut->step[d] : left;
+            const ptrdiff_t most = groups * dim.block, rest = dim.end - first;
+            at = pq_cursor_at(at, &dim, first);
+            if (groups > 1) {
+                rows->dim[rows->ndim++] = (struct pq_dim){.end = groups,
+                                                          .in = count,
+                                                          .block = 1,
+                                                          .scale = dim.scale,
+                                                          .zero = dim.zero};
+            }
+            dim.end = most < rest ? most : rest;
+            dim.block = groups > 1 ? dim.block : 1;
+            dim.scale = groups > 1 ? count : 0;
+            dim.zero = 0;
+            count *= groups;
+        }
+        if (dim.end > 1) {
+            search->once &= box->ndim == 0 || (!pq_dim_uniform(&dim) && dim.block == 1);
+            box->dim[box->ndim++] = dim;
+        }
+    }
+    fill_up(box);
+    fill_up(rows);
+    box->in = at.in;
+    rows->scale = at.scale;
+    rows->zero = at.zero;
+    return (size_t)count;
+}
+
+static void reduce_box(struct search *search)
+{
+    const struct pq_dim *dim = &search->box.dim[0];
+    if (!pq_dim_uniform(dim) && dim->block == 1) {
+        pq_walk(&search->box, 2, reduce_rows, search);
+    } else {
+        pq_walk(&search->box, 1, reduce_row, search);
+    }
+}
+
+/* Both extrema of a cell with a NaN become that. */
+static void mark_row(void *p, struct pq_cursor at)
+{
+    struct search *search = p;
+    const struct pq_dim *dim = &search->box.dim[0];
+    struct pq_params from = {at.in, 0, search->job->how.run.in, search->job->in_swapped};
+    for (ptrdiff_t i = 0; i < dim->end; i++, from.data += dim->in) {
+        double v;
+        pq_load_scales_f64(&v, from, 1, 0);
+        if (v != v) {
+            const size_t cell = cell_at(search, at, i);
+            for (int k = 0; k < 2; k++) {
+                if (search->row >= 0) {
+                    search->cells.single[k][cell] = (float)NAN;
+                } else {
+                    search->cells.wide[k][cell] = (double)NAN;
+                }
+            }
+        }
+    }
+}
+
+static void take_row(void *p, struct pq_cursor at)
+{
+    struct search *search = p;
+    const struct pq_dim *dim = &search->rows.dim[0];
+    const union cells *cells = &search->cells;
+    const ptrdiff_t first = at.in - search->rows.in;
+    const bool wide = search->row < 0;
+    const struct pq_cells row = {
+        .n = (size_t)dim->end,
+        .lowest = wide ? (const void *)(cells->wide[0] + first) : cells->single[0] + first,
+        .highest = wide ? (const void *)(cells->wide[1] + first) : cells->single[1] + first,
+        /* The caller's own arrays, reached through the plan's const pointers. */
+        .scale = (char *)(uintptr_t)at.scale,
+        .zero = (char *)(uintptr_t)at.zero,
+        .scale_stride = dim->scale,
+        .zero_stride = dim->zero,
+    };
+    search->take(search->what, &row);
+}
+
+static bool is_finite(const struct search *search)
+{
+    return search->bits < 0x7f800000 && search->carried >> 63 == 0;
+}
+
+/* Whether all were taken. */
+static bool take_boxes(struct search *search, struct cut *cut, bool all_numbers)
+{
+    do {
+        set_none(search, &search->cells, make_box(search, cut));
+        if (!search->empty) {
+            reduce_box(search);
+        }
+        if (!is_finite(search)) {
+            if (!all_numbers) {
+                return false;
+            }
+            pq_walk(&search->box, 1, mark_row, search);
+            search->bits = 0;
+            search->carried = 0;
+        }
+        pq_walk(&search->rows, 1, take_row, search);
+    } while (next_box(cut, search->job->plan.ndim));
+    return true;
+}
+
+/* Whether there are parameters: where a dimension has no elements, those of the others. The
+ * extents become what is to be planned. */
+static bool has_cells(const struct pq_args *args, ptrdiff_t *shape, bool *empty)
+{
+    for (int d = 0; d < args->ndim; d++) {
+        shape[d] = args->shape[d];
+        if (shape[d] == 0) {
+            if (args->scale.strides[d] != 0 || args->zero.strides[d] != 0) {
+                return false;
+            }
+            shape[d] = 1;
+            *empty = true;
+        }
+    }
+    return true;
+}
+
+enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq_args *args,
+                               bool all_numbers, pq_take_cells_fn *take, void *what,
+                               int part, int parts)
+{
+    const struct pq_method how = {.run = {.in = args->in.type}};
+    ptrdiff_t shape[PQ_MAX_NDIM];
+    struct pq_args planned = *args;
+    struct pq_job job;
+    struct search search;
+    struct cut cut;
+    search.job = &job;
+    search.row = pq_row_of(args->in.type);
+    search.empty = false;
+    search.bits = 0;
+    search.carried = 0;
+    search.take = take;
+    search.what = what;
+    search.box.scale = search.box.zero = (const char *)&search.cells; /* to count from */
+    search.rows.in = search.box.scale;
+    search.box.out = search.rows.out = NULL;
+    planned.shape = shape;
+    planned.out = (struct pq_array){.data = NULL};
+    if (!has_cells(args, shape, &search.empty)) {
+        return PQ_OK;
+    }
+    const enum pq_status status = pq_job_init(&job, kernels, &planned, &how);
+    if (status != PQ_OK || !make_cut(&cut, &job.plan, part, parts)) {
+        return status;
+    }
+    const pq_fpenv found = pq_fpenv_enter();
+    const bool all = take_boxes(&search, &cut, all_numbers);
+    pq_fpenv_leave(found);
+    return all ? PQ_OK : PQ_ERR_NONFINITE;
+}
