@@ -7,6 +7,7 @@ import tomllib
 from glob import glob
 from pathlib import Path
 
+from numpy import get_include
 from setuptools import Extension, setup
 
 LINK_FLAGS = []
@@ -52,7 +53,11 @@ setup(
                 "csrc/kernels.inc",
                 *glob("csrc/kernels/*.inc"),
             ],
-            include_dirs=["csrc"],
+            include_dirs=["csrc", get_include()],
+            define_macros=[
+                ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
+                ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),
+            ],
             libraries=LIBRARIES,
             extra_compile_args=FLAGS,
             extra_link_args=LINK_FLAGS,

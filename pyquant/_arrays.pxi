@@ -67,20 +67,19 @@ cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
 
 cdef object _filled(tuple values, tuple shape, pq_type type):
     """Python numbers as an array of a type that is for them; None where it is not."""
-    cdef Py_buffer memory
+    cdef void *memory
     cdef pq_fpenv found
     cdef bint put
-    array = _empty(shape, _DTYPES[<str>_NAMES[<int>row_of_type(type).carrier]])
-    PyObject_GetBuffer(array, &memory, PyBUF_SIMPLE)
+    array = _np.empty(shape, _DTYPES[<str>_NAMES[<int>row_of_type(type).carrier]])
+    memory = PyArray_DATA(<const PyArrayObject *>array)
     found = pq_fpenv_enter()
     try:
         if _is_integer(type):
-            put = _put_integers(values, type, <char *>memory.buf)
+            put = _put_integers(values, type, <char *>memory)
         else:
-            put = _put_reals(values, type, memory.buf)
+            put = _put_reals(values, type, memory)
     finally:
         pq_fpenv_leave(found)
-        PyBuffer_Release(&memory)
     return array if put else None
 
 

@@ -9,15 +9,15 @@ cdef tuple _without_repeats(Array *x, list selecting, ptrdiff_t *shape,
     cdef int d
     cdef bint empty = _size(x) == 0
     before, after = 1, 1
-    for d in range(x.buffer.ndim):
-        shape[d] = x.buffer.shape[d]
-        if shape[d] > 1 and (empty or x.buffer.strides[d] == 0):
+    for d in range(x.ndim):
+        shape[d] = x.shape[d]
+        if shape[d] > 1 and (empty or x.strides[d] == 0):
             if d in selecting:
                 shape[d] = (shape[d] + block[d] - 1) // block[d]
                 block[d] = 1
             else:
                 shape[d] = 1
-            before, after = before * x.buffer.shape[d], after * shape[d]
+            before, after = before * x.shape[d], after * shape[d]
     return before, after
 
 
@@ -150,7 +150,7 @@ cdef int _run_choice(const pq_kernels *kernels, Call *call, const pq_choice *cho
         size *= call.args.shape[d]
     parts = 1
     if threads != 1 and call.args.ndim > 0:
-        parts = _parts(size * call.x.buffer.itemsize, threads)
+        parts = _parts(size * call.x.itemsize, threads)
     if parts > 1:
         return _choose_parts(kernels, call, choice, count, parts)
     if size < _NOGIL_SIZE:
@@ -180,15 +180,26 @@ cdef ptrdiff_t _place_results(Call *call, list selecting, tuple groups, bytes sc
     return count
 
 
+cdef int _check_shape(tuple shape, object dtype) except -1:
+    """Whether NumPy can make such an array, which it may say of empty ones, too."""
+    try:
+        _np.empty(shape, dtype)
+    except ValueError:  # which names no argument
+        raise ValueError(
+            f"x: expected a shape that NumPy can make of {dtype}, got {shape}"
+        ) from None
+    return 0
+
+
 cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
     """Immutable memory for an array of elements of `size` bytes, to be filled at once."""
     try:
         count = _prod(shape)
         if count == 0:  # of a shape that NumPy may refuse
-            _new(shape, dtype, "x")
+            _check_shape(shape, dtype)
         return PyBytes_FromStringAndSize(NULL, count * size)
     except (MemoryError, OverflowError):
-        _new(shape, dtype, "x")  # for its message
+        _check_shape(shape, dtype)  # for its message
         raise MemoryError from None
 
 
@@ -205,53 +216,50 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
     cdef str name
     cdef bytes scale_memory, zero_memory
     _forget(&call)
-    try:
-        array = _real_array(x, "x")
-        name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
-        choice.code = <pq_type><int>_CODES[name]
-        has_zero = _is_narrow_float(choice.code) or row_of_type(choice.code).lowest < 0
-        if symmetric is None:
-            flag = has_zero
-        else:
-            flag = _flag(symmetric, "symmetric", "None, True or False")
-        axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
-        if threads is not _ONE:
-            threads = _threads_of(threads)
-        _hold_real(array, &call.x, "x")
-        _set_input(&call)
-        selecting = _granularity(&call, axis, block_size)
-        groups = _parameter_shape(&call, selecting)
-        if not flag and _is_narrow_float(choice.code):
-            raise ValueError(f"symmetric: expected True for {name}, got False")
-        choice.size = sizeof(pq_choice)
-        choice.real = call.x.type
-        choice.rule = PQ_RULE_SYMMETRIC if flag else PQ_RULE_ASYMMETRIC
-        call.args.scale.type = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
-        call.args.zero.type = (
-            PQ_I8 if _is_narrow_float(choice.code) else row_of_type(choice.code).carrier
-        )
-        scale_dtype = _DTYPES[<str>_NAMES[<int>call.args.scale.type]]
-        zero_dtype = _DTYPES[<str>_NAMES[<int>call.args.zero.type]]
-        scale_memory = _new_memory(groups, scale_dtype, pq_type_size(call.args.scale.type))
-        zero_memory = _new_memory(groups, zero_dtype, pq_type_size(call.args.zero.type))
-        if len(zero_memory) > 0:
-            count = _place_results(&call, selecting, groups, scale_memory, zero_memory)
-            repeats = _without_repeats(&call.x, selecting, shape, call.block)
-            call.args.shape = shape
-            call.args.block = call.block
-            status = _run_choice(kernels, &call, &choice, count, threads)
-            if status == PQ_ERR_NONFINITE:
-                raise _nonfinite_error(&call, repeats)
-            if status != PQ_OK:
-                raise SystemError(f"pyquant: unexpected status {status} from the C core")
-        scales = groups, scale_dtype, scale_memory
-        zeros = groups, zero_dtype, zero_memory
-        only = len(zero_memory) == <Py_ssize_t>pq_type_size(call.args.zero.type)
-        return (scales, zeros, _given_scale(scales, only),
-                None if flag and has_zero else _given_zero(zeros, only), name, axis,
-                block_size)
-    finally:
-        _release(&call)
+    array = _real_array(x, "x")
+    name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
+    choice.code = <pq_type><int>_CODES[name]
+    has_zero = _is_narrow_float(choice.code) or row_of_type(choice.code).lowest < 0
+    if symmetric is None:
+        flag = has_zero
+    else:
+        flag = _flag(symmetric, "symmetric", "None, True or False")
+    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    _hold_real(array, &call.x, "x")
+    _set_input(&call)
+    selecting = _granularity(&call, axis, block_size)
+    groups = _parameter_shape(&call, selecting)
+    if not flag and _is_narrow_float(choice.code):
+        raise ValueError(f"symmetric: expected True for {name}, got False")
+    choice.size = sizeof(pq_choice)
+    choice.real = call.x.type
+    choice.rule = PQ_RULE_SYMMETRIC if flag else PQ_RULE_ASYMMETRIC
+    call.args.scale.type = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
+    call.args.zero.type = (
+        PQ_I8 if _is_narrow_float(choice.code) else row_of_type(choice.code).carrier
+    )
+    scale_dtype = _DTYPES[<str>_NAMES[<int>call.args.scale.type]]
+    zero_dtype = _DTYPES[<str>_NAMES[<int>call.args.zero.type]]
+    scale_memory = _new_memory(groups, scale_dtype, pq_type_size(call.args.scale.type))
+    zero_memory = _new_memory(groups, zero_dtype, pq_type_size(call.args.zero.type))
+    if len(zero_memory) > 0:
+        count = _place_results(&call, selecting, groups, scale_memory, zero_memory)
+        repeats = _without_repeats(&call.x, selecting, shape, call.block)
+        call.args.shape = shape
+        call.args.block = call.block
+        status = _run_choice(kernels, &call, &choice, count, threads)
+        if status == PQ_ERR_NONFINITE:
+            raise _nonfinite_error(&call, repeats)
+        if status != PQ_OK:
+            raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    scales = groups, scale_dtype, scale_memory
+    zeros = groups, zero_dtype, zero_memory
+    only = len(zero_memory) == <Py_ssize_t>pq_type_size(call.args.zero.type)
+    return (scales, zeros, _given_scale(scales, only),
+            None if flag and has_zero else _given_zero(zeros, only), name, axis,
+            block_size)
 
 
 def dynamic_range(x):
@@ -261,26 +269,23 @@ def dynamic_range(x):
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
     cdef int status
     _forget(&call)
-    try:
-        _hold_real(x, &call.x, "x")
-        _set_input(&call)
-        scale, zero = _np.empty((), _np.float32), _np.empty((), _np.uint8)
-        _hold(scale, &call.scale)
-        _hold(zero, &call.zero)
-        _set_array(&call.args.scale, &call.scale)
-        _set_array(&call.args.zero, &call.zero)
-        _without_repeats(&call.x, [], shape, NULL)
-        memset(call.scale_strides, 0, sizeof(call.scale_strides))
-        call.args.shape = shape
-        call.args.block = NULL
-        call.args.scale.strides = call.args.zero.strides = call.scale_strides
-        choice.size = sizeof(pq_choice)
-        choice.real = choice.code = PQ_NO_TYPE
-        choice.rule = PQ_RULE_ONNX_DYNAMIC
-        with nogil:
-            status = pq_choose_params(_active, &call.args, &choice, 0, 1)
-        if status != PQ_OK:
-            raise ValueError(f"x: expected an array that memory holds, got shape {x.shape}")
-        return scale, zero
-    finally:
-        _release(&call)
+    _hold_real(x, &call.x, "x")
+    _set_input(&call)
+    scale, zero = _np.empty((), _np.float32), _np.empty((), _np.uint8)
+    _hold(scale, &call.scale)
+    _hold(zero, &call.zero)
+    _set_array(&call.args.scale, &call.scale)
+    _set_array(&call.args.zero, &call.zero)
+    _without_repeats(&call.x, [], shape, NULL)
+    memset(call.scale_strides, 0, sizeof(call.scale_strides))
+    call.args.shape = shape
+    call.args.block = NULL
+    call.args.scale.strides = call.args.zero.strides = call.scale_strides
+    choice.size = sizeof(pq_choice)
+    choice.real = choice.code = PQ_NO_TYPE
+    choice.rule = PQ_RULE_ONNX_DYNAMIC
+    with nogil:
+        status = pq_choose_params(_active, &call.args, &choice, 0, 1)
+    if status != PQ_OK:
+        raise ValueError(f"x: expected an array that memory holds, got shape {x.shape}")
+    return scale, zero

@@ -1,6 +1,15 @@
 # Checked against the compiled module by stubtest.
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import (
+    Any,
+    Literal,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    final,
+    overload,
+)
 
 import numpy as np
 import numpy.typing as npt
@@ -667,6 +676,40 @@ def plain(values: ArrayLike, name: str) -> npt.NDArray[Any]: ...
 def cast(array: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]: ...
 def spelled(dtype: object) -> str | None: ...
 def type_rows() -> list[tuple[str, str, int, int, int | None, int | None]]: ...
+
+@final
+class Usual:
+    def __init__(
+        self,
+        inputs: tuple[str, ...],
+        scales: tuple[str, ...],
+        codes: tuple[str, ...],
+        *,
+        alike: bool = ...,
+        broadcasts: bool = ...,
+    ) -> None: ...
+    def quantize(
+        self,
+        x: ArrayLike,
+        scale: ArrayLike,
+        zero_point: ArrayLike | None,
+        axis: SupportsIndex | None,
+        *,
+        code: str | None = ...,
+        rounding: str = ...,
+        precision: str | None = ...,
+        narrow_first: bool = ...,
+    ) -> npt.NDArray[Any] | None: ...
+    def dequantize(
+        self,
+        q: ArrayLike | PackedArray,
+        scale: ArrayLike,
+        zero_point: ArrayLike | None,
+        axis: SupportsIndex | None,
+        *,
+        real: str | None = ...,
+    ) -> npt.NDArray[Any] | None: ...
+
 def array_of(
     foreign: Callable[[Any, str, str, tuple[str, ...]], tuple[Any, str]],
     values: ArrayLike | PackedArray,

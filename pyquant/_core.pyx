@@ -3,8 +3,8 @@
 # cython: auto_pickle=False
 """Arguments -> buffers -> C -> exceptions: the boundary between Python and csrc/pq.h.
 
-Arrays of any rank, stride and byte order are taken through the buffer protocol, once per
-call and without a copy.
+Arrays of any rank, stride and byte order are read through NumPy's C API, once per call and
+without a copy.
 """
 import os
 from inspect import signature as _signature
@@ -14,9 +14,8 @@ from operator import index as _index
 import numpy as _np
 from numpy.exceptions import AxisError as _AxisError
 
-from cython cimport critical_section
+from cython cimport critical_section, final
 from cpython.buffer cimport (
-    PyBUF_RECORDS_RO,
     PyBUF_SIMPLE,
     PyBUF_STRIDED_RO,
     PyBuffer_Release,
@@ -26,7 +25,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
 from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
-from cpython.object cimport PyObject_GenericSetAttr
+from cpython.object cimport PyObject_GenericSetAttr, Py_TYPE
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.pythread cimport (
     PyThread_acquire_lock,
@@ -53,10 +52,12 @@ from libc.stdint cimport (
 from libc.string cimport memcpy, memset
 
 from pyquant cimport *
+from pyquant._numpy cimport *
 from pyquant._pq cimport *
 
+import_array()
+
 cdef object _ndarray = _np.ndarray
-cdef object _empty = _np.empty
 cdef object _prod = __import__("math").prod
 
 # One module in rooms, none with two subjects. The first is what `dtypes` reads while it is
@@ -68,7 +69,7 @@ from pyquant import dtypes as _dtypes
 from pyquant._convert import is_masked
 from pyquant._version import __version__
 
-include "_buffers.pxi"
+include "_memory.pxi"
 include "_arrays.pxi"
 include "_parameters.pxi"
 include "_granularity.pxi"

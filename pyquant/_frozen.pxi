@@ -81,9 +81,9 @@ cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) ex
     """What can be checked without data, beside scales of that shape."""
     if zeros.size != 1 and zeros.shape != shape:
         raise ValueError(f"zero_point: expected shape {shape}, got {zeros.shape}")
-    call.args.ndim = call.zero.buffer.ndim
-    call.args.shape = <const ptrdiff_t *>call.zero.buffer.shape
-    call.args.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
+    call.args.ndim = call.zero.ndim
+    call.args.shape = call.zero.shape
+    call.args.zero.strides = call.zero.strides
     call.args.block = NULL
     _check_zero(call, <pq_type><int>_CODES[dtype])
     return 0
@@ -113,34 +113,31 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     cdef Call call
     cdef bint simple
     _forget(&call)
-    try:
-        if PyFloat_Check(scale) and not PyFloat_CheckExact(scale):
-            scale = _np.asarray(scale)
-        scale = _scale_array(&call, scale)
-        zero_type = zero_name(dtype)
-        lo, hi = _LIMITS.get(dtype, (0, 0))
-        simple = zero_point is None or (
-            PyLong_CheckExact(zero_point) and lo <= zero_point <= hi
-        )
-        if not simple:
-            zero_point = _zeros_of(&call, zero_point)
-        axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
-        _hold_scale(&call, scale)
-        if not simple:
-            _hold_zero(&call, zero_point)
-            shape = () if scale is None else _shape(&call.scale)
-            _check_zeros_alone(&call, zero_point, shape, dtype)
-        if block_size is not None:
-            _blocks(block_size)
-            _check_blocked_axis(axis, block_size)
-        scales, given_scale = _keeping_scale(&call, scale)
-        if simple:
-            zeros, given_zero = _frozen_zero(zero_point or 0, zero_type), zero_point or None
-        else:
-            zeros, given_zero = _keeping_zero(&call, zero_point, zero_type)
-        return scales, zeros, given_scale, given_zero, dtype, axis, block_size
-    finally:
-        _release(&call)
+    if PyFloat_Check(scale) and not PyFloat_CheckExact(scale):
+        scale = _np.asarray(scale)
+    scale = _scale_array(&call, scale)
+    zero_type = zero_name(dtype)
+    lo, hi = _LIMITS.get(dtype, (0, 0))
+    simple = zero_point is None or (
+        PyLong_CheckExact(zero_point) and lo <= zero_point <= hi
+    )
+    if not simple:
+        zero_point = _zeros_of(&call, zero_point)
+    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    _hold_scale(&call, scale)
+    if not simple:
+        _hold_zero(&call, zero_point)
+        shape = () if scale is None else _shape(&call.scale)
+        _check_zeros_alone(&call, zero_point, shape, dtype)
+    if block_size is not None:
+        _blocks(block_size)
+        _check_blocked_axis(axis, block_size)
+    scales, given_scale = _keeping_scale(&call, scale)
+    if simple:
+        zeros, given_zero = _frozen_zero(zero_point or 0, zero_type), zero_point or None
+    else:
+        zeros, given_zero = _keeping_zero(&call, zero_point, zero_type)
+    return scales, zeros, given_scale, given_zero, dtype, axis, block_size
 
 
 def typed_zeros(zeros, str name not None):

@@ -104,10 +104,10 @@ cdef tuple _parameter_shape(Call *call, list selecting):
 
 cdef bint _has_parameter_shape(Call *call, Array *a, list selecting) except -1:
     cdef int d, i = 0
-    if a.buffer.ndim != len(selecting):
+    if a.ndim != len(selecting):
         return False
     for d in selecting:
-        if a.buffer.shape[i] != (call.args.shape[d] + call.block[d] - 1) // call.block[d]:
+        if a.shape[i] != (call.args.shape[d] + call.block[d] - 1) // call.block[d]:
             return False
         i += 1
     return True
@@ -124,18 +124,18 @@ cdef bint _keeps_dimensions(Call *call, Array *a) noexcept:
     """Whether NumPy would broadcast it to x, and to nothing larger, by its own dimensions.
     One dimension may be meant for any axis."""
     cdef int d
-    if a.buffer.ndim != call.args.ndim or call.args.ndim < 2:
+    if a.ndim != call.args.ndim or call.args.ndim < 2:
         return False
     for d in range(call.args.ndim):
-        if a.buffer.shape[d] != 1 and a.buffer.shape[d] != call.args.shape[d]:
+        if a.shape[d] != 1 and a.shape[d] != call.args.shape[d]:
             return False
     return True
 
 
 cdef void _place_kept(Array *a, ptrdiff_t *strides) noexcept:
     cdef int d
-    for d in range(a.buffer.ndim):
-        strides[d] = a.buffer.strides[d] if a.buffer.shape[d] != 1 else 0
+    for d in range(a.ndim):
+        strides[d] = a.strides[d] if a.shape[d] != 1 else 0
 
 
 cdef int _place(Call *call, str name, Array *a, list selecting, bint blocks,
@@ -146,7 +146,7 @@ cdef int _place(Call *call, str name, Array *a, list selecting, bint blocks,
         return 0
     if _has_parameter_shape(call, a, selecting):
         for d in selecting:
-            strides[d] = a.buffer.strides[i]
+            strides[d] = a.strides[i]
             i += 1
     elif not blocks and _shape(a) == _kept_shape(call, selecting):
         _place_kept(a, strides)
@@ -160,7 +160,7 @@ cdef object _fitting_axes(Call *call, Array *a):
     """For the message: which axes a single dimension fits."""
     fitting = [
         f"axis={d}" for d in range(call.args.ndim)
-        if a.buffer.ndim == 1 and call.args.shape[d] == a.buffer.shape[0]
+        if a.ndim == 1 and call.args.shape[d] == a.shape[0]
     ]
     return f", which fits {' or '.join(fitting)}" if fitting else ""
 

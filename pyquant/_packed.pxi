@@ -59,13 +59,17 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
     elif size < _LARGE:
         data = PyBytes_FromStringAndSize(NULL, size)
     else:
-        data = _empty(size, _DTYPES["uint8"])
-    PyObject_GetBuffer(data, &call.out.buffer, PyBUF_SIMPLE)
+        data = _np.empty(size, _DTYPES["uint8"])
+    if type(data) is bytes:
+        call.out.data = PyBytes_AS_STRING(data)
+    else:
+        call.out.data = <char *>PyArray_DATA(<const PyArrayObject *>data)
+    # Where its elements are, `_set_output` says.
     call.out.held = True
-    call.out.buffer.ndim = call.x.buffer.ndim
-    call.out.buffer.shape = call.x.buffer.shape
-    call.out.buffer.itemsize = 1
-    call.out.buffer.strides = NULL  # where its elements are, `_set_output` says
+    call.out.ndim = call.x.ndim
+    memcpy(call.out.shape, call.x.shape, call.x.ndim * sizeof(call.x.shape[0]))
+    memset(call.out.strides, 0, call.x.ndim * sizeof(call.x.shape[0]))
+    call.out.itemsize = 1
     call.out.type = code
     call.out.swapped = False
     call.out.packed = max(1, size)
@@ -216,26 +220,23 @@ def pack(q, layout, axis, bits):
     cdef str name
     cdef tuple how
     _forget(&call)
-    try:
-        row = _layouts().layout_named(layout)
-        array = q if type(q) is _ndarray else _plain(q, "q")
-        name = _dtypes.name_of(array.dtype)
-        types = _types_of(row.widths if bits is None else tuple(range(1, 9)))
-        if name not in types:
-            raise TypeError(f"q: expected {', '.join(types)}, got {_describe(array)}")
-        name, width = _layouts().element_of(name, bits, row)
-        how = (row.name, _layouts().axis_of(axis, array.ndim, row), width)
-        _hold(array, &call.x)
-        if width < pq_type_bits(call.x.type):
-            _check_fit(array, name, width)
-        call.x.type = <pq_type><int>_CODES[name]
-        _set_input(&call)
-        data = _hold_packed_out(&call, None, call.x.type, how)
-        _set_output(&call)
-        _run_repack(&call)
-        return _packed(&call, data, name, how)
-    finally:
-        _release(&call)
+    row = _layouts().layout_named(layout)
+    array = q if type(q) is _ndarray else _plain(q, "q")
+    name = _dtypes.name_of(array.dtype)
+    types = _types_of(row.widths if bits is None else tuple(range(1, 9)))
+    if name not in types:
+        raise TypeError(f"q: expected {', '.join(types)}, got {_describe(array)}")
+    name, width = _layouts().element_of(name, bits, row)
+    how = (row.name, _layouts().axis_of(axis, array.ndim, row), width)
+    _hold(array, &call.x)
+    if width < pq_type_bits(call.x.type):
+        _check_fit(array, name, width)
+    call.x.type = <pq_type><int>_CODES[name]
+    _set_input(&call)
+    codes = _hold_packed_out(&call, None, call.x.type, how)
+    _set_output(&call)
+    _run_repack(&call)
+    return _packed(&call, codes, name, how)
 
 
 def repack(packed, layout, axis):
@@ -243,40 +244,36 @@ def repack(packed, layout, axis):
     cdef Call call
     cdef tuple how
     cdef str name = packed._name
+    cdef object data = packed._data
     _forget(&call)
-    try:
-        row = _layouts().layout_named(layout)
-        _, _, bits = packed._how
-        if bits not in row.widths:
-            raise ValueError(
-                f"layout: expected one that has elements of {bits} bits, got {row.name!r}"
-            )
-        _hold_packed(&call, packed._data, packed.shape, name, packed._how)
-        _set_input(&call)
-        how = (row.name, _layouts().axis_of(axis, call.args.ndim, row), bits)
-        data = _hold_packed_out(&call, None, call.x.type, how)
-        _set_output(&call)
-        _run_repack(&call)
-        return _packed(&call, data, name, how)
-    finally:
-        _release(&call)
+    row = _layouts().layout_named(layout)
+    _, _, bits = packed._how
+    if bits not in row.widths:
+        raise ValueError(
+            f"layout: expected one that has elements of {bits} bits, got {row.name!r}"
+        )
+    _hold_packed(&call, data, packed.shape, name, packed._how)
+    _set_input(&call)
+    how = (row.name, _layouts().axis_of(axis, call.args.ndim, row), bits)
+    codes = _hold_packed_out(&call, None, call.x.type, how)
+    _set_output(&call)
+    _run_repack(&call)
+    return _packed(&call, codes, name, how)
 
 
 cdef object _unpacked(object packed, pq_type *type):
     """A byte for each element, and of what type they are."""
     cdef Call call
+    cdef object data = packed._data
     _forget(&call)
-    try:
-        _hold_packed(&call, packed._data, packed.shape, packed._name, packed._how)
-        _set_input(&call)
-        out = _empty(_shape(&call.x), _np.uint8)
-        _hold(out, &call.out)
-        call.out.type = type[0] = call.x.type
-        _set_output(&call)
-        _run_repack(&call)
-        return out
-    finally:
-        _release(&call)
+    _hold_packed(&call, data, packed.shape, packed._name, packed._how)
+    _set_input(&call)
+    out = _new_like(&call.x, _DTYPES["uint8"])
+    _hold(out, &call.out)
+    call.out.type = type[0] = call.x.type
+    _set_output(&call)
+    _run_repack(&call)
+    return out
 
 
 def unpack(packed):

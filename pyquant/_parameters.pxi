@@ -29,7 +29,7 @@ cdef int _hold_scale(Call *call, object array) except -1:
         return 0
     if not _hold(array, &call.scale):
         raise TypeError(f"scale: expected real numbers, got {_describe(array)}")
-    call.args.scale.data = call.scale.buffer.buf
+    call.args.scale.data = call.scale.data
     call.args.scale.type = call.scale.type
     call.args.scale.swapped = call.scale.swapped
     return 0
@@ -72,7 +72,7 @@ cdef int _hold_zero(Call *call, object array) except -1:
         raise TypeError(f"zero_point: expected integers, got {_describe(array)}")
     if packed != PQ_NO_TYPE:
         call.zero.type = packed
-    call.args.zero.data = call.zero.buffer.buf
+    call.args.zero.data = call.zero.data
     call.args.zero.type = call.zero.type
     call.args.zero.swapped = call.zero.swapped
     return 0
@@ -104,9 +104,9 @@ cdef int _check_zero(Call *call, pq_type code) except -1:
     zeros.block = NULL
     zeros.ndim = 0
     if call.args.zero.data != &call.zero_value:
-        zeros.ndim = call.zero.buffer.ndim
-        zeros.shape = <const ptrdiff_t *>call.zero.buffer.shape
-        zeros.zero.strides = <const ptrdiff_t *>call.zero.buffer.strides
+        zeros.ndim = call.zero.ndim
+        zeros.shape = call.zero.shape
+        zeros.zero.strides = call.zero.strides
     if call.zero.held and _size(&call.zero) >= _NOGIL_SIZE:
         with nogil:
             within = pq_zeros_within(&zeros, lo, hi, &outside)

@@ -121,7 +121,7 @@ cdef int _run_whole(const pq_kernels *kernels, const pq_args *args,
 
 cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
               int threads) except -1:
-    cdef Py_ssize_t each = call.x.buffer.itemsize + call.out.buffer.itemsize
+    cdef Py_ssize_t each = call.x.itemsize + call.out.itemsize
     cdef int parts, status
     if _size(&call.x) == 0:
         return 0
@@ -134,7 +134,7 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
     else:
         status = _run_whole(kernels, &call.args, quantizes)
     if status == PQ_ERR_OVERLAP:
-        strides = tuple([call.out.buffer.strides[d] for d in range(call.out.buffer.ndim)])
+        strides = tuple([call.out.strides[d] for d in range(call.out.ndim)])
         raise ValueError(
             "out: expected dimensions that neither overlap nor interleave, "
             f"got strides {strides}"
@@ -201,39 +201,36 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     cdef str name
     cdef pq_type code = PQ_I8
     _forget(&call)
-    try:
-        array = _real_array(x, "x")
-        if dtype is not None:
-            code = _type_in(_CODES, dtype, "dtype", _CODE_NAMES)
-        elif zero_point is not None:
-            code = _type_of_zero(zero_point)
-        name = <str>_NAMES[<int>code]
-        call.args.round = <pq_round>_rounding(rounding)
-        if precision is not None:
-            call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
-        call.args.overflow = not _flag(saturate, "saturate")
-        call.args.zero_first = zero_first
-        call.args.narrow_first = narrow_first
-        packs = _packs(packed)
-        if packs == _BY_LAYOUT:
-            how = _layouts().requested(packed)
-            name, _ = _layouts().element_of(name, how[2], how[0])
-            code = <pq_type><int>_CODES[name]
-        if packs == _BY_FLAG or call.args.overflow or _is_narrow_float(code):
-            _check_options(name, rounding, not call.args.overflow, packs == _BY_FLAG)
-        scale = _scale_array(&call, scale)
-        zero_point = _zero_array(&call, zero_point)
-        axis = _settled(axis, "axis")
-        block_size = _settled(block_size, "block_size")
-        if threads is not _ONE:
-            threads = _threads_of(threads)
-        _hold_real(array, &call.x, "x", int32)
-        if packs:
-            how = _how(how, name, call.x.buffer.ndim)
-        return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
-                      block_size, out, threads, True, how, any_zero)
-    finally:
-        _release(&call)
+    array = _real_array(x, "x")
+    if dtype is not None:
+        code = _type_in(_CODES, dtype, "dtype", _CODE_NAMES)
+    elif zero_point is not None:
+        code = _type_of_zero(zero_point)
+    name = <str>_NAMES[<int>code]
+    call.args.round = <pq_round>_rounding(rounding)
+    if precision is not None:
+        call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
+    call.args.overflow = not _flag(saturate, "saturate")
+    call.args.zero_first = zero_first
+    call.args.narrow_first = narrow_first
+    packs = _packs(packed)
+    if packs == _BY_LAYOUT:
+        how = _layouts().requested(packed)
+        name, _ = _layouts().element_of(name, how[2], how[0])
+        code = <pq_type><int>_CODES[name]
+    if packs == _BY_FLAG or call.args.overflow or _is_narrow_float(code):
+        _check_options(name, rounding, not call.args.overflow, packs == _BY_FLAG)
+    scale = _scale_array(&call, scale)
+    zero_point = _zero_array(&call, zero_point)
+    axis = _settled(axis, "axis")
+    block_size = _settled(block_size, "block_size")
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    _hold_real(array, &call.x, "x", int32)
+    if packs:
+        how = _how(how, name, call.x.ndim)
+    return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
+                  block_size, out, threads, True, how, any_zero)
 
 
 cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
@@ -243,22 +240,19 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
     cdef str name = "float32"
     cdef pq_type type = PQ_F32
     _forget(&call)
-    try:
-        array = _code_array(q, "q")
-        if dtype is not None:
-            type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
-            name = <str>_NAMES[<int>type]
-        elif out is not None:
-            type = PQ_NO_TYPE  # that of `out`
-        scale = _scale_array(&call, scale)
-        zero_point = _zero_array(&call, zero_point)
-        axis = _settled(axis, "axis")
-        block_size = _settled(block_size, "block_size")
-        if threads is not _ONE:
-            threads = _threads_of(threads)
-        array = _hold_code(&call, array, "q")
-        call.args.round = PQ_HALF_EVEN
-        return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
-                      axis, block_size, out, threads, False, None, any_zero)
-    finally:
-        _release(&call)
+    array = _code_array(q, "q")
+    if dtype is not None:
+        type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
+        name = <str>_NAMES[<int>type]
+    elif out is not None:
+        type = PQ_NO_TYPE  # that of `out`
+    scale = _scale_array(&call, scale)
+    zero_point = _zero_array(&call, zero_point)
+    axis = _settled(axis, "axis")
+    block_size = _settled(block_size, "block_size")
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    array = _hold_code(&call, array, "q")
+    call.args.round = PQ_HALF_EVEN
+    return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
+                  axis, block_size, out, threads, False, None, any_zero)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = [
+    "Usual",
     "all_zero",
     "array_of",
     "axes_within",
@@ -53,6 +54,7 @@ is_untyped = _core.is_untyped
 first_zero = _core.first_zero
 list_of = _core.list_of
 axes_within = _core.axes_within
+Usual = _core.Usual
 
 
 _known = _core.known

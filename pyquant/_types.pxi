@@ -79,8 +79,6 @@ for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
 del _name, _dtype
 cdef object _dtype_class = _np.dtype
-# dtype of ml_dtypes -> pq_type, whether it is of a foreign byte order; as they come along.
-cdef dict _ML_DTYPES = {}
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _PRECISIONS = f"None, {_REAL_LIST}"
 cdef str _CODE_LIST = "an integer type of 2 to 32 bits or a narrow float"

@@ -24,6 +24,9 @@ REAL = ("float32", "float16")
 QUANTIZED = ("uint8", "int8", "uint16", "int16", "int4", "uint4")
 QUANTIZED_OR_INT32 = (*QUANTIZED, "int32")
 
+_USUAL_REALS = _standard.Usual(REAL, REAL, QUANTIZED, alike=True)
+_USUAL_CODES = _standard.Usual(QUANTIZED_OR_INT32, REAL, QUANTIZED_OR_INT32)
+
 
 def quantize_linear(
     x: ArrayLike,
@@ -74,6 +77,9 @@ def quantize_linear(
     >>> pq.com_microsoft.quantize_linear(np.float32([1, 2.5, 400]), np.float32(1))
     array([  1,   2, 255], dtype=uint8)
     """
+    y = _USUAL_REALS.quantize(x, y_scale, y_zero_point, axis, precision="float32")
+    if y is not None:
+        return y
     op = "com.microsoft QuantizeLinear"
     source, real = _standard.array_of(x, "x", op, REAL)
     s, _ = _standard.array_of(y_scale, "y_scale", op, (real,))
@@ -128,6 +134,9 @@ def dequantize_linear(
     >>> pq.com_microsoft.dequantize_linear(q, np.float32(2), np.uint8(128))
     array([-256., -250.,    0.,  254.], dtype=float32)
     """
+    y = _USUAL_CODES.dequantize(x, x_scale, x_zero_point, axis)
+    if y is not None:
+        return y
     op = "com.microsoft DequantizeLinear"
     q, code = _standard.array_of(x, "x", op, QUANTIZED_OR_INT32)
     s, real = _standard.array_of(x_scale, "x_scale", op, REAL)

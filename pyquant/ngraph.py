@@ -75,6 +75,9 @@ ROUNDING = {
 }
 ROUNDING_BY_NAME = {mode.name: rounding for mode, rounding in ROUNDING.items()}
 
+_USUAL_REALS = _standard.Usual(REAL, REAL, QUANTIZED, alike=True)
+_USUAL_CODES = _standard.Usual(QUANTIZED, REAL, QUANTIZED)
+
 
 def quantize(
     input: ArrayLike,
@@ -131,6 +134,14 @@ def quantize(
     """
     op = "nGraph Quantize"
     target = _type(type, op, "quantized", QUANTIZED)
+    rounding = _rounding(round_mode, op)
+    usual, at = _usual_axis(axes)
+    if usual and zero_point is not None:
+        y = _USUAL_REALS.quantize(
+            input, scale, zero_point, at, code=target, rounding=rounding
+        )
+        if y is not None:
+            return y
     x, source = _standard.array_of(input, "input", op, REAL)
     s, _ = _standard.array_of(scale, "scale", op, (source,))
     z, _ = _standard.array_of(zero_point, "zero_point", op, (target,))
@@ -141,7 +152,7 @@ def quantize(
         z,
         dtype=target,
         axis=where,
-        rounding=_rounding(round_mode, op),
+        rounding=rounding,
         precision=source,
     )
 
@@ -193,10 +204,23 @@ def dequantize(
     """
     op = "nGraph Dequantize"
     target = _type(type, op, "real", REAL)
+    usual, at = _usual_axis(axes)
+    if usual and zero_point is not None:
+        y = _USUAL_CODES.dequantize(input, scale, zero_point, at, real=target)
+        if y is not None:
+            return y
     q, code = _standard.array_of(input, "input", op, QUANTIZED)
     z, _ = _standard.array_of(zero_point, "zero_point", op, (code,))
     s, _ = _standard.array_of(scale, "scale", op, (target,))
     return _standard.dequantize(q, s, z, dtype=target, axis=_projection(q, s, z, axes, op))
+
+
+def _usual_axis(axes: Iterable[SupportsIndex]) -> tuple[bool, int | None]:
+    """Whether there is none or one, and that one; negative ones are none of nGraph's."""
+    if type(axes) is not tuple or len(axes) > 1:
+        return False, None
+    at = axes[0] if axes else None
+    return at is None or (type(at) is int and at >= 0), at
 
 
 def _type(given: npt.DTypeLike, op: str, kind: str, allowed: tuple[str, ...]) -> str:

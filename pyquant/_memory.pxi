@@ -1,12 +1,19 @@
-# Buffers: the memory of a call, taken through the buffer protocol, and new arrays.
+# Memory: that of a call's arrays, read through NumPy's C API, and new arrays.
 
 
+# What is known of an array, which whoever calls keeps alive. A copy: while a call does
+# without the GIL, others may give the array itself another shape.
 cdef struct Array:
-    Py_buffer buffer
-    bint held  # the buffer must be released
+    char *data
+    int ndim
+    ptrdiff_t[PQ_MAX_NDIM] shape
+    ptrdiff_t[PQ_MAX_NDIM] strides  # in bytes
+    ptrdiff_t itemsize
+    bint held  # all this is set
+    bint readonly
     pq_type type
     bint swapped
-    size_t packed  # bytes of a packed array, whose buffer has its shape only; else 0
+    size_t packed  # bytes of a packed array, which has no strides; else 0
 
 
 cdef struct Call:
@@ -36,49 +43,6 @@ cdef inline void _forget(Call *call) noexcept:
     call.args.any_zeros = False
 
 
-cdef void _release(Call *call):
-    if call.x.held:
-        PyBuffer_Release(&call.x.buffer)
-    if call.out.held:
-        PyBuffer_Release(&call.out.buffer)
-    if call.scale.held:
-        PyBuffer_Release(&call.scale.buffer)
-    if call.zero.held:
-        PyBuffer_Release(&call.zero.buffer)
-
-
-cdef int _type_of_format(const char *fmt, Py_ssize_t size, bint *swapped) noexcept:
-    """The pq_type of a PEP 3118 format, or PQ_NO_TYPE."""
-    cdef char order = fmt[0]
-    if order in (b"<", b">", b"=", b"@", b"!", b"^"):
-        fmt += 1
-    swapped[0] = size > 1 and (
-        order == b"<" if _BIG_ENDIAN else order == b">" or order == b"!"
-    )
-    cdef char kind = fmt[0]
-    if kind == 0 or fmt[1] != 0:
-        return PQ_NO_TYPE
-    if kind == b"f":
-        return PQ_F32
-    if kind == b"e":
-        return PQ_F16
-    if kind == b"d":
-        return PQ_F64
-    if kind in (b"b", b"h", b"i", b"l", b"q"):
-        if size == 1:
-            return PQ_I8
-        if size == 2:
-            return PQ_I16
-        return PQ_I32 if size == 4 else PQ_I64
-    if kind in (b"B", b"H", b"I", b"L", b"Q"):
-        if size == 1:
-            return PQ_U8
-        if size == 2:
-            return PQ_U16
-        return PQ_U32 if size == 4 else PQ_U64
-    return PQ_NO_TYPE
-
-
 cdef bint _BIG_ENDIAN = _np.dtype(">u2").isnative
 
 
@@ -88,36 +52,109 @@ cdef inline void _put_integer(int64_t value, size_t size, char *to) noexcept:
     memcpy(to, low + sizeof(value) - size if _BIG_ENDIAN else low, size)
 
 
-cdef bint _hold_as(object array, pq_type type, bint swapped, Array *held) except False:
-    """Take the buffer of an array whose element type is known."""
-    PyObject_GetBuffer(array, &held.buffer, PyBUF_STRIDED_RO)
+# NumPy's numbers of element types -> pq_type; those of ml_dtypes, which it gives out as
+# they are registered, as they come along.
+cdef enum:
+    _OWN_TYPES = 32
+    _USER_TYPES = 64
+
+
+cdef pq_type[_OWN_TYPES] _own_types
+cdef pq_type[_USER_TYPES] _user_types
+
+
+cdef pq_type _integer_of(bint is_signed, size_t size) noexcept:
+    if size == 4:
+        return PQ_I32 if is_signed else PQ_U32
+    return PQ_I64 if is_signed else PQ_U64
+
+
+cdef void _read_numpy_types() noexcept:
+    _own_types[<int>NPY_BYTE] = PQ_I8
+    _own_types[<int>NPY_UBYTE] = PQ_U8
+    _own_types[<int>NPY_SHORT] = PQ_I16
+    _own_types[<int>NPY_USHORT] = PQ_U16
+    _own_types[<int>NPY_INT] = _integer_of(True, sizeof(int))
+    _own_types[<int>NPY_UINT] = _integer_of(False, sizeof(int))
+    _own_types[<int>NPY_LONG] = _integer_of(True, sizeof(long))
+    _own_types[<int>NPY_ULONG] = _integer_of(False, sizeof(long))
+    _own_types[<int>NPY_LONGLONG] = PQ_I64
+    _own_types[<int>NPY_ULONGLONG] = PQ_U64
+    _own_types[<int>NPY_HALF] = PQ_F16
+    _own_types[<int>NPY_FLOAT] = PQ_F32
+    _own_types[<int>NPY_DOUBLE] = PQ_F64
+
+
+_read_numpy_types()
+
+
+cdef pq_type _user_type(object array, int number) except *:
+    """The pq_type of an array of a type that is not NumPy's own; PQ_NO_TYPE for none."""
+    cdef pq_type type
+    name = _dtypes.ml_name(array.dtype.type)
+    type = PQ_NO_TYPE if name is None else <pq_type><int>_TYPES[name]
+    if 0 <= number - NPY_USERDEF < _USER_TYPES:
+        _user_types[number - NPY_USERDEF] = type
+    return type
+
+
+cdef inline pq_type _type_of_array(object array, int number) except *:
+    cdef pq_type type = PQ_NO_TYPE
+    if 0 <= number < _OWN_TYPES:
+        return _own_types[number]
+    if 0 <= number - NPY_USERDEF < _USER_TYPES:
+        type = _user_types[number - NPY_USERDEF]
+    return _user_type(array, number) if type == PQ_NO_TYPE else type
+
+
+cdef inline void _hold_as(object array, pq_type type, bint swapped, Array *held) noexcept:
+    """Read an array whose element type is known."""
+    cdef const PyArrayObject *a = <const PyArrayObject *>array
+    cdef const Py_ssize_t *shape = PyArray_DIMS(a)
+    cdef const Py_ssize_t *strides = PyArray_STRIDES(a)
+    cdef int d
+    held.data = <char *>PyArray_DATA(a)
+    held.ndim = PyArray_NDIM(a)
+    for d in range(held.ndim):
+        held.shape[d] = shape[d]
+        held.strides[d] = strides[d]
+    held.itemsize = PyArray_ITEMSIZE(a)
     held.held = True
+    held.readonly = not PyArray_ISWRITEABLE(a)
     held.type = type
     held.swapped = swapped
+
+
+cdef bint _hold_scalar(object scalar, Array *held) except -1:
+    """Read a scalar of NumPy's own, which lends its memory as a buffer."""
+    cdef Py_buffer buffer
+    cdef object name = known(scalar)
+    if name is None:
+        return False
+    PyObject_GetBuffer(scalar, &buffer, PyBUF_SIMPLE)
+    held.data = <char *>buffer.buf
+    held.ndim = 0
+    held.itemsize = buffer.itemsize
+    held.held = held.readonly = True
+    held.type = <pq_type><int>_TYPES[name]
+    held.swapped = False
+    PyBuffer_Release(&buffer)
     return True
 
 
-cdef bint _hold(object array, Array *held):
-    """Take the buffer of an ndarray whose element type has a pq_type; else return False."""
-    cdef int type
-    cdef tuple found
-    # To ask for a buffer of these in vain would cost as much as all the rest of a call.
-    if _ML_DTYPES:
-        found = _ML_DTYPES.get(array.dtype)
-        if found is not None:
-            return _hold_as(array, <pq_type><int>found[0], found[1], held)
-    try:
-        PyObject_GetBuffer(array, &held.buffer, PyBUF_RECORDS_RO)
-    except (ValueError, BufferError):  # no format for its dtype: datetime64, bfloat16
-        name = _dtypes.ml_name(array.dtype.type)
-        if name is None:
-            return False
-        _ML_DTYPES[array.dtype] = _TYPES[name], not array.dtype.isnative
-        return _hold(array, held)
-    held.held = True
-    type = _type_of_format(held.buffer.format, held.buffer.itemsize, &held.swapped)
-    held.type = <pq_type>type
-    return type != PQ_NO_TYPE
+cdef bint _hold(object array, Array *held) except -1:
+    """Read an exact ndarray, or a scalar of NumPy's own, whose element type has a pq_type;
+    else return False."""
+    cdef const PyArray_Descr *descr
+    cdef pq_type type
+    if Py_TYPE(array) is not &PyArray_Type:
+        return _hold_scalar(array, held)
+    descr = PyArray_DESCR(<const PyArrayObject *>array)
+    type = _type_of_array(array, descr.type_num)
+    if type == PQ_NO_TYPE:
+        return False
+    _hold_as(array, type, not PyArray_ISNBO(descr.byteorder), held)
+    return True
 
 
 cdef object _describe(object array):
@@ -127,25 +164,25 @@ cdef object _describe(object array):
 cdef inline Py_ssize_t _size(Array *a) noexcept:
     cdef Py_ssize_t size = 1
     cdef int d
-    for d in range(a.buffer.ndim):
-        size *= a.buffer.shape[d]
+    for d in range(a.ndim):
+        size *= a.shape[d]
     return size
 
 
 cdef tuple _shape(Array *a):
-    cdef tuple shape = PyTuple_New(a.buffer.ndim)
+    cdef tuple shape = PyTuple_New(a.ndim)
     cdef object extent
     cdef int d
-    for d in range(a.buffer.ndim):
-        extent = a.buffer.shape[d]
+    for d in range(a.ndim):
+        extent = a.shape[d]
         Py_INCREF(extent)  # which the tuple takes over
         PyTuple_SET_ITEM(shape, d, extent)
     return shape
 
 
 cdef inline void _set_array(pq_array *to, Array *a) noexcept:
-    to.data = a.buffer.buf
-    to.strides = <const ptrdiff_t *>a.buffer.strides
+    to.data = a.data
+    to.strides = a.strides
     to.type = a.type
     to.swapped = a.swapped
     to.bit_strides = NULL
@@ -165,8 +202,8 @@ cdef void _lay_words(Call *call, pq_array *to, ptrdiff_t *strides, pq_layout *la
 
 
 cdef inline void _set_input(Call *call) noexcept:
-    call.args.ndim = call.x.buffer.ndim
-    call.args.shape = <const ptrdiff_t *>call.x.buffer.shape
+    call.args.ndim = call.x.ndim
+    call.args.shape = call.x.shape
     _set_array(&call.args.inp, &call.x)
     if call.args.in_layout != NULL:
         _lay_words(call, &call.args.inp, call.x_bits, &call.x_layout, call.x_words)
@@ -184,20 +221,25 @@ cdef inline void _set_output(Call *call) noexcept:
 
 cdef bint _same_shape(Array *a, Array *b) noexcept:
     cdef int d
-    if a.buffer.ndim != b.buffer.ndim:
+    if a.ndim != b.ndim:
         return False
-    for d in range(a.buffer.ndim):
-        if a.buffer.shape[d] != b.buffer.shape[d]:
+    for d in range(a.ndim):
+        if a.shape[d] != b.shape[d]:
             return False
     return True
 
 
-cdef object _new(tuple shape, object dtype, str name="out"):
+cdef object _new_like(Array *a, object dtype):
+    """A new array of the shape of `a`, in C order."""
+    Py_INCREF(dtype)  # which the array takes over
     try:
-        return _empty(shape, dtype)
+        return PyArray_NewFromDescr(
+            &PyArray_Type, <PyArray_Descr *>dtype, a.ndim, <const Py_ssize_t *>a.shape,
+            NULL, NULL, 0, NULL
+        )
     except ValueError:  # of NumPy, which names no argument
         raise ValueError(
-            f"{name}: expected a shape that NumPy can make of {dtype}, got {shape}"
+            f"out: expected a shape that NumPy can make of {dtype}, got {_shape(a)}"
         ) from None
 
 
@@ -217,7 +259,7 @@ cdef object _exact_out(object out):
 cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
     """Hold the result: an array, after all checks of it, or for None a new one."""
     if exact is None:
-        exact = _new(_shape(&call.x), _dtype_of(dtype))
+        exact = _new_like(&call.x, _dtype_of(dtype))
         _hold_as(exact, code, False, &call.out)
         return exact
     # PQ_NO_TYPE: any real type.
@@ -229,7 +271,7 @@ cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
         raise TypeError(f"out: expected {expected}, got {_describe(exact)}")
     if not _same_shape(&call.x, &call.out):
         raise ValueError(f"out: expected shape {_shape(&call.x)}, got {exact.shape}")
-    if call.out.buffer.readonly:
+    if call.out.readonly:
         raise ValueError("out: expected a writeable array, got a read-only one")
     return exact
 
@@ -238,16 +280,16 @@ cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
     """The bytes from the first to past the last that an array may touch."""
     cdef ptrdiff_t span
     cdef int d
-    lo[0] = hi[0] = <uintptr_t>a.buffer.buf
-    for d in range(a.buffer.ndim):
-        if a.buffer.shape[d] == 0:
+    lo[0] = hi[0] = <uintptr_t>a.data
+    for d in range(a.ndim):
+        if a.shape[d] == 0:
             return
-        span = (a.buffer.shape[d] - 1) * a.buffer.strides[d]
+        span = (a.shape[d] - 1) * a.strides[d]
         if span < 0:
             lo[0] += <uintptr_t>span
         else:
             hi[0] += <uintptr_t>span
-    hi[0] += max(<uintptr_t>a.buffer.itemsize, <uintptr_t>a.packed)
+    hi[0] += max(<uintptr_t>a.itemsize, <uintptr_t>a.packed)
 
 
 cdef int _check_overlap(Call *call, object out, Array *a, object array, str name) except -1:
