@@ -29,7 +29,7 @@ _Rounding: TypeAlias = (
     | Literal["away", "trunc", "ceil", "floor"]
 )
 
-# A layout, or what pack() takes after the codes.
+# A layout, or one with its axis and bits.
 _Packing: TypeAlias = (
     str
     | tuple[str]
@@ -296,9 +296,9 @@ def quantize(
         or infinity or NaN where the type has one. Integers always saturate: must be True.
     packed : bool, str or tuple, optional
         Return a `PackedArray` instead of a byte for each element: True for a type of 2 or 4
-        bits in the layout of ONNX; or what `pack` takes after the codes, a layout or a
-        tuple of layout, axis and bits. Of as many bits uint8 saturates. Needs no ml_dtypes,
-        and takes no `out`.
+        bits in the layout of ONNX; or a layout, or a tuple of layout, axis and bits, as
+        `pack` takes them. Of as many bits uint8 saturates. Needs no ml_dtypes, and takes no
+        `out`.
     out : ndarray, optional
         Where to put the result: exact shape and dtype, any strides that keep the elements
         of one dimension clear of those of the next.

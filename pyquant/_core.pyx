@@ -127,9 +127,9 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
         or infinity or NaN where the type has one. Integers always saturate: must be True.
     packed : bool, str or tuple, optional
         Return a `PackedArray` instead of a byte for each element: True for a type of 2 or 4
-        bits in the layout of ONNX; or what `pack` takes after the codes, a layout or a
-        tuple of layout, axis and bits. Of as many bits uint8 saturates. Needs no ml_dtypes,
-        and takes no `out`.
+        bits in the layout of ONNX; or a layout, or a tuple of layout, axis and bits, as
+        `pack` takes them. Of as many bits uint8 saturates. Needs no ml_dtypes, and takes no
+        `out`.
     out : ndarray, optional
         Where to put the result: exact shape and dtype, any strides that keep the elements
         of one dimension clear of those of the next.

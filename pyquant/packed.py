@@ -203,6 +203,7 @@ class PackedArray:
         data: npt.NDArray[Any],
         dtype: npt.DTypeLike,
         shape: SupportsIndex | Sequence[SupportsIndex],
+        *,
         layout: str = "onnx",
         axis: SupportsIndex | None = None,
         bits: SupportsIndex | None = None,
@@ -275,6 +276,7 @@ class PackedArray:
         buffer: ReadableBuffer | npt.NDArray[Any],
         dtype: npt.DTypeLike,
         shape: SupportsIndex | Sequence[SupportsIndex],
+        *,
         layout: str = "onnx",
         axis: SupportsIndex | None = None,
         bits: SupportsIndex | None = None,
@@ -334,7 +336,7 @@ class PackedArray:
         data = np.frombuffer(memory if memory.nbytes else b"", np.uint8)
         row = layout_named(layout)
         if row.flat:
-            return cls(data, dtype, shape, layout, axis, bits)
+            return cls(data, dtype, shape, layout=layout, axis=axis, bits=bits)
         _, width = element_of(dtype, bits, row)
         extents = _extents(shape)
         needed = row.shape(extents, axis_of(axis, len(extents), row), width)
@@ -344,7 +346,7 @@ class PackedArray:
             msg += f"shape {needed}, got {data.size}"
             raise ValueError(msg)
         words = data.view(kind).reshape(needed)
-        return cls(words, dtype, extents, layout, axis, bits)
+        return cls(words, dtype, extents, layout=layout, axis=axis, bits=bits)
 
     @property
     def data(self) -> npt.NDArray[Any]:
@@ -417,7 +419,7 @@ class PackedArray:
         """
         return _core.unpack(self)
 
-    def repack(self, layout: str, axis: SupportsIndex | None = None) -> PackedArray:
+    def repack(self, layout: str, *, axis: SupportsIndex | None = None) -> PackedArray:
         """
         Pack the same elements in another way.
 
@@ -633,6 +635,7 @@ class PackedArray:
 def pack(
     q: ArrayLike,
     layout: str = "onnx",
+    *,
     axis: SupportsIndex | None = None,
     bits: SupportsIndex | None = None,
 ) -> PackedArray:
@@ -767,7 +770,7 @@ _NARROWER = {
 
 
 def requested(packed: object) -> tuple[Layout, object, object]:
-    """Take apart what quantize is asked for by `packed`: what `pack` takes after codes."""
+    """Take apart what quantize is asked for by `packed`."""
     given = packed if isinstance(packed, tuple) else (packed,)
     if not 1 <= len(given) <= 3 or not isinstance(given[0], str):
         got = f"a tuple of {len(given)}" if isinstance(packed, tuple) else _kind(packed)
@@ -794,7 +797,7 @@ def _unpickled(
     _, width = element_of(dtype, bits, row)
     extents = row.shape(shape, axis, width)
     array = np.frombuffer(data, words).reshape(extents)
-    return PackedArray(array, dtype, shape, layout, axis, bits)
+    return PackedArray(array, dtype, shape, layout=layout, axis=axis, bits=bits)
 
 
 def _constant(

@@ -64,6 +64,7 @@ class QParams(_core.Calls):
         scale: ArrayLike,
         zero_point: ArrayLike | None,
         dtype: npt.DTypeLike,
+        *,
         axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
         block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
     ) -> None:
@@ -124,10 +125,8 @@ class QParams(_core.Calls):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes an equal one."""
-        return (
-            QParams,
-            (self._scale, self._zero_point, self._name, self._axis, self._block_size),
-        )
+        parts = (self._scale, self._zero_point, self._name, self._axis, self._block_size)
+        return (_unpickled, parts)
 
     def __repr__(self) -> str:
         """Show everything, but of long arrays a few elements of each end."""
@@ -135,6 +134,16 @@ class QParams(_core.Calls):
             f"QParams(scale={_shown(self._scale)}, zero_point={_shown(self.zero_point)}, "
             f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size})"
         )
+
+
+def _unpickled(
+    scale: npt.NDArray[Any],
+    zero_point: npt.NDArray[Any],
+    dtype: str,
+    axis: int | tuple[int, ...] | None,
+    block_size: int | tuple[int, ...] | None,
+) -> QParams:
+    return QParams(scale, zero_point, dtype, axis=axis, block_size=block_size)
 
 
 def _shown(array: npt.NDArray[Any]) -> str:

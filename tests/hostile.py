@@ -277,7 +277,7 @@ STRANGE = [
     *(lambda: pq.RoundMode.CEIL, lambda: pq.RoundMode, lambda: pq, lambda: 64, lambda: -65),
     *(lambda: sys.maxsize, lambda: -sys.maxsize - 1, lambda: [sys.maxsize] * 3),
     *(lambda: pq.quantize([1.0, 2.0, 3.0], 1.0, dtype="int4", packed=True),),
-    *(lambda: pq.pack(np.uint8([[1, 2, 3]]), "words", 1, 3),),
+    *(lambda: pq.pack(np.uint8([[1, 2, 3]]), "words", axis=1, bits=3),),
     *(lambda: ("words", 0), lambda: ("awq", 1, 4), lambda: ("halves", 0, 4, 4)),
     *(lambda: pq.choose_qparams([1.0, 2.0]), lambda: [float("nan")] * 4, lambda: [1e300]),
     *(lambda: np.broadcast_to(np.float32(1), (1 << 31, 1 << 29)),),
@@ -315,7 +315,9 @@ def packing(rng):
 def packed_of(rng):
     if rng.random() < 0.3:
         layout, bits = rng.choice([("words", 3), ("words", 8), ("awq", 4), ("halves", 4)])
-        return pq.pack(np.ones((3, 4), np.uint8), layout, rng.choice([0, 1]), bits)
+        return pq.pack(
+            np.ones((3, 4), np.uint8), layout, axis=rng.choice([0, 1]), bits=bits
+        )
     kind, packed = rng.choice(["int4", "uint4"]), packing(rng)
     return pq.quantize(np.ones((3, 4)), 1.0, dtype=kind, packed=packed)
 
@@ -324,18 +326,19 @@ def words_of(rng):
     """Words, and what they are of."""
     return rng.choice(
         [
-            (np.zeros((1, 4), np.int32), "uint4", (3, 4), "words", 0),
-            (np.zeros((3, 1), np.uint32), "int4", (3, 4), "awq", 1),
-            (np.zeros((3, 16), np.uint8), "uint4", (3, 4), "halves", -1),
-            (np.zeros((3, 1), np.int32), "uint8", (3, 4), "words", 1, 3),
+            (np.zeros((1, 4), np.int32), "uint4", "words", 0, None),
+            (np.zeros((3, 1), np.uint32), "int4", "awq", 1, 4),
+            (np.zeros((3, 16), np.uint8), "uint4", "halves", -1, None),
+            (np.zeros((3, 1), np.int32), "uint8", "words", 1, 3),
         ]
     )
 
 
 def wrap(given):
-    return (
-        pq.PackedArray(*given) if type(given) is tuple else pq.PackedArray(given, given, 1)
-    )
+    if type(given) is not tuple:
+        return pq.PackedArray(given, given, 1)
+    data, dtype, layout, axis, bits = given
+    return pq.PackedArray(data, dtype, (3, 4), layout=layout, axis=axis, bits=bits)
 
 
 def forge(rng, packed, slot, value):
@@ -520,7 +523,11 @@ CALLS = [
         },
     ),
     (wrap, 1, {"given": words_of}),
-    (lambda p, *to: p.repack(*to), 3, {"p": packed_of, "to": "layout", "at": "stream"}),
+    (
+        lambda p, to, at: p.repack(to, axis=at),
+        3,
+        {"p": packed_of, "to": "layout", "at": "stream"},
+    ),
     (forge, 3, {"packed": packed_of, "slot": "slot", "value": "how"}),
     (
         pq.PackedArray.from_buffer,

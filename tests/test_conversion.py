@@ -88,8 +88,8 @@ CALLS = {
     "choose, axis": "pq.choose_qparams(x, axis=Number(0, x))",
     "choose, block size": "pq.choose_qparams(x, axis=1, block_size=Number(2, x))",
     "choose, dtype": "pq.choose_qparams(x, dtype=Type())",
-    "parameters": "pq.QParams(scales, zeros, 'int8', Number(0, scales, zeros))",
-    "parameters, zero point": "pq.QParams(scales, Array(0, scales), 'int8', 0)",
+    "parameters": "pq.QParams(scales, zeros, 'int8', axis=Number(0, scales, zeros))",
+    "parameters, zero point": "pq.QParams(scales, Array(0, scales), 'int8', axis=0)",
     "of parameters": "pq.QParams(1.0, None, 'int8').quantize(x, threads=Number(1, x))",
 }
 

@@ -184,7 +184,7 @@ def test_python_numbers(name):
 
     def results():
         return (
-            pq.QParams(whole, None, "int8", 0).scale,
+            pq.QParams(whole, None, "int8", axis=0).scale,
             pq.quantize(whole, 0.1, dtype="int32"),
             pq.onnx.quantize_linear([1.0, 1e-39, 7.0], reals, [1, 2, 3], axis=0),
             pq.onnx.dequantize_linear([100, 101, 102], reals, axis=0),

@@ -45,7 +45,7 @@ REALS = [
 def test_reals_are_float64(kind, one):
     for values in ([one], [0.5, one], [one, 2]):
         expected = np.array([float(value) for value in values])
-        parameters = pq.QParams(kind(values), None, "int8", 0)
+        parameters = pq.QParams(kind(values), None, "int8", axis=0)
         same(parameters.scale, expected)
         found = pq.quantize(kind(values), 0.7, dtype="int32")
         same(found, pq.quantize(expected, 0.7, dtype="int32"))
@@ -87,7 +87,7 @@ def test_integers_that_are_no_zero_points(value):
 
 def test_a_list_may_change_later():
     values = [0.5, 1.5]
-    scales = pq.QParams(values, None, "int8", 0).scale
+    scales = pq.QParams(values, None, "int8", axis=0).scale
     values[0] = 9.0
     same(scales, np.array([0.5, 1.5]))
 

@@ -3,6 +3,7 @@
 import importlib
 import importlib.metadata
 import importlib.resources
+import inspect
 import pydoc
 import re
 import shutil
@@ -122,8 +123,6 @@ def test_completion_offers_public_names_only(name):
 
 
 def test_the_functions_say_what_they_do():
-    import inspect
-
     for function in (pq.quantize, pq.dequantize, pq.choose_qparams):
         assert function.__doc__
         assert len(function.__doc__.splitlines()) > 5
@@ -146,6 +145,28 @@ def test_the_functions_say_what_they_do():
     assert list(inspect.signature(pq.choose_qparams).parameters) == [
         *("x", "dtype", "axis", "block_size", "symmetric", "threads"),
     ]
+
+
+# What may be given by its place; all else is an option, and has a name.
+PLACES = {
+    "quantize": (pq.quantize, ["x", "scale", "zero_point"]),
+    "dequantize": (pq.dequantize, ["q", "scale", "zero_point"]),
+    "choose_qparams": (pq.choose_qparams, ["x"]),
+    "QParams": (pq.QParams, ["scale", "zero_point", "dtype"]),
+    "QParams.quantize": (pq.QParams.quantize, ["self", "x"]),
+    "QParams.dequantize": (pq.QParams.dequantize, ["self", "q"]),
+    "pack": (pq.pack, ["q", "layout"]),
+    "PackedArray": (pq.PackedArray, ["data", "dtype", "shape"]),
+    "from_buffer": (pq.PackedArray.from_buffer, ["buffer", "dtype", "shape"]),
+    "repack": (pq.PackedArray.repack, ["self", "layout"]),
+}
+
+
+@pytest.mark.parametrize(("function", "places"), PLACES.values(), ids=PLACES)
+def test_options_have_names(function, places):
+    parameters = inspect.signature(function).parameters.values()
+    options = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    assert [one.name for one in parameters] == places + options
 
 
 def test_one_exported_symbol():

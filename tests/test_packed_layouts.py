@@ -103,14 +103,19 @@ def low_bits(array, bits):
 
 def pack(codes, layout, axis, name, bits):
     return pq.pack(
-        typed(codes, name, bits), layout, axis, None if bits == BITS[name] else bits
+        typed(codes, name, bits),
+        layout,
+        axis=axis,
+        bits=None if bits == BITS[name] else bits,
     )
 
 
 def wrapped(words, name, shape, layout, axis, bits):
     kind = np.uint8 if layout == "halves" else np.int32
     width = None if bits == BITS[name] else bits
-    return pq.PackedArray(words.view(kind), name, shape, layout, axis, width)
+    return pq.PackedArray(
+        words.view(kind), name, shape, layout=layout, axis=axis, bits=width
+    )
 
 
 # The bytes of producers
@@ -139,7 +144,8 @@ def test_worked_words_of_three_bits():
     gptq = pq.pack(np.stack([codes, codes[::-1]], 1), "words", axis=0, bits=3)
     assert gptq.data.shape == (3, 2)
     assert [f"{word:08x}" for word in gptq.data[:, 0].view(np.uint32)] == expected
-    assert pq.PackedArray(gptq.data, "uint8", (32, 2), "words", 0, 3) == gptq
+    again = pq.PackedArray(gptq.data, "uint8", (32, 2), layout="words", axis=0, bits=3)
+    assert again == gptq
 
 
 def test_worked_bytes_of_mlx():
@@ -168,7 +174,7 @@ def test_worked_bytes_of_ggml():
     # Q4_0 of (i - 16) / 8 has these bytes after a scale of 0.25.
     block = bytes.fromhex("809191a2a2b3b3c4c4d5d5e6e6f7f7f8")
     x = (np.arange(32, dtype=np.float32) - 16) / 8
-    p = pq.PackedArray(np.frombuffer(block, np.uint8), "uint4", 32, "halves")
+    p = pq.PackedArray(np.frombuffer(block, np.uint8), "uint4", 32, layout="halves")
     codes = [i // 2 + i % 2 for i in range(32)]
     assert p.unpack().astype(int).tolist() == np.minimum(codes, 15).tolist()
     got = pq.dequantize(p, 0.25, 8)
@@ -228,7 +234,7 @@ def test_random_packings():
         codes = rng.integers(0, 1 << bits, shape, dtype=np.uint8)
         view = codes.transpose(rng.permutation(len(shape)))[::-1]
         axis = int(rng.integers(view.ndim))
-        got = pq.pack(view, layout, axis, bits)
+        got = pq.pack(view, layout, axis=axis, bits=bits)
         same(
             got.data.view(packed_oracle.LAYOUTS[layout][0]),
             packed_oracle.packed(view, layout, axis, bits),
@@ -257,16 +263,16 @@ def test_repack(first, second):
         pytest.skip("widths stay as they are")  # from one layout to another
     for shape, axis in ARRAYS:
         codes = random_codes(shape, first[1])
-        p = pq.pack(codes, first[0], axis, first[1])
+        p = pq.pack(codes, first[0], axis=axis, bits=first[1])
         for other in range(len(shape)):
-            expected = pq.pack(codes, second[0], other, first[1])
-            got = p.repack(second[0], other)
+            expected = pq.pack(codes, second[0], axis=other, bits=first[1])
+            got = p.repack(second[0], axis=other)
             assert got == expected
-            assert got.repack(first[0], axis) == p
+            assert got.repack(first[0], axis=axis) == p
         if first[1] in (2, 4):
             dense = p.repack("onnx")
             assert dense == pq.pack(codes, bits=first[1])
-            assert dense.repack(first[0], axis) == p
+            assert dense.repack(first[0], axis=axis) == p
 
 
 # Quantizing and dequantizing
@@ -335,14 +341,14 @@ def test_zero_points_that_are_packed_and_far():
     scale = usual_scales("float32", 48).reshape(2, 24)
     expected = pq.dequantize(codes, scale, zeros, axis=0, block_size=8)
     for layout in ("words", "awq", "halves"):
-        q = pq.pack(codes, layout, 0, 4)
+        q = pq.pack(codes, layout, axis=0, bits=4)
         z = pq.pack(zeros, layout, bits=4)
         same(pq.dequantize(q, scale, z, axis=0, block_size=8), expected)
     from pyquant._core import dequantize_standard
 
     far = np.int64([2**62, -(2**62)] * 8)
     for layout in ("words", "awq"):
-        q = pq.pack(codes, layout, 0, 4)
+        q = pq.pack(codes, layout, axis=0, bits=4)
         kwargs = {"dtype": "float32", "axis": (0,)}
         expected = dequantize_standard(q.unpack(), np.ones(16), far, **kwargs)
         same(dequantize_standard(q, np.ones(16), far, **kwargs), expected)
@@ -393,13 +399,13 @@ def test_parameters():
     x = np.random.default_rng(0).normal(size=(32, 24)).astype("f4")
     p = pq.choose_qparams(x, dtype="uint4", axis=0, block_size=16)
     q = p.quantize(x, packed=("words", 0))
-    assert q == pq.pack(p.quantize(x), "words", 0)
+    assert q == pq.pack(p.quantize(x), "words", axis=0)
     same(p.dequantize(q), p.dequantize(p.quantize(x)))
 
 
 def test_out_must_not_overlap_the_words():
     memory = np.zeros(64, np.int32)
-    p = pq.PackedArray(memory[:8].reshape(1, 8), "uint4", (8, 8), "words", 0)
+    p = pq.PackedArray(memory[:8].reshape(1, 8), "uint4", (8, 8), layout="words", axis=0)
     out = memory.view(np.float32)
     with pytest.raises(ValueError, match=r"^out: expected memory of its own, got "):
         pq.dequantize(p, 1.0, out=out[:64].reshape(8, 8))
@@ -409,7 +415,7 @@ def test_out_must_not_overlap_the_words():
 
 
 def some(layout="words", axis=0, bits=4, shape=(16, 3)):
-    return pq.pack(random_codes(shape, bits), layout, axis, bits)
+    return pq.pack(random_codes(shape, bits), layout, axis=axis, bits=bits)
 
 
 SOME = {
@@ -430,9 +436,9 @@ def test_copies(p):
         copy.copy(p),
         copy.deepcopy(p),
         p.copy(),
-        pq.PackedArray(p.data, p.dtype, p.shape, p.layout, p.axis, p.bits),
+        pq.PackedArray(p.data, p.dtype, p.shape, layout=p.layout, axis=p.axis, bits=p.bits),
         pq.PackedArray.from_buffer(
-            p.data.tobytes(), p.dtype, p.shape, p.layout, p.axis, p.bits
+            p.data.tobytes(), p.dtype, p.shape, layout=p.layout, axis=p.axis, bits=p.bits
         ),
     ):
         assert again == p
@@ -447,7 +453,7 @@ def test_copies(p):
 def test_unsigned_words():
     p = some()
     words = p.data.view(np.uint32)
-    q = pq.PackedArray(words, "uint4", p.shape, "words", 0)
+    q = pq.PackedArray(words, "uint4", p.shape, layout="words", axis=0)
     assert q == p
     assert hash(q.copy()) == hash(p)
     assert pickle.loads(pickle.dumps(q)).data.dtype == np.uint32
@@ -457,8 +463,8 @@ def test_unsigned_words():
 def test_equality():
     codes = random_codes((8, 8), 4)
     ways = [("words", 0), ("words", 1), ("awq", 0), ("awq", 1), ("halves", 1)]
-    every = [pq.pack(codes, *way, 4) for way in ways]
-    every += [pq.pack(codes, bits=4), pq.pack(codes, "words", 0, 5)]
+    every = [pq.pack(codes, layout, axis=axis, bits=4) for layout, axis in ways]
+    every += [pq.pack(codes, bits=4), pq.pack(codes, "words", axis=0, bits=5)]
     for i, p in enumerate(every):
         assert [p == q for q in every] == [i == j for j in range(len(every))]
 
@@ -494,7 +500,7 @@ def test_parts_of_a_stream():
         for start, stop in itertools.product(range(0, 130, whole), repeat=2):
             same(p[start:stop].unpack(), unpacked[start:stop])
             same(p[start:].unpack(), unpacked[start:])
-        line = pq.pack(low_bits(unpacked[:, 0].copy(), 8), layout, 0, bits)
+        line = pq.pack(low_bits(unpacked[:, 0].copy(), 8), layout, axis=0, bits=bits)
         assert [int(line[i]) for i in range(-130, 130)] == [
             int(unpacked[i, 0]) for i in range(-130, 130)
         ]
@@ -524,17 +530,17 @@ REFUSED = {
         f"layout: expected {EVERY}, got int",
     ),
     "axis of onnx": (
-        lambda: pq.pack(EIGHT, "onnx", 0, 4),
+        lambda: pq.pack(EIGHT, "onnx", axis=0, bits=4),
         ValueError,
         "axis: expected None for layout 'onnx', got 0",
     ),
     "axis": (
-        lambda: pq.pack(EIGHT, "words", 1),
+        lambda: pq.pack(EIGHT, "words", axis=1),
         np.exceptions.AxisError,
         "axis: axis 1 is out of bounds for array of dimension 1",
     ),
     "kind of axis": (
-        lambda: pq.pack(EIGHT, "words", 0.0),
+        lambda: pq.pack(EIGHT, "words", axis=0.0),
         TypeError,
         "axis: expected an integer, got float",
     ),
@@ -583,29 +589,40 @@ REFUSED = {
         ValueError,
         "layout: expected one that has elements of 3 bits, got 'awq'",
     ),
+    "layout of an array": (
+        lambda: pq.PackedArray(WORDS, "uint4", (16, 3), layout="high first"),
+        ValueError,
+        f"layout: expected {EVERY}, got 'high first'",
+    ),
     "shape of words": (
-        lambda: pq.PackedArray(WORDS, "uint4", (16, 4), "words", 0),
+        lambda: pq.PackedArray(WORDS, "uint4", (16, 4), layout="words", axis=0),
         ValueError,
         "data: expected shape (2, 4) for uint4 of shape (16, 4), 4 bits each along axis 0, "
         "got (2, 3)",
     ),
     "kind of words": (
-        lambda: pq.PackedArray(WORDS.astype(np.int64), "uint4", (16, 3), "words", 0),
+        lambda: pq.PackedArray(
+            WORDS.astype(np.int64), "uint4", (16, 3), layout="words", axis=0
+        ),
         TypeError,
         "data: expected an int32 or uint32 array, got int64",
     ),
     "order of bytes": (
-        lambda: pq.PackedArray(WORDS.astype(">i4"), "uint4", (16, 3), "words", 0),
+        lambda: pq.PackedArray(
+            WORDS.astype(">i4"), "uint4", (16, 3), layout="words", axis=0
+        ),
         TypeError,
         "data: expected an int32 or uint32 array, got >i4",
     ),
     "strided words": (
-        lambda: pq.PackedArray(WORDS.T.copy().T, "uint4", (16, 3), "words", 0),
+        lambda: pq.PackedArray(WORDS.T.copy().T, "uint4", (16, 3), layout="words", axis=0),
         ValueError,
         "data: expected contiguous words, got a strided array",
     ),
     "too few words": (
-        lambda: pq.PackedArray.from_buffer(b"1234", "uint4", (16, 3), "words", 0),
+        lambda: pq.PackedArray.from_buffer(
+            b"1234", "uint4", (16, 3), layout="words", axis=0
+        ),
         ValueError,
         "buffer: expected 24 bytes for int32 of shape (2, 3), got 4",
     ),
@@ -662,7 +679,7 @@ def test_forged_layouts_read_nothing(how):
     for use in (
         lambda: pq.dequantize(forged, 1.0),
         lambda: pq.quantize(1.0, 1.0, forged),
-        lambda: forged.repack("words", 1),
+        lambda: forged.repack("words", axis=1),
         forged.unpack,
     ):
         with pytest.raises((TypeError, ValueError)):
@@ -670,14 +687,14 @@ def test_forged_layouts_read_nothing(how):
 
 
 def test_parameters_take_packed_zero_points_as_they_are():
-    eight = pq.pack(np.array([1, 2, 200], np.uint8), "words", 0, 8)
+    eight = pq.pack(np.array([1, 2, 200], np.uint8), "words", axis=0, bits=8)
     scale = np.ones(3)
     for dtype in ("int16", "uint8"):
         got = pq.QParams(scale, eight, dtype, axis=0).zero_point
         same(got, np.array([1, 2, 200], dtype))
     with pytest.raises(ValueError, match=r"^zero_point: .* int8, got 200$"):
         pq.QParams(scale, eight, "int8", axis=0)
-    three = pq.pack(np.array([7, 0, 5], np.uint8), "words", 0, 3)
+    three = pq.pack(np.array([7, 0, 5], np.uint8), "words", axis=0, bits=3)
     same(pq.QParams(scale, three, "int8", axis=0).zero_point, np.array([7, 0, 5], np.int8))
 
 
@@ -688,14 +705,14 @@ def test_parameters_refuse_packed_floats_as_they_do_unpacked_ones(number, dtype)
     with pytest.raises((TypeError, ValueError)) as unpacked:
         pq.QParams(1.0, numbers, dtype)
     with pytest.raises(unpacked.type) as packed:
-        pq.QParams(1.0, pq.pack(numbers, "words", 0), dtype)
+        pq.QParams(1.0, pq.pack(numbers, "words", axis=0), dtype)
     assert str(packed.value) == str(unpacked.value)
 
 
 def test_onnx_takes_packed_zeros_of_float8():
     x = np.float32([1, 2, -3])
-    zero = pq.pack(np.zeros(1, ml_dtypes.float8_e5m2), "words", 0)
+    zero = pq.pack(np.zeros(1, ml_dtypes.float8_e5m2), "words", axis=0)
     got = pq.onnx.quantize_linear(x, np.float32([1]), zero)
     same(got, pq.quantize(x, 1.0, dtype="float8_e5m2"))
-    packed = pq.pack(got, "words", 0)
+    packed = pq.pack(got, "words", axis=0)
     same(pq.onnx.dequantize_linear(packed, np.float32([1]), zero), x)

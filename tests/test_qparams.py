@@ -265,7 +265,7 @@ def test_immutable():
 
 def test_made_by_hand():
     scale = np.float32([0.5, 0.25])
-    p = pq.QParams(scale, np.int8([1, 2]), np.dtype("int8"), 1, None)
+    p = pq.QParams(scale, np.int8([1, 2]), np.dtype("int8"), axis=1, block_size=None)
     scale[0] = (
         7  # a copy was taken, or the array is shared and must not be changed: not both
     )
@@ -536,7 +536,7 @@ def test_a_repr_of_few_makes_an_equal_one(name):
         x = np.float32([[-1, 2], [3, 1 / 3]])
         p = pq.choose_qparams(x, dtype=name, axis=axis)
         assert eval(repr(p), names) == p
-        p = pq.QParams(p.scale * 0 + np.float32(0.5), p.zero_point, name, axis)
+        p = pq.QParams(p.scale * 0 + np.float32(0.5), p.zero_point, name, axis=axis)
         assert eval(repr(p), names) == p
 
 

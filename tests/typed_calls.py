@@ -188,7 +188,9 @@ def packed_arrays() -> None:
     assert type(assert_type(p[np.int64(1)], Any)) is pq.PackedArray
     assert [type(assert_type(row, Any)) for row in p] == [pq.PackedArray] * 2
     assert assert_type(p.copy(), pq.PackedArray) == p
-    words = pq.PackedArray(np.zeros((2, 1), np.int32), "uint4", (2, 4), "words", axis=1)
+    words = pq.PackedArray(
+        np.zeros((2, 1), np.int32), "uint4", (2, 4), layout="words", axis=1
+    )
     assert assert_type(words.repack("awq"), pq.PackedArray).nbytes == 8
     assert assert_type(words.axis, "int | None") == 1
     packed = pq.pack(np.zeros(9, np.uint8), "words", bits=np.int64(3))
