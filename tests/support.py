@@ -328,7 +328,9 @@ def expand(parameter, shape, axis=None, block_size=None):
 
 
 def parameter_shape(shape, axis=None, block_size=None):
-    """The shape that a scale must have."""
+    """The shape that a scale must have; of one element where neither is given."""
+    if axis is None and block_size is None:
+        return ()
     if block_size is None:
         axes = sorted(a % len(shape) for a in (axis if np.iterable(axis) else [axis]))
         return tuple(shape[a] for a in axes)
@@ -337,6 +339,23 @@ def parameter_shape(shape, axis=None, block_size=None):
     result = list(shape)
     result[axis] = -(-shape[axis] // block_size)
     return tuple(result)
+
+
+def parameters_of(form, name, source="float32", seed=0, make=usual_scales):
+    """Arguments beside data of a type: scales, zero points if it has any, where they go."""
+    shape, axis, block = form
+    params = parameter_shape(shape, axis, block)
+    count = int(np.prod(params))
+    kwargs = {
+        "scale": make(compute_dtype(source), count, seed).reshape(params),
+        "axis": axis,
+        "block_size": block,
+    }
+    if TYPES[name].kind == "integer":
+        lo, hi = TYPES[name].lowest, TYPES[name].highest
+        zeros = np.resize(np.roll(np.arange(lo, hi + 1), lo), count)  # 0, 1, ..., lo, ...
+        kwargs["zero_point"] = zeros.reshape(params).astype(np.int16)
+    return kwargs
 
 
 # Guarded memory

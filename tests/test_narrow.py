@@ -85,8 +85,7 @@ def test_the_oracle_and_ml_dtypes_read_the_same():
 def arguments(form, name, source="float32", seed=0):
     """Keyword arguments of a form, and the same parameters for each element."""
     shape, axis, block = form
-    one = axis is None and block is None
-    params = () if one else parameter_shape(shape, axis, block)
+    params = parameter_shape(shape, axis, block)
     count = int(np.prod(params))
     make = mixed_scales if seed % 2 else usual_scales
     scale = make(compute_dtype(source), count, seed).reshape(params)
@@ -523,8 +522,7 @@ def test_choose_qparams_of_groups(form, name):
     shape, axis, block = form
     x = np.random.default_rng(8).normal(size=shape).astype(np.float32)
     p = pq.choose_qparams(x, dtype=name, axis=axis, block_size=block, symmetric=True)
-    one = axis is None and block is None
-    params = () if one else parameter_shape(shape, axis, block)
+    params = parameter_shape(shape, axis, block)
     assert p.scale.shape == p.zero_point.shape == params
     group = expand(np.arange(p.scale.size).reshape(params), shape, axis, block)
     for i, scale in enumerate(p.scale.reshape(-1)):

@@ -10,20 +10,18 @@ import sys
 import tracemalloc
 
 import numpy as np
-import oracle
 import pytest
 from support import (
     LEVELS,
     PACKED,
     REALS,
     adversarial,
-    compute_dtype,
     dtype_of,
     each,
     light,
     misaligned,
     mixed_scales,
-    parameter_shape,
+    parameters_of,
     poisoned,
     same,
     split_small_arrays,
@@ -39,7 +37,6 @@ from pyquant.dtypes import NARROW_INTEGERS, TYPES
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 BITS = {name: TYPES[name].bits for name in PACKED}
-ZEROS = {name: oracle.code_range(name) for name in NARROW_INTEGERS}
 NAMES = ", ".join(PACKED)
 
 # (shape, axis, block_size): rows, planes and blocks that start anywhere within a byte.
@@ -111,24 +108,6 @@ def random_codes(name, count, seed=0):
 def clean(codes, name):
     """The same codes as ml_dtypes writes them: with zeros above."""
     return (codes.view(np.uint8) & ((1 << BITS[name]) - 1)).view(codes.dtype)
-
-
-def arguments(form, name, source="float32", seed=0, make=usual_scales):
-    """Scales, zero points where the type has them, and where they go."""
-    shape, axis, block = form
-    one = axis is None and block is None
-    params = () if one else parameter_shape(shape, axis, block)
-    count = int(np.prod(params))
-    kwargs = {
-        "scale": make(compute_dtype(source), count, seed).reshape(params),
-        "axis": axis,
-        "block_size": block,
-    }
-    if name in ZEROS:
-        lo, hi = ZEROS[name]
-        zeros = np.resize(np.arange(lo, hi + 1), count).reshape(params)
-        kwargs["zero_point"] = zeros.astype(np.int8)
-    return kwargs
 
 
 def inputs(shape, source="float32", seed=0):
@@ -915,7 +894,7 @@ def test_quantize(form, name, isa):
     for seed, source in enumerate(REALS):
         x = inputs(form[0], source, seed)
         make = mixed_scales if seed % 2 else usual_scales
-        kwargs = arguments(form, name, source, seed, make)
+        kwargs = parameters_of(form, name, source, seed, make)
         codes = quantize_at(isa, x, dtype=name, **kwargs)
         got = quantize_at(isa, x, dtype=name, packed=True, **kwargs)
         check_packed(got, codes, name)
@@ -925,7 +904,7 @@ def test_quantize(form, name, isa):
 @each("form, name", [f for f in FORMS if f[0] and 0 not in f[0]], PACKED)
 def test_quantize_any_layout(form, name, isa):
     x = inputs(form[0])
-    kwargs = {"dtype": name, "packed": True, **arguments(form, name)}
+    kwargs = {"dtype": name, "packed": True, **parameters_of(form, name)}
     expected = quantize_at(isa, x, **kwargs)
     for view in (*layouts(x), x.astype(">f4")):
         assert quantize_at(isa, view, **kwargs) == expected
@@ -939,7 +918,7 @@ def test_quantize_with_options(name, rounding, isa):
     x = inputs((3, 333))
     options = {"rounding": rounding, "precision": "float16", "dtype": name}
     for form in (((3, 333), None, None), ((3, 333), 0, None), ((3, 333), 1, 32)):
-        kwargs = {**options, **arguments(form, name)}
+        kwargs = {**options, **parameters_of(form, name)}
         got = quantize_at(isa, x, packed=True, **kwargs)
         check_packed(got, quantize_at(isa, x, **kwargs), name)
 
@@ -955,14 +934,14 @@ def test_float4_does_not_need_to_saturate(isa):
 def test_levels_agree(name, simd):
     for form in FORMS:
         x = inputs(form[0])
-        kwargs = {**arguments(form, name), "dtype": name, "packed": True}
+        kwargs = {**parameters_of(form, name), "dtype": name, "packed": True}
         assert quantize_at(simd, x, **kwargs) == quantize_at(LEVELS[0], x, **kwargs)
 
 
 @each("form, name", FORMS, PACKED)
 def test_quantize_on_threads(form, name, monkeypatch):
     x = inputs(form[0])
-    kwargs = {**arguments(form, name), "dtype": name}
+    kwargs = {**parameters_of(form, name), "dtype": name}
     expected = pq.pack(pq.quantize(x, **kwargs))
     views = [x] if x.ndim < 2 else [x, x.copy("F"), x[::-1, ::-1].copy()[::-1, ::-1]]
     with split_small_arrays(monkeypatch):
@@ -1006,7 +985,7 @@ def test_dequantize(form, name, isa):
     p = pq.pack(q)
     for seed, target in enumerate(REALS):
         make = mixed_scales if seed % 2 else usual_scales
-        kwargs = {**arguments(form, name, target, seed, make), "dtype": target}
+        kwargs = {**parameters_of(form, name, target, seed, make), "dtype": target}
         expected = dequantize_at(isa, p.unpack(), **kwargs)
         same(dequantize_at(isa, p, **kwargs), expected)
         out = poisoned(target, form[0])
@@ -1017,7 +996,7 @@ def test_dequantize(form, name, isa):
 @each("form, name", [f for f in FORMS if f[0] and 0 not in f[0]], PACKED)
 def test_dequantize_into_any_layout(form, name, isa):
     p = pq.pack(random_codes(name, int(np.prod(form[0]))).reshape(form[0]))
-    kwargs = arguments(form, name)
+    kwargs = parameters_of(form, name)
     expected = dequantize_at(isa, p, **kwargs)
     for out in (*layouts(poisoned("f4", form[0])), poisoned(">f4", form[0])):
         assert dequantize_at(isa, p, **kwargs, out=out) is out
@@ -1027,7 +1006,7 @@ def test_dequantize_into_any_layout(form, name, isa):
 @each("form, name", FORMS, PACKED)
 def test_dequantize_on_threads(form, name, monkeypatch):
     p = pq.pack(random_codes(name, int(np.prod(form[0]))).reshape(form[0]))
-    kwargs = arguments(form, name)
+    kwargs = parameters_of(form, name)
     expected = pq.dequantize(p, **kwargs)
     with split_small_arrays(monkeypatch):
         for threads in (2, 3, 5):

@@ -16,7 +16,7 @@ from support import (
     each,
     light,
     mixed_scales,
-    parameter_shape,
+    parameters_of,
     poisoned,
     same,
     split_small_arrays,
@@ -278,22 +278,6 @@ def test_repack(first, second):
 # Quantizing and dequantizing
 
 
-def arguments(form, name, source="float32", seed=0, make=usual_scales):
-    shape, axis, block = form
-    one = axis is None and block is None
-    params = () if one else parameter_shape(shape, axis, block)
-    count = int(np.prod(params))
-    kwargs = {
-        "scale": make(source, count, seed).reshape(params),
-        "axis": axis,
-        "block_size": block,
-    }
-    if "float" not in name:
-        zeros = np.resize([0, 1], count).reshape(params)
-        kwargs["zero_point"] = zeros.astype(np.int8)
-    return kwargs
-
-
 def axes_of(form):
     return range(len(form[0]))
 
@@ -304,7 +288,7 @@ def test_quantize(form, packing, isa):
     for seed, axis in enumerate(axes_of(form)):
         make = mixed_scales if seed % 2 else usual_scales
         x = adversarial("float32", 0.3, int(np.prod(form[0])), seed=seed).reshape(form[0])
-        kwargs = {**arguments(form, name, seed=seed, make=make), "dtype": name}
+        kwargs = {**parameters_of(form, name, seed=seed, make=make), "dtype": name}
         codes = quantize_at(isa, x, **kwargs)
         asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
         if bits != BITS[name]:
@@ -325,7 +309,7 @@ def test_dequantize(form, packing, isa):
         p = pack(codes, layout, axis, name, bits)
         make = mixed_scales if seed % 2 else usual_scales
         for target in ("float32", "float64", "bfloat16"):
-            kwargs = {**arguments(form, name, seed=seed, make=make), "dtype": target}
+            kwargs = {**parameters_of(form, name, seed=seed, make=make), "dtype": target}
             expected = dequantize_at(isa, p.unpack(), **kwargs)
             same(dequantize_at(isa, p, **kwargs), expected)
         out = poisoned("bfloat16", form[0][::-1]).T
@@ -368,7 +352,7 @@ def test_threads(form, packing, monkeypatch):
     x = adversarial("float32", 0.3, int(np.prod(form[0]))).reshape(form[0])
     for axis in axes_of(form):
         asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
-        kwargs = {**arguments(form, name), "dtype": name, "packed": asked}
+        kwargs = {**parameters_of(form, name), "dtype": name, "packed": asked}
         expected = pq.quantize(x, **kwargs)
         del kwargs["dtype"], kwargs["packed"]
         back = pq.dequantize(expected, **kwargs)

@@ -62,7 +62,7 @@ def started(monkeypatch):
 def test_any_number_gives_the_same_bits(form, started):
     shape, axis, block = form
     count = int(np.prod(shape))
-    params = parameter_shape(shape, axis, block) if axis is not None or block else ()
+    params = parameter_shape(shape, axis, block)
     scale = mixed_scales("float32", int(np.prod(params))).reshape(params)
     for i, source in enumerate(REALS):
         x = adversarial(source, 0.3, count, seed=i).reshape(shape)
