@@ -288,8 +288,3 @@ def packed_name(dtype, tuple widths not None):
     types = _types_of(widths)
     name = _name_in(types, dtype, "dtype", ", ".join(types))
     return name, pq_type_bits(<pq_type><int>types[name])
-
-
-def packed_per_byte(str name not None):
-    """Elements in a byte."""
-    return 8 // pq_type_bits(<pq_type><int>_PACKED[name])
