@@ -196,7 +196,8 @@ cdef tuple _how(tuple asked, str name, int ndim):
     row, axis, bits = asked
     if bits is None:
         bits = pq_type_bits(<pq_type><int>_CODES[name])
-    return row.name, _layouts().axis_of(axis, ndim, row), _index(bits)
+    along = _layouts().axis_of(axis, ndim, row, _layouts().IN_PACKED)
+    return row.name, along, _index(bits)
 
 
 cdef int _check_fit(object array, str name, int bits) except -1:

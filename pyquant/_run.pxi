@@ -194,7 +194,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
                       object threads, bint any_zero=False, bint int32=False,
                       bint zero_first=False, bint narrow_first=False):
     """`any_zero`: zero points are not looked at; standards allow any, and QParams has
-    done it. `int32`: input may be that, too."""
+    done it, for its type alone. `int32`: input may be that, too."""
     cdef Call call
     cdef int packs
     cdef tuple how = None
@@ -215,8 +215,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     call.args.narrow_first = narrow_first
     packs = _packs(packed)
     if packs == _BY_LAYOUT:
-        how = _layouts().requested(packed)
-        name, _ = _layouts().element_of(name, how[2], how[0])
+        name, how = _layouts().requested(packed, name, any_zero)
         code = <pq_type><int>_CODES[name]
     if packs == _BY_FLAG or call.args.overflow or _is_narrow_float(code):
         _check_options(name, rounding, not call.args.overflow, packs == _BY_FLAG)

@@ -705,40 +705,49 @@ def layout_named(layout: object, name: str = "layout") -> Layout:
     return LAYOUTS[given]
 
 
-def axis_of(axis: object, ndim: int, row: Layout) -> int | None:
+# What messages call layout, axis and bits: parameters, or places in what `packed` is given.
+OWN = ("layout", "axis", "bits")
+IN_PACKED = ("packed", "packed[1]", "packed[2]")
+
+
+def axis_of(
+    axis: object, ndim: int, row: Layout, names: tuple[str, str, str] = OWN
+) -> int | None:
     """Find the axis along which codes are packed in a layout."""
     if row.flat:
         if axis is not None:
             got = axis if isinstance(axis, int) else _kind(axis)
-            msg = f"axis: expected None for layout {row.name!r}, got {got}"
+            msg = f"{names[1]}: expected None for layout {row.name!r}, got {got}"
             raise ValueError(msg)
         return None
-    along = -1 if axis is None else _integer(axis, "axis")
+    along = -1 if axis is None else _integer(axis, names[1])
     if not ndim:
-        msg = f"layout: expected 'onnx' for what has no axis, got {row.name!r}"
+        msg = f"{names[0]}: expected 'onnx' for what has no axis, got {row.name!r}"
         raise ValueError(msg)
     if not -ndim <= along < ndim:
-        raise np.exceptions.AxisError(along, ndim, "axis")
+        raise np.exceptions.AxisError(along, ndim, names[1])
     return along + ndim if along < 0 else along
 
 
-def element_of(dtype: object, bits: object, row: Layout) -> tuple[str, int]:
+def element_of(
+    dtype: object, bits: object, row: Layout, names: tuple[str, str, str] = OWN
+) -> tuple[str, int]:
     """Find the type and the width of the codes of an array in a layout."""
     if bits is None:
         return _core.packed_name(dtype, row.widths)
-    width = _integer(bits, "bits")
+    width = _integer(bits, names[2])
     name, own = _core.packed_name(dtype, LAYOUTS["words"].widths)
     if (name, width) in _NARROWER:
         name, own = _NARROWER[name, width], width
     if name == "uint8" and not 1 <= width <= 8:
-        msg = f"bits: expected 1 to 8 for uint8, got {width}"
+        msg = f"{names[2]}: expected 1 to 8 for uint8, got {width}"
         raise ValueError(msg)
     if name != "uint8" and width != own:
-        msg = f"bits: expected {own} for {name}, got {width}"
+        msg = f"{names[2]}: expected {own} for {name}, got {width}"
         raise ValueError(msg)
     if width not in row.widths:
         some = " or ".join(map(str, row.widths))
-        msg = f"bits: expected {some} for layout {row.name!r}, got {width}"
+        msg = f"{names[2]}: expected {some} for layout {row.name!r}, got {width}"
         raise ValueError(msg)
     return name, width
 
@@ -769,8 +778,15 @@ _NARROWER = {
 }
 
 
-def requested(packed: object) -> tuple[Layout, object, object]:
-    """Take apart what quantize is asked for by `packed`."""
+def requested(
+    packed: object, dtype: str, fixed: bool
+) -> tuple[str, tuple[Layout, object, object]]:
+    """
+    Take apart what quantize is asked for by `packed`.
+
+    Returns the type of the codes, which is `dtype` where that is `fixed`, and layout, axis
+    and bits.
+    """
     given = packed if isinstance(packed, tuple) else (packed,)
     if not 1 <= len(given) <= 3 or not isinstance(given[0], str):
         got = f"a tuple of {len(given)}" if isinstance(packed, tuple) else _kind(packed)
@@ -778,7 +794,13 @@ def requested(packed: object) -> tuple[Layout, object, object]:
         msg += f"got {got}"
         raise TypeError(msg)
     layout, axis, bits = (*given, None, None)[:3]
-    return layout_named(layout, "packed"), axis, bits
+    row = layout_named(layout, "packed")
+    name, width = element_of(dtype, bits, row, IN_PACKED)
+    if fixed and name != dtype:
+        msg = f"packed[2]: expected bits of {dtype}, which the parameters are for, "
+        msg += f"got {width}, those of {name}"
+        raise ValueError(msg)
+    return name, (row, axis, bits)
 
 
 def _unpickled(

@@ -387,6 +387,23 @@ def test_parameters():
     same(p.dequantize(q), p.dequantize(p.quantize(x)))
 
 
+@each("name, stream", BITS, [*STREAMS, ("onnx", 2), ("onnx", 4)])
+def test_parameters_take_what_they_make(name, stream):
+    x = adversarial("float32", 0.3, 40)
+    layout, bits = stream
+    asked = (layout, None, bits)
+    keeps = bits == BITS[name] if layout == "onnx" else (layout, name, bits) in PACKINGS
+    for zero in {0, TYPES[name].highest or 0}:
+        p = pq.QParams(0.5, zero, name)
+        if keeps:
+            q = p.quantize(x, packed=asked)
+            assert q == pq.quantize(x, 0.5, zero, dtype=name, packed=asked)
+            same(p.dequantize(q), pq.dequantize(q, 0.5, zero))
+        else:
+            with pytest.raises(ValueError, match=r"^packed\[2\]: expected [^\n]+, got \d"):
+                p.quantize(x, packed=asked)
+
+
 def test_out_must_not_overlap_the_words():
     memory = np.zeros(64, np.int32)
     p = pq.PackedArray(memory[:8].reshape(1, 8), "uint4", (8, 8), layout="words", axis=0)
@@ -626,6 +643,52 @@ REFUSED = {
         lambda: pq.quantize([1.0], 1.0, packed="gptq"),
         ValueError,
         f"packed: expected {EVERY}, got 'gptq'",
+    ),
+    "packed axis": (
+        lambda: pq.quantize([1.0], [1.0], axis=0, packed=("words", 1)),
+        np.exceptions.AxisError,
+        "packed[1]: axis 1 is out of bounds for array of dimension 1",
+    ),
+    "packed axis of onnx": (
+        lambda: pq.quantize([1.0], 1.0, dtype="int4", packed=("onnx", 0)),
+        ValueError,
+        "packed[1]: expected None for layout 'onnx', got 0",
+    ),
+    "kind of packed axis": (
+        lambda: pq.quantize([1.0], 1.0, packed=("words", "0")),
+        TypeError,
+        "packed[1]: expected an integer, got str",
+    ),
+    "packed, without an axis": (
+        lambda: pq.quantize(1.0, 1.0, packed="words"),
+        ValueError,
+        "packed: expected 'onnx' for what has no axis, got 'words'",
+    ),
+    "packed bits": (
+        lambda: pq.quantize([1.0], 1.0, dtype="uint8", packed=("words", 0, 9)),
+        ValueError,
+        "packed[2]: expected 1 to 8 for uint8, got 9",
+    ),
+    "packed bits of a type": (
+        lambda: pq.quantize([1.0], 1.0, dtype="int4", packed=("words", 0, 3)),
+        ValueError,
+        "packed[2]: expected 4 for int4, got 3",
+    ),
+    "packed bits of a layout": (
+        lambda: pq.quantize([1.0], 1.0, dtype="uint8", packed=("awq", 0, 3)),
+        ValueError,
+        "packed[2]: expected 4 for layout 'awq', got 3",
+    ),
+    "kind of packed bits": (
+        lambda: pq.quantize([1.0], 1.0, dtype="uint8", packed=("words", 0, 3.0)),
+        TypeError,
+        "packed[2]: expected an integer, got float",
+    ),
+    "packed bits of another type than that of parameters": (
+        lambda: pq.QParams(1.0, 200, "uint8").quantize([1.0], packed=("words", 0, 4)),
+        ValueError,
+        "packed[2]: expected bits of uint8, which the parameters are for, got 4, those of "
+        "uint4",
     ),
     "wide type": (
         lambda: pq.quantize([1.0], 1.0, dtype="int16", packed="words"),
