@@ -125,11 +125,11 @@ cdef int _hold_real(object array, Array *held, str name, bint int32=False) excep
 
 
 cdef object _code_array(object q, str name):
-    """`q` as an ndarray, or the bytes, shape, type and layout of a packed array."""
+    """`q` as an ndarray, or a packed array as it is."""
     if type(q) is _ndarray:
         return q
-    if isinstance(q, _packed_class()):
-        return q._data, q.shape, q._name, q._how
+    if isinstance(q, Packed):
+        return q
     if known(q) is not None:
         return _as_array(q)
     array = _numbers(q, PQ_I32)
@@ -137,11 +137,10 @@ cdef object _code_array(object q, str name):
 
 
 cdef object _hold_code(Call *call, object array, str name):
-    """Hold what `_code_array` gave; returns the ndarray that owns the memory."""
-    if type(array) is tuple:
-        data, shape, dtype, how = <tuple>array
-        _hold_packed(call, data, shape, dtype, how)
-        return data
+    """Hold what `_code_array` gave; returns what owns the memory."""
+    if isinstance(array, Packed):
+        _hold_packed(call, array)
+        return (<Packed>array)._memory
     if not _hold(array, &call.x) or not _is_code(call.x.type):
         raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}")
     return array

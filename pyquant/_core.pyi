@@ -464,6 +464,24 @@ def dequantize(
     """
 
 @disjoint_base
+class Packed:
+    @property
+    def _data(self) -> npt.NDArray[Any]: ...
+    @property
+    def _name(self) -> str: ...
+    @property
+    def _shape(self) -> tuple[int, ...]: ...
+    @property
+    def _how(self) -> tuple[str, int | None, int]: ...
+    def _keep(
+        self,
+        data: npt.NDArray[Any],
+        name: str,
+        shape: tuple[int, ...],
+        how: tuple[str, int | None, int],
+    ) -> None: ...
+
+@disjoint_base
 class Calls:
     @property
     def _scale(self) -> npt.NDArray[Any]: ...

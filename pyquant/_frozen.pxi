@@ -66,7 +66,7 @@ cdef object _given_zero(tuple frozen, bint single):
 
 cdef object _zeros_of(Call *call, object zero_point):
     """Zero points that are not simply one that fits, as an ndarray."""
-    if isinstance(zero_point, _packed_class()):
+    if isinstance(zero_point, Packed):
         numbers = _dequantize(_active, zero_point, 1.0, None, None, None, None, None, 1)
         if _is_narrow_float(_TYPES[zero_point._name]) and numbers.any():
             zero_point = zero_point.unpack()  # to be refused as it would be unpacked

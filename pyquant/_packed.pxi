@@ -1,34 +1,86 @@
 # Packed arrays: elements of less than a byte, several in one.
 
 
+cdef class Packed:
+    """What a packed array keeps: words, and how elements lie in them. Whatever a subclass
+    says of itself, this is what counts."""
+
+    cdef object _memory  # an ndarray of words, or bytes, of which one is made if asked for
+    cdef readonly str _name
+    cdef readonly tuple _shape
+    cdef readonly tuple _how  # layout, axis, bits
+
+    def _keep(self, data, str name not None, tuple shape not None, tuple how not None):
+        """Set all of it, once."""
+        _check_words(data, name, shape, how)
+        with critical_section(self):
+            if self._memory is not None:
+                raise AttributeError(
+                    "data: expected no assignment, PackedArray is immutable"
+                )
+            self._memory, self._name, self._shape, self._how = data, name, shape, how
+
+    @property
+    def _data(self):
+        cdef bytes memory
+        if type(self._memory) is not bytes:
+            return self._memory
+        memory = self._memory
+        return _ndarray((len(memory),), _DTYPES["uint8"], memory)
+
+
 cdef object _PackedArray = None
-
-
 cdef object _packed_module = None
 
 
-cdef object _packed_class():
-    """PackedArray, whose module imports this one."""
+cdef int _find_packed() except -1:
+    """The module imports this one."""
     global _PackedArray, _packed_module
-    if _PackedArray is None:
-        from pyquant import packed
+    from pyquant import packed
 
-        _packed_module = packed
-        _PackedArray = packed.PackedArray
-    return _PackedArray
+    _packed_module = packed
+    _PackedArray = packed.PackedArray
+    return 0
 
 
 cdef object _layouts():
     """The module that knows them."""
-    _packed_class()
+    if _packed_module is None:
+        _find_packed()
     return _packed_module
+
+
+cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
+    """Refuse what would have to be read beyond its end."""
+    if type(data) is not _ndarray:
+        raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
+    if not data.flags.c_contiguous:
+        raise ValueError("data: expected contiguous words, got a strided array")
+    if not all([type(n) is int for n in shape]):
+        raise TypeError(f"shape: expected integers, got {shape}")
+    _layouts().extents_of(shape)
+    layout, axis, bits = how
+    if type(layout) is str and layout == "onnx":
+        if name not in _PACKED or bits != pq_type_bits(<pq_type><int>_PACKED[name]):
+            raise TypeError(f"dtype: expected {', '.join(_PACKED)}, got {name}")
+        if axis is not None:
+            raise ValueError(f"axis: expected None for layout 'onnx', got {axis!r}")
+        words, itemsize = (-(-_prod(shape) * bits // 8),), 1
+    else:
+        words, itemsize = _layouts().words_said(name, shape, layout, axis, bits)
+    if data.shape != words or data.itemsize != itemsize:
+        raise ValueError(
+            f"data: expected shape {words} of {itemsize} bytes each, "
+            f"got {data.shape} of {data.itemsize}"
+        )
+    return 0
 
 
 cdef object _dtype_said(object obj):
     """The dtype that an object says it has, or None; of packed arrays the name, which needs
     no ml_dtypes."""
-    if type(obj) is not _ndarray and isinstance(obj, _packed_class()):
-        return obj._name
+    if isinstance(obj, Packed):
+        return (<Packed>obj)._name
     return getattr(obj, "dtype", None)
 
 
@@ -78,18 +130,17 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
 
 cdef object _packed(Call *call, object data, str dtype, tuple how):
     """The packed array of bytes that nobody else has, and nobody can write to any more."""
-    cls = _packed_class()
-    made = cls.__new__(cls)
-    if type(data) is bytes:
-        view = _ndarray((_packed_bytes(call, call.out.type),), _DTYPES["uint8"], data)
-    else:
+    cdef Packed made
+    if _PackedArray is None:
+        _find_packed()
+    made = <Packed>Packed.__new__(_PackedArray)
+    if type(data) is not bytes:
         data.flags.writeable = False
-        view = _ndarray(data.shape, data.dtype, memoryview(data))
-    # The class refuses assignments; these are what its own constructor does.
-    PyObject_GenericSetAttr(made, "_data", view)
-    PyObject_GenericSetAttr(made, "_name", dtype)
-    PyObject_GenericSetAttr(made, "_shape", _shape(&call.x))
-    PyObject_GenericSetAttr(made, "_how", how)
+        data = _ndarray(data.shape, data.dtype, memoryview(data))
+    made._memory = data
+    made._name = dtype
+    made._shape = _shape(&call.x)
+    made._how = how
     return made
 
 
@@ -105,35 +156,31 @@ cdef Py_ssize_t _set_layout(pq_layout *layout, tuple how, tuple shape) except -1
     return row.length(shape[layout.axis], layout.bits)
 
 
-cdef int _hold_packed(Call *call, object data, tuple shape, str dtype,
-                      tuple how) except -1:
-    """Hold the bytes of a packed array as input. The buffer is one that has its shape;
-    where its elements are, `_set_input` says."""
-    # A subclass may say anything of itself: what counts are the bytes, and these numbers.
-    if type(data) is not _ndarray:
-        raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
-    if not all([type(n) is int for n in shape]):
-        raise TypeError(f"shape: expected integers, got {shape}")
-    layout, axis, bits = how
-    if type(layout) is str and layout == "onnx":
-        if dtype not in _PACKED:
-            raise TypeError(f"dtype: expected {', '.join(_PACKED)}, got {dtype}")
-        needed = -(-_prod(shape) * pq_type_bits(<pq_type><int>_PACKED[dtype]) // 8)
-        if data.size != needed:
-            raise ValueError(f"data: expected {needed} bytes, got {data.size}")
+cdef int _hold_packed(Call *call, Packed packed) except -1:
+    """Read a packed array as input. Where its elements are, `_set_input` says."""
+    cdef tuple shape = packed._shape
+    cdef object memory = packed._memory
+    cdef int d
+    if memory is None:
+        raise TypeError("q: expected a packed array, got one that was never made")
+    if type(memory) is bytes:
+        call.x.data = PyBytes_AS_STRING(memory)
+        call.x.packed = len(<bytes>memory)
     else:
-        words, itemsize, how = _layouts().words_said(dtype, shape, layout, axis, bits)
-        if data.shape != words or data.itemsize != itemsize:
-            raise ValueError(
-                f"data: expected shape {words} of {itemsize} bytes each, "
-                f"got {data.shape} of {data.itemsize}"
-            )
-        call.x_words = _set_layout(&call.x_layout, how, shape)
+        call.x.data = <char *>PyArray_DATA(<const PyArrayObject *>memory)
+        call.x.packed = memory.nbytes
+    if packed._how[1] is not None:
+        call.x_words = _set_layout(&call.x_layout, packed._how, shape)
         call.args.in_layout = &call.x_layout
-    array = _ndarray(shape, _np.uint8, data if data.size else b"", 0, (0,) * len(shape))
-    _hold(array, &call.x)
-    call.x.type = <pq_type><int>_CODES[dtype]
-    call.x.packed = max(1, data.nbytes)
+    call.x.packed = max(1, call.x.packed)
+    call.x.ndim = len(shape)
+    for d in range(call.x.ndim):
+        call.x.shape[d] = shape[d]
+        call.x.strides[d] = 0
+    call.x.itemsize = 1
+    call.x.held = call.x.readonly = True
+    call.x.type = <pq_type><int>_CODES[packed._name]
+    call.x.swapped = False
     return 0
 
 
@@ -234,40 +281,38 @@ def pack(q, layout, axis, bits):
         _check_fit(array, name, width)
     call.x.type = <pq_type><int>_CODES[name]
     _set_input(&call)
-    codes = _hold_packed_out(&call, None, call.x.type, how)
+    data = _hold_packed_out(&call, None, call.x.type, how)
     _set_output(&call)
     _run_repack(&call)
-    return _packed(&call, codes, name, how)
+    return _packed(&call, data, name, how)
 
 
-def repack(packed, layout, axis):
+def repack(Packed packed not None, layout, axis):
     """See PackedArray.repack."""
     cdef Call call
     cdef tuple how
     cdef str name = packed._name
-    cdef object data = packed._data
     _forget(&call)
     row = _layouts().layout_named(layout)
+    _hold_packed(&call, packed)
     _, _, bits = packed._how
     if bits not in row.widths:
         raise ValueError(
             f"layout: expected one that has elements of {bits} bits, got {row.name!r}"
         )
-    _hold_packed(&call, data, packed.shape, name, packed._how)
     _set_input(&call)
     how = (row.name, _layouts().axis_of(axis, call.args.ndim, row), bits)
-    codes = _hold_packed_out(&call, None, call.x.type, how)
+    data = _hold_packed_out(&call, None, call.x.type, how)
     _set_output(&call)
     _run_repack(&call)
-    return _packed(&call, codes, name, how)
+    return _packed(&call, data, name, how)
 
 
-cdef object _unpacked(object packed, pq_type *type):
+cdef object _unpacked(Packed packed, pq_type *type):
     """A byte for each element, and of what type they are."""
     cdef Call call
-    cdef object data = packed._data
     _forget(&call)
-    _hold_packed(&call, data, packed.shape, packed._name, packed._how)
+    _hold_packed(&call, packed)
     _set_input(&call)
     out = _new_like(&call.x, _DTYPES["uint8"])
     _hold(out, &call.out)
@@ -277,11 +322,11 @@ cdef object _unpacked(object packed, pq_type *type):
     return out
 
 
-def unpack(packed):
+def unpack(Packed packed not None):
     """See PackedArray.unpack."""
     cdef pq_type type
-    dtype = _dtype_of(packed._name)
-    return _unpacked(packed, &type).view(dtype)
+    found = _unpacked(packed, &type)
+    return found.view(_dtype_of(packed._name))
 
 
 def packed_name(dtype, tuple widths not None):

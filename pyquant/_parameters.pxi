@@ -56,7 +56,7 @@ cdef object _zero_array(Call *call, object zero):
         return None
     if type(zero) is _ndarray or known(zero) is not None:
         return zero
-    if isinstance(zero, _packed_class()):
+    if isinstance(zero, Packed):
         return _unpacked(zero, &call.zero.type)
     array = _numbers(zero, PQ_I64)
     return _converted(_convert.zeros, (zero, "zero_point")) if array is None else array

@@ -26,7 +26,7 @@ def array_of(foreign, values, name, standard, tuple types not None):
     if array is not None:
         return array, types[0]
     found = known(values)
-    if found is None and isinstance(values, _packed_class()):
+    if found is None and isinstance(values, Packed):
         found = values._name
     if found is not None and found in types:
         return values, found

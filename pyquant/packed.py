@@ -89,7 +89,7 @@ _ROWS = (
 LAYOUTS = {row.name: row for row in _ROWS}
 
 
-class PackedArray:
+class PackedArray(_core.Packed):
     """
     Immutable view of packed codes.
 
@@ -188,12 +188,7 @@ class PackedArray:
     array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
     """
 
-    __slots__ = ("_data", "_how", "_name", "_shape")
-
-    _data: npt.NDArray[Any]
-    _name: str
-    _shape: tuple[int, ...]
-    _how: tuple[str, int | None, int]  # layout, axis, bits
+    __slots__ = ()
 
     # Python would compare with each row, NumPy with each element.
     __contains__ = None
@@ -209,12 +204,9 @@ class PackedArray:
         bits: SupportsIndex | None = None,
     ) -> None:
         """Check that everything fits together."""
-        if hasattr(self, "_how"):
-            msg = "data: expected no assignment, PackedArray is immutable"
-            raise AttributeError(msg)
         row = layout_named(layout)
         name, width = element_of(dtype, bits, row)
-        extents = _extents(shape)
+        extents = extents_of(shape)
         along = axis_of(axis, len(extents), row)
         if _core.is_masked(data):
             msg = "data: expected an array without a mask, got a masked array"
@@ -242,20 +234,7 @@ class PackedArray:
             parts = "bytes" if kinds[0].itemsize == 1 else "words"
             msg = f"data: expected contiguous {parts}, got a strided array"
             raise ValueError(msg)
-        self._store(_constant_view(data), name, extents, (row.name, along, width))
-
-    def _store(
-        self,
-        view: npt.NDArray[Any],
-        name: str,
-        shape: tuple[int, ...],
-        how: tuple[str, int | None, int],
-    ) -> None:
-        store = object.__setattr__
-        store(self, "_data", view)
-        store(self, "_name", name)
-        store(self, "_shape", shape)
-        store(self, "_how", how)
+        self._keep(_constant_view(data), name, extents, (row.name, along, width))
 
     @classmethod
     def _of(
@@ -267,7 +246,7 @@ class PackedArray:
     ) -> PackedArray:
         """One of words that are known to fit."""
         made = cls.__new__(cls)
-        made._store(_constant_view(data), name, shape, how)
+        made._keep(_constant_view(data), name, shape, how)
         return made
 
     @classmethod
@@ -338,7 +317,7 @@ class PackedArray:
         if row.flat:
             return cls(data, dtype, shape, layout=layout, axis=axis, bits=bits)
         _, width = element_of(dtype, bits, row)
-        extents = _extents(shape)
+        extents = extents_of(shape)
         needed = row.shape(extents, axis_of(axis, len(extents), row), width)
         kind = np.dtype(row.words[0])
         if data.size != prod(needed) * kind.itemsize:
@@ -537,7 +516,7 @@ class PackedArray:
             msg += f"got {at} (unpack takes it apart)"
             raise ValueError(msg)
         made = PackedArray.__new__(PackedArray)
-        made._store(self._data[at], self._name, self._shape[1:], (layout, axis - 1, bits))
+        made._keep(self._data[at], self._name, self._shape[1:], (layout, axis - 1, bits))
         return made
 
     def _part(
@@ -561,7 +540,7 @@ class PackedArray:
         made = PackedArray.__new__(PackedArray)
         # Not by _of: of a slice of a slice that would make an ever longer chain of views.
         extents = (stop - start, *self._shape[1:]) if shape is None else shape
-        made._store(self._data[first:last], self._name, extents, self._how)
+        made._keep(self._data[first:last], self._name, extents, self._how)
         return made
 
     def _spaced(self, chosen: range) -> PackedArray:
@@ -754,19 +733,18 @@ def element_of(
 
 def words_said(
     dtype: object, shape: tuple[int, ...], layout: object, axis: object, bits: object
-) -> tuple[tuple[int, ...], int, tuple[str, int | None, int]]:
-    """
-    Find the words of an array of which a subclass may say anything.
-
-    Returns their shape and size, and layout, axis and bits as they are.
-    """
+) -> tuple[tuple[int, ...], int]:
+    """Find the shape of words, and their size; all this may be said by anybody."""
     row = layout_named(layout)
     name, width = element_of(dtype, bits, row)
     along = axis_of(axis, len(shape), row)
     if name != dtype or along is None:
         msg = f"layout: expected one of {width} bits along an axis, got {row.name!r}"
         raise ValueError(msg)
-    return row.shape(shape, along, width), row.word_bits // 8, (row.name, along, width)
+    if axis != along or bits != width or type(axis) is not int or type(bits) is not int:
+        msg = f"layout: expected axis {along} and {width} bits, got {axis!r} and {bits!r}"
+        raise ValueError(msg)
+    return row.shape(shape, along, width), row.word_bits // 8
 
 
 # What codes of fewer bits than a byte are, where there is a type for them.
@@ -914,7 +892,7 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
+def extents_of(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
     try:
         one = not isinstance(shape, (tuple, list))
         given: Any = (shape,) if one else shape

@@ -282,7 +282,8 @@ STRANGE = [
     *(lambda: pq.choose_qparams([1.0, 2.0]), lambda: [float("nan")] * 4, lambda: [1e300]),
     *(lambda: np.broadcast_to(np.float32(1), (1 << 31, 1 << 29)),),
     *(lambda: np.broadcast_to(np.int8(1), (1 << 31, 1 << 29)),),
-    *(lambda: object.__new__(pq.PackedArray), lambda: pq.QParams.__new__(pq.QParams)),
+    *(lambda: pq.PackedArray.__new__(pq.PackedArray),),
+    *(lambda: pq.QParams.__new__(pq.QParams),),
     *(lambda: type("P", (pq.PackedArray,), {"_data": 3, "_shape": (9,)})(
         np.zeros(2, np.uint8), "int4", 4),),
     *(lambda: Packed.__new__(Packed), Endless, lambda: [Endless()]),
@@ -341,9 +342,10 @@ def wrap(given):
     return pq.PackedArray(data, dtype, (3, 4), layout=layout, axis=axis, bits=bits)
 
 
-def forge(rng, packed, slot, value):
-    """One with anything in its slots."""
-    object.__setattr__(packed, slot, value)
+def forge(rng, words, name, extents, how):
+    """One that is told anything."""
+    packed = pq.PackedArray.__new__(pq.PackedArray)
+    packed._keep(words, name, extents, how)
     return packed.unpack() if rng.random() < 0.3 else pq.dequantize(packed, 1.0)
 
 
@@ -377,7 +379,9 @@ VALID = {
     "stream": lambda r: r.choice([None, 0, -1]),
     "bits": lambda r: r.choice([None, 4, 3, 8]),
     "bytes codes": lambda r: np.ones((2, 3), r.choice(["u1", "i1"])),
-    "slot": lambda r: r.choice(["_how", "_data", "_name", "_shape"]),
+    "words": lambda r: np.zeros((2, 4), "i4") if r.random() < 0.5 else np.zeros(6, "u1"),
+    "name": lambda r: r.choice(["int4", "uint4", "uint8", "float4_e2m1fn", "int2"]),
+    "extents": lambda r: r.choice([(3, 4), (12,), (9, 4), (16, 4), (2, 32), (0, 9)]),
     "how": lambda r: (r.choice(["onnx", "words", "awq"]), r.choice([None, 0, 1]), 4),
     "axes": lambda r: r.choice([(), (0,), (1,), [0, 1]]),
     "mode": lambda r: r.choice(["ROUND_HALF_TO_EVEN", "ROUND_DOWN", pq.RoundMode.CEIL]),
@@ -528,7 +532,7 @@ CALLS = [
         3,
         {"p": packed_of, "to": "layout", "at": "stream"},
     ),
-    (forge, 3, {"packed": packed_of, "slot": "slot", "value": "how"}),
+    (forge, 4, {"words": "words", "name": "name", "extents": "extents", "how": "how"}),
     (
         pq.PackedArray.from_buffer,
         3,

@@ -1119,14 +1119,14 @@ class Grows(pq.PackedArray):
 
 
 def test_subclasses_that_claim_more_than_there_is():
+    """What they were made of counts."""
     data = np.zeros(2, np.uint8)
-    for call in (lambda p: pq.dequantize(p, 1.0), lambda p: pq.quantize([1.0], 1.0, p)):
-        with pytest.raises(ValueError, match=r"^data: expected 524288 bytes, got 2$"):
-            call(Claims(data, "int4", 4))
-        with pytest.raises(TypeError, match=r"^data: expected an array of bytes"):
-            call(ClaimsBytes.__new__(ClaimsBytes))
-    assert pq.dequantize(Grows(data, "int4", 4), 1.0).shape == (4,)
-    assert Grows(data, "int4", 4).unpack().dtype == ml_dtypes.int4
+    for kind in (Claims, ClaimsBytes, Grows):
+        assert pq.dequantize(kind(data, "int4", 4), 1.0).shape == (4,)
+        assert kind(data, "int4", 4).unpack().dtype == ml_dtypes.int4
+        for call in (lambda p: pq.dequantize(p, 1.0), lambda p: pq.quantize([1.0], 1.0, p)):
+            with pytest.raises(TypeError, match=r"^q: expected a packed array, got one"):
+                call(kind.__new__(kind))
 
 
 def test_a_subclass_is_taken_as_what_it_is():
@@ -1180,9 +1180,14 @@ def test_nothing_can_write_to_what_was_quantized():
 
 def test_a_forged_shape_reads_nothing():
     p = pq.PackedArray(np.zeros(2, np.uint8), "int4", 3)
-    object.__setattr__(p, "_shape", (10**6,))
-    with pytest.raises(ValueError, match=r"^data: expected 500000 bytes, got 2$"):
-        pq.dequantize(p, 1.0)
+    for slot in ("_shape", "_data", "_how", "_name"):
+        with pytest.raises(AttributeError):
+            object.__setattr__(p, slot, (10**6,))
+    empty = pq.PackedArray.__new__(pq.PackedArray)
+    with pytest.raises(ValueError, match=r"^data: expected shape \(500000,\) of 1 bytes"):
+        empty._keep(np.zeros(2, np.uint8), "int4", (10**6,), ("onnx", None, 4))
+    with pytest.raises(TypeError, match=r"^q: expected a packed array, got one that was"):
+        pq.dequantize(empty, 1.0)
 
 
 def test_nothing_behind_packed_results_is_writeable():
