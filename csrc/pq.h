@@ -314,7 +314,7 @@ const char *pq_status_text(enum pq_status status);
  * come that this header does not know: it is a failure, and pq_status_text() has its text.
  */
 #define PQ_API_MAJOR 1
-#define PQ_API_MINOR 0
+#define PQ_API_MINOR 1
 
 struct pq_api {
     unsigned major, minor;            /* these three are the same in every version */

@@ -270,20 +270,25 @@ int is_real_type(enum pq_type type)
 
 const char *type_name(enum pq_type type)
 {
-    static const char *const names[] = {
-        "none",   "f32",    "f16",    "bf16",    "f64",      "i8",   "u8",
-        "i16",    "u16",    "i32",    "u32",     "i64",      "u64",  "i4",
-        "u4",     "i2",     "u2",     "e4m3fn",  "e4m3fnuz", "e5m2", "e5m2fnuz",
-        "e2m3fn", "e3m2fn", "e2m1fn", "e8m0fnu", "e3m4",     "e4m3", "e4m3b11fnuz"};
-    return (unsigned)type < PQ_TYPE_COUNT ? names[type] : "?";
+    const struct pq_type_info *info = pq_type_info(type);
+    return info != NULL ? info->name : type == PQ_NO_TYPE ? "none" : "?";
 }
 
 const char *round_name(enum pq_round round)
 {
-    static const char *const names[] = {"half_even", "half_away", "half_toward_zero",
-                                        "half_up",   "half_down", "away",
-                                        "trunc",     "ceil",      "floor"};
-    return (unsigned)round < PQ_ROUND_COUNT ? names[round] : "?";
+    static const char *const names[PQ_ROUND_COUNT] = {
+        [PQ_HALF_EVEN] = "half_even",
+        [PQ_HALF_AWAY] = "half_away",
+        [PQ_HALF_TOWARD_ZERO] = "half_toward_zero",
+        [PQ_HALF_UP] = "half_up",
+        [PQ_HALF_DOWN] = "half_down",
+        [PQ_AWAY] = "away",
+        [PQ_TRUNC] = "trunc",
+        [PQ_CEIL] = "ceil",
+        [PQ_FLOOR] = "floor",
+    };
+    const char *name = (unsigned)round < PQ_ROUND_COUNT ? names[round] : NULL;
+    return name != NULL ? name : "?";
 }
 
 static size_t size_of_type(enum pq_type type)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A caller that was compiled for version 1.0 of the interface, with the header of that
- * time, which is in old/: everything it knows does what it did. Only once anything is
- * added does this differ from other tests.
+ * time, which is in old/, and is given the table of today: everything it knows is where it
+ * was, and does what it did.
  */
 #include "pq.h"
 
@@ -31,6 +31,62 @@ static struct pq_args quantization(void)
         .scale = {.data = &scale, .strides = same, .type = PQ_F32},
     };
     return args;
+}
+
+/* Larger than the caller knows. */
+static union {
+    struct pq_api api;
+    unsigned char room[4 * sizeof(struct pq_api)];
+} table;
+
+static void check_table(const struct pq_api *pq)
+{
+    static const char *const names[PQ_TYPE_COUNT] = {
+        [PQ_F32] = "float32",
+        [PQ_F16] = "float16",
+        [PQ_BF16] = "bfloat16",
+        [PQ_F64] = "float64",
+        [PQ_I8] = "int8",
+        [PQ_U8] = "uint8",
+        [PQ_I16] = "int16",
+        [PQ_U16] = "uint16",
+        [PQ_I32] = "int32",
+        [PQ_U32] = "uint32",
+        [PQ_I64] = "int64",
+        [PQ_U64] = "uint64",
+        [PQ_I4] = "int4",
+        [PQ_U4] = "uint4",
+        [PQ_I2] = "int2",
+        [PQ_U2] = "uint2",
+        [PQ_F8E4M3FN] = "float8_e4m3fn",
+        [PQ_F8E4M3FNUZ] = "float8_e4m3fnuz",
+        [PQ_F8E5M2] = "float8_e5m2",
+        [PQ_F8E5M2FNUZ] = "float8_e5m2fnuz",
+        [PQ_F6E2M3FN] = "float6_e2m3fn",
+        [PQ_F6E3M2FN] = "float6_e3m2fn",
+        [PQ_F4E2M1FN] = "float4_e2m1fn",
+        [PQ_F8E8M0FNU] = "float8_e8m0fnu",
+    };
+    check_begin("the table of version 1.0");
+    CHECK(pq->major == PQ_API_MAJOR && pq->minor > PQ_API_MINOR, "version %u.%u", pq->major,
+          pq->minor);
+    CHECK(strcmp(pq->version, "?") == 0 && pq->kernels == pq->isa_find("scalar"),
+          "members");
+    CHECK(pq->isa_find == pq_isa_find && pq->isa_name == pq_isa_name &&
+              pq->quantize == pq_quantize && pq->dequantize == pq_dequantize &&
+              pq->prepare_quantize == pq_prepare_quantize &&
+              pq->prepare_dequantize == pq_prepare_dequantize && pq->run == pq_run &&
+              pq->repack == pq_repack && pq->minmax == pq_minmax &&
+              pq->count_nonfinite == pq_count_nonfinite && pq->choose == pq_choose &&
+              pq->zeros_within == pq_zeros_within && pq->type_size == pq_type_size &&
+              pq->type_bits == pq_type_bits && pq->status_text == pq_status_text &&
+              pq->type_info == pq_type_info,
+          "functions");
+    for (int type = PQ_NO_TYPE + 1; type < PQ_TYPE_COUNT; type++) {
+        const struct pq_type_info *info = pq->type_info((enum pq_type)type);
+        CHECK(info != NULL && strcmp(info->name, names[type]) == 0, "type %d", type);
+    }
+    check_end();
 }
 
 static void check_calls(const struct pq_kernels *k)
@@ -127,6 +183,8 @@ int main(void)
 {
     check_start("check_old");
     const struct pq_kernels *k = pq_isa_find("scalar");
+    pq_api_init(&table.api, k, "?");
+    check_table(&table.api);
     check_calls(k);
     check_parameters(k);
     check_sizes(k);
