@@ -52,10 +52,14 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
     dim->zero = -dim->zero;
 }
 
-/* Words of a stream of `n` codes. */
+/* Words of a stream of `n` codes: those of whole groups, or of the one code there is. */
 static ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
 {
     const ptrdiff_t group = layout->order != NULL ? layout->group : 1;
+    if (n == 1) {
+        const int first = layout->order != NULL ? layout->order[0] * bits : 0;
+        return first % layout->word_bits + bits > layout->word_bits ? 2 : 1;
+    }
     return ((n + group - 1) / group * group * bits - 1) / layout->word_bits + 1;
 }
 
@@ -153,14 +157,21 @@ static void lay(ptrdiff_t *stride, ptrdiff_t *code, int d, const struct pq_array
     *code = streams;
 }
 
+/* What only the words were kept for, an axis of one index, goes. */
 PQ_NOINLINE void hide_words(struct pq_plan *plan, const struct pq_layout *layout)
 {
+    int kept = 0;
     plan->out_whole = 64 * (layout != NULL && layout->order != NULL ? layout->group : 1);
     for (int d = 0; d < plan->ndim; d++) {
-        if (plan->dim[d].out_code != 0) {
-            plan->dim[d].out = 0;
+        struct pq_dim dim = plan->dim[d];
+        if (dim.out_code != 0) {
+            dim.out = 0;
+        }
+        if (dim.end > 1) {
+            plan->dim[kept++] = dim;
         }
     }
+    plan->ndim = kept;
 }
 
 PQ_NOINLINE void lay_sides(struct pq_dim *dim, int d, const struct pq_args *args)
@@ -211,6 +222,8 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
         }
         if (dim.end > 1) {
             make_ascending(plan, &dim);
+        }
+        if (dim.end > 1 || dim.out_code != 0) { /* one code may lie in two words */
             insert_sorted(plan, dim);
         }
     }

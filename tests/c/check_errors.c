@@ -741,6 +741,25 @@ static void check_layouts(void)
     EXPECT_LAYOUT(PQ_ERR_OVERLAP, layout.order = turned; layout.group = 16);
     EXPECT_LAYOUT(PQ_ERR_OVERLAP, layout.order = turned; layout.group = 16;
                   layout.word_stride = 16; bits[0] = 64);
+
+    /* One code to a row: bits 6 to 8, in two words. */
+    static const unsigned char third[] = {2, 0, 1};
+#define EXPECT_ONE(due, ...)                                                               \
+    EXPECT_LAYOUT(due, small.shape[1] = 1; args.out.type = PQ_U8; layout.bits = 3;         \
+                  layout.order = third; layout.group = 3; layout.word_bits = 8;            \
+                  layout.word_stride = 8; __VA_ARGS__)
+    EXPECT_ONE(PQ_OK, bits[0] = 16);
+    static const unsigned char ones[] = {0xc0, 0x01, 0xc0, 0x01, 0};
+    CHECK(memcmp(words, ones, sizeof ones) == 0, "%02x %02x", words[0], words[1]);
+    EXPECT_ONE(PQ_OK, bits[0] = 8; layout.word_stride = 16);
+    EXPECT_ONE(PQ_OK, bits[0] = 16; layout.word_bits = 16);
+    EXPECT_ONE(PQ_OK, bits[0] = 8; layout.word_stride = 0; layout.order = turned;
+               layout.group = 4);
+    EXPECT_ONE(PQ_ERR_OVERLAP, bits[0] = 8);
+    EXPECT_ONE(PQ_ERR_OVERLAP, bits[0] = -8);
+    EXPECT_ONE(PQ_ERR_OVERLAP, bits[0] = 16; layout.word_stride = 16);
+    EXPECT_ONE(PQ_ERR_OVERLAP, bits[0] = 16; layout.word_stride = 0);
+#undef EXPECT_ONE
     check_end();
 }
 
