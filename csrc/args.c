@@ -61,20 +61,9 @@ static bool is_product_within(ptrdiff_t a, ptrdiff_t b, ptrdiff_t most)
     return (a | b) >> half == 0 ? a * b <= most : b == 0 || a <= most / b;
 }
 
-static bool is_countable(const struct pq_args *args)
-{
-    ptrdiff_t count = 1;
-    for (int d = 0; d < args->ndim; d++) {
-        if (!is_product_within(count, args->shape[d], MOST)) {
-            return false;
-        }
-        count *= args->shape[d] > 0 ? args->shape[d] : 1;
-    }
-    return true;
-}
-
 enum pq_status pq_check_shape(const struct pq_args *args)
 {
+    ptrdiff_t count = 1; /* of the elements, if extents of 0 were 1 */
     if (args->ndim < 0 || args->ndim > PQ_MAX_NDIM) {
         return PQ_ERR_NDIM;
     }
@@ -82,11 +71,14 @@ enum pq_status pq_check_shape(const struct pq_args *args)
         return PQ_ERR_NULL;
     }
     for (int d = 0; d < args->ndim; d++) {
-        if (args->shape[d] < 0 || (args->block != NULL && args->block[d] < 1)) {
+        const ptrdiff_t extent = args->shape[d];
+        if (extent < 0 || (args->block != NULL && args->block[d] < 1) ||
+            !is_product_within(count, extent, MOST)) {
             return PQ_ERR_SHAPE;
         }
+        count *= extent > 0 ? extent : 1;
     }
-    return is_countable(args) ? PQ_OK : PQ_ERR_SHAPE;
+    return PQ_OK;
 }
 
 /* Whether the distance between the first and the last element along all dimensions is less
@@ -94,14 +86,17 @@ enum pq_status pq_check_shape(const struct pq_args *args)
 static bool has_span(const struct pq_args *args, const ptrdiff_t *strides, bool blocks,
                      ptrdiff_t most)
 {
+    const ptrdiff_t *const block = blocks ? args->block : NULL;
     ptrdiff_t span = 0;
     for (int d = 0; d < args->ndim; d++) {
-        const ptrdiff_t block = blocks && args->block != NULL ? args->block[d] : 1;
+        const ptrdiff_t last = args->shape[d] - 1;
+        if (last <= 0 || strides[d] == 0) {
+            continue;
+        }
+        const ptrdiff_t steps = block == NULL || block[d] == 1 ? last : last / block[d];
         const ptrdiff_t stride = strides[d] == PTRDIFF_MIN ? most
                                  : strides[d] < 0          ? -strides[d]
                                                            : strides[d];
-        const ptrdiff_t last = args->shape[d] > 0 ? args->shape[d] - 1 : 0;
-        const ptrdiff_t steps = block == 1 ? last : last / block;
         if (!is_product_within(steps, stride, most - span)) {
             return false;
         }
@@ -218,17 +213,21 @@ static bool are_parameters(const struct pq_args *args)
            (args->zero.data == NULL || args->zero.bit_strides == NULL);
 }
 
+/* What is null is said before anything else. */
+static enum pq_status worse(enum pq_status status, enum pq_status other)
+{
+    return status == PQ_OK || other == PQ_ERR_NULL ? other : status;
+}
+
 static enum pq_status check_arrays(const struct pq_args *args, bool scaled)
 {
-    const bool has_zero = scaled && args->zero.data != NULL;
-    const enum pq_status all[] = {check_side(args, &args->in, args->in_layout),
-                                  check_side(args, &args->out, args->out_layout),
-                                  scaled ? pq_check_array(args, &args->scale, true) : PQ_OK,
-                                  has_zero ? pq_check_array(args, &args->zero, true)
-                                           : PQ_OK};
-    enum pq_status status = PQ_OK;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) { /* null before the others */
-        status = all[i] == PQ_ERR_NULL || status == PQ_OK ? all[i] : status;
+    enum pq_status status = check_side(args, &args->in, args->in_layout);
+    status = worse(status, check_side(args, &args->out, args->out_layout));
+    if (scaled) {
+        status = worse(status, pq_check_array(args, &args->scale, true));
+    }
+    if (scaled && args->zero.data != NULL) {
+        status = worse(status, pq_check_array(args, &args->zero, true));
     }
     return status;
 }
@@ -368,10 +367,10 @@ static bool look_at_each(void *what, struct pq_params row, size_t n)
     for (size_t i = 0; i < n; i++, row.data += row.stride) {
         int64_t value;
         if (pq_is_integer(row.type)) {
-            value = pq_load_integer(row);
+            value = pq_load_integer(&row);
         } else {
             float v;
-            pq_load_zeros_f32(&v, row, 1);
+            pq_load_zeros_f32(&v, &row, 1);
             value = v == 0 ? 0 : INT64_MAX;
         }
         bounds->outside = value;

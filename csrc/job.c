@@ -2,6 +2,8 @@
 /* How the elements of a job lie. */
 #include "job.h"
 
+const struct pq_method pq_no_method = {0};
+
 /* Whether elements follow each other at bits, in C order and without gaps. */
 static bool is_dense(const struct pq_args *args, const struct pq_array *array)
 {
@@ -45,41 +47,27 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
     return codes;
 }
 
-static struct pq_codes codes_taken(const struct pq_kernels *kernels,
-                                   const struct pq_args *args)
+/* The same for elements that have bytes, where it is nothing, but for narrow integers
+ * `convert` by type. */
+static void set_codes(struct pq_codes *codes, const struct pq_kernels *kernels,
+                      const struct pq_args *args, const struct pq_array *array,
+                      const struct pq_layout *layout, pq_bytes_fn *const convert[])
 {
-    struct pq_codes codes = {0};
-    if (args->in.bit_strides != NULL) {
-        codes = codes_at_bits(kernels, args, &args->in, args->in_layout);
+    *codes = (struct pq_codes){0};
+    if (array->bit_strides != NULL) {
+        *codes = codes_at_bits(kernels, args, array, layout);
     }
-    const int row = pq_row_of(args->in.type);
-    if (pq_is_narrow_integer(args->in.type) && row >= 0) {
-        codes.convert = kernels->extend[row];
+    if (pq_is_narrow_integer(array->type)) {
+        codes->convert = convert[pq_row_of(array->type)];
     }
-    return codes;
-}
-
-static struct pq_codes codes_given(const struct pq_kernels *kernels,
-                                   const struct pq_args *args)
-{
-    struct pq_codes codes = {0};
-    if (args->out.bit_strides != NULL) {
-        codes = codes_at_bits(kernels, args, &args->out, args->out_layout);
-    }
-    const int row = pq_row_of(args->out.type);
-    if (pq_is_narrow_integer(args->out.type) && row >= 0) {
-        codes.convert = kernels->narrow[row];
-    }
-    return codes;
 }
 
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
-                           const struct pq_args *args, const struct pq_method *how)
+                           const struct pq_args *args)
 {
     job->kernels = kernels;
-    job->how = *how;
-    job->take = codes_taken(kernels, args);
-    job->give = codes_given(kernels, args);
+    set_codes(&job->take, kernels, args, &args->in, args->in_layout, kernels->extend);
+    set_codes(&job->give, kernels, args, &args->out, args->out_layout, kernels->narrow);
     job->together = job->give.bits != 0 ? 8 : 1; /* a byte begins, whatever the stride */
     job->in_size = pq_bytes_of(args->in.type);
     job->out_size = pq_bytes_of(args->out.type);
@@ -93,6 +81,10 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
     job->zero_swapped = job->zero_given && args->zero.swapped;
     const enum pq_status status = pq_plan_init(&job->plan, args, (size_t)job->out_step);
+    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* an element alone is a row */
+        job->plan.dim[0].in = job->in_step;
+        job->plan.dim[0].out = job->out_step;
+    }
     job->in_start = job->plan.in - (const char *)args->in.data;
     job->out_start = job->plan.out - (char *)args->out.data;
     return status;

@@ -7,25 +7,13 @@
 
 bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n)
 {
-    enum { LANES = 16 };
     const uint32_t least = job->how.flush_from;
-    uint32_t bits[LANES], lanes[LANES] = {0}, below = 0; /* the top bits say it */
     const char *from = scales;
-    if (least == 0) {
-        return false;
-    }
-    for (; n >= LANES; n -= LANES, from += sizeof bits) {
-        memcpy(bits, from, sizeof bits);
-        for (int k = 0; k < LANES; k++) {
-            lanes[k] |= (bits[k] & 0x7fffffff) - least;
-        }
-    }
-    memcpy(bits, from, n * sizeof *bits);
-    for (size_t k = 0; k < n; k++) {
-        below |= (bits[k] & 0x7fffffff) - least;
-    }
-    for (int k = 0; k < LANES; k++) {
-        below |= lanes[k];
+    uint32_t below = 0; /* the top bit says it */
+    for (size_t i = 0; least != 0 && i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, from + i * sizeof bits, sizeof bits);
+        below |= (bits & 0x7fffffff) - least;
     }
     return below >> 31 != 0;
 }
@@ -48,21 +36,24 @@ void pq_set_flush(struct pq_job *job)
 
 /* ---- parameters ---- */
 
-/* What is added for no zero point: -0, which leaves the sign of zero as it is. */
+/* What is added for no zero point: to floats -0, which leaves the sign of zero as it is. */
 static void no_zeros(struct pq_job *job, ptrdiff_t to, size_t n)
 {
+    const int32_t bits = job->how.float_zero ? INT32_MIN : 0;
+    const double number = job->how.float_zero ? -0.0 : 0;
     for (size_t i = 0; i < n; i++) {
         if (!job->how.general) {
-            job->zero.i32[to + (ptrdiff_t)i] = INT32_MIN;
+            job->zero.i32[to + (ptrdiff_t)i] = bits;
         } else {
-            job->zero.f64[to + (ptrdiff_t)i] = -0.0;
+            job->zero.f64[to + (ptrdiff_t)i] = number;
         }
     }
 }
 
-static void load_zeros(struct pq_job *job, ptrdiff_t to, struct pq_params from, size_t n)
+static void load_zeros(struct pq_job *job, ptrdiff_t to, const struct pq_params *from,
+                       size_t n)
 {
-    if (job->how.float_zero && !job->zero_given) {
+    if (!job->zero_given) {
         no_zeros(job, to, n);
     } else if (job->how.general) {
         pq_load_zeros_f64(job->zero.f64 + to, from, n);
@@ -84,18 +75,19 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
 {
     const struct pq_params s = pq_scales_at(job, scale, scale_stride);
     if (!job->how.general) {
-        pq_load_scales_f32(job->scale.f32 + to, s, n);
+        pq_load_scales_f32(job->scale.f32 + to, &s, n);
         if (pq_has_small_scale(job, job->scale.f32 + to, n)) {
             /* One that is 0 may have become so just now. */
             flush(job, false);
-            pq_load_scales_f32(job->scale.f32 + to, s, n);
+            pq_load_scales_f32(job->scale.f32 + to, &s, n);
             job->has_small = true;
         }
     } else {
-        pq_load_scales_f64(job->scale.f64 + to, s, n, job->how.single_scale);
+        pq_load_scales_f64(job->scale.f64 + to, &s, n, job->how.single_scale);
     }
     if (to + (ptrdiff_t)n > job->zeros_there) {
-        load_zeros(job, to, pq_zeros_at(job, zero, zero_stride), n);
+        const struct pq_params z = pq_zeros_at(job, zero, zero_stride);
+        load_zeros(job, to, &z, n);
     }
 }
 
@@ -105,7 +97,8 @@ static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
     if (!job->one_zero || job->zeros_there >= n) {
         return;
     }
-    load_zeros(job, 0, pq_zeros_at(job, zero, 0), 1);
+    const struct pq_params one = pq_zeros_at(job, zero, 0);
+    load_zeros(job, 0, &one, 1);
     for (ptrdiff_t i = 1; i < n; i++) {
         if (!job->how.general) {
             job->zero.i32[i] = job->zero.i32[0];

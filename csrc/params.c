@@ -14,12 +14,12 @@ enum { PIECE = 256 };
 
 #define COPY(size)                                                                         \
     for (size_t i = 0; i < n; i++) {                                                       \
-        pq_copy_element(to + i * (size), from.data + (ptrdiff_t)i * from.stride, size,     \
-                        from.swapped != 0);                                                \
+        pq_copy_element(to + i * (size), data + (ptrdiff_t)i * stride, size, swapped);     \
     }                                                                                      \
     break
 
-static void copy_elements(char *to, struct pq_params from, size_t n, size_t size)
+static void copy_elements(char *to, const char *data, ptrdiff_t stride, size_t n,
+                          size_t size, bool swapped)
 {
     switch (size) {
     case 1:
@@ -34,14 +34,16 @@ static void copy_elements(char *to, struct pq_params from, size_t n, size_t size
 }
 #undef COPY
 
-/* The first of `n` elements that follow each other as the machine has them. */
-static const char *in_order(char *room, struct pq_params from, size_t n)
+/* `n` elements from number `first` on, one after the other as the machine has them. */
+static const char *in_order(char *room, const struct pq_params *from, size_t first,
+                            size_t n)
 {
-    const size_t size = pq_bytes_of(from.type);
-    if ((from.stride == (ptrdiff_t)size || n == 1) && !from.swapped) {
-        return from.data;
+    const size_t size = pq_bytes_of(from->type);
+    const char *const data = from->data + (ptrdiff_t)first * from->stride;
+    if ((from->stride == (ptrdiff_t)size || n == 1) && !from->swapped) {
+        return data;
     }
-    copy_elements(room, from, n, size);
+    copy_elements(room, data, from->stride, n, size, from->swapped != 0);
     return room;
 }
 
@@ -92,7 +94,7 @@ static float decode(uint8_t code, enum pq_type type)
 
 /* Narrow floats are few: one element at a time. */
 #define LOAD_REALS(as_real)                                                                \
-    switch (from.type) {                                                                   \
+    switch (from->type) {                                                                  \
     case PQ_F32:                                                                           \
         LOAD(float, as_real);                                                              \
     case PQ_F16:                                                                           \
@@ -103,13 +105,13 @@ static float decode(uint8_t code, enum pq_type type)
         LOAD(double, as_real);                                                             \
     default:                                                                               \
         for (size_t i = 0; i < n; i++) {                                                   \
-            to[i] = decode((uint8_t)data[i], from.type);                                   \
+            to[i] = decode((uint8_t)data[i], from->type);                                  \
         }                                                                                  \
         break;                                                                             \
     }
 
 #define LOAD_INTEGERS(as_number)                                                           \
-    switch (from.type) {                                                                   \
+    switch (from->type) {                                                                  \
     case PQ_I8:                                                                            \
         LOAD(int8_t, as_number);                                                           \
     case PQ_U8:                                                                            \
@@ -137,7 +139,7 @@ static float decode(uint8_t code, enum pq_type type)
     }
 
 #define LOAD_ANY(as_number)                                                                \
-    if (pq_is_integer(from.type)) {                                                        \
+    if (pq_is_integer(from->type)) {                                                       \
         LOAD_INTEGERS(as_number)                                                           \
     } else {                                                                               \
         LOAD_REALS(as_number)                                                              \
@@ -146,17 +148,16 @@ static float decode(uint8_t code, enum pq_type type)
 /* A function that loads `n` numbers of type `number`, what `load` does with `n` elements at
  * `data`. */
 #define LOADER(name, number, load)                                                         \
-    void name(number *to, struct pq_params from, size_t n)                                 \
+    void name(number *PQ_RESTRICT to, const struct pq_params *from, size_t all)            \
     {                                                                                      \
         char room[PIECE * sizeof(double)];                                                 \
-        size_t left = from.stride == 0 && n > 1 ? 1 : n;                                   \
-        const size_t same = n - left;                                                      \
-        for (; left > 0; left -= n, to += n) {                                             \
-            n = left < PIECE ? left : PIECE;                                               \
-            const char *const data = in_order(room, from, n);                              \
-            load from.data += (ptrdiff_t)n * from.stride;                                  \
+        const size_t others = from->stride == 0 && all > 1 ? 1 : all;                      \
+        for (size_t first = 0, n; first < others; first += n, to += n) {                   \
+            n = others - first < PIECE ? others - first : PIECE;                           \
+            const char *const data = in_order(room, from, first, n);                       \
+            load                                                                           \
         }                                                                                  \
-        for (size_t i = 0; i < same; i++) {                                                \
+        for (size_t i = 0; i < all - others; i++) {                                        \
             to[i] = to[-1];                                                                \
         }                                                                                  \
     }
@@ -166,7 +167,7 @@ LOADER(pq_load_zeros_i32, int32_t, LOAD_INTEGERS((int32_t)))
 LOADER(pq_load_zeros_f32, float, LOAD_ANY((float)))
 LOADER(pq_load_zeros_f64, double, LOAD_ANY((double)))
 
-void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single)
+void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int single)
 {
     pq_load_zeros_f64(to, from, n);
     for (size_t i = 0; single && i < n; i++) {
@@ -174,12 +175,12 @@ void pq_load_scales_f64(double *to, struct pq_params from, size_t n, int single)
     }
 }
 
-int64_t pq_load_integer(struct pq_params from)
+int64_t pq_load_integer(const struct pq_params *from)
 {
     char room[sizeof(int64_t)];
     const size_t n = 1;
     int64_t value = 0, *const to = &value;
-    const char *const data = in_order(room, from, n);
+    const char *const data = in_order(room, from, 0, n);
     LOAD_INTEGERS((int64_t))
     return value;
 }

@@ -5,6 +5,7 @@
 
 /* The zero point where none is given, an int8, and a place where no scale is looked at. */
 static const int8_t nothing = 0;
+static const struct pq_dim single = {.end = 1, .block = 1};
 
 static ptrdiff_t magnitude(ptrdiff_t v)
 {
@@ -197,12 +198,13 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     const bool lies = writes && (args->in_layout != NULL || args->out_layout != NULL);
     plan->scale = has_scale ? args->scale.data : (const char *)&nothing;
     plan->zero = has_zero ? args->zero.data : (const char *)&nothing;
+    const ptrdiff_t *const in = strides_of(&args->in), *const out = strides_of(&args->out);
     for (int d = args->ndim - 1; d >= 0; d--) {
         struct pq_dim dim = {
             .begin = 0,
             .end = args->shape[d],
-            .in = strides_of(&args->in)[d],
-            .out = writes ? strides_of(&args->out)[d] : 0,
+            .in = in[d],
+            .out = writes ? out[d] : 0,
             .block = args->block != NULL ? args->block[d] : 1,
             .scale = has_scale ? args->scale.strides[d] : 0,
             .zero = has_zero ? args->zero.strides[d] : 0,
@@ -241,7 +243,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     }
     merge_all(plan);
     while (plan->ndim < 2) {
-        plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .block = 1};
+        plan->dim[plan->ndim++] = single;
     }
     return PQ_OK;
 }

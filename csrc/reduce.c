@@ -440,7 +440,7 @@ static void mark_row(void *p, struct pq_cursor at)
     struct pq_params from = {at.in, 0, search->job->how.run.in, search->job->in_swapped};
     for (ptrdiff_t i = 0; i < dim->end; i++, from.data += dim->in) {
         double v;
-        pq_load_scales_f64(&v, from, 1, 0);
+        pq_load_scales_f64(&v, &from, 1, 0);
         if (v != v) {
             const size_t cell = cell_at(search, at, i);
             for (int k = 0; k < 2; k++) {
@@ -521,12 +521,12 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
                                bool all_numbers, pq_take_cells_fn *take, void *what,
                                int part, int parts)
 {
-    const struct pq_method how = {.run = {.in = args->in.type}};
     ptrdiff_t shape[PQ_MAX_NDIM];
     struct pq_args planned = *args;
     struct pq_job job;
     struct search search;
     struct cut cut;
+    job.how = (struct pq_method){.run = {.in = args->in.type}};
     search.job = &job;
     search.row = pq_row_of(args->in.type);
     search.empty = false;
@@ -542,7 +542,7 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
     if (!has_cells(args, shape, &search.empty)) {
         return PQ_OK;
     }
-    const enum pq_status status = pq_job_init(&job, kernels, &planned, &how);
+    const enum pq_status status = pq_job_init(&job, kernels, &planned);
     if (status != PQ_OK || !make_cut(&cut, &job.plan, part, parts)) {
         return status;
     }

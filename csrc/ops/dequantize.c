@@ -17,12 +17,13 @@ static void run_far_element(void *p, struct pq_cursor at)
         from = code;
     }
     const struct pq_params in = {from, 0, job->how.run.in, job->in_swapped};
-    const int64_t q = pq_load_integer(in),
-                  z = pq_load_integer(pq_zeros_at(job, at.zero, 0));
+    const struct pq_params scales = pq_scales_at(job, at.scale, 0),
+                           zeros = pq_zeros_at(job, at.zero, 0);
+    const int64_t q = pq_load_integer(&in), z = pq_load_integer(&zeros);
     const uint64_t magnitude =
         q < z ? (uint64_t)z - (uint64_t)q : (uint64_t)q - (uint64_t)z;
     double scale;
-    pq_load_scales_f64(&scale, pq_scales_at(job, at.scale, 0), 1, job->how.single_scale);
+    pq_load_scales_f64(&scale, &scales, 1, job->how.single_scale);
     if (job->how.run.out == PQ_F64) {
         const double d = q < z ? -(double)magnitude : (double)magnitude;
         const double v = d * scale;
@@ -83,25 +84,25 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
                                         : NULL;
 }
 
-static struct pq_method method_of(const struct pq_kernels *kernels,
-                                  const struct pq_args *args, enum distance distance)
+static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
+                       const struct pq_args *args, enum distance distance)
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
     pq_kernel_fn *const kernel = kernel_of(kernels, args, distance);
-    struct pq_method how = {
-        .kernel = kernel != NULL ? kernel : kernels->dequantize_general,
-        .general = kernel == NULL,
-        .run = {.in = in, .out = out, .compute = out == PQ_F64 ? PQ_F64 : PQ_F32},
-        .element = distance == FAR ? run_far_element : NULL,
-        .single_scale = out != PQ_F64,
-        .float_zero = pq_is_narrow_float(in) && kernel != NULL,
-        .negate_zero = true,
-    };
+    *how = pq_no_method;
+    how->kernel = kernel != NULL ? kernel : kernels->dequantize_general;
+    how->general = kernel == NULL;
+    how->run.in = in;
+    how->run.out = out;
+    how->run.compute = out == PQ_F64 ? PQ_F64 : PQ_F32;
+    how->element = distance == FAR ? run_far_element : NULL;
+    how->single_scale = out != PQ_F64;
+    how->float_zero = pq_is_narrow_float(in) && kernel != NULL;
+    how->negate_zero = true;
     if (args->in.bit_strides != NULL && pq_bits_of(args->in.type) == 4 && kernel != NULL &&
         pq_is_integer(in)) {
-        how.packed = kernels->dequantize_packed[pq_row_of(args->in.type)][pq_row_of(out)];
+        how->packed = kernels->dequantize_packed[pq_row_of(args->in.type)][pq_row_of(out)];
     }
-    return how;
 }
 
 static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
@@ -121,8 +122,8 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
     if (distance == TOO_FAR) {
         return PQ_ERR_ZERO;
     }
-    const struct pq_method how = method_of(kernels, args, distance);
-    return pq_job_init(job, kernels, args, &how);
+    set_method(&job->how, kernels, args, distance);
+    return pq_job_init(job, kernels, args);
 }
 
 enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,

@@ -66,7 +66,7 @@ static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *f
     }
     for (size_t position = 0;; position++) {
         double v;
-        pq_load_scales_f64(&v, at, 1, 0);
+        pq_load_scales_f64(&v, &at, 1, 0);
         if ((pq_bits_f64(v) >> 52 & 0x7ff) == 0x7ff && (*count)++ == 0) {
             *first = position;
         }

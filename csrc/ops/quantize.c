@@ -63,8 +63,8 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     return suits ? kernels->quantize[pq_row_of(in)][pq_row_of(out)] : NULL;
 }
 
-static struct pq_method method_of(const struct pq_kernels *kernels,
-                                  const struct pq_args *args)
+static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
+                       const struct pq_args *args)
 {
     const enum pq_type precision = precision_of(args), in = args->in.type,
                        out = pq_carrier_of(args->out.type);
@@ -72,20 +72,19 @@ static struct pq_method method_of(const struct pq_kernels *kernels,
     /* Float32 is what is rounded to anyway, but from float64. */
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
     pq_kernel_fn *const kernel = kernel_of(kernels, args, precision);
-    return (struct pq_method){
-        .kernel = kernel != NULL ? kernel : kernels->quantize_general,
-        .general = kernel == NULL,
-        .run = {.in = in,
-                .out = out,
-                .compute = precision,
-                .round = args->round,
-                .zero_first = args->zero_first,
-                .overflow = args->overflow,
-                .narrow_first = narrow},
-        .single_scale = in != PQ_F64 && !narrow,
-        .float_zero = is_float || (args->zero_first && has_zero),
-        .flush_from = kernel != NULL && PQ_CAN_FLUSH ? least_scale(args) : 0,
-    };
+    *how = pq_no_method;
+    how->kernel = kernel != NULL ? kernel : kernels->quantize_general;
+    how->general = kernel == NULL;
+    how->run.in = in;
+    how->run.out = out;
+    how->run.compute = precision;
+    how->run.round = args->round;
+    how->run.zero_first = args->zero_first;
+    how->run.overflow = args->overflow;
+    how->run.narrow_first = narrow;
+    how->single_scale = in != PQ_F64 && !narrow;
+    how->float_zero = is_float || (args->zero_first && has_zero);
+    how->flush_from = kernel != NULL && PQ_CAN_FLUSH ? least_scale(args) : 0;
 }
 
 /* Whether zero points can be added as `how` does it. */
@@ -116,8 +115,8 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
     if ((unsigned)args->round >= PQ_ROUND_COUNT) {
         return PQ_ERR_ROUND;
     }
-    const struct pq_method how = method_of(kernels, args);
-    return zeros_fit(args, &how) ? pq_job_init(job, kernels, args, &how) : PQ_ERR_ZERO;
+    set_method(&job->how, kernels, args);
+    return zeros_fit(args, &job->how) ? pq_job_init(job, kernels, args) : PQ_ERR_ZERO;
 }
 
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,

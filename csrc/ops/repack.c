@@ -43,11 +43,11 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     }
     /* Around it narrow integers are made bytes, and codes again. */
     const int bits = pq_bits_of(pq_carrier_of(type));
-    const struct pq_method how = {.copy = bits == 8   ? copy_8_bits
-                                          : bits == 6 ? copy_6_bits
-                                                      : copy_4_bits};
     struct pq_job job;
-    status = pq_job_init(&job, kernels, args, &how);
+    job.how = (struct pq_method){.copy = bits == 8   ? copy_8_bits
+                                         : bits == 6 ? copy_6_bits
+                                                     : copy_4_bits};
+    status = pq_job_init(&job, kernels, args);
     if (status == PQ_OK) {
         pq_job_run(&job, part, parts);
     }
