@@ -29,7 +29,9 @@ enum kind {
     QUANTIZE_WIDE,
     DEQUANTIZE_WIDE,
     QUANTIZE_WHOLE,
-    DEQUANTIZE_WHOLE
+    DEQUANTIZE_WHOLE,
+    QUANTIZE_WHOLE_GRP,
+    DEQUANTIZE_WHOLE_GRP
 };
 
 /* One entry of a table. */
@@ -41,7 +43,8 @@ struct op {
 
 static int is_grp(const struct op *op)
 {
-    return op->kind == QUANTIZE_GRP || op->kind == DEQUANTIZE_GRP;
+    return op->kind == QUANTIZE_GRP || op->kind == DEQUANTIZE_GRP ||
+           op->kind >= QUANTIZE_WHOLE_GRP;
 }
 
 static int is_wide(const struct op *op)
@@ -51,13 +54,14 @@ static int is_wide(const struct op *op)
 
 static int is_whole(const struct op *op)
 {
-    return op->kind == QUANTIZE_WHOLE || op->kind == DEQUANTIZE_WHOLE;
+    return op->kind >= QUANTIZE_WHOLE;
 }
 
 static int is_quantize(const struct op *op)
 {
     return op->kind == QUANTIZE_GRP || op->kind == QUANTIZE_VEC ||
-           op->kind == QUANTIZE_WIDE || op->kind == QUANTIZE_WHOLE;
+           op->kind == QUANTIZE_WIDE || op->kind == QUANTIZE_WHOLE ||
+           op->kind == QUANTIZE_WHOLE_GRP;
 }
 
 static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
@@ -169,7 +173,7 @@ static void expect_of_wide(void)
     struct op op = batch.op;
     op.kind = is_quantize(&op) ? QUANTIZE_WIDE : DEQUANTIZE_WIDE;
     for (size_t i = 0; i < batch.n; i++) {
-        scale[i] = scale_at(i);
+        scale[i] = scale_at(i / batch.g);
     }
     run(&pq_kernels_scalar, &op, batch.x, batch.y, batch.n, 1, scale, zero);
 }
@@ -374,6 +378,20 @@ static void try_groups(const struct pq_kernels *k, const struct op *op)
     }
 }
 
+/* Long runs with results at every place of a line of caches, where blocks may begin late.
+ */
+static void try_lines(const struct pq_kernels *k, const struct op *op)
+{
+    static const size_t lengths[] = {511, 512, 513, 1025, 2000};
+    const size_t count = sizeof lengths / sizeof lengths[0];
+    const ptrdiff_t step = check_count(8) < 8 ? 5 : 1;
+    for (ptrdiff_t out = 0; out <= 64; out += step) {
+        const size_t n = lengths[random_below(count)];
+        draw_batch(op, n, n);
+        verify(k, (ptrdiff_t)random_below(64), out);
+    }
+}
+
 /* Long runs under one scale each: here the fast quotient has to be right. */
 static void try_scales(const struct pq_kernels *k, const struct op *op)
 {
@@ -398,6 +416,7 @@ static void check_quantize(const struct pq_kernels *k, enum pq_type real, enum p
     try_random_lengths(k, &op, 20);
     try_alignments(k, &op);
     try_groups(k, &op);
+    try_lines(k, &op);
     try_scales(k, &op);
     check_end();
 
@@ -428,6 +447,7 @@ static void check_dequantize(const struct pq_kernels *k, enum pq_type code,
     try_random_lengths(k, &op, 20);
     try_alignments(k, &op);
     try_groups(k, &op);
+    try_lines(k, &op);
     try_scales(k, &op);
     check_end();
 
@@ -538,13 +558,17 @@ static void check_dequantize_wide(const struct pq_kernels *k, enum pq_type code,
 static void check_whole(const struct pq_kernels *k, enum pq_type code)
 {
     const struct op ops[] = {{QUANTIZE_WHOLE, PQ_F32, code, PQ_F32, PQ_HALF_EVEN},
-                             {DEQUANTIZE_WHOLE, code, PQ_F32, PQ_F32, PQ_HALF_EVEN}};
-    for (int i = 0; i < 2; i++) {
-        check_begin("%s %s_whole %s", k->name, i == 0 ? "quantize" : "dequantize",
-                    type_name(code));
+                             {DEQUANTIZE_WHOLE, code, PQ_F32, PQ_F32, PQ_HALF_EVEN},
+                             {QUANTIZE_WHOLE_GRP, PQ_F32, code, PQ_F32, PQ_HALF_EVEN},
+                             {DEQUANTIZE_WHOLE_GRP, code, PQ_F32, PQ_F32, PQ_HALF_EVEN}};
+    for (int i = 0; i < 4; i++) {
+        check_begin("%s %s_whole%s %s", k->name, i % 2 == 0 ? "quantize" : "dequantize",
+                    i < 2 ? "" : "_grp", type_name(code));
         try_lengths(k, &ops[i]);
         try_random_lengths(k, &ops[i], 60);
         try_alignments(k, &ops[i]);
+        try_groups(k, &ops[i]);
+        try_lines(k, &ops[i]);
         check_end();
     }
 }

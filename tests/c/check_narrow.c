@@ -299,6 +299,11 @@ static void check_op(const struct pq_kernels *k, struct op op)
         const size_t g = 32 * (1 + i % 3);
         try_once(k, &op, g * (1 + random_below(20)), g);
     }
+    for (size_t i = 0; grp && i < check_count(40);
+         i++) { /* long enough to wait for lines */
+        const size_t g = 480 + random_below(600);
+        try_once(k, &op, g * (1 + random_below(4)), g);
+    }
     check_end();
 }
 
