@@ -32,7 +32,7 @@ static enum pq_type precision_of(const struct pq_args *args)
  * with zero points. */
 static bool is_whole(const struct pq_args *args, enum pq_type precision)
 {
-    return args->in.type == PQ_F32 && precision == PQ_F32 && pq_is_whole(args->out.type) &&
+    return precision == PQ_F32 && pq_is_whole(args->out.type) &&
            args->round == PQ_HALF_EVEN && !args->zero_first && pq_zeros_fit(args, 0, 0);
 }
 

@@ -555,20 +555,21 @@ static void check_dequantize_wide(const struct pq_kernels *k, enum pq_type code,
     check_end();
 }
 
-static void check_whole(const struct pq_kernels *k, enum pq_type code)
+static void check_whole(const struct pq_kernels *k, enum pq_type real, enum pq_type code)
 {
-    const struct op ops[] = {{QUANTIZE_WHOLE, PQ_F32, code, PQ_F32, PQ_HALF_EVEN},
-                             {DEQUANTIZE_WHOLE, code, PQ_F32, PQ_F32, PQ_HALF_EVEN},
-                             {QUANTIZE_WHOLE_GRP, PQ_F32, code, PQ_F32, PQ_HALF_EVEN},
-                             {DEQUANTIZE_WHOLE_GRP, code, PQ_F32, PQ_F32, PQ_HALF_EVEN}};
+    const struct op ops[] = {{QUANTIZE_WHOLE, real, code, PQ_F32, PQ_HALF_EVEN},
+                             {DEQUANTIZE_WHOLE, code, real, PQ_F32, PQ_HALF_EVEN},
+                             {QUANTIZE_WHOLE_GRP, real, code, PQ_F32, PQ_HALF_EVEN},
+                             {DEQUANTIZE_WHOLE_GRP, code, real, PQ_F32, PQ_HALF_EVEN}};
     for (int i = 0; i < 4; i++) {
-        check_begin("%s %s_whole%s %s", k->name, i % 2 == 0 ? "quantize" : "dequantize",
-                    i < 2 ? "" : "_grp", type_name(code));
+        check_begin("%s %s_whole%s %s %s", k->name, i % 2 == 0 ? "quantize" : "dequantize",
+                    i < 2 ? "" : "_grp", type_name(ops[i].in), type_name(ops[i].out));
         try_lengths(k, &ops[i]);
         try_random_lengths(k, &ops[i], 60);
         try_alignments(k, &ops[i]);
         try_groups(k, &ops[i]);
         try_lines(k, &ops[i]);
+        try_scales(k, &ops[i]);
         check_end();
     }
 }
@@ -802,8 +803,10 @@ static void check_table(const struct pq_kernels *k)
         }
     }
     check_transpose(k);
-    check_whole(k, PQ_I32);
-    check_whole(k, PQ_U32);
+    for (int r = 0; r < PQ_REALS; r++) {
+        check_whole(k, reals[r], PQ_I32);
+        check_whole(k, reals[r], PQ_U32);
+    }
     check_one_by_one(k);
 }
 
