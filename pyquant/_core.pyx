@@ -25,7 +25,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
 from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
-from cpython.object cimport Py_TYPE
+from cpython.object cimport PyObject, Py_TYPE
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.pythread cimport (
     PyThread_acquire_lock,
@@ -49,7 +49,7 @@ from libc.stdint cimport (
     uint32_t,
     uintptr_t,
 )
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from pyquant cimport *
 from pyquant._numpy cimport *
@@ -75,6 +75,7 @@ include "_parameters.pxi"
 include "_granularity.pxi"
 include "_options.pxi"
 include "_run.pxi"
+include "_usual.pxi"
 include "_packed.pxi"
 include "_frozen.pxi"
 include "_choose.pxi"

@@ -169,15 +169,19 @@ cdef inline Py_ssize_t _size(Array *a) noexcept:
     return size
 
 
-cdef tuple _shape(Array *a):
-    cdef tuple shape = PyTuple_New(a.ndim)
+cdef tuple _extents(int ndim, const Py_ssize_t *shape):
+    cdef tuple extents = PyTuple_New(ndim)
     cdef object extent
     cdef int d
-    for d in range(a.ndim):
-        extent = a.shape[d]
+    for d in range(ndim):
+        extent = shape[d]
         Py_INCREF(extent)  # which the tuple takes over
-        PyTuple_SET_ITEM(shape, d, extent)
-    return shape
+        PyTuple_SET_ITEM(extents, d, extent)
+    return extents
+
+
+cdef inline tuple _shape(Array *a):
+    return _extents(a.ndim, <const Py_ssize_t *>a.shape)
 
 
 cdef inline void _set_array(pq_array *to, Array *a) noexcept:
@@ -229,18 +233,27 @@ cdef bint _same_shape(Array *a, Array *b) noexcept:
     return True
 
 
-cdef object _new_like(Array *a, object dtype):
-    """A new array of the shape of `a`, in C order."""
+cdef object _new_array(int ndim, const Py_ssize_t *shape, pq_type type):
+    """A new array in C order."""
+    cdef object dtype
+    if _dtypes_held[<int>type] != NULL:
+        dtype = <object>_dtypes_held[<int>type]
+    else:
+        dtype = _dtype_of(<str>_NAMES[<int>type])
     Py_INCREF(dtype)  # which the array takes over
     try:
         return PyArray_NewFromDescr(
-            &PyArray_Type, <PyArray_Descr *>dtype, a.ndim, <const Py_ssize_t *>a.shape,
-            NULL, NULL, 0, NULL
+            &PyArray_Type, <PyArray_Descr *>dtype, ndim, shape, NULL, NULL, 0, NULL
         )
     except ValueError:  # of NumPy, which names no argument
         raise ValueError(
-            f"out: expected a shape that NumPy can make of {dtype}, got {_shape(a)}"
+            f"out: expected a shape that NumPy can make of {dtype}, "
+            f"got {_extents(ndim, shape)}"
         ) from None
+
+
+cdef inline object _new_like(Array *a, pq_type type):
+    return _new_array(a.ndim, <const Py_ssize_t *>a.shape, type)
 
 
 cdef object _exact_out(object out):
@@ -259,7 +272,7 @@ cdef object _exact_out(object out):
 cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
     """Hold the result: an array, after all checks of it, or for None a new one."""
     if exact is None:
-        exact = _new_like(&call.x, _dtype_of(dtype))
+        exact = _new_like(&call.x, code)
         _hold_as(exact, code, False, &call.out)
         return exact
     # PQ_NO_TYPE: any real type.

@@ -33,6 +33,8 @@ cdef extern from "numpy/arrayobject.h" nogil:
     Py_ssize_t PyArray_ITEMSIZE(const PyArrayObject *)
     PyArray_Descr *PyArray_DESCR(const PyArrayObject *)
     bint PyArray_ISWRITEABLE(const PyArrayObject *)
+    bint PyArray_IS_C_CONTIGUOUS(const PyArrayObject *)
+    Py_ssize_t PyArray_SIZE(const PyArrayObject *)
     bint PyArray_ISNBO(char)
 
 

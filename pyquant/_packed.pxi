@@ -128,7 +128,7 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
     return data
 
 
-cdef object _packed(Call *call, object data, str dtype, tuple how):
+cdef object _packed(tuple shape, object data, str dtype, tuple how):
     """The packed array of bytes that nobody else has, and nobody can write to any more."""
     cdef Packed made
     if _PackedArray is None:
@@ -139,7 +139,7 @@ cdef object _packed(Call *call, object data, str dtype, tuple how):
         data = _ndarray(data.shape, data.dtype, memoryview(data))
     made._memory = data
     made._name = dtype
-    made._shape = _shape(&call.x)
+    made._shape = shape
     made._how = how
     return made
 
@@ -284,7 +284,7 @@ def pack(q, layout, axis, bits):
     data = _hold_packed_out(&call, None, call.x.type, how)
     _set_output(&call)
     _run_repack(&call)
-    return _packed(&call, data, name, how)
+    return _packed(_shape(&call.x), data, name, how)
 
 
 def repack(Packed packed not None, layout, axis):
@@ -305,7 +305,7 @@ def repack(Packed packed not None, layout, axis):
     data = _hold_packed_out(&call, None, call.x.type, how)
     _set_output(&call)
     _run_repack(&call)
-    return _packed(&call, data, name, how)
+    return _packed(_shape(&call.x), data, name, how)
 
 
 cdef object _unpacked(Packed packed, pq_type *type):
@@ -314,7 +314,7 @@ cdef object _unpacked(Packed packed, pq_type *type):
     _forget(&call)
     _hold_packed(&call, packed)
     _set_input(&call)
-    out = _new_like(&call.x, _DTYPES["uint8"])
+    out = _new_like(&call.x, PQ_U8)
     _hold(out, &call.out)
     call.out.type = type[0] = call.x.type
     _set_output(&call)

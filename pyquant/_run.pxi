@@ -177,7 +177,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         data = _hold_packed_out(call, out, type, how)
         _set_output(call)
         _run(kernels, call, quantizes, threads)
-        return _packed(call, data, dtype, how)
+        return _packed(_shape(&call.x), data, dtype, how)
     exact = _hold_out(call, _exact_out(out), dtype, type)
     if out is not None:
         _check_overlap(call, exact, &call.x, array, "the input")
@@ -200,6 +200,14 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     cdef tuple how = None
     cdef str name
     cdef pq_type code = PQ_I8
+    if (
+        axis is None and block_size is None and precision is None and saturate is True
+        and threads is _ONE and (packed is False or packed is True)
+        and not (int32 or zero_first)
+    ):
+        made = _quantize_usual(kernels, x, scale, zero_point, dtype, rounding, packed, out)
+        if made is not None:
+            return made
     _forget(&call)
     array = _real_array(x, "x")
     if dtype is not None:
@@ -238,6 +246,10 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
     cdef Call call
     cdef str name = "float32"
     cdef pq_type type = PQ_F32
+    if axis is None and block_size is None and threads is _ONE:
+        made = _dequantize_usual(kernels, q, scale, zero_point, dtype, out)
+        if made is not None:
+            return made
     _forget(&call)
     array = _code_array(q, "q")
     if dtype is not None:

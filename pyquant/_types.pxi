@@ -49,6 +49,16 @@ cdef bint _is_code(pq_type type) noexcept:
     return _is_narrow_float(type) or (_is_integer(type) and pq_type_bits(type) <= 32)
 
 
+# The same dtypes by pq_type.
+cdef PyObject *_dtypes_held[<int>PQ_TYPE_COUNT]
+
+
+cdef object _keep_dtype(str name, object dtype):
+    _DTYPES[name] = dtype
+    _dtypes_held[<int>_TYPES[name]] = <PyObject *>dtype
+    return dtype
+
+
 cdef void _read_types():
     cdef const pq_type_info *row
     cdef pq_type type
@@ -69,7 +79,7 @@ cdef void _read_types():
             if _is_integer(type):
                 _LIMITS[name] = (row.lowest, row.highest)
         if hasattr(_np, name):
-            _DTYPES[name] = _np.dtype(name)
+            _keep_dtype(name, _np.dtype(name))
 
 
 _read_types()
@@ -132,7 +142,7 @@ def limits(str name not None):
 cdef object _dtype_of(str name):
     dtype = _DTYPES.get(name)
     if dtype is None:
-        dtype = _DTYPES[name] = _dtypes.ml_dtype(name)
+        dtype = _keep_dtype(name, _dtypes.ml_dtype(name))
     return dtype
 
 
