@@ -116,8 +116,8 @@ class PackedArray(_core.Packed):
     data : ndarray
         The bytes or words, read-only.
     dtype : numpy.dtype
-        The element type. Those of ml_dtypes are an ImportError without it, and nothing else
-        that a packed array does needs it but to unpack elements.
+        The element type: of ml_dtypes where NumPy has none, then an ImportError without it.
+        Nothing else that a packed array does needs it but to unpack elements of such types.
     shape : tuple of int
         The shape of the unpacked array.
     layout : str
@@ -163,8 +163,8 @@ class PackedArray(_core.Packed):
     begin with a byte, and to end with one or with the array. Where rows are whole bytes any
     part does, and a step other than 1 makes a copy; where they are not, some do not, and
     are a `ValueError`. That goes for words, too, where `axis` is the first one. Of one
-    dimension ``p[i]`` is the element, a scalar of ml_dtypes, and
-    iteration goes over all of them.
+    dimension ``p[i]`` is the element, a scalar of the type of `unpack`, and iteration goes
+    over all of them.
 
     ``==`` compares the packed arrays as a whole: type, shape, layout and bytes, and is True
     or False. There is no truth value and no ``in``. What NumPy makes of a packed array is
@@ -384,7 +384,7 @@ class PackedArray(_core.Packed):
         Raises
         ------
         ImportError
-            If ml_dtypes is not installed.
+            If NumPy has no such type, and ml_dtypes is not installed.
 
         Examples
         --------
@@ -633,7 +633,7 @@ def pack(
         The axis along which codes are packed: the last by default. Not for "onnx".
     bits : int, optional
         Width of uint8 codes: 1 to 8. 4 and 2 make them uint4 and uint2, and int8 codes int4
-        and int2.
+        and int2. Default that of the type of `q`.
 
     Returns
     -------
@@ -652,10 +652,9 @@ def pack(
 
     Examples
     --------
-    >>> import ml_dtypes
     >>> import numpy as np
     >>> import pyquant as pq
-    >>> packed = pq.pack(np.array([1, -2, 3], ml_dtypes.int4))
+    >>> packed = pq.pack(np.array([1, -2, 3], np.int8), bits=4)
     >>> packed
     PackedArray(dtype='int4', shape=(3,), layout='onnx', nbytes=2)
     >>> [hex(byte) for byte in packed.data]

@@ -15,6 +15,7 @@ import pytest
 from support import ROOT
 
 import pyquant
+from pyquant.packed import LAYOUTS
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("api/*.md"))]
@@ -145,12 +146,25 @@ def test_every_public_name_is_on_a_page():
             assert f":: pyquant.{name}\n   :members:\n" in pages[name]
         else:
             assert f"pyquant.{name}" in pages["pyquant"], name
+            assert f"`{name}`" in pages["index"] or name == "__version__", name
 
 
 def test_every_type_is_in_the_table_of_types():
     text = (DOCS / "api" / "dtypes.md").read_text("utf-8")
     rows = re.findall(r"^\| ([\w, ]*\d\w*) \|", text, re.MULTILINE)
     assert sorted(", ".join(rows).split(", ")) == sorted(pyquant.dtypes.TYPES)
+
+
+def test_the_table_of_types_says_what_is_packed():
+    text = (DOCS / "api" / "dtypes.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([\w, ]*\d\w*) \|(.*)\|$", text, re.MULTILINE)
+    for types, columns in rows:
+        said = columns.split("|")[2]
+        layouts = re.findall(r'`"(\w+)"`', said) if said != " all " else [*LAYOUTS]
+        for name in types.split(", "):
+            t = pyquant.dtypes.TYPES[name]
+            bits = None if t.kind == "exponent" else t.bits
+            assert layouts == [x.name for x in LAYOUTS.values() if bits in x.widths], name
 
 
 def test_every_page_is_in_the_table_of_pages():
