@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import oracle
 import pytest
 
 from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
@@ -51,17 +52,7 @@ EVERY_CODE = (*(dtype.name for dtype in CODES), *NARROW)
 PACKED = tuple(name for name in NARROW if TYPES[name].bits in (2, 4))
 # As messages list them.
 CODE_NAMES = " or ".join(", ".join(EVERY_CODE).rsplit(", ", 1))
-MODES = (
-    "half_even",
-    "half_away",
-    "half_toward_zero",
-    "half_up",
-    "half_down",
-    "away",
-    "trunc",
-    "ceil",
-    "floor",
-)
+MODES = oracle.MODES
 PRECISIONS = (
     "float16",
     "float32",
