@@ -205,16 +205,18 @@ cdef int _run_repack(Call *call) except -1:
     return 0
 
 
+cdef tuple _WIDTHS = tuple(range(1, 9))
 cdef dict _ONNX = {bits: ("onnx", None, bits) for bits in (2, 4)}
-cdef dict _OF_WIDTHS = {}  # widths -> the types that have them
+cdef dict _OF_WIDTHS = {}  # widths -> the types that have them, and these as a text
 
 
-cdef dict _types_of(tuple widths):
+cdef tuple _types_of(tuple widths):
     if widths not in _OF_WIDTHS:
-        _OF_WIDTHS[widths] = {
+        types = {
             name: code for name, code in _CODES.items()
             if pq_type_bits(<pq_type><int>code) in widths
         }
+        _OF_WIDTHS[widths] = types, ", ".join(types)
     return _OF_WIDTHS[widths]
 
 
@@ -271,9 +273,9 @@ def pack(q, layout, axis, bits):
     row = _layouts().layout_named(layout)
     array = q if type(q) is _ndarray else _plain(q, "q")
     name = _dtypes.name_of(array.dtype)
-    types = _types_of(row.widths if bits is None else tuple(range(1, 9)))
+    types, some = _types_of(row.widths if bits is None else _WIDTHS)
     if name not in types:
-        raise TypeError(f"q: expected {', '.join(types)}, got {_describe(array)}")
+        raise TypeError(f"q: expected {some}, got {_describe(array)}")
     name, width = _layouts().element_of(name, bits, row)
     how = (row.name, _layouts().axis_of(axis, array.ndim, row), width)
     _hold(array, &call.x)
@@ -331,6 +333,6 @@ def unpack(Packed packed not None):
 
 def packed_name(dtype, tuple widths not None):
     """The name of a type of one of these widths, and its width."""
-    types = _types_of(widths)
-    name = _name_in(types, dtype, "dtype", ", ".join(types))
+    types, some = _types_of(widths)
+    name = _name_in(types, dtype, "dtype", some)
     return name, pq_type_bits(<pq_type><int>types[name])

@@ -57,8 +57,8 @@ class Layout(NamedTuple):
 
     @property
     def word_bits(self) -> int:
-        """Bits of a word."""
-        return np.dtype(self.words[0]).itemsize * 8
+        """Bits of a word, by the last character of its type."""
+        return int(self.words[0][-1]) * 8
 
     def length(self, codes: int, bits: int) -> int:
         """Number of the words of so many codes; groups are whole."""
@@ -672,15 +672,15 @@ def pack(
 
 def layout_named(layout: object, name: str = "layout") -> Layout:
     """Find a layout."""
+    given = str.__str__(layout) if isinstance(layout, str) else None
+    if given in LAYOUTS:
+        return LAYOUTS[given]
     some = " or ".join(", ".join(map(repr, LAYOUTS)).rsplit(", ", 1))
-    if not isinstance(layout, str):
+    if given is None:
         msg = f"{name}: expected {some}, got {_kind(layout)}"
         raise TypeError(msg)
-    given = str.__str__(layout)
-    if given not in LAYOUTS:
-        msg = f"{name}: expected {some}, got {given!r}"
-        raise ValueError(msg)
-    return LAYOUTS[given]
+    msg = f"{name}: expected {some}, got {given!r}"
+    raise ValueError(msg)
 
 
 # What messages call layout, axis and bits: parameters, or places in what `packed` is given.
@@ -821,6 +821,8 @@ def _bytes_of(data: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _integer(value: Any, name: str) -> int:
+    if type(value) is int:  # most are
+        return value
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
