@@ -109,7 +109,8 @@ class PackedArray(_core.Packed):
     axis : int, optional
         The axis along which codes are packed: the last by default. Not for "onnx".
     bits : int, optional
-        Width of uint8 codes: 1 to 8, where 4 and 2 mean uint4 and uint2.
+        Width of uint8 codes: 1 to 8, where 4 and 2 mean uint4 and uint2, as they mean int4
+        and int2 of int8. Default that of `dtype`.
 
     Attributes
     ----------
@@ -276,7 +277,7 @@ class PackedArray(_core.Packed):
         axis : int, optional
             The axis along which codes are packed: the last by default. Not for "onnx".
         bits : int, optional
-            Width of uint8 codes.
+            Width of codes, as for `PackedArray`.
 
         Returns
         -------
