@@ -80,9 +80,16 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
 /* Run one of `parts` parts (engine.c). */
 void pq_job_run(struct pq_job *job, int part, int parts);
 
-/* Keep a job that `status` says is good for pq_run() (prepared.c). */
-enum pq_status pq_prepare(struct pq_prepared *prepared, const struct pq_job *job,
-                          enum pq_status status);
+/* Make the job of a call that pq_check_call() has passed, or say what is wrong with it. */
+typedef enum pq_status pq_make_job_fn(struct pq_job *job, const struct pq_kernels *kernels,
+                                      const struct pq_args *args);
+
+/* Check a call, make its job, and run one part of that, or keep it for pq_run()
+ * (prepared.c). */
+enum pq_status pq_call(pq_make_job_fn *make, const struct pq_kernels *kernels,
+                       const struct pq_args *args, int part, int parts);
+enum pq_status pq_prepare(pq_make_job_fn *make, struct pq_prepared *prepared,
+                          const struct pq_kernels *kernels, const struct pq_args *args);
 
 /* 32-bit integers, of which float32 holds only some. */
 static inline bool pq_is_whole(enum pq_type type)

@@ -1,8 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that are planned once and run often. */
+/* Calls that are run at once, or planned once and run often. */
 #include <stddef.h>
 
+#include "args.h"
 #include "job.h"
+
+static enum pq_status make_checked(pq_make_job_fn *make, struct pq_job *job,
+                                   const struct pq_kernels *kernels,
+                                   const struct pq_args *args, int part, int parts)
+{
+    struct pq_args room;
+    const enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
+    return status == PQ_OK ? make(job, kernels, args) : status;
+}
+
+enum pq_status pq_call(pq_make_job_fn *make, const struct pq_kernels *kernels,
+                       const struct pq_args *args, int part, int parts)
+{
+    struct pq_job job;
+    const enum pq_status status = make_checked(make, &job, kernels, args, part, parts);
+    if (status == PQ_OK) {
+        pq_job_run(&job, part, parts);
+    }
+    return status;
+}
 
 /* The bytes of a job that say what it does, up to the last dimension in use. */
 static size_t head_size(const struct pq_plan *plan)
@@ -11,11 +32,12 @@ static size_t head_size(const struct pq_plan *plan)
     return offsetof(struct pq_job, plan) + sizeof *plan - unused;
 }
 
-enum pq_status pq_prepare(struct pq_prepared *prepared, const struct pq_job *job,
-                          enum pq_status status)
+enum pq_status pq_prepare(pq_make_job_fn *make, struct pq_prepared *prepared,
+                          const struct pq_kernels *kernels, const struct pq_args *args)
 {
     enum { HEAD = offsetof(struct pq_prepared, opaque) };
-    _Static_assert(offsetof(struct pq_job, plan) + sizeof job->plan <=
+    struct pq_job job;
+    _Static_assert(offsetof(struct pq_job, plan) + sizeof job.plan <=
                        sizeof prepared->opaque,
                    "a job has grown");
     if (prepared == NULL) {
@@ -25,11 +47,12 @@ enum pq_status pq_prepare(struct pq_prepared *prepared, const struct pq_job *job
         return PQ_ERR_SIZE;
     }
     memset(prepared->opaque, 0, offsetof(struct pq_job, plan.dim));
-    if (status == PQ_OK && prepared->size < HEAD + head_size(&job->plan)) {
+    enum pq_status status = make_checked(make, &job, kernels, args, 0, 1);
+    if (status == PQ_OK && prepared->size < HEAD + head_size(&job.plan)) {
         status = PQ_ERR_SIZE;
     }
     if (status == PQ_OK) {
-        memcpy(prepared->opaque, job, head_size(&job->plan));
+        memcpy(prepared->opaque, &job, head_size(&job.plan));
     }
     return status;
 }

@@ -16,6 +16,13 @@ struct pq_cells {
     char *scale, *zero; /* where what is made of the first of them goes */
     ptrdiff_t scale_stride, zero_stride;
 };
+
+/* Number `k` of them. */
+static inline double pq_cell_at(const void *extrema, bool wide, size_t k)
+{
+    return wide ? ((const double *)extrema)[k] : (double)((const float *)extrema)[k];
+}
+
 typedef void pq_take_cells_fn(void *what, const struct pq_cells *cells);
 
 /*

@@ -377,10 +377,8 @@ static void choose_each(const struct target *to, size_t n, struct extrema of,
                         struct chosen *chosen)
 {
     for (size_t i = 0; i < n; i++) {
-        const double lo = of.wide ? ((const double *)of.lowest)[i]
-                                  : (double)((const float *)of.lowest)[i];
-        const double hi = of.wide ? ((const double *)of.highest)[i]
-                                  : (double)((const float *)of.highest)[i];
+        const double lo = pq_cell_at(of.lowest, of.wide, i);
+        const double hi = pq_cell_at(of.highest, of.wide, i);
         const struct pair pair =
             to->dynamic ? choose_dynamic(to, lo, hi) : choose(to, lo, hi);
         if (is_wide(to)) {

@@ -64,7 +64,7 @@ static enum distance distance_of(const struct pq_args *args)
 }
 
 /* Whether zero points are within the range of the codes, where they have to be. */
-static bool are_within(const struct pq_args *args)
+static bool zeros_fit(const struct pq_args *args)
 {
     const enum pq_type code = args->in.type;
     const struct pq_range range = pq_range_of(code);
@@ -106,19 +106,14 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
 }
 
 static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
-                               const struct pq_args *args, int part, int parts)
+                               const struct pq_args *args)
 {
-    struct pq_args room;
-    const enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
-    if (status != PQ_OK) {
-        return status;
-    }
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!pq_is_code(in) || !pq_is_real(out) || args->out.bit_strides != NULL ||
         !pq_zeros_suit(args, in)) {
         return PQ_ERR_TYPE;
     }
-    const enum distance distance = are_within(args) ? distance_of(args) : TOO_FAR;
+    const enum distance distance = zeros_fit(args) ? distance_of(args) : TOO_FAR;
     if (distance == TOO_FAR) {
         return PQ_ERR_ZERO;
     }
@@ -129,18 +124,12 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
 enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
                              int part, int parts)
 {
-    struct pq_job job;
-    const enum pq_status status = make_job(&job, kernels, args, part, parts);
-    if (status == PQ_OK) {
-        pq_job_run(&job, part, parts);
-    }
-    return status;
+    return pq_call(make_job, kernels, args, part, parts);
 }
 
 enum pq_status pq_prepare_dequantize(struct pq_prepared *prepared,
                                      const struct pq_kernels *kernels,
                                      const struct pq_args *args)
 {
-    struct pq_job job;
-    return pq_prepare(prepared, &job, make_job(&job, kernels, args, 0, 1));
+    return pq_prepare(make_job, prepared, kernels, args);
 }

@@ -12,10 +12,8 @@ static void merge_cells(void *what, const struct pq_cells *cells)
     for (size_t k = 0; k < cells->n; k++) {
         double *lo = (double *)(void *)(cells->scale + (ptrdiff_t)k * cells->scale_stride);
         double *hi = (double *)(void *)(cells->zero + (ptrdiff_t)k * cells->zero_stride);
-        const double least = wide ? ((const double *)cells->lowest)[k]
-                                  : (double)((const float *)cells->lowest)[k];
-        const double most = wide ? ((const double *)cells->highest)[k]
-                                 : (double)((const float *)cells->highest)[k];
+        const double least = pq_cell_at(cells->lowest, wide, k);
+        const double most = pq_cell_at(cells->highest, wide, k);
         *lo = least < *lo ? least : *lo;
         *hi = most > *hi ? most : *hi;
     }

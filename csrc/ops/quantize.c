@@ -28,12 +28,12 @@ static enum pq_type precision_of(const struct pq_args *args)
     return args->precision != PQ_NO_TYPE ? args->precision : usual;
 }
 
-/* 32-bit integers, halves to even: between them float32 numbers are too far apart for sums
- * with zero points. */
-static bool is_whole(const struct pq_args *args, enum pq_type precision)
+/* Halves to even: between 32-bit integers float32 numbers are too far apart for sums with
+ * zero points. */
+static bool suits_whole(const struct pq_args *args, enum pq_type precision)
 {
-    return precision == PQ_F32 && pq_is_whole(args->out.type) &&
-           args->round == PQ_HALF_EVEN && !args->zero_first && pq_zeros_fit(args, 0, 0);
+    return precision == PQ_F32 && args->round == PQ_HALF_EVEN && !args->zero_first &&
+           pq_zeros_fit(args, 0, 0);
 }
 
 /* Numbers and scales of the 16-bit type that quotients are rounded to first. */
@@ -56,7 +56,7 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     if (pq_is_narrow_float(out)) {
         suits = usual;
     } else if (pq_is_whole(out)) {
-        suits = is_whole(args, precision);
+        suits = suits_whole(args, precision);
     } else if (args->zero_first) {
         suits = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
     }
@@ -100,13 +100,8 @@ static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
 }
 
 static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
-                               const struct pq_args *args, int part, int parts)
+                               const struct pq_args *args)
 {
-    struct pq_args room;
-    const enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
-    if (status != PQ_OK) {
-        return status;
-    }
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!(pq_is_real(in) || in == PQ_I32) || !pq_is_code(out) ||
         !pq_is_real(precision_of(args)) || !pq_zeros_suit(args, out)) {
@@ -122,18 +117,12 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
                            int part, int parts)
 {
-    struct pq_job job;
-    const enum pq_status status = make_job(&job, kernels, args, part, parts);
-    if (status == PQ_OK) {
-        pq_job_run(&job, part, parts);
-    }
-    return status;
+    return pq_call(make_job, kernels, args, part, parts);
 }
 
 enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args)
 {
-    struct pq_job job;
-    return pq_prepare(prepared, &job, make_job(&job, kernels, args, 0, 1));
+    return pq_prepare(make_job, prepared, kernels, args);
 }
