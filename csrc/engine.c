@@ -376,19 +376,12 @@ static void run_grouped_row(void *p, struct pq_cursor at)
     }
 }
 
-/* How many groups a row has. */
-static ptrdiff_t groups_of(const struct pq_dim *dim)
-{
-    return pq_dim_uniform(dim) ? 1
-                               : (dim->end - 1) / dim->block - dim->begin / dim->block + 1;
-}
-
 /* Whether rows are many and short, and the parameters of all follow each other, or are the
  * same: worth loading for many rows at a time. */
 static bool is_batch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
-    const ptrdiff_t groups = groups_of(dim), rows = dim[1].end - dim[1].begin;
+    const ptrdiff_t groups = pq_dim_groups(dim), rows = dim[1].end - dim[1].begin;
     const bool whole = pq_dim_uniform(dim) || dim[0].begin % dim[0].block == 0;
     const bool follow = groups == 1 || (dim[1].scale == groups * dim[0].scale &&
                                         dim[1].zero == groups * dim[0].zero);
@@ -402,7 +395,7 @@ static void run_rows(void *p, struct pq_cursor at)
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
     const bool same = pq_dim_uniform(&dim[1]);
-    const ptrdiff_t groups = groups_of(dim), first = dim[0].begin;
+    const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
     const size_t n = (size_t)(dim[0].end - first);
     const size_t g = pq_dim_uniform(dim) ? n : (size_t)dim[0].block;
     const ptrdiff_t step = same ? dim[1].end - dim[1].begin : PQ_TILE / groups;

@@ -60,6 +60,13 @@ static inline bool pq_dim_uniform(const struct pq_dim *dim)
     return dim->scale == 0 && dim->zero == 0;
 }
 
+/* How many groups of elements that share their parameters there are. */
+static inline ptrdiff_t pq_dim_groups(const struct pq_dim *dim)
+{
+    return pq_dim_uniform(dim) ? 1
+                               : (dim->end - 1) / dim->block - dim->begin / dim->block + 1;
+}
+
 /* Byte offset of the parameter that index `i` selects. */
 static inline ptrdiff_t pq_dim_scale(const struct pq_dim *dim, ptrdiff_t i)
 {

@@ -328,22 +328,18 @@ struct cut {
     ptrdiff_t at[PQ_MAX_NDIM];
 };
 
-static ptrdiff_t groups_of(const struct pq_dim *dim)
-{
-    return pq_dim_uniform(dim) ? 1 : (dim->end - 1) / dim->block + 1;
-}
-
 /* The dimension of most groups is shared by the parts; boxes are long in the innermost
  * ones. False where the part has nothing. */
 static bool make_cut(struct cut *cut, const struct pq_plan *plan, int part, int parts)
 {
     int split = 0;
     for (int d = 1; d < plan->ndim; d++) {
-        split = groups_of(&plan->dim[d]) >= groups_of(&plan->dim[split]) ? d : split;
+        split =
+            pq_dim_groups(&plan->dim[d]) >= pq_dim_groups(&plan->dim[split]) ? d : split;
     }
     ptrdiff_t room = CELLS;
     for (int d = 0; d < plan->ndim; d++) {
-        ptrdiff_t groups = groups_of(&plan->dim[d]), begin = 0;
+        ptrdiff_t groups = pq_dim_groups(&plan->dim[d]), begin = 0;
         if (d == split) {
             const ptrdiff_t share = groups / parts, rest = groups % parts;
             begin = share * part + (part < rest ? part : rest);
