@@ -26,11 +26,11 @@ static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n
         job->how.copy(x, y, n);
         return;
     }
+    run->group = share;
     if (job->how.general) {
         run->scale.f64 = job->scale.f64 + from;
         run->zero.f64 = job->zero.f64 + from;
     } else {
-        run->group = share;
         run->scale.f32 = job->scale.f32 + from;
         run->zero.i32 = job->zero.i32 + from;
     }

@@ -28,8 +28,8 @@ enum { PQ_PACKED_GROUP = 32 };
 
 /*
  * What a kernel takes beside its elements: parameters, and the options of the operation.
- * Groups of `group` elements (the last may be short) share a scale and a zero point; the
- * general kernels take a pair per element, and `group` 1.
+ * Groups of `group` elements (the last may be short) share a scale and a zero point. The
+ * general kernels take a pair per element; unless `group` is 1, all are the same.
  *
  * Narrow floats, and integers whose zero point is added before rounding, have for `zero`
  * the bits of float32 numbers, to be added to the quotient, or to the value of the code; -0

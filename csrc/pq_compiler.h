@@ -26,6 +26,14 @@
 #  define PQ_RESTRICT restrict
 #endif
 
+/* PQ_IN_ORDER(): what is stored before it is stored before what is stored after it, in the
+ * order that CPUs expect of streams, which compilers otherwise do not keep. */
+#if defined(_MSC_VER) && !defined(__clang__)
+#  define PQ_IN_ORDER() ((void)0)
+#else
+#  define PQ_IN_ORDER() __asm__ volatile("" ::: "memory")
+#endif
+
 /*
  * A region of functions compiled for more than the baseline. Selecting the ISA in the
  * source keeps one flag line for every file. MSVC accepts any intrinsic anywhere.

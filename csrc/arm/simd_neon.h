@@ -646,6 +646,12 @@ PQ_INLINE vi convert_f64(vd x, vd y)
                 convert_pair(y.c, y.d)};
 }
 
+/* Both halves to the nearest integers, halves to even, that int32 holds. */
+PQ_INLINE vi nearest_f64(vd x, vd y)
+{
+    return convert_f64((vd)EACH1(vrndnq_f64, x), (vd)EACH1(vrndnq_f64, y));
+}
+
 PQ_INLINE vd divide_f64(vd x, vd y)
 {
     return (vd)EACH2(vdivq_f64, x, y);
@@ -654,6 +660,27 @@ PQ_INLINE vd divide_f64(vd x, vd y)
 PQ_INLINE vd multiply_f64(vd x, vd y)
 {
     return (vd)EACH2(vmulq_f64, x, y);
+}
+
+/* As of float32. */
+PQ_INLINE float64x2_t fused_add_pair(float64x2_t x, float64x2_t y, float64x2_t z)
+{
+    return vfmaq_f64(z, x, y);
+}
+
+PQ_INLINE float64x2_t fused_subtract_pair(float64x2_t x, float64x2_t y, float64x2_t z)
+{
+    return vfmsq_f64(z, x, y);
+}
+
+PQ_INLINE vd fused_add_f64(vd x, vd y, vd z)
+{
+    return (vd)EACH3(fused_add_pair, x, y, z);
+}
+
+PQ_INLINE vd fused_subtract_f64(vd x, vd y, vd z)
+{
+    return (vd)EACH3(fused_subtract_pair, x, y, z);
 }
 
 PQ_INLINE vd add_f64(vd x, vd y)

@@ -28,6 +28,8 @@ enum kind {
     DEQUANTIZE_VEC,
     QUANTIZE_WIDE,
     DEQUANTIZE_WIDE,
+    QUANTIZE_SAME, /* wide, all pairs of parameters the same */
+    DEQUANTIZE_SAME,
     QUANTIZE_WHOLE,
     DEQUANTIZE_WHOLE,
     QUANTIZE_WHOLE_GRP,
@@ -47,9 +49,14 @@ static int is_grp(const struct op *op)
            op->kind >= QUANTIZE_WHOLE_GRP;
 }
 
+static int is_same(const struct op *op)
+{
+    return op->kind == QUANTIZE_SAME || op->kind == DEQUANTIZE_SAME;
+}
+
 static int is_wide(const struct op *op)
 {
-    return op->kind == QUANTIZE_WIDE || op->kind == DEQUANTIZE_WIDE;
+    return op->kind == QUANTIZE_WIDE || op->kind == DEQUANTIZE_WIDE || is_same(op);
 }
 
 static int is_whole(const struct op *op)
@@ -60,8 +67,8 @@ static int is_whole(const struct op *op)
 static int is_quantize(const struct op *op)
 {
     return op->kind == QUANTIZE_GRP || op->kind == QUANTIZE_VEC ||
-           op->kind == QUANTIZE_WIDE || op->kind == QUANTIZE_WHOLE ||
-           op->kind == QUANTIZE_WHOLE_GRP;
+           op->kind == QUANTIZE_WIDE || op->kind == QUANTIZE_SAME ||
+           op->kind == QUANTIZE_WHOLE || op->kind == QUANTIZE_WHOLE_GRP;
 }
 
 static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
@@ -69,7 +76,10 @@ static void run(const struct pq_kernels *k, const struct op *op, const void *x, 
 {
     const struct pq_run options = {
         .in = op->in, .out = op->out, .compute = op->compute, .round = op->round};
-    run_kernel(k, &options, is_quantize(op), is_wide(op), x, y, n, is_grp(op) ? g : 1,
+    run_kernel(k, &options, is_quantize(op), is_wide(op), x, y, n,
+               is_same(op)  ? n
+               : is_grp(op) ? g
+                            : 1,
                scale, zero);
 }
 
@@ -149,6 +159,10 @@ static void draw_params(void)
         const int doubles = batch.op.compute == PQ_F64 || batch.op.in == PQ_F64;
         set_scale(i, doubles ? draw_scale_f64() : (double)draw_scale());
         set_zero(i, draw_zero(&batch.op));
+    }
+    for (size_t i = 1; is_same(&batch.op) && i < batch.params; i++) {
+        batch.scale[i] = batch.scale[0];
+        batch.zero[i] = batch.zero[0];
     }
 }
 
@@ -555,6 +569,25 @@ static void check_dequantize_wide(const struct pq_kernels *k, enum pq_type code,
     check_end();
 }
 
+/* Float64 under one scale: above all that quotients without division round right. */
+static void check_same(const struct pq_kernels *k, enum pq_type code)
+{
+    const struct op ops[] = {{QUANTIZE_SAME, PQ_F64, code, PQ_F64, PQ_HALF_EVEN},
+                             {DEQUANTIZE_SAME, code, PQ_F64, PQ_F64, PQ_HALF_EVEN},
+                             {QUANTIZE_SAME, PQ_F64, code, PQ_F64, PQ_FLOOR},
+                             {QUANTIZE_SAME, PQ_F32, code, PQ_F32, PQ_HALF_AWAY},
+                             {DEQUANTIZE_SAME, code, PQ_F32, PQ_F32, PQ_HALF_EVEN}};
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        check_begin("%s %s_same %s %s, %s", k->name,
+                    is_quantize(&ops[i]) ? "quantize" : "dequantize", type_name(ops[i].in),
+                    type_name(ops[i].out), round_name(ops[i].round));
+        try_lengths(k, &ops[i]);
+        try_random_lengths(k, &ops[i], i < 2 ? 120 : 10);
+        try_lines(k, &ops[i]);
+        check_end();
+    }
+}
+
 static void check_whole(const struct pq_kernels *k, enum pq_type real, enum pq_type code)
 {
     const struct op ops[] = {{QUANTIZE_WHOLE, real, code, PQ_F32, PQ_HALF_EVEN},
@@ -801,6 +834,9 @@ static void check_table(const struct pq_kernels *k)
             check_quantize_wide(k, reals[r], codes[c]);
             check_dequantize_wide(k, codes[c], reals[r]);
         }
+    }
+    for (int c = 0; c < 6; c++) {
+        check_same(k, codes[c]);
     }
     check_transpose(k);
     for (int r = 0; r < PQ_REALS; r++) {

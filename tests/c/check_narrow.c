@@ -307,6 +307,34 @@ static void check_op(const struct pq_kernels *k, struct op op)
     check_end();
 }
 
+/* Every code to float64, all under one scale and one zero point. */
+static void check_decode_same(const struct pq_kernels *k, const struct float_format *f)
+{
+    enum { CODES = 256 };
+    static unsigned char x[CODES];
+    static double scale[CODES], zero[CODES], y[CODES], expected[CODES];
+    check_begin("%s decode_same %s float64", k->name, type_name(f->type));
+    for (size_t i = 0; i < CODES; i++) {
+        x[i] = (unsigned char)i;
+    }
+    for (size_t draw = 0; draw < check_count(60); draw++) {
+        const double s = draw_scale_f64();
+        const double z = random_chance(40) ? (double)draw_integer(-40, 40) / 4 : 0;
+        for (size_t i = 0; i < CODES; i++) {
+            scale[i] = s;
+            zero[i] = z;
+        }
+        struct pq_run same = {.group = CODES, .in = f->type, .out = PQ_F64};
+        same.compute = PQ_F64;
+        same.scale.f64 = scale;
+        same.zero.f64 = zero;
+        pq_kernels_scalar.dequantize_general(&same, x, expected, CODES);
+        k->dequantize_general(&same, x, y, CODES);
+        CHECK(memcmp(y, expected, sizeof y) == 0, "%s: scale %a, zero %a", k->name, s, z);
+    }
+    check_end();
+}
+
 static void check_ops(const struct pq_kernels *k)
 {
     static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16};
@@ -319,6 +347,7 @@ static void check_ops(const struct pq_kernels *k)
             check_op(k, (struct op){DECODE_GRP, formats[f].type, reals[r], 0});
             check_op(k, (struct op){DECODE_VEC, formats[f].type, reals[r], 0});
         }
+        check_decode_same(k, &formats[f]);
     }
     check_op(k, (struct op){SHIFTED, PQ_F32, PQ_I8, 0});
     check_op(k, (struct op){SHIFTED, PQ_F32, PQ_U8, 0});
