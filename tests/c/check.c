@@ -569,8 +569,9 @@ static uint32_t draw_float_bits(uint32_t exponent)
 float draw_scale(void)
 {
     /* Where the fast quotients end, and where subnormals begin to count. */
-    static const uint32_t ends[] = {26, 27, 28, 46, 47, 48, 50, 51,  52,  66, 67,
-                                    68, 2,  3,  4,  19, 20, 21, 226, 227, 228};
+    static const uint32_t ends[] = {26,  27,  28,  46,  47,  48,  50,  51,  52,
+                                    66,  67,  68,  2,   3,   4,   19,  20,  21,
+                                    202, 203, 204, 220, 221, 222, 226, 227, 228};
     const size_t count = sizeof ends / sizeof ends[0];
     static const uint32_t odd[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000,
                                    0x7fc00000, 0x7f800001, 0xffc12345, 0x00000001,

@@ -494,6 +494,37 @@ static void check_every_code(const struct pq_kernels *k, enum pq_type code)
     check_end();
 }
 
+/* Every tie of an 8-bit code and its neighbours, where quotients of two operations have to
+ * be on the right side, under scales of any significand. */
+static void check_ties(const struct pq_kernels *k, enum pq_type code)
+{
+    enum { TIES = 512, NEAR = 7 };
+    static const uint32_t odd[] = {0, 1, 2, 0x7ffffd, 0x7ffffe, 0x7fffff};
+    const struct op op = {QUANTIZE_GRP, PQ_F32, code, PQ_F32, PQ_HALF_EVEN};
+    const struct limits limits = limits_of(code);
+    const size_t count = sizeof odd / sizeof odd[0];
+    check_begin("%s quantize ties %s", k->name, type_name(code));
+    for (size_t i = 0; i < check_count(2000); i++) {
+        const uint32_t significand = i < count ? odd[i] : random_bits() & 0x7fffff;
+        const int exponent = i % 8 == 0   ? (int)random_between(-78, 78)
+                             : i % 8 == 1 ? (random_chance(50) ? -76 : 75)
+                                          : (int)random_between(-20, 4);
+        const float s = ldexpf(f32_of_bits(0x3f800000 | significand), exponent);
+        begin_batch(&op, TIES * NEAR, TIES * NEAR);
+        set_scale(0, (double)s);
+        set_zero(0, i % 2 == 0 ? limits.lo : limits.hi);
+        for (size_t t = 0; t < TIES; t++) {
+            const float tie = (float)(((double)t - TIES / 2 + 0.5) * (double)s);
+            for (size_t d = 0; d < NEAR; d++) {
+                put_bits(batch.x, PQ_F32, t * NEAR + d, bits_of_f32(tie) + d - NEAR / 2);
+            }
+        }
+        expect();
+        verify(k, 0, 0);
+    }
+    check_end();
+}
+
 /* Every float16 or bfloat16 under a few scales and every mode. */
 static void check_every_half(const struct pq_kernels *k, enum pq_type real)
 {
@@ -827,6 +858,8 @@ static void check_table(const struct pq_kernels *k)
     for (int c = 0; c < CODES; c++) {
         check_every_code(k, codes[c]);
     }
+    check_ties(k, PQ_I8);
+    check_ties(k, PQ_U8);
     check_every_half(k, PQ_F16);
     check_every_half(k, PQ_BF16);
     for (int r = 0; r < 4; r++) {
