@@ -502,15 +502,32 @@ static void walk_along_input(struct pq_job *job)
     }
 }
 
+/* Whether there is nothing to walk: a contiguous row under one pair of parameters, as most
+ * small calls have. */
+static bool is_row(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    return job->plan.ndim == 2 && dim[1].end == 1 && dim[0].begin == 0 &&
+           pq_dim_uniform(dim) && rows_contiguous(job) && !job->how.general &&
+           job->how.copy == NULL && job->how.element == NULL;
+}
+
 static void run(struct pq_job *job)
 {
     if (job->plan.empty) {
         return;
     }
+    job->zeros_there = 0;
+    if (is_row(job)) {
+        pq_load_params(job, 0, job->plan.scale, 0, job->plan.zero, 0, 1);
+        pq_set_flush(job);
+        run_groups(job, job->plan.in, job->plan.out, (size_t)job->plan.dim[0].end,
+                   (size_t)job->plan.dim[0].end, 0);
+        return;
+    }
     walk_along_input(job);
     job->loaded.scale = NULL;
     job->loaded.zero = NULL;
-    job->zeros_there = 0;
     job->one_zero = true;
     for (int d = 0; d < job->plan.ndim; d++) {
         job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;
