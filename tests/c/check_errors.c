@@ -608,6 +608,37 @@ static void check_zeros_errors(void)
     check_end();
 }
 
+/* One among more than are looked at together, wherever it is. */
+static void check_one_outside(void)
+{
+    enum { MOST = 20003 };
+    static const int counts[] = {1, 3, 4, 5, 8191, 8192, 8193, 16384, MOST};
+    static const enum pq_type types[] = {PQ_I16, PQ_U16, PQ_I32, PQ_U32, PQ_I64, PQ_U64};
+    static unsigned char zeros[MOST * 8];
+    check_begin("zeros_within, one outside");
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        const ptrdiff_t size = (ptrdiff_t)pq_type_size(types[t]);
+        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            const int n = counts[c];
+            const ptrdiff_t shape[] = {n};
+            const struct pq_args args = {.size = sizeof args,
+                                         .ndim = 1,
+                                         .shape = shape,
+                                         .zero = {zeros, &size, types[t], 0, NULL}};
+            for (int i = 0; i < n && !check_tired(); i += 1 + i % 4 * 250) {
+                int64_t outside = 0;
+                CHECK(pq_zeros_within(&args, 0, 127, &outside) == 1, "%s, %d: refused",
+                      type_name(types[t]), n);
+                put_bits(zeros, types[t], (size_t)i, 128);
+                CHECK(pq_zeros_within(&args, 0, 127, &outside) == 0 && outside == 128,
+                      "%s, %d of %d: taken", type_name(types[t]), i, n);
+                put_bits(zeros, types[t], (size_t)i, 0);
+            }
+        }
+    }
+    check_end();
+}
+
 /* Extrema that are not finite mean nothing, but are not undefined either. */
 static void check_choose_infinite(void)
 {
@@ -903,6 +934,7 @@ int main(int argc, char **argv)
     check_bit_strides();
     check_any_zeros();
     check_zeros_errors();
+    check_one_outside();
     check_choose_infinite();
     check_repacked_bits();
     check_layouts();
