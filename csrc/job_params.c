@@ -7,13 +7,28 @@
 
 bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n)
 {
+    enum { LANES = 16 };
     const uint32_t least = job->how.flush_from;
     const char *from = scales;
-    uint32_t below = 0; /* the top bit says it */
-    for (size_t i = 0; least != 0 && i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, from + i * sizeof bits, sizeof bits);
-        below |= (bits & 0x7fffffff) - least;
+    uint32_t bits[LANES], below = 0; /* the top bit says it */
+    if (least == 0) {
+        return false;
+    }
+    if (n >= LANES) {
+        uint32_t lanes[LANES] = {0};
+        for (; n >= LANES; n -= LANES, from += sizeof bits) {
+            memcpy(bits, from, sizeof bits);
+            for (int k = 0; k < LANES; k++) {
+                lanes[k] |= (bits[k] & 0x7fffffff) - least;
+            }
+        }
+        for (int k = 0; k < LANES; k++) {
+            below |= lanes[k];
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        memcpy(bits, from + i * sizeof *bits, sizeof *bits);
+        below |= (*bits & 0x7fffffff) - least;
     }
     return below >> 31 != 0;
 }
