@@ -418,11 +418,17 @@ static void run_rows(void *p, struct pq_cursor at)
     job->loaded.scale = NULL;
 }
 
-/* A contiguous row with a float32 scale per element, read where it lies, and one zero
- * point. */
-static void run_scaled_row(void *p, struct pq_cursor at)
+/* Whether rows have the same scales. */
+static bool rows_share(const struct pq_job *job)
 {
-    struct pq_job *job = p;
+    const struct pq_dim *rows = &job->plan.dim[1];
+    return rows->scale == 0 && rows->end - rows->begin > 1;
+}
+
+/* Contiguous rows with a float32 scale per element, read where it lies, and one zero point:
+ * dimension 0 or, a tile of columns at a time, dimensions 0 and 1. */
+static void run_scaled(struct pq_job *job, struct pq_cursor at, size_t rows)
+{
     const struct pq_dim *dim = &job->plan.dim[0];
     if (job->loaded.zero != at.zero) {
         pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
@@ -430,8 +436,7 @@ static void run_scaled_row(void *p, struct pq_cursor at)
         job->loaded.zero = at.zero;
     }
     /* Worth a look where other rows have them, too. */
-    const struct pq_dim *rows = &job->plan.dim[1];
-    if (job->loaded.scale != at.scale && rows->scale == 0 && rows->end - rows->begin > 1) {
+    if (job->loaded.scale != at.scale && rows_share(job)) {
         job->has_small = pq_has_small_scale(job, at.scale + dim->begin * dim->scale,
                                             (size_t)(dim->end - dim->begin));
         pq_set_flush(job);
@@ -439,6 +444,9 @@ static void run_scaled_row(void *p, struct pq_cursor at)
     }
     job->how.run.group = 1;
     job->how.run.zero.i32 = job->zero.i32;
+    job->how.run.rows = rows;
+    job->how.run.in_stride = job->plan.dim[1].in;
+    job->how.run.out_stride = job->plan.dim[1].out;
     for (ptrdiff_t i = dim->begin; i < dim->end; i += PQ_TILE) {
         const ptrdiff_t n = dim->end - i < PQ_TILE ? dim->end - i : PQ_TILE;
         const char *const x = at.in + i * dim->in;
@@ -450,6 +458,18 @@ static void run_scaled_row(void *p, struct pq_cursor at)
             job->how.kernel(&job->how.run, x, y, (size_t)n);
         }
     }
+}
+
+static void run_scaled_row(void *p, struct pq_cursor at)
+{
+    run_scaled(p, at, 1);
+}
+
+static void run_scaled_rows(void *p, struct pq_cursor at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *rows = &job->plan.dim[1];
+    run_scaled(job, pq_cursor_at(at, rows, rows->begin), (size_t)(rows->end - rows->begin));
 }
 
 /* ---- the choice ---- */
@@ -481,6 +501,10 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
     if (direct && (n >= PQ_TILE / 2 || single_row) && dim->block == 1 && dim->zero == 0 &&
         dim->scale == (ptrdiff_t)sizeof(float) && job->scale_type == PQ_F32 &&
         !job->scale_swapped) {
+        if (rows_share(job) && dim[1].zero == 0 && !is_staged(job)) {
+            *first = 2;
+            return run_scaled_rows;
+        }
         return run_scaled_row;
     }
     *first = 2;

@@ -29,7 +29,9 @@ enum { PQ_PACKED_GROUP = 32 };
 /*
  * What a kernel takes beside its elements: parameters, and the options of the operation.
  * Groups of `group` elements (the last may be short) share a scale and a zero point. The
- * general kernels take a pair per element; unless `group` is 1, all are the same.
+ * general kernels take a pair per element; unless `group` is 1, all are the same. The
+ * others, with `group` 1, take several `rows` under the same parameters, which they then
+ * need to look at only once.
  *
  * Narrow floats, and integers whose zero point is added before rounding, have for `zero`
  * the bits of float32 numbers, to be added to the quotient, or to the value of the code; -0
@@ -45,7 +47,9 @@ struct pq_run {
         const int32_t *i32;
         const double *f64; /* general kernels */
     } zero;
-    enum pq_type in, out; /* general kernels, and those to narrow floats */
+    size_t rows;                     /* 0: one */
+    ptrdiff_t in_stride, out_stride; /* from one to the next, in bytes */
+    enum pq_type in, out;            /* general kernels, and those to narrow floats */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
     enum pq_round round;  /* quantize to integers */
     int zero_first;       /* quantize to integers: as in struct pq_args */

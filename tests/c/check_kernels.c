@@ -638,6 +638,75 @@ static void check_whole(const struct pq_kernels *k, enum pq_type real, enum pq_t
     }
 }
 
+/* ---- rows under the same parameters, against rows alone ---- */
+
+static void try_rows(const struct pq_kernels *k, const struct pq_run *options,
+                     int quantizes)
+{
+    static unsigned char expected[MAX_N];
+    const size_t n = 1 + random_below(random_chance(80) ? 200 : 1300);
+    const size_t rows = 1 + random_below(20), apart = random_below(3);
+    const size_t in = pq_type_size(options->in), out = pq_type_size(options->out);
+    const size_t in_stride = (n + apart) * in, out_stride = (n + apart) * out;
+    if (rows * out_stride > sizeof expected || rows * in_stride > sizeof batch.x) {
+        return;
+    }
+    const size_t in_bytes = (rows - 1) * in_stride + n * in;
+    const size_t out_bytes = (rows - 1) * out_stride + n * out;
+    unsigned char *x = guarded_end(&memory.x, in_bytes);
+    unsigned char *y = guarded_end(&memory.y, out_bytes);
+    float *scale = (void *)guarded_end(&memory.scale, n * sizeof *scale);
+    int32_t *zero = (void *)guarded_end(&memory.zero, n * sizeof *zero);
+    const enum pq_type code = quantizes ? options->out : options->in;
+    const int is_float = pq_is_narrow_float(code);
+    const double reach = is_float ? 600 : reach_of(code);
+    const int tame = random_chance(70); /* one wild scale and there are divisions */
+    for (size_t i = 0; i < n; i++) {
+        scale[i] = tame ? ldexpf(1 + (float)random_unit(), (int)random_between(-70, 70))
+                        : draw_scale();
+        zero[i] = is_float ? INT32_MIN : (int32_t)random_below(100);
+    }
+    for (size_t i = 0; i < in_bytes; i++) {
+        x[i] = (unsigned char)random_bits();
+    }
+    for (size_t r = 0; quantizes && r < rows; r++) {
+        for (size_t i = 0; i < n; i++) {
+            put_bits(x + r * in_stride, options->in, i,
+                     draw_real(options->in, (double)scale[i], reach));
+        }
+    }
+    memset(expected, 0x5a, sizeof expected);
+    memset(y - CANARY, 0x5a, CANARY + out_bytes);
+    for (size_t r = 0; r < rows; r++) {
+        run_kernel(&pq_kernels_scalar, options, quantizes, 0, x + r * in_stride,
+                   expected + r * out_stride, n, 1, scale, zero);
+    }
+    struct pq_run all = *options;
+    all.rows = rows;
+    all.in_stride = (ptrdiff_t)in_stride;
+    all.out_stride = (ptrdiff_t)out_stride;
+    run_kernel(k, &all, quantizes, 0, x, y, n, 1, scale, zero);
+    CHECK(memcmp(y, expected, out_bytes) == 0, "%s: %zu rows of %zu, %zu apart", k->name,
+          rows, n, apart);
+    CHECK(all_are(y - CANARY, CANARY, 0x5a), "%s: wrote before its output", k->name);
+}
+
+static void check_rows(const struct pq_kernels *k, enum pq_type real, enum pq_type code)
+{
+    const struct pq_run ways[] = {
+        {.in = real, .out = code, .compute = PQ_F32, .round = PQ_HALF_EVEN},
+        {.in = code, .out = real, .compute = PQ_F32},
+        {.in = real, .out = code, .compute = PQ_F32, .round = PQ_FLOOR}};
+    const int has_modes = pq_is_integer(code) && pq_bytes_of(code) < 4;
+    check_begin("%s rows of %s and %s", k->name, type_name(real), type_name(code));
+    for (size_t i = 0; i < check_count(150); i++) {
+        for (int way = 0; way < (has_modes ? 3 : 2); way++) {
+            try_rows(k, &ways[way], way != 1);
+        }
+    }
+    check_end();
+}
+
 /* ---- extrema: which of two zeros is taken is left open ---- */
 
 struct extrema {
@@ -875,6 +944,11 @@ static void check_table(const struct pq_kernels *k)
     for (int r = 0; r < PQ_REALS; r++) {
         check_whole(k, reals[r], PQ_I32);
         check_whole(k, reals[r], PQ_U32);
+        for (int c = 0; c < 6; c++) {
+            check_rows(k, reals[r], codes[c]);
+        }
+        check_rows(k, reals[r], PQ_F8E4M3FN);
+        check_rows(k, reals[r], PQ_F8E5M2FNUZ);
     }
     check_one_by_one(k);
 }
