@@ -26,6 +26,15 @@
 #  define PQ_RESTRICT restrict
 #endif
 
+/* Hints that the line at `p`, which need not be memory, will be read, or written, soon. */
+#if defined(_MSC_VER) && !defined(__clang__)
+#  define PQ_WILL_READ(p) ((void)(p))
+#  define PQ_WILL_WRITE(p) ((void)(p))
+#else
+#  define PQ_WILL_READ(p) __builtin_prefetch((p), 0)
+#  define PQ_WILL_WRITE(p) __builtin_prefetch((p), 1)
+#endif
+
 /* PQ_IN_ORDER(): what is stored before it is stored before what is stored after it, in the
  * order that CPUs expect of streams, which compilers otherwise do not keep. */
 #if defined(_MSC_VER) && !defined(__clang__)
