@@ -10,6 +10,7 @@
 #include "bits.h"
 #include "kernels.h"
 #include "params.h"
+#include "tile.h"
 #include "types.h"
 #include "walk.h"
 

@@ -5,8 +5,8 @@
 
 #include "narrow_float.h"
 #include "scalar_math.h"
+#include "tile.h"
 #include "types.h"
-#include "walk.h"
 
 /* Elements that do not lie one after the other, or in the other byte order, are copied
  * first, so many at a time. */

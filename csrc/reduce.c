@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "fpenv.h"
+#include "scalar_math.h"
 
 enum {
     TILE = 1024, /* elements gathered at a time */

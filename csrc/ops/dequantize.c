@@ -2,6 +2,7 @@
 /* dequantize: out = (in - zero) * scale. */
 #include "../args.h"
 #include "../job.h"
+#include "../scalar_math.h"
 
 /* One element: the difference as sign and magnitude, which 64 bits hold, converted once. */
 static void run_far_element(void *p, struct pq_cursor at)

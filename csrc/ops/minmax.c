@@ -3,6 +3,7 @@
 #include "../args.h"
 #include "../fpenv.h"
 #include "../reduce.h"
+#include "../scalar_math.h"
 
 /* ---- the results as they are ---- */
 
