@@ -37,6 +37,7 @@ PLOT_PALETTE = 64
 # How a line is drawn whose candidate has a mark.
 LINES = {rivals.SAME: "-", rivals.OTHER_BITS: "--", rivals.CAST: ":"}
 COLORS = {
+    "avx512": "#8c1010",
     "avx2": "#d62728",
     "neon": "#d62728",
     "scalar": "#e8a0a0",

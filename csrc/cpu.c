@@ -17,16 +17,16 @@ struct regs {
     uint32_t eax, ebx, ecx, edx;
 };
 
-static struct regs cpuid(uint32_t leaf)
+static struct regs cpuid(uint32_t leaf, uint32_t part)
 {
     struct regs r;
 #  if defined(_MSC_VER)
     int out[4];
-    __cpuidex(out, (int)leaf, 0);
+    __cpuidex(out, (int)leaf, (int)part);
     r = (struct regs){(uint32_t)out[0], (uint32_t)out[1], (uint32_t)out[2],
                       (uint32_t)out[3]};
 #  else
-    __cpuid_count(leaf, 0, r.eax, r.ebx, r.ecx, r.edx);
+    __cpuid_count(leaf, part, r.eax, r.ebx, r.ecx, r.edx);
 #  endif
     return r;
 }
@@ -44,20 +44,34 @@ static uint64_t xcr0(void)
 #  endif
 }
 
+static int has(uint64_t bits, uint64_t wanted)
+{
+    return (bits & wanted) == wanted;
+}
+
+/* Bits of XCR0: registers xmm and ymm; masks, upper halves of zmm, zmm from 16 on. */
+enum { YMM = 6, ZMM = YMM | 0xe0 };
+
+static int has_avx512(void)
+{
+    const uint32_t f = 1u << 16, dq = 1u << 17, bw = 1u << 30, vl = 1u << 31; /* 7, EBX */
+    const uint32_t vbmi = 1u << 1, gfni = 1u << 8;                            /* 7, ECX */
+    const uint32_t bf16 = 1u << 5;                                            /* 7.1, EAX */
+    const struct regs seven = cpuid(7, 0);
+    return has(xcr0(), ZMM) && has(seven.ebx, f | dq | bw | vl) &&
+           has(seven.ecx, vbmi | gfni) && seven.eax >= 1 && has(cpuid(7, 1).eax, bf16);
+}
+
 unsigned pq_cpu_levels(void)
 {
     const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
     const uint32_t avx2 = 1u << 5;
-    const uint64_t xmm_ymm = 6;
 
-    if (cpuid(0).eax < 7) {
+    if (cpuid(0, 0).eax < 7 || !has(cpuid(1, 0).ecx, fma | osxsave | avx | f16c) ||
+        !has(xcr0(), YMM) || !has(cpuid(7, 0).ebx, avx2)) {
         return PQ_CPU_BASE;
     }
-    const uint32_t wanted = fma | osxsave | avx | f16c;
-    if ((cpuid(1).ecx & wanted) != wanted || (xcr0() & xmm_ymm) != xmm_ymm) {
-        return PQ_CPU_BASE;
-    }
-    return cpuid(7).ebx & avx2 ? PQ_CPU_AVX2 : PQ_CPU_BASE;
+    return has_avx512() ? PQ_CPU_AVX2 | PQ_CPU_AVX512 : PQ_CPU_AVX2;
 }
 
 #elif defined(PQ_ARCH_AARCH64)

@@ -4,12 +4,16 @@
 
 #include "cpu.h"
 #include "kernels.h"
+#include "pq_compiler.h"
 
 static const struct {
     unsigned needs;
     const struct pq_kernels *kernels;
 } tables[] = {
 /* best first */
+#if PQ_KNOWS_AVX512
+    {PQ_CPU_AVX512, &pq_kernels_avx512},
+#endif
 #if defined(PQ_ARCH_X86_64)
     {PQ_CPU_AVX2, &pq_kernels_avx2},
 #elif defined(PQ_ARCH_AARCH64)

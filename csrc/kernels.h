@@ -109,6 +109,7 @@ struct pq_kernels {
 
 extern const struct pq_kernels pq_kernels_scalar;
 extern const struct pq_kernels pq_kernels_avx2;
+extern const struct pq_kernels pq_kernels_avx512;
 extern const struct pq_kernels pq_kernels_neon;
 
 #endif

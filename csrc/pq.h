@@ -179,9 +179,9 @@ struct pq_args {
 struct pq_kernels; /* the kernels of one instruction set */
 
 /*
- * The kernels by name ("scalar", "avx2", "neon"); null when this build or this CPU lacks
- * them, and for null. pq_isa_name(i) lists the names that this machine can use, best first,
- * then null.
+ * The kernels by name ("scalar", "avx2", "avx512", "neon"); null when this build or this
+ * CPU lacks them, and for null. pq_isa_name(i) lists the names that this machine can use,
+ * best first, then null.
  */
 const struct pq_kernels *pq_isa_find(const char *name);
 const char *pq_isa_name(int i);

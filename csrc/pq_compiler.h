@@ -9,6 +9,17 @@
 #  define PQ_ARCH_AARCH64 1
 #endif
 
+/* Whether the compiler knows the instructions of the level `avx512`. */
+#if !defined(PQ_ARCH_X86_64)
+#  define PQ_KNOWS_AVX512 0
+#elif defined(__clang__)
+#  define PQ_KNOWS_AVX512 (__clang_major__ >= 9)
+#elif defined(__GNUC__)
+#  define PQ_KNOWS_AVX512 (__GNUC__ >= 10)
+#else
+#  define PQ_KNOWS_AVX512 1
+#endif
+
 /* PQ_INLINE: words and bodies that must become part of their callers to be fast. Under the
  * address sanitizer they would become functions with hundreds of guarded variables, which
  * take minutes to compile. */

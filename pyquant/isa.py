@@ -23,7 +23,7 @@ def active() -> str:
     Returns
     -------
     str
-        ``"avx2"``, ``"neon"`` or ``"scalar"``.
+        ``"avx512"``, ``"avx2"``, ``"neon"`` or ``"scalar"``.
 
     Examples
     --------

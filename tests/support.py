@@ -29,11 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIRED = [
     level for level in os.environ.get("PYQUANT_REQUIRE_ISA", "").split(",") if level
 ]
-OF_MACHINE = {"x86_64": "avx2", "amd64": "avx2", "aarch64": "neon", "arm64": "neon"}
+X86, ARM = ("avx2", "avx512"), ("neon",)
+OF_MACHINE = {"x86_64": X86, "amd64": X86, "aarch64": ARM, "arm64": ARM}
 LEVELS = tuple(
-    dict.fromkeys(
-        ["scalar", OF_MACHINE.get(platform.machine().lower(), "scalar"), *REQUIRED]
-    )
+    dict.fromkeys(["scalar", *OF_MACHINE.get(platform.machine().lower(), ()), *REQUIRED])
 )
 
 # The types, from pyquant's own table, so that what is in it is tested; the oracle says what

@@ -84,7 +84,7 @@ def test_page(page, title, text):
     skip_without_what_it_needs("\n".join(code for code, _ in blocks))
     if re.search("LocalCluster|import torch", text) and "PYQUANT_EMULATED" in os.environ:
         pytest.skip("too much for an emulated processor")
-    if "'avx2'" in session and pyquant.isa.active() != "avx2":
+    if "'avx512'" in session and pyquant.isa.active() != "avx512":
         pytest.skip("the example is of another instruction set")
     names = {}
     for code, prints in blocks:

@@ -207,7 +207,17 @@ def test_interrupt(threads):
     assert (process.returncode, stdout) == (0, "True True\n" + EXPECTED), stderr
 
 
-LEVELS = ("scalar", "avx2", "neon", "sse9", "SCALAR", "\x7f", "a" * 5000, "scalar ")
+LEVELS = (
+    "scalar",
+    "avx2",
+    "avx512",
+    "neon",
+    "sse9",
+    "SCALAR",
+    "\x7f",
+    "a" * 5000,
+    "scalar ",
+)
 
 
 @pytest.mark.parametrize("name", LEVELS, ids=lambda name: ascii(name[:10]))

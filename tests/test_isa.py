@@ -9,6 +9,14 @@ from support import LEVELS, run_python
 import pyquant as pq
 from pyquant import _core
 
+# As Linux names what the levels need, the best level first.
+AVX2 = {"avx2", "fma", "f16c"}
+NEEDS = {
+    "avx512": AVX2
+    | {f"avx512{part}" for part in ("f", "dq", "bw", "vl", "vbmi", "_bf16")}
+    | {"gfni"},
+    "avx2": AVX2,
+}
 SHOW = "import pyquant.isa as isa; print(isa.active(), *isa.available())"
 
 
@@ -34,8 +42,9 @@ def test_what_the_cpu_says():
         pytest.skip("there is no /proc/cpuinfo")
     if "asimd" in flags:
         assert pq.isa.available() == ("neon", "scalar")
-    elif {"avx2", "fma", "f16c"} <= set(flags) and not os.environ.get("PYQUANT_EMULATED"):
-        assert pq.isa.available() == ("avx2", "scalar")
+    elif not os.environ.get("PYQUANT_EMULATED"):
+        has = [level for level, needs in NEEDS.items() if needs <= set(flags)]
+        assert pq.isa.available() == (*has, "scalar")
 
 
 def test_best_by_default():
@@ -68,7 +77,7 @@ def test_an_unknown_level(name):
     assert last.endswith(f"got {name!r}")
 
 
-@pytest.mark.parametrize("name", ["avx2", "neon"])
+@pytest.mark.parametrize("name", ["avx512", "avx2", "neon"])
 def test_an_unavailable_level(name):
     if name in pq.isa.available():
         pytest.skip(f"{name} is available here")
@@ -90,7 +99,7 @@ def test_a_level_by_argument(isa):
     assert _core.quantize_at(isa, np.float32([1.6]), 1.0).tolist() == [2]
 
 
-@pytest.mark.parametrize("name", ["sse9", "", "avx2", "neon"])
+@pytest.mark.parametrize("name", ["sse9", "", "avx512", "avx2", "neon"])
 def test_an_unavailable_level_by_argument(name):
     if name in pq.isa.available():
         pytest.skip(f"{name} is available here")

@@ -863,9 +863,15 @@ static void check_names(void)
     CHECK(pq_isa_name(INT_MIN) == NULL, "no name at the lowest number");
 #if defined(__x86_64__)
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    CHECK(avx2 == (strcmp(pq_isa_name(0), "avx2") == 0), "avx2 is %d, best is %s", avx2,
-          pq_isa_name(0));
+    const int avx512 =
+        avx2 && PQ_KNOWS_AVX512 && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bf16") &&
+        __builtin_cpu_supports("gfni");
+    const char *best = avx512 ? "avx512" : avx2 ? "avx2" : "scalar";
+    CHECK(strcmp(pq_isa_name(0), best) == 0, "%s is best, not %s", best, pq_isa_name(0));
     CHECK(avx2 == (pq_isa_find("avx2") != NULL), "avx2 is %d", avx2);
+    CHECK(avx512 == (pq_isa_find("avx512") != NULL), "avx512 is %d", avx512);
     CHECK(pq_isa_find("neon") == NULL, "neon");
 #elif defined(__aarch64__)
     CHECK(strcmp(pq_isa_name(0), "neon") == 0, "best is %s", pq_isa_name(0));

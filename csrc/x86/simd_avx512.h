@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vector words where AVX-512 has better ones, in registers of 256 bits: wider ones
+ * lower the clock, and are slow at first. The other words are those of AVX2, for which the
+ * compiler has more registers, and logic of three operands.
+ */
+#ifndef PQ_SIMD_AVX512_H
+#define PQ_SIMD_AVX512_H
+
+#include "simd_avx2.h"
+
+PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
+{
+    store_bf16(p, *x);
+}
+
+/* From here on these names mean what is defined below. */
+#define canonical_nan avx512_canonical_nan
+#define canonical_nan_f64 avx512_canonical_nan_f64
+#define load_halves avx512_load_halves
+#define narrow_to_odd avx512_narrow_to_odd
+#define pack2 avx512_pack2
+#define pack4 avx512_pack4
+#define store_bf16 avx512_store_bf16
+#define store_normal_bf16 avx512_store_normal_bf16
+#define u32_to_f32 avx512_u32_to_f32
+#define whole_u32 avx512_whole_u32
+
+/* ---- narrow floats ---- */
+
+/* For a product over GF(2) with the bits of a byte: all of them moved up by n places. */
+PQ_INLINE uint64_t moved_up(int n)
+{
+    const uint64_t one = 0x0102040810204080;
+    return n < 0 ? one << -8 * n : one >> 8 * n;
+}
+
+/* The bits of x moved so, where `from` says it, elsewhere those of y. */
+PQ_INLINE __m256i move_bits(__m256i y, __mmask32 from, __m256i x, uint64_t matrix)
+{
+    const __m256i m = _mm256_set1_epi64x((long long)matrix);
+    return _mm256_mask_gf2p8affine_epi64_epi8(y, from, x, m, 0);
+}
+
+/* The codes that are no NaN. */
+PQ_INLINE __mmask32 numbers_of(__m256i code, __m256i mag, struct pq_format format)
+{
+    if (!format.signed_zero) {
+        return _mm256_cmpneq_epi8_mask(code, _mm256_set1_epi8((char)format.sign));
+    }
+    return format.last == format.sign - 1
+               ? UINT32_MAX
+               : _mm256_cmple_epi8_mask(mag, _mm256_set1_epi8((char)format.last));
+}
+
+/* Codes as float16 numbers, in bytes: see pq_half_of_code. */
+struct half_bytes {
+    __m256i upper, lower;
+};
+
+PQ_INLINE struct half_bytes half_bytes_of(__m256i code, enum pq_type type)
+{
+    const struct pq_format format = pq_format_of(type);
+    const __m256i mag = _mm256_and_si256(code, _mm256_set1_epi8(0x7f));
+    const __m256i nan = _mm256_set1_epi8(0x7e), zero = _mm256_setzero_si256();
+    const __mmask32 numbers = numbers_of(code, mag, format);
+    const uint64_t of_mag = 0x0101010101010101u * (unsigned)(format.sign - 1);
+    const uint64_t of_sign = (unsigned)format.sign;
+    const int up = type == PQ_F8E5M2FNUZ ? 7 : format.half_shift;
+    const uint64_t upper = (moved_up(up - 8) & of_mag & ~0xffull) | of_sign;
+    struct half_bytes half = {_mm256_mask_mov_epi8(nan, numbers, code), zero};
+    if (type != PQ_F8E5M2) { /* of which float16 has all bits where they are */
+        half.upper = move_bits(nan, numbers, code, upper);
+    }
+    if (type == PQ_F8E5M2FNUZ) { /* halved, which makes some subnormal */
+        const __mmask32 subnormal = _mm256_cmplt_epi8_mask(mag, _mm256_set1_epi8(8));
+        half.upper =
+            _mm256_mask_sub_epi8(half.upper, ~subnormal, code, _mm256_set1_epi8(4));
+        half.lower = move_bits(zero, subnormal, code, moved_up(up) & of_mag);
+    } else if (up < 8) {
+        half.lower = move_bits(zero, numbers, code, moved_up(up) & of_mag);
+    }
+    if (format.infinity != 0 && type != PQ_F8E5M2) {
+        const __m256i last = _mm256_set1_epi8((char)format.infinity);
+        const __m256i infinity = _mm256_or_si256(half.upper, _mm256_set1_epi8(0x7c));
+        half.upper =
+            _mm256_mask_mov_epi8(half.upper, _mm256_cmpeq_epi8_mask(mag, last), infinity);
+    }
+    return half;
+}
+
+PQ_INLINE vf load_halves(const void *p, enum pq_type type)
+{
+    const __m256i code = _mm256_permute4x64_epi64(load256(p), 0xd8);
+    const struct half_bytes half = half_bytes_of(code, type);
+    const __m256i lo = _mm256_unpacklo_epi8(half.lower, half.upper);
+    const __m256i hi = _mm256_unpackhi_epi8(half.lower, half.upper);
+    return (vf){_mm256_cvtph_ps(_mm256_castsi256_si128(lo)),
+                _mm256_cvtph_ps(_mm256_extracti128_si256(lo, 1)),
+                _mm256_cvtph_ps(_mm256_castsi256_si128(hi)),
+                _mm256_cvtph_ps(_mm256_extracti128_si256(hi, 1))};
+}
+
+/* What is cut off carries into the last bit that is kept. */
+PQ_INLINE __m128 cut_to_odd_pd(__m256d x)
+{
+    const __m256i bits = _mm256_castpd_si256(x), cut = _mm256_set1_epi64x(0x1fffffff);
+    const __m256i carry = _mm256_add_epi64(_mm256_and_si256(bits, cut), cut);
+    enum { EITHER_BUT_CUT = 0x54 }; /* (carry | bits) & ~cut */
+    return _mm256_cvtpd_ps(
+        _mm256_castsi256_pd(_mm256_ternarylogic_epi64(carry, bits, cut, EITHER_BUT_CUT)));
+}
+
+PQ_INLINE vf narrow_to_odd(vd x, vd y)
+{
+    return (vf){_mm256_set_m128(cut_to_odd_pd(x.b), cut_to_odd_pd(x.a)),
+                _mm256_set_m128(cut_to_odd_pd(x.d), cut_to_odd_pd(x.c)),
+                _mm256_set_m128(cut_to_odd_pd(y.b), cut_to_odd_pd(y.a)),
+                _mm256_set_m128(cut_to_odd_pd(y.d), cut_to_odd_pd(y.c))};
+}
+
+/* ---- bfloat16 ---- */
+
+/* To nearest even, but subnormals are taken for zeros. */
+PQ_INLINE void store_normal_bf16(void *p, vf x)
+{
+    const __m256bh ab = _mm256_cvtne2ps_pbh(x.b, x.a), cd = _mm256_cvtne2ps_pbh(x.d, x.c);
+    memcpy(p, &ab, sizeof ab);
+    memcpy((char *)p + sizeof ab, &cd, sizeof cd);
+}
+
+PQ_INLINE int any_subnormal(vf x)
+{
+    enum { SUBNORMAL = 0x20 };
+    const __mmask8 ab = _kor_mask8(_mm256_fpclass_ps_mask(x.a, SUBNORMAL),
+                                   _mm256_fpclass_ps_mask(x.b, SUBNORMAL));
+    const __mmask8 cd = _kor_mask8(_mm256_fpclass_ps_mask(x.c, SUBNORMAL),
+                                   _mm256_fpclass_ps_mask(x.d, SUBNORMAL));
+    return !_kortestz_mask8_u8(ab, cd);
+}
+
+PQ_INLINE void store_bf16(void *p, vf x)
+{
+    if (any_subnormal(x)) {
+        store_bf16_subnormal(p, &x);
+    } else {
+        store_normal_bf16(p, x);
+    }
+}
+
+/* ---- NaN ---- */
+
+/* By classes of numbers from the lowest digit on: of the two of NaN what is in the first
+ * operand, of the others what is in the second. */
+enum { NAN_BY_CLASS = 0x11111100 };
+
+PQ_INLINE __m256 fix_nan_ps(__m256 x)
+{
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+    return _mm256_fixupimm_ps(nan, x, _mm256_set1_epi32(NAN_BY_CLASS), 0);
+}
+
+PQ_INLINE vf canonical_nan(vf x)
+{
+    return (vf){fix_nan_ps(x.a), fix_nan_ps(x.b), fix_nan_ps(x.c), fix_nan_ps(x.d)};
+}
+
+PQ_INLINE __m256d fix_nan_pd(__m256d x)
+{
+    const __m256d nan = _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff8000000000000));
+    return _mm256_fixupimm_pd(nan, x, _mm256_set1_epi64x(NAN_BY_CLASS), 0);
+}
+
+PQ_INLINE vd canonical_nan_f64(vd x)
+{
+    return (vd){fix_nan_pd(x.a), fix_nan_pd(x.b), fix_nan_pd(x.c), fix_nan_pd(x.d)};
+}
+
+/* ---- uint32 ---- */
+
+/* What is above converts to all ones. */
+PQ_INLINE __m256i nearest_u32(__m256 x)
+{
+    return _mm256_cvtps_epu32(_mm256_max_ps(x, _mm256_setzero_ps()));
+}
+
+PQ_INLINE vi whole_u32(vf x)
+{
+    return (vi){nearest_u32(x.a), nearest_u32(x.b), nearest_u32(x.c), nearest_u32(x.d)};
+}
+
+PQ_INLINE vf u32_to_f32(vi x)
+{
+    return (vf){_mm256_cvtepu32_ps(x.a), _mm256_cvtepu32_ps(x.b), _mm256_cvtepu32_ps(x.c),
+                _mm256_cvtepu32_ps(x.d)};
+}
+
+/* ---- packed codes ---- */
+
+PQ_INLINE void pack4(void *p, vb x)
+{
+    const __m256i even = _mm256_setr_epi64x(0x0e0c0a0806040200, 0x1e1c1a1816141210, 0, 0);
+    const __m256i w = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x1001));
+    store128(p, _mm256_castsi256_si128(_mm256_permutexvar_epi8(even, w)));
+}
+
+PQ_INLINE void pack2(void *p, vb x)
+{
+    const __m256i fourth = _mm256_setr_epi64x(0x1c1814100c080400, 0, 0, 0);
+    const __m256i pairs = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x0401));
+    const __m256i w = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x00100001));
+    _mm_storel_epi64((__m128i *)p,
+                     _mm256_castsi256_si128(_mm256_permutexvar_epi8(fourth, w)));
+}
+
+#endif
