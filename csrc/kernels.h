@@ -16,11 +16,11 @@
 #define PQ_WITH_F32(code, ...) PQ_PAIR(F32, code)
 #define PQ_WITH_F16(code, ...) PQ_PAIR(F16, code)
 #define PQ_WITH_BF16(code, ...) PQ_PAIR(BF16, code)
-#define PQ_FOR_INTEGER_PAIR                                                                \
-    PQ_FOR_CODE(PQ_WITH_F32)                                                               \
-    PQ_FOR_CODE(PQ_WITH_F16)                                                               \
-    PQ_FOR_CODE(PQ_WITH_BF16)                                                              \
+#define PQ_FOR_CODE_PAIR                                                                   \
+    PQ_FOR_CODE(PQ_WITH_F32) PQ_FOR_CODE(PQ_WITH_F16) PQ_FOR_CODE(PQ_WITH_BF16)
+#define PQ_FOR_WHOLE_PAIR                                                                  \
     PQ_FOR_WHOLE(PQ_WITH_F32) PQ_FOR_WHOLE(PQ_WITH_F16) PQ_FOR_WHOLE(PQ_WITH_BF16)
+#define PQ_FOR_INTEGER_PAIR PQ_FOR_CODE_PAIR PQ_FOR_WHOLE_PAIR
 #define PQ_FOR_FLOAT_PAIR                                                                  \
     PQ_FOR_FLOAT(PQ_WITH_F32) PQ_FOR_FLOAT(PQ_WITH_F16) PQ_FOR_FLOAT(PQ_WITH_BF16)
 

@@ -11,6 +11,7 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 
 #  include "simd_avx2.h"
 
+#  define PQ_SHARED(name) pq_avx2_##name
 #  define PQ_TABLE pq_kernels_avx2
 #  define PQ_TABLE_NAME "avx2"
 #  include "kernels.inc"

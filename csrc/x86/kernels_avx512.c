@@ -12,6 +12,9 @@ PQ_TARGET_BEGIN(
 
 #  include "simd_avx512.h"
 
+/* AVX2's are: integers of real numbers, whatever needs float64, extrema and transposes. */
+#  define PQ_SHARED(name) pq_avx2_##name
+#  define PQ_TAKES_SHARED
 #  define PQ_TABLE pq_kernels_avx512
 #  define PQ_TABLE_NAME "avx512"
 #  include "kernels.inc"

@@ -16,9 +16,7 @@ PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
 
 /* From here on these names mean what is defined below. */
 #define canonical_nan avx512_canonical_nan
-#define canonical_nan_f64 avx512_canonical_nan_f64
 #define load_halves avx512_load_halves
-#define narrow_to_odd avx512_narrow_to_odd
 #define pack2 avx512_pack2
 #define pack4 avx512_pack4
 #define store_bf16 avx512_store_bf16
@@ -101,24 +99,6 @@ PQ_INLINE vf load_halves(const void *p, enum pq_type type)
                 _mm256_cvtph_ps(_mm256_extracti128_si256(hi, 1))};
 }
 
-/* What is cut off carries into the last bit that is kept. */
-PQ_INLINE __m128 cut_to_odd_pd(__m256d x)
-{
-    const __m256i bits = _mm256_castpd_si256(x), cut = _mm256_set1_epi64x(0x1fffffff);
-    const __m256i carry = _mm256_add_epi64(_mm256_and_si256(bits, cut), cut);
-    enum { EITHER_BUT_CUT = 0x54 }; /* (carry | bits) & ~cut */
-    return _mm256_cvtpd_ps(
-        _mm256_castsi256_pd(_mm256_ternarylogic_epi64(carry, bits, cut, EITHER_BUT_CUT)));
-}
-
-PQ_INLINE vf narrow_to_odd(vd x, vd y)
-{
-    return (vf){_mm256_set_m128(cut_to_odd_pd(x.b), cut_to_odd_pd(x.a)),
-                _mm256_set_m128(cut_to_odd_pd(x.d), cut_to_odd_pd(x.c)),
-                _mm256_set_m128(cut_to_odd_pd(y.b), cut_to_odd_pd(y.a)),
-                _mm256_set_m128(cut_to_odd_pd(y.d), cut_to_odd_pd(y.c))};
-}
-
 /* ---- bfloat16 ---- */
 
 /* To nearest even, but subnormals are taken for zeros. */
@@ -163,17 +143,6 @@ PQ_INLINE __m256 fix_nan_ps(__m256 x)
 PQ_INLINE vf canonical_nan(vf x)
 {
     return (vf){fix_nan_ps(x.a), fix_nan_ps(x.b), fix_nan_ps(x.c), fix_nan_ps(x.d)};
-}
-
-PQ_INLINE __m256d fix_nan_pd(__m256d x)
-{
-    const __m256d nan = _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff8000000000000));
-    return _mm256_fixupimm_pd(nan, x, _mm256_set1_epi64x(NAN_BY_CLASS), 0);
-}
-
-PQ_INLINE vd canonical_nan_f64(vd x)
-{
-    return (vd){fix_nan_pd(x.a), fix_nan_pd(x.b), fix_nan_pd(x.c), fix_nan_pd(x.d)};
 }
 
 /* ---- uint32 ---- */
