@@ -900,7 +900,8 @@ def extents_of(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...
         given: Any = (shape,) if one else shape
         if any(isinstance(n, bool) for n in given):
             raise TypeError
-        extents = tuple(int(operator.index(n)) for n in given)
+        # Of a list: of a generator Python makes larger tuples, which it keeps for others.
+        extents = tuple([int(operator.index(n)) for n in given])
     except TypeError:
         msg = f"shape: expected an integer or a tuple of integers, got {_kind(shape)}"
         raise TypeError(msg) from None
