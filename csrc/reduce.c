@@ -170,10 +170,62 @@ static size_t cell_at(const struct search *search, struct pq_cursor at, ptrdiff_
 
 /* ---- one row after the other ---- */
 
+/* So few elements or groups are not worth the call of a kernel; less so numbers that have
+ * to be converted one by one. */
+enum { FEW = 32, FEW_HALVES = 6, FEW_GROUPS = 8 };
+
+PQ_INLINE float real_at(const char *x, size_t i, enum pq_type type)
+{
+    float v;
+    uint16_t half;
+    if (type == PQ_F32) {
+        memcpy(&v, x + i * sizeof v, sizeof v);
+        return v;
+    }
+    memcpy(&half, x + i * sizeof half, sizeof half);
+    return type == PQ_F16 ? pq_f32_from_f16(half) : pq_f32_from_bf16(half);
+}
+
+PQ_INLINE void reduce_few_of(struct search *search, size_t cell, const char *x, size_t n,
+                             enum pq_type type)
+{
+    float lo = search->cells.single[0][cell], hi = search->cells.single[1][cell];
+    uint32_t bits = search->bits;
+    for (size_t i = 0; i < n; i++) {
+        const float v = real_at(x, i, type);
+        const uint32_t magnitude = pq_bits_f32(v) & INT32_MAX;
+        lo = v < lo ? v : lo;
+        hi = v > hi ? v : hi;
+        bits = magnitude > bits ? magnitude : bits;
+    }
+    search->cells.single[0][cell] = lo;
+    search->cells.single[1][cell] = hi;
+    search->bits = bits;
+}
+
+/* Whether it was done. */
+static bool reduce_few(struct search *search, size_t cell, const char *x, size_t n)
+{
+    const enum pq_type type = search->job->how.run.in;
+    if (type == PQ_F32 && n < FEW) {
+        reduce_few_of(search, cell, x, n, PQ_F32);
+    } else if (type == PQ_F16 && n < FEW_HALVES) {
+        reduce_few_of(search, cell, x, n, PQ_F16);
+    } else if (type == PQ_BF16 && n < FEW) {
+        reduce_few_of(search, cell, x, n, PQ_BF16);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* Contiguous elements, all of one cell. */
 static void reduce_run(struct search *search, size_t cell, const char *x, size_t n)
 {
     union cells *cells = &search->cells;
+    if (n < FEW && reduce_few(search, cell, x, n)) {
+        return;
+    }
     if (search->row >= 0) {
         search->job->kernels->minmax[search->row](x, n, cells->single[0] + cell,
                                                   cells->single[1] + cell, &search->bits);
@@ -189,9 +241,9 @@ static void reduce_groups(struct search *search, size_t cell, const char *x, siz
     if (groups == 0) {
         return;
     }
-    if (search->row < 0) {
+    if (search->row < 0 || groups < FEW_GROUPS) {
         for (size_t k = 0; k < groups; k++) {
-            reduce_run(search, cell + k, x + k * g * sizeof(double), g);
+            reduce_run(search, cell + k, x + k * g * search->job->in_size, g);
         }
         return;
     }
@@ -376,6 +428,23 @@ static void fill_up(struct pq_plan *plan)
     }
 }
 
+/* Rows that follow each other are one. */
+static void merge_rows(struct pq_plan *rows)
+{
+    int d = 0;
+    for (int next = 1; next < rows->ndim; next++) {
+        struct pq_dim *dim = &rows->dim[d];
+        const struct pq_dim *outer = &rows->dim[next];
+        if (outer->in == dim->end * dim->in && outer->scale == dim->end * dim->scale &&
+            outer->zero == dim->end * dim->zero) {
+            dim->end *= outer->end;
+        } else {
+            rows->dim[++d] = *outer;
+        }
+    }
+    rows->ndim = rows->ndim == 0 ? 0 : d + 1;
+}
+
 /* Returns how many cells the box has. */
 static size_t make_box(struct search *search, const struct cut *cut)
 {
@@ -411,6 +480,7 @@ static size_t make_box(struct search *search, const struct cut *cut)
             box->dim[box->ndim++] = dim;
         }
     }
+    merge_rows(rows);
     fill_up(box);
     fill_up(rows);
     box->in = at.in;
