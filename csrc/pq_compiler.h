@@ -33,11 +33,7 @@
 #  else
 #    define PQ_INLINE static inline __attribute__((always_inline))
 #  endif
-#  if defined(__clang__)
-#    define PQ_NOINLINE static __attribute__((noinline))
-#  else /* nor a copy for each constant that it is called with */
-#    define PQ_NOINLINE static __attribute__((noinline, noclone))
-#  endif
+#  define PQ_NOINLINE static __attribute__((noinline))
 #  define PQ_RESTRICT restrict
 #endif
 
