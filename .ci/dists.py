@@ -33,7 +33,7 @@ GENERATED = {
     *("pyquant_simd.egg-info/requires.txt", "pyquant_simd.egg-info/top_level.txt"),
 }
 # Sources of the compiled module, which no wheel has.
-COMPILED = re.compile(r"pyquant/(_core\.pyx|_pq\.pxd|_\w+\.pxi)")
+COMPILED = re.compile(r"pyquant/(_core\.pyx|_(pq|numpy)\.pxd|_\w+\.pxi)")
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "licenses/LICENSE", "top_level.txt"}
 MODULE = re.compile(r"pyquant/_core\.[\w-]+\.(so|pyd)")
 

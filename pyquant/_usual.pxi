@@ -33,8 +33,11 @@ cdef inline bint _is_run(object array, Run *run) except -1:
 cdef inline bint _has_shape_of(object array, object other) noexcept:
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef const PyArrayObject *b = <const PyArrayObject *>other
-    return PyArray_NDIM(a) == PyArray_NDIM(b) and memcmp(
-        PyArray_DIMS(a), PyArray_DIMS(b), PyArray_NDIM(a) * sizeof(Py_ssize_t)
+    cdef int ndim = PyArray_NDIM(a)
+    if ndim != PyArray_NDIM(b):
+        return False
+    return ndim == 0 or memcmp(  # which takes no null pointers
+        PyArray_DIMS(a), PyArray_DIMS(b), ndim * sizeof(Py_ssize_t)
     ) == 0
 
 
