@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -12,13 +13,15 @@ import numpy as np
 import pyquant as pq
 from benchmarks import dtypes
 from benchmarks.forms import Form
-from pyquant import _core
+from pyquant import _core, onnx
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]
 
 SCALE = 0.02
 COLUMNS = 1024
+RAGGED_COLUMNS = 56  # no multiple of a block of 32
+LINE = 64
 # Numbers that are hard to round are put here before results are compared.
 HARD_COUNT = 1 << 14
 
@@ -28,7 +31,8 @@ class Case(NamedTuple):
     A form at a size.
 
     `x` is the input as an array that NumPy can compute with, `given` what pyquant takes:
-    the same, or a `PackedArray` of it. `spread` is the scale as it broadcasts to `x`.
+    the same, or a `PackedArray` of it. `spread` and `zero_spread` are scale and zero point
+    as they broadcast to `x`.
     """
 
     form: Form
@@ -37,6 +41,8 @@ class Case(NamedTuple):
     out: Array | None
     scale: Any
     spread: Any
+    zero: Any
+    zero_spread: Any
     where: dict[str, Any]
 
     @property
@@ -46,11 +52,14 @@ class Case(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that a call must read and write: input, scales, result."""
+        """Bytes that a call must read and write: input, parameters, result."""
         result = self.x.size * dtypes.dtype_named(self.form.target).itemsize
         if self.form.packed and self.form.quantizes:
             result = dtypes.packed_bytes(self.form.target, self.x.size)
-        return int(self.given.nbytes + result + np.asarray(self.scale).nbytes)
+        if self.form.through == "choose":
+            result = 0  # but the scales
+        zeros = self.zero.nbytes if self.form.zeros else 0
+        return int(self.given.nbytes + result + np.asarray(self.scale).nbytes + zeros)
 
 
 # ---- granularities: size -> shape of x, and what says where the scales are ----
@@ -78,6 +87,15 @@ def _plane(side: int, n: int) -> tuple[Shape, dict[str, Any]]:
     return (max(1, n // side**2), side, side), {"axis": 0}
 
 
+def _ragged(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
+    shape = (max(1, n // RAGGED_COLUMNS), min(n, RAGGED_COLUMNS))
+    return shape, {"axis": 1, "block_size": min(size, shape[1])}
+
+
+def _rows(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
+    return (max(1, n // size), min(n, size)), {"axis": 0}
+
+
 def _tile(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
     rows = 1 << (n.bit_length() - 1) // 2
     shape = (rows, n // rows)
@@ -96,6 +114,8 @@ GRANULARITIES: dict[str, Callable[[int], tuple[Shape, dict[str, Any]]]] = {
     "plane7": partial(_plane, 7),
     "plane14": partial(_plane, 14),
     "tile128": partial(_tile, 128),
+    "ragged32": partial(_ragged, 32),
+    "rows32": partial(_rows, 32),
 }
 
 
@@ -136,6 +156,16 @@ def _scales(form: Form, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
     return (scale if "block_size" in where else scale.reshape(-1)), spread
 
 
+def _zeros(form: Form, scale: Any, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
+    """The zero point for pyquant, and the same for NumPy to broadcast."""
+    if form.zeros is None:
+        return form.zero_point, form.zero_point
+    middle = 1 << 7 if form.code.startswith("u") else 0
+    drawn = np.random.default_rng(3).integers(middle - 20, middle + 20, scale.shape)
+    zero: Array = drawn.astype(form.zeros)
+    return zero, _spread(zero, shape, block_extents(shape, where))
+
+
 # ---- layouts: shape and dtype -> an array with these strides ----
 
 
@@ -152,12 +182,30 @@ def _transposed(shape: Shape, dtype: Any) -> Array:
     return _c_order(shape[::-1], dtype).T
 
 
+def _past_line(shape: Shape, dtype: Any) -> Array:
+    """Where large arrays of NumPy begin: 16 bytes past a line of the caches."""
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.ones(nbytes + 2 * LINE, np.uint8)
+    begin = -memory.ctypes.data % LINE + 16
+    array: Array = memory[begin : begin + nbytes].view(dtype).reshape(shape)
+    return array
+
+
+def _in_records(shape: Shape, dtype: Any) -> Array:
+    """Rows as a structured array holds them, each beside its scale."""
+    kind = np.dtype([("scale", np.float32), ("row", dtype, shape[1:])])
+    rows: Array = _c_order(shape[:1], np.uint8).astype(kind)["row"]
+    return rows
+
+
 Layout: TypeAlias = Callable[[Shape, Any], Array]
 LAYOUTS: dict[str, tuple[Layout, Layout]] = {
     "plain": (_c_order, _c_order),
     "in2": (_every_second, _c_order),
     "out2": (_c_order, _every_second),
     "transposed": (_transposed, _c_order),
+    "line16": (_past_line, _past_line),
+    "records": (_in_records, _in_records),
 }
 
 
@@ -215,19 +263,51 @@ def build(form: Form, n: int) -> Case:
     if form.layout == "transposed":
         shape = _matrix(n)[::-1]
     scale, spread = _scales(form, shape, where)
+    zero, zero_spread = _zeros(form, scale, shape, where)
     make_x, make_out = LAYOUTS[form.layout]
     x = make_x(shape, source)
     if not form.quantizes:
         x[...] = _codes(form, shape).astype(source)
     given: Any = pq.pack(x) if form.packed and not form.quantizes else x
-    no_out = form.fresh or (form.packed and form.quantizes)
+    no_out = (
+        form.fresh or (form.packed and form.quantizes) or form.through in ("choose", "onnx")
+    )
     out = None if no_out else make_out(shape, target)
-    case = Case(form, x, given, out, scale, spread, where)
+    case = Case(form, x, given, out, scale, spread, zero, zero_spread, where)
     fill(case)
     return case
 
 
 # ---- pyquant's calls ----
+
+
+def _method(case: Case) -> Callable[[], Any]:
+    form = case.form
+    return partial(
+        pq.QParams(case.scale, case.zero, form.target, **case.where).quantize,
+        case.given,
+        out=case.out,
+    )
+
+
+def _operator(case: Case) -> Callable[[], Any]:
+    form = case.form
+    zero = np.asarray(case.zero, dtypes.dtype_named(form.code))
+    scale = np.asarray(case.scale, np.float32)
+    name = "quantize_linear" if form.quantizes else "dequantize_linear"
+    return partial(getattr(onnx, name), case.given, scale, zero, **case.where)
+
+
+def _choice(case: Case) -> Callable[[], Any]:
+    return partial(pq.choose_qparams, case.given, dtype=case.form.target, **case.where)
+
+
+# What a form may be asked through instead of the function; at the active level only.
+CALLS: dict[str, Callable[[Case], Callable[[], Any]]] = {
+    "qparams": _method,
+    "onnx": _operator,
+    "choose": _choice,
+}
 
 
 def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[], Any]:
@@ -237,8 +317,10 @@ def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[
     Arguments that the form leaves at their defaults are left out, as users do.
     """
     form = case.form
+    if form.through in CALLS:
+        return CALLS[form.through](case)
     keywords = dict(case.where)
-    zero = (form.zero_point,) if form.zero_point else ()
+    zero = (case.zero,) if form.zero_point or form.zeros else ()
     optional = {
         "rounding": (form.rounding, "half_even"),
         "precision": (form.precision, None),
@@ -247,9 +329,6 @@ def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[
         "threads": (threads or form.threads, 1),
     }
     keywords |= {k: value for k, (value, usual) in optional.items() if value is not usual}
-    if form.method:
-        method = pq.QParams(case.scale, form.zero_point, form.target, **case.where).quantize
-        return partial(method, case.given, out=case.out)
     keywords["dtype"] = form.target
     if isa == pq.isa.active():
         public = pq.quantize if form.quantizes else pq.dequantize
@@ -260,9 +339,11 @@ def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[
 
 def levels(form: Form) -> tuple[str, ...]:
     """The instruction sets that a form can be called at, the best first."""
-    return (pq.isa.active(),) if form.method else pq.isa.available()
+    return (pq.isa.active(),) if form.through in CALLS else pq.isa.available()
 
 
 def as_array(result: Any) -> Array:
-    """The result of pyquant as an ndarray."""
+    """The result of pyquant as an ndarray; of chosen parameters the scales."""
+    if isinstance(result, pq.QParams):
+        return np.asarray(result.scale)
     return result.data if isinstance(result, pq.PackedArray) else np.asarray(result)

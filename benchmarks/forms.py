@@ -35,6 +35,7 @@ class Form(NamedTuple):
     target: str
     granularity: str = "tensor"  # a key of arrays.GRANULARITIES
     zero_point: int = 0
+    zeros: str | None = None  # the type of zero points, of which each scale has one
     rounding: str = "half_even"
     precision: str | None = None
     packed: bool = False
@@ -42,7 +43,7 @@ class Form(NamedTuple):
     fresh: bool = False  # a new result for each call
     threads: int = 1
     tiny: float = 0  # share of the elements whose magnitude is about 10^-33
-    method: bool = False  # QParams.quantize instead of the function
+    through: str = "function"  # a key of arrays.CALLS
     sizes: tuple[int, ...] = SIZES  # what is measured unless the command line says so
 
     @property
@@ -67,9 +68,9 @@ class Form(NamedTuple):
 
     @property
     def usual(self) -> bool:
-        """Whether rounding is usual, one thread and no method: what rivals have."""
+        """Whether rounding is usual, one thread and the function: what rivals have."""
         rounding = self.rounding == "half_even" and self.precision is None
-        return rounding and self.threads == 1 and not self.method
+        return rounding and self.threads == 1 and self.through == "function"
 
     @property
     def plain(self) -> bool:
@@ -112,8 +113,10 @@ _HAND_MADE = [
     _form("design compact", "i4-f32-block32", "block32", packed=True),
     _form("design", "f4-f32-block32", "block32", packed=True),
     _form("design calls compact", "f32-i8-one", sizes=(1,)),
-    _form("design calls", "f32-i8-one-qparams", method=True, sizes=(1,)),
+    _form("design calls", "f32-i8-one-qparams", through="qparams", sizes=(1,)),
     _form("design calls", "i8-f32-one", sizes=(1,)),
+    _form("calls", "f32-i8-onnx", through="onnx", sizes=(1, 1 << 10, 1 << 16)),
+    _form("calls", "i8-f32-onnx", through="onnx", sizes=(1, 1 << 10, 1 << 16)),
     _form("design calls", "f32-i8-fresh", fresh=True, sizes=(1 << 24,)),
     _form("design calls", "i8-f32-fresh", fresh=True, sizes=(1 << 24,)),
     _form("design calls", "f32-i8-threads2", threads=2, sizes=(1 << 25,)),
@@ -124,6 +127,18 @@ _HAND_MADE = [
     _form("granularities", "f32-e4m3-block32", "block32"),
     _form("granularities", "e4m3-f32-block32", "block32"),
     _form("granularities", "f32-i4-block32-packed", "block32", packed=True),
+    _form("granularities", "f32-u8-axis-zeros", "axis", zeros="int32"),
+    _form("granularities", "u8-f32-axis-zeros", "axis", zeros="int32"),
+    _form("granularities", "f32-u8-block32-zeros", "block32", zeros="int32"),
+    _form("granularities", "u8-f32-block32-zeros", "block32", zeros="int32"),
+    _form("choosing", "f32-i8-choose", through="choose"),
+    _form("choosing", "f32-i8-choose-first", "first", through="choose"),
+    _form("choosing", "f32-i8-choose-axis", "axis", through="choose"),
+    _form("choosing compact", "f32-i8-choose-block32", "block32", through="choose"),
+    _form("choosing", "f32-u8-choose-block32", "block32", through="choose"),
+    _form("choosing", "f16-i8-choose-block32", "block32", through="choose"),
+    _form("choosing", "f64-i8-choose-block32", "block32", through="choose"),
+    _form("choosing", "f32-i8-choose-ragged32", "ragged32", through="choose"),
     _form("tiny compact", "f32-i8-tiny", tiny=1),
     _form("tiny", "f32-i8-tiny1", tiny=0.01),
     _form("tiny", "f32-i8-axis-tiny", "axis", tiny=1),
@@ -135,6 +150,10 @@ _HAND_MADE = [
     _form("layouts", "i8-f32-in2", layout="in2"),
     _form("layouts", "i8-f32-out2", layout="out2"),
     _form("layouts", "i8-f32-transposed", layout="transposed"),
+    _form("layouts", "f32-i8-line16", layout="line16"),
+    _form("layouts", "i8-f32-line16", layout="line16"),
+    _form("layouts", "f32-i8-records32", "rows32", layout="records"),
+    _form("layouts", "i8-f32-records32", "rows32", layout="records"),
     _form("modes", "f16-i8-half", precision="float16"),
     _form("pairs compact", "bf16-i8"),
     _form("pairs compact", "i8-bf16"),
@@ -148,6 +167,7 @@ _GRANULARITIES = {
     "plane49": "plane7",
     "plane196": "plane14",
     "tile128": "tile128",
+    "ragged32": "ragged32",
 }
 
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ROUND_SECONDS = 0.02
+# What else a mixed program does between two calls: time enough for wide registers to rest.
+PAUSE_SECONDS = 1e-4
 # A candidate that has used this much time takes no further turns, but has had MIN_ROUNDS.
 CANDIDATE_SECONDS = 2.0
 MIN_ROUNDS = 3
@@ -30,10 +32,23 @@ class Timing(NamedTuple):
 
 
 def _timed(call: Callable[[], Any], times: int) -> float:
+    """Seconds of a call, one after the other."""
     start = time.perf_counter()
     for _ in repeat(None, times):
         call()
     return (time.perf_counter() - start) / times
+
+
+def _timed_apart(call: Callable[[], Any], times: int) -> float:
+    """Seconds of a call that follows other work, as in a program that does more."""
+    taken = 0.0
+    for _ in repeat(None, times):
+        end = time.perf_counter() + PAUSE_SECONDS
+        while (start := time.perf_counter()) < end:
+            pass
+        call()
+        taken += time.perf_counter() - start
+    return taken / times
 
 
 @contextmanager
@@ -48,12 +63,16 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def interleaved(calls: Calls, rounds: int, round_seconds: float) -> dict[str, Timing]:
+def interleaved(
+    calls: Calls, rounds: int, round_seconds: float, mixed: bool = False
+) -> dict[str, Timing]:
     """
     Time all calls, one after the other in each round.
 
-    So a slow moment of the machine meets all of them, and the median drops it.
+    So a slow moment of the machine meets all of them, and the median drops it. `mixed` lets
+    each call follow a pause of other work.
     """
+    timed, pause = (_timed_apart, PAUSE_SECONDS) if mixed else (_timed, 0.0)
     with _no_collection():
         repeats = {}
         for name, call in calls.items():
@@ -61,13 +80,13 @@ def interleaved(calls: Calls, rounds: int, round_seconds: float) -> dict[str, Ti
             once = max(_timed(call, 1), 1e-7)
             # A few more for what is short: one call alone says little.
             once = max(_timed(call, 100), 1e-8) if once < 1e-4 else once
-            repeats[name] = max(1, round(round_seconds / once))
+            repeats[name] = max(1, round(round_seconds / (once + pause)))
         taken: dict[str, list[float]] = {name: [] for name in calls}
         for turn in range(rounds):
             for name, call in calls.items():
                 used = sum(taken[name]) * repeats[name]
                 if turn < MIN_ROUNDS or used < CANDIDATE_SECONDS:
-                    taken[name].append(_timed(call, repeats[name]))
+                    taken[name].append(timed(call, repeats[name]))
     return {name: summary(times) for name, times in taken.items()}
 
 

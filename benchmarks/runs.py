@@ -77,6 +77,7 @@ class Options(NamedTuple):
     rivals: list[Rival]
     rounds: int
     all_levels: bool = True
+    mixed: bool = False  # other work between the calls
 
 
 def _one_line(error: BaseException) -> str:
@@ -118,7 +119,9 @@ def measure_form(form: Form, size: int, options: Options, notes: Notes) -> Row:
     with measure.on(cores), np.errstate(all="ignore"):
         calls, verdicts = _candidates(case, options, notes)
         calls["copy"] = measure.copy_call(case.nbytes)
-        timings = measure.interleaved(calls, options.rounds, measure.ROUND_SECONDS)
+        timings = measure.interleaved(
+            calls, options.rounds, measure.ROUND_SECONDS, options.mixed
+        )
     roofline = timings.pop("copy")
     return Row(
         form.name,

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
@@ -69,7 +70,11 @@ def test_every_form_runs_at_every_level(form):
             case.out[...] = np.ones(1, case.out.dtype)
         results.append(arrays.as_array(arrays.pyquant_call(case, isa)()).copy())
         same(results[-1], results[0])
-    arrays_of_call = case.given, results[0], np.asarray(case.scale)
+    arrays_of_call = [case.given, results[0], np.asarray(case.scale)]
+    if form.zeros:
+        arrays_of_call.append(case.zero)
+    if form.through == "choose":
+        del arrays_of_call[1]  # its result is the scales
     assert case.nbytes == sum(array.nbytes for array in arrays_of_call)
 
 
@@ -294,6 +299,28 @@ def test_turns_are_taken():
     timings = measure.interleaved(calls, rounds=3, round_seconds=0.0)
     assert "".join(order).endswith("ababab")
     assert all(t.median > 0 and t.spread >= 0 for t in timings.values())
+
+
+def test_calls_between_other_work(monkeypatch):
+    monkeypatch.setattr(measure, "PAUSE_SECONDS", 1e-3)
+    began = []
+    calls = {"a": lambda: began.append(time.perf_counter())}
+    timing = measure.interleaved(calls, rounds=9, round_seconds=0.0, mixed=True)["a"]
+    apart = np.diff(began[-9:])
+    assert (apart >= 1e-3).all()
+    assert timing.median < 1e-3  # the pause is not in the figure
+
+
+def test_mixed(bench, monkeypatch):
+    monkeypatch.setattr(measure, "PAUSE_SECONDS", 0.0)
+    assert "f32-i8" in bench(*SMALL, "--rivals=", "--mixed")
+
+
+def test_layouts():
+    case = arrays.build(forms.FORMS["i8-f32-line16"], 1000)
+    assert [array.ctypes.data % 64 for array in (case.x, case.out)] == [16, 16]
+    case = arrays.build(forms.FORMS["f32-i8-records32"], 1024)
+    assert (case.x.strides, case.out.strides) == ((132, 4), (36, 1))
 
 
 def test_summary():

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks import dtypes
-from benchmarks.arrays import Array, Case
+from benchmarks.arrays import Array, Case, block_extents
 from benchmarks.rivals._rival import Candidate
 
 # For ties the usual formulas. `u` is memory for one thing more.
@@ -69,8 +69,8 @@ def _quantize(case: Case) -> Candidate:
         np.divide(x, spread, out=t, casting="unsafe")
         if limits is not None:
             rounded(t, u)
-            if form.zero_point:
-                np.add(t, form.zero_point, out=t)
+            if form.zero_point or form.zeros:
+                np.add(t, case.zero_spread, out=t, casting="unsafe")
             np.clip(t, *limits, out=t)
         if case.out is None:
             return t.astype(target)
@@ -101,8 +101,8 @@ def _dequantize(case: Case) -> Candidate:
     def call() -> Array:
         t = np.empty(x.shape, real) if form.fresh else kept
         np.copyto(t, unpacked(), casting="unsafe")
-        if form.zero_point:
-            np.subtract(t, form.zero_point, out=t)
+        if form.zero_point or form.zeros:
+            np.subtract(t, case.zero_spread, out=t, casting="unsafe")
         np.multiply(t, spread, out=t)
         if t.dtype == target:
             return t
@@ -114,8 +114,45 @@ def _dequantize(case: Case) -> Candidate:
     return Candidate(call)
 
 
+def _choose(case: Case) -> Candidate:
+    """Scales of the extremes: symmetric, or over all codes with zero points."""
+    x, limits = case.x, dtypes.limits(case.form.target)
+    assert limits is not None  # of an integer type
+    blocks = block_extents(x.shape, case.where)
+    # Where each block begins along the axes that have any.
+    starts = [
+        (axis, np.arange(0, extent, block))
+        for axis, (extent, block) in enumerate(zip(x.shape, blocks, strict=True))
+        if block > 1
+    ]
+    scale_type = np.float64 if case.form.real == "float64" else np.float32
+
+    def extremes(reduction: np.ufunc) -> Array:
+        found: Array = x
+        for axis, begin in starts:
+            if begin.size == 1:
+                found = reduction.reduce(found, axis, keepdims=True)
+            else:
+                found = reduction.reduceat(found, begin, axis)
+        return found.astype(np.float64)
+
+    def call() -> Array:
+        lowest, highest = extremes(np.minimum), extremes(np.maximum)
+        if limits[0] < 0:
+            scale = np.maximum(highest, -lowest) / limits[1]
+            return scale.astype(scale_type)
+        lowest, highest = np.minimum(lowest, 0), np.maximum(highest, 0)
+        scale = ((highest - lowest) / limits[1]).astype(scale_type)
+        np.rint(-lowest / scale).astype(case.form.target)  # the zero points
+        return scale
+
+    return Candidate(call)
+
+
 def usual_lines(case: Case) -> Candidate:
     """The usual lines, for any types that NumPy can cast."""
+    if case.form.through == "choose":
+        return _choose(case)
     return _quantize(case) if case.form.quantizes else _dequantize(case)
 
 

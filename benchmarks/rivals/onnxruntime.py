@@ -52,7 +52,7 @@ def _model(onnx: Any, case: Case, scale: Array) -> Any:
         getattr(onnx.TensorProto, TYPES[name])
         for name in (form.source, form.target, form.code)
     )
-    zeros = np.full(scale.shape, form.zero_point, np.int64).reshape(-1).tolist()
+    zeros = np.broadcast_to(case.zero, scale.shape).reshape(-1).tolist()
     constants = [
         onnx.numpy_helper.from_array(scale, "scale"),
         helper.make_tensor("zero", code, scale.shape, zeros),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from operator import mod
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,10 @@ def _has(case: Case) -> bool:
     """Whether the form can be said, and its result written to memory that is there."""
     form, tile = case.form, isinstance(case.where.get("block_size"), tuple)
     known = {form.source, form.target} <= NAMES.keys()
-    if not known or tile or not form.plain or form.fresh:
+    if not known or tile or not form.plain or form.fresh or form.zeros:
         return False
+    if any(map(mod, case.x.shape, arrays.block_extents(case.x.shape, case.where))):
+        return False  # nothing there spreads a short block
     # Its packed types are for weights, which nothing writes.
     return form.code not in PACKABLE or (form.packed and not form.quantizes)
 

@@ -45,11 +45,11 @@ def _from_torch(torch: Any, tensor: Any) -> Array:
 
 def _parameters(torch: Any, case: Case) -> tuple[str, tuple[Any, ...]]:
     """What operators call the granularity, and the arguments that say it."""
-    axis, zero_point = case.where.get("axis"), case.form.zero_point
+    axis = case.where.get("axis")
     if axis is None:
-        return "per_tensor", (float(case.scale), zero_point)
+        return "per_tensor", (float(case.scale), case.form.zero_point)
     scale = torch.from_numpy(case.scale)
-    zeros = torch.full(scale.shape, zero_point, dtype=torch.int64)
+    zeros = torch.from_numpy(np.broadcast_to(case.zero, scale.shape).astype(np.int64))
     return "per_channel", (scale, zeros, axis)
 
 
@@ -142,6 +142,14 @@ def with_torch(case: Case) -> Candidate | None:
 # ---- plain operators ----
 
 
+def _eager_zeros(torch: Any, case: Case) -> Any:
+    """Zero points in the type that is computed in; None where there are none."""
+    if case.form.zeros is None:
+        return case.form.zero_point or None
+    wide: Array = case.zero_spread.astype(case.form.computed)
+    return torch.from_numpy(wide)
+
+
 def _eager_quantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
     form = case.form
     limits = dtypes.limits_within(form.target, np.dtype(form.computed).type)
@@ -149,12 +157,13 @@ def _eager_quantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
     x, spread = _tensor(torch, case.x, form.source), torch.from_numpy(np.array(case.spread))
     kept = torch.empty_like(x, dtype=getattr(torch, form.computed))  # of the layout of `x`
     lowest, highest = map(float, limits)
+    zeros = _eager_zeros(torch, case)
 
     def call() -> Any:
         torch.div(x, spread, out=kept)
         kept.round_()
-        if form.zero_point:
-            kept.add_(form.zero_point)
+        if zeros is not None:
+            kept.add_(zeros)
         return out.copy_(kept.clamp_(lowest, highest))
 
     return call
@@ -163,13 +172,13 @@ def _eager_quantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
 def _eager_dequantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
     form = case.form
     x, spread = _tensor(torch, case.x, form.source), torch.from_numpy(np.array(case.spread))
-    wide = getattr(torch, form.computed)
+    wide, zeros = getattr(torch, form.computed), _eager_zeros(torch, case)
     t = out if out.dtype == wide else torch.empty_like(x, dtype=wide)
 
     def call() -> Any:
         t.copy_(x)
-        if form.zero_point:
-            t.sub_(form.zero_point)
+        if zeros is not None:
+            t.sub_(zeros)
         t.mul_(spread)
         return t if t is out else out.copy_(t)
 
