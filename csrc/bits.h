@@ -75,77 +75,12 @@ static inline void pq_make_codes(const struct pq_codes *codes, char *made, size_
     }
 }
 
-/* ---- streams ---- */
-
-/* Where the low bits of a code of a stream are, and where those are, if any, that its word
- * has no room for. */
-struct pq_place {
-    ptrdiff_t low, high;
-    int low_bits;
-};
-
-/* Of code `i` of the stream that begins at `at`. */
-static inline struct pq_place pq_place_of(const struct pq_codes *codes, ptrdiff_t at,
-                                          ptrdiff_t i)
-{
-    const struct pq_layout *const stream = codes->stream;
-    if (stream->order != NULL) {
-        /* Of usual groups without a division, which takes longer than all the rest. */
-        const ptrdiff_t group = stream->group;
-        const ptrdiff_t into = (group & (group - 1)) == 0 ? i & (group - 1) : i % group;
-        i += stream->order[into] - into;
-    }
-    const ptrdiff_t bit = i * codes->bits, into = bit & (stream->word_bits - 1);
-    const ptrdiff_t left = stream->word_bits - into;
-    at += (bit >> codes->word_shift) * stream->word_stride;
-    return (struct pq_place){at + into, at + stream->word_stride,
-                             left < codes->bits ? (int)left : codes->bits};
-}
-
-/* `n` codes, each `step` and `code_step` on from the last in its address and its number. */
-static inline void pq_take_stream(const struct pq_codes *codes, char *to, const char *from,
-                                  ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step,
-                                  size_t n)
-{
-    const ptrdiff_t at = from - codes->base;
-    struct pq_place place = pq_place_of(codes, at, code);
-    for (size_t c = 0; c < n; c++) {
-        const ptrdiff_t along = (ptrdiff_t)c * step;
-        if (code_step != 0) {
-            place = pq_place_of(codes, at, code + (ptrdiff_t)c * code_step);
-        }
-        int found = pq_read_bits(codes->base, place.low + along, place.low_bits);
-        if (place.low_bits < codes->bits) {
-            found |=
-                pq_read_bits(codes->base, place.high + along, codes->bits - place.low_bits)
-                << place.low_bits;
-        }
-        to[c] = (char)found;
-    }
-    if (codes->convert != NULL) {
-        codes->convert(to, to, n);
-    }
-}
-
-static inline void pq_give_stream(const struct pq_codes *codes, char *to, ptrdiff_t step,
-                                  ptrdiff_t code, ptrdiff_t code_step, const char *from,
-                                  size_t n)
-{
-    const ptrdiff_t at = to - codes->base;
-    struct pq_place place = pq_place_of(codes, at, code);
-    for (size_t c = 0; c < n; c++) {
-        const int given = (unsigned char)from[c];
-        const ptrdiff_t along = (ptrdiff_t)c * step;
-        if (code_step != 0) {
-            place = pq_place_of(codes, at, code + (ptrdiff_t)c * code_step);
-        }
-        pq_write_bits(codes->base, place.low + along, place.low_bits, given, 0);
-        if (place.low_bits < codes->bits) {
-            pq_write_bits(codes->base, place.high + along, codes->bits - place.low_bits,
-                          given >> place.low_bits, 0);
-        }
-    }
-}
+/* `n` codes of a stream, each `step` and `code_step` on from the last in its address and
+ * its number, made bytes; and from bytes. */
+void pq_take_stream(const struct pq_codes *codes, char *to, const char *from,
+                    ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n);
+void pq_give_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrdiff_t code,
+                    ptrdiff_t code_step, const char *from, size_t n);
 
 /* ---- plain distances ---- */
 

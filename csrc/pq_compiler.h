@@ -9,6 +9,13 @@
 #  define PQ_ARCH_AARCH64 1
 #endif
 
+#if defined(_MSC_VER) ||                                                                   \
+    (defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+#  define PQ_LITTLE_ENDIAN 1
+#else
+#  define PQ_LITTLE_ENDIAN 0
+#endif
+
 /* Whether the compiler knows the instructions of the level `avx512`. */
 #if !defined(PQ_ARCH_X86_64)
 #  define PQ_KNOWS_AVX512 0
