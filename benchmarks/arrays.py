@@ -22,6 +22,8 @@ SCALE = 0.02
 COLUMNS = 1024
 RAGGED_COLUMNS = 56  # no multiple of a block of 32
 LINE = 64
+# Of numbers whose remainders underflow.
+TINY = {"float32": np.float32(1e-33), "float64": 1e-310}
 # Numbers that are hard to round are put here before results are compared.
 HARD_COUNT = 1 << 14
 
@@ -218,7 +220,8 @@ def fill(case: Case) -> None:
         rng = np.random.default_rng(0)
         values: Array = rng.standard_normal(case.x.size, np.float32)
         if case.form.tiny:
-            values[rng.random(case.x.size) < case.form.tiny] *= np.float32(1e-33)
+            values = values.astype(case.form.computed)
+            values[rng.random(case.x.size) < case.form.tiny] *= TINY[case.form.computed]
         case.x[...] = values.astype(case.x.dtype).reshape(case.x.shape)
 
 

@@ -42,7 +42,7 @@ class Form(NamedTuple):
     layout: str = "plain"  # a key of arrays.LAYOUTS
     fresh: bool = False  # a new result for each call
     threads: int = 1
-    tiny: float = 0  # share of the elements whose magnitude is about 10^-33
+    tiny: float = 0  # share of the elements whose magnitude is about that of arrays.TINY
     through: str = "function"  # a key of arrays.CALLS
     sizes: tuple[int, ...] = SIZES  # what is measured unless the command line says so
 
@@ -143,7 +143,10 @@ _HAND_MADE = [
     _form("tiny", "f32-i8-tiny1", tiny=0.01),
     _form("tiny", "f32-i8-axis-tiny", "axis", tiny=1),
     _form("tiny", "f32-i8-block32-tiny", "block32", tiny=1),
+    _form("tiny", "f32-i8-block16-tiny", "block16", tiny=1),
     _form("tiny", "f32-e4m3-tiny", "unit", tiny=1),
+    _form("tiny", "f64-i8-tiny", tiny=1),
+    _form("tiny", "f64-e4m3-tiny", "unit", tiny=1),
     _form("layouts compact", "f32-i8-in2", layout="in2"),
     _form("layouts", "f32-i8-out2", layout="out2"),
     _form("layouts compact", "f32-i8-transposed", layout="transposed"),

@@ -558,12 +558,6 @@ static void run(struct pq_job *job)
     }
     int first = 0;
     pq_visit_fn *visit = job->how.element != NULL ? job->how.element : choose(job, &first);
-    const struct pq_dim *dim = &job->plan.dim[0];
-    if (visit != run_tiles && visit != run_squares && !pq_dim_uniform(dim) &&
-        dim->block > 1 && dim->block < PQ_GROUP) {
-        job->how.flush_from =
-            0; /* a look at that many scales costs more than it is worth */
-    }
     pq_walk(&job->plan, first, visit, job);
 }
 

@@ -31,7 +31,9 @@ struct pq_method {
     bool single_scale;    /* scales are rounded to float32 */
     bool float_zero;      /* zero points are bits of float32 numbers ... */
     bool negate_zero;     /* ... of the other sign */
-    uint32_t flush_from; /* bits of the first scale that is not too small; 0: never flush */
+    /* Upper 32 bits of the first scale that is not too small to flush subnormals beside it,
+     * as the kernel takes scales; 0: never flush. */
+    uint32_t flush_from;
 };
 
 struct pq_job {

@@ -33,6 +33,22 @@ bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n)
     return below >> 31 != 0;
 }
 
+/* The same of float64 scales. */
+static bool has_small_f64(const struct pq_job *job, const double *scales, size_t n)
+{
+    const uint64_t least = (uint64_t)job->how.flush_from << 32;
+    uint64_t below = 0;
+    if (least == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, scales + i, sizeof bits);
+        below |= (bits & INT64_MAX) - least;
+    }
+    return below >> 63 != 0;
+}
+
 static void flush(struct pq_job *job, bool flushes)
 {
     if (job->flushes != flushes) {
@@ -84,21 +100,28 @@ static void load_zeros(struct pq_job *job, ptrdiff_t to, const struct pq_params 
     }
 }
 
+/* Whether one is too small. */
+static bool load_scales(struct pq_job *job, ptrdiff_t to, const struct pq_params *from,
+                        size_t n)
+{
+    if (job->how.general) {
+        pq_load_scales_f64(job->scale.f64 + to, from, n, job->how.single_scale);
+        return has_small_f64(job, job->scale.f64 + to, n);
+    }
+    pq_load_scales_f32(job->scale.f32 + to, from, n);
+    return pq_has_small_scale(job, job->scale.f32 + to, n);
+}
+
 void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
                     ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
                     size_t n)
 {
     const struct pq_params s = pq_scales_at(job, scale, scale_stride);
-    if (!job->how.general) {
-        pq_load_scales_f32(job->scale.f32 + to, &s, n);
-        if (pq_has_small_scale(job, job->scale.f32 + to, n)) {
-            /* One that is 0 may have become so just now. */
-            flush(job, false);
-            pq_load_scales_f32(job->scale.f32 + to, &s, n);
-            job->has_small = true;
-        }
-    } else {
-        pq_load_scales_f64(job->scale.f64 + to, &s, n, job->how.single_scale);
+    if (load_scales(job, to, &s, n)) {
+        /* One that is 0 may have become so just now. */
+        flush(job, false);
+        load_scales(job, to, &s, n);
+        job->has_small = true;
     }
     if (to + (ptrdiff_t)n > job->zeros_there) {
         const struct pq_params z = pq_zeros_at(job, zero, zero_stride);

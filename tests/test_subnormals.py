@@ -5,33 +5,25 @@ power of two: numbers and scales that are smaller by the same one have the same 
 """
 
 import numpy as np
+import oracle
 import pytest
 from support import CODES, HAVE_BFLOAT16, MODES, each, float_of_bits, light
 
 import pyquant as pq
-from pyquant._core import quantize_at
+from pyquant._core import quantize_at, quantize_standard
 from pyquant.dtypes import NARROW_FLOATS
 
 TARGETS = [*CODES, *(NARROW_FLOATS if HAVE_BFLOAT16 else ())]
 # Of scales: both sides of what the fast quotient takes and of what divisions take, where
 # subnormals count as zeros; and those that are subnormal.
-POWERS = (
-    -60,
-    -76,
-    -80,
-    -97,
-    -98,
-    -99,
-    -100,
-    -101,
-    -107,
-    -108,
-    -124,
-    -125,
-    -126,
-    -138,
-    -149,
-)
+POWERS = {
+    np.float32: (
+        *(-60, -76, -80, -97, -98, -99, -100, -101, -107, -108),
+        *(-124, -125, -126, -138, -149),
+    ),
+    np.float64: (-400, -498, -499, -500, -501, -502, -900, -1020, -1022, -1040, -1074),
+}
+CASES = [(real, power) for real, powers in POWERS.items() for power in powers]
 # Shapes, those of the scales, and where they are.
 GRANULARITIES = {
     "tensor": ((600,), (), {}),
@@ -45,10 +37,11 @@ GRANULARITIES = {
 }
 
 
-def draw(shape, scale_shape, power, seed):
-    """Numbers and scales, ties among them, of which 2**power times is exact in float32."""
+def draw(shape, scale_shape, power, seed, real=np.float32):
+    """Numbers and scales, ties among them, of which 2**power times is exact in `real`."""
     rng = np.random.default_rng([seed, -power])
-    unit = 2.0 ** max(-12, -149 - power)
+    least = int(np.log2(float(float_of_bits([1], real)[0])))
+    unit = 2.0 ** max(-12, least - power)
     scale = rng.integers(8, 16, scale_shape) / 8
     if unit > 1 / 8:
         scale = np.ones(scale_shape)
@@ -57,20 +50,22 @@ def draw(shape, scale_shape, power, seed):
     return np.round(steps * factor / unit) * unit, scale
 
 
-def lowered(values, power):
-    """Times 2**power, as float32, and whether that was exact."""
-    small = np.ldexp(values, power).astype(np.float32)
-    assert np.array_equal(np.ldexp(small.astype(np.float64), -power), values)
+def lowered(values, power, real=np.float32):
+    """Times 2**power, as `real`, and whether that was exact."""
+    small = np.ldexp(values, power).astype(real)
+    back = np.ldexp(small.astype(np.float64) * 2.0 ** min(60, -power), max(0, -power - 60))
+    assert np.array_equal(back, values)
     return small
 
 
-@each("where, power", GRANULARITIES, POWERS)
-def test_a_power_of_two_changes_no_code(where, power, isa):
+@each("where, case", GRANULARITIES, CASES)
+def test_a_power_of_two_changes_no_code(where, case, isa):
     shape, scale_shape, keywords = GRANULARITIES[where]
+    real, power = case
     for seed in range(light(3, 1)):
-        x, scale = draw(shape, scale_shape, power, seed)
-        small_x, small_scale = lowered(x, power), lowered(scale, power)
-        plain_x, plain_scale = lowered(x, 0), lowered(scale, 0)
+        x, scale = draw(shape, scale_shape, power, seed, real)
+        small_x, small_scale = lowered(x, power, real), lowered(scale, power, real)
+        plain_x, plain_scale = lowered(x, 0, real), lowered(scale, 0, real)
         for dtype in TARGETS:
             for mode in MODES if dtype in (np.int8, np.int32) else ("half_even",):
                 rest = {"dtype": dtype, "rounding": mode, **keywords}
@@ -82,14 +77,17 @@ def test_a_power_of_two_changes_no_code(where, power, isa):
                 assert not wrong.size, (dtype, mode, small_x.flat[wrong[0]])
 
 
-@pytest.mark.parametrize("power", POWERS)
-def test_scales_of_all_sizes_beside_each_other(power, isa):
+@pytest.mark.parametrize(("real", "power"), CASES)
+def test_scales_of_all_sizes_beside_each_other(real, power, isa):
     """One that is too small does not change what its neighbours give."""
-    x, scale = draw((8, 64), (8, 8), power, 5)
-    odd = np.float32([0.0, -0.0, np.inf, np.nan, 1e-45, 2.0**-126, -(2.0**-125), 3e38])
-    scales = np.resize(np.concatenate([lowered(scale, power).ravel(), odd]), (8, 8))
-    values = lowered(x, power)
-    values[:, ::5] = float_of_bits([1, 0x80000003, 0x007FFFFF])[1]
+    x, scale = draw((8, 64), (8, 8), power, 5, real)
+    odd = [0.0, -0.0, np.inf, np.nan, 1e-45, 2.0**-126, -(2.0**-125), 3e38]
+    if real is np.float64:
+        odd += [5e-324, 2.0**-1022, -(2.0**-501), 2.0**-499, 1e308]
+    given = np.concatenate([lowered(scale, power, real).ravel(), np.array(odd, real)])
+    scales = np.resize(given, (8, 8))
+    values = lowered(x, power, real)
+    values[:, ::5] = 3 * -float_of_bits([1], real)[0]
     for dtype in TARGETS:
         for block in (8, 16, 32):
             count = 64 // block
@@ -106,6 +104,40 @@ def test_scales_of_all_sizes_beside_each_other(power, isa):
                     want = np.array(one, got.dtype).view(f"u{got.itemsize}")
                     here = got[row, k * block : (k + 1) * block].view(f"u{got.itemsize}")
                     assert np.array_equal(here, want), (dtype, scales[row, k])
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32"])
+@pytest.mark.parametrize("real", ["float64", "float32", "float16"])
+def test_quotients_of_another_type(real, dtype, precision, isa):
+    """Of numbers of which some are subnormal, or become so."""
+    numbers = [1e-310, -1e-310, 5e-324, 2.5, -3.5, 0.5, 2.0**-140, 3 * 2.0**-127, -1e-39]
+    x = np.resize(np.array([*numbers, 2.0**-24, -(2.0**-15)], real), 45)
+    for scale in (
+        1.0,
+        2.0**-120,
+        2.0**-124,
+        2.0**-126,
+        2.0**-140,
+        2.0**-490,
+        1e-310,
+        5e-324,
+    ):
+        scale = np.float64(scale)
+        got = quantize_at(isa, x, scale, 3, dtype=dtype, precision=precision)
+        want = oracle.quantize(x, scale, 3, dtype=dtype, precision=precision)
+        assert np.array_equal(got, want), scale
+
+
+def test_sums_with_a_zero_point_that_are_truncated():
+    """Where the zero point is added first, what is a little below it is one less."""
+    x = np.full(70, -(2.0**-130), np.float32)
+    rest = {"dtype": "uint8", "zero_first": True}
+    for given in (x, x.astype(np.float64)):
+        for mode, code in {"trunc": 0, "half_even": 1, "half_away": 1, "floor": 0}.items():
+            scale = np.float32(2.0**-124)
+            got = quantize_standard(given, scale, 1, rounding=mode, **rest)
+            assert (got == code).all(), mode
 
 
 def test_a_float64_scale_is_rounded_to_a_subnormal_one():

@@ -7,18 +7,37 @@
 /*
  * From which scale on codes are the same while subnormal operands and results count as
  * zeros: a subnormal x, of less than 2^-126, has a quotient of less than 1/4 where
- * |s| >= 2^-124, and so has what underflows. That is 0 to nearest and toward zero. Codes of
- * narrow floats begin at half of 2^-17, which wants |s| >= 2^-107, and as signs of zeros
- * count, nothing may be added. 0: never.
+ * |s| >= 2^-124, and so has what underflows. That is 0 to nearest and toward zero, but not
+ * toward zero from a zero point on the other side. Codes of narrow floats begin at half of
+ * 2^-17, which wants |s| >= 2^-107, and as signs of zeros count, nothing may be added. 0:
+ * never.
  */
 static uint32_t least_scale(const struct pq_args *args)
 {
-    const bool outward =
-        args->round == PQ_AWAY || args->round == PQ_CEIL || args->round == PQ_FLOOR;
+    const bool outward = args->round == PQ_AWAY || args->round == PQ_CEIL ||
+                         args->round == PQ_FLOOR ||
+                         (args->round == PQ_TRUNC && args->zero_first);
     if (pq_is_narrow_float(args->out.type)) {
         return args->zero.data == NULL ? (uint32_t)(127 - 107) << 23 : 0;
     }
     return outward ? 0 : (uint32_t)(127 - 124) << 23;
+}
+
+/*
+ * The same of the general kernel, which takes float64 scales. Numbers of float64 that it
+ * flushes are less than 2^-1022, and where it flushes a remainder of theirs, less than
+ * 2^-916: |s| >= 2^-500 leaves quotients of less than 2^-400. Numbers of other types, and
+ * what is rounded to them in between, are flushed from float32's 2^-126 on.
+ */
+static uint32_t least_scale_f64(const struct pq_args *args, enum pq_type precision)
+{
+    if (least_scale(args) == 0) {
+        return 0;
+    }
+    if (precision == PQ_F64 && args->in.type == PQ_F64) {
+        return (uint32_t)(1023 - 500) << 20;
+    }
+    return pq_is_narrow_float(args->out.type) ? 0 : (uint32_t)(1023 - 124) << 20;
 }
 
 /* Type of the quotient. */
@@ -84,7 +103,10 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     how->run.narrow_first = narrow;
     how->single_scale = in != PQ_F64 && !narrow;
     how->float_zero = is_float || (args->zero_first && has_zero);
-    how->flush_from = kernel != NULL && PQ_CAN_FLUSH ? least_scale(args) : 0;
+    if (PQ_CAN_FLUSH) {
+        how->flush_from =
+            how->general ? least_scale_f64(args, precision) : least_scale(args);
+    }
 }
 
 /* Whether zero points can be added as `how` does it. */
