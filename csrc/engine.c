@@ -201,7 +201,7 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
     if (n1 > 1 && (crosswise(dim[0].in, dim[1].in) || crosswise(dim[0].out, dim[1].out))) {
         most = PQ_TILE / ACROSS;
     }
-    *columns = n0 < most ? n0 : most;
+    *columns = n0 < most || job->planes.rows != 0 ? n0 : most;
     *rows = n1 < PQ_TILE / *columns ? n1 : PQ_TILE / *columns;
     if (*rows > dim[1].block) { /* rows of a block have their parameters together */
         *rows -= *rows % dim[1].block;
@@ -222,6 +222,79 @@ static void run_tiles(void *p, struct pq_cursor at)
             const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
             run_tile(job, at, (struct area){r, nr, c, nc}, NULL, NULL);
         }
+    }
+}
+
+/* ---- planes ---- */
+
+/* The stride from one parameter to the next, where those of `inner` dimensions, of so many
+ * groups each, and of the next one follow each other; else negative. */
+static ptrdiff_t step_of(const ptrdiff_t *stride, const ptrdiff_t *groups, int inner)
+{
+    ptrdiff_t count = 1, step = 0;
+    for (int d = 0; d <= inner; d++) {
+        if (groups[d] == 1) {
+            continue;
+        }
+        step = count == 1 ? stride[d] : step;
+        if (stride[d] != count * step) {
+            return -1;
+        }
+        count *= groups[d];
+    }
+    return step;
+}
+
+/* Planes of dimension 0, or of 0 and 1, along the next one; none where rows have all they
+ * need in one pair of parameters each. */
+static bool find_planes(struct pq_job *job, int inner)
+{
+    const struct pq_dim *dim = job->plan.dim, *const along = &dim[inner];
+    const ptrdiff_t columns = dim[0].end, rows = inner > 1 ? dim[1].end : 1;
+    const ptrdiff_t groups[] = {pq_dim_groups(&dim[0]),
+                                inner > 1 ? pq_dim_groups(&dim[1]) : along->end,
+                                along->end};
+    const ptrdiff_t scales[] = {dim[0].scale, dim[1].scale, along->scale};
+    const ptrdiff_t zeros[] = {dim[0].zero, dim[1].zero, along->zero};
+    const ptrdiff_t scale = step_of(scales, groups, inner),
+                    zero = step_of(zeros, groups, inner);
+    const bool whole = dim[0].begin == 0 && (inner == 1 || dim[1].begin == 0);
+    const bool joined = inner == 1 || (dim[1].in == columns * dim[0].in &&
+                                       dim[1].out == columns * dim[0].out);
+    const bool shared =
+        groups[0] == 1 && rows == 1 && columns >= PQ_GROUP && !job->how.general;
+    if (pq_dim_uniform(along) || along->block != 1 || scale < 0 || zero < 0 || !whole ||
+        !joined || shared || rows > PQ_TILE / columns) {
+        return false;
+    }
+    job->planes = (struct pq_planes){
+        .rows = rows,
+        .columns = columns,
+        .row_block = inner > 1 && groups[1] > 1 ? dim[1].block : rows,
+        .block = groups[0] == 1 ? columns : dim[0].block,
+        .row_groups = inner > 1 ? groups[1] : 1,
+        .groups = groups[0],
+        .scale = scale,
+        .zero = zero,
+    };
+    return true;
+}
+
+/* Rows too short to be worth loading parameters for become planes, and these a dimension.
+ */
+static void join_planes(struct pq_job *job)
+{
+    struct pq_plan *const plan = &job->plan;
+    if (job->take.stream != NULL || job->give.stream != NULL) {
+        return;
+    }
+    if (plan->ndim > 2 && find_planes(job, 2)) {
+        plan->dim[0].end *= plan->dim[1].end;
+        plan->ndim--;
+        memmove(&plan->dim[1], &plan->dim[2],
+                (size_t)(plan->ndim - 1) * sizeof plan->dim[0]);
+    } else {
+        find_planes(job, 1);
     }
 }
 
@@ -487,8 +560,9 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t n = dim[0].end - dim[0].begin;
     const bool single_row = dim[1].end - dim[1].begin == 1;
+    const bool small = dim->block == PQ_GROUP / 2 || dim->block == PQ_GROUP / 4;
     const bool in_groups = pq_dim_uniform(dim) || dim->block >= PQ_GROUP ||
-                           dim->block == PQ_GROUP / 2 || dim->block == PQ_GROUP / 4;
+                           (small && (n % PQ_GROUP == 0 || n >= PQ_TILE || single_row));
     const bool direct = rows_contiguous(job) && !job->how.general && job->how.copy == NULL;
     *first = 1;
     if (direct && (n >= PQ_GROUP || single_row) && in_groups) {
@@ -552,12 +626,16 @@ static void run(struct pq_job *job)
     walk_along_input(job);
     job->loaded.scale = NULL;
     job->loaded.zero = NULL;
+    job->planes.rows = 0;
     job->one_zero = true;
     for (int d = 0; d < job->plan.ndim; d++) {
         job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;
     }
     int first = 0;
     pq_visit_fn *visit = job->how.element != NULL ? job->how.element : choose(job, &first);
+    if (visit == run_tiles) {
+        join_planes(job);
+    }
     pq_walk(&job->plan, first, visit, job);
 }
 

@@ -36,6 +36,15 @@ struct pq_method {
     uint32_t flush_from;
 };
 
+/* The indices of dimension 0 as `rows` rows of `columns` elements, 0 where they are not, in
+ * groups of `row_block` rows and `block` elements; the parameters of all these planes
+ * follow each other. */
+struct pq_planes {
+    ptrdiff_t rows, columns, row_block, block;
+    ptrdiff_t row_groups, groups; /* of rows in a plane, of elements in a row */
+    ptrdiff_t scale, zero;        /* bytes from a group's to the next one's */
+};
+
 struct pq_job {
     const struct pq_kernels *kernels; /* null: nothing to run */
     size_t in_size, out_size;
@@ -60,6 +69,7 @@ struct pq_job {
         const char *scale, *zero;
         ptrdiff_t first, rows, columns;
     } loaded;
+    struct pq_planes planes;
     _Alignas(64) union {
         float f32[PQ_TILE + 2 * PQ_SPREAD];
         double f64[PQ_TILE + 2 * PQ_SPREAD];

@@ -169,6 +169,71 @@ void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t
     }
 }
 
+/* Parameters of groups, from where they are spread to elements. */
+union group_params {
+    float f32[PQ_TILE + PQ_SPREAD];
+    int32_t i32[PQ_TILE + PQ_SPREAD];
+    double f64[PQ_TILE + PQ_SPREAD];
+};
+
+/* To n elements in groups of `block`, of which the first begins at `first`: whole vectors,
+ * and so a few elements more. */
+#define SPREAD(name, type)                                                                 \
+    PQ_INLINE void name(type *PQ_RESTRICT to, const type *PQ_RESTRICT from,                \
+                        ptrdiff_t first, ptrdiff_t n, ptrdiff_t block)                     \
+    {                                                                                      \
+        if (block == 1) {                                                                  \
+            for (ptrdiff_t i = 0; i < n; i += PQ_SPREAD) {                                 \
+                memcpy(to + i, from + i, PQ_SPREAD * sizeof *to);                          \
+            }                                                                              \
+            return;                                                                        \
+        }                                                                                  \
+        for (ptrdiff_t i = first, end; i < n; i = end, from++) {                           \
+            const type v = *from;                                                          \
+            end = i + block < n ? i + block : n;                                           \
+            for (ptrdiff_t j = i < 0 ? 0 : i; j < end; j += PQ_SPREAD) {                   \
+                for (int k = 0; k < PQ_SPREAD; k++) {                                      \
+                    to[j + k] = v;                                                         \
+                }                                                                          \
+            }                                                                              \
+        }                                                                                  \
+    }
+
+SPREAD(spread_f32, float)
+SPREAD(spread_i32, int32_t)
+SPREAD(spread_f64, double)
+
+/* The places of an element each, that of the first `to`, from groups' beginning at `from`.
+ */
+static void spread_groups(struct pq_job *job, ptrdiff_t to, const union group_params *scale,
+                          const union group_params *zero, ptrdiff_t from, ptrdiff_t first,
+                          ptrdiff_t n, ptrdiff_t block)
+{
+    if (!job->how.general) {
+        spread_f32(job->scale.f32 + to, scale->f32 + from, first, n, block);
+    } else {
+        spread_f64(job->scale.f64 + to, scale->f64 + from, first, n, block);
+    }
+    if (!job->one_zero && !job->how.general) {
+        spread_i32(job->zero.i32 + to, zero->i32 + from, first, n, block);
+    } else if (!job->one_zero) {
+        spread_f64(job->zero.f64 + to, zero->f64 + from, first, n, block);
+    }
+}
+
+/* The `n` parameters from place `at` on. */
+static void take_groups(const struct pq_job *job, union group_params *scale,
+                        union group_params *zero, ptrdiff_t at, ptrdiff_t n)
+{
+    if (!job->how.general) {
+        memcpy(scale->f32, job->scale.f32 + at, (size_t)n * sizeof(float));
+        memcpy(zero->i32, job->zero.i32 + at, (size_t)n * sizeof(int32_t));
+    } else {
+        memcpy(scale->f64, job->scale.f64 + at, (size_t)n * sizeof(double));
+        memcpy(zero->f64, job->zero.f64 + at, (size_t)n * sizeof(double));
+    }
+}
+
 /* Places [to, to + n) for the indices [first, first + n) of dim[0]. */
 static void expand_row(struct pq_job *job, struct pq_cursor at, ptrdiff_t first,
                        ptrdiff_t to, ptrdiff_t n)
@@ -177,26 +242,38 @@ static void expand_row(struct pq_job *job, struct pq_cursor at, ptrdiff_t first,
     if (pq_dim_uniform(dim)) {
         pq_load_params(job, to, at.scale, 0, at.zero, 0, 1);
         pq_repeat_param(job, to, to, n);
-    } else if (dim->block == 1) {
-        pq_load_params(job, to, at.scale + first * dim->scale, dim->scale,
-                       at.zero + first * dim->zero, dim->zero, (size_t)n);
-    } else {
-        /* One pair per group at the end of the arrays, from where they are spread forward:
-         * the groups still to come have an element each, and what is repeated too often
-         * ends before the place of theirs, so none is overwritten early. */
-        const ptrdiff_t group = first / dim->block;
-        const ptrdiff_t groups = (first + n - 1) / dim->block - group + 1;
-        ptrdiff_t from = PQ_TILE + 2 * PQ_SPREAD - groups;
-        pq_load_params(job, from, at.scale + group * dim->scale, dim->scale,
-                       at.zero + group * dim->zero, dim->zero, (size_t)groups);
-        for (ptrdiff_t i = first; i < first + n; from++) {
-            const ptrdiff_t left = dim->block - i % dim->block;
-            const ptrdiff_t m = left < first + n - i ? left : first + n - i;
-            pq_repeat_param(job, from, to, m);
-            to += m;
-            i += m;
+        return;
+    }
+    const ptrdiff_t group = first / dim->block;
+    const ptrdiff_t groups = (first + n - 1) / dim->block - group + 1;
+    pq_load_params(job, to, at.scale + group * dim->scale, dim->scale,
+                   at.zero + group * dim->zero, dim->zero, (size_t)groups);
+    if (dim->block > 1) {
+        union group_params scale, zero;
+        take_groups(job, &scale, &zero, to, groups);
+        spread_groups(job, to, &scale, &zero, 0, group * dim->block - first, n, dim->block);
+    }
+}
+
+/* Places for the elements of `count` planes. */
+static void load_planes(struct pq_job *job, struct pq_cursor at, ptrdiff_t count)
+{
+    const struct pq_planes *const p = &job->planes;
+    const ptrdiff_t groups = p->row_groups * p->groups;
+    union group_params scale, zero;
+    pq_load_params(job, 0, at.scale, p->scale, at.zero, p->zero, (size_t)(count * groups));
+    take_groups(job, &scale, &zero, 0, count * groups);
+    ptrdiff_t to = 0;
+    for (ptrdiff_t plane = 0; plane < count * groups; plane += groups) {
+        for (ptrdiff_t from = plane, r = 0; r < p->rows; from += p->groups) {
+            for (ptrdiff_t k = 0; k < p->row_block && r < p->rows; k++, r++) {
+                spread_groups(job, to, &scale, &zero, from, 0, p->columns, p->block);
+                to += p->columns;
+            }
         }
     }
+    job->loaded.scale = NULL;
+    pq_set_flush(job);
 }
 
 /* The `n` parameters at place `from` as often as `times` in all, one after the other. */
@@ -239,6 +316,11 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_cursor row_start, pt
     const bool single = same_rows && pq_dim_uniform(&dim[0]);
     const struct pq_cursor at = pq_cursor_at(row_start, &dim[1], row);
     const ptrdiff_t share = single ? rows * columns : 1;
+    if (job->planes.rows != 0) {
+        place_zeros(job, at.zero, rows * columns);
+        load_planes(job, at, rows);
+        return 1;
+    }
     if (same_rows && job->loaded.scale == at.scale && job->loaded.zero == at.zero &&
         (single || job->loaded.first == column) && job->loaded.rows >= rows &&
         (single || job->loaded.columns == columns) &&
@@ -251,7 +333,7 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_cursor row_start, pt
         pq_set_flush(job);
         return columns;
     }
-    if (rows > 1) {
+    if (rows > 1 || !pq_dim_uniform(&dim[0])) {
         place_zeros(job, at.zero, rows * columns);
     }
     for (ptrdiff_t r = 0; r < rows;) {
