@@ -216,6 +216,7 @@ static void run_tiles(void *p, struct pq_cursor at)
     const struct pq_dim *dim = job->plan.dim;
     ptrdiff_t rows, columns;
     tile_shape(job, &rows, &columns);
+    job->how.run.row = (size_t)(dim[0].end - dim[0].begin);
     for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += columns) {
         const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
         for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {

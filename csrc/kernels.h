@@ -47,7 +47,8 @@ struct pq_run {
         const int32_t *i32;
         const double *f64; /* general kernels */
     } zero;
-    size_t rows;                     /* 0: one */
+    size_t row;  /* general kernels: elements of the row that they are of; 0: not said */
+    size_t rows; /* 0: one */
     ptrdiff_t in_stride, out_stride; /* from one to the next, in bytes */
     enum pq_type in, out;            /* general kernels, and those to narrow floats */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */

@@ -10,14 +10,292 @@
 PQ_TARGET_BEGIN(
     "avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512bf16,gfni")
 
-#  include "simd_avx512.h"
+#  include "kernels.h"
+#  include "simd_512.h"
 
 /* AVX2's are: integers of real numbers, whatever needs float64, extrema and transposes. */
 #  define PQ_SHARED(name) pq_avx2_##name
 #  define PQ_TAKES_SHARED
+/* What quantizes takes long runs in registers of 512 bits. */
+#  define PQ_LONG(name) LONG_NAME(name)
+#  define LONG_NAME(name) long_##name
+#  define PQ_PAIR(real, code)                                                              \
+      static pq_kernel_fn PQ_LONG(PQ_SHARED(quantize_##real##_##code));
+PQ_FOR_CODE_PAIR
+#  undef PQ_PAIR
+static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
+    PQ_LONG(PQ_SHARED(quantize_general));
 #  define PQ_TABLE pq_kernels_avx512
 #  define PQ_TABLE_NAME "avx512"
 #  include "kernels.inc"
+
+/*
+ * For some microseconds after their first instruction of 512 bits CPUs take those slowly,
+ * then they lower their clock. From this many elements on what is gained is not less.
+ */
+enum { LONG = 1 << 16 };
+
+/* What is the same for all blocks of a run. */
+struct wide {
+    wf s, r, rest, lo, hi;
+    wi z;
+};
+
+struct wide_f64 {
+    wd s, r, lo, hi;
+    wi z;
+};
+
+/* ---- blocks: see quantize.inc, encode.inc and general.inc, also for why ---- */
+
+/* 8-bit codes need no lower bound, as with PQ_CONVERT_IS_LOW. */
+PQ_INLINE void quantize_wide(const char *x, char *y, const struct wide *f, struct kind k)
+{
+    wf v = wide_cap_keep_nan(load_wide(x, k.real), f->hi), q;
+    if (pq_bytes_of(k.code) == 1) {
+        q = wide_fused_add(v, f->r, wide_multiply(v, f->rest));
+    } else {
+        v = wide_floor_drop_nan(v, f->lo);
+        q = wide_multiply(v, f->r);
+        q = wide_fused_add(wide_fused_subtract(q, f->s, v), f->r, q);
+    }
+    store_wide_code(y, wide_nearest(q), f->z, k.code);
+}
+
+/* What is too large by (floor >> shift) here is made right in fewer, shorter elements. 0: a
+ * NaN is among the numbers. */
+PQ_INLINE int encode_wide(const char *x, char *y, const struct wide *f, struct kind k)
+{
+    const wf floor = wide_float(wide_splat_i32(k.to.floor));
+    const wf step = wide_float(wide_splat_i32((127 - k.to.shift) << 23));
+    const wi exponent = wide_splat_i32(0x7f800000), shift = wide_splat_i32(k.to.shift);
+    const wf v = load_wide(x, k.real);
+    const wf mag = wide_least_magnitude(v, f->hi), q0 = wide_multiply(mag, f->r);
+    const wf q = wide_fused_add(wide_fused_subtract(q0, f->s, mag), f->r, q0);
+    const wi power = wide_mask(wide_bits(wide_larger(q, floor)), exponent);
+    const wi sum = wide_bits(wide_fused_add(q, step, wide_float(power)));
+    const wi steps = wide_subtract_i32(sum, power);
+    store_wide_floats(y, wide_add_i32(steps, wide_shift_right(power, shift)),
+                      k.to.floor >> k.to.shift, wide_bits(v), k.to.sign, k.to.bare);
+    return !wide_any_nan(v);
+}
+
+PQ_INLINE wd wide_quotients_f64(wd v, const struct wide_f64 *f)
+{
+    const wd q = wide_multiply_f64(v, f->r);
+    return wide_fused_add_f64(wide_fused_subtract_f64(q, f->s, v), f->r, q);
+}
+
+PQ_INLINE wd bounded_f64(wd v, const struct wide_f64 *f, enum pq_type code)
+{
+    v = wide_cap_keep_nan_f64(v, f->hi);
+    return pq_bytes_of(code) == 1 ? v : wide_floor_drop_nan_f64(v, f->lo);
+}
+
+PQ_INLINE void quantize_wide_f64(const double *x, char *y, const struct wide_f64 *f,
+                                 enum pq_type code)
+{
+    const wd lo = bounded_f64(load_wide_f64(x), f, code);
+    const wd hi = bounded_f64(load_wide_f64(x + PQ_WIDE_HALF), f, code);
+    store_wide_code(y,
+                    wide_nearest_f64(wide_quotients_f64(lo, f), wide_quotients_f64(hi, f)),
+                    f->z, code);
+}
+
+/* As encode_capped, of float64 numbers. */
+PQ_INLINE wi encode_capped_f64(wd q, struct encoding to)
+{
+    enum { LESS = 52 - 23 }; /* mantissa bits of float32 */
+    const int shift = to.shift + LESS;
+    const wd floor = wide_splat_f64((double)pq_f32_bits((uint32_t)to.floor));
+    const wd step = wide_float_f64(wide_splat_i64((int64_t)(1023 - shift) << 52));
+    const wi power = wide_mask(wide_bits_f64(wide_larger_f64(q, floor)),
+                               wide_splat_i64(INT64_C(0x7ff) << 52));
+    const wi sum = wide_bits_f64(wide_fused_add_f64(q, step, wide_float_f64(power)));
+    return wide_add_i64(wide_subtract_i64(sum, power),
+                        wide_shift_right_i64(power, wide_splat_i64(shift)));
+}
+
+PQ_INLINE int encode_wide_f64(const double *x, char *y, const struct wide_f64 *f,
+                              struct encoding to)
+{
+    const wd lo = load_wide_f64(x), hi = load_wide_f64(x + PQ_WIDE_HALF);
+    const wi low =
+        encode_capped_f64(wide_quotients_f64(wide_least_magnitude_f64(lo, f->hi), f), to);
+    const wi high =
+        encode_capped_f64(wide_quotients_f64(wide_least_magnitude_f64(hi, f->hi), f), to);
+    const int floor = (1023 - 127) + (to.floor >> 23);
+    store_wide_floats(y, wide_halves(low, high, 0), floor << (23 - to.shift),
+                      wide_halves(wide_bits_f64(lo), wide_bits_f64(hi), 1), to.sign,
+                      to.bare);
+    return !(wide_any_nan_f64(lo) | wide_any_nan_f64(hi));
+}
+
+/* ---- runs ---- */
+
+/* As block_at. */
+PQ_INLINE size_t wide_at(size_t i, size_t n)
+{
+    return i + PQ_WIDE <= n ? i : n - PQ_WIDE;
+}
+
+PQ_INLINE void look_ahead_wide(const char *x, size_t in, const char *y, size_t out)
+{
+    look_ahead(x, in, y, out);
+    look_ahead(x + PQ_BLOCK * in, in, y + PQ_BLOCK * out, out);
+}
+
+/* 0: what is there has to be done again. */
+PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct kind k)
+{
+    if (pq_is_narrow_float(k.code)) {
+        return encode_wide(x, y, f, k);
+    }
+    quantize_wide(x, y, f, k);
+    return 1;
+}
+
+/* Under one scale, of the fast range. From the second on blocks begin with a line. */
+PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
+                        char *y, size_t n, struct kind k)
+{
+    const struct fast fast = fast_of(*run->scale.f32, *run->zero.i32, k);
+    const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
+                           widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
+    const int far = is_far(n, in_size(k), out_size(k));
+    const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
+    for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
+        const char *const from = x + wide_at(i, n) * in_size(k);
+        char *const to = y + wide_at(i, n) * out_size(k);
+        if (far) {
+            look_ahead_wide(from, in_size(k), to, out_size(k));
+        }
+        if (!map_wide(from, to, &f, k)) {
+            usual(run, from, to, PQ_WIDE);
+        }
+    }
+}
+
+/* Long groups that may go that way do, `usual` takes the others. */
+PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
+                               const void *px, void *py, size_t n, enum pq_type real,
+                               enum pq_type code)
+{
+    const struct kind k = kind_of(run, QUANTIZE, real, code);
+    const int even = pq_is_narrow_float(code) || how_of(run) == PQ_HALF_EVEN;
+    const char *x = px;
+    char *y = py;
+    if (n < LONG || run->group < LONG || !even) {
+        usual(run, px, py, n);
+        return;
+    }
+    struct pq_run group = *run;
+    for (size_t m; n > 0; n -= m) {
+        m = n < run->group ? n : run->group;
+        if (m >= LONG && is_fast(*group.scale.f32, *group.zero.i32, range_of(k))) {
+            map_long(usual, &group, x, y, m, k);
+        } else {
+            usual(&group, x, y, m);
+        }
+        x += m * in_size(k);
+        y += m * out_size(k);
+        group.scale.f32++;
+        group.zero.i32++;
+    }
+}
+
+/* ---- float64, a tile of a long row at a time ---- */
+
+PQ_INLINE void map_long_f64(const struct pq_run *run, const double *x, char *y, size_t n,
+                            enum pq_type code)
+{
+    const double s = *run->scale.f64, most = s * (double)limit_of(code);
+    const struct wide_f64 f = {wide_splat_f64(s), wide_splat_f64(1 / s),
+                               wide_splat_f64(-most), wide_splat_f64(most),
+                               wide_splat_i32((int32_t)*run->zero.f64)};
+    for (size_t i = 0; i < n; i += PQ_WIDE) {
+        const size_t at = wide_at(i, n);
+        quantize_wide_f64(x + at, y + at * pq_bytes_of(code), &f, code);
+    }
+}
+
+static void encode_long_f64(const struct pq_run *run, const double *x, char *y, size_t n)
+{
+    const struct encoding to = encoding_of(run->out, run->overflow);
+    const double s = *run->scale.f64;
+    const wd most = wide_splat_f64(s * (double)pq_f32_bits((uint32_t)to.cap));
+    const struct wide_f64 f = {wide_splat_f64(s), wide_splat_f64(1 / s), most, most,
+                               wide_splat_i32(0)};
+    for (size_t i = 0; i < n; i += PQ_WIDE) {
+        const size_t at = wide_at(i, n);
+        if (!encode_wide_f64(x + at, y + at, &f, to)) {
+            PQ_SHARED(quantize_general)(run, x + at, y + at, PQ_WIDE);
+        }
+    }
+}
+
+/* Far from what underflows or overflows. */
+static int is_moderate_f64(double s)
+{
+    return s >= 0x1p-500 && s <= 0x1p500;
+}
+
+/* Float64 under one scale, in a long row. */
+static int is_long_f64(const struct pq_run *run, size_t n)
+{
+    return run->row >= LONG && n >= PQ_WIDE && run->group != 1 && run->in == PQ_F64 &&
+           run->compute == PQ_F64 && is_moderate_f64(*run->scale.f64);
+}
+
+/* Half to even; to narrow floats without a zero point, as what is added loses a sign. 0:
+ * not done. */
+static int quantize_long_f64(const struct pq_run *run, const void *x, void *y, size_t n)
+{
+    if (pq_is_narrow_float(run->out)) {
+        if (pq_bits_f64(*run->zero.f64) != UINT64_C(1) << 63) {
+            return 0;
+        }
+        encode_long_f64(run, x, y, n);
+        return 1;
+    }
+    if (run->round != PQ_HALF_EVEN || run->zero_first) {
+        return 0;
+    }
+    switch (run->out) {
+#  define CASE(code, ...)                                                                  \
+  case PQ_##code:                                                                          \
+      map_long_f64(run, x, y, n, PQ_##code);                                               \
+      return 1;
+        PQ_FOR_CODE(CASE)
+#  undef CASE
+    default:
+        return 0;
+    }
+}
+
+static void PQ_LONG(PQ_SHARED(quantize_general))(const struct pq_run *run, const void *x,
+                                                 void *y, size_t n)
+{
+    if (!is_long_f64(run, n) || !quantize_long_f64(run, x, y, n)) {
+        PQ_SHARED(quantize_general)(run, x, y, n);
+    }
+}
+
+/* ---- instances ---- */
+
+#  define INSTANCE(kernel, real, code)                                                     \
+      static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
+                                  size_t n)                                                \
+      {                                                                                    \
+          map_long_groups(kernel, run, x, y, n, PQ_##real, PQ_##code);                     \
+      }
+#  define PQ_PAIR(real, code) INSTANCE(PQ_SHARED(quantize_##real##_##code), real, code)
+PQ_FOR_CODE_PAIR
+#  undef PQ_PAIR
+#  define REAL(real, ...) INSTANCE(encode_##real, real, F8E4M3FN)
+PQ_FOR_REAL(REAL)
+#  undef REAL
+#  undef INSTANCE
 
 PQ_TARGET_END
 

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Words of 512 bits for long runs, beside those of 256: a wide block is 4 x 16 elements, in
+ * order. Only what it takes to quantize under one scale that is not special.
+ */
+#ifndef PQ_SIMD_512_H
+#define PQ_SIMD_512_H
+
+#include "simd_avx512.h"
+
+enum { PQ_WIDE = 64, PQ_WIDE_HALF = PQ_WIDE / 2 };
+
+typedef struct {
+    __m512 a, b, c, d;
+} wf;
+
+typedef struct {
+    __m512i a, b, c, d;
+} wi;
+
+/* Half a wide block of float64, or of integers of 64 bits. */
+typedef struct {
+    __m512d a, b, c, d;
+} wd;
+
+/* A word that is one instruction, or the function `f`, for all four vectors. */
+#define WORD1(name, from, to, f)                                                           \
+    PQ_INLINE to name(from x)                                                              \
+    {                                                                                      \
+        return (to){f(x.a), f(x.b), f(x.c), f(x.d)};                                       \
+    }
+#define WORD2(name, type, f)                                                               \
+    PQ_INLINE type name(type x, type y)                                                    \
+    {                                                                                      \
+        return (type){f(x.a, y.a), f(x.b, y.b), f(x.c, y.c), f(x.d, y.d)};                 \
+    }
+#define WORD3(name, type, f)                                                               \
+    PQ_INLINE type name(type x, type y, type z)                                            \
+    {                                                                                      \
+        return (type){f(x.a, y.a, z.a), f(x.b, y.b, z.b), f(x.c, y.c, z.c),                \
+                      f(x.d, y.d, z.d)};                                                   \
+    }
+
+/* ---- load and splat ---- */
+
+PQ_INLINE __m512 widen_f16(const uint16_t *h)
+{
+    return _mm512_cvtph_ps(load256(h));
+}
+
+PQ_INLINE __m512 wide_of_bf16(const uint16_t *h)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(h)), 16));
+}
+
+PQ_INLINE wf load_wide(const void *p, enum pq_type type)
+{
+    const float *f = p;
+    const uint16_t *h = p;
+    switch (type) {
+    case PQ_F16:
+        return (wf){widen_f16(h), widen_f16(h + 16), widen_f16(h + 32), widen_f16(h + 48)};
+    case PQ_BF16:
+        return (wf){wide_of_bf16(h), wide_of_bf16(h + 16), wide_of_bf16(h + 32),
+                    wide_of_bf16(h + 48)};
+    default:
+        return (wf){_mm512_loadu_ps(f), _mm512_loadu_ps(f + 16), _mm512_loadu_ps(f + 32),
+                    _mm512_loadu_ps(f + 48)};
+    }
+}
+
+PQ_INLINE wd load_wide_f64(const double *f)
+{
+    return (wd){_mm512_loadu_pd(f), _mm512_loadu_pd(f + 8), _mm512_loadu_pd(f + 16),
+                _mm512_loadu_pd(f + 24)};
+}
+
+PQ_INLINE wf wide_splat(float s)
+{
+    const __m512 v = _mm512_set1_ps(s);
+    return (wf){v, v, v, v};
+}
+
+PQ_INLINE wi wide_splat_i32(int32_t s)
+{
+    const __m512i v = _mm512_set1_epi32(s);
+    return (wi){v, v, v, v};
+}
+
+PQ_INLINE wi wide_splat_i64(int64_t s)
+{
+    const __m512i v = _mm512_set1_epi64(s);
+    return (wi){v, v, v, v};
+}
+
+PQ_INLINE wd wide_splat_f64(double s)
+{
+    const __m512d v = _mm512_set1_pd(s);
+    return (wd){v, v, v, v};
+}
+
+/* A block of 256 bits whose elements are all the same. */
+PQ_INLINE wf widen(vf x)
+{
+    return wide_splat(_mm256_cvtss_f32(x.a));
+}
+
+PQ_INLINE wi widen_i32(vi x)
+{
+    return wide_splat_i32(_mm_cvtsi128_si32(_mm256_castsi256_si128(x.a)));
+}
+
+/* ---- arithmetic: means what the words of 256 bits mean ---- */
+
+/* The smaller magnitude; of a NaN and a number the number. */
+enum { OF_MAGNITUDES = 2 | 8 };
+#define LEAST_PS(x, y) _mm512_range_ps(x, y, OF_MAGNITUDES)
+#define LEAST_PD(x, y) _mm512_range_pd(x, y, OF_MAGNITUDES)
+/* Of NaN the second operand counts. */
+#define CAP_PS(x, hi) _mm512_min_ps(hi, x)
+#define CAP_PD(x, hi) _mm512_min_pd(hi, x)
+
+WORD2(wide_multiply, wf, _mm512_mul_ps)
+WORD3(wide_fused_add, wf, _mm512_fmadd_ps)
+WORD3(wide_fused_subtract, wf, _mm512_fnmadd_ps)
+WORD2(wide_cap_keep_nan, wf, CAP_PS)
+WORD2(wide_floor_drop_nan, wf, _mm512_max_ps)
+WORD2(wide_larger, wf, _mm512_max_ps)
+WORD2(wide_least_magnitude, wf, LEAST_PS)
+WORD1(wide_bits, wf, wi, _mm512_castps_si512)
+WORD1(wide_float, wi, wf, _mm512_castsi512_ps)
+WORD1(wide_nearest, wf, wi, _mm512_cvtps_epi32)
+
+WORD2(wide_mask, wi, _mm512_and_si512)
+WORD2(wide_add_i32, wi, _mm512_add_epi32)
+WORD2(wide_subtract_i32, wi, _mm512_sub_epi32)
+WORD2(wide_shift_right, wi, _mm512_srlv_epi32)
+WORD2(wide_add_i64, wi, _mm512_add_epi64)
+WORD2(wide_subtract_i64, wi, _mm512_sub_epi64)
+WORD2(wide_shift_right_i64, wi, _mm512_srlv_epi64)
+
+WORD2(wide_multiply_f64, wd, _mm512_mul_pd)
+WORD3(wide_fused_add_f64, wd, _mm512_fmadd_pd)
+WORD3(wide_fused_subtract_f64, wd, _mm512_fnmadd_pd)
+WORD2(wide_cap_keep_nan_f64, wd, CAP_PD)
+WORD2(wide_floor_drop_nan_f64, wd, _mm512_max_pd)
+WORD2(wide_larger_f64, wd, _mm512_max_pd)
+WORD2(wide_least_magnitude_f64, wd, LEAST_PD)
+WORD1(wide_bits_f64, wd, wi, _mm512_castpd_si512)
+WORD1(wide_float_f64, wi, wd, _mm512_castsi512_pd)
+
+PQ_INLINE int wide_any_nan(wf x)
+{
+    return (_mm512_cmp_ps_mask(x.a, x.b, _CMP_UNORD_Q) |
+            _mm512_cmp_ps_mask(x.c, x.d, _CMP_UNORD_Q)) != 0;
+}
+
+PQ_INLINE int wide_any_nan_f64(wd x)
+{
+    return (_mm512_cmp_pd_mask(x.a, x.b, _CMP_UNORD_Q) |
+            _mm512_cmp_pd_mask(x.c, x.d, _CMP_UNORD_Q)) != 0;
+}
+
+PQ_INLINE __m512i nearest_pair(__m512d x, __m512d y)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtpd_epi32(x)),
+                              _mm512_cvtpd_epi32(y), 1);
+}
+
+/* Both halves to the nearest integers, as of float32. */
+PQ_INLINE wi wide_nearest_f64(wd x, wd y)
+{
+    return (wi){nearest_pair(x.a, x.b), nearest_pair(x.c, x.d), nearest_pair(y.a, y.b),
+                nearest_pair(y.c, y.d)};
+}
+
+/* The lower, or the upper, halves of integers of 64 bits. */
+PQ_INLINE __m512i halves_pair(__m512i x, __m512i y, int upper)
+{
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i index = _mm512_add_epi32(even, _mm512_set1_epi32(upper));
+    return _mm512_permutex2var_epi32(x, index, y);
+}
+
+PQ_INLINE wi wide_halves(wi x, wi y, int upper)
+{
+    return (wi){halves_pair(x.a, x.b, upper), halves_pair(x.c, x.d, upper),
+                halves_pair(y.a, y.b, upper), halves_pair(y.c, y.d, upper)};
+}
+
+/* ---- store ---- */
+
+PQ_INLINE void store512(void *p, __m512i v)
+{
+    _mm512_storeu_si512(p, v);
+}
+
+/* The packs work within 128-bit lanes. */
+PQ_INLINE __m512i wide_bytes_in_order(__m512i v)
+{
+    const __m512i order =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(order, v);
+}
+
+PQ_INLINE __m512i wide_words_in_order(__m512i v)
+{
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), v);
+}
+
+PQ_INLINE __m512i wide_add_narrow(__m512i r0, __m512i r1, __m512i z0, __m512i z1)
+{
+    return _mm512_adds_epi16(_mm512_packs_epi32(r0, r1), _mm512_packs_epi32(z0, z1));
+}
+
+PQ_INLINE void store_wide_8(void *p, wi r, wi z, enum pq_type type)
+{
+    const __m512i lo = wide_add_narrow(r.a, r.b, z.a, z.b);
+    const __m512i hi = wide_add_narrow(r.c, r.d, z.c, z.d);
+    store512(p, wide_bytes_in_order(type == PQ_I8 ? _mm512_packs_epi16(lo, hi)
+                                                  : _mm512_packus_epi16(lo, hi)));
+}
+
+PQ_INLINE __m512i wide_pack(__m512i x, __m512i y, enum pq_type type)
+{
+    return wide_words_in_order(type == PQ_I16 ? _mm512_packs_epi32(x, y)
+                                              : _mm512_packus_epi32(x, y));
+}
+
+PQ_INLINE void store_wide_code(void *p, wi r, wi z, enum pq_type type)
+{
+    if (type == PQ_I8 || type == PQ_U8) {
+        store_wide_8(p, r, z, type);
+    } else {
+        const wi v = wide_add_i32(r, z);
+        store512(p, wide_pack(v.a, v.b, type));
+        store512((char *)p + sizeof v.a, wide_pack(v.c, v.d, type));
+    }
+}
+
+/* Magnitudes of a narrow float, too large by `above`, and numbers with their signs. */
+PQ_INLINE void store_wide_floats(void *p, wi magnitudes, int above, wi signs, int sign,
+                                 int bare)
+{
+    const __m512i by = _mm512_set1_epi16((short)above);
+    const __m512i lo = _mm512_sub_epi16(_mm512_packs_epi32(magnitudes.a, magnitudes.b), by);
+    const __m512i hi = _mm512_sub_epi16(_mm512_packs_epi32(magnitudes.c, magnitudes.d), by);
+    const __m512i code = _mm512_packus_epi16(lo, hi);
+    const __mmask64 negative = _mm512_movepi8_mask(_mm512_packs_epi16(
+        _mm512_packs_epi32(signs.a, signs.b), _mm512_packs_epi32(signs.c, signs.d)));
+    const __mmask64 signed_ones =
+        _mm512_mask_cmpneq_epi8_mask(negative, code, _mm512_set1_epi8((char)bare));
+    const __m512i bits = _mm512_maskz_set1_epi8(signed_ones, (char)sign);
+    store512(p, wide_bytes_in_order(_mm512_or_si512(code, bits)));
+}
+
+#undef WORD1
+#undef WORD2
+#undef WORD3
+#undef LEAST_PS
+#undef LEAST_PD
+#undef CAP_PS
+#undef CAP_PD
+
+#endif
