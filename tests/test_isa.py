@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from support import LEVELS, run_python
+from support import LEVELS, dtype_of, run_python
 
 import pyquant as pq
 from pyquant import _core
@@ -105,3 +105,28 @@ def test_an_unavailable_level_by_argument(name):
         pytest.skip(f"{name} is available here")
     with pytest.raises(ValueError, match=f"^isa: expected .*got {name!r}$"):
         _core.quantize_at(name, np.float32([1.6]), 1.0)
+
+
+@pytest.mark.parametrize("code", ["int8", "uint8", "int16", "float8_e4m3fn"])
+@pytest.mark.parametrize("real", ["float32", "float16", "bfloat16", "float64"])
+def test_long_rows(simd, real, code):
+    """Levels may have kernels of their own for them: of an array, of rows, of shares."""
+    n = (1 << 16) + 77
+    x = np.random.default_rng(7).normal(size=(2, n)) * 40
+    x[:, ::1001] = [[np.nan], [-0.0]]
+    x[0, :-200:9001] = [-np.inf, np.inf, 1e-39, 1e-39, -1e30, 1e30, 2.5, -3.5]
+    with np.errstate(over="ignore"):
+        x = x.astype(dtype_of(real))
+    zero_point, options = None, {}
+    if not code.startswith("float"):
+        zero_point, options = np.array([3, 90], code), {"rounding": "floor"}
+    for rows, call in (
+        (x, {"scale": 0.25}),
+        (x[0], {"scale": 0.037, **options}),
+        (x[:, 5:], {"scale": [0.25, 0.0731], "zero_point": zero_point, "axis": 0}),
+        (x[:, 100:], {"scale": [0.25, 0.0731], "zero_point": zero_point, "axis": 0}),
+        (x, {"scale": 0.37, "threads": 2}),
+    ):
+        got = _core.quantize_at(simd, rows, dtype=code, **call)
+        expected = _core.quantize_at("scalar", rows, dtype=code, **call)
+        assert got.tobytes() == expected.tobytes(), call
