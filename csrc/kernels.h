@@ -74,17 +74,21 @@ typedef void pq_bytes_fn(const void *x, void *y, size_t n);
 typedef void pq_transpose_fn(const char *from, ptrdiff_t from_stride, char *to,
                              ptrdiff_t to_stride, size_t rows, size_t columns);
 
-/* Extrema of a run, merged into *lo and *hi; *bits becomes at least 0x7f800000 when the
- * run holds a NaN or an infinity. */
-typedef void pq_minmax_fn(const void *x, size_t n, float *lo, float *hi, uint32_t *bits);
+/* Extrema of a run, merged into *lo and *hi, which are float64 where the data is, else
+ * float32; *bits becomes at least 0x7f800000 when the run holds a NaN or an infinity. */
+typedef void pq_minmax_fn(const void *x, size_t n, void *lo, void *hi, uint32_t *bits);
 
 /* The same of `groups` groups of `g` elements each, the extrema written to `lo` and `hi`,
  * and of `rows` rows of `n` elements that begin `stride` bytes apart, merged for each
  * column. */
-typedef void pq_minmax_grp_fn(const void *x, size_t groups, size_t g, float *lo, float *hi,
+typedef void pq_minmax_grp_fn(const void *x, size_t groups, size_t g, void *lo, void *hi,
                               uint32_t *bits);
 typedef void pq_minmax_vec_fn(const void *x, ptrdiff_t stride, size_t rows, size_t n,
-                              float *lo, float *hi, uint32_t *bits);
+                              void *lo, void *hi, uint32_t *bits);
+
+/* What has kernels of extrema, and its place among them. */
+#define PQ_FOR_EXTREMA(X) PQ_FOR_REAL(X) X(F64, )
+enum { PQ_F64_ROW = PQ_REALS, PQ_EXTREMA };
 
 struct pq_kernels {
     const char *name;
@@ -103,9 +107,9 @@ struct pq_kernels {
     pq_bytes_fn *narrow[PQ_NARROWS];
     pq_bytes_fn *pack[2];
     pq_transpose_fn *transpose[4]; /* of elements of 1, 2, 4 and 8 bytes */
-    pq_minmax_fn *minmax[PQ_REALS];
-    pq_minmax_grp_fn *minmax_grp[PQ_REALS];
-    pq_minmax_vec_fn *minmax_vec[PQ_REALS];
+    pq_minmax_fn *minmax[PQ_EXTREMA];
+    pq_minmax_grp_fn *minmax_grp[PQ_EXTREMA];
+    pq_minmax_vec_fn *minmax_vec[PQ_EXTREMA];
 };
 
 extern const struct pq_kernels pq_kernels_scalar;

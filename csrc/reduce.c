@@ -17,8 +17,7 @@ enum {
     NARROW = 256 /* fewer columns are not worth a row of their own */
 };
 
-/* Extrema: [0] the lowest, [1] the highest. Float32 of what has kernels, which are float32
- * exactly. */
+/* Extrema: [0] the lowest, [1] the highest; float64 of float64 data. */
 union cells {
     float single[2][CELLS];
     double wide[2][CELLS];
@@ -30,11 +29,13 @@ union cells {
  */
 struct search {
     const struct pq_job *job; /* its plan has the parameters as they lie */
-    int row;                  /* of the kernels; none for float64 */
-    bool empty;               /* there are parameters, but no elements */
-    bool once;                /* no cell of the box is met twice */
-    uint32_t bits;            /* at least 0x7f800000: not finite */
-    uint64_t carried;         /* the same where the sign is set */
+    bool wide;                /* float64 data */
+    pq_minmax_fn *run;
+    pq_minmax_grp_fn *groups;
+    pq_minmax_vec_fn *columns;
+    bool empty;    /* there are parameters, but no elements */
+    bool once;     /* no cell of the box is met twice */
+    uint32_t bits; /* at least 0x7f800000: not finite */
     pq_take_cells_fn *take;
     void *what;
     struct pq_plan box;  /* whose scales are cells, counted from its own */
@@ -43,98 +44,23 @@ struct search {
     union cells found;   /* to be merged into them */
 };
 
-/* ---- float64 ---- */
-
-static double lesser(double v, double than)
-{
-    return v < than ? v : than;
-}
-
-static double greater(double v, double than)
-{
-    return v > than ? v : than;
-}
-
-/* An exponent of ones carries into the sign. */
-static uint64_t carry(double v)
-{
-    return (pq_bits_f64(v) & ~(UINT64_C(1) << 63)) + (UINT64_C(1) << 52);
-}
-
-/* Rows of `n` elements that begin `stride` bytes apart, merged for each column. */
-PQ_NOINLINE uint64_t columns_f64(const char *x, ptrdiff_t stride, size_t rows, size_t n,
-                                 double *PQ_RESTRICT lo, double *PQ_RESTRICT hi)
-{
-    uint64_t carried = 0;
-    for (size_t r = 0; r < rows; r++) {
-        const char *PQ_RESTRICT row = x + (ptrdiff_t)r * stride;
-        for (size_t i = 0; i < n; i++) {
-            double v;
-            memcpy(&v, row + i * sizeof v, sizeof v);
-            lo[i] = v < lo[i] ? v : lo[i];
-            hi[i] = v > hi[i] ? v : hi[i];
-            carried |= carry(v);
-        }
-    }
-    return carried;
-}
-
-/* Contiguous elements; many of them as columns. */
-enum { CHAINS = 64 };
-
-static uint64_t run_f64(const char *x, size_t n, double *lo, double *hi)
-{
-    uint64_t carried = 0;
-    double v, los[CHAINS], his[CHAINS];
-    if (n >= 4 * CHAINS) {
-        const ptrdiff_t stride = CHAINS * sizeof v;
-        const size_t rows = n / CHAINS;
-        for (int k = 0; k < CHAINS; k++) {
-            los[k] = *lo;
-            his[k] = *hi;
-        }
-        carried = columns_f64(x, stride, rows, CHAINS, los, his);
-        for (int k = 0; k < CHAINS; k++) {
-            *lo = lesser(los[k], *lo);
-            *hi = greater(his[k], *hi);
-        }
-        x += (ptrdiff_t)rows * stride;
-        n -= rows * CHAINS;
-    }
-    double lo0 = *lo, lo1 = lo0, hi0 = *hi, hi1 = hi0;
-    size_t i = 0;
-    for (; i + 2 <= n; i += 2) { /* two chains */
-        double w;
-        memcpy(&v, x + i * sizeof v, sizeof v);
-        memcpy(&w, x + (i + 1) * sizeof v, sizeof w);
-        lo0 = lesser(v, lo0);
-        hi0 = greater(v, hi0);
-        lo1 = lesser(w, lo1);
-        hi1 = greater(w, hi1);
-        carried |= carry(v) | carry(w);
-    }
-    if (i < n) {
-        memcpy(&v, x + i * sizeof v, sizeof v);
-        lo0 = lesser(v, lo0);
-        hi0 = greater(v, hi0);
-        carried |= carry(v);
-    }
-    *lo = lesser(lo1, lo0);
-    *hi = greater(hi1, hi0);
-    return carried;
-}
-
 /* ---- cells ---- */
+
+/* Extreme `which` of cell `k`. */
+static void *extreme(const struct search *search, union cells *cells, int which, size_t k)
+{
+    return search->wide ? (void *)(cells->wide[which] + k) : cells->single[which] + k;
+}
 
 static void set_none(const struct search *search, union cells *cells, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
-        if (search->row >= 0) {
-            cells->single[0][k] = INFINITY;
-            cells->single[1][k] = -INFINITY;
-        } else {
+        if (search->wide) {
             cells->wide[0][k] = HUGE_VAL;
             cells->wide[1][k] = -HUGE_VAL;
+        } else {
+            cells->single[0][k] = INFINITY;
+            cells->single[1][k] = -INFINITY;
         }
     }
 }
@@ -154,10 +80,10 @@ static void set_none(const struct search *search, union cells *cells, size_t n)
 
 static void merge_found(struct search *search, size_t to, size_t n, size_t repeat)
 {
-    if (search->row >= 0) {
-        MERGE(float, single)
-    } else {
+    if (search->wide) {
         MERGE(double, wide)
+    } else {
+        MERGE(float, single)
     }
 }
 #undef MERGE
@@ -226,12 +152,8 @@ static void reduce_run(struct search *search, size_t cell, const char *x, size_t
     if (n < FEW && reduce_few(search, cell, x, n)) {
         return;
     }
-    if (search->row >= 0) {
-        search->job->kernels->minmax[search->row](x, n, cells->single[0] + cell,
-                                                  cells->single[1] + cell, &search->bits);
-    } else {
-        search->carried |= run_f64(x, n, cells->wide[0] + cell, cells->wide[1] + cell);
-    }
+    search->run(x, n, extreme(search, cells, 0, cell), extreme(search, cells, 1, cell),
+                &search->bits);
 }
 
 /* Contiguous elements of groups of `g`. */
@@ -241,7 +163,7 @@ static void reduce_groups(struct search *search, size_t cell, const char *x, siz
     if (groups == 0) {
         return;
     }
-    if (search->row < 0 || groups < FEW_GROUPS) {
+    if (groups < FEW_GROUPS) {
         for (size_t k = 0; k < groups; k++) {
             reduce_run(search, cell + k, x + k * g * search->job->in_size, g);
         }
@@ -249,8 +171,8 @@ static void reduce_groups(struct search *search, size_t cell, const char *x, siz
     }
     union cells *to = search->once ? &search->cells : &search->found;
     const size_t first = search->once ? cell : 0;
-    search->job->kernels->minmax_grp[search->row](x, groups, g, to->single[0] + first,
-                                                  to->single[1] + first, &search->bits);
+    search->groups(x, groups, g, extreme(search, to, 0, first),
+                   extreme(search, to, 1, first), &search->bits);
     if (!search->once) {
         merge_found(search, cell, groups, 1);
     }
@@ -304,13 +226,8 @@ static void reduce_row(void *p, struct pq_cursor at)
 static void find_columns(struct search *search, union cells *to, size_t cell, const char *x,
                          ptrdiff_t stride, size_t rows, size_t n)
 {
-    if (search->row >= 0) {
-        search->job->kernels->minmax_vec[search->row](
-            x, stride, rows, n, to->single[0] + cell, to->single[1] + cell, &search->bits);
-    } else {
-        search->carried |=
-            columns_f64(x, stride, rows, n, to->wide[0] + cell, to->wide[1] + cell);
-    }
+    search->columns(x, stride, rows, n, extreme(search, to, 0, cell),
+                    extreme(search, to, 1, cell), &search->bits);
 }
 
 /* `rows` whole rows that follow each other, as fewer and longer ones. */
@@ -511,10 +428,10 @@ static void mark_row(void *p, struct pq_cursor at)
         if (v != v) {
             const size_t cell = cell_at(search, at, i);
             for (int k = 0; k < 2; k++) {
-                if (search->row >= 0) {
-                    search->cells.single[k][cell] = (float)NAN;
-                } else {
+                if (search->wide) {
                     search->cells.wide[k][cell] = (double)NAN;
+                } else {
+                    search->cells.single[k][cell] = (float)NAN;
                 }
             }
         }
@@ -525,13 +442,11 @@ static void take_row(void *p, struct pq_cursor at)
 {
     struct search *search = p;
     const struct pq_dim *dim = &search->rows.dim[0];
-    const union cells *cells = &search->cells;
-    const ptrdiff_t first = at.in - search->rows.in;
-    const bool wide = search->row < 0;
+    const size_t first = (size_t)(at.in - search->rows.in);
     const struct pq_cells row = {
         .n = (size_t)dim->end,
-        .lowest = wide ? (const void *)(cells->wide[0] + first) : cells->single[0] + first,
-        .highest = wide ? (const void *)(cells->wide[1] + first) : cells->single[1] + first,
+        .lowest = extreme(search, &search->cells, 0, first),
+        .highest = extreme(search, &search->cells, 1, first),
         /* The caller's own arrays, reached through the plan's const pointers. */
         .scale = (char *)(uintptr_t)at.scale,
         .zero = (char *)(uintptr_t)at.zero,
@@ -543,7 +458,7 @@ static void take_row(void *p, struct pq_cursor at)
 
 static bool is_finite(const struct search *search)
 {
-    return search->bits < 0x7f800000 && search->carried >> 63 == 0;
+    return search->bits < 0x7f800000;
 }
 
 /* Whether all were taken. */
@@ -560,7 +475,6 @@ static bool take_boxes(struct search *search, struct cut *cut, bool all_numbers)
             }
             pq_walk(&search->box, 1, mark_row, search);
             search->bits = 0;
-            search->carried = 0;
         }
         pq_walk(&search->rows, 1, take_row, search);
     } while (next_box(cut, search->job->plan.ndim));
@@ -595,10 +509,9 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
     struct cut cut;
     job.how = (struct pq_method){.run = {.in = args->in.type}};
     search.job = &job;
-    search.row = pq_row_of(args->in.type);
+    search.wide = args->in.type == PQ_F64;
     search.empty = false;
     search.bits = 0;
-    search.carried = 0;
     search.take = take;
     search.what = what;
     search.box.scale = search.box.zero = (const char *)&search.cells; /* to count from */
@@ -613,6 +526,10 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
     if (status != PQ_OK || !make_cut(&cut, &job.plan, part, parts)) {
         return status;
     }
+    const int row = search.wide ? PQ_F64_ROW : pq_row_of(args->in.type);
+    search.run = kernels->minmax[row];
+    search.groups = kernels->minmax_grp[row];
+    search.columns = kernels->minmax_vec[row];
     const pq_fpenv found = pq_fpenv_enter();
     const bool all = take_boxes(&search, &cut, all_numbers);
     pq_fpenv_leave(found);

@@ -11,6 +11,7 @@
 
 #define PQ_BLOCK 16
 #define PQ_LANES 4
+#define PQ_LANES16 8
 #define PQ_HALF (PQ_BLOCK / 2)
 #define PQ_SQUARE4 4
 #define PQ_SQUARE8 2
@@ -302,6 +303,90 @@ PQ_INLINE void store_largest_i32(int32_t *p, vi x)
 {
     vst1q_s32(p, vmaxq_s32(vmaxq_s32(x.a, x.b), vmaxq_s32(x.c, x.d)));
 }
+
+/* ---- blocks of 16 bits ---- */
+
+typedef struct {
+    int16x8_t a, b;
+} vh;
+
+PQ_INLINE vh load_16(const void *p)
+{
+    const char *c = p;
+    return (vh){vreinterpretq_s16_u8(load128(c)), vreinterpretq_s16_u8(load128(c + 16))};
+}
+
+PQ_INLINE void store_16(void *p, vh x)
+{
+    char *c = p;
+    store128(c, vreinterpretq_u8_s16(x.a));
+    store128(c + 16, vreinterpretq_u8_s16(x.b));
+}
+
+/* Floating-point numbers as integers of the same order: signs and magnitudes as numbers. */
+PQ_INLINE int16x8_t to_order_s16(int16x8_t x)
+{
+    const int16x8_t sign = vshrq_n_s16(x, 15);
+    return vsubq_s16(veorq_s16(vandq_s16(x, vdupq_n_s16(0x7fff)), sign), sign);
+}
+
+PQ_INLINE vh to_order(vh x)
+{
+    return (vh){to_order_s16(x.a), to_order_s16(x.b)};
+}
+
+PQ_INLINE int16x8_t from_order_s16(int16x8_t x)
+{
+    return vorrq_s16(vabsq_s16(x), vandq_s16(x, vdupq_n_s16(INT16_MIN)));
+}
+
+PQ_INLINE vh from_order(vh x)
+{
+    return (vh){from_order_s16(x.a), from_order_s16(x.b)};
+}
+
+PQ_INLINE vh smaller_i16(vh x, vh y)
+{
+    return (vh){vminq_s16(x.a, y.a), vminq_s16(x.b, y.b)};
+}
+
+PQ_INLINE vh larger_i16(vh x, vh y)
+{
+    return (vh){vmaxq_s16(x.a, y.a), vmaxq_s16(x.b, y.b)};
+}
+
+PQ_INLINE void store_i16s(int16_t *p, int16x8_t x)
+{
+    store128(p, vreinterpretq_u8_s16(x));
+}
+
+/* The least and the largest of the vectors of a block, PQ_LANES16 of them. */
+PQ_INLINE void store_smallest_i16(int16_t *p, vh x)
+{
+    store_i16s(p, vminq_s16(x.a, x.b));
+}
+
+PQ_INLINE void store_largest_i16(int16_t *p, vh x)
+{
+    store_i16s(p, vmaxq_s16(x.a, x.b));
+}
+
+#define LINE(p, k) vreinterpretq_s16_u8(load128((p) + (k) * PQ_LANES16))
+#define QUAD(f, p, k)                                                                      \
+    f(f(LINE(p, k), LINE(p, (k) + 1)), f(LINE(p, (k) + 2), LINE(p, (k) + 3)))
+
+/* The least and the largest of each of 8 lines of PQ_LANES16 lanes. */
+PQ_INLINE void smallest_of_lines(int16_t *to, const int16_t *lines)
+{
+    store_i16s(to, vpminq_s16(QUAD(vpminq_s16, lines, 0), QUAD(vpminq_s16, lines, 4)));
+}
+
+PQ_INLINE void largest_of_lines(int16_t *to, const int16_t *lines)
+{
+    store_i16s(to, vpmaxq_s16(QUAD(vpmaxq_s16, lines, 0), QUAD(vpmaxq_s16, lines, 4)));
+}
+#undef LINE
+#undef QUAD
 
 /* FMIN keeps NaN and makes it quiet; FMAXNM then takes the number instead. FMAXNM alone
  * would answer a signaling NaN with NaN: the cap must come first. */
@@ -691,6 +776,33 @@ PQ_INLINE vd add_f64(vd x, vd y)
 PQ_INLINE vd subtract_f64(vd x, vd y)
 {
     return (vd)EACH2(vsubq_f64, x, y);
+}
+
+PQ_INLINE vd smaller_f64(vd x, vd y)
+{
+    return (vd)EACH2(vminq_f64, x, y);
+}
+
+PQ_INLINE vd larger_f64(vd x, vd y)
+{
+    return (vd)EACH2(vmaxq_f64, x, y);
+}
+
+PQ_INLINE double smallest_f64(vd x)
+{
+    return vminvq_f64(vminq_f64(vminq_f64(x.a, x.b), vminq_f64(x.c, x.d)));
+}
+
+PQ_INLINE double largest_f64(vd x)
+{
+    return vmaxvq_f64(vmaxq_f64(vmaxq_f64(x.a, x.b), vmaxq_f64(x.c, x.d)));
+}
+
+PQ_INLINE int any_nan_f64(vd x)
+{
+    const uint64x2_t ab = vandq_u64(vceqq_f64(x.a, x.a), vceqq_f64(x.b, x.b));
+    const uint64x2_t cd = vandq_u64(vceqq_f64(x.c, x.c), vceqq_f64(x.d, x.d));
+    return vminvq_u32(vreinterpretq_u32_u64(vandq_u64(ab, cd))) == 0;
 }
 
 /* Bring x within [lo, hi], NaN to lo; the order as in cap_keep_nan. */

@@ -12,6 +12,7 @@
 
 #define PQ_BLOCK 32
 #define PQ_LANES 8
+#define PQ_LANES16 8
 #define PQ_HALF (PQ_BLOCK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 8
@@ -33,6 +34,10 @@ typedef struct {
 typedef struct {
     uint8_t v[PQ_BLOCK];
 } vb;
+
+typedef struct {
+    int16_t v[PQ_BLOCK];
+} vh;
 
 #define EACH(i) for (int i = 0; i < PQ_BLOCK; i++)
 
@@ -152,7 +157,65 @@ BINARY(floor_drop_nan, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 FOLD(store_smallest, float, vf, <)
 FOLD(store_largest, float, vf, >)
 FOLD(store_largest_i32, int32_t, vi, >)
+
+/* ---- blocks of 16 bits ---- */
+
+PQ_INLINE vh load_16(const void *p)
+{
+    vh r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+}
+
+PQ_INLINE void store_16(void *p, vh a)
+{
+    memcpy(p, a.v, sizeof a.v);
+}
+
+/* Floating-point numbers as integers of the same order: signs and magnitudes as numbers. */
+PQ_INLINE vh to_order(vh a)
+{
+    EACH(i) a.v[i] = (int16_t)(a.v[i] < 0 ? -(a.v[i] & 0x7fff) : a.v[i]);
+    return a;
+}
+
+PQ_INLINE vh from_order(vh a)
+{
+    EACH(i) a.v[i] = (int16_t)(a.v[i] < 0 ? -a.v[i] | -0x8000 : a.v[i]);
+    return a;
+}
+
+PQ_INLINE vh smaller_i16(vh a, vh b)
+{
+    EACH(i) a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i];
+    return a;
+}
+
+PQ_INLINE vh larger_i16(vh a, vh b)
+{
+    EACH(i) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
+    return a;
+}
+
+FOLD(store_smallest_i16, int16_t, vh, <)
+FOLD(store_largest_i16, int16_t, vh, >)
 #undef FOLD
+
+/* The least and the largest of each of 8 lines of PQ_LANES16 lanes. */
+#define OF_LINES(name, comparison)                                                         \
+    PQ_INLINE void name(int16_t *to, const int16_t *lines)                                 \
+    {                                                                                      \
+        for (int k = 0; k < 8; k++, lines += PQ_LANES16) {                                 \
+            int16_t r = lines[0];                                                          \
+            for (int i = 1; i < PQ_LANES16; i++) {                                         \
+                r = lines[i] comparison r ? lines[i] : r;                                  \
+            }                                                                              \
+            to[k] = r;                                                                     \
+        }                                                                                  \
+    }
+OF_LINES(smallest_of_lines, <)
+OF_LINES(largest_of_lines, >)
+#undef OF_LINES
 
 /* x * y + z, where the product is exact */
 PQ_INLINE vf scaled_add(vf x, vf y, vf z)
@@ -437,7 +500,30 @@ BINARY(divide_f64, a.v[i] / b.v[i])
 BINARY(multiply_f64, a.v[i] * b.v[i])
 BINARY(add_f64, a.v[i] + b.v[i])
 BINARY(subtract_f64, a.v[i] - b.v[i])
+BINARY(smaller_f64, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
+BINARY(larger_f64, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 #undef BINARY
+
+PQ_INLINE double smallest_f64(vd a)
+{
+    double r = a.v[0];
+    EACH_HALF(i) r = a.v[i] < r ? a.v[i] : r;
+    return r;
+}
+
+PQ_INLINE double largest_f64(vd a)
+{
+    double r = a.v[0];
+    EACH_HALF(i) r = a.v[i] > r ? a.v[i] : r;
+    return r;
+}
+
+PQ_INLINE int any_nan_f64(vd a)
+{
+    int found = 0;
+    EACH_HALF(i) found |= !(a.v[i] == a.v[i]);
+    return found;
+}
 
 /* Bring a within [lo, hi], NaN to lo. */
 PQ_INLINE vd bound_f64(vd a, vd lo, vd hi)

@@ -12,6 +12,7 @@
 
 #define PQ_BLOCK 32
 #define PQ_LANES 8
+#define PQ_LANES16 16
 #define PQ_HALF (PQ_BLOCK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 4
@@ -333,6 +334,93 @@ PQ_INLINE void store_largest_i32(int32_t *p, vi x)
 {
     store256(p, _mm256_max_epi32(_mm256_max_epi32(x.a, x.b), _mm256_max_epi32(x.c, x.d)));
 }
+
+/* ---- blocks of 16 bits ---- */
+
+typedef struct {
+    __m256i a, b;
+} vh;
+
+PQ_INLINE vh load_16(const void *p)
+{
+    const int16_t *c = p;
+    return (vh){load256(c), load256(c + 16)};
+}
+
+PQ_INLINE void store_16(void *p, vh x)
+{
+    int16_t *c = p;
+    store256(c, x.a);
+    store256(c + 16, x.b);
+}
+
+/* Floating-point numbers as integers of the same order: signs and magnitudes as numbers. */
+PQ_INLINE __m256i to_order_epi16(__m256i x)
+{
+    return _mm256_sign_epi16(_mm256_and_si256(x, _mm256_set1_epi16(0x7fff)), x);
+}
+
+PQ_INLINE vh to_order(vh x)
+{
+    return (vh){to_order_epi16(x.a), to_order_epi16(x.b)};
+}
+
+PQ_INLINE __m256i from_order_epi16(__m256i x)
+{
+    const __m256i sign = _mm256_and_si256(x, _mm256_set1_epi16(INT16_MIN));
+    return _mm256_or_si256(_mm256_abs_epi16(x), sign);
+}
+
+PQ_INLINE vh from_order(vh x)
+{
+    return (vh){from_order_epi16(x.a), from_order_epi16(x.b)};
+}
+
+PQ_INLINE vh smaller_i16(vh x, vh y)
+{
+    return (vh){_mm256_min_epi16(x.a, y.a), _mm256_min_epi16(x.b, y.b)};
+}
+
+PQ_INLINE vh larger_i16(vh x, vh y)
+{
+    return (vh){_mm256_max_epi16(x.a, y.a), _mm256_max_epi16(x.b, y.b)};
+}
+
+/* The least and the largest of the vectors of a block, PQ_LANES16 of them. */
+PQ_INLINE void store_smallest_i16(int16_t *p, vh x)
+{
+    store256(p, _mm256_min_epi16(x.a, x.b));
+}
+
+PQ_INLINE void store_largest_i16(int16_t *p, vh x)
+{
+    store256(p, _mm256_max_epi16(x.a, x.b));
+}
+
+/* Of pairs of lines: half as many lanes each, side by side. */
+#define PAIR(f, x, y) f(_mm256_unpacklo_epi16(x, y), _mm256_unpackhi_epi16(x, y))
+#define LINE(p, k) load256((p) + (k) * PQ_LANES16)
+#define QUAD(f, p, k)                                                                      \
+    PAIR(f, PAIR(f, LINE(p, k), LINE(p, (k) + 4)),                                         \
+         PAIR(f, LINE(p, (k) + 2), LINE(p, (k) + 6)))
+#define OF_LINES(f, f128, to, p)                                                           \
+    const __m256i all = PAIR(f, QUAD(f, p, 0), QUAD(f, p, 1));                             \
+    store128(to, f128(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)))
+
+/* The least and the largest of each of 8 lines of PQ_LANES16 lanes. */
+PQ_INLINE void smallest_of_lines(int16_t *to, const int16_t *lines)
+{
+    OF_LINES(_mm256_min_epi16, _mm_min_epi16, to, lines);
+}
+
+PQ_INLINE void largest_of_lines(int16_t *to, const int16_t *lines)
+{
+    OF_LINES(_mm256_max_epi16, _mm_max_epi16, to, lines);
+}
+#undef PAIR
+#undef LINE
+#undef QUAD
+#undef OF_LINES
 
 /* min and max return their second operand when either is NaN: the order is the meaning. */
 PQ_INLINE vf cap_keep_nan(vf x, vf hi)
@@ -785,6 +873,37 @@ PQ_INLINE vd add_f64(vd x, vd y)
 PQ_INLINE vd subtract_f64(vd x, vd y)
 {
     return (vd)EACH2(_mm256_sub_pd, x, y);
+}
+
+PQ_INLINE vd smaller_f64(vd x, vd y)
+{
+    return (vd)EACH2(_mm256_min_pd, x, y);
+}
+
+PQ_INLINE vd larger_f64(vd x, vd y)
+{
+    return (vd)EACH2(_mm256_max_pd, x, y);
+}
+
+PQ_INLINE double smallest_f64(vd x)
+{
+    const __m256d m = _mm256_min_pd(_mm256_min_pd(x.a, x.b), _mm256_min_pd(x.c, x.d));
+    const __m128d h = _mm_min_pd(_mm256_castpd256_pd128(m), _mm256_extractf128_pd(m, 1));
+    return _mm_cvtsd_f64(_mm_min_sd(h, _mm_unpackhi_pd(h, h)));
+}
+
+PQ_INLINE double largest_f64(vd x)
+{
+    const __m256d m = _mm256_max_pd(_mm256_max_pd(x.a, x.b), _mm256_max_pd(x.c, x.d));
+    const __m128d h = _mm_max_pd(_mm256_castpd256_pd128(m), _mm256_extractf128_pd(m, 1));
+    return _mm_cvtsd_f64(_mm_max_sd(h, _mm_unpackhi_pd(h, h)));
+}
+
+PQ_INLINE int any_nan_f64(vd x)
+{
+    const __m256d ab = _mm256_cmp_pd(x.a, x.b, _CMP_UNORD_Q);
+    const __m256d cd = _mm256_cmp_pd(x.c, x.d, _CMP_UNORD_Q);
+    return _mm256_movemask_pd(_mm256_or_pd(ab, cd)) != 0;
 }
 
 /* Bring x within [lo, hi], NaN to lo. */

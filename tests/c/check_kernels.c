@@ -710,9 +710,40 @@ static void check_rows(const struct pq_kernels *k, enum pq_type real, enum pq_ty
 /* ---- extrema: which of two zeros is taken is left open ---- */
 
 struct extrema {
-    float lo, hi;
+    double lo, hi;
     uint32_t bits;
 };
+
+static int row_of(enum pq_type real)
+{
+    return real == PQ_F64 ? PQ_F64_ROW : pq_row_of(real);
+}
+
+/* Extrema as kernels keep them, number `i`. */
+static void put_extreme(void *p, enum pq_type real, size_t i, double v)
+{
+    if (real == PQ_F64) {
+        ((double *)p)[i] = v;
+    } else {
+        ((float *)p)[i] = (float)v;
+    }
+}
+
+static double get_extreme(const void *p, enum pq_type real, size_t i)
+{
+    return real == PQ_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
+
+static void merge_run(const struct pq_kernels *k, enum pq_type real, const void *x,
+                      size_t n, struct extrema *e)
+{
+    double lo, hi; /* or float32 */
+    put_extreme(&lo, real, 0, e->lo);
+    put_extreme(&hi, real, 0, e->hi);
+    k->minmax[row_of(real)](x, n, &lo, &hi, &e->bits);
+    e->lo = get_extreme(&lo, real, 0);
+    e->hi = get_extreme(&hi, real, 0);
+}
 
 static int is_finite(const struct extrema *e)
 {
@@ -726,15 +757,14 @@ static void verify_minmax(const struct pq_kernels *k, enum pq_type real, size_t 
     unsigned char *x = place(&memory.x, offset, bytes);
     struct extrema expected = start, got = start;
     memcpy(x, batch.x, bytes);
-    pq_kernels_scalar.minmax[pq_row_of(real)](batch.x, n, &expected.lo, &expected.hi,
-                                              &expected.bits);
-    k->minmax[pq_row_of(real)](x, n, &got.lo, &got.hi, &got.bits);
+    merge_run(&pq_kernels_scalar, real, batch.x, n, &expected);
+    merge_run(k, real, x, n, &got);
     CHECK(is_finite(&got) == is_finite(&expected), "%s: n %zu: bits %#x, expected %#x",
           k->name, n, (unsigned)got.bits, (unsigned)expected.bits);
     if (is_finite(&got)) {
         CHECK(got.lo == expected.lo && got.hi == expected.hi,
-              "%s: n %zu: %a .. %a, expected %a .. %a", k->name, n, (double)got.lo,
-              (double)got.hi, (double)expected.lo, (double)expected.hi);
+              "%s: n %zu: %a .. %a, expected %a .. %a", k->name, n, got.lo, got.hi,
+              expected.lo, expected.hi);
     }
 }
 
@@ -747,20 +777,30 @@ static void draw_minmax(enum pq_type real, size_t n, int finite)
     }
 }
 
+/* Infinities and NaN of both signs. */
+static uint64_t not_finite(enum pq_type real)
+{
+    static const uint64_t infinities[] = {
+        [PQ_F32] = 0x7f800000,
+        [PQ_F16] = 0x7c00,
+        [PQ_BF16] = 0x7f80,
+        [PQ_F64] = UINT64_C(0x7ff0000000000000),
+    };
+    const int sign = (int)pq_type_size(real) * 8 - 1;
+    return infinities[real] + random_below(3) + ((uint64_t)random_below(2) << sign);
+}
+
 static void check_minmax(const struct pq_kernels *k, enum pq_type real)
 {
-    const struct extrema none = {INFINITY, -INFINITY, 0};
+    const struct extrema none = {HUGE_VAL, -HUGE_VAL, 0};
     check_begin("%s minmax %s", k->name, type_name(real));
     for (size_t i = 0; i < check_count(40) * (SHORT_N + 1); i++) {
         const size_t n = i % 40 == 39 ? random_below(LONG_N) : i / 40 % (SHORT_N + 1);
         const int finite = !random_chance(10);
-        const struct extrema some = {-3.0f, 5e4f, random_chance(10) ? 0x7f800000 : 0};
+        const struct extrema some = {-3, 5e4, random_chance(10) ? 0x7f800000 : 0};
         draw_minmax(real, n, finite);
         if (n > 0 && random_chance(20)) { /* a single odd one out */
-            const uint64_t infinity = real == PQ_F16    ? 0x7c00
-                                      : real == PQ_BF16 ? 0x7f80
-                                                        : 0x7f800000;
-            put_bits(batch.x, real, random_below(n), infinity + random_below(2));
+            put_bits(batch.x, real, random_below(n), not_finite(real));
         }
         const struct extrema start = random_chance(70) ? none : some;
         verify_minmax(k, real, n, start, AT_END);
@@ -773,10 +813,10 @@ static void check_minmax(const struct pq_kernels *k, enum pq_type real)
 static void verify_minmaxes(const struct pq_kernels *k, enum pq_type real, size_t rows,
                             size_t n, size_t apart, ptrdiff_t offset)
 {
-    static float lo[LONG_N], hi[LONG_N];
+    static double lo[LONG_N], hi[LONG_N]; /* or float32 */
     const size_t size = pq_type_size(real), stride = (n + apart) * size;
     const size_t bytes = rows == 0 ? 0 : (rows - 1) * stride + n * size;
-    const int row = pq_row_of(real);
+    const int row = row_of(real);
     const char *from = (const char *)batch.x;
     unsigned char *x = place(&memory.x, offset, bytes);
     uint32_t got = 0, expected = 0;
@@ -784,36 +824,38 @@ static void verify_minmaxes(const struct pq_kernels *k, enum pq_type real, size_
     if (apart == 0) {
         k->minmax_grp[row](x, rows, n, lo, hi, &got);
         for (size_t r = 0; r < rows; r++) {
-            struct extrema e = {INFINITY, -INFINITY, 0};
-            pq_kernels_scalar.minmax[row](from + r * stride, n, &e.lo, &e.hi, &e.bits);
+            struct extrema e = {HUGE_VAL, -HUGE_VAL, 0};
+            merge_run(&pq_kernels_scalar, real, from + r * stride, n, &e);
             expected = e.bits > expected ? e.bits : expected;
-            CHECK(!is_finite(&e) || (lo[r] == e.lo && hi[r] == e.hi),
+            const double least = get_extreme(lo, real, r), most = get_extreme(hi, real, r);
+            CHECK(!is_finite(&e) || (least == e.lo && most == e.hi),
                   "%s: group %zu of %zu of %zu: %a .. %a, expected %a .. %a", k->name, r,
-                  rows, n, (double)lo[r], (double)hi[r], (double)e.lo, (double)e.hi);
+                  rows, n, least, most, e.lo, e.hi);
         }
         CHECK((got < 0x7f800000) == (expected < 0x7f800000), "%s: bits %#x", k->name,
               (unsigned)got);
     }
     for (size_t c = 0; c < n; c++) {
-        lo[c] = c % 3 == 0 ? -1.5f : INFINITY;
-        hi[c] = c % 5 == 0 ? 2.5f : -INFINITY;
+        put_extreme(lo, real, c, c % 3 == 0 ? -1.5 : HUGE_VAL);
+        put_extreme(hi, real, c, c % 5 == 0 ? 2.5 : -HUGE_VAL);
     }
-    lo[n] = hi[n] = 77;
+    put_extreme(lo, real, n, 77);
+    put_extreme(hi, real, n, 77);
     got = expected = 0;
     k->minmax_vec[row](x, (ptrdiff_t)stride, rows, n, lo, hi, &got);
     for (size_t c = 0; c < n; c++) {
-        struct extrema e = {c % 3 == 0 ? -1.5f : INFINITY, c % 5 == 0 ? 2.5f : -INFINITY,
-                            0};
+        struct extrema e = {c % 3 == 0 ? -1.5 : HUGE_VAL, c % 5 == 0 ? 2.5 : -HUGE_VAL, 0};
         for (size_t r = 0; r < rows; r++) {
-            pq_kernels_scalar.minmax[row](from + r * stride + c * size, 1, &e.lo, &e.hi,
-                                          &e.bits);
+            merge_run(&pq_kernels_scalar, real, from + r * stride + c * size, 1, &e);
         }
         expected = e.bits > expected ? e.bits : expected;
-        CHECK(!is_finite(&e) || (lo[c] == e.lo && hi[c] == e.hi),
+        const double least = get_extreme(lo, real, c), most = get_extreme(hi, real, c);
+        CHECK(!is_finite(&e) || (least == e.lo && most == e.hi),
               "%s: column %zu of %zu, %zu rows: %a .. %a, expected %a .. %a", k->name, c, n,
-              rows, (double)lo[c], (double)hi[c], (double)e.lo, (double)e.hi);
+              rows, least, most, e.lo, e.hi);
     }
-    CHECK(lo[n] == 77 && hi[n] == 77, "%s: %zu columns: one more", k->name, n);
+    CHECK(get_extreme(lo, real, n) == 77 && get_extreme(hi, real, n) == 77,
+          "%s: %zu columns: one more", k->name, n);
     CHECK((got < 0x7f800000) == (expected < 0x7f800000), "%s: bits %#x", k->name,
           (unsigned)got);
 }
@@ -831,10 +873,7 @@ static void check_minmaxes(const struct pq_kernels *k, enum pq_type real)
         }
         draw_minmax(real, rows * (n + apart), 1);
         if (rows > 0 && random_chance(20)) { /* NaN, or perhaps between the rows */
-            put_bits(batch.x, real, random_below(rows * (n + apart)),
-                     real == PQ_F16    ? 0x7e00
-                     : real == PQ_BF16 ? 0x7fc0
-                                       : 0x7fc00000);
+            put_bits(batch.x, real, random_below(rows * (n + apart)), not_finite(real));
         }
         verify_minmaxes(k, real, rows, n, apart, AT_END);
         verify_minmaxes(k, real, rows, n, apart, (ptrdiff_t)random_below(32));
@@ -921,6 +960,8 @@ static void check_table(const struct pq_kernels *k)
             check_quantize(k, reals[r], codes[c]);
             check_dequantize(k, codes[c], reals[r]);
         }
+    }
+    for (int r = 0; r < PQ_EXTREMA; r++) {
         check_minmax(k, reals[r]);
         check_minmaxes(k, reals[r]);
     }
