@@ -174,6 +174,39 @@ def test_float64_is_computed_in_float64():
     assert pq.quantize(near, 1.0, dtype="int32").tolist() == [2147483646, 2147483647]
 
 
+def close_quotients(last):
+    """
+    Scales of float64 whose last 20 bits are `last`, and numbers beside a tie of quotients.
+
+    A code changes midway between a tie and its neighbour; the quotients are as close to
+    that as quotients get.
+    """
+    for first in (0, 1 << 51, (1 << 52) - (1 << 20)):
+        scale = (1 << 52) + first + last % (1 << 20)
+        close = {}
+        for tie in range(1, 512):
+            bits = 54 - tie.bit_length()
+            for midway in ((tie << bits) + 1, (tie << bits) - 1):
+                for down in (53, 54, 55):
+                    x = (scale * midway + (1 << (down - 1))) >> down
+                    if 1 << 52 <= x < 1 << 53:
+                        apart = abs((x << down) - scale * midway)
+                        close[x * 2.0 ** (down - bits - 53)] = apart
+        yield scale * 2.0**-52, np.array(sorted(close, key=close.get)[:64])
+
+
+@each(
+    "last, target",
+    [0, 1, 2, 15, 16, 17, -1, -2, -15, -16],
+    ["int8", "int16", "float8_e4m3fn"],
+)
+def test_float64_quotients_beside_ties(last, target, isa):
+    for scale, x in close_quotients(last):
+        for sign in (1.0, -1.0):
+            got = quantize_at(isa, x * sign, scale, dtype=target)
+            same(got, oracle.quantize(x * sign, np.float64(scale), 0, dtype=target))
+
+
 def test_a_scale_is_rounded_once_to_the_type_of_the_arithmetic():
     scale = 0.1  # is 0.1 + 1.5e-9 in float32, which moves the tie
     x = np.float32([0.25])

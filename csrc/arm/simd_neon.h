@@ -768,6 +768,47 @@ PQ_INLINE vd fused_subtract_f64(vd x, vd y, vd z)
     return (vd)EACH3(fused_subtract_pair, x, y, z);
 }
 
+PQ_INLINE vd cap_keep_nan_f64(vd x, vd hi)
+{
+    return (vd)EACH2(vminq_f64, x, hi);
+}
+
+/* Without the sign. */
+PQ_INLINE vd magnitude_f64(vd x)
+{
+    return (vd)EACH1(vabsq_f64, x);
+}
+
+/* The powers of two below what is not negative. */
+PQ_INLINE float64x2_t power_pair(float64x2_t x)
+{
+    const uint64x2_t exponent = vdupq_n_u64(0x7ff0000000000000);
+    return vreinterpretq_f64_u64(vandq_u64(vreinterpretq_u64_f64(x), exponent));
+}
+
+PQ_INLINE vd power_f64(vd x)
+{
+    return (vd)EACH1(power_pair, x);
+}
+
+/* The lower and the upper halves of the bits of two half blocks. */
+#define WORDS(which, x, y) which(vreinterpretq_s32_f64(x), vreinterpretq_s32_f64(y))
+#define LOWER(x, y) WORDS(vuzp1q_s32, x, y)
+#define UPPER(x, y) WORDS(vuzp2q_s32, x, y)
+
+PQ_INLINE vi lower_words(vd x, vd y)
+{
+    return (vi){LOWER(x.a, x.b), LOWER(x.c, x.d), LOWER(y.a, y.b), LOWER(y.c, y.d)};
+}
+
+PQ_INLINE vi upper_words(vd x, vd y)
+{
+    return (vi){UPPER(x.a, x.b), UPPER(x.c, x.d), UPPER(y.a, y.b), UPPER(y.c, y.d)};
+}
+#undef LOWER
+#undef UPPER
+#undef WORDS
+
 PQ_INLINE vd add_f64(vd x, vd y)
 {
     return (vd)EACH2(vaddq_f64, x, y);

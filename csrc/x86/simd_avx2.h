@@ -913,6 +913,55 @@ PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
     return (vd)EACH2(_mm256_min_pd, v, hi);
 }
 
+PQ_INLINE __m256d abs_pd(__m256d q)
+{
+    return _mm256_andnot_pd(_mm256_set1_pd(-0.0), q);
+}
+
+PQ_INLINE vd cap_keep_nan_f64(vd x, vd hi)
+{
+    return (vd)EACH2(_mm256_min_pd, hi, x);
+}
+
+/* Without the sign. */
+PQ_INLINE vd magnitude_f64(vd x)
+{
+    return (vd)EACH1(abs_pd, x);
+}
+
+/* The powers of two below what is not negative. */
+PQ_INLINE __m256d power_pd(__m256d x)
+{
+    return _mm256_and_pd(x, _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff0000000000000)));
+}
+
+PQ_INLINE vd power_f64(vd x)
+{
+    return (vd)EACH1(power_pd, x);
+}
+
+/* The lower and the upper halves of the bits of two half blocks. */
+#define WORDS_PD(x, y, which)                                                              \
+    IN_ORDER16(_mm256_castps_si256(                                                        \
+        _mm256_shuffle_ps(_mm256_castpd_ps(x), _mm256_castpd_ps(y), which)))
+#define LOWER_PD(x, y) WORDS_PD(x, y, 0x88)
+#define UPPER_PD(x, y) WORDS_PD(x, y, 0xdd)
+
+PQ_INLINE vi lower_words(vd x, vd y)
+{
+    return (vi){LOWER_PD(x.a, x.b), LOWER_PD(x.c, x.d), LOWER_PD(y.a, y.b),
+                LOWER_PD(y.c, y.d)};
+}
+
+PQ_INLINE vi upper_words(vd x, vd y)
+{
+    return (vi){UPPER_PD(x.a, x.b), UPPER_PD(x.c, x.d), UPPER_PD(y.a, y.b),
+                UPPER_PD(y.c, y.d)};
+}
+#undef LOWER_PD
+#undef UPPER_PD
+#undef WORDS_PD
+
 PQ_INLINE __m256d canonical_nan_pd(__m256d x)
 {
     const __m256d nan = _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff8000000000000));
@@ -927,11 +976,6 @@ PQ_INLINE vd canonical_nan_f64(vd x)
 PQ_INLINE __m256d sign_pd(__m256d q)
 {
     return _mm256_and_pd(q, _mm256_set1_pd(-0.0));
-}
-
-PQ_INLINE __m256d abs_pd(__m256d q)
-{
-    return _mm256_andnot_pd(_mm256_set1_pd(-0.0), q);
 }
 
 PQ_INLINE __m256d ceil_pd(__m256d q)
