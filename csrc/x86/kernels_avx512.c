@@ -16,12 +16,16 @@ PQ_TARGET_BEGIN(
 /* AVX2's are: integers of real numbers, whatever needs float64, extrema and transposes. */
 #  define PQ_SHARED(name) pq_avx2_##name
 #  define PQ_TAKES_SHARED
-/* What quantizes takes long runs in registers of 512 bits. */
+/* Long runs go to loops of 512 bits below. */
 #  define PQ_LONG(name) LONG_NAME(name)
 #  define LONG_NAME(name) long_##name
 #  define PQ_PAIR(real, code)                                                              \
       static pq_kernel_fn PQ_LONG(PQ_SHARED(quantize_##real##_##code));
 PQ_FOR_CODE_PAIR
+#  undef PQ_PAIR
+#  define PQ_PAIR(real, code) static pq_kernel_fn PQ_LONG(dequantize_##code##_##real);
+PQ_FOR_INTEGER_PAIR
+PQ_FOR_FLOAT_PAIR
 #  undef PQ_PAIR
 static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
     PQ_LONG(PQ_SHARED(quantize_general));
@@ -30,10 +34,11 @@ static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
 #  include "kernels.inc"
 
 /*
- * For some microseconds after their first instruction of 512 bits CPUs take those slowly,
- * then they lower their clock. From this many elements on what is gained is not less.
+ * Long runs. For some microseconds after their first arithmetic of 512 bits CPUs take that
+ * slowly, then they lower their clock: from LONG elements on what is gained is not less.
+ * MANY are worth a table of results.
  */
-enum { LONG = 1 << 16 };
+enum { LONG = 1 << 16, MANY = 1 << 12 };
 
 /* What is the same for all blocks of a run. */
 struct wide {
@@ -176,20 +181,20 @@ PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const cha
     }
 }
 
-/* Long groups that may go that way do, `usual` takes the others. */
+/* Long groups of the fast range go that way, `usual` takes the others. */
 PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
                                const void *px, void *py, size_t n, enum pq_type real,
                                enum pq_type code)
 {
     const struct kind k = kind_of(run, QUANTIZE, real, code);
     const int even = pq_is_narrow_float(code) || how_of(run) == PQ_HALF_EVEN;
+    struct pq_run group = *run;
     const char *x = px;
     char *y = py;
-    if (n < LONG || run->group < LONG || !even) {
-        usual(run, px, py, n);
+    if (run->group < LONG || !even) {
+        usual(run, x, y, n);
         return;
     }
-    struct pq_run group = *run;
     for (size_t m; n > 0; n -= m) {
         m = n < run->group ? n : run->group;
         if (m >= LONG && is_fast(*group.scale.f32, *group.zero.i32, range_of(k))) {
@@ -199,6 +204,79 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
         }
         x += m * in_size(k);
         y += m * out_size(k);
+        group.scale.f32++;
+        group.zero.i32++;
+    }
+}
+
+/* ---- results of codes ---- */
+
+enum { RESULT = 2 }; /* bytes */
+
+/* An 8-bit code has 256 results: their lower and their upper bytes. It takes no arithmetic
+ * to look them up, so that CPUs need no time to get ready. */
+struct results {
+    __m512i lower[4], upper[4];
+};
+
+PQ_INLINE struct results results_of(pq_kernel_fn *usual, const struct pq_run *run)
+{
+    enum { CODES = 256, QUARTER = CODES / 4 };
+    uint8_t codes[CODES];
+    uint16_t values[CODES];
+    struct results all;
+    for (int i = 0; i < CODES; i++) {
+        codes[i] = (uint8_t)i;
+    }
+    usual(run, codes, values, CODES);
+    for (int i = 0; i < 4; i++) {
+        const uint16_t *const from = values + i * QUARTER;
+        all.lower[i] = wide_lower_bytes(from);
+        all.upper[i] = wide_upper_bytes(from);
+    }
+    return all;
+}
+
+/* Blocks but the first are written to whole lines of caches. */
+PQ_INLINE void look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
+                            char *y, size_t n)
+{
+    const struct results all = results_of(usual, run);
+    const int far = is_far(n, 1, RESULT);
+    const size_t second = PQ_WIDE - (uintptr_t)y % LINE / RESULT;
+    for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
+        const char *const from = x + wide_at(i, n);
+        char *const to = y + RESULT * wide_at(i, n);
+        if (far) {
+            look_ahead_wide(from, 1, to, RESULT);
+        }
+        const __m512i code = load_wide_codes(from);
+        store_wide_pairs(to, wide_look_up(all.lower, code), wide_look_up(all.upper, code));
+    }
+}
+
+PQ_INLINE int is_looked_up(enum pq_type code, enum pq_type real)
+{
+    return pq_bytes_of(code) == 1 && pq_bytes_of(real) == RESULT;
+}
+
+PQ_NOINLINE void look_up_groups(pq_kernel_fn *usual, const struct pq_run *run,
+                                const char *x, char *y, size_t n)
+{
+    struct pq_run group = *run;
+    if (run->group < MANY) {
+        usual(run, x, y, n);
+        return;
+    }
+    for (size_t m; n > 0; n -= m) {
+        m = n < run->group ? n : run->group;
+        if (m >= MANY) {
+            look_up_long(usual, &group, x, y, m);
+        } else {
+            usual(&group, x, y, m);
+        }
+        x += m;
+        y += m * RESULT;
         group.scale.f32++;
         group.zero.i32++;
     }
@@ -249,7 +327,8 @@ static int is_long_f64(const struct pq_run *run, size_t n)
 
 /* Half to even; to narrow floats without a zero point, as what is added loses a sign. 0:
  * not done. */
-static int quantize_long_f64(const struct pq_run *run, const void *x, void *y, size_t n)
+PQ_NOINLINE int quantize_long_f64(const struct pq_run *run, const void *x, void *y,
+                                  size_t n)
 {
     if (pq_is_narrow_float(run->out)) {
         if (pq_bits_f64(*run->zero.f64) != UINT64_C(1) << 63) {
@@ -283,11 +362,26 @@ static void PQ_LONG(PQ_SHARED(quantize_general))(const struct pq_run *run, const
 
 /* ---- instances ---- */
 
-#  define INSTANCE(kernel, real, code)                                                     \
+#  define LONG_KERNEL(kernel)                                                              \
       static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
-                                  size_t n)                                                \
+                                  size_t n)
+
+/* Two functions, so that short runs lose no time with what long ones keep. */
+#  define GROUPS(kernel) GROUPS_NAME(kernel)
+#  define GROUPS_NAME(name) groups_##name
+#  define INSTANCE(kernel, real, code)                                                     \
+      PQ_NOINLINE void GROUPS(kernel)(const struct pq_run *run, const void *x, void *y,    \
+                                      size_t n)                                            \
       {                                                                                    \
           map_long_groups(kernel, run, x, y, n, PQ_##real, PQ_##code);                     \
+      }                                                                                    \
+      LONG_KERNEL(kernel)                                                                  \
+      {                                                                                    \
+          if (n < LONG) {                                                                  \
+              kernel(run, x, y, n);                                                        \
+          } else {                                                                         \
+              GROUPS(kernel)(run, x, y, n);                                                \
+          }                                                                                \
       }
 #  define PQ_PAIR(real, code) INSTANCE(PQ_SHARED(quantize_##real##_##code), real, code)
 PQ_FOR_CODE_PAIR
@@ -296,6 +390,19 @@ PQ_FOR_CODE_PAIR
 PQ_FOR_REAL(REAL)
 #  undef REAL
 #  undef INSTANCE
+
+#  define PQ_PAIR(real, code)                                                              \
+      LONG_KERNEL(dequantize_##code##_##real)                                              \
+      {                                                                                    \
+          if (is_looked_up(PQ_##code, PQ_##real) && n >= MANY) {                           \
+              look_up_groups(dequantize_##code##_##real, run, x, y, n);                    \
+          } else {                                                                         \
+              dequantize_##code##_##real(run, x, y, n);                                    \
+          }                                                                                \
+      }
+PQ_FOR_INTEGER_PAIR
+PQ_FOR_FLOAT_PAIR
+#  undef PQ_PAIR
 
 PQ_TARGET_END
 

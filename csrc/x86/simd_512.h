@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Words of 512 bits for long runs, beside those of 256: a wide block is 4 x 16 elements, in
- * order. Only what it takes to quantize under one scale that is not special.
+ * order. Only what it takes to quantize under one scale that is not special, and to look up
+ * bytes.
  */
 #ifndef PQ_SIMD_512_H
 #define PQ_SIMD_512_H
@@ -253,6 +254,45 @@ PQ_INLINE void store_wide_floats(void *p, wi magnitudes, int above, wi signs, in
         _mm512_mask_cmpneq_epi8_mask(negative, code, _mm512_set1_epi8((char)bare));
     const __m512i bits = _mm512_maskz_set1_epi8(signed_ones, (char)sign);
     store512(p, wide_bytes_in_order(_mm512_or_si512(code, bits)));
+}
+
+/* ---- bytes ---- */
+
+/* The lower and the upper bytes of 64 numbers of 16 bits. */
+PQ_INLINE __m512i wide_lower_bytes(const uint16_t *p)
+{
+    return _mm512_inserti64x4(
+        _mm512_castsi256_si512(_mm512_cvtepi16_epi8(_mm512_loadu_si512(p))),
+        _mm512_cvtepi16_epi8(_mm512_loadu_si512(p + 32)), 1);
+}
+
+PQ_INLINE __m512i wide_upper_bytes(const uint16_t *p)
+{
+    return _mm512_inserti64x4(
+        _mm512_castsi256_si512(
+            _mm512_cvtepi16_epi8(_mm512_srli_epi16(_mm512_loadu_si512(p), 8))),
+        _mm512_cvtepi16_epi8(_mm512_srli_epi16(_mm512_loadu_si512(p + 32), 8)), 1);
+}
+
+/* In the order in which store_wide_pairs puts them right. */
+PQ_INLINE __m512i load_wide_codes(const void *p)
+{
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7),
+                                    _mm512_loadu_si512(p));
+}
+
+/* The bytes of a table of 256 at the places that `at` says. */
+PQ_INLINE __m512i wide_look_up(const __m512i *table, __m512i at)
+{
+    const __m512i first = _mm512_permutex2var_epi8(table[0], at, table[1]);
+    const __m512i second = _mm512_permutex2var_epi8(table[2], at, table[3]);
+    return _mm512_mask_mov_epi8(first, _mm512_movepi8_mask(at), second);
+}
+
+PQ_INLINE void store_wide_pairs(void *p, __m512i lower, __m512i upper)
+{
+    store512(p, _mm512_unpacklo_epi8(lower, upper));
+    store512((char *)p + sizeof lower, _mm512_unpackhi_epi8(lower, upper));
 }
 
 #undef WORD1

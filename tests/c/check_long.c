@@ -17,7 +17,7 @@
 #include "run.h"
 #include "types.h"
 
-enum { LONG = 1 << 16, MOST = 2 * LONG + 700, TILES = 3000, CANARY = 64 };
+enum { LONG = 1 << 16, MANY = 1 << 12, MOST = 2 * LONG + 700, TILES = 3000, CANARY = 64 };
 
 static int has_control; /* whether the machine has a floating-point control state */
 
@@ -28,6 +28,7 @@ static struct {
 /* One pair of parameters to a group, or with float64, which has a single group, to an
  * element. */
 static struct {
+    int dequantizes;
     enum pq_type in, out;
     enum pq_round round;
     int overflow;
@@ -46,6 +47,11 @@ static const enum pq_type codes[] = {PQ_FOR_CODE(TYPE) PQ_FOR_FLOAT(TYPE)};
 enum { REALS = sizeof reals / sizeof reals[0], CODES = sizeof codes / sizeof codes[0] };
 
 /* ---- numbers ---- */
+
+static enum pq_type code_of(void)
+{
+    return batch.dequantizes ? batch.in : batch.out;
+}
 
 static double scale_of(size_t i)
 {
@@ -88,13 +94,16 @@ static void draw_input(void)
 {
     const int is_half = batch.in == PQ_F16 || batch.in == PQ_BF16;
     for (size_t i = 0; i < batch.n; i++) {
-        put_bits(batch.x, batch.in, i, is_half ? i : draw_number(batch.in, scale_of(i)));
+        put_bits(batch.x, batch.in, i,
+                 batch.dequantizes ? random_bits()
+                 : is_half         ? i
+                                   : draw_number(batch.in, scale_of(i)));
     }
 }
 
 static int64_t draw_zero(void)
 {
-    const struct limits code = limits_of(batch.out);
+    const struct limits code = limits_of(code_of());
     return random_chance(30) ? 0 : draw_integer(code.lo, code.hi);
 }
 
@@ -105,7 +114,7 @@ static float tame_scale(void)
 
 static void draw_params(int tame)
 {
-    const int is_float = pq_is_narrow_float(batch.out);
+    const int is_float = pq_is_narrow_float(code_of());
     for (size_t i = 0; i < sizeof batch.scale / sizeof batch.scale[0]; i++) {
         const float z = (float)draw_integer(-40, 40) / 4;
         batch.scale[i] = tame ? tame_scale() : draw_scale();
@@ -134,7 +143,7 @@ static void run(const struct pq_kernels *k, const void *x, void *y)
                                    .round = batch.round,
                                    .overflow = batch.overflow,
                                    .row = LONG};
-    run_kernel(k, &options, 1, wide, x, y, batch.n, batch.g,
+    run_kernel(k, &options, !batch.dequantizes, wide, x, y, batch.n, batch.g,
                wide ? (void *)batch.wide_scale : batch.scale,
                wide ? (void *)batch.wide_zero : batch.zero);
 }
@@ -142,8 +151,8 @@ static void run(const struct pq_kernels *k, const void *x, void *y)
 /* Whether the engine runs the batch while subnormals count as zeros. */
 static int may_flush(void)
 {
-    const int is_float = pq_is_narrow_float(batch.out);
-    int may = PQ_CAN_FLUSH && has_control && batch.in != PQ_F64 &&
+    const int is_float = pq_is_narrow_float(code_of());
+    int may = PQ_CAN_FLUSH && has_control && !batch.dequantizes && batch.in != PQ_F64 &&
               (is_float || batch.round == PQ_HALF_EVEN);
     for (size_t i = 0; i < sizeof batch.scale / sizeof batch.scale[0]; i++) {
         may = may && !(fabsf(batch.scale[i]) < (is_float ? 0x1p-107f : 0x1p-124f)) &&
@@ -199,25 +208,22 @@ static void verify(const struct pq_kernels *k, ptrdiff_t from, ptrdiff_t to)
 
 static void draw_shape(size_t i)
 {
+    const size_t least = batch.dequantizes ? MANY : LONG;
     if (batch.in == PQ_F64) { /* tiles of a row */
         batch.n = 1 + random_below(TILES);
         batch.g = batch.n + (size_t)(batch.n == 1);
     } else if (i % 4 == 0) { /* long groups, the last one perhaps short */
-        batch.g = LONG + random_below(300);
+        batch.g = least + random_below(300);
         batch.n = batch.g + random_below(batch.g + 100);
     } else {
-        batch.n = LONG - (size_t)(i % 4 == 1) + random_below(i % 4 == 1 ? 2 : 200);
+        batch.n = least - (size_t)(i % 4 == 1) + random_below(i % 4 == 1 ? 2 : 200);
         batch.g = batch.n;
     }
 }
 
-static void check_runs(const struct pq_kernels *k, enum pq_type in, enum pq_type out)
+static void try_runs(const struct pq_kernels *k, size_t count)
 {
-    const size_t count = check_count(in == PQ_F64 ? 400 : 16);
-    check_begin("%s long %s to %s", k->name, type_name(in), type_name(out));
-    for (size_t i = 0; i < count; i++) {
-        batch.in = in;
-        batch.out = out;
+    for (size_t i = 0; i < check_count(count); i++) {
         batch.overflow = (int)random_below(2);
         batch.round =
             random_chance(80) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
@@ -228,7 +234,24 @@ static void check_runs(const struct pq_kernels *k, enum pq_type in, enum pq_type
         verify(k, (ptrdiff_t)random_below(64), (ptrdiff_t)random_below(64));
         verify(k, AT_END, AT_END);
     }
+}
+
+static void check_pair(const struct pq_kernels *k, enum pq_type real, enum pq_type code)
+{
+    check_begin("%s long %s to %s", k->name, type_name(real), type_name(code));
+    batch.dequantizes = 0;
+    batch.in = real;
+    batch.out = code;
+    try_runs(k, real == PQ_F64 ? 400 : 16);
     check_end();
+    if (real != PQ_F64) {
+        check_begin("%s long %s to %s", k->name, type_name(code), type_name(real));
+        batch.dequantizes = 1;
+        batch.in = code;
+        batch.out = real;
+        try_runs(k, 60);
+        check_end();
+    }
 }
 
 /* ---- as many float32 numbers as are asked for ---- */
@@ -243,6 +266,7 @@ static void check_samples(const struct pq_kernels *k)
 {
     const size_t count = samples();
     check_begin("%s samples of float32", k->name);
+    batch.dequantizes = 0;
     batch.in = PQ_F32;
     batch.n = batch.g = LONG;
     batch.round = PQ_HALF_EVEN;
@@ -277,7 +301,7 @@ int main(void)
         }
         for (int r = 0; r < REALS; r++) {
             for (int c = 0; c < CODES; c++) {
-                check_runs(k, reals[r], codes[c]);
+                check_pair(k, reals[r], codes[c]);
             }
         }
         check_samples(k);
