@@ -65,12 +65,14 @@ cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
     return True
 
 
-cdef object _filled(tuple values, tuple shape, pq_type type):
-    """Python numbers as an array of a type that is for them; None where it is not."""
+cdef object _filled(tuple values, int ndim, pq_type type):
+    """Python numbers, of one dimension or none, as an array of a type that is for them;
+    None where it is not."""
+    cdef Py_ssize_t count = len(values)
     cdef void *memory
     cdef pq_fpenv found
     cdef bint put
-    array = _np.empty(shape, _DTYPES[<str>_NAMES[<int>row_of_type(type).carrier]])
+    array = _new_array(ndim, &count, row_of_type(type).carrier)
     memory = PyArray_DATA(<const PyArrayObject *>array)
     found = pq_fpenv_enter()
     try:
@@ -86,16 +88,16 @@ cdef object _filled(tuple values, tuple shape, pq_type type):
 cdef object _numbers(object values, pq_type type):
     """A Python number, or a flat sequence of some, as an array of the type that is for it,
     float32, float64 or one of integers that int64 holds; None for anything else."""
-    cdef tuple numbers, shape
+    cdef tuple numbers
+    cdef int ndim = 1
     if PyFloat_CheckExact(values) or PyLong_CheckExact(values):
-        numbers, shape = (values,), ()
+        numbers, ndim = (values,), 0
     elif PyList_CheckExact(values) or PyTuple_CheckExact(values):
         numbers = tuple(values)
-        shape = (len(numbers),)
     else:
         return None
     if type == PQ_F32 or type == PQ_F64 or (_is_integer(type) and type != PQ_U64):
-        return _filled(numbers, shape, type) if numbers else None
+        return _filled(numbers, ndim, type) if numbers else None
     return None
 
 

@@ -701,10 +701,16 @@ class Usual:
         self,
         inputs: tuple[str, ...],
         scales: tuple[str, ...],
-        codes: tuple[str, ...],
+        zeros: tuple[str, ...],
+        places: tuple[str, ...],
         *,
+        names: dict[str, str] | None = ...,
+        precision: str | None = ...,
         alike: bool = ...,
-        broadcasts: bool = ...,
+        attributes: bool = ...,
+        mixed: bool = ...,
+        zero_first: bool = ...,
+        narrow_first: bool = ...,
     ) -> None: ...
     def quantize(
         self,
@@ -713,10 +719,9 @@ class Usual:
         zero_point: ArrayLike | None,
         axis: SupportsIndex | None,
         *,
-        code: str | None = ...,
+        dtype: npt.DTypeLike = ...,
         rounding: str = ...,
-        precision: str | None = ...,
-        narrow_first: bool = ...,
+        block_size: SupportsIndex = ...,
     ) -> npt.NDArray[Any] | None: ...
     def dequantize(
         self,
@@ -725,7 +730,8 @@ class Usual:
         zero_point: ArrayLike | None,
         axis: SupportsIndex | None,
         *,
-        real: str | None = ...,
+        dtype: npt.DTypeLike = ...,
+        block_size: SupportsIndex | Iterable[SupportsIndex] = ...,
     ) -> npt.NDArray[Any] | None: ...
 
 def array_of(

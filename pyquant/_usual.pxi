@@ -201,106 +201,148 @@ cdef object _dequantize_usual(const pq_kernels *kernels, object q, object scale,
 
 @final
 cdef class Usual:
-    """Exact arrays and scalars of NumPy, of types that go together, with one scale or one
-    for each index of an axis, and as many zero points of the type of the codes. `alike`:
-    real numbers are of the type of the scale. `broadcasts`: one element is one scale,
-    whatever the axis."""
+    """What a standard is given in most calls: exact arrays and scalars of NumPy, of types
+    that go together.
+
+    `places`: what scales may be for, and as many zero points: "scalar", without an axis all
+    elements, by a scale of no dimension; "single", whatever the axis all elements, by one
+    scale of no or one dimension; "axis", each an index; "blocks", each a block. `names`:
+    what users may write for a type of results, its name; without, that of codes is that of
+    the zero points. `precision`: that of quotients; else it is that of the scale. `alike`:
+    real numbers are of the type of the scale. `attributes`: parameters are lists of Python
+    numbers, too, scales are rounded to float32, and quantize allows no zero among them.
+    `mixed`: zero points need not be of the type of the codes."""
 
     cdef bint[<int>PQ_TYPE_COUNT] inputs
     cdef bint[<int>PQ_TYPE_COUNT] scales
-    cdef bint[<int>PQ_TYPE_COUNT] codes
+    cdef bint[<int>PQ_TYPE_COUNT] zeros
+    cdef dict names
+    cdef pq_type precision
+    cdef bint scalar
+    cdef bint single
+    cdef bint axis
+    cdef bint blocks
     cdef bint alike
-    cdef bint broadcasts
+    cdef bint attributes
+    cdef bint mixed
+    cdef bint zero_first
+    cdef bint narrow_first
 
-    def __init__(self, tuple inputs not None, tuple scales not None, tuple codes not None,
-                 *, bint alike=False, bint broadcasts=False):
+    def __init__(self, tuple inputs not None, tuple scales not None, tuple zeros not None,
+                 tuple places not None, *, dict names=None, str precision=None,
+                 bint alike=False, bint attributes=False, bint mixed=False,
+                 bint zero_first=False, bint narrow_first=False):
         for name in inputs:
             self.inputs[<int>_TYPES[name]] = True
         for name in scales:
             self.scales[<int>_TYPES[name]] = _is_real(<pq_type><int>_TYPES[name])
-        for name in codes:
-            self.codes[<int>_TYPES[name]] = _is_integer(<pq_type><int>_TYPES[name])
+        for name in zeros:
+            self.zeros[<int>_TYPES[name]] = _is_integer(<pq_type><int>_TYPES[name])
+        self.scalar = "scalar" in places
+        self.single = "single" in places
+        self.axis = "axis" in places
+        self.blocks = "blocks" in places
+        self.names = names
+        self.precision = <pq_type><int>_REALS.get(precision, <int>PQ_NO_TYPE)
         self.alike = alike
-        self.broadcasts = broadcasts
+        self.attributes = attributes
+        self.mixed = mixed
+        self.zero_first = zero_first
+        self.narrow_first = narrow_first
 
-    cdef bint _hold(self, Call *call, object x, object scale, object zero,
-                    object axis) except -1:
-        """Whether it is so; then the call has it all."""
-        if not (_hold(x, &call.x) and self.inputs[<int>call.x.type]):
+    cdef pq_type _asked(self, object dtype) except *:
+        """The type that is asked for; PQ_NO_TYPE for none that is known to be allowed."""
+        if type(dtype) is not str:
+            dtype = _spelled(dtype)
+        found = self.names.get(dtype)
+        return PQ_NO_TYPE if found is None else <pq_type><int>_TYPES[found]
+
+    cdef bint _hold(self, Call *call, object x, object scale, object zero) except -1:
+        """Whether they are so; then the call has them."""
+        if not (_hold_usual(call, x) and self.inputs[<int>call.x.type]):
             return False
         if not (_hold(scale, &call.scale) and self.scales[<int>call.scale.type]):
             return False
         call.args.zero.data = NULL
         if zero is not None:
-            if not (_hold(zero, &call.zero) and self.codes[<int>call.zero.type]
+            if not (_hold(zero, &call.zero) and self.zeros[<int>call.zero.type]
                     and _same_shape(&call.scale, &call.zero)):
                 return False
             _set_array(&call.args.zero, &call.zero)
         _set_array(&call.args.scale, &call.scale)
         _set_input(call)
-        return self._place(call, axis)
+        return True
 
-    cdef bint _place(self, Call *call, object axis) except -1:
+    cdef bint _place(self, Call *call, object axis, object block_size) except -1:
         cdef int ndim = call.x.ndim
-        cdef Py_ssize_t at
-        if call.scale.ndim > 1 or not (axis is None or PyLong_CheckExact(axis)):
-            return False
         memset(call.scale_strides, 0, ndim * sizeof(ptrdiff_t))
         memset(call.zero_strides, 0, ndim * sizeof(ptrdiff_t))
         call.args.scale.strides = call.scale_strides
         call.args.zero.strides = call.zero_strides
         call.args.block = NULL
-        if call.scale.ndim == 0:
-            return axis is None or self.broadcasts
-        if self.broadcasts and call.scale.shape[0] == 1:
-            return True
-        if axis is None or not -ndim <= axis < ndim:
-            return False
-        at = <Py_ssize_t>axis % ndim
-        if call.scale.shape[0] != call.x.shape[at]:
-            return False
-        call.scale_strides[at] = call.scale.strides[0]
-        call.zero_strides[at] = call.zero.strides[0] if _has_zero(call) else 0
-        return True
+        if self.single and _is_single(&call.scale):
+            return PyLong_CheckExact(axis) and _is_count(block_size)
+        if self.scalar and axis is None:
+            return call.scale.ndim == 0
+        if block_size is not _NO_BLOCKS:
+            return self.blocks and _place_usual_blocks(call, axis, block_size)
+        return self.axis and _place_along(call, axis)
 
-    def quantize(self, x, scale, zero_point, axis, *, str code=None,
-                 rounding="half_even", str precision=None, bint narrow_first=False):
-        """Codes of the type `code`, or where that is None of that of the zero point;
-        quotients are rounded to `precision`, or to the type of the scale. None for what is
-        not usual."""
+    def quantize(self, x, scale, zero_point, axis, *, dtype=None, rounding="half_even",
+                 block_size=0):
+        """Codes; None for what is not usual."""
         cdef Call call
-        cdef pq_type type
+        cdef pq_type code = PQ_U8
         _forget(&call)
-        if not self._hold(&call, x, scale, zero_point, axis) or (
-            self.alike and call.x.type != call.scale.type
-        ):
-            return None
-        if code is None:
-            type = call.zero.type if _has_zero(&call) else PQ_U8
-        else:
-            type = <pq_type><int>_CODES[code]
-            if _has_zero(&call) and call.zero.type != type:
-                return None
+        if self.names is not None:
+            code = self._asked(dtype)
         call.args.round = <pq_round>_rounding(rounding)
-        call.args.precision = call.scale.type
-        if precision is not None:
-            call.args.precision = <pq_type><int>_REALS[precision]
-        call.args.narrow_first = narrow_first
-        return self._run(&call, type, True)
+        if self.attributes:
+            scale, zero_point = _listed(scale, PQ_F32), _listed(zero_point, PQ_I64)
+        if code == PQ_NO_TYPE or not self._hold(&call, x, scale, zero_point):
+            return None
+        if self.alike and call.x.type != call.scale.type:
+            return None
+        if _has_zero(&call):
+            if self.names is None:
+                code = call.zero.type
+            if not self._go_together(&call, code):
+                return None
+        if self.attributes and not _are_normal(&call.scale):
+            return None
+        if not self._place(&call, axis, block_size):
+            return None
+        call.args.precision = self.precision
+        if self.precision == PQ_NO_TYPE:
+            call.args.precision = call.scale.type
+        call.args.overflow = not _is_integer(code)
+        call.args.zero_first = self.zero_first
+        call.args.narrow_first = self.narrow_first
+        return self._run(&call, code, True)
 
-    def dequantize(self, q, scale, zero_point, axis, *, str real=None):
-        """Real numbers of the type of the scale, which is to be `real` if that is given;
-        None for what is not usual."""
+    def dequantize(self, q, scale, zero_point, axis, *, dtype=None, block_size=0):
+        """Real numbers of the type of the scale; None for what is not usual."""
         cdef Call call
+        cdef pq_type real = PQ_NO_TYPE
         _forget(&call)
-        if not self._hold(&call, q, scale, zero_point, axis):
+        if self.names is not None:
+            real = self._asked(dtype)
+        if self.attributes:
+            scale, zero_point = _listed(scale, PQ_F32), _listed(zero_point, PQ_I64)
+        if not self._hold(&call, q, scale, zero_point):
             return None
-        if _has_zero(&call) and call.zero.type != call.x.type:
+        if _has_zero(&call) and not self._go_together(&call, call.x.type):
             return None
-        if real is not None and call.scale.type != <pq_type><int>_REALS[real]:
+        if self.names is not None and call.scale.type != real:
+            return None
+        if not self._place(&call, axis, block_size):
             return None
         call.args.round = PQ_HALF_EVEN
         return self._run(&call, call.scale.type, False)
+
+    cdef bint _go_together(self, Call *call, pq_type code) noexcept:
+        """Whether zero points are of a type for such codes."""
+        return call.zero.type == code or (self.mixed and _is_integer(code))
 
     cdef object _run(self, Call *call, pq_type type, bint quantizes):
         call.args.any_zeros = True
@@ -310,5 +352,119 @@ cdef class Usual:
         return made
 
 
+cdef object _NO_BLOCKS = 0
+
+
+cdef inline bint _is_single(Array *a) noexcept:
+    return a.ndim == 0 or (a.ndim == 1 and a.shape[0] == 1)
+
+
+cdef inline bint _is_count(object number) except -1:
+    return PyLong_CheckExact(number) and number >= 0
+
+
 cdef inline bint _has_zero(Call *call) noexcept:
     return call.args.zero.data != NULL
+
+
+cdef inline bint _hold_usual(Call *call, object x) except -1:
+    """Hold an exact array or scalar, or a packed array."""
+    if Py_TYPE(x) is not &PyArray_Type and isinstance(x, Packed):
+        return (<Packed>x)._memory is not None and _hold_packed(call, x) == 0
+    return _hold(x, &call.x)
+
+
+cdef inline bint _is_axis(object axis, int ndim) except -1:
+    return PyLong_CheckExact(axis) and -ndim <= axis < ndim
+
+
+cdef bint _place_along(Call *call, object axis) except -1:
+    """One scale for each index of an axis."""
+    cdef int ndim = call.x.ndim
+    cdef Py_ssize_t at
+    if call.scale.ndim != 1 or not _is_axis(axis, ndim):
+        return False
+    at = <Py_ssize_t>axis % ndim
+    if call.scale.shape[0] != call.x.shape[at]:
+        return False
+    call.scale_strides[at] = call.scale.strides[0]
+    call.zero_strides[at] = call.zero.strides[0] if _has_zero(call) else 0
+    return True
+
+
+cdef bint _set_blocks(Call *call, object axis, object block_size) except -1:
+    """Blocks along an axis, the last of which may be short; or the extents of blocks, which
+    divide those of the input."""
+    cdef int ndim = call.x.ndim, d
+    if PyLong_CheckExact(block_size):
+        if not _is_axis(axis, ndim) or block_size < 1:
+            return False
+        for d in range(ndim):
+            call.block[d] = 1
+        d = <int>(<Py_ssize_t>axis % ndim)
+        call.block[d] = _within(block_size, call.x.shape[d])
+        return True
+    if not PyTuple_CheckExact(block_size) or len(<tuple>block_size) != ndim:
+        return False
+    for d in range(ndim):
+        block = (<tuple>block_size)[d]
+        if not PyLong_CheckExact(block) or block < 1 or call.x.shape[d] % block:
+            return False
+        call.block[d] = _within(block, call.x.shape[d])
+    return True
+
+
+cdef bint _place_usual_blocks(Call *call, object axis, object block_size) except -1:
+    """One scale for each block."""
+    cdef int d
+    if call.scale.ndim != call.x.ndim or not _set_blocks(call, axis, block_size):
+        return False
+    for d in range(call.x.ndim):
+        if call.scale.shape[d] != (call.x.shape[d] + call.block[d] - 1) // call.block[d]:
+            return False
+        call.scale_strides[d] = call.scale.strides[d]
+        call.zero_strides[d] = call.zero.strides[d] if _has_zero(call) else 0
+    call.args.block = call.block
+    return True
+
+
+cdef object _listed(object values, pq_type type):
+    """A list of Python numbers, or one, as an array; float64 arrays as float32 ones; others
+    as they are."""
+    if type == PQ_F32 and Py_TYPE(values) is &PyArray_Type:
+        return _singles(values)
+    array = None if values is None else _numbers(values, type)
+    return values if array is None else array
+
+
+cdef object _singles(object array):
+    cdef Array held
+    cdef pq_fpenv found
+    cdef double value = 0
+    cdef float *to
+    cdef Py_ssize_t i
+    if not _hold(array, &held) or held.type != PQ_F64 or held.swapped or held.ndim != 1:
+        return array
+    made = _new_like(&held, PQ_F32)
+    to = <float *>PyArray_DATA(<const PyArrayObject *>made)
+    found = pq_fpenv_enter()
+    for i in range(held.shape[0]):
+        memcpy(&value, held.data + i * held.strides[0], sizeof(value))
+        to[i] = <float>value
+    pq_fpenv_leave(found)
+    return made
+
+
+cdef bint _are_normal(Array *scales) noexcept:
+    """Whether none is zero or subnormal. By their bits: depending on the control state
+    subnormal numbers are equal to zero."""
+    cdef uint32_t bits = 0
+    cdef Py_ssize_t i
+    if scales.swapped or scales.ndim > 1:
+        return False
+    for i in range(_size(scales)):
+        memcpy(&bits, scales.data + (i * scales.strides[0] if scales.ndim else 0),
+               sizeof(bits))
+        if bits << 1 < 1 << 24:
+            return False
+    return True

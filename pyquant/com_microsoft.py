@@ -24,8 +24,11 @@ REAL = ("float32", "float16")
 QUANTIZED = ("uint8", "int8", "uint16", "int16", "int4", "uint4")
 QUANTIZED_OR_INT32 = (*QUANTIZED, "int32")
 
-_USUAL_REALS = _standard.Usual(REAL, REAL, QUANTIZED, alike=True)
-_USUAL_CODES = _standard.Usual(QUANTIZED_OR_INT32, REAL, QUANTIZED_OR_INT32)
+_PLACES = ("scalar", "axis")
+_USUAL_REALS = _standard.Usual(
+    REAL, REAL, QUANTIZED, _PLACES, alike=True, precision="float32"
+)
+_USUAL_CODES = _standard.Usual(QUANTIZED_OR_INT32, REAL, QUANTIZED_OR_INT32, _PLACES)
 
 
 def quantize_linear(
@@ -77,7 +80,7 @@ def quantize_linear(
     >>> pq.com_microsoft.quantize_linear(np.float32([1, 2.5, 400]), np.float32(1))
     array([  1,   2, 255], dtype=uint8)
     """
-    y = _USUAL_REALS.quantize(x, y_scale, y_zero_point, axis, precision="float32")
+    y = _USUAL_REALS.quantize(x, y_scale, y_zero_point, axis)
     if y is not None:
         return y
     op = "com.microsoft QuantizeLinear"

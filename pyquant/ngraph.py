@@ -75,8 +75,15 @@ ROUNDING = {
 }
 ROUNDING_BY_NAME = {mode.name: rounding for mode, rounding in ROUNDING.items()}
 
-_USUAL_REALS = _standard.Usual(REAL, REAL, QUANTIZED, alike=True)
-_USUAL_CODES = _standard.Usual(QUANTIZED, REAL, QUANTIZED)
+_PLACES = ("scalar", "axis")
+_USUAL_REALS = _standard.Usual(
+    *(REAL, REAL, QUANTIZED, _PLACES),
+    alike=True,
+    names=dict(zip(QUANTIZED, QUANTIZED, strict=True)),
+)
+_USUAL_CODES = _standard.Usual(
+    *(QUANTIZED, REAL, QUANTIZED, _PLACES), names=dict(zip(REAL, REAL, strict=True))
+)
 
 
 def quantize(
@@ -138,7 +145,7 @@ def quantize(
     usual, at = _usual_axis(axes)
     if usual and zero_point is not None:
         y = _USUAL_REALS.quantize(
-            input, scale, zero_point, at, code=target, rounding=rounding
+            input, scale, zero_point, at, dtype=target, rounding=rounding
         )
         if y is not None:
             return y
@@ -206,7 +213,7 @@ def dequantize(
     target = _type(type, op, "real", REAL)
     usual, at = _usual_axis(axes)
     if usual and zero_point is not None:
-        y = _USUAL_CODES.dequantize(input, scale, zero_point, at, real=target)
+        y = _USUAL_CODES.dequantize(input, scale, zero_point, at, dtype=target)
         if y is not None:
             return y
     q, code = _standard.array_of(input, "input", op, QUANTIZED)
@@ -219,8 +226,10 @@ def _usual_axis(axes: Iterable[SupportsIndex]) -> tuple[bool, int | None]:
     """Whether there is none or one, and that one; negative ones are none of nGraph's."""
     if type(axes) is not tuple or len(axes) > 1:
         return False, None
-    at = axes[0] if axes else None
-    return at is None or (type(at) is int and at >= 0), at
+    if not axes:
+        return True, None
+    at = axes[0]
+    return type(at) is int and at >= 0, at
 
 
 def _type(given: npt.DTypeLike, op: str, kind: str, allowed: tuple[str, ...]) -> str:

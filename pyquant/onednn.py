@@ -44,6 +44,30 @@ SHORT_NAMES = {
 QTYPES = ("per_tensor", "per_channel")
 DYNAMIC_QTYPES = (*QTYPES, "per_group")
 FLOAT32 = np.dtype(np.float32)
+# What users may write for a type, its name.
+_NAMES = {**SHORT_NAMES, **dict(zip(QUANTIZED, QUANTIZED, strict=True))}
+
+
+_PLACES = {"per_tensor": "single", "per_channel": "axis", "per_group": "blocks"}
+
+
+def _usual(
+    src: tuple[str, ...], scales: tuple[str, ...], zps: tuple[str, ...], **options: Any
+) -> dict[str, _standard.Usual]:
+    """What most calls are given, by qtype."""
+    options = {"mixed": True, "zero_first": True, **options}
+    return {
+        qtype: _standard.Usual(src, scales, zps, (place,), **options)
+        for qtype, place in _PLACES.items()
+    }
+
+
+SINGLE = ("float32",)
+_QUANTIZE = _usual(SINGLE, SINGLE, LISTED_INTEGER, attributes=True, names=_NAMES)
+_DEQUANTIZE = _usual(QUANTIZED, SINGLE, LISTED_INTEGER, attributes=True)
+_DYNAMIC_QUANTIZE = _usual(SINGLE, SINGLE, ZERO_POINT[:3], names=_NAMES)
+_DYNAMIC_DEQUANTIZE = _usual(DYNAMIC, REAL, ZERO_POINT)
+_GROUPS = _DYNAMIC_DEQUANTIZE["per_group"]
 
 
 def quantize(
@@ -102,6 +126,10 @@ def quantize(
     >>> pq.onednn.quantize([0.5, 1.5, -9.0], scales=[1.0], zps=[1], dtype="u8")
     array([2, 2, 0], dtype=uint8)
     """
+    if type(qtype) is str and qtype in QTYPES:
+        y = _QUANTIZE[qtype].quantize(src, scales, zps, axis, dtype=dtype)
+        if y is not None:
+            return y
     op = "oneDNN Quantize"
     s = _list_of(scales, "scales", op, LISTED_REAL)
     if s.dtype is not FLOAT32:  # also one of another byte order
@@ -162,6 +190,10 @@ def dequantize(
     >>> pq.onednn.dequantize(np.uint8([0, 255]), scales=[0.5], zps=[300])
     array([-150. ,  -22.5], dtype=float32)
     """
+    if type(qtype) is str and qtype in QTYPES:
+        y = _DEQUANTIZE[qtype].dequantize(src, scales, zps, axis)
+        if y is not None:
+            return y
     op = "oneDNN Dequantize"
     s = _list_of(scales, "scales", op, LISTED_REAL)
     if s.dtype is not FLOAT32:  # also one of another byte order
@@ -224,6 +256,10 @@ def dynamic_quantize(
     array([[1, 1],
            [3, 2]], dtype=int8)
     """
+    if type(qtype) is str and qtype in QTYPES:
+        y = _DYNAMIC_QUANTIZE[qtype].quantize(src, scales, zps, axis, dtype=dtype)
+        if y is not None:
+            return y
     op = "oneAPI DynamicQuantize"
     s, _ = _standard.array_of(scales, "scales", op, ("float32",))
     z = None if zps is None else _standard.array_of(zps, "zps", op, ZERO_POINT[:3])[0]
@@ -288,6 +324,13 @@ def dynamic_dequantize(
     array([[1.e+00, 2.e+00, 3.e+01, 4.e+01],
            [5.e+02, 6.e+02, 7.e+03, 8.e+03]], dtype=float32)
     """
+    y = None
+    if type(qtype) is str and qtype in QTYPES and group_shape is None:
+        y = _DYNAMIC_DEQUANTIZE[qtype].dequantize(src, scales, zps, axis)
+    elif type(qtype) is str and qtype == "per_group" and type(group_shape) is tuple:
+        y = _GROUPS.dequantize(src, scales, zps, None, block_size=group_shape)
+    if y is not None:
+        return y
     op = "oneAPI DynamicDequantize"
     q, code = _standard.array_of(src, "src", op, DYNAMIC)
     s, real = _standard.array_of(scales, "scales", op, REAL)

@@ -41,7 +41,6 @@ QUANTIZE_SCALE = (*REAL, "int32", "float8_e8m0fnu")
 DEQUANTIZE_SCALE = (*REAL, "float8_e8m0fnu")
 # The defaults of attributes, which most calls have, compared as objects.
 NOT_GIVEN = 0  # of types
-NO_BLOCKS = 0
 CLIPS = 1
 # The integers of TensorProto.DataType.
 TENSOR_PROTO = {
@@ -68,10 +67,9 @@ TENSOR_PROTO = {
     28: "float6_e3m2fn",
 }
 
-_USUAL_REALS = _standard.Usual(REAL_OR_INT32, REAL, QUANTIZED, broadcasts=True)
-_USUAL_CODES = _standard.Usual(
-    QUANTIZED_OR_INT32, REAL, QUANTIZED_OR_INT32, broadcasts=True
-)
+_PLACES = ("single", "axis", "blocks")
+_USUAL_REALS = _standard.Usual(REAL_OR_INT32, REAL, QUANTIZED, _PLACES, narrow_first=True)
+_USUAL_CODES = _standard.Usual(QUANTIZED_OR_INT32, REAL, QUANTIZED_OR_INT32, _PLACES)
 
 
 def quantize_linear(
@@ -141,13 +139,8 @@ def quantize_linear(
     array([  1,   3, 255], dtype=uint8)
     """
     op = "ONNX QuantizeLinear"
-    if (
-        output_dtype is NOT_GIVEN
-        and precision is NOT_GIVEN
-        and saturate is CLIPS
-        and block_size is NO_BLOCKS
-    ):
-        y = _USUAL_REALS.quantize(x, y_scale, y_zero_point, axis, narrow_first=True)
+    if output_dtype is NOT_GIVEN and precision is NOT_GIVEN and saturate is CLIPS:
+        y = _USUAL_REALS.quantize(x, y_scale, y_zero_point, axis, block_size=block_size)
         if y is not None:
             return y
     source, _ = _standard.array_of(x, "x", op, REAL_OR_INT32)
@@ -246,8 +239,8 @@ def dequantize_linear(
            [  64. ,  127.5]], dtype=float32)
     """
     op = "ONNX DequantizeLinear"
-    if output_dtype is NOT_GIVEN and block_size is NO_BLOCKS:
-        y = _USUAL_CODES.dequantize(x, x_scale, x_zero_point, axis)
+    if output_dtype is NOT_GIVEN:
+        y = _USUAL_CODES.dequantize(x, x_scale, x_zero_point, axis, block_size=block_size)
         if y is not None:
             return y
     q, code = _standard.array_of(x, "x", op, QUANTIZED_OR_INT32)

@@ -85,6 +85,16 @@ CALLS = {
     "back, zero point": "pq.dequantize(q, scales, Array(0, q, scales), axis=0)",
     "back, threads": "pq.dequantize(q, 1.0, threads=Number(1, q))",
     "back, out": "pq.dequantize(q, 1.0, out=x.view(Out))",
+    "oneDNN, dtype": "pq.onednn.quantize(x, scales=[1.0], zps=[3], dtype=Type())",
+    "oneDNN, qtype": "pq.onednn.dequantize(q, scales=[1.0], qtype=Yes('per_tensor'))",
+    "oneDNN, scales": "pq.onednn.dynamic_dequantize(q, Array(1, q), qtype='per_channel')",
+    "oneDNN, groups": (
+        "pq.onednn.dynamic_dequantize(q, np.ones((N, 1), 'f4'), qtype='per_group', "
+        "group_shape=(1, Number(2, q)))"
+    ),
+    "ONNX, block size": (
+        "pq.onnx.dequantize_linear(q, np.ones((N, 1), 'f4'), block_size=Number(2, q))"
+    ),
     "choose, axis": "pq.choose_qparams(x, axis=Number(0, x))",
     "choose, block size": "pq.choose_qparams(x, axis=1, block_size=Number(2, x))",
     "choose, dtype": "pq.choose_qparams(x, dtype=Type())",

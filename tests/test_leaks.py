@@ -25,6 +25,8 @@ INT8, FLOAT16 = np.dtype("int8"), np.dtype("float16")
 AXES = (0,)
 BLOCKS = (3, 2)
 BLOCK_SCALE = np.float32([[0.1, 0.2]])
+BLOCK_ROWS = np.float32([[0.1, 0.2]] * 3)
+DOUBLES = np.float64([0.1, 0.2, 0.3])
 BAD = np.float32([np.nan])
 PARAMS = pq.choose_qparams(X, axis=0)
 PACKED = pq.quantize(X, 0.5, dtype="int4", packed=True)
@@ -59,6 +61,14 @@ GOOD = {
     ),
     "choose_qparams": lambda: pq.choose_qparams(X, axis=0),
     "QParams.quantize": lambda: PARAMS.quantize(X),
+    "oneDNN lists": lambda: pq.onednn.quantize(X, scales=LIST[:1], zps=[3], dtype="u8"),
+    "oneDNN arrays": lambda: pq.onednn.dequantize(
+        Q, scales=DOUBLES, zps=ZERO, qtype="per_channel", axis=0
+    ),
+    "oneDNN groups": lambda: pq.onednn.dynamic_dequantize(
+        Q, SCALE.reshape(3, 1), qtype="per_group", group_shape=(1, 4)
+    ),
+    "ONNX blocks": lambda: pq.onnx.dequantize_linear(PACKED, BLOCK_ROWS, block_size=2),
     "rows of a packed array": lambda: [PACKED[0], PACKED[1:], PACKED[::-1], *PACKED],
     "a copy of a packed array": lambda: PACKED.copy() == PACKED,
 }
@@ -66,6 +76,7 @@ FAILING = {
     "scale of a wrong shape": lambda: pq.quantize(X, SCALE, axis=1, out=OUT),
     "scale without axis": lambda: pq.quantize(X, SCALE, ZERO),
     "zero point too large": lambda: pq.quantize(X, SCALE, [1, 2, 999], axis=0, dtype=INT8),
+    "oneDNN list of another length": lambda: pq.onednn.dequantize(Q, scales=LIST),
     "bad axis": lambda: pq.quantize(X, SCALE, axis=5),
     "bad dtype": lambda: pq.quantize(X, 0.1, dtype="float32"),
     "no dtype": lambda: pq.quantize(X, 0.1, dtype="nothing"),

@@ -4,9 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from support import CODES, HAVE_BFLOAT16, NARROW, PACKED, REALS, adversarial, same
+from support import CODES, HAVE_BFLOAT16, NARROW, PACKED, REALS, adversarial, light, same
 
 import pyquant as pq
+from pyquant import com_microsoft, ngraph, onednn, onnx
+from pyquant._core import Usual
 from pyquant.dtypes import TYPES
 
 # An array of a narrow type wants ml_dtypes; packed ones are for everybody.
@@ -142,3 +144,259 @@ def test_memory_that_is_shared_is_refused():
     q, real = memory[:8].view(np.int8), memory[4:36].view(np.float32)
     with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
         pq.dequantize(q, 0.5, out=real)
+
+
+# The standards: with what is usual recognised at once, and without, all is the same, errors
+# among it.
+
+
+class Counting:
+    """What is usual, and how often it was."""
+
+    def __init__(self, usual):
+        self.usual = usual
+        self.accepted = 0
+
+    def quantize(self, *args, **kwargs):
+        return self._counted(self.usual.quantize(*args, **kwargs))
+
+    def dequantize(self, *args, **kwargs):
+        return self._counted(self.usual.dequantize(*args, **kwargs))
+
+    def _counted(self, result):
+        self.accepted += result is not None
+        return result
+
+
+class Never:
+    """Nothing is usual."""
+
+    def quantize(self, *_, **__):
+        return None
+
+    dequantize = quantize
+
+
+SHAPES = [(), (1,), (6,), (4, 6), (1, 6), (2, 4, 6), (0, 6), (4, 0)]
+REAL_TYPES = ["float32"] * 6 + ["float16", "float64", ">f4", "int32"]
+CODE_TYPES = ["int8", "uint8"] * 4 + ["int16", "int32", ">i2", "int64", "float32"]
+if HAVE_BFLOAT16:
+    REAL_TYPES += ["bfloat16"]
+    CODE_TYPES += ["int4", "uint4", "float8_e5m2", "float8_e4m3fn", "float8_e4m3fn"]
+AXES = [0, 1, -1, 1, None, 5, -7, np.int64(0), True]
+
+
+def view_of(rng, array):
+    """The same elements, in one of several ways."""
+    how = rng.choice(["", "", "", "F", "stride", "list"])
+    if how == "F":
+        return np.asfortranarray(array)
+    if how == "stride":
+        wide = np.repeat(array.reshape(-1), 2)
+        return wide[::2].reshape(array.shape) if array.ndim == 1 else array
+    return array.tolist() if how == "list" and array.dtype.kind in "fiu" else array
+
+
+def reals_of(rng, shape):
+    x = np.array(rng.choice([-1e9, -3.5, -0.5, 0.0, 0.25, 1.0, 77.0, np.nan], shape))
+    with np.errstate(all="ignore"):
+        return view_of(rng, x.astype(rng.choice(REAL_TYPES)))
+
+
+def codes_of(rng, shape):
+    name = rng.choice(CODE_TYPES)
+    q = np.array(rng.integers(0, 4, shape)).astype(name)
+    if name in PACKED and rng.random() < 0.5:
+        return pq.pack(q, rng.choice(["onnx", "words"]) if shape else "onnx")
+    return view_of(rng, q)
+
+
+def like(rng, shape, axis):
+    """The shape of parameters: most are right."""
+    fitting = [(), (1,), (6,), (4,)]
+    if shape and type(axis) is int and -len(shape) <= axis < len(shape):
+        fitting += [(shape[axis],)] * 6
+    return fitting[rng.integers(len(fitting))]
+
+
+def scales_of(rng, shape):
+    values = [0.5] * 9 + [3.0, -1.0, 1e-30, 1e39, 1e-42, 0.0, 1e-300, np.inf, np.nan]
+    scale = np.array(rng.choice(values, shape))
+    forms = [*["float32"] * 5, *["list"] * 4, "float64", "float16", "int32", ">f4"]
+    form = rng.choice(forms)
+    if form == "list":
+        return scale.tolist()
+    with np.errstate(all="ignore"):
+        scale = scale.astype(form)
+    return scale[()] if rng.random() < 0.5 else scale
+
+
+def zeros_like(rng, shape):
+    if rng.random() < 0.25:
+        return None
+    zeros = np.array(rng.integers(0, 5, shape))
+    form = rng.choice(["int8", "uint8"] * 3 + ["list"] * 3 + ["int32", "int64", "far"])
+    if form == "list":
+        return zeros.tolist()
+    if form == "far":
+        return (zeros + 2**40).tolist()
+    if rng.random() < 0.2 and HAVE_BFLOAT16:
+        form = "uint4"
+    return zeros.astype(form)[()]
+
+
+def draw_onednn(rng, dynamic):
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    qtype = rng.choice(["per_tensor", "per_channel", "per_row"], p=[0.45, 0.5, 0.05])
+    axis = AXES[rng.integers(len(AXES))]
+    form = like(rng, shape, axis if qtype == "per_channel" else None)
+    zeros = zeros_like(rng, form if rng.random() < 0.9 else (1,))
+    scales = scales_of(rng, form)
+    options = {"qtype": str(qtype), "axis": axis}
+    return (
+        shape,
+        (scales, zeros) if dynamic else (),
+        (options if dynamic else {"scales": scales, "zps": zeros, **options}),
+    )
+
+
+TARGETS = ["u8", "s8", "uint8", np.int8, np.dtype("uint8"), "f8_e5m2", "int16", None, 3]
+
+
+def onednn_quantize(rng, dynamic=False):
+    shape, args, kwargs = draw_onednn(rng, dynamic)
+    target = TARGETS[rng.integers(len(TARGETS))]
+    function = onednn.dynamic_quantize if dynamic else onednn.quantize
+    return function, (reals_of(rng, shape), *args), {**kwargs, "dtype": target}
+
+
+def onednn_dequantize(rng, dynamic=False):
+    shape, args, kwargs = draw_onednn(rng, dynamic)
+    function = onednn.dynamic_dequantize if dynamic else onednn.dequantize
+    if dynamic and rng.random() < 0.1:
+        kwargs["group_shape"] = (1,) * len(shape)
+    return function, (codes_of(rng, shape), *args), kwargs
+
+
+def onednn_groups(rng):
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    groups = tuple(int(rng.choice([1, 1, 2, 3, n or 1])) for n in shape)
+    form = tuple(n // g for n, g in zip(shape, groups, strict=True))
+    if rng.random() < 0.2:
+        form = form[::-1]
+    odd = [0, -1, 2**70, "1", np.int64(1), True]
+    if groups and rng.random() < 0.2:
+        groups = (*groups[:-1], odd[rng.integers(len(odd))])
+    others = [[*groups], None, 0, groups[:1]]
+    if rng.random() < 0.3:
+        groups = others[rng.integers(len(others))]
+    args = codes_of(rng, shape), scales_of(rng, form), zeros_like(rng, form)
+    return onednn.dynamic_dequantize, args, {"qtype": "per_group", "group_shape": groups}
+
+
+def draw_linear(rng, blocks):
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    axis = AXES[rng.integers(len(AXES))]
+    form, kwargs = like(rng, shape, axis), {"axis": axis}
+    if blocks and shape and rng.random() < 0.5:
+        odd = [0, -1, 2**70, "1", np.int64(2), True]
+        block = int(rng.choice([1, 2, 3, 4, 9]))
+        if type(axis) is int and -len(shape) <= axis < len(shape):
+            extents = [*shape]
+            extents[axis] = -(-shape[axis] // block)
+            form = tuple(extents)
+        kwargs["block_size"] = block if rng.random() < 0.8 else odd[rng.integers(len(odd))]
+    zeros = zeros_like(rng, form if rng.random() < 0.9 else (1,))
+    return shape, (scales_of(rng, form), zeros), kwargs
+
+
+def linear_quantize(rng, module):
+    shape, args, kwargs = draw_linear(rng, module is onnx)
+    return module.quantize_linear, (reals_of(rng, shape), *args), kwargs
+
+
+def linear_dequantize(rng, module):
+    shape, args, kwargs = draw_linear(rng, module is onnx)
+    return module.dequantize_linear, (codes_of(rng, shape), *args), kwargs
+
+
+def ngraph_axes(rng, shape):
+    axis = AXES[rng.integers(len(AXES))]
+    axes = () if rng.random() < 0.4 else (axis,)
+    form = like(rng, shape, axis) if axes else ()
+    return axes, scales_of(rng, form), zeros_like(rng, form)
+
+
+def ngraph_quantize(rng):
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    axes, scale, zero = ngraph_axes(rng, shape)
+    target = str(rng.choice(["i8", "u8", "uint8", "i32", "f32"]))
+    args = reals_of(rng, shape), scale, zero, target, axes, "ROUND_DOWN"
+    return ngraph.quantize, args, {}
+
+
+def ngraph_dequantize(rng):
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    axes, scale, zero = ngraph_axes(rng, shape)
+    target = str(rng.choice(["f32", "f32", "float32", "f16", "f64", "i8"]))
+    return ngraph.dequantize, (codes_of(rng, shape), scale, zero, target, axes), {}
+
+
+def outcome(call):
+    function, args, kwargs = call
+    try:
+        return function(*args, **kwargs), None
+    except Exception as error:
+        return None, (type(error), str(error))
+
+
+DRAWS = {
+    "oneDNN quantize": (onednn, onednn_quantize, {}),
+    "oneDNN dequantize": (onednn, onednn_dequantize, {}),
+    "oneDNN dynamic quantize": (onednn, onednn_quantize, {"dynamic": True}),
+    "oneDNN dynamic dequantize": (onednn, onednn_dequantize, {"dynamic": True}),
+    "oneDNN groups": (onednn, onednn_groups, {}),
+    "ONNX quantize": (onnx, linear_quantize, {"module": onnx}),
+    "ONNX dequantize": (onnx, linear_dequantize, {"module": onnx}),
+    "ms quantize": (com_microsoft, linear_quantize, {"module": com_microsoft}),
+    "ms dequantize": (com_microsoft, linear_dequantize, {"module": com_microsoft}),
+    "nGraph quantize": (ngraph, ngraph_quantize, {}),
+    "nGraph dequantize": (ngraph, ngraph_dequantize, {}),
+}
+
+
+def replaced(module, monkeypatch, make):
+    """What the module knows as usual, made something else."""
+    for name, value in vars(module).items():
+        if isinstance(value, Usual):
+            monkeypatch.setattr(module, name, make(value))
+        elif isinstance(value, dict) and any(isinstance(v, Usual) for v in value.values()):
+            for key, one in value.items():
+                monkeypatch.setitem(value, key, make(one))
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_standards_as_any_call(name, monkeypatch):
+    module, draw, options = DRAWS[name]
+    counters = []
+
+    def counting(usual):
+        counters.append(Counting(usual))
+        return counters[-1]
+
+    with monkeypatch.context() as patch:
+        replaced(module, patch, counting)
+        calls = [
+            draw(np.random.default_rng(seed), **options) for seed in range(light(2500, 800))
+        ]
+        found = [outcome(call) for call in calls]
+    assert counters
+    accepted = sum(counter.accepted for counter in counters)
+    assert accepted > len(calls) // 200, accepted
+    with monkeypatch.context() as patch:
+        replaced(module, patch, lambda _: Never())
+        for call, (result, error) in zip(calls, found, strict=True):
+            due, refused = outcome(call)
+            assert error == refused, call
+            if error is None:
+                same(result, due)
