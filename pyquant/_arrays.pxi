@@ -142,7 +142,7 @@ cdef object _hold_code(Call *call, object array, str name):
     """Hold what `_code_array` gave; returns what owns the memory."""
     if isinstance(array, Packed):
         _hold_packed(call, array)
-        return (<Packed>array)._memory
+        return (<Packed>array)._words
     if not _hold(array, &call.x) or not _is_code(call.x.type):
         raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}")
     return array

@@ -212,3 +212,13 @@ def _array_of(obj: Any, name: str) -> npt.NDArray[Any]:
         return np.from_dlpack(obj)
     except RuntimeError as error:  # NumPy's for a type or a version that it lacks
         raise TypeError(error) from None
+
+
+def unfit(codes: npt.NDArray[Any], lo: int, hi: int, bits: int) -> Exception:
+    """The error for codes of which some are not within these."""
+    at = codes.argmin() if codes.min() < lo else codes.argmax()
+    where = tuple([int(i) for i in np.unravel_index(at, codes.shape)])
+    return ValueError(
+        f"q: expected integers from {lo} to {hi} for {bits} bits, "
+        f"got {codes[where]} at {where}"
+    )

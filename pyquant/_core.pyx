@@ -7,8 +7,9 @@ Arrays of any rank, stride and byte order are read through NumPy's C API, once p
 without a copy.
 """
 import os
+from math import prod as _prod
 from inspect import signature as _signature
-from sys import intern as _intern, modules as _modules
+from sys import intern as _intern, maxsize as _maxsize, modules as _modules
 from operator import index as _index
 
 import numpy as _np
@@ -58,7 +59,6 @@ from pyquant._pq cimport *
 import_array()
 
 cdef object _ndarray = _np.ndarray
-cdef object _prod = __import__("math").prod
 
 # One module in rooms, none with two subjects. The first is what `dtypes` reads while it is
 # imported.
@@ -76,6 +76,7 @@ include "_granularity.pxi"
 include "_options.pxi"
 include "_run.pxi"
 include "_usual.pxi"
+include "_layouts.pxi"
 include "_packed.pxi"
 include "_frozen.pxi"
 include "_choose.pxi"

@@ -5,72 +5,85 @@ cdef class Packed:
     """What a packed array keeps: words, and how elements lie in them. Whatever a subclass
     says of itself, this is what counts."""
 
-    cdef object _memory  # an ndarray of words, or bytes, of which one is made if asked for
-    cdef readonly str _name
-    cdef readonly tuple _shape
-    cdef readonly tuple _how  # layout, axis, bits
+    cdef object _words  # an ndarray of words, or bytes, of which one is made if asked for
+    cdef str _dtype
+    cdef tuple _extents
+    cdef tuple _lies  # layout, axis, bits
 
     def _keep(self, data, str name not None, tuple shape not None, tuple how not None):
         """Set all of it, once."""
         _check_words(data, name, shape, how)
         with critical_section(self):
-            if self._memory is not None:
+            if self._words is not None:
                 raise AttributeError(
                     "data: expected no assignment, PackedArray is immutable"
                 )
-            self._memory, self._name, self._shape, self._how = data, name, shape, how
+            self._dtype, self._extents, self._lies = name, shape, how
+            self._words = data  # last: with it, all is there
+
+    # One that `__new__` alone made has none of it.
 
     @property
     def _data(self):
-        cdef bytes memory
-        if type(self._memory) is not bytes:
-            return self._memory
-        memory = self._memory
-        return _ndarray((len(memory),), _DTYPES["uint8"], memory)
+        cdef Layout row
+        _check_made(self)
+        if type(self._words) is not bytes:
+            return self._words
+        layout, axis, bits = self._lies
+        row = _LAYOUTS[layout]
+        return _ndarray(row.shape(self._extents, axis, bits), row.words[0], self._words)
+
+    @property
+    def _name(self):
+        _check_made(self)
+        return self._dtype
+
+    @property
+    def _shape(self):
+        _check_made(self)
+        return self._extents
+
+    @property
+    def _how(self):
+        _check_made(self)
+        return self._lies
 
 
-cdef object _PackedArray = None
-cdef object _packed_module = None
-
-
-cdef int _find_packed() except -1:
-    """The module imports this one."""
-    global _PackedArray, _packed_module
-    from pyquant import packed
-
-    _packed_module = packed
-    _PackedArray = packed.PackedArray
+cdef inline int _check_made(Packed packed) except -1:
+    if packed._words is None:
+        raise TypeError("data: expected words, got a PackedArray that was never made")
     return 0
 
 
-cdef object _layouts():
-    """The module that knows them."""
-    if _packed_module is None:
-        _find_packed()
-    return _packed_module
+cdef object _PackedArray = None
+
+
+cdef object _class_of_packed():
+    """Its module imports this one."""
+    global _PackedArray
+    if _PackedArray is None:
+        from pyquant.packed import PackedArray
+
+        _PackedArray = PackedArray
+    return _PackedArray
 
 
 cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
-    """Refuse what would have to be read beyond its end."""
+    """Refuse what would have to be read beyond its end; anybody may say all this."""
+    cdef Layout row
     if type(data) is not _ndarray:
         raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
     if not data.flags.c_contiguous:
         raise ValueError("data: expected contiguous words, got a strided array")
+    layout, axis, bits = how
+    found, extents, due, words, row = words_of(name, shape, layout, axis, bits)
+    if found != name or due != how or type(bits) is not int or extents != shape:
+        raise ValueError(f"layout: expected {due} for {found}, got {how} for {name}")
     if not all([type(n) is int for n in shape]):
         raise TypeError(f"shape: expected integers, got {shape}")
-    _layouts().extents_of(shape)
-    layout, axis, bits = how
-    if type(layout) is str and layout == "onnx":
-        if name not in _PACKED or bits != pq_type_bits(<pq_type><int>_PACKED[name]):
-            raise TypeError(f"dtype: expected {', '.join(_PACKED)}, got {name}")
-        if axis is not None:
-            raise ValueError(f"axis: expected None for layout 'onnx', got {axis!r}")
-        words, itemsize = (-(-_prod(shape) * bits // 8),), 1
-    else:
-        words, itemsize = _layouts().words_said(name, shape, layout, axis, bits)
-    if data.shape != words or data.itemsize != itemsize:
+    if data.shape != words or data.itemsize * 8 != row.word_bits:
         raise ValueError(
-            f"data: expected shape {words} of {itemsize} bytes each, "
+            f"data: expected shape {words} of {row.word_bits // 8} bytes each, "
             f"got {data.shape} of {data.itemsize}"
         )
     return 0
@@ -94,28 +107,28 @@ cdef enum:
     _LARGE = 1 << 22
 
 
-cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
+cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how, str whose):
     """Hold new memory for packed codes; returns the owner, which nobody else has."""
-    cdef Py_ssize_t size = _packed_bytes(call, code)
+    cdef Layout row = _LAYOUTS[how[0]]
+    cdef Py_ssize_t size = 0
     if out is not None:
-        given = "packed=True" if how[1] is None else "packed codes"
+        given = "packed=True" if row.flat else "packed codes"
         raise ValueError(f"out: expected None with {given}, got {type(out).__name__}")
-    if how[1] is not None:
-        shape = _shape(&call.x)
-        call.out_words = _set_layout(&call.out_layout, how, shape)
+    if row.flat:
+        size = _packed_bytes(call, code)
+    else:
+        call.out_words = _set_layout(&call.out_layout, row, how, call.x.shape)
         call.args.out_layout = &call.out_layout
-        row = _layouts().LAYOUTS[how[0]]
-        # Zeros: nothing is written to bits that no element has.
-        data = _np.zeros(row.shape(shape, how[1], how[2]), row.words[0])
-        size = data.nbytes
-    elif size < _LARGE:
-        data = PyBytes_FromStringAndSize(NULL, size)
-    else:
-        data = _np.empty(size, _DTYPES["uint8"])
-    if type(data) is bytes:
-        call.out.data = PyBytes_AS_STRING(data)
-    else:
+        size = _bytes_of_words(row, &call.x, call.out_layout.axis, call.out_words, whose)
+    # Zeros in words: nothing is written to bits that no element has.
+    if size >= _LARGE:
+        data = (_np.empty if row.flat else _np.zeros)(size, _DTYPES["uint8"])
         call.out.data = <char *>PyArray_DATA(<const PyArrayObject *>data)
+    else:
+        data = PyBytes_FromStringAndSize(NULL, size)
+        call.out.data = PyBytes_AS_STRING(data)
+        if not row.flat:
+            memset(call.out.data, 0, size)
     # Where its elements are, `_set_output` says.
     call.out.held = True
     call.out.ndim = call.x.ndim
@@ -130,23 +143,23 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how):
 
 cdef object _packed(tuple shape, object data, str dtype, tuple how):
     """The packed array of bytes that nobody else has, and nobody can write to any more."""
-    cdef Packed made
-    if _PackedArray is None:
-        _find_packed()
-    made = <Packed>Packed.__new__(_PackedArray)
+    cdef Packed made = <Packed>Packed.__new__(_class_of_packed())
+    cdef Layout row
     if type(data) is not bytes:
         data.flags.writeable = False
-        data = _ndarray(data.shape, data.dtype, memoryview(data))
-    made._memory = data
-    made._name = dtype
-    made._shape = shape
-    made._how = how
+        row = _LAYOUTS[how[0]]
+        words = row.shape(shape, how[1], how[2])
+        data = _ndarray(words, row.words[0], memoryview(data))
+    made._words = data
+    made._dtype = dtype
+    made._extents = shape
+    made._lies = how
     return made
 
 
-cdef Py_ssize_t _set_layout(pq_layout *layout, tuple how, tuple shape) except -1:
+cdef Py_ssize_t _set_layout(pq_layout *layout, Layout row, tuple how,
+                            const ptrdiff_t *shape) except -1:
     """The layout of an array that is packed along an axis; returns the words along it."""
-    row = _layouts().LAYOUTS[how[0]]
     layout.size = sizeof(pq_layout)
     layout.axis = how[1]
     layout.bits = how[2]
@@ -156,30 +169,56 @@ cdef Py_ssize_t _set_layout(pq_layout *layout, tuple how, tuple shape) except -1
     return row.length(shape[layout.axis], layout.bits)
 
 
+cdef Py_ssize_t _bytes_of_words(Layout row, Array *a, int axis, Py_ssize_t words,
+                                str whose) except -1:
+    """Bytes of so many words in the place of the elements along an axis."""
+    cdef Py_ssize_t size = row.word_bits // 8, extent
+    cdef bint any_words = True
+    cdef int d
+    for d in range(a.ndim):
+        extent = words if d == axis else a.shape[d]
+        if extent == 0:
+            any_words = False
+        elif size > _LARGEST // extent:  # of none NumPy makes no such array either
+            raise ValueError(
+                f"{whose}: expected a layout that has at most {_LARGEST} bytes for "
+                f"shape {_shape(a)}, got {row.name!r}"
+            )
+        else:
+            size *= extent
+    return size if any_words else 0
+
+
+cdef char *_words_at(Packed packed, Py_ssize_t *size) except? NULL:
+    """Where the words are, and how many bytes of them."""
+    cdef object words = packed._words
+    _check_made(packed)
+    if type(words) is bytes:
+        size[0] = len(<bytes>words)
+        return PyBytes_AS_STRING(words)
+    size[0] = words.nbytes
+    return <char *>PyArray_DATA(<const PyArrayObject *>words)
+
+
 cdef int _hold_packed(Call *call, Packed packed) except -1:
     """Read a packed array as input. Where its elements are, `_set_input` says."""
-    cdef tuple shape = packed._shape
-    cdef object memory = packed._memory
+    cdef tuple shape = packed._extents
+    cdef Layout row
+    cdef Py_ssize_t size = 0
     cdef int d
-    if memory is None:
-        raise TypeError("q: expected a packed array, got one that was never made")
-    if type(memory) is bytes:
-        call.x.data = PyBytes_AS_STRING(memory)
-        call.x.packed = len(<bytes>memory)
-    else:
-        call.x.data = <char *>PyArray_DATA(<const PyArrayObject *>memory)
-        call.x.packed = memory.nbytes
-    if packed._how[1] is not None:
-        call.x_words = _set_layout(&call.x_layout, packed._how, shape)
-        call.args.in_layout = &call.x_layout
-    call.x.packed = max(1, call.x.packed)
+    call.x.data = _words_at(packed, &size)
+    call.x.packed = max(1, size)
     call.x.ndim = len(shape)
     for d in range(call.x.ndim):
         call.x.shape[d] = shape[d]
         call.x.strides[d] = 0
+    row = _LAYOUTS[packed._lies[0]]
+    if not row.flat:
+        call.x_words = _set_layout(&call.x_layout, row, packed._lies, call.x.shape)
+        call.args.in_layout = &call.x_layout
     call.x.itemsize = 1
     call.x.held = call.x.readonly = True
-    call.x.type = <pq_type><int>_CODES[packed._name]
+    call.x.type = <pq_type><int>_CODES[packed._dtype]
     call.x.swapped = False
     return 0
 
@@ -205,19 +244,7 @@ cdef int _run_repack(Call *call) except -1:
     return 0
 
 
-cdef tuple _WIDTHS = tuple(range(1, 9))
 cdef dict _ONNX = {bits: ("onnx", None, bits) for bits in (2, 4)}
-cdef dict _OF_WIDTHS = {}  # widths -> the types that have them, and these as a text
-
-
-cdef tuple _types_of(tuple widths):
-    if widths not in _OF_WIDTHS:
-        types = {
-            name: code for name, code in _CODES.items()
-            if pq_type_bits(<pq_type><int>code) in widths
-        }
-        _OF_WIDTHS[widths] = types, ", ".join(types)
-    return _OF_WIDTHS[widths]
 
 
 cdef enum:
@@ -240,74 +267,82 @@ cdef int _packs_otherwise(object packed) except -1:
 
 cdef tuple _how(tuple asked, str name, int ndim):
     """Layout, axis and bits of codes that are asked for as `pack` is, or by a flag."""
+    cdef Layout row
     if asked is None:
         return _ONNX[pq_type_bits(<pq_type><int>_CODES[name])]
-    row, axis, bits = asked
-    if bits is None:
-        bits = pq_type_bits(<pq_type><int>_CODES[name])
-    along = _layouts().axis_of(axis, ndim, row, _layouts().IN_PACKED)
-    return row.name, along, _index(bits)
+    _, row, axis, width = asked
+    return row.name, _along(row, axis, ndim, _IN_PACKED), width
 
 
-cdef int _check_fit(object array, str name, int bits) except -1:
+cdef int _check_fit(Array *q, object array, str name, int bits) except -1:
     """Refuse codes that need more bits."""
-    cdef int64_t lo = 0, hi = (1 << bits) - 1
+    cdef int64_t lo = 0, hi = (1 << bits) - 1, outside = 0
+    cdef pq_args codes
+    cdef bint within
+    if _size(q) == 0:
+        return 0
     if name != "uint8":
         lo, hi = _LIMITS[name]
-    if array.size == 0 or (lo <= array.min() and array.max() <= hi):
+    memset(&codes, 0, sizeof(codes))
+    codes.size = sizeof(codes)
+    codes.ndim = q.ndim
+    codes.shape = q.shape
+    _set_array(&codes.zero, q)
+    with nogil:
+        within = pq_zeros_within(&codes, lo, hi, &outside)
+    if within:
         return 0
-    at = array.argmin() if array.min() < lo else array.argmax()
-    where = tuple([int(i) for i in _np.unravel_index(at, array.shape)])
-    raise ValueError(
-        f"q: expected integers from {lo} to {hi} for {bits} bits, "
-        f"got {array[where]} at {where}"
-    )
+    raise _convert.unfit(array, lo, hi, bits)
 
 
 def pack(q, layout, axis, bits):
     """See packed.pack."""
     cdef Call call
     cdef str name
-    cdef tuple how
+    cdef int width = 0
+    cdef Layout row = _layout_named(layout, _OWN)
+    cdef Layout wide = row if bits is None else _ALL_WIDTHS
     _forget(&call)
-    row = _layouts().layout_named(layout)
     array = q if type(q) is _ndarray else _plain(q, "q")
-    name = _dtypes.name_of(array.dtype)
-    types, some = _types_of(row.widths if bits is None else _WIDTHS)
-    if name not in types:
-        raise TypeError(f"q: expected {some}, got {_describe(array)}")
-    name, width = _layouts().element_of(name, bits, row)
-    how = (row.name, _layouts().axis_of(axis, array.ndim, row), width)
+    found = known(array) or _dtypes.name_of(array.dtype)
+    if found not in wide.types:
+        raise TypeError(f"q: expected {wide.some}, got {_describe(array)}")
+    name = _element_of(found, bits, row, _OWN, &width)
+    axis = _settled_along(row, axis, _OWN)
     _hold(array, &call.x)
+    shape = _shape(&call.x)
+    _check_product(shape, "q")
     if width < pq_type_bits(call.x.type):
-        _check_fit(array, name, width)
+        _check_fit(&call.x, array, name, width)
     call.x.type = <pq_type><int>_CODES[name]
-    _set_input(&call)
-    data = _hold_packed_out(&call, None, call.x.type, how)
-    _set_output(&call)
-    _run_repack(&call)
-    return _packed(_shape(&call.x), data, name, how)
+    return _repacked(&call, row, axis, shape, name, width)
 
 
 def repack(Packed packed not None, layout, axis):
     """See PackedArray.repack."""
     cdef Call call
-    cdef tuple how
-    cdef str name = packed._name
+    cdef int width
+    cdef Layout row = _layout_named(layout, _OWN)
     _forget(&call)
-    row = _layouts().layout_named(layout)
+    axis = _settled_along(row, axis, _OWN)
     _hold_packed(&call, packed)
-    _, _, bits = packed._how
-    if bits not in row.widths:
+    width = packed._lies[2]
+    if width not in row.widths:
         raise ValueError(
-            f"layout: expected one that has elements of {bits} bits, got {row.name!r}"
+            f"layout: expected one that has elements of {width} bits, got {row.name!r}"
         )
-    _set_input(&call)
-    how = (row.name, _layouts().axis_of(axis, call.args.ndim, row), bits)
-    data = _hold_packed_out(&call, None, call.x.type, how)
-    _set_output(&call)
-    _run_repack(&call)
-    return _packed(_shape(&call.x), data, name, how)
+    return _repacked(&call, row, axis, packed._extents, packed._dtype, width)
+
+
+cdef object _repacked(Call *call, Layout row, object axis, tuple shape, str name,
+                      int width):
+    """The codes that the call holds, packed."""
+    cdef tuple how = (row.name, _along(row, axis, call.x.ndim, _OWN), width)
+    _set_input(call)
+    data = _hold_packed_out(call, None, call.x.type, how, "layout")
+    _set_output(call)
+    _run_repack(call)
+    return _packed(shape, data, name, how)
 
 
 cdef object _unpacked(Packed packed, pq_type *type):
@@ -328,11 +363,25 @@ def unpack(Packed packed not None):
     """See PackedArray.unpack."""
     cdef pq_type type
     found = _unpacked(packed, &type)
-    return found.view(_dtype_of(packed._name))
+    return found.view(_dtype_of(packed._dtype))
 
 
-def packed_name(dtype, tuple widths not None):
-    """The name of a type of one of these widths, and its width."""
-    types, some = _types_of(widths)
-    name = _name_in(types, dtype, "dtype", some)
-    return name, pq_type_bits(<pq_type><int>types[name])
+def same_words(Packed one not None, Packed other not None):
+    """Whether the bytes are the same, of two that are alike in all else."""
+    cdef Py_ssize_t size = 0, others = 0
+    cdef const char *a = _words_at(one, &size)
+    cdef const char *b = _words_at(other, &others)
+    cdef bint same
+    if size != others or size == 0:
+        return size == others
+    with nogil:
+        same = memcmp(a, b, size) == 0
+    return same
+
+
+def copied(Packed packed not None, data, tuple shape not None):
+    """One as a packed array is, of a copy of words in C order, which nobody can change."""
+    cdef Packed made = <Packed>Packed.__new__(_class_of_packed())
+    made._keep(_ndarray(data.shape, data.dtype, data.tobytes()), packed._name, shape,
+               packed._how)
+    return made

@@ -174,10 +174,12 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     ):
         _check_zero(call, code)
     if how is not None:
-        data = _hold_packed_out(call, out, type, how)
+        shape = _shape(&call.x)
+        _check_product(shape, "x")
+        data = _hold_packed_out(call, out, type, how, "packed")
         _set_output(call)
         _run(kernels, call, quantizes, threads)
-        return _packed(_shape(&call.x), data, dtype, how)
+        return _packed(shape, data, dtype, how)
     exact = _hold_out(call, _exact_out(out), dtype, type)
     if out is not None:
         _check_overlap(call, exact, &call.x, array, "the input")
@@ -223,7 +225,8 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     call.args.narrow_first = narrow_first
     packs = _packs(packed)
     if packs == _BY_LAYOUT:
-        name, how = _layouts().requested(packed, name, any_zero)
+        how = _requested(packed, name, any_zero)
+        name = <str>how[0]
         code = <pq_type><int>_CODES[name]
     if packs == _BY_FLAG or call.args.overflow or _is_narrow_float(code):
         _check_options(name, rounding, not call.args.overflow, packs == _BY_FLAG)

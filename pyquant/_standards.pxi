@@ -27,7 +27,7 @@ def array_of(foreign, values, name, standard, tuple types not None):
         return array, types[0]
     found = known(values)
     if found is None and isinstance(values, Packed):
-        found = values._name
+        found = (<Packed>values)._name
     if found is not None and found in types:
         return values, found
     return foreign(values, name, standard, types)

@@ -135,7 +135,7 @@ cdef object _packed_usual(const pq_kernels *kernels, object array, Run *given,
     cdef Py_ssize_t size = (given.n * pq_type_bits(type) + 7) // 8
     cdef Run to
     cdef str name = <str>_NAMES[<int>type]
-    if size >= _LARGE or name not in _PACKED:
+    if given.n == 0 or size >= _LARGE or name not in _PACKED:
         return None
     data = PyBytes_FromStringAndSize(NULL, size)
     to.data = PyBytes_AS_STRING(data)
@@ -370,7 +370,7 @@ cdef inline bint _has_zero(Call *call) noexcept:
 cdef inline bint _hold_usual(Call *call, object x) except -1:
     """Hold an exact array or scalar, or a packed array."""
     if Py_TYPE(x) is not &PyArray_Type and isinstance(x, Packed):
-        return (<Packed>x)._memory is not None and _hold_packed(call, x) == 0
+        return (<Packed>x)._words is not None and _hold_packed(call, x) == 0
     return _hold(x, &call.x)
 
 

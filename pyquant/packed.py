@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import operator
-import sys
 from math import gcd, lcm, prod
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
@@ -27,66 +26,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class Layout(NamedTuple):
-    """
-    How codes lie in words.
-
-    Codes along one axis are a stream of bits, the first in the lowest of the first word.
-    Each group of codes is in the order of ``order``: code i of a group lies at the place
-    ``order[i]``, and where that is empty, codes lie as they are.
-
-    Attributes
-    ----------
-    name : str
-        What it is called.
-    widths : tuple of int
-        Bits that codes may have.
-    words : tuple of str
-        The types that words may have, little-endian; the first is that of new ones.
-    order : bytes
-        The places of the codes of a group.
-    flat : bool
-        Whether all the elements in C order are the stream, not those along an axis.
-    """
-
-    name: str
-    widths: tuple[int, ...]
-    words: tuple[str, ...]
-    order: bytes = b""
-    flat: bool = False
-
-    @property
-    def word_bits(self) -> int:
-        """Bits of a word, by the last character of its type."""
-        return int(self.words[0][-1]) * 8
-
-    def length(self, codes: int, bits: int) -> int:
-        """Number of the words of so many codes; groups are whole."""
-        group = len(self.order) or 1
-        return -(-(-(-codes // group) * group * bits) // self.word_bits)
-
-    def shape(
-        self, extents: tuple[int, ...], axis: int | None, bits: int
-    ) -> tuple[int, ...]:
-        """Shape of the words of an array."""
-        if axis is None:
-            return (self.length(prod(extents), bits),)
-        words = self.length(extents[axis], bits)
-        return (*extents[:axis], words, *extents[axis + 1 :])
-
-    def whole(self, bits: int) -> int:
-        """Least number of codes that begin and end with words, and groups."""
-        return lcm(len(self.order) or 1, self.word_bits // gcd(self.word_bits, bits))
-
-
-# A layout is a row here, and what the C core makes of it.
-_ROWS = (
-    Layout("onnx", (2, 4), ("<u1",), flat=True),
-    Layout("words", (1, 2, 3, 4, 5, 6, 7, 8), ("<i4", "<u4")),
-    Layout("awq", (4,), ("<i4", "<u4"), bytes((0, 4, 1, 5, 2, 6, 3, 7))),
-    Layout("halves", (4,), ("<u1",), bytes(i % 16 * 2 + i // 16 for i in range(32))),
-)
-LAYOUTS = {row.name: row for row in _ROWS}
+LAYOUTS = _core.layouts()
 
 
 class PackedArray(_core.Packed):
@@ -205,50 +145,17 @@ class PackedArray(_core.Packed):
         bits: SupportsIndex | None = None,
     ) -> None:
         """Check that everything fits together."""
-        row = layout_named(layout)
-        name, width = element_of(dtype, bits, row)
-        extents = extents_of(shape)
-        along = axis_of(axis, len(extents), row)
-        if _core.is_masked(data):
-            msg = "data: expected an array without a mask, got a masked array"
-            raise TypeError(msg)
-        kinds = [np.dtype(word) for word in row.words]
-        if not isinstance(data, np.ndarray) or data.dtype not in kinds:
-            got = data.dtype if isinstance(data, np.ndarray) else _kind(data)
-            wanted = " or ".join(str(kind) for kind in kinds)
-            article = "an" if wanted.startswith("int") else "a"
-            msg = f"data: expected {article} {wanted} array, got {got}"
-            raise TypeError(msg)
-        if row.flat and data.ndim != 1:
-            msg = f"data: expected one dimension, got shape {data.shape}"
-            raise ValueError(msg)
-        needed = row.shape(extents, along, width)
-        if data.shape != needed:
+        name, extents, how, words, row = _core.words_of(dtype, shape, layout, axis, bits)
+        view = _constant_view(data, row)
+        if view.shape != words:
             of = f"for {name} of shape {extents}"
             if row.flat:
-                msg = f"data: expected {needed[0]} bytes {of}, got {data.size}"
+                msg = f"data: expected {words[0]} bytes {of}, got {view.size}"
             else:
-                msg = f"data: expected shape {needed} {of}, {width} bits each along axis "
-                msg += f"{along}, got {data.shape}"
+                msg = f"data: expected shape {words} {of}, {how[2]} bits each along axis "
+                msg += f"{how[1]}, got {view.shape}"
             raise ValueError(msg)
-        if not data.flags.c_contiguous:
-            parts = "bytes" if kinds[0].itemsize == 1 else "words"
-            msg = f"data: expected contiguous {parts}, got a strided array"
-            raise ValueError(msg)
-        self._keep(_constant_view(data), name, extents, (row.name, along, width))
-
-    @classmethod
-    def _of(
-        cls,
-        data: npt.NDArray[Any],
-        name: str,
-        shape: tuple[int, ...],
-        how: tuple[str, int | None, int],
-    ) -> PackedArray:
-        """One of words that are known to fit."""
-        made = cls.__new__(cls)
-        made._keep(_constant_view(data), name, shape, how)
-        return made
+        self._keep(view, name, extents, how)
 
     @classmethod
     def from_buffer(
@@ -314,19 +221,15 @@ class PackedArray(_core.Packed):
             msg = f"buffer: expected contiguous bytes, got strides {memory.strides}"
             raise ValueError(msg)
         data = np.frombuffer(memory if memory.nbytes else b"", np.uint8)
-        row = layout_named(layout)
-        if row.flat:
-            return cls(data, dtype, shape, layout=layout, axis=axis, bits=bits)
-        _, width = element_of(dtype, bits, row)
-        extents = extents_of(shape)
-        needed = row.shape(extents, axis_of(axis, len(extents), row), width)
-        kind = np.dtype(row.words[0])
-        if data.size != prod(needed) * kind.itemsize:
-            msg = f"buffer: expected {prod(needed) * kind.itemsize} bytes for {kind} of "
-            msg += f"shape {needed}, got {data.size}"
-            raise ValueError(msg)
-        words = data.view(kind).reshape(needed)
-        return cls(words, dtype, extents, layout=layout, axis=axis, bits=bits)
+        *_, words, row = _core.words_of(dtype, shape, layout, axis, bits)
+        if not row.flat:
+            kind = row.words[0]
+            if data.size != prod(words) * kind.itemsize:
+                msg = f"buffer: expected {prod(words) * kind.itemsize} bytes for {kind} "
+                msg += f"of shape {words}, got {data.size}"
+                raise ValueError(msg)
+            data = data.view(kind).reshape(words)
+        return cls(data, dtype, shape, layout=layout, axis=axis, bits=bits)
 
     @property
     def data(self) -> npt.NDArray[Any]:
@@ -464,7 +367,7 @@ class PackedArray(_core.Packed):
         >>> kept == p
         False
         """
-        return _constant(self._data, self._name, self._shape, self._how)
+        return _core.copied(self, self._data, self._shape)
 
     def __len__(self) -> int:
         """Count the rows of the first axis."""
@@ -503,7 +406,7 @@ class PackedArray(_core.Packed):
         return self._row(chosen)
 
     def _element(self, at: int) -> Any:
-        whole = LAYOUTS[self.layout].whole(self.bits)
+        whole = _whole(LAYOUTS[self.layout], self.bits)
         first = at // whole * whole
         return self._part(first, min(first + whole, self._shape[0])).unpack()[at - first]
 
@@ -527,7 +430,7 @@ class PackedArray(_core.Packed):
         layout, axis, bits = self._how
         row = LAYOUTS[layout]
         first, last = start, stop  # of what is counted in words, if anything is
-        whole = row.whole(bits) if not axis else 1
+        whole = _whole(row, bits) if not axis else 1
         if axis is None:
             first, last = start * prod(self._shape[1:]), stop * prod(self._shape[1:])
         ends = last % whole == 0 or stop == self._shape[0]
@@ -539,7 +442,6 @@ class PackedArray(_core.Packed):
         if not axis:
             first, last = row.length(first, bits), row.length(last, bits)
         made = PackedArray.__new__(PackedArray)
-        # Not by _of: of a slice of a slice that would make an ever longer chain of views.
         extents = (stop - start, *self._shape[1:]) if shape is None else shape
         made._keep(self._data[first:last], self._name, extents, self._how)
         return made
@@ -563,7 +465,7 @@ class PackedArray(_core.Packed):
         rows = rows[chosen.start : stop : chosen.step]
         if axis is None:
             rows = rows.reshape(-1)
-        return _constant(rows, self._name, (len(chosen), *self._shape[1:]), self._how)
+        return _core.copied(self, rows, (len(chosen), *self._shape[1:]))
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a packed array never changes."""
@@ -579,9 +481,7 @@ class PackedArray(_core.Packed):
         """Compare type, shape, layout and bytes."""
         if not isinstance(other, PackedArray):
             return NotImplemented
-        if self._head() != other._head():
-            return False
-        return bool(np.array_equal(_bytes_of(self._data), _bytes_of(other._data)))
+        return self._head() == other._head() and _core.same_words(self, other)
 
     def __hash__(self) -> int:
         """Hash what `__eq__` compares, where nobody can change it."""
@@ -671,116 +571,6 @@ def pack(
     return _core.pack(q, layout, axis, bits)
 
 
-def layout_named(layout: object, name: str = "layout") -> Layout:
-    """Find a layout."""
-    given = str.__str__(layout) if isinstance(layout, str) else None
-    if given in LAYOUTS:
-        return LAYOUTS[given]
-    some = " or ".join(", ".join(map(repr, LAYOUTS)).rsplit(", ", 1))
-    if given is None:
-        msg = f"{name}: expected {some}, got {_kind(layout)}"
-        raise TypeError(msg)
-    msg = f"{name}: expected {some}, got {given!r}"
-    raise ValueError(msg)
-
-
-# What messages call layout, axis and bits: parameters, or places in what `packed` is given.
-OWN = ("layout", "axis", "bits")
-IN_PACKED = ("packed", "packed[1]", "packed[2]")
-
-
-def axis_of(
-    axis: object, ndim: int, row: Layout, names: tuple[str, str, str] = OWN
-) -> int | None:
-    """Find the axis along which codes are packed in a layout."""
-    if row.flat:
-        if axis is not None:
-            got = axis if isinstance(axis, int) else _kind(axis)
-            msg = f"{names[1]}: expected None for layout {row.name!r}, got {got}"
-            raise ValueError(msg)
-        return None
-    along = -1 if axis is None else _integer(axis, names[1])
-    if not ndim:
-        msg = f"{names[0]}: expected 'onnx' for what has no axis, got {row.name!r}"
-        raise ValueError(msg)
-    if not -ndim <= along < ndim:
-        raise np.exceptions.AxisError(along, ndim, names[1])
-    return along + ndim if along < 0 else along
-
-
-def element_of(
-    dtype: object, bits: object, row: Layout, names: tuple[str, str, str] = OWN
-) -> tuple[str, int]:
-    """Find the type and the width of the codes of an array in a layout."""
-    if bits is None:
-        return _core.packed_name(dtype, row.widths)
-    width = _integer(bits, names[2])
-    name, own = _core.packed_name(dtype, LAYOUTS["words"].widths)
-    if (name, width) in _NARROWER:
-        name, own = _NARROWER[name, width], width
-    if name == "uint8" and not 1 <= width <= 8:
-        msg = f"{names[2]}: expected 1 to 8 for uint8, got {width}"
-        raise ValueError(msg)
-    if name != "uint8" and width != own:
-        msg = f"{names[2]}: expected {own} for {name}, got {width}"
-        raise ValueError(msg)
-    if width not in row.widths:
-        some = " or ".join(map(str, row.widths))
-        msg = f"{names[2]}: expected {some} for layout {row.name!r}, got {width}"
-        raise ValueError(msg)
-    return name, width
-
-
-def words_said(
-    dtype: object, shape: tuple[int, ...], layout: object, axis: object, bits: object
-) -> tuple[tuple[int, ...], int]:
-    """Find the shape of words, and their size; all this may be said by anybody."""
-    row = layout_named(layout)
-    name, width = element_of(dtype, bits, row)
-    along = axis_of(axis, len(shape), row)
-    if name != dtype or along is None:
-        msg = f"layout: expected one of {width} bits along an axis, got {row.name!r}"
-        raise ValueError(msg)
-    if axis != along or bits != width or type(axis) is not int or type(bits) is not int:
-        msg = f"layout: expected axis {along} and {width} bits, got {axis!r} and {bits!r}"
-        raise ValueError(msg)
-    return row.shape(shape, along, width), row.word_bits // 8
-
-
-# What codes of fewer bits than a byte are, where there is a type for them.
-_NARROWER = {
-    ("uint8", 4): "uint4",
-    ("uint8", 2): "uint2",
-    ("int8", 4): "int4",
-    ("int8", 2): "int2",
-}
-
-
-def requested(
-    packed: object, dtype: str, fixed: bool
-) -> tuple[str, tuple[Layout, object, object]]:
-    """
-    Take apart what quantize is asked for by `packed`.
-
-    Returns the type of the codes, which is `dtype` where that is `fixed`, and layout, axis
-    and bits.
-    """
-    given = packed if isinstance(packed, tuple) else (packed,)
-    if not 1 <= len(given) <= 3 or not isinstance(given[0], str):
-        got = f"a tuple of {len(given)}" if isinstance(packed, tuple) else _kind(packed)
-        msg = "packed: expected True, False, a layout or a tuple of layout, axis and bits, "
-        msg += f"got {got}"
-        raise TypeError(msg)
-    layout, axis, bits = (*given, None, None)[:3]
-    row = layout_named(layout, "packed")
-    name, width = element_of(dtype, bits, row, IN_PACKED)
-    if fixed and name != dtype:
-        msg = f"packed[2]: expected bits of {dtype}, which the parameters are for, "
-        msg += f"got {width}, those of {name}"
-        raise ValueError(msg)
-    return name, (row, axis, bits)
-
-
 def _unpickled(
     data: bytes,
     dtype: str,
@@ -793,44 +583,39 @@ def _unpickled(
     """One of bytes that nobody can change, so that it has a hash."""
     if layout == "onnx":
         return PackedArray(np.frombuffer(data, np.uint8), dtype, shape)
-    row = layout_named(layout)
-    _, width = element_of(dtype, bits, row)
-    extents = row.shape(shape, axis, width)
+    *_, extents, _ = _core.words_of(dtype, shape, layout, axis, bits)
     array = np.frombuffer(data, words).reshape(extents)
     return PackedArray(array, dtype, shape, layout=layout, axis=axis, bits=bits)
 
 
-def _constant(
-    data: npt.NDArray[Any],
-    name: str,
-    shape: tuple[int, ...],
-    how: tuple[str, int | None, int],
-) -> PackedArray:
-    """One of a copy of words in C order, which nobody can change."""
-    kept = np.frombuffer(data.tobytes(), data.dtype).reshape(data.shape)
-    return PackedArray._of(kept, name, shape, how)
-
-
-def _constant_view(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Bytes that are lent read-only cannot be made writeable again."""
+def _constant_view(
+    data: npt.NDArray[Any], layout: _core.Layout
+) -> npt.NDArray[np.integer[Any]]:
+    """A view of words. Memory that is lent read-only cannot be made writeable again."""
+    if _core.is_masked(data):
+        msg = "data: expected an array without a mask, got a masked array"
+        raise TypeError(msg)
+    if not isinstance(data, np.ndarray) or data.dtype not in layout.words:
+        got = data.dtype if isinstance(data, np.ndarray) else _kind(data)
+        wanted = " or ".join(map(str, layout.words))
+        article = "an" if wanted.startswith("int") else "a"
+        msg = f"data: expected {article} {wanted} array, got {got}"
+        raise TypeError(msg)
+    if layout.flat and data.ndim != 1:
+        msg = f"data: expected one dimension, got shape {data.shape}"
+        raise ValueError(msg)
+    if not data.flags.c_contiguous:
+        parts = "bytes" if layout.word_bits == 8 else "words"
+        msg = f"data: expected contiguous {parts}, got a strided array"
+        raise ValueError(msg)
     view = np.frombuffer(memoryview(data.data).toreadonly(), data.dtype)
     return view.reshape(data.shape)
 
 
-def _bytes_of(data: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    return data.view(np.uint8)
-
-
-def _integer(value: Any, name: str) -> int:
-    if type(value) is int:  # most are
-        return value
-    try:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        return int(operator.index(value))
-    except TypeError:
-        msg = f"{name}: expected an integer, got {_kind(value)}"
-        raise TypeError(msg) from None
+def _whole(layout: _core.Layout, bits: int) -> int:
+    """Least number of codes that begin and end with words, and groups."""
+    words = layout.word_bits // gcd(layout.word_bits, bits)
+    return lcm(len(layout.order) or 1, words)
 
 
 def _chosen(index: SupportsIndex | slice, shape: tuple[int, ...]) -> int | range:
@@ -892,28 +677,3 @@ def _is_writeable(array: npt.NDArray[Any]) -> bool:
 
 def _kind(value: object) -> str:
     return type(value).__name__
-
-
-def extents_of(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
-    try:
-        one = not isinstance(shape, (tuple, list))
-        given: Any = (shape,) if one else shape
-        if any(isinstance(n, bool) for n in given):
-            raise TypeError
-        # Of a list: of a generator Python makes larger tuples, which it keeps for others.
-        extents = tuple([int(operator.index(n)) for n in given])
-    except TypeError:
-        msg = f"shape: expected an integer or a tuple of integers, got {_kind(shape)}"
-        raise TypeError(msg) from None
-    if min(extents, default=0) < 0 or max(extents, default=0) > sys.maxsize:
-        msg = f"shape: expected extents from 0 to {sys.maxsize}, got {extents}"
-        raise ValueError(msg)
-    # NumPy makes no array of more bytes, not even an empty one, and float64 has eight.
-    if prod(max(n, 1) for n in extents) > sys.maxsize // 8:
-        most = sys.maxsize // 8
-        msg = f"shape: expected extents of product {most} or less, 0 as 1, got {extents}"
-        raise ValueError(msg)
-    if len(extents) > 64:
-        msg = f"shape: expected at most 64 dimensions, got {len(extents)}"
-        raise ValueError(msg)
-    return extents

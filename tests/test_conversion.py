@@ -16,6 +16,7 @@ def gone(array):
 
 x = np.ones((N, 2), np.float32)
 q = np.ones((N, 2), np.int8)
+u = np.ones((N, 2), np.uint8)
 scales = np.ones(N, np.float32)
 zeros = np.zeros(N, np.int16)
 
@@ -80,6 +81,15 @@ CALLS = {
     "rounding": "pq.quantize(x, 1.0, rounding=Yes('ceil'))",
     "precision": "pq.quantize(x, 1.0, precision=Type())",
     "packed": "pq.quantize(x, 1.0, packed=Flag())",
+    "packed, axis": (
+        "pq.quantize(x, 1.0, dtype='uint4', packed=('words', Number(0, x), None))"
+    ),
+    "packed, bits": (
+        "pq.quantize(x, 1.0, dtype='uint8', packed=('words', 0, Number(3, x)))"
+    ),
+    "pack, axis": "pq.pack(u, 'words', axis=Number(0, u))",
+    "pack, bits": "pq.pack(u, 'words', axis=0, bits=Number(3, u))",
+    "pack, shape": "pq.PackedArray(u, 'int4', (Number(4, u), N))",
     "saturate": "pq.quantize(x, 1.0, saturate=Flag())",
     "back, axis": "pq.dequantize(q, scales, axis=Number(0, q, scales))",
     "back, zero point": "pq.dequantize(q, scales, Array(0, q, scales), axis=0)",

@@ -30,6 +30,7 @@ DOUBLES = np.float64([0.1, 0.2, 0.3])
 BAD = np.float32([np.nan])
 PARAMS = pq.choose_qparams(X, axis=0)
 PACKED = pq.quantize(X, 0.5, dtype="int4", packed=True)
+WORDS = pq.quantize(X, 0.5, dtype="int4", packed="words")
 MODE = pq.RoundMode.CEIL
 
 ARGUMENTS = [
@@ -69,6 +70,13 @@ GOOD = {
         Q, SCALE.reshape(3, 1), qtype="per_group", group_shape=(1, 4)
     ),
     "ONNX blocks": lambda: pq.onnx.dequantize_linear(PACKED, BLOCK_ROWS, block_size=2),
+    "codes in words": lambda: pq.quantize(X, 0.5, dtype="int4", packed=("words", 0)),
+    "words back": lambda: pq.dequantize(WORDS, 0.5),
+    "pack": lambda: pq.pack(X.astype(np.uint8), "awq", bits=4),
+    "unpack and repack": lambda: [WORDS.unpack(), WORDS.repack("awq"), PACKED.unpack()],
+    "a packed array of words": lambda: pq.PackedArray(
+        WORDS.data, "int4", (3, 4), layout="words"
+    ),
     "rows of a packed array": lambda: [PACKED[0], PACKED[1:], PACKED[::-1], *PACKED],
     "a copy of a packed array": lambda: PACKED.copy() == PACKED,
 }
@@ -91,6 +99,10 @@ FAILING = {
     "not finite": lambda: pq.choose_qparams(BAD),
     "overlap": lambda: pq.quantize(X, 0.1, out=X.view(np.int8)[:, ::4]),
     "missing argument": lambda: pq.quantize(X),
+    "no such layout": lambda: pq.quantize(X, 0.5, dtype="int4", packed="rows"),
+    "no such axis": lambda: pq.quantize(X, 0.5, dtype="int4", packed=("words", 2)),
+    "codes that do not fit": lambda: pq.pack(READ_ONLY.view("u1") + 9, bits=2),
+    "a shape that words do not have": lambda: pq.PackedArray(Q.ravel(), "int4", 3),
     "row that is not there": lambda: PACKED[[3]],
     "unknown argument": lambda: pq.quantize(X, 0.1, mode="ceil"),
 }

@@ -4,6 +4,7 @@ import array
 import copy
 import itertools
 import mmap
+import operator
 import pickle
 import re
 import sys
@@ -1125,7 +1126,9 @@ def test_subclasses_that_claim_more_than_there_is():
         assert pq.dequantize(kind(data, "int4", 4), 1.0).shape == (4,)
         assert kind(data, "int4", 4).unpack().dtype == ml_dtypes.int4
         for call in (lambda p: pq.dequantize(p, 1.0), lambda p: pq.quantize([1.0], 1.0, p)):
-            with pytest.raises(TypeError, match=r"^q: expected a packed array, got one"):
+            with pytest.raises(
+                TypeError, match=r"^data: expected words, got a PackedArray"
+            ):
                 call(kind.__new__(kind))
 
 
@@ -1186,8 +1189,68 @@ def test_a_forged_shape_reads_nothing():
     empty = pq.PackedArray.__new__(pq.PackedArray)
     with pytest.raises(ValueError, match=r"^data: expected shape \(500000,\) of 1 bytes"):
         empty._keep(np.zeros(2, np.uint8), "int4", (10**6,), ("onnx", None, 4))
-    with pytest.raises(TypeError, match=r"^q: expected a packed array, got one that was"):
+    with pytest.raises(TypeError, match=r"^data: expected words, got a PackedArray"):
         pq.dequantize(empty, 1.0)
+
+
+NOUNS = ["data", "dtype", "shape", "layout", "axis", "bits", "nbytes", "size", "ndim"]
+NEVER_MADE = {
+    **{name: operator.attrgetter(name) for name in NOUNS},
+    **{f.__name__: f for f in (repr, str, len, hash, bool, list, np.asarray, pickle.dumps)},
+    "copy.copy": copy.copy,
+    "copy.deepcopy": copy.deepcopy,
+    "==": lambda p: p == p,
+    "copy": lambda p: p.copy(),
+    "unpack": lambda p: p.unpack(),
+    "repack": lambda p: p.repack("awq"),
+    "[0]": lambda p: p[0],
+    "[:]": lambda p: p[:],
+    "dequantize": lambda p: pq.dequantize(p, 1.0),
+    "zero point": lambda p: pq.quantize([1.0], 1.0, p),
+    "ONNX": lambda p: pq.onnx.dequantize_linear(p, np.float32(1)),
+    "QParams": lambda p: pq.QParams(1.0, 0, "int4").dequantize(p),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_MADE)
+def test_one_that_was_never_made(name):
+    with pytest.raises(TypeError, match=r"^data: expected words, got a PackedArray that"):
+        NEVER_MADE[name](pq.PackedArray.__new__(pq.PackedArray))
+
+
+@pytest.mark.parametrize("rows", [2**60, 2**61])
+@pytest.mark.parametrize("packed", [True, ("words", 0), "halves"])
+def test_more_rows_than_can_be_packed(rows, packed):
+    none = np.empty((rows, 0), np.float16)
+    with pytest.raises(ValueError, match=r"^x: expected extents of product \d+ or less"):
+        pq.quantize(none, 1.0, dtype="int4", packed=packed)
+    with pytest.raises(ValueError, match=r"^q: expected extents of product \d+ or less"):
+        pq.pack(np.empty((rows, 0), np.uint8), bits=4)
+
+
+@pytest.mark.parametrize("layout", ["onnx", ("words", 0), "words", "awq", "halves"])
+def test_as_many_rows_as_can_be(layout):
+    rows = sys.maxsize // 8
+    p = pq.quantize(np.empty((rows, 0), np.float32), 1.0, dtype="int4", packed=layout)
+    assert p.shape == (rows, 0)
+    assert p.nbytes == 0
+    for again in (p.copy(), pickle.loads(pickle.dumps(p)), copy.copy(p)):
+        assert again == p
+    for other in ("onnx", "words", "awq", "halves"):
+        assert p.repack(other).shape == p.shape
+        assert p.repack(other, axis=None if other == "onnx" else 0).shape == p.shape
+    assert pq.pack(np.empty((rows, 0), np.uint8), bits=4).shape == p.shape
+    assert p.unpack().shape == p[:].shape == pq.dequantize(p, 1.0).shape == p.shape
+
+
+def test_words_of_which_there_would_be_too_many():
+    none = np.empty((0, 2**59, 1), np.float32)  # of each code come 16 bytes
+    text = r"^packed: expected a layout that has at most \d+ bytes"
+    with pytest.raises(ValueError, match=text):
+        pq.quantize(none, 1.0, dtype="int4", packed="halves")
+    p = pq.quantize(none, 1.0, dtype="int4", packed=True)
+    with pytest.raises(ValueError, match=text.replace("packed", "layout")):
+        p.repack("halves")
 
 
 def test_nothing_behind_packed_results_is_writeable():

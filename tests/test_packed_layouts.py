@@ -732,7 +732,7 @@ def test_forged_layouts_read_nothing(how):
         lambda: forged.repack("words", axis=1),
         forged.unpack,
     ):
-        with pytest.raises(TypeError, match=r"^q: expected a packed array, got one"):
+        with pytest.raises(TypeError, match=r"^data: expected words, got a PackedArray"):
             use()
 
 

@@ -1,0 +1,243 @@
+# Layouts: how packed codes lie in words, and what users say of that.
+
+
+@final
+cdef class Layout:
+    """
+    How codes lie in words.
+
+    Codes along one axis are a stream of bits, the first in the lowest of the first word.
+    Each group of codes is in the order of ``order``: code i of a group lies at the place
+    ``order[i]``, and where that is empty, codes lie as they are.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    widths : tuple of int
+        Bits that codes may have.
+    words : tuple of dtype
+        The types that words may have, little-endian; the first is that of new ones.
+    order : bytes
+        The places of the codes of a group.
+    flat : bool
+        Whether all the elements in C order are the stream, not those along an axis.
+    """
+
+    cdef readonly str name
+    cdef readonly tuple widths
+    cdef readonly tuple words
+    cdef readonly bytes order
+    cdef readonly bint flat
+    cdef readonly int word_bits
+    cdef int group
+    cdef dict types  # those that have one of its widths, and these as a text
+    cdef str some
+
+    def __init__(self, str name, tuple widths, tuple words, bytes order=b"",
+                 bint flat=False):
+        self.name = name
+        self.widths = widths
+        self.words = tuple([_np.dtype(word) for word in words])
+        self.order = order
+        self.flat = flat
+        self.word_bits = 8 * self.words[0].itemsize
+        self.group = max(1, len(order))
+        self.types = {
+            name: code for name, code in _CODES.items()
+            if pq_type_bits(<pq_type><int>code) in widths
+        }
+        self.some = ", ".join(self.types)
+
+    cpdef Py_ssize_t length(self, Py_ssize_t codes, int bits) noexcept:
+        """Number of the words of so many codes; groups are whole."""
+        cdef Py_ssize_t groups = codes // self.group + (codes % self.group != 0)
+        cdef Py_ssize_t all_bits = groups * self.group * bits
+        return all_bits // self.word_bits + (all_bits % self.word_bits != 0)
+
+    cpdef tuple shape(self, tuple extents, object axis, int bits):
+        """Shape of the words of an array."""
+        if axis is None:
+            return (self.length(_prod(extents), bits),)
+        words = self.length(extents[axis], bits)
+        return (*extents[:axis], words, *extents[axis + 1:])
+
+
+# A layout is a row here, and what the C core makes of it.
+cdef dict _LAYOUTS = {row.name: row for row in (
+    Layout("onnx", (2, 4), ("<u1",), flat=True),
+    Layout("words", (1, 2, 3, 4, 5, 6, 7, 8), ("<i4", "<u4")),
+    Layout("awq", (4,), ("<i4", "<u4"), bytes((0, 4, 1, 5, 2, 6, 3, 7))),
+    Layout("halves", (4,), ("<u1",), bytes([i % 16 * 2 + i // 16 for i in range(32)])),
+)}
+cdef Layout _ALL_WIDTHS = _LAYOUTS["words"]
+
+# What messages call layout, axis and bits: parameters, or places in what `packed` is given.
+cdef tuple _OWN = ("layout", "axis", "bits")
+cdef tuple _IN_PACKED = ("packed", "packed[1]", "packed[2]")
+
+# What codes of fewer bits than a byte are, where there is a type for them.
+cdef dict _NARROWER = {
+    ("uint8", 4): "uint4",
+    ("uint8", 2): "uint2",
+    ("int8", 4): "int4",
+    ("int8", 2): "int2",
+}
+
+
+def layouts():
+    """All of them, by name."""
+    return _LAYOUTS.copy()
+
+
+cdef Layout _layout_named(object layout, tuple names):
+    given = layout if type(layout) is str else None
+    if given is None and isinstance(layout, str):
+        given = str.__str__(layout)
+    found = _LAYOUTS.get(given)
+    if found is not None:
+        return found
+    some = " or ".join(", ".join(map(repr, _LAYOUTS)).rsplit(", ", 1))
+    if given is None:
+        raise TypeError(f"{names[0]}: expected {some}, got {type(layout).__name__}")
+    raise ValueError(f"{names[0]}: expected {some}, got {given!r}")
+
+
+cdef object _whole(object value, str name):
+    """An integer as Python's own; no bool."""
+    if PyLong_CheckExact(value):  # most are
+        return value
+    try:
+        if not isinstance(value, (bool, _np.bool_)):
+            return int(_index(value))
+    except TypeError:
+        pass
+    raise TypeError(f"{name}: expected an integer, got {type(value).__name__}")
+
+
+cdef object _settled_along(Layout row, object axis, tuple names):
+    """The axis along which codes are packed in a layout, as a Python integer; None where
+    there is none."""
+    if not row.flat:
+        return -1 if axis is None else _whole(axis, names[1])
+    if axis is not None:
+        got = axis if isinstance(axis, int) else type(axis).__name__
+        raise ValueError(f"{names[1]}: expected None for layout {row.name!r}, got {got}")
+    return None
+
+
+cdef object _along(Layout row, object settled, int ndim, tuple names):
+    """The same of so many dimensions, from the first."""
+    if settled is None:
+        return None
+    if ndim == 0:
+        raise ValueError(
+            f"{names[0]}: expected 'onnx' for what has no axis, got {row.name!r}"
+        )
+    if not -ndim <= settled < ndim:
+        raise _AxisError(settled, ndim, names[1])
+    return settled + ndim if settled < 0 else settled
+
+
+cdef str _element_of(object dtype, object bits, Layout row, tuple names, int *width):
+    """The type and the width of the codes of an array in a layout."""
+    cdef str name
+    cdef int own
+    if bits is None:
+        name = _name_in(row.types, dtype, "dtype", row.some)
+        width[0] = pq_type_bits(<pq_type><int>_CODES[name])
+        return name
+    bits = _whole(bits, names[2])
+    name = _name_in(_ALL_WIDTHS.types, dtype, "dtype", _ALL_WIDTHS.some)
+    name = _NARROWER.get((name, bits), name)
+    own = pq_type_bits(<pq_type><int>_CODES[name])
+    if name == "uint8" and not 1 <= bits <= 8:
+        raise ValueError(f"{names[2]}: expected 1 to 8 for uint8, got {bits}")
+    if name != "uint8" and bits != own:
+        raise ValueError(f"{names[2]}: expected {own} for {name}, got {bits}")
+    if bits not in row.widths:
+        some = " or ".join(map(str, row.widths))
+        raise ValueError(
+            f"{names[2]}: expected {some} for layout {row.name!r}, got {bits}"
+        )
+    width[0] = bits
+    return name
+
+
+# NumPy makes no array of more bytes, not even an empty one, and float64 has eight.
+cdef Py_ssize_t _LARGEST = _maxsize
+cdef Py_ssize_t _MOST = _LARGEST // 8
+
+
+cdef int _check_product(tuple extents, str name) except -1:
+    cdef Py_ssize_t size = 1, extent
+    for one in extents:
+        extent = max(<Py_ssize_t>one, 1)
+        if extent > _MOST // size:
+            raise ValueError(
+                f"{name}: expected extents of product {_MOST} or less, 0 as 1, "
+                f"got {extents}"
+            )
+        size *= extent
+    return 0
+
+
+cdef tuple _extents_of(object shape):
+    """A shape that arrays may have, as Python integers."""
+    cdef tuple extents
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        # Of a list: of a generator Python makes larger tuples, which it keeps for others.
+        extents = tuple([_whole(one, "shape") for one in given])
+    except TypeError:
+        raise TypeError(
+            "shape: expected an integer or a tuple of integers, "
+            f"got {type(shape).__name__}"
+        ) from None
+    for one in extents:
+        if not 0 <= one <= _LARGEST:
+            raise ValueError(
+                f"shape: expected extents from 0 to {_LARGEST}, got {extents}"
+            )
+    _check_product(extents, "shape")
+    if len(extents) > PQ_MAX_NDIM:
+        raise ValueError(
+            f"shape: expected at most {<int>PQ_MAX_NDIM} dimensions, got {len(extents)}"
+        )
+    return extents
+
+
+def words_of(dtype, shape, layout, axis, bits):
+    """What `PackedArray` is told of its words: the type of the codes; their shape; layout,
+    axis and bits; the shape of the words; and the layout itself."""
+    cdef int width = 0
+    cdef Layout row = _layout_named(layout, _OWN)
+    cdef str name = _element_of(dtype, bits, row, _OWN, &width)
+    cdef tuple extents = _extents_of(shape)
+    along = _along(row, _settled_along(row, axis, _OWN), len(extents), _OWN)
+    words = row.shape(extents, along, width)
+    return name, extents, (row.name, along, width), words, row
+
+
+cdef tuple _requested(object packed, str dtype, bint fixed):
+    """What quantize is asked for by `packed`: the type of the codes, which is `dtype` where
+    that is `fixed`, layout, axis and bits. Nothing of it is a user's any more."""
+    cdef int width = 0
+    cdef Layout row
+    given = packed if isinstance(packed, tuple) else (packed,)
+    if not 1 <= len(given) <= 3 or not isinstance(given[0], str):
+        kind = type(packed).__name__
+        got = f"a tuple of {len(given)}" if isinstance(packed, tuple) else kind
+        raise TypeError(
+            "packed: expected True, False, a layout or a tuple of layout, axis and bits, "
+            f"got {got}"
+        )
+    layout, axis, bits = (*given, None, None)[:3]
+    row = _layout_named(layout, _IN_PACKED)
+    name = _element_of(dtype, bits, row, _IN_PACKED, &width)
+    if fixed and name != dtype:
+        raise ValueError(
+            f"packed[2]: expected bits of {dtype}, which the parameters are for, "
+            f"got {width}, those of {name}"
+        )
+    return name, row, _settled_along(row, axis, _IN_PACKED), width
