@@ -65,23 +65,22 @@ cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
     return True
 
 
-cdef object _filled(tuple values, int ndim, pq_type type):
-    """Python numbers, of one dimension or none, as an array of a type that is for them;
-    None where it is not."""
-    cdef Py_ssize_t count = len(values)
-    cdef void *memory
-    cdef pq_fpenv found
-    cdef bint put
-    array = _new_array(ndim, &count, row_of_type(type).carrier)
-    memory = PyArray_DATA(<const PyArrayObject *>array)
-    found = pq_fpenv_enter()
+cdef bint _put(tuple values, pq_type type, void *to) except -1:
+    """Write Python numbers in a type that is for them; False where it is not."""
+    cdef pq_fpenv found = pq_fpenv_enter()
     try:
         if _is_integer(type):
-            put = _put_integers(values, type, <char *>memory)
-        else:
-            put = _put_reals(values, type, memory)
+            return _put_integers(values, type, <char *>to)
+        return _put_reals(values, type, to)
     finally:
         pq_fpenv_leave(found)
+
+
+cdef object _filled(tuple values, int ndim, pq_type type):
+    """The same as an array, of one dimension or none."""
+    cdef Py_ssize_t count = len(values)
+    array = _new_array(ndim, &count, row_of_type(type).carrier)
+    put = _put(values, type, PyArray_DATA(<const PyArrayObject *>array))
     return array if put else None
 
 

@@ -88,6 +88,7 @@ cdef dict _SPELLED = {name: name for name in _TYPES}
 for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
 del _name, _dtype
+cdef dict _SPELLED_TYPES = {spelled: _TYPES[name] for spelled, name in _SPELLED.items()}
 cdef object _dtype_class = _np.dtype
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _PRECISIONS = f"None, {_REAL_LIST}"
@@ -105,12 +106,21 @@ cpdef object known(object values):
     return _SPELLED.get(kind) if type(kind) is type else None
 
 
+cdef inline bint _may_spell(object dtype) except -1:
+    """Whether it is an exact dtype, class or string. To hash anything else may recurse
+    without end, or be a user's code."""
+    return type(dtype) is str or type(dtype) is type or isinstance(dtype, _dtype_class)
+
+
 cdef inline object _spelled(object dtype):
-    """The name of a dtype, class or string that is known, or None. To hash anything else
-    may recurse without end, or be a user's code."""
-    if type(dtype) is str or type(dtype) is type or isinstance(dtype, _dtype_class):
-        return _SPELLED.get(dtype)
-    return None
+    """The name of what is known, or None."""
+    return _SPELLED.get(dtype) if _may_spell(dtype) else None
+
+
+cdef inline int _spelled_type(object dtype) except -1:
+    """Its pq_type, or PQ_NO_TYPE."""
+    found = _SPELLED_TYPES.get(dtype) if _may_spell(dtype) else None
+    return <int>PQ_NO_TYPE if found is None else <int>found
 
 
 def spelled(dtype):

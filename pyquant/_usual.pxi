@@ -155,10 +155,9 @@ cdef object _quantize_usual(const pq_kernels *kernels, object x, object scale,
     cdef How how
     cdef pq_type code = PQ_I8
     if dtype is not None:
-        found = _CODES.get(_spelled(dtype))
-        if found is None:
+        code = <pq_type>_spelled_type(dtype)
+        if not _is_code(code):
             return None
-        code = <pq_type><int>found
     if type(rounding) is not str or (
         _is_narrow_float(code) and rounding is not _HALF_EVEN
     ):
@@ -181,10 +180,9 @@ cdef object _dequantize_usual(const pq_kernels *kernels, object q, object scale,
     cdef How how
     cdef pq_type type = PQ_F32
     if dtype is not None:
-        found = _REALS.get(_spelled(dtype))
-        if found is None:
+        type = <pq_type>_spelled_type(dtype)
+        if not _is_real(type):
             return None
-        type = <pq_type><int>found
     if not PyFloat_CheckExact(scale) or not _is_run(q, &given) or not _is_code(given.type):
         return None
     if dtype is None and out is not None:
@@ -242,7 +240,8 @@ cdef class Usual:
         self.single = "single" in places
         self.axis = "axis" in places
         self.blocks = "blocks" in places
-        self.names = names
+        if names is not None:
+            self.names = {spelled: _TYPES[name] for spelled, name in names.items()}
         self.precision = <pq_type><int>_REALS.get(precision, <int>PQ_NO_TYPE)
         self.alike = alike
         self.attributes = attributes
@@ -255,21 +254,27 @@ cdef class Usual:
         if type(dtype) is not str:
             dtype = _spelled(dtype)
         found = self.names.get(dtype)
-        return PQ_NO_TYPE if found is None else <pq_type><int>_TYPES[found]
+        return PQ_NO_TYPE if found is None else <pq_type><int>found
 
     cdef bint _hold(self, Call *call, object x, object scale, object zero) except -1:
         """Whether they are so; then the call has them."""
-        if not (_hold_usual(call, x) and self.inputs[<int>call.x.type]):
+        if not (
+            _hold_parameters(scale, &call.scale, PQ_F32, &call.scale_value)
+            and self.scales[<int>call.scale.type]
+        ):
             return False
-        if not (_hold(scale, &call.scale) and self.scales[<int>call.scale.type]):
-            return False
+        _set_array(&call.args.scale, &call.scale)
         call.args.zero.data = NULL
         if zero is not None:
-            if not (_hold(zero, &call.zero) and self.zeros[<int>call.zero.type]
-                    and _same_shape(&call.scale, &call.zero)):
+            if not (
+                _hold_parameters(zero, &call.zero, PQ_I64, &call.zero_value)
+                and self.zeros[<int>call.zero.type]
+                and _same_shape(&call.scale, &call.zero)
+            ):
                 return False
             _set_array(&call.args.zero, &call.zero)
-        _set_array(&call.args.scale, &call.scale)
+        if not (_hold_input(call, x) and self.inputs[<int>call.x.type]):
+            return False
         _set_input(call)
         return True
 
@@ -367,7 +372,25 @@ cdef inline bint _has_zero(Call *call) noexcept:
     return call.args.zero.data != NULL
 
 
-cdef inline bint _hold_usual(Call *call, object x) except -1:
+cdef inline bint _hold_parameters(object given, Array *held, pq_type type,
+                                  void *room) except -1:
+    """Hold an exact array or scalar; or one number in a list, in memory of the call."""
+    if not (PyList_CheckExact(given) or PyTuple_CheckExact(given)):
+        return _hold(given, held)
+    one = tuple(given)
+    if len(one) != 1 or not _put(one, type, room):
+        return False
+    held.data = <char *>room
+    held.ndim = 1
+    held.shape[0] = 1
+    held.strides[0] = held.itemsize = pq_type_size(type)
+    held.held = held.readonly = True
+    held.type = type
+    held.swapped = False
+    return True
+
+
+cdef inline bint _hold_input(Call *call, object x) except -1:
     """Hold an exact array or scalar, or a packed array."""
     if Py_TYPE(x) is not &PyArray_Type and isinstance(x, Packed):
         return (<Packed>x)._words is not None and _hold_packed(call, x) == 0
@@ -429,11 +452,15 @@ cdef bint _place_usual_blocks(Call *call, object axis, object block_size) except
 
 
 cdef object _listed(object values, pq_type type):
-    """A list of Python numbers, or one, as an array; float64 arrays as float32 ones; others
-    as they are."""
+    """Python numbers in a list, or one without, as an array; float64 arrays as float32
+    ones; anything else as it is, and lists of one number."""
     if type == PQ_F32 and Py_TYPE(values) is &PyArray_Type:
         return _singles(values)
-    array = None if values is None else _numbers(values, type)
+    if values is None or (
+        (PyList_CheckExact(values) or PyTuple_CheckExact(values)) and len(values) == 1
+    ):
+        return values
+    array = _numbers(values, type)
     return values if array is None else array
 
 
