@@ -768,13 +768,6 @@ def array_of(
     standard: str,
     types: tuple[str, ...],
 ) -> tuple[Any, str]: ...
-def list_of(
-    foreign: Callable[[Any, str, str, tuple[str, ...]], npt.NDArray[Any]],
-    values: ArrayLike,
-    name: str,
-    standard: str,
-    types: tuple[str, ...],
-) -> npt.NDArray[Any]: ...
 def axes_within(
     foreign: Callable[[Any, int, str], tuple[int, ...]],
     axes: Iterable[SupportsIndex],

@@ -37,7 +37,6 @@ __all__ = [
     "integer",
     "integers",
     "is_untyped",
-    "list_of",
     "listed",
     "quantize",
     "refuse",
@@ -52,7 +51,6 @@ dynamic_range = _core.dynamic_range
 cast = _core.cast
 is_untyped = _core.is_untyped
 first_zero = _core.first_zero
-list_of = _core.list_of
 axes_within = _core.axes_within
 Usual = _core.Usual
 

@@ -33,16 +33,6 @@ def array_of(foreign, values, name, standard, tuple types not None):
     return foreign(values, name, standard, types)
 
 
-def list_of(foreign, values, name, standard, tuple types not None):
-    """A list of Python numbers as an array of the first of `types`. `foreign` is called for
-    what needs more of a look."""
-    if PyList_CheckExact(values) or PyTuple_CheckExact(values):
-        array = _numbers(values, <pq_type><int>_TYPES[types[0]])
-        if array is not None:
-            return array
-    return foreign(values, name, standard, types)
-
-
 def axes_within(foreign, axes, Py_ssize_t ndim, standard):
     """A set of axes, which are not negative, in ascending order. `foreign` is called for
     what needs more of a look, also for what is to be refused."""

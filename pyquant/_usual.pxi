@@ -137,12 +137,13 @@ cdef object _packed_usual(const pq_kernels *kernels, object array, Run *given,
     cdef str name = <str>_NAMES[<int>type]
     if given.n == 0 or size >= _LARGE or name not in _PACKED:
         return None
+    # Before the run, during which others may give the array another.
+    shape = _extents(PyArray_NDIM(a), PyArray_DIMS(a))
     data = PyBytes_FromStringAndSize(NULL, size)
     to.data = PyBytes_AS_STRING(data)
     to.type = type
     if not _run_usual(kernels, given, &to, how, True):
         return None
-    shape = _extents(PyArray_NDIM(a), PyArray_DIMS(a))
     return _packed(shape, data, name, _ONNX[pq_type_bits(type)])
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -350,10 +349,10 @@ def dynamic_dequantize(
     return _standard.dequantize(q, s, z, dtype=real, axis=channel, block_size=groups)
 
 
-def _listed(
+def _list_of(
     values: ArrayLike, name: str, op: str, types: tuple[str, ...]
 ) -> npt.NDArray[Any]:
-    """The list that an attribute holds, where it is not at once known to be one."""
+    """The list that an attribute holds."""
     array: npt.NDArray[Any]
     array, _ = _standard.array_of(values, name, op, types)
     if array.ndim == 1:
@@ -361,10 +360,6 @@ def _listed(
     if array.ndim > 1:
         raise _standard.refuse(ValueError, name, op, "a list", f"shape {array.shape}")
     return array.reshape(-1)
-
-
-# The list that an attribute holds.
-_list_of = partial(_standard.list_of, _listed)
 
 
 def _quantize(
