@@ -128,15 +128,17 @@ cdef inline void _hold_as(object array, pq_type type, bint swapped, Array *held)
 cdef bint _hold_scalar(object scalar, Array *held) except -1:
     """Read a scalar of NumPy's own, which lends its memory as a buffer."""
     cdef Py_buffer buffer
-    cdef object name = known(scalar)
-    if name is None:
+    kind = type(scalar)
+    # To hash types whose own type may be a user's is left to others.
+    found = _SPELLED_TYPES.get(kind) if type(kind) is type else None
+    if found is None:
         return False
     PyObject_GetBuffer(scalar, &buffer, PyBUF_SIMPLE)
     held.data = <char *>buffer.buf
     held.ndim = 0
     held.itemsize = buffer.itemsize
     held.held = held.readonly = True
-    held.type = <pq_type><int>_TYPES[name]
+    held.type = <pq_type><int>found
     held.swapped = False
     PyBuffer_Release(&buffer)
     return True
