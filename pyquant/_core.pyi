@@ -495,14 +495,14 @@ class Layout:
     def flat(self) -> bool: ...
     @property
     def word_bits(self) -> int: ...
-    def __init__(
-        self,
+    def __new__(
+        cls,
         name: str,
         widths: tuple[int, ...],
         words: tuple[str, ...],
         order: bytes = ...,
         flat: bool = ...,
-    ) -> None: ...
+    ) -> Self: ...
     def length(self, codes: int, bits: int) -> int: ...
     def shape(
         self, extents: tuple[int, ...], axis: int | None, bits: int

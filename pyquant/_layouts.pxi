@@ -34,8 +34,9 @@ cdef class Layout:
     cdef dict types  # those that have one of its widths, and these as a text
     cdef str some
 
-    def __init__(self, str name, tuple widths, tuple words, bytes order=b"",
-                 bint flat=False):
+    # Not __init__, which anybody could call again.
+    def __cinit__(self, str name, tuple widths, tuple words, bytes order=b"",
+                  bint flat=False):
         self.name = name
         self.widths = widths
         self.words = tuple([_np.dtype(word) for word in words])

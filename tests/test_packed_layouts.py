@@ -26,6 +26,7 @@ from support import (
 import pyquant as pq
 from pyquant._core import dequantize_at, quantize_at
 from pyquant.dtypes import TYPES
+from pyquant.packed import LAYOUTS
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -766,3 +767,12 @@ def test_onnx_takes_packed_zeros_of_float8():
     same(got, pq.quantize(x, 1.0, dtype="float8_e5m2"))
     packed = pq.pack(got, "words", axis=0)
     same(pq.onnx.dequantize_linear(packed, np.float32([1]), zero), x)
+
+
+def test_layouts_do_not_change():
+    row = LAYOUTS["words"]
+    row.__init__("words", (8,), ("<u1",), b"", True)
+    assert (row.name, row.flat, row.word_bits, row.order) == ("words", False, 32, b"")
+    for name in ("name", "widths", "words", "order", "flat", "word_bits"):
+        with pytest.raises(AttributeError):
+            setattr(row, name, None)
