@@ -12,9 +12,11 @@
 #include "scalar_math.h"
 
 enum {
-    TILE = 1024, /* elements gathered at a time */
-    CELLS = 512, /* parameters whose extrema are looked for at a time */
-    NARROW = 256 /* fewer columns are not worth a row of their own */
+    TILE = 1024,    /* elements gathered at a time */
+    CELLS = 512,    /* parameters whose extrema are looked for at a time */
+    NARROW = 256,   /* fewer columns are not worth a row of their own */
+    FEW_GROUPS = 8, /* less are not worth the call of a kernel */
+    NOT_FINITE = 0x7f800000
 };
 
 /* Extrema: [0] the lowest, [1] the highest; float64 of float64 data. */
@@ -24,12 +26,25 @@ union cells {
 };
 
 /*
+ * Few elements are not worth the call of a kernel: less than `most`, as a run of one cell,
+ * or as rows of cells that follow each other.
+ */
+struct search;
+struct few {
+    size_t most;
+    void (*run)(struct search *search, size_t cell, const char *x, size_t n);
+    void (*columns)(struct search *search, size_t cell, const char *x, ptrdiff_t stride,
+                    size_t rows, size_t n);
+};
+
+/*
  * The parameters are cut into boxes of at most CELLS, each with all of its elements: how
  * many there are decides nothing about what has to be kept.
  */
 struct search {
     const struct pq_job *job; /* its plan has the parameters as they lie */
     bool wide;                /* float64 data */
+    struct few few;
     pq_minmax_fn *run;
     pq_minmax_grp_fn *groups;
     pq_minmax_vec_fn *columns;
@@ -96,60 +111,112 @@ static size_t cell_at(const struct search *search, struct pq_cursor at, ptrdiff_
 
 /* ---- one row after the other ---- */
 
-/* So few elements or groups are not worth the call of a kernel; less so numbers that have
- * to be converted one by one. */
-enum { FEW = 32, FEW_HALVES = 6, FEW_GROUPS = 8 };
+/* What is not finite is no number less itself. */
 
-PQ_INLINE float real_at(const char *x, size_t i, enum pq_type type)
-{
-    float v;
-    uint16_t half;
-    if (type == PQ_F32) {
-        memcpy(&v, x + i * sizeof v, sizeof v);
-        return v;
+#define FEW_RUN(name, number, width)                                                       \
+    static void run_##name(struct search *search, size_t cell, const char *x, size_t n)    \
+    {                                                                                      \
+        number lo = search->cells.width[0][cell], hi = search->cells.width[1][cell];       \
+        number beyond = 0;                                                                 \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            const number v = name##_at(x, i);                                              \
+            lo = v < lo ? v : lo;                                                          \
+            hi = v > hi ? v : hi;                                                          \
+            beyond += v - v;                                                               \
+        }                                                                                  \
+        search->cells.width[0][cell] = lo;                                                 \
+        search->cells.width[1][cell] = hi;                                                 \
+        search->bits = beyond == 0 ? search->bits : NOT_FINITE;                            \
     }
-    memcpy(&half, x + i * sizeof half, sizeof half);
-    return type == PQ_F16 ? pq_f32_from_f16(half) : pq_f32_from_bf16(half);
-}
 
-PQ_INLINE void reduce_few_of(struct search *search, size_t cell, const char *x, size_t n,
-                             enum pq_type type)
+#define FEW_COLUMNS(name, number, width)                                                   \
+    static void columns_##name(struct search *search, size_t cell, const char *x,          \
+                               ptrdiff_t stride, size_t rows, size_t n)                    \
+    {                                                                                      \
+        number *lo = search->cells.width[0] + cell, *hi = search->cells.width[1] + cell;   \
+        number beyond = 0;                                                                 \
+        for (size_t r = 0; r < rows; r++, x += stride) {                                   \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number v = name##_at(x, i);                                          \
+                lo[i] = v < lo[i] ? v : lo[i];                                             \
+                hi[i] = v > hi[i] ? v : hi[i];                                             \
+                beyond += v - v;                                                           \
+            }                                                                              \
+        }                                                                                  \
+        search->bits = beyond == 0 ? search->bits : NOT_FINITE;                            \
+    }
+
+#define ELEMENT_AT(name, number, type, convert)                                            \
+    PQ_INLINE number name##_at(const char *x, size_t i)                                    \
+    {                                                                                      \
+        type v;                                                                            \
+        memcpy(&v, x + i * sizeof v, sizeof v);                                            \
+        return convert(v);                                                                 \
+    }
+ELEMENT_AT(f32, float, float, )
+ELEMENT_AT(f64, double, double, )
+ELEMENT_AT(f16, float, uint16_t, pq_f32_from_f16)
+ELEMENT_AT(bf16, float, uint16_t, pq_f32_from_bf16)
+FEW_RUN(f32, float, single)
+FEW_RUN(f64, double, wide)
+FEW_RUN(bf16, float, single)
+FEW_RUN(f16, float, single)
+FEW_COLUMNS(f32, float, single)
+FEW_COLUMNS(f64, double, wide)
+FEW_COLUMNS(f16, float, single)
+FEW_COLUMNS(bf16, float, single)
+#undef ELEMENT_AT
+#undef FEW_RUN
+#undef FEW_COLUMNS
+
+/* 16-bit reals by their order, as kernels do: of more than a few only the extrema are
+ * converted. */
+struct ends {
+    int16_t of[2];
+};
+
+static struct ends ends_of(const char *x, size_t n)
 {
-    float lo = search->cells.single[0][cell], hi = search->cells.single[1][cell];
-    uint32_t bits = search->bits;
+    int16_t v, least = INT16_MAX, most = -INT16_MAX;
     for (size_t i = 0; i < n; i++) {
-        const float v = real_at(x, i, type);
-        const uint32_t magnitude = pq_bits_f32(v) & INT32_MAX;
-        lo = v < lo ? v : lo;
-        hi = v > hi ? v : hi;
-        bits = magnitude > bits ? magnitude : bits;
+        memcpy(&v, x + i * sizeof v, sizeof v);
+        v = (int16_t)(v < 0 ? -(v & INT16_MAX) : v);
+        least = v < least ? v : least;
+        most = v > most ? v : most;
     }
-    search->cells.single[0][cell] = lo;
-    search->cells.single[1][cell] = hi;
-    search->bits = bits;
+    return (struct ends){{(int16_t)(least < 0 ? -least | INT16_MIN : least),
+                          (int16_t)(most < 0 ? -most | INT16_MIN : most)}};
 }
 
-/* Whether it was done. */
-static bool reduce_few(struct search *search, size_t cell, const char *x, size_t n)
-{
-    const enum pq_type type = search->job->how.run.in;
-    if (type == PQ_F32 && n < FEW) {
-        reduce_few_of(search, cell, x, n, PQ_F32);
-    } else if (type == PQ_F16 && n < FEW_HALVES) {
-        reduce_few_of(search, cell, x, n, PQ_F16);
-    } else if (type == PQ_BF16 && n < FEW) {
-        reduce_few_of(search, cell, x, n, PQ_BF16);
-    } else {
-        return false;
+#define ENDS_RUN(name)                                                                     \
+    static void run_ends_##name(struct search *search, size_t cell, const char *x,         \
+                                size_t n)                                                  \
+    {                                                                                      \
+        enum { WORTH = 5 };                                                                \
+        if (n < WORTH) {                                                                   \
+            run_##name(search, cell, x, n);                                                \
+        } else {                                                                           \
+            const struct ends ends = ends_of(x, n);                                        \
+            run_##name(search, cell, (const char *)ends.of, 2);                            \
+        }                                                                                  \
     }
-    return true;
-}
+ENDS_RUN(f16)
+ENDS_RUN(bf16)
+#undef ENDS_RUN
+
+static const struct few few_of[PQ_EXTREMA] = {
+    [PQ_F32_ROW] = {32, run_f32, columns_f32},
+    [PQ_F16_ROW] = {32, run_ends_f16, columns_f16},
+    [PQ_BF16_ROW] = {32, run_ends_bf16, columns_bf16},
+    [PQ_F64_ROW] = {16, run_f64, columns_f64},
+};
 
 /* Contiguous elements, all of one cell. */
 static void reduce_run(struct search *search, size_t cell, const char *x, size_t n)
 {
     union cells *cells = &search->cells;
-    if (n < FEW && reduce_few(search, cell, x, n)) {
+    if (n < search->few.most) {
+        search->few.run(search, cell, x, n);
         return;
     }
     search->run(x, n, extreme(search, cells, 0, cell), extreme(search, cells, 1, cell),
@@ -272,15 +339,19 @@ static void reduce_rows(void *p, struct pq_cursor at)
 {
     struct search *search = p;
     const struct pq_dim *dim = &search->box.dim[0], *outer = &search->box.dim[1];
+    const ptrdiff_t size = (ptrdiff_t)search->job->in_size;
+    const bool contiguous = !search->job->in_swapped && dim->in == size;
     const bool narrow =
-        !search->job->in_swapped && dim->in == (ptrdiff_t)search->job->in_size &&
-        dim->end <= NARROW / 2 && outer->in == dim->end * (ptrdiff_t)search->job->in_size;
+        contiguous && dim->end <= NARROW / 2 && outer->in == dim->end * size;
     const ptrdiff_t block = pq_dim_uniform(outer) ? outer->end : outer->block;
     for (ptrdiff_t r = 0; r < outer->end; r += block) {
         const ptrdiff_t rows = outer->end - r < block ? outer->end - r : block;
         const struct pq_cursor first = pq_cursor_at(at, outer, r);
         const size_t cell = cell_at(search, first, 0);
-        if (narrow) {
+        if (contiguous && (size_t)(rows * dim->end) < search->few.most) {
+            search->few.columns(search, cell, first.in, outer->in, (size_t)rows,
+                                (size_t)dim->end);
+        } else if (narrow) {
             reduce_narrow(search, cell, first.in, (size_t)rows, (size_t)dim->end);
         } else {
             reduce_columns(search, cell, first.in, rows);
@@ -458,7 +529,7 @@ static void take_row(void *p, struct pq_cursor at)
 
 static bool is_finite(const struct search *search)
 {
-    return search->bits < 0x7f800000;
+    return search->bits < NOT_FINITE;
 }
 
 /* Whether all were taken. */
@@ -527,6 +598,7 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
         return status;
     }
     const int row = search.wide ? PQ_F64_ROW : pq_row_of(args->in.type);
+    search.few = few_of[row];
     search.run = kernels->minmax[row];
     search.groups = kernels->minmax_grp[row];
     search.columns = kernels->minmax_vec[row];
