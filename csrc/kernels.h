@@ -86,6 +86,18 @@ typedef void pq_minmax_grp_fn(const void *x, size_t groups, size_t g, void *lo, 
 typedef void pq_minmax_vec_fn(const void *x, ptrdiff_t stride, size_t rows, size_t n,
                               void *lo, void *hi, uint32_t *bits);
 
+/*
+ * Scales and zero points of `n` pairs of extrema, at most PQ_CHOSEN, for integers from
+ * `lowest` to `highest`: where the scale tried first will do for all, of which the ranges,
+ * or the magnitudes around `middle`, are from `least` to `most`. Else 0.
+ */
+enum { PQ_CHOSEN = 64 };
+struct pq_reach {
+    double lowest, highest, middle, least, most;
+};
+typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const float *his,
+                         float *scale, uint32_t *zero, size_t n);
+
 /* What has kernels of extrema, and its place among them. */
 #define PQ_FOR_EXTREMA(X) PQ_FOR_REAL(X) X(F64, )
 enum { PQ_F64_ROW = PQ_REALS, PQ_EXTREMA };
@@ -110,6 +122,7 @@ struct pq_kernels {
     pq_minmax_fn *minmax[PQ_EXTREMA];
     pq_minmax_grp_fn *minmax_grp[PQ_EXTREMA];
     pq_minmax_vec_fn *minmax_vec[PQ_EXTREMA];
+    pq_choose_fn *choose_middle, *choose_asymmetric;
 };
 
 extern const struct pq_kernels pq_kernels_scalar;

@@ -23,6 +23,7 @@ static double clamp(double v, double lo, double hi)
 
 /* What codes there are, and what a scale has to do. */
 struct target {
+    const struct pq_kernels *kernels;
     enum pq_type real;      /* of the data */
     double lowest, highest; /* codes, or numbers of a narrow float */
     double margin;          /* half a step beyond them is within reach, too */
@@ -49,9 +50,11 @@ static double end_of(enum pq_type real)
     }
 }
 
-static struct target target_of(const struct pq_choice *choice)
+static struct target target_of(const struct pq_choice *choice,
+                               const struct pq_kernels *kernels)
 {
-    struct target to = {.real = choice->real,
+    struct target to = {.kernels = kernels,
+                        .real = choice->real,
                         .symmetric = choice->rule == PQ_RULE_SYMMETRIC,
                         .dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC,
                         .end = end_of(choice->real)};
@@ -228,7 +231,7 @@ static struct pair choose_dynamic(const struct target *to, double least, double 
 
 /* ---- many at a time ---- */
 
-enum { CHOSEN = 64 };
+enum { CHOSEN = PQ_CHOSEN };
 
 struct chosen {
     union {
@@ -271,69 +274,30 @@ static bool guess_symmetric(const struct target *to, size_t n, const void *lowes
     return others >> 31 == 0;
 }
 
-/* The rest of `suits`, where products are exact. */
-PQ_INLINE uint64_t misfit(const struct target *to, double scale, double zero, double lo,
-                          double hi)
+/* Of integers, in kernels. */
+static struct pq_reach reach_of(const struct target *to)
 {
-    return pq_bits_f64((to->highest - zero + to->margin) * scale - hi) |
-           pq_bits_f64((zero - to->lowest + to->margin) * scale + lo);
+    return (struct pq_reach){.lowest = to->lowest,
+                             .highest = to->highest,
+                             .middle = to->middle,
+                             .least = SMALLEST,
+                             .most = largest_of(to)};
 }
 
-/* Around the middle code. Where rounding down does not do, the scale is the next one. */
 static bool guess_middle(const struct target *to, size_t n, const void *lowest,
                          const void *highest, struct chosen *chosen)
 {
-    const float *los = lowest, *his = highest;
-    const double top = largest_of(to), middle = to->middle;
-    const float half = (float)((to->highest - to->lowest) / 2);
-    float *PQ_RESTRICT scale = chosen->scale.single;
-    uint64_t down[CHOSEN], others = 0;
-    uint32_t bits[CHOSEN];
-    for (size_t i = 0; i < n; i++) {
-        const float hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;
-        scale[i] = far / half;
-        down[i] = misfit(to, (double)scale[i], middle, (double)-lo, (double)hi);
-        others |= pq_bits_f64((double)far - SMALLEST) | pq_bits_f64(top - (double)far);
-    }
-    memcpy(bits, scale, n * sizeof *bits);
-    for (size_t i = 0; i < n; i++) {
-        bits[i] += (uint32_t)(down[i] >> 63);
-    }
-    memcpy(scale, bits, n * sizeof *bits);
-    for (size_t i = 0; i < n; i++) {
-        others |= misfit(to, (double)scale[i], middle, (double)los[i], (double)his[i]);
-    }
-    for (size_t i = 0; i < n; i++) {
-        chosen->zero[i] = (uint32_t)middle;
-    }
-    return others >> 63 == 0;
+    const struct pq_reach reach = reach_of(to);
+    return to->kernels->choose_middle(&reach, lowest, highest, chosen->scale.single,
+                                      chosen->zero, n);
 }
 
 static bool guess_asymmetric(const struct target *to, size_t n, const void *lowest,
                              const void *highest, struct chosen *chosen)
 {
-    const float *los = lowest, *his = highest;
-    const double top = largest_of(to), levels = to->highest - to->lowest;
-    float *PQ_RESTRICT scale = chosen->scale.single;
-    float zeros[CHOSEN];
-    uint64_t others = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double lo = (double)(los[i] < 0 ? los[i] : 0);
-        const double hi = (double)(his[i] > 0 ? his[i] : 0);
-        const double width = hi - lo, stored = (double)(float)(width / levels);
-        const double zero = nearest(to->lowest - lo / stored);
-        scale[i] = (float)stored;
-        zeros[i] = (float)zero;
-        others |= misfit(to, stored, zero, lo, hi) | pq_bits_f64(width - SMALLEST) |
-                  pq_bits_f64(top - width);
-    }
-    if (others >> 63 != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        chosen->zero[i] = (uint32_t)(int32_t)zeros[i];
-    }
-    return true;
+    const struct pq_reach reach = reach_of(to);
+    return to->kernels->choose_asymmetric(&reach, lowest, highest, chosen->scale.single,
+                                          chosen->zero, n);
 }
 
 /* The first of float64 data, whose extrema are float64. */
@@ -522,7 +486,7 @@ enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *
     struct places places = {scale, zero, (ptrdiff_t)scale_size(&choice),
                             (ptrdiff_t)code_size, code_size};
     const pq_fpenv found = pq_fpenv_enter();
-    const struct target to = target_of(&choice);
+    const struct target to = target_of(&choice, &pq_kernels_scalar);
     for (size_t i = 0; i < n; i += CHOSEN) {
         const size_t some = n - i < CHOSEN ? n - i : CHOSEN;
         float lo[CHOSEN], hi[CHOSEN];
@@ -587,7 +551,7 @@ enum pq_status pq_choose_params(const struct pq_kernels *kernels,
         args->zero.swapped) {
         return PQ_ERR_TYPE;
     }
-    struct choosing choosing = {target_of(&choice), pq_bytes_of(choice.code)};
+    struct choosing choosing = {target_of(&choice, kernels), pq_bytes_of(choice.code)};
     return pq_find_extrema(kernels, args, choice.rule == PQ_RULE_ONNX_DYNAMIC, choose_cells,
                            &choosing, part, parts);
 }

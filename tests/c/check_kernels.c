@@ -881,6 +881,61 @@ static void check_minmaxes(const struct pq_kernels *k, enum pq_type real)
     check_end();
 }
 
+/* ---- parameters of extrema ---- */
+
+/* `tame`: of a magnitude for which the kernels have an answer. */
+static float draw_end(int tame)
+{
+    float v;
+    do {
+        const uint32_t bits = (uint32_t)draw_real(PQ_F32, 0.03, 1e6);
+        memcpy(&v, &bits, sizeof v);
+    } while (!isfinite(v) || (tame && (fabsf(v) < 1e-20f || fabsf(v) > 1e20f)));
+    return v;
+}
+
+static void verify_choose(pq_choose_fn *judge, pq_choose_fn *choose, const char *name,
+                          enum pq_type code)
+{
+    const struct pq_range range = pq_range_of(code);
+    const struct pq_reach to = {(double)range.lo, (double)range.hi,
+                                (double)(range.lo + range.hi + 1) / 2, 0x1p-80, 0x1p120};
+    float lo[PQ_CHOSEN], hi[PQ_CHOSEN], due[PQ_CHOSEN], scale[PQ_CHOSEN + 1];
+    uint32_t due_zero[PQ_CHOSEN], zero[PQ_CHOSEN + 1];
+    const size_t n = random_below(PQ_CHOSEN + 1);
+    const int tame = random_chance(70);
+    for (size_t i = 0; i < n; i++) {
+        const float a = draw_end(tame), b = random_chance(10) ? -a : draw_end(tame);
+        lo[i] = a < b ? a : b;
+        hi[i] = a < b ? b : a;
+    }
+    scale[n] = 77;
+    zero[n] = 77;
+    const int chosen = judge(&to, lo, hi, due, due_zero, n);
+    CHECK(choose(&to, lo, hi, scale, zero, n) == chosen, "%s %s: not %d", name,
+          type_name(code), chosen);
+    for (size_t i = 0; i < n && chosen; i++) {
+        CHECK(scale[i] == due[i] && zero[i] == due_zero[i],
+              "%s %s: %a .. %a: %a, %u, expected %a, %u", name, type_name(code),
+              (double)lo[i], (double)hi[i], (double)scale[i], (unsigned)zero[i],
+              (double)due[i], (unsigned)due_zero[i]);
+    }
+    CHECK(scale[n] == 77 && zero[n] == 77, "%s: one more than %zu", name, n);
+}
+
+static void check_choose(const struct pq_kernels *k)
+{
+    static const enum pq_type types[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_U4, PQ_U2};
+    check_begin("%s choose_middle and choose_asymmetric", k->name);
+    for (size_t i = 0; i < check_count(2000); i++) {
+        const enum pq_type code = types[i % (sizeof types / sizeof *types)];
+        verify_choose(pq_kernels_scalar.choose_middle, k->choose_middle, k->name, code);
+        verify_choose(pq_kernels_scalar.choose_asymmetric, k->choose_asymmetric, k->name,
+                      code);
+    }
+    check_end();
+}
+
 /* ---- transposes ---- */
 
 /* Lines of the input lie `apart` bytes further apart than they are long, rows of the output
@@ -965,6 +1020,7 @@ static void check_table(const struct pq_kernels *k)
         check_minmax(k, reals[r]);
         check_minmaxes(k, reals[r]);
     }
+    check_choose(k);
     for (int c = 0; c < CODES; c++) {
         check_every_code(k, codes[c]);
     }
