@@ -11,7 +11,9 @@
 
 enum {
     SQUARE = 8192, /* bytes of one that is transposed */
-    ACROSS = 16    /* rows of a tile where one side is transposed: two squares of bytes */
+    ACROSS = 16,   /* rows of a tile where one side is transposed: two squares of bytes */
+    FAR = 1 << 20, /* bytes that no cache near holds ... */
+    FAR_GROUPS = 1 << 25 /* ... nor hardware fetches in time where there is more to do */
 };
 
 /* ---- tiles ---- */
@@ -338,16 +340,19 @@ static void run_square(struct pq_job *job, struct pq_cursor at, struct area all)
     }
 }
 
+/* Longer along the side that is read or written by whole rows, and in that order: so most
+ * of what hardware has fetched ahead is used. */
 static void run_squares(void *p, struct pq_cursor at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
-    const size_t size = dim[1].in == (ptrdiff_t)job->in_size ? job->in_size : job->out_size;
-    const ptrdiff_t side = size <= 2 ? 64 : 32;
-    for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += side) {
-        const ptrdiff_t nc = dim[0].end - c < side ? dim[0].end - c : side;
-        for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += side) {
-            const ptrdiff_t nr = dim[1].end - r < side ? dim[1].end - r : side;
+    const bool gathers = dim[1].in == (ptrdiff_t)job->in_size;
+    const ptrdiff_t size = (ptrdiff_t)(gathers ? job->in_size : job->out_size);
+    const ptrdiff_t rows = gathers || size > 2 ? 32 : 64, columns = SQUARE / rows / size;
+    for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
+        const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
+        for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += columns) {
+            const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
             run_square(job, at, (struct area){r, nr, c, nc});
         }
     }
@@ -611,6 +616,21 @@ static bool is_row(const struct pq_job *job)
            job->how.copy == NULL && job->how.element == NULL;
 }
 
+/* Whether what kernels take and give where it lies is more than caches near hold. */
+static bool is_far(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const size_t both = job->in_size + job->out_size;
+    const bool alone = !pq_dim_uniform(dim) && dim->block == 1;
+    const ptrdiff_t same = pq_dim_uniform(dim) ? dim->end - dim->begin : dim->block;
+    const bool smooth = alone || (size_t)same * both > FAR;
+    size_t bytes = both;
+    for (int d = 0; d < job->plan.ndim; d++) {
+        bytes *= (size_t)(dim[d].end - dim[d].begin);
+    }
+    return bytes > (smooth ? FAR : FAR_GROUPS) && !is_staged(job);
+}
+
 static void run(struct pq_job *job)
 {
     if (job->plan.empty) {
@@ -618,6 +638,7 @@ static void run(struct pq_job *job)
     }
     job->zeros_there = 0;
     if (is_row(job)) {
+        job->how.run.far = is_far(job);
         pq_load_params(job, 0, job->plan.scale, 0, job->plan.zero, 0, 1);
         pq_set_flush(job);
         run_groups(job, job->plan.in, job->plan.out, (size_t)job->plan.dim[0].end,
@@ -637,6 +658,7 @@ static void run(struct pq_job *job)
     if (visit == run_tiles) {
         join_planes(job);
     }
+    job->how.run.far = visit != run_tiles && visit != run_squares && is_far(job);
     pq_walk(&job->plan, first, visit, job);
 }
 

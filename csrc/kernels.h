@@ -50,6 +50,7 @@ struct pq_run {
     size_t row;  /* general kernels: elements of the row that they are of; 0: not said */
     size_t rows; /* 0: one */
     ptrdiff_t in_stride, out_stride; /* from one to the next, in bytes */
+    int far;                         /* caches near do not hold what is run over */
     enum pq_type in, out;            /* general kernels, and those to narrow floats */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
     enum pq_round round;  /* quantize to integers */

@@ -146,8 +146,8 @@ PQ_INLINE size_t wide_at(size_t i, size_t n)
 
 PQ_INLINE void look_ahead_wide(const char *x, size_t in, const char *y, size_t out)
 {
-    look_ahead(x, in, y, out);
-    look_ahead(x + PQ_BLOCK * in, in, y + PQ_BLOCK * out, out);
+    look_ahead(x + PAGE, in, y + PAGE, out);
+    look_ahead(x + PAGE + PQ_BLOCK * in, in, y + PAGE + PQ_BLOCK * out, out);
 }
 
 /* 0: what is there has to be done again. */
@@ -167,7 +167,7 @@ PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const cha
     const struct fast fast = fast_of(*run->scale.f32, *run->zero.i32, k);
     const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
                            widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
-    const int far = is_far(n, in_size(k), out_size(k));
+    const int far = run->far;
     const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
     for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
         const char *const from = x + wide_at(i, n) * in_size(k);
@@ -242,7 +242,7 @@ PQ_INLINE void look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const
                             char *y, size_t n)
 {
     const struct results all = results_of(usual, run);
-    const int far = is_far(n, 1, RESULT);
+    const int far = run->far;
     const size_t second = PQ_WIDE - (uintptr_t)y % LINE / RESULT;
     for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
         const char *const from = x + wide_at(i, n);
