@@ -309,7 +309,9 @@ def pack(q, layout, axis, bits):
         raise TypeError(f"q: expected {wide.some}, got {_describe(array)}")
     name = _element_of(found, bits, row, _OWN, &width)
     axis = _settled_along(row, axis, _OWN)
-    _hold(array, &call.x)
+    # By now a user's integers may have given the array another type.
+    if not _hold(array, &call.x) or _NAMES[<int>call.x.type] != found:
+        raise TypeError(f"q: expected {found}, got {_describe(array)}")
     shape = _shape(&call.x)
     _check_product(shape, "q")
     if width < pq_type_bits(call.x.type):

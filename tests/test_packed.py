@@ -882,6 +882,20 @@ def test_pack_of_no_dimension_nothing_and_repetition(name):
     assert pq.pack([row, row]) == pq.pack(np.stack([row, row]))
 
 
+@pytest.mark.parametrize("name", ["axis", "bits"])
+@pytest.mark.parametrize("kind", [bool, "c16", "f8", "u2"], ids=str)
+def test_pack_of_an_array_that_gets_another_type(kind, name):
+    q = np.zeros(64, np.uint8)
+
+    class Four:
+        def __index__(self):
+            q.dtype = kind
+            return 4
+
+    with pytest.raises(TypeError, match=r"^q: expected uint8, got "):
+        pq.pack(q, "words", **{name: Four()})
+
+
 def test_pack_of_a_packed_array():
     q = random_codes("int4", 7)
     assert pq.pack(pq.pack(q)) == pq.pack(q)
