@@ -89,10 +89,12 @@ _read_numpy_types()
 
 
 cdef pq_type _user_type(object array, int number) except *:
-    """The pq_type of an array of a type that is not NumPy's own; PQ_NO_TYPE for none."""
-    cdef pq_type type
-    name = _dtypes.ml_name(array.dtype.type)
-    type = PQ_NO_TYPE if name is None else <pq_type><int>_TYPES[name]
+    """The pq_type of an array of a type that is not NumPy's own; PQ_NO_TYPE for none.
+    Without a call of Python code: arrays must not change while they are looked at."""
+    cdef pq_type type = PQ_NO_TYPE
+    scalar = array.dtype.type
+    if scalar.__module__ == "ml_dtypes":
+        type = <pq_type><int>_TYPES.get(scalar.__name__, <int>PQ_NO_TYPE)
     if 0 <= number - NPY_USERDEF < _USER_TYPES:
         _user_types[number - NPY_USERDEF] = type
     return type

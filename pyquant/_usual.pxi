@@ -121,6 +121,8 @@ cdef object _made_usual(const pq_kernels *kernels, object array, Run *given, pq_
     cdef object made = out
     to.type = type
     if out is None:
+        if _dtypes_held[<int>type] == NULL:  # to import it may run any code
+            return None
         made = _new_array(PyArray_NDIM(a), PyArray_DIMS(a), type)
         to.data = <char *>PyArray_DATA(<const PyArrayObject *>made)
     elif not _is_usual_out(out, array, given, &to):

@@ -4,7 +4,17 @@ import re
 
 import numpy as np
 import pytest
-from support import CODES, HAVE_BFLOAT16, NARROW, PACKED, REALS, adversarial, light, same
+from support import (
+    CODES,
+    HAVE_BFLOAT16,
+    NARROW,
+    PACKED,
+    REALS,
+    adversarial,
+    light,
+    run_python,
+    same,
+)
 
 import pyquant as pq
 from pyquant import com_microsoft, ngraph, onednn, onnx
@@ -144,6 +154,51 @@ def test_memory_that_is_shared_is_refused():
     q, real = memory[:8].view(np.int8), memory[4:36].view(np.float32)
     with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
         pq.dequantize(q, 0.5, out=real)
+
+
+# Others may give an array another type while code of Python runs for the first array of a
+# type of ml_dtypes.
+CHANGES = {
+    "import": """
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "ml_dtypes":
+            x.dtype = np.complex128
+sys.meta_path.insert(0, Finder())
+assert pq.quantize(x, 1.0, dtype="int4").shape == (1 << 20,)
+""",
+    "look": """
+import ml_dtypes
+out = np.zeros(1 << 18, ml_dtypes.bfloat16)
+q = x.view(np.int32)
+def change(frame, event, arg):
+    if event == "call":
+        q.dtype = np.complex128
+sys.setprofile(change)
+try:
+    pq.dequantize(q, 1.0, out=out)
+except ValueError as error:
+    sys.setprofile(None)
+    assert str(error).startswith("out: expected shape"), error
+else:
+    raise AssertionError
+""",
+}
+
+
+@pytest.mark.skipif(not HAVE_BFLOAT16, reason="needs ml_dtypes")
+@pytest.mark.parametrize("how", CHANGES)
+def test_an_array_that_gets_another_type(how):
+    done = run_python(f"""
+import sys, warnings
+import numpy as np
+import pyquant as pq
+warnings.simplefilter("ignore")
+x = np.ones(1 << 20, np.float32)
+{CHANGES[how]}
+print("right")
+""")
+    assert done.stdout == "right\n", done.stderr
 
 
 # The standards: with what is usual recognised at once, and without, all is the same, errors
