@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--sizes", type=_sizes, help="numbers of elements (default: what suits each form)")
     add("--rivals", type=_rivals, help="beside whom (default all; an empty word is nobody)")
     add("--rounds", type=_positive, default=ROUNDS, help=f"rounds (default {ROUNDS})")
-    add("--mixed", action="store_true", help="0.1 ms of other work before each call")
+    add("--mixed", action="store_true", help="0.1 ms of scalar code before each call")
     add("--json", metavar="FILE", help="write all figures")
     add("--markdown", metavar="FILE", help="write the table for a document")
     add("--plots", metavar="FOLDER", help="draw elements per second and the roofline")
