@@ -25,10 +25,11 @@ cdef class Packed:
 
     @property
     def _data(self):
+        """The words, in an array of the caller's own."""
         cdef Layout row
         _check_made(self)
         if type(self._words) is not bytes:
-            return self._words
+            return self._words.view()
         layout, axis, bits = self._lies
         row = _LAYOUTS[layout]
         return _ndarray(row.shape(self._extents, axis, bits), row.words[0], self._words)

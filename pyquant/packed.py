@@ -234,7 +234,7 @@ class PackedArray(_core.Packed):
     @property
     def data(self) -> npt.NDArray[Any]:
         """The bytes or words, read-only."""
-        return self._data.view()
+        return self._data
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -485,10 +485,11 @@ class PackedArray(_core.Packed):
 
     def __hash__(self) -> int:
         """Hash what `__eq__` compares, where nobody can change it."""
-        if _is_writeable(self._data):
+        data = self._data
+        if _is_writeable(data):
             msg = "unhashable: the memory of this PackedArray is writeable"
             raise TypeError(msg)
-        return hash((*self._head(), self._data.tobytes()))
+        return hash((*self._head(), data.tobytes()))
 
     def _head(self) -> tuple[object, ...]:
         """All but the bytes."""
