@@ -35,14 +35,15 @@ cdef class Layout:
     cdef str some
 
     # Not __init__, which anybody could call again.
-    def __cinit__(self, str name, tuple widths, tuple words, bytes order=b"",
-                  bint flat=False):
+    def __cinit__(self, str name not None, tuple widths not None, tuple words not None,
+                  bytes order not None=b"", bint flat=False):
+        first, *_ = words
         self.name = name
         self.widths = widths
         self.words = tuple([_np.dtype(word) for word in words])
         self.order = order
         self.flat = flat
-        self.word_bits = 8 * self.words[0].itemsize
+        self.word_bits = 8 * _np.dtype(first).itemsize
         self.group = max(1, len(order))
         self.types = {
             name: code for name, code in _CODES.items()

@@ -776,3 +776,9 @@ def test_layouts_do_not_change():
     for name in ("name", "widths", "words", "order", "flat", "word_bits"):
         with pytest.raises(AttributeError):
             setattr(row, name, None)
+
+
+@pytest.mark.parametrize("words", [(), None])
+def test_layouts_have_words(words):
+    with pytest.raises((TypeError, ValueError)):
+        type(LAYOUTS["words"])("none", (8,), words)
