@@ -18,17 +18,11 @@ enum {
 
 /* ---- tiles ---- */
 
-/* `share`: as pq_load_tile_params tells, 1 of one element being all of them; `from`: place
- * of the first parameters. */
-static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
-                            size_t share, ptrdiff_t from)
+/* Groups of `group` elements, their parameters from place `from` of the job's arrays on. */
+static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
 {
     struct pq_run *const run = &job->how.run;
-    if (job->how.copy != NULL) {
-        job->how.copy(x, y, n);
-        return;
-    }
-    run->group = share;
+    run->group = group;
     if (job->how.general) {
         run->scale.f64 = job->scale.f64 + from;
         run->zero.f64 = job->zero.f64 + from;
@@ -36,7 +30,19 @@ static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n
         run->scale.f32 = job->scale.f32 + from;
         run->zero.i32 = job->zero.i32 + from;
     }
-    job->how.kernel(run, x, y, n);
+}
+
+/* `share`: as pq_load_tile_params tells, 1 of one element being all of them; `from`: place
+ * of the first parameters. */
+static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
+                            size_t share, ptrdiff_t from)
+{
+    if (job->how.copy != NULL) {
+        job->how.copy(x, y, n);
+        return;
+    }
+    set_params(job, share, from);
+    job->how.kernel(&job->how.run, x, y, n);
 }
 
 static bool is_staged(const struct pq_job *job)
@@ -218,7 +224,6 @@ static void run_tiles(void *p, struct pq_cursor at)
     const struct pq_dim *dim = job->plan.dim;
     ptrdiff_t rows, columns;
     tile_shape(job, &rows, &columns);
-    job->how.run.row = (size_t)(dim[0].end - dim[0].begin);
     for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += columns) {
         const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
         for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
@@ -265,7 +270,7 @@ static bool find_planes(struct pq_job *job, int inner)
     const bool joined = inner == 1 || (dim[1].in == columns * dim[0].in &&
                                        dim[1].out == columns * dim[0].out);
     const bool shared =
-        groups[0] == 1 && rows == 1 && columns >= PQ_GROUP && !job->how.general;
+        groups[0] == 1 && rows == 1 && columns >= PQ_GROUP && job->how.by_groups;
     if (pq_dim_uniform(along) || along->block != 1 || scale < 0 || zero < 0 || !whole ||
         !joined || shared || rows > PQ_TILE / columns) {
         return false;
@@ -381,10 +386,8 @@ static void run_staged(const struct pq_job *job, const char *x, char *y, size_t 
 static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, size_t g,
                        ptrdiff_t from)
 {
-    struct pq_run *const run = &job->how.run;
-    run->group = g;
-    run->scale.f32 = job->scale.f32 + from;
-    run->zero.i32 = job->zero.i32 + from;
+    const struct pq_run *const run = &job->how.run;
+    set_params(job, g, from);
     if (!is_staged(job)) {
         job->how.kernel(run, x, y, n);
         return;
@@ -402,9 +405,7 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
         if (g >= PQ_TILE && (group + 1) * g - done < m) {
             m = (group + 1) * g - done;
         }
-        run->group = g < m ? g : m;
-        run->scale.f32 = job->scale.f32 + from + group;
-        run->zero.i32 = job->zero.i32 + from + group;
+        set_params(job, g < m ? g : m, from + (ptrdiff_t)group);
         run_staged(job, x + (ptrdiff_t)done * job->in_step,
                    y + (ptrdiff_t)done * job->out_step, m);
         done += m;
@@ -566,10 +567,11 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t n = dim[0].end - dim[0].begin;
     const bool single_row = dim[1].end - dim[1].begin == 1;
-    const bool small = dim->block == PQ_GROUP / 2 || dim->block == PQ_GROUP / 4;
+    const bool small =
+        !job->how.general && (dim->block == PQ_GROUP / 2 || dim->block == PQ_GROUP / 4);
     const bool in_groups = pq_dim_uniform(dim) || dim->block >= PQ_GROUP ||
                            (small && (n % PQ_GROUP == 0 || n >= PQ_TILE || single_row));
-    const bool direct = rows_contiguous(job) && !job->how.general && job->how.copy == NULL;
+    const bool direct = rows_contiguous(job) && job->how.by_groups && job->how.copy == NULL;
     *first = 1;
     if (direct && (n >= PQ_GROUP || single_row) && in_groups) {
         if (is_batch(job)) {
@@ -578,9 +580,9 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
         }
         return pq_dim_uniform(dim) ? run_uniform_row : run_grouped_row;
     }
-    if (direct && (n >= PQ_TILE / 2 || single_row) && dim->block == 1 && dim->zero == 0 &&
-        dim->scale == (ptrdiff_t)sizeof(float) && job->scale_type == PQ_F32 &&
-        !job->scale_swapped) {
+    if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
+        dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
+        job->scale_type == PQ_F32 && !job->scale_swapped) {
         if (rows_share(job) && dim[1].zero == 0 && !is_staged(job)) {
             *first = 2;
             return run_scaled_rows;
@@ -612,8 +614,8 @@ static bool is_row(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     return job->plan.ndim == 2 && dim[1].end == 1 && dim[0].begin == 0 &&
-           pq_dim_uniform(dim) && rows_contiguous(job) && !job->how.general &&
-           job->how.copy == NULL && job->how.element == NULL;
+           pq_dim_uniform(dim) && rows_contiguous(job) && job->how.copy == NULL &&
+           job->how.element == NULL;
 }
 
 /* Whether what kernels take and give where it lies is more than caches near hold. */

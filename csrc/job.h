@@ -27,7 +27,8 @@ struct pq_method {
     struct pq_run run;    /* the options, and at present the parameters */
     pq_bytes_fn *copy;    /* not null: all there is to do, without parameters */
     pq_visit_fn *element; /* not null: one at a time */
-    bool general;         /* the kernel takes a pair of float64 parameters per element */
+    bool general;         /* the kernel takes float64 parameters */
+    bool by_groups;       /* it gains from groups of at least PQ_GROUP elements */
     bool single_scale;    /* scales are rounded to float32 */
     bool float_zero;      /* zero points are bits of float32 numbers ... */
     bool negate_zero;     /* ... of the other sign */

@@ -327,16 +327,18 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_cursor row_start, pt
         job->loaded.columns * job->loaded.rows >= rows * columns) {
         return share;
     }
-    if (!single && pq_dim_uniform(&dim[0]) && !job->how.general && columns >= PQ_GROUP) {
+    if (!single && pq_dim_uniform(&dim[0]) && job->how.by_groups && columns >= PQ_GROUP) {
         job->loaded.scale = NULL;
         load_row_params(job, row_start, row, rows);
         pq_set_flush(job);
         return columns;
     }
-    if (rows > 1 || !pq_dim_uniform(&dim[0])) {
+    if (single) {
+        pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
+    } else {
         place_zeros(job, at.zero, rows * columns);
     }
-    for (ptrdiff_t r = 0; r < rows;) {
+    for (ptrdiff_t r = 0; !single && r < rows;) {
         const ptrdiff_t left = dim[1].block - (row + r) % dim[1].block;
         const ptrdiff_t same = same_rows || left > rows - r ? rows - r : left;
         expand_row(job, pq_cursor_at(row_start, &dim[1], row + r), column, r * columns,

@@ -28,10 +28,9 @@ enum { PQ_PACKED_GROUP = 32 };
 
 /*
  * What a kernel takes beside its elements: parameters, and the options of the operation.
- * Groups of `group` elements (the last may be short) share a scale and a zero point. The
- * general kernels take a pair per element; unless `group` is 1, all are the same. The
- * others, with `group` 1, take several `rows` under the same parameters, which they then
- * need to look at only once.
+ * Groups of `group` elements (the last may be short) share a scale and a zero point. With
+ * `group` 1 all kernels but the general ones take several `rows` under the same parameters,
+ * which they then need to look at only once.
  *
  * Narrow floats, and integers whose zero point is added before rounding, have for `zero`
  * the bits of float32 numbers, to be added to the quotient, or to the value of the code; -0
@@ -47,8 +46,7 @@ struct pq_run {
         const int32_t *i32;
         const double *f64; /* general kernels */
     } zero;
-    size_t row;  /* general kernels: elements of the row that they are of; 0: not said */
-    size_t rows; /* 0: one */
+    size_t rows;                     /* 0: one */
     ptrdiff_t in_stride, out_stride; /* from one to the next, in bytes */
     int far;                         /* caches near do not hold what is run over */
     enum pq_type in, out;            /* general kernels, and those to narrow floats */

@@ -93,6 +93,7 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     *how = pq_no_method;
     how->kernel = kernel != NULL ? kernel : kernels->dequantize_general;
     how->general = kernel == NULL;
+    how->by_groups = kernel != NULL || out == PQ_F64;
     how->run.in = in;
     how->run.out = out;
     how->run.compute = out == PQ_F64 ? PQ_F64 : PQ_F32;

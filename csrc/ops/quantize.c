@@ -55,6 +55,12 @@ static bool suits_whole(const struct pq_args *args, enum pq_type precision)
            pq_zeros_fit(args, 0, 0);
 }
 
+/* Halves to even, what is added after. */
+static bool is_plain(const struct pq_args *args)
+{
+    return args->round == PQ_HALF_EVEN && !args->zero_first;
+}
+
 /* Numbers and scales of the 16-bit type that quotients are rounded to first. */
 static bool is_rounded(const struct pq_args *args, enum pq_type precision)
 {
@@ -94,6 +100,8 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     *how = pq_no_method;
     how->kernel = kernel != NULL ? kernel : kernels->quantize_general;
     how->general = kernel == NULL;
+    how->by_groups = kernel != NULL || (in == PQ_F64 && precision == PQ_F64 &&
+                                        (is_float ? !has_zero : is_plain(args)));
     how->run.in = in;
     how->run.out = out;
     how->run.compute = precision;

@@ -282,7 +282,7 @@ PQ_NOINLINE void look_up_groups(pq_kernel_fn *usual, const struct pq_run *run,
     }
 }
 
-/* ---- float64, a tile of a long row at a time ---- */
+/* ---- float64 ---- */
 
 PQ_INLINE void map_long_f64(const struct pq_run *run, const double *x, char *y, size_t n,
                             enum pq_type code)
@@ -318,11 +318,11 @@ static int is_moderate_f64(double s)
     return s >= 0x1p-500 && s <= 0x1p500;
 }
 
-/* Float64 under one scale, in a long row. */
+/* Float64 under one scale. */
 static int is_long_f64(const struct pq_run *run, size_t n)
 {
-    return run->row >= LONG && n >= PQ_WIDE && run->group != 1 && run->in == PQ_F64 &&
-           run->compute == PQ_F64 && is_moderate_f64(*run->scale.f64);
+    return n >= LONG && run->group >= n && run->in == PQ_F64 && run->compute == PQ_F64 &&
+           is_moderate_f64(*run->scale.f64);
 }
 
 /* Half to even; to narrow floats without a zero point, as what is added loses a sign. 0:

@@ -17,7 +17,7 @@
 #include "run.h"
 #include "types.h"
 
-enum { LONG = 1 << 16, MANY = 1 << 12, MOST = 2 * LONG + 700, TILES = 3000, CANARY = 64 };
+enum { LONG = 1 << 16, MANY = 1 << 12, MOST = 2 * LONG + 700, GROUPS = 4, CANARY = 64 };
 
 static int has_control; /* whether the machine has a floating-point control state */
 
@@ -25,17 +25,16 @@ static struct {
     struct guarded x, y;
 } memory;
 
-/* One pair of parameters to a group, or with float64, which has a single group, to an
- * element. */
+/* One pair of parameters to a group, with float64 the same for all. */
 static struct {
     int dequantizes;
     enum pq_type in, out;
     enum pq_round round;
     int overflow;
     size_t n, g;
-    float scale[4];
-    int32_t zero[4];
-    double wide_scale[TILES], wide_zero[TILES];
+    float scale[GROUPS];
+    int32_t zero[GROUPS];
+    double wide_scale[GROUPS], wide_zero[GROUPS];
     double x[MOST];
     unsigned char y[2 * MOST];
 } batch;
@@ -115,7 +114,7 @@ static float tame_scale(void)
 static void draw_params(int tame)
 {
     const int is_float = pq_is_narrow_float(code_of());
-    for (size_t i = 0; i < sizeof batch.scale / sizeof batch.scale[0]; i++) {
+    for (size_t i = 0; i < GROUPS; i++) {
         const float z = (float)draw_integer(-40, 40) / 4;
         batch.scale[i] = tame ? tame_scale() : draw_scale();
         batch.zero[i] = !is_float                   ? (int32_t)draw_zero()
@@ -126,7 +125,7 @@ static void draw_params(int tame)
     const double z = !is_float                   ? (double)draw_zero()
                      : tame || random_chance(50) ? -0.0
                                                  : 0.25;
-    for (size_t i = 0; i < TILES; i++) {
+    for (size_t i = 0; i < GROUPS; i++) {
         batch.wide_scale[i] = s;
         batch.wide_zero[i] = z;
     }
@@ -141,8 +140,7 @@ static void run(const struct pq_kernels *k, const void *x, void *y)
                                    .out = batch.out,
                                    .compute = wide ? PQ_F64 : PQ_F32,
                                    .round = batch.round,
-                                   .overflow = batch.overflow,
-                                   .row = LONG};
+                                   .overflow = batch.overflow};
     run_kernel(k, &options, !batch.dequantizes, wide, x, y, batch.n, batch.g,
                wide ? (void *)batch.wide_scale : batch.scale,
                wide ? (void *)batch.wide_zero : batch.zero);
@@ -154,7 +152,7 @@ static int may_flush(void)
     const int is_float = pq_is_narrow_float(code_of());
     int may = PQ_CAN_FLUSH && has_control && !batch.dequantizes && batch.in != PQ_F64 &&
               (is_float || batch.round == PQ_HALF_EVEN);
-    for (size_t i = 0; i < sizeof batch.scale / sizeof batch.scale[0]; i++) {
+    for (size_t i = 0; i < GROUPS; i++) {
         may = may && !(fabsf(batch.scale[i]) < (is_float ? 0x1p-107f : 0x1p-124f)) &&
               (!is_float || batch.zero[i] == INT32_MIN);
     }
@@ -209,10 +207,7 @@ static void verify(const struct pq_kernels *k, ptrdiff_t from, ptrdiff_t to)
 static void draw_shape(size_t i)
 {
     const size_t least = batch.dequantizes ? MANY : LONG;
-    if (batch.in == PQ_F64) { /* tiles of a row */
-        batch.n = 1 + random_below(TILES);
-        batch.g = batch.n + (size_t)(batch.n == 1);
-    } else if (i % 4 == 0) { /* long groups, the last one perhaps short */
+    if (i % 4 == 0) { /* long groups, the last one perhaps short */
         batch.g = least + random_below(300);
         batch.n = batch.g + random_below(batch.g + 100);
     } else {
@@ -242,7 +237,7 @@ static void check_pair(const struct pq_kernels *k, enum pq_type real, enum pq_ty
     batch.dequantizes = 0;
     batch.in = real;
     batch.out = code;
-    try_runs(k, real == PQ_F64 ? 400 : 16);
+    try_runs(k, real == PQ_F64 ? 60 : 16);
     check_end();
     if (real != PQ_F64) {
         check_begin("%s long %s to %s", k->name, type_name(code), type_name(real));
