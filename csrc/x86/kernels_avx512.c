@@ -150,6 +150,9 @@ PQ_INLINE void look_ahead_wide(const char *x, size_t in, const char *y, size_t o
     look_ahead(x + PAGE + PQ_BLOCK * in, in, y + PAGE + PQ_BLOCK * out, out);
 }
 
+/* Where there is a NaN there are more: so many elements go the usual way from one on. */
+enum { CROWD = 4096 };
+
 /* 0: what is there has to be done again. */
 PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct kind k)
 {
@@ -170,13 +173,16 @@ PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const cha
     const int far = run->far;
     const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
     for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
-        const char *const from = x + wide_at(i, n) * in_size(k);
-        char *const to = y + wide_at(i, n) * out_size(k);
+        const size_t at = wide_at(i, n);
+        const char *const from = x + at * in_size(k);
+        char *const to = y + at * out_size(k);
         if (far) {
             look_ahead_wide(from, in_size(k), to, out_size(k));
         }
         if (!map_wide(from, to, &f, k)) {
-            usual(run, from, to, PQ_WIDE);
+            const size_t m = n - at < CROWD ? n - at : CROWD;
+            usual(run, from, to, m);
+            next = at + m;
         }
     }
 }
@@ -304,10 +310,12 @@ static void encode_long_f64(const struct pq_run *run, const double *x, char *y, 
     const wd most = wide_splat_f64(s * (double)pq_f32_bits((uint32_t)to.cap));
     const struct wide_f64 f = {wide_splat_f64(s), wide_splat_f64(1 / s), most, most,
                                wide_splat_i32(0)};
-    for (size_t i = 0; i < n; i += PQ_WIDE) {
+    for (size_t i = 0, next = PQ_WIDE; i < n; i = next, next += PQ_WIDE) {
         const size_t at = wide_at(i, n);
         if (!encode_wide_f64(x + at, y + at, &f, to)) {
-            PQ_SHARED(quantize_general)(run, x + at, y + at, PQ_WIDE);
+            const size_t m = n - at < CROWD ? n - at : CROWD;
+            PQ_SHARED(quantize_general)(run, x + at, y + at, m);
+            next = at + m;
         }
     }
 }
