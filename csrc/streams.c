@@ -7,7 +7,7 @@
 #include "bits.h"
 
 /* Codes of whole groups that are put in order at a time. */
-#define PQ_REORDERED 1024
+enum { REORDERED = 1024 };
 
 /* The word of a code's low bits, how many bits of it are below them, how many they are, and
  * where those are, if any, that it has no room for. */
@@ -154,7 +154,7 @@ static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_
     if (!along || !dense || code % stream->group != 0) {
         return 0;
     }
-    const size_t most = n < PQ_REORDERED ? n : PQ_REORDERED;
+    const size_t most = n < REORDERED ? n : REORDERED;
     return most - most % (size_t)stream->group;
 }
 
@@ -162,7 +162,7 @@ static void take_grouped(const struct pq_codes *codes, char *to, ptrdiff_t bit, 
 {
     const size_t group = (size_t)codes->stream->group;
     const unsigned char *const order = codes->stream->order;
-    char dense[PQ_REORDERED];
+    char dense[REORDERED];
     codes->unpack(codes->base + bit / 8, dense, n);
     for (size_t g = 0; g < n; g += group) {
         for (size_t i = 0; i < group; i++) {
@@ -176,7 +176,7 @@ static void give_grouped(const struct pq_codes *codes, ptrdiff_t bit, const char
 {
     const size_t group = (size_t)codes->stream->group;
     const unsigned char *const order = codes->stream->order;
-    char dense[PQ_REORDERED];
+    char dense[REORDERED];
     for (size_t g = 0; g < n; g += group) {
         for (size_t i = 0; i < group; i++) {
             dense[g + order[i]] = from[g + i];
