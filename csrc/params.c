@@ -47,12 +47,12 @@ static const char *in_order(char *room, const struct pq_params *from, size_t fir
     return room;
 }
 
-/* A loop per type, which the compiler vectorizes. */
-#define LOAD(type, convert)                                                                \
+/* A loop per type, which the compiler vectorizes: `number` is what becomes of `v`. */
+#define LOAD(type, number)                                                                 \
     for (size_t i = 0; i < n; i++) {                                                       \
         type v;                                                                            \
         memcpy(&v, data + i * sizeof v, sizeof v);                                         \
-        to[i] = convert(v);                                                                \
+        to[i] = number;                                                                    \
     }                                                                                      \
     break
 
@@ -93,19 +93,19 @@ static float decode(uint8_t code, enum pq_type type)
 }
 
 /* Narrow floats are few: one element at a time. */
-#define LOAD_REALS(as_real)                                                                \
+#define LOAD_REALS(from_f32, from_f64)                                                     \
     switch (from->type) {                                                                  \
     case PQ_F32:                                                                           \
-        LOAD(float, as_real);                                                              \
+        LOAD(float, from_f32(v));                                                          \
     case PQ_F16:                                                                           \
-        LOAD(uint16_t, pq_f32_from_f16);                                                   \
+        LOAD(uint16_t, from_f32(pq_f32_from_f16(v)));                                      \
     case PQ_BF16:                                                                          \
-        LOAD(uint16_t, pq_f32_from_bf16);                                                  \
+        LOAD(uint16_t, from_f32(pq_f32_from_bf16(v)));                                     \
     case PQ_F64:                                                                           \
-        LOAD(double, as_real);                                                             \
+        LOAD(double, from_f64(v));                                                         \
     default:                                                                               \
         for (size_t i = 0; i < n; i++) {                                                   \
-            to[i] = decode((uint8_t)data[i], from->type);                                  \
+            to[i] = from_f32(decode((uint8_t)data[i], from->type));                        \
         }                                                                                  \
         break;                                                                             \
     }
@@ -113,36 +113,36 @@ static float decode(uint8_t code, enum pq_type type)
 #define LOAD_INTEGERS(as_number)                                                           \
     switch (from->type) {                                                                  \
     case PQ_I8:                                                                            \
-        LOAD(int8_t, as_number);                                                           \
+        LOAD(int8_t, as_number(v));                                                        \
     case PQ_U8:                                                                            \
-        LOAD(uint8_t, as_number);                                                          \
+        LOAD(uint8_t, as_number(v));                                                       \
     case PQ_I16:                                                                           \
-        LOAD(int16_t, as_number);                                                          \
+        LOAD(int16_t, as_number(v));                                                       \
     case PQ_U16:                                                                           \
-        LOAD(uint16_t, as_number);                                                         \
+        LOAD(uint16_t, as_number(v));                                                      \
     case PQ_I32:                                                                           \
-        LOAD(int32_t, as_number);                                                          \
+        LOAD(int32_t, as_number(v));                                                       \
     case PQ_U32:                                                                           \
-        LOAD(uint32_t, as_number);                                                         \
+        LOAD(uint32_t, as_number(v));                                                      \
     case PQ_I64:                                                                           \
-        LOAD(int64_t, as_number);                                                          \
+        LOAD(int64_t, as_number(v));                                                       \
     case PQ_I4:                                                                            \
-        LOAD(uint8_t, as_number as_i4);                                                    \
+        LOAD(uint8_t, as_number(as_i4(v)));                                                \
     case PQ_U4:                                                                            \
-        LOAD(uint8_t, as_number as_u4);                                                    \
+        LOAD(uint8_t, as_number(as_u4(v)));                                                \
     case PQ_I2:                                                                            \
-        LOAD(uint8_t, as_number as_i2);                                                    \
+        LOAD(uint8_t, as_number(as_i2(v)));                                                \
     case PQ_U2:                                                                            \
-        LOAD(uint8_t, as_number as_u2);                                                    \
+        LOAD(uint8_t, as_number(as_u2(v)));                                                \
     default:                                                                               \
-        LOAD(uint64_t, as_number);                                                         \
+        LOAD(uint64_t, as_number(v));                                                      \
     }
 
-#define LOAD_ANY(as_number)                                                                \
+#define LOAD_ANY(as_number, from_f32, from_f64)                                            \
     if (pq_is_integer(from->type)) {                                                       \
         LOAD_INTEGERS(as_number)                                                           \
     } else {                                                                               \
-        LOAD_REALS(as_number)                                                              \
+        LOAD_REALS(from_f32, from_f64)                                                     \
     }
 
 /* A function that loads `n` numbers of type `number`, what `load` does with `n` elements at
@@ -162,16 +162,16 @@ static float decode(uint8_t code, enum pq_type type)
         }                                                                                  \
     }
 
-LOADER(pq_load_scales_f32, float, LOAD_ANY((float)(double)))
+LOADER(pq_load_scales_f32, float, LOAD_ANY((float)(double), (float), pq_f32_from_f64))
 LOADER(pq_load_zeros_i32, int32_t, LOAD_INTEGERS((int32_t)))
-LOADER(pq_load_zeros_f32, float, LOAD_ANY((float)))
-LOADER(pq_load_zeros_f64, double, LOAD_ANY((double)))
+LOADER(pq_load_zeros_f32, float, LOAD_ANY((float), (float), pq_f32_from_f64))
+LOADER(pq_load_zeros_f64, double, LOAD_ANY((double), pq_f64_from_f32, (double)))
 
 void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int single)
 {
     pq_load_zeros_f64(to, from, n);
     for (size_t i = 0; single && i < n; i++) {
-        to[i] = (float)to[i];
+        to[i] = pq_f64_from_f32(pq_f32_from_f64(to[i]));
     }
 }
 

@@ -278,11 +278,13 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int together)
     const ptrdiff_t whole = split == 0 ? 64 : together;
     const ptrdiff_t unit = dim->out_code != 0 ? plan->out_whole : whole;
     const ptrdiff_t units = (dim->end + unit - 1) / unit;
-    const ptrdiff_t share = (units + parts - 1) / parts * unit;
-    dim->begin = share * part;
-    if (dim->begin >= dim->end) {
+    const ptrdiff_t share = (units / parts + (units % parts != 0)) * unit;
+    if (part > (dim->end - 1) / share) { /* the product may be too large */
         plan->empty = true;
-    } else if (dim->end - dim->begin > share) {
+        return;
+    }
+    dim->begin = share * part;
+    if (dim->end - dim->begin > share) {
         dim->end = dim->begin + share;
     }
 }

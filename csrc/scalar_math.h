@@ -51,6 +51,30 @@ PQ_INLINE double pq_f64_bits(uint64_t u)
     return v;
 }
 
+/*
+ * To another width with the sign of a NaN, which goes into codes of narrow floats: RISC-V
+ * makes every NaN positive, WebAssembly promises nothing.
+ */
+#if defined(PQ_ARCH_X86_64) || defined(PQ_ARCH_AARCH64)
+#  define PQ_KEEPS_NAN_SIGN 1
+#else
+#  define PQ_KEEPS_NAN_SIGN 0
+#endif
+
+PQ_INLINE double pq_f64_from_f32(float v)
+{
+    const uint64_t sign = (uint64_t)(pq_bits_f32(v) >> 31) << 63;
+    const uint64_t rest = pq_bits_f64((double)v) & INT64_MAX;
+    return PQ_KEEPS_NAN_SIGN ? (double)v : pq_f64_bits(sign | rest);
+}
+
+PQ_INLINE float pq_f32_from_f64(double v)
+{
+    const uint32_t sign = (uint32_t)(pq_bits_f64(v) >> 63) << 31;
+    const uint32_t rest = pq_bits_f32((float)v) & INT32_MAX;
+    return PQ_KEEPS_NAN_SIGN ? (float)v : pq_f32_bits(sign | rest);
+}
+
 PQ_INLINE float pq_f32_from_f16(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16;

@@ -683,7 +683,7 @@ void naive(const struct call *call, int quantize, unsigned char *lowest)
             scale_at(&args->scale, element_at(&args->scale, ndim, index, args->block));
         if ((quantize ? args->in.type : args->out.type) != PQ_F64 &&
             !general.narrow_first) {
-            scale = (double)(float)scale;
+            scale = pq_f64_from_f32(pq_f32_from_f64(scale));
         }
         const double zero = zero_at(call, index, quantize);
         take_element(args, index, x);

@@ -345,7 +345,7 @@ struct limits limits_of(enum pq_type integer)
     }
 }
 
-static uint64_t get_bits(const void *p, enum pq_type type, size_t i)
+uint64_t get_bits(const void *p, enum pq_type type, size_t i)
 {
     const size_t size = size_of_type(type);
     uint8_t b1;
@@ -374,7 +374,8 @@ double get_real(const void *p, enum pq_type type, size_t i)
     const uint64_t bits = get_bits(p, type, i);
     switch (type) {
     case PQ_F32:
-        return (double)f32_of_bits((uint32_t)bits);
+        /* What widens may lose the sign of NaN. */
+        return copysign((double)f32_of_bits((uint32_t)bits), bits >> 31 ? -1.0 : 1.0);
     case PQ_F16:
         return decode_f16((uint16_t)bits);
     case PQ_BF16:

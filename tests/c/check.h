@@ -76,6 +76,8 @@ struct limits limits_of(enum pq_type integer); /* PQ_U64 ends at INT64_MAX */
 /* Element `i` of a native array of reals or of integers. */
 double get_real(const void *p, enum pq_type type, size_t i);
 int64_t get_integer(const void *p, enum pq_type type, size_t i);
+/* Its bits as the low bytes, the others 0. */
+uint64_t get_bits(const void *p, enum pq_type type, size_t i);
 /* Store the low bytes of `bits` as element `i` of an array of `type`. */
 void put_bits(void *p, enum pq_type type, size_t i, uint64_t bits);
 

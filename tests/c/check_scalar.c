@@ -227,9 +227,7 @@ static void expect_code(size_t i, enum pq_type real, enum pq_type code, int64_t 
 static void expect_real(size_t i, enum pq_type code, enum pq_type real, uint64_t expected,
                         double scale, int64_t zero)
 {
-    uint64_t got = 0;
-    const size_t size = pq_type_size(real);
-    memcpy(&got, (char *)y + i * size, size);
+    const uint64_t got = get_bits(y, real, i);
     if (got != expected) {
         CHECK(0, "%s to %s: code %lld, scale %a, zero %lld gave %#llx, expected %#llx",
               type_name(code), type_name(real), (long long)get_integer(x, code, i), scale,
