@@ -4,7 +4,8 @@
 #   .ci/arm64.sh [WORKDIR]
 #
 # WORKDIR is kept, and a second run reuses what it downloaded; without one, everything is temporary.
-# PYTHON is the host's Python 3.11, JOBS the number of pytest processes, PYTEST_ARGS more arguments.
+# PYTHON is the host's Python 3.11, JOBS the number of pytest processes, PYTEST_ARGS more arguments;
+# SHARE=N runs one test of Python's in N.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
