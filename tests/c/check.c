@@ -5,13 +5,19 @@
 
 #include <float.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+
+#if defined(_WIN32)
+#  include <windows.h>
+#elif !defined(__wasi__)
+#  define CHECK_POSIX 1
+#  include <signal.h>
+#  include <sys/mman.h>
+#  include <unistd.h>
+#endif
 
 #if defined(__has_feature)
 #  if __has_feature(address_sanitizer)
@@ -23,7 +29,7 @@
 
 /* ---- tests ---- */
 
-enum { FEW = 5, CRASH_SIGNALS = 4 };
+enum { FEW = 5 };
 
 static struct {
     const char *program;
@@ -33,6 +39,9 @@ static struct {
     int failures; /* of this test */
     int light;
 } state;
+
+#if defined(CHECK_POSIX)
+enum { CRASH_SIGNALS = 4 };
 
 static const int crash_signals[CRASH_SIGNALS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static struct sigaction before[CRASH_SIGNALS];
@@ -57,6 +66,17 @@ static void on_crash(int number)
     }
 }
 
+static void watch_crashes(void)
+{
+    for (int i = 0; i < CRASH_SIGNALS; i++) {
+        struct sigaction action = {.sa_handler = on_crash};
+        sigaction(crash_signals[i], &action, &before[i]);
+    }
+}
+#else
+static void watch_crashes(void) {}
+#endif
+
 #if defined(CHECK_ASAN)
 void __sanitizer_set_death_callback(void (*callback)(void));
 #endif
@@ -67,11 +87,8 @@ void check_start(const char *program)
     const char *light = getenv("CHECK_LIGHT");
     state.program = slash != NULL ? slash + 1 : program;
     state.light = light != NULL && light[0] != '\0' && strcmp(light, "0") != 0;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int i = 0; i < CRASH_SIGNALS; i++) {
-        struct sigaction action = {.sa_handler = on_crash};
-        sigaction(crash_signals[i], &action, &before[i]);
-    }
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+    watch_crashes();
 #if defined(CHECK_ASAN) && !defined(FUZZER) /* whose own callback keeps the input */
     __sanitizer_set_death_callback(say_where);
 #endif
@@ -674,29 +691,90 @@ int64_t draw_integer(int64_t lo, int64_t hi)
 
 /* ---- guarded memory ---- */
 
+#if defined(_WIN32)
+
+static size_t page_size(void)
+{
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return info.dwPageSize;
+}
+
+/* `inside` bytes after a page that cannot be touched, and before another; null: none. */
+static void *map_between(size_t inside, size_t page)
+{
+    DWORD before_that;
+    char *const all =
+        VirtualAlloc(NULL, inside + 2 * page, MEM_RESERVE | MEM_COMMIT, PAGE_NOACCESS);
+    return all != NULL && VirtualProtect(all + page, inside, PAGE_READWRITE, &before_that)
+               ? all + page
+               : NULL;
+}
+
+static void unmap_between(void *inside, size_t size, size_t page)
+{
+    (void)size;
+    VirtualFree((char *)inside - page, 0, MEM_RELEASE);
+}
+
+#elif defined(CHECK_POSIX)
+
 static size_t page_size(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* `inside` bytes after a page that cannot be touched, and before another; null: none. */
+static void *map_between(size_t inside, size_t page)
+{
+    char *const all =
+        mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return all != MAP_FAILED && mprotect(all + page, inside, PROT_READ | PROT_WRITE) == 0
+               ? all + page
+               : NULL;
+}
+
+static void unmap_between(void *inside, size_t size, size_t page)
+{
+    munmap((char *)inside - page, size + 2 * page);
+}
+
+#else /* WebAssembly has no pages that cannot be touched */
+
+static size_t page_size(void)
+{
+    return 4096;
+}
+
+static void *map_between(size_t inside, size_t page)
+{
+    return aligned_alloc(page, inside);
+}
+
+static void unmap_between(void *inside, size_t size, size_t page)
+{
+    (void)size;
+    (void)page;
+    free(inside);
+}
+
+#endif
+
 struct guarded guarded_make(size_t size)
 {
     const size_t page = page_size();
     const size_t inside = (size + page - 1) / page * page;
-    void *all =
-        mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (all == MAP_FAILED ||
-        mprotect((char *)all + page, inside, PROT_READ | PROT_WRITE) != 0) {
+    void *const base = map_between(inside, page);
+    if (base == NULL) {
         perror("guarded_make");
         exit(2);
     }
-    return (struct guarded){(unsigned char *)all + page, inside};
+    return (struct guarded){base, inside};
 }
 
 void guarded_free(struct guarded *memory)
 {
-    const size_t page = page_size();
-    munmap(memory->base - page, memory->size + 2 * page);
+    unmap_between(memory->base, memory->size, page_size());
     memory->base = NULL;
     memory->size = 0;
 }

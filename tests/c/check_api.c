@@ -698,7 +698,11 @@ static void set_control(struct control c)
     fesetround((int)c.control);
 }
 
+#  if defined(FE_UPWARD)
 static const struct control controls[] = {{FE_UPWARD, 0}, {FE_TOWARDZERO, 0}};
+#  else /* WebAssembly always rounds to nearest */
+static const struct control controls[] = {{FE_TONEAREST, 0}};
+#  endif
 
 #endif
 

@@ -254,7 +254,7 @@ static void check_pair(const struct pq_kernels *k, enum pq_type real, enum pq_ty
 static size_t samples(void)
 {
     const char *const asked = getenv("CHECK_SAMPLES");
-    return asked != NULL ? strtoull(asked, NULL, 10) : check_count(1 << 20);
+    return asked != NULL ? (size_t)strtoull(asked, NULL, 10) : check_count(1 << 20);
 }
 
 static void check_samples(const struct pq_kernels *k)
