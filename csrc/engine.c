@@ -10,7 +10,8 @@
 #include "job.h"
 
 enum {
-    SQUARE = 8192, /* bytes of one that is transposed */
+    LINE = 64,         /* bytes of caches */
+    SQUARE = 64 * 256, /* bytes of one that is transposed, at most */
     ACROSS = 16,   /* rows of a tile where one side is transposed: two squares of bytes */
     FAR = 1 << 20, /* bytes that no cache near holds ... */
     FAR_GROUPS = 1 << 25 /* ... nor hardware fetches in time where there is more to do */
@@ -306,6 +307,27 @@ static void join_planes(struct pq_job *job)
     }
 }
 
+/* Of the elements on both sides. */
+static size_t bytes_of(const struct pq_job *job)
+{
+    size_t bytes = job->in_size + job->out_size;
+    for (int d = 0; d < job->plan.ndim; d++) {
+        bytes *= (size_t)(job->plan.dim[d].end - job->plan.dim[d].begin);
+    }
+    return bytes;
+}
+
+/* Whether what kernels take and give where it lies is more than caches near hold. */
+static bool is_far(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const size_t both = job->in_size + job->out_size;
+    const bool alone = !pq_dim_uniform(dim) && dim->block == 1;
+    const ptrdiff_t same = pq_dim_uniform(dim) ? dim->end - dim->begin : dim->block;
+    const bool smooth = alone || (size_t)same * both > FAR;
+    return bytes_of(job) > (smooth ? FAR : FAR_GROUPS) && !is_staged(job);
+}
+
 /* ---- one side transposed ---- */
 
 /* Whether one side is contiguous along dimension 0, the other along dimension 1. */
@@ -319,14 +341,58 @@ static bool is_across(const struct pq_job *job)
             (pq_tile_rows(&in) && pq_tile_transposed(&out)));
 }
 
+static void ask_to_read(const char *from, ptrdiff_t stride, ptrdiff_t rows, ptrdiff_t bytes)
+{
+    for (ptrdiff_t r = 0; r < rows; r++) {
+        for (ptrdiff_t i = 0; i < bytes; i += LINE) {
+            PQ_WILL_READ(from + r * stride + i);
+        }
+    }
+}
+
+static void ask_to_write(const char *to, ptrdiff_t stride, ptrdiff_t rows, ptrdiff_t bytes)
+{
+    for (ptrdiff_t r = 0; r < rows; r++) {
+        for (ptrdiff_t i = 0; i < bytes; i += LINE) {
+            PQ_WILL_WRITE(to + r * stride + i);
+        }
+    }
+}
+
 /*
- * A square that is transposed as a whole, and computed a tile at a time: in whole lines of
+ * Hardware foresees neither short rows nor strides of a page: beside a part of a square,
+ * what comes after it is asked for. Of the side that is transposed that is a share of the
+ * lines of all the square, of results or of the next square's input; of the other side the
+ * next square's rows of input, or the next part's of results.
+ */
+static void ask_beside(const struct pq_job *job, struct pq_cursor at, struct area all,
+                       struct area part, bool gathers)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t in = (ptrdiff_t)job->in_size, out = (ptrdiff_t)job->out_size;
+    const ptrdiff_t lines = part.rows * all.columns / all.rows;
+    struct area across = all, along = part;
+    across.column += (part.row - all.row) * all.columns / all.rows;
+    if (gathers) {
+        across.column += all.columns;
+        along.row += part.rows;
+        ask_to_read(place_in(job, at, across), dim[0].in, lines, all.rows * in);
+        ask_to_write(place_out(job, at, along), dim[1].out, part.rows, all.columns * out);
+    } else {
+        along.column += all.columns;
+        ask_to_read(place_in(job, at, along), dim[1].in, part.rows, all.columns * in);
+        ask_to_write(place_out(job, at, across), dim[0].out, lines, all.rows * out);
+    }
+}
+
+/*
+ * A square that is transposed as a whole, and computed a part at a time: in whole lines of
  * caches on both sides. Where strides are powers of two a line is gone before it is used
  * again.
  */
-static void run_square(struct pq_job *job, struct pq_cursor at, struct area all)
+static void run_square(struct pq_job *job, struct pq_cursor at, struct area all, bool far)
 {
-    char square[SQUARE];
+    char square[SQUARE / 16 * 25]; /* a quarter more of rows and of columns */
     const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
     const bool gathers = pq_tile_transposed(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
@@ -338,6 +404,9 @@ static void run_square(struct pq_job *job, struct pq_cursor at, struct area all)
         const ptrdiff_t rows = all.rows - r < step ? all.rows - r : step;
         const struct area area = {all.row + r, rows, all.column, all.columns};
         char *const part = square + (size_t)(r * all.columns) * size;
+        if (far) {
+            ask_beside(job, at, all, area, gathers);
+        }
         run_tile(job, at, area, gathers ? part : NULL, gathers ? NULL : part);
     }
     if (!gathers) {
@@ -345,20 +414,42 @@ static void run_square(struct pq_job *job, struct pq_cursor at, struct area all)
     }
 }
 
+/* How many of `left` elements of `size` bytes: up to where a line ends, about `most`, and
+ * all where few would be left. */
+static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdiff_t left)
+{
+    const ptrdiff_t into = (ptrdiff_t)((uintptr_t)from % LINE / size);
+    const ptrdiff_t n = into < most ? most - into : most;
+    return left - n < most / 4 ? left : n;
+}
+
 /* Longer along the side that is read or written by whole rows, and in that order: so most
- * of what hardware has fetched ahead is used. */
+ * of what hardware has fetched ahead is used. Squares end where lines do: one that two of
+ * them share comes twice. Of whole lines of codes are those to which codes are written, and
+ * all where memory is what takes long; else rows of results that lie a page apart are too
+ * many for the nearest cache. */
 static void run_squares(void *p, struct pq_cursor at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
     const bool gathers = dim[1].in == (ptrdiff_t)job->in_size;
-    const ptrdiff_t size = (ptrdiff_t)(gathers ? job->in_size : job->out_size);
-    const ptrdiff_t rows = gathers || size > 2 ? 32 : 64, columns = SQUARE / rows / size;
-    for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
-        const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
-        for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += columns) {
-            const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
-            run_square(job, at, (struct area){r, nr, c, nc});
+    const size_t across = gathers ? job->in_size : job->out_size;
+    const size_t along = gathers ? job->out_size : job->in_size;
+    const size_t bytes = bytes_of(job);
+    const bool tall = across <= 2 && (!gathers || bytes > FAR_GROUPS);
+    const ptrdiff_t rows = tall ? 64 : 32;
+    const ptrdiff_t columns = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
+    struct area area;
+    for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
+        area.column = dim[0].begin;
+        const char *const first =
+            gathers ? place_in(job, at, area) : place_out(job, at, area);
+        area.rows = up_to_line(first, across, rows, dim[1].end - area.row);
+        for (; area.column < dim[0].end; area.column += area.columns) {
+            const char *const row =
+                gathers ? place_out(job, at, area) : place_in(job, at, area);
+            area.columns = up_to_line(row, along, columns, dim[0].end - area.column);
+            run_square(job, at, area, bytes > FAR);
         }
     }
 }
@@ -616,21 +707,6 @@ static bool is_row(const struct pq_job *job)
     return job->plan.ndim == 2 && dim[1].end == 1 && dim[0].begin == 0 &&
            pq_dim_uniform(dim) && rows_contiguous(job) && job->how.copy == NULL &&
            job->how.element == NULL;
-}
-
-/* Whether what kernels take and give where it lies is more than caches near hold. */
-static bool is_far(const struct pq_job *job)
-{
-    const struct pq_dim *dim = job->plan.dim;
-    const size_t both = job->in_size + job->out_size;
-    const bool alone = !pq_dim_uniform(dim) && dim->block == 1;
-    const ptrdiff_t same = pq_dim_uniform(dim) ? dim->end - dim->begin : dim->block;
-    const bool smooth = alone || (size_t)same * both > FAR;
-    size_t bytes = both;
-    for (int d = 0; d < job->plan.ndim; d++) {
-        bytes *= (size_t)(dim[d].end - dim[d].begin);
-    }
-    return bytes > (smooth ? FAR : FAR_GROUPS) && !is_staged(job);
 }
 
 static void run(struct pq_job *job)
