@@ -17,7 +17,12 @@ enum {
     FAR_GROUPS = 1 << 25 /* ... nor hardware fetches in time where there is more to do */
 };
 
-/* ---- tiles ---- */
+/* ---- rows at once ---- */
+
+static bool is_staged(const struct pq_job *job)
+{
+    return pq_job_takes(job) || job->give.convert != NULL || job->give.bits != 0;
+}
 
 /* Groups of `group` elements, their parameters from place `from` of the job's arrays on. */
 static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
@@ -33,6 +38,29 @@ static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
     }
 }
 
+/* Whether kernels take rows of so many elements where they lie, each under one pair of
+ * parameters, as groups with gaps between. */
+static bool takes_spaced(const struct pq_job *job, ptrdiff_t columns)
+{
+    return columns >= PQ_SPACED && columns <= PQ_SPACED_MOST && !job->how.general &&
+           job->how.copy == NULL && !is_staged(job);
+}
+
+/* Rows of `columns` elements, their parameters from place 0 of the job's arrays on. */
+static void run_spaced(struct pq_job *job, const char *x, ptrdiff_t in_stride, char *y,
+                       ptrdiff_t out_stride, ptrdiff_t rows, ptrdiff_t columns)
+{
+    struct pq_run *const run = &job->how.run;
+    set_params(job, (size_t)columns, 0);
+    run->in_gap = in_stride - columns * job->in_step;
+    run->out_gap = out_stride - columns * job->out_step;
+    job->how.kernel(run, x, y, (size_t)(rows * columns));
+    run->in_gap = 0;
+    run->out_gap = 0;
+}
+
+/* ---- tiles ---- */
+
 /* `share`: as pq_load_tile_params tells, 1 of one element being all of them; `from`: place
  * of the first parameters. */
 static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
@@ -44,11 +72,6 @@ static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n
     }
     set_params(job, share, from);
     job->how.kernel(&job->how.run, x, y, n);
-}
-
-static bool is_staged(const struct pq_job *job)
-{
-    return pq_job_takes(job) || job->give.convert != NULL || job->give.bits != 0;
 }
 
 /* The input of a tile for a kernel: as it lies, or in `buffer`. */
@@ -92,6 +115,12 @@ static bool is_by_rows(const struct pq_job *job, const struct pq_tile *out)
 {
     return pq_tile_rows(out) && !pq_tile_direct(out) && out->columns >= PQ_GROUP &&
            job->give.bits == 0 && job->give.convert == NULL;
+}
+
+/* Whether its rows lie apart, as kernels of groups can take them. */
+static bool is_spaced(const struct pq_tile *tile)
+{
+    return pq_tile_rows(tile) && !pq_tile_direct(tile);
 }
 
 /* Some of dimensions 0 and 1. */
@@ -151,7 +180,8 @@ PQ_NOINLINE void give_streams(const struct pq_job *job, struct pq_cursor at,
 }
 
 /* At most PQ_TILE elements, from `taken` and to `kept`, both contiguous, or where they are
- * null from the input and to the output. */
+ * null from the input and to the output. Rows that are far are copied, not taken where they
+ * lie: copies wait for more of them at a time. */
 static void run_tile(struct pq_job *job, struct pq_cursor at, struct area area,
                      const char *taken, char *kept)
 {
@@ -164,18 +194,19 @@ static void run_tile(struct pq_job *job, struct pq_cursor at, struct area area,
         job->how.copy != NULL
             ? 1
             : pq_load_tile_params(job, at, area.row, rows, area.column, columns);
+    const bool spaced = share != 1 && !job->far && takes_spaced(job, columns);
+    const bool from_rows = spaced && taken == NULL && is_spaced(&in);
+    const bool to_rows = spaced && kept == NULL && is_spaced(&out);
     const char *x = taken;
-    if (taken == NULL && job->take.stream != NULL) {
+    if (from_rows) {
+        x = place_in(job, at, area);
+    } else if (taken == NULL && job->take.stream != NULL) {
         x = take_streams(job, in_tile, at, area);
     } else if (taken == NULL) {
         x = take_tile(job, in_tile, place_in(job, at, area), &in);
     }
-    if (kept != NULL) {
-        run_tile_kernel(job, x, kept, n, (size_t)share, 0);
-        return;
-    }
-    char *const y = place_out(job, at, area);
-    if (is_by_rows(job, &out)) {
+    char *const y = kept != NULL ? kept : place_out(job, at, area);
+    if (kept == NULL && !spaced && is_by_rows(job, &out)) {
         for (ptrdiff_t r = 0; r < rows; r++) {
             const size_t g = share > columns ? (size_t)columns : (size_t)share;
             run_tile_kernel(job, x + r * columns * (ptrdiff_t)job->in_size,
@@ -184,8 +215,17 @@ static void run_tile(struct pq_job *job, struct pq_cursor at, struct area area,
         }
         return;
     }
-    char *const result = pq_tile_direct(&out) && job->give.bits == 0 ? y : out_tile;
-    run_tile_kernel(job, x, result, n, (size_t)share, 0);
+    const bool direct = pq_tile_direct(&out) && job->give.bits == 0;
+    char *const result = kept != NULL || to_rows || direct ? y : out_tile;
+    if (from_rows || to_rows) {
+        if (share > columns) {
+            pq_repeat_param(job, 0, 0, rows);
+        }
+        run_spaced(job, x, from_rows ? in.row_stride : columns * job->in_step, result,
+                   to_rows ? out.row_stride : columns * job->out_step, rows, columns);
+    } else {
+        run_tile_kernel(job, x, result, n, (size_t)share, 0);
+    }
     pq_make_codes(&job->give, result, n);
     if (job->give.stream != NULL) {
         give_streams(job, at, area, result);
@@ -390,7 +430,7 @@ static void ask_beside(const struct pq_job *job, struct pq_cursor at, struct are
  * caches on both sides. Where strides are powers of two a line is gone before it is used
  * again.
  */
-static void run_square(struct pq_job *job, struct pq_cursor at, struct area all, bool far)
+static void run_square(struct pq_job *job, struct pq_cursor at, struct area all)
 {
     char square[SQUARE / 16 * 25]; /* a quarter more of rows and of columns */
     const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
@@ -404,7 +444,7 @@ static void run_square(struct pq_job *job, struct pq_cursor at, struct area all,
         const ptrdiff_t rows = all.rows - r < step ? all.rows - r : step;
         const struct area area = {all.row + r, rows, all.column, all.columns};
         char *const part = square + (size_t)(r * all.columns) * size;
-        if (far) {
+        if (job->far) {
             ask_beside(job, at, all, area, gathers);
         }
         run_tile(job, at, area, gathers ? part : NULL, gathers ? NULL : part);
@@ -435,8 +475,7 @@ static void run_squares(void *p, struct pq_cursor at)
     const bool gathers = dim[1].in == (ptrdiff_t)job->in_size;
     const size_t across = gathers ? job->in_size : job->out_size;
     const size_t along = gathers ? job->out_size : job->in_size;
-    const size_t bytes = bytes_of(job);
-    const bool tall = across <= 2 && (!gathers || bytes > FAR_GROUPS);
+    const bool tall = across <= 2 && (!gathers || bytes_of(job) > FAR_GROUPS);
     const ptrdiff_t rows = tall ? 64 : 32;
     const ptrdiff_t columns = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
     struct area area;
@@ -449,7 +488,7 @@ static void run_squares(void *p, struct pq_cursor at)
             const char *const row =
                 gathers ? place_out(job, at, area) : place_in(job, at, area);
             area.columns = up_to_line(row, along, columns, dim[0].end - area.column);
-            run_square(job, at, area, bytes > FAR);
+            run_square(job, at, area);
         }
     }
 }
@@ -569,7 +608,8 @@ static void run_rows(void *p, struct pq_cursor at)
     const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
     const size_t n = (size_t)(dim[0].end - first);
     const size_t g = pq_dim_uniform(dim) ? n : (size_t)dim[0].block;
-    const ptrdiff_t step = same ? dim[1].end - dim[1].begin : PQ_TILE / groups;
+    const bool spaced = groups == 1 && takes_spaced(job, (ptrdiff_t)n);
+    const ptrdiff_t step = same && !spaced ? dim[1].end - dim[1].begin : PQ_TILE / groups;
     const struct pq_dim *const along = groups > 1 || same ? &dim[0] : &dim[1];
     at.in += first * dim[0].in;
     at.out += first * dim[0].out;
@@ -581,7 +621,13 @@ static void run_rows(void *p, struct pq_cursor at)
         pq_load_params(job, 0, row.scale, along->scale, row.zero, along->zero,
                        (size_t)(same ? groups : rows * groups));
         pq_set_flush(job);
-        for (ptrdiff_t i = 0; i < rows; i++) {
+        if (spaced && same) {
+            pq_repeat_param(job, 0, 0, rows);
+        }
+        if (spaced) {
+            run_spaced(job, row.in, dim[1].in, row.out, dim[1].out, rows, (ptrdiff_t)n);
+        }
+        for (ptrdiff_t i = 0; !spaced && i < rows; i++) {
             run_groups(job, row.in + i * dim[1].in, row.out + i * dim[1].out, n, g,
                        same ? 0 : i * groups);
         }
@@ -727,6 +773,7 @@ static void run(struct pq_job *job)
     job->loaded.scale = NULL;
     job->loaded.zero = NULL;
     job->planes.rows = 0;
+    job->far = bytes_of(job) > FAR;
     job->one_zero = true;
     for (int d = 0; d < job->plan.ndim; d++) {
         job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;

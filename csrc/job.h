@@ -58,6 +58,7 @@ struct pq_job {
     ptrdiff_t zeros_there; /* ... so many places have already */
     bool has_small;        /* scales too small for flushing subnormals beside them */
     bool flushes;          /* at present */
+    bool far;              /* caches near do not hold all that is run over */
     struct pq_codes take, give;
     struct pq_method how;
 

@@ -24,13 +24,14 @@
 #define PQ_FOR_FLOAT_PAIR                                                                  \
     PQ_FOR_FLOAT(PQ_WITH_F32) PQ_FOR_FLOAT(PQ_WITH_F16) PQ_FOR_FLOAT(PQ_WITH_BF16)
 
-enum { PQ_PACKED_GROUP = 32 };
+enum { PQ_PACKED_GROUP = 32, PQ_SPACED = 32, PQ_SPACED_MOST = 1024 };
 
 /*
  * What a kernel takes beside its elements: parameters, and the options of the operation.
  * Groups of `group` elements (the last may be short) share a scale and a zero point. With
  * `group` 1 all kernels but the general ones take several `rows` under the same parameters,
- * which they then need to look at only once.
+ * which they then need to look at only once. Where there are gaps between groups, of at
+ * least PQ_SPACED elements, all of them are whole; general kernels know no gaps.
  *
  * Narrow floats, and integers whose zero point is added before rounding, have for `zero`
  * the bits of float32 numbers, to be added to the quotient, or to the value of the code; -0
@@ -48,6 +49,7 @@ struct pq_run {
     } zero;
     size_t rows;                     /* 0: one */
     ptrdiff_t in_stride, out_stride; /* from one to the next, in bytes */
+    ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
     int far;                         /* caches near do not hold what is run over */
     enum pq_type in, out;            /* general kernels, and those to narrow floats */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */

@@ -691,6 +691,56 @@ static void try_rows(const struct pq_kernels *k, const struct pq_run *options,
     CHECK(all_are(y - CANARY, CANARY, 0x5a), "%s: wrote before its output", k->name);
 }
 
+/* ---- groups with gaps between, against groups alone ---- */
+
+static void try_gaps(const struct pq_kernels *k, const struct pq_run *options,
+                     int quantizes)
+{
+    static unsigned char expected[MAX_N];
+    const size_t most = random_chance(80) ? 200 : PQ_SPACED_MOST;
+    const size_t g = PQ_SPACED + random_below(most - PQ_SPACED + 1);
+    const size_t groups = 1 + random_below(20);
+    const size_t in = pq_type_size(options->in), out = pq_type_size(options->out);
+    const size_t in_stride = g * in + random_below(50);
+    const size_t out_stride = g * out + random_below(50);
+    if (groups * out_stride > sizeof expected || groups * in_stride > sizeof batch.x) {
+        return;
+    }
+    const size_t in_bytes = (groups - 1) * in_stride + g * in;
+    const size_t out_bytes = (groups - 1) * out_stride + g * out;
+    unsigned char *x = guarded_end(&memory.x, in_bytes);
+    unsigned char *y = guarded_end(&memory.y, out_bytes);
+    float *scale = (void *)guarded_end(&memory.scale, groups * sizeof *scale);
+    int32_t *zero = (void *)guarded_end(&memory.zero, groups * sizeof *zero);
+    const enum pq_type code = quantizes ? options->out : options->in;
+    const int is_float = pq_is_narrow_float(code);
+    const double reach = is_float ? 600 : reach_of(code);
+    const int tame = random_chance(70); /* one wild scale and there are divisions */
+    for (size_t i = 0; i < in_bytes; i++) {
+        x[i] = (unsigned char)random_bits();
+    }
+    memset(expected, 0x5a, sizeof expected);
+    memset(y - CANARY, 0x5a, CANARY + out_bytes);
+    for (size_t r = 0; r < groups; r++) {
+        scale[r] = tame ? ldexpf(1 + (float)random_unit(), (int)random_between(-70, 70))
+                        : draw_scale();
+        zero[r] = is_float ? INT32_MIN : (int32_t)random_below(100);
+        for (size_t i = 0; quantizes && i < g; i++) {
+            put_bits(x + r * in_stride, options->in, i,
+                     draw_real(options->in, (double)scale[r], reach));
+        }
+        run_kernel(&pq_kernels_scalar, options, quantizes, 0, x + r * in_stride,
+                   expected + r * out_stride, g, g, scale + r, zero + r);
+    }
+    struct pq_run all = *options;
+    all.in_gap = (ptrdiff_t)(in_stride - g * in);
+    all.out_gap = (ptrdiff_t)(out_stride - g * out);
+    run_kernel(k, &all, quantizes, 0, x, y, groups * g, g, scale, zero);
+    CHECK(memcmp(y, expected, out_bytes) == 0, "%s: %zu groups of %zu, gaps %td and %td",
+          k->name, groups, g, all.in_gap, all.out_gap);
+    CHECK(all_are(y - CANARY, CANARY, 0x5a), "%s: wrote before its output", k->name);
+}
+
 static void check_rows(const struct pq_kernels *k, enum pq_type real, enum pq_type code)
 {
     const struct pq_run ways[] = {
@@ -702,6 +752,7 @@ static void check_rows(const struct pq_kernels *k, enum pq_type real, enum pq_ty
     for (size_t i = 0; i < check_count(150); i++) {
         for (int way = 0; way < (has_modes ? 3 : 2); way++) {
             try_rows(k, &ways[way], way != 1);
+            try_gaps(k, &ways[way], way != 1);
         }
     }
     check_end();
