@@ -29,6 +29,9 @@ PQ_FOR_FLOAT_PAIR
 #  undef PQ_PAIR
 static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
     PQ_LONG(PQ_SHARED(quantize_general));
+#  define PQ_DEQUANTIZE_PACKED look_up_packed
+PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py, size_t n,
+                              enum pq_type code, enum pq_type real);
 #  define PQ_TABLE pq_kernels_avx512
 #  define PQ_TABLE_NAME "avx512"
 #  include "kernels.inc"
@@ -286,6 +289,44 @@ PQ_NOINLINE void look_up_groups(pq_kernel_fn *usual, const struct pq_run *run,
         group.scale.f32++;
         group.zero.i32++;
     }
+}
+
+/* ---- results of packed codes ---- */
+
+PQ_INLINE __m512i results_of_group(float s, int32_t z, enum pq_type code, enum pq_type real)
+{
+    const __m256 scale = _mm256_set1_ps(s);
+    const __m256i zero = _mm256_set1_epi32(z);
+    const __m256 lo = results_from(0, zero, scale);
+    const __m256 hi = results_from(code == PQ_I4 ? -8 : 8, zero, scale);
+    return is_fast(s, z, dequantize_range(code, real)) ? wide_results(lo, hi, real, 0)
+                                                       : wide_results(lo, hi, real, 1);
+}
+
+/* A group has 16 results, which take no more than a block of it; a code looks its own up.
+ */
+PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py, size_t n,
+                              enum pq_type code, enum pq_type real)
+{
+    enum { STEP = 16 }; /* bytes of codes: two vectors of float32, one of other results */
+    const float *s = run->scale.f32;
+    const int32_t *z = run->zero.i32;
+    const size_t bytes = run->group / 2;
+    const char *x = px;
+    struct lines lines = lines_from(py);
+    for (const char *const end = x + n / 2; x < end; s++, z++) {
+        const __m512i table = results_of_group(*s, *z, code, real);
+        for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
+            if (real == PQ_F32) {
+                put_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x), table));
+                put_line(&lines,
+                         _mm512_permutexvar_epi32(wide_spread4(x + STEP / 2), table));
+            } else {
+                put_line(&lines, _mm512_permutexvar_epi16(wide_spread4_16(x), table));
+            }
+        }
+    }
+    end_lines(&lines, (char *)py + n * pq_bytes_of(real));
 }
 
 /* ---- float64 ---- */

@@ -295,6 +295,105 @@ PQ_INLINE void store_wide_pairs(void *p, __m512i lower, __m512i upper)
     store512((char *)p + sizeof lower, _mm512_unpackhi_epi8(lower, upper));
 }
 
+/* ---- packed codes of 4 bits ---- */
+
+/* The codes of 8 bytes, each in the lowest bits of 32, with others above. */
+PQ_INLINE __m512i wide_spread4(const void *p)
+{
+    const __m512i places = _mm512_setr_epi64(INT64_C(0x0400000000), INT64_C(0x0c00000008),
+                                             INT64_C(0x1400000010), INT64_C(0x1c00000018),
+                                             INT64_C(0x2400000020), INT64_C(0x2c00000028),
+                                             INT64_C(0x3400000030), INT64_C(0x3c00000038));
+    int64_t codes;
+    memcpy(&codes, p, sizeof codes);
+    return _mm512_multishift_epi64_epi8(places, _mm512_set1_epi64(codes));
+}
+
+/* The codes of 16 bytes, each in the lowest bits of 16. */
+PQ_INLINE __m512i wide_spread4_16(const void *p)
+{
+    const __m512i places = _mm512_set1_epi64(INT64_C(0x0024002000040000));
+    return _mm512_multishift_epi64_epi8(places, _mm512_cvtepu8_epi32(load128(p)));
+}
+
+/* What 8 codes from `first` on come to. */
+PQ_INLINE __m256 results_from(int first, __m256i z, __m256 s)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i code = _mm256_add_epi32(lane, _mm256_set1_epi32(first));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(code, z)), s);
+}
+
+PQ_INLINE __m256i halves_f16(__m256 lo, __m256 hi)
+{
+    return _mm256_set_m128i(_mm256_cvtps_ph(hi, _MM_FROUND_TO_NEAREST_INT),
+                            _mm256_cvtps_ph(lo, _MM_FROUND_TO_NEAREST_INT));
+}
+
+PQ_INLINE __m256i halves_bf16(__m256 lo, __m256 hi, int special)
+{
+    if (special) { /* as store_bf16 */
+        const __m256i both = _mm256_packus_epi32(narrow_bf16(lo), narrow_bf16(hi));
+        return _mm256_permute4x64_epi64(both, 0xd8);
+    }
+    const __m256bh both = _mm256_cvtne2ps_pbh(hi, lo);
+    __m256i bits;
+    memcpy(&bits, &both, sizeof bits);
+    return bits;
+}
+
+/* A table of 16 results, of 16 bits twice: so what is above a code does not matter. */
+PQ_INLINE __m512i wide_results(__m256 lo, __m256 hi, enum pq_type real, int special)
+{
+    if (special) {
+        lo = fix_nan_ps(lo);
+        hi = fix_nan_ps(hi);
+    }
+    if (real == PQ_F32) {
+        return _mm512_castps_si512(_mm512_insertf32x8(_mm512_castps256_ps512(lo), hi, 1));
+    }
+    return _mm512_broadcast_i64x4(real == PQ_F16 ? halves_f16(lo, hi)
+                                                 : halves_bf16(lo, hi, special));
+}
+
+/* ---- whole lines of caches ---- */
+
+/* Vectors that follow each other from `begin` on, made lines: of one that is across two,
+ * the end of the vector before and the beginning of this. At 4 bytes at least. */
+struct lines {
+    __m512i before, from, shifted;
+    char *to, *next;
+};
+
+PQ_INLINE struct lines lines_from(char *begin)
+{
+    const size_t short_of = (size_t)-(uintptr_t)begin % sizeof(__m512i) / sizeof(int32_t);
+    const __m512i lane =
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return (struct lines){
+        .before = lane,
+        .from = _mm512_add_epi32(lane, _mm512_set1_epi32(16)), /* the first as it is */
+        .shifted = _mm512_add_epi32(lane, _mm512_set1_epi32((int)short_of)),
+        .to = begin,
+        .next = begin + short_of * sizeof(int32_t),
+    };
+}
+
+PQ_INLINE void put_line(struct lines *lines, __m512i v)
+{
+    store512(lines->to, _mm512_permutex2var_epi32(lines->before, lines->from, v));
+    lines->before = v;
+    lines->from = lines->shifted;
+    lines->to = lines->next;
+    lines->next += sizeof v;
+}
+
+/* The last vector, which ends at `end`. */
+PQ_INLINE void end_lines(const struct lines *lines, char *end)
+{
+    store512(end - sizeof lines->before, lines->before);
+}
+
 #undef WORD1
 #undef WORD2
 #undef WORD3

@@ -409,7 +409,8 @@ static void check_bytes(const struct pq_kernels *k, enum pq_type type)
     check_end();
 }
 
-/* Packed codes dequantized at once, as those of scalar after unpacking. */
+/* Packed codes dequantized at once, as those of scalar after unpacking; results begin
+ * anywhere in a line of caches. */
 static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type type,
                                     enum pq_type real)
 {
@@ -419,8 +420,9 @@ static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type typ
     for (size_t i = 0; i < check_count(200); i++) {
         const size_t g = PQ_PACKED_GROUP * (1 + i % 4), groups = 1 + random_below(12);
         const size_t n = g * groups, bytes = n * pq_type_size(real);
+        const size_t after = random_below(CANARY);
         unsigned char *const x = guarded_end(&memory.x, n / 2);
-        unsigned char *const y = guarded_end(&memory.y, bytes);
+        unsigned char *const y = guarded_end(&memory.y, bytes + after);
         float *const scale = (void *)guarded_end(&memory.scale, groups * sizeof *scale);
         int32_t *const zero = (void *)guarded_end(&memory.zero, groups * sizeof *zero);
         for (size_t j = 0; j < n / 2; j++) {
@@ -431,6 +433,7 @@ static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type typ
             zero[j] = (int32_t)draw_integer(-(1 << 30), 1 << 30);
         }
         memset(y - CANARY, 0x5a, CANARY);
+        memset(y + bytes, 0x5a, after);
         pq_kernels_scalar.unpack[pq_row_of(type)](x, codes, n);
         const struct pq_run run = {
             .group = g, .scale.f32 = scale, .zero.i32 = zero, .in = whole, .out = real};
