@@ -512,6 +512,22 @@ static void run_staged(const struct pq_job *job, const char *x, char *y, size_t 
     }
 }
 
+/* Whole groups between packed codes from a whole byte on and elements, where a kernel takes
+ * them at once. */
+static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t n, size_t g)
+{
+    const bool takes = job->take.bits != 0;
+    if (job->how.packed == NULL || n % g != 0 || g % PQ_PACKED_GROUP != 0) {
+        return false;
+    }
+    const ptrdiff_t at = takes ? x - job->take.base : y - job->give.base;
+    if (at % 8 == 0) {
+        job->how.packed(&job->how.run, takes ? job->take.base + at / 8 : x,
+                        takes ? y : job->give.base + at / 8, n);
+    }
+    return at % 8 == 0;
+}
+
 /* Groups of `g` elements, their parameters at place `from` of the job's arrays. */
 static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, size_t g,
                        ptrdiff_t from)
@@ -522,9 +538,7 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
         job->how.kernel(run, x, y, n);
         return;
     }
-    const ptrdiff_t at = job->how.packed != NULL ? x - job->take.base : 1;
-    if (at % 8 == 0 && n % g == 0 && g % PQ_PACKED_GROUP == 0) {
-        job->how.packed(run, job->take.base + at / 8, y, n);
+    if (run_packed(job, x, y, n, g)) {
         return;
     }
     /* As many groups as fit, or one of them in pieces. */

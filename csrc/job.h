@@ -23,7 +23,7 @@ enum {
 /* How an operation computes: the kernels, and what they take for parameters. */
 struct pq_method {
     pq_kernel_fn *kernel;
-    pq_kernel_fn *packed; /* null: packed input is made bytes first */
+    pq_kernel_fn *packed; /* null: packed codes are bytes in between */
     struct pq_run run;    /* the options, and at present the parameters */
     pq_bytes_fn *copy;    /* not null: all there is to do, without parameters */
     pq_visit_fn *element; /* not null: one at a time */

@@ -51,7 +51,7 @@ struct pq_run {
     ptrdiff_t in_stride, out_stride; /* from one to the next, in bytes */
     ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
     int far;                         /* caches near do not hold what is run over */
-    enum pq_type in, out;            /* general kernels, and those to narrow floats */
+    enum pq_type in, out; /* general kernels, those to narrow floats, and to packed ones */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
     enum pq_round round;  /* quantize to integers */
     int zero_first;       /* quantize to integers: as in struct pq_args */
@@ -110,6 +110,8 @@ struct pq_kernels {
     /* From packed int4 and uint4, beginning at a whole byte, in whole groups of multiples
      * of PQ_PACKED_GROUP elements. */
     pq_kernel_fn *dequantize_packed[2][PQ_REALS];
+    /* To these, the same, from float32 quotients, half to even. */
+    pq_kernel_fn *quantize_packed[PQ_REALS];
     pq_kernel_fn *quantize_general;
     pq_kernel_fn *dequantize_general;
     /* Integers of 4 and 2 bits are computed as int8 and uint8: `extend` makes these of the

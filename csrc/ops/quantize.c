@@ -111,6 +111,10 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     how->run.narrow_first = narrow;
     how->single_scale = in != PQ_F64 && !narrow;
     how->float_zero = is_float || (args->zero_first && has_zero);
+    if (args->out.bit_strides != NULL && pq_bits_of(args->out.type) == 4 && !is_float &&
+        kernel != NULL && precision == PQ_F32 && is_plain(args)) {
+        how->packed = kernels->quantize_packed[pq_row_of(in)];
+    }
     if (PQ_CAN_FLUSH) {
         how->flush_from =
             how->general ? least_scale_f64(args, precision) : least_scale(args);

@@ -447,6 +447,49 @@ static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type typ
     check_end();
 }
 
+/* Real numbers quantized to packed codes at once, as by scalar to bytes that are narrowed
+ * and packed. Scales of all kinds, and usual ones, with which nothing is divided. */
+static void check_quantize_packed(const struct pq_kernels *k, enum pq_type type,
+                                  enum pq_type real)
+{
+    static unsigned char codes[MOST], expected[MOST];
+    const enum pq_type whole = type == PQ_I4 ? PQ_I8 : PQ_U8;
+    check_begin("%s quantize_packed %s %s", k->name, type_name(real), type_name(type));
+    for (size_t i = 0; i < check_count(200); i++) {
+        const size_t g = PQ_PACKED_GROUP * (1 + i % 4),
+                     groups = 1 + random_below(i % 4 ? 12 : 130);
+        const size_t n = g * groups, size = pq_type_size(real);
+        unsigned char *const x = guarded_end(&memory.x, n * size);
+        unsigned char *const y = guarded_end(&memory.y, n / 2);
+        float *const scale = (void *)guarded_end(&memory.scale, groups * sizeof *scale);
+        int32_t *const zero = (void *)guarded_end(&memory.zero, groups * sizeof *zero);
+        for (size_t j = 0; j < groups; j++) {
+            scale[j] = i % 3 ? 0.25f + (float)random_unit() : draw_scale();
+            zero[j] = (int32_t)draw_integer(type == PQ_I4 ? -8 : 0, type == PQ_I4 ? 7 : 15);
+        }
+        for (size_t j = 0; j < n; j++) {
+            const uint64_t bits = draw_real(real, (double)scale[j / g], 40);
+            memcpy(x + j * size, &bits, size);
+        }
+        memset(y - CANARY, 0x5a, CANARY);
+        const struct pq_run run = {.group = g,
+                                   .scale.f32 = scale,
+                                   .zero.i32 = zero,
+                                   .in = real,
+                                   .out = whole,
+                                   .compute = PQ_F32};
+        run_kernel(&pq_kernels_scalar, &run, 1, 0, x, codes, n, g, scale, zero);
+        pq_kernels_scalar.narrow[pq_row_of(type)](codes, codes, n);
+        pq_kernels_scalar.pack[0](codes, expected, n);
+        k->quantize_packed[pq_row_of(real)](&run, x, y, n);
+        CHECK(memcmp(y, expected, n / 2) == 0, "n %zu, g %zu", n, g);
+        for (size_t j = 1; j <= CANARY; j++) {
+            CHECK(y[-(ptrdiff_t)j] == 0x5a, "wrote before its output");
+        }
+    }
+    check_end();
+}
+
 /* ---- packed arrays: the same as a byte for each element, packed afterwards ---- */
 
 /* Parts may run at once: none keeps bits of a byte that another writes. */
@@ -638,6 +681,7 @@ int main(void)
             for (int real = PQ_F32; (type == PQ_I4 || type == PQ_U4) && real <= PQ_BF16;
                  real++) {
                 check_dequantize_packed(k, type, (enum pq_type)real);
+                check_quantize_packed(k, type, (enum pq_type)real);
             }
         }
     }
