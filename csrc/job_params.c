@@ -112,23 +112,6 @@ static bool load_scales(struct pq_job *job, ptrdiff_t to, const struct pq_params
     return pq_has_small_scale(job, job->scale.f32 + to, n);
 }
 
-void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
-                    ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
-                    size_t n)
-{
-    const struct pq_params s = pq_scales_at(job, scale, scale_stride);
-    if (load_scales(job, to, &s, n)) {
-        /* One that is 0 may have become so just now. */
-        flush(job, false);
-        load_scales(job, to, &s, n);
-        job->has_small = true;
-    }
-    if (to + (ptrdiff_t)n > job->zeros_there) {
-        const struct pq_params z = pq_zeros_at(job, zero, zero_stride);
-        load_zeros(job, to, &z, n);
-    }
-}
-
 /* Where all share a zero point: at the first `n` places for good. */
 static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
 {
@@ -145,6 +128,25 @@ static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
         }
     }
     job->zeros_there = n;
+}
+
+void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
+                    ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
+                    size_t n)
+{
+    const struct pq_params s = pq_scales_at(job, scale, scale_stride);
+    if (load_scales(job, to, &s, n)) {
+        /* One that is 0 may have become so just now. */
+        flush(job, false);
+        load_scales(job, to, &s, n);
+        job->has_small = true;
+    }
+    if (n > 1 && job->one_zero) {
+        place_zeros(job, zero, to + (ptrdiff_t)n);
+    } else if (to + (ptrdiff_t)n > job->zeros_there) {
+        const struct pq_params z = pq_zeros_at(job, zero, zero_stride);
+        load_zeros(job, to, &z, n);
+    }
 }
 
 void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n)

@@ -415,6 +415,30 @@ static void try_scales(const struct pq_kernels *k, const struct op *op)
     }
 }
 
+/* Many groups of which a block holds several, of scales that are near each other, but for
+ * one: they have reciprocals, unless that is too far away. */
+static void try_short_groups(const struct pq_kernels *k, const struct op *op)
+{
+    static const size_t sizes[] = {4, 8, 16};
+    for (size_t i = 0; i < check_count(60); i++) {
+        const size_t g = sizes[i % 3], groups = 1 + random_below(400);
+        const int least = (int)random_below(150) - 80, zeros = random_chance(50);
+        const int ones = random_chance(20); /* the significand that is another case */
+        begin_batch(op, groups * g - random_below(g), g);
+        for (size_t p = 0; p < batch.params; p++) {
+            const double significand = ones ? 0x1.fffffep0 : 1 + random_unit();
+            set_scale(p, ldexp(significand, least + (int)random_below(14)));
+            set_zero(p, zeros ? draw_zero(op) : 0);
+        }
+        if (random_chance(30)) {
+            set_scale(random_below(batch.params), (double)draw_scale());
+        }
+        draw_input();
+        expect();
+        verify_both_sides(k);
+    }
+}
+
 /* ---- the families ---- */
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
@@ -432,6 +456,7 @@ static void check_quantize(const struct pq_kernels *k, enum pq_type real, enum p
     try_groups(k, &op);
     try_lines(k, &op);
     try_scales(k, &op);
+    try_short_groups(k, &op);
     check_end();
 
     check_begin("%s quantize_vec %s %s", k->name, from, to);
