@@ -462,6 +462,11 @@ static bool are_within(const struct pq_args *args, struct bounds *bounds)
     if (!make_grid(&grid, args)) {
         return true;
     }
+    if (grid.ndim == 1 && grid.count[0] == 1) { /* as most calls have it */
+        const struct pq_params one = {args->zero.data, 0, args->zero.type,
+                                      args->zero.swapped};
+        return look_at_each(bounds, one, 1);
+    }
     const enum pq_type type = args->zero.type;
     struct bounds part = *bounds;
     if (pq_is_integer(type) && holds_all(pq_type_info(type), &part)) {

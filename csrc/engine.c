@@ -813,6 +813,22 @@ static bool has_whole_bytes(const struct pq_job *job)
     return whole;
 }
 
+void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
+{
+    if (n == 0) {
+        return;
+    }
+    pq_job_set_params(job, args);
+    job->flushes = job->how.flush_from != 0; /* unless the scale is too small */
+    job->zeros_there = 0;
+    job->how.run.far = n * (pq_bytes_of(args->in.type) + pq_bytes_of(args->out.type)) > FAR;
+    const pq_fpenv found = pq_fpenv_set(job->flushes);
+    pq_load_params(job, 0, args->scale.data, 0, args->zero.data, 0, 1);
+    set_params(job, n, 0);
+    job->how.kernel(&job->how.run, args->in.data, args->out.data, n);
+    pq_fpenv_leave(found);
+}
+
 void pq_job_run(struct pq_job *job, int part, int parts)
 {
     if (job->give.bits != 0 && !has_whole_bytes(job)) { /* one part does it all */

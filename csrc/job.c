@@ -62,6 +62,15 @@ static void set_codes(struct pq_codes *codes, const struct pq_kernels *kernels,
     }
 }
 
+void pq_job_set_params(struct pq_job *job, const struct pq_args *args)
+{
+    job->scale_type = args->scale.type;
+    job->scale_swapped = args->scale.swapped;
+    job->zero_given = args->zero.data != NULL;
+    job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
+    job->zero_swapped = job->zero_given && args->zero.swapped;
+}
+
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args)
 {
@@ -75,11 +84,7 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->out_step = job->give.bits != 0 ? job->give.bits : (ptrdiff_t)job->out_size;
     job->in_swapped = args->in.swapped && job->in_size > 1;
     job->out_swapped = args->out.swapped && job->out_size > 1;
-    job->scale_type = args->scale.type;
-    job->scale_swapped = args->scale.swapped;
-    job->zero_given = args->zero.data != NULL;
-    job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
-    job->zero_swapped = job->zero_given && args->zero.swapped;
+    pq_job_set_params(job, args);
     const enum pq_status status = pq_plan_init(&job->plan, args, (size_t)job->out_step);
     if (!job->plan.empty && job->plan.dim[0].end == 1) { /* an element alone is a row */
         job->plan.dim[0].in = job->in_step;

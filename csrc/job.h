@@ -92,18 +92,29 @@ extern const struct pq_method pq_no_method;
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args);
 
+/* Where and how the parameters lie; pq_job_init() does this, too. */
+void pq_job_set_params(struct pq_job *job, const struct pq_args *args);
+
 /* Run one of `parts` parts (engine.c). */
 void pq_job_run(struct pq_job *job, int part, int parts);
 
-/* Make the job of a call that pq_check_call() has passed, or say what is wrong with it. */
-typedef enum pq_status pq_make_job_fn(struct pq_job *job, const struct pq_kernels *kernels,
-                                      const struct pq_args *args);
+/* Run `n` elements that follow each other on both sides, as kernels take them, under one
+ * scale and one zero point, without a plan: of the job only `how` is set, and of `args`
+ * only memory and types are looked at. */
+void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n);
 
-/* Check a call, make its job, and run one part of that, or keep it for pq_run()
- * (prepared.c). */
-enum pq_status pq_call(pq_make_job_fn *make, const struct pq_kernels *kernels,
+/* Say how a call is computed that pq_check_call() has passed, or what is wrong with it. */
+typedef enum pq_status pq_set_method_fn(struct pq_method *how,
+                                        const struct pq_kernels *kernels,
+                                        const struct pq_args *args);
+
+/* Check a call, make its job, and run one part of that, or keep it for pq_run(); or run
+ * what run.h says (prepared.c). */
+enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
                        const struct pq_args *args, int part, int parts);
-enum pq_status pq_prepare(pq_make_job_fn *make, struct pq_prepared *prepared,
+enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
+                           const struct pq_args *args);
+enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
                           const struct pq_kernels *kernels, const struct pq_args *args);
 
 /* 32-bit integers, of which float32 holds only some. */

@@ -35,8 +35,8 @@ static void copy_elements(char *to, const char *data, ptrdiff_t stride, size_t n
 #undef COPY
 
 /* `n` elements from number `first` on, one after the other as the machine has them. */
-static const char *in_order(char *room, const struct pq_params *from, size_t first,
-                            size_t n)
+PQ_INLINE const char *in_order(char *room, const struct pq_params *from, size_t first,
+                               size_t n)
 {
     const size_t size = pq_bytes_of(from->type);
     const char *const data = from->data + (ptrdiff_t)first * from->stride;

@@ -5,24 +5,91 @@
 #include "args.h"
 #include "job.h"
 
-static enum pq_status make_checked(pq_make_job_fn *make, struct pq_job *job,
-                                   const struct pq_kernels *kernels,
-                                   const struct pq_args *args, int part, int parts)
+/* Everything is checked, and `*args` becomes what this version knows of it. */
+static enum pq_status set_checked(pq_set_method_fn *set, struct pq_method *how,
+                                  const struct pq_kernels *kernels,
+                                  const struct pq_args **args, struct pq_args *room,
+                                  int part, int parts)
 {
-    struct pq_args room;
-    const enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
-    return status == PQ_OK ? make(job, kernels, args) : status;
+    const enum pq_status status = pq_check_call(args, room, kernels, true, part, parts);
+    return status == PQ_OK ? set(how, kernels, *args) : status;
 }
 
-enum pq_status pq_call(pq_make_job_fn *make, const struct pq_kernels *kernels,
+static enum pq_status run_planned(struct pq_job *job, const struct pq_kernels *kernels,
+                                  const struct pq_args *args, int part, int parts)
+{
+    const enum pq_status status = pq_job_init(job, kernels, args);
+    if (status == PQ_OK) {
+        pq_job_run(job, part, parts);
+    }
+    return status;
+}
+
+/* Whether kernels take the elements of both sides as they lie, if these follow each other.
+ */
+static bool is_plain(const struct pq_array *array)
+{
+    return array->bit_strides == NULL && !pq_is_narrow_integer(array->type) &&
+           (array->swapped == 0 || pq_bytes_of(array->type) == 1);
+}
+
+static bool are_plain(const struct pq_job *job, const struct pq_args *args)
+{
+    return is_plain(&args->in) && is_plain(&args->out) && job->how.element == NULL;
+}
+
+/* The number of elements, where those of both sides follow each other under one scale and
+ * one zero point, as in most small calls; else -1. */
+static ptrdiff_t run_of(const struct pq_args *args)
+{
+    const bool has_zero = args->zero.data != NULL;
+    ptrdiff_t n = 1, in = (ptrdiff_t)pq_bytes_of(args->in.type),
+              out = (ptrdiff_t)pq_bytes_of(args->out.type);
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        const ptrdiff_t extent = args->shape[d];
+        if (extent != 1 &&
+            (args->in.strides[d] != in || args->out.strides[d] != out ||
+             args->scale.strides[d] != 0 || (has_zero && args->zero.strides[d] != 0))) {
+            return -1;
+        }
+        n *= extent;
+        in *= extent;
+        out *= extent;
+    }
+    return n;
+}
+
+enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
                        const struct pq_args *args, int part, int parts)
 {
     struct pq_job job;
-    const enum pq_status status = make_checked(make, &job, kernels, args, part, parts);
-    if (status == PQ_OK) {
-        pq_job_run(&job, part, parts);
+    struct pq_args room;
+    const enum pq_status status =
+        set_checked(set, &job.how, kernels, &args, &room, part, parts);
+    if (status != PQ_OK) {
+        return status;
     }
-    return status;
+    const ptrdiff_t n = parts == 1 && are_plain(&job, args) ? run_of(args) : -1;
+    if (n < 0) {
+        return run_planned(&job, kernels, args, part, parts);
+    }
+    pq_job_run_row(&job, args, (size_t)n);
+    return PQ_OK;
+}
+
+enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
+                           const struct pq_args *args)
+{
+    struct pq_job job;
+    const enum pq_status status = set(&job.how, kernels, args);
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (!are_plain(&job, args)) {
+        return run_planned(&job, kernels, args, 0, 1);
+    }
+    pq_job_run_row(&job, args, (size_t)args->shape[0]);
+    return PQ_OK;
 }
 
 /* The bytes of a job that say what it does, up to the last dimension in use. */
@@ -32,11 +99,12 @@ static size_t head_size(const struct pq_plan *plan)
     return offsetof(struct pq_job, plan) + sizeof *plan - unused;
 }
 
-enum pq_status pq_prepare(pq_make_job_fn *make, struct pq_prepared *prepared,
+enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
                           const struct pq_kernels *kernels, const struct pq_args *args)
 {
     enum { HEAD = offsetof(struct pq_prepared, opaque) };
     struct pq_job job;
+    struct pq_args room;
     _Static_assert(offsetof(struct pq_job, plan) + sizeof job.plan <=
                        sizeof prepared->opaque,
                    "a job has grown");
@@ -47,7 +115,10 @@ enum pq_status pq_prepare(pq_make_job_fn *make, struct pq_prepared *prepared,
         return PQ_ERR_SIZE;
     }
     memset(prepared->opaque, 0, offsetof(struct pq_job, plan.dim));
-    enum pq_status status = make_checked(make, &job, kernels, args, 0, 1);
+    enum pq_status status = set_checked(set, &job.how, kernels, &args, &room, 0, 1);
+    if (status == PQ_OK) {
+        status = pq_job_init(&job, kernels, args);
+    }
     if (status == PQ_OK && prepared->size < HEAD + head_size(&job.plan)) {
         status = PQ_ERR_SIZE;
     }

@@ -30,17 +30,21 @@ cdef struct Call:
     Py_ssize_t x_words, out_words   # along their axes
 
 
+cdef inline void _forget_options(pq_args *args) noexcept:
+    args.size = sizeof(pq_args)
+    args.scale.bit_strides = args.zero.bit_strides = NULL
+    args.in_layout = args.out_layout = NULL
+    args.precision = PQ_NO_TYPE
+    args.overflow = False
+    args.zero_first = False
+    args.narrow_first = False
+    args.any_zeros = False
+
+
 cdef inline void _forget(Call *call) noexcept:
     call.x.held = call.out.held = call.scale.held = call.zero.held = False
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
-    call.args.size = sizeof(pq_args)
-    call.args.scale.bit_strides = call.args.zero.bit_strides = NULL
-    call.args.in_layout = call.args.out_layout = NULL
-    call.args.precision = PQ_NO_TYPE
-    call.args.overflow = False
-    call.args.zero_first = False
-    call.args.narrow_first = False
-    call.args.any_zeros = False
+    _forget_options(&call.args)
 
 
 cdef bint _BIG_ENDIAN = _np.dtype(">u2").isnative

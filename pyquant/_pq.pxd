@@ -1,4 +1,5 @@
-# The functions of csrc/pq.h and the guard in csrc/fpenv.h, for what they are linked with.
+# The functions of csrc/pq.h and csrc/run.h and the guard in csrc/fpenv.h, for what they are
+# linked with.
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t
 
@@ -40,6 +41,11 @@ cdef extern from "pq.h" nogil:
     int pq_type_bits(pq_type) noexcept
     const pq_type_row *row_of_type "pq_type_info"(pq_type) noexcept
     void pq_api_init(pq_api *, const pq_kernels *, const char *) noexcept
+
+
+cdef extern from "run.h" nogil:
+    pq_status pq_quantize_run(const pq_kernels *, const pq_args *) noexcept
+    pq_status pq_dequantize_run(const pq_kernels *, const pq_args *) noexcept
 
 
 cdef extern from "fpenv.h" nogil:

@@ -33,12 +33,13 @@ cdef inline bint _is_run(object array, Run *run) except -1:
 cdef inline bint _has_shape_of(object array, object other) noexcept:
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef const PyArrayObject *b = <const PyArrayObject *>other
-    cdef int ndim = PyArray_NDIM(a)
+    cdef int ndim = PyArray_NDIM(a), d
     if ndim != PyArray_NDIM(b):
         return False
-    return ndim == 0 or memcmp(  # which takes no null pointers
-        PyArray_DIMS(a), PyArray_DIMS(b), ndim * sizeof(Py_ssize_t)
-    ) == 0
+    for d in range(ndim):
+        if PyArray_DIMS(a)[d] != PyArray_DIMS(b)[d]:
+            return False
+    return True
 
 
 cdef inline bint _are_apart(Run *a, Run *b) noexcept:
@@ -75,6 +76,13 @@ cdef bint _is_usual_out(object out, object like, Run *given, Run *to) except -1:
     )
 
 
+cdef inline int _run_checked(const pq_kernels *kernels, const pq_args *args,
+                             bint quantizes) noexcept nogil:
+    if quantizes:
+        return pq_quantize_run(kernels, args)
+    return pq_dequantize_run(kernels, args)
+
+
 cdef bint _run_usual(const pq_kernels *kernels, Run *given, Run *to, How *how,
                      bint packs) noexcept:
     """Whether the core could do it."""
@@ -84,13 +92,16 @@ cdef bint _run_usual(const pq_kernels *kernels, Run *given, Run *to, How *how,
     cdef int status
     if given.n == 0:
         return True
-    memset(&args, 0, sizeof(args))
-    args.size = sizeof(args)
+    _forget_options(&args)
+    args.round = how.round
     args.ndim = 1
     args.shape = &given.n
+    args.block = NULL
     args.inp.data = given.data
     args.inp.strides = &in_stride
     args.inp.type = given.type
+    args.inp.swapped = args.out.swapped = args.scale.swapped = args.zero.swapped = False
+    args.inp.bit_strides = args.out.bit_strides = NULL
     args.out.data = to.data
     args.out.strides = &out_stride
     args.out.type = to.type
@@ -100,16 +111,14 @@ cdef bint _run_usual(const pq_kernels *kernels, Run *given, Run *to, How *how,
     args.scale.data = &how.scale
     args.scale.strides = &same
     args.scale.type = PQ_F64
-    if how.has_zero:
-        args.zero.data = &how.zero
-        args.zero.strides = &same
-        args.zero.type = PQ_I64
-    args.round = how.round
+    args.zero.data = &how.zero if how.has_zero else NULL
+    args.zero.strides = &same
+    args.zero.type = PQ_I64
     if given.n >= _NOGIL_SIZE:
         with nogil:
-            status = _run_whole(kernels, &args, how.quantizes)
+            status = _run_checked(kernels, &args, how.quantizes)
     else:
-        status = _run_whole(kernels, &args, how.quantizes)
+        status = _run_checked(kernels, &args, how.quantizes)
     return status == PQ_OK
 
 

@@ -89,6 +89,47 @@ def test_shapes(shape):
     same(pq.dequantize(packed, 0.25), x)
 
 
+# Where it would show that subnormal numbers are taken for zeros.
+TINY = np.array([1, -1, 3, 2**22, -(2**22), 2**23 - 1, 2**23, -(2**24), 0], np.float64)
+TINY = np.concatenate([TINY * 2.0**-149, [-0.0, 1.0, -77.5, np.inf, -np.inf, np.nan]])
+TINY_SCALES = (0.3, -1.0, 2.0**-124, -(2.0**-125), 2.0**-126, 1e-40, 5e-324, 0.0, np.nan)
+
+
+def apart(array):
+    """The same elements, which do not follow each other."""
+    return np.repeat(array, 2)[::2]
+
+
+@pytest.mark.parametrize("code", CODE_NAMES)
+@pytest.mark.parametrize("real", REALS, ids=str)
+def test_a_run_as_what_is_walked(real, code):
+    """What lies in one run has no plan; the numbers are the same."""
+    with np.errstate(all="ignore"):
+        x = np.tile(TINY, 3).astype(real)
+    q = np.arange(200, dtype=np.uint8)
+    q = pq.quantize(q.astype(np.float32), 1.0, dtype=code)
+    integer = TYPES[code].kind == "integer"
+    for rounding in ("half_even", "floor", "away") if integer else ("half_even",):
+        for zero in (None, 1) if integer else (None,):
+            for scale in TINY_SCALES:
+                how = {"dtype": code, "rounding": rounding}
+                due = pq.quantize(apart(x), scale, zero, **how)
+                same(pq.quantize(x, scale, zero, **how), due)
+                same(pq.quantize(x, np.array(scale), zero, **how), due)
+                due = pq.dequantize(apart(q), scale, zero, dtype=real)
+                same(pq.dequantize(q, scale, zero, dtype=real), due)
+                same(pq.dequantize(q, np.array(scale), zero, dtype=real), due)
+
+
+@pytest.mark.parametrize("n", [5000, 20000, 300000])
+def test_long_runs(n):
+    """Without the GIL, and beyond the caches."""
+    x = np.linspace(-300, 300, n, dtype=np.float32)
+    due = pq.quantize(apart(x), SCALE, 3)
+    same(pq.quantize(x, SCALE, 3), due)
+    same(pq.dequantize(due, SCALE, 3), pq.dequantize(apart(due), SCALE, 3))
+
+
 @pytest.mark.parametrize("rounding", [r.value for r in pq.RoundMode])
 def test_rounding(rounding):
     x = data("float32", 333)

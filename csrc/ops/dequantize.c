@@ -2,6 +2,7 @@
 /* dequantize: out = (in - zero) * scale. */
 #include "../args.h"
 #include "../job.h"
+#include "../run.h"
 #include "../scalar_math.h"
 
 /* One element: the difference as sign and magnitude, which 64 bits hold, converted once. */
@@ -85,8 +86,8 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
                                         : NULL;
 }
 
-static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
-                       const struct pq_args *args, enum distance distance)
+static void choose(struct pq_method *how, const struct pq_kernels *kernels,
+                   const struct pq_args *args, enum distance distance)
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
     pq_kernel_fn *const kernel = kernel_of(kernels, args, distance);
@@ -107,8 +108,8 @@ static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
-static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
-                               const struct pq_args *args)
+static enum pq_status set_method(struct pq_method *how, const struct pq_kernels *kernels,
+                                 const struct pq_args *args)
 {
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!pq_is_code(in) || !pq_is_real(out) || args->out.bit_strides != NULL ||
@@ -119,19 +120,25 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
     if (distance == TOO_FAR) {
         return PQ_ERR_ZERO;
     }
-    set_method(&job->how, kernels, args, distance);
-    return pq_job_init(job, kernels, args);
+    choose(how, kernels, args, distance);
+    return PQ_OK;
 }
 
 enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
                              int part, int parts)
 {
-    return pq_call(make_job, kernels, args, part, parts);
+    return pq_call(set_method, kernels, args, part, parts);
+}
+
+enum pq_status pq_dequantize_run(const struct pq_kernels *kernels,
+                                 const struct pq_args *args)
+{
+    return pq_call_run(set_method, kernels, args);
 }
 
 enum pq_status pq_prepare_dequantize(struct pq_prepared *prepared,
                                      const struct pq_kernels *kernels,
                                      const struct pq_args *args)
 {
-    return pq_prepare(make_job, prepared, kernels, args);
+    return pq_prepare(set_method, prepared, kernels, args);
 }

@@ -3,6 +3,7 @@
 #include "../args.h"
 #include "../fpenv.h"
 #include "../job.h"
+#include "../run.h"
 
 /*
  * From which scale on codes are the same while subnormal operands and results count as
@@ -88,8 +89,8 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     return suits ? kernels->quantize[pq_row_of(in)][pq_row_of(out)] : NULL;
 }
 
-static void set_method(struct pq_method *how, const struct pq_kernels *kernels,
-                       const struct pq_args *args)
+static void choose(struct pq_method *how, const struct pq_kernels *kernels,
+                   const struct pq_args *args)
 {
     const enum pq_type precision = precision_of(args), in = args->in.type,
                        out = pq_carrier_of(args->out.type);
@@ -133,8 +134,8 @@ static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
     return args->zero.type == args->out.type || pq_zeros_fit(args, range.lo, range.hi);
 }
 
-static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
-                               const struct pq_args *args)
+static enum pq_status set_method(struct pq_method *how, const struct pq_kernels *kernels,
+                                 const struct pq_args *args)
 {
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!(pq_is_real(in) || in == PQ_I32) || !pq_is_code(out) ||
@@ -144,19 +145,24 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
     if ((unsigned)args->round >= PQ_ROUND_COUNT) {
         return PQ_ERR_ROUND;
     }
-    set_method(&job->how, kernels, args);
-    return zeros_fit(args, &job->how) ? pq_job_init(job, kernels, args) : PQ_ERR_ZERO;
+    choose(how, kernels, args);
+    return zeros_fit(args, how) ? PQ_OK : PQ_ERR_ZERO;
 }
 
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
                            int part, int parts)
 {
-    return pq_call(make_job, kernels, args, part, parts);
+    return pq_call(set_method, kernels, args, part, parts);
+}
+
+enum pq_status pq_quantize_run(const struct pq_kernels *kernels, const struct pq_args *args)
+{
+    return pq_call_run(set_method, kernels, args);
 }
 
 enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args)
 {
-    return pq_prepare(make_job, prepared, kernels, args);
+    return pq_prepare(set_method, prepared, kernels, args);
 }
