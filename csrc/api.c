@@ -17,6 +17,10 @@ const char *pq_status_text(enum pq_status status)
         [PQ_ERR_OVERLAP] = "elements of the output share memory with each other",
         [PQ_ERR_SIZE] = "a struct has a size that this version does not know",
         [PQ_ERR_NONFINITE] = "an element is NaN or infinite",
+        [PQ_ERR_OPTION] =
+            ("a code is outside the range of the quantized type, or options do "
+             "not go together"),
+        [PQ_ERR_BEYOND] = "an element is out of range",
     };
     const unsigned i = (unsigned)status;
     return i < sizeof texts / sizeof texts[0] ? texts[i] : "an unknown status";
@@ -46,5 +50,6 @@ void pq_api_init(struct pq_api *api, const struct pq_kernels *kernels, const cha
         .status_text = pq_status_text,
         .type_info = pq_type_info,
         .choose_params = pq_choose_params,
+        .count_beyond = pq_count_beyond,
     };
 }

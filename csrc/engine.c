@@ -32,9 +32,11 @@ static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
     if (job->how.general) {
         run->scale.f64 = job->scale.f64 + from;
         run->zero.f64 = job->zero.f64 + from;
+        run->offset.f64 = job->offset.f64 + from;
     } else {
         run->scale.f32 = job->scale.f32 + from;
         run->zero.i32 = job->zero.i32 + from;
+        run->offset.f32 = job->offset.f32 + from;
     }
 }
 
@@ -733,7 +735,7 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
     }
     if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
         dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
-        job->scale_type == PQ_F32 && !job->scale_swapped) {
+        job->scale_type == PQ_F32 && !job->scale_swapped && job->how.affine.inner == NULL) {
         if (rows_share(job) && dim[1].zero == 0 && !is_staged(job)) {
             *first = 2;
             return run_scaled_rows;
@@ -813,8 +815,17 @@ static bool has_whole_bytes(const struct pq_job *job)
     return whole;
 }
 
+/* Where affine kernels find what they do, and where they count. */
+static void begin(struct pq_job *job)
+{
+    job->how.run.affine = &job->how.affine;
+    job->how.run.outside = &job->outside;
+    job->outside = 0;
+}
+
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
 {
+    begin(job);
     if (n == 0) {
         return;
     }
@@ -836,6 +847,7 @@ void pq_job_run(struct pq_job *job, int part, int parts)
         parts = 1;
     }
     pq_plan_part(&job->plan, part, parts, job->together);
+    begin(job);
     const pq_fpenv found = pq_fpenv_enter();
     job->flushes = false;
     job->has_small = false;

@@ -69,6 +69,9 @@ void pq_job_set_params(struct pq_job *job, const struct pq_args *args)
     job->zero_given = args->zero.data != NULL;
     job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
     job->zero_swapped = job->zero_given && args->zero.swapped;
+    if (args->offset != NULL) {
+        job->offset_from = (uintptr_t)args->offset - (uintptr_t)args->scale.data;
+    }
 }
 
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,

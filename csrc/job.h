@@ -23,15 +23,16 @@ enum {
 /* How an operation computes: the kernels, and what they take for parameters. */
 struct pq_method {
     pq_kernel_fn *kernel;
-    pq_kernel_fn *packed; /* null: packed codes are bytes in between */
-    struct pq_run run;    /* the options, and at present the parameters */
-    pq_bytes_fn *copy;    /* not null: all there is to do, without parameters */
-    pq_visit_fn *element; /* not null: one at a time */
-    bool general;         /* the kernel takes float64 parameters */
-    bool by_groups;       /* it gains from groups of at least PQ_GROUP elements */
-    bool single_scale;    /* scales are rounded to float32 */
-    bool float_zero;      /* zero points are bits of float32 numbers ... */
-    bool negate_zero;     /* ... of the other sign */
+    pq_kernel_fn *packed;    /* null: packed codes are bytes in between */
+    struct pq_run run;       /* the options, and at present the parameters */
+    struct pq_affine affine; /* what an affine kernel goes around; no `inner`: it is none */
+    pq_bytes_fn *copy;       /* not null: all there is to do, without parameters */
+    pq_visit_fn *element;    /* not null: one at a time */
+    bool general;            /* the kernel takes float64 parameters */
+    bool by_groups;          /* it gains from groups of at least PQ_GROUP elements */
+    bool single_scale;       /* scales are rounded to float32 */
+    bool float_zero;         /* zero points are bits of float32 numbers ... */
+    bool negate_zero;        /* ... of the other sign */
     /* Upper 32 bits of the first scale that is not too small to flush subnormals beside it,
      * as the kernel takes scales; 0: never flush. */
     uint32_t flush_from;
@@ -59,6 +60,8 @@ struct pq_job {
     bool has_small;        /* scales too small for flushing subnormals beside them */
     bool flushes;          /* at present */
     bool far;              /* caches near do not hold all that is run over */
+    uintptr_t offset_from; /* the array of scales: the way to that of offsets */
+    size_t outside;        /* elements out of range that were counted */
     struct pq_codes take, give;
     struct pq_method how;
 
@@ -80,6 +83,10 @@ struct pq_job {
         int32_t i32[PQ_TILE + 2 * PQ_SPREAD];
         double f64[PQ_TILE + 2 * PQ_SPREAD];
     } zero;
+    _Alignas(64) union {
+        float f32[PQ_TILE + 2 * PQ_SPREAD];
+        double f64[PQ_TILE + 2 * PQ_SPREAD];
+    } offset;
 };
 
 /* ---- what operations need (job.c) ---- */
@@ -112,10 +119,27 @@ typedef enum pq_status pq_set_method_fn(struct pq_method *how,
  * what run.h says (prepared.c). */
 enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
                        const struct pq_args *args, int part, int parts);
+enum pq_status pq_call_counting(pq_set_method_fn *set, const struct pq_kernels *kernels,
+                                const struct pq_args *args, int part, int parts,
+                                size_t *outside);
 enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
                            const struct pq_args *args);
 enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
                           const struct pq_kernels *kernels, const struct pq_args *args);
+
+/* Whether a call has what only affine kernels do, and what is wrong with it (ops/affine.c).
+ */
+bool pq_is_affine(const struct pq_args *args, bool quantizes);
+enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
+                               bool quantizes);
+
+/* pq_quantize() that says how many elements were out of range. */
+enum pq_status pq_quantize_counting(const struct pq_kernels *kernels,
+                                    const struct pq_args *args, size_t *outside);
+
+/* Make a method for numbers of `carrier` one for those of the call. */
+void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
+                  const struct pq_args *args, enum pq_type carrier, bool quantizes);
 
 /* 32-bit integers, of which float32 holds only some. */
 static inline bool pq_is_whole(enum pq_type type)

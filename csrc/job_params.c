@@ -112,6 +112,17 @@ static bool load_scales(struct pq_job *job, ptrdiff_t to, const struct pq_params
     return pq_has_small_scale(job, job->scale.f32 + to, n);
 }
 
+/* Where numbers lie as scales do. */
+static void load_offsets(struct pq_job *job, ptrdiff_t to, struct pq_params from, size_t n)
+{
+    from.data = (const char *)((uintptr_t)from.data + job->offset_from);
+    if (job->how.general) {
+        pq_load_scales_f64(job->offset.f64 + to, &from, n, job->how.single_scale);
+    } else {
+        pq_load_scales_f32(job->offset.f32 + to, &from, n);
+    }
+}
+
 /* Where all share a zero point: at the first `n` places for good. */
 static void place_zeros(struct pq_job *job, const char *zero, ptrdiff_t n)
 {
@@ -141,6 +152,9 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
         load_scales(job, to, &s, n);
         job->has_small = true;
     }
+    if (job->how.affine.has_offset) {
+        load_offsets(job, to, s, n);
+    }
     if (n > 1 && job->one_zero) {
         place_zeros(job, zero, to + (ptrdiff_t)n);
     } else if (to + (ptrdiff_t)n > job->zeros_there) {
@@ -149,33 +163,41 @@ void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
     }
 }
 
+#define REPEAT(array, type)                                                                \
+    {                                                                                      \
+        const type v = job->array[from];                                                   \
+        for (ptrdiff_t i = to; i < to + n; i += PQ_SPREAD) {                               \
+            for (ptrdiff_t j = i; j < i + PQ_SPREAD; j++) {                                \
+                job->array[j] = v;                                                         \
+            }                                                                              \
+        }                                                                                  \
+    }
+
 void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n)
 {
     if (!job->how.general) {
-        const float s = job->scale.f32[from];
-        const int32_t z = job->zero.i32[from];
-        for (ptrdiff_t i = to; i < to + n; i += PQ_SPREAD) {
-            for (ptrdiff_t j = i; j < i + PQ_SPREAD; j++) {
-                job->scale.f32[j] = s;
-                job->zero.i32[j] = z;
-            }
-        }
+        REPEAT(scale.f32, float)
+        REPEAT(zero.i32, int32_t)
     } else {
-        const double s = job->scale.f64[from], z = job->zero.f64[from];
-        for (ptrdiff_t i = to; i < to + n; i += PQ_SPREAD) {
-            for (ptrdiff_t j = i; j < i + PQ_SPREAD; j++) {
-                job->scale.f64[j] = s;
-                job->zero.f64[j] = z;
-            }
-        }
+        REPEAT(scale.f64, double)
+        REPEAT(zero.f64, double)
+    }
+    if (job->how.affine.has_offset && !job->how.general) {
+        REPEAT(offset.f32, float)
+    } else if (job->how.affine.has_offset) {
+        REPEAT(offset.f64, double)
     }
 }
+#undef REPEAT
 
 /* Parameters of groups, from where they are spread to elements. */
-union group_params {
+union numbers {
     float f32[PQ_TILE + PQ_SPREAD];
     int32_t i32[PQ_TILE + PQ_SPREAD];
     double f64[PQ_TILE + PQ_SPREAD];
+};
+struct group_params {
+    union numbers scale, zero, offset;
 };
 
 /* To n elements in groups of `block`, of which the first begins at `first`: whole vectors,
@@ -207,32 +229,43 @@ SPREAD(spread_f64, double)
 
 /* The places of an element each, that of the first `to`, from groups' beginning at `from`.
  */
-static void spread_groups(struct pq_job *job, ptrdiff_t to, const union group_params *scale,
-                          const union group_params *zero, ptrdiff_t from, ptrdiff_t first,
-                          ptrdiff_t n, ptrdiff_t block)
+static void spread_groups(struct pq_job *job, ptrdiff_t to,
+                          const struct group_params *groups, ptrdiff_t from,
+                          ptrdiff_t first, ptrdiff_t n, ptrdiff_t block)
 {
     if (!job->how.general) {
-        spread_f32(job->scale.f32 + to, scale->f32 + from, first, n, block);
+        spread_f32(job->scale.f32 + to, groups->scale.f32 + from, first, n, block);
     } else {
-        spread_f64(job->scale.f64 + to, scale->f64 + from, first, n, block);
+        spread_f64(job->scale.f64 + to, groups->scale.f64 + from, first, n, block);
     }
     if (!job->one_zero && !job->how.general) {
-        spread_i32(job->zero.i32 + to, zero->i32 + from, first, n, block);
+        spread_i32(job->zero.i32 + to, groups->zero.i32 + from, first, n, block);
     } else if (!job->one_zero) {
-        spread_f64(job->zero.f64 + to, zero->f64 + from, first, n, block);
+        spread_f64(job->zero.f64 + to, groups->zero.f64 + from, first, n, block);
+    }
+    if (job->how.affine.has_offset && !job->how.general) {
+        spread_f32(job->offset.f32 + to, groups->offset.f32 + from, first, n, block);
+    } else if (job->how.affine.has_offset) {
+        spread_f64(job->offset.f64 + to, groups->offset.f64 + from, first, n, block);
     }
 }
 
 /* The `n` parameters from place `at` on. */
-static void take_groups(const struct pq_job *job, union group_params *scale,
-                        union group_params *zero, ptrdiff_t at, ptrdiff_t n)
+static void take_groups(const struct pq_job *job, struct group_params *to, ptrdiff_t at,
+                        ptrdiff_t n)
 {
+    const size_t some = (size_t)n;
     if (!job->how.general) {
-        memcpy(scale->f32, job->scale.f32 + at, (size_t)n * sizeof(float));
-        memcpy(zero->i32, job->zero.i32 + at, (size_t)n * sizeof(int32_t));
+        memcpy(to->scale.f32, job->scale.f32 + at, some * sizeof(float));
+        memcpy(to->zero.i32, job->zero.i32 + at, some * sizeof(int32_t));
     } else {
-        memcpy(scale->f64, job->scale.f64 + at, (size_t)n * sizeof(double));
-        memcpy(zero->f64, job->zero.f64 + at, (size_t)n * sizeof(double));
+        memcpy(to->scale.f64, job->scale.f64 + at, some * sizeof(double));
+        memcpy(to->zero.f64, job->zero.f64 + at, some * sizeof(double));
+    }
+    if (job->how.affine.has_offset && !job->how.general) {
+        memcpy(to->offset.f32, job->offset.f32 + at, some * sizeof(float));
+    } else if (job->how.affine.has_offset) {
+        memcpy(to->offset.f64, job->offset.f64 + at, some * sizeof(double));
     }
 }
 
@@ -251,9 +284,9 @@ static void expand_row(struct pq_job *job, struct pq_cursor at, ptrdiff_t first,
     pq_load_params(job, to, at.scale + group * dim->scale, dim->scale,
                    at.zero + group * dim->zero, dim->zero, (size_t)groups);
     if (dim->block > 1) {
-        union group_params scale, zero;
-        take_groups(job, &scale, &zero, to, groups);
-        spread_groups(job, to, &scale, &zero, 0, group * dim->block - first, n, dim->block);
+        struct group_params all;
+        take_groups(job, &all, to, groups);
+        spread_groups(job, to, &all, 0, group * dim->block - first, n, dim->block);
     }
 }
 
@@ -262,14 +295,14 @@ static void load_planes(struct pq_job *job, struct pq_cursor at, ptrdiff_t count
 {
     const struct pq_planes *const p = &job->planes;
     const ptrdiff_t groups = p->row_groups * p->groups;
-    union group_params scale, zero;
+    struct group_params all;
     pq_load_params(job, 0, at.scale, p->scale, at.zero, p->zero, (size_t)(count * groups));
-    take_groups(job, &scale, &zero, 0, count * groups);
+    take_groups(job, &all, 0, count * groups);
     ptrdiff_t to = 0;
     for (ptrdiff_t plane = 0; plane < count * groups; plane += groups) {
         for (ptrdiff_t from = plane, r = 0; r < p->rows; from += p->groups) {
             for (ptrdiff_t k = 0; k < p->row_block && r < p->rows; k++, r++) {
-                spread_groups(job, to, &scale, &zero, from, 0, p->columns, p->block);
+                spread_groups(job, to, &all, from, 0, p->columns, p->block);
                 to += p->columns;
             }
         }
@@ -287,12 +320,17 @@ static void repeat_row(struct pq_job *job, ptrdiff_t from, ptrdiff_t n, ptrdiff_
         single ? (char *)(job->scale.f32 + from) : (char *)(job->scale.f64 + from);
     char *const zero =
         single ? (char *)(job->zero.i32 + from) : (char *)(job->zero.f64 + from);
+    char *const offset =
+        single ? (char *)(job->offset.f32 + from) : (char *)(job->offset.f64 + from);
     const size_t all = (size_t)(n * times) * size;
     for (size_t done = (size_t)n * size; done < all;) {
         const size_t more = done < all - done ? done : all - done;
         memcpy(scale + done, scale, more);
         if (!job->one_zero) {
             memcpy(zero + done, zero, more);
+        }
+        if (job->how.affine.has_offset) {
+            memcpy(offset + done, offset, more);
         }
         done += more;
     }

@@ -26,6 +26,28 @@
 
 enum { PQ_PACKED_GROUP = 32, PQ_SPACED = 32, PQ_SPACED_MOST = 1024 };
 
+struct pq_run;
+
+/*
+ * What affine kernels do before and after another one, `inner`, which quantizes from and
+ * dequantizes to numbers of type `carrier`, float32 or float64.
+ */
+struct pq_affine {
+    void (*inner)(const struct pq_run *run, const void *x, void *y, size_t n);
+    enum pq_type real, carrier, code;
+    int bits;        /* of a code, perhaps fewer than its type has */
+    bool general;    /* the other takes float64 parameters, and so offsets are these */
+    bool has_offset; /* that is subtracted before, or added after */
+    bool inverse;    /* the scale is multiplied by before, or divided by after */
+    bool clips;      /* integers, to within `range` */
+    bool wraps;      /* integers beyond it, modulo as many as the type has */
+    bool counts;     /* what is beyond */
+    bool counts_nan; /* and is not filled */
+    struct pq_range range;
+    size_t fills; /* integers that stand for NaN, and the first of them for it */
+    const int64_t *fill;
+};
+
 /*
  * What a kernel takes beside its elements: parameters, and the options of the operation.
  * Groups of `group` elements (the last may be short) share a scale and a zero point. With
@@ -47,6 +69,12 @@ struct pq_run {
         const int32_t *i32;
         const double *f64; /* general kernels */
     } zero;
+    union {
+        const float *f32;
+        const double *f64;
+    } offset; /* affine kernels: as those they go around take scales */
+    const struct pq_affine *affine;  /* affine kernels */
+    size_t *outside;                 /* affine kernels: so many more are out of range */
     size_t rows;                     /* 0: one */
     ptrdiff_t in_stride, out_stride; /* from one to the next, in bytes */
     ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
@@ -114,6 +142,8 @@ struct pq_kernels {
     pq_kernel_fn *quantize_packed[PQ_REALS];
     pq_kernel_fn *quantize_general;
     pq_kernel_fn *dequantize_general;
+    pq_kernel_fn *quantize_affine; /* see struct pq_affine; any types and groups */
+    pq_kernel_fn *dequantize_affine;
     /* Integers of 4 and 2 bits are computed as int8 and uint8: `extend` makes these of the
      * low bits of a byte, `unpack` of packed bytes; `narrow` saturates, in place or not,
      * and leaves the low bits. `pack` takes low bits, [0] four, [1] two of them. */
@@ -127,6 +157,11 @@ struct pq_kernels {
     pq_minmax_vec_fn *minmax_vec[PQ_EXTREMA];
     pq_choose_fn *choose_middle, *choose_asymmetric;
 };
+
+/* The affine kernels have files of their own. */
+extern pq_kernel_fn pq_scalar_affine_quantize, pq_scalar_affine_dequantize;
+extern pq_kernel_fn pq_avx2_affine_quantize, pq_avx2_affine_dequantize;
+extern pq_kernel_fn pq_neon_affine_quantize, pq_neon_affine_dequantize;
 
 extern const struct pq_kernels pq_kernels_scalar;
 extern const struct pq_kernels pq_kernels_avx2;

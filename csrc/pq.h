@@ -2,8 +2,8 @@
 /*
  * pq.h - quantize and dequantize strided arrays, exactly and at the speed of memory.
  *
- *     quantize    out = saturate(round(in / scale) + zero)
- *     dequantize  out = (in - zero) * scale
+ *     quantize    out = saturate(round((in - offset) / scale) + zero)
+ *     dequantize  out = (in - zero) * scale + offset
  *
  * The division is IEEE division rounded once, the rounding to integer is one of nine named
  * modes, NaN gives the lowest code. Narrow floats take the sum of quotient and zero point,
@@ -84,12 +84,24 @@ enum pq_status {
     PQ_ERR_PART,  /* not 0 <= part < parts */
     PQ_ERR_ZERO,  /* a zero point outside the range of the quantized type, or of what can be
                      computed */
-    PQ_ERR_OVERLAP,  /* elements of `out` share memory with each other; with those of other
-                        arrays they must not, which is not checked */
-    PQ_ERR_SIZE,     /* a struct whose size is less than that of its first version, or that
-                        sets members which this version does not know */
-    PQ_ERR_NONFINITE /* an element is NaN or infinite where that has no answer; some of what
-                        was to be written has been */
+    PQ_ERR_OVERLAP,   /* elements of `out` share memory with each other; with those of other
+                         arrays they must not, which is not checked */
+    PQ_ERR_SIZE,      /* a struct whose size is less than that of its first version, or that
+                         sets members which this version does not know */
+    PQ_ERR_NONFINITE, /* an element is NaN or infinite where that has no answer; some of
+                         what was to be written has been */
+    PQ_ERR_OPTION,    /* a code outside the range of the quantized type, or options that do
+                         not go together */
+    PQ_ERR_BEYOND /* elements out of range that were not to be; all has been written, with
+                     these saturated */
+};
+
+/* What becomes of integers beyond the range of codes. */
+enum pq_beyond {
+    PQ_SATURATE,
+    PQ_WRAP,   /* modulo 2^bits; what is infinite becomes the lowest code, as NaN does */
+    PQ_REFUSE, /* PQ_ERR_BEYOND */
+    PQ_BEYOND_COUNT
 };
 
 /*
@@ -174,6 +186,24 @@ struct pq_args {
      * where they would be larger. */
     const struct pq_layout *in_layout;
     const struct pq_layout *out_layout;
+    /*
+     * The rest for quantize and dequantize, whose arithmetic then is that of `in`, or
+     * `out`, float32 for 16 bits, rounded after each step; or of `precision`, which may be
+     * PQ_F64.
+     *
+     * Null, or numbers that lie as those of `scale` do, of its type and byte order and at
+     * its strides: subtracted before the division, added to the product.
+     */
+    const void *offset;
+    int inverse; /* multiply by scales to quantize, and divide by them to dequantize */
+    /* Null, or integers that stand for NaN, which becomes the first of them. */
+    const int64_t *fill;
+    size_t fills;
+    /* Quantize only. Integers saturate to [lowest_code, highest_code], where either is not
+     * 0. */
+    int64_t lowest_code, highest_code;
+    enum pq_beyond beyond; /* narrow floats: saturate, or refuse what would do so */
+    int refuse_nan;        /* PQ_ERR_BEYOND for a NaN that no code stands for */
 };
 
 struct pq_kernels; /* the kernels of one instruction set */
@@ -239,6 +269,11 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
 
 /* Number of NaN and infinities in real `in`, and the C-order position of the first. */
 enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first);
+
+/* Quantize again what was PQ_ERR_BEYOND: number of such elements, and the C-order position
+ * of the first. */
+enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq_args *args,
+                               size_t *count, size_t *first);
 
 /* How choose_qparams makes parameters of extrema; see docs/semantics.md. */
 enum pq_rule {
@@ -352,6 +387,9 @@ struct pq_api {
     enum pq_status (*choose_params)(const struct pq_kernels *kernels,
                                     const struct pq_args *args,
                                     const struct pq_choice *choice, int part, int parts);
+    enum pq_status (*count_beyond)(const struct pq_kernels *kernels,
+                                   const struct pq_args *args, size_t *count,
+                                   size_t *first);
 };
 
 /* Fill the table. */

@@ -15,14 +15,21 @@ static enum pq_status set_checked(pq_set_method_fn *set, struct pq_method *how,
     return status == PQ_OK ? set(how, kernels, *args) : status;
 }
 
+/* After a run. */
+static enum pq_status status_of(const struct pq_job *job)
+{
+    return job->outside != 0 ? PQ_ERR_BEYOND : PQ_OK;
+}
+
 static enum pq_status run_planned(struct pq_job *job, const struct pq_kernels *kernels,
                                   const struct pq_args *args, int part, int parts)
 {
     const enum pq_status status = pq_job_init(job, kernels, args);
-    if (status == PQ_OK) {
-        pq_job_run(job, part, parts);
+    if (status != PQ_OK) {
+        return status;
     }
-    return status;
+    pq_job_run(job, part, parts);
+    return status_of(job);
 }
 
 /* Whether kernels take the elements of both sides as they lie, if these follow each other.
@@ -59,22 +66,32 @@ static ptrdiff_t run_of(const struct pq_args *args)
     return n;
 }
 
-enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
-                       const struct pq_args *args, int part, int parts)
+enum pq_status pq_call_counting(pq_set_method_fn *set, const struct pq_kernels *kernels,
+                                const struct pq_args *args, int part, int parts,
+                                size_t *outside)
 {
     struct pq_job job;
     struct pq_args room;
-    const enum pq_status status =
-        set_checked(set, &job.how, kernels, &args, &room, part, parts);
+    enum pq_status status = set_checked(set, &job.how, kernels, &args, &room, part, parts);
     if (status != PQ_OK) {
         return status;
     }
     const ptrdiff_t n = parts == 1 && are_plain(&job, args) ? run_of(args) : -1;
     if (n < 0) {
-        return run_planned(&job, kernels, args, part, parts);
+        status = run_planned(&job, kernels, args, part, parts);
+    } else {
+        pq_job_run_row(&job, args, (size_t)n);
+        status = status_of(&job);
     }
-    pq_job_run_row(&job, args, (size_t)n);
-    return PQ_OK;
+    *outside = status == PQ_ERR_BEYOND ? job.outside : 0;
+    return status;
+}
+
+enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
+                       const struct pq_args *args, int part, int parts)
+{
+    size_t outside;
+    return pq_call_counting(set, kernels, args, part, parts, &outside);
 }
 
 enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
@@ -89,7 +106,7 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
         return run_planned(&job, kernels, args, 0, 1);
     }
     pq_job_run_row(&job, args, (size_t)args->shape[0]);
-    return PQ_OK;
+    return status_of(&job);
 }
 
 /* The bytes of a job that say what it does, up to the last dimension in use. */
@@ -148,5 +165,5 @@ enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *
     job.take.base = (char *)(uintptr_t)in;
     job.give.base = out;
     pq_job_run(&job, part, parts);
-    return PQ_OK;
+    return status_of(&job);
 }

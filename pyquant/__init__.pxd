@@ -33,7 +33,11 @@ cdef extern from "pq.h" nogil:
 
     enum pq_status:
         PQ_OK, PQ_ERR_NULL, PQ_ERR_NDIM, PQ_ERR_SHAPE, PQ_ERR_TYPE, PQ_ERR_ROUND
-        PQ_ERR_PART, PQ_ERR_ZERO, PQ_ERR_OVERLAP, PQ_ERR_SIZE, PQ_ERR_NONFINITE
+        PQ_ERR_PART, PQ_ERR_ZERO, PQ_ERR_OVERLAP, PQ_ERR_SIZE, PQ_ERR_NONFINITE,
+        PQ_ERR_OPTION, PQ_ERR_BEYOND
+
+    enum pq_beyond:
+        PQ_SATURATE, PQ_WRAP, PQ_REFUSE, PQ_BEYOND_COUNT
 
     struct pq_array:
         void *data
@@ -70,6 +74,14 @@ cdef extern from "pq.h" nogil:
         pq_array highest
         const pq_layout *in_layout
         const pq_layout *out_layout
+        const void *offset
+        int inverse
+        const int64_t *fill
+        size_t fills
+        int64_t lowest_code
+        int64_t highest_code
+        pq_beyond beyond
+        int refuse_nan
 
     enum pq_rule:
         PQ_RULE_USUAL, PQ_RULE_SYMMETRIC, PQ_RULE_ASYMMETRIC, PQ_RULE_ONNX_DYNAMIC
@@ -144,6 +156,9 @@ cdef extern from "pq.h" nogil:
         pq_status (*choose_params)(
             const pq_kernels *kernels, const pq_args *args, const pq_choice *choice,
             int part, int parts
+        ) noexcept nogil
+        pq_status (*count_beyond)(
+            const pq_kernels *kernels, const pq_args *args, size_t *count, size_t *first
         ) noexcept nogil
 
 

@@ -7,6 +7,7 @@ Arrays of any rank, stride and byte order are read through NumPy's C API, once p
 without a copy.
 """
 import os
+from collections.abc import Iterable as _Iterable
 from math import prod as _prod
 from inspect import signature as _signature
 from sys import intern as _intern, maxsize as _maxsize, modules as _modules
@@ -74,6 +75,7 @@ include "_arrays.pxi"
 include "_parameters.pxi"
 include "_granularity.pxi"
 include "_options.pxi"
+include "_affine.pxi"
 include "_run.pxi"
 include "_usual.pxi"
 include "_layouts.pxi"
@@ -86,7 +88,8 @@ include "_standards.pxi"
 
 def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
              rounding="half_even", precision=None, saturate=True, packed=False, out=None,
-             threads=1):
+             threads=1, offset=None, inverse=False, fill=None, quant_range=None,
+             out_of_range="saturate", nan="lowest"):
     """
     Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
 
@@ -169,11 +172,12 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
     array([  2,   4,   0, 255], dtype=uint8)
     """
     return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
-                     precision, saturate, packed, out, threads)
+                     precision, saturate, packed, out, threads,
+                     _affine(offset, inverse, fill, quant_range, out_of_range, nan))
 
 
 def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
-               out=None, threads=1):
+               out=None, threads=1, offset=None, inverse=False, fill=None):
     """
     Turn codes back into real numbers: ``(q - zero_point) * scale``.
 
@@ -228,7 +232,8 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
     >>> pq.dequantize(np.array([2, 4, 0, 255], np.uint8), 0.5, 1)
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
-    return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads)
+    return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads,
+                       _affine(offset, inverse, fill, None, _SATURATE, _LOWEST))
 
 
 cdef object _requiring_scale(function):
@@ -257,6 +262,8 @@ cdef class Calls:
     cdef readonly str _name
     cdef readonly object _axis
     cdef readonly object _block_size
+    cdef tuple _offsets  # as the scales are kept; None for none
+    cdef Affine _affine  # with the offsets as calls take them; None where there is nothing
 
     cdef int _keep(self, tuple parameters) except -1:
         with critical_section(self):
@@ -271,11 +278,20 @@ cdef class Calls:
             raise AttributeError("scale: expected no assignment, QParams is immutable")
         return 0
 
-    def _set(self, scale, zero_point, dtype, axis, block_size):
+    def _set(self, scale, zero_point, dtype, axis, block_size, offset, fill, quant_range):
         """Check and copy everything, so that nothing can change it."""
+        cdef Affine affine
         self._refuse_change()
         name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
-        self._keep(_frozen_parameters(scale, zero_point, name, axis, block_size))
+        affine = _affine(offset, False, fill, quant_range, _SATURATE, _LOWEST)
+        parameters = _frozen_parameters(scale, zero_point, name, axis, block_size)
+        offsets = None
+        if affine is not None:
+            affine.check(name, True)
+            offsets = _frozen_offset(affine, parameters[0][0])
+        self._keep(parameters)
+        self._offsets = offsets
+        self._affine = affine
 
     @classmethod
     def _choose(cls, x, dtype, axis, block_size, symmetric, threads):
@@ -292,8 +308,21 @@ cdef class Calls:
     def _zero_point(self):
         return _ndarray(*self._zeros)
 
+    @property
+    def _offset(self):
+        return None if self._offsets is None else _ndarray(*self._offsets)
+
+    @property
+    def _fill(self):
+        return tuple(self._affine.fills()) if self._affine and self._affine.fill else None
+
+    @property
+    def _quant_range(self):
+        return None if self._affine is None else self._affine.quant_range
+
     def quantize(self, x, *, rounding="half_even", precision=None, saturate=True,
-                 packed=False, out=None, threads=1):
+                 packed=False, out=None, threads=1, out_of_range="saturate",
+                 nan="lowest"):
         """
         Quantize `x` with these parameters.
 
@@ -301,7 +330,7 @@ cdef class Calls:
         ----------
         x : array_like
             Real numbers.
-        rounding, precision, saturate, packed, out, threads
+        rounding, precision, saturate, packed, out, threads, out_of_range, nan
             As for `pyquant.quantize`.
 
         Returns
@@ -322,7 +351,8 @@ cdef class Calls:
         """
         return _quantize(_active, x, self._given_scale, self._given_zero, self._name,
                          self._axis, self._block_size, rounding, precision, saturate,
-                         packed, out, threads, True)
+                         packed, out, threads,
+                         _with_policies(self._affine, out_of_range, nan), True)
 
     def dequantize(self, q, *, dtype=None, out=None, threads=1):
         """
@@ -354,7 +384,8 @@ cdef class Calls:
         if type(q) is not _ndarray or q.dtype is not self._dtype:
             q = _codes_for(q, self._name)
         return _dequantize(_active, q, self._given_scale, self._given_zero, dtype,
-                           self._axis, self._block_size, out, threads, True)
+                           self._axis, self._block_size, out, threads, self._affine,
+                           True)
 
 
 # The same on a named instruction set, for tests and benchmarks.
@@ -362,17 +393,20 @@ cdef class Calls:
 
 def quantize_at(str isa not None, x, scale, zero_point=None, *, dtype=None, axis=None,
                 block_size=None, rounding="half_even", precision=None, saturate=True,
-                packed=False, out=None, threads=1):
+                packed=False, out=None, threads=1, offset=None, inverse=False, fill=None,
+                quant_range=None, out_of_range="saturate", nan="lowest"):
     """Quantize with the kernels of `isa`."""
     return _quantize(_kernels_of(isa), x, scale, zero_point, dtype, axis, block_size,
-                     rounding, precision, saturate, packed, out, threads)
+                     rounding, precision, saturate, packed, out, threads,
+                     _affine(offset, inverse, fill, quant_range, out_of_range, nan))
 
 
 def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, axis=None,
-                  block_size=None, out=None, threads=1):
+                  block_size=None, out=None, threads=1, offset=None, inverse=False,
+                  fill=None):
     """Dequantize with the kernels of `isa`."""
     return _dequantize(_kernels_of(isa), q, scale, zero_point, dtype, axis, block_size, out,
-                       threads)
+                       threads, _affine(offset, inverse, fill, None, _SATURATE, _LOWEST))
 
 
 def choose_qparams_at(str isa not None, x, *, dtype="int8", axis=None, block_size=None,

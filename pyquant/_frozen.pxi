@@ -140,6 +140,25 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     return scales, zeros, given_scale, given_zero, dtype, axis, block_size
 
 
+cdef tuple _frozen_offset(Affine affine, tuple shape):
+    """Offsets beside scales of that shape, frozen; `affine` gets them as calls take them."""
+    cdef Call call
+    cdef double value
+    offset = affine.offset
+    if offset is None:
+        return None
+    if PyFloat_CheckExact(offset):
+        value = PyFloat_AS_DOUBLE(offset)
+        return (), _DTYPES["float64"], PyBytes_FromStringAndSize(<const char *>&value, 8)
+    _checked_numbers(offset, &call.offset, "offset")
+    offset = _np.asarray(offset)
+    if offset.size != 1 and offset.shape != shape:
+        raise ValueError(f"offset: expected shape {shape}, got {offset.shape}")
+    frozen = _frozen(offset, "offset")
+    affine.offset = _ndarray(*frozen)
+    return frozen
+
+
 def typed_zeros(zeros, str name not None):
     """Zero points, kept in a type of NumPy, in the quantized type, read-only; as they are
     kept where there is no such type."""

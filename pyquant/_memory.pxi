@@ -18,8 +18,8 @@ cdef struct Array:
 
 cdef struct Call:
     pq_args args
-    Array x, out, scale, zero
-    double scale_value
+    Array x, out, scale, zero, offset
+    double scale_value, offset_value
     int64_t zero_value
     ptrdiff_t block[PQ_MAX_NDIM]
     ptrdiff_t scale_strides[PQ_MAX_NDIM]
@@ -39,10 +39,18 @@ cdef inline void _forget_options(pq_args *args) noexcept:
     args.zero_first = False
     args.narrow_first = False
     args.any_zeros = False
+    args.offset = NULL
+    args.inverse = False
+    args.fill = NULL
+    args.fills = 0
+    args.lowest_code = args.highest_code = 0
+    args.beyond = PQ_SATURATE
+    args.refuse_nan = False
 
 
 cdef inline void _forget(Call *call) noexcept:
     call.x.held = call.out.held = call.scale.held = call.zero.held = False
+    call.offset.held = False
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
     _forget_options(&call.args)
 

@@ -36,6 +36,9 @@ cdef extern from "pq.h" nogil:
     pq_status pq_choose_params(
         const pq_kernels *, const pq_args *, const pq_choice *, int, int
     ) noexcept
+    pq_status pq_count_beyond(
+        const pq_kernels *, const pq_args *, size_t *, size_t *
+    ) noexcept
     int pq_zeros_within(const pq_args *, int64_t, int64_t, int64_t *) noexcept
     size_t pq_type_size(pq_type) noexcept
     int pq_type_bits(pq_type) noexcept

@@ -139,6 +139,8 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
             "out: expected dimensions that neither overlap nor interleave, "
             f"got strides {strides}"
         )
+    if status == PQ_ERR_BEYOND:
+        raise _beyond_error(kernels, call)
     if status == PQ_ERR_ZERO:
         if not call.args.any_zeros:
             _check_zero(call, call.out.type if quantizes else call.x.type)
@@ -156,11 +158,12 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
 cdef object _apply(const pq_kernels *kernels, Call *call, object array, object scale,
                    object zero_point, pq_type code, str dtype, pq_type type, object axis,
                    object block_size, object out, object threads, bint quantizes,
-                   tuple how, bint any_zero):
+                   tuple how, bint any_zero, object offset):
     """What both directions share, once all is converted and `call.x` is held; `how`: the
     layout of packed codes to be made, else None."""
     _set_input(call)
     _hold_scale(call, scale)
+    _hold_offset(call, offset)
     _hold_zero(call, zero_point)
     _place_parameters(call, axis, block_size)
     call.args.any_zeros = any_zero
@@ -185,6 +188,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         _check_overlap(call, exact, &call.x, array, "the input")
         _check_overlap(call, exact, &call.scale, scale, "scale")
         _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
+        _check_overlap(call, exact, &call.offset, offset, "offset")
     _set_output(call)
     _run(kernels, call, quantizes, threads)
     return exact if out is None else out
@@ -193,19 +197,20 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
 cdef object _quantize(const pq_kernels *kernels, object x, object scale, object zero_point,
                       object dtype, object axis, object block_size, object rounding,
                       object precision, object saturate, object packed, object out,
-                      object threads, bint any_zero=False, bint int32=False,
-                      bint zero_first=False, bint narrow_first=False):
+                      object threads, Affine affine=None, bint any_zero=False,
+                      bint int32=False, bint zero_first=False, bint narrow_first=False):
     """`any_zero`: zero points are not looked at; standards allow any, and QParams has
     done it, for its type alone. `int32`: input may be that, too."""
     cdef Call call
     cdef int packs
     cdef tuple how = None
     cdef str name
+    cdef object offset = None
     cdef pq_type code = PQ_I8
     if (
         axis is None and block_size is None and precision is None and saturate is True
         and threads is _ONE and (packed is False or packed is True)
-        and not (int32 or zero_first)
+        and affine is None and not (int32 or zero_first)
     ):
         made = _quantize_usual(kernels, x, scale, zero_point, dtype, rounding, packed, out)
         if made is not None:
@@ -236,20 +241,27 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     block_size = _settled(block_size, "block_size")
     if threads is not _ONE:
         threads = _threads_of(threads)
+    if affine is not None:
+        scale, offset = _paired(&call, scale, affine.offset)
+        affine.set(&call, name, True)
     _hold_real(array, &call.x, "x", int32)
+    if affine is not None:
+        _check_beside_affine(&call, affine)
     if packs:
         how = _how(how, name, call.x.ndim)
     return _apply(kernels, &call, array, scale, zero_point, code, name, code, axis,
-                  block_size, out, threads, True, how, any_zero)
+                  block_size, out, threads, True, how, any_zero, offset)
 
 
 cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
                         object zero_point, object dtype, object axis, object block_size,
-                        object out, object threads, bint any_zero=False):
+                        object out, object threads, Affine affine=None,
+                        bint any_zero=False):
     cdef Call call
     cdef str name = "float32"
+    cdef object offset = None
     cdef pq_type type = PQ_F32
-    if axis is None and block_size is None and threads is _ONE:
+    if axis is None and block_size is None and threads is _ONE and affine is None:
         made = _dequantize_usual(kernels, q, scale, zero_point, dtype, out)
         if made is not None:
             return made
@@ -266,7 +278,11 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
     block_size = _settled(block_size, "block_size")
     if threads is not _ONE:
         threads = _threads_of(threads)
+    if affine is not None:
+        scale, offset = _paired(&call, scale, affine.offset)
     array = _hold_code(&call, array, "q")
     call.args.round = PQ_HALF_EVEN
+    if affine is not None:
+        affine.set(&call, <str>_NAMES[<int>call.x.type], False)
     return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
-                  axis, block_size, out, threads, False, None, any_zero)
+                  axis, block_size, out, threads, False, None, any_zero, offset)

@@ -8,14 +8,14 @@ def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None
     be narrow floats, and these perhaps added before rounding; `x` and `scale` perhaps
     rounded to `precision` before they are divided."""
     return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
-                     precision, saturate, False, None, 1, True, True, zero_first,
+                     precision, saturate, False, None, 1, None, True, True, zero_first,
                      narrow_first)
 
 
 def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=None):
     """Dequantize with any zero points, which may be narrow floats."""
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, None, 1,
-                       True)
+                       None, True)
 
 
 def array_of(foreign, values, name, standard, tuple types not None):

@@ -10,6 +10,8 @@ import numpy as np
 from pyquant import _core
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
@@ -36,6 +38,13 @@ class QParams(_core.Calls):
         The quantized type.
     axis, block_size : int or tuple of int, optional
         Granularity, as for `quantize`.
+    offset : array_like, optional
+        Real numbers, one or as many as scales, that are subtracted before numbers are
+        divided, and added to products.
+    fill : int or sequence of int, optional
+        Codes that stand for NaN, which becomes the first of them.
+    quant_range : (int, int), optional
+        The lowest and the highest code, of those that `dtype` has.
 
     Attributes
     ----------
@@ -45,6 +54,12 @@ class QParams(_core.Calls):
         The quantized type.
     axis, block_size : int, tuple of int or None
         Granularity.
+    offset : ndarray or None
+        Read-only.
+    fill : tuple of int or None
+        Codes that stand for NaN.
+    quant_range : tuple of int or None
+        The lowest and the highest code.
 
     Examples
     --------
@@ -67,9 +82,14 @@ class QParams(_core.Calls):
         *,
         axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
         block_size: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
+        offset: ArrayLike | None = None,
+        fill: SupportsIndex | Iterable[SupportsIndex] | None = None,
+        quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     ) -> None:
         """Check and copy everything, so that nothing can change it."""
-        self._set(scale, zero_point, dtype, axis, block_size)
+        self._set(
+            scale, zero_point, dtype, axis, block_size, offset, fill, quant_range
+        )
 
     @property
     def scale(self) -> npt.NDArray[Any]:
@@ -99,6 +119,21 @@ class QParams(_core.Calls):
         """The extents of blocks."""
         return self._block_size
 
+    @property
+    def offset(self) -> npt.NDArray[Any] | None:
+        """The offsets, read-only."""
+        return self._offset
+
+    @property
+    def fill(self) -> tuple[int, ...] | None:
+        """The codes that stand for NaN."""
+        return self._fill
+
+    @property
+    def quant_range(self) -> tuple[int, int] | None:
+        """The lowest and the highest code."""
+        return self._quant_range
+
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: the parameters never change."""
         msg = f"{name}: expected no assignment, QParams is immutable"
@@ -120,19 +155,35 @@ class QParams(_core.Calls):
         return hash(self._key())
 
     def _key(self) -> tuple[object, ...]:
-        arrays = [(a.dtype, a.shape, a.tobytes()) for a in (self._scale, self._zero_point)]
-        return (*arrays, self._name, self._axis, self._block_size)
+        arrays = [
+            None if a is None else (a.dtype, a.shape, a.tobytes())
+            for a in (self._scale, self._zero_point, self._offset)
+        ]
+        rest = (self._name, self._axis, self._block_size, self._fill, self._quant_range)
+        return (*arrays, *rest)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes an equal one."""
         parts = (self._scale, self._zero_point, self._name, self._axis, self._block_size)
-        return (_unpickled, parts)
+        return (_unpickled, (*parts, *self._affine_parts()))
+
+    def _affine_parts(self) -> tuple[Any, ...]:
+        """What most parameters do not have."""
+        parts = (self._offset, self._fill, self._quant_range)
+        return parts if any(part is not None for part in parts) else ()
 
     def __repr__(self) -> str:
         """Show everything, but of long arrays a few elements of each end."""
+        more = ""
+        if self._offset is not None:
+            more += f", offset={_shown(self._offset)}"
+        if self._fill is not None:
+            more += f", fill={self._fill}"
+        if self._quant_range is not None:
+            more += f", quant_range={self._quant_range}"
         return (
             f"QParams(scale={_shown(self._scale)}, zero_point={_shown(self.zero_point)}, "
-            f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size})"
+            f"dtype={self._name!r}, axis={self._axis}, block_size={self._block_size}{more})"
         )
 
 
@@ -142,8 +193,20 @@ def _unpickled(
     dtype: str,
     axis: int | tuple[int, ...] | None,
     block_size: int | tuple[int, ...] | None,
+    offset: npt.NDArray[Any] | None = None,
+    fill: tuple[int, ...] | None = None,
+    quant_range: tuple[int, int] | None = None,
 ) -> QParams:
-    return QParams(scale, zero_point, dtype, axis=axis, block_size=block_size)
+    return QParams(
+        scale,
+        zero_point,
+        dtype,
+        axis=axis,
+        block_size=block_size,
+        offset=offset,
+        fill=fill,
+        quant_range=quant_range,
+    )
 
 
 def _shown(array: npt.NDArray[Any]) -> str:

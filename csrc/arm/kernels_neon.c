@@ -11,6 +11,7 @@
 
 #  define PQ_TABLE pq_kernels_neon
 #  define PQ_TABLE_NAME "neon"
+#  define PQ_AFFINE(name) pq_neon_affine_##name
 #  include "kernels.inc"
 
 #else

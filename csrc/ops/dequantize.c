@@ -120,7 +120,19 @@ static enum pq_status set_method(struct pq_method *how, const struct pq_kernels 
     if (distance == TOO_FAR) {
         return PQ_ERR_ZERO;
     }
-    choose(how, kernels, args, distance);
+    if (!pq_is_affine(args, false)) {
+        choose(how, kernels, args, distance);
+        return PQ_OK;
+    }
+    const enum pq_status status = pq_check_affine(args, in, false);
+    if (status != PQ_OK || distance == FAR) {
+        return status != PQ_OK ? status : PQ_ERR_ZERO;
+    }
+    /* By way of numbers of the type of the product. */
+    struct pq_args between = *args;
+    between.out.type = out == PQ_F64 ? PQ_F64 : PQ_F32;
+    choose(how, kernels, &between, distance);
+    pq_go_around(how, kernels, args, between.out.type, false);
     return PQ_OK;
 }
 

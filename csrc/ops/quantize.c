@@ -122,6 +122,17 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
+/* The same by way of numbers of the type of the quotient. */
+static void choose_affine(struct pq_method *how, const struct pq_kernels *kernels,
+                          const struct pq_args *args)
+{
+    struct pq_args between = *args;
+    between.in.type = between.precision = precision_of(args);
+    choose(how, kernels, &between);
+    how->single_scale = args->in.type != PQ_F64;
+    pq_go_around(how, kernels, args, between.in.type, true);
+}
+
 /* Whether zero points can be added as `how` does it. */
 static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
 {
@@ -145,7 +156,16 @@ static enum pq_status set_method(struct pq_method *how, const struct pq_kernels 
     if ((unsigned)args->round >= PQ_ROUND_COUNT) {
         return PQ_ERR_ROUND;
     }
-    choose(how, kernels, args);
+    const bool affine = pq_is_affine(args, true);
+    const enum pq_status status = affine ? pq_check_affine(args, out, true) : PQ_OK;
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (affine) {
+        choose_affine(how, kernels, args);
+    } else {
+        choose(how, kernels, args);
+    }
     return zeros_fit(args, how) ? PQ_OK : PQ_ERR_ZERO;
 }
 
@@ -158,6 +178,12 @@ enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_arg
 enum pq_status pq_quantize_run(const struct pq_kernels *kernels, const struct pq_args *args)
 {
     return pq_call_run(set_method, kernels, args);
+}
+
+enum pq_status pq_quantize_counting(const struct pq_kernels *kernels,
+                                    const struct pq_args *args, size_t *outside)
+{
+    return pq_call_counting(set_method, kernels, args, 0, 1, outside);
 }
 
 enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,

@@ -6,4 +6,6 @@
 
 #define PQ_TABLE pq_kernels_scalar
 #define PQ_TABLE_NAME "scalar"
+#define PQ_AFFINE(name) pq_scalar_affine_##name
 #include "kernels.inc"
+#include "kernels/affine.inc"

@@ -14,6 +14,7 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 #  define PQ_SHARED(name) pq_avx2_##name
 #  define PQ_TABLE pq_kernels_avx2
 #  define PQ_TABLE_NAME "avx2"
+#  define PQ_AFFINE(name) pq_avx2_affine_##name
 #  include "kernels.inc"
 
 PQ_TARGET_END

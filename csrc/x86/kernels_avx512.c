@@ -34,6 +34,7 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py
                               enum pq_type code, enum pq_type real);
 #  define PQ_TABLE pq_kernels_avx512
 #  define PQ_TABLE_NAME "avx512"
+#  define PQ_AFFINE(name) pq_avx2_affine_##name
 #  include "kernels.inc"
 
 /*
