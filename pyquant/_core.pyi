@@ -29,6 +29,10 @@ _Rounding: TypeAlias = (
     | Literal["away", "trunc", "ceil", "floor"]
 )
 
+_Beyond: TypeAlias = Literal["saturate", "wrap", "raise"]
+_NaN: TypeAlias = Literal["lowest", "raise"]
+_Codes: TypeAlias = SupportsIndex | Iterable[SupportsIndex] | None
+
 # A layout, or one with its axis and bits.
 _Packing: TypeAlias = (
     str
@@ -61,6 +65,12 @@ def quantize(
     packed: Literal[False] = False,
     out: _Array,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> _Array: ...
 @overload
 def quantize(
@@ -77,6 +87,12 @@ def quantize(
     packed: Literal[True] | _Packing,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> PackedArray: ...
 @overload
 def quantize(
@@ -93,6 +109,12 @@ def quantize(
     packed: Literal[False] = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def quantize(
@@ -109,6 +131,12 @@ def quantize(
     packed: Literal[False] = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[np.int8]: ...
 @overload
 def quantize(
@@ -125,6 +153,12 @@ def quantize(
     packed: Literal[False] = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[np.uint8]: ...
 @overload
 def quantize(
@@ -141,6 +175,12 @@ def quantize(
     packed: Literal[False] = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[np.int16]: ...
 @overload
 def quantize(
@@ -157,6 +197,12 @@ def quantize(
     packed: Literal[False] = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[np.uint16]: ...
 @overload
 def quantize(
@@ -173,6 +219,12 @@ def quantize(
     packed: Literal[False] = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[np.int32]: ...
 @overload
 def quantize(
@@ -189,6 +241,12 @@ def quantize(
     packed: Literal[False] = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[np.uint32]: ...
 @overload
 def quantize(
@@ -205,6 +263,12 @@ def quantize(
     packed: Literal[False] = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[np.int8]: ...
 @overload
 def quantize(
@@ -221,6 +285,12 @@ def quantize(
     packed: Literal[False] = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def quantize(
@@ -237,6 +307,12 @@ def quantize(
     packed: Literal[False] = False,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[Any]: ...
 @overload
 def quantize(
@@ -253,6 +329,12 @@ def quantize(
     packed: bool | np.bool | _Packing = False,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> Any:
     """
     Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
@@ -304,6 +386,25 @@ def quantize(
         of one dimension clear of those of the next.
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
+    offset : array_like, optional
+        Real numbers, one or as many as `scale` has: the codes are those of
+        ``(x - offset) / scale``, of which each step is rounded once, to float32 (to float64
+        when `x` or `precision` is that). Infinite and NaN ones follow IEEE arithmetic.
+    inverse : bool, optional
+        Whether `scale` is what is multiplied by, ``(x - offset) * scale``. Default False.
+    fill : int or sequence of int, optional
+        Codes that stand for NaN: what is NaN in `x` becomes the first of them. Integers
+        only.
+    quant_range : (int, int), optional
+        The lowest and the highest code, within the range of `dtype`. Integers only.
+    out_of_range : {"saturate", "wrap", "raise"}, optional
+        What becomes of a number whose code is beyond the range: the end of that (the
+        default); the code modulo two to the number of bits, of integers only, the lowest
+        one for an infinity; or an error, which says how many there are and where the first
+        one is.
+    nan : {"lowest", "raise"}, optional
+        What becomes of NaN that no `fill` stands for: the lowest code, or what a narrow
+        float has for it (the default); or an error, as of numbers out of range.
 
     Returns
     -------
@@ -317,7 +418,8 @@ def quantize(
     TypeError
         If an argument is of the wrong kind.
     ValueError
-        If a value or a shape does not fit. `out` has not been written to.
+        If a value or a shape does not fit: `out` has not been written to. If something is
+        out of range, or NaN, that is not to be: `out` holds what it would hold by default.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
     ImportError
@@ -347,6 +449,9 @@ def dequantize(
     block_size: _Integers = None,
     out: _Array,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
 ) -> _Array: ...
 @overload
 def dequantize(
@@ -359,6 +464,9 @@ def dequantize(
     block_size: _Integers = None,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def dequantize(
@@ -371,6 +479,9 @@ def dequantize(
     block_size: _Integers = None,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
 ) -> npt.NDArray[np.float32]: ...
 @overload
 def dequantize(
@@ -383,6 +494,9 @@ def dequantize(
     block_size: _Integers = None,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
 ) -> npt.NDArray[np.float64]: ...
 @overload
 def dequantize(
@@ -395,6 +509,9 @@ def dequantize(
     block_size: _Integers = None,
     out: None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
 ) -> npt.NDArray[np.float16]: ...
 @overload
 def dequantize(
@@ -407,6 +524,9 @@ def dequantize(
     block_size: _Integers = None,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
 ) -> npt.NDArray[Any]:
     """
     Turn codes back into real numbers: ``(q - zero_point) * scale``.
@@ -431,6 +551,13 @@ def dequantize(
         of one dimension clear of those of the next.
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
+    offset : array_like, optional
+        Real numbers, one or as many as `scale` has, that are added to the products, which
+        are rounded before: to float32 (to float64 when `dtype` is that), as the sums are.
+    inverse : bool, optional
+        Whether `scale` is what is divided by. Default False.
+    fill : int or sequence of int, optional
+        Codes that stand for NaN, which they become. Integers only.
 
     Returns
     -------
@@ -520,6 +647,12 @@ class Calls:
     def _axis(self) -> int | tuple[int, ...] | None: ...
     @property
     def _block_size(self) -> int | tuple[int, ...] | None: ...
+    @property
+    def _offset(self) -> npt.NDArray[Any] | None: ...
+    @property
+    def _fill(self) -> tuple[int, ...] | None: ...
+    @property
+    def _quant_range(self) -> tuple[int, int] | None: ...
     def _set(
         self,
         scale: ArrayLike,
@@ -527,6 +660,9 @@ class Calls:
         dtype: npt.DTypeLike,
         axis: _Integers,
         block_size: _Integers,
+        offset: ArrayLike | None,
+        fill: _Codes,
+        quant_range: tuple[SupportsIndex, SupportsIndex] | None,
     ) -> None: ...
     @classmethod
     def _choose(
@@ -549,6 +685,8 @@ class Calls:
         packed: Literal[False] = False,
         out: _Array,
         threads: SupportsIndex = 1,
+        out_of_range: _Beyond = "saturate",
+        nan: _NaN = "lowest",
     ) -> _Array: ...
     @overload
     def quantize(
@@ -561,6 +699,8 @@ class Calls:
         packed: Literal[True] | _Packing,
         out: None = None,
         threads: SupportsIndex = 1,
+        out_of_range: _Beyond = "saturate",
+        nan: _NaN = "lowest",
     ) -> PackedArray: ...
     @overload
     def quantize(
@@ -573,6 +713,8 @@ class Calls:
         packed: Literal[False] = False,
         out: npt.NDArray[Any] | None = None,
         threads: SupportsIndex = 1,
+        out_of_range: _Beyond = "saturate",
+        nan: _NaN = "lowest",
     ) -> npt.NDArray[Any]: ...
     @overload
     def quantize(
@@ -585,6 +727,8 @@ class Calls:
         packed: bool | np.bool | _Packing = False,
         out: None = None,
         threads: SupportsIndex = 1,
+        out_of_range: _Beyond = "saturate",
+        nan: _NaN = "lowest",
     ) -> Any:
         """
         Quantize `x` with these parameters.
@@ -593,7 +737,7 @@ class Calls:
         ----------
         x : array_like
             Real numbers.
-        rounding, precision, saturate, packed, out, threads
+        rounding, precision, saturate, packed, out, threads, out_of_range, nan
             As for `pyquant.quantize`.
 
         Returns
@@ -749,6 +893,8 @@ class Usual:
         dtype: npt.DTypeLike | None = ...,
         rounding: str = ...,
         block_size: SupportsIndex = ...,
+        out_of_range: _Beyond = "saturate",
+        nan: _NaN = "lowest",
     ) -> npt.NDArray[Any] | None: ...
     def dequantize(
         self,
@@ -813,6 +959,12 @@ def quantize_at(
     packed: bool | np.bool | _Packing = False,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
 ) -> npt.NDArray[Any]: ...
 def dequantize_at(
     isa: str,
@@ -825,6 +977,9 @@ def dequantize_at(
     block_size: _Integers = None,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
 ) -> npt.NDArray[Any]: ...
 def choose_qparams_at(
     isa: str,

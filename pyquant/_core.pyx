@@ -140,6 +140,25 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
         of one dimension clear of those of the next.
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
+    offset : array_like, optional
+        Real numbers, one or as many as `scale` has: the codes are those of
+        ``(x - offset) / scale``, of which each step is rounded once, to float32 (to float64
+        when `x` or `precision` is that). Infinite and NaN ones follow IEEE arithmetic.
+    inverse : bool, optional
+        Whether `scale` is what is multiplied by, ``(x - offset) * scale``. Default False.
+    fill : int or sequence of int, optional
+        Codes that stand for NaN: what is NaN in `x` becomes the first of them. Integers
+        only.
+    quant_range : (int, int), optional
+        The lowest and the highest code, within the range of `dtype`. Integers only.
+    out_of_range : {"saturate", "wrap", "raise"}, optional
+        What becomes of a number whose code is beyond the range: the end of that (the
+        default); the code modulo two to the number of bits, of integers only, the lowest
+        one for an infinity; or an error, which says how many there are and where the first
+        one is.
+    nan : {"lowest", "raise"}, optional
+        What becomes of NaN that no `fill` stands for: the lowest code, or what a narrow
+        float has for it (the default); or an error, as of numbers out of range.
 
     Returns
     -------
@@ -153,7 +172,8 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
     TypeError
         If an argument is of the wrong kind.
     ValueError
-        If a value or a shape does not fit. `out` has not been written to.
+        If a value or a shape does not fit: `out` has not been written to. If something is
+        out of range, or NaN, that is not to be: `out` holds what it would hold by default.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
     ImportError
@@ -201,6 +221,13 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
         of one dimension clear of those of the next.
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
+    offset : array_like, optional
+        Real numbers, one or as many as `scale` has, that are added to the products, which
+        are rounded before: to float32 (to float64 when `dtype` is that), as the sums are.
+    inverse : bool, optional
+        Whether `scale` is what is divided by. Default False.
+    fill : int or sequence of int, optional
+        Codes that stand for NaN, which they become. Integers only.
 
     Returns
     -------

@@ -149,7 +149,8 @@ cdef tuple _frozen_offset(Affine affine, tuple shape):
         return None
     if PyFloat_CheckExact(offset):
         value = PyFloat_AS_DOUBLE(offset)
-        return (), _DTYPES["float64"], PyBytes_FromStringAndSize(<const char *>&value, 8)
+        memory = PyBytes_FromStringAndSize(<const char *>&value, sizeof(value))
+        return (), _DTYPES["float64"], memory
     _checked_numbers(offset, &call.offset, "offset")
     offset = _np.asarray(offset)
     if offset.size != 1 and offset.shape != shape:

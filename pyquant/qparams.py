@@ -87,9 +87,7 @@ class QParams(_core.Calls):
         quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     ) -> None:
         """Check and copy everything, so that nothing can change it."""
-        self._set(
-            scale, zero_point, dtype, axis, block_size, offset, fill, quant_range
-        )
+        self._set(scale, zero_point, dtype, axis, block_size, offset, fill, quant_range)
 
     @property
     def scale(self) -> npt.NDArray[Any]:

@@ -138,9 +138,11 @@ def test_the_functions_say_what_they_do():
             "precision",
         ),
         *("saturate", "packed", "out", "threads"),
+        *("offset", "inverse", "fill", "quant_range", "out_of_range", "nan"),
     ]
     assert list(inspect.signature(pq.dequantize).parameters) == [
         *("q", "scale", "zero_point", "dtype", "axis", "block_size", "out", "threads"),
+        *("offset", "inverse", "fill"),
     ]
     assert list(inspect.signature(pq.choose_qparams).parameters) == [
         *("x", "dtype", "axis", "block_size", "symmetric", "threads"),
