@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs and outputs of TFLite (LiteRT) interpreters, by the details that these give.
+
+Nothing of TFLite is imported. The codes are those of its Quantize operator: of the
+reference kernel, which divides and rounds half away from zero, or of the optimized ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+
+import numpy as np
+
+from pyquant import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+
+__all__ = ["dequantize_output", "quantize_input"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Tensor(NamedTuple):
+    """What a detail says: parameters as pyquant takes them; no scale, not quantized."""
+
+    dtype: np.dtype[Any]
+    scale: npt.NDArray[Any] | None
+    zero_point: npt.NDArray[Any]
+    axis: int | None
+
+
+def quantize_input(
+    detail: Mapping[str, Any],
+    x: ArrayLike,
+    *,
+    optimized: bool = False,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make of real numbers what an input of an interpreter takes.
+
+    Parameters
+    ----------
+    detail : mapping
+        One of ``interpreter.get_input_details()``.
+    x : array_like
+        Real numbers, of any shape that the input may be resized to.
+    optimized : bool, optional
+        Whether to compute as the optimized kernels do, which multiply by the reciprocal of
+        the scale, a float32, and round half to even. Default False.
+    out : ndarray, optional
+        Where to put the result.
+    threads : int, optional
+        How many threads may share the work.
+
+    Returns
+    -------
+    ndarray
+        Of the type of the input: codes, or where it is not quantized `x` itself, if that
+        is of its type, or converted to it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `detail` is none, or `x` or `out` do not fit it.
+
+    Notes
+    -----
+    ``saturate(round_half_away(x / scale) + zero_point)``, in float32 unless `x` is float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import tflite
+    >>> detail = {"name": "image", "dtype": np.int8, "quantization_parameters": {
+    ...     "scales": np.float32([1 / 128]), "zero_points": np.int32([-1]),
+    ...     "quantized_dimension": 0}}
+    >>> tflite.quantize_input(detail, np.float32([0, 0.5, 0.99609375, 2]))
+    array([ -1,  63, 127, 127], dtype=int8)
+    """
+    tensor = _tensor(detail)
+    if tensor.scale is None:
+        return _converted(tensor.dtype, x, out)
+    return _core.quantize(
+        x,
+        _reciprocals(tensor.scale) if optimized else tensor.scale,
+        tensor.zero_point,
+        dtype=tensor.dtype,
+        axis=tensor.axis,
+        inverse=optimized,
+        rounding="half_even" if optimized else "half_away",
+        out=out,
+        threads=threads,
+    )
+
+
+def dequantize_output(
+    detail: Mapping[str, Any],
+    q: ArrayLike,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    optimized: bool = False,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make real numbers of what an output of an interpreter holds.
+
+    Parameters
+    ----------
+    detail : mapping
+        One of ``interpreter.get_output_details()``.
+    q : array_like
+        Codes of the type of the output.
+    dtype : dtype_like, optional
+        float32 (the default), float64, float16 or bfloat16.
+    optimized : bool, optional
+        Whether to compute as the optimized kernels do, ``q * scale - zero_point * scale``,
+        of which each step is rounded. Default False.
+    out : ndarray, optional
+        Where to put the result.
+    threads : int, optional
+        How many threads may share the work.
+
+    Returns
+    -------
+    ndarray
+        ``(q - zero_point) * scale``; where the output is not quantized, `q` itself, if no
+        other `dtype` is asked for, or converted to that.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `detail` is none, or `q` or `out` do not fit it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import tflite
+    >>> detail = {"name": "scores", "dtype": np.uint8, "quantization_parameters": {
+    ...     "scales": np.float32([0.5]), "zero_points": np.int32([3]),
+    ...     "quantized_dimension": 0}}
+    >>> tflite.dequantize_output(detail, np.uint8([3, 4, 0]))
+    array([ 0. ,  0.5, -1.5], dtype=float32)
+    """
+    tensor = _tensor(detail)
+    if tensor.scale is None:
+        return _converted(tensor.dtype if dtype is None else np.dtype(dtype), q, out)
+    given = _core.plain(q, "q")
+    if given.dtype != tensor.dtype:
+        msg = f"q: expected {tensor.dtype}, got {given.dtype}"
+        raise TypeError(msg)
+    return _core.dequantize(
+        given,
+        tensor.scale,
+        None if optimized else tensor.zero_point,
+        dtype=dtype,
+        axis=tensor.axis,
+        offset=_offsets(tensor.scale, tensor.zero_point) if optimized else None,
+        out=out,
+        threads=threads,
+    )
+
+
+def _tensor(detail: Mapping[str, Any]) -> _Tensor:
+    """The parts of a detail that count."""
+    try:
+        dtype = np.dtype(detail["dtype"])
+        given = detail["quantization_parameters"]
+        scales = np.asarray(given["scales"], np.float32)
+        zeros = np.asarray(given["zero_points"], np.int64)
+        axis = int(given["quantized_dimension"])
+    except (KeyError, TypeError, ValueError, IndexError):
+        msg = (
+            "detail: expected one of an interpreter's get_input_details() or "
+            f"get_output_details(), got {detail!r:.60}"
+        )
+        raise TypeError(msg) from None
+    if scales.size == 0:
+        return _Tensor(dtype, None, zeros, None)
+    if zeros.shape != scales.shape or scales.ndim != 1:
+        msg = (
+            "detail: expected as many zero points as scales, got shapes "
+            f"{zeros.shape} and {scales.shape}"
+        )
+        raise ValueError(msg)
+    return _Tensor(dtype, scales, zeros, axis if scales.size > 1 else None)
+
+
+def _reciprocals(scale: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    with np.errstate(all="ignore"):
+        made: npt.NDArray[Any] = np.divide(np.float32(1), scale)
+    return made
+
+
+def _offsets(scale: npt.NDArray[Any], zero_point: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    with np.errstate(all="ignore"):
+        made: npt.NDArray[Any] = np.multiply(zero_point, -scale, dtype=np.float32)
+    return made
+
+
+def _converted(
+    dtype: np.dtype[Any], values: ArrayLike, out: npt.NDArray[Any] | None
+) -> npt.NDArray[Any]:
+    """As a tensor that is not quantized takes them, if that loses no more than digits."""
+    array = _core.plain(values, "x")
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        msg = f"x: expected {dtype}, got {array.dtype}"
+        raise TypeError(msg)
+    if out is None:
+        return array.astype(dtype, copy=False)
+    if not isinstance(out, np.ndarray) or (out.dtype, out.shape) != (dtype, array.shape):
+        got = getattr(out, "dtype", type(out)), getattr(out, "shape", "")
+        msg = f"out: expected {dtype} of shape {array.shape}, got {got[0]} {got[1]}"
+        raise TypeError(msg)
+    np.copyto(out, array, casting="same_kind")
+    return out
