@@ -48,6 +48,11 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
         raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
     if "numpy.ma" in sys.modules and _has_mask(obj):
         raise TypeError(f"{name}: expected an array without a mask, got a masked array")
+    if _is_lazy(obj):
+        raise TypeError(
+            f"{name}: expected an array in memory, got a lazily chunked "
+            f"{type(obj).__name__} (compute it, or map_blocks a function over it)"
+        )
     try:
         return _array_of(obj, name)
     except (ValueError, OverflowError, RecursionError) as error:
@@ -146,6 +151,13 @@ def is_masked(obj: object) -> bool:
     """Whether `obj` is a masked array, without an import that takes a megabyte."""
     ma = sys.modules.get("numpy.ma")
     return ma is not None and isinstance(obj, ma.MaskedArray)
+
+
+def _is_lazy(obj: Any) -> bool:
+    """Whether a graph has yet to compute it, which may be more than memory holds. What may
+    hold such an array, as those of xarray do, has none where it does not."""
+    graph = getattr(type(obj), "__dask_graph__", None)
+    return callable(graph) and graph(obj) is not None
 
 
 def _is_untyped(obj: object) -> bool:

@@ -247,3 +247,42 @@ def test_methods_of_parameters_as_tasks(cluster):
     same(q.compute(), p.quantize(x))
     y = q.map_blocks(p.dequantize, dtype=np.float32)
     same(y.compute(), p.dequantize(p.quantize(x)))
+
+
+class Lazy:
+    """What dask's arrays, and those of xarray, have; and NumPy's protocol, which would
+    compute it all."""
+
+    def __init__(self, graph):
+        self.graph = graph
+
+    def __dask_graph__(self):
+        return self.graph
+
+    def __array__(self, dtype=None, copy=None):
+        assert self.graph is None, "this computes the whole array"
+        return np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("x", lambda a: pq.quantize(a, 0.5)),
+        ("scale", lambda a: pq.quantize(np.ones(3), a, axis=0)),
+        ("offset", lambda a: pq.quantize(np.ones(3), np.ones(3), axis=0, offset=a)),
+        ("q", lambda a: pq.dequantize(a, 0.5)),
+    ],
+)
+def test_lazy_arrays_are_not_computed_by_accident(name, call):
+    with pytest.raises(
+        TypeError, match=f"^{name}: expected an array in memory, got a lazily"
+    ):
+        call(Lazy({}))
+    if name != "q":
+        assert call(Lazy(None)) is not None
+
+
+def test_arrays_of_dask_are_refused():
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match=r"^x: expected .* got a lazily chunked Array"):
+        pq.quantize(da.ones((4, 4), chunks=2), 0.5)
