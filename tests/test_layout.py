@@ -334,6 +334,69 @@ def test_transposes_of_many_squares(real, code, axis):
             same(pq.dequantize(given, scale, axis=axis, dtype=real, out=result), back)
 
 
+def transposed_at(values, offset):
+    """The same values, transposed, beginning `offset` elements into memory of their own."""
+    flat = np.empty(values.size + offset, dtype=values.dtype)
+    view = flat[offset:].reshape(values.shape[::-1]).T
+    view[...] = values
+    return view
+
+
+def judge_transposes(x, code, offset):
+    q = pq.quantize(x, 0.3, dtype=code)
+    same(pq.quantize(transposed_at(x, offset), 0.3, dtype=code), q)
+    turned = transposed_at(np.zeros_like(q), offset)
+    same(pq.quantize(x, 0.3, dtype=code, out=turned), q)
+    back = pq.dequantize(q, 0.3)
+    same(pq.dequantize(turned, 0.3), back)
+    out = transposed_at(np.zeros_like(back), offset)
+    same(pq.dequantize(q, 0.3, out=out), back)
+
+
+# More than the caches near hold; squares end where lines do, wherever those lie.
+@pytest.mark.parametrize("code", ["int8", "uint16", "int32"])
+@pytest.mark.parametrize("offset", [0, 4, 11])
+def test_transposes_that_are_far(code, offset):
+    shape = light((613, 520), (300, 521))
+    x = adversarial("float32", 0.3, shape[0] * shape[1]).reshape(shape)
+    judge_transposes(x, code, offset)
+    judge_transposes(x.T, code, offset)
+
+
+def test_transposes_that_are_further():
+    shape = light((2700, 2600), (300, 500))
+    x = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape) % 77
+    judge_transposes(x, "int8", 3)
+
+
+# Rows of structured arrays: where a row has one scale, all go to a kernel at once, at most
+# 1024 of them.
+@pytest.mark.parametrize("columns", [31, 32, 33, 100, 1024, 1025])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("real", ["float32", "float16", "float64"])
+def test_rows_of_records(columns, axis, real, isa):
+    from pyquant._core import dequantize_at, quantize_at
+
+    rows = 1100 if columns == 33 else 9
+    shape = rows, columns
+    scale = 0.3 if axis is None else mixed_scales("float32", shape[axis])
+    zero = 3 if axis is None else (np.arange(shape[axis]) % 50).astype("i1")
+    x = adversarial(real, 0.3, rows * columns).reshape(shape)
+    q = quantize_at(isa, x, scale, zero, axis=axis)
+    back = dequantize_at(isa, q, scale, zero, axis=axis, dtype=real)
+    fields = [("code", "i1", (columns,)), ("between", "u1"), ("real", real, (columns,))]
+    records = np.zeros(rows, fields)
+    records["real"] = x
+    same(quantize_at(isa, records["real"], scale, zero, axis=axis), q)
+    quantize_at(isa, x, scale, zero, axis=axis, out=records["code"])
+    same(records["code"].copy(), q)
+    same(dequantize_at(isa, records["code"], scale, zero, axis=axis, dtype=real), back)
+    dequantize_at(isa, records["code"], scale, zero, axis=axis, out=records["real"])
+    same(records["real"].copy(), back)
+    same(records["code"].copy(), q)
+    assert not records["between"].any()
+
+
 # What NumPy would make an array of
 
 
