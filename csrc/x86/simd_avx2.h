@@ -459,6 +459,20 @@ PQ_INLINE vi magnitude_bits(vf x)
     return (vi)EACH1(magnitude_bits_ps, x);
 }
 
+/* What is not 0, of at least that magnitude. NaN stays one, 0 loses its sign. */
+PQ_INLINE __m256 raise_ps(__m256 x, __m256 least)
+{
+    const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
+    const __m256 raised = _mm256_max_ps(least, _mm256_xor_ps(x, sign));
+    const __m256 is_some = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_NEQ_UQ);
+    return _mm256_and_ps(_mm256_or_ps(raised, sign), is_some);
+}
+
+PQ_INLINE vf raise_magnitudes(vf x, vf least)
+{
+    return (vf)EACH2(raise_ps, x, least);
+}
+
 /* ---- round to integer; q <= 2^18, anything below converts to INT32_MIN ---- */
 
 PQ_INLINE __m256 sign_of(__m256 q)
