@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from benchmarks import forms, measure, report, rivals, runs
@@ -74,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", metavar="FILE", help="write all figures")
     add("--markdown", metavar="FILE", help="write the table for a document")
     add("--plots", metavar="FOLDER", help="draw elements per second and the roofline")
-    add("--compact", action="store_true", help="key forms as ratios to a copy, in a minute")
+    add("--compact", action="store_true", help="key forms as ratios to a copy, in seconds")
     return parser
 
 
@@ -146,5 +147,16 @@ def main(arguments: list[str] | None = None) -> None:
         Path(options.markdown).write_text(report.markdown(results), "utf-8")
 
 
+def _run_as_program() -> int:
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone: give the flush at exit a place to write to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(_run_as_program())

@@ -69,7 +69,8 @@ def interleaved(
     """
     Time all calls, one after the other in each round.
 
-    So a slow moment of the machine meets all of them, and the median drops it. `mixed` lets
+    So a slow moment of the machine meets all of them, and the median drops it. Each round
+    begins with another, as what ran before leaves its memory in the caches. `mixed` lets
     each call follow a pause of other work.
     """
     timed, pause = (_timed_apart, PAUSE_SECONDS) if mixed else (_timed, 0.0)
@@ -82,11 +83,13 @@ def interleaved(
             once = max(_timed(call, 100), 1e-8) if once < 1e-4 else once
             repeats[name] = max(1, round(round_seconds / (once + pause)))
         taken: dict[str, list[float]] = {name: [] for name in calls}
+        names = list(calls)
         for turn in range(rounds):
-            for name, call in calls.items():
+            first = turn % len(names)
+            for name in names[first:] + names[:first]:
                 used = sum(taken[name]) * repeats[name]
                 if turn < MIN_ROUNDS or used < CANDIDATE_SECONDS:
-                    taken[name].append(timed(call, repeats[name]))
+                    taken[name].append(timed(calls[name], repeats[name]))
     return {name: summary(times) for name, times in taken.items()}
 
 

@@ -159,6 +159,22 @@ def test_as_a_program(tmp_path):
     assert "f32-i8-plane49" in run.stdout
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="not a BrokenPipeError on Windows")
+def test_a_reader_that_goes():
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--list"],
+        cwd=ROOT,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=300,
+    )
+    os.close(writer)
+    assert (run.returncode, run.stderr) == (1, "")
+
+
 def test_no_rival_is_imported_before_it_is_asked():
     code = """if True:
         import sys
@@ -295,9 +311,9 @@ def test_bits_that_differ():
 
 def test_turns_are_taken():
     order = []
-    calls = {name: (lambda name=name: order.append(name)) for name in "ab"}
-    timings = measure.interleaved(calls, rounds=3, round_seconds=0.0)
-    assert "".join(order).endswith("ababab")
+    calls = {name: (lambda name=name: order.append(name)) for name in "abc"}
+    timings = measure.interleaved(calls, rounds=4, round_seconds=0.0)
+    assert "".join(order).endswith("abcbcacababc")
     assert all(t.median > 0 and t.spread >= 0 for t in timings.values())
 
 
