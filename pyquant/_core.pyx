@@ -19,7 +19,6 @@ from numpy.exceptions import AxisError as _AxisError
 from cython cimport critical_section, final
 from cpython.buffer cimport (
     PyBUF_SIMPLE,
-    PyBUF_STRIDED_RO,
     PyBuffer_Release,
     PyObject_GetBuffer,
 )

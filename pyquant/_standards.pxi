@@ -22,6 +22,8 @@ def array_of(foreign, values, name, standard, tuple types not None):
     """An array of one of `types`, and which that is: arrays and scalars of NumPy and packed
     arrays as they are, Python numbers as the first type. `foreign` is called for what needs
     more of a look, also for what is to be refused."""
+    if not types:
+        raise TypeError("types: expected names of types, got none")
     array = _numbers(values, <pq_type><int>_TYPES[types[0]])
     if array is not None:
         return array, types[0]
@@ -50,14 +52,15 @@ def axes_within(foreign, axes, Py_ssize_t ndim, standard):
 def first_zero(scales):
     """Where the first zero is in float32 scales of one dimension; -1 without one. By their
     bits: depending on the control state subnormal numbers are equal to zero."""
-    cdef Py_buffer memory
-    cdef Py_ssize_t i, found = -1
+    cdef Array held
+    cdef Py_ssize_t i
     cdef uint32_t bits = 0
-    PyObject_GetBuffer(scales, &memory, PyBUF_STRIDED_RO)
-    for i in range(memory.shape[0]):
-        memcpy(&bits, <char *>memory.buf + i * memory.strides[0], sizeof(bits))
+    if not _hold(scales, &held) or held.type != PQ_F32 or held.swapped or held.ndim != 1:
+        raise TypeError(
+            f"scales: expected float32 of one dimension, got {_describe(scales)}"
+        )
+    for i in range(held.shape[0]):
+        memcpy(&bits, held.data + i * held.strides[0], sizeof(bits))
         if bits << 1 == 0:
-            found = i
-            break
-    PyBuffer_Release(&memory)
-    return found
+            return i
+    return -1

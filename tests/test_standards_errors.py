@@ -8,7 +8,7 @@ from numpy.exceptions import AxisError
 from support import REALS, same
 
 import pyquant as pq
-from pyquant import com_microsoft, ngraph, onednn, onnx
+from pyquant import _core, com_microsoft, ngraph, onednn, onnx
 
 # The tables hold its arrays; test_without_ml_dtypes.py has the refusals without it.
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -1120,6 +1120,26 @@ def test_dynamic_ranges_whatever_the_control_state():
                 got = onnx.dynamic_quantize_linear(x)
             for a, b in zip(got, expected, strict=True):
                 same(a, b)
+
+
+@pytest.mark.parametrize(
+    "scales",
+    [
+        None,
+        [1.0],
+        b"",
+        np.float32(1),
+        np.ones((1, 1), np.float32),
+        np.ones(1),
+        np.ones(1, ">f4"),
+    ],
+    ids=repr,
+)
+def test_parts_that_are_called_wrongly(scales):
+    with pytest.raises(TypeError, match=r"^scales: expected float32 of one dimension, got"):
+        _core.first_zero(scales)
+    with pytest.raises(TypeError, match=r"^types: expected names of types, got none$"):
+        _core.array_of(None, scales, "x", "ONNX", ())
 
 
 def test_a_subnormal_scale_is_no_zero_whatever_the_control_state():
