@@ -27,6 +27,14 @@
 #  define PQ_KNOWS_AVX512 1
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+#  define PQ_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer)
+#    define PQ_ADDRESS_SANITIZER 1
+#  endif
+#endif
+
 /* PQ_INLINE: words and bodies that must become part of their callers to be fast. Under the
  * address sanitizer they would become functions with hundreds of guarded variables, which
  * take minutes to compile. */
@@ -35,7 +43,7 @@
 #  define PQ_NOINLINE static __declspec(noinline)
 #  define PQ_RESTRICT __restrict
 #else
-#  if defined(__SANITIZE_ADDRESS__)
+#  if defined(PQ_ADDRESS_SANITIZER)
 #    define PQ_INLINE static inline
 #  else
 #    define PQ_INLINE static inline __attribute__((always_inline))
