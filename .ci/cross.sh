@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# The C tests on other architectures and systems: cross-compiled by zig, run by emulators.
+# For Debian and Ubuntu on x86-64.
+#
+#   .ci/cross.sh [WORKDIR] TARGET...
+#
+# TARGET is "all" or among those of the table below. WORKDIR is kept, and a second run compiles
+# what has changed. PYTHON makes an environment for zig, JOBS is the number of compilers and tests.
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+python=${PYTHON:-python3}
+jobs=${JOBS:-$(nproc)}
+
+# What runs it, the Debian package of that, what zig calls it.
+declare -A targets=(
+    [aarch64]="qemu-aarch64-static qemu-user-static aarch64-linux-musl"
+    [armv7]="qemu-arm-static qemu-user-static arm-linux-musleabihf"
+    [i386]="qemu-i386-static qemu-user-static x86-linux-musl" # zig's has SSE2
+    [ppc64le]="qemu-ppc64le-static qemu-user-static powerpc64le-linux-musl"
+    [riscv64]="qemu-riscv64-static qemu-user-static riscv64-linux-musl"
+    [s390x]="qemu-s390x-static qemu-user-static s390x-linux-musl" # big-endian
+    [wasm32]="wasmtime make wasm32-wasi -Wno-deprecated" # the name, says clang
+    [windows]="wine wine64 x86_64-windows-gnu"
+)
+
+if [ $# -gt 0 ] && [ "$1" != all ] && [ -z "${targets[$1]-}" ]; then
+    mkdir -p "$1"
+    work=$(cd "$1" && pwd)
+    shift
+else
+    work=$(mktemp -d)
+    temporary=$work
+fi
+[ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ "$1" != all ] || set -- "${!targets[@]}"
+pids=()
+# shellcheck source=.ci/emulation.sh
+. "$top/.ci/emulation.sh"
+
+step() { printf '\n== cross: %s (%d s)\n' "$1" "$SECONDS"; }
+
+step "tools"
+host_tools make
+[ -x "$work/venv/bin/python" ] || "$python" -m venv "$work/venv"
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+"$work/venv/bin/pip" install -q "ziglang==0.17.1" "wasmtime==50.0.1"
+export PATH=$work/bin:$PATH
+mkdir -p "$work/bin"
+cat >"$work/bin/zig" <<EOF
+#!/bin/sh
+exec "$work/venv/bin/python" -m ziglang "\$@"
+EOF
+cat >"$work/bin/wine" <<EOF
+#!/bin/sh
+WINEPREFIX="$work/wine" WINEDEBUG=-all exec /usr/lib/wine/wine64 "\$@"
+EOF
+# The package has the engine and no command.
+cat >"$work/bin/wasmtime" <<EOF
+#!$work/venv/bin/python
+import os
+import sys
+
+import wasmtime
+
+config = wasmtime.WasiConfig()
+config.argv = sys.argv[1:]
+config.env = [pair for pair in os.environ.items() if pair[0].startswith("CHECK_")]
+config.inherit_stdout()
+config.inherit_stderr()
+store = wasmtime.Store()
+store.set_wasi(config)
+linker = wasmtime.Linker(store.engine)
+linker.define_wasi()
+module = wasmtime.Module.from_file(store.engine, sys.argv[1])
+start = linker.instantiate(store, module).exports(store)["_start"]
+try:
+    start(store)
+except wasmtime.ExitTrap as end:
+    sys.exit(end.code)
+EOF
+chmod +x "$work"/bin/*
+
+failed=()
+for target; do
+    step "$target"
+    read -r run package zig <<<"${targets[$target]}"
+    host_tools "$package"
+    make -C "$top/tests/c" -s -j "$jobs" check CC="zig cc -target $zig" RUN="$run" \
+        BUILD="$work/$target" || failed+=("$target")
+done
+step "done"
+[ ${#failed[@]} = 0 ] || { echo "cross: failed: ${failed[*]}" >&2; exit 1; }
