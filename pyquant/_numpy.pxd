@@ -25,6 +25,7 @@ cdef extern from "numpy/arrayobject.h" nogil:
         NPY_FLOAT
         NPY_DOUBLE
         NPY_USERDEF
+        NPY_ARRAY_CARRAY_RO
 
     void *PyArray_DATA(const PyArrayObject *)
     int PyArray_NDIM(const PyArrayObject *)
@@ -45,3 +46,4 @@ cdef extern from "numpy/arrayobject.h":
         PyTypeObject *, PyArray_Descr *, int, const Py_ssize_t *, const Py_ssize_t *,
         void *, int, PyObject *
     )
+    int PyArray_SetBaseObject(PyArrayObject *, PyObject *) except -1

@@ -32,7 +32,7 @@ cdef class Packed:
             return self._words.view()
         layout, axis, bits = self._lies
         row = _LAYOUTS[layout]
-        return _ndarray(row.shape(self._extents, axis, bits), row.words[0], self._words)
+        return _words_in(row.shape(self._extents, axis, bits), row.words[0], self._words)
 
     @property
     def _name(self):
@@ -48,6 +48,22 @@ cdef class Packed:
     def _how(self):
         _check_made(self)
         return self._lies
+
+
+cdef object _words_in(tuple shape, object dtype, bytes memory):
+    """A read-only array on bytes, of as many as it has."""
+    cdef Py_ssize_t extents[PQ_MAX_NDIM]
+    cdef int ndim = <int>len(shape), d
+    for d in range(ndim):
+        extents[d] = shape[d]
+    Py_INCREF(dtype)  # which the array takes over
+    made = PyArray_NewFromDescr(
+        &PyArray_Type, <PyArray_Descr *>dtype, ndim, extents, NULL,
+        PyBytes_AS_STRING(memory), NPY_ARRAY_CARRAY_RO, NULL
+    )
+    Py_INCREF(memory)  # and this
+    PyArray_SetBaseObject(<PyArrayObject *>made, <PyObject *>memory)
+    return made
 
 
 cdef inline int _check_made(Packed packed) except -1:
