@@ -106,9 +106,10 @@ void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
     how->kernel = quantizes ? kernels->quantize_affine : kernels->dequantize_affine;
     how->packed = NULL;
     how->by_groups = true;
-    /* Beside a scale that multiplies, subnormal numbers count; so do those of float32 among
-     * float64. */
-    if (args->inverse || (quantizes && carrier != how->affine.real && carrier == PQ_F64)) {
+    /* Beside a scale that multiplies, or an offset, subnormal numbers count; so do those of
+     * float32 among float64. */
+    if (args->inverse || args->offset != NULL ||
+        (quantizes && carrier != how->affine.real && carrier == PQ_F64)) {
         how->flush_from = 0;
     }
 }
