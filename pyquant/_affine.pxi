@@ -18,9 +18,10 @@ cdef class Affine:
     cdef pq_beyond beyond
     cdef bint refuse_nan
 
-    cdef int set(self, Call *call, str code, bint quantizes) except -1:
-        """In the call, all but the offset; after what does not go with the type."""
-        self.check(code, quantizes)
+    cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
+        """In the call, all but the offset; after what does not go with the type, or with
+        codes of that many bits."""
+        self.check(code, quantizes, bits)
         call.args.inverse = self.inverse
         call.args.fills = len(self.fill) // sizeof(int64_t)
         if call.args.fills:
@@ -32,10 +33,13 @@ cdef class Affine:
             call.args.refuse_nan = self.refuse_nan
         return 0
 
-    cdef int check(self, str code, bint quantizes) except -1:
+    cdef int check(self, str code, bint quantizes, int bits=0) except -1:
         if code in _dtypes.NARROW_FLOATS:
             return self.check_float(code)
         lo, hi = _LIMITS[code]
+        if bits != 0 and code == "uint8":
+            hi = (1 << bits) - 1
+            code = _in_bits(code, bits)
         for one in self.fills():
             if not lo <= one <= hi:
                 raise ValueError(
@@ -80,6 +84,11 @@ cdef class Affine:
 
     cdef list fills(self):
         return _np.frombuffer(self.fill, _np.int64).tolist()
+
+
+cdef str _in_bits(str code, int bits):
+    """Codes of fewer bits than their type has, as messages call them."""
+    return code if bits == 8 else f"{code} in {bits} bits"
 
 
 cdef object _offset_given(object offset):
@@ -218,6 +227,8 @@ cdef object _beyond_error(const pq_kernels *kernels, Call *call):
     expected = []
     if call.args.beyond == PQ_REFUSE:
         name = _NAMES[<int>call.args.out.type]
+        if call.args.out_layout != NULL and call.args.out.type == PQ_U8:
+            name = _in_bits(name, call.args.out_layout.bits)
         within = f"numbers within the range of {name}"
         if call.args.lowest_code or call.args.highest_code:
             within = (

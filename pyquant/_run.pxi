@@ -243,7 +243,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
         threads = _threads_of(threads)
     if affine is not None:
         scale, offset = _paired(&call, scale, affine.offset)
-        affine.set(&call, name, True)
+        affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
     _hold_real(array, &call.x, "x", int32)
     if affine is not None:
         _check_beside_affine(&call, affine)

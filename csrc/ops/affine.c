@@ -21,6 +21,14 @@ static int bits_in_layout(const struct pq_args *args)
     return args->out_layout != NULL && args->out.type == PQ_U8 ? args->out_layout->bits : 0;
 }
 
+/* What codes can be, perhaps of few bits. */
+static struct pq_range range_of_codes(const struct pq_args *args, enum pq_type code,
+                                      bool quantizes)
+{
+    const int part = quantizes ? bits_in_layout(args) : 0;
+    return part != 0 ? (struct pq_range){0, (INT64_C(1) << part) - 1} : pq_range_of(code);
+}
+
 /* Uint64 codes are not made: all fit. */
 static bool is_within(int64_t code, struct pq_range range)
 {
@@ -50,7 +58,7 @@ static bool range_suits(const struct pq_args *args, struct pq_range range)
 enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
                                bool quantizes)
 {
-    const struct pq_range range = pq_range_of(code);
+    const struct pq_range range = range_of_codes(args, code, quantizes);
     const bool is_float = pq_is_narrow_float(code);
     if (args->fills != 0 && args->fill == NULL) {
         return PQ_ERR_NULL;
@@ -93,13 +101,10 @@ void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
         .wraps = quantizes && args->beyond == PQ_WRAP,
         .counts = quantizes && args->beyond == PQ_REFUSE,
         .counts_nan = quantizes && args->refuse_nan != 0,
-        .range = pq_range_of(code),
+        .range = range_of_codes(args, code, quantizes),
         .fills = args->fills,
         .fill = args->fill,
     };
-    if (part != 0) {
-        how->affine.range.hi = (INT64_C(1) << part) - 1;
-    }
     if (how->affine.clips) {
         how->affine.range = (struct pq_range){args->lowest_code, args->highest_code};
     }
