@@ -191,6 +191,17 @@ def decode_narrow(code: int, fmt: NarrowFormat) -> Real:
     return Real("finite", negative, Fraction(fraction) * Fraction(2) ** power)
 
 
+def narrow_magnitude(value: Real, fmt: NarrowFormat) -> int:
+    """The code of a magnitude, rounded half to even, were there codes without end."""
+    if value.kind == "inf":
+        return fmt.largest + 1
+    if not value.magnitude:
+        return 0
+    exponent = max(floor_log2(value.magnitude), 1 - fmt.bias)
+    digits = scaled_half_even(value.magnitude, exponent - fmt.fraction)
+    return ((exponent - 1 + fmt.bias) << fmt.fraction) + digits
+
+
 def encode_narrow(
     value: Real, fmt: NarrowFormat, saturate: bool, nan_negative: bool
 ) -> int:
@@ -198,13 +209,7 @@ def encode_narrow(
     if value.kind == "nan":
         return fmt.nan[nan_negative]
     sign = fmt.sign_bit if value.negative else 0
-    code = fmt.largest + 1
-    if value.kind == "finite":
-        code = 0
-        if value.magnitude:
-            exponent = max(floor_log2(value.magnitude), 1 - fmt.bias)
-            digits = scaled_half_even(value.magnitude, exponent - fmt.fraction)
-            code = ((exponent - 1 + fmt.bias) << fmt.fraction) + digits
+    code = narrow_magnitude(value, fmt)
     if code == 0 and fmt.unsigned_zero:
         return 0
     if code <= fmt.largest:
@@ -247,6 +252,23 @@ def multiply(x: Real, y: Real) -> Real:
         zero = any(v.kind == "finite" and not v.magnitude for v in (x, y))
         return NAN if zero else infinite(negative)
     return Real("finite", negative, x.magnitude * y.magnitude)
+
+
+def add(x: Real, y: Real) -> Real:
+    """The exact sum, with the answers of IEEE 754 at zeros, infinities and NaN."""
+    if "nan" in (x.kind, y.kind):
+        return NAN
+    if x.kind == y.kind == "inf" and x.negative != y.negative:
+        return NAN
+    if "inf" in (x.kind, y.kind):
+        return x if x.kind == "inf" else y
+    if not (x.magnitude or y.magnitude):
+        return Real("finite", x.negative and y.negative, ZERO)
+    return finite(x.signed() + y.signed())
+
+
+def subtract(x: Real, y: Real) -> Real:
+    return add(x, y._replace(negative=not y.negative))
 
 
 def round_to_integer(value: Fraction, mode: str) -> int:
@@ -410,6 +432,147 @@ def dequantize(q, scale, zero_point=0, *, dtype="float32"):
             dequantize_value(c, s, z, compute, out)
             for c, s, z in zip(codes, scales, zero_points, strict=True)
         ]
+    return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype).reshape(q.shape)
+
+
+def _numbers(parameter, compute, size):
+    """Offsets, rounded as scales are, for each element; None for none."""
+    if parameter is None:
+        return [None] * size
+    return decode_scales(np.asarray(parameter), compute, size)
+
+
+def _of_codes(codes, dtype, shape):
+    if dtype.name in NARROW_FORMATS:
+        return np.array(codes, np.uint8).view(dtype).reshape(shape)
+    return np.array(codes, dtype=dtype).reshape(shape)
+
+
+class Policy(NamedTuple):
+    """What becomes of quotients that have no code."""
+
+    fill: tuple[int, ...]
+    quant_range: tuple[int, int] | None
+    out_of_range: str
+    nan: str
+
+
+def affine_code(
+    quotient: Real, is_nan: bool, zero_point: int, name: str, mode: str, policy: Policy
+) -> tuple[int, bool]:
+    """A code, and whether it is refused; `is_nan`: the element itself is no number."""
+    lowest, highest = policy.quant_range or code_range(name)
+    if quotient.kind == "nan":
+        if is_nan and policy.fill:
+            return policy.fill[0], False
+        return lowest, policy.nan == "raise"
+    refuses = policy.out_of_range == "raise"
+    if quotient.kind == "inf":
+        if policy.out_of_range == "wrap":
+            return lowest, False
+        return lowest if quotient.negative else highest, refuses
+    code = round_to_integer(quotient.signed(), mode) + zero_point
+    if lowest <= code <= highest:
+        return code, False
+    if policy.out_of_range == "wrap":
+        return (code - lowest) % (highest - lowest + 1) + lowest, False
+    return min(max(code, lowest), highest), refuses
+
+
+def affine_narrow_code(
+    quotient: Real, nan_negative: bool, fmt: NarrowFormat, saturate: bool, policy: Policy
+) -> tuple[int, bool]:
+    """The same of a narrow float."""
+    code = encode_narrow(quotient, fmt, saturate, nan_negative)
+    if quotient.kind == "nan":
+        return code, policy.nan == "raise"
+    beyond = narrow_magnitude(quotient, fmt) > fmt.largest
+    return code, beyond and policy.out_of_range == "raise"
+
+
+def quantize_affine(
+    x,
+    scale,
+    zero_point=0,
+    *,
+    dtype="int8",
+    rounding="half_even",
+    precision=None,
+    saturate=True,
+    offset=None,
+    inverse=False,
+    fill=(),
+    quant_range=None,
+    out_of_range="saturate",
+    nan="lowest",
+):
+    """`pyquant.quantize` with every option, parameters as above: the codes, and for each
+    whether it is refused."""
+    dtype = np.dtype(dtype)
+    name, source, scale = dtype.name, format_of(x), np.asarray(scale)
+    given = compute_format(source)
+    compute = given if precision is None else FORMATS[precision]
+    policy = Policy(tuple(np.ravel(fill).tolist()), quant_range, out_of_range, nan)
+    of_scale = format_of(scale)
+    results = []
+    for bits, s, s_bits, z, o in zip(
+        bits_of(x),
+        decode_scales(scale, given, x.size),
+        _spread(bits_of(scale), x.size),
+        _spread(np.asarray(zero_point).reshape(-1).tolist(), x.size),
+        _numbers(offset, given, x.size),
+        strict=True,
+    ):
+        number = decode(bits, source)
+        moved = number if o is None else round_to_format(subtract(number, o), compute)
+        ratio = (multiply if inverse else divide)(moved, s)
+        quotient = round_to_format(ratio, compute)
+        if name in NARROW_FORMATS:
+            # A difference that is NaN has the sign of the element.
+            signed = bool(bits & source.sign_bit)
+            negative = (signed if moved.kind == "nan" else moved.negative) != bool(
+                s_bits & of_scale.sign_bit
+            )
+            to = NARROW_FORMATS[name]
+            one = affine_narrow_code(quotient, negative, to, saturate, policy)
+        else:
+            one = affine_code(quotient, number.kind == "nan", z, name, rounding, policy)
+        results.append(one)
+    codes = _of_codes([code for code, _ in results], dtype, x.shape)
+    return codes, np.array([refused for _, refused in results], bool).reshape(x.shape)
+
+
+def dequantize_affine(
+    q, scale, zero_point=0, *, dtype="float32", offset=None, inverse=False, fill=()
+):
+    """`pyquant.dequantize` with every option, parameters as above."""
+    name, dtype = q.dtype.name, np.dtype(dtype)
+    out = FORMATS[dtype.name]
+    compute = compute_format(out)
+    fills = set(np.ravel(fill).tolist())
+    if name in NARROW_FORMATS:
+        numbers = [
+            decode_narrow(c, NARROW_FORMATS[name])
+            for c in q.view(np.uint8).reshape(-1).tolist()
+        ]
+    else:
+        zeros = _spread(np.asarray(zero_point).reshape(-1).tolist(), q.size)
+        codes = q.astype(np.int64).reshape(-1).tolist()
+        numbers = [
+            NAN if c in fills else round_to_format(finite(c - z), compute)
+            for c, z in zip(codes, zeros, strict=True)
+        ]
+    bits = []
+    for number, s, o in zip(
+        numbers,
+        decode_scales(np.asarray(scale), compute, q.size),
+        _numbers(offset, compute, q.size),
+        strict=True,
+    ):
+        value = round_to_format((divide if inverse else multiply)(number, s), compute)
+        if o is not None:
+            value = round_to_format(add(value, o), compute)
+        bits.append(encode(value, out))
     return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype).reshape(q.shape)
 
 

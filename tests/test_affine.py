@@ -1,0 +1,1074 @@
+"""Offsets, multipliers, fills, ranges and policies: options of both directions.
+
+The scalar level against exact arithmetic, the others against scalar; what is shared with
+calls without these options is tested elsewhere.
+"""
+
+import copy
+import itertools
+import pickle
+import re
+
+import numpy as np
+import oracle
+import pytest
+from support import (
+    CODES,
+    EVERY_CODE,
+    HAVE_BFLOAT16,
+    REALS,
+    Guarded,
+    adversarial,
+    cast,
+    codes,
+    compute_dtype,
+    dtype_of,
+    each,
+    expand,
+    float_of_bits,
+    light,
+    misaligned,
+    mixed_scales,
+    parameter_shape,
+    poisoned,
+    same,
+    specials,
+    split_small_arrays,
+    ulps,
+    uniform_bits,
+    untouched,
+    usual_scales,
+)
+
+import pyquant as pq
+from pyquant._core import dequantize_at, quantize_at
+from pyquant.dtypes import TYPES
+
+INF, NAN = np.inf, np.nan
+# Without ml_dtypes there are no arrays of the others.
+TYPES_OF_CODES = EVERY_CODE if HAVE_BFLOAT16 else tuple(d.name for d in CODES)
+INTEGERS = tuple(name for name in TYPES_OF_CODES if TYPES[name].kind == "integer")
+REFUSED = re.compile(
+    r"x: expected (?:numbers within the range of \w+|numbers whose codes are from -?\d+ to "
+    r"-?\d+|no NaN|numbers .* and no NaN), got (\d+) others, the first at index (\(.*\))"
+)
+
+
+def limits_of(name):
+    return TYPES[name].lowest, TYPES[name].highest
+
+
+def quantized(isa, x, scale, zero=None, *, dtype, out=None, **options):
+    """The codes, and what an error says was refused: how many, and where the first is."""
+    out = poisoned(dtype_of(dtype), x.shape) if out is None else out
+    try:
+        got = quantize_at(isa, x, scale, zero, dtype=dtype, out=out, **options)
+    except ValueError as error:
+        said = REFUSED.fullmatch(str(error))
+        if said is None:
+            raise
+        return out, (int(said[1]), said[2])
+    assert got is out
+    return out, (0, None)
+
+
+def told(refused):
+    """The same of an array that says it of each element."""
+    if not refused.any():
+        return 0, None
+    first = np.unravel_index(np.flatnonzero(refused)[0], refused.shape)
+    return np.count_nonzero(refused), str(tuple(map(int, first)))
+
+
+def same_results(got, expected):
+    __tracebackhide__ = True
+    same(got[0], expected[0])
+    assert got[1] == expected[1]
+
+
+# Data
+
+
+def offsets(compute, scale, seed=0):
+    """Offsets beside scales: of their size, huge, tiny, zeros, and what is not finite."""
+    rng = np.random.default_rng([seed, scale.size])
+    factor = rng.choice([0.0, 1.0, -1.0, 0.5, -3.25, 1000.1, -70000.5, 1e12], scale.shape)
+    with np.errstate(all="ignore"):
+        values = cast(factor * scale.astype(np.float64), compute)
+    odd = specials(compute)
+    where = rng.integers(0, 4, scale.shape) == 0
+    return np.where(where, rng.choice(odd, scale.shape), values).astype(compute)
+
+
+def numbers(source, scale, offset, seed=0, zero=0, inverse=False):
+    """One for each scale: ties and edges of codes, a little moved, and anything."""
+    rng = np.random.default_rng([seed, scale.size])
+    steps = adversarial("float64", 1.0, max(scale.size, 64), seed, 0)[: scale.size]
+    steps = rng.permutation(steps).reshape(scale.shape)
+    ends = rng.choice(
+        [
+            end + half
+            for b in (2, 4, 8, 16, 32)
+            for end in (-(1 << b - 1), (1 << b) - 1)
+            for half in (-1, -0.5, 0, 0.5, 1)
+        ],
+        scale.shape,
+    )
+    steps = np.where(rng.integers(0, 3, scale.shape) == 0, ends, steps)
+    with np.errstate(all="ignore"):
+        wide = scale.astype(np.float64)
+        steps = steps - zero
+        points = steps / wide if inverse else steps * wide
+        points = points + (0 if offset is None else offset.astype(np.float64))
+    points = cast(points, source)
+    moved = ulps(points.reshape(-1), rng.integers(-1, 2, points.size)).reshape(points.shape)
+    anything = uniform_bits(source, points.size, seed).reshape(points.shape)
+    anything.reshape(-1)[::2] = rng.choice(specials(source), anything.reshape(-1)[::2].size)
+    return np.where(rng.integers(0, 5, scale.shape) == 0, anything, moved)
+
+
+def zeros_for(name, count, seed=0):
+    if TYPES[name].kind != "integer":
+        return np.zeros(count, np.int8)
+    lo, hi = limits_of(name)
+    zeros = [0, 1, lo, hi, lo + 1, hi - 1, hi // 2]
+    return np.resize(np.roll(np.array(zeros, np.int64), -seed), count)
+
+
+def option_sets(name):
+    """Options of quantize beside offsets, for a type."""
+    yield {}
+    yield {"inverse": True}
+    yield {"nan": "raise"}
+    yield {"out_of_range": "raise"}
+    yield {"out_of_range": "raise", "nan": "raise", "inverse": True}
+    if TYPES[name].kind != "integer":
+        yield {"saturate": False, "nan": "raise"}
+        yield {"saturate": False, "inverse": True}
+        return
+    lo, hi = limits_of(name)
+    yield {"out_of_range": "wrap"}
+    yield {"out_of_range": "wrap", "inverse": True, "nan": "raise"}
+    yield {"fill": hi}
+    yield {"fill": [lo, hi], "nan": "raise", "out_of_range": "raise"}
+    yield {"fill": [hi, lo], "out_of_range": "wrap"}
+    yield {"quant_range": (lo + 1, hi)}
+    yield {"quant_range": (lo, hi - 1), "out_of_range": "raise", "nan": "raise"}
+    yield {"quant_range": (lo + 1, hi - 1), "fill": lo, "inverse": True}
+    yield {"quant_range": (lo + 1, hi), "fill": (lo,), "out_of_range": "raise"}
+
+
+# Exactness
+
+
+@each("source, name", REALS, TYPES_OF_CODES)
+def test_quantize_is_exact(source, name):
+    count = light(72, 30)
+    modes = itertools.cycle(
+        oracle.MODES if TYPES[name].kind == "integer" else oracle.MODES[:1]
+    )
+    ways = [(offset, wide) for offset in (True, False) for wide in (None, "float64")]
+    every = [(o, w) for o in option_sets(name) for w in ways]
+    for seed, (options, (has_offset, precision)) in enumerate(every[:: light(1, 5)]):
+        if seed % light(2, 1) and precision and has_offset:
+            continue
+        scale = (mixed_scales if seed % 3 else usual_scales)(
+            compute_dtype(source), count, seed
+        )
+        offset = offsets(scale.dtype, scale, seed) if has_offset else None
+        zero = zeros_for(name, count, seed)
+        x = numbers(source, scale, offset, seed, zero, options.get("inverse", False))
+        options = {
+            **options,
+            "offset": offset,
+            "precision": precision,
+            "rounding": next(modes),
+        }
+        got = quantized("scalar", x, scale, zero, dtype=name, axis=0, **options)
+        want, refused = oracle.quantize_affine(
+            x, scale, zero, dtype=dtype_of(name), **options
+        )
+        try:
+            same_results(got, (want, told(refused)))
+        except AssertionError as error:
+            options["offset"] = has_offset
+            raise AssertionError(f"{seed}, {options}: {error}") from None
+
+
+@each("name, target", TYPES_OF_CODES, REALS)
+def test_dequantize_is_exact(name, target):
+    count = light(150, 40)
+    fills = (None,)
+    if TYPES[name].kind == "integer":
+        lo, hi = limits_of(name)
+        fills = (None, lo, (hi, lo, 0))
+    for seed, (fill, inverse, has_offset) in enumerate(
+        itertools.product(fills, (False, True), (False, True))
+    ):
+        scale = mixed_scales(compute_dtype(target), count, seed)
+        offset = offsets(scale.dtype, scale, seed) if has_offset else None
+        zero = zeros_for(name, count, seed)
+        q = every_code(name, count, seed)
+        options = {"offset": offset, "inverse": inverse}
+        got = dequantize_at(
+            "scalar", q, scale, zero, axis=0, dtype=target, fill=fill, **options
+        )
+        fill = () if fill is None else fill
+        want = oracle.dequantize_affine(q, scale, zero, dtype=target, fill=fill, **options)
+        try:
+            same(got, want)
+        except AssertionError as error:
+            raise AssertionError(f"{options} {fill}: {error}") from None
+
+
+def every_code(name, count, seed=0):
+    """Codes, the ends among them; of narrow types with garbage above their bits."""
+    if TYPES[name].bits > 8:
+        return codes(name, count, seed)
+    made = np.random.default_rng([seed, count]).integers(0, 256, count, dtype=np.uint8)
+    return made.view(dtype_of(name))
+
+
+# Levels, sizes, granularities, layouts: against scalar and parameters for each element
+
+SIZES = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 65, 255, 511, 512, 513, 1023, 1025)
+PAIRS = list(itertools.product(REALS, TYPES_OF_CODES))
+
+
+def quantize_cases(name, seed):
+    """Options of quantize, with modes and precisions by turns."""
+    for i, options in enumerate(option_sets(name)):
+        mode = (
+            oracle.MODES[(i + seed) % 9] if TYPES[name].kind == "integer" else "half_even"
+        )
+        precision = (None, None, "float64")[(i + seed) % 3]
+        yield {"rounding": mode, "precision": precision, **options}
+
+
+def dequantize_cases(name):
+    fills = (None,)
+    if TYPES[name].kind == "integer":
+        lo, hi = limits_of(name)
+        fills = (None, hi, (hi, lo, 0, 1))
+    for fill, inverse in itertools.product(fills, (False, True)):
+        yield {"fill": fill, "inverse": inverse}
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_every_size(count, isa):
+    for seed, (source, name) in enumerate(PAIRS[:: light(3, 17)]):
+        scale = usual_scales(compute_dtype(source), 1, seed)
+        offset = offsets(scale.dtype, scale, seed)
+        every = np.repeat(scale, count), np.repeat(offset, count)
+        x, q = Guarded(source, count, seed % 5), Guarded(dtype_of(name), count, seed % 3)
+        x.array[...] = numbers(source, *every, seed) if count else ()
+        codes_in = every_code(name, count, seed)
+        kept = x.array.copy()
+        cases = list(quantize_cases(name, seed))
+        options = cases[(seed + count) % len(cases)]
+        want = quantized("scalar", x.array, scale[0], dtype=name, offset=offset, **options)
+        got = quantized(
+            isa, x.array, scale, dtype=name, out=q.array, offset=offset, **options
+        )
+        same_results(got, want)
+        cases = list(dequantize_cases(name))
+        options = {"offset": offset[0], **cases[(seed + count) % len(cases)]}
+        numbers_out = Guarded(source, count, seed % 5)
+        q.array[...] = codes_in
+        dequantize_at(isa, q.array, scale, out=numbers_out.array, **options)
+        same(
+            numbers_out.array,
+            dequantize_at("scalar", codes_in, scale, dtype=source, **options),
+        )
+        for guarded in (x, q, numbers_out):
+            guarded.check()
+        same(x.array, kept)
+
+
+# (shape, axis, block_size)
+FORMS = [
+    ((), None, None),
+    ((700,), None, None),
+    ((5,), 0, None),
+    ((1100,), 0, None),
+    ((3, 40), 0, None),
+    ((3, 40), 1, None),
+    ((40, 3), -1, None),
+    ((2, 3, 7, 7), 1, None),
+    ((2, 3, 7, 7), (0, 2), None),
+    ((2, 3, 7, 7), (3, 1), None),
+    ((2, 3, 7, 7), (0, 1, 2, 3), None),
+    ((1030,), 0, 513),
+    ((1030,), 0, 512),
+    ((1200,), 0, 100),
+    ((70,), 0, 33),
+    ((4, 96), 1, 32),
+    ((4, 70), 1, 32),
+    ((70, 4), 0, 32),
+    ((4, 96), 1, 16),
+    ((4, 96), 1, 8),
+    ((60, 9), 1, 2),
+    ((3, 50, 5), 1, 16),
+    ((3, 50, 5), 2, 1),
+    ((7, 9), None, (2, 4)),
+    ((9, 40), None, (4, 32)),
+    ((5, 6, 7), None, (2, 3, 4)),
+    ((40, 1000), None, (16, 300)),
+    ((1000, 3), 1, None),
+    ((3, 1000), 0, None),
+    ((3, 1000), 1, None),
+    ((2, 2100), 1, 1050),
+    ((0, 3), 1, None),
+    ((3, 0), 0, None),
+    ((90, 4, 3, 3), 2, 2),
+]
+
+
+def beside(form, compute, name, seed=0):
+    """Scales, offsets and zero points of a form, and the same for each element."""
+    shape, axis, block = form
+    params = parameter_shape(shape, axis, block)
+    count = int(np.prod(params))
+    scale = (mixed_scales if seed % 2 else usual_scales)(compute, count, seed)
+    offset = offsets(scale.dtype, scale, seed)
+    zero = zeros_for(name, count, seed)
+    given = [part.reshape(params) for part in (scale, offset, zero)]
+    return given, [expand(part, shape, axis, block) for part in given]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_granularity_quantizes(form, isa):
+    shape, axis, block = form
+    everything = tuple(range(len(shape)))
+    for seed, (source, name) in enumerate(PAIRS[len(shape) :: light(7, 31)]):
+        (scale, offset, zero), spread = beside(form, compute_dtype(source), name, seed)
+        x = numbers(source, spread[0], spread[1], seed, spread[2])
+        cases = list(quantize_cases(name, seed))
+        options = cases[(seed + x.size) % len(cases)]
+        where = {"axis": axis, "block_size": block}
+        got = quantized(isa, x, scale, zero, dtype=name, offset=offset, **where, **options)
+        where = {"axis": everything or None}
+        scale, offset, zero = spread
+        want = quantized(
+            "scalar", x, scale, zero, dtype=name, offset=offset, **where, **options
+        )
+        same_results(got, want)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_granularity_dequantizes(form, isa):
+    shape, axis, block = form
+    everything = tuple(range(len(shape)))
+    for seed, (target, name) in enumerate(PAIRS[len(shape) :: light(7, 31)]):
+        (scale, offset, zero), spread = beside(form, compute_dtype(target), name, seed)
+        q = every_code(name, int(np.prod(shape)), seed).reshape(shape)
+        cases = list(dequantize_cases(name))
+        options = {**cases[(seed + q.size) % len(cases)], "dtype": target}
+        where = {"axis": axis, "block_size": block}
+        got = dequantize_at(isa, q, scale, zero, offset=offset, **where, **options)
+        where = {"axis": everything or None}
+        scale, offset, zero = spread
+        same(
+            got, dequantize_at("scalar", q, scale, zero, offset=offset, **where, **options)
+        )
+
+
+def rearranged(array):
+    """The same array in other layouts, byte orders and at other places."""
+    yield array.copy("F")
+    reverse = (slice(None, None, -1),) * array.ndim
+    yield array[reverse].copy()[reverse]
+    for axis in range(array.ndim):
+        yield np.repeat(array, 3, axis=axis)[(slice(None),) * axis + (slice(1, None, 3),)]
+    yield misaligned(array, 13)
+    if array.dtype.type.__module__ == "numpy":
+        yield array.astype(array.dtype.newbyteorder())
+
+
+LAID = [form for form in FORMS if form[0] and 0 not in form[0] and np.prod(form[0]) < 3000]
+
+
+@pytest.mark.parametrize("form", LAID, ids=str)
+def test_every_layout(form, isa):
+    shape, axis, block = form
+    for seed, (source, name) in enumerate(PAIRS[len(shape) :: light(23, 61)]):
+        (scale, offset, zero), spread = beside(form, compute_dtype(source), name, seed)
+        x = numbers(source, spread[0], spread[1], seed, spread[2])
+        cases = list(quantize_cases(name, seed))
+        options = cases[(seed + x.size) % len(cases)]
+        options |= {"dtype": name, "axis": axis, "block_size": block}
+        want = quantized(isa, x, scale, zero, offset=offset, **options)
+        for view in rearranged(x):
+            same_results(quantized(isa, view, scale, zero, offset=offset, **options), want)
+        for s, o in zip(rearranged(scale), rearranged(offset), strict=True):
+            same_results(quantized(isa, x, s, zero, offset=o, **options), want)
+            same_results(quantized(isa, x, scale, zero, offset=o, **options), want)
+        for out in rearranged(poisoned(dtype_of(name), shape)):
+            got = quantized(isa, x, scale, zero, out=out, offset=offset, **options)
+            same_results((out.astype(want[0].dtype, order="C"), got[1]), want)
+
+        q = every_code(name, x.size, seed).reshape(shape)
+        cases = list(dequantize_cases(name))
+        options = {"axis": axis, "block_size": block, **cases[(seed + x.size) % len(cases)]}
+        want = dequantize_at(isa, q, scale, zero, dtype=source, offset=offset, **options)
+        for view in rearranged(q):
+            got = dequantize_at(
+                isa, view, scale, zero, dtype=source, offset=offset, **options
+            )
+            same(got, want)
+        for out in rearranged(poisoned(source, shape)):
+            dequantize_at(isa, q, scale, zero, out=out, offset=offset, **options)
+            same(out.astype(source, order="C"), want)
+
+
+@pytest.mark.parametrize("form", LAID, ids=str)
+def test_threads(form, monkeypatch):
+    shape, axis, block = form
+    for seed, (source, name) in enumerate(PAIRS[len(shape) :: light(23, 61)]):
+        (scale, offset, zero), spread = beside(form, compute_dtype(source), name, seed)
+        x = numbers(source, spread[0], spread[1], seed, spread[2])
+        q = every_code(name, x.size, seed).reshape(shape)
+        where = {"axis": axis, "block_size": block, "offset": offset}
+        for options in quantize_cases(name, seed):
+            rest = {"dtype": name, **where, **options}
+            want = quantized("scalar", x, scale, zero, **rest)
+            with split_small_arrays(monkeypatch):
+                same_results(quantized("scalar", x, scale, zero, threads=3, **rest), want)
+        for options in dequantize_cases(name):
+            rest = {"dtype": source, **where, **options}
+            want = dequantize_at("scalar", q, scale, zero, **rest)
+            with split_small_arrays(monkeypatch):
+                same(dequantize_at("scalar", q, scale, zero, threads=2, **rest), want)
+
+
+# Every mode at the ends of a range, where it decides what is refused and what wraps
+
+
+@each("name, mode", INTEGERS, oracle.MODES)
+def test_ends_of_a_range_in_every_mode(name, mode, isa):
+    lo, hi = limits_of(name)
+    near = [-1.5, -1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1, 1.5]
+    x = np.array([end + step for end in (lo, hi) for step in near])
+    x = np.concatenate([x, np.nextafter(x, INF), np.nextafter(x, -INF)])
+    rest = {"dtype": name, "rounding": mode}
+    for z in (0, hi, lo):
+        for policy in ("raise", "wrap"):
+            moved = x - z
+            got = quantized(isa, moved, 1.0, z, out_of_range=policy, **rest)
+            rest_of = {**rest, "dtype": dtype_of(name), "out_of_range": policy}
+            want, refused = oracle.quantize_affine(moved, np.float64([1]), z, **rest_of)
+            same_results(got, (want, told(refused)))
+    if hi - lo > 2:
+        options = {
+            "quant_range": (lo + 1, hi - 1),
+            "out_of_range": "raise",
+            "rounding": mode,
+        }
+        got = quantized(isa, x, 1.0, dtype=name, **options)
+        want, refused = oracle.quantize_affine(
+            x, np.float64([1]), dtype=dtype_of(name), **options
+        )
+        same_results(got, (want, told(refused)))
+
+
+@each("name, source", [n for n in TYPES_OF_CODES if TYPES[n].kind != "integer"], REALS)
+def test_the_largest_of_a_narrow_float(name, source, isa):
+    fmt = oracle.NARROW_FORMATS[name]
+    most = float(oracle.largest(name))
+    below = float(oracle.decode_narrow(fmt.largest - 1, fmt).magnitude)
+    tie = most + (most - below) / 2
+    x = cast([below, most, tie, most + 2 * (tie - most), INF, NAN], source)
+    x = np.concatenate([x, ulps(x, np.full(x.size, 1)), ulps(x, np.full(x.size, -1))])
+    x = np.concatenate([x, -x])
+    rest = {"out_of_range": "raise", "nan": "raise"}
+    got = quantized(isa, x, 1.0, dtype=name, **rest)
+    want, refused = oracle.quantize_affine(x, np.float32([1]), dtype=dtype_of(name), **rest)
+    same_results(got, (want, told(refused)))
+    assert refused[4:6].all()
+    assert bool(refused[2]) == bool(fmt.largest & 1)  # half to even
+
+
+def test_each_of_many_is_found_where_it_is(isa):
+    for shape, axis, block in (
+        ((3000,), None, None),
+        ((5, 1500), 0, None),
+        ((4, 2500), 1, 1200),
+        ((3, 40, 50), 1, 7),
+        ((2, 3, 5), (0, 2), None),
+    ):
+        scale = np.ones(parameter_shape(shape, axis, block), np.float32)
+        options = {"axis": axis, "block_size": block, "out_of_range": "raise"}
+        size = int(np.prod(shape))
+        for place in {0, 1, size // 3, size // 2 + 1, size - 2, size - 1}:
+            for later in (size - 1, place):
+                x = np.zeros(shape, np.float32)
+                x.reshape(-1)[[place, later]] = 1e9
+                index = tuple(map(int, np.unravel_index(place, shape)))
+                count = 1 + (later != place)
+                for view in (x, x.copy("F"), x[::-1].copy()[::-1]):
+                    got = quantized(isa, view, scale, dtype="int8", **options)
+                    assert got[1] == (count, str(index))
+                    assert np.count_nonzero(got[0] == 127) == count
+
+
+# Numbers that flush-to-zero would lose
+
+
+@each("source, name", ["float32", "float64"], TYPES_OF_CODES[:: light(3, 7)])
+def test_subnormal_numbers_count(source, name, isa):
+    tiny = float_of_bits([1], source)[0]
+    normal = np.finfo(source).smallest_normal
+    rng = np.random.default_rng(7)
+    count = light(100, 40)
+    for k, scale in enumerate((normal * 4, normal * 512, normal * 2**26, normal, tiny)):
+        steps = rng.integers(-8, 8, count) / 2
+        offset = cast(steps * scale, source)
+        x = cast(
+            rng.integers(-3, 4, count) * tiny * 2.0 ** rng.integers(0, 22, count), source
+        )
+        scales = np.full(count, scale, source)
+        for inverse in (False, True):
+            options = {"offset": offset, "rounding": oracle.MODES[k]}
+            if TYPES[name].kind != "integer":
+                options["rounding"] = "half_even"
+            if inverse:
+                scales = cast(np.full(count, 1 / normal), source)
+                options["inverse"] = True
+            got = quantize_at(isa, x, scales, dtype=name, axis=0, **options)
+            want, _ = oracle.quantize_affine(x, scales, dtype=dtype_of(name), **options)
+            same(got, want)
+            of_one = {**options, "offset": offset[:1]}
+            got = quantize_at(isa, x, scales[0], dtype=name, **of_one)
+            want, _ = oracle.quantize_affine(x, scales[:1], dtype=dtype_of(name), **of_one)
+            same(got, want)
+        q = every_code(name, count)
+        for inverse in (False, True):
+            scales = np.full(count, scale, source)
+            scales = cast(1 / scales.astype(np.longdouble), source) if inverse else scales
+            options = {"offset": x, "inverse": inverse, "dtype": source}
+            got = dequantize_at(isa, q, scales, axis=0, **options)
+            same(got, oracle.dequantize_affine(q, scales, **options))
+
+
+# By example
+
+
+EXAMPLES = {
+    "offset": ({"offset": 10.0}, [10, 10.5, 11.5, 9], [0, 0, 2, -1]),
+    "inverse": ({"scale": 100.0, "inverse": True}, [0.01, 0.125, -1.27], [1, 12, -127]),
+    "inverse and offset": (
+        {"scale": 10.0, "offset": 2.0, "inverse": True},
+        [2, 2.5, 1.5],
+        [0, 5, -5],
+    ),
+    "fill": ({"fill": -1}, [1, NAN, -2], [1, -1, -2]),
+    "fills": ({"fill": [99, -1]}, [1, NAN], [1, 99]),
+    "fill is not for other NaN": (
+        {"fill": 5, "offset": INF},
+        [INF, NAN, 1],
+        [-128, 5, -128],
+    ),
+    "lowest of the range": ({"quant_range": (-7, 7)}, [NAN, INF, -9, 8], [-7, 7, -7, 7]),
+    "range and zero point": (
+        {"quant_range": (1, 9), "zero_point": 5},
+        [-9, -4, 0, 4, 9],
+        [1, 1, 5, 9, 9],
+    ),
+    "wrap": (
+        {"out_of_range": "wrap"},
+        [127.5, 128, 256, -129, 1e10, 3e38, NAN, INF, -INF],
+        [-128, -128, 0, 127, 0, 0, -128, -128, -128],
+    ),
+    "wrap with zero point": (
+        {"out_of_range": "wrap", "zero_point": 100},
+        [27, 28, 284],
+        [127, -128, -128],
+    ),
+    "offset NaN": ({"offset": NAN}, [0, 1, INF], [-128] * 3),
+    "offset infinity": ({"offset": INF}, [0, INF, -INF], [-128] * 3),
+    "offset minus infinity": ({"offset": -INF}, [0, INF, -INF], [127, 127, -128]),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name, isa):
+    options, x, want = EXAMPLES[name]
+    options = {"scale": 1.0, "dtype": "int8", **options}
+    for count in (len(x), 67, 1030):
+        numbers_in = np.resize(np.float32(x), count)
+        expected = np.resize(np.array(want, np.int8), count)
+        same(quantize_at(isa, numbers_in, **options), expected)
+        options_of_each = {**options, "scale": np.full(count, options["scale"])}
+        same(quantize_at(isa, numbers_in, axis=0, **options_of_each), expected)
+
+
+def test_two_roundings_and_no_fused_addition():
+    q = np.int8([3])
+    scale, offset = np.float32(0.1), np.float32(-0.3)
+    product = np.float32(3) * scale
+    same(pq.dequantize(q, scale, offset=offset), np.float32([product + offset]))
+    assert pq.dequantize(q, scale, offset=offset)[0] != np.float32(3 * 0.1 - 0.3)
+
+
+def test_fills_become_the_canonical_nan(isa):
+    q = np.resize(np.int16([-9, 5, -32768, 7]), 70)
+    for kind in REALS:
+        got = dequantize_at(isa, q, 2.0, dtype=kind, fill=[-32768, 5], offset=1.0)
+        want = oracle.dequantize_affine(
+            q, np.float64([2]), dtype=kind, fill=[-32768, 5], offset=np.float64([1])
+        )
+        same(got, want)
+
+
+# What offsets may be
+
+
+OFFSETS = {
+    "int": 2,
+    "float": 2.0,
+    "float32": np.float32(2),
+    "float16": np.float16(2),
+    "float64": np.float64(2),
+    "list": [2.0],
+    "array": np.array(2.0),
+    "array of one": np.float32([2]),
+    "nested": [[2]],
+    "integers": np.int16([2]),
+    "big-endian": np.array([2.0], ">f4"),
+    "uint64": np.uint64(2),
+}
+
+
+@pytest.mark.parametrize("kind", OFFSETS)
+def test_one_offset_of_any_kind(kind):
+    x = adversarial("float32", 0.3, 70).reshape(7, 10)
+    q = codes("int8", 70).reshape(7, 10)
+    scale = usual_scales("float32", 7)
+    one = OFFSETS[kind]
+    every = np.full(7, 2, np.float32)
+    same(pq.quantize(x, 0.3, offset=one), pq.quantize(x, 0.3, offset=np.float64(2)))
+    same(
+        pq.quantize(x, scale, axis=0, offset=one),
+        pq.quantize(x, scale, axis=0, offset=every),
+    )
+    same(pq.dequantize(q, 0.3, offset=one), pq.dequantize(q, 0.3, offset=np.float64(2)))
+    same(
+        pq.dequantize(q, scale, axis=0, offset=one),
+        pq.dequantize(q, scale, axis=0, offset=every),
+    )
+
+
+@pytest.mark.parametrize("of_offset", ["f2", "f4", "f8", ">f4", ">f8", "i2", "u8"])
+@pytest.mark.parametrize("of_scale", ["f2", "f4", "f8", ">f4", "i4"])
+def test_offsets_of_another_type_than_scales(of_scale, of_offset, isa):
+    x = adversarial("float32", 0.3, 99).reshape(3, 33)
+    scale = np.array([1, 3, 7], of_scale)
+    offset = np.array([2, 0, 100], of_offset)
+    want = quantize_at(
+        "scalar", x, scale.astype("f8"), axis=0, offset=offset.astype("f8"), inverse=True
+    )
+    for s, o in (
+        (scale, offset),
+        (np.repeat(scale, 2)[::2], offset),
+        (scale, offset[::-1].copy()[::-1]),
+        (misaligned(scale, 1), misaligned(offset, 3)),
+        (list(scale.astype("f8")), offset),
+    ):
+        same(quantize_at(isa, x, s, axis=0, offset=o, inverse=True), want)
+    spread = [np.broadcast_to(p.reshape(3, 1), (3, 1)) for p in (scale, offset)]
+    same(quantize_at(isa, x, spread[0], offset=spread[1], inverse=True), want)
+
+
+def test_an_offset_is_rounded_once_to_the_type_of_the_arithmetic():
+    x = np.float32([0.1])
+    for precision in (None, "float64"):
+        got = pq.quantize(x, 1e-9, offset=0.1, dtype="int32", precision=precision)
+        assert got.tolist() == [0]  # 0.1 in float32 both
+    wide = x.astype(np.float64)
+    assert pq.quantize(wide, 1e-9, offset=0.1, dtype="int32").tolist() == [1]
+    assert pq.dequantize(np.int8([0]), 1.0, offset=1e300).tolist() == [INF]
+    assert pq.dequantize(np.int8([0]), 1.0, offset=1e300, dtype="f8").tolist() == [1e300]
+
+
+def test_many_offsets_of_equal_value_repeat_in_memory():
+    x = adversarial("float32", 0.3, 70).reshape(7, 10)
+    scale = np.broadcast_to(np.float32(0.3), 7)
+    offset = np.broadcast_to(np.float32(2), 7)
+    same(pq.quantize(x, scale, axis=0, offset=offset), pq.quantize(x, 0.3, offset=2.0))
+
+
+# Packed
+
+
+@pytest.mark.parametrize("name", [n for n in TYPES_OF_CODES if TYPES[n].bits in (2, 4)])
+def test_packed_results_and_input(name, isa):
+    for shape, axis, block in (((67,), None, None), ((5, 41), 0, None), ((3, 70), 1, 32)):
+        form = shape, axis, block
+        (scale, offset, zero), spread = beside(form, "float32", name, 2)
+        x = numbers("float32", spread[0], spread[1], 3, spread[2])
+        where = {"axis": axis, "block_size": block, "offset": offset}
+        for options in quantize_cases(name, 1):
+            codes_of, said = quantized(isa, x, scale, zero, dtype=name, **where, **options)
+            for packed in (True, ("words", 0)):
+                rest = {"dtype": name, "packed": packed, **where, **options}
+                if said[0]:
+                    with pytest.raises(ValueError, match=REFUSED) as error:
+                        quantize_at(isa, x, scale, zero, **rest)
+                    assert REFUSED.fullmatch(str(error.value)).groups() == (
+                        str(said[0]),
+                        said[1],
+                    )
+                else:
+                    same(quantize_at(isa, x, scale, zero, **rest).unpack(), codes_of)
+        for options in dequantize_cases(name):
+            q = every_code(name, x.size).reshape(shape)
+            want = dequantize_at(isa, q, scale, zero, **where, **options)
+            for packed in (pq.pack(q), pq.pack(q, "words", axis=0)):
+                same(dequantize_at(isa, packed, scale, zero, **where, **options), want)
+
+
+@pytest.mark.parametrize("bits", [1, 3, 5, 7])
+def test_words_of_bits_that_no_type_has(bits, isa):
+    hi = (1 << bits) - 1
+    x = np.float32([[-1, -0.5, 0, 0.5, 1, hi, hi + 0.5, hi + 1, NAN, 300, INF, 3e9]])
+    x = np.repeat(x, 5, axis=0)
+    packed = ("words", 1, bits)
+    want = np.where(np.isnan(x), 0, np.clip(np.rint(np.nan_to_num(x, nan=0)), 0, hi))
+
+    def codes_of(**options):
+        return quantize_at(isa, x, 1.0, dtype="uint8", packed=packed, **options).unpack()
+
+    same(codes_of(offset=0.0), want.astype(np.uint8))
+    same(codes_of(fill=hi), np.where(np.isnan(x), hi, want).astype(np.uint8))
+    wide = np.where(np.isfinite(x), x, 0).astype(np.float64)
+    modulo = np.where(np.isfinite(x), np.rint(wide) % (hi + 1), 0)
+    same(codes_of(out_of_range="wrap"), modulo.astype(np.uint8))
+    beyond = 5 * np.count_nonzero((np.rint(x[0]) < 0) | (np.rint(x[0]) > hi))
+    with pytest.raises(ValueError, match=f"uint8 in {bits} bits, got {beyond} others"):
+        codes_of(out_of_range="raise")
+    for wrong in ({"fill": hi + 1}, {"quant_range": (0, hi + 1)}):
+        with pytest.raises(ValueError, match=f"from 0 to {hi} for uint8 in {bits} bits"):
+            codes_of(**wrong)
+    if bits > 1:
+        got = codes_of(quant_range=(1, hi - 1), fill=[hi])
+        expected = np.where(np.isnan(x), hi, np.clip(want, 1, hi - 1))
+        same(got, expected.astype(np.uint8))
+        q = pq.pack(got, "words", axis=1, bits=bits)
+        plain = dequantize_at(isa, got, 0.1, offset=0.3, fill=hi)
+        same(dequantize_at(isa, q, 0.1, offset=0.3, fill=hi), plain)
+
+
+# QParams
+
+
+def of_options(scale=0.1, zero_point=3, dtype="int16", **options):
+    return pq.QParams(scale, zero_point, dtype, **options)
+
+
+KEPT = {
+    "offset": {"offset": 2.5},
+    "offsets": {"scale": [0.1, 0.2], "offset": np.float32([1, 2]), "axis": 0},
+    "one offset of many": {"scale": [0.1, 0.2], "offset": 1.0, "axis": 0},
+    "other dtype": {"scale": np.float32([0.1, 0.2]), "offset": [1.0, 2.0], "axis": 0},
+    "fill": {"fill": -1},
+    "fills": {"fill": [-1, 7]},
+    "range": {"quant_range": (-100, 100)},
+    "all": {"offset": np.float32(1), "fill": -128, "quant_range": (-127, 127)},
+    "blocks": {
+        "scale": np.ones((2, 3)),
+        "offset": np.ones((2, 3)),
+        "axis": 1,
+        "block_size": 4,
+    },
+}
+
+
+def outcome(function, *arguments, **keywords):
+    """What a call gives, as bytes, or what its error says."""
+    try:
+        return function(*arguments, **keywords).tobytes()
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_qparams_give_what_a_call_gives(name):
+    options = KEPT[name]
+    p = of_options(**options)
+    x = adversarial("float32", 0.1, 18).reshape(2, 9)
+    call = {"scale": 0.1, "zero_point": 3, **options}
+    same(p.quantize(x), pq.quantize(x, dtype="int16", **call))
+    for policy in ({"out_of_range": "wrap"}, {"out_of_range": "raise", "nan": "raise"}):
+        outcomes = [
+            outcome(p.quantize, x, **policy),
+            outcome(pq.quantize, x, dtype="int16", **call, **policy),
+        ]
+        assert outcomes[0] == outcomes[1]
+    call.pop("quant_range", None)
+    q = codes("int16", 18).reshape(2, 9)
+    same(p.dequantize(q), pq.dequantize(q, **call))
+    same(p.dequantize(q, dtype="float16"), pq.dequantize(q, dtype="float16", **call))
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_qparams_are_values(name):
+    p = of_options(**KEPT[name])
+    for q in (
+        of_options(**KEPT[name]),
+        copy.copy(p),
+        copy.deepcopy(p),
+        *(pickle.loads(pickle.dumps(p, k)) for k in range(pickle.HIGHEST_PROTOCOL + 1)),
+    ):
+        assert p == q
+        assert hash(p) == hash(q)
+        assert repr(p) == repr(q)
+        assert (q.fill, q.quant_range) == (p.fill, p.quant_range)
+        assert (p.offset is None) == (q.offset is None)
+        if p.offset is not None:
+            same(q.offset, p.offset)
+    for other in KEPT:
+        assert (of_options(**KEPT[other]) == p) == (other == name)
+    plain = {k: v for k, v in KEPT[name].items() if k in ("scale", "axis", "block_size")}
+    assert of_options(**plain) != p
+
+
+def test_qparams_show_what_they_have():
+    p = of_options(offset=2.5, fill=[-1, 7], quant_range=(0, 6))
+    assert (p.offset.tolist(), p.fill, p.quant_range) == (2.5, (-1, 7), (0, 6))
+    text = ", offset=array(2.5), fill=(-1, 7), quant_range=(0, 6))"
+    assert repr(p).endswith(text)
+    assert of_options(fill=np.int8(4)).fill == (4,)
+    assert type(of_options(fill=np.int8(4)).fill[0]) is int
+    p = of_options()
+    assert (p.offset, p.fill, p.quant_range) == (None, None, None)
+    assert "offset" not in repr(p)
+
+
+def test_qparams_never_change():
+    offset, fill = np.float32([1, 2]), [1, 2]
+    p = of_options([0.1, 0.2], offset=offset, fill=fill, axis=0)
+    before = hash(p)
+    offset[:] = 9
+    fill[:] = [3, 4]
+    assert p.offset.tolist() == [1, 2]
+    assert p.fill == (1, 2)
+    assert hash(p) == before
+    for name in ("offset", "fill", "quant_range"):
+        with pytest.raises(AttributeError, match=f"^{name}: "):
+            setattr(p, name, None)
+    with pytest.raises(ValueError, match="read-only"):
+        p.offset[0] = 9
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        p.offset.flags.writeable = True
+    with pytest.raises(AttributeError, match="immutable"):
+        p.__init__(0.1, 0, "int8", offset=3.0)
+    assert p.offset.tolist() == [1, 2]
+
+
+def test_qparams_of_an_offset_that_is_no_other():
+    assert of_options(offset=0.0) != of_options(offset=-0.0)
+    assert of_options(offset=NAN) == of_options(offset=NAN)
+    assert of_options(offset=1.0) == of_options(offset=np.float64(1))
+    assert of_options(fill=3) == of_options(fill=(3,))
+    assert of_options(fill=(3, 4)) != of_options(fill=(4, 3))
+
+
+# What is refused
+
+
+X = np.ones((2, 3), np.float32)
+Q = np.ones((2, 3), np.int8)
+# Of both directions, and of QParams of int8: (keyword arguments, error, text).
+BOTH = {
+    "text": ({"offset": "1"}, TypeError, "offset: expected an array, got str"),
+    "complex": ({"offset": 1j}, TypeError, "offset: expected real numbers, got complex128"),
+    "bool": ({"offset": True}, TypeError, "offset: expected real numbers, got bool"),
+    "huge": (
+        {"offset": 10**400},
+        ValueError,
+        "offset: expected numbers that float64 holds",
+    ),
+    "mask": (
+        {"offset": np.ma.array([1.0])},
+        TypeError,
+        "offset: expected an array without a mask, got a masked array",
+    ),
+    "offsets without axis": (
+        {"offset": [1.0, 2.0]},
+        ValueError,
+        r"offset: expected .*\(2,\)",
+    ),
+    "no offset": ({"offset": []}, ValueError, r"offset: expected .* \(0,\)"),
+    "offset of another shape": (
+        {"scale": np.ones(2), "axis": 0, "offset": np.ones((2, 1))},
+        ValueError,
+        r"offset: expected shape \(2,\), got \(2, 1\)",
+    ),
+    "too many offsets": (
+        {"scale": np.ones(2), "axis": 0, "offset": np.ones(3)},
+        ValueError,
+        r"offset: expected shape \(2,\), got \(3,\)",
+    ),
+    "real fill": ({"fill": 1.0}, TypeError, "fill: expected .*, got float"),
+    "real fills": ({"fill": np.ones(2)}, TypeError, "fill: expected .*, got float64"),
+    "bool fill": ({"fill": True}, TypeError, "fill: expected .*, got bool"),
+    "text fill": ({"fill": "1"}, TypeError, "fill: expected .*, got str"),
+    "no fill": ({"fill": ()}, ValueError, "fill: expected .*, got none"),
+    "rows of fills": ({"fill": [[1]]}, TypeError, "fill: expected .*, got list"),
+    "fill too large": (
+        {"fill": 128},
+        ValueError,
+        "fill: expected integers from -128 to 127 for int8, got 128",
+    ),
+    "second fill too low": (
+        {"fill": (1, -129)},
+        ValueError,
+        "fill: expected integers from -128 to 127 for int8, got -129",
+    ),
+    "huge fill": ({"fill": 2**70}, ValueError, f"fill: expected .*, got {2**70}"),
+}
+RANGES = {
+    "range of one": ({"quant_range": (3, 3)}, ValueError, r"quant_range: .*\(3, 3\)"),
+    "range turned round": ({"quant_range": (3, 0)}, ValueError, r"quant_range: .*\(3, 0\)"),
+    "range below": ({"quant_range": (-129, 0)}, ValueError, "quant_range: expected .*-129"),
+    "range above": ({"quant_range": (0, 2**80)}, ValueError, f"quant_range: .*{2**80}"),
+    "number": ({"quant_range": 5}, TypeError, "quant_range: expected two integers, got 5"),
+    "three": ({"quant_range": (1, 2, 3)}, TypeError, "quant_range: expected two integers"),
+    "real range": ({"quant_range": (0.0, 1.0)}, TypeError, "quant_range: .*got float"),
+    "fill within": (
+        {"quant_range": (0, 9), "fill": 9},
+        ValueError,
+        r"fill: expected codes outside of quant_range=\(0, 9\), got 9",
+    ),
+    "fill of a float": ({"dtype": "float8_e5m2", "fill": 1}, ValueError, "fill: .*got .1."),
+    "range of a float": (
+        {"dtype": "float8_e5m2", "quant_range": (0, 1)},
+        ValueError,
+        "quant_range: expected None for float8_e5m2",
+    ),
+}
+QUANTIZE = {
+    "inverse of 1": ({"inverse": 1}, TypeError, "inverse: expected True or False, got int"),
+    "other policy": (
+        {"out_of_range": "clip"},
+        ValueError,
+        "out_of_range: expected one of saturate, wrap, raise, got 'clip'",
+    ),
+    "no policy": ({"out_of_range": None}, TypeError, "out_of_range: .*, got NoneType"),
+    "other nan": (
+        {"nan": "zero"},
+        ValueError,
+        "nan: expected one of lowest, raise, got 'zero'",
+    ),
+    "nan of NaN": ({"nan": NAN}, TypeError, "nan: expected a string, got float"),
+    "wrap in a range": (
+        {"quant_range": (0, 9), "out_of_range": "wrap"},
+        ValueError,
+        "out_of_range: expected .* beside quant_range, got 'wrap'",
+    ),
+    "wrap of a float": (
+        {"dtype": "float8_e5m2", "out_of_range": "wrap"},
+        ValueError,
+        "out_of_range: expected .* for float8_e5m2, got 'wrap'",
+    ),
+    "no saturation": (
+        {"dtype": "float8_e5m2", "saturate": False, "out_of_range": "raise"},
+        ValueError,
+        "saturate: expected True beside out_of_range='raise', got False",
+    ),
+    "precision": (
+        {"offset": 1.0, "precision": "float16"},
+        ValueError,
+        "precision: expected .* float64 .*, got float16",
+    ),
+    "less precision": (
+        {"x": X.astype("f8"), "fill": 1, "precision": "float32"},
+        ValueError,
+        "precision: expected .* float64 .*, got float32",
+    ),
+}
+
+
+def refuses(call, error, text):
+    __tracebackhide__ = True
+    with pytest.raises(error) as raised:
+        call()
+    assert type(raised.value) is error
+    assert re.match(text, str(raised.value)), raised.value
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", [*BOTH, *RANGES, *QUANTIZE])
+def test_quantize_refuses(name):
+    options, error, text = {**BOTH, **RANGES, **QUANTIZE}[name]
+    options = {"x": X, "scale": 1.0, "dtype": "int8", **options}
+    if not HAVE_BFLOAT16 and options["dtype"] != "int8":
+        pytest.skip("a type of ml_dtypes")
+    out = poisoned(dtype_of(options["dtype"]), (2, 3))
+    refuses(lambda: pq.quantize(out=out, **options), error, text)
+    assert untouched(out)
+
+
+@pytest.mark.parametrize("name", [*BOTH, "inverse of 1"])
+def test_dequantize_refuses(name):
+    options, error, text = {**BOTH, **QUANTIZE}[name]
+    out = poisoned("float32", (2, 3))
+    refuses(lambda: pq.dequantize(Q, **{"scale": 1.0, "out": out, **options}), error, text)
+    assert untouched(out)
+
+
+@pytest.mark.parametrize("name", [*BOTH, *RANGES])
+def test_qparams_refuse(name):
+    options, error, text = {**BOTH, **RANGES}[name]
+    refuses(
+        lambda: pq.QParams(**{"scale": 1.0, "zero_point": 0, "dtype": "int8", **options}),
+        error,
+        text,
+    )
+
+
+def test_out_that_overlaps_the_offset():
+    offset = np.ones(6, np.float32)
+    out = offset.view(np.int8)[:6]
+    refuses(
+        lambda: pq.quantize(np.ones(6), np.ones(6, "f4"), axis=0, offset=offset, out=out),
+        ValueError,
+        "out: expected memory of its own, got an array that overlaps offset",
+    )
+    assert (offset == 1).all()
+
+
+def test_what_an_error_of_policies_says():
+    x = np.float32([[1, NAN], [300, -INF]])
+    for options, text in (
+        (
+            {"out_of_range": "raise"},
+            "numbers within the range of int8, got 2 others, the "
+            r"first at index \(1, 0\)",
+        ),
+        ({"nan": "raise"}, r"no NaN, got 1 others, the first at index \(0, 1\)"),
+        (
+            {"out_of_range": "raise", "nan": "raise"},
+            "numbers within the range of int8 and no "
+            r"NaN, got 3 others, the first at index \(0, 1\)",
+        ),
+        (
+            {"out_of_range": "raise", "quant_range": (-7, 7)},
+            "numbers whose codes are from -7 "
+            r"to 7, got 2 others, the first at index \(1, 0\)",
+        ),
+    ):
+        out = poisoned("int8", (2, 2))
+        refuses(
+            lambda out=out, options=options: pq.quantize(x, 1.0, out=out, **options),
+            ValueError,
+            f"x: expected {text}$",
+        )
+        policies = {"out_of_range", "nan"}
+        kept = {k: v for k, v in options.items() if k not in policies}
+        same(out, pq.quantize(x, 1.0, **kept))
+    refuses(
+        lambda: pq.quantize(np.float32(300), 1.0, out_of_range="raise"),
+        ValueError,
+        r"x: .*, got 1 others, the first at index \(\)$",
+    )
