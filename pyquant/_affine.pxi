@@ -238,6 +238,8 @@ cdef object _beyond_error(const pq_kernels *kernels, Call *call):
         expected.append(within)
     if call.args.refuse_nan:
         expected.append("no NaN")
+    # Beyond the last where the data has changed since.
+    first = min(first, <size_t>_size(&call.x) - 1)
     index = _np.unravel_index(first, _shape(&call.x)) if call.x.ndim else ()
     place = tuple([int(one) for one in index])
     raise ValueError(

@@ -184,7 +184,10 @@ static ptrdiff_t first_in_row(const struct pq_kernels *kernels, const struct pq_
         const ptrdiff_t whole = block < FEW ? FEW / block * block : block - at % block;
         m = whole < FEW ? whole : FEW;
         m = m < n - at ? m : n - at;
-        for (ptrdiff_t i = at; is_beyond(kernels, args, index, at, m) && i < at + m; i++) {
+        if (!is_beyond(kernels, args, index, at, m)) {
+            continue;
+        }
+        for (ptrdiff_t i = at; i < at + m; i++) {
             if (is_beyond(kernels, args, index, i, 1)) {
                 return i;
             }
