@@ -550,6 +550,18 @@ def test_subnormal_numbers_count(source, name, isa):
             same(got, oracle.dequantize_affine(q, scales, **options))
 
 
+@pytest.mark.parametrize("source", REALS, ids=str)
+def test_the_precision_of_the_arithmetic_may_be_named(source, isa):
+    scale = usual_scales(compute_dtype(source), 70)
+    offset = offsets(scale.dtype, scale)
+    x = numbers(source, scale, offset)
+    options = {"dtype": "int16", "axis": 0, "offset": offset}
+    same(
+        quantize_at(isa, x, scale, precision=scale.dtype.name, **options),
+        quantize_at(isa, x, scale, **options),
+    )
+
+
 # By example
 
 
