@@ -203,7 +203,7 @@ struct pq_args {
      * 0. */
     int64_t lowest_code, highest_code;
     enum pq_beyond beyond; /* narrow floats: saturate, or refuse what would do so */
-    int refuse_nan;        /* PQ_ERR_BEYOND for a NaN that no code stands for */
+    int refuse_nan;        /* PQ_ERR_BEYOND for a NaN quotient that no fill stands for */
 };
 
 struct pq_kernels; /* the kernels of one instruction set */
@@ -230,10 +230,10 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
 
 /*
  * A call that is checked and planned once, and run on other arrays of the same types, shape
- * and strides. Nothing needs to be freed. It refers to the arrays of scales and zero
- * points, and to layouts, which have to stay where they are, and as they are; of `in` and
- * `out` only the types and strides count, and that `data` is not null. Any number of
- * threads may run it. What a failed call has prepared, or what holds nothing but zeros,
+ * and strides. Nothing needs to be freed. It refers to the arrays of scales, zero points and
+ * offsets, to fills and to layouts, which have to stay where they are, and as they are; of
+ * `in` and `out` only the types and strides count, and that `data` is not null. Any number
+ * of threads may run it. What a failed call has prepared, or what holds nothing but zeros,
  * gives PQ_ERR_NULL. Of this struct, too, the caller sets the size; PQ_ERR_SIZE where the
  * plan does not fit.
  */

@@ -15,21 +15,20 @@ bool pq_is_affine(const struct pq_args *args, bool quantizes)
            (quantizes && (clips(args) || args->beyond != PQ_SATURATE || args->refuse_nan));
 }
 
-/* Of codes that are quantized to fewer bits than their type has, a uint8; else 0. */
-static int bits_in_layout(const struct pq_args *args)
+/* Of codes of fewer bits than their type has, a uint8; else 0. */
+static int bits_in(const struct pq_array *array, const struct pq_layout *layout)
 {
-    return args->out_layout != NULL && args->out.type == PQ_U8 ? args->out_layout->bits : 0;
+    return layout != NULL && array->type == PQ_U8 ? layout->bits : 0;
 }
 
-/* What codes can be, perhaps of few bits. */
-static struct pq_range range_of_codes(const struct pq_args *args, enum pq_type code,
-                                      bool quantizes)
+static struct pq_range codes_of(const struct pq_array *array,
+                                const struct pq_layout *layout)
 {
-    const int part = quantizes ? bits_in_layout(args) : 0;
-    return part != 0 ? (struct pq_range){0, (INT64_C(1) << part) - 1} : pq_range_of(code);
+    const int bits = bits_in(array, layout);
+    const struct pq_range all = pq_range_of(array->type);
+    return bits != 0 ? (struct pq_range){0, (1 << bits) - 1} : all;
 }
 
-/* Uint64 codes are not made: all fit. */
 static bool is_within(int64_t code, struct pq_range range)
 {
     return range.lo <= code && code <= range.hi;
@@ -58,7 +57,8 @@ static bool range_suits(const struct pq_args *args, struct pq_range range)
 enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
                                bool quantizes)
 {
-    const struct pq_range range = range_of_codes(args, code, quantizes);
+    const struct pq_range range = quantizes ? codes_of(&args->out, args->out_layout)
+                                            : codes_of(&args->in, args->in_layout);
     const bool is_float = pq_is_narrow_float(code);
     if (args->fills != 0 && args->fill == NULL) {
         return PQ_ERR_NULL;
@@ -87,7 +87,7 @@ void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
                   const struct pq_args *args, enum pq_type carrier, bool quantizes)
 {
     const enum pq_type code = quantizes ? args->out.type : args->in.type;
-    const int part = quantizes ? bits_in_layout(args) : 0;
+    const int part = quantizes ? bits_in(&args->out, args->out_layout) : 0;
     how->affine = (struct pq_affine){
         .inner = how->kernel,
         .real = quantizes ? args->in.type : args->out.type,
@@ -101,7 +101,7 @@ void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
         .wraps = quantizes && args->beyond == PQ_WRAP,
         .counts = quantizes && args->beyond == PQ_REFUSE,
         .counts_nan = quantizes && args->refuse_nan != 0,
-        .range = range_of_codes(args, code, quantizes),
+        .range = codes_of(&args->out, args->out_layout),
         .fills = args->fills,
         .fill = args->fill,
     };
@@ -121,18 +121,20 @@ void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
 
 /* ---- which elements were out of range ---- */
 
-/* Along the last dimension, `n` elements from place `at` on, all indices before it as in
- * `index`, to codes in a row. */
-static struct pq_args part_of(const struct pq_args *args, const ptrdiff_t *index,
-                              ptrdiff_t at, char *codes)
+static ptrdiff_t block_along(const struct pq_args *args, int d)
+{
+    return args->block != NULL ? args->block[d] : 1;
+}
+
+/* The arrays of a call from some element on, as such of one dimension. */
+static struct pq_args part_at(const struct pq_args *args, const ptrdiff_t *index)
 {
     struct pq_args part = *args;
     const char *in = args->in.data, *scale = args->scale.data, *zero = args->zero.data;
     const char *offset = args->offset;
     for (int d = 0; d < args->ndim; d++) {
-        const ptrdiff_t i = d == args->ndim - 1 ? at : index[d];
-        const ptrdiff_t group = args->block != NULL ? i / args->block[d] : i;
-        in += i * args->in.strides[d];
+        const ptrdiff_t group = index[d] / block_along(args, d);
+        in += index[d] * args->in.strides[d];
         scale += group * args->scale.strides[d];
         zero += zero != NULL ? group * args->zero.strides[d] : 0;
         offset += offset != NULL ? group * args->scale.strides[d] : 0;
@@ -142,55 +144,59 @@ static struct pq_args part_of(const struct pq_args *args, const ptrdiff_t *index
     part.scale.data = (void *)(uintptr_t)scale;
     part.zero.data = (void *)(uintptr_t)zero;
     part.offset = offset;
-    part.out = (struct pq_array){.data = codes, .type = args->out.type};
-    part.out_layout = NULL;
     return part;
 }
 
 enum { FEW = 1024 };
 
-/* Elements [at, at + n) of a row, all of one block or of whole ones; how many are out of
- * range is not 0. */
+/* Whether any of `n` elements along the last dimension, of one block or of whole ones, is
+ * out of range. */
 static bool is_beyond(const struct pq_kernels *kernels, const struct pq_args *args,
-                      const ptrdiff_t *index, ptrdiff_t at, ptrdiff_t n)
+                      const ptrdiff_t *index, ptrdiff_t n)
 {
     char codes[FEW * sizeof(int32_t)];
     const ptrdiff_t size = (ptrdiff_t)pq_bytes_of(args->out.type), none = 0;
-    const int last = args->ndim - 1, bits = bits_in_layout(args);
-    struct pq_args part = part_of(args, index, at, codes);
-    const ptrdiff_t block = args->block != NULL && last >= 0 ? args->block[last] : 1;
+    const int last = args->ndim - 1, bits = bits_in(&args->out, args->out_layout);
+    const struct pq_layout dense = {
+        .size = sizeof dense, .bits = bits, .word_bits = 8, .word_stride = 8};
+    const ptrdiff_t block = last >= 0 ? block_along(args, last) : 1;
+    const bool alone = last < 0 || n == 1 || index[last] % block != 0;
+    struct pq_args part = part_at(args, index);
     part.shape = &n;
     part.block = &block;
-    part.in.strides = last >= 0 ? args->in.strides + last : &none;
-    part.out.strides = &size;
-    part.scale.strides = last >= 0 && n > 1 ? args->scale.strides + last : &none;
-    part.zero.strides = last >= 0 && n > 1 ? args->zero.strides + last : &none;
-    if (at % block != 0) { /* within one */
-        part.scale.strides = part.zero.strides = &none;
-    }
-    if (bits != 0 && args->lowest_code == 0 && args->highest_code == 0) {
-        part.highest_code = (1 << bits) - 1;
+    part.in.strides = n > 1 ? args->in.strides + last : &none;
+    part.scale.strides = alone ? &none : args->scale.strides + last;
+    part.zero.strides =
+        alone || args->zero.data == NULL ? &none : args->zero.strides + last;
+    part.out = (struct pq_array){.data = codes, .strides = &size, .type = args->out.type};
+    part.out_layout = NULL;
+    if (bits != 0) {
+        part.out.bit_strides = &none;
+        part.out_layout = &dense;
     }
     return pq_quantize(kernels, &part, 0, 1) == PQ_ERR_BEYOND;
 }
 
-/* The place of the first in a row; `n` where there is none. */
+/* The place of the first in a row, of which `index` is the beginning; `n` where there is
+ * none. */
 static ptrdiff_t first_in_row(const struct pq_kernels *kernels, const struct pq_args *args,
                               const ptrdiff_t *index, ptrdiff_t n)
 {
     const int last = args->ndim - 1;
-    const ptrdiff_t block = args->block != NULL && last >= 0 ? args->block[last] : 1;
-    for (ptrdiff_t at = 0, m; at < n; at += m) {
-        const ptrdiff_t whole = block < FEW ? FEW / block * block : block - at % block;
+    const ptrdiff_t block = last >= 0 ? block_along(args, last) : 1;
+    ptrdiff_t at[PQ_MAX_NDIM + 1];
+    memcpy(at, index, sizeof(ptrdiff_t) * PQ_MAX_NDIM);
+    ptrdiff_t *const i = last >= 0 ? &at[last] : &at[PQ_MAX_NDIM];
+    *i = 0;
+    for (ptrdiff_t m; *i < n; *i += m) {
+        const ptrdiff_t whole = block < FEW ? FEW / block * block : block - *i % block;
         m = whole < FEW ? whole : FEW;
-        m = m < n - at ? m : n - at;
-        if (!is_beyond(kernels, args, index, at, m)) {
-            continue;
-        }
-        for (ptrdiff_t i = at; i < at + m; i++) {
-            if (is_beyond(kernels, args, index, i, 1)) {
-                return i;
+        m = m < n - *i ? m : n - *i;
+        const ptrdiff_t end = *i + m;
+        if (is_beyond(kernels, args, at, m)) {
+            for (; *i < end && !is_beyond(kernels, args, at, 1); ++*i) {
             }
+            return *i;
         }
     }
     return n;

@@ -25,6 +25,7 @@ void make_arenas(void)
     memory.out = guarded_make(ARENA);
     memory.scale = guarded_make(PARAM_ARENA);
     memory.zero = guarded_make(PARAM_ARENA);
+    memory.offset = guarded_make(PARAM_ARENA);
 }
 
 void free_arenas(void)
@@ -33,6 +34,7 @@ void free_arenas(void)
     guarded_free(&memory.out);
     guarded_free(&memory.scale);
     guarded_free(&memory.zero);
+    guarded_free(&memory.offset);
 }
 
 /* ---- random views ---- */
@@ -442,6 +444,77 @@ void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
     }
 }
 
+/* ---- affine calls ---- */
+
+/* Codes that a fill or an end of the range may be. */
+static struct limits codes_of(const struct call *call, int quantize)
+{
+    const struct view *const view = quantize ? &call->out : &call->in;
+    struct limits range = limits_of(view->array.type);
+    if (view->has_words && view->words.bits != 0 && view->array.type == PQ_U8) {
+        range.hi = (INT64_C(1) << view->words.bits) - 1;
+    }
+    return range;
+}
+
+static void draw_range(struct call *call, struct limits all)
+{
+    const int64_t a = draw_integer(all.lo, all.hi), b = draw_integer(all.lo, all.hi);
+    call->args.lowest_code = a < b ? a : b;
+    call->args.highest_code = a < b ? b : a;
+}
+
+static void draw_fills(struct call *call, struct limits all)
+{
+    struct pq_args *const args = &call->args;
+    const int ranged = args->lowest_code != 0 || args->highest_code != 0;
+    const size_t most = 1 + random_below(MOST_FILLS);
+    args->fill = call->fill;
+    for (size_t i = 0; i < most; i++) {
+        const int64_t code = draw_integer(all.lo, all.hi);
+        if (!ranged || code < args->lowest_code || code > args->highest_code) {
+            call->fill[args->fills++] = code;
+        }
+    }
+}
+
+static void draw_policies(struct call *call, int is_float)
+{
+    struct pq_args *const args = &call->args;
+    const int ranged = args->lowest_code != 0 || args->highest_code != 0;
+    args->refuse_nan = random_chance(30);
+    args->beyond = !random_chance(60)                        ? PQ_SATURATE
+                   : is_float || ranged || random_chance(50) ? PQ_REFUSE
+                                                             : PQ_WRAP;
+    args->zero_first = args->narrow_first = 0;
+    args->overflow = args->overflow && args->beyond == PQ_SATURATE;
+    if (args->precision == PQ_F16 || args->precision == PQ_BF16 ||
+        call->in.array.type == PQ_F64) {
+        args->precision = random_chance(50) ? PQ_NO_TYPE : PQ_F64;
+    }
+}
+
+void draw_affine(struct call *call, int quantize)
+{
+    struct pq_args *const args = &call->args;
+    const enum pq_type code = quantize ? call->out.array.type : call->in.array.type;
+    const int is_float = pq_is_narrow_float(code);
+    if (random_chance(60)) {
+        args->offset = memory.offset.base +
+                       ((unsigned char *)call->scale.array.data - memory.scale.base);
+    }
+    args->inverse = random_chance(30);
+    if (quantize && !is_float && random_chance(25)) {
+        draw_range(call, codes_of(call, quantize));
+    }
+    if (!is_float && random_chance(30)) {
+        draw_fills(call, codes_of(call, quantize));
+    }
+    if (quantize) {
+        draw_policies(call, is_float);
+    }
+}
+
 static int64_t draw_zero(const struct call *call, int quantize)
 {
     const enum pq_type type = quantize ? call->out.array.type : call->in.array.type;
@@ -467,6 +540,21 @@ static int64_t draw_zero(const struct call *call, int quantize)
                         range.hi < own.hi ? range.hi : own.hi);
 }
 
+/* Where the offset that belongs to a scale lies: memory has the same size. */
+static unsigned char *offset_of(const struct pq_args *args, const unsigned char *scale)
+{
+    return (unsigned char *)(uintptr_t)args->offset +
+           (scale - (unsigned char *)args->scale.data);
+}
+
+static uint64_t draw_offset(enum pq_type type, double scale)
+{
+    if (!is_real_type(type)) {
+        return random_chance(50) ? random_below(100) : random_bits();
+    }
+    return draw_real(type, random_chance(50) ? scale : 1.0, random_chance(50) ? 2 : 300);
+}
+
 void fill_params(struct call *call, int quantize)
 {
     const int ndim = call->args.ndim;
@@ -489,6 +577,10 @@ void fill_params(struct call *call, int quantize)
             bits = plain ? draw_real(scale->type, 1.0, 2) : random_bits();
         }
         put_element(scale, element_at(scale, ndim, index, NULL), bits);
+        if (call->args.offset != NULL) {
+            put_element(scale, offset_of(&call->args, element_at(scale, ndim, index, NULL)),
+                        draw_offset(scale->type, s));
+        }
         if (zero->data != NULL) {
             put_element(zero, element_at(zero, ndim, index, NULL),
                         (uint64_t)draw_zero(call, quantize));
@@ -496,9 +588,24 @@ void fill_params(struct call *call, int quantize)
     } while (step(ndim, call->counts, index));
 }
 
+/* A real for which little is out of range, if anything. */
+static uint64_t draw_within(enum pq_type type, double scale, double most)
+{
+    for (int i = 0; i < 9; i++) {
+        unsigned char bytes[8];
+        const uint64_t bits = draw_real(type, scale, 0.4 * most);
+        put_bits(bytes, type, 0, bits);
+        if (fabs(get_real(bytes, type, 0)) <= 0.4 * most * fabs(scale)) {
+            return bits;
+        }
+    }
+    return 0;
+}
+
 void fill_input(struct call *call, int quantize)
 {
     const struct pq_args *args = &call->args;
+    const int tame = args->beyond == PQ_REFUSE && random_chance(60);
     const struct pq_array *in = &call->in.array;
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     if (call->n == 0) {
@@ -517,10 +624,12 @@ void fill_input(struct call *call, int quantize)
                 scale_at(&call->scale.array,
                          element_at(&call->scale.array, args->ndim, index, args->block));
             const enum pq_type code = call->out.array.type;
-            const double reach =
-                2.5 * (pq_is_narrow_float(code) ? 500 : (double)limits_of(code).hi);
+            const double most = pq_is_narrow_float(code) ? 500 : (double)limits_of(code).hi;
             bits = in->type == PQ_I32 ? (uint64_t)draw_integer(INT32_MIN, INT32_MAX)
-                                      : draw_real(in->type, s, reach);
+                                      : draw_real(in->type, s, 2.5 * most);
+            if (tame && in->type != PQ_I32) {
+                bits = draw_within(in->type, s, most);
+            }
         } else {
             const struct limits limits = limits_of(in->type);
             bits = pq_type_bits(in->type) < 8 || pq_is_narrow_float(in->type)
@@ -658,10 +767,205 @@ static enum pq_type precision_of(const struct pq_args *args)
                                          : PQ_F32;
 }
 
-void naive(const struct call *call, int quantize, unsigned char *lowest)
+/* ---- the same, affine: a step after the other, from its definition ---- */
+
+static int clips(const struct pq_args *args)
+{
+    return args->lowest_code != 0 || args->highest_code != 0;
+}
+
+static int is_affine(const struct pq_args *args, int quantize)
+{
+    return args->offset != NULL || args->inverse || args->fills != 0 ||
+           (quantize && (clips(args) || args->beyond != PQ_SATURATE || args->refuse_nan));
+}
+
+/* Of `real`, or of its type of computation. */
+static double rounded_to(enum pq_type carrier, double v)
+{
+    return carrier == PQ_F64 ? v : (double)(float)v;
+}
+
+static double offset_at(const struct pq_args *args, const ptrdiff_t *index)
+{
+    const enum pq_type real = pq_is_real(args->in.type) ? args->in.type : args->out.type;
+    if (args->offset == NULL) {
+        return 0;
+    }
+    const unsigned char *const scale =
+        element_at(&args->scale, args->ndim, index, args->block);
+    return rounded_to(real, scale_at(&args->scale, offset_of(args, scale)));
+}
+
+/* One operation in the type of computation, rounded once. */
+static double calculated(enum pq_type carrier, char operation, double a, double b)
+{
+    const float p = (float)a, q = (float)b;
+    const int wide = carrier == PQ_F64;
+    switch (operation) {
+    case '+':
+        return wide ? a + b : (double)(p + q);
+    case '-':
+        return wide ? a - b : (double)(p - q);
+    case '*':
+        return wide ? a * b : (double)(p * q);
+    default:
+        return wide ? a / b : (double)(p / q);
+    }
+}
+
+static void put_real(unsigned char *to, enum pq_type type, double v)
+{
+    const float single = (float)v;
+    const uint64_t bits = type == PQ_F64   ? bits_of_f64(v)
+                          : type == PQ_F32 ? bits_of_f32(single)
+                          : type == PQ_F16 ? pq_f16_from_f32(single)
+                                           : pq_bf16_from_f32(single);
+    put_bits(to, type, 0, bits);
+}
+
+static int is_fill(const struct pq_args *args, int64_t code)
+{
+    size_t k = 0;
+    while (k < args->fills && args->fill[k] != code) {
+        k++;
+    }
+    return k < args->fills;
+}
+
+static void dequantize_affine(const struct pq_args *args, const unsigned char *x,
+                              unsigned char *y, double scale, double offset, double zero)
+{
+    const enum pq_type carrier = args->out.type == PQ_F64 ? PQ_F64 : PQ_F32;
+    const struct pq_run run = {
+        .in = pq_carrier_of(args->in.type), .out = carrier, .compute = carrier};
+    const double one = 1;
+    unsigned char product[8];
+    run_kernel(&pq_kernels_scalar, &run, 0, 1, x, product, 1, 1,
+               args->inverse ? &one : &scale, &zero);
+    double v = get_real(product, carrier, 0);
+    v = args->inverse ? calculated(carrier, '/', v, scale) : v;
+    v = args->offset != NULL ? calculated(carrier, '+', v, offset) : v;
+    if (isnan(v) || (args->fills != 0 && is_fill(args, get_integer(x, run.in, 0)))) {
+        v = f64_of_bits(UINT64_C(0x7ff8000000000000));
+    }
+    put_real(y, args->out.type, v);
+}
+
+static double rounded_by(enum pq_round round, double q)
+{
+    if (!(fabs(q) < 0x1p53)) {
+        return q;
+    }
+    const double fraction = fmod(q, 1), toward = q - fraction; /* both exact */
+    const double part = fabs(fraction), away = q > 0 ? toward + 1 : toward - 1;
+    const double low = q > 0 ? toward : away, up = q > 0 ? away : toward;
+    const int tie = part == 0.5;
+    if (part == 0) {
+        return q;
+    }
+    switch (round) {
+    case PQ_HALF_AWAY:
+        return part >= 0.5 ? away : toward;
+    case PQ_HALF_TOWARD_ZERO:
+        return part > 0.5 ? away : toward;
+    case PQ_HALF_UP:
+        return tie ? up : part > 0.5 ? away : toward;
+    case PQ_HALF_DOWN:
+        return tie ? low : part > 0.5 ? away : toward;
+    case PQ_HALF_EVEN:
+        return part > 0.5 || (tie && fmod(toward, 2) != 0) ? away : toward;
+    case PQ_AWAY:
+        return away;
+    case PQ_CEIL:
+        return up;
+    case PQ_FLOOR:
+        return low;
+    default:
+        return toward;
+    }
+}
+
+/* What integers the result may have. */
+static struct limits range_of(const struct pq_args *args)
+{
+    struct limits range = limits_of(args->out.type);
+    if (args->out_layout != NULL && args->out_layout->bits != 0 &&
+        args->out.type == PQ_U8) {
+        range.hi = (INT64_C(1) << args->out_layout->bits) - 1;
+    }
+    return clips(args) ? (struct limits){args->lowest_code, args->highest_code} : range;
+}
+
+/* The integer of the range, of 2^bits of them, that differs from q + z by whole ranges. */
+static int64_t wrapped_to(struct limits range, double q, int64_t z)
+{
+    const int64_t size = range.hi - range.lo + 1;
+    const int64_t v = ((int64_t)fmod(q, (double)size) + z - range.lo) % size;
+    return range.lo + (v < 0 ? v + size : v);
+}
+
+/* Whether the magnitude is rounded, half to even, to more than the largest number, which
+ * has an odd or even code. */
+static int is_too_large(double v, enum pq_type type)
+{
+    double most = 0, next = 0;
+    int code = 0;
+    for (int c = 0; c < 1 << (pq_type_bits(type) - 1); c++) {
+        const double one = (double)pq_decode((unsigned char)c, type);
+        if (isfinite(one) && one > most) {
+            next = most;
+            most = one;
+            code = c;
+        }
+    }
+    const double tie = most + (most - next) / 2;
+    return fabs(v) > tie || (fabs(v) == tie && code % 2 != 0);
+}
+
+/* Whether the element counts as out of range. */
+static int quantize_affine(const struct pq_args *args, const unsigned char *px,
+                           unsigned char *y, double scale, double offset, double zero)
+{
+    const enum pq_type carrier = precision_of(args), code = args->out.type;
+    const double x = get_real(px, args->in.type, 0), one = 1;
+    double v = args->offset != NULL ? calculated(carrier, '-', x, offset) : x;
+    v = args->inverse ? calculated(carrier, '*', v, scale) : v;
+    const double q = args->inverse ? v : calculated(carrier, '/', v, scale);
+    if (pq_is_narrow_float(code)) {
+        const struct pq_run run = {
+            .in = carrier, .out = code, .compute = carrier, .overflow = args->overflow};
+        const int moved = args->offset != NULL || args->inverse;
+        const double sum = calculated(carrier, '+', q, rounded_to(carrier, zero));
+        unsigned char number[8];
+        put_real(number, carrier, moved && isnan(v) ? (double)NAN : v);
+        run_kernel(&pq_kernels_scalar, &run, 1, 1, number, y, 1, 1,
+                   args->inverse ? &one : &scale, &zero);
+        return isnan(sum) ? args->refuse_nan
+                          : args->beyond == PQ_REFUSE && is_too_large(sum, code);
+    }
+    const struct limits range = range_of(args);
+    const double r = rounded_by(args->round, q), sum = r + zero;
+    const int wraps = args->beyond == PQ_WRAP && isfinite(q);
+    const int64_t result =
+        isnan(q) || sum<(double)range.lo ? range.lo : sum>(double) range.hi ? range.hi
+                                                                            : (int64_t)sum;
+    const int64_t wound = wraps ? wrapped_to(range, r, (int64_t)zero) : range.lo;
+    const int fills = args->fills != 0 && isnan(x);
+    put_bits(y, pq_carrier_of(code), 0,
+             (uint64_t)(fills                                  ? args->fill[0]
+                        : args->beyond == PQ_WRAP && !isnan(q) ? wound
+                                                               : result));
+    return isnan(q) ? args->refuse_nan && !fills
+                    : args->beyond == PQ_REFUSE &&
+                          (sum < (double)range.lo || sum > (double)range.hi);
+}
+
+struct outside naive(const struct call *call, int quantize, unsigned char *lowest)
 {
     const struct pq_args *args = &call->args;
-    const int ndim = args->ndim;
+    const int ndim = args->ndim, affine = is_affine(args, quantize);
+    struct outside outside = {0, 0};
     const enum pq_type compute = quantize                   ? precision_of(args)
                                  : args->out.type == PQ_F64 ? PQ_F64
                                                             : PQ_F32;
@@ -675,7 +979,7 @@ void naive(const struct call *call, int quantize, unsigned char *lowest)
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
     if (call->n == 0) {
-        return;
+        return outside;
     }
     do {
         unsigned char x[8], y[8];
@@ -687,9 +991,17 @@ void naive(const struct call *call, int quantize, unsigned char *lowest)
         }
         const double zero = zero_at(call, index, quantize);
         take_element(args, index, x);
-        run_kernel(&pq_kernels_scalar, &general, quantize, 1, x, y, 1, 1, &scale, &zero);
+        if (!affine) {
+            run_kernel(&pq_kernels_scalar, &general, quantize, 1, x, y, 1, 1, &scale,
+                       &zero);
+        } else if (!quantize) {
+            dequantize_affine(args, x, y, scale, offset_at(args, index), zero);
+        } else if (quantize_affine(args, x, y, scale, offset_at(args, index), zero)) {
+            outside.first = outside.count++ == 0 ? position : outside.first;
+        }
         give_element(call, index, y, ++position == call->n, lowest);
     } while (step(ndim, call->shape, index));
+    return outside;
 }
 
 void naive_repack(const struct call *call, unsigned char *lowest)
@@ -728,6 +1040,12 @@ void describe(const struct call *call, int quantize, char *text, size_t size)
         SAY(" [%td: block %td, in %td, out %td, scale %td, zero %td]", a->shape[d],
             a->block != NULL ? a->block[d] : 1, call->in.strides[d], call->out.strides[d],
             a->scale.strides[d], a->zero.data != NULL ? a->zero.strides[d] : 0);
+    }
+    if (is_affine(a, quantize)) {
+        SAY("; %s%s%zu fills, codes %lld to %lld, beyond %d%s",
+            a->offset != NULL ? "offset, " : "", a->inverse ? "inverse, " : "", a->fills,
+            (long long)a->lowest_code, (long long)a->highest_code, (int)a->beyond,
+            a->refuse_nan ? ", no NaN" : "");
     }
 #undef SAY
 }

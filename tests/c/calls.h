@@ -12,12 +12,13 @@ enum {
     USUAL_ELEMENTS = 3000,
     MOST_ELEMENTS = 80000,
     ARENA = 1 << 20,
-    PARAM_ARENA = 1 << 20
+    PARAM_ARENA = 1 << 20,
+    MOST_FILLS = 3
 };
 
 /* Where views lie; whoever makes them frees them. */
 struct arenas {
-    struct guarded in, out, scale, zero;
+    struct guarded in, out, scale, zero, offset;
 };
 extern struct arenas memory;
 void make_arenas(void);
@@ -71,6 +72,7 @@ struct call {
     int selects[PQ_MAX_NDIM];
     size_t n;
     struct view in, out, scale, zero;
+    int64_t fill[MOST_FILLS];
     int parts;
 };
 
@@ -89,9 +91,18 @@ void fill_input(struct call *call, int quantize);
 /* A call on whole types, with everything filled in. */
 void draw_call(struct call *call, int quantize);
 
+/* Offsets, multipliers, fills, a range and policies, any of them, beside what is there:
+ * before the numbers are filled in, which then have offsets, too. */
+void draw_affine(struct call *call, int quantize);
+
+/* Elements that a call counts as out of range, and the C-order position of the first. */
+struct outside {
+    size_t count, first;
+};
+
 /* The result, in a copy of the output that begins at `lowest`. Zero points that are not
  * the codes' own are at most 2^52 in magnitude. */
-void naive(const struct call *call, int quantize, unsigned char *lowest);
+struct outside naive(const struct call *call, int quantize, unsigned char *lowest);
 /* The same for pq_repack. */
 void naive_repack(const struct call *call, unsigned char *lowest);
 void describe(const struct call *call, int quantize, char *text, size_t size);

@@ -177,6 +177,9 @@ static void draw_quantization(int quantize)
         random_chance(60) ? PQ_F32 : (enum pq_type)(1 + random_below(PQ_TYPE_COUNT - 1));
     const enum pq_type zero = random_chance(50) ? code : PICK(integers);
     draw_params(&call, draw_layout(), scale, zero, random_chance(75));
+    if (call.in.array.type != PQ_I32 && random_chance(50)) {
+        draw_affine(&call, quantize);
+    }
     if (!quantize && zero != code && random_chance(20)) { /* refused, or not */
         call.args.any_zeros = 0;
         use.known = 0;
@@ -381,6 +384,42 @@ static void mangle(struct pq_layout *layout)
     }
 }
 
+/* Options that make no sense. */
+static void spoil_affine(struct pq_args *args, enum verb verb)
+{
+    static const int64_t far[] = {INT64_MIN, INT64_MAX, -129, 256, INT64_C(1) << 32};
+    static int64_t fills[1];
+    const int code = verb == QUANTIZE || verb == DEQUANTIZE;
+    switch (random_below(5)) {
+    case 0:
+        args->fills = random_chance(50) ? 1 : SIZE_MAX;
+        args->fill = NULL;
+        use.refused = code;
+        break;
+    case 1:
+        args->beyond = (enum pq_beyond)no_type();
+        use.refused = verb == QUANTIZE;
+        break;
+    case 2:
+        fills[0] = far[random_below(5)];
+        args->fills = 1;
+        args->fill = fills;
+        use.refused = code && (fills[0] == INT64_MIN || fills[0] == INT64_MAX);
+        break;
+    case 3:
+        args->lowest_code = far[random_below(5)];
+        args->highest_code = INT64_MIN;
+        use.refused = verb == QUANTIZE;
+        break;
+    default:
+        args->beyond = PQ_WRAP;
+        args->lowest_code = 1;
+        args->highest_code = 2;
+        use.refused = verb == QUANTIZE;
+        break;
+    }
+}
+
 /* Spoil one field of a copy of the call, or the arrays it refers to. */
 static void spoil(struct pq_args *args, enum verb verb)
 {
@@ -389,6 +428,10 @@ static void spoil(struct pq_args *args, enum verb verb)
     struct pq_array *const array = any_array(args);
     if (random_chance(30) && (args->in_layout != NULL || args->out_layout != NULL)) {
         mangle(args->in_layout != NULL ? &call.in.words : &call.out.words);
+        return;
+    }
+    if (random_chance(10)) {
+        spoil_affine(args, verb);
         return;
     }
     switch (random_below(11)) {
@@ -467,23 +510,42 @@ static enum pq_status run_once(const struct pq_kernels *k, enum verb verb, int p
     return status != PQ_OK ? status : ran;
 }
 
+/* Whether a part has done its work. */
+static int has_run(enum pq_status status)
+{
+    return status == PQ_OK || status == PQ_ERR_BEYOND;
+}
+
 static enum pq_status run_all(const struct pq_kernels *k, enum verb verb)
 {
     enum pq_status status = PQ_OK;
     if (use.parts != 0 || use.part != 0) {
         return run_once(k, verb, use.part, use.parts);
     }
-    if (call.parts > FEW_PARTS) { /* shares of 1, of 4 or of 64 of the longest dimension */
-        for (int p = 0; p <= (int)call.n && status == PQ_OK; p++) {
-            status = run_once(k, verb, p, call.parts);
-        }
-        return status;
-    }
-    const int first = (int)random_below((size_t)call.parts);
-    for (int p = 0; p < call.parts && status == PQ_OK; p++) {
-        status = run_once(k, verb, (first + p) % call.parts, call.parts);
+    /* Of a great many shares of 1, of 4 or of 64 of the longest dimension. */
+    const int some = call.parts > FEW_PARTS ? (int)call.n + 1 : call.parts;
+    const int first = call.parts > FEW_PARTS ? 0 : (int)random_below((size_t)call.parts);
+    for (int p = 0; p < some && has_run(status); p++) {
+        const enum pq_status next = run_once(k, verb, (first + p) % call.parts, call.parts);
+        status = next == PQ_OK ? status : next;
     }
     return status;
+}
+
+/* Number and place of what is out of range; without parts. */
+static void judge_count(const struct pq_kernels *k, enum pq_status ran, int known,
+                        struct outside outside)
+{
+    const enum pq_status due = has_run(ran) ? PQ_OK : ran;
+    size_t count = 99, first = 99;
+    char text[1500];
+    describe(&call, 1, text, sizeof text);
+    const enum pq_status status =
+        pq_count_beyond(use.no_kernels ? NULL : k, use.args, &count, &first);
+    CHECK(status == due, "%s: count_beyond: %d, not %d", k->name, (int)status, (int)due);
+    CHECK(!known || status != PQ_OK || (count == outside.count && first == outside.first),
+          "%s: %zu from %zu on are out of range, not %zu from %zu: %s", k->name, count,
+          first, outside.count, outside.first, text);
 }
 
 static void check_result(enum verb verb)
@@ -492,6 +554,7 @@ static void check_result(enum verb verb)
     enum pq_status first = PQ_OK;
     char text[1500];
     const int known = use.known && use.args != NULL;
+    struct outside outside = {0, 0};
     keep(&kept_out, &call.out, &memory.out);
     keep(&kept_in, &call.in, &memory.in);
     keep(&kept_scale, &call.scale, &memory.scale);
@@ -504,23 +567,24 @@ static void check_result(enum verb verb)
         if (verb == REPACK) {
             naive_repack(&call, lowest);
         } else {
-            naive(&call, verb == QUANTIZE, lowest);
+            outside = naive(&call, verb == QUANTIZE, lowest);
         }
     }
+    const enum pq_status due = outside.count != 0 ? PQ_ERR_BEYOND : PQ_OK;
     for (int i = 0; tables[i] != NULL; i++) {
         const struct pq_kernels *k = tables[i];
         restore(&kept_out);
         const enum pq_status status = run_all(k, verb);
         if (i == 0) {
             first = status;
-            if (!known && status == PQ_OK) {
+            if (!known && has_run(status)) {
                 memcpy(expected, kept_out.at, kept_out.bytes);
             }
         }
         const int as_expected = memcmp(kept_out.at, expected, kept_out.bytes) == 0;
-        if (status != first || (known && status != PQ_OK) ||
-            (use.refused && status == PQ_OK) || (status == PQ_OK && !as_expected) ||
-            (status != PQ_OK && !is_kept(&kept_out))) {
+        if (status != first || (known && status != due) ||
+            (use.refused && has_run(status)) || (has_run(status) && !as_expected) ||
+            (!has_run(status) && !is_kept(&kept_out))) {
             text[0] = '\0';
             if (known) {
                 describe(&call, verb == QUANTIZE, text, sizeof text);
@@ -532,6 +596,9 @@ static void check_result(enum verb verb)
         CHECK(is_kept(&kept_in) && is_kept(&kept_scale) &&
                   (call.zero.array.data == NULL || is_kept(&kept_zero)),
               "verb %d, %s: an input was written", (int)verb, k->name);
+        if (verb == QUANTIZE && use.parts == 0 && use.part == 0) {
+            judge_count(k, status, known, outside);
+        }
     }
     restore(&kept_out);
 }
