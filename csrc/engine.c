@@ -475,22 +475,15 @@ static void run_squares(void *p, struct pq_cursor at)
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
     const bool gathers = dim[1].in == (ptrdiff_t)job->in_size;
-    const size_t across = gathers ? job->in_size : job->out_size;
-    const size_t along = gathers ? job->out_size : job->in_size;
-    const bool tall = across <= 2 && (!gathers || bytes_of(job) > FAR_GROUPS);
-    const ptrdiff_t rows = tall ? 64 : 32;
-    const ptrdiff_t columns = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
-    struct area area;
-    for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
-        area.column = dim[0].begin;
-        const char *const first =
-            gathers ? place_in(job, at, area) : place_out(job, at, area);
-        area.rows = up_to_line(first, across, rows, dim[1].end - area.row);
-        for (; area.column < dim[0].end; area.column += area.columns) {
-            const char *const row =
-                gathers ? place_out(job, at, area) : place_in(job, at, area);
-            area.columns = up_to_line(row, along, columns, dim[0].end - area.column);
-            run_square(job, at, area);
+    const ptrdiff_t size = (ptrdiff_t)(gathers ? job->in_size : job->out_size);
+    const ptrdiff_t usual = gathers || size > 2 ? 32 : 64, all = dim[1].end - dim[1].begin,
+                    rows = all < usual ? all : usual, most = SQUARE / rows / size,
+                    columns = most < PQ_TILE ? most : PQ_TILE;
+    for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
+        const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
+        for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += columns) {
+            const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
+            run_square(job, at, (struct area){r, nr, c, nc});
         }
     }
 }
@@ -735,8 +728,9 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
     }
     if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
         dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
-        job->scale_type == PQ_F32 && !job->scale_swapped && job->how.affine.inner == NULL) {
-        if (rows_share(job) && dim[1].zero == 0 && !is_staged(job)) {
+        job->scale_type == PQ_F32 && !job->scale_swapped && !job->how.affine.has_offset) {
+        if (job->how.affine.inner == NULL && rows_share(job) && dim[1].zero == 0 &&
+            !is_staged(job)) {
             *first = 2;
             return run_scaled_rows;
         }
