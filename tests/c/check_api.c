@@ -787,6 +787,99 @@ static void check_control(int quantize)
     check_end();
 }
 
+/* ---- affine calls, by hand ---- */
+
+/* Four elements under one scale and offset. */
+struct affine_case {
+    const char *what;
+    int quantize;
+    enum pq_type code;
+    float scale, offset;
+    int inverse, zero;
+    int64_t fill; /* one, if not 0 */
+    int64_t lowest_code, highest_code;
+    enum pq_beyond beyond;
+    enum pq_status due;
+    float reals[4];
+    int codes[4];
+};
+
+static const struct affine_case affine_cases[] = {
+    {"an offset", 0, PQ_I16, .scale = 0.5f, .offset = 10, .reals = {9.5f, 10, 11, 60},
+     .codes = {-1, 0, 2, 100}},
+    {"an offset and a fill", 0, PQ_I16, .scale = 0.5f, .offset = 10, .fill = 2,
+     .reals = {9.5f, 10, NAN, 60}, .codes = {-1, 0, 2, 100}},
+    {"two roundings", 0, PQ_U8, .scale = 0.1f, .offset = -0.3f,
+     .reals = {0, -0.3f, 0x1.999998p-4f, 0}, .codes = {3, 0, 4, 3}},
+    {"a divisor", 0, PQ_I8, .scale = 4, .offset = 1, .inverse = 1,
+     .reals = {1.25f, 1, 0.75f, 2}, .codes = {1, 0, -1, 4}},
+    {"an offset", 1, PQ_U8, .scale = 0.5f, .offset = -1, .reals = {-1, 0, 0.25f, 1000},
+     .codes = {0, 2, 2, 255}},
+    {"a multiplier", 1, PQ_I8, .scale = 4, .offset = 1, .inverse = 1,
+     .reals = {1.25f, 1, 0.75f, 2}, .codes = {1, 0, -1, 4}},
+    {"a fill", 1, PQ_I16, .scale = 1, .fill = -32768, .reals = {NAN, 1, -40000, 3},
+     .codes = {-32768, 1, -32768, 3}},
+    {"a range", 1, PQ_I8, .scale = 1, .lowest_code = -7, .highest_code = 5,
+     .reals = {NAN, 6, -8, 5}, .codes = {-7, 5, -7, 5}},
+    {"wrapping", 1, PQ_I8, .scale = 1, .zero = 1, .beyond = PQ_WRAP,
+     .reals = {127, -130, INFINITY, 0x1p30f}, .codes = {-128, 127, -128, 1}},
+    {"wrapping", 1, PQ_U16, .scale = 1, .beyond = PQ_WRAP,
+     .reals = {65536, -1, -65537, 0x1p127f}, .codes = {0, 65535, 65535, 0}},
+    {"refusing", 1, PQ_U8, .scale = 1, .beyond = PQ_REFUSE, .due = PQ_ERR_BEYOND,
+     .reals = {255, 255.5f, NAN, -0.5f}, .codes = {255, 255, 0, 0}},
+    {"refusing nothing", 1, PQ_U8, .scale = 1, .beyond = PQ_REFUSE,
+     .reals = {255, 255.25f, NAN, -0.5f}, .codes = {255, 255, 0, 0}},
+};
+
+static void check_affine_case(const struct pq_kernels *k, const struct affine_case *c)
+{
+    static const ptrdiff_t shape[] = {4}, floats[] = {sizeof(float)}, same[] = {0};
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(c->code);
+    float numbers[4], scale = c->scale, offset = c->offset;
+    unsigned char codes_then[4 * sizeof(int16_t)];
+    struct pq_array real = {numbers, floats, PQ_F32, 0, NULL};
+    struct pq_array code = {codes_then, &size, c->code, 0, NULL};
+    int zero = c->zero;
+    struct pq_args args = {.size = sizeof args,
+                           .ndim = 1,
+                           .shape = shape,
+                           .in = c->quantize ? real : code,
+                           .out = c->quantize ? code : real,
+                           .scale = {&scale, same, PQ_F32, 0, NULL},
+                           .zero = {&zero, same, PQ_I32, 0, NULL},
+                           .offset = c->offset != 0 ? &offset : NULL,
+                           .inverse = c->inverse,
+                           .fill = &c->fill,
+                           .fills = c->fill != 0,
+                           .lowest_code = c->lowest_code,
+                           .highest_code = c->highest_code,
+                           .beyond = c->beyond};
+    for (size_t i = 0; i < 4; i++) {
+        numbers[i] = c->quantize ? c->reals[i] : 77;
+        put_bits(codes_then, c->code, i, c->quantize ? 77 : (uint64_t)c->codes[i]);
+    }
+    const enum pq_status status =
+        c->quantize ? pq_quantize(k, &args, 0, 1) : pq_dequantize(k, &args, 0, 1);
+    CHECK(status == c->due, "%s, %s: status %d", k->name, c->what, (int)status);
+    for (size_t i = 0; i < 4; i++) {
+        const int64_t got = get_integer(codes_then, c->code, i);
+        CHECK(got == c->codes[i], "%s, %s: code %zu is %d", k->name, c->what, i, (int)got);
+        CHECK(bits_of_f32(numbers[i]) == bits_of_f32(c->reals[i]),
+              "%s, %s: number %zu is %a", k->name, c->what, i, (double)numbers[i]);
+    }
+}
+
+static void check_affine(void)
+{
+    check_begin("affine calls");
+    for (int i = 0; pq_isa_name(i) != NULL; i++) {
+        for (size_t c = 0; c < sizeof affine_cases / sizeof affine_cases[0]; c++) {
+            check_affine_case(pq_isa_find(pq_isa_name(i)), &affine_cases[c]);
+        }
+    }
+    check_end();
+}
+
 int main(int argc, char **argv)
 {
     check_start(argv[0]);
@@ -826,6 +919,7 @@ int main(int argc, char **argv)
     check_end();
     check_choose();
     check_zeros_within();
+    check_affine();
     free_arenas();
     return check_finish();
 }

@@ -346,7 +346,7 @@ static void check_table(void)
     CHECK(api.major == PQ_API_MAJOR && api.minor == PQ_API_MINOR, "version");
     CHECK(api.kernels == &pq_kernels_scalar, "kernels");
     CHECK(strcmp(api.version, "1.2.3") == 0, "version %s", api.version);
-    for (int i = 0; i <= PQ_ERR_NONFINITE; i++) {
+    for (int i = 0; i <= PQ_ERR_BEYOND; i++) {
         for (int j = -1; j < i; j++) {
             const char *text = pq_status_text((enum pq_status)i);
             CHECK(text[0] != 0 && strcmp(text, pq_status_text(bad_status(j))) != 0,
@@ -354,8 +354,7 @@ static void check_table(void)
         }
     }
     const char *unknown = pq_status_text(bad_status(-1));
-    CHECK(strcmp(unknown, pq_status_text(bad_status(PQ_ERR_NONFINITE + 1))) == 0,
-          "unknown");
+    CHECK(strcmp(unknown, pq_status_text(bad_status(PQ_ERR_BEYOND + 1))) == 0, "unknown");
     check_end();
 }
 
@@ -927,6 +926,156 @@ static void check_fenv(void)
 static void check_fenv(void) {}
 #endif
 
+/* ---- affine calls ---- */
+
+/* Options beside a call that is valid, and what it is answered. */
+struct option {
+    const char *what;
+    int quantize;
+    enum pq_status due;
+    enum pq_type real, code; /* none: float32, int8 */
+    enum pq_type precision;
+    size_t fills;
+    int64_t fill; /* the same as often as that */
+    int64_t lowest_code, highest_code;
+    int beyond;
+    int zero_first, narrow_first, overflow;
+};
+
+static const struct option options[] = {
+    {"a fill", 1, PQ_OK, .fills = 1, .fill = -128},
+    {"a fill", 0, PQ_OK, .fills = 1, .fill = 127},
+    {"several", 0, PQ_OK, .fills = 3, .fill = 5},
+    {"a fill too low", 1, PQ_ERR_OPTION, .fills = 1, .fill = -129},
+    {"a fill too high", 1, PQ_ERR_OPTION, .fills = 1, .fill = 128},
+    {"a fill too low", 0, PQ_ERR_OPTION, .fills = 1, .fill = -129},
+    {"a fill too high", 0, PQ_ERR_OPTION, .fills = 1, .fill = 128},
+    {"the lowest fill", 0, PQ_ERR_OPTION, .fills = 1, .fill = INT64_MIN},
+    {"a fill of four bits", 0, PQ_ERR_OPTION, .code = PQ_I4, .fills = 1, .fill = 8},
+    {"a fill of four bits", 0, PQ_OK, .code = PQ_I4, .fills = 1, .fill = 7},
+    {"a fill of a float", 0, PQ_ERR_OPTION, .code = PQ_F8E5M2, .fills = 1, .fill = 1},
+    {"a fill of a float", 1, PQ_ERR_OPTION, .code = PQ_F8E5M2, .fills = 1, .fill = 1},
+    {"a range", 1, PQ_OK, .lowest_code = -127, .highest_code = 127},
+    {"a range of one", 1, PQ_OK, .lowest_code = 3, .highest_code = 3},
+    {"a range from zero", 1, PQ_OK, .highest_code = 3},
+    {"a range too low", 1, PQ_ERR_OPTION, .lowest_code = -129, .highest_code = 127},
+    {"a range too high", 1, PQ_ERR_OPTION, .lowest_code = -1, .highest_code = 128},
+    {"no range", 1, PQ_ERR_OPTION, .lowest_code = 2, .highest_code = 1},
+    {"a range not looked at", 0, PQ_OK, .lowest_code = 2, .highest_code = 1},
+    {"a range of a float", 1, PQ_ERR_OPTION, .code = PQ_F8E5M2, .highest_code = 1},
+    {"a fill in the range", 1, PQ_ERR_OPTION, .highest_code = 3, .fills = 1, .fill = 3},
+    {"a fill below it", 1, PQ_OK, .highest_code = 3, .fills = 2, .fill = -1},
+    {"wrapping", 1, PQ_OK, .beyond = PQ_WRAP},
+    {"wrapping to a range", 1, PQ_ERR_OPTION, .beyond = PQ_WRAP, .highest_code = 3},
+    {"wrapping floats", 1, PQ_ERR_OPTION, .code = PQ_F8E5M2, .beyond = PQ_WRAP},
+    {"refusing", 1, PQ_OK, .beyond = PQ_REFUSE},
+    {"refusing floats", 1, PQ_OK, .code = PQ_F8E5M2, .beyond = PQ_REFUSE},
+    {"refusing what overflows", 1, PQ_ERR_OPTION, .code = PQ_F8E5M2, .beyond = PQ_REFUSE,
+     .overflow = 1},
+    {"no policy", 1, PQ_ERR_OPTION, .beyond = PQ_BEYOND_COUNT},
+    {"no policy", 1, PQ_ERR_OPTION, .beyond = -1},
+    {"a policy not looked at", 0, PQ_OK, .beyond = -1},
+    {"zero points first", 1, PQ_ERR_OPTION, .beyond = PQ_WRAP, .zero_first = 1},
+    {"narrow first", 1, PQ_ERR_OPTION, .beyond = PQ_WRAP, .narrow_first = 1},
+    {"quotients of float16", 1, PQ_ERR_TYPE, .beyond = PQ_WRAP, .precision = PQ_F16},
+    {"quotients of float64", 1, PQ_OK, .beyond = PQ_WRAP, .precision = PQ_F64},
+    {"of integers", 1, PQ_ERR_TYPE, .beyond = PQ_WRAP, .real = PQ_I32},
+};
+
+static enum pq_status run_option(struct pq_args *args, const struct option *o)
+{
+    const struct pq_kernels *const k = &pq_kernels_scalar;
+    struct pq_prepared plan = {.size = sizeof plan};
+    const enum pq_status prepared = o->quantize ? pq_prepare_quantize(&plan, k, args)
+                                                : pq_prepare_dequantize(&plan, k, args);
+    const enum pq_status status =
+        o->quantize ? pq_quantize(k, args, 0, 1) : pq_dequantize(k, args, 0, 1);
+    CHECK(prepared == status, "%s: preparing gave %d, not %d", o->what, (int)prepared,
+          (int)status);
+    return status;
+}
+
+static void check_affine_errors(void)
+{
+    check_begin("affine calls, errors");
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        const struct option *const o = &options[i];
+        const int64_t fill[] = {o->fill, o->fill, o->fill};
+        struct pq_args args = valid_args(o->quantize, PQ_I8);
+        struct pq_array *const real = o->quantize ? &args.in : &args.out;
+        struct pq_array *const code = o->quantize ? &args.out : &args.in;
+        unsigned char held[sizeof small];
+        real->type = o->real != PQ_NO_TYPE ? o->real : real->type;
+        code->type = o->code != PQ_NO_TYPE ? o->code : code->type;
+        args.precision = o->precision;
+        args.fills = o->fills;
+        args.fill = fill;
+        args.lowest_code = o->lowest_code;
+        args.highest_code = o->highest_code;
+        args.beyond = (enum pq_beyond)o->beyond;
+        args.zero_first = o->zero_first;
+        args.narrow_first = o->narrow_first;
+        args.overflow = o->overflow;
+        check_case(i + 1000);
+        memcpy(held, &small, sizeof small);
+        const enum pq_status got = run_option(&args, o);
+        CHECK(got == o->due, "%s: status %d, expected %d", o->what, (int)got, (int)o->due);
+        CHECK(got == PQ_OK || memcmp(held, &small, sizeof small) == 0,
+              "%s: something was written", o->what);
+        args.fill = NULL;
+        const enum pq_status none = run_option(&args, o);
+        CHECK(o->fills == 0 || none == PQ_ERR_NULL, "%s: status %d without fills", o->what,
+              (int)none);
+    }
+    check_case(0);
+    check_end();
+}
+
+/* Zero points that only 64 bits hold have no affine kernel. */
+static void check_affine_zeros(void)
+{
+    check_begin("affine calls, far zero points");
+    struct pq_args args = valid_args(0, PQ_I64);
+    const int64_t far = INT64_MAX;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        memcpy(small.zero + 8 * i, &far, sizeof far);
+    }
+    args.any_zeros = 1;
+    CHECK(pq_dequantize(&pq_kernels_scalar, &args, 0, 1) == PQ_OK, "not taken");
+    args.offset = small.scale;
+    CHECK(pq_dequantize(&pq_kernels_scalar, &args, 0, 1) == PQ_ERR_ZERO, "taken");
+    check_end();
+}
+
+static void check_beyond_errors(void)
+{
+    const struct pq_kernels *const k = &pq_kernels_scalar;
+    check_begin("count_beyond");
+    struct pq_args args = valid_args(1, PQ_I8);
+    size_t count = 7, first = 7;
+    small.reals[2] = INFINITY;
+    small.reals[4] = -1000;
+    small.reals[5] = NAN;
+    CHECK(pq_count_beyond(k, &args, &count, &first) == PQ_OK && count == 0, "saturated");
+    args.beyond = PQ_REFUSE;
+    CHECK(pq_quantize(k, &args, 0, 1) == PQ_ERR_BEYOND, "taken");
+    CHECK(small.codes[2] == 127 && small.codes[4] == 128 && small.codes[5] == 128,
+          "not saturated");
+    CHECK(pq_count_beyond(k, &args, &count, &first) == PQ_OK && count == 2 && first == 2,
+          "%zu from %zu on", count, first);
+    args.refuse_nan = 1;
+    args.beyond = PQ_WRAP;
+    CHECK(pq_count_beyond(k, &args, &count, &first) == PQ_OK && count == 1 && first == 5,
+          "%zu from %zu on, of NaN", count, first);
+    CHECK(pq_count_beyond(k, &args, NULL, &first) == PQ_ERR_NULL, "no count");
+    CHECK(pq_count_beyond(k, &args, &count, NULL) == PQ_ERR_NULL, "no place");
+    CHECK(pq_count_beyond(NULL, &args, &count, &first) == PQ_ERR_NULL, "no kernels");
+    CHECK(pq_count_beyond(k, NULL, &count, &first) == PQ_ERR_NULL, "no arguments");
+    args.size = 1;
+    CHECK(pq_count_beyond(k, &args, &count, &first) == PQ_ERR_SIZE, "no size");
+    check_end();
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -950,6 +1099,9 @@ int main(int argc, char **argv)
     check_repacked_bits();
     check_layouts();
     check_parts_of_words();
+    check_affine_errors();
+    check_affine_zeros();
+    check_beyond_errors();
     check_fenv();
     return check_finish();
 }
