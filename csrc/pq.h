@@ -230,12 +230,12 @@ enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_a
 
 /*
  * A call that is checked and planned once, and run on other arrays of the same types, shape
- * and strides. Nothing needs to be freed. It refers to the arrays of scales, zero points and
- * offsets, to fills and to layouts, which have to stay where they are, and as they are; of
- * `in` and `out` only the types and strides count, and that `data` is not null. Any number
- * of threads may run it. What a failed call has prepared, or what holds nothing but zeros,
- * gives PQ_ERR_NULL. Of this struct, too, the caller sets the size; PQ_ERR_SIZE where the
- * plan does not fit.
+ * and strides. Nothing needs to be freed. It refers to the arrays of scales, zero points
+ * and offsets, to fills and to layouts, which have to stay where they are, and as they are;
+ * of `in` and `out` only the types and strides count, and that `data` is not null. Any
+ * number of threads may run it. What a failed call has prepared, or what holds nothing but
+ * zeros, gives PQ_ERR_NULL. Of this struct, too, the caller sets the size; PQ_ERR_SIZE
+ * where the plan does not fit.
  */
 struct pq_prepared {
     size_t size;
