@@ -728,9 +728,8 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
     }
     if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
         dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
-        job->scale_type == PQ_F32 && !job->scale_swapped && !job->how.affine.has_offset) {
-        if (job->how.affine.inner == NULL && rows_share(job) && dim[1].zero == 0 &&
-            !is_staged(job)) {
+        job->scale_type == PQ_F32 && !job->scale_swapped && job->how.affine.inner == NULL) {
+        if (rows_share(job) && dim[1].zero == 0 && !is_staged(job)) {
             *first = 2;
             return run_scaled_rows;
         }

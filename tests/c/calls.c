@@ -923,22 +923,30 @@ static int is_too_large(double v, enum pq_type type)
     return fabs(v) > tie || (fabs(v) == tie && code % 2 != 0);
 }
 
+/* A step in which NaN has the sign of the number, and of what that is multiplied by. */
+static double moved(enum pq_type carrier, char operation, double a, double b)
+{
+    const double v = calculated(carrier, operation, a, b);
+    const int negative =
+        signbit(a) ? !(operation == '*' && signbit(b)) : operation == '*' && signbit(b);
+    return isnan(v) ? copysign((double)NAN, negative ? -1.0 : 1.0) : v;
+}
+
 /* Whether the element counts as out of range. */
 static int quantize_affine(const struct pq_args *args, const unsigned char *px,
                            unsigned char *y, double scale, double offset, double zero)
 {
     const enum pq_type carrier = precision_of(args), code = args->out.type;
     const double x = get_real(px, args->in.type, 0), one = 1;
-    double v = args->offset != NULL ? calculated(carrier, '-', x, offset) : x;
-    v = args->inverse ? calculated(carrier, '*', v, scale) : v;
+    double v = args->offset != NULL ? moved(carrier, '-', x, offset) : x;
+    v = args->inverse ? moved(carrier, '*', v, scale) : v;
     const double q = args->inverse ? v : calculated(carrier, '/', v, scale);
     if (pq_is_narrow_float(code)) {
         const struct pq_run run = {
             .in = carrier, .out = code, .compute = carrier, .overflow = args->overflow};
-        const int moved = args->offset != NULL || args->inverse;
         const double sum = calculated(carrier, '+', q, rounded_to(carrier, zero));
         unsigned char number[8];
-        put_real(number, carrier, moved && isnan(v) ? (double)NAN : v);
+        put_real(number, carrier, v);
         run_kernel(&pq_kernels_scalar, &run, 1, 1, number, y, 1, 1,
                    args->inverse ? &one : &scale, &zero);
         return isnan(sum) ? args->refuse_nan
