@@ -45,7 +45,7 @@ static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
 static bool takes_spaced(const struct pq_job *job, ptrdiff_t columns)
 {
     return columns >= PQ_SPACED && columns <= PQ_SPACED_MOST && !job->how.general &&
-           job->how.copy == NULL && !is_staged(job);
+           job->how.copy == NULL && job->how.affine.inner == NULL && !is_staged(job);
 }
 
 /* Rows of `columns` elements, their parameters from place 0 of the job's arrays on. */
