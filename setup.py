@@ -9,6 +9,7 @@ from pathlib import Path
 
 from numpy import get_include
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 LINK_FLAGS = []
 if sys.platform == "win32":
@@ -39,7 +40,25 @@ def description():
     return re.sub(r"\]\((?!https://|#)", f"]({files}", text)
 
 
+class BuildExt(build_ext):
+    """The kernels are loops, which -O3 makes faster. What calls them is as fast by -O2, and
+    a seventh smaller."""
+
+    def build_extensions(self):
+        if sys.platform != "win32":
+            compile_file = self.compiler._compile
+
+            def compile_as_is_best(obj, src, ext, cc_args, extra_postargs, pp_opts):
+                if Path(src).name == "_core.c":
+                    extra_postargs = [*extra_postargs, "-O2"]
+                compile_file(obj, src, ext, cc_args, extra_postargs, pp_opts)
+
+            self.compiler._compile = compile_as_is_best
+        super().build_extensions()
+
+
 setup(
+    cmdclass={"build_ext": BuildExt},
     long_description=description(),
     long_description_content_type="text/markdown",
     ext_modules=[
