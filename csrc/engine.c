@@ -465,6 +465,13 @@ static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdi
     return left - n < most / 4 ? left : n;
 }
 
+/* Of a few rows, such as the channels of an image: with a quarter more a tile holds one. */
+static ptrdiff_t few_rows_columns(ptrdiff_t rows, size_t size)
+{
+    const ptrdiff_t most = PQ_TILE / 5 * 4, columns = SQUARE / rows / (ptrdiff_t)size;
+    return columns < most ? columns : most;
+}
+
 /* Longer along the side that is read or written by whole rows, and in that order: so most
  * of what hardware has fetched ahead is used. Squares end where lines do: one that two of
  * them share comes twice. Of whole lines of codes are those to which codes are written, and
@@ -475,15 +482,24 @@ static void run_squares(void *p, struct pq_cursor at)
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim;
     const bool gathers = dim[1].in == (ptrdiff_t)job->in_size;
-    const ptrdiff_t size = (ptrdiff_t)(gathers ? job->in_size : job->out_size);
-    const ptrdiff_t usual = gathers || size > 2 ? 32 : 64, all = dim[1].end - dim[1].begin,
-                    rows = all < usual ? all : usual, most = SQUARE / rows / size,
-                    columns = most < PQ_TILE ? most : PQ_TILE;
-    for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
-        const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
-        for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += columns) {
-            const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
-            run_square(job, at, (struct area){r, nr, c, nc});
+    const size_t across = gathers ? job->in_size : job->out_size;
+    const size_t along = gathers ? job->out_size : job->in_size;
+    const bool tall = across <= 2 && (!gathers || bytes_of(job) > FAR_GROUPS);
+    const ptrdiff_t rows = tall ? 64 : 32;
+    const ptrdiff_t usual = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
+    struct area area;
+    for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
+        area.column = dim[0].begin;
+        const char *const first =
+            gathers ? place_in(job, at, area) : place_out(job, at, area);
+        area.rows = up_to_line(first, across, rows, dim[1].end - area.row);
+        const ptrdiff_t columns =
+            area.rows < rows / 4 ? few_rows_columns(area.rows, across) : usual;
+        for (; area.column < dim[0].end; area.column += area.columns) {
+            const char *const row =
+                gathers ? place_out(job, at, area) : place_in(job, at, area);
+            area.columns = up_to_line(row, along, columns, dim[0].end - area.column);
+            run_square(job, at, area);
         }
     }
 }
