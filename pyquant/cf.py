@@ -1,0 +1,491 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packed variables of netCDF and zarr files, by the attributes of the CF conventions.
+
+The float types and the bits are xarray's, of which nothing is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from pyquant import _core
+from pyquant.qparams import QParams
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+
+__all__ = ["decode", "encode", "params"]
+
+_CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+_REALS = ("float32", "float64", "float16", "bfloat16")
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_SLICE = 1 << 15  # elements
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.dtype[Any]]:
+    """
+    Read the attributes that say how a variable is packed.
+
+    Parameters
+    ----------
+    attrs : mapping
+        Of which ``scale_factor``, ``add_offset``, ``_FillValue``, ``missing_value``,
+        ``_Unsigned``, ``valid_range``, ``valid_min`` and ``valid_max`` count.
+    dtype : dtype_like
+        The type in which codes are stored: int8, uint8, int16, uint16, int32 or uint32.
+
+    Returns
+    -------
+    QParams
+        Of the type of the codes once viewed by ``_Unsigned``, with what decodes to NaN as
+        `fill` and the valid codes as `quant_range`.
+    numpy.dtype
+        float32 or float64: what xarray decodes to.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an attribute has no meaning, or one contradicts another.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import cf
+    >>> attrs = {"scale_factor": np.float32(0.5), "_FillValue": np.int16(-999)}
+    >>> cf.params(attrs, "int16")
+    (QParams(scale=array(0.5, dtype=float32), zero_point=array(0, dtype=int16), \
+dtype='int16', axis=None, block_size=None, fill=(-999,)), dtype('float32'))
+    """
+    stored = _stored(dtype, "dtype")
+    codes = _viewed(attrs, stored)
+    scale, offset = _number(attrs, "scale_factor"), _number(attrs, "add_offset")
+    real = _float_type(scale, offset, codes)
+    fills, valid = _fills(attrs, stored, codes), _valid_range(attrs, stored, codes)
+    _check_apart(attrs, fills, valid)
+    made = QParams(
+        _typed(1 if scale is None else scale, real),
+        None,
+        codes,
+        offset=_typed(offset, real),
+        fill=tuple(fills) or None,
+        quant_range=valid,
+    )
+    return made, real
+
+
+def decode(
+    q: ArrayLike,
+    attrs: Mapping[str, Any],
+    *,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make real numbers of the codes of a variable: ``q * scale_factor + add_offset``.
+
+    Parameters
+    ----------
+    q : array_like
+        Codes as they are stored; see `params`.
+    attrs : mapping
+        The attributes of the variable. The valid range does not matter.
+    out : ndarray, optional
+        Where to put the result.
+    threads : int, optional
+        How many threads may share the work.
+
+    Returns
+    -------
+    ndarray
+        float32 or float64, by xarray's rule; NaN for ``_FillValue`` and
+        ``missing_value``. Where no attribute asks for more, `q` itself, or a view of it by
+        ``_Unsigned``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an attribute has no meaning, or `q` or `out` do not fit.
+
+    Notes
+    -----
+    The type is that of ``scale_factor``, if it is alone. With ``add_offset`` it is float64,
+    unless both are NumPy's float32 and codes have at most 16 bits. With neither it is
+    float32 for codes of at most 16 bits, else float64. Python's floats are float64.
+
+    Fill values are compared with codes. xarray compares them with codes made floats, so
+    that of 32 bits it may in float32 (``scale_factor`` alone) miss or take several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import cf
+    >>> attrs = {"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -32768}
+    >>> cf.decode(np.int16([0, 1500, -32768]), attrs)
+    array([273.15, 288.15,    nan])
+    """
+    given = _core.plain(q, "q")
+    stored = _stored(given.dtype, "q")
+    codes = _viewed(attrs, stored)
+    scale, offset = _number(attrs, "scale_factor"), _number(attrs, "add_offset")
+    fills = _fills(attrs, stored, codes)
+    given = _seen_as(given, codes)
+    if scale is None and offset is None and not fills:
+        if out is not None:
+            np.copyto(_checked(out, given, codes), given)
+        return given if out is None else out
+    real = _float_type(scale, offset, codes)
+    return _core.dequantize(
+        given,
+        _typed(1 if scale is None else scale, real),
+        dtype=real,
+        offset=_typed(offset, real),
+        fill=tuple(fills) or None,
+        out=out,
+        threads=threads,
+    )
+
+
+def encode(
+    x: ArrayLike,
+    attrs: Mapping[str, Any],
+    dtype: npt.DTypeLike,
+    *,
+    out_of_range: Literal["saturate", "wrap", "raise"] = "saturate",
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make codes of real numbers: ``round((x - add_offset) / scale_factor)``.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float64, float16 or bfloat16. NaN becomes ``_FillValue``, or without it the
+        first ``missing_value``, or without any the lowest code.
+    attrs : mapping
+        The attributes of the variable; see `params`. The valid range is what codes are
+        clipped to.
+    dtype : dtype_like
+        The type in which codes are stored.
+    out_of_range : {"saturate", "wrap", "raise"}, optional
+        What becomes of numbers whose codes are beyond the range; see `quantize`.
+    out : ndarray, optional
+        Where to put the result.
+    threads : int, optional
+        How many threads may share the work.
+
+    Returns
+    -------
+    ndarray
+        Codes of `dtype`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an attribute has no meaning or contradicts another, or `x` or `out` do not fit.
+
+    Notes
+    -----
+    Arithmetic is xarray's. With a fill value its type is that of `x`; without one it is
+    what `decode` gives codes of 16 bits, and `x` is first made that. float16 and bfloat16
+    count as float32. Attributes that are NumPy's float64 widen each step of float32, which
+    is then rounded. Numbers that are to be of another type, or are widened, are taken in
+    slices, not by several threads. What is beyond the range, and NaN without a fill value,
+    is undefined in xarray.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import cf
+    >>> attrs = {"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -32768}
+    >>> cf.encode([273.15, 288.15, np.nan], attrs, "int16")
+    array([     0,   1500, -32768], dtype=int16)
+    """
+    stored = _stored(dtype, "dtype")
+    p, _ = params(attrs, stored)
+    scale, offset = _number(attrs, "scale_factor"), _number(attrs, "add_offset")
+    _check_agreement(attrs)
+    given = _core.plain(x, "x")
+    if _core.is_untyped(x) and given.dtype.kind in "iu":
+        given = given.astype(np.float64)
+    if given.dtype.name not in _REALS:
+        msg = f"x: expected float32, float64, float16 or bfloat16, got {given.dtype}"
+        raise TypeError(msg)
+    own = _FLOAT64 if given.dtype.name == "float64" else _FLOAT32
+    packed = scale is not None or offset is not None
+    real = _float_type(scale, offset, None) if packed and p.fill is None else own
+    made = np.empty(given.shape, stored) if out is None else _checked(out, given, stored)
+    codes = _seen_as(made, p.dtype)
+    if real == own and all(_is_own(number, real) for number in (scale, offset)):
+        _core.quantize(
+            given,
+            _typed(1 if scale is None else scale, real),
+            dtype=p.dtype,
+            offset=_typed(offset, real),
+            fill=p.fill,
+            quant_range=p.quant_range,
+            out_of_range=out_of_range,
+            out=codes,
+            threads=threads,
+        )
+    else:
+        _core.quantize(  # nothing: this checks the policy before anything is written
+            np.empty(0, np.float32),
+            1,
+            dtype=p.dtype,
+            quant_range=p.quant_range,
+            out_of_range=out_of_range,
+            threads=threads,
+        )
+        _encode_slices(given, scale, offset, real, p, out_of_range, codes)
+    return made
+
+
+def _encode_slices(
+    x: npt.NDArray[Any],
+    scale: Any,
+    offset: Any,
+    real: np.dtype[Any],
+    p: QParams,
+    out_of_range: Literal["saturate", "wrap", "raise"],
+    out: npt.NDArray[Any],
+) -> None:
+    """What needs other types than one pass has: xarray's operations, piece by piece."""
+    walk = np.nditer(
+        [x, out],
+        flags=["buffered", "external_loop", "zerosize_ok", "copy_if_overlap"],
+        op_flags=[["readonly"], ["writeonly"]],
+        op_dtypes=[real, p.dtype],
+        order="C",
+        casting="same_kind",
+        buffersize=_SLICE,
+    )
+    lo, hi = p.quant_range or (np.iinfo(p.dtype).min, np.iinfo(p.dtype).max)
+    strict = out_of_range == "raise"
+    count, first = 0, -1
+    with np.errstate(all="ignore"), walk:
+        for numbers, codes in walk:
+            work = np.array(numbers)
+            if offset is not None:
+                work -= offset
+            if scale is not None:
+                work /= scale
+            _core.quantize(
+                work,
+                1,
+                dtype=p.dtype,
+                fill=p.fill,
+                quant_range=p.quant_range,
+                out_of_range="saturate" if strict else out_of_range,
+                out=codes,
+            )
+            if strict:
+                whole = np.rint(work, dtype=np.float64)
+                (where,) = np.nonzero((whole < lo) | (whole > hi))
+                if where.size and not count:
+                    first = walk.iterindex + int(where[0])
+                count += where.size
+    if count:
+        place = tuple(map(int, np.unravel_index(first, x.shape)))
+        msg = (
+            f"x: expected numbers whose codes are from {lo} to {hi}, got {count} others, "
+            f"the first at index {place}"
+        )
+        raise ValueError(msg)
+
+
+def _stored(dtype: npt.DTypeLike, name: str) -> np.dtype[Any]:
+    """A type of codes, of whatever byte order, as a native one."""
+    try:
+        stored = np.dtype(dtype).newbyteorder("=")
+    except (TypeError, ValueError):
+        stored = None
+    if stored is None or stored.name not in _CODES:
+        got = dtype if stored is None else stored
+        msg = f"{name}: expected one of {', '.join(_CODES)}, got {got!s:.60}"
+        raise TypeError(msg)
+    return stored
+
+
+def _viewed(attrs: Mapping[str, Any], stored: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of codes that `_Unsigned` makes of that in which they are stored."""
+    if not isinstance(attrs, Mapping):
+        msg = f"attrs: expected a mapping of attributes, got {type(attrs).__name__}"
+        raise TypeError(msg)
+    unsigned = attrs.get("_Unsigned")
+    if unsigned is None:
+        return stored
+    if not isinstance(unsigned, str) or unsigned not in ("true", "false"):
+        msg = f"_Unsigned: expected 'true' or 'false', got {unsigned!r:.60}"
+        raise ValueError(msg)
+    return np.dtype(f"{'u' if unsigned == 'true' else 'i'}{stored.itemsize}")
+
+
+def _seen_as(array: npt.NDArray[Any], codes: np.dtype[Any]) -> npt.NDArray[Any]:
+    if array.dtype.kind == codes.kind:
+        return array
+    return array.view(codes.newbyteorder(array.dtype.byteorder))
+
+
+def _array(attrs: Mapping[str, Any], name: str, kinds: str) -> npt.NDArray[Any] | None:
+    """The numbers of an attribute."""
+    value = attrs.get(name)
+    if value is None:
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:  # sequences of several lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in kinds or array.size == 0:
+        due = "numbers" if "f" in kinds else "integers, of codes"
+        msg = f"{name}: expected {due}, got {value!r:.60}"
+        raise TypeError(msg)
+    return array
+
+
+def _number(attrs: Mapping[str, Any], name: str) -> Any:
+    """One number: of Python, which takes the type of arrays; of NumPy, which widens them;
+    or the one element of an array, which xarray never takes for a float32."""
+    array = _array(attrs, name, "iuf")
+    if array is None:
+        return None
+    if array.size != 1:
+        msg = f"{name}: expected one number, got {array.size}"
+        raise ValueError(msg)
+    if array.dtype.kind == "f" and array.dtype.name not in _REALS[:2]:
+        msg = f"{name}: expected float32 or float64, got {array.dtype}"
+        raise TypeError(msg)
+    value = attrs[name]
+    typed = isinstance(value, (int, float, np.generic))
+    return value if typed else np.float64(array.item())
+
+
+def _float_type(scale: Any, offset: Any, codes: np.dtype[Any] | None) -> np.dtype[Any]:
+    """xarray's; `codes` where it is what is decoded that gets this type."""
+    if scale is None and offset is None:
+        return _FLOAT32 if codes is not None and codes.itemsize <= 2 else _FLOAT64
+    if offset is None:
+        kind = np.asarray(scale).dtype
+        if kind.kind != "f":
+            msg = f"scale_factor: expected a float without add_offset, got {scale!r}"
+            raise TypeError(msg)
+        return kind
+    short = codes is None or codes.itemsize <= 2
+    both = all(np.asarray(number).dtype == _FLOAT32 for number in (scale, offset))
+    return _FLOAT32 if both and short else _FLOAT64
+
+
+def _is_own(number: Any, real: np.dtype[Any]) -> bool:
+    """Whether arithmetic with it is that of `real`, which a wider number would widen."""
+    if number is None or real == _FLOAT64 or not isinstance(number, np.generic):
+        return True
+    return bool(_typed(number, real) == number)
+
+
+def _typed(number: Any, real: np.dtype[Any]) -> Any:
+    """As a number of a type; infinite, if it is too large."""
+    with np.errstate(all="ignore"):
+        return None if number is None else real.type(number)
+
+
+def _integers(attrs: Mapping[str, Any], name: str, kinds: str) -> list[int]:
+    array = _array(attrs, name, kinds)
+    values = [] if array is None else array.ravel().tolist()
+    for value in values:
+        if value != value or value in (np.inf, -np.inf) or value != int(value):
+            msg = f"{name}: expected integers, of codes, got {value}"
+            raise ValueError(msg)
+    return [int(value) for value in values]
+
+
+def _codes(
+    values: list[int], name: str, stored: np.dtype[Any], codes: np.dtype[Any]
+) -> list[int]:
+    """Integers of the type in which codes are stored, or of that as which they are seen."""
+    made = []
+    for value in values:
+        if not any(np.iinfo(t).min <= value <= np.iinfo(t).max for t in (stored, codes)):
+            msg = f"{name}: expected integers within the range of {codes}, got {value}"
+            raise ValueError(msg)
+        modulo = value % (1 << 8 * codes.itemsize)
+        made.append(int(np.uint32(modulo).astype(codes)))
+    return made
+
+
+def _fills(
+    attrs: Mapping[str, Any], stored: np.dtype[Any], codes: np.dtype[Any]
+) -> list[int]:
+    """The codes that stand for NaN, first that which NaN becomes."""
+    fills = _integers(attrs, "_FillValue", "iuf")
+    others = [v for v in _integers(attrs, "missing_value", "iuf") if v not in fills]
+    # xarray compares these as they are, whatever _Unsigned says.
+    made = _codes(fills, "_FillValue", stored, codes)
+    return list(dict.fromkeys(made + _codes(others, "missing_value", codes, codes)))
+
+
+def _valid_range(
+    attrs: Mapping[str, Any], stored: np.dtype[Any], codes: np.dtype[Any]
+) -> tuple[int, int] | None:
+    """The lowest and the highest code that the attributes call valid."""
+    ends = {
+        name: _codes(_integers(attrs, name, "iu"), name, stored, codes)
+        for name in ("valid_range", "valid_min", "valid_max")
+    }
+    if not any(ends.values()):
+        return None
+    name, *others = [name for name, values in ends.items() if values]
+    if name == "valid_range" and others:
+        msg = f"valid_range: expected no {others[0]} beside it"
+        raise ValueError(msg)
+    lo, hi = int(np.iinfo(codes).min), int(np.iinfo(codes).max)
+    apart = (ends["valid_min"] or [lo]) + (ends["valid_max"] or [hi])
+    made = ends["valid_range"] or apart
+    if len(made) != 2 or made[0] >= made[1]:
+        msg = f"{name}: expected a lowest and a higher code, got {made}"
+        raise ValueError(msg)
+    return made[0], made[1]
+
+
+def _check_apart(
+    attrs: Mapping[str, Any], fills: list[int], valid: tuple[int, int] | None
+) -> None:
+    within = [] if valid is None else [v for v in fills if valid[0] <= v <= valid[1]]
+    if within:
+        name = "missing_value" if attrs.get("_FillValue") is None else "_FillValue"
+        msg = f"{name}: expected codes outside of the valid range {valid}, got {within[0]}"
+        raise ValueError(msg)
+
+
+def _check_agreement(attrs: Mapping[str, Any]) -> None:
+    """NaN can become one code only."""
+    fills = _integers(attrs, "_FillValue", "iuf")
+    others = _integers(attrs, "missing_value", "iuf")
+    if fills and others and fills[0] not in others:
+        msg = f"missing_value: expected _FillValue, {fills[0]}, got {others[0]}"
+        raise ValueError(msg)
+
+
+def _checked(
+    out: npt.NDArray[Any], due: npt.NDArray[Any], dtype: np.dtype[Any]
+) -> npt.NDArray[Any]:
+    """What is to hold as many elements as `due`, of a type."""
+    if not isinstance(out, np.ndarray) or out.dtype != dtype:
+        got = getattr(out, "dtype", type(out).__name__)
+        msg = f"out: expected an array of {dtype}, got {got}"
+        raise TypeError(msg)
+    if out.shape != due.shape or not out.flags.writeable:
+        got = out.shape if out.flags.writeable else "a read-only one"
+        msg = f"out: expected a writeable array of shape {due.shape}, got {got}"
+        raise ValueError(msg)
+    return out
