@@ -26,6 +26,7 @@ NEEDS = {
     "ml_dtypes": r"ml_dtypes|float[468]_",
     "torch": r"import torch",
     "dask": r"import dask",
+    "sklearn": r"import sklearn|pyquant\.sklearn",
     "xarray": r"import xarray",
     "distributed": r"dask\.distributed",
 }
