@@ -25,7 +25,7 @@ NEEDS = {
     "onnx": r"import onnx|reference_ops",
     "ml_dtypes": r"ml_dtypes|float[468]_",
     "torch": r"import torch",
-    "dask": r"import dask",
+    "dask": r"import (pyquant\.)?dask",
     "sklearn": r"import sklearn|pyquant\.sklearn",
     "xarray": r"import xarray",
     "distributed": r"dask\.distributed",
