@@ -12,6 +12,7 @@
 enum {
     LINE = 64,         /* bytes of caches */
     SQUARE = 64 * 256, /* bytes of one that is transposed, at most */
+    CHANNELS = 8,      /* rows that are few */
     ACROSS = 16,   /* rows of a tile where one side is transposed: two squares of bytes */
     FAR = 1 << 20, /* bytes that no cache near holds ... */
     FAR_GROUPS = 1 << 25 /* ... nor hardware fetches in time where there is more to do */
@@ -465,10 +466,11 @@ static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdi
     return left - n < most / 4 ? left : n;
 }
 
-/* Of a few rows, such as the channels of an image: with a quarter more a tile holds one. */
-static ptrdiff_t few_rows_columns(ptrdiff_t rows, size_t size)
+/* Rows as few as channels of pixels are all of a square, which is as long as tiles allow
+ * that are a quarter longer. */
+static ptrdiff_t columns_of_few(ptrdiff_t rows, size_t size)
 {
-    const ptrdiff_t most = PQ_TILE / 5 * 4, columns = SQUARE / rows / (ptrdiff_t)size;
+    const ptrdiff_t columns = SQUARE / rows / (ptrdiff_t)size, most = PQ_TILE / 4 * 3;
     return columns < most ? columns : most;
 }
 
@@ -485,20 +487,20 @@ static void run_squares(void *p, struct pq_cursor at)
     const size_t across = gathers ? job->in_size : job->out_size;
     const size_t along = gathers ? job->out_size : job->in_size;
     const bool tall = across <= 2 && (!gathers || bytes_of(job) > FAR_GROUPS);
-    const ptrdiff_t rows = tall ? 64 : 32;
-    const ptrdiff_t usual = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
+    const ptrdiff_t all = dim[1].end - dim[1].begin, rows = tall ? 64 : 32;
+    const ptrdiff_t columns = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
+    const ptrdiff_t most = all <= CHANNELS ? columns_of_few(all, across) : columns;
     struct area area;
     for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
         area.column = dim[0].begin;
         const char *const first =
             gathers ? place_in(job, at, area) : place_out(job, at, area);
-        area.rows = up_to_line(first, across, rows, dim[1].end - area.row);
-        const ptrdiff_t columns =
-            area.rows < rows / 4 ? few_rows_columns(area.rows, across) : usual;
+        area.rows =
+            all <= CHANNELS ? all : up_to_line(first, across, rows, dim[1].end - area.row);
         for (; area.column < dim[0].end; area.column += area.columns) {
             const char *const row =
                 gathers ? place_out(job, at, area) : place_in(job, at, area);
-            area.columns = up_to_line(row, along, columns, dim[0].end - area.column);
+            area.columns = up_to_line(row, along, most, dim[0].end - area.column);
             run_square(job, at, area);
         }
     }
