@@ -179,7 +179,7 @@ def encode(
     dtype : dtype_like
         The type in which codes are stored.
     out_of_range : {"saturate", "wrap", "raise"}, optional
-        What becomes of numbers whose codes are beyond the range; see `quantize`.
+        What becomes of numbers whose codes are beyond the range; see `pyquant.quantize`.
     out : ndarray, optional
         Where to put the result.
     threads : int, optional

@@ -188,8 +188,12 @@ def choose_qparams(
     for find in (np.minimum, np.maximum):
         meta = np.empty((0,) * x.ndim, x.dtype)
         parts = da.map_blocks(_extremes, x, find, extents, chunks=spread, meta=meta)
-        meet = da.min if find is np.minimum else da.max
-        ends.append(meet(parts, axis=single, keepdims=True) if single else parts)
+        if single:
+            meet = find.reduce
+            parts = da.reduction(
+                parts, meet, meet, axis=single, keepdims=True, dtype=x.dtype, meta=meta
+            )
+        ends.append(parts)
     found = np.stack([np.ravel(end) for end in da.compute(*ends)])
     wrong = np.flatnonzero(~np.isfinite(found).all(axis=0))
     if wrong.size:

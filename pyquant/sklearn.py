@@ -31,12 +31,12 @@ class Quantizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     dtype : dtype_like, optional
-        The quantized type, int8 by default; see `choose_qparams`.
+        The quantized type, int8 by default; see `pyquant.choose_qparams`.
     per_feature : bool, optional
         Whether each feature has a scale of its own (the default), or all have the same.
     symmetric : bool, optional
-        Whether the zero point is in the middle; see `choose_qparams`. Default: for signed
-        types and narrow floats, while unsigned types use all codes.
+        Whether the zero point is in the middle, as for `pyquant.choose_qparams`. By default
+        for signed types and narrow floats, while unsigned types use all codes.
     quantiles : (float, float), optional
         Which part of the training data the range covers. Default (0, 1), all of it; with
         (0.001, 0.999) the outermost thousandths do not widen steps, and are clipped.
