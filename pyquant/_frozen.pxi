@@ -27,8 +27,11 @@ cdef object _number_at(const void *memory, int type):
 
 
 cdef tuple _frozen(object array, str name):
-    """What an array is made of again, on immutable memory: shape, dtype, bytes."""
+    """What an array is made of again, on immutable memory: shape, dtype, bytes; in the byte
+    order of this machine, as pickles come back."""
     try:
+        if not array.dtype.isnative:
+            array = array.byteswap().view(array.dtype.newbyteorder("="))
         return array.shape, array.dtype, array.tobytes()
     except MemoryError:
         raise MemoryError(
@@ -46,7 +49,7 @@ cdef tuple _frozen_zero(int64_t value, str dtype):
 cdef object _given_scale(tuple frozen, bint single):
     """A single number as a Python float, unless its type matters beside `precision`."""
     shape, dtype, memory = frozen
-    name = _SPELLED.get(dtype) if single else None  # none of a foreign byte order
+    name = _SPELLED.get(dtype) if single else None
     if name == "float32" or name == "float64":
         return _number_at(PyBytes_AS_STRING(memory), <int>_REALS[name])
     array = _ndarray(shape, dtype, memory)

@@ -171,6 +171,19 @@ def test_one_zero_point_is_looked_at_without_elements_too(zero_point):
         pq.quantize(np.empty((0, 2), np.float32), 1.0, zero_point, dtype="uint8")
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_byte_orders_of_parameters_do_not_matter(order):
+    axis_scale, one_scale = np.array([0.5, -0.0, np.nan]), np.array(0.5)
+    for scale, axis in ((axis_scale, 0), (one_scale, None)):
+        native = pq.QParams(scale, 3, "int16", axis=axis, offset=scale)
+        given = scale.astype(f"{order}f8")
+        p = pq.QParams(given, np.array(3, f"{order}i2"), "int16", axis=axis, offset=given)
+        assert (p, hash(p), repr(p)) == (native, hash(native), repr(native))
+        assert pickle.loads(pickle.dumps(p)) == p
+        assert p.scale.dtype.isnative
+        assert p.offset.dtype.isnative
+
+
 def test_zero_dimensions_and_array_likes():
     assert pq.choose_qparams(np.float32(2.54)) == pq.choose_qparams(np.float32([2.54]))
     assert pq.choose_qparams(2.54).scale.dtype == np.float64
