@@ -111,7 +111,7 @@ cdef bytes _fills_given(object fill):
         fill = (fill[()],)
     codes = []
     for one in tuple(fill):
-        one = _integer(one, "fill")
+        one = _integer(one, "fill", "None, an integer or several")
         if not -2**63 <= one < 2**63:
             raise ValueError(f"fill: expected integers of the quantized type, got {one}")
         codes.append(one)
@@ -126,10 +126,11 @@ cdef tuple _range_given(object quant_range):
     try:
         first, last = quant_range
     except (TypeError, ValueError):
-        raise TypeError(
-            f"quant_range: expected two integers, got {quant_range!r:.60}"
-        ) from None
-    return _integer(first, "quant_range"), _integer(last, "quant_range")
+        got = " ".join(repr(quant_range).split())  # those of arrays have lines
+        raise TypeError(f"quant_range: expected two integers, got {got:.60}") from None
+    return tuple([
+        _integer(one, "quant_range", "two integers") for one in (first, last)
+    ])
 
 
 cdef int _choice_of(dict choices, object value, str name) except -1:

@@ -1,17 +1,15 @@
 # Granularity: `axis` and `block_size`, and where parameters are along the dimensions of x.
 
 
-cdef object _integer(object value, str name):
-    """An integer that is no bool, where a tuple of them would do as well."""
+cdef object _integer(object value, str name,
+                     str expected="None, an integer or a tuple of integers"):
+    """An integer that is no bool."""
     try:
         if value is not True and value is not False:
             return _index(value)
     except TypeError:
         pass
-    raise TypeError(
-        f"{name}: expected None, an integer or a tuple of integers, "
-        f"got {type(value).__name__}"
-    )
+    raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
 
 
 cdef inline object _settled(object value, str name):

@@ -937,6 +937,11 @@ BOTH = {
         ValueError,
         "fill: expected integers from -128 to 127 for int8, got -129",
     ),
+    "fill that is real": (
+        {"fill": 1.0},
+        TypeError,
+        "fill: expected None, an integer or several, got float",
+    ),
     "huge fill": ({"fill": 2**70}, ValueError, f"fill: expected .*, got {2**70}"),
 }
 RANGES = {
@@ -946,6 +951,12 @@ RANGES = {
     "range above": ({"quant_range": (0, 2**80)}, ValueError, f"quant_range: .*{2**80}"),
     "number": ({"quant_range": 5}, TypeError, "quant_range: expected two integers, got 5"),
     "three": ({"quant_range": (1, 2, 3)}, TypeError, "quant_range: expected two integers"),
+    "many": (
+        {"quant_range": np.arange(300).reshape(3, 100)},
+        TypeError,
+        "quant_range: expected two integers, got array.* 1, 2, [^\\n]*$",
+    ),
+    "letters": ({"quant_range": "ab"}, TypeError, "quant_range: .* two integers, got str"),
     "real range": ({"quant_range": (0.0, 1.0)}, TypeError, "quant_range: .*got float"),
     "fill within": (
         {"quant_range": (0, 9), "fill": 9},
