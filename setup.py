@@ -50,7 +50,7 @@ class BuildExt(build_ext):
 
             def compile_as_is_best(obj, src, ext, cc_args, extra_postargs, pp_opts):
                 if Path(src).name == "_core.c":
-                    extra_postargs = [*extra_postargs, "-O2"]
+                    extra_postargs = [f.replace("-O3", "-O2") for f in extra_postargs]
                 compile_file(obj, src, ext, cc_args, extra_postargs, pp_opts)
 
             self.compiler._compile = compile_as_is_best

@@ -45,6 +45,7 @@ if [ $# = 0 ]; then
     set -- -q tests/test_quantize.py tests/test_dequantize.py tests/test_layout.py \
         tests/test_packed.py tests/test_out.py tests/test_errors.py tests/test_granularity.py \
         tests/test_threads.py tests/test_qparams.py tests/test_standards_errors.py \
-        tests/test_conformance.py tests/test_properties.py tests/test_hostile.py
+        tests/test_conformance.py tests/test_properties.py tests/test_hostile.py \
+        tests/test_affine.py tests/test_usual.py
 fi
 "$python" -P -m pytest -s -p no:cacheprovider "$@"
