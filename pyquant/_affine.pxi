@@ -9,7 +9,7 @@ cdef dict _NANS = {"lowest": False, "raise": True}
 
 
 @final
-cdef class Affine:
+cdef class _Affine:
     """Such options, converted: nothing in it is a user's any more."""
     cdef object offset      # None, a Python float, or an ndarray
     cdef bytes fill         # of int64
@@ -145,13 +145,13 @@ cdef int _choice_of(dict choices, object value, str name) except -1:
 cdef object _affine(object offset, object inverse, object fill, object quant_range,
                     object out_of_range, object nan):
     """None where all are what they are by default."""
-    cdef Affine made
+    cdef _Affine made
     if (
         offset is None and inverse is False and fill is None and quant_range is None
         and out_of_range is _SATURATE and nan is _LOWEST
     ):
         return None
-    made = Affine()
+    made = _Affine()
     made.offset = _offset_given(offset)
     made.inverse = _flag(inverse, "inverse")
     made.fill = _fills_given(fill)
@@ -161,9 +161,9 @@ cdef object _affine(object offset, object inverse, object fill, object quant_ran
     return made
 
 
-cdef object _with_policies(Affine parameters, object out_of_range, object nan):
+cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
     """Those of QParams, beside what a call asks for."""
-    cdef Affine made
+    cdef _Affine made
     if out_of_range is _SATURATE and nan is _LOWEST:
         return parameters
     made = _affine(None, False, None, None, out_of_range, nan)
@@ -249,7 +249,7 @@ cdef object _beyond_error(const pq_kernels *kernels, Call *call):
     )
 
 
-cdef int _check_beside_affine(Call *call, Affine affine) except -1:
+cdef int _check_beside_affine(Call *call, _Affine affine) except -1:
     """Options that narrow the arithmetic, or saturate by other rules."""
     cdef pq_type precision = call.args.precision
     if not (

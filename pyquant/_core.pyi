@@ -893,8 +893,6 @@ class Usual:
         dtype: npt.DTypeLike | None = ...,
         rounding: str = ...,
         block_size: SupportsIndex = ...,
-        out_of_range: _Beyond = "saturate",
-        nan: _NaN = "lowest",
     ) -> npt.NDArray[Any] | None: ...
     def dequantize(
         self,

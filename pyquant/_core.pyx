@@ -289,7 +289,7 @@ cdef class Calls:
     cdef readonly object _axis
     cdef readonly object _block_size
     cdef tuple _offsets  # as the scales are kept; None for none
-    cdef Affine _affine  # with the offsets as calls take them; None where there is nothing
+    cdef _Affine _affine  # with the offsets as calls take them; None where there is nothing
 
     cdef int _keep(self, tuple parameters) except -1:
         with critical_section(self):
@@ -306,7 +306,7 @@ cdef class Calls:
 
     def _set(self, scale, zero_point, dtype, axis, block_size, offset, fill, quant_range):
         """Check and copy everything, so that nothing can change it."""
-        cdef Affine affine
+        cdef _Affine affine
         self._refuse_change()
         name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
         affine = _affine(offset, False, fill, quant_range, _SATURATE, _LOWEST)

@@ -143,8 +143,9 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     return scales, zeros, given_scale, given_zero, dtype, axis, block_size
 
 
-cdef tuple _frozen_offset(Affine affine, tuple shape):
-    """Offsets beside scales of that shape, frozen; `affine` gets them as calls take them."""
+cdef tuple _frozen_offset(_Affine affine, tuple shape):
+    """Offsets beside scales of that shape, frozen; `affine` gets them as calls take
+    them."""
     cdef Call call
     cdef double value
     offset = affine.offset

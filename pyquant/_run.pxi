@@ -197,7 +197,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
 cdef object _quantize(const pq_kernels *kernels, object x, object scale, object zero_point,
                       object dtype, object axis, object block_size, object rounding,
                       object precision, object saturate, object packed, object out,
-                      object threads, Affine affine=None, bint any_zero=False,
+                      object threads, _Affine affine=None, bint any_zero=False,
                       bint int32=False, bint zero_first=False, bint narrow_first=False):
     """`any_zero`: zero points are not looked at; standards allow any, and QParams has
     done it, for its type alone. `int32`: input may be that, too."""
@@ -255,7 +255,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
 
 cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
                         object zero_point, object dtype, object axis, object block_size,
-                        object out, object threads, Affine affine=None,
+                        object out, object threads, _Affine affine=None,
                         bint any_zero=False):
     cdef Call call
     cdef str name = "float32"
