@@ -142,16 +142,20 @@ cdef int _choice_of(dict choices, object value, str name) except -1:
     raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {str(value)!r}")
 
 
-cdef object _affine(object offset, object inverse, object fill, object quant_range,
-                    object out_of_range, object nan):
+cdef inline object _affine(object offset, object inverse, object fill,
+                           object quant_range, object out_of_range, object nan):
     """None where all are what they are by default."""
-    cdef _Affine made
     if (
         offset is None and inverse is False and fill is None and quant_range is None
         and out_of_range is _SATURATE and nan is _LOWEST
     ):
         return None
-    made = _Affine()
+    return _made_affine(offset, inverse, fill, quant_range, out_of_range, nan)
+
+
+cdef object _made_affine(object offset, object inverse, object fill, object quant_range,
+                         object out_of_range, object nan):
+    cdef _Affine made = _Affine()
     made.offset = _offset_given(offset)
     made.inverse = _flag(inverse, "inverse")
     made.fill = _fills_given(fill)

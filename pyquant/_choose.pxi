@@ -1,7 +1,7 @@
 # Choosing parameters: the extrema of an array, and scales and zero points of them.
 
 
-cdef tuple _without_repeats(Array *x, list selecting, ptrdiff_t *shape,
+cdef tuple _without_repeats(Array *x, tuple selecting, ptrdiff_t *shape,
                             ptrdiff_t *block):
     """The shape of x, and its blocks, with one element of each run of the same one, which
     an array that was broadcast may have more of than can be walked. Returns how many there
@@ -160,7 +160,7 @@ cdef int _run_choice(const pq_kernels *kernels, Call *call, const pq_choice *cho
     return status
 
 
-cdef ptrdiff_t _place_results(Call *call, list selecting, tuple groups, bytes scales,
+cdef ptrdiff_t _place_results(Call *call, tuple selecting, tuple groups, bytes scales,
                               bytes zeros) except -1:
     """Contiguous, in C order. Returns how many there are."""
     cdef ptrdiff_t count = 1
@@ -276,7 +276,7 @@ def dynamic_range(x):
     _hold(zero, &call.zero)
     _set_array(&call.args.scale, &call.scale)
     _set_array(&call.args.zero, &call.zero)
-    _without_repeats(&call.x, [], shape, NULL)
+    _without_repeats(&call.x, (), shape, NULL)
     memset(call.scale_strides, 0, sizeof(call.scale_strides))
     call.args.shape = shape
     call.args.block = NULL

@@ -16,7 +16,7 @@ from operator import index as _index
 import numpy as _np
 from numpy.exceptions import AxisError as _AxisError
 
-from cython cimport critical_section, final
+from cython cimport cdivision, critical_section, final
 from cpython.buffer cimport (
     PyBUF_SIMPLE,
     PyBuffer_Release,

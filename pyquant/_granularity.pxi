@@ -28,11 +28,11 @@ def integers(value, name):
     return None if value is None else _integer(value, name)
 
 
-cdef list _axes(object axis, int ndim):
+cdef tuple _axes(object axis, int ndim):
     """The axes as ascending non-negative integers."""
     cdef list axes
     if PyLong_CheckExact(axis) and 0 <= axis < ndim:
-        return [axis]
+        return (axis,)
     axes = []
     for at in _one_or_more(axis):
         if not -ndim <= at < ndim:
@@ -40,7 +40,7 @@ cdef list _axes(object axis, int ndim):
         axes.append(at + ndim if at < 0 else at)
     if len(set(axes)) != len(axes):
         raise ValueError(f"axis: expected different axes, got {axis}")
-    return sorted(axes)
+    return tuple(sorted(axes))
 
 
 cdef tuple _blocks(object block_size):
@@ -71,14 +71,17 @@ cdef ptrdiff_t _within(object block, ptrdiff_t extent):
     return extent if block > extent else block
 
 
-cdef list _granularity(Call *call, object axis, object block_size):
+cdef tuple _DIMENSIONS = tuple(range(PQ_MAX_NDIM))
+
+
+cdef tuple _granularity(Call *call, object axis, object block_size):
     """Fill call.block; returns the dimensions that select a parameter, and is the one
     place that knows what `axis` and `block_size` mean."""
     cdef int ndim = call.args.ndim, d
     for d in range(ndim):
         call.block[d] = 1
     if block_size is None:
-        return [] if axis is None else _axes(axis, ndim)
+        return () if axis is None else _axes(axis, ndim)
     cdef tuple blocks = _blocks(block_size)
     _check_blocked_axis(axis, block_size)
     if isinstance(block_size, tuple):
@@ -91,27 +94,32 @@ cdef list _granularity(Call *call, object axis, object block_size):
     else:
         d = _axes(axis, ndim)[0]
         call.block[d] = _within(blocks[0], call.args.shape[d])
-    return list(range(ndim))
+    return _DIMENSIONS[:ndim]
 
 
-cdef tuple _parameter_shape(Call *call, list selecting):
-    return tuple([
-        (call.args.shape[d] + call.block[d] - 1) // call.block[d] for d in selecting
-    ])
+@cdivision(True)
+cdef inline ptrdiff_t _blocks_along(Call *call, int d) noexcept:
+    """How many there are; mostly of one element, which needs no division."""
+    cdef ptrdiff_t n = call.args.shape[d], block = call.block[d]
+    return n if block == 1 else (n + block - 1) // block
 
 
-cdef bint _has_parameter_shape(Call *call, Array *a, list selecting) except -1:
+cdef tuple _parameter_shape(Call *call, tuple selecting):
+    return tuple([_blocks_along(call, d) for d in selecting])
+
+
+cdef bint _has_parameter_shape(Call *call, Array *a, tuple selecting) except -1:
     cdef int d, i = 0
     if a.ndim != len(selecting):
         return False
     for d in selecting:
-        if a.shape[i] != (call.args.shape[d] + call.block[d] - 1) // call.block[d]:
+        if a.shape[i] != _blocks_along(call, d):
             return False
         i += 1
     return True
 
 
-cdef tuple _kept_shape(Call *call, list selecting):
+cdef tuple _kept_shape(Call *call, tuple selecting):
     """The shape of parameters that keep the dimensions of x, as NumPy broadcasts them."""
     return tuple([
         call.args.shape[d] if d in selecting else 1 for d in range(call.args.ndim)
@@ -136,7 +144,7 @@ cdef void _place_kept(Array *a, ptrdiff_t *strides) noexcept:
         strides[d] = a.strides[d] if a.shape[d] != 1 else 0
 
 
-cdef int _place(Call *call, str name, Array *a, list selecting, bint blocks,
+cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
                 ptrdiff_t *strides) except -1:
     """Strides, over the dimensions of x, of an array of parameters."""
     cdef int d, i = 0
@@ -183,7 +191,7 @@ cdef int _place_unnamed(Call *call) except -1:
 
 
 cdef int _place_parameters(Call *call, object axis, object block_size) except -1:
-    cdef list selecting = None
+    cdef tuple selecting = None
     cdef bint blocks = block_size is not None
     cdef int ndim = call.args.ndim
     memset(call.scale_strides, 0, ndim * sizeof(ptrdiff_t))

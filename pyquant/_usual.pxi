@@ -455,7 +455,7 @@ cdef bint _place_usual_blocks(Call *call, object axis, object block_size) except
     if call.scale.ndim != call.x.ndim or not _set_blocks(call, axis, block_size):
         return False
     for d in range(call.x.ndim):
-        if call.scale.shape[d] != (call.x.shape[d] + call.block[d] - 1) // call.block[d]:
+        if call.scale.shape[d] != _blocks_along(call, d):
             return False
         call.scale_strides[d] = call.scale.strides[d]
         call.zero_strides[d] = call.zero.strides[d] if _has_zero(call) else 0
