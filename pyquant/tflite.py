@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from pyquant import _core
+from pyquant._standard import requested
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,8 +88,9 @@ def quantize_input(
     array([ -1,  63, 127, 127], dtype=int8)
     """
     tensor = _tensor(detail)
+    _check_flag(optimized)
     if tensor.scale is None:
-        return _converted(tensor.dtype, x, out)
+        return _converted(tensor.dtype, x, "x", out)
     return _core.quantize(
         x,
         _reciprocals(tensor.scale) if optimized else tensor.scale,
@@ -152,8 +154,9 @@ def dequantize_output(
     array([ 0. ,  0.5, -1.5], dtype=float32)
     """
     tensor = _tensor(detail)
+    _check_flag(optimized)
     if tensor.scale is None:
-        return _converted(tensor.dtype if dtype is None else np.dtype(dtype), q, out)
+        return _converted(tensor.dtype if dtype is None else _real(dtype), q, "q", out)
     given = _core.plain(q, "q")
     if given.dtype != tensor.dtype:
         msg = f"q: expected {tensor.dtype}, got {given.dtype}"
@@ -179,9 +182,10 @@ def _tensor(detail: Mapping[str, Any]) -> _Tensor:
         zeros = np.asarray(given["zero_points"], np.int64)
         axis = int(given["quantized_dimension"])
     except (KeyError, TypeError, ValueError, IndexError):
+        got = " ".join(repr(detail).split())  # those of arrays have lines
         msg = (
             "detail: expected one of an interpreter's get_input_details() or "
-            f"get_output_details(), got {detail!r:.60}"
+            f"get_output_details(), got {got:.60}"
         )
         raise TypeError(msg) from None
     if scales.size == 0:
@@ -193,6 +197,22 @@ def _tensor(detail: Mapping[str, Any]) -> _Tensor:
         )
         raise ValueError(msg)
     return _Tensor(dtype, scales, zeros, axis if scales.size > 1 else None)
+
+
+def _check_flag(optimized: object) -> None:
+    if not isinstance(optimized, (bool, np.bool)):
+        msg = f"optimized: expected True or False, got {type(optimized).__name__}"
+        raise TypeError(msg)
+
+
+def _real(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """A type of real numbers, which may be one of ml_dtypes."""
+    name = requested(dtype)
+    if name not in ("float32", "float64", "float16", "bfloat16"):
+        msg = f"dtype: expected float32, float64, float16 or bfloat16, got {dtype!r:.60}"
+        raise TypeError(msg)
+    made: np.dtype[Any] = _core.dtype_named(name)
+    return made
 
 
 def _reciprocals(scale: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -208,12 +228,12 @@ def _offsets(scale: npt.NDArray[Any], zero_point: npt.NDArray[Any]) -> npt.NDArr
 
 
 def _converted(
-    dtype: np.dtype[Any], values: ArrayLike, out: npt.NDArray[Any] | None
+    dtype: np.dtype[Any], values: ArrayLike, name: str, out: npt.NDArray[Any] | None
 ) -> npt.NDArray[Any]:
     """As a tensor that is not quantized takes them, if that loses no more than digits."""
-    array = _core.plain(values, "x")
+    array = _core.plain(values, name)
     if not np.can_cast(array.dtype, dtype, "same_kind"):
-        msg = f"x: expected {dtype}, got {array.dtype}"
+        msg = f"{name}: expected {dtype}, got {array.dtype}"
         raise TypeError(msg)
     if out is None:
         return array.astype(dtype, copy=False)

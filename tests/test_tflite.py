@@ -181,6 +181,30 @@ def test_the_common_snippet_is_wrong():
             "q: expected int8, got uint8",
         ),
         (
+            lambda: tflite.dequantize_output(detail(np.float32, [], []), ["a"]),
+            TypeError,
+            "q: expected float32, got <U1",
+        ),
+        (
+            lambda: tflite.dequantize_output(
+                detail(np.float32, [], []), np.float32([1]), dtype="int8"
+            ),
+            TypeError,
+            "dtype: expected float32, float64, float16 or bfloat16, got 'int8'",
+        ),
+        (
+            lambda: tflite.dequantize_output(
+                detail(np.int8, [1], [0]), np.int8([1]), optimized="no"
+            ),
+            TypeError,
+            "optimized: expected True or False, got str",
+        ),
+        (
+            lambda: tflite.quantize_input(np.ones((9, 9)), [1.0]),
+            TypeError,
+            "detail: expected one of an interpreter",
+        ),
+        (
             lambda: tflite.quantize_input(
                 detail(np.float32, [], []), np.float32([1]), out=np.zeros(2, np.float32)
             ),
@@ -198,6 +222,14 @@ def test_errors(call, error, text):
     with pytest.raises(error, match=f"^{text}") as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_outputs_that_are_real_become_bfloat16_too():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    y = tflite.dequantize_output(
+        detail(np.float32, [], []), np.float32([1]), dtype="bfloat16"
+    )
+    assert y.dtype == ml_dtypes.bfloat16
 
 
 def test_imported_on_request_only():
