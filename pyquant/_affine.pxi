@@ -217,10 +217,23 @@ cdef tuple _paired(Call *call, object scale, object offset):
 
 
 cdef int _hold_offset(Call *call, object array) except -1:
-    """After the scale, at whose strides it lies."""
-    if array is not None:
+    """After the scale, at whose strides it lies; unless another thread has changed them."""
+    cdef int d
+    cdef bint alike
+    if array is None:
+        return 0
+    alike = (
         _hold(array, &call.offset)
-        call.args.offset = call.offset.data
+        and call.offset.type == call.scale.type
+        and call.offset.swapped == call.scale.swapped
+        and _same_shape(&call.offset, &call.scale)
+    )
+    for d in range(call.offset.ndim if alike else 0):
+        if call.scale.shape[d] > 1 and call.offset.strides[d] != call.scale.strides[d]:
+            alike = False
+    if not alike:
+        raise ValueError("offset: expected an array that stays as it is, got a changed one")
+    call.args.offset = call.offset.data
     return 0
 
 
