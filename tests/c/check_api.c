@@ -880,6 +880,98 @@ static void check_affine(void)
     check_end();
 }
 
+/* ---- what random calls are too small for ---- */
+
+/* Many rows with gaps between them, under one scale: their parameters are repeated for only
+ * so many at a time. */
+static void check_many_rows(void)
+{
+    enum { ROWS = 2500, COLUMNS = 33, STRIDE = 40 };
+    static const ptrdiff_t shape[] = {ROWS, COLUMNS}, same[] = {0, 0};
+    static const ptrdiff_t floats[] = {STRIDE * sizeof(float), sizeof(float)};
+    static const ptrdiff_t bytes[] = {STRIDE, 1};
+    static float x[ROWS * STRIDE];
+    static signed char y[ROWS * STRIDE];
+    const float scale = 0.5f;
+    const struct pq_args args = {
+        .size = sizeof args,
+        .ndim = 2,
+        .shape = shape,
+        .in = {x, floats, PQ_F32, 0, NULL},
+        .out = {y, bytes, PQ_I8, 0, NULL},
+        .scale = {(void *)(uintptr_t)&scale, same, PQ_F32, 0, NULL}};
+    check_begin("many rows with gaps");
+    for (size_t i = 0; i < ROWS * STRIDE; i++) {
+        x[i] = (float)(i % 100) / 2;
+    }
+    for (int level = 0; pq_isa_name(level) != NULL; level++) {
+        size_t wrong = 0;
+        memset(y, 101, sizeof y);
+        CHECK(pq_quantize(pq_isa_find(pq_isa_name(level)), &args, 0, 1) == PQ_OK, "status");
+        for (size_t i = 0; i < ROWS * STRIDE; i++) {
+            wrong += y[i] != (i % STRIDE < COLUMNS ? (int)(i % 100) : 101);
+        }
+        CHECK(wrong == 0, "%s: %zu codes", pq_isa_name(level), wrong);
+    }
+    check_end();
+}
+
+/* Elements that follow each other need no plan: but in parts, and where zero points are so
+ * far that no kernel takes them. */
+static void check_runs(const struct pq_kernels *k)
+{
+    enum { N = 1000 };
+    static const ptrdiff_t shape[] = {N}, doubles[] = {sizeof(double)}, bytes[] = {1},
+                           same[] = {0};
+    static double y[N];
+    static signed char x[N];
+    const double scale = 1;
+    const int64_t far = (INT64_C(1) << 53) + 1;
+    struct pq_args args = {.size = sizeof args,
+                           .ndim = 1,
+                           .shape = shape,
+                           .in = {x, bytes, PQ_I8, 0, NULL},
+                           .out = {y, doubles, PQ_F64, 0, NULL},
+                           .scale = {(void *)(uintptr_t)&scale, same, PQ_F64, 0, NULL}};
+    check_begin("runs without a plan");
+    memset(x, 1, sizeof x);
+    CHECK(pq_dequantize(k, &args, 1, 2) == PQ_OK && y[0] == 0 && y[N - 1] == 1,
+          "a part did what belongs to another");
+    args.zero = (struct pq_array){(void *)(uintptr_t)&far, same, PQ_I64, 0, NULL};
+    args.any_zeros = 1;
+    CHECK(pq_dequantize(k, &args, 0, 1) == PQ_OK && y[0] == -0x1p53, "%a", y[0]);
+    check_end();
+}
+
+/* Rows are searched a piece at a time, of whole blocks. */
+static void check_first_beyond(const struct pq_kernels *k)
+{
+    enum { N = 2000, BLOCK = 3, BLOCKS = (N + BLOCK - 1) / BLOCK, PLACE = 1502 };
+    static const ptrdiff_t shape[] = {N}, floats[] = {sizeof(float)}, bytes[] = {1};
+    static const ptrdiff_t block[] = {BLOCK};
+    static float x[N], scale[BLOCKS];
+    static signed char y[N];
+    const struct pq_args args = {.size = sizeof args,
+                                 .ndim = 1,
+                                 .shape = shape,
+                                 .in = {x, floats, PQ_F32, 0, NULL},
+                                 .out = {y, bytes, PQ_I8, 0, NULL},
+                                 .scale = {scale, floats, PQ_F32, 0, NULL},
+                                 .block = block,
+                                 .beyond = PQ_REFUSE};
+    size_t count = 0, first = 0;
+    check_begin("the first of a row that is out of range");
+    for (size_t i = 0; i < N; i++) {
+        scale[i / BLOCK] = i / BLOCK % 2 != 0 ? 100 : 1;
+        x[i] = 100 * scale[i / BLOCK];
+    }
+    x[PLACE] *= 2;
+    CHECK(pq_count_beyond(k, &args, &count, &first) == PQ_OK && count == 1 &&
+              first == PLACE,
+          "%zu from %zu on", count, first);
+    check_end();
+}
+
 int main(int argc, char **argv)
 {
     check_start(argv[0]);
@@ -920,6 +1012,9 @@ int main(int argc, char **argv)
     check_choose();
     check_zeros_within();
     check_affine();
+    check_many_rows();
+    check_runs(&pq_kernels_scalar);
+    check_first_beyond(&pq_kernels_scalar);
     free_arenas();
     return check_finish();
 }
