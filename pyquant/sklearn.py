@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    class _Estimator:  # scikit-learn says no types
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **params: Any) -> Self: ...
+        def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray[Any]: ...
+        def get_feature_names_out(self, input_features: Any = None) -> Any: ...
+        def set_output(self, *, transform: str | None = None) -> Self: ...
+        def __sklearn_tags__(self) -> Any: ...
+
+else:
+
+    class _Estimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+        pass
+
+
 __all__ = ["Quantizer"]
 
 
@@ -24,7 +38,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class Quantizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class Quantizer(_Estimator):
     """
     Quantize features, by ranges that are those of the training data.
 
