@@ -136,8 +136,12 @@ static struct pq_args part_at(const struct pq_args *args, const ptrdiff_t *index
         const ptrdiff_t group = index[d] / block_along(args, d);
         in += index[d] * args->in.strides[d];
         scale += group * args->scale.strides[d];
-        zero += zero != NULL ? group * args->zero.strides[d] : 0;
-        offset += offset != NULL ? group * args->scale.strides[d] : 0;
+        if (zero != NULL) {
+            zero += group * args->zero.strides[d];
+        }
+        if (offset != NULL) {
+            offset += group * args->scale.strides[d];
+        }
     }
     part.ndim = 1;
     part.in.data = (void *)(uintptr_t)in;
