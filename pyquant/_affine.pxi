@@ -170,12 +170,11 @@ cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
     cdef _Affine made
     if out_of_range is _SATURATE and nan is _LOWEST:
         return parameters
-    made = _affine(None, False, None, None, out_of_range, nan)
-    if parameters is None or made is None:
-        return made if parameters is None else parameters
-    made.offset = parameters.offset
-    made.fill = parameters.fill
-    made.quant_range = parameters.quant_range
+    made = _made_affine(None, False, None, None, out_of_range, nan)
+    if parameters is not None:
+        made.offset = parameters.offset
+        made.fill = parameters.fill
+        made.quant_range = parameters.quant_range
     return made
 
 

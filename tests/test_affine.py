@@ -1025,6 +1025,7 @@ def refuses(call, error, text):
 def test_quantize_refuses(name):
     options, error, text = {**BOTH, **RANGES, **QUANTIZE}[name]
     options = {"x": X, "scale": 1.0, "dtype": "int8", **options}
+    # Without ml_dtypes the type itself is refused first, see test_without_ml_dtypes.py.
     if not HAVE_BFLOAT16 and options["dtype"] != "int8":
         pytest.skip("a type of ml_dtypes")
     out = poisoned(dtype_of(options["dtype"]), (2, 3))

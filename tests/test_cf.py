@@ -1,4 +1,8 @@
-"""pyquant.cf: attributes of the CF conventions, beside xarray's own coders."""
+"""pyquant.cf: attributes of the CF conventions, beside xarray's own coders.
+
+Who has xarray, as `.ci/run` does, is told whether the bits are its; without it, dask or
+ml_dtypes what compares with them is skipped, since there is nothing to compare with.
+"""
 
 import doctest
 import itertools

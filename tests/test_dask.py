@@ -8,7 +8,7 @@ import pytest
 
 import pyquant as pq
 
-pytest.importorskip("dask")
+pytest.importorskip("dask")  # which the module imports, and no extra of pyquant installs
 import dask
 import dask.array as da
 
