@@ -36,6 +36,7 @@ enum pq_status pq_known_struct(const void **given, void *room, size_t size, size
     }
     memset(room, 0, size);
     memcpy(room, *given, has < size ? has : size);
+    memcpy(room, &size, sizeof size); /* of the copy, which may be looked at again */
     *given = room;
     return PQ_OK;
 }
@@ -482,6 +483,35 @@ static bool are_within(const struct pq_args *args, struct bounds *bounds)
         }
     }
     return for_rows(&grid, &args->zero, look_at_each, bounds);
+}
+
+/* The same of numbers that uint64 holds; of others, that is not said. */
+struct unsigned_bounds {
+    uint64_t lo, hi, outside;
+};
+
+static bool look_at_unsigned(void *what, struct pq_params row, size_t n)
+{
+    struct unsigned_bounds *const bounds = what;
+    for (size_t i = 0; i < n; i++, row.data += row.stride) {
+        const uint64_t value = (uint64_t)pq_load_integer(&row);
+        bounds->outside = value;
+        if (value < bounds->lo || value > bounds->hi) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
+                           uint64_t *outside)
+{
+    struct unsigned_bounds bounds = {lo, hi, 0};
+    struct grid grid;
+    const bool within = args->zero.data == NULL || !make_grid(&grid, args) ||
+                        for_rows(&grid, &args->zero, look_at_unsigned, &bounds);
+    *outside = bounds.outside;
+    return within;
 }
 
 bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi)

@@ -49,4 +49,8 @@ bool pq_zeros_suit(const struct pq_args *args, enum pq_type code);
  * has passed the checks. */
 bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi);
 
+/* The same of integers that uint64 holds, of which `outside` gets one that is not. */
+bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
+                           uint64_t *outside);
+
 #endif

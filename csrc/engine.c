@@ -46,7 +46,7 @@ static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
 static bool takes_spaced(const struct pq_job *job, ptrdiff_t columns)
 {
     return columns >= PQ_SPACED && columns <= PQ_SPACED_MOST && !job->how.general &&
-           job->how.copy == NULL && job->how.affine.inner == NULL && !is_staged(job);
+           job->how.copy == NULL && !pq_is_noisy(&job->how) && !is_staged(job);
 }
 
 /* Rows of `columns` elements, their parameters from place 0 of the job's arrays on. */
@@ -182,6 +182,26 @@ PQ_NOINLINE void give_streams(const struct pq_job *job, struct pq_cursor at,
     }
 }
 
+/* The words of a tile, by the positions of its elements in C order. Not inlined, as above.
+ */
+PQ_NOINLINE void load_noise(struct pq_job *job, struct pq_cursor at, struct area area)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const uint64_t along = dim[0].place, across = dim[1].place;
+    const uint64_t first =
+        at.place + (uint64_t)area.row * across + (uint64_t)area.column * along;
+    const size_t columns = (size_t)area.columns, rows = (size_t)area.rows;
+    job->how.run.noise = job->noise;
+    if (rows == 1 || across == columns * along) {
+        job->kernels->noise(job->noise, job->seed, first, along, rows * columns);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        job->kernels->noise(job->noise + r * columns, job->seed, first + r * across, along,
+                            columns);
+    }
+}
+
 /* At most PQ_TILE elements, from `taken` and to `kept`, both contiguous, or where they are
  * null from the input and to the output. Rows that are far are copied, not taken where they
  * lie: copies wait for more of them at a time. */
@@ -201,6 +221,9 @@ static void run_tile(struct pq_job *job, struct pq_cursor at, struct area area,
     const bool from_rows = spaced && taken == NULL && is_spaced(&in);
     const bool to_rows = spaced && kept == NULL && is_spaced(&out);
     const char *x = taken;
+    if (pq_is_noisy(&job->how)) {
+        load_noise(job, at, area);
+    }
     if (from_rows) {
         x = place_in(job, at, area);
     } else if (taken == NULL && job->take.stream != NULL) {
@@ -215,6 +238,9 @@ static void run_tile(struct pq_job *job, struct pq_cursor at, struct area area,
             run_tile_kernel(job, x + r * columns * (ptrdiff_t)job->in_size,
                             y + r * out.row_stride, (size_t)columns, g,
                             share > columns ? 0 : r * columns / share);
+            if (pq_is_noisy(&job->how)) {
+                job->how.run.noise += columns;
+            }
         }
         return;
     }
@@ -337,7 +363,7 @@ static bool find_planes(struct pq_job *job, int inner)
 static void join_planes(struct pq_job *job)
 {
     struct pq_plan *const plan = &job->plan;
-    if (job->take.stream != NULL || job->give.stream != NULL) {
+    if (job->take.stream != NULL || job->give.stream != NULL || pq_is_noisy(&job->how)) {
         return;
     }
     if (plan->ndim > 2 && find_planes(job, 2)) {
@@ -669,8 +695,8 @@ static bool rows_share(const struct pq_job *job)
     return rows->scale == 0 && rows->end - rows->begin > 1;
 }
 
-/* Contiguous rows with a float32 scale per element, read where it lies, and one zero point:
- * dimension 0 or, a tile of columns at a time, dimensions 0 and 1. */
+/* Contiguous rows with a float32 scale per element, read where it lies, as offsets are, and
+ * one zero point: dimension 0 or, a tile of columns at a time, dimensions 0 and 1. */
 static void run_scaled(struct pq_job *job, struct pq_cursor at, size_t rows)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
@@ -688,6 +714,7 @@ static void run_scaled(struct pq_job *job, struct pq_cursor at, size_t rows)
     }
     job->how.run.group = 1;
     job->how.run.zero.i32 = job->zero.i32;
+    job->how.run.offset.f32 = job->offset.f32; /* which nobody reads where there are none */
     job->how.run.rows = rows;
     job->how.run.in_stride = job->plan.dim[1].in;
     job->how.run.out_stride = job->plan.dim[1].out;
@@ -696,6 +723,10 @@ static void run_scaled(struct pq_job *job, struct pq_cursor at, size_t rows)
         const char *const x = at.in + i * dim->in;
         char *const y = at.out + i * dim->out;
         job->how.run.scale.f32 = (const void *)(at.scale + i * dim->scale);
+        if (job->how.affine.has_offset) {
+            job->how.run.offset.f32 =
+                (const void *)((uintptr_t)job->how.run.scale.f32 + job->offset_from);
+        }
         if (is_staged(job)) {
             run_staged(job, x, y, (size_t)n);
         } else {
@@ -736,6 +767,10 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
     const bool in_groups = pq_dim_uniform(dim) || dim->block >= PQ_GROUP ||
                            (small && (n % PQ_GROUP == 0 || n >= PQ_TILE || single_row));
     const bool direct = rows_contiguous(job) && job->how.by_groups && job->how.copy == NULL;
+    if (pq_is_noisy(&job->how)) { /* which is made for tiles */
+        *first = 2;
+        return run_tiles;
+    }
     *first = 1;
     if (direct && (n >= PQ_GROUP || single_row) && in_groups) {
         if (is_batch(job)) {
@@ -746,7 +781,7 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
     }
     if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
         dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
-        job->scale_type == PQ_F32 && !job->scale_swapped && job->how.affine.inner == NULL) {
+        job->scale_type == PQ_F32 && !job->scale_swapped) {
         if (rows_share(job) && dim[1].zero == 0 && !is_staged(job)) {
             *first = 2;
             return run_scaled_rows;
@@ -765,7 +800,7 @@ static void walk_along_input(struct pq_job *job)
     if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > 1 &&
         crosswise(dim[0].in, dim[1].in) && dim[0].out == (ptrdiff_t)job->out_size &&
         job->out_size < job->in_size && !job->in_swapped && !job->out_swapped &&
-        job->give.bits == 0) {
+        job->give.bits == 0 && !pq_is_noisy(&job->how)) {
         const struct pq_dim inner = dim[0];
         dim[0] = dim[1];
         dim[1] = inner;
@@ -779,7 +814,7 @@ static bool is_row(const struct pq_job *job)
     const struct pq_dim *dim = job->plan.dim;
     return job->plan.ndim == 2 && dim[1].end == 1 && dim[0].begin == 0 &&
            pq_dim_uniform(dim) && rows_contiguous(job) && job->how.copy == NULL &&
-           job->how.element == NULL;
+           job->how.element == NULL && !pq_is_noisy(&job->how);
 }
 
 static void run(struct pq_job *job)
@@ -864,4 +899,38 @@ void pq_job_run(struct pq_job *job, int part, int parts)
     job->has_small = false;
     run(job);
     pq_fpenv_leave(found);
+}
+
+bool pq_job_is_direct(const struct pq_job *job)
+{
+    int first;
+    if (job->plan.empty || is_staged(job) || job->how.element != NULL) {
+        return false;
+    }
+    pq_visit_fn *const visit = is_row(job) ? run_uniform_row : choose(job, &first);
+    return visit != run_tiles && visit != run_squares;
+}
+
+bool pq_job_is_groups(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    return !job->plan.empty && job->plan.ndim == 2 && dim[1].end == 1 &&
+           dim[0].begin == 0 && rows_contiguous(job) && job->how.by_groups &&
+           job->how.copy == NULL && job->how.element == NULL;
+}
+
+void pq_job_run_groups(struct pq_job *job, struct pq_cursor at, size_t n, size_t g)
+{
+    const struct pq_dim *dim = &job->plan.dim[0];
+    begin(job);
+    job->flushes = false;
+    job->has_small = false;
+    job->one_zero = false;
+    job->zeros_there = 0;
+    pq_load_params(job, 0, at.scale, dim->scale, at.zero, dim->zero, (n - 1) / g + 1);
+    pq_set_flush(job);
+    run_groups(job, at.in, at.out, n, g, 0);
+    if (job->flushes) {
+        pq_fpenv_set(0);
+    }
 }

@@ -78,6 +78,7 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args)
 {
     job->kernels = kernels;
+    job->seed = args->seed;
     set_codes(&job->take, kernels, args, &args->in, args->in_layout, kernels->extend);
     set_codes(&job->give, kernels, args, &args->out, args->out_layout, kernels->narrow);
     job->together = job->give.bits != 0 ? 8 : 1; /* a byte begins, whatever the stride */

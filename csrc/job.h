@@ -33,6 +33,7 @@ struct pq_method {
     bool single_scale;       /* scales are rounded to float32 */
     bool float_zero;         /* zero points are bits of float32 numbers ... */
     bool negate_zero;        /* ... of the other sign */
+    bool wide_zero;          /* zero points are integers of 64 bits instead of float64 */
     /* Upper 32 bits of the first scale that is not too small to flush subnormals beside it,
      * as the kernel takes scales; 0: never flush. */
     uint32_t flush_from;
@@ -61,7 +62,8 @@ struct pq_job {
     bool flushes;          /* at present */
     bool far;              /* caches near do not hold all that is run over */
     uintptr_t offset_from; /* the array of scales: the way to that of offsets */
-    size_t outside;        /* elements out of range that were counted */
+    uint64_t seed;
+    size_t outside; /* elements out of range that were counted */
     struct pq_codes take, give;
     struct pq_method how;
 
@@ -81,12 +83,14 @@ struct pq_job {
     } scale;
     _Alignas(64) union {
         int32_t i32[PQ_TILE + 2 * PQ_SPREAD];
-        double f64[PQ_TILE + 2 * PQ_SPREAD];
+        double f64[PQ_TILE + 2 * PQ_SPREAD]; /* moved as such, whatever its bits are */
+        uint64_t u64[PQ_TILE + 2 * PQ_SPREAD];
     } zero;
     _Alignas(64) union {
         float f32[PQ_TILE + 2 * PQ_SPREAD];
         double f64[PQ_TILE + 2 * PQ_SPREAD];
     } offset;
+    uint32_t noise[PQ_TILE]; /* of the elements of a tile, row by row */
 };
 
 /* ---- what operations need (job.c) ---- */
@@ -105,6 +109,17 @@ void pq_job_set_params(struct pq_job *job, const struct pq_args *args);
 /* Run one of `parts` parts (engine.c). */
 void pq_job_run(struct pq_job *job, int part, int parts);
 
+/* Whether kernels are given the elements of both sides themselves, in one part. */
+bool pq_job_is_direct(const struct pq_job *job);
+
+/* Whether all elements are one contiguous row of groups, for pq_job_run_groups(). */
+bool pq_job_is_groups(const struct pq_job *job);
+
+/* Run `n` elements of such a row from `x` and `y` on, of whole groups of `g` but for the
+ * last, at most PQ_TILE of them, their parameters contiguous. The caller has set the
+ * control state to the IEEE defaults, and finds it so. */
+void pq_job_run_groups(struct pq_job *job, struct pq_cursor at, size_t n, size_t g);
+
 /* Run `n` elements that follow each other on both sides, as kernels take them, under one
  * scale and one zero point, without a plan: of the job only `how` is set, and of `args`
  * only memory and types are looked at. */
@@ -114,6 +129,9 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n);
 typedef enum pq_status pq_set_method_fn(struct pq_method *how,
                                         const struct pq_kernels *kernels,
                                         const struct pq_args *args);
+
+/* Those of the two directions (ops/). */
+extern pq_set_method_fn pq_quantize_method, pq_dequantize_method;
 
 /* Check a call, make its job, and run one part of that, or keep it for pq_run(); or run
  * what run.h says (prepared.c). */
@@ -157,6 +175,12 @@ static inline struct pq_params pq_zeros_at(const struct pq_job *job, const char 
                                            ptrdiff_t stride)
 {
     return (struct pq_params){at, stride, job->zero_type, job->zero_swapped};
+}
+
+/* Whether kernels want a word for each element, which is made for tiles. */
+static inline bool pq_is_noisy(const struct pq_method *how)
+{
+    return how->run.round == PQ_STOCHASTIC;
 }
 
 /* Whether input is made whole bytes before a kernel sees it. */

@@ -175,6 +175,20 @@ void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int 
     }
 }
 
+/* Of other types than their own one at a time, as they are few. */
+void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n)
+{
+    struct pq_params one = *from;
+    if (pq_is_wide(from->type)) {
+        copy_elements((char *)to, from->data, from->stride, n, sizeof *to,
+                      from->swapped != 0);
+        return;
+    }
+    for (size_t i = 0; i < n; i++, one.data += one.stride) {
+        to[i] = (uint64_t)pq_load_integer(&one);
+    }
+}
+
 int64_t pq_load_integer(const struct pq_params *from)
 {
     char room[sizeof(int64_t)];

@@ -25,6 +25,9 @@ void pq_load_zeros_f32(float *to, const struct pq_params *from, size_t n);
 void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int single);
 void pq_load_zeros_f64(double *to, const struct pq_params *from, size_t n);
 
+/* Those of codes of 64 bits take integers, as two's complement. */
+void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n);
+
 /* One integer that int64 holds. */
 int64_t pq_load_integer(const struct pq_params *from);
 

@@ -46,6 +46,8 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
     plan->scale += pq_dim_scale(dim, last);
     plan->zero += pq_dim_zero(dim, last);
     plan->in_code += last * dim->in_code;
+    plan->place += (uint64_t)last * dim->place;
+    dim->place = 0 - dim->place;
     dim->in_code = -dim->in_code;
     dim->in = -dim->in;
     dim->out = -dim->out;
@@ -101,7 +103,8 @@ static bool merge(struct pq_dim *inner, const struct pq_dim *outer)
 {
     const ptrdiff_t n = inner->end;
     if (outer->in != inner->in * n || outer->out != inner->out * n ||
-        outer->in_code != inner->in_code * n || outer->out_code != inner->out_code * n) {
+        outer->in_code != inner->in_code * n || outer->out_code != inner->out_code * n ||
+        outer->place != inner->place * (uint64_t)n) {
         return false;
     }
     if (pq_dim_uniform(inner)) {
@@ -192,6 +195,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     plan->in = args->in.data;
     plan->out = args->out.data;
     plan->in_code = 0;
+    plan->place = args->start;
 
     const bool writes = plan->out != NULL, has_scale = args->scale.data != NULL;
     const bool has_zero = args->zero.data != NULL;
@@ -199,6 +203,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     plan->scale = has_scale ? args->scale.data : (const char *)&nothing;
     plan->zero = has_zero ? args->zero.data : (const char *)&nothing;
     const ptrdiff_t *const in = strides_of(&args->in), *const out = strides_of(&args->out);
+    uint64_t place = args->round == PQ_STOCHASTIC;
     for (int d = args->ndim - 1; d >= 0; d--) {
         struct pq_dim dim = {
             .begin = 0,
@@ -208,7 +213,9 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
             .block = args->block != NULL ? args->block[d] : 1,
             .scale = has_scale ? args->scale.strides[d] : 0,
             .zero = has_zero ? args->zero.strides[d] : 0,
+            .place = place,
         };
+        place *= (uint64_t)args->shape[d];
         if (lies) {
             lay_sides(&dim, d, args);
         }

@@ -14,13 +14,15 @@
  * One dimension of the normalised iteration: indices [begin, end). Strides are bytes per
  * index, for `scale` and `zero` bytes per `block` indices. A dimension that selects no
  * parameter is uniform: both of those are 0. The axis of a stream, see pq_layout, has no
- * stride on that side, but a step from code to code, 1 or -1, where others have 0.
+ * stride on that side, but a step from code to code, 1 or -1, where others have 0. `place`
+ * is the step of positions in C order, modulo 2^64; 0 where nobody asks for these.
  */
 struct pq_dim {
     ptrdiff_t begin, end;
     ptrdiff_t in, out;
     ptrdiff_t in_code, out_code;
     ptrdiff_t block, scale, zero;
+    uint64_t place;
 };
 
 /* dim[0] is the innermost; at least two dimensions, the extra ones of one index. */
@@ -32,6 +34,7 @@ struct pq_plan {
     const char *scale, *zero;
     ptrdiff_t in_code;   /* the first of a stream */
     ptrdiff_t out_whole; /* of a stream: codes that begin and end with words */
+    uint64_t place;      /* of the first element */
     struct pq_dim dim[PQ_MAX_NDIM];
 };
 

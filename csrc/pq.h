@@ -6,8 +6,9 @@
  *     dequantize  out = (in - zero) * scale + offset
  *
  * The division is IEEE division rounded once, the rounding to integer is one of nine named
- * modes, NaN gives the lowest code. Narrow floats take the sum of quotient and zero point,
- * rounded half to even, and keep NaN where they have one. Results are the same bits on
+ * modes or a stochastic one, NaN gives the lowest code. Narrow floats take the sum of
+ * quotient and zero point, rounded half to even or stochastically, and keep NaN where they
+ * have one. Results are the same bits on
  * every CPU and do not depend on the caller's floating-point control state. Nothing is
  * allocated, nothing outside the arrays is read or written, nothing mutable is shared:
  * every function may be called from any number of threads.
@@ -37,8 +38,8 @@ enum pq_type {
     PQ_U16,
     PQ_I32,
     PQ_U32,
-    PQ_I64, /* zero points only */
-    PQ_U64, /* zero points only */
+    PQ_I64,
+    PQ_U64,
     /* Narrow types, in the low bits of a byte; what is above them is ignored and written
      * as 0. Those of less than 8 bits can also lie at any bit, see bit_strides. */
     PQ_I4,
@@ -59,7 +60,8 @@ enum pq_type {
     PQ_TYPE_COUNT
 };
 
-/* Rounding of the quotient to an integer. */
+/* Rounding of the quotient to an integer. Stochastic, also to narrow floats: to one of the
+ * two neighbours, by chance, see `seed` in struct pq_args. */
 enum pq_round {
     PQ_HALF_EVEN,
     PQ_HALF_AWAY,
@@ -70,6 +72,7 @@ enum pq_round {
     PQ_TRUNC,
     PQ_CEIL,
     PQ_FLOOR,
+    PQ_STOCHASTIC,
     PQ_ROUND_COUNT
 };
 
@@ -82,8 +85,7 @@ enum pq_status {
     PQ_ERR_TYPE,  /* a type that this argument cannot have */
     PQ_ERR_ROUND, /* an unknown rounding mode */
     PQ_ERR_PART,  /* not 0 <= part < parts */
-    PQ_ERR_ZERO,  /* a zero point outside the range of the quantized type, or of what can be
-                     computed */
+    PQ_ERR_ZERO,  /* a zero point outside the range of codes, or of what can be computed */
     PQ_ERR_OVERLAP,   /* elements of `out` share memory with each other; with those of other
                          arrays they must not, which is not checked */
     PQ_ERR_SIZE,      /* a struct whose size is less than that of its first version, or that
@@ -196,14 +198,23 @@ struct pq_args {
      */
     const void *offset;
     int inverse; /* multiply by scales to quantize, and divide by them to dequantize */
-    /* Null, or integers that stand for NaN, which becomes the first of them. */
+    /* Null, or integers that stand for NaN, which becomes the first of them. Here and below
+     * those of PQ_U64 are two's complement. */
     const int64_t *fill;
     size_t fills;
     /* Quantize only. Integers saturate to [lowest_code, highest_code], where either is not
-     * 0. */
+     * 0, which zero points are within, unless all are 0. */
     int64_t lowest_code, highest_code;
     enum pq_beyond beyond; /* narrow floats: saturate, or refuse what would do so */
     int refuse_nan;        /* PQ_ERR_BEYOND for a NaN quotient that no fill stands for */
+    /*
+     * PQ_STOCHASTIC: a quotient (a sum with `zero_first`, and to narrow floats) t of the
+     * way from one code to the next becomes that next one if u < t, where u is the upper 24
+     * bits of a word times 2^-24. Word i is number i % 4 of what Philox4x32-10 makes of the
+     * key `seed` and the counter i / 4, where i is `start` plus the position of the element
+     * in C order, modulo 2^64. So results do not depend on strides, parts or kernels.
+     */
+    uint64_t seed, start;
 };
 
 struct pq_kernels; /* the kernels of one instruction set */
@@ -285,15 +296,37 @@ enum pq_rule {
     PQ_RULE_ONNX_DYNAMIC
 };
 
+/* Whose formula; see the rows in csrc/ops/choose.c. Integers of at most 16 bits. */
+enum pq_like {
+    PQ_LIKE_PYQUANT,
+    PQ_LIKE_ONNXRUNTIME,
+    PQ_LIKE_PYTORCH,
+    PQ_LIKE_ATEN,
+    PQ_LIKE_FBGEMM,
+    PQ_LIKE_TORCHAO,
+    PQ_LIKE_TORCHAO_NO_CLIP,
+    PQ_LIKE_COMPRESSED_TENSORS,
+    PQ_LIKE_TFLITE,
+    PQ_LIKE_XNNPACK,
+    PQ_LIKE_QUARK_PO2,
+    PQ_LIKE_COUNT
+};
+
 struct pq_choice {
     size_t size;
     /* Type of the data, which decides what comes back finite; none: that of `in`, or
-     * float32. Scales are float64 for PQ_F64, else float32. */
+     * float32. */
     enum pq_type real;
-    /* Quantized type, also that of the zero points; these are int8 or uint8 for narrow
-     * integers, and int8 zeros for narrow floats. None: int8. */
+    /* Quantized type, of at most 32 bits, also that of the zero points; these are int8 or
+     * uint8 for narrow integers, and int8 zeros for narrow floats. None: int8. */
     enum pq_type code;
     enum pq_rule rule;
+    /* Integers: the range of codes, where either is not 0. */
+    int64_t lowest_code, highest_code;
+    enum pq_like like;
+    /* Of the scales: a real, PQ_F8E4M3FN or PQ_F8E8M0FNU. None: float64 for float64 data,
+     * else float32. */
+    enum pq_type scale;
 };
 
 /* Scale and zero point of `n` pairs of extrema, written to contiguous arrays. */
@@ -310,6 +343,188 @@ enum pq_status pq_choose_params(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_choice *choice,
                                 int part, int parts);
 
+/* How requantize multiplies, see docs/api/requantize.md. All but the first are fixed point:
+ * an integer multiplier and a shift stand for the real one. */
+enum pq_arithmetic {
+    PQ_ARITHMETIC_FLOAT32,
+    PQ_ARITHMETIC_RNDNU,
+    PQ_ARITHMETIC_TFLITE,
+    PQ_ARITHMETIC_TFLITE_SINGLE,
+    PQ_ARITHMETIC_FBGEMM,
+    PQ_ARITHMETIC_COUNT
+};
+
+/* A number for each channel, `stride` bytes apart; stride 0: one for all. This struct stays
+ * as it is. */
+struct pq_channels {
+    const void *data;
+    ptrdiff_t stride;
+    enum pq_type type;
+    int swapped; /* as in struct pq_array */
+};
+
+/*
+ * One call of requantize: out = clamp(R(in - input_zero + bias) + zero), where R multiplies
+ * and rounds. Channels are the indices along `axis`, which is not looked at where all
+ * strides of `multiplier`, `shift` and `bias` are 0. As for quantize `out` has memory of
+ * its own.
+ */
+struct pq_requantization {
+    size_t size;
+    int ndim;
+    const ptrdiff_t *shape;
+    struct pq_array in;  /* int8 to int64, uint8 to uint32 */
+    struct pq_array out; /* int8, uint8, int16, uint16 or int32 */
+    int axis;
+    enum pq_arithmetic arithmetic;
+    /* float32 or float64; or beside `shift` integers from 0 to 2^31 - 1, as
+     * pq_fixed_point() makes them. */
+    struct pq_channels multiplier;
+    struct pq_channels shift; /* data null: none; else integers */
+    struct pq_channels bias;  /* data null: none; else integers that int64 holds */
+    int64_t input_zero, zero; /* within the types of `in` and of `out` */
+    int clips;                /* to within these codes */
+    int64_t lowest_code, highest_code;
+};
+
+/* Requantize a part; PQ_ERR_OPTION for a multiplier or a shift that the arithmetic cannot
+ * have, PQ_ERR_ZERO for a zero point that its type does not hold. */
+enum pq_status pq_requantize(const struct pq_kernels *kernels,
+                             const struct pq_requantization *args, int part, int parts);
+
+/* The integers that stand for a real multiplier: of PQ_ARITHMETIC_TFLITE and _TFLITE_SINGLE
+ * times 2^(shift - 31), else 2^-shift. PQ_ERR_OPTION where there are none. */
+enum pq_status pq_fixed_point(enum pq_arithmetic arithmetic, double multiplier,
+                              int32_t *integer, int *shift);
+
+/*
+ * What pq_choose_params() and pq_quantize() do one after the other, while caches hold what
+ * both read: `scale`, `zero` and `out`, of the type that is chosen for, are written. A
+ * group is the work of one part. Codes are within the range of the choice. At what is not
+ * finite those of other groups may have been written.
+ */
+enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
+                                   const struct pq_args *args,
+                                   const struct pq_choice *choice, int part, int parts);
+
+struct pq_fake {
+    size_t size;
+    enum pq_type code; /* quantized to, and dequantized from */
+    /* data null: none. Else PQ_U8, where 1 says that an element was within the range of
+     * codes, of quotients rounded, and 0 that it was not, as no NaN is. */
+    struct pq_array mask;
+};
+
+/* What pq_quantize() and pq_dequantize() do one after the other, with the same arguments,
+ * without an array of codes: `out` has the type of `in`, and both have bytes. What has to
+ * do with policies is not for this. */
+enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
+                                const struct pq_args *args, const struct pq_fake *fake,
+                                int part, int parts);
+
+/*
+ * How often the upper 16 bits of numbers occur: of float32, of bfloat16 and float16 their
+ * own, of float64 those of the float32 that it is truncated to, toward zero. 128 keys of
+ * the same upper 9 bits are a page; of all but float16 that is a sign and an exponent. What
+ * has the key of -0 is counted with 0.
+ */
+enum { PQ_PAGES = 512, PQ_PAGE = 128, PQ_COUNTERS = 4 * (65536 + 320) };
+
+/* To begin with all are 0, but for the size, the extrema, an option, and `counters`. */
+struct pq_counts {
+    size_t size;
+    int ignore_nonfinite; /* else they are PQ_ERR_NONFINITE */
+    uint32_t pending;     /* elements in the counters */
+    uint32_t *counters;   /* PQ_COUNTERS zeros; null: extrema and numbers alone */
+    uint64_t count;       /* finite numbers */
+    uint64_t nan, inf;
+    double lowest, highest; /* INFINITY, -INFINITY before there are any; zeros are 0 */
+    uint64_t pages[PQ_PAGES / 64]; /* bit p % 64 of p / 64: some of page p are counted */
+};
+
+/*
+ * Count real `in`, of which each part is the work of one thread with its own `counts`,
+ * which may come from any number of calls; PQ_ERR_SHAPE where the counters would have to
+ * hold 2^32 and more. After PQ_ERR_NONFINITE what is in `counts` means nothing, but the
+ * counters are zeros again once all pages have been taken.
+ */
+enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_args *args,
+                            struct pq_counts *counts, int part, int parts);
+
+/* Write how often the 128 keys from 128 * page on were counted, and forget that. Returns
+ * the page, in ascending order at each call, or -1 where there is none any more. */
+int pq_histogram_take(struct pq_counts *counts, uint64_t *to);
+
+/* How parameters are searched for. */
+struct pq_search {
+    size_t size;
+    /* Data null: 1; else a real number for each element, finite and not negative, which its
+     * squared error is multiplied by: strides as those of `in`. */
+    struct pq_array weights;
+    /* Null: 1 - j / 100 for j from 0 to 19; else `count` factors in (0, 1]. */
+    const double *candidates;
+    size_t count;
+};
+
+/*
+ * As pq_choose_params(), but for the parameters with the least sum of squared errors: of
+ * those of the extrema times each of the candidates, rounded to float32, or to float64 if
+ * `in` is that, the first with the least sum; then the scale that fits its codes best, by
+ * least squares, if the sum is less under that. The errors are those of what is dequantized
+ * to float32, or float64, rounded to that type; sums are float64, those of 1024 elements in
+ * C order at a time, as pq_measure() adds runs. PQ_ERR_OPTION for candidates and rules that
+ * are none.
+ */
+enum pq_status pq_search_params(const struct pq_kernels *kernels,
+                                const struct pq_args *args, const struct pq_choice *choice,
+                                const struct pq_search *search, int part, int parts);
+
+/*
+ * Sums and extremes of the errors x - y of a group of elements, in float64, of those of
+ * which both numbers are finite. Sums of squares and products are to be multiplied by
+ * 4^exponent, `e` by 2^exponent; the exponent is 0 unless numbers are float64 and far from
+ * 1.
+ */
+struct pq_error {
+    double xx, yy, xy, e, ee; /* sums of x^2, y^2, x y, x - y, (x - y)^2 */
+    double most;              /* the largest magnitude of x - y ... */
+    int64_t index;            /* ... and its place among these, in C order; -1: none */
+    int64_t count;            /* elements, these among them: */
+    int64_t nan, inf;         /* not computed: one of the two is NaN, or else infinite */
+    int64_t exponent;
+    /* Of pq_measure_params(): too low or too high for the codes by more than half a step,
+     * and under a scale that is 0, infinite or NaN. */
+    int64_t low, high, bad_scales;
+};
+
+/*
+ * Measure x (`in`) against y (`out`, which is only read), both real; of `args` the shape
+ * and these two are looked at. The elements at each index of the dimensions that `kept`
+ * marks, a number that is not 0 for each, null: none, are a group. Of each group there is a
+ * result for each chunk of PQ_MEASURE_CHUNK elements in C order: that of chunk c of group
+ * g, in C order, is errors[g * chunks + c]. Added in order they are those of the group;
+ * parts do not change any. A group has pq_measure_chunks(size) chunks, one if it is empty.
+ */
+#define PQ_MEASURE_CHUNK 65536
+ptrdiff_t pq_measure_chunks(ptrdiff_t size);
+enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args *args,
+                          const unsigned char *kept, struct pq_error *errors, int part,
+                          int parts);
+
+/*
+ * What pq_measure() says of `in` and of what it becomes when it is quantized to `code` and
+ * dequantized, to float64 if `in` is that, else to float32; `out` is not looked at. Nor is
+ * there an array of codes. Also counts what saturates. The arithmetic is that of `in`, not
+ * stochastic: with a `precision`, `inverse` or PQ_STOCHASTIC it is PQ_ERR_OPTION.
+ */
+enum pq_status pq_measure_params(const struct pq_kernels *kernels,
+                                 const struct pq_args *args, enum pq_type code,
+                                 const unsigned char *kept, struct pq_error *errors,
+                                 int part, int parts);
+
+/* Add the errors of elements that follow those of `sum`. */
+void pq_add_error(struct pq_error *sum, const struct pq_error *error);
+
 /* 1 when every zero point is within [lo, hi], else 0 and in *outside one that is not (as
  * two's complement when it is a uint64). Looks at `zero`, `ndim`, `shape` and `block`; 0,
  * too, where these are none that can be looked at, and 1 where an extent is 0. */
@@ -318,7 +533,7 @@ int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t 
 enum pq_kind {
     PQ_KIND_NONE,
     PQ_KIND_REAL,    /* quantized from, dequantized to; also scales */
-    PQ_KIND_INTEGER, /* codes of at most 32 bits, and zero points */
+    PQ_KIND_INTEGER, /* codes, and zero points */
     PQ_KIND_FLOAT,   /* narrow floats: codes, scales, zero points of their own type */
     PQ_KIND_EXPONENT /* scales only */
 };
@@ -349,7 +564,7 @@ const char *pq_status_text(enum pq_status status);
  * come that this header does not know: it is a failure, and pq_status_text() has its text.
  */
 #define PQ_API_MAJOR 1
-#define PQ_API_MINOR 1
+#define PQ_API_MINOR 2
 
 struct pq_api {
     unsigned major, minor;            /* these three are the same in every version */
@@ -390,6 +605,34 @@ struct pq_api {
     enum pq_status (*count_beyond)(const struct pq_kernels *kernels,
                                    const struct pq_args *args, size_t *count,
                                    size_t *first);
+    /* of version 1.2 */
+    enum pq_status (*dynamic_quantize)(const struct pq_kernels *kernels,
+                                       const struct pq_args *args,
+                                       const struct pq_choice *choice, int part, int parts);
+    enum pq_status (*fake_quantize)(const struct pq_kernels *kernels,
+                                    const struct pq_args *args, const struct pq_fake *fake,
+                                    int part, int parts);
+    enum pq_status (*histogram)(const struct pq_kernels *kernels,
+                                const struct pq_args *args, struct pq_counts *counts,
+                                int part, int parts);
+    int (*histogram_take)(struct pq_counts *counts, uint64_t *to);
+    enum pq_status (*requantize)(const struct pq_kernels *kernels,
+                                 const struct pq_requantization *args, int part, int parts);
+    enum pq_status (*fixed_point)(enum pq_arithmetic arithmetic, double multiplier,
+                                  int32_t *integer, int *shift);
+    enum pq_status (*search_params)(const struct pq_kernels *kernels,
+                                    const struct pq_args *args,
+                                    const struct pq_choice *choice,
+                                    const struct pq_search *search, int part, int parts);
+    enum pq_status (*measure)(const struct pq_kernels *kernels, const struct pq_args *args,
+                              const unsigned char *kept, struct pq_error *errors, int part,
+                              int parts);
+    ptrdiff_t (*measure_chunks)(ptrdiff_t size);
+    void (*add_error)(struct pq_error *sum, const struct pq_error *error);
+    enum pq_status (*measure_params)(const struct pq_kernels *kernels,
+                                     const struct pq_args *args, enum pq_type code,
+                                     const unsigned char *kept, struct pq_error *errors,
+                                     int part, int parts);
 };
 
 /* Fill the table. */

@@ -37,10 +37,12 @@
 
 /* PQ_INLINE: words and bodies that must become part of their callers to be fast. Under the
  * address sanitizer they would become functions with hundreds of guarded variables, which
- * take minutes to compile. */
+ * take minutes to compile. PQ_NOINLINE: also what not every file uses that has it. PQ_RARE:
+ * what may be slow, and shall be small. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_INLINE static __forceinline
 #  define PQ_NOINLINE static __declspec(noinline)
+#  define PQ_RARE static __declspec(noinline)
 #  define PQ_RESTRICT __restrict
 #else
 #  if defined(PQ_ADDRESS_SANITIZER)
@@ -48,7 +50,8 @@
 #  else
 #    define PQ_INLINE static inline __attribute__((always_inline))
 #  endif
-#  define PQ_NOINLINE static __attribute__((noinline))
+#  define PQ_NOINLINE static __attribute__((noinline, unused))
+#  define PQ_RARE static __attribute__((noinline, cold))
 #  define PQ_RESTRICT restrict
 #endif
 

@@ -42,7 +42,8 @@ static bool is_plain(const struct pq_array *array)
 
 static bool are_plain(const struct pq_job *job, const struct pq_args *args)
 {
-    return is_plain(&args->in) && is_plain(&args->out) && job->how.element == NULL;
+    return is_plain(&args->in) && is_plain(&args->out) && job->how.element == NULL &&
+           !pq_is_noisy(&job->how);
 }
 
 /* The number of elements, where those of both sides follow each other under one scale and

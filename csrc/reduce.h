@@ -35,4 +35,16 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
                                bool all_numbers, pq_take_cells_fn *take, void *what,
                                int part, int parts);
 
+/* What looks for them; `context` is its own. */
+typedef enum pq_status pq_search_fn(void *context, const struct pq_kernels *kernels,
+                                    const struct pq_args *args, bool all_numbers,
+                                    pq_take_cells_fn *take, void *what, int part,
+                                    int parts);
+
+/* pq_choose_params(), of extrema that `search` finds (ops/choose.c). */
+enum pq_status pq_choose_params_by(pq_search_fn *search, void *context,
+                                   const struct pq_kernels *kernels,
+                                   const struct pq_args *args,
+                                   const struct pq_choice *choice, int part, int parts);
+
 #endif

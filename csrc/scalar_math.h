@@ -22,6 +22,10 @@
 #if defined(__FAST_MATH__)
 #  error "-ffast-math changes results: build without it"
 #endif
+/* Of 32-bit Arm, where GCC leaves it alone. */
+#if defined(__arm__) && defined(__ARM_NEON) && defined(__clang__)
+#  error "clang compares by NEON, to which subnormal numbers are 0: use -mfpu=vfpv3-d16"
+#endif
 
 PQ_INLINE uint32_t pq_bits_f32(float v)
 {

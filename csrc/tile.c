@@ -98,6 +98,17 @@ static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const cha
 
 /* ---- tiles ---- */
 
+/* How many columns are taken as pixels, of which the rows are channels of a byte each. */
+static ptrdiff_t channels_done(pq_pixels_fn *pixels, const char *from,
+                               ptrdiff_t from_stride, char *to, ptrdiff_t to_stride,
+                               const struct pq_tile *tile)
+{
+    return pixels == NULL || tile->size != 1
+               ? 0
+               : (ptrdiff_t)pixels(from, from_stride, to, to_stride, (size_t)tile->rows,
+                                   (size_t)tile->columns);
+}
+
 void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
                const struct pq_tile *tile)
 {
@@ -108,8 +119,11 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
             memcpy(to + r * row, from + r * tile->row_stride, (size_t)row);
         }
     } else if (pq_tile_transposed(tile)) {
-        kernels->transpose[place_of(tile->size)](from, tile->column_stride, to, row,
-                                                 (size_t)tile->rows, (size_t)tile->columns);
+        const ptrdiff_t done =
+            channels_done(kernels->split_pixels, from, tile->column_stride, to, row, tile);
+        kernels->transpose[place_of(tile->size)](
+            from + done * tile->column_stride, tile->column_stride, to + done, row,
+            (size_t)tile->rows, (size_t)(tile->columns - done));
     } else if (copy_row != NULL) {
         for (ptrdiff_t r = 0; r < tile->rows; r++) {
             copy_row(to + r * row, from + r * tile->row_stride, tile->columns);
@@ -128,8 +142,11 @@ void pq_scatter(const struct pq_kernels *kernels, char *to, const char *from,
             memcpy(to + r * tile->row_stride, from + r * row, (size_t)row);
         }
     } else if (pq_tile_transposed(tile)) {
-        kernels->transpose[place_of(tile->size)](from, row, to, tile->column_stride,
-                                                 (size_t)tile->columns, (size_t)tile->rows);
+        const ptrdiff_t done =
+            channels_done(kernels->join_pixels, from, row, to, tile->column_stride, tile);
+        kernels->transpose[place_of(tile->size)](
+            from + done, row, to + done * tile->column_stride, tile->column_stride,
+            (size_t)(tile->columns - done), (size_t)tile->rows);
     } else {
         copy_tile(to, tile->row_stride, tile->column_stride, from, row, size, tile);
     }

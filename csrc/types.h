@@ -137,7 +137,13 @@ PQ_INLINE bool pq_is_narrow_float(enum pq_type type)
 /* What is quantized to. */
 PQ_INLINE bool pq_is_code(enum pq_type type)
 {
-    return pq_is_narrow_float(type) || (pq_is_integer(type) && pq_bits_of(type) <= 32);
+    return pq_is_narrow_float(type) || pq_is_integer(type);
+}
+
+/* Of which float64 holds only some. */
+PQ_INLINE bool pq_is_wide(enum pq_type type)
+{
+    return pq_is_integer(type) && pq_bits_of(type) == 64;
 }
 
 PQ_INLINE size_t pq_bytes_of(enum pq_type type)

@@ -11,6 +11,7 @@ struct pq_cursor {
     char *out;
     const char *scale, *zero;
     ptrdiff_t in_code, out_code; /* of streams */
+    uint64_t place;
 };
 
 /* The cursor moved to index `i` of `dim`. */
@@ -25,13 +26,14 @@ static inline struct pq_cursor pq_cursor_at(struct pq_cursor at, const struct pq
     at.zero += pq_dim_zero(dim, i);
     at.in_code += i * dim->in_code;
     at.out_code += i * dim->out_code;
+    at.place += (uint64_t)i * dim->place;
     return at;
 }
 
 static inline struct pq_cursor pq_cursor_start(const struct pq_plan *plan)
 {
-    return (struct pq_cursor){plan->in,   plan->out,     plan->scale,
-                              plan->zero, plan->in_code, 0};
+    return (struct pq_cursor){plan->in,      plan->out, plan->scale, plan->zero,
+                              plan->in_code, 0,         plan->place};
 }
 
 /* Call `visit` at every index of the dimensions from `first` outwards. */

@@ -20,6 +20,7 @@ default_role = "autolink"
 nitpick_ignore = [("py:obj", "packed"), ("py:obj", "rounding")]  # modules, too
 
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["zarr"]  # which not every Python has
 autodoc_typehints = "none"  # the docstrings say them
 numpydoc_show_class_members = False
 

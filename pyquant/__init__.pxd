@@ -8,7 +8,7 @@
 Compile with the folder that `pyquant.get_include()` names.
 """
 from libc.stddef cimport ptrdiff_t, size_t
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 
 cdef extern from "pq.h" nogil:
@@ -28,7 +28,7 @@ cdef extern from "pq.h" nogil:
 
     enum pq_round:
         PQ_HALF_EVEN, PQ_HALF_AWAY, PQ_HALF_TOWARD_ZERO, PQ_HALF_UP, PQ_HALF_DOWN
-        PQ_AWAY, PQ_TRUNC, PQ_CEIL, PQ_FLOOR
+        PQ_AWAY, PQ_TRUNC, PQ_CEIL, PQ_FLOOR, PQ_STOCHASTIC
         PQ_ROUND_COUNT
 
     enum pq_status:
@@ -82,15 +82,99 @@ cdef extern from "pq.h" nogil:
         int64_t highest_code
         pq_beyond beyond
         int refuse_nan
+        uint64_t seed
+        uint64_t start
 
     enum pq_rule:
         PQ_RULE_USUAL, PQ_RULE_SYMMETRIC, PQ_RULE_ASYMMETRIC, PQ_RULE_ONNX_DYNAMIC
+
+    enum pq_like:
+        PQ_LIKE_PYQUANT, PQ_LIKE_ONNXRUNTIME, PQ_LIKE_PYTORCH, PQ_LIKE_ATEN
+        PQ_LIKE_FBGEMM, PQ_LIKE_TORCHAO, PQ_LIKE_TORCHAO_NO_CLIP
+        PQ_LIKE_COMPRESSED_TENSORS, PQ_LIKE_TFLITE, PQ_LIKE_XNNPACK, PQ_LIKE_QUARK_PO2
+        PQ_LIKE_COUNT
 
     struct pq_choice:
         size_t size
         pq_type real
         pq_type code
         pq_rule rule
+        int64_t lowest_code
+        int64_t highest_code
+        pq_like like
+        pq_type scale
+
+    enum pq_arithmetic:
+        PQ_ARITHMETIC_FLOAT32, PQ_ARITHMETIC_RNDNU, PQ_ARITHMETIC_TFLITE
+        PQ_ARITHMETIC_TFLITE_SINGLE, PQ_ARITHMETIC_FBGEMM, PQ_ARITHMETIC_COUNT
+
+    struct pq_channels:
+        const void *data
+        ptrdiff_t stride
+        pq_type type
+        int swapped
+
+    struct pq_requantization:
+        size_t size
+        int ndim
+        const ptrdiff_t *shape
+        pq_array inp "in"
+        pq_array out
+        int axis
+        pq_arithmetic arithmetic
+        pq_channels multiplier
+        pq_channels shift
+        pq_channels bias
+        int64_t input_zero
+        int64_t zero
+        int clips
+        int64_t lowest_code
+        int64_t highest_code
+
+    struct pq_fake:
+        size_t size
+        pq_type code
+        pq_array mask
+
+    enum:
+        PQ_PAGES, PQ_PAGE, PQ_COUNTERS
+
+    struct pq_counts:
+        size_t size
+        int ignore_nonfinite
+        uint32_t pending
+        uint32_t *counters
+        uint64_t count
+        uint64_t nan
+        uint64_t inf
+        double lowest
+        double highest
+        uint64_t[8] pages
+
+    struct pq_search:
+        size_t size
+        pq_array weights
+        const double *candidates
+        size_t count
+
+    enum:
+        PQ_MEASURE_CHUNK
+
+    struct pq_error:
+        double xx
+        double yy
+        double xy
+        double e
+        double ee
+        double most
+        int64_t index
+        int64_t count
+        int64_t nan
+        int64_t inf
+        int64_t exponent
+        int64_t low
+        int64_t high
+        int64_t bad_scales
 
     enum pq_kind:
         PQ_KIND_NONE, PQ_KIND_REAL, PQ_KIND_INTEGER, PQ_KIND_FLOAT, PQ_KIND_EXPONENT
@@ -159,6 +243,39 @@ cdef extern from "pq.h" nogil:
         ) noexcept nogil
         pq_status (*count_beyond)(
             const pq_kernels *kernels, const pq_args *args, size_t *count, size_t *first
+        ) noexcept nogil
+        pq_status (*dynamic_quantize)(
+            const pq_kernels *kernels, const pq_args *args, const pq_choice *choice,
+            int part, int parts
+        ) noexcept nogil
+        pq_status (*fake_quantize)(
+            const pq_kernels *kernels, const pq_args *args, const pq_fake *fake,
+            int part, int parts
+        ) noexcept nogil
+        pq_status (*histogram)(
+            const pq_kernels *kernels, const pq_args *args, pq_counts *counts,
+            int part, int parts
+        ) noexcept nogil
+        int (*histogram_take)(pq_counts *counts, uint64_t *to) noexcept nogil
+        pq_status (*requantize)(
+            const pq_kernels *kernels, const pq_requantization *args, int part, int parts
+        ) noexcept nogil
+        pq_status (*fixed_point)(
+            pq_arithmetic arithmetic, double multiplier, int32_t *integer, int *shift
+        ) noexcept nogil
+        pq_status (*search_params)(
+            const pq_kernels *kernels, const pq_args *args, const pq_choice *choice,
+            const pq_search *search, int part, int parts
+        ) noexcept nogil
+        pq_status (*measure)(
+            const pq_kernels *kernels, const pq_args *args, const unsigned char *kept,
+            pq_error *errors, int part, int parts
+        ) noexcept nogil
+        ptrdiff_t (*measure_chunks)(ptrdiff_t size) noexcept nogil
+        void (*add_error)(pq_error *sum, const pq_error *error) noexcept nogil
+        pq_status (*measure_params)(
+            const pq_kernels *kernels, const pq_args *args, pq_type code,
+            const unsigned char *kept, pq_error *errors, int part, int parts
         ) noexcept nogil
 
 

@@ -3,29 +3,41 @@
 
 import pyquant._installed  # noqa: F401
 from pyquant import com_microsoft, dtypes, isa, ngraph, onednn, onnx
-from pyquant._core import dequantize, quantize
+from pyquant._core import dequantize, fixed_point, quantize, requantize
 from pyquant._include import get_include
 from pyquant._version import __version__
+from pyquant.fused import dynamic_quantize, fake_quantize
+from pyquant.observe import Observer, calibrate
 from pyquant.packed import PackedArray, pack
-from pyquant.qparams import QParams, choose_qparams
+from pyquant.qparams import QParams, choose_qparams, qparams_from_range
+from pyquant.report import ErrorReport, measure_error
 from pyquant.rounding import RoundMode
 
 __all__ = [
+    "ErrorReport",
+    "Observer",
     "PackedArray",
     "QParams",
     "RoundMode",
     "__version__",
+    "calibrate",
     "choose_qparams",
     "com_microsoft",
     "dequantize",
     "dtypes",
+    "dynamic_quantize",
+    "fake_quantize",
+    "fixed_point",
     "get_include",
     "isa",
+    "measure_error",
     "ngraph",
     "onednn",
     "onnx",
     "pack",
+    "qparams_from_range",
     "quantize",
+    "requantize",
 ]
 
 

@@ -2,6 +2,7 @@
 
 cdef object _SATURATE = "saturate"
 cdef object _LOWEST = "lowest"
+cdef object _RAISE = "raise"
 cdef dict _BEYOND = {
     "saturate": <int>PQ_SATURATE, "wrap": <int>PQ_WRAP, "raise": <int>PQ_REFUSE
 }
@@ -12,22 +13,31 @@ cdef dict _NANS = {"lowest": False, "raise": True}
 cdef class _Affine:
     """Such options, converted: nothing in it is a user's any more."""
     cdef object offset      # None, a Python float, or an ndarray
-    cdef bytes fill         # of int64
+    cdef tuple fill         # Python integers, and ...
+    cdef bytes fill_bits    # ... their bits as int64
     cdef bint inverse
     cdef tuple quant_range  # None, or two Python integers
     cdef pq_beyond beyond
     cdef bint refuse_nan
+    cdef bint is_policy     # there are but these two
 
     cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
         """In the call, all but the offset; after what does not go with the type, or with
         codes of that many bits."""
+        if self.is_policy:
+            if code in _dtypes.NARROW_FLOATS:
+                self.check_float(code)
+            call.args.beyond = self.beyond
+            call.args.refuse_nan = self.refuse_nan
+            return 0
         self.check(code, quantizes, bits)
         call.args.inverse = self.inverse
-        call.args.fills = len(self.fill) // sizeof(int64_t)
+        call.args.fills = len(self.fill)
         if call.args.fills:
-            call.args.fill = <const int64_t *>PyBytes_AS_STRING(self.fill)
+            call.args.fill = <const int64_t *>PyBytes_AS_STRING(self.fill_bits)
         if quantizes and self.quant_range is not None:
-            call.args.lowest_code, call.args.highest_code = self.quant_range
+            first, last = self.quant_range
+            call.args.lowest_code, call.args.highest_code = _bits_of(first), _bits_of(last)
         if quantizes:
             call.args.beyond = self.beyond
             call.args.refuse_nan = self.refuse_nan
@@ -40,7 +50,7 @@ cdef class _Affine:
         if bits != 0 and code == "uint8":
             hi = (1 << bits) - 1
             code = _in_bits(code, bits)
-        for one in self.fills():
+        for one in self.fill:
             if not lo <= one <= hi:
                 raise ValueError(
                     f"fill: expected integers from {lo} to {hi} for {code}, got {one}"
@@ -56,7 +66,7 @@ cdef class _Affine:
                 f"quant_range: expected two integers from {lo} to {hi} for {code}, the "
                 f"first below the second, got {self.quant_range}"
             )
-        for one in self.fills():
+        for one in self.fill:
             if first <= one <= last:
                 raise ValueError(
                     f"fill: expected codes outside of quant_range={self.quant_range}, "
@@ -71,7 +81,7 @@ cdef class _Affine:
 
     cdef int check_float(self, str code) except -1:
         if self.fill:
-            raise ValueError(f"fill: expected None for {code}, got {self.fills()}")
+            raise ValueError(f"fill: expected None for {code}, got {list(self.fill)}")
         if self.quant_range is not None:
             raise ValueError(
                 f"quant_range: expected None for {code}, got {self.quant_range}"
@@ -81,9 +91,6 @@ cdef class _Affine:
                 f"out_of_range: expected 'saturate' or 'raise' for {code}, got 'wrap'"
             )
         return 0
-
-    cdef list fills(self):
-        return _np.frombuffer(self.fill, _np.int64).tolist()
 
 
 cdef str _in_bits(str code, int bits):
@@ -101,23 +108,32 @@ cdef object _offset_given(object offset):
     return array
 
 
-cdef bytes _fills_given(object fill):
-    """The codes as int64; without any for None."""
+cdef tuple _fills_given(object fill):
+    """The codes; without any for None."""
     if fill is None:
-        return b""
+        return ()
     if isinstance(fill, (str, bytes)) or not isinstance(fill, _Iterable):
         fill = (fill,)
     elif isinstance(fill, _ndarray) and fill.ndim == 0:
         fill = (fill[()],)
     codes = []
-    for one in tuple(fill):
+    for one in fill:  # rows, of an array of several dimensions: the first is no integer
         one = _integer(one, "fill", "None, an integer or several")
-        if not -2**63 <= one < 2**63:
+        if not -2**63 <= one < 2**64:
             raise ValueError(f"fill: expected integers of the quantized type, got {one}")
         codes.append(one)
     if not codes:
         raise ValueError("fill: expected None, an integer or several, got none")
-    return _np.array(codes, _np.int64).tobytes()
+    return tuple(codes)
+
+
+cdef bytes _bits_of_all(tuple codes):
+    cdef bytes bits = PyBytes_FromStringAndSize(NULL, len(codes) * sizeof(int64_t))
+    cdef char *to = PyBytes_AS_STRING(bits)
+    for one in codes:
+        _put_integer(_bits_of(one), sizeof(int64_t), to)
+        to += sizeof(int64_t)
+    return bits
 
 
 cdef tuple _range_given(object quant_range):
@@ -136,6 +152,8 @@ cdef tuple _range_given(object quant_range):
 cdef int _choice_of(dict choices, object value, str name) except -1:
     if not isinstance(value, str):
         raise TypeError(f"{name}: expected a string, got {type(value).__name__}")
+    if type(value) is str and value in choices:
+        return choices[value]
     for one, number in choices.items():
         if value == one:
             return number
@@ -146,11 +164,23 @@ cdef inline object _affine(object offset, object inverse, object fill,
                            object quant_range, object out_of_range, object nan):
     """None where all are what they are by default."""
     if (
-        offset is None and inverse is False and fill is None and quant_range is None
-        and out_of_range is _SATURATE and nan is _LOWEST
+        offset is not None or inverse is not False or fill is not None
+        or quant_range is not None
     ):
+        return _made_affine(offset, inverse, fill, quant_range, out_of_range, nan)
+    if out_of_range is _SATURATE and nan is _LOWEST:
         return None
-    return _made_affine(offset, inverse, fill, quant_range, out_of_range, nan)
+    return _policy(out_of_range, nan)
+
+
+cdef object _policy(object out_of_range, object nan):
+    """What is out of range alone: nothing has to be made for a call."""
+    cdef int beyond = PQ_REFUSE
+    if out_of_range is not _RAISE:
+        beyond = _choice_of(_BEYOND, out_of_range, "out_of_range")
+    return <object>_policies[beyond][
+        False if nan is _LOWEST else _choice_of(_NANS, nan, "nan")
+    ]
 
 
 cdef object _made_affine(object offset, object inverse, object fill, object quant_range,
@@ -159,10 +189,30 @@ cdef object _made_affine(object offset, object inverse, object fill, object quan
     made.offset = _offset_given(offset)
     made.inverse = _flag(inverse, "inverse")
     made.fill = _fills_given(fill)
+    made.fill_bits = _bits_of_all(made.fill)
     made.quant_range = _range_given(quant_range)
     made.beyond = <pq_beyond>_choice_of(_BEYOND, out_of_range, "out_of_range")
     made.refuse_nan = _choice_of(_NANS, nan, "nan")
     return made
+
+
+cdef PyObject *_policies[<int>PQ_BEYOND_COUNT][2]
+
+
+cdef object _make_policies():
+    """Each of them, which have to stay."""
+    cdef _Affine made
+    cdef list kept = []
+    for out_of_range, beyond in _BEYOND.items():
+        for nan, refuse in _NANS.items():
+            made = _made_affine(None, False, None, None, out_of_range, nan)
+            made.is_policy = True
+            _policies[<int>beyond][<int>refuse] = <PyObject *>made
+            kept.append(made)
+    return kept
+
+
+cdef list _kept_policies = _make_policies()
 
 
 cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
@@ -170,11 +220,12 @@ cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
     cdef _Affine made
     if out_of_range is _SATURATE and nan is _LOWEST:
         return parameters
+    if parameters is None:
+        return _policy(out_of_range, nan)
     made = _made_affine(None, False, None, None, out_of_range, nan)
-    if parameters is not None:
-        made.offset = parameters.offset
-        made.fill = parameters.fill
-        made.quant_range = parameters.quant_range
+    made.offset = parameters.offset
+    made.fill, made.fill_bits = parameters.fill, parameters.fill_bits
+    made.quant_range = parameters.quant_range
     return made
 
 
@@ -184,35 +235,111 @@ cdef object _checked_numbers(object array, Array *held, str name):
     return array
 
 
-cdef tuple _paired(Call *call, object scale, object offset):
-    """Scale and offset as arrays of one type that lie alike; None for numbers, which the
-    call has then."""
-    if offset is None:
-        return scale, None
-    if not PyFloat_CheckExact(offset):
-        _checked_numbers(offset, &call.offset, "offset")
-        if scale is None and offset.size == 1:
-            offset = float(cast(offset, "float64").reshape(())[()])
-    if scale is None and PyFloat_CheckExact(offset):
-        call.offset_value = PyFloat_AS_DOUBLE(offset)
-        call.args.offset = &call.offset_value
-        call.offset.held = False
-        return None, None
-    if scale is None:
-        raise ValueError(
-            f"offset: expected one element beside a single scale, got shape {offset.shape}"
-        )
-    _checked_numbers(scale, &call.scale, "scale")
-    if PyFloat_CheckExact(offset):
-        offset = _np.full(scale.shape, offset)
-    elif offset.size == 1:
-        offset = _np.full(scale.shape, cast(offset, "float64").reshape(())[()])
+cdef object _number_alone(object values):
+    """One number as a Python float; an array of more, or of none, as it is."""
+    if PyFloat_CheckExact(values) or values.size != 1:
+        return values
+    return float(cast(values, "float64").reshape(())[()])
+
+
+cdef object _in_order(object array):
+    """As float64, in C order."""
+    made = _doubles(array)
+    return _np.ascontiguousarray(cast(array, "float64")) if made is None else made
+
+
+cdef object _doubles(object array):
+    """The same of float32 and float64 numbers that are in order already, or None."""
+    cdef Array held
+    cdef pq_fpenv found
+    cdef float value = 0
+    cdef double *to
+    cdef Py_ssize_t i
+    if not (
+        Py_TYPE(array) is &PyArray_Type and _hold(array, &held)
+        and PyArray_IS_C_CONTIGUOUS(<const PyArrayObject *>array)
+        and held.type in (PQ_F32, PQ_F64) and not held.swapped
+    ):
+        return None
+    if held.type == PQ_F64:
+        return array
+    made = _new_like(&held, PQ_F64)
+    to = <double *>PyArray_DATA(<const PyArrayObject *>made)
+    found = pq_fpenv_enter()
+    for i in range(_size(&held)):
+        memcpy(&value, held.data + i * <Py_ssize_t>sizeof(value), sizeof(value))
+        to[i] = value
+    pq_fpenv_leave(found)
+    return made
+
+
+cdef object _repeated(double value, object like):
+    """An array of its shape, of one number."""
+    cdef Array held
+    cdef double *to
+    cdef Py_ssize_t i
+    if not _hold(like, &held):
+        return _np.full(like.shape, value)
+    made = _new_like(&held, PQ_F64)
+    to = <double *>PyArray_DATA(<const PyArrayObject *>made)
+    for i in range(_size(&held)):
+        to[i] = value
+    return made
+
+
+cdef tuple _alike(object scale, object offset):
+    """Scales and offsets, each a Python float or an array of numbers, as two floats, or as
+    arrays of one type that lie alike."""
+    scale, offset = _number_alone(scale), _number_alone(offset)
+    if PyFloat_CheckExact(scale) and PyFloat_CheckExact(offset):
+        return scale, offset
+    if PyFloat_CheckExact(scale):
+        scale = _repeated(scale, offset)
+    elif PyFloat_CheckExact(offset):
+        offset = _repeated(offset, scale)
     elif offset.shape != scale.shape:
         raise ValueError(f"offset: expected shape {scale.shape}, got {offset.shape}")
     if scale.dtype != offset.dtype or scale.strides != offset.strides:
-        scale = _np.ascontiguousarray(cast(scale, "float64")).reshape(scale.shape)
-        offset = _np.ascontiguousarray(cast(offset, "float64")).reshape(scale.shape)
+        scale, offset = _in_order(scale), _in_order(offset)
     return scale, offset
+
+
+# So few parameters any memory holds again.
+cdef enum:
+    _FEW_PAIRS = 4096
+
+
+cdef bint _are_too_many(Array *given, tuple extents) except -1:
+    """Whether no granularity of such an array has as many parameters."""
+    if not given.held or _size(given) <= _FEW_PAIRS:
+        return False
+    return _size(given) > _prod([max(one, 1) for one in extents])
+
+
+cdef tuple _paired(Call *call, object scale, object offset, tuple extents):
+    """Scale and offset as arrays of one type that lie alike; None for numbers, which the
+    call has then. The longer of them alone where that is refused as soon as it is placed:
+    of an array that was broadcast memory may not hold as many."""
+    if not PyFloat_CheckExact(offset):
+        _checked_numbers(offset, &call.offset, "offset")
+    if scale is None:
+        scale = call.scale_value
+    else:
+        _checked_numbers(scale, &call.scale, "scale")
+    call.as_offset = PyFloat_CheckExact(scale) or scale.size == 1
+    if _are_too_many(&call.offset if call.as_offset else &call.scale, extents):
+        return (offset if call.as_offset else scale), None
+    scale, offset = _alike(scale, offset)
+    if not PyFloat_CheckExact(scale):
+        return scale, offset
+    call.scale_value = PyFloat_AS_DOUBLE(scale)
+    call.offset_value = PyFloat_AS_DOUBLE(offset)
+    call.args.scale.data = &call.scale_value
+    call.args.scale.type = PQ_F64
+    call.args.scale.swapped = False
+    call.args.offset = &call.offset_value
+    call.scale.held = call.offset.held = False
+    return None, None
 
 
 cdef int _hold_offset(Call *call, object array) except -1:
@@ -236,6 +363,21 @@ cdef int _hold_offset(Call *call, object array) except -1:
     return 0
 
 
+cdef object _error_at(str text, size_t first, tuple shape, str end=""):
+    """An error of elements, which carries the index of the first, for who knows where in a
+    larger array that is."""
+    place = tuple([int(one) for one in _np.unravel_index(first, shape)])
+    error = ValueError(f"{text}, the first at index {place}{end}")
+    error.index = place
+    return error
+
+
+cdef tuple _ends_of(Call *call, pq_type code):
+    """The range of codes that is asked for."""
+    lo, hi = <object>call.args.lowest_code, <object>call.args.highest_code
+    return (lo % 2**64, hi % 2**64) if code == PQ_U64 else (lo, hi)
+
+
 cdef object _beyond_error(const pq_kernels *kernels, Call *call):
     """Of elements out of range: how many, and the first."""
     cdef size_t count = 0, first = 0
@@ -248,25 +390,22 @@ cdef object _beyond_error(const pq_kernels *kernels, Call *call):
             name = _in_bits(name, call.args.out_layout.bits)
         within = f"numbers within the range of {name}"
         if call.args.lowest_code or call.args.highest_code:
-            within = (
-                f"numbers whose codes are from {call.args.lowest_code} to "
-                f"{call.args.highest_code}"
-            )
+            ends = _ends_of(call, call.args.out.type)
+            within = f"numbers whose codes are from {ends[0]} to {ends[1]}"
         expected.append(within)
     if call.args.refuse_nan:
         expected.append("no NaN")
     # Beyond the last where the data has changed since.
     first = min(first, <size_t>_size(&call.x) - 1)
-    index = _np.unravel_index(first, _shape(&call.x)) if call.x.ndim else ()
-    place = tuple([int(one) for one in index])
-    raise ValueError(
-        f"x: expected {' and '.join(expected)}, got {count} others, the first at index "
-        f"{place}"
+    written = "; out has all codes, as without 'raise'" if call.has_out else ""
+    raise _error_at(
+        f"x: expected {' and '.join(expected)}, got {count} others", first,
+        _shape(&call.x), written
     )
 
 
-cdef int _check_beside_affine(Call *call, _Affine affine) except -1:
-    """Options that narrow the arithmetic, or saturate by other rules."""
+cdef int _check_precision(Call *call, str beside) except -1:
+    """Whether quotients are of no narrower type than the data is computed in."""
     cdef pq_type precision = call.args.precision
     if not (
         precision == PQ_NO_TYPE or precision == PQ_F64
@@ -274,9 +413,17 @@ cdef int _check_beside_affine(Call *call, _Affine affine) except -1:
     ):
         least = "float64" if call.x.type == PQ_F64 else "float32 or float64"
         raise ValueError(
-            f"precision: expected None or {least} beside offset, inverse, fill, "
-            f"quant_range, out_of_range and nan, got {_NAMES[<int>precision]}"
+            f"precision: expected None or {least} beside {beside}, "
+            f"got {_NAMES[<int>precision]}"
         )
+    return 0
+
+
+cdef int _check_beside_affine(Call *call, _Affine affine) except -1:
+    """Options that narrow the arithmetic, or saturate by other rules."""
+    _check_precision(
+        call, "offset, inverse, fill, quant_range, out_of_range and nan"
+    )
     if call.args.overflow and affine.beyond == PQ_REFUSE:
         raise ValueError("saturate: expected True beside out_of_range='raise', got False")
     return 0

@@ -1,5 +1,92 @@
 # Choosing parameters: the extrema of an array, and scales and zero points of them.
 
+# The formulas of others, by number.
+cdef dict _LIKE = {
+    pq_preset_of(<pq_like>like).name.decode(): like
+    for like in range(<int>PQ_LIKE_PYQUANT + 1, <int>PQ_LIKE_COUNT)
+}
+# Types that chosen scales may have.
+cdef dict _SCALES = {
+    name: _TYPES[name] for name in (
+        "float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu"
+    )
+}
+cdef str _SCALE_NAMES = "None, " + " or ".join(", ".join(_SCALES).rsplit(", ", 1))
+
+
+cdef int _check_like(const pq_choice *choice, str name, str like) except -1:
+    """Whether the formula is one for such codes, and such zero points."""
+    cdef const pq_preset *preset = pq_preset_of(choice.like)
+    codes = [
+        one for one, code in _CHOSEN.items()
+        if pq_preset_has_code(preset, <pq_type><int>code)
+    ]
+    if name not in codes:
+        raise ValueError(
+            f"dtype: expected {' or '.join(', '.join(codes).rsplit(', ', 1))} for "
+            f"like={like!r}, got {name}"
+        )
+    if not pq_preset_has_rule(preset, choice.rule):
+        given = choice.rule == PQ_RULE_SYMMETRIC
+        raise ValueError(
+            f"symmetric: expected None or {not given} for like={like!r}, got {given}"
+        )
+    if (
+        (choice.lowest_code != 0 or choice.highest_code != 0)
+        and not choice.lowest_code < 0 < choice.highest_code and like == "torchao_no_clip"
+    ):
+        raise ValueError(
+            f"quant_range: expected codes of both signs for like={like!r}, "
+            f"got {(choice.lowest_code, choice.highest_code)}"
+        )
+    return 0
+
+
+cdef str _set_choice(pq_choice *choice, object dtype, object symmetric,
+                     object scale_dtype, object like, _Affine affine):
+    """How parameters are chosen, all but for data of which type; of `affine`, if any, the
+    range of codes. Returns the name of the quantized type."""
+    cdef bint flag
+    name = _name_in(_CHOSEN, dtype, "dtype", _CHOSEN_NAMES)
+    memset(choice, 0, sizeof(pq_choice))
+    choice.size = sizeof(pq_choice)
+    choice.code = <pq_type><int>_CHOSEN[name]
+    if like is not None:
+        choice.like = <pq_like>_choice_of(_LIKE, like, "like")
+    if symmetric is None:
+        choice.rule = pq_usual_rule(choice.like, choice.code)
+    else:
+        flag = _flag(symmetric, "symmetric", "None, True or False")
+        choice.rule = PQ_RULE_SYMMETRIC if flag else PQ_RULE_ASYMMETRIC
+    if choice.rule == PQ_RULE_ASYMMETRIC and _is_narrow_float(choice.code):
+        raise ValueError(f"symmetric: expected True for {name}, got False")
+    if affine is not None:
+        affine.check(name, True)
+        choice.lowest_code, choice.highest_code = affine.quant_range
+    if scale_dtype is not None:
+        choice.scale = _type_in(_SCALES, scale_dtype, "scale_dtype", _SCALE_NAMES)
+    if like is not None:
+        _check_like(choice, name, str(like))
+    return name
+
+
+cdef void _set_data(pq_choice *choice, pq_type real) noexcept:
+    """The type of the data, and of scales unless another one is asked for."""
+    choice.real = real
+    if choice.scale == PQ_NO_TYPE:
+        choice.scale = PQ_F64 if real == PQ_F64 else PQ_F32
+
+
+cdef bint _has_no_zero(const pq_choice *choice) noexcept:
+    """Whether every zero point is 0, without a look."""
+    cdef bint signed = (
+        _is_narrow_float(choice.code) or row_of_type(choice.code).lowest < 0
+    )
+    return (
+        choice.rule == PQ_RULE_SYMMETRIC and choice.like == PQ_LIKE_PYQUANT and signed
+        and choice.lowest_code == 0 and choice.highest_code == 0
+    )
+
 
 cdef tuple _without_repeats(Array *x, tuple selecting, ptrdiff_t *shape,
                             ptrdiff_t *block):
@@ -26,10 +113,9 @@ cdef object _nonfinite_error(Call *call, tuple repeats):
     with nogil:
         pq_count_nonfinite(&call.args, &count, &first)
     walked = tuple([call.args.shape[d] for d in range(call.args.ndim)])
-    at = tuple([int(i) for i in _np.unravel_index(first, walked)])
-    return ValueError(
-        f"x: expected finite values, got {count * repeats[0] // repeats[1]} not finite, "
-        f"the first at index {at}"
+    return _error_at(
+        f"x: expected finite values, got {count * repeats[0] // repeats[1]} not finite",
+        first, walked
     )
 
 
@@ -204,26 +290,20 @@ cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
 
 
 cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axis,
-                   object block_size, object symmetric, object threads):
+                   object block_size, object symmetric, object scale_dtype, object like,
+                   _Search search, _Affine affine, object threads):
     """Scales and zero points, frozen, in a tuple like that of `_frozen_parameters`."""
     cdef Call call
     cdef pq_choice choice
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
     cdef ptrdiff_t count
     cdef int status
-    cdef bint flag, only
-    cdef bint has_zero  # as its middle
+    cdef bint only
     cdef str name
     cdef bytes scale_memory, zero_memory
     _forget(&call)
     array = _real_array(x, "x")
-    name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
-    choice.code = <pq_type><int>_CODES[name]
-    has_zero = _is_narrow_float(choice.code) or row_of_type(choice.code).lowest < 0
-    if symmetric is None:
-        flag = has_zero
-    else:
-        flag = _flag(symmetric, "symmetric", "None, True or False")
+    name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
     axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
     if threads is not _ONE:
         threads = _threads_of(threads)
@@ -231,25 +311,25 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
     _set_input(&call)
     selecting = _granularity(&call, axis, block_size)
     groups = _parameter_shape(&call, selecting)
-    if not flag and _is_narrow_float(choice.code):
-        raise ValueError(f"symmetric: expected True for {name}, got False")
-    choice.size = sizeof(pq_choice)
-    choice.real = call.x.type
-    choice.rule = PQ_RULE_SYMMETRIC if flag else PQ_RULE_ASYMMETRIC
-    call.args.scale.type = PQ_F64 if call.x.type == PQ_F64 else PQ_F32
-    call.args.zero.type = (
-        PQ_I8 if _is_narrow_float(choice.code) else row_of_type(choice.code).carrier
-    )
-    scale_dtype = _DTYPES[<str>_NAMES[<int>call.args.scale.type]]
-    zero_dtype = _DTYPES[<str>_NAMES[<int>call.args.zero.type]]
+    if search is not None:
+        search.place(&call)
+    _set_data(&choice, call.x.type)
+    call.args.scale.type = choice.scale
+    zero_dtype = _DTYPES[zero_name(name)]
+    call.args.zero.type = <pq_type><int>_TYPES[zero_name(name)]
+    scale_dtype = _dtype_of(_NAMES[<int>choice.scale])
     scale_memory = _new_memory(groups, scale_dtype, pq_type_size(call.args.scale.type))
     zero_memory = _new_memory(groups, zero_dtype, pq_type_size(call.args.zero.type))
     if len(zero_memory) > 0:
         count = _place_results(&call, selecting, groups, scale_memory, zero_memory)
-        repeats = _without_repeats(&call.x, selecting, shape, call.block)
-        call.args.shape = shape
         call.args.block = call.block
-        status = _run_choice(kernels, &call, &choice, count, threads)
+        if search is None or _size(&call.x) == 0:
+            repeats = _without_repeats(&call.x, selecting, shape, call.block)
+            call.args.shape = shape
+            status = _run_choice(kernels, &call, &choice, count, threads)
+        else:
+            repeats = 1, 1
+            status = _run_search(kernels, &call, &choice, search, threads)
         if status == PQ_ERR_NONFINITE:
             raise _nonfinite_error(&call, repeats)
         if status != PQ_OK:
@@ -258,7 +338,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
     zeros = groups, zero_dtype, zero_memory
     only = len(zero_memory) == <Py_ssize_t>pq_type_size(call.args.zero.type)
     return (scales, zeros, _given_scale(scales, only),
-            None if flag and has_zero else _given_zero(zeros, only), name, axis,
+            None if _has_no_zero(&choice) else _given_zero(zeros, only), name, axis,
             block_size)
 
 
@@ -281,11 +361,40 @@ def dynamic_range(x):
     call.args.shape = shape
     call.args.block = NULL
     call.args.scale.strides = call.args.zero.strides = call.scale_strides
-    choice.size = sizeof(pq_choice)
-    choice.real = choice.code = PQ_NO_TYPE
+    memset(&choice, 0, sizeof(choice))
+    choice.size = sizeof(choice)
     choice.rule = PQ_RULE_ONNX_DYNAMIC
     with nogil:
         status = pq_choose_params(_active, &call.args, &choice, 0, 1)
     if status != PQ_OK:
         raise ValueError(f"x: expected an array that memory holds, got shape {x.shape}")
     return scale, zero
+
+
+def extrema(x, tuple block_size):
+    """The lowest and the highest number of each block, and 0: what scales are chosen of,
+    as float64."""
+    cdef Call call
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef int finite = 1, status
+    _forget(&call)
+    array = _real_array(x, "x")
+    _hold_real(array, &call.x, "x")
+    _set_input(&call)
+    selecting = _granularity(&call, None, block_size)
+    found = _np.zeros((2, *_parameter_shape(&call, selecting)))
+    lowest, highest = found[0, ...], found[1, ...]  # arrays, where there is one block, too
+    _hold(lowest, &call.scale)
+    _hold(highest, &call.zero)
+    _set_array(&call.args.lowest, &call.scale)
+    _set_array(&call.args.highest, &call.zero)
+    repeats = _without_repeats(&call.x, selecting, shape, call.block)
+    call.args.shape = shape
+    call.args.block = call.block
+    with nogil:
+        status = pq_minmax(_active, &call.args, &finite)
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    if not finite:
+        raise _nonfinite_error(&call, repeats)
+    return found

@@ -97,7 +97,7 @@ def integers(obj: Any, name: str) -> npt.NDArray[Any]:
 
 def zeros(obj: Any, name: str) -> npt.NDArray[Any]:
     """`obj` as an ndarray of zero points, int64 where there are none."""
-    array = plain(obj, name)
+    array = _as_uint64(obj, plain(obj, name))
     refuse_huge(obj, array, name, "integers that the quantized type holds")
     if array.size == 0 and _is_untyped(obj):
         return array.astype(np.int64)
@@ -109,7 +109,7 @@ def codes(
 ) -> npt.NDArray[Any]:
     """What has no dtype as an ndarray whose values the type of codes `dtype` holds, which
     are integers within `limits`, or none at all."""
-    array = plain(obj, name)
+    array = _as_uint64(obj, plain(obj, name))
     if array.size == 0 or dtypes.name_of(array.dtype) == dtype:
         return array
     if limits is not None:
@@ -145,6 +145,16 @@ def refuse_huge(obj: Any, array: npt.NDArray[Any], name: str, expected: str) -> 
         values = list(np.asarray(obj, dtype=object).flat)
         if values and _all_integers(values):
             raise ValueError(f"{name}: expected {expected}, got {max(values, key=abs)}")
+
+
+def _as_uint64(obj: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Python integers that uint64 holds, where NumPy makes float64 of them, as no type of
+    integers holds them all and negative ones, too."""
+    if _is_untyped(obj) and array.size and array.dtype.kind == "f":
+        values = list(np.asarray(obj, dtype=object).flat)
+        if _all_integers(values) and min(values) >= 0 and max(values) < 2**64:
+            return np.array(values, np.uint64).reshape(array.shape)
+    return array
 
 
 def is_masked(obj: object) -> bool:

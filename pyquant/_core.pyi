@@ -15,18 +15,19 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
-from pyquant._typing import ArrayLike
+from pyquant._typing import ArrayLike, Like
 from pyquant.packed import PackedArray
 from pyquant.rounding import RoundMode
 
 _Integers: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | None
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
+_Made = TypeVar("_Made", bound=Calls)
 _Known: TypeAlias = type[_Scalar] | np.dtype[_Scalar]
 _Rounding: TypeAlias = (
     RoundMode
     | Literal["half_even", "half_away", "half_toward_zero", "half_up", "half_down"]
-    | Literal["away", "trunc", "ceil", "floor"]
+    | Literal["away", "trunc", "ceil", "floor", "stochastic"]
 )
 
 _Beyond: TypeAlias = Literal["saturate", "wrap", "raise"]
@@ -40,6 +41,9 @@ _Packing: TypeAlias = (
     | tuple[str, SupportsIndex | None]
     | tuple[str, SupportsIndex | None, SupportsIndex | None]
 )
+
+_FixedPoint: TypeAlias = Literal["tflite", "tflite_single", "rndnu", "fbgemm"]
+_Arithmetic: TypeAlias = Literal["float32"] | _FixedPoint
 
 isa_available: tuple[str, ...]
 isa_active: str
@@ -71,6 +75,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> _Array: ...
 @overload
 def quantize(
@@ -93,6 +99,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> PackedArray: ...
 @overload
 def quantize(
@@ -115,6 +123,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def quantize(
@@ -137,6 +147,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[np.int8]: ...
 @overload
 def quantize(
@@ -159,6 +171,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[np.uint8]: ...
 @overload
 def quantize(
@@ -181,6 +195,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[np.int16]: ...
 @overload
 def quantize(
@@ -203,6 +219,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[np.uint16]: ...
 @overload
 def quantize(
@@ -225,6 +243,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[np.int32]: ...
 @overload
 def quantize(
@@ -247,7 +267,57 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[np.uint32]: ...
+@overload
+def quantize(
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike | None = None,
+    *,
+    dtype: Literal["int64"],
+    axis: _Integers = None,
+    block_size: _Integers = None,
+    rounding: _Rounding = "half_even",
+    precision: npt.DTypeLike | None = None,
+    saturate: bool | np.bool = True,
+    packed: Literal[False] = False,
+    out: None = None,
+    threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
+) -> npt.NDArray[np.int64]: ...
+@overload
+def quantize(
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike | None = None,
+    *,
+    dtype: Literal["uint64"],
+    axis: _Integers = None,
+    block_size: _Integers = None,
+    rounding: _Rounding = "half_even",
+    precision: npt.DTypeLike | None = None,
+    saturate: bool | np.bool = True,
+    packed: Literal[False] = False,
+    out: None = None,
+    threads: SupportsIndex = 1,
+    offset: ArrayLike | None = None,
+    inverse: bool | np.bool = False,
+    fill: _Codes = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    out_of_range: _Beyond = "saturate",
+    nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
+) -> npt.NDArray[np.uint64]: ...
 @overload
 def quantize(
     x: ArrayLike,
@@ -269,6 +339,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[np.int8]: ...
 @overload
 def quantize(
@@ -291,6 +363,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def quantize(
@@ -313,6 +387,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[Any]: ...
 @overload
 def quantize(
@@ -335,6 +411,8 @@ def quantize(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> Any:
     """
     Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
@@ -355,11 +433,12 @@ def quantize(
         Integers within the range of `dtype`, one or as many as `scale` has. Default 0,
         which is all that narrow floats take.
     dtype : dtype_like, optional
-        int8, uint8, int16, uint16, int32, uint32; int4, uint4, int2, uint2; or a narrow
-        float: float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
+        int8, uint8, int16, uint16, int32, uint32, int64, uint64; int4, uint4, int2, uint2;
+        or a narrow float: float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
         float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float6_e2m3fn, float6_e3m2fn,
-        float4_e2m1fn. Default: that of `zero_point` if it is a NumPy array or scalar, else
-        int8. Types that NumPy lacks are those of ml_dtypes.
+        float4_e2m1fn. Default: that of `zero_point` if it is a NumPy array or scalar, but
+        int64 and uint64 want a `dtype`, else int8. Types that NumPy lacks are those of
+        ml_dtypes.
     axis : int or tuple of int, optional
         The axes along which the scale varies. The shape of `scale` is that of `x` at these
         axes, in ascending order.
@@ -369,7 +448,8 @@ def quantize(
         no `axis`: the extents of a block along each dimension. The last block may be short.
     rounding : str or RoundMode, optional
         How the quotient becomes an integer. Default half to even, as narrow floats are
-        always rounded.
+        always rounded, but for "stochastic": to one of the two neighbours, the nearer the
+        likelier.
     precision : dtype_like, optional
         Type to which the exact quotient is rounded before it is rounded to an integer:
         float16, bfloat16, float32 or float64. Default float32, float64 when `x` is float64.
@@ -387,7 +467,7 @@ def quantize(
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
     offset : array_like, optional
-        Real numbers, one or as many as `scale` has: the codes are those of
+        Real numbers, one or as many as scales may be: the codes are those of
         ``(x - offset) / scale``, of which each step is rounded once, to float32 (to float64
         when `x` or `precision` is that). Infinite and NaN ones follow IEEE arithmetic.
     inverse : bool, optional
@@ -396,7 +476,8 @@ def quantize(
         Codes that stand for NaN: what is NaN in `x` becomes the first of them. Integers
         only.
     quant_range : (int, int), optional
-        The lowest and the highest code, within the range of `dtype`. Integers only.
+        The lowest and the highest code, within the range of `dtype`. Zero points, unless
+        all are 0, are among them. Integers only.
     out_of_range : {"saturate", "wrap", "raise"}, optional
         What becomes of a number whose code is beyond the range: the end of that (the
         default); the code modulo two to the number of bits, of integers only, the lowest
@@ -405,6 +486,13 @@ def quantize(
     nan : {"lowest", "raise"}, optional
         What becomes of NaN that no `fill` stands for: the lowest code, or what a narrow
         float has for it (the default); or an error, as of numbers out of range.
+    seed : int, optional
+        With stochastic rounding only: which random numbers, from 0 (the default) to
+        2**64 - 1.
+    start : int, optional
+        The same: where in a larger array, in C order, the first element of `x` is, from 0
+        (the default) to 2**64 - 1. Chunks along the first axis, each with its own, get the
+        codes of the whole.
 
     Returns
     -------
@@ -552,7 +640,7 @@ def dequantize(
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
     offset : array_like, optional
-        Real numbers, one or as many as `scale` has, that are added to the products, which
+        Real numbers, one or as many as scales may be, that are added to the products, which
         are rounded before: to float32 (to float64 when `dtype` is that), as the sums are.
     inverse : bool, optional
         Whether `scale` is what is divided by. Default False.
@@ -672,7 +760,26 @@ class Calls:
         axis: _Integers,
         block_size: _Integers,
         symmetric: bool | np.bool | None,
+        quant_range: tuple[SupportsIndex, SupportsIndex] | None,
+        scale_dtype: npt.DTypeLike | None,
+        like: Like | None,
+        method: str,
+        weights: ArrayLike | None,
+        candidates: ArrayLike | None,
         threads: SupportsIndex,
+    ) -> Self: ...
+    @classmethod
+    def _from_range(
+        cls,
+        lo: ArrayLike,
+        hi: ArrayLike,
+        dtype: npt.DTypeLike,
+        axis: _Integers,
+        block_size: _Integers,
+        symmetric: bool | np.bool | None,
+        quant_range: tuple[SupportsIndex, SupportsIndex] | None,
+        scale_dtype: npt.DTypeLike | None,
+        like: Like | None,
     ) -> Self: ...
     @overload
     def quantize(
@@ -687,6 +794,8 @@ class Calls:
         threads: SupportsIndex = 1,
         out_of_range: _Beyond = "saturate",
         nan: _NaN = "lowest",
+        seed: SupportsIndex | None = None,
+        start: SupportsIndex | None = None,
     ) -> _Array: ...
     @overload
     def quantize(
@@ -701,6 +810,8 @@ class Calls:
         threads: SupportsIndex = 1,
         out_of_range: _Beyond = "saturate",
         nan: _NaN = "lowest",
+        seed: SupportsIndex | None = None,
+        start: SupportsIndex | None = None,
     ) -> PackedArray: ...
     @overload
     def quantize(
@@ -715,6 +826,8 @@ class Calls:
         threads: SupportsIndex = 1,
         out_of_range: _Beyond = "saturate",
         nan: _NaN = "lowest",
+        seed: SupportsIndex | None = None,
+        start: SupportsIndex | None = None,
     ) -> npt.NDArray[Any]: ...
     @overload
     def quantize(
@@ -729,6 +842,8 @@ class Calls:
         threads: SupportsIndex = 1,
         out_of_range: _Beyond = "saturate",
         nan: _NaN = "lowest",
+        seed: SupportsIndex | None = None,
+        start: SupportsIndex | None = None,
     ) -> Any:
         """
         Quantize `x` with these parameters.
@@ -737,7 +852,7 @@ class Calls:
         ----------
         x : array_like
             Real numbers.
-        rounding, precision, saturate, packed, out, threads, out_of_range, nan
+        rounding, precision, saturate, packed, out, threads, out_of_range, nan, seed, start
             As for `pyquant.quantize`.
 
         Returns
@@ -861,7 +976,7 @@ def dequantize_standard(
     axis: _Integers = None,
     block_size: _Integers = None,
 ) -> npt.NDArray[Any]: ...
-def plain(values: ArrayLike, name: str) -> npt.NDArray[Any]: ...
+def plain(values: object, name: str) -> npt.NDArray[Any]: ...
 def cast(array: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]: ...
 def spelled(dtype: object) -> str | None: ...
 def type_rows() -> list[tuple[str, str, int, int, int | None, int | None]]: ...
@@ -921,6 +1036,27 @@ def axes_within(
 def dynamic_range(
     x: npt.NDArray[Any],
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
+def extrema(x: ArrayLike, block_size: tuple[int, ...]) -> npt.NDArray[np.float64]: ...
+def observed(
+    x: ArrayLike,
+    axis: int | tuple[int, ...] | None,
+    histogram: bool,
+    mantissa_bits: int,
+    ignore: bool,
+    threads: SupportsIndex,
+) -> tuple[
+    str,
+    tuple[int, ...],
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.uint16],
+    npt.NDArray[np.uint64],
+]: ...
+def chosen(dtype: npt.DTypeLike, symmetric: object) -> tuple[str, bool]: ...
+def limits_of(name: str) -> tuple[int, int] | None: ...
 def first_zero(scales: npt.NDArray[np.float32]) -> int: ...
 def pack(q: ArrayLike, layout: object, axis: object, bits: object) -> PackedArray: ...
 def repack(packed: PackedArray, layout: object, axis: object) -> PackedArray: ...
@@ -963,6 +1099,8 @@ def quantize_at(
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     out_of_range: _Beyond = "saturate",
     nan: _NaN = "lowest",
+    seed: SupportsIndex | None = None,
+    start: SupportsIndex | None = None,
 ) -> npt.NDArray[Any]: ...
 def dequantize_at(
     isa: str,
@@ -987,5 +1125,355 @@ def choose_qparams_at(
     axis: _Integers = None,
     block_size: _Integers = None,
     symmetric: bool | np.bool | None = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    scale_dtype: npt.DTypeLike | None = None,
+    like: Like | None = None,
+    method: str = "minmax",
+    weights: ArrayLike | None = None,
+    candidates: ArrayLike | None = None,
     threads: SupportsIndex = 1,
 ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.integer[Any]]]: ...
+def presets() -> dict[str, tuple[str, ...]]:
+    """The switches of each formula, in words, as the core has them."""
+
+def requantize_at(
+    isa: str,
+    q: ArrayLike,
+    multiplier: ArrayLike,
+    zero_point: SupportsIndex = 0,
+    *,
+    dtype: npt.DTypeLike = "int8",
+    input_zero_point: SupportsIndex = 0,
+    bias: ArrayLike | None = None,
+    axis: SupportsIndex | None = None,
+    arithmetic: _Arithmetic = "float32",
+    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    shift: ArrayLike | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]: ...
+@overload
+def requantize(
+    q: ArrayLike,
+    multiplier: ArrayLike,
+    zero_point: SupportsIndex = 0,
+    *,
+    dtype: npt.DTypeLike = "int8",
+    input_zero_point: SupportsIndex = 0,
+    bias: ArrayLike | None = None,
+    axis: SupportsIndex | None = None,
+    arithmetic: _Arithmetic = "float32",
+    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    shift: ArrayLike | None = None,
+    out: _Array,
+    threads: SupportsIndex = 1,
+) -> _Array: ...
+@overload
+def requantize(
+    q: ArrayLike,
+    multiplier: ArrayLike,
+    zero_point: SupportsIndex = 0,
+    *,
+    dtype: _Known[_Scalar],
+    input_zero_point: SupportsIndex = 0,
+    bias: ArrayLike | None = None,
+    axis: SupportsIndex | None = None,
+    arithmetic: _Arithmetic = "float32",
+    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    shift: ArrayLike | None = None,
+    out: None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[_Scalar]: ...
+@overload
+def requantize(
+    q: ArrayLike,
+    multiplier: ArrayLike,
+    zero_point: SupportsIndex = 0,
+    *,
+    dtype: Literal["int8"] = "int8",
+    input_zero_point: SupportsIndex = 0,
+    bias: ArrayLike | None = None,
+    axis: SupportsIndex | None = None,
+    arithmetic: _Arithmetic = "float32",
+    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    shift: ArrayLike | None = None,
+    out: None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[np.int8]: ...
+@overload
+def requantize(
+    q: ArrayLike,
+    multiplier: ArrayLike,
+    zero_point: SupportsIndex = 0,
+    *,
+    dtype: Literal["uint8"],
+    input_zero_point: SupportsIndex = 0,
+    bias: ArrayLike | None = None,
+    axis: SupportsIndex | None = None,
+    arithmetic: _Arithmetic = "float32",
+    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    shift: ArrayLike | None = None,
+    out: None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[np.uint8]: ...
+@overload
+def requantize(
+    q: ArrayLike,
+    multiplier: ArrayLike,
+    zero_point: SupportsIndex = 0,
+    *,
+    dtype: Literal["int16"],
+    input_zero_point: SupportsIndex = 0,
+    bias: ArrayLike | None = None,
+    axis: SupportsIndex | None = None,
+    arithmetic: _Arithmetic = "float32",
+    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    shift: ArrayLike | None = None,
+    out: None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[np.int16]: ...
+@overload
+def requantize(
+    q: ArrayLike,
+    multiplier: ArrayLike,
+    zero_point: SupportsIndex = 0,
+    *,
+    dtype: Literal["uint16"],
+    input_zero_point: SupportsIndex = 0,
+    bias: ArrayLike | None = None,
+    axis: SupportsIndex | None = None,
+    arithmetic: _Arithmetic = "float32",
+    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    shift: ArrayLike | None = None,
+    out: None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[np.uint16]: ...
+@overload
+def requantize(
+    q: ArrayLike,
+    multiplier: ArrayLike,
+    zero_point: SupportsIndex = 0,
+    *,
+    dtype: Literal["int32"],
+    input_zero_point: SupportsIndex = 0,
+    bias: ArrayLike | None = None,
+    axis: SupportsIndex | None = None,
+    arithmetic: _Arithmetic = "float32",
+    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    shift: ArrayLike | None = None,
+    out: None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[np.int32]: ...
+@overload
+def requantize(
+    q: ArrayLike,
+    multiplier: ArrayLike,
+    zero_point: SupportsIndex = 0,
+    *,
+    dtype: npt.DTypeLike,
+    input_zero_point: SupportsIndex = 0,
+    bias: ArrayLike | None = None,
+    axis: SupportsIndex | None = None,
+    arithmetic: _Arithmetic = "float32",
+    clip: tuple[SupportsIndex, SupportsIndex] | None = None,
+    shift: ArrayLike | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Turn codes into codes of another scale: ``saturate(R(q - input_zero_point + bias) +
+    zero_point)``, where R multiplies and rounds.
+
+    Parameters
+    ----------
+    q : array_like
+        int8, int16, int32, int64, uint8, uint16 or uint32, of any shape, strides and byte
+        order: codes, or sums of products of codes. Python integers are taken as int32.
+    multiplier : array_like
+        float32 or float64 numbers above 0: the scale of `q` over that of the result. One,
+        or one for each index of `axis`. With `shift` integers from 0 to 2**31 - 1.
+    zero_point : int, optional
+        Of the result, within the range of `dtype`. Default 0.
+    dtype : dtype_like, optional
+        int8 (the default), uint8, int16, uint16 or int32.
+    input_zero_point : int, optional
+        Of `q`, within the range of its type. Default 0.
+    bias : array_like, optional
+        Integers in the scale of `q`, one or one for each index of `axis`.
+    axis : int, optional
+        The axis along which multipliers, shifts and biases vary.
+    arithmetic : str, optional
+        How R multiplies and rounds: "float32" (the default), "rndnu", "tflite",
+        "tflite_single" or "fbgemm"; see Notes.
+    clip : (int, int), optional
+        The lowest and the highest code of the result, within the range of `dtype`: a fused
+        ReLU begins at `zero_point`.
+    shift : array_like, optional
+        Integers, as `fixed_point` gives them beside its multipliers, for parameters that
+        are stored so: from -31 to 30 for "tflite" and "tflite_single", from 1 to 62 for
+        "rndnu" and "fbgemm".
+    out : ndarray, optional
+        Where to put the result: exact shape and dtype, any strides that keep the elements
+        of one dimension clear of those of the next. Not the memory of `q`.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        The codes, of the shape of `q`; `out` if that was given.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value or a shape does not fit, or a multiplier is none that the arithmetic has.
+        `out` has not been written to.
+    numpy.exceptions.AxisError
+        If the axis is out of bounds.
+
+    Notes
+    -----
+    The sum ``v = q - input_zero_point + bias`` is exact (and at an end of int64 where that
+    does not hold it). Then, in integers without limits but for "float32", with m and shift
+    of `fixed_point`, ``>>`` rounding down::
+
+        float32         half_even(float32(v) * float32(multiplier)), the product in float32
+        rndnu, fbgemm   (v * m + 2**(shift - 1)) >> shift
+        tflite_single   (v * m + 2**(30 - shift)) >> (31 - shift)
+        tflite          (v * m + 2**(30 - shift)) >> (31 - shift) where shift >= 0, else
+                        half_away(x / 2**-shift) of x = (v * m + 2**30) >> 31
+
+    Where implementations overflow, results saturate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> sums = np.int32([[1000, -2000], [30, 500]])
+    >>> pq.requantize(sums, [0.05, 0.02], axis=1)
+    array([[ 50, -40],
+           [  2,  10]], dtype=int8)
+    >>> pq.requantize(sums, [0.05, 0.02], axis=1, arithmetic="tflite_single")
+    array([[ 50, -40],
+           [  1,  10]], dtype=int8)
+    """
+
+@overload
+def fixed_point(
+    multiplier: float, arithmetic: _FixedPoint = "tflite"
+) -> tuple[np.int32, np.int8]: ...
+@overload
+def fixed_point(
+    multiplier: Sequence[float], arithmetic: _FixedPoint = "tflite"
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]]: ...
+@overload
+def fixed_point(
+    multiplier: ArrayLike, arithmetic: _FixedPoint = "tflite"
+) -> tuple[Any, Any]:
+    """
+    The integers that stand for real multipliers in an arithmetic of `requantize`.
+
+    Parameters
+    ----------
+    multiplier : array_like
+        float32 or float64 numbers above 0, of any shape.
+    arithmetic : str, optional
+        "tflite" (the default), "tflite_single", "rndnu" or "fbgemm".
+
+    Returns
+    -------
+    multiplier : ndarray or int32
+        Of the shape of the argument, int32.
+    shift : ndarray or int8
+        The same, int8: the number is ``multiplier * 2**(shift - 31)`` for "tflite" and
+        "tflite_single", ``multiplier / 2**shift`` for "rndnu" and "fbgemm".
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a number is none that the arithmetic has; the message names its range.
+
+    Notes
+    -----
+    "tflite" and "tflite_single" round to 31 bits, half away from zero; less than 2**-32 is
+    0. "tflite_single" takes the largest there is, ``(2**31 - 1, 30)``, from 2**30 on.
+    "rndnu" has the 24 bits of float32, from 2**-32 to less than 2**8; "fbgemm" the same,
+    from 2**-32 to less than 2**30, as a multiplier from 2**30 on.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> m, shift = pq.fixed_point(1 / 3)
+    >>> int(m), int(shift)
+    (1431655765, -1)
+    """
+
+def dynamic_quantize(
+    cls: type[_Made],
+    isa: str | None,
+    x: ArrayLike,
+    dtype: npt.DTypeLike,
+    axis: _Integers,
+    block_size: _Integers,
+    symmetric: bool | np.bool | None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None,
+    scale_dtype: npt.DTypeLike | None,
+    like: str | None,
+    packed: bool | np.bool | _Packing,
+    out: npt.NDArray[Any] | None,
+    threads: SupportsIndex,
+    rounding: str,
+    seed: SupportsIndex | None,
+    start: SupportsIndex | None,
+) -> tuple[Any, _Made]: ...
+def fake_quantize(
+    isa: str | None,
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike | None,
+    dtype: npt.DTypeLike | None,
+    axis: _Integers,
+    block_size: _Integers,
+    rounding: str,
+    precision: npt.DTypeLike | None,
+    saturate: bool | np.bool,
+    offset: ArrayLike | None,
+    inverse: bool | np.bool,
+    fill: _Codes,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None,
+    mask: npt.NDArray[np.bool] | None,
+    out: npt.NDArray[Any] | None,
+    threads: SupportsIndex,
+    seed: SupportsIndex | None,
+    start: SupportsIndex | None,
+) -> npt.NDArray[Any]: ...
+def fake_levels(
+    isa: str | None,
+    x: npt.NDArray[np.float32],
+    params: npt.NDArray[np.float32],
+    out: npt.NDArray[np.float32] | None,
+    threads: SupportsIndex,
+) -> npt.NDArray[np.float32]: ...
+def levels_of(
+    ranges: Sequence[npt.NDArray[np.float32]], levels: int
+) -> npt.NDArray[np.float32]: ...
+def as_reals(values: ArrayLike, name: str) -> npt.NDArray[Any]: ...
+def measure(
+    x: ArrayLike,
+    y: ArrayLike,
+    axis: _Integers = None,
+    threads: SupportsIndex = 1,
+    isa: str | None = None,
+) -> tuple[npt.NDArray[Any], tuple[int, ...]]: ...
+def measure_params(
+    params: Calls,
+    x: ArrayLike,
+    axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None,
+    threads: SupportsIndex = 1,
+    isa: str | None = None,
+) -> tuple[npt.NDArray[Any], tuple[int, ...]]: ...
+def add_errors(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]: ...

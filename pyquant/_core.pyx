@@ -41,6 +41,7 @@ from cpython.tuple cimport PyTuple_CheckExact, PyTuple_New, PyTuple_SET_ITEM
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport (
+    INT64_MAX,
     int8_t,
     int16_t,
     int32_t,
@@ -48,6 +49,7 @@ from libc.stdint cimport (
     uint8_t,
     uint16_t,
     uint32_t,
+    uint64_t,
     uintptr_t,
 )
 from libc.string cimport memcmp, memcpy, memset
@@ -74,13 +76,18 @@ include "_arrays.pxi"
 include "_parameters.pxi"
 include "_granularity.pxi"
 include "_options.pxi"
+include "_stochastic.pxi"
 include "_affine.pxi"
 include "_run.pxi"
 include "_usual.pxi"
 include "_layouts.pxi"
 include "_packed.pxi"
 include "_frozen.pxi"
+include "_search.pxi"
 include "_choose.pxi"
+include "_observe.pxi"
+include "_range.pxi"
+include "_measure.pxi"
 include "_isa.pxi"
 include "_standards.pxi"
 
@@ -88,7 +95,7 @@ include "_standards.pxi"
 def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
              rounding="half_even", precision=None, saturate=True, packed=False, out=None,
              threads=1, offset=None, inverse=False, fill=None, quant_range=None,
-             out_of_range="saturate", nan="lowest"):
+             out_of_range="saturate", nan="lowest", seed=None, start=None):
     """
     Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
 
@@ -108,11 +115,12 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
         Integers within the range of `dtype`, one or as many as `scale` has. Default 0,
         which is all that narrow floats take.
     dtype : dtype_like, optional
-        int8, uint8, int16, uint16, int32, uint32; int4, uint4, int2, uint2; or a narrow
-        float: float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
+        int8, uint8, int16, uint16, int32, uint32, int64, uint64; int4, uint4, int2, uint2;
+        or a narrow float: float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
         float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float6_e2m3fn, float6_e3m2fn,
-        float4_e2m1fn. Default: that of `zero_point` if it is a NumPy array or scalar, else
-        int8. Types that NumPy lacks are those of ml_dtypes.
+        float4_e2m1fn. Default: that of `zero_point` if it is a NumPy array or scalar, but
+        int64 and uint64 want a `dtype`, else int8. Types that NumPy lacks are those of
+        ml_dtypes.
     axis : int or tuple of int, optional
         The axes along which the scale varies. The shape of `scale` is that of `x` at these
         axes, in ascending order.
@@ -122,7 +130,8 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
         no `axis`: the extents of a block along each dimension. The last block may be short.
     rounding : str or RoundMode, optional
         How the quotient becomes an integer. Default half to even, as narrow floats are
-        always rounded.
+        always rounded, but for "stochastic": to one of the two neighbours, the nearer the
+        likelier.
     precision : dtype_like, optional
         Type to which the exact quotient is rounded before it is rounded to an integer:
         float16, bfloat16, float32 or float64. Default float32, float64 when `x` is float64.
@@ -140,7 +149,7 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
     offset : array_like, optional
-        Real numbers, one or as many as `scale` has: the codes are those of
+        Real numbers, one or as many as scales may be: the codes are those of
         ``(x - offset) / scale``, of which each step is rounded once, to float32 (to float64
         when `x` or `precision` is that). Infinite and NaN ones follow IEEE arithmetic.
     inverse : bool, optional
@@ -149,7 +158,8 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
         Codes that stand for NaN: what is NaN in `x` becomes the first of them. Integers
         only.
     quant_range : (int, int), optional
-        The lowest and the highest code, within the range of `dtype`. Integers only.
+        The lowest and the highest code, within the range of `dtype`. Zero points, unless
+        all are 0, are among them. Integers only.
     out_of_range : {"saturate", "wrap", "raise"}, optional
         What becomes of a number whose code is beyond the range: the end of that (the
         default); the code modulo two to the number of bits, of integers only, the lowest
@@ -158,6 +168,13 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
     nan : {"lowest", "raise"}, optional
         What becomes of NaN that no `fill` stands for: the lowest code, or what a narrow
         float has for it (the default); or an error, as of numbers out of range.
+    seed : int, optional
+        With stochastic rounding only: which random numbers, from 0 (the default) to
+        2**64 - 1.
+    start : int, optional
+        The same: where in a larger array, in C order, the first element of `x` is, from 0
+        (the default) to 2**64 - 1. Chunks along the first axis, each with its own, get the
+        codes of the whole.
 
     Returns
     -------
@@ -190,9 +207,10 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
     >>> pq.quantize(np.array([0.5, 1.5, -3.0, 1e9], np.float32), 0.5, 1, dtype="uint8")
     array([  2,   4,   0, 255], dtype=uint8)
     """
-    return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
-                     precision, saturate, packed, out, threads,
-                     _affine(offset, inverse, fill, quant_range, out_of_range, nan))
+    return _quantize(_active, x, scale, zero_point, dtype, axis, block_size,
+                     _with_noise(rounding, seed, start), precision, saturate, packed, out,
+                     threads,
+                     _affine(offset, inverse, fill, quant_range, out_of_range, nan), False)
 
 
 def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
@@ -221,7 +239,7 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
     threads : int, optional
         How many threads may share the work. The result does not depend on it.
     offset : array_like, optional
-        Real numbers, one or as many as `scale` has, that are added to the products, which
+        Real numbers, one or as many as scales may be, that are added to the products, which
         are rounded before: to float32 (to float64 when `dtype` is that), as the sums are.
     inverse : bool, optional
         Whether `scale` is what is divided by. Default False.
@@ -259,20 +277,10 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads,
-                       _affine(offset, inverse, fill, None, _SATURATE, _LOWEST))
+                       _affine(offset, inverse, fill, None, _SATURATE, _LOWEST), False)
 
 
-cdef object _requiring_scale(function):
-    """Its signature without the default, which serves a message of our own."""
-    found = _signature(function)
-    return found.replace(parameters=[
-        one.replace(default=one.empty) if one.name == "scale" else one
-        for one in found.parameters.values()
-    ])
-
-
-quantize.__signature__ = _requiring_scale(quantize)
-dequantize.__signature__ = _requiring_scale(dequantize)
+include "_called.pxi"
 
 
 cdef class Calls:
@@ -310,20 +318,37 @@ cdef class Calls:
         self._refuse_change()
         name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
         affine = _affine(offset, False, fill, quant_range, _SATURATE, _LOWEST)
-        parameters = _frozen_parameters(scale, zero_point, name, axis, block_size)
         offsets = None
         if affine is not None:
             affine.check(name, True)
-            offsets = _frozen_offset(affine, parameters[0][0])
-        self._keep(parameters)
+            offsets = _frozen_offset(affine)
+        self._keep(
+            _frozen_parameters(scale, zero_point, name, axis, block_size, affine)
+        )
         self._offsets = offsets
         self._affine = affine
 
     @classmethod
-    def _choose(cls, x, dtype, axis, block_size, symmetric, threads):
+    def _choose(cls, x, dtype, axis, block_size, symmetric, quant_range, scale_dtype, like,
+                method, weights, candidates, threads):
         """See qparams.choose_qparams."""
         cdef Calls made = cls.__new__(cls)
-        made._keep(_choose(_active, x, dtype, axis, block_size, symmetric, threads))
+        cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
+        made._keep(_choose(_active, x, dtype, axis, block_size, symmetric, scale_dtype,
+                           like, _search_of(method, weights, candidates), affine,
+                           threads))
+        made._affine = affine
+        return made
+
+    @classmethod
+    def _from_range(cls, lo, hi, dtype, axis, block_size, symmetric, quant_range,
+                    scale_dtype, like):
+        """See qparams.qparams_from_range."""
+        cdef Calls made = cls.__new__(cls)
+        cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
+        made._keep(_from_range(lo, hi, dtype, axis, block_size, symmetric, scale_dtype,
+                               like, affine))
+        made._affine = affine
         return made
 
     @property
@@ -340,7 +365,7 @@ cdef class Calls:
 
     @property
     def _fill(self):
-        return tuple(self._affine.fills()) if self._affine and self._affine.fill else None
+        return self._affine.fill if self._affine and self._affine.fill else None
 
     @property
     def _quant_range(self):
@@ -348,7 +373,7 @@ cdef class Calls:
 
     def quantize(self, x, *, rounding="half_even", precision=None, saturate=True,
                  packed=False, out=None, threads=1, out_of_range="saturate",
-                 nan="lowest"):
+                 nan="lowest", seed=None, start=None):
         """
         Quantize `x` with these parameters.
 
@@ -356,7 +381,7 @@ cdef class Calls:
         ----------
         x : array_like
             Real numbers.
-        rounding, precision, saturate, packed, out, threads, out_of_range, nan
+        rounding, precision, saturate, packed, out, threads, out_of_range, nan, seed, start
             As for `pyquant.quantize`.
 
         Returns
@@ -375,6 +400,8 @@ cdef class Calls:
         >>> pq.QParams(0.5, 3, "uint8").quantize([0.5, 1.5, -9.0])
         array([4, 6, 0], dtype=uint8)
         """
+        if seed is not None or start is not None:
+            rounding = _made_noise(rounding, seed, start)
         return _quantize(_active, x, self._given_scale, self._given_zero, self._name,
                          self._axis, self._block_size, rounding, precision, saturate,
                          packed, out, threads,
@@ -414,17 +441,22 @@ cdef class Calls:
                            True)
 
 
+include "_called_params.pxi"
+
+
 # The same on a named instruction set, for tests and benchmarks.
 
 
 def quantize_at(str isa not None, x, scale, zero_point=None, *, dtype=None, axis=None,
                 block_size=None, rounding="half_even", precision=None, saturate=True,
                 packed=False, out=None, threads=1, offset=None, inverse=False, fill=None,
-                quant_range=None, out_of_range="saturate", nan="lowest"):
+                quant_range=None, out_of_range="saturate", nan="lowest", seed=None,
+                start=None):
     """Quantize with the kernels of `isa`."""
     return _quantize(_kernels_of(isa), x, scale, zero_point, dtype, axis, block_size,
-                     rounding, precision, saturate, packed, out, threads,
-                     _affine(offset, inverse, fill, quant_range, out_of_range, nan))
+                     _with_noise(rounding, seed, start), precision, saturate, packed, out,
+                     threads,
+                     _affine(offset, inverse, fill, quant_range, out_of_range, nan), False)
 
 
 def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, axis=None,
@@ -432,12 +464,20 @@ def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, ax
                   fill=None):
     """Dequantize with the kernels of `isa`."""
     return _dequantize(_kernels_of(isa), q, scale, zero_point, dtype, axis, block_size, out,
-                       threads, _affine(offset, inverse, fill, None, _SATURATE, _LOWEST))
+                       threads, _affine(offset, inverse, fill, None, _SATURATE, _LOWEST),
+                       False)
 
 
 def choose_qparams_at(str isa not None, x, *, dtype="int8", axis=None, block_size=None,
-                      symmetric=None, threads=1):
+                      symmetric=None, quant_range=None, scale_dtype=None, like=None,
+                      method="minmax", weights=None, candidates=None, threads=1):
     """Scale and zero point by the kernels of `isa`."""
+    affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
     scales, zeros, *_ = _choose(_kernels_of(isa), x, dtype, axis, block_size, symmetric,
-                                threads)
+                                scale_dtype, like,
+                                _search_of(method, weights, candidates), affine, threads)
     return _ndarray(*scales), _ndarray(*zeros)
+
+
+include "_requantize.pxi"
+include "_fused.pxi"

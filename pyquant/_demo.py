@@ -25,7 +25,6 @@ BLOCK = 32
 WIDTH = 110  # columns of the longest line
 MIN_SECONDS = 0.05  # how long the timed runs of one form take together, at least
 MIN_RUNS = 5
-CHUNK = 1 << 16  # elements whose errors are computed at once
 
 
 class FileError(Exception):
@@ -39,7 +38,7 @@ class Row(NamedTuple):
     scale_min: float
     scale_max: float
     sqnr: float  # dB; inf where nothing is lost
-    error: float  # the largest, in steps: |x - y| / scale
+    error: float  # the largest |x - y|
     saturated: float  # share of elements beyond the highest or lowest code
     before: int  # bytes
     after: int  # bytes, of codes and scales
@@ -187,62 +186,21 @@ def measure(x: Array) -> list[Row]:
 
 
 def _measure_one(x: Array, granularity: str, p: QParams) -> Row:
+    report = p.measure_error(x)
     q = p.quantize(x)
     y = p.dequantize(q, dtype=p.scale.dtype)
-    sqnr, error, saturated = _loss(x, y, p)
     return Row(
         granularity,
         float(p.scale.min()),
         float(p.scale.max()),
-        sqnr,
-        error,
-        saturated,
+        report.sqnr if report.max_error > 0 else np.inf,
+        report.max_error,
+        (report.saturated_low + report.saturated_high) / report.count,
         x.nbytes,
         q.nbytes + p.scale.nbytes,
         x.size / _seconds(lambda: p.quantize(x, out=q)),
         x.size / _seconds(lambda: p.dequantize(q, dtype=y.dtype, out=y)),
     )
-
-
-def _loss(x: Array, y: Array, p: QParams) -> tuple[float, float, float]:
-    """SQNR in dB, largest error in steps, share of saturated elements, all in float64."""
-    limits = np.iinfo(p.dtype)
-    unit = np.float64(p.scale.max())  # so that no square overflows
-    signal = noise = largest = 0.0
-    saturated = 0
-    shape = (-1, x.shape[-1])
-    for rows, columns in _chunks(x.size // shape[1], shape[1]):
-        exact = x.reshape(shape)[rows, columns].astype(np.float64)
-        lost = exact - y.reshape(shape)[rows, columns]
-        scale = _scales(p, x.shape, rows, columns).astype(np.float64)
-        signal += float(np.square(exact / unit).sum())
-        noise += float(np.square(lost / unit).sum())
-        largest = max(largest, float(np.abs(lost / scale).max()))
-        codes = np.rint(exact / scale)
-        saturated += int(np.count_nonzero((codes < limits.min) | (codes > limits.max)))
-    sqnr = 10 * np.log10(signal / noise) if noise > 0 else np.inf
-    return float(sqnr), largest, saturated / x.size
-
-
-def _chunks(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    """Cut a matrix into pieces of at most CHUNK elements."""
-    width = min(columns, CHUNK)
-    height = max(1, CHUNK // width)
-    for r in range(0, rows, height):
-        for c in range(0, columns, width):
-            yield slice(r, min(r + height, rows)), slice(c, min(c + width, columns))
-
-
-def _scales(p: QParams, shape: tuple[int, ...], rows: slice, columns: slice) -> Array:
-    """The scales of a piece of an array seen as a matrix of its last axis."""
-    count = int(np.prod(shape[:-1]))
-    if p.block_size is not None:
-        blocks = np.arange(columns.start, columns.stop) // BLOCK
-        return p.scale.reshape(count, -1)[rows][:, blocks]
-    if p.axis is not None:
-        channels = np.arange(rows.start, rows.stop) // (count // shape[0])
-        return p.scale[channels, np.newaxis]
-    return p.scale
 
 
 def _seconds(call: Callable[[], object]) -> float:
@@ -273,7 +231,7 @@ def _print_heading() -> None:
         f"{'G elements/s':>21}"
     )
     print(
-        f"{'granularity':14}{'scale min .. max':^29}{'dB':>7}{'steps':>11}{'%':>11}"
+        f"{'granularity':14}{'scale min .. max':^29}{'dB':>7}{'|x - y|':>11}{'%':>11}"
         f"{'before -> after':>20}{'quant':>8}{'dequant':>9}"
     )
 
@@ -305,7 +263,7 @@ def _line(row: Row) -> str:
         scale += f" .. {row.scale_max:.4g}"
     size = f"{_bytes(row.before)} -> {_bytes(row.after)}"
     return (
-        f"{row.granularity:14}{scale:^29}{row.sqnr:7.2f}{row.error:11.4f}"
+        f"{row.granularity:14}{scale:^29}{row.sqnr:7.2f}{row.error:11.4g}"
         f"{100 * row.saturated:11.3f}{size:>20}{row.quantized / 1e9:8.2f}"
         f"{row.dequantized / 1e9:9.2f}"
     )

@@ -23,7 +23,11 @@ cdef object _number_at(const void *memory, int type):
         return (<const uint16_t *>memory)[0]
     if type == PQ_I32:
         return (<const int32_t *>memory)[0]
-    return (<const uint32_t *>memory)[0] if type == PQ_U32 else None
+    if type == PQ_U32:
+        return (<const uint32_t *>memory)[0]
+    if type == PQ_I64:
+        return (<const int64_t *>memory)[0]
+    return (<const uint64_t *>memory)[0] if type == PQ_U64 else None
 
 
 cdef tuple _frozen(object array, str name):
@@ -39,10 +43,10 @@ cdef tuple _frozen(object array, str name):
         ) from None
 
 
-cdef tuple _frozen_zero(int64_t value, str dtype):
+cdef tuple _frozen_zero(object value, str dtype):
     """The same of one zero point of that type, which holds it."""
     memory = PyBytes_FromStringAndSize(NULL, pq_type_size(<pq_type><int>_CODES[dtype]))
-    _put_integer(value, len(memory), PyBytes_AS_STRING(memory))
+    _put_integer(_bits_of(value), len(memory), PyBytes_AS_STRING(memory))
     return (), _DTYPES[dtype], memory
 
 
@@ -70,7 +74,8 @@ cdef object _given_zero(tuple frozen, bint single):
 cdef object _zeros_of(Call *call, object zero_point):
     """Zero points that are not simply one that fits, as an ndarray."""
     if isinstance(zero_point, Packed):
-        numbers = _dequantize(_active, zero_point, 1.0, None, None, None, None, None, 1)
+        numbers = _dequantize(_active, zero_point, 1.0, None, None, None, None, None, 1,
+                              None, False)
         if _is_narrow_float(_TYPES[zero_point._name]) and numbers.any():
             zero_point = zero_point.unpack()  # to be refused as it would be unpacked
         else:
@@ -109,10 +114,21 @@ cdef tuple _keeping_zero(Call *call, object zeros, str dtype):
     return frozen, _given_zero(frozen, _size(&call.zero) == 1)
 
 
+cdef tuple _parameter_shape_of(Call *call, object scale, object offset):
+    """Of scales, or of offsets beside a single one."""
+    shape = () if scale is None else _shape(&call.scale)
+    if offset is None or PyFloat_CheckExact(offset) or offset.size == 1:
+        return shape
+    if _prod(shape) != 1 and offset.shape != shape:
+        raise ValueError(f"offset: expected shape {shape}, got {offset.shape}")
+    return offset.shape
+
+
 cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object axis,
-                              object block_size):
+                              object block_size, _Affine affine):
     """Scale and zero point, frozen; the same as calls take them fastest; `dtype`, and axis
-    and block size as Python integers. After what can be checked without data."""
+    and block size as Python integers. After what can be checked without data. `affine` has
+    checked itself, and gets its offset as calls take it."""
     cdef Call call
     cdef bint simple
     _forget(&call)
@@ -121,21 +137,30 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     scale = _scale_array(&call, scale)
     zero_type = zero_name(dtype)
     lo, hi = _LIMITS.get(dtype, (0, 0))
+    offset = None
+    if affine is not None:
+        offset = affine.offset
+        if affine.quant_range is not None:
+            lo, hi = affine.quant_range
+            call.args.lowest_code, call.args.highest_code = _bits_of(lo), _bits_of(hi)
     simple = zero_point is None or (
-        PyLong_CheckExact(zero_point) and lo <= zero_point <= hi
+        PyLong_CheckExact(zero_point) and (lo <= zero_point <= hi or zero_point == 0)
     )
     if not simple:
         zero_point = _zeros_of(&call, zero_point)
     axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
     _hold_scale(&call, scale)
+    if offset is not None or not simple:
+        shape = _parameter_shape_of(&call, scale, offset)
     if not simple:
         _hold_zero(&call, zero_point)
-        shape = () if scale is None else _shape(&call.scale)
         _check_zeros_alone(&call, zero_point, shape, dtype)
     if block_size is not None:
         _blocks(block_size)
         _check_blocked_axis(axis, block_size)
     scales, given_scale = _keeping_scale(&call, scale)
+    if offset is not None:
+        given_scale, affine.offset = _alike(given_scale, offset)
     if simple:
         zeros, given_zero = _frozen_zero(zero_point or 0, zero_type), zero_point or None
     else:
@@ -143,9 +168,8 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     return scales, zeros, given_scale, given_zero, dtype, axis, block_size
 
 
-cdef tuple _frozen_offset(_Affine affine, tuple shape):
-    """Offsets beside scales of that shape, frozen; `affine` gets them as calls take
-    them."""
+cdef tuple _frozen_offset(_Affine affine):
+    """Offsets, frozen, which `affine` has from now on."""
     cdef Call call
     cdef double value
     offset = affine.offset
@@ -156,10 +180,7 @@ cdef tuple _frozen_offset(_Affine affine, tuple shape):
         memory = PyBytes_FromStringAndSize(<const char *>&value, sizeof(value))
         return (), _DTYPES["float64"], memory
     _checked_numbers(offset, &call.offset, "offset")
-    offset = _np.asarray(offset)
-    if offset.size != 1 and offset.shape != shape:
-        raise ValueError(f"offset: expected shape {shape}, got {offset.shape}")
-    frozen = _frozen(offset, "offset")
+    frozen = _frozen(_np.asarray(offset), "offset")
     affine.offset = _ndarray(*frozen)
     return frozen
 

@@ -162,6 +162,11 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
     return 0
 
 
+cdef str _of_scales(Call *call):
+    """For messages: what scales have their shape from."""
+    return "offset" if call.as_offset else "scale"
+
+
 cdef object _fitting_axes(Call *call, Array *a):
     """For the message: which axes a single dimension fits."""
     fitting = [
@@ -175,8 +180,8 @@ cdef int _place_unnamed(Call *call) except -1:
     """Without axis and block_size: parameters that keep the dimensions of x."""
     if not _keeps_dimensions(call, &call.scale):
         raise ValueError(
-            "scale: expected one element, or all dimensions of x, without axis or "
-            f"block_size, got shape {_shape(&call.scale)}"
+            f"{_of_scales(call)}: expected one element, or all dimensions of x, without "
+            f"axis or block_size, got shape {_shape(&call.scale)}"
             f"{_fitting_axes(call, &call.scale)}"
         )
     _place_kept(&call.scale, call.scale_strides)
@@ -211,6 +216,6 @@ cdef int _place_parameters(Call *call, object axis, object block_size) except -1
         )
     if selecting is None:
         return _place_unnamed(call)
-    _place(call, "scale", &call.scale, selecting, blocks, call.scale_strides)
+    _place(call, _of_scales(call), &call.scale, selecting, blocks, call.scale_strides)
     _place(call, "zero_point", &call.zero, selecting, blocks, call.zero_strides)
     return 0

@@ -20,6 +20,8 @@ cdef struct Call:
     pq_args args
     Array x, out, scale, zero, offset
     double scale_value, offset_value
+    bint has_out    # that was given
+    bint as_offset  # a single scale, as many times as there are offsets
     int64_t zero_value
     ptrdiff_t block[PQ_MAX_NDIM]
     ptrdiff_t scale_strides[PQ_MAX_NDIM]
@@ -46,13 +48,19 @@ cdef inline void _forget_options(pq_args *args) noexcept:
     args.lowest_code = args.highest_code = 0
     args.beyond = PQ_SATURATE
     args.refuse_nan = False
+    args.seed = args.start = 0
 
 
 cdef inline void _forget(Call *call) noexcept:
     call.x.held = call.out.held = call.scale.held = call.zero.held = False
-    call.offset.held = False
+    call.offset.held = call.has_out = call.as_offset = False
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
     _forget_options(&call.args)
+
+
+cdef inline int64_t _bits_of(object value) except? -1:
+    """Those of an integer that int64 or uint64 holds."""
+    return value if value < 2**63 else <int64_t><uint64_t>value
 
 
 cdef bint _BIG_ENDIAN = _np.dtype(">u2").isnative

@@ -13,6 +13,7 @@ cdef dict _ROUNDS = {
     "trunc": <int>PQ_TRUNC,
     "ceil": <int>PQ_CEIL,
     "floor": <int>PQ_FLOOR,
+    "stochastic": <int>PQ_STOCHASTIC,
 }
 
 
@@ -59,14 +60,16 @@ cdef int _threads_of(object threads) except -1:
 
 
 cdef pq_type _type_of_zero(object zero_point) except *:
-    """The default of dtype. What cannot be a zero point is refused as that, later."""
+    """The default of dtype. What cannot be a zero point is refused as that, later; int64,
+    which NumPy makes of any integers, and uint64 do not say which type is meant, and are
+    refused."""
     if PyLong_CheckExact(zero_point):
         return PQ_I8
     name = known(zero_point)
     if name is None and not is_masked(zero_point):
         name = _dtypes.name_of(_dtype_said(zero_point))
-    if name in _CODES:
-        return <pq_type><int>_CODES[name]
+    if name in _CHOSEN:
+        return <pq_type><int>_CHOSEN[name]
     if name in _TYPES and name not in _REALS:
         raise TypeError(
             f"dtype: expected {_CODE_LIST} where zero_point is {name}, got None"
@@ -77,9 +80,10 @@ cdef pq_type _type_of_zero(object zero_point) except *:
 cdef int _check_options(str name, object rounding, bint saturate, bint packed) except -1:
     """Refuse what the quantized type does not go with."""
     if name in _dtypes.NARROW_FLOATS:
-        if rounding != "half_even":
+        if rounding not in ("half_even", "stochastic"):
             raise ValueError(
-                f"rounding: expected 'half_even' for {name}, got {str(rounding)!r}"
+                f"rounding: expected 'half_even' or 'stochastic' for {name}, "
+                f"got {str(rounding)!r}"
             )
     elif not saturate:
         raise ValueError(f"saturate: expected True for {name}, got False")

@@ -37,21 +37,24 @@ cdef int _hold_scale(Call *call, object array) except -1:
 
 cdef object _zero_array(Call *call, object zero):
     """`zero_point` as an ndarray, None for none and for a number, which the call has."""
+    cdef int beyond = 0
     call.args.zero.strides = call.zero_strides
     call.args.zero.data = NULL
     call.zero.type = PQ_NO_TYPE
     if zero is None:
         return None
     if PyLong_CheckExact(zero):
-        # Beyond int64 is beyond every type: keep the sign for the message's sake.
-        try:
-            call.zero_value = zero
-        except OverflowError:
-            raise ValueError(
-                f"zero_point: expected an integer that the quantized type holds, got {zero}"
-            ) from None
-        call.args.zero.data = &call.zero_value
         call.args.zero.type = PQ_I64
+        call.zero_value = PyLong_AsLongLongAndOverflow(zero, &beyond)
+        if beyond:
+            if not 0 <= zero < 2**64:
+                raise ValueError(
+                    "zero_point: expected an integer that the quantized type holds, "
+                    f"got {zero}"
+                )
+            call.args.zero.type = PQ_U64
+            call.zero_value = _bits_of(zero)
+        call.args.zero.data = &call.zero_value
         call.args.zero.swapped = False
         return None
     if type(zero) is _ndarray or known(zero) is not None:
@@ -78,47 +81,94 @@ cdef int _hold_zero(Call *call, object array) except -1:
     return 0
 
 
-cdef int _check_zero(Call *call, pq_type code) except -1:
-    """Refuse zero points outside the quantized type, and forget those of narrow floats,
-    which are zeros: nothing is added then, not even to -0. The core refuses integers, too,
-    but does not say which."""
-    cdef const pq_type_info *row
-    cdef int64_t outside = 0, lo, hi
-    cdef bint floats = _is_narrow_float(code), within
+cdef void _set_zeros(pq_args *zeros, Call *call) noexcept:
+    """Of their own shape: all are looked at, also where there are no elements."""
+    cdef bint number = call.args.zero.data == &call.zero_value
+    zeros.size = sizeof(pq_args)
+    zeros.zero = call.args.zero
+    zeros.zero.strides = call.zero.strides
+    zeros.block = NULL
+    zeros.ndim = 0 if number else call.zero.ndim
+    zeros.shape = call.zero.shape
+
+
+cdef bint _are_zeros_within(Call *call, int64_t lo, int64_t hi,
+                            int64_t *outside) noexcept:
     cdef pq_args zeros
-    if call.args.zero.data == NULL or (call.args.zero.type == code and not floats):
+    cdef bint within
+    if call.args.zero.data == &call.zero_value and call.args.zero.type == PQ_I64:
+        outside[0] = call.zero_value
+        return lo <= call.zero_value <= hi
+    _set_zeros(&zeros, call)
+    if zeros.ndim == 0 or _size(&call.zero) < _NOGIL_SIZE:
+        return pq_zeros_within(&zeros, lo, hi, outside)
+    with nogil:
+        within = pq_zeros_within(&zeros, lo, hi, outside)
+    return within
+
+
+cdef bint _are_zeros_kept(Call *call, pq_type code, int64_t *outside) noexcept:
+    """Within the range of codes that is asked for; of uint64, as two's complement."""
+    cdef int64_t lo = call.args.lowest_code, hi = call.args.highest_code
+    cdef uint64_t found = 0
+    cdef pq_args zeros
+    if code != PQ_U64:
+        return _are_zeros_within(call, lo, hi, outside)
+    _set_zeros(&zeros, call)
+    if pq_unsigned_zeros_fit(&zeros, <uint64_t>lo, <uint64_t>hi, &found):
+        return True
+    outside[0] = <int64_t>found
+    return False
+
+
+cdef object _zero_outside(Call *call, int64_t outside):
+    return outside % 2**64 if call.args.zero.type == PQ_U64 else outside
+
+
+cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
+    cdef const pq_type_info *row = row_of_type(code)
+    cdef int64_t outside = 0, lo = row.lowest
+    cdef int64_t hi = INT64_MAX if code == PQ_U64 else <int64_t>row.highest
+    cdef bint floats = _is_narrow_float(code)
+    if call.args.zero.type == code and not floats:
         return 0
-    row = row_of_type(code)
-    lo, hi = row.lowest, <int64_t>row.highest
-    if call.args.zero.data == &call.zero_value and not floats:
-        if lo <= call.zero_value <= hi:
-            return 0
     name = _NAMES[<int>code]
     if _is_narrow_float(call.args.zero.type) and call.args.zero.type != code:
         raise TypeError(
             f"zero_point: expected integers, got {_NAMES[<int>call.args.zero.type]}"
         )
-    # Of their own shape: all are looked at, also where there are no elements.
-    zeros.size = sizeof(pq_args)
-    zeros.zero = call.args.zero
-    zeros.block = NULL
-    zeros.ndim = 0
-    if call.args.zero.data != &call.zero_value:
-        zeros.ndim = call.zero.ndim
-        zeros.shape = call.zero.shape
-        zeros.zero.strides = call.zero.strides
-    if call.zero.held and _size(&call.zero) >= _NOGIL_SIZE:
-        with nogil:
-            within = pq_zeros_within(&zeros, lo, hi, &outside)
-    else:
-        within = pq_zeros_within(&zeros, lo, hi, &outside)
-    if not within:
-        got = outside % 2**64 if call.args.zero.type == PQ_U64 else outside
+    if not _are_zeros_within(call, lo, hi, &outside):
         if floats:
             raise ValueError(f"zero_point: expected None or zeros for {name}")
         raise ValueError(
-            f"zero_point: expected integers from {lo} to {hi} for {name}, got {got}"
+            f"zero_point: expected integers from {lo} to {row.highest} for {name}, "
+            f"got {_zero_outside(call, outside)}"
         )
-    if floats:
+    return 0
+
+
+cdef int _check_zero_in_range(Call *call, pq_type code) except -1:
+    """0 is none, and goes with any range."""
+    cdef int64_t outside = 0
+    if not (
+        _are_zeros_within(call, 0, 0, &outside) or _are_zeros_kept(call, code, &outside)
+    ):
+        raise ValueError(
+            f"zero_point: expected integers within quant_range={_ends_of(call, code)}, or "
+            f"zeros alone, got {_zero_outside(call, outside)}"
+        )
+    return 0
+
+
+cdef int _check_zero(Call *call, pq_type code) except -1:
+    """Refuse zero points outside the quantized type, or the range that is asked for, and
+    forget those of narrow floats, which are zeros: nothing is added then, not even to -0.
+    The core refuses integers, too, but does not say which."""
+    if call.args.zero.data == NULL:
+        return 0
+    _check_zero_in_type(call, code)
+    if call.args.lowest_code != 0 or call.args.highest_code != 0:
+        _check_zero_in_range(call, code)
+    if _is_narrow_float(code):
         call.args.zero.data = NULL
     return 0

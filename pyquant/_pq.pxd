@@ -1,14 +1,22 @@
-# The functions of csrc/pq.h and csrc/run.h and the guard in csrc/fpenv.h, for what they are
-# linked with.
-from libc.stddef cimport size_t
-from libc.stdint cimport int64_t
+# The functions of csrc/pq.h, args.h and run.h and the guard in csrc/fpenv.h, for what they
+# are linked with.
+from libc.stddef cimport ptrdiff_t, size_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from pyquant cimport (
     pq_api,
     pq_args,
+    pq_arithmetic,
     pq_choice,
+    pq_counts,
+    pq_error,
+    pq_fake,
     pq_kernels,
+    pq_like,
     pq_prepared,
+    pq_requantization,
+    pq_rule,
+    pq_search,
     pq_status,
     pq_type,
     pq_type_info as pq_type_row,
@@ -16,6 +24,19 @@ from pyquant cimport (
 
 
 cdef extern from "pq.h" nogil:
+    pq_status pq_search_params(
+        const pq_kernels *, const pq_args *, const pq_choice *, const pq_search *, int, int
+    ) noexcept
+    ptrdiff_t pq_measure_chunks(ptrdiff_t) noexcept
+    pq_status pq_measure(
+        const pq_kernels *, const pq_args *, const unsigned char *, pq_error *, int, int
+    ) noexcept
+    pq_status pq_measure_params(
+        const pq_kernels *, const pq_args *, pq_type, const unsigned char *, pq_error *,
+        int, int
+    ) noexcept
+    void pq_add_error(pq_error *, const pq_error *) noexcept
+
     const pq_kernels *pq_isa_find(const char *name) noexcept
     const char *pq_isa_name(int i) noexcept
     pq_status pq_quantize(const pq_kernels *, const pq_args *, int, int) noexcept
@@ -36,14 +57,48 @@ cdef extern from "pq.h" nogil:
     pq_status pq_choose_params(
         const pq_kernels *, const pq_args *, const pq_choice *, int, int
     ) noexcept
+    pq_status pq_dynamic_quantize(
+        const pq_kernels *, const pq_args *, const pq_choice *, int, int
+    ) noexcept
+    pq_status pq_fake_quantize(
+        const pq_kernels *, const pq_args *, const pq_fake *, int, int
+    ) noexcept
     pq_status pq_count_beyond(
         const pq_kernels *, const pq_args *, size_t *, size_t *
     ) noexcept
+    pq_status pq_histogram(
+        const pq_kernels *, const pq_args *, pq_counts *, int, int
+    ) noexcept
+    int pq_histogram_take(pq_counts *, uint64_t *) noexcept
+    pq_status pq_requantize(
+        const pq_kernels *, const pq_requantization *, int, int
+    ) noexcept
+    pq_status pq_fixed_point(pq_arithmetic, double, int32_t *, int *) noexcept
     int pq_zeros_within(const pq_args *, int64_t, int64_t, int64_t *) noexcept
     size_t pq_type_size(pq_type) noexcept
     int pq_type_bits(pq_type) noexcept
     const pq_type_row *row_of_type "pq_type_info"(pq_type) noexcept
     void pq_api_init(pq_api *, const pq_kernels *, const char *) noexcept
+
+
+cdef extern from "levels.h" nogil:
+    pq_status pq_fake_levels(const pq_kernels *, const pq_args *, int, int) noexcept
+
+
+cdef extern from "presets.h" nogil:
+    struct pq_preset:
+        const char *name
+        const char *words
+        int most_bits
+
+    const pq_preset *pq_preset_of(pq_like) noexcept
+    bint pq_preset_has_code(const pq_preset *, pq_type) noexcept
+    bint pq_preset_has_rule(const pq_preset *, pq_rule) noexcept
+    pq_rule pq_usual_rule(pq_like, pq_type) noexcept
+
+
+cdef extern from "args.h" nogil:
+    bint pq_unsigned_zeros_fit(const pq_args *, uint64_t, uint64_t, uint64_t *) noexcept
 
 
 cdef extern from "run.h" nogil:

@@ -185,6 +185,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         return _packed(shape, data, dtype, how)
     exact = _hold_out(call, _exact_out(out), dtype, type)
     if out is not None:
+        call.has_out = True
         _check_overlap(call, exact, &call.x, array, "the input")
         _check_overlap(call, exact, &call.scale, scale, "scale")
         _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
@@ -197,24 +198,36 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
 cdef object _quantize(const pq_kernels *kernels, object x, object scale, object zero_point,
                       object dtype, object axis, object block_size, object rounding,
                       object precision, object saturate, object packed, object out,
-                      object threads, _Affine affine=None, bint any_zero=False,
-                      bint int32=False, bint zero_first=False, bint narrow_first=False):
-    """`any_zero`: zero points are not looked at; standards allow any, and QParams has
-    done it, for its type alone. `int32`: input may be that, too."""
+                      object threads, _Affine affine, bint any_zero):
+    """`any_zero`: zero points are not looked at; QParams has done it, for its type
+    alone."""
+    if (
+        axis is None and block_size is None and precision is None and saturate is True
+        and threads is _ONE and (packed is False or packed is True)
+        and (affine is None or affine.is_policy)
+    ):
+        made = _quantize_usual(kernels, x, scale, zero_point, dtype, rounding, packed, out,
+                               affine)
+        if made is not None:
+            return made
+    return _quantize_any(kernels, x, scale, zero_point, dtype, axis, block_size, rounding,
+                         precision, saturate, packed, out, threads, affine, any_zero, False,
+                         False, False)
+
+
+cdef object _quantize_any(const pq_kernels *kernels, object x, object scale,
+                          object zero_point, object dtype, object axis, object block_size,
+                          object rounding, object precision, object saturate,
+                          object packed, object out, object threads, _Affine affine,
+                          bint any_zero, bint int32, bint zero_first, bint narrow_first):
+    """The same of any arguments. Standards allow any zero points, too; `int32`: input may
+    be that, too."""
     cdef Call call
     cdef int packs
     cdef tuple how = None
     cdef str name
     cdef object offset = None
     cdef pq_type code = PQ_I8
-    if (
-        axis is None and block_size is None and precision is None and saturate is True
-        and threads is _ONE and (packed is False or packed is True)
-        and affine is None and not (int32 or zero_first)
-    ):
-        made = _quantize_usual(kernels, x, scale, zero_point, dtype, rounding, packed, out)
-        if made is not None:
-            return made
     _forget(&call)
     array = _real_array(x, "x")
     if dtype is not None:
@@ -222,7 +235,7 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     elif zero_point is not None:
         code = _type_of_zero(zero_point)
     name = <str>_NAMES[<int>code]
-    call.args.round = <pq_round>_rounding(rounding)
+    rounding = _set_rounding(&call.args, rounding)
     if precision is not None:
         call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
     call.args.overflow = not _flag(saturate, "saturate")
@@ -242,7 +255,8 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
     if threads is not _ONE:
         threads = _threads_of(threads)
     if affine is not None:
-        scale, offset = _paired(&call, scale, affine.offset)
+        if affine.offset is not None:
+            scale, offset = _paired(&call, scale, affine.offset, array.shape)
         affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
     _hold_real(array, &call.x, "x", int32)
     if affine is not None:
@@ -255,9 +269,9 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
 
 cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
                         object zero_point, object dtype, object axis, object block_size,
-                        object out, object threads, _Affine affine=None,
-                        bint any_zero=False):
+                        object out, object threads, _Affine affine, bint any_zero):
     cdef Call call
+    cdef int bits
     cdef str name = "float32"
     cdef object offset = None
     cdef pq_type type = PQ_F32
@@ -278,11 +292,13 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
     block_size = _settled(block_size, "block_size")
     if threads is not _ONE:
         threads = _threads_of(threads)
-    if affine is not None:
-        scale, offset = _paired(&call, scale, affine.offset)
+    if affine is not None and affine.offset is not None:
+        extents = array._shape if isinstance(array, Packed) else array.shape
+        scale, offset = _paired(&call, scale, affine.offset, extents)
     array = _hold_code(&call, array, "q")
     call.args.round = PQ_HALF_EVEN
     if affine is not None:
-        affine.set(&call, <str>_NAMES[<int>call.x.type], False)
+        bits = call.x_layout.bits if call.args.in_layout != NULL else 0
+        affine.set(&call, <str>_NAMES[<int>call.x.type], False, bits)
     return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
                   axis, block_size, out, threads, False, None, any_zero, offset)

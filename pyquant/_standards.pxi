@@ -7,9 +7,9 @@ def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None
     """Quantize as standards may want it: from int32, too, with any zero points, which may
     be narrow floats, and these perhaps added before rounding; `x` and `scale` perhaps
     rounded to `precision` before they are divided."""
-    return _quantize(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
-                     precision, saturate, False, None, 1, None, True, True, zero_first,
-                     narrow_first)
+    return _quantize_any(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
+                         precision, saturate, False, None, 1, None, True, True, zero_first,
+                         narrow_first)
 
 
 def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=None):

@@ -46,7 +46,11 @@ cdef inline bint _is_integer(pq_type type) noexcept:
 
 
 cdef bint _is_code(pq_type type) noexcept:
-    return _is_narrow_float(type) or (_is_integer(type) and pq_type_bits(type) <= 32)
+    return _is_narrow_float(type) or _is_integer(type)
+
+
+cdef inline bint _is_wide(pq_type type) noexcept:
+    return type == PQ_I64 or type == PQ_U64
 
 
 # The same dtypes by pq_type.
@@ -92,8 +96,13 @@ cdef dict _SPELLED_TYPES = {spelled: _TYPES[name] for spelled, name in _SPELLED.
 cdef object _dtype_class = _np.dtype
 cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _PRECISIONS = f"None, {_REAL_LIST}"
-cdef str _CODE_LIST = "an integer type of 2 to 32 bits or a narrow float"
+cdef str _CODE_LIST = "an integer type or a narrow float"
 cdef str _CODE_NAMES = " or ".join(", ".join(_CODES).rsplit(", ", 1))
+# Those that parameters are chosen for.
+cdef dict _CHOSEN = {
+    name: code for name, code in _CODES.items() if not _is_wide(<pq_type><int>code)
+}
+cdef str _CHOSEN_NAMES = " or ".join(", ".join(_CHOSEN).rsplit(", ", 1))
 
 
 cpdef object known(object values):

@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy.typing as npt
 
-__all__ = ["ArrayLike", "SupportsArrayInterface", "SupportsBuffer", "SupportsDLPack"]
+__all__ = [
+    "ArrayLike",
+    "Like",
+    "SupportsArrayInterface",
+    "SupportsBuffer",
+    "SupportsDLPack",
+]
 
 
 class SupportsDLPack(Protocol):
@@ -32,3 +38,17 @@ class SupportsBuffer(Protocol):
 ArrayLike: TypeAlias = (
     npt.ArrayLike | SupportsDLPack | SupportsArrayInterface | SupportsBuffer
 )
+
+# Whose formula makes parameters of a range.
+Like: TypeAlias = Literal[
+    "onnxruntime",
+    "pytorch",
+    "aten",
+    "fbgemm",
+    "torchao",
+    "torchao_no_clip",
+    "compressed_tensors",
+    "tflite",
+    "xnnpack",
+    "quark_po2",
+]

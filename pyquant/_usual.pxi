@@ -15,6 +15,8 @@ cdef struct How:
     bint has_zero
     int64_t zero
     pq_round round
+    pq_beyond beyond
+    bint refuse_nan
     bint quantizes
 
 
@@ -85,7 +87,7 @@ cdef inline int _run_checked(const pq_kernels *kernels, const pq_args *args,
 
 cdef bint _run_usual(const pq_kernels *kernels, Run *given, Run *to, How *how,
                      bint packs) noexcept:
-    """Whether the core could do it."""
+    """Whether the core could do it. What refuses is said by others, who do it again."""
     cdef pq_args args
     cdef ptrdiff_t in_stride = pq_type_size(given.type)
     cdef ptrdiff_t out_stride = pq_type_size(to.type), same = 0
@@ -94,6 +96,8 @@ cdef bint _run_usual(const pq_kernels *kernels, Run *given, Run *to, How *how,
         return True
     _forget_options(&args)
     args.round = how.round
+    args.beyond = how.beyond
+    args.refuse_nan = how.refuse_nan
     args.ndim = 1
     args.shape = &given.n
     args.block = NULL
@@ -160,9 +164,10 @@ cdef object _packed_usual(const pq_kernels *kernels, object array, Run *given,
 
 cdef object _quantize_usual(const pq_kernels *kernels, object x, object scale,
                             object zero_point, object dtype, object rounding,
-                            object packed, object out):
-    """Beside options that are their defaults. Names come first, and nothing whose hash may
-    be a user's code: arrays must not change once they are looked at."""
+                            object packed, object out, _Affine policy):
+    """Beside options that are their defaults, but perhaps a ready-made policy. Names come
+    first, and nothing whose hash may be a user's code: arrays must not change once they are
+    looked at."""
     cdef Run given
     cdef How how
     cdef pq_type code = PQ_I8
@@ -180,6 +185,10 @@ cdef object _quantize_usual(const pq_kernels *kernels, object x, object scale,
     if not _is_run(x, &given) or not _is_real(given.type):
         return None
     how.scale = PyFloat_AS_DOUBLE(scale)
+    how.beyond = PQ_SATURATE
+    how.refuse_nan = False
+    if policy is not None:
+        how.beyond, how.refuse_nan = policy.beyond, policy.refuse_nan
     how.quantizes = True
     if packed is False:
         return _made_usual(kernels, x, &given, code, &how, out)
@@ -205,7 +214,8 @@ cdef object _dequantize_usual(const pq_kernels *kernels, object q, object scale,
         return None
     how.scale = PyFloat_AS_DOUBLE(scale)
     how.round = PQ_HALF_EVEN
-    how.quantizes = False
+    how.beyond = PQ_SATURATE
+    how.refuse_nan = how.quantizes = False
     return _made_usual(kernels, q, &given, type, &how, out)
 
 

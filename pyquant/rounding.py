@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nine ways to round a quotient to an integer."""
+"""The ways to round a quotient to an integer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RoundMode(StrEnum):
     Notes
     -----
     The four ``HALF_*`` modes besides ``HALF_EVEN`` go to the nearest integer and differ in
-    what they do with ties. Each of the nine is one mode of nGraph Quantize, in
+    what they do with ties. Each but the last is one mode of nGraph Quantize, in
     parentheses.
     """
 
@@ -41,6 +41,8 @@ class RoundMode(StrEnum):
     """Toward positive infinity (ROUND_UP)."""
     FLOOR = "floor"
     """Toward negative infinity (ROUND_DOWN)."""
+    STOCHASTIC = "stochastic"
+    """To one of the two neighbours, the nearer the likelier: ``seed`` and ``start``."""
 
     @classmethod
     def _missing_(cls, value: object) -> RoundMode:

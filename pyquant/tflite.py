@@ -93,7 +93,7 @@ def quantize_input(
         return _converted(tensor.dtype, x, "x", out)
     return _core.quantize(
         x,
-        _reciprocals(tensor.scale) if optimized else tensor.scale,
+        _single(np.divide, 1, tensor.scale) if optimized else tensor.scale,
         tensor.zero_point,
         dtype=tensor.dtype,
         axis=tensor.axis,
@@ -167,7 +167,9 @@ def dequantize_output(
         None if optimized else tensor.zero_point,
         dtype=dtype,
         axis=tensor.axis,
-        offset=_offsets(tensor.scale, tensor.zero_point) if optimized else None,
+        offset=_single(np.multiply, tensor.zero_point, -tensor.scale)
+        if optimized
+        else None,
         out=out,
         threads=threads,
     )
@@ -181,7 +183,7 @@ def _tensor(detail: Mapping[str, Any]) -> _Tensor:
         scales = np.asarray(given["scales"], np.float32)
         zeros = np.asarray(given["zero_points"], np.int64)
         axis = int(given["quantized_dimension"])
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, np.ma.MaskError):
         got = " ".join(repr(detail).split())  # those of arrays have lines
         msg = (
             "detail: expected one of an interpreter's get_input_details() or "
@@ -215,15 +217,10 @@ def _real(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return made
 
 
-def _reciprocals(scale: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _single(step: np.ufunc, *values: Any) -> npt.NDArray[Any]:
+    """A step of float32, of which nothing is said."""
     with np.errstate(all="ignore"):
-        made: npt.NDArray[Any] = np.divide(np.float32(1), scale)
-    return made
-
-
-def _offsets(scale: npt.NDArray[Any], zero_point: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    with np.errstate(all="ignore"):
-        made: npt.NDArray[Any] = np.multiply(zero_point, -scale, dtype=np.float32)
+        made: npt.NDArray[Any] = step(*values, dtype=np.float32)
     return made
 
 

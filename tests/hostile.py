@@ -20,6 +20,9 @@ from fractions import Fraction
 import numpy as np
 
 import pyquant as pq
+import pyquant.cf
+import pyquant.openvino
+import pyquant.tflite
 
 try:
     import ml_dtypes
@@ -365,7 +368,10 @@ VALID = {
     "real": lambda r: r.choice([*REALS, np.float32]),
     "axis": lambda r: r.choice([0, 1, 1, -1, (1,), None]),
     "block": lambda r: r.choice([None, 1, 2, 3, (1, 2), (3, 4), 0]),
-    "rounding": lambda r: r.choice(["half_even", "ceil", "trunc", pq.RoundMode.AWAY]),
+    "rounding": lambda r: r.choice(
+        ["half_even", "ceil", "stochastic", "stochastic", pq.RoundMode.AWAY]
+    ),
+    "place": lambda r: r.choice([None, None, 0, 7, 2**64 - 1, np.uint8(9)]),
     "precision": lambda r: r.choice([None, 0, "float16", "float64"]),
     "flag": lambda r: r.choice([True, False, 0, 1]),
     "out": lambda r: r.choice([None, out_of(r)]),
@@ -388,7 +394,85 @@ VALID = {
     "packable": lambda r: np.zeros((2, 3), ml_dtypes.int4 if ml_dtypes else "i1"),
     "output_dtype": lambda r: r.choice([0, 2, 3, 1, 10, "int8", "float32"]),
     "group": lambda r: r.choice([None, (1, 2), (3, 4), [1, 1]]),
+    "offset": lambda r: r.choice(
+        [None, 0.5, np.float32(2), np.float64([3]), [0.5] * 4, [0.5] * 3, np.ones((3, 2))]
+    ),
+    "fill": lambda r: r.choice([None, 0, 3, [0, 1, 1], np.int16(-9), np.uint8([7, 8])]),
+    "range": lambda r: r.choice([None, (0, 7), (-5, 5), [1, 1 << 20], np.int8([-2, 1])]),
+    "beyond": lambda r: r.choice(["saturate", "wrap", "raise"]),
+    "nan": lambda r: r.choice(["lowest", "raise"]),
+    "detail": lambda r: detail_of(r),
+    "attrs": lambda r: attrs_of(r),
+    "method": lambda r: r.choice(["minmax", "mse", "mse", "percentile", "entropy"]),
+    "search": lambda r: r.choice(["minmax", "mse", "mse"]),
+    "weights": lambda r: r.choice([None, 1.0, np.ones(4, "f4"), np.ones((3, 1))]),
+    "candidates": lambda r: r.choice([None, 1.0, [1, 0.5], np.float32([0.9])]),
+    "scale type": lambda r: r.choice([None, *REALS, "float32", "float8_e8m0fnu"]),
+    "like": lambda r: r.choice([None, None, "pytorch", "tflite", "quark_po2", "fbgemm"]),
+    "lows": lambda r: r.choice([-1.0, [-1.0] * 3, np.full((3, 4), -2, "f4")]),
+    "highs": lambda r: r.choice([1.0, [1.0] * 3, np.full((3, 4), 2, "f4")]),
+    "mask": lambda r: r.choice([None, np.zeros((3, 4), bool), np.zeros((4, 3), bool).T]),
+    "real out": lambda r: r.choice([None, np.full((3, 4), 7, r.choice(["f4", "f8"]))]),
+    "sums": lambda r: np.full((3, 4), 9, r.choice(["i1", "i4", ">i4", "i8", "u2", "u4"])),
+    "multiplier": lambda r: r.choice([0.5, 1e-3, [0.5] * 4, np.float32([0.1, 0.2, 0.3])]),
+    "bias": lambda r: r.choice([None, 5, [1] * 4, np.int64([1, 2, 3])]),
+    "arithmetic": lambda r: r.choice(["float32", "tflite", "rndnu", "fbgemm"]),
+    "shift": lambda r: r.choice([None, None, 3, [1] * 4]),
+    "int": lambda r: r.choice([0, 1, -3, np.int8(5)]),
+    "percent": lambda r: r.choice([0, 99.9, np.float32(100), 50]),
+    "momentum": lambda r: r.choice([None, 0.1, 1]),
+    "nonfinite": lambda r: r.choice(["raise", "ignore"]),
+    "batches": lambda r: [np.ones((3, 4), "f4"), np.arange(r.choice([0, 5]), dtype="f4")],
+    "calibration": lambda r: r.choice(["minmax", "percentile", "entropy", "mse", "moving"]),
+    "whose": lambda r: r.choice([None, "onnxruntime", "pytorch"]),
+    "count": lambda r: r.choice([1, 8, 128, 64]),
+    "levels": lambda r: r.choice([2, 16, 255, 256]),
 }
+
+
+def detail_of(rng):
+    """What an interpreter says of a tensor."""
+    scales = rng.choice([[0.5], [0.5] * 4, [], [0.0]])
+    zeros = rng.choice([[3] * len(scales), [0], [1 << 40]])
+    parameters = {
+        "scales": np.array(scales, "f4"),
+        "zero_points": np.array(zeros, "i8"),
+        "quantized_dimension": rng.choice([0, 1, -1, 9]),
+    }
+    if rng.random() < 0.3:
+        parameters[rng.choice(list(parameters))] = strange(rng)
+    detail = {
+        "dtype": rng.choice([np.int8, np.uint8, np.int16, np.float32]),
+        "shape": rng.choice([[3, 4], [4], []]),
+        "name": "x",
+        "quantization_parameters": parameters,
+        "quantization": (0.5, 3),
+    }
+    if rng.random() < 0.3:
+        detail[rng.choice(list(detail))] = strange(rng)
+    return detail
+
+
+ATTRIBUTES = {
+    "scale_factor": [0.5, np.float32(2), np.float64([0.1]), 3],
+    "add_offset": [1.0, np.float32(2), np.float64([0.1])],
+    "_FillValue": [-1, np.int16(5), np.uint8([255]), [1, 2]],
+    "missing_value": [np.int8([3, 4]), 7],
+    "_Unsigned": ["true", "false"],
+    "valid_range": [[0, 100], np.int16([-5, 5])],
+    "valid_min": [0],
+    "valid_max": [np.int16(9)],
+    "dtype": ["int16"],
+}
+
+
+def attrs_of(rng):
+    """Attributes of a variable, some of them no such."""
+    names = rng.sample(list(ATTRIBUTES), rng.randint(0, 4))
+    return {
+        name: strange(rng) if rng.random() < 0.2 else rng.choice(ATTRIBUTES[name])
+        for name in names
+    }
 
 
 def out_of(rng):
@@ -403,7 +487,85 @@ def out_of(rng):
 
 
 def qparams(rng):
+    if rng.random() < 0.3:
+        kept = rng.choice([{"fill": -128}, {"quant_range": (-127, 100)}, {}])
+        return pq.QParams([0.5] * 3, [1, 2, 3], "int8", axis=0, offset=[1.0] * 3, **kept)
     return pq.choose_qparams(np.ones((3, 4)), axis=rng.choice([None, 0, 1]), dtype="int8")
+
+
+def observe(x, axis=None, histogram=False, threads=1):
+    """All that an Observer says of the numbers."""
+    o = pq.Observer(axis=axis, histogram=histogram, nonfinite="ignore")
+    o.update(x, threads=threads)
+    if o.nan is None or not np.all(o.count):
+        return o
+    return (o + o).qparams(method="percentile" if o._histogram else "minmax"), repr(o)
+
+
+def observer_of(rng):
+    """One that may have seen something."""
+    o = pq.Observer(
+        axis=rng.choice([None, None, 0, 1, (0, 1)]),
+        histogram=rng.random() < 0.5,
+        nonfinite=rng.choice(["raise", "ignore"]),
+    )
+    if rng.random() < 0.6:
+        o.update(np.arange(12, dtype="f4").reshape(3, 4) - 4)
+    return o
+
+
+def use_observer(rng, o, x, **kwargs):
+    """Everything that an Observer can do. What fails leaves it as it was."""
+    o = o if type(o) is pq.Observer else observer_of(rng)
+    before, state = o.copy(), pickle.dumps(o)
+    step = rng.randrange(7)
+    try:
+        if step == 0:
+            o.update(x, threads=kwargs.get("threads", 1))
+        elif step == 1:
+            o.merge(x)
+        elif step == 2:
+            return [o + x, sum([o, x])]
+        elif step == 3:
+            o.quantile(x)
+        elif step == 4:
+            o.range(x if rng.random() < 0.3 else kwargs.get("method", "minmax"))
+        elif step == 5:
+            kwargs.pop("threads", 1)
+            o.qparams(**kwargs)
+        else:
+            o.__eq__(x)
+            return repr(o), o.count, o.nan, o.inf, o.min, o.max, pickle.loads(state)
+    except BaseException:
+        # The same but for threads, which may have met elsewhere.
+        if o != before or pickle.dumps(o) != state:
+            raise AssertionError("an Observer was changed before the exception") from None
+        raise
+    return None
+
+
+def report_of(rng):
+    """Of some errors."""
+    x = np.ones((3, 4), "f4")
+    return pq.measure_error(x, x / 3, axis=rng.choice([None, 0, 1, (0, 1)]))
+
+
+def use_report(rng, report, other):
+    """Everything that an ErrorReport can do."""
+    report = report if type(report) is pq.ErrorReport else report_of(rng)
+    found = [getattr(report, name) for name in dir(report) if name[0] != "_"]
+    found += [repr(report), str(report), hash(report), report.__eq__(other)]
+    assert pickle.loads(pickle.dumps(report)) == report
+    step = rng.randrange(4)
+    if step == 0:
+        found.append(report + other)
+    elif step == 1:
+        found.append(sum([report, other]))
+    elif step == 2:
+        report.mse = other
+    else:
+        pq.ErrorReport(other)
+    return found
 
 
 def use_packed(rng, packed, other):
@@ -443,6 +605,7 @@ def use_packed(rng, packed, other):
 def use_params(rng, params, other):
     """Everything that a QParams can do besides its two methods."""
     found = (params.scale, params.zero_point, params.dtype, params.axis, params.block_size)
+    found += (params.offset, params.fill, params.quant_range)
     found += (repr(params), hash(params), pq.QParams.__eq__(params, other))
     pickle.loads(pickle.dumps(params))
     if rng.random() < 0.3:
@@ -450,6 +613,9 @@ def use_params(rng, params, other):
     return found
 
 
+AFFINE = {"offset": "offset", "inverse": "flag", "fill": "fill"}
+POLICIES = {"out_of_range": "beyond", "nan": "nan"}
+NOISE = {"seed": "place", "start": "place"}
 QUANTIZE = {
     "x": "x",
     "scale": "scale",
@@ -463,6 +629,10 @@ QUANTIZE = {
     "packed": "packed",
     "out": "out",
     "threads": "threads",
+    **AFFINE,
+    "quant_range": "range",
+    **POLICIES,
+    **NOISE,
 }
 DEQUANTIZE = {
     "q": "q",
@@ -473,8 +643,16 @@ DEQUANTIZE = {
     "block_size": "block",
     "out": "out",
     "threads": "threads",
+    **AFFINE,
 }
-OF_PARAMS = {"rounding": "rounding", "out": "out", "threads": "threads"}
+OF_PARAMS = {
+    "rounding": "rounding",
+    "out": "out",
+    "threads": "threads",
+    **POLICIES,
+    **NOISE,
+}
+CHOICE = {"quant_range": "range", "scale_dtype": "scale type", "like": "like"}
 ONEDNN = {"scales": "scales", "zps": "zero", "qtype": "qtype", "axis": "axis"}
 
 CALLS = [
@@ -488,7 +666,137 @@ CALLS = [
             "axis": "axis",
             "block_size": "block",
             "symmetric": "flag",
+            "method": "search",
+            "weights": "weights",
+            "candidates": "candidates",
+            **CHOICE,
+            "threads": "threads",
         },
+    ),
+    (
+        pq.qparams_from_range,
+        2,
+        {
+            "lo": "lows",
+            "hi": "highs",
+            "dtype": "dtype",
+            "axis": "axis",
+            "block_size": "block",
+            "symmetric": "flag",
+            **CHOICE,
+        },
+    ),
+    (
+        pq.dynamic_quantize,
+        1,
+        {
+            "x": "x",
+            "dtype": "dtype",
+            "axis": "axis",
+            "block_size": "block",
+            "symmetric": "flag",
+            **CHOICE,
+            "packed": "packed",
+            "out": "out",
+            "threads": "threads",
+            **{k: v for k, v in QUANTIZE.items() if k == "rounding" or k in NOISE},
+        },
+    ),
+    (
+        pq.fake_quantize,
+        2,
+        {
+            **{k: v for k, v in QUANTIZE.items() if k not in (*POLICIES, "packed")},
+            "out": "real out",
+            "mask": "mask",
+        },
+    ),
+    (
+        pyquant.openvino.fake_quantize,
+        6,
+        {
+            "x": "x",
+            "input_low": "lows",
+            "input_high": "highs",
+            "output_low": "lows",
+            "output_high": "highs",
+            "levels": "levels",
+            "out": "real out",
+            "threads": "threads",
+        },
+    ),
+    (
+        pq.requantize,
+        2,
+        {
+            "q": "sums",
+            "multiplier": "multiplier",
+            "zero_point": "int",
+            "dtype": "dtype",
+            "input_zero_point": "int",
+            "bias": "bias",
+            "axis": "axis",
+            "arithmetic": "arithmetic",
+            "clip": "range",
+            "shift": "shift",
+            "out": "out",
+            "threads": "threads",
+        },
+    ),
+    (pq.fixed_point, 1, {"multiplier": "multiplier", "arithmetic": "arithmetic"}),
+    (pq.measure_error, 2, {"x": "x", "y": "x", "axis": "axis", "threads": "threads"}),
+    (
+        lambda p, x, **k: p.measure_error(x, **k),
+        2,
+        {"p": qparams, "x": "x", "axis": "axis"},
+    ),
+    (use_report, 2, {"report": report_of, "other": report_of}),
+    (
+        pq.Observer,
+        0,
+        {
+            "axis": "axis",
+            "histogram": "flag",
+            "mantissa_bits": "int",
+            "momentum": "momentum",
+            "nonfinite": "nonfinite",
+        },
+    ),
+    *[
+        (
+            use_observer,
+            2,
+            {
+                "o": observer_of,
+                "x": seen,
+                "dtype": "dtype",
+                "method": "method",
+                "percentile": "percent",
+                "symmetric": "flag",
+                **CHOICE,
+                "threads": "threads",
+            },
+        )
+        for seen in ("x", observer_of)
+    ],
+    (
+        pq.calibrate,
+        1,
+        {
+            "batches": "batches",
+            "method": "calibration",
+            "like": "whose",
+            "percentile": "percent",
+            "symmetric": "flag",
+            "bins": "count",
+            "nonfinite": "nonfinite",
+            "threads": "threads",
+        },
+    ),
+    (
+        observe,
+        1,
+        {"x": "x", "axis": "axis", "histogram": "flag", "threads": "threads"},
     ),
     (
         pq.QParams,
@@ -499,6 +807,9 @@ CALLS = [
             "dtype": "dtype",
             "axis": "axis",
             "block_size": "block",
+            "offset": "offset",
+            "fill": "fill",
+            "quant_range": "range",
         },
     ),
     (lambda p, x, **k: p.quantize(x, **k), 2, {"p": qparams, "x": "x", **OF_PARAMS}),
@@ -632,10 +943,40 @@ CALLS = [
         3,
         {"x": "q", "x_scale": "scale", "x_zero_point": "zero", "axis": "axis"},
     ),
+    (
+        pyquant.tflite.quantize_input,
+        2,
+        {"detail": "detail", "x": "x", "optimized": "flag", "out": "out"},
+    ),
+    (
+        pyquant.tflite.dequantize_output,
+        2,
+        {"detail": "detail", "q": "q", "dtype": "real", "optimized": "flag", "out": "out"},
+    ),
+    (pyquant.cf.params, 2, {"attrs": "attrs", "dtype": "dtype"}),
+    (
+        pyquant.cf.decode,
+        2,
+        {"q": "q", "attrs": "attrs", "out": "out", "threads": "threads"},
+    ),
+    (
+        pyquant.cf.encode,
+        3,
+        {
+            "x": "x",
+            "attrs": "attrs",
+            "dtype": "dtype",
+            "out": "out",
+            "out_of_range": "beyond",
+        },
+    ),
 ]
 
 # They read all of their input before they refuse anything, and that may be 2^61 elements.
-PATIENT = (pq.choose_qparams, pq.onnx.dynamic_quantize_linear)
+PATIENT = (
+    *(pq.choose_qparams, observe, pq.onnx.dynamic_quantize_linear, pq.dynamic_quantize),
+    *(use_observer, pq.calibrate, pq.measure_error, pq.fixed_point),
+)
 
 
 def draw(rng):
@@ -652,11 +993,16 @@ def draw(rng):
             args.append(value)
         elif rng.random() < 0.5:
             kwargs[name] = value
-    if function in (use_packed, use_params, forge):
+    if function in (use_packed, use_params, forge, use_observer, use_report):
         args.insert(0, rng)
     if rng.random() < 0.02:
         kwargs[rng.choice(["", "X", "out", "dtype"])] = strange(rng)
     return function, args, kwargs
+
+
+# What is out of range is known when all has been written.
+OUT_HOLDS_ALL = "others, the first at index"
+OUT_HOLDS_SOME = "out has codes of some"
 
 
 def contents(out):
@@ -669,7 +1015,8 @@ def contents(out):
 def call(rng):
     """Make one call: "returned" or the name of the exception, or an AssertionError."""
     function, args, kwargs = draw(rng)
-    before = contents(kwargs.get("out"))
+    places = [kwargs.get("out"), kwargs.get("mask")]
+    before = [contents(place) for place in places]
     try:
         function(*args, **kwargs)
     except ANSWERS as error:
@@ -679,7 +1026,9 @@ def call(rng):
         raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
     else:
         return "returned"
-    if before is not None and contents(kwargs["out"]) != before:
+    if OUT_HOLDS_ALL in str(answer) or OUT_HOLDS_SOME in str(answer):
+        return type(answer).__name__
+    if [contents(place) for place in places] != before:
         raise AssertionError("out was written before the exception") from answer
     return type(answer).__name__
 

@@ -353,6 +353,12 @@ def bits_of(array: np.ndarray) -> list[int]:
     return array.reshape(-1).view(f"u{array.dtype.itemsize}").tolist()
 
 
+def integers_of(codes: np.ndarray) -> list[int]:
+    """Integer codes as Python integers, flat and in C order."""
+    own = codes.dtype.name == "uint64"
+    return (codes if own else codes.astype(np.int64)).reshape(-1).tolist()
+
+
 def decode_scales(scale: np.ndarray, compute: Format, size: int) -> list[Real]:
     """Scales rounded once to the compute format, one for each of `size` elements."""
     fmt = format_of(scale)
@@ -426,7 +432,7 @@ def dequantize(q, scale, zero_point=0, *, dtype="float32"):
         products = [multiply(n, s) for n, s in zip(numbers, scales, strict=True)]
         bits = [encode(round_to_format(p, compute), out) for p in products]
     else:
-        codes = q.astype(np.int64).reshape(-1).tolist()
+        codes = integers_of(q)
         zero_points = _spread(np.asarray(zero_point).reshape(-1).tolist(), q.size)
         bits = [
             dequantize_value(c, s, z, compute, out)
@@ -446,6 +452,10 @@ def _of_codes(codes, dtype, shape):
     if dtype.name in NARROW_FORMATS:
         return np.array(codes, np.uint8).view(dtype).reshape(shape)
     return np.array(codes, dtype=dtype).reshape(shape)
+
+
+def _fills_of(fill):
+    return tuple(np.ravel(np.asarray(fill, object)).tolist())
 
 
 class Policy(NamedTuple):
@@ -512,7 +522,7 @@ def quantize_affine(
     name, source, scale = dtype.name, format_of(x), np.asarray(scale)
     given = compute_format(source)
     compute = given if precision is None else FORMATS[precision]
-    policy = Policy(tuple(np.ravel(fill).tolist()), quant_range, out_of_range, nan)
+    policy = Policy(_fills_of(fill), quant_range, out_of_range, nan)
     of_scale = format_of(scale)
     results = []
     for bits, s, s_bits, z, o in zip(
@@ -549,7 +559,7 @@ def dequantize_affine(
     name, dtype = q.dtype.name, np.dtype(dtype)
     out = FORMATS[dtype.name]
     compute = compute_format(out)
-    fills = set(np.ravel(fill).tolist())
+    fills = _fills_of(fill)
     if name in NARROW_FORMATS:
         numbers = [
             decode_narrow(c, NARROW_FORMATS[name])
@@ -557,7 +567,7 @@ def dequantize_affine(
         ]
     else:
         zeros = _spread(np.asarray(zero_point).reshape(-1).tolist(), q.size)
-        codes = q.astype(np.int64).reshape(-1).tolist()
+        codes = integers_of(q)
         numbers = [
             NAN if c in fills else round_to_format(finite(c - z), compute)
             for c, z in zip(codes, zeros, strict=True)

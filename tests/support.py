@@ -43,14 +43,15 @@ REALS = [
     for t in sorted(TYPES.values(), key=lambda t: t.bits < 32)
     if t.kind == "real" and (HAVE_BFLOAT16 or t.name != "bfloat16")
 ]
-CODES = [
-    np.dtype(t.name) for t in TYPES.values() if t.kind == "integer" and 8 <= t.bits <= 32
-]
+CODES = [np.dtype(t.name) for t in TYPES.values() if t.kind == "integer" and t.bits >= 8]
+WIDE = [dtype for dtype in CODES if dtype.itemsize == 8]
+CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # which parameters are chosen for
 NARROW = (*NARROW_INTEGERS, *NARROW_FLOATS)
 EVERY_CODE = (*(dtype.name for dtype in CODES), *NARROW)
 PACKED = tuple(name for name in NARROW if TYPES[name].bits in (2, 4))
 # As messages list them.
 CODE_NAMES = " or ".join(", ".join(EVERY_CODE).rsplit(", ", 1))
+CHOSEN_NAMES = CODE_NAMES.replace("int64, uint64, ", "")
 MODES = oracle.MODES
 PRECISIONS = (
     "float16",
@@ -189,8 +190,10 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
             rng.integers(-300, 300, share),
             rng.integers(-70000, 70000, share // 4),
             *(
-                np.array([edge - zero_point, edge - zero_point - 1, edge - zero_point + 1])
-                for bits in (8, 16, 32)
+                np.float64(
+                    [edge - zero_point, edge - zero_point - 1, edge - zero_point + 1]
+                )
+                for bits in (8, 16, 32, 54, 64)
                 for edge in (-(1 << (bits - 1)), (1 << (bits - 1)) - 1, (1 << bits) - 1)
             ),
         ]
@@ -218,7 +221,8 @@ def codes(dtype, count, seed=0):
 def zero_points(dtype):
     """Zero points at and beside both ends of a dtype, odd and even ones between."""
     info = np.iinfo(dtype)
-    return sorted({info.min, info.min + 1, 0, 1, info.max // 2 - 2, info.max - 1, info.max})
+    ends = {info.min, info.min + 1, 0, 1, info.max // 2 - 2, info.max - 1, info.max}
+    return sorted(ends | ({2**53 - 1, 2**53 + 1} if info.bits == 64 else set()))
 
 
 # float32 scales: usual ones, both sides of every border that a fast path may have, and the

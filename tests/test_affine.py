@@ -8,6 +8,7 @@ import copy
 import itertools
 import pickle
 import re
+import tracemalloc
 
 import numpy as np
 import oracle
@@ -50,7 +51,8 @@ TYPES_OF_CODES = EVERY_CODE if HAVE_BFLOAT16 else tuple(d.name for d in CODES)
 INTEGERS = tuple(name for name in TYPES_OF_CODES if TYPES[name].kind == "integer")
 REFUSED = re.compile(
     r"x: expected (?:numbers within the range of \w+|numbers whose codes are from -?\d+ to "
-    r"-?\d+|no NaN|numbers .* and no NaN), got (\d+) others, the first at index (\(.*\))"
+    r"-?\d+|no NaN|numbers .* and no NaN), got (\d+) others, the first at index (\(.*?\))"
+    r"(?:; out has all codes, as without 'raise')?"
 )
 
 
@@ -58,8 +60,14 @@ def limits_of(name):
     return TYPES[name].lowest, TYPES[name].highest
 
 
+def kept(zero, quant_range=None, **options):
+    """Zero points within the range of codes, where there is one."""
+    return zero if zero is None or quant_range is None else np.clip(zero, *quant_range)
+
+
 def quantized(isa, x, scale, zero=None, *, dtype, out=None, **options):
     """The codes, and what an error says was refused: how many, and where the first is."""
+    zero = kept(zero, **options)
     out = poisoned(dtype_of(dtype), x.shape) if out is None else out
     try:
         got = quantize_at(isa, x, scale, zero, dtype=dtype, out=out, **options)
@@ -107,9 +115,9 @@ def numbers(source, scale, offset, seed=0, zero=0, inverse=False):
     steps = rng.permutation(steps).reshape(scale.shape)
     ends = rng.choice(
         [
-            end + half
-            for b in (2, 4, 8, 16, 32)
-            for end in (-(1 << b - 1), (1 << b) - 1)
+            float(end) + half
+            for b in (2, 4, 8, 16, 32, 53, 64)
+            for end in (-(1 << b - 1), (1 << b - 1) - 1, (1 << b) - 1)
             for half in (-1, -0.5, 0, 0.5, 1)
         ],
         scale.shape,
@@ -117,7 +125,7 @@ def numbers(source, scale, offset, seed=0, zero=0, inverse=False):
     steps = np.where(rng.integers(0, 3, scale.shape) == 0, ends, steps)
     with np.errstate(all="ignore"):
         wide = scale.astype(np.float64)
-        steps = steps - zero
+        steps = steps - np.asarray(zero).astype(np.float64)
         points = steps / wide if inverse else steps * wide
         points = points + (0 if offset is None else offset.astype(np.float64))
     points = cast(points, source)
@@ -132,7 +140,8 @@ def zeros_for(name, count, seed=0):
         return np.zeros(count, np.int8)
     lo, hi = limits_of(name)
     zeros = [0, 1, lo, hi, lo + 1, hi - 1, hi // 2]
-    return np.resize(np.roll(np.array(zeros, np.int64), -seed), count)
+    kind = np.uint64 if name == "uint64" else np.int64
+    return np.resize(np.roll(np.array(zeros, kind), -seed), count)
 
 
 def option_sets(name):
@@ -186,7 +195,7 @@ def test_quantize_is_exact(source, name):
         }
         got = quantized("scalar", x, scale, zero, dtype=name, axis=0, **options)
         want, refused = oracle.quantize_affine(
-            x, scale, zero, dtype=dtype_of(name), **options
+            x, scale, kept(zero, **options), dtype=dtype_of(name), **options
         )
         try:
             same_results(got, (want, told(refused)))
@@ -441,6 +450,46 @@ def test_threads(form, monkeypatch):
                 same(dequantize_at("scalar", q, scale, zero, threads=2, **rest), want)
 
 
+# Quotients near and far beyond the range, up to where floats are far apart
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_what_wraps_far_away(name):
+    rng = np.random.default_rng(5)
+    lo, hi = oracle.code_range(name)
+    for n in (1, 700, 1100):
+        scale = np.float32(10.0 ** rng.uniform(-3, 3))
+        far = 10.0 ** rng.uniform(0, 12, n)
+        x = (rng.standard_normal(n) * far * scale).astype(np.float32)
+        for inverse in (False, True):
+            quotients = np.rint(x * scale if inverse else x / scale).tolist()
+            due = [(int(q) + hi - lo) % (hi - lo + 1) + lo for q in quotients]
+            for isa in pq.isa.available():
+                how = {"dtype": name, "out_of_range": "wrap", "inverse": inverse}
+                made = quantize_at(isa, x, scale, hi, **how)
+                assert [int(code) for code in made] == due, (isa, n, inverse)
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16"])
+def test_what_wraps_at_the_end_of_one_pass(name, isa):
+    """Which takes quotients of less than 2**22, and leaves the others."""
+    lo, hi = oracle.code_range(name)
+    ends = [2.0**22, 2.0**23, 2.0**31, 2.0**32, 3e9, 1e30]
+    near = np.float32([end + step for end in ends for step in (-2, -1, -0.5, 0, 1, 256)])
+    rng = np.random.default_rng(6)
+    for count, offset in itertools.product((1, 33, 5000), (None, 0.0)):
+        for scale in np.float32([1, 0.37, 2.0**-90]):
+            x = rng.uniform(-1e5, 1e5, count).astype(np.float32)
+            some = rng.integers(0, count, max(count // 50, 1))
+            x[some] = rng.choice(near, some.size) * rng.choice([1, -1], some.size)
+            x *= scale
+            due = np.rint(x / scale).tolist()
+            due = [(int(q) + hi - lo) % (hi - lo + 1) + lo for q in due]
+            how = {"dtype": name, "out_of_range": "wrap", "offset": offset}
+            made = quantize_at(isa, x, scale, hi, **how)
+            assert made.tolist() == due, (count, scale)
+
+
 # Every mode at the ends of a range, where it decides what is refused and what wraps
 
 
@@ -448,7 +497,9 @@ def test_threads(form, monkeypatch):
 def test_ends_of_a_range_in_every_mode(name, mode, isa):
     lo, hi = limits_of(name)
     near = [-1.5, -1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1, 1.5]
-    x = np.array([end + step for end in (lo, hi) for step in near])
+    if TYPES[name].bits == 64:
+        near += [4096 * step for step in near]
+    x = np.float64([float(end) + step for end in (lo, hi) for step in near])
     x = np.concatenate([x, np.nextafter(x, INF), np.nextafter(x, -INF)])
     rest = {"dtype": name, "rounding": mode}
     for z in (0, hi, lo):
@@ -511,6 +562,111 @@ def test_each_of_many_is_found_where_it_is(isa):
                     assert np.count_nonzero(got[0] == 127) == count
 
 
+def ends_of(name, source):
+    """The lowest and the highest number of a type that quantize at scale 1, and some just
+    beyond."""
+    if TYPES[name].kind != "integer":
+        most = float(oracle.largest(name))
+        return -most, most, [-2 * most, 2 * most]
+    lo, hi = limits_of(name)
+    # So that the type holds them, and the next ones, unless they are beyond it.
+    room = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}[source.name]
+    step, most = max((hi - lo + 1) >> room, 1), 6e4 if source == np.float16 else 1e38
+    beyond = [float(lo) - step, float(hi) + step]
+    return float(max(lo + step, -most)), float(min(hi - step, most)), beyond
+
+
+@each("source, name", REALS, TYPES_OF_CODES)
+def test_one_of_very_many_is_found_where_it_is(source, name, isa):
+    """Long runs have loops of their own, which begin at a line of caches."""
+    count = (1 << 16) + 4096 + 77
+    lo, hi, beyond = ends_of(name, source)
+    beyond = [one for one in beyond if np.isfinite(cast([one], source)).all()]
+    numbers = cast(np.clip(np.rint(np.linspace(lo, hi, 257)), lo, hi), source)
+    x = np.resize(numbers, count + 3)[3:]
+    rest = {"dtype": name, "out_of_range": "raise", "nan": "raise"}
+    due = quantize_at("scalar", x[:257], 1.0, dtype=name)
+    got, refused = quantized(isa, x, 1.0, **rest)
+    assert refused == (0, None)
+    same(got, np.resize(due, count))
+    rng = np.random.default_rng(count)
+    places = [0, 63, 4095, 4096, (1 << 16) - 1, 1 << 16, count - 1]
+    for place in rng.choice(places, light(3, 1), replace=False):
+        odd = [*beyond, INF, -INF, NAN]
+        before, x[place] = x[place], odd[rng.integers(len(odd))]
+        due = quantize_at(isa, x, 1.0, dtype=name)
+        got, refused = quantized(isa, x, 1.0, **rest)
+        assert refused == (1, f"({place},)")
+        same(got, due)
+        x[place] = before
+
+
+# What is noticed in one pass, and then looked at once more
+
+WITHIN = [form for form in FORMS if 0 not in form[0]]
+
+
+@pytest.mark.parametrize("form", WITHIN, ids=str)
+def test_one_step_beyond_the_end(form, isa):
+    """Codes at both ends are none too many; the next one is, wherever it is."""
+    for seed, name in enumerate(("int8", "uint8", "int16", "uint16")):
+        (_, _, zero), spread = beside(form, "float32", name, seed)
+        scale = np.resize(np.float32([0.02, 3, 0.7]), zero.shape)
+        wide = expand(scale, *form).astype(np.float64)
+        options = {"dtype": name, "axis": form[1], "block_size": form[2]}
+        lo, hi = limits_of(name)
+        rng = np.random.default_rng(seed)
+        for mode in ("half_even", "ceil"):
+            options |= {"rounding": mode, "out_of_range": "raise", "nan": "raise"}
+            want = rng.choice([lo, lo + 1, hi - 1, hi], form[0])
+            x = np.array((want - spread[2]) * wide * (1 - 2.0**-22), np.float32)
+            got, refused = quantized(isa, x, scale, zero, **options)
+            assert refused == (0, None)
+            assert (abs(got.astype(int) - want) <= 1).all()
+            place = int(rng.integers(x.size))
+            at = np.unravel_index(place, form[0])
+            over = rng.choice([lo - 2, hi + 2]) - np.asarray(spread[2])[at]
+            for odd in (np.float32(over * wide[at]), np.float32(NAN)):
+                x[at] = odd
+                index = str(tuple(map(int, at)))
+                assert quantized(isa, x, scale, zero, **options)[1] == (1, index)
+
+
+@each("source, name", ["float32", "float64"], ["int8", "uint16"])
+def test_many_numbers_of_which_some_are_at_the_end(source, name, isa):
+    """What is quantized first and looked at then, or not, as the first of them are."""
+    lo, hi = limits_of(name)
+    x = np.random.default_rng(3).integers(lo + 1, hi, 70_001).astype(source)
+    for places in ([], [5], [1023], [1024], [40_000, 70_000], range(0, 70_001, 99)):
+        for odd in (hi, lo, hi + 1, NAN):
+            given = x.copy()
+            given[list(places)] = odd
+            for options in ({"out_of_range": "raise"}, {"nan": "raise"}, {"fill": hi}):
+                refused = given > hi if "out_of_range" in options else np.isnan(given)
+                refused &= "fill" not in options
+                options |= {"dtype": name}
+                want = quantized("scalar", given, 1.0, **options)
+                assert want[1] == told(refused)
+                same_results(quantized(isa, given, 1.0, **options), want)
+
+
+def test_quotients_that_are_no_numbers(isa):
+    """NaN that scales and offsets make, among what saturates and what is filled."""
+    for count in (5, 40, 600):
+        x, scale = np.full(count, 1e6, np.float32), np.ones(count, np.float32)
+        x[2], scale[2] = 0, INF
+        for options in ({"inverse": True}, {"inverse": True, "fill": 7}):
+            options |= {"dtype": "int16", "axis": 0, "nan": "raise"}
+            assert quantized(isa, x, scale, **options)[1] == (1, "(2,)")
+        x[2], scale[2] = INF, INF
+        options = {"dtype": "uint8", "axis": 0, "nan": "raise"}
+        assert quantized(isa, x, scale, **options)[1] == (1, "(2,)")
+        offset = np.zeros(count, np.float32)
+        scale[2], offset[2] = 1, INF
+        got = quantized(isa, x, scale, offset=offset, fill=9, **options)
+        assert got[1] == (1, "(2,)")
+
+
 # Numbers that flush-to-zero would lose
 
 
@@ -548,6 +704,19 @@ def test_subnormal_numbers_count(source, name, isa):
             options = {"offset": x, "inverse": inverse, "dtype": source}
             got = dequantize_at(isa, q, scales, axis=0, **options)
             same(got, oracle.dequantize_affine(q, scales, **options))
+
+
+@each("name, mode", ("int8", "uint16"), ("away", "ceil", "floor"))
+def test_quotients_next_to_zero_in_every_outward_mode(name, mode, isa):
+    """Half of the smallest number is one or none, by the last bit of a scale."""
+    scales = np.float32([1, 1.5, 1.9, 2 - 2.0**-22, 2, 2.5, 3, 3.9, 5, 2.0**20 - 1])
+    tiny = float_of_bits(np.arange(1, 40), "float32")
+    x = np.concatenate([tiny, -tiny, tiny[::-1] * np.float32(2.0**17)])
+    for options in ({"out_of_range": "raise"}, {"quant_range": (0, 100)}, {"offset": -0.0}):
+        options |= {"dtype": name, "rounding": mode}
+        for scale in scales:
+            want, refused = oracle.quantize_affine(x, scale.reshape(1), **options)
+            same_results(quantized(isa, x, scale, **options), (want, told(refused)))
 
 
 @pytest.mark.parametrize("source", REALS, ids=str)
@@ -691,6 +860,57 @@ def test_offsets_of_another_type_than_scales(of_scale, of_offset, isa):
     same(quantize_at(isa, x, spread[0], offset=spread[1], inverse=True), want)
 
 
+ONE_SCALE = {
+    "number": 0.3,
+    "scalar": np.float32(0.3),
+    "array": np.array(0.3),
+    "list": [0.3],
+    "half": np.float16([[0.3]]),
+    "big-endian": np.array([0.3], ">f4"),
+}
+
+
+@pytest.mark.parametrize("kind", ONE_SCALE)
+@pytest.mark.parametrize("form", [form for form in FORMS if form[1:] != (None, None)])
+def test_one_scale_beside_many_offsets(form, kind, isa):
+    """As images have it, with a mean for each channel."""
+    shape, axis, block = form
+    scale = ONE_SCALE[kind]
+    params = parameter_shape(shape, axis, block)
+    offset = offsets("float32", np.full(int(np.prod(params)), 0.3, "f4")).reshape(params)
+    every = expand(offset, shape, axis, block)
+    where = {"axis": axis, "block_size": block, "offset": offset}
+    x = numbers("float32", np.full(shape, 0.3, "f4"), every)
+    q = every_code("int16", x.size).reshape(shape)
+    numeric = np.float32(scale if kind != "half" else np.float32(scale)).reshape(())
+    options = {"dtype": "int16", "quant_range": (-9000, 9000)}
+    got = quantize_at(isa, x, scale, 5, **where, **options)
+    if x.size < light(2000, 200):
+        want, _ = oracle.quantize_affine(x, numeric, 5, offset=every, **options)
+        same(got, want)
+        want = oracle.dequantize_affine(q, numeric, 5, offset=every, dtype="float32")
+        same(dequantize_at(isa, q, scale, 5, **where), want)
+    spread = np.full(params, scale, getattr(scale, "dtype", "f8"))
+    zero = np.full(params, 5, np.int16)
+    same(quantize_at(isa, x, spread, zero, **where, **options), got)
+    same(quantize_at(isa, x, scale, zero, **where, **options), got)
+    p = pq.QParams(scale, zero, **where, **options)
+    same(p.quantize(x), pq.quantize(x, scale, 5, **where, **options))
+    same(p.dequantize(q), pq.dequantize(q, scale, 5, **where))
+
+
+def test_offsets_that_keep_the_dimensions_beside_one_scale():
+    x = adversarial("float32", 0.3, 60).reshape(3, 4, 5)
+    offset = np.float32([[[1], [2], [3], [-4]]])
+    want = pq.quantize(x, 0.3, offset=offset.ravel(), axis=1)
+    same(pq.quantize(x, 0.3, offset=offset), want)
+    same(pq.quantize(x, [0.3], offset=offset, axis=1), want)
+    same(
+        pq.dequantize(want, 0.3, offset=offset),
+        pq.dequantize(want, 0.3, offset=offset.ravel(), axis=1),
+    )
+
+
 def test_an_offset_is_rounded_once_to_the_type_of_the_arithmetic():
     x = np.float32([0.1])
     for precision in (None, "float64"):
@@ -720,6 +940,7 @@ def test_packed_results_and_input(name, isa):
         x = numbers("float32", spread[0], spread[1], 3, spread[2])
         where = {"axis": axis, "block_size": block, "offset": offset}
         for options in quantize_cases(name, 1):
+            zero = kept(zero, **options)
             codes_of, said = quantized(isa, x, scale, zero, dtype=name, **where, **options)
             for packed in (True, ("words", 0)):
                 rest = {"dtype": name, "packed": packed, **where, **options}
@@ -768,6 +989,8 @@ def test_words_of_bits_that_no_type_has(bits, isa):
         q = pq.pack(got, "words", axis=1, bits=bits)
         plain = dequantize_at(isa, got, 0.1, offset=0.3, fill=hi)
         same(dequantize_at(isa, q, 0.1, offset=0.3, fill=hi), plain)
+        with pytest.raises(ValueError, match=f"from 0 to {hi} for uint8 in {bits} bits"):
+            dequantize_at(isa, q, 0.1, fill=[hi, hi + 1])
 
 
 # QParams
@@ -782,6 +1005,12 @@ KEPT = {
     "offsets": {"scale": [0.1, 0.2], "offset": np.float32([1, 2]), "axis": 0},
     "one offset of many": {"scale": [0.1, 0.2], "offset": 1.0, "axis": 0},
     "other dtype": {"scale": np.float32([0.1, 0.2]), "offset": [1.0, 2.0], "axis": 0},
+    "one scale of many": {"offset": np.float32([1, 2]), "axis": 0},
+    "one scale of as many as zero points": {
+        "scale": np.float32([0.1]),
+        "zero_point": [[3], [4]],
+        "offset": [[1.0], [2.0]],
+    },
     "fill": {"fill": -1},
     "fills": {"fill": [-1, 7]},
     "range": {"quant_range": (-100, 100)},
@@ -885,6 +1114,20 @@ def test_qparams_of_an_offset_that_is_no_other():
     assert of_options(fill=(3, 4)) != of_options(fill=(4, 3))
 
 
+def test_qparams_pair_scales_and_offsets_once():
+    scale, offset = np.ones(5000, np.float32), np.ones(5000)
+    x, out = np.ones((5000, 1), np.float32), np.empty((5000, 1), np.int8)
+    for given in ((scale, offset), (scale, 2.0), (2.0, offset)):
+        p = pq.QParams(given[0], 0, "int8", offset=given[1], axis=0)
+        p.quantize(x, out=out)
+        tracemalloc.start()
+        p.quantize(x, out=out)
+        p.dequantize(out, out=x)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < scale.nbytes
+
+
 # What is refused
 
 
@@ -905,12 +1148,6 @@ BOTH = {
         TypeError,
         "offset: expected an array without a mask, got a masked array",
     ),
-    "offsets without axis": (
-        {"offset": [1.0, 2.0]},
-        ValueError,
-        r"offset: expected .*\(2,\)",
-    ),
-    "no offset": ({"offset": []}, ValueError, r"offset: expected .* \(0,\)"),
     "offset of another shape": (
         {"scale": np.ones(2), "axis": 0, "offset": np.ones((2, 1))},
         ValueError,
@@ -927,6 +1164,11 @@ BOTH = {
     "text fill": ({"fill": "1"}, TypeError, "fill: expected .*, got str"),
     "no fill": ({"fill": ()}, ValueError, "fill: expected .*, got none"),
     "rows of fills": ({"fill": [[1]]}, TypeError, "fill: expected .*, got list"),
+    "more rows than memory holds": (
+        {"fill": np.broadcast_to(np.int8(1), (2**31 - 1, 2))},
+        TypeError,
+        "fill: expected .*, got ndarray",
+    ),
     "fill too large": (
         {"fill": 128},
         ValueError,
@@ -942,9 +1184,74 @@ BOTH = {
         TypeError,
         "fill: expected None, an integer or several, got float",
     ),
+    "two scales of three offsets": (
+        {"scale": np.ones((2, 1)), "offset": np.ones((3, 1))},
+        ValueError,
+        r"offset: expected shape \(2, 1\), got \(3, 1\)",
+    ),
     "huge fill": ({"fill": 2**70}, ValueError, f"fill: expected .*, got {2**70}"),
 }
+# The same of calls, which alone know the shape of the data.
+CALLS = {
+    "offsets without axis": (
+        {"offset": [1.0, 2.0]},
+        ValueError,
+        "offset: expected one element, or all dimensions of x, without axis or "
+        r"block_size, got shape \(2,\), which fits axis=0$",
+    ),
+    "no offset": (
+        {"offset": []},
+        ValueError,
+        r"offset: expected one element, .*, got shape \(0,\)$",
+    ),
+    "offsets of another axis": (
+        {"offset": [1.0, 2.0], "axis": 1},
+        ValueError,
+        r"offset: expected shape \(3,\), got \(2,\)$",
+    ),
+    "offsets of other blocks": (
+        {"offset": np.ones((2, 3)), "axis": 1, "block_size": 2},
+        ValueError,
+        r"offset: expected shape \(2, 2\), got \(2, 3\)$",
+    ),
+    "zero points beside one scale and one offset": (
+        {"offset": [1.0], "zero_point": [1, 2], "axis": 0},
+        ValueError,
+        "zero_point: expected one element beside a single scale",
+    ),
+    "zero points beside other offsets": (
+        {"offset": [1.0, 2.0], "zero_point": [1, 2, 3], "axis": 0},
+        ValueError,
+        r"zero_point: expected shape \(2,\), got \(3,\)$",
+    ),
+}
 RANGES = {
+    "zero point above": (
+        {"quant_range": (-7, 7), "zero_point": 8},
+        ValueError,
+        r"zero_point: expected integers within quant_range=\(-7, 7\), or zeros alone, "
+        "got 8$",
+    ),
+    "zero point below": (
+        {"quant_range": (1, 7), "zero_point": -1},
+        ValueError,
+        r"zero_point: expected integers within quant_range=\(1, 7\), .*, got -1$",
+    ),
+    "zero points of which one is 0": (
+        {
+            "quant_range": (1, 7),
+            "zero_point": np.uint64([3, 0]),
+            "scale": [1.0, 1.0],
+            "axis": 0,
+        },
+        ValueError,
+        r"zero_point: expected integers within quant_range=\(1, 7\), .*, got 0$",
+    ),
+    "zero point of no type": (
+        {"quant_range": (-7, 7), "zero_point": 128},
+        ValueError,
+        "zero_point: expected integers from -128 to 127 for int8, got 128$",
+    ),
     "range of one": ({"quant_range": (3, 3)}, ValueError, r"quant_range: .*\(3, 3\)"),
     "range turned round": ({"quant_range": (3, 0)}, ValueError, r"quant_range: .*\(3, 0\)"),
     "range below": ({"quant_range": (-129, 0)}, ValueError, "quant_range: expected .*-129"),
@@ -1021,9 +1328,9 @@ def refuses(call, error, text):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", [*BOTH, *RANGES, *QUANTIZE])
+@pytest.mark.parametrize("name", [*BOTH, *CALLS, *RANGES, *QUANTIZE])
 def test_quantize_refuses(name):
-    options, error, text = {**BOTH, **RANGES, **QUANTIZE}[name]
+    options, error, text = {**BOTH, **CALLS, **RANGES, **QUANTIZE}[name]
     options = {"x": X, "scale": 1.0, "dtype": "int8", **options}
     # Without ml_dtypes the type itself is refused first, see test_without_ml_dtypes.py.
     if not HAVE_BFLOAT16 and options["dtype"] != "int8":
@@ -1033,9 +1340,9 @@ def test_quantize_refuses(name):
     assert untouched(out)
 
 
-@pytest.mark.parametrize("name", [*BOTH, "inverse of 1"])
+@pytest.mark.parametrize("name", [*BOTH, *CALLS, "inverse of 1"])
 def test_dequantize_refuses(name):
-    options, error, text = {**BOTH, **QUANTIZE}[name]
+    options, error, text = {**BOTH, **CALLS, **QUANTIZE}[name]
     out = poisoned("float32", (2, 3))
     refuses(lambda: pq.dequantize(Q, **{"scale": 1.0, "out": out, **options}), error, text)
     assert untouched(out)
@@ -1049,6 +1356,62 @@ def test_qparams_refuse(name):
         error,
         text,
     )
+
+
+MANY = np.broadcast_to(np.float32(1), (1 << 50,))  # as float64 more than memory holds
+TOO_MANY = {
+    "offsets": ({"scale": 0.5, "offset": MANY, "axis": 0}, "offset: expected shape"),
+    "scales": ({"scale": MANY, "offset": 0.5, "axis": 0}, "scale: expected shape"),
+    "of two types": (
+        {"scale": MANY, "offset": np.broadcast_to(0.5, MANY.shape), "axis": 0},
+        "scale: expected shape",
+    ),
+    "beside an array": (
+        {"scale": np.float32([0.5]), "offset": MANY},
+        "offset: expected one element, or all dimensions of x",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_more_than_memory_holds(name):
+    """Are refused for their shape, before they are made to lie alike."""
+    options, text = TOO_MANY[name]
+    for shape in ((3,), (0,), ()):
+        codes = np.ones(shape, np.uint8)
+        for call, x in (
+            (pq.quantize, codes.astype("f4")),
+            (pq.dequantize, codes),
+            (pq.dequantize, pq.PackedArray(np.ones(2, "u1"), "uint4", (3,))),
+        ):
+            given = options if x.shape else {**options, "axis": None}
+            due = text if x.shape else text.split(":")[0] + ": expected one element"
+            refuses(lambda c=call, x=x, g=given: c(x, **g), ValueError, due)
+
+
+def test_many_zero_points_outside_of_a_range():
+    zero = np.full(70_000, 5, np.int16)
+    x, out = np.ones((70_000, 1), np.float32), poisoned("int8", (70_000, 1))
+    options = {"dtype": "int8", "axis": 0, "quant_range": (1, 7)}
+    scale = np.ones(70_000, np.float32)
+    zero[60_000] = 9
+    text = r"zero_point: expected integers within quant_range=\(1, 7\), .*, got 9$"
+    refuses(lambda: pq.quantize(x, scale, zero, out=out, **options), ValueError, text)
+    assert untouched(out)
+    refuses(lambda: pq.QParams(scale, zero, **options), ValueError, text)
+    zero[60_000] = 7
+    assert pq.quantize(x, scale, zero, out=out, **options).max() == 7
+
+
+def test_zeros_go_with_any_range():
+    x = np.float32([[-3, 0], [3, 9]])
+    for zero in (None, 0, [0], [0, 0], np.zeros(2, np.uint8)):
+        scale = 1.0 if np.size(zero) == 1 else [1.0, 1.0]
+        options = {"dtype": "int8", "axis": 0, "quant_range": (2, 7)}
+        assert pq.quantize(x, scale, zero, **options).tolist() == [[2, 2], [3, 7]]
+        p = pq.QParams(scale, zero, **options)
+        assert p.quantize(x).tolist() == [[2, 2], [3, 7]]
+        assert pickle.loads(pickle.dumps(p)) == p
 
 
 def test_out_that_overlaps_the_offset():
@@ -1086,7 +1449,7 @@ def test_what_an_error_of_policies_says():
         refuses(
             lambda out=out, options=options: pq.quantize(x, 1.0, out=out, **options),
             ValueError,
-            f"x: expected {text}$",
+            f"x: expected {text}; out has all codes, as without 'raise'$",
         )
         policies = {"out_of_range", "nan"}
         kept = {k: v for k, v in options.items() if k not in policies}

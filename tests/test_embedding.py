@@ -19,8 +19,8 @@ HAVE_TOOLS = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
 
 def build(source, folder):
     """The modules of an example, in `folder`/lib."""
-    pytest.importorskip("setuptools")
-    pytest.importorskip("Cython")
+    pytest.importorskip("setuptools")  # which builds the example
+    pytest.importorskip("Cython")  # which compiles it
     if not HAVE_TOOLS:
         pytest.skip("no C compiler")
     copy = folder / "source"
@@ -66,6 +66,24 @@ def test_capsule():
     assert '"pyquant._core.c_api"' in repr(_core.c_api)
 
 
+def test_cython_and_the_documentation_have_all_of_the_table():
+    header = (Path(pq.get_include()) / "pq.h").read_text("utf-8")
+    table = header[header.index("struct pq_api {") :]
+    names = re.findall(r"\(\*(\w+)\)\(", table)
+    assert len(names) > 25
+    pxd = (Path(pq.__file__).parent / "__init__.pxd").read_text("utf-8")
+    assert re.findall(r"\(\*(\w+)\)\(", pxd) == names
+    for kind in ("struct", "enum"):
+        made = re.findall(rf"^{kind} (\w+) \{{", header, flags=re.M)
+        assert {f"    {kind} {name}:\n" for name in made} <= set(
+            re.findall(r"    (?:struct|enum) \w+:\n", pxd)
+        )
+    page = (ROOT / "docs" / "embedding.md").read_text("utf-8")
+    listed = "".join(re.findall(r"^\| (`.*?) \| .* \| \d\.\d \|$", page, flags=re.M))
+    assert re.findall(r"`(\w+)`", listed)
+    assert set(re.findall(r"`(\w+)`", listed)) == set(names)
+
+
 @pytest.mark.parametrize("name", ["embed_c", "embed_cython"])
 def test_example(example, tmp_path, name):
     lib = build(example(name), tmp_path)
@@ -75,6 +93,16 @@ def test_example(example, tmp_path, name):
     first, second = done.stdout.splitlines()
     assert first.startswith(f"{name}: ")
     assert second.startswith("refused: ")
+
+
+def test_the_table_by_cffi(example):
+    """It reads pq.h, once comments and directives are gone."""
+    pytest.importorskip("cffi")  # which the example is about
+    done = run_python((example("table_cffi") / "run.py").read_text("utf-8"))
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "table_cffi: 307200 elements quantized"
+    assert second.startswith("refused: the number of dimensions")
 
 
 @pytest.mark.parametrize("core", ["", "_core = None", "class _core: c_api = 3"])
@@ -124,7 +152,7 @@ def test_another_version_is_an_import_error(example, tmp_path, name, value):
 
 def test_an_older_version_works(example, tmp_path):
     """Compiled against the headers of 1.0, by which the table has fewer functions."""
-    old = (ROOT / "tests" / "c" / "old" / "pq.h").read_text("utf-8")
+    old = (ROOT / "tests" / "c" / "old" / "1.0" / "pq.h").read_text("utf-8")
     assert "#define PQ_API_MINOR 0\n" in old
     lib = build_against(old, example, tmp_path)
     code = (example("embed_c") / "run.py").read_text("utf-8")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support import (
-    CODES,
+    CHOSEN,
     HAVE_BFLOAT16,
     REALS,
     adversarial,
@@ -20,14 +20,14 @@ from support import (
 
 import pyquant as pq
 
-ONNX_CODES = CODES[:4]
+ONNX_CODES = CHOSEN[:4]
 COUNT = light(20_000, 2_000)
 
 
 @pytest.fixture(scope="module")
 def onnx():
-    pytest.importorskip("onnxruntime")
-    return pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")  # whose results are compared
+    return pytest.importorskip("onnx")  # whose models and operators these are
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +131,8 @@ NODE_TESTS = [
 
 @pytest.fixture(scope="module")
 def node_tests(onnx):
-    pytest.importorskip("onnx.backend.test.case.node.quantizelinear")
-    pytest.importorskip("onnx.backend.test.case.node.dequantizelinear")
+    pytest.importorskip("onnx.backend.test.case.node.quantizelinear")  # the cases
+    pytest.importorskip("onnx.backend.test.case.node.dequantizelinear")  # not in all wheels
     from onnx.backend.test.case import node
 
     return {case.name: case for case in node._NodeTestCases}
@@ -179,7 +179,7 @@ def test_numpys_division_and_rounding(dtype, mode):
         x = adversarial(dtype, scale[0], COUNT, seed=i)
         with np.errstate(all="ignore"):
             quotient = x / scale
-        for code in CODES:
+        for code in CHOSEN:  # float64 holds their sums
             info = np.iinfo(code)
             rounded = NUMPY_MODES[mode](quotient).astype(np.float64)
             rounded = np.where(np.isnan(rounded), info.min, rounded)
@@ -187,7 +187,7 @@ def test_numpys_division_and_rounding(dtype, mode):
             same(pq.quantize(x, scale, dtype=code, rounding=mode), expected)
 
 
-@each("code, target", CODES, REALS)
+@each("code, target", CHOSEN, REALS)
 def test_numpys_product_and_cast(code, target):
     q = codes(code, COUNT)
     wide = np.float64 if target == np.float64 else np.float32

@@ -106,15 +106,16 @@ def test_quantize(form):
     ):
         x = adversarial(source, 0.3, int(np.prod(shape)), seed=i).reshape(shape)
         scale, zero = arguments(shape, axis, block, compute_dtype(source), target, i)
-        got = pq.quantize(x, scale, zero, axis=axis, block_size=block)
+        options = {"dtype": target, "axis": axis, "block_size": block}
+        got = pq.quantize(x, scale, zero, **options)
         spread = expand(scale, shape, axis, block), expand(zero, shape, axis, block)
-        everything = tuple(range(len(shape)))
-        same(got, pq.quantize(x, *spread, axis=everything))
+        of_each = {"dtype": target, "axis": tuple(range(len(shape)))}
+        same(got, pq.quantize(x, *spread, **of_each))
         if x.size < 500:
             same(got, oracle.quantize(x, *spread, dtype=target))
         mode = oracle.MODES[i + 1]
-        got = pq.quantize(x, scale, zero, axis=axis, block_size=block, rounding=mode)
-        same(got, pq.quantize(x, *spread, axis=everything, rounding=mode))
+        got = pq.quantize(x, scale, zero, rounding=mode, **options)
+        same(got, pq.quantize(x, *spread, rounding=mode, **of_each))
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)

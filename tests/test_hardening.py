@@ -71,6 +71,7 @@ ALLOCATIONS = {
     "dequantize": "pq.dequantize(q, 0.5)",
     "packed": "pq.quantize(x, 0.5, dtype='int4', packed=True)",
     "choose_qparams": "pq.choose_qparams(x, axis=0)",
+    "Observer": "pq.Observer(axis=0).update(x)",
     "a copy of a list": "pq.quantize(many, 0.5)",
     "dynamic_quantize_linear": "pq.onnx.dynamic_quantize_linear(x)",
 }

@@ -68,7 +68,7 @@ def test_the_idiom(threads, dtype):
 
 @pytest.mark.parametrize("code", ["int4", "float8_e4m3fn"])
 def test_narrow_types(code):
-    pytest.importorskip("ml_dtypes")
+    pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     x = np.random.default_rng(3).normal(0, 3, (3, 4)).astype(np.float32)
     scale = np.float32([[0.5], [0.25], [2]])
     q = pq.quantize(x, scale, dtype=code)

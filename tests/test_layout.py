@@ -8,6 +8,8 @@ from support import (
     CODES,
     HAVE_BFLOAT16,
     REALS,
+    WIDE,
+    Guarded,
     adversarial,
     codes,
     each,
@@ -21,6 +23,7 @@ from support import (
 )
 
 import pyquant as pq
+from pyquant._core import dequantize_at, quantize_at
 
 
 def spread(values, step, axis=0, gap=1):
@@ -221,7 +224,8 @@ def test_big_endian_codes(dtype):
     same(pq.dequantize(swapped.T, 0.3, 1), pq.dequantize(q.T, 0.3, 1))
     zero = np.array([5], dtype=dtype.newbyteorder(">"))
     same(pq.dequantize(q, np.array([0.3], ">f4"), zero), pq.dequantize(q, 0.3, 5))
-    assert pq.quantize(np.float32([1.0]), 1.0, zero).dtype == dtype
+    if dtype not in WIDE:  # which say nothing of codes
+        assert pq.quantize(np.float32([1.0]), 1.0, zero).dtype == dtype
 
 
 @pytest.mark.parametrize("dtype", CODES[2:], ids=name_of)
@@ -304,6 +308,38 @@ def test_three_dimensions_in_any_order(order):
             turned = np.empty(q.shape[::-1], np.int8).T
             assert pq.quantize(view, s, axis=axis, out=turned) is turned
             same(turned, q)
+
+
+# Channels of a byte that are few are picked from lines of pixels.
+@pytest.mark.parametrize("channels", range(1, 10))
+def test_pixels_to_planes_and_back(channels, isa):
+    rng = np.random.default_rng(channels)
+    for count in (1, 2, 15, 16, 17, 31, 32, 33, 49, 768, 800, 1100):
+        pixels = Guarded("uint8", (count, channels), count % 7)
+        pixels.array[...] = rng.integers(0, 256, pixels.array.shape)
+        scale, zero = (
+            np.float32(rng.integers(1, 9, channels)),
+            rng.integers(0, 256, channels),
+        )
+        for first, last in {
+            (0, channels),
+            (0, max(1, channels - 1)),
+            (channels - 1, channels),
+        }:
+            part = np.s_[first:last]
+            given, s, z = pixels.array.T[part], scale[part], zero[part].astype("uint8")
+            planes = Guarded("float32", given.shape, 4 * (count % 3))
+            dequantize_at(isa, given, s, z, axis=0, out=planes.array)
+            want = (given.astype("float32") - z[:, None]) * s[:, None]
+            same(planes.array, want)
+            back = Guarded("uint8", pixels.array.shape, count % 5)
+            back.array[...] = 77
+            quantize_at(isa, want, s, z, axis=0, out=back.array.T[part])
+            same(back.array.T[part], given)
+            back.array.T[part] = 77
+            assert (back.array == 77).all()
+            for guarded in (pixels, planes, back):
+                guarded.check()
 
 
 # Transposes are made of squares: these arrays have several, and parts of some.
@@ -491,7 +527,8 @@ def test_bfloat16_scalars_and_parameters():
 
 
 def test_big_endian_bfloat16():
-    bfloat16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the type tried is its
+    bfloat16 = np.dtype(ml_dtypes.bfloat16)
     swapped = bfloat16.newbyteorder(">")
     x = np.array([1, 2, 3, -250, 0.5], bfloat16)
     same(pq.quantize(x.astype(swapped), 0.5), pq.quantize(x, 0.5))

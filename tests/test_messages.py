@@ -68,7 +68,7 @@ def test_integers_beyond_64_bits(numbers):
 # Names
 
 
-@pytest.mark.parametrize("name", ["fp8", "float8", "qint8", "", "int", "INT8"])
+@pytest.mark.parametrize("name", ["fp8", "float8", "qint8", "", "ints", "INT8"])
 def test_a_name_that_is_none_lists_those_that_are(name):
     for call in (
         lambda: pq.quantize(X, 1.0, dtype=name),
@@ -143,7 +143,7 @@ EIGHT_BITS = {"float8_e4m3fn": (0x7F,), "float8_e5m2": (0x7E, 0x7D, 0x7F)}
 
 @each("target, negative", ["float8_e4m3fn", "float8_e5m2"], [False, True])
 def test_a_code_has_the_sign_of_the_nan(target, negative):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     for source in REALS:
         x = np.resize(np.array([1.0, 3.0, 0.0, 2.5]), 70).astype(source)
         found = set()

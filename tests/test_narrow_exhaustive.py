@@ -9,7 +9,7 @@ from pyquant._core import dequantize_at, quantize_at
 from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
 
 # The judge of these tests, and a requirement of the tests: absent only by choice.
-ml_dtypes = pytest.importorskip("ml_dtypes")
+ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
 
 # What ml_dtypes makes of NaN and -NaN where pyquant makes something else. The pages of ONNX
 # on float6 and float4 say -0 and 6, whatever the sign of the NaN.

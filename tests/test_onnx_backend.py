@@ -5,9 +5,9 @@ import pytest
 from support import same
 
 # The extra "model", for which emulated processors have no packages.
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx.reference")
-pytest.importorskip("ml_dtypes")
+onnx = pytest.importorskip("onnx")  # whose models and operators these are
+pytest.importorskip("onnx.reference")  # which newer ones have
+pytest.importorskip("ml_dtypes")  # optional; the types tried are its
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
@@ -48,7 +48,7 @@ CASES = [
 def node_cases():
     # Importing such a module makes its cases; it is no public one, and may move.
     for name in ("quantizelinear", "dequantizelinear", "dynamicquantizelinear"):
-        pytest.importorskip(f"onnx.backend.test.case.node.{name}")
+        pytest.importorskip(f"onnx.backend.test.case.node.{name}")  # not in all wheels
     from onnx.backend.test.case import node
 
     return {case.name: case for case in node._NodeTestCases}

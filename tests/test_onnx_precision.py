@@ -19,7 +19,8 @@ CODES = ["int8", "uint8", "int16", "uint16"]
 def type_of(name):
     """The dtype of a name, of NumPy or ml_dtypes."""
     if name in ("bfloat16", "float8_e8m0fnu"):
-        return np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+        ml_dtypes = pytest.importorskip("ml_dtypes")  # optional, and others are its
+        return np.dtype(getattr(ml_dtypes, name))
     return np.dtype(name)
 
 
@@ -103,7 +104,7 @@ def test_integers_and_floats_of_one_value_agree(scale_type, precision):
 
 @each("source, scale_type, precision", REALS, REALS, REALS)
 def test_the_reference_of_onnx(source, scale_type, precision):
-    onnx = pytest.importorskip("onnx")
+    onnx = pytest.importorskip("onnx")  # whose models and operators these are
     if onnx.defs.onnx_opset_version() < 25:
         pytest.skip("this onnx knows no precision")
     from onnx.reference import ReferenceEvaluator
@@ -174,7 +175,7 @@ def test_those_that_uint8_lacks_are_refused(name, zero):
 )
 def test_output_dtype_is_their_type(code, low, high):
     if "16" not in code and "8" not in code:
-        pytest.importorskip("ml_dtypes")
+        pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     for zero in (low, 0, high):
         got = pq.onnx.quantize_linear(X, np.float32(1), zero, output_dtype=code)
         same(got, pq.quantize(X, 1.0, zero, dtype=code))
@@ -185,7 +186,7 @@ def test_output_dtype_is_their_type(code, low, high):
 
 @pytest.mark.parametrize("code", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
 def test_a_zero_beside_float8(code):
-    pytest.importorskip("ml_dtypes")
+    pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     expected = pq.quantize(X, 1.0, dtype=code)
     for zero in (0, [0], 0.0):
         got = pq.onnx.quantize_linear(X, np.float32(1), zero, output_dtype=code)

@@ -20,9 +20,9 @@ import pyquant.com_microsoft
 import pyquant.onnx
 
 # The extra "model", for which emulated processors have no packages.
-onnxruntime = pytest.importorskip("onnxruntime")
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("ml_dtypes")
+onnxruntime = pytest.importorskip("onnxruntime")  # whose results are compared
+onnx = pytest.importorskip("onnx")  # whose models and operators these are
+pytest.importorskip("ml_dtypes")  # optional; the types tried are its
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 

@@ -35,7 +35,7 @@ from pyquant._core import dequantize_at, quantize_at
 from pyquant.dtypes import NARROW_INTEGERS, TYPES
 
 # Unpacked codes are its arrays; test_without_ml_dtypes.py has what works without it.
-ml_dtypes = pytest.importorskip("ml_dtypes")
+ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
 
 BITS = {name: TYPES[name].bits for name in PACKED}
 NAMES = ", ".join(PACKED)

@@ -28,7 +28,7 @@ from pyquant._core import dequantize_at, quantize_at
 from pyquant.dtypes import TYPES
 from pyquant.packed import LAYOUTS
 
-ml_dtypes = pytest.importorskip("ml_dtypes")
+ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
 
 BITS = {name: TYPES[name].bits for name in EVERY_CODE if TYPES[name].bits <= 8}
 # Layout, bits: all there are.

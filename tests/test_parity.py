@@ -59,12 +59,13 @@ def test_quantize_in_every_mode(source, target, mode, simd):
         x = adversarial(source, scale, light(1500, 300), seed=i)
         check_quantize(simd, x, s, zeros_for(target, 4)[i], dtype=target, rounding=mode)
         scales, zeros = mixed_scales(s.dtype, x.size, seed=i), zeros_for(target, x.size)
-        check_quantize(simd, x, scales, zeros, axis=0, rounding=mode)
+        check_quantize(simd, x, scales, zeros, dtype=target, axis=0, rounding=mode)
     blocks = (
         usual_scales(s.dtype, -(-x.size // 32)),
         zeros_for(target, -(-x.size // 32)),
     )
-    check_quantize(simd, x, *blocks, axis=0, block_size=32, rounding=mode)
+    rest = {"dtype": target, "axis": 0, "block_size": 32, "rounding": mode}
+    check_quantize(simd, x, *blocks, **rest)
 
 
 @each("source, target", REALS, CODES)
@@ -86,7 +87,7 @@ def test_quantize_every_length(source, target, simd):
     for n in LENGTHS:
         check_quantize(simd, x[:n], 0.3, 5, dtype=target)
         check_quantize(simd, x[:n], 0.3, 5, dtype=target, rounding="half_up")
-        check_quantize(simd, x[:n], scales[:n], zeros[:n], axis=0)
+        check_quantize(simd, x[:n], scales[:n], zeros[:n], dtype=target, axis=0)
 
 
 @each("source, target", REALS, CODES)
@@ -98,9 +99,10 @@ def test_quantize_every_group(source, target, simd):
         compute = compute_dtype(source)
         for scales in (usual_scales(compute, count), mixed_scales(compute, count)):
             zeros = zeros_for(target, count)
-            check_quantize(simd, x, scales, zeros, axis=0, block_size=g)
+            rest = {"dtype": target, "axis": 0}
+            check_quantize(simd, x, scales, zeros, block_size=g, **rest)
             whole = x[: n // g * g].reshape(-1, g)
-            check_quantize(simd, whole, scales[: n // g], zeros[: n // g], axis=0)
+            check_quantize(simd, whole, scales[: n // g], zeros[: n // g], **rest)
 
 
 @each("source, target", REALS, CODES)

@@ -7,10 +7,13 @@ import numpy as np
 import oracle
 import pytest
 from support import (
+    CHOSEN,
+    CHOSEN_NAMES,
     CODE_NAMES,
     CODES,
     EVERY_CODE,
     REALS,
+    WIDE,
     adversarial,
     bit_view,
     codes,
@@ -26,6 +29,7 @@ from support import (
 )
 
 import pyquant as pq
+from pyquant import _core
 
 
 def groups(dtype):
@@ -61,7 +65,7 @@ def groups(dtype):
         yield values[is_finite(values)]
 
 
-@each("source, target, symmetric", REALS, CODES, [True, False])
+@each("source, target, symmetric", REALS, CHOSEN, [True, False])
 def test_per_tensor_is_exact(source, target, symmetric):
     for group in groups(source):
         x = np.array(group).astype(source) if len(group) else np.empty(0, source)
@@ -231,7 +235,7 @@ def test_a_signaling_nan_is_not_finite():
             pq.choose_qparams(x)
 
 
-@each("source, target, symmetric", REALS, CODES[:4], [True, False])
+@each("source, target, symmetric", REALS, CHOSEN[:4], [True, False])
 def test_no_value_is_off_by_more_than_half_a_step(source, target, symmetric):
     if symmetric and target.kind == "u":
         pytest.skip("codes without sign hold no negative values at zero point 0")
@@ -426,6 +430,30 @@ def test_many_groups(shape, axis, symmetric):
         same(alone.zero_point, p.zero_point[i[0] : i[0] + 1])
 
 
+@pytest.mark.parametrize("dtype", REALS, ids=name_of)
+@pytest.mark.parametrize("block", [(2, 3, 1), (1, 1, 1), (4, 5, 6), (9, 1, 4), (3, 2, 5)])
+def test_extrema_of_blocks(dtype, block):
+    """What pyquant.dask merges. All ranges contain 0."""
+    x = uniform_bits(dtype, 120, seed=3).reshape(4, 5, 6)
+    x[~is_finite(x)] = 0
+    for array in (x, x.T.copy().T, x[::-1, :, ::-1], np.broadcast_to(x[:, :1], x.shape)):
+        found = _core.extrema(array, block)
+        for which, find in enumerate((np.minimum, np.maximum)):
+            due = np.asarray(array, np.float64)
+            for d, size in enumerate(block):
+                due = find.reduceat(due, range(0, due.shape[d], size), d)
+            np.testing.assert_array_equal(found[which], find(due, 0))
+
+
+def test_extrema_of_few():
+    assert _core.extrema(np.float16(-2), ()).tolist() == [-2, 0]
+    assert _core.extrema(np.empty((0, 3), np.float32), (2, 1)).shape == (2, 0, 3)
+    assert _core.extrema(np.empty((3, 0), np.float32), (2, 4)).tolist() == [[[]] * 2] * 2
+    with pytest.raises(ValueError, match=r"got 1 not finite, .* \(1, 0\)$") as caught:
+        _core.extrema(np.array([[0], [np.nan]]), (2, 1))
+    assert caught.value.index == (1, 0)
+
+
 def test_many_groups_with_one_that_is_not_finite():
     x = np.ones((3, 5000), np.float32)
     x[2, 4321] = np.nan
@@ -498,7 +526,13 @@ def test_zero_points_have_the_quantized_type(name):
         assert not p.zero_point.flags.writeable
         expected = np.broadcast_to(0 if given is None else given, p.zero_point.shape)
         assert (p.zero_point.astype(int) == expected).all()
-    p = pq.choose_qparams(np.float32([[-1, 2], [3, 4]]), dtype=name, axis=0)
+    if dtype in WIDE:
+        with pytest.raises(
+            TypeError, match=f"^dtype: expected {CHOSEN_NAMES}, got {name}$"
+        ):
+            pq.choose_qparams([1.0], dtype=name)
+    else:
+        p = pq.choose_qparams(np.float32([[-1, 2], [3, 4]]), dtype=name, axis=0)
     assert p.zero_point.dtype == dtype
     assert pickle.loads(pickle.dumps(p)).zero_point.dtype == dtype
 
@@ -542,14 +576,16 @@ def test_a_repr_of_many_is_short():
 @pytest.mark.parametrize("name", EVERY_CODE)
 def test_a_repr_of_few_makes_an_equal_one(name):
     names = {"array": np.array, "float32": np.float32, "QParams": pq.QParams}
-    names |= {t: np.dtype(t) for t in ("uint8", "uint16", "uint32", "int8", "int16")}
+    names |= {dtype.name: dtype for dtype in CODES}
     dtype = dtype_of(name)
     names[dtype.name] = dtype
     for axis in (None, 0):
         x = np.float32([[-1, 2], [3, 1 / 3]])
-        p = pq.choose_qparams(x, dtype=name, axis=axis)
+        chosen = "int8" if dtype in WIDE else name
+        p = pq.choose_qparams(x, dtype=chosen, axis=axis)
         assert eval(repr(p), names) == p
-        p = pq.QParams(p.scale * 0 + np.float32(0.5), p.zero_point, name, axis=axis)
+        zero = np.asarray(p.zero_point, dtype) + dtype.type(dtype in WIDE)
+        p = pq.QParams(p.scale * 0 + np.float32(0.5), zero, name, axis=axis)
         assert eval(repr(p), names) == p
 
 

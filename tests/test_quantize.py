@@ -6,8 +6,10 @@ import pytest
 from support import (
     CODES,
     REALS,
+    WIDE,
     adversarial,
     compute_dtype,
+    dtype_of,
     each,
     float_of_bits,
     light,
@@ -45,7 +47,7 @@ def test_a_scale_for_each_element_is_exact(source, target):
         [adversarial(source, s, 70, seed=i)[-1:] for i, s in enumerate(scale)]
     )
     zero = np.resize(np.array(zero_points(target), dtype=target), count)
-    got = quantize_at("scalar", x, scale, zero, axis=0)
+    got = quantize_at("scalar", x, scale, zero, dtype=target, axis=0)
     same(got, oracle.quantize(x, scale, zero, dtype=target))
 
 
@@ -201,9 +203,10 @@ def close_quotients(last):
     ["int8", "int16", "float8_e4m3fn"],
 )
 def test_float64_quotients_beside_ties(last, target, isa):
+    code = dtype_of(target)
     for scale, x in close_quotients(last):
         for sign in (1.0, -1.0):
-            got = quantize_at(isa, x * sign, scale, dtype=target)
+            got = quantize_at(isa, x * sign, scale, dtype=code)
             same(got, oracle.quantize(x * sign, np.float64(scale), 0, dtype=target))
 
 
@@ -244,9 +247,13 @@ def test_the_default_dtype_is_int8_or_that_of_the_zero_point():
     assert pq.quantize(x, 1.0, 3).dtype == np.int8
     assert pq.quantize(x, 1.0, [3]).dtype == np.int8
     for code in CODES:
-        assert pq.quantize(x, 1.0, code.type(3)).dtype == code
-        assert pq.quantize(x, 1.0, np.array([3], dtype=code)).dtype == code
-        assert pq.quantize(x, 1.0, np.array(3, dtype=code)).dtype == code
+        for zero in (code.type(3), np.array([3], dtype=code), np.array(3, dtype=code)):
+            assert pq.quantize(x, 1.0, zero, dtype=code).dtype == code
+            if code not in WIDE:
+                assert pq.quantize(x, 1.0, zero).dtype == code
+                continue
+            with pytest.raises(TypeError, match=f"^dtype: expected .* {code}, got None$"):
+                pq.quantize(x, 1.0, zero)
     assert pq.quantize(x, 1.0, np.int64(3), dtype="uint8").dtype == np.uint8
     assert pq.quantize(x, 1.0, np.int16(3), dtype="uint8").tolist() == [4, 203]
 

@@ -8,7 +8,7 @@ import pytest
 
 import pyquant as pq
 
-pytest.importorskip("sklearn", minversion="1.6")
+pytest.importorskip("sklearn", minversion="1.6")  # which the module imports
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -69,7 +69,7 @@ def test_quantiles_clip(per_feature):
 
 
 def test_narrow_floats():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     q = Quantizer("float8_e4m3fn").fit_transform(data())
     assert q.dtype == ml_dtypes.float8_e4m3fn
 
@@ -82,7 +82,7 @@ def test_as_scikit_learn_expects():
     again = pickle.loads(pickle.dumps(pipeline))
     np.testing.assert_array_equal(again.transform(x), q)
     assert clone(pipeline[-1]).get_params() == pipeline[-1].get_params()
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas")  # whose frames have names of columns
     frame = pandas.DataFrame(x, columns=list("abcdefg"))
     named = Quantizer().set_output(transform="pandas").fit_transform(frame)
     assert list(named.columns) == list("abcdefg")

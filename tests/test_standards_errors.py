@@ -11,7 +11,7 @@ import pyquant as pq
 from pyquant import _core, com_microsoft, ngraph, onednn, onnx
 
 # The tables hold its arrays; test_without_ml_dtypes.py has the refusals without it.
-ml_dtypes = pytest.importorskip("ml_dtypes")
+ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
 
 X = np.ones((2, 3), np.float32)
 Q = np.ones((2, 3), np.int8)

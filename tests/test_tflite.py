@@ -51,7 +51,8 @@ def test_by_definition(dtype, scale, zero):
 @pytest.mark.parametrize("kernels", ["BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"])
 @pytest.mark.parametrize(("dtype", "scale", "zero"), CASES)
 def test_as_the_interpreter_does(dtype, scale, zero, kernels):
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    # Of which there are no wheels for some platforms.
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")  # optional
     x = dense(scale, zero, dtype)
     x = x[np.isfinite(x) & (abs(x) < 2**24 * scale)]  # beyond, its integers overflow
     run = interpreter.Interpreter(
@@ -160,6 +161,14 @@ def test_the_common_snippet_is_wrong():
     assert all(abs(int(q[i]) - exact[i]) <= half for i in range(255))
 
 
+@pytest.mark.parametrize("zeros", [[1 << 70], [np.ma.masked], "x"], ids=repr)
+def test_zero_points_that_are_none(zeros):
+    given = detail(np.int8, [1], [0])
+    given["quantization_parameters"]["zero_points"] = zeros
+    with pytest.raises(TypeError, match=r"^detail: expected one of an interpreter"):
+        tflite.quantize_input(given, [1.0])
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
@@ -225,7 +234,7 @@ def test_errors(call, error, text):
 
 
 def test_outputs_that_are_real_become_bfloat16_too():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     y = tflite.dequantize_output(
         detail(np.float32, [], []), np.float32([1]), dtype="bfloat16"
     )

@@ -1,5 +1,7 @@
 """What most calls are given is recognised at once: the same bits and errors as any call."""
 
+import copy
+import pickle
 import re
 
 import numpy as np
@@ -135,6 +137,62 @@ def test_rounding(rounding):
     x = data("float32", 333)
     due = pq.quantize(x, np.array(SCALE), 3, rounding=rounding)
     same(pq.quantize(x, SCALE, 3, rounding=str(rounding)), due)
+
+
+# quantize and dequantize take arguments where they lie; names that are not the very objects
+# that signatures have go another way.
+ARGUMENTS = {
+    "a scale by its name": (["x"], {"scale": 0.3}),
+    "all by place": (["x", 0.3, 5], {}),
+    "a zero point by its name": (["x", 0.3], {"zero_point": 5}),
+    "both by names": (["x"], {"zero_point": 5, "scale": 0.3}),
+    "an axis": (["x", np.float32([0.3, 0.5])], {"axis": 0}),
+    "blocks": (["x", np.float32([[0.3, 0.5]] * 2)], {"block_size": 3, "axis": -1}),
+    "blocks alone": (["x", np.float32([[0.3, 0.5]])], {"block_size": (2, 3)}),
+    "its dimensions": (["x", np.float32([[0.3], [0.5]])], {}),
+}
+BOTH = {pq.quantize: "uint8", pq.dequantize: "float64"}  # another type of results
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("function", BOTH)
+def test_arguments_by_place_and_name(function, name):
+    (_, *places), named = ARGUMENTS[name]
+    x = data("float32", 12).reshape(2, 6)
+    x = x if function is pq.quantize else pq.quantize(x, 0.3)
+    for more in ({}, {"dtype": BOTH[function]}, {"threads": 2}, {"offset": 1.0}):
+        given = {**named, **more}
+        due = function(x, *places, **{"".join(list(k)): given[k] for k in given})
+        same(function(x, *places, **given), due)
+        same(function(x, *places, **dict(reversed(given.items()))), due)
+        out = np.empty_like(due)
+        assert function(x, *places, **given, out=out) is out
+        same(out, due)
+
+
+@pytest.mark.parametrize("function", BOTH)
+def test_errors_of_arguments(function):
+    x = np.ones(2, np.float32 if function is pq.quantize else np.int8)
+    first = "x" if function is pq.quantize else "q"
+    for places, named, text in (
+        ((), {}, r"takes at least 1 positional argument \(0 given\)"),
+        ((x, 1.0, 0, "int8"), {}, r"takes at most 3 positional arguments \(4 given\)"),
+        ((x, 1.0), {"scale": 1.0}, "got multiple values for .* 'scale'"),
+        ((x, 1.0), {first: x}, f"got multiple values for .* '{first}'"),
+        ((x, 1.0), {"dtyp": "int8"}, "got an unexpected keyword argument 'dtyp'"),
+        ((x, 1.0), {"": 1}, "got an unexpected keyword argument ''"),
+    ):
+        with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) {text}$"):
+            function(*places, **named)
+    same(function(**{first: x, "scale": 1.0}), function(x, 1.0))
+
+
+@pytest.mark.parametrize("function", BOTH)
+def test_functions_are_known_by_their_names(function):
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert copy.deepcopy(function) is function
+    assert function.__qualname__ == function.__name__
+    assert function.__module__ == "pyquant._core"
 
 
 def test_what_is_not_usual():

@@ -7,11 +7,13 @@ Each assertion holds twice: a checker derives exactly this type, and the result 
 from __future__ import annotations
 
 import array
+import tempfile
 from typing import TYPE_CHECKING, Any, assert_type
 
 import numpy as np
 
 import pyquant as pq
+from pyquant import openvino
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +31,31 @@ def check(result: npt.NDArray[Any], dtype: str) -> None:
     assert result.dtype == np.dtype(dtype)
 
 
+def quantize_by_own_range() -> None:
+    i8, p = pq.dynamic_quantize(X, dtype=np.int8, axis=0)
+    check(assert_type(i8, "npt.NDArray[np.int8]"), "int8")
+    assert_type(p, pq.QParams)
+    some, _ = pq.dynamic_quantize(X, dtype="uint8", symmetric=False, threads=2)
+    check(assert_type(some, "npt.NDArray[Any]"), "uint8")
+    packed, _ = pq.dynamic_quantize(X, dtype="int4", packed=True)
+    assert type(assert_type(packed, pq.PackedArray)) is pq.PackedArray
+    out: npt.NDArray[np.int8] = np.empty((2, 8), np.int8)
+    same, _ = pq.dynamic_quantize(X, out=out)
+    assert assert_type(same, "npt.NDArray[np.int8]") is out
+
+
+def quantize_to_and_fro() -> None:
+    mask = np.empty(X.shape, np.bool)
+    y = pq.fake_quantize(X, 0.5, 3, dtype="uint8", mask=mask, quant_range=(0, 15))
+    check(assert_type(y, "npt.NDArray[np.float32]"), "float32")
+    check(assert_type(pq.fake_quantize([1.0, 2.0], 0.5), "npt.NDArray[Any]"), "float64")
+    out: npt.NDArray[np.float64] = np.empty(8)
+    same = pq.fake_quantize(np.zeros(8), 0.5, out=out)
+    assert assert_type(same, "npt.NDArray[np.float64]") is out
+    y = openvino.fake_quantize(X, -1, [1.0], 0, 8, 5)
+    check(assert_type(y, "npt.NDArray[np.float32]"), "float32")
+
+
 def quantize_to_class_or_dtype() -> None:
     i8 = pq.quantize(X, 0.5, dtype=np.int8)
     check(assert_type(i8, "npt.NDArray[np.int8]"), "int8")
@@ -36,6 +63,8 @@ def quantize_to_class_or_dtype() -> None:
     check(assert_type(u16, "npt.NDArray[np.uint16]"), "uint16")
     i32 = pq.quantize(X, 0.5, dtype=np.dtype(np.int32), threads=2)
     check(assert_type(i32, "npt.NDArray[np.int32]"), "int32")
+    by_chance = pq.quantize(X, 0.5, dtype=np.int8, rounding="stochastic", seed=3, start=16)
+    check(assert_type(by_chance, "npt.NDArray[np.int8]"), "int8")
 
 
 def quantize_to_name() -> None:
@@ -51,6 +80,10 @@ def quantize_to_name() -> None:
     check(assert_type(i32, "npt.NDArray[np.int32]"), "int32")
     u32 = pq.quantize(X, 0.5, dtype="uint32")
     check(assert_type(u32, "npt.NDArray[np.uint32]"), "uint32")
+    i64 = pq.quantize(X, 0.5, dtype="int64", fill=-(2**63))
+    check(assert_type(i64, "npt.NDArray[np.int64]"), "int64")
+    u64 = pq.quantize(X, 0.5, 2**64 - 1, dtype="uint64")
+    check(assert_type(u64, "npt.NDArray[np.uint64]"), "uint64")
 
 
 def quantize_to_type_of_zero_point() -> None:
@@ -119,8 +152,14 @@ def dequantize_to() -> None:
 
 def parameters() -> None:
     p = assert_type(pq.choose_qparams(X, dtype=np.uint8, threads=2), pq.QParams)
+    assert_type(pq.choose_qparams(X, method="mse", weights=X, candidates=[0.9]), pq.QParams)
+    report = assert_type(p.measure_error(X, axis=0), pq.ErrorReport)
+    assert_type(report + pq.measure_error(X, X, axis=0, threads=2), pq.ErrorReport)
     codes = p.quantize(X)
     check(assert_type(codes, "npt.NDArray[Any]"), "uint8")
+    assert_type(pq.choose_qparams(X, like="pytorch", scale_dtype="float16"), pq.QParams)
+    given = pq.qparams_from_range(-1.0, [2.0][0], quant_range=(-64, 63), like="aten")
+    assert_type(given, pq.QParams)
     f32 = p.dequantize(Q)
     check(assert_type(f32, "npt.NDArray[np.float32]"), "float32")
     f16 = p.dequantize(Q, dtype=np.float16)
@@ -206,6 +245,35 @@ def packed_type() -> None:
         return
 
 
+def requantized() -> None:
+    sums = np.zeros((2, 8), np.int32)
+    check(assert_type(pq.requantize(sums, 0.5), "npt.NDArray[np.int8]"), "int8")
+    u8 = pq.requantize(sums, SCALES, 3, dtype="uint8", axis=1, bias=[1] * 8)
+    check(assert_type(u8, "npt.NDArray[np.uint8]"), "uint8")
+    i16 = pq.requantize(Q, 0.5, dtype=np.int16, arithmetic="tflite", clip=(0, 9))
+    check(assert_type(i16, "npt.NDArray[np.int16]"), "int16")
+    out: npt.NDArray[np.int8] = np.zeros((2, 8), np.int8)
+    assert assert_type(pq.requantize(sums, 0.5, out=out), "npt.NDArray[np.int8]") is out
+    m, shift = assert_type(pq.fixed_point(0.5), tuple[np.int32, np.int8])
+    i8 = pq.requantize(sums, m, shift=shift, arithmetic="tflite", threads=2)
+    check(assert_type(i8, "npt.NDArray[np.int8]"), "int8")
+
+
+def observers() -> None:
+    o = pq.Observer(axis=0, histogram=True, mantissa_bits=3, nonfinite="ignore")
+    o.update(X, threads=1)
+    merged: pq.Observer = o + o
+    merged.merge(o.copy())
+    low, high = merged.quantile(0.5)
+    lo, hi = merged.range("percentile", percentile=99.9, dtype="int8", symmetric=True)
+    p: pq.QParams = merged.qparams("int8", method="mse", like="onnxruntime")
+    ends: tuple[object, object] = pq.calibrate([X], method="entropy", bins=256)
+    assert p.axis == 0
+    assert len(ends) == 2
+    assert (low <= high).all()
+    assert (lo <= hi).all()
+
+
 def refused() -> None:
     """What checkers refuse is refused; a checker that does not, reports the comment."""
     fails(lambda: pq.quantize(X, object()))  # type: ignore[call-overload]
@@ -240,5 +308,8 @@ CALLS = [
     standards,
     packed_arrays,
     packed_type,
+    requantized,
+    observers,
+    files,
     refused,
 ]

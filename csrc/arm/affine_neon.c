@@ -9,7 +9,10 @@
 
 #  include "simd_neon.h"
 
+#  define PQ_DIRECT pq_neon_direct_quantize
 #  define PQ_AFFINE(name) pq_neon_affine_##name
+#  define PQ_DRAWN(name) pq_neon_stochastic_##name
+#  define PQ_WIDE(name) pq_neon_wide_##name
 #  include "kernels/affine.inc"
 
 #else

@@ -12,6 +12,14 @@
 #  define PQ_TABLE pq_kernels_neon
 #  define PQ_TABLE_NAME "neon"
 #  define PQ_AFFINE(name) pq_neon_affine_##name
+#  define PQ_DRAWN(name) pq_neon_stochastic_##name
+#  define PQ_WIDE(name) pq_neon_wide_##name
+#  define PQ_RESCALE pq_neon_rescale
+#  define PQ_LEVELS pq_neon_levels
+#  define PQ_QDQ pq_neon_qdq
+#  define PQ_MAGNITUDE pq_neon_magnitude
+#  define PQ_SUMS pq_neon_sums
+#  define PQ_PIXELS(name) pq_neon_pixels_##name
 #  include "kernels.inc"
 
 #else

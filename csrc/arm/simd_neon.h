@@ -519,6 +519,38 @@ PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
 
 /* ---- store: |r| <= 2^18, so a zero point of 16 bits is added without wrapping ---- */
 
+/* The sums that become 8-bit codes, saturated to 16 bits. */
+PQ_INLINE vh narrow_sums(vi r, vi z)
+{
+    const vi v = add_i32(r, z);
+    return (vh){vqmovn_high_s32(vqmovn_s32(v.a), v.b),
+                vqmovn_high_s32(vqmovn_s32(v.c), v.d)};
+}
+
+PQ_INLINE vh splat_i16(int16_t s)
+{
+    return (vh){vdupq_n_s16(s), vdupq_n_s16(s)};
+}
+
+PQ_INLINE int16x8_t larger_u16x8(int16x8_t x, int16x8_t y)
+{
+    return vreinterpretq_s16_u16(
+        vmaxq_u16(vreinterpretq_u16_s16(x), vreinterpretq_u16_s16(y)));
+}
+
+/* Negative ones are above all others. */
+PQ_INLINE vh larger_u16(vh x, vh y)
+{
+    return (vh){larger_u16x8(x.a, y.a), larger_u16x8(x.b, y.b)};
+}
+
+/* `least` and as many more as are in `w`, within 0 and 255; modulo 256. */
+PQ_INLINE void store_above_8(void *p, vh w, int least)
+{
+    const uint8x16_t bytes = vqmovun_high_s16(vqmovun_s16(w.a), w.b);
+    store128(p, vaddq_u8(bytes, vdupq_n_u8((uint8_t)least)));
+}
+
 PQ_INLINE void store_i8(void *p, vi r, vi z)
 {
     const vi v = add_i32(r, z);
@@ -549,6 +581,37 @@ PQ_INLINE void store_u16(void *p, vi r, vi z)
     char *c = p;
     store128(c, vreinterpretq_u8_u16(vqmovun_high_s32(vqmovun_s32(v.a), v.b)));
     store128(c + 16, vreinterpretq_u8_u16(vqmovun_high_s32(vqmovun_s32(v.c), v.d)));
+}
+
+PQ_INLINE void store_equal(void *p, vi x, vi y)
+{
+    const uint16x8_t lo =
+        vmovn_high_u32(vmovn_u32(vceqq_s32(x.a, y.a)), vceqq_s32(x.b, y.b));
+    const uint16x8_t hi =
+        vmovn_high_u32(vmovn_u32(vceqq_s32(x.c, y.c)), vceqq_s32(x.d, y.d));
+    store128(p, vandq_u8(vmovn_high_u16(vmovn_u16(lo), hi), vdupq_n_u8(1)));
+}
+
+PQ_INLINE int32x4_t larger_u32x4(int32x4_t x, int32x4_t y)
+{
+    return vreinterpretq_s32_u32(
+        vmaxq_u32(vreinterpretq_u32_s32(x), vreinterpretq_u32_s32(y)));
+}
+
+PQ_INLINE vi larger_u32(vi x, vi y)
+{
+    return (vi)EACH2(larger_u32x4, x, y);
+}
+
+/* The same within 0 and 65535, modulo 65536. */
+PQ_INLINE void store_above_16(void *p, vi w, int least)
+{
+    const uint16x8_t base = vdupq_n_u16((uint16_t)least);
+    const uint16x8_t lo = vqmovun_high_s32(vqmovun_s32(w.a), w.b);
+    const uint16x8_t hi = vqmovun_high_s32(vqmovun_s32(w.c), w.d);
+    char *c = p;
+    store128(c, vreinterpretq_u8_u16(vaddq_u16(lo, base)));
+    store128(c + 16, vreinterpretq_u8_u16(vaddq_u16(hi, base)));
 }
 
 PQ_INLINE void store_f32(void *p, vf x)
@@ -920,6 +983,103 @@ PQ_INLINE vd round_f64(vd q, enum pq_round mode)
     }
 }
 
+/* ---- random bits beside numbers ---- */
+
+PQ_INLINE float32x4_t top_24(int32x4_t words)
+{
+    return vcvtq_f32_u32(vshrq_n_u32(vreinterpretq_u32_s32(words), 8));
+}
+
+PQ_INLINE vf load_top_24(const void *p)
+{
+    const vi words = load_i32(p);
+    return (vf)EACH1(top_24, words);
+}
+
+PQ_INLINE vf subtract(vf x, vf y)
+{
+    return (vf)EACH2(vsubq_f32, x, y);
+}
+
+PQ_INLINE vf round_down(vf x)
+{
+    return (vf)EACH1(vrndmq_f32, x);
+}
+
+PQ_INLINE float32x4_t one_where_less_4(float32x4_t x, float32x4_t y)
+{
+    const uint32x4_t one = vreinterpretq_u32_f32(vdupq_n_f32(1));
+    return vreinterpretq_f32_u32(vandq_u32(vcltq_f32(x, y), one));
+}
+
+PQ_INLINE vf one_where_less(vf x, vf y)
+{
+    return (vf)EACH2(one_where_less_4, x, y);
+}
+
+#define PQ_STREAMS 8
+typedef struct {
+    uint64x2_t a, b, c, d;
+} vu;
+
+PQ_INLINE vu splat_u64(uint64_t s)
+{
+    const uint64x2_t v = vdupq_n_u64(s);
+    return (vu){v, v, v, v};
+}
+
+PQ_INLINE vu load_streams(const uint64_t *p)
+{
+    return (vu){vld1q_u64(p), vld1q_u64(p + 2), vld1q_u64(p + 4), vld1q_u64(p + 6)};
+}
+
+PQ_INLINE vu add_u64(vu x, vu y)
+{
+    return (vu)EACH2(vaddq_u64, x, y);
+}
+
+PQ_INLINE uint64x2_t product_of_lower(uint64x2_t x, uint64x2_t y)
+{
+    return vmull_u32(vmovn_u64(x), vmovn_u64(y));
+}
+
+PQ_INLINE vu product_u32(vu x, vu y)
+{
+    return (vu)EACH2(product_of_lower, x, y);
+}
+
+PQ_INLINE uint64x2_t upper_of(uint64x2_t x)
+{
+    return vshrq_n_u64(x, 32);
+}
+
+PQ_INLINE vu upper_u64(vu x)
+{
+    return (vu)EACH1(upper_of, x);
+}
+
+PQ_INLINE vu flip_u64(vu x, vu y)
+{
+    return (vu)EACH2(veorq_u64, x, y);
+}
+
+/* Of two blocks. */
+PQ_INLINE void store_2_streams(uint32_t *to, uint64x2_t a, uint64x2_t b, uint64x2_t c,
+                               uint64x2_t d)
+{
+    const uint64x2_t lo = vsliq_n_u64(a, b, 32), hi = vsliq_n_u64(c, d, 32);
+    store128(to, vreinterpretq_u8_u64(vzip1q_u64(lo, hi)));
+    store128(to + 4, vreinterpretq_u8_u64(vzip2q_u64(lo, hi)));
+}
+
+PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
+{
+    store_2_streams(to, a.a, b.a, c.a, d.a);
+    store_2_streams(to + 8, a.b, b.b, c.b, d.b);
+    store_2_streams(to + 16, a.c, b.c, c.c, d.c);
+    store_2_streams(to + 24, a.d, b.d, c.d, d.d);
+}
+
 /* ---- bytes ---- */
 
 PQ_INLINE vb load_bytes(const void *p)
@@ -1002,6 +1162,19 @@ PQ_INLINE void pack2(void *p, vb x)
         vorr_u8(vuzp1_u8(pairs, pairs), vshl_n_u8(vuzp2_u8(pairs, pairs), 4));
     const uint32_t word = vget_lane_u32(vreinterpret_u32_u8(all), 0);
     memcpy(p, &word, sizeof word);
+}
+
+/* 16 bytes, each from one of `lines` lines of 16, `step` apart, for which `places` has its
+ * place; those of other lines have none: 255. */
+PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
+                          size_t lines)
+{
+    uint8x16_t all = vdupq_n_u8(0);
+    for (size_t k = 0; k < lines; k++) {
+        all = vorrq_u8(all, vqtbl1q_u8(load128(from + (ptrdiff_t)k * step),
+                                       vld1q_u8(places + k * 16)));
+    }
+    store128(to, all);
 }
 
 /* ---- transposes of squares: 8 x 8 bytes and halves, 4 x 4 words, 2 x 2 doubles ---- */

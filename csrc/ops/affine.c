@@ -25,21 +25,30 @@ static struct pq_range codes_of(const struct pq_array *array,
                                 const struct pq_layout *layout)
 {
     const int bits = bits_in(array, layout);
-    const struct pq_range all = pq_range_of(array->type);
+    const struct pq_range all = {pq_lowest_of(array->type),
+                                 (int64_t)pq_highest_of(array->type)};
     return bits != 0 ? (struct pq_range){0, (1 << bits) - 1} : all;
 }
 
-static bool is_within(int64_t code, struct pq_range range)
+/* As unsigned numbers integers of a type are in order: uint64 is as it is. */
+static uint64_t in_order(int64_t code, enum pq_type type)
 {
-    return range.lo <= code && code <= range.hi;
+    return (uint64_t)code ^ (type == PQ_U64 ? 0 : UINT64_C(1) << 63);
 }
 
-static bool fills_suit(const struct pq_args *args, struct pq_range range, bool quantizes)
+static bool is_within(int64_t code, struct pq_range range, enum pq_type type)
+{
+    const uint64_t place = in_order(code, type);
+    return in_order(range.lo, type) <= place && place <= in_order(range.hi, type);
+}
+
+static bool fills_suit(const struct pq_args *args, struct pq_range range, enum pq_type type,
+                       bool quantizes)
 {
     const struct pq_range kept = {args->lowest_code, args->highest_code};
     for (size_t k = 0; k < args->fills; k++) {
-        if (!is_within(args->fill[k], range) ||
-            (quantizes && clips(args) && is_within(args->fill[k], kept))) {
+        if (!is_within(args->fill[k], range, type) ||
+            (quantizes && clips(args) && is_within(args->fill[k], kept, type))) {
             return false;
         }
     }
@@ -47,11 +56,23 @@ static bool fills_suit(const struct pq_args *args, struct pq_range range, bool q
 }
 
 /* A range within that of the type, of at least one code. */
-static bool range_suits(const struct pq_args *args, struct pq_range range)
+static bool range_suits(const struct pq_args *args, struct pq_range range,
+                        enum pq_type type)
 {
-    return !clips(args) ||
-           (is_within(args->lowest_code, range) && is_within(args->highest_code, range) &&
-            args->lowest_code <= args->highest_code);
+    const struct pq_range upwards = {args->lowest_code, range.hi};
+    return !clips(args) || (is_within(args->lowest_code, range, type) &&
+                            is_within(args->highest_code, upwards, type));
+}
+
+/* Zero points that are not all 0 are codes that are kept. */
+static bool keeps_zeros(const struct pq_args *args, enum pq_type code)
+{
+    uint64_t outside;
+    const int64_t lo = args->lowest_code, hi = args->highest_code;
+    return !clips(args) || pq_zeros_fit(args, 0, 0) ||
+           (code == PQ_U64
+                ? pq_unsigned_zeros_fit(args, (uint64_t)lo, (uint64_t)hi, &outside)
+                : pq_zeros_fit(args, lo, hi));
 }
 
 enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
@@ -63,7 +84,7 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
     if (args->fills != 0 && args->fill == NULL) {
         return PQ_ERR_NULL;
     }
-    if (is_float ? args->fills != 0 : !fills_suit(args, range, quantizes)) {
+    if (is_float ? args->fills != 0 : !fills_suit(args, range, code, quantizes)) {
         return PQ_ERR_OPTION;
     }
     if (!quantizes) {
@@ -80,7 +101,10 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
         (is_float && (clips(args) || (args->overflow && args->beyond != PQ_SATURATE)))) {
         return PQ_ERR_OPTION;
     }
-    return is_float || range_suits(args, range) ? PQ_OK : PQ_ERR_OPTION;
+    if (!is_float && !range_suits(args, range, code)) {
+        return PQ_ERR_OPTION;
+    }
+    return keeps_zeros(args, code) ? PQ_OK : PQ_ERR_ZERO;
 }
 
 void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
@@ -132,8 +156,10 @@ static struct pq_args part_at(const struct pq_args *args, const ptrdiff_t *index
     struct pq_args part = *args;
     const char *in = args->in.data, *scale = args->scale.data, *zero = args->zero.data;
     const char *offset = args->offset;
+    uint64_t place = 0;
     for (int d = 0; d < args->ndim; d++) {
         const ptrdiff_t group = index[d] / block_along(args, d);
+        place = place * (uint64_t)args->shape[d] + (uint64_t)index[d];
         in += index[d] * args->in.strides[d];
         scale += group * args->scale.strides[d];
         if (zero != NULL) {
@@ -148,6 +174,7 @@ static struct pq_args part_at(const struct pq_args *args, const ptrdiff_t *index
     part.scale.data = (void *)(uintptr_t)scale;
     part.zero.data = (void *)(uintptr_t)zero;
     part.offset = offset;
+    part.start += place;
     return part;
 }
 
@@ -158,7 +185,7 @@ enum { FEW = 1024 };
 static bool is_beyond(const struct pq_kernels *kernels, const struct pq_args *args,
                       const ptrdiff_t *index, ptrdiff_t n)
 {
-    char codes[FEW * sizeof(int32_t)];
+    char codes[FEW * sizeof(int64_t)];
     const ptrdiff_t size = (ptrdiff_t)pq_bytes_of(args->out.type), none = 0;
     const int last = args->ndim - 1, bits = bits_in(&args->out, args->out_layout);
     const struct pq_layout dense = {

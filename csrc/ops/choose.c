@@ -6,8 +6,10 @@
 #include "../args.h"
 #include "../fpenv.h"
 #include "../narrow_float.h"
+#include "../presets.h"
 #include "../reduce.h"
 #include "../scalar_math.h"
+#include "../scales.h"
 
 /* Half to even, of a number small enough for 1.5 * 2^52 to have an ulp of 1. */
 static double nearest(double v)
@@ -21,6 +23,11 @@ static double clamp(double v, double lo, double hi)
     return v > lo ? (v < hi ? v : hi) : lo;
 }
 
+static bool is_range_given(const struct pq_choice *choice)
+{
+    return choice->lowest_code != 0 || choice->highest_code != 0;
+}
+
 /* What codes there are, and what a scale has to do. */
 struct target {
     const struct pq_kernels *kernels;
@@ -31,7 +38,11 @@ struct target {
     bool symmetric;
     bool dynamic;  /* ONNX */
     double middle; /* the zero point of symmetric codes */
+    double steps;  /* from there to the nearer end */
     double end;    /* what the type of the data cannot hold */
+    enum pq_type scale;
+    bool usual_scale;        /* float64 of float64 data, else float32 */
+    struct pq_wanted wanted; /* the formula of others, if any */
 };
 
 /* From here on a product is infinite when rounded to the type of the data, float16 and
@@ -50,6 +61,25 @@ static double end_of(enum pq_type real)
     }
 }
 
+/* Zero point 0 is the middle of codes with a sign, whose nearer end the data has to keep
+ * within. */
+static void set_range(struct target *to, const struct pq_choice *choice)
+{
+    struct pq_range range = pq_range_of(choice->code);
+    if (is_range_given(choice)) {
+        range = (struct pq_range){choice->lowest_code, choice->highest_code};
+    }
+    const bool both_signs = range.lo < 0 && range.hi > 0;
+    to->lowest = (double)range.lo;
+    to->highest = (double)range.hi;
+    to->margin = 0.5;
+    to->integers = true;
+    to->middle = both_signs ? 0 : floor((to->lowest + to->highest + 1) / 2);
+    to->steps = !both_signs                 ? (to->highest - to->lowest) / 2
+                : to->highest < -to->lowest ? to->highest
+                                            : -to->lowest;
+}
+
 static struct target target_of(const struct pq_choice *choice,
                                const struct pq_kernels *kernels)
 {
@@ -57,7 +87,12 @@ static struct target target_of(const struct pq_choice *choice,
                         .real = choice->real,
                         .symmetric = choice->rule == PQ_RULE_SYMMETRIC,
                         .dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC,
-                        .end = end_of(choice->real)};
+                        .end = end_of(choice->real),
+                        .scale = choice->scale};
+    to.usual_scale = choice->scale == (choice->real == PQ_F64 ? PQ_F64 : PQ_F32);
+    if (choice->like != PQ_LIKE_PYQUANT) {
+        to.wanted = pq_wanted_of(choice);
+    }
     if (pq_is_narrow_float(choice->code)) {
         const struct pq_format format = pq_format_of(choice->code);
         int exponent;
@@ -65,44 +100,28 @@ static struct target target_of(const struct pq_choice *choice,
         to.lowest = -to.highest;
         frexp(to.highest, &exponent); /* one more than that of its significand */
         to.margin = ldexp(0.5, exponent - 1 - format.mantissa);
+        to.steps = to.highest;
     } else {
-        const struct pq_range range = pq_range_of(choice->code);
-        to.lowest = (double)range.lo;
-        to.highest = (double)range.hi;
-        to.margin = 0.5;
-        to.integers = true;
-        to.middle = range.lo < 0 ? 0 : (to.highest + 1) / 2;
+        set_range(&to, choice);
     }
     return to;
 }
-
-/* Scale and zero point, both exact in float64. */
-struct pair {
-    double scale, zero;
-};
 
 static bool is_wide(const struct target *to)
 {
     return to->real == PQ_F64;
 }
 
-/* A scale as it is stored, and never 0, which would lose everything. */
-static double stored_scale(const struct target *to, double scale)
+/* A scale as it is stored. */
+PQ_NOINLINE double stored_scale(const struct target *to, double scale)
 {
-    if (is_wide(to)) {
-        return scale > 0 ? scale : 0x1p-1074;
-    }
-    const float single = (float)scale;
-    return single > 0 ? (double)single : 0x1p-149;
+    return pq_stored_scale(to->scale, to->real, scale);
 }
 
-/* The scale so many places further up or down. */
-static double next_scale(const struct target *to, double scale, int places)
+/* What quantizing makes of a scale, of whatever type that is. */
+static double scale_in_use(const struct target *to, double scale)
 {
-    if (is_wide(to)) {
-        return pq_f64_bits(pq_bits_f64(scale) + (uint64_t)(int64_t)places);
-    }
-    return (double)pq_f32_bits(pq_bits_f32((float)scale) + (uint32_t)places);
+    return is_wide(to) ? scale : (double)(float)scale;
 }
 
 static double zero_of(const struct target *to, double scale, double lo)
@@ -123,7 +142,7 @@ static bool is_within(const struct target *to, double v, double steps, double sc
 }
 
 /* What quantizing and dequantizing make of one end of the data. */
-static bool comes_back(const struct target *to, struct pair pair, double end)
+static bool comes_back(const struct target *to, struct pq_pair pair, double end)
 {
     double steps = end / pair.scale;
     if (!is_wide(to)) {
@@ -139,8 +158,9 @@ static bool comes_back(const struct target *to, struct pair pair, double end)
 }
 
 /* Whether data from lo to hi comes back finite and saturates by half a step at most. */
-static bool suits(const struct target *to, struct pair pair, double lo, double hi)
+PQ_NOINLINE bool suits(const struct target *to, struct pq_pair pair, double lo, double hi)
 {
+    pair.scale = scale_in_use(to, pair.scale);
     /* Half a step is less than what is stepped over. */
     const double safe = (is_wide(to) ? DBL_MAX : to->end) / 4;
     return is_within(to, hi, to->highest - pair.zero + to->margin, pair.scale) &&
@@ -152,14 +172,14 @@ static bool suits(const struct target *to, struct pair pair, double lo, double h
 enum { PLACES = 64 }; /* more than any case has been seen to need */
 
 /* The scale nearest to this one that suits, if one of its neighbours does. */
-static bool find_near(const struct target *to, struct pair *pair, double scale, double lo,
-                      double hi)
+PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double scale,
+                           double lo, double hi)
 {
     for (int k = 0; k < PLACES; k++) {
         for (int way = 1; way >= (k > 0 ? -1 : 1); way -= 2) {
-            const double found = next_scale(to, scale, way * k);
+            const double found = pq_next_scale(to->scale, scale, way * k);
             if (found > 0 && found < HUGE_VAL) {
-                *pair = (struct pair){found, zero_of(to, found, lo)};
+                *pair = (struct pq_pair){found, zero_of(to, found, lo)};
                 if (suits(to, *pair, lo, hi)) {
                     return true;
                 }
@@ -181,29 +201,33 @@ static bool is_usual(const struct target *to)
  * or, where both ends are that far out, the next larger scale of which the larger magnitude
  * is a little less than a number of steps and a half: both are rounded towards 0.
  */
-static struct pair choose(const struct target *to, double lo, double hi)
+static struct pq_pair choose(const struct target *to, double lo, double hi)
 {
     lo = lo < 0 ? lo : 0; /* empty groups, too, have +inf and -inf here */
     hi = hi > 0 ? hi : 0;
+    if (to->wanted.preset != NULL && hi < HUGE_VAL && lo > -HUGE_VAL) {
+        return pq_preset_pair(&to->wanted, lo, hi);
+    }
     if (hi == HUGE_VAL || lo == -HUGE_VAL) { /* not of data that may be quantized */
-        return (struct pair){HUGE_VAL, to->symmetric ? to->middle : to->lowest};
+        return (struct pq_pair){HUGE_VAL, to->symmetric ? to->middle : to->lowest};
     }
     if (lo == 0 && hi == 0) {
-        return (struct pair){1, zero_of(to, 1, 0)};
+        return (struct pq_pair){1, zero_of(to, 1, 0)};
     }
     const double far = hi > -lo ? hi : -lo;
     const double levels = to->highest - to->lowest, width = hi - lo;
     double wanted;
     if (to->symmetric) {
-        wanted = far / (to->middle > 0 ? levels / 2 : to->highest);
+        wanted = far / to->steps;
     } else {
         wanted = width - width == 0 ? width / levels : (hi / 2 - lo / 2) / (levels / 2);
     }
     const double scale = stored_scale(to, wanted);
-    if (is_usual(to) && far > 0x1p-80 && far < to->end / 4 && far < 0x1p120) {
-        return (struct pair){scale, 0};
+    if (is_usual(to) && to->usual_scale && far > 0x1p-80 && far < to->end / 4 &&
+        far < 0x1p120) {
+        return (struct pq_pair){scale, 0};
     }
-    struct pair pair;
+    struct pq_pair pair;
     if (find_near(to, &pair, scale, lo, hi)) {
         return pair;
     }
@@ -211,22 +235,22 @@ static struct pair choose(const struct target *to, double lo, double hi)
     if (steps >= 1 && find_near(to, &pair, stored_scale(to, far / steps), lo, hi)) {
         return pair;
     }
-    return (struct pair){scale, zero_of(to, scale, lo)};
+    return (struct pq_pair){scale, zero_of(to, scale, lo)};
 }
 
 /* ONNX DynamicQuantizeLinear, in float32; from an infinite range, or beside NaN, the zero
  * point is 0. */
-static struct pair choose_dynamic(const struct target *to, double least, double most)
+static struct pq_pair choose_dynamic(const struct target *to, double least, double most)
 {
     const float lo = least < 0 ? (float)least : 0, hi = most > 0 ? (float)most : 0;
     const float scale = (hi - lo) / (float)to->highest, steps = 0 - lo / scale;
     if (least != least || most != most) {
-        return (struct pair){(double)NAN, 0};
+        return (struct pq_pair){(double)NAN, 0};
     }
     if (lo == hi) {
-        return (struct pair){1, 0};
+        return (struct pq_pair){1, 0};
     }
-    return (struct pair){(double)scale, nearest(clamp((double)steps, 0, to->highest))};
+    return (struct pq_pair){(double)scale, nearest(clamp((double)steps, 0, to->highest))};
 }
 
 /* ---- many at a time ---- */
@@ -261,7 +285,7 @@ static bool guess_symmetric(const struct target *to, size_t n, const void *lowes
                             const void *highest, struct chosen *chosen)
 {
     const float *los = lowest, *his = highest;
-    const float steps = (float)to->highest;
+    const float steps = (float)to->steps;
     const float top = (float)largest_of(to), bottom = (float)SMALLEST;
     float *PQ_RESTRICT scale = chosen->scale.single;
     uint32_t others = 0;
@@ -300,12 +324,32 @@ static bool guess_asymmetric(const struct target *to, size_t n, const void *lowe
                                           chosen->zero, n);
 }
 
+/* The first, with scales of 8 or 16 bits. */
+static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
+                         const void *highest, struct chosen *chosen)
+{
+    const float *los = lowest, *his = highest;
+    const double top = largest_of(to), reach = to->steps + to->margin;
+    const double last = pq_scale_of_bits(to->scale, pq_last_scale(to->scale));
+    uint64_t others = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double hi = (double)his[i], lo = (double)-los[i], far = hi > lo ? hi : lo;
+        const uint64_t bits = pq_scale_bits(to->scale, far / to->steps);
+        const double scale = pq_scale_of_bits(to->scale, bits);
+        chosen->scale.wide[i] = scale;
+        others |= pq_bits_f64(far - SMALLEST) | pq_bits_f64(top - far) |
+                  pq_bits_f64(reach * scale - far) | pq_bits_f64(last - scale);
+    }
+    memset(chosen->zero, 0, n * sizeof *chosen->zero);
+    return others >> 63 == 0;
+}
+
 /* The first of float64 data, whose extrema are float64. */
 static bool guess_wide(const struct target *to, size_t n, const void *lowest,
                        const void *highest, struct chosen *chosen)
 {
     const double *los = lowest, *his = highest;
-    const double top = largest_of(to), steps = to->highest;
+    const double top = largest_of(to), steps = to->steps;
     double *PQ_RESTRICT scale = chosen->scale.wide;
     uint64_t others = 0;
     for (size_t i = 0; i < n; i++) {
@@ -317,10 +361,24 @@ static bool guess_wide(const struct target *to, size_t n, const void *lowest,
     return others >> 63 == 0;
 }
 
+/* The formulas of others. */
+static bool guess_like(const struct target *to, size_t n, const void *lowest,
+                       const void *highest, struct chosen *chosen)
+{
+    return pq_preset_pairs(&to->wanted, n, lowest, highest, chosen->scale.single,
+                           chosen->zero);
+}
+
 /* Null where there is none. */
 static guess_fn *guess_of(const struct target *to)
 {
-    if (to->dynamic || to->highest > UINT16_MAX) {
+    if (to->wanted.preset != NULL) {
+        return to->real == PQ_F32 && to->scale == PQ_F32 ? guess_like : NULL;
+    }
+    if (is_usual(to) && !is_wide(to) && pq_bytes_of(to->scale) <= 2) {
+        return guess_narrow;
+    }
+    if (to->dynamic || to->highest > UINT16_MAX || !to->usual_scale) {
         return NULL;
     }
     if (is_wide(to)) {
@@ -343,9 +401,9 @@ static void choose_each(const struct target *to, size_t n, struct extrema of,
     for (size_t i = 0; i < n; i++) {
         const double lo = pq_cell_at(of.lowest, of.wide, i);
         const double hi = pq_cell_at(of.highest, of.wide, i);
-        const struct pair pair =
+        const struct pq_pair pair =
             to->dynamic ? choose_dynamic(to, lo, hi) : choose(to, lo, hi);
-        if (is_wide(to)) {
+        if (to->scale != PQ_F32) {
             chosen->scale.wide[i] = pair.scale;
         } else {
             chosen->scale.single[i] = (float)pair.scale;
@@ -376,16 +434,38 @@ struct places {
         }                                                                                  \
     }
 
+PQ_NOINLINE uint16_t bits_of_scale(enum pq_type type, double scale)
+{
+    return (uint16_t)pq_scale_bits(type, scale);
+}
+
+/* Scales of 8 and 16 bits. */
+static void store_narrow(enum pq_type type, size_t n, const double *scales, char *to,
+                         ptrdiff_t stride)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint16_t bits = bits_of_scale(type, scales[i]);
+        const uint8_t byte = (uint8_t)bits;
+        if (pq_bytes_of(type) == 1) {
+            memcpy(to + (ptrdiff_t)i * stride, &byte, sizeof byte);
+        } else {
+            memcpy(to + (ptrdiff_t)i * stride, &bits, sizeof bits);
+        }
+    }
+}
+
 static void store_chosen(const struct target *to, size_t n,
                          const struct chosen *PQ_RESTRICT chosen,
                          const struct places *places)
 {
     char *const scale = places->scale, *const zero = places->zero;
     const ptrdiff_t scale_stride = places->scale_stride, stride = places->zero_stride;
-    if (is_wide(to)) {
+    if (to->scale == PQ_F64) {
         STORE(double, scale, scale_stride, chosen->scale.wide)
-    } else {
+    } else if (to->scale == PQ_F32) {
         STORE(float, scale, scale_stride, chosen->scale.single)
+    } else {
+        store_narrow(to->scale, n, chosen->scale.wide, scale, scale_stride);
     }
     if (places->zero_size == 1) {
         STORE(uint8_t, zero, stride, chosen->zero)
@@ -433,11 +513,40 @@ static void settle(struct pq_choice *choice, enum pq_type real)
     if (choice->code == PQ_NO_TYPE) {
         choice->code = choice->rule == PQ_RULE_ONNX_DYNAMIC ? PQ_U8 : PQ_I8;
     }
-    if (choice->rule == PQ_RULE_USUAL) {
-        const bool is_signed =
-            !pq_is_integer(choice->code) || pq_range_of(choice->code).lo < 0;
-        choice->rule = is_signed ? PQ_RULE_SYMMETRIC : PQ_RULE_ASYMMETRIC;
+    if (choice->scale == PQ_NO_TYPE) {
+        choice->scale = choice->real == PQ_F64 ? PQ_F64 : PQ_F32;
     }
+    if (choice->rule == PQ_RULE_USUAL) {
+        choice->rule = pq_usual_rule(choice->like, choice->code);
+    }
+}
+
+/* Whether the formula that is asked for, if any, is one for such codes. */
+static enum pq_status check_like(const struct pq_choice *choice)
+{
+    const struct pq_preset *const preset = pq_preset_of(choice->like);
+    if (choice->like == PQ_LIKE_PYQUANT) {
+        return PQ_OK;
+    }
+    if (preset == NULL || !pq_preset_has_rule(preset, choice->rule)) {
+        return PQ_ERR_OPTION;
+    }
+    if (!pq_preset_has_code(preset, choice->code)) {
+        return PQ_ERR_TYPE;
+    }
+    const bool both_signs = choice->lowest_code < 0 && choice->highest_code > 0;
+    const bool suits =
+        both_signs || preset->span != PQ_SPAN_ENDS || !is_range_given(choice);
+    return suits ? PQ_OK : PQ_ERR_OPTION;
+}
+
+/* Codes in order, and within the type. */
+static bool is_range(const struct pq_choice *choice)
+{
+    const struct pq_range all = pq_range_of(choice->code);
+    return !is_range_given(choice) ||
+           (pq_is_integer(choice->code) && all.lo <= choice->lowest_code &&
+            choice->lowest_code < choice->highest_code && choice->highest_code <= all.hi);
 }
 
 /* `real` is the type of the data where none is given. */
@@ -455,16 +564,19 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
     settle(choice, real);
     const bool dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC;
     const bool types =
-        pq_is_real(choice->real) && pq_is_code(choice->code) &&
+        pq_is_real(choice->real) && pq_is_code(choice->code) && !pq_is_wide(choice->code) &&
         (!dynamic || (choice->real != PQ_F64 && choice->code == PQ_U8)) &&
         (!pq_is_narrow_float(choice->code) || choice->rule == PQ_RULE_SYMMETRIC);
     const bool known_rule = (unsigned)choice->rule <= PQ_RULE_ONNX_DYNAMIC;
-    return types && known_rule ? PQ_OK : PQ_ERR_TYPE;
-}
-
-static size_t scale_size(const struct pq_choice *choice)
-{
-    return choice->real == PQ_F64 ? sizeof(double) : sizeof(float);
+    if (!types || !known_rule || pq_last_scale(choice->scale) == 0) {
+        return PQ_ERR_TYPE;
+    }
+    const bool plain = choice->like == PQ_LIKE_PYQUANT && choice->scale == PQ_F32 &&
+                       !is_range_given(choice);
+    if (!is_range(choice) || (dynamic && !plain)) {
+        return PQ_ERR_OPTION;
+    }
+    return check_like(choice);
 }
 
 enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *smallest,
@@ -483,7 +595,7 @@ enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *
         return PQ_ERR_SHAPE;
     }
     const size_t code_size = pq_bytes_of(choice.code);
-    struct places places = {scale, zero, (ptrdiff_t)scale_size(&choice),
+    struct places places = {scale, zero, (ptrdiff_t)pq_bytes_of(choice.scale),
                             (ptrdiff_t)code_size, code_size};
     const pq_fpenv found = pq_fpenv_enter();
     const struct target to = target_of(&choice, &pq_kernels_scalar);
@@ -526,9 +638,10 @@ static bool is_zero_type(enum pq_type type, enum pq_type code)
     return type == code || type == (pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8);
 }
 
-enum pq_status pq_choose_params(const struct pq_kernels *kernels,
-                                const struct pq_args *args, const struct pq_choice *given,
-                                int part, int parts)
+enum pq_status pq_choose_params_by(pq_search_fn *search, void *context,
+                                   const struct pq_kernels *kernels,
+                                   const struct pq_args *args,
+                                   const struct pq_choice *given, int part, int parts)
 {
     struct pq_args room;
     struct pq_choice choice;
@@ -545,13 +658,27 @@ enum pq_status pq_choose_params(const struct pq_kernels *kernels,
     if (status != PQ_OK) {
         return status;
     }
-    if (choice.real != args->in.type ||
-        args->scale.type != (choice.real == PQ_F64 ? PQ_F64 : PQ_F32) ||
+    if (choice.real != args->in.type || args->scale.type != choice.scale ||
         !is_zero_type(args->zero.type, choice.code) || args->scale.swapped ||
         args->zero.swapped) {
         return PQ_ERR_TYPE;
     }
     struct choosing choosing = {target_of(&choice, kernels), pq_bytes_of(choice.code)};
-    return pq_find_extrema(kernels, args, choice.rule == PQ_RULE_ONNX_DYNAMIC, choose_cells,
-                           &choosing, part, parts);
+    return search(context, kernels, args, choice.rule == PQ_RULE_ONNX_DYNAMIC, choose_cells,
+                  &choosing, part, parts);
+}
+
+static enum pq_status search_all(void *context, const struct pq_kernels *kernels,
+                                 const struct pq_args *args, bool all_numbers,
+                                 pq_take_cells_fn *take, void *what, int part, int parts)
+{
+    (void)context;
+    return pq_find_extrema(kernels, args, all_numbers, take, what, part, parts);
+}
+
+enum pq_status pq_choose_params(const struct pq_kernels *kernels,
+                                const struct pq_args *args, const struct pq_choice *given,
+                                int part, int parts)
+{
+    return pq_choose_params_by(search_all, NULL, kernels, args, given, part, parts);
 }

@@ -47,13 +47,19 @@ static void run_far_element(void *p, struct pq_cursor at)
 }
 
 /* How far zero points are from codes: a difference of more than 32 bits is too much for the
- * kernels of pairs of types, one that float64 cannot hold for the general one. */
+ * kernels of pairs of types, one that float64 cannot hold for the general one. Wide ones
+ * take what int64 holds, and their own type. */
 enum distance { NEAR, WIDE, FAR, TOO_FAR };
 
 static enum distance distance_of(const struct pq_args *args)
 {
     const enum pq_type code = args->in.type;
     const bool is_float = pq_is_narrow_float(code);
+    if (pq_is_wide(code)) {
+        const bool fits =
+            args->zero.type == code || pq_zeros_fit(args, INT64_MIN, INT64_MAX);
+        return fits ? NEAR : TOO_FAR;
+    }
     if (args->zero.type == code ||
         (args->any_zeros == 0 && !is_float && pq_bytes_of(code) <= 2) ||
         pq_zeros_fit(args, -(1 << 30), 1 << 30)) {
@@ -82,8 +88,9 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     const bool suits = pq_is_narrow_float(in) ? true
                        : pq_is_whole(in)      ? pq_zeros_fit(args, 0, 0)
                                               : distance == NEAR;
-    return suits && pq_row_of(out) >= 0 ? kernels->dequantize[pq_row_of(in)][pq_row_of(out)]
-                                        : NULL;
+    return suits && pq_row_of(in) >= 0 && pq_row_of(out) >= 0
+               ? kernels->dequantize[pq_row_of(in)][pq_row_of(out)]
+               : NULL;
 }
 
 static void choose(struct pq_method *how, const struct pq_kernels *kernels,
@@ -91,10 +98,15 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
     pq_kernel_fn *const kernel = kernel_of(kernels, args, distance);
+    const bool wide = pq_is_wide(in);
     *how = pq_no_method;
-    how->kernel = kernel != NULL ? kernel : kernels->dequantize_general;
+    how->kernel = kernel != NULL ? kernel
+                  : wide         ? kernels->dequantize_wide
+                                 : kernels->dequantize_general;
     how->general = kernel == NULL;
-    how->by_groups = kernel != NULL || out == PQ_F64;
+    how->by_groups = kernel != NULL || wide || out == PQ_F64;
+    how->wide_zero = wide;
+    how->run.unsigned_zero = args->zero.data != NULL && args->zero.type == PQ_U64;
     how->run.in = in;
     how->run.out = out;
     how->run.compute = out == PQ_F64 ? PQ_F64 : PQ_F32;
@@ -108,8 +120,8 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
-static enum pq_status set_method(struct pq_method *how, const struct pq_kernels *kernels,
-                                 const struct pq_args *args)
+enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kernels *kernels,
+                                    const struct pq_args *args)
 {
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!pq_is_code(in) || !pq_is_real(out) || args->out.bit_strides != NULL ||
@@ -139,18 +151,18 @@ static enum pq_status set_method(struct pq_method *how, const struct pq_kernels 
 enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
                              int part, int parts)
 {
-    return pq_call(set_method, kernels, args, part, parts);
+    return pq_call(pq_dequantize_method, kernels, args, part, parts);
 }
 
 enum pq_status pq_dequantize_run(const struct pq_kernels *kernels,
                                  const struct pq_args *args)
 {
-    return pq_call_run(set_method, kernels, args);
+    return pq_call_run(pq_dequantize_method, kernels, args);
 }
 
 enum pq_status pq_prepare_dequantize(struct pq_prepared *prepared,
                                      const struct pq_kernels *kernels,
                                      const struct pq_args *args)
 {
-    return pq_prepare(set_method, prepared, kernels, args);
+    return pq_prepare(pq_dequantize_method, prepared, kernels, args);
 }

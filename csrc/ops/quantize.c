@@ -76,7 +76,7 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     const enum pq_type in = args->in.type, out = pq_carrier_of(args->out.type);
     const bool usual = precision == PQ_F32, even = args->round == PQ_HALF_EVEN;
     bool suits = usual || is_rounded(args, precision);
-    if (!pq_is_real(in) || pq_row_of(in) < 0) {
+    if (!pq_is_real(in) || pq_row_of(in) < 0 || pq_row_of(out) < 0) {
         return NULL;
     }
     if (pq_is_narrow_float(out)) {
@@ -89,8 +89,8 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     return suits ? kernels->quantize[pq_row_of(in)][pq_row_of(out)] : NULL;
 }
 
-static void choose(struct pq_method *how, const struct pq_kernels *kernels,
-                   const struct pq_args *args)
+static void choose_nearest(struct pq_method *how, const struct pq_kernels *kernels,
+                           const struct pq_args *args)
 {
     const enum pq_type precision = precision_of(args), in = args->in.type,
                        out = pq_carrier_of(args->out.type);
@@ -98,11 +98,16 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
     /* Float32 is what is rounded to anyway, but from float64. */
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
     pq_kernel_fn *const kernel = kernel_of(kernels, args, precision);
+    const bool wide = pq_is_wide(out);
     *how = pq_no_method;
-    how->kernel = kernel != NULL ? kernel : kernels->quantize_general;
+    how->kernel = kernel != NULL ? kernel
+                  : wide         ? kernels->quantize_wide
+                                 : kernels->quantize_general;
     how->general = kernel == NULL;
-    how->by_groups = kernel != NULL || (in == PQ_F64 && precision == PQ_F64 &&
-                                        (is_float ? !has_zero : is_plain(args)));
+    how->wide_zero = wide && !args->zero_first;
+    how->by_groups =
+        kernel != NULL || wide ||
+        (in == PQ_F64 && precision == PQ_F64 && (is_float ? !has_zero : is_plain(args)));
     how->run.in = in;
     how->run.out = out;
     how->run.compute = precision;
@@ -122,6 +127,62 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
+/* By way of quotients that are rounded before, of float32 where the kernel takes these. No
+ * subnormal may count as zero, as none is too small for a chance. */
+PQ_RARE void choose_stochastic(struct pq_method *how, const struct pq_kernels *kernels,
+                               const struct pq_args *args)
+{
+    const enum pq_type in = args->in.type, precision = precision_of(args);
+    const bool single = precision == PQ_F32 && pq_is_real(in) && pq_row_of(in) >= 0;
+    const bool is_float = pq_is_narrow_float(args->out.type);
+    struct pq_args between = *args;
+    between.round = PQ_HALF_EVEN;
+    between.narrow_first = between.zero_first = 0;
+    between.in.type = between.precision = PQ_F32;
+    choose_nearest(how, kernels, &between);
+    if (!single || how->general || args->zero_first) {
+        between.in.type = between.precision = PQ_F64;
+        choose_nearest(how, kernels, &between);
+    }
+    const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
+    how->run.general = how->general;
+    how->run.in = in;
+    how->run.compute = precision;
+    how->run.round = PQ_STOCHASTIC;
+    how->run.narrow_first = narrow;
+    how->run.zero_first = args->zero_first;
+    how->float_zero = is_float || (args->zero_first && args->zero.data != NULL);
+    how->wide_zero = how->wide_zero && !args->zero_first;
+    how->kernel = kernels->quantize_stochastic;
+    how->packed = NULL;
+    how->by_groups = false;
+    how->single_scale = in != PQ_F64 && !narrow;
+    how->flush_from = 0;
+}
+
+static void choose(struct pq_method *how, const struct pq_kernels *kernels,
+                   const struct pq_args *args)
+{
+    if (args->round == PQ_STOCHASTIC) {
+        choose_stochastic(how, kernels, args);
+    } else {
+        choose_nearest(how, kernels, args);
+    }
+}
+
+/* A kernel that takes numbers as they are, and parameters as `how` has them. */
+static pq_kernel_fn *as_is(const struct pq_method *how, const struct pq_kernels *kernels,
+                           const struct pq_args *args, enum pq_type carrier)
+{
+    if (args->offset != NULL || args->inverse || pq_is_noisy(how)) {
+        return NULL;
+    }
+    if (args->in.type == carrier) {
+        return how->kernel;
+    }
+    return how->general ? NULL : kernel_of(kernels, args, carrier);
+}
+
 /* The same by way of numbers of the type of the quotient. */
 static void choose_affine(struct pq_method *how, const struct pq_kernels *kernels,
                           const struct pq_args *args)
@@ -130,7 +191,10 @@ static void choose_affine(struct pq_method *how, const struct pq_kernels *kernel
     between.in.type = between.precision = precision_of(args);
     choose(how, kernels, &between);
     how->single_scale = args->in.type != PQ_F64;
+    pq_kernel_fn *const kernel = as_is(how, kernels, args, between.in.type);
     pq_go_around(how, kernels, args, between.in.type, true);
+    how->affine.as_is = kernel;
+    how->by_groups = !pq_is_noisy(how);
 }
 
 /* Whether zero points can be added as `how` does it. */
@@ -142,11 +206,13 @@ static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
     } else if (!how->general) { /* converted to float32 at once */
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
-    return args->zero.type == args->out.type || pq_zeros_fit(args, range.lo, range.hi);
+    const bool all_fit = args->zero.type == args->out.type &&
+                         !(args->zero_first && pq_is_wide(args->out.type));
+    return all_fit || pq_zeros_fit(args, range.lo, range.hi);
 }
 
-static enum pq_status set_method(struct pq_method *how, const struct pq_kernels *kernels,
-                                 const struct pq_args *args)
+enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels *kernels,
+                                  const struct pq_args *args)
 {
     const enum pq_type in = args->in.type, out = args->out.type;
     if (!(pq_is_real(in) || in == PQ_I32) || !pq_is_code(out) ||
@@ -172,23 +238,23 @@ static enum pq_status set_method(struct pq_method *how, const struct pq_kernels 
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
                            int part, int parts)
 {
-    return pq_call(set_method, kernels, args, part, parts);
+    return pq_call(pq_quantize_method, kernels, args, part, parts);
 }
 
 enum pq_status pq_quantize_run(const struct pq_kernels *kernels, const struct pq_args *args)
 {
-    return pq_call_run(set_method, kernels, args);
+    return pq_call_run(pq_quantize_method, kernels, args);
 }
 
 enum pq_status pq_quantize_counting(const struct pq_kernels *kernels,
                                     const struct pq_args *args, size_t *outside)
 {
-    return pq_call_counting(set_method, kernels, args, 0, 1, outside);
+    return pq_call_counting(pq_quantize_method, kernels, args, 0, 1, outside);
 }
 
 enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args)
 {
-    return pq_prepare(set_method, prepared, kernels, args);
+    return pq_prepare(pq_quantize_method, prepared, kernels, args);
 }

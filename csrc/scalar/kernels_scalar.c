@@ -7,5 +7,13 @@
 #define PQ_TABLE pq_kernels_scalar
 #define PQ_TABLE_NAME "scalar"
 #define PQ_AFFINE(name) pq_scalar_affine_##name
+#define PQ_DRAWN(name) pq_scalar_stochastic_##name
+#define PQ_WIDE(name) pq_scalar_wide_##name
+#define PQ_RESCALE pq_scalar_rescale
+#define PQ_LEVELS pq_scalar_levels
+#define PQ_QDQ pq_scalar_qdq
+#define PQ_MAGNITUDE pq_scalar_magnitude
+#define PQ_SUMS pq_scalar_sums
 #include "kernels.inc"
 #include "kernels/affine.inc"
+#include "kernels/wide.inc"

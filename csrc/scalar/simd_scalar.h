@@ -386,6 +386,14 @@ STORE_CODES(i16, int16_t, INT16_MIN, INT16_MAX)
 STORE_CODES(u16, uint16_t, 0, UINT16_MAX)
 #undef STORE_CODES
 
+/* Bytes of 1 where x and y are equal, else of 0. */
+PQ_INLINE void store_equal(void *p, vi x, vi y)
+{
+    uint8_t c[PQ_BLOCK];
+    EACH(i) c[i] = x.v[i] == y.v[i];
+    memcpy(p, c, sizeof c);
+}
+
 PQ_INLINE void store_f32(void *p, vf a)
 {
     memcpy(p, a.v, sizeof a.v);
@@ -573,6 +581,102 @@ PQ_NOINLINE vd round_f64(vd q, enum pq_round mode)
 }
 #undef ROUND_BY
 #undef EACH_HALF
+
+/* ---- random bits beside numbers ---- */
+
+/* The upper 24 bits of words, as numbers. */
+PQ_INLINE vf load_top_24(const void *p)
+{
+    uint32_t words[PQ_BLOCK];
+    vf r;
+    memcpy(words, p, sizeof words);
+    EACH(i) r.v[i] = (float)(int32_t)(words[i] >> 8);
+    return r;
+}
+
+PQ_INLINE vf subtract(vf a, vf b)
+{
+    EACH(i) a.v[i] -= b.v[i];
+    return a;
+}
+
+/* The largest integer that is not above; NaN and infinity stay. */
+PQ_INLINE vf round_down(vf a)
+{
+    EACH(i)
+    {
+        const float n = nearest_one(a.v[i]);
+        a.v[i] = n > a.v[i] ? n - 1 : n;
+    }
+    return a;
+}
+
+/* 1 where a < b, else 0. */
+PQ_INLINE vf one_where_less(vf a, vf b)
+{
+    EACH(i) a.v[i] = a.v[i] < b.v[i] ? 1.0f : 0.0f;
+    return a;
+}
+
+/* Numbers of 64 bits, one for each of so many blocks of a generator. */
+#define PQ_STREAMS 8
+typedef struct {
+    uint64_t v[PQ_STREAMS];
+} vu;
+#define EACH_STREAM(i) for (int i = 0; i < PQ_STREAMS; i++)
+
+PQ_INLINE vu splat_u64(uint64_t s)
+{
+    vu r;
+    EACH_STREAM(i) r.v[i] = s;
+    return r;
+}
+
+/* Lanes may be in any order, which that of store_streams undoes. */
+PQ_INLINE vu load_streams(const uint64_t *p)
+{
+    vu r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+}
+
+PQ_INLINE vu add_u64(vu a, vu b)
+{
+    EACH_STREAM(i) a.v[i] += b.v[i];
+    return a;
+}
+
+/* Products of the lower 32 bits. */
+PQ_INLINE vu product_u32(vu a, vu b)
+{
+    EACH_STREAM(i) a.v[i] = (a.v[i] & UINT32_MAX) * (b.v[i] & UINT32_MAX);
+    return a;
+}
+
+PQ_INLINE vu upper_u64(vu a)
+{
+    EACH_STREAM(i) a.v[i] >>= 32;
+    return a;
+}
+
+PQ_INLINE vu flip_u64(vu a, vu b)
+{
+    EACH_STREAM(i) a.v[i] ^= b.v[i];
+    return a;
+}
+
+/* The lower 32 bits of all four, block by block. */
+PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
+{
+    EACH_STREAM(i)
+    {
+        to[4 * i] = (uint32_t)a.v[i];
+        to[4 * i + 1] = (uint32_t)b.v[i];
+        to[4 * i + 2] = (uint32_t)c.v[i];
+        to[4 * i + 3] = (uint32_t)d.v[i];
+    }
+}
+#undef EACH_STREAM
 
 /* ---- bytes ---- */
 

@@ -11,7 +11,10 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 
 #  include "simd_avx2.h"
 
+#  define PQ_DIRECT pq_avx2_direct_quantize
 #  define PQ_AFFINE(name) pq_avx2_affine_##name
+#  define PQ_DRAWN(name) pq_avx2_stochastic_##name
+#  define PQ_WIDE(name) pq_avx2_wide_##name
 #  include "kernels/affine.inc"
 
 PQ_TARGET_END

@@ -15,6 +15,14 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 #  define PQ_TABLE pq_kernels_avx2
 #  define PQ_TABLE_NAME "avx2"
 #  define PQ_AFFINE(name) pq_avx2_affine_##name
+#  define PQ_DRAWN(name) pq_avx2_stochastic_##name
+#  define PQ_WIDE(name) pq_avx2_wide_##name
+#  define PQ_RESCALE pq_avx2_rescale
+#  define PQ_LEVELS pq_avx2_levels
+#  define PQ_QDQ pq_avx2_qdq
+#  define PQ_MAGNITUDE pq_avx2_magnitude
+#  define PQ_SUMS pq_avx2_sums
+#  define PQ_PIXELS(name) pq_avx2_pixels_##name
 #  include "kernels.inc"
 
 PQ_TARGET_END

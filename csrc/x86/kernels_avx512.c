@@ -28,13 +28,21 @@ PQ_FOR_INTEGER_PAIR
 PQ_FOR_FLOAT_PAIR
 #  undef PQ_PAIR
 static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
-    PQ_LONG(PQ_SHARED(quantize_general));
+    PQ_LONG(PQ_SHARED(quantize_general)), PQ_LONG(PQ_SHARED(affine_quantize));
 #  define PQ_DEQUANTIZE_PACKED look_up_packed
 PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py, size_t n,
                               enum pq_type code, enum pq_type real);
 #  define PQ_TABLE pq_kernels_avx512
 #  define PQ_TABLE_NAME "avx512"
-#  define PQ_AFFINE(name) pq_avx2_affine_##name
+#  define PQ_AFFINE(name) PQ_SHARED(affine_##name)
+#  define PQ_DRAWN(name) pq_avx2_stochastic_##name
+#  define PQ_WIDE(name) pq_avx2_wide_##name
+#  define PQ_RESCALE pq_avx2_rescale
+#  define PQ_LEVELS pq_avx2_levels
+#  define PQ_QDQ pq_avx2_qdq
+#  define PQ_MAGNITUDE pq_avx2_magnitude
+#  define PQ_SUMS pq_avx2_sums
+#  define PQ_PIXELS(name) pq_avx2_pixels_##name
 #  include "kernels.inc"
 
 /*
@@ -218,6 +226,89 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
         group.zero.i32++;
     }
 }
+
+/* ---- what is out of range ---- */
+
+/* So many elements are looked at together. */
+enum { LOOKED_AT = 4096 };
+
+/* As direct.inc has it: codes are counted from the least one, and what is out of range, or
+ * NaN, makes the largest of them larger than any code is. Nothing need be bounded, since
+ * conversions make the lowest integer of what is too large. */
+PQ_INLINE __m512i tell_wide(const char *x, char *y, const struct wide *f, int least,
+                            __m512i most, struct kind k)
+{
+    const wf v = load_wide(x, k.real);
+    if (pq_bytes_of(k.code) == 1) {
+        const wf q = wide_fused_add(v, f->r, wide_multiply(v, f->rest));
+        return store_wide_above_8(y, wide_nearest(q), f->z, least, most);
+    }
+    const wf q0 = wide_multiply(v, f->r);
+    const wf q = wide_fused_add(wide_fused_subtract(q0, f->s, v), f->r, q0);
+    return store_wide_above_16(y, wide_nearest(q), f->z, least, most);
+}
+
+/* Under one scale, of the fast range; what has something out of range is done again. */
+PQ_INLINE void tell_long(const struct pq_run *run, const char *x, char *y, size_t n,
+                         struct kind k)
+{
+    const struct pq_range range = run->affine->range;
+    const int least = (int)range.lo, far = run->far;
+    const uint32_t span = (uint32_t)(range.hi - range.lo);
+    const struct fast fast = fast_of(*run->scale.f32, *run->zero.i32 - least, k);
+    const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
+                           widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
+    const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
+    for (size_t m; n > 0; n -= m, x += m * in_size(k), y += m * out_size(k)) {
+        __m512i most = _mm512_setzero_si512();
+        m = n < 2 * LOOKED_AT ? n : LOOKED_AT;
+        for (size_t i = 0, next = second; i < m; i = next, next += PQ_WIDE) {
+            const size_t at = wide_at(i, m);
+            const char *const from = x + at * in_size(k);
+            char *const to = y + at * out_size(k);
+            if (far) {
+                look_ahead_wide(from, in_size(k), to, out_size(k));
+            }
+            most = tell_wide(from, to, &f, least, most, k);
+        }
+        if (wide_any_above(most, span, pq_bytes_of(k.code) == 1 ? 16 : 32)) {
+            PQ_SHARED(affine_quantize)(run, x, y, m);
+        }
+    }
+}
+
+/* Long runs of real numbers that are divided by one scale, to integers of at most 16 bits,
+ * of which all beyond the range are counted. */
+static int tells_long(const struct pq_run *run, size_t n)
+{
+    const struct pq_affine *const affine = run->affine;
+    return n >= LONG && run->group >= n && affine->counts && affine->carrier == PQ_F32 &&
+           !affine->general && !affine->has_offset && !affine->inverse &&
+           run->round == PQ_HALF_EVEN && pq_is_integer(affine->code) &&
+           pq_bytes_of(affine->code) <= 2;
+}
+
+#  define TELL(from, type)                                                                 \
+      if (real == from && bytes == pq_bytes_of(type)) {                                    \
+          const struct kind k = kind_of(run, QUANTIZE, from, type);                        \
+          if (is_fast(*run->scale.f32, *run->zero.i32, range_of(k))) {                     \
+              tell_long(run, x, y, n, k);                                                  \
+              return;                                                                      \
+          }                                                                                \
+      }
+#  define TELL_BOTH(from, ...) TELL(PQ_##from, PQ_U8) TELL(PQ_##from, PQ_U16)
+static void PQ_LONG(PQ_SHARED(affine_quantize))(const struct pq_run *run, const void *x,
+                                                void *y, size_t n)
+{
+    const enum pq_type real = run->affine->real;
+    const size_t bytes = pq_bytes_of(run->affine->code);
+    if (tells_long(run, n)) {
+        PQ_FOR_REAL(TELL_BOTH)
+    }
+    PQ_SHARED(affine_quantize)(run, x, y, n);
+}
+#  undef TELL
+#  undef TELL_BOTH
 
 /* ---- results of codes ---- */
 

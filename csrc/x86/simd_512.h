@@ -240,6 +240,34 @@ PQ_INLINE void store_wide_code(void *p, wi r, wi z, enum pq_type type)
     }
 }
 
+/* Any that is larger than `than`, as unsigned numbers of 16 or of 32 bits. */
+PQ_INLINE int wide_any_above(__m512i v, uint32_t than, int bits)
+{
+    return bits == 16 ? _mm512_cmpgt_epu16_mask(v, _mm512_set1_epi16((short)than)) != 0
+                      : _mm512_cmpgt_epu32_mask(v, _mm512_set1_epi32((int)than)) != 0;
+}
+
+/* As store_above_8 and store_above_16; returns the largest sums so far, beyond all others
+ * where one was too low or NaN, in 16 or in 32 bits. */
+PQ_INLINE __m512i store_wide_above_8(void *p, wi r, wi z, int least, __m512i most)
+{
+    const __m512i lo = wide_add_narrow(r.a, r.b, z.a, z.b);
+    const __m512i hi = wide_add_narrow(r.c, r.d, z.c, z.d);
+    const __m512i bytes = wide_bytes_in_order(_mm512_packus_epi16(lo, hi));
+    store512(p, _mm512_add_epi8(bytes, _mm512_set1_epi8((char)least)));
+    return _mm512_max_epu16(most, _mm512_max_epu16(lo, hi));
+}
+
+PQ_INLINE __m512i store_wide_above_16(void *p, wi r, wi z, int least, __m512i most)
+{
+    const wi v = wide_add_i32(r, z);
+    const __m512i base = _mm512_set1_epi16((short)least);
+    store512(p, _mm512_add_epi16(wide_pack(v.a, v.b, PQ_U16), base));
+    store512((char *)p + sizeof v.a, _mm512_add_epi16(wide_pack(v.c, v.d, PQ_U16), base));
+    return _mm512_max_epu32(_mm512_max_epu32(most, _mm512_max_epu32(v.a, v.b)),
+                            _mm512_max_epu32(v.c, v.d));
+}
+
 /* Magnitudes of a narrow float, too large by `above`, and numbers with their signs. */
 PQ_INLINE void store_wide_floats(void *p, wi magnitudes, int above, wi signs, int sign,
                                  int bare)

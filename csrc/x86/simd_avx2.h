@@ -580,6 +580,32 @@ PQ_INLINE __m256i add_narrow(__m256i r0, __m256i r1, __m256i z0, __m256i z1)
     return _mm256_adds_epi16(_mm256_packs_epi32(r0, r1), _mm256_packs_epi32(z0, z1));
 }
 
+/* The sums that become 8-bit codes, for words that take and give them in an order of their
+ * own. */
+PQ_INLINE vh narrow_sums(vi r, vi z)
+{
+    return (vh){add_narrow(r.a, r.b, z.a, z.b), add_narrow(r.c, r.d, z.c, z.d)};
+}
+
+PQ_INLINE vh splat_i16(int16_t s)
+{
+    const __m256i v = _mm256_set1_epi16(s);
+    return (vh){v, v};
+}
+
+/* Negative ones are above all others. */
+PQ_INLINE vh larger_u16(vh x, vh y)
+{
+    return (vh){_mm256_max_epu16(x.a, y.a), _mm256_max_epu16(x.b, y.b)};
+}
+
+/* `least` and as many more as are in `w`, within 0 and 255; modulo 256. */
+PQ_INLINE void store_above_8(void *p, vh w, int least)
+{
+    const __m256i bytes = in_order(_mm256_packus_epi16(w.a, w.b));
+    store256(p, _mm256_add_epi8(bytes, _mm256_set1_epi8((char)least)));
+}
+
 PQ_INLINE void store_i8(void *p, vi r, vi z)
 {
     const __m256i lo = add_narrow(r.a, r.b, z.a, z.b);
@@ -612,6 +638,31 @@ PQ_INLINE void store_u16(void *p, vi r, vi z)
     uint16_t *c = p;
     store256(c, IN_ORDER16(_mm256_packus_epi32(v.a, v.b)));
     store256(c + 16, IN_ORDER16(_mm256_packus_epi32(v.c, v.d)));
+}
+
+PQ_INLINE void store_equal(void *p, vi x, vi y)
+{
+    const vi same = EACH2(_mm256_cmpeq_epi32, x, y);
+    const __m256i lo = _mm256_packs_epi32(same.a, same.b);
+    const __m256i hi = _mm256_packs_epi32(same.c, same.d);
+    const __m256i bytes = in_order(_mm256_packs_epi16(lo, hi));
+    store256(p, _mm256_and_si256(bytes, _mm256_set1_epi8(1)));
+}
+
+PQ_INLINE vi larger_u32(vi x, vi y)
+{
+    return (vi)EACH2(_mm256_max_epu32, x, y);
+}
+
+/* The same within 0 and 65535, modulo 65536. */
+PQ_INLINE void store_above_16(void *p, vi w, int least)
+{
+    const __m256i base = _mm256_set1_epi16((short)least);
+    const __m256i lo = IN_ORDER16(_mm256_packus_epi32(w.a, w.b));
+    const __m256i hi = IN_ORDER16(_mm256_packus_epi32(w.c, w.d));
+    uint16_t *c = p;
+    store256(c, _mm256_add_epi16(lo, base));
+    store256(c + 16, _mm256_add_epi16(hi, base));
 }
 
 /* To int32 and uint32, half to even, saturating, NaN to the least. The conversion makes
@@ -1070,6 +1121,89 @@ PQ_INLINE vd round_f64(vd q, enum pq_round mode)
     }
 }
 
+/* ---- random bits beside numbers ---- */
+
+PQ_INLINE vf load_top_24(const void *p)
+{
+    const vi words = load_i32(p);
+    return (vf){_mm256_cvtepi32_ps(_mm256_srli_epi32(words.a, 8)),
+                _mm256_cvtepi32_ps(_mm256_srli_epi32(words.b, 8)),
+                _mm256_cvtepi32_ps(_mm256_srli_epi32(words.c, 8)),
+                _mm256_cvtepi32_ps(_mm256_srli_epi32(words.d, 8))};
+}
+
+PQ_INLINE vf subtract(vf x, vf y)
+{
+    return (vf)EACH2(_mm256_sub_ps, x, y);
+}
+
+PQ_INLINE vf round_down(vf x)
+{
+    return (vf)EACH1(_mm256_floor_ps, x);
+}
+
+PQ_INLINE __m256 one_where_less_ps(__m256 x, __m256 y)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(x, y, _CMP_LT_OQ), _mm256_set1_ps(1));
+}
+
+PQ_INLINE vf one_where_less(vf x, vf y)
+{
+    return (vf)EACH2(one_where_less_ps, x, y);
+}
+
+#define PQ_STREAMS 8
+typedef struct {
+    __m256i a, b;
+} vu;
+
+PQ_INLINE vu splat_u64(uint64_t s)
+{
+    const __m256i v = _mm256_set1_epi64x((long long)s);
+    return (vu){v, v};
+}
+
+/* Such that unpacking has blocks in order. */
+PQ_INLINE vu load_streams(const uint64_t *p)
+{
+    return (vu){_mm256_permute4x64_epi64(load256(p), 0xd8),
+                _mm256_permute4x64_epi64(load256(p + 4), 0xd8)};
+}
+
+PQ_INLINE vu add_u64(vu x, vu y)
+{
+    return (vu){_mm256_add_epi64(x.a, y.a), _mm256_add_epi64(x.b, y.b)};
+}
+
+PQ_INLINE vu product_u32(vu x, vu y)
+{
+    return (vu){_mm256_mul_epu32(x.a, y.a), _mm256_mul_epu32(x.b, y.b)};
+}
+
+PQ_INLINE vu upper_u64(vu x)
+{
+    return (vu){_mm256_srli_epi64(x.a, 32), _mm256_srli_epi64(x.b, 32)};
+}
+
+PQ_INLINE vu flip_u64(vu x, vu y)
+{
+    return (vu){_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)};
+}
+
+PQ_INLINE void store_4_streams(uint32_t *to, __m256i a, __m256i b, __m256i c, __m256i d)
+{
+    const __m256i lo = _mm256_blend_epi32(a, _mm256_slli_epi64(b, 32), 0xaa);
+    const __m256i hi = _mm256_blend_epi32(c, _mm256_slli_epi64(d, 32), 0xaa);
+    store256(to, _mm256_unpacklo_epi64(lo, hi));
+    store256(to + 8, _mm256_unpackhi_epi64(lo, hi));
+}
+
+PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
+{
+    store_4_streams(to, a.a, b.a, c.a, d.a);
+    store_4_streams(to + 16, a.b, b.b, c.b, d.b);
+}
+
 /* ---- bytes ---- */
 
 PQ_INLINE vb load_bytes(const void *p)
@@ -1151,6 +1285,20 @@ PQ_INLINE void pack2(void *p, vb x)
     const __m256i b = _mm256_packus_epi16(h, h);
     _mm_storel_epi64((__m128i *)p, _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(
                                        b, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))));
+}
+
+/* 16 bytes, each from one of `lines` lines of 16, `step` apart, for which `places` has its
+ * place; those of other lines have none: 255. */
+PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
+                          size_t lines)
+{
+    __m128i all = _mm_setzero_si128();
+    for (size_t k = 0; k < lines; k++) {
+        const __m128i picked =
+            _mm_shuffle_epi8(load128(from + (ptrdiff_t)k * step), load128(places + k * 16));
+        all = _mm_or_si128(all, picked);
+    }
+    store128(to, all);
 }
 
 /* ---- transposes of squares: 8 x 8 elements, of 8 bytes 4 x 4 ---- */

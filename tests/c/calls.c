@@ -13,7 +13,8 @@
 enum { MOST_NDIM = 8 };
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
-static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
+static const enum pq_type codes[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
+                                     PQ_I32, PQ_U32, PQ_I64, PQ_U64};
 static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
                                         PQ_I32, PQ_U32, PQ_I64, PQ_U64};
 
@@ -358,6 +359,8 @@ void draw_shape(struct call *call, size_t most)
         }
     }
     call->args.shape = call->shape;
+    call->args.seed = random_chance(50) ? 0 : random_bits();
+    call->args.start = random_chance(50) ? random_below(1 << 20) : random_bits();
     call->n = elements_of(ndim, call->shape);
 }
 
@@ -523,9 +526,21 @@ static int64_t draw_zero(const struct call *call, int quantize)
     const struct limits code =
         pq_is_narrow_float(type) ? (struct limits){-100, 100} : limits_of(type);
     const int64_t most = INT64_C(1) << 52;
-    struct limits range = code;
+    const struct limits kept = {call->args.lowest_code, call->args.highest_code};
+    const int ranged = kept.lo != 0 || kept.hi != 0;
+    struct limits range = ranged ? kept : code;
+    if (pq_is_wide(type) && quantize && call->args.zero_first) { /* no more than that */
+        range = (struct limits){code.lo < -most ? -most : code.lo, most};
+    }
+    if (type == PQ_U64 && call->zero.array.type == type && !call->args.zero_first &&
+        !ranged && random_chance(50)) {
+        return (int64_t)random_bits();
+    }
     if (pq_is_narrow_float(call->zero.array.type)) {
         return (int64_t)random_below(256);
+    }
+    if (range.lo > own.hi || range.hi < own.lo) { /* none at all */
+        return 0;
     }
     if (free && random_chance(30)) {
         const int64_t around[] = {INT64_C(1) << 30, (INT64_C(1) << 30) + 1, INT32_MAX,
@@ -635,6 +650,7 @@ void fill_input(struct call *call, int quantize)
             bits = pq_type_bits(in->type) < 8 || pq_is_narrow_float(in->type)
                        ? random_bits() /* and what is above the low bits */
                        : (uint64_t)draw_integer(limits.lo, limits.hi);
+            bits = in->type == PQ_U64 && random_chance(50) ? random_bits() : bits;
         }
         put_element(in, element_at(in, args->ndim, index, NULL), bits);
     } while (step(args->ndim, call->shape, index));
@@ -649,7 +665,7 @@ void draw_call(struct call *call, int quantize)
 {
     const int common = random_chance(60); /* the forms that have kernels of their own */
     const enum pq_type real = pick(reals, common ? 3 : 4);
-    const enum pq_type code = pick(codes, common ? 4 : 6);
+    const enum pq_type code = pick(codes, common ? 4 : 8);
     const enum layout layout = random_chance(40) ? PLAIN : GAPPED;
     draw_shape(call, usual_size());
     draw_granularity(call);
@@ -744,6 +760,18 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
            pq_type_size(array->type));
 }
 
+/* A zero point as kernels of one element take it. */
+union zero {
+    double number;
+    int64_t integer; /* of codes of 64 bits */
+};
+
+static int is_wide(const struct call *call, int quantize)
+{
+    return pq_is_wide(quantize ? call->args.out.type : call->args.in.type) &&
+           !(quantize && call->args.zero_first);
+}
+
 static double zero_at(const struct call *call, const ptrdiff_t *index, int quantize)
 {
     const struct pq_args *args = &call->args;
@@ -816,7 +844,7 @@ static double calculated(enum pq_type carrier, char operation, double a, double 
 
 static void put_real(unsigned char *to, enum pq_type type, double v)
 {
-    const float single = (float)v;
+    const float single = pq_f32_from_f64(v);
     const uint64_t bits = type == PQ_F64   ? bits_of_f64(v)
                           : type == PQ_F32 ? bits_of_f32(single)
                           : type == PQ_F16 ? pq_f16_from_f32(single)
@@ -834,11 +862,14 @@ static int is_fill(const struct pq_args *args, int64_t code)
 }
 
 static void dequantize_affine(const struct pq_args *args, const unsigned char *x,
-                              unsigned char *y, double scale, double offset, double zero)
+                              unsigned char *y, double scale, double offset,
+                              union zero zero)
 {
     const enum pq_type carrier = args->out.type == PQ_F64 ? PQ_F64 : PQ_F32;
-    const struct pq_run run = {
-        .in = pq_carrier_of(args->in.type), .out = carrier, .compute = carrier};
+    const struct pq_run run = {.in = pq_carrier_of(args->in.type),
+                               .out = carrier,
+                               .compute = carrier,
+                               .unsigned_zero = args->zero.type == PQ_U64};
     const double one = 1;
     unsigned char product[8];
     run_kernel(&pq_kernels_scalar, &run, 0, 1, x, product, 1, 1,
@@ -852,10 +883,57 @@ static void dequantize_affine(const struct pq_args *args, const unsigned char *x
     put_real(y, args->out.type, v);
 }
 
+/* The word of a position, from its definition. */
+static uint32_t word_at(uint64_t seed, uint64_t position)
+{
+    uint32_t k[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    const uint64_t block = position / 4;
+    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0};
+    for (int i = 0; i < 10; i++) {
+        const uint64_t p = UINT64_C(0xd2511f53) * c[0], q = UINT64_C(0xcd9e8d57) * c[2];
+        const uint32_t next[] = {(uint32_t)(q >> 32) ^ c[1] ^ k[0], (uint32_t)q,
+                                 (uint32_t)(p >> 32) ^ c[3] ^ k[1], (uint32_t)p};
+        memcpy(c, next, sizeof c);
+        k[0] += 0x9e3779b9;
+        k[1] += 0xbb67ae85;
+    }
+    return c[position % 4];
+}
+
+/* Of the element at hand: its word, and whether fractions are those of float32. */
+static struct {
+    uint32_t word;
+    int single;
+} chance;
+
+static double drawn(double q)
+{
+    const double below = floor(q), part = q - below;
+    const double share = chance.single ? (double)(float)part : part;
+    return ldexp(chance.word >> 8, -24) < share ? below + 1 : below;
+}
+
+/* The same to numbers of a narrow float, of which there are as many for each exponent. */
+static double drawn_float(double q, enum pq_type type)
+{
+    const struct pq_format format = pq_format_of(type);
+    int exponent;
+    if (!isfinite(q) || q == 0) {
+        return q;
+    }
+    (void)frexp(q, &exponent);
+    exponent = exponent - 1 > format.least ? exponent - 1 : format.least;
+    exponent -= format.mantissa;
+    return copysign(ldexp(drawn(ldexp(q, -exponent)), exponent), q);
+}
+
 static double rounded_by(enum pq_round round, double q)
 {
     if (!(fabs(q) < 0x1p53)) {
         return q;
+    }
+    if (round == PQ_STOCHASTIC) {
+        return drawn(q);
     }
     const double fraction = fmod(q, 1), toward = q - fraction; /* both exact */
     const double part = fabs(fraction), away = q > 0 ? toward + 1 : toward - 1;
@@ -932,25 +1010,97 @@ static double moved(enum pq_type carrier, char operation, double a, double b)
     return isnan(v) ? copysign((double)NAN, negative ? -1.0 : 1.0) : v;
 }
 
+/* Of integers that differ from codes by whole numbers of them, or are less or more. */
+static int compare_wide(int64_t a, int64_t b, enum pq_type type)
+{
+    const int above = type == PQ_U64 ? (uint64_t)a > (uint64_t)b : a > b;
+    return above ? 1 : a == b ? 0 : -1;
+}
+
+/* The same of 64 bits: r + z, modulo 2^64, and in *side whether it is below or above all
+ * codes: steps of 2^32, and what is left, one after the other. */
+static int64_t wide_sum(double r, int64_t z, enum pq_type type, int *side)
+{
+    const int is_far = fabs(r) >= 0x1p66;
+    const double step = 0x1p32, near = is_far ? fmod(r, 0x1p64) : r;
+    const double upper = floor(near / step), lower = near - upper * step;
+    const double half = type == PQ_U64 ? 0 : 0x1p31;
+    const uint64_t biased = (uint64_t)z ^ (type == PQ_U64 ? 0 : UINT64_C(1) << 63);
+    const uint64_t low = (biased & UINT32_MAX) + (uint64_t)lower;
+    const double high = upper + (double)(biased >> 32) + (double)(low >> 32);
+    const double rest = fmod(high, step);
+    const int64_t top = (int64_t)(rest < 0 ? rest + step : rest) - (int64_t)half;
+    *side = is_far ? (r < 0 ? -1 : 1) : high < 0 ? -1 : high >= step;
+    return (int64_t)(((uint64_t)top << 32) | (low & UINT32_MAX));
+}
+
+static int quantize_wide(const struct pq_args *args, unsigned char *y, double x, double q,
+                         int64_t zero)
+{
+    const enum pq_type code = args->out.type;
+    const int64_t lowest = clips(args) ? args->lowest_code : code == PQ_U64 ? 0 : INT64_MIN;
+    const int64_t highest = clips(args)      ? args->highest_code
+                            : code == PQ_U64 ? -1
+                                             : INT64_MAX;
+    const double r = rounded_by(args->round, q);
+    int side = isnan(q) || r < 0 ? -1 : 1;
+    int64_t result = lowest;
+    if (isfinite(q)) {
+        result = wide_sum(r, zero, code, &side);
+    }
+    if (args->beyond != PQ_WRAP && (side != 0 || !isfinite(q))) {
+        result = side < 0 ? lowest : highest;
+    }
+    const int below = compare_wide(result, lowest, code) < 0;
+    const int above = compare_wide(result, highest, code) > 0;
+    const int fills = args->fills != 0 && isnan(x);
+    result = below ? lowest : above ? highest : result;
+    put_bits(y, code, 0, (uint64_t)(fills ? args->fill[0] : result));
+    return isnan(q) ? args->refuse_nan && !fills
+                    : args->beyond == PQ_REFUSE && (side != 0 || below || above);
+}
+
+/* The code of a number of float64, half to even, without a zero point. */
+static void encode_number(const struct pq_run *options, double v, unsigned char *y)
+{
+    const double one = 1;
+    const union zero none = {pq_is_narrow_float(options->out) ? -0.0 : 0};
+    struct pq_run run = *options;
+    run.in = run.compute = PQ_F64;
+    run.round = PQ_HALF_EVEN;
+    run.zero_first = run.narrow_first = 0;
+    run_kernel(&pq_kernels_scalar, &run, 1, 1, &v, y, 1, 1, &one, &none);
+}
+
 /* Whether the element counts as out of range. */
 static int quantize_affine(const struct pq_args *args, const unsigned char *px,
-                           unsigned char *y, double scale, double offset, double zero)
+                           unsigned char *y, double scale, double offset,
+                           union zero zero_point)
 {
+    const double zero = zero_point.number;
     const enum pq_type carrier = precision_of(args), code = args->out.type;
     const double x = get_real(px, args->in.type, 0), one = 1;
     double v = args->offset != NULL ? moved(carrier, '-', x, offset) : x;
     v = args->inverse ? moved(carrier, '*', v, scale) : v;
     const double q = args->inverse ? v : calculated(carrier, '/', v, scale);
+    if (pq_is_wide(code)) {
+        return quantize_wide(args, y, x, q, zero_point.integer);
+    }
     if (pq_is_narrow_float(code)) {
         const struct pq_run run = {
             .in = carrier, .out = code, .compute = carrier, .overflow = args->overflow};
         const double sum = calculated(carrier, '+', q, rounded_to(carrier, zero));
         unsigned char number[8];
         put_real(number, carrier, v);
-        run_kernel(&pq_kernels_scalar, &run, 1, 1, number, y, 1, 1,
-                   args->inverse ? &one : &scale, &zero);
+        const double r = args->round == PQ_STOCHASTIC ? drawn_float(sum, code) : sum;
+        if (args->round == PQ_STOCHASTIC && !isnan(sum)) {
+            encode_number(&run, r, y);
+        } else {
+            run_kernel(&pq_kernels_scalar, &run, 1, 1, number, y, 1, 1,
+                       args->inverse ? &one : &scale, &zero);
+        }
         return isnan(sum) ? args->refuse_nan
-                          : args->beyond == PQ_REFUSE && is_too_large(sum, code);
+                          : args->beyond == PQ_REFUSE && is_too_large(r, code);
     }
     const struct limits range = range_of(args);
     const double r = rounded_by(args->round, q), sum = r + zero;
@@ -969,6 +1119,29 @@ static int quantize_affine(const struct pq_args *args, const unsigned char *px,
                           (sum < (double)range.lo || sum > (double)range.hi);
 }
 
+/* Stochastically: the quotient, as general kernels have it, is made a number of the type,
+ * and that a code. */
+static void quantize_drawn(const struct pq_run *general, const unsigned char *x,
+                           unsigned char *y, double scale, union zero zero)
+{
+    const int is_float = pq_is_narrow_float(general->out);
+    const int is_added = is_float || general->zero_first;
+    const union zero none = {is_float ? -0.0 : 0};
+    double q;
+    pq_scalar_wide_quotients(general, &q, (const char *)x, &scale, &zero.number, 1);
+    const double r = is_float ? drawn_float(q, general->out) : rounded_by(PQ_STOCHASTIC, q);
+    if (is_float && isnan(q)) {
+        run_kernel(&pq_kernels_scalar, general, 1, 1, x, y, 1, 1, &scale, &zero);
+        return;
+    }
+    struct pq_run run = *general;
+    const double one = 1;
+    run.in = run.compute = PQ_F64;
+    run.round = PQ_HALF_EVEN;
+    run.zero_first = run.narrow_first = 0;
+    run_kernel(&pq_kernels_scalar, &run, 1, 1, &r, y, 1, 1, &one, is_added ? &none : &zero);
+}
+
 struct outside naive(const struct call *call, int quantize, unsigned char *lowest)
 {
     const struct pq_args *args = &call->args;
@@ -983,7 +1156,8 @@ struct outside naive(const struct call *call, int quantize, unsigned char *lowes
                                    .round = quantize ? args->round : PQ_HALF_EVEN,
                                    .zero_first = args->zero_first,
                                    .overflow = args->overflow,
-                                   .narrow_first = quantize && args->narrow_first};
+                                   .narrow_first = quantize && args->narrow_first,
+                                   .unsigned_zero = args->zero.type == PQ_U64};
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     size_t position = 0;
     if (call->n == 0) {
@@ -997,9 +1171,17 @@ struct outside naive(const struct call *call, int quantize, unsigned char *lowes
             !general.narrow_first) {
             scale = pq_f64_from_f32(pq_f32_from_f64(scale));
         }
-        const double zero = zero_at(call, index, quantize);
+        union zero zero = {zero_at(call, index, quantize)};
+        if (is_wide(call, quantize) && args->zero.data != NULL) {
+            zero.integer =
+                integer_at(&args->zero, element_at(&args->zero, ndim, index, args->block));
+        }
         take_element(args, index, x);
-        if (!affine) {
+        chance.word = word_at(args->seed, args->start + position);
+        chance.single = compute != PQ_F64;
+        if (!affine && quantize && args->round == PQ_STOCHASTIC) {
+            quantize_drawn(&general, x, y, scale, zero);
+        } else if (!affine) {
             run_kernel(&pq_kernels_scalar, &general, quantize, 1, x, y, 1, 1, &scale,
                        &zero);
         } else if (!quantize) {

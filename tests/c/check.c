@@ -83,9 +83,11 @@ void __sanitizer_set_death_callback(void (*callback)(void));
 
 void check_start(const char *program)
 {
-    const char *slash = strrchr(program, '/');
     const char *light = getenv("CHECK_LIGHT");
-    state.program = slash != NULL ? slash + 1 : program;
+    state.program = program;
+    for (const char *c = program; *c != '\0'; c++) {
+        state.program = *c == '/' || *c == '\\' ? c + 1 : state.program;
+    }
     state.light = light != NULL && light[0] != '\0' && strcmp(light, "0") != 0;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_crashes();
@@ -303,6 +305,7 @@ const char *round_name(enum pq_round round)
         [PQ_TRUNC] = "trunc",
         [PQ_CEIL] = "ceil",
         [PQ_FLOOR] = "floor",
+        [PQ_STOCHASTIC] = "stochastic",
     };
     const char *name = (unsigned)round < PQ_ROUND_COUNT ? names[round] : NULL;
     return name != NULL ? name : "?";
@@ -531,10 +534,11 @@ static uint64_t draw_special(struct format f)
 
 static double draw_multiple(double limit)
 {
-    static const double edges[] = {127,   128,   129,   255,   256,         32767,
-                                   32768, 65535, 65536, 65537, 262144,      8388609,
-                                   0,     1,     2,     3,     2147483647., 2147483648.,
-                                   40000, 200,   383,   384,   4294967295., 4294967296.};
+    static const double edges[] = {127,    128,    129,   255,   256,         32767,
+                                   32768,  65535,  65536, 65537, 262144,      8388609,
+                                   0,      1,      2,     3,     2147483647., 2147483648.,
+                                   40000,  200,    383,   384,   4294967295., 4294967296.,
+                                   0x1p53, 0x1p63, 0x1p64};
     const double sign = random_chance(50) ? 1 : -1;
     switch (random_below(8)) {
     case 0:

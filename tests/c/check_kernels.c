@@ -71,11 +71,19 @@ static int is_quantize(const struct op *op)
            op->kind == QUANTIZE_WHOLE || op->kind == QUANTIZE_WHOLE_GRP;
 }
 
+static int has_wide_codes(const struct op *op)
+{
+    return pq_is_wide(is_quantize(op) ? op->out : op->in);
+}
+
 static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
                 size_t n, size_t g, const void *scale, const void *zero)
 {
-    const struct pq_run options = {
-        .in = op->in, .out = op->out, .compute = op->compute, .round = op->round};
+    const struct pq_run options = {.in = op->in,
+                                   .out = op->out,
+                                   .compute = op->compute,
+                                   .round = op->round,
+                                   .unsigned_zero = op->in == PQ_U64};
     run_kernel(k, &options, is_quantize(op), is_wide(op), x, y, n,
                is_same(op)  ? n
                : is_grp(op) ? g
@@ -131,7 +139,9 @@ static double scale_at(size_t i)
 
 static void set_zero(size_t i, int64_t zero)
 {
-    if (is_wide(&batch.op)) {
+    if (has_wide_codes(&batch.op)) {
+        memcpy(&batch.zero[i], &zero, sizeof zero);
+    } else if (is_wide(&batch.op)) {
         batch.zero[i] = (double)zero;
     } else {
         const int32_t narrow = (int32_t)zero;
@@ -145,6 +155,9 @@ static int64_t draw_zero(const struct op *op)
     const struct limits code = limits_of(is_quantize(op) ? op->out : op->in);
     if (is_whole(op)) {
         return 0;
+    }
+    if (has_wide_codes(op)) { /* those of uint64, too, are any 64 bits */
+        return random_chance(50) ? draw_integer(code.lo, code.hi) : (int64_t)random_bits();
     }
     const int64_t most = is_wide(op) ? INT64_C(1) << 52 : INT64_C(1) << 30;
     if (!is_quantize(op) && random_chance(25)) {
@@ -175,6 +188,7 @@ static void draw_input(void)
         } else {
             const struct limits code = limits_of(batch.op.in);
             bits = (uint64_t)draw_integer(code.lo, code.hi);
+            bits = batch.op.in == PQ_U64 && random_chance(50) ? random_bits() : bits;
         }
         put_bits(batch.x, batch.op.in, i, bits);
     }
@@ -235,7 +249,9 @@ static void report(const struct pq_kernels *k, const unsigned char *y)
         if (memcmp(y + i * size, (char *)batch.y + i * size, size) != 0) {
             const size_t p = i / batch.g;
             int64_t zero;
-            if (is_wide(op)) {
+            if (has_wide_codes(op)) {
+                memcpy(&zero, &batch.zero[p], sizeof zero);
+            } else if (is_wide(op)) {
                 zero = (int64_t)batch.zero[p];
             } else {
                 zero = get_integer(batch.zero, PQ_I32, p);
@@ -442,8 +458,9 @@ static void try_short_groups(const struct pq_kernels *k, const struct op *op)
 /* ---- the families ---- */
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
-static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
-enum { CODES = 4 }; /* the first of them */
+static const enum pq_type codes[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
+                                     PQ_I32, PQ_U32, PQ_I64, PQ_U64};
+enum { CODES = 4, ALL_CODES = 8 }; /* the first of them */
 
 static void check_quantize(const struct pq_kernels *k, enum pq_type real, enum pq_type code)
 {
@@ -460,7 +477,7 @@ static void check_quantize(const struct pq_kernels *k, enum pq_type real, enum p
     check_end();
 
     check_begin("%s quantize_vec %s %s", k->name, from, to);
-    for (int mode = 0; mode < PQ_ROUND_COUNT; mode++) {
+    for (int mode = 0; mode < PQ_STOCHASTIC; mode++) {
         op.round = (enum pq_round)mode;
         op.kind = QUANTIZE_GRP;
         if (mode != PQ_HALF_EVEN) {
@@ -556,7 +573,7 @@ static void check_every_half(const struct pq_kernels *k, enum pq_type real)
     check_begin("%s quantize every %s", k->name, type_name(real));
     for (int code = 0; code < CODES; code++) {
         for (int kind = QUANTIZE_GRP; kind <= QUANTIZE_VEC; kind++) {
-            const int modes = kind == QUANTIZE_VEC ? PQ_ROUND_COUNT : 1;
+            const int modes = kind == QUANTIZE_VEC ? PQ_STOCHASTIC : 1;
             for (int mode = 0; mode < modes; mode++) {
                 const struct op op = {(enum kind)kind, real, codes[code], PQ_F32,
                                       modes == 1 ? PQ_HALF_EVEN : (enum pq_round)mode};
@@ -595,7 +612,7 @@ static void check_quantize_wide(const struct pq_kernels *k, enum pq_type real,
 {
     check_begin("%s quantize_wide %s %s", k->name, type_name(real), type_name(code));
     for (int compute = 0; compute < 4; compute++) {
-        for (int mode = 0; mode < PQ_ROUND_COUNT; mode++) {
+        for (int mode = 0; mode < PQ_STOCHASTIC; mode++) {
             const struct op op = {QUANTIZE_WIDE, real, code, reals[compute],
                                   (enum pq_round)mode};
             try_wide(k, &op);
@@ -1065,7 +1082,7 @@ static void check_one_by_one(const struct pq_kernels *k)
                         codes[random_below(CODES)], PQ_F32, PQ_HALF_EVEN};
         const size_t n = 1 + random_below(300);
         if (op.kind == QUANTIZE_VEC) {
-            op.round = (enum pq_round)random_below(PQ_ROUND_COUNT);
+            op.round = (enum pq_round)random_below(PQ_STOCHASTIC);
         }
         if (!is_quantize(&op)) {
             const enum pq_type real = op.in;
@@ -1105,12 +1122,12 @@ static void check_table(const struct pq_kernels *k)
     check_every_half(k, PQ_F16);
     check_every_half(k, PQ_BF16);
     for (int r = 0; r < 4; r++) {
-        for (int c = 0; c < 6; c++) {
+        for (int c = 0; c < ALL_CODES; c++) {
             check_quantize_wide(k, reals[r], codes[c]);
             check_dequantize_wide(k, codes[c], reals[r]);
         }
     }
-    for (int c = 0; c < 6; c++) {
+    for (int c = 0; c < ALL_CODES; c++) {
         check_same(k, codes[c]);
     }
     check_transpose(k);

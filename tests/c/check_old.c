@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A caller that was compiled for version 1.0 of the interface, with the header of that
- * time, which is in old/, and is given the table of today: everything it knows is where it
- * was, and does what it did.
+ * time, which is in old/1.0/, and is given the table of today: everything it knows is where
+ * it was, and does what it did.
  */
 #include "pq.h"
 

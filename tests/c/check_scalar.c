@@ -322,7 +322,7 @@ static void check_halves(enum pq_type real)
         put_bits(x, real, i, i);
     }
     for (int c = 0; c < CODES; c++) {
-        for (int round = 0; round < PQ_ROUND_COUNT; round++) {
+        for (int round = 0; round < PQ_STOCHASTIC; round++) {
             for (size_t s = 0; s < count; s++) {
                 const struct limits limits = limits_of(codes[c]);
                 const int32_t zero = (int32_t)draw_integer(limits.lo, limits.hi);
@@ -374,7 +374,7 @@ static void check_hard_quantize(enum pq_type real, enum pq_type code)
         for (size_t e = 0; e < n; e++) {
             put_bits(x, real, e, draw_real(real, (double)scale, reach_of(code)));
         }
-        for (int round = 0; round < PQ_ROUND_COUNT; round++) {
+        for (int round = 0; round < PQ_STOCHASTIC; round++) {
             quantize_all(real, code, (enum pq_round)round, n, scale,
                          (int32_t)draw_integer(limits.lo, limits.hi));
         }
@@ -390,7 +390,7 @@ static void check_quantize_wide(enum pq_type real, enum pq_type code)
         const struct pq_run general = {.in = real,
                                        .out = code,
                                        .compute = reals[i % 4],
-                                       .round = (enum pq_round)(i / 4 % PQ_ROUND_COUNT)};
+                                       .round = (enum pq_round)(i / 4 % PQ_STOCHASTIC)};
         const size_t n = 200;
         for (size_t e = 0; e < n; e++) {
             wide_scales[e] = general.compute == PQ_F64 || real == PQ_F64
@@ -419,7 +419,7 @@ static void check_precision(enum pq_type real, enum pq_type compute)
         const struct pq_run general = {.in = real,
                                        .out = PQ_I32,
                                        .compute = compute,
-                                       .round = (enum pq_round)(i % PQ_ROUND_COUNT)};
+                                       .round = (enum pq_round)(i % PQ_STOCHASTIC)};
         const size_t n = 100;
         for (size_t e = 0; e < n; e++) {
             const double k = (double)random_between(1, 3000) + 0.5;
@@ -506,6 +506,172 @@ static void check_dequantize_wide(enum pq_type code, enum pq_type real)
             const int64_t zero = (int64_t)wide_zeros[e];
             expect_real(e, code, real,
                         real_of(get_integer(x, code, e), wide_scales[e], zero, real),
+                        wide_scales[e], zero);
+        }
+    }
+    check_end();
+}
+
+/* ---- codes of 64 bits: integers of more, in two parts ---- */
+
+/* upper * 2^33 + lower, of which the lower is not negative. */
+struct split {
+    int64_t upper, lower;
+};
+#define SPLIT INT64_C(0x200000000)
+
+static struct split carried(int64_t upper, int64_t lower)
+{
+    while (lower < 0) {
+        lower += SPLIT;
+        upper--;
+    }
+    return (struct split){upper + lower / SPLIT, lower % SPLIT};
+}
+
+/* Of an integer of at most 2^66 in magnitude. */
+static struct split split_of_real(double v)
+{
+    const double upper = floor(v / (double)SPLIT);
+    return (struct split){(int64_t)upper, (int64_t)(v - upper * (double)SPLIT)};
+}
+
+static struct split split_of_code(int64_t v, enum pq_type type)
+{
+    return carried(type == PQ_U64 ? (int64_t)((uint64_t)v / (uint64_t)SPLIT) : v / SPLIT,
+                   type == PQ_U64 ? (int64_t)((uint64_t)v % (uint64_t)SPLIT) : v % SPLIT);
+}
+
+static struct split difference_of(struct split a, struct split b)
+{
+    return carried(a.upper - b.upper, a.lower - b.lower);
+}
+
+static int is_less(struct split a, struct split b)
+{
+    return a.upper < b.upper || (a.upper == b.upper && a.lower < b.lower);
+}
+
+static struct split magnitude_of(struct split v)
+{
+    return v.upper < 0 ? difference_of((struct split){0, 0}, v) : v;
+}
+
+static int64_t wide_code_of(double q, enum pq_round round, int64_t zero, enum pq_type code)
+{
+    const int64_t lowest = code == PQ_U64 ? 0 : INT64_MIN;
+    const int64_t highest = code == PQ_U64 ? -1 : INT64_MAX; /* as two's complement */
+    const double r = round_by_definition(q, round);
+    if (!(r > -0x1p66)) {
+        return lowest;
+    }
+    if (r >= 0x1p66) {
+        return highest;
+    }
+    const struct split a = split_of_real(r), b = split_of_code(zero, code);
+    const struct split sum = carried(a.upper + b.upper, a.lower + b.lower);
+    return is_less(sum, split_of_code(lowest, code)) ? lowest
+           : is_less(split_of_code(highest, code), sum)
+               ? highest
+               : (int64_t)((uint64_t)sum.upper * (uint64_t)SPLIT + (uint64_t)sum.lower);
+}
+
+/* The float32 number nearest to an integer: the best of some near it. */
+static float nearest_single(struct split v)
+{
+    const double near = (double)v.upper * (double)SPLIT + (double)v.lower;
+    float best = (float)near;
+    struct split least = magnitude_of(difference_of(v, split_of_real((double)best)));
+    const uint32_t bits = bits_of_f32(best);
+    for (uint32_t step = 0; step < 2 && near != 0; step++) {
+        const float other = f32_of_bits(step == 0 ? bits + 1 : bits - 1);
+        const struct split off =
+            fabs((double)other) < 1
+                ? least
+                : magnitude_of(difference_of(v, split_of_real((double)other)));
+        const int same = !is_less(off, least) && !is_less(least, off);
+        if (is_less(off, least) || (same && bits % 2 != 0 && fabs((double)other) >= 1)) {
+            best = other;
+            least = off;
+        }
+    }
+    return best;
+}
+
+static uint64_t wide_real_of(int64_t q, double scale, int64_t zero, enum pq_type code,
+                             enum pq_type zero_type, enum pq_type real)
+{
+    const struct split d =
+        difference_of(split_of_code(q, code), split_of_code(zero, zero_type));
+    if (real == PQ_F64) { /* the first product is exact */
+        const double v = ((double)d.upper * (double)SPLIT + (double)d.lower) * scale;
+        return isnan(v) ? UINT64_C(0x7ff8000000000000) : bits_of_f64(v);
+    }
+    return real_bits(real, nearest_single(d) * (float)scale);
+}
+
+static int64_t draw_wide(void)
+{
+    const int64_t near = INT64_C(1) << (20 + random_below(43));
+    return random_chance(40)   ? (int64_t)random_bits()
+           : random_chance(50) ? draw_integer(INT64_MIN, INT64_MAX)
+                               : near - 2 + (int64_t)random_below(5);
+}
+
+static void check_quantize_64(enum pq_type real, enum pq_type code)
+{
+    static uint64_t bits[MAX_N];
+    check_begin("%s quantized to %s", type_name(real), type_name(code));
+    for (size_t i = 0; i < check_count(400); i++) {
+        const struct pq_run wide = {.in = real,
+                                    .out = code,
+                                    .compute = reals[i % 4],
+                                    .round = (enum pq_round)(i / 4 % PQ_STOCHASTIC)};
+        const size_t n = 200;
+        for (size_t e = 0; e < n; e++) {
+            const double limit = random_chance(50) ? 0x1p67 : 0x1p54;
+            wide_scales[e] = wide.compute == PQ_F64 || real == PQ_F64
+                                 ? draw_scale_f64()
+                                 : (double)draw_scale();
+            bits[e] = (uint64_t)draw_wide();
+            put_bits(x, real, e, draw_real(real, wide_scales[e], limit));
+        }
+        run_kernel(scalar, &wide, 1, 1, x, y, n, 1, wide_scales, bits);
+        for (size_t e = 0; e < n; e++) {
+            const double q =
+                quotient_in(wide.compute, get_real(x, real, e), wide_scales[e]);
+            const int64_t zero = (int64_t)bits[e];
+            expect_code(e, real, code, wide_code_of(q, wide.round, zero, code),
+                        wide_scales[e], zero, round_name(wide.round));
+        }
+    }
+    check_end();
+}
+
+static void check_dequantize_64(enum pq_type code, enum pq_type real)
+{
+    static uint64_t bits[MAX_N];
+    check_begin("%s dequantized to %s", type_name(code), type_name(real));
+    for (size_t i = 0; i < check_count(400); i++) {
+        const struct pq_run wide = {.in = code,
+                                    .out = real,
+                                    .compute = real == PQ_F64 ? PQ_F64 : PQ_F32,
+                                    .unsigned_zero = code == PQ_U64 && i % 2 == 0};
+        const enum pq_type zero_type = wide.unsigned_zero ? PQ_U64 : PQ_I64;
+        const size_t n = 200;
+        for (size_t e = 0; e < n; e++) {
+            wide_scales[e] = real == PQ_F64 ? draw_scale_f64() : (double)draw_scale();
+            bits[e] = (uint64_t)draw_wide();
+            put_bits(x, code, e,
+                     random_chance(50) ? (uint64_t)draw_wide()
+                                       : bits[e] + random_below(99));
+        }
+        run_kernel(scalar, &wide, 0, 1, x, y, n, 1, wide_scales, bits);
+        for (size_t e = 0; e < n; e++) {
+            const int64_t zero = (int64_t)bits[e];
+            expect_real(e, code, real,
+                        wide_real_of(get_integer(x, code, e), wide_scales[e], zero, code,
+                                     zero_type, real),
                         wide_scales[e], zero);
         }
     }
@@ -628,7 +794,7 @@ static const struct regression regressions[] = {
 
 /* The modes as nGraph tabulates them. */
 static const double table_inputs[] = {2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75};
-static const signed char table[PQ_ROUND_COUNT][8] = {
+static const signed char table[PQ_STOCHASTIC][8] = {
     [PQ_HALF_AWAY] = {3, -3, 4, -4, 2, -2, 3, -3},
     [PQ_HALF_TOWARD_ZERO] = {2, -2, 3, -3, 2, -2, 3, -3},
     [PQ_HALF_UP] = {3, -2, 4, -3, 2, -2, 3, -3},
@@ -681,7 +847,7 @@ static void check_regressions(void)
     check_end();
 
     check_begin("the nine modes as tabulated");
-    for (int round = 0; round < PQ_ROUND_COUNT; round++) {
+    for (int round = 0; round < PQ_STOCHASTIC; round++) {
         for (int i = 0; i < 8; i++) {
             for (int c = 0; c < 6; c++) {
                 const int64_t zero = c % 2 == 0 ? 0 : 10;
@@ -767,7 +933,7 @@ int main(int argc, char **argv)
     check_formats();
     check_halves(PQ_F16);
     check_halves(PQ_BF16);
-    for (int round = 0; round < PQ_ROUND_COUNT; round++) {
+    for (int round = 0; round < PQ_STOCHASTIC; round++) {
         check_roundings((enum pq_round)round);
     }
     for (int r = 0; r < 4; r++) {
@@ -778,6 +944,10 @@ int main(int argc, char **argv)
             }
             check_quantize_wide(reals[r], codes[c]);
             check_dequantize_wide(codes[c], reals[r]);
+        }
+        for (int c = 0; c < 2; c++) {
+            check_quantize_64(reals[r], c == 0 ? PQ_I64 : PQ_U64);
+            check_dequantize_64(c == 0 ? PQ_I64 : PQ_U64, reals[r]);
         }
         if (r < PQ_REALS) {
             check_minmax(reals[r]);

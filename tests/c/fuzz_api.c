@@ -37,7 +37,8 @@ static const enum pq_type narrow[] = {
     PQ_F4E2M1FN, PQ_F8E3M4,
     PQ_F8E4M3,   PQ_F8E4M3B11FNUZ,
 };
-static const enum pq_type whole[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
+static const enum pq_type whole[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
+                                     PQ_I32, PQ_U32, PQ_I64, PQ_U64};
 static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16, PQ_I32, PQ_U32,
                                         PQ_I64, PQ_U64, PQ_I4,  PQ_U4,  PQ_I2,  PQ_U2};
 
@@ -387,6 +388,7 @@ static void mangle(struct pq_layout *layout)
 /* Options that make no sense. */
 static void spoil_affine(struct pq_args *args, enum verb verb)
 {
+    const int wide = pq_is_wide(verb == QUANTIZE ? args->out.type : args->in.type);
     static const int64_t far[] = {INT64_MIN, INT64_MAX, -129, 256, INT64_C(1) << 32};
     static int64_t fills[1];
     const int code = verb == QUANTIZE || verb == DEQUANTIZE;
@@ -404,12 +406,12 @@ static void spoil_affine(struct pq_args *args, enum verb verb)
         fills[0] = far[random_below(5)];
         args->fills = 1;
         args->fill = fills;
-        use.refused = code && (fills[0] == INT64_MIN || fills[0] == INT64_MAX);
+        use.refused = code && !wide && (fills[0] == INT64_MIN || fills[0] == INT64_MAX);
         break;
     case 3:
         args->lowest_code = far[random_below(5)];
         args->highest_code = INT64_MIN;
-        use.refused = verb == QUANTIZE;
+        use.refused = verb == QUANTIZE && !wide;
         break;
     default:
         args->beyond = PQ_WRAP;
@@ -485,6 +487,33 @@ static void spoil(struct pq_args *args, enum verb verb)
     }
 }
 
+/* The same arguments from a caller of another version: what is beyond the size of an older
+ * one may be anything, what a newer one has is 0. */
+static const struct pq_args *of_another_version(const struct pq_args *args)
+{
+    static union {
+        struct pq_args args;
+        unsigned char bytes[2 * sizeof(struct pq_args)];
+    } given;
+    const size_t layouts = offsetof(struct pq_args, in_layout);
+    const size_t affine = offsetof(struct pq_args, offset);
+    const size_t least =
+        args->in_layout == NULL && args->out_layout == NULL ? layouts : affine;
+    const unsigned char *const bytes = (const unsigned char *)args;
+    size_t size = sizeof *args; /* of what is not 0 */
+    while (size > least && bytes[size - 1] == 0) {
+        size--;
+    }
+    size += random_below(sizeof given - size);
+    memset(&given, random_chance(50) ? 0xff : 0, sizeof given);
+    if (size > sizeof *args) {
+        memset(given.bytes + sizeof *args, 0, size - sizeof *args);
+    }
+    memcpy(&given, args, size < sizeof *args ? size : sizeof *args);
+    given.args.size = size;
+    return &given.args;
+}
+
 /* ---- quantize, dequantize, repack ---- */
 
 static enum pq_status run_once(const struct pq_kernels *k, enum verb verb, int part,
@@ -548,6 +577,42 @@ static void judge_count(const struct pq_kernels *k, enum pq_status ran, int know
           first, outside.count, outside.first, text);
 }
 
+/* To and fro by the same arguments, less what has to do with policies: tables agree. */
+static void check_fake(void)
+{
+    static unsigned char numbers[2][ARENA], masks[2][ARENA];
+    ptrdiff_t strides[PQ_MAX_NDIM], bytes[PQ_MAX_NDIM], n = 1;
+    struct pq_args args = *use.args;
+    struct pq_fake fake = {.size = sizeof fake, .code = args.out.type};
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(args.in.type);
+    enum pq_status first = PQ_OK;
+    if (args.size != sizeof args || call.n > ARENA / sizeof(double)) {
+        return;
+    }
+    for (int d = args.ndim - 1; d >= 0; d--) {
+        strides[d] = n * size;
+        bytes[d] = n;
+        n *= args.shape[d] > 0 ? args.shape[d] : 1;
+    }
+    args.out_layout = NULL;
+    args.beyond = PQ_SATURATE;
+    args.refuse_nan = args.zero_first = args.narrow_first = 0;
+    for (int i = 0; tables[i] != NULL; i++) {
+        args.out = (struct pq_array){numbers[i > 0], strides, args.in.type, 0, NULL};
+        if (call.n % 2 != 0) {
+            fake.mask = (struct pq_array){masks[i > 0], bytes, PQ_U8, 0, NULL};
+        }
+        const enum pq_status status = pq_fake_quantize(tables[i], &args, &fake, 0, 1);
+        first = i == 0 ? status : first;
+        CHECK(status == first, "%s: fake: %d, not %d", tables[i]->name, (int)status,
+              (int)first);
+        CHECK(status != PQ_OK || call.n == 0 ||
+                  (memcmp(numbers[0], numbers[i > 0], call.n * (size_t)size) == 0 &&
+                   (call.n % 2 == 0 || memcmp(masks[0], masks[i > 0], call.n) == 0)),
+              "%s: fake: other results", tables[i]->name);
+    }
+}
+
 static void check_result(enum verb verb)
 {
     static unsigned char expected[ARENA];
@@ -601,9 +666,48 @@ static void check_result(enum verb verb)
         }
     }
     restore(&kept_out);
+    if (verb == QUANTIZE && known) {
+        check_fake();
+    }
 }
 
 /* ---- the others ---- */
+
+/* Parameters that are searched for, and codes by those that are not, are refused as these
+ * are; of tables with the same bytes. */
+static void check_params_of(const struct pq_args *args, const struct pq_choice *choice,
+                            enum pq_status right, int searched)
+{
+    static unsigned char scale[ARENA], zero[ARENA], codes[2][ARENA];
+    const struct pq_search search = {.size = sizeof search};
+    ptrdiff_t strides[PQ_MAX_NDIM], next = sizeof(int32_t);
+    struct pq_args with = *args;
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        strides[d] = next;
+        next *= args->shape[d] > 0 ? args->shape[d] : 1;
+    }
+    for (int i = 0; tables[i] != NULL; i++) {
+        const struct pq_kernels *const k = use.no_kernels ? NULL : tables[i];
+        restore(&kept_scale);
+        restore(&kept_zero);
+        with.out =
+            (struct pq_array){.data = codes[i > 0], .strides = strides, .type = PQ_I32};
+        const enum pq_status status = searched
+                                          ? pq_search_params(k, args, choice, &search, 0, 1)
+                                          : pq_dynamic_quantize(k, &with, choice, 0, 1);
+        CHECK(status == right, "%s: searched %d: %d, not %d", tables[i]->name, searched,
+              (int)status, (int)right);
+        if (i == 0) {
+            memcpy(scale, kept_scale.at, kept_scale.bytes);
+            memcpy(zero, kept_zero.at, kept_zero.bytes);
+        } else if (status == PQ_OK) {
+            CHECK(memcmp(scale, kept_scale.at, kept_scale.bytes) == 0 &&
+                      memcmp(zero, kept_zero.at, kept_zero.bytes) == 0 &&
+                      (searched || memcmp(codes[0], codes[1], (size_t)next) == 0),
+                  "%s: searched %d: other results", tables[i]->name, searched);
+        }
+    }
+}
 
 /* The same arguments, with parameters in place of the extrema. */
 static void check_params(enum pq_status extrema, int finite)
@@ -640,6 +744,69 @@ static void check_params(enum pq_status extrema, int finite)
         CHECK(status != PQ_OK || (memcmp(scale, kept_scale.at, kept_scale.bytes) == 0 &&
                                   memcmp(zero, kept_zero.at, kept_zero.bytes) == 0),
               "%s: other parameters", tables[i]->name);
+    }
+    if (use.known && call.n <= ARENA / sizeof(int32_t)) {
+        check_params_of(&args, &choice, right, 0);
+        if (call.n < 500) {
+            check_params_of(&args, &choice, right, 1);
+        }
+    }
+}
+
+/* Elements are counted wherever minmax takes them, which looks at more. */
+static void check_histogram(enum pq_status extrema, int finite)
+{
+    static uint32_t counters[PQ_COUNTERS];
+    const int ignore = random_chance(50), counts_all = random_chance(20);
+    for (int i = 0; tables[i] != NULL; i++) {
+        struct pq_counts counts = {.size = sizeof counts,
+                                   .ignore_nonfinite = ignore,
+                                   .counters = counts_all ? counters : NULL,
+                                   .lowest = (double)INFINITY,
+                                   .highest = (double)-INFINITY};
+        uint64_t page[PQ_PAGE], all = 0;
+        const enum pq_status status =
+            pq_histogram(use.no_kernels ? NULL : tables[i], use.args, &counts, 0, 1);
+        const enum pq_status due = finite || ignore ? PQ_OK : PQ_ERR_NONFINITE;
+        CHECK(extrema != PQ_OK || status == due, "%s: histogram: %d, not %d",
+              tables[i]->name, (int)status, (int)due);
+        while (pq_histogram_take(&counts, page) >= 0) {
+            for (int k = 0; k < PQ_PAGE; k++) {
+                all += page[k];
+            }
+        }
+        if (use.known && status == PQ_OK) {
+            CHECK(counts.count + counts.nan + counts.inf == call.n &&
+                      all == (counts_all ? counts.count : 0),
+                  "%s: histogram: other numbers", tables[i]->name);
+        }
+    }
+}
+
+/* Elements measured against themselves. */
+static void check_measure(enum pq_status extrema)
+{
+    enum { MOST = 2 * ARENA / PQ_MEASURE_CHUNK + 1 };
+    struct pq_error errors[MOST];
+    struct pq_args args;
+    if (use.args == NULL || use.args->size != sizeof args || call.n > ARENA ||
+        !(use.known || extrema == PQ_OK)) {
+        return;
+    }
+    args = *use.args;
+    args.out = args.in;
+    for (int i = 0; tables[i] != NULL; i++) {
+        const enum pq_status status =
+            pq_measure(use.no_kernels ? NULL : tables[i], &args, NULL, errors, 0, 1);
+        CHECK(status == extrema, "%s: measure: %d, not %d", tables[i]->name, (int)status,
+              (int)extrema);
+        const ptrdiff_t chunks = pq_measure_chunks((ptrdiff_t)call.n);
+        for (ptrdiff_t c = 1; status == PQ_OK && c < chunks; c++) {
+            pq_add_error(errors, errors + c);
+        }
+        CHECK(status != PQ_OK || (errors->count == (int64_t)call.n && errors->ee == 0 &&
+                                  errors->most == 0 && errors->xx == errors->xy),
+              "%s: measure: other sums", tables[i]->name);
     }
 }
 
@@ -681,6 +848,8 @@ static void check_minmax(void)
               "%s: other extrema", k->name);
     }
     check_params(first, first_finite);
+    check_histogram(first, first_finite);
+    check_measure(first);
     size_t count = 7, at = 7;
     const enum pq_status status = pq_count_nonfinite(use.args, &count, &at);
     CHECK(first != PQ_OK || status == PQ_OK, "count: status %d", (int)status);
@@ -798,6 +967,10 @@ static void one_input(const unsigned char *data, size_t size)
             use.refused = 1;
         }
         random_from(NULL, 0);
+    }
+    if (verb != MINMAX && use.args != NULL && args.size == sizeof args &&
+        random_chance(10)) {
+        use.args = of_another_version(&args);
     }
     if (verb == MINMAX) {
         check_minmax();

@@ -5,14 +5,17 @@
 
 #include "kernels.h"
 
-/* The kernel for run->in and run->out, or the general one, over groups of `g` elements with
- * parameters as it takes them. */
+/* The kernel for run->in and run->out, or the general one, which for codes of 64 bits is
+ * the wide one, over groups of `g` elements with parameters as it takes them. */
 static inline void run_kernel(const struct pq_kernels *k, const struct pq_run *options,
                               int quantizes, int general, const void *x, void *y, size_t n,
                               size_t g, const void *scale, const void *zero)
 {
     struct pq_run run = *options;
     pq_kernel_fn *kernel = quantizes ? k->quantize_general : k->dequantize_general;
+    if (pq_is_wide(quantizes ? run.out : run.in)) {
+        kernel = quantizes ? k->quantize_wide : k->dequantize_wide;
+    }
     if (general) {
         run.scale.f64 = scale;
         run.zero.f64 = zero;

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pq_compiler.h"
+
+#if defined(PQ_ARCH_AARCH64)
+
+#  include <arm_neon.h>
+#  include <math.h>
+#  include <string.h>
+
+#  include "simd_neon.h"
+
+#  define EACH2(f, x, y)                                                                   \
+      {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
+#  define PQ_SUMS_SATURATE 0
+
+/* Upper halves of products. */
+PQ_INLINE int32x4_t upper_product(int32x4_t x, int32x4_t y)
+{
+    return vshrn_high_n_s64(vshrn_n_s64(vmull_s32(vget_low_s32(x), vget_low_s32(y)), 32),
+                            vmull_high_s32(x, y), 32);
+}
+
+PQ_INLINE vi upper_products(vi x, vi y)
+{
+    return (vi)EACH2(upper_product, x, y);
+}
+
+/* The same of products and 2^31. */
+PQ_INLINE int32x4_t upper_product_rounded(int32x4_t x, int32x4_t y)
+{
+    return vrshrn_high_n_s64(vrshrn_n_s64(vmull_s32(vget_low_s32(x), vget_low_s32(y)), 32),
+                             vmull_high_s32(x, y), 32);
+}
+
+PQ_INLINE vi upper_products_rounded(vi x, vi y)
+{
+    return (vi)EACH2(upper_product_rounded, x, y);
+}
+
+/* -1 where x is negative and y has all bits, else 0. */
+PQ_INLINE int32x4_t sign_within(int32x4_t x, int32x4_t y)
+{
+    return vandq_s32(vshrq_n_s32(x, 31), y);
+}
+
+PQ_INLINE vi signs_within(vi x, vi y)
+{
+    return (vi)EACH2(sign_within, x, y);
+}
+
+PQ_INLINE int32x4_t shifted_right(int32x4_t x, int32x4_t n)
+{
+    return vshlq_s32(x, vnegq_s32(n));
+}
+
+PQ_INLINE vi shift_right_each(vi x, vi n)
+{
+    return (vi)EACH2(shifted_right, x, n);
+}
+
+PQ_INLINE vi shift_left_each(vi x, vi n)
+{
+    return (vi)EACH2(vshlq_s32, x, n);
+}
+
+struct rescale_ends {
+    int32x4_t lowest, highest;
+};
+
+PQ_INLINE struct rescale_ends no_ends(void)
+{
+    return (struct rescale_ends){vdupq_n_s32(INT32_MAX), vdupq_n_s32(INT32_MIN)};
+}
+
+PQ_INLINE void note_ends(struct rescale_ends *to, vi v)
+{
+    const int32x4_t lowest = vminq_s32(vminq_s32(v.a, v.b), vminq_s32(v.c, v.d));
+    const int32x4_t highest = vmaxq_s32(vmaxq_s32(v.a, v.b), vmaxq_s32(v.c, v.d));
+    to->lowest = vminq_s32(to->lowest, lowest);
+    to->highest = vmaxq_s32(to->highest, highest);
+}
+
+PQ_INLINE int are_within(const struct rescale_ends *ends, int64_t least, int64_t most)
+{
+    return vminvq_s32(ends->lowest) >= least && vmaxvq_s32(ends->highest) <= most;
+}
+
+#  undef EACH2
+
+#  define PQ_RESCALE pq_neon_rescale
+#  include "kernels/requantize.inc"
+
+#else
+typedef int pq_no_neon_requantize; /* ISO C wants something in every file */
+#endif

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_quantize: dequantize(quantize(in)), by one kernel, or a piece of codes at a time, in
+ * L1. */
+#include "../args.h"
+#include "../fused.h"
+#include "../slabs.h"
+
+enum {
+    ROOM = 1 << 14,  /* bytes of codes */
+    PIECE = 1 << 13, /* elements, at most */
+    FLOATS = 512,    /* of narrow floats with float64 parameters */
+    MANY = 64,       /* elements of which it is worth to know whether all are in range */
+    NEAR_BYTES = 1 << 17 /* of input that is gone over twice */
+};
+
+/* ---- pieces ---- */
+
+/* The parameters from group `k` on. */
+static void move_params(struct pq_run *to, const struct pq_run *from, size_t k,
+                        bool general)
+{
+    if (general) {
+        to->scale.f64 = from->scale.f64 + k;
+        to->zero.f64 = from->zero.f64 + k;
+        to->offset.f64 = from->offset.f64 + k;
+    } else {
+        to->scale.f32 = from->scale.f32 + k;
+        to->zero.i32 = from->zero.i32 + k;
+        to->offset.f32 = from->offset.f32 + k;
+    }
+}
+
+/* The words of the elements from `i` on, where there are any. */
+static const uint32_t *noise_at(const struct pq_run *run, size_t i)
+{
+    return run->noise != NULL ? run->noise + i : NULL;
+}
+
+#define WITHIN(type, bits)                                                                 \
+    case PQ_##bits: {                                                                      \
+        const type lo = (type)range.lo, hi = (type)range.hi;                               \
+        const type *const c = (const void *)codes;                                         \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            y[i] = (c[i] >= lo) & (c[i] <= hi);                                            \
+        }                                                                                  \
+        break;                                                                             \
+    }
+
+/* What codes of a wider type say of their range. */
+static void find_within(char *PQ_RESTRICT y, const char *PQ_RESTRICT codes, size_t n,
+                        enum pq_type wider, struct pq_range range)
+{
+    switch (wider) {
+        WITHIN(int16_t, I16)
+        WITHIN(int32_t, I32)
+        WITHIN(int64_t, I64)
+    default:
+        break;
+    }
+}
+#undef WITHIN
+
+/* Elements of one group, or with parameters of their own: which of them are counted. */
+static void find_counted(const struct pq_run *part, char *codes, const char *x, char *y,
+                         size_t n)
+{
+    const struct pq_fused *const fused = part->fused;
+    struct pq_run one = *part;
+    size_t outside = 0;
+    one.outside = &outside;
+    one.far = 0;
+    fused->quantize(&one, x, codes, n);
+    if (outside == 0 || n == 1) {
+        memset(y, outside == 0, n);
+        return;
+    }
+    const size_t half = n > MANY ? MANY : n / 2;
+    for (size_t i = 0; i < n; i += half) {
+        move_params(&one, part, part->group == 1 ? i : 0, fused->general);
+        one.fused = fused;
+        one.noise = noise_at(part, i);
+        find_counted(&one, codes, x + i * fused->real, y + i, n - i < half ? n - i : half);
+    }
+}
+
+static void dequantize_piece(const struct pq_run *part, const char *codes, char *y,
+                             size_t n)
+{
+    const struct pq_fused *const fused = part->fused;
+    double zeros[FLOATS];
+    struct pq_run back = fused->back;
+    back.group = part->group;
+    back.scale = part->scale;
+    back.zero = part->zero;
+    back.offset = part->offset;
+    back.affine = &fused->affine;
+    back.rows = part->rows;
+    back.in_stride = (ptrdiff_t)(n * fused->code);
+    back.out_stride = part->out_stride;
+    back.out_gap = part->out_gap;
+    back.far = part->far;
+    if (fused->no_zeros) {
+        memset(zeros, 0, sizeof zeros);
+        back.zero.f64 = zeros;
+    }
+    fused->dequantize(&back, codes, y, n);
+}
+
+/* At most `most` elements, or rows of `n` that are no more. */
+static void run_piece(const struct pq_run *part, const char *x, char *y, size_t n)
+{
+    const struct pq_fused *const fused = part->fused;
+    const size_t all = n * (part->rows > 1 ? part->rows : 1);
+    _Alignas(64) char codes[ROOM];
+    struct pq_run run = *part;
+    if (fused->counts) {
+        find_counted(part, codes, x, y, n);
+        return;
+    }
+    run.out_stride = (ptrdiff_t)(n * fused->code);
+    run.out_gap = 0;
+    fused->quantize(&run, x, codes, n);
+    if (fused->narrow != NULL) {
+        fused->narrow(codes, codes, all);
+        fused->extend(codes, codes, all);
+    }
+    if (fused->dequantize != NULL) {
+        dequantize_piece(part, codes, y, n);
+        if (fused->saturation != NULL) {
+            pq_count_saturated(part, x, y, n);
+        }
+    } else {
+        find_within(y, codes, n, fused->wider, fused->range);
+    }
+}
+
+/* ---- the kernel ---- */
+
+/* Rows under the same parameters, as many at a time as there is room for. */
+static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
+{
+    const size_t step = run->fused->most / n;
+    struct pq_run some = *run;
+    for (size_t row = 0; row < run->rows; row += step) {
+        some.rows = run->rows - row < step ? run->rows - row : step;
+        some.noise = noise_at(run, row * n);
+        run_piece(&some, x + (ptrdiff_t)row * run->in_stride,
+                  y + (ptrdiff_t)row * run->out_stride, n);
+    }
+}
+
+/* How many elements come next: whole groups, or some of one. */
+static size_t next_piece(const struct pq_run *run, size_t done, size_t n, size_t most)
+{
+    const size_t g = run->group, left = n - done;
+    size_t whole = most / g * g;
+    if (whole == 0) {
+        whole = (done / g + 1) * g - done;
+        whole = whole < most ? whole : most;
+    }
+    return left < whole ? left : whole;
+}
+
+static void run_fused(const struct pq_run *run, const void *px, void *py, size_t n)
+{
+    const struct pq_fused *const fused = run->fused;
+    const char *x = px;
+    char *y = py;
+    const bool apart = fused->dequantize == NULL && (run->rows > 1 || run->out_gap != 0 ||
+                                                     run->in_gap != 0 || fused->counts);
+    struct pq_run part = *run;
+    if (run->rows > 1 && !apart && n <= fused->most) {
+        run_rows(run, x, y, n);
+        return;
+    }
+    part.rows = 0;
+    if (apart) { /* a group at a time, which has no gaps */
+        part.in_gap = part.out_gap = 0;
+    }
+    for (size_t row = 0; row < (run->rows > 1 ? run->rows : 1); row++) {
+        const char *from = x + (ptrdiff_t)row * run->in_stride;
+        char *to = y + (ptrdiff_t)row * run->out_stride;
+        for (size_t done = 0, m; done < n; done += m) {
+            const size_t most = apart && run->group > 1 && run->group < fused->most
+                                    ? run->group
+                                    : fused->most;
+            m = next_piece(run, done, n, most);
+            part.group =
+                run->group < m || part.in_gap != 0 || part.out_gap != 0 ? run->group : m;
+            move_params(&part, run, done / run->group, fused->general);
+            part.noise = noise_at(run, row * n + done);
+            run_piece(&part, from, to, m);
+            const ptrdiff_t groups = (ptrdiff_t)(m / run->group);
+            from += (ptrdiff_t)(m * fused->real) + groups * run->in_gap;
+            to += (ptrdiff_t)(m * fused->result) + groups * run->out_gap;
+        }
+    }
+}
+
+/* ---- methods ---- */
+
+/* With float64 parameters, as the other direction has them. */
+static void make_general(struct pq_method *how, pq_kernel_fn *kernel)
+{
+    if (how->affine.inner != NULL) {
+        how->affine.inner = kernel;
+        how->affine.general = true;
+    } else {
+        how->kernel = kernel;
+    }
+    how->general = true;
+}
+
+static void set_sizes(struct pq_fused *fused, const struct pq_method *how,
+                      enum pq_type carrier, size_t real, size_t result)
+{
+    fused->real = real;
+    fused->code = pq_bytes_of(carrier);
+    fused->result = result;
+    fused->general = how->general;
+    fused->most = ROOM / fused->code < PIECE ? ROOM / fused->code : PIECE;
+    if (how->general && pq_is_narrow_float(carrier)) {
+        fused->most = FLOATS;
+        fused->no_zeros = true;
+    }
+}
+
+/* The arguments of one direction. */
+static struct pq_args between(const struct pq_args *args, enum pq_type in, enum pq_type out)
+{
+    struct pq_args one = *args;
+    one.in.type = in;
+    one.out.type = out;
+    return one;
+}
+
+/* Integers of at most 16 bits from float32 numbers, saturated and nothing else. */
+static bool suits_qdq(const struct pq_args *args, enum pq_type code)
+{
+    const bool is_plain = args->round == PQ_HALF_EVEN && !args->zero_first &&
+                          args->offset == NULL && !args->inverse && args->fills == 0;
+    const bool is_single = args->in.type == PQ_F32 &&
+                           (args->precision == PQ_NO_TYPE || args->precision == PQ_F32);
+    return is_plain && is_single && pq_is_integer(code) &&
+           pq_bytes_of(pq_carrier_of(code)) <= 2;
+}
+
+/* By one kernel, which takes parameters as that to the type of the codes does. */
+static enum pq_status set_qdq(struct pq_method *how, struct pq_fused *fused,
+                              const struct pq_kernels *kernels, const struct pq_args *args,
+                              enum pq_type code)
+{
+    struct pq_args plain = between(args, PQ_F32, code);
+    struct pq_range range = pq_range_of(code);
+    if (args->lowest_code != 0 || args->highest_code != 0) {
+        range = (struct pq_range){args->lowest_code, args->highest_code};
+    }
+    plain.lowest_code = plain.highest_code = 0;
+    fused->qdq = (struct pq_qdq){.bytes = (int)pq_bytes_of(pq_carrier_of(code)),
+                                 .lowest = (int32_t)range.lo,
+                                 .highest = (int32_t)range.hi};
+    const enum pq_status status = pq_quantize_method(how, kernels, &plain);
+    how->kernel = kernels->qdq;
+    return status;
+}
+
+/* By two kernels. */
+static enum pq_status set_fused(struct pq_method *how, struct pq_fused *fused,
+                                const struct pq_kernels *kernels,
+                                const struct pq_args *args, enum pq_type code)
+{
+    const struct pq_args from = between(args, args->in.type, code);
+    struct pq_args to = between(args, code, args->in.type);
+    const enum pq_type carrier = pq_carrier_of(code);
+    struct pq_method back;
+    to.precision = PQ_NO_TYPE;
+    enum pq_status status = pq_quantize_method(how, kernels, &from);
+    if (status == PQ_OK) {
+        status = pq_dequantize_method(&back, kernels, &to);
+    }
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (how->general != back.general) {
+        make_general(how->general ? &back : how, how->general ? kernels->dequantize_general
+                                                              : kernels->quantize_general);
+        how->flush_from = 0;
+    }
+    *fused = (struct pq_fused){.quantize = how->kernel, .dequantize = back.kernel};
+    set_sizes(fused, how, carrier, pq_bytes_of(args->in.type), pq_bytes_of(args->in.type));
+    if (pq_is_narrow_integer(code)) {
+        fused->narrow = kernels->narrow[pq_row_of(code)];
+        fused->extend = kernels->extend[pq_row_of(code)];
+    }
+    fused->back = back.run;
+    fused->affine = back.affine;
+    how->by_groups = how->by_groups && back.by_groups;
+    return PQ_OK;
+}
+
+static enum pq_status set_fake(struct pq_method *how, struct pq_fused *fused,
+                               const struct pq_kernels *kernels, const struct pq_args *args,
+                               enum pq_type code)
+{
+    const enum pq_status status = set_fused(how, fused, kernels, args, code);
+    return status == PQ_OK && suits_qdq(args, code)
+               ? set_qdq(how, fused, kernels, args, code)
+               : status;
+}
+
+/* A type of which the codes tell those that are beyond the range of another; none: 64 bits,
+ * and narrow floats. */
+static enum pq_type wider_than(enum pq_type code)
+{
+    return !pq_is_integer(code) || pq_is_wide(code) ? PQ_NO_TYPE
+           : pq_bytes_of(code) == 1                 ? PQ_I16
+           : pq_bytes_of(code) == 2                 ? PQ_I32
+                                                    : PQ_I64;
+}
+
+/* Which elements are within range: the quotient rounded, and the zero point, are a code. */
+static enum pq_status set_mask(struct pq_method *how, struct pq_fused *fused,
+                               const struct pq_kernels *kernels, const struct pq_args *args,
+                               enum pq_type code)
+{
+    const enum pq_type wider = wider_than(code);
+    struct pq_args from = between(args, args->in.type, wider != PQ_NO_TYPE ? wider : code);
+    struct pq_range range = pq_range_of(code);
+    from.fills = 0;
+    from.overflow = 0;
+    if (wider == PQ_NO_TYPE) {
+        from.beyond = PQ_REFUSE;
+        from.refuse_nan = 1;
+    } else if (args->lowest_code != 0 || args->highest_code != 0) {
+        range = (struct pq_range){args->lowest_code, args->highest_code};
+        from.lowest_code = from.highest_code = 0;
+    }
+    const enum pq_status status = pq_quantize_method(how, kernels, &from);
+    if (status != PQ_OK) {
+        return status;
+    }
+    *fused = (struct pq_fused){.quantize = how->kernel,
+                               .counts = wider == PQ_NO_TYPE,
+                               .wider = wider,
+                               .range = range};
+    set_sizes(fused, how, pq_carrier_of(from.out.type), pq_bytes_of(args->in.type), 1);
+    return PQ_OK;
+}
+
+enum pq_status pq_fake_method(struct pq_method *how, struct pq_fused *fused,
+                              const struct pq_kernels *kernels, const struct pq_args *args,
+                              enum pq_type code)
+{
+    const enum pq_status status = set_fused(how, fused, kernels, args, code);
+    how->kernel = run_fused;
+    how->packed = NULL;
+    how->run.fused = fused;
+    return status;
+}
+
+/* ---- calls ---- */
+
+struct faking {
+    const struct pq_kernels *kernels;
+    enum pq_type code;
+    struct pq_array mask;
+};
+
+typedef enum pq_status set_fused_fn(struct pq_method *how, struct pq_fused *fused,
+                                    const struct pq_kernels *kernels,
+                                    const struct pq_args *args, enum pq_type code);
+
+struct fake_job {
+    struct pq_fused fused;
+    struct pq_job job;
+};
+
+static enum pq_status make_job(struct fake_job *to, set_fused_fn *set,
+                               const struct faking *faking, const struct pq_args *args)
+{
+    struct pq_job *const job = &to->job;
+    enum pq_status status = set(&job->how, &to->fused, faking->kernels, args, faking->code);
+    if (status == PQ_OK) {
+        status = pq_job_init(job, faking->kernels, args);
+    }
+    if (status == PQ_OK) {
+        if (to->fused.qdq.bytes == 0) {
+            job->how.kernel = run_fused;
+            job->how.run.fused = &to->fused;
+        } else {
+            job->how.run.qdq = &to->fused.qdq;
+        }
+        job->how.packed = NULL;
+    }
+    return status;
+}
+
+static enum pq_status run_method(set_fused_fn *set, const struct faking *faking,
+                                 const struct pq_args *args, int part, int parts)
+{
+    struct fake_job fake;
+    const enum pq_status status = make_job(&fake, set, faking, args);
+    if (status == PQ_OK) {
+        pq_job_run(&fake.job, part, parts);
+    }
+    return status;
+}
+
+/* Whether the bytes of the mask lie as elements of `out` do. */
+static bool lies_as_out(const struct pq_array *mask, const struct pq_args *args)
+{
+    const ptrdiff_t size = (ptrdiff_t)pq_bytes_of(args->out.type);
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->shape[d] > 1 && mask->strides[d] * size != args->out.strides[d]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the kernel writes the mask, too: where it sees the elements of `out` themselves.
+ */
+static bool has_mask(const struct fake_job *fake, const struct pq_array *mask,
+                     const struct pq_args *args)
+{
+    return fake->fused.qdq.bytes != 0 && lies_as_out(mask, args) &&
+           pq_job_is_direct(&fake->job);
+}
+
+/* All of a call, or of a slab of it, with the mask that begins at `at`; not, where that
+ * takes more than a pass. */
+static bool run_at_once(const struct faking *faking, const struct pq_args *args, char *at)
+{
+    struct fake_job fake;
+    const bool done = make_job(&fake, set_fake, faking, args) == PQ_OK &&
+                      has_mask(&fake, &faking->mask, args);
+    if (done) {
+        fake.fused.qdq.mask = at;
+        fake.fused.qdq.out = args->out.data;
+        pq_job_run(&fake.job, 0, 1);
+    }
+    return done;
+}
+
+static enum pq_status run_slab(void *what, const struct pq_args *slab,
+                               const ptrdiff_t *first)
+{
+    const struct faking *const faking = what;
+    struct pq_args mask = *slab;
+    char *at = faking->mask.data;
+    for (int d = 0; d < slab->ndim; d++) {
+        at += first[d] != 0 ? first[d] * faking->mask.strides[d] : 0;
+    }
+    if (run_at_once(faking, slab, at)) {
+        return PQ_OK;
+    }
+    const enum pq_status status = run_method(set_fake, faking, slab, 0, 1);
+    if (status != PQ_OK) {
+        return status;
+    }
+    mask.out = faking->mask;
+    mask.out.data = at;
+    return run_method(set_mask, faking, &mask, 0, 1);
+}
+
+/* How much of the input is done together. */
+static ptrdiff_t slab_bytes(const struct faking *faking, const struct pq_args *args)
+{
+    struct fake_job fake;
+    const bool at_once = make_job(&fake, set_fake, faking, args) == PQ_OK &&
+                         has_mask(&fake, &faking->mask, args);
+    return at_once ? PTRDIFF_MAX : NEAR_BYTES;
+}
+
+/* Whether `out` and `mask` can be written to, before anything is. */
+static enum pq_status check_mask(const struct faking *faking, const struct pq_args *args)
+{
+    struct pq_args mask = *args;
+    struct pq_method how;
+    struct pq_fused fused;
+    struct pq_plan plan;
+    mask.out = faking->mask;
+    enum pq_status status = pq_check_array(args, &faking->mask, false);
+    if (status == PQ_OK && (mask.out.type != PQ_U8 || mask.out.bit_strides != NULL)) {
+        status = PQ_ERR_TYPE;
+    }
+    if (status == PQ_OK) {
+        status = set_fake(&how, &fused, faking->kernels, args, faking->code);
+    }
+    if (status == PQ_OK) {
+        status = set_mask(&how, &fused, faking->kernels, args, faking->code);
+    }
+    if (status == PQ_OK) {
+        status = pq_plan_init(&plan, args, pq_bytes_of(args->out.type));
+    }
+    return status == PQ_OK ? pq_plan_init(&plan, &mask, 1) : status;
+}
+
+enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code)
+{
+    if (!pq_is_real(args->in.type) || args->out.type != args->in.type ||
+        !pq_is_code(code) || args->in.bit_strides != NULL ||
+        args->out.bit_strides != NULL || args->in_layout != NULL ||
+        args->out_layout != NULL) {
+        return PQ_ERR_TYPE;
+    }
+    if (args->zero_first || args->narrow_first || args->beyond != PQ_SATURATE ||
+        args->refuse_nan) {
+        return PQ_ERR_OPTION;
+    }
+    return pq_is_narrow_float(code) && !pq_zeros_fit(args, 0, 0) ? PQ_ERR_ZERO : PQ_OK;
+}
+
+static bool is_empty(const struct pq_args *args)
+{
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->shape[d] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
+                                const struct pq_args *args, const struct pq_fake *fake,
+                                int part, int parts)
+{
+    enum { LEAST = offsetof(struct pq_fake, mask) + sizeof(struct pq_array) };
+    struct pq_args room;
+    struct pq_fake fake_room;
+    const void *known = fake;
+    if (fake == NULL) {
+        return PQ_ERR_NULL;
+    }
+    enum pq_status status = pq_known_struct(&known, &fake_room, sizeof fake_room, LEAST);
+    if (status == PQ_OK) {
+        status = pq_check_call(&args, &room, kernels, true, part, parts);
+    }
+    if (status != PQ_OK) {
+        return status;
+    }
+    fake = known;
+    struct faking faking = {kernels, fake->code, fake->mask};
+    status = pq_check_fake(args, fake->code);
+    struct pq_args plain = *args;
+    if (pq_is_narrow_float(fake->code)) { /* zeros, which are none */
+        plain.zero.data = NULL;
+    }
+    args = &plain;
+    if (status == PQ_OK && fake->mask.data == NULL) {
+        return run_method(set_fake, &faking, args, part, parts);
+    }
+    if (status == PQ_OK) {
+        status = check_mask(&faking, args);
+    }
+    if (status != PQ_OK || is_empty(args)) {
+        return status;
+    }
+    return pq_for_slabs(args, false, slab_bytes(&faking, args), run_slab, &faking, part,
+                        parts);
+}

@@ -1,0 +1,711 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How far two arrays are apart, for each group of elements: sums in an order of their own,
+ * whatever the strides, the level and the parts. A group is cut into chunks, these into
+ * runs, whose sums are those of struct pq_lanes with halves of the lanes added to each
+ * other until one is left; sums of runs are added in order to that of their chunk.
+ */
+#include <math.h>
+
+#include "../args.h"
+#include "../fpenv.h"
+#include "../making.h"
+#include "../params.h"
+#include "../scalar_math.h"
+#include "../sweep.h"
+
+enum {
+    RUN = 4096,     /* elements of a run */
+    ROOM = 1 << 14, /* bytes that are gathered or converted at a time */
+    MOST_ROWS = 16, /* groups that are measured side by side */
+    CLEAN = 256     /* elements that are looked at one by one */
+};
+
+/* Dimensions: those that groups differ in, and the others after them. */
+struct dims {
+    int outer, inner;
+    int beside; /* the one of which some groups are measured side by side; -1: none */
+    ptrdiff_t extent[PQ_MAX_NDIM];
+    ptrdiff_t x[PQ_MAX_NDIM], y[PQ_MAX_NDIM]; /* strides */
+    /* of parameters, from a block to the next */
+    ptrdiff_t block[PQ_MAX_NDIM], scale[PQ_MAX_NDIM], zero[PQ_MAX_NDIM];
+};
+
+/* Elements as the kernel takes them: those of a group follow each other. */
+struct piece {
+    const char *x, *y;
+    ptrdiff_t next; /* bytes to those of the next group */
+};
+
+/* What was found in a run of a group, so far. */
+struct found {
+    struct pq_lanes lanes;
+    struct pq_total total;
+    struct pq_error error; /* without sums; `most` is that of earlier ones, too */
+    bool has_most;
+};
+
+/* Groups side by side, and how their elements are computed. */
+struct measuring {
+    const struct pq_kernels *kernels;
+    const struct pq_args *args;
+    struct dims dims;
+    ptrdiff_t groups, size; /* how many groups there are, and elements of each */
+    bool wide;              /* float64, else float32 */
+    int exponent;           /* numbers are scaled by a power of 2 to the negative of it */
+    ptrdiff_t next;         /* of errors, from a group to that beside it */
+    size_t rows;            /* groups */
+    ptrdiff_t x_beside, y_beside;
+    bool clean;               /* what is not finite is looked for */
+    struct pq_making *making; /* not null: of what `y` is made */
+    const char *scale, *zero; /* of the first group, but for the one beside */
+    ptrdiff_t index;          /* of that dimension */
+    ptrdiff_t position;       /* in groups */
+    struct pq_sweep x, y;
+    struct found found[MOST_ROWS];
+    _Alignas(64) char raw[ROOM / 2], x_room[ROOM], y_room[ROOM];
+};
+
+static const struct pq_error nothing = {.index = -1};
+
+static bool is_finite(double v)
+{
+    return v - v == 0;
+}
+
+/* Those of elements that follow. */
+static void add_extremes(struct pq_error *to, const struct pq_error *added)
+{
+    if (added->index >= 0 && (to->index < 0 || added->most > to->most)) {
+        to->most = added->most;
+        to->index = to->count + added->index;
+    }
+    to->count += added->count;
+    to->nan += added->nan;
+    to->inf += added->inf;
+    to->low += added->low;
+    to->high += added->high;
+    to->bad_scales += added->bad_scales;
+}
+
+/* ---- pieces ---- */
+
+/* An element as it is measured. */
+static double number_at(const struct measuring *m, const char *p, size_t i)
+{
+    if (m->wide) {
+        double v;
+        memcpy(&v, p + i * sizeof v, sizeof v);
+        return v;
+    }
+    float v;
+    memcpy(&v, p + i * sizeof v, sizeof v);
+    return (double)v;
+}
+
+static void put_number(const struct measuring *m, char *p, size_t i, double v)
+{
+    const float single = (float)v;
+    if (m->wide) {
+        memcpy(p + i * sizeof v, &v, sizeof v);
+    } else {
+        memcpy(p + i * sizeof single, &single, sizeof single);
+    }
+}
+
+PQ_RARE const char *scale_down(char *to, const char *from, size_t n, int exponent)
+{
+    const double by = ldexp(1, -(exponent / 2)), rest = ldexp(1, exponent / 2 - exponent);
+    for (size_t i = 0; i < n; i++) {
+        double v;
+        memcpy(&v, from + i * sizeof v, sizeof v);
+        v = v * by * rest;
+        memcpy(to + i * sizeof v, &v, sizeof v);
+    }
+    return to;
+}
+
+static enum pq_type type_of(const struct measuring *m)
+{
+    return m->wide ? PQ_F64 : PQ_F32;
+}
+
+/* The next elements of one side: where they lie, or in `room`. */
+static const char *take(struct measuring *m, struct pq_sweep *sweep, ptrdiff_t beside,
+                        enum pq_type type, char *room, size_t n)
+{
+    const bool as_it_is = type == type_of(m);
+    char *const to = as_it_is ? room : m->raw;
+    const char *p = to;
+    if (m->rows > 1) {
+        pq_sweep_rows(sweep, m->rows, beside, n, to);
+    } else {
+        p = pq_sweep_next(sweep, n, to);
+    }
+    if (as_it_is) {
+        return p;
+    }
+    const struct pq_params from = {p, (ptrdiff_t)sweep->size, type, false};
+    if (m->wide) {
+        pq_load_scales_f64((double *)(void *)room, &from, n * m->rows, 0);
+    } else {
+        pq_load_scales_f32((float *)(void *)room, &from, n * m->rows);
+    }
+    return room;
+}
+
+/* What the elements of `x` become. */
+static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next, size_t n)
+{
+    struct pq_making *const making = m->making;
+    const struct dims *const dims = &m->dims;
+    const int d = dims->beside;
+    for (size_t r = 0; r < m->rows; r++) {
+        struct pq_error *const to = &m->found[r].error;
+        const ptrdiff_t block = d < 0 ? 0 : (m->index + (ptrdiff_t)r) / dims->block[d];
+        making->scale = m->scale + (d < 0 ? 0 : block * dims->scale[d]);
+        making->zero = m->zero + (d < 0 ? 0 : block * dims->zero[d]);
+        making->saturation.low = &to->low;
+        making->saturation.high = &to->high;
+        making->saturation.bad = &to->bad_scales;
+        pq_make(making, x + (ptrdiff_t)r * next, m->y_room + (ptrdiff_t)r * next,
+                m->position, (ptrdiff_t)n);
+    }
+    return m->y_room;
+}
+
+static struct piece take_piece(struct measuring *m, size_t n)
+{
+    struct piece piece = {.next = (ptrdiff_t)(n * pq_bytes_of(type_of(m)))};
+    piece.x = take(m, &m->x, m->x_beside, m->args->in.type, m->x_room, n);
+    if (m->making != NULL) {
+        piece.y = make_rows(m, piece.x, piece.next, n);
+    } else {
+        piece.y = take(m, &m->y, m->y_beside, m->args->out.type, m->y_room, n);
+    }
+    m->position += (ptrdiff_t)n;
+    if (m->exponent != 0) {
+        piece.x = scale_down(m->x_room, piece.x, n * m->rows, m->exponent);
+        piece.y = scale_down(m->y_room, piece.y, n * m->rows, m->exponent);
+    }
+    return piece;
+}
+
+/* How many elements come next, of each group: whole blocks of lanes, but for the last. */
+static size_t piece_size(struct measuring *m, size_t left)
+{
+    const size_t size = pq_bytes_of(type_of(m));
+    const size_t most = ROOM / size / m->rows / PQ_SUM_LANES * PQ_SUM_LANES;
+    return left < most ? left : most;
+}
+
+/* Pairs that are not both finite count as zeros. */
+PQ_RARE void add_clean(const struct measuring *m, struct found *to, const char *x,
+                       const char *y, size_t n)
+{
+    char bx[CLEAN * sizeof(double)], by[CLEAN * sizeof(double)];
+    for (size_t i = 0, some; i < n; i += some) {
+        some = n - i < CLEAN ? n - i : CLEAN;
+        for (size_t k = 0; k < some; k++) {
+            const double a = number_at(m, x, i + k), b = number_at(m, y, i + k);
+            const bool finite = is_finite(a) && is_finite(b);
+            to->error.nan += a != a || b != b;
+            to->error.inf += !finite && a == a && b == b;
+            put_number(m, bx, k, finite ? a : 0);
+            put_number(m, by, k, finite ? b : 0);
+        }
+        m->kernels->sums->errors[m->wide](bx, by, some, &to->lanes);
+    }
+}
+
+/* The first element of the piece with this error, which is the largest of some lanes. */
+static size_t find_error(const struct measuring *m, const struct pq_lanes *lanes,
+                         const char *x, const char *y, size_t n, double error)
+{
+    size_t first = n;
+    for (size_t lane = 0; lane < PQ_SUM_LANES; lane++) {
+        for (size_t i = lane; lanes->most[lane] == error && i < first; i += PQ_SUM_LANES) {
+            if (fabs(number_at(m, x, i) - number_at(m, y, i)) == error) {
+                first = i;
+            }
+        }
+    }
+    return first;
+}
+
+static void add_piece(const struct measuring *m, struct found *to, const char *x,
+                      const char *y, size_t n)
+{
+    struct pq_error *const error = &to->error;
+    const int64_t others = error->nan + error->inf;
+    if (m->clean) {
+        add_clean(m, to, x, y, n);
+    } else {
+        m->kernels->sums->errors[m->wide](x, y, n, &to->lanes);
+    }
+    m->kernels->sums->total(&to->lanes, &to->total);
+    const double most = to->total.most;
+    const bool has_numbers = error->nan + error->inf - others < (int64_t)n;
+    if (has_numbers && (most > error->most || !to->has_most)) {
+        to->has_most = true;
+        error->most = most;
+        error->index = error->count + (int64_t)find_error(m, &to->lanes, x, y, n, most);
+    }
+    error->count += (int64_t)n;
+}
+
+/* ---- chunks ---- */
+
+/* Returns whether all numbers were finite, or are counted as zeros. */
+static bool find_run(struct measuring *m, const struct pq_error *before, size_t n)
+{
+    bool finite = true;
+    memset(m->found, 0, m->rows * sizeof *m->found);
+    for (size_t r = 0; r < m->rows; r++, before += m->next) {
+        m->found[r].error = nothing;
+        m->found[r].error.most = before->most;
+        m->found[r].has_most = before->index >= 0;
+    }
+    for (size_t i = 0, some; i < n; i += some) {
+        some = piece_size(m, n - i);
+        const struct piece piece = take_piece(m, some);
+        for (size_t r = 0; r < m->rows; r++) {
+            add_piece(m, &m->found[r], piece.x + (ptrdiff_t)r * piece.next,
+                      piece.y + (ptrdiff_t)r * piece.next, some);
+            finite = finite && is_finite(m->found[r].total.ee);
+        }
+    }
+    return finite;
+}
+
+static void add_run(struct pq_error *to, const struct found *run)
+{
+    to->xx += run->total.xx;
+    to->yy += run->total.yy;
+    to->xy += run->total.xy;
+    to->e += run->total.e;
+    to->ee += run->total.ee;
+    add_extremes(to, &run->error);
+}
+
+static void seek(struct measuring *m, ptrdiff_t first)
+{
+    m->position = first;
+    pq_sweep_seek(&m->x, first);
+    if (m->making == NULL) {
+        pq_sweep_seek(&m->y, first);
+    }
+}
+
+static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, ptrdiff_t n)
+{
+    for (size_t r = 0; r < m->rows; r++) {
+        to[(ptrdiff_t)r * m->next] = nothing;
+    }
+    seek(m, first);
+    for (ptrdiff_t i = 0; i < n; i += RUN) {
+        const size_t some = (size_t)(n - i < RUN ? n - i : RUN);
+        if (!find_run(m, to, some)) {
+            m->clean = true;
+            seek(m, first + i);
+            find_run(m, to, some);
+            m->clean = false;
+        }
+        for (size_t r = 0; r < m->rows; r++) {
+            add_run(to + (ptrdiff_t)r * m->next, &m->found[r]);
+        }
+    }
+}
+
+/* Of the largest number of a chunk; 0 where all are 0. */
+PQ_RARE int exponent_of(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
+{
+    double most = 0;
+    int exponent = 0;
+    seek(m, first);
+    for (size_t left = (size_t)n, some; left > 0; left -= some) {
+        some = piece_size(m, left);
+        const struct piece piece = take_piece(m, some);
+        for (size_t k = 0; k < some; k++) {
+            const double a = fabs(number_at(m, piece.x, k));
+            const double b = fabs(number_at(m, piece.y, k));
+            if (is_finite(a) && is_finite(b)) {
+                most = a > most ? a : most;
+                most = b > most ? b : most;
+            }
+        }
+    }
+    frexp(most, &exponent);
+    return exponent;
+}
+
+/* Squares of float32 numbers are far from the ends of float64; where those of float64
+ * numbers may not be, the numbers are scaled by a power of 2. */
+static bool is_far(const struct pq_error *error)
+{
+    const double size = error->xx + error->yy;
+    return !(size >= 0x1p-700 && size <= 0x1p1000);
+}
+
+PQ_RARE void measure_far(struct measuring *m, struct pq_error *to, ptrdiff_t first,
+                         ptrdiff_t n)
+{
+    m->exponent = exponent_of(m, first, n);
+    if (m->exponent != 0) {
+        add_runs(m, to, first, n);
+        to->exponent = m->exponent;
+        to->most = ldexp(to->most, m->exponent);
+        m->exponent = 0;
+    }
+}
+
+/* ---- groups ---- */
+
+static ptrdiff_t magnitude(ptrdiff_t v)
+{
+    return v < 0 ? -v : v;
+}
+
+/* The dimension whose neighbours are nearest to each other, if these are nearer than those
+ * of a group. */
+static int find_beside(const struct dims *dims, const ptrdiff_t *stride)
+{
+    int nearest = -1;
+    for (int d = dims->outer + dims->inner - 1; d >= 0; d--) {
+        if (dims->extent[d] > 1 &&
+            (nearest < 0 || magnitude(stride[d]) < magnitude(stride[nearest]))) {
+            nearest = d;
+        }
+    }
+    return nearest < dims->outer ? nearest : -1;
+}
+
+static void set_param_strides(struct measuring *m, int to, int d)
+{
+    const struct pq_args *const args = m->args;
+    const bool has_zero = args->zero.data != NULL;
+    if (m->making != NULL) {
+        m->dims.block[to] = args->block != NULL ? args->block[d] : 1;
+        m->dims.scale[to] = args->scale.strides[d];
+        m->dims.zero[to] = has_zero ? args->zero.strides[d] : 0;
+    }
+}
+
+static void set_dims(struct measuring *m, const unsigned char *kept)
+{
+    const struct pq_args *const args = m->args;
+    struct dims *const dims = &m->dims;
+    int n = 0;
+    m->groups = m->size = 1;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int d = 0; d < args->ndim; d++) {
+            if ((kept != NULL && kept[d] != 0) == (pass == 0)) {
+                dims->extent[n] = args->shape[d];
+                dims->x[n] = args->in.strides[d];
+                dims->y[n] = args->out.strides[d];
+                set_param_strides(m, n++, d);
+                *(pass == 0 ? &m->groups : &m->size) *= args->shape[d];
+            }
+        }
+        dims->outer = pass == 0 ? n : dims->outer;
+    }
+    dims->inner = n - dims->outer;
+    dims->beside = find_beside(dims, dims->x);
+    if (dims->beside < 0) {
+        dims->beside = find_beside(dims, dims->y);
+    }
+}
+
+/* How many times groups are measured side by side. */
+static ptrdiff_t count_turns(const struct measuring *m)
+{
+    if (m->dims.beside < 0 || m->size == 0) {
+        return m->groups;
+    }
+    const ptrdiff_t extent = m->dims.extent[m->dims.beside];
+    return m->groups / extent * ((extent - 1) / MOST_ROWS + 1);
+}
+
+/* Begin with the first element of the groups of a turn; returns the number of the first of
+ * them. */
+static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
+{
+    const struct dims *const dims = &m->dims;
+    const int outer = dims->outer;
+    const char *x = m->args->in.data, *y = m->args->out.data;
+    ptrdiff_t group = 0, step = 1;
+    m->rows = 1;
+    if (m->making != NULL) {
+        m->scale = m->args->scale.data;
+        m->zero = m->making->job.zero_given ? m->args->zero.data : m->making->zero;
+    }
+    for (int d = outer - 1; d >= 0; d--) {
+        const bool beside = d == dims->beside;
+        const ptrdiff_t extent = dims->extent[d], each = beside ? MOST_ROWS : 1;
+        const ptrdiff_t turns = (extent - 1) / each + 1, i = turn % turns * each;
+        turn /= turns;
+        x += i * dims->x[d];
+        y += i * dims->y[d];
+        group += i * step;
+        if (m->making != NULL && !beside) {
+            m->scale += i / dims->block[d] * dims->scale[d];
+            m->zero += i / dims->block[d] * dims->zero[d];
+        }
+        if (beside) {
+            m->rows = (size_t)(extent - i < each ? extent - i : each);
+            m->index = i;
+            m->next = step * pq_measure_chunks(m->size);
+            m->x_beside = dims->x[d];
+            m->y_beside = dims->y[d];
+        }
+        step *= extent;
+    }
+    pq_sweep_init(&m->x, m->kernels, &m->args->in, x, dims->inner, dims->extent + outer,
+                  dims->x + outer);
+    pq_sweep_init(&m->y, m->kernels, &m->args->out, y, dims->inner, dims->extent + outer,
+                  dims->y + outer);
+    return group;
+}
+
+/* What is far is measured again, all groups alone. */
+static void measure_chunk(struct measuring *m, struct pq_error *to, ptrdiff_t first,
+                          ptrdiff_t n)
+{
+    const size_t rows = m->rows;
+    add_runs(m, to, first, n);
+    for (size_t r = 0; m->wide && r < rows; r++) {
+        if (is_far(to)) {
+            m->rows = 1;
+            measure_far(m, to, first, n);
+        }
+        to += m->next;
+        m->x.row += m->x_beside;
+        m->y.row += m->y_beside;
+        m->index++;
+    }
+}
+
+/* Chunks of the same number one after the other: neighbours often share lines of caches. */
+static void measure_part(struct measuring *m, struct pq_error *errors, int part, int parts)
+{
+    const ptrdiff_t chunks = pq_measure_chunks(m->size), turns = count_turns(m);
+    const ptrdiff_t units = turns * chunks, share = units / parts, rest = units % parts;
+    const ptrdiff_t begin = share * part + (part < rest ? part : rest);
+    const ptrdiff_t end = begin + share + (part < rest ? 1 : 0);
+    ptrdiff_t group = 0;
+    for (ptrdiff_t u = begin; u < end; u++) {
+        const ptrdiff_t chunk = u / turns, first = chunk * PQ_MEASURE_CHUNK;
+        const ptrdiff_t left = m->size - first;
+        if (m->size == 0) {
+            errors[u] = nothing;
+            continue;
+        }
+        if (u == begin || turns > 1 || m->dims.beside >= 0) {
+            group = enter_groups(m, u % turns);
+        }
+        measure_chunk(m, errors + group * chunks + chunk, first,
+                      left < PQ_MEASURE_CHUNK ? left : PQ_MEASURE_CHUNK);
+    }
+}
+
+/* ---- calls ---- */
+
+ptrdiff_t pq_measure_chunks(ptrdiff_t size)
+{
+    return size > 0 ? (size - 1) / PQ_MEASURE_CHUNK + 1 : 1;
+}
+
+static enum pq_status check_side(const struct pq_args *args, const struct pq_array *array)
+{
+    const enum pq_status status = pq_check_array(args, array, false);
+    if (status != PQ_OK) {
+        return status;
+    }
+    return pq_is_real(array->type) && array->bit_strides == NULL ? PQ_OK : PQ_ERR_TYPE;
+}
+
+static void measure(struct measuring *m, const struct pq_kernels *kernels,
+                    const unsigned char *kept, struct pq_error *errors, int part, int parts)
+{
+    m->kernels = kernels;
+    m->exponent = 0;
+    m->rows = 1;
+    m->clean = false;
+    m->next = m->x_beside = m->y_beside = 0;
+    set_dims(m, kept);
+    const pq_fpenv found = pq_fpenv_enter();
+    measure_part(m, errors, part, parts);
+    pq_fpenv_leave(found);
+}
+
+enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args *args,
+                          const unsigned char *kept, struct pq_error *errors, int part,
+                          int parts)
+{
+    struct pq_args room;
+    struct measuring m;
+    if (kernels == NULL || errors == NULL) {
+        return PQ_ERR_NULL;
+    }
+    enum pq_status status = pq_known_args(&args, &room);
+    if (status == PQ_OK) {
+        status = pq_check_shape(args);
+    }
+    if (status == PQ_OK) {
+        status = check_side(args, &args->in);
+    }
+    if (status == PQ_OK) {
+        status = check_side(args, &args->out);
+    }
+    if (status == PQ_OK && (part < 0 || part >= parts)) {
+        status = PQ_ERR_PART;
+    }
+    if (status != PQ_OK) {
+        return status;
+    }
+    m.args = args;
+    m.making = NULL;
+    m.wide = args->in.type == PQ_F64 || args->out.type == PQ_F64;
+    measure(&m, kernels, kept, errors, part, parts);
+    return PQ_OK;
+}
+
+/* ---- of parameters ---- */
+
+/* The dimensions of a group, as arguments of numbers that are not anywhere yet. */
+struct group {
+    struct pq_args args;
+    ptrdiff_t shape[PQ_MAX_NDIM], block[PQ_MAX_NDIM];
+    ptrdiff_t scale[PQ_MAX_NDIM], zero[PQ_MAX_NDIM];
+};
+
+static void set_group(struct group *to, const struct pq_args *args,
+                      const unsigned char *kept)
+{
+    const enum pq_type type = args->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
+    int n = 0;
+    to->args = *args;
+    for (int d = 0; d < args->ndim; d++) {
+        if (kept == NULL || kept[d] == 0) {
+            to->shape[n] = args->shape[d];
+            to->block[n] = args->block != NULL ? args->block[d] : 1;
+            to->scale[n] = args->scale.strides[d];
+            to->zero[n++] = args->zero.data != NULL ? args->zero.strides[d] : 0;
+        }
+    }
+    to->args.ndim = n;
+    to->args.shape = to->shape;
+    to->args.block = to->block;
+    to->args.scale.strides = to->scale;
+    to->args.zero.strides = to->zero;
+    to->args.in.type = to->args.out.type = type;
+    to->args.in.swapped = to->args.out.swapped = 0;
+}
+
+static bool is_empty(const struct pq_args *args)
+{
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->shape[d] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum pq_status check_params(const struct pq_kernels *kernels, struct pq_args *args,
+                                   enum pq_type code, int part, int parts)
+{
+    const struct pq_args *checked = args;
+    struct pq_args room;
+    args->out = args->in;
+    enum pq_status status = pq_check_call(&checked, &room, kernels, true, part, parts);
+    if (status == PQ_OK) {
+        status = pq_check_fake(args, code);
+    }
+    const bool other =
+        args->precision != PQ_NO_TYPE || args->inverse != 0 || args->round == PQ_STOCHASTIC;
+    return status == PQ_OK && other ? PQ_ERR_OPTION : status;
+}
+
+enum pq_status pq_measure_params(const struct pq_kernels *kernels,
+                                 const struct pq_args *args, enum pq_type code,
+                                 const unsigned char *kept, struct pq_error *errors,
+                                 int part, int parts)
+{
+    struct pq_args room, own;
+    struct measuring m;
+    struct pq_making making;
+    struct group group;
+    if (kernels == NULL || errors == NULL) {
+        return PQ_ERR_NULL;
+    }
+    enum pq_status status = pq_known_args(&args, &room);
+    if (status != PQ_OK) {
+        return status;
+    }
+    own = *args;
+    status = check_params(kernels, &own, code, part, parts);
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (pq_is_narrow_float(code)) { /* zeros, which are none */
+        own.zero.data = NULL;
+    }
+    m.args = &own;
+    m.making = NULL;
+    m.wide = own.in.type == PQ_F64;
+    if (!is_empty(&own)) {
+        struct pq_args whole = own;
+        set_group(&group, &own, kept);
+        whole.in.type = whole.out.type = group.args.in.type;
+        status = pq_making_init(&making, kernels, &whole, &group.args, code);
+        making.zero = making.job.plan.zero;
+        m.making = &making;
+    }
+    if (status == PQ_OK) {
+        measure(&m, kernels, kept, errors, part, parts);
+    }
+    return status;
+}
+
+/* ---- sums of reports ---- */
+
+/* Make `error` one of a larger exponent. */
+PQ_RARE void raise_exponent(struct pq_error *error, int64_t exponent)
+{
+    const int64_t by = error->exponent - exponent, least = -4096;
+    const int shift = (int)(by > least ? by : least);
+    error->xx = ldexp(error->xx, 2 * shift);
+    error->yy = ldexp(error->yy, 2 * shift);
+    error->xy = ldexp(error->xy, 2 * shift);
+    error->e = ldexp(error->e, shift);
+    error->ee = ldexp(error->ee, 2 * shift);
+    error->exponent = exponent;
+}
+
+static bool has_numbers(const struct pq_error *error)
+{
+    return error->xx != 0 || error->yy != 0;
+}
+
+void pq_add_error(struct pq_error *sum, const struct pq_error *given)
+{
+    struct pq_error added = *given;
+    const pq_fpenv found = pq_fpenv_enter();
+    if (!has_numbers(sum)) {
+        sum->exponent = added.exponent;
+    } else if (!has_numbers(&added)) {
+        added.exponent = sum->exponent;
+    } else if (sum->exponent < added.exponent) {
+        raise_exponent(sum, added.exponent);
+    } else if (sum->exponent > added.exponent) {
+        raise_exponent(&added, sum->exponent);
+    }
+    sum->xx += added.xx;
+    sum->yy += added.yy;
+    sum->xy += added.xy;
+    sum->e += added.e;
+    sum->ee += added.ee;
+    add_extremes(sum, &added);
+    pq_fpenv_leave(found);
+}

@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scales and zero points by the formulas of others. */
+#include "../presets.h"
+
+#include <float.h>
+
+#include "../kernels.h"
+#include "../scales.h"
+
+#define ROW(like, name, bits, forms, codes, span, numbers, kept, before, from, tie,        \
+            middle, small)                                                                 \
+    [PQ_LIKE_##like] = {name,                                                              \
+                        #forms " " #codes " " #span " " #numbers " " #kept " " #before     \
+                               " " #from " " #tie " " #middle " " #small,                  \
+                        bits,                                                              \
+                        PQ_FORMS_##forms,                                                  \
+                        PQ_CODES_##codes,                                                  \
+                        PQ_SPAN_##span,                                                    \
+                        PQ_NUMBERS_##numbers,                                              \
+                        PQ_NUMBERS_##kept,                                                 \
+                        PQ_BEFORE_##before,                                                \
+                        PQ_FROM_##from,                                                    \
+                        PQ_TIE_##tie,                                                      \
+                        PQ_MIDDLE_##middle,                                                \
+                        PQ_SMALL_##small},
+static const struct pq_preset presets[PQ_LIKE_COUNT] = {PQ_FOR_PRESET(ROW)};
+#undef ROW
+
+const struct pq_preset *pq_preset_of(enum pq_like like)
+{
+    const bool known = (unsigned)like < PQ_LIKE_COUNT && presets[like].name != NULL;
+    return known ? presets + like : NULL;
+}
+
+static bool is_signed_alone(const struct pq_preset *preset)
+{
+    return preset->forms == PQ_FORMS_SIGNED || preset->forms == PQ_FORMS_SIGNED_SYMMETRIC;
+}
+
+bool pq_preset_has_code(const struct pq_preset *preset, enum pq_type code)
+{
+    return pq_is_integer(code) && pq_bits_of(code) <= preset->most_bits &&
+           (!is_signed_alone(preset) || pq_range_of(code).lo < 0);
+}
+
+bool pq_preset_has_rule(const struct pq_preset *preset, enum pq_rule rule)
+{
+    switch (rule) {
+    case PQ_RULE_SYMMETRIC:
+        return preset->forms != PQ_FORMS_ASYMMETRIC;
+    case PQ_RULE_ASYMMETRIC:
+        return preset->forms != PQ_FORMS_SIGNED_SYMMETRIC;
+    default:
+        return false;
+    }
+}
+
+enum pq_rule pq_usual_rule(enum pq_like like, enum pq_type code)
+{
+    const struct pq_preset *const preset = pq_preset_of(like);
+    const bool is_signed = !pq_is_integer(code) || pq_range_of(code).lo < 0;
+    const bool symmetric = preset == NULL || pq_preset_has_rule(preset, PQ_RULE_SYMMETRIC);
+    return is_signed && symmetric ? PQ_RULE_SYMMETRIC : PQ_RULE_ASYMMETRIC;
+}
+
+struct pq_wanted pq_wanted_of(const struct pq_choice *choice)
+{
+    const struct pq_preset *const preset = pq_preset_of(choice->like);
+    const struct pq_range all = pq_range_of(choice->code);
+    const bool given = choice->lowest_code != 0 || choice->highest_code != 0;
+    const bool symmetric = choice->rule == PQ_RULE_SYMMETRIC;
+    const bool whole = pq_carrier_of(choice->code) == choice->code;
+    const bool narrow =
+        !given && symmetric && whole && all.lo < 0 && preset->codes == PQ_CODES_NARROW;
+    return (struct pq_wanted){.preset = preset,
+                              .real = choice->real,
+                              .scale = choice->scale,
+                              .lowest = (double)(given    ? choice->lowest_code
+                                                 : narrow ? -all.hi
+                                                          : all.lo),
+                              .highest = (double)(given ? choice->highest_code : all.hi),
+                              .symmetric = symmetric,
+                              .unsigned_byte = choice->code == PQ_U8,
+                              .is_signed = all.lo < 0,
+                              .whole = whole && !given};
+}
+
+/* Half to even, of a number small enough for 1.5 * 2^52 to have an ulp of 1. */
+static double nearest(double v)
+{
+    return v + 0x1.8p52 - 0x1.8p52;
+}
+
+/* NaN to the lowest. */
+static double clamp(double v, double lo, double hi)
+{
+    return v > lo ? (v < hi ? v : hi) : lo;
+}
+
+static enum pq_type input_of(enum pq_numbers numbers, enum pq_type real)
+{
+    return numbers == PQ_NUMBERS_INPUT ? real : numbers == PQ_NUMBERS_F32 ? PQ_F32 : PQ_F64;
+}
+
+/* Where that is subnormal, 0, or may be infinite. */
+PQ_NOINLINE double single_at_ends(double v)
+{
+    const volatile float single = (float)v;
+    return (double)single;
+}
+
+/*
+ * Rounded to float32, half to even. By the bits, since GCC 12 leaves out conversions to
+ * float and back where it makes a vector of two of them.
+ */
+static inline double single_of(double v)
+{
+    const uint64_t bits = pq_bits_f64(v), exponent = bits >> 52 & 0x7ff;
+    const uint64_t rounded = bits + 0x0fffffff + (bits >> 29 & 1);
+    const bool inside = exponent >= 1023 - 126 && exponent < 1023 + 127;
+    return inside || v == 0 ? pq_f64_bits(rounded & ~(uint64_t)0x1fffffff)
+                            : single_at_ends(v);
+}
+
+/* A result of float64 arithmetic, or a number, in another type: of float32 operands, that
+ * is what float32 arithmetic gives; of 16 bits it is rounded by way of that. */
+PQ_NOINLINE double as(enum pq_type type, double v)
+{
+    switch (type) {
+    case PQ_F64:
+        return v;
+    case PQ_F16:
+        return (double)pq_f32_from_f16(pq_f16_from_f32((float)v));
+    case PQ_BF16:
+        return (double)pq_f32_from_bf16(pq_bf16_from_f32((float)v));
+    default:
+        return single_of(v);
+    }
+}
+
+static double smallest_normal(enum pq_type type)
+{
+    return type == PQ_F64 ? DBL_MIN : type == PQ_F16 ? 0x1p-14 : (double)FLT_MIN;
+}
+
+/* The distance from 1 to the next number. */
+static double epsilon_of(enum pq_type type)
+{
+    switch (type) {
+    case PQ_F64:
+        return DBL_EPSILON;
+    case PQ_F16:
+        return 0x1p-10;
+    case PQ_BF16:
+        return 0x1p-7;
+    case PQ_F8E4M3FN:
+        return 0.125;
+    case PQ_F8E8M0FNU:
+        return 1;
+    default:
+        return (double)FLT_EPSILON;
+    }
+}
+
+/* A range on its way to parameters. */
+struct range {
+    double lo, hi, scale;
+    enum pq_type numbers, kept; /* types of the arithmetic, and of what is kept of it */
+    bool one;                   /* scale 1, zero point 0 */
+};
+
+/* Symmetric codes of which the lowest is one more than the highest, in float32. */
+static void make_sparse(const struct pq_wanted *wanted, struct range *of)
+{
+    const double half = floor((wanted->highest - wanted->lowest) / 2);
+    const double most = half > 0 ? half : 1;
+    const double down = fabs(single_of(of->lo / -(most + 1)));
+    const double up = fabs(single_of(of->hi / most)), far = down > up ? down : up;
+    of->lo = single_of(far * -(most + 1));
+    of->hi = single_of(far * most);
+}
+
+static double full_scale(const struct pq_wanted *wanted, const struct range *of)
+{
+    const double levels = wanted->highest - wanted->lowest, width = of->hi - of->lo;
+    if (wanted->preset->span == PQ_SPAN_POWER) { /* not all is float64 there */
+        return as(of->kept, width) / levels;
+    }
+    if (of->numbers == PQ_F64 && !(width < HUGE_VAL)) {
+        return (of->hi / 2 - of->lo / 2) / (levels / 2);
+    }
+    return as(of->numbers, as(of->numbers, width) / levels);
+}
+
+PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
+{
+    const enum pq_type in = of->numbers;
+    const double levels = wanted->highest - wanted->lowest;
+    if (wanted->preset->from == PQ_FROM_SIGN) { /* the reciprocal of its reciprocal */
+        const double width = as(in, of->hi - of->lo);
+        return width > 0 ? as(in, 1 / as(in, levels / width)) : 1;
+    }
+    if (!wanted->symmetric) {
+        return full_scale(wanted, of);
+    }
+    switch (wanted->preset->span) {
+    case PQ_SPAN_SPARSE:
+        if (of->lo < 0 && of->hi > 0) {
+            make_sparse(wanted, of);
+        }
+        return full_scale(wanted, of);
+    case PQ_SPAN_ENDS: {
+        const double down = as(in, of->lo / wanted->lowest);
+        const double up = as(in, of->hi / wanted->highest);
+        return down > up ? down : up;
+    }
+    default:
+        of->hi = of->hi > -of->lo ? of->hi : -of->lo;
+        of->lo = -of->hi;
+        return as(in, of->hi / (levels / 2));
+    }
+}
+
+/* 2^-rint(-log2 s), of a float32 or a normal float64 number: which of two powers is nearer
+ * says the root of 2, which neither is. */
+static double power_near(double scale)
+{
+    if (!(scale < HUGE_VAL)) {
+        return scale; /* of which frexp need not say an exponent */
+    }
+    int exponent;
+    const double significand = frexp(scale, &exponent);
+    return ldexp(significand > 0x1.6a09e667f3bcdp-1 ? 1 : 0.5, exponent);
+}
+
+#define TENTH_LEAST ((double)6.1e-5f)
+
+/* A reciprocal has to be finite, and the range grows along. */
+static void widen(const struct pq_wanted *wanted, struct range *of)
+{
+    const double levels = wanted->highest - wanted->lowest;
+    const double single = single_of(of->scale);
+    if (single == 0 || 1 / single > (double)FLT_MAX) {
+        of->scale = wanted->preset->kept == PQ_NUMBERS_F32 ? (double)0.1f : 0.1;
+    }
+    if (of->scale >= TENTH_LEAST) {
+        return;
+    }
+    const double factor = single_of(TENTH_LEAST / single_of(of->scale));
+    of->scale = TENTH_LEAST;
+    if (of->lo == 0) {
+        of->hi = single_of(TENTH_LEAST * levels);
+    } else if (of->hi == 0) {
+        of->lo = single_of(-TENTH_LEAST * levels);
+    } else {
+        of->lo = single_of(of->lo * factor);
+        of->hi = single_of(of->hi * factor);
+    }
+}
+
+PQ_NOINLINE void mend_small(const struct pq_wanted *wanted, struct range *of)
+{
+    const double scale = of->scale;
+    double least = 0;
+    switch (wanted->preset->small) {
+    case PQ_SMALL_ONE_BELOW_TINY:
+        of->one = wanted->real == PQ_F16 && wanted->preset->span != PQ_SPAN_POWER
+                      ? as(PQ_F16, scale) == 0
+                      : scale < smallest_normal(wanted->real);
+        break;
+    case PQ_SMALL_EPSILON:
+        least = (double)FLT_EPSILON;
+        break;
+    case PQ_SMALL_NORMAL:
+        least = smallest_normal(wanted->real);
+        break;
+    case PQ_SMALL_TENTH:
+        widen(wanted, of);
+        return;
+    case PQ_SMALL_ONE_FOR_ZERO:
+        of->one = of->lo == 0 && of->hi == 0 && wanted->preset->from != PQ_FROM_SIGN;
+        break;
+    default:
+        break;
+    }
+    of->scale = of->one ? 1 : scale > least ? scale : least;
+}
+
+static double middle_of(const struct pq_wanted *wanted)
+{
+    const double sum = wanted->lowest + wanted->highest;
+    switch (wanted->preset->middle) {
+    case PQ_MIDDLE_NONE:
+        return 0;
+    case PQ_MIDDLE_FLOOR:
+        return wanted->is_signed ? 0 : wanted->whole ? (sum + 1) / 2 : floor(sum / 2);
+    case PQ_MIDDLE_UP:
+        return trunc((sum + 1) / 2);
+    default:
+        return nearest(sum / 2);
+    }
+}
+
+/* From the end of which the magnitudes have the smaller sum, or difference. */
+static double from_nearer(const struct pq_wanted *wanted, double lo, double hi)
+{
+    const double sign = wanted->preset->from == PQ_FROM_SUM ? 1 : -1;
+    const double down = fabs(wanted->lowest) + sign * fabs(lo);
+    const double up = fabs(wanted->highest) + sign * fabs(hi);
+    return down < up ? wanted->lowest - lo : wanted->highest - hi;
+}
+
+static double from_sign(const struct pq_wanted *wanted, const struct range *of)
+{
+    const enum pq_type in = of->numbers;
+    const double width = as(in, of->hi - of->lo);
+    const double inverse =
+        width > 0 ? as(in, (wanted->highest - wanted->lowest) / width) : 1;
+    const double lo = as(in, of->lo * inverse), hi = as(in, of->hi * inverse);
+    const double sum = as(in, as(in, wanted->lowest + lo) + as(in, wanted->highest + hi));
+    return sum > 0 ? as(in, wanted->lowest - lo) : as(in, wanted->highest - hi);
+}
+
+PQ_NOINLINE double zero_of(const struct pq_wanted *wanted, const struct range *of,
+                           double scale)
+{
+    const enum pq_type in = of->numbers;
+    const double lo = as(in, of->lo / scale);
+    double zero;
+    switch (wanted->preset->from) {
+    case PQ_FROM_SIGN:
+        zero = from_sign(wanted, of);
+        break;
+    case PQ_FROM_STEPS:
+        zero = as(in, wanted->lowest - nearest(lo));
+        break;
+    case PQ_FROM_LOW:
+        zero = as(in, wanted->lowest - lo);
+        break;
+    default:
+        zero = from_nearer(wanted, lo, as(in, of->hi / scale));
+    }
+    zero = clamp(zero, wanted->lowest, wanted->highest);
+    return wanted->preset->tie == PQ_TIE_AWAY ? round(zero) : nearest(zero);
+}
+
+/* Where the zero point does not depend on the data. */
+static bool has_middle(const struct pq_wanted *wanted, bool both_signs)
+{
+    return wanted->symmetric && wanted->preset->middle != PQ_MIDDLE_LOW &&
+           (wanted->preset->span != PQ_SPAN_SPARSE || both_signs);
+}
+
+PQ_NOINLINE double stored_scale(const struct pq_wanted *wanted, double scale)
+{
+    return pq_stored_scale(wanted->scale, wanted->real, scale);
+}
+
+/* As the formula says, of which neither scale nor zero point has to be finite then; or if
+ * `wide`, the same in float64. */
+PQ_NOINLINE struct pq_pair pair_of(const struct pq_wanted *wanted, double lo, double hi,
+                                   bool wide)
+{
+    const struct pq_preset *const preset = wanted->preset;
+    const enum pq_type numbers = wide ? PQ_F64 : input_of(preset->numbers, wanted->real);
+    const enum pq_type kept = wide ? PQ_F64 : input_of(preset->kept, wanted->real);
+    /* Arguments of type float, though what follows is float64. */
+    const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !wide ? PQ_F32 : numbers;
+    struct range of = {as(ends, lo), as(ends, hi), 0, numbers, kept, false};
+    if (preset->span == PQ_SPAN_POWER) {
+        of.lo = clamp(of.lo, -(double)FLT_MAX / 2, 0);
+        of.hi = clamp(of.hi, 0, (double)FLT_MAX / 2);
+    }
+    of.scale = scale_of(wanted, &of);
+    if (preset->before == PQ_BEFORE_STORED) {
+        of.scale = as(kept, of.scale);
+    }
+    mend_small(wanted, &of);
+    const double exact = of.scale;
+    of.scale = as(kept, exact);
+    if (preset->span == PQ_SPAN_POWER) {
+        of.scale = power_near(of.scale);
+    }
+    double zero;
+    if (of.one ||
+        (preset->small == PQ_SMALL_EPSILON_FOR_ZERO && exact == 0 && of.lo == 0)) {
+        zero = 0; /* of the second what is converted is NaN */
+    } else if (has_middle(wanted, of.lo < 0 && of.hi > 0)) {
+        zero = middle_of(wanted);
+    } else if (preset->before == PQ_BEFORE_STORED) {
+        zero = zero_of(wanted, &of, stored_scale(wanted, exact));
+    } else {
+        zero = zero_of(wanted, &of, exact);
+    }
+    if (wanted->symmetric && preset->middle == PQ_MIDDLE_LOW && wanted->unsigned_byte &&
+        zero == 127) {
+        zero = 128; /* for the hardware */
+    }
+    return (struct pq_pair){of.scale, clamp(zero, wanted->lowest, wanted->highest)};
+}
+
+struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double hi)
+{
+    const struct pq_preset *const preset = wanted->preset;
+    const enum pq_type type = wanted->scale;
+    struct pq_pair pair = {0};
+    for (int wide = 0; wide <= 1; wide++) { /* again, where something is infinite */
+        pair = pair_of(wanted, lo, hi, wide);
+        const bool lost = pair.scale == 0 && preset->from == PQ_FROM_SIGN;
+        if (!lost && pair.scale < HUGE_VAL) {
+            break;
+        }
+    }
+    if (preset->small == PQ_SMALL_EPSILON_FOR_ZERO &&
+        pq_scale_of_bits(type, pq_scale_bits(type, pair.scale)) == 0) {
+        const bool same = type == PQ_F32 && wanted->real != PQ_F64;
+        pair.scale = epsilon_of(same ? wanted->real : type);
+    }
+    pair.scale = stored_scale(wanted, pair.scale);
+    return pair;
+}
+
+/* ---- many at a time: float32 data far from all ends, float32 scales ---- */
+
+/* Ranges with 0, and what is made of them so far, in two types of arithmetic. */
+struct ranges {
+    float lo[PQ_CHOSEN], hi[PQ_CHOSEN];
+    union {
+        float single[PQ_CHOSEN];
+        double wide[PQ_CHOSEN];
+    } scale, zero;
+};
+
+/* Plain loops, of which compilers make vectors. MAGIC: from there on the unit is 1. */
+#define LOOPS(number, member, MAGIC)                                                       \
+    static void scale_##member(const struct pq_wanted *wanted, size_t n,                   \
+                               struct ranges *PQ_RESTRICT of)                              \
+    {                                                                                      \
+        const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
+        const number levels = highest - lowest, half = levels / 2;                         \
+        number *const scale = of->scale.member;                                            \
+        if (!wanted->symmetric) {                                                          \
+            for (size_t i = 0; i < n; i++) {                                               \
+                scale[i] = ((number)of->hi[i] - (number)of->lo[i]) / levels;               \
+            }                                                                              \
+        } else if (wanted->preset->span == PQ_SPAN_ENDS) {                                 \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number down = (number)of->lo[i] / lowest;                            \
+                const number up = (number)of->hi[i] / highest;                             \
+                scale[i] = down > up ? down : up;                                          \
+            }                                                                              \
+        } else {                                                                           \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number down = -(number)of->lo[i], up = (number)of->hi[i];            \
+                scale[i] = (down > up ? down : up) / half;                                 \
+            }                                                                              \
+        }                                                                                  \
+    }                                                                                      \
+                                                                                           \
+    static void zero_##member(const struct pq_wanted *wanted, size_t n,                    \
+                              struct ranges *PQ_RESTRICT of)                               \
+    {                                                                                      \
+        const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
+        const number *const scale = of->scale.member;                                      \
+        number *const zero = of->zero.member;                                              \
+        if (wanted->preset->from == PQ_FROM_LOW) {                                         \
+            for (size_t i = 0; i < n; i++) {                                               \
+                zero[i] = lowest - (number)of->lo[i] / scale[i];                           \
+            }                                                                              \
+        } else if (wanted->preset->from == PQ_FROM_STEPS) {                                \
+            for (size_t i = 0; i < n; i++) {                                               \
+                zero[i] = lowest - ((number)of->lo[i] / scale[i] + MAGIC - MAGIC);         \
+            }                                                                              \
+        } else {                                                                           \
+            const number sign = wanted->preset->from == PQ_FROM_SUM ? 1 : -1;              \
+            const number least = lowest < 0 ? -lowest : lowest;                            \
+            const number most = highest < 0 ? -highest : highest;                          \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number down = (number)of->lo[i] / scale[i];                          \
+                const number up = (number)of->hi[i] / scale[i];                            \
+                zero[i] =                                                                  \
+                    least - sign * down < most + sign * up ? lowest - down : highest - up; \
+            }                                                                              \
+        }                                                                                  \
+    }                                                                                      \
+                                                                                           \
+    static void round_##member(const struct pq_wanted *wanted, size_t n,                   \
+                               const struct ranges *of, uint32_t *PQ_RESTRICT to)          \
+    {                                                                                      \
+        const number lowest = (number)wanted->lowest, highest = (number)wanted->highest;   \
+        const number away = wanted->preset->tie == PQ_TIE_AWAY ? 2 : 0;                    \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            const number v = of->zero.member[i], up = v > lowest ? v : lowest;             \
+            const number code = up < highest ? up : highest;                               \
+            const number even = code + MAGIC - MAGIC, rest = code - even;                  \
+            const bool tie =                                                               \
+                (rest == (number)0.5 && code > 0) || (rest == -(number)0.5 && code < 0);   \
+            to[i] = (uint32_t)(int32_t)(even + (tie ? away * rest : 0));                   \
+        }                                                                                  \
+    }
+LOOPS(float, single, 0x1.8p23f)
+LOOPS(double, wide, 0x1.8p52)
+#undef LOOPS
+
+/* Scales by their reciprocals. */
+static void make_by_sign(const struct pq_wanted *wanted, size_t n,
+                         struct ranges *PQ_RESTRICT of)
+{
+    const float lowest = (float)wanted->lowest, highest = (float)wanted->highest;
+    const float levels = highest - lowest;
+    for (size_t i = 0; i < n; i++) {
+        const float inverse = levels / (of->hi[i] - of->lo[i]);
+        const float lo = of->lo[i] * inverse, hi = of->hi[i] * inverse;
+        of->scale.single[i] = 1 / inverse;
+        of->zero.single[i] =
+            (lowest + lo) + (highest + hi) > 0 ? lowest - lo : highest - hi;
+    }
+}
+
+/* The least scale that is left as it is. */
+static float least_scale(const struct pq_wanted *wanted)
+{
+    return wanted->preset->small == PQ_SMALL_TENTH     ? 6.1e-5f
+           : wanted->preset->small == PQ_SMALL_EPSILON ? FLT_EPSILON
+                                                       : 0x1p-80f;
+}
+
+/* Whether no scale is near what there are rules for. */
+static bool are_plain(const struct pq_wanted *wanted, size_t n, const float *scale)
+{
+    const float least = least_scale(wanted), most = 0x1p80f;
+    uint32_t others = 0;
+    for (size_t i = 0; i < n; i++) {
+        others |= pq_bits_f32(scale[i] - least) | pq_bits_f32(most - scale[i]);
+    }
+    return others >> 31 == 0;
+}
+
+/* Up to a multiple of 8, so that loops have no ends of their own: the last one again. */
+static void take_ranges(size_t n, const float *los, const float *his, struct ranges *of)
+{
+    for (size_t i = 0; i < n; i++) {
+        of->lo[i] = los[i] < 0 ? los[i] : 0;
+        of->hi[i] = his[i] > 0 ? his[i] : 0;
+    }
+    for (size_t i = n; i % 8 != 0; i++) {
+        of->lo[i] = of->lo[n - 1];
+        of->hi[i] = of->hi[n - 1];
+    }
+}
+
+/* Scales in float32, and the numbers that zero points are made of. */
+static void make_scales(const struct pq_wanted *wanted, size_t n, struct ranges *of,
+                        float *PQ_RESTRICT scale)
+{
+    if (wanted->preset->numbers != PQ_NUMBERS_F64) {
+        scale_single(wanted, n, of);
+        memcpy(scale, of->scale.single, n * sizeof *scale);
+        return;
+    }
+    scale_wide(wanted, n, of);
+    for (size_t i = 0; i < n; i++) {
+        scale[i] = (float)of->scale.wide[i];
+    }
+    if (wanted->preset->before == PQ_BEFORE_STORED) {
+        for (size_t i = 0; i < n; i++) {
+            of->scale.wide[i] = (double)scale[i];
+        }
+    }
+}
+
+bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
+                     const float *his, float *scale, uint32_t *zero)
+{
+    const struct pq_preset *const preset = wanted->preset;
+    struct ranges of;
+    if (preset->span == PQ_SPAN_POWER ||
+        (preset->span == PQ_SPAN_SPARSE && wanted->symmetric)) {
+        return false;
+    }
+    take_ranges(n, los, his, &of);
+    n = (n + 7) / 8 * 8;
+    if (preset->from == PQ_FROM_SIGN) {
+        make_by_sign(wanted, n, &of);
+        memcpy(scale, of.scale.single, n * sizeof *scale);
+    } else {
+        make_scales(wanted, n, &of, scale);
+    }
+    if (!are_plain(wanted, n, scale)) {
+        return false;
+    }
+    if (wanted->symmetric) {
+        const double middle = clamp(middle_of(wanted), wanted->lowest, wanted->highest);
+        for (size_t i = 0; i < n; i++) {
+            zero[i] = (uint32_t)(int32_t)middle;
+        }
+    } else if (preset->numbers == PQ_NUMBERS_F64) {
+        zero_wide(wanted, n, &of);
+        round_wide(wanted, n, &of, zero);
+    } else {
+        if (preset->from != PQ_FROM_SIGN) {
+            zero_single(wanted, n, &of);
+        }
+        round_single(wanted, n, &of, zero);
+    }
+    return true;
+}

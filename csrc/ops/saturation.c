@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements that are too low or too high for the codes: by their quotients, of which those
+ * of a group need no look where those of its extremes are within range. */
+#include <math.h>
+
+#include "../fused.h"
+#include "../narrow_float.h"
+
+/* Of one pair of parameters. */
+struct limits {
+    double scale, offset;
+    double low, high; /* quotients beyond these saturate */
+};
+
+struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
+                                      const struct pq_args *args,
+                                      const struct pq_method *how, enum pq_type code)
+{
+    struct pq_saturation to = {
+        .kernels = kernels,
+        .wide = args->in.type == PQ_F64,
+        .has_zero = args->zero.data != NULL && !pq_is_narrow_float(code),
+        .has_offset = args->offset != NULL,
+        .wide_zero = how->wide_zero,
+        .unsigned_zero = args->zero.type == PQ_U64,
+    };
+    if (pq_is_narrow_float(code)) {
+        const struct pq_format format = pq_format_of(code);
+        int exponent;
+        to.highest = (double)pq_f32_bits(format.highest);
+        to.lowest = -to.highest;
+        frexp(to.highest, &exponent);
+        to.margin = ldexp(1, exponent - 2 - format.mantissa);
+        return to;
+    }
+    const bool clips = args->lowest_code != 0 || args->highest_code != 0;
+    to.margin = 0.5;
+    to.lowest = (double)(clips ? args->lowest_code : pq_lowest_of(code));
+    to.highest = !clips           ? (double)pq_highest_of(code)
+                 : code == PQ_U64 ? (double)(uint64_t)args->highest_code
+                                  : (double)args->highest_code;
+    if (clips && code == PQ_U64) {
+        to.lowest = (double)(uint64_t)args->lowest_code;
+    }
+    return to;
+}
+
+/* ---- parameters ---- */
+
+static double zero_at(const struct pq_run *run, size_t k)
+{
+    const struct pq_saturation *const to = run->fused->saturation;
+    if (!to->has_zero) {
+        return 0;
+    }
+    if (to->wide_zero) {
+        const uint64_t zero = run->zero.u64[k];
+        return to->unsigned_zero ? (double)zero : (double)(int64_t)zero;
+    }
+    return run->fused->general ? run->zero.f64[k] : (double)run->zero.i32[k];
+}
+
+static struct limits limits_at(const struct pq_run *run, size_t k)
+{
+    const struct pq_saturation *const to = run->fused->saturation;
+    const bool general = run->fused->general;
+    const double zero = zero_at(run, k);
+    struct limits limits = {
+        .scale = general ? run->scale.f64[k] : (double)run->scale.f32[k],
+        .low = to->lowest - zero - to->margin,
+        .high = to->highest - zero + to->margin,
+    };
+    if (to->has_offset) {
+        limits.offset = general ? run->offset.f64[k] : (double)run->offset.f32[k];
+    }
+    return limits;
+}
+
+/* ---- elements ---- */
+
+/* What is as it was before has not been changed by an end of the codes. */
+#define COUNT(name, real)                                                                  \
+    static void name(const struct limits *by, const void *px, const void *py, size_t n,    \
+                     int64_t *lows, int64_t *highs)                                        \
+    {                                                                                      \
+        const char *const x = px, *const y = py;                                           \
+        const real scale = (real)by->scale, offset = (real)by->offset;                     \
+        unsigned low = 0, high = 0;                                                        \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            real v, back;                                                                  \
+            memcpy(&v, x + i * sizeof v, sizeof v);                                        \
+            memcpy(&back, y + i * sizeof back, sizeof back);                               \
+            const real t = v - offset, q = t / scale;                                      \
+            low += ((double)q < by->low) & (v != back);                                    \
+            high += ((double)q > by->high) & (v != back);                                  \
+        }                                                                                  \
+        *lows += low;                                                                      \
+        *highs += high;                                                                    \
+    }
+
+COUNT(count_f32, float)
+COUNT(count_f64, double)
+#undef COUNT
+
+/* Whether quotients of a group may be beyond the limits: those of its extremes are, as they
+ * are where it has a NaN. */
+static bool may_saturate(const struct pq_saturation *to, const struct limits *by,
+                         const char *x, size_t n)
+{
+    enum { LEAST = 8 };
+    float singles[2], back[2] = {NAN, NAN};
+    double doubles[2], backs[2] = {NAN, NAN};
+    uint32_t bits = 0;
+    int64_t low = 0, high = 0;
+    if (n < LEAST) {
+        return true;
+    }
+    if (to->wide) {
+        memcpy(&doubles[0], x, sizeof *doubles);
+        doubles[1] = doubles[0];
+        to->kernels->minmax[PQ_F64_ROW](x, n, &doubles[0], &doubles[1], &bits);
+        count_f64(by, doubles, backs, 2, &low, &high);
+    } else {
+        memcpy(&singles[0], x, sizeof *singles);
+        singles[1] = singles[0];
+        to->kernels->minmax[pq_row_of(PQ_F32)](x, n, &singles[0], &singles[1], &bits);
+        count_f32(by, singles, back, 2, &low, &high);
+    }
+    return bits >= 0x7f800000 || low + high != 0;
+}
+
+static bool is_bad(double scale)
+{
+    return !(scale - scale == 0) || scale == 0;
+}
+
+static void count_group(const struct pq_saturation *to, const struct limits *by,
+                        const char *x, const char *y, size_t n)
+{
+    if (is_bad(by->scale)) {
+        *to->bad += (int64_t)n;
+    }
+    if (may_saturate(to, by, x, n)) {
+        (to->wide ? count_f64 : count_f32)(by, x, y, n, to->low, to->high);
+    }
+}
+
+/* ---- parameters of each element ---- */
+
+enum { COLUMNS = 64 };
+struct columns {
+    double scale[COLUMNS], offset[COLUMNS], low[COLUMNS], high[COLUMNS];
+    int64_t bad;
+};
+
+#define COUNT(name, real)                                                                  \
+    static void name(const struct columns *by, const char *x, const char *y, size_t n,     \
+                     int64_t *lows, int64_t *highs)                                        \
+    {                                                                                      \
+        unsigned low = 0, high = 0;                                                        \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            real v, back;                                                                  \
+            memcpy(&v, x + i * sizeof v, sizeof v);                                        \
+            memcpy(&back, y + i * sizeof back, sizeof back);                               \
+            const real t = v - (real)by->offset[i], q = t / (real)by->scale[i];            \
+            low += ((double)q < by->low[i]) & (v != back);                                 \
+            high += ((double)q > by->high[i]) & (v != back);                               \
+        }                                                                                  \
+        *lows += low;                                                                      \
+        *highs += high;                                                                    \
+    }
+
+COUNT(count_each_f32, float)
+COUNT(count_each_f64, double)
+#undef COUNT
+
+static void load_columns(struct columns *to, const struct pq_run *run, size_t first,
+                         size_t n)
+{
+    to->bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct limits limits = limits_at(run, first + i);
+        to->scale[i] = limits.scale;
+        to->offset[i] = limits.offset;
+        to->low[i] = limits.low;
+        to->high[i] = limits.high;
+        to->bad += is_bad(limits.scale);
+    }
+}
+
+static void count_columns(const struct pq_run *run, const char *x, const char *y, size_t n)
+{
+    const struct pq_saturation *const to = run->fused->saturation;
+    const size_t size = to->wide ? sizeof(double) : sizeof(float);
+    const size_t rows = run->rows > 1 ? run->rows : 1;
+    struct columns columns;
+    for (size_t i = 0, some; i < n; i += some) {
+        some = n - i < COLUMNS ? n - i : COLUMNS;
+        load_columns(&columns, run, i, some);
+        *to->bad += columns.bad * (int64_t)rows;
+        for (size_t r = 0; r < rows; r++) {
+            (to->wide ? count_each_f64 : count_each_f32)(
+                &columns, x + (ptrdiff_t)r * run->in_stride + i * size,
+                y + (ptrdiff_t)r * run->out_stride + i * size, some, to->low, to->high);
+        }
+    }
+}
+
+void pq_count_saturated(const struct pq_run *run, const char *x, const char *y, size_t n)
+{
+    const struct pq_saturation *const to = run->fused->saturation;
+    const size_t size = to->wide ? sizeof(double) : sizeof(float);
+    const size_t g = run->group;
+    if (g == 1 && run->in_gap == 0 && run->out_gap == 0) {
+        count_columns(run, x, y, n);
+        return;
+    }
+    for (size_t row = 0; row < (run->rows > 1 ? run->rows : 1); row++) {
+        const char *px = x + (ptrdiff_t)row * run->in_stride;
+        const char *py = y + (ptrdiff_t)row * run->out_stride;
+        for (size_t i = 0; i < n; i += g) {
+            const size_t some = n - i < g ? n - i : g;
+            const struct limits limits = limits_at(run, i / g);
+            count_group(to, &limits, px, py, some);
+            px += (ptrdiff_t)(some * size) + run->in_gap;
+            py += (ptrdiff_t)(some * size) + run->out_gap;
+        }
+    }
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose formula makes a scale and a zero point of a range: what packages that one may have
+ * to agree with do differently, as a row of switches each.
+ */
+#ifndef PQ_PRESETS_H
+#define PQ_PRESETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pq.h"
+
+/*
+ * X(like, name, most bits of a code, forms, codes, span, numbers, kept, before, from, tie,
+ * middle, small). The words of a row, but the bits, are those of the table in
+ * docs/semantics.md, where they are explained.
+ */
+#define PQ_FOR_PRESET(X)                                                                   \
+    X(ONNXRUNTIME, "onnxruntime", 16, BOTH, NARROW, HALF, F64, INPUT, EXACT, LOW, EVEN,    \
+      EVEN, ONE_BELOW_TINY)                                                                \
+    X(PYTORCH, "pytorch", 16, BOTH, ALL, HALF, F32, F32, STORED, STEPS, EVEN, FLOOR,       \
+      EPSILON)                                                                             \
+    X(ATEN, "aten", 16, BOTH, ALL, SPARSE, F64, ANY, EXACT, DIFFERENCE, EVEN, EVEN, TENTH) \
+    X(FBGEMM, "fbgemm", 16, BOTH, ALL, SPARSE, F64, F32, STORED, SUM, EVEN, EVEN, TENTH)   \
+    X(TORCHAO, "torchao", 16, BOTH, ALL, HALF, INPUT, INPUT, EXACT, STEPS, EVEN, UP,       \
+      NORMAL)                                                                              \
+    X(TORCHAO_NO_CLIP, "torchao_no_clip", 16, SIGNED_SYMMETRIC, ALL, ENDS, INPUT, INPUT,   \
+      EXACT, STEPS, EVEN, UP, NORMAL)                                                      \
+    X(COMPRESSED_TENSORS, "compressed_tensors", 8, SIGNED, ALL, HALF, INPUT, INPUT, EXACT, \
+      LOW, EVEN, NONE, EPSILON_FOR_ZERO)                                                   \
+    X(TFLITE, "tflite", 16, ASYMMETRIC, ALL, HALF, F64, ANY, EXACT, SUM, AWAY, EVEN,       \
+      ONE_FOR_ZERO)                                                                        \
+    X(XNNPACK, "xnnpack", 16, ASYMMETRIC, ALL, HALF, F32, F32, EXACT, SIGN, EVEN, EVEN,    \
+      ONE_FOR_ZERO)                                                                        \
+    X(QUARK_PO2, "quark_po2", 16, BOTH, NARROW, POWER, F64, INPUT, EXACT, LOW, EVEN, LOW,  \
+      ONE_BELOW_TINY)
+
+enum pq_forms {
+    PQ_FORMS_BOTH,
+    PQ_FORMS_ASYMMETRIC,
+    PQ_FORMS_SIGNED,
+    PQ_FORMS_SIGNED_SYMMETRIC
+};
+enum pq_code_range { PQ_CODES_ALL, PQ_CODES_NARROW };
+enum pq_span { PQ_SPAN_HALF, PQ_SPAN_ENDS, PQ_SPAN_SPARSE, PQ_SPAN_POWER };
+/* Both of arithmetic and of what is kept of it. */
+enum pq_numbers { PQ_NUMBERS_ANY, PQ_NUMBERS_F64, PQ_NUMBERS_F32, PQ_NUMBERS_INPUT };
+enum pq_before { PQ_BEFORE_EXACT, PQ_BEFORE_STORED };
+enum pq_from { PQ_FROM_LOW, PQ_FROM_STEPS, PQ_FROM_SUM, PQ_FROM_DIFFERENCE, PQ_FROM_SIGN };
+enum pq_tie { PQ_TIE_EVEN, PQ_TIE_AWAY };
+enum pq_middle {
+    PQ_MIDDLE_EVEN,
+    PQ_MIDDLE_FLOOR,
+    PQ_MIDDLE_UP,
+    PQ_MIDDLE_NONE,
+    PQ_MIDDLE_LOW
+};
+enum pq_small {
+    PQ_SMALL_ONE_BELOW_TINY,
+    PQ_SMALL_EPSILON,
+    PQ_SMALL_TENTH,
+    PQ_SMALL_NORMAL,
+    PQ_SMALL_EPSILON_FOR_ZERO,
+    PQ_SMALL_ONE_FOR_ZERO
+};
+
+struct pq_preset {
+    const char *name, *words;
+    int most_bits;
+    enum pq_forms forms;
+    enum pq_code_range codes;
+    enum pq_span span;
+    enum pq_numbers numbers, kept;
+    enum pq_before before;
+    enum pq_from from;
+    enum pq_tie tie;
+    enum pq_middle middle;
+    enum pq_small small;
+};
+
+/* Null for PQ_LIKE_PYQUANT, and for what there is not. */
+const struct pq_preset *pq_preset_of(enum pq_like like);
+
+/* Whether a formula is made for such codes, and for zero points of the rule. */
+bool pq_preset_has_code(const struct pq_preset *preset, enum pq_type code);
+bool pq_preset_has_rule(const struct pq_preset *preset, enum pq_rule rule);
+
+/* The rule where none is given: symmetric for codes with a sign, where there is such. */
+enum pq_rule pq_usual_rule(enum pq_like like, enum pq_type code);
+
+/* What a formula is told beside the range of the data. */
+struct pq_wanted {
+    const struct pq_preset *preset;
+    enum pq_type real, scale;
+    double lowest, highest; /* codes */
+    bool symmetric;
+    bool unsigned_byte; /* of the type; the range may be less */
+    bool is_signed;
+    bool whole; /* the range is all of a type of whole bytes */
+};
+struct pq_wanted pq_wanted_of(const struct pq_choice *choice);
+
+/* Scale and zero point, both exact in float64, of 0 and finite numbers from lo to hi. The
+ * scale is one of the type that is wanted, positive and finite. */
+struct pq_pair {
+    double scale, zero;
+};
+struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double hi);
+
+/* The same of at most PQ_CHOSEN ranges of float32 data, with float32 scales; zero points by
+ * their low bits. Both arrays are written to up to a multiple of 8. False, and nothing to
+ * rely on, where there is no quick answer. */
+bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
+                     const float *his, float *scale, uint32_t *zero);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pq_compiler.h"
+
+#if defined(PQ_ARCH_X86_64)
+
+#  include <immintrin.h>
+#  include <math.h>
+#  include <string.h>
+
+PQ_TARGET_BEGIN("avx2,fma,f16c")
+
+#  include "simd_avx2.h"
+
+#  define PQ_LEVELS pq_avx2_levels
+#  include "kernels/levels.inc"
+
+#  define PQ_MAGNITUDE pq_avx2_magnitude
+#  include "kernels/magnitude.inc"
+
+PQ_TARGET_END
+
+#else
+typedef int pq_no_avx2_levels; /* ISO C wants something in every file */
+#endif

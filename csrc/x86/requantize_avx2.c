@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pq_compiler.h"
+
+#if defined(PQ_ARCH_X86_64)
+
+#  include <immintrin.h>
+#  include <math.h>
+#  include <string.h>
+
+PQ_TARGET_BEGIN("avx2,fma,f16c")
+
+#  include "simd_avx2.h"
+
+#  define EACH2(f, x, y)                                                                   \
+      {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
+#  define PQ_SUMS_SATURATE 1
+
+/* Odd elements in the places of even ones. */
+PQ_INLINE __m256i odd_epi32(__m256i x)
+{
+    return _mm256_castps_si256(_mm256_movehdup_ps(_mm256_castsi256_ps(x)));
+}
+
+/* Upper halves of `even` and `odd` products. */
+PQ_INLINE __m256i upper_epi32(__m256i even, __m256i odd)
+{
+    return _mm256_blend_epi32(odd_epi32(even), odd, 0xaa);
+}
+
+PQ_INLINE __m256i upper_product(__m256i x, __m256i y)
+{
+    return upper_epi32(_mm256_mul_epi32(x, y),
+                       _mm256_mul_epi32(odd_epi32(x), odd_epi32(y)));
+}
+
+PQ_INLINE vi upper_products(vi x, vi y)
+{
+    return (vi)EACH2(upper_product, x, y);
+}
+
+/* The same of products and 2^31. */
+PQ_INLINE __m256i upper_product_rounded(__m256i x, __m256i y)
+{
+    const __m256i half = _mm256_set1_epi64x(INT64_C(1) << 31);
+    const __m256i odd = _mm256_mul_epi32(odd_epi32(x), odd_epi32(y));
+    return upper_epi32(_mm256_add_epi64(_mm256_mul_epi32(x, y), half),
+                       _mm256_add_epi64(odd, half));
+}
+
+PQ_INLINE vi upper_products_rounded(vi x, vi y)
+{
+    return (vi)EACH2(upper_product_rounded, x, y);
+}
+
+/* -1 where x is negative and y has all bits, else 0. */
+PQ_INLINE __m256i sign_within(__m256i x, __m256i y)
+{
+    return _mm256_and_si256(_mm256_srai_epi32(x, 31), y);
+}
+
+PQ_INLINE vi signs_within(vi x, vi y)
+{
+    return (vi)EACH2(sign_within, x, y);
+}
+
+PQ_INLINE vi shift_right_each(vi x, vi n)
+{
+    return (vi)EACH2(_mm256_srav_epi32, x, n);
+}
+
+PQ_INLINE vi shift_left_each(vi x, vi n)
+{
+    return (vi)EACH2(_mm256_sllv_epi32, x, n);
+}
+
+/* Saturated to 16 bits before the last step, with the zero point in it. */
+PQ_INLINE __m256i halved_16(__m256i x, __m256i y, __m256i z)
+{
+    return _mm256_srai_epi16(_mm256_adds_epi16(_mm256_packs_epi32(x, y), z), 1);
+}
+
+PQ_INLINE void store_halved(void *p, vi r, int32_t zero, enum pq_type out)
+{
+    const __m256i z = _mm256_set1_epi16((int16_t)(2 * zero + 1));
+    const __m256i lo = halved_16(r.a, r.b, z), hi = halved_16(r.c, r.d, z);
+    store256(p, in_order(out == PQ_I8 ? _mm256_packs_epi16(lo, hi)
+                                      : _mm256_packus_epi16(lo, hi)));
+}
+
+struct rescale_ends {
+    __m256i lowest, highest;
+};
+
+PQ_INLINE struct rescale_ends no_ends(void)
+{
+    return (struct rescale_ends){_mm256_set1_epi32(INT32_MAX),
+                                 _mm256_set1_epi32(INT32_MIN)};
+}
+
+PQ_INLINE void note_ends(struct rescale_ends *to, vi v)
+{
+    const __m256i lowest =
+        _mm256_min_epi32(_mm256_min_epi32(v.a, v.b), _mm256_min_epi32(v.c, v.d));
+    const __m256i highest =
+        _mm256_max_epi32(_mm256_max_epi32(v.a, v.b), _mm256_max_epi32(v.c, v.d));
+    to->lowest = _mm256_min_epi32(to->lowest, lowest);
+    to->highest = _mm256_max_epi32(to->highest, highest);
+}
+
+PQ_INLINE int are_within(const struct rescale_ends *ends, int64_t least, int64_t most)
+{
+    int32_t lowest[PQ_LANES], highest[PQ_LANES];
+    int within = 1;
+    store256(lowest, ends->lowest);
+    store256(highest, ends->highest);
+    for (int i = 0; i < PQ_LANES; i++) {
+        within &= lowest[i] >= least && highest[i] <= most;
+    }
+    return within;
+}
+
+#  undef EACH2
+
+#  define PQ_RESCALE pq_avx2_rescale
+#  include "kernels/requantize.inc"
+
+PQ_TARGET_END
+
+#else
+typedef int pq_no_avx2_requantize; /* ISO C wants something in every file */
+#endif

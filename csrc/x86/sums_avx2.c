@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pq_compiler.h"
+
+#if defined(PQ_ARCH_X86_64)
+
+#  include <immintrin.h>
+#  include <string.h>
+
+PQ_TARGET_BEGIN("avx2,fma,f16c")
+
+#  include "lanes_avx2.h"
+
+#  define PQ_SUMS pq_avx2_sums
+#  include "kernels/sums.inc"
+
+PQ_TARGET_END
+
+#else
+typedef int pq_no_avx2_sums; /* ISO C wants something in every file */
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program of C alone: csrc/ beside it, compiled with it. */
+#include <stdio.h>
+
+#include "pq.h"
+
+int main(void)
+{
+    const float x[3] = {0.5f, -3.0f, 1e9f}, scale = 0.5f;
+    const ptrdiff_t shape[1] = {3}, floats[1] = {sizeof(float)}, bytes[1] = {1};
+    const ptrdiff_t same[1] = {0};
+    signed char q[3];
+    struct pq_args args = {
+        .size = sizeof args,
+        .ndim = 1,
+        .shape = shape,
+        .in = {.data = (void *)x, .strides = floats, .type = PQ_F32},
+        .out = {.data = q, .strides = bytes, .type = PQ_I8},
+        .scale = {.data = (void *)&scale, .strides = same, .type = PQ_F32},
+    };
+    const struct pq_kernels *kernels = pq_isa_find(pq_isa_name(0)); /* the best there is */
+    const enum pq_status status = pq_quantize(kernels, &args, 0, 1);
+    if (status != PQ_OK) {
+        puts(pq_status_text(status));
+        return 1;
+    }
+    printf("%d %d %d\n", q[0], q[1], q[2]);
+    return 0;
+}

@@ -1,0 +1,175 @@
+# quantize and dequantize as functions of C, which take arguments where they lie. Accepts
+# only: calls that are wrong, or have names from elsewhere, go on to the functions above.
+
+cdef extern from "Python.h":
+    ctypedef PyObject *(*PyCFunction)(PyObject *, PyObject *)
+    ctypedef struct PyMethodDef:
+        const char *ml_name
+        PyCFunction ml_meth
+        int ml_flags
+        const char *ml_doc
+    int METH_FASTCALL, METH_KEYWORDS
+    object PyCFunction_NewEx(PyMethodDef *, PyObject *, object)
+    object PyObject_Vectorcall(object, PyObject *const *, size_t, PyObject *)
+    Py_ssize_t PyTuple_GET_SIZE(PyObject *)
+    PyObject *PyTuple_GET_ITEM(PyObject *, Py_ssize_t)
+
+cdef enum:
+    _PLACES = 3     # arguments that need no names
+    _ARGUMENTS = 20
+
+
+# Arguments as signatures have them.
+cdef struct Known:
+    int count
+    PyObject *names[_ARGUMENTS]
+    PyObject *defaults[_ARGUMENTS]
+
+
+cdef struct QuantizeArgs:
+    PyObject *x
+    PyObject *scale
+    PyObject *zero_point
+    PyObject *dtype
+    PyObject *axis
+    PyObject *block_size
+    PyObject *rounding
+    PyObject *precision
+    PyObject *saturate
+    PyObject *packed
+    PyObject *out
+    PyObject *threads
+    PyObject *offset
+    PyObject *inverse
+    PyObject *fill
+    PyObject *quant_range
+    PyObject *out_of_range
+    PyObject *nan
+    PyObject *seed
+    PyObject *start
+
+
+cdef struct DequantizeArgs:
+    PyObject *q
+    PyObject *scale
+    PyObject *zero_point
+    PyObject *dtype
+    PyObject *axis
+    PyObject *block_size
+    PyObject *out
+    PyObject *threads
+    PyObject *offset
+    PyObject *inverse
+    PyObject *fill
+
+
+cdef bint _take(const Known *known, PyObject *const *args, Py_ssize_t n, PyObject *names,
+                PyObject **given) noexcept:
+    """Put all in their places, without references of their own; False where that cannot be.
+    Names as programs write them are the very objects, as Python keeps one of each."""
+    cdef Py_ssize_t named = PyTuple_GET_SIZE(names) if names != NULL else 0, i, at
+    cdef PyObject *name
+    if not 1 <= n <= _PLACES:
+        return False
+    memcpy(given, known.defaults, known.count * sizeof(PyObject *))
+    for i in range(n):
+        given[i] = args[i]
+    for i in range(named):
+        name = PyTuple_GET_ITEM(names, i)
+        at = n
+        while at < known.count and known.names[at] != name:
+            at += 1
+        if at == known.count:
+            return False
+        given[at] = args[n + i]
+    return True
+
+
+cdef object _quantize_called(PyObject *module, PyObject *const *args, Py_ssize_t n,
+                             PyObject *names):
+    cdef QuantizeArgs given
+    if (
+        not _take(&_quantize_known, args, n, names, <PyObject **>&given)
+        or given.seed != <PyObject *>None or given.start != <PyObject *>None
+    ):
+        return PyObject_Vectorcall(_quantize_function, args, n, names)
+    return _quantize(
+        _active, <object>given.x, <object>given.scale, <object>given.zero_point,
+        <object>given.dtype, <object>given.axis, <object>given.block_size,
+        <object>given.rounding, <object>given.precision, <object>given.saturate,
+        <object>given.packed, <object>given.out, <object>given.threads,
+        _affine(<object>given.offset, <object>given.inverse, <object>given.fill,
+                <object>given.quant_range, <object>given.out_of_range, <object>given.nan),
+        False
+    )
+
+
+cdef object _dequantize_called(PyObject *module, PyObject *const *args, Py_ssize_t n,
+                               PyObject *names):
+    cdef DequantizeArgs given
+    if not _take(&_dequantize_known, args, n, names, <PyObject **>&given):
+        return PyObject_Vectorcall(_dequantize_function, args, n, names)
+    return _dequantize(
+        _active, <object>given.q, <object>given.scale, <object>given.zero_point,
+        <object>given.dtype, <object>given.axis, <object>given.block_size,
+        <object>given.out, <object>given.threads,
+        _affine(<object>given.offset, <object>given.inverse, <object>given.fill, None,
+                _SATURATE, _LOWEST),
+        False
+    )
+
+
+cdef object _requiring_scale(function):
+    """Its signature without the default, which serves a message of our own."""
+    found = _signature(function)
+    return found.replace(parameters=[
+        one.replace(default=one.empty) if one.name == "scale" else one
+        for one in found.parameters.values()
+    ])
+
+
+cdef bytes _text_of(function):
+    """Signature and docstring, as inspect and help() read them of functions of C."""
+    signature = _requiring_scale(function)
+    return f"{function.__name__}{signature}\n--\n\n{function.__doc__}".encode()
+
+
+cdef tuple _known_of(function, Known *known, int count, bint of_method=False):
+    """Names and defaults of its so many arguments, which have to stay. The first is
+    given, after what methods are of."""
+    arguments = tuple([
+        (_intern(one.name), None if one.default is one.empty else one.default)
+        for one in _signature(function).parameters.values()
+    ])[of_method:]
+    for at, (name, default) in zip(range(count), arguments, strict=True):
+        known.names[<int>at] = <PyObject *>name
+        known.defaults[<int>at] = <PyObject *>default
+    known.count = count
+    return arguments
+
+
+cdef object _function_of(void *called, const char *name, bytes text, PyMethodDef *how):
+    """What is called so. All of this has to stay."""
+    how.ml_name = name
+    how.ml_meth = <PyCFunction>called
+    how.ml_flags = METH_FASTCALL | METH_KEYWORDS
+    how.ml_doc = text
+    return PyCFunction_NewEx(how, NULL, __name__)
+
+
+cdef object _quantize_function = quantize, _dequantize_function = dequantize
+cdef Known _quantize_known, _dequantize_known
+cdef tuple _quantize_arguments = _known_of(
+    quantize, &_quantize_known, sizeof(QuantizeArgs) // sizeof(PyObject *)
+)
+cdef tuple _dequantize_arguments = _known_of(
+    dequantize, &_dequantize_known, sizeof(DequantizeArgs) // sizeof(PyObject *)
+)
+cdef bytes _quantize_text = _text_of(quantize), _dequantize_text = _text_of(dequantize)
+cdef PyMethodDef _quantize_how, _dequantize_how
+quantize = _function_of(
+    <void *>_quantize_called, b"quantize", _quantize_text, &_quantize_how
+)
+dequantize = _function_of(
+    <void *>_dequantize_called, b"dequantize", _dequantize_text, &_dequantize_how
+)

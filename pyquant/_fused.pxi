@@ -1,0 +1,402 @@
+# Two calls in one: parameters and codes of data, and codes and numbers of these.
+
+
+cdef class _DynamicWork(_Work):
+    """Parameters and codes, a share of the groups for each thread."""
+    cdef const pq_kernels *kernels
+    cdef const pq_args *args
+    cdef const pq_choice *choice
+    cdef int parts
+
+    cdef int do(self, int part) noexcept nogil:
+        return pq_dynamic_quantize(self.kernels, self.args, self.choice, part, self.parts)
+
+
+cdef class _FakeWork(_Work):
+    """What numbers come back as, a share of them for each thread."""
+    cdef const pq_kernels *kernels
+    cdef const pq_args *args
+    cdef const pq_fake *fake
+    cdef int parts
+
+    cdef int do(self, int part) noexcept nogil:
+        return pq_fake_quantize(self.kernels, self.args, self.fake, part, self.parts)
+
+
+cdef int _run_work(_Work work, int parts) except -1:
+    """All parts of it; returns a pq_status."""
+    cdef int status
+    if parts > 1:
+        try:
+            return _threads.run(work, parts)
+        finally:
+            work.close()
+    with nogil:
+        status = work.do(0)
+    return status
+
+
+cdef object _overlapping(str name, Array *a):
+    strides = tuple([a.strides[d] for d in range(a.ndim)])
+    return ValueError(
+        f"{name}: expected dimensions that neither overlap nor interleave, "
+        f"got strides {strides}"
+    )
+
+
+cdef bint _overlaps_itself(Array *a):
+    """As C has it, which does not say of which array it speaks."""
+    cdef ptrdiff_t span = a.itemsize
+    strides = sorted(
+        [(abs(a.strides[d]), a.shape[d]) for d in range(a.ndim) if a.shape[d] > 1]
+    )
+    for stride, extent in strides:
+        if stride < span:
+            return True
+        span += (extent - 1) * stride
+    return False
+
+
+# ---- dynamic_quantize ----
+
+
+cdef int _dynamic_parts(Call *call, tuple selecting, Py_ssize_t each,
+                        int threads) except -1:
+    """How many threads; 0 where it takes two calls for them to share the work."""
+    cdef int parts = 1 if threads == 1 else _parts(_size(&call.x) * each, threads)
+    cdef int d
+    if parts == 1:
+        return 1
+    for d in range(call.args.ndim):
+        if call.args.shape[d] > 1:
+            many = d in selecting and _blocks_along(call, d) >= 4 * parts
+            return parts if many else 0
+    return 0
+
+
+cdef object _dynamic_error(Call *call, int status, tuple repeats):
+    if status == PQ_ERR_NONFINITE:
+        error = _nonfinite_error(call, repeats)
+        if not call.has_out:
+            return error
+        with_out = ValueError(f"{error}; out has codes of some")
+        with_out.index = error.index
+        return with_out
+    if status == PQ_ERR_OVERLAP:
+        return _overlapping("out", &call.out)
+    if status == PQ_ERR_SHAPE:
+        return ValueError(
+            f"x: expected an array that memory holds, got shape {_shape(&call.x)}"
+        )
+    return SystemError(f"pyquant: unexpected status {status} from the C core")
+
+
+cdef tuple _by_two_calls(type cls, const pq_kernels *kernels, object x, object name,
+                         object axis, object block_size, object symmetric,
+                         object scale_dtype, object like, _Affine affine,
+                         object rounding, object packed, object out, object threads):
+    cdef Calls made = cls.__new__(cls)
+    made._keep(_choose(kernels, x, name, axis, block_size, symmetric, scale_dtype, like,
+                       None, affine, threads))
+    made._affine = affine
+    codes = _quantize(kernels, x, made._given_scale, made._given_zero, made._name,
+                      made._axis, made._block_size, rounding, None, True, packed, out,
+                      threads, affine, True)
+    return codes, made
+
+
+cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, object dtype,
+                             object axis, object block_size, object symmetric,
+                             object scale_dtype, object like, _Affine affine,
+                             object rounding, object packed, object out,
+                             object threads):
+    cdef Call call
+    cdef pq_choice choice
+    cdef ptrdiff_t shape[PQ_MAX_NDIM]
+    cdef int status, packs, parts
+    cdef bint only
+    cdef tuple how = None
+    cdef str name
+    cdef _DynamicWork work
+    cdef Calls made
+    cdef bytes scale_memory, zero_memory
+    _forget(&call)
+    array = _real_array(x, "x")
+    name = _set_choice(&choice, dtype, symmetric, scale_dtype, like, affine)
+    packs = _packs(packed)
+    if packs == _BY_LAYOUT:
+        how = _requested(packed, name, True)
+    _check_options(name, _set_rounding(&call.args, rounding), True, packs == _BY_FLAG)
+    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    if affine is not None:
+        affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
+    _hold_real(array, &call.x, "x")
+    _set_input(&call)
+    selecting = _granularity(&call, axis, block_size)
+    groups = _parameter_shape(&call, selecting)
+    if packs:
+        how = _how(how, name, call.x.ndim)
+    repeats = _without_repeats(&call.x, selecting, shape, call.block)
+    parts = _dynamic_parts(&call, selecting, call.x.itemsize + 1, threads)
+    if _size(&call.x) == 0 or repeats[0] != repeats[1] or parts == 0:
+        return _by_two_calls(cls, kernels, array, name, axis, block_size, symmetric,
+                             scale_dtype, like, affine, rounding, packed, out,
+                             threads)
+    _set_data(&choice, call.x.type)
+    call.args.scale.type = choice.scale
+    zero_dtype = _DTYPES[zero_name(name)]
+    call.args.zero.type = <pq_type><int>_TYPES[zero_name(name)]
+    scale_dtype = _dtype_of(_NAMES[<int>choice.scale])
+    scale_memory = _new_memory(groups, scale_dtype, pq_type_size(call.args.scale.type))
+    zero_memory = _new_memory(groups, zero_dtype, pq_type_size(call.args.zero.type))
+    _place_results(&call, selecting, groups, scale_memory, zero_memory)
+    call.args.block = call.block
+    if how is not None:
+        extents = _shape(&call.x)
+        _check_product(extents, "x")
+        codes = _hold_packed_out(&call, out, choice.code, how, "packed")
+    else:
+        codes = _hold_out(&call, _exact_out(out), name, choice.code)
+        call.has_out = out is not None
+        if out is not None:
+            _check_overlap(&call, codes, &call.x, array, "the input")
+    _set_output(&call)
+    if parts == 1 and _size(&call.x) < _NOGIL_SIZE:
+        status = pq_dynamic_quantize(kernels, &call.args, &choice, 0, 1)
+    else:
+        work = _DynamicWork()
+        work.kernels, work.args, work.choice, work.parts = (
+            kernels, &call.args, &choice, parts
+        )
+        status = _run_work(work, parts)
+    if status != PQ_OK:
+        raise _dynamic_error(&call, status, repeats)
+    if how is not None:
+        out = _packed(extents, codes, name, how)
+    elif out is None:
+        out = codes
+    scales = groups, scale_dtype, scale_memory
+    zeros = groups, zero_dtype, zero_memory
+    only = len(zero_memory) == <Py_ssize_t>pq_type_size(call.args.zero.type)
+    made = cls.__new__(cls)
+    made._keep((scales, zeros, _given_scale(scales, only),
+                None if _has_no_zero(&choice) else _given_zero(zeros, only), name, axis,
+                block_size))
+    made._affine = affine
+    return out, made
+
+
+def dynamic_quantize(type cls not None, isa, x, dtype, axis, block_size, symmetric,
+                     quant_range, scale_dtype, like, packed, out, threads, rounding, seed,
+                     start):
+    """See fused.dynamic_quantize; `cls` is QParams, `isa` None or a level."""
+    affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
+    return _dynamic_quantize(cls, _active if isa is None else _kernels_of(isa), x, dtype,
+                             axis, block_size, symmetric, scale_dtype, like, affine,
+                             _with_noise(rounding, seed, start), packed, out, threads)
+
+
+# ---- fake_quantize ----
+
+
+cdef object _hold_mask(Array *held, Call *call, object mask):
+    """The mask as an array of bytes, after the checks of it alone."""
+    if not isinstance(mask, _ndarray):
+        raise TypeError(f"mask: expected a NumPy array of bool, got {type(mask).__name__}")
+    exact = mask if type(mask) is _ndarray else _ndarray.view(mask, _ndarray)
+    if exact.dtype != _np.bool_:
+        raise TypeError(f"mask: expected bool, got {_describe(exact)}")
+    flags = exact.view(_DTYPES["uint8"])
+    if not _hold(flags, held) or not _same_shape(&call.x, held):
+        raise ValueError(f"mask: expected shape {_shape(&call.x)}, got {exact.shape}")
+    if held.readonly:
+        raise ValueError("mask: expected a writeable array, got a read-only one")
+    if _size(held) != 0 and _overlaps_itself(held):
+        raise _overlapping("mask", held)
+    return flags
+
+
+cdef int _check_mask_apart(object flags, object array, str name) except -1:
+    if not isinstance(array, _ndarray):
+        return 0
+    try:
+        shared = _np.shares_memory(flags, array, max_work=10_000)
+    except _np.exceptions.TooHardError:
+        shared = True
+    if shared:
+        raise ValueError(
+            f"mask: expected memory of its own, got an array that overlaps {name}"
+        )
+    return 0
+
+
+cdef int _run_fake(const pq_kernels *kernels, Call *call, const pq_fake *fake,
+                   int threads) except -1:
+    cdef int parts, status
+    cdef _FakeWork work
+    parts = 1 if threads == 1 else _parts(2 * _size(&call.x) * call.x.itemsize, threads)
+    if parts == 1 and _size(&call.x) < _NOGIL_SIZE:
+        status = pq_fake_quantize(kernels, &call.args, fake, 0, 1)
+    else:
+        work = _FakeWork()
+        work.kernels, work.args, work.fake, work.parts = kernels, &call.args, fake, parts
+        status = _run_work(work, parts)
+    if status == PQ_ERR_OVERLAP:
+        raise _overlapping("out", &call.out)
+    if status == PQ_ERR_SHAPE:  # of arrays that were broadcast
+        raise ValueError(
+            f"x: expected an array that memory holds, got shape {_shape(&call.x)}"
+        )
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    return 0
+
+
+def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, precision,
+                  saturate, offset, inverse, fill, quant_range, mask, out, threads, seed,
+                  start):
+    """See fused.fake_quantize; `isa` is None or a level."""
+    cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
+    cdef Call call
+    cdef Array flags
+    cdef pq_fake fake
+    cdef pq_type code = PQ_I8
+    cdef _Affine affine = _affine(offset, inverse, fill, quant_range, _SATURATE, _LOWEST)
+    cdef str name
+    _forget(&call)
+    array = _real_array(x, "x")
+    if dtype is not None:
+        code = _type_in(_CODES, dtype, "dtype", _CODE_NAMES)
+    elif zero_point is not None:
+        code = _type_of_zero(zero_point)
+    name = <str>_NAMES[<int>code]
+    rounding = _set_rounding(&call.args, _with_noise(rounding, seed, start))
+    if precision is not None:
+        call.args.precision = _type_in(_REALS, precision, "precision", _PRECISIONS)
+    call.args.overflow = not _flag(saturate, "saturate")
+    _check_options(name, rounding, not call.args.overflow, False)
+    scale = _scale_array(&call, scale)
+    zero_point = _zero_array(&call, zero_point)
+    axis, block_size = _settled(axis, "axis"), _settled(block_size, "block_size")
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    offset = None
+    if affine is not None:
+        if affine.offset is not None:
+            scale, offset = _paired(&call, scale, affine.offset, array.shape)
+        affine.set(&call, name, True, 0)
+    _hold_real(array, &call.x, "x")
+    if affine is not None:
+        _check_beside_affine(&call, affine)
+    if mask is not None and (row_of_type(code).bytes == 8 or _is_narrow_float(code)):
+        _check_precision(&call, f"mask for {name}")
+    _set_input(&call)
+    _hold_scale(&call, scale)
+    _hold_offset(&call, offset)
+    _hold_zero(&call, zero_point)
+    _place_parameters(&call, axis, block_size)
+    _check_zero(&call, code)
+    fake.size = sizeof(pq_fake)
+    fake.code = code
+    fake.mask.data = NULL
+    exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>call.x.type], call.x.type)
+    given = [(array, "the input"), (scale, "scale"), (zero_point, "zero_point"),
+             (offset, "offset")]
+    if out is not None:
+        call.has_out = True
+        if call.out.swapped == 0 and _size(&call.out) != 0 and _overlaps_itself(&call.out):
+            raise _overlapping("out", &call.out)
+        _check_overlap(&call, exact, &call.x, array, "the input")
+        _check_overlap(&call, exact, &call.scale, scale, "scale")
+        _check_overlap(&call, exact, &call.zero, zero_point, "zero_point")
+        _check_overlap(&call, exact, &call.offset, offset, "offset")
+    if mask is not None:
+        held = _hold_mask(&flags, &call, mask)
+        for other, whose in (*given, (exact, "out")):
+            _check_mask_apart(held, other, whose)
+        _set_array(&fake.mask, &flags)
+    _set_output(&call)
+    if _size(&call.x) != 0:
+        _run_fake(kernels, &call, &fake, threads)
+    return exact if out is None else out
+
+
+# ---- OpenVINO's FakeQuantize ----
+
+
+cdef class _LevelsWork(_Work):
+    cdef const pq_kernels *kernels
+    cdef const pq_args *args
+    cdef int parts
+
+    cdef int do(self, int part) noexcept nogil:
+        return pq_fake_levels(self.kernels, self.args, part, self.parts)
+
+
+def fake_levels(isa, x, params, out, threads):
+    """`x`, a float32 array, with parameters of six float32 in the last dimension of
+    `params`, the others of which broadcast to x; see openvino.fake_quantize."""
+    cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
+    cdef Call call
+    cdef _LevelsWork work = _LevelsWork()
+    cdef int d, status, parts, lacks
+    _forget(&call)
+    _hold_real(x, &call.x, "x")
+    threads = _threads_of(threads)
+    _set_input(&call)
+    _hold(params, &call.scale)
+    lacks = call.x.ndim - (call.scale.ndim - 1)
+    for d in range(call.x.ndim):
+        call.scale_strides[d] = 0
+        if d >= lacks and call.scale.shape[d - lacks] != 1:
+            call.scale_strides[d] = call.scale.strides[d - lacks]
+    _set_array(&call.args.scale, &call.scale)
+    call.args.scale.strides = call.scale_strides
+    call.args.zero.data = NULL
+    call.args.block = NULL
+    exact = _hold_out(&call, _exact_out(out), "float32", PQ_F32)
+    if out is not None:
+        _check_overlap(&call, exact, &call.x, x, "the input")
+    _set_output(&call)
+    if _size(&call.x) != 0:
+        parts = _parts(2 * _size(&call.x) * call.x.itemsize, threads) if threads > 1 else 1
+        work.kernels, work.args, work.parts = kernels, &call.args, parts
+        status = _run_work(work, parts)
+        if status == PQ_ERR_OVERLAP:
+            raise _overlapping("out", &call.out)
+        if status != PQ_OK:
+            raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    return exact if out is None else out
+
+
+def levels_of(ranges, int levels):
+    """The parameters of four arrays of float32 in one, of which the first dimensions are
+    theirs, and the last has low, high, slope, shift, step and first; without regard to the
+    control state."""
+    cdef pq_fpenv found = pq_fpenv_enter()
+    try:
+        low, high, first, last = ranges
+        params = _np.empty((*low.shape, 6), _np.float32)
+        with _np.errstate(all="ignore"):
+            count = _np.float32(levels - 1)
+            params[..., 0] = low
+            params[..., 1] = high
+            params[..., 2] = count / (high - low)
+            params[..., 3] = -low * params[..., 2]
+            params[..., 4] = (last - first) / count
+            params[..., 5] = first
+        return params
+    finally:
+        pq_fpenv_leave(found)
+
+
+def as_reals(values, str name not None):
+    """An array of real numbers; float64 of what has no type."""
+    cdef Array held
+    if type(values) is int:
+        values = float(values)
+    array = _real_array(values, name)
+    _hold_real(array, &held, name)
+    return array

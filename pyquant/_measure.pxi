@@ -1,0 +1,144 @@
+# Measuring how far two arrays are apart.
+
+# struct pq_error.
+cdef tuple _ERROR_SUMS = ("xx", "yy", "xy", "e", "ee", "most")
+cdef tuple _ERROR_COUNTS = (
+    "index", "count", "nan", "inf", "exponent", "low", "high", "bad_scales"
+)
+cdef object _ERROR = _np.dtype(
+    [(name, _np.float64) for name in _ERROR_SUMS]
+    + [(name, _np.int64) for name in _ERROR_COUNTS]
+)
+
+
+cdef class _MeasuringWork(_Work):
+    """Shares of the chunks of all groups."""
+    cdef const pq_kernels *kernels
+    cdef const pq_args *args
+    cdef const unsigned char *kept
+    cdef pq_type code  # PQ_NO_TYPE: the other side is there
+    cdef pq_error *errors
+    cdef int parts
+
+    cdef int do(self, int part) noexcept nogil:
+        if self.code != PQ_NO_TYPE:
+            return pq_measure_params(self.kernels, self.args, self.code, self.kept,
+                                     self.errors, part, self.parts)
+        return pq_measure(self.kernels, self.args, self.kept, self.errors, part, self.parts)
+
+
+cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_type code,
+                        Calls params, int threads):
+    """The errors of groups along the axes: of what `params` make of the input, in codes of
+    that type, or None: of the output."""
+    cdef unsigned char kept[PQ_MAX_NDIM]
+    cdef ptrdiff_t count = 1, size = 1, chunks, g, c
+    cdef int d, status, parts = 1
+    cdef pq_error *errors
+    cdef pq_error *totals
+    cdef _MeasuringWork work
+    call.args.block = NULL
+    selecting = _granularity(call, axis, None)
+    groups = _parameter_shape(call, selecting)
+    for d in range(call.args.ndim):
+        kept[d] = d in selecting
+        if kept[d]:
+            count *= call.args.shape[d]
+        else:
+            size *= call.args.shape[d]
+    if params is not None:
+        _place_parameters(call, params._axis, params._block_size)
+    chunks = pq_measure_chunks(size)
+    if threads > 1:
+        parts = _parts(_size(&call.x) * 2 * call.x.itemsize, threads)
+    found = _np.empty((count, chunks), _ERROR)
+    result = _np.empty(groups, _ERROR)
+    errors = <pq_error *>PyArray_DATA(<const PyArrayObject *>found)
+    totals = <pq_error *>PyArray_DATA(<const PyArrayObject *>result)
+    if parts > 1 or (count * size >= _NOGIL_SIZE) or code != PQ_NO_TYPE:
+        work = _MeasuringWork()
+        work.kernels, work.args, work.kept, work.errors = (
+            kernels, &call.args, kept, errors
+        )
+        work.code, work.parts = code, parts
+        status = _run_work(work, parts)
+    else:
+        status = pq_measure(kernels, &call.args, kept, errors, 0, 1)
+    if status == PQ_ERR_SHAPE:  # of arrays that were broadcast
+        raise ValueError(
+            f"x: expected an array that memory holds, got shape {_shape(&call.x)}"
+        )
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    for g in range(count):
+        totals[g] = errors[g * chunks]
+        for c in range(1, chunks):
+            pq_add_error(&totals[g], &errors[g * chunks + c])
+    return result, selecting
+
+
+cdef object _measure(const pq_kernels *kernels, object x, object y, object axis,
+                     object threads):
+    cdef Call call
+    _forget(&call)
+    array, other = _real_array(x, "x"), _real_array(y, "y")
+    axis = _settled(axis, "axis")
+    threads = 1 if threads is _ONE else _threads_of(threads)
+    _hold_real(array, &call.x, "x")
+    _hold_real(other, &call.scale, "y")
+    if _shape(&call.scale) != _shape(&call.x):
+        raise ValueError(
+            f"y: expected shape {_shape(&call.x)}, got {_shape(&call.scale)}"
+        )
+    _set_input(&call)
+    _set_array(&call.args.out, &call.scale)
+    return _find_errors(kernels, &call, axis, PQ_NO_TYPE, None, threads)
+
+
+cdef object _measure_by(const pq_kernels *kernels, Calls params, object x, object axis,
+                        object threads):
+    cdef Call call
+    cdef pq_type code = <pq_type><int>_CODES[params._name]
+    cdef _Affine affine = params._affine
+    _forget(&call)
+    array, offset = _real_array(x, "x"), None
+    call.args.round = PQ_HALF_EVEN
+    scale = _scale_array(&call, params._given_scale)
+    zero_point = _zero_array(&call, params._given_zero)
+    axis = _settled(axis, "axis")
+    threads = 1 if threads is _ONE else _threads_of(threads)
+    if affine is not None:
+        if affine.offset is not None:
+            scale, offset = _paired(&call, scale, affine.offset, array.shape)
+        affine.set(&call, params._name, True, 0)
+    _hold_real(array, &call.x, "x")
+    _set_input(&call)
+    _hold_scale(&call, scale)
+    _hold_offset(&call, offset)
+    _hold_zero(&call, zero_point)
+    return _find_errors(kernels, &call, axis, code, params, threads)
+
+
+def measure_params(Calls params not None, x, axis=None, threads=1, isa=None):
+    """The same of what parameters make of `x`."""
+    return _measure_by(_active if isa is None else _kernels_of(isa), params, x, axis,
+                       threads)
+
+
+def measure(x, y, axis=None, threads=1, isa=None):
+    """The errors of `y` for each index of the axes, and these, ascending."""
+    return _measure(_active if isa is None else _kernels_of(isa), x, y, axis, threads)
+
+
+def add_errors(first, second):
+    """Those of the elements of both, group by group."""
+    cdef ptrdiff_t i
+    cdef pq_error *sums
+    cdef const pq_error *added
+    total = _np.array(first, _ERROR, order="C")
+    other = _np.ascontiguousarray(second, _ERROR)
+    sums = <pq_error *>PyArray_DATA(<const PyArrayObject *>total)
+    added = <const pq_error *>PyArray_DATA(<const PyArrayObject *>other)
+    for i in range(<ptrdiff_t>total.size):
+        pq_add_error(&sums[i], &added[i])
+    return total

@@ -1,0 +1,417 @@
+# Requantizing: codes, or sums of products of codes, to codes of another scale.
+
+cdef dict _ARITHMETICS = {
+    "float32": <int>PQ_ARITHMETIC_FLOAT32,
+    "rndnu": <int>PQ_ARITHMETIC_RNDNU,
+    "tflite": <int>PQ_ARITHMETIC_TFLITE,
+    "tflite_single": <int>PQ_ARITHMETIC_TFLITE_SINGLE,
+    "fbgemm": <int>PQ_ARITHMETIC_FBGEMM,
+}
+cdef dict _MULTIPLIERS = {
+    <int>PQ_ARITHMETIC_FLOAT32: "positive finite numbers of float32",
+    <int>PQ_ARITHMETIC_RNDNU: "numbers from 2**-32 to less than 2**8",
+    <int>PQ_ARITHMETIC_TFLITE: "positive numbers less than 2**30",
+    <int>PQ_ARITHMETIC_TFLITE_SINGLE: "positive finite numbers",
+    <int>PQ_ARITHMETIC_FBGEMM: "numbers from 2**-32 to less than 2**30",
+}
+cdef dict _REQUANTIZED = {
+    name: _CODES[name] for name in ("int8", "uint8", "int16", "uint16", "int32")
+}
+cdef str _REQUANTIZED_NAMES = "int8, uint8, int16, uint16 or int32"
+cdef frozenset _ACCUMULATED = frozenset(
+    (*_REQUANTIZED.values(), <int>PQ_U32, <int>PQ_I64)
+)
+cdef str _ACCUMULATED_NAMES = "int8 to int64 or uint8 to uint32"
+
+
+@final
+cdef class _RequantizeWork(_Work):
+    """A call on threads, each of which checks it."""
+    cdef const pq_kernels *kernels
+    cdef const pq_requantization *args
+    cdef int parts
+
+    cdef int do(self, int part) noexcept nogil:
+        return pq_requantize(self.kernels, self.args, part, self.parts)
+
+
+cdef pq_arithmetic _arithmetic(object arithmetic, bint fixed) except *:
+    """The arithmetic, which may have to be one of fixed point."""
+    cdef object found
+    if not isinstance(arithmetic, str):
+        raise TypeError(
+            f"arithmetic: expected a string, got {type(arithmetic).__name__}"
+        )
+    found = _ARITHMETICS.get(str(arithmetic))
+    if found is None or (fixed and <int>found == PQ_ARITHMETIC_FLOAT32):
+        names = [name for name in _ARITHMETICS if not fixed or name != "float32"]
+        raise ValueError(
+            f"arithmetic: expected one of {', '.join(names)}, got {str(arithmetic)!r}"
+        )
+    return <pq_arithmetic><int>found
+
+
+cdef str _name_of(pq_arithmetic arithmetic):
+    return next(name for name, one in _ARITHMETICS.items() if one == <int>arithmetic)
+
+
+cdef object _hold_whole(object array, Array *held, str name):
+    """Hold integers that C takes, of a channel each."""
+    if not _hold(array, held) or <int>held.type not in _ACCUMULATED:
+        raise TypeError(f"{name}: expected {_ACCUMULATED_NAMES}, got {_describe(array)}")
+    return array
+
+
+cdef int _hold_multiplier(object array, Array *held) except -1:
+    if not _hold(array, held) or not (held.type == PQ_F32 or held.type == PQ_F64):
+        raise TypeError(
+            "multiplier: expected float32 or float64, or integers beside shift, "
+            f"got {_describe(array)}"
+        )
+    return 0
+
+
+cdef int _place_channels(Call *call, str name, Array *a, object axis,
+                         pq_channels *to) except -1:
+    """One number, or as many as there are indices along the axis."""
+    to.data = a.data
+    to.type = a.type
+    to.swapped = a.swapped
+    to.stride = 0
+    if _size(a) == 1:
+        return 0
+    if axis is None:
+        raise ValueError(
+            f"{name}: expected one element without axis, got shape {_shape(a)}"
+            f"{_fitting_axes(call, a)}"
+        )
+    if a.ndim != 1 or a.shape[0] != call.args.shape[<int>axis]:
+        raise ValueError(
+            f"{name}: expected shape {(call.args.shape[<int>axis],)}, got {_shape(a)}"
+        )
+    to.stride = a.strides[0] if a.shape[0] > 0 else 1  # 0 would be one for all
+    return 0
+
+
+cdef int64_t _code_of(object value, str name, pq_type type) except? -1:
+    """An integer that is a value of a type."""
+    cdef const pq_type_info *row = row_of_type(type)
+    one = _integer(value, name, "an integer")
+    if not row.lowest <= one <= row.highest:
+        raise ValueError(
+            f"{name}: expected an integer from {row.lowest} to {row.highest} for "
+            f"{_NAMES[<int>type]}, got {one}"
+        )
+    return one
+
+
+cdef tuple _clip(object clip):
+    """None, or two Python integers."""
+    if clip is None:
+        return None
+    if not isinstance(clip, tuple) or len(clip) != 2:
+        got = f"{len(clip)} of them" if isinstance(clip, tuple) else type(clip).__name__
+        raise TypeError(f"clip: expected None or a tuple of two integers, got {got}")
+    return tuple([
+        _integer(one, "clip", "None or a tuple of two integers") for one in clip
+    ])
+
+
+cdef object _refused_multiplier(pq_requantization *args, object multiplier, object shift):
+    """The error for what C has refused: which number, and what it might have been."""
+    cdef int32_t m
+    cdef int s
+    cdef bint left = args.arithmetic in (PQ_ARITHMETIC_TFLITE, PQ_ARITHMETIC_TFLITE_SINGLE)
+    cdef str name = _name_of(args.arithmetic)
+    if shift is not None:
+        for one in _np.ravel(multiplier).tolist():
+            if not 0 <= one < 2**31:
+                return ValueError(
+                    f"multiplier: expected integers from 0 to 2**31 - 1, got {one}"
+                )
+        ends = (-31, 30) if left else (1, 62)
+        for one in _np.ravel(shift).tolist():
+            if not ends[0] <= one <= ends[1]:
+                return ValueError(
+                    f"shift: expected integers from {ends[0]} to {ends[1]} for "
+                    f"arithmetic={name!r}, got {one}"
+                )
+    for one in _np.ravel(multiplier).tolist():
+        if args.arithmetic == PQ_ARITHMETIC_FLOAT32:
+            with _np.errstate(all="ignore"):
+                refused = not 0 < _np.float32(one) < _np.inf
+        else:
+            refused = pq_fixed_point(args.arithmetic, one, &m, &s) != PQ_OK
+        if refused:
+            break
+    return ValueError(
+        f"multiplier: expected {_MULTIPLIERS[<int>args.arithmetic]} for "
+        f"arithmetic={name!r}, got {one}"
+    )
+
+
+cdef int _run_requantize(const pq_kernels *kernels, Call *call, pq_requantization *args,
+                         int threads) except -1:
+    """Returns a pq_status."""
+    cdef Py_ssize_t each = call.x.itemsize + call.out.itemsize
+    cdef int parts = 1 if threads == 1 else _parts(_size(&call.x) * each, threads)
+    cdef int status
+    cdef _RequantizeWork work
+    if parts > 1:
+        work = _RequantizeWork()
+        work.kernels, work.args, work.parts = kernels, args, parts
+        try:
+            return _threads.run(work, parts)
+        finally:
+            work.close()
+    if _size(&call.x) >= _NOGIL_SIZE:
+        with nogil:
+            status = pq_requantize(kernels, args, 0, 1)
+        return status
+    return pq_requantize(kernels, args, 0, 1)
+
+
+cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
+                        object zero_point, object dtype, object input_zero_point,
+                        object bias, object axis, object arithmetic, object clip,
+                        object shift, object out, object threads):
+    cdef Call call
+    cdef Array held_bias
+    cdef pq_requantization args
+    cdef pq_type code
+    cdef int status
+    cdef tuple ends
+    _forget(&call)
+    held_bias.held = False
+    memset(&args, 0, sizeof(args))
+    args.size = sizeof(args)
+    # What may run code of the arguments comes before any memory is taken.
+    array = _code_array(q, "q")
+    if isinstance(array, Packed):
+        raise TypeError(f"q: expected {_ACCUMULATED_NAMES}, got a PackedArray")
+    code = _type_in(_REQUANTIZED, dtype, "dtype", _REQUANTIZED_NAMES)
+    args.arithmetic = _arithmetic(arithmetic, False)
+    if shift is not None:
+        if args.arithmetic == PQ_ARITHMETIC_FLOAT32:
+            raise ValueError("shift: expected None for arithmetic='float32'")
+        shift = _code_array(shift, "shift")
+        multiplier = _code_array(multiplier, "multiplier")
+    else:
+        multiplier = _real_array(multiplier, "multiplier")
+    if bias is not None:
+        bias = _code_array(bias, "bias")
+    axis = _settled(axis, "axis")
+    if PyTuple_CheckExact(axis):
+        raise TypeError("axis: expected None or an integer, got tuple")
+    args.zero = _code_of(zero_point, "zero_point", code)
+    input_zero_point = _integer(input_zero_point, "input_zero_point", "an integer")
+    ends = _clip(clip)
+    if threads is not _ONE:
+        threads = _threads_of(threads)
+    # Then it is.
+    _hold_whole(array, &call.x, "q")
+    _set_input(&call)
+    args.input_zero = _code_of(input_zero_point, "input_zero_point", call.x.type)
+    if axis is not None:
+        axis = _axes(axis, call.x.ndim)[0]
+        args.axis = axis
+    if shift is not None:
+        _hold_whole(multiplier, &call.scale, "multiplier")
+        _hold_whole(shift, &call.zero, "shift")
+        _place_channels(&call, "shift", &call.zero, axis, &args.shift)
+    else:
+        _hold_multiplier(multiplier, &call.scale)
+    _place_channels(&call, "multiplier", &call.scale, axis, &args.multiplier)
+    if bias is not None:
+        _hold_whole(bias, &held_bias, "bias")
+        _place_channels(&call, "bias", &held_bias, axis, &args.bias)
+    if ends is not None:
+        lo, hi = _LIMITS[<str>_NAMES[<int>code]]
+        if not lo <= ends[0] <= ends[1] <= hi:
+            raise ValueError(
+                f"clip: expected two integers from {lo} to {hi} for "
+                f"{_NAMES[<int>code]}, the first not above the second, got {ends}"
+            )
+        args.clips = True
+        args.lowest_code, args.highest_code = ends
+    exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>code], code)
+    if out is not None:
+        _check_overlap(&call, exact, &call.x, array, "q")
+        _check_overlap(&call, exact, &call.scale, multiplier, "multiplier")
+        _check_overlap(&call, exact, &call.zero, shift, "shift")
+        _check_overlap(&call, exact, &held_bias, bias, "bias")
+    _set_output(&call)
+    args.ndim = call.x.ndim
+    args.shape = call.x.shape
+    args.inp = call.args.inp
+    args.out = call.args.out
+    status = _run_requantize(kernels, &call, &args, threads)
+    if status == PQ_ERR_OPTION:
+        raise _refused_multiplier(&args, multiplier, shift)
+    if status == PQ_ERR_OVERLAP:
+        strides = tuple([call.out.strides[d] for d in range(call.out.ndim)])
+        raise ValueError(
+            "out: expected dimensions that neither overlap nor interleave, "
+            f"got strides {strides}"
+        )
+    if status == PQ_ERR_SHAPE:  # of arrays that were broadcast
+        raise ValueError(
+            f"q: expected an array that memory holds, got shape {_shape(&call.x)}"
+        )
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    return exact if out is None else out
+
+
+def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0, bias=None,
+               axis=None, arithmetic="float32", clip=None, shift=None, out=None, threads=1):
+    """
+    Turn codes into codes of another scale: ``saturate(R(q - input_zero_point + bias) +
+    zero_point)``, where R multiplies and rounds.
+
+    Parameters
+    ----------
+    q : array_like
+        int8, int16, int32, int64, uint8, uint16 or uint32, of any shape, strides and byte
+        order: codes, or sums of products of codes. Python integers are taken as int32.
+    multiplier : array_like
+        float32 or float64 numbers above 0: the scale of `q` over that of the result. One,
+        or one for each index of `axis`. With `shift` integers from 0 to 2**31 - 1.
+    zero_point : int, optional
+        Of the result, within the range of `dtype`. Default 0.
+    dtype : dtype_like, optional
+        int8 (the default), uint8, int16, uint16 or int32.
+    input_zero_point : int, optional
+        Of `q`, within the range of its type. Default 0.
+    bias : array_like, optional
+        Integers in the scale of `q`, one or one for each index of `axis`.
+    axis : int, optional
+        The axis along which multipliers, shifts and biases vary.
+    arithmetic : str, optional
+        How R multiplies and rounds: "float32" (the default), "rndnu", "tflite",
+        "tflite_single" or "fbgemm"; see Notes.
+    clip : (int, int), optional
+        The lowest and the highest code of the result, within the range of `dtype`: a fused
+        ReLU begins at `zero_point`.
+    shift : array_like, optional
+        Integers, as `fixed_point` gives them beside its multipliers, for parameters that
+        are stored so: from -31 to 30 for "tflite" and "tflite_single", from 1 to 62 for
+        "rndnu" and "fbgemm".
+    out : ndarray, optional
+        Where to put the result: exact shape and dtype, any strides that keep the elements
+        of one dimension clear of those of the next. Not the memory of `q`.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        The codes, of the shape of `q`; `out` if that was given.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value or a shape does not fit, or a multiplier is none that the arithmetic has.
+        `out` has not been written to.
+    numpy.exceptions.AxisError
+        If the axis is out of bounds.
+
+    Notes
+    -----
+    The sum ``v = q - input_zero_point + bias`` is exact (and at an end of int64 where that
+    does not hold it). Then, in integers without limits but for "float32", with m and shift
+    of `fixed_point`, ``>>`` rounding down::
+
+        float32         half_even(float32(v) * float32(multiplier)), the product in float32
+        rndnu, fbgemm   (v * m + 2**(shift - 1)) >> shift
+        tflite_single   (v * m + 2**(30 - shift)) >> (31 - shift)
+        tflite          (v * m + 2**(30 - shift)) >> (31 - shift) where shift >= 0, else
+                        half_away(x / 2**-shift) of x = (v * m + 2**30) >> 31
+
+    Where implementations overflow, results saturate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> sums = np.int32([[1000, -2000], [30, 500]])
+    >>> pq.requantize(sums, [0.05, 0.02], axis=1)
+    array([[ 50, -40],
+           [  2,  10]], dtype=int8)
+    >>> pq.requantize(sums, [0.05, 0.02], axis=1, arithmetic="tflite_single")
+    array([[ 50, -40],
+           [  1,  10]], dtype=int8)
+    """
+    return _requantize(_active, q, multiplier, zero_point, dtype, input_zero_point, bias,
+                       axis, arithmetic, clip, shift, out, threads)
+
+
+def requantize_at(str isa not None, q, multiplier, zero_point=0, *, dtype="int8",
+                  input_zero_point=0, bias=None, axis=None, arithmetic="float32", clip=None,
+                  shift=None, out=None, threads=1):
+    """Requantize with the kernels of `isa`."""
+    return _requantize(_kernels_of(isa), q, multiplier, zero_point, dtype, input_zero_point,
+                       bias, axis, arithmetic, clip, shift, out, threads)
+
+
+def fixed_point(multiplier, arithmetic="tflite"):
+    """
+    The integers that stand for real multipliers in an arithmetic of `requantize`.
+
+    Parameters
+    ----------
+    multiplier : array_like
+        float32 or float64 numbers above 0, of any shape.
+    arithmetic : str, optional
+        "tflite" (the default), "tflite_single", "rndnu" or "fbgemm".
+
+    Returns
+    -------
+    multiplier : ndarray or int32
+        Of the shape of the argument, int32.
+    shift : ndarray or int8
+        The same, int8: the number is ``multiplier * 2**(shift - 31)`` for "tflite" and
+        "tflite_single", ``multiplier / 2**shift`` for "rndnu" and "fbgemm".
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a number is none that the arithmetic has; the message names its range.
+
+    Notes
+    -----
+    "tflite" and "tflite_single" round to 31 bits, half away from zero; less than 2**-32 is
+    0. "tflite_single" takes the largest there is, ``(2**31 - 1, 30)``, from 2**30 on.
+    "rndnu" has the 24 bits of float32, from 2**-32 to less than 2**8; "fbgemm" the same,
+    from 2**-32 to less than 2**30, as a multiplier from 2**30 on.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> m, shift = pq.fixed_point(1 / 3)
+    >>> int(m), int(shift)
+    (1431655765, -1)
+    """
+    cdef pq_requantization args
+    cdef Array held
+    cdef int32_t m = 0
+    cdef int s = 0
+    args.arithmetic = _arithmetic(arithmetic, True)
+    array = _real_array(multiplier, "multiplier")
+    if not _hold(array, &held) or not (held.type == PQ_F32 or held.type == PQ_F64):
+        raise TypeError(
+            f"multiplier: expected float32 or float64, got {_describe(array)}"
+        )
+    flat = array.reshape(-1)  # whose iterators have but 32 dimensions
+    integers = _np.empty(flat.shape, _np.int32)
+    shifts = _np.empty(flat.shape, _np.int8)
+    for i, one in enumerate(flat):
+        if pq_fixed_point(args.arithmetic, one, &m, &s) != PQ_OK:
+            raise _refused_multiplier(&args, one, None)
+        integers[i] = m
+        shifts[i] = s
+    return integers.reshape(array.shape)[()], shifts.reshape(array.shape)[()]

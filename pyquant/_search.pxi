@@ -1,0 +1,132 @@
+# Choosing parameters by the errors they make.
+
+
+cdef class _Search:
+    """What `method="mse"` is asked for."""
+    cdef pq_search what
+    cdef Array held
+    cdef object weights     # as the user gave them, then broadcast
+    cdef object candidates
+
+    cdef int place(self, Call *call) except -1:
+        """Weights for each element of x."""
+        if self.weights is None:
+            return 0
+        shape = _shape(&call.x)
+        try:
+            self.weights = _np.broadcast_to(self.weights, shape)
+        except ValueError:
+            raise ValueError(
+                f"weights: expected a shape that broadcasts to {shape}, "
+                f"got {self.weights.shape}"
+            ) from None
+        _hold_real(self.weights, &self.held, "weights")
+        _set_array(&self.what.weights, &self.held)
+        return 0
+
+
+cdef int _check_weights(object weights) except -1:
+    """Whether all are finite and none is negative."""
+    cdef Call call
+    cdef double ends[2]
+    cdef ptrdiff_t none[PQ_MAX_NDIM]
+    cdef int finite = 1, status
+    _forget(&call)
+    ends[0], ends[1] = 0, 0
+    memset(none, 0, sizeof(none))
+    _hold_real(weights, &call.x, "weights")
+    _set_input(&call)
+    call.args.block = NULL
+    call.args.lowest.data = &ends[0]
+    call.args.lowest.type = PQ_F64
+    call.args.lowest.strides = none
+    call.args.lowest.swapped = False
+    call.args.lowest.bit_strides = NULL
+    call.args.highest = call.args.lowest
+    call.args.highest.data = &ends[1]
+    with nogil:
+        status = pq_minmax(_active, &call.args, &finite)
+    if status != PQ_OK or not finite or ends[0] < 0:
+        got = "others" if not finite else ends[0]
+        raise ValueError(f"weights: expected finite numbers from 0, got {got}")
+    return 0
+
+
+cdef object _candidates_of(object given):
+    """As float64, each at most 1."""
+    array = _real_array(given, "candidates")
+    if array.dtype.kind not in "iuf" and _dtypes.name_of(array.dtype) not in _REALS:
+        raise TypeError(f"candidates: expected numbers, got {_describe(array)}")
+    candidates = _np.array(array, _np.float64, ndmin=1)
+    if candidates.ndim != 1 or candidates.size == 0:
+        raise ValueError(
+            f"candidates: expected one dimension of numbers, got shape {candidates.shape}"
+        )
+    for value in candidates:
+        if not 0 < value <= 1:
+            raise ValueError(
+                f"candidates: expected numbers above 0, at most 1, got {value}"
+            )
+    return candidates
+
+
+cdef _Search _search_of(object method, object weights, object candidates):
+    """None where parameters are those of the extrema."""
+    cdef _Search search
+    if not isinstance(method, str):
+        raise TypeError(
+            f"method: expected 'minmax' or 'mse', got {type(method).__name__}"
+        )
+    if method == "minmax":
+        for name, value in (("weights", weights), ("candidates", candidates)):
+            if value is not None:
+                raise ValueError(
+                    f"{name}: expected None with method='minmax', "
+                    f"got {type(value).__name__}"
+                )
+        return None
+    if method != "mse":
+        raise ValueError(f"method: expected 'minmax' or 'mse', got {method!r}")
+    search = _Search()
+    memset(&search.what, 0, sizeof(search.what))
+    search.what.size = sizeof(pq_search)
+    if weights is not None:
+        search.weights = _real_array(weights, "weights")
+        _check_weights(search.weights)
+    if candidates is not None:
+        search.candidates = _candidates_of(candidates)
+        search.what.candidates = <const double *>PyArray_DATA(
+            <const PyArrayObject *>search.candidates
+        )
+        search.what.count = <size_t>search.candidates.size
+    return search
+
+
+cdef class _SearchWork(_Work):
+    """Shares of the groups."""
+    cdef const pq_kernels *kernels
+    cdef const pq_args *args
+    cdef const pq_choice *choice
+    cdef const pq_search *search
+    cdef int parts
+
+    cdef int do(self, int part) noexcept nogil:
+        return pq_search_params(self.kernels, self.args, self.choice, self.search, part,
+                                self.parts)
+
+
+cdef int _run_search(const pq_kernels *kernels, Call *call, const pq_choice *choice,
+                     _Search search, int threads) except -1:
+    """Returns a pq_status."""
+    cdef _SearchWork work = _SearchWork()
+    work.kernels = kernels
+    work.args = &call.args
+    work.choice = choice
+    work.search = &search.what
+    work.parts = 1
+    if threads != 1:
+        work.parts = _parts(_size(&call.x) * call.x.itemsize, threads)
+    try:
+        return _threads.run(work, work.parts)
+    finally:
+        work.close()

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges out of the counts of an `Observer`: quantiles, expected errors, lost information.
+
+Everything is float64 arithmetic of NumPy on a few thousand bins.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pyquant import _core
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    _Floats = npt.NDArray[np.float64]
+    _Counts = npt.NDArray[np.uint64]
+
+__all__ = ["Bins", "Channel", "entropy", "find", "mse", "quantile"]
+
+_PAGE = 128
+_SIGN = 0x8000
+
+# Clip thresholds to try: the largest magnitude, and eight for each of ten octaves below.
+CANDIDATES = 80
+_PER_OCTAVE = 8
+# What is narrower than this, beside a largest magnitude of 1, is one number.
+_POINT = 2.0**-100
+# The search looks at so many bits of the mantissa first, then at all beside the best.
+_COARSE = 3
+_BESIDE = 2
+
+LINEAR_BINS = 2048  # of the search by entropy, which starts at so many:
+_START = 128
+_STRIDE = 8
+
+
+class Channel(NamedTuple):
+    """Bins that are not empty, ascending, each with both of its ends."""
+
+    lower: _Floats
+    upper: _Floats
+    counts: _Counts
+
+
+class Bins:
+    """The bins of all channels, and where they are."""
+
+    def __init__(
+        self,
+        real: str,
+        bits: int,
+        pages: npt.NDArray[np.uint16],
+        table: npt.NDArray[np.uint64],
+    ) -> None:
+        self._real, self._bits, self._pages, self._table = real, bits, pages, table
+        self.channels = table.shape[1]
+        width = _PAGE >> bits
+        keys = pages.astype(np.int64)[:, None] * _PAGE + np.arange(1 << bits) * width
+        keys = keys.ravel()
+        negative = keys >= _SIGN
+        small, large = _ends(real, keys & (_SIGN - 1), width)
+        lower = np.where(negative, -large, small)
+        # Beside 0 there is what has the key of -0.
+        lower = np.where(keys == 0, -_ends(real, np.zeros(1, np.int64), 1)[1], lower)
+        self._lower = lower + 0.0  # not -0
+        self._upper = np.where(negative, -small, large)
+        self._order = np.argsort(self._lower, kind="stable")
+
+    def channel(self, c: int) -> Channel:
+        """One of them."""
+        counts = self._table[:, c].ravel()[self._order]
+        some = counts != 0
+        order = self._order[some]
+        return Channel(self._lower[order], self._upper[order], counts[some])
+
+    def coarse(self) -> Bins:
+        """Fewer and wider bins of the same counts."""
+        if self._bits <= _COARSE:
+            return self
+        more = 1 << (self._bits - _COARSE)
+        table = self._table.reshape(*self._table.shape[:2], -1, more).sum(-1)
+        return Bins(self._real, _COARSE, self._pages, table.astype(np.uint64))
+
+
+def _values(real: str, keys: npt.NDArray[np.int64]) -> _Floats:
+    """The numbers of least magnitude of such keys."""
+    if real == "float16":
+        return keys.astype(np.uint16).view(np.float16).astype(np.float64)
+    return (keys << 16).astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+def _ends(real: str, keys: npt.NDArray[np.int64], width: int) -> tuple[_Floats, _Floats]:
+    """The least and the largest magnitude of `width` keys from each of these on."""
+    if real in ("float16", "bfloat16"):
+        return _values(real, keys), _values(real, keys + width - 1)
+    following = _values(real, keys + width)
+    if real == "float64":
+        beyond = np.nextafter(following, 0)  # infinite where float32 ends
+        return _values(real, keys), np.where(np.isinf(following), np.inf, beyond)
+    last = ((keys + width) << 16) - 1
+    return _values(real, keys), last.astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+def _limits(name: str) -> tuple[int, int] | float:
+    """The lowest and the highest code; of narrow floats the largest number."""
+    limits = _core.limits_of(name)
+    if limits is None:
+        largest = np.float64(np.finfo(np.float64).max)
+        return float(_core.dequantize(_core.quantize(largest, 1.0, dtype=name), 1.0))
+    return limits
+
+
+def _rank(part: float, n: int) -> int:
+    return min(max(1, math.ceil(part * n)), n)
+
+
+def _bin_of(rank: int, counts: _Counts) -> int:
+    return int(np.searchsorted(np.cumsum(counts), rank))
+
+
+def quantile(bins: Channel, part: float) -> tuple[float, float]:
+    """The ends of the bin that has the number of rank ``ceil(part * n)``."""
+    i = _bin_of(_rank(part, int(bins.counts.sum())), bins.counts)
+    return float(bins.lower[i]), float(bins.upper[i])
+
+
+def _magnitudes(bins: Channel) -> Channel:
+    """The same of magnitudes; those of both signs beside each other."""
+    large = np.maximum(np.abs(bins.lower), np.abs(bins.upper))
+    small = np.minimum(np.abs(bins.lower), np.abs(bins.upper))
+    small = np.where((bins.lower < 0) & (bins.upper > 0), 0.0, small)
+    order = np.argsort(large, kind="stable")
+    return Channel(small[order], large[order], bins.counts[order])
+
+
+# ---- methods ----
+
+
+def find(
+    method: str,
+    bins: tuple[Bins, int],
+    ends: tuple[float, float],
+    *,
+    part: float,
+    name: str,
+    symmetric: bool,
+) -> tuple[float, float]:
+    """The range of a channel, whose extremes are `ends`, for codes of type `name`."""
+    if ends[0] == ends[1] == 0:
+        return 0.0, 0.0
+    if method == "percentile":
+        return _percentile(bins[0].channel(bins[1]), ends, part, symmetric)
+    if method == "mse":
+        return mse(bins[0], bins[1], ends, name, symmetric)
+    signed = symmetric or ends[0] < 0
+    threshold = entropy(bins[0].channel(bins[1]), max(ends[1], -ends[0]), name, signed)
+    return _clipped(threshold, ends, symmetric)
+
+
+def _clipped(
+    threshold: float, ends: tuple[float, float], symmetric: bool
+) -> tuple[float, float]:
+    if symmetric:
+        return -threshold, threshold
+    return min(max(ends[0], -threshold), threshold), max(
+        min(ends[1], threshold), -threshold
+    )
+
+
+def _percentile(
+    bins: Channel, ends: tuple[float, float], part: float, symmetric: bool
+) -> tuple[float, float]:
+    """The upper ends of bins: no more is left out than may be."""
+    n = int(bins.counts.sum())
+    if symmetric:
+        threshold = quantile(_magnitudes(bins), part)[1]
+        return _clipped(min(threshold, max(ends[1], -ends[0])), ends, True)
+    rank = _rank(1 - (1 - part) / 2, n)
+    lo = float(bins.lower[_bin_of(n + 1 - rank, bins.counts)])
+    hi = float(bins.upper[_bin_of(rank, bins.counts)])
+    return max(lo, ends[0]), min(hi, ends[1])
+
+
+# ---- least expected square of the error ----
+
+
+def _steps(
+    ends: tuple[float, float], parts: _Floats, limits: tuple[int, int], symmetric: bool
+) -> tuple[_Floats, _Floats, _Floats]:
+    """Scales, and the lowest and the highest code less the zero point, of such parts of the
+    range; by the formulas of choose_qparams."""
+    least, most = limits
+    lo, hi = min(ends[0], 0.0), max(ends[1], 0.0)
+    if symmetric:
+        half = most if least < 0 else most / 2
+        zero = 0 if least < 0 else (most + 1) // 2
+        scales = max(hi, -lo) * parts / half
+        return scales, np.full(len(parts), least - zero), np.full(len(parts), most - zero)
+    scales = (hi / (most - least) - lo / (most - least)) * parts
+    zeros = np.clip(np.rint(least - lo * parts / scales), least, most)
+    return scales, least - zeros, most - zeros
+
+
+def _integral(u: _Floats, lowest: _Floats, highest: _Floats) -> _Floats:
+    """Of the square of the error from 0 to u, in steps, of codes between limits."""
+    codes = np.clip(np.rint(u), lowest, highest)
+    u = u - codes
+    return codes / 12 + u * u * u / 3
+
+
+def _expected(bins: Channel, steps: tuple[_Floats, _Floats, _Floats]) -> _Floats:
+    """The sum of squares of errors for each scale: numbers are spread evenly over bins, or
+    are these where bins have one."""
+    scales, lowest, highest = (step[:, None] for step in steps)
+    width = bins.upper - bins.lower
+    spread = width > _POINT
+    counts = bins.counts.astype(np.float64)
+    edges, at = np.unique([bins.lower[spread], bins.upper[spread]], return_inverse=True)
+    a, b = at.reshape(2, -1)
+    per = counts[spread] / width[spread]
+    weights = np.bincount(b, per, len(edges)) - np.bincount(a, per, len(edges))
+    total: _Floats = steps[0] ** 3 * (_integral(edges / scales, lowest, highest) @ weights)
+    if not spread.all():
+        u = bins.lower[~spread] / scales
+        errors = u - np.clip(np.rint(u), lowest, highest)
+        total = total + steps[0] ** 2 * (errors**2 @ counts[~spread])
+    return total
+
+
+def _narrow_errors(bins: Channel, scales: _Floats, name: str) -> _Floats:
+    """The same of narrow floats, of the middles of bins."""
+    middles = bins.lower / 2 + bins.upper / 2
+    counts = bins.counts.astype(np.float64)
+    errors = []
+    for scale in scales:
+        codes = _core.quantize(middles, scale, dtype=name)
+        back = _core.dequantize(codes, scale, dtype="float64")
+        errors.append((back - middles) ** 2 @ counts)
+    return np.array(errors)
+
+
+def _joined(bins: Channel, ends: tuple[float, float]) -> Channel:
+    """Bins within the extremes, which end where the next one begins, and not at the number
+    before that."""
+    lower, upper = np.maximum(bins.lower, ends[0]), np.minimum(bins.upper, ends[1])
+    following = np.append(lower[1:], np.inf)
+    beside = (following - upper <= np.abs(upper) * 2.0**-22) & (lower < upper)
+    return Channel(lower, np.where(beside, following, upper), bins.counts)
+
+
+def mse(
+    bins: Bins, c: int, ends: tuple[float, float], name: str, symmetric: bool
+) -> tuple[float, float]:
+    """The first of the candidates that has the least expected error."""
+    limits = _limits(name)
+    parts = np.exp2(-np.arange(CANDIDATES) / _PER_OCTAVE)
+    # Between 1 and 2, so that no cube is too large or too small.
+    unit = math.ldexp(1.0, math.frexp(max(ends[1], -ends[0]))[1] - 1)
+    ends = ends[0] / unit, ends[1] / unit
+    largest = max(ends[1], -ends[0])
+
+    def errors(channel: Channel, parts: _Floats) -> _Floats:
+        lower, upper, counts = channel
+        channel = _joined(Channel(lower / unit, upper / unit, counts), ends)
+        if not isinstance(limits, tuple):
+            return _narrow_errors(channel, largest * parts / limits, name)
+        steps = _steps(ends, parts, limits, symmetric)
+        return _expected(channel, steps)
+
+    coarse = int(np.argmin(errors(bins.coarse().channel(c), parts)))
+    beside = parts[max(0, coarse - _BESIDE) : coarse + _BESIDE + 1]
+    best = float(beside[np.argmin(errors(bins.channel(c), beside))])
+    if symmetric:
+        return -largest * best * unit, largest * best * unit
+    lo, hi = ends
+    lo, hi = (lo * best if lo < 0 else lo), (hi * best if hi > 0 else hi)
+    return min(lo, hi) * unit, max(lo, hi) * unit
+
+
+# ---- least information lost ----
+
+
+def _linear(bins: Channel, largest: float, n: int) -> _Floats:
+    """How many magnitudes are in each of n equal parts of [0, largest], as if they were
+    spread evenly over bins."""
+    folded = _magnitudes(bins)
+    # Bins of both signs are one; what has no width gets a little.
+    upper, which = np.unique(folded.upper, return_inverse=True)
+    counts = np.bincount(which, folded.counts.astype(np.float64))
+    lower = np.zeros(len(upper))
+    lower[which] = folded.lower
+    lower = np.where(lower < upper, lower, np.nextafter(upper, 0))
+    upper = np.minimum(upper, largest)
+    lower = np.minimum(lower, upper)
+    summed = np.concatenate([[0.0], np.cumsum(counts)])
+    at = np.column_stack([lower, upper]).ravel()
+    values = np.column_stack([summed[:-1], summed[1:]]).ravel()
+    edges = np.linspace(0, largest, n + 1)
+    cumulative = np.interp(edges, at, values)
+    cumulative[0], cumulative[-1] = 0, summed[-1]
+    return np.diff(cumulative)
+
+
+def entropy(bins: Channel, largest: float, name: str, signed: bool) -> float:
+    """
+    The threshold of magnitudes by the rule of TensorRT.
+
+    Of the first i bins the distribution P has what is beyond in its last one, Q has for
+    each level of codes the mean of its bins that are not empty; the last i of the least
+    divergence of P from Q is the threshold, of each eighth i, and those beside the best.
+    Codes that are `signed` have half of their levels for magnitudes.
+    """
+    limits = _limits(name)
+    bits = 8
+    if isinstance(limits, tuple):
+        bits = (limits[1] - limits[0]).bit_length()
+    if bits > 8:
+        msg = f"dtype: expected at most 8 bits for 'entropy', got {name}"
+        raise ValueError(msg)
+    levels = 1 << (bits - 1 if signed else bits)
+    hist = _linear(bins, largest, LINEAR_BINS)
+    hist[0] = hist[1]
+    first = max(_START, levels)
+    each = _last_best(hist, np.arange(first, LINEAR_BINS + 1, _STRIDE), levels)
+    near = np.arange(max(first, each - _STRIDE), min(LINEAR_BINS, each + _STRIDE) + 1)
+    return largest * (_last_best(hist, near, levels) / LINEAR_BINS)
+
+
+def _last_best(hist: _Floats, i: npt.NDArray[np.int64], levels: int) -> int:
+    divergences = _divergences(hist, i, levels)
+    return int(i[len(i) - 1 - np.argmin(divergences[::-1])])
+
+
+def _divergences(hist: _Floats, i: npt.NDArray[np.int64], levels: int) -> _Floats:
+    """Of the first i bins, for each i."""
+    i = i[:, None]
+    total = hist.sum()
+    sums = np.concatenate([[0.0], np.cumsum(hist)])
+    some = np.concatenate([[0], np.cumsum(hist != 0)])
+    bounds = -(np.arange(levels + 1) * -i // levels)  # the first bin of each level
+    inside, numbers = np.diff(sums[bounds], axis=1), np.diff(some[bounds], axis=1)
+    i = i[:, 0]
+    outside = total - sums[i]
+    p_log_p = np.concatenate([[0.0], np.cumsum(_times_log(hist / total))])
+    last = hist[i - 1] / total
+    with_rest = last + outside / total
+    own = p_log_p[i] - _times_log(last) + _times_log(with_rest)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(inside / numbers / sums[i][:, None])
+    logs = np.where(inside > 0, logs, 0)
+    crossed = (inside / total * logs).sum(axis=1) + outside / total * logs[:, -1]
+    divergence: _Floats = own - crossed
+    divergence[(hist[i - 1] == 0) & (outside > 0)] = np.inf
+    return divergence
+
+
+def _times_log(p: _Floats) -> _Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(p > 0, p * np.log(p), 0.0)

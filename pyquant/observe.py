@@ -1,0 +1,734 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What calibration needs of data in batches: an `Observer`, and `pyquant.calibrate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from pyquant import _core
+from pyquant.qparams import qparams_from_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike, Like
+    from pyquant.qparams import QParams
+
+    _Axis: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | None
+    _Method: TypeAlias = Literal["minmax", "percentile", "mse", "entropy"]
+
+__all__ = ["Observer", "calibrate"]
+
+_METHODS = ("minmax", "percentile", "mse", "entropy")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class Observer:
+    """
+    What is known of the numbers seen so far, for choosing scales later.
+
+    Exact extremes and, with `histogram`, how often the upper 16 bits of numbers occur, as
+    float32 has them: sign, exponent and 7 bits of the mantissa. That has no range that
+    could have to grow, so that observers of parts of the data, in any order, on any number
+    of threads, processes and machines, come to exactly what one comes to that sees all.
+
+    Parameters
+    ----------
+    axis : int or tuple of int, optional
+        One set of statistics for each index along these axes; default one for all numbers.
+    histogram : bool, optional
+        Whether to count, which all but the extremes needs.
+    mantissa_bits : int, optional
+        0 to 7: how many bits of the mantissa count. 3 do for many channels: a channel takes
+        8 counters then for each exponent that occurs, instead of 128.
+    momentum : float, optional
+        Moving averages of the extremes of each update instead of extremes, as those of
+        PyTorch's MovingAverageMinMaxObserver: ``m + momentum * (new - m)`` in float32. They
+        depend on the order of updates; there is no histogram, and no `merge`.
+    nonfinite : {"raise", "ignore"}, optional
+        Whether NaN and infinities are refused, with nothing counted, or counted apart.
+
+    Attributes
+    ----------
+    axis : int, tuple of int or None
+    min, max : numpy scalar or ndarray
+        The extremes, of the shape that `axis` selects; float64 if some of the data was,
+        else float32. ValueError where there is no data.
+    count, nan, inf : int or ndarray
+        How many finite numbers, NaN and infinities there were.
+
+    Notes
+    -----
+    Takes a KiB for each sign and exponent that occurs, 20 to 60 of usual data; per axis as
+    many, times channels. Numbers of float64 are counted as the float32 that they are
+    truncated to, toward zero. float16 has 3 more bits of mantissa, of which counts are
+    exact, as those of bfloat16; it goes with no other type.
+
+    Not for two threads at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> o = pq.Observer(histogram=True)
+    >>> for batch in np.split(np.linspace(-1, 3, 4096, dtype=np.float32), 4):
+    ...     o.update(batch)
+    >>> o.count, float(o.min), float(o.max)
+    (4096, -1.0, 3.0)
+    >>> lo, hi = o.range("percentile", percentile=99, dtype="uint8")
+    >>> p = o.qparams("uint8", method="percentile", percentile=99)
+    """
+
+    __slots__ = (
+        "_axis",
+        "_bits",
+        "_count",
+        "_histogram",
+        "_inf",
+        "_max",
+        "_min",
+        "_momentum",
+        "_nan",
+        "_nonfinite",
+        "_pages",
+        "_real",
+        "_shape",
+        "_table",
+    )
+
+    def __init__(
+        self,
+        *,
+        axis: _Axis = None,
+        histogram: bool = False,
+        mantissa_bits: SupportsIndex = 7,
+        momentum: SupportsFloat | None = None,
+        nonfinite: Literal["raise", "ignore"] = "raise",
+    ) -> None:
+        self._axis = _axes(axis)
+        self._histogram = _flag(histogram, "histogram")
+        self._bits = _bits(mantissa_bits)
+        self._momentum = None if momentum is None else _momentum(momentum, self._histogram)
+        self._nonfinite = _one_of(
+            nonfinite, ("raise", "ignore"), "nonfinite", "'raise' or 'ignore'"
+        )
+        self._real: str | None = None  # the type of all data, or one that holds it
+        self._shape: tuple[int, ...] | None = None  # of channels
+        self._count = np.zeros(0, np.uint64)
+        self._nan, self._inf = self._count, self._count
+        self._min = np.zeros(0)
+        self._max = self._min
+        self._pages = np.zeros(0, np.uint16)  # see pq.h, and their counters by channel
+        self._table = np.zeros((0, 0, 1 << self._bits), np.uint64)
+
+    # ---- seeing data ----
+
+    def update(self, x: ArrayLike, *, threads: SupportsIndex = 1) -> None:
+        """
+        See more numbers.
+
+        Parameters
+        ----------
+        x : array_like
+            float32, float64, float16 or bfloat16, of any shape, strides and byte order;
+            perhaps empty. Extents along `axis` are those of the data before.
+        threads : int, optional
+            How many threads may share the work, where there is no `axis`. The result does
+            not depend on it.
+
+        Raises
+        ------
+        ValueError
+            If numbers are not finite, or channels are others than before. Nothing has
+            been counted then.
+        """
+        found = Observer.__new__(Observer)
+        found._take_options(self)
+        (
+            found._real,
+            found._shape,
+            found._count,
+            found._nan,
+            found._inf,
+            found._min,
+            found._max,
+            found._pages,
+            found._table,
+        ) = _core.observed(
+            x,
+            self._axis,
+            self._histogram,
+            self._bits,
+            self._nonfinite == "ignore",
+            threads,
+        )
+        if self._momentum is not None:
+            found._average(self)
+        self._add(found, "x")
+
+    def merge(self, other: Observer) -> None:
+        """
+        See what another observer has seen.
+
+        Parameters
+        ----------
+        other : Observer
+            Of the same `axis`, `histogram`, `mantissa_bits`, `nonfinite` and channels.
+
+        Raises
+        ------
+        TypeError
+            If it is no Observer, or one of them has moving averages, which depend on order.
+        ValueError
+            If it is of another kind. Nothing has been merged then.
+        """
+        if not isinstance(other, Observer):
+            msg = f"other: expected an Observer, got {type(other).__name__}"
+            raise TypeError(msg)
+        if self._momentum is not None or other._momentum is not None:
+            msg = "other: expected extremes to merge, got moving averages (momentum)"
+            raise TypeError(msg)
+        for name, mine, its in zip(
+            ("axis", "histogram", "mantissa_bits", "nonfinite"),
+            self._options(),
+            other._options(),
+            strict=False,
+        ):
+            if mine != its:
+                msg = f"other: expected {name}={mine!r}, got {its!r}"
+                raise ValueError(msg)
+        self._add(other, "other")
+
+    def copy(self) -> Observer:
+        """Return an observer of the same state, which goes its own way."""
+        new = Observer.__new__(Observer)
+        new._take_options(self)
+        new._set_state(self._state())
+        return new
+
+    __copy__ = copy
+
+    def __add__(self, other: Observer) -> Observer:
+        """Return an observer that has seen what either has."""
+        if not isinstance(other, Observer):
+            return NotImplemented
+        new = self.copy()
+        new.merge(other)
+        return new
+
+    def __radd__(self, other: object) -> Observer:
+        """Let `sum` begin with 0."""
+        return self.copy() if type(other) is int and other == 0 else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        """Compare options and everything that was counted."""
+        if not isinstance(other, Observer):
+            return NotImplemented
+        if self._options() != other._options():
+            return False
+        return all(
+            np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
+            for a, b in zip(self._state(), other._state(), strict=True)
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle options and state."""
+        return (_unpickled, (self._options(), self._state()))
+
+    def __repr__(self) -> str:
+        """Show options and what one number says."""
+        seen = int(self._count.sum())
+        more = "" if self._momentum is None else f", momentum={self._momentum}"
+        if seen:
+            more += f", min={self._min.min():.9g}, max={self._max.max():.9g}"
+        return (
+            f"Observer(axis={self._axis}, histogram={self._histogram}, "
+            f"mantissa_bits={self._bits}{more}, count={seen})"
+        )
+
+    # ---- what was seen ----
+
+    @property
+    def axis(self) -> int | tuple[int, ...] | None:
+        """The axes that have statistics of their own."""
+        return self._axis
+
+    @property
+    def count(self) -> Any:
+        """How many finite numbers there were."""
+        return self._numbers(self._count)
+
+    @property
+    def nan(self) -> Any:
+        """How many NaN there were."""
+        return self._numbers(self._nan)
+
+    @property
+    def inf(self) -> Any:
+        """How many infinities there were."""
+        return self._numbers(self._inf)
+
+    @property
+    def min(self) -> Any:
+        """The lowest numbers."""
+        self._need_data()
+        return self._reals(self._min)
+
+    @property
+    def max(self) -> Any:
+        """The highest numbers."""
+        self._need_data()
+        return self._reals(self._max)
+
+    def quantile(self, q: SupportsFloat) -> tuple[Any, Any]:
+        """
+        Two numbers that a quantile lies between.
+
+        Parameters
+        ----------
+        q : float
+            From 0 to 1. Of n numbers the one of rank ``ceil(q * n)``, at least 1, is meant:
+            ``numpy.quantile(..., method="inverted_cdf")``.
+
+        Returns
+        -------
+        low, high : numpy scalar or ndarray
+            Like `min` and `max`. No further apart than a 128th of their magnitude with all
+            bits of the mantissa; the same for float16 and bfloat16.
+
+        Raises
+        ------
+        ValueError
+            If `q` is out of range, or there is no histogram or no data.
+        """
+        from pyquant import _searches
+
+        at = _number(q, "q", 0, 1)
+        self._need_histogram("quantile")
+        bins = self._bins()
+        bounds = [_searches.quantile(bins.channel(c), at) for c in range(bins.channels)]
+        low = np.maximum([low for low, _ in bounds], self._min)
+        high = np.minimum([high for _, high in bounds], self._max)
+        return self._reals(low), self._reals(high)
+
+    def range(
+        self,
+        method: _Method = "minmax",
+        *,
+        percentile: SupportsFloat = 99.99,
+        dtype: npt.DTypeLike = "int8",
+        symmetric: bool | np.bool | None = None,
+    ) -> tuple[Any, Any]:
+        """
+        Choose the range that codes are to cover.
+
+        Parameters
+        ----------
+        method : {"minmax", "percentile", "mse", "entropy"}, optional
+            The extremes; what leaves out at most so many percent; what has the least
+            expected square of the error; or what loses the least information as TensorRT
+            has it, by magnitudes. All but the first need `histogram`.
+        percentile : float, optional
+            For "percentile": of magnitudes where `symmetric`, else half of the rest at
+            either end.
+        dtype : dtype_like, optional
+            The quantized type, which "mse" and "entropy" depend on.
+        symmetric : bool, optional
+            Whether the range is as wide on either side of 0, as `choose_qparams` has it.
+
+        Returns
+        -------
+        lo, hi : numpy scalar or ndarray
+            Like `min` and `max`, and within them but for ``-lo == hi`` where `symmetric`.
+
+        Raises
+        ------
+        ValueError
+            If there is no data, no such method, or no histogram for it.
+        """
+        lo, hi = self._range(method, percentile, dtype, symmetric)
+        return self._reals(lo), self._reals(hi)
+
+    def qparams(
+        self,
+        dtype: npt.DTypeLike = "int8",
+        *,
+        method: _Method = "minmax",
+        percentile: SupportsFloat = 99.99,
+        symmetric: bool | np.bool | None = None,
+        quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+        scale_dtype: npt.DTypeLike | None = None,
+        like: Like | None = None,
+    ) -> QParams:
+        """
+        Choose scales and zero points.
+
+        Parameters
+        ----------
+        dtype, symmetric, quant_range, scale_dtype, like
+            As for `choose_qparams`.
+        method, percentile
+            As for `range`.
+
+        Returns
+        -------
+        QParams
+            With "minmax" those that `choose_qparams` finds of all data at once.
+        """
+        ends = self._range(method, percentile, dtype, symmetric)
+        if method == "minmax":  # which some formulas want both of
+            ends = self._min, self._max
+        lo, hi = (self._reals(end, self._real) for end in ends)
+        return qparams_from_range(
+            lo,
+            hi,
+            dtype=dtype,
+            axis=self._axis,
+            symmetric=symmetric,
+            quant_range=quant_range,
+            scale_dtype=scale_dtype,
+            like=like,
+        )
+
+    # ---- state ----
+
+    def _options(self) -> tuple[Any, ...]:
+        return (self._axis, self._histogram, self._bits, self._nonfinite, self._momentum)
+
+    def _take_options(self, other: Observer) -> None:
+        (self._axis, self._histogram, self._bits, self._nonfinite, self._momentum) = (
+            other._options()
+        )
+
+    def _state(self) -> tuple[Any, ...]:
+        return (
+            self._real,
+            self._shape,
+            self._count,
+            self._nan,
+            self._inf,
+            self._min,
+            self._max,
+            self._pages,
+            self._table,
+        )
+
+    def _set_state(self, state: tuple[Any, ...]) -> None:
+        (
+            self._real,
+            self._shape,
+            self._count,
+            self._nan,
+            self._inf,
+            self._min,
+            self._max,
+            self._pages,
+            self._table,
+        ) = state
+
+    def _add(self, found: Observer, name: str) -> None:
+        """See what `found` has; arrays that others may have are never written to."""
+        if found._shape is None:
+            return
+        if self._shape is None:
+            self._set_state(found._state())
+            if not found._seen():
+                self._real = None
+            return
+        if self._shape != found._shape:
+            msg = f"{name}: expected channels {self._shape}, got {found._shape}"
+            raise ValueError(msg)
+        real = self._real
+        if found._seen():
+            real = _common(real, found._real, name, self._histogram)
+        pages, table = self._pages, self._table
+        if self._histogram:
+            pages, table = _sum_pages(pages, table, found._pages, found._table)
+        lowest, highest = found._min, found._max
+        if self._momentum is None:
+            lowest = np.minimum(lowest, self._min)
+            highest = np.maximum(highest, self._max)
+        self._set_state(
+            (
+                real,
+                self._shape,
+                self._count + found._count,
+                self._nan + found._nan,
+                self._inf + found._inf,
+                lowest,
+                highest,
+                pages,
+                table,
+            )
+        )
+
+    def _seen(self) -> bool:
+        return any(counts.any() for counts in (self._count, self._nan, self._inf))
+
+    def _average(self, before: Observer) -> None:
+        """Make extremes moving averages, as PyTorch does: in float32, a step at a time."""
+        self._real = "float32"
+        if before._shape is None or before._shape != self._shape:
+            self._min, self._max = (
+                end.astype(np.float32).astype(np.float64) for end in (self._min, self._max)
+            )
+            return
+        self._min = _averaged(before, before._min, self._min, self._count)
+        self._max = _averaged(before, before._max, self._max, self._count)
+
+    def _need_data(self) -> None:
+        if self._shape is None or not self._count.all() or not self._count.size:
+            msg = "x: expected finite numbers before they are asked about, got none"
+            if self._axis is not None and self._count.any():
+                msg = f"x: expected finite numbers of each index of axis {self._axis}"
+            raise ValueError(msg)
+
+    def _need_histogram(self, what: str) -> None:
+        if not self._histogram:
+            msg = f"histogram: expected Observer(histogram=True) for {what}, got False"
+            raise ValueError(msg)
+        self._need_data()
+
+    def _numbers(self, counts: npt.NDArray[np.uint64]) -> Any:
+        if self._axis is None:
+            return int(counts.sum())
+        return counts.reshape((0,) if self._shape is None else self._shape).copy()
+
+    def _reals(self, ends: npt.ArrayLike, real: str | None = None) -> Any:
+        real = real or ("float64" if self._real == "float64" else "float32")
+        ends = _core.cast(np.asarray(ends, np.float64), real)
+        return ends.reshape(self._shape or ())[()]
+
+    def _bins(self) -> Any:
+        from pyquant import _searches
+
+        return _searches.Bins(self._real or "float32", self._bits, self._pages, self._table)
+
+    def _range(
+        self,
+        method: str,
+        percentile: SupportsFloat,
+        dtype: npt.DTypeLike,
+        symmetric: object,
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        method = _one_of(method, _METHODS, "method")
+        part = _number(percentile, "percentile", 0, 100) / 100
+        name, even = _core.chosen(dtype, symmetric)
+        if method == "minmax":
+            self._need_data()
+            largest = np.maximum(self._max, -self._min)
+            return (-largest, largest) if even else (self._min, self._max)
+        self._need_histogram(repr(method))
+        from pyquant import _searches
+
+        bins = self._bins()
+        ends = [
+            _searches.find(
+                method,
+                (bins, c),
+                (float(self._min[c]), float(self._max[c])),
+                part=part,
+                name=name,
+                symmetric=even,
+            )
+            for c in range(bins.channels)
+        ]
+        return np.array([lo for lo, _ in ends]), np.array([hi for _, hi in ends])
+
+
+def calibrate(
+    batches: Iterable[ArrayLike],
+    *,
+    method: str,
+    like: str | None = "onnxruntime",
+    **options: Any,
+) -> tuple[Any, Any]:
+    """
+    Find a range in batches as another package does, or as `Observer` does.
+
+    Parameters
+    ----------
+    batches : iterable of array_like
+        Of any shapes. It is iterated over twice, so that nothing needs to be kept.
+    method : str
+        A row of the table below.
+    like : {"onnxruntime", "pytorch"} or None, optional
+        Whose numbers: those of ONNX Runtime's calibrators, which see all batches in one
+        call of `collect_data`; those of PyTorch's observers, which see a batch at a time;
+        or None, those of `Observer.range`.
+    **options
+        By name, with the defaults of the other package.
+
+    Returns
+    -------
+    lo, hi : numpy scalar
+        float32, or float64 where `like` is not "pytorch" and the data is.
+
+    Raises
+    ------
+    TypeError
+        If `batches` can be iterated over but once, or an option is not one of the method.
+    ValueError
+        If there is no data, numbers are not finite, or an option is out of range.
+
+    Notes
+    -----
+    ============= ============== ========================================================
+    like          method         options
+    ============= ============== ========================================================
+    "onnxruntime" "minmax"       symmetric=False, moving_average=False: the mean of the
+                                 extremes of batches
+    "onnxruntime" "percentile"   percentile=99.999, symmetric=True, bins=2048
+    "onnxruntime" "entropy"      bins=128, quantized_bins=128, symmetric=False
+    "pytorch"     "minmax"
+    "pytorch"     "moving"       averaging_constant=0.01: MovingAverageMinMaxObserver
+    "pytorch"     "mse"          bins=2048, bits=8: HistogramObserver
+    None          of `Observer`  those of `Observer.range`
+    ============= ============== ========================================================
+
+    Beside these ``nonfinite="raise"`` or "ignore" and ``threads=1`` go with each. Numbers
+    of ONNX Runtime do not depend on how the data is cut into batches, but for
+    `moving_average`; PyTorch's do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> batches = [np.float32([-4, 3]), np.float32([-8, 10, 1]), np.float32([0, 5])]
+    >>> lo, hi = pq.calibrate(batches, method="minmax", moving_average=True)
+    >>> float(lo), float(hi)
+    (-4.0, 6.0)
+    """
+    from pyquant import _calibrate
+
+    return _calibrate.calibrate(batches, method, like, options)
+
+
+# ---- parts ----
+
+
+def _unpickled(options: tuple[Any, ...], state: tuple[Any, ...]) -> Observer:
+    axis, histogram, bits, nonfinite, momentum = options
+    new = Observer(
+        axis=axis,
+        histogram=histogram,
+        mantissa_bits=bits,
+        momentum=momentum,
+        nonfinite=nonfinite,
+    )
+    new._set_state(state)
+    return new
+
+
+def _axes(axis: object) -> int | tuple[int, ...] | None:
+    axes: int | tuple[int, ...] | None = _core.integers(axis, "axis")
+    if isinstance(axes, tuple) and len(set(axes)) < len(axes):
+        msg = f"axis: expected different axes, got {axes}"
+        raise ValueError(msg)
+    return axes
+
+
+def _flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool | np.bool):
+        msg = f"{name}: expected True or False, got {type(value).__name__}"
+        raise TypeError(msg)
+    return bool(value)
+
+
+def _bits(value: SupportsIndex) -> int:
+    bits = _core.integers(value, "mantissa_bits")
+    if not isinstance(bits, int):
+        msg = f"mantissa_bits: expected an integer, got {type(value).__name__}"
+        raise TypeError(msg)
+    if not 0 <= bits <= 7:
+        msg = f"mantissa_bits: expected 0 to 7, got {bits}"
+        raise ValueError(msg)
+    return bits
+
+
+def _one_of(value: object, names: Iterable[str], name: str, expected: str = "") -> str:
+    """One of these strings, as Python's own; `expected` says which there are."""
+    expected = expected or f"one of {', '.join(names)}"
+    if not isinstance(value, str):
+        msg = f"{name}: expected {expected}, got {type(value).__name__}"
+        raise TypeError(msg)
+    for one in names:
+        if value == one:
+            return one
+    msg = f"{name}: expected {expected}, got {str(value)!r}"
+    raise ValueError(msg)
+
+
+def _number(value: SupportsFloat, name: str, least: int, most: int) -> float:
+    """A float within limits."""
+    if isinstance(value, str | bytes | bool | np.bool) or not hasattr(value, "__float__"):
+        msg = f"{name}: expected a number, got {type(value).__name__}"
+        raise TypeError(msg)
+    try:
+        number = float(value)
+    except TypeError:  # of arrays, and of types
+        msg = f"{name}: expected a number, got {type(value).__name__}"
+        raise TypeError(msg) from None
+    except OverflowError:
+        msg = f"{name}: expected {least} to {most}, got more than float64 holds"
+        raise ValueError(msg) from None
+    if not least <= number <= most:
+        msg = f"{name}: expected {least} to {most}, got {number}"
+        raise ValueError(msg)
+    return number
+
+
+def _momentum(value: SupportsFloat, histogram: bool) -> float:
+    number = _number(value, "momentum", 0, 1)
+    if histogram:
+        msg = "momentum: expected None beside a histogram, which has all data"
+        raise ValueError(msg)
+    return number
+
+
+def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | None:
+    """The type for data of both."""
+    if a is None or a == b:
+        return b
+    if counted and "float16" in (a, b):
+        msg = f"{name}: expected {a} again, as float16 is counted its own way, got {b}"
+        raise ValueError(msg)
+    return "float64" if "float64" in (a, b) else "float32"
+
+
+def _sum_pages(
+    pages: npt.NDArray[np.uint16],
+    table: npt.NDArray[np.uint64],
+    more: npt.NDArray[np.uint16],
+    counters: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
+    """Counters of both, in new arrays."""
+    if np.array_equal(pages, more):
+        return pages, table + counters
+    both = np.union1d(pages, more)
+    summed = np.zeros((len(both), *counters.shape[1:]), np.uint64)
+    summed[np.searchsorted(both, pages)] = table
+    summed[np.searchsorted(both, more)] += counters
+    return both, summed
+
+
+def _averaged(
+    observer: Observer,
+    mean: npt.NDArray[np.float64],
+    new: npt.NDArray[np.float64],
+    count: npt.NDArray[np.uint64],
+) -> npt.NDArray[np.float64]:
+    """As PyTorch rounds; of channels without data so far the new, of those without new data
+    the old."""
+    with np.errstate(invalid="ignore"):
+        old, now = mean.astype(np.float32), new.astype(np.float32)
+        step = np.float32(observer._momentum) * (now - old)
+        averaged = np.where(observer._count == 0, now, old + step)
+    return np.where(count == 0, old, averaged).astype(np.float64)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FakeQuantize as OpenVINO executes it, with its own names."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from pyquant import _core
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+
+__all__ = ["fake_quantize"]
+
+_MOST = 1 << 16  # levels
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def fake_quantize(
+    x: ArrayLike,
+    input_low: ArrayLike,
+    input_high: ArrayLike,
+    output_low: ArrayLike,
+    output_high: ArrayLike,
+    levels: SupportsIndex,
+    *,
+    out: npt.NDArray[np.float32] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[np.float32]:
+    """
+    Round numbers to levels of an input range, and map these to an output range.
+
+    Parameters
+    ----------
+    x : array_like
+        float32. Python numbers become float32.
+    input_low, input_high : array_like
+        Ranges of `x`, rounded to float32: finite, each low end less than its high end.
+        What is beyond an end becomes it. One element, or shapes that broadcast to that of
+        `x` as NumPy's do.
+    output_low, output_high : array_like
+        What the ends become, the same. Here high may be less than low.
+    levels : int
+        From 2 to 65536, both ends included.
+    out : ndarray, optional
+        Where to put the result: float32, of the shape of `x`, any strides.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        float32, of the shape of `x`; `out` if given. NaN becomes `output_low`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value or a shape does not fit; `out` has not been written to.
+
+    Notes
+    -----
+    Not the order of operations of the specification, but what OpenVINO 2026.4 does on x86
+    CPUs, in float32, each operation rounded, and `fma` once::
+
+        slope = (levels - 1) / (input_high - input_low)
+        shift = -input_low * slope
+        level = round_half_even(clip(x, input_low, input_high) * slope + shift)
+        result = fma(level, (output_high - output_low) / (levels - 1), output_low)
+
+    The same bits on every CPU. The library itself may do otherwise: where the CPU has no
+    FMA; beside other operations, or with 15, 16, 255 or 256 levels, unless its property
+    LP_TRANSFORMS_MODE is "NO"; and it yields -0 where a level less than 0 was rounded to
+    that and `output_low` is -0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import openvino
+    >>> openvino.fake_quantize(np.float32([-1, -0.7, 0.2, 3]), -1, 1, 0, 8, 5)
+    array([0., 2., 4., 8.], dtype=float32)
+    """
+    count = _levels_of(levels)
+    array = _float32_of(x, "x")
+    ranges = _ranges_of(
+        {
+            "input_low": input_low,
+            "input_high": input_high,
+            "output_low": output_low,
+            "output_high": output_high,
+        },
+        array.shape,
+    )
+    params = _core.levels_of(ranges, count)
+    if not (ranges[0] < ranges[1]).all():
+        msg = "input_low: expected numbers less than those of input_high, got others"
+        raise ValueError(msg)
+    if not np.isfinite(params).all():
+        msg = "input_high: expected ranges whose levels float32 can tell, got others"
+        raise ValueError(msg)
+    return _core.fake_levels(None, array, params, out, threads)
+
+
+def _levels_of(levels: SupportsIndex) -> int:
+    if isinstance(levels, (bool, np.bool)):
+        msg = "levels: expected an integer, got bool"
+        raise TypeError(msg)
+    try:
+        count = index(levels)
+    except TypeError:
+        msg = f"levels: expected an integer, got {type(levels).__name__}"
+        raise TypeError(msg) from None
+    if not 2 <= count <= _MOST:
+        msg = f"levels: expected an integer from 2 to {_MOST}, got {count}"
+        raise ValueError(msg)
+    return count
+
+
+def _float32_of(value: ArrayLike, name: str) -> npt.NDArray[np.float32]:
+    array: npt.NDArray[Any] = _core.as_reals(value, name)
+    if array.dtype == np.float32:
+        return array
+    if isinstance(value, (np.ndarray, np.generic)):
+        msg = f"{name}: expected float32, got {array.dtype}"
+        raise TypeError(msg)
+    return _core.cast(array, "float32")
+
+
+def _ranges_of(
+    given: dict[str, ArrayLike], shape: tuple[int, ...]
+) -> list[npt.NDArray[np.float32]]:
+    """As arrays of one shape, each dimension 1 or that of x."""
+    arrays = []
+    for name, value in given.items():
+        array = _core.as_reals(value, name)
+        if array.dtype != np.float32:
+            array = _core.cast(array, "float32")
+        if array.size == 1:
+            array = array.reshape(())
+        dims = (*[1] * (len(shape) - array.ndim), *array.shape)
+        fits = len(dims) == len(shape) and all(
+            one in (1, extent) for one, extent in zip(dims, shape, strict=True)
+        )
+        if not fits:
+            msg = f"{name}: expected a shape that broadcasts to {shape}, got {array.shape}"
+            raise ValueError(msg)
+        if not np.isfinite(array).all():
+            msg = f"{name}: expected finite numbers, got others"
+            raise ValueError(msg)
+        arrays.append(array)
+    return list(np.broadcast_arrays(*arrays))

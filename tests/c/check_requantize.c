@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requantizing: random calls of each table against the definition, in the 64 bits that
+ * int32 sums need, between inaccessible pages; what is refused.
+ *
+ *   CHECK_SAMPLES=1000000 build/check_requantize    as many calls
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "fpenv.h"
+
+enum { MOST = 3000, CHANNELS = 700 };
+
+static const enum pq_type sources[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16, PQ_I32,
+                                       PQ_I32, PQ_I32, PQ_U32, PQ_I64};
+static const enum pq_type targets[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32};
+
+static struct {
+    struct guarded x, y;
+} memory;
+
+static struct {
+    struct pq_requantization args;
+    ptrdiff_t shape[3], in[3], out[3];
+    float f32[CHANNELS];
+    double f64[CHANNELS];
+    int32_t m[CHANNELS];
+    int8_t shift[CHANNELS];
+    int32_t bias[CHANNELS];
+    size_t n;
+} call;
+
+/* ---- the definition ---- */
+
+static int64_t shifted(int64_t v, int by)
+{
+    return v >> by;
+}
+
+static int64_t power(int exponent)
+{
+    return INT64_C(1) << exponent;
+}
+
+/* gemmlowp's, in which nothing overflows here. */
+static int64_t high_product(int64_t a, int64_t b)
+{
+    const int64_t nudge = a * b >= 0 ? power(30) : 1 - power(30);
+    return (a * b + nudge) / power(31);
+}
+
+static int64_t divide_by_power(int64_t x, int exponent)
+{
+    const int64_t mask = power(exponent) - 1;
+    return shifted(x, exponent) + ((x & mask) > (mask >> 1) + (x < 0));
+}
+
+static int64_t fixed_product(int64_t v, int64_t m, int shift)
+{
+    switch (call.args.arithmetic) {
+    case PQ_ARITHMETIC_TFLITE:
+        return shift > 0 ? shifted(v * m + power(30 - shift), 31 - shift)
+                         : divide_by_power(high_product(v, m), -shift);
+    case PQ_ARITHMETIC_TFLITE_SINGLE:
+        return shifted(v * m + power(30 - shift), 31 - shift);
+    default:
+        return shifted(v * m + power(shift - 1), shift);
+    }
+}
+
+static double channel_real(size_t c)
+{
+    return call.args.multiplier.type == PQ_F32 ? (double)call.f32[c] : call.f64[c];
+}
+
+static int64_t expected_code(int64_t q, size_t channel)
+{
+    const struct pq_requantization *const a = &call.args;
+    const size_t c = a->multiplier.stride != 0 ? channel : 0;
+    const struct limits all = limits_of(a->out.type);
+    const int64_t lo = a->clips ? a->lowest_code : all.lo;
+    const int64_t hi = a->clips ? a->highest_code : all.hi;
+    const int64_t bias =
+        a->bias.data == NULL ? 0 : call.bias[a->bias.stride != 0 ? channel : 0];
+    const int64_t v = q - a->input_zero + bias;
+    int64_t r;
+    if (a->arithmetic == PQ_ARITHMETIC_FLOAT32) {
+        const double p = (double)((float)v * (float)channel_real(c));
+        r = p < -0x1p40 ? -power(40) : p > 0x1p40 ? power(40) : (int64_t)nearbyint(p);
+    } else if (a->shift.data != NULL) {
+        r = fixed_product(v, call.m[c], call.shift[c]);
+    } else {
+        int32_t m = 0;
+        int shift = 0;
+        pq_fixed_point(a->arithmetic, channel_real(c), &m, &shift);
+        r = fixed_product(v, m, shift);
+    }
+    r += a->zero;
+    return r < lo ? lo : r > hi ? hi : r;
+}
+
+/* ---- random calls ---- */
+
+static double draw_multiplier(void)
+{
+    const double one = random_chance(30) ? 0.5 : 0.5 + random_unit() / 2;
+    const int least = random_chance(50) ? -31 : -20;
+    return ldexp(one, (int)random_between(least, random_chance(30) ? 7 : 0));
+}
+
+/* Of a magnitude that sums with other ones keep within 32 bits and some. */
+static int64_t draw_element(enum pq_type type)
+{
+    struct limits all = limits_of(type);
+    const int64_t most = INT64_C(1) << 31;
+    all.lo = all.lo < -most ? -most : all.lo;
+    all.hi = all.hi > most ? most : all.hi;
+    const int64_t v = draw_integer(all.lo, all.hi);
+    return random_chance(60) ? v >> random_below(30) : v;
+}
+
+static void draw_channels(size_t channels)
+{
+    struct pq_requantization *const a = &call.args;
+    const int fixed = a->arithmetic != PQ_ARITHMETIC_FLOAT32;
+    const int stored = fixed && random_chance(30), single = random_chance(40);
+    const int left = a->arithmetic == PQ_ARITHMETIC_TFLITE ||
+                     a->arithmetic == PQ_ARITHMETIC_TFLITE_SINGLE;
+    const double common = draw_multiplier();
+    for (size_t c = 0; c < channels; c++) {
+        call.f64[c] = single ? common * (1 + random_unit()) / 2 : draw_multiplier();
+        call.f64[c] = call.f64[c] < 0x1p-32 ? 0x1p-32 : call.f64[c];
+        call.f32[c] = (float)call.f64[c];
+        call.m[c] = (int32_t)(random_bits() >> 33 >> (random_chance(20) ? 12 : 0));
+        /* So that v * m + 2^(shift - 1) is within 64 bits. */
+        call.shift[c] = (int8_t)(left ? random_between(-30, 8) : random_between(20, 61));
+        call.bias[c] = (int32_t)draw_integer(-1000000, 1000000);
+        if (random_chance(1)) {
+            call.bias[c] = (int32_t)draw_integer(INT32_MIN / 2, INT32_MAX / 2);
+        }
+    }
+    const int wide = random_chance(50), many = channels > 1;
+    a->multiplier = wide ? (struct pq_channels){call.f64, many * 8, PQ_F64, 0}
+                         : (struct pq_channels){call.f32, many * 4, PQ_F32, 0};
+    a->shift = (struct pq_channels){.data = NULL};
+    if (stored) {
+        a->multiplier = (struct pq_channels){call.m, many * 4, PQ_I32, 0};
+        a->shift = (struct pq_channels){call.shift, many, PQ_I8, 0};
+    }
+    a->bias = (struct pq_channels){.data = NULL};
+    if (random_chance(50)) {
+        a->bias = (struct pq_channels){call.bias, random_chance(50) * many * 4, PQ_I32, 0};
+    }
+}
+
+static void draw_call(void)
+{
+    struct pq_requantization *const a = &call.args;
+    memset(a, 0, sizeof *a);
+    a->size = sizeof *a;
+    a->ndim = 3;
+    call.shape[1] = random_chance(30)
+                        ? 1
+                        : 1 + (ptrdiff_t)random_below(random_chance(10) ? CHANNELS : 70);
+    call.shape[0] = 1 + (ptrdiff_t)random_below(3);
+    call.shape[2] = 1 + (ptrdiff_t)random_below((size_t)(MOST / 3 / call.shape[1]));
+    if (random_chance(40)) { /* channels are the last */
+        call.shape[2] = 1;
+    }
+    call.n = (size_t)(call.shape[0] * call.shape[1] * call.shape[2]);
+    a->shape = call.shape;
+    a->axis = 1;
+    a->arithmetic = (enum pq_arithmetic)random_below(PQ_ARITHMETIC_COUNT);
+    a->in.type = sources[random_below(sizeof sources / sizeof *sources)];
+    a->out.type = targets[random_below(sizeof targets / sizeof *targets)];
+    const struct limits codes = limits_of(a->out.type), all = limits_of(a->in.type);
+    a->zero = random_chance(50) ? 0 : draw_integer(codes.lo, codes.hi);
+    a->input_zero = random_chance(70) || pq_type_bits(a->in.type) > 16
+                        ? 0
+                        : draw_integer(all.lo, all.hi);
+    a->clips = random_chance(30);
+    a->lowest_code = draw_integer(codes.lo, codes.hi);
+    a->highest_code = draw_integer(a->lowest_code, codes.hi);
+    draw_channels((size_t)call.shape[1]);
+}
+
+/* Strides of arrays whose dimensions are in some order, dense. */
+static void lay(ptrdiff_t *strides, size_t size)
+{
+    static const int orders[][3] = {{0, 1, 2}, {0, 1, 2}, {1, 0, 2}, {2, 1, 0}, {0, 2, 1}};
+    const int *const order = orders[random_below(5)];
+    ptrdiff_t stride = (ptrdiff_t)size;
+    for (int k = 2; k >= 0; k--) {
+        strides[order[k]] = stride;
+        stride *= call.shape[order[k]];
+    }
+}
+
+static void run_call(const struct pq_kernels *kernels)
+{
+    struct pq_requantization *const a = &call.args;
+    const size_t in = pq_type_size(a->in.type), out = pq_type_size(a->out.type);
+    unsigned char *const x = guarded_end(&memory.x, call.n * in);
+    unsigned char *const y = guarded_end(&memory.y, call.n * out);
+    lay(call.in, in);
+    lay(call.out, out);
+    a->in.data = x;
+    a->in.strides = call.in;
+    a->out.data = y;
+    a->out.strides = call.out;
+    for (size_t i = 0; i < call.n; i++) {
+        put_bits(x, a->in.type, i, (uint64_t)draw_element(a->in.type));
+    }
+    const int parts = random_chance(70) ? 1 : 1 + (int)random_below(5);
+    for (int part = 0; part < parts; part++) {
+        const enum pq_status status = pq_requantize(kernels, a, part, parts);
+        CHECK(status == PQ_OK, "status %d", (int)status);
+    }
+    for (ptrdiff_t i = 0; i < call.shape[0] && !check_tired(); i++) {
+        for (ptrdiff_t c = 0; c < call.shape[1]; c++) {
+            for (ptrdiff_t k = 0; k < call.shape[2]; k++) {
+                const ptrdiff_t from = i * call.in[0] + c * call.in[1] + k * call.in[2];
+                const ptrdiff_t to = i * call.out[0] + c * call.out[1] + k * call.out[2];
+                const int64_t q = get_integer(x + from, a->in.type, 0);
+                const int64_t got = get_integer(y + to, a->out.type, 0);
+                const int64_t want = expected_code(q, (size_t)c);
+                CHECK(got == want,
+                      "arithmetic %d, %s to %s, element %td %td %td of %td %td %td: %lld "
+                      "gives %lld, expected %lld",
+                      (int)a->arithmetic, type_name(a->in.type), type_name(a->out.type), i,
+                      c, k, call.shape[0], call.shape[1], call.shape[2], (long long)q,
+                      (long long)got, (long long)want);
+            }
+        }
+    }
+}
+
+static void check_calls(void)
+{
+    const char *const samples = getenv("CHECK_SAMPLES");
+    const size_t count = samples != NULL ? (size_t)atoll(samples) : check_count(4000);
+    const char *name;
+    for (int i = 0; (name = pq_isa_name(i)) != NULL; i++) {
+        check_begin("random calls, %s", name);
+        for (size_t k = 0; k < count && !check_tired(); k++) {
+            draw_call();
+            run_call(pq_isa_find(name));
+        }
+        check_end();
+    }
+}
+
+/* ---- what is refused ---- */
+
+static const struct pq_kernels *scalar;
+
+static void refuses(enum pq_status status, const char *what)
+{
+    const enum pq_status got = pq_requantize(scalar, &call.args, 0, 1);
+    CHECK(got == status, "%s: %d, expected %d", what, (int)got, (int)status);
+}
+
+#define REFUSES(status, change)                                                            \
+    do {                                                                                   \
+        call.args = usual;                                                                 \
+        change;                                                                            \
+        refuses(status, #change);                                                          \
+    } while (0)
+
+static void check_refusals(void)
+{
+    int32_t x[6] = {0};
+    int8_t y[6] = {0};
+    float r[3] = {1, 1, 1};
+    const ptrdiff_t in[] = {12, 4}, out[] = {3, 1}, shape[] = {2, 3}, none[] = {-1, 3},
+                    over[] = {1, 1};
+    const struct pq_requantization usual = {
+        .size = sizeof usual,
+        .ndim = 2,
+        .shape = shape,
+        .in = {.data = x, .strides = in, .type = PQ_I32},
+        .out = {.data = y, .strides = out, .type = PQ_I8},
+        .axis = 1,
+        .multiplier = {r, sizeof *r, PQ_F32, 0},
+    };
+    const double real = 0.5;
+    const int32_t m = 5;
+    int32_t integer;
+    int shift;
+    const struct pq_channels ints = {&m, 0, PQ_I32, 0},
+                             large = {&m, PTRDIFF_MAX / 2, PQ_I32, 0};
+    check_begin("refusals");
+    scalar = pq_isa_find("scalar");
+    CHECK(pq_requantize(scalar, NULL, 0, 1) == PQ_ERR_NULL, "null");
+    CHECK(pq_requantize(NULL, &usual, 0, 1) == PQ_ERR_NULL, "null kernels");
+    CHECK(pq_requantize(scalar, &usual, 1, 1) == PQ_ERR_PART, "part");
+    CHECK(pq_fixed_point(PQ_ARITHMETIC_TFLITE, 1, NULL, &shift) == PQ_ERR_NULL, "null");
+    CHECK(pq_fixed_point(PQ_ARITHMETIC_TFLITE, 1, &integer, NULL) == PQ_ERR_NULL, "null");
+    CHECK(pq_fixed_point(PQ_ARITHMETIC_FLOAT32, 1, &integer, &shift) == PQ_ERR_OPTION, "f");
+    CHECK(pq_fixed_point(PQ_ARITHMETIC_FBGEMM, NAN, &integer, &shift) == PQ_ERR_OPTION,
+          "n");
+    REFUSES(PQ_OK, (void)0);
+    REFUSES(PQ_ERR_SIZE, call.args.size = 8);
+    REFUSES(PQ_ERR_NDIM, call.args.ndim = 65);
+    REFUSES(PQ_ERR_SHAPE, call.args.shape = none);
+    REFUSES(PQ_ERR_NULL, call.args.shape = NULL);
+    REFUSES(PQ_ERR_NULL, call.args.in.data = NULL);
+    REFUSES(PQ_ERR_NULL, call.args.out.strides = NULL);
+    REFUSES(PQ_ERR_NULL, call.args.multiplier.data = NULL);
+    REFUSES(PQ_ERR_SHAPE, call.args.axis = 2);
+    REFUSES(PQ_ERR_SHAPE, call.args.axis = -1);
+    REFUSES(PQ_ERR_SHAPE, call.args.bias = large);
+    REFUSES(PQ_ERR_OVERLAP, call.args.out.strides = over);
+    REFUSES(PQ_ERR_TYPE, call.args.in.type = PQ_F32);
+    REFUSES(PQ_ERR_TYPE, call.args.in.type = PQ_U64);
+    REFUSES(PQ_ERR_TYPE, call.args.in.type = PQ_I4);
+    REFUSES(PQ_ERR_TYPE, call.args.in.type = PQ_NO_TYPE);
+    REFUSES(PQ_ERR_TYPE, call.args.out.type = PQ_U32);
+    REFUSES(PQ_ERR_TYPE, call.args.out.type = PQ_I64);
+    REFUSES(PQ_ERR_TYPE, call.args.multiplier.type = PQ_F16);
+    REFUSES(PQ_ERR_TYPE, call.args.multiplier = ints);
+    REFUSES(PQ_ERR_TYPE, call.args.bias = usual.multiplier);
+    REFUSES(PQ_ERR_OPTION, call.args.shift = ints; call.args.multiplier = ints);
+    REFUSES(PQ_ERR_OPTION, call.args.arithmetic = PQ_ARITHMETIC_COUNT);
+    REFUSES(PQ_ERR_ZERO, call.args.zero = 128);
+    REFUSES(PQ_ERR_ZERO, call.args.input_zero = INT64_C(1) << 31);
+    REFUSES(PQ_ERR_OPTION, call.args.clips = 1; call.args.lowest_code = 1);
+    REFUSES(PQ_ERR_OPTION, call.args.clips = 1; call.args.highest_code = 128);
+    r[2] = -1;
+    REFUSES(PQ_ERR_OPTION, (void)0);
+    r[2] = INFINITY;
+    REFUSES(PQ_ERR_OPTION, (void)0);
+    r[2] = 1;
+    REFUSES(PQ_OK, call.args.multiplier.data = &real; call.args.multiplier.type = PQ_F64;
+            call.args.multiplier.stride = 0; call.args.axis = 99);
+    check_end();
+}
+
+int main(void)
+{
+    check_start("check_requantize");
+    memory.x = guarded_make(MOST * sizeof(int64_t));
+    memory.y = guarded_make(MOST * sizeof(int32_t));
+    check_calls();
+    check_refusals();
+    guarded_free(&memory.x);
+    guarded_free(&memory.y);
+    return check_finish();
+}

@@ -1,0 +1,686 @@
+"""Both calls in one are the calls that they stand for, bit for bit; masks are exact."""
+
+import threading
+from fractions import Fraction
+
+import numpy as np
+import oracle
+import pytest
+from support import CODES, EVERY_CODE, HAVE_BFLOAT16, LEVELS, PACKED, REALS, light
+
+import pyquant as pq
+from pyquant import _core, _threads
+from pyquant.dtypes import NARROW_FLOATS
+from pyquant.qparams import QParams
+
+CHOSEN = [
+    name
+    for name in EVERY_CODE
+    if name not in ("int64", "uint64") and (HAVE_BFLOAT16 or hasattr(np, name))
+]
+SCALES = ("float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu")
+INTEGERS = [dtype.name for dtype in CODES]
+X = np.array([[-1, 0.5, 2], [0, 0, 0], [0.1, 0.2, 0.3]], np.float32)
+DOUBLES, MASK, FLOAT16 = X.astype(float), np.zeros(X.shape, bool), np.dtype("f2")
+
+
+def available(isa):
+    """Skip what this machine lacks."""
+    if isa not in pq.isa.available():
+        pytest.skip(f"{isa} is not there")
+
+
+def dynamic(isa, x, dtype="int8", *, axis=None, block_size=None, symmetric=None,
+            quant_range=None, scale_dtype=None, like=None, packed=False, out=None,
+            threads=1, rounding="half_even", seed=None, start=None):  # fmt: skip
+    """The call at a level."""
+    return _core.dynamic_quantize(
+        QParams, isa, x, dtype, axis, block_size, symmetric, quant_range, scale_dtype, like,
+        packed, out, threads, rounding, seed, start,
+    )  # fmt: skip
+
+
+def fake(isa, x, scale, zero=None, dtype=None, *, axis=None, block_size=None,
+         rounding="half_even", precision=None, saturate=True, offset=None, inverse=False,
+         fill=None, quant_range=None, mask=None, out=None, threads=1, seed=None,
+         start=None):  # fmt: skip
+    """The call at a level."""
+    return _core.fake_quantize(
+        isa, x, scale, zero, dtype, axis, block_size, rounding, precision, saturate, offset,
+        inverse, fill, quant_range, mask, out, threads, seed, start,
+    )  # fmt: skip
+
+
+def same(a, b):
+    """Whether two results are the same bytes, of the same type and shape."""
+    if isinstance(a, pq.PackedArray):
+        return a == b and a.data.tobytes() == b.data.tobytes()
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def draw_granularity(rng, shape):
+    """Some axis and block_size for a shape."""
+    ndim = len(shape)
+    kind = rng.integers(0, 5) if ndim else 0
+    if kind == 1:
+        return int(rng.integers(-ndim, ndim)), None
+    if kind == 2:
+        return int(rng.integers(0, ndim)), int(rng.integers(1, 40))
+    if kind == 3:
+        return None, tuple(int(n) for n in rng.integers(1, 20, ndim))
+    if kind == 4:
+        some = rng.permutation(ndim)[: int(rng.integers(1, ndim + 1))]
+        return tuple(int(d) for d in some), None
+    return None, None
+
+
+def draw_array(rng, dtype):
+    """Numbers of any shape and layout, all of the same magnitude or of many."""
+    ndim = int(rng.integers(0, 4))
+    shape = tuple(int(n) for n in rng.integers(1, 30, ndim))
+    if rng.random() < 0.2:
+        shape = (int(rng.integers(1, 9)), int(rng.integers(1, 3000)))
+    values = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 3)
+    if rng.random() < 0.3:
+        values = values * 10.0 ** rng.uniform(-4, 1, shape)
+    x = np.asarray(values).astype(dtype)
+    if rng.random() < 0.2:
+        x = x.astype(x.dtype.newbyteorder())
+    how = rng.integers(0, 5)
+    if how == 1:
+        x = np.asfortranarray(x)
+    elif how == 2:
+        x = x[(slice(None, None, -1),) * x.ndim]
+    elif how == 3 and x.ndim:
+        wide = np.zeros((*x.shape[:-1], x.shape[-1] * 2), x.dtype)
+        wide[..., ::2] = x
+        x = wide[..., ::2]
+    elif how == 4 and x.ndim:
+        x = np.broadcast_to(x[:1], x.shape)
+    return np.asarray(x)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_dynamic_is_two_calls(isa, dtype):
+    available(isa)
+    rng = np.random.default_rng([1, REALS.index(dtype)])
+    for _ in range(light(250, 30)):
+        x = draw_array(rng, dtype)
+        code = CHOSEN[rng.integers(0, len(CHOSEN))]
+        axis, block_size = draw_granularity(rng, x.shape)
+        symmetric = None
+        if code not in NARROW_FLOATS and rng.random() < 0.5:
+            symmetric = bool(rng.random() < 0.5)
+        packed = code in PACKED and bool(rng.random() < 0.7)
+        more = {}
+        if rng.random() < 0.2 and HAVE_BFLOAT16:
+            more["scale_dtype"] = SCALES[rng.integers(0, len(SCALES))]
+        if rng.random() < 0.2 and code in ("int8", "uint8"):
+            more["quant_range"] = (0, 100) if code == "uint8" else (-64, 63)
+        if rng.random() < 0.2 and code == "int8" and symmetric is not False:
+            more["like"] = ("onnxruntime", "pytorch")[rng.integers(0, 2)]
+        p = pq.choose_qparams(
+            x, dtype=code, axis=axis, block_size=block_size, symmetric=symmetric, **more
+        )
+        want = p.quantize(x, packed=packed)
+        q, made = dynamic(
+            isa, x, code, axis=axis, block_size=block_size, symmetric=symmetric,
+            packed=packed, **more,
+        )  # fmt: skip
+        case = f"{x.shape} {x.strides} {x.dtype} to {code}, {axis}, {block_size}, {more}"
+        assert made == p, case
+        assert same(q, want), case
+        assert same(made.quantize(x, packed=packed), want), case
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("code", ["uint8", "int16"])
+def test_dynamic_ranges_of_many_small_groups(isa, code):
+    """Which neither fill blocks of kernels nor are filled by them."""
+    available(isa)
+    x = np.random.default_rng(3).standard_normal(1000, np.float32)
+    x[::7] *= 30
+    for block_size in (*range(1, 40), 63, 100):
+        for n in (2 * block_size + 1, 63, 75, 1000 - block_size // 2):
+            options = {"block_size": block_size, "quant_range": (0, 100)}
+            p = pq.choose_qparams(x[:n], dtype=code, axis=0, **options)
+            q, made = dynamic(isa, x[:n], code, axis=0, **options)
+            assert made == p
+            assert same(q, p.quantize(x[:n])), (block_size, n)
+
+
+def draw_noise(rng):
+    """Stochastic rounding, by some seed, from some place on."""
+    places = (None, 0, 7, 2**32 - 5, 2**64 - 3)
+    return {
+        "rounding": "stochastic",
+        "seed": places[rng.integers(0, len(places))],
+        "start": places[rng.integers(0, len(places))],
+    }
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_dynamic_of_any_rounding_is_two_calls(isa, dtype):
+    available(isa)
+    rng = np.random.default_rng([5, REALS.index(dtype)])
+    for _ in range(light(150, 20)):
+        x = draw_array(rng, dtype)
+        code = CHOSEN[rng.integers(0, len(CHOSEN))]
+        axis, block_size = draw_granularity(rng, x.shape)
+        granularity = {"axis": axis, "block_size": block_size}
+        how = draw_noise(rng)
+        if code not in NARROW_FLOATS and rng.random() < 0.2:
+            how = {"rounding": oracle.MODES[rng.integers(0, len(oracle.MODES))]}
+        if code == "uint8" and rng.random() < 0.5:
+            granularity["quant_range"] = (0, 100)
+        packed = code in PACKED and bool(rng.random() < 0.7)
+        p = pq.choose_qparams(x, dtype=code, **granularity)
+        q, made = dynamic(isa, x, code, packed=packed, **granularity, **how)
+        case = f"{x.shape} {x.strides} {x.dtype} to {code}, {granularity}, {how}"
+        assert made == p, case
+        assert same(q, p.quantize(x, packed=packed, **how)), case
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("packed", [False, True])
+def test_stochastic_of_slabs_and_threads(monkeypatch, order, packed):
+    """Of more than caches hold at a time, cut along any dimension."""
+    monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
+    monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
+    x = np.random.default_rng(8).standard_normal((61, 4099)).astype(np.float32)
+    x = np.asarray(x, order=order)
+    how = {"rounding": "stochastic", "seed": 5, "start": 11}
+    for axis, block_size in ((None, None), (0, None), (1, None), (1, 32), (1, 100), (0, 7)):
+        options = {"axis": axis, "block_size": block_size, "dtype": "int4"}
+        p = pq.choose_qparams(x, **options)
+        want = p.quantize(x, packed=packed, **how)
+        for n in (1, 3, 8):
+            q, made = pq.dynamic_quantize(x, packed=packed, threads=n, **options, **how)
+            assert made == p
+            assert same(q, want), (axis, block_size, n)
+            if packed:
+                continue
+            mask = np.zeros(x.shape, bool)
+            y = pq.fake_quantize(
+                x, p.scale, p.zero_point, threads=n, mask=mask, **options, **how
+            )
+            assert same(y, p.dequantize(want)), (axis, block_size, n)
+            wide = pq.quantize(
+                x, p.scale, axis=axis, block_size=block_size, dtype="int16", **how
+            )
+            assert (mask == (np.abs(wide + 0.5) < 8)).all()
+
+
+def test_chunks_of_rows_know_their_places():
+    x = np.random.default_rng(9).standard_normal((20, 33)).astype(np.float32)
+    how = {"rounding": "stochastic", "seed": 2}
+    q, p = pq.dynamic_quantize(x, axis=0, **how)
+    y = pq.fake_quantize(x, p.scale, axis=0, **how)
+    parts = [
+        pq.dynamic_quantize(x[i : i + 6], axis=0, start=i * 33, **how)[0]
+        for i in range(0, 20, 6)
+    ]
+    assert same(np.concatenate(parts), q)
+    parts = [
+        pq.fake_quantize(x[i : i + 6], p.scale[i : i + 6], axis=0, start=i * 33, **how)
+        for i in range(0, 20, 6)
+    ]
+    assert same(np.concatenate(parts), y)
+
+
+def test_dynamic_worked_example():
+    q, p = pq.dynamic_quantize(X, axis=0)
+    assert q.tolist() == [[-64, 32, 127], [0, 0, 0], [42, 85, 127]]
+    assert p.scale.tolist() == np.float32([0.015748031, 1, 0.0023622047]).tolist()
+    assert (p.axis, p.block_size, p.dtype) == (0, None, np.int8)
+    assert not p.zero_point.any()
+
+
+def test_dynamic_takes_an_end_of_a_group_that_is_not_whole():
+    x = np.float32([1, 2, 3, 4, 50])
+    q, p = pq.dynamic_quantize(x, axis=0, block_size=2)
+    assert p.scale.tolist() == (np.float32([2, 4, 50]) / np.float32(127)).tolist()
+    assert q.tolist() == [64, 127, 95, 127, 127]
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 600])
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_dynamic_subnormal_rows_beside_others(rows, dtype):
+    """Which kernels flush beside normal scales, but not what extrema are made of."""
+    x = np.ones((rows, 33), dtype)
+    x[::2] = np.finfo(dtype).smallest_subnormal if dtype.kind == "f" else 1e-40
+    q, p = pq.dynamic_quantize(x, axis=0)
+    expected = pq.choose_qparams(x, axis=0)
+    assert p == expected
+    assert same(q, expected.quantize(x))
+
+
+@pytest.mark.parametrize("block_size", [None, 32, 100])
+@pytest.mark.parametrize("packed", [False, True])
+def test_dynamic_threads(monkeypatch, block_size, packed):
+    monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
+    monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((61, 333)).astype(np.float32)
+    for axis in (None, 0, 1):
+        if axis is None and block_size is not None:
+            continue
+        options = {"axis": axis, "block_size": block_size, "dtype": "int4"}
+        q, p = pq.dynamic_quantize(x, packed=packed, **options)
+        for n in (2, 3, 8):
+            r, made = pq.dynamic_quantize(x, packed=packed, threads=n, **options)
+            assert made == p
+            assert same(q, r)
+
+
+def test_dynamic_out():
+    x = np.random.default_rng(4).standard_normal((40, 70)).astype(np.float32)
+    want, p = pq.dynamic_quantize(x, axis=0)
+    wide = np.full((40, 140), 99, np.int8)
+    got, made = pq.dynamic_quantize(x, axis=0, out=wide[:, ::2])
+    assert made == p
+    assert np.shares_memory(got, wide)
+    assert (wide[:, ::2] == want).all()
+    assert (wide[:, 1::2] == 99).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("options", [{}, {"axis": 0}, {"axis": 1, "block_size": 3}])
+def test_dynamic_refuses_what_is_not_finite(bad, options):
+    x = np.ones((5, 7), np.float32)
+    x[3, 2] = bad
+    said = "x: expected finite values, got 1 not finite, the first at index (3, 2)"
+    with pytest.raises(ValueError, match="finite") as caught:
+        pq.dynamic_quantize(x, **options)
+    assert str(caught.value) == said
+    with pytest.raises(ValueError, match="finite") as caught:
+        pq.dynamic_quantize(x, out=np.zeros((5, 7), np.int8), **options)
+    assert str(caught.value) == f"{said}; out has codes of some"
+    assert caught.value.index == (3, 2)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])
+def test_dynamic_of_nothing(shape):
+    for axis in (None, 0):
+        q, p = pq.dynamic_quantize(np.empty(shape, np.float32), axis=axis)
+        assert p == pq.choose_qparams(np.empty(shape, np.float32), axis=axis)
+        assert q.shape == shape
+
+
+def test_dynamic_numbers_and_lists():
+    q, p = pq.dynamic_quantize(3.0)
+    assert (q.shape, int(q), p.scale.dtype) == ((), 127, np.float64)
+    q, _ = pq.dynamic_quantize([[1, 2], [3, 4]], axis=0)
+    assert q.tolist() == [[64, 127], [95, 127]]
+
+
+DYNAMIC_ERRORS = [
+    (TypeError, "x: expected float32, float64, float16 or bfloat16, got int32",
+     lambda: pq.dynamic_quantize(np.ones(3, np.int32))),
+    (ValueError, "symmetric: expected True for float8_e4m3fn, got False",
+     lambda: pq.dynamic_quantize(X, dtype="float8_e4m3fn", symmetric=False)),
+    (TypeError, "symmetric: expected None, True or False, got str",
+     lambda: pq.dynamic_quantize(X, symmetric="yes")),
+    (ValueError, "packed: expected False for int8, got True",
+     lambda: pq.dynamic_quantize(X, packed=True)),
+    (ValueError, "out: expected None with packed=True, got ndarray",
+     lambda: pq.dynamic_quantize(X, dtype="int4", packed=True, out=X)),
+    (TypeError, "out: expected int8, got float32", lambda: pq.dynamic_quantize(X, out=X)),
+    (ValueError, "out: expected shape (3, 3), got (9,)",
+     lambda: pq.dynamic_quantize(X, out=np.empty(9, np.int8))),
+    (ValueError, "out: expected memory of its own, got an array that overlaps the input",
+     lambda: pq.dynamic_quantize(X, out=X.view(np.int8)[:, ::4])),
+    (ValueError, "threads: expected a positive integer, got 0",
+     lambda: pq.dynamic_quantize(X, threads=0)),
+    (ValueError, "axis: expected one integer beside block_size=2, got None",
+     lambda: pq.dynamic_quantize(X, block_size=2)),
+    (ValueError,
+     "rounding: expected 'half_even' or 'stochastic' for float8_e5m2, got 'ceil'",
+     lambda: pq.dynamic_quantize(X, dtype="float8_e5m2", rounding="ceil")),
+    (TypeError, "rounding: expected a string or a RoundMode, got int",
+     lambda: pq.dynamic_quantize(X, rounding=1)),
+    (ValueError, "seed: expected None beside rounding='half_even', got 1",
+     lambda: pq.dynamic_quantize(X, seed=1)),
+    (ValueError, "start: expected an integer from 0 to 2**64 - 1, got -1",
+     lambda: pq.dynamic_quantize(X, rounding="stochastic", start=-1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "call"), DYNAMIC_ERRORS, ids=lambda v: str(v)[:40]
+)
+def test_dynamic_errors(kind, said, call):
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value) == said
+
+
+def test_dynamic_out_that_overlaps_itself():
+    out = np.lib.stride_tricks.as_strided(np.zeros(9, np.int8), (3, 3), (1, 1))
+    with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
+        pq.dynamic_quantize(X, axis=0, out=out)
+    assert not out.any()
+
+
+# ---- fake_quantize ----
+
+
+def draw_scales(rng, x, axis, block_size):
+    """Scales of the granularity, some of them odd, and zero points."""
+    shape = pq.choose_qparams(
+        np.ones(x.shape), dtype="int8", axis=axis, block_size=block_size
+    ).scale.shape
+    scale = np.asarray(10.0 ** rng.uniform(-4, 1, shape)).astype(np.float32)
+    if rng.random() < 0.2 and scale.size:
+        odd = np.float32([0, -0.5, 1e-41, 1e-30, np.inf, np.nan, 3e38])
+        scale = scale.copy()
+        scale.reshape(-1)[rng.integers(0, scale.size)] = odd[rng.integers(0, len(odd))]
+    return scale
+
+
+def draw_options(rng, code):
+    """What else may be asked for, that goes together."""
+    options = {}
+    if rng.random() < 0.3 and code not in NARROW_FLOATS:
+        options["rounding"] = oracle.MODES[rng.integers(0, len(oracle.MODES))]
+    elif rng.random() < 0.3:
+        options.update(draw_noise(rng))
+    if rng.random() < 0.2:
+        options["precision"] = "float64"
+    if rng.random() < 0.2 and code not in NARROW_FLOATS:
+        options["quant_range"] = (0, 1)
+    elif rng.random() < 0.2 and code in NARROW_FLOATS:
+        options["saturate"] = False
+    if rng.random() < 0.2:
+        options["inverse"] = True
+    if rng.random() < 0.2:
+        options["offset"] = 0.25
+    if rng.random() < 0.2 and code in INTEGERS and "quant_range" not in options:
+        options["fill"] = 7
+    return options
+
+
+def both_ways(isa, x, scale, zero, code, options, granularity):
+    """What it stands for."""
+    back = {k: options[k] for k in ("offset", "inverse", "fill") if k in options}
+    q = _core.quantize_at(isa, x, scale, zero, dtype=code, **granularity, **options)
+    dtype = x.dtype.newbyteorder("=")
+    return _core.dequantize_at(isa, q, scale, zero, dtype=dtype, **granularity, **back)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_fake_is_two_calls(isa, dtype):
+    available(isa)
+    rng = np.random.default_rng([2, REALS.index(dtype)])
+    codes = [name for name in EVERY_CODE if HAVE_BFLOAT16 or hasattr(np, name)]
+    for _ in range(light(300, 40)):
+        x = draw_array(rng, dtype)
+        if x.size and rng.random() < 0.5 and x.flags.writeable:
+            x = x.copy()
+            odd = [np.nan, np.inf, -np.inf, -0.0, 3e38, 1e-45]
+            for value in odd[: int(rng.integers(0, len(odd)))]:
+                with np.errstate(all="ignore"):
+                    x.reshape(-1)[rng.integers(0, x.size)] = value
+        code = codes[rng.integers(0, len(codes))]
+        axis, block_size = draw_granularity(rng, x.shape)
+        granularity = {"axis": axis, "block_size": block_size}
+        options = draw_options(rng, code)
+        scale = draw_scales(rng, x, axis, block_size)
+        zero = None
+        if code not in NARROW_FLOATS and rng.random() < 0.5:
+            zero = np.full(scale.shape, 1, np.int8) if rng.random() < 0.5 else 1
+        want = both_ways(isa, x, scale, zero, code, options, granularity)
+        mask = np.zeros(x.shape, bool) if rng.random() < 0.3 else None
+        y = fake(isa, x, scale, zero, code, mask=mask, **granularity, **options)
+        case = f"{x.shape} {x.strides} {x.dtype} by {code}, {granularity}, {options}"
+        assert same(y, want), case
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("code", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_fake_at_ties_and_ends(isa, code, axis):
+    available(isa)
+    info = np.iinfo(code)
+    ends = np.arange(-3, 3, 0.25)
+    scale = 0.1 if axis is None else np.linspace(1e-3, 1, 40 if axis == 0 else 96)
+    scale = np.float32(scale)
+    lined = scale.reshape((-1, 1) if axis == 0 else (-1,))
+    x = np.concatenate(
+        [ends + info.min, ends, ends + info.max, [np.nan, np.inf, -np.inf, -0.0]]
+    )
+    x = np.float32(np.resize(x, (40, 96)) * lined)
+    mask = np.empty(x.shape, bool)
+    y = fake(isa, x, scale, None, code, axis=axis, mask=mask)
+    q = pq.quantize(x, scale, dtype=code, axis=axis)
+    assert same(y, pq.dequantize(q, scale, axis=axis))
+    rounded = np.rint(x / lined)
+    assert (mask == ((info.min <= rounded) & (rounded <= info.max))).all()
+
+
+def test_fake_worked_examples():
+    y = pq.fake_quantize(np.float32([np.nan, np.inf, -np.inf, 0.3]), 0.5, 10, dtype="uint8")
+    assert y.tolist() == [-5, 122.5, -5, 0.5]
+    y = pq.fake_quantize(np.float16([1, 2, 3]), 0.3)
+    assert y.dtype == np.float16
+    assert y.tolist() == pq.dequantize(
+        pq.quantize(np.float16([1, 2, 3]), 0.3), 0.3, dtype="float16"
+    ).tolist()  # fmt: skip
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_mask_at_ties(isa):
+    """The example of the reference, torch's cachemask."""
+    available(isa)
+    x = np.float32([-0.5, -0.50001, 255.4, 255.5, 255.49998, np.nan, np.inf, -np.inf, 0])
+    mask = np.zeros(9, bool)
+    fake(isa, x, 1.0, 0, "uint8", mask=mask)
+    assert mask.tolist() == [True, False, True, False, True, False, False, False, True]
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("code", EVERY_CODE)
+def test_mask_is_what_does_not_saturate(isa, code):
+    """As `out_of_range` counts it, element by element."""
+    available(isa)
+    if not HAVE_BFLOAT16 and not hasattr(np, code):
+        pytest.skip("ml_dtypes is not there")
+    rng = np.random.default_rng([5, EVERY_CODE.index(code)])
+    for size in (1, 31, 200):
+        most = {"int8": 127, "uint8": 255}.get(code, 10.0 ** rng.uniform(0, 20))
+        x = (rng.standard_normal(size) * most * 1.2).astype(np.float32)
+        x[: size // 8] = np.nan
+        scale = np.float32([0.5, 1, -2][rng.integers(0, 3)])
+        options = {}
+        if code not in NARROW_FLOATS and rng.random() < 0.5:
+            options = {"rounding": "floor", "quant_range": (0, 1)}
+        mask = np.zeros(size, bool)
+        fake(isa, x, scale, None, code, mask=mask, **options)
+        want = []
+        for one in x:
+            try:
+                pq.quantize(
+                    one, scale, dtype=code, out_of_range="raise", nan="raise", **options
+                )
+                want.append(True)
+            except ValueError:
+                want.append(False)
+        assert mask.tolist() == want
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("code", ["int8", "uint8", "int4", "int16", "uint32", "int64"])
+def test_mask_by_fractions(isa, code):
+    available(isa)
+    lo, hi = oracle.code_range(code)
+    rng = np.random.default_rng([6, hi % 2**32])
+    scales = np.float32([0.3, 1, 7.5])
+    zeros = np.array([0, 1, 0], np.int8)
+    ends = np.array([lo, hi], np.float64)[rng.integers(0, 2, (3, 60))]
+    x = ((ends + rng.integers(-3, 4, (3, 60)) / 2) * scales[:, None]).astype(np.float32)
+    mask = np.zeros(x.shape, bool)
+    fake(isa, x, scales, zeros, code, axis=0, mask=mask)
+    for row, scale, zero, found in zip(x, scales, zeros, mask, strict=True):
+        for one, flag in zip(row, found, strict=True):
+            quotient = Fraction(float(np.float32(one) / np.float32(scale)))
+            # One IEEE division, which NumPy has, too; the rest in integers.
+            floor = quotient.numerator // quotient.denominator
+            rest = quotient - floor
+            up = rest > Fraction(1, 2) or (rest == Fraction(1, 2) and floor % 2 == 1)
+            assert flag == (lo <= floor + up + int(zero) <= hi)
+
+
+def test_mask_strides_and_slabs():
+    x = np.random.default_rng(7).standard_normal((700, 310)).astype(np.float32) * 100
+    plain = np.zeros(x.shape, bool)
+    y = pq.fake_quantize(x, 1.0, mask=plain)
+    assert (plain == ((np.rint(x) >= -128) & (np.rint(x) <= 127))).all()
+    assert not plain.all()
+    odd = np.zeros((310, 1400), bool)
+    view = odd[::-1, ::2].T
+    z = pq.fake_quantize(x, 1.0, mask=view)
+    assert (view == plain).all()
+    assert not odd[:, 1::2].any()
+    assert same(y, z)
+    columns = np.full(310, 1.0, np.float32)
+    pq.fake_quantize(np.asfortranarray(x), columns, axis=1, mask=view)
+    assert (view == plain).all()
+
+
+@pytest.mark.parametrize("with_mask", [False, True])
+def test_fake_threads(monkeypatch, with_mask):
+    monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
+    monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
+    x = np.random.default_rng(8).standard_normal((123, 45)).astype(np.float32) * 50
+    want = pq.fake_quantize(x, 0.5)
+    for n in (2, 3, 8):
+        mask = np.zeros(x.shape, bool) if with_mask else None
+        assert same(pq.fake_quantize(x, 0.5, mask=mask, threads=n), want)
+        if with_mask:
+            assert (mask == ((x / 0.5 >= -128.5) & (x / 0.5 < 127.5))).all()
+
+
+FAKE_ERRORS = [
+    (TypeError, "mask: expected a NumPy array of bool, got bool",
+     lambda: pq.fake_quantize(X, 0.5, mask=True)),
+    (TypeError, "mask: expected bool, got uint8",
+     lambda: pq.fake_quantize(X, 0.5, mask=np.zeros((3, 3), np.uint8))),
+    (ValueError, "mask: expected shape (3, 3), got (9,)",
+     lambda: pq.fake_quantize(X, 0.5, mask=np.zeros(9, bool))),
+    (ValueError, "mask: expected a writeable array, got a read-only one",
+     lambda: pq.fake_quantize(X, 0.5, mask=np.broadcast_to(np.zeros(1, bool), (3, 3)))),
+    (ValueError, "mask: expected memory of its own, got an array that overlaps the input",
+     lambda: pq.fake_quantize(X, 0.5, mask=X.view(bool)[:, ::4])),
+    (TypeError, "out: expected float32, got float64",
+     lambda: pq.fake_quantize(X, 0.5, out=np.empty((3, 3)))),
+    (ValueError, "out: expected memory of its own, got an array that overlaps the input",
+     lambda: pq.fake_quantize(X, 0.5, out=X)),
+    (ValueError, "scale: expected shape (3,), got (2,)",
+     lambda: pq.fake_quantize(X, [0.5, 1.0], axis=0)),
+    (ValueError, "zero_point: expected integers from -128 to 127 for int8, got 200",
+     lambda: pq.fake_quantize(X, 0.5, 200)),
+    (ValueError, "zero_point: expected None or zeros for float8_e5m2",
+     lambda: pq.fake_quantize(X, 0.5, 1, dtype="float8_e5m2")),
+    (ValueError, "saturate: expected True for int8, got False",
+     lambda: pq.fake_quantize(X, 0.5, saturate=False)),
+    (ValueError, "seed: expected None beside rounding='half_even', got 1",
+     lambda: pq.fake_quantize(X, 0.5, seed=1)),
+    (TypeError, "start: expected an integer from 0 to 2**64 - 1, got str",
+     lambda: pq.fake_quantize(X, 0.5, rounding="stochastic", start="1")),
+    (ValueError, "quant_range: expected None for float8_e5m2, got (0, 1)",
+     lambda: pq.fake_quantize(X, 0.5, dtype="float8_e5m2", quant_range=(0, 1))),
+    (ValueError, "precision: expected None or float64 beside mask for int64, got float32",
+     lambda: pq.fake_quantize(DOUBLES, 0.5, dtype="int64", precision="float32", mask=MASK)),
+    (ValueError,
+     "precision: expected None or float32 or float64 beside mask for float8_e5m2, "
+     "got float16",
+     lambda: pq.fake_quantize(X, 0.5, dtype="float8_e5m2", precision=FLOAT16, mask=MASK)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "said", "call"), FAKE_ERRORS, ids=lambda v: str(v)[:40])
+def test_fake_errors(kind, said, call):
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value) == said
+
+
+def test_fake_writes_nothing_before_all_is_checked():
+    out = np.zeros((3, 3), np.float32)
+    mask = np.lib.stride_tricks.as_strided(np.zeros(9, bool), (3, 3), (1, 1))
+    with pytest.raises(
+        ValueError, match=r"^mask: expected dimensions that neither overlap"
+    ):
+        pq.fake_quantize(X, 0.5, out=out, mask=mask)
+    assert not out.any()
+    bad = np.lib.stride_tricks.as_strided(np.zeros(9, np.float32), (3, 3), (4, 4))
+    with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
+        pq.fake_quantize(X, 0.5, out=bad, mask=np.zeros((3, 3), bool))
+    assert not bad.any()
+
+
+def test_both_run_in_many_threads_at_once():
+    x = np.random.default_rng(9).standard_normal((64, 512)).astype(np.float32)
+    want, _ = pq.dynamic_quantize(x, axis=0)
+    back = pq.fake_quantize(x, 0.01)
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            if not same(pq.dynamic_quantize(x, axis=0)[0], want):
+                wrong.append("dynamic")
+            if not same(pq.fake_quantize(x, 0.01), back):
+                wrong.append("fake")
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("code", ["int8", "int16", "float8_e4m3fn"])
+def test_dynamic_long_rows_of_any_magnitude(isa, code):
+    """Where scales are chosen by magnitude, unless it is far from ordinary."""
+    available(isa)
+    if not HAVE_BFLOAT16 and "float" in code:
+        pytest.skip("ml_dtypes is not there")
+    rng = np.random.default_rng(10)
+    ends = [1e-45, 3e-45, 7e-44, 1e-40, 2e-38, 1e-30, 1e-24, 1, 1e30, 1e36, 2e38, 3.4e38]
+    rows = []
+    for end in ends:
+        for low in (0, -0.3, -0.999, -1):
+            row = rng.uniform(low * end, end, 300)
+            row[rng.integers(0, 300)] = end
+            row[7] = low * end
+            rows += [row, -row]
+    # -128 steps of a scale that was rounded down are in reach of int8, and 128 are not.
+    few = [np.full(300, sign * 1280 * 2.0**-149) for sign in (1, -1)]
+    x = np.array([*few, *rows, np.zeros(300)]).astype(np.float32)
+    p = pq.choose_qparams(x, dtype=code, axis=0)
+    q, made = dynamic(isa, x, code, axis=0)
+    assert made == p
+    assert same(q, p.quantize(x))
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_mask_of_rows_with_gaps_between(isa):
+    available(isa)
+    if not HAVE_BFLOAT16:
+        pytest.skip("ml_dtypes is not there")
+    rng = np.random.default_rng(11)
+    wide = (rng.standard_normal((81, 90)) * 400).astype(np.float32)
+    scale = np.linspace(0.5, 2, 81, dtype=np.float32)
+    for code in ("float8_e4m3fn", "int8", "int64"):
+        mask, odd = np.zeros((81, 40), bool), np.zeros((81, 80), bool)
+        y = fake(isa, wide[:, :40].copy(), scale, None, code, axis=0, mask=mask)
+        z = fake(isa, wide[:, :40], scale, None, code, axis=0, mask=odd[:, 40:])
+        assert (odd[:, 40:] == mask).all()
+        assert not odd[:, :40].any()
+        assert same(y, z)
+        assert mask.all() == (code == "int64")

@@ -1,0 +1,245 @@
+"""`pyquant.openvino`: vectors of the library, exact arithmetic, the library itself."""
+
+import doctest
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from support import LEVELS, light
+
+import pyquant as pq
+from pyquant import _core, _threads, openvino
+
+# Levels, the four ends, numbers and what OpenVINO 2026.4.1 makes of them, as bits of
+# float32. The first numbers would mostly have another level if one operation less were
+# rounded.
+VECTORS = [
+    (3, "c337bf53 c337a859 bf3e1686 bf0bfb89",
+     "c337b994 c337b994 c337b994 c337b994 c337b994 c337aba5 "
+     "c337b4a5 c337a99c c337b239 c337ba7f c337bf53",
+     "bf3e1686 bf3e1686 bf3e1686 bf3e1686 bf3e1686 bf0bfb89 "
+     "bf250908 bf0bfb89 bf250908 bf3e1686 bf3e1686"),
+    (15, "bf0e412e beecad08 3d74b45c 3f257703",
+     "bf032683 beee625d bf0d6683 bf04dbd9 bf0bb12e bf05b683 "
+     "bf04012e bef71023 bf0f852a bef883c0 bf0f1889",
+     "3e9f4e52 3f257702 3d74b45c 3e9f4e52 3e12fcf0 3e89da5b "
+     "3e9f4e52 3f054911 3d74b45c 3f054911 3d74b45c"),
+    (16, "bf85f623 bf61b2cf bf85f623 bf61b2cf",
+     "bf65ebc2 bf712e48 bf6b8d05 bf6b8d05 bf712e48 bf796246 "
+     "bf8400d8 bf828e3e bf68307b bf69a0c4 bf841957",
+     "bf648371 bf6fc5f7 bf6a24b4 bf6a24b4 bf6fc5f7 bf7837db "
+     "bf848dd2 bf832581 bf675412 bf6a24b4 bf848dd2"),
+    (255, "bf0196af bf00e453 bfa246a2 3f4292a3",
+     "bf014379 bf00f36c bf012b99 bf010e1b bf01706a bf017ad5 "
+     "bf01113f bf00fac5 bf00dc1a bf019c2e bf014050",
+     "bea6c473 3f159bf8 bd5e5022 3e8fe3cf bf562fce bf72ccc7 "
+     "3e7f1439 3f012bd9 3f4292a3 bfa246a2 be925453"),
+    (256, "c24a314c c247134b c24a314c c247134b",
+     "c24925bb c2472ac3 c247e687 c2499021 c2493560 c24994ac "
+     "c2479259 c2490df5 c2494697 c2490676 c247c878",
+     "c249242b c2472933 c247e4f7 c2498e91 c24936f1 c24994d3 "
+     "c2479399 c2490e43 c2494697 c2490800 c247c8cd"),
+    (256, "b9e2f771 3f34575b 3f72daef bf8620b3",
+     "3e032e39 3ed1f3b2 3dc26d1d 3e6ebe80 3e9c2b8e bd8858af "
+     "3e264449 3d5b03e6 3f350bc1 3e7a110e 3ef2da54",
+     "3f14a687 be572857 3f2cb3e9 3e90f852 3da2f95c 3f72daef "
+     "3ef9324c 3f4ac4a2 bf8620b2 3e80ef66 becbc9b0"),
+    (257, "bfa36a37 42723112 bec7a440 be30ba55",
+     "425d6c28 4217deac 4232eb07 41aa6e29 41aa6e29 41a1bc7a "
+     "402331c3 425c14e0 3f17b9e4 422db894 41bfaeba",
+     "be42fbff be80c9fd be693c6e be9ec826 be9ec826 bea0f48a "
+     "bec0afcf be44b91b bec42a07 be6e73c3 be9a6f5f"),
+    (1024, "ba163da8 3b623fa4 bf555454 bf868d62",
+     "b9ed8f3f ba12a16d ba0f8939 ba0640a0 ba0850c2 3b2920f3 "
+     "3a4edf13 3a0b190c 3ac032fd 3a69f0d5 3b1bf140",
+     "bf56f70d bf558c28 bf55a813 bf5633a6 bf5617bb bf808717 "
+     "bf683198 bf649868 bf719245 bf699c7d bf7e3864"),
+]  # fmt: skip
+
+
+def floats(text):
+    """Numbers from their bits."""
+    return np.array([int(one, 16) for one in text.split()], np.uint32).view(np.float32)
+
+
+def at_level(isa, x, *ranges_and_levels):
+    """The call with the kernels of a level."""
+    *ranges, levels = ranges_and_levels
+    arrays = openvino._ranges_of(dict(zip("abcd", ranges, strict=True)), x.shape)
+    return _core.fake_levels(isa, x, _core.levels_of(arrays, levels), None, 1)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize(("levels", "ends", "x", "y"), VECTORS, ids=lambda v: str(v)[:8])
+def test_vectors(isa, levels, ends, x, y):
+    if isa not in pq.isa.available():
+        pytest.skip(f"{isa} is not there")
+    ends = floats(ends)
+    assert at_level(isa, floats(x), *ends, levels).tobytes() == floats(y).tobytes()
+    for lone, want in zip(floats(x), floats(y), strict=True):
+        assert at_level(isa, np.array([lone]), *ends, levels) == want
+
+
+def test_worked_example():
+    x = np.float32([-1, -0.75, -0.5, -0.25, 0, 0.25, np.nan, np.inf, -np.inf])
+    y = openvino.fake_quantize(x, -1, 1, 0, 8, 5)
+    assert y.tolist() == [0, 0, 2, 4, 4, 4, 0, 8, 0]
+    assert openvino.fake_quantize([1, 4], 0, 5, 1, -1, 2).tolist() == [1, -1]
+
+
+def rounded(value):
+    """A fraction as the nearest float32, half to even."""
+    if value == 0:
+        return Fraction(0)
+    exponent = 0
+    size = abs(value)
+    while size >= 2 ** (exponent + 1):
+        exponent += 1
+    while size < Fraction(2) ** exponent:
+        exponent -= 1
+    last = Fraction(2) ** (max(exponent, -126) - 23)
+    steps = value / last
+    low = steps.numerator // steps.denominator
+    rest = steps - low
+    up = rest > Fraction(1, 2) or (rest == Fraction(1, 2) and low % 2 == 1)
+    return (low + up) * last
+
+
+def nearest(value):
+    """The nearest integer, half to even."""
+    return round(value)
+
+
+def by_definition(x, low, high, first, last, levels):
+    """One number, in fractions."""
+    low, high, first, last = (Fraction(float(v)) for v in (low, high, first, last))
+    slope = rounded(Fraction(levels - 1) / rounded(high - low))
+    shift = rounded(-low * slope)
+    step = rounded(rounded(last - first) / (levels - 1))
+    v = low if x != x else high if x > high else low if x < low else Fraction(float(x))
+    level = nearest(rounded(rounded(v * slope) + shift))
+    return rounded(level * step + first)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_exact_arithmetic(isa):
+    if isa not in pq.isa.available():
+        pytest.skip(f"{isa} is not there")
+    rng = np.random.default_rng(1)
+    for levels in (2, 3, 16, 255, 256, 1000, 65536):
+        for _ in range(light(4, 1)):
+            low = np.float32(-abs(rng.standard_normal()) * 10.0 ** rng.integers(-3, 3))
+            high = np.float32(
+                low + abs(rng.standard_normal()) * 10.0 ** rng.integers(-1, 3)
+            )
+            first, last = rng.standard_normal(2).astype(np.float32)
+            ties = rng.integers(0, 2 * levels, 40) / (2 * (levels - 1))
+            x = (low + (float(high) - float(low)) * ties).astype(np.float32)
+            x[:3] = [np.nan, np.inf, -np.inf]
+            y = at_level(isa, x, low, high, first, last, levels)
+            with np.errstate(invalid="ignore"):
+                want = [
+                    float(by_definition(one, low, high, first, last, levels)) for one in x
+                ]
+            assert y.tolist() == want
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_broadcasting_and_strides(isa):
+    """Each element by itself gives what it gives among others."""
+    if isa not in pq.isa.available():
+        pytest.skip(f"{isa} is not there")
+    rng = np.random.default_rng(2)
+    for shape, ranges in (
+        ((3, 40), (1, 40)),
+        ((3, 1300), (3, 1)),
+        ((700, 3), (3,)),
+        ((2, 5, 70), (5, 1)),
+        ((2, 5, 3, 7), (2, 1, 3, 1)),
+        ((4, 100), (4, 100)),
+        ((9,), ()),
+        ((), ()),
+    ):
+        low = -abs(rng.standard_normal(ranges)) - 0.1
+        high = abs(rng.standard_normal(ranges)) + 0.1
+        first = rng.standard_normal(ranges)
+        x = np.asarray(rng.standard_normal(shape) * 2, np.float32)
+        for view in (x, np.asarray(x.T.copy().T), x.astype(x.dtype.newbyteorder())):
+            y = at_level(isa, view, low, high, first, 3.0, 17)
+            parts = np.broadcast_arrays(x, low, high, first)
+            want = [
+                at_level(isa, np.float32(a).reshape(1), b, c, d, 3.0, 17)[0]
+                for a, b, c, d in zip(*[p.reshape(-1) for p in parts], strict=True)
+            ]
+            assert y.reshape(-1).tolist() == want
+
+
+def test_out_and_threads(monkeypatch):
+    monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
+    monkeypatch.setattr(_threads, "cpu_count", lambda: 4)
+    x = np.random.default_rng(3).standard_normal((50, 60)).astype(np.float32)
+    low = -np.linspace(1, 2, 60)
+    want = openvino.fake_quantize(x, low, 2, low, 2, 256)
+    wide = np.zeros((60, 100), np.float32)
+    out = wide[:, ::2].T
+    assert openvino.fake_quantize(x, low, 2, low, 2, 256, out=out, threads=3) is out
+    assert (out == want).all()
+    assert not wide[:, 1::2].any()
+    assert openvino.fake_quantize(x[:0], -1, 1, -1, 1, 4).shape == (0, 60)
+
+
+X = np.zeros((2, 3), np.float32)
+ERRORS = [
+    (TypeError, "x: expected float32, got float64", (np.zeros(3), -1, 1, -1, 1, 4)),
+    (TypeError, "levels: expected an integer, got float", (X, -1, 1, -1, 1, 4.0)),
+    (TypeError, "levels: expected an integer, got bool", (X, -1, 1, -1, 1, True)),
+    (ValueError, "levels: expected an integer from 2 to 65536, got 1",
+     (X, -1, 1, -1, 1, 1)),
+    (ValueError, "input_low: expected numbers less than those of input_high, got others",
+     (X, [-1, 1, 0], [1, 1, 1], 0, 1, 4)),
+    (ValueError, "input_high: expected finite numbers, got others",
+     (X, 0, np.inf, 0, 1, 4)),
+    (ValueError, "input_high: expected ranges whose levels float32 can tell, got others",
+     (X, 0, 1e-45, 0, 1, 256)),
+    (ValueError, "output_low: expected a shape that broadcasts to (2, 3), got (2,)",
+     (X, 0, 1, [1, 2], 1, 4)),
+    (ValueError, "input_low: expected a shape that broadcasts to (2, 3), got (2, 2, 3)",
+     (X, np.zeros((2, 2, 3)), 1, 1, 1, 4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "said", "call"), ERRORS, ids=lambda v: str(v)[:40])
+def test_errors(kind, said, call):
+    with pytest.raises(kind) as caught:
+        openvino.fake_quantize(*call)
+    assert str(caught.value) == said
+
+
+def test_differential():
+    """The library, where it is installed, without its transformations of low precision."""
+    ov = pytest.importorskip("openvino")  # optional
+    from openvino import opset13
+
+    if "avx2" not in pq.isa.available():
+        pytest.skip("the library's own loops fuse only where this CPU's do")
+
+    core = ov.Core()
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "LP_TRANSFORMS_MODE": "NO"}
+    rng = np.random.default_rng(4)
+    for levels in (2, 3, 16, 255, 256, 257, 1024):
+        low = -abs(rng.standard_normal()) * 10.0 ** rng.integers(-3, 3)
+        high = low + abs(rng.standard_normal()) * 10.0 ** rng.integers(-2, 3)
+        first, last = rng.standard_normal(2)
+        ties = rng.integers(0, 2 * levels, 20000) / (2 * (levels - 1))
+        x = (low + (high - low) * ties).astype(np.float32)
+        p = opset13.parameter([x.size], ov.Type.f32)
+        ends = [np.float32(v) for v in (low, high, first, last)]
+        node = opset13.fake_quantize(p, *(opset13.constant(v) for v in ends), levels)
+        y = core.compile_model(ov.Model([node], [p]), "CPU", hints)(x)[0]
+        assert openvino.fake_quantize(x, *ends, levels).tobytes() == y.tobytes()
+
+
+def test_docstring():
+    test = doctest.DocTestFinder(recurse=False).find(openvino.fake_quantize, globs={})[0]
+    assert test.examples
+    assert doctest.DocTestRunner().run(test).failed == 0

@@ -1,0 +1,530 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Error reports: measured against sums by their definition, added, shown."""
+
+import math
+import pickle
+from fractions import Fraction
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+import sums_oracle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pyquant as pq
+from pyquant import _core, isa
+from pyquant.report import _made
+
+LEVELS = isa.available()
+OTHERS = dict.fromkeys(("exponent", "low", "high", "bad_scales"), 0)
+X = np.float32([0.1, -0.7, 1.25, 30, -2.5, 12])
+
+
+@pytest.fixture
+def rng():
+    """Numbers that each test begins anew."""
+    return np.random.default_rng(20)
+
+
+def pair(rng, shape, real="float32", spread=1.0):
+    """Numbers, and others near them."""
+    x = rng.standard_normal(shape) * spread
+    y = x + rng.standard_normal(shape) * spread * 1e-3
+    return x.astype(real), y.astype(real)
+
+
+def sums_of(report):
+    """What the report is made of, as numbers."""
+    return {name: report._sums[name].item() for name in report._sums.dtype.names}
+
+
+def check(report, x, y):
+    """Whether the sums are those of the definition, bit for bit."""
+    assert sums_of(report) == {**sums_oracle.error_sums(x, y), **OTHERS}
+
+
+# ---- vectors ----
+
+
+def test_vector():
+    p = pq.QParams(np.float32(30 / 127), 0, "int8")
+    assert p.quantize(X).tolist() == [0, -3, 5, 127, -11, 51]
+    report = p.measure_error(X)
+    assert report.sqnr == 45.94959608574621
+    assert report._sums["ee"] == 0.026741460367353087
+    assert report._sums["xx"] == pytest.approx(1052.3124999836086, rel=1e-15, abs=0)
+    assert report.max_error == 0.10000000149011612
+    assert report.max_index == 0
+    assert report.cosine == pytest.approx(0.999987547284526, rel=1e-15, abs=0)
+    assert report == pq.measure_error(X, p.dequantize(p.quantize(X)))
+
+
+def test_squares_are_not_expanded(rng):
+    """x^2 - 2 x y + y^2 in float32 would be 0 here, and wrong in the seventh digit in
+    float64."""
+    x = rng.standard_normal(1 << 16).astype(np.float32)
+    y = (np.rint(x / np.float32(1e-4)) * np.float32(1e-4)).astype(np.float32)
+    exact = sum(
+        (Fraction(a) - Fraction(b)) ** 2
+        for a, b in zip(x.tolist(), y.tolist(), strict=True)
+    )
+    found = pq.measure_error(x, y)._sums["ee"].item()
+    assert abs(Fraction(found) / exact - 1) < Fraction(1, 10**14)
+    wide = [a.astype(np.float64) for a in (x, y)]
+    expanded = float(
+        (wide[0] ** 2).sum() - 2 * (wide[0] * wide[1]).sum() + (wide[1] ** 2).sum()
+    )
+    assert abs(Fraction(expanded) / exact - 1) > Fraction(1, 10**8)
+
+
+def test_special_values():
+    x = np.float32([1, np.nan, np.inf, 4, -np.inf, 0])
+    y = np.float32([1, 2, np.inf, np.nan, 5, 0.5])
+    report = pq.measure_error(x, y)
+    assert (report.nan, report.inf, report.count) == (2, 2, 6)
+    assert (report.max_error, report.max_index) == (0.5, 5)
+    assert report.mse == 0.125
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "sqnr", "cosine"),
+    [
+        ([1, 2], [1, 2], math.inf, 1.0),
+        ([0, 0], [1, 0], -math.inf, math.nan),
+        ([0, 0], [0, 0], math.nan, math.nan),
+        ([], [], math.nan, math.nan),
+    ],
+)
+def test_ratios_of_nothing(x, y, sqnr, cosine):
+    report = pq.measure_error(np.float32(x), np.float32(y))
+    assert repr((report.sqnr, report.cosine)) == repr((sqnr, cosine)) or (
+        report.sqnr == sqnr and report.cosine == pytest.approx(cosine)
+    )
+    if not x:
+        assert math.isnan(report.mse)
+        assert math.isnan(report.max_error)
+        assert report.max_index == -1
+
+
+# ---- the definition ----
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 1023, 1040, 4095, 4097, 70001])
+@pytest.mark.parametrize("real", ["float32", "float64", "float16"])
+def test_sums(level, n, real, rng):
+    x, y = pair(rng, n, real)
+    (sums,) = [_core.measure(x, y, isa=level)[0]]
+    assert dict(zip(sums.dtype.names, sums.item(), strict=True)) == {
+        **sums_oracle.error_sums(x, y),
+        **OTHERS,
+    }
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_sums_with_gaps(level, rng):
+    """NaN and infinities anywhere are left out, and count as zeros in their lanes."""
+    x, y = pair(rng, 9000)
+    x[rng.integers(0, 9000, 50)] = np.nan
+    y[rng.integers(0, 9000, 50)] = np.inf
+    x[:20] = -np.inf
+    sums = _core.measure(x, y, isa=level)[0]
+    assert dict(zip(sums.dtype.names, sums.item(), strict=True)) == {
+        **sums_oracle.error_sums(x, y),
+        **OTHERS,
+    }
+
+
+CHANGES = {
+    "reversed": lambda a: a[::-1, :, ::2],
+    "turned": lambda a: a.transpose(2, 0, 1),
+    "part": lambda a: a[:, 1:4].swapaxes(0, 1),
+    "swapped": lambda a: a.astype(a.dtype.newbyteorder()),
+    "broadcast": lambda a: np.broadcast_to(a[:1], a.shape),
+    "columns": lambda a: a[..., :1],
+    "fortran": np.asfortranarray,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (0, 1, 2)])
+def test_strides(change, axis, rng):
+    x, y = (CHANGES[change](a) for a in pair(rng, (11, 30, 26)))
+    report = pq.measure_error(x, y, axis=axis)
+    assert report == pq.measure_error(x.copy("C"), y.copy("C"), axis=axis)
+    kept = () if axis is None else axis if isinstance(axis, tuple) else (axis % 3,)
+    assert report._sums.shape == tuple(x.shape[a] for a in kept)
+    groups = [np.moveaxis(a, kept, range(len(kept))) for a in (x, y)]
+    for index in [(0,) * len(kept), tuple(x.shape[a] - 1 for a in kept)]:
+        expected = sums_oracle.error_sums(*(g[index] for g in groups))
+        found = report._sums[index]
+        assert {name: found[name].item() for name in expected} == expected
+
+
+def test_mixed_types(rng):
+    x, y = pair(rng, 3000)
+    check(pq.measure_error(x, y.astype(np.float64)), x, y)
+    check(pq.measure_error(x, y.astype(np.float16)), x, y.astype(np.float16))
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e155, 1e307, 5e-324])
+def test_far_float64(unit, rng):
+    """Squares that float64 does not hold."""
+    x, y = pair(rng, 5000, "float64")
+    x, y = np.clip(x * 3, -9, 9) * unit, np.clip(y * 3, -9, 9) * unit
+    report = pq.measure_error(x, y)
+    e = [Fraction(a) - Fraction(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    largest = max(abs(v) for v in e)
+    assert report.max_error == float(largest)
+    assert abs(e[report.max_index]) == largest
+    noise = sum(v * v for v in e)
+    signal = sum(Fraction(a) ** 2 for a in x.tolist())
+    if noise:
+        assert report.sqnr == pytest.approx(10 * math.log10(signal / noise), rel=1e-12)
+    assert report.cosine == pytest.approx(1, rel=1e-2)
+
+
+def test_threads(rng):
+    x, y = pair(rng, (5, 500_001))
+    for axis in (None, 0):
+        alone = pq.measure_error(x, y, axis=axis)
+        assert all(pq.measure_error(x, y, axis=axis, threads=n) == alone for n in (2, 3, 8))
+
+
+# ---- adding ----
+
+
+def exactly_mergeable(report):
+    """What does not depend on how elements were cut."""
+    fields = ("max_error", "max_index", "nan", "inf", "count", "saturated_low")
+    return {name: repr(getattr(report, name)) for name in fields}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(0, 2**32 - 1))
+def test_merging(sizes, seed):
+    rng = np.random.default_rng(seed)
+    x, y = pair(rng, (2, sum(sizes)))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    cuts = np.cumsum(sizes)[:-1]
+    parts = zip(np.split(x, cuts, axis=1), np.split(y, cuts, axis=1), strict=True)
+    reports = [pq.measure_error(a, b, axis=0) for a, b in parts]
+    whole = pq.measure_error(x, y, axis=0)
+    merged = sum(reports[1:], reports[0])
+    assert merged == sum(reports)
+    assert exactly_mergeable(merged) == exactly_mergeable(whole)
+    assert np.allclose(merged.mse, whole.mse, rtol=1e-13, atol=0, equal_nan=True)
+    if len(reports) > 2:
+        left, right = (reports[0] + reports[1]) + reports[2], reports[0] + sum(reports[1:3])
+        assert exactly_mergeable(left) == exactly_mergeable(right)
+    back = sum(reports[::-1])
+    assert repr(back.max_error) == repr(whole.max_error)
+    assert np.array_equal(back.count, whole.count)
+
+
+@pytest.mark.parametrize("axis", [None, 1])
+def test_parts_with_the_borders_of_one_pass(axis, rng):
+    """Added from the left these have its bits; of parameters, where there is one scale."""
+    n, rows = 1 << 16, (3 << 16) + 5
+    x = rng.standard_normal((rows, 2) if axis else rows).astype(np.float32)
+    y = x * np.float32(0.99)
+    cuts = [slice(i, i + n) for i in range(0, rows, n)]
+    reports = [pq.measure_error(x[cut], y[cut], axis=axis) for cut in cuts]
+    assert reduce(add, reports) == pq.measure_error(x, y, axis=axis)
+    if axis is None:
+        p = pq.choose_qparams(x)
+        assert reduce(add, [p.measure_error(x[cut]) for cut in cuts]) == p.measure_error(x)
+
+
+def test_merging_of_far_exponents():
+    small = pq.measure_error(np.array([3e-200]), np.array([1e-200]))
+    large = pq.measure_error(np.array([3e200]), np.array([1e200]))
+    for both in (small + large, large + small):
+        assert both.max_error == 2e200
+        assert both.sqnr == large.sqnr
+        assert both.count == 2
+    none = pq.measure_error(np.zeros(3), np.zeros(3))
+    assert (none + small).sqnr == small.sqnr == (small + none).sqnr
+    assert (none + small).mse == pytest.approx(0)
+
+
+def test_what_does_not_match():
+    a = pq.measure_error(X, X)
+    b = pq.measure_error(X[None], X[None], axis=0)
+    with pytest.raises(
+        ValueError, match=r"^other: expected axis=None and shape \(\), got "
+    ):
+        _ = a + b
+    with pytest.raises(TypeError):
+        _ = a + 1
+
+
+# ---- parameters ----
+
+
+def by_definition(p, x, real):
+    """Codes, and what they become."""
+    q = p.quantize(x)
+    return q, p.dequantize(q, dtype=real)
+
+
+@pytest.mark.parametrize("shape", [(300,), (7, 300), (3, 50, 700), (2, 3, 70_000), ()])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"axis": 0},
+        {"axis": -1},
+        {"axis": -1, "block_size": 32},
+        {"axis": 0, "block_size": 2},
+        {"axis": -1, "block_size": 66_000},
+        {"dtype": "uint8", "axis": 0},
+        {"dtype": "uint16", "symmetric": False},
+        {"dtype": "float8_e4m3fn", "axis": 0},
+        {"dtype": "int4", "axis": -1, "block_size": 5},
+    ],
+)
+def test_parameters(shape, how, rng):
+    if not shape and how.get("axis") is not None:
+        pytest.skip("no axis")
+    if how.get("dtype", "")[:4] in {"floa", "int4"}:
+        pytest.importorskip("ml_dtypes")  # optional
+    x = (rng.standard_normal(shape) * rng.choice([1, 30], shape)).astype(np.float32)
+    p = pq.choose_qparams(x, **how)
+    p = pq.QParams(
+        p.scale * np.float32(0.5),
+        p.zero_point,
+        p.dtype,
+        axis=p.axis,
+        block_size=p.block_size,
+    )
+    q, y = by_definition(p, x, np.float32)
+    for axis in (None, *range(-1, len(shape) - 1)):
+        report, whole = p.measure_error(x, axis=axis), pq.measure_error(x, y, axis=axis)
+        same_sums(report, whole)
+        assert report == p.measure_error(x, axis=axis, threads=3)
+        if p.dtype.kind in "iu":
+            low, high = (saturated(p, x, q, side) for side in (0, 1))
+            others = tuple(a for a in range(x.ndim) if axis is None or a != axis % x.ndim)
+            assert np.array_equal(report.saturated_low, low.sum(axis=others))
+            assert np.array_equal(report.saturated_high, high.sum(axis=others))
+
+
+def same_sums(report, whole):
+    """All but what saturated, bit for bit."""
+    for name in report._sums.dtype.names[:-3]:
+        assert report._sums[name].tobytes() == whole._sums[name].tobytes(), name
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("real", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"axis": 1, "dtype": "uint8", "symmetric": False},
+        {"axis": (0, 2)},
+        {"axis": 1, "block_size": 4, "dtype": "int16"},
+        {"axis": 2, "block_size": 3, "dtype": "int32"},
+        {"axis": 0, "quant_range": (-5, 6)},
+    ],
+)
+def test_layouts_of_parameters(level, change, real, how, rng):
+    """As of two arrays, on every level."""
+    x = CHANGES[change](pair(rng, (21, 30, 34), real, 3.0)[0])
+    p = pq.choose_qparams(x, **how)
+    p = pq.QParams(
+        p.scale * p.scale.dtype.type(0.9), p.zero_point, p.dtype, axis=p.axis,
+        block_size=p.block_size, quant_range=p.quant_range,
+    )  # fmt: skip
+    y = by_definition(p, x, np.float64 if real == "float64" else np.float32)[1]
+    for axis in (None, 0, 1, (0, 2), -1):
+        found, axes = _core.measure_params(p, x, axis, 2, level)
+        whole = pq.measure_error(x, y, axis=axis)
+        same_sums(_made(axes, found), whole)
+        others = _core.measure_params(p, x, axis, 1, "scalar")[0]
+        assert found.tobytes() == others.tobytes()
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_parameters_of_far_float64(unit, rng):
+    x = rng.standard_normal((40, 3000)) * unit
+    x[3, 5] = np.nan
+    p = pq.choose_qparams(np.nan_to_num(x), axis=0)
+    y = by_definition(p, x, np.float64)[1]
+    for axis in (None, 0, 1):
+        same_sums(p.measure_error(x, axis=axis), pq.measure_error(x, y, axis=axis))
+
+
+@pytest.mark.parametrize("code", ["int64", "uint64", "int8"])
+def test_zero_points_of_some_channels(code, rng):
+    """What is done depends on all of them, whichever channel is measured."""
+    x = (rng.standard_normal((20, 70)) * 200).astype(np.float32)
+    zero = np.zeros(20, code)
+    zero[7] = 100
+    p = pq.QParams(np.full(20, 0.5, np.float32), zero, code, axis=0)
+    y = by_definition(p, x, np.float32)[1]
+    for axis in (None, 0, 1):
+        same_sums(p.measure_error(x, axis=axis), pq.measure_error(x, y, axis=axis))
+
+
+def saturated(p, x, q, side):
+    """Elements beyond one end, by quotients of all of them."""
+    del q
+    limits = np.iinfo(p.dtype)
+    scale, zero = p.scale, p.zero_point.astype(np.float64)
+    if p.scale.size > 1:
+        blocks = [1] * x.ndim
+        shape = [1] * x.ndim
+        axis = p.axis % x.ndim
+        if p.block_size is None:
+            shape[axis] = -1
+            scale, zero = scale.reshape(shape), zero.reshape(shape)
+        else:
+            blocks[axis] = p.block_size
+            at = np.arange(x.shape[axis]) // p.block_size
+            scale, zero = np.take(scale, at, axis), np.take(zero, at, axis)
+    steps = (x / scale).astype(np.float64) + zero
+    return steps > limits.max + 0.5 if side else steps < limits.min - 0.5
+
+
+def test_saturation_of_narrow_floats():
+    pytest.importorskip("ml_dtypes")  # optional
+    x = np.float32([448, 464, 464.1, -500, 0, np.inf])
+    report = pq.QParams(1.0, None, "float8_e4m3fn").measure_error(x)
+    assert (report.saturated_low, report.saturated_high) == (1, 2)
+
+
+def test_zero_scales(rng):
+    x = rng.standard_normal((6, 10)).astype(np.float32)
+    with np.errstate(all="ignore"):
+        p = pq.QParams(
+            np.float32([[1], [0], [np.inf]]).repeat(10, axis=1),
+            None,
+            "int8",
+            axis=0,
+            block_size=2,
+        )
+        report = p.measure_error(x)
+        assert report.zero_scales == 40
+        assert p.measure_error(x, axis=0).zero_scales.tolist() == [0, 0, 10, 10, 10, 10]
+        assert p.measure_error(x, axis=1).zero_scales.tolist() == [4] * 10
+        assert (
+            pq.QParams(0.0, None, "int8").measure_error(x, axis=1).zero_scales.sum() == 60
+        )
+
+
+def test_affine_parameters(rng):
+    x = rng.standard_normal((4, 40)).astype(np.float32)
+    p = pq.QParams(
+        np.float32([0.1, 0.2, 0.3, 0.4]), None, "int8", axis=0, fill=-50,
+        offset=np.float32([0, 1, 2, 3]), quant_range=(-10, 10),
+    )  # fmt: skip
+    x[0, 0] = np.nan
+    report = p.measure_error(x)
+    whole = pq.measure_error(x, p.dequantize(p.quantize(x)))
+    assert exactly_mergeable(report)["max_index"] == exactly_mergeable(whole)["max_index"]
+    assert report.mse == pytest.approx(whole.mse, rel=1e-14)
+    steps = (x - p.offset[:, None]) / p.scale[:, None]
+    assert report.saturated_low == np.count_nonzero(steps < -10.5)
+    assert report.saturated_high == np.count_nonzero(steps > 10.5)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"scale": [1, 2], "axis": 0}, r"^scale: expected shape \(6,\), got \(2,\)$"),
+        (
+            {"scale": [1, 2], "axis": 0, "block_size": 2},
+            r"^scale: expected shape \(3,\), got",
+        ),
+        (
+            {"scale": [[1, 2]]},
+            r"^scale: expected one element, or all dimensions of x, without axis or ",
+        ),
+        ({"scale": [1, 2], "axis": 1}, "^axis: axis 1 is out of bounds"),
+        ({"scale": [[1]], "block_size": (2, 2)}, r"^block_size: expected 1 integers, "),
+    ],
+)
+def test_parameters_of_another_shape(parameters, message):
+    p = pq.QParams(zero_point=None, dtype="int8", **parameters)
+    with pytest.raises(ValueError, match=message):
+        p.measure_error(X)
+
+
+def test_memory_of_parameters(rng):
+    """No array of the size of the input."""
+    tracemalloc = pytest.importorskip("tracemalloc")
+    x = rng.standard_normal(3_000_000).astype(np.float32)
+    p = pq.choose_qparams(x)
+    tracemalloc.start()
+    p.measure_error(x)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3_000_000
+
+
+# ---- the class ----
+
+
+def test_it_is_a_value(rng):
+    x, y = pair(rng, (3, 50))
+    a, b = pq.measure_error(x, y, axis=0), pq.measure_error(x.copy(), y, axis=-2)
+    assert a == b
+    assert hash(a) == hash(b)
+    assert a != pq.measure_error(x, y)
+    assert a != 3
+    assert pickle.loads(pickle.dumps(a)) == a
+    with pytest.raises(AttributeError, match=r"^mse: expected no assignment, "):
+        a.mse = 1
+    with pytest.raises(AttributeError, match=r"^mse: expected no deletion, "):
+        del a.mse
+    a.mse[0] = 5  # of a copy
+    assert a == b
+    with pytest.raises(TypeError, match=r"^ErrorReport: expected measure_error"):
+        pq.ErrorReport()
+
+
+def test_texts(rng):
+    x, y = pair(rng, (3, 50))
+    for report in (pq.measure_error(x, y), pq.measure_error(x, y, axis=0)):
+        assert "\n" not in str(report)
+        for name in (
+            "sqnr",
+            "mse",
+            "max_index",
+            "cosine",
+            "zero_scales",
+            "inf",
+            "count",
+            "axis",
+        ):
+            assert f"{name}=" in repr(report)
+    assert str(pq.measure_error(X, X)).startswith("inf dB, max error 0 at 0, ")
+    x[0] = np.nan
+    assert "nan 50" in str(pq.measure_error(x, y, axis=0))
+
+
+def raises(error, message):
+    """What a call is to raise."""
+    return pytest.raises(error, match=message)
+
+
+def test_errors():
+    with raises(ValueError, r"^y: expected shape \(6,\), got \(3,\)$"):
+        pq.measure_error(X, X[:3])
+    with raises(TypeError, "^x: expected float32"):
+        pq.measure_error(X.astype(int), X)
+    with raises(TypeError, "^y: expected float32"):
+        pq.measure_error(X, X.astype(np.int8))
+    with raises(np.exceptions.AxisError, "^axis: axis 1 is out of bounds"):
+        pq.measure_error(X, X, axis=1)
+    with raises(TypeError, "^axis: expected None, an integer or a tuple"):
+        pq.measure_error(X, X, axis="a")
+    with raises(ValueError, "^threads: expected a positive integer"):
+        pq.measure_error(X, X, threads=0)
+    with raises(TypeError, "^x: expected"):
+        pq.QParams(1.0, 0, "int8").measure_error([1j])

@@ -1,0 +1,868 @@
+"""`requantize` and `fixed_point`: each arithmetic by its definition, in Python integers."""
+
+import functools
+import itertools
+import math
+import platform
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from oracle import FLOAT32, finite, round_to_format
+from support import each, light, poisoned, run_python, split_small_arrays, untouched
+
+import pyquant as pq
+from pyquant import _core
+
+ARITHMETICS = ("float32", "rndnu", "tflite", "tflite_single", "fbgemm")
+FIXED = ARITHMETICS[1:]
+SOURCES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+TARGETS = ("int8", "uint8", "int16", "uint16", "int32")
+LEVELS = pq.isa.available()
+
+
+# The definitions
+
+
+def float32(value):
+    """A number, rounded once; None for what is infinite."""
+    rounded = round_to_format(finite(Fraction(value)), FLOAT32)
+    return rounded.signed() if rounded.kind == "finite" else None
+
+
+def fixed(real, arithmetic):
+    """The integers that stand for a real multiplier."""
+    real = Fraction(float(real))
+    if arithmetic.startswith("tflite"):
+        fraction, shift = math.frexp(float(real))
+        m = math.floor(Fraction(fraction) * 2**31 + Fraction(1, 2))
+        if m == 2**31:
+            m, shift = m // 2, shift + 1
+        if shift < -31:
+            return 0, 0
+        if shift > 30 and arithmetic == "tflite_single":
+            return 2**31 - 1, 30
+        return m, shift
+    real = float32(real)
+    fraction, exponent = math.frexp(float(real))
+    if arithmetic == "rndnu":
+        return int(fraction * 2**24), 24 - exponent
+    shift = 31
+    while real < Fraction(1, 2):
+        real, shift = real * 2, shift + 1
+    while real > 1:
+        real, shift = real / 2, shift - 1
+    m = round(real * 2**31)
+    return (m // 2, shift - 1) if m == 2**31 else (m, shift)
+
+
+def srdhm(a, b):
+    """gemmlowp's SaturatingRoundingDoublingHighMul, its division toward zero."""
+    nudged = a * b + (2**30 if a * b >= 0 else 1 - 2**30)
+    quotient = abs(nudged) // 2**31
+    return quotient if nudged >= 0 else -quotient
+
+
+def rdbp(x, exponent):
+    """gemmlowp's RoundingDivideByPOT."""
+    mask = 2**exponent - 1
+    return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
+
+
+def product(v, real, arithmetic, stored=None):
+    """What v becomes before the zero point is added."""
+    if arithmetic == "float32":
+        by = float32(Fraction(float(real)))
+        p = float32(float32(v) * by)
+        return round(p) if p is not None else 2**200 * (1 if v > 0 else -1)
+    m, shift = stored or fixed(real, arithmetic)
+    if arithmetic == "tflite":
+        return rdbp(srdhm(v << max(shift, 0), m), max(-shift, 0))
+    if arithmetic == "tflite_single":
+        return ((v * m) + (1 << (30 - shift))) >> (31 - shift)
+    return (v * m + (1 << (shift - 1))) >> shift
+
+
+def clamp(v, lo, hi):
+    return min(max(v, lo), hi)
+
+
+def limits(dtype):
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def code(q, real, arithmetic, *, zero=0, input_zero=0, bias=0, ends, stored=None):
+    v = clamp(int(q) - input_zero + int(bias), -(2**63), 2**63 - 1)
+    return clamp(product(v, real, arithmetic, stored) + zero, *ends)
+
+
+# Vectors
+
+
+TABLE = (
+    ((1, 3, 5), 0.5, (0, 2, 2), (1, 2, 3), (1, 2, 3), (1, 2, 3), (1, 2, 3)),
+    ((-1, -3), 0.5, (0, -2), (0, -1), (0, -1), (0, -1), (0, -1)),
+    ((2, -2, -6), 0.25, (0, 0, -2), (1, 0, -1), (1, -1, -2), (1, 0, -1), (1, 0, -1)),
+    ((253, -253), 1 / 3, (84, -84), (84, -84), (85, -85), (84, -84), (84, -84)),
+    ((10, -10), 0.05, (0, 0), (1, -1), (1, -1), (0, 0), (1, -1)),
+    ((30,), 0.05, (2,), (2,), (2,), (1,), (2,)),
+    ((-85,), 1.5, (-128,), (-127,), (-127,), (-127,), (-127,)),
+)
+
+
+@each("row, arithmetic, level", range(len(TABLE)), ARITHMETICS, LEVELS)
+def test_the_table(row, arithmetic, level):
+    v, real, *results = TABLE[row]
+    expected = list(results[ARITHMETICS.index(arithmetic)])
+    for count in (1, 40):  # alone, and in blocks
+        got = _core.requantize_at(level, np.int32(v * count), real, arithmetic=arithmetic)
+        assert got.tolist() == expected * count
+    assert [product(one, real, arithmetic) for one in v] == expected
+
+
+MULTIPLIERS = (
+    (1 / 3, "tflite", 1431655765, -1),
+    (np.float32(1 / 3), "tflite", 1431655808, -1),
+    (0.0123456, "tflite", 1696766344, -6),
+    (1.0, "tflite", 1073741824, 1),
+    (1.0, "fbgemm", 2**30, 30),
+    (3e-10, "tflite", 1383505806, -31),
+    (1e-10, "tflite", 0, 0),
+    (1e-300, "tflite_single", 0, 0),
+    (5e-324, "tflite", 0, 0),
+    (2.0**30, "tflite_single", 2**31 - 1, 30),
+    (1e300, "tflite_single", 2**31 - 1, 30),
+    (1 - 2.0**-53, "tflite", 2**30, 1),
+    (0.5, "rndnu", 2**23, 24),
+    (255.99998, "rndnu", 2**24 - 1, 16),
+    (2.0**-32, "rndnu", 2**23, 55),
+    (2.0**-32, "fbgemm", 2**30, 62),
+    (2.0**29, "fbgemm", 2**30, 1),
+    (3.0, "fbgemm", 3 * 2**29, 29),
+)
+
+
+@pytest.mark.parametrize(("real", "arithmetic", "m", "shift"), MULTIPLIERS)
+def test_multipliers(real, arithmetic, m, shift):
+    got = pq.fixed_point(real, arithmetic)
+    assert tuple(map(type, got)) == (np.int32, np.int8)
+    assert tuple(map(int, got)) == (m, shift)
+    assert fixed(real, arithmetic) == (m, shift)
+
+
+@pytest.mark.parametrize("arithmetic", FIXED)
+def test_multipliers_of_any_number(arithmetic):
+    rng = np.random.default_rng(1)
+    numbers = np.ldexp(rng.uniform(0.5, 1, (300, 4)), rng.integers(-31, 9, (300, 4)))
+    numbers[:, 1] = np.ldexp(0.5, rng.integers(-30, 9, 300))
+    numbers[:, 2] = np.nextafter(numbers[:, 1], 0)
+    for reals in (numbers, numbers.astype(np.float32), numbers.astype(">f8")):
+        reals = np.clip(reals, 2.0**-32, 255.9)
+        m, shift = pq.fixed_point(reals, arithmetic)
+        assert m.shape == shift.shape == reals.shape
+        expected = [fixed(real, arithmetic) for real in reals.ravel()]
+        assert (
+            list(zip(m.ravel().tolist(), shift.ravel().tolist(), strict=False)) == expected
+        )
+
+
+def differing(q, reals):
+    """How many codes of each arithmetic differ from those of float32."""
+    codes = {
+        a: pq.requantize(q, reals, axis=0, arithmetic=a, dtype="int16") for a in ARITHMETICS
+    }
+    for a in ARITHMETICS:
+        some = zip(q[:4000], reals[:4000], strict=True)
+        expected = [code(v, real, a, ends=(-(2**15), 2**15 - 1)) for v, real in some]
+        assert codes[a][:4000].tolist() == expected
+    return {a: int((codes[a] != codes["float32"]).sum()) for a in FIXED}
+
+
+def test_how_often_arithmetics_differ():
+    rng = np.random.default_rng(0)
+    count = light(60_000, 6_000)
+    q = rng.integers(-(2**22), 2**22, count, dtype=np.int32)
+    reals = rng.uniform(0, 128, count) / np.maximum(np.abs(q), 1) + 2.0**-31
+    numbers = differing(q, reals.astype(np.float32))
+    assert numbers["tflite"] > 3 * max(numbers[a] for a in FIXED if a != "tflite")
+    dyadic = np.ldexp(1.0, np.maximum(np.frexp(reals)[1], -30))
+    numbers = differing(q, dyadic)
+    assert numbers["rndnu"] == numbers["tflite_single"] == numbers["fbgemm"] > 0
+    assert numbers["tflite"] > numbers["rndnu"]
+
+
+# Everything at once
+
+
+def draw(rng, dtype, count):
+    """Integers of all magnitudes, some at the ends."""
+    lo, hi = limits(dtype)
+    q = rng.integers(lo, hi, count, dtype=dtype, endpoint=True)
+    q = q >> rng.integers(0, np.iinfo(dtype).bits, count).astype(dtype)
+    q[rng.random(count) < 0.05] = lo
+    q[rng.random(count) < 0.05] = hi
+    return q
+
+
+def draw_reals(rng, count, q):
+    """Multipliers: of any size, ties, and such as give codes within range."""
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        return np.ldexp(rng.uniform(0.5, 1, count), rng.integers(-31, 8, count))
+    if kind == 1:
+        return np.ldexp(0.5, rng.integers(-30, 8, count))
+    near = 100 / (np.median(np.abs(q.astype(float))) + 1)
+    reals = np.clip(near * rng.uniform(0.3, 2, count), 2.0**-32, 255)
+    return reals.astype(np.float32) if kind == 2 else reals
+
+
+@each("seed, arithmetic", range(light(60, 8)), ARITHMETICS)
+def test_by_definition(seed, arithmetic):
+    rng = np.random.default_rng([seed, ARITHMETICS.index(arithmetic)])
+    source, target = str(rng.choice(SOURCES)), str(rng.choice(TARGETS))
+    if seed % 2:
+        source = "int32"
+    count = int(rng.choice([1, 5, 15, 31, 32, 33, 100, 700]))
+    q = draw(rng, source, count)
+    each_one = rng.random() < 0.5
+    reals = draw_reals(rng, count if each_one else 1, q)
+    ends = limits(target)
+    zero = int(rng.integers(*ends, endpoint=True))
+    input_zero = int(draw(rng, source, 1)[0]) if rng.random() < 0.4 else 0
+    bias = None
+    if rng.random() < 0.5:
+        most = 2 ** int(rng.choice([5, 20, 31, 40, 62]))
+        bias = rng.integers(-most, most, count if each_one else 1)
+        bias = bias.astype(np.int32) if most < 2**31 else bias
+    clip = None
+    if rng.random() < 0.4:
+        clip = ends = tuple(sorted(rng.integers(*ends, 2, endpoint=True).tolist()))
+    options = {
+        "dtype": target,
+        "input_zero_point": input_zero,
+        "bias": bias,
+        "clip": clip,
+        "axis": 0,
+        "arithmetic": arithmetic,
+    }
+    biases = itertools.repeat(0) if bias is None else np.resize(bias, count)
+    expected = [
+        code(v, real, arithmetic, zero=zero, input_zero=input_zero, bias=b, ends=ends)
+        for v, real, b in zip(q, np.resize(reals, count), biases, strict=False)
+    ]
+    for level in LEVELS:
+        got = _core.requantize_at(level, q, reals, zero, **options)
+        assert got.dtype == target
+        assert got.tolist() == expected, level
+    if arithmetic != "float32":
+        m, shift = pq.fixed_point(reals, arithmetic)
+        assert pq.requantize(q, m, zero, shift=shift, **options).tolist() == expected
+
+
+@each("arithmetic, target", FIXED, TARGETS)
+def test_stored_integers(arithmetic, target):
+    """Multipliers that fixed_point would not make, as shifts: small ones, and 0."""
+    rng = np.random.default_rng(3)
+    ends, count = limits(target), 400
+    q = draw(rng, "int32", count)
+    q[:40] = -(2**31)
+    m = rng.integers(0, 2**31, count, dtype=np.int32) >> rng.integers(0, 31, count)
+    shift = rng.integers(*((-31, 31) if "tflite" in arithmetic else (1, 63)), count)
+    expected = [
+        code(v, None, arithmetic, ends=ends, stored=(int(a), int(b)))
+        for v, a, b in zip(q, m, shift, strict=False)
+    ]
+    for level, dtype in itertools.product(LEVELS, ("int8", "int64", ">i2")):
+        got = _core.requantize_at(
+            level, q, m, dtype=target, arithmetic=arithmetic, axis=0,
+            shift=shift.astype(dtype),
+        )  # fmt: skip
+        assert got.tolist() == expected
+    for a, b, v in zip(m[:40], shift[:40], expected, strict=False):
+        got = pq.requantize(q[:1], a, dtype=target, arithmetic=arithmetic, shift=b)
+        assert got.tolist() == [v]
+
+
+@each("arithmetic, level", ARITHMETICS, LEVELS)
+def test_the_ends_of_int32(arithmetic, level):
+    """Beside multipliers of all sizes, alone and together with others."""
+    ends = [-(2**31), 1 - 2**31, -(2**30), -1, 0, 1, 2**30, 2**31 - 2, 2**31 - 1]
+    reals = [m * 2.0**e for e in range(-31, 7) for m in (1, 1.5, 1 - 2.0**-24)]
+    reals = [real for real in reals if 2.0**-32 <= real < 256]
+    q, by = np.meshgrid(np.int32(ends), reals)
+    for target in ("int8", "uint16"):
+        expected = [
+            [code(v, real, arithmetic, zero=7, ends=limits(target)) for v in ends]
+            for real in reals
+        ]
+        got = _core.requantize_at(
+            level, q, by[:, 0], 7, dtype=target, axis=0, arithmetic=arithmetic
+        )
+        assert got.tolist() == expected
+        mixed = np.random.default_rng(4).permutation(q.size)  # shifts of both directions
+        flat = _core.requantize_at(
+            level,
+            q.ravel()[mixed],
+            by.ravel()[mixed],
+            7,
+            dtype=target,
+            axis=0,
+            arithmetic=arithmetic,
+        )
+        assert np.array_equal(flat, np.ravel(expected)[mixed])
+        for real, row in zip(reals, expected, strict=False):
+            got = _core.requantize_at(
+                level, np.resize(q[0], 63), real, 7, dtype=target, arithmetic=arithmetic
+            )
+            assert got.tolist() == row * 7
+
+
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+def test_sums_that_int32_does_not_hold(arithmetic):
+    q = np.int32([2**31 - 1, -(2**31), 5, -5] * 20)
+    for bias in (2**31 - 1, -(2**31), 2**40):
+        got = pq.requantize(
+            q, 2.0**-26, bias=np.int64(bias), arithmetic=arithmetic, dtype="int16"
+        )
+        expected = [
+            code(v, 2.0**-26, arithmetic, bias=bias, ends=(-(2**15), 2**15 - 1)) for v in q
+        ]
+        assert got.tolist() == expected
+
+
+def test_sums_that_int64_does_not_hold():
+    ends = -(2**63), 2**63 - 1
+    for v, input_zero, bias in itertools.product(ends, (*ends, 0), (*ends, 0)):
+        for arithmetic in ARITHMETICS:
+            got = pq.requantize(
+                np.int64(v), 2.0**-31, bias=np.int64(bias), input_zero_point=input_zero,
+                arithmetic=arithmetic, dtype="int32",
+            )  # fmt: skip
+            expected = code(
+                v, 2.0**-31, arithmetic, input_zero=input_zero, bias=bias,
+                ends=(-(2**31), 2**31 - 1),
+            )  # fmt: skip
+            assert int(got) == expected
+
+
+# Layouts
+
+
+SHAPES = ((3, 5, 7), (2, 3, 64), (1, 1, 1), (600, 2, 1), (0, 3, 2), (2, 40, 6))
+LAYOUTS = {
+    "C": lambda a: a.copy(),
+    "F": np.asfortranarray,
+    "swapped": lambda a: a.astype(a.dtype.newbyteorder()),
+    "backward": lambda a: a[::-1, ::-1, ::-1].copy()[::-1, ::-1, ::-1],
+    "second": lambda a: np.repeat(a, 2, 2)[:, :, ::2],
+    "rows apart": lambda a: np.concatenate([a, a], 2)[:, :, : a.shape[2]],
+    "turned": lambda a: a.transpose(1, 2, 0).copy().transpose(2, 0, 1),
+}
+
+
+@functools.cache
+def flat_code(v, real, bias, arithmetic, target):
+    return code(v, real, arithmetic, zero=3, bias=bias, ends=limits(target))
+
+
+@each("shape, layout, arithmetic", SHAPES, LAYOUTS, ("float32", "tflite"))
+def test_layouts(shape, layout, arithmetic):
+    rng = np.random.default_rng(sum(shape))  # the same for each layout
+    lay = LAYOUTS[layout]
+    for source, target in (("int32", "int8"), ("int16", "int16"), ("int64", "int32")):
+        q = rng.integers(-30000, 30000, shape).astype(source)
+        for axis in (None, 0, 1, 2, -1):
+            channels = 1 if axis is None else shape[axis]
+            reals = rng.uniform(0.001, 0.01, channels)
+            bias = rng.integers(-99, 99, channels)[::-1]
+            options = {"axis": axis, "arithmetic": arithmetic, "dtype": target}
+            place = [1, 1, 1]
+            if axis is not None:
+                place[axis] = channels
+            by = np.broadcast_to(reals.reshape(place), shape)
+            add = np.broadcast_to(bias.reshape(place), shape)
+            numbers = zip(q.ravel(), by.ravel(), add.ravel(), strict=True)
+            expected = np.reshape(
+                [flat_code(*n, arithmetic, target) for n in numbers], shape
+            )
+            got = pq.requantize(lay(q), reals, 3, bias=bias, **options)
+            assert got.flags.c_contiguous
+            assert np.array_equal(got, expected)
+            for other in LAYOUTS.values() if layout in ("C", "turned") else ():
+                out = other(np.zeros(shape, target))
+                native = out.dtype.newbyteorder("=") == out.dtype
+                if not native:
+                    continue
+                made = pq.requantize(lay(q), reals, 3, bias=bias, out=out, **options)
+                assert made is out
+                assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+def test_any_number_of_channels(arithmetic):
+    """More than are prepared at a time, in groups of any length."""
+    rng = np.random.default_rng(6)
+    for channels, inner in ((1100, 1), (600, 3), (520, 40), (3, 1500)):
+        q = rng.integers(-30000, 30000, (2, channels, inner), dtype=np.int32)
+        reals = rng.uniform(0.001, 0.9, channels)
+        got = pq.requantize(q, reals, axis=1, arithmetic=arithmetic)
+        for c in range(channels):
+            one = pq.requantize(q[:, c], reals[c], arithmetic=arithmetic)
+            assert np.array_equal(got[:, c], one)
+
+
+@each("arithmetic, axis", ("float32", "tflite"), (None, 0, 1, 2))
+def test_threads(arithmetic, axis, monkeypatch):
+    split_small_arrays(monkeypatch)
+    rng = np.random.default_rng(7)
+    q = rng.integers(-30000, 30000, (9, 67, 70), dtype=np.int32)
+    reals = rng.uniform(0.001, 0.01, 1 if axis is None else q.shape[axis])
+    options = {"axis": axis, "arithmetic": arithmetic}
+    expected = pq.requantize(q, reals, **options)
+    for threads in (2, 3, 8):
+        assert np.array_equal(pq.requantize(q, reals, threads=threads, **options), expected)
+        got = pq.requantize(q.T, reals, threads=threads, arithmetic=arithmetic,
+                            axis=None if axis is None else 2 - axis)  # fmt: skip
+        assert np.array_equal(got.T, expected)
+
+
+def test_kinds_of_arguments():
+    q = np.int32([100, -100])
+    expected = [50, -50]
+    for multiplier in (0.5, [0.5, 0.5], np.float32(0.5), np.float64([0.5]), (0.5,)):
+        axis = 0 if np.size(multiplier) > 1 else None
+        assert pq.requantize(q, multiplier, axis=axis).tolist() == expected
+    assert pq.requantize([100, -100], 0.5).tolist() == expected
+    assert pq.requantize(q, 1).tolist() == [100, -100]
+    assert pq.requantize(q, 0.5, np.int64(3), bias=[2]).tolist() == [54, -46]
+    assert pq.requantize(q, 0.5, clip=(0, 6)).tolist() == [6, 0]
+    assert pq.requantize(q, 0.5, clip=(0, 0)).tolist() == [0, 0]
+    zero_d = pq.requantize(np.int32(100), 0.5)
+    assert zero_d.shape == ()
+    assert int(zero_d) == 50
+    assert pq.requantize(np.int32([]), 0.5).tolist() == []
+    empty = pq.requantize(np.zeros((3, 0), np.int32), np.ones(0), axis=1)
+    assert empty.shape == (3, 0)
+    frozen = q.copy()
+    frozen.setflags(write=False)
+    assert pq.requantize(frozen, 0.5).tolist() == expected
+
+
+def test_the_control_state():
+    code = """
+import ctypes, numpy as np, pyquant as pq
+m = ctypes.CDLL("libm.so.6")
+q = np.arange(-3000, 3000, dtype=np.int32)
+by = np.full(6000, 0.05)
+def run():
+    return [
+        pq.requantize(q, x, axis=0, arithmetic=a, dtype=d).tobytes()
+        for a in ("float32", "tflite", "rndnu") for d in ("int8", "int32")
+        for x in ([0.05], by, [1e-39] if a == "float32" else [0.3])
+    ] + [pq.fixed_point(0.1, a) for a in ("tflite", "rndnu", "fbgemm")]
+expected = run()
+for mode in (0x400, 0x800, 0xC00):
+    m.fesetround(mode)
+    got = run()
+    m.fesetround(0)
+    assert got == expected, mode
+print("same")
+"""
+    if platform.machine() != "x86_64" or sys.platform != "linux":
+        pytest.skip("numbers of modes are those of x86-64, the library that of Linux")
+    assert run_python(code).stdout.strip() == "same"
+
+
+# Errors
+
+
+Q, Q2 = np.int32([1, 2, 3]), np.int32([[1, 2, 3], [4, 5, 6]])
+ERRORS = {
+    "q of floats": (
+        TypeError,
+        lambda: pq.requantize(np.float32([1]), 0.5),
+        "q: expected int8 to int64 or uint8 to uint32, got float32",
+    ),
+    "q of uint64": (
+        TypeError,
+        lambda: pq.requantize(np.uint64([1]), 0.5),
+        "q: expected int8 to int64 or uint8 to uint32, got uint64",
+    ),
+    "packed q": (
+        TypeError,
+        lambda: pq.requantize(pq.quantize([1.0], 1.0, dtype="uint4", packed=True), 0.5),
+        "q: expected int8 to int64 or uint8 to uint32, got a PackedArray",
+    ),
+    "integers without shift": (
+        TypeError,
+        lambda: pq.requantize(Q, np.int32(5)),
+        "multiplier: expected float32 or float64, or integers beside shift, got int32",
+    ),
+    "floats with shift": (
+        TypeError,
+        lambda: pq.requantize(Q, np.float32(5), shift=1, arithmetic="tflite"),
+        "multiplier: expected int8 to int64 or uint8 to uint32, got float32",
+    ),
+    "shift of float32": (
+        ValueError,
+        lambda: pq.requantize(Q, 5, shift=1),
+        "shift: expected None for arithmetic='float32'",
+    ),
+    "zero": (
+        ValueError,
+        lambda: pq.requantize(Q, 0.0),
+        "multiplier: expected positive finite numbers of float32 for "
+        "arithmetic='float32', got 0.0",
+    ),
+    "NaN": (
+        ValueError,
+        lambda: pq.requantize(Q, [0.5, float("nan"), 1], axis=0, arithmetic="tflite"),
+        "multiplier: expected positive numbers less than 2**30 for "
+        "arithmetic='tflite', got nan",
+    ),
+    "negative": (
+        ValueError,
+        lambda: pq.requantize(Q, -1.0, arithmetic="tflite_single"),
+        "multiplier: expected positive finite numbers for arithmetic='tflite_single', "
+        "got -1.0",
+    ),
+    "infinite": (
+        ValueError,
+        lambda: pq.requantize(Q, np.inf, arithmetic="tflite_single"),
+        "multiplier: expected positive finite numbers for arithmetic='tflite_single', "
+        "got inf",
+    ),
+    "too large for float32": (
+        ValueError,
+        lambda: pq.requantize(Q, 1e39),
+        "multiplier: expected positive finite numbers of float32 for "
+        "arithmetic='float32', got 1e+39",
+    ),
+    "too small for float32": (
+        ValueError,
+        lambda: pq.requantize(Q, 1e-46),
+        "multiplier: expected positive finite numbers of float32 for "
+        "arithmetic='float32', got 1e-46",
+    ),
+    "too large for rndnu": (
+        ValueError,
+        lambda: pq.requantize(Q, 256.0, arithmetic="rndnu"),
+        "multiplier: expected numbers from 2**-32 to less than 2**8 for "
+        "arithmetic='rndnu', got 256.0",
+    ),
+    "too small for rndnu": (
+        ValueError,
+        lambda: pq.requantize(Q, 2.0**-33, arithmetic="rndnu"),
+        "multiplier: expected numbers from 2**-32 to less than 2**8 for "
+        f"arithmetic='rndnu', got {2.0**-33}",
+    ),
+    "too large for tflite": (
+        ValueError,
+        lambda: pq.requantize(Q, 2.0**30, arithmetic="tflite"),
+        "multiplier: expected positive numbers less than 2**30 for "
+        "arithmetic='tflite', got 1073741824.0",
+    ),
+    "too large for fbgemm": (
+        ValueError,
+        lambda: pq.requantize(Q, 2.0**30, arithmetic="fbgemm"),
+        "multiplier: expected numbers from 2**-32 to less than 2**30 for "
+        "arithmetic='fbgemm', got 1073741824.0",
+    ),
+    "a stored multiplier": (
+        ValueError,
+        lambda: pq.requantize(Q, -1, shift=0, arithmetic="tflite"),
+        "multiplier: expected integers from 0 to 2**31 - 1, got -1",
+    ),
+    "a large stored multiplier": (
+        ValueError,
+        lambda: pq.requantize(Q, 2**31, shift=1, arithmetic="rndnu"),
+        "multiplier: expected integers from 0 to 2**31 - 1, got 2147483648",
+    ),
+    "a shift": (
+        ValueError,
+        lambda: pq.requantize(Q, [5] * 3, shift=[1, 31, 2], arithmetic="tflite", axis=0),
+        "shift: expected integers from -31 to 30 for arithmetic='tflite', got 31",
+    ),
+    "another shift": (
+        ValueError,
+        lambda: pq.requantize(Q, 5, shift=0, arithmetic="fbgemm"),
+        "shift: expected integers from 1 to 62 for arithmetic='fbgemm', got 0",
+    ),
+    "many multipliers": (
+        ValueError,
+        lambda: pq.requantize(Q, [0.5, 1, 2]),
+        "multiplier: expected one element without axis, got shape (3,), which fits axis=0",
+    ),
+    "multipliers of another number": (
+        ValueError,
+        lambda: pq.requantize(Q2, [0.5, 1, 2], axis=0),
+        "multiplier: expected shape (2,), got (3,)",
+    ),
+    "bias of another number": (
+        ValueError,
+        lambda: pq.requantize(Q2, 0.5, bias=[1, 2], axis=1),
+        "bias: expected shape (3,), got (2,)",
+    ),
+    "bias of floats": (
+        TypeError,
+        lambda: pq.requantize(Q2, 0.5, bias=np.float32(1)),
+        "bias: expected int8 to int64 or uint8 to uint32, got float32",
+    ),
+    "zero point": (
+        ValueError,
+        lambda: pq.requantize(Q, 0.5, 128),
+        "zero_point: expected an integer from -128 to 127 for int8, got 128",
+    ),
+    "zero point of floats": (
+        TypeError,
+        lambda: pq.requantize(Q, 0.5, 1.5),
+        "zero_point: expected an integer, got float",
+    ),
+    "input zero point": (
+        ValueError,
+        lambda: pq.requantize(np.uint8([1]), 0.5, input_zero_point=-1),
+        "input_zero_point: expected an integer from 0 to 255 for uint8, got -1",
+    ),
+    "clip beyond": (
+        ValueError,
+        lambda: pq.requantize(Q, 0.5, clip=(0, 128)),
+        "clip: expected two integers from -128 to 127 for int8, the first not above the "
+        "second, got (0, 128)",
+    ),
+    "clip downwards": (
+        ValueError,
+        lambda: pq.requantize(Q, 0.5, clip=(1, 0)),
+        "clip: expected two integers from -128 to 127 for int8, the first not above the "
+        "second, got (1, 0)",
+    ),
+    "clip of one": (
+        TypeError,
+        lambda: pq.requantize(Q, 0.5, clip=5),
+        "clip: expected None or a tuple of two integers, got int",
+    ),
+    "dtype": (
+        TypeError,
+        lambda: pq.requantize(Q, 0.5, dtype="int64"),
+        "dtype: expected int8, uint8, int16, uint16 or int32, got int64",
+    ),
+    "arithmetic": (
+        ValueError,
+        lambda: pq.requantize(Q, 0.5, arithmetic="gemmlowp"),
+        "arithmetic: expected one of float32, rndnu, tflite, tflite_single, fbgemm, got "
+        "'gemmlowp'",
+    ),
+    "arithmetic of a number": (
+        TypeError,
+        lambda: pq.requantize(Q, 0.5, arithmetic=1),
+        "arithmetic: expected a string, got int",
+    ),
+    "fixed point of float32": (
+        ValueError,
+        lambda: pq.fixed_point(0.5, "float32"),
+        "arithmetic: expected one of rndnu, tflite, tflite_single, fbgemm, got 'float32'",
+    ),
+    "fixed point of 0": (
+        ValueError,
+        lambda: pq.fixed_point([0.5, 0.0]),
+        "multiplier: expected positive numbers less than 2**30 for arithmetic='tflite', "
+        "got 0.0",
+    ),
+    "fixed point of integers": (
+        TypeError,
+        lambda: pq.fixed_point(np.int32(1)),
+        "multiplier: expected float32 or float64, got int32",
+    ),
+    "axes": (
+        TypeError,
+        lambda: pq.requantize(Q, 0.5, axis=(0,)),
+        "axis: expected None or an integer, got tuple",
+    ),
+    "axis": (
+        np.exceptions.AxisError,
+        lambda: pq.requantize(Q, 0.5, axis=1),
+        "axis: axis 1 is out of bounds for array of dimension 1",
+    ),
+    "threads": (
+        ValueError,
+        lambda: pq.requantize(Q, 0.5, threads=0),
+        "threads: expected a positive integer, got 0",
+    ),
+    "out of another type": (
+        TypeError,
+        lambda: pq.requantize(Q, 0.5, out=np.zeros(3, np.uint8)),
+        "out: expected int8, got uint8",
+    ),
+    "out of another shape": (
+        ValueError,
+        lambda: pq.requantize(Q, 0.5, out=np.zeros(2, np.int8)),
+        "out: expected shape (3,), got (2,)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    kind, call, expected = ERRORS[name]
+    with pytest.raises(kind) as error:
+        call()
+    assert type(error.value) is kind
+    assert str(error.value) == expected
+
+
+def test_memory_that_is_shared():
+    memory = np.zeros(8, np.int32)
+    for out, q, bias in (
+        (memory.view(np.int8)[:8], memory, None),
+        (memory.view(np.int8)[8:16], np.arange(8, dtype=np.int32), memory),
+    ):
+        with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
+            pq.requantize(q, 0.5, bias=bias, axis=0, out=out)
+    q = np.int8([1, 2])
+    with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
+        pq.requantize(q, 0.5, out=q)
+    out = np.lib.stride_tricks.as_strided(np.zeros(4, np.int8), (2, 3), (1, 1))
+    with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
+        pq.requantize(Q2, 0.5, out=out)
+
+
+def test_nothing_is_written_before_all_is_checked():
+    for wrong in (
+        {"multiplier": [0.5, 0.0, 1.0]},
+        {"arithmetic": "rndnu", "multiplier": [0.5, 1.0, 300.0]},
+        {"clip": (5, 200)},
+        {"bias": [1, 2]},
+        {"threads": 0},
+        {"zero_point": 200},
+    ):
+        out = poisoned("int8", (3,))
+        with pytest.raises(ValueError, match=": expected"):
+            pq.requantize(Q, **{"multiplier": 0.5, "axis": 0} | wrong, out=out)
+        assert untouched(out)
+
+
+# Others
+
+
+def ort_codes(op, inputs, target, **attributes):
+    """An operator of ONNX Runtime whose inputs are constants."""
+    onnxruntime = pytest.importorskip("onnxruntime")  # optional
+    onnx = pytest.importorskip("onnx")  # optional
+    helper = onnx.helper
+    names = [f"i{n}" for n in range(len(inputs))]
+    graph = helper.make_graph(
+        [helper.make_node(op, names, ["y"], **attributes)],
+        "g",
+        [helper.make_tensor_value_info(
+            names[0], helper.np_dtype_to_tensor_dtype(inputs[0].dtype), inputs[0].shape
+        )],
+        [helper.make_tensor_value_info(
+            "y", helper.np_dtype_to_tensor_dtype(np.dtype(target)), None
+        )],
+        [
+            onnx.numpy_helper.from_array(a, n)
+            for a, n in zip(inputs[1:], names[1:], strict=False)
+        ],
+    )  # fmt: skip
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8
+    )
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, ["CPUExecutionProvider"]
+    )
+    return session.run(None, {names[0]: inputs[0]})[0]
+
+
+def float32_multiplier(*scales):
+    a, b, y = map(np.float32, scales)
+    return a * b / y
+
+
+# Of 7 bits: on CPUs without VNNI it adds products in pairs, which saturate at 16 bits.
+WEIGHTS = -64, 65
+
+
+@each("target, zero", ("uint8", "int8"), (0, 5))
+def test_onnx_runtime_qlinear_matmul(target, zero):
+    rng = np.random.default_rng(8)
+    for m, k, n, scale in ((40, 64, 48, 0.03), (16, 8, 64, 0.5), (64, 300, 20, 0.11)):
+        a = rng.integers(0, 256, (m, k)).astype(np.uint8 if target == "uint8" else np.int8)
+        b = rng.integers(*WEIGHTS, (k, n), dtype=np.int8)
+        scales = np.float32(0.02), np.float32(scale), np.float32(0.37 * k**0.5 * scale)
+        a_zero = a.dtype.type(7)
+        inputs = [a, scales[0], a_zero, b, scales[1], np.int8(0), scales[2],
+                  np.dtype(target).type(zero)]  # fmt: skip
+        inputs = [np.asarray(one) for one in inputs]
+        expected = ort_codes("QLinearMatMul", inputs, target)
+        sums = (a.astype(np.int32) - int(a_zero)) @ b.astype(np.int32)
+        got = pq.requantize(sums, float32_multiplier(*scales), zero, dtype=target)
+        assert np.array_equal(got, expected)
+        assert len(np.unique(got)) > 20
+
+
+def test_onnx_runtime_qlinear_conv():
+    """With a scale for each channel, a bias, and zero points."""
+    rng = np.random.default_rng(9)
+    x = rng.integers(0, 256, (2, 16, 20, 20), dtype=np.uint8)
+    w = rng.integers(*WEIGHTS, (24, 16, 1, 1), dtype=np.int8)
+    bias = rng.integers(-5000, 5000, 24, dtype=np.int32)
+    w_scale = rng.uniform(0.001, 0.02, 24).astype(np.float32)
+    x_scale, y_scale = np.float32(0.017), np.float32(0.021)
+    inputs = [x, x_scale, np.uint8(128), w, w_scale, np.zeros(24, np.int8), y_scale,
+              np.uint8(111), bias]  # fmt: skip
+    expected = ort_codes("QLinearConv", [np.asarray(one) for one in inputs], "uint8")
+    sums = np.einsum("nchw,oc->nohw", x.astype(np.int32) - 128, w[:, :, 0, 0].astype(int))
+    got = pq.requantize(
+        sums.astype(np.int32), x_scale * w_scale / y_scale, 111, dtype="uint8", bias=bias,
+        axis=1,
+    )  # fmt: skip
+    assert np.array_equal(got, expected)
+    assert len(np.unique(got)) > 100
+
+
+def wrapped(v):
+    return (v + 2**31) % 2**32 - 2**31
+
+
+def tflite(x, m, shift):
+    """MultiplyByQuantizedMultiplier of TFLite's reference kernels, as it is in C: sums and
+    shifts of int32 wrap."""
+    x = wrapped(x << max(shift, 0))
+    if x == m == -(2**31):
+        high = 2**31 - 1
+    else:
+        ab = x * m
+        nudged = ab + ((1 << 30) if ab >= 0 else 1 - (1 << 30))
+        high = abs(nudged) // 2**31 * (1 if nudged >= 0 else -1)
+    mask = (1 << max(-shift, 0)) - 1
+    return (high >> max(-shift, 0)) + int((high & mask) > (mask >> 1) + (high < 0))
+
+
+def test_tflite_reference():
+    """Where it does not overflow: a convolution's tail with multipliers of channels."""
+    rng = np.random.default_rng(10)
+    sums = rng.integers(-(2**20), 2**20, (50, 64), dtype=np.int32)
+    bias = rng.integers(-(2**15), 2**15, 64, dtype=np.int32)
+    reals = 100 / 2.0 ** rng.uniform(5, 22, 64)
+    m, shift = pq.fixed_point(reals)
+    got = pq.requantize(
+        sums, reals, -5, bias=bias, axis=1, arithmetic="tflite", clip=(-100, 110)
+    )
+    expected = [
+        [
+            clamp(tflite(int(v + b), int(a), int(s)) - 5, -100, 110)
+            for v, b, a, s in zip(row, bias, m, shift, strict=False)
+        ]
+        for row in sums.tolist()
+    ]
+    assert got.tolist() == expected
+
+
+def test_fixed_point_of_many_dimensions():
+    m, shift = pq.fixed_point(np.full((1,) * 63 + (2,), 0.75))
+    assert m.shape == shift.shape == (1,) * 63 + (2,)
+    assert m.ravel().tolist() == [3 << 29, 3 << 29]
+    assert shift.ravel().tolist() == [0, 0]

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""choose_qparams(method="mse"): a grid of ranges and a fit, against their definition."""
+
+import numpy as np
+import pytest
+import sums_oracle
+
+import pyquant as pq
+from pyquant import _core, isa
+
+LEVELS = isa.available()
+REFIT = np.float32([0.1, -0.7, 1.25, 3, -2.5, 1.2])
+
+
+@pytest.fixture
+def rng():
+    """Numbers that each test begins anew."""
+    return np.random.default_rng(8)
+
+
+DISTRIBUTIONS = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "heavy tails": lambda rng, shape: rng.standard_t(3, shape),
+    "outliers": lambda rng, shape: (
+        rng.standard_normal(shape) * np.where(rng.random(shape) < 0.01, 20, 1)
+    ),
+    "positive": lambda rng, shape: rng.lognormal(0, 1, shape),
+    "uniform": lambda rng, shape: rng.uniform(-1, 2, shape),
+    "few values": lambda rng, shape: rng.integers(-2, 3, shape),
+}
+
+
+def error_of(p, x):
+    """The sum of squared errors, plainly."""
+    x = np.asarray(x)
+    y = p.dequantize(p.quantize(x)).astype(np.float64)
+    return float(((y - x) ** 2).sum())
+
+
+def groups_of(x, axis, block_size):
+    """Indices of parameters, and the elements that each is of."""
+    if axis is None:
+        return {(): x}
+    if block_size is None:
+        return {(i,): np.take(x, i, axis) for i in range(x.shape[axis])}
+    found = {}
+    count = -(-x.shape[axis] // block_size)
+    for index in np.ndindex(*(count if d == axis else n for d, n in enumerate(x.shape))):
+        start = index[axis] * block_size
+        cut = [slice(i, i + 1) for i in index]
+        cut[axis] = slice(start, start + block_size)
+        found[index] = x[tuple(cut)]
+    return found
+
+
+# ---- vectors ----
+
+
+def test_refit():
+    """The example of the least-squares fit."""
+    whole = pq.choose_qparams(REFIT, dtype="int4")
+    assert whole.scale == np.float32(0.42857143)
+    # Published with seven digits; the scales themselves are compared to the bit.
+    assert error_of(whole, REFIT) == pytest.approx(0.04841836, rel=1e-6)
+    fitted = pq.choose_qparams(REFIT, dtype="int4", method="mse", candidates=[1])
+    assert fitted.scale == np.float32(0.4182243)
+    assert error_of(fitted, REFIT) == pytest.approx(0.03696262, rel=1e-6)
+
+
+def test_clipping():
+    """Of one large number among many small ones the range is cut."""
+    x = np.r_[np.linspace(-1, 1, 2000), 1.5].astype(np.float32)
+    p = pq.choose_qparams(x, dtype="int4", method="mse")
+    assert p.scale < np.float32(1.5 / 7) * 0.85
+    assert error_of(p, x) < error_of(pq.choose_qparams(x, dtype="int4"), x)
+
+
+# ---- the definition ----
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize(
+    ("dtype", "symmetric"),
+    [
+        ("int4", True),
+        ("int4", False),
+        ("int8", True),
+        ("uint8", False),
+        ("uint4", True),
+        ("int2", True),
+        ("int16", False),
+        ("uint16", False),
+    ],
+)
+def test_groups(level, distribution, dtype, symmetric, rng):
+    x = DISTRIBUTIONS[distribution](rng, (2, 133)).astype(np.float32)
+    scale, zero = _core.choose_qparams_at(
+        level, x, dtype=dtype, axis=1, block_size=64, symmetric=symmetric, method="mse"
+    )
+    for index, elements in groups_of(x, 1, 64).items():
+        expected = sums_oracle.search_group(elements, dtype, symmetric=symmetric)
+        assert (scale[index], zero[index]) == expected, index
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 1023, 1024, 1025, 5000])
+def test_lengths(level, n, rng):
+    """Groups of more pieces than one, and weights."""
+    x = rng.standard_t(3, n).astype(np.float32)
+    w = rng.random(n).astype(np.float32)
+    for weights in (None, w):
+        scale, zero = _core.choose_qparams_at(
+            level, x, dtype="uint4", symmetric=False, method="mse", weights=weights
+        )
+        expected = sums_oracle.search_group(x, "uint4", symmetric=False, weights=weights)
+        assert (scale, zero) == expected
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2])
+@pytest.mark.parametrize("block_size", [None, 3])
+def test_granularity(axis, block_size, rng):
+    if axis is None and block_size is not None:
+        pytest.skip("blocks have an axis")
+    x = rng.standard_t(3, (4, 10, 7)).astype(np.float32)
+    w = rng.random((10, 1))
+    p = pq.choose_qparams(
+        x, dtype="int4", axis=axis, block_size=block_size, method="mse", weights=w
+    )
+    groups = groups_of(x, axis, block_size)
+    weights = groups_of(np.broadcast_to(w, x.shape), axis, block_size)
+    for index, elements in groups.items():
+        expected = sums_oracle.search_group(
+            elements, "int4", symmetric=True, weights=weights[index]
+        )
+        assert (p.scale[index], p.zero_point[index]) == expected
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("real", ["float16", "bfloat16", "float64", ">f4"])
+def test_types(level, real, rng):
+    if real == "bfloat16":
+        real = pytest.importorskip("ml_dtypes").bfloat16
+    x = rng.standard_t(3, (6, 200)).astype(real)
+    scale, zero = _core.choose_qparams_at(level, x, dtype="int4", axis=0, method="mse")
+    plain = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
+    for i, row in enumerate(plain):
+        assert (scale[i], zero[i]) == sums_oracle.search_group(row, "int4", symmetric=True)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e170, 1e300])
+def test_far_float64(unit, rng):
+    """Squares that float64 does not hold decide all the same."""
+    x = rng.standard_t(3, 300)
+    scale = pq.choose_qparams(x, dtype="int4", method="mse").scale
+    far = pq.choose_qparams(x * unit, dtype="int4", method="mse").scale
+    assert far / unit == pytest.approx(scale, rel=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-44, 1e-38, 1e-30, 1e30, 1e37])
+def test_far_float32(unit, rng):
+    x = (rng.standard_normal(200) * unit).astype(np.float32)
+    for level in LEVELS:
+        scale, zero = _core.choose_qparams_at(level, x, dtype="int8", method="mse")
+        assert np.isfinite(scale)
+        assert scale > 0
+        expected = _core.choose_qparams_at("scalar", x, dtype="int8", method="mse")
+        assert (scale, zero) == expected
+
+
+def test_candidates(rng):
+    x = rng.standard_t(3, 500).astype(np.float32)
+    for candidates in ([0.5], np.linspace(0.2, 1, 150), [1, 0.9, 0.9, 0.05]):
+        p = pq.choose_qparams(x, dtype="int4", method="mse", candidates=candidates)
+        expected = sums_oracle.search_group(
+            x, "int4", symmetric=True, candidates=list(candidates)
+        )
+        assert (p.scale, p.zero_point) == expected
+
+
+def test_groups_do_not_know_each_other(rng):
+    x = rng.standard_t(3, (40, 64)).astype(np.float32)
+    together = pq.choose_qparams(x, dtype="int4", axis=0, method="mse").scale
+    x[::2] = 0
+    without = pq.choose_qparams(x, dtype="int4", axis=0, method="mse").scale
+    assert np.array_equal(together[1::2], without[1::2])
+    assert (without[::2] == 1).all()
+
+
+def test_strides_and_threads(rng):
+    x = rng.standard_t(3, (2000, 600)).astype(np.float32)
+    w = rng.random((2000, 600))
+    alone = pq.choose_qparams(x, dtype="int4", axis=1, method="mse", weights=w)
+    turned = pq.choose_qparams(
+        np.asfortranarray(x), dtype="int4", axis=1, method="mse", weights=w[::1], threads=3
+    )
+    assert alone == turned
+    backward = pq.choose_qparams(
+        x[:, ::-1], dtype="int4", axis=1, method="mse", weights=w[:, ::-1]
+    )
+    assert np.array_equal(backward.scale, alone.scale[::-1])
+
+
+# ---- better than what it is beside ----
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize(
+    "dtype", ["int4", "int8", "float8_e4m3fn", "float4_e2m1fn", "int32"]
+)
+def test_it_is_not_worse(distribution, dtype, rng):
+    if dtype.startswith("float"):
+        pytest.importorskip("ml_dtypes")  # optional
+    x = DISTRIBUTIONS[distribution](rng, (3, 700)).astype(np.float32)
+    whole = pq.choose_qparams(x, dtype=dtype, axis=0)
+    best = pq.choose_qparams(x, dtype=dtype, axis=0, method="mse")
+    errors = [p.measure_error(x, axis=0).mse for p in (best, whole)]
+    assert (errors[0] <= errors[1] * (1 + 1e-6)).all()
+    for level in LEVELS:
+        scale, _ = _core.choose_qparams_at(level, x, dtype=dtype, axis=0, method="mse")
+        assert np.array_equal(scale, best.scale)
+
+
+def test_beside_a_plain_grid(rng):
+    """NumPy's own search, in float64 and without a fit, is never better."""
+    for distribution in DISTRIBUTIONS.values():
+        x = distribution(rng, 4000).astype(np.float32)
+        scales = abs(x).max() / 7 * (1 - np.arange(20) / 100)
+        errors = [
+            ((np.clip(np.rint(x / s), -8, 7) * s - x.astype(np.float64)) ** 2).sum()
+            for s in scales
+        ]
+        p = pq.choose_qparams(x, dtype="int4", method="mse")
+        assert error_of(p, x) <= min(errors) * (1 + 1e-6)
+
+
+def test_restricted(rng):
+    """Fewer codes, and scales of another type."""
+    x = rng.standard_t(3, (4, 300)).astype(np.float32)
+    p = pq.choose_qparams(x, axis=0, quant_range=(-7, 7), method="mse")
+    assert abs(p.quantize(x)).max() == 7
+    half = pq.choose_qparams(x, axis=0, dtype="int4", scale_dtype="float16", method="mse")
+    assert half.scale.dtype == np.float16
+    whole = pq.choose_qparams(x, axis=0, dtype="int4", scale_dtype="float16")
+    errors = [q.measure_error(x, axis=0).mse for q in (half, whole)]
+    assert (errors[0] <= errors[1]).all()
+
+
+@pytest.mark.parametrize("like", ["onnxruntime", "pytorch", "aten", "quark_po2"])
+def test_formulas_of_others(like, rng):
+    """Ranges are tried by their formula, which the fit may leave, but for powers of two."""
+    x = rng.standard_t(3, (4, 300)).astype(np.float32)
+    p, whole = (
+        pq.choose_qparams(x, axis=0, like=like, method=method)
+        for method in ("mse", "minmax")
+    )
+    errors = [q.measure_error(x, axis=0).mse for q in (p, whole)]
+    assert (errors[0] <= errors[1] * (1 + 1e-6)).all()
+    if like == "quark_po2":
+        assert (np.frexp(p.scale)[0] == 0.5).all()
+
+
+# ---- nothing, and bad input ----
+
+
+def test_empty():
+    p = pq.choose_qparams(np.empty((2, 0), np.float32), axis=0, method="mse")
+    assert p.scale.tolist() == [1, 1]
+    assert pq.choose_qparams(np.zeros(5), method="mse").scale == 1
+    weights = np.zeros(6)
+    assert pq.choose_qparams(REFIT, method="mse", weights=weights) == pq.choose_qparams(
+        REFIT
+    )
+
+
+def raises(error, message):
+    """What a call is to raise."""
+    return pytest.raises(error, match=message)
+
+
+def test_errors():
+    choose = pq.choose_qparams
+    with raises(ValueError, "^method: expected "):
+        choose(REFIT, method="best")
+    with raises(TypeError, "^method: expected "):
+        choose(REFIT, method=1)
+    with raises(ValueError, "^weights: expected None with method='minmax', got ndarray$"):
+        choose(REFIT, weights=REFIT)
+    with raises(ValueError, "^candidates: expected None with method='minmax', got list$"):
+        choose(REFIT, candidates=[1])
+    with raises(
+        ValueError, r"^weights: expected a shape that broadcasts to \(6,\), got \(3,\)$"
+    ):
+        choose(REFIT, method="mse", weights=[1.0, 2.0, 3.0])
+    for bad in (-1.0, np.nan, np.inf):
+        with raises(ValueError, "^weights: expected finite numbers from 0, got "):
+            choose(REFIT, method="mse", weights=[1, 1, 1, 1, 1, bad])
+    with raises(TypeError, "^weights: expected float32"):
+        choose(REFIT, method="mse", weights=np.ones(6, np.int8))
+    for bad in (0, -1, 1.5, np.nan):
+        with raises(ValueError, "^candidates: expected numbers above 0, at most 1, got "):
+            choose(REFIT, method="mse", candidates=[1, bad])
+    with raises(
+        ValueError, r"^candidates: expected one dimension of numbers, got shape \(0,\)$"
+    ):
+        choose(REFIT, method="mse", candidates=[])
+    for bad in ("a", "0.5", 1j, True, [1j], ["0.5"], np.ones(2, bool), np.ones(2, "c8")):
+        with raises(TypeError, "^candidates: expected (numbers|an array), got "):
+            choose(REFIT, method="mse", candidates=bad)
+    with raises(ValueError, "^candidates: expected numbers that float64 holds$"):
+        choose(REFIT, method="mse", candidates=10**400)
+    with raises(ValueError, "^x: expected finite values, got 1 not finite, the first at "):
+        choose(np.float32([1, np.nan]), method="mse")

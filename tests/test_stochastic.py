@@ -1,0 +1,647 @@
+"""Stochastic rounding: the words of Philox, codes in exact arithmetic, and that only the
+place of an element decides."""
+
+import math
+from bisect import bisect_right
+from fractions import Fraction
+
+import numpy as np
+import oracle
+import pytest
+from oracle import FLOAT32, FLOAT64, FORMATS, NARROW_FORMATS
+from support import (
+    PRECISIONS,
+    REALS,
+    dtype_of,
+    each,
+    light,
+    same,
+    split_small_arrays,
+)
+
+import pyquant as pq
+from pyquant import _core
+from pyquant.dtypes import TYPES
+
+INTEGERS = [n for n, t in TYPES.items() if t.kind == "integer"]
+NARROW_FLOATS = [n for n, t in TYPES.items() if t.kind == "float"]
+LEVELS = pq.isa.available()
+WORD = 2**32 - 1
+# The largest and usual ones, and places where numbers of blocks have more than 32 bits.
+PLACES = [(0, 0), (1, 5), (2**64 - 1, 2**34 - 9), (123456789123456789, 2**63 + 2)]
+
+# Where the upper bits of a word are all 0.
+ZERO_BITS = (0, 59535980)
+
+
+# ---- the definition ----
+
+
+def philox(counter, key):
+    """Philox4x32-10 of Salmon, Moraes, Dror and Shaw, 2011."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        low, high = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1 = high >> 32 ^ c1 ^ k0, high & WORD
+        c2, c3 = low >> 32 ^ c3 ^ k1, low & WORD
+        k0, k1 = k0 + 0x9E3779B9 & WORD, k1 + 0xBB67AE85 & WORD
+    return c0, c1, c2, c3
+
+
+def noise(seed, place):
+    """The upper 24 bits of the word of a place."""
+    block = place % 2**64 // 4
+    words = philox((block & WORD, block >> 32, 0, 0), (seed & WORD, seed >> 32))
+    return words[place % 4] >> 8
+
+
+def noises(n, seed=0, start=0):
+    return [noise(seed, start + i) for i in range(n)]
+
+
+def share_of(value, fmt):
+    """A fraction as quotients have it, of at least float32."""
+    exact = oracle.finite(value)
+    return oracle.round_to_format(exact, FLOAT64 if fmt is FLOAT64 else FLOAT32).signed()
+
+
+def drawn_integer(value, bits, fmt):
+    below = value.numerator // value.denominator
+    return below + (Fraction(bits, 2**24) < share_of(value - below, fmt))
+
+
+def grid_of(to):
+    """The magnitudes of a narrow float, and the next one, were there codes without end."""
+    grid = [oracle.decode_narrow(code, to).magnitude for code in range(to.largest + 1)]
+    return [*grid, 2 * grid[-1] - grid[-2]]
+
+
+def drawn_float(value, bits, fmt, grid):
+    at = bisect_right(grid, abs(value)) - 1
+    if at == len(grid) - 1 or grid[at] == abs(value):
+        return value
+    ends = (grid[at], grid[at + 1]) if value > 0 else (-grid[at + 1], -grid[at])
+    share = share_of((value - ends[0]) / (ends[1] - ends[0]), fmt)
+    return ends[Fraction(bits, 2**24) < share]
+
+
+def expected(x, scale, name, bits, *, zero=0, precision=None, saturate=True):
+    """The codes of an array of one dimension, by its scale or one for each element."""
+    source = oracle.format_of(x)
+    compute = oracle.compute_format(source)
+    fmt = compute if precision is None else FORMATS[precision]
+    scales = oracle.decode_scales(np.asarray(scale), compute, x.size)
+    s_bits = np.resize(np.signbit(np.asarray(scale)), x.size)
+    x_bits = np.signbit(x)
+    codes = []
+    for i, b in enumerate(oracle.bits_of(x)):
+        q = oracle.round_to_format(oracle.divide(oracle.decode(b, source), scales[i]), fmt)
+        if name in NARROW_FORMATS:
+            to = NARROW_FORMATS[name]
+            if q.kind == "finite":
+                drawn = drawn_float(q.signed(), bits[i], fmt, grid_of(to))
+                q = q._replace(magnitude=abs(drawn))
+            negative = bool(x_bits[i] != s_bits[i])
+            codes.append(oracle.encode_narrow(q, to, saturate, negative))
+            continue
+        lo, hi = oracle.code_range(name)
+        if q.kind == "finite":
+            drawn = drawn_integer(q.signed(), bits[i], fmt) + zero
+            codes.append(min(max(drawn, lo), hi))
+        else:
+            codes.append(lo if q.kind == "nan" or q.negative else hi)
+    return codes
+
+
+def numbers_of(codes):
+    """Codes as Python integers, those of narrow floats as their bits."""
+    return (
+        np.asarray(codes).view(np.uint8).tolist()
+        if np.asarray(codes).dtype.name in NARROW_FLOATS
+        else [int(one) for one in np.asarray(codes).reshape(-1)]
+    )
+
+
+def hard(dtype, name, count, seed=0):
+    """Numbers between codes and on them, beside the ends, tiny ones, and no numbers."""
+    rng = np.random.default_rng([seed, count])
+    if name in NARROW_FLOATS:
+        most = float(oracle.largest(name))
+        steps = rng.choice([0.001, 0.03, 0.4, 1.1], count) * most
+        values = steps * rng.uniform(-1, 1, count)
+    else:
+        most = min(float(oracle.code_range(name)[1]), 2.0**50)
+        values = rng.choice([1, 3, min(most, 200), 1.2 * most], count)
+        values = values * rng.uniform(-1, 1, count)
+        values[::5] = np.round(values[::5] * 2) / 2
+    values[1::7] = rng.choice(
+        [2.0**-i for i in (3, 20, 24, 25, 26, 60, 140)], values[1::7].size
+    )
+    values[4::7] = -values[1::7][: values[4::7].size]
+    odd = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e300, -1e300, most, -most]
+    values[rng.permutation(count)[: len(odd)]] = odd[:count]
+    with np.errstate(over="ignore"):
+        return values.astype(dtype)
+
+
+# ---- the words ----
+
+
+def test_the_words_are_those_of_random123():
+    assert philox((0,) * 4, (0, 0)) == (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
+    assert philox((WORD,) * 4, (WORD, WORD)) == (
+        0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD
+    )  # fmt: skip
+    assert philox(
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0)
+    ) == (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)
+    assert philox((1, 0, 0, 0), (0, 0)) == (0xF8E4CCA4, 0x5CB200DB, 0xB1A574EB, 0x097EFF67)
+
+
+def test_the_codes_of_the_definition():
+    x = np.float32([0.5, 0.5, 0.5, 0.5, 0.25, 0.75, -0.5, -0.5, 1.1, -1.1, 126.7, 200])
+    got = pq.quantize(x, 1.0, rounding="stochastic")
+    assert got.tolist() == [1, 0, 0, 0, 0, 1, -1, 0, 2, -1, 127, 127]
+    same(pq.quantize(x, 1.0, rounding=pq.RoundMode.STOCHASTIC, seed=0, start=0), got)
+
+
+@each("isa, place", LEVELS, PLACES)
+def test_all_bits_of_a_word_count(isa, place):
+    """Each element at its threshold, and one step of 2**-24 above."""
+    seed, start = place
+    bits = noises(light(3000, 300), seed, start)
+    options = {"rounding": "stochastic", "seed": seed, "start": start, "dtype": "uint8"}
+    at = np.array(bits, np.float32) / 2**24
+    assert not np.any(_core.quantize_at(isa, at, 1.0, **options))
+    above = np.array([b + 1 for b in bits], np.float32) / 2**24
+    assert np.all(_core.quantize_at(isa, above, 1.0, **options))
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_places_begin_anew_after_the_last(isa):
+    x = np.full(100, 0.5, np.float32)
+    options = {"rounding": "stochastic", "seed": 9}
+    whole = _core.quantize_at(isa, x, 1.0, start=2**64 - 30, **options)
+    assert whole.tolist() == [int(b < 2**23) for b in noises(100, 9, 2**64 - 30)]
+    same(whole[30:], _core.quantize_at(isa, x[30:], 1.0, **options))
+
+
+# ---- codes ----
+
+
+@each("source, name", REALS, [*INTEGERS, *NARROW_FLOATS])
+def test_codes_by_the_definition(source, name):
+    dtype = dtype_of(name)
+    for k, scale in enumerate(
+        (1.0, 0.37, -(2.0**-3), 1e-3 if source != "float16" else 3.0)
+    ):
+        n = light(170, 60) + k
+        scale = np.array(scale, np.float64 if source == np.float64 else np.float32)
+        x = hard(np.float64, name, n, k) * float(scale)
+        with np.errstate(over="ignore"):
+            x = x.astype(source)
+        seed, start = PLACES[k]
+        want = expected(x, scale, name, noises(n, seed, start))
+        for isa in LEVELS:
+            got = _core.quantize_at(
+                isa, x, scale, dtype=dtype, rounding="stochastic", seed=seed, start=start
+            )
+            assert numbers_of(got) == want, isa
+
+
+@each("precision, name", PRECISIONS, ["int8", "int32", "uint64", "float8_e4m3fn"])
+def test_the_type_of_quotients(precision, name):
+    dtype = dtype_of(name)
+    for source in REALS:
+        x = hard(source, name, 150, 3)
+        scale = np.float64(0.7) if source == np.float64 else np.float32(0.7)
+        want = expected(x, scale, name, noises(x.size, 4), precision=precision)
+        for isa in LEVELS:
+            got = _core.quantize_at(
+                isa, x, scale, dtype=dtype, rounding="stochastic", seed=4,
+                precision=precision,
+            )  # fmt: skip
+            assert numbers_of(got) == want, (isa, source)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_zero_points(name):
+    lo, hi = oracle.code_range(name)
+    for k, zero in enumerate((lo, hi, (lo + hi) // 2 + 1)):
+        for source in REALS[:2]:
+            x = hard(source, name, 120, k)
+            want = expected(x, np.float32(1), name, noises(x.size, k), zero=zero)
+            got = pq.quantize(
+                x, 1.0, zero, dtype=dtype_of(name), rounding="stochastic", seed=k
+            )
+            assert numbers_of(got) == want
+
+
+@pytest.mark.parametrize("name", NARROW_FLOATS)
+def test_narrow_floats_that_do_not_saturate(name):
+    dtype = dtype_of(name)
+    for source in (np.float32, np.float64):
+        x = hard(source, name, 200, 1)
+        scale = source(1)
+        want = expected(x, scale, name, noises(x.size, 7), saturate=False)
+        got = pq.quantize(
+            x, scale, dtype=dtype, rounding="stochastic", seed=7, saturate=False
+        )
+        assert numbers_of(got) == want
+
+
+@pytest.mark.parametrize("name", ["int8", "int32", "int64", "float8_e5m2", "float4_e2m1fn"])
+def test_what_is_on_the_grid_stays(name):
+    dtype = dtype_of(name)
+    x = np.float32([0, 1, -1, 2, -2, 3, 4, -4, 6, -6] * 30)
+    for seed in range(4):
+        got = pq.quantize(x, 1.0, dtype=dtype, rounding="stochastic", seed=seed)
+        same(got, pq.quantize(x, 1.0, dtype=dtype))
+
+
+def test_narrow_floats_keep_signs_of_zeros():
+    dtype = dtype_of("float8_e4m3fn")
+    x = np.float32([-0.0, 0.0, -1e-9, 1e-9] * 50)
+    got = pq.quantize(x, 1.0, dtype=dtype, rounding="stochastic").astype(np.float32)
+    assert np.array_equal(np.signbit(got), np.signbit(x))
+    assert not np.any(got)
+
+
+def test_subnormal_numbers_have_their_chance():
+    """One in 2**24: where the upper bits of a word are 0."""
+    seed, start = ZERO_BITS
+    assert noise(seed, start) == 0
+    x = np.full(64, 1e-44, np.float32)
+    for isa in LEVELS:
+        got = _core.quantize_at(
+            isa, x, 1.0, rounding="stochastic", seed=seed, start=start - 7
+        )
+        assert np.flatnonzero(got).tolist() == [7]
+        assert not np.any(_core.quantize_at(isa, -x, 1.0, rounding="stochastic", seed=1))
+
+
+# ---- parameters and options ----
+
+
+def parts_of(x, scale, axis=None, block_size=None):
+    """Scales, one for each element."""
+    if block_size is not None:
+        scale = np.repeat(scale, block_size, axis=axis)
+        index = [slice(None)] * x.ndim
+        index[axis] = slice(x.shape[axis])
+        return np.broadcast_to(scale[tuple(index)], x.shape)
+    shape = [n if d == axis else 1 for d, n in enumerate(x.shape)]
+    return np.broadcast_to(np.reshape(scale, shape), x.shape)
+
+
+@each(
+    "name, axis, block_size",
+    ["int8", "uint16", "int32", "float8_e4m3fn", "int64"],
+    [0, 1, 2],
+    [None, 1, 3, 32],
+)
+def test_granularities(name, axis, block_size):
+    dtype = dtype_of(name)
+    rng = np.random.default_rng(5)
+    x = (rng.normal(size=(3, 7, 41)) * 5).astype(np.float32)
+    shape = list(x.shape)
+    if block_size is None:
+        shape = [shape[axis]]
+    else:
+        shape[axis] = -(-shape[axis] // block_size)
+    scale = rng.uniform(0.1, 3, shape).astype(np.float32)
+    options = {"dtype": dtype, "axis": axis, "block_size": block_size}
+    each_scale = parts_of(x, scale, axis, block_size)
+    want = expected(
+        x.reshape(-1), np.ascontiguousarray(each_scale).reshape(-1), name,
+        noises(x.size, 3, 11),
+    )  # fmt: skip
+    for isa in LEVELS:
+        for order in "CF":
+            got = _core.quantize_at(
+                isa, np.asarray(x, order=order), scale, rounding="stochastic", seed=3,
+                start=11, **options,
+            )  # fmt: skip
+            assert numbers_of(np.ascontiguousarray(got).reshape(-1)) == want, (isa, order)
+
+
+def test_parameters_keep_to_it():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(5, 40)).astype(np.float32)
+    p = pq.choose_qparams(x, axis=0)
+    got = p.quantize(x, rounding="stochastic", seed=8, start=3)
+    want = pq.quantize(x, p.scale, axis=0, rounding="stochastic", seed=8, start=3)
+    same(got, want)
+    assert np.any(got != p.quantize(x))
+    limited = pq.QParams(0.01, 0, "int8", quant_range=(-5, 9))
+    got = limited.quantize(x, rounding="stochastic", seed=8)
+    same(got, np.clip(pq.quantize(x, 0.01, rounding="stochastic", seed=8), -5, 9))
+
+
+@each("isa, name", LEVELS, ["int8", "uint16", "int32", "int64", "float8_e4m3fn"])
+def test_offsets_and_multipliers(isa, name):
+    """Both make other numbers, of float32, which are then rounded."""
+    dtype = dtype_of(name)
+    rng = np.random.default_rng(7)
+    x = (rng.normal(size=777) * 9).astype(np.float32)
+    moved = (x - np.float32(1.3)) * np.float32(0.7)
+    options = {"dtype": dtype, "rounding": "stochastic", "seed": 5, "start": 2}
+    got = _core.quantize_at(isa, x, 0.7, offset=1.3, inverse=True, **options)
+    same(got, _core.quantize_at(isa, moved, 1.0, **options))
+    got = _core.quantize_at(isa, x, 0.7, offset=1.3, **options)
+    same(got, _core.quantize_at(isa, x - np.float32(1.3), 0.7, **options))
+
+
+@each("isa, name", LEVELS, ["int8", "uint8", "int16", "uint32", "int64"])
+def test_fills_and_ranges(isa, name):
+    x = hard(np.float32, "int8", 900, 2)
+    options = {"rounding": "stochastic", "seed": 5, "start": 2}
+    plain = _core.quantize_at(isa, x, 0.9, 3, dtype=name, **options)
+    got = _core.quantize_at(
+        isa, x, 0.9, 3, dtype=name, fill=100, quant_range=(1, 60), **options
+    )
+    same(got, np.where(np.isnan(x), 100, np.clip(plain, 1, 60)).astype(name))
+
+
+@each("isa, name", LEVELS, ["int8", "uint8", "int16"])
+def test_codes_that_wrap(isa, name):
+    x = np.random.default_rng(1).uniform(-2000, 2000, 700).astype(np.float32)
+    options = {"rounding": "stochastic", "seed": 1}
+    wide = _core.quantize_at(isa, x, 0.9, 3, dtype="int32", **options)
+    got = _core.quantize_at(isa, x, 0.9, 3, dtype=name, out_of_range="wrap", **options)
+    same(got, wide.astype(name))
+
+
+@each("isa, shape", LEVELS, [(600,), (20, 30), (3, 200)])
+def test_what_is_rounded_beyond_the_range_is_refused(isa, shape):
+    """By the word of each element, as the code is: 127.5 may stay or not."""
+    x = np.full(shape, 127.5, np.float32)
+    options = {"rounding": "stochastic", "seed": 1, "out_of_range": "raise"}
+    beyond = np.array([b < 2**23 for b in noises(x.size, 1)]).reshape(shape)
+    first = tuple(int(i) for i in np.argwhere(beyond)[0])
+    for given in (x, np.asfortranarray(x)):
+        with pytest.raises(ValueError, match=f"got {beyond.sum()} others") as error:
+            _core.quantize_at(isa, given, 1.0, **options)
+        assert error.value.index == first
+    x[beyond] = 127.0
+    same(
+        _core.quantize_at(isa, x, 1.0, **options),
+        _core.quantize_at(isa, x, 1.0, rounding="stochastic", seed=1),
+    )
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_nan_is_refused(isa):
+    x = np.full(100, 0.5, np.float32)
+    x[[40, 60]] = np.nan
+    with pytest.raises(ValueError, match="expected no NaN, got 2 others") as error:
+        _core.quantize_at(isa, x, 1.0, rounding="stochastic", nan="raise")
+    assert error.value.index == (40,)
+
+
+# ---- only the place decides ----
+
+WHOLE = np.random.default_rng(3).normal(size=(11, 13, 37)).astype(np.float32) * 20
+NOISY = {"rounding": "stochastic", "seed": 77, "start": 5}
+
+
+def views(x):
+    """The same numbers, lying otherwise."""
+    yield "fortran", np.asfortranarray(x)
+    yield "gaps", np.repeat(x, 2, axis=-1)[..., ::2]
+    yield "downwards", np.ascontiguousarray(x[::-1, :, ::-1])[::-1, :, ::-1]
+    yield "swapped", x.astype(x.dtype.newbyteorder())
+    yield "other axes", np.ascontiguousarray(x.transpose(1, 2, 0)).transpose(2, 0, 1)
+    moved = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    moved[...] = x
+    yield "misaligned", moved
+
+
+def places_for(shape, dtype):
+    """Empty arrays that lie in other ways."""
+    yield np.empty(shape[::-1], dtype).T
+    yield np.empty((shape[0], 2 * shape[1], shape[2]), dtype)[:, ::2]
+    yield np.empty((*shape[:2], 3 * shape[2]), dtype)[..., ::-3]
+    yield np.empty((shape[2], shape[0], shape[1]), dtype).transpose(1, 2, 0)[::-1]
+
+
+@each("isa, name", LEVELS, ["int8", "int16", "int32", "int64", "float8_e5m2", "int4"])
+def test_layouts(isa, name):
+    dtype = dtype_of(name)
+    want = _core.quantize_at(isa, WHOLE, 0.7, dtype=dtype, **NOISY).tobytes()
+    for label, view in views(WHOLE):
+        got = _core.quantize_at(isa, view, 0.7, dtype=dtype, **NOISY)
+        assert got.tobytes() == want, label
+        for out in places_for(WHOLE.shape, dtype):
+            _core.quantize_at(isa, view, 0.7, dtype=dtype, out=out, **NOISY)
+            assert out.tobytes() == want, (label, out.strides)
+
+
+@each("isa, source", LEVELS, REALS)
+def test_lengths_and_starts(isa, source):
+    x = WHOLE.reshape(-1)[:1100].astype(source)
+    want = _core.quantize_at(isa, x, 0.7, **NOISY)
+    for first in range(70):
+        for n in (1, 2, 5, 31, 32, 33, 64, 100, 1000):
+            got = _core.quantize_at(
+                isa, x[first : first + n], 0.7, rounding="stochastic", seed=77,
+                start=5 + first,
+            )  # fmt: skip
+            same(got, want[first : first + n])
+
+
+def test_chunks_along_the_first_axis():
+    want = pq.quantize(WHOLE, 0.7, **NOISY)
+    row = WHOLE[0].size
+    for i in range(len(WHOLE)):
+        got = pq.quantize(
+            WHOLE[i : i + 3], 0.7, rounding="stochastic", seed=77, start=5 + i * row
+        )
+        same(got, want[i : i + 3])
+
+
+@each("name, axis", ["int8", "float8_e4m3fn", "int32"], [None, 0, 2])
+def test_threads(name, axis, monkeypatch):
+    dtype = dtype_of(name)
+    scale = (
+        0.7 if axis is None else np.linspace(0.3, 2, WHOLE.shape[axis], dtype=np.float32)
+    )
+    options = {"dtype": dtype, "axis": axis, **NOISY}
+    want = pq.quantize(WHOLE, scale, **options)
+    with split_small_arrays(monkeypatch):
+        for threads in (2, 3, 8):
+            for x in (WHOLE, np.asfortranarray(WHOLE)):
+                got = pq.quantize(x, scale, threads=threads, **options)
+                assert np.array_equal(got.view(np.int8), want.view(np.int8))
+
+
+PACKINGS = [
+    *[(name, True) for name in ("int4", "uint4", "int2", "uint2")],
+    *[("uint4", (row, axis)) for row in ("words", "awq", "halves") for axis in (0, 2)],
+    ("uint2", ("words", 1)),
+]
+
+
+@pytest.mark.parametrize(("name", "packed"), PACKINGS)
+def test_packed_codes(name, packed, monkeypatch):
+    pytest.importorskip("ml_dtypes")  # optional
+    x = WHOLE[:8, :8, :32] * 0.1
+    want = pq.quantize(x, 0.7, 1, dtype=name, **NOISY)
+    with split_small_arrays(monkeypatch):
+        for threads in (1, 3):
+            for given in (x, np.asfortranarray(x)):
+                got = pq.quantize(
+                    given, 0.7, 1, dtype=name, packed=packed, threads=threads, **NOISY
+                )
+                assert got.unpack().tobytes() == want.tobytes()
+
+
+def test_seeds_and_places_differ():
+    x = np.full(200, 0.5, np.float32)
+    seen = {
+        pq.quantize(x, 1.0, rounding="stochastic", seed=seed, start=start).tobytes()
+        for seed in (0, 1, 2**32, 2**63)
+        for start in (0, 1, 2, 3, 4, 2**34, 2**63)
+    }
+    assert len(seen) == 28
+
+
+def test_seeds_of_numpy():
+    x = np.full(50, 0.5, np.float32)
+    want = pq.quantize(x, 1.0, rounding="stochastic", seed=3, start=7)
+    got = pq.quantize(x, 1.0, rounding="stochastic", seed=np.uint64(3), start=np.int8(7))
+    same(got, want)
+
+
+# ---- statistics ----
+
+MANY = light(1 << 20, 1 << 16)
+# Standard deviations: a right generator leaves them once in 5e8 looks. There are fewer than
+# a hundred looks here, and seeds are fixed.
+LIMIT = 6
+
+
+def deviations(rounded, share):
+    """By how many standard deviations the number of those rounded up is off; and how much
+    each is like its neighbours up to 16 places away."""
+    n, odd = rounded.size, math.sqrt(share * (1 - share))
+    parts = (rounded - share) / odd
+    yield parts.sum() / math.sqrt(n)
+    for lag in (1, 2, 3, 4, 8, 16):
+        yield (parts[lag:] * parts[:-lag]).sum() / math.sqrt(n - lag)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.25, 0.9, 1 / 128, 0.9964])
+def test_as_many_are_rounded_up_as_there_should_be(share):
+    exact = math.ceil(float(np.float32(share)) * 2**24) / 2**24
+    for seed in (0, 1):
+        x = np.full(MANY, share, np.float32)
+        rounded = pq.quantize(x, 1.0, rounding="stochastic", seed=seed).astype(float)
+        assert max(map(abs, deviations(rounded, exact))) < LIMIT
+
+
+def test_seeds_beside_each_other_are_independent():
+    x = np.full(MANY, 0.5, np.float32)
+    rows = [
+        2.0 * pq.quantize(x, 1.0, rounding="stochastic", seed=seed) - 1
+        for seed in (0, 1, 2**32)
+    ]
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        for shift in range(-5, 6):
+            product = rows[a] * np.roll(rows[b], shift)
+            assert abs(product.sum()) / math.sqrt(MANY) < LIMIT
+
+
+def test_the_bound_finds_wrong_generators():
+    """Few bits, words that are used twice, sums that are no random numbers."""
+    index = np.arange(MANY)
+    few = (index * 2654435761 % 2**32 >> 24) / 256 < 0.9964
+    assert max(map(abs, deviations(few.astype(float), 0.9964))) > LIMIT
+    twice = np.array(noises(light(1 << 12, 1 << 10)))[index // 2 % light(1 << 12, 1 << 10)]
+    assert max(map(abs, deviations((twice < 2**23).astype(float), 0.5))) > LIMIT
+    counted = (index * 0.6180339887) % 1 < 0.5
+    assert max(map(abs, deviations(counted.astype(float), 0.5))) > LIMIT
+
+
+@pytest.mark.parametrize("name", ["int8", "float8_e4m3fn", "float4_e2m1fn"])
+def test_sums_have_no_bias(name):
+    """Rounding to nearest leaves a step to one side of each number; here the sum of all is
+    within LIMIT standard deviations, of at most half a step each."""
+    dtype = dtype_of(name)
+    x = np.full(MANY, 1.3, np.float32)
+    got = pq.quantize(x, 1.0, dtype=dtype, rounding="stochastic", seed=3).astype(np.float64)
+    step = float(np.unique(got)[1] - np.unique(got)[0])
+    assert abs(got.sum() - MANY * float(np.float32(1.3))) < LIMIT * step / 2 * math.sqrt(
+        MANY
+    )
+
+
+# ---- errors ----
+
+X = np.float32([0.5, 1.5])
+
+
+WRONG = {
+    "seed alone": (
+        {"seed": 1},
+        ValueError,
+        "seed: expected None beside rounding='half_even', got 1",
+    ),
+    "start alone": (
+        {"start": 0, "rounding": "ceil"},
+        ValueError,
+        "start: expected None beside rounding='ceil', got 0",
+    ),
+    "negative seed": (
+        {"seed": -1, "rounding": "stochastic"},
+        ValueError,
+        "seed: expected an integer from 0 to 2**64 - 1, got -1",
+    ),
+    "large seed": (
+        {"seed": 2**64, "rounding": "stochastic"},
+        ValueError,
+        f"seed: expected an integer from 0 to 2**64 - 1, got {2**64}",
+    ),
+    "float seed": (
+        {"seed": 1.0, "rounding": "stochastic"},
+        TypeError,
+        "seed: expected an integer from 0 to 2**64 - 1, got float",
+    ),
+    "bool seed": (
+        {"seed": True, "rounding": "stochastic"},
+        TypeError,
+        "seed: expected an integer from 0 to 2**64 - 1, got bool",
+    ),
+    "negative start": (
+        {"start": -3, "rounding": "stochastic"},
+        ValueError,
+        "start: expected an integer from 0 to 2**64 - 1, got -3",
+    ),
+    "string start": (
+        {"start": "0", "rounding": "stochastic"},
+        TypeError,
+        "start: expected an integer from 0 to 2**64 - 1, got str",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_seeds_and_starts(case):
+    options, kind, text = WRONG[case]
+    out = np.full(2, 9, np.int8)
+    for call in (pq.quantize, lambda x, s, **o: pq.QParams(s, 0, "int8").quantize(x, **o)):
+        with pytest.raises(kind) as error:
+            call(X, 1.0, out=out, **options)
+        assert str(error.value) == text
+    assert out.tolist() == [9, 9]
+
+
+def test_chunks_of_dask_have_no_places():
+    dask = pytest.importorskip("dask.array")  # optional
+    from pyquant import dask as chunked
+
+    with pytest.raises(
+        ValueError, match=r"^rounding: expected no chance, as chunks do not"
+    ):
+        chunked.quantize(dask.from_array(X), 1.0, rounding="stochastic")

@@ -1,0 +1,250 @@
+"""int64 and uint64 as codes: where float64 holds only some of them.
+
+Whatever goes for every type is in the tests of that; here are the ends of both types and of
+what float64 holds, densely, with zero points at both ends, against exact arithmetic.
+"""
+
+import copy
+import itertools
+import pickle
+import re
+
+import numpy as np
+import oracle
+import pytest
+from support import REALS, WIDE, cast, each, light, name_of, same
+
+import pyquant as pq
+from pyquant._core import dequantize_at, quantize_at
+
+NAMES = [dtype.name for dtype in WIDE]
+# Around these lie numbers that float32 and float64 hold or do not, and ends of codes.
+EDGES = [0, 2**24, 2**32, 2**52, 2**53, 2**54, 2**62, 2**63, 2**64, 2**65]
+STEPS = [0, 1, 2, 3, 511, 512, 513, 1023, 1024, 1025, 2048, 2**39 - 1, 2**39, 2**40]
+
+
+def integers(name):
+    """Integers of a type, dense at its ends and at edges."""
+    lo, hi = oracle.code_range(name)
+    near = {s * (e + t * d) for e in EDGES for d in STEPS for s in (1, -1) for t in (1, -1)}
+    near |= {end + t * d for end in (lo, hi) for d in STEPS for t in (1, -1)}
+    return sorted(one for one in near if lo <= one <= hi)
+
+
+def zeros(name):
+    lo, hi = oracle.code_range(name)
+    middle = [0, 1, -1, 2**53 - 1, -(2**53) - 1, 2**62 + 1, (lo + hi) // 2]
+    ends = [lo, lo + 1, lo + 1024, hi - 1024, hi - 1, hi]
+    return [z for z in (*ends, *middle) if lo <= z <= hi]
+
+
+def quotients(zero, name):
+    """Numbers that come to the ends of codes, to those of float64, and to what is none."""
+    lo, hi = oracle.code_range(name)
+    ends = [float(end - zero) for end in (lo, hi)]
+    points = [0.5, 1.5, 2.0**51 + 0.5, 2.0**52 - 0.5, 2.0**52 + 1, 2.0**53 + 2, 2.0**63]
+    points += [2.0**64, 1.5 * 2.0**64, 2.0**65, 2.0**83, 2.0**116, 1.5 * 2.0**116, 1e300]
+    points = np.array([*ends, *points])
+    points = np.concatenate([points, np.nextafter(points, 0), np.nextafter(points, np.inf)])
+    rest = [np.nan, np.inf, 0.0, 5e-324, 0.49999999999999994]
+    points = np.concatenate([points, rest])
+    return np.concatenate([points, -points])
+
+
+@each("name, policy", NAMES, ["saturate", "wrap", "raise"])
+def test_quantize_at_the_ends(name, policy, isa):
+    modes = itertools.cycle(oracle.MODES)
+    for zero, scale in itertools.product(zeros(name), light((1.0, -1.0, 0.5), (1.0,))):
+        x = quotients(zero, name) * scale
+        options = {"rounding": next(modes), "out_of_range": policy}
+        want, refused = oracle.quantize_affine(
+            x, np.float64([scale]), zero, dtype=name, **options
+        )
+        out = np.empty(x.size, name)
+        call = {"dtype": name, "out": out, **options}
+        if refused.any():
+            said = f"{np.count_nonzero(refused)} others, .* index .{np.argmax(refused)},"
+            with pytest.raises(ValueError, match=said):
+                quantize_at(isa, x, scale, zero, **call)
+        else:
+            quantize_at(isa, x, scale, zero, **call)
+        same(out, want)
+
+
+@each("name, target", NAMES, REALS)
+def test_dequantize_at_the_ends(name, target, isa):
+    q = np.array(integers(name), name)
+    for zero, scale in itertools.product(zeros(name), (1.0, -0.3, 2.0**-40)):
+        s = cast([scale], "float64" if target == np.float64 else "float32")
+        got = dequantize_at(isa, q, s, zero, dtype=target)
+        same(got, oracle.dequantize(q, s, zero, dtype=target))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_difference_is_converted_once(name, isa):
+    # By way of float64 these would be rounded twice: down to a tie, and then to even.
+    base = 2**62 if name == "int64" else 2**63
+    q = np.array([base + base // 2**24 + 1, base + 3 * base // 2**24 - 1], name)
+    want = np.float32([base * (1 + 2.0**-23)] * 2)
+    same(dequantize_at(isa, q, 1.0), want)
+    for zero in (3, 2**40 + 1):
+        shifted = np.array([int(one) + zero for one in q], name)
+        same(dequantize_at(isa, shifted, 1.0, zero), want)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_codes_come_back(name, isa):
+    lo, hi = oracle.code_range(name)
+    q = np.array([lo, lo + 1, 0, 5, hi - 1, hi], name)
+    for zero in (lo, hi, 0):
+        near = [one for one in q.tolist() if abs(one - zero) <= 2**53]
+        codes = np.array(near, name)
+        x = dequantize_at(isa, codes, 0.25, zero, dtype="float64")
+        same(quantize_at(isa, x, 0.25, zero, dtype=name), codes)
+
+
+# Options whose integers int64 does not hold
+
+TOP = 2**64 - 1
+
+
+def test_fills_and_ranges_beyond_int64(isa):
+    x = np.float64([np.nan, -5, 2.0**63, 2.0**64, np.inf, 7])
+    rest = {"dtype": "uint64", "fill": [TOP, 0], "quant_range": (2**63 + 1, TOP - 1)}
+    got = quantize_at(isa, x, 1.0, **rest)
+    assert got.tolist() == [TOP, 2**63 + 1, 2**63 + 1, TOP - 1, TOP - 1, 2**63 + 1]
+    back = dequantize_at(isa, got, 1.0, fill=[TOP, 0], dtype="float64")
+    assert np.isnan(back).tolist() == [True] + [False] * 5
+    said = f"codes are from {2**63 + 1} to {TOP - 1}, got 5 others, the first at index (1,)"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        quantize_at(isa, x, 1.0, out_of_range="raise", **rest)
+
+
+def test_a_range_to_the_highest(isa):
+    x = np.float64([-1, 0, 3, 2.0**64])
+    got = quantize_at(isa, x, 1.0, dtype="uint64", quant_range=(2, TOP))
+    assert got.tolist() == [2, 2, 3, TOP]
+    got = quantize_at(isa, x, 1.0, dtype="int64", quant_range=(-(2**63), -1))
+    assert got.tolist() == [-1] * 4
+
+
+@pytest.mark.parametrize(
+    "zero", [TOP, [TOP], np.uint64(TOP), np.array([TOP], ">u8"), np.array(TOP, object)]
+)
+def test_zero_points_beyond_int64(zero):
+    x = np.float64([-1, 0, -(2.0**63), 1])
+    if isinstance(zero, np.ndarray) and zero.dtype == object:
+        with pytest.raises(TypeError, match=r"^zero_point: .*, got object"):
+            pq.quantize(x, 1.0, zero, dtype="uint64")
+        return
+    got = pq.quantize(x, 1.0, zero, dtype="uint64")
+    assert got.tolist() == [TOP - 1, TOP, 2**63 - 1, TOP]
+    same(pq.dequantize(got, 1.0, zero, dtype="float64"), np.float64([-1, 0, -(2.0**63), 0]))
+    with pytest.raises(ValueError, match=f"^zero_point: .* for int64, got {TOP}$"):
+        pq.quantize(x, 1.0, zero, dtype="int64")
+
+
+def test_zero_points_of_which_some_are_beyond_int64():
+    x = np.zeros((3, 2))
+    got = pq.quantize(x, np.ones(3), [0, TOP, 2**63], dtype="uint64", axis=0)
+    assert got[:, 0].tolist() == [0, TOP, 2**63]
+    for zero, got in (([-1, 0, 0], -1), (-1, -1), (np.int8([-1, 0, 0]), -1)):
+        said = f"^zero_point: expected integers from 0 to {TOP} for uint64, got {got}$"
+        with pytest.raises(ValueError, match=said):
+            pq.quantize(x, np.ones(3), zero, dtype="uint64", axis=0)
+    for zero in ([-1, TOP, 0], 2**64, [2**64, 0, 0], -(2**63) - 1):
+        with pytest.raises(ValueError, match=r"^zero_point: .*got -?\d+$"):
+            pq.quantize(x, np.ones(3), zero, dtype="uint64", axis=0)
+
+
+OUTSIDE = {
+    "fill": ({"fill": 2**64}, "fill: expected integers of the quantized type, got"),
+    "fill of int64": ({"fill": 2**63, "dtype": "int64"}, "fill: .* for int64, got"),
+    "negative fill": ({"fill": -1}, f"fill: expected integers from 0 to {TOP} for uint64"),
+    "range": ({"quant_range": (0, 2**64)}, f"quant_range: .* 0 to {TOP} for uint64"),
+    "range below": ({"quant_range": (-1, 3)}, "quant_range: .*got .-1, 3."),
+    "fill within": ({"quant_range": (5, TOP), "fill": 2**63}, f"fill: .*got {2**63}$"),
+    "packed": ({"packed": True}, "packed: expected False for uint64, got True"),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_is_outside(name):
+    options, said = OUTSIDE[name]
+    with pytest.raises(ValueError, match=f"^{said}"):
+        pq.quantize(np.ones(3), 1.0, **{"dtype": "uint64", **options})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_layouts_have_none(name):
+    with pytest.raises(TypeError, match=f"^dtype: expected .*, got {name}$"):
+        pq.quantize(np.ones((2, 8)), 1.0, dtype=name, packed=("words", 1))
+    with pytest.raises(TypeError, match=f"got {name}$"):
+        pq.pack(np.ones(3, name))
+
+
+# QParams
+
+
+@pytest.mark.parametrize("dtype", WIDE, ids=name_of)
+def test_qparams(dtype):
+    lo, hi = oracle.code_range(dtype)
+    x = np.float64([np.nan, -1, 0, 1e30])
+    for zero in (None, 0, lo + 1, hi, hi - 1):
+        rest = {"fill": lo, "quant_range": (lo + 1, hi)}
+        p = pq.QParams(0.5, zero, dtype, **rest)
+        assert p.zero_point.dtype == dtype
+        assert p.zero_point.item() == (zero or 0)
+        assert (p.fill, p.quant_range) == ((lo,), (lo + 1, hi))
+        for other in (copy.deepcopy(p), pickle.loads(pickle.dumps(p))):
+            assert (other, hash(other)) == (p, hash(p))
+        q = p.quantize(x)
+        same(q, pq.quantize(x, 0.5, zero, dtype=dtype, **rest))
+        same(p.dequantize(q), pq.dequantize(q, 0.5, zero, fill=lo))
+        same(p.dequantize(q.tolist()), p.dequantize(q))
+    p = pq.QParams([0.5, 1.0], [lo, hi], dtype, axis=0)
+    assert p.zero_point.tolist() == [lo, hi]
+    assert eval(repr(p), {**vars(np), **vars(pq), dtype.name: dtype}) == p
+    with pytest.raises(ValueError, match=f"^zero_point: .*, got {hi + 1}$"):
+        pq.QParams(0.5, hi + 1, dtype)
+
+
+@pytest.mark.parametrize("ends", [(10, 2**63 - 1), (10, 2**64 - 2), (2**63, 2**64 - 2)])
+def test_zero_points_are_within_a_range_of_uint64(ends):
+    lo, hi = ends
+    x = np.float64([-1e30, 0, 1, 1e30])
+    rest = {"dtype": "uint64", "quant_range": ends}
+    for zero in (lo, lo + 1, hi - 1, hi):
+        due = [lo, zero, min(zero + 1, hi), hi]
+        for given in (zero, np.uint64(zero)):
+            assert pq.quantize(x, 1.0, given, **rest).tolist() == due
+        q = pq.quantize(np.stack([x, x]), [1.0, 1.0], np.uint64([0, 0]), axis=0, **rest)
+        assert q.tolist() == [[lo, lo, lo, hi]] * 2
+        q = pq.quantize(np.stack([x, x]), [1.0, 1.0], np.uint64([zero, lo]), axis=0, **rest)
+        assert q[0].tolist() == due
+        assert pq.QParams(1.0, zero, "uint64", quant_range=ends).quantize(x).tolist() == due
+    for zero in (1, lo - 1, hi + 1):
+        for given in (zero, np.uint64([lo, zero])):
+            with pytest.raises(ValueError, match=f"^zero_point: .* got {zero}$") as caught:
+                pq.quantize(x[:2], [1.0, 1.0], given, axis=0, **rest)
+            assert f"quant_range={ends}" in str(caught.value)
+
+
+# The standards know neither
+
+
+def test_standards_refuse_them():
+    x, q = np.float32([1]), np.int64([1])
+    one, zero = np.float32(1), np.int64(0)
+    for call in (
+        lambda: pq.onnx.quantize_linear(x, one, zero),
+        lambda: pq.onnx.dequantize_linear(q, one),
+        lambda: pq.ngraph.quantize(x, one, zero, "int64", [], "ROUND_HALF_TO_EVEN"),
+        lambda: pq.ngraph.dequantize(q, one, zero, "float32", []),
+        lambda: pq.onednn.quantize(x, scales=[1.0], dtype="int64"),
+        lambda: pq.onednn.dequantize(q, scales=[1.0]),
+        lambda: pq.com_microsoft.quantize_linear(x, one, zero),
+        lambda: pq.com_microsoft.dequantize_linear(q, one, zero),
+    ):
+        with pytest.raises(TypeError, match="int64"):
+            call()
