@@ -225,30 +225,23 @@ def encode(
     own = _FLOAT64 if given.dtype.name == "float64" else _FLOAT32
     packed = scale is not None or offset is not None
     real = _float_type(scale, offset, None) if packed and p.fill is None else own
-    made = np.empty(given.shape, stored) if out is None else _checked(out, given, stored)
-    codes = _seen_as(made, p.dtype)
+    made = None if out is None else _checked(out, given, stored)
+    codes = None if made is None else _seen_as(made, p.dtype)
+    how: dict[str, Any] = {"dtype": p.dtype, "fill": p.fill, "quant_range": p.quant_range}
+    how |= {"out_of_range": out_of_range, "threads": threads}
     if real == own and all(_is_own(number, real) for number in (scale, offset)):
-        _core.quantize(
-            given,
-            _typed(1 if scale is None else scale, real),
-            dtype=p.dtype,
-            offset=_typed(offset, real),
-            fill=p.fill,
-            quant_range=p.quant_range,
-            out_of_range=out_of_range,
-            out=codes,
-            threads=threads,
-        )
-    else:
-        _core.quantize(  # nothing: this checks the policy before anything is written
-            np.empty(0, np.float32),
-            1,
-            dtype=p.dtype,
-            quant_range=p.quant_range,
-            out_of_range=out_of_range,
-            threads=threads,
-        )
-        _encode_slices(given, scale, offset, real, p, out_of_range, codes)
+        one = 1 if scale is None else scale
+        offset = _typed(offset, real)
+        codes = _core.quantize(given, _typed(one, real), offset=offset, out=codes, **how)
+        return _seen_as(codes, stored) if made is None else made
+    _core.quantize(np.empty(0, np.float32), 1, **how)  # to refuse what it refuses
+    made = np.empty(given.shape, stored) if made is None else made
+    codes = _seen_as(made, p.dtype)
+    beyond = _encode_slices(given, scale, offset, real, how, codes)
+    if beyond and out is not None:
+        beyond += "; out has all codes, as without 'raise'"
+    if beyond:
+        raise ValueError(beyond)
     return made
 
 
@@ -257,22 +250,24 @@ def _encode_slices(
     scale: Any,
     offset: Any,
     real: np.dtype[Any],
-    p: QParams,
-    out_of_range: Literal["saturate", "wrap", "raise"],
+    how: dict[str, Any],
     out: npt.NDArray[Any],
-) -> None:
-    """What needs other types than one pass has: xarray's operations, piece by piece."""
+) -> str:
+    """What needs other types than one pass has: xarray's operations, piece by piece. What
+    is to be said of numbers out of range; nothing of none."""
     walk = np.nditer(
         [x, out],
         flags=["buffered", "external_loop", "zerosize_ok", "copy_if_overlap"],
         op_flags=[["readonly"], ["writeonly"]],
-        op_dtypes=[real, p.dtype],
+        op_dtypes=[real, how["dtype"]],
         order="C",
         casting="same_kind",
         buffersize=_SLICE,
     )
-    lo, hi = p.quant_range or (np.iinfo(p.dtype).min, np.iinfo(p.dtype).max)
-    strict = out_of_range == "raise"
+    info, strict = np.iinfo(how["dtype"]), how["out_of_range"] == "raise"
+    lo, hi = how["quant_range"] or (info.min, info.max)
+    if strict:
+        how = how | {"out_of_range": "saturate"}
     count, first = 0, -1
     with np.errstate(all="ignore"), walk:
         for numbers, codes in walk:
@@ -281,28 +276,20 @@ def _encode_slices(
                 work -= offset
             if scale is not None:
                 work /= scale
-            _core.quantize(
-                work,
-                1,
-                dtype=p.dtype,
-                fill=p.fill,
-                quant_range=p.quant_range,
-                out_of_range="saturate" if strict else out_of_range,
-                out=codes,
-            )
+            _core.quantize(work, 1, out=codes, **how)
             if strict:
                 whole = np.rint(work, dtype=np.float64)
                 (where,) = np.nonzero((whole < lo) | (whole > hi))
                 if where.size and not count:
                     first = walk.iterindex + int(where[0])
                 count += where.size
-    if count:
-        place = tuple(map(int, np.unravel_index(first, x.shape)))
-        msg = (
-            f"x: expected numbers whose codes are from {lo} to {hi}, got {count} others, "
-            f"the first at index {place}"
-        )
-        raise ValueError(msg)
+    if not count:
+        return ""
+    place = tuple(map(int, np.unravel_index(first, x.shape)))
+    return (
+        f"x: expected numbers whose codes are from {lo} to {hi}, got {count} others, "
+        f"the first at index {place}"
+    )
 
 
 def _stored(dtype: npt.DTypeLike, name: str) -> np.dtype[Any]:
@@ -403,7 +390,7 @@ def _integers(attrs: Mapping[str, Any], name: str, kinds: str) -> list[int]:
     array = _array(attrs, name, kinds)
     values = [] if array is None else array.ravel().tolist()
     for value in values:
-        if value != value or value in (np.inf, -np.inf) or value != int(value):
+        if not float(value).is_integer():
             msg = f"{name}: expected integers, of codes, got {value}"
             raise ValueError(msg)
     return [int(value) for value in values]

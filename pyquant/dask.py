@@ -6,14 +6,13 @@ Every code and every number is that which one process would compute of the whole
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import dask.array as da
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from pyquant import _core
+from pyquant import _convert, _core
 from pyquant import qparams as _qparams
 from pyquant.qparams import QParams
 
@@ -58,7 +57,8 @@ def quantize(
     axis, block_size : int or tuple of int, optional
         Granularity.
     **options
-        The others of `pyquant.quantize`, but for `out`, `packed` and `threads`.
+        The others of `pyquant.quantize`, but for `out`, `packed` and `threads`, and for
+        stochastic rounding, which knows where in the whole array elements are.
 
     Returns
     -------
@@ -69,7 +69,8 @@ def quantize(
     ------
     TypeError, ValueError
         If an argument does not fit, at once. What `out_of_range` and `nan` raise comes when
-        it is computed, and its index is that in a chunk.
+        it is computed: how many there are in a chunk, and the index of the first in the
+        whole array (in the chunk, where sizes of chunks are unknown).
 
     Examples
     --------
@@ -80,6 +81,12 @@ def quantize(
     >>> q.dtype, q.compute(scheduler="synchronous").tolist()
     (dtype('int8'), [[0, 2, 2, 3], [4, 5, 3, 4]])
     """
+    if options.get("rounding") == "stochastic":
+        msg = (
+            "rounding: expected no chance, as chunks do not know their places in the "
+            "whole, got 'stochastic'"
+        )
+        raise ValueError(msg)
     if dtype is None and not isinstance(zero_point, np.ndarray | np.generic):
         dtype = "int8"
     named = {"scale": scale, "zero_point": zero_point, "offset": offset}
@@ -180,27 +187,28 @@ def choose_qparams(
     """
     _check_chunked(x, "x")
     _qparams.choose_qparams(np.empty(0, x.dtype), dtype=dtype, symmetric=symmetric)
-    extents, shape = _groups("x", x, axis, block_size, None)
-    chunks = _chunks_of_groups("x", x, extents)
-    single = tuple(d for d, sizes in enumerate(chunks) if sizes == (1,))
-    spread = [(1,) * n if d in single else chunks[d] for d, n in enumerate(x.numblocks)]
-    ends = []
-    for find in (np.minimum, np.maximum):
-        meta = np.empty((0,) * x.ndim, x.dtype)
-        parts = da.map_blocks(_extremes, x, find, extents, chunks=spread, meta=meta)
-        if single:
-            meet = find.reduce
-            parts = da.reduction(
-                parts, meet, meet, axis=single, keepdims=True, dtype=x.dtype, meta=meta
-            )
-        ends.append(parts)
-    found = np.stack([np.ravel(end) for end in da.compute(*ends)])
-    wrong = np.flatnonzero(~np.isfinite(found).all(axis=0))
-    if wrong.size:
-        place = tuple(map(int, np.unravel_index(wrong[0], shape)))
-        where = f" in {wrong.size} groups, the first at index {place}" if shape else ""
-        msg = f"x: expected finite numbers, got NaN or infinities{where}"
-        raise ValueError(msg)
+    extents, cuts, shape = _groups("x", x, axis, block_size)
+    shared = tuple(d for d, sizes in enumerate(cuts) if sizes == (1,))
+    spread = {d: (1,) * x.numblocks[d] if d in shared else cuts[d] for d in range(x.ndim)}
+    ends = da.blockwise(
+        _ends,
+        (x.ndim, *range(x.ndim)),
+        x,
+        range(x.ndim),
+        *_beginnings(x),
+        extents=extents,
+        token="extrema",
+        new_axes={x.ndim: 2},
+        adjust_chunks=spread,
+        align_arrays=False,
+        dtype=x.dtype,
+        meta=np.empty((0,) * (x.ndim + 1), x.dtype),
+    )
+    if shared:
+        meet, along = np.maximum.reduce, [d + 1 for d in shared]
+        ends = da.reduction(ends, meet, meet, axis=along, keepdims=True, dtype=x.dtype)
+    found = ends.compute().reshape(2, -1)
+    found[0] *= -1
     p = _qparams.choose_qparams(found, dtype=dtype, axis=1, symmetric=symmetric)
     scale, zero_point = p.scale.reshape(shape), p.zero_point.reshape(shape)
     return QParams(scale, zero_point, p.dtype, axis=axis, block_size=block_size)
@@ -221,8 +229,12 @@ def _mapped(
         if option in options:
             msg = f"{option}: expected none for chunks, got {options[option]!r:.60}"
             raise TypeError(msg)
-    arrays = {key: _core.plain(v, key) for key, v in named.items() if v is not None}
-    due = arrays["scale"].shape
+    given = {k: v for k, v in named.items() if v is not None or k == "scale"}
+    converted = {"zero_point": _convert.zeros}
+    arrays = {k: converted.get(k, _core.plain)(v, k) for k, v in given.items()}
+    one_scale = arrays["scale"].size == 1 and "offset" in arrays
+    longest = "offset" if one_scale else "scale"
+    due = arrays[longest].shape
     sliced = [key for key, value in arrays.items() if value.size != 1]
     for key in sliced:
         if arrays[key].shape != due:
@@ -231,13 +243,23 @@ def _mapped(
     # What this refuses, which has no elements, every chunk would refuse.
     ahead = {key: v[None] if key in sliced else v for key, v in arrays.items()}
     kind = function(np.empty((0, *due), x.dtype), **ahead, **options).dtype
+    if sliced and axis is None and block_size is None:  # as NumPy broadcasts it
+        if len(due) != x.ndim or x.ndim < 2:
+            msg = f"{longest}: expected one element, got shape {due}"
+            raise ValueError(msg)
+        axis = tuple(d for d, n in enumerate(due) if n != 1)
     extents, parts = None, []
-    if sliced or axis is not None or block_size is not None:
-        extents, _ = _groups(name, x, axis, block_size, due if sliced else None)
-        chunks: Any = _chunks_of_groups(name, x, extents)
+    if axis is not None or block_size is not None:
+        extents, found, shape = _groups(name, x, axis, block_size)
+        cuts: Any = found  # dask says str
+        kept = tuple(sum(sizes) for sizes in found)
+        if sliced and due not in (shape, kept):
+            msg = f"{longest}: expected shape {shape}, got shape {due}"
+            raise ValueError(msg)
         for key in sliced:
-            part = arrays[key].reshape([sum(sizes) for sizes in chunks])
-            parts += [da.from_array(part, chunks=chunks), range(x.ndim)]
+            parts += [da.from_array(arrays[key].reshape(kept), chunks=cuts), range(x.ndim)]
+    if "raise" in (options.get("out_of_range"), options.get("nan")):
+        parts += _beginnings(x)
     whole = {key: value for key, value in arrays.items() if key not in sliced}
     made: da.Array = da.blockwise(
         _chunk,
@@ -250,6 +272,7 @@ def _mapped(
         extents=extents,
         options={**options, **whole},
         kind=kind,
+        token=function.__name__,
         align_arrays=False,
         dtype=kind,
         meta=np.empty((0,) * x.ndim, kind),
@@ -269,69 +292,79 @@ def _chunk(
     """What one process would make of a chunk."""
     if block.size == 0:
         return np.empty(block.shape, kind)
+    count = len(sliced)
+    own: dict[str, Any] = dict(zip(sliced, parts[:count], strict=True))
     if extents is not None:
-        sizes = tuple(b or max(n, 1) for b, n in zip(extents, block.shape, strict=True))
-        options = {**options, "block_size": sizes}
-    made: npt.NDArray[Any] = function(
-        block, **dict(zip(sliced, parts, strict=True)), **options
-    )
-    return made
+        own["block_size"] = _within(block, extents)
+    return _placed(parts[count:], function, block, **own, **options)
 
 
-def _extremes(
-    block: npt.NDArray[Any], find: np.ufunc, extents: tuple[int, ...]
+def _ends(
+    block: npt.NDArray[Any], *begin: npt.NDArray[Any], extents: tuple[int, ...]
 ) -> npt.NDArray[Any]:
-    """Of each group in a chunk. All ranges contain 0."""
-    for d, b in enumerate(extents):
-        if b == 0:
-            block = find.reduce(block, axis=d, keepdims=True, initial=0)
-        elif b > 1 and block.shape[d] > 0:
-            block = find.reduceat(block, range(0, block.shape[d], b), axis=d)
-    return block
+    """What is highest of each group of a chunk, also of the negative numbers, and 0."""
+    if block.size == 0:
+        wide = zip(block.shape, extents, strict=True)
+        return np.zeros((2, *(-(-n // b) if b else 1 for n, b in wide)), block.dtype)
+    found = _placed(begin, _core.extrema, block, _within(block, extents))
+    found[0] *= -1
+    return found.astype(block.dtype)
+
+
+def _within(block: npt.NDArray[Any], extents: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(b or n for b, n in zip(extents, block.shape, strict=True))
+
+
+def _placed(
+    begin: tuple[npt.NDArray[Any], ...],
+    function: Callable[..., npt.NDArray[Any]],
+    *given: Any,
+    **options: Any,
+) -> npt.NDArray[Any]:
+    """A result; or an error, in which an index is that in the whole array."""
+    try:
+        return function(*given, **options)
+    except ValueError as error:
+        index = getattr(error, "index", None)
+        if index is None or not begin:
+            raise
+        place = tuple(i + int(at[0]) for i, at in zip(index, begin, strict=True))
+        what = str(error).removesuffix(f", the first at index {index}")
+    msg = f"{what} in a chunk, the first at index {place}"
+    raise ValueError(msg)
+
+
+def _beginnings(x: da.Array) -> list[Any]:
+    """Where each chunk begins along each dimension; nothing, if not all sizes are known."""
+    if any(np.isnan(n) for n in x.shape):
+        return []
+    parts: list[Any] = []
+    one: Any = 1  # dask says str
+    for d, sizes in enumerate(x.chunks):
+        parts += [da.from_array(np.cumsum([0, *sizes[:-1]]), chunks=one), (d,)]
+    return parts
 
 
 def _groups(
-    name: str, x: da.Array, axis: Any, block_size: Any, given: tuple[int, ...] | None
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The extents of groups, 0 for all of a dimension, and the shape of scales; `given` is
-    that of those that are there.
+    name: str, x: da.Array, axis: Any, block_size: Any
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """The extents of groups, 0 for all of a dimension; how scales are cut that have the
+    dimensions of the array; and the shape that scales have.
     """
     if any(np.isnan(n) for n in x.shape):
         msg = f"{name}: expected chunks of known sizes (compute_chunk_sizes), got {x.shape}"
         raise ValueError(msg)
     lengths = tuple(int(n) for n in x.shape)
-    # What is wrong with these by themselves.
-    nothing = np.zeros((0,) * x.ndim, np.float32)
-    _qparams.choose_qparams(nothing, axis=axis, block_size=block_size)
-    axes: list[int] = [] if axis is None else sorted(normalize_axis_tuple(axis, x.ndim))
-    if isinstance(block_size, tuple):
-        extents = [operator.index(b) for b in block_size]
-    elif block_size is not None:
-        extents = [1] * x.ndim
-        extents[axes[0]] = operator.index(block_size)
-    else:
-        extents = [1 if d in axes else 0 for d in range(x.ndim)]
-    shape = tuple(-(-n // b) if b else 1 for n, b in zip(lengths, extents, strict=True))
-    if block_size is None and axis is not None:
-        shape = tuple(lengths[d] for d in axes)
-    elif block_size is None and (given is None or len(given) != x.ndim):
-        shape = ()
-    elif block_size is None and given is not None:
-        extents = [0 if n == 1 else 1 for n in given]
-        shape = tuple(n if b else 1 for n, b in zip(lengths, extents, strict=True))
-    if given is not None and given != shape:
-        due = "one element" if axis is None and block_size is None else f"shape {shape}"
-        msg = f"scale: expected {due}, got shape {given}"
-        raise ValueError(msg)
-    wide = zip(lengths, extents, strict=True)
-    return tuple(0 if b >= n > 0 else b for n, b in wide), shape
-
-
-def _chunks_of_groups(
-    name: str, x: da.Array, extents: tuple[int, ...]
-) -> tuple[tuple[int, ...], ...]:
-    """How parameters are cut, that have the dimensions of the array."""
-    chunks = []
+    alike = np.broadcast_to(np.float32(0), lengths)
+    shape = _qparams.choose_qparams(alike, axis=axis, block_size=block_size).scale.shape
+    blocks = _core.integers(block_size, "block_size")
+    if not isinstance(blocks, tuple):
+        axes = () if axis is None else normalize_axis_tuple(axis, x.ndim)
+        others = 0 if blocks is None else 1
+        blocks = [(blocks or 1) if d in axes else others for d in range(x.ndim)]
+    wide = zip(blocks, lengths, strict=True)
+    extents = tuple(0 if b >= n > 0 else b for b, n in wide)
+    cuts = []
     for d, (b, sizes) in enumerate(zip(extents, x.chunks, strict=True)):
         wrong = [n for n in sizes[:-1] if b and n % b]
         if wrong:
@@ -341,8 +374,8 @@ def _chunks_of_groups(
                 f"got one of {wrong[0]} (rechunk({{{d}: {near}}}))"
             )
             raise ValueError(msg)
-        chunks.append(tuple(-(-n // b) for n in sizes) if b else (1,))
-    return tuple(chunks)
+        cuts.append(tuple(-(-n // b) for n in sizes) if b else (1,))
+    return extents, tuple(cuts), shape
 
 
 def _check_chunked(x: Any, name: str) -> None:

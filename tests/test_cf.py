@@ -75,7 +75,7 @@ def all_codes(dtype):
 
 
 def decoded(q, attrs):
-    xr = pytest.importorskip("xarray")
+    xr = pytest.importorskip("xarray")  # whose bits are the measure; cf needs it not
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         variable = xr.Variable(("x",), q, dict(attrs))
@@ -83,7 +83,7 @@ def decoded(q, attrs):
 
 
 def encoded(x, attrs, dtype):
-    xr = pytest.importorskip("xarray")
+    xr = pytest.importorskip("xarray")  # whose bits are the measure; cf needs it not
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         variable = xr.Variable(("x",), x, {}, {**attrs, "dtype": np.dtype(dtype)})
@@ -250,8 +250,10 @@ def test_what_is_out_of_range(offset):
     wrapped = cf.encode(x, attrs, "int8", out_of_range="wrap").view("u1")
     assert wrapped.tolist() == [[251, 0, 255], [44, 7, 255]]
     out = np.zeros((2, 3), np.int8)
-    with pytest.raises(ValueError, match=r"^x: .* 2 others, the first at index \(0, 0\)$"):
+    said = r"^x: .* 2 others, the first at index \(0, 0\); out has all codes, .* 'raise'$"
+    with pytest.raises(ValueError, match=said):
         cf.encode(x, attrs, "int8", out_of_range="raise", out=out)
+    assert out.view("u1").tolist() == [[0, 0, 255], [255, 7, 255]]
     attrs |= {"valid_min": 5, "valid_max": np.int16(100)}
     assert cf.encode(x, attrs, "int8").view("u1").tolist() == [[5, 5, 100], [100, 7, 255]]
     with pytest.raises(ValueError, match=r"are from 5 to 100, got 4 others, the first at"):
@@ -289,7 +291,7 @@ def test_scales_beyond_float32():
 
 
 def test_halves_are_taken_as_float32():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     for half in (np.float16, ml_dtypes.bfloat16):
         x = np.arange(-9, 9).astype(half)
         for scale in (np.float32(0.3), np.float64(0.3)):
@@ -299,7 +301,7 @@ def test_halves_are_taken_as_float32():
 
 
 def test_there_and_back_through_a_dataset():
-    xr = pytest.importorskip("xarray")
+    xr = pytest.importorskip("xarray")  # whose bits are the measure; cf needs it not
     attrs = {"scale_factor": 0.01, "add_offset": 20.0, "_FillValue": np.int16(-999)}
     q = all_codes("int16").reshape(256, 256)
     packed = xr.Dataset({"v": (("y", "x"), q, attrs)})
@@ -309,8 +311,8 @@ def test_there_and_back_through_a_dataset():
 
 
 def test_chunks_of_dask():
-    xr = pytest.importorskip("xarray")
-    pytest.importorskip("dask")
+    xr = pytest.importorskip("xarray")  # whose bits are the measure; cf needs it not
+    pytest.importorskip("dask")  # which pyquant needs for its own module only
     attrs = {"scale_factor": np.float32(0.1), "_FillValue": np.int16(-9)}
     q = np.arange(-500, 500, dtype=np.int16).reshape(20, 50)
     packed = xr.Dataset({"v": (("y", "x"), q, attrs)}).chunk(x=20)

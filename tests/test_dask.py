@@ -1,10 +1,14 @@
 """pyquant.dask: every code is that of one process, whatever the chunks."""
 
 import doctest
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from support import ROOT
 
 import pyquant as pq
 
@@ -67,7 +71,7 @@ CASES = [
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float8_e4m3fn"])
 def test_as_one_process(shape, chunks, how, dtype):
     if dtype.startswith("float"):
-        pytest.importorskip("ml_dtypes")
+        pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     x = data(shape)
     lazy = da.from_array(x, chunks=chunks)
     p = pq.choose_qparams(x, dtype=dtype, **how)
@@ -84,7 +88,7 @@ def test_as_one_process(shape, chunks, how, dtype):
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_types(real, symmetric):
     if real == "bfloat16":
-        pytest.importorskip("ml_dtypes")
+        pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     x = pq.dequantize(data((40, 30)).astype(np.int8), 0.25, dtype=real)
     lazy = da.from_array(x, chunks=(16, 10))
     how = {"axis": 1, "block_size": 5}
@@ -104,12 +108,23 @@ def test_type_of_zero_points():
         same(pyquant.dask.quantize(lazy, np.full(6, 0.1), zero, axis=1), due)
 
 
+def test_zero_points_beyond_int64():
+    x, zero = data((3, 4)), [0, 2**64 - 1, 2**63]  # of which NumPy makes float64
+    lazy = da.from_array(x, chunks=2)
+    how = {"dtype": "uint64", "axis": 0}
+    same(
+        pyquant.dask.quantize(lazy, np.ones(3), zero, **how),
+        pq.quantize(x, np.ones(3), zero, **how),
+    )
+
+
 def test_scales_of_as_many_dimensions():
     x = data((8, 6))
     lazy = da.from_array(x, chunks=(3, 4))
-    for shape in ((8, 1), (1, 6), (8, 6), (1, 1)):
+    for shape, axis in (((8, 1), 0), ((1, 6), 1), ((8, 6), (0, 1)), ((1, 1), None)):
         scale = np.abs(data(shape)) + 0.1
         same(pyquant.dask.quantize(lazy, scale), pq.quantize(x, scale))
+        same(pyquant.dask.quantize(lazy, scale, axis=axis), pq.quantize(x, scale))
 
 
 def test_options():
@@ -129,6 +144,86 @@ def test_options():
         late.compute()
 
 
+def test_one_scale_beside_many_offsets():
+    x = data((8, 6))
+    lazy = da.from_array(x, chunks=(4, 3))
+    for more in (
+        {"offset": data(6), "axis": 1},
+        {"offset": data((1, 6))},
+        {"offset": data((8, 2)), "axis": 1, "block_size": 3},
+        {"offset": [0.5], "axis": 1},
+    ):
+        q = pq.quantize(x, 0.1, 3, **more)
+        codes = pyquant.dask.quantize(lazy, [0.1], 3, **more)
+        same(codes, q)
+        same(
+            pyquant.dask.dequantize(codes, 0.1, 3, **more), pq.dequantize(q, 0.1, 3, **more)
+        )
+    with pytest.raises(ValueError, match=r"^offset: expected shape \(8,\), got shape"):
+        pyquant.dask.quantize(lazy, 0.5, offset=data(6), axis=0)
+    with pytest.raises(ValueError, match=r"^offset: expected one element, got shape"):
+        pyquant.dask.quantize(lazy, 0.5, offset=data(6))
+
+
+def refusal(lazy, **how):
+    with pytest.raises(ValueError, match=r"^x: expected ") as caught:
+        pyquant.dask.quantize(lazy, 1.0, **how).compute()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("chunks", [(3, 4), (8, 6), ((0, 8), (2, 0, 4)), (1, 1)])
+def test_indices_are_those_of_the_whole_array(chunks):
+    for place in ((0, 0), (2, 5), (3, 4), (7, 0), (7, 5)):
+        for value in (1e9, np.nan, np.inf):
+            x = np.zeros((8, 6), np.float32)
+            x[place] = value
+            lazy = da.from_array(x, chunks=chunks)
+            end = f" in a chunk, the first at index {place}"
+            if value == 1e9:
+                assert refusal(lazy, out_of_range="raise").endswith("got 1 others" + end)
+                continue
+            if value != value:
+                assert refusal(lazy, nan="raise").endswith("got 1 others" + end)
+            with pytest.raises(ValueError, match=r"^x: expected finite values") as caught:
+                pyquant.dask.choose_qparams(lazy, axis=1)
+            assert str(caught.value).endswith("got 1 not finite" + end)
+
+
+def test_indices_beside_parameters_that_are_cut():
+    x = np.zeros((8, 6), np.float32)
+    x[5:, 3] = 300
+    lazy = da.from_array(x, chunks=4)
+    scale = np.array([1, 1, 1, 2, 1, 1], np.float32)
+    codes = pyquant.dask.quantize(lazy, scale, axis=1, out_of_range="raise")
+    end = r"got 3 others in a chunk, the first at index \(5, 3\)$"
+    for scheduler in ("synchronous", "threads"):
+        with pytest.raises(ValueError, match=end):
+            codes.compute(scheduler=scheduler)
+
+
+def test_indices_of_few_dimensions_and_unknown_sizes():
+    text = refusal(da.from_array(np.float32(1e9)), out_of_range="raise")
+    assert text.endswith("got 1 others, the first at index ()")
+    unknown = da.from_array(np.array([0, 0, 0, 1e9]), chunks=2)
+    unknown = unknown[unknown >= 0]
+    text = refusal(unknown, out_of_range="raise")
+    assert text.endswith("got 1 others, the first at index (1,)")
+
+
+def test_extremes_are_found_once():
+    seen = []
+
+    def see(block):
+        seen.append(block.shape)
+        return block
+
+    lazy = da.from_array(data((8, 6)), chunks=4).map_blocks(see, dtype=np.float32)
+    seen.clear()
+    pyquant.dask.choose_qparams(lazy, axis=1)
+    assert sorted(seen) == [(4, 2), (4, 2), (4, 4), (4, 4)]
+
+
 def test_names_are_of_what_is_computed():
     lazy = da.ones((8, 6), chunks=3)
 
@@ -140,6 +235,7 @@ def test_names_are_of_what_is_computed():
     names = [name(rows, axis=0), name(rows * 2, axis=0), name(rows, dtype="uint8", axis=0)]
     names += [name(1.0), name(2.0), name(1.0, 1), name(1.0, rounding="floor")]
     assert len(set(names)) == len(names)
+    assert all(one.startswith("quantize-") for one in names)
 
 
 def test_graphs_are_pickled():
@@ -214,6 +310,21 @@ LAZY = da.ones((8, 6), chunks=3)
             r"scale: expected one element, got shape \(8,\)",
         ),
         (
+            lambda: pyquant.dask.quantize(LAZY, None),
+            TypeError,
+            r"scale: expected an array, got NoneType",
+        ),
+        (
+            lambda: pyquant.dask.quantize(LAZY[0], np.ones(6)),
+            ValueError,
+            r"scale: expected one element, got shape \(6,\)",
+        ),
+        (
+            lambda: pyquant.dask.quantize(LAZY, np.ones((8, 5))),
+            ValueError,
+            r"scale: expected shape \(8, 6\), got shape \(8, 5\)",
+        ),
+        (
             lambda: pyquant.dask.quantize(LAZY, np.ones(8), np.ones(6, "i1"), axis=0),
             ValueError,
             r"zero_point: expected shape \(8,\), got \(6,\)",
@@ -267,7 +378,7 @@ LAZY = da.ones((8, 6), chunks=3)
         (
             lambda: pyquant.dask.choose_qparams(LAZY * np.inf, axis=0),
             ValueError,
-            r"x: expected finite numbers, got .* in 8 groups, the first at index \(0,\)",
+            r"x: expected finite values, got \d+ not finite in a chunk, the first at ",
         ),
         (
             lambda: pyquant.dask.choose_qparams(LAZY * np.nan),
@@ -295,3 +406,17 @@ def test_chunks_of_unknown_sizes_have_one_scale():
 def test_docstrings():
     assert doctest.testmod(pyquant.dask).attempted > 8
     assert doctest.testmod(pyquant.dask).failed == 0
+
+
+@pytest.mark.skipif("PYQUANT_EMULATED" in os.environ, reason="too much for it")
+def test_example_of_two_processes_and_zarr(tmp_path):
+    pytest.importorskip("distributed")  # whose processes these are
+    pytest.importorskip("zarr", minversion="3")  # which needs Python 3.12
+    script = ROOT / "examples" / "dask_zarr.py"
+    if not script.exists():
+        pytest.skip("the examples are not here")
+    command = [sys.executable, str(script)]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "4096000 codes, each as one process makes it\n"
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,559 @@
+"""pyquant.zarr beside zarr's own codecs: what they write, read and refuse, in stores."""
+
+import doctest
+import itertools
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from support import run_python, same, specials, uniform_bits
+
+pytest.importorskip("zarr", minversion="3.2")  # which the module imports
+pytest.importorskip("cast_value_rs")  # by which zarr casts
+import zarr
+from zarr.core.codec_pipeline import BatchedCodecPipeline
+
+import pyquant.zarr
+from pyquant import _core
+
+pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid|divide):RuntimeWarning")
+
+ROUNDINGS = (
+    *("nearest-even", "nearest-away"),
+    *("towards-zero", "towards-positive", "towards-negative"),
+)
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+REALS = ("float16", "float32", "float64")
+PIPELINES = ["BatchedCodecPipeline", "FusedCodecPipeline"]  # the second since 3.3
+
+
+@pytest.fixture(params=PIPELINES)
+def pipeline(request):
+    if not hasattr(zarr.core.codec_pipeline, request.param):
+        pytest.skip("a later zarr has it")
+    path = f"{BatchedCodecPipeline.__module__}.{request.param}"
+    with zarr.config.set({"codec_pipeline.path": path}):
+        yield
+
+
+def codecs_of(module, *configurations):
+    """Codec objects, of zarr or of pyquant; what has a data_type is `cast_value`."""
+    return [
+        module.CastValue(**one) if "data_type" in one else module.ScaleOffset(**one)
+        for one in configurations
+    ]
+
+
+def created(module, x, *configurations, store=None, before=(), **options):
+    options = {
+        "dtype": x.dtype.newbyteorder("="),
+        "compressors": None,
+        "serializer": zarr.codecs.BytesCodec(),
+        **options,
+    }
+    return zarr.create_array(
+        {} if store is None else store,
+        shape=x.shape,
+        filters=[*before, *codecs_of(module, *configurations)],
+        **options,
+    )
+
+
+def contents(array):
+    """Every byte of a memory store, by its key."""
+    return {key: bytes(b.to_bytes()) for key, b in array.store._store_dict.items()}
+
+
+def outcome(function):
+    """What a function returns, or what it says when it refuses."""
+    try:
+        return function()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def check(x, *configurations, **options):
+    """Both write the same, or refuse it in the same words; each reads what either wrote."""
+
+    def write(module):
+        array = created(module, x, *configurations, **options)
+        refusal = outcome(lambda: array.__setitem__(..., x))
+        return array, refusal
+
+    made = outcome(lambda: write(pyquant.zarr)), outcome(lambda: write(zarr.codecs))
+    if isinstance(made[0], str) or isinstance(made[1], str):
+        assert made[0] == made[1]
+        return None
+    (ours, refusal), (theirs, expected) = made
+    assert refusal == expected
+    assert contents(ours) == contents(theirs)
+    if refusal is not None:
+        return refusal
+    again = zarr.open_array(ours.store)  # with zarr's codecs
+    read = [outcome(lambda a=a: np.asarray(a[...])) for a in (theirs, ours, again)]
+    for one in read[1:]:
+        if isinstance(read[0], str):
+            assert one == read[0]
+        else:
+            same(one, read[0])
+    return read[0]
+
+
+@pytest.fixture
+def no_help(monkeypatch):
+    """Fail where zarr's own codecs do the work."""
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("zarr's own codec")
+
+    for codec in (zarr.codecs.CastValue, zarr.codecs.ScaleOffset):
+        for name in ("_encode_sync", "_decode_sync", "_encode_single", "_decode_single"):
+            monkeypatch.setattr(codec, name, refuse)
+    monkeypatch.setattr(zarr.codecs.CastValue, "resolve_metadata", refuse)
+
+
+def numbers(source, target, count=400):
+    """Ties, ends of the type and what is beside them, all codes of which exist."""
+    ends = np.iinfo(target)
+    near = [end + step for end in (ends.min, ends.max) for step in (-1, -0.5, 0, 0.5, 1)]
+    rng = np.random.default_rng(count)
+    ties = rng.integers(2 * max(ends.min, -(1 << 12)), 2 * min(ends.max, 1 << 12), count)
+    with np.errstate(over="ignore"):
+        made = np.array([*near, *ties / 2]).astype(source)
+    away = np.concatenate([np.nextafter(made, made.dtype.type(t)) for t in (-1e4, 1e4)])
+    every = np.concatenate([made, away])
+    every = every[np.isfinite(every)]
+    whole = every.astype(np.float64)
+    return every[(whole >= ends.min) & (whole <= ends.max)]
+
+
+@pytest.mark.parametrize("target", INTEGERS)
+@pytest.mark.parametrize("source", REALS)
+def test_real_numbers_to_integers_and_back(source, target):
+    within = numbers(source, target)
+    bits = uniform_bits(source, 1000, 3)
+    finite = bits[np.isfinite(bits)]
+    for rounding, out_of_range in itertools.product(ROUNDINGS, (None, "clamp", "wrap")):
+        how = {"data_type": target, "rounding": rounding, "out_of_range": out_of_range}
+        assert isinstance(check(within, how), np.ndarray)
+        check(finite, how)
+
+
+@pytest.mark.parametrize("target", ["int8", "int16", "uint16", "int32"])
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_a_million_bit_patterns(target, rounding):
+    x = uniform_bits("float32", 1 << 20, 7)
+    x = np.where(np.isfinite(x), x, np.float32(0.5))
+    check(x, {"data_type": target, "rounding": rounding, "out_of_range": "clamp"})
+
+
+@pytest.mark.parametrize("target", REALS)
+@pytest.mark.parametrize("source", INTEGERS)
+def test_integers_to_real_numbers_and_back(source, target):
+    ends = np.iinfo(source)
+    rng = np.random.default_rng(0)
+    x = rng.integers(ends.min, ends.max, 1000, dtype=source, endpoint=True)
+    for rounding, out_of_range in itertools.product(ROUNDINGS, (None, "clamp")):
+        how = {"data_type": target, "rounding": rounding, "out_of_range": out_of_range}
+        check(x, how)
+        assert isinstance(check(x % 100, how), np.ndarray)
+
+
+@pytest.mark.usefixtures("pipeline")
+def test_what_is_pyquants_to_do(no_help):
+    """Otherwise the tests above would compare zarr with itself."""
+    every = {"int8": 3, "uint8": 3, "int16": 2, "uint16": 2, "int32": 1, "uint32": 1}
+    for target, count in every.items():
+        for source in REALS[-count:]:
+            for rounding in ROUNDINGS:
+                for out_of_range in (None, "clamp", "wrap"):
+                    how = {"rounding": rounding, "out_of_range": out_of_range}
+                    x = np.arange(5).astype(source)
+                    a = created(pyquant.zarr, x, {"data_type": target, **how})
+                    a[...] = x
+                    same(a[...], x)
+            mapped = {"encode": {"NaN": 100}, "decode": {100: "NaN"}}
+            for out_of_range in (None, "clamp", "wrap"):
+                how = {"out_of_range": out_of_range, "scalar_map": mapped}
+                m = created(pyquant.zarr, x, {"data_type": target, **how})
+                m[...] = nans = np.array([0, np.nan, 1, np.iinfo(target).min, 3], source)
+                same(m[...], nans)
+            q = x.astype(target)
+            b = created(pyquant.zarr, q, {"data_type": source})
+            b[...] = q
+            same(b[...], q)
+
+
+REFUSED = (np.nan, np.inf, -np.inf, 128, -129, 3e38, -3e38, 127.5, -128.5000153)
+
+
+@pytest.mark.parametrize("out_of_range", [None, "clamp", "wrap"])
+@pytest.mark.parametrize("wrong", REFUSED)
+@pytest.mark.parametrize("scale", [None, {"scale": 2}, {"scale": 1e-38, "offset": -3e38}])
+def test_refusals(out_of_range, wrong, scale):
+    """In the same words, and what was stored before stays; also at the ends of slices."""
+    how = [{"data_type": "int8", "out_of_range": out_of_range}]
+    how = how if scale is None else [scale, *how]
+    for index in (0, 3, 70000):
+        x = np.zeros(70001, np.float32)
+        x[index] = wrong
+        got = check(x, *how, chunks=(70001,))
+        if scale is None:
+            unusual = out_of_range is None or not np.isfinite(wrong)
+            assert isinstance(got, str) == unusual
+        a = created(pyquant.zarr, x, *how, chunks=(70001,), fill_value=x[1])
+        outcome(lambda a=a: a.__setitem__(..., np.float32(1)))
+        kept = contents(a)
+        if isinstance(outcome(lambda a=a, x=x: a.__setitem__(..., x)), str):
+            assert contents(a) == kept
+
+
+MAPS = (
+    {"encode": {"NaN": -7}, "decode": {-7: "NaN"}},
+    {"encode": {"NaN": 127}, "decode": {127: "NaN", -128: "NaN"}},
+    {"encode": [["NaN", -128]]},
+    {"decode": [[0, "NaN"]]},
+    {"encode": {np.nan: 0}, "decode": {0: np.nan}},
+    # zarr's:
+    {"encode": {"NaN": 1, "Infinity": 2, "-Infinity": 3}, "decode": {2: "Infinity"}},
+    {"encode": {5.0: 6}, "decode": {6: 5.0}},
+    {"encode": {"NaN": 1, np.nan: 2}},
+    {"encode": {"NaN": True}, "decode": {True: "NaN"}},
+    {"encode": {}, "decode": {}},
+    {"encode": {"NaN": 128}},
+)
+
+
+@pytest.mark.usefixtures("pipeline")
+@pytest.mark.parametrize("scalar_map", MAPS)
+@pytest.mark.parametrize("out_of_range", [None, "clamp", "wrap"])
+@pytest.mark.parametrize("source", REALS)
+def test_scalar_maps(source, scalar_map, out_of_range):
+    how = {"data_type": "int8", "out_of_range": out_of_range, "scalar_map": scalar_map}
+    x = np.array([1, np.nan, -3.5, 5, 0, -7, 127, -np.nan], source)
+    payload = specials(source)
+    for given in (x, x[:1], np.append(x, np.array(np.inf, source)), payload):
+        check(given, how)
+        if source != "float16":
+            check(given, {"scale": 2, "offset": 1}, how)
+            check(given, {"offset": "Infinity"}, how, fill_value="NaN")
+            check(given, {"scale": "Infinity"}, how, fill_value="NaN")
+    if source != "float16":
+        check(np.float32([1, np.nan]), how, fill_value=np.nan)
+        infinite = np.array([np.inf, np.nan], source)  # less infinity, all is NaN
+        check(infinite, {"offset": "Infinity"}, how, fill_value="NaN")
+
+
+def test_a_nan_with_a_sign():
+    """Which no metadata can say, but an object."""
+    x = np.float32([1, np.nan, -np.nan])
+    how = {
+        "data_type": "int8",
+        "scalar_map": {"encode": {-np.nan: 0}, "decode": {0: -np.nan}},
+    }
+    read = []
+    for module in (pyquant.zarr, zarr.codecs):
+        a = created(module, x, how)
+        a[...] = x
+        read.append(a[...])
+    same(*read)
+    assert np.signbit(read[0]).tolist() == [False, True, True]
+
+
+SCALES = (
+    *({"scale": 3}, {"scale": 0.1, "offset": 273.15}, {"offset": -5}, {"scale": -2.5}),
+    *({"scale": 1e30, "offset": -1e30}, {"scale": 1e-3, "offset": "Infinity"}),
+    *({"scale": "NaN"}, {"scale": "0x3f800000"}, {"scale": "Infinity"}, {}),
+)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("source", ["float32", "float64"])
+@pytest.mark.parametrize("target", INTEGERS)
+def test_scaled_and_cast(source, target, scale):
+    rng = np.random.default_rng(1)
+    usual = (rng.normal(size=200) * 30).astype(source)
+    ties = (rng.integers(0, 300, 200) / 2).astype(source)
+    bits = uniform_bits(source, 200, 5)
+    finite = bits[np.isfinite(bits)]
+    arrays = itertools.cycle((usual, abs(usual) % 10, finite, bits, ties, usual, ties))
+    for rounding, out_of_range in itertools.product(ROUNDINGS, (None, "clamp", "wrap")):
+        how = {"data_type": target, "rounding": rounding, "out_of_range": out_of_range}
+        check(next(arrays), scale, how)
+        check(next(arrays), scale, how)
+
+
+@pytest.mark.parametrize("source", ["int16", "uint8", "int64", "uint64", *REALS])
+def test_scaled_alone(source):
+    x = np.arange(0, 60, 6).astype(source)
+    for scale in ({"scale": 2}, {"offset": 1, "scale": 3}, {"scale": 100}, {}):
+        check(x, scale)
+        check(x[::-1] * x.dtype.type(5), scale)
+
+
+@pytest.mark.usefixtures("pipeline")
+def test_both_at_once(no_help, monkeypatch):
+    """Nothing is made between the two codecs, and nothing of the size of the array."""
+    x = np.random.default_rng(0).normal(size=(512, 1024)).astype(np.float32)
+    how = {"scale": 20, "offset": 0.5}, {"data_type": "int8", "out_of_range": "clamp"}
+    a = created(pyquant.zarr, x, *how, chunks=x.shape)
+    ran = []
+    quantize, dequantize = _core.quantize, _core.dequantize
+
+    def seen(function):
+        return lambda *args, **kwargs: (
+            ran.append(kwargs.get("inverse")),
+            function(*args, **kwargs),
+        )[1]
+
+    monkeypatch.setattr(_core, "quantize", seen(quantize))
+    monkeypatch.setattr(_core, "dequantize", seen(dequantize))
+    a[...] = x
+    q = quantize(x, 20, offset=0.5, inverse=True)
+    assert contents(a)["c/0/0"] == q.tobytes()
+    same(a[...], dequantize(q, 20, offset=0.5, inverse=True))
+    made = [one for one in ran if one is not None]
+    assert made
+    assert all(made)
+    spec = zarr.core.array_spec.ArraySpec(
+        x.shape,
+        a.metadata.data_type,
+        0,
+        zarr.core.array_spec.ArrayConfig("C", False),
+        zarr.core.buffer.default_buffer_prototype(),
+    )
+    first, second = codecs_of(pyquant.zarr, *how)
+    chunk = spec.prototype.nd_buffer.from_ndarray_like(x)
+    tracemalloc.start()
+    try:
+        got = second._encode_sync(first._encode_sync(chunk, spec), spec)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    same(got.as_numpy_array(), q)
+    assert peak < q.nbytes + (1 << 20)
+
+
+@pytest.mark.usefixtures("pipeline")
+def test_fill_values_are_cast():
+    how = {"data_type": "int8", "out_of_range": "clamp"}
+    for fill in (3.0, 2.5, -1000.0, np.nan, np.inf):
+        x = np.full((6,), 2.5, np.float32)
+        for more in ([], [{"scale": 2, "offset": 1}]):
+            got = check(x, *more, how, fill_value=fill, chunks=(2,))
+            assert np.isfinite(fill) == isinstance(got, np.ndarray)
+            if not np.isfinite(fill):
+                continue
+            written = []
+            for module in (pyquant.zarr, zarr.codecs):
+                a = created(module, x, *more, how, fill_value=fill, chunks=(2,))
+                a[1:3] = [fill, 4]
+                written.append(contents(a))
+                a[...] = np.float32(fill)
+                written[-1]["full"] = a[...].tobytes()
+            assert written[0] == written[1]
+
+
+SHAPES = (
+    ((), {}),
+    ((0,), {}),
+    ((3, 0, 2), {}),
+    ((1,), {}),
+    ((7, 5), {"chunks": (3, 2)}),
+    ((16, 16), {"chunks": (4, 4), "shards": (8, 16)}),
+    ((3, 300, 300), {"chunks": (2, 300, 299)}),
+)
+
+
+@pytest.mark.usefixtures("pipeline")
+@pytest.mark.parametrize(("shape", "options"), SHAPES)
+@pytest.mark.parametrize("out_of_range", [None, "clamp"])
+def test_chunks_and_shards(shape, options, out_of_range):
+    rng = np.random.default_rng(2)
+    x = np.asarray(rng.uniform(-120, 120, shape)).astype(np.float32)
+    how = {"data_type": "int8", "out_of_range": out_of_range}
+    turned = zarr.codecs.TransposeCodec(order=tuple(range(len(shape)))[::-1])
+    for before in ([], [turned]):
+        for more in ([], [{"scale": 0.9}]):
+            got = check(x, *more, how, before=before, **options)
+            assert got.shape == shape
+            check(x, *more, how, before=before, compressors="auto", **options)
+
+
+@pytest.mark.usefixtures("pipeline")
+@pytest.mark.parametrize("out_of_range", [None, "clamp"])
+def test_any_memory(out_of_range):
+    """What is assigned may lie in any way; parts of chunks may be."""
+    base = np.random.default_rng(3).uniform(-100, 100, (40, 60)).astype(np.float32)
+    how = {"data_type": "int16", "out_of_range": out_of_range}
+    for x in (
+        np.asfortranarray(base),
+        base.T,
+        base[::-2, 3::5],
+        np.broadcast_to(base[:, :1], (40, 60)),
+        base.astype(">f4"),
+    ):
+        check(x, how, chunks=tuple(n // 2 for n in x.shape))
+        check(x, {"scale": 100}, how)
+    arrays = [created(m, base, how, chunks=(7, 9)) for m in (pyquant.zarr, zarr.codecs)]
+    for a in arrays:
+        a[3:31:2, 5] = base[3:31:2, 5]
+        a[2:3, 10:50] = -5.5
+        a.oindex[[1, 30], [2, 3, 59]] = base[:2, :3]
+    assert contents(arrays[0]) == contents(arrays[1])
+
+
+@pytest.mark.usefixtures("pipeline")
+def test_files(tmp_path):
+    """Of a local store, down to the metadata."""
+    x = np.random.default_rng(4).normal(size=(50, 60)).astype(np.float32)
+    how = {"scale": 30, "offset": 0.25}, {"data_type": "int8", "out_of_range": "clamp"}
+    for module, name in ((pyquant.zarr, "ours"), (zarr.codecs, "theirs")):
+        a = created(
+            module,
+            x,
+            *how,
+            store=tmp_path / name,
+            chunks=(16, 16),
+            shards=(32, 32),
+            compressors="auto",
+        )
+        a[...] = x
+    files = {
+        name: {
+            str(path.relative_to(tmp_path / name)): path.read_bytes()
+            for path in (tmp_path / name).rglob("*")
+            if path.is_file()
+        }
+        for name in ("ours", "theirs")
+    }
+    assert len(files["ours"]) == 5
+    assert files["ours"] == files["theirs"]
+
+
+OTHERS = (
+    *(("float32", "int64"), ("float64", "uint64"), ("int64", "int8"), ("int16", "int8")),
+    *(("float64", "float32"), ("float32", "float16"), ("uint64", "float64")),
+    *(("int32", "float32"), ("int16", "float16"), ("uint32", "float32")),
+)
+
+
+@pytest.mark.parametrize(("source", "target"), OTHERS)
+def test_the_rest_is_zarrs(source, target):
+    x = np.array([0, 1, 2, 100, 127, 77, 33]).astype(source)
+    for rounding, out_of_range in itertools.product(ROUNDINGS, (None, "clamp")):
+        how = {"data_type": target, "rounding": rounding, "out_of_range": out_of_range}
+        assert check(x, how) is not None
+        check(x * x.dtype.type(321) + x.dtype.type(1), how)
+        check(x, {"scale": 2}, how)
+
+
+def test_other_byte_orders():
+    """In stores, and of arrays: zarr's to cast, or to refuse, unless it swaps before."""
+    big = zarr.codecs.BytesCodec(endian="big")
+    x = np.arange(6, dtype=np.float32)
+    for kind in ("int8", "int16", "uint32"):
+        check(x, {"data_type": kind}, serializer=big)
+        check(x, {"scale": 2}, {"data_type": kind}, serializer=big)
+        check(x.astype(kind), {"data_type": "float64"}, serializer=big)
+        check(x, {"data_type": kind}, serializer=big, dtype=">f4")
+        check(x, {"scale": 2}, {"data_type": kind}, dtype=">f4")
+
+
+def test_configurations_that_zarr_refuses():
+    x = np.zeros(3, np.float32)
+    for wrong in (
+        {"data_type": "complex64"},
+        {"data_type": "float16", "out_of_range": "wrap"},
+        {"data_type": "int8", "rounding": "sideways"},
+        {"data_type": "int8", "out_of_range": "sometimes"},
+        {"data_type": "int8", "scalar_map": {"encode": {"NaN": 1.5}}},
+        {"data_type": "int8", "unknown": 1},
+        {"scale": 0},
+        {"scale": [1]},
+        {"offset": "much"},
+    ):
+        made = [
+            outcome(lambda m=m, w=wrong: created(m, x, w).__setitem__(..., x))
+            for m in (pyquant.zarr, zarr.codecs)
+        ]
+        assert isinstance(made[0], str)
+        assert made[0] == made[1]
+
+
+@pytest.mark.usefixtures("pipeline")
+def test_names_of_zarr_may_change(no_help, monkeypatch):
+    """Nothing hangs on what is private there: this is only slower."""
+    monkeypatch.delattr(zarr.codecs.CastValue, "_do_cast", raising=False)
+    monkeypatch.delattr(zarr.codecs.CastValue, "_get_scalar_map", raising=False)
+    monkeypatch.setattr(pyquant.zarr, "_CAN_WAIT", False)
+    x = np.random.default_rng(5).normal(size=100).astype(np.float32)
+    a = created(pyquant.zarr, x, {"data_type": "int8"})
+    a[...] = x
+    same(a[...], np.rint(x) + np.float32(0))
+    monkeypatch.undo()
+    monkeypatch.setattr(pyquant.zarr, "_CAN_WAIT", False)
+    check(x, {"scale": 20}, {"data_type": "int8"})
+
+
+def test_codecs_are_zarrs():
+    for ours, theirs in zip(
+        codecs_of(pyquant.zarr, {"scale": 2}, {"data_type": "int8"}),
+        codecs_of(zarr.codecs, {"scale": 2}, {"data_type": "int8"}),
+        strict=True,
+    ):
+        assert isinstance(ours, type(theirs))
+        assert ours.to_dict() == theirs.to_dict()
+        assert type(ours).from_dict(ours.to_dict()) == ours
+        assert pickle.loads(pickle.dumps(ours)) == ours
+
+
+REGISTERED = """
+import numpy as np, zarr, pyquant.zarr
+from zarr.registry import get_codec_class
+assert get_codec_class("cast_value").__module__ == "zarr.codecs.cast_value"
+pyquant.zarr.register()
+pyquant.zarr.register()
+for name, kind in (("cast_value", "CastValue"), ("scale_offset", "ScaleOffset")):
+    assert get_codec_class(name) is getattr(pyquant.zarr, kind)
+store = {}
+filters = [
+    {"name": "scale_offset", "configuration": {"scale": 2}},
+    {"name": "cast_value", "configuration": {"data_type": "int8"}},
+]
+a = zarr.create_array(store, shape=4, dtype="float32", filters=filters)
+a[:] = [1, 2, 3, 4.5]
+assert [type(f).__module__ for f in a.filters] == ["pyquant.zarr"] * 2
+b = zarr.open_array(store)
+assert [type(f).__module__ for f in b.filters] == ["pyquant.zarr"] * 2
+assert b[:].tolist() == [1, 2, 3, 4.5]
+"""
+
+
+def test_register():
+    run = run_python(REGISTERED)
+    assert run.returncode == 0, run.stderr
+    assert not run.stderr
+
+
+def test_without_the_other_backend():
+    """What pyquant does works, and refusals are its own."""
+    run = run_python(
+        "import sys; sys.modules['cast_value_rs'] = None\n"
+        + REGISTERED
+        + "try: a[:] = [1, 2, 3, 64]\n"
+        "except ValueError as error: print(error)\n"
+        "filters = [{'name': 'cast_value', 'configuration': {'data_type': 'int64'}}]\n"
+        "try: zarr.create_array({}, shape=1, dtype='int8', filters=filters)[:] = 1\n"
+        "except ImportError as error: print('cast-value-rs' in str(error))\n"
+    )
+    assert run.returncode == 0, run.stderr
+    message = "x: expected numbers within the range of int8 and no NaN, got 1 others, the"
+    assert run.stdout.splitlines() == [f"{message} first at index (3,)", "True"]
+
+
+def test_docstrings():
+    found = doctest.testmod(pyquant.zarr)
+    assert found.attempted > 8
+    assert found.failed == 0
