@@ -6,6 +6,7 @@ from pyquant import com_microsoft, dtypes, isa, ngraph, onednn, onnx
 from pyquant._core import dequantize, fixed_point, quantize, requantize
 from pyquant._include import get_include
 from pyquant._version import __version__
+from pyquant.files import open_weights, write_weights
 from pyquant.fused import dynamic_quantize, fake_quantize
 from pyquant.observe import Observer, calibrate
 from pyquant.packed import PackedArray, pack
@@ -34,10 +35,12 @@ __all__ = [
     "ngraph",
     "onednn",
     "onnx",
+    "open_weights",
     "pack",
     "qparams_from_range",
     "quantize",
     "requantize",
+    "write_weights",
 ]
 
 

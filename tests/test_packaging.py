@@ -114,10 +114,12 @@ def test_public_names():
             "ngraph",
             "onednn",
             "onnx",
+            "open_weights",
             "pack",
             "qparams_from_range",
             "quantize",
             "requantize",
+            "write_weights",
             "__version__",
         ]
     )
@@ -178,6 +180,8 @@ PLACES = {
     "PackedArray": (pq.PackedArray, ["data", "dtype", "shape"]),
     "from_buffer": (pq.PackedArray.from_buffer, ["buffer", "dtype", "shape"]),
     "repack": (pq.PackedArray.repack, ["self", "layout"]),
+    "open_weights": (pq.open_weights, ["path"]),
+    "write_weights": (pq.write_weights, ["path", "weights"]),
     "decode": (pq.files.Weight.decode, ["self", "rows"]),
 }
 

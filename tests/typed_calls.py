@@ -274,6 +274,20 @@ def observers() -> None:
     assert (lo <= hi).all()
 
 
+def files() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/a.safetensors"
+        pq.write_weights(path, {"x": X, "p": pq.QParams(0.5, 0, "int8")})
+        with pq.open_weights(path) as f:
+            out = np.empty((2, 8), np.float32)
+            assert_type(
+                f["x"].decode(out=out), np.ndarray[tuple[int, int], np.dtype[np.float32]]
+            )
+            y: npt.NDArray[Any] = f["x"].decode(slice(0, 2), threads=2)
+            assert_type(f["x"].shape, tuple[int, ...])
+        check(y, "float32")
+
+
 def refused() -> None:
     """What checkers refuse is refused; a checker that does not, reports the comment."""
     fails(lambda: pq.quantize(X, object()))  # type: ignore[call-overload]

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The elements of tensors in files: bytes to numbers and back, a piece at a time."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from pyquant import _core, _threads
+from pyquant.dtypes import TYPES
+from pyquant.packed import PackedArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from mmap import mmap
+
+    import numpy.typing as npt
+
+__all__ = [
+    "Item",
+    "Mapped",
+    "Tensor",
+    "copied_bytes",
+    "decode",
+    "fault",
+    "sized",
+]
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# Elements converted at once, a multiple of those that begin with a byte, and pages that
+# stay resident behind them.
+PIECE = 1 << 18
+SPAN = PIECE << 3
+MAX_DIMS = 64  # NumPy's
+MAX_SIZE = 2**63 - 1
+# So many tensors, and keys of metadata, are read one by one in a second or two.
+MAX_TENSORS, MAX_KEYS = 1 << 17, 1 << 16
+
+
+class Mapped:
+    """A file in memory, read-only; pages of it come when they are looked at."""
+
+    __slots__ = ("memory", "path", "size")
+
+    def __init__(self, path: str) -> None:
+        from mmap import ACCESS_READ, mmap
+
+        self.path: str = path
+        with open(path, "rb") as file:
+            self.size: int = file.seek(0, 2)
+            if self.size == 0:
+                raise fault(path, 0, "a file of tensors", "an empty one")
+            self.memory: mmap | None = mmap(file.fileno(), 0, access=ACCESS_READ)
+
+    def opened(self) -> mmap:
+        """The memory, unless the file is closed."""
+        if self.memory is None:
+            raise ValueError(f"{self.path}: expected an open file, got a closed one")
+        return self.memory
+
+    def close(self) -> None:
+        """Forget the memory; arrays that are views of it keep it."""
+        if self.memory is not None:
+            with suppress(BufferError):
+                self.memory.close()
+            self.memory = None
+
+    def release(self, start: int, stop: int) -> None:
+        """Let pages go that have been read, of which the system has copies."""
+        import mmap
+
+        start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        stop = stop // mmap.PAGESIZE * mmap.PAGESIZE
+        if self.memory is not None and start < stop and hasattr(mmap, "MADV_DONTNEED"):
+            self.memory.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+
+class Tensor:
+    """What a file says of a tensor. `dtype` is None where only the bytes are known."""
+
+    __slots__ = ("dtype", "file", "format", "nbytes", "order", "shape", "start")
+
+    def __init__(
+        self,
+        file: Mapped,
+        format: str,
+        dtype: str | None,
+        shape: tuple[int, ...],
+        start: int,
+        nbytes: int,
+        order: Literal["<", ">"] = "<",
+    ) -> None:
+        self.file: Mapped = file
+        self.format: str = format
+        self.dtype: str | None = dtype
+        self.shape: tuple[int, ...] = shape
+        self.start: int = start
+        self.nbytes: int = nbytes
+        self.order: Literal["<", ">"] = order
+
+    def raw(self) -> npt.NDArray[np.uint8]:
+        """The bytes, a view of the file."""
+        if self.nbytes == 0:
+            return np.frombuffer(b"", np.uint8)
+        return np.frombuffer(self.file.opened(), np.uint8, self.nbytes, self.start)
+
+
+class Item:
+    """A tensor to be written."""
+
+    __slots__ = ("bits", "data", "format", "name", "nbytes", "shape")
+
+    def __init__(
+        self,
+        name: str,
+        format: str,
+        shape: tuple[int, ...],
+        nbytes: int,
+        bits: int,
+        data: npt.NDArray[Any],
+    ) -> None:
+        self.name, self.format, self.shape = name, format, shape
+        self.nbytes, self.bits, self.data = nbytes, bits, data
+
+    def shown(self) -> str:
+        """For error messages."""
+        return f"{self.format} of shape {self.shape} for {self.name[:100]!r}"
+
+
+def fault(path: str, at: int, expected: str, got: object, tensor: str = "") -> ValueError:
+    """The error for a file that is not what it should be."""
+    name = f"tensor {tensor[:100]!r}: " if tensor else ""
+    return ValueError(f"{path}: {name}expected {expected}, got {got} at byte {at}")
+
+
+def bits_of(dtype: str) -> int:
+    """Bits of an element in a file."""
+    row = TYPES.get(dtype)
+    return row.bits if row is not None else np.dtype(dtype).itemsize * 8
+
+
+def sized(shape: tuple[int, ...]) -> bool:
+    """Whether NumPy can have that shape."""
+    size = prod([n for n in shape if n])
+    return len(shape) <= MAX_DIMS and size * 8 <= MAX_SIZE
+
+
+def decode(tensor: Tensor, first: int, out: Array, dtype: str, threads: int) -> None:
+    """Write the elements from `first` to `out`, as numbers of `dtype`."""
+    bits = bits_of(tensor.dtype or "uint8")
+    worth = out.nbytes // max(1, _threads.MIN_PART_BYTES)
+    parts = min(threads, _threads.cpu_count(), worth) if worth > 1 else 1
+    share = -(-out.size // (parts * PIECE)) * PIECE
+    raw = tensor.raw()
+
+    def work(part: int) -> int:
+        to: Any = out.reshape(-1) if out.flags.c_contiguous else out.flat
+        stop = min((part + 1) * share, out.size)
+        for span in range(part * share, stop, SPAN):
+            end = min(span + SPAN, stop)
+            for a in range(span, end, PIECE):
+                b = min(a + PIECE, end)
+                place = to[a:b] if out.flags.c_contiguous else None
+                found = _piece(raw, tensor, first + a, first + b, dtype, place)
+                if found is not place:
+                    to[a:b] = found
+            if out.size > SPAN:
+                ends = [tensor.start + (first + at) * bits // 8 for at in (span, end)]
+                tensor.file.release(*ends)
+        return 0
+
+    if parts > 1:
+        _threads.run(work, parts)
+    else:
+        work(0)
+
+
+def _piece(
+    raw: Array, tensor: Tensor, a: int, b: int, dtype: str, out: Array | None
+) -> Array:
+    """Elements `a` to `b` as `dtype`, perhaps in `out`."""
+    source = tensor.dtype or ""
+    kind = TYPES[source].kind if source in TYPES else ""
+    if kind == "float":
+        return _narrow(raw, source, a, b, dtype, out)
+    if source == "bool":
+        found: Array = raw[a:b] != 0
+    elif kind == "exponent":
+        if dtype == source:
+            return raw[a:b].view(_core.dtype_named(source))
+        found = _powers()[raw[a:b]]
+    elif source == "bfloat16":
+        words = raw[2 * a : 2 * b].view(f"{tensor.order}u2")
+        if dtype == source:
+            return words.astype(np.uint16).view(_core.dtype_named(source))
+        found = np.left_shift(words, 16, dtype=np.uint32).view(np.float32)
+    else:
+        plain = np.dtype(source)
+        size = plain.itemsize
+        found = raw[size * a : size * b].view(plain.newbyteorder(tensor.order))
+    return found if found.dtype.name == dtype else _as_real(found, dtype)
+
+
+def _as_real(found: Array, dtype: str) -> Array:
+    """To the types of 16 bits by way of float32, as all results are."""
+    if dtype in ("float16", "bfloat16") and found.dtype != np.float32:
+        found = _core.cast(found, "float32")
+    return _core.cast(found, dtype)
+
+
+def _narrow(
+    raw: Array, source: str, a: int, b: int, dtype: str, out: Array | None
+) -> Array:
+    """Codes of narrow floats. Where they are not bytes of a type that NumPy has, they are
+    packed, and four of them begin with a byte."""
+    bits, codes = TYPES[source].bits, None
+    if bits == 8:
+        with suppress(ImportError):
+            codes = raw[a:b].view(_core.dtype_named(source))
+    if codes is not None and dtype != source:
+        return _core.dequantize(codes, 1.0, dtype=dtype, out=out)
+    if codes is not None:
+        return codes
+    first = a - a % 4
+    packed = _packed(raw[first * bits // 8 :], source, b - first)
+    if dtype == source:
+        return packed.unpack()[a - first :]
+    return _core.dequantize(packed, 1.0, dtype=dtype)[a - first :]
+
+
+def _packed(raw: Array, source: str, count: int) -> PackedArray:
+    """The first codes of some bytes: a view, or a copy in whole words."""
+    bits = TYPES[source].bits
+    nbytes = -(-count * bits // 8)
+    if bits == 4:
+        return PackedArray(raw[:nbytes], source, count)
+    words = np.zeros(-(-count * bits // 32), "<i4")
+    words.view(np.uint8)[:nbytes] = raw[:nbytes]
+    return PackedArray(words, source, count, layout="words")
+
+
+def _powers() -> Array:
+    """The values of float8_e8m0fnu."""
+    bits = np.arange(256, dtype=np.uint32) << 23
+    bits[0], bits[255] = 1 << 22, 0x7FC00000
+    return bits.view(np.float32)
+
+
+def copied_bytes(array: Array, bits: int) -> Iterator[Array]:
+    """The elements of an array as little-endian bytes, of `bits` each, in pieces."""
+    size = array.dtype.itemsize if array.dtype.kind != "c" else array.dtype.itemsize // 2
+    order = ">" if array.dtype.byteorder == ">" else "="
+    flat: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    for at in range(0, array.size, PIECE):
+        piece = np.ascontiguousarray(flat[at : at + PIECE])
+        if bits % 8:
+            packed = _core.pack(piece, "words", None, None).data
+            yield packed.view(np.uint8)[: piece.size * bits // 8]
+        else:
+            words = piece.view(f"{order}u{size}")
+            yield words.astype(f"<u{size}", copy=False).view(np.uint8)

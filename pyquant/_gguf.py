@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Headers of GGUF files."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from pyquant._elements import MAX_KEYS, MAX_TENSORS, Mapped, Tensor, fault, sized
+
+if TYPE_CHECKING:
+    from pyquant._elements import Item
+
+__all__ = ["FORMATS", "Metadata", "header", "parts_of", "read"]
+
+# Name, id, elements to a block, bytes to a block, and the type of those that are plain.
+_ROWS = (
+    *(("F32", 0, 1, 4, "float32"), ("F16", 1, 1, 2, "float16")),
+    *(("BF16", 30, 1, 2, "bfloat16"), ("F64", 28, 1, 8, "float64")),
+    *(("I8", 24, 1, 1, "int8"), ("I16", 25, 1, 2, "int16")),
+    *(("I32", 26, 1, 4, "int32"), ("I64", 27, 1, 8, "int64")),
+    *(("Q4_0", 2, 32, 18, None), ("Q4_1", 3, 32, 20, None)),
+    *(("Q5_0", 6, 32, 22, None), ("Q5_1", 7, 32, 24, None)),
+    *(("Q8_0", 8, 32, 34, None), ("Q8_1", 9, 32, 36, None)),
+    *(("Q2_K", 10, 256, 84, None), ("Q3_K", 11, 256, 110, None)),
+    *(("Q4_K", 12, 256, 144, None), ("Q5_K", 13, 256, 176, None)),
+    *(("Q6_K", 14, 256, 210, None), ("Q8_K", 15, 256, 292, None)),
+    *(("IQ2_XXS", 16, 256, 66, None), ("IQ2_XS", 17, 256, 74, None)),
+    *(("IQ3_XXS", 18, 256, 98, None), ("IQ1_S", 19, 256, 50, None)),
+    *(("IQ4_NL", 20, 32, 18, None), ("IQ3_S", 21, 256, 110, None)),
+    *(("IQ2_S", 22, 256, 82, None), ("IQ4_XS", 23, 256, 136, None)),
+    *(("IQ1_M", 29, 256, 56, None), ("TQ1_0", 34, 256, 54, None)),
+    *(("TQ2_0", 35, 256, 66, None), ("MXFP4", 39, 32, 17, None)),
+    *(("NVFP4", 40, 64, 36, None), ("Q1_0", 41, 128, 18, None)),
+    *(("Q2_0", 42, 64, 18, None),),
+)
+FORMATS = {name: (block, nbytes) for name, _, block, nbytes, _ in _ROWS}
+_BY_ID = {code: (name, block, nbytes, dtype) for name, code, block, nbytes, dtype in _ROWS}
+_IDS = {name: code for name, code, *_ in _ROWS}
+_NAMES = {dtype: name for name, *_, dtype in _ROWS if dtype}
+
+# The types of metadata: letters of struct by number, 8 a string, 9 an array.
+_SCALARS = "BbHhIif?"
+_LETTERS = {**dict(enumerate(_SCALARS)), 10: "Q", 11: "q", 12: "d"}
+_NUMBERS = {np.dtype(letter): kind for kind, letter in _LETTERS.items()}
+_STRING, _ARRAY = 8, 9
+MAX_STRINGS = 1 << 22  # and arrays in arrays, passed one by one
+MAX_DEPTH = 8
+MAX_DIMS = 4
+ALIGNMENT = 32
+
+
+class Metadata(Mapping[str, Any]):
+    """The metadata of a file: each value is made when it is asked for."""
+
+    __slots__ = ("_places", "_reader")
+
+    def __init__(self, reader: _Reader, places: dict[str, tuple[int, int]]) -> None:
+        self._reader, self._places = reader, places
+
+    def __getitem__(self, key: str) -> Any:
+        """Make the value: a number, a string, an array of numbers or a list."""
+        kind, at = self._places[key]
+        return self._reader.value(kind, at)[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __repr__(self) -> str:
+        return f"<metadata of {len(self)} keys>"
+
+
+def read(file: Mapped) -> tuple[dict[str, Tensor], Metadata]:
+    """The tensors and the metadata of a file."""
+    memory = file.opened()
+    if memory[:4] != b"GGUF":
+        raise fault(file.path, 0, "GGUF", repr(memory[:4]))
+    return _Reader(file, ">" if memory[4:6] == b"\0\0" else "<").read()
+
+
+class _Reader:
+    """A file in one byte order."""
+
+    def __init__(self, file: Mapped, order: Literal["<", ">"]) -> None:
+        self.file = file
+        self.order: Literal["<", ">"] = order
+        self.words = {size: struct.Struct(order + size) for size in "IQ"}
+        self.strings = 0
+
+    def read(self) -> tuple[dict[str, Tensor], Metadata]:
+        try:
+            return self._read()
+        except struct.error:
+            path, size = self.file.path, self.file.size
+            raise fault(path, size, "more of the header", "the end of the file") from None
+
+    def _read(self) -> tuple[dict[str, Tensor], Metadata]:
+        version = self._word("I", 4)
+        if version not in (2, 3):
+            raise fault(self.file.path, 4, "version 2 or 3", version)
+        count = self._count(8, MAX_TENSORS, 24, "tensors")
+        keys = self._count(16, MAX_KEYS, 12, "keys")
+        places, at = self._keys(keys, 24)
+        metadata = Metadata(self, places)
+        alignment = self._alignment(places)
+        found, at = self._tensors(count, at)
+        data = -(-at // alignment) * alignment
+        return self._placed(found, data, alignment), metadata
+
+    def _word(self, size: str, at: int) -> int:
+        return int(self.words[size].unpack_from(self.file.opened(), at)[0])
+
+    def _count(self, at: int, most: int, each: int, what: str) -> int:
+        """A number of things of at least `each` bytes."""
+        count = self._word("Q", at)
+        most = min(most, max(self.file.size - at, 0) // each)
+        if count > most:
+            raise fault(self.file.path, at, f"at most {most} {what}", count)
+        return count
+
+    def _string(self, at: int) -> tuple[str, int]:
+        stop = at + 8 + self._word("Q", at)
+        if stop > self.file.size:
+            got = stop - at - 8
+            raise fault(self.file.path, at, "a string within the file", f"{got} bytes")
+        text = self.file.opened()[at + 8 : stop]
+        return text.decode("utf-8", "surrogateescape"), stop
+
+    def _keys(self, count: int, at: int) -> tuple[dict[str, tuple[int, int]], int]:
+        places: dict[str, tuple[int, int]] = {}
+        for _ in range(count):
+            start = at
+            key, at = self._string(at)
+            if key in places:
+                raise fault(self.file.path, start, "a key once", f"{key[:100]!r} again")
+            kind = self._word("I", at)
+            places[key] = (kind, at + 4)
+            at = self._after(kind, at + 4, 0)
+        return places, at
+
+    def _after(self, kind: int, at: int, depth: int) -> int:
+        """The place behind a value, of which nothing is made."""
+        if kind == _STRING:
+            return self._after_strings(at, 1)
+        if kind == _ARRAY:
+            if depth == MAX_DEPTH:
+                raise fault(self.file.path, at, f"arrays in {depth} others at most", "more")
+            inner = self._word("I", at)
+            each = self._size(inner, at) or 8
+            count = self._count(at + 4, self.file.size, each, "elements")
+            if inner == _STRING:
+                return self._after_strings(at + 12, count)
+            if inner != _ARRAY:
+                return at + 12 + count * each
+            at += 12
+            for _ in range(count):
+                self._counted(1, at)
+                at = self._after(_ARRAY, at, depth + 1)
+            return at
+        at += self._size(kind, at - 4)
+        if at > self.file.size:
+            raise fault(self.file.path, at, "a value within the file", "its end")
+        return at
+
+    def _size(self, kind: int, at: int) -> int:
+        """Bytes of a number; 0 of strings and arrays."""
+        if kind in (_STRING, _ARRAY):
+            return 0
+        if kind not in _LETTERS:
+            raise fault(self.file.path, at, "a type from 0 to 12", kind)
+        return struct.calcsize("=" + _LETTERS[kind])
+
+    def _counted(self, count: int, at: int) -> None:
+        self.strings += count
+        if self.strings > MAX_STRINGS:
+            expected = f"at most {MAX_STRINGS} strings and arrays"
+            raise fault(self.file.path, at, expected, self.strings)
+
+    def _after_strings(self, at: int, count: int) -> int:
+        self._counted(count, at)
+        memory, length = self.file.opened(), self.words["Q"].unpack_from
+        try:
+            for _ in range(count):
+                at += 8 + length(memory, at)[0]
+        except (struct.error, OverflowError):  # behind the end, or where nothing can be
+            at = self.file.size + 1
+        if at > self.file.size:
+            at = self.file.size
+            raise fault(self.file.path, at, "strings within the file", "its end")
+        return at
+
+    def value(self, kind: int, at: int) -> tuple[Any, int]:
+        """A value, which has been passed before, and the place behind it."""
+        if kind == _STRING:
+            return self._string(at)
+        if kind != _ARRAY:
+            one = struct.Struct(self.order + _LETTERS[kind])
+            return one.unpack_from(self.file.opened(), at)[0], at + one.size
+        inner, count = self._word("I", at), self._word("Q", at + 4)
+        at += 12
+        if inner not in (_STRING, _ARRAY):
+            dtype = np.dtype(self.order + _LETTERS[inner])
+            return self._numbers(dtype, count, at), at + count * dtype.itemsize
+        values = []
+        for _ in range(count):
+            one_value, at = self.value(inner, at)
+            values.append(one_value)
+        return values, at
+
+    def _numbers(self, dtype: np.dtype[Any], count: int, at: int) -> np.ndarray[Any, Any]:
+        text = self.file.opened()[at : at + count * dtype.itemsize]
+        found: np.ndarray[Any, Any] = np.frombuffer(text, dtype)
+        made = found.astype(dtype.newbyteorder("="))
+        return np.not_equal(made.view(np.uint8), 0) if dtype == np.bool else made
+
+    def _alignment(self, places: dict[str, tuple[int, int]]) -> int:
+        if "general.alignment" not in places:
+            return ALIGNMENT
+        kind, at = places["general.alignment"]
+        value = self._word("I", at) if kind == 4 else 0
+        if value < 1 or value & (value - 1):
+            got = value if kind == 4 else f"type {kind}"
+            raise fault(self.file.path, at, "a power of two for the alignment", got)
+        return value
+
+    def _tensors(self, count: int, at: int) -> tuple[dict[str, tuple[Any, ...]], int]:
+        """Type, shape, offset and the place of the entry of each."""
+        found: dict[str, tuple[Any, ...]] = {}
+        memory = self.file.opened()
+        rests = [struct.Struct(f"{self.order}{n}QIQ") for n in range(MAX_DIMS + 1)]
+        for _ in range(count):
+            start = at
+            name, at = self._string(at)
+            ndim = self._word("I", at)
+            if name in found:
+                raise fault(self.file.path, start, "a name once", "it again", name)
+            if ndim > MAX_DIMS:
+                expected = f"at most {MAX_DIMS} dimensions"
+                raise fault(self.file.path, at, expected, ndim, name)
+            *dims, kind, offset = rests[ndim].unpack_from(memory, at + 4)
+            at += 4 + rests[ndim].size
+            shape = tuple(dims[::-1])
+            if not sized(shape):
+                expected = "a number of elements that 64 bits count"
+                raise fault(self.file.path, start, expected, list(shape), name)
+            found[name] = (kind, shape, offset, start)
+        return found, at
+
+    def _placed(
+        self, found: dict[str, tuple[Any, ...]], data: int, alignment: int
+    ) -> dict[str, Tensor]:
+        """Tensors lie within the file and apart; one of an unknown type reaches to the
+        next one, or to the end."""
+        path, size = self.file.path, self.file.size
+        tensors: dict[str, Tensor] = {}
+        limit = size
+        falling = sorted(
+            found.items(), key=lambda one: (one[1][2], one[1][3]), reverse=True
+        )
+        for name, (kind, shape, offset, entry) in falling:
+            start = data + offset
+            if offset % alignment:
+                expected = f"a multiple of {alignment} for an offset"
+                raise fault(path, entry, expected, offset, name)
+            if start > size and prod(shape):
+                expected = f"data within {size} bytes"
+                raise fault(path, entry, expected, f"data from {start} on", name)
+            known = _BY_ID.get(kind)
+            if known is None:
+                format, nbytes, dtype = f"type {kind}", max(limit - start, 0), None
+            else:
+                format, block, each, dtype = known
+                row = shape[-1] if shape else 1
+                if row % block:
+                    expected = f"a last extent that is a multiple of {block} for {format}"
+                    raise fault(path, entry, expected, row, name)
+                nbytes = prod(shape) // block * each
+            if start + nbytes > limit and nbytes:
+                expected = f"data that ends by byte {limit}"
+                raise fault(path, entry, expected, f"{start} to {start + nbytes}", name)
+            if nbytes:
+                limit = start
+            tensors[name] = Tensor(
+                self.file, format, dtype, shape, start, nbytes, self.order
+            )
+        return {name: tensors[name] for name in found}
+
+
+def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:
+    """The other files of a model that is split, of which this has to be the first."""
+    count = metadata.get("split.count", 1)
+    if type(count) is not int or count <= 1:
+        return []
+    name = re.fullmatch(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", path, re.DOTALL)
+    number = metadata.get("split.no", 0)
+    if name is None or int(name[2]) != 1 or number != 0 or name[3][4:9] != f"{count:05}":
+        expected = f"the first of {count} files, named …-00001-of-{count:05}.gguf"
+        raise ValueError(f"{path}: expected {expected}, got split.no {number}")
+    return [f"{name[1]}{i:05}{name[3]}" for i in range(2, count + 1)]
+
+
+def header(items: list[Item], metadata: Mapping[str, Any]) -> tuple[bytes, list[Item], int]:
+    """The bytes before the data, the tensors in their order, and the alignment."""
+    alignment = metadata.get("general.alignment", ALIGNMENT)
+    if (
+        type(alignment) is not int
+        or not 0 < alignment < 1 << 32
+        or alignment & (alignment - 1)
+    ):
+        raise ValueError(
+            f"metadata: expected a power of two to align to, got {alignment!r}"
+        )
+    text = [b"GGUF", struct.pack("<IQQ", 3, len(items), len(metadata))]
+    for key, value in metadata.items():
+        if type(key) is not str:
+            raise TypeError(
+                f"metadata: expected strings for keys, got {type(key).__name__}"
+            )
+        kind, made = _written(value, key)
+        text += [_text(key), struct.pack("<I", kind), made]
+    at = 0
+    for one in items:
+        format = _NAMES.get(one.format, one.format)
+        if format not in FORMATS or len(one.shape) > MAX_DIMS:
+            expected = f"a type of GGUF and at most {MAX_DIMS} dimensions"
+            raise ValueError(f"weights: expected {expected}, got {one.shown()}")
+        dims = struct.pack(f"<I{len(one.shape)}Q", len(one.shape), *one.shape[::-1])
+        text += [_text(one.name), dims, struct.pack("<IQ", _IDS[format], at)]
+        at += -(-one.nbytes // alignment) * alignment
+    made = b"".join(text)
+    return made + bytes(-len(made) % alignment), items, alignment
+
+
+def _text(value: str) -> bytes:
+    made = value.encode("utf-8", "surrogateescape")
+    return struct.pack("<Q", len(made)) + made
+
+
+def _written(value: Any, key: str) -> tuple[int, bytes]:
+    """The type and the bytes of a value."""
+    if isinstance(value, str):
+        return _STRING, _text(value)
+    if isinstance(value, (list, tuple)) and value and all(type(v) is str for v in value):
+        start = struct.pack("<IQ", _STRING, len(value))
+        return _ARRAY, start + b"".join(map(_text, value))
+    array = np.asarray(value)
+    if type(value) is int:
+        array = array.astype(_integer_type(value, array.dtype))
+    elif type(value) is float and (value != value or value == float(np.float32(value))):
+        array = array.astype(np.float32)
+    kind = _NUMBERS.get(array.dtype.newbyteorder("="))
+    if kind is None or array.ndim > 1:
+        got = f"{type(value).__name__} for {key[:100]!r}"
+        raise TypeError(f"metadata: expected strings, numbers or lists of them, got {got}")
+    made = array.astype(array.dtype.newbyteorder("<")).tobytes()
+    if array.ndim == 0:
+        return kind, made
+    return _ARRAY, struct.pack("<IQ", kind, array.size) + made
+
+
+def _integer_type(value: int, found: np.dtype[Any]) -> np.dtype[Any]:
+    """uint32 or int32, which most keys have, for Python's integers."""
+    if 0 <= value < 1 << 32:
+        return np.dtype(np.uint32)
+    return np.dtype(np.int32) if -(1 << 31) <= value < 0 else found

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `write_weights` writes, and `WeightFile.load` reads again."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant import _core, dtypes
+from pyquant._elements import Item, bits_of, copied_bytes
+from pyquant.files import RECORDS, Weight, WeightFile
+from pyquant.packed import PackedArray
+from pyquant.qparams import QParams
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from io import BufferedWriter
+
+    import numpy.typing as npt
+
+__all__ = ["load", "write"]
+
+PARTS = ("scale", "zero_point", "offset")
+
+
+def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> None:
+    """Write a file beside the target, and put it in its place."""
+    for name in weights:
+        if type(name) is not str:
+            raise TypeError(
+                f"weights: expected strings for names, got {type(name).__name__}"
+            )
+    if path.endswith(".gguf"):
+        from pyquant import _gguf
+
+        items = [_blocks(name, value) for name, value in weights.items()]
+        head, items, alignment = _gguf.header(items, metadata)
+    else:
+        from pyquant import _safetensors
+
+        items = _recorded(weights, metadata)
+        head, items = _safetensors.header(items, metadata)
+        alignment = 1
+    _replace(path, head, items, alignment)
+
+
+def _replace(path: str, head: bytes, items: list[Item], alignment: int) -> None:
+    beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    try:
+        with open(beside, "xb") as file:
+            file.write(head)
+            for one in items:
+                _write_item(file, one, alignment)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        if os.path.exists(beside):
+            os.unlink(beside)
+        raise
+
+
+def _write_item(file: BufferedWriter, one: Item, alignment: int) -> None:
+    written = 0
+    for piece in copied_bytes(one.data, one.bits if one.data.dtype != np.uint8 else 8):
+        file.write(piece.data)
+        written += piece.size
+    file.write(bytes(-written % alignment))
+
+
+def _blocks(name: str, value: Any) -> Item:
+    """A tensor of a GGUF file."""
+    if not isinstance(value, (tuple, Weight)):
+        return _plain(name, value)
+    if isinstance(value, Weight):
+        return _as_it_is(name, value)
+    from pyquant._gguf import FORMATS
+
+    format, data = value if len(value) == 2 else (None, None)
+    if format not in FORMATS or not isinstance(data, np.ndarray) or data.dtype != np.uint8:
+        expected = "a format of GGUF and an array of uint8"
+        raise TypeError(f"weights: expected {expected}, got others for {name[:100]!r}")
+    block, each = FORMATS[format]
+    if not data.ndim or data.shape[-1] % each:
+        expected = f"rows of a multiple of {each} bytes for {format}"
+        raise ValueError(f"weights: expected {expected}, got shape {data.shape}")
+    shape = (*data.shape[:-1], data.shape[-1] // each * block)
+    return Item(name, format, shape, data.nbytes, 8, data)
+
+
+def _as_it_is(name: str, value: Weight) -> Item:
+    if value._tensor.order == ">":
+        raise ValueError(f"weights: expected little-endian weights, got {value!r}")
+    bits = 8 if value._tensor.dtype is None else bits_of(value._tensor.dtype)
+    return Item(name, value.format, value.shape, value.nbytes, bits, value.raw)
+
+
+def _plain(name: str, value: Any) -> Item:
+    """A tensor of the elements of an array."""
+    array = _core.plain(value, "weights")
+    dtype = dtypes.name_of(array.dtype)
+    if dtype is None or array.dtype.kind in "OSUMm" or array.dtype.names:
+        got = f"{dtypes.described(array)} for {name[:100]!r}"
+        raise TypeError(f"weights: expected an array of numbers, got {got}")
+    bits = bits_of(dtype) if dtype in WHOLE else array.dtype.itemsize * 8
+    return Item(name, dtype, array.shape, array.size * bits // 8, bits, array)
+
+
+# Narrow types that files have packed.
+WHOLE = ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
+
+
+def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item]:
+    """The tensors of a safetensors file; what its types do not say goes to `metadata`."""
+    items: list[Item] = []
+    records: dict[str, Any] = {}
+    for name, value in weights.items():
+        if isinstance(value, QParams):
+            records[name] = _record_params(name, value, items)
+        elif isinstance(value, PackedArray):
+            axis = [value.layout, value.axis, value.bits]
+            records[name] = {"packed": [value._name, list(value.shape), *axis]}
+            items.append(_plain(name, value.data))
+        elif isinstance(value, Weight):
+            items.append(_as_it_is(name, value))
+        else:
+            items.append(_known(_plain(name, value), records))
+    names = [one.name for one in items]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"weights: expected different names, got {twice[:100]!r} twice")
+    if RECORDS in metadata:
+        raise ValueError(f"metadata: expected other keys than {RECORDS!r}, got it")
+    if records:
+        metadata[RECORDS] = json.dumps(records, separators=(",", ":"))
+    return items
+
+
+def _known(item: Item, records: dict[str, Any]) -> Item:
+    """Types that safetensors does not know as bytes; and what is no whole bytes."""
+    from pyquant._safetensors import FORMATS
+
+    whole = item.data.size * item.bits % 8 == 0
+    if item.format not in dtypes.TYPES or (item.format in FORMATS.values() and whole):
+        return item
+    records[item.name] = {"type": item.format}
+    data = item.data.view(np.uint8)
+    return Item(item.name, "uint8", item.shape, data.nbytes, 8, data)
+
+
+def _record_params(name: str, params: QParams, items: list[Item]) -> dict[str, Any]:
+    for part in PARTS:
+        array = getattr(params, f"_{part}")
+        if array is not None:
+            items.append(_plain(f"{name}.{part}", array))
+    rest = [params.axis, params.block_size, params.fill, params.quant_range]
+    return {"qparams": [params._name, *rest]}
+
+
+def load(file: WeightFile, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
+    """What was written by that name."""
+    text = file.metadata.get(RECORDS, "{}")
+    try:
+        records = json.loads(text)
+        record = records.get(name, {})
+        kind, said = next(iter(record.items()), ("", ()))
+        if kind == "qparams":
+            return _params(file, name, *said)
+        if kind == "packed":
+            return _packed(file[name], *said)
+        if kind == "type":
+            return _typed(file[name], str(said))
+    except KeyError:
+        raise
+    except (TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        said = " ".join(str(error).split())[:200]
+        msg = f"{file.path}: expected metadata of pyquant for {name[:100]!r}, got {said}"
+        raise ValueError(msg) from None
+    weight = file[name]
+    return weight.decode(dtype=weight.dtype)
+
+
+def _whole(weight: Weight) -> npt.NDArray[Any]:
+    return weight.decode(dtype=weight.dtype)
+
+
+def _typed(weight: Weight, dtype: str) -> npt.NDArray[Any]:
+    if (
+        weight.format != "U8"
+        or dtype not in dtypes.TYPES
+        or dtypes.TYPES[dtype].nbytes != 1
+    ):
+        raise ValueError(f"{weight!r} of type {dtype!r}")
+    return _whole(weight).view(_core.dtype_named(dtype))
+
+
+def _packed(
+    weight: Weight, dtype: str, shape: list[int], layout: str, axis: int, bits: int
+) -> PackedArray:
+    words = _whole(weight)
+    if layout == "onnx":
+        return PackedArray(words, dtype, tuple(shape))
+    return PackedArray(words, dtype, tuple(shape), layout=layout, axis=axis, bits=bits)
+
+
+def _params(
+    file: WeightFile, name: str, dtype: str, axis: Any, block: Any, fill: Any, limits: Any
+) -> QParams:
+    found = {
+        part: _whole(file[f"{name}.{part}"]) for part in PARTS if f"{name}.{part}" in file
+    }
+    return QParams(
+        found["scale"],
+        found.get("zero_point"),
+        dtype,
+        axis=_tuple(axis),
+        block_size=_tuple(block),
+        offset=found.get("offset"),
+        fill=_tuple(fill),
+        quant_range=_tuple(limits),
+    )
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

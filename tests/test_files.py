@@ -1,0 +1,1027 @@
+"""Files of weights: both containers and directions, beside their packages; hostile ones."""
+
+import json
+import os
+import random
+import re
+import struct
+import sys
+import tracemalloc
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from support import dtype_of, light, run_python, same, split_small_arrays
+
+import pyquant as pq
+from pyquant import _gguf, _safetensors
+from pyquant.dtypes import TYPES
+from pyquant.files import Weight
+
+MUTANTS = int(os.environ.get("PYQUANT_FILE_MUTANTS", light(3000, 300)))
+RNG = np.random.default_rng(17)
+
+# Every type of safetensors by its name there; bytes to an element of those without parts.
+PLAIN = {
+    format: name
+    for format, name in _safetensors.FORMATS.items()
+    if name not in TYPES or TYPES[name].bits >= 8
+}
+
+
+def stored(tensors, metadata=None, pad=b""):
+    """A safetensors file by its definition: name -> (format, shape, bytes)."""
+    entries, at = {}, 0
+    for name, (format, shape, data) in tensors.items():
+        offsets = [at, at + len(data)]
+        entries[name] = {"dtype": format, "shape": list(shape), "data_offsets": offsets}
+        at += len(data)
+    if metadata is not None:
+        entries["__metadata__"] = metadata
+    return framed(json.dumps(entries), b"".join(d for *_, d in tensors.values()), pad)
+
+
+def framed(header, data=b"", pad=b""):
+    text = header.encode() if isinstance(header, str) else header
+    return struct.pack("<Q", len(text) + len(pad)) + text + pad + data
+
+
+def text_of(value, order="<"):
+    value = value.encode() if isinstance(value, str) else value
+    return struct.pack(order + "Q", len(value)) + value
+
+
+def stored_gguf(keys=(), tensors=(), data=b"", order="<", version=3, align=32):
+    """A GGUF file by its definition: keys (name, type, bytes), tensors (name, dims, type,
+    offset)."""
+    head = b"GGUF" + struct.pack(order + "IQQ", version, len(tensors), len(keys))
+    for name, kind, value in keys:
+        head += text_of(name, order) + struct.pack(order + "I", kind) + value
+    for name, dims, kind, offset in tensors:
+        head += text_of(name, order) + struct.pack(
+            order + f"I{len(dims)}Q", len(dims), *dims
+        )
+        head += struct.pack(order + "IQ", kind, offset)
+    return head + bytes(-len(head) % align) + data
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Write bytes to a file, and say its path."""
+
+    def make(data, name="x.safetensors"):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return str(path)
+
+    return make
+
+
+def random_array(name, shape):
+    """Elements of any bits, of those that a type has."""
+    if name == "bool":
+        return RNG.integers(0, 2, shape).astype(bool)
+    dtype = np.dtype(name) if hasattr(np, name) else dtype_of(name)
+    bits = TYPES[name].bits if name in TYPES else dtype.itemsize * 8
+    codes = RNG.integers(0, 256, (*shape, dtype.itemsize)).astype(np.uint8)
+    if bits < 8:
+        codes &= (1 << bits) - 1
+    return codes.view(dtype).reshape(shape)
+
+
+def bits(array):
+    return np.ascontiguousarray(array).tobytes()
+
+
+# Types
+
+
+@pytest.mark.parametrize("name", _safetensors.FORMATS.values())
+def test_every_type_of_safetensors_there_and_back(name, tmp_path):
+    x = random_array(name, (6, 16))
+    pq.write_weights(tmp_path / "a.safetensors", {"x": x})
+    with pq.open_weights(tmp_path / "a.safetensors") as f:
+        w = f["x"]
+        assert _safetensors.FORMATS[w.format] == name
+        assert (w.shape, w.dtype, w.size, w.ndim) == (x.shape, x.dtype, x.size, 2)
+        assert bits(w.decode(dtype=name)) == bits(x)
+        view = w.view()
+        if isinstance(view, pq.PackedArray):
+            view = view.unpack()
+        assert bits(view) == bits(x)
+        assert bits(f.load("x")) == bits(x)
+        assert "pyquant" not in f.metadata
+
+
+@pytest.mark.parametrize("target", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", _safetensors.FORMATS.values())
+def test_numbers_of_every_type(name, target, tmp_path):
+    """As casts make them, by way of float32."""
+    if name == "complex64":
+        return
+    x, to = random_array(name, (7, 20)), dtype_of(target)
+    pq.write_weights(tmp_path / "a.safetensors", {"x": x})
+    with np.errstate(all="ignore"):
+        wide = x if target == "float64" else x.astype(np.float32)
+        expected = wide.astype(to)
+        w = pq.open_weights(tmp_path / "a.safetensors")["x"]
+        got = w.decode(dtype=target)
+        nan = np.isnan(expected.astype(np.float64))
+        assert np.array_equal(np.isnan(got.astype(np.float64)), nan)
+    assert bits(got[~nan]) == bits(expected[~nan])
+    for rows in (slice(2, 5), slice(3, 3), slice(-1, None)):
+        assert bits(w.decode(rows, dtype=target)) == bits(got[rows])
+    out = np.zeros((20, 7), to).T
+    assert w.decode(out=out) is out
+    assert bits(out) == bits(got)
+
+
+def test_pieces_and_threads(tmp_path, monkeypatch):
+    from pyquant import _elements
+
+    monkeypatch.setattr(_elements, "PIECE", 64)
+    monkeypatch.setattr(_elements, "SPAN", 128)
+    for name in ("float6_e2m3fn", "float4_e2m1fn", "float8_e5m2", "bfloat16", "int16"):
+        x = random_array(name, (41, 28))
+        pq.write_weights(tmp_path / "a.safetensors", {"x": x})
+        w = pq.open_weights(tmp_path / "a.safetensors")["x"]
+        with np.errstate(all="ignore"):
+            expected = x.astype(np.float32)
+        with split_small_arrays(monkeypatch):
+            for threads in (1, 3):
+                for rows in (slice(0, 41), slice(5, 38)):
+                    got = w.decode(rows, dtype="float32", threads=threads)
+                    assert np.array_equal(got, expected[rows], equal_nan=True)
+
+
+def test_elements_that_begin_within_a_byte(made):
+    data = bytes(range(1, 24))
+    path = made(stored({"a": ("F4", (2, 3), data[:3]), "b": ("F6_E2M3", (4, 3), data[:9])}))
+    f = pq.open_weights(path)
+    for name in f:
+        whole = f[name].decode()
+        for row in range(len(whole)):
+            assert bits(f[name].decode(slice(row, row + 1))) == bits(whole[row : row + 1])
+
+
+def test_the_default_type(tmp_path):
+    x = {n: random_array(n, (2, 2)) for n in ("float16", "float64", "int32", "bool")}
+    pq.write_weights(tmp_path / "a.safetensors", x)
+    f = pq.open_weights(tmp_path / "a.safetensors")
+    found = {name: f[name].decode().dtype.name for name in x}
+    assert found == {**{n: n for n in x}, "float16": "float32"}
+
+
+def test_without_ml_dtypes():
+    code = """
+import sys, tempfile
+import json, struct
+sys.modules["ml_dtypes"] = None
+import numpy as np, pyquant as pq
+path = tempfile.mkdtemp() + "/a.safetensors"
+tensors = {"f8": ("F8_E4M3", b"\\x38\\xc0\\x7e"), "f6": ("F6_E2M3", b"\\x81\\x30\\x10"),
+           "f4": ("F4", b"\\x21\\xf0"), "b": ("BF16", b"\\x80\\x3f"),
+           "e": ("F8_E8M0", b"\\x00\\x7f\\xff")}
+at, head, data = 0, {}, b""
+for name, (kind, raw) in tensors.items():
+    n = {"f8": 3, "f6": 4, "f4": 4, "b": 1, "e": 3}[name]
+    head[name] = {"dtype": kind, "shape": [n], "data_offsets": [at, at + len(raw)]}
+    data, at = data + raw, at + len(raw)
+text = json.dumps(head).encode()
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
+f = pq.open_weights(path)
+for name in f:
+    print(name, f[name].format, f[name].decode().tolist())
+print(pq.dequantize(f["f4"].view(), 2.0))
+try:
+    f["f8"].view()
+except ImportError as error:
+    print(error)
+"""
+    run = run_python(code)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == [
+        "f8 F8_E4M3 [1.0, -2.0, 448.0]",
+        "f6 F6_E2M3 [0.125, 0.25, 0.375, 0.5]",
+        "f4 F4 [0.5, 1.0, 0.0, -6.0]",
+        "b BF16 [1.0]",
+        "e F8_E8M0 [5.877471754111438e-39, 1.0, nan]",
+        "[  1.   2.   0. -12.]",
+        "dtype: float8_e4m3fn needs the package ml_dtypes: pip install ml_dtypes",
+    ]
+
+
+# Other packages
+
+
+def test_safetensors_reads_what_is_written(tmp_path):
+    safetensors = pytest.importorskip("safetensors")
+    x = {name: random_array(name, (4, 8)) for name in _safetensors.FORMATS.values()}
+    x["empty"], x["number"] = np.zeros((0, 3), np.float32), np.float32(2)
+    x["strided"] = np.arange(24, dtype=">i4").reshape(4, 6).T[::2]
+    pq.write_weights(tmp_path / "a.safetensors", x, metadata={"key\n\u1234": '"value"\\'})
+    data = (tmp_path / "a.safetensors").read_bytes()
+    found = dict(safetensors.deserialize(data))
+    assert set(found) == set(pq.open_weights(tmp_path / "a.safetensors"))
+    for name, array in x.items():
+        assert tuple(found[name]["shape"]) == np.shape(array)
+        w = pq.open_weights(tmp_path / "a.safetensors")[name]
+        assert (found[name]["dtype"], bytes(found[name]["data"])) == (w.format, bits(w.raw))
+    with safetensors.safe_open(tmp_path / "a.safetensors", "np") as f:
+        assert f.metadata() == {"key\n\u1234": '"value"\\'}
+        assert np.array_equal(f.get_tensor("strided"), x["strided"])
+    assert data.index(b"}}") < struct.unpack("<Q", data[:8])[0] + 8
+    assert struct.unpack("<Q", data[:8])[0] % 8 == 0
+
+
+def test_what_safetensors_writes_is_read(tmp_path):
+    numpy = pytest.importorskip("safetensors.numpy")
+    pytest.importorskip("ml_dtypes")
+    names = [n for n in PLAIN.values() if "fnuz" not in n]
+    x = {name: random_array(name, (3, 5)) for name in names}
+    numpy.save_file(
+        x,
+        tmp_path / "a.safetensors",
+        {"a": "\u00e9\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")},
+    )
+    with pq.open_weights(tmp_path / "a.safetensors") as f:
+        assert set(f) == set(x)
+        assert f.metadata == {"a": "\u00e9\U0001f600"}
+        for name, array in x.items():
+            assert bits(f[name].decode(dtype=name)) == bits(array)
+            assert f[name].view().dtype == array.dtype
+
+
+@pytest.mark.parametrize("order", ["LITTLE", "BIG"])
+def test_what_gguf_writes_is_read(order, tmp_path):
+    gguf = pytest.importorskip("gguf")
+    path = tmp_path / "a.gguf"
+    writer = gguf.GGUFWriter(path, "llama", endianess=gguf.GGUFEndian[order])
+    writer.add_token_list(["a", "\u00e9", b"\xff\xfe"])
+    writer.add_token_scores([0.5, -1.0, 2.0])
+    writer.add_token_types([1, -2, 3])
+    writer.add_bool("b", True)
+    writer.add_float64("d", 0.1)
+    writer.add_int64("i", -(2**40))
+    writer.add_array("nested", [[1, 2], [3]])
+    plain = ("float32", "float16", "float64", "int8", "int16", "int32", "int64")
+    x = {name: random_array(name, (3, 2, 32)) for name in plain}
+    for name, array in x.items():
+        writer.add_tensor(name, array.copy())
+    kind = gguf.GGMLQuantizationType.Q4_K
+    writer.add_tensor(
+        "blocks", np.arange(288, dtype=np.uint8).reshape(2, 144), raw_dtype=kind
+    )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pq.open_weights(path) as f:
+        for name, array in x.items():
+            assert f[name].shape == array.shape
+            assert bits(f[name].decode(dtype=name)) == bits(array)
+            assert np.array_equal(f[name].view(), array, equal_nan=True)
+        assert (f["blocks"].format, f["blocks"].shape, f["blocks"].dtype) == (
+            "Q4_K",
+            (2, 256),
+            None,
+        )
+        assert f["blocks"].nbytes == 288
+        said = f.metadata
+        assert said["tokenizer.ggml.tokens"] == ["a", "\u00e9", "\udcff\udcfe"]
+        same(said["tokenizer.ggml.scores"], np.float32([0.5, -1, 2]))
+        same(said["tokenizer.ggml.token_type"], np.int32([1, -2, 3]))
+        assert (said["b"], said["d"], said["i"]) == (True, 0.1, -(2**40))
+        assert [list(one) for one in said["nested"]] == [[1, 2], [3]]
+        assert said["general.architecture"] == "llama"
+        assert "general.name" not in said
+
+
+def test_gguf_reads_what_is_written(tmp_path):
+    gguf = pytest.importorskip("gguf")
+    path = tmp_path / "a.gguf"
+    said = {
+        "general.architecture": "llama",
+        "n": 7,
+        "s": -7,
+        "l": 2**40,
+        "f": 0.5,
+        "d": 0.1,
+    }
+    said |= {
+        "t": True,
+        "names": ["a", "b\u00e9"],
+        "array": np.float32([1, 2]),
+        "u": np.uint8(3),
+    }
+    x = {name: random_array(name, (2, 3, 32)) for name in ("float32", "float16", "int16")}
+    blocks = RNG.integers(0, 256, (2, 36), dtype=np.uint8)
+    pq.write_weights(path, {**x, "q": ("Q4_0", blocks)}, metadata=said)
+    reader = gguf.GGUFReader(path)
+    found = {tensor.name: tensor for tensor in reader.tensors}
+    for name, array in x.items():
+        assert bits(found[name].data) == bits(array)
+        assert found[name].shape.tolist() == [32, 3, 2]
+    assert np.array_equal(found["q"].data, blocks)
+    assert found["q"].tensor_type == gguf.GGMLQuantizationType.Q4_0
+    for key, value in said.items():
+        assert np.array_equal(reader.fields[key].contents(), value), key
+    with pq.open_weights(path) as f:
+        assert set(f.metadata) == set(said)
+        assert all(np.array_equal(f.metadata[key], said[key]) for key in said)
+        pq.write_weights(tmp_path / "b.gguf", f, metadata=f.metadata)
+    assert list(pq.open_weights(tmp_path / "b.gguf")) == [*x, "q"]
+
+
+def test_the_types_of_ggml():
+    gguf = pytest.importorskip("gguf")
+    for kind, sizes in gguf.GGML_QUANT_SIZES.items():
+        if kind.name != "Q8_1":  # which that package has wrong
+            assert _gguf._BY_ID[kind.value][:3] == (kind.name, *sizes)
+
+
+# GGUF
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_gguf_by_its_definition(order, version, made):
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    keys = [("general.alignment", 4, struct.pack(order + "I", 64))]
+    tensors = [("a", (3, 2), 0, 0), ("b", (5,), 99, 64), ("c", (2,), 30, 128)]
+    data = x.astype(order + "f4").tobytes().ljust(64, b"\0") + bytes(range(64))
+    data += np.uint16([0x3F80, 0xC000]).astype(order + "u2").tobytes()
+    path = made(stored_gguf(keys, tensors, data, order, version, 64), "x.gguf")
+    f = pq.open_weights(path)
+    assert list(f) == ["a", "b", "c"]
+    same(f["a"].decode(), x)
+    assert (f["b"].format, f["b"].shape, f["b"].dtype) == ("type 99", (5,), None)
+    assert f["b"].raw.tolist() == list(range(64))
+    assert f["c"].decode().tolist() == [1.0, -2.0]
+    message = (
+        r"^format: expected one that has a decoder, got type 99 \(raw has the 64 bytes"
+    )
+    for call in (f["b"].decode, f["b"].view, lambda: f.load("b")):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def split_file(number, count, name, total=None):
+    keys = [
+        ("split.no", 2, struct.pack("<H", number)),
+        ("split.count", 2, struct.pack("<H", count)),
+        ("split.tensors.count", 5, struct.pack("<i", total or count)),
+    ]
+    return stored_gguf(keys, [(name, (2,), 0, 0)], np.float32([number, 1]).tobytes())
+
+
+def test_split_files(made):
+    for number in range(3):
+        path = made(split_file(number, 3, f"t{number}"), f"m-{number + 1:05}-of-00003.gguf")
+    with pytest.raises(ValueError, match="expected the first of 3 files"):
+        pq.open_weights(path)
+    first = path.replace("00003-of", "00001-of")
+    with pq.open_weights(first) as f:
+        assert [f[name].decode().tolist()[0] for name in f] == [0, 1, 2]
+    made(split_file(1, 3, "t0"), "m-00002-of-00003.gguf")
+    with pytest.raises(
+        ValueError, match=r"m-00002.*tensor 't0': expected it once, got it again"
+    ):
+        pq.open_weights(first)
+    made(split_file(2, 3, "t1"), "m-00002-of-00003.gguf")
+    with pytest.raises(ValueError, match=r"m-00002.*expected split.no 1, got 2"):
+        pq.open_weights(first)
+    made(split_file(1, 3, "t1"), "m-00002-of-00003.gguf")
+    made(split_file(0, 3, "t0", 4), "m-00001-of-00003.gguf")
+    with pytest.raises(ValueError, match="expected 4 tensors, got 3"):
+        pq.open_weights(first)
+    os.unlink(path)
+    made(split_file(1, 3, "t1"), "m-00002-of-00003.gguf")
+    with pytest.raises(FileNotFoundError):
+        pq.open_weights(first)
+
+
+def test_vocabularies_make_no_objects(made):
+    count = 150_000
+    words = b"".join(text_of(f"token {i}") for i in range(count))
+    array = struct.pack("<IQ", 8, count) + words
+    scores = struct.pack("<IQ", 6, count) + bytes(4 * count)
+    keys = [("tokens", 9, array), ("scores", 9, scores), ("merges", 9, array)]
+    path = made(stored_gguf(keys), "x.gguf")
+    pq.open_weights(path)
+    tracemalloc.start()
+    f = pq.open_weights(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000
+    assert f.metadata["tokens"][-1] == "token 149999"
+    assert f.metadata["scores"].shape == (count,)
+
+
+# Shards
+
+
+def test_an_index(tmp_path, made):
+    for i in range(2):
+        pq.write_weights(tmp_path / f"m-{i}.safetensors", {f"t{i}": np.float32([i])})
+    index = {
+        "metadata": {"total_size": 8},
+        "weight_map": {"t1": "m-1.safetensors", "t0": "m-0.safetensors"},
+    }
+    path = made(json.dumps(index).encode(), "model.safetensors.index.json")
+    with pq.open_weights(path) as f:
+        assert {name: f[name].decode().tolist() for name in f} == {"t1": [1], "t0": [0]}
+        assert f.metadata == {"total_size": 8}
+    for names, message in (
+        (
+            {"t5": "m-1.safetensors"},
+            "tensor 't5': expected a tensor of m-1.safetensors, got none",
+        ),
+        (
+            {"t": "../m-1.safetensors"},
+            r"tensor 't': expected a file in the same folder, got '\.\./",
+        ),
+        ({"t": ".."}, "expected a file in the same folder"),
+        ({"t": 3}, "expected a weight_map of names to files"),
+    ):
+        path = made(json.dumps({"weight_map": names}).encode(), "x.json")
+        with pytest.raises(ValueError, match=message):
+            pq.open_weights(path)
+    for text in (
+        b"[]",
+        b"{}",
+        b"[" * 100_000,
+        b'{"weight_map": {"a": "b", "a": "b"}}',
+        b"\xff",
+    ):
+        with pytest.raises(ValueError, match=r"x\.json: expected"):
+            pq.open_weights(made(text, "x.json"))
+
+
+# What was written
+
+
+PARAMS = [
+    pq.QParams(0.5, 3, "uint8"),
+    pq.QParams(np.float32([0.5, 2]), np.int8([1, -2]), "int4", axis=-1),
+    pq.QParams(np.float64([[0.1]]), None, "int16", block_size=(2, 3), quant_range=(-9, 9)),
+    pq.QParams(0.5, 3, "uint8", offset=1.5, fill=(255, 0)),
+    pq.QParams(np.float32([1, 2]), None, "float8_e4m3fn", axis=(0,)),
+]
+
+
+@pytest.mark.parametrize("params", PARAMS, ids=repr)
+def test_parameters_come_back_equal(params, tmp_path):
+    pq.write_weights(tmp_path / "a.safetensors", {"p": params}, metadata={"mine": "x"})
+    with pq.open_weights(tmp_path / "a.safetensors") as f:
+        assert f.load("p") == params
+        assert f.metadata["mine"] == "x"
+        with pytest.raises(KeyError):
+            f.load("q")
+
+
+@pytest.mark.parametrize(
+    "packing", ["onnx", "words", ("words", 0), "awq", ("words", 1, 3), "halves"], ids=str
+)
+def test_packed_arrays_come_back_equal(packing, tmp_path):
+    name, *rest = (packing,) if isinstance(packing, str) else packing
+    axis, width = (*rest, None, None)[:2]
+    codes = RNG.integers(0, 8, (32, 64)).astype(np.uint8)
+    given = {} if name == "onnx" else {"axis": axis}
+    p = pq.pack(codes, name, bits=width or 4, **given)
+    pq.write_weights(tmp_path / "a.safetensors", {"p": p})
+    assert pq.open_weights(tmp_path / "a.safetensors").load("p") == p
+
+
+@pytest.mark.parametrize("name", [n for n in TYPES if n not in PLAIN.values()])
+def test_arrays_of_every_narrow_type_come_back_equal(name, tmp_path):
+    for shape in ((3, 4), (3, 3), (), (0, 2)):
+        x = random_array(name, shape)
+        pq.write_weights(tmp_path / "a.safetensors", {"x": x})
+        got = pq.open_weights(tmp_path / "a.safetensors").load("x")
+        assert (got.dtype, got.shape, bits(got)) == (x.dtype, x.shape, bits(x))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("[]", "3", "{", '{"x":3}', '{"x":{"packed":[1]}}', '{"x":{"qparams":[]}}'),
+        *("[" * 99999, '{"x":{"type":"int4"}}'),
+        '{"x":{"packed":["int4",[99],"onnx",null,4]}}',
+    ],
+    ids=range(9),
+)
+def test_records_that_are_wrong(said, made):
+    path = made(stored({"x": ("F32", (1,), bytes(4))}, {"pyquant": said}))
+    f = pq.open_weights(path)
+    with pytest.raises(ValueError, match="expected metadata of pyquant for 'x', got "):
+        f.load("x")
+
+
+# Writing
+
+
+def test_a_file_appears_as_a_whole(tmp_path, monkeypatch):
+    from pyquant import _saved
+
+    path = tmp_path / "a.safetensors"
+    pq.write_weights(path, {"a": np.float32([1])})
+    before = path.read_bytes()
+
+    def failing(*_):
+        raise OSError("no space")
+
+    monkeypatch.setattr(_saved, "_write_item", failing)
+    with pytest.raises(OSError, match="no space"):
+        pq.write_weights(path, {"b": np.float32([2])})
+    assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_open_may_be_replaced(tmp_path):
+    path = tmp_path / "a.safetensors"
+    pq.write_weights(path, {"a": np.float32([1, 2])})
+    if sys.platform == "win32":
+        pytest.skip("there an open file cannot be replaced")
+    with pq.open_weights(path) as f:
+        pq.write_weights(path, {"a": f["a"], "b": np.float32([3])})
+        assert f["a"].decode().tolist() == [1, 2]
+    assert list(pq.open_weights(path)) == ["a", "b"]
+
+
+X = np.float32([[1, 2, 3]])
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "metadata", "message"),
+    [
+        ("a.bin", {}, None, "^path: expected a name that ends with .safetensors or .gguf"),
+        ("a.gguf", [], None, "^weights: expected a mapping, got list"),
+        ("a.gguf", {}, [], "^metadata: expected a mapping, got list"),
+        ("a.gguf", {3: X}, None, "^weights: expected strings for names, got int"),
+        ("a.gguf", {"x": "no"}, None, "^weights: expected an array, got str"),
+        ("a.gguf", {"x": X.astype(complex)}, None, "^weights: expected a type of GGUF"),
+        ("a.gguf", {"x": pq.QParams(1.0, 0, "int8")}, None, "^weights: expected an array"),
+        ("a.gguf", {"x": ("Q4_K", X)}, None, "^weights: expected a format of GGUF and"),
+        (
+            "a.gguf",
+            {"x": ("Q9", np.zeros(9, "u1"))},
+            None,
+            "^weights: expected a format of",
+        ),
+        ("a.gguf", {"x": ("Q4_0", np.zeros((2, 9), "u1"))}, None, "multiple of 18 bytes"),
+        ("a.gguf", {"x": np.zeros((1,) * 5, "f4")}, None, "at most 4 dimensions"),
+        ("a.gguf", {}, {"a": object()}, "^metadata: expected strings, numbers or lists"),
+        ("a.gguf", {}, {"a": 2**70}, "^metadata: expected strings, numbers or lists"),
+        ("a.gguf", {}, {3: 3}, "^metadata: expected strings for keys, got int"),
+        ("a.gguf", {}, {"general.alignment": 3}, "^metadata: expected a power of two"),
+        (
+            "a.safetensors",
+            {"x": X.astype("M8[s]")},
+            None,
+            "^weights: expected an array of n",
+        ),
+        ("a.safetensors", {"x": X.astype(complex)}, None, "^weights: expected a type of s"),
+        ("a.safetensors", {"__metadata__": X}, None, "^weights: expected a type of s"),
+        ("a.safetensors", {}, {"a": 3}, "^metadata: expected strings to strings"),
+        ("a.safetensors", {}, {"pyquant": "3"}, "^metadata: expected other keys than"),
+        ("a.safetensors", {"p.scale": X, "p": pq.QParams(1.0, 0, "int8")}, None, "twice"),
+    ],
+)
+def test_what_cannot_be_written(name, weights, metadata, message, tmp_path):
+    with pytest.raises((TypeError, ValueError), match=message):
+        pq.write_weights(tmp_path / name, weights, metadata=metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Reading
+
+
+def test_views_are_of_the_file(tmp_path):
+    path = tmp_path / "a.safetensors"
+    pq.write_weights(path, {"a": np.arange(4, dtype=np.int32)})
+    f = pq.open_weights(path)
+    raw, view = f["a"].raw, f["a"].view()
+    assert not raw.flags.writeable
+    assert not view.flags.writeable
+    assert not raw.flags.owndata
+    weight = f["a"]
+    assert repr(weight) == "Weight('a', format='I32', shape=(4,))"
+    assert repr(f) == f"WeightFile({str(path)!r}, 1 tensors)"
+    f.close()
+    f.close()
+    assert view.tolist() == [0, 1, 2, 3]
+    for call in (weight.decode, weight.view, lambda: weight.raw):
+        with pytest.raises(ValueError, match="expected an open file, got a closed one"):
+            call()
+    with pytest.raises(KeyError):
+        f["b"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"rows": 3}, TypeError, "^rows: expected a slice, got int"),
+        ({"rows": slice(0, 2, 2)}, ValueError, "^rows: expected a step of 1, got 2"),
+        ({"rows": slice("a")}, TypeError, "^rows: expected a slice of integers"),
+        (
+            {"dtype": "int8"},
+            TypeError,
+            "^dtype: expected float32, .* or uint8 for U8, got int8",
+        ),
+        ({"dtype": "no"}, TypeError, "^dtype: expected a type of numbers, got 'no'"),
+        (
+            {"dtype": ">f4"},
+            TypeError,
+            "^dtype: expected a type of numbers, got the foreign",
+        ),
+        ({"out": [0]}, TypeError, "^out: expected a NumPy array, got list"),
+        (
+            {"out": np.zeros((2, 3), ">f4")},
+            TypeError,
+            "^out: expected a type of numbers in",
+        ),
+        ({"out": np.zeros((2, 3), "i1")}, TypeError, "^dtype: expected .* got int8"),
+        (
+            {"out": np.zeros((2, 3)), "dtype": "f4"},
+            TypeError,
+            "^out: expected float32, got",
+        ),
+        (
+            {"out": np.zeros((3, 2), "f4")},
+            ValueError,
+            r"^out: expected shape \(2, 3\), got",
+        ),
+        ({"threads": 0}, ValueError, "^threads: expected a positive integer, got 0"),
+        ({"threads": "2"}, TypeError, "^threads: expected a positive integer, got str"),
+    ],
+)
+def test_arguments_of_decode(given, error, message, made):
+    w = pq.open_weights(made(stored({"x": ("U8", (2, 3), bytes(6))})))["x"]
+    with pytest.raises(error, match=message):
+        w.decode(**given)
+    read_only = np.zeros((2, 3), np.float32)
+    read_only.flags.writeable = False
+    with pytest.raises(ValueError, match=r"^out: expected a writeable array"):
+        w.decode(out=read_only)
+
+
+def test_paths(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        pq.open_weights(tmp_path / "no.gguf")
+    for path, error in ((3, TypeError), (b"x.gguf", TypeError), ("\0.gguf", ValueError)):
+        with pytest.raises(error, match=r"^path: expected a path"):
+            pq.open_weights(path)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_rows_of_a_large_file_need_little_memory():
+    code = """
+import json, struct, tempfile
+import numpy as np, pyquant as pq
+size = 1 << 29
+head = {"dtype": "F16", "shape": [1024, size // 2048], "data_offsets": [0, size]}
+head = json.dumps({"x": head})
+with tempfile.TemporaryDirectory() as folder:
+    with open(folder + "/a.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head.encode())
+        file.truncate(8 + len(head) + size)
+    def peak():
+        lines = open("/proc/self/status").read().splitlines()
+        return int(next(one for one in lines if one.startswith("VmHWM")).split()[1])
+    out = np.ones((32, size // 2048), np.float32)
+    before = peak()
+    with pq.open_weights(folder + "/a.safetensors") as f:
+        for row in range(0, 1024, 32):
+            f["x"].decode(slice(row, row + 32), out=out)
+    print(peak() - before, out.any())
+"""
+    run = run_python(code)
+    assert run.returncode == 0, run.stderr
+    grown, values = run.stdout.split()
+    assert values == "False"
+    assert int(grown) < 64 << 10
+
+
+# Hostile files
+
+E = '{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
+HEADERS = {
+    "empty": (b"", "expected a file of tensors, got an empty one at byte 0"),
+    "short": (b"1234", "expected a header of at most 0 bytes, got"),
+    "huge header": (
+        struct.pack("<Q", 2**63) + b"{}",
+        "expected a header of at most 2 bytes",
+    ),
+    "no object": (framed("[]"), "expected a JSON object, got other text at byte 8"),
+    "truncated": (framed('{"a":{"dtype":"U8"'), "tensor 'a': expected dtype, shape and"),
+    "deep": (framed("[" * 100_000), "expected a JSON object"),
+    "deep shape": (framed('{"a":{"shape":' + "[" * 100_000), "expected dtype, shape"),
+    "long name": (framed('{"' + "a" * 10**6), "expected a name and a colon"),
+    "escapes": (framed('{"' + "\\n" * 10**6), "expected a name and a colon"),
+    "name twice": (framed(f'{{"a":{E},"a":{E}}}', b"1"), "'a': expected a name once"),
+    "field twice": (
+        framed('{"a":{"dtype":"U8","dtype":"U8","shape":[1]}}'),
+        "'a': expected dtype, shape and data_offsets, got one of them twice",
+    ),
+    "metadata twice": (
+        framed('{"__metadata__":{},"__metadata__":{}}'),
+        "__metadata__ once",
+    ),
+    "key twice": (
+        framed('{"__metadata__":{"a":"b","a":"c"}}'),
+        "a key once, got 'a' again",
+    ),
+    "metadata number": (
+        framed('{"__metadata__":{"a":1}}'),
+        "expected a string for a string",
+    ),
+    "name no UTF-8": (framed(b'{"\xff":' + E.encode() + b"}", b"1"), "a string of UTF-8"),
+    "name half a pair": (framed('{"\\ud800":' + E + "}", b"1"), "a string of UTF-8"),
+    "tail": (framed("{} {}"), "expected spaces up to the end of the header"),
+    "after": (framed("{}", b"1"), "expected the end of the file, got 1 bytes at byte 10"),
+    "hole": (stored({"a": ("U8", (1,), b"1")})[:-1], "'a': expected data within"),
+    "product": (
+        framed(
+            '{"a":{"dtype":"U8","shape":[4294967296,4294967297],"data_offsets":[0,1]}}',
+            b"1",
+        ),
+        "tensor 'a': expected at most 64 extents that 64 bits count, got more at byte 9",
+    ),
+    "zero and huge": (
+        framed(
+            '{"a":{"dtype":"U8","shape":[0,99999999999999999999],"data_offsets":[0,0]}}'
+        ),
+        "expected at most 64 extents",
+    ),
+    "many extents": (
+        framed(
+            '{"a":{"dtype":"U8","shape":[' + "1," * 64 + '1],"data_offsets":[0,1]}}', b"1"
+        ),
+        "expected at most 64 extents",
+    ),
+    "no numbers": (
+        framed('{"a":{"dtype":"U8","shape":[1,],"data_offsets":[0,1]}}', b"1"),
+        "'a': expected a shape of integers",
+    ),
+    "comma": (framed(f'{{"a":{E[:-1]},}}}}', b"1"), "'a': expected dtype, shape and"),
+    "octal": (
+        framed('{"a":{"dtype":"U8","shape":[01],"data_offsets":[0,1]}}', b"1"),
+        "'a': expected a shape of integers",
+    ),
+    "digits": (
+        framed('{"a":{"dtype":"U8","shape":[' + "9" * 10**5 + '],"data_offsets":[0,1]}}'),
+        "expected dtype, shape and",
+    ),
+    "negative": (
+        framed('{"a":{"dtype":"X9","shape":[1],"data_offsets":[9,1]}}', b"1"),
+        "'a': expected data from byte",
+    ),
+    "overlap": (
+        framed(f'{{"a":{E},"b":{E}}}', b"1"),
+        "tensor 'b': expected data from byte 114 on, got from 113 to 114 at byte 114",
+    ),
+    "bytes": (
+        framed('{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,1]}}', b"1"),
+        r"'a': expected 8 bytes for F32 of shape \[2\], got 1 at byte 9",
+    ),
+    "half a byte": (
+        framed('{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}}', b"1"),
+        "'a': expected 1.5 bytes for F4",
+    ),
+}
+ONE = [("a", (4,), 0, 0)]
+D = bytes(16)
+GGUFS = {
+    "magic": (b"GGML" + bytes(20), r"expected GGUF, got b'GGML' at byte 0"),
+    "version 1": (stored_gguf(version=1), "expected version 2 or 3, got 1 at byte 4"),
+    "version 4": (stored_gguf(version=4), "expected version 2 or 3, got 4"),
+    "short": (b"GGUF\3\0\0\0", "expected more of the header, got the end of the file"),
+    "tensors": (b"GGUF" + struct.pack("<IQQ", 3, 2**63, 0), "at most 0 tensors, got 92"),
+    "keys": (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**64 - 1), "expected at most 0 keys"),
+    "key length": (
+        b"GGUF" + struct.pack("<IQQQI", 3, 0, 1, 2**64 - 1, 0),
+        "expected a string within the file, got 18446744073709551615 bytes at byte 24",
+    ),
+    "key twice": (stored_gguf([("k", 0, b"1")] * 2), "expected a key once, got 'k' again"),
+    "key type": (stored_gguf([("k", 13, b"1")]), "expected a type from 0 to 12, got 13"),
+    "string": (
+        stored_gguf([("k", 8, struct.pack("<Q", 2**62))]),
+        "expected strings within the file",
+    ),
+    "strings": (
+        stored_gguf([("k", 9, struct.pack("<IQQQQ", 8, 3, 2**63, 0, 0))]),
+        "expected strings within the file",
+    ),
+    "array": (
+        stored_gguf([("k", 9, struct.pack("<IQ", 6, 2**62))]),
+        "elements, got 4611686018427387904",
+    ),
+    "deep": (
+        stored_gguf([("k", 9, struct.pack("<IQ", 9, 1) * 5000)]),
+        "expected arrays in 8 others at most, got more",
+    ),
+    "alignment": (
+        stored_gguf([("general.alignment", 4, struct.pack("<I", 3))]),
+        "expected a power of two for the alignment, got 3",
+    ),
+    "alignment of 0": (
+        stored_gguf([("general.alignment", 4, bytes(4))]),
+        "expected a power of two for the alignment, got 0",
+    ),
+    "alignment type": (
+        stored_gguf([("general.alignment", 8, text_of("32"))]),
+        "expected a power of two for the alignment, got type 8",
+    ),
+    "name twice": (stored_gguf((), ONE * 2, D), "tensor 'a': expected a name once"),
+    "dimensions": (
+        stored_gguf((), [("a", (1,) * 5, 0, 0)], D),
+        "tensor 'a': expected at most 4 dimensions, got 5",
+    ),
+    "product": (
+        stored_gguf((), [("a", (2**32, 2**32, 2**32), 0, 0)], D),
+        "tensor 'a': expected a number of elements that 64 bits count",
+    ),
+    "row": (
+        stored_gguf((), [("a", (255,), 12, 0)], bytes(200)),
+        "tensor 'a': expected a last extent that is a multiple of 256 for Q4_K, got 255",
+    ),
+    "offset": (
+        stored_gguf((), [("a", (4,), 0, 7)], D),
+        "tensor 'a': expected a multiple of 32 for an offset, got 7",
+    ),
+    "far": (
+        stored_gguf((), [("a", (4,), 0, 2**63)], D),
+        "tensor 'a': expected data within 80 bytes, got data from 92233",
+    ),
+    "end": (
+        stored_gguf((), [("a", (5,), 0, 0)], D),
+        "tensor 'a': expected data that ends by byte 80, got 64 to 84 at byte 24",
+    ),
+    "overlap": (
+        stored_gguf((), [("a", (9,), 0, 0), ("b", (1,), 0, 32)], bytes(64)),
+        "tensor 'a': expected data that ends by byte",
+    ),
+    "same place": (
+        stored_gguf((), [("a", (1,), 0, 0), ("b", (1,), 0, 0)], D),
+        "expected data that ends by byte",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), HEADERS.values(), ids=HEADERS)
+def test_hostile_safetensors(data, message, made):
+    path = made(data)
+    with pytest.raises(ValueError, match=message) as info:
+        pq.open_weights(path)
+    assert str(info.value).startswith(f"{path}: ")
+    assert re.search(r" at byte \d+$", str(info.value))
+    assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize(("data", "message"), GGUFS.values(), ids=GGUFS)
+def test_hostile_gguf(data, message, made):
+    path = made(data, "x.gguf")
+    with pytest.raises(ValueError, match=message) as info:
+        pq.open_weights(path)
+    assert str(info.value).startswith(f"{path}: ")
+    assert re.search(r" at byte \d+$", str(info.value))
+
+
+def test_a_gguf_file_of_empty_strings_is_refused_at_once(made):
+    """What is read one by one is limited."""
+    count = _gguf.MAX_STRINGS + 1
+    data = struct.pack("<IQ", 8, count) + bytes(8 * count)
+    with pytest.raises(ValueError, match="expected at most 4194304 strings and arrays"):
+        pq.open_weights(made(stored_gguf([("k", 9, data)]), "x.gguf"))
+
+
+def test_safetensors_with_too_many_tensors_or_keys(made, monkeypatch):
+    monkeypatch.setattr(_safetensors, "MAX_TENSORS", 1)
+    monkeypatch.setattr(_safetensors, "MAX_KEYS", 1)
+    two = {"a": ("U8", (1,), b"1"), "b": ("U8", (1,), b"2")}
+    with pytest.raises(
+        ValueError, match="tensor 'b': expected at most 1 tensors, got more"
+    ):
+        pq.open_weights(made(stored(two)))
+    with pytest.raises(ValueError, match="expected at most 1 keys, got more at byte"):
+        pq.open_weights(made(stored({}, {"a": "1", "b": "2"})))
+
+
+def seeds():
+    """Files that are right, with all that there is."""
+    tensors = {
+        f: ("F4" if f == "F4" else f, (2, 4), bytes(8 * 8)[: 8 * n // 8])
+        for f, n in (("F4", 4), ("F6_E3M2", 6), ("F8_E5M2", 8), ("BF16", 16), ("F64", 64))
+    }
+    record = json.dumps(
+        {
+            "F8_E5M2": {"type": "int4"},
+            "BF16": {"packed": ["int4", [2, 4], "onnx", None, 4]},
+            "q": {"qparams": ["int8", None, None, None, None]},
+        }
+    )
+    yield "x.safetensors", stored(tensors, {"a": "\u00e9", "pyquant": record}, b"  ")
+    for order in "<>":
+        array = struct.pack(order + "IQ", 8, 2) + text_of("a", order) + text_of("bc", order)
+        nested = struct.pack(order + "IQIQhIQh", 9, 2, 3, 1, 5, 3, 1, 6)
+        keys = [
+            ("general.alignment", 4, struct.pack(order + "I", 16)),
+            ("s", 8, text_of("text", order)),
+            ("array", 9, array),
+            ("nested", 9, nested),
+            ("flags", 9, struct.pack(order + "IQ2B", 7, 2, 1, 0)),
+            ("d", 12, struct.pack(order + "d", 0.5)),
+        ]
+        rows = [
+            ("a", (4, 1), 0, 0),
+            ("b", (32,), 2, 16),
+            ("c", (3,), 99, 48),
+            ("d", (2,), 30, 64),
+        ]
+        yield "x.gguf", stored_gguf(keys, rows, bytes(range(96)), order, 3, 16)
+
+
+WORDS = (0, 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 255, 9, 8)
+TOKENS = (
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b'"',
+    b"\\",
+    b":",
+    b"9999999999",
+    b"-",
+    b"e",
+    b" ",
+    b"\xff",
+)
+
+
+def mutant(rng, data):
+    """A file with a few faults."""
+    data = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 3, 8))):
+        at = rng.randrange(len(data) + 1)
+        way = rng.randrange(6)
+        if way == 0 and at < len(data):
+            data[at] ^= 1 << rng.randrange(8)
+        elif way == 1:
+            data[at : at + 8] = struct.pack(rng.choice("<>") + "Q", rng.choice(WORDS))
+        elif way == 2:
+            data[at : at + rng.choice((0, 1))] = rng.choice(TOKENS)
+        elif way == 3:
+            del data[at : at + rng.choice((1, 4, 8, 40))]
+        elif way == 4:
+            end = rng.randrange(at, min(at + 60, len(data)) + 1)
+            data[at:at] = data[at:end]
+        elif rng.random() < 0.3:
+            del data[at:]
+        data = data or bytearray(1)
+    return bytes(data)
+
+
+def use(path):
+    """Look at everything that a file has."""
+    with pq.open_weights(path) as f:
+        for key in f.metadata:
+            f.metadata[key]
+        for name, w in f.items():
+            assert isinstance(w, Weight)
+            assert w.raw.size == w.nbytes
+            repr(w)
+            if w._tensor.dtype is None or w.size > 10**6:
+                continue
+            got = w.decode()
+            assert got.shape == w.shape
+            with suppress(ValueError, KeyError, ImportError):
+                f.load(name)
+
+
+def refusal(path):
+    """What the error says, if there is one."""
+    try:
+        use(path)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def test_mutants_of_files(tmp_path):
+    rng = random.Random(int(os.environ.get("PYQUANT_FILE_SEED", 1)))
+    files = list(seeds())
+    for name, data in files:
+        (tmp_path / name).write_bytes(data)
+        use(str(tmp_path / name))
+    refused = 0
+    for _ in range(MUTANTS):
+        name, data = rng.choice(files)
+        path = str(tmp_path / name)
+        with open(path, "wb") as file:
+            file.write(mutant(rng, data))
+        said = refusal(path)
+        assert said is None or re.fullmatch(f"{re.escape(path)}: .*", said), said
+        refused += said is not None
+    assert 0.2 * MUTANTS < refused < MUTANTS
