@@ -16,8 +16,8 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import forms, measure, report, rivals, runs
-from benchmarks.forms import Form
+from benchmarks import forms, measure, report, rivals, runs, table
+from benchmarks.table import Measured
 
 ROUNDS = 9
 # Rivals read these when they are imported, which is later. Those that take another setting
@@ -29,11 +29,11 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def _forms(text: str) -> list[Form]:
+def _forms(text: str) -> list[Measured]:
     try:
-        return forms.select(text.split(","))
+        return table.select(text.split(","))
     except KeyError as error:
-        known = ", ".join([*forms.GROUPS, *forms.FORMS])
+        known = ", ".join([*table.GROUPS, *table.ALL])
         msg = f"expected some of {known}, got {error.args[0]!r}"
         raise argparse.ArgumentTypeError(msg) from None
 
@@ -81,14 +81,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _listing() -> str:
     lines = [["form", "groups"]]
-    lines += [[form.name, " ".join(form.groups)] for form in forms.FORMS.values()]
+    lines += [[one.name, " ".join(one.groups)] for one in table.ALL.values()]
     return report.text_table(lines)
 
 
-def _work(options: argparse.Namespace) -> list[tuple[Form, int]]:
+def _work(options: argparse.Namespace) -> list[tuple[Measured, int]]:
     """Forms and sizes, in the order of the table."""
     groups = ("compact",) if options.compact else forms.DEFAULT_GROUPS
-    chosen = options.forms or forms.select(list(groups))
+    chosen = options.forms or table.select(list(groups))
     work = []
     for form in chosen:
         sizes = form.sizes

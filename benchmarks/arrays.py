@@ -13,7 +13,7 @@ import numpy as np
 import pyquant as pq
 from benchmarks import dtypes
 from benchmarks.forms import Form
-from pyquant import _core, onnx
+from pyquant import _core, onnx, tflite
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -21,11 +21,15 @@ Shape: TypeAlias = tuple[int, ...]
 SCALE = 0.02
 COLUMNS = 1024
 RAGGED_COLUMNS = 56  # no multiple of a block of 32
+FEATURES = 768
+CHANNELS = 3
 LINE = 64
 # Of numbers whose remainders underflow.
 TINY = {"float32": np.float32(1e-33), "float64": 1e-310}
 # Numbers that are hard to round are put here before results are compared.
 HARD_COUNT = 1 << 14
+# One of so many elements is NaN, or the code for it, where there is one.
+FILL_STEP = 64
 
 
 class Case(NamedTuple):
@@ -33,8 +37,8 @@ class Case(NamedTuple):
     A form at a size.
 
     `x` is the input as an array that NumPy can compute with, `given` what pyquant takes:
-    the same, or a `PackedArray` of it. `spread` and `zero_spread` are scale and zero point
-    as they broadcast to `x`.
+    the same, or a `PackedArray` of it. `spread`, `zero_spread` and `offset_spread` are
+    scale, zero point and offset as they broadcast to `x`.
     """
 
     form: Form
@@ -45,6 +49,8 @@ class Case(NamedTuple):
     spread: Any
     zero: Any
     zero_spread: Any
+    offset: Any
+    offset_spread: Any
     where: dict[str, Any]
 
     @property
@@ -61,7 +67,9 @@ class Case(NamedTuple):
         if self.form.through == "choose":
             result = 0  # but the scales
         zeros = self.zero.nbytes if self.form.zeros else 0
-        return int(self.given.nbytes + result + np.asarray(self.scale).nbytes + zeros)
+        offset = np.asarray(self.offset).nbytes if self.form.offset else 0
+        scale = np.asarray(self.scale).nbytes
+        return int(self.given.nbytes + result + scale + offset + zeros)
 
 
 # ---- granularities: size -> shape of x, and what says where the scales are ----
@@ -98,6 +106,15 @@ def _rows(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
     return (max(1, n // size), min(n, size)), {"axis": 0}
 
 
+def _features(n: int) -> tuple[Shape, dict[str, Any]]:
+    columns = min(n, FEATURES)
+    return (n // columns, columns), {"axis": 1}
+
+
+def _channels(n: int) -> tuple[Shape, dict[str, Any]]:
+    return (CHANNELS, *_matrix(max(1, n // CHANNELS))), {"axis": 0}
+
+
 def _tile(size: int, n: int) -> tuple[Shape, dict[str, Any]]:
     rows = 1 << (n.bit_length() - 1) // 2
     shape = (rows, n // rows)
@@ -116,6 +133,8 @@ GRANULARITIES: dict[str, Callable[[int], tuple[Shape, dict[str, Any]]]] = {
     "plane7": partial(_plane, 7),
     "plane14": partial(_plane, 14),
     "tile128": partial(_tile, 128),
+    "features": _features,
+    "channels": _channels,
     "ragged32": partial(_ragged, 32),
     "rows32": partial(_rows, 32),
 }
@@ -148,7 +167,8 @@ def _scales(form: Form, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
     # Types of 16 bits may want scales of their type: those here are numbers of both.
     narrow = np.float16 if form.real in ("float16", "bfloat16") else np.float32
     if not where:
-        one = 1.0 if form.granularity == "unit" else float(np.asarray(SCALE, narrow))
+        usual = 1 / SCALE if form.inverse else SCALE
+        one = 1.0 if form.granularity == "unit" else float(np.asarray(usual, narrow))
         return one, compute(one)
     blocks = block_extents(shape, where)
     counts = [-(-n // b) for n, b in zip(shape, blocks, strict=True)]
@@ -166,6 +186,18 @@ def _zeros(form: Form, scale: Any, shape: Shape, where: dict[str, Any]) -> tuple
     drawn = np.random.default_rng(3).integers(middle - 20, middle + 20, scale.shape)
     zero: Array = drawn.astype(form.zeros)
     return zero, _spread(zero, shape, block_extents(shape, where))
+
+
+def _offsets(
+    form: Form, scale: Any, shape: Shape, where: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The offset for pyquant, and the same for NumPy to broadcast."""
+    if not form.offset:
+        return None, None
+    drawn = np.random.default_rng(4).uniform(-1, 1, np.shape(scale)).astype(np.float32)
+    if not where:
+        return float(drawn), np.dtype(form.computed).type(drawn)
+    return drawn, _spread(drawn, shape, block_extents(shape, where))
 
 
 # ---- layouts: shape and dtype -> an array with these strides ----
@@ -193,6 +225,11 @@ def _past_line(shape: Shape, dtype: Any) -> Array:
     return array
 
 
+def _as_pixels(shape: Shape, dtype: Any) -> Array:
+    """Channels, rows and columns, of which the channels lie beside each other."""
+    return _c_order((*shape[1:], shape[0]), dtype).transpose(2, 0, 1)
+
+
 def _in_records(shape: Shape, dtype: Any) -> Array:
     """Rows as a structured array holds them, each beside its scale."""
     kind = np.dtype([("scale", np.float32), ("row", dtype, shape[1:])])
@@ -208,6 +245,8 @@ LAYOUTS: dict[str, tuple[Layout, Layout]] = {
     "transposed": (_transposed, _c_order),
     "line16": (_past_line, _past_line),
     "records": (_in_records, _in_records),
+    "from_pixels": (_as_pixels, _c_order),
+    "to_pixels": (_c_order, _as_pixels),
 }
 
 
@@ -223,6 +262,16 @@ def fill(case: Case) -> None:
             values = values.astype(case.form.computed)
             values[rng.random(case.x.size) < case.form.tiny] *= TINY[case.form.computed]
         case.x[...] = values.astype(case.x.dtype).reshape(case.x.shape)
+        _settle(case)
+
+
+def _settle(case: Case) -> None:
+    """Make what the form wants of numbers: within the range, or some of them NaN."""
+    limits = dtypes.limits(case.form.target)
+    if case.form.out_of_range == "raise" and limits is not None:
+        np.clip(case.x, *(end * case.spread for end in limits), out=case.x)
+    if case.form.fill is not None:
+        case.x.flat[::FILL_STEP] = np.nan
 
 
 def fill_hard(case: Case) -> None:
@@ -238,8 +287,14 @@ def fill_hard(case: Case) -> None:
         values = rng.integers(-300, 300, scale.size) + 0.5
     flat = np.array(case.x, copy=True).reshape(-1)
     limit = 5.0 if case.form.code.startswith("float") else np.inf
-    flat[: scale.size] = values.clip(-limit, limit) * scale
+    hard = values.clip(-limit, limit)
+    hard = hard / scale if case.form.inverse else hard * scale
+    if case.offset is not None:
+        shift = np.broadcast_to(case.offset_spread, case.x.shape)
+        hard = hard + shift.reshape(-1)[: scale.size]
+    flat[: scale.size] = hard
     case.x[...] = flat.reshape(case.x.shape)
+    _settle(case)
 
 
 def _codes(form: Form, shape: Shape) -> Array:
@@ -266,17 +321,21 @@ def build(form: Form, n: int) -> Case:
     if form.layout == "transposed":
         shape = _matrix(n)[::-1]
     scale, spread = _scales(form, shape, where)
+    offset, offset_spread = _offsets(form, scale, shape, where)
     zero, zero_spread = _zeros(form, scale, shape, where)
     make_x, make_out = LAYOUTS[form.layout]
     x = make_x(shape, source)
     if not form.quantizes:
         x[...] = _codes(form, shape).astype(source)
+        if form.fill is not None:
+            x.flat[::FILL_STEP] = form.fill
     given: Any = pq.pack(x) if form.packed and not form.quantizes else x
     no_out = (
         form.fresh or (form.packed and form.quantizes) or form.through in ("choose", "onnx")
     )
     out = None if no_out else make_out(shape, target)
-    case = Case(form, x, given, out, scale, spread, zero, zero_spread, where)
+    placed = (scale, spread, zero, zero_spread, offset, offset_spread)
+    case = Case(form, x, given, out, *placed, where)
     fill(case)
     return case
 
@@ -301,6 +360,20 @@ def _operator(case: Case) -> Callable[[], Any]:
     return partial(getattr(onnx, name), case.given, scale, zero, **case.where)
 
 
+def _tensor(case: Case) -> Callable[[], Any]:
+    form = case.form
+    detail = {
+        "dtype": np.dtype(form.code),
+        "quantization_parameters": {
+            "scales": np.array([case.scale], np.float32),
+            "zero_points": np.array([case.zero], np.int32),
+            "quantized_dimension": 0,
+        },
+    }
+    call = tflite.quantize_input if form.quantizes else tflite.dequantize_output
+    return partial(call, detail, case.given, out=case.out)
+
+
 def _choice(case: Case) -> Callable[[], Any]:
     return partial(pq.choose_qparams, case.given, dtype=case.form.target, **case.where)
 
@@ -309,6 +382,7 @@ def _choice(case: Case) -> Callable[[], Any]:
 CALLS: dict[str, Callable[[Case], Callable[[], Any]]] = {
     "qparams": _method,
     "onnx": _operator,
+    "tflite": _tensor,
     "choose": _choice,
 }
 
@@ -327,6 +401,10 @@ def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[
     optional = {
         "rounding": (form.rounding, "half_even"),
         "precision": (form.precision, None),
+        "offset": (case.offset, None),
+        "inverse": (form.inverse, False),
+        "fill": (form.fill, None),
+        "out_of_range": (form.out_of_range, "saturate"),
         "packed": (form.packed and form.quantizes, False),
         "out": (case.out, None),
         "threads": (threads or form.threads, 1),

@@ -13,6 +13,7 @@ DEFAULT_GROUPS = ("design", "granularities", "layouts")
 
 # By what a form's name calls them.
 TYPES = {short: name for name, short in SHORT.items()}
+CF_FILL = -(1 << 15)
 MODES = (
     "half_even",
     "half_away",
@@ -23,6 +24,7 @@ MODES = (
     "trunc",
     "ceil",
     "floor",
+    "stochastic",
 )
 
 
@@ -42,6 +44,10 @@ class Form(NamedTuple):
     layout: str = "plain"  # a key of arrays.LAYOUTS
     fresh: bool = False  # a new result for each call
     threads: int = 1
+    offset: bool = False  # a real number beside each scale
+    inverse: bool = False  # scales are what is multiplied by to quantize
+    fill: int | None = None  # a code that stands for NaN, which some elements are
+    out_of_range: str = "saturate"  # of "raise" nothing is
     tiny: float = 0  # share of the elements whose magnitude is about that of arrays.TINY
     through: str = "function"  # a key of arrays.CALLS
     sizes: tuple[int, ...] = SIZES  # what is measured unless the command line says so
@@ -67,10 +73,17 @@ class Form(NamedTuple):
         return "float64" if self.real == "float64" else "float32"
 
     @property
+    def affine(self) -> bool:
+        """Whether there is more than scales and zero points, and saturation."""
+        more = self.offset or self.inverse or self.fill is not None
+        return more or self.out_of_range != "saturate"
+
+    @property
     def usual(self) -> bool:
         """Whether rounding is usual, one thread and the function: what rivals have."""
         rounding = self.rounding == "half_even" and self.precision is None
-        return rounding and self.threads == 1 and self.through == "function"
+        called = self.threads == 1 and self.through == "function"
+        return rounding and called and not self.affine
 
     @property
     def plain(self) -> bool:
@@ -139,6 +152,29 @@ _HAND_MADE = [
     _form("choosing", "f16-i8-choose-block32", "block32", through="choose"),
     _form("choosing", "f64-i8-choose-block32", "block32", through="choose"),
     _form("choosing", "f32-i8-choose-ragged32", "ragged32", through="choose"),
+    _form("affine", "i16-f32-cf", offset=True, fill=CF_FILL),
+    _form("affine", "f32-i16-cf", offset=True, fill=CF_FILL),
+    _form("affine", "i16-f32-inverse", offset=True, inverse=True),
+    _form("affine", "f32-i16-inverse", offset=True, inverse=True),
+    _form("affine", "u8-f32-image", "channels", offset=True, layout="from_pixels"),
+    _form("affine", "f32-u8-image", "channels", offset=True, layout="to_pixels"),
+    _form("affine", "f32-i8"),
+    _form("affine", "f32-i8-raise", out_of_range="raise"),
+    _form("affine", "f32-i8-wrap", out_of_range="wrap"),
+    _form("affine", "f16-i8-raise", out_of_range="raise"),
+    _form("affine", "f64-i8"),
+    _form("affine", "f64-i8-raise", out_of_range="raise"),
+    _form("affine", "f32-e4m3-raise", out_of_range="raise"),
+    _form("affine", "f32-i8-axis", "axis"),
+    _form("affine", "f32-i8-axis-raise", "axis", out_of_range="raise"),
+    _form("affine", "f32-i8-block32", "block32"),
+    _form("affine", "f32-i8-block32-raise", "block32", out_of_range="raise"),
+    _form("affine", "f32-i8-cast", "unit"),
+    _form("affine", "f32-i8-cast-raise", "unit", out_of_range="raise"),
+    _form("affine", "f32-i16-cast-raise", "unit", out_of_range="raise"),
+    _form("affine", "f32-i8-tflite", rounding="half_away", through="tflite"),
+    _form("affine", "i8-f32-tflite", through="tflite"),
+    _form("affine", "f32-i8-embeddings", "features", through="qparams"),
     _form("tiny compact", "f32-i8-tiny", tiny=1),
     _form("tiny", "f32-i8-tiny1", tiny=0.01),
     _form("tiny", "f32-i8-axis-tiny", "axis", tiny=1),
@@ -158,6 +194,11 @@ _HAND_MADE = [
     _form("layouts", "f32-i8-records32", "rows32", layout="records"),
     _form("layouts", "i8-f32-records32", "rows32", layout="records"),
     _form("modes", "f16-i8-half", precision="float16"),
+    _form("parameters", "f32-i8-stochastic", rounding="stochastic"),
+    _form("parameters", "f16-i8-stochastic", rounding="stochastic"),
+    _form("parameters", "f64-i8-stochastic", rounding="stochastic"),
+    _form("parameters", "f32-e4m3-stochastic", rounding="stochastic"),
+    _form("parameters", "f32-i8-axis-stochastic", "axis", rounding="stochastic"),
     _form("pairs compact", "bf16-i8"),
     _form("pairs compact", "i8-bf16"),
 ]
@@ -184,6 +225,10 @@ def _table() -> dict[str, Form]:
         name = "f32-i8-" + mode.replace("_", "-")
         made.append(_form("modes", name, rounding=mode))
     made.append(_form("modes", "f32-i8"))
+    for pair in ("f32-i8", "f32-i16"):  # the codec cast_value of zarr
+        for mode in ("half_even", "half_away", "trunc", "ceil", "floor"):
+            name = f"{pair}-cast-" + mode.replace("_", "-")
+            made.append(_form("casts", name, "unit", rounding=mode))
     for real in REALS:
         made += [_pair(real, code) for code in CODES]
         made += [_pair(code, real) for code in CODES]
@@ -196,22 +241,3 @@ def _table() -> dict[str, Form]:
 
 
 FORMS = _table()
-GROUPS = tuple(dict.fromkeys(group for form in FORMS.values() for group in form.groups))
-
-
-def select(names: list[str]) -> list[Form]:
-    """
-    The forms that names of forms and of groups stand for, each once.
-
-    Raises
-    ------
-    KeyError
-        With the first unknown name.
-    """
-    found: dict[str, Form] = {}
-    for name in names:
-        if name in GROUPS:
-            found |= {f.name: f for f in FORMS.values() if name in f.groups}
-        else:
-            found[name] = FORMS[name]
-    return list(found.values())

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyquant as pq
 from benchmarks import rivals
-from benchmarks.runs import Notes, Row
+from benchmarks.runs import TWO_CALLS, Notes, Row
 from pyquant import _core
 
 PACKAGES = (
@@ -27,6 +27,8 @@ PACKAGES = (
     "numkong",
     "gguf",
     "openvino",
+    "xarray",
+    "numcodecs",
 )
 BAR_WIDTH = 30
 # Titles of columns that are not figures.
@@ -49,6 +51,8 @@ COLORS = {
     "numkong": "#9467bd",
     "gguf": "#8c564b",
     "openvino": "#000000",
+    "xarray": "#7f7f7f",
+    "numcodecs": "#e377c2",
 }
 
 
@@ -181,7 +185,7 @@ def _ratio(found: tuple[str, float] | None) -> str:
 def _names(rows: list[Row]) -> list[str]:
     """Candidates that some row has, in the order of the first that has most."""
     present = dict.fromkeys(name for row in rows for name in row.seconds)
-    order = [*pq.isa.available(), rivals.ONE_THREAD.name, *rivals.RIVALS]
+    order = [*pq.isa.available(), rivals.ONE_THREAD.name, TWO_CALLS, *rivals.RIVALS]
     return [name for name in order if name in present]
 
 
@@ -319,13 +323,14 @@ def plot(folder: str, results: Results) -> list[str]:
         forms = _by_form([row for row in rows if row.group == group])
         if forms:
             figure = _throughput(pyplot, forms)
-            written.append(_save(pyplot, figure, Path(folder, f"throughput-{group}.png")))
+            written.append(save(pyplot, figure, Path(folder, f"throughput-{group}.png")))
     figure = _roofline(pyplot, results)
-    written.append(_save(pyplot, figure, Path(folder, "roofline.png")))
+    written.append(save(pyplot, figure, Path(folder, "roofline.png")))
     return written
 
 
-def _save(pyplot: Any, figure: Any, path: Path) -> str:
+def save(pyplot: Any, figure: Any, path: Path) -> str:
+    """Write a figure as a small image; its path."""
     drawn = BytesIO()
     figure.savefig(drawn, dpi=PLOT_DPI, bbox_inches="tight")
     pyplot.close(figure)

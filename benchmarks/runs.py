@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import pyquant as pq
 from benchmarks import arrays, measure, rivals
 from benchmarks.forms import Form
 from benchmarks.rivals import Rival
+from benchmarks.table import Measured
+from benchmarks.tasks import Made, Task
 
+TWO_CALLS = "2-calls"  # of pyquant, beside one that does the work of both
 # What went wrong, in words -> the forms that it is about.
 Notes = dict[str, list[str]]
 
@@ -118,16 +122,56 @@ def measure_form(form: Form, size: int, options: Options, notes: Notes) -> Row:
     cores = measure.all_cores() if form.threads > 1 else measure.one_core()
     with measure.on(cores), np.errstate(all="ignore"):
         calls, verdicts = _candidates(case, options, notes)
-        calls["copy"] = measure.copy_call(case.nbytes)
-        timings = measure.interleaved(
-            calls, options.rounds, measure.ROUND_SECONDS, options.mixed
-        )
+        return _row(form, case, calls, verdicts, options)
+
+
+def _task_candidates(
+    task: Task, made: Made, options: Options, notes: Notes
+) -> tuple[measure.Calls, dict[str, rivals.Verdict]]:
+    """Calls by name, pyquant's first, and what the rivals' results are."""
+    calls: measure.Calls = {pq.isa.active(): made.call}
+    if made.two_calls:
+        calls[TWO_CALLS] = made.two_calls
+    expected = made.read(made.call()).copy()
+    verdicts = {}
+    for rival in options.rivals:
+        if rival.name in made.rivals:
+            try:
+                found = rivals.quietly(made.rivals[rival.name])
+                verdicts[rival.name] = rivals.verdict(found, expected)
+            except Exception as error:  # a rival's failure is no error of the benchmark
+                _note(notes, rival, error, task.name)
+                continue
+            calls[rival.name] = found.call
+    return calls, verdicts
+
+
+def measure_task(task: Task, size: int, options: Options, notes: Notes) -> Row:
+    """Measure one task at one size, all candidates in turns."""
+    made = task.build(size)
+    with measure.on(measure.one_core()), np.errstate(all="ignore"):
+        calls, verdicts = _task_candidates(task, made, options, notes)
+        return _row(task, made, calls, verdicts, options)
+
+
+def _row(
+    one: Measured,
+    made: arrays.Case | Made,
+    calls: measure.Calls,
+    verdicts: dict[str, rivals.Verdict],
+    options: Options,
+) -> Row:
+    """Time the calls beside a copy of as many bytes."""
+    calls["copy"] = measure.copy_call(made.nbytes)
+    timings = measure.interleaved(
+        calls, options.rounds, measure.ROUND_SECONDS, options.mixed
+    )
     roofline = timings.pop("copy")
     return Row(
-        form.name,
-        form.groups[0],
-        case.elements,
-        case.nbytes,
+        one.name,
+        one.groups[0],
+        made.elements,
+        made.nbytes,
         roofline.median,
         {name: timing.median for name, timing in timings.items()},
         {name: timing.spread for name, timing in timings.items()},
@@ -137,15 +181,18 @@ def measure_form(form: Form, size: int, options: Options, notes: Notes) -> Row:
 
 
 def measure_all(
-    work: list[tuple[Form, int]],
+    work: list[tuple[Measured, int]],
     options: Options,
     notes: Notes,
     tick: Callable[[str], None],
 ) -> Iterator[Row]:
     """Rows as they come; a form whose types need a package that is missing is a note."""
-    for form, size in work:
-        tick(f"{form.name} {size}")
+    for one, size in work:
+        tick(f"{one.name} {size}")
         try:
-            yield measure_form(form, size, options, notes)
+            if isinstance(one, Task):
+                yield measure_task(one, size, options, notes)
+            else:
+                yield measure_form(one, size, options, notes)
         except ImportError as error:
-            notes.setdefault(f"left out ({error})", []).append(form.name)
+            notes.setdefault(f"left out ({error})", []).append(one.name)

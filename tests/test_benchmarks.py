@@ -25,13 +25,14 @@ if "benchmarks" not in sys.modules:  # the checkout is not on the path
     sys.modules["benchmarks"] = module_from_spec(spec)
     spec.loader.exec_module(sys.modules["benchmarks"])
 
-arrays, forms, measure, rivals, runs = (
+arrays, forms, measure, rivals, runs, table = (
     importlib.import_module(f"benchmarks.{name}")
-    for name in ("arrays", "forms", "measure", "rivals", "runs")
+    for name in ("arrays", "forms", "measure", "rivals", "runs", "table")
 )
 main = importlib.import_module("benchmarks.__main__").main
 
 FORMS = list(forms.FORMS.values())
+TASKS = [one for name, one in table.ALL.items() if name not in forms.FORMS]
 
 
 @pytest.fixture
@@ -73,6 +74,8 @@ def test_every_form_runs_at_every_level(form):
     arrays_of_call = [case.given, results[0], np.asarray(case.scale)]
     if form.zeros:
         arrays_of_call.append(case.zero)
+    if form.offset:
+        arrays_of_call.append(np.asarray(case.offset))
     if form.through == "choose":
         del arrays_of_call[1]  # its result is the scales
     assert case.nbytes == sum(array.nbytes for array in arrays_of_call)
@@ -80,7 +83,7 @@ def test_every_form_runs_at_every_level(form):
 
 # The usual formulas for these ties round twice.
 TIES = [mode for mode in forms.MODES if mode.startswith("half_") and mode != "half_even"]
-EXACT = [form for form in FORMS if form.rounding not in TIES]
+EXACT = [form for form in FORMS if form.rounding not in (*TIES, "stochastic")]
 
 
 @pytest.mark.parametrize("form", EXACT, ids=lambda form: form.name)
@@ -95,6 +98,34 @@ def test_numpy_agrees_where_it_has_the_form(form):
             continue
         if found is not None:
             assert rivals.differing(found.read(found.call()), expected) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("xarray", "i16-f32-cf"),
+        ("xarray", "f32-i16-cf"),
+        ("numcodecs", "f32-i16-inverse"),
+    ],
+)
+def test_rivals_that_give_the_same_bits(name, form):
+    pytest.importorskip(name)  # a rival
+    rivals.judge.cache_clear()
+    assert rivals.judge(rivals.RIVALS[name], forms.FORMS[form]) == (rivals.SAME, 0.0)
+
+
+def test_affine_forms_have_what_they_are_about():
+    decoded = build(forms.FORMS["i16-f32-cf"], 1000)
+    assert (decoded.x == forms.CF_FILL).sum() == 16
+    assert np.isnan(build(forms.FORMS["f32-i16-cf"], 1000).x).sum() == 16
+    image = build(forms.FORMS["u8-f32-image"], 1 << 12)
+    assert image.x.shape == image.out.shape == (3, 1, 1024)
+    assert (image.x.strides, image.out.strides) == ((1, 3072, 3), (4096, 4096, 4))
+    fitting = build(forms.FORMS["f32-i8-axis-raise"], 1 << 20)
+    codes = arrays.pyquant_call(fitting, pq.isa.active())()
+    assert (codes.min(), codes.max()) == (-128, 127)
+    wild = build(forms.FORMS["f32-i8-wrap"], 1 << 14)
+    assert abs(wild.x / wild.scale).max() > 128
 
 
 def test_short_names_stay():
@@ -138,12 +169,62 @@ def test_bytes_of_a_form():
         assert build(forms.FORMS[name], 64).nbytes == nbytes
 
 
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_every_task_runs_beside_its_rivals(task):
+    made = task.build(1 << 14)
+    assert made.elements == 1 << 14
+    assert made.nbytes >= 4 * made.elements
+    expected = made.read(made.call()).copy()
+    if made.two_calls is not None:
+        same(np.asarray(made.two_calls()), expected)
+    for name, make in made.rivals.items():
+        assert name in rivals.RIVALS
+        try:
+            found = rivals.quietly(make)
+        except ImportError:  # a rival that is not there
+            continue
+        verdict = rivals.verdict(found, expected)
+        assert verdict.mark in (rivals.SAME, rivals.OTHER_BITS)
+
+
+@pytest.mark.parametrize(
+    ("task", "rival"),
+    [
+        ("dynamic-i8-rows", "numpy"),
+        ("observe-extremes", "numpy"),
+        ("requantize-float32", "numpy"),
+        ("requantize-float32", "onnxruntime"),
+        ("requantize-fbgemm", "numpy"),
+    ],
+)
+def test_rivals_of_tasks_that_give_the_same_bits(task, rival):
+    made = table.ALL[task].build(1 << 14)
+    pytest.importorskip(rival)  # a rival
+    if rival == "onnxruntime":
+        pytest.importorskip("onnx")  # which makes its model
+    found = rivals.quietly(made.rivals[rival])
+    assert rivals.verdict(found, made.read(made.call())) == (rivals.SAME, 0.0)
+
+
 # The command line
+
+
+def test_the_group_of_parameters_has_forms_and_tasks(bench):
+    chosen = table.select(["parameters"])
+    assert {one.name for one in TASKS} < {one.name for one in chosen}
+    assert "f32-i8-stochastic" in [one.name for one in chosen]
+    some = "f32-i8-stochastic,fake-i8,requantize-float32"
+    text = bench("--forms", some, "--sizes", "4096", "--rounds=1", "--rivals=numpy")
+    head, *rows = text.split("\n\n")[1].splitlines()
+    assert head.split()[6:] == [
+        *pq.isa.available(), "2-calls", "numpy", "same", "bits", "other", "bits", "cast"
+    ]  # fmt: skip
+    assert [row.split()[0] for row in rows] == some.split(",")
 
 
 def test_list(bench):
     lines = bench("--list").splitlines()
-    assert [line.split()[0] for line in lines] == ["form", *forms.FORMS]
+    assert [line.split()[0] for line in lines] == ["form", *table.ALL]
 
 
 def test_as_a_program(tmp_path):
@@ -290,6 +371,13 @@ def test_plots(bench, tmp_path):
     drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(drawn) == {"throughput-design.png", "roofline.png"}
     assert all(image.startswith(b"\x89PNG") for image in drawn.values())
+
+
+def test_the_plot_of_clipping(tmp_path):
+    pytest.importorskip("matplotlib")  # optional: nothing else needs the plot
+    clipping = importlib.import_module("benchmarks.clipping")
+    clipping.main([str(tmp_path / "clipping.png")])
+    assert (tmp_path / "clipping.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_no_matplotlib_is_a_note(bench, monkeypatch, tmp_path):

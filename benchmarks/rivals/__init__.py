@@ -21,16 +21,21 @@ from benchmarks.rivals._rival import (
     build,
     differing,
     judge,
+    quietly,
+    verdict,
     version,
 )
+from benchmarks.rivals.cast_value_rs import with_cast_value_rs
 from benchmarks.rivals.gguf import with_gguf
 from benchmarks.rivals.ml_dtypes import with_ml_dtypes
+from benchmarks.rivals.numcodecs import with_numcodecs
 from benchmarks.rivals.numkong import with_numkong
 from benchmarks.rivals.numpy import with_numpy
 from benchmarks.rivals.onnxruntime import with_onnxruntime
 from benchmarks.rivals.openvino import with_openvino
 from benchmarks.rivals.pyquant import one_thread
 from benchmarks.rivals.torch import with_torch, with_torch_eager
+from benchmarks.rivals.xarray import with_xarray
 
 __all__ = [
     "CAST",
@@ -46,6 +51,8 @@ __all__ = [
     "build",
     "differing",
     "judge",
+    "quietly",
+    "verdict",
     "version",
 ]
 
@@ -61,6 +68,9 @@ RIVALS = {
         Rival("torch_eager", "torch", with_torch_eager),
         Rival("numkong", "numkong", with_numkong),
         Rival("gguf", "gguf", with_gguf),
+        Rival("cast_value_rs", "cast-value-rs", with_cast_value_rs),
         Rival("openvino", "openvino", with_openvino),
+        Rival("xarray", "xarray", with_xarray),
+        Rival("numcodecs", "numcodecs", with_numcodecs),
     )
 }

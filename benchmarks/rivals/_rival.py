@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,8 @@ SAME, OTHER_BITS, CAST = "", "~", "c"
 MARKS = {SAME: "same bits", OTHER_BITS: "other bits", CAST: "cast"}
 LEGEND = {
     OTHER_BITS: "gives other bits than the standards: a reciprocal instead of the "
-    "division, a type in between, or scales of its own choice",
+    "division, a type in between, scales of its own choice, another order of sums, or "
+    "other statistics",
     CAST: "a cast alone, without scale or zero point",
 }
 
@@ -82,16 +83,29 @@ def judge(rival: Rival, form: Form) -> Verdict | None:
     made = build(rival, case)
     if made is None:
         return None
+    return verdict(made, expected)
+
+
+def verdict(made: Candidate, expected: Array) -> Verdict:
+    """What its result is beside the one expected."""
     differs = differing(made.read(made.call()), expected)
     other = made.mark == SAME and differs != 0
     return Verdict(OTHER_BITS if other else made.mark, 1.0 if differs is None else differs)
 
 
-def build(rival: Rival, case: Case) -> Candidate | None:
-    """A rival's candidate, which has run once."""
+Made = TypeVar("Made", Candidate, Candidate | None)
+
+
+def quietly(make: Callable[[], Made]) -> Made:
+    """A candidate, which has run once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations of the rivals are their own affair
-        made = rival.build(case)
+        made = make()
         if made is not None:
             made.call()
         return made
+
+
+def build(rival: Rival, case: Case) -> Candidate | None:
+    """A rival's candidate for a form."""
+    return quietly(partial(rival.build, case))

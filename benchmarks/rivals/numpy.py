@@ -10,7 +10,9 @@ import numpy as np
 
 from benchmarks import dtypes
 from benchmarks.arrays import Array, Case, block_extents
-from benchmarks.rivals._rival import Candidate
+from benchmarks.rivals._rival import OTHER_BITS, SAME, Candidate
+
+_CHANCE = np.random.default_rng(0)
 
 # For ties the usual formulas. `u` is memory for one thing more.
 Rounding: TypeAlias = Callable[[Array, Array], object]
@@ -28,6 +30,29 @@ ROUNDINGS: dict[str, Rounding] = {
     "half_toward_zero": lambda t, u: np.copysign(
         np.ceil(np.subtract(np.abs(t, out=u), 0.5, out=u), out=u), t, out=t
     ),
+    "stochastic": lambda t, u: np.floor(
+        np.add(t, _CHANCE.random(dtype=t.dtype, out=u), out=t), out=t
+    ),
+}
+
+
+def _wrap(t: Array, lowest: float, highest: float) -> Array:
+    return t.astype(np.int64)  # of which the cast keeps the low bits
+
+
+def _refuse(t: Array, lowest: float, highest: float) -> Array:
+    if t.min() < lowest or t.max() > highest:
+        msg = "out of range"
+        raise ValueError(msg)
+    return t
+
+
+# What becomes of whole numbers beyond the codes.
+Policy: TypeAlias = Callable[[Array, Any, Any], Array]
+POLICIES: dict[str, Policy] = {
+    "saturate": lambda t, lowest, highest: np.clip(t, lowest, highest, out=t),
+    "wrap": _wrap,
+    "raise": _refuse,
 }
 
 
@@ -63,26 +88,34 @@ def _quantize(case: Case) -> Candidate:
     t, u = np.empty_like(x, real), np.empty_like(x, real)
     codes = np.empty_like(x, target) if form.layout == "transposed" else t
     spread, limits = _repeated(case), dtypes.limits_within(form.target, real.type)
-    rounded = ROUNDINGS[form.rounding]
+    rounded, settled = ROUNDINGS[form.rounding], POLICIES[form.out_of_range]
+    scaled = np.multiply if form.inverse else np.divide
 
     def call() -> Array:
-        np.divide(x, spread, out=t, casting="unsafe")
+        shifted, whole = x, t
+        if form.offset:
+            shifted = np.subtract(x, case.offset_spread, out=t, casting="unsafe")
+        scaled(shifted, spread, out=t, casting="unsafe")
         if limits is not None:
             rounded(t, u)
             if form.zero_point or form.zeros:
                 np.add(t, case.zero_spread, out=t, casting="unsafe")
-            np.clip(t, *limits, out=t)
+            if form.fill is not None:
+                np.copyto(t, form.fill, where=np.isnan(t))
+            whole = settled(t, *limits)
         if case.out is None:
             return t.astype(target)
         if codes is not t:
             np.copyto(codes, t, casting="unsafe")
-        np.copyto(case.out, codes, casting="unsafe")
+            whole = codes
+        np.copyto(case.out, whole, casting="unsafe")
         return case.out
 
     def packed() -> Array:
         return _pack(call().reshape(-1).view(np.uint8), dtypes.packed_bits(form.target))
 
-    return Candidate(packed if form.packed else call)
+    mark = OTHER_BITS if form.rounding == "stochastic" else SAME
+    return Candidate(packed if form.packed else call, mark=mark)
 
 
 def _dequantize(case: Case) -> Candidate:
@@ -91,6 +124,7 @@ def _dequantize(case: Case) -> Candidate:
     narrow = case.out is not None and case.out.dtype != real
     kept = np.empty(x.shape, real) if narrow or case.out is None else case.out
     spread = _repeated(case)
+    scaled = np.divide if form.inverse else np.multiply
 
     def unpacked() -> Array:
         if not form.packed:
@@ -103,7 +137,11 @@ def _dequantize(case: Case) -> Candidate:
         np.copyto(t, unpacked(), casting="unsafe")
         if form.zero_point or form.zeros:
             np.subtract(t, case.zero_spread, out=t, casting="unsafe")
-        np.multiply(t, spread, out=t)
+        scaled(t, spread, out=t)
+        if form.offset:
+            np.add(t, case.offset_spread, out=t)
+        if form.fill is not None:
+            np.copyto(t, np.nan, where=x == form.fill)
         if t.dtype == target:
             return t
         if case.out is None:

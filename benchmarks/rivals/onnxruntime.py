@@ -67,7 +67,7 @@ def _model(onnx: Any, case: Case, scale: Array) -> Any:
     return helper.make_model(graph, opset_imports=[opset], ir_version=IR)
 
 
-def _session(runtime: Any, model: Any) -> Any:
+def one_thread_session(runtime: Any, model: Any) -> Any:
     """A session on one thread that does not talk."""
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -92,7 +92,7 @@ def with_onnxruntime(case: Case) -> Candidate | None:
     onnx, runtime = import_module("onnx"), import_module("onnxruntime")
     form, shape = case.form, case.x.shape
     scale = np.asarray(case.scale, dtypes.dtype_named(form.real))
-    session = _session(runtime, _model(onnx, case, scale))
+    session = one_thread_session(runtime, _model(onnx, case, scale))
     source, target = (
         getattr(onnx.TensorProto, TYPES[name]) for name in (form.source, form.target)
     )

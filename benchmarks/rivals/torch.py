@@ -22,7 +22,7 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 BITS = {"bfloat16": np.uint16, **dict.fromkeys(FLOATS, np.uint8)}
 
 
-def _torch() -> Any:
+def torch_on_one_thread() -> Any:
     """The package, on one thread."""
     torch = import_module("torch")
     torch.set_num_threads(1)
@@ -132,7 +132,7 @@ def with_torch(case: Case) -> Candidate | None:
     form = case.form
     if form.packed or not form.usual:
         return None
-    torch, operators = _torch(), _operators(form)
+    torch, operators = torch_on_one_thread(), _operators(form)
     # They make their result themselves, and know no blocks.
     if form.layout == "out2" or "block_size" in case.where or operators is None:
         return None
@@ -190,6 +190,7 @@ def with_torch_eager(case: Case) -> Candidate | None:
     form = case.form
     if form.packed or not form.usual or form.code not in INTEGERS or case.out is None:
         return None
-    torch, make = _torch(), _eager_quantize if form.quantizes else _eager_dequantize
+    torch = torch_on_one_thread()
+    make = _eager_quantize if form.quantizes else _eager_dequantize
     out = _tensor(torch, case.out, form.target)
     return Candidate(make(torch, case, out), partial(_from_torch, torch))

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes two calls one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import pyquant as pq
+from benchmarks.arrays import Array
+from benchmarks.rivals import Candidate
+from benchmarks.rivals.torch import torch_on_one_thread
+from benchmarks.tasks._task import Made, Task, rows
+
+SCALE = 0.02
+
+# ---- codes by the range of the data ----
+
+
+def _codes(result: Any) -> Array:
+    return np.asarray(result[0])
+
+
+def _by_numpy(x: Array) -> Candidate:
+    """A scale for each row, in place."""
+    q, t = np.empty(x.shape, np.int8), np.empty_like(x)
+
+    def call() -> Array:
+        scale = np.abs(x, out=t).max(axis=1, keepdims=True) / np.float32(127)
+        np.rint(np.divide(x, scale, out=t), out=t)
+        np.copyto(q, np.clip(t, -128, 127, out=t), casting="unsafe")
+        return q
+
+    return Candidate(call)
+
+
+def _by_torch(x: Array) -> Candidate:
+    """One scale and zero point for all."""
+    torch = torch_on_one_thread()
+    t = torch.from_numpy(x)
+    return Candidate(
+        lambda: torch.quantize_per_tensor_dynamic(t, torch.quint8, False),
+        lambda q: np.asarray(q.int_repr().numpy()),
+    )
+
+
+# By name; a rival that has it.
+RIVALS = {
+    "dynamic-i8-rows": ("numpy", _by_numpy),
+    "dynamic-u8": ("torch", _by_torch),
+}
+
+
+def _dynamic(n: int, name: str, **options: Any) -> Made:
+    x = rows(n)
+    q = np.empty(x.shape, options.get("dtype", "int8"))
+    rivals = {}
+    if name in RIVALS:
+        rival, build = RIVALS[name]
+        rivals[rival] = partial(build, x)
+    return Made(
+        x.size,
+        x.nbytes + q.nbytes,
+        lambda: pq.dynamic_quantize(x, out=q, **options),
+        _codes,
+        rivals,
+        lambda: pq.choose_qparams(x, **options).quantize(x, out=q),
+    )
+
+
+DYNAMIC: dict[str, dict[str, Any]] = {
+    "dynamic-i8-rows": {"axis": 0},
+    "dynamic-u8-rows": {"axis": 0, "dtype": "uint8"},
+    "dynamic-i8-block32": {"axis": 1, "block_size": 32},
+    "dynamic-i8-block128": {"axis": 1, "block_size": 128},
+    "dynamic-u8": {"dtype": "uint8"},
+}
+
+# ---- to codes and back ----
+
+
+def _fake_by_numpy(x: Array) -> Candidate:
+    y = np.empty_like(x)
+
+    def call() -> Array:
+        np.rint(np.divide(x, np.float32(SCALE), out=y), out=y)
+        return np.multiply(np.clip(y, -128, 127, out=y), np.float32(SCALE), out=y)
+
+    return Candidate(call)
+
+
+def _fake_by_torch(x: Array) -> Candidate:
+    torch = torch_on_one_thread()
+    t = torch.from_numpy(x)
+    return Candidate(lambda: torch.fake_quantize_per_tensor_affine(t, SCALE, 0, -128, 127))
+
+
+def _fake_rows_by_torch(x: Array) -> Candidate:
+    torch = torch_on_one_thread()
+    t, scale = torch.from_numpy(x), torch.full((len(x),), SCALE)
+    zero = torch.zeros(len(x), dtype=torch.int32)
+    return Candidate(
+        lambda: torch.fake_quantize_per_channel_affine(t, scale, zero, 0, -128, 127)
+    )
+
+
+def _fake(n: int) -> Made:
+    x = rows(n)
+    y, q = np.empty_like(x), np.empty(x.shape, np.int8)
+    return Made(
+        x.size,
+        x.nbytes + y.nbytes,
+        lambda: pq.fake_quantize(x, SCALE, out=y),
+        rivals={
+            "numpy": lambda: _fake_by_numpy(x),
+            "torch": lambda: _fake_by_torch(x),
+        },
+        two_calls=lambda: pq.dequantize(pq.quantize(x, SCALE, out=q), SCALE, out=y),
+    )
+
+
+def _fake_rows(n: int) -> Made:
+    x = rows(n)
+    y, scale = np.empty_like(x), np.full(len(x), SCALE, np.float32)
+    return Made(
+        x.size,
+        x.nbytes + y.nbytes,
+        lambda: pq.fake_quantize(x, scale, axis=0, out=y),
+        rivals={"torch": lambda: _fake_rows_by_torch(x)},
+    )
+
+
+def _fake_mask(n: int) -> Made:
+    x = rows(n)
+    y, mask = np.empty_like(x), np.empty(x.shape, bool)
+    return Made(
+        x.size,
+        x.nbytes + y.nbytes + mask.nbytes,
+        lambda: pq.fake_quantize(x, SCALE, out=y, mask=mask),
+    )
+
+
+TASKS = [
+    *(Task(name, partial(_dynamic, name=name, **how)) for name, how in DYNAMIC.items()),
+    Task("fake-i8", _fake),
+    Task("fake-i8-rows", _fake_rows),
+    Task("fake-i8-mask", _fake_mask),
+]
