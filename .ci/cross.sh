@@ -15,7 +15,7 @@ jobs=${JOBS:-$(nproc)}
 # What runs it, the Debian package of that, what zig calls it.
 declare -A targets=(
     [aarch64]="qemu-aarch64-static qemu-user-static aarch64-linux-musl"
-    [armv7]="qemu-arm-static qemu-user-static arm-linux-musleabihf"
+    [armv7]="qemu-arm-static qemu-user-static arm-linux-musleabihf -mcpu=generic+v7a-neon"
     [i386]="qemu-i386-static qemu-user-static x86-linux-musl" # zig's has SSE2
     [ppc64le]="qemu-ppc64le-static qemu-user-static powerpc64le-linux-musl"
     [riscv64]="qemu-riscv64-static qemu-user-static riscv64-linux-musl"
@@ -34,6 +34,9 @@ else
 fi
 [ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [ "$1" != all ] || set -- "${!targets[@]}"
+for target; do
+    [ -n "${targets[$target]-}" ] || { echo "cross: no target $target" >&2; exit 2; }
+done
 pids=()
 # shellcheck source=.ci/emulation.sh
 . "$top/.ci/emulation.sh"

@@ -30,7 +30,7 @@ step() { printf '\n== wheel: %s (%d s)\n' "$1" "$SECONDS"; }
 die() { echo "wheel: $*" >&2; exit 1; }
 
 step "tools"
-host_tools binutils gcc gcc-mingw-w64-x86-64-posix
+host_tools binutils clang gcc gcc-mingw-w64-x86-64-posix
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 export PATH=$venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1
 cd "$top"
@@ -111,4 +111,24 @@ printf '%s\n' "$top"/csrc/*.c "$top"/csrc/*/*.c | xargs -P "$jobs" -n 1 \
     x86_64-w64-mingw32-gcc -std=c11 -O2 -ffp-contract=off -I"$top/csrc" \
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Werror -c
 echo "$(find . -name '*.o' | wc -l) object files"
+
+step "C as MSVC reads it"
+# clang in MSVC's dialect, which is made to take the branches for MSVC itself. That takes any
+# intrinsic anywhere, and has no attributes (to say what may be unused, either), assembler or
+# builtins (but offsetof) of GCC.
+cd "$top"
+levels=(-mavx2 -mfma -mf16c -mavx512{f,dq,bw,vl,vbmi,bf16} -mgfni)
+dialect=(-fms-compatibility-version=19.40 -std=c11 -U__clang__ -ffreestanding -nostdlibinc
+    -isystem .ci/msvc -Icsrc)
+for target in x86_64 aarch64; do
+    [ "$target" = x86_64 ] || levels=()
+    for file in csrc/*.c csrc/*/*.c; do
+        msvc=(clang "--target=$target-pc-windows-msvc" "${dialect[@]}" "${levels[@]}" "$file")
+        "${msvc[@]}" -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror \
+            -Wno-language-extension-token -Wno-unused-function
+        case $file in */x86/* | */arm/*) continue ;; esac # intrinsics may be builtins
+        ! "${msvc[@]}" -E | awk '/^# [0-9]/ { own = $3 ~ /csrc/ } own' |
+            grep -nE "__(builtin_[^o]|attribute__|asm)" || die "$file: not for MSVC on $target"
+    done
+done
 step "done"

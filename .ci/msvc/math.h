@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What csrc/ takes from the C library, for a compiler that has no headers of Windows. */
+#define INFINITY ((float)(1e300 * 1e300))
+#define HUGE_VAL ((double)INFINITY)
+#define NAN (-(float)(INFINITY * 0.0f))
+
+double copysign(double, double);
+float copysignf(float, float);
+double fabs(double);
+double floor(double);
+double fma(double, double, double);
+float fmaf(float, float, float);
+double fmod(double, double);
+double frexp(double, int *);
+double ldexp(double, int);
+double round(double);
+double trunc(double);
