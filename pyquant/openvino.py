@@ -101,12 +101,14 @@ def fake_quantize(
         array.shape,
     )
     params = _core.levels_of(ranges, count)
-    if not (ranges[0] < ranges[1]).all():
-        msg = "input_low: expected numbers less than those of input_high, got others"
-        raise ValueError(msg)
-    if not np.isfinite(params).all():
-        msg = "input_high: expected ranges whose levels float32 can tell, got others"
-        raise ValueError(msg)
+    low, high, first, last = ranges
+    said = "input_low: expected numbers less than those of input_high"
+    _refuse(~(low < high), said, low, "and", high)
+    finite = np.isfinite(params)
+    said = "input_high: expected ranges whose levels float32 can tell"
+    _refuse(~finite[..., 2:4].all(-1), said, low, "to", high)
+    said = "output_high: expected ranges that float32 can hold"
+    _refuse(~finite[..., 4], said, first, "to", last)
     return _core.fake_levels(None, array, params, out, threads)
 
 
@@ -153,8 +155,17 @@ def _ranges_of(
         if not fits:
             msg = f"{name}: expected a shape that broadcasts to {shape}, got {array.shape}"
             raise ValueError(msg)
-        if not np.isfinite(array).all():
-            msg = f"{name}: expected finite numbers, got others"
-            raise ValueError(msg)
+        _refuse(~np.isfinite(array), f"{name}: expected finite numbers", array)
         arrays.append(array)
     return list(np.broadcast_arrays(*arrays))
+
+
+def _refuse(wrong: Any, expected: str, low: Any, word: str = "", high: Any = None) -> None:
+    """Say what is at the first place that is wrong, if there is one."""
+    if not wrong.any():
+        return
+    place = tuple(np.argwhere(wrong)[0].tolist())
+    got = str(low[place]) if high is None else f"{low[place]!s} {word} {high[place]!s}"
+    where = f", the first at index {place}" if place else ""
+    msg = f"{expected}, got {got}{where}"
+    raise ValueError(msg)
