@@ -142,8 +142,10 @@ cdef tuple _range_given(object quant_range):
     try:
         first, last = quant_range
     except (TypeError, ValueError):
-        got = " ".join(repr(quant_range).split())  # those of arrays have lines
-        raise TypeError(f"quant_range: expected two integers, got {got:.60}") from None
+        # What holds others is not shown: they may be too deep in each other.
+        plain = isinstance(quant_range, (int, float))
+        got = repr(quant_range) if plain else type(quant_range).__name__
+        raise TypeError(f"quant_range: expected two integers, got {got}") from None
     return tuple([
         _integer(one, "quant_range", "two integers") for one in (first, last)
     ])

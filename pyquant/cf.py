@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _core, dtypes
+from pyquant._standard import shown
 from pyquant.qparams import QParams
 
 if TYPE_CHECKING:
@@ -294,15 +295,11 @@ def _encode_slices(
 
 def _stored(dtype: npt.DTypeLike, name: str) -> np.dtype[Any]:
     """A type of codes, of whatever byte order, as a native one."""
-    try:
-        stored = np.dtype(dtype).newbyteorder("=")
-    except (TypeError, ValueError):
-        stored = None
-    if stored is None or stored.name not in _CODES:
-        got = dtype if stored is None else stored
-        msg = f"{name}: expected one of {', '.join(_CODES)}, got {got!s:.60}"
+    known = dtypes.name_of(dtype)
+    if known not in _CODES:
+        msg = f"{name}: expected one of {', '.join(_CODES)}, got {dtypes.shown(dtype)}"
         raise TypeError(msg)
-    return stored
+    return np.dtype(known)
 
 
 def _viewed(attrs: Mapping[str, Any], stored: np.dtype[Any]) -> np.dtype[Any]:
@@ -314,7 +311,7 @@ def _viewed(attrs: Mapping[str, Any], stored: np.dtype[Any]) -> np.dtype[Any]:
     if unsigned is None:
         return stored
     if not isinstance(unsigned, str) or unsigned not in ("true", "false"):
-        msg = f"_Unsigned: expected 'true' or 'false', got {unsigned!r:.60}"
+        msg = f"_Unsigned: expected 'true' or 'false', got {shown(unsigned):.60}"
         raise ValueError(msg)
     return np.dtype(f"{'u' if unsigned == 'true' else 'i'}{stored.itemsize}")
 
@@ -336,7 +333,7 @@ def _array(attrs: Mapping[str, Any], name: str, kinds: str) -> npt.NDArray[Any] 
         array = np.asarray(None)
     if array.dtype.kind not in kinds or array.size == 0:
         due = "numbers" if "f" in kinds else "integers, of codes"
-        msg = f"{name}: expected {due}, got {value!r:.60}"
+        msg = f"{name}: expected {due}, got {shown(value):.60}"
         raise TypeError(msg)
     return array
 

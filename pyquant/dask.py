@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from pyquant import _convert, _core
+from pyquant import _convert, _core, _standard
 from pyquant import qparams as _qparams
 from pyquant.qparams import QParams
 
@@ -227,7 +227,8 @@ def _mapped(
     _check_chunked(x, name)
     for option in _NO_OPTIONS:
         if option in options:
-            msg = f"{option}: expected none for chunks, got {options[option]!r:.60}"
+            got = _standard.shown(options[option])
+            msg = f"{option}: expected none for chunks, got {got:.60}"
             raise TypeError(msg)
     given = {k: v for k, v in named.items() if v is not None or k == "scale"}
     converted = {"zero_point": _convert.zeros}

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pyquant import _core
+from pyquant._standard import shown
 from pyquant.qparams import QParams, choose_qparams
 
 if TYPE_CHECKING:
@@ -210,7 +211,9 @@ def _quantiles(given: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         lo = hi = np.nan
     if not 0 <= lo < hi <= 1:
-        msg = f"quantiles: expected two of 0 to 1, in ascending order, got {given!r:.60}"
+        msg = (
+            f"quantiles: expected two of 0 to 1, in ascending order, got {shown(given):.60}"
+        )
         raise ValueError(msg)
     return lo, hi
 

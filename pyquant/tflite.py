@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from pyquant import _core
-from pyquant._standard import requested
+from pyquant._standard import requested, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -184,10 +184,11 @@ def _tensor(detail: Mapping[str, Any]) -> _Tensor:
         zeros = np.asarray(given["zero_points"], np.int64)
         axis = int(given["quantized_dimension"])
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, np.ma.MaskError):
-        got = " ".join(repr(detail).split())  # those of arrays have lines
+        # What it holds is not shown: it may be too deep.
+        got = type(detail).__name__
         msg = (
             "detail: expected one of an interpreter's get_input_details() or "
-            f"get_output_details(), got {got:.60}"
+            f"get_output_details(), got {got}"
         )
         raise TypeError(msg) from None
     if scales.size == 0:
@@ -211,7 +212,9 @@ def _real(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """A type of real numbers, which may be one of ml_dtypes."""
     name = requested(dtype)
     if name not in ("float32", "float64", "float16", "bfloat16"):
-        msg = f"dtype: expected float32, float64, float16 or bfloat16, got {dtype!r:.60}"
+        msg = (
+            f"dtype: expected float32, float64, float16 or bfloat16, got {shown(dtype):.60}"
+        )
         raise TypeError(msg)
     made: np.dtype[Any] = _core.dtype_named(name)
     return made

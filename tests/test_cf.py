@@ -421,7 +421,7 @@ def test_contradictions(attrs, error, text):
         (
             lambda: cf.params(SCALE, "some"),
             TypeError,
-            "dtype: expected .* some",
+            "dtype: expected .* 'some'",
         ),
         (
             lambda: cf.encode([1.0], SCALE, "int4"),

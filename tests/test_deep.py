@@ -6,6 +6,7 @@ from support import light, run_python
 SETUP = """
 import collections, collections.abc, sys, threading
 import numpy as np, pyquant as pq
+import pyquant.cf, pyquant.openvino, pyquant.tflite
 
 def nested(kind, levels):
     value = kind((1.0,))
@@ -37,14 +38,67 @@ QUANTIZE = dict(x=x, scale=one, zero_point=zero, dtype="int8", axis=None, block_
                 out=None, threads=1)
 DEQUANTIZE = dict(q=q, scale=one, zero_point=zero, dtype="float32", axis=None,
                   block_size=None, out=None, threads=1)
+CHOICE = dict(dtype="int8", symmetric=None, quant_range=(-5, 5), scale_dtype="float16",
+              like=None)
+PLACED = dict(axis=None, block_size=None)
+NOISE = dict(rounding="stochastic", seed=0, start=0)
+POLICIES = dict(offset=0.5, inverse=False, fill=-5, quant_range=(-4, 4))
+seen = pq.Observer(histogram=True)
+seen.update(x)
+DETAIL = dict(dtype=np.int8, quantization_parameters=dict(
+    scales=np.float32([0.5]), zero_points=np.int64([3]), quantized_dimension=0))
+ATTRS = dict(scale_factor=0.5, _FillValue=np.int8(-1))
 ONEDNN = dict(src=x, scales=[1.0] * 4, zps=[0] * 4, qtype="per_channel", axis=1)
 CALLS = {
     "quantize": (pq.quantize, QUANTIZE),
     "dequantize": (pq.dequantize, DEQUANTIZE),
     "choose_qparams": (pq.choose_qparams, dict(
         x=x, dtype="int8", axis=None, block_size=None, symmetric=None)),
+    "quantize, its other options": (pq.quantize, dict(
+        x=x, scale=one, **NOISE, **POLICIES, out_of_range="saturate", nan="lowest")),
+    "choose_qparams by search": (pq.choose_qparams, dict(
+        x=x, **CHOICE, **PLACED, method="mse", weights=1.0, candidates=[1, 0.5],
+        threads=1)),
+    "qparams_from_range": (pq.qparams_from_range, dict(
+        lo=-1.0, hi=1.0, **CHOICE, **PLACED)),
+    "dynamic_quantize": (pq.dynamic_quantize, dict(
+        x=x, **CHOICE, **PLACED, **NOISE, packed=False, out=None, threads=1)),
+    "fake_quantize": (pq.fake_quantize, dict(
+        x=x, scale=one, zero_point=zero, dtype="int8", **PLACED, **NOISE, **POLICIES,
+        precision=None, saturate=True, mask=None, out=None, threads=1)),
+    "openvino.fake_quantize": (pyquant.openvino.fake_quantize, dict(
+        x=x, input_low=0, input_high=1, output_low=0, output_high=1, levels=4, out=None,
+        threads=1)),
+    "requantize": (pq.requantize, dict(
+        q=q, multiplier=0.5, zero_point=zero, dtype="int8", input_zero_point=0, bias=None,
+        axis=None, arithmetic="float32", clip=(-5, 5), out=None, threads=1)),
+    "requantize by shifts": (pq.requantize, dict(
+        q=q, multiplier=np.int32(1 << 30), arithmetic="tflite", shift=1)),
+    "fixed_point": (pq.fixed_point, dict(multiplier=0.5, arithmetic="tflite")),
+    "measure_error": (pq.measure_error, dict(x=x, y=x, axis=None, threads=1)),
+    "QParams.measure_error": (params.measure_error, dict(x=x, axis=None, threads=1)),
+    "Observer": (pq.Observer, dict(
+        axis=None, histogram=True, mantissa_bits=7, momentum=None, nonfinite="raise")),
+    "Observer.update": (pq.Observer().update, dict(x=x, threads=1)),
+    "Observer.merge": (pq.Observer(histogram=True).merge, dict(other=seen)),
+    "Observer.quantile": (seen.quantile, dict(q=0.5)),
+    "Observer.range": (seen.range, dict(
+        method="mse", percentile=99, dtype="int8", symmetric=True)),
+    "Observer.qparams": (seen.qparams, dict(**CHOICE, method="mse", percentile=99)),
+    "calibrate": (pq.calibrate, dict(
+        batches=[x, x], method="percentile", like="onnxruntime", percentile=99, bins=16,
+        symmetric=True, nonfinite="raise", threads=1)),
+    "tflite.quantize_input": (pyquant.tflite.quantize_input, dict(
+        detail=DETAIL, x=x, optimized=False, out=None, threads=1)),
+    "tflite.dequantize_output": (pyquant.tflite.dequantize_output, dict(
+        detail=DETAIL, q=q, dtype=None, optimized=False, out=None, threads=1)),
+    "cf.params": (pyquant.cf.params, dict(attrs=ATTRS, dtype="int8")),
+    "cf.decode": (pyquant.cf.decode, dict(q=q, attrs=ATTRS, out=None, threads=1)),
+    "cf.encode": (pyquant.cf.encode, dict(
+        x=x, attrs=ATTRS, dtype="int8", out_of_range="saturate", out=None, threads=1)),
     "QParams": (pq.QParams, dict(
-        scale=one, zero_point=zero, dtype="int8", axis=None, block_size=None)),
+        scale=one, zero_point=zero, dtype="int8", axis=None, block_size=None, offset=0.5,
+        fill=None, quant_range=None)),
     "QParams.quantize": (params.quantize, {
         k: v for k, v in QUANTIZE.items()
         if k not in ("scale", "zero_point", "dtype", "axis", "block_size")}),
@@ -78,6 +132,9 @@ CALLS = {
         ONEDNN, src=q, group_shape=None)),
 }
 
+# What may be anything: its truth is asked for.
+FLAGS = ("saturate", "packed", "symmetric", "inverse")
+
 def attempt(kind, value):
     wrong = []
     for label, (function, kwargs) in CALLS.items():
@@ -93,7 +150,7 @@ def attempt(kind, value):
             except BaseException as error:
                 wrong.append(f"{label}({name}=): {type(error).__name__}: {str(error)[:80]}")
             else:
-                if name not in ("saturate", "packed", "symmetric"):
+                if name not in FLAGS:
                     wrong.append(f"{label}({name}=) was taken")
     print("\\n".join(wrong) or "ok")
 """
