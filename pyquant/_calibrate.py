@@ -84,6 +84,14 @@ class _Batches:
         return seen.min, seen.max
 
 
+def _pieces(batches: Iterable[_Array]) -> Iterator[_Array]:
+    """Parts of batches, so that nothing is made that is as large as these."""
+    step = 1 << 16
+    for x in batches:
+        for i in range(0, x.size, step):
+            yield x[i : i + step]
+
+
 # ---- ONNX Runtime ----
 
 
@@ -109,8 +117,8 @@ def _histogram(
     """What NumPy counts of all batches at once: bins are the same for each."""
     total = np.zeros(bins, np.int64)
     edges = np.zeros(0)
-    for x in batches:
-        values = np.abs(x) if magnitudes else x
+    for part in _pieces(batches):
+        values = np.abs(part) if magnitudes else part
         counts, edges = np.histogram(values.astype(ends[1].dtype), bins, range=ends)
         total += counts
     return total, edges.astype(ends[1].dtype)
@@ -133,7 +141,7 @@ def _ort_percentile(
     bins = _count(bins, "bins")
     ends = batches.ends()
     if _flag(symmetric, "symmetric"):
-        magnitudes = [(np.abs(x).min(), np.abs(x).max()) for x in batches if x.size > 0]
+        magnitudes = [(m.min(), m.max()) for m in map(np.abs, _pieces(batches))]
         least, most = (np.array(v) for v in zip(*magnitudes, strict=True))
         dtype = ends[1].dtype
         span = least.min().astype(dtype), most.max().astype(dtype)
@@ -280,9 +288,7 @@ def _histc(
     if lo == hi:
         lo, hi = lo - np.float32(1), hi + np.float32(1)
     counts = np.zeros(bins, np.int64)
-    step = 1 << 16
-    for i in range(0, x.size, step):  # so that nothing is as large as x
-        part = x[i : i + step]
+    for part in _pieces([x]):
         at = ((part - lo) * np.float32(bins) / (hi - lo)).astype(np.int64)
         counts += np.bincount(np.minimum(at, bins - 1), minlength=bins)
     return counts.astype(np.float32)

@@ -41,7 +41,7 @@ def fake_quantize(
     Parameters
     ----------
     x : array_like
-        float32. Python numbers become float32.
+        float32, of any shape, strides and byte order. Python numbers become float32.
     input_low, input_high : array_like
         Ranges of `x`, rounded to float32: finite, each low end less than its high end.
         What is beyond an end becomes it. One element, or shapes that broadcast to that of
@@ -129,7 +129,7 @@ def _levels_of(levels: SupportsIndex) -> int:
 
 def _float32_of(value: ArrayLike, name: str) -> npt.NDArray[np.float32]:
     array: npt.NDArray[Any] = _core.as_reals(value, name)
-    if array.dtype == np.float32:
+    if array.dtype.newbyteorder("=") == np.float32:
         return array
     if isinstance(value, (np.ndarray, np.generic)):
         msg = f"{name}: expected float32, got {array.dtype}"

@@ -7,6 +7,7 @@ import pytest
 from support import REALS, light
 
 import pyquant as pq
+from pyquant import openvino
 
 N = light(4_000_000, 1_500_000)
 ROWS = N // 1000
@@ -145,3 +146,133 @@ def test_out_of_any_layout(layout):
     x = ones("f4")
     _, most = peak(lambda: pq.quantize(x, 0.5, dtype="int16", out=out))
     assert most < SMALL
+
+
+# ---- parameters, errors and accumulators ----
+
+SPREAD = np.random.default_rng(5).standard_normal(N, np.float32).reshape(ROWS, 1000)
+NOISE = {"rounding": "stochastic", "seed": 1}
+LAYOUTS = {
+    "contiguous": lambda dtype="f4": SPREAD.astype(dtype),
+    "columns apart": lambda dtype="f4": np.repeat(SPREAD.astype(dtype), 2, 1)[:, ::2],
+    "transposed": lambda dtype="f4": SPREAD.astype(dtype).T,
+    "big-endian": lambda dtype="f4": SPREAD.astype(f">{dtype}"),
+}
+# What a call is told of an array, and its result, where there is one.
+CALLS = {
+    "dynamic_quantize": lambda x: pq.dynamic_quantize(x)[0],
+    "dynamic_quantize of rows": lambda x: pq.dynamic_quantize(x, axis=0)[0],
+    "dynamic_quantize of columns": lambda x: pq.dynamic_quantize(x, axis=1)[0],
+    "dynamic_quantize of blocks": (
+        lambda x: pq.dynamic_quantize(x, axis=1, block_size=125, dtype="uint8")[0]
+    ),
+    "dynamic_quantize, packed": (
+        lambda x: pq.dynamic_quantize(x, axis=0, dtype="int4", packed=True)[0].data
+    ),
+    "dynamic_quantize, stochastic": lambda x: pq.dynamic_quantize(x, axis=0, **NOISE)[0],
+    "dynamic_quantize, threads": lambda x: pq.dynamic_quantize(x, axis=0, threads=2)[0],
+    "fake_quantize": lambda x: pq.fake_quantize(x, 0.5),
+    "fake_quantize of 32 bits": lambda x: pq.fake_quantize(x, 0.5, dtype="int32"),
+    "fake_quantize, stochastic": lambda x: pq.fake_quantize(x, 0.5, **NOISE),
+    "fake_quantize, threads": lambda x: pq.fake_quantize(x, 0.5, 3, threads=2),
+    "openvino": lambda x: openvino.fake_quantize(x, -1, 1, -1, 1, 256),
+    "stochastic": lambda x: pq.quantize(x, 0.5, **NOISE),
+    "choose_qparams by search": (
+        lambda x: pq.choose_qparams(x, axis=0, dtype="int4", method="mse").scale[:0]
+    ),
+    "choose_qparams by search of all": (
+        lambda x: pq.choose_qparams(x, dtype="int4", method="mse", candidates=[1]).scale
+    ),
+    "measure_error": lambda x: measured(pq.measure_error(x, x)),
+    "measure_error of columns": lambda x: measured(pq.measure_error(x, x, axis=1)),
+    "measure_error, threads": lambda x: measured(pq.measure_error(x, x, threads=2)),
+    "QParams.measure_error": lambda x: measured(STEP.measure_error(x)),
+    "QParams.measure_error of rows": (lambda x: measured(STEP.measure_error(x, axis=0))),
+    "Observer": lambda x: observed(x),
+    "Observer with a histogram": lambda x: observed(x, histogram=True),
+    "Observer of columns": lambda x: observed(x, axis=1),
+    "Observer that ignores": lambda x: observed(x, histogram=True, nonfinite="ignore"),
+}
+STEP = pq.QParams(0.5, 0, "int8")
+ONLY_FLOAT32 = ("openvino",)
+
+
+def measured(report):
+    return np.asarray(report.mse)
+
+
+def observed(x, **options):
+    observer = pq.Observer(**options)
+    observer.update(x)
+    return np.asarray(observer.max)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", CALLS)
+def test_call(name, layout):
+    x = LAYOUTS[layout]()
+    size, most = peak(lambda: CALLS[name](x))
+    assert most < size + SMALL
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_call_of_float64(name):
+    if name in ONLY_FLOAT32:
+        pytest.skip("there is no such")
+    x = LAYOUTS["columns apart"]("f8")
+    size, most = peak(lambda: CALLS[name](x))
+    assert most < size + SMALL
+
+
+def test_mask():
+    x, mask = SPREAD, np.empty(SPREAD.shape, bool)
+    out = np.empty_like(x)
+    _, most = peak(lambda: pq.fake_quantize(x, 0.01, mask=mask, out=out))
+    assert most < SMALL
+    assert not mask.all()
+
+
+SUMS = {
+    "contiguous": lambda dtype: ones(dtype),
+    "columns apart": lambda dtype: ones(dtype, (ROWS, 2000))[:, ::2],
+    "transposed": lambda dtype: ones(dtype, (1000, ROWS)).T,
+    "big-endian": lambda dtype: ones(f">{dtype}"),
+}
+
+
+@pytest.mark.parametrize("arithmetic", ["float32", "tflite", "rndnu", "fbgemm"])
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+@pytest.mark.parametrize("layout", SUMS)
+def test_requantize(layout, dtype, arithmetic):
+    q = SUMS[layout](dtype)
+    multipliers, biases = np.full(1000, 0.5, np.float32), np.arange(1000)
+    for options in ({}, {"axis": 1, "bias": biases}):
+        multiplier = multipliers if options else 0.5
+        size, most = peak(
+            lambda multiplier=multiplier, options=options: pq.requantize(
+                q, multiplier, arithmetic=arithmetic, **options
+            )
+        )
+        assert most < size + SMALL
+
+
+CALIBRATIONS = [
+    (None, "minmax", {}),
+    (None, "percentile", {}),
+    ("onnxruntime", "minmax", {}),
+    ("onnxruntime", "percentile", {"symmetric": True}),
+    ("onnxruntime", "percentile", {"symmetric": False}),
+    ("onnxruntime", "entropy", {}),
+    ("pytorch", "minmax", {}),
+    ("pytorch", "moving", {}),
+    ("pytorch", "mse", {}),
+]
+
+
+@pytest.mark.parametrize(("like", "method", "options"), CALIBRATIONS)
+def test_calibrate(like, method, options):
+    batches = [SPREAD]
+    _, most = peak(
+        lambda: np.asarray(pq.calibrate(batches, method=method, like=like, **options))
+    )
+    assert most < 4 * SMALL

@@ -180,6 +180,9 @@ def test_out_and_threads(monkeypatch):
     x = np.random.default_rng(3).standard_normal((50, 60)).astype(np.float32)
     low = -np.linspace(1, 2, 60)
     want = openvino.fake_quantize(x, low, 2, low, 2, 256)
+    swapped = openvino.fake_quantize(x.astype(">f4"), low, 2, low, 2, 256)
+    assert swapped.dtype == np.float32
+    assert swapped.tobytes() == want.tobytes()
     wide = np.zeros((60, 100), np.float32)
     out = wide[:, ::2].T
     assert openvino.fake_quantize(x, low, 2, low, 2, 256, out=out, threads=3) is out
