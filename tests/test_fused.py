@@ -668,6 +668,46 @@ def test_dynamic_long_rows_of_any_magnitude(isa, code):
     assert same(q, p.quantize(x))
 
 
+LONG_CHOICES = [
+    *({"like": like} for like in ("pytorch", "torchao_no_clip", "onnxruntime", "fbgemm")),
+    *({"quant_range": ends} for ends in ((-5, 100), (-100, 5), (0, 100), (-100, 0))),
+    *({"dtype": "uint8", "symmetric": symmetric} for symmetric in (True, False)),
+    *({"scale_dtype": name} for name in SCALES[:2]),
+    {"symmetric": False},
+    {"dtype": "int4", "packed": True},
+    {},
+]
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("options", LONG_CHOICES, ids=str)
+def test_dynamic_long_groups(isa, options):
+    """Few formulas need no more than magnitudes; and the last group may be of any length,
+    before numbers that are of nobody."""
+    available(isa)
+    rng = np.random.default_rng(12)
+    for last in (0, 1, 5, 40, 63, 64, 65, 299):
+        x = np.full(2000, 1e30, np.float32)[: 3 * 300 + last]
+        x[:] = rng.uniform(-1, 3, x.size)
+        x[300:600] *= -1
+        choice = {k: v for k, v in options.items() if k != "packed"}
+        p = pq.choose_qparams(x, axis=0, block_size=300, **choice)
+        q, made = dynamic(isa, x, axis=0, block_size=300, **options)
+        assert made == p
+        assert same(q, p.quantize(x, packed=options.get("packed", False)))
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_dynamic_long_groups_that_are_not_finite(isa, bad):
+    available(isa)
+    for at in (0, 77, 299, 300, 598, 599, 639):
+        x = np.ones(640, np.float32)
+        x[at] = bad
+        with pytest.raises(ValueError, match=rf"1 not finite, .* index \({at},\)"):
+            dynamic(isa, x, "int8", axis=0, block_size=300)
+
+
 @pytest.mark.parametrize("isa", LEVELS)
 def test_mask_of_rows_with_gaps_between(isa):
     available(isa)

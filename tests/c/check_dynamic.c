@@ -203,6 +203,71 @@ static void check_dynamic(const struct pq_kernels *kernels, const char *name)
     check_end();
 }
 
+/* Which bytes a part writes, counted: it does, if what was there makes no difference. */
+static void count_bytes(const struct dynamic *d, int part, int parts, size_t n,
+                        unsigned char *by)
+{
+    unsigned char *const q = d->args.out.data;
+    for (int fill = FILLED;; fill = 0xff & ~FILLED) {
+        memset(q, fill, n);
+        CHECK(run_dynamic(d, part, parts) == PQ_OK, "part %d of %d", part, parts);
+        for (size_t i = 0; i < n; i++) {
+            by[i] = (unsigned char)(by[i] | (q[i] != fill ? 1 << part : 0));
+        }
+        if (fill != FILLED) {
+            return;
+        }
+    }
+}
+
+/* Parts may run at the same time: no byte is of two of them, though groups end in one. */
+static void check_parts_apart(const struct pq_kernels *kernels, const char *name)
+{
+    enum { N = 999, PARTS = 5 };
+    static const enum pq_type types[] = {PQ_I4, PQ_U2, PQ_I8};
+    static const ptrdiff_t blocks[] = {1, 3, 7, 64, 333};
+    static float x[N], scale[N];
+    static unsigned char q[N], zero[N];
+    const ptrdiff_t n = N, number = sizeof(float), byte = 1;
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)(i % 17 - 8);
+    }
+    check_begin("dynamic, parts apart: %s", name);
+    for (size_t t = 0; t < COUNT(types) * COUNT(blocks); t++) {
+        const enum pq_type type = types[t / COUNT(blocks)];
+        const ptrdiff_t bits = pq_type_bits(type);
+        struct dynamic d = {
+            .kernels = kernels,
+            .args = {.size = sizeof d.args,
+                     .ndim = 1,
+                     .shape = &n,
+                     .block = blocks + t % COUNT(blocks),
+                     .in = {.data = x, .strides = &number, .type = PQ_F32},
+                     .out = {.data = q, .bit_strides = &bits, .type = type},
+                     .scale = {.data = scale, .strides = &number, .type = PQ_F32},
+                     .zero = {.data = zero, .strides = &byte, .type = pq_carrier_of(type)}},
+            .choice = {.size = sizeof d.choice, .code = type},
+        };
+        if (type == PQ_I8) {
+            d.args.out.bit_strides = NULL;
+            d.args.out.strides = &byte;
+        }
+        for (int parts = 1; parts <= PARTS; parts++) {
+            unsigned char by[N] = {0};
+            for (int part = 0; part < parts; part++) {
+                count_bytes(&d, part, parts, sizeof q, by);
+            }
+            for (size_t i = 0; i < sizeof q; i++) {
+                const int used = (ptrdiff_t)i < (N * bits + 7) / 8;
+                CHECK((by[i] != 0) == used && (by[i] & (by[i] - 1)) == 0,
+                      "byte %zu of %s, blocks of %td, is of parts %x of %d", i,
+                      type_name(type), d.args.block[0], (unsigned)by[i], parts);
+            }
+        }
+    }
+    check_end();
+}
+
 static void check_dynamic_errors(const struct pq_kernels *kernels)
 {
     const ptrdiff_t shape[2] = {2, 3}, in[2] = {12, 4}, out[2] = {3, 1}, row[2] = {4, 0};
@@ -529,6 +594,7 @@ int main(void)
     for (int i = 0; pq_isa_name(i) != NULL; i++) {
         const char *const name = pq_isa_name(i);
         check_dynamic(pq_isa_find(name), name);
+        check_parts_apart(pq_isa_find(name), name);
         check_fake(pq_isa_find(name), name);
         check_levels(pq_isa_find(name), name);
     }
