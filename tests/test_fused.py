@@ -671,7 +671,7 @@ def test_dynamic_long_rows_of_any_magnitude(isa, code):
 LONG_CHOICES = [
     *({"like": like} for like in ("pytorch", "torchao_no_clip", "onnxruntime", "fbgemm")),
     *({"quant_range": ends} for ends in ((-5, 100), (-100, 5), (0, 100), (-100, 0))),
-    *({"dtype": "uint8", "symmetric": symmetric} for symmetric in (True, False)),
+    *({"dtype": "uint8", "symmetric": symmetric} for symmetric in (None, True, False)),
     *({"scale_dtype": name} for name in SCALES[:2]),
     {"symmetric": False},
     {"dtype": "int4", "packed": True},

@@ -93,6 +93,8 @@ static enum pq_status by_two_calls(const struct dynamic *d)
     const struct pq_kernels *const scalar = pq_isa_find("scalar");
     struct pq_args args = d->args;
     const enum pq_status status = pq_choose_params(scalar, &args, &d->choice, 0, 1);
+    args.lowest_code = d->choice.lowest_code;
+    args.highest_code = d->choice.highest_code;
     if (pq_is_narrow_float(args.out.type)) {
         args.zero.data = NULL;
     }
@@ -172,7 +174,11 @@ static void draw_dynamic(struct call *call, struct dynamic *d, int broken)
     d->args = call->args;
     d->choice = (struct pq_choice){.size = sizeof d->choice, .code = code};
     if (!pq_is_narrow_float(code)) {
+        const struct pq_range all = pq_range_of(code);
+        const int some = random_chance(30);
         d->choice.rule = (enum pq_rule)random_below(3);
+        d->choice.lowest_code = !some ? 0 : all.lo < -5 ? -5 : all.lo;
+        d->choice.highest_code = !some ? 0 : all.hi > 6 ? 6 : all.hi;
     }
 }
 
@@ -403,8 +409,9 @@ static void draw_fake(struct call *call, struct view *mask, struct faking *f)
                 random_chance(60) ? PQ_F32 : pick(reals, COUNT(reals)), pq_carrier_of(code),
                 !is_float && random_chance(60));
     call->args.any_zeros = 0;
-    call->args.round =
-        random_chance(50) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_ROUND_COUNT);
+    call->args.round = random_chance(50)   ? PQ_HALF_EVEN
+                       : random_chance(50) ? PQ_STOCHASTIC
+                                           : (enum pq_round)random_below(PQ_ROUND_COUNT);
     draw_seed(call);
     call->args.precision = random_chance(70) ? PQ_NO_TYPE : pick(reals, COUNT(reals));
     call->args.overflow = is_float && random_chance(30);
