@@ -440,6 +440,34 @@ def test_fake_is_two_calls(isa, dtype):
 
 
 @pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_fake_of_long_rows_and_of_many(isa, dtype):
+    """More than a kernel takes at a time: of one group, of several, and of rows apart."""
+    available(isa)
+    wide = np.random.default_rng([13, REALS.index(dtype)]).standard_normal((50, 1500)) * 9
+    wide = np.concatenate([wide, wide[:, ::-1]], axis=1).astype(dtype)
+    views = [wide.reshape(-1)[:29000], wide[:3, 7:2900], wide[:, :90], wide[:9, 5:45].T]
+    codes = ["int8", "int64", *(["float8_e4m3fn"] if HAVE_BFLOAT16 else [])]
+    hows = [
+        {},
+        {"rounding": "stochastic", "seed": 4, "start": 9},
+        {"inverse": True, "offset": 0.5},
+    ]
+    for x in views:
+        for axis, block_size in ((None, None), (0, None), (-1, 1100), (-1, 9500)):
+            granularity = {"axis": axis, "block_size": block_size}
+            p = pq.choose_qparams(x, **granularity)
+            scale = np.linspace(0.01, 0.5, p.scale.size, dtype=np.float32)
+            scale = scale.reshape(p.scale.shape)
+            for code, how in ((code, how) for code in codes for how in hows):
+                if "offset" in how:
+                    how = {**how, "offset": scale * 3}
+                want = both_ways(isa, x, scale, None, code, how, granularity)
+                y = fake(isa, x, scale, None, code, **granularity, **how)
+                assert same(y, want), f"{x.shape} by {code}, {granularity}, {how}"
+
+
+@pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize("code", ["int8", "uint8", "int16", "uint16"])
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_fake_at_ties_and_ends(isa, code, axis):
