@@ -153,6 +153,16 @@ def test_pytorch(seed, lo, hi, moving_lo, moving_hi):
     same(found, (moving_lo, moving_hi))
 
 
+def test_pytorchs_histogram_of_a_constant_batch_before_others():
+    """Bins without a width become a point of the later ones; PyTorch's own numbers."""
+    batches = [np.full(50, 3, np.float32), np.linspace(-1, 5, 400, dtype=np.float32)]
+    due = -1, float.fromhex("0x1.3fd0000000000p+2")
+    same(pq.calibrate(batches, method="mse", like="pytorch"), due)
+    batches = [np.zeros(9, np.float32), np.float32([-2, 1, 0.5] * 40)]
+    due = -2, float.fromhex("0x1.ff40000000000p-1")
+    same(pq.calibrate(batches, method="mse", like="pytorch"), due)
+
+
 def test_pytorch_itself():
     torch = pytest.importorskip("torch")  # optional
     observers = pytest.importorskip("torch.ao.quantization.observer")  # optional

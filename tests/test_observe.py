@@ -292,7 +292,7 @@ def test_quantiles_lie_between(dtype, bits):
             rank = min(max(1, int(np.ceil(q * x.size))), x.size)
             exact = np.sort(x.astype(np.float64))[rank - 1]
             low, high = o.quantile(q)
-            assert low <= exact <= high, (q, exact)
+            assert o.min <= low <= exact <= high <= o.max, (q, exact)
             if bits == 7 and dtype.itemsize == 2:
                 assert low == high
             # Numbers that are small for their type are further apart, and what float32
@@ -588,6 +588,11 @@ SOME = np.float32([1, 2])
             lambda: observed(SOME).merge(observed(SOME, mantissa_bits=3)),
             ValueError,
             "other: expected mantissa_bits=7, got 3",
+        ),
+        (
+            lambda: pq.Observer().merge(pq.Observer(nonfinite="ignore")),
+            ValueError,
+            "other: expected nonfinite='raise', got 'ignore'",
         ),
         (
             lambda: observed(SOME).merge(observed(SOME, axis=0)),

@@ -248,6 +248,21 @@ def test_merging_of_far_exponents():
     none = pq.measure_error(np.zeros(3), np.zeros(3))
     assert (none + small).sqnr == small.sqnr == (small + none).sqnr
     assert (none + small).mse == pytest.approx(0)
+    x, y = np.array([3e200, -4e198]), np.array([1e200, 5e198])
+    parts = [pq.measure_error(x[i : i + 1], y[i : i + 1]) for i in range(2)]
+    for both in (sum(parts), sum(parts[::-1])):
+        for name in ("sqnr", "mse", "mean_error", "cosine"):
+            due = getattr(pq.measure_error(x, y), name)
+            assert getattr(both, name) == pytest.approx(due, rel=1e-12), name
+
+
+def test_largest_errors_of_no_numbers():
+    x = np.full(5000, np.nan, np.float32)
+    for report in (pq.measure_error(x, x + 1), pq.QParams(1, 0, "int8").measure_error(x)):
+        assert report.max_index == -1
+        assert math.isnan(report.max_error)
+    x[4999] = 3
+    assert pq.measure_error(x, x).max_index == 4999
 
 
 def test_what_does_not_match():
@@ -391,6 +406,19 @@ def saturated(p, x, q, side):
     return steps > limits.max + 0.5 if side else steps < limits.min - 0.5
 
 
+def test_far_float64_of_channels_beside_each_other(rng):
+    """Each by its own parameters, also where it is measured again."""
+    x = rng.standard_normal((300, 20))
+    x[:, [3, 17, 19]] *= 1e200
+    x[:, 8] *= 1e-200
+    p = pq.choose_qparams(x, axis=1)
+    found = p.measure_error(x, axis=1)
+    for i in range(20):
+        one = pq.QParams(p.scale[i], 0, "int8").measure_error(x[:, i])
+        for name in ("sqnr", "mse", "mean_error", "max_error", "max_index", "cosine"):
+            assert getattr(found, name)[i] == getattr(one, name), (i, name)
+
+
 def test_saturation_of_narrow_floats():
     pytest.importorskip("ml_dtypes")  # optional
     x = np.float32([448, 464, 464.1, -500, 0, np.inf])
@@ -486,6 +514,10 @@ def test_it_is_a_value(rng):
     assert a == b
     with pytest.raises(TypeError, match=r"^ErrorReport: expected measure_error"):
         pq.ErrorReport()
+    assert 0 + a == a
+    for other in (1, 0.0, None):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            other + a
 
 
 def test_texts(rng):
