@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parameters of channels as kernels take them, a place for each: kernels do what 32
+ * bits can hold.
+ */
+#include "../params.h"
+#include "../rescale.h"
+
+static const int64_t two_30 = INT64_C(1) << 30;
+
+/* ---- a place ---- */
+
+/* 1 and 0 need no shifts; what is 0 stays so by any. */
+static void set_nothing(struct pq_places *to, size_t i)
+{
+    to->m[i] = 0;
+    to->left[i] = 0;
+    to->most[i] = INT32_MAX;
+    to->half[i] = 1;
+    to->right[i] = 1;
+}
+
+/* As upper halves of products want it: m from 2^30 on, and shifts from 33 on, before which
+ * v is shifted to the left. Where v is not within what can be shifted, products are beyond
+ * any code of 16 bits by far. */
+static bool set_once(struct pq_places *to, size_t i, int32_t m, int shift)
+{
+    set_nothing(to, i);
+    if (m == 0) {
+        return true;
+    }
+    for (; m < two_30; m *= 2) {
+        shift++;
+    }
+    if (shift > 63) { /* less than 1/2 */
+        return true;
+    }
+    if (shift < 33) {
+        const int left = 33 - shift;
+        if (left > 30) {
+            return false;
+        }
+        to->left[i] = left;
+        to->most[i] = (int32_t)((UINT32_C(1) << (31 - left)) - 1);
+        shift = 33;
+    }
+    to->m[i] = m;
+    to->half[i] = (int32_t)(INT64_C(1) << (shift - 33));
+    to->right[i] = shift - 32;
+    return true;
+}
+
+/* As struct pq_rescale has it: twice m, less 2^32; shifts by one less than those given. */
+static bool set_twice(struct pq_places *to, size_t i, int32_t m, int shift)
+{
+    set_nothing(to, i);
+    if (m < two_30) {
+        return false;
+    }
+    if (shift > 0) {
+        to->left[i] = shift;
+        to->most[i] = (int32_t)((UINT32_C(1) << (31 - shift)) - 1);
+    }
+    to->m[i] = (int32_t)(2 * (int64_t)m - (INT64_C(1) << 32));
+    to->half[i] = shift < 0 ? -1 : 0;
+    to->right[i] = shift < 0 ? -shift - 1 : 0;
+    return true;
+}
+
+/* What kernels take of a kind at place `i`. */
+PQ_NOINLINE void set_place(struct pq_rescaling *job, size_t i, enum pq_rescale_kind kind)
+{
+    struct pq_places *const to = &job->prepared;
+    const struct pq_fixed by = to->given[i];
+    const int shift = pq_is_tflite(job->args->arithmetic) ? 31 - by.shift : by.shift;
+    const int64_t bias = pq_sum_of(to->given_bias[i], job->args->input_zero, 0);
+    bool fits = bias >= INT32_MIN && bias <= INT32_MAX;
+    to->bias[i] = fits ? (int32_t)bias : 0;
+    if (kind == PQ_RESCALE_ONCE) {
+        fits = set_once(to, i, by.m, shift) && fits;
+    } else if (kind == PQ_RESCALE_TWICE) {
+        fits = set_twice(to, i, by.m, by.shift) && fits;
+    }
+    to->kind[i] = (unsigned char)(fits ? kind : PQ_RESCALE_NONE);
+}
+
+static enum pq_rescale_kind kind_of(const struct pq_rescaling *job,
+                                    const struct pq_fixed *by)
+{
+    const enum pq_arithmetic arithmetic = job->args->arithmetic;
+    return !pq_is_fixed(arithmetic)                              ? PQ_RESCALE_F32
+           : arithmetic == PQ_ARITHMETIC_TFLITE && by->shift < 0 ? PQ_RESCALE_TWICE
+                                                                 : PQ_RESCALE_ONCE;
+}
+
+void pq_look_at_places(struct pq_rescale *how, const struct pq_rescaling *job, size_t place,
+                       size_t count)
+{
+    const struct pq_places *const all = &job->prepared;
+    const bool fixed = pq_is_fixed(job->args->arithmetic);
+    how->kind = (enum pq_rescale_kind)all->kind[place];
+    how->least_bias = how->most_bias = all->bias[place];
+    how->shifts = 0;
+    how->shrinks = 1;
+    for (size_t i = place; i < place + count; i++) {
+        how->kind = all->kind[i] == how->kind ? how->kind : PQ_RESCALE_NONE;
+        how->shifts |= fixed && all->left[i] != 0;
+        how->shrinks &= all->r[i] < 1;
+        how->least_bias = all->bias[i] < how->least_bias ? all->bias[i] : how->least_bias;
+        how->most_bias = all->bias[i] > how->most_bias ? all->bias[i] : how->most_bias;
+    }
+}
+
+/* For `each` of `n` elements to have parameters: they need to be of a kind. */
+PQ_NOINLINE void join_places(struct pq_rescaling *job, size_t n)
+{
+    struct pq_places *const all = &job->prepared;
+    enum pq_rescale_kind kind = kind_of(job, &all->given[0]);
+    for (size_t i = 0; i < n; i++) {
+        const enum pq_rescale_kind other = kind_of(job, &all->given[i]);
+        kind = other > kind ? other : kind;
+    }
+    for (size_t i = 0; i < n; i++) {
+        set_place(job, i, kind);
+    }
+    pq_look_at_places(&job->how, job, 0, n);
+    for (size_t i = n; i < n + PQ_PLACES_BEYOND; i++) { /* numbers, whatever they are */
+        all->r[i] = 0;
+        all->bias[i] = all->most[i] = all->left[i] = 0;
+        all->m[i] = all->half[i] = all->right[i] = 0;
+    }
+}
+
+/* As given, for one channel. */
+PQ_NOINLINE void load_place(struct pq_rescaling *job, size_t i, ptrdiff_t channel)
+{
+    const struct pq_requantization *const args = job->args;
+    struct pq_multiplier by = {0, {0, 0}};
+    pq_load_multiplier(&by, args, channel);
+    const int64_t bias = args->bias.data != NULL ? pq_integer_at(&args->bias, channel) : 0;
+    job->prepared.r[i] = by.r;
+    job->prepared.given[i] = by.fixed;
+    job->prepared.given_bias[i] = bias;
+}
+
+static void copy_place(struct pq_places *all, size_t to, size_t from)
+{
+    all->r[to] = all->r[from];
+    all->given[to] = all->given[from];
+    all->given_bias[to] = all->given_bias[from];
+}
+
+/* ---- places ---- */
+
+static bool are_there(const struct pq_rescaling *job, ptrdiff_t first, ptrdiff_t step,
+                      ptrdiff_t count, ptrdiff_t repeat, ptrdiff_t times)
+{
+    return job->places.first == first && job->places.step == step &&
+           job->places.count == count && job->places.repeat == repeat &&
+           job->places.times == times;
+}
+
+void pq_prepare_groups(struct pq_rescaling *job, struct pq_along along, ptrdiff_t group,
+                       ptrdiff_t count)
+{
+    const ptrdiff_t first = along.first + group * along.step;
+    if (are_there(job, first, along.step, count, 0, 0)) {
+        return;
+    }
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const size_t place = (size_t)i;
+        load_place(job, place, first + i * along.step);
+        set_place(job, place, kind_of(job, &job->prepared.given[place]));
+    }
+    job->places.first = first;
+    job->places.step = along.step;
+    job->places.count = count;
+    job->places.repeat = job->places.times = 0;
+}
+
+void pq_prepare_each(struct pq_rescaling *job, struct pq_along along, ptrdiff_t column,
+                     ptrdiff_t columns, ptrdiff_t times)
+{
+    const ptrdiff_t key = along.first * along.block + column * along.step;
+    if (are_there(job, key, along.step, columns, along.block, times)) {
+        return;
+    }
+    for (ptrdiff_t i = 0; i < columns; i++) {
+        const ptrdiff_t group = (column + i) / along.block;
+        if (i > 0 && (column + i) % along.block != 0) {
+            copy_place(&job->prepared, (size_t)i, (size_t)i - 1);
+        } else {
+            load_place(job, (size_t)i, along.first + group * along.step);
+        }
+    }
+    for (ptrdiff_t i = columns; i < columns * times; i++) {
+        copy_place(&job->prepared, (size_t)i, (size_t)(i - columns));
+    }
+    join_places(job, (size_t)(columns * times));
+    job->places.first = key;
+    job->places.step = along.step;
+    job->places.count = columns;
+    job->places.repeat = along.block;
+    job->places.times = times;
+}
