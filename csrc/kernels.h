@@ -150,7 +150,7 @@ typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const floa
                          float *scale, uint32_t *zero, size_t n);
 
 /*
- * What requantizes `n` int32 to codes of 8 and 16 bits. Groups of `group` elements have
+ * What requantizes `n` int32 to codes of 8, 16 and 32 bits. Groups of `group` elements have
  * their parameters at a place each; or with `each` every element of a group, and those of
  * the next one the same, while there are PQ_BLOCK places beyond the last. Of v, the sum of
  * an element and its bias, there is made:
@@ -161,7 +161,11 @@ typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const floa
  *                       (((x - (x < 0)) >> right) + 1) >> 1 where `half` has all bits, and
  *                       stays as it is where that is 0: not without `each`
  *
- * Where there are `left` shifts they are of v within [-most - 1, most].
+ * Where there are `left` shifts they are of v within [-most - 1, most]. To int32, with
+ * codes less the zero point of any 64 bits where there are no two roundings, shifts to the
+ * left there are none, and
+ *
+ *     PQ_RESCALE_ONCE   (v * m + 2^(right - 1)) >> right
  */
 enum pq_rescale_kind {
     PQ_RESCALE_F32,
@@ -174,9 +178,10 @@ struct pq_rescale {
     enum pq_rescale_kind kind;
     enum pq_type out;
     int each, shifts, clips;
-    int shrinks; /* all r are less than 1: products are within int32 */
+    int shrinks; /* all r are less than 1: products are within int32; or all have `half` */
     size_t group;
-    int32_t lowest, highest, zero; /* codes less the zero point, and that */
+    int64_t lowest, highest;       /* codes less the zero point, ... */
+    int32_t zero;                  /* ... and that */
     int32_t least_bias, most_bias; /* both 0: none */
     const float *r;
     const int32_t *bias, *most, *left, *m, *half, *right;

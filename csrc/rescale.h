@@ -67,7 +67,6 @@ struct pq_rescaling {
     const struct pq_requantization *args;
     struct pq_plan plan;
     const struct pq_channels *lead; /* whose places in memory say which channel it is */
-    int64_t lowest, highest;        /* less the zero point */
     struct pq_rescale how;          /* of the places, or of all of them */
     struct {
         ptrdiff_t first, step, count, repeat, times;

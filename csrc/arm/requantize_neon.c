@@ -37,6 +37,32 @@ PQ_INLINE vi upper_products_rounded(vi x, vi y)
     return (vi)EACH2(upper_product_rounded, x, y);
 }
 
+/* (x * y + 2^(n - 1)) >> n within [lo, hi], for n from 1 to 62: the lower half. */
+PQ_INLINE int32x2_t shifted_product(int64x2_t product, int64x2_t n, int64x2_t lo,
+                                    int64x2_t hi)
+{
+    const int64x2_t r = vrshlq_s64(product, vnegq_s64(n));
+    const int64x2_t capped = vbslq_s64(vcgtq_s64(r, hi), hi, r);
+    return vmovn_s64(vbslq_s64(vcgtq_s64(lo, capped), lo, capped));
+}
+
+PQ_INLINE int32x4_t shifted_products_of(int32x4_t x, int32x4_t y, int32x4_t n, int64x2_t lo,
+                                        int64x2_t hi)
+{
+    return vcombine_s32(shifted_product(vmull_s32(vget_low_s32(x), vget_low_s32(y)),
+                                        vmovl_s32(vget_low_s32(n)), lo, hi),
+                        shifted_product(vmull_high_s32(x, y), vmovl_high_s32(n), lo, hi));
+}
+
+PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
+{
+    const int64x2_t lo = vdupq_n_s64(lowest), hi = vdupq_n_s64(highest);
+    return (vi){shifted_products_of(x.a, y.a, n.a, lo, hi),
+                shifted_products_of(x.b, y.b, n.b, lo, hi),
+                shifted_products_of(x.c, y.c, n.c, lo, hi),
+                shifted_products_of(x.d, y.d, n.d, lo, hi)};
+}
+
 /* -1 where x is negative and y has all bits, else 0. */
 PQ_INLINE int32x4_t sign_within(int32x4_t x, int32x4_t y)
 {

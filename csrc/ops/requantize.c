@@ -143,14 +143,13 @@ static enum pq_status run_part(struct pq_rescaling *job, struct pq_args *arrays,
         arrays->scale.data = (void *)(uintptr_t)job->lead->data;
         arrays->scale.strides = strides;
     }
-    job->lowest = (args->clips ? args->lowest_code : codes.lo) - args->zero;
-    job->highest = (args->clips ? args->highest_code : codes.hi) - args->zero;
-    job->how = (struct pq_rescale){.out = args->out.type, .clips = args->clips != 0};
-    if (pq_bytes_of(args->out.type) <= 2) {
-        job->how.zero = (int32_t)args->zero;
-        job->how.lowest = (int32_t)job->lowest;
-        job->how.highest = (int32_t)job->highest;
-    }
+    const int64_t lowest = args->clips ? args->lowest_code : codes.lo;
+    const int64_t highest = args->clips ? args->highest_code : codes.hi;
+    job->how = (struct pq_rescale){.out = args->out.type,
+                                   .clips = args->clips != 0,
+                                   .lowest = lowest - args->zero,
+                                   .highest = highest - args->zero,
+                                   .zero = (int32_t)args->zero};
     memset(&job->places, 0, sizeof job->places); /* none are there */
     const enum pq_status status =
         pq_plan_init(&job->plan, arrays, pq_bytes_of(args->out.type));

@@ -65,6 +65,7 @@ PQ_NOINLINE void run_each(const struct pq_rescaling *job, const char *x, char *y
     const struct pq_requantization *const args = job->args;
     const enum pq_arithmetic arithmetic = args->arithmetic;
     const size_t in = pq_bytes_of(args->in.type), out = pq_bytes_of(args->out.type);
+    const int64_t lowest = job->how.lowest, highest = job->how.highest;
     const size_t step = spread.each != 0;
     size_t place = spread.place, left = spread.group;
     for (size_t i = 0; i < n; i++, left--, place += step) {
@@ -74,12 +75,11 @@ PQ_NOINLINE void run_each(const struct pq_rescaling *job, const char *x, char *y
         }
         const int64_t v = pq_sum_of(load_element(x + i * in, args->in.type),
                                     args->input_zero, job->prepared.given_bias[place]);
-        int64_t r =
-            pq_is_fixed(arithmetic)
-                ? pq_fixed_product(v, arithmetic, job->prepared.given[place])
-                : pq_float_product(v, job->prepared.r[place], job->lowest, job->highest);
-        r = r > job->lowest ? r : job->lowest;
-        r = r < job->highest ? r : job->highest;
+        int64_t r = pq_is_fixed(arithmetic)
+                        ? pq_fixed_product(v, arithmetic, job->prepared.given[place])
+                        : pq_float_product(v, job->prepared.r[place], lowest, highest);
+        r = r > lowest ? r : lowest;
+        r = r < highest ? r : highest;
         store_element(y + i * out, out, r + args->zero);
     }
 }
@@ -155,7 +155,7 @@ PQ_NOINLINE void run_row(const struct pq_rescaling *job, const char *x, char *y,
         how.m = all->m + place;
         how.half = all->half + place;
         how.right = all->right + place;
-        if (how.kind == PQ_RESCALE_NONE || out > 2 ||
+        if (how.kind == PQ_RESCALE_NONE ||
             !run_kernel(job, &how, x + done * in, y + done * out, m)) {
             run_each(job, x + done * in, y + done * out, m, rest);
         }

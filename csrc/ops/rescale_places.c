@@ -67,6 +67,23 @@ static bool set_twice(struct pq_places *to, size_t i, int32_t m, int shift)
     return true;
 }
 
+/* As products of 64 bits want it, for codes that they may be within. */
+static bool set_whole(struct pq_places *to, size_t i, int32_t m, int shift)
+{
+    set_nothing(to, i);
+    to->m[i] = m;
+    to->right[i] = shift;
+    return true;
+}
+
+/* Two roundings are done in 32 bits: without shifts to the left, and where some codes less
+ * the zero point are int32. */
+static bool fits_twice(const struct pq_rescale *how, int shift)
+{
+    return pq_bytes_of(how->out) < sizeof(int32_t) ||
+           (shift <= 0 && how->lowest <= INT32_MAX && how->highest >= INT32_MIN);
+}
+
 /* What kernels take of a kind at place `i`. */
 PQ_NOINLINE void set_place(struct pq_rescaling *job, size_t i, enum pq_rescale_kind kind)
 {
@@ -77,9 +94,10 @@ PQ_NOINLINE void set_place(struct pq_rescaling *job, size_t i, enum pq_rescale_k
     bool fits = bias >= INT32_MIN && bias <= INT32_MAX;
     to->bias[i] = fits ? (int32_t)bias : 0;
     if (kind == PQ_RESCALE_ONCE) {
-        fits = set_once(to, i, by.m, shift) && fits;
+        const bool whole = pq_bytes_of(job->how.out) == sizeof(int32_t);
+        fits = (whole ? set_whole : set_once)(to, i, by.m, shift) && fits;
     } else if (kind == PQ_RESCALE_TWICE) {
-        fits = set_twice(to, i, by.m, by.shift) && fits;
+        fits = set_twice(to, i, by.m, by.shift) && fits_twice(&job->how, by.shift) && fits;
     }
     to->kind[i] = (unsigned char)(fits ? kind : PQ_RESCALE_NONE);
 }
@@ -105,7 +123,7 @@ void pq_look_at_places(struct pq_rescale *how, const struct pq_rescaling *job, s
     for (size_t i = place; i < place + count; i++) {
         how->kind = all->kind[i] == how->kind ? how->kind : PQ_RESCALE_NONE;
         how->shifts |= fixed && all->left[i] != 0;
-        how->shrinks &= all->r[i] < 1;
+        how->shrinks &= fixed ? all->half[i] != 0 : all->r[i] < 1;
         how->least_bias = all->bias[i] < how->least_bias ? all->bias[i] : how->least_bias;
         how->most_bias = all->bias[i] > how->most_bias ? all->bias[i] : how->most_bias;
     }

@@ -14,25 +14,41 @@ static int32_t shifted(const struct pq_rescale *how, int32_t v, size_t at)
     return (int32_t)((uint32_t)bounded << how->left[at]);
 }
 
-static int32_t rescaled_once(const struct pq_rescale *how, int32_t v, size_t at)
+static int64_t rescaled_once(const struct pq_rescale *how, int32_t v, size_t at)
 {
-    return ((int32_t)((int64_t)v * how->m[at] >> 32) + how->half[at]) >> how->right[at];
+    const int64_t product = (int64_t)v * how->m[at];
+    const int right = how->right[at];
+    return how->out == PQ_I32 ? (product + (INT64_C(1) << (right - 1))) >> right
+                              : ((product >> 32) + how->half[at]) >> right;
 }
 
-static int32_t rescaled_twice(const struct pq_rescale *how, int32_t v, size_t at)
+static int64_t rescaled_twice(const struct pq_rescale *how, int32_t v, size_t at)
 {
     const int64_t product = (int64_t)v * (how->m[at] + (INT64_C(1) << 32));
-    const int32_t x = (int32_t)((product + (INT64_C(1) << 31)) >> 32);
+    const int64_t x = (product + (INT64_C(1) << 31)) >> 32;
     return how->half[at] == 0 ? x : (((x - (x < 0)) >> how->right[at]) + 1) >> 1;
 }
 
-/* Sums with 1.5 * 2^23 have integers of less than 2^22 in their last places. */
-static int32_t rescaled_f32(const struct pq_rescale *how, int32_t v, size_t at)
+/* Sums with 1.5 * 2^52 have integers of less than 2^51 in their last places. */
+static int64_t rescaled_f32(const struct pq_rescale *how, int32_t v, size_t at)
 {
-    const float p = (float)v * how->r[at];
-    const float lo = (float)how->lowest, hi = (float)how->highest;
-    const float above = p > lo ? p : lo, bounded = above < hi ? above : hi;
-    return (int32_t)(pq_bits_f32(bounded + 0x1.8p23F) - pq_bits_f32(0x1.8p23F));
+    const float product = (float)v * how->r[at];
+    const double p = (double)product, lo = (double)how->lowest, hi = (double)how->highest;
+    const double above = p > lo ? p : lo, bounded = above < hi ? above : hi;
+    return (int64_t)(pq_bits_f64(bounded + 0x1.8p52) - pq_bits_f64(0x1.8p52));
+}
+
+static void store_code(char *y, size_t size, int64_t code)
+{
+    const uint32_t bits = (uint32_t)code;
+    const uint16_t half = (uint16_t)code;
+    if (size == sizeof bits) {
+        memcpy(y, &bits, sizeof bits);
+    } else if (size == sizeof half) {
+        memcpy(y, &half, sizeof half);
+    } else {
+        *y = (char)(unsigned char)code;
+    }
 }
 
 int pq_scalar_rescale(const struct pq_rescale *how, const void *px, void *py, size_t n)
@@ -47,8 +63,7 @@ int pq_scalar_rescale(const struct pq_rescale *how, const void *px, void *py, si
             return 0;
         }
     }
-    const size_t step = how->each != 0;
-    const int wide = pq_bytes_of(how->out) > 1;
+    const size_t step = how->each != 0, size = pq_bytes_of(how->out);
     for (size_t i = 0, at = 0, left = how->group; i < n; i++, left--, at += step) {
         int32_t v;
         if (left == 0) {
@@ -60,17 +75,11 @@ int pq_scalar_rescale(const struct pq_rescale *how, const void *px, void *py, si
         if (how->shifts) {
             v = shifted(how, v, at);
         }
-        int32_t r = how->kind == PQ_RESCALE_F32    ? rescaled_f32(how, v, at)
+        int64_t r = how->kind == PQ_RESCALE_F32    ? rescaled_f32(how, v, at)
                     : how->kind == PQ_RESCALE_ONCE ? rescaled_once(how, v, at)
                                                    : rescaled_twice(how, v, at);
         r = r > how->lowest ? r : how->lowest;
-        r = (r < how->highest ? r : how->highest) + how->zero;
-        const uint16_t code = (uint16_t)r;
-        if (wide) {
-            memcpy(y + i * sizeof code, &code, sizeof code);
-        } else {
-            y[i] = (char)(unsigned char)r;
-        }
+        store_code(y + i * size, size, (r < how->highest ? r : how->highest) + how->zero);
     }
     return 1;
 }

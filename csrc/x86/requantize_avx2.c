@@ -52,6 +52,40 @@ PQ_INLINE vi upper_products_rounded(vi x, vi y)
     return (vi)EACH2(upper_product_rounded, x, y);
 }
 
+/* (x * y + 2^(n - 1)) >> n of even elements, within [lo, hi], for n from 1 to 62. Shifts
+ * do not know signs: what is 2^63 more, and so is not negative, has none to keep. */
+PQ_INLINE __m256i shifted_product(__m256i x, __m256i y, __m256i n, __m256i lo, __m256i hi)
+{
+    const __m256i top = _mm256_set1_epi64x(INT64_MIN), one = _mm256_set1_epi64x(1);
+    const __m256i half = _mm256_srli_epi64(_mm256_sllv_epi64(one, n), 1);
+    const __m256i sum =
+        _mm256_add_epi64(_mm256_mul_epi32(x, y), _mm256_or_si256(half, top));
+    const __m256i r =
+        _mm256_sub_epi64(_mm256_srlv_epi64(sum, n), _mm256_srlv_epi64(top, n));
+    const __m256i capped = _mm256_blendv_epi8(r, hi, _mm256_cmpgt_epi64(r, hi));
+    return _mm256_blendv_epi8(capped, lo, _mm256_cmpgt_epi64(lo, capped));
+}
+
+PQ_INLINE __m256i shifted_products_of(__m256i x, __m256i y, __m256i n, __m256i lo,
+                                      __m256i hi)
+{
+    const __m256i lower = _mm256_set1_epi64x(UINT32_MAX);
+    const __m256i even = shifted_product(x, y, _mm256_and_si256(n, lower), lo, hi);
+    const __m256i odd =
+        shifted_product(odd_epi32(x), odd_epi32(y), _mm256_srli_epi64(n, 32), lo, hi);
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+
+/* The lower halves of these. */
+PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
+{
+    const __m256i lo = _mm256_set1_epi64x(lowest), hi = _mm256_set1_epi64x(highest);
+    return (vi){shifted_products_of(x.a, y.a, n.a, lo, hi),
+                shifted_products_of(x.b, y.b, n.b, lo, hi),
+                shifted_products_of(x.c, y.c, n.c, lo, hi),
+                shifted_products_of(x.d, y.d, n.d, lo, hi)};
+}
+
 /* -1 where x is negative and y has all bits, else 0. */
 PQ_INLINE __m256i sign_within(__m256i x, __m256i y)
 {
@@ -107,7 +141,7 @@ PQ_INLINE void note_ends(struct rescale_ends *to, vi v)
     to->highest = _mm256_max_epi32(to->highest, highest);
 }
 
-PQ_INLINE int are_within(const struct rescale_ends *ends, int64_t least, int64_t most)
+PQ_NOINLINE int are_within(const struct rescale_ends *ends, int64_t least, int64_t most)
 {
     int32_t lowest[PQ_LANES], highest[PQ_LANES];
     int within = 1;
