@@ -24,19 +24,37 @@ struct pq_fixed {
     int shift;
 };
 
-/* What a channel is multiplied by. */
-struct pq_multiplier {
-    float r;
-    struct pq_fixed fixed;
+/* What `n` channels from one on, `step` apart, are multiplied by; of the arithmetics one or
+ * the other. False where the arithmetic has none. */
+bool pq_load_multipliers(float *r, struct pq_fixed *fixed,
+                         const struct pq_requantization *args, ptrdiff_t first,
+                         ptrdiff_t step, size_t n);
+bool pq_have_multipliers(const struct pq_requantization *args, size_t channels);
+
+/* The same for biases, which are 0 where none are given. */
+void pq_load_biases(int64_t *to, const struct pq_channels *from, ptrdiff_t first,
+                    ptrdiff_t step, size_t n);
+
+/* a * 2^32 + b, where b is within [0, 2^32). */
+struct pq_parts {
+    int64_t a;
+    int64_t b;
 };
 
-/* False where the arithmetic has none. */
-bool pq_load_multiplier(struct pq_multiplier *to, const struct pq_requantization *args,
-                        ptrdiff_t channel);
-int64_t pq_integer_at(const struct pq_channels *of, ptrdiff_t channel);
+static inline struct pq_parts pq_parts_of(int64_t v)
+{
+    return (struct pq_parts){v >> 32, v & UINT32_MAX};
+}
 
 /* v - zero + bias, at an end of int64 where that cannot hold it. */
-int64_t pq_sum_of(int64_t v, int64_t zero, int64_t bias);
+static inline int64_t pq_sum_of(int64_t v, int64_t zero, int64_t bias)
+{
+    const struct pq_parts x = pq_parts_of(v), y = pq_parts_of(zero), z = pq_parts_of(bias);
+    const int64_t low = x.b - y.b + z.b, a = x.a - y.a + z.a + (low >> 32);
+    return a > INT32_MAX   ? INT64_MAX
+           : a < INT32_MIN ? INT64_MIN
+                           : a * (INT64_C(1) << 32) + (low & UINT32_MAX);
+}
 
 int64_t pq_fixed_product(int64_t v, enum pq_arithmetic arithmetic, struct pq_fixed by);
 

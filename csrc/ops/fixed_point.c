@@ -4,13 +4,17 @@
  * an element at a time and exactly, in integers without limits as far as results can tell.
  */
 #include <float.h>
+#include <string.h>
 
 #include "../fpenv.h"
 #include "../params.h"
 #include "../rescale.h"
 #include "../scalar_math.h"
 
-enum { MOST_SHIFT = 62 }; /* as (v * m + 2^(shift - 1)) >> shift is within 64 bits */
+enum {
+    CHANNELS = 64,  /* that are loaded at a time */
+    MOST_SHIFT = 62 /* as (v * m + 2^(shift - 1)) >> shift is within 64 bits */
+};
 
 #define MOST_MULTIPLIER INT32_MAX
 
@@ -49,25 +53,13 @@ static bool fix_rndnu(struct pq_fixed *to, float real)
     return real >= 0x1p-32f && real < 0x1p8f;
 }
 
-/* FBGEMM's ChooseRequantizationMultiplier, of which the shift is from 1 to 62. */
+/* FBGEMM's ChooseRequantizationMultiplier: the same 24 bits, and shifts from 1 to 62. */
 static bool fix_fbgemm(struct pq_fixed *to, float real)
 {
-    int shift = 31;
-    if (!(real >= 0x1p-32f && real < 0x1p30f)) {
-        return false;
-    }
-    for (; real < 0.5F; real *= 2) {
-        shift++;
-    }
-    for (; real > 1; real /= 2) {
-        shift--;
-    }
-    if (real == 1) { /* 2^31 is no int32 */
-        real /= 2;
-        shift--;
-    }
-    *to = (struct pq_fixed){(int32_t)(real * 0x1p31F), shift};
-    return true;
+    const uint32_t bits = pq_bits_f32(real);
+    const int32_t m = (int32_t)((bits & 0x7fffff) | 0x800000) << 7;
+    *to = (struct pq_fixed){m, 157 - (int)(bits >> 23)};
+    return real >= 0x1p-32f && real < 0x1p30f;
 }
 
 PQ_NOINLINE bool fix(struct pq_fixed *to, enum pq_arithmetic arithmetic, double real)
@@ -106,69 +98,115 @@ enum pq_status pq_fixed_point(enum pq_arithmetic arithmetic, double multiplier,
     return fits ? PQ_OK : PQ_ERR_OPTION;
 }
 
-static struct pq_params channel_at(const struct pq_channels *of, ptrdiff_t channel)
+/* Those of channels `step` apart. */
+static struct pq_params channels_from(const struct pq_channels *of, ptrdiff_t first,
+                                      ptrdiff_t step)
 {
-    return (struct pq_params){(const char *)of->data + channel * of->stride, of->stride,
-                              of->type, of->swapped};
+    return (struct pq_params){(const char *)of->data + first * of->stride,
+                              step * of->stride, of->type, of->swapped};
 }
 
-int64_t pq_integer_at(const struct pq_channels *of, ptrdiff_t channel)
+static int64_t integer_at(const struct pq_channels *of, ptrdiff_t channel)
 {
-    const struct pq_params at = channel_at(of, channel);
+    const struct pq_params at = channels_from(of, channel, 0);
     return pq_load_integer(&at);
 }
 
-bool pq_load_multiplier(struct pq_multiplier *to, const struct pq_requantization *args,
+/* As they are stored, integers with their shifts. */
+static bool load_stored(struct pq_fixed *to, const struct pq_requantization *args,
                         ptrdiff_t channel)
 {
-    double real;
+    const int64_t m = integer_at(&args->multiplier, channel);
+    const int64_t shift = integer_at(&args->shift, channel);
+    const bool left = pq_is_tflite(args->arithmetic);
+    const bool fits = m >= 0 && m <= MOST_MULTIPLIER && shift >= (left ? -31 : 1) &&
+                      shift <= (left ? 30 : MOST_SHIFT);
+    *to = fits ? (struct pq_fixed){(int32_t)m, (int)shift} : (struct pq_fixed){0, 0};
+    return fits;
+}
+
+/* At most CHANNELS. */
+static bool load_some(float *r, struct pq_fixed *fixed,
+                      const struct pq_requantization *args, ptrdiff_t first, ptrdiff_t step,
+                      size_t n)
+{
+    double real[CHANNELS];
+    bool fit = true;
     if (args->shift.data != NULL) {
-        const int64_t m = pq_integer_at(&args->multiplier, channel);
-        const int64_t shift = pq_integer_at(&args->shift, channel);
-        const bool left = pq_is_tflite(args->arithmetic);
-        if (m < 0 || m > MOST_MULTIPLIER || shift < (left ? -31 : 1) ||
-            shift > (left ? 30 : MOST_SHIFT)) {
-            return false;
+        for (size_t i = 0; i < n; i++) {
+            r[i] = 0;
+            fit = load_stored(&fixed[i], args, first + (ptrdiff_t)i * step) && fit;
         }
-        to->fixed = (struct pq_fixed){(int32_t)m, (int)shift};
-        return true;
+        return fit;
     }
-    const struct pq_params at = channel_at(&args->multiplier, channel);
-    pq_load_scales_f64(&real, &at, 1, 0);
-    if (pq_is_fixed(args->arithmetic)) {
-        return fix(&to->fixed, args->arithmetic, real);
+    const struct pq_params from = channels_from(&args->multiplier, first, step);
+    pq_load_scales_f64(real, &from, n, 0);
+    for (size_t i = 0; i < n; i++) {
+        fixed[i] = (struct pq_fixed){0, 0};
+        r[i] = (float)real[i];
+        fit = (pq_is_fixed(args->arithmetic) ? fix(&fixed[i], args->arithmetic, real[i])
+                                             : r[i] > 0 && r[i] <= FLT_MAX) &&
+              fit;
     }
-    to->r = (float)real;
-    return to->r > 0 && to->r <= FLT_MAX;
+    return fit;
+}
+
+bool pq_load_multipliers(float *r, struct pq_fixed *fixed,
+                         const struct pq_requantization *args, ptrdiff_t first,
+                         ptrdiff_t step, size_t n)
+{
+    bool fit = true;
+    for (size_t done = 0, m; done < n; done += m) {
+        m = n - done < CHANNELS ? n - done : CHANNELS;
+        fit = load_some(r + done, fixed + done, args, first + (ptrdiff_t)done * step, step,
+                        m) &&
+              fit;
+    }
+    return fit;
+}
+
+bool pq_have_multipliers(const struct pq_requantization *args, size_t channels)
+{
+    float r[CHANNELS];
+    struct pq_fixed fixed[CHANNELS];
+    bool have = true;
+    for (size_t done = 0, m; done < channels && have; done += m) {
+        m = channels - done < CHANNELS ? channels - done : CHANNELS;
+        have = load_some(r, fixed, args, (ptrdiff_t)done, 1, m);
+    }
+    return have;
+}
+
+void pq_load_biases(int64_t *to, const struct pq_channels *from, ptrdiff_t first,
+                    ptrdiff_t step, size_t n)
+{
+    if (from->data == NULL) {
+        memset(to, 0, n * sizeof *to);
+    } else if (pq_bytes_of(from->type) == sizeof(int64_t)) {
+        for (size_t i = 0; i < n; i++) {
+            to[i] = integer_at(from, first + (ptrdiff_t)i * step);
+        }
+    } else { /* all of which float64 holds */
+        double some[CHANNELS];
+        for (size_t done = 0, m; done < n; done += m) {
+            const struct pq_params at =
+                channels_from(from, first + (ptrdiff_t)done * step, step);
+            m = n - done < CHANNELS ? n - done : CHANNELS;
+            pq_load_zeros_f64(some, &at, m);
+            for (size_t i = 0; i < m; i++) {
+                to[done + i] = (int64_t)some[i];
+            }
+        }
+    }
 }
 
 /* ---- an element ---- */
-
-/* a * 2^32 + b, where b is within [0, 2^32). */
-struct parts {
-    int64_t a;
-    int64_t b;
-};
-
-static struct parts parts_of(int64_t v)
-{
-    return (struct parts){v >> 32, v & UINT32_MAX};
-}
-
-int64_t pq_sum_of(int64_t v, int64_t zero, int64_t bias)
-{
-    const struct parts x = parts_of(v), y = parts_of(zero), z = parts_of(bias);
-    const int64_t low = x.b - y.b + z.b, a = x.a - y.a + z.a + (low >> 32);
-    return a > INT32_MAX   ? INT64_MAX
-           : a < INT32_MIN ? INT64_MIN
-                           : a * (INT64_C(1) << 32) + (low & UINT32_MAX);
-}
 
 /* (v * m + 2^(shift - 1)) >> shift, for shifts from 1 to 62; near an end of int64 where
  * that cannot hold it. */
 static int64_t rounded_product(int64_t v, int32_t m, int shift)
 {
-    const struct parts x = parts_of(v);
+    const struct pq_parts x = pq_parts_of(v);
     const int64_t low = x.b * m, high = x.a * m + (low >> 32);
     if (shift > 32) {
         return (high + (INT64_C(1) << (shift - 33))) >> (shift - 32);

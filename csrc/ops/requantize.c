@@ -84,13 +84,7 @@ PQ_RARE enum pq_status check_numbers(const struct pq_requantization *args)
         args->multiplier.stride == 0 && (!fixed || args->shift.stride == 0)
             ? 1
             : channels_of(args);
-    struct pq_multiplier by;
-    for (ptrdiff_t c = 0; c < count; c++) {
-        if (!pq_load_multiplier(&by, args, c)) {
-            return PQ_ERR_OPTION;
-        }
-    }
-    return PQ_OK;
+    return pq_have_multipliers(args, (size_t)count) ? PQ_OK : PQ_ERR_OPTION;
 }
 
 static enum pq_status check(const struct pq_kernels *kernels,

@@ -7,7 +7,7 @@
 #include "../walk.h"
 
 enum {
-    PIECE = 4096, /* elements of a run that a kernel does or leaves as a whole */
+    PIECE = 4096, /* elements of a run that a kernel does or leaves, where it may */
     SHORT = 32,   /* groups of fewer elements have parameters for each element */
     FEWER = 64    /* columns of a tile where one side is transposed */
 };
@@ -136,14 +136,15 @@ PQ_NOINLINE void run_row(const struct pq_rescaling *job, const char *x, char *y,
     const struct pq_places *const all = &job->prepared;
     const size_t in = pq_bytes_of(job->args->in.type);
     const size_t out = pq_bytes_of(job->args->out.type);
-    const size_t least = job->args->in.type == PQ_I32 ? PIECE : PQ_PLACES;
-    const size_t most = spread.group < n ? least / spread.group * spread.group : least;
     struct pq_rescale how = job->how;
     how.each = spread.each;
     how.group = spread.group;
-    if (!spread.each) {
+    if (how.kind == PQ_RESCALE_NONE && !spread.each) { /* of all places together */
         pq_look_at_places(&how, job, spread.place, (n - 1) / spread.group + 1);
     }
+    const bool sure = how.least_bias == 0 && how.most_bias == 0;
+    const size_t least = job->args->in.type != PQ_I32 ? PQ_PLACES : sure ? n : PIECE;
+    const size_t most = spread.group < least ? least / spread.group * spread.group : least;
     for (size_t done = 0, m; done < n; done += m) {
         const size_t place = spread.place + (spread.each ? 0 : done / spread.group);
         const struct spread rest = {place, spread.group, spread.each};
@@ -266,7 +267,8 @@ static void run_whole(struct pq_rescaling *job, struct pq_cursor at, struct area
     const size_t groups = (size_t)(area.columns / block);
     for (size_t done = 0, count; done < groups; done += count) {
         const struct spread spread = {place + done, (size_t)block, 0};
-        for (count = 1; done + count < groups; count++) {
+        count = job->how.kind == PQ_RESCALE_NONE ? 1 : groups;
+        for (; done + count < groups; count++) {
             if (kind[spread.place + count] != kind[spread.place]) {
                 break;
             }

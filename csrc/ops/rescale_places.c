@@ -3,7 +3,8 @@
  * The parameters of channels as kernels take them, a place for each: kernels do what 32
  * bits can hold.
  */
-#include "../params.h"
+#include <string.h>
+
 #include "../rescale.h"
 
 static const int64_t two_30 = INT64_C(1) << 30;
@@ -129,7 +130,7 @@ void pq_look_at_places(struct pq_rescale *how, const struct pq_rescaling *job, s
     }
 }
 
-/* For `each` of `n` elements to have parameters: they need to be of a kind. */
+/* For each of `n` elements to have parameters: they need to be of a kind. */
 PQ_NOINLINE void join_places(struct pq_rescaling *job, size_t n)
 {
     struct pq_places *const all = &job->prepared;
@@ -141,31 +142,14 @@ PQ_NOINLINE void join_places(struct pq_rescaling *job, size_t n)
     for (size_t i = 0; i < n; i++) {
         set_place(job, i, kind);
     }
-    pq_look_at_places(&job->how, job, 0, n);
-    for (size_t i = n; i < n + PQ_PLACES_BEYOND; i++) { /* numbers, whatever they are */
-        all->r[i] = 0;
-        all->bias[i] = all->most[i] = all->left[i] = 0;
-        all->m[i] = all->half[i] = all->right[i] = 0;
-    }
 }
 
-/* As given, for one channel. */
-PQ_NOINLINE void load_place(struct pq_rescaling *job, size_t i, ptrdiff_t channel)
+/* As given, those of `n` groups. */
+static void load_places(struct pq_rescaling *job, ptrdiff_t first, ptrdiff_t step, size_t n)
 {
-    const struct pq_requantization *const args = job->args;
-    struct pq_multiplier by = {0, {0, 0}};
-    pq_load_multiplier(&by, args, channel);
-    const int64_t bias = args->bias.data != NULL ? pq_integer_at(&args->bias, channel) : 0;
-    job->prepared.r[i] = by.r;
-    job->prepared.given[i] = by.fixed;
-    job->prepared.given_bias[i] = bias;
-}
-
-static void copy_place(struct pq_places *all, size_t to, size_t from)
-{
-    all->r[to] = all->r[from];
-    all->given[to] = all->given[from];
-    all->given_bias[to] = all->given_bias[from];
+    struct pq_places *const all = &job->prepared;
+    pq_load_multipliers(all->r, all->given, job->args, first, step, n);
+    pq_load_biases(all->given_bias, &job->args->bias, first, step, n);
 }
 
 /* ---- places ---- */
@@ -182,39 +166,68 @@ void pq_prepare_groups(struct pq_rescaling *job, struct pq_along along, ptrdiff_
                        ptrdiff_t count)
 {
     const ptrdiff_t first = along.first + group * along.step;
+    const size_t n = (size_t)count;
     if (are_there(job, first, along.step, count, 0, 0)) {
         return;
     }
-    for (ptrdiff_t i = 0; i < count; i++) {
-        const size_t place = (size_t)i;
-        load_place(job, place, first + i * along.step);
-        set_place(job, place, kind_of(job, &job->prepared.given[place]));
+    load_places(job, first, along.step, n);
+    for (size_t i = 0; i < n; i++) {
+        set_place(job, i, kind_of(job, &job->prepared.given[i]));
     }
+    pq_look_at_places(&job->how, job, 0, n);
     job->places.first = first;
     job->places.step = along.step;
     job->places.count = count;
     job->places.repeat = job->places.times = 0;
 }
 
+#define FOR_ARRAY(X, all)                                                                  \
+    X((all)->r)                                                                            \
+    X((all)->bias)                                                                         \
+    X((all)->most)                                                                         \
+    X((all)->left)                                                                         \
+    X((all)->m)                                                                            \
+    X((all)->half)                                                                         \
+    X((all)->right)
+
+/* The first `n` places once more, until there are `total`; and numbers, whatever they are,
+ * beyond. */
+static void repeat_places(struct pq_places *all, size_t n, size_t total)
+{
+#define REPEAT(array) memcpy((array) + at, array, n * sizeof *(array));
+#define END(array) memset((array) + total, 0, PQ_PLACES_BEYOND * sizeof *(array));
+    for (size_t at = n; at < total; at += n) {
+        FOR_ARRAY(REPEAT, all)
+        REPEAT(all->given)
+        REPEAT(all->given_bias)
+    }
+    FOR_ARRAY(END, all)
+#undef REPEAT
+#undef END
+}
+#undef FOR_ARRAY
+
 void pq_prepare_each(struct pq_rescaling *job, struct pq_along along, ptrdiff_t column,
                      ptrdiff_t columns, ptrdiff_t times)
 {
+    struct pq_places *const all = &job->prepared;
     const ptrdiff_t key = along.first * along.block + column * along.step;
+    const ptrdiff_t group = column / along.block;
+    const size_t n = (size_t)columns;
     if (are_there(job, key, along.step, columns, along.block, times)) {
         return;
     }
-    for (ptrdiff_t i = 0; i < columns; i++) {
-        const ptrdiff_t group = (column + i) / along.block;
-        if (i > 0 && (column + i) % along.block != 0) {
-            copy_place(&job->prepared, (size_t)i, (size_t)i - 1);
-        } else {
-            load_place(job, (size_t)i, along.first + group * along.step);
-        }
+    load_places(job, along.first + group * along.step, along.step,
+                (size_t)((column + columns - 1) / along.block - group + 1));
+    for (ptrdiff_t i = columns; along.block > 1 && i-- > 0;) { /* no group is after it */
+        const ptrdiff_t from = (column + i) / along.block - group;
+        all->r[i] = all->r[from];
+        all->given[i] = all->given[from];
+        all->given_bias[i] = all->given_bias[from];
     }
-    for (ptrdiff_t i = columns; i < columns * times; i++) {
-        copy_place(&job->prepared, (size_t)i, (size_t)(i - columns));
-    }
-    join_places(job, (size_t)(columns * times));
+    join_places(job, n);
+    pq_look_at_places(&job->how, job, 0, n);
+    repeat_places(all, n, n * (size_t)times);
     job->places.first = key;
     job->places.step = along.step;
     job->places.count = columns;
