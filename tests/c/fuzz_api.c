@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MARGIN = 64, FEW_PARTS = 8 };
 
-enum verb { QUANTIZE, DEQUANTIZE, REPACK, MINMAX, CHOOSE, ZEROS_WITHIN };
+enum verb { QUANTIZE, DEQUANTIZE, REPACK, MINMAX, CHOOSE, ZEROS_WITHIN, REQUANTIZE };
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type narrow[] = {
@@ -921,6 +921,234 @@ static void check_zeros_within(void)
           (long long)lo, (long long)hi, got, within);
 }
 
+/* ---- requantizing ---- */
+
+static const enum pq_type summed[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32, PQ_I64};
+
+/* A multiplier that every arithmetic has. */
+static double usual_multiplier(void)
+{
+    return ldexp(0.5 + random_unit() / 2, (int)random_between(-30, 7));
+}
+
+/* A number for each of `n` channels, some bytes apart, the last before an inaccessible
+ * page: from `lo` to `hi`, multipliers where these are the same, or any. */
+static struct pq_channels draw_numbers(const struct guarded *where, enum pq_type type,
+                                       ptrdiff_t n, int64_t lo, int64_t hi, int any)
+{
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
+    const ptrdiff_t apart = size + (random_chance(50) ? 0 : random_between(0, 9));
+    const int one = n < 2 || random_chance(30), down = random_chance(30);
+    const ptrdiff_t span = one ? size : apart * (n - 1) + size;
+    unsigned char *const lowest = guarded_end(where, (size_t)span);
+    const struct pq_array array = {.type = type, .swapped = random_chance(20)};
+    for (ptrdiff_t at = 0; at < span; at += apart) {
+        const double real = usual_multiplier();
+        const float single = (float)real;
+        uint64_t bits = type == PQ_F32 ? bits_of_f32(single) : bits_of_f64(real);
+        bits = lo != hi ? (uint64_t)draw_integer(lo, hi) : bits;
+        put_element(&array, lowest + at, any ? random_bits() : bits);
+    }
+    return (struct pq_channels){lowest + (down ? span - size : 0),
+                                one    ? 0
+                                : down ? -apart
+                                       : apart,
+                                type, array.swapped};
+}
+
+/* Returns whether numbers may be anything, refused ones too. */
+static int draw_requantization(struct pq_requantization *args)
+{
+    const int any = random_chance(10), stored = random_chance(30);
+    const ptrdiff_t axis = call.args.ndim > 0 ? random_between(0, call.args.ndim - 1) : 0;
+    const ptrdiff_t n = call.args.ndim > 0 ? call.shape[axis] : 1;
+    const enum pq_type source = PICK(summed), target = pick(summed, 5); /* to int32 */
+    const enum layout layout = draw_layout();
+    const struct limits codes = limits_of(target);
+    draw_view(&call.in, &memory.in, call.args.ndim, call.shape, source, layout);
+    draw_view(&call.out, &memory.out, call.args.ndim, call.shape, target,
+              layout == PLAIN ? PLAIN : GAPPED);
+    *args = (struct pq_requantization){
+        .size = sizeof *args,
+        .ndim = call.args.ndim,
+        .shape = call.shape,
+        .in = call.in.array,
+        .out = call.out.array,
+        .axis = (int)axis,
+        .arithmetic = (enum pq_arithmetic)random_below(PQ_ARITHMETIC_COUNT),
+        .zero = random_chance(50) ? 0 : draw_integer(codes.lo, codes.hi),
+        .input_zero = random_chance(50) ? 0 : random_between(0, 100),
+        .clips = random_chance(30),
+    };
+    args->lowest_code = draw_integer(codes.lo, codes.hi);
+    args->highest_code = draw_integer(args->lowest_code, codes.hi);
+    if (stored && args->arithmetic != PQ_ARITHMETIC_FLOAT32) {
+        args->multiplier = draw_numbers(&memory.scale, PQ_I32, n, 0, INT32_MAX, any);
+        args->shift = draw_numbers(&memory.zero, PQ_I8, n, 1, 30, any);
+    } else {
+        const enum pq_type type = random_chance(50) ? PQ_F32 : PQ_F64;
+        args->multiplier = draw_numbers(&memory.scale, type, n, 0, 0, any);
+    }
+    if (random_chance(50)) {
+        const enum pq_type type = PICK(summed);
+        const struct limits all = limits_of(type);
+        const int shift = random_chance(60) ? pq_type_bits(type) / 2 : 0;
+        args->bias =
+            draw_numbers(&memory.offset, type, n, all.lo >> shift, all.hi >> shift, any);
+    }
+    return any;
+}
+
+/* What no call has; each by itself is refused. */
+static void spoil_requantization(struct pq_requantization *args)
+{
+    static const int64_t far[] = {INT64_MIN, INT64_MAX};
+    struct pq_channels *const numbers[] = {&args->multiplier, &args->shift, &args->bias};
+    struct pq_channels *const some = numbers[random_below(3)];
+    switch (random_below(9)) {
+    case 0:
+        args->size = random_chance(50) ? 0 : sizeof *args - 1;
+        break;
+    case 1:
+        args->ndim = random_chance(50) ? -1 : PQ_MAX_NDIM + 1;
+        break;
+    case 2:
+        *(random_chance(50) ? &args->in.type : &args->out.type) = (enum pq_type)no_type();
+        break;
+    case 3:
+        some->data = &far;
+        some->type = (enum pq_type)no_type();
+        break;
+    case 4: /* out of bounds, once there are channels */
+        args->multiplier.stride = 8;
+        args->axis = random_chance(50) ? args->ndim : random_chance(50) ? -1 : INT_MIN;
+        break;
+    case 5:
+        args->arithmetic = (enum pq_arithmetic)no_type();
+        break;
+    case 6:
+        *(random_chance(50) ? &args->zero : &args->input_zero) = far[random_below(2)];
+        args->in.type = args->in.type == PQ_I64 ? PQ_I32 : args->in.type;
+        break;
+    case 7:
+        args->clips = 1;
+        *(random_chance(50) ? &args->lowest_code : &args->highest_code) =
+            far[random_below(2)];
+        break;
+    default:
+        *(random_chance(50) ? &args->multiplier.data : (const void **)&args->out.data) =
+            NULL;
+        break;
+    }
+}
+
+/* The same of one element, as if there were no other. */
+static enum pq_status requantize_one(const struct pq_requantization *args,
+                                     const ptrdiff_t *index, unsigned char *expected)
+{
+    struct pq_requantization one = *args;
+    struct pq_channels *const numbers[] = {&one.multiplier, &one.shift, &one.bias};
+    const ptrdiff_t channel = args->ndim > 0 ? index[args->axis] : 0;
+    one.ndim = 0;
+    one.in.data = element_at(&args->in, args->ndim, index, NULL);
+    one.out.data =
+        expected + (element_at(&args->out, args->ndim, index, NULL) - kept_out.at);
+    for (int i = 0; i < 3; i++) {
+        if (numbers[i]->data != NULL) {
+            numbers[i]->data =
+                (const char *)numbers[i]->data + channel * numbers[i]->stride;
+            numbers[i]->stride = 0;
+        }
+    }
+    return pq_requantize(tables[0], &one, 0, 1);
+}
+
+static enum pq_status requantize_parts(const struct pq_kernels *k,
+                                       const struct pq_requantization *args, int parts)
+{
+    enum pq_status status = PQ_OK;
+    for (int part = 0; part < parts && status == PQ_OK; part++) {
+        status = pq_requantize(k, args, part, parts);
+    }
+    return status;
+}
+
+static void check_requantize(void)
+{
+    static unsigned char expected[ARENA];
+    struct pq_requantization args;
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    memset(&call.args, 0, sizeof call.args);
+    draw_shape(&call, some_size());
+    const int any = draw_requantization(&args), spoiled = random_chance(20);
+    const int parts = random_chance(60) ? 1 : (int)random_between(1, FEW_PARTS);
+    if (spoiled) {
+        spoil_requantization(&args);
+    }
+    random_from(NULL, 0);
+    for (size_t i = 0; i < call.in.bytes; i++) {
+        call.in.lowest[i] = (unsigned char)random_bits();
+    }
+    keep(&kept_in, &call.in, &memory.in);
+    keep(&kept_out, &call.out, &memory.out);
+    memcpy(expected, kept_out.copy, kept_out.bytes);
+    enum pq_status due = spoiled ? requantize_parts(tables[0], &args, 1) : PQ_OK;
+    CHECK(!spoiled || due != PQ_OK, "requantize: accepted");
+    if (!spoiled && call.n > 0) {
+        do {
+            const enum pq_status status = requantize_one(&args, index, expected);
+            CHECK(status == PQ_OK || any, "requantize: one element: %d", (int)status);
+            due = status != PQ_OK ? status : due;
+        } while (step(call.args.ndim, call.shape, index));
+    }
+    for (int i = 0; tables[i] != NULL; i++) {
+        restore(&kept_out);
+        const enum pq_status status = requantize_parts(tables[i], &args, parts);
+        const int right = memcmp(kept_out.at, expected, kept_out.bytes) == 0;
+        CHECK(call.n == 0 || status == due, "%s: requantize: %d, not %d", tables[i]->name,
+              (int)status, (int)due);
+        CHECK(status == PQ_OK ? right : is_kept(&kept_out),
+              "%s: requantize: arithmetic %d, %s to %s: another result", tables[i]->name,
+              (int)args.arithmetic, type_name(call.in.array.type),
+              type_name(call.out.array.type));
+        CHECK(pq_requantize(tables[i], &args, parts, parts) != PQ_OK &&
+                  pq_requantize(tables[i], &args, -1, parts) != PQ_OK &&
+                  pq_requantize(NULL, &args, 0, 1) != PQ_OK,
+              "%s: requantize: accepted", tables[i]->name);
+        CHECK(is_kept(&kept_in), "%s: requantize: an input was written", tables[i]->name);
+    }
+    restore(&kept_out);
+}
+
+/* Any number by any arithmetic: integers that stand for it, or nothing. */
+static void check_fixed_point(void)
+{
+    const double real = random_chance(50) ? usual_multiplier() : f64_of_bits(random_bits());
+    const enum pq_arithmetic arithmetic =
+        random_chance(90) ? (enum pq_arithmetic)random_below(PQ_ARITHMETIC_COUNT)
+                          : (enum pq_arithmetic)no_type();
+    const int left =
+        arithmetic == PQ_ARITHMETIC_TFLITE || arithmetic == PQ_ARITHMETIC_TFLITE_SINGLE;
+    int32_t m = -7;
+    int shift = -77;
+    CHECK(pq_fixed_point(arithmetic, real, NULL, &shift) == PQ_ERR_NULL &&
+              pq_fixed_point(arithmetic, real, &m, NULL) == PQ_ERR_NULL && m == -7 &&
+              shift == -77,
+          "fixed_point: null");
+    const enum pq_status status = pq_fixed_point(arithmetic, real, &m, &shift);
+    if (status != PQ_OK) {
+        CHECK(status == PQ_ERR_OPTION && m == -7 && shift == -77, "fixed_point: written");
+        return;
+    }
+    const double got = ldexp((double)m, left ? shift - 31 : -shift);
+    const double given = left ? real : (double)(float)real;
+    const double error = fabs(got - given), allowed = left ? given * 0x1p-31 : 0;
+    CHECK(error <= allowed || (left && given < 0x1p-32 && m == 0) ||
+              (left && given > 0x1p29 && m == INT32_MAX && shift == 30),
+          "fixed_point: arithmetic %d, %a gives %d and %d", (int)arithmetic, real, (int)m,
+          shift);
+}
+
 /* ---- one input ---- */
 
 static void one_input(const unsigned char *data, size_t size)
@@ -931,16 +1159,22 @@ static void one_input(const unsigned char *data, size_t size)
     }
     random_seed(seed);
     random_from(data, size);
-    const size_t kind = random_below(20);
+    const size_t kind = random_below(22);
     const enum verb verb = kind < 8    ? QUANTIZE
                            : kind < 14 ? DEQUANTIZE
                            : kind < 16 ? REPACK
                            : kind < 18 ? MINMAX
                            : kind < 19 ? CHOOSE
-                                       : ZEROS_WITHIN;
+                           : kind < 20 ? ZEROS_WITHIN
+                                       : REQUANTIZE;
     if (verb == CHOOSE) {
         check_choose();
         random_from(NULL, 0);
+        return;
+    }
+    if (verb == REQUANTIZE) {
+        check_fixed_point();
+        check_requantize();
         return;
     }
     memset(&use, 0, sizeof use);
