@@ -220,7 +220,7 @@ static ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b)
     return a < b ? a : b;
 }
 
-static bool is_contiguous(const struct pq_rescaling *job)
+PQ_NOINLINE bool is_contiguous(const struct pq_rescaling *job)
 {
     const struct pq_dim *const dim = job->plan.dim;
     const struct pq_array *const in = &job->args->in, *const out = &job->args->out;
@@ -231,7 +231,7 @@ static bool is_contiguous(const struct pq_rescaling *job)
 }
 
 /* Columns of an area under one pair of parameters. */
-static ptrdiff_t columns_at_once(const struct pq_rescaling *job)
+PQ_NOINLINE ptrdiff_t columns_at_once(const struct pq_rescaling *job)
 {
     const struct pq_dim *const dim = job->plan.dim;
     const ptrdiff_t in[] = {dim[0].in < 0 ? -dim[0].in : dim[0].in,
@@ -241,8 +241,8 @@ static ptrdiff_t columns_at_once(const struct pq_rescaling *job)
 }
 
 /* Rows and columns that share the parameters at a place. */
-static void run_same(struct pq_rescaling *job, struct pq_cursor at, struct area all,
-                     size_t place)
+PQ_NOINLINE void run_same(struct pq_rescaling *job, struct pq_cursor at, struct area all,
+                          size_t place)
 {
     const ptrdiff_t most = smaller(columns_at_once(job), all.columns);
     const ptrdiff_t rows = most < PQ_PLACES ? PQ_PLACES / most : 1;
