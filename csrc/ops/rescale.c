@@ -7,9 +7,9 @@
 #include "../walk.h"
 
 enum {
-    PIECE = 4096, /* elements of a run that a kernel does or leaves, where it may */
-    SHORT = 32,   /* groups of fewer elements have parameters for each element */
-    FEWER = 64    /* columns of a tile where one side is transposed */
+    PIECE = 16384, /* elements of a run that a kernel does or leaves, where it may */
+    SHORT = 32,    /* groups of fewer elements have parameters for each element */
+    FEWER = 64     /* columns of a tile where one side is transposed */
 };
 
 /* ---- runs ---- */

@@ -7,22 +7,26 @@
 #include "scalar_math.h"
 
 /* What becomes of v before it is multiplied, and its multiplier, at a place. */
-static int32_t shifted(const struct pq_rescale *how, int32_t v, size_t at)
+PQ_INLINE int32_t shifted(const struct pq_rescale *how, int32_t v, size_t at)
 {
     const int32_t most = how->most[at];
     const int32_t capped = v < most ? v : most, bounded = capped > ~most ? capped : ~most;
     return (int32_t)((uint32_t)bounded << how->left[at]);
 }
 
-static int64_t rescaled_once(const struct pq_rescale *how, int32_t v, size_t at)
+PQ_INLINE int64_t rescaled_once(const struct pq_rescale *how, int32_t v, size_t at)
 {
     const int64_t product = (int64_t)v * how->m[at];
-    const int right = how->right[at];
-    return how->out == PQ_I32 ? (product + (INT64_C(1) << (right - 1))) >> right
-                              : ((product >> 32) + how->half[at]) >> right;
+    return ((product >> 32) + how->half[at]) >> how->right[at];
 }
 
-static int64_t rescaled_twice(const struct pq_rescale *how, int32_t v, size_t at)
+PQ_INLINE int64_t rescaled_whole(const struct pq_rescale *how, int32_t v, size_t at)
+{
+    const int64_t product = (int64_t)v * how->m[at];
+    return (product + (INT64_C(1) << (how->right[at] - 1))) >> how->right[at];
+}
+
+PQ_INLINE int64_t rescaled_twice(const struct pq_rescale *how, int32_t v, size_t at)
 {
     const int64_t product = (int64_t)v * (how->m[at] + (INT64_C(1) << 32));
     const int64_t x = (product + (INT64_C(1) << 31)) >> 32;
@@ -30,7 +34,7 @@ static int64_t rescaled_twice(const struct pq_rescale *how, int32_t v, size_t at
 }
 
 /* Sums with 1.5 * 2^52 have integers of less than 2^51 in their last places. */
-static int64_t rescaled_f32(const struct pq_rescale *how, int32_t v, size_t at)
+PQ_INLINE int64_t rescaled_f32(const struct pq_rescale *how, int32_t v, size_t at)
 {
     const float product = (float)v * how->r[at];
     const double p = (double)product, lo = (double)how->lowest, hi = (double)how->highest;
@@ -38,7 +42,7 @@ static int64_t rescaled_f32(const struct pq_rescale *how, int32_t v, size_t at)
     return (int64_t)(pq_bits_f64(bounded + 0x1.8p52) - pq_bits_f64(0x1.8p52));
 }
 
-static void store_code(char *y, size_t size, int64_t code)
+PQ_INLINE void store_code(char *y, size_t size, int64_t code)
 {
     const uint32_t bits = (uint32_t)code;
     const uint16_t half = (uint16_t)code;
@@ -51,10 +55,44 @@ static void store_code(char *y, size_t size, int64_t code)
     }
 }
 
+typedef int64_t product_fn(const struct pq_rescale *how, int32_t v, size_t at);
+
+/* Elements of a group, with the parameters from a place on, `step` apart. */
+PQ_INLINE void rescale_with(product_fn *product, const struct pq_rescale *how,
+                            const char *x, char *y, size_t n, size_t at, size_t step)
+{
+    const int64_t lowest = how->lowest, highest = how->highest, zero = how->zero;
+    const size_t size = pq_bytes_of(how->out);
+    for (size_t i = 0; i < n; i++, at += step) {
+        int32_t v;
+        memcpy(&v, x + i * sizeof v, sizeof v);
+        v += how->bias[at];
+        if (how->shifts) {
+            v = shifted(how, v, at);
+        }
+        const int64_t r = product(how, v, at), above = r > lowest ? r : lowest;
+        store_code(y + i * size, size, (above < highest ? above : highest) + zero);
+    }
+}
+
+static void rescale_group(const struct pq_rescale *how, const char *x, char *y, size_t n,
+                          size_t at, size_t step)
+{
+    if (how->kind == PQ_RESCALE_F32) {
+        rescale_with(rescaled_f32, how, x, y, n, at, step);
+    } else if (how->kind == PQ_RESCALE_TWICE) {
+        rescale_with(rescaled_twice, how, x, y, n, at, step);
+    } else if (how->out == PQ_I32) {
+        rescale_with(rescaled_whole, how, x, y, n, at, step);
+    } else {
+        rescale_with(rescaled_once, how, x, y, n, at, step);
+    }
+}
+
 int pq_scalar_rescale(const struct pq_rescale *how, const void *px, void *py, size_t n)
 {
-    const char *const x = px;
-    char *const y = py;
+    const char *x = px;
+    char *y = py;
     for (size_t i = 0; i < n; i++) { /* nothing is written before */
         int32_t v;
         memcpy(&v, x + i * sizeof v, sizeof v);
@@ -64,22 +102,11 @@ int pq_scalar_rescale(const struct pq_rescale *how, const void *px, void *py, si
         }
     }
     const size_t step = how->each != 0, size = pq_bytes_of(how->out);
-    for (size_t i = 0, at = 0, left = how->group; i < n; i++, left--, at += step) {
-        int32_t v;
-        if (left == 0) {
-            at = how->each ? 0 : at + 1;
-            left = how->group;
-        }
-        memcpy(&v, x + i * sizeof v, sizeof v);
-        v += how->bias[at];
-        if (how->shifts) {
-            v = shifted(how, v, at);
-        }
-        int64_t r = how->kind == PQ_RESCALE_F32    ? rescaled_f32(how, v, at)
-                    : how->kind == PQ_RESCALE_ONCE ? rescaled_once(how, v, at)
-                                                   : rescaled_twice(how, v, at);
-        r = r > how->lowest ? r : how->lowest;
-        store_code(y + i * size, size, (r < how->highest ? r : how->highest) + how->zero);
+    for (size_t at = 0, m; n > 0; n -= m, at += !step) {
+        m = n < how->group ? n : how->group;
+        rescale_group(how, x, y, m, at, step);
+        x += m * sizeof(int32_t);
+        y += m * size;
     }
     return 1;
 }
