@@ -161,11 +161,13 @@ typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const floa
  *                       (((x - (x < 0)) >> right) + 1) >> 1 where `half` has all bits, and
  *                       stays as it is where that is 0: not without `each`
  *
- * Where there are `left` shifts they are of v within [-most - 1, most]. To int32, with
- * codes less the zero point of any 64 bits where there are no two roundings, shifts to the
- * left there are none, and
+ * Where there are `left` shifts they are of v within [-most - 1, most]. To int32 there are
+ * none, and one rounding is of all 64 bits, `right` from 1 to 62:
  *
  *     PQ_RESCALE_ONCE   (v * m + 2^(right - 1)) >> right
+ *
+ * Limits may then be beyond int32, as they are less the zero point; for two roundings some
+ * number between them has to be an int32.
  */
 enum pq_rescale_kind {
     PQ_RESCALE_F32,
