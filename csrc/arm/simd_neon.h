@@ -273,6 +273,13 @@ PQ_INLINE vi subtract_i32(vi x, vi y)
     return (vi)EACH2(vsubq_s32, x, y);
 }
 
+/* FMIN and FMAX keep NaN, which is an extreme then. */
+PQ_INLINE vf gather_nans(vf x, vf seen)
+{
+    (void)x;
+    return seen;
+}
+
 PQ_INLINE vf smaller(vf x, vf y)
 {
     return (vf)EACH2(vminq_f32, x, y);

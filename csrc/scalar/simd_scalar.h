@@ -134,6 +134,9 @@ BINARY(add, vf, a.v[i] + b.v[i])
 BINARY(add_i32, vi, (int32_t)((uint32_t)a.v[i] + (uint32_t)b.v[i]))
 BINARY(subtract_i32, vi, (int32_t)((uint32_t)a.v[i] - (uint32_t)b.v[i]))
 BINARY(smaller_i32, vi, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
+/* Not 0, and not finite, somewhere in what is returned if b is so, or `a` has a NaN that
+ * `smaller` does not keep. */
+BINARY(gather_nans, vf, a.v[i] == a.v[i] ? b.v[i] : a.v[i])
 BINARY(smaller, vf, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
 BINARY(larger, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 BINARY(larger_i32, vi, a.v[i] > b.v[i] ? a.v[i] : b.v[i])

@@ -304,6 +304,14 @@ PQ_INLINE vi subtract_i32(vi x, vi y)
     return (vi)EACH2(_mm256_sub_epi32, x, y);
 }
 
+/* One comparison sees a NaN on either side. */
+PQ_INLINE vf gather_nans(vf x, vf seen)
+{
+    const __m256 ab = _mm256_cmp_ps(x.a, x.b, _CMP_UNORD_Q);
+    const __m256 cd = _mm256_cmp_ps(x.c, x.d, _CMP_UNORD_Q);
+    return (vf){_mm256_or_ps(seen.a, ab), _mm256_or_ps(seen.b, cd), seen.c, seen.d};
+}
+
 PQ_INLINE vf smaller(vf x, vf y)
 {
     return (vf)EACH2(_mm256_min_ps, x, y);
