@@ -14,8 +14,9 @@ enum {
     SQUARE = 64 * 256, /* bytes of one that is transposed, at most */
     CHANNELS = 8,      /* rows that are few */
     ACROSS = 16,   /* rows of a tile where one side is transposed: two squares of bytes */
-    FAR = 1 << 20, /* bytes that no cache near holds ... */
-    FAR_GROUPS = 1 << 25 /* ... nor hardware fetches in time where there is more to do */
+    FAR = 1 << 20, /* bytes that no cache near holds */
+    FAR_RUNS = 1 << 23,  /* that hardware does not fetch in time: below, hints cost ... */
+    FAR_GROUPS = 1 << 25 /* ... more than they save, and where there is more to do, here */
 };
 
 /* ---- rows at once ---- */
@@ -393,8 +394,8 @@ static bool is_far(const struct pq_job *job)
     const size_t both = job->in_size + job->out_size;
     const bool alone = !pq_dim_uniform(dim) && dim->block == 1;
     const ptrdiff_t same = pq_dim_uniform(dim) ? dim->end - dim->begin : dim->block;
-    const bool smooth = alone || (size_t)same * both > FAR;
-    return bytes_of(job) > (smooth ? FAR : FAR_GROUPS) && !is_staged(job);
+    const bool smooth = alone || (size_t)same * both > FAR_RUNS;
+    return bytes_of(job) > (smooth ? FAR_RUNS : FAR_GROUPS) && !is_staged(job);
 }
 
 /* ---- one side transposed ---- */
@@ -878,7 +879,8 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
     pq_job_set_params(job, args);
     job->flushes = job->how.flush_from != 0; /* unless the scale is too small */
     job->zeros_there = 0;
-    job->how.run.far = n * (pq_bytes_of(args->in.type) + pq_bytes_of(args->out.type)) > FAR;
+    const size_t both = pq_bytes_of(args->in.type) + pq_bytes_of(args->out.type);
+    job->how.run.far = n * both > FAR_RUNS;
     const pq_fpenv found = pq_fpenv_set(job->flushes);
     pq_load_params(job, 0, args->scale.data, 0, args->zero.data, 0, 1);
     set_params(job, n, 0);
