@@ -306,6 +306,22 @@ PQ_INLINE void store_largest(float *p, vf x)
     vst1q_f32(p, vmaxq_f32(vmaxq_f32(x.a, x.b), vmaxq_f32(x.c, x.d)));
 }
 
+#define ROW(p, k) vld1q_f32((p) + (k) * PQ_LANES)
+#define OF_ROWS(f, p) f(f(ROW(p, 0), ROW(p, 1)), f(ROW(p, 2), ROW(p, 3)))
+
+/* The least and the largest of each of PQ_LANES rows of as many lanes. */
+PQ_INLINE void smallest_of_rows(float *to, const float *rows)
+{
+    vst1q_f32(to, OF_ROWS(vpminq_f32, rows));
+}
+
+PQ_INLINE void largest_of_rows(float *to, const float *rows)
+{
+    vst1q_f32(to, OF_ROWS(vpmaxq_f32, rows));
+}
+#undef ROW
+#undef OF_ROWS
+
 PQ_INLINE void store_largest_i32(int32_t *p, vi x)
 {
     vst1q_s32(p, vmaxq_s32(vmaxq_s32(x.a, x.b), vmaxq_s32(x.c, x.d)));

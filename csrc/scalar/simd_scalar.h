@@ -204,20 +204,23 @@ FOLD(store_smallest_i16, int16_t, vh, <)
 FOLD(store_largest_i16, int16_t, vh, >)
 #undef FOLD
 
-/* The least and the largest of each of 8 lines of PQ_LANES16 lanes. */
-#define OF_LINES(name, comparison)                                                         \
-    PQ_INLINE void name(int16_t *to, const int16_t *lines)                                 \
+/* The least and the largest of each of 8 lines of PQ_LANES16 lanes, and of PQ_LANES rows of
+ * as many lanes. */
+#define OF_LINES(name, type, lines, lanes, comparison)                                     \
+    PQ_INLINE void name(type *to, const type *line)                                        \
     {                                                                                      \
-        for (int k = 0; k < 8; k++, lines += PQ_LANES16) {                                 \
-            int16_t r = lines[0];                                                          \
-            for (int i = 1; i < PQ_LANES16; i++) {                                         \
-                r = lines[i] comparison r ? lines[i] : r;                                  \
+        for (int k = 0; k < lines; k++, line += lanes) {                                   \
+            type r = line[0];                                                              \
+            for (int i = 1; i < lanes; i++) {                                              \
+                r = line[i] comparison r ? line[i] : r;                                    \
             }                                                                              \
             to[k] = r;                                                                     \
         }                                                                                  \
     }
-OF_LINES(smallest_of_lines, <)
-OF_LINES(largest_of_lines, >)
+OF_LINES(smallest_of_lines, int16_t, 8, PQ_LANES16, <)
+OF_LINES(largest_of_lines, int16_t, 8, PQ_LANES16, >)
+OF_LINES(smallest_of_rows, float, PQ_LANES, PQ_LANES, <)
+OF_LINES(largest_of_rows, float, PQ_LANES, PQ_LANES, >)
 #undef OF_LINES
 
 /* x * y + z, where the product is exact */

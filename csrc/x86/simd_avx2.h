@@ -338,6 +338,31 @@ PQ_INLINE void store_largest(float *p, vf x)
     _mm256_storeu_ps(p, _mm256_max_ps(_mm256_max_ps(x.a, x.b), _mm256_max_ps(x.c, x.d)));
 }
 
+/* Of pairs of rows: half as many lanes each, side by side. */
+#define PAIR(f, x, y) f(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y))
+#define ROW(p, k) _mm256_loadu_ps((p) + (k) * PQ_LANES)
+#define QUAD(f, p, k)                                                                      \
+    PAIR(f, PAIR(f, ROW(p, k), ROW(p, (k) + 2)), PAIR(f, ROW(p, (k) + 1), ROW(p, (k) + 3)))
+#define OF_ROWS(f, to, p)                                                                  \
+    const __m256 lo = QUAD(f, p, 0), hi = QUAD(f, p, 4);                                   \
+    _mm256_storeu_ps(                                                                      \
+        to, f(_mm256_permute2f128_ps(lo, hi, 0x20), _mm256_permute2f128_ps(lo, hi, 0x31)))
+
+/* The least and the largest of each of PQ_LANES rows of as many lanes. */
+PQ_INLINE void smallest_of_rows(float *to, const float *rows)
+{
+    OF_ROWS(_mm256_min_ps, to, rows);
+}
+
+PQ_INLINE void largest_of_rows(float *to, const float *rows)
+{
+    OF_ROWS(_mm256_max_ps, to, rows);
+}
+#undef PAIR
+#undef ROW
+#undef QUAD
+#undef OF_ROWS
+
 PQ_INLINE void store_largest_i32(int32_t *p, vi x)
 {
     store256(p, _mm256_max_epi32(_mm256_max_epi32(x.a, x.b), _mm256_max_epi32(x.c, x.d)));
