@@ -470,17 +470,19 @@ def test_fake_of_long_rows_and_of_many(isa, dtype):
 @pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize("code", ["int8", "uint8", "int16", "uint16"])
 @pytest.mark.parametrize("axis", [None, 0, 1])
-def test_fake_at_ties_and_ends(isa, code, axis):
+@pytest.mark.parametrize("columns", [96, 531, 1100])
+def test_fake_at_ties_and_ends(isa, code, axis, columns):
+    """Also in rows so long that kernels take them where they lie, of no whole blocks."""
     available(isa)
     info = np.iinfo(code)
     ends = np.arange(-3, 3, 0.25)
-    scale = 0.1 if axis is None else np.linspace(1e-3, 1, 40 if axis == 0 else 96)
+    scale = 0.1 if axis is None else np.linspace(1e-3, 1, 40 if axis == 0 else columns)
     scale = np.float32(scale)
     lined = scale.reshape((-1, 1) if axis == 0 else (-1,))
     x = np.concatenate(
         [ends + info.min, ends, ends + info.max, [np.nan, np.inf, -np.inf, -0.0]]
     )
-    x = np.float32(np.resize(x, (40, 96)) * lined)
+    x = np.float32(np.resize(x, (40, columns)) * lined)
     mask = np.empty(x.shape, bool)
     y = fake(isa, x, scale, None, code, axis=axis, mask=mask)
     q = pq.quantize(x, scale, dtype=code, axis=axis)
