@@ -255,14 +255,14 @@ struct pq_grid {
     const float *scale, *lo, *hi;
     float lowest, highest;
     bool narrow;
-    /* Whether these are all numbers, so that scales need not be tried by which the error of
-     * either end alone is as large as the sum of the first. */
+    /* Whether these are all numbers, so that scales need not be tried of which it is known
+     * that their sum is not the least, or not the first of the least. */
     bool whole;
 };
 
 /* Add to each of the sums that of w (q s - x)^2, of at most PQ_SUM_PIECE elements, where q
  * s and its difference from x are rounded to float32; no `w`: 1. Infinite are those of what
- * was not tried. */
+ * was not tried, which may depend on the level: the first of the least is none of them. */
 typedef void pq_grid_fn(const struct pq_grid *grid, const void *x, const double *w,
                         size_t n, double *sums);
 

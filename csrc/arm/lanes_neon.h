@@ -94,6 +94,12 @@ DOUBLE(d4_larger, vmaxq_f64)
 #undef SINGLE
 #undef DOUBLE
 
+/* To integers, half to even, of magnitudes up to 2^22. */
+PQ_INLINE f8 f8_nearest(f8 x)
+{
+    return (f8){vrndnq_f32(x.a), vrndnq_f32(x.b)};
+}
+
 /* x * y + z, rounded once */
 PQ_INLINE f8 f8_fused_add(f8 x, f8 y, f8 z)
 {

@@ -343,11 +343,13 @@ static void take_best(const struct hunt *hunt, struct best *best, const struct t
     const size_t scale = pq_bytes_of(hunt->choice.scale);
     const size_t zero = pq_bytes_of(hunt->zero_type);
     size_t least = trial->first;
+    double sum = batch->sum[least];
     for (size_t j = least + 1; j < trial->first + trial->count; j++) {
-        const bool better = batch->sum[j] < batch->sum[least];
-        least = better || batch->sum[least] != batch->sum[least] ? j : least;
+        if (batch->sum[j] < sum || sum != sum) {
+            least = j;
+            sum = batch->sum[j];
+        }
     }
-    const double sum = batch->sum[least];
     if (!best->any || sum < best->sum || best->sum != best->sum) {
         best->any = true;
         best->sum = sum;

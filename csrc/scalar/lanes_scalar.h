@@ -89,6 +89,15 @@ BINARY(d4_multiply, d4, a.v[i] * b.v[i])
 BINARY(d4_larger, d4, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 #undef BINARY
 
+/* To integers, half to even, of magnitudes up to 2^22: next to 1.5 * 2^23 there are only
+ * integers. */
+PQ_INLINE f8 f8_nearest(f8 a)
+{
+    f8 r;
+    LANE(i) r.v[i] = (a.v[i] + 0x1.8p23f) - 0x1.8p23f;
+    return r;
+}
+
 PQ_INLINE d4 d4_magnitude(d4 a)
 {
     d4 r;

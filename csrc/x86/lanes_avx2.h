@@ -77,6 +77,12 @@ PQ_INLINE f8 f8_larger(f8 x, f8 y)
     return _mm256_max_ps(x, y);
 }
 
+/* To integers, half to even, of magnitudes up to 2^22. */
+PQ_INLINE f8 f8_nearest(f8 x)
+{
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
 /* x * y + z, rounded once */
 PQ_INLINE f8 f8_fused_add(f8 x, f8 y, f8 z)
 {

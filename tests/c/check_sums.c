@@ -84,6 +84,18 @@ static size_t first_least(const double *sums)
     return least;
 }
 
+/* What was not tried, at a level or at the other, is infinite. */
+static int same_sums(const double *ours, const double *theirs)
+{
+    for (size_t j = 0; j < GRID; j++) {
+        const int tried = ours[j] < HUGE_VAL && theirs[j] < HUGE_VAL;
+        if (tried && !same(ours + j, theirs + j, sizeof *ours)) {
+            return 0;
+        }
+    }
+    return first_least(ours) == first_least(theirs);
+}
+
 /* What need not be tried is not the best. */
 static void check_whole(const struct pq_sums *sums, struct pq_grid *grid, const float *x,
                         size_t n)
@@ -130,7 +142,9 @@ static void check_grid(const struct pq_sums *sums, const struct memory *memory)
     }
     sums->grid(&grid, x, w, n, ours);
     scalar->sums->grid(&grid, x, w, n, theirs);
-    CHECK(same(ours, theirs, sizeof ours), "grid of %zu elements, 2^%d", n, power);
+    CHECK(grid.whole && w == NULL ? same_sums(ours, theirs)
+                                  : same(ours, theirs, sizeof ours),
+          "grid of %zu elements, 2^%d", n, power);
     check_whole(sums, &grid, x, n);
     memset(ours, 0, sizeof ours);
     memset(theirs, 0, sizeof theirs);
