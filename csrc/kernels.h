@@ -278,9 +278,13 @@ typedef void pq_fit_fn(const void *x, const void *q, const double *w, size_t n,
 typedef double pq_squares_fn(const void *x, const void *y, const double *w, size_t n,
                              double unit);
 
+/* float32 numbers of float16 ones. */
+typedef void pq_widen_fn(float *to, const void *from, size_t n);
+
 struct pq_sums {
     pq_errors_fn *errors[2];
     pq_total_fn *total;
+    pq_widen_fn *widen; /* null: one at a time is as good */
     pq_fit_fn *fit[2];
     pq_squares_fn *squares[2];
     pq_grid_fn *grid;

@@ -31,6 +31,12 @@ PQ_INLINE f8 f8_load(const void *p)
     return (f8){load_four(from), load_four(from + 16)};
 }
 
+PQ_INLINE f8 f8_load_f16(const void *p)
+{
+    const float16x8_t x = vreinterpretq_f16_u8(vld1q_u8((const uint8_t *)p));
+    return (f8){vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x)};
+}
+
 PQ_INLINE void f8_store(void *p, f8 x)
 {
     uint8_t *const to = (uint8_t *)p;

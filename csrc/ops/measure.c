@@ -16,8 +16,10 @@
 
 enum {
     RUN = 4096,     /* elements of a run */
-    ROOM = 1 << 14, /* bytes that are gathered or converted at a time */
-    MOST_ROWS = 16, /* groups that are measured side by side */
+    ROOM = 1 << 14, /* bytes that are gathered or converted at a time ... */
+    LESS = 1 << 13, /* ... beside a job, which takes as much of the stack */
+    MOST_ROWS = 16, /* groups that are measured side by side ... */
+    FEW_ROWS = 8,   /* ... likewise */
     CLEAN = 256     /* elements that are looked at one by one */
 };
 
@@ -62,9 +64,21 @@ struct measuring {
     ptrdiff_t index;          /* of that dimension */
     ptrdiff_t position;       /* in groups */
     struct pq_sweep x, y;
-    struct found found[MOST_ROWS];
-    _Alignas(64) char raw[ROOM / 2], x_room[ROOM], y_room[ROOM];
+    size_t most_rows, room;
+    struct found *found;         /* as many */
+    char *x_room, *y_room, *raw; /* as many bytes, the last half as many */
 };
+
+static void set_rooms(struct measuring *m, struct found *found, size_t rows, char *rooms,
+                      size_t room)
+{
+    m->found = found;
+    m->most_rows = rows;
+    m->room = room;
+    m->x_room = rooms;
+    m->y_room = rooms + room;
+    m->raw = rooms + 2 * room;
+}
 
 static const struct pq_error nothing = {.index = -1};
 
@@ -91,9 +105,9 @@ static void add_extremes(struct pq_error *to, const struct pq_error *added)
 /* ---- pieces ---- */
 
 /* An element as it is measured. */
-static double number_at(const struct measuring *m, const char *p, size_t i)
+PQ_INLINE double number_of(const char *p, size_t i, bool wide)
 {
-    if (m->wide) {
+    if (wide) {
         double v;
         memcpy(&v, p + i * sizeof v, sizeof v);
         return v;
@@ -101,6 +115,11 @@ static double number_at(const struct measuring *m, const char *p, size_t i)
     float v;
     memcpy(&v, p + i * sizeof v, sizeof v);
     return (double)v;
+}
+
+static double number_at(const struct measuring *m, const char *p, size_t i)
+{
+    return number_of(p, i, m->wide);
 }
 
 static void put_number(const struct measuring *m, char *p, size_t i, double v)
@@ -148,6 +167,8 @@ static const char *take(struct measuring *m, struct pq_sweep *sweep, ptrdiff_t b
     const struct pq_params from = {p, (ptrdiff_t)sweep->size, type, false};
     if (m->wide) {
         pq_load_scales_f64((double *)(void *)room, &from, n * m->rows, 0);
+    } else if (type == PQ_F16 && m->kernels->sums->widen != NULL) {
+        m->kernels->sums->widen((float *)(void *)room, p, n * m->rows);
     } else {
         pq_load_scales_f32((float *)(void *)room, &from, n * m->rows);
     }
@@ -195,7 +216,7 @@ static struct piece take_piece(struct measuring *m, size_t n)
 static size_t piece_size(struct measuring *m, size_t left)
 {
     const size_t size = pq_bytes_of(type_of(m));
-    const size_t most = ROOM / size / m->rows / PQ_SUM_LANES * PQ_SUM_LANES;
+    const size_t most = m->room / size / m->rows / PQ_SUM_LANES * PQ_SUM_LANES;
     return left < most ? left : most;
 }
 
@@ -218,16 +239,29 @@ PQ_RARE void add_clean(const struct measuring *m, struct found *to, const char *
     }
 }
 
+/* Of a lane, before element `n`; bits of `error` but its sign are cheaper to compare. */
+PQ_INLINE size_t find_in_lane(const char *x, const char *y, size_t lane, size_t n,
+                              uint64_t error, bool wide)
+{
+    for (size_t i = lane; i < n; i += PQ_SUM_LANES) {
+        const double e = number_of(x, i, wide) - number_of(y, i, wide);
+        if (pq_bits_f64(e) << 1 == error) {
+            return i;
+        }
+    }
+    return n;
+}
+
 /* The first element of the piece with this error, which is the largest of some lanes. */
 static size_t find_error(const struct measuring *m, const struct pq_lanes *lanes,
                          const char *x, const char *y, size_t n, double error)
 {
+    const uint64_t bits = pq_bits_f64(error) << 1;
     size_t first = n;
     for (size_t lane = 0; lane < PQ_SUM_LANES; lane++) {
-        for (size_t i = lane; lanes->most[lane] == error && i < first; i += PQ_SUM_LANES) {
-            if (fabs(number_at(m, x, i) - number_at(m, y, i)) == error) {
-                first = i;
-            }
+        if (pq_bits_f64(lanes->most[lane]) << 1 == bits) {
+            first = m->wide ? find_in_lane(x, y, lane, first, bits, true)
+                            : find_in_lane(x, y, lane, first, bits, false);
         }
     }
     return first;
@@ -423,7 +457,7 @@ static ptrdiff_t count_turns(const struct measuring *m)
         return m->groups;
     }
     const ptrdiff_t extent = m->dims.extent[m->dims.beside];
-    return m->groups / extent * ((extent - 1) / MOST_ROWS + 1);
+    return m->groups / extent * ((extent - 1) / (ptrdiff_t)m->most_rows + 1);
 }
 
 /* Begin with the first element of the groups of a turn; returns the number of the first of
@@ -441,7 +475,8 @@ static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
     }
     for (int d = outer - 1; d >= 0; d--) {
         const bool beside = d == dims->beside;
-        const ptrdiff_t extent = dims->extent[d], each = beside ? MOST_ROWS : 1;
+        const ptrdiff_t extent = dims->extent[d];
+        const ptrdiff_t each = beside ? (ptrdiff_t)m->most_rows : 1;
         const ptrdiff_t turns = (extent - 1) / each + 1, i = turn % turns * each;
         turn /= turns;
         x += i * dims->x[d];
@@ -544,6 +579,8 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
 {
     struct pq_args room;
     struct measuring m;
+    struct found found[MOST_ROWS];
+    _Alignas(64) char rooms[ROOM * 2 + ROOM / 2];
     if (kernels == NULL || errors == NULL) {
         return PQ_ERR_NULL;
     }
@@ -565,6 +602,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
     }
     m.args = args;
     m.making = NULL;
+    set_rooms(&m, found, MOST_ROWS, rooms, ROOM);
     m.wide = args->in.type == PQ_F64 || args->out.type == PQ_F64;
     measure(&m, kernels, kept, errors, part, parts);
     return PQ_OK;
@@ -636,6 +674,8 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     struct measuring m;
     struct pq_making making;
     struct group group;
+    struct found found[FEW_ROWS];
+    _Alignas(64) char rooms[LESS * 2];
     if (kernels == NULL || errors == NULL) {
         return PQ_ERR_NULL;
     }
@@ -653,6 +693,8 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     }
     m.args = &own;
     m.making = NULL;
+    set_rooms(&m, found, FEW_ROWS, rooms, LESS);
+    m.raw = m.y_room; /* of `x`, before there is a `y` */
     m.wide = own.in.type == PQ_F64;
     if (!is_empty(&own)) {
         struct pq_args whole = own;

@@ -16,6 +16,11 @@ PQ_INLINE f8 f8_load(const void *p)
     return _mm256_loadu_ps((const float *)p);
 }
 
+PQ_INLINE f8 f8_load_f16(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+
 PQ_INLINE void f8_store(void *p, f8 x)
 {
     _mm256_storeu_ps((float *)p, x);
