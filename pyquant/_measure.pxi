@@ -51,8 +51,8 @@ cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_t
     chunks = pq_measure_chunks(size)
     if threads > 1:
         parts = _parts(_size(&call.x) * 2 * call.x.itemsize, threads)
-    found = _np.empty((count, chunks), _ERROR)
     result = _np.empty(groups, _ERROR)
+    found = result if chunks == 1 else _np.empty((count, chunks), _ERROR)
     errors = <pq_error *>PyArray_DATA(<const PyArrayObject *>found)
     totals = <pq_error *>PyArray_DATA(<const PyArrayObject *>result)
     if parts > 1 or (count * size >= _NOGIL_SIZE) or code != PQ_NO_TYPE:
@@ -70,7 +70,7 @@ cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_t
         )
     if status != PQ_OK:
         raise SystemError(f"pyquant: unexpected status {status} from the C core")
-    for g in range(count):
+    for g in range(count if chunks > 1 else 0):
         totals[g] = errors[g * chunks]
         for c in range(1, chunks):
             pq_add_error(&totals[g], &errors[g * chunks + c])
