@@ -175,10 +175,11 @@ static const char *take(struct measuring *m, struct pq_sweep *sweep, ptrdiff_t b
     return room;
 }
 
-/* What the elements of `x` become. */
+/* What the elements of `x` become. Of more than a room, `x` is in none. */
 static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next, size_t n)
 {
     struct pq_making *const making = m->making;
+    char *const y = (size_t)next * m->rows > m->room ? m->x_room : m->y_room;
     const struct dims *const dims = &m->dims;
     const int d = dims->beside;
     for (size_t r = 0; r < m->rows; r++) {
@@ -189,10 +190,10 @@ static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next,
         making->saturation.low = &to->low;
         making->saturation.high = &to->high;
         making->saturation.bad = &to->bad_scales;
-        pq_make(making, x + (ptrdiff_t)r * next, m->y_room + (ptrdiff_t)r * next,
-                m->position, (ptrdiff_t)n);
+        pq_make(making, x + (ptrdiff_t)r * next, y + (ptrdiff_t)r * next, m->position,
+                (ptrdiff_t)n);
     }
-    return m->y_room;
+    return y;
 }
 
 static struct piece take_piece(struct measuring *m, size_t n)
@@ -212,11 +213,23 @@ static struct piece take_piece(struct measuring *m, size_t n)
     return piece;
 }
 
+/* Whether the next elements of `x` are taken where they lie, so that its room is one more
+ * for what is made of them. */
+static bool has_two_rooms(struct measuring *m, size_t n)
+{
+    return m->making != NULL && m->rows == 1 && m->exponent == 0 &&
+           m->args->in.type == type_of(m) && pq_sweep_direct(&m->x, n) != NULL;
+}
+
 /* How many elements come next, of each group: whole blocks of lanes, but for the last. */
 static size_t piece_size(struct measuring *m, size_t left)
 {
     const size_t size = pq_bytes_of(type_of(m));
     const size_t most = m->room / size / m->rows / PQ_SUM_LANES * PQ_SUM_LANES;
+    const size_t twice = left < 2 * most ? left : 2 * most;
+    if (twice > most && has_two_rooms(m, twice)) {
+        return twice;
+    }
     return left < most ? left : most;
 }
 
