@@ -1053,6 +1053,8 @@ def observed(
     npt.NDArray[np.float64],
     npt.NDArray[np.float64],
     npt.NDArray[np.uint16],
+    npt.NDArray[np.uint16],
+    npt.NDArray[np.uint64],
     npt.NDArray[np.uint64],
 ]: ...
 def chosen(dtype: npt.DTypeLike, symmetric: object) -> tuple[str, bool]: ...

@@ -1,6 +1,6 @@
 # Observing: the extrema of an array and how often the upper 16 bits of its elements occur.
 
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
 
 
 cdef class _Counters:
@@ -87,28 +87,59 @@ cdef inline void *_data(object array) noexcept:
 
 
 cdef class _Observed:
-    """What an update finds, of each channel."""
-    cdef object counts, nans, infs, lowest, highest
-    cdef object table   # of pages in the order in which they are found, channels, counters
-    cdef list pages     # their numbers
-    cdef int[512] rows  # of each number, where it has one
+    """What an update finds."""
+    cdef object counts, nans, infs, lowest, highest  # of each channel
     cdef Py_ssize_t channels
     cdef int mantissa_bits
+    cdef object pages, table  # the pages that have something, ascending; their counters
+    cdef dict wraps           # how often a counter, by its place, began anew at 2^16
 
-    cdef int start(self, Py_ssize_t channels, int mantissa_bits) except -1:
-        cdef int page
+    cdef int start(self, Py_ssize_t channels, int mantissa_bits, int parts) except -1:
+        """For each part the numbers of each channel."""
+        cdef tuple shape = (parts, channels)
         self.channels = channels
         self.mantissa_bits = mantissa_bits
-        self.counts = _np.zeros(channels, _np.uint64)
-        self.nans = _np.zeros(channels, _np.uint64)
-        self.infs = _np.zeros(channels, _np.uint64)
-        self.lowest = _np.full(channels, INFINITY)
-        self.highest = _np.full(channels, -INFINITY)
+        self.counts = _np.zeros(shape, _np.uint64)
+        self.nans = _np.zeros(shape, _np.uint64)
+        self.infs = _np.zeros(shape, _np.uint64)
+        self.lowest = _np.full(shape, INFINITY)
+        self.highest = _np.full(shape, -INFINITY)
+        self.pages = _np.zeros(0, _np.uint16)
+        self.table = _np.zeros((0, channels, 1 << mantissa_bits), _np.uint16)
+        self.wraps = {}
+        return 0
+
+    cdef int wrap(self, uint64_t place, uint64_t times) except -1:
+        self.wraps[place] = self.wraps.get(place, 0) + times
+        return 0
+
+    cdef tuple found(self):
+        places = sorted(self.wraps)
+        return (
+            self.counts.sum(0), self.nans.sum(0), self.infs.sum(0),
+            self.lowest.min(0), self.highest.max(0), self.pages, self.table,
+            _np.array(places, _np.uint64),
+            _np.array([self.wraps[place] for place in places], _np.uint64),
+        )
+
+
+# ---- one channel ----
+
+
+cdef class _Pages:
+    """Counters of what parts of an array have, by pages."""
+    cdef _Observed to
+    cdef object table   # in the order in which they are found
+    cdef list pages     # their numbers
+    cdef int[512] rows  # of each number, where it has one
+
+    def __cinit__(self, _Observed to):
+        cdef int page
+        self.to = to
         self.pages = []
-        self.table = _np.zeros((0, channels, 1 << mantissa_bits), _np.uint64)
+        self.table = _np.zeros((0, 1 << to.mantissa_bits), _np.uint64)
         for page in range(PQ_PAGES):
             self.rows[page] = -1
-        return 0
 
     cdef int make_room(self, pq_counts *found) except -1:
         """For all pages that were hit."""
@@ -118,26 +149,23 @@ cdef class _Observed:
                 self.rows[page] = <int>len(self.pages)
                 self.pages.append(page)
         if len(self.pages) > len(self.table):
-            table = _np.zeros(
-                (2 * len(self.pages) if self.channels > 1 else len(self.pages),
-                 self.channels, 1 << self.mantissa_bits), _np.uint64
-            )
+            table = _np.zeros((len(self.pages), 1 << self.to.mantissa_bits), _np.uint64)
             table[:len(self.table)] = self.table
             self.table = table
         return 0
 
-    cdef int add(self, pq_counts *found, Py_ssize_t channel) except -1:
+    cdef int add(self, pq_counts *found) except -1:
         """What is in `found`, which is empty then."""
         cdef uint64_t[PQ_PAGE] page
         cdef uint64_t *to
-        cdef double *lowest = <double *>_data(self.lowest)
-        cdef double *highest = <double *>_data(self.highest)
-        cdef int number, k, shift = 7 - self.mantissa_bits
-        (<uint64_t *>_data(self.counts))[channel] += found.count
-        (<uint64_t *>_data(self.nans))[channel] += found.nan
-        (<uint64_t *>_data(self.infs))[channel] += found.inf
-        lowest[channel] = min(lowest[channel], found.lowest)
-        highest[channel] = max(highest[channel], found.highest)
+        cdef double *lowest = <double *>_data(self.to.lowest)
+        cdef double *highest = <double *>_data(self.to.highest)
+        cdef int number, k, bits = self.to.mantissa_bits
+        (<uint64_t *>_data(self.to.counts))[0] += found.count
+        (<uint64_t *>_data(self.to.nans))[0] += found.nan
+        (<uint64_t *>_data(self.to.infs))[0] += found.inf
+        lowest[0] = min(lowest[0], found.lowest)
+        highest[0] = max(highest[0], found.highest)
         if found.counters == NULL:
             return 0
         self.make_room(found)
@@ -145,19 +173,30 @@ cdef class _Observed:
             number = pq_histogram_take(found, page)
             if number < 0:
                 return 0
-            to = <uint64_t *>_data(self.table)
-            to += (self.rows[number] * self.channels + channel) << self.mantissa_bits
+            to = (<uint64_t *>_data(self.table)) + (self.rows[number] << bits)
             for k in range(PQ_PAGE):
-                to[k >> shift] += page[k]
+                to[k >> (7 - bits)] += page[k]
 
-    cdef tuple histogram(self):
-        """The pages that have something, ascending, and their counters."""
+    cdef int close(self) except -1:
+        """Give what was counted."""
+        cdef Py_ssize_t i, k
+        cdef int bits = self.to.mantissa_bits
+        cdef uint64_t *counters = <uint64_t *>_data(self.table)
+        for i in range(len(self.pages)):
+            for k in range(i << bits, (i + 1) << bits):
+                if counters[k] >> 16:
+                    self.to.wrap(
+                        (<uint64_t>self.pages[i] << bits) + k - (i << bits),
+                        counters[k] >> 16
+                    )
         pages = _np.array(self.pages, _np.uint16)
-        table = self.table[:len(pages)]
+        table = self.table.astype(_np.uint16)
         if self.pages != sorted(self.pages):
             order = pages.argsort()
-            return pages[order], table[order]
-        return pages, table
+            pages, table = pages[order], table[order]
+        self.to.pages = pages
+        self.to.table = table.reshape(-1, 1, 1 << bits)
+        return 0
 
 
 cdef int _count_tensor(_CountingWork work, _Observed found, Py_ssize_t size, bint histogram,
@@ -165,6 +204,7 @@ cdef int _count_tensor(_CountingWork work, _Observed found, Py_ssize_t size, bin
     """All of the array; returns a pq_status."""
     cdef Py_ssize_t shares = size // (1 << 31) + 1 if histogram else 1
     cdef int status = PQ_OK, i
+    cdef _Pages pages = _Pages(found)
     work.parts = parts
     if shares > parts:
         parts, work.parts = 1, <int>shares
@@ -176,7 +216,7 @@ cdef int _count_tensor(_CountingWork work, _Observed found, Py_ssize_t size, bin
         work.close()
     if parts > 1:
         for i in range(parts if status == PQ_OK else 0):
-            found.add(&work.counts[i], 0)
+            pages.add(&work.counts[i])
     else:
         for i in range(work.parts):
             if size < _NOGIL_SIZE:
@@ -188,69 +228,196 @@ cdef int _count_tensor(_CountingWork work, _Observed found, Py_ssize_t size, bin
                     )
             if status != PQ_OK:
                 break
-            found.add(work.counts, 0)
+            pages.add(work.counts)
             work.forget(0)
     work.give_back(parts)
+    pages.close()
     return status
 
 
-cdef int _count_channels(_CountingWork work, _Observed found, tuple selecting,
-                         bint histogram, bint ignore) except -1:
-    """One channel after the other; returns a pq_status."""
-    cdef pq_args args = work.args[0]
-    cdef ptrdiff_t shape[PQ_MAX_NDIM]
-    cdef ptrdiff_t strides[PQ_MAX_NDIM]
-    cdef ptrdiff_t index, offset
-    cdef Py_ssize_t channel
-    cdef int status = PQ_OK, d
-    args.ndim = 0
-    args.block = NULL
-    for d in range(work.args.ndim):
-        if d not in selecting:
-            shape[args.ndim] = work.args.shape[d]
-            strides[args.ndim] = work.args.inp.strides[d]
-            args.ndim += 1
-    args.shape = shape
-    args.inp.strides = strides
-    work.start(1, histogram, ignore)
-    for channel in range(found.channels):
-        index, offset = channel, 0
-        for d in reversed(selecting):
-            offset += index % work.args.shape[d] * work.args.inp.strides[d]
-            index = index // work.args.shape[d]
-        args.inp.data = <char *>work.args.inp.data + offset
-        with nogil:
-            status = pq_histogram(work.kernels, &args, work.counts, 0, 1)
-        if status != PQ_OK:
-            break
-        found.add(work.counts, channel)
-        work.forget(0)
-    work.give_back(1)
-    return status
+# ---- many channels ----
 
 
-cdef bint _find_channels(const pq_kernels *kernels, Call *call, tuple selecting,
-                         _Observed found) except -1:
-    """Extrema and numbers of all channels at once; False where some are not finite, or
-    there are none."""
-    cdef ptrdiff_t strides[PQ_MAX_NDIM]
+cdef enum:
+    _NO_MEMORY = 1 << 16  # no pq_status
+    _FIRST_ROWS = 32
+    _LANES = 8  # of few channels
+
+
+cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
+    """Twice as many, or as are wanted."""
+    cdef size_t row = to.stride * sizeof(uint16_t)
+    cdef int room = min(<int>PQ_PAGES, max(to.wanted, 2 * to.room, <int>_FIRST_ROWS))
+    cdef uint16_t *table = <uint16_t *>PyMem_RawCalloc(room, row)
+    if table == NULL:
+        return _NO_MEMORY
+    if to.table != NULL:
+        memcpy(table, to.table, to.rows * row)
+        PyMem_RawFree(to.table)
+    to.table = table
+    to.room = room
+    return PQ_OK
+
+
+cdef int _more_wraps(pq_channel_counts *to) noexcept nogil:
+    cdef size_t room = 2 * to.wraps_room + PQ_CHANNEL_TILE
+    cdef void *wraps = PyMem_RawRealloc(to.wraps, room * sizeof(uint64_t))
+    if wraps == NULL:
+        return _NO_MEMORY
+    to.wraps = <uint64_t *>wraps
+    to.wraps_room = room
+    return PQ_OK
+
+
+cdef class _ChannelsWork(_Work):
+    """An array, its parts counted on threads, each in memory of its own."""
+    cdef const pq_kernels *kernels
+    cdef const pq_args *args
+    cdef int parts
+    cdef pq_channel_counts *counts  # of each part
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.parts if self.counts != NULL else 0):
+            PyMem_RawFree(self.counts[i].table)
+            PyMem_RawFree(self.counts[i].wraps)
+        PyMem_RawFree(self.counts)
+
+    cdef int do(self, int part) noexcept nogil:
+        cdef pq_channel_counts *to = &self.counts[part]
+        cdef int status = PQ_OK
+        to.full = True
+        while to.full:
+            if to.table != NULL and to.wraps_room - to.wrapped < PQ_CHANNEL_TILE:
+                status = _more_wraps(to)
+            if to.table != NULL and to.wanted > to.room and status == PQ_OK:
+                status = _more_rows(to)
+            if status == PQ_OK:
+                status = pq_count_channels(
+                    self.kernels, self.args, to, part, self.parts
+                )
+            if status != PQ_OK:
+                return status
+        return PQ_OK
+
+    cdef int start(self, _Observed found, bint histogram, bint ignore) except -1:
+        cdef int i
+        cdef Py_ssize_t n = found.channels, row = n << found.mantissa_bits
+        cdef pq_channel_counts *to
+        self.counts = <pq_channel_counts *>PyMem_RawCalloc(
+            self.parts, sizeof(pq_channel_counts)
+        )
+        if self.counts == NULL:
+            raise MemoryError
+        for i in range(self.parts):
+            to = &self.counts[i]
+            to.ignore_nonfinite = ignore
+            to.mantissa_bits = found.mantissa_bits
+            to.channels = n
+            to.lanes = _LANES // n + 1
+            to.count = (<uint64_t *>_data(found.counts)) + i * n
+            to.nan = (<uint64_t *>_data(found.nans)) + i * n
+            to.inf = (<uint64_t *>_data(found.infs)) + i * n
+            to.lowest = (<double *>_data(found.lowest)) + i * n
+            to.highest = (<double *>_data(found.highest)) + i * n
+            # Rows that are pages apart would be in the same few lines of caches.
+            to.stride = to.lanes * row + (PQ_PAGE if to.lanes * row % 2048 == 0 else 0)
+            if histogram and _more_rows(to) != PQ_OK:
+                raise MemoryError
+        return 0
+
+    cdef int give(self, _Observed found) except -1:
+        """All that was counted; what has no counters is not there."""
+        cdef Py_ssize_t row = found.channels << found.mantissa_bits
+        cdef int[512] places
+        cdef int i, r, page
+        cdef size_t k
+        cdef uint16_t *to
+        cdef const uint16_t *lane
+        cdef pq_channel_counts *part
+        cdef set pages = set()
+        for i in range(self.parts):
+            part = &self.counts[i]
+            for k in range(part.wrapped):
+                found.wrap(part.wraps[k], 1)
+            for r in range(part.rows):
+                pages.add(part.pages[r])
+        found.pages = _np.array(sorted(pages), _np.uint16)
+        found.table = _np.empty(
+            (len(pages), found.channels, 1 << found.mantissa_bits), _np.uint16
+        )
+        for page in range(PQ_PAGES):
+            places[page] = -1
+        for i, page in enumerate(sorted(pages)):
+            places[page] = i
+        pages.clear()
+        for i in range(self.parts):
+            part = &self.counts[i]
+            for r in range(part.rows):
+                page = part.pages[r]
+                to = (<uint16_t *>_data(found.table)) + places[page] * row
+                for k in range(part.lanes):
+                    lane = &part.table[r * part.stride + k * row]
+                    if page in pages:
+                        self.add(found, to, lane, page)
+                    else:
+                        memcpy(to, lane, row * sizeof(uint16_t))
+                        pages.add(page)
+        return 0
+
+    cdef int add(self, _Observed found, uint16_t *to, const uint16_t *row,
+                 int page) except -1:
+        cdef Py_ssize_t k, n = found.channels << found.mantissa_bits
+        for k in range(n):
+            to[k] += row[k]
+            if to[k] < row[k]:
+                found.wrap(<uint64_t>page * n + k, 1)
+        return 0
+
+
+cdef int _place_extrema(Call *call, tuple selecting, ptrdiff_t *strides) except -1:
+    """The strides of channels, in C order, of eight bytes each."""
     cdef ptrdiff_t step = sizeof(double)
-    cdef int d, finite = 1, status
-    if found.channels == 0 or _size(&call.x) == 0:
-        return True
+    cdef int d
     for d in range(call.args.ndim):
         strides[d] = 0
     for d in reversed(selecting):
         strides[d] = step
         step *= call.args.shape[d]
-    call.args.lowest.data = _data(found.lowest)
-    call.args.highest.data = _data(found.highest)
     call.args.lowest.strides = call.args.highest.strides = strides
     call.args.lowest.type = call.args.highest.type = PQ_F64
     call.args.lowest.swapped = call.args.highest.swapped = False
     call.args.lowest.bit_strides = call.args.highest.bit_strides = NULL
+    return 0
+
+
+cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
+                         bint ignore) except -1:
+    """All of them in the order of memory; returns a pq_status."""
+    cdef _ChannelsWork work = _ChannelsWork()
+    cdef int status
+    work.kernels = _active
+    work.args = &call.args
+    work.parts = parts
+    work.start(found, histogram, ignore)
+    try:
+        status = _threads.run(work, parts) if parts > 1 else work(0)
+    finally:
+        work.close()
+    if status == _NO_MEMORY:
+        raise MemoryError
+    if status == PQ_OK and histogram:
+        work.give(found)
+    return status
+
+
+cdef bint _find_channels(Call *call, _Observed found) except -1:
+    """Extrema and numbers of channels alone; False where some are not finite."""
+    cdef int finite = 1, status
+    call.args.lowest.data = _data(found.lowest)
+    call.args.highest.data = _data(found.highest)
     with nogil:
-        status = pq_minmax(kernels, &call.args, &finite)
+        status = pq_minmax(_active, &call.args, &finite)
     if status != PQ_OK:
         raise SystemError(f"pyquant: unexpected status {status} from the C core")
     if not finite:
@@ -259,7 +426,7 @@ cdef bint _find_channels(const pq_kernels *kernels, Call *call, tuple selecting,
         return False
     found.lowest += 0.0  # not -0
     found.highest += 0.0
-    found.counts.fill(_size(&call.x) // found.channels)
+    found.counts[0] = _size(&call.x) // found.channels  # whatever the parts
     return True
 
 
@@ -270,12 +437,14 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads):
     Returns its type by name, the shape of the channels, and arrays with an element for each
     of these: how many finite elements there are, NaN, infinities, the lowest, the highest;
     then the numbers of the pages that are not empty, see pq.h, and for each of these and
-    each channel an array of counters.
+    each channel an array of counters, modulo 2^16; then which of these, by their places
+    among all, are 2^16 and more, and how often that.
     """
     cdef Call call
+    cdef ptrdiff_t strides[PQ_MAX_NDIM]
     cdef _CountingWork work = _CountingWork()
     cdef _Observed found = _Observed()
-    cdef int status = PQ_OK
+    cdef int status = PQ_OK, parts
     _forget(&call)
     array = _real_array(x, "x")
     axis = _settled(axis, "axis")
@@ -285,24 +454,25 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads):
     selecting = _granularity(&call, axis, None)
     call.args.block = call.block
     channels = _parameter_shape(&call, selecting)
+    parts = 1 if threads == 1 else _parts(_size(&call.x) * call.x.itemsize, threads)
     try:
-        found.start(_prod(channels), mantissa_bits)
+        found.start(_prod(channels), mantissa_bits, 1 if axis is None else parts)
     except (MemoryError, ValueError, OverflowError):
         _check_shape(channels, _np.dtype(_np.float64))  # for its message
         raise MemoryError from None
     work.kernels = _active
     work.args = &call.args
     if axis is None:
-        parts = 1 if threads == 1 else _parts(_size(&call.x) * call.x.itemsize, threads)
         status = _count_tensor(work, found, _size(&call.x), histogram, ignore, parts)
-    elif histogram or not _find_channels(_active, &call, selecting, found):
-        status = _count_channels(work, found, selecting, histogram, ignore)
+    elif found.channels != 0 and _size(&call.x) != 0:
+        _place_extrema(&call, selecting, strides)
+        if histogram or not _find_channels(&call, found):
+            status = _count_channels(&call, found, parts, histogram, ignore)
     if status == PQ_ERR_NONFINITE:
         raise _nonfinite_error(&call, (1, 1))
     if status != PQ_OK:
         raise ValueError(f"x: expected an array that memory holds, got shape {array.shape}")
-    return (_NAMES[<int>call.x.type], channels, found.counts, found.nans, found.infs,
-            found.lowest, found.highest, *found.histogram())
+    return (_NAMES[<int>call.x.type], channels, *found.found())
 
 
 def chosen(dtype, symmetric):

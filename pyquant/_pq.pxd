@@ -1,7 +1,7 @@
 # The functions of csrc/pq.h, args.h and run.h and the guard in csrc/fpenv.h, for what they
 # are linked with.
 from libc.stddef cimport ptrdiff_t, size_t
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
 from pyquant cimport (
     pq_api,
@@ -83,6 +83,36 @@ cdef extern from "pq.h" nogil:
 
 cdef extern from "levels.h" nogil:
     pq_status pq_fake_levels(const pq_kernels *, const pq_args *, int, int) noexcept
+
+
+cdef extern from "channels.h" nogil:
+    enum:
+        PQ_CHANNEL_TILE
+
+    struct pq_channel_counts:
+        bint ignore_nonfinite
+        int mantissa_bits
+        size_t channels
+        size_t lanes
+        uint64_t *count
+        uint64_t *nan
+        uint64_t *inf
+        double *lowest
+        double *highest
+        uint16_t *table
+        size_t stride
+        int rows
+        int room
+        uint16_t *pages
+        uint64_t *wraps
+        size_t wrapped
+        size_t wraps_room
+        bint full
+        int wanted
+
+    pq_status pq_count_channels(
+        const pq_kernels *, const pq_args *, pq_channel_counts *, int, int
+    ) noexcept
 
 
 cdef extern from "presets.h" nogil:

@@ -54,10 +54,42 @@ class Bins:
         real: str,
         bits: int,
         pages: npt.NDArray[np.uint16],
-        table: npt.NDArray[np.uint64],
+        table: npt.NDArray[np.uint16],
+        places: _Counts,
+        wraps: _Counts,
     ) -> None:
-        self._real, self._bits, self._pages, self._table = real, bits, pages, table
+        self._table, self._wraps = table, wraps
+        self._edges = _Edges(real, bits, pages)
+        self._coarse = _Edges(real, min(bits, _COARSE), pages)
+        page, rest = np.divmod(places, np.uint64(max(1, table[:1].size)))
+        self._channels, self._counters = np.divmod(rest, np.uint64(1 << bits))
+        self._rows = np.searchsorted(pages, page)
         self.channels = table.shape[1]
+
+    def _counts(self, c: int) -> _Counts:
+        """How often, by page and counter."""
+        counts = self._table[:, c].astype(np.uint64)
+        of_channel = self._channels == c
+        at = self._rows[of_channel], self._counters[of_channel]
+        counts[at] += self._wraps[of_channel] << np.uint64(16)
+        return counts
+
+    def channel(self, c: int) -> Channel:
+        """One of them."""
+        return self._edges.channel(self._counts(c))
+
+    def coarse(self, c: int) -> Channel:
+        """The same in fewer and wider bins."""
+        counts = self._counts(c)
+        width = self._coarse.of_page
+        return self._coarse.channel(counts.reshape(len(counts), width, -1).sum(-1))
+
+
+class _Edges:
+    """Where the bins of some pages are."""
+
+    def __init__(self, real: str, bits: int, pages: npt.NDArray[np.uint16]) -> None:
+        self.of_page = 1 << bits
         width = _PAGE >> bits
         keys = pages.astype(np.int64)[:, None] * _PAGE + np.arange(1 << bits) * width
         keys = keys.ravel()
@@ -70,20 +102,12 @@ class Bins:
         self._upper = np.where(negative, -small, large)
         self._order = np.argsort(self._lower, kind="stable")
 
-    def channel(self, c: int) -> Channel:
-        """One of them."""
-        counts = self._table[:, c].ravel()[self._order]
+    def channel(self, counts: _Counts) -> Channel:
+        """Those that are not empty."""
+        counts = counts.ravel()[self._order]
         some = counts != 0
         order = self._order[some]
         return Channel(self._lower[order], self._upper[order], counts[some])
-
-    def coarse(self) -> Bins:
-        """Fewer and wider bins of the same counts."""
-        if self._bits <= _COARSE:
-            return self
-        more = 1 << (self._bits - _COARSE)
-        table = self._table.reshape(*self._table.shape[:2], -1, more).sum(-1)
-        return Bins(self._real, _COARSE, self._pages, table.astype(np.uint64))
 
 
 def _values(real: str, keys: npt.NDArray[np.int64]) -> _Floats:
@@ -271,7 +295,7 @@ def mse(
         steps = _steps(ends, parts, limits, symmetric)
         return _expected(channel, steps)
 
-    coarse = int(np.argmin(errors(bins.coarse().channel(c), parts)))
+    coarse = int(np.argmin(errors(bins.coarse(c), parts)))
     beside = parts[max(0, coarse - _BESIDE) : coarse + _BESIDE + 1]
     best = float(beside[np.argmin(errors(bins.channel(c), beside))])
     if symmetric:

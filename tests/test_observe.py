@@ -1,6 +1,7 @@
 """Observer: a function of the numbers seen, whatever their order, cuts and machine."""
 
 import copy
+import math
 import os
 import pickle
 import subprocess
@@ -46,13 +47,31 @@ def counted(x):
     return keys
 
 
+def counters_of(observer):
+    """By page, channel and counter."""
+    table = observer._table.astype(np.uint64)
+    if table.size == 0:
+        return table
+    pages, channels, counters = np.unravel_index(
+        observer._places.astype(np.int64), (512, *table.shape[1:])
+    )
+    rows = [observer._pages.tolist().index(page) for page in pages]
+    assert (observer._wraps > 0).all()
+    assert (np.diff(observer._places.astype(np.int64)) > 0).all()
+    assert (np.diff(observer._pages.astype(np.int64)) > 0).all()
+    table[rows, channels, counters] += observer._wraps << np.uint64(16)
+    return table
+
+
 def keys_of(observer, channel=0):
     """What an observer of 7 bits has counted, by key."""
     found = {}
-    pages = zip(observer._pages.tolist(), observer._table[:, channel].tolist(), strict=True)
-    for page, counters in pages:
-        assert any(counters) or observer._table.shape[1] > 1
-        found |= {page * 128 + k: n for k, n in enumerate(counters) if n}
+    counters = counters_of(observer)
+    assert counters.any(axis=(1, 2)).all()
+    for page, some in zip(
+        observer._pages.tolist(), counters[:, channel].tolist(), strict=True
+    ):
+        found |= {page * 128 + k: n for k, n in enumerate(some) if n}
     return found
 
 
@@ -123,8 +142,8 @@ def test_fewer_bits_join_bins(bits):
     x = hard_numbers(np.dtype(np.float32), np.random.default_rng(2))
     few, all_of_them = observed(x, mantissa_bits=bits), observed(x)
     assert (few._pages == all_of_them._pages).all()
-    joined = all_of_them._table.reshape(len(few._pages), 1, 1 << bits, -1).sum(-1)
-    assert (few._table == joined).all()
+    joined = counters_of(all_of_them).reshape(len(few._pages), 1, 1 << bits, -1).sum(-1)
+    assert (counters_of(few) == joined).all()
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), (-1, -3), (-1, 0), ()])
@@ -147,6 +166,88 @@ def test_channels(axis, histogram):
             assert (np.ravel(low)[c], np.ravel(high)[c]) == one
     p = o.qparams()
     assert p == pq.choose_qparams(x, axis=axis)
+
+
+def by_channel(x, axis, **options):
+    """An observer of each channel, of contiguous numbers."""
+    channels = np.moveaxis(x, axis, range(len(axis)))
+    channels = channels.reshape(math.prod(x.shape[a] for a in axis), -1)
+    return [observed(channel, **options) for channel in channels]
+
+
+def check_channels(x, axis, threads=1, **options):
+    """All that is known of channels, against observers of one each."""
+    o = pq.Observer(axis=axis, histogram=True, nonfinite="ignore", **options)
+    o.update(x, threads=threads)
+    counters = counters_of(o)
+    for c, one in enumerate(by_channel(x, axis, **options)):
+        for name in ("count", "nan", "inf"):
+            assert getattr(o, name).ravel()[c] == getattr(one, name)
+        assert (o._min[c], o._max[c]) == (one._min[0], one._max[0])
+        rows = np.searchsorted(o._pages, one._pages)
+        assert (counters[rows, c] == counters_of(one)[:, 0]).all()
+        assert counters[:, c].sum() == one.count
+
+
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_channels_of_any_shape_and_strides(dtype):
+    """Few and many channels, long and short; rows, columns, planes; any order in memory."""
+    rng = np.random.default_rng(6)
+    for shape, axis in (
+        ((3, 700), (0,)),
+        ((700, 3), (1,)),
+        ((5, 130), (1,)),
+        ((70, 5), (0,)),
+        ((90, 150), (1,)),
+        ((4, 17, 30), (1,)),
+        ((4, 17, 30), (0, 2)),
+        ((2, 3, 5, 40), (1, 2)),
+        ((2, 3, 5), (0, 1, 2)),
+        ((2100,), ()),
+    ):
+        x = hard_numbers(dtype, rng, int(np.prod(shape))).reshape(shape)
+        bits = int(rng.integers(0, 8))
+        swapped = x.astype(x.dtype.newbyteorder()) if x.dtype.kind == "f" else x
+        turned = x[tuple(slice(None, None, -1) for _ in shape)]
+        for view in (
+            x,
+            np.asfortranarray(x),
+            swapped,
+            turned,
+            np.repeat(x, 2, -1)[..., ::2],
+        ):
+            check_channels(view, axis, mantissa_bits=bits)
+    check_channels(np.broadcast_to(hard_numbers(dtype, rng, 50), (40, 50)), (0,))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_counters_of_channels_wrap(threads, monkeypatch):
+    """Beyond 2^16 in one call, in lanes, on threads and over calls."""
+    monkeypatch.setattr(pq._core._threads, "MIN_PART_BYTES", 1 << 12)
+    monkeypatch.setattr(pq._core._threads, "cpu_count", lambda: 3)
+    x = np.zeros((3, 200_000), np.float16)
+    x[1] = 7
+    x[2, ::3] = np.random.default_rng(1).standard_normal(x[2, ::3].size)
+    for view, axis in ((x, 0), (np.ascontiguousarray(x.T), 1)):
+        for bits in (0, 7):
+            check_channels(view, (axis,), threads, mantissa_bits=bits)
+    o = observed(x, axis=0)
+    for part in np.array_split(x, 50, axis=1):
+        o.update(part, threads=threads)
+    assert o == observed(np.concatenate([x, x], axis=1), axis=0)
+    assert keys_of(o, 1) == {int(np.float16(7).view(np.uint16)): 400_000}
+
+
+def test_many_pages_are_found_late():
+    """Rows are added to the table in the midst of tiles, which are counted once."""
+    x = np.ones((4000, 70), np.float32)
+    rng = np.random.default_rng(3)
+    for row, exponent in enumerate(range(-126, 128)):
+        x[3990 - 15 * row, rng.integers(0, 70, 5)] = np.float32(2.0) ** exponent
+        x[3989 - 15 * row, rng.integers(0, 70, 5)] = -(np.float32(2.0) ** exponent)
+    for threads in (1, 2):
+        check_channels(x, (1,), threads)
+        check_channels(np.ascontiguousarray(x.T), (0,), threads, mantissa_bits=2)
 
 
 def test_channels_that_are_not_finite():
@@ -265,11 +366,53 @@ def test_copies():
         hash(o)
 
 
-def test_memory():
-    x = np.random.default_rng(0).standard_normal(1 << 20).astype(np.float32)
-    o = observed(x)
-    assert len(pickle.dumps(o)) < 64 << 10
-    assert o._table.nbytes < 128 << 10
+def all_exponents(rng, n):
+    sign = np.where(rng.random(n) < 0.5, -1, 1)
+    return (sign * np.exp2(rng.uniform(-149, 128, n))).astype(np.float32)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("draw", "most"),
+    [
+        (lambda rng, n: rng.standard_normal(n), 16 << 10),
+        (lambda rng, n: rng.uniform(-1, 1, n), 16 << 10),
+        (lambda rng, n: rng.uniform(-1, 1, n).astype(np.float16), 64 << 10),
+        (lambda rng, n: rng.standard_cauchy(n), 32 << 10),
+        (lambda rng, n: np.maximum(rng.standard_normal(n), 0), 8 << 10),
+        (all_exponents, 130 << 10),
+        (lambda rng, n: rng.integers(0, 3, n), 3 << 10),
+    ],
+    ids=["normal", "uniform", "float16", "cauchy", "relu", "log-uniform", "three"],
+)
+def test_memory(draw, most):
+    rng = np.random.default_rng(0)
+    n = 1 << 18
+    o = pq.Observer(histogram=True)
+    for _ in range(4):
+        x = draw(rng, n)
+        o.update(x if x.dtype == np.float16 else x.astype(np.float32))
+    wraps = 16 * (o.count >> 16)  # of counters beyond two bytes
+    pages = (256 + 2) * len(o._pages)
+    assert sys.getsizeof(o) <= pages + wraps + 512
+    assert sys.getsizeof(o) <= most
+    assert len(pickle.dumps(o)) <= most
+    again = o.copy()
+    for _ in range(10):  # to 2^30 numbers
+        again.merge(again)
+    assert sys.getsizeof(again) <= pages + 16 * (again.count >> 16) + 512
+    assert (counters_of(again) == counters_of(o) << np.uint64(10)).all()
+
+
+def test_memory_is_bounded_for_any_data():
+    """Every key that there is, and as many of one as need eight bytes."""
+    keys = np.arange(1 << 16, dtype=np.uint32) << 16
+    x = keys.view(np.float32)
+    o = observed(x[np.isfinite(x)], nonfinite="raise")
+    o.update(np.zeros(1 << 20, np.float32))
+    assert len(o._pages) == 510
+    assert sys.getsizeof(o) <= 130 << 10
+    assert len(pickle.dumps(o)) <= 130 << 10
 
 
 # ---- what is known of the numbers ----

@@ -9,6 +9,7 @@
 #include "../args.h"
 #include "../fpenv.h"
 #include "../kernels.h"
+#include "../keys.h"
 #include "../params.h"
 #include "../scalar_math.h"
 #include "../tile.h"
@@ -21,11 +22,8 @@ enum {
     LANE = PQ_COUNTERS /
         LANES, /* not a multiple of a page: caches and CPUs mistake those */
     TILE = 1024,
-    AHEAD = 4096,               /* bytes from what is counted to what is asked for */
-    FEW = 1 << 16,              /* of so many elements pages are told by looking at each */
-    HALF = 32768,               /* the key of -0 */
-    REBIAS = (1023 - 127) << 7, /* between exponents of float64 and float32 */
-    MOST = 0x7f7f,              /* the highest key of float32 */
+    AHEAD = 4096,  /* bytes from what is counted to what is asked for */
+    FEW = 1 << 16, /* of so many elements pages are told by looking at each */
     NOT_FINITE = 0x7f800000
 };
 
@@ -41,60 +39,6 @@ struct counting {
     pq_minmax_fn *minmax;
     struct pq_plan plan;
 };
-
-/* ---- keys ---- */
-
-/* Upper 16 bits of the float32 that a float64 is truncated to, toward zero. */
-static uint16_t key_of_f64(uint64_t bits)
-{
-    const uint32_t sign = (uint32_t)(bits >> 63) << 15;
-    const int32_t key = (int32_t)(bits << 1 >> 46) - REBIAS;
-    if (key >= 1 << 7) {
-        return (uint16_t)(sign | (uint32_t)(key < MOST ? key : MOST));
-    }
-    const int32_t shift = 1 - (key >> 7); /* to what is subnormal; >> rounds down */
-    const uint32_t mantissa = (uint32_t)(key & 127) | 128;
-    return (uint16_t)(sign | (shift < 8 ? mantissa >> shift : 0));
-}
-
-/* The same of `n` elements, without branches where none but 0 becomes subnormal. */
-static void make_keys(uint16_t *PQ_RESTRICT keys, const char *x, size_t n)
-{
-    uint32_t small = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bits;
-        memcpy(&bits, x + i * sizeof bits, sizeof bits);
-        const uint32_t high = (uint32_t)(bits >> 32), magnitude = high >> 13 & 0x3ffff;
-        int32_t key = (int32_t)magnitude - REBIAS;
-        small |= (uint32_t)(magnitude - 1 < REBIAS + 127);
-        key = key < 128 ? 0 : key;
-        key = key < MOST ? key : MOST;
-        keys[i] = (uint16_t)((high >> 16 & HALF) | (uint32_t)key);
-    }
-    for (size_t i = 0; small != 0 && i < n; i++) {
-        uint64_t bits;
-        memcpy(&bits, x + i * sizeof bits, sizeof bits);
-        keys[i] = key_of_f64(bits);
-    }
-}
-
-static uint16_t key_at(enum pq_type type, const char *x)
-{
-    uint64_t wide;
-    uint32_t single;
-    uint16_t half;
-    switch (type) {
-    case PQ_F64:
-        memcpy(&wide, x, sizeof wide);
-        return key_of_f64(wide);
-    case PQ_F32:
-        memcpy(&single, x, sizeof single);
-        return (uint16_t)(single >> 16);
-    default:
-        memcpy(&half, x, sizeof half);
-        return half;
-    }
-}
 
 /* ---- counting ---- */
 
@@ -146,14 +90,14 @@ static void count_elements(const struct counting *counting, const char *x, size_
     if (counting->type == PQ_F32) {
         i = count_f32(counts->counters, x, n);
     } else if (counting->type == PQ_F64) {
-        make_keys(keys, x, n);
+        pq_keys_of_f64(keys, x, n);
         i = count_keys(counts->counters, LANE, 2 * LANE, (const char *)keys, n);
     } else {
         i = count_keys(counts->counters, LANE, counting->type == PQ_F16 ? 0 : 2 * LANE, x,
                        n);
     }
     for (; i < n; i++) {
-        counts->counters[key_at(counting->type, x + i * counting->size)]++;
+        counts->counters[pq_key_at(counting->type, x + i * counting->size)]++;
     }
 }
 
@@ -167,7 +111,7 @@ static void hit(struct pq_counts *counts, size_t page)
 static void look_for_pages(const struct counting *counting, const char *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        hit(counting->counts, key_at(counting->type, x + i * counting->size) / PQ_PAGE);
+        hit(counting->counts, pq_key_at(counting->type, x + i * counting->size) / PQ_PAGE);
     }
 }
 
@@ -187,7 +131,7 @@ static uint64_t counted(const uint32_t *counters, size_t page)
 static uint64_t find_page(struct pq_counts *counts, size_t page)
 {
     uint64_t both = 0;
-    for (size_t sign = 0; sign < PQ_PAGES; sign += HALF / PQ_PAGE) {
+    for (size_t sign = 0; sign < PQ_PAGES; sign += PQ_KEY_SIGN / PQ_PAGE) {
         const uint64_t n = counted(counts->counters, sign + page);
         if (n != 0) {
             hit(counts, sign + page);
@@ -277,7 +221,7 @@ static void add_finite(const struct counting *counting, const char *x, size_t n,
     }
     counts->pending += (uint32_t)n;
     if (lowest == highest) { /* the same key again and again */
-        counts->counters[key_at(counting->type, x)] += (uint32_t)n;
+        counts->counters[pq_key_at(counting->type, x)] += (uint32_t)n;
     } else {
         count_elements(counting, x, n);
     }
@@ -394,7 +338,7 @@ static size_t page_of(enum pq_type type, double v)
 {
     const uint64_t bits = pq_bits_f64(v) & INT64_MAX;
     const uint32_t key =
-        type == PQ_F16 ? pq_f16_from_f32((float)pq_f64_bits(bits)) : key_of_f64(bits);
+        type == PQ_F16 ? pq_f16_from_f32((float)pq_f64_bits(bits)) : pq_key_of_f64(bits);
     return key / PQ_PAGE;
 }
 
@@ -402,15 +346,15 @@ static size_t page_of(enum pq_type type, double v)
 static void fold_zeros(struct pq_counts *counts)
 {
     for (size_t lane = 0; lane < LANES; lane++) {
-        uint32_t *from = counts->counters + lane * LANE + HALF;
+        uint32_t *from = counts->counters + lane * LANE + PQ_KEY_SIGN;
         if (*from != 0) {
             counts->counters[lane * LANE] += *from;
             *from = 0;
             hit(counts, 0);
         }
     }
-    if (counted(counts->counters, HALF / PQ_PAGE) == 0) {
-        counts->pages[HALF / PQ_PAGE / 64] &= ~(uint64_t)1;
+    if (counted(counts->counters, PQ_KEY_SIGN / PQ_PAGE) == 0) {
+        counts->pages[PQ_KEY_SIGN / PQ_PAGE / 64] &= ~(uint64_t)1;
     }
 }
 
