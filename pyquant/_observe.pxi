@@ -314,7 +314,7 @@ cdef class _ChannelsWork(_Work):
             to.ignore_nonfinite = ignore
             to.mantissa_bits = found.mantissa_bits
             to.channels = n
-            to.lanes = _LANES // n + 1
+            to.lanes = _LANES if n < _LANES else 1
             to.count = (<uint64_t *>_data(found.counts)) + i * n
             to.nan = (<uint64_t *>_data(found.nans)) + i * n
             to.inf = (<uint64_t *>_data(found.infs)) + i * n

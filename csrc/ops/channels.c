@@ -49,7 +49,7 @@ struct counting {
     size_t at[PQ_PAGES]; /* of each page what a key is to be added to; ABSENT: no row */
 };
 
-#define ABSENT SIZE_MAX
+#define ABSENT (SIZE_MAX / 2 + 1)
 
 /*
  * A tile: n columns, whose channels are `step` apart, and its keys. Narrow ones are taken
@@ -58,6 +58,9 @@ struct counting {
 struct columns {
     const char *x; /* contiguous */
     size_t rows, n, width;
+    const char
+        *ahead; /* what caches are asked for as `width` keys are counted; null: not */
+    ptrdiff_t ahead_step;
     size_t first, step;
     bool finite;
     size_t base[COLUMNS]; /* the counters of each column in a row of the table */
@@ -183,11 +186,12 @@ static void look_at_each(struct counting *counting, struct columns *columns)
 
 /* ---- rows of the table ---- */
 
+/* Pages from the last one on, so that no sum is below 0; columns have that less. */
 static void place_page(struct counting *counting, int row)
 {
     const size_t page = counting->to->pages[row];
-    counting->at[page] =
-        (size_t)row * counting->to->stride - (page << counting->to->mantissa_bits);
+    counting->at[page] = (size_t)row * counting->to->stride +
+                         ((PQ_PAGES - page) << counting->to->mantissa_bits);
 }
 
 /* A row for what has none; false where there is no room. */
@@ -213,29 +217,66 @@ PQ_RARE void note_wrap(struct counting *counting, size_t key, size_t channel)
     to->wraps[to->wrapped++] = (place << bits) + (key & (((size_t)1 << bits) - 1));
 }
 
+PQ_INLINE void add_one(struct counting *counting, const struct columns *columns, size_t c,
+                       size_t key, size_t at)
+{
+    if (++counting->to->table[at + key + columns->base[c]] == 0) {
+        note_wrap(counting, key, channel_of(columns, c % columns->n));
+    }
+}
+
+/* A key that is that of no number, or whose page may be new; false where there is no room.
+ */
+static bool add_any(struct counting *counting, const struct columns *columns, size_t c,
+                    size_t key)
+{
+    const size_t page = key >> counting->to->mantissa_bits;
+    if (page == NOWHERE) {
+        return true;
+    }
+    if (counting->at[page] == ABSENT && !add_page(counting, page)) {
+        return false;
+    }
+    add_one(counting, columns, c, key, counting->at[page]);
+    return true;
+}
+
 /* Returns how many are counted: less than all where there is no room for a page. */
 static size_t count_keys(struct counting *counting, const struct columns *columns)
 {
+    enum { UNROLLED = 4, LINE = 64 };
+    const char *ahead = columns->ahead;
     const size_t n = columns->rows * columns->n, width = columns->width;
     const int bits = counting->to->mantissa_bits;
-    uint16_t *const table = counting->to->table;
+    const size_t *at = counting->at;
     for (size_t i = 0; i < n; i += width) {
         const size_t many = n - i < width ? n - i : width;
         const uint16_t *keys = columns->keys + i;
-        for (size_t c = 0; c < many; c++) {
-            const size_t key = keys[c], page = key >> bits;
-            size_t at = counting->at[page];
-            if (at == ABSENT) {
-                if (page == NOWHERE) {
+        size_t c = 0;
+        for (size_t k = 0; ahead != NULL && k < width * counting->size; k += LINE) {
+            PQ_WILL_READ(ahead + k);
+        }
+        ahead += ahead != NULL ? columns->ahead_step : 0;
+        while (c < many) {
+            const size_t next = c + UNROLLED;
+            if (next <= many) {
+                const size_t k0 = keys[c], k1 = keys[c + 1];
+                const size_t k2 = keys[c + 2], k3 = keys[c + 3];
+                const size_t a0 = at[k0 >> bits], a1 = at[k1 >> bits];
+                const size_t a2 = at[k2 >> bits], a3 = at[k3 >> bits];
+                if (((a0 | a1 | a2 | a3) & ABSENT) == 0) {
+                    add_one(counting, columns, c, k0, a0);
+                    add_one(counting, columns, c + 1, k1, a1);
+                    add_one(counting, columns, c + 2, k2, a2);
+                    add_one(counting, columns, c + 3, k3, a3);
+                    c = next;
                     continue;
                 }
-                if (!add_page(counting, page)) {
+            }
+            for (; c < next && c < many; c++) {
+                if (!add_any(counting, columns, c, keys[c])) {
                     return i + c;
                 }
-                at = counting->at[page];
-            }
-            if (++table[at + key + columns->base[c]] == 0) {
-                note_wrap(counting, key, channel_of(columns, c % columns->n));
             }
         }
     }
@@ -323,8 +364,8 @@ static void place_columns(const struct counting *counting, struct columns *colum
     columns->width = (together < columns->rows ? together : columns->rows) * columns->n;
     for (size_t c = 0; c < columns->width; c++) {
         const size_t lane = c / columns->n % to->lanes;
-        columns->base[c] = (lane * to->channels + channel_of(columns, c % columns->n))
-                           << to->mantissa_bits;
+        const size_t cell = lane * to->channels + channel_of(columns, c % columns->n);
+        columns->base[c] = (cell - PQ_PAGES) << to->mantissa_bits;
     }
 }
 
@@ -356,7 +397,8 @@ static void count_plane(void *p, struct pq_cursor at)
                                          counting->size,
                                          counting->swapped};
             columns.x = first.in;
-            if (!pq_tile_direct(&tile)) {
+            const bool direct = pq_tile_direct(&tile);
+            if (!direct) {
                 pq_gather(counting->kernels, buffer, first.in, &tile);
                 columns.x = buffer;
             }
@@ -366,6 +408,13 @@ static void count_plane(void *p, struct pq_cursor at)
                 (size_t)((first.scale - (const char *)counting->to->count) / step);
             columns.step = (size_t)(dim->scale / step); /* may be negative */
             place_columns(counting, &columns);
+            columns.ahead = NULL;
+            if (direct || (pq_tile_rows(&tile) && columns.width == columns.n)) {
+                columns.ahead_step =
+                    direct ? (ptrdiff_t)(columns.width * counting->size) : tile.row_stride;
+                columns.ahead = first.in + (direct ? TILE * (ptrdiff_t)counting->size
+                                                   : tile.rows * tile.row_stride);
+            }
             count_tile(counting, &columns);
         }
     }
@@ -412,15 +461,16 @@ static void move_dim(struct pq_plan *plan, int from, int to)
 }
 
 /* Columns are the innermost channels, rows the innermost of the rest; returns how many
- * columns are taken at a time. */
-static ptrdiff_t choose_dims(struct pq_plan *plan)
+ * columns are taken at a time: one, if it has lanes, where memory goes on within it. */
+static ptrdiff_t choose_dims(struct pq_plan *plan, size_t lanes)
 {
     const bool beside = plan->dim[0].scale != 0;
     move_dim(plan, find_dim(plan, 1, !beside), 1);
-    if (!beside) {
-        move_dim(plan, 1, 0);
+    if (beside) {
+        return BESIDE;
     }
-    return beside ? BESIDE : STREAMS;
+    move_dim(plan, 1, 0);
+    return lanes > 1 ? 1 : STREAMS;
 }
 
 /* ---- calls ---- */
@@ -486,7 +536,7 @@ enum pq_status pq_count_channels(const struct pq_kernels *kernels,
     for (int row = 0; row < channels->rows; row++) {
         place_page(&counting, row);
     }
-    counting.most_columns = choose_dims(&counting.plan);
+    counting.most_columns = choose_dims(&counting.plan, channels->lanes);
     const pq_fpenv found = pq_fpenv_enter();
     pq_walk(&counting.plan, 2, count_plane, &counting);
     pq_fpenv_leave(found);
