@@ -228,9 +228,11 @@ def test_counters_of_channels_wrap(threads, monkeypatch):
     x = np.zeros((3, 200_000), np.float16)
     x[1] = 7
     x[2, ::3] = np.random.default_rng(1).standard_normal(x[2, ::3].size)
-    for view, axis in ((x, 0), (np.ascontiguousarray(x.T), 1)):
-        for bits in (0, 7):
-            check_channels(view, (axis,), threads, mantissa_bits=bits)
+    many = np.repeat(x[:, :70_000], 3, axis=0)  # which have no lanes
+    for y in (x, many):
+        for view, axis in ((y, 0), (np.ascontiguousarray(y.T), 1)):
+            for bits in (0, 7):
+                check_channels(view, (axis,), threads, mantissa_bits=bits)
     o = observed(x, axis=0)
     for part in np.array_split(x, 50, axis=1):
         o.update(part, threads=threads)
