@@ -115,9 +115,10 @@ static void look_for_pages(const struct counting *counting, const char *x, size_
     }
 }
 
-static uint64_t counted(const uint32_t *counters, size_t page)
+/* No more than are pending, which 32 bits hold. */
+static uint32_t counted(const uint32_t *counters, size_t page)
 {
-    uint64_t sum = 0;
+    uint32_t sum = 0;
     for (size_t lane = 0; lane < LANES; lane++) {
         const uint32_t *from = counters + lane * LANE + page * PQ_PAGE;
         for (size_t k = 0; k < PQ_PAGE; k++) {
@@ -416,23 +417,41 @@ enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_ar
     return counting.failed ? PQ_ERR_NONFINITE : PQ_OK;
 }
 
-int pq_histogram_take(struct pq_counts *counts, uint64_t *to)
+/* The first page that was hit; -1: none. */
+static int first_page(const struct pq_counts *counts)
 {
-    for (int page = 0; page < PQ_PAGES && counts->counters != NULL; page++) {
-        if ((counts->pages[page / 64] >> page % 64 & 1) == 0) {
+    for (int word = 0; word < PQ_PAGES / 64; word++) {
+        uint64_t bits = counts->pages[word];
+        int page = word * 64;
+        if (bits == 0) {
             continue;
         }
-        counts->pages[page / 64] &= ~((uint64_t)1 << page % 64);
-        uint32_t *from = counts->counters + (ptrdiff_t)page * PQ_PAGE;
-        for (int k = 0; k < PQ_PAGE; k++) {
-            to[k] = 0;
-            for (int lane = 0; lane < LANES; lane++) {
-                to[k] += from[lane * LANE + k];
-                from[lane * LANE + k] = 0;
-            }
+        for (; (bits & 0xff) == 0; bits >>= 8) {
+            page += 8;
+        }
+        for (; (bits & 1) == 0; bits >>= 1) {
+            page++;
         }
         return page;
     }
-    counts->pending = 0;
     return -1;
+}
+
+int pq_histogram_take(struct pq_counts *counts, uint64_t *to)
+{
+    const int page = counts->counters != NULL ? first_page(counts) : -1;
+    if (page < 0) {
+        counts->pending = 0;
+        return -1;
+    }
+    counts->pages[page / 64] &= ~((uint64_t)1 << page % 64);
+    uint32_t *from = counts->counters + (ptrdiff_t)page * PQ_PAGE;
+    for (int k = 0; k < PQ_PAGE; k++) {
+        to[k] = 0;
+        for (int lane = 0; lane < LANES; lane++) {
+            to[k] += from[lane * LANE + k];
+            from[lane * LANE + k] = 0;
+        }
+    }
+    return page;
 }
