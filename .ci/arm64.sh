@@ -121,7 +121,7 @@ step "wheel"
 rm -rf "$work/src" "$work/sysconfig" "$work/wheel"
 mkdir -p "$work/src" "$work/sysconfig" "$work/wheel"
 tar -C "$top" --exclude-vcs --exclude='*.so' --exclude=__pycache__ -cf - \
-    pyproject.toml setup.py MANIFEST.in README.md LICENSE csrc pyquant | tar -C "$work/src" -xf -
+    pyproject.toml setup.py MANIFEST.in README.md LICENSE NOTICE csrc pyquant | tar -C "$work/src" -xf -
 rm -f "$work"/src/pyquant/*.c
 cp "$root/usr/lib/python3.11/_sysconfigdata__aarch64-linux-gnu.py" "$work/sysconfig"
 (

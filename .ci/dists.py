@@ -34,7 +34,8 @@ GENERATED = {
 }
 # Sources of the compiled module, which no wheel has.
 COMPILED = re.compile(r"pyquant/(_core\.pyx|_(pq|numpy)\.pxd|_\w+\.pxi)")
-DIST_INFO = {"METADATA", "RECORD", "WHEEL", "licenses/LICENSE", "top_level.txt"}
+LICENSES = {"licenses/LICENSE", "licenses/NOTICE"}
+DIST_INFO = {"METADATA", "RECORD", "WHEEL", "top_level.txt", *LICENSES}
 MODULE = re.compile(r"pyquant/_core\.[\w-]+\.(so|pyd)")
 
 

@@ -25,11 +25,13 @@ copy_tests() {
     mkdir "$1"
     cp -R "$top/tests" "$top/docs" "$top/pyproject.toml" "$top/README.md" "$1"
     cd "$1" || return
+    mkdir -p csrc/blocks
+    cp "$top/csrc/blocks/grids.c" csrc/blocks
 }
 
 # What no processor changes and takes long: tests that start many interpreters, and those of
 # the oracle itself. The two commands of test_main.py are run once instead.
-same_everywhere=(main oracle without_ml_dtypes)
+same_everywhere=(blocks_oracle main oracle without_ml_dtypes)
 
 # run_pytest PYTHON [ARGUMENT...]: the suite in `jobs` processes. Every process collects all
 # tests and runs each jobs-th of them: half the start-up of pytest-xdist. With SHARE=N it is

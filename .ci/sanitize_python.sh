@@ -25,7 +25,7 @@ shift
 rm -rf "$work/source" "$work/site"
 mkdir "$work/source"
 cd "$top"
-cp -R pyquant csrc setup.py pyproject.toml README.md LICENSE MANIFEST.in "$work/source"
+cp -R pyquant csrc setup.py pyproject.toml README.md LICENSE NOTICE MANIFEST.in "$work/source"
 rm -f "$work/source"/pyquant/*.c "$work/source"/pyquant/*.so
 sed -i 's/"-O[23]"/"-O1"/g' "$work/source/setup.py" # optimizing checks takes minutes
 CC=gcc \

@@ -40,7 +40,8 @@ def test_version():
 def test_metadata():
     metadata = importlib.metadata.metadata(DISTRIBUTION)
     assert metadata["Name"] == DISTRIBUTION
-    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["License-Expression"] == "Apache-2.0 AND MIT"
+    assert set(metadata.get_all("License-File")) == {"LICENSE", "NOTICE"}
     assert metadata["Requires-Python"] == ">=3.11"
     needed = importlib.metadata.requires(DISTRIBUTION) or []
     needed = [r for r in needed if "extra ==" not in r]
