@@ -62,5 +62,7 @@ void pq_api_init(struct pq_api *api, const struct pq_kernels *kernels, const cha
         .measure_chunks = pq_measure_chunks,
         .add_error = pq_add_error,
         .measure_params = pq_measure_params,
+        .block_format = pq_block_format,
+        .block_decode = pq_block_decode,
     };
 }

@@ -6,6 +6,7 @@
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H
 
+#include "blocks/formats.h"
 #include "pq.h"
 #include "types.h"
 
@@ -292,6 +293,19 @@ struct pq_sums {
 };
 extern const struct pq_sums pq_scalar_sums, pq_avx2_sums, pq_neon_sums;
 
+/*
+ * Numbers of `blocks` blocks of weights, which follow each other, to float32; no alignment.
+ * NaN is canonical. `to`: multiples of 32 such numbers as other types, aligned.
+ */
+typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
+typedef void pq_narrow_fn(const float *x, void *y, size_t n);
+
+struct pq_records {
+    pq_decode_fn *decode[PQ_BLOCK_FORMATS];
+    pq_narrow_fn *to_f16, *to_bf16, *to_f64;
+};
+extern const struct pq_records pq_scalar_records, pq_avx2_records, pq_neon_records;
+
 struct pq_kernels {
     const char *name;
     pq_kernel_fn *quantize[PQ_REALS][PQ_CARRIERS];   /* null: none for this pair */
@@ -331,6 +345,7 @@ struct pq_kernels {
     pq_kernel_fn *qdq; /* see struct pq_qdq */
     pq_magnitude_fn *magnitude;
     const struct pq_sums *sums;
+    const struct pq_records *records;
 };
 
 /* The affine and the wide kernels have files of their own, and so has what some of the

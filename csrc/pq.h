@@ -538,6 +538,36 @@ enum pq_kind {
     PQ_KIND_EXPONENT /* scales only */
 };
 
+/* What is known of a format of weights in blocks, as GGUF files have them. */
+struct pq_block_format {
+    const char *name; /* and number, as ggml has them */
+    int id;
+    int elements, bytes; /* of a block */
+};
+
+/* Those that there are, from 0 on, then null. */
+const struct pq_block_format *pq_block_format(int i);
+
+/* Blocks that follow each other along the last dimension. */
+struct pq_blocks {
+    size_t size;
+    int format; /* its number in ggml */
+    int ndim;   /* at least 1 */
+    /* Of `out`: the last extent is a multiple of a block's elements. `in` has as many
+     * dimensions, of its bytes the last. */
+    const ptrdiff_t *shape;
+    struct pq_array in, out;
+};
+
+/*
+ * Make numbers of blocks `in`, PQ_U8, to real `out`: the exact values, rounded to float32
+ * once, and half to even to other types after that; NaN is canonical. Every byte stands for
+ * something. PQ_ERR_OPTION for a format that is not known. The work is cut into `parts` as
+ * elsewhere.
+ */
+enum pq_status pq_block_decode(const struct pq_kernels *kernels,
+                               const struct pq_blocks *args, int part, int parts);
+
 /* What is known of a type. */
 struct pq_type_info {
     const char *name; /* as NumPy and ml_dtypes have it */
@@ -633,6 +663,9 @@ struct pq_api {
                                      const struct pq_args *args, enum pq_type code,
                                      const unsigned char *kept, struct pq_error *errors,
                                      int part, int parts);
+    const struct pq_block_format *(*block_format)(int i);
+    enum pq_status (*block_decode)(const struct pq_kernels *kernels,
+                                   const struct pq_blocks *args, int part, int parts);
 };
 
 /* Fill the table. */

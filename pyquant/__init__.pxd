@@ -188,6 +188,20 @@ cdef extern from "pq.h" nogil:
         int64_t lowest
         uint64_t highest
 
+    struct pq_block_format:
+        const char *name
+        int id
+        int elements
+        int bytes
+
+    struct pq_blocks:
+        size_t size
+        int format
+        int ndim
+        const ptrdiff_t *shape
+        pq_array inp "in"
+        pq_array out
+
     struct pq_kernels:
         pass
 
@@ -276,6 +290,10 @@ cdef extern from "pq.h" nogil:
         pq_status (*measure_params)(
             const pq_kernels *kernels, const pq_args *args, pq_type code,
             const unsigned char *kept, pq_error *errors, int part, int parts
+        ) noexcept nogil
+        const pq_block_format *(*block_format)(int i) noexcept nogil
+        pq_status (*block_decode)(
+            const pq_kernels *kernels, const pq_blocks *args, int part, int parts
         ) noexcept nogil
 
 

@@ -6,6 +6,7 @@ from pyquant import com_microsoft, dtypes, isa, ngraph, onednn, onnx
 from pyquant._core import dequantize, fixed_point, quantize, requantize
 from pyquant._include import get_include
 from pyquant._version import __version__
+from pyquant.blocks import BlockFormat, block_format, block_formats
 from pyquant.files import open_weights, write_weights
 from pyquant.fused import dynamic_quantize, fake_quantize
 from pyquant.observe import Observer, calibrate
@@ -15,12 +16,15 @@ from pyquant.report import ErrorReport, measure_error
 from pyquant.rounding import RoundMode
 
 __all__ = [
+    "BlockFormat",
     "ErrorReport",
     "Observer",
     "PackedArray",
     "QParams",
     "RoundMode",
     "__version__",
+    "block_format",
+    "block_formats",
     "calibrate",
     "choose_qparams",
     "com_microsoft",

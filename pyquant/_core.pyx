@@ -88,6 +88,7 @@ include "_choose.pxi"
 include "_observe.pxi"
 include "_range.pxi"
 include "_measure.pxi"
+include "_blocks.pxi"
 include "_isa.pxi"
 include "_standards.pxi"
 

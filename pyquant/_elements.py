@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from pyquant.blocks import BlockFormat
+
 __all__ = [
     "Item",
     "Mapped",
     "Tensor",
     "copied_bytes",
     "decode",
+    "decode_blocks",
     "fault",
     "sized",
 ]
@@ -177,6 +180,30 @@ def decode(tensor: Tensor, first: int, out: Array, dtype: str, threads: int) -> 
         _threads.run(work, parts)
     else:
         work(0)
+
+
+def decode_blocks(
+    tensor: Tensor, block: BlockFormat, first: int, out: Array, threads: int
+) -> None:
+    """Write the numbers of whole blocks, from element `first` on, to `out`."""
+    if out.size == 0:
+        return
+    # Blocks, or where `out` has gaps its rows, so many at a time.
+    to: Any = out.reshape(-1) if out.flags.c_contiguous else out
+    each = block.block_size if to.ndim == 1 else prod(to.shape[1:])
+    step = max(1, SPAN * threads // each)
+    count, size = out.size // each, each // block.block_size * block.block_bytes
+    start = first // block.block_size * block.block_bytes
+    raw = tensor.raw()[start : start + count * size]
+    for a in range(0, count, step):
+        b = min(a + step, count)
+        place = to[a * each : b * each] if to.ndim == 1 else to[a:b]
+        rows = (*place.shape[:-1], -1)
+        block.decode(raw[a * size : b * size].reshape(rows), out=place, threads=threads)
+        if out.size > SPAN:
+            tensor.file.release(
+                tensor.start + start + a * size, tensor.start + start + b * size
+            )
 
 
 def _piece(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from pyquant import _core
 from pyquant._elements import MAX_KEYS, MAX_TENSORS, Mapped, Tensor, fault, sized
 
 if TYPE_CHECKING:
@@ -24,20 +25,7 @@ _ROWS = (
     *(("BF16", 30, 1, 2, "bfloat16"), ("F64", 28, 1, 8, "float64")),
     *(("I8", 24, 1, 1, "int8"), ("I16", 25, 1, 2, "int16")),
     *(("I32", 26, 1, 4, "int32"), ("I64", 27, 1, 8, "int64")),
-    *(("Q4_0", 2, 32, 18, None), ("Q4_1", 3, 32, 20, None)),
-    *(("Q5_0", 6, 32, 22, None), ("Q5_1", 7, 32, 24, None)),
-    *(("Q8_0", 8, 32, 34, None), ("Q8_1", 9, 32, 36, None)),
-    *(("Q2_K", 10, 256, 84, None), ("Q3_K", 11, 256, 110, None)),
-    *(("Q4_K", 12, 256, 144, None), ("Q5_K", 13, 256, 176, None)),
-    *(("Q6_K", 14, 256, 210, None), ("Q8_K", 15, 256, 292, None)),
-    *(("IQ2_XXS", 16, 256, 66, None), ("IQ2_XS", 17, 256, 74, None)),
-    *(("IQ3_XXS", 18, 256, 98, None), ("IQ1_S", 19, 256, 50, None)),
-    *(("IQ4_NL", 20, 32, 18, None), ("IQ3_S", 21, 256, 110, None)),
-    *(("IQ2_S", 22, 256, 82, None), ("IQ4_XS", 23, 256, 136, None)),
-    *(("IQ1_M", 29, 256, 56, None), ("TQ1_0", 34, 256, 54, None)),
-    *(("TQ2_0", 35, 256, 66, None), ("MXFP4", 39, 32, 17, None)),
-    *(("NVFP4", 40, 64, 36, None), ("Q1_0", 41, 128, 18, None)),
-    *(("Q2_0", 42, 64, 18, None),),
+    *((*row, None) for row in _core.block_rows()),
 )
 FORMATS = {name: (block, nbytes) for name, _, block, nbytes, _ in _ROWS}
 _BY_ID = {code: (name, block, nbytes, dtype) for name, code, block, nbytes, dtype in _ROWS}

@@ -7,6 +7,8 @@ from pyquant cimport (
     pq_api,
     pq_args,
     pq_arithmetic,
+    pq_block_format as pq_block_row,
+    pq_blocks,
     pq_choice,
     pq_counts,
     pq_error,
@@ -36,6 +38,11 @@ cdef extern from "pq.h" nogil:
         int, int
     ) noexcept
     void pq_add_error(pq_error *, const pq_error *) noexcept
+
+    const pq_block_row *row_of_blocks "pq_block_format"(int) noexcept
+    pq_status pq_block_decode(
+        const pq_kernels *, const pq_blocks *, int, int
+    ) noexcept
 
     const pq_kernels *pq_isa_find(const char *name) noexcept
     const char *pq_isa_name(int i) noexcept

@@ -189,9 +189,9 @@ class Weight:
         rows : slice, optional
             Rows along the first axis, one after the other. Default all.
         dtype : dtype_like, optional
-            float32, float64, float16 or bfloat16, or the type of the elements itself.
-            Default that of `out`, else float32 for floats of at most 32 bits, else their
-            own.
+            float32, float64, float16 or bfloat16, or the type of the elements itself, which
+            blocks have not. Default that of `out`, else float32 for floats of at most 32
+            bits and blocks, else their own.
         out : ndarray, optional
             Where the numbers go: of that type and the shape of the result, with any
             strides.
@@ -208,8 +208,8 @@ class Weight:
         TypeError
             If an argument is of the wrong kind.
         ValueError
-            If the format has no decoder, as Q4_K: `raw` has its bytes. If rows are not next
-            to each other, `out` has another shape, or the file is closed.
+            If the format is not known: `raw` has its bytes. If rows are not next to each
+            other, or not whole blocks, `out` has another shape, or the file is closed.
         ImportError
             If a type is one of ml_dtypes, which is not installed.
 
@@ -235,6 +235,8 @@ class Weight:
         """
         from pyquant import _elements
 
+        if self._tensor.dtype is None:
+            return self._decode_blocks(rows, dtype, out, threads)
         source, name = self._known(), _result_type(dtype, out)
         shape, first = self._rows(rows)
         if name is None:
@@ -251,14 +253,50 @@ class Weight:
         _elements.decode(self._tensor, first, out, name, count)
         return out
 
+    def _decode_blocks(
+        self,
+        rows: slice | None,
+        dtype: npt.DTypeLike | None,
+        out: npt.NDArray[Any] | None,
+        threads: SupportsIndex,
+    ) -> npt.NDArray[Any]:
+        from pyquant import _elements
+        from pyquant.blocks import block_format
+
+        try:
+            block = block_format(self.format)
+        except KeyError:
+            raise self._unknown("one that has a decoder") from None
+        if self._tensor.order == ">":  # fields of several bytes: which, writers differ in
+            raise self._unknown("little-endian blocks")
+        name = _result_type(dtype, out) or "float32"
+        if name not in REALS:
+            expected = f"{', '.join(REALS)} for {self.format}"
+            raise TypeError(f"dtype: expected {expected}, got {name}")
+        shape, first = self._rows(rows)
+        if first % block.block_size or prod(shape) % block.block_size:
+            expected = f"whole blocks of {block.block_size} for {self.format}"
+            got = f"{prod(shape)} elements from {first} on"
+            raise ValueError(f"rows: expected {expected}, got {got}")
+        count = _threads_of(threads)
+        if out is None:
+            out = np.empty(shape, _dtype_of(name))
+        elif out.shape != shape:
+            raise ValueError(f"out: expected shape {shape}, got {out.shape}")
+        _elements.decode_blocks(self._tensor, block, first, out, count)
+        return out
+
     def _known(self) -> str:
         """The type of the elements, as pyquant has it."""
         name = self._tensor.dtype
         if name is None:
-            msg = f"format: expected one that has a decoder, got {self.format} "
-            msg += f"(raw has the {self.nbytes} bytes of {self.name[:100]!r})"
-            raise ValueError(msg)
+            raise self._unknown("a type of single elements")
         return name
+
+    def _unknown(self, expected: str) -> ValueError:
+        msg = f"format: expected {expected}, got {self.format} "
+        msg += f"(raw has the {self.nbytes} bytes of {self.name[:100]!r})"
+        return ValueError(msg)
 
     def _rows(self, rows: slice | None) -> tuple[tuple[int, ...], int]:
         """The shape of some rows, and the number of the first element."""

@@ -358,9 +358,7 @@ def test_gguf_by_its_definition(order, version, made):
     assert (f["b"].format, f["b"].shape, f["b"].dtype) == ("type 99", (5,), None)
     assert f["b"].raw.tolist() == list(range(64))
     assert f["c"].decode().tolist() == [1.0, -2.0]
-    message = (
-        r"^format: expected one that has a decoder, got type 99 \(raw has the 64 bytes"
-    )
+    message = r"^format: expected .*, got type 99 \(raw has the 64 bytes of 'b'\)"
     for call in (f["b"].decode, f["b"].view, lambda: f.load("b")):
         with pytest.raises(ValueError, match=message):
             call()

@@ -96,11 +96,14 @@ def test_files():
 def test_public_names():
     assert sorted(pq.__all__) == sorted(
         [
+            "BlockFormat",
             "ErrorReport",
             "Observer",
             "PackedArray",
             "QParams",
             "RoundMode",
+            "block_format",
+            "block_formats",
             "calibrate",
             "choose_qparams",
             "com_microsoft",
@@ -184,6 +187,8 @@ PLACES = {
     "open_weights": (pq.open_weights, ["path"]),
     "write_weights": (pq.write_weights, ["path", "weights"]),
     "decode": (pq.files.Weight.decode, ["self", "rows"]),
+    "block_format": (pq.block_format, ["format"]),
+    "BlockFormat.decode": (pq.BlockFormat.decode, ["self", "b"]),
 }
 
 

@@ -14,6 +14,7 @@
 #define PQ_QDQ pq_scalar_qdq
 #define PQ_MAGNITUDE pq_scalar_magnitude
 #define PQ_SUMS pq_scalar_sums
+#define PQ_RECORDS pq_scalar_records
 #include "kernels.inc"
 #include "kernels/affine.inc"
 #include "kernels/wide.inc"

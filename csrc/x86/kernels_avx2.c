@@ -22,6 +22,7 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 #  define PQ_QDQ pq_avx2_qdq
 #  define PQ_MAGNITUDE pq_avx2_magnitude
 #  define PQ_SUMS pq_avx2_sums
+#  define PQ_RECORDS pq_avx2_records
 #  define PQ_PIXELS(name) pq_avx2_pixels_##name
 #  include "kernels.inc"
 

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words of scalar/codes_scalar.h. The file that includes it has the intrinsics. */
+#ifndef PQ_CODES_NEON_H
+#define PQ_CODES_NEON_H
+
+#include <stdint.h>
+
+#include "pq_compiler.h"
+
+typedef uint8x16x2_t c32;
+
+PQ_INLINE c32 c32_of(uint8x16_t lo, uint8x16_t hi)
+{
+    c32 r;
+    r.val[0] = lo;
+    r.val[1] = hi;
+    return r;
+}
+
+PQ_INLINE c32 c32_load(const uint8_t *p)
+{
+    return c32_of(vld1q_u8(p), vld1q_u8(p + 16));
+}
+
+PQ_INLINE c32 c32_splat(uint8_t s)
+{
+    return c32_of(vdupq_n_u8(s), vdupq_n_u8(s));
+}
+
+PQ_INLINE c32 c32_nibbles(const uint8_t *p)
+{
+    const uint8x16_t x = vld1q_u8(p);
+    return c32_of(vandq_u8(x, vdupq_n_u8(15)), vshrq_n_u8(x, 4));
+}
+
+PQ_INLINE c32 c32_nibbles_of_8(const uint8_t *p)
+{
+    const c32 x = c32_nibbles(p);
+    return c32_of(vcombine_u8(vget_low_u8(x.val[0]), vget_low_u8(x.val[1])),
+                  vcombine_u8(vget_high_u8(x.val[0]), vget_high_u8(x.val[1])));
+}
+
+PQ_INLINE c32 c32_pairs(uint64_t x)
+{
+    static const int8_t shifts[16] = {0, -2, -4, -6, 0, -2, -4, -6,
+                                      0, -2, -4, -6, 0, -2, -4, -6};
+    static const uint8_t places[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    const uint8x16_t bytes = vcombine_u8(vcreate_u8(x), vdup_n_u8(0));
+    const uint8x16_t at = vld1q_u8(places), three = vdupq_n_u8(3);
+    const int8x16_t by = vld1q_s8(shifts);
+    const uint8x16_t lo = vqtbl1q_u8(bytes, at);
+    const uint8x16_t hi = vqtbl1q_u8(bytes, vaddq_u8(at, vdupq_n_u8(4)));
+    return c32_of(vandq_u8(vshlq_u8(lo, by), three), vandq_u8(vshlq_u8(hi, by), three));
+}
+
+/* Each 16 bits as two times two bytes. */
+PQ_INLINE uint8x16_t triples_of(uint64_t x)
+{
+    const uint32x4_t w = vmovl_u16(vcreate_u16(x));
+    const uint32x4_t two =
+        vandq_u32(vorrq_u32(w, vshlq_n_u32(w, 10)), vdupq_n_u32(0x003f003f));
+    const uint32x4_t four = vorrq_u32(two, vshlq_n_u32(two, 5));
+    return vandq_u8(vreinterpretq_u8_u32(four), vdupq_n_u8(7));
+}
+
+PQ_INLINE c32 c32_triples(uint64_t x, uint64_t y)
+{
+    return c32_of(triples_of(x), triples_of(y));
+}
+
+PQ_INLINE c32 c32_where(uint32_t bits, uint8_t value)
+{
+    static const uint8_t each[16] = {1, 2, 4, 8, 16, 32, 64, 128,
+                                     1, 2, 4, 8, 16, 32, 64, 128};
+    const uint8x16_t mask = vld1q_u8(each), set = vdupq_n_u8(value);
+    const uint8x16_t lo =
+        vcombine_u8(vdup_n_u8((uint8_t)bits), vdup_n_u8((uint8_t)(bits >> 8)));
+    const uint8x16_t hi =
+        vcombine_u8(vdup_n_u8((uint8_t)(bits >> 16)), vdup_n_u8((uint8_t)(bits >> 24)));
+    return c32_of(vandq_u8(vtstq_u8(lo, mask), set), vandq_u8(vtstq_u8(hi, mask), set));
+}
+
+PQ_INLINE c32 c32_flip(c32 x, uint32_t bits)
+{
+    const c32 mask = c32_where(bits, 0xff);
+    return c32_of(vsubq_u8(veorq_u8(x.val[0], mask.val[0]), mask.val[0]),
+                  vsubq_u8(veorq_u8(x.val[1], mask.val[1]), mask.val[1]));
+}
+
+PQ_INLINE c32 c32_field(c32 x, int shift, uint8_t mask)
+{
+    const int8x16_t by = vdupq_n_s8((int8_t)-shift);
+    const uint8x16_t kept = vdupq_n_u8(mask);
+    return c32_of(vandq_u8(vshlq_u8(x.val[0], by), kept),
+                  vandq_u8(vshlq_u8(x.val[1], by), kept));
+}
+
+PQ_INLINE c32 c32_raise(c32 x, int shift)
+{
+    const int8x16_t by = vdupq_n_s8((int8_t)shift);
+    return c32_of(vshlq_u8(x.val[0], by), vshlq_u8(x.val[1], by));
+}
+
+PQ_INLINE c32 c32_or(c32 x, c32 y)
+{
+    return c32_of(vorrq_u8(x.val[0], y.val[0]), vorrq_u8(x.val[1], y.val[1]));
+}
+
+PQ_INLINE c32 c32_subtract(c32 x, c32 y)
+{
+    return c32_of(vsubq_u8(x.val[0], y.val[0]), vsubq_u8(x.val[1], y.val[1]));
+}
+
+PQ_INLINE c32 c32_look_up(const int8_t *table, c32 x)
+{
+    const uint8x16_t entries = vreinterpretq_u8_s8(vld1q_s8(table));
+    return c32_of(vqtbl1q_u8(entries, x.val[0]), vqtbl1q_u8(entries, x.val[1]));
+}
+
+PQ_INLINE uint8x16_t trits_of(uint8x16_t x, uint8x16_t y)
+{
+    const uint8x16_t part = vmulq_u8(x, y), three = vdupq_n_u8(3);
+    const uint16x8_t lo = vmull_u8(vget_low_u8(part), vget_low_u8(three));
+    const uint16x8_t hi = vmull_high_u8(part, three);
+    return vcombine_u8(vshrn_n_u16(lo, 8), vshrn_n_u16(hi, 8));
+}
+
+PQ_INLINE c32 c32_trits(c32 x, c32 y)
+{
+    return c32_of(trits_of(x.val[0], y.val[0]), trits_of(x.val[1], y.val[1]));
+}
+
+PQ_INLINE float half_value(uint16_t bits)
+{
+    const float16x4_t h = vreinterpret_f16_u16(vdup_n_u16(bits));
+    return vgetq_lane_f32(vcvt_f32_f16(h), 0);
+}
+
+/* Through byte stores, which need no alignment. */
+PQ_INLINE void store_four(char *to, float32x4_t x)
+{
+    vst1q_u8((uint8_t *)to, vreinterpretq_u8_f32(x));
+}
+
+/* 16 signed codes times `a` plus `c`; no `c` where it is not `shifted`. */
+PQ_INLINE void store_sixteen(char *to, uint8x16_t x, float a, float c, int shifted)
+{
+    const int8x16_t code = vreinterpretq_s8_u8(x);
+    const int16x8_t lo = vmovl_s8(vget_low_s8(code)), hi = vmovl_high_s8(code);
+    const int32x4_t quarter[4] = {vmovl_s16(vget_low_s16(lo)), vmovl_high_s16(lo),
+                                  vmovl_s16(vget_low_s16(hi)), vmovl_high_s16(hi)};
+    const float32x4_t va = vdupq_n_f32(a), vc = vdupq_n_f32(c);
+    for (int i = 0; i < 4; i++) {
+        const float32x4_t q = vcvtq_f32_s32(quarter[i]);
+        store_four(to + 16 * i, shifted ? vfmaq_f32(vc, q, va) : vmulq_f32(q, va));
+    }
+}
+
+PQ_INLINE void store_scaled(char *to, c32 x, float a, float b)
+{
+    store_sixteen(to, x.val[0], a, 0, 0);
+    store_sixteen(to + 64, x.val[1], b, 0, 0);
+}
+
+PQ_INLINE void store_shifted(char *to, c32 x, float a, float b, float c, float d)
+{
+    store_sixteen(to, x.val[0], a, c, 1);
+    store_sixteen(to + 64, x.val[1], b, d, 1);
+}
+
+PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
+{
+    for (int i = 0; i < 32; i += 8) {
+        const float16x8_t h =
+            vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(from + i)), vld1q_f32(from + i + 4));
+        vst1q_u16(to + i, vreinterpretq_u16_f16(h));
+    }
+}
+
+#endif

@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights in blocks, as GGUF files have them: bytes to numbers, and to their fields."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
+
+import numpy as np
+
+from pyquant import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+
+    _Out = TypeVar("_Out", bound=npt.NDArray[Any])
+
+__all__ = ["BlockFormat", "block_format", "block_formats"]
+
+# The fields of a block, in order: names, types and how many, where that is not one.
+_FIELDS = {
+    "Q4_0": "d:f2 qs:u1:16",
+    "Q4_1": "d:f2 m:f2 qs:u1:16",
+    "Q5_0": "d:f2 qh:u4 qs:u1:16",
+    "Q5_1": "d:f2 m:f2 qh:u4 qs:u1:16",
+    "Q8_0": "d:f2 qs:i1:32",
+    "Q8_1": "d:f2 s:f2 qs:i1:32",
+    "Q2_K": "scales:u1:16 qs:u1:64 d:f2 dmin:f2",
+    "Q3_K": "hmask:u1:32 qs:u1:64 scales:u1:12 d:f2",
+    "Q4_K": "d:f2 dmin:f2 scales:u1:12 qs:u1:128",
+    "Q5_K": "d:f2 dmin:f2 scales:u1:12 qh:u1:32 qs:u1:128",
+    "Q6_K": "ql:u1:128 qh:u1:64 scales:i1:16 d:f2",
+    "Q8_K": "d:f4 qs:i1:256 bsums:i2:16",
+    "IQ2_XXS": "d:f2 qs:u2:32",
+    "IQ2_XS": "d:f2 qs:u2:32 scales:u1:8",
+    "IQ3_XXS": "d:f2 qs:u1:64 scales_and_signs:u4:8",
+    "IQ1_S": "d:f2 qs:u1:32 qh:u2:8",
+    "IQ4_NL": "d:f2 qs:u1:16",
+    "IQ3_S": "d:f2 qs:u1:64 qh:u1:8 signs:u1:32 scales:u1:4",
+    "IQ2_S": "d:f2 qs:u1:32 signs:u1:32 qh:u1:8 scales:u1:8",
+    "IQ4_XS": "d:f2 scales_h:u2 scales_l:u1:4 qs:u1:128",
+    "IQ1_M": "qs:u1:32 qh:u1:16 scales:u2:4",
+    "TQ1_0": "qs:u1:48 qh:u1:4 d:f2",
+    "TQ2_0": "qs:u1:64 d:f2",
+    "MXFP4": "e:u1 qs:u1:16",
+    "NVFP4": "d:u1:4 qs:u1:32",
+    "Q1_0": "d:f2 qs:u1:16",
+    "Q2_0": "d:f2 qs:u1:16",
+}
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class BlockFormat:
+    """
+    A format in which so many elements of a row share some bytes: immutable.
+
+    `block_format` and `block_formats` make it.
+
+    Attributes
+    ----------
+    name : str
+        Its name in ggml, as ``"Q4_K"``.
+    ggml_id : int
+        Its number there, which GGUF files have.
+    block_size, block_bytes : int
+        Elements and bytes of a block.
+    bits_per_element : float
+        Bits that an element takes, its share of the scales among them.
+    encodes : bool
+        Whether numbers can be made blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> fmt = pq.block_format("Q8_0")
+    >>> fmt
+    BlockFormat('Q8_0', block_size=32, block_bytes=34)
+    >>> b = fmt.join(d=np.float16([[0.5]]), qs=np.arange(32).reshape(1, 1, 32))
+    >>> b.shape
+    (1, 34)
+    >>> fmt.decode(b)[0, :5]
+    array([0. , 0.5, 1. , 1.5, 2. ], dtype=float32)
+    """
+
+    __slots__ = ("_row",)
+
+    _row: tuple[str, int, int, int]
+
+    def __init__(self) -> None:
+        """Refuse: there are no others than those of `block_format`."""
+        msg = "BlockFormat: expected block_format() to make it, got a call"
+        raise TypeError(msg)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: a format does not change."""
+        raise AttributeError(f"{name}: expected no assignment, BlockFormat is immutable")
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse: a format does not change."""
+        raise AttributeError(f"{name}: expected no deletion, BlockFormat is immutable")
+
+    @property
+    def name(self) -> str:
+        """Its name in ggml."""
+        return self._row[0]
+
+    @property
+    def ggml_id(self) -> int:
+        """Its number in ggml."""
+        return self._row[1]
+
+    @property
+    def block_size(self) -> int:
+        """Elements of a block."""
+        return self._row[2]
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block."""
+        return self._row[3]
+
+    @property
+    def bits_per_element(self) -> float:
+        """Bits that an element takes."""
+        return self.block_bytes * 8 / self.block_size
+
+    @property
+    def encodes(self) -> bool:
+        """Whether numbers can be made blocks."""
+        return False
+
+    def encoded_shape(self, shape: Sequence[SupportsIndex]) -> tuple[int, ...]:
+        """
+        Tell the shape of the bytes of an array.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            That of the array: blocks follow each other along the last axis.
+
+        Returns
+        -------
+        tuple of int
+            The same but for the last extent.
+
+        Raises
+        ------
+        TypeError
+            If `shape` is no sequence of integers.
+        ValueError
+            If the last extent is no multiple of `block_size`.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> pq.block_format("Q4_K").encoded_shape((4096, 512))
+        (4096, 288)
+        """
+        return self._other(shape, self.block_size, self.block_bytes)
+
+    def decoded_shape(self, shape: Sequence[SupportsIndex]) -> tuple[int, ...]:
+        """
+        Tell the shape of an array by that of its bytes.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            That of the bytes.
+
+        Returns
+        -------
+        tuple of int
+            The same but for the last extent.
+
+        Raises
+        ------
+        TypeError
+            If `shape` is no sequence of integers.
+        ValueError
+            If the last extent is no multiple of `block_bytes`.
+
+        Examples
+        --------
+        >>> import pyquant as pq
+        >>> pq.block_format("Q4_K").decoded_shape((4096, 288))
+        (4096, 512)
+        """
+        return self._other(shape, self.block_bytes, self.block_size)
+
+    def _other(
+        self, shape: Sequence[SupportsIndex], unit: int, other: int
+    ) -> tuple[int, ...]:
+        try:
+            extents = tuple(operator.index(n) for n in shape)
+        except TypeError:
+            got = type(shape).__name__
+            raise TypeError(f"shape: expected a tuple of integers, got {got}") from None
+        if not extents or min(extents) < 0:
+            raise ValueError(f"shape: expected extents of at least 0, got {extents}")
+        if extents[-1] % unit:
+            expected = f"a last extent that is a multiple of {unit} for {self.name}"
+            raise ValueError(f"shape: expected {expected}, got {extents[-1]}")
+        return (*extents[:-1], extents[-1] // unit * other)
+
+    @overload
+    def decode(
+        self,
+        b: ArrayLike,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: _Out,
+        threads: SupportsIndex = 1,
+    ) -> _Out: ...
+    @overload
+    def decode(
+        self,
+        b: ArrayLike,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: None = None,
+        threads: SupportsIndex = 1,
+    ) -> npt.NDArray[Any]: ...
+    def decode(
+        self,
+        b: ArrayLike,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: SupportsIndex = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Make numbers of blocks.
+
+        Parameters
+        ----------
+        b : array_like
+            uint8, of any strides: rows of whole blocks along the last axis.
+        dtype : dtype_like, optional
+            float32, float64, float16 or bfloat16. Default that of `out`, else float32.
+        out : ndarray, optional
+            Where the numbers go: of that type and the shape of the result, with any
+            strides that keep the elements of one dimension clear of those of the next.
+        threads : int, optional
+            How many threads may share the work. The result does not depend on it.
+
+        Returns
+        -------
+        ndarray
+            `out`, or a new array.
+
+        Raises
+        ------
+        TypeError
+            If an argument is of the wrong kind.
+        ValueError
+            If rows are not whole blocks, or `out` has another shape, cannot be written to,
+            or shares memory with `b`.
+        ImportError
+            If a type is one of ml_dtypes, which is not installed.
+
+        Notes
+        -----
+        Numbers are the exact values rounded to float32 once, as ggml has them; float16 and
+        bfloat16 are made of these, half to even. Every byte stands for something: NaN and
+        infinite scales make NaN and infinite numbers. With `out` nothing is allocated.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> b = np.full((2, 18), 0x3C, np.uint8)
+        >>> pq.block_format("Q4_0").decode(b, dtype="float16").shape
+        (2, 32)
+        """
+        return _core.decode_blocks(self._row, b, dtype, out, threads)
+
+    def split(self, b: ArrayLike) -> dict[str, npt.NDArray[Any]]:
+        """
+        Take blocks apart.
+
+        Parameters
+        ----------
+        b : array_like
+            uint8: rows of whole blocks along the last axis.
+
+        Returns
+        -------
+        dict of str to ndarray
+            The fields of the blocks by their names in ggml, in order, little-endian: of
+            the shape of `b` but for the last extent, in whose place there is the number of
+            blocks, and after it that of the elements of the field, unless that is one.
+            Views of `b` where the bytes of its rows follow each other.
+
+        Raises
+        ------
+        TypeError
+            If `b` is not of uint8.
+        ValueError
+            If rows are not whole blocks.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> parts = pq.block_format("Q4_0").split(np.zeros((5, 36), np.uint8))
+        >>> {name: (part.dtype.str, part.shape) for name, part in parts.items()}
+        {'d': ('<f2', (5, 2)), 'qs': ('|u1', (5, 2, 16))}
+        """
+        array = _core.plain(b, "b")
+        if array.dtype != np.uint8:
+            raise TypeError(f"b: expected uint8, got {array.dtype}")
+        if array.ndim == 0:
+            raise ValueError("b: expected rows of bytes, got an array without dimensions")
+        if array.shape[-1] % self.block_bytes:
+            expected = f"rows of a multiple of {self.block_bytes} bytes for {self.name}"
+            raise ValueError(f"b: expected {expected}, got {array.shape[-1]}")
+        count = array.shape[-1] // self.block_bytes
+        blocks = array.reshape(*array.shape[:-1], count, self.block_bytes)
+        if blocks.strides[-1] != 1:
+            blocks = np.ascontiguousarray(blocks)
+        return {name: _field(blocks, *where) for name, where in _fields(self.name).items()}
+
+    def join(self, **parts: ArrayLike) -> npt.NDArray[np.uint8]:
+        """
+        Make blocks of their fields.
+
+        Parameters
+        ----------
+        **parts : array_like
+            All that `split` returns, by these names and of these shapes: real numbers for
+            scales, integers within the range of the field for the rest.
+
+        Returns
+        -------
+        ndarray
+            uint8, of which `split` makes equal fields.
+
+        Raises
+        ------
+        TypeError
+            If a field is missing, there are others, or one is of the wrong kind.
+        ValueError
+            If shapes do not go together, or a number is none that the field holds.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyquant as pq
+        >>> fmt = pq.block_format("MXFP4")
+        >>> fmt.join(e=np.array([127]), qs=np.full((1, 16), 0x22))
+        array([127,  34,  34,  34,  34,  34,  34,  34,  34,  34,  34,  34,  34,
+                34,  34,  34,  34], dtype=uint8)
+        """
+        fields = _fields(self.name)
+        if parts.keys() != fields.keys():
+            got = ", ".join(parts) or "none"
+            raise TypeError(f"join: expected {', '.join(fields)}, got {got}")
+        made = {
+            name: _stored(_core.plain(parts[name], name), name, where[1])
+            for name, where in fields.items()
+        }
+        leading = _leading(made, fields)
+        out = np.empty((*leading, self.block_bytes), np.uint8)
+        for name, where in fields.items():
+            _field(out, *where)[...] = made[name]
+        return out.reshape(*leading[:-1], leading[-1] * self.block_bytes)
+
+    def __repr__(self) -> str:
+        """Show its name and the size of its blocks."""
+        size, nbytes = self.block_size, self.block_bytes
+        return f"BlockFormat({self.name!r}, block_size={size}, block_bytes={nbytes})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it by its name."""
+        return block_format, (self.name,)
+
+
+def _made(row: tuple[str, int, int, int]) -> BlockFormat:
+    format = BlockFormat.__new__(BlockFormat)
+    object.__setattr__(format, "_row", row)
+    return format
+
+
+_BY_NAME = {row[0]: _made(row) for row in _core.block_rows()}
+_BY_ID = {one.ggml_id: one for one in _BY_NAME.values()}
+
+
+def block_format(format: str | SupportsIndex) -> BlockFormat:
+    """
+    Find a format of weights in blocks.
+
+    Parameters
+    ----------
+    format : str or int
+        Its name in ggml, as ``"Q4_K"``, or its number there.
+
+    Returns
+    -------
+    BlockFormat
+        Always the same object.
+
+    Raises
+    ------
+    KeyError
+        If there is no such format.
+    TypeError
+        If it is neither a string nor an integer.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> pq.block_format(12).name, pq.block_format("Q4_K").bits_per_element
+    ('Q4_K', 4.5)
+    """
+    if isinstance(format, str):
+        found = _BY_NAME.get(format)
+    else:
+        try:
+            found = _BY_ID.get(operator.index(format))
+        except TypeError:
+            msg = f"format: expected a string or an integer, got {type(format).__name__}"
+            raise TypeError(msg) from None
+    if found is None:
+        raise KeyError(f"format: expected a block format of GGUF, got {format!r}")
+    return found
+
+
+def block_formats() -> tuple[BlockFormat, ...]:
+    """
+    List the formats of weights in blocks.
+
+    Returns
+    -------
+    tuple of BlockFormat
+        In the order of their numbers in ggml.
+
+    Examples
+    --------
+    >>> import pyquant as pq
+    >>> [fmt.name for fmt in pq.block_formats()][:4]
+    ['Q4_0', 'Q4_1', 'Q5_0', 'Q5_1']
+    """
+    return tuple(_BY_NAME.values())
+
+
+def _fields(name: str) -> dict[str, tuple[int, np.dtype[Any], int]]:
+    """Where each field of a block begins, its type, and how many there are of it."""
+    fields, at = {}, 0
+    for text in _FIELDS[name].split():
+        field, letters, *count = text.split(":")
+        dtype = np.dtype(f"<{letters}")
+        fields[field] = (at, dtype, int(count[0]) if count else 1)
+        at += dtype.itemsize * fields[field][2]
+    return fields
+
+
+def _field(
+    blocks: npt.NDArray[np.uint8], at: int, dtype: np.dtype[Any], count: int
+) -> npt.NDArray[Any]:
+    """A view of a field of blocks."""
+    view = blocks[..., at : at + dtype.itemsize * count].view(dtype)
+    return view[..., 0] if count == 1 else view
+
+
+def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An array as a field has it, unless it holds something else."""
+    kinds = "f" if dtype.kind == "f" else "iu"
+    if array.dtype.kind not in kinds:
+        expected = "real numbers" if kinds == "f" else "integers"
+        raise TypeError(f"{name}: expected {expected}, got {array.dtype}")
+    made = _core.cast(array, dtype.name)
+    same = (made == array) | ((made != made) & (array != array))
+    if not same.all():
+        wrong = array[~same].flat[0]
+        raise ValueError(f"{name}: expected numbers that {dtype.name} holds, got {wrong}")
+    return made
+
+
+def _leading(
+    made: dict[str, npt.NDArray[Any]], fields: dict[str, tuple[int, np.dtype[Any], int]]
+) -> tuple[int, ...]:
+    """The shape of the blocks, which all fields have to begin with."""
+    shapes = []
+    for name, (_, _, count) in fields.items():
+        shape = made[name].shape
+        ends = (count,) if count > 1 else ()
+        if shape[len(shape) - len(ends) :] != ends or len(shape) == len(ends):
+            expected = ", ".join(("…, blocks", *map(str, ends)))
+            raise ValueError(f"{name}: expected shape ({expected}), got {shape}")
+        shapes.append(shape[: len(shape) - len(ends)])
+        if shapes[-1] != shapes[0]:
+            expected = f"{shapes[0]} blocks, as {next(iter(fields))} has"
+            raise ValueError(f"{name}: expected {expected}, got {shapes[-1]}")
+    return shapes[0]

@@ -1,0 +1,557 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights in blocks, decoded: against their definition, in any memory, from files."""
+
+import copy
+import pickle
+
+import blocks_oracle
+import numpy as np
+import pytest
+import test_fpenv
+from blocks_oracle import DECODERS
+from support import (
+    REALS,
+    Guarded,
+    bit_view,
+    cast,
+    is_nan,
+    misaligned,
+    poisoned,
+    split_small_arrays,
+    untouched,
+)
+from test_files import stored_gguf
+
+import pyquant as pq
+from pyquant import _core, isa
+
+FORMATS = pq.block_formats()
+LEVELS = isa.available()
+SOME = [pq.block_format(name) for name in ("Q4_0", "Q6_K", "NVFP4")]
+by_name = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
+some = pytest.mark.parametrize("fmt", SOME, ids=lambda fmt: fmt.name)
+
+
+@pytest.fixture
+def rng():
+    """Numbers that each test begins anew."""
+    return np.random.default_rng(17)
+
+
+def random_blocks(rng, fmt, *shape):
+    """Rows of so many blocks, of any bytes."""
+    return rng.integers(0, 256, (*shape[:-1], shape[-1] * fmt.block_bytes), np.uint8)
+
+
+def expected(fmt, b):
+    """float32 numbers by the definition, their NaN canonical."""
+    values = DECODERS[fmt.name](b.reshape(-1, fmt.block_bytes))
+    with np.errstate(over="ignore"):
+        found = values.astype(np.float32)
+    found[is_nan(found)] = np.nan
+    return found.reshape(fmt.decoded_shape(b.shape))
+
+
+def same_bits(got, wanted):
+    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape
+    words = bit_view(wanted.dtype)
+    assert np.array_equal(got.view(words), wanted.view(words))
+
+
+# ---- formats ----
+
+
+def test_formats():
+    assert {
+        fmt.name: (fmt.ggml_id, fmt.block_size, fmt.block_bytes) for fmt in FORMATS
+    } == blocks_oracle.FORMATS
+    assert [fmt.ggml_id for fmt in FORMATS] == sorted(fmt.ggml_id for fmt in FORMATS)
+    for fmt in FORMATS:
+        assert pq.block_format(fmt.name) is fmt
+        assert pq.block_format(np.int64(fmt.ggml_id)) is fmt
+        assert fmt.bits_per_element == 8 * fmt.block_bytes / fmt.block_size
+        assert not fmt.encodes
+
+
+def test_a_format_is_one_object():
+    fmt = pq.block_format("Q4_K")
+    assert pickle.loads(pickle.dumps(fmt)) is copy.deepcopy(fmt) is fmt
+    assert repr(fmt) == "BlockFormat('Q4_K', block_size=256, block_bytes=144)"
+    with pytest.raises(AttributeError, match=r"^name: expected no assignment"):
+        fmt.name = "Q5_K"
+    with pytest.raises(AttributeError, match=r"^_row: expected no deletion"):
+        del fmt._row
+    with pytest.raises(TypeError, match=r"^BlockFormat: expected block_format"):
+        type(fmt)()
+
+
+@pytest.mark.parametrize("unknown", ["Q4_k", "F32", "", 0, 4, 99, -1, 2**70])
+def test_other_formats(unknown):
+    with pytest.raises(KeyError, match=r"format: expected a block format of GGUF, got"):
+        pq.block_format(unknown)
+
+
+@pytest.mark.parametrize("wrong", [None, 2.0, b"Q4_0", ("Q4_0",)])
+def test_what_is_no_format(wrong):
+    with pytest.raises(TypeError, match=r"^format: expected a string or an integer, got"):
+        pq.block_format(wrong)
+
+
+@by_name
+def test_shapes(fmt):
+    assert fmt.encoded_shape((3, 2 * fmt.block_size)) == (3, 2 * fmt.block_bytes)
+    assert fmt.decoded_shape([3, 2 * fmt.block_bytes]) == (3, 2 * fmt.block_size)
+    assert fmt.encoded_shape((0,)) == (0,)
+    message = rf"^shape: expected a last extent that is a multiple of {fmt.block_size} for "
+    with pytest.raises(ValueError, match=message + fmt.name):
+        fmt.encoded_shape((3, fmt.block_size + 1))
+    for shape in [(), (-1, fmt.block_size)]:
+        with pytest.raises(ValueError, match=r"^shape: expected extents of at least 0"):
+            fmt.encoded_shape(shape)
+    for shape in [3, (1.0, 32), None]:
+        with pytest.raises(TypeError, match=r"^shape: expected a tuple of integers"):
+            fmt.decoded_shape(shape)
+
+
+# ---- numbers ----
+
+
+@by_name
+@pytest.mark.parametrize("level", LEVELS)
+def test_values(fmt, level, rng):
+    b = random_blocks(rng, fmt, 3, 200)
+    same_bits(_core.decode_blocks(fmt._row, b, isa=level), expected(fmt, b))
+
+
+@by_name
+@pytest.mark.parametrize("level", LEVELS)
+def test_values_of_usual_scales(fmt, level, rng):
+    """Of random bytes many scales are infinite: no exponent of a field has all bits here."""
+    b = random_blocks(rng, fmt, 300) & 0xBB
+    found = _core.decode_blocks(fmt._row, b, isa=level)
+    same_bits(found, expected(fmt, b))
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_scale(level):
+    """Every float16 number, code and sign, negative zeros included."""
+    fmt = pq.block_format("Q4_0")
+    b = fmt.join(
+        d=np.arange(65536, dtype=np.uint16).view(np.float16),
+        qs=np.tile(np.arange(16) * 17, (65536, 1)),
+    )
+    same_bits(_core.decode_blocks(fmt._row, b, isa=level), expected(fmt, b))
+
+
+@pytest.mark.parametrize(("name", "field"), [("MXFP4", "e"), ("NVFP4", "d")])
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_scale_of_a_byte(name, field, level):
+    fmt = pq.block_format(name)
+    parts = fmt.split(np.zeros((256, fmt.block_bytes), np.uint8))
+    scales = np.arange(256).reshape(256, 1, *[1] * (parts[field].ndim - 2))
+    count = parts["qs"].shape[-1]
+    codes = np.resize(np.arange(16) * 17, (256, 1, count))
+    b = fmt.join(qs=codes, **{field: np.broadcast_to(scales, parts[field].shape)})
+    same_bits(_core.decode_blocks(fmt._row, b, isa=level), expected(fmt, b))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_byte_of_digits(level):
+    """Also those that no encoder makes."""
+    fmt = pq.block_format("TQ1_0")
+    for shift in range(4):
+        qs = (np.arange(256)[:, None] + shift * np.arange(48)) % 256
+        qh = (np.arange(256)[:, None] * 3 + shift * np.arange(4)) % 256
+        b = fmt.join(d=np.full(256, 1, np.float16), qs=qs, qh=qh)
+        same_bits(_core.decode_blocks(fmt._row, b, isa=level), expected(fmt, b))
+
+
+@by_name
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+@pytest.mark.parametrize("level", LEVELS)
+def test_types(fmt, dtype, level, rng):
+    """Of float32, rounded again."""
+    b = random_blocks(rng, fmt, 70)
+    wanted = cast(expected(fmt, b), dtype)
+    found = _core.decode_blocks(fmt._row, b, dtype, isa=level)
+    assert np.array_equal(is_nan(found), is_nan(wanted))
+    number = ~is_nan(wanted)
+    same_bits(found[number], wanted[number])
+    out = np.empty(fmt.decoded_shape(b.shape), dtype)
+    assert _core.decode_blocks(fmt._row, b, out=out, isa=level) is out
+    same_bits(out, found)
+
+
+# ---- memory ----
+
+
+@some
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_strides(fmt, dtype, rng):
+    b = random_blocks(rng, fmt, 4, 3, 7)
+    wide = random_blocks(rng, fmt, 4, 3, 9)
+    n = b.shape[-1]
+    wide[..., :n] = b
+    apart = np.repeat(b, 2, axis=-1)[..., ::2]
+    wanted = fmt.decode(b, dtype=dtype)
+    for given in (
+        wide[..., :n],
+        apart,
+        np.asfortranarray(b),
+        b[::-1][::-1],
+        np.stack([b, b], axis=1)[:, 1],
+        misaligned(b, 1),
+    ):
+        same_bits(fmt.decode(given, dtype=dtype), wanted)
+    same_bits(fmt.decode(b[::-1, ::2], dtype=dtype), wanted[::-1, ::2].copy())
+    one = np.broadcast_to(b[:1], b.shape)
+    same_bits(
+        fmt.decode(one, dtype=dtype), np.broadcast_to(wanted[:1], wanted.shape).copy()
+    )
+    for flat in (b.ravel(), b.reshape(1, -1), b.reshape(2, 2, 1, 3, -1)):
+        assert np.array_equal(
+            fmt.decode(flat, dtype=dtype).ravel().view(np.uint8),
+            wanted.ravel().view(np.uint8),
+        )
+
+
+@some
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_out(fmt, dtype, rng):
+    b = random_blocks(rng, fmt, 4, 3, 7)
+    wanted = fmt.decode(b, dtype=dtype)
+    shape = wanted.shape
+    big, gaps = (poisoned(dtype, (4, 3, shape[2] * 2)) for _ in range(2))
+    outs = [
+        np.empty(shape, dtype, order="F"),
+        big[..., : shape[2]],
+        gaps[..., ::2],
+        np.empty((4, 6, shape[2]), dtype)[:, ::-2],
+        np.empty(shape, dtype)[..., ::-1],
+        misaligned(np.empty(shape, dtype), 1),
+    ]
+    if dtype.kind == "f":
+        outs.append(np.empty(shape, dtype.newbyteorder()))
+    for out in outs:
+        assert fmt.decode(b, out=out) is out
+        same_bits(out.astype(dtype), wanted)
+    assert untouched(big[..., shape[2] :])
+    assert untouched(gaps[..., 1::2])
+
+
+@by_name
+@pytest.mark.parametrize("level", LEVELS)
+def test_nothing_else_is_touched(fmt, level, rng):
+    """Neither before nor after the numbers; memory of any alignment."""
+    for offset in (0, 1):
+        memory = Guarded(np.uint8, 5 * fmt.block_bytes, offset)
+        result = Guarded(np.float32, 5 * fmt.block_size, offset)
+        memory.array[...] = random_blocks(rng, fmt, 5)
+        _core.decode_blocks(fmt._row, memory.array, out=result.array, isa=level)
+        same_bits(result.array.copy(), expected(fmt, memory.array))
+        result.check()
+        memory.check()
+
+
+@some
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_threads(fmt, dtype, rng, monkeypatch):
+    for shape in [(1000,), (7, 30), (500, 1), (3, 0), (1, 2)]:
+        b = random_blocks(rng, fmt, *shape)
+        wide = random_blocks(rng, fmt, *shape[:-1], shape[-1] + 1)[..., : b.shape[-1]]
+        wide[...] = b
+        wanted = fmt.decode(b, dtype=dtype)
+        with split_small_arrays(monkeypatch):
+            for threads in (2, 3, 8):
+                same_bits(fmt.decode(b, dtype=dtype, threads=threads), wanted)
+                same_bits(fmt.decode(wide, dtype=dtype, threads=threads), wanted)
+
+
+def test_empty():
+    fmt = pq.block_format("Q8_0")
+    for shape in [(0,), (0, 34), (3, 0), (2, 0, 68)]:
+        found = fmt.decode(np.empty(shape, np.uint8))
+        assert found.shape == fmt.decoded_shape(shape)
+
+
+def test_other_memory(rng):
+    fmt = pq.block_format("Q8_0")
+    b = random_blocks(rng, fmt, 2, 3)
+    wanted = fmt.decode(b)
+    same_bits(fmt.decode(memoryview(b)), wanted)
+    same_bits(fmt.decode(bytearray(b.tobytes())), wanted.ravel())
+
+
+# ---- what is refused ----
+
+Q4_K = pq.block_format("Q4_K")
+ROWS = np.zeros((2, 288), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("b", "options", "error", "message"),
+    [
+        (
+            ROWS[:, 1:],
+            {},
+            ValueError,
+            "b: expected rows of a multiple of 144 bytes for Q4_K, got 287",
+        ),
+        (
+            ROWS[0, 0],
+            {},
+            ValueError,
+            "b: expected rows of bytes, got an array without dimensions",
+        ),
+        (ROWS.view(np.int8), {}, TypeError, "b: expected uint8, got int8"),
+        (np.zeros((2, 288)), {}, TypeError, "b: expected uint8, got float64"),
+        (np.ma.array(ROWS), {}, TypeError, "b: expected "),
+        (
+            ROWS,
+            {"dtype": "int8"},
+            TypeError,
+            "dtype: expected float32, float64, float16 or bfloat16, got int8",
+        ),
+        (ROWS, {"threads": 0}, ValueError, "threads: expected a positive integer, got 0"),
+        (
+            ROWS,
+            {"out": np.empty((2, 511), np.float32)},
+            ValueError,
+            r"out: expected shape \(2, 512\), got \(2, 511\)",
+        ),
+        (
+            ROWS,
+            {"out": np.empty((2, 512), np.int32)},
+            TypeError,
+            "out: expected float32, float64, float16 or bfloat16, got int32",
+        ),
+        (
+            ROWS,
+            {"out": np.empty((2, 512), np.float32), "dtype": "float64"},
+            TypeError,
+            "out: expected float64, got float32",
+        ),
+        (ROWS, {"out": [0.0]}, TypeError, "out: expected a NumPy array, got list"),
+        (
+            ROWS,
+            {"out": np.broadcast_to(np.float32(0), (2, 512))},
+            ValueError,
+            "out: expected a writeable array, got a read-only one",
+        ),
+        (
+            np.broadcast_to(ROWS[0, :1], (2**62 // 144 * 144,)),
+            {},
+            ValueError,
+            "out: expected a shape that NumPy can make",
+        ),
+        (
+            np.broadcast_to(ROWS[0, :1], ((2**63 - 1) // 144 * 144,)),
+            {},
+            ValueError,
+            "b: expected an array that memory holds",
+        ),
+    ],
+)
+def test_refusals(b, options, error, message):
+    with pytest.raises(error, match=r"^" + message):
+        Q4_K.decode(b, **options)
+
+
+def test_overlaps():
+    memory = np.zeros(4096, np.uint8)
+    out = memory.view(np.float32)[:256]
+    with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
+        Q4_K.decode(memory[100:244], out=out)
+    Q4_K.decode(memory[1024:1168], out=out)
+    once = np.lib.stride_tricks.as_strided(np.zeros(300, np.float32), (2, 256), (4, 4))
+    with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
+        Q4_K.decode(np.ones((2, 144), np.uint8), out=once)
+    assert not once.any()
+
+
+# ---- fields ----
+
+
+@by_name
+def test_fields(fmt, rng):
+    b = random_blocks(rng, fmt, 3, 4)
+    parts = fmt.split(b)
+    assert list(parts) == [
+        text.split(":")[0] for text in pq.blocks._FIELDS[fmt.name].split()
+    ]
+    assert sum(part.nbytes for part in parts.values()) == b.nbytes
+    assert all(np.shares_memory(part, b) for part in parts.values())
+    assert all(part.shape[:2] == (3, 4) for part in parts.values())
+    same_bits(fmt.join(**parts), b)
+    apart = fmt.split(np.repeat(b, 2, axis=-1)[..., ::2])
+    same_bits(fmt.join(**apart), b)
+
+
+def test_fields_by_hand():
+    """Of the layouts: Q5_1 of a scale 0.5, a minimum -2, and the upper bits 0xffff0000."""
+    text = "0038 00c0 0000ffff 00112233445566778899aabbccddeeff"
+    b = np.frombuffer(bytes.fromhex(text), np.uint8)
+    parts = pq.block_format("Q5_1").split(b)
+    assert parts["d"].tolist() == [0.5]
+    assert parts["m"].tolist() == [-2.0]
+    assert parts["qh"].tolist() == [0xFFFF0000]
+    assert parts["qs"][0, :3].tolist() == [0, 0x11, 0x22]
+    assert pq.block_format("Q5_1").decode(b).tolist() == [
+        *(np.arange(16) * 0.5 - 2),
+        *(np.arange(16, 32) * 0.5 - 2),
+    ]
+
+
+def test_fields_that_are_written_change_the_bytes(rng):
+    fmt = pq.block_format("Q8_0")
+    b = random_blocks(rng, fmt, 2)
+    fmt.split(b)["d"][1] = 0
+    assert not fmt.decode(b)[32:].any()
+
+
+@pytest.mark.parametrize(
+    ("parts", "error", "message"),
+    [
+        ({"d": [0.5]}, TypeError, "join: expected d, qs, got d"),
+        ({}, TypeError, "join: expected d, qs, got none"),
+        (
+            {"d": [0.5], "qs": np.zeros((1, 32), int), "m": [1]},
+            TypeError,
+            "join: expected d, qs, got d, qs, m",
+        ),
+        (
+            {"d": [0.5], "qs": np.zeros((1, 32))},
+            TypeError,
+            "qs: expected integers, got float64",
+        ),
+        (
+            {"d": [1], "qs": np.zeros((1, 32), int)},
+            TypeError,
+            "d: expected real numbers, got int64",
+        ),
+        (
+            {"d": [0.1], "qs": np.zeros((1, 32), int)},
+            ValueError,
+            "d: expected numbers that float16 holds, got 0.1",
+        ),
+        (
+            {"d": [0.5], "qs": np.full((1, 32), 128)},
+            ValueError,
+            "qs: expected numbers that int8 holds, got 128",
+        ),
+        (
+            {"d": [0.5], "qs": np.zeros((1, 31), int)},
+            ValueError,
+            r"qs: expected shape \(…, blocks, 32\), got \(1, 31\)",
+        ),
+        (
+            {"d": [0.5], "qs": np.zeros(32, int)},
+            ValueError,
+            r"qs: expected shape \(…, blocks, 32\), got \(32,\)",
+        ),
+        (
+            {"d": np.float64(0.5), "qs": np.zeros(32, int)},
+            ValueError,
+            r"d: expected shape \(…, blocks\), got \(\)",
+        ),
+        (
+            {"d": [0.5], "qs": np.zeros((2, 32), int)},
+            ValueError,
+            r"qs: expected \(1,\) blocks, as d has, got \(2,\)",
+        ),
+    ],
+)
+def test_parts_that_make_no_blocks(parts, error, message):
+    with pytest.raises(error, match=r"^" + message):
+        pq.block_format("Q8_0").join(**parts)
+
+
+@pytest.mark.parametrize(
+    ("b", "error", "message"),
+    [
+        (
+            np.zeros(33, np.uint8),
+            ValueError,
+            "rows of a multiple of 34 bytes for Q8_0, got 33",
+        ),
+        (np.uint8(0), ValueError, "rows of bytes, got an array without dimensions"),
+        (np.zeros(34), TypeError, "uint8, got float64"),
+    ],
+)
+def test_what_is_not_split(b, error, message):
+    with pytest.raises(error, match=rf"^b: expected {message}"):
+        pq.block_format("Q8_0").split(b)
+
+
+# ---- files ----
+
+
+@by_name
+def test_files(fmt, rng, tmp_path):
+    path = tmp_path / "a.gguf"
+    b = random_blocks(rng, fmt, 3, 5, 2)
+    pq.write_weights(path, {"w": (fmt.name, b), "v": (fmt.name, b[0, 0])})
+    wanted = fmt.decode(b)
+    with pq.open_weights(path) as f:
+        assert f["w"].shape == wanted.shape
+        same_bits(f["w"].decode(), wanted)
+        same_bits(
+            f["w"].decode(slice(1, 3), dtype="float64"), fmt.decode(b[1:], dtype="float64")
+        )
+        same_bits(f["w"].decode(slice(-1, None)), wanted[2:])
+        assert f["w"].decode(slice(2, 2)).shape == (0, *wanted.shape[1:])
+        out = np.empty(wanted.shape, np.float16, order="F")
+        assert f["w"].decode(out=out, threads=2) is out
+        same_bits(out.copy(order="C"), fmt.decode(b, dtype="float16"))
+        size = fmt.block_size
+        same_bits(f["v"].decode(), wanted[0, 0])
+        same_bits(f["v"].decode(slice(size, None)), wanted[0, 0, size:])
+        message = rf"^rows: expected whole blocks of {size} for {fmt.name}, got "
+        for rows in (slice(1, None), slice(0, size - 1), slice(1, size + 1)):
+            with pytest.raises(ValueError, match=message):
+                f["v"].decode(rows)
+        with pytest.raises(TypeError, match=rf"^dtype: .* for {fmt.name}, got int8"):
+            f["w"].decode(dtype="int8")
+        with pytest.raises(
+            ValueError, match=r"^format: expected a type of single elements"
+        ):
+            f["w"].view()
+
+
+def test_files_in_pieces(rng, tmp_path, monkeypatch):
+    """Many spans, of which pages are released, in rows and in blocks."""
+    monkeypatch.setattr(pq._elements, "SPAN", 1 << 9)
+    fmt = pq.block_format("Q6_K")
+    b = random_blocks(rng, fmt, 30, 3)
+    pq.write_weights(tmp_path / "a.gguf", {"w": ("Q6_K", b)})
+    wanted = fmt.decode(b)
+    with pq.open_weights(tmp_path / "a.gguf") as f:
+        same_bits(f["w"].decode(), wanted)
+        same_bits(f["w"].decode(slice(4, 29), threads=3), wanted[4:29])
+        out = np.empty(wanted.shape, np.float32, order="F")
+        same_bits(f["w"].decode(out=out).copy(order="C"), wanted)
+
+
+def test_big_endian_files(tmp_path):
+    """Their blocks are as nobody says."""
+    path = tmp_path / "a.gguf"
+    path.write_bytes(stored_gguf((), [("w", (32,), 2, 0)], bytes(18), ">"))
+    with (
+        pq.open_weights(path) as f,
+        pytest.raises(
+            ValueError, match=r"^format: expected little-endian blocks, got Q4_0"
+        ),
+    ):
+        f["w"].decode()
+
+
+def test_control_state_does_not_matter(rng):
+    """Flushing subnormals would take small scales for 0."""
+    fmt = pq.block_format("MXFP4")
+    b = fmt.join(e=np.arange(3), qs=rng.integers(0, 256, (3, 16)))
+    wanted = expected(fmt, b)
+    with test_fpenv.state(test_fpenv.STATES["flush to zero"]):
+        found = fmt.decode(b)
+    same_bits(found, wanted)
