@@ -127,7 +127,7 @@ def test_values(fmt, level, rng):
 @by_name
 @pytest.mark.parametrize("level", LEVELS)
 def test_values_of_usual_scales(fmt, level, rng):
-    """Of random bytes many scales are infinite: no exponent of a field has all bits here."""
+    """Of random bytes many scales are infinite: no exponent has all bits here."""
     b = random_blocks(rng, fmt, 300) & 0xBB
     found = _core.decode_blocks(fmt._row, b, isa=level)
     same_bits(found, expected(fmt, b))

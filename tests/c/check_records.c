@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of weights: every level beside the scalar one, bit for bit, between inaccessible
+ * pages; calls of any strides, types and parts; what is refused. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "kernels.h"
+#include "scalar_math.h"
+
+enum { MOST = 9 }; /* blocks of a run */
+
+static const struct pq_kernels *scalar;
+
+/* Any bytes; or such that scales are finite. */
+static void draw_bytes(uint8_t *p, size_t n)
+{
+    const uint8_t kept = random_chance(50) ? 0xbb : 0xff;
+    for (size_t i = 0; i < n; i++) {
+        p[i] = (uint8_t)random_below(256) & kept;
+    }
+}
+
+/* ---- kernels ---- */
+
+static void check_kernel(const struct pq_kernels *kernels, int place)
+{
+    const struct pq_block_format *const format = pq_block_format(place);
+    const size_t bytes = (size_t)format->bytes, elements = (size_t)format->elements;
+    struct guarded in = guarded_make(MOST * bytes);
+    struct guarded out = guarded_make(MOST * elements * sizeof(float));
+    static float theirs[MOST * 256];
+    check_begin("%s of %s", format->name, kernels->name);
+    for (int round = 0; round < 60; round++) {
+        const size_t n = random_below(MOST + 1);
+        uint8_t *const x = guarded_end(&in, n * bytes);
+        unsigned char *const y = guarded_end(&out, n * elements * sizeof(float));
+        draw_bytes(x, n * bytes);
+        kernels->records->decode[place](x, y, n);
+        scalar->records->decode[place](x, theirs, n);
+        CHECK(memcmp(y, theirs, n * elements * sizeof(float)) == 0, "%zu blocks", n);
+    }
+    check_end();
+    guarded_free(&in);
+    guarded_free(&out);
+}
+
+static void check_narrowing(const struct pq_kernels *kernels)
+{
+    const struct pq_records *const ours = kernels->records;
+    enum { N = 96 };
+    _Alignas(64) float x[N];
+    _Alignas(64) uint16_t half[N], brain[N];
+    _Alignas(64) double wide[N];
+    check_begin("narrowing of %s", kernels->name);
+    for (int round = 0; round < 300; round++) {
+        for (int i = 0; i < N; i++) { /* about the ends of float16, and anywhere */
+            const uint32_t bits =
+                (uint32_t)random_below(1u << 16) << 16 | (uint32_t)random_below(1u << 16);
+            const uint32_t near = (bits & 0x87ffffff) | 0x38000000;
+            const float v = pq_f32_bits(random_chance(50) ? bits : near);
+            x[i] = v == v ? v : pq_f32_bits(0x7fc00000);
+        }
+        ours->to_f16(x, half, N);
+        ours->to_bf16(x, brain, N);
+        ours->to_f64(x, wide, N);
+        for (int i = 0; i < N; i++) {
+            CHECK(half[i] == pq_f16_from_f32(x[i]), "float16 of %a", (double)x[i]);
+            CHECK(brain[i] == pq_bf16_from_f32(x[i]), "bfloat16 of %a", (double)x[i]);
+            CHECK(wide[i] == (double)x[i] || x[i] != x[i], "float64 of %a", (double)x[i]);
+        }
+    }
+    check_end();
+}
+
+/* ---- calls ---- */
+
+/* An element of any type as the bits of what is expected there. */
+static uint64_t expected_bits(enum pq_type type, float v)
+{
+    return type == PQ_F16    ? pq_f16_from_f32(v)
+           : type == PQ_BF16 ? pq_bf16_from_f32(v)
+           : type == PQ_F64  ? pq_bits_f64((double)v)
+                             : pq_bits_f32(v);
+}
+
+static uint64_t bits_at(const char *p, size_t size)
+{
+    uint8_t b[8] = {0};
+    uint64_t bits = 0;
+    memcpy(b, p, size);
+    if (PQ_LITTLE_ENDIAN) {
+        memcpy(&bits, b, sizeof bits);
+        return bits;
+    }
+    for (size_t i = 0; i < size; i++) {
+        bits = bits << 8 | b[i];
+    }
+    return bits;
+}
+
+/* Rows of blocks at any strides, to any type, in parts of any order. */
+static void check_call(const struct pq_kernels *kernels)
+{
+    static const enum pq_type types[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
+    static uint8_t bytes[1 << 19], row[40 * 292];
+    static char out[1 << 20];
+    static float numbers[40 * 256];
+    const int place = (int)random_below(PQ_BLOCK_FORMATS);
+    const struct pq_block_format *const format = pq_block_format(place);
+    const enum pq_type type = types[random_below(4)];
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
+    const ptrdiff_t blocks = (ptrdiff_t)random_below(13);
+    const ptrdiff_t rows = 1 + (ptrdiff_t)random_below(4);
+    const ptrdiff_t planes = 1 + (ptrdiff_t)random_below(2);
+    const ptrdiff_t step = random_chance(70) ? 1 : 2;
+    const ptrdiff_t apart = random_chance(60) ? size : -2 * size;
+    const ptrdiff_t gap = random_chance(50) ? 0 : 1 + (ptrdiff_t)random_below(9);
+    const ptrdiff_t in_row = blocks * format->bytes * step + gap;
+    const ptrdiff_t columns = blocks * format->elements;
+    const ptrdiff_t out_row = columns * (apart < 0 ? -apart : apart) + gap * size;
+    const ptrdiff_t shape[3] = {planes, rows, columns};
+    const ptrdiff_t in_strides[3] = {rows * in_row, in_row, step};
+    const ptrdiff_t out_strides[3] = {rows * out_row, out_row, apart};
+    char *const first = out + (apart < 0 && columns > 0 ? -apart * (columns - 1) : 0);
+    const int parts = 1 + (int)random_below(5);
+    draw_bytes(bytes, (size_t)(planes * rows * in_row));
+    const struct pq_blocks args = {
+        .size = sizeof args,
+        .format = format->id,
+        .ndim = 3,
+        .shape = shape,
+        .in = {.data = bytes, .strides = in_strides, .type = PQ_U8},
+        .out = {.data = first, .strides = out_strides, .type = type},
+    };
+    for (int part = parts - 1; part >= 0; part--) {
+        const enum pq_status status = pq_block_decode(kernels, &args, part, parts);
+        CHECK(status == PQ_OK, "%s: %s", format->name, pq_status_text(status));
+    }
+    for (ptrdiff_t r = 0; r < planes * rows; r++) {
+        for (ptrdiff_t i = 0; i < blocks * format->bytes; i++) {
+            row[i] = bytes[r * in_row + i * step];
+        }
+        scalar->records->decode[place](row, numbers, (size_t)blocks);
+        for (ptrdiff_t i = 0; i < columns; i++) {
+            const uint64_t got = bits_at(first + r * out_row + i * apart, (size_t)size);
+            if (got != expected_bits(type, numbers[i])) {
+                CHECK(0, "%s, type %d: row %td, element %td", format->name, (int)type, r,
+                      i);
+                return;
+            }
+        }
+    }
+}
+
+static void check_calls(const struct pq_kernels *kernels)
+{
+    check_begin("calls of %s", kernels->name);
+    for (int i = 0; i < 400; i++) {
+        check_call(kernels);
+    }
+    check_end();
+}
+
+static void check_refusals(void)
+{
+    float y[64];
+    uint8_t x[36] = {0};
+    const ptrdiff_t shape[2] = {2, 32}, odd[2] = {2, 31}, large[2] = {PTRDIFF_MAX / 8, 32};
+    const ptrdiff_t in_strides[2] = {18, 1}, out_strides[2] = {128, 4}, none[2] = {0, 4};
+    const struct pq_blocks good = {
+        .size = sizeof good,
+        .format = 2,
+        .ndim = 2,
+        .shape = shape,
+        .in = {.data = x, .strides = in_strides, .type = PQ_U8},
+        .out = {.data = y, .strides = out_strides, .type = PQ_F32},
+    };
+    struct pq_blocks args = good;
+    check_begin("refusals");
+#define EXPECT(status)                                                                     \
+    CHECK(pq_block_decode(scalar, &args, 0, 1) == (status), "expected " #status);          \
+    args = good
+    EXPECT(PQ_OK);
+    args.format = 4;
+    EXPECT(PQ_ERR_OPTION);
+    args.size = 8;
+    EXPECT(PQ_ERR_SIZE);
+    args.ndim = 0;
+    EXPECT(PQ_ERR_SHAPE);
+    args.ndim = -1;
+    EXPECT(PQ_ERR_NDIM);
+    args.shape = odd;
+    EXPECT(PQ_ERR_SHAPE);
+    args.shape = large;
+    EXPECT(PQ_ERR_SHAPE);
+    args.shape = NULL;
+    EXPECT(PQ_ERR_NULL);
+    args.in.data = NULL;
+    EXPECT(PQ_ERR_NULL);
+    args.out.data = NULL;
+    EXPECT(PQ_ERR_NULL);
+    args.in.type = PQ_I8;
+    EXPECT(PQ_ERR_TYPE);
+    args.out.type = PQ_I32;
+    EXPECT(PQ_ERR_TYPE);
+    args.out.strides = none;
+    EXPECT(PQ_ERR_OVERLAP);
+#undef EXPECT
+    CHECK(pq_block_decode(scalar, &good, 2, 2) == PQ_ERR_PART, "part 2 of 2");
+    CHECK(pq_block_decode(NULL, &good, 0, 1) == PQ_ERR_NULL, "no kernels");
+    CHECK(pq_block_decode(scalar, NULL, 0, 1) == PQ_ERR_NULL, "no arguments");
+    CHECK(pq_block_format(-1) == NULL && pq_block_format(PQ_BLOCK_FORMATS) == NULL,
+          "formats that there are not");
+    check_end();
+}
+
+int main(void)
+{
+    check_start("check_records");
+    scalar = pq_isa_find("scalar");
+    check_refusals();
+    for (int i = 0; pq_isa_name(i) != NULL; i++) {
+        const struct pq_kernels *const kernels = pq_isa_find(pq_isa_name(i));
+        for (int place = 0; place < PQ_BLOCK_FORMATS; place++) {
+            check_kernel(kernels, place);
+        }
+        check_narrowing(kernels);
+        check_calls(kernels);
+    }
+    return check_finish();
+}
