@@ -22,6 +22,12 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return c32_of(vld1q_u8(p), vld1q_u8(p + 16));
 }
 
+PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
+{
+    return c32_of(vcombine_u8(vcreate_u8(x), vcreate_u8(y)),
+                  vcombine_u8(vcreate_u8(z), vcreate_u8(w)));
+}
+
 PQ_INLINE c32 c32_splat(uint8_t s)
 {
     return c32_of(vdupq_n_u8(s), vdupq_n_u8(s));
@@ -174,6 +180,21 @@ PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
         const float16x8_t h =
             vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(from + i)), vld1q_f32(from + i + 4));
         vst1q_u16(to + i, vreinterpretq_u16_f16(h));
+    }
+}
+
+/* Nearest even by integer addition. */
+PQ_INLINE uint16x4_t upper_half(const float *from)
+{
+    const uint32x4_t u = vreinterpretq_u32_f32(vld1q_f32(from));
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
+    return vaddhn_u32(u, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+}
+
+PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
+{
+    for (int i = 0; i < 32; i += 8) {
+        vst1q_u16(to + i, vcombine_u16(upper_half(from + i), upper_half(from + i + 4)));
     }
 }
 

@@ -23,6 +23,15 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return r;
 }
 
+/* Words of 8 bytes, the lowest of each first. */
+PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
+{
+    const uint64_t words[4] = {x, y, z, w};
+    c32 r;
+    EACH_CODE(i) r.v[i] = words[i / 8] >> (i % 8 * 8) & 0xff;
+    return r;
+}
+
 PQ_INLINE c32 c32_splat(uint8_t s)
 {
     c32 r;
@@ -156,10 +165,15 @@ PQ_NOINLINE void store_shifted(char *to, c32 x, float a, float b, float c, float
     memcpy(to, y, sizeof y);
 }
 
-/* 32 float32 numbers, their NaN canonical, to float16. */
+/* 32 float32 numbers, their NaN canonical, to float16 and bfloat16. */
 PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
 {
     EACH_CODE(i) to[i] = pq_f16_from_f32(from[i]);
+}
+
+PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
+{
+    EACH_CODE(i) to[i] = pq_bf16_from_f32(from[i]);
 }
 
 #endif

@@ -14,6 +14,11 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
+PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
+{
+    return _mm256_set_epi64x((long long)w, (long long)z, (long long)y, (long long)x);
+}
+
 PQ_INLINE c32 c32_splat(uint8_t s)
 {
     return _mm256_set1_epi8((char)s);
@@ -93,16 +98,15 @@ PQ_INLINE c32 c32_look_up(const int8_t *table, c32 x)
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(entries), x);
 }
 
-/* Of a product of 16 bits the lower 8 are all that is wanted: even bytes are in place, odd
- * ones are moved down, and back up. */
+/* As upper bytes of 16 bits, of whose products no more is left than of bytes. */
 PQ_INLINE c32 c32_trits(c32 x, c32 y)
 {
-    const __m256i low = _mm256_set1_epi16(0xff), three = _mm256_set1_epi16(3);
-    const __m256i even = _mm256_and_si256(_mm256_mullo_epi16(x, y), low);
-    const __m256i odd = _mm256_and_si256(
-        _mm256_mullo_epi16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8)), low);
-    const __m256i first = _mm256_srli_epi16(_mm256_mullo_epi16(even, three), 8);
-    return _mm256_or_si256(first, _mm256_andnot_si256(low, _mm256_mullo_epi16(odd, three)));
+    const __m256i upper = _mm256_set1_epi16((short)0xff00), three = _mm256_set1_epi16(3);
+    const __m256i even = _mm256_mullo_epi16(_mm256_slli_epi16(x, 8), y);
+    const __m256i odd =
+        _mm256_mullo_epi16(_mm256_and_si256(x, upper), _mm256_srli_epi16(y, 8));
+    const __m256i first = _mm256_mulhi_epu16(even, three);
+    return _mm256_or_si256(first, _mm256_slli_epi16(_mm256_mulhi_epu16(odd, three), 8));
 }
 
 PQ_INLINE float half_value(uint16_t bits)
@@ -150,6 +154,24 @@ PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
         const __m256 x = _mm256_loadu_ps(from + i);
         _mm_storeu_si128((__m128i *)(to + i),
                          _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+    }
+}
+
+/* Nearest even by integer addition. */
+PQ_INLINE __m256i upper_half(const float *from)
+{
+    const __m256i u = _mm256_castps_si256(_mm256_loadu_ps(from));
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    const __m256i bias = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    return _mm256_srli_epi32(_mm256_add_epi32(u, bias), 16);
+}
+
+PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
+{
+    for (int i = 0; i < 32; i += 16) {
+        const __m256i both =
+            _mm256_packus_epi32(upper_half(from + i), upper_half(from + i + 8));
+        _mm256_storeu_si256((__m256i *)(to + i), _mm256_permute4x64_epi64(both, 0xd8));
     }
 }
 
