@@ -69,7 +69,7 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     cdef pq_type type = PQ_F32
     cdef int status, parts = 1
     _forget(&call)
-    array = _plain(b, "b")
+    array = b if Py_TYPE(b) is &PyArray_Type else _plain(b, "b")
     if dtype is not None:
         type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
     elif out is not None:

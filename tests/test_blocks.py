@@ -3,6 +3,7 @@
 
 import copy
 import pickle
+import tracemalloc
 
 import blocks_oracle
 import numpy as np
@@ -282,6 +283,18 @@ def test_other_memory(rng):
     wanted = fmt.decode(b)
     same_bits(fmt.decode(memoryview(b)), wanted)
     same_bits(fmt.decode(bytearray(b.tobytes())), wanted.ravel())
+
+
+def test_nothing_is_allocated(rng):
+    fmt = pq.block_format("Q4_K")
+    b = random_blocks(rng, fmt, 256, 16)
+    for out in (np.empty((256, 4096), np.float32), np.empty((256, 4096), "f2", order="F")):
+        tracemalloc.start()
+        fmt.decode(b, out=out)
+        fmt.decode(b[::-1], out=out)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 4096
 
 
 # ---- what is refused ----

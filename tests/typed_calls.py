@@ -288,6 +288,19 @@ def files() -> None:
         check(y, "float32")
 
 
+def blocks() -> None:
+    fmt = assert_type(pq.block_format("Q8_0"), pq.BlockFormat)
+    b = fmt.join(d=[0.5], qs=np.zeros((1, 32), np.int8))
+    check(assert_type(b, "npt.NDArray[np.uint8]"), "uint8")
+    y = fmt.decode(b, dtype="float16", threads=2)
+    check(assert_type(y, "npt.NDArray[Any]"), "float16")
+    out: npt.NDArray[np.float32] = np.empty(32, np.float32)
+    assert assert_type(fmt.decode(b, out=out), "npt.NDArray[np.float32]") is out
+    assert_type(fmt.split(b), "dict[str, npt.NDArray[Any]]")
+    assert_type(fmt.encoded_shape((2, 64)), tuple[int, ...])
+    assert_type(pq.block_formats(), tuple[pq.BlockFormat, ...])
+
+
 def refused() -> None:
     """What checkers refuse is refused; a checker that does not, reports the comment."""
     fails(lambda: pq.quantize(X, object()))  # type: ignore[call-overload]
@@ -325,5 +338,6 @@ CALLS = [
     requantized,
     observers,
     files,
+    blocks,
     refused,
 ]
