@@ -31,7 +31,7 @@ copy_tests() {
 
 # What no processor changes and takes long: tests that start many interpreters, and those of
 # the oracle itself. The two commands of test_main.py are run once instead.
-same_everywhere=(blocks_oracle main oracle without_ml_dtypes)
+same_everywhere=(blocks_encoders blocks_oracle main oracle without_ml_dtypes)
 
 # run_pytest PYTHON [ARGUMENT...]: the suite in `jobs` processes. Every process collects all
 # tests and runs each jobs-th of them: half the start-up of pytest-xdist. With SHARE=N it is

@@ -196,7 +196,7 @@ def scales_and_mins(b):
     for j in range(4, 8):
         scales.append(b[:, j + 4] & 15 | b[:, j - 4] >> 6 << 4)
         mins.append(b[:, j + 4] >> 4 | b[:, j] >> 6 << 4)
-    return spread(np.stack(scales, -1), 32), spread(np.stack(mins, -1), 32)
+    return np.stack(scales, -1), np.stack(mins, -1)
 
 
 def q4_k(data):
@@ -204,7 +204,7 @@ def q4_k(data):
     d, dmin = block.take(1, "f2"), block.take(1, "f2")
     scales, mins = scales_and_mins(block.take(12))
     codes = planes(block.take(128), 4, 32)
-    return block.done(d * scales * codes - dmin * mins)
+    return block.done(d * spread(scales, 32) * codes - dmin * spread(mins, 32))
 
 
 def q5_k(data):
@@ -213,7 +213,7 @@ def q5_k(data):
     scales, mins = scales_and_mins(block.take(12))
     high = planes(block.take(32), 1, 32)
     codes = planes(block.take(128), 4, 32) + 16 * high
-    return block.done(d * scales * codes - dmin * mins)
+    return block.done(d * spread(scales, 32) * codes - dmin * spread(mins, 32))
 
 
 def q6_k(data):

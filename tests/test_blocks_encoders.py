@@ -1,0 +1,233 @@
+"""The port of ggml's reference encoders, against what these and the gguf package gave."""
+
+import math
+from hashlib import sha256
+
+import blocks_encoders
+import numpy as np
+import pytest
+from blocks_encoders import encode
+from blocks_oracle import DECODERS, FORMATS, IQ4_LEVELS
+
+# Blocks of (k - n / 2) / 8, k = 0 to n - 1.
+WORKED = {
+    "Q4_0": "0034 809191a2a2b3b3c4c4d5d5e6e6f7f7f8",
+    "Q4_1": "2234 00c0 80809191a2a2b3b3c4c4d5d5e6e6f7f7",
+    "Q5_0": "0030 0000ffff 00112233445566778899aabbccddeeff",
+    "Q5_1": "0030 00c0 0000ffff 00112233445566778899aabbccddeeff",
+    "Q8_0": "0824 81899199a1a9b1b9c0c8d0d8e0e8f0f8 000810182028303840474f575f676f77",
+    "MXFP4": "7e 0e0e1d1d2d2d3c3c4c4b4b5a5a595960",
+    "IQ4_NL": "fa23 809091a1b1b2c2c3d3d4e4e5e5f6f7f7",
+    "NVFP4": "332b2a32 efefefefefdedede dfdfcfcebeae9e9d 5061626263747475 6565767676767676",
+    "Q2_0": "0044 00000000 54555555 55555555 aaaaaaaa",
+    "Q1_0": "0044 0000000000000000 ffffffffffffffff",
+}
+# Of (k - 100) / 64, k = 0 to 255: 8 bytes of the sha256, the first bytes and the last.
+DIGESTS = {
+    "Q2_K": ("1b9516caf2953bf8", "f1d1a181513101020405", "ffffffffe42a912e"),
+    "Q3_K": ("3e457fe5ee0623e9", "08080808080800000000", "3e0a1b1b16069e24"),
+    "Q4_K": ("5dfdfbc97dd2c6bc", "2c1951264c8ccccc3f2b", "ffffffffffffffff"),
+    "Q5_K": ("338faf55954bc2a7", "0b1559264d8dcdcd3f2b", "edeeeeeefeffffff"),
+    "Q6_K": ("9992be4e8b6a8ab0", "00102031415162627283", "c2b5a89a8e80d610"),
+    "TQ1_0": ("8a5697635a2eef9e", "2b2b2b2b2b2b2b2b2b2b", "aaaafdfdfdfdd840"),
+    "TQ2_0": ("0edff79d7d26b9cb", "54545454545454545454", "a9a9a9a9a9a9d840"),
+    "IQ4_XS": ("bd585d2f6bb0ad94", "b1106b01e4a7d4071010", "0101010100000000"),
+}
+# What ggml 0.25.3 makes of weighted_data: 8 bytes of the sha256. Its quantize_row_*_ref,
+# quantize_* with an importance matrix, and quantize_iq4_nl without one; compiled for x86-64
+# without contraction.
+GGML = {
+    "Q4_0": "3acc79ad53168b2e",
+    "Q4_1": "328719c77224e49f",
+    "Q5_0": "9a298022daac4e7f",
+    "Q5_1": "bf71bf818582fa86",
+    "Q8_0": "64711060103e9b75",
+    "Q8_1": "ad9024eb0206baeb",
+    "Q8_K": "c39561f467f98332",
+    "Q1_0": "c966be8a34a94b6d",
+    "Q2_0": "ddca5a96dcb58ad6",
+    "TQ1_0": "cc5549b8e7598aa2",
+    "TQ2_0": "63e2ac0d4f40e5b8",
+    "MXFP4": "1c90c20abfefc760",
+    "NVFP4": "4503ae023854e453",
+    "Q2_K": "82c52ddafbf5997e",
+    "Q3_K": "b3cca1b6bdcf4b2b",
+    "Q4_K": "5d24ea0a5a8880ca",
+    "Q5_K": "90bb5da0e1e2e9d7",
+    "Q6_K": "c8b5becc111311d9",
+    "IQ4_NL": "dad73c41a3bfcdcc",
+    "IQ4_XS": "d1947301c24f9892",
+    "Q4_0 weights": "9e7cb415a3d5c864",
+    "Q4_1 weights": "e0efb5ee63febde2",
+    "Q5_0 weights": "9b97f7161e5adf7e",
+    "Q5_1 weights": "256898bccfdf27aa",
+    "Q2_K weights": "ba6bff21ba3a0d15",
+    "Q3_K weights": "8396e6044d840456",
+    "Q4_K weights": "d5a2f35864b0bda5",
+    "Q5_K weights": "2b755af1215f53e2",
+    "Q6_K weights": "25209fe4389534c4",
+    "IQ4_NL weights": "85399196e13dd9fa",
+    "IQ4_XS weights": "fc51926dbc291242",
+    "IQ4_NL search": "3bbb7fcd9f322bb4",
+}
+ENCODED = (*blocks_encoders.DIRECT, *blocks_encoders.SEARCHED)
+
+
+def line(count, zero, step):
+    return ((np.arange(count, dtype=np.float32) - zero) / step)[None]
+
+
+@pytest.mark.parametrize("name", WORKED)
+def test_worked(name):
+    count = FORMATS[name][1]
+    got = encode(name, line(count, count // 2, 8))
+    assert got.tobytes().hex() == WORKED[name].replace(" ", "")
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_digests(name):
+    got = encode(name, line(256, 100, 64)).tobytes()
+    digest, first, last = DIGESTS[name]
+    assert (got[:10].hex(), got[-8:].hex()) == (first, last)
+    assert sha256(got).hexdigest()[:16] == digest
+
+
+def test_scales_of_six_bits():
+    s = np.array([[10, 20, 30, 40, 50, 60, 61, 63]])
+    got = blocks_encoders.k4_scales(s, np.arange(1, 9)[None])
+    got = got.astype(np.uint8)
+    assert got.tobytes().hex() == "cad4dee801020304526c7d8f"
+
+
+def data(kind, count):
+    """Rows of 256 numbers of some kind, none of them -0."""
+    random = np.random.default_rng(11)
+    x = random.standard_normal(256 * count)
+    spread = random.integers(-100, 10, count).repeat(256)
+    x = {
+        "normal": x,
+        "bfloat16": np.round(x * 64) / 64,
+        "ties": random.integers(-32, 33, x.size) / 8,
+        "zeros": np.where(random.random(x.size) < 0.5, 0, x)
+        * (random.random(x.size // 32) < 0.7).repeat(32),
+        "positive": np.abs(x) + 0.5,
+        "wide": np.ldexp(x, random.integers(-24, 8, x.size)),
+        "scaled": np.ldexp(x, spread),
+    }[kind]
+    return (x.reshape(count, 256) + 0.0).astype(np.float32)
+
+
+KINDS = ("normal", "bfloat16", "ties", "zeros", "positive", "wide", "scaled")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4"]
+)
+def test_against_gguf(name, kind):
+    gguf = pytest.importorskip("gguf")
+    x = data(kind, 200)
+    with np.errstate(all="ignore"):
+        expected = gguf.quants.quantize(x, gguf.GGMLQuantizationType[name])
+    assert np.array_equal(encode(name, x), expected)
+
+
+def test_bf16_against_gguf():
+    gguf = pytest.importorskip("gguf")
+    bits = np.random.default_rng(5).integers(0, 2**32, (4, 2**16), np.uint32)
+    x = bits.view(np.float32)
+    expected = gguf.quants.quantize(x, gguf.GGMLQuantizationType.BF16)
+    assert np.array_equal(blocks_encoders.bf16(x), expected.view(np.uint16))
+    nan = np.array([0x7F800001, 0xFFFFFFFF], np.uint32).view(np.float32)
+    assert blocks_encoders.bf16(nan).tolist() == [0x7FC0, 0xFFFF]
+
+
+def test_scales_of_nvfp4_against_gguf():
+    """Half up by one bit alone; 448 from 248 on, though 256 to 416 are numbers, too."""
+    values = np.geomspace(1e-4, 1e3, 20001).astype(np.float32)
+    values = np.concatenate([values, np.arange(0, 500, 0.125, np.float32)])
+    got = blocks_encoders.ue4m3_code(values)
+    gguf = pytest.importorskip("gguf")
+    assert np.array_equal(got, gguf.quants.NVFP4.fp32_to_ue4m3(values))
+
+
+def scrambled(count):
+    """Whole numbers of 32 bits that have nothing to do with each other."""
+    h = np.arange(1, count + 1, dtype=np.uint64) * 2654435761 % 2**32
+    h = (h ^ h >> 15) * 2246822519 % 2**32
+    h = (h ^ h >> 13) * 3266489917 % 2**32
+    return (h ^ h >> 16).astype(np.int64)
+
+
+def weighted_data():
+    """Numbers of many magnitudes, then of few digits, and zeros; and weights, some of them
+    0. All of them are exact.
+    """
+    h = scrambled(96 * 512)
+    fine, exponents = (h & 0xFFFF) - 32768, -15 - (h >> 16 & 15) * (h >> 20 & 1)
+    coarse = (h >> 10 & 63) - 32
+    x = np.where(np.arange(h.size) % 1024 < 512, np.ldexp(fine, exponents), coarse / 16)
+    x = x.astype(np.float32)
+    x[:256] = 0
+    h = scrambled(1024)[512:]
+    weights = np.where(h >> 20 & 3, np.ldexp(h % 1024 + 1, -8), 0).astype(np.float32)
+    return x.reshape(96, 512), weights
+
+
+@pytest.mark.parametrize("form", GGML)
+def test_as_ggml(form):
+    name, _, how = form.partition(" ")
+    x, weights = weighted_data()
+    options = {"weights": {"weights": weights}, "search": {"search": True}}.get(how, {})
+    rows = slice(form == "IQ4_NL", None)  # codes of zeros are what was in memory
+    got = encode(name, x[rows], **options)
+    assert sha256(got).hexdigest()[:16] == GGML[form]
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_who_takes_weights(name):
+    x, weights = weighted_data()
+    same = np.array_equal(encode(name, x[:2], weights), encode(name, x[:2]))
+    assert same == (name not in (*blocks_encoders.LEGACY, *blocks_encoders.SEARCHED))
+
+
+def test_powers_of_mxfp4():
+    """Just below a power of two a logarithm of float32 is that power."""
+    powers = np.ldexp(np.float32(1), np.arange(-124, 128)).astype(np.float32)
+    steps = np.arange(-50, 3, dtype=np.int32)
+    values = (powers.view(np.int32)[:, None] + steps).ravel().view(np.float32)
+    logarithms = np.array([math.log2(v) for v in values]).astype(np.float32)
+    x = np.zeros((values.size, 32), np.float32)
+    x[:, 5] = values
+    assert np.array_equal(encode("MXFP4", x)[:, 0], np.floor(logarithms) + 125)
+    assert (np.floor(logarithms) > np.floor(np.log2(values.astype(float)))).sum() > 1000
+    x[:, 5] = 2.0**-126
+    assert not encode("MXFP4", x)[:, 0].any()
+    assert not encode("MXFP4", x * 0).any()
+
+
+def test_ties_of_iq4():
+    """Halfway between two levels is the upper one; levels are themselves."""
+    levels = IQ4_LEVELS.astype(np.float32)
+    assert blocks_encoders.iq4_codes(levels).tolist() == list(range(16))
+    middle = (levels[1:] + levels[:-1]) / 2
+    assert blocks_encoders.iq4_codes(middle).tolist() == list(range(1, 16))
+    below = np.nextafter(middle, np.float32(-200))
+    assert blocks_encoders.iq4_codes(below).tolist() == list(range(15))
+    assert blocks_encoders.iq4_codes(np.float32([-1e9, 1e9])).tolist() == [0, 15]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ENCODED)
+def test_what_is_encoded_decodes_to_about_the_same(name, kind):
+    """With weights of 1 for those that take any; a fault of a field would be far off."""
+    x = data(kind, 8)
+    bits = 8 * FORMATS[name][2] / FORMATS[name][1]
+    for weights in (None, np.ones(256)):
+        blocks = encode(name, x, weights).reshape(-1, FORMATS[name][2])
+        if kind == "scaled" and name != "Q8_K":
+            continue  # float16 holds few of the scales
+        y = DECODERS[name](blocks).reshape(x.shape)
+        # Of a group of 256 the largest says how large the steps may be.
+        step = 5 * np.abs(x).max(-1) / 2 ** np.floor(bits)
+        assert np.abs(y - x).max() <= step.max()
