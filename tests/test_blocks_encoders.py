@@ -2,12 +2,14 @@
 
 import math
 from hashlib import sha256
+from pathlib import Path
 
 import blocks_encoders
 import numpy as np
 import pytest
 from blocks_encoders import encode
 from blocks_oracle import DECODERS, FORMATS, IQ4_LEVELS
+from conformance import ggml
 
 # Blocks of (k - n / 2) / 8, k = 0 to n - 1.
 WORKED = {
@@ -231,3 +233,8 @@ def test_what_is_encoded_decodes_to_about_the_same(name, kind):
         # Of a group of 256 the largest says how large the steps may be.
         step = 5 * np.abs(x).max(-1) / 2 ** np.floor(bits)
         assert np.abs(y - x).max() <= step.max()
+
+
+def test_conformance_files_are_what_is_written():
+    for name, text in ggml.files().items():
+        assert (Path(ggml.__file__).parent / name).read_text("utf-8") == text

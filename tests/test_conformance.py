@@ -4,10 +4,10 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from conformance.cases import FILES, any_nan, argument, array, calls
+from conformance.cases import BLOCKS, STANDARDS, any_nan, argument, array, calls
 from support import is_nan, same
 
-CALLS = [(path.stem, call) for path in FILES for call in calls(path)]
+CALLS = [(path.stem, call) for path in STANDARDS for call in calls(path)]
 NAMES = [f"{file}-{call.id}" for file, call in CALLS]
 NEAREST = ("TOWARD_INFINITY", "TOWARD_ZERO", "UPWARD", "DOWNWARD", "TOWARD_EVEN")
 OTHERS = ("TOWARD_INFINITY", "TOWARD_ZERO", "UP", "DOWN")
@@ -93,6 +93,16 @@ def test_axes_of_ngraph_are_any_iterable(axes):
     scale = np.array([[1, 2], [4, 8]], np.float32)
     q, zero = np.ones((2, 2), np.int8), np.zeros((2, 2), np.int8)
     same(ngraph.dequantize(q, scale, zero, "f32", axes), scale)
+
+
+DECODED = [call for path in BLOCKS for call in calls(path) if call.op == "ggml.decode"]
+
+
+@pytest.mark.parametrize("call", DECODED, ids=[call.id for call in DECODED])
+def test_decoded_as_by_ggml(call):
+    blocks = pytest.importorskip("pyquant.blocks")
+    got = blocks.block_format(call.args["type"]).decode(array(call.args["blocks"]))
+    same(got, array(call.expect))
 
 
 def test_each_case_has_its_own_name():

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 FILES = sorted(Path(__file__).parent.glob("*.json"))
+BLOCKS = [path for path in FILES if path.name.startswith("ggml-")]
+STANDARDS = [path for path in FILES if path not in BLOCKS]
 
 
 class Call(NamedTuple):
@@ -47,6 +49,9 @@ def array(spec):
     dtype = dtype_of(spec["dtype"])
     if "fill" in spec:
         return np.full(spec["shape"], spec["fill"]).astype(dtype)
+    if "hex" in spec:
+        numbers = np.frombuffer(bytes.fromhex(spec["hex"]), dtype.newbyteorder("<"))
+        return numbers.astype(dtype).reshape(spec["shape"])
     given = np.array(spec.get("bits", spec.get("data")), dtype=object)
     shape = spec.get("shape", given.shape)
     pattern = np.dtype(f"u{dtype.itemsize}")

@@ -1,0 +1,121 @@
+"""Writes the files of ggml's blocks beside this one: the oracle and the port make them.
+
+PYTHONPATH=tests python tests/conformance/ggml.py
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from blocks_encoders import DIRECT, LEGACY, SEARCHED, encode
+from blocks_oracle import DECODERS, FORMATS
+
+VERSION = "0.25.3"
+
+# What some blocks begin with: scales at the ends of their types, and those that are no
+# number elsewhere.
+CORNERS = {
+    "Q4_0": ["0100", "0180", "ff7b"],
+    "MXFP4": ["00", "01", "fd", "ff"],
+    "NVFP4": ["00017f80", "ff7e8108"],
+}
+
+
+def array_of(values):
+    """An array as the files have it."""
+    little = values.astype(values.dtype.newbyteorder("<"))
+    return {
+        "dtype": values.dtype.name,
+        "shape": values.shape,
+        "hex": little.tobytes().hex(),
+    }
+
+
+def scrambled(count, seed):
+    """Whole numbers of 32 bits that have nothing to do with each other."""
+    h = np.arange(1, count + 1, dtype=np.uint64) * 2654435761 + seed & 0xFFFFFFFF
+    for factor in (2246822519, 3266489917):
+        h = (h ^ h >> 15) * factor & 0xFFFFFFFF
+    return (h ^ h >> 16).astype(np.int64)
+
+
+def blocks_of(name):
+    """Blocks that decode to numbers, then those that begin with corners."""
+    number, elements, size = FORMATS[name]
+    blocks = (scrambled(64 * size, 1000 * number) & 255).astype(np.uint8).reshape(64, size)
+    values = DECODERS[name](blocks)
+    blocks = blocks[(np.abs(values) < 65504).all(-1) & values.any(-1)]
+    corners = [bytes.fromhex(text) for text in CORNERS.get(name, ())]
+    for block, corner in zip(blocks, corners, strict=False):
+        block[: len(corner)] = list(corner)
+    return blocks[: max(64 // elements, len(corners), 1)]
+
+
+def decoding(name):
+    blocks = blocks_of(name)
+    with np.errstate(over="ignore"):
+        values = DECODERS[name](blocks).astype(np.float32)
+    return {
+        "id": f"decode-{name}",
+        "source": f"ggml {VERSION}, dequantize_row_{name.lower()}",
+        "op": "ggml.decode",
+        "calls": [
+            {
+                "args": {"type": name, "blocks": array_of(blocks.reshape(1, -1))},
+                "expect": array_of(values.reshape(1, -1)),
+            }
+        ],
+    }
+
+
+def encodings():
+    """One row of numbers of many magnitudes, and every type's blocks of it."""
+    h = scrambled(256, 7)
+    x = np.ldexp((h & 0xFFFF) - 32768, -15 - (h >> 16 & 7)).astype(np.float32)[None]
+    weights = np.ldexp(scrambled(256, 8) % 1024 + 1, -8).astype(np.float32)
+
+    def case(form, source, names, given, **options):
+        given = {"x": array_of(x), **given}
+        calls = [
+            {"args": {"type": name}, "expect": array_of(encode(name, x, **options))}
+            for name in names
+        ]
+        source = f"ggml {VERSION}, {source}"
+        op = {"op": "ggml.encode", "args": given}
+        return {"id": f"encode{form}", "source": source, **op, "calls": calls}
+
+    searched, given = {"search": True}, {"weights": array_of(weights)}
+    weighted = (*LEGACY, *SEARCHED)
+    return [
+        case("", "quantize_row_*_ref", (*DIRECT, *SEARCHED), {}),
+        case("-search", "quantize_iq4_nl", ["IQ4_NL"], searched, **searched),
+        case("-weights", "quantize_*", weighted, given, weights=weights),
+    ]
+
+
+def text_of(about, cases):
+    """A file; a call on one line."""
+
+    def lines(case):
+        calls = ",\n".join(f"        {json.dumps(call)}" for call in case["calls"])
+        head = json.dumps({**case, "calls": []}).removesuffix("]}")
+        return f"    {head}\n{calls}\n    ]}}"
+
+    text = ",\n".join(map(lines, cases))
+    return f'{{\n  "about": {json.dumps(about)},\n  "cases": [\n{text}\n  ]\n}}\n'
+
+
+def files():
+    """Names and texts."""
+    about = f"Blocks of GGUF files as ggml {VERSION} "
+    return {
+        f"ggml-{VERSION}-decode.json": text_of(
+            f"{about}decodes them", [decoding(name) for name in FORMATS]
+        ),
+        f"ggml-{VERSION}-encode.json": text_of(f"{about}makes them", encodings()),
+    }
+
+
+if __name__ == "__main__":
+    for name, text in files().items():
+        Path(__file__).with_name(name).write_text(text, encoding="utf-8", newline="\n")
