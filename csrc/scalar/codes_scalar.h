@@ -99,7 +99,7 @@ PQ_NOINLINE c32 c32_flip(c32 x, uint32_t bits)
 /* Bits from `shift` on of each code, as many as `mask` has. */
 PQ_INLINE c32 c32_field(c32 x, int shift, uint8_t mask)
 {
-    EACH_CODE(i) x.v[i] = x.v[i] >> shift & mask;
+    EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] >> shift & mask);
     return x;
 }
 
