@@ -114,13 +114,20 @@ cdef class _Observed:
         return 0
 
     cdef tuple found(self):
-        places = sorted(self.wraps)
-        return (
-            self.counts.sum(0), self.nans.sum(0), self.infs.sum(0),
-            self.lowest.min(0), self.highest.max(0), self.pages, self.table,
-            _np.array(places, _np.uint64),
-            _np.array([self.wraps[place] for place in places], _np.uint64),
+        cdef tuple all_parts = (
+            self.counts, self.nans, self.infs, self.lowest, self.highest
         )
+        if len(self.counts) == 1:  # mostly
+            numbers = tuple([found[0] for found in all_parts])
+        else:
+            numbers = (
+                *[found.sum(0) for found in all_parts[:3]],
+                self.lowest.min(0), self.highest.max(0),
+            )
+        places = sorted(self.wraps)
+        times = [self.wraps[place] for place in places]
+        return (*numbers, self.pages, self.table,
+                _np.array(places, _np.uint64), _np.array(times, _np.uint64))
 
 
 # ---- one channel ----
@@ -189,6 +196,8 @@ cdef class _Pages:
                         (<uint64_t>self.pages[i] << bits) + k - (i << bits),
                         counters[k] >> 16
                     )
+        if not self.pages:
+            return 0
         pages = _np.array(self.pages, _np.uint16)
         table = self.table.astype(_np.uint16)
         if self.pages != sorted(self.pages):

@@ -750,16 +750,17 @@ def _sum_counters(a: _Counters, b: _Counters) -> _Counters:
     more = _spread(b, pages)
     table = _spread(a, pages) + more
     anew = np.flatnonzero(table < more)
+    if not (len(anew) or len(a.places) or len(b.places)):
+        return _Counters(pages, table, a.places, a.wraps)
     places, wraps = np.concatenate([a.places, b.places]), np.concatenate([a.wraps, b.wraps])
     if len(anew):
         each = table[0].size  # counters of a page
         row, rest = np.divmod(anew, each)
         places = np.concatenate([places, pages[row].astype(np.uint64) * each + rest])
         wraps = np.concatenate([wraps, np.ones(len(anew), np.uint64)])
-    if len(places):
-        places, at = np.unique(places, return_inverse=True)
-        times, wraps = wraps, np.zeros(len(places), np.uint64)
-        np.add.at(wraps, at, times)
+    places, at = np.unique(places, return_inverse=True)
+    times, wraps = wraps, np.zeros(len(places), np.uint64)
+    np.add.at(wraps, at, times)
     return _Counters(pages, table, places, wraps)
 
 
