@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-SIZE = 1_945_000  # bytes of the compiled module, where it has three levels
+SIZE = 2_000_000  # bytes of the compiled module, where it has three levels
 
 # The same lists as in [tool.cibuildwheel].
 INTERPRETERS = ("cp311", "cp312", "cp313", "cp314", "cp314t", "cp315", "cp315t")
