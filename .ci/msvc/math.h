@@ -7,6 +7,7 @@
 double copysign(double, double);
 float copysignf(float, float);
 double fabs(double);
+float fabsf(float);
 double floor(double);
 double fma(double, double, double);
 float fmaf(float, float, float);
