@@ -64,5 +64,6 @@ void pq_api_init(struct pq_api *api, const struct pq_kernels *kernels, const cha
         .measure_params = pq_measure_params,
         .block_format = pq_block_format,
         .block_decode = pq_block_decode,
+        .block_encode = pq_block_encode,
     };
 }

@@ -543,6 +543,7 @@ struct pq_block_format {
     const char *name; /* and number, as ggml has them */
     int id;
     int elements, bytes; /* of a block */
+    int encodes;         /* whether pq_block_encode makes them */
 };
 
 /* Those that there are, from 0 on, then null. */
@@ -553,8 +554,8 @@ struct pq_blocks {
     size_t size;
     int format; /* its number in ggml */
     int ndim;   /* at least 1 */
-    /* Of `out`: the last extent is a multiple of a block's elements. `in` has as many
-     * dimensions, of its bytes the last. */
+    /* Of the numbers: the last extent is a multiple of a block's elements. The blocks have
+     * as many dimensions, of their bytes the last. */
     const ptrdiff_t *shape;
     struct pq_array in, out;
 };
@@ -566,6 +567,14 @@ struct pq_blocks {
  * elsewhere.
  */
 enum pq_status pq_block_decode(const struct pq_kernels *kernels,
+                               const struct pq_blocks *args, int part, int parts);
+
+/*
+ * Make blocks `out`, PQ_U8, of real `in`, float64 rounded to float32 once: the bytes of
+ * ggml's reference code. What is not finite makes bytes that mean nothing: pq_minmax finds
+ * it before. PQ_ERR_OPTION for a format that has no encoder.
+ */
+enum pq_status pq_block_encode(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts);
 
 /* What is known of a type. */
@@ -665,6 +674,8 @@ struct pq_api {
                                      int part, int parts);
     const struct pq_block_format *(*block_format)(int i);
     enum pq_status (*block_decode)(const struct pq_kernels *kernels,
+                                   const struct pq_blocks *args, int part, int parts);
+    enum pq_status (*block_encode)(const struct pq_kernels *kernels,
                                    const struct pq_blocks *args, int part, int parts);
 };
 

@@ -193,6 +193,7 @@ cdef extern from "pq.h" nogil:
         int id
         int elements
         int bytes
+        int encodes
 
     struct pq_blocks:
         size_t size
@@ -293,6 +294,9 @@ cdef extern from "pq.h" nogil:
         ) noexcept nogil
         const pq_block_format *(*block_format)(int i) noexcept nogil
         pq_status (*block_decode)(
+            const pq_kernels *kernels, const pq_blocks *args, int part, int parts
+        ) noexcept nogil
+        pq_status (*block_encode)(
             const pq_kernels *kernels, const pq_blocks *args, int part, int parts
         ) noexcept nogil
 

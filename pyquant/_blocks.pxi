@@ -1,4 +1,4 @@
-# Blocks of weights, as files have them, to numbers.
+# Blocks of weights, as files have them, to numbers and back.
 
 
 cdef class _BlockWork(_Work):
@@ -6,30 +6,37 @@ cdef class _BlockWork(_Work):
     cdef const pq_kernels *kernels
     cdef const pq_blocks *args
     cdef int parts
+    cdef bint encodes
 
     cdef int do(self, int part) noexcept nogil:
+        if self.encodes:
+            return pq_block_encode(self.kernels, self.args, part, self.parts)
         return pq_block_decode(self.kernels, self.args, part, self.parts)
 
 
 def block_rows():
-    """Name, number, elements and bytes of the formats."""
+    """Name, number, elements and bytes of the formats, and whether they are encoded."""
     cdef int i = 0
     cdef const pq_block_row *row = row_of_blocks(0)
     rows = []
     while row != NULL:
-        rows.append((row.name.decode(), row.id, row.elements, row.bytes))
+        rows.append((
+            row.name.decode(), row.id, row.elements, row.bytes, row.encodes != 0
+        ))
         i += 1
         row = row_of_blocks(i)
     return rows
 
 
 cdef int _run_blocks(const pq_kernels *kernels, const pq_blocks *args, Py_ssize_t size,
-                     int parts) except -1:
+                     int parts, bint encodes) except -1:
     cdef _BlockWork work
     if parts == 1 and size < _NOGIL_SIZE:
+        if encodes:
+            return pq_block_encode(kernels, args, 0, 1)
         return pq_block_decode(kernels, args, 0, 1)
     work = _BlockWork()
-    work.kernels, work.args, work.parts = kernels, args, parts
+    work.kernels, work.args, work.parts, work.encodes = kernels, args, parts, encodes
     return _run_work(work, parts)
 
 
@@ -87,11 +94,118 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     _set_array(&args.out, &call.out)
     if threads > 1:
         parts = _parts(_size(&call.out) * call.out.itemsize, threads)
-    status = _run_blocks(kernels, &args, _size(&call.out), parts)
+    status = _run_blocks(kernels, &args, _size(&call.out), parts, False)
     if status == PQ_ERR_OVERLAP:
         raise _overlapping("out", &call.out)
     if status == PQ_ERR_SHAPE:
         raise _too_many_blocks(array)
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    return exact if out is None else out
+
+
+# ---- of numbers ----
+
+cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
+    """Hold the numbers in place of scales, and for `x` the shape of their blocks."""
+    cdef Py_ssize_t elements = row[2], nbytes = row[3], extent
+    cdef int d, last
+    _hold_real(array, &call.scale, "x")
+    last = call.scale.ndim - 1
+    if last < 0:
+        raise ValueError("x: expected rows of numbers, got an array without dimensions")
+    extent = call.scale.shape[last]
+    if extent % elements:
+        raise ValueError(
+            f"x: expected a last extent that is a multiple of {elements} for {row[0]}, "
+            f"got {extent}"
+        )
+    call.x.ndim = call.scale.ndim
+    for d in range(last):
+        call.x.shape[d] = call.scale.shape[d]
+    call.x.shape[last] = extent // elements * nbytes  # less: of the largest blocks, too
+    call.args.ndim = call.scale.ndim
+    call.args.shape = call.scale.shape
+    _set_array(&call.args.inp, &call.scale)
+    return 0
+
+
+cdef object _not_encoded(Call *call, object array, int finite, const double *ends):
+    """The error for a number that is not finite, or not when float32 has it."""
+    cdef size_t count = 0, first = 0
+    if finite:
+        end = ends[0] if -ends[0] > ends[1] else ends[1]
+        return ValueError(f"x: expected numbers that float32 holds, got {end}")
+    with nogil:
+        pq_count_nonfinite(&call.args, &count, &first)
+    place = tuple([int(one) for one in _np.unravel_index(first, _shape(&call.scale))])
+    return ValueError(f"x: expected finite numbers, got {float(array[place])} at {place}")
+
+
+cdef int _check_numbers(const pq_kernels *kernels, Call *call, object array) except -1:
+    """Whether all are finite, as float32, too."""
+    cdef double ends[2]
+    cdef ptrdiff_t none[PQ_MAX_NDIM]
+    cdef int finite = 1, status
+    ends[0], ends[1] = 0, 0
+    memset(none, 0, sizeof(none))
+    call.args.block = NULL
+    call.args.lowest.data = &ends[0]
+    call.args.lowest.type = PQ_F64
+    call.args.lowest.strides = none
+    call.args.lowest.swapped = False
+    call.args.lowest.bit_strides = NULL
+    call.args.highest = call.args.lowest
+    call.args.highest.data = &ends[1]
+    if _size(&call.scale) < _NOGIL_SIZE:
+        status = pq_minmax(kernels, &call.args, &finite)
+    else:
+        with nogil:
+            status = pq_minmax(kernels, &call.args, &finite)
+    if status == PQ_ERR_SHAPE:
+        raise _too_many_numbers(array)
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    if not finite or -ends[0] >= _BEYOND_F32 or ends[1] >= _BEYOND_F32:
+        raise _not_encoded(call, array, finite, ends)
+    return 0
+
+
+# From here on float64 becomes infinite.
+cdef double _BEYOND_F32 = float.fromhex("0x1.ffffffp127")
+
+
+cdef object _too_many_numbers(object array):
+    return ValueError(f"x: expected an array that memory holds, got shape {array.shape}")
+
+
+def encode_blocks(tuple row not None, x, out=None, threads=1, isa=None):
+    """Blocks of a format, one of block_rows() that is encoded."""
+    cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
+    cdef Call call
+    cdef pq_blocks args
+    cdef int status, parts = 1
+    _forget(&call)
+    array = _real_array(x, "x")
+    threads = 1 if threads is _ONE else _threads_of(threads)
+    _hold_numbers(&call, array, row)
+    exact = _hold_out(&call, _exact_out(out), "uint8", PQ_U8)
+    if out is not None:
+        _check_overlap(&call, exact, &call.scale, array, "x")
+    _check_numbers(kernels, &call, array)
+    args.size = sizeof(args)
+    args.format = row[1]
+    args.ndim = call.scale.ndim
+    args.shape = call.scale.shape
+    _set_array(&args.inp, &call.scale)
+    _set_array(&args.out, &call.out)
+    if threads > 1:
+        parts = _parts(_size(&call.scale) * call.scale.itemsize, threads)
+    status = _run_blocks(kernels, &args, _size(&call.scale), parts, True)
+    if status == PQ_ERR_OVERLAP:
+        raise _overlapping("out", &call.out)
+    if status == PQ_ERR_SHAPE:
+        raise _too_many_numbers(array)
     if status != PQ_OK:
         raise SystemError(f"pyquant: unexpected status {status} from the C core")
     return exact if out is None else out

@@ -1479,9 +1479,16 @@ def measure_params(
     isa: str | None = None,
 ) -> tuple[npt.NDArray[Any], tuple[int, ...]]: ...
 def add_errors(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]: ...
-def block_rows() -> list[tuple[str, int, int, int]]: ...
+def block_rows() -> list[tuple[str, int, int, int, bool]]: ...
+def encode_blocks(
+    row: tuple[str, int, int, int, bool],
+    x: ArrayLike,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+    isa: str | None = None,
+) -> npt.NDArray[Any]: ...
 def decode_blocks(
-    row: tuple[str, int, int, int],
+    row: tuple[str, int, int, int, bool],
     b: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     out: npt.NDArray[Any] | None = None,

@@ -25,7 +25,7 @@ _ROWS = (
     *(("BF16", 30, 1, 2, "bfloat16"), ("F64", 28, 1, 8, "float64")),
     *(("I8", 24, 1, 1, "int8"), ("I16", 25, 1, 2, "int16")),
     *(("I32", 26, 1, 4, "int32"), ("I64", 27, 1, 8, "int64")),
-    *((*row, None) for row in _core.block_rows()),
+    *((*row[:4], None) for row in _core.block_rows()),
 )
 FORMATS = {name: (block, nbytes) for name, _, block, nbytes, _ in _ROWS}
 _BY_ID = {code: (name, block, nbytes, dtype) for name, code, block, nbytes, dtype in _ROWS}

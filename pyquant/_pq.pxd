@@ -43,6 +43,9 @@ cdef extern from "pq.h" nogil:
     pq_status pq_block_decode(
         const pq_kernels *, const pq_blocks *, int, int
     ) noexcept
+    pq_status pq_block_encode(
+        const pq_kernels *, const pq_blocks *, int, int
+    ) noexcept
 
     const pq_kernels *pq_isa_find(const char *name) noexcept
     const char *pq_isa_name(int i) noexcept

@@ -80,6 +80,7 @@ def _blocks(name: str, value: Any) -> Item:
     from pyquant._gguf import FORMATS
 
     format, data = value if len(value) == 2 else (None, None)
+    format = getattr(format, "name", format)
     if format not in FORMATS or not isinstance(data, np.ndarray) or data.dtype != np.uint8:
         expected = "a format of GGUF and an array of uint8"
         raise TypeError(f"weights: expected {expected}, got others for {name[:100]!r}")

@@ -546,8 +546,8 @@ def write_weights(
     weights : mapping
         Names to arrays, of any strides, or to `Weight` of a file of the same kind.
         safetensors: also to `PackedArray` and `QParams`, which `WeightFile.load` reads
-        again. GGUF: also to pairs of a format and the bytes of its blocks, uint8 with
-        blocks along the last axis.
+        again. GGUF: also to pairs of a format, as `BlockFormat` or its name, and the bytes
+        of its blocks, uint8 with blocks along the last axis.
     metadata : mapping, optional
         Of safetensors strings to strings; of GGUF strings to strings, numbers, arrays and
         lists of strings. Python's integers become uint32 or int32 where these hold them,

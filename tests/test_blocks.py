@@ -72,7 +72,6 @@ def test_formats():
         assert pq.block_format(fmt.name) is fmt
         assert pq.block_format(np.int64(fmt.ggml_id)) is fmt
         assert fmt.bits_per_element == 8 * fmt.block_bytes / fmt.block_size
-        assert not fmt.encodes
 
 
 def test_a_format_is_one_object():

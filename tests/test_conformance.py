@@ -7,6 +7,8 @@ import pytest
 from conformance.cases import BLOCKS, STANDARDS, any_nan, argument, array, calls
 from support import is_nan, same
 
+import pyquant as pq
+
 CALLS = [(path.stem, call) for path in STANDARDS for call in calls(path)]
 NAMES = [f"{file}-{call.id}" for file, call in CALLS]
 NEAREST = ("TOWARD_INFINITY", "TOWARD_ZERO", "UPWARD", "DOWNWARD", "TOWARD_EVEN")
@@ -100,8 +102,23 @@ DECODED = [call for path in BLOCKS for call in calls(path) if call.op == "ggml.d
 
 @pytest.mark.parametrize("call", DECODED, ids=[call.id for call in DECODED])
 def test_decoded_as_by_ggml(call):
-    blocks = pytest.importorskip("pyquant.blocks")
-    got = blocks.block_format(call.args["type"]).decode(array(call.args["blocks"]))
+    got = pq.block_format(call.args["type"]).decode(array(call.args["blocks"]))
+    same(got, array(call.expect))
+
+
+ENCODED = [
+    call
+    for path in BLOCKS
+    for call in calls(path)
+    if call.op == "ggml.encode"
+    and not call.args.keys() - {"x", "type"}
+    and pq.block_format(call.args["type"]).encodes
+]
+
+
+@pytest.mark.parametrize("call", ENCODED, ids=[call.id for call in ENCODED])
+def test_encoded_as_by_ggml(call):
+    got = pq.block_format(call.args["type"]).encode(array(call.args["x"]))
     same(got, array(call.expect))
 
 

@@ -189,6 +189,7 @@ PLACES = {
     "decode": (pq.files.Weight.decode, ["self", "rows"]),
     "block_format": (pq.block_format, ["format"]),
     "BlockFormat.decode": (pq.BlockFormat.decode, ["self", "b"]),
+    "BlockFormat.encode": (pq.BlockFormat.encode, ["self", "x"]),
 }
 
 

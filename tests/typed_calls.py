@@ -296,6 +296,10 @@ def blocks() -> None:
     check(assert_type(y, "npt.NDArray[Any]"), "float16")
     out: npt.NDArray[np.float32] = np.empty(32, np.float32)
     assert assert_type(fmt.decode(b, out=out), "npt.NDArray[np.float32]") is out
+    made = fmt.encode(np.zeros((1, 32)), threads=2)
+    check(assert_type(made, "npt.NDArray[np.uint8]"), "uint8")
+    row: npt.NDArray[np.uint8] = made[0]
+    assert assert_type(fmt.encode(y, out=row), "npt.NDArray[np.uint8]") is row
     assert_type(fmt.split(b), "dict[str, npt.NDArray[Any]]")
     assert_type(fmt.encoded_shape((2, 64)), tuple[int, ...])
     assert_type(pq.block_formats(), tuple[pq.BlockFormat, ...])

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "blocks/encode.h"
 #include "check.h"
 #include "kernels.h"
 #include "scalar_math.h"
@@ -153,11 +154,87 @@ static void check_call(const struct pq_kernels *kernels)
     }
 }
 
+/* The nearest number of a type, and what it is as float32, to be encoded. */
+static float put_number(char *to, enum pq_type type, float v)
+{
+    const uint16_t half = pq_f16_from_f32(v), brain = pq_bf16_from_f32(v);
+    const double wide = (double)v * (1 + 0x1p-30); /* rounds to v */
+    if (type == PQ_F16) {
+        memcpy(to, &half, sizeof half);
+        return pq_f32_from_f16(half);
+    }
+    if (type == PQ_BF16) {
+        memcpy(to, &brain, sizeof brain);
+        return pq_f32_from_bf16(brain);
+    }
+    if (type == PQ_F64) {
+        memcpy(to, &wide, sizeof wide);
+    } else {
+        memcpy(to, &v, sizeof v);
+    }
+    return v;
+}
+
+/* Rows of numbers of any type and strides, to blocks at any, in parts of any order. */
+static void check_encoding(const struct pq_kernels *kernels)
+{
+    static const enum pq_type types[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
+    static char in[1 << 20];
+    static uint8_t out[1 << 18], wanted[8 * 12 * 292];
+    static float numbers[8 * 12 * 256];
+    const struct pq_block_format *format = pq_block_format(0);
+    do {
+        format = pq_block_format((int)random_below(PQ_BLOCK_FORMATS));
+    } while (!format->encodes);
+    const enum pq_type type = types[random_below(4)];
+    const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
+    const ptrdiff_t blocks = (ptrdiff_t)random_below(13), rows = 4;
+    const ptrdiff_t columns = blocks * format->elements, bytes = blocks * format->bytes;
+    const ptrdiff_t step = random_chance(70) ? 1 : 2;
+    const ptrdiff_t apart = random_chance(60) ? size : 2 * size;
+    const ptrdiff_t gap = random_chance(50) ? 0 : 1 + (ptrdiff_t)random_below(9);
+    const ptrdiff_t in_row = columns * apart + gap, out_row = bytes * step + gap;
+    const ptrdiff_t shape[2] = {rows, columns};
+    const ptrdiff_t in_strides[2] = {in_row, apart}, out_strides[2] = {out_row, step};
+    const int parts = 1 + (int)random_below(5);
+    const struct pq_blocks args = {
+        .size = sizeof args,
+        .format = format->id,
+        .ndim = 2,
+        .shape = shape,
+        .in = {.data = in, .strides = in_strides, .type = type},
+        .out = {.data = out, .strides = out_strides, .type = PQ_U8},
+    };
+    for (ptrdiff_t i = 0; i < rows * columns; i++) {
+        const float v = ((float)random_below(1u << 12) - 2048) / 64;
+        char *const to = in + i / columns * in_row + i % columns * apart;
+        numbers[i] = put_number(to, type, v);
+    }
+    memset(out, 0xa5, sizeof out);
+    (void)pq_encode_blocks(format->id, numbers, wanted, (size_t)(rows * blocks));
+    for (int part = parts - 1; part >= 0; part--) {
+        const enum pq_status status = pq_block_encode(kernels, &args, part, parts);
+        CHECK(status == PQ_OK, "%s: %s", format->name, pq_status_text(status));
+    }
+    for (ptrdiff_t r = 0, i = 0; r < rows; r++) {
+        for (ptrdiff_t at = 0; at < out_row; at++) {
+            const bool made = at < bytes * step && at % step == 0;
+            const uint8_t expected = made ? wanted[i++] : 0xa5;
+            if (out[r * out_row + at] != expected) {
+                CHECK(0, "%s of type %d: row %td, byte %td", format->name, (int)type, r,
+                      at);
+                return;
+            }
+        }
+    }
+}
+
 static void check_calls(const struct pq_kernels *kernels)
 {
     check_begin("calls of %s", kernels->name);
     for (int i = 0; i < 400; i++) {
         check_call(kernels);
+        check_encoding(kernels);
     }
     check_end();
 }
@@ -206,6 +283,33 @@ static void check_refusals(void)
     EXPECT(PQ_ERR_TYPE);
     args.out.strides = none;
     EXPECT(PQ_ERR_OVERLAP);
+#undef EXPECT
+#define EXPECT(status)                                                                     \
+    CHECK(pq_block_encode(scalar, &args, 0, 1) == (status), "encoding: " #status);         \
+    args = back
+    const struct pq_blocks back = {
+        .size = sizeof back,
+        .format = 2,
+        .ndim = 2,
+        .shape = shape,
+        .in = {.data = y, .strides = out_strides, .type = PQ_F32},
+        .out = {.data = x, .strides = in_strides, .type = PQ_U8},
+    };
+    args = back;
+    memset(y, 0, sizeof y);
+    EXPECT(PQ_OK);
+    args.format = 12;
+    EXPECT(PQ_ERR_OPTION);
+    args.shape = odd;
+    EXPECT(PQ_ERR_SHAPE);
+    args.out.type = PQ_I8;
+    EXPECT(PQ_ERR_TYPE);
+    args.in.type = PQ_I32;
+    EXPECT(PQ_ERR_TYPE);
+    args.out.strides = none;
+    EXPECT(PQ_ERR_OVERLAP);
+    args.in.strides = none;
+    EXPECT(PQ_OK);
 #undef EXPECT
     CHECK(pq_block_decode(scalar, &good, 2, 2) == PQ_ERR_PART, "part 2 of 2");
     CHECK(pq_block_decode(NULL, &good, 0, 1) == PQ_ERR_NULL, "no kernels");

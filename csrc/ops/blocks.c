@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of weights, as they lie in files: to real numbers, and of these. */
+#include "../args.h"
+#include "../blocks/encode.h"
+#include "../fpenv.h"
+#include "../kernels.h"
+#include "../params.h"
+#include "../plan.h"
+#include "../tile.h"
+
+const struct pq_block_format *pq_block_format(int i)
+{
+#define ROW(name, ...) {#name, __VA_ARGS__},
+    static const struct pq_block_format rows[] = {PQ_FOR_BLOCK_FORMAT(ROW)};
+#undef ROW
+    return i >= 0 && i < PQ_BLOCK_FORMATS ? &rows[i] : NULL;
+}
+
+static int place_of(int id)
+{
+    for (int i = 0; i < PQ_BLOCK_FORMATS; i++) {
+        if (pq_block_format(i)->id == id) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Elements at once, of whole blocks: what follows finds them in L1. */
+enum { PIECE = 1024 };
+
+/* Bytes of them, at most: of any format. */
+#define ROOM(name, id, elements, bytes, encodes) char name[PIECE / (elements) * (bytes)];
+union room {
+    PQ_FOR_BLOCK_FORMAT(ROOM)
+};
+#undef ROOM
+
+/* What is the same for all rows, which are as many blocks as follow each other evenly on
+ * both sides. */
+struct coding {
+    const struct pq_kernels *kernels;
+    const struct pq_block_format *format;
+    void (*piece)(const struct coding *how, char *blocks, char *numbers, ptrdiff_t n);
+    pq_decode_fn *decode; /* not where numbers are encoded */
+    pq_narrow_fn *narrow; /* of decoded ones; null: float32 */
+    ptrdiff_t row;        /* blocks */
+    int ndim;             /* dimensions of rows */
+    const ptrdiff_t *shape;
+    const struct pq_array *blocks, *numbers;
+    ptrdiff_t byte_step, step; /* from a byte, and a number, to the next */
+    size_t size;               /* of a number */
+    bool direct;               /* numbers of a row are where kernels have them */
+};
+
+/* As blocks: where bytes lie apart, in a copy. */
+static const uint8_t *blocks_at(const struct coding *how, const char *from, ptrdiff_t n,
+                                union room *room)
+{
+    if (how->byte_step == 1) {
+        return (const uint8_t *)from;
+    }
+    char *const bytes = (char *)room;
+    for (ptrdiff_t i = 0; i < n * how->format->bytes; i++) {
+        bytes[i] = from[i * how->byte_step];
+    }
+    return (const uint8_t *)bytes;
+}
+
+/* At most PIECE elements. */
+static void decode_piece(const struct coding *how, char *from, char *to, ptrdiff_t n)
+{
+    _Alignas(64) float numbers[PIECE];
+    _Alignas(64) double narrowed[PIECE];
+    union room room;
+    const uint8_t *const blocks = blocks_at(how, from, n, &room);
+    const ptrdiff_t count = n * how->format->elements;
+    /* Kernels that narrow want their numbers aligned. */
+    const bool direct =
+        how->direct && (how->narrow == NULL || (uintptr_t)to % how->size == 0);
+    if (how->narrow == NULL) {
+        how->decode(blocks, direct ? (void *)to : (void *)numbers, (size_t)n);
+    } else {
+        how->decode(blocks, numbers, (size_t)n);
+        how->narrow(numbers, direct ? (void *)to : (void *)narrowed, (size_t)count);
+    }
+    if (direct) {
+        return;
+    }
+    const char *const made =
+        how->narrow == NULL ? (const char *)numbers : (const char *)narrowed;
+    const struct pq_tile tile = {.rows = 1,
+                                 .columns = count,
+                                 .column_stride = how->step,
+                                 .size = how->size,
+                                 .swapped = how->numbers->swapped != 0};
+    pq_scatter(how->kernels, to, made, &tile);
+}
+
+/* The same. Of float64, each number is rounded to float32 once. */
+static void encode_piece(const struct coding *how, char *to, char *from, ptrdiff_t n)
+{
+    _Alignas(64) float numbers[PIECE];
+    union room room;
+    const float *x = numbers;
+    const bool apart = how->byte_step != 1;
+    if (how->direct && how->numbers->type == PQ_F32 && (uintptr_t)from % how->size == 0) {
+        x = (const float *)(const void *)from;
+    } else {
+        const struct pq_params numbers_at = {from, how->step, how->numbers->type,
+                                             how->numbers->swapped};
+        pq_load_scales_f32(numbers, &numbers_at, (size_t)(n * how->format->elements));
+    }
+    uint8_t *const blocks = apart ? (uint8_t *)&room : (uint8_t *)to;
+    (void)pq_encode_blocks(how->format->id, x, blocks, (size_t)n);
+    for (ptrdiff_t i = 0; apart && i < n * how->format->bytes; i++) {
+        to[i * how->byte_step] = (char)blocks[i];
+    }
+}
+
+/* Blocks [begin, end) of row number `r`, in C order. */
+static void code_row(const struct coding *how, ptrdiff_t r, ptrdiff_t begin, ptrdiff_t end)
+{
+    const struct pq_block_format *const format = how->format;
+    char *blocks = (char *)how->blocks->data;
+    char *numbers = (char *)how->numbers->data;
+    for (int d = how->ndim - 1; d >= 0; d--) {
+        const ptrdiff_t i = r % how->shape[d];
+        r /= how->shape[d];
+        blocks += i * how->blocks->strides[d];
+        numbers += i * how->numbers->strides[d];
+    }
+    const ptrdiff_t piece = PIECE / format->elements;
+    for (ptrdiff_t i = begin; i < end; i += piece) {
+        const ptrdiff_t n = end - i < piece ? end - i : piece;
+        how->piece(how, blocks + i * format->bytes * how->byte_step,
+                   numbers + i * format->elements * how->step, n);
+    }
+}
+
+/* Rows that go on in the next row are one. Returns how many rows there are. */
+static ptrdiff_t join_rows(struct coding *how)
+{
+    const ptrdiff_t bytes = how->byte_step * how->format->bytes;
+    const ptrdiff_t elements = how->step * how->format->elements;
+    ptrdiff_t rows = 1;
+    for (; how->ndim > 0; how->ndim--) {
+        const int d = how->ndim - 1;
+        const bool goes_on = how->blocks->strides[d] == bytes * how->row &&
+                             how->numbers->strides[d] == elements * how->row;
+        if (!goes_on && how->shape[d] != 1) {
+            break;
+        }
+        how->row *= how->shape[d];
+    }
+    for (int d = 0; d < how->ndim; d++) {
+        rows *= how->shape[d];
+    }
+    return rows;
+}
+
+/* Whether an array is what it has to be; one that is written to has no memory twice. */
+static enum pq_status check_array(struct pq_args *as, const struct pq_array *array,
+                                  bool written)
+{
+    struct pq_plan plan;
+    as->in = as->out = *array;
+    enum pq_status status = pq_check_shape(as);
+    if (status == PQ_OK) {
+        status = pq_check_array(as, array, false);
+    }
+    return status == PQ_OK && written ? pq_plan_init(&plan, as, pq_bytes_of(array->type))
+                                      : status;
+}
+
+static enum pq_status check(const struct pq_blocks *args,
+                            const struct pq_block_format *format, bool encodes)
+{
+    struct pq_args as = {.size = sizeof as, .ndim = args->ndim, .shape = args->shape};
+    const struct pq_array *const numbers = encodes ? &args->in : &args->out;
+    const struct pq_array *const blocks = encodes ? &args->out : &args->in;
+    ptrdiff_t bytes[PQ_MAX_NDIM];
+    as.in = as.out = *numbers;
+    enum pq_status status = pq_check_shape(&as);
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (blocks->type != PQ_U8 || !pq_is_real(numbers->type)) {
+        return PQ_ERR_TYPE;
+    }
+    const int last = args->ndim - 1;
+    if (last < 0 || args->shape[last] % format->elements != 0 ||
+        blocks->bit_strides != NULL || numbers->bit_strides != NULL) {
+        return PQ_ERR_SHAPE;
+    }
+    status = check_array(&as, numbers, !encodes);
+    if (status != PQ_OK) {
+        return status;
+    }
+    memcpy(bytes, args->shape, (size_t)args->ndim * sizeof *bytes);
+    bytes[last] = bytes[last] / format->elements * format->bytes;
+    as.shape = bytes;
+    return check_array(&as, blocks, encodes);
+}
+
+static bool is_empty(const struct pq_blocks *args)
+{
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->shape[d] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* To types but float32. */
+static pq_narrow_fn *narrow_to(const struct pq_records *records, enum pq_type type)
+{
+    return type == PQ_F16    ? records->to_f16
+           : type == PQ_BF16 ? records->to_bf16
+           : type == PQ_F64  ? records->to_f64
+                             : NULL;
+}
+
+/* Share number `part` of the blocks. */
+static void code_share(struct coding *how, int part, int parts)
+{
+    const ptrdiff_t rows = join_rows(how), all = rows * how->row;
+    const ptrdiff_t share = all / parts + (all % parts != 0);
+    const pq_fpenv found = pq_fpenv_enter();
+    if (part <= (all - 1) / share) { /* the product may be too large */
+        ptrdiff_t at = share * part;
+        const ptrdiff_t end = all - at > share ? at + share : all;
+        while (at < end) {
+            const ptrdiff_t r = at / how->row, begin = at % how->row;
+            const ptrdiff_t left = how->row - begin, n = end - at < left ? end - at : left;
+            code_row(how, r, begin, begin + n);
+            at += n;
+        }
+    }
+    pq_fpenv_leave(found);
+}
+
+static enum pq_status code_blocks(const struct pq_kernels *kernels,
+                                  const struct pq_blocks *args, bool encodes, int part,
+                                  int parts)
+{
+    struct pq_blocks room;
+    const void *given = args;
+    if (kernels == NULL || args == NULL) {
+        return PQ_ERR_NULL;
+    }
+    enum pq_status status = pq_known_struct(&given, &room, sizeof room, sizeof room);
+    if (status != PQ_OK) {
+        return status;
+    }
+    args = given;
+    const int place = place_of(args->format);
+    if (place < 0 || (encodes && !pq_block_format(place)->encodes)) {
+        return PQ_ERR_OPTION;
+    }
+    if (parts < 1 || part < 0 || part >= parts) {
+        return PQ_ERR_PART;
+    }
+    const struct pq_block_format *const format = pq_block_format(place);
+    status = check(args, format, encodes);
+    if (status != PQ_OK || is_empty(args)) {
+        return status;
+    }
+    const int last = args->ndim - 1;
+    const struct pq_array *const numbers = encodes ? &args->in : &args->out;
+    const struct pq_array *const blocks = encodes ? &args->out : &args->in;
+    const size_t size = pq_bytes_of(numbers->type);
+    struct coding how = {
+        .kernels = kernels,
+        .format = format,
+        .piece = encodes ? encode_piece : decode_piece,
+        .decode = kernels->records->decode[place],
+        .narrow = narrow_to(kernels->records, numbers->type),
+        .row = args->shape[last] / format->elements,
+        .ndim = last,
+        .shape = args->shape,
+        .blocks = blocks,
+        .numbers = numbers,
+        .byte_step = blocks->strides[last],
+        .step = numbers->strides[last],
+        .size = size,
+        .direct = numbers->strides[last] == (ptrdiff_t)size && !numbers->swapped,
+    };
+    code_share(&how, part, parts);
+    return PQ_OK;
+}
+
+enum pq_status pq_block_decode(const struct pq_kernels *kernels,
+                               const struct pq_blocks *args, int part, int parts)
+{
+    return code_blocks(kernels, args, false, part, parts);
+}
+
+enum pq_status pq_block_encode(const struct pq_kernels *kernels,
+                               const struct pq_blocks *args, int part, int parts)
+{
+    return code_blocks(kernels, args, true, part, parts);
+}

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights in blocks, encoded: against the port of ggml's reference code, in any memory."""
+
+import re
+import tracemalloc
+
+import blocks_encoders
+import numpy as np
+import pytest
+import test_fpenv
+from blocks_encoders import DIRECT
+from support import (
+    REALS,
+    Guarded,
+    bfloat16,
+    cast,
+    misaligned,
+    poisoned,
+    split_small_arrays,
+    untouched,
+)
+
+import pyquant as pq
+from pyquant import _core, isa
+
+FORMATS = [pq.block_format(name) for name in DIRECT]
+OTHERS = [fmt for fmt in pq.block_formats() if fmt.name not in DIRECT]
+LEVELS = isa.available()
+by_name = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
+some = pytest.mark.parametrize(
+    "fmt",
+    [pq.block_format(name) for name in ("Q8_0", "Q8_K", "NVFP4")],
+    ids=lambda fmt: fmt.name,
+)
+
+
+@pytest.fixture
+def rng():
+    """Numbers that each test begins anew."""
+    return np.random.default_rng(23)
+
+
+def numbers(rng, fmt, *shape):
+    """Rows of so many blocks, of magnitudes that differ from block to block, a tenth of
+    them 0; each type of input has them exactly."""
+    exponents = rng.integers(-20, 9, (*shape, 1))
+    x = np.ldexp(rng.integers(-127, 128, (*shape, fmt.block_size)), exponents)
+    x[rng.random(x.shape) < 0.1] = 0
+    return x.reshape(*shape[:-1], shape[-1] * fmt.block_size).astype(np.float32)
+
+
+def expected(fmt, x):
+    rows = np.ascontiguousarray(x, np.float32).reshape(-1, x.shape[-1])
+    made = blocks_encoders.encode(fmt.name, rows)
+    return made.reshape(fmt.encoded_shape(x.shape))
+
+
+def same(got, wanted):
+    assert got.dtype == wanted.dtype == np.uint8
+    assert got.shape == wanted.shape
+    assert np.array_equal(got, wanted)
+
+
+# ---- bytes ----
+
+
+def test_which_encode():
+    assert {fmt.name for fmt in pq.block_formats() if fmt.encodes} == set(DIRECT)
+    for fmt in OTHERS:
+        x = np.zeros(fmt.block_size, np.float32)
+        out = poisoned(np.uint8, fmt.block_bytes)
+        message = rf"^format: expected Q4_0, Q4_1, .*, Q2_0 to encode, got {fmt.name}$"
+        with pytest.raises(ValueError, match=message):
+            fmt.encode(x, out=out)
+        assert untouched(out)
+
+
+@by_name
+@pytest.mark.parametrize("level", LEVELS)
+def test_bytes(fmt, level, rng):
+    x = numbers(rng, fmt, 3, 70)
+    same(_core.encode_blocks(fmt._row, x, isa=level), expected(fmt, x))
+    x = rng.standard_normal((2, 40 * fmt.block_size)).astype(np.float32)
+    same(_core.encode_blocks(fmt._row, x, isa=level), expected(fmt, x))
+
+
+@by_name
+def test_numbers_of_any_bits(fmt, rng):
+    """Subnormal ones, and such as have scales beyond float16; a sign of zero."""
+    bits = rng.integers(0, 2**32, (40, 4 * fmt.block_size), np.uint32)
+    x = bits.view(np.float32)
+    x[~np.isfinite(x)] = -0.0
+    x[20:30] *= np.float32(2.0**-120)
+    same(fmt.encode(x), expected(fmt, x))
+
+
+@by_name
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_types(fmt, dtype, rng):
+    x = numbers(rng, fmt, 2, 37)
+    given = cast(x, dtype)
+    same(fmt.encode(given), expected(fmt, cast(given, np.float32)))
+
+
+def test_float64_is_rounded_once(rng):
+    """Half to even, to float32: not by way of anything narrower, nor down."""
+    fmt = pq.block_format("Q8_K")  # whose scale is of all bits of the largest number
+    x = rng.standard_normal((50, 256))
+    x[:, 0] = 8 + np.arange(50) * 2.0**-20 + 2.0**-21 + (np.arange(50) % 3 - 1) * 2.0**-40
+    same(fmt.encode(x), expected(fmt, x.astype(np.float32)))
+    x[0, 0] = float(np.finfo(np.float32).max) * (1 + 2.0**-25 - 2.0**-40)
+    same(fmt.encode(x), expected(fmt, x.astype(np.float32)))
+    assert fmt.split(fmt.encode(x))["d"][0, 0] != 0
+
+
+def test_worked_by_hand():
+    x = (np.arange(32, dtype=np.float32) - 16) / 8
+    made = pq.block_format("Q4_0").encode(x)
+    assert made.tobytes().hex() == "0034809191a2a2b3b3c4c4d5d5e6e6f7f7f8"
+    assert np.array_equal(pq.block_format("Q4_0").decode(made)[::8], x[::8])
+
+
+# ---- memory ----
+
+
+@some
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_strides(fmt, dtype, rng):
+    x = cast(numbers(rng, fmt, 4, 3, 7), dtype)
+    wanted = fmt.encode(np.ascontiguousarray(x))
+    wide = np.concatenate([x, x[..., : fmt.block_size + 1]], axis=-1)
+    given = [
+        wide[..., : x.shape[-1]],
+        np.repeat(x, 2, axis=-1)[..., ::2],
+        np.asfortranarray(x),
+        x[::-1, :, ::-1].copy()[::-1, :, ::-1],
+        np.stack([x, x], axis=1)[:, 1],
+        misaligned(x, 1),
+    ]
+    if dtype.kind == "f":
+        given.append(x.astype(dtype.newbyteorder()))
+    for one in given:
+        same(fmt.encode(one), wanted)
+    same(fmt.encode(x[::-1, ::2]), wanted[::-1, ::2])
+    one = np.broadcast_to(x[:1], x.shape)
+    same(fmt.encode(one), np.broadcast_to(wanted[:1], wanted.shape))
+    zeros = np.broadcast_to(np.zeros((), dtype), x.shape)
+    same(fmt.encode(zeros), fmt.encode(np.zeros(x.shape, dtype)))
+    for shape in [(-1,), (1, 84 * fmt.block_size), (2, 2, 1, 3, -1)]:
+        flat = fmt.encode(x.reshape(shape))
+        assert np.array_equal(flat.ravel(), wanted.ravel())
+
+
+@some
+def test_out(fmt, rng):
+    x = numbers(rng, fmt, 4, 3, 40)
+    wanted = expected(fmt, x)
+    shape = wanted.shape
+    big, gaps = (poisoned(np.uint8, (4, 3, shape[2] * 2)) for _ in range(2))
+    for out in (
+        np.empty(shape, np.uint8, order="F"),
+        big[..., : shape[2]],
+        gaps[..., ::2],
+        np.empty((4, 6, shape[2]), np.uint8)[:, ::-2],
+        np.empty(shape, np.uint8)[..., ::-1],
+    ):
+        assert fmt.encode(x, out=out) is out
+        same(out, wanted)
+    assert untouched(big[..., shape[2] :])
+    assert untouched(gaps[..., 1::2])
+
+
+@by_name
+def test_nothing_else_is_touched(fmt, rng):
+    for offset in (0, 1):
+        memory = Guarded(np.float32, 5 * fmt.block_size, offset)
+        result = Guarded(np.uint8, 5 * fmt.block_bytes, offset)
+        memory.array[...] = numbers(rng, fmt, 5)
+        fmt.encode(memory.array, out=result.array)
+        same(result.array, expected(fmt, memory.array))
+        result.check()
+        memory.check()
+
+
+@some
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_threads(fmt, dtype, rng, monkeypatch):
+    for shape in [(200,), (7, 30), (100, 1), (3, 0), (1, 2)]:
+        x = cast(numbers(rng, fmt, *shape), dtype)
+        wanted = fmt.encode(x)
+        wide = np.concatenate([x, x[..., :3]], axis=-1)[..., : x.shape[-1]]
+        with split_small_arrays(monkeypatch):
+            for threads in (2, 3, 8):
+                same(fmt.encode(x, threads=threads), wanted)
+                same(fmt.encode(wide, threads=threads), wanted)
+
+
+def test_empty():
+    fmt = pq.block_format("Q8_0")
+    for shape in [(0,), (0, 32), (3, 0), (2, 0, 64)]:
+        found = fmt.encode(np.empty(shape, np.float32))
+        assert found.shape == fmt.encoded_shape(shape)
+        assert found.dtype == np.uint8
+
+
+def test_other_memory(rng):
+    fmt = pq.block_format("Q8_0")
+    x = numbers(rng, fmt, 2, 3)
+    same(fmt.encode(memoryview(x)), expected(fmt, x))
+    same(fmt.encode(x.tolist()), expected(fmt, x))
+
+
+def test_nothing_is_allocated(rng):
+    fmt = pq.block_format("Q8_0")
+    x = numbers(rng, fmt, 256, 128)
+    out = np.empty(fmt.encoded_shape(x.shape), np.uint8)
+    fmt.encode(x[:2], out=out[:2])
+    for given in (x, x.astype(np.float16), np.asfortranarray(x), x[::-1]):
+        tracemalloc.start()
+        fmt.encode(given, out=out)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 4096
+
+
+def test_control_state_does_not_matter(rng):
+    """Flushing subnormals would take small numbers for 0."""
+    fmt = pq.block_format("Q8_K")
+    x = numbers(rng, fmt, 9) * np.float32(2.0**-130)
+    wanted = expected(fmt, x)
+    for state in test_fpenv.STATES.values():
+        with test_fpenv.state(state):
+            found = fmt.encode(x)
+        same(found, wanted)
+
+
+# ---- what is refused ----
+
+
+@some
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite(fmt, dtype, bad, rng):
+    """Wherever they are, nothing is written; the first is named."""
+    x = cast(numbers(rng, fmt, 3, 5), dtype)
+    out = poisoned(np.uint8, fmt.encoded_shape(x.shape))
+    for place in [(0, 0), (1, fmt.block_size + 3), (2, x.shape[1] - 1)]:
+        given = x.copy()
+        given[place] = bad
+        given[2, -1] = bad
+        message = f"x: expected finite numbers, got {bad} at {place}"
+        with pytest.raises(ValueError, match="^" + re.escape(message) + "$"):
+            fmt.encode(given, out=out)
+    assert untouched(out)
+
+
+def test_numbers_that_float32_does_not_hold():
+    fmt = pq.block_format("Q8_0")
+    limit = float.fromhex("0x1.ffffffp127")  # rounded to even, this is infinite
+    x = np.ones((2, 32))
+    out = poisoned(np.uint8, (2, 34))
+    for number in (limit, -limit, 1e300, -1e300):
+        x[1, 3] = number
+        message = f"x: expected numbers that float32 holds, got {number}"
+        with pytest.raises(ValueError, match="^" + re.escape(message) + "$"):
+            fmt.encode(x, out=out)
+    assert untouched(out)
+    for number in (np.nextafter(limit, 0), -np.nextafter(limit, 0)):
+        x[1, 3] = number
+        same(fmt.encode(x), expected(fmt, x.astype(np.float32)))
+
+
+Q8_0 = pq.block_format("Q8_0")
+ROWS = np.zeros((2, 64), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "error", "message"),
+    [
+        (
+            ROWS[:, :33],
+            {},
+            ValueError,
+            "x: expected a last extent that is a multiple of 32 for Q8_0, got 33",
+        ),
+        (
+            np.float32(0),
+            {},
+            ValueError,
+            "x: expected rows of numbers, got an array without dimensions",
+        ),
+        (ROWS.astype(np.int32), {}, TypeError, "x: expected float32, float64, float16 or "),
+        (np.ma.array(ROWS), {}, TypeError, "x: expected "),
+        (ROWS, {"threads": 0}, ValueError, "threads: expected a positive integer, got 0"),
+        (
+            ROWS,
+            {"out": np.empty((2, 67), np.uint8)},
+            ValueError,
+            r"out: expected shape \(2, 68\), got \(2, 67\)",
+        ),
+        (
+            ROWS,
+            {"out": np.empty((2, 68), np.int8)},
+            TypeError,
+            "out: expected uint8, got int8",
+        ),
+        (ROWS, {"out": [0]}, TypeError, "out: expected a NumPy array, got list"),
+        (
+            ROWS,
+            {"out": np.broadcast_to(np.uint8(0), (2, 68))},
+            ValueError,
+            "out: expected a writeable array, got a read-only one",
+        ),
+    ],
+)
+def test_refusals(x, options, error, message):
+    with pytest.raises(error, match=r"^" + message):
+        Q8_0.encode(x, **options)
+
+
+def test_overlaps():
+    memory = np.zeros(4096, np.uint8)
+    x = memory.view(np.float32)[:256]
+    with pytest.raises(ValueError, match=r"^out: expected memory of its own.* overlaps x$"):
+        Q8_0.encode(x, out=memory[1000:1272])
+    Q8_0.encode(x, out=memory[1024:1296])
+    twice = np.lib.stride_tricks.as_strided(np.zeros(35, np.uint8), (2, 34), (1, 1))
+    with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
+        Q8_0.encode(np.ones((2, 32), np.float32), out=twice)
+    assert not twice.any()
+
+
+# ---- files ----
+
+
+@by_name
+def test_files(fmt, rng, tmp_path):
+    path = tmp_path / "a.gguf"
+    x = numbers(rng, fmt, 3, 2)
+    pq.write_weights(path, {"w": (fmt, fmt.encode(x))})
+    with pq.open_weights(path) as f:
+        assert f["w"].format == fmt.name
+        assert f["w"].shape == x.shape
+        assert np.array_equal(f["w"].decode(), fmt.decode(expected(fmt, x)))
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), bfloat16], ids=str)
+def test_gguf_reads_what_is_encoded(dtype, rng, tmp_path):
+    gguf = pytest.importorskip("gguf")
+    path = tmp_path / "a.gguf"
+    x = cast(numbers(rng, Q8_0, 5, 4), dtype)
+    pq.write_weights(path, {"w": (Q8_0, Q8_0.encode(x))})
+    (tensor,) = gguf.GGUFReader(path).tensors
+    kind = gguf.GGMLQuantizationType.Q8_0
+    assert tensor.tensor_type == kind
+    assert tensor.shape.tolist() == [128, 5]
+    wanted = gguf.quants.quantize(x.astype(np.float32), kind)
+    assert np.array_equal(tensor.data, wanted)
+    decoded = gguf.quants.dequantize(tensor.data, kind)
+    assert np.array_equal(decoded, Q8_0.decode(wanted))
