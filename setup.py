@@ -48,11 +48,13 @@ if sys.platform == "linux":  # GCC, or clang, which takes no notice of --param
         "-falign-loops=1",
     ]
     # Many loops, whose remainders would be written out.
-    BETTER["csrc/params.c"] = ["--param=max-completely-peeled-insns=50"]
+    FEW_REMAINDERS = ["--param=max-completely-peeled-insns=50"]
+    BETTER["csrc/params.c"] = BETTER["csrc/blocks/encode.c"] = FEW_REMAINDERS
     if machine() in ("x86_64", "aarch64"):
         # For the few CPUs without AVX2, and to compare with: a third of the size for a
         # tenth of the speed of some. Where there are no other kernels speed counts.
-        BETTER["csrc/scalar/kernels_scalar.c"] = BETTER["csrc/params.c"]
+        for table in ("kernels", "records", "stochastic"):
+            BETTER[f"csrc/scalar/{table}_scalar.c"] = FEW_REMAINDERS
 
 
 def description():
