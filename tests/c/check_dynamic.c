@@ -175,7 +175,7 @@ static void draw_dynamic(struct call *call, struct dynamic *d, int broken)
     d->choice = (struct pq_choice){.size = sizeof d->choice, .code = code};
     if (!pq_is_narrow_float(code)) {
         const struct pq_range all = pq_range_of(code);
-        const int some = random_chance(30);
+        const int some = !call->out.has_words && random_chance(30); /* of few bits */
         d->choice.rule = (enum pq_rule)random_below(3);
         d->choice.lowest_code = !some ? 0 : all.lo < -5 ? -5 : all.lo;
         d->choice.highest_code = !some ? 0 : all.hi > 6 ? 6 : all.hi;
