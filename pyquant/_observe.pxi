@@ -250,13 +250,17 @@ cdef int _count_tensor(_CountingWork work, _Observed found, Py_ssize_t size, bin
 cdef enum:
     _NO_MEMORY = 1 << 16  # no pq_status
     _FIRST_ROWS = 32
+    _FIRST_BYTES = 1 << 22
     _LANES = 8  # of few channels
 
 
 cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
-    """Twice as many, or as are wanted."""
+    """Twice as many, or as are wanted; of large ones few."""
     cdef size_t row = to.stride * sizeof(uint16_t)
-    cdef int room = min(<int>PQ_PAGES, max(to.wanted, 2 * to.room, <int>_FIRST_ROWS))
+    cdef size_t more = max(to.room, <int>_FIRST_ROWS)
+    cdef int room
+    more = max(<size_t>1, min(more, _FIRST_BYTES // max(row, <size_t>1)))
+    room = min(<int>PQ_PAGES, max(to.wanted, to.room + <int>more))
     cdef uint16_t *table = <uint16_t *>PyMem_RawCalloc(room, row)
     if table == NULL:
         return _NO_MEMORY

@@ -505,9 +505,9 @@ class Observer:
         """Make extremes moving averages, as PyTorch does: in float32, a step at a time."""
         self._real = "float32"
         if before._shape is None or before._shape != self._shape:
-            self._min, self._max = (
-                end.astype(np.float32).astype(np.float64) for end in (self._min, self._max)
-            )
+            with np.errstate(over="ignore"):
+                ends = [end.astype(np.float32) for end in (self._min, self._max)]
+            self._min, self._max = (end.astype(np.float64) for end in ends)
             return
         self._min = _averaged(before, before._min, self._min, self._count)
         self._max = _averaged(before, before._max, self._max, self._count)
@@ -756,7 +756,10 @@ def _sum_counters(a: _Counters, b: _Counters) -> _Counters:
     if len(anew):
         each = table[0].size  # counters of a page
         row, rest = np.divmod(anew, each)
-        places = np.concatenate([places, pages[row].astype(np.uint64) * each + rest])
+        more_places = pages[row].astype(np.uint64) * np.uint64(each) + rest.astype(
+            np.uint64
+        )
+        places = np.concatenate([places, more_places])
         wraps = np.concatenate([wraps, np.ones(len(anew), np.uint64)])
     places, at = np.unique(places, return_inverse=True)
     times, wraps = wraps, np.zeros(len(places), np.uint64)
@@ -781,7 +784,7 @@ def _averaged(
 ) -> npt.NDArray[np.float64]:
     """As PyTorch rounds; of channels without data so far the new, of those without new data
     the old."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         old, now = mean.astype(np.float32), new.astype(np.float32)
         step = np.float32(observer._momentum) * (now - old)
         averaged = np.where(observer._count == 0, now, old + step)

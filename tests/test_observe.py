@@ -50,6 +50,7 @@ def counted(x):
 def counters_of(observer):
     """By page, channel and counter."""
     table = observer._table.astype(np.uint64)
+    assert observer._places.dtype == observer._wraps.dtype == np.uint64
     if table.size == 0:
         return table
     pages, channels, counters = np.unravel_index(
@@ -238,6 +239,29 @@ def test_counters_of_channels_wrap(threads, monkeypatch):
         o.update(part, threads=threads)
     assert o == observed(np.concatenate([x, x], axis=1), axis=0)
     assert keys_of(o, 1) == {int(np.float16(7).view(np.uint16)): 400_000}
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_sums_beyond_two_bytes(axis):
+    """Counters that began anew as batches were summed say what those of one call do."""
+    rng = np.random.default_rng(9)
+    x = np.maximum(rng.standard_normal((2, 150_000)), 0).astype(np.float32)
+    whole = observed(x, axis=axis)
+    parts = np.array_split(x, 5, axis=1)
+    by_update = observed(parts[0], axis=axis)
+    for part in parts[1:]:
+        by_update.update(part)
+    by_merge = sum(
+        (observed(part, axis=axis) for part in parts[1:]), observed(parts[0], axis=axis)
+    )
+    for one in (by_update, by_merge):
+        assert one == whole
+        assert pickle.dumps(one._state()) == pickle.dumps(whole._state())
+        for q in (0, 0.4, 0.6, 1):
+            assert np.array_equal(one.quantile(q), whole.quantile(q))
+        for method in ("percentile", "mse", "entropy"):
+            assert np.array_equal(one.range(method), whole.range(method))
+        assert one.qparams(method="percentile") == whole.qparams(method="percentile")
 
 
 def test_many_pages_are_found_late():
