@@ -37,7 +37,7 @@ else:
 # The kernels are loops, which -O3 makes faster. What calls them is as fast by -O2, and the
 # last level counts.
 BETTER = {"pyquant/_core.c": ["-O2"]}
-if sys.platform == "linux":  # GCC, or clang, which takes no notice of --param
+if sys.platform == "linux":  # GCC, or clang, which says that it does not know these
     # What Cython calls unlikely are refusals and errors: for size alone. Callers get copies
     # of small functions until all is a quarter larger, not two fifths, and execute no more
     # instructions. There are no loops whose beginnings would have to be aligned.

@@ -123,7 +123,7 @@ cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
     call.x.ndim = call.scale.ndim
     for d in range(last):
         call.x.shape[d] = call.scale.shape[d]
-    call.x.shape[last] = extent // elements * nbytes  # less: of the largest blocks, too
+    call.x.shape[last] = extent // elements * nbytes  # at most those of x
     call.args.ndim = call.scale.ndim
     call.args.shape = call.scale.shape
     _set_array(&call.args.inp, &call.scale)

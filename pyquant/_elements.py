@@ -83,9 +83,10 @@ class Mapped:
 
 
 class Tensor:
-    """What a file says of a tensor. `dtype` is None where only the bytes are known."""
+    """What a file says of a tensor. `dtype` is None where only the bytes are known, or of
+    blocks that fill the shape."""
 
-    __slots__ = ("dtype", "file", "format", "nbytes", "order", "shape", "start")
+    __slots__ = ("blocks", "dtype", "file", "format", "nbytes", "order", "shape", "start")
 
     def __init__(
         self,
@@ -96,7 +97,9 @@ class Tensor:
         start: int,
         nbytes: int,
         order: Literal["<", ">"] = "<",
+        blocks: bool = False,
     ) -> None:
+        self.blocks: bool = blocks
         self.file: Mapped = file
         self.format: str = format
         self.dtype: str | None = dtype
@@ -191,7 +194,8 @@ def decode_blocks(
     # Blocks, or where `out` has gaps its rows, so many at a time.
     to: Any = out.reshape(-1) if out.flags.c_contiguous else out
     each = block.block_size if to.ndim == 1 else prod(to.shape[1:])
-    step = max(1, SPAN * threads // each)
+    parts = min(threads, _threads.cpu_count())
+    step = max(1, SPAN * parts // each)
     count, size = out.size // each, each // block.block_size * block.block_bytes
     start = first // block.block_size * block.block_bytes
     raw = tensor.raw()[start : start + count * size]

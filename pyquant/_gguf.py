@@ -276,8 +276,9 @@ class _Reader:
                 raise fault(path, entry, expected, f"{start} to {start + nbytes}", name)
             if nbytes:
                 limit = start
+            blocks = known is not None and dtype is None
             tensors[name] = Tensor(
-                self.file, format, dtype, shape, start, nbytes, self.order
+                self.file, format, dtype, shape, start, nbytes, self.order, blocks
             )
         return {name: tensors[name] for name in found}
 

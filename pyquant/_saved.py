@@ -75,21 +75,30 @@ def _blocks(name: str, value: Any) -> Item:
     """A tensor of a GGUF file."""
     if not isinstance(value, (tuple, Weight)):
         return _plain(name, value)
-    if isinstance(value, Weight):
-        return _as_it_is(name, value)
     from pyquant._gguf import FORMATS
 
+    if isinstance(value, Weight):
+        of_blocks = value.format in FORMATS and value._tensor.dtype is None
+        if of_blocks and not value._tensor.blocks:
+            expected = "bytes of a format with that format beside them"
+            raise ValueError(f"weights: expected {expected}, got {value!r}")
+        return _as_it_is(name, value)
     format, data = value if len(value) == 2 else (None, None)
     format = getattr(format, "name", format)
-    if format not in FORMATS or not isinstance(data, np.ndarray) or data.dtype != np.uint8:
+    if not isinstance(format, str) or format not in FORMATS or not is_bytes(data):
         expected = "a format of GGUF and an array of uint8"
         raise TypeError(f"weights: expected {expected}, got others for {name[:100]!r}")
+    data = _core.plain(data, "weights")
     block, each = FORMATS[format]
     if not data.ndim or data.shape[-1] % each:
         expected = f"rows of a multiple of {each} bytes for {format}"
         raise ValueError(f"weights: expected {expected}, got shape {data.shape}")
     shape = (*data.shape[:-1], data.shape[-1] // each * block)
     return Item(name, format, shape, data.nbytes, 8, data)
+
+
+def is_bytes(data: Any) -> bool:
+    return isinstance(data, np.ndarray) and data.dtype == np.uint8
 
 
 def _as_it_is(name: str, value: Weight) -> Item:

@@ -263,10 +263,9 @@ class Weight:
         from pyquant import _elements
         from pyquant.blocks import block_format
 
-        try:
-            block = block_format(self.format)
-        except KeyError:
-            raise self._unknown("one that has a decoder") from None
+        if not self._tensor.blocks:
+            raise self._unknown("one that has a decoder")
+        block = block_format(self.format)
         if self._tensor.order == ">":  # fields of several bytes: which, writers differ in
             raise self._unknown("little-endian blocks")
         name = _result_type(dtype, out) or "float32"
@@ -374,7 +373,7 @@ class WeightFile(Mapping[str, Weight]):
         Returns
         -------
         ndarray, PackedArray or QParams
-            An equal one. Of other tensors the array of their elements.
+            An equal one. Of other tensors, blocks among them, the array of their elements.
 
         Raises
         ------

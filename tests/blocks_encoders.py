@@ -196,12 +196,15 @@ def tq2_0(x):
 
 
 def e2m1_codes(x, unit):
-    """The nearest, in units of half the smallest one; ties to the smaller magnitude."""
+    """The nearest, in units of the smallest one; ties to the smaller magnitude. None that
+    float32 does not hold.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         quotient = x.astype(float) / unit
     levels = E2M1_TWICE[:8]
     between = (levels[1:] + levels[:-1]) / 2
     codes = np.searchsorted(between, np.abs(np.nan_to_num(quotient)), side="left")
+    codes = np.where(levels[codes] * unit > np.finfo(np.float32).max, 5, codes)
     return codes + 8 * ((x < 0) & (codes > 0))
 
 

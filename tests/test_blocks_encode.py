@@ -358,3 +358,14 @@ def test_gguf_reads_what_is_encoded(dtype, rng, tmp_path):
     assert np.array_equal(tensor.data, wanted)
     decoded = gguf.quants.dequantize(tensor.data, kind)
     assert np.array_equal(decoded, Q8_0.decode(wanted))
+
+
+@pytest.mark.parametrize("largest", [np.finfo(np.float32).max, -3.4e38, 3.2e38])
+def test_what_is_finite_stays_finite(largest):
+    """Where a scale would make the last levels infinite, the one before is the nearest."""
+    x = np.full(64, 3.2e38, np.float32)
+    x[0] = largest
+    fmt = pq.block_format("MXFP4")
+    y = fmt.decode(fmt.encode(x))
+    assert np.isfinite(y).all()
+    assert (y[1:32] > 2.5e38).all()

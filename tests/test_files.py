@@ -1023,3 +1023,33 @@ def test_mutants_of_files(tmp_path):
         assert said is None or re.fullmatch(f"{re.escape(path)}: .*", said), said
         refused += said is not None
     assert 0.2 * MUTANTS < refused < MUTANTS
+
+
+def test_names_of_blocks_in_safetensors_are_bytes(tmp_path):
+    """That a format is named is no proof there that shape and bytes are of its blocks."""
+    header = b'{"w":{"dtype":"Q4_0","shape":[32],"data_offsets":[0,18]}}'
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(18))
+    with pq.open_weights(path) as f:
+        with pytest.raises(
+            ValueError, match=r"^format: expected one that has a decoder, got"
+        ):
+            f["w"].decode()
+        with pytest.raises(ValueError, match=r"^weights: expected bytes of a format with"):
+            pq.write_weights(tmp_path / "a.gguf", {"w": f["w"]})
+        pq.write_weights(tmp_path / "b.gguf", {"w": ("Q4_0", f["w"].raw)})
+    with pq.open_weights(tmp_path / "b.gguf") as f:
+        assert f["w"].decode().shape == (32,)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ([1], np.zeros(18, np.uint8)),
+        ("Q4_0", np.ma.array(np.zeros(18, np.uint8), mask=True)),
+    ],
+)
+def test_pairs_that_are_none(pair, tmp_path):
+    with pytest.raises(TypeError, match=r"^weights: expected "):
+        pq.write_weights(tmp_path / "a.gguf", {"w": pair})
+    assert not list(tmp_path.iterdir())

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "encode.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -278,15 +279,17 @@ static void block_TQ2_0(const float *x, uint8_t *y, int n)
 /* ---- float4_e2m1fn ---- */
 
 /*
- * Codes of the nearest numbers, ties to the smaller magnitude; -0 is 0. `unit` is half the
- * smallest magnitude: that times a half of 4 bits is exact.
+ * Codes of the nearest numbers, ties to the smaller magnitude; -0 is 0. `unit` is the
+ * smallest magnitude: that times a half of 4 bits is exact. What is infinite is nearest to
+ * nothing.
  */
 PQ_NOINLINE void code_e2m1(const float *x, int *codes, int n, float unit)
 {
     static const float between[7] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10};
+    static const float above[7] = {1, 2, 3, 4, 6, 8, 12};
     float bounds[7];
     for (int j = 0; j < 7; j++) {
-        bounds[j] = between[j] * unit;
+        bounds[j] = above[j] * unit <= FLT_MAX ? between[j] * unit : FLT_MAX;
     }
     for (int k = 0; k < n; k++) {
         int code = 0;

@@ -6,7 +6,7 @@
 #include "pq.h"
 
 /* X(name, number of ggml, elements of a block, bytes of a block, whether blocks/encode.c
- * makes them). Elements are a multiple of 32 that divides PQ_BLOCK_PIECE. */
+ * makes them). Elements are a multiple of 32 that divides PIECE of ops/blocks.c. */
 #define PQ_FOR_BLOCK_FORMAT(X)                                                             \
     X(Q4_0, 2, 32, 18, 1)                                                                  \
     X(Q4_1, 3, 32, 20, 1)                                                                  \
