@@ -78,7 +78,7 @@ class Observer:
     data, 129 KiB of data that has them all. Of float16 it is up to eight times as much for
     each, and the same at most. Counters are of two bytes; each that comes to 2**16, of
     which there are at most ``count / 2**16``, takes 16 bytes more. Per axis it is as much
-    for each channel. `sys.getsizeof` knows.
+    for each channel. ``sys.getsizeof`` knows.
 
     Numbers of float64 are counted as the float32 that they are truncated to, toward zero.
     float16 has 3 more bits of mantissa, of which counts are exact, as those of bfloat16; it
