@@ -346,7 +346,7 @@ def test_files(fmt, rng, tmp_path):
 
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), bfloat16], ids=str)
 def test_gguf_reads_what_is_encoded(dtype, rng, tmp_path):
-    gguf = pytest.importorskip("gguf")
+    gguf = pytest.importorskip("gguf")  # whose bytes are compared
     path = tmp_path / "a.gguf"
     x = cast(numbers(rng, Q8_0, 5, 4), dtype)
     pq.write_weights(path, {"w": (Q8_0, Q8_0.encode(x))})

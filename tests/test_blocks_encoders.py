@@ -127,7 +127,7 @@ KINDS = ("normal", "bfloat16", "ties", "zeros", "positive", "wide", "scaled")
     "name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4"]
 )
 def test_against_gguf(name, kind):
-    gguf = pytest.importorskip("gguf")
+    gguf = pytest.importorskip("gguf")  # whose bytes are compared
     x = data(kind, 200)
     with np.errstate(all="ignore"):
         expected = gguf.quants.quantize(x, gguf.GGMLQuantizationType[name])
@@ -135,7 +135,7 @@ def test_against_gguf(name, kind):
 
 
 def test_bf16_against_gguf():
-    gguf = pytest.importorskip("gguf")
+    gguf = pytest.importorskip("gguf")  # whose bytes are compared
     bits = np.random.default_rng(5).integers(0, 2**32, (4, 2**16), np.uint32)
     x = bits.view(np.float32)
     expected = gguf.quants.quantize(x, gguf.GGMLQuantizationType.BF16)
@@ -149,7 +149,7 @@ def test_scales_of_nvfp4_against_gguf():
     values = np.geomspace(1e-4, 1e3, 20001).astype(np.float32)
     values = np.concatenate([values, np.arange(0, 500, 0.125, np.float32)])
     got = blocks_encoders.ue4m3_code(values)
-    gguf = pytest.importorskip("gguf")
+    gguf = pytest.importorskip("gguf")  # whose bytes are compared
     assert np.array_equal(got, gguf.quants.NVFP4.fp32_to_ue4m3(values))
 
 

@@ -69,7 +69,7 @@ def test_scales_of_mxfp4():
 @pytest.mark.parametrize("name", FORMATS)
 def test_random_blocks(name):
     """Every byte string decodes; rounded once, values are those of the gguf package."""
-    gguf = pytest.importorskip("gguf")
+    gguf = pytest.importorskip("gguf")  # whose bytes are compared
     kind, elements, size = FORMATS[name]
     if name in ("Q8_1", "Q8_K", "Q1_0", "Q2_0"):
         pytest.skip("gguf does not decode it")
