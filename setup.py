@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 import tomllib
 from glob import glob
@@ -13,6 +14,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 LINK_FLAGS = []
+# Where CFLAGS say nothing: a module that is small.
+IS_SMALL = "CFLAGS" not in os.environ
 if sys.platform == "win32":
     FLAGS, LIBRARIES = ["/O2", "/std:c11"], []
 else:
@@ -26,7 +29,7 @@ else:
         "-fvisibility=hidden",
     ]
     LIBRARIES = ["m"]
-    if "CFLAGS" not in os.environ:
+    if IS_SMALL:
         FLAGS.append("-g0")  # the interpreter asks for debug data: seven times the size
         if sys.platform == "linux":
             LINK_FLAGS.append("-s")  # names of static functions, 4 % of the size
@@ -34,27 +37,41 @@ else:
             # debugger or profiler sets CFLAGS: 5 % of the size.
             FLAGS.append("-fno-asynchronous-unwind-tables")
 
+# Tracebacks name the functions of _core, but no lines of files that no wheel has: 2 % of
+# the size.
+NO_LINES = [("PQ_NO_LINES", None)] if IS_SMALL else []
+
 # The kernels are loops, which -O3 makes faster. What calls them is as fast by -O2, and the
 # last level counts.
-BETTER = {"pyquant/_core.c": ["-O2"]}
-if sys.platform == "linux":  # GCC, or clang, which says that it does not know these
-    # What Cython calls unlikely are refusals and errors: for size alone. Callers get copies
-    # of small functions until all is a quarter larger, not two fifths, and execute no more
-    # instructions. There are no loops whose beginnings would have to be aligned.
-    BETTER["pyquant/_core.c"] += [
+CALLERS = (
+    *("args", "engine", "plan", "prepared", "slabs", "sweep"),
+    *("ops/affine", "ops/minmax"),
+)
+BETTER = {"pyquant/_core.c": ["-O2"], **{f"csrc/{name}.c": ["-O2"] for name in CALLERS}}
+
+# What Cython calls unlikely are refusals and errors: for size alone. Callers get copies of
+# small functions until all is a quarter larger, not two fifths, and execute no more
+# instructions. There are no loops whose beginnings would have to be aligned.
+BETTER_BY_GCC = {
+    "pyquant/_core.c": [
         "--param=builtin-expect-probability=100",
         "--param=inline-unit-growth=25",
         "-falign-jumps=1",
         "-falign-loops=1",
     ]
-    # Many loops, whose remainders would be written out.
-    FEW_REMAINDERS = ["--param=max-completely-peeled-insns=50"]
-    BETTER["csrc/params.c"] = BETTER["csrc/blocks/encode.c"] = FEW_REMAINDERS
-    if machine() in ("x86_64", "aarch64"):
-        # For the few CPUs without AVX2, and to compare with: a third of the size for a
-        # tenth of the speed of some. Where there are no other kernels speed counts.
-        for table in ("kernels", "records", "stochastic"):
-            BETTER[f"csrc/scalar/{table}_scalar.c"] = FEW_REMAINDERS
+}
+# Many loops, whose remainders would be written out, some of them as vectors again.
+FEW_REMAINDERS = [
+    "--param=max-completely-peeled-insns=50",
+    "--param=vect-epilogues-nomask=0",
+]
+for name in ("params", "blocks/encode", "ops/presets"):
+    BETTER_BY_GCC[f"csrc/{name}.c"] = FEW_REMAINDERS
+if machine() in ("x86_64", "aarch64"):
+    # For the few CPUs without AVX2, and to compare with: a third of the size for a tenth of
+    # the speed of some. Where there are no other kernels speed counts.
+    for name in ("kernels", "records", "stochastic"):
+        BETTER_BY_GCC[f"csrc/scalar/{name}_scalar.c"] = FEW_REMAINDERS
 
 
 def description():
@@ -66,15 +83,24 @@ def description():
     return re.sub(r"\]\((?!https://|#)", f"]({files}", text)
 
 
+def is_gcc(compiler):
+    """Whether the compiler is GCC, and not clang, which may have its name."""
+    said = subprocess.run([*compiler, "--version"], capture_output=True, check=False)
+    return b"Free Software Foundation" in said.stdout
+
+
 class BuildExt(build_ext):
     """-O3, but for the files that BETTER knows flags for."""
 
     def build_extensions(self):
         if sys.platform != "win32":
             compile_file = self.compiler._compile
+            by_gcc = BETTER_BY_GCC if is_gcc(self.compiler.compiler_so) else {}
 
             def compile_as_is_best(obj, src, ext, cc_args, extra_postargs, pp_opts):
-                flags = [*extra_postargs, *BETTER.get(Path(src).as_posix(), ())]
+                name = Path(src).as_posix()
+                better = [*BETTER.get(name, ()), *by_gcc.get(name, ())]
+                flags = [*extra_postargs, *better]
                 compile_file(obj, src, ext, cc_args, flags, pp_opts)
 
             self.compiler._compile = compile_as_is_best
@@ -100,6 +126,7 @@ setup(
             define_macros=[
                 ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
                 ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),
+                *NO_LINES,
             ],
             libraries=LIBRARIES,
             extra_compile_args=FLAGS,
