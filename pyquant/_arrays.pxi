@@ -4,7 +4,7 @@
 cdef object _as_array = _np.asarray
 
 
-def is_untyped(values):
+def is_untyped(values, /):
     """Whether these are Python numbers, alone or in sequences, which have no type."""
     if known(values) is not None or not isinstance(values, (int, float, list, tuple)):
         return False
@@ -164,12 +164,12 @@ cdef object _codes_for(object q, str name):
     return q
 
 
-def plain(values, str name not None):
+def plain(values, str name not None, /):
     """Anything as an ndarray, or the error that says why not."""
     return _plain(values, name)
 
 
-def cast(array, str dtype not None):
+def cast(array, str dtype not None, /):
     """Convert, whatever the control state, and without NumPy's warnings."""
     cdef pq_fpenv found = pq_fpenv_enter()
     try:

@@ -342,7 +342,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
             block_size)
 
 
-def dynamic_range(x):
+def dynamic_range(x, /):
     """Scale and zero point of ONNX DynamicQuantizeLinear."""
     cdef Call call
     cdef pq_choice choice
@@ -371,7 +371,7 @@ def dynamic_range(x):
     return scale, zero
 
 
-def extrema(x, tuple block_size):
+def extrema(x, tuple block_size, /):
     """The lowest and the highest number of each block, and 0: what scales are chosen of,
     as float64."""
     cdef Call call

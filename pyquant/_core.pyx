@@ -323,7 +323,8 @@ cdef class Calls:
             raise AttributeError("scale: expected no assignment, QParams is immutable")
         return 0
 
-    def _set(self, scale, zero_point, dtype, axis, block_size, offset, fill, quant_range):
+    def _set(self, scale, zero_point, dtype, axis, block_size, offset, fill, quant_range,
+             /):
         """Check and copy everything, so that nothing can change it."""
         cdef _Affine affine
         self._refuse_change()
@@ -341,7 +342,7 @@ cdef class Calls:
 
     @classmethod
     def _choose(cls, x, dtype, axis, block_size, symmetric, quant_range, scale_dtype, like,
-                method, weights, candidates, threads):
+                method, weights, candidates, threads, /):
         """See qparams.choose_qparams."""
         cdef Calls made = cls.__new__(cls)
         cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
@@ -353,7 +354,7 @@ cdef class Calls:
 
     @classmethod
     def _from_range(cls, lo, hi, dtype, axis, block_size, symmetric, quant_range,
-                    scale_dtype, like):
+                    scale_dtype, like, /):
         """See qparams.qparams_from_range."""
         cdef Calls made = cls.__new__(cls)
         cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)

@@ -185,7 +185,7 @@ cdef tuple _frozen_offset(_Affine affine):
     return frozen
 
 
-def typed_zeros(zeros, str name not None):
+def typed_zeros(zeros, str name not None, /):
     """Zero points, kept in a type of NumPy, in the quantized type, read-only; as they are
     kept where there is no such type."""
     if name not in _DTYPES:

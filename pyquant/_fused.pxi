@@ -190,7 +190,7 @@ cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, obje
 
 def dynamic_quantize(type cls not None, isa, x, dtype, axis, block_size, symmetric,
                      quant_range, scale_dtype, like, packed, out, threads, rounding, seed,
-                     start):
+                     start, /):
     """See fused.dynamic_quantize; `cls` is QParams, `isa` None or a level."""
     affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
     return _dynamic_quantize(cls, _active if isa is None else _kernels_of(isa), x, dtype,
@@ -256,7 +256,7 @@ cdef int _run_fake(const pq_kernels *kernels, Call *call, const pq_fake *fake,
 
 def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, precision,
                   saturate, offset, inverse, fill, quant_range, mask, out, threads, seed,
-                  start):
+                  start, /):
     """See fused.fake_quantize; `isa` is None or a level."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call
@@ -335,7 +335,7 @@ cdef class _LevelsWork(_Work):
         return pq_fake_levels(self.kernels, self.args, part, self.parts)
 
 
-def fake_levels(isa, x, params, out, threads):
+def fake_levels(isa, x, params, out, threads, /):
     """`x`, a float32 array, with parameters of six float32 in the last dimension of
     `params`, the others of which broadcast to x; see openvino.fake_quantize."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
@@ -371,7 +371,7 @@ def fake_levels(isa, x, params, out, threads):
     return exact if out is None else out
 
 
-def levels_of(ranges, int levels):
+def levels_of(ranges, int levels, /):
     """The parameters of four arrays of float32 in one, of which the first dimensions are
     theirs, and the last has low, high, slope, shift, step and first; without regard to the
     control state."""
@@ -392,7 +392,7 @@ def levels_of(ranges, int levels):
         pq_fpenv_leave(found)
 
 
-def as_reals(values, str name not None):
+def as_reals(values, str name not None, /):
     """An array of real numbers; float64 of what has no type."""
     cdef Array held
     if type(values) is int:

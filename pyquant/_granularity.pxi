@@ -21,7 +21,7 @@ cdef inline tuple _one_or_more(object settled):
     return settled if PyTuple_CheckExact(settled) else (settled,)
 
 
-def integers(value, name):
+def integers(value, name, /):
     """None, an integer or a tuple of integers, each as a Python int."""
     if isinstance(value, tuple):
         return tuple([_integer(one, name) for one in value])

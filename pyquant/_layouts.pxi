@@ -209,7 +209,7 @@ cdef tuple _extents_of(object shape):
     return extents
 
 
-def words_of(dtype, shape, layout, axis, bits):
+def words_of(dtype, shape, layout, axis, bits, /):
     """What `PackedArray` is told of its words: the type of the codes; their shape; layout,
     axis and bits; the shape of the words; and the layout itself."""
     cdef int width = 0

@@ -119,7 +119,7 @@ cdef object _measure_by(const pq_kernels *kernels, Calls params, object x, objec
     return _find_errors(kernels, &call, axis, code, params, threads)
 
 
-def measure_params(Calls params not None, x, axis=None, threads=1, isa=None):
+def measure_params(Calls params not None, x, axis=None, threads=1, isa=None, /):
     """The same of what parameters make of `x`."""
     return _measure_by(_active if isa is None else _kernels_of(isa), params, x, axis,
                        threads)
@@ -130,7 +130,7 @@ def measure(x, y, axis=None, threads=1, isa=None):
     return _measure(_active if isa is None else _kernels_of(isa), x, y, axis, threads)
 
 
-def add_errors(first, second):
+def add_errors(first, second, /):
     """Those of the elements of both, group by group."""
     cdef ptrdiff_t i
     cdef pq_error *sums

@@ -443,7 +443,7 @@ cdef bint _find_channels(Call *call, _Observed found) except -1:
     return True
 
 
-def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads):
+def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /):
     """
     What is in `x`, per index of `axis`.
 
@@ -488,7 +488,7 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads):
     return (_NAMES[<int>call.x.type], channels, *found.found())
 
 
-def chosen(dtype, symmetric):
+def chosen(dtype, symmetric, /):
     """What `choose_qparams` takes these for: the type by name, and whether zero points are
     the same for all data."""
     cdef str name = _name_in(_CHOSEN, dtype, "dtype", _CHOSEN_NAMES)
@@ -498,7 +498,7 @@ def chosen(dtype, symmetric):
     return name, _flag(symmetric, "symmetric", "None, True or False")
 
 
-def limits_of(str name not None):
+def limits_of(str name not None, /):
     """The lowest and the highest code of an integer type; None for narrow floats."""
     cdef pq_type code = <pq_type><int>_CHOSEN[name]
     if _is_narrow_float(code):

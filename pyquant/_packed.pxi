@@ -10,7 +10,7 @@ cdef class Packed:
     cdef tuple _extents
     cdef tuple _lies  # layout, axis, bits
 
-    def _keep(self, data, str name not None, tuple shape not None, tuple how not None):
+    def _keep(self, data, str name not None, tuple shape not None, tuple how not None, /):
         """Set all of it, once."""
         _check_words(data, name, shape, how)
         with critical_section(self):
@@ -312,7 +312,7 @@ cdef int _check_fit(Array *q, object array, str name, int bits) except -1:
     raise _convert.unfit(array, lo, hi, bits)
 
 
-def pack(q, layout, axis, bits):
+def pack(q, layout, axis, bits, /):
     """See packed.pack."""
     cdef Call call
     cdef str name
@@ -337,7 +337,7 @@ def pack(q, layout, axis, bits):
     return _repacked(&call, row, axis, shape, name, width)
 
 
-def repack(Packed packed not None, layout, axis):
+def repack(Packed packed not None, layout, axis, /):
     """See PackedArray.repack."""
     cdef Call call
     cdef int width
@@ -378,14 +378,14 @@ cdef object _unpacked(Packed packed, pq_type *type):
     return out
 
 
-def unpack(Packed packed not None):
+def unpack(Packed packed not None, /):
     """See PackedArray.unpack."""
     cdef pq_type type
     found = _unpacked(packed, &type)
     return found.view(_dtype_of(packed._dtype))
 
 
-def same_words(Packed one not None, Packed other not None):
+def same_words(Packed one not None, Packed other not None, /):
     """Whether the bytes are the same, of two that are alike in all else."""
     cdef Py_ssize_t size = 0, others = 0
     cdef const char *a = _words_at(one, &size)
@@ -398,7 +398,7 @@ def same_words(Packed one not None, Packed other not None):
     return same
 
 
-def copied(Packed packed not None, data, tuple shape not None):
+def copied(Packed packed not None, data, tuple shape not None, /):
     """One as a packed array is, of a copy of words in C order, which nobody can change."""
     cdef Packed made = <Packed>Packed.__new__(_class_of_packed())
     made._keep(_ndarray(data.shape, data.dtype, data.tobytes()), packed._name, shape,

@@ -18,7 +18,7 @@ def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=No
                        None, True)
 
 
-def array_of(foreign, values, name, standard, tuple types not None):
+def array_of(foreign, values, name, standard, tuple types not None, /):
     """An array of one of `types`, and which that is: arrays and scalars of NumPy and packed
     arrays as they are, Python numbers as the first type. `foreign` is called for what needs
     more of a look, also for what is to be refused."""
@@ -35,7 +35,7 @@ def array_of(foreign, values, name, standard, tuple types not None):
     return foreign(values, name, standard, types)
 
 
-def axes_within(foreign, axes, Py_ssize_t ndim, standard):
+def axes_within(foreign, axes, Py_ssize_t ndim, standard, /):
     """A set of axes, which are not negative, in ascending order. `foreign` is called for
     what needs more of a look, also for what is to be refused."""
     cdef tuple found
@@ -49,7 +49,7 @@ def axes_within(foreign, axes, Py_ssize_t ndim, standard):
     return found if len(found) < 2 else tuple(sorted(set(found)))
 
 
-def first_zero(scales):
+def first_zero(scales, /):
     """Where the first zero is in float32 scales of one dimension; -1 without one. By their
     bits: depending on the control state subnormal numbers are equal to zero."""
     cdef Array held

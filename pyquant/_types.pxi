@@ -132,7 +132,7 @@ cdef inline int _spelled_type(object dtype) except -1:
     return <int>PQ_NO_TYPE if found is None else <int>found
 
 
-def spelled(dtype):
+def spelled(dtype, /):
     """The name of a dtype, class or string that is known; None for anything else."""
     return _spelled(dtype)
 
@@ -153,7 +153,7 @@ cdef str _name_in(dict types, object dtype, str name, str expected):
     return _NAMES[<int>_type_in(types, dtype, name, expected)]
 
 
-def limits(str name not None):
+def limits(str name not None, /):
     """Lowest and highest value of an integer type; None for others."""
     return _LIMITS.get(name)
 
@@ -165,12 +165,12 @@ cdef object _dtype_of(str name):
     return dtype
 
 
-def dtype_named(str name not None):
+def dtype_named(str name not None, /):
     """The dtype of that name, of ml_dtypes where NumPy has none."""
     return _dtype_of(name)
 
 
-def zero_name(str name not None):
+def zero_name(str name not None, /):
     """The type of zero points: NumPy's own, so that it needs no other package."""
     if name in _LIMITS and name not in _PACKED:
         return name
