@@ -241,7 +241,7 @@ cdef object _number_alone(object values):
     """One number as a Python float; an array of more, or of none, as it is."""
     if PyFloat_CheckExact(values) or values.size != 1:
         return values
-    return float(cast(values, "float64").reshape(())[()])
+    return cast(values, "float64").item()
 
 
 cdef object _in_order(object array):

@@ -171,9 +171,18 @@ def plain(values, str name not None, /):
 
 def cast(array, str dtype not None, /):
     """Convert, whatever the control state, and without NumPy's warnings."""
+    return _undisturbed(array.astype, (_dtype_of(dtype),))
+
+
+cdef object _undisturbed(object function, tuple args):
     cdef pq_fpenv found = pq_fpenv_enter()
     try:
         with _np.errstate(all="ignore"):
-            return array.astype(_dtype_of(dtype))
+            return function(*args)
     finally:
         pq_fpenv_leave(found)
+
+
+def undisturbed(function, /, *args):
+    """What a function returns, whatever the control state, and without NumPy's warnings."""
+    return _undisturbed(function, args)

@@ -139,7 +139,8 @@ cdef object _not_encoded(Call *call, object array, int finite, const double *end
     with nogil:
         pq_count_nonfinite(&call.args, &count, &first)
     place = tuple([int(one) for one in _np.unravel_index(first, _shape(&call.scale))])
-    return ValueError(f"x: expected finite numbers, got {float(array[place])} at {place}")
+    one = _np.float64(array[place])
+    return ValueError(f"x: expected finite numbers, got {one} at {place}")
 
 
 cdef int _check_numbers(const pq_kernels *kernels, Call *call, object array) except -1:

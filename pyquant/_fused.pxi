@@ -371,32 +371,11 @@ def fake_levels(isa, x, params, out, threads, /):
     return exact if out is None else out
 
 
-def levels_of(ranges, int levels, /):
-    """The parameters of four arrays of float32 in one, of which the first dimensions are
-    theirs, and the last has low, high, slope, shift, step and first; without regard to the
-    control state."""
-    cdef pq_fpenv found = pq_fpenv_enter()
-    try:
-        low, high, first, last = ranges
-        params = _np.empty((*low.shape, 6), _np.float32)
-        with _np.errstate(all="ignore"):
-            count = _np.float32(levels - 1)
-            params[..., 0] = low
-            params[..., 1] = high
-            params[..., 2] = count / (high - low)
-            params[..., 3] = -low * params[..., 2]
-            params[..., 4] = (last - first) / count
-            params[..., 5] = first
-        return params
-    finally:
-        pq_fpenv_leave(found)
-
-
 def as_reals(values, str name not None, /):
     """An array of real numbers; float64 of what has no type."""
     cdef Array held
     if type(values) is int:
-        values = float(values)
+        values = 1.0 * values
     array = _real_array(values, name)
     _hold_real(array, &held, name)
     return array

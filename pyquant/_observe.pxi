@@ -97,15 +97,15 @@ cdef class _Observed:
     cdef int start(self, Py_ssize_t channels, int mantissa_bits, int parts) except -1:
         """For each part the numbers of each channel."""
         cdef tuple shape = (parts, channels)
+        zeros, full, uint64 = _np.zeros, _np.full, _DTYPES["uint64"]
         self.channels = channels
         self.mantissa_bits = mantissa_bits
-        self.counts = _np.zeros(shape, _np.uint64)
-        self.nans = _np.zeros(shape, _np.uint64)
-        self.infs = _np.zeros(shape, _np.uint64)
-        self.lowest = _np.full(shape, INFINITY)
-        self.highest = _np.full(shape, -INFINITY)
-        self.pages = _np.zeros(0, _np.uint16)
-        self.table = _np.zeros((0, channels, 1 << mantissa_bits), _np.uint16)
+        self.counts, self.nans, self.infs = [zeros(shape, uint64) for _ in range(3)]
+        self.lowest, self.highest = [full(shape, one) for one in (INFINITY, -INFINITY)]
+        self.pages, self.table = [
+            zeros(extents, _DTYPES["uint16"])
+            for extents in (0, (0, channels, 1 << mantissa_bits))
+        ]
         self.wraps = {}
         return 0
 

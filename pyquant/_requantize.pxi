@@ -7,13 +7,6 @@ cdef dict _ARITHMETICS = {
     "tflite_single": <int>PQ_ARITHMETIC_TFLITE_SINGLE,
     "fbgemm": <int>PQ_ARITHMETIC_FBGEMM,
 }
-cdef dict _MULTIPLIERS = {
-    <int>PQ_ARITHMETIC_FLOAT32: "positive finite numbers of float32",
-    <int>PQ_ARITHMETIC_RNDNU: "numbers from 2**-32 to less than 2**8",
-    <int>PQ_ARITHMETIC_TFLITE: "positive numbers less than 2**30",
-    <int>PQ_ARITHMETIC_TFLITE_SINGLE: "positive finite numbers",
-    <int>PQ_ARITHMETIC_FBGEMM: "numbers from 2**-32 to less than 2**30",
-}
 cdef dict _REQUANTIZED = {
     name: _CODES[name] for name in ("int8", "uint8", "int16", "uint16", "int32")
 }
@@ -52,7 +45,9 @@ cdef pq_arithmetic _arithmetic(object arithmetic, bint fixed) except *:
 
 
 cdef str _name_of(pq_arithmetic arithmetic):
-    return next(name for name, one in _ARITHMETICS.items() if one == <int>arithmetic)
+    for name, one in _ARITHMETICS.items():
+        if one == <int>arithmetic:
+            return name
 
 
 cdef object _hold_whole(object array, Array *held, str name):
@@ -117,37 +112,19 @@ cdef tuple _clip(object clip):
     ])
 
 
-cdef object _refused_multiplier(pq_requantization *args, object multiplier, object shift):
-    """The error for what C has refused: which number, and what it might have been."""
+def has_fixed_point(str arithmetic not None, double multiplier, /):
+    """Whether an arithmetic of fixed point has integers for a real multiplier."""
     cdef int32_t m
     cdef int s
-    cdef bint left = args.arithmetic in (PQ_ARITHMETIC_TFLITE, PQ_ARITHMETIC_TFLITE_SINGLE)
-    cdef str name = _name_of(args.arithmetic)
-    if shift is not None:
-        for one in _np.ravel(multiplier).tolist():
-            if not 0 <= one < 2**31:
-                return ValueError(
-                    f"multiplier: expected integers from 0 to 2**31 - 1, got {one}"
-                )
-        ends = (-31, 30) if left else (1, 62)
-        for one in _np.ravel(shift).tolist():
-            if not ends[0] <= one <= ends[1]:
-                return ValueError(
-                    f"shift: expected integers from {ends[0]} to {ends[1]} for "
-                    f"arithmetic={name!r}, got {one}"
-                )
-    for one in _np.ravel(multiplier).tolist():
-        if args.arithmetic == PQ_ARITHMETIC_FLOAT32:
-            with _np.errstate(all="ignore"):
-                refused = not 0 < _np.float32(one) < _np.inf
-        else:
-            refused = pq_fixed_point(args.arithmetic, one, &m, &s) != PQ_OK
-        if refused:
-            break
-    return ValueError(
-        f"multiplier: expected {_MULTIPLIERS[<int>args.arithmetic]} for "
-        f"arithmetic={name!r}, got {one}"
-    )
+    cdef int number = _ARITHMETICS[arithmetic]
+    return pq_fixed_point(<pq_arithmetic>number, multiplier, &m, &s) == PQ_OK
+
+
+cdef object _refused_multiplier(pq_requantization *args, object multiplier, object shift):
+    """The error for what C has refused."""
+    from pyquant._refused import of_multiplier
+
+    return of_multiplier(_name_of(args.arithmetic), multiplier, shift)
 
 
 cdef int _run_requantize(const pq_kernels *kernels, Call *call, pq_requantization *args,

@@ -11,6 +11,8 @@ import numpy as np
 from pyquant import _core
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from pyquant._typing import ArrayLike
@@ -100,7 +102,7 @@ def fake_quantize(
         },
         array.shape,
     )
-    params = _core.levels_of(ranges, count)
+    params = params_of(ranges, count)
     low, high, first, last = ranges
     said = "input_low: expected numbers less than those of input_high"
     _refuse(~(low < high), said, low, "and", high)
@@ -125,6 +127,31 @@ def _levels_of(levels: SupportsIndex) -> int:
         msg = f"levels: expected an integer from 2 to {_MOST}, got {count}"
         raise ValueError(msg)
     return count
+
+
+def params_of(
+    ranges: Sequence[npt.NDArray[np.float32]], levels: int
+) -> npt.NDArray[np.float32]:
+    """The parameters of four arrays in one, of which the first dimensions are theirs, and
+    the last has low, high, slope, shift, step and first."""
+    return _core.undisturbed(_params_of, *ranges, np.float32(levels - 1))
+
+
+def _params_of(
+    low: npt.NDArray[np.float32],
+    high: npt.NDArray[np.float32],
+    first: npt.NDArray[np.float32],
+    last: npt.NDArray[np.float32],
+    count: np.float32,
+) -> npt.NDArray[np.float32]:
+    params = np.empty((*low.shape, 6), np.float32)
+    params[..., 0] = low
+    params[..., 1] = high
+    params[..., 2] = count / (high - low)
+    params[..., 3] = -low * params[..., 2]
+    params[..., 4] = (last - first) / count
+    params[..., 5] = first
+    return params
 
 
 def _float32_of(value: ArrayLike, name: str) -> npt.NDArray[np.float32]:

@@ -66,7 +66,7 @@ def at_level(isa, x, *ranges_and_levels):
     """The call with the kernels of a level."""
     *ranges, levels = ranges_and_levels
     arrays = openvino._ranges_of(dict(zip("abcd", ranges, strict=True)), x.shape)
-    return _core.fake_levels(isa, x, _core.levels_of(arrays, levels), None, 1)
+    return _core.fake_levels(isa, x, openvino.params_of(arrays, levels), None, 1)
 
 
 @pytest.mark.parametrize("isa", LEVELS)
