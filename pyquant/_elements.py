@@ -29,6 +29,7 @@ __all__ = [
     "decode",
     "decode_blocks",
     "fault",
+    "plain_out",
     "sized",
 ]
 
@@ -189,25 +190,48 @@ def decode_blocks(
     tensor: Tensor, block: BlockFormat, first: int, out: Array, threads: int
 ) -> None:
     """Write the numbers of whole blocks, from element `first` on, to `out`."""
+    from pyquant.blocks import swapped
+
+    raw, at = tensor.raw(), first // block.block_size * block.block_bytes
+    step = SPAN * min(threads, _threads.cpu_count())
+    for place in _places(out, step, block.block_size):
+        end = at + place.size // block.block_size * block.block_bytes
+        data = raw[at:end].reshape(*place.shape[:-1], -1)
+        if tensor.order == ">":
+            data = swapped(data, block.name)
+        block.decode(data, out=place, threads=threads)
+        if out.size > SPAN:
+            tensor.file.release(tensor.start + at, tensor.start + end)
+        at = end
+
+
+def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
+    """Parts of an array in their order, of about `step` elements at most, those of an axis
+    along which what lies within is less; of the last axis multiples of `unit`."""
     if out.size == 0:
         return
-    # Blocks, or where `out` has gaps its rows, so many at a time.
-    to: Any = out.reshape(-1) if out.flags.c_contiguous else out
-    each = block.block_size if to.ndim == 1 else prod(to.shape[1:])
-    parts = min(threads, _threads.cpu_count())
-    step = max(1, SPAN * parts // each)
-    count, size = out.size // each, each // block.block_size * block.block_bytes
-    start = first // block.block_size * block.block_bytes
-    raw = tensor.raw()[start : start + count * size]
-    for a in range(0, count, step):
-        b = min(a + step, count)
-        place = to[a * each : b * each] if to.ndim == 1 else to[a:b]
-        rows = (*place.shape[:-1], -1)
-        block.decode(raw[a * size : b * size].reshape(rows), out=place, threads=threads)
-        if out.size > SPAN:
-            tensor.file.release(
-                tensor.start + start + a * size, tensor.start + start + b * size
-            )
+    out = out.reshape(-1) if out.flags.c_contiguous else out
+    axis, within = 0, prod(out.shape[1:])
+    while within > step:
+        axis += 1
+        within //= out.shape[axis]
+    unit = unit if within == 1 else 1
+    count = max(step // (within * unit), 1) * unit
+    for index in np.ndindex(out.shape[:axis]):
+        for at in range(0, out.shape[axis], count):
+            yield out[index][at : at + count]
+
+
+def plain_out(out: Array) -> Array:
+    """`out` as no subclass, whose elements share no memory: as C judges parts of it."""
+    plain: Array = np.ndarray.view(out, np.ndarray)
+    span = plain.itemsize
+    for stride, extent in sorted(zip(map(abs, plain.strides), plain.shape, strict=True)):
+        if extent > 1 and stride < span and plain.size:
+            expected = "dimensions that neither overlap nor interleave"
+            raise ValueError(f"out: expected {expected}, got strides {plain.strides}")
+        span += (extent - 1) * stride
+    return plain
 
 
 def _piece(

@@ -37,6 +37,8 @@ _SCALARS = "BbHhIif?"
 _LETTERS = {**dict(enumerate(_SCALARS)), 10: "Q", 11: "q", 12: "d"}
 _NUMBERS = {np.dtype(letter): kind for kind, letter in _LETTERS.items()}
 _STRING, _ARRAY = 8, 9
+# Ids that GPTQModel gave to types of its own before ggml gave them to others.
+SHARED = (40, 41)
 MAX_STRINGS = 1 << 22  # and arrays in arrays, passed one by one
 MAX_DEPTH = 8
 MAX_DIMS = 4
@@ -249,21 +251,23 @@ class _Reader:
         next one, or to the end."""
         path, size = self.file.path, self.file.size
         tensors: dict[str, Tensor] = {}
-        limit = size
         falling = sorted(
             found.items(), key=lambda one: (one[1][2], one[1][3]), reverse=True
         )
+        foreign = self._foreign([one for _, one in falling], data, alignment)
+        limit = size
         for name, (kind, shape, offset, entry) in falling:
-            start = data + offset
+            start, some = data + offset, prod(shape) > 0
             if offset % alignment:
                 expected = f"a multiple of {alignment} for an offset"
                 raise fault(path, entry, expected, offset, name)
-            if start > size and prod(shape):
+            if start > size and some:
                 expected = f"data within {size} bytes"
                 raise fault(path, entry, expected, f"data from {start} on", name)
-            known = _BY_ID.get(kind)
+            known = None if kind in foreign else _BY_ID.get(kind)
             if known is None:
-                format, nbytes, dtype = f"type {kind}", max(limit - start, 0), None
+                nbytes = max(limit - start, 1) if some else 0
+                format, dtype = f"type {kind}", None
             else:
                 format, block, each, dtype = known
                 row = shape[-1] if shape else 1
@@ -281,6 +285,28 @@ class _Reader:
                 self.file, format, dtype, shape, start, nbytes, self.order, blocks
             )
         return {name: tensors[name] for name in found}
+
+    def _foreign(
+        self, falling: list[tuple[Any, ...]], data: int, alignment: int
+    ) -> set[int]:
+        """Ids of blocks that stand for other types here: those of one tensor at least do
+        not fill the room up to the next one, but for what aligns that. Behind the last one
+        anything may be, and files are cut off there: only of ids that are shared it
+        tells."""
+        found: set[int] = set()
+        limit = self.file.size
+        for kind, shape, offset, _ in falling:
+            start = data + offset
+            _, block, each, dtype = _BY_ID.get(kind, ("", 1, 1, ""))
+            if dtype is None and prod(shape):
+                whole = shape[-1:] != () and shape[-1] % block == 0
+                rest = limit - start - prod(shape) // block * each
+                tells = kind in SHARED or (whole and limit < self.file.size)
+                if tells and not (whole and 0 <= rest < alignment):
+                    found.add(kind)
+            if prod(shape):
+                limit = start
+        return found
 
 
 def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:

@@ -87,7 +87,8 @@ def _blocks(name: str, value: Any) -> Item:
     format = getattr(format, "name", format)
     if not isinstance(format, str) or format not in FORMATS or not is_bytes(data):
         expected = "a format of GGUF and an array of uint8"
-        raise TypeError(f"weights: expected {expected}, got others for {name[:100]!r}")
+        got = f"{_shown(value)} for {name[:100]!r}"
+        raise TypeError(f"weights: expected {expected}, got {got}")
     data = _core.plain(data, "weights")
     block, each = FORMATS[format]
     if not data.ndim or data.shape[-1] % each:
@@ -95,6 +96,17 @@ def _blocks(name: str, value: Any) -> Item:
         raise ValueError(f"weights: expected {expected}, got shape {data.shape}")
     shape = (*data.shape[:-1], data.shape[-1] // each * block)
     return Item(name, format, shape, data.nbytes, 8, data)
+
+
+def _shown(pair: tuple[Any, ...]) -> str:
+    """What came in place of a format and its bytes."""
+    if len(pair) != 2:
+        return f"a tuple of {len(pair)}"
+    format, data = getattr(pair[0], "name", pair[0]), pair[1]
+    what = repr(format[:100]) if isinstance(format, str) else type(format).__name__
+    if isinstance(data, np.ndarray):
+        return f"{what} and an array of {dtypes.described(data)}"
+    return f"{what} and {type(data).__name__}"
 
 
 def is_bytes(data: Any) -> bool:

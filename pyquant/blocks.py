@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _core, dtypes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -531,14 +531,35 @@ def _field(
     return view[..., 0] if count == 1 else view
 
 
+def swaps(name: str) -> bool:
+    """Whether the other byte order of blocks is plain: that of their scales. Of integers of
+    several bytes writers differ in what is one."""
+    types = [dtype for _, dtype, _ in _fields(name).values()]
+    return all(dtype.kind == "f" or dtype.itemsize == 1 for dtype in types)
+
+
+def swapped(b: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.uint8]:
+    """A copy of big-endian blocks that is little-endian."""
+    copy = b.copy()
+    blocks = copy.reshape(-1, _BY_NAME[name].block_bytes)
+    for where in _fields(name).values():
+        _field(blocks, *where).byteswap(inplace=True)
+    return copy
+
+
 def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """An array as a field has it, unless it holds something else."""
-    kinds = "f" if dtype.kind == "f" else "iu"
+    if dtypes.name_of(array.dtype) == "bfloat16":
+        array = _core.cast(array, "float32")
+    kinds = "fiu" if dtype.kind == "f" else "iu"
     if array.dtype.kind not in kinds:
-        expected = "real numbers" if kinds == "f" else "integers"
-        raise TypeError(f"{name}: expected {expected}, got {array.dtype}")
+        expected = "real numbers" if dtype.kind == "f" else "integers"
+        raise TypeError(f"{name}: expected {expected}, got {dtypes.described(array)}")
     made = _core.cast(array, dtype.name)
-    same = (made == array) | ((made != made) & (array != array))
+    if dtype.kind == "f" != array.dtype.kind:  # Python rounds no integers to compare them
+        same = np.equal(made, array, signature="OO->?")
+    else:
+        same = (made == array) | ((made != made) & (array != array))
     if not same.all():
         wrong = array[~same].flat[0]
         raise ValueError(f"{name}: expected numbers that {dtype.name} holds, got {wrong}")

@@ -48,6 +48,8 @@ class Weight:
         The extents, in NumPy's order: those of GGUF reversed.
     format : str
         Its type as the file has it: ``"BF16"``, ``"F8_E4M3"``, ``"Q4_K"``, ``"type 99"``.
+        A number of GGUF is taken for a format of blocks only if these fill the room that
+        tensors of that number have.
     dtype : numpy.dtype or None
         The type of its elements, of ml_dtypes where NumPy has none. None for blocks, as
         those of Q4_K, and for types that are not known.
@@ -194,7 +196,7 @@ class Weight:
             bits and blocks, else their own.
         out : ndarray, optional
             Where the numbers go: of that type and the shape of the result, with any
-            strides.
+            strides that keep the elements of one dimension clear of those of the next.
         threads : int, optional
             How many threads may share the work.
 
@@ -208,8 +210,10 @@ class Weight:
         TypeError
             If an argument is of the wrong kind.
         ValueError
-            If the format is not known: `raw` has its bytes. If rows are not next to each
-            other, or not whole blocks, `out` has another shape, or the file is closed.
+            If the format is not known: `raw` has its bytes; or blocks are big-endian, and
+            have integers of several bytes. If rows are not next to each other, or not whole
+            blocks, `out` has another shape or elements that share memory, or the file is
+            closed.
         ImportError
             If a type is one of ml_dtypes, which is not installed.
 
@@ -246,12 +250,9 @@ class Weight:
             msg = f"dtype: expected {expected} for {self.format}, got {name}"
             raise TypeError(msg)
         count = _threads_of(threads)
-        if out is None:
-            out = np.empty(shape, _dtype_of(name))
-        elif out.shape != shape:
-            raise ValueError(f"out: expected shape {shape}, got {out.shape}")
-        _elements.decode(self._tensor, first, out, name, count)
-        return out
+        to = _place(shape, name, out)
+        _elements.decode(self._tensor, first, to, name, count)
+        return to if out is None else out
 
     def _decode_blocks(
         self,
@@ -261,29 +262,26 @@ class Weight:
         threads: SupportsIndex,
     ) -> npt.NDArray[Any]:
         from pyquant import _elements
-        from pyquant.blocks import block_format
+        from pyquant.blocks import block_format, swaps
 
         if not self._tensor.blocks:
             raise self._unknown("one that has a decoder")
         block = block_format(self.format)
-        if self._tensor.order == ">":  # fields of several bytes: which, writers differ in
-            raise self._unknown("little-endian blocks")
+        if self._tensor.order == ">" and not swaps(block.name):
+            raise self._unknown("little-endian blocks, or scales alone of several bytes")
         name = _result_type(dtype, out) or "float32"
         if name not in REALS:
             expected = f"{', '.join(REALS)} for {self.format}"
             raise TypeError(f"dtype: expected {expected}, got {name}")
         shape, first = self._rows(rows)
-        if first % block.block_size or prod(shape) % block.block_size:
+        if prod(shape) and (first % block.block_size or prod(shape) % block.block_size):
             expected = f"whole blocks of {block.block_size} for {self.format}"
             got = f"{prod(shape)} elements from {first} on"
             raise ValueError(f"rows: expected {expected}, got {got}")
         count = _threads_of(threads)
-        if out is None:
-            out = np.empty(shape, _dtype_of(name))
-        elif out.shape != shape:
-            raise ValueError(f"out: expected shape {shape}, got {out.shape}")
-        _elements.decode_blocks(self._tensor, block, first, out, count)
-        return out
+        to = _place(shape, name, out)
+        _elements.decode_blocks(self._tensor, block, first, to, count)
+        return to if out is None else out
 
     def _known(self) -> str:
         """The type of the elements, as pyquant has it."""
@@ -630,6 +628,20 @@ def _result_type(dtype: npt.DTypeLike | None, out: npt.NDArray[Any] | None) -> s
     if not out.flags.writeable:
         raise ValueError("out: expected a writeable array, got a read-only one")
     return found
+
+
+def _place(
+    shape: tuple[int, ...], name: str, out: npt.NDArray[Any] | None
+) -> npt.NDArray[Any]:
+    """Where the numbers go: all of it is judged before any is written."""
+    from pyquant import _elements
+
+    if out is None:
+        return np.empty(shape, _dtype_of(name))
+    to = _elements.plain_out(out)
+    if to.shape != shape:
+        raise ValueError(f"out: expected shape {shape}, got {to.shape}")
+    return to
 
 
 def _threads_of(threads: SupportsIndex) -> int:

@@ -15,6 +15,7 @@ from support import (
     Guarded,
     bit_view,
     cast,
+    dtype_of,
     is_nan,
     misaligned,
     poisoned,
@@ -439,9 +440,24 @@ def test_fields_that_are_written_change_the_bytes(rng):
             "qs: expected integers, got float64",
         ),
         (
-            {"d": [1], "qs": np.zeros((1, 32), int)},
+            {"d": [1j], "qs": np.zeros((1, 32), int)},
             TypeError,
-            "d: expected real numbers, got int64",
+            "d: expected real numbers, got complex128",
+        ),
+        (
+            {"d": [True], "qs": np.zeros((1, 32), int)},
+            TypeError,
+            "d: expected real numbers, got bool",
+        ),
+        (
+            {"d": [1, 2049], "qs": np.zeros((2, 32), int)},
+            ValueError,
+            "d: expected numbers that float16 holds, got 2049",
+        ),
+        (
+            {"d": [65536], "qs": np.zeros((1, 32), int)},
+            ValueError,
+            "d: expected numbers that float16 holds, got 65536",
         ),
         (
             {"d": [0.1], "qs": np.zeros((1, 32), int)},
@@ -478,6 +494,23 @@ def test_fields_that_are_written_change_the_bytes(rng):
 def test_parts_that_make_no_blocks(parts, error, message):
     with pytest.raises(error, match=r"^" + message):
         pq.block_format("Q8_0").join(**parts)
+
+
+def test_scales_may_be_any_numbers_that_fields_hold():
+    """Integers and bfloat16, too; NumPy would compare wide integers rounded."""
+    fmt, qs = pq.block_format("Q8_0"), np.zeros((3, 32), np.int8)
+    wanted = fmt.join(d=np.float16([1, -2, 2048]), qs=qs)
+    for dtype in ("int64", "float64", dtype_of("bfloat16")):
+        same_bits(fmt.join(d=np.array([1, -2, 2048], dtype), qs=qs), wanted)
+    same_bits(fmt.join(d=[1, -2, 2048], qs=qs), wanted)
+    wide, rest = pq.block_format("Q8_K"), {"qs": np.zeros((1, 256), int)}
+    rest["bsums"] = np.zeros((1, 16), int)
+    assert wide.split(wide.join(d=[2**60], **rest))["d"] == 2.0**60
+    for beyond in (2**60 + 1, 2**63 - 1, -(2**63) + 1):
+        with pytest.raises(ValueError, match=rf"^d: expected .* float32 holds, .*{beyond}"):
+            wide.join(d=[beyond], **rest)
+    with pytest.raises(ValueError, match=r"^d: expected numbers that float16 holds, got"):
+        fmt.join(d=np.array([1, 2, 1e30], dtype_of("bfloat16")), qs=qs)
 
 
 @pytest.mark.parametrize(
@@ -546,17 +579,79 @@ def test_files_in_pieces(rng, tmp_path, monkeypatch):
         same_bits(f["w"].decode(out=out).copy(order="C"), wanted)
 
 
-def test_big_endian_files(tmp_path):
-    """Their blocks are as nobody says."""
+def test_files_into_gaps_in_pieces(rng, tmp_path, monkeypatch):
+    """However few rows a tensor has, what is decoded at once is bounded."""
+    monkeypatch.setattr(pq._elements, "SPAN", 1 << 10)
+    fmt, sizes = pq.block_format("Q4_K"), []
+    decode = pq.BlockFormat.decode
+
+    def counted(self, b, *, out, threads):
+        sizes.append(out.size)
+        return decode(self, b, out=out, threads=threads)
+
+    monkeypatch.setattr(pq.BlockFormat, "decode", counted)
+    for shape in ((1, 1, 41), (1, 7, 3), (2, 1, 9), (3, 40, 1), (11,)):
+        b = random_blocks(rng, fmt, *shape)
+        pq.write_weights(tmp_path / "a.gguf", {"w": ("Q4_K", b)})
+        wanted = decode(fmt, b)
+        memory = np.zeros((*wanted.shape[:-1], 2 * wanted.shape[-1]), np.float32)
+        for out in (memory[..., ::-2], np.zeros(wanted.shape[::-1], np.float32).T):
+            with pq.open_weights(tmp_path / "a.gguf") as f:
+                f["w"].decode(out=out)
+                same_bits(out.copy(), wanted)
+    assert max(sizes) <= 1 << 10
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "F32"])
+def test_files_into_memory_that_is_shared(name, tmp_path, monkeypatch):
+    """It is refused before anything is written, though parts of it would do."""
+    monkeypatch.setattr(pq._elements, "SPAN", 1 << 9)
+    x = np.ones((4, 512), np.float32)
+    made = ("Q4_K", np.ones((4, 288), np.uint8)) if name == "Q4_K" else x
+    pq.write_weights(tmp_path / "a.gguf", {"w": made})
+    memory = np.zeros(4096, np.float32)
+    with pq.open_weights(tmp_path / "a.gguf") as f:
+        for strides in ((512 * 4 - 4, 4), (0, 4), (4, 0), (-4, 4)):
+            out = np.lib.stride_tricks.as_strided(memory[1024:], (4, 512), strides)
+            with pytest.raises(ValueError, match=r"^out: expected dimensions that neither"):
+                f["w"].decode(out=out)
+            assert not memory.any()
+        f["w"].decode(out=memory[:2048].reshape(4, 512)[::-1].view(np.matrix))
+        same_bits(memory[:2048].reshape(4, 512)[::-1].copy(), f["w"].decode())
+
+
+def test_no_rows(rng, tmp_path):
+    """Nothing is no part of a block, wherever it begins."""
+    fmt = pq.block_format("Q4_K")
+    pq.write_weights(tmp_path / "a.gguf", {"w": ("Q4_K", random_blocks(rng, fmt, 2))})
+    with pq.open_weights(tmp_path / "a.gguf") as f:
+        for rows in (slice(3, 3), slice(0, 0), slice(512, None), slice(300, 200)):
+            assert f["w"].decode(rows, dtype="float16").shape == (0,)
+
+
+@by_name
+def test_big_endian_files(fmt, rng, tmp_path):
+    """Scales are swapped, as those that llama.cpp converts are; integers of several bytes,
+    of which some are bytes to others, are not known."""
+    b = random_blocks(rng, fmt, 3, 2)
     path = tmp_path / "a.gguf"
-    path.write_bytes(stored_gguf((), [("w", (32,), 2, 0)], bytes(18), ">"))
-    with (
-        pq.open_weights(path) as f,
-        pytest.raises(
-            ValueError, match=r"^format: expected little-endian blocks, got Q4_0"
-        ),
-    ):
-        f["w"].decode()
+    file, fields = b.copy(), pq.blocks._FIELDS[fmt.name].split()
+    for field in fmt.split(file).values():
+        if field.dtype.itemsize > 1:
+            field[...] = field.byteswap()
+    tensors = [("w", fmt.decoded_shape(b.shape)[::-1], fmt.ggml_id, 0)]
+    path.write_bytes(stored_gguf((), tensors, file.tobytes(), ">"))
+    with pq.open_weights(path) as f:
+        if any(field.split(":")[1] in ("u2", "u4", "i2") for field in fields):
+            message = rf"^format: expected little-endian blocks, or .*, got {fmt.name} "
+            with pytest.raises(ValueError, match=message):
+                f["w"].decode()
+            return
+        same_bits(f["w"].decode(), fmt.decode(b))
+        same_bits(
+            f["w"].decode(slice(1, 2), dtype="float64"), fmt.decode(b[1:2], dtype="float64")
+        )
+        assert f["w"].raw.tobytes() == file.tobytes()
 
 
 def test_control_state_does_not_matter(rng):

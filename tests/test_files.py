@@ -364,6 +364,65 @@ def test_gguf_by_its_definition(order, version, made):
             call()
 
 
+# Of types that GPTQModel and ggml number alike: bytes to blocks of so many elements.
+FOREIGN = {40: (32, 6), 41: (128, 18)}
+
+
+@pytest.mark.parametrize("rows", [(64,), (3, 96), (256, 2)], ids=str)
+@pytest.mark.parametrize("last", [False, True])
+def test_numbers_that_stand_for_other_types(rows, last, made):
+    """What does not fill its room is not what its number says."""
+    block, each = FOREIGN[40]
+    nbytes = np.prod(rows) // block * each
+    data = bytes(range(1, 33)) + RNG.bytes(nbytes) + bytes(-nbytes % 32)
+    tensors = [("a", (8,), 0, 0), ("w", rows[::-1], 40, 32)]
+    if not last:
+        tensors.append(("z", (1,), 24, len(data)))
+        data += b"7"
+    with pq.open_weights(made(stored_gguf((), tensors, data), "x.gguf")) as f:
+        assert (f["w"].format, f["w"].shape, f["w"].dtype) == ("type 40", rows, None)
+        assert f["w"].raw.tobytes()[:nbytes] == data[32 : 32 + nbytes]
+        assert f["w"].nbytes - nbytes < 32
+        with pytest.raises(
+            ValueError, match=r"^format: expected .*, got type 40 \(raw has"
+        ):
+            f["w"].decode()
+        assert f["a"].decode().tobytes() == data[:32]
+
+
+def test_numbers_of_types_mean_the_same_in_all_of_a_file(made):
+    """Though some of the others, as they are aligned, take as much room."""
+    tensors = [("a", (256,), 12, 0), ("b", (256,), 12, 160), ("c", (256,), 13, 288)]
+    path = made(stored_gguf((), tensors, bytes(288 + 192)), "x.gguf")
+    with pq.open_weights(path) as f:
+        assert [w.format for w in f.values()] == ["type 12", "type 12", "Q5_K"]
+        assert [w.nbytes for w in f.values()] == [160, 128, 176]
+        assert not f["c"].decode().any()
+
+
+@pytest.mark.parametrize("kind", [2, 8, 12, 40, 41, 99])
+def test_what_no_type_explains_is_refused(kind, made):
+    """Tensors in one place, or behind the end."""
+    block = 256 if kind == 99 else pq.block_format(kind).block_size
+    for offsets in ((0, 0), (0, 4096), (64, 64)):
+        tensors = [(f"t{i}", (block,), kind, at) for i, at in enumerate(offsets)]
+        path = made(stored_gguf((), tensors, bytes(400)), "x.gguf")
+        with pytest.raises(ValueError, match=r"x\.gguf: tensor 't\d': expected data "):
+            pq.open_weights(path)
+
+
+@pytest.mark.parametrize("fmt", pq.block_formats(), ids=lambda fmt: fmt.name)
+def test_files_that_are_cut_off(fmt, made):
+    """The last tensor is not there; numbers that are shared say nothing of that."""
+    tensors = [("a", (fmt.block_size, 9), fmt.ggml_id, 0)]
+    path = made(stored_gguf((), tensors, bytes(fmt.block_bytes * 9 - 1)), "x.gguf")
+    if fmt.ggml_id in (40, 41):
+        assert pq.open_weights(path)["a"].format == f"type {fmt.ggml_id}"
+        return
+    with pytest.raises(ValueError, match="tensor 'a': expected data that ends by byte"):
+        pq.open_weights(path)
+
+
 def split_file(number, count, name, total=None):
     keys = [
         ("split.no", 2, struct.pack("<H", number)),
@@ -560,13 +619,26 @@ X = np.float32([[1, 2, 3]])
         ("a.gguf", {"x": "no"}, None, "^weights: expected an array, got str"),
         ("a.gguf", {"x": X.astype(complex)}, None, "^weights: expected a type of GGUF"),
         ("a.gguf", {"x": pq.QParams(1.0, 0, "int8")}, None, "^weights: expected an array"),
-        ("a.gguf", {"x": ("Q4_K", X)}, None, "^weights: expected a format of GGUF and"),
+        (
+            "a.gguf",
+            {"x": ("Q4_K", X)},
+            None,
+            "^weights: expected a format of GGUF and an array of uint8, "
+            "got 'Q4_K' and an array of float32 for 'x'$",
+        ),
         (
             "a.gguf",
             {"x": ("Q9", np.zeros(9, "u1"))},
             None,
-            "^weights: expected a format of",
+            "^weights: expected .*, got 'Q9' and an array of uint8 for 'x'$",
         ),
+        (
+            "a.gguf",
+            {"x": (np.zeros(9, "u1"), "Q4_0")},
+            None,
+            "^weights: expected .*, got ndarray and str for 'x'$",
+        ),
+        ("a.gguf", {"x": (1, 2, 3)}, None, "^weights: .*, got a tuple of 3 for 'x'$"),
         ("a.gguf", {"x": ("Q4_0", np.zeros((2, 9), "u1"))}, None, "multiple of 18 bytes"),
         ("a.gguf", {"x": np.zeros((1,) * 5, "f4")}, None, "at most 4 dimensions"),
         ("a.gguf", {}, {"a": object()}, "^metadata: expected strings, numbers or lists"),
