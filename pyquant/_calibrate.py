@@ -65,14 +65,14 @@ class _Batches:
 
     def observe(self, observer: Observer) -> Observer:
         """An observer of all of them."""
-        for batch in self._batches:
+        for number, batch in enumerate(self._batches):
             try:
                 observer.update(batch, threads=self._threads)
             except (TypeError, ValueError) as error:
                 if not str(error).startswith("x: "):
                     raise
                 kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"batches{str(error)[1:]}") from None
+                raise kind(f"batches{str(error)[1:]} in batch {number}") from None
         return observer
 
     def ends(self) -> tuple[Any, Any]:

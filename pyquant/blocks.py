@@ -94,7 +94,7 @@ class BlockFormat:
 
     _row: tuple[str, int, int, int, bool]
 
-    def __init__(self) -> None:
+    def __new__(cls) -> BlockFormat:
         """Refuse: there are no others than those of `block_format`."""
         msg = "BlockFormat: expected block_format() to make it, got a call"
         raise TypeError(msg)
@@ -280,7 +280,7 @@ class BlockFormat:
         >>> pq.block_format("Q4_0").decode(b, dtype="float16").shape
         (2, 32)
         """
-        return _core.decode_blocks(self._row, b, dtype, out, threads)
+        return _core.decode_blocks(_ROWS[self.name], b, dtype, out, threads)
 
     @overload
     def encode(self, x: ArrayLike, *, out: _Out, threads: SupportsIndex = 1) -> _Out: ...
@@ -338,10 +338,11 @@ class BlockFormat:
         >>> b.shape, float(abs(fmt.decode(b) - np.linspace(-1, 1, 64)).max()) < 0.005
         ((68,), True)
         """
-        if not self.encodes:
+        row = _ROWS[self.name]
+        if not row[4]:
             names = ", ".join(one.name for one in _BY_NAME.values() if one.encodes)
             raise ValueError(f"format: expected {names} to encode, got {self.name}")
-        return _core.encode_blocks(self._row, x, out, threads)
+        return _core.encode_blocks(row, x, out, threads)
 
     def split(self, b: ArrayLike) -> dict[str, npt.NDArray[Any]]:
         """
@@ -445,12 +446,14 @@ class BlockFormat:
 
 
 def _made(row: tuple[str, int, int, int, bool]) -> BlockFormat:
-    format = BlockFormat.__new__(BlockFormat)
+    format = object.__new__(BlockFormat)
     object.__setattr__(format, "_row", row)
     return format
 
 
-_BY_NAME = {row[0]: _made(row) for row in _core.block_rows()}
+# What C is told: of no object, which might say what is not so.
+_ROWS = {row[0]: row for row in _core.block_rows()}
+_BY_NAME = {name: _made(row) for name, row in _ROWS.items()}
 _BY_ID = {one.ggml_id: one for one in _BY_NAME.values()}
 
 

@@ -69,7 +69,7 @@ class Observer:
     min, max : numpy scalar or ndarray
         The extremes, of the shape that `axis` selects; float64 if some of the data was,
         else float32. ValueError where there is no data.
-    count, nan, inf : int or ndarray
+    count, nan, inf : int, or ndarray where `axis` selects some
         How many finite numbers, NaN and infinities there were.
 
     Notes
@@ -526,7 +526,7 @@ class Observer:
         self._need_data()
 
     def _numbers(self, counts: npt.NDArray[np.uint64]) -> Any:
-        if self._axis is None:
+        if self._axis is None or self._axis == ():
             return int(counts.sum())
         return counts.reshape((0,) if self._shape is None else self._shape).copy()
 

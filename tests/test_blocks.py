@@ -85,6 +85,27 @@ def test_a_format_is_one_object():
         del fmt._row
     with pytest.raises(TypeError, match=r"^BlockFormat: expected block_format"):
         type(fmt)()
+    with pytest.raises(TypeError, match=r"^BlockFormat: expected block_format"):
+        pq.BlockFormat.__new__(pq.BlockFormat)
+
+
+def test_formats_that_lie():
+    """What has a name and another size is decoded by its name."""
+    nothing = object.__new__(pq.BlockFormat)
+    for use in (repr, copy.copy, pickle.dumps, lambda f: f.decode(b""), lambda f: f.name):
+        with pytest.raises(AttributeError, match="_row"):
+            use(nothing)
+
+    class Small(pq.BlockFormat):
+        __slots__ = ()
+        _row = property(lambda _: ("Q4_K", 12, 256, 1, True))
+
+    small = object.__new__(Small)
+    with pytest.raises(ValueError, match=r"^b: expected rows of a multiple of 144 bytes"):
+        small.decode(np.zeros(1, np.uint8))
+    with pytest.raises(ValueError, match=r"^format: expected .* to encode, got Q4_K"):
+        small.encode(np.zeros(256, np.float32))
+    assert copy.copy(small) is pq.block_format("Q4_K")
 
 
 @pytest.mark.parametrize("unknown", ["Q4_k", "F32", "", 0, 4, 99, -1, 2**70])

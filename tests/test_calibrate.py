@@ -284,6 +284,16 @@ def test_what_is_not_finite_can_be_left_out():
             assert found == pq.calibrate([NORMAL], **options)
 
 
+def test_errors_say_which_batch():
+    for like in ("onnxruntime", "pytorch", None):
+        for batch, error, got in (
+            ([1.0, 2.0, np.inf], ValueError, "the first at index \\(2,\\)"),
+            (np.int8([1]), TypeError, "got int8"),
+        ):
+            with pytest.raises(error, match=rf"^batches: expected .*, {got} in batch 1$"):
+                pq.calibrate([NORMAL, batch, batch], method="minmax", like=like)
+
+
 def test_like_none_is_an_observer():
     o = pq.Observer(histogram=True)
     o.update(NORMAL)

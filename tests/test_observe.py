@@ -157,7 +157,7 @@ def test_channels(axis, histogram):
     assert (o.min == x.min(rest)).all()
     assert (o.max == x.max(rest)).all()
     assert np.shape(o.min) == x.min(rest).shape
-    assert (o.count == x.size // x.min(rest).size).all()
+    assert np.all(o.count == x.size // x.min(rest).size)
     if histogram:
         channels = np.moveaxis(x, axes, range(len(axes))).reshape(x.min(rest).size, -1)
         for c, channel in enumerate(channels):
@@ -167,6 +167,15 @@ def test_channels(axis, histogram):
             assert (np.ravel(low)[c], np.ravel(high)[c]) == one
     p = o.qparams()
     assert p == pq.choose_qparams(x, axis=axis)
+
+
+@pytest.mark.parametrize("axis", [None, ()])
+def test_counts_of_one_channel_are_integers(axis):
+    o = pq.Observer(axis=axis, nonfinite="ignore")
+    assert (o.count, o.nan, o.inf) == (0, 0, 0)
+    o.update(np.float32([[1, np.nan], [np.inf, 2]]))
+    assert (o.count, o.nan, o.inf) == (2, 1, 1)
+    assert type(o.count) is type(o.nan) is type(o.inf) is int
 
 
 def by_channel(x, axis, **options):
@@ -183,7 +192,7 @@ def check_channels(x, axis, threads=1, **options):
     counters = counters_of(o)
     for c, one in enumerate(by_channel(x, axis, **options)):
         for name in ("count", "nan", "inf"):
-            assert getattr(o, name).ravel()[c] == getattr(one, name)
+            assert np.ravel(getattr(o, name))[c] == getattr(one, name)
         assert (o._min[c], o._max[c]) == (one._min[0], one._max[0])
         rows = np.searchsorted(o._pages, one._pages)
         assert (counters[rows, c] == counters_of(one)[:, 0]).all()
