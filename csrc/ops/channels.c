@@ -58,9 +58,9 @@ struct counting {
 struct columns {
     const char *x; /* contiguous */
     size_t rows, n, width;
-    const char
-        *ahead; /* what caches are asked for as `width` keys are counted; null: not */
-    ptrdiff_t ahead_step;
+    /* Addresses, perhaps beyond all arrays, that caches are asked for as `width` keys are
+     * counted; 0: not. */
+    uintptr_t ahead, ahead_step;
     size_t first, step;
     bool finite;
     size_t base[COLUMNS]; /* the counters of each column in a row of the table */
@@ -245,7 +245,7 @@ static bool add_any(struct counting *counting, const struct columns *columns, si
 static size_t count_keys(struct counting *counting, const struct columns *columns)
 {
     enum { UNROLLED = 4, LINE = 64 };
-    const char *ahead = columns->ahead;
+    uintptr_t ahead = columns->ahead;
     const size_t n = columns->rows * columns->n, width = columns->width;
     const int bits = counting->to->mantissa_bits;
     const size_t *at = counting->at;
@@ -253,10 +253,10 @@ static size_t count_keys(struct counting *counting, const struct columns *column
         const size_t many = n - i < width ? n - i : width;
         const uint16_t *keys = columns->keys + i;
         size_t c = 0;
-        for (size_t k = 0; ahead != NULL && k < width * counting->size; k += LINE) {
-            PQ_WILL_READ(ahead + k);
+        for (size_t k = 0; ahead != 0 && k < width * counting->size; k += LINE) {
+            PQ_WILL_READ((const void *)(ahead + k));
         }
-        ahead += ahead != NULL ? columns->ahead_step : 0;
+        ahead += ahead != 0 ? columns->ahead_step : 0;
         while (c < many) {
             const size_t next = c + UNROLLED;
             if (next <= many) {
@@ -408,12 +408,12 @@ static void count_plane(void *p, struct pq_cursor at)
                 (size_t)((first.scale - (const char *)counting->to->count) / step);
             columns.step = (size_t)(dim->scale / step); /* may be negative */
             place_columns(counting, &columns);
-            columns.ahead = NULL;
+            columns.ahead = 0;
             if (direct || (pq_tile_rows(&tile) && columns.width == columns.n)) {
-                columns.ahead_step =
-                    direct ? (ptrdiff_t)(columns.width * counting->size) : tile.row_stride;
-                columns.ahead = first.in + (direct ? TILE * (ptrdiff_t)counting->size
-                                                   : tile.rows * tile.row_stride);
+                const uintptr_t row = (uintptr_t)tile.row_stride; /* modulo all addresses */
+                columns.ahead_step = direct ? columns.width * counting->size : row;
+                columns.ahead = (uintptr_t)first.in +
+                                (direct ? TILE * counting->size : columns.rows * row);
             }
             count_tile(counting, &columns);
         }

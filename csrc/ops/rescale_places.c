@@ -211,10 +211,10 @@ void pq_prepare_each(struct pq_rescaling *job, struct pq_along along, ptrdiff_t 
                      ptrdiff_t columns, ptrdiff_t times)
 {
     struct pq_places *const all = &job->prepared;
-    const ptrdiff_t key = along.first * along.block + column * along.step;
     const ptrdiff_t group = column / along.block;
     const size_t n = (size_t)columns;
-    if (are_there(job, key, along.step, columns, along.block, times)) {
+    /* Channels are one dimension of a plan, so that `along` is the same on all visits. */
+    if (are_there(job, column, along.step, columns, along.block, times)) {
         return;
     }
     load_places(job, along.first + group * along.step, along.step,
@@ -228,7 +228,7 @@ void pq_prepare_each(struct pq_rescaling *job, struct pq_along along, ptrdiff_t 
     join_places(job, n);
     pq_look_at_places(&job->how, job, 0, n);
     repeat_places(all, n, n * (size_t)times);
-    job->places.first = key;
+    job->places.first = column;
     job->places.step = along.step;
     job->places.count = columns;
     job->places.repeat = along.block;
