@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -219,10 +220,19 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, object]]:
     if type(names) is not dict or not all(type(n) is str for n in names.values()):
         raise fault(path, 0, "a weight_map of names to files", type(names).__name__)
     for name, file in names.items():
-        if not file or set(file) & set("/\\:\0") or file in (".", ".."):
+        if file in ("", ".", "..") or set(file) & set("/\\:\0") or not _is_text(file):
             raise fault(path, 0, "a file in the same folder", repr(file[:100]), name)
     said = index.get("metadata")
     return names, said if type(said) is dict else {}
+
+
+def _is_text(name: str) -> bool:
+    """Whether it has no halves of surrogate pairs, which no file name has."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
