@@ -621,6 +621,7 @@ def _result_type(dtype: npt.DTypeLike | None, out: npt.NDArray[Any] | None) -> s
     if not isinstance(out, np.ndarray) or _core.is_masked(out):
         got = "a masked one" if isinstance(out, np.ndarray) else type(out).__name__
         raise TypeError(f"out: expected a NumPy array, got {got}")
+    out = np.ndarray.view(out, np.ndarray)  # subclasses may say what is not so
     found = dtypes.requested(out.dtype)
     if found is None or name not in (None, found):
         expected = name or "a type of numbers in the byte order of the machine"

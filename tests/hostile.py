@@ -8,12 +8,16 @@ exception came, is a fault. test_hostile.py makes some thousand calls.
 """
 
 import array
+import atexit
 import collections
 import contextlib
+import copy
 import faulthandler
+import functools
 import pickle
 import random
 import sys
+import tempfile
 import warnings
 from fractions import Fraction
 
@@ -186,6 +190,13 @@ class Packed(pq.PackedArray):
         return (asked,)
 
 
+class Format(pq.BlockFormat):
+    """One that says it has fewer bytes, and encodes."""
+
+    __slots__ = ()
+    _row = property(lambda self: ("Q6_K", 14, 256, 1, True))
+
+
 def knot():
     """A list that contains itself."""
     inside = [1.0]
@@ -286,7 +297,8 @@ STRANGE = [
     *(lambda: np.broadcast_to(np.float32(1), (1 << 31, 1 << 29)),),
     *(lambda: np.broadcast_to(np.int8(1), (1 << 31, 1 << 29)),),
     *(lambda: pq.PackedArray.__new__(pq.PackedArray),),
-    *(lambda: pq.QParams.__new__(pq.QParams),),
+    *(lambda: pq.QParams.__new__(pq.QParams), lambda: object.__new__(pq.BlockFormat)),
+    *(lambda: object.__new__(Format), lambda: pq.block_format("Q4_0"), lambda: slice(None)),
     *(lambda: type("P", (pq.PackedArray,), {"_data": 3, "_shape": (9,)})(
         np.zeros(2, np.uint8), "int4", 4),),
     *(lambda: Packed.__new__(Packed), Endless, lambda: [Endless()]),
@@ -427,6 +439,15 @@ VALID = {
     "whose": lambda r: r.choice([None, "onnxruntime", "pytorch"]),
     "count": lambda r: r.choice([1, 8, 128, 64]),
     "levels": lambda r: r.choice([2, 16, 255, 256]),
+    "format": lambda r: getattr(format_of(r), r.choice(["name", "ggml_id"])),
+    "blocks": lambda r: r.choice([BYTES, BYTES, BYTES[::-1], BYTES.view(">i2")]),
+    "numbers": lambda r: np.ones((3, 512), r.choice(["f4", "f8", "f2"])),
+    "block out": lambda r: r.choice([None, np.full((3, 512), 7, r.choice(["f4", "f8"]))]),
+    "byte out": lambda r: r.choice([None, np.full((3, r.choice([288, 544])), 7, "u1")]),
+    "rows": lambda r: r.choice([None, slice(0, 2), slice(None), slice(-1, None)]),
+    "weight out": lambda r: r.choice(
+        [None, np.full((3, 256), 7, r.choice(["f4", "f8", "u1"])), BYTES[:3].copy()]
+    ),
 }
 
 
@@ -600,6 +621,74 @@ def use_packed(rng, packed, other):
         len(packed)
         return [hash(row) for row in packed[rng.choice([0, -1]) :]]
     return found
+
+
+BYTES = np.arange(3 * 1024, dtype=np.uint8).reshape(3, 1024)
+
+
+def format_of(rng):
+    return object.__new__(Format) if rng.random() < 0.1 else rng.choice(pq.block_formats())
+
+
+def find_format(name):
+    with contextlib.suppress(KeyError):
+        return pq.block_format(name)
+    return None
+
+
+def decode_blocks(rng, f, b, **kwargs):
+    f = f if isinstance(f, pq.BlockFormat) else format_of(rng)
+    if type(b) is np.ndarray:
+        b = b[..., : 512 // f.block_size * f.block_bytes]
+    return f.decode(b, **kwargs)
+
+
+def encode_blocks(rng, f, x, **kwargs):
+    f = f if isinstance(f, pq.BlockFormat) else format_of(rng)
+    return f.encode(x, **kwargs)
+
+
+def use_format(rng, f, other):
+    """Everything else that a BlockFormat can do."""
+    f = f if isinstance(f, pq.BlockFormat) else format_of(rng)
+    if other is BYTES and rng.random() < 0.5:
+        other = rng.choice(
+            [(4, 3 * f.block_size * f.block_bytes), BYTES[:, : f.block_bytes]]
+        )
+    found = [repr(f), f.name, f.bits_per_element, f == other, hash(f), copy.copy(f)]
+    step = rng.randrange(5)
+    if step == 0:
+        f.split(other)
+    elif step == 1:
+        f.encoded_shape(other)
+    elif step == 2:
+        f.decoded_shape(other)
+    elif step == 3:
+        f._row = other
+    else:
+        parts = f.split(BYTES[:, : 2 * f.block_bytes])
+        parts[rng.choice(list(parts))] = other
+        f.join(**parts)
+    return found
+
+
+@functools.cache
+def weight_file():
+    """Tensors of every kind, in one file that is open."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    x = np.arange(3 * 256).reshape(3, 256)
+    tensors = {n: x.astype(n) for n in ("f4", "f8", "f2", "i1", "i8")}
+    for fmt in pq.block_formats():
+        blocks = BYTES[:, : 256 // fmt.block_size * fmt.block_bytes]
+        tensors[fmt.name] = (fmt, blocks)
+    pq.write_weights(f"{folder.name}/a.gguf", tensors)
+    return pq.open_weights(f"{folder.name}/a.gguf")
+
+
+def decode_weight(rng, rows, **kwargs):
+    file = weight_file()
+    return file[rng.choice(list(file))].decode(rows, **kwargs)
 
 
 def use_params(rng, params, other):
@@ -858,6 +947,29 @@ CALLS = [
     ),
     (use_packed, 2, {"packed": packed_of, "other": "real"}),
     (
+        decode_blocks,
+        2,
+        {
+            "f": format_of,
+            "b": "blocks",
+            "dtype": "real",
+            "out": "block out",
+            "threads": "threads",
+        },
+    ),
+    (
+        encode_blocks,
+        2,
+        {"f": format_of, "x": "numbers", "out": "byte out", "threads": "threads"},
+    ),
+    (use_format, 2, {"f": format_of, "other": "blocks"}),
+    (find_format, 1, {"name": "format"}),
+    (
+        decode_weight,
+        1,
+        {"rows": "rows", "dtype": "real", "out": "weight out", "threads": "threads"},
+    ),
+    (
         pq.ngraph.quantize,
         6,
         {
@@ -975,8 +1087,12 @@ CALLS = [
 # They read all of their input before they refuse anything, and that may be 2^61 elements.
 PATIENT = (
     *(pq.choose_qparams, observe, pq.onnx.dynamic_quantize_linear, pq.dynamic_quantize),
-    *(use_observer, pq.calibrate, pq.measure_error, pq.fixed_point),
+    *(use_observer, pq.calibrate, pq.measure_error, pq.fixed_point, encode_blocks),
 )
+
+
+WITH_RNG = (use_packed, use_params, forge, use_observer, use_report, use_format)
+WITH_RNG += (decode_weight, decode_blocks, encode_blocks)
 
 
 def draw(rng):
@@ -993,7 +1109,7 @@ def draw(rng):
             args.append(value)
         elif rng.random() < 0.5:
             kwargs[name] = value
-    if function in (use_packed, use_params, forge, use_observer, use_report):
+    if function in WITH_RNG:
         args.insert(0, rng)
     if rng.random() < 0.02:
         kwargs[rng.choice(["", "X", "out", "dtype"])] = strange(rng)

@@ -736,6 +736,19 @@ def test_arguments_of_decode(given, error, message, made):
         w.decode(out=read_only)
 
 
+def test_places_that_lie(made):
+    """What a subclass says of its type does not matter."""
+
+    class Other(np.ndarray):
+        dtype = property(lambda _: np.dtype(np.float32))
+
+    w = pq.open_weights(made(stored({"x": ("F32", (3,), bytes(12))})))["x"]
+    out = np.full(3, 7, np.uint8).view(Other)
+    with pytest.raises(TypeError, match=r"^dtype: expected .* for F32, got uint8"):
+        w.decode(out=out)
+    assert out.tobytes() == b"\7\7\7"
+
+
 def test_paths(tmp_path):
     with pytest.raises(FileNotFoundError):
         pq.open_weights(tmp_path / "no.gguf")
