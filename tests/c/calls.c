@@ -10,8 +10,6 @@
 #include "run.h"
 #include "types.h"
 
-enum { MOST_NDIM = 8 };
-
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type codes[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
                                      PQ_I32, PQ_U32, PQ_I64, PQ_U64};

@@ -13,7 +13,8 @@ enum {
     MOST_ELEMENTS = 80000,
     ARENA = 1 << 20,
     PARAM_ARENA = 1 << 20,
-    MOST_FILLS = 3
+    MOST_FILLS = 3,
+    MOST_NDIM = 8 /* of views */
 };
 
 /* Where views lie; whoever makes them frees them. */

@@ -1149,6 +1149,174 @@ static void check_fixed_point(void)
           shift);
 }
 
+/* ---- blocks ---- */
+
+enum { MOST_BLOCKS = 3, BLOCK_ROOM = 256 * 8 }; /* bytes of the largest, as numbers */
+
+static struct coding {
+    const struct pq_block_format *format;
+    int encodes;
+    struct pq_blocks args;
+    ptrdiff_t shape[PQ_MAX_NDIM], bytes[PQ_MAX_NDIM]; /* of numbers, and of blocks */
+} coding;
+
+static enum pq_status code_once(const struct pq_kernels *k, const struct pq_blocks *args,
+                                int part, int parts)
+{
+    return (coding.encodes ? pq_block_encode : pq_block_decode)(k, args, part, parts);
+}
+
+/* Rows of a few blocks, of any bits, and as many dimensions as there may be. */
+static void draw_blocks(void)
+{
+    const enum pq_type type = PICK(reals);
+    const enum layout layout = draw_layout(), other = layout == PLAIN ? PLAIN : GAPPED;
+    coding.encodes = random_chance(40);
+    do {
+        coding.format = pq_block_format((int)random_below(PQ_BLOCK_FORMATS));
+    } while (coding.encodes && !coding.format->encodes);
+    memset(&call.args, 0, sizeof call.args);
+    draw_shape(&call, 6);
+    const int last = call.args.ndim < MOST_NDIM ? call.args.ndim : MOST_NDIM - 1;
+    const ptrdiff_t blocks = random_between(random_chance(5) ? 0 : 1, MOST_BLOCKS);
+    memcpy(coding.shape, call.shape, sizeof coding.shape);
+    memcpy(coding.bytes, call.shape, sizeof coding.bytes);
+    coding.shape[last] = blocks * coding.format->elements;
+    coding.bytes[last] = blocks * coding.format->bytes;
+    const ptrdiff_t *const in = coding.encodes ? coding.shape : coding.bytes;
+    const ptrdiff_t *const out = coding.encodes ? coding.bytes : coding.shape;
+    draw_view(&call.in, &memory.in, last + 1, in, coding.encodes ? type : PQ_U8, layout);
+    draw_view(&call.out, &memory.out, last + 1, out, coding.encodes ? PQ_U8 : type, other);
+    call.n = elements_of(last + 1, coding.shape);
+    coding.args = (struct pq_blocks){.size = sizeof coding.args,
+                                     .format = coding.format->id,
+                                     .ndim = last + 1,
+                                     .shape = coding.shape,
+                                     .in = call.in.array,
+                                     .out = call.out.array};
+}
+
+/* What no call has; each by itself is refused. */
+static void spoil_blocks(struct pq_blocks *args)
+{
+    static const int formats[] = {-1, 0, 1, 4, 5, 30, 43, INT_MAX, INT_MIN};
+    struct pq_array *const some = random_chance(50) ? &args->in : &args->out;
+    const int last = args->ndim - 1;
+    switch (random_below(8)) {
+    case 0:
+        args->size = random_chance(50) ? 0 : sizeof *args - 1;
+        break;
+    case 1:
+        args->ndim = random_chance(30) ? 0 : random_chance(50) ? -1 : PQ_MAX_NDIM + 1;
+        break;
+    case 2:
+        some->type = (enum pq_type)no_type();
+        break;
+    case 3:
+        args->format = formats[random_below(sizeof formats / sizeof *formats)];
+        break;
+    case 4:
+        coding.shape[last] += random_between(1, coding.format->elements - 1);
+        break;
+    case 5:
+        coding.shape[random_below((size_t)args->ndim)] = random_chance(50) ? -1 : -32;
+        break;
+    case 6: /* addresses beyond all, where something is there */
+        coding.shape[last] = 2 * coding.format->elements;
+        (some == &args->in ? &call.in : &call.out)->strides[last] =
+            random_chance(50) ? PTRDIFF_MAX / 2 : PTRDIFF_MIN / 2;
+        break;
+    default:
+        *(random_chance(50)   ? (const void **)&args->shape
+          : random_chance(50) ? (const void **)&args->out.strides
+                              : (const void **)&args->in.data) = NULL;
+        break;
+    }
+}
+
+/* The block at `index`, whose last is that of its first element: alone, contiguous. */
+static void code_one(ptrdiff_t *index, unsigned char *expected)
+{
+    static unsigned char from[BLOCK_ROOM], to[BLOCK_ROOM];
+    const ptrdiff_t size_in = (ptrdiff_t)pq_type_size(coding.args.in.type);
+    const ptrdiff_t size_out = (ptrdiff_t)pq_type_size(coding.args.out.type);
+    const ptrdiff_t elements = coding.format->elements, bytes = coding.format->bytes;
+    const int ndim = coding.args.ndim;
+    ptrdiff_t *const last = index + ndim - 1, block = *last / elements;
+    const struct pq_blocks one = {
+        .size = sizeof one,
+        .format = coding.format->id,
+        .ndim = 1,
+        .shape = &elements,
+        .in = {from, &size_in, coding.args.in.type, 0, NULL},
+        .out = {to, &size_out, coding.args.out.type, 0, NULL},
+    };
+    const ptrdiff_t many_in = coding.encodes ? elements : bytes;
+    const ptrdiff_t many_out = coding.encodes ? bytes : elements;
+    for (ptrdiff_t i = 0; i < many_in; i++) {
+        *last = block * many_in + i;
+        memcpy(from + i * size_in, element_at(&coding.args.in, ndim, index, NULL),
+               (size_t)size_in);
+        if (coding.args.in.swapped) {
+            swap_bytes_of(from + i * size_in, (size_t)size_in);
+        }
+    }
+    const enum pq_status status = code_once(tables[0], &one, 0, 1);
+    CHECK(status == PQ_OK, "blocks: one: %d", (int)status);
+    for (ptrdiff_t i = 0; i < many_out; i++) {
+        *last = block * many_out + i;
+        put_element(&coding.args.out,
+                    expected +
+                        (element_at(&coding.args.out, ndim, index, NULL) - kept_out.at),
+                    get_bits(to, coding.args.out.type, (size_t)i));
+    }
+    *last = block * elements + elements - 1; /* the next is that of another block */
+}
+
+static void check_blocks(void)
+{
+    static unsigned char expected[ARENA];
+    ptrdiff_t index[PQ_MAX_NDIM] = {0};
+    draw_blocks();
+    const int spoiled = random_chance(20);
+    const int parts = random_chance(60) ? 1 : (int)random_between(1, FEW_PARTS);
+    const unsigned char mask = random_chance(50) ? 0xbb : 0xff; /* finite scales, or any */
+    if (spoiled) {
+        spoil_blocks(&coding.args);
+    }
+    random_from(NULL, 0);
+    for (size_t i = 0; i < call.in.bytes; i++) {
+        call.in.lowest[i] = (unsigned char)random_bits() & mask;
+    }
+    keep(&kept_in, &call.in, &memory.in);
+    keep(&kept_out, &call.out, &memory.out);
+    memcpy(expected, kept_out.copy, kept_out.bytes);
+    if (!spoiled && call.n > 0) {
+        do {
+            code_one(index, expected);
+        } while (step(coding.args.ndim, coding.shape, index));
+    }
+    for (int i = 0; tables[i] != NULL; i++) {
+        enum pq_status status = PQ_OK;
+        restore(&kept_out);
+        for (int part = 0; part < parts && status == PQ_OK; part++) {
+            status = code_once(tables[i], &coding.args, part, parts);
+        }
+        const int right = memcmp(kept_out.at, expected, kept_out.bytes) == 0;
+        CHECK(spoiled == (status != PQ_OK) || call.n == 0, "%s: blocks: %d",
+              tables[i]->name, (int)status);
+        CHECK(right, "%s: %s of blocks of %s: another result", tables[i]->name,
+              coding.encodes ? "making" : "numbers", coding.format->name);
+        CHECK(code_once(tables[i], &coding.args, parts, parts) != PQ_OK &&
+                  code_once(tables[i], &coding.args, -1, parts) != PQ_OK &&
+                  code_once(NULL, &coding.args, 0, 1) != PQ_OK &&
+                  code_once(tables[i], NULL, 0, 1) != PQ_OK,
+              "%s: blocks: accepted", tables[i]->name);
+        CHECK(is_kept(&kept_in), "%s: blocks: an input was written", tables[i]->name);
+    }
+    restore(&kept_out);
+}
+
 /* ---- one input ---- */
 
 static void one_input(const unsigned char *data, size_t size)
@@ -1159,7 +1327,11 @@ static void one_input(const unsigned char *data, size_t size)
     }
     random_seed(seed);
     random_from(data, size);
-    const size_t kind = random_below(22);
+    const size_t kind = random_below(24);
+    if (kind >= 22) {
+        check_blocks();
+        return;
+    }
     const enum verb verb = kind < 8    ? QUANTIZE
                            : kind < 14 ? DEQUANTIZE
                            : kind < 16 ? REPACK
