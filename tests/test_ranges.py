@@ -110,6 +110,67 @@ def test_pairs_near_the_largest(dtype, symmetric):
                     check(float_of_bits(pairs, dtype), code, symmetric)
 
 
+@each("dtype, code", [t for t in REALS if t != np.float64], ["uint8", "int4", "uint2"])
+def test_the_definition_wherever_it_suits(dtype, code):
+    """No neighbour of it, although what comes back is next to infinite for some."""
+    rng = np.random.default_rng(5)
+    top = float(largest(dtype))
+    lo = -(top * rng.random(4000)).astype(dtype)
+    hi = (top * (1 - rng.choice([0, 0.001, 0.0005, 0.1], lo.size))).astype(dtype)
+    p = pq.qparams_from_range(lo, hi, dtype=code, axis=0, symmetric=False)
+    lowest, highest = oracle.code_range(code)
+    least, most = lo.astype(np.float64), hi.astype(np.float64)
+    scale = ((most - least) / (highest - lowest)).astype(np.float32)
+    wide = scale.astype(np.float64)
+    zero = np.rint(np.clip(lowest - least / wide, lowest, highest))
+    suits = most <= (highest - zero + 0.5) * wide
+    suits &= -least <= (zero - lowest + 0.5) * wide
+    largest_back = np.zeros(lo.size)
+    for end in (lo, hi):
+        steps = np.rint(end.astype(np.float32) / scale) + zero
+        steps = (np.clip(steps, lowest, highest) - zero).astype(np.float32)
+        with np.errstate(over="ignore"):
+            back = (steps * scale).astype(dtype)
+        suits &= is_finite(back)
+        largest_back = np.maximum(largest_back, abs(steps * wide))
+    found = p.scale == scale
+    assert (found & (p.zero_point == zero))[suits].all()
+    assert not found.all()
+    if dtype == np.float16 and code == "uint8":  # what rounds to the largest, just so
+        assert ((largest_back > 65519) & suits).any()
+
+
+@pytest.mark.parametrize(
+    ("low", "code", "scale_dtype", "places"),
+    [
+        (-16.484375, "uint8", "float32", -63),
+        (-16.5, "uint8", "float32", None),
+        (-2970, "uint2", "float16", -63),
+        (-3016, "uint2", "float16", None),  # where the 64th would do
+    ],
+)
+def test_so_many_neighbours_are_tried(low, code, scale_dtype, places):
+    """Then the next larger scale of which the larger end is a little less than some steps
+    and a half, rounded towards 0."""
+    p = pq.qparams_from_range(
+        np.float16(low),
+        np.float16(65504),
+        dtype=code,
+        symmetric=False,
+        scale_dtype=scale_dtype,
+    )
+    levels = oracle.code_range(code)[1]
+    definition = np.dtype(scale_dtype).type((65504 - low) / levels)
+    bits = np.uint32 if scale_dtype == "float32" else np.uint16
+    distance = int(p.scale.view(bits)) - int(definition.view(bits))
+    if places is not None:
+        assert distance == places
+        return
+    steps = np.floor(65504 / np.float64(definition) - 0.5) + 0.5
+    assert distance > 64
+    assert np.floor(65504 / np.float64(p.scale)) + 0.5 == steps
+
+
 def test_the_example_of_float32():
     x = np.float32([-3.4028235e38, 0])
     for code in TYPES:

@@ -169,7 +169,7 @@ PQ_NOINLINE bool suits(const struct target *to, struct pq_pair pair, double lo, 
             (comes_back(to, pair, lo) && comes_back(to, pair, hi)));
 }
 
-enum { PLACES = 64 }; /* more than any case has been seen to need */
+enum { PLACES = 64 }; /* of which some data at the end of float16 takes the last */
 
 /* The scale nearest to this one that suits, if one of its neighbours does. */
 PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double scale,

@@ -189,9 +189,55 @@ static void check_options(void)
     check_end();
 }
 
+/* Extrema that float32 does not hold are not rounded to it: quotients of float64 are, once,
+ * whatever is beside them. */
+static void check_wide_ends(void)
+{
+    enum { N = 40 };
+    double lo[N], hi[N];
+    float scale[N];
+    int8_t zero[N];
+    const struct pq_choice choice = {.size = sizeof choice, .real = PQ_F32};
+    check_begin("choose, ends that are not float32");
+    for (int round = 0; round < 200; round++) {
+        const int wide = (int)random_below(3); /* low ends, high ends, or both */
+        for (int i = 0; i < N; i++) {
+            lo[i] =
+                -(double)(float)random_unit() - (wide != 1 ? random_unit() * 0x1p-26 : 0);
+            hi[i] =
+                (double)(float)random_unit() + (wide != 0 ? random_unit() * 0x1p-26 : 0);
+        }
+        CHECK(pq_choose(&choice, N, lo, hi, scale, zero) == PQ_OK, "refused");
+        for (int i = 0; i < N; i++) {
+            const double far = hi[i] > -lo[i] ? hi[i] : -lo[i];
+            CHECK(scale[i] == (float)(far / 127) && zero[i] == 0, "[%a, %a]: %a", lo[i],
+                  hi[i], (double)scale[i]);
+        }
+    }
+    check_end();
+}
+
+/* Beside NaN, at whatever end, the scale is NaN and the zero point 0. */
+static void check_nan_ends(void)
+{
+    const double lo[] = {NAN, -1, NAN, NAN, 1}, hi[] = {2, NAN, NAN, -1, NAN};
+    const struct pq_choice choice = {.size = sizeof choice, .rule = PQ_RULE_ONNX_DYNAMIC};
+    check_begin("choose, ends that are NaN");
+    for (int i = 0; i < 5; i++) {
+        float scale = 0;
+        uint8_t zero = 7;
+        CHECK(pq_choose(&choice, 1, lo + i, hi + i, &scale, &zero) == PQ_OK, "refused");
+        CHECK(scale != scale && zero == 0, "[%g, %g]: %g, %d", lo[i], hi[i], (double)scale,
+              zero);
+    }
+    check_end();
+}
+
 int main(void)
 {
     check_start("check_choose");
+    check_wide_ends();
+    check_nan_ends();
     check_choices();
     check_options();
     return check_finish();
