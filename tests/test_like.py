@@ -104,6 +104,38 @@ def test_vectors(like, of, options, scale, zero_point):
     assert chosen(*(float(end) for end in RANGES[of]), like, **options) == (s, z)
 
 
+LEAST, TOP = float(np.finfo(F32).tiny), float.fromhex("0x1.fffffffffffffp+127")
+ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")  # the first number above it
+TWO = {**SYMMETRIC, "quant_range": (0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("like", "lo", "hi", "options", "scale", "zero_point"),
+    [
+        ("onnxruntime", F32(0), F32(255 * LEAST), ASYMMETRIC, LEAST, -128),
+        ("onnxruntime", F32(0), F32(254.99998 * LEAST), ASYMMETRIC, 1, 0),
+        ("aten", F32(-1), F32(2), TWO, 6, 0),  # -4 to 2: twice as many codes below 0
+        ("aten", F64(0), F64(TOP), {**ASYMMETRIC, "quant_range": (0, 2)}, TOP / 2, 0),
+        ("tflite", F64(-5e-324), F64(5e-324), ASYMMETRIC, 5e-324, -128),
+        ("quark_po2", F64(0), F64(ROOT_HALF), {**TWO, **ASYMMETRIC}, 1, 0),
+        (
+            "quark_po2",
+            F64(0),
+            np.nextafter(F64(ROOT_HALF), 0),
+            {**TWO, **ASYMMETRIC},
+            0.5,
+            0,
+        ),
+    ],
+)
+def test_numbers_at_their_edges(like, lo, hi, options, scale, zero_point):
+    """The first number that a rule is for, and the last that it is not."""
+    assert chosen(lo, hi, like, **options) == (scale, zero_point)
+    many = chosen(np.full(9, lo), np.full(9, hi), like, axis=0, **options)
+    assert (many[0] == scale).all()
+    assert (many[1] == zero_point).all()
+
+
 def test_rows_of_four_bits():
     lo, hi = F32([-4]), F32([3])
     assert chosen(lo, hi, "torchao", dtype="int4", axis=0)[0] == F32(0.53333336)

@@ -222,7 +222,7 @@ PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
 }
 
 /* 2^-rint(-log2 s), of a float32 or a normal float64 number: which of two powers is nearer
- * says the root of 2, which neither is. */
+ * says half the root of 2, which is between the number here and the one before. */
 static double power_near(double scale)
 {
     if (!(scale < HUGE_VAL)) {
@@ -230,7 +230,7 @@ static double power_near(double scale)
     }
     int exponent;
     const double significand = frexp(scale, &exponent);
-    return ldexp(significand > 0x1.6a09e667f3bcdp-1 ? 1 : 0.5, exponent);
+    return ldexp(significand >= 0x1.6a09e667f3bcdp-1 ? 1 : 0.5, exponent);
 }
 
 #define TENTH_LEAST ((double)6.1e-5f)
