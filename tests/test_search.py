@@ -260,6 +260,47 @@ def test_formulas_of_others(like, rng):
         assert (np.frexp(p.scale)[0] == 0.5).all()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+@pytest.mark.parametrize("count", [4, 300])
+def test_errors_that_are_no_numbers(dtype, count):
+    """What comes back infinite has a weight of 0, so that the first candidates have no sum,
+    all of a batch of them: later ones have."""
+    top = np.finfo(np.float32).max
+    x = np.float32([-top, top / 3, -top / 5, top / 2])
+    w = np.float64([0, 1, 1, 1])
+    candidates = np.concatenate([np.ones(count), [0.9, 0.8]])
+    p = pq.choose_qparams(
+        x, dtype=dtype, method="mse", like="pytorch", weights=w, candidates=candidates
+    )
+    whole = pq.choose_qparams(x, dtype=dtype, like="pytorch")
+    assert np.isinf(whole.dequantize(whole.quantize(x))).any()
+    y = p.dequantize(p.quantize(x))
+    clipped = pq.choose_qparams(np.float32(0.9) * x, dtype=dtype, like="pytorch")
+    z = clipped.dequantize(clipped.quantize(x))
+    errors = [((v.astype(np.float64) - x)[1:] ** 2).sum() for v in (y, z)]
+    assert errors[0] <= errors[1]
+
+
+@pytest.mark.parametrize("count", [20, 300])
+def test_the_first_of_the_best_is_kept(count, rng):
+    """Of those that follow in a batch of their own, too."""
+    x = rng.standard_normal((40, 50)).astype(np.float32)
+    options = {"axis": 0, "weights": np.zeros(50), "candidates": np.linspace(1, 0.5, count)}
+    p = pq.choose_qparams(x, dtype="int4", method="mse", **options)
+    assert p == pq.choose_qparams(x, dtype="int4", axis=0)
+
+
+@pytest.mark.parametrize("unit", [2.0**-1074, 2.0**-1000, 2.0**-600, 2.0**600, 2.0**1000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_squares_beyond_float64(unit, sign):
+    """Of numbers of either sign, however small or large, some of them subnormal."""
+    x = sign * np.r_[np.rint(np.linspace(0, 12000, 3000)), 13500.0] * unit
+    options = {"dtype": "int4", "symmetric": False, "method": "mse"}
+    p = pq.choose_qparams(x, **options)
+    assert p.scale < 0.95 * pq.choose_qparams(x, dtype="int4", symmetric=False).scale
+    assert abs(p.scale / unit - pq.choose_qparams(x / unit, **options).scale) <= 1
+
+
 # ---- nothing, and bad input ----
 
 
