@@ -76,7 +76,7 @@ cdef object _ndarray = _np.ndarray
 # imported.
 include "_types.pxi"
 
-from pyquant import _convert, _threads
+from pyquant import _channels, _convert, _threads
 from pyquant import dtypes as _dtypes
 from pyquant._convert import is_masked
 from pyquant._version import __version__

@@ -189,7 +189,8 @@ cdef class _Pages:
         cdef Py_ssize_t i, k
         cdef int bits = self.to.mantissa_bits
         cdef uint64_t *counters = <uint64_t *>_data(self.table)
-        for i in range(len(self.pages)):
+        cdef bint many = (<uint64_t *>_data(self.to.counts))[0] >> 16
+        for i in range(len(self.pages) if many else 0):
             for k in range(i << bits, (i + 1) << bits):
                 if counters[k] >> 16:
                     self.to.wrap(
@@ -478,6 +479,12 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
     if axis is None:
         status = _count_tensor(work, found, _size(&call.x), histogram, ignore, parts)
     elif found.channels != 0 and _size(&call.x) != 0:
+        if histogram:
+            each = _channels.observed(
+                observed, array, selecting, parts, mantissa_bits, ignore, threads
+            )
+            if each is not None:
+                return (_NAMES[<int>call.x.type], channels, *each)
         _place_extrema(&call, selecting, strides)
         if histogram or not _find_channels(&call, found):
             status = _count_channels(&call, found, parts, histogram, ignore)

@@ -230,6 +230,50 @@ def test_channels_of_any_shape_and_strides(dtype):
     check_channels(np.broadcast_to(hard_numbers(dtype, rng, 50), (40, 50)), (0,))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((3, 33_001), (0,)),
+        ((2, 3, 170, 200), (1,)),
+        ((2, 1, 140_000), (1, 0)),
+        ((2, 1 << 19), (0,)),  # counters of which begin anew
+    ],
+    ids=str,
+)
+def test_few_long_channels(shape, axis, dtype, threads, monkeypatch):
+    """Such as are counted one at a time, beside the same numbers in another order."""
+    monkeypatch.setattr(pq._core._threads, "MIN_PART_BYTES", 1 << 12)
+    monkeypatch.setattr(pq._core._threads, "cpu_count", lambda: 2)
+    rng = np.random.default_rng(len(shape))
+    x = np.tile(hard_numbers(dtype, rng, 900), math.prod(shape) // 900 + 1)
+    x = x[: math.prod(shape)].reshape(shape)
+    o = pq.Observer(axis=axis, histogram=True, nonfinite="ignore")
+    o.update(x[..., ::-1], threads=threads)
+    o.update(x, threads=threads)
+    axes = sorted(axis)
+    channels = np.moveaxis(x, axes, range(len(axes)))
+    channels = channels.reshape(math.prod(shape[a] for a in axes), -1)
+    for c, channel in enumerate(channels):
+        values, times = np.unique(channel.view(f"u{dtype.itemsize}"), return_counts=True)
+        keys: dict[int, int] = {}
+        for value, n in zip(values.view(dtype), times.tolist(), strict=True):
+            if np.isfinite(value):
+                key = key_of(value, dtype)
+                keys[key] = keys.get(key, 0) + 2 * n
+        assert {k: n for k, n in keys_of(o, c).items() if n} == keys
+        finite = channel[np.isfinite(channel)]
+        assert o._count[c] == 2 * finite.size
+        assert o._nan[c] == 2 * np.isnan(channel).sum()
+        assert o._nan[c] + o._inf[c] == 2 * (channel.size - finite.size)
+        assert (o._min[c], o._max[c]) == (finite.min(), finite.max())
+    bits = int(rng.integers(0, 8))
+    other = observed(np.asfortranarray(x), axis=axis, mantissa_bits=bits)
+    assert observed(x, axis=axis, mantissa_bits=bits) == other
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_counters_of_channels_wrap(threads, monkeypatch):
     """Beyond 2^16 in one call, in lanes, on threads and over calls."""
