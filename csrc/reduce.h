@@ -41,6 +41,12 @@ typedef enum pq_status pq_search_fn(void *context, const struct pq_kernels *kern
                                     pq_take_cells_fn *take, void *what, int part,
                                     int parts);
 
+/* pq_choose() by the kernels of a level. */
+enum pq_status pq_choose_by(const struct pq_kernels *kernels,
+                            const struct pq_choice *choice, size_t n,
+                            const double *smallest, const double *largest, void *scale,
+                            void *zero);
+
 /* pq_choose_params(), of extrema that `search` finds (ops/choose.c). */
 enum pq_status pq_choose_params_by(pq_search_fn *search, void *context,
                                    const struct pq_kernels *kernels,

@@ -579,8 +579,9 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
     return check_like(choice);
 }
 
-enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *smallest,
-                         const double *largest, void *scale, void *zero)
+enum pq_status pq_choose_by(const struct pq_kernels *kernels, const struct pq_choice *given,
+                            size_t n, const double *smallest, const double *largest,
+                            void *scale, void *zero)
 {
     struct pq_choice choice;
     if (given == NULL || smallest == NULL || largest == NULL || scale == NULL ||
@@ -598,7 +599,7 @@ enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *
     struct places places = {scale, zero, (ptrdiff_t)pq_bytes_of(choice.scale),
                             (ptrdiff_t)code_size, code_size};
     const pq_fpenv found = pq_fpenv_enter();
-    const struct target to = target_of(&choice, &pq_kernels_scalar);
+    const struct target to = target_of(&choice, kernels);
     for (size_t i = 0; i < n; i += CHOSEN) {
         const size_t some = n - i < CHOSEN ? n - i : CHOSEN;
         float lo[CHOSEN], hi[CHOSEN];
@@ -611,6 +612,12 @@ enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *
     }
     pq_fpenv_leave(found);
     return PQ_OK;
+}
+
+enum pq_status pq_choose(const struct pq_choice *given, size_t n, const double *smallest,
+                         const double *largest, void *scale, void *zero)
+{
+    return pq_choose_by(&pq_kernels_scalar, given, n, smallest, largest, scale, zero);
 }
 
 struct choosing {

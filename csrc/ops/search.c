@@ -9,6 +9,7 @@
 #include "../fpenv.h"
 #include "../narrow_float.h"
 #include "../params.h"
+#include "../reduce.h"
 #include "../run.h"
 #include "../scalar_math.h"
 #include "../sweep.h"
@@ -391,7 +392,7 @@ PQ_NOINLINE void fill_batch(const struct hunt *hunt, struct batch *batch,
             }
         }
     }
-    pq_choose(&hunt->choice, many * n, lo, hi, batch->scale, batch->zero);
+    pq_choose_by(hunt->kernels, &hunt->choice, many * n, lo, hi, batch->scale, batch->zero);
     load_grid(hunt, batch, many * n);
 }
 
