@@ -163,6 +163,22 @@ def test_strides(change, axis, rng):
         assert {name: found[name].item() for name in expected} == expected
 
 
+@pytest.mark.parametrize("real", ["float32", "float64"])
+def test_long_columns(real, rng):
+    """Runs and chunks of groups beside each other, of which the last are fewer."""
+    x, y = pair(rng, (70_001, 35), real)
+    x[5000, 3], y[66_000, 20] = np.nan, np.inf
+    if real == "float64":  # what is measured again
+        x[:, 7] *= 1e200
+        y[:, 9] *= 1e-300
+    alone = pq.measure_error(x.T.copy(), y.T.copy(), axis=0)
+    for threads in (1, 2):
+        report = pq.measure_error(x, y, axis=1, threads=threads)
+        assert report._sums.tobytes() == alone._sums.tobytes()
+    found = {name: alone._sums[name][34].item() for name in alone._sums.dtype.names}
+    assert found == {**sums_oracle.error_sums(x[:, 34], y[:, 34]), **OTHERS}
+
+
 def test_mixed_types(rng):
     x, y = pair(rng, 3000)
     check(pq.measure_error(x, y.astype(np.float64)), x, y)

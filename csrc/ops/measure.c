@@ -344,9 +344,10 @@ static void seek(struct measuring *m, ptrdiff_t first)
     }
 }
 
+/* To what is there, which is nothing before the first run of a chunk. */
 static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, ptrdiff_t n)
 {
-    for (size_t r = 0; r < m->rows; r++) {
+    for (size_t r = 0; first % PQ_MEASURE_CHUNK == 0 && r < m->rows; r++) {
         to[(ptrdiff_t)r * m->next] = nothing;
     }
     seek(m, first);
@@ -516,12 +517,11 @@ static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
 }
 
 /* What is far is measured again, all groups alone. */
-static void measure_chunk(struct measuring *m, struct pq_error *to, ptrdiff_t first,
+static void measure_again(struct measuring *m, struct pq_error *to, ptrdiff_t first,
                           ptrdiff_t n)
 {
     const size_t rows = m->rows;
-    add_runs(m, to, first, n);
-    for (size_t r = 0; m->wide && r < rows; r++) {
+    for (size_t r = 0; r < rows; r++) {
         if (is_far(to)) {
             m->rows = 1;
             measure_far(m, to, first, n);
@@ -533,26 +533,41 @@ static void measure_chunk(struct measuring *m, struct pq_error *to, ptrdiff_t fi
     }
 }
 
+/* Chunk `chunk` of some turns; of groups side by side a run of each at a time, as they
+ * share pages, and perhaps lines of caches. */
+static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_t chunk,
+                          ptrdiff_t turn, ptrdiff_t end)
+{
+    const ptrdiff_t chunks = pq_measure_chunks(m->size), first = chunk * PQ_MEASURE_CHUNK;
+    const ptrdiff_t step = m->dims.beside >= 0 ? RUN : PQ_MEASURE_CHUNK;
+    const ptrdiff_t left = m->size - first;
+    const ptrdiff_t n = left < PQ_MEASURE_CHUNK ? left : PQ_MEASURE_CHUNK;
+    for (ptrdiff_t i = 0; i < n; i += step) {
+        for (ptrdiff_t t = turn; t < end; t++) {
+            struct pq_error *const to = errors + enter_groups(m, t) * chunks + chunk;
+            add_runs(m, to, first + i, n - i < step ? n - i : step);
+            if (m->wide && i + step >= n) {
+                measure_again(m, to, first, n);
+            }
+        }
+    }
+}
+
 /* Chunks of the same number one after the other: neighbours often share lines of caches. */
 static void measure_part(struct measuring *m, struct pq_error *errors, int part, int parts)
 {
-    const ptrdiff_t chunks = pq_measure_chunks(m->size), turns = count_turns(m);
-    const ptrdiff_t units = turns * chunks, share = units / parts, rest = units % parts;
+    const ptrdiff_t turns = count_turns(m), units = turns * pq_measure_chunks(m->size);
+    const ptrdiff_t share = units / parts, rest = units % parts;
     const ptrdiff_t begin = share * part + (part < rest ? part : rest);
     const ptrdiff_t end = begin + share + (part < rest ? 1 : 0);
-    ptrdiff_t group = 0;
-    for (ptrdiff_t u = begin; u < end; u++) {
-        const ptrdiff_t chunk = u / turns, first = chunk * PQ_MEASURE_CHUNK;
-        const ptrdiff_t left = m->size - first;
+    for (ptrdiff_t u = begin, next; u < end; u = next) {
+        next = u - u % turns + turns < end ? u - u % turns + turns : end;
         if (m->size == 0) {
             errors[u] = nothing;
+            next = u + 1;
             continue;
         }
-        if (u == begin || turns > 1 || m->dims.beside >= 0) {
-            group = enter_groups(m, u % turns);
-        }
-        measure_chunk(m, errors + group * chunks + chunk, first,
-                      left < PQ_MEASURE_CHUNK ? left : PQ_MEASURE_CHUNK);
+        measure_chunk(m, errors, u / turns, u % turns, (next - 1) % turns + 1);
     }
 }
 
