@@ -100,7 +100,8 @@ class _Edges:
         lower = np.where(keys == 0, -_ends(real, np.zeros(1, np.int64), 1)[1], lower)
         self._lower = lower + 0.0  # not -0
         self._upper = np.where(negative, -small, large)
-        self._order = np.argsort(self._lower, kind="stable")
+        # Keys rise with magnitudes.
+        self._order = np.append(np.flatnonzero(negative)[::-1], np.flatnonzero(~negative))
 
     def channel(self, counts: _Counts) -> Channel:
         """Those that are not empty."""
@@ -230,10 +231,29 @@ def _steps(
 
 
 def _integral(u: _Floats, lowest: _Floats, highest: _Floats) -> _Floats:
-    """Of the square of the error from 0 to u, in steps, of codes between limits."""
-    codes = np.clip(np.rint(u), lowest, highest)
-    u = u - codes
-    return codes / 12 + u * u * u / 3
+    """Of the square of the error from 0 to u, in steps, of codes between limits. In place:
+    new arrays would take as long as the arithmetic."""
+    codes = np.rint(u)
+    np.minimum(np.maximum(codes, lowest, out=codes), highest, out=codes)
+    u -= codes
+    cubes = u * u
+    cubes *= u
+    cubes /= 3
+    codes /= 12
+    codes += cubes
+    return codes
+
+
+def _weighted(lower: _Floats, upper: _Floats, per: _Floats) -> tuple[_Floats, _Floats]:
+    """The ends of bins, ascending, and how often what is below each of them counts. A bin
+    that begins where the last one ends has one with it."""
+    apart = np.append(True, lower[1:] != upper[:-1])
+    ends = np.arange(len(upper)) + np.cumsum(apart)
+    edges, weights = np.zeros((2, int(ends[-1]) + 1))
+    edges[ends - 1], edges[ends] = lower, upper
+    weights[ends] = per
+    weights[ends - 1] -= per
+    return edges, weights
 
 
 def _expected(bins: Channel, steps: tuple[_Floats, _Floats, _Floats]) -> _Floats:
@@ -243,11 +263,12 @@ def _expected(bins: Channel, steps: tuple[_Floats, _Floats, _Floats]) -> _Floats
     width = bins.upper - bins.lower
     spread = width > _POINT
     counts = bins.counts.astype(np.float64)
-    edges, at = np.unique([bins.lower[spread], bins.upper[spread]], return_inverse=True)
-    a, b = at.reshape(2, -1)
-    per = counts[spread] / width[spread]
-    weights = np.bincount(b, per, len(edges)) - np.bincount(a, per, len(edges))
-    total: _Floats = steps[0] ** 3 * (_integral(edges / scales, lowest, highest) @ weights)
+    total: _Floats = np.zeros(len(scales))
+    if spread.any():
+        edges, weights = _weighted(
+            bins.lower[spread], bins.upper[spread], counts[spread] / width[spread]
+        )
+        total = steps[0] ** 3 * (_integral(edges / scales, lowest, highest) @ weights)
     if not spread.all():
         u = bins.lower[~spread] / scales
         errors = u - np.clip(np.rint(u), lowest, highest)
@@ -365,7 +386,8 @@ def _divergences(hist: _Floats, i: npt.NDArray[np.int64], levels: int) -> _Float
     total = hist.sum()
     sums = np.concatenate([[0.0], np.cumsum(hist)])
     some = np.concatenate([[0], np.cumsum(hist != 0)])
-    bounds = -(np.arange(levels + 1) * -i // levels)  # the first bin of each level
+    # The first bin of each level; levels are a power of two.
+    bounds = (np.arange(levels + 1) * i + levels - 1) >> (levels.bit_length() - 1)
     inside, numbers = np.diff(sums[bounds], axis=1), np.diff(some[bounds], axis=1)
     i = i[:, 0]
     outside = total - sums[i]
