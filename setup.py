@@ -65,7 +65,7 @@ FEW_REMAINDERS = [
     "--param=max-completely-peeled-insns=50",
     "--param=vect-epilogues-nomask=0",
 ]
-for name in ("params", "blocks/encode", "ops/presets"):
+for name in ("params", "ops/presets"):
     BETTER_BY_GCC[f"csrc/{name}.c"] = FEW_REMAINDERS
 if machine() in ("x86_64", "aarch64"):
     # For the few CPUs without AVX2, and to compare with: a third of the size for a tenth of

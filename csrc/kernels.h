@@ -300,8 +300,12 @@ extern const struct pq_sums pq_scalar_sums, pq_avx2_sums, pq_neon_sums;
 typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
 typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 
+/* The same blocks of finite numbers, which are aligned. Every byte is written. */
+typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
+
 struct pq_records {
     pq_decode_fn *decode[PQ_BLOCK_FORMATS];
+    pq_encode_fn *encode[PQ_BLOCK_FORMATS]; /* null: not made of numbers */
     pq_narrow_fn *to_f16, *to_bf16, *to_f64;
 };
 extern const struct pq_records pq_scalar_records, pq_avx2_records, pq_neon_records;

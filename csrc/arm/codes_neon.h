@@ -198,4 +198,181 @@ PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
     }
 }
 
+/* ---- of numbers ---- */
+
+PQ_INLINE void float_ends(const float *x, int n, float *least, float *most)
+{
+    float32x4_t lo = vld1q_f32(x), hi = lo, lo4 = vld1q_f32(x + 4), hi4 = lo4;
+    for (int i = 8; i < n; i += 8) {
+        const float32x4_t a = vld1q_f32(x + i), b = vld1q_f32(x + i + 4);
+        lo = vminq_f32(lo, a);
+        hi = vmaxq_f32(hi, a);
+        lo4 = vminq_f32(lo4, b);
+        hi4 = vmaxq_f32(hi4, b);
+    }
+    *least = vminvq_f32(vminq_f32(lo, lo4));
+    *most = vmaxvq_f32(vmaxq_f32(hi, hi4));
+}
+
+/* Of integers that bytes hold. */
+PQ_INLINE uint8x16_t bytes_of(const int32x4_t v[4])
+{
+    const int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
+    const int16x8_t hi = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
+    return vreinterpretq_u8_s8(vcombine_s8(vmovn_s16(lo), vmovn_s16(hi)));
+}
+
+PQ_INLINE uint8x16_t truncated(const float *x, float low, float i, float added)
+{
+    const float32x4_t vl = vdupq_n_f32(low), va = vdupq_n_f32(added);
+    int32x4_t v[4];
+    for (int k = 0; k < 4; k++) {
+        const float32x4_t q = vmulq_n_f32(vsubq_f32(vld1q_f32(x + 4 * k), vl), i);
+        v[k] = vcvtq_s32_f32(vaddq_f32(q, va));
+    }
+    return bytes_of(v);
+}
+
+PQ_INLINE c32 c32_truncated(const float *x, float low, float i, float added)
+{
+    return c32_of(truncated(x, low, i, added), truncated(x + 16, low, i, added));
+}
+
+PQ_INLINE uint8x16_t rounded(const float *x, float i)
+{
+    int32x4_t v[4];
+    for (int k = 0; k < 4; k++) {
+        v[k] = vcvtaq_s32_f32(vmulq_n_f32(vld1q_f32(x + 4 * k), i));
+    }
+    return bytes_of(v);
+}
+
+PQ_INLINE c32 c32_rounded(const float *x, float i)
+{
+    return c32_of(rounded(x, i), rounded(x + 16, i));
+}
+
+PQ_INLINE uint8x16_t nearest(const float *x, float i)
+{
+    int32x4_t v[4];
+    for (int k = 0; k < 4; k++) {
+        v[k] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 4 * k), i));
+    }
+    return bytes_of(v);
+}
+
+PQ_INLINE c32 c32_nearest(const float *x, float i)
+{
+    return c32_of(nearest(x, i), nearest(x + 16, i));
+}
+
+/* Where a magnitude is above a bound -1 is subtracted. */
+PQ_INLINE uint8x16_t fours_of(const float *x, const float *bounds)
+{
+    int32x4_t v[4];
+    for (int k = 0; k < 4; k++) {
+        const float32x4_t one = vld1q_f32(x + 4 * k);
+        const uint32x4_t any = vcagtq_f32(one, vdupq_n_f32(bounds[0]));
+        const uint32x4_t sign = vandq_u32(vreinterpretq_u32_f32(one), any);
+        uint32x4_t r = vandq_u32(vshrq_n_u32(sign, 28), vdupq_n_u32(8));
+        r = vsubq_u32(r, any);
+        for (int j = 1; j < 7; j++) {
+            r = vsubq_u32(r, vcagtq_f32(one, vdupq_n_f32(bounds[j])));
+        }
+        v[k] = vreinterpretq_s32_u32(r);
+    }
+    return bytes_of(v);
+}
+
+PQ_INLINE c32 c32_fours(const float *x, const float *a, const float *b)
+{
+    return c32_of(fours_of(x, a), fours_of(x + 16, b));
+}
+
+PQ_INLINE uint16_t half_bits(float v)
+{
+    return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(vdupq_n_f32(v))), 0);
+}
+
+/* ---- of codes to bytes ---- */
+
+PQ_INLINE void c32_store(uint8_t *p, c32 x)
+{
+    vst1q_u8(p, x.val[0]);
+    vst1q_u8(p + 16, x.val[1]);
+}
+
+PQ_INLINE void c32_put_nibbles(uint8_t *p, c32 x)
+{
+    vst1q_u8(p, vorrq_u8(x.val[0], vshlq_n_u8(x.val[1], 4)));
+}
+
+PQ_INLINE c32 c32_exchange(c32 x)
+{
+    return c32_of(vcombine_u8(vget_low_u8(x.val[0]), vget_low_u8(x.val[1])),
+                  vcombine_u8(vget_high_u8(x.val[0]), vget_high_u8(x.val[1])));
+}
+
+/* Bits where all of a byte is set or nothing, 16 of them. */
+PQ_INLINE uint32_t bits_of(uint8x16_t is_set)
+{
+    static const uint8_t each[16] = {1, 2, 4, 8, 16, 32, 64, 128,
+                                     1, 2, 4, 8, 16, 32, 64, 128};
+    const uint8x16_t bits = vandq_u8(is_set, vld1q_u8(each));
+    return vaddv_u8(vget_low_u8(bits)) | (uint32_t)vaddv_u8(vget_high_u8(bits)) << 8;
+}
+
+PQ_INLINE uint32_t c32_top_bits(c32 x)
+{
+    return bits_of(vcltzq_s8(vreinterpretq_s8_u8(x.val[0]))) |
+           bits_of(vcltzq_s8(vreinterpretq_s8_u8(x.val[1]))) << 16;
+}
+
+PQ_INLINE uint8x16_t is_negative(const float *x)
+{
+    int32x4_t v[4];
+    for (int k = 0; k < 4; k++) {
+        v[k] = vreinterpretq_s32_u32(vcltzq_f32(vld1q_f32(x + 4 * k)));
+    }
+    return bytes_of(v);
+}
+
+PQ_INLINE uint32_t bits_of_negative(const float *x)
+{
+    return bits_of(is_negative(x)) | bits_of(is_negative(x + 16)) << 16;
+}
+
+PQ_INLINE c32 c32_add(c32 x, c32 y)
+{
+    return c32_of(vaddq_u8(x.val[0], y.val[0]), vaddq_u8(x.val[1], y.val[1]));
+}
+
+PQ_INLINE c32 c32_smaller(c32 x, c32 y)
+{
+    return c32_of(vminq_u8(x.val[0], y.val[0]), vminq_u8(x.val[1], y.val[1]));
+}
+
+PQ_INLINE void c32_sums(c32 x, int sums[2])
+{
+    sums[0] = vaddlvq_s8(vreinterpretq_s8_u8(x.val[0]));
+    sums[1] = vaddlvq_s8(vreinterpretq_s8_u8(x.val[1]));
+}
+
+/* (13 x + 242) / 243 more than x: where that is divided the product by 270 / 2^16 has the
+ * same integer below it, and so has twice that by 135. */
+PQ_INLINE uint8x8_t fraction_of(uint8x8_t x)
+{
+    const uint16x8_t above = vmlal_u8(vdupq_n_u16(242), x, vdup_n_u8(13));
+    const int16x8_t more = vqdmulhq_n_s16(vreinterpretq_s16_u16(above), 135);
+    return vadd_u8(x, vmovn_u16(vreinterpretq_u16_s16(more)));
+}
+
+PQ_INLINE c32 c32_fraction(c32 x)
+{
+    return c32_of(
+        vcombine_u8(fraction_of(vget_low_u8(x.val[0])), fraction_of(vget_high_u8(x.val[0]))),
+        vcombine_u8(fraction_of(vget_low_u8(x.val[1])),
+                    fraction_of(vget_high_u8(x.val[1]))));
+}
+
 #endif

@@ -5,8 +5,8 @@
 
 #include "pq.h"
 
-/* X(name, number of ggml, elements of a block, bytes of a block, whether blocks/encode.c
- * makes them). Elements are a multiple of 32 that divides PIECE of ops/blocks.c. */
+/* X(name, number of ggml, elements of a block, bytes of a block, whether they are made of
+ * numbers). Elements are a multiple of 32 that divides PIECE of ops/blocks.c. */
 #define PQ_FOR_BLOCK_FORMAT(X)                                                             \
     X(Q4_0, 2, 32, 18, 1)                                                                  \
     X(Q4_1, 3, 32, 20, 1)                                                                  \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of weights, as they lie in files: to real numbers, and of these. */
 #include "../args.h"
-#include "../blocks/encode.h"
 #include "../fpenv.h"
 #include "../kernels.h"
 #include "../params.h"
@@ -43,6 +42,7 @@ struct coding {
     const struct pq_block_format *format;
     void (*piece)(const struct coding *how, char *blocks, char *numbers, ptrdiff_t n);
     pq_decode_fn *decode; /* not where numbers are encoded */
+    pq_encode_fn *encode;
     pq_narrow_fn *narrow; /* of decoded ones; null: float32 */
     ptrdiff_t row;        /* blocks */
     int ndim;             /* dimensions of rows */
@@ -112,7 +112,7 @@ static void encode_piece(const struct coding *how, char *to, char *from, ptrdiff
         pq_load_scales_f32(numbers, &numbers_at, (size_t)(n * how->format->elements));
     }
     uint8_t *const blocks = apart ? (uint8_t *)&room : (uint8_t *)to;
-    (void)pq_encode_blocks(how->format->id, x, blocks, (size_t)n);
+    how->encode(x, blocks, (size_t)n);
     for (ptrdiff_t i = 0; apart && i < n * how->format->bytes; i++) {
         to[i * how->byte_step] = (char)blocks[i];
     }
@@ -276,6 +276,7 @@ static enum pq_status code_blocks(const struct pq_kernels *kernels,
         .format = format,
         .piece = encodes ? encode_piece : decode_piece,
         .decode = kernels->records->decode[place],
+        .encode = kernels->records->encode[place],
         .narrow = narrow_to(kernels->records, numbers->type),
         .row = args->shape[last] / format->elements,
         .ndim = last,

@@ -6,6 +6,7 @@
 #ifndef PQ_CODES_SCALAR_H
 #define PQ_CODES_SCALAR_H
 
+#include <math.h>
 #include <string.h>
 
 #include "scalar_math.h"
@@ -178,6 +179,137 @@ PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
 PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
 {
     EACH_CODE(i) to[i] = pq_bf16_from_f32(from[i]);
+}
+
+/* ---- of numbers, which are finite ---- */
+
+/* The least and the largest of multiples of 16 numbers; zeros may have either sign. */
+PQ_NOINLINE void float_ends(const float *x, int n, float *least, float *most)
+{
+    float low = x[0], high = x[0];
+    for (int i = 1; i < n; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    *least = low;
+    *most = high;
+}
+
+/* (x - low) i + added, two or three roundings, without its fraction: of a byte. */
+PQ_NOINLINE c32 c32_truncated(const float *x, float low, float i, float added)
+{
+    c32 r;
+    EACH_CODE(k) r.v[k] = (uint8_t)(int)((x[k] - low) * i + added);
+    return r;
+}
+
+/* x i to the nearest integers, which signed bytes hold: half away from zero, where what
+ * truncation leaves is exact; and half to even, by an addition. */
+PQ_NOINLINE c32 c32_rounded(const float *x, float i)
+{
+    c32 r;
+    EACH_CODE(k)
+    {
+        const float v = x[k] * i, rest = v - (float)(int)v;
+        r.v[k] = (uint8_t)((int)v + (rest >= 0.5f) - (rest <= -0.5f));
+    }
+    return r;
+}
+
+PQ_NOINLINE c32 c32_nearest(const float *x, float i)
+{
+    c32 r;
+    EACH_CODE(k) r.v[k] = (uint8_t)pq_bits_f32(x[k] * i + 12582912.0f);
+    return r;
+}
+
+/* How many of seven bounds in ascending order magnitudes are above, and 8 more where they
+ * are of negative numbers and above any. The second half of them has bounds of its own. */
+PQ_NOINLINE c32 c32_fours(const float *x, const float *a, const float *b)
+{
+    c32 r;
+    EACH_CODE(k)
+    {
+        const float *const bounds = k < 16 ? a : b;
+        int code = 0;
+        for (int j = 0; j < 7; j++) {
+            code += fabsf(x[k]) > bounds[j];
+        }
+        r.v[k] = (uint8_t)(code != 0 && x[k] < 0 ? code + 8 : code);
+    }
+    return r;
+}
+
+/* A bit for each of 32 numbers, the lowest for the first: whether it is below 0. */
+PQ_NOINLINE uint32_t bits_of_negative(const float *x)
+{
+    uint32_t bits = 0;
+    EACH_CODE(i) bits |= (uint32_t)(x[i] < 0) << i;
+    return bits;
+}
+
+PQ_INLINE uint16_t half_bits(float v)
+{
+    return pq_f16_from_f32(v);
+}
+
+/* ---- of codes to bytes ---- */
+
+PQ_INLINE void c32_store(uint8_t *p, c32 x)
+{
+    memcpy(p, x.v, sizeof x.v);
+}
+
+/* Codes below 16: what c32_nibbles makes codes of. */
+PQ_NOINLINE void c32_put_nibbles(uint8_t *p, c32 x)
+{
+    for (int i = 0; i < 16; i++) {
+        p[i] = (uint8_t)(x.v[i] | x.v[i + 16] << 4);
+    }
+}
+
+/* The second and the third eight in each other's place. */
+PQ_INLINE c32 c32_exchange(c32 x)
+{
+    c32 r = x;
+    memcpy(r.v + 8, x.v + 16, 8);
+    memcpy(r.v + 16, x.v + 8, 8);
+    return r;
+}
+
+/* The upper bits of codes, the lowest of the first. */
+PQ_NOINLINE uint32_t c32_top_bits(c32 x)
+{
+    uint32_t bits = 0;
+    EACH_CODE(i) bits |= (uint32_t)(x.v[i] >> 7) << i;
+    return bits;
+}
+
+/* Modulo 256. */
+PQ_INLINE c32 c32_add(c32 x, c32 y)
+{
+    EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] + y.v[i]);
+    return x;
+}
+
+PQ_INLINE c32 c32_smaller(c32 x, c32 y)
+{
+    EACH_CODE(i) x.v[i] = x.v[i] < y.v[i] ? x.v[i] : y.v[i];
+    return x;
+}
+
+/* Sums of signed codes, 16 each. */
+PQ_NOINLINE void c32_sums(c32 x, int sums[2])
+{
+    sums[0] = sums[1] = 0;
+    EACH_CODE(i) sums[i / 16] += (int8_t)x.v[i];
+}
+
+/* The fractions of 256 that numbers of five digits of base 3 are, rounded up. */
+PQ_INLINE c32 c32_fraction(c32 x)
+{
+    EACH_CODE(i) x.v[i] = (uint8_t)((x.v[i] * 256 + 242) / 243);
+    return x;
 }
 
 #endif

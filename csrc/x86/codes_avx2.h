@@ -175,4 +175,179 @@ PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
     }
 }
 
+/* ---- of numbers ---- */
+
+PQ_INLINE void float_ends(const float *x, int n, float *least, float *most)
+{
+    __m256 lo = _mm256_loadu_ps(x), hi = lo, lo8 = _mm256_loadu_ps(x + 8), hi8 = lo8;
+    for (int i = 16; i < n; i += 16) {
+        const __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(x + i + 8);
+        lo = _mm256_min_ps(lo, a);
+        hi = _mm256_max_ps(hi, a);
+        lo8 = _mm256_min_ps(lo8, b);
+        hi8 = _mm256_max_ps(hi8, b);
+    }
+    /* From here on the largest of both, one with the other sign, side by side. */
+    lo = _mm256_xor_ps(_mm256_min_ps(lo, lo8), _mm256_set1_ps(-0.0f));
+    hi = _mm256_max_ps(hi, hi8);
+    const __m128 a = _mm_max_ps(_mm256_castps256_ps128(lo), _mm256_extractf128_ps(lo, 1));
+    const __m128 b = _mm_max_ps(_mm256_castps256_ps128(hi), _mm256_extractf128_ps(hi, 1));
+    const __m128 two = _mm_max_ps(_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
+    const __m128 one = _mm_max_ps(two, _mm_movehl_ps(two, two));
+    *least = -_mm_cvtss_f32(one);
+    *most = _mm_cvtss_f32(_mm_movehdup_ps(one));
+}
+
+/* Of integers that signed bytes hold. */
+PQ_INLINE c32 c32_of(__m256i a, __m256i b, __m256i c, __m256i d)
+{
+    const __m256i places = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i lo = _mm256_packs_epi32(a, b), hi = _mm256_packs_epi32(c, d);
+    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(lo, hi), places);
+}
+
+PQ_INLINE __m256i truncated(const float *x, __m256 low, __m256 i, __m256 added)
+{
+    const __m256 v = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(x), low), i);
+    return _mm256_cvttps_epi32(_mm256_add_ps(v, added));
+}
+
+PQ_INLINE c32 c32_truncated(const float *x, float low, float i, float added)
+{
+    const __m256 vl = _mm256_set1_ps(low), vi = _mm256_set1_ps(i);
+    const __m256 va = _mm256_set1_ps(added);
+    return c32_of(truncated(x, vl, vi, va), truncated(x + 8, vl, vi, va),
+                  truncated(x + 16, vl, vi, va), truncated(x + 24, vl, vi, va));
+}
+
+/* The largest number below 1/2 is added to magnitudes, which are below 2^22. */
+PQ_INLINE __m256i rounded(const float *x, __m256 i)
+{
+    const __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x), i);
+    const __m256 sign = _mm256_and_ps(v, _mm256_set1_ps(-0.0f));
+    const __m256 half = _mm256_or_ps(sign, _mm256_set1_ps(0x1.fffffep-2f));
+    return _mm256_cvttps_epi32(_mm256_add_ps(v, half));
+}
+
+PQ_INLINE c32 c32_rounded(const float *x, float i)
+{
+    const __m256 vi = _mm256_set1_ps(i);
+    return c32_of(rounded(x, vi), rounded(x + 8, vi), rounded(x + 16, vi),
+                  rounded(x + 24, vi));
+}
+
+PQ_INLINE __m256i nearest(const float *x, __m256 i)
+{
+    return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), i));
+}
+
+PQ_INLINE c32 c32_nearest(const float *x, float i)
+{
+    const __m256 vi = _mm256_set1_ps(i);
+    return c32_of(nearest(x, vi), nearest(x + 8, vi), nearest(x + 16, vi),
+                  nearest(x + 24, vi));
+}
+
+PQ_INLINE __m256 is_above(__m256 x, float bound)
+{
+    return _mm256_cmp_ps(x, _mm256_set1_ps(bound), _CMP_GT_OQ);
+}
+
+/* Where a magnitude is above a bound -1 is subtracted. */
+PQ_INLINE __m256i fours_of(const float *x, const float *bounds)
+{
+    const __m256 v = _mm256_loadu_ps(x);
+    const __m256 mag = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
+    const __m256 any = is_above(mag, bounds[0]);
+    const __m256i sign = _mm256_castps_si256(_mm256_and_ps(v, any));
+    __m256i r = _mm256_and_si256(_mm256_srli_epi32(sign, 28), _mm256_set1_epi32(8));
+    r = _mm256_sub_epi32(r, _mm256_castps_si256(any));
+    for (int j = 1; j < 7; j++) {
+        r = _mm256_sub_epi32(r, _mm256_castps_si256(is_above(mag, bounds[j])));
+    }
+    return r;
+}
+
+PQ_INLINE c32 c32_fours(const float *x, const float *a, const float *b)
+{
+    return c32_of(fours_of(x, a), fours_of(x + 8, a), fours_of(x + 16, b),
+                  fours_of(x + 24, b));
+}
+
+PQ_INLINE uint32_t bits_of_negative(const float *x)
+{
+    const __m256 zero = _mm256_setzero_ps();
+    uint32_t bits = 0;
+    for (int i = 0; i < 32; i += 8) {
+        const __m256 below = _mm256_cmp_ps(_mm256_loadu_ps(x + i), zero, _CMP_LT_OQ);
+        bits |= (uint32_t)_mm256_movemask_ps(below) << i;
+    }
+    return bits;
+}
+
+PQ_INLINE uint16_t half_bits(float v)
+{
+    const __m128i h = _mm_cvtps_ph(_mm_set_ss(v), _MM_FROUND_TO_NEAREST_INT);
+    return (uint16_t)_mm_cvtsi128_si32(h);
+}
+
+/* ---- of codes to bytes ---- */
+
+PQ_INLINE void c32_store(uint8_t *p, c32 x)
+{
+    _mm256_storeu_si256((__m256i *)p, x);
+}
+
+PQ_INLINE void c32_put_nibbles(uint8_t *p, c32 x)
+{
+    const __m128i hi = _mm_slli_epi16(_mm256_extracti128_si256(x, 1), 4);
+    _mm_storeu_si128((__m128i *)p, _mm_or_si128(_mm256_castsi256_si128(x), hi));
+}
+
+PQ_INLINE c32 c32_exchange(c32 x)
+{
+    return _mm256_permute4x64_epi64(x, 0xd8);
+}
+
+PQ_INLINE uint32_t c32_top_bits(c32 x)
+{
+    return (uint32_t)_mm256_movemask_epi8(x);
+}
+
+PQ_INLINE c32 c32_add(c32 x, c32 y)
+{
+    return _mm256_add_epi8(x, y);
+}
+
+PQ_INLINE c32 c32_smaller(c32 x, c32 y)
+{
+    return _mm256_min_epu8(x, y);
+}
+
+/* Codes and 128, of which sums are taken by eight. */
+PQ_INLINE void c32_sums(c32 x, int sums[2])
+{
+    const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(x, _mm256_set1_epi8(-128)),
+                                           _mm256_setzero_si256());
+    const __m256i both = _mm256_add_epi32(eights, _mm256_srli_si256(eights, 8));
+    sums[0] = _mm256_cvtsi256_si32(both) - 16 * 128;
+    sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(both, 1)) - 16 * 128;
+}
+
+/* (13 x + 242) / 243 more than x: where that is divided the product by 270 / 2^16 has the
+ * same integer below it. */
+PQ_INLINE __m256i more_of(__m256i x)
+{
+    const __m256i m = _mm256_mullo_epi16(x, _mm256_set1_epi16(13));
+    const __m256i above = _mm256_add_epi16(m, _mm256_set1_epi16(242));
+    return _mm256_mulhi_epu16(above, _mm256_set1_epi16(270));
+}
+
+PQ_INLINE c32 c32_fraction(c32 x)
+{
+    const __m256i even = more_of(_mm256_and_si256(x, _mm256_set1_epi16(0xff)));
+    const __m256i odd = more_of(_mm256_srli_epi16(x, 8));
+    return _mm256_add_epi8(x, _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
+}
+
 #endif

@@ -4,37 +4,27 @@
 #include <math.h>
 #include <string.h>
 
-#include "blocks/encode.h"
 #include "check.h"
+#include "kernels.h"
 
 enum { PIECE = 1024, PIECES = 48, COUNT = PIECE * PIECES };
 
-struct format {
-    const char *name;
-    int id, elements, bytes;
-};
-
-#define ROW(name, id, elements, bytes) {#name, id, elements, bytes},
-static const struct format formats[] = {PQ_FOR_ENCODED(ROW)};
-#undef ROW
-enum { FORMATS = sizeof formats / sizeof *formats };
-
 /* FNV-1a of the blocks of numbers(), in the order of the formats. ggml's reference code was
  * compiled without contraction; where that is undefined, the least scale of MXFP4. */
-static const uint64_t digests[FORMATS] = {
-    0x96fc298b21759809, /* Q4_0 */
-    0xbf63108fdd733368, /* Q4_1 */
-    0xb7374a681f39c352, /* Q5_0 */
-    0x962f5492d0ae476a, /* Q5_1 */
-    0xbadc1b40c1bb64b7, /* Q8_0 */
-    0xf74c8dd4dc66a6cf, /* Q8_1 */
-    0x1ff870ee52cb5efc, /* Q8_K */
-    0x7359b9b4034faeef, /* TQ1_0 */
-    0xc389dd87b88823ac, /* TQ2_0 */
-    0xc7f5805c47a43ddf, /* MXFP4 */
-    0xa8b5365f7519c526, /* NVFP4 */
-    0x057daf81f8f5ddca, /* Q1_0 */
-    0x32a47e6e63c96cc1, /* Q2_0 */
+static const uint64_t digests[PQ_BLOCK_FORMATS] = {
+    [PQ_BLOCK_Q4_0] = 0x96fc298b21759809,
+    [PQ_BLOCK_Q4_1] = 0xbf63108fdd733368,
+    [PQ_BLOCK_Q5_0] = 0xb7374a681f39c352,
+    [PQ_BLOCK_Q5_1] = 0x962f5492d0ae476a,
+    [PQ_BLOCK_Q8_0] = 0xbadc1b40c1bb64b7,
+    [PQ_BLOCK_Q8_1] = 0xf74c8dd4dc66a6cf,
+    [PQ_BLOCK_Q8_K] = 0x1ff870ee52cb5efc,
+    [PQ_BLOCK_TQ1_0] = 0x7359b9b4034faeef,
+    [PQ_BLOCK_TQ2_0] = 0xc389dd87b88823ac,
+    [PQ_BLOCK_MXFP4] = 0xc7f5805c47a43ddf,
+    [PQ_BLOCK_NVFP4] = 0xa8b5365f7519c526,
+    [PQ_BLOCK_Q1_0] = 0x057daf81f8f5ddca,
+    [PQ_BLOCK_Q2_0] = 0x32a47e6e63c96cc1,
 };
 
 static struct guarded in, out;
@@ -76,40 +66,43 @@ static uint64_t digest_of(const unsigned char *bytes, size_t n)
     return digest;
 }
 
-static void check_bytes(const struct format *format, uint64_t expected)
+static void check_bytes(const struct pq_kernels *kernels, int place)
 {
-    check_begin("%s is ggml's", format->name);
+    const struct pq_block_format *const format = pq_block_format(place);
+    check_begin("%s of %s is ggml's", format->name, kernels->name);
     float *const x = (float *)guarded_end(&in, COUNT * sizeof *x);
     const size_t blocks = (size_t)(COUNT / format->elements);
     const size_t n = blocks * (size_t)format->bytes;
     unsigned char *const y = guarded_end(&out, n);
     numbers(x);
     memset(y, 0xa5, n);
-    CHECK(pq_encode_blocks(format->id, x, y, blocks), "unknown");
+    kernels->records->encode[place](x, y, blocks);
     const uint64_t found = digest_of(y, n);
-    CHECK(found == expected, "0x%016llx", (unsigned long long)found);
+    CHECK(found == digests[place], "0x%016llx", (unsigned long long)found);
     check_end();
 }
 
 /* Any number of blocks, bytes at any address, the first or the last ones of their pages. */
-static void check_memory(const struct format *format)
+static void check_memory(const struct pq_kernels *kernels, int place)
 {
-    check_begin("memory of %s", format->name);
+    const struct pq_block_format *const format = pq_block_format(place);
+    pq_encode_fn *const encode = kernels->records->encode[place];
+    check_begin("memory of %s of %s", format->name, kernels->name);
     float *const all = (float *)guarded_end(&in, COUNT * sizeof *all);
     const size_t size = (size_t)format->bytes, elements = (size_t)format->elements;
     numbers(all);
-    for (size_t blocks = 0; blocks < 5; blocks++) {
+    for (size_t blocks = 0; blocks < 10; blocks++) {
         const size_t n = blocks * size;
         const float *const x = all + COUNT - blocks * elements;
         unsigned char *const y = guarded_end(&out, n), *const other = out.base;
         memset(other, 0x5a, n + 1);
         memset(y, 0xa5, n);
-        pq_encode_blocks(format->id, x, y, blocks);
-        pq_encode_blocks(format->id, x, other, blocks);
+        encode(x, y, blocks);
+        encode(x, other, blocks);
         CHECK(memcmp(y, other, n) == 0, "%zu blocks: bytes left as they were", blocks);
         CHECK(other[n] == 0x5a, "%zu blocks: a byte after them", blocks);
         for (size_t i = 0; i < blocks; i++) {
-            pq_encode_blocks(format->id, x + i * elements, other, 1);
+            encode(x + i * elements, other, 1);
             CHECK(memcmp(y + i * size, other, size) == 0, "block %zu alone", i);
         }
     }
@@ -117,15 +110,15 @@ static void check_memory(const struct format *format)
 }
 
 /* The integer below a logarithm of float32, which is rounded: up to a power of two's. */
-static void check_powers(void)
+static void check_powers(const struct pq_kernels *kernels)
 {
-    check_begin("scales of MXFP4 below powers of two");
+    check_begin("scales of MXFP4 below powers of two of %s", kernels->name);
     for (int power = -124; power < 128; power++) {
         for (uint32_t step = 0; step < 60; step++) {
             float x[32] = {0};
             uint8_t y[17];
             x[9] = -f32_of_bits(bits_of_f32(ldexpf(1, power)) - step);
-            pq_encode_blocks(39, x, y, 1);
+            kernels->records->encode[PQ_BLOCK_MXFP4](x, y, 1);
             const int expected = (int)floorf((float)log2(fabs((double)x[9]))) + 125;
             CHECK(y[0] == expected, "2^%d - %u: %d, not %d", power, (unsigned)step, y[0],
                   expected);
@@ -134,15 +127,34 @@ static void check_powers(void)
     check_end();
 }
 
-static void check_refusals(void)
+/* Every pattern of bits of a block's largest number and of others in proportion: levels
+ * beside the scalar one. */
+static void check_levels(const struct pq_kernels *kernels, int place)
 {
-    check_begin("formats without an encoder");
-    for (int id = -1; id < 1000; id++) {
-        int known = 0;
-        for (int i = 0; i < FORMATS; i++) {
-            known |= formats[i].id == id;
+    const struct pq_kernels *const scalar = pq_isa_find("scalar");
+    const struct pq_block_format *const format = pq_block_format(place);
+    enum { BLOCKS = 5, MOST = BLOCKS * 256 };
+    static float x[MOST];
+    static uint8_t ours[BLOCKS * 300], theirs[BLOCKS * 300];
+    const size_t elements = BLOCKS * (size_t)format->elements;
+    check_begin("%s of %s beside scalar", format->name, kernels->name);
+    for (int round = 0; round < 400; round++) {
+        const uint32_t top = (uint32_t)random_below(0x7f80);
+        const uint32_t few = random_chance(30) ? 0x7fff0000 : 0x7fffffff;
+        const uint32_t signs = random_chance(20) ? 0 : 0x80000000;
+        const uint32_t near = (uint32_t)random_below(1 + random_below(0x600));
+        for (size_t k = 0; k < elements; k++) {
+            const uint32_t below = (uint32_t)random_below(near + 1);
+            const uint32_t high = (top > below ? top - below : 0) << 16;
+            const uint32_t bits = (high | (uint32_t)random_below(1 << 16)) & few;
+            const uint32_t sign = random_chance(50) ? signs : 0;
+            x[k] = f32_of_bits((random_chance(5) ? 0 : bits) | sign);
         }
-        CHECK(pq_encode_blocks(id, NULL, NULL, 0) == (known != 0), "%d", id);
+        kernels->records->encode[place](x, ours, BLOCKS);
+        scalar->records->encode[place](x, theirs, BLOCKS);
+        const size_t bytes = BLOCKS * (size_t)format->bytes;
+        CHECK(memcmp(ours, theirs, bytes) == 0, "of up to %a",
+              (double)f32_of_bits(top << 16));
     }
     check_end();
 }
@@ -152,12 +164,17 @@ int main(void)
     check_start("check_encode");
     in = guarded_make(COUNT * sizeof(float));
     out = guarded_make(COUNT * 2);
-    for (int i = 0; i < FORMATS; i++) {
-        check_bytes(&formats[i], digests[i]);
-        check_memory(&formats[i]);
+    for (int level = 0; pq_isa_name(level) != NULL; level++) {
+        const struct pq_kernels *const kernels = pq_isa_find(pq_isa_name(level));
+        for (int place = 0; place < PQ_BLOCK_FORMATS; place++) {
+            if (kernels->records->encode[place] != NULL) {
+                check_bytes(kernels, place);
+                check_memory(kernels, place);
+                check_levels(kernels, place);
+            }
+        }
+        check_powers(kernels);
     }
-    check_powers();
-    check_refusals();
     guarded_free(&in);
     guarded_free(&out);
     return check_finish();

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks/encode.h"
 #include "check.h"
 #include "kernels.h"
 #include "scalar_math.h"
@@ -182,10 +181,11 @@ static void check_encoding(const struct pq_kernels *kernels)
     static char in[1 << 20];
     static uint8_t out[1 << 18], wanted[8 * 12 * 292];
     static float numbers[8 * 12 * 256];
-    const struct pq_block_format *format = pq_block_format(0);
+    int place = 0;
     do {
-        format = pq_block_format((int)random_below(PQ_BLOCK_FORMATS));
-    } while (!format->encodes);
+        place = (int)random_below(PQ_BLOCK_FORMATS);
+    } while (scalar->records->encode[place] == NULL);
+    const struct pq_block_format *const format = pq_block_format(place);
     const enum pq_type type = types[random_below(4)];
     const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
     const ptrdiff_t blocks = (ptrdiff_t)random_below(13), rows = 4;
@@ -211,7 +211,7 @@ static void check_encoding(const struct pq_kernels *kernels)
         numbers[i] = put_number(to, type, v);
     }
     memset(out, 0xa5, sizeof out);
-    (void)pq_encode_blocks(format->id, numbers, wanted, (size_t)(rows * blocks));
+    scalar->records->encode[place](numbers, wanted, (size_t)(rows * blocks));
     for (int part = parts - 1; part >= 0; part--) {
         const enum pq_status status = pq_block_encode(kernels, &args, part, parts);
         CHECK(status == PQ_OK, "%s: %s", format->name, pq_status_text(status));
