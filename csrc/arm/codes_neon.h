@@ -214,6 +214,16 @@ PQ_INLINE void float_ends(const float *x, int n, float *least, float *most)
     *most = vmaxvq_f32(vmaxq_f32(hi, hi4));
 }
 
+PQ_INLINE float float_magnitude(const float *x, int n)
+{
+    float32x4_t most = vabsq_f32(vld1q_f32(x)), other = vabsq_f32(vld1q_f32(x + 4));
+    for (int i = 8; i < n; i += 8) {
+        most = vmaxq_f32(most, vabsq_f32(vld1q_f32(x + i)));
+        other = vmaxq_f32(other, vabsq_f32(vld1q_f32(x + i + 4)));
+    }
+    return vmaxvq_f32(vmaxq_f32(most, other));
+}
+
 /* Of integers that bytes hold. */
 PQ_INLINE uint8x16_t bytes_of(const int32x4_t v[4])
 {
@@ -266,27 +276,33 @@ PQ_INLINE c32 c32_nearest(const float *x, float i)
     return c32_of(nearest(x, i), nearest(x + 16, i));
 }
 
-/* Where a magnitude is above a bound -1 is subtracted. */
-PQ_INLINE uint8x16_t fours_of(const float *x, const float *bounds)
+PQ_INLINE uint8x16_t rounded_up(const float *x, float by)
 {
     int32x4_t v[4];
     for (int k = 0; k < 4; k++) {
-        const float32x4_t one = vld1q_f32(x + 4 * k);
-        const uint32x4_t any = vcagtq_f32(one, vdupq_n_f32(bounds[0]));
-        const uint32x4_t sign = vandq_u32(vreinterpretq_u32_f32(one), any);
-        uint32x4_t r = vandq_u32(vshrq_n_u32(sign, 28), vdupq_n_u32(8));
-        r = vsubq_u32(r, any);
-        for (int j = 1; j < 7; j++) {
-            r = vsubq_u32(r, vcagtq_f32(one, vdupq_n_f32(bounds[j])));
-        }
-        v[k] = vreinterpretq_s32_u32(r);
+        const float32x4_t q = vdivq_f32(vabsq_f32(vld1q_f32(x + 4 * k)), vdupq_n_f32(by));
+        v[k] = vcvtpq_s32_f32(vminq_f32(q, vdupq_n_f32(32)));
     }
     return bytes_of(v);
 }
 
-PQ_INLINE c32 c32_fours(const float *x, const float *a, const float *b)
+PQ_INLINE c32 c32_rounded_up(const float *x, float a, float b)
 {
-    return c32_of(fours_of(x, a), fours_of(x + 16, b));
+    return c32_of(rounded_up(x, a), rounded_up(x + 16, b));
+}
+
+PQ_INLINE uint8x16_t below_0(const float *x)
+{
+    int32x4_t v[4];
+    for (int k = 0; k < 4; k++) {
+        v[k] = vreinterpretq_s32_u32(vcltzq_f32(vld1q_f32(x + 4 * k)));
+    }
+    return bytes_of(v);
+}
+
+PQ_INLINE c32 c32_signs(const float *x)
+{
+    return c32_of(below_0(x), below_0(x + 16));
 }
 
 PQ_INLINE uint16_t half_bits(float v)
@@ -305,6 +321,14 @@ PQ_INLINE void c32_store(uint8_t *p, c32 x)
 PQ_INLINE void c32_put_nibbles(uint8_t *p, c32 x)
 {
     vst1q_u8(p, vorrq_u8(x.val[0], vshlq_n_u8(x.val[1], 4)));
+}
+
+PQ_INLINE uint64_t c32_joined_pairs(c32 x)
+{
+    static const int8_t shifts[16] = {0, 2, 4, 6, 0, 2, 4, 6, 0, 2, 4, 6, 0, 2, 4, 6};
+    const int8x16_t by = vld1q_s8(shifts);
+    const uint8x16_t two = vpaddq_u8(vshlq_u8(x.val[0], by), vshlq_u8(x.val[1], by));
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(two, two)), 0);
 }
 
 PQ_INLINE c32 c32_exchange(c32 x)
@@ -326,20 +350,6 @@ PQ_INLINE uint32_t c32_top_bits(c32 x)
 {
     return bits_of(vcltzq_s8(vreinterpretq_s8_u8(x.val[0]))) |
            bits_of(vcltzq_s8(vreinterpretq_s8_u8(x.val[1]))) << 16;
-}
-
-PQ_INLINE uint8x16_t is_negative(const float *x)
-{
-    int32x4_t v[4];
-    for (int k = 0; k < 4; k++) {
-        v[k] = vreinterpretq_s32_u32(vcltzq_f32(vld1q_f32(x + 4 * k)));
-    }
-    return bytes_of(v);
-}
-
-PQ_INLINE uint32_t bits_of_negative(const float *x)
-{
-    return bits_of(is_negative(x)) | bits_of(is_negative(x + 16)) << 16;
 }
 
 PQ_INLINE c32 c32_add(c32 x, c32 y)
@@ -369,10 +379,10 @@ PQ_INLINE uint8x8_t fraction_of(uint8x8_t x)
 
 PQ_INLINE c32 c32_fraction(c32 x)
 {
-    return c32_of(
-        vcombine_u8(fraction_of(vget_low_u8(x.val[0])), fraction_of(vget_high_u8(x.val[0]))),
-        vcombine_u8(fraction_of(vget_low_u8(x.val[1])),
-                    fraction_of(vget_high_u8(x.val[1]))));
+    return c32_of(vcombine_u8(fraction_of(vget_low_u8(x.val[0])),
+                              fraction_of(vget_high_u8(x.val[0]))),
+                  vcombine_u8(fraction_of(vget_low_u8(x.val[1])),
+                              fraction_of(vget_high_u8(x.val[1]))));
 }
 
 #endif

@@ -195,6 +195,17 @@ PQ_NOINLINE void float_ends(const float *x, int n, float *least, float *most)
     *most = high;
 }
 
+/* The largest magnitude of them. */
+PQ_NOINLINE float float_magnitude(const float *x, int n)
+{
+    int32_t most = 0; /* bits of magnitudes are in their order */
+    for (int i = 0; i < n; i++) {
+        const int32_t bits = (int32_t)(pq_bits_f32(x[i]) & 0x7fffffff);
+        most = bits > most ? bits : most;
+    }
+    return pq_f32_bits((uint32_t)most);
+}
+
 /* (x - low) i + added, two or three roundings, without its fraction: of a byte. */
 PQ_NOINLINE c32 c32_truncated(const float *x, float low, float i, float added)
 {
@@ -223,29 +234,25 @@ PQ_NOINLINE c32 c32_nearest(const float *x, float i)
     return r;
 }
 
-/* How many of seven bounds in ascending order magnitudes are above, and 8 more where they
- * are of negative numbers and above any. The second half of them has bounds of its own. */
-PQ_NOINLINE c32 c32_fours(const float *x, const float *a, const float *b)
+/* Quotients of magnitudes to the next integers above, at most 32. The second half of them
+ * has a divisor of its own. */
+PQ_NOINLINE c32 c32_rounded_up(const float *x, float a, float b)
 {
     c32 r;
     EACH_CODE(k)
     {
-        const float *const bounds = k < 16 ? a : b;
-        int code = 0;
-        for (int j = 0; j < 7; j++) {
-            code += fabsf(x[k]) > bounds[j];
-        }
-        r.v[k] = (uint8_t)(code != 0 && x[k] < 0 ? code + 8 : code);
+        const float q = fabsf(x[k]) / (k < 16 ? a : b), v = q < 32 ? q : 32;
+        r.v[k] = (uint8_t)((int)v + (v > (float)(int)v));
     }
     return r;
 }
 
-/* A bit for each of 32 numbers, the lowest for the first: whether it is below 0. */
-PQ_NOINLINE uint32_t bits_of_negative(const float *x)
+/* Bit 7 where numbers are below 0; the other bits are of no meaning. */
+PQ_INLINE c32 c32_signs(const float *x)
 {
-    uint32_t bits = 0;
-    EACH_CODE(i) bits |= (uint32_t)(x[i] < 0) << i;
-    return bits;
+    c32 r;
+    EACH_CODE(i) r.v[i] = x[i] < 0 ? 0x80 : 0;
+    return r;
 }
 
 PQ_INLINE uint16_t half_bits(float v)
@@ -266,6 +273,14 @@ PQ_NOINLINE void c32_put_nibbles(uint8_t *p, c32 x)
     for (int i = 0; i < 16; i++) {
         p[i] = (uint8_t)(x.v[i] | x.v[i + 16] << 4);
     }
+}
+
+/* Codes below 4: what c32_pairs makes codes of. */
+PQ_NOINLINE uint64_t c32_joined_pairs(c32 x)
+{
+    uint64_t r = 0;
+    EACH_CODE(i) r |= (uint64_t)x.v[i] << (2 * i);
+    return r;
 }
 
 /* The second and the third eight in each other's place. */

@@ -198,7 +198,23 @@ PQ_INLINE void float_ends(const float *x, int n, float *least, float *most)
     *most = _mm_cvtss_f32(_mm_movehdup_ps(one));
 }
 
-/* Of integers that signed bytes hold. */
+PQ_INLINE float float_magnitude(const float *x, int n)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    __m256 most = _mm256_andnot_ps(sign, _mm256_loadu_ps(x));
+    __m256 other = _mm256_andnot_ps(sign, _mm256_loadu_ps(x + 8));
+    for (int i = 16; i < n; i += 16) {
+        most = _mm256_max_ps(most, _mm256_andnot_ps(sign, _mm256_loadu_ps(x + i)));
+        other = _mm256_max_ps(other, _mm256_andnot_ps(sign, _mm256_loadu_ps(x + i + 8)));
+    }
+    most = _mm256_max_ps(most, other);
+    const __m128 hi = _mm256_extractf128_ps(most, 1);
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(most), hi);
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+/* Of integers that signed bytes hold, others becoming the nearest of these. */
 PQ_INLINE c32 c32_of(__m256i a, __m256i b, __m256i c, __m256i d)
 {
     const __m256i places = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -248,41 +264,29 @@ PQ_INLINE c32 c32_nearest(const float *x, float i)
                   nearest(x + 24, vi));
 }
 
-PQ_INLINE __m256 is_above(__m256 x, float bound)
+PQ_INLINE __m256i rounded_up(const float *x, __m256 by)
 {
-    return _mm256_cmp_ps(x, _mm256_set1_ps(bound), _CMP_GT_OQ);
+    const __m256 mag = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_loadu_ps(x));
+    const __m256 q = _mm256_min_ps(_mm256_div_ps(mag, by), _mm256_set1_ps(32));
+    return _mm256_cvttps_epi32(_mm256_ceil_ps(q));
 }
 
-/* Where a magnitude is above a bound -1 is subtracted. */
-PQ_INLINE __m256i fours_of(const float *x, const float *bounds)
+PQ_INLINE c32 c32_rounded_up(const float *x, float a, float b)
 {
-    const __m256 v = _mm256_loadu_ps(x);
-    const __m256 mag = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
-    const __m256 any = is_above(mag, bounds[0]);
-    const __m256i sign = _mm256_castps_si256(_mm256_and_ps(v, any));
-    __m256i r = _mm256_and_si256(_mm256_srli_epi32(sign, 28), _mm256_set1_epi32(8));
-    r = _mm256_sub_epi32(r, _mm256_castps_si256(any));
-    for (int j = 1; j < 7; j++) {
-        r = _mm256_sub_epi32(r, _mm256_castps_si256(is_above(mag, bounds[j])));
-    }
-    return r;
+    const __m256 va = _mm256_set1_ps(a), vb = _mm256_set1_ps(b);
+    return c32_of(rounded_up(x, va), rounded_up(x + 8, va), rounded_up(x + 16, vb),
+                  rounded_up(x + 24, vb));
 }
 
-PQ_INLINE c32 c32_fours(const float *x, const float *a, const float *b)
+/* Negative numbers are negative integers; -0 and 0 are 0. */
+PQ_INLINE __m256i added_to_0(const float *x)
 {
-    return c32_of(fours_of(x, a), fours_of(x + 8, a), fours_of(x + 16, b),
-                  fours_of(x + 24, b));
+    return _mm256_castps_si256(_mm256_add_ps(_mm256_loadu_ps(x), _mm256_setzero_ps()));
 }
 
-PQ_INLINE uint32_t bits_of_negative(const float *x)
+PQ_INLINE c32 c32_signs(const float *x)
 {
-    const __m256 zero = _mm256_setzero_ps();
-    uint32_t bits = 0;
-    for (int i = 0; i < 32; i += 8) {
-        const __m256 below = _mm256_cmp_ps(_mm256_loadu_ps(x + i), zero, _CMP_LT_OQ);
-        bits |= (uint32_t)_mm256_movemask_ps(below) << i;
-    }
-    return bits;
+    return c32_of(added_to_0(x), added_to_0(x + 8), added_to_0(x + 16), added_to_0(x + 24));
 }
 
 PQ_INLINE uint16_t half_bits(float v)
@@ -302,6 +306,16 @@ PQ_INLINE void c32_put_nibbles(uint8_t *p, c32 x)
 {
     const __m128i hi = _mm_slli_epi16(_mm256_extracti128_si256(x, 1), 4);
     _mm_storeu_si128((__m128i *)p, _mm_or_si128(_mm256_castsi256_si128(x), hi));
+}
+
+/* Four codes that follow each other as two of 4 bits, and these as a byte of 32 bits. */
+PQ_INLINE uint64_t c32_joined_pairs(c32 x)
+{
+    const __m256i two = _mm256_maddubs_epi16(x, _mm256_set1_epi16(0x0401));
+    const __m256i four = _mm256_madd_epi16(two, _mm256_set1_epi32(0x00100001));
+    const __m128i lo = _mm256_castsi256_si128(four), hi = _mm256_extracti128_si256(four, 1);
+    const __m128i words = _mm_packs_epi32(lo, hi);
+    return (uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(words, words));
 }
 
 PQ_INLINE c32 c32_exchange(c32 x)

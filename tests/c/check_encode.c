@@ -12,18 +12,12 @@ enum { PIECE = 1024, PIECES = 48, COUNT = PIECE * PIECES };
 /* FNV-1a of the blocks of numbers(), in the order of the formats. ggml's reference code was
  * compiled without contraction; where that is undefined, the least scale of MXFP4. */
 static const uint64_t digests[PQ_BLOCK_FORMATS] = {
-    [PQ_BLOCK_Q4_0] = 0x96fc298b21759809,
-    [PQ_BLOCK_Q4_1] = 0xbf63108fdd733368,
-    [PQ_BLOCK_Q5_0] = 0xb7374a681f39c352,
-    [PQ_BLOCK_Q5_1] = 0x962f5492d0ae476a,
-    [PQ_BLOCK_Q8_0] = 0xbadc1b40c1bb64b7,
-    [PQ_BLOCK_Q8_1] = 0xf74c8dd4dc66a6cf,
-    [PQ_BLOCK_Q8_K] = 0x1ff870ee52cb5efc,
-    [PQ_BLOCK_TQ1_0] = 0x7359b9b4034faeef,
-    [PQ_BLOCK_TQ2_0] = 0xc389dd87b88823ac,
-    [PQ_BLOCK_MXFP4] = 0xc7f5805c47a43ddf,
-    [PQ_BLOCK_NVFP4] = 0xa8b5365f7519c526,
-    [PQ_BLOCK_Q1_0] = 0x057daf81f8f5ddca,
+    [PQ_BLOCK_Q4_0] = 0x96fc298b21759809,  [PQ_BLOCK_Q4_1] = 0xbf63108fdd733368,
+    [PQ_BLOCK_Q5_0] = 0xb7374a681f39c352,  [PQ_BLOCK_Q5_1] = 0x962f5492d0ae476a,
+    [PQ_BLOCK_Q8_0] = 0xbadc1b40c1bb64b7,  [PQ_BLOCK_Q8_1] = 0xf74c8dd4dc66a6cf,
+    [PQ_BLOCK_Q8_K] = 0x1ff870ee52cb5efc,  [PQ_BLOCK_TQ1_0] = 0x7359b9b4034faeef,
+    [PQ_BLOCK_TQ2_0] = 0xc389dd87b88823ac, [PQ_BLOCK_MXFP4] = 0xc7f5805c47a43ddf,
+    [PQ_BLOCK_NVFP4] = 0xa8b5365f7519c526, [PQ_BLOCK_Q1_0] = 0x057daf81f8f5ddca,
     [PQ_BLOCK_Q2_0] = 0x32a47e6e63c96cc1,
 };
 
