@@ -1,17 +1,20 @@
 # Blocks of weights, as files have them, to numbers and back.
 
 
+ctypedef pq_status (*blocks_fn)(
+    const pq_kernels *, const pq_blocks *, int, int
+) noexcept nogil
+
+
 cdef class _BlockWork(_Work):
     """Shares of the blocks."""
     cdef const pq_kernels *kernels
     cdef const pq_blocks *args
     cdef int parts
-    cdef bint encodes
+    cdef blocks_fn run
 
     cdef int do(self, int part) noexcept nogil:
-        if self.encodes:
-            return pq_block_encode(self.kernels, self.args, part, self.parts)
-        return pq_block_decode(self.kernels, self.args, part, self.parts)
+        return self.run(self.kernels, self.args, part, self.parts)
 
 
 def block_rows():
@@ -28,15 +31,13 @@ def block_rows():
     return rows
 
 
-cdef int _run_blocks(const pq_kernels *kernels, const pq_blocks *args, Py_ssize_t size,
-                     int parts, bint encodes) except -1:
+cdef int _run_blocks(blocks_fn run, const pq_kernels *kernels, const pq_blocks *args,
+                     Py_ssize_t size, int parts) except -1:
     cdef _BlockWork work
     if parts == 1 and size < _NOGIL_SIZE:
-        if encodes:
-            return pq_block_encode(kernels, args, 0, 1)
-        return pq_block_decode(kernels, args, 0, 1)
+        return run(kernels, args, 0, 1)
     work = _BlockWork()
-    work.kernels, work.args, work.parts, work.encodes = kernels, args, parts, encodes
+    work.run, work.kernels, work.args, work.parts = run, kernels, args, parts
     return _run_work(work, parts)
 
 
@@ -94,7 +95,7 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     _set_array(&args.out, &call.out)
     if threads > 1:
         parts = _parts(_size(&call.out) * call.out.itemsize, threads)
-    status = _run_blocks(kernels, &args, _size(&call.out), parts, False)
+    status = _run_blocks(pq_block_decode, kernels, &args, _size(&call.out), parts)
     if status == PQ_ERR_OVERLAP:
         raise _overlapping("out", &call.out)
     if status == PQ_ERR_SHAPE:
@@ -143,11 +144,11 @@ cdef object _not_encoded(Call *call, object array, int finite, const double *end
     return ValueError(f"x: expected finite numbers, got {one} at {place}")
 
 
-cdef int _check_numbers(const pq_kernels *kernels, Call *call, object array) except -1:
-    """Whether all are finite, as float32, too."""
+cdef int _refuse_numbers(const pq_kernels *kernels, Call *call, object array) except -1:
+    """Say which are not finite as float32."""
     cdef double ends[2]
     cdef ptrdiff_t none[PQ_MAX_NDIM]
-    cdef int finite = 1, status
+    cdef int finite = 1
     ends[0], ends[1] = 0, 0
     memset(none, 0, sizeof(none))
     call.args.block = NULL
@@ -158,22 +159,9 @@ cdef int _check_numbers(const pq_kernels *kernels, Call *call, object array) exc
     call.args.lowest.bit_strides = NULL
     call.args.highest = call.args.lowest
     call.args.highest.data = &ends[1]
-    if _size(&call.scale) < _NOGIL_SIZE:
-        status = pq_minmax(kernels, &call.args, &finite)
-    else:
-        with nogil:
-            status = pq_minmax(kernels, &call.args, &finite)
-    if status == PQ_ERR_SHAPE:
-        raise _too_many_numbers(array)
-    if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
-    if not finite or -ends[0] >= _BEYOND_F32 or ends[1] >= _BEYOND_F32:
-        raise _not_encoded(call, array, finite, ends)
-    return 0
-
-
-# From here on float64 becomes infinite.
-cdef double _BEYOND_F32 = float.fromhex("0x1.ffffffp127")
+    with nogil:
+        pq_minmax(kernels, &call.args, &finite)
+    raise _not_encoded(call, array, finite, ends)
 
 
 cdef object _too_many_numbers(object array):
@@ -193,7 +181,6 @@ def encode_blocks(tuple row not None, x, out=None, threads=1, isa=None):
     exact = _hold_out(&call, _exact_out(out), "uint8", PQ_U8)
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "x")
-    _check_numbers(kernels, &call, array)
     args.size = sizeof(args)
     args.format = row[1]
     args.ndim = call.scale.ndim
@@ -202,7 +189,11 @@ def encode_blocks(tuple row not None, x, out=None, threads=1, isa=None):
     _set_array(&args.out, &call.out)
     if threads > 1:
         parts = _parts(_size(&call.scale) * call.scale.itemsize, threads)
-    status = _run_blocks(kernels, &args, _size(&call.scale), parts, True)
+    status = _run_blocks(pq_block_finite, kernels, &args, _size(&call.scale), parts)
+    if status == PQ_OK:
+        status = _run_blocks(pq_block_encode, kernels, &args, _size(&call.scale), parts)
+    elif status == PQ_ERR_NONFINITE:
+        _refuse_numbers(kernels, &call, array)
     if status == PQ_ERR_OVERLAP:
         raise _overlapping("out", &call.out)
     if status == PQ_ERR_SHAPE:

@@ -91,6 +91,11 @@ cdef extern from "pq.h" nogil:
     void pq_api_init(pq_api *, const pq_kernels *, const char *) noexcept
 
 
+cdef extern from "blocks/finite.h" nogil:
+    pq_status pq_block_finite(
+        const pq_kernels *, const pq_blocks *, int, int
+    ) noexcept
+
 cdef extern from "levels.h" nogil:
     pq_status pq_fake_levels(const pq_kernels *, const pq_args *, int, int) noexcept
 

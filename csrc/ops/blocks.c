@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of weights, as they lie in files: to real numbers, and of these. */
 #include "../args.h"
+#include "../blocks/finite.h"
 #include "../fpenv.h"
 #include "../kernels.h"
 #include "../params.h"
@@ -25,6 +26,8 @@ static int place_of(int id)
     return -1;
 }
 
+enum { INFINITE = 0x7f800000 };
+
 /* Elements at once, of whole blocks: what follows finds them in L1. */
 enum { PIECE = 1024 };
 
@@ -35,12 +38,15 @@ union room {
 };
 #undef ROOM
 
+struct coding;
+typedef bool piece_fn(const struct coding *how, char *blocks, char *numbers, ptrdiff_t n);
+
 /* What is the same for all rows, which are as many blocks as follow each other evenly on
  * both sides. */
 struct coding {
     const struct pq_kernels *kernels;
     const struct pq_block_format *format;
-    void (*piece)(const struct coding *how, char *blocks, char *numbers, ptrdiff_t n);
+    piece_fn *piece;      /* false: nothing that comes after it matters */
     pq_decode_fn *decode; /* not where numbers are encoded */
     pq_encode_fn *encode;
     pq_narrow_fn *narrow; /* of decoded ones; null: float32 */
@@ -68,7 +74,7 @@ static const uint8_t *blocks_at(const struct coding *how, const char *from, ptrd
 }
 
 /* At most PIECE elements. */
-static void decode_piece(const struct coding *how, char *from, char *to, ptrdiff_t n)
+static bool decode_piece(const struct coding *how, char *from, char *to, ptrdiff_t n)
 {
     _Alignas(64) float numbers[PIECE];
     _Alignas(64) double narrowed[PIECE];
@@ -85,7 +91,7 @@ static void decode_piece(const struct coding *how, char *from, char *to, ptrdiff
         how->narrow(numbers, direct ? (void *)to : (void *)narrowed, (size_t)count);
     }
     if (direct) {
-        return;
+        return true;
     }
     const char *const made =
         how->narrow == NULL ? (const char *)numbers : (const char *)narrowed;
@@ -95,31 +101,71 @@ static void decode_piece(const struct coding *how, char *from, char *to, ptrdiff
                                  .size = how->size,
                                  .swapped = how->numbers->swapped != 0};
     pq_scatter(how->kernels, to, made, &tile);
+    return true;
 }
 
-/* The same. Of float64, each number is rounded to float32 once. */
-static void encode_piece(const struct coding *how, char *to, char *from, ptrdiff_t n)
+/* As float32 that lie as kernels have them: `to`, where they have to be made. Of float64,
+ * each number is rounded once. */
+static const float *numbers_at(const struct coding *how, const char *from, float *to,
+                               ptrdiff_t count)
+{
+    _Alignas(64) double room[PIECE];
+    const enum pq_type type = how->numbers->type;
+    pq_widen_fn *const widen = how->kernels->sums->widen;
+    if (!how->direct || (uintptr_t)from % how->size != 0) {
+        const struct pq_tile tile = {.rows = 1,
+                                     .columns = count,
+                                     .column_stride = how->step,
+                                     .size = how->size,
+                                     .swapped = how->numbers->swapped != 0};
+        char *const gathered = type == PQ_F32 ? (char *)to : (char *)room;
+        pq_gather(how->kernels, gathered, from, &tile);
+        from = gathered;
+    }
+    if (type == PQ_F32) {
+        return (const float *)(const void *)from;
+    }
+    if (type == PQ_F16 && widen != NULL) {
+        widen(to, from, (size_t)count);
+    } else {
+        const struct pq_params in_order = {from, (ptrdiff_t)how->size, type, 0};
+        pq_load_scales_f32(to, &in_order, (size_t)count);
+    }
+    return to;
+}
+
+/* The same. */
+static bool encode_piece(const struct coding *how, char *to, char *from, ptrdiff_t n)
 {
     _Alignas(64) float numbers[PIECE];
     union room room;
-    const float *x = numbers;
+    const float *const x = numbers_at(how, from, numbers, n * how->format->elements);
     const bool apart = how->byte_step != 1;
-    if (how->direct && how->numbers->type == PQ_F32 && (uintptr_t)from % how->size == 0) {
-        x = (const float *)(const void *)from;
-    } else {
-        const struct pq_params numbers_at = {from, how->step, how->numbers->type,
-                                             how->numbers->swapped};
-        pq_load_scales_f32(numbers, &numbers_at, (size_t)(n * how->format->elements));
-    }
     uint8_t *const blocks = apart ? (uint8_t *)&room : (uint8_t *)to;
     how->encode(x, blocks, (size_t)n);
     for (ptrdiff_t i = 0; apart && i < n * how->format->bytes; i++) {
         to[i * how->byte_step] = (char)blocks[i];
     }
+    return true;
+}
+
+/* Whether numbers are finite. Two copies of a few are enough for a kernel. */
+static bool check_piece(const struct coding *how, char *blocks, char *from, ptrdiff_t n)
+{
+    _Alignas(64) float numbers[PIECE];
+    const ptrdiff_t count = n * how->format->elements;
+    const float *const x = numbers_at(how, from, numbers, count);
+    (void)blocks;
+    if (count >= PQ_MAGNITUDES) {
+        return how->kernels->magnitude(x, (size_t)count) < INFINITE;
+    }
+    memmove(numbers, x, (size_t)count * sizeof *x);
+    memcpy(numbers + count, numbers, (size_t)count * sizeof *x);
+    return how->kernels->magnitude(numbers, 2 * (size_t)count) < INFINITE;
 }
 
 /* Blocks [begin, end) of row number `r`, in C order. */
-static void code_row(const struct coding *how, ptrdiff_t r, ptrdiff_t begin, ptrdiff_t end)
+static bool code_row(const struct coding *how, ptrdiff_t r, ptrdiff_t begin, ptrdiff_t end)
 {
     const struct pq_block_format *const format = how->format;
     char *blocks = (char *)how->blocks->data;
@@ -133,9 +179,12 @@ static void code_row(const struct coding *how, ptrdiff_t r, ptrdiff_t begin, ptr
     const ptrdiff_t piece = PIECE / format->elements;
     for (ptrdiff_t i = begin; i < end; i += piece) {
         const ptrdiff_t n = end - i < piece ? end - i : piece;
-        how->piece(how, blocks + i * format->bytes * how->byte_step,
-                   numbers + i * format->elements * how->step, n);
+        if (!how->piece(how, blocks + i * format->bytes * how->byte_step,
+                        numbers + i * format->elements * how->step, n)) {
+            return false;
+        }
     }
+    return true;
 }
 
 /* Rows that go on in the next row are one. Returns how many rows there are. */
@@ -223,28 +272,31 @@ static pq_narrow_fn *narrow_to(const struct pq_records *records, enum pq_type ty
 }
 
 /* Share number `part` of the blocks. */
-static void code_share(struct coding *how, int part, int parts)
+static bool code_share(struct coding *how, int part, int parts)
 {
     const ptrdiff_t rows = join_rows(how), all = rows * how->row;
     const ptrdiff_t share = all / parts + (all % parts != 0);
     const pq_fpenv found = pq_fpenv_enter();
+    bool goes_on = true;
     if (part <= (all - 1) / share) { /* the product may be too large */
         ptrdiff_t at = share * part;
         const ptrdiff_t end = all - at > share ? at + share : all;
-        while (at < end) {
+        while (at < end && goes_on) {
             const ptrdiff_t r = at / how->row, begin = at % how->row;
             const ptrdiff_t left = how->row - begin, n = end - at < left ? end - at : left;
-            code_row(how, r, begin, begin + n);
+            goes_on = code_row(how, r, begin, begin + n);
             at += n;
         }
     }
     pq_fpenv_leave(found);
+    return goes_on;
 }
 
 static enum pq_status code_blocks(const struct pq_kernels *kernels,
-                                  const struct pq_blocks *args, bool encodes, int part,
+                                  const struct pq_blocks *args, piece_fn *piece, int part,
                                   int parts)
 {
+    const bool encodes = piece != decode_piece;
     struct pq_blocks room;
     const void *given = args;
     if (kernels == NULL || args == NULL) {
@@ -274,7 +326,7 @@ static enum pq_status code_blocks(const struct pq_kernels *kernels,
     struct coding how = {
         .kernels = kernels,
         .format = format,
-        .piece = encodes ? encode_piece : decode_piece,
+        .piece = piece,
         .decode = kernels->records->decode[place],
         .encode = kernels->records->encode[place],
         .narrow = narrow_to(kernels->records, numbers->type),
@@ -288,18 +340,23 @@ static enum pq_status code_blocks(const struct pq_kernels *kernels,
         .size = size,
         .direct = numbers->strides[last] == (ptrdiff_t)size && !numbers->swapped,
     };
-    code_share(&how, part, parts);
-    return PQ_OK;
+    return code_share(&how, part, parts) ? PQ_OK : PQ_ERR_NONFINITE;
 }
 
 enum pq_status pq_block_decode(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts)
 {
-    return code_blocks(kernels, args, false, part, parts);
+    return code_blocks(kernels, args, decode_piece, part, parts);
 }
 
 enum pq_status pq_block_encode(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts)
 {
-    return code_blocks(kernels, args, true, part, parts);
+    return code_blocks(kernels, args, encode_piece, part, parts);
+}
+
+enum pq_status pq_block_finite(const struct pq_kernels *kernels,
+                               const struct pq_blocks *args, int part, int parts)
+{
+    return code_blocks(kernels, args, check_piece, part, parts);
 }
