@@ -241,6 +241,26 @@ def test_strides(fmt, dtype, rng):
 
 @some
 @pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
+    """To transposed numbers: a block of several rows at a time, in more pieces than one."""
+    b = random_blocks(rng, fmt, 2, 70, 3)
+    wanted = fmt.decode(b, dtype=dtype)
+    planes, rows, columns = wanted.shape
+    apart = np.repeat(b, 2, axis=-1)[..., ::2]
+    with split_small_arrays(monkeypatch):
+        for given, threads in ((b, 1), (b, 2), (apart, 5)):
+            out = poisoned(dtype, (planes, columns, rows)).transpose(0, 2, 1)
+            fmt.decode(given, out=out, threads=threads)
+            same_bits(out.copy(), wanted)
+            out = poisoned(dtype, (columns, rows + 2)).T
+            fmt.decode(given[1], out=out[1:-1], threads=threads)
+            same_bits(out[1:-1].copy(), wanted[1])
+            assert untouched(out[:1])
+            assert untouched(out[-1:])
+
+
+@some
+@pytest.mark.parametrize("dtype", REALS, ids=str)
 def test_out(fmt, dtype, rng):
     b = random_blocks(rng, fmt, 4, 3, 7)
     wanted = fmt.decode(b, dtype=dtype)

@@ -152,6 +152,33 @@ def test_strides(fmt, dtype, rng):
 
 
 @some
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
+    """Transposed: a block of several rows at a time, in more pieces than one."""
+    x = cast(numbers(rng, fmt, 2, 70, 3), dtype)
+    wanted = fmt.encode(x)
+    bad = x.copy()
+    bad[1, 67, fmt.block_size] = np.nan
+    wide = (*wanted.shape[:2], 2 * wanted.shape[2])
+
+    def turned(x):
+        return np.ascontiguousarray(x.transpose(0, 2, 1)).transpose(0, 2, 1)
+
+    with split_small_arrays(monkeypatch):
+        for threads in (1, 2, 5):
+            same(fmt.encode(turned(x), threads=threads), wanted)
+            same(fmt.encode(turned(x)[1], threads=threads), wanted[1])
+            out = poisoned(np.uint8, wide)[..., ::2]
+            same(fmt.encode(turned(x), out=out, threads=threads), wanted)
+            with pytest.raises(
+                ValueError, match=rf"got nan at \(1, 67, {fmt.block_size}\)$"
+            ):
+                fmt.encode(turned(bad), threads=threads)
+    same(fmt.encode(turned(x)[:, ::-1]), wanted[:, ::-1])
+    same(fmt.encode(turned(x)[:, 3:5]), wanted[:, 3:5])
+
+
+@some
 def test_out(fmt, rng):
     x = numbers(rng, fmt, 4, 3, 40)
     wanted = expected(fmt, x)

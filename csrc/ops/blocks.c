@@ -54,23 +54,45 @@ struct coding {
     int ndim;             /* dimensions of rows */
     const ptrdiff_t *shape;
     const struct pq_array *blocks, *numbers;
-    ptrdiff_t byte_step, step; /* from a byte, and a number, to the next */
-    size_t size;               /* of a number */
-    bool direct;               /* numbers of a row are where kernels have them */
+    ptrdiff_t byte_step, step;             /* from a byte, and a number, to the next */
+    ptrdiff_t blocks_apart, numbers_apart; /* from a block of a piece to the next */
+    size_t size;                           /* of a number */
+    bool direct; /* numbers of a row are where kernels have them */
 };
+
+/* Whether blocks of a piece do not lie as kernels have them. */
+static bool is_apart(const struct coding *how)
+{
+    return how->byte_step != 1 || how->blocks_apart != how->format->bytes;
+}
 
 /* As blocks: where bytes lie apart, in a copy. */
 static const uint8_t *blocks_at(const struct coding *how, const char *from, ptrdiff_t n,
                                 union room *room)
 {
-    if (how->byte_step == 1) {
+    char *bytes = (char *)room;
+    if (!is_apart(how)) {
         return (const uint8_t *)from;
     }
-    char *const bytes = (char *)room;
-    for (ptrdiff_t i = 0; i < n * how->format->bytes; i++) {
-        bytes[i] = from[i * how->byte_step];
+    for (ptrdiff_t k = 0; k < n; k++, from += how->blocks_apart) {
+        for (ptrdiff_t i = 0; i < how->format->bytes; i++) {
+            *bytes++ = from[i * how->byte_step];
+        }
     }
-    return (const uint8_t *)bytes;
+    return (const uint8_t *)room;
+}
+
+/* Numbers of a piece, a row for each block. */
+static struct pq_tile tile_of(const struct coding *how, ptrdiff_t n)
+{
+    const ptrdiff_t elements = how->format->elements;
+    const bool flat = how->numbers_apart == elements * how->step;
+    return (struct pq_tile){.rows = flat ? 1 : n,
+                            .columns = flat ? n * elements : elements,
+                            .row_stride = how->numbers_apart,
+                            .column_stride = how->step,
+                            .size = how->size,
+                            .swapped = how->numbers->swapped != 0};
 }
 
 /* At most PIECE elements. */
@@ -95,11 +117,7 @@ static bool decode_piece(const struct coding *how, char *from, char *to, ptrdiff
     }
     const char *const made =
         how->narrow == NULL ? (const char *)numbers : (const char *)narrowed;
-    const struct pq_tile tile = {.rows = 1,
-                                 .columns = count,
-                                 .column_stride = how->step,
-                                 .size = how->size,
-                                 .swapped = how->numbers->swapped != 0};
+    const struct pq_tile tile = tile_of(how, n);
     pq_scatter(how->kernels, to, made, &tile);
     return true;
 }
@@ -107,17 +125,14 @@ static bool decode_piece(const struct coding *how, char *from, char *to, ptrdiff
 /* As float32 that lie as kernels have them: `to`, where they have to be made. Of float64,
  * each number is rounded once. */
 static const float *numbers_at(const struct coding *how, const char *from, float *to,
-                               ptrdiff_t count)
+                               ptrdiff_t n)
 {
     _Alignas(64) double room[PIECE];
     const enum pq_type type = how->numbers->type;
+    const ptrdiff_t count = n * how->format->elements;
     pq_widen_fn *const widen = how->kernels->sums->widen;
     if (!how->direct || (uintptr_t)from % how->size != 0) {
-        const struct pq_tile tile = {.rows = 1,
-                                     .columns = count,
-                                     .column_stride = how->step,
-                                     .size = how->size,
-                                     .swapped = how->numbers->swapped != 0};
+        const struct pq_tile tile = tile_of(how, n);
         char *const gathered = type == PQ_F32 ? (char *)to : (char *)room;
         pq_gather(how->kernels, gathered, from, &tile);
         from = gathered;
@@ -139,12 +154,15 @@ static bool encode_piece(const struct coding *how, char *to, char *from, ptrdiff
 {
     _Alignas(64) float numbers[PIECE];
     union room room;
-    const float *const x = numbers_at(how, from, numbers, n * how->format->elements);
-    const bool apart = how->byte_step != 1;
+    const float *const x = numbers_at(how, from, numbers, n);
+    const bool apart = is_apart(how);
     uint8_t *const blocks = apart ? (uint8_t *)&room : (uint8_t *)to;
+    const uint8_t *made = blocks;
     how->encode(x, blocks, (size_t)n);
-    for (ptrdiff_t i = 0; apart && i < n * how->format->bytes; i++) {
-        to[i * how->byte_step] = (char)blocks[i];
+    for (ptrdiff_t k = 0; apart && k < n; k++, to += how->blocks_apart) {
+        for (ptrdiff_t i = 0; i < how->format->bytes; i++) {
+            to[i * how->byte_step] = (char)*made++;
+        }
     }
     return true;
 }
@@ -154,7 +172,7 @@ static bool check_piece(const struct coding *how, char *blocks, char *from, ptrd
 {
     _Alignas(64) float numbers[PIECE];
     const ptrdiff_t count = n * how->format->elements;
-    const float *const x = numbers_at(how, from, numbers, count);
+    const float *const x = numbers_at(how, from, numbers, n);
     (void)blocks;
     if (count >= PQ_MAGNITUDES) {
         return how->kernels->magnitude(x, (size_t)count) < INFINITE;
@@ -164,27 +182,17 @@ static bool check_piece(const struct coding *how, char *blocks, char *from, ptrd
     return how->kernels->magnitude(numbers, 2 * (size_t)count) < INFINITE;
 }
 
-/* Blocks [begin, end) of row number `r`, in C order. */
-static bool code_row(const struct coding *how, ptrdiff_t r, ptrdiff_t begin, ptrdiff_t end)
+/* Where row number `r` begins, in C order. */
+static void find_row(const struct coding *how, ptrdiff_t r, char **blocks, char **numbers)
 {
-    const struct pq_block_format *const format = how->format;
-    char *blocks = (char *)how->blocks->data;
-    char *numbers = (char *)how->numbers->data;
+    *blocks = (char *)how->blocks->data;
+    *numbers = (char *)how->numbers->data;
     for (int d = how->ndim - 1; d >= 0; d--) {
         const ptrdiff_t i = r % how->shape[d];
         r /= how->shape[d];
-        blocks += i * how->blocks->strides[d];
-        numbers += i * how->numbers->strides[d];
+        *blocks += i * how->blocks->strides[d];
+        *numbers += i * how->numbers->strides[d];
     }
-    const ptrdiff_t piece = PIECE / format->elements;
-    for (ptrdiff_t i = begin; i < end; i += piece) {
-        const ptrdiff_t n = end - i < piece ? end - i : piece;
-        if (!how->piece(how, blocks + i * format->bytes * how->byte_step,
-                        numbers + i * format->elements * how->step, n)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* Rows that go on in the next row are one. Returns how many rows there are. */
@@ -271,21 +279,60 @@ static pq_narrow_fn *narrow_to(const struct pq_records *records, enum pq_type ty
                              : NULL;
 }
 
+/*
+ * What a share walks over: rows of blocks, of which pieces are taken. Where numbers of a
+ * row lie apart, and those of the next row beside them, a piece is of a block of each of
+ * several rows, and these follow each other first: `row` is how many rows there are, and
+ * `rows` how many times there are these, for each block of a row.
+ */
+struct walk {
+    ptrdiff_t row, rows, columns;
+    ptrdiff_t block_column, number_column; /* from a column of blocks to the next */
+};
+
+static struct walk walk_of(struct coding *how)
+{
+    const ptrdiff_t block = how->format->bytes * how->byte_step;
+    const ptrdiff_t number = how->format->elements * how->step;
+    const ptrdiff_t rows = join_rows(how);
+    struct walk walk = {.rows = rows, .row = how->row, .columns = 1};
+    const int d = how->ndim - 1;
+    how->blocks_apart = block;
+    how->numbers_apart = number;
+    if (d >= 0 && !how->direct && how->numbers->strides[d] == (ptrdiff_t)how->size) {
+        walk = (struct walk){.row = how->shape[d],
+                             .rows = rows / how->shape[d] * how->row,
+                             .columns = how->row,
+                             .block_column = block,
+                             .number_column = number};
+        how->blocks_apart = how->blocks->strides[d];
+        how->numbers_apart = how->numbers->strides[d];
+        how->ndim = d;
+    }
+    return walk;
+}
+
 /* Share number `part` of the blocks. */
 static bool code_share(struct coding *how, int part, int parts)
 {
-    const ptrdiff_t rows = join_rows(how), all = rows * how->row;
+    const struct walk walk = walk_of(how);
+    const ptrdiff_t all = walk.rows * walk.row, piece = PIECE / how->format->elements;
     const ptrdiff_t share = all / parts + (all % parts != 0);
     const pq_fpenv found = pq_fpenv_enter();
     bool goes_on = true;
     if (part <= (all - 1) / share) { /* the product may be too large */
-        ptrdiff_t at = share * part;
-        const ptrdiff_t end = all - at > share ? at + share : all;
-        while (at < end && goes_on) {
-            const ptrdiff_t r = at / how->row, begin = at % how->row;
-            const ptrdiff_t left = how->row - begin, n = end - at < left ? end - at : left;
-            goes_on = code_row(how, r, begin, begin + n);
-            at += n;
+        const ptrdiff_t begin = share * part;
+        const ptrdiff_t end = all - begin > share ? begin + share : all;
+        for (ptrdiff_t at = begin, n; at < end && goes_on; at += n) {
+            const ptrdiff_t r = at / walk.row, i = at % walk.row;
+            const ptrdiff_t left = walk.row - i < end - at ? walk.row - i : end - at;
+            char *blocks, *numbers;
+            find_row(how, r / walk.columns, &blocks, &numbers);
+            n = left < piece ? left : piece;
+            goes_on = how->piece(
+                how, blocks + r % walk.columns * walk.block_column + i * how->blocks_apart,
+                numbers + r % walk.columns * walk.number_column + i * how->numbers_apart,
+                n);
         }
     }
     pq_fpenv_leave(found);

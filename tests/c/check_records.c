@@ -191,9 +191,11 @@ static void check_encoding(const struct pq_kernels *kernels)
     const ptrdiff_t blocks = (ptrdiff_t)random_below(13), rows = 4;
     const ptrdiff_t columns = blocks * format->elements, bytes = blocks * format->bytes;
     const ptrdiff_t step = random_chance(70) ? 1 : 2;
-    const ptrdiff_t apart = random_chance(60) ? size : 2 * size;
+    const bool beside = random_chance(30); /* rows, not numbers */
+    const ptrdiff_t apart = beside ? rows * size : random_chance(60) ? size : 2 * size;
     const ptrdiff_t gap = random_chance(50) ? 0 : 1 + (ptrdiff_t)random_below(9);
-    const ptrdiff_t in_row = columns * apart + gap, out_row = bytes * step + gap;
+    const ptrdiff_t in_row = beside ? size : columns * apart + gap;
+    const ptrdiff_t out_row = bytes * step + gap;
     const ptrdiff_t shape[2] = {rows, columns};
     const ptrdiff_t in_strides[2] = {in_row, apart}, out_strides[2] = {out_row, step};
     const int parts = 1 + (int)random_below(5);
