@@ -173,7 +173,7 @@ def test_bytes_of_a_form():
 def test_every_task_runs_beside_its_rivals(task):
     made = task.build(1 << 14)
     assert made.elements == 1 << 14
-    assert made.nbytes >= 4 * made.elements
+    assert made.nbytes >= 2 * made.elements
     expected = made.read(made.call()).copy()
     if made.two_calls is not None:
         same(np.asarray(made.two_calls()), expected)
@@ -195,6 +195,8 @@ def test_every_task_runs_beside_its_rivals(task):
         ("requantize-float32", "numpy"),
         ("requantize-float32", "onnxruntime"),
         ("requantize-fbgemm", "numpy"),
+        ("decode-Q4_K", "gguf"),
+        ("encode-Q8_0", "gguf"),
     ],
 )
 def test_rivals_of_tasks_that_give_the_same_bits(task, rival):
@@ -211,7 +213,8 @@ def test_rivals_of_tasks_that_give_the_same_bits(task, rival):
 
 def test_the_group_of_parameters_has_forms_and_tasks(bench):
     chosen = table.select(["parameters"])
-    assert {one.name for one in TASKS} < {one.name for one in chosen}
+    others = [one for one in TASKS if one.groups != ("blocks",)]
+    assert {one.name for one in others} < {one.name for one in chosen}
     assert "f32-i8-stochastic" in [one.name for one in chosen]
     some = "f32-i8-stochastic,fake-i8,requantize-float32"
     text = bench("--forms", some, "--sizes", "4096", "--rounds=1", "--rivals=numpy")

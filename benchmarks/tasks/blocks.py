@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights in blocks, as GGUF files have them, to numbers and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+
+import numpy as np
+
+import pyquant as pq
+from benchmarks.arrays import Array
+from benchmarks.rivals import Candidate
+from benchmarks.tasks._task import Made, Task, normal
+
+SIZES = (1 << 20,)
+GROUPS = ("blocks",)
+SHORT = {"float32": "", "float16": "-f16", "bfloat16": "-bf16"}
+NARROWED = ("Q8_0", "Q4_0", "Q4_K", "Q6_K")  # to the other types, too
+# What gguf-py 0.19 has.
+NOT_DECODED = ("Q8_1", "Q8_K", "Q1_0", "Q2_0")
+ENCODED = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
+
+
+def _by_gguf(name: str, function: str, given: Array) -> Candidate:
+    gguf = import_module("gguf")
+    kind = gguf.GGMLQuantizationType[name]
+    call = getattr(gguf.quants, function)
+    return Candidate(lambda: call(given, kind))
+
+
+def _rivals(
+    known: bool, name: str, function: str, given: Array
+) -> dict[str, Callable[[], Candidate]]:
+    return {"gguf": partial(_by_gguf, name, function, given)} if known else {}
+
+
+def _blocks(fmt: pq.BlockFormat, n: int) -> Array:
+    """Of normal numbers, or any with finite scales."""
+    if fmt.encodes:
+        return fmt.encode(normal(n))
+    shape = fmt.encoded_shape((n,))
+    return np.random.default_rng(0).integers(0, 256, shape, np.uint8) & np.uint8(0xBB)
+
+
+def _decode(name: str, dtype: str, n: int) -> Made:
+    fmt = pq.block_format(name)
+    b = _blocks(fmt, n)
+    out = fmt.decode(b, dtype=dtype)
+    known = dtype == "float32" and name not in NOT_DECODED
+    return Made(
+        n,
+        b.nbytes + out.nbytes,
+        lambda: fmt.decode(b, out=out),
+        lambda result: np.asarray(result, np.float32),
+        _rivals(known, name, "dequantize", b),
+    )
+
+
+def _encode(name: str, n: int) -> Made:
+    fmt = pq.block_format(name)
+    x = normal(n)
+    out = fmt.encode(x)
+    return Made(
+        n,
+        x.nbytes + out.nbytes,
+        lambda: fmt.encode(x, out=out),
+        rivals=_rivals(name in ENCODED, name, "quantize", x),
+    )
+
+
+def _tasks(fmt: pq.BlockFormat) -> list[Task]:
+    name = fmt.name
+    dtypes = list(SHORT) if name in NARROWED else ["float32"]
+    made = [
+        Task(f"decode-{name}{SHORT[dtype]}", partial(_decode, name, dtype), SIZES, GROUPS)
+        for dtype in dtypes
+    ]
+    if fmt.encodes:
+        made.append(Task(f"encode-{name}", partial(_encode, name), SIZES, GROUPS))
+    return made
+
+
+TASKS = [task for fmt in pq.block_formats() for task in _tasks(fmt)]
