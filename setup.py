@@ -70,8 +70,11 @@ for name in ("params", "ops/presets"):
 if machine() in ("x86_64", "aarch64"):
     # For the few CPUs without AVX2, and to compare with: a third of the size for a tenth of
     # the speed of some. Where there are no other kernels speed counts.
-    for name in ("kernels", "records", "stochastic"):
+    for name in ("kernels", "stochastic"):
         BETTER_BY_GCC[f"csrc/scalar/{name}_scalar.c"] = FEW_REMAINDERS
+# Blocks of weights are as fast so, at every level.
+for folder, level in (("scalar", "scalar"), ("x86", "avx2"), ("arm", "neon")):
+    BETTER_BY_GCC[f"csrc/{folder}/records_{level}.c"] = [*FEW_REMAINDERS, "-fno-ipa-cp-clone"]
 
 
 def description():

@@ -170,10 +170,19 @@ PQ_NOINLINE void store_shifted(char *to, c32 x, float a, float b, float c, float
     memcpy(to, y, sizeof y);
 }
 
+PQ_NOINLINE void eight_to_f16(uint16_t *to, const float *from)
+{
+    for (int i = 0; i < 8; i++) {
+        to[i] = pq_f16_from_f32(from[i]);
+    }
+}
+
 /* 32 float32 numbers, their NaN canonical, to float16 and bfloat16. */
 PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
 {
-    EACH_CODE(i) to[i] = pq_f16_from_f32(from[i]);
+    for (int i = 0; i < 32; i += 8) {
+        eight_to_f16(to + i, from + i);
+    }
 }
 
 PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
@@ -243,12 +252,13 @@ PQ_NOINLINE c32 c32_rounded_up(const float *x, float a, float b)
     {
         const float q = fabsf(x[k]) / (k < 16 ? a : b), v = q < 32 ? q : 32;
         r.v[k] = (uint8_t)((int)v + (v > (float)(int)v));
+        PQ_IN_ORDER(); /* to be small */
     }
     return r;
 }
 
 /* Bit 7 where numbers are below 0; the other bits are of no meaning. */
-PQ_INLINE c32 c32_signs(const float *x)
+PQ_NOINLINE c32 c32_signs(const float *x)
 {
     c32 r;
     EACH_CODE(i) r.v[i] = x[i] < 0 ? 0x80 : 0;
