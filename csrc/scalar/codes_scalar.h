@@ -177,6 +177,13 @@ PQ_NOINLINE void eight_to_f16(uint16_t *to, const float *from)
     }
 }
 
+PQ_NOINLINE void eight_to_bf16(uint16_t *to, const float *from)
+{
+    for (int i = 0; i < 8; i++) {
+        to[i] = pq_bf16_from_f32(from[i]);
+    }
+}
+
 /* 32 float32 numbers, their NaN canonical, to float16 and bfloat16. */
 PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
 {
@@ -187,7 +194,9 @@ PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
 
 PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
 {
-    EACH_CODE(i) to[i] = pq_bf16_from_f32(from[i]);
+    for (int i = 0; i < 32; i += 8) {
+        eight_to_bf16(to + i, from + i);
+    }
 }
 
 /* ---- of numbers, which are finite ---- */
@@ -219,7 +228,11 @@ PQ_NOINLINE float float_magnitude(const float *x, int n)
 PQ_NOINLINE c32 c32_truncated(const float *x, float low, float i, float added)
 {
     c32 r;
-    EACH_CODE(k) r.v[k] = (uint8_t)(int)((x[k] - low) * i + added);
+    EACH_CODE(k)
+    {
+        const float v = (x[k] - low) * i + added;
+        r.v[k] = (uint8_t)(int)(fabsf(v) < 256 ? v : 0); /* of NaN, too */
+    }
     return r;
 }
 
@@ -230,7 +243,7 @@ PQ_NOINLINE c32 c32_rounded(const float *x, float i)
     c32 r;
     EACH_CODE(k)
     {
-        const float v = x[k] * i, rest = v - (float)(int)v;
+        const float q = x[k] * i, v = fabsf(q) < 128 ? q : 0, rest = v - (float)(int)v;
         r.v[k] = (uint8_t)((int)v + (rest >= 0.5f) - (rest <= -0.5f));
     }
     return r;

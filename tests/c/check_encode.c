@@ -103,6 +103,28 @@ static void check_memory(const struct pq_kernels *kernels, int place)
     check_end();
 }
 
+/* Numbers of any bits: what is made of NaN and infinities means nothing, but nothing else
+ * is read or written. */
+static void check_any_bits(const struct pq_kernels *kernels, int place)
+{
+    enum { BLOCKS = 5 };
+    const struct pq_block_format *const format = pq_block_format(place);
+    const size_t elements = BLOCKS * (size_t)format->elements;
+    const size_t bytes = BLOCKS * (size_t)format->bytes;
+    float *const x = (float *)guarded_end(&in, elements * sizeof *x);
+    unsigned char *const y = guarded_end(&out, bytes);
+    check_begin("%s of %s of any bits", format->name, kernels->name);
+    for (int round = 0; round < 200; round++) {
+        const uint32_t exponents = random_chance(50) ? 0x7f800000 : 0;
+        for (size_t k = 0; k < elements; k++) {
+            const uint32_t high = (uint32_t)random_below(1 << 16) << 16;
+            x[k] = f32_of_bits(high | (uint32_t)random_below(4) | exponents);
+        }
+        kernels->records->encode[place](x, y, BLOCKS);
+    }
+    check_end();
+}
+
 /* The integer below a logarithm of float32, which is rounded: up to a power of two's. */
 static void check_powers(const struct pq_kernels *kernels)
 {
@@ -165,6 +187,7 @@ int main(void)
                 check_bytes(kernels, place);
                 check_memory(kernels, place);
                 check_levels(kernels, place);
+                check_any_bits(kernels, place);
             }
         }
         check_powers(kernels);
