@@ -182,19 +182,6 @@ static bool check_piece(const struct coding *how, char *blocks, char *from, ptrd
     return how->kernels->magnitude(numbers, 2 * (size_t)count) < INFINITE;
 }
 
-/* Where row number `r` begins, in C order. */
-static void find_row(const struct coding *how, ptrdiff_t r, char **blocks, char **numbers)
-{
-    *blocks = (char *)how->blocks->data;
-    *numbers = (char *)how->numbers->data;
-    for (int d = how->ndim - 1; d >= 0; d--) {
-        const ptrdiff_t i = r % how->shape[d];
-        r /= how->shape[d];
-        *blocks += i * how->blocks->strides[d];
-        *numbers += i * how->numbers->strides[d];
-    }
-}
-
 /* Rows that go on in the next row are one. Returns how many rows there are. */
 static ptrdiff_t join_rows(struct coding *how)
 {
@@ -312,27 +299,47 @@ static struct walk walk_of(struct coding *how)
     return walk;
 }
 
+/* Blocks [begin, end) of row number `r`, in C order. */
+static bool code_row(const struct coding *how, const struct walk *walk, ptrdiff_t r,
+                     ptrdiff_t begin, ptrdiff_t end)
+{
+    const ptrdiff_t piece = PIECE / how->format->elements;
+    const ptrdiff_t column = walk->columns == 1 ? 0 : r % walk->columns;
+    char *blocks = (char *)how->blocks->data + column * walk->block_column;
+    char *numbers = (char *)how->numbers->data + column * walk->number_column;
+    r = walk->columns == 1 ? r : r / walk->columns;
+    for (int d = how->ndim - 1; d >= 0; d--) {
+        const ptrdiff_t i = r % how->shape[d];
+        r /= how->shape[d];
+        blocks += i * how->blocks->strides[d];
+        numbers += i * how->numbers->strides[d];
+    }
+    for (ptrdiff_t i = begin; i < end; i += piece) {
+        if (!how->piece(how, blocks + i * how->blocks_apart,
+                        numbers + i * how->numbers_apart,
+                        end - i < piece ? end - i : piece)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Share number `part` of the blocks. */
 static bool code_share(struct coding *how, int part, int parts)
 {
     const struct walk walk = walk_of(how);
-    const ptrdiff_t all = walk.rows * walk.row, piece = PIECE / how->format->elements;
+    const ptrdiff_t all = walk.rows * walk.row;
     const ptrdiff_t share = all / parts + (all % parts != 0);
     const pq_fpenv found = pq_fpenv_enter();
     bool goes_on = true;
     if (part <= (all - 1) / share) { /* the product may be too large */
         const ptrdiff_t begin = share * part;
         const ptrdiff_t end = all - begin > share ? begin + share : all;
-        for (ptrdiff_t at = begin, n; at < end && goes_on; at += n) {
-            const ptrdiff_t r = at / walk.row, i = at % walk.row;
-            const ptrdiff_t left = walk.row - i < end - at ? walk.row - i : end - at;
-            char *blocks, *numbers;
-            find_row(how, r / walk.columns, &blocks, &numbers);
-            n = left < piece ? left : piece;
-            goes_on = how->piece(
-                how, blocks + r % walk.columns * walk.block_column + i * how->blocks_apart,
-                numbers + r % walk.columns * walk.number_column + i * how->numbers_apart,
-                n);
+        for (ptrdiff_t at = begin; at < end && goes_on;) {
+            const ptrdiff_t r = at / walk.row, i = at - r * walk.row;
+            const ptrdiff_t left = walk.row - i, n = end - at < left ? end - at : left;
+            goes_on = code_row(how, &walk, r, i, i + n);
+            at += n;
         }
     }
     pq_fpenv_leave(found);
