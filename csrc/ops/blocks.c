@@ -270,10 +270,11 @@ static pq_narrow_fn *narrow_to(const struct pq_records *records, enum pq_type ty
  * What a share walks over: rows of blocks, of which pieces are taken. Where numbers of a
  * row lie apart, and those of the next row beside them, a piece is of a block of each of
  * several rows, and these follow each other first: `row` is how many rows there are, and
- * `rows` how many times there are these, for each block of a row.
+ * `rows` how many times there are these, for each block of a row. A piece has at most so
+ * many blocks.
  */
 struct walk {
-    ptrdiff_t row, rows, columns;
+    ptrdiff_t row, rows, columns, piece;
     ptrdiff_t block_column, number_column; /* from a column of blocks to the next */
 };
 
@@ -282,7 +283,8 @@ static struct walk walk_of(struct coding *how)
     const ptrdiff_t block = how->format->bytes * how->byte_step;
     const ptrdiff_t number = how->format->elements * how->step;
     const ptrdiff_t rows = join_rows(how);
-    struct walk walk = {.rows = rows, .row = how->row, .columns = 1};
+    const ptrdiff_t piece = PIECE / how->format->elements;
+    struct walk walk = {.rows = rows, .row = how->row, .columns = 1, .piece = piece};
     const int d = how->ndim - 1;
     how->blocks_apart = block;
     how->numbers_apart = number;
@@ -290,6 +292,7 @@ static struct walk walk_of(struct coding *how)
         walk = (struct walk){.row = how->shape[d],
                              .rows = rows / how->shape[d] * how->row,
                              .columns = how->row,
+                             .piece = piece,
                              .block_column = block,
                              .number_column = number};
         how->blocks_apart = how->blocks->strides[d];
@@ -303,11 +306,14 @@ static struct walk walk_of(struct coding *how)
 static bool code_row(const struct coding *how, const struct walk *walk, ptrdiff_t r,
                      ptrdiff_t begin, ptrdiff_t end)
 {
-    const ptrdiff_t piece = PIECE / how->format->elements;
-    const ptrdiff_t column = walk->columns == 1 ? 0 : r % walk->columns;
-    char *blocks = (char *)how->blocks->data + column * walk->block_column;
-    char *numbers = (char *)how->numbers->data + column * walk->number_column;
-    r = walk->columns == 1 ? r : r / walk->columns;
+    const ptrdiff_t piece = walk->piece;
+    char *blocks = (char *)how->blocks->data;
+    char *numbers = (char *)how->numbers->data;
+    if (walk->columns != 1) {
+        blocks += r % walk->columns * walk->block_column;
+        numbers += r % walk->columns * walk->number_column;
+        r /= walk->columns;
+    }
     for (int d = how->ndim - 1; d >= 0; d--) {
         const ptrdiff_t i = r % how->shape[d];
         r /= how->shape[d];
@@ -324,19 +330,19 @@ static bool code_row(const struct coding *how, const struct walk *walk, ptrdiff_
     return true;
 }
 
-/* Share number `part` of the blocks. */
+/* Share number `part` of the blocks. Divisions are much of what one block takes. */
 static bool code_share(struct coding *how, int part, int parts)
 {
     const struct walk walk = walk_of(how);
     const ptrdiff_t all = walk.rows * walk.row;
-    const ptrdiff_t share = all / parts + (all % parts != 0);
+    const ptrdiff_t share = parts == 1 ? all : all / parts + (all % parts != 0);
     const pq_fpenv found = pq_fpenv_enter();
     bool goes_on = true;
-    if (part <= (all - 1) / share) { /* the product may be too large */
+    if (part == 0 || part <= (all - 1) / share) { /* the product may be too large */
         const ptrdiff_t begin = share * part;
         const ptrdiff_t end = all - begin > share ? begin + share : all;
         for (ptrdiff_t at = begin; at < end && goes_on;) {
-            const ptrdiff_t r = at / walk.row, i = at - r * walk.row;
+            const ptrdiff_t r = at < walk.row ? 0 : at / walk.row, i = at - r * walk.row;
             const ptrdiff_t left = walk.row - i, n = end - at < left ? end - at : left;
             goes_on = code_row(how, &walk, r, i, i + n);
             at += n;
