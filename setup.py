@@ -74,7 +74,10 @@ if machine() in ("x86_64", "aarch64"):
         BETTER_BY_GCC[f"csrc/scalar/{name}_scalar.c"] = FEW_REMAINDERS
 # Blocks of weights are as fast so, at every level.
 for folder, level in (("scalar", "scalar"), ("x86", "avx2"), ("arm", "neon")):
-    BETTER_BY_GCC[f"csrc/{folder}/records_{level}.c"] = [*FEW_REMAINDERS, "-fno-ipa-cp-clone"]
+    BETTER_BY_GCC[f"csrc/{folder}/records_{level}.c"] = [
+        *FEW_REMAINDERS,
+        "-fno-ipa-cp-clone",
+    ]
 
 
 def description():
