@@ -67,6 +67,9 @@ FEW_REMAINDERS = [
 ]
 for name in ("params", "ops/presets"):
     BETTER_BY_GCC[f"csrc/{name}.c"] = FEW_REMAINDERS
+# Words are vectors already; of what is around them others would be twice the size.
+for path in glob("csrc/*/searches_*.c"):
+    BETTER_BY_GCC[Path(path).as_posix()] = ["-O2", "-fno-tree-vectorize"]
 if machine() in ("x86_64", "aarch64"):
     # For the few CPUs without AVX2, and to compare with: a third of the size for a tenth of
     # the speed of some. Where there are no other kernels speed counts.

@@ -303,10 +303,29 @@ typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 /* The same blocks of finite numbers, which are aligned. Every byte is written. */
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
 
+/* How blocks are searched for: of which format, PQ_BLOCK_<name>, and of how many bytes.
+ * `mean`: of the squares of a row, where PQ_BLOCK_Q4_0 to Q5_1 have weights. `asked`:
+ * whether IQ4_NL without weights shall be searched for, too. */
+struct pq_block_search {
+    int place, bytes;
+    float mean;
+    bool asked;
+};
+
+/*
+ * The same by a search: what an error counts comes from `weights` of at least 0, as many as
+ * numbers, or, if that is null, from the numbers alone.
+ */
+typedef void pq_block_search_fn(const struct pq_block_search *how, const float *x,
+                                const float *weights, uint8_t *y, size_t blocks);
+extern pq_block_search_fn pq_scalar_block_search, pq_avx2_block_search,
+    pq_neon_block_search;
+
 struct pq_records {
     pq_decode_fn *decode[PQ_BLOCK_FORMATS];
     pq_encode_fn *encode[PQ_BLOCK_FORMATS]; /* null: not made of numbers */
     pq_narrow_fn *to_f16, *to_bf16, *to_f64;
+    pq_block_search_fn *search;
 };
 extern const struct pq_records pq_scalar_records, pq_avx2_records, pq_neon_records;
 

@@ -543,7 +543,9 @@ struct pq_block_format {
     const char *name; /* and number, as ggml has them */
     int id;
     int elements, bytes; /* of a block */
-    int encodes;         /* whether pq_block_encode makes them */
+    int encodes;  /* whether pq_block_encode makes them: 0 not, 1 by a formula, 2 by a
+                   * search, 3 by either */
+    int weighted; /* whether that heeds weights, for which it searches */
 };
 
 /* Those that there are, from 0 on, then null. */
@@ -558,6 +560,11 @@ struct pq_blocks {
      * as many dimensions, of their bytes the last. */
     const ptrdiff_t *shape;
     struct pq_array in, out;
+    /* To encode: what the error of each number counts, of at least 0; real, of the shape of
+     * `in`, maybe with strides of 0. Data of null: no weights. Who does not heed them does
+     * not read them. */
+    struct pq_array weights;
+    int search; /* whether formats that are made by either are searched for */
 };
 
 /*
@@ -571,8 +578,10 @@ enum pq_status pq_block_decode(const struct pq_kernels *kernels,
 
 /*
  * Make blocks `out`, PQ_U8, of real `in`, float64 rounded to float32 once: the bytes of
- * ggml's reference code. What is not finite makes bytes that mean nothing: pq_minmax finds
- * it before. PQ_ERR_OPTION for a format that has no encoder.
+ * ggml's reference code, which takes weights for the importance of columns. Numbers that
+ * are not finite, and weights that are not or are negative, make bytes that mean nothing:
+ * pq_minmax finds them before. PQ_ERR_OPTION for a format that has no encoder, or none that
+ * searches.
  */
 enum pq_status pq_block_encode(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts);

@@ -194,6 +194,7 @@ cdef extern from "pq.h" nogil:
         int elements
         int bytes
         int encodes
+        int weighted
 
     struct pq_blocks:
         size_t size
@@ -202,6 +203,8 @@ cdef extern from "pq.h" nogil:
         const ptrdiff_t *shape
         pq_array inp "in"
         pq_array out
+        pq_array weights
+        int search
 
     struct pq_kernels:
         pass

@@ -18,13 +18,15 @@ cdef class _BlockWork(_Work):
 
 
 def block_rows():
-    """Name, number, elements and bytes of the formats, and whether they are encoded."""
+    """Name, number, elements and bytes of the formats, how they are encoded, and whether
+    weights are heeded then."""
     cdef int i = 0
     cdef const pq_block_row *row = row_of_blocks(0)
     rows = []
     while row != NULL:
         rows.append((
-            row.name.decode(), row.id, row.elements, row.bytes, row.encodes != 0
+            row.name.decode(), row.id, row.elements, row.bytes, row.encodes,
+            row.weighted != 0
         ))
         i += 1
         row = row_of_blocks(i)
@@ -87,6 +89,7 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     exact = _hold_out(&call, _exact_out(out), _NAMES[<int>type], type)
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "b")
+    memset(&args, 0, sizeof(args))
     args.size = sizeof(args)
     args.format = row[1]
     args.ndim = call.out.ndim
@@ -131,25 +134,25 @@ cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
     return 0
 
 
-cdef object _not_encoded(Call *call, object array, int finite, const double *ends):
+cdef object _not_encoded(Call *call, object array, int finite, const double *ends,
+                         str name):
     """The error for a number that is not finite, or not when float32 has it."""
     cdef size_t count = 0, first = 0
     if finite:
         end = ends[0] if -ends[0] > ends[1] else ends[1]
-        return ValueError(f"x: expected numbers that float32 holds, got {end}")
+        return ValueError(f"{name}: expected numbers that float32 holds, got {end}")
     with nogil:
         pq_count_nonfinite(&call.args, &count, &first)
     place = tuple([int(one) for one in _np.unravel_index(first, _shape(&call.scale))])
     one = _np.float64(array[place])
-    return ValueError(f"x: expected finite numbers, got {one} at {place}")
+    return ValueError(f"{name}: expected finite numbers, got {one} at {place}")
 
 
-cdef int _refuse_numbers(const pq_kernels *kernels, Call *call, object array) except -1:
-    """Say which are not finite as float32."""
-    cdef double ends[2]
+cdef int _find_ends(const pq_kernels *kernels, Call *call, double *ends) noexcept:
+    """The least number and the largest, or 0. Returns whether all are finite."""
     cdef ptrdiff_t none[PQ_MAX_NDIM]
     cdef int finite = 1
-    ends[0], ends[1] = 0, 0
+    ends[0] = ends[1] = 0
     memset(none, 0, sizeof(none))
     call.args.block = NULL
     call.args.lowest.data = &ends[0]
@@ -161,26 +164,77 @@ cdef int _refuse_numbers(const pq_kernels *kernels, Call *call, object array) ex
     call.args.highest.data = &ends[1]
     with nogil:
         pq_minmax(kernels, &call.args, &finite)
-    raise _not_encoded(call, array, finite, ends)
+    return finite
+
+
+cdef int _refuse_numbers(const pq_kernels *kernels, Call *call, object array) except -1:
+    """Say which are not finite as float32."""
+    cdef double ends[2]
+    cdef int finite = _find_ends(kernels, call, ends)
+    raise _not_encoded(call, array, finite, ends, "x")
 
 
 cdef object _too_many_numbers(object array):
     return ValueError(f"x: expected an array that memory holds, got shape {array.shape}")
 
 
-def encode_blocks(tuple row not None, x, out=None, threads=1, isa=None):
+# ---- what their errors count ----
+
+cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
+    """Hold one for each number, or for each column."""
+    cdef int last = x.ndim - 1
+    _hold_real(array, &call.scale, "weights")
+    if not (
+        call.scale.ndim == 1 and call.scale.shape[0] == x.shape[last]
+        or _same_shape(&call.scale, x)
+    ):
+        columns = f"({x.shape[last]},)"
+        other = "" if last == 0 else f" or {_shape(x)}"
+        raise ValueError(f"weights: expected shape {columns}{other}, got {array.shape}")
+    call.args.ndim = call.scale.ndim
+    call.args.shape = call.scale.shape
+    _set_array(&call.args.inp, &call.scale)
+    return 0
+
+
+cdef int _check_block_weights(const pq_kernels *kernels, Call *call,
+                              object array) except -1:
+    """Whether all are finite as float32, and none is below 0."""
+    cdef double ends[2]
+    cdef int finite = _find_ends(kernels, call, ends)
+    if not finite or ends[1] >= _BEYOND_F32:
+        raise _not_encoded(call, array, finite, ends, "weights")
+    if ends[0] < 0:
+        raise ValueError(f"weights: expected numbers of at least 0, got {ends[0]}")
+    return 0
+
+
+# From here on float64 becomes infinite.
+cdef double _BEYOND_F32 = float.fromhex("0x1.ffffffp127")
+
+
+def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, threads=1,
+                  isa=None):
     """Blocks of a format, one of block_rows() that is encoded."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
-    cdef Call call
+    cdef Call call, other
     cdef pq_blocks args
+    cdef ptrdiff_t steps[PQ_MAX_NDIM]
     cdef int status, parts = 1
     _forget(&call)
+    _forget(&other)
+    memset(&args, 0, sizeof(args))
     array = _real_array(x, "x")
+    if weights is not None:
+        weights = _real_array(weights, "weights")
     threads = 1 if threads is _ONE else _threads_of(threads)
     _hold_numbers(&call, array, row)
+    if weights is not None:
+        _hold_block_weights(&other, &call.scale, weights)
     exact = _hold_out(&call, _exact_out(out), "uint8", PQ_U8)
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "x")
+        _check_overlap(&call, exact, &other.scale, weights, "weights")
     args.size = sizeof(args)
     args.format = row[1]
     args.ndim = call.scale.ndim
@@ -190,6 +244,14 @@ def encode_blocks(tuple row not None, x, out=None, threads=1, isa=None):
     if threads > 1:
         parts = _parts(_size(&call.scale) * call.scale.itemsize, threads)
     status = _run_blocks(pq_block_finite, kernels, &args, _size(&call.scale), parts)
+    if status == PQ_OK and weights is not None:
+        _check_block_weights(kernels, &other, weights)
+        memset(steps, 0, sizeof(steps))
+        _set_array(&args.weights, &other.scale)
+        if other.scale.ndim < call.scale.ndim:  # the same for all rows
+            steps[call.scale.ndim - 1] = other.scale.strides[0]
+            args.weights.strides = steps
+    args.search = search
     if status == PQ_OK:
         status = _run_blocks(pq_block_encode, kernels, &args, _size(&call.scale), parts)
     elif status == PQ_ERR_NONFINITE:

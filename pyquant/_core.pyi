@@ -1498,16 +1498,18 @@ def measure_params(
 def add_errors(
     first: npt.NDArray[Any], second: npt.NDArray[Any], /
 ) -> npt.NDArray[Any]: ...
-def block_rows() -> list[tuple[str, int, int, int, bool]]: ...
+def block_rows() -> list[tuple[str, int, int, int, int, bool]]: ...
 def encode_blocks(
-    row: tuple[str, int, int, int, bool],
+    row: tuple[str, int, int, int, int, bool],
     x: ArrayLike,
+    weights: ArrayLike | None = None,
+    search: bool = False,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
     isa: str | None = None,
 ) -> npt.NDArray[Any]: ...
 def decode_blocks(
-    row: tuple[str, int, int, int, bool],
+    row: tuple[str, int, int, int, int, bool],
     b: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     out: npt.NDArray[Any] | None = None,

@@ -16,8 +16,11 @@ TINY = F(1e-15)  # groups of nothing larger are taken for zeros
 
 
 def half(values):
-    """The bytes of the nearest float16."""
-    return bytes_of(values.astype(np.float16))
+    """The bytes of the nearest float16. NaN, of which CPUs make one of either sign, is the
+    canonical one.
+    """
+    halves = values.astype(np.float16)
+    return bytes_of(np.where(np.isnan(halves), np.float16(np.nan), halves))
 
 
 def total(terms):
@@ -629,7 +632,8 @@ def encode(name, x, weights=None, **options):
         function = LEGACY.get(name, function)
         arguments.append(in_blocks(np.broadcast_to(weights.astype(F), x.shape)))
         if name in LEGACY:
-            mean = total((x * x).T) / F(columns)
+            with np.errstate(over="ignore"):
+                mean = total((x * x).T) / F(columns)
             arguments.append(np.repeat(mean, columns // size))
     with np.errstate(all="ignore"):
         return function(*arguments, **options).astype(np.uint8).reshape(rows, -1)

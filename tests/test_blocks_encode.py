@@ -8,7 +8,7 @@ import blocks_encoders
 import numpy as np
 import pytest
 import test_fpenv
-from blocks_encoders import DIRECT
+from blocks_encoders import DIRECT, SEARCHED
 from support import (
     REALS,
     Guarded,
@@ -23,13 +23,13 @@ from support import (
 import pyquant as pq
 from pyquant import _core, isa
 
-FORMATS = [pq.block_format(name) for name in DIRECT]
-OTHERS = [fmt for fmt in pq.block_formats() if fmt.name not in DIRECT]
+FORMATS = [pq.block_format(name) for name in (*DIRECT, *SEARCHED)]
+OTHERS = [fmt for fmt in pq.block_formats() if fmt not in FORMATS]
 LEVELS = isa.available()
 by_name = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 some = pytest.mark.parametrize(
     "fmt",
-    [pq.block_format(name) for name in ("Q8_0", "Q8_K", "NVFP4")],
+    [pq.block_format(name) for name in ("Q8_0", "Q8_K", "NVFP4", "Q5_K", "IQ4_NL")],
     ids=lambda fmt: fmt.name,
 )
 
@@ -65,7 +65,7 @@ def same(got, wanted):
 
 
 def test_which_encode():
-    assert {fmt.name for fmt in pq.block_formats() if fmt.encodes} == set(DIRECT)
+    assert {fmt for fmt in pq.block_formats() if fmt.encodes} == set(FORMATS)
     for fmt in OTHERS:
         x = np.zeros(fmt.block_size, np.float32)
         out = poisoned(np.uint8, fmt.block_bytes)

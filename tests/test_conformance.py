@@ -106,19 +106,15 @@ def test_decoded_as_by_ggml(call):
     same(got, array(call.expect))
 
 
-ENCODED = [
-    call
-    for path in BLOCKS
-    for call in calls(path)
-    if call.op == "ggml.encode"
-    and not call.args.keys() - {"x", "type"}
-    and pq.block_format(call.args["type"]).encodes
-]
+ENCODED = [call for path in BLOCKS for call in calls(path) if call.op == "ggml.encode"]
 
 
 @pytest.mark.parametrize("call", ENCODED, ids=[call.id for call in ENCODED])
 def test_encoded_as_by_ggml(call):
-    got = pq.block_format(call.args["type"]).encode(array(call.args["x"]))
+    options = {"search": call.args.get("search")}
+    if "weights" in call.args:
+        options["weights"] = array(call.args["weights"])
+    got = pq.block_format(call.args["type"]).encode(array(call.args["x"]), **options)
     same(got, array(call.expect))
 
 

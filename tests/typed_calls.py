@@ -297,6 +297,11 @@ def blocks() -> None:
     out: npt.NDArray[np.float32] = np.empty(32, np.float32)
     assert assert_type(fmt.decode(b, out=out), "npt.NDArray[np.float32]") is out
     made = fmt.encode(np.zeros((1, 32)), threads=2)
+    assert_type(
+        fmt.encode(np.zeros((1, 32)), weights=[1.0] * 32, search=None),
+        "npt.NDArray[np.uint8]",
+    )
+    assert_type(fmt.weighted, bool)
     check(assert_type(made, "npt.NDArray[np.uint8]"), "uint8")
     row: npt.NDArray[np.uint8] = made[0]
     assert assert_type(fmt.encode(y, out=row), "npt.NDArray[np.uint8]") is row

@@ -9,6 +9,7 @@
 #  include "codes_neon.h"
 #  include "scalar_math.h"
 
+#  define PQ_SEARCH pq_neon_block_search
 #  define PQ_RECORDS pq_neon_records
 #  include "kernels/records.inc"
 

@@ -32,14 +32,29 @@ enum { INFINITE = 0x7f800000 };
 enum { PIECE = 1024 };
 
 /* Bytes of them, at most: of any format. */
-#define ROOM(name, id, elements, bytes, encodes) char name[PIECE / (elements) * (bytes)];
+#define ROOM(name, id, elements, bytes, ...) char name[PIECE / (elements) * (bytes)];
 union room {
     PQ_FOR_BLOCK_FORMAT(ROOM)
 };
 #undef ROOM
 
 struct coding;
-typedef bool piece_fn(const struct coding *how, char *blocks, char *numbers, ptrdiff_t n);
+
+/* Where a piece begins. */
+struct place {
+    char *blocks, *numbers;
+    const char *weights; /* null: none */
+};
+typedef bool piece_fn(const struct coding *how, const struct place *at, ptrdiff_t n);
+
+/* Numbers, or what their errors count. */
+struct numbers {
+    const struct pq_array *array;
+    ptrdiff_t step;  /* from one to the next */
+    ptrdiff_t apart; /* from a block of a piece to the next */
+    size_t size;     /* of one */
+    bool direct;     /* those of a row are where kernels have them */
+};
 
 /* What is the same for all rows, which are as many blocks as follow each other evenly on
  * both sides. */
@@ -48,16 +63,16 @@ struct coding {
     const struct pq_block_format *format;
     piece_fn *piece;      /* false: nothing that comes after it matters */
     pq_decode_fn *decode; /* not where numbers are encoded */
-    pq_encode_fn *encode;
+    pq_encode_fn *encode; /* null: by a search */
+    struct pq_block_search search;
+    bool of_rows;         /* whose mean is that of each row */
     pq_narrow_fn *narrow; /* of decoded ones; null: float32 */
     ptrdiff_t row;        /* blocks */
     int ndim;             /* dimensions of rows */
     const ptrdiff_t *shape;
-    const struct pq_array *blocks, *numbers;
-    ptrdiff_t byte_step, step;             /* from a byte, and a number, to the next */
-    ptrdiff_t blocks_apart, numbers_apart; /* from a block of a piece to the next */
-    size_t size;                           /* of a number */
-    bool direct; /* numbers of a row are where kernels have them */
+    const struct pq_array *blocks;
+    ptrdiff_t byte_step, blocks_apart; /* as those of numbers */
+    struct numbers numbers, weights;   /* an array of null: no weights */
 };
 
 /* Whether blocks of a piece do not lie as kernels have them. */
@@ -83,29 +98,31 @@ static const uint8_t *blocks_at(const struct coding *how, const char *from, ptrd
 }
 
 /* Numbers of a piece, a row for each block. */
-static struct pq_tile tile_of(const struct coding *how, ptrdiff_t n)
+static struct pq_tile tile_of(const struct coding *how, const struct numbers *numbers,
+                              ptrdiff_t n)
 {
     const ptrdiff_t elements = how->format->elements;
-    const bool flat = how->numbers_apart == elements * how->step;
+    const bool flat = numbers->apart == elements * numbers->step;
     return (struct pq_tile){.rows = flat ? 1 : n,
                             .columns = flat ? n * elements : elements,
-                            .row_stride = how->numbers_apart,
-                            .column_stride = how->step,
-                            .size = how->size,
-                            .swapped = how->numbers->swapped != 0};
+                            .row_stride = numbers->apart,
+                            .column_stride = numbers->step,
+                            .size = numbers->size,
+                            .swapped = numbers->array->swapped != 0};
 }
 
 /* At most PIECE elements. */
-static bool decode_piece(const struct coding *how, char *from, char *to, ptrdiff_t n)
+static bool decode_piece(const struct coding *how, const struct place *at, ptrdiff_t n)
 {
     _Alignas(64) float numbers[PIECE];
     _Alignas(64) double narrowed[PIECE];
     union room room;
-    const uint8_t *const blocks = blocks_at(how, from, n, &room);
+    const uint8_t *const blocks = blocks_at(how, at->blocks, n, &room);
     const ptrdiff_t count = n * how->format->elements;
+    char *const to = at->numbers;
     /* Kernels that narrow want their numbers aligned. */
-    const bool direct =
-        how->direct && (how->narrow == NULL || (uintptr_t)to % how->size == 0);
+    const bool direct = how->numbers.direct &&
+                        (how->narrow == NULL || (uintptr_t)to % how->numbers.size == 0);
     if (how->narrow == NULL) {
         how->decode(blocks, direct ? (void *)to : (void *)numbers, (size_t)n);
     } else {
@@ -117,22 +134,22 @@ static bool decode_piece(const struct coding *how, char *from, char *to, ptrdiff
     }
     const char *const made =
         how->narrow == NULL ? (const char *)numbers : (const char *)narrowed;
-    const struct pq_tile tile = tile_of(how, n);
+    const struct pq_tile tile = tile_of(how, &how->numbers, n);
     pq_scatter(how->kernels, to, made, &tile);
     return true;
 }
 
 /* As float32 that lie as kernels have them: `to`, where they have to be made. Of float64,
  * each number is rounded once. */
-static const float *numbers_at(const struct coding *how, const char *from, float *to,
-                               ptrdiff_t n)
+PQ_NOINLINE const float *numbers_at(const struct coding *how, const struct numbers *numbers,
+                                    const char *from, float *to, ptrdiff_t n)
 {
     _Alignas(64) double room[PIECE];
-    const enum pq_type type = how->numbers->type;
+    const enum pq_type type = numbers->array->type;
     const ptrdiff_t count = n * how->format->elements;
     pq_widen_fn *const widen = how->kernels->sums->widen;
-    if (!how->direct || (uintptr_t)from % how->size != 0) {
-        const struct pq_tile tile = tile_of(how, n);
+    if (!numbers->direct || (uintptr_t)from % numbers->size != 0) {
+        const struct pq_tile tile = tile_of(how, numbers, n);
         char *const gathered = type == PQ_F32 ? (char *)to : (char *)room;
         pq_gather(how->kernels, gathered, from, &tile);
         from = gathered;
@@ -143,22 +160,30 @@ static const float *numbers_at(const struct coding *how, const char *from, float
     if (type == PQ_F16 && widen != NULL) {
         widen(to, from, (size_t)count);
     } else {
-        const struct pq_params in_order = {from, (ptrdiff_t)how->size, type, 0};
+        const struct pq_params in_order = {from, (ptrdiff_t)numbers->size, type, 0};
         pq_load_scales_f32(to, &in_order, (size_t)count);
     }
     return to;
 }
 
 /* The same. */
-static bool encode_piece(const struct coding *how, char *to, char *from, ptrdiff_t n)
+static bool encode_piece(const struct coding *how, const struct place *at, ptrdiff_t n)
 {
-    _Alignas(64) float numbers[PIECE];
+    _Alignas(64) float numbers[PIECE], weights[PIECE];
     union room room;
-    const float *const x = numbers_at(how, from, numbers, n);
+    const float *const x = numbers_at(how, &how->numbers, at->numbers, numbers, n);
     const bool apart = is_apart(how);
+    char *to = at->blocks;
     uint8_t *const blocks = apart ? (uint8_t *)&room : (uint8_t *)to;
     const uint8_t *made = blocks;
-    how->encode(x, blocks, (size_t)n);
+    if (how->encode != NULL) {
+        how->encode(x, blocks, (size_t)n);
+    } else {
+        const float *const w =
+            at->weights == NULL ? NULL
+                                : numbers_at(how, &how->weights, at->weights, weights, n);
+        how->kernels->records->search(&how->search, x, w, blocks, (size_t)n);
+    }
     for (ptrdiff_t k = 0; apart && k < n; k++, to += how->blocks_apart) {
         for (ptrdiff_t i = 0; i < how->format->bytes; i++) {
             to[i * how->byte_step] = (char)*made++;
@@ -168,12 +193,11 @@ static bool encode_piece(const struct coding *how, char *to, char *from, ptrdiff
 }
 
 /* Whether numbers are finite. Two copies of a few are enough for a kernel. */
-static bool check_piece(const struct coding *how, char *blocks, char *from, ptrdiff_t n)
+static bool check_piece(const struct coding *how, const struct place *at, ptrdiff_t n)
 {
     _Alignas(64) float numbers[PIECE];
     const ptrdiff_t count = n * how->format->elements;
-    const float *const x = numbers_at(how, from, numbers, n);
-    (void)blocks;
+    const float *const x = numbers_at(how, &how->numbers, at->numbers, numbers, n);
     if (count >= PQ_MAGNITUDES) {
         return how->kernels->magnitude(x, (size_t)count) < INFINITE;
     }
@@ -182,17 +206,41 @@ static bool check_piece(const struct coding *how, char *blocks, char *from, ptrd
     return how->kernels->magnitude(numbers, 2 * (size_t)count) < INFINITE;
 }
 
+/* Of the squares of a row, whose sum goes from its first number to its last. */
+PQ_NOINLINE float mean_square(const struct coding *how, const char *from)
+{
+    _Alignas(64) float room[PIECE];
+    const ptrdiff_t elements = how->format->elements, piece = PIECE / elements;
+    float sum = 0;
+    for (ptrdiff_t i = 0, n; i < how->row; i += n) {
+        n = how->row - i < piece ? how->row - i : piece;
+        const float *const x =
+            numbers_at(how, &how->numbers, from + i * how->numbers.apart, room, n);
+        for (ptrdiff_t k = 0; k < n * elements; k++) {
+            sum += x[k] * x[k];
+        }
+    }
+    return sum / (float)(how->row * elements);
+}
+
+/* Whether those of a row go on in the next one. */
+static bool goes_on(const struct numbers *numbers, int d, ptrdiff_t elements)
+{
+    return numbers->array == NULL || numbers->array->strides[d] == numbers->step * elements;
+}
+
 /* Rows that go on in the next row are one. Returns how many rows there are. */
 static ptrdiff_t join_rows(struct coding *how)
 {
     const ptrdiff_t bytes = how->byte_step * how->format->bytes;
-    const ptrdiff_t elements = how->step * how->format->elements;
     ptrdiff_t rows = 1;
-    for (; how->ndim > 0; how->ndim--) {
+    for (; how->ndim > 0 && !how->of_rows; how->ndim--) {
         const int d = how->ndim - 1;
-        const bool goes_on = how->blocks->strides[d] == bytes * how->row &&
-                             how->numbers->strides[d] == elements * how->row;
-        if (!goes_on && how->shape[d] != 1) {
+        const ptrdiff_t elements = how->format->elements * how->row;
+        const bool joined = how->blocks->strides[d] == bytes * how->row &&
+                            goes_on(&how->numbers, d, elements) &&
+                            goes_on(&how->weights, d, elements);
+        if (!joined && how->shape[d] != 1) {
             break;
         }
         how->row *= how->shape[d];
@@ -204,8 +252,8 @@ static ptrdiff_t join_rows(struct coding *how)
 }
 
 /* Whether an array is what it has to be; one that is written to has no memory twice. */
-static enum pq_status check_array(struct pq_args *as, const struct pq_array *array,
-                                  bool written)
+PQ_NOINLINE enum pq_status check_array(struct pq_args *as, const struct pq_array *array,
+                                       bool written)
 {
     struct pq_plan plan;
     as->in = as->out = *array;
@@ -242,6 +290,18 @@ static enum pq_status check(const struct pq_blocks *args,
         return status;
     }
     memcpy(bytes, args->shape, (size_t)args->ndim * sizeof *bytes);
+    if (encodes && args->weights.data != NULL) {
+        if (!pq_is_real(args->weights.type)) {
+            return PQ_ERR_TYPE;
+        }
+        if (args->weights.bit_strides != NULL) {
+            return PQ_ERR_SHAPE;
+        }
+        status = check_array(&as, &args->weights, false);
+        if (status != PQ_OK) {
+            return status;
+        }
+    }
     bytes[last] = bytes[last] / format->elements * format->bytes;
     as.shape = bytes;
     return check_array(&as, blocks, encodes);
@@ -275,55 +335,71 @@ static pq_narrow_fn *narrow_to(const struct pq_records *records, enum pq_type ty
  */
 struct walk {
     ptrdiff_t row, rows, columns, piece;
-    ptrdiff_t block_column, number_column; /* from a column of blocks to the next */
+    ptrdiff_t block_column; /* from a column of blocks to the next */
+    ptrdiff_t number_column, weight_column;
 };
 
 static struct walk walk_of(struct coding *how)
 {
     const ptrdiff_t block = how->format->bytes * how->byte_step;
-    const ptrdiff_t number = how->format->elements * how->step;
+    const ptrdiff_t number = how->format->elements * how->numbers.step;
+    const ptrdiff_t weight = how->format->elements * how->weights.step;
     const ptrdiff_t rows = join_rows(how);
     const ptrdiff_t piece = PIECE / how->format->elements;
     struct walk walk = {.rows = rows, .row = how->row, .columns = 1, .piece = piece};
     const int d = how->ndim - 1;
     how->blocks_apart = block;
-    how->numbers_apart = number;
-    if (d >= 0 && !how->direct && how->numbers->strides[d] == (ptrdiff_t)how->size) {
+    how->numbers.apart = number;
+    how->weights.apart = weight;
+    if (d >= 0 && !how->numbers.direct && !how->of_rows &&
+        how->numbers.array->strides[d] == (ptrdiff_t)how->numbers.size) {
         walk = (struct walk){.row = how->shape[d],
                              .rows = rows / how->shape[d] * how->row,
                              .columns = how->row,
                              .piece = piece,
                              .block_column = block,
-                             .number_column = number};
+                             .number_column = number,
+                             .weight_column = weight};
         how->blocks_apart = how->blocks->strides[d];
-        how->numbers_apart = how->numbers->strides[d];
+        how->numbers.apart = how->numbers.array->strides[d];
+        if (how->weights.array != NULL) {
+            how->weights.apart = how->weights.array->strides[d];
+            how->weights.direct = false;
+        }
         how->ndim = d;
     }
     return walk;
 }
 
 /* Blocks [begin, end) of row number `r`, in C order. */
-static bool code_row(const struct coding *how, const struct walk *walk, ptrdiff_t r,
+static bool code_row(struct coding *how, const struct walk *walk, ptrdiff_t r,
                      ptrdiff_t begin, ptrdiff_t end)
 {
+    const struct pq_array *const weights = how->weights.array;
     const ptrdiff_t piece = walk->piece;
-    char *blocks = (char *)how->blocks->data;
-    char *numbers = (char *)how->numbers->data;
+    struct place row = {(char *)how->blocks->data, (char *)how->numbers.array->data,
+                        weights == NULL ? NULL : (char *)weights->data};
     if (walk->columns != 1) {
-        blocks += r % walk->columns * walk->block_column;
-        numbers += r % walk->columns * walk->number_column;
+        row.blocks += r % walk->columns * walk->block_column;
+        row.numbers += r % walk->columns * walk->number_column;
+        row.weights += weights == NULL ? 0 : r % walk->columns * walk->weight_column;
         r /= walk->columns;
     }
     for (int d = how->ndim - 1; d >= 0; d--) {
         const ptrdiff_t i = r % how->shape[d];
         r /= how->shape[d];
-        blocks += i * how->blocks->strides[d];
-        numbers += i * how->numbers->strides[d];
+        row.blocks += i * how->blocks->strides[d];
+        row.numbers += i * how->numbers.array->strides[d];
+        row.weights += weights == NULL ? 0 : i * weights->strides[d];
+    }
+    if (how->of_rows) {
+        how->search.mean = mean_square(how, row.numbers);
     }
     for (ptrdiff_t i = begin; i < end; i += piece) {
-        if (!how->piece(how, blocks + i * how->blocks_apart,
-                        numbers + i * how->numbers_apart,
-                        end - i < piece ? end - i : piece)) {
+        const struct place at = {
+            row.blocks + i * how->blocks_apart, row.numbers + i * how->numbers.apart,
+            weights == NULL ? NULL : row.weights + i * how->weights.apart};
+        if (!how->piece(how, &at, end - i < piece ? end - i : piece)) {
             return false;
         }
     }
@@ -337,19 +413,29 @@ static bool code_share(struct coding *how, int part, int parts)
     const ptrdiff_t all = walk.rows * walk.row;
     const ptrdiff_t share = parts == 1 ? all : all / parts + (all % parts != 0);
     const pq_fpenv found = pq_fpenv_enter();
-    bool goes_on = true;
+    bool wanted = true;
     if (part == 0 || part <= (all - 1) / share) { /* the product may be too large */
         const ptrdiff_t begin = share * part;
         const ptrdiff_t end = all - begin > share ? begin + share : all;
-        for (ptrdiff_t at = begin; at < end && goes_on;) {
+        for (ptrdiff_t at = begin; at < end && wanted;) {
             const ptrdiff_t r = at < walk.row ? 0 : at / walk.row, i = at - r * walk.row;
             const ptrdiff_t left = walk.row - i, n = end - at < left ? end - at : left;
-            goes_on = code_row(how, &walk, r, i, i + n);
+            wanted = code_row(how, &walk, r, i, i + n);
             at += n;
         }
     }
     pq_fpenv_leave(found);
-    return goes_on;
+    return wanted;
+}
+
+static struct numbers numbers_of(const struct pq_array *array, int last)
+{
+    const size_t size = pq_bytes_of(array->type);
+    const ptrdiff_t step = array->strides[last];
+    return (struct numbers){.array = array,
+                            .step = step,
+                            .size = size,
+                            .direct = step == (ptrdiff_t)size && !array->swapped};
 }
 
 static enum pq_status code_blocks(const struct pq_kernels *kernels,
@@ -362,13 +448,17 @@ static enum pq_status code_blocks(const struct pq_kernels *kernels,
     if (kernels == NULL || args == NULL) {
         return PQ_ERR_NULL;
     }
-    enum pq_status status = pq_known_struct(&given, &room, sizeof room, sizeof room);
+    enum pq_status status =
+        pq_known_struct(&given, &room, sizeof room, offsetof(struct pq_blocks, weights));
     if (status != PQ_OK) {
         return status;
     }
     args = given;
     const int place = place_of(args->format);
     if (place < 0 || (encodes && !pq_block_format(place)->encodes)) {
+        return PQ_ERR_OPTION;
+    }
+    if (encodes && args->search && pq_block_format(place)->encodes < 2) {
         return PQ_ERR_OPTION;
     }
     if (parts < 1 || part < 0 || part >= parts) {
@@ -382,24 +472,27 @@ static enum pq_status code_blocks(const struct pq_kernels *kernels,
     const int last = args->ndim - 1;
     const struct pq_array *const numbers = encodes ? &args->in : &args->out;
     const struct pq_array *const blocks = encodes ? &args->out : &args->in;
-    const size_t size = pq_bytes_of(numbers->type);
+    const bool weighted =
+        piece == encode_piece && format->weighted && args->weights.data != NULL;
     struct coding how = {
         .kernels = kernels,
         .format = format,
         .piece = piece,
         .decode = kernels->records->decode[place],
-        .encode = kernels->records->encode[place],
+        .encode = weighted || args->search ? NULL : kernels->records->encode[place],
+        .search = {.place = place, .bytes = format->bytes, .asked = args->search != 0},
+        .of_rows = weighted && format->encodes == 1,
         .narrow = narrow_to(kernels->records, numbers->type),
         .row = args->shape[last] / format->elements,
         .ndim = last,
         .shape = args->shape,
         .blocks = blocks,
-        .numbers = numbers,
         .byte_step = blocks->strides[last],
-        .step = numbers->strides[last],
-        .size = size,
-        .direct = numbers->strides[last] == (ptrdiff_t)size && !numbers->swapped,
+        .numbers = numbers_of(numbers, last),
     };
+    if (weighted) {
+        how.weights = numbers_of(&args->weights, last);
+    }
     return code_share(&how, part, parts) ? PQ_OK : PQ_ERR_NONFINITE;
 }
 

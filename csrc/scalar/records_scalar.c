@@ -3,5 +3,6 @@
 
 #include "codes_scalar.h"
 
+#define PQ_SEARCH pq_scalar_block_search
 #define PQ_RECORDS pq_scalar_records
 #include "kernels/records.inc"

@@ -11,6 +11,7 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 #  include "codes_avx2.h"
 #  include "scalar_math.h"
 
+#  define PQ_SEARCH pq_avx2_block_search
 #  define PQ_RECORDS pq_avx2_records
 #  include "kernels/records.inc"
 

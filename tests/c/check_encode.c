@@ -12,14 +12,28 @@ enum { PIECE = 1024, PIECES = 48, COUNT = PIECE * PIECES };
 /* FNV-1a of the blocks of numbers(), in the order of the formats. ggml's reference code was
  * compiled without contraction; where that is undefined, the least scale of MXFP4. */
 static const uint64_t digests[PQ_BLOCK_FORMATS] = {
-    [PQ_BLOCK_Q4_0] = 0x96fc298b21759809,  [PQ_BLOCK_Q4_1] = 0xbf63108fdd733368,
-    [PQ_BLOCK_Q5_0] = 0xb7374a681f39c352,  [PQ_BLOCK_Q5_1] = 0x962f5492d0ae476a,
-    [PQ_BLOCK_Q8_0] = 0xbadc1b40c1bb64b7,  [PQ_BLOCK_Q8_1] = 0xf74c8dd4dc66a6cf,
-    [PQ_BLOCK_Q8_K] = 0x1ff870ee52cb5efc,  [PQ_BLOCK_TQ1_0] = 0x7359b9b4034faeef,
-    [PQ_BLOCK_TQ2_0] = 0xc389dd87b88823ac, [PQ_BLOCK_MXFP4] = 0xc7f5805c47a43ddf,
-    [PQ_BLOCK_NVFP4] = 0xa8b5365f7519c526, [PQ_BLOCK_Q1_0] = 0x057daf81f8f5ddca,
-    [PQ_BLOCK_Q2_0] = 0x32a47e6e63c96cc1,
+    [PQ_BLOCK_Q4_0] = 0x96fc298b21759809,   [PQ_BLOCK_Q4_1] = 0xbf63108fdd733368,
+    [PQ_BLOCK_Q5_0] = 0xb7374a681f39c352,   [PQ_BLOCK_Q5_1] = 0x962f5492d0ae476a,
+    [PQ_BLOCK_Q8_0] = 0xbadc1b40c1bb64b7,   [PQ_BLOCK_Q8_1] = 0xf74c8dd4dc66a6cf,
+    [PQ_BLOCK_Q8_K] = 0x1ff870ee52cb5efc,   [PQ_BLOCK_TQ1_0] = 0x7359b9b4034faeef,
+    [PQ_BLOCK_TQ2_0] = 0xc389dd87b88823ac,  [PQ_BLOCK_MXFP4] = 0xc7f5805c47a43ddf,
+    [PQ_BLOCK_NVFP4] = 0xa8b5365f7519c526,  [PQ_BLOCK_Q1_0] = 0x057daf81f8f5ddca,
+    [PQ_BLOCK_Q2_0] = 0x32a47e6e63c96cc1,   [PQ_BLOCK_Q2_K] = 0xf3a22753ff851b71,
+    [PQ_BLOCK_Q3_K] = 0xe4133e8317ec6d97,   [PQ_BLOCK_Q4_K] = 0x7bd31646c8cea175,
+    [PQ_BLOCK_Q5_K] = 0xa3d71e24bdb87259,   [PQ_BLOCK_Q6_K] = 0xc9729cce8e25e05d,
+    [PQ_BLOCK_IQ4_NL] = 0xcc6dc69a7c16a630, [PQ_BLOCK_IQ4_XS] = 0xf855668b18b6af2b,
 };
+
+/* The same with weights(); and of IQ4_NL without, when a search is asked for. */
+static const uint64_t weighted[PQ_BLOCK_FORMATS] = {
+    [PQ_BLOCK_Q4_0] = 0x35a0434cfeada022,   [PQ_BLOCK_Q4_1] = 0x33553221862454df,
+    [PQ_BLOCK_Q5_0] = 0x0c91128b5dc986a7,   [PQ_BLOCK_Q5_1] = 0xfc45486127d15f49,
+    [PQ_BLOCK_Q2_K] = 0x5f3ee682cc69257f,   [PQ_BLOCK_Q3_K] = 0x673e50d0aa179074,
+    [PQ_BLOCK_Q4_K] = 0xf70071ad15339959,   [PQ_BLOCK_Q5_K] = 0xe6817ff3c62f095e,
+    [PQ_BLOCK_Q6_K] = 0x5756e583eb959b48,   [PQ_BLOCK_IQ4_NL] = 0xfab93e1fe723e692,
+    [PQ_BLOCK_IQ4_XS] = 0xd45a6e31b1eafd76,
+};
+static const uint64_t asked = 0x02e00a5348c932ce;
 
 static struct guarded in, out;
 
@@ -73,6 +87,40 @@ static void check_bytes(const struct pq_kernels *kernels, int place)
     kernels->records->encode[place](x, y, blocks);
     const uint64_t found = digest_of(y, n);
     CHECK(found == digests[place], "0x%016llx", (unsigned long long)found);
+    check_end();
+}
+
+/* Importance, an eighth of it 0; with the sum of numbers in order there is the mean of a
+ * row of them. */
+static void check_weights(const struct pq_kernels *kernels, int place)
+{
+    static float weights[COUNT];
+    const struct pq_block_format *const format = pq_block_format(place);
+    check_begin("%s of %s with weights is ggml's", format->name, kernels->name);
+    float *const x = (float *)guarded_end(&in, COUNT * sizeof *x), sum = 0;
+    const size_t blocks = (size_t)(COUNT / format->elements);
+    const size_t n = blocks * (size_t)format->bytes;
+    unsigned char *const y = guarded_end(&out, n);
+    numbers(x);
+    for (uint32_t k = 0; k < COUNT; k++) {
+        uint32_t h = (k + 1) * 2654435761u;
+        h = (h ^ h >> 15) * 2246822519u;
+        h = (h ^ h >> 13) * 3266489917u;
+        h ^= h >> 16;
+        weights[k] = (h >> 3 & 7) != 0 ? (float)((h >> 6 & 1023) + 1) / 256 : 0;
+        sum += x[k] * x[k];
+    }
+    struct pq_block_search how = {place, format->bytes, sum / COUNT, false};
+    memset(y, 0xa5, n);
+    kernels->records->search(&how, x, weights, y, blocks);
+    uint64_t found = digest_of(y, n);
+    CHECK(found == weighted[place], "0x%016llx", (unsigned long long)found);
+    how.asked = true;
+    if (place == PQ_BLOCK_IQ4_NL) {
+        kernels->records->search(&how, x, NULL, y, blocks);
+        found = digest_of(y, n);
+        CHECK(found == asked, "searched for: 0x%016llx", (unsigned long long)found);
+    }
     check_end();
 }
 
@@ -188,6 +236,9 @@ int main(void)
                 check_memory(kernels, place);
                 check_levels(kernels, place);
                 check_any_bits(kernels, place);
+            }
+            if (pq_block_format(place)->weighted) {
+                check_weights(kernels, place);
             }
         }
         check_powers(kernels);

@@ -300,8 +300,25 @@ static void check_refusals(void)
     args = back;
     memset(y, 0, sizeof y);
     EXPECT(PQ_OK);
-    args.format = 12;
+    args.size = offsetof(struct pq_blocks, weights); /* callers that know no weights */
+    EXPECT(PQ_OK);
+    args.size = offsetof(struct pq_blocks, weights) - 1;
+    EXPECT(PQ_ERR_SIZE);
+    args.format = 16;
     EXPECT(PQ_ERR_OPTION);
+    args.search = 1;
+    EXPECT(PQ_ERR_OPTION);
+    args.format = 20;
+    args.search = 1;
+    EXPECT(PQ_OK);
+    args.weights = back.in;
+    EXPECT(PQ_OK);
+    args.weights = back.in;
+    args.weights.strides = none;
+    EXPECT(PQ_OK);
+    args.weights = back.in;
+    args.weights.type = PQ_I32;
+    EXPECT(PQ_ERR_TYPE);
     args.shape = odd;
     EXPECT(PQ_ERR_SHAPE);
     args.out.type = PQ_I8;

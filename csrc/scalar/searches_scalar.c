@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "scalar_math.h"
+
+/*
+ * The words of searches: so many numbers of float32 side by side, of as many columns, and
+ * whether something holds for each of them. In plain C one number is least code.
+ */
+enum { LANES = 1 };
+
+typedef float fl;
+typedef int ml;
+
+PQ_INLINE fl fl_splat(float s)
+{
+    return s;
+}
+
+PQ_INLINE fl fl_load(const float *p)
+{
+    return *p;
+}
+
+PQ_INLINE void fl_store(float *p, fl x)
+{
+    *p = x;
+}
+
+#define BINARY(name, type, expression)                                                     \
+    PQ_INLINE type name(fl x, fl y)                                                        \
+    {                                                                                      \
+        return expression;                                                                 \
+    }
+BINARY(fl_add, fl, x + y)
+BINARY(fl_subtract, fl, x - y)
+BINARY(fl_multiply, fl, x *y)
+BINARY(fl_divide, fl, x / y)
+BINARY(fl_smaller, fl, x < y ? x : y)
+BINARY(fl_larger, fl, x > y ? x : y)
+BINARY(fl_less, ml, x < y)
+BINARY(fl_differ, ml, x != y)
+#undef BINARY
+
+PQ_INLINE fl fl_root(fl x)
+{
+    return sqrtf(x);
+}
+
+/* The bits that are set in `kept`, and those of `set`. */
+PQ_INLINE fl fl_masked(fl x, uint32_t kept, uint32_t set)
+{
+    return pq_f32_bits((pq_bits_f32(x) & kept) | set);
+}
+
+PQ_INLINE ml ml_and(ml x, ml y)
+{
+    return x & y;
+}
+
+/* Whether there is one for which it holds. */
+PQ_INLINE int ml_any(ml x)
+{
+    return x;
+}
+
+/* `x` where it holds. */
+PQ_INLINE fl fl_select(ml m, fl x, fl y)
+{
+    return m ? x : y;
+}
+
+#define PQ_SEARCH pq_scalar_block_search
+#include "kernels/search_blocks.inc"

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks whose scales are searched for, against the port of ggml's reference code."""
+
+import re
+
+import blocks_encoders
+import numpy as np
+import pytest
+from blocks_encoders import LEGACY, SEARCHED
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import REALS, cast, misaligned, poisoned, split_small_arrays, untouched
+
+import pyquant as pq
+from pyquant import _core, isa
+
+LEVELS = isa.available()
+FORMS = [
+    *((pq.block_format(name), "plain") for name in SEARCHED),
+    (pq.block_format("IQ4_NL"), "search"),
+    *((pq.block_format(name), "weights") for name in (*LEGACY, *SEARCHED)),
+]
+by_form = pytest.mark.parametrize(
+    ("fmt", "form"), FORMS, ids=lambda one: getattr(one, "name", one)
+)
+WEIGHTED = [fmt for fmt, form in FORMS if form == "weights"]
+by_weighted = pytest.mark.parametrize("fmt", WEIGHTED, ids=lambda fmt: fmt.name)
+# One of each search and of each kind of mean.
+some = pytest.mark.parametrize(
+    "fmt",
+    [pq.block_format(name) for name in ("Q2_K", "Q3_K", "Q6_K", "IQ4_NL", "Q4_0", "Q5_1")],
+    ids=lambda fmt: fmt.name,
+)
+COLUMNS = 768
+
+
+@pytest.fixture
+def rng():
+    """Numbers that each test begins anew."""
+    return np.random.default_rng(29)
+
+
+def normal(rng, *shape):
+    return rng.standard_normal((*shape, COLUMNS)).astype(np.float32)
+
+
+def data(rng, kind, rows):
+    """Rows of numbers of some kind; ties, and sums that come out equal, in most."""
+    shape = (rows, COLUMNS)
+    groups = (rows, COLUMNS // 32)
+    x = rng.standard_normal(shape)
+
+    def by_group(numbers):
+        return numbers.repeat(32, axis=-1)
+
+    def made():
+        if kind == "ties":
+            return rng.integers(-32, 33, shape) / 8
+        if kind == "zeros":
+            few = np.where(rng.random(shape) < 0.5, rng.choice([0.0, -0.0], shape), x)
+            return few * by_group(rng.random(groups) < 0.7)
+        if kind == "constant":
+            return rng.standard_normal((rows, COLUMNS // 16)).repeat(16, axis=-1)
+        if kind == "positive":
+            return np.abs(x) + 0.5
+        if kind == "negative":
+            return -np.abs(x) - 0.5
+        if kind == "outlier":
+            x[:, ::32] *= 1e5
+            return x
+        if kind == "wide":
+            return np.ldexp(x, rng.integers(-24, 8, shape))
+        if kind == "subnormal":
+            return np.ldexp(x, by_group(rng.integers(-150, -115, groups)))
+        if kind == "huge":
+            return np.ldexp(x, by_group(rng.integers(40, 125, groups)))
+        bits = rng.integers(0, 2**32, shape, np.uint32).view(np.float32)
+        return np.where(np.isfinite(bits), bits, 0)
+
+    return made().astype(np.float32)
+
+
+KINDS = (
+    "ties",
+    "zeros",
+    "constant",
+    "positive",
+    "negative",
+    "outlier",
+    "wide",
+    "subnormal",
+    "huge",
+    "bits",
+)
+
+
+def importance(rng, *shape):
+    """Weights of few digits, some of them 0."""
+    some = rng.random((*shape, COLUMNS)) < 0.8
+    return np.where(some, rng.integers(1, 1024, (*shape, COLUMNS)) / 256, 0)
+
+
+def options_of(form, rng):
+    if form == "search":
+        return {"search": True}
+    return {"weights": importance(rng)} if form == "weights" else {}
+
+
+def expected(fmt, x, **options):
+    rows = np.ascontiguousarray(x, np.float32).reshape(-1, x.shape[-1])
+    made = blocks_encoders.encode(fmt.name, rows, **options)
+    return made.reshape(fmt.encoded_shape(x.shape))
+
+
+def same(got, wanted):
+    assert got.dtype == wanted.dtype == np.uint8
+    assert got.shape == wanted.shape
+    assert np.array_equal(got, wanted)
+
+
+# ---- bytes ----
+
+
+@by_form
+def test_bytes(fmt, form, rng):
+    for kind in KINDS:
+        x, options = data(rng, kind, 8), options_of(form, rng)
+        wanted = expected(fmt, x, **options)
+        for level in LEVELS:
+            same(_core.encode_blocks(fmt._row, x, isa=level, **options), wanted)
+
+
+def test_last_sweep(rng):
+    """One column in thousands of Q3_K is not done after four sweeps."""
+    fmt = pq.block_format("Q3_K")
+    x = (rng.integers(-32, 33, (400, COLUMNS)) / 8).astype(np.float32)
+    wanted = expected(fmt, x)
+    for level in LEVELS:
+        same(_core.encode_blocks(fmt._row, x, isa=level), wanted)
+
+
+FEW = st.floats(-8, 8, width=16)
+FEW |= st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@by_form
+@settings(max_examples=30)
+@given(st.lists(FEW, min_size=1, max_size=6), st.integers(0, 2**32 - 1))
+def test_few_numbers(fmt, form, numbers, seed):
+    """Many ties, and sums that are the same."""
+    rng = np.random.default_rng(seed)
+    x = rng.choice(np.float32(numbers), (1, 256))
+    options = options_of(form, rng)
+    if form == "weights":
+        options["weights"] = options["weights"][:256]
+    same(fmt.encode(x, **options), expected(fmt, x, **options))
+
+
+@by_weighted
+def test_weights_of_all_numbers(fmt, rng):
+    """Other ones for each row are what rows of their own have."""
+    x, weights = normal(rng, 2, 3), importance(rng, 2, 3)
+    wanted = np.array(
+        [
+            [expected(fmt, x[i, j][None], weights=weights[i, j])[0] for j in range(3)]
+            for i in range(2)
+        ]
+    )
+    same(fmt.encode(x, weights=weights), wanted)
+    one = fmt.encode(x[0, 0], weights=weights[0, 0])
+    same(one, wanted[0, 0])
+
+
+@by_weighted
+@pytest.mark.parametrize("value", [0, 1, 3e38, 1e-44])
+def test_weights_that_are_all_the_same(fmt, value, rng):
+    x = normal(rng, 3)
+    weights = np.full(COLUMNS, value, np.float32)
+    wanted = expected(fmt, x, weights=weights)
+    for level in LEVELS:
+        same(_core.encode_blocks(fmt._row, x, weights, isa=level), wanted)
+
+
+def test_who_ignores_weights(rng):
+    x, weights = normal(rng, 2), importance(rng)
+    for fmt in pq.block_formats():
+        if fmt.encodes:
+            heeded = not np.array_equal(fmt.encode(x, weights=weights), fmt.encode(x))
+            assert fmt.weighted == heeded == (fmt in WEIGHTED)
+
+
+# ---- memory ----
+
+
+@some
+@pytest.mark.parametrize("dtype", REALS, ids=str)
+def test_types_and_strides(fmt, dtype, rng):
+    x = cast(np.round(normal(rng, 4, 3) * 16) / 16, dtype)
+    weights = cast(importance(rng, 4, 3), dtype)
+    exact = weights.astype(np.float32)
+    wanted = fmt.encode(np.ascontiguousarray(x, np.float32), weights=exact)
+
+    def forms(array):
+        wide = np.concatenate([array, array[..., :3]], axis=-1)
+        yield from (array, wide[..., :COLUMNS], np.repeat(array, 2, axis=-1)[..., ::2])
+        yield np.asfortranarray(array)
+        yield array[::-1, :, ::-1].copy()[::-1, :, ::-1]
+        yield misaligned(array, 1)
+        if array.dtype.kind == "f":
+            yield array.astype(array.dtype.newbyteorder())
+
+    for one, other in zip(forms(x), reversed([*forms(weights)]), strict=True):
+        same(fmt.encode(one, weights=other), wanted)
+    wanted = fmt.encode(x, weights=exact[:1, :1].repeat(4, 0).repeat(3, 1))
+    for other in forms(weights):
+        same(fmt.encode(x, weights=other[0, 0]), wanted)
+        same(fmt.encode(x, weights=np.broadcast_to(other[0, 0], x.shape)), wanted)
+    out = np.empty((*wanted.shape[:-1], 2 * wanted.shape[-1]), np.uint8)[..., ::2]
+    assert fmt.encode(x, weights=other[0, 0], out=out) is out
+    same(out, wanted)
+
+
+def test_float64_weights_are_rounded_once(rng):
+    fmt = pq.block_format("Q6_K")
+    x, weights = normal(rng, 2), rng.random(COLUMNS) + 1
+    wanted = expected(fmt, x, weights=weights.astype(np.float32))
+    same(fmt.encode(x, weights=weights), wanted)
+    same(fmt.encode(x, weights=weights.tolist()), wanted)
+
+
+@some
+def test_threads(fmt, rng, monkeypatch):
+    """Means of rows are of whole ones, whoever makes their blocks."""
+    for shape in [(1,), (5,), (2, 3)]:
+        x, weights = normal(rng, *shape), importance(rng, *shape)
+        for each in (weights, importance(rng)):
+            wanted = fmt.encode(x, weights=each)
+            with split_small_arrays(monkeypatch):
+                for threads in (2, 3, 7):
+                    same(fmt.encode(x, weights=each, threads=threads), wanted)
+
+
+def test_empty():
+    fmt = pq.block_format("Q4_K")
+    for shape in [(0,), (0, 256), (3, 0)]:
+        found = fmt.encode(np.zeros(shape), weights=np.zeros(shape[-1]))
+        assert found.shape == fmt.encoded_shape(shape)
+
+
+# ---- what is asked for ----
+
+
+def test_search(rng):
+    x, weights = normal(rng, 2), importance(rng)
+    iq4 = pq.block_format("IQ4_NL")
+    same(iq4.encode(x, search=False), iq4.encode(x))
+    assert not np.array_equal(iq4.encode(x, search=True), iq4.encode(x))
+    error, other = (
+        ((iq4.decode(iq4.encode(x, search=search)) - x) ** 2).sum()
+        for search in (True, False)
+    )
+    assert error < other
+    same(iq4.encode(x, weights=weights, search=np.True_), iq4.encode(x, weights=weights))
+    for name, always in {"Q4_K": True, "Q8_0": False, "Q4_0": False}.items():
+        fmt = pq.block_format(name)
+        same(fmt.encode(x, search=always), fmt.encode(x))
+        message = f"search: expected {always} or None for {name}, got {not always}"
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            fmt.encode(x, search=not always)
+    for fmt in (iq4, pq.block_format("Q4_0")):
+        message = f"search: expected True or None for {fmt.name} with weights, got False"
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            fmt.encode(x, weights=weights, search=False)
+    with pytest.raises(TypeError, match=r"^search: expected a bool or None, got str$"):
+        iq4.encode(x, search="yes")
+
+
+X = np.zeros((2, 3, 256), np.float32)
+ONES = np.ones(256)
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "message"),
+    [
+        (
+            np.ones(255),
+            ValueError,
+            "weights: expected shape (256,) or (2, 3, 256), got (255,)",
+        ),
+        (
+            np.ones((3, 256)),
+            ValueError,
+            "weights: expected shape (256,) or (2, 3, 256), got (3, 256)",
+        ),
+        (1.0, ValueError, "weights: expected shape (256,) or (2, 3, 256), got ()"),
+        (ONES.astype(np.int32), TypeError, "weights: expected float32, "),
+        (
+            np.where(np.arange(256) == 7, np.nan, 1),
+            ValueError,
+            "weights: expected finite numbers, got nan at (7,)",
+        ),
+        (
+            np.where(X == 0, np.inf, 0),
+            ValueError,
+            "weights: expected finite numbers, got inf at (0, 0, 0)",
+        ),
+        (ONES * -0.5, ValueError, "weights: expected numbers of at least 0, got -0.5"),
+        (
+            ONES * 1e300,
+            ValueError,
+            "weights: expected numbers that float32 holds, got 1e+300",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["Q4_K", "Q4_0", "Q8_0"])
+def test_weights_that_are_refused(name, weights, error, message):
+    fmt = pq.block_format(name)
+    out = poisoned(np.uint8, fmt.encoded_shape(X.shape))
+    with pytest.raises(error, match="^" + re.escape(message)):
+        fmt.encode(X, weights=weights, out=out)
+    assert untouched(out)
+
+
+def test_weights_of_one_row():
+    fmt = pq.block_format("Q4_K")
+    with pytest.raises(ValueError, match=r"^weights: expected shape \(256,\), got \(3,\)$"):
+        fmt.encode(np.zeros(256), weights=np.ones(3))
+    assert np.array_equal(
+        fmt.encode(np.ones(256), weights=ONES * -0.0),
+        fmt.encode(np.ones(256), weights=ONES * 0),
+    )
+
+
+def test_weights_overlap():
+    memory = np.zeros(4096, np.uint8)
+    weights = memory.view(np.float32)[:256]
+    with pytest.raises(ValueError, match=r"^out: expected .* overlaps weights$"):
+        pq.block_format("Q4_K").encode(ONES, weights=weights, out=memory[1000:1144])
+    pq.block_format("Q4_K").encode(ONES, weights=weights, out=memory[1024:1168])
