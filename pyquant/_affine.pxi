@@ -20,6 +20,7 @@ cdef class _Affine:
     cdef pq_beyond beyond
     cdef bint refuse_nan
     cdef bint is_policy     # there are but these two
+    cdef bint as_bias       # what the offset was given as
 
     cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
         """In the call, all but the offset; after what does not go with the type, or with
@@ -98,13 +99,18 @@ cdef str _in_bits(str code, int bits):
     return code if bits == 8 else f"{code} in {bits} bits"
 
 
-cdef object _offset_given(object offset):
+cdef inline str _offset_name(bint as_bias):
+    """For messages: what it was given as."""
+    return "bias" if as_bias else "offset"
+
+
+cdef object _offset_given(object offset, str name):
     """None, a Python float or an ndarray of a type that scales have."""
     if offset is None or PyFloat_CheckExact(offset):
         return offset
     array = offset if type(offset) is _ndarray else _numbers(offset, PQ_F64)
     if array is None:
-        array = _converted(_convert.reals, (offset, "offset"))
+        array = _converted(_convert.reals, (offset, name))
     return array
 
 
@@ -185,10 +191,20 @@ cdef object _policy(object out_of_range, object nan):
     ]
 
 
+cdef object _biased(object bias, object offset, object inverse, object fill):
+    """Those of dequantize."""
+    if bias is None:
+        return _affine(offset, inverse, fill, None, _SATURATE, _LOWEST)
+    if offset is not None:
+        raise ValueError(f"bias: expected None beside offset, got {type(bias).__name__}")
+    return _made_affine(bias, inverse, fill, None, _SATURATE, _LOWEST, True)
+
+
 cdef object _made_affine(object offset, object inverse, object fill, object quant_range,
-                         object out_of_range, object nan):
+                         object out_of_range, object nan, bint as_bias=False):
     cdef _Affine made = _Affine()
-    made.offset = _offset_given(offset)
+    made.as_bias = as_bias
+    made.offset = _offset_given(offset, _offset_name(as_bias))
     made.inverse = _flag(inverse, "inverse")
     made.fill = _fills_given(fill)
     made.fill_bits = _bits_of_all(made.fill)
@@ -289,7 +305,7 @@ cdef object _repeated(double value, object like):
     return made
 
 
-cdef tuple _alike(object scale, object offset):
+cdef tuple _alike(object scale, object offset, bint as_bias=False):
     """Scales and offsets, each a Python float or an array of numbers, as two floats, or as
     arrays of one type that lie alike."""
     scale, offset = _number_alone(scale), _number_alone(offset)
@@ -300,7 +316,9 @@ cdef tuple _alike(object scale, object offset):
     elif PyFloat_CheckExact(offset):
         offset = _repeated(offset, scale)
     elif offset.shape != scale.shape:
-        raise ValueError(f"offset: expected shape {scale.shape}, got {offset.shape}")
+        raise ValueError(
+            f"{_offset_name(as_bias)}: expected shape {scale.shape}, got {offset.shape}"
+        )
     if scale.dtype != offset.dtype or scale.strides != offset.strides:
         scale, offset = _in_order(scale), _in_order(offset)
     return scale, offset
@@ -318,12 +336,14 @@ cdef bint _are_too_many(Array *given, tuple extents) except -1:
     return _size(given) > _prod([max(one, 1) for one in extents])
 
 
-cdef tuple _paired(Call *call, object scale, object offset, tuple extents):
+cdef tuple _paired(Call *call, object scale, _Affine affine, tuple extents):
     """Scale and offset as arrays of one type that lie alike; None for numbers, which the
     call has then. The longer of them alone where that is refused as soon as it is placed:
     of an array that was broadcast memory may not hold as many."""
+    offset = affine.offset
+    call.as_bias = affine.as_bias
     if not PyFloat_CheckExact(offset):
-        _checked_numbers(offset, &call.offset, "offset")
+        _checked_numbers(offset, &call.offset, _offset_name(call.as_bias))
     if scale is None:
         scale = call.scale_value
     else:
@@ -331,7 +351,7 @@ cdef tuple _paired(Call *call, object scale, object offset, tuple extents):
     call.as_offset = PyFloat_CheckExact(scale) or scale.size == 1
     if _are_too_many(&call.offset if call.as_offset else &call.scale, extents):
         return (offset if call.as_offset else scale), None
-    scale, offset = _alike(scale, offset)
+    scale, offset = _alike(scale, offset, call.as_bias)
     if not PyFloat_CheckExact(scale):
         return scale, offset
     call.scale_value = PyFloat_AS_DOUBLE(scale)
@@ -360,7 +380,10 @@ cdef int _hold_offset(Call *call, object array) except -1:
         if call.scale.shape[d] > 1 and call.offset.strides[d] != call.scale.strides[d]:
             alike = False
     if not alike:
-        raise ValueError("offset: expected an array that stays as it is, got a changed one")
+        raise ValueError(
+            f"{_offset_name(call.as_bias)}: expected an array that stays as it is, "
+            "got a changed one"
+        )
     call.args.offset = call.offset.data
     return 0
 

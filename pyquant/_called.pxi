@@ -61,6 +61,7 @@ cdef struct DequantizeArgs:
     PyObject *offset
     PyObject *inverse
     PyObject *fill
+    PyObject *bias
 
 
 cdef bint _take(const Known *known, PyObject *const *args, Py_ssize_t n, PyObject *names,
@@ -113,8 +114,8 @@ cdef object _dequantize_called(PyObject *module, PyObject *const *args, Py_ssize
         _active, <object>given.q, <object>given.scale, <object>given.zero_point,
         <object>given.dtype, <object>given.axis, <object>given.block_size,
         <object>given.out, <object>given.threads,
-        _affine(<object>given.offset, <object>given.inverse, <object>given.fill, None,
-                _SATURATE, _LOWEST),
+        _biased(<object>given.bias, <object>given.offset, <object>given.inverse,
+                <object>given.fill),
         False
     )
 

@@ -540,6 +540,7 @@ def dequantize(
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
+    bias: ArrayLike | None = None,
 ) -> _Array: ...
 @overload
 def dequantize(
@@ -555,6 +556,7 @@ def dequantize(
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
+    bias: ArrayLike | None = None,
 ) -> npt.NDArray[_Scalar]: ...
 @overload
 def dequantize(
@@ -570,6 +572,7 @@ def dequantize(
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
+    bias: ArrayLike | None = None,
 ) -> npt.NDArray[np.float32]: ...
 @overload
 def dequantize(
@@ -585,6 +588,7 @@ def dequantize(
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
+    bias: ArrayLike | None = None,
 ) -> npt.NDArray[np.float64]: ...
 @overload
 def dequantize(
@@ -600,6 +604,7 @@ def dequantize(
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
+    bias: ArrayLike | None = None,
 ) -> npt.NDArray[np.float16]: ...
 @overload
 def dequantize(
@@ -615,6 +620,7 @@ def dequantize(
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
+    bias: ArrayLike | None = None,
 ) -> npt.NDArray[Any]:
     """
     Turn codes back into real numbers: ``(q - zero_point) * scale``.
@@ -646,6 +652,9 @@ def dequantize(
         Whether `scale` is what is divided by. Default False.
     fill : int or sequence of int, optional
         Codes that stand for NaN, which they become. Integers only.
+    bias : array_like, optional
+        The same as `offset`, by the name that formats of weights have for it: ``q * scale +
+        bias`` of MLX. Not beside `offset`.
 
     Returns
     -------
@@ -1133,6 +1142,7 @@ def dequantize_at(
     offset: ArrayLike | None = None,
     inverse: bool | np.bool = False,
     fill: _Codes = None,
+    bias: ArrayLike | None = None,
 ) -> npt.NDArray[Any]: ...
 def choose_qparams_at(
     isa: str,

@@ -225,7 +225,7 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
 
 
 def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
-               out=None, threads=1, offset=None, inverse=False, fill=None):
+               out=None, threads=1, offset=None, inverse=False, fill=None, bias=None):
     """
     Turn codes back into real numbers: ``(q - zero_point) * scale``.
 
@@ -256,6 +256,9 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
         Whether `scale` is what is divided by. Default False.
     fill : int or sequence of int, optional
         Codes that stand for NaN, which they become. Integers only.
+    bias : array_like, optional
+        The same as `offset`, by the name that formats of weights have for it: ``q * scale +
+        bias`` of MLX. Not beside `offset`.
 
     Returns
     -------
@@ -288,7 +291,7 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads,
-                       _affine(offset, inverse, fill, None, _SATURATE, _LOWEST), False)
+                       _biased(bias, offset, inverse, fill), False)
 
 
 include "_called.pxi"
@@ -473,11 +476,10 @@ def quantize_at(str isa not None, x, scale, zero_point=None, *, dtype=None, axis
 
 def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, axis=None,
                   block_size=None, out=None, threads=1, offset=None, inverse=False,
-                  fill=None):
+                  fill=None, bias=None):
     """Dequantize with the kernels of `isa`."""
     return _dequantize(_kernels_of(isa), q, scale, zero_point, dtype, axis, block_size, out,
-                       threads, _affine(offset, inverse, fill, None, _SATURATE, _LOWEST),
-                       False)
+                       threads, _biased(bias, offset, inverse, fill), False)
 
 
 def choose_qparams_at(str isa not None, x, *, dtype="int8", axis=None, block_size=None,

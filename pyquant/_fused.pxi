@@ -285,7 +285,7 @@ def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, 
     offset = None
     if affine is not None:
         if affine.offset is not None:
-            scale, offset = _paired(&call, scale, affine.offset, array.shape)
+            scale, offset = _paired(&call, scale, affine, array.shape)
         affine.set(&call, name, True, 0)
     _hold_real(array, &call.x, "x")
     if affine is not None:

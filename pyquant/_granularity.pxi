@@ -164,7 +164,7 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
 
 cdef str _of_scales(Call *call):
     """For messages: what scales have their shape from."""
-    return "offset" if call.as_offset else "scale"
+    return _offset_name(call.as_bias) if call.as_offset else "scale"
 
 
 cdef object _fitting_axes(Call *call, Array *a):

@@ -109,7 +109,7 @@ cdef object _measure_by(const pq_kernels *kernels, Calls params, object x, objec
     threads = 1 if threads is _ONE else _threads_of(threads)
     if affine is not None:
         if affine.offset is not None:
-            scale, offset = _paired(&call, scale, affine.offset, array.shape)
+            scale, offset = _paired(&call, scale, affine, array.shape)
         affine.set(&call, params._name, True, 0)
     _hold_real(array, &call.x, "x")
     _set_input(&call)

@@ -22,6 +22,7 @@ cdef struct Call:
     double scale_value, offset_value
     bint has_out    # that was given
     bint as_offset  # a single scale, as many times as there are offsets
+    bint as_bias    # what the offset was given as
     int64_t zero_value
     ptrdiff_t block[PQ_MAX_NDIM]
     ptrdiff_t scale_strides[PQ_MAX_NDIM]
@@ -53,7 +54,7 @@ cdef inline void _forget_options(pq_args *args) noexcept:
 
 cdef inline void _forget(Call *call) noexcept:
     call.x.held = call.out.held = call.scale.held = call.zero.held = False
-    call.offset.held = call.has_out = call.as_offset = False
+    call.offset.held = call.has_out = call.as_offset = call.as_bias = False
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
     _forget_options(&call.args)
 

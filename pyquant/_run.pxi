@@ -189,7 +189,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
         _check_overlap(call, exact, &call.x, array, "the input")
         _check_overlap(call, exact, &call.scale, scale, "scale")
         _check_overlap(call, exact, &call.zero, zero_point, "zero_point")
-        _check_overlap(call, exact, &call.offset, offset, "offset")
+        _check_overlap(call, exact, &call.offset, offset, _offset_name(call.as_bias))
     _set_output(call)
     _run(kernels, call, quantizes, threads)
     return exact if out is None else out
@@ -256,7 +256,7 @@ cdef object _quantize_any(const pq_kernels *kernels, object x, object scale,
         threads = _threads_of(threads)
     if affine is not None:
         if affine.offset is not None:
-            scale, offset = _paired(&call, scale, affine.offset, array.shape)
+            scale, offset = _paired(&call, scale, affine, array.shape)
         affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
     _hold_real(array, &call.x, "x", int32)
     if affine is not None:
@@ -294,7 +294,7 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
         threads = _threads_of(threads)
     if affine is not None and affine.offset is not None:
         extents = array._shape if isinstance(array, Packed) else array.shape
-        scale, offset = _paired(&call, scale, affine.offset, extents)
+        scale, offset = _paired(&call, scale, affine, extents)
     array = _hold_code(&call, array, "q")
     call.args.round = PQ_HALF_EVEN
     if affine is not None:

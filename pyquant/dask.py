@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_qparams", "dequantize", "quantize"]
 
-_NO_OPTIONS = ("out", "packed", "threads")
+_NO_OPTIONS = ("out", "packed", "threads", "bias")
 
 
 def __dir__() -> list[str]:
@@ -120,7 +120,8 @@ def dequantize(
     axis, block_size : int or tuple of int, optional
         Granularity.
     **options
-        The others of `pyquant.dequantize`, but for `out` and `threads`.
+        The others of `pyquant.dequantize`, but for `out`, `threads` and `bias`, which is
+        `offset`.
 
     Returns
     -------

@@ -144,6 +144,7 @@ def dequantize_to() -> None:
     check(assert_type(f64, "npt.NDArray[np.float64]"), "float64")
     f16 = pq.dequantize(Q, SCALES, axis=-1, dtype="float16")
     check(assert_type(f16, "npt.NDArray[np.float16]"), "float16")
+    assert_type(pq.dequantize(Q, 0.5, bias=SCALES, axis=-1), "npt.NDArray[np.float32]")
     named = pq.dequantize(Q, 0.5, dtype="float64")
     check(assert_type(named, "npt.NDArray[np.float64]"), "float64")
     out: npt.NDArray[np.float32] = np.empty(Q.shape, np.float32)

@@ -1,0 +1,187 @@
+"""`bias=`: what formats of weights add to products, rounded before.
+
+The judge is NumPy, a step at a time: an exact difference, its product and the sum, each
+rounded once to float32, or float64, then the type of the result.
+"""
+
+import numpy as np
+import pytest
+from support import REALS, cast, each, expand, parameter_shape, same, split_small_arrays
+
+import pyquant as pq
+from pyquant._core import dequantize_at
+
+LEVELS = pq.isa.available()
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+FORMS = [
+    ((40,), None, None),
+    ((3, 70), 0, None),
+    ((5, 33), 1, None),
+    ((4, 96), 1, 32),
+    ((4, 100), -1, 64),
+    ((6, 7, 8), (0, 2), None),
+    ((9, 10), None, (4, 3)),
+]
+
+
+def definition(q, scale, bias, zero_point=0, dtype="float32"):
+    """Of arrays that have been spread to the elements."""
+    kind = np.dtype("float64" if dtype == "float64" else "float32")
+    difference = (q.astype(np.int64) - np.int64(zero_point)).astype(kind)
+    with np.errstate(all="ignore"):
+        product = difference * scale.astype(kind)
+        total = product + bias.astype(kind)
+        total[np.isnan(total)] = np.nan
+    return total if dtype == kind else cast(total, dtype)
+
+
+def reals(rng, shape, kind):
+    exponents = rng.integers(-12, 4, shape)
+    return cast(np.ldexp(rng.standard_normal(shape), exponents), kind)
+
+
+@each("form, level", FORMS, LEVELS)
+def test_two_roundings_at_any_granularity(form, level):
+    shape, axis, block = form
+    rng = np.random.default_rng(1)
+    params = parameter_shape(shape, axis, block)
+    for name in INTEGERS:
+        limits = np.iinfo(name)
+        q = rng.integers(limits.min, limits.max, shape, name, endpoint=True)
+        zero = int(rng.integers(0, 100))
+        scale, bias = reals(rng, params, "float32"), reals(rng, params, "float32")
+        whole = expand(scale, shape, axis, block), expand(bias, shape, axis, block)
+        for dtype in REALS:
+            how = {"axis": axis, "block_size": block, "dtype": dtype}
+            got = dequantize_at(level, q, scale, zero, bias=bias, **how)
+            same(got, definition(q, *whole, zero, str(np.dtype(dtype))))
+
+
+@each("kind, level", REALS, LEVELS)
+def test_scale_and_bias_of_any_real_type(kind, level):
+    rng = np.random.default_rng(2)
+    q = rng.integers(0, 16, (6, 64), np.uint8)
+    scale = reals(rng, (6, 2), kind)
+    for other in REALS:
+        bias = reals(rng, (6, 2), other)
+        whole = expand(scale, q.shape, 1, 32), expand(bias, q.shape, 1, 32)
+        got = dequantize_at(level, q, scale, bias=bias, axis=1, block_size=32)
+        same(got, definition(q, *whole))
+
+
+@each("bits, level", range(1, 9), LEVELS)
+def test_packed_words(bits, level):
+    rng = np.random.default_rng(bits)
+    q = rng.integers(0, 1 << bits, (5, 96), np.uint8)
+    scale, bias = reals(rng, (5, 3), "float16"), reals(rng, (5, 3), "float16")
+    whole = expand(scale, q.shape, 1, 32), expand(bias, q.shape, 1, 32)
+    for axis in (0, 1):
+        packed = pq.pack(q, "words", axis=axis, bits=bits)
+        got = dequantize_at(level, packed, scale, bias=bias, axis=1, block_size=32)
+        same(got, definition(q, *whole))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_mlx_makes_of_its_words(level):
+    x = ((np.arange(32) - 16) / 8).astype(np.float32)
+    words = np.array([[0x43222100, 0x87666544, 0xCBAAA988, 0xFFEEEDCC]], "<u4")
+    packed = pq.PackedArray(words, "uint4", (1, 32), layout="words")
+    scale, bias = np.full((1, 1), 0.25, "f4"), np.full((1, 1), -2, "f4")
+    got = dequantize_at(level, packed, scale, bias=bias, axis=1, block_size=32)
+    same(got, packed.unpack().astype("f4") * scale + bias)
+    assert np.abs(got - x).max() <= 0.375
+    words = np.array([[0x92489200, 0xDB2491B6, 0xFFFFB6DA]], "<u4")
+    packed = pq.PackedArray(words, "uint8", (1, 32), layout="words", bits=3)
+    got = dequantize_at(level, packed, 0.5, bias=-2)
+    same(got, packed.unpack().astype("f4") * np.float32(0.5) - np.float32(2))
+    assert np.abs(got - x).max() <= 0.375
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_product_is_rounded_before(level):
+    # 0xffffff * (1 + 2^-23) is not a float32: a fused sum keeps what it loses.
+    scale = np.float32(1 + 2.0**-23)
+    q = np.full(100, 0xFFFFFF, np.int32)
+    got = dequantize_at(level, q, scale, bias=-np.float32(0xFFFFFF))
+    assert set(got.tolist()) == {1.0}  # fused: 1.9999998807907104
+    same(got, definition(q, np.full(100, scale), np.full(100, -np.float32(0xFFFFFF))))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_strides_threads_and_out(level, monkeypatch):
+    rng = np.random.default_rng(3)
+    q = rng.integers(-128, 128, (64, 66), np.int8)
+    scale, bias = reals(rng, (64, 2), "float32"), reals(rng, (64, 2), "float32")
+    whole = expand(scale, q.shape, 1, 33), expand(bias, q.shape, 1, 33)
+    expected = definition(q, *whole)
+    how = {"axis": 1, "block_size": 33}
+    room = np.zeros((66, 130), "f4")
+    out = room[:, 1:129:2].T
+    got = dequantize_at(level, q, scale, bias=bias, out=out, **how)
+    assert got is out
+    same(got, expected)
+    assert not room[:, ::2].any()
+    turned = np.asfortranarray(q)[:, ::-1]
+    same(
+        dequantize_at(
+            level, turned[:, ::-1], scale[::-1][::-1], bias=bias.T.copy().T, **how
+        ),
+        expected,
+    )
+    with split_small_arrays(monkeypatch):
+        same(dequantize_at(level, q, scale, bias=bias, threads=3, **how), expected)
+
+
+def test_one_bias_for_all_scales_and_many_beside_one():
+    q = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    scale = np.array([0.5, 1, 2], "f4")
+    same(
+        pq.dequantize(q, scale, bias=1, axis=0),
+        q.astype("f4") * scale[:, None] + np.float32(1),
+    )
+    same(
+        pq.dequantize(q, 0.5, bias=scale, axis=0),
+        q.astype("f4") * np.float32(0.5) + scale[:, None],
+    )
+
+
+def test_as_offset():
+    q = np.arange(-100, 100, dtype=np.int8)
+    for options in ({}, {"inverse": True}, {"fill": -100}, {"dtype": "float64"}):
+        same(
+            pq.dequantize(q, 0.3, 5, bias=0.7, **options),
+            pq.dequantize(q, 0.3, 5, offset=0.7, **options),
+        )
+
+
+WRONG = {
+    "shape": (ValueError, {"bias": [1, 2]}, r"bias: expected shape \(3,\), got \(2,\)"),
+    "kind": (TypeError, {"bias": "a"}, "bias: expected .*, got str"),
+    "complex": (TypeError, {"bias": np.ones(3, "c8")}, "bias: expected real numbers, got"),
+    "both": (
+        ValueError,
+        {"bias": 1, "offset": np.ones(3)},
+        "bias: expected None beside offset, got int",
+    ),
+    "alone": (
+        ValueError,
+        {"scale": 1, "bias": [1, 2]},
+        r"bias: expected shape \(3,\), got \(2,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refusals(name):
+    error, given, said = WRONG[name]
+    out = np.full((3, 4), 7, "f4")
+    how = {"scale": np.ones(3, "f4"), "axis": 0, "out": out} | given
+    with pytest.raises(error, match=f"^{said}"):
+        pq.dequantize(np.zeros((3, 4), np.int8), **how)
+    assert (out == 7).all()
+
+
+def test_out_that_overlaps():
+    memory = np.ones(8, "f4")
+    with pytest.raises(ValueError, match=r"^out: .*bias"):
+        pq.dequantize(np.ones(4, "i1"), memory[:4], bias=memory[4:], axis=0, out=memory[4:])
