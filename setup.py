@@ -75,6 +75,7 @@ if machine() in ("x86_64", "aarch64"):
     # the speed of some. Where there are no other kernels speed counts.
     for name in ("kernels", "stochastic"):
         BETTER_BY_GCC[f"csrc/scalar/{name}_scalar.c"] = FEW_REMAINDERS
+    BETTER["csrc/scalar/codebook_scalar.c"] = ["-O2"]
 # Blocks of weights are as fast so, at every level.
 for folder, level in (("scalar", "scalar"), ("x86", "avx2"), ("arm", "neon")):
     BETTER_BY_GCC[f"csrc/{folder}/records_{level}.c"] = [

@@ -21,6 +21,7 @@ struct pq_codes {
     pq_bytes_fn *convert; /* input: extend; output: narrow; null: nothing to do */
     pq_bytes_fn *unpack;  /* of whole bytes of dense elements; null: one at a time */
     pq_bytes_fn *pack;
+    int flip; /* 4: halves of bytes are the other way around; else 0 */
     const struct pq_layout *stream; /* null: elements lie at plain distances */
     int word_shift;                 /* so many bits are a word of it, as a power of 2 */
 };
@@ -54,13 +55,14 @@ static inline void pq_write_bits(char *base, ptrdiff_t at, int bits, int code, i
 /* One element, in the low bits of a byte. */
 static inline char pq_get_bits(const struct pq_codes *codes, ptrdiff_t at)
 {
-    return (char)pq_read_bits(codes->base, at, codes->bits);
+    return (char)pq_read_bits(codes->base, at ^ codes->flip, codes->bits);
 }
 
 /* Write one element. The last of a dense array fills its byte up with zeros. */
 static inline void pq_put_bits(const struct pq_codes *codes, ptrdiff_t at, char code)
 {
-    pq_write_bits(codes->base, at, codes->bits, (unsigned char)code, at == codes->last);
+    pq_write_bits(codes->base, at ^ codes->flip, codes->bits, (unsigned char)code,
+                  at == codes->last);
 }
 
 /* What a kernel gave made codes as memory has them. */
@@ -81,6 +83,12 @@ void pq_take_stream(const struct pq_codes *codes, char *to, const char *from,
                     ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n);
 void pq_give_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrdiff_t code,
                     ptrdiff_t code_step, const char *from, size_t n);
+
+/* The same of dense codes from a whole byte on, of which the first of two is in the upper
+ * half. */
+void pq_take_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n);
+void pq_give_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
+                        size_t n);
 
 /* ---- plain distances ---- */
 
@@ -114,10 +122,14 @@ static inline void pq_take_codes(const struct pq_codes *codes, char *to, const c
         char whole[4];
         const size_t m = per_byte - into < n ? per_byte - into : n;
         codes->unpack(codes->base + (at >> 3), whole, per_byte);
-        memcpy(to, whole + into, m);
+        memcpy(to, codes->flip != 0 ? whole : whole + into, m);
         to += m;
         at += (ptrdiff_t)m * step;
         n -= m;
+    }
+    if (codes->flip != 0) {
+        pq_take_high_first(codes, to, at, n);
+        return;
     }
     codes->unpack(codes->base + (at >> 3), to, n);
 }
@@ -137,7 +149,11 @@ static inline void pq_give_codes(const struct pq_codes *codes, char *to, ptrdiff
     const size_t per_byte = (size_t)(8 / codes->bits);
     const int last = at + (ptrdiff_t)(n - 1) * step == codes->last;
     const size_t whole = last ? n : n / per_byte * per_byte;
-    codes->pack(from, codes->base + (at >> 3), whole);
+    if (codes->flip != 0) {
+        pq_give_high_first(codes, at, from, whole);
+    } else {
+        codes->pack(from, codes->base + (at >> 3), whole);
+    }
     for (size_t i = whole; i < n; i++) {
         pq_put_bits(codes, at + (ptrdiff_t)i * step, from[i]);
     }

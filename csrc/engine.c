@@ -557,7 +557,8 @@ static void run_staged(const struct pq_job *job, const char *x, char *y, size_t 
 static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t n, size_t g)
 {
     const bool takes = job->take.bits != 0;
-    if (job->how.packed == NULL || n % g != 0 || g % PQ_PACKED_GROUP != 0) {
+    const int flip = takes ? job->take.flip : job->give.flip;
+    if (job->how.packed == NULL || n % g != 0 || g % PQ_PACKED_GROUP != 0 || flip != 0) {
         return false;
     }
     const ptrdiff_t at = takes ? x - job->take.base : y - job->give.base;

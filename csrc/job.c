@@ -26,6 +26,7 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
     const int bits = pq_code_bits(array, layout);
     struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
     codes.stream = pq_is_stream(layout) ? layout : NULL;
+    codes.flip = pq_is_high_first(layout) ? 4 : 0;
     while (layout != NULL && 1 << codes.word_shift < layout->word_bits) {
         codes.word_shift++;
     }

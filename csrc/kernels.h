@@ -81,8 +81,9 @@ struct pq_run {
     } offset; /* affine kernels: as those they go around take scales */
     const struct pq_affine *affine; /* affine kernels */
     union {
-        const struct pq_fused *fused; /* what a kernel that is made of two goes by */
-        const struct pq_qdq *qdq;     /* what the one that is not goes by */
+        const struct pq_fused *fused;   /* what a kernel that is made of two goes by */
+        const struct pq_qdq *qdq;       /* what the one that is not goes by */
+        const struct pq_codebook *book; /* those of codebooks */
     };
     size_t *outside;                 /* affine kernels: so many more are out of range */
     size_t rows;                     /* 0: one */
@@ -97,6 +98,7 @@ struct pq_run {
     bool narrow_first;     /* quantize, general kernels: as in struct pq_args */
     bool unsigned_zero;    /* dequantize, wide kernels: zero points are of uint64 */
     bool general;          /* stochastic kernels: parameters are those of general ones */
+    bool inverse;          /* those of codebooks: as in struct pq_args */
     const uint32_t *noise; /* the same: a word for each element */
 };
 
@@ -329,6 +331,12 @@ struct pq_records {
 };
 extern const struct pq_records pq_scalar_records, pq_avx2_records, pq_neon_records;
 
+/* See codebook.h: codes are bytes, and parameters as those of general kernels. */
+struct pq_books {
+    pq_kernel_fn *quantize, *dequantize;
+};
+extern const struct pq_books pq_scalar_books, pq_avx2_books, pq_neon_books;
+
 struct pq_kernels {
     const char *name;
     pq_kernel_fn *quantize[PQ_REALS][PQ_CARRIERS];   /* null: none for this pair */
@@ -369,6 +377,7 @@ struct pq_kernels {
     pq_magnitude_fn *magnitude;
     const struct pq_sums *sums;
     const struct pq_records *records;
+    const struct pq_books *books;
 };
 
 /* The affine and the wide kernels have files of their own, and so has what some of the

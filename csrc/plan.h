@@ -38,10 +38,19 @@ struct pq_plan {
     struct pq_dim dim[PQ_MAX_NDIM];
 };
 
-/* Whether codes of a layout lie elsewhere than at plain bit strides. */
+/* Whether bytes hold two codes each, the first of them in the upper half. */
+static inline bool pq_is_high_first(const struct pq_layout *layout)
+{
+    return layout != NULL && layout->bits == 4 && layout->word_bits == 8 &&
+           layout->word_stride == 8 && layout->order != NULL && layout->group == 2 &&
+           layout->order[0] == 1;
+}
+
+/* Whether codes of a layout lie elsewhere than at plain bit strides, or beside there in the
+ * same byte. */
 static inline bool pq_is_stream(const struct pq_layout *layout)
 {
-    return layout != NULL &&
+    return layout != NULL && !pq_is_high_first(layout) &&
            (layout->order != NULL || layout->word_stride != layout->word_bits);
 }
 

@@ -185,6 +185,45 @@ static void give_grouped(const struct pq_codes *codes, ptrdiff_t bit, const char
     codes->pack(dense, codes->base + bit / 8, n);
 }
 
+/* ---- the first of two in the upper half ---- */
+
+/* Bytes that change places with those beside them, an even number. */
+static void swap_pairs(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_t n)
+{
+    for (size_t i = 0; i < n; i += 2) {
+        uint16_t pair;
+        memcpy(&pair, from + i, sizeof pair);
+        pair = (uint16_t)(pair << 8 | pair >> 8);
+        memcpy(to + i, &pair, sizeof pair);
+    }
+}
+
+void pq_take_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n)
+{
+    char pairs[REORDERED];
+    for (size_t m; n > 0; n -= m, to += m, at += (ptrdiff_t)m * 4) {
+        m = n < REORDERED ? n : REORDERED;
+        const size_t whole = m - m % 2;
+        codes->unpack(codes->base + at / 8, pairs, whole);
+        swap_pairs(to, pairs, whole);
+        if (m != whole) { /* the first half of a byte */
+            codes->unpack(codes->base + at / 8 + whole / 2, pairs, 2);
+            to[whole] = pairs[1];
+        }
+    }
+}
+
+void pq_give_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
+                        size_t n)
+{
+    char pairs[REORDERED];
+    for (size_t m; n > 0; n -= m, from += m, at += (ptrdiff_t)m * 4) {
+        m = n < REORDERED ? n : REORDERED;
+        swap_pairs(pairs, from, m);
+        codes->pack(pairs, codes->base + at / 8, m);
+    }
+}
+
 /* ---- all ---- */
 
 /* Codes that are taken at once: up to the next group, and one by one where none follows. */

@@ -21,6 +21,7 @@ cdef class _Affine:
     cdef bint refuse_nan
     cdef bint is_policy     # there are but these two
     cdef bint as_bias       # what the offset was given as
+    cdef _Codebook book     # None, or: beside it there is but `inverse`
 
     cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
         """In the call, all but the offset; after what does not go with the type, or with
@@ -31,8 +32,10 @@ cdef class _Affine:
             call.args.beyond = self.beyond
             call.args.refuse_nan = self.refuse_nan
             return 0
-        self.check(code, quantizes, bits)
         call.args.inverse = self.inverse
+        if self.book is not None:
+            return _set_book(call, self.book, code, quantizes, bits)
+        self.check(code, quantizes, bits)
         call.args.fills = len(self.fill)
         if call.args.fills:
             call.args.fill = <const int64_t *>PyBytes_AS_STRING(self.fill_bits)

@@ -16,7 +16,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     _PLACES = 3     # arguments that need no names
-    _ARGUMENTS = 20
+    _ARGUMENTS = 21
 
 
 # Arguments as signatures have them.
@@ -47,6 +47,7 @@ cdef struct QuantizeArgs:
     PyObject *nan
     PyObject *seed
     PyObject *start
+    PyObject *codebook
 
 
 cdef struct DequantizeArgs:
@@ -62,6 +63,7 @@ cdef struct DequantizeArgs:
     PyObject *inverse
     PyObject *fill
     PyObject *bias
+    PyObject *codebook
 
 
 cdef bint _take(const Known *known, PyObject *const *args, Py_ssize_t n, PyObject *names,
@@ -92,6 +94,7 @@ cdef object _quantize_called(PyObject *module, PyObject *const *args, Py_ssize_t
     if (
         not _take(&_quantize_known, args, n, names, <PyObject **>&given)
         or given.seed != <PyObject *>None or given.start != <PyObject *>None
+        or given.codebook != <PyObject *>None
     ):
         return PyObject_Vectorcall(_quantize_function, args, n, names)
     return _quantize(
@@ -108,7 +111,10 @@ cdef object _quantize_called(PyObject *module, PyObject *const *args, Py_ssize_t
 cdef object _dequantize_called(PyObject *module, PyObject *const *args, Py_ssize_t n,
                                PyObject *names):
     cdef DequantizeArgs given
-    if not _take(&_dequantize_known, args, n, names, <PyObject **>&given):
+    if (
+        not _take(&_dequantize_known, args, n, names, <PyObject **>&given)
+        or given.codebook != <PyObject *>None
+    ):
         return PyObject_Vectorcall(_dequantize_function, args, n, names)
     return _dequantize(
         _active, <object>given.q, <object>given.scale, <object>given.zero_point,

@@ -413,6 +413,7 @@ def quantize(
     nan: _NaN = "lowest",
     seed: SupportsIndex | None = None,
     start: SupportsIndex | None = None,
+    codebook: ArrayLike | None = None,
 ) -> Any:
     """
     Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
@@ -493,6 +494,14 @@ def quantize(
         The same: where in a larger array, in C order, the first element of `x` is, from 0
         (the default) to 2**64 - 1. Chunks along the first axis, each with its own, get the
         codes of the whole.
+    codebook : str or array_like, optional
+        A table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or the
+        name of one: "nf4", "fp4_bnb", "dynamic8", "dynamic8_unsigned". Codes are then
+        places in it, those of the numbers nearest to ``x / scale``, or to ``x * scale`` if
+        `inverse`; what is as near to two becomes the lower number, NaN the lowest. `dtype`
+        is uint8 (the default), or of as many bits as the table needs, which is what
+        `packed` makes of it: uint4, or uint2. No option goes with it but `inverse`, those
+        of shape, and `threads`.
 
     Returns
     -------
@@ -621,6 +630,7 @@ def dequantize(
     inverse: bool | np.bool = False,
     fill: _Codes = None,
     bias: ArrayLike | None = None,
+    codebook: ArrayLike | None = None,
 ) -> npt.NDArray[Any]:
     """
     Turn codes back into real numbers: ``(q - zero_point) * scale``.
@@ -655,6 +665,10 @@ def dequantize(
     bias : array_like, optional
         The same as `offset`, by the name that formats of weights have for it: ``q * scale +
         bias`` of MLX. Not beside `offset`.
+    codebook : str or array_like, optional
+        As for `quantize`: `q` are places in a table, uint8, uint4 or uint2. The result is
+        ``codebook[q] * scale``, or over `scale` if `inverse`, rounded to float32 and then
+        to `dtype`.
 
     Returns
     -------
@@ -1127,6 +1141,7 @@ def quantize_at(
     nan: _NaN = "lowest",
     seed: SupportsIndex | None = None,
     start: SupportsIndex | None = None,
+    codebook: ArrayLike | None = None,
 ) -> npt.NDArray[Any]: ...
 def dequantize_at(
     isa: str,
@@ -1143,6 +1158,7 @@ def dequantize_at(
     inverse: bool | np.bool = False,
     fill: _Codes = None,
     bias: ArrayLike | None = None,
+    codebook: ArrayLike | None = None,
 ) -> npt.NDArray[Any]: ...
 def choose_qparams_at(
     isa: str,

@@ -87,6 +87,7 @@ include "_parameters.pxi"
 include "_granularity.pxi"
 include "_options.pxi"
 include "_stochastic.pxi"
+include "_codebook.pxi"
 include "_affine.pxi"
 include "_run.pxi"
 include "_usual.pxi"
@@ -106,7 +107,7 @@ include "_standards.pxi"
 def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
              rounding="half_even", precision=None, saturate=True, packed=False, out=None,
              threads=1, offset=None, inverse=False, fill=None, quant_range=None,
-             out_of_range="saturate", nan="lowest", seed=None, start=None):
+             out_of_range="saturate", nan="lowest", seed=None, start=None, codebook=None):
     """
     Quantize real numbers: ``saturate(round(x / scale) + zero_point)``.
 
@@ -186,6 +187,14 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
         The same: where in a larger array, in C order, the first element of `x` is, from 0
         (the default) to 2**64 - 1. Chunks along the first axis, each with its own, get the
         codes of the whole.
+    codebook : str or array_like, optional
+        A table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or the
+        name of one: "nf4", "fp4_bnb", "dynamic8", "dynamic8_unsigned". Codes are then
+        places in it, those of the numbers nearest to ``x / scale``, or to ``x * scale`` if
+        `inverse`; what is as near to two becomes the lower number, NaN the lowest. `dtype`
+        is uint8 (the default), or of as many bits as the table needs, which is what
+        `packed` makes of it: uint4, or uint2. No option goes with it but `inverse`, those
+        of shape, and `threads`.
 
     Returns
     -------
@@ -218,6 +227,14 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
     >>> pq.quantize(np.array([0.5, 1.5, -3.0, 1e9], np.float32), 0.5, 1, dtype="uint8")
     array([  2,   4,   0, 255], dtype=uint8)
     """
+    if codebook is not None:
+        return _quantize_by_book(
+            _active, x, scale, dtype, axis, block_size, packed, out, threads,
+            _with_book(codebook, inverse, (
+                zero_point, offset, fill, None, rounding, precision, saturate, quant_range,
+                out_of_range, nan, seed, start,
+            ))
+        )
     return _quantize(_active, x, scale, zero_point, dtype, axis, block_size,
                      _with_noise(rounding, seed, start), precision, saturate, packed, out,
                      threads,
@@ -225,7 +242,8 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
 
 
 def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_size=None,
-               out=None, threads=1, offset=None, inverse=False, fill=None, bias=None):
+               out=None, threads=1, offset=None, inverse=False, fill=None, bias=None,
+               codebook=None):
     """
     Turn codes back into real numbers: ``(q - zero_point) * scale``.
 
@@ -259,6 +277,10 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
     bias : array_like, optional
         The same as `offset`, by the name that formats of weights have for it: ``q * scale +
         bias`` of MLX. Not beside `offset`.
+    codebook : str or array_like, optional
+        As for `quantize`: `q` are places in a table, uint8, uint4 or uint2. The result is
+        ``codebook[q] * scale``, or over `scale` if `inverse`, rounded to float32 and then
+        to `dtype`.
 
     Returns
     -------
@@ -290,6 +312,11 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
     >>> pq.dequantize(np.array([2, 4, 0, 255], np.uint8), 0.5, 1)
     array([  0.5,   1.5,  -0.5, 127. ], dtype=float32)
     """
+    if codebook is not None:
+        return _dequantize_by_book(
+            _active, q, scale, dtype, axis, block_size, out, threads,
+            _with_book(codebook, inverse, (zero_point, offset, fill, bias))
+        )
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, out, threads,
                        _biased(bias, offset, inverse, fill), False)
 
@@ -466,8 +493,11 @@ def quantize_at(str isa not None, x, scale, zero_point=None, *, dtype=None, axis
                 block_size=None, rounding="half_even", precision=None, saturate=True,
                 packed=False, out=None, threads=1, offset=None, inverse=False, fill=None,
                 quant_range=None, out_of_range="saturate", nan="lowest", seed=None,
-                start=None):
+                start=None, codebook=None):
     """Quantize with the kernels of `isa`."""
+    if codebook is not None:
+        return _quantize_by_book(_kernels_of(isa), x, scale, dtype, axis, block_size,
+                                 packed, out, threads, _with_book(codebook, inverse, ()))
     return _quantize(_kernels_of(isa), x, scale, zero_point, dtype, axis, block_size,
                      _with_noise(rounding, seed, start), precision, saturate, packed, out,
                      threads,
@@ -476,8 +506,11 @@ def quantize_at(str isa not None, x, scale, zero_point=None, *, dtype=None, axis
 
 def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, axis=None,
                   block_size=None, out=None, threads=1, offset=None, inverse=False,
-                  fill=None, bias=None):
+                  fill=None, bias=None, codebook=None):
     """Dequantize with the kernels of `isa`."""
+    if codebook is not None:
+        return _dequantize_by_book(_kernels_of(isa), q, scale, dtype, axis, block_size, out,
+                                   threads, _with_book(codebook, inverse, ()))
     return _dequantize(_kernels_of(isa), q, scale, zero_point, dtype, axis, block_size, out,
                        threads, _biased(bias, offset, inverse, fill), False)
 

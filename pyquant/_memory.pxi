@@ -23,6 +23,7 @@ cdef struct Call:
     bint has_out    # that was given
     bint as_offset  # a single scale, as many times as there are offsets
     bint as_bias    # what the offset was given as
+    const pq_codebook *book
     int64_t zero_value
     ptrdiff_t block[PQ_MAX_NDIM]
     ptrdiff_t scale_strides[PQ_MAX_NDIM]
@@ -55,6 +56,7 @@ cdef inline void _forget_options(pq_args *args) noexcept:
 cdef inline void _forget(Call *call) noexcept:
     call.x.held = call.out.held = call.scale.held = call.zero.held = False
     call.offset.held = call.has_out = call.as_offset = call.as_bias = False
+    call.book = NULL
     call.x.packed = call.out.packed = call.scale.packed = call.zero.packed = 0
     _forget_options(&call.args)
 

@@ -96,6 +96,20 @@ cdef extern from "blocks/finite.h" nogil:
         const pq_kernels *, const pq_blocks *, int, int
     ) noexcept
 
+
+cdef extern from "codebook.h" nogil:
+    struct pq_codebook:
+        int bits
+
+    pq_status pq_codebook_init(pq_codebook *, const float *, int) noexcept
+    pq_status pq_codebook_quantize(
+        const pq_kernels *, const pq_args *, const pq_codebook *, int, int
+    ) noexcept
+    pq_status pq_codebook_dequantize(
+        const pq_kernels *, const pq_args *, const pq_codebook *, int, int
+    ) noexcept
+
+
 cdef extern from "levels.h" nogil:
     pq_status pq_fake_levels(const pq_kernels *, const pq_args *, int, int) noexcept
 

@@ -126,7 +126,9 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
     if _size(&call.x) == 0:
         return 0
     parts = 1 if threads == 1 else _parts(_size(&call.x) * each, threads)
-    if parts > 1:
+    if call.book != NULL:
+        status = _run_book(kernels, call, quantizes, parts)
+    elif parts > 1:
         status = _run_parts(kernels, call, quantizes, parts)
     elif _size(&call.x) >= _NOGIL_SIZE:
         with nogil:
@@ -300,5 +302,7 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
     if affine is not None:
         bits = call.x_layout.bits if call.args.in_layout != NULL else 0
         affine.set(&call, <str>_NAMES[<int>call.x.type], False, bits)
+        if call.book != NULL:
+            _check_places(&call, array)
     return _apply(kernels, &call, array, scale, zero_point, call.x.type, name, type,
                   axis, block_size, out, threads, False, None, any_zero, offset)

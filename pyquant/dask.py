@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_qparams", "dequantize", "quantize"]
 
-_NO_OPTIONS = ("out", "packed", "threads", "bias")
+_NO_OPTIONS = ("out", "packed", "threads", "bias", "codebook")
 
 
 def __dir__() -> list[str]:
@@ -57,8 +57,8 @@ def quantize(
     axis, block_size : int or tuple of int, optional
         Granularity.
     **options
-        The others of `pyquant.quantize`, but for `out`, `packed` and `threads`, and for
-        stochastic rounding, which knows where in the whole array elements are.
+        The others of `pyquant.quantize`, but for `out`, `packed`, `threads` and `codebook`,
+        and for stochastic rounding, which knows where in the whole array elements are.
 
     Returns
     -------
@@ -120,8 +120,8 @@ def dequantize(
     axis, block_size : int or tuple of int, optional
         Granularity.
     **options
-        The others of `pyquant.dequantize`, but for `out`, `threads` and `bias`, which is
-        `offset`.
+        The others of `pyquant.dequantize`, but for `out`, `threads`, `codebook` and
+        `bias`, which is `offset`.
 
     Returns
     -------

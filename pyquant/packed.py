@@ -45,7 +45,7 @@ class PackedArray(_core.Packed):
     shape : int or tuple of int
         The shape of the unpacked array.
     layout : str, optional
-        "onnx", "words", "awq" or "halves"; see the notes.
+        "onnx", "words", "awq", "halves" or "high-first"; see the notes.
     axis : int, optional
         The axis along which codes are packed: the last by default. Not for "onnx".
     bits : int, optional
@@ -83,17 +83,20 @@ class PackedArray(_core.Packed):
 
     Notes
     -----
-    =========  ======  ============  ======================================================
-    layout     widths  `data`        elements
-    =========  ======  ============  ======================================================
-    "onnx"     2, 4    uint8, 1-d    in C order, the first in the low bits of a byte
-    "words"    1 to 8  int32 or      along `axis`, the first in the low bits of a word; what
-                       uint32        a word has no room for is in the low bits of the next
-    "awq"      4       int32 or      eight to a word along `axis`, the lowest four bits
-                       uint32        first: those of 0 2 4 6 1 3 5 7
-    "halves"   4       uint8         32 to 16 bytes along `axis`: element i in the low half
-                                     of byte i, element i + 16 in the high half
-    =========  ======  ============  ======================================================
+    ============  ======  ============  ===================================================
+    layout        widths  `data`        elements
+    ============  ======  ============  ===================================================
+    "onnx"        2, 4    uint8, 1-d    in C order, the first in the low bits of a byte
+    "words"       1 to 8  int32 or      along `axis`, the first in the low bits of a word;
+                          uint32        what a word has no room for is in the low bits of
+                                        the next
+    "awq"         4       int32 or      eight to a word along `axis`, the lowest four bits
+                          uint32        first: those of 0 2 4 6 1 3 5 7
+    "halves"      4       uint8         32 to 16 bytes along `axis`: element i in the low
+                                        half of byte i, element i + 16 in the high half
+    "high-first"  4       uint8         two to a byte along `axis`, the first in the high
+                                        half
+    ============  ======  ============  ===================================================
 
     But for "onnx", `data` has the dimensions of the array, with words in place of the
     elements along `axis`. Words are little-endian. Bits that no element has are zeros where
@@ -180,7 +183,7 @@ class PackedArray(_core.Packed):
         shape : int or tuple of int
             The shape of the unpacked array.
         layout : str, optional
-            "onnx", "words", "awq" or "halves".
+            "onnx", "words", "awq", "halves" or "high-first".
         axis : int, optional
             The axis along which codes are packed: the last by default. Not for "onnx".
         bits : int, optional
@@ -309,7 +312,7 @@ class PackedArray(_core.Packed):
         Parameters
         ----------
         layout : str
-            "onnx", "words", "awq" or "halves".
+            "onnx", "words", "awq", "halves" or "high-first".
         axis : int, optional
             The axis along which codes are packed: the last by default. Not for "onnx".
 
@@ -530,7 +533,7 @@ def pack(
         uint4, int2, uint2 or float4_e2m1fn, for "words" also of int8, uint8 or any other
         narrow float; or uint8 or int8 codes of as many `bits`.
     layout : str, optional
-        "onnx", "words", "awq" or "halves"; see `PackedArray`.
+        "onnx", "words", "awq", "halves" or "high-first"; see `PackedArray`.
     axis : int, optional
         The axis along which codes are packed: the last by default. Not for "onnx".
     bits : int, optional

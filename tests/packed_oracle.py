@@ -62,10 +62,22 @@ def out_of_halves(data, bits, count):
     return codes[:count]
 
 
+def in_high_first(codes, bits):
+    assert bits == 4
+    pairs = [*codes, 0][: len(codes) + len(codes) % 2]
+    return [16 * pairs[i] + pairs[i + 1] for i in range(0, len(pairs), 2)]
+
+
+def out_of_high_first(data, bits, count):
+    assert bits == 4
+    return [half for byte in data for half in (byte // 16, byte % 16)][:count]
+
+
 LAYOUTS = {
     "words": (np.uint32, in_words, out_of_words),
     "awq": (np.uint32, in_awq, out_of_awq),
     "halves": (np.uint8, in_halves, out_of_halves),
+    "high-first": (np.uint8, in_high_first, out_of_high_first),
 }
 
 

@@ -32,17 +32,17 @@ ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are it
 
 BITS = {name: TYPES[name].bits for name in EVERY_CODE if TYPES[name].bits <= 8}
 # Layout, bits: all there are.
-STREAMS = [*(("words", bits) for bits in range(1, 9)), ("awq", 4), ("halves", 4)]
+OF_FOUR = ("awq", "halves", "high-first")
+OF_BYTES = ("halves", "high-first")
+STREAMS = [
+    *(("words", bits) for bits in range(1, 9)),
+    *((layout, 4) for layout in OF_FOUR),
+]
 # Layout, name of the type, bits: uint8 codes of widths that have no type.
 PACKINGS = [
     *(("words", name, bits) for name, bits in BITS.items()),
     *(("words", "uint8", bits) for bits in (1, 3, 5, 6, 7)),
-    *(
-        (layout, name, 4)
-        for layout in ("awq", "halves")
-        for name, bits in BITS.items()
-        if bits == 4
-    ),
+    *((layout, name, 4) for layout in OF_FOUR for name, bits in BITS.items() if bits == 4),
 ]
 # Shape, axis: words that end anywhere, and one element.
 ARRAYS = [
@@ -112,7 +112,7 @@ def pack(codes, layout, axis, name, bits):
 
 
 def wrapped(words, name, shape, layout, axis, bits):
-    kind = np.uint8 if layout == "halves" else np.int32
+    kind = np.uint8 if layout in OF_BYTES else np.int32
     width = None if bits == BITS[name] else bits
     return pq.PackedArray(
         words.view(kind), name, shape, layout=layout, axis=axis, bits=width
@@ -202,7 +202,7 @@ def test_pack(packing, array):
         assert (got.shape, got.dtype, got.size) == (shape, dtype_of(name), codes.size)
         assert (got.nbytes, got.ndim) == (words.nbytes, len(shape))
         same(got.data.view(words.dtype), words)
-        assert got.data.dtype == (np.uint8 if layout == "halves" else np.int32)
+        assert got.data.dtype == (np.uint8 if layout in OF_BYTES else np.int32)
         same(low_bits(got.unpack(), 8), codes)
         assert got.unpack().dtype == dtype_of(name)
     if axis == len(shape) - 1:
@@ -213,7 +213,7 @@ def test_pack(packing, array):
 def test_unused_bits_are_not_looked_at(packing, array):
     layout, name, bits = packing
     shape, axis = array
-    word = np.uint8 if layout == "halves" else np.uint32
+    word = np.uint8 if layout in OF_BYTES else np.uint32
     words = packed_oracle.packed(random_codes(shape, bits), layout, axis, bits)
     rng = np.random.default_rng(1)
     words = rng.integers(0, np.iinfo(word).max, words.shape, word, endpoint=True)
@@ -245,14 +245,14 @@ def test_random_packings():
 
 def test_codes_above_their_bits():
     codes = np.full(40, 0xFF, np.uint8).view(ml_dtypes.uint4)
-    for layout in ("words", "awq", "halves"):
+    for layout in ("words", *OF_FOUR):
         used = pq.pack(codes, layout)
         assert used == pq.pack(np.full(40, 15, np.uint8), layout, bits=4)
 
 
 def test_signed_codes_of_a_byte():
     codes = np.arange(-8, 8, dtype=np.int8)
-    for layout in ("onnx", "words", "awq", "halves"):
+    for layout in ("onnx", "words", *OF_FOUR):
         got = pq.pack(codes, layout, bits=4)
         assert got.dtype == ml_dtypes.int4
         assert got.unpack().astype(np.int8).tolist() == codes.tolist()
@@ -326,7 +326,7 @@ def test_zero_points_that_are_packed_and_far():
     zeros = random_codes((2, 24), 4, 1)
     scale = usual_scales("float32", 48).reshape(2, 24)
     expected = pq.dequantize(codes, scale, zeros, axis=0, block_size=8)
-    for layout in ("words", "awq", "halves"):
+    for layout in ("words", *OF_FOUR):
         q = pq.pack(codes, layout, axis=0, bits=4)
         z = pq.pack(zeros, layout, bits=4)
         same(pq.dequantize(q, scale, z, axis=0, block_size=8), expected)
@@ -427,6 +427,7 @@ SOME = {
     "compressed-tensors": some(axis=1),
     "awq": some("awq", 1),
     "halves": some("halves", 1),
+    "high first": some("high-first", 1),
     "one dimension": some(shape=(33,)),
     "nothing": some(shape=(0, 4), axis=1),
 }
@@ -466,6 +467,7 @@ def test_unsigned_words():
 def test_equality():
     codes = random_codes((8, 8), 4)
     ways = [("words", 0), ("words", 1), ("awq", 0), ("awq", 1), ("halves", 1)]
+    ways += [("high-first", 0), ("high-first", 1)]
     every = [pq.pack(codes, layout, axis=axis, bits=4) for layout, axis in ways]
     every += [pq.pack(codes, bits=4), pq.pack(codes, "words", axis=0, bits=5)]
     for i, p in enumerate(every):
@@ -498,7 +500,9 @@ def test_rows():
 def test_parts_of_a_stream():
     for layout, bits in STREAMS:
         p = some(layout, 0, bits, (130, 2))
-        whole = {"awq": 8, "halves": 32}.get(layout, np.lcm(bits, 32) // bits)
+        whole = {"awq": 8, "halves": 32, "high-first": 2}.get(
+            layout, np.lcm(bits, 32) // bits
+        )
         unpacked = p.unpack()
         for start, stop in itertools.product(range(0, 130, whole), repeat=2):
             same(p[start:stop].unpack(), unpacked[start:stop])
@@ -520,7 +524,7 @@ def test_parts_of_a_stream():
 # What is refused
 
 WORDS = np.zeros((2, 3), np.int32)
-EVERY = "'onnx', 'words', 'awq' or 'halves'"
+EVERY = "'onnx', 'words', 'awq', 'halves' or 'high-first'"
 REFUSED = {
     "layout": (
         lambda: pq.pack(EIGHT, "gptq", bits=4),

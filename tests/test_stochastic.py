@@ -478,7 +478,11 @@ def test_threads(name, axis, monkeypatch):
 
 PACKINGS = [
     *[(name, True) for name in ("int4", "uint4", "int2", "uint2")],
-    *[("uint4", (row, axis)) for row in ("words", "awq", "halves") for axis in (0, 2)],
+    *[
+        ("uint4", (row, axis))
+        for row in ("words", "awq", "halves", "high-first")
+        for axis in (0, 2)
+    ],
     ("uint2", ("words", 1)),
 ]
 

@@ -22,6 +22,12 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return c32_of(vld1q_u8(p), vld1q_u8(p + 16));
 }
 
+PQ_INLINE void c32_store(uint8_t *p, c32 x)
+{
+    vst1q_u8(p, x.val[0]);
+    vst1q_u8(p + 16, x.val[1]);
+}
+
 PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
     return c32_of(vcombine_u8(vcreate_u8(x), vcreate_u8(y)),
@@ -121,6 +127,66 @@ PQ_INLINE c32 c32_look_up(const int8_t *table, c32 x)
 {
     const uint8x16_t entries = vreinterpretq_u8_s8(vld1q_s8(table));
     return c32_of(vqtbl1q_u8(entries, x.val[0]), vqtbl1q_u8(entries, x.val[1]));
+}
+
+PQ_INLINE void scale_table(float *to, const float *from, float scale)
+{
+    const float32x4_t nan = vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000));
+    for (int k = 0; k < 16; k += 4) {
+        const float32x4_t v = vmulq_n_f32(vld1q_f32(from + k), scale);
+        vst1q_f32(to + k, vbslq_f32(vceqq_f32(v, v), v, nan));
+    }
+}
+
+/* Four bytes of each entry. */
+PQ_INLINE void values_of_16(uint8_t *to, uint8x16_t x, uint8x16x4_t table)
+{
+    static const uint8_t bytes[16] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
+    static const uint8_t codes[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    const uint8x16_t first = vshlq_n_u8(x, 2);
+    for (int i = 0; i < 4; i++) {
+        const uint8x16_t each = vaddq_u8(vld1q_u8(codes), vdupq_n_u8((uint8_t)(4 * i)));
+        const uint8x16_t place = vaddq_u8(vqtbl1q_u8(first, each), vld1q_u8(bytes));
+        vst1q_u8(to + 16 * i, vqtbl4q_u8(table, place));
+    }
+}
+
+PQ_INLINE void c32_values(char *to, const uint8_t *codes, const float *table)
+{
+    const uint8_t *const p = (const uint8_t *)table;
+    const uint8x16x4_t entries = {
+        {vld1q_u8(p), vld1q_u8(p + 16), vld1q_u8(p + 32), vld1q_u8(p + 48)}};
+    const uint8x16_t low = vdupq_n_u8(15);
+    values_of_16((uint8_t *)to, vandq_u8(vld1q_u8(codes), low), entries);
+    values_of_16((uint8_t *)to + 64, vandq_u8(vld1q_u8(codes + 16), low), entries);
+}
+
+/* Of few bounds all are looked at, in whatever order. */
+PQ_INLINE uint16x4_t count_less(const float *from, const float *bound)
+{
+    const float32x4_t x = vld1q_f32(from);
+    uint32x4_t count = vdupq_n_u32(0);
+    for (int k = 1; k < 16; k++) {
+        count = vsubq_u32(count, vcltq_f32(vdupq_n_f32(bound[k]), x));
+    }
+    return vmovn_u32(count);
+}
+
+PQ_INLINE c32 c32_find(const float *x, const float *bound, int levels)
+{
+    uint8_t places[32];
+    for (int i = 0; i < 32 && levels == 4; i += 8) {
+        const uint16x4_t lo = count_less(x + i, bound), hi = count_less(x + i + 4, bound);
+        vst1_u8(places + i, vmovn_u16(vcombine_u16(lo, hi)));
+    }
+    for (int i = 0; i < 32 && levels != 4; i++) {
+        int k = 1;
+        for (int level = 0; level < levels; level++) {
+            k = 2 * k + (bound[k] < x[i]);
+        }
+        places[i] = (uint8_t)(k - (1 << levels));
+    }
+    return c32_load(places);
 }
 
 PQ_INLINE uint8x16_t trits_of(uint8x16_t x, uint8x16_t y)

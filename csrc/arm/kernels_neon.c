@@ -20,6 +20,7 @@
 #  define PQ_MAGNITUDE pq_neon_magnitude
 #  define PQ_SUMS pq_neon_sums
 #  define PQ_RECORDS pq_neon_records
+#  define PQ_BOOKS pq_neon_books
 #  define PQ_PIXELS(name) pq_neon_pixels_##name
 #  include "kernels.inc"
 

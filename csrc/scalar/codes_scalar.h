@@ -24,6 +24,11 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return r;
 }
 
+PQ_INLINE void c32_store(uint8_t *p, c32 x)
+{
+    memcpy(p, x.v, sizeof x.v);
+}
+
 /* Words of 8 bytes, the lowest of each first. */
 PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
@@ -133,6 +138,43 @@ PQ_NOINLINE c32 c32_look_up(const int8_t *table, c32 x)
         PQ_IN_ORDER(); /* vectors of it take ten times the code, and as long */
     }
     return x;
+}
+
+/* 16 numbers times `scale`; NaN as every CPU has it. */
+PQ_NOINLINE void scale_table(float *to, const float *from, float scale)
+{
+    for (int i = 0; i < 16; i++) {
+        const float v = from[i] * scale;
+        to[i] = v == v ? v : pq_f32_bits(0x7fc00000);
+        PQ_IN_ORDER(); /* as above */
+    }
+}
+
+/* The same of bytes, of which the lower four bits count, and a table of float32. */
+PQ_NOINLINE void c32_values(char *to, const uint8_t *p, const float *table)
+{
+    float y[32];
+    EACH_CODE(i)
+    {
+        y[i] = table[p[i] & 15];
+        PQ_IN_ORDER(); /* as above */
+    }
+    memcpy(to, y, sizeof y);
+}
+
+/* The places of numbers in a tree of `levels`, 4 or 8: see struct pq_codebook. */
+PQ_NOINLINE c32 c32_find(const float *x, const float *bound, int levels)
+{
+    c32 r;
+    EACH_CODE(i)
+    {
+        int k = 1;
+        for (int level = 0; level < levels; level++) {
+            k = 2 * k + (bound[k] < x[i]);
+        }
+        r.v[i] = (uint8_t)(k - (1 << levels));
+    }
+    return r;
 }
 
 /* The digits of base 3 that the fractions x y / 256 begin with: floor(3 (x y mod 256) /

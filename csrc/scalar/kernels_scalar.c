@@ -15,6 +15,7 @@
 #define PQ_MAGNITUDE pq_scalar_magnitude
 #define PQ_SUMS pq_scalar_sums
 #define PQ_RECORDS pq_scalar_records
+#define PQ_BOOKS pq_scalar_books
 #include "kernels.inc"
 #include "kernels/affine.inc"
 #include "kernels/wide.inc"

@@ -14,6 +14,11 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
+PQ_INLINE void c32_store(uint8_t *p, c32 x)
+{
+    _mm256_storeu_si256((__m256i *)p, x);
+}
+
 PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
     return _mm256_set_epi64x((long long)w, (long long)z, (long long)y, (long long)x);
@@ -98,6 +103,69 @@ PQ_INLINE c32 c32_look_up(const int8_t *table, c32 x)
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(entries), x);
 }
 
+/* In order, as streams go: see store_f32 in simd_avx2.h. */
+PQ_INLINE void store_eight(char *to, __m256 x)
+{
+    _mm256_storeu_ps((float *)to, x);
+    PQ_IN_ORDER();
+}
+
+PQ_INLINE void scale_table(float *to, const float *from, float scale)
+{
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+    for (int k = 0; k < 16; k += 8) {
+        const __m256 v = _mm256_mul_ps(_mm256_loadu_ps(from + k), _mm256_set1_ps(scale));
+        const __m256 is_nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+        _mm256_storeu_ps(to + k, _mm256_blendv_ps(v, nan, is_nan));
+    }
+}
+
+/* Permutations look at the lower three bits, and the fourth becomes a sign. */
+PQ_INLINE void c32_values(char *to, const uint8_t *p, const float *table)
+{
+    const __m256 low = _mm256_loadu_ps(table), high = _mm256_loadu_ps(table + 8);
+    for (int k = 0; k < 32; k += 8) {
+        const __m256i i = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + k)));
+        const __m256 is_high = _mm256_castsi256_ps(_mm256_slli_epi32(i, 28));
+        const __m256 l = _mm256_permutevar8x32_ps(low, i);
+        const __m256 h = _mm256_permutevar8x32_ps(high, i);
+        store_eight(to + 4 * k, _mm256_blendv_ps(l, h, is_high));
+    }
+}
+
+/* From the places of one level to those of the next. */
+PQ_INLINE __m256i go_on(__m256i at, __m256 bound, __m256 x)
+{
+    const __m256i is_less = _mm256_castps_si256(_mm256_cmp_ps(bound, x, _CMP_LT_OQ));
+    return _mm256_sub_epi32(_mm256_add_epi32(at, at), is_less);
+}
+
+/* Of eight numbers. A register has the bounds of each of the first four levels. */
+PQ_INLINE __m256i find_8(const float *from, const float *bound, int levels)
+{
+    const __m256 x = _mm256_loadu_ps(from);
+    const __m256 second = _mm256_broadcast_ps((const __m128 *)(bound + 2));
+    const __m256 third = _mm256_broadcast_ps((const __m128 *)(bound + 4));
+    __m256i at = go_on(_mm256_setzero_si256(), _mm256_broadcast_ss(bound + 1), x);
+    at = go_on(at, _mm256_permutevar_ps(second, at), x);
+    at = go_on(at, _mm256_permutevar_ps(third, at), x);
+    at = go_on(at, _mm256_permutevar8x32_ps(_mm256_loadu_ps(bound + 8), at), x);
+    for (int level = 4; level < levels; level++) {
+        at = go_on(at, _mm256_i32gather_ps(bound + (1 << level), at, 4), x);
+    }
+    return at;
+}
+
+PQ_INLINE c32 c32_find(const float *x, const float *bound, int levels)
+{
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i lo =
+        _mm256_packs_epi32(find_8(x, bound, levels), find_8(x + 8, bound, levels));
+    const __m256i hi =
+        _mm256_packs_epi32(find_8(x + 16, bound, levels), find_8(x + 24, bound, levels));
+    return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(lo, hi), order);
+}
+
 /* As upper bytes of 16 bits, of whose products no more is left than of bytes. */
 PQ_INLINE c32 c32_trits(c32 x, c32 y)
 {
@@ -117,13 +185,6 @@ PQ_INLINE float half_value(uint16_t bits)
 PQ_INLINE __m256 eight_of(__m128i x)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
-}
-
-/* In order, as streams go: see store_f32 in simd_avx2.h. */
-PQ_INLINE void store_eight(char *to, __m256 x)
-{
-    _mm256_storeu_ps((float *)to, x);
-    PQ_IN_ORDER();
 }
 
 PQ_INLINE void store_scaled(char *to, c32 x, float a, float b)

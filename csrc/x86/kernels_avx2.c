@@ -23,6 +23,7 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 #  define PQ_MAGNITUDE pq_avx2_magnitude
 #  define PQ_SUMS pq_avx2_sums
 #  define PQ_RECORDS pq_avx2_records
+#  define PQ_BOOKS pq_avx2_books
 #  define PQ_PIXELS(name) pq_avx2_pixels_##name
 #  include "kernels.inc"
 

@@ -43,6 +43,7 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py
 #  define PQ_MAGNITUDE pq_avx2_magnitude
 #  define PQ_SUMS pq_avx2_sums
 #  define PQ_RECORDS pq_avx2_records
+#  define PQ_BOOKS pq_avx2_books
 #  define PQ_PIXELS(name) pq_avx2_pixels_##name
 #  include "kernels.inc"
 

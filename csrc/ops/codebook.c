@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "../codebook.h"
+
+#include "../args.h"
+#include "../fpenv.h"
+#include "../job.h"
+#include "../scalar_math.h"
+
+/* The codes in ascending order of their values, those of equal ones as they are. Mostly
+ * they are that already. */
+static void sort_codes(uint8_t *code, const float *values, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int k = i;
+        for (; k > 0 && values[code[k - 1]] > values[i]; k--) {
+            code[k] = code[k - 1];
+        }
+        code[k] = (uint8_t)i;
+    }
+}
+
+/* The float32 nearest to the middle, which float64 has. */
+static float middle_of(float a, float b)
+{
+    return (float)(((double)a + (double)b) / 2);
+}
+
+/* Bounds to their places in the tree: the middle one of each part, the parts of a level one
+ * after the other. */
+static void plant(struct pq_codebook *book, int count)
+{
+    const int all = 1 << book->levels;
+    int k = 1;
+    for (int part = all; part > 1; part /= 2) {
+        for (int i = part / 2 - 1; i < all; i += part) {
+            const uint8_t *const code = book->code + i;
+            book->bound[k++] = i < count - 1
+                                   ? middle_of(book->value[code[0]], book->value[code[1]])
+                                   : pq_f32_bits(0x7f800000);
+        }
+    }
+}
+
+enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, int count)
+{
+    int bits = 2;
+    bool finite = true;
+    if (book == NULL || values == NULL) {
+        return PQ_ERR_NULL;
+    }
+    for (; bits < 8 && 1 << bits < count; bits++) {
+    }
+    if (count != 1 << bits) {
+        return PQ_ERR_OPTION;
+    }
+    const pq_fpenv found = pq_fpenv_enter();
+    memset(book, 0, sizeof *book);
+    sort_codes(book->code, values, count);
+    book->bits = bits;
+    book->levels = count <= PQ_SMALL_BOOK ? 4 : 8;
+    for (int i = 0; i < PQ_BOOK; i++) {
+        book->value[i] = values[i % count];
+        finite = finite && book->value[i] - book->value[i] == 0;
+    }
+    plant(book, count);
+    pq_fpenv_leave(found);
+    return finite ? PQ_OK : PQ_ERR_OPTION;
+}
+
+static bool suits(const struct pq_array *codes, const struct pq_layout *layout,
+                  const struct pq_codebook *book, bool quantizes)
+{
+    const int packed = pq_code_bits(codes, layout);
+    const int bits = packed != 0 ? packed : pq_bits_of(codes->type);
+    /* Those of a byte may be any. */
+    return quantizes ? bits >= book->bits : bits <= book->bits || packed == 0;
+}
+
+/* Nothing but `inverse`. */
+static bool has_options(const struct pq_args *args)
+{
+    return args->offset != NULL || args->fills != 0 || args->lowest_code != 0 ||
+           args->highest_code != 0 || args->beyond != PQ_SATURATE || args->refuse_nan ||
+           args->precision != PQ_NO_TYPE || args->overflow || args->zero_first ||
+           args->narrow_first || args->round != PQ_HALF_EVEN;
+}
+
+static enum pq_status run_book(const struct pq_kernels *kernels, const struct pq_args *args,
+                               const struct pq_codebook *book, bool quantizes, int part,
+                               int parts)
+{
+    struct pq_args room;
+    struct pq_job job;
+    enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
+    if (status != PQ_OK || book == NULL) {
+        return status != PQ_OK ? status : PQ_ERR_NULL;
+    }
+    const struct pq_array *const codes = quantizes ? &args->out : &args->in;
+    const struct pq_array *const numbers = quantizes ? &args->in : &args->out;
+    const enum pq_type code = codes->type, real = numbers->type;
+    if ((code != PQ_U8 && code != PQ_U4 && code != PQ_U2) || !pq_is_real(real) ||
+        numbers->bit_strides != NULL || args->zero.data != NULL) {
+        return PQ_ERR_TYPE;
+    }
+    if (has_options(args) ||
+        !suits(codes, quantizes ? args->out_layout : args->in_layout, book, quantizes)) {
+        return PQ_ERR_OPTION;
+    }
+    job.how = pq_no_method;
+    job.how.kernel = quantizes ? kernels->books->quantize : kernels->books->dequantize;
+    job.how.general = true;
+    job.how.by_groups = true;
+    job.how.single_scale = !quantizes || real != PQ_F64;
+    job.how.run.book = book;
+    job.how.run.in = args->in.type;
+    job.how.run.out = args->out.type;
+    job.how.run.inverse = args->inverse != 0;
+    status = pq_job_init(&job, kernels, args);
+    if (status == PQ_OK) {
+        pq_job_run(&job, part, parts);
+    }
+    return status;
+}
+
+enum pq_status pq_codebook_quantize(const struct pq_kernels *kernels,
+                                    const struct pq_args *args,
+                                    const struct pq_codebook *book, int part, int parts)
+{
+    return run_book(kernels, args, book, true, part, parts);
+}
+
+enum pq_status pq_codebook_dequantize(const struct pq_kernels *kernels,
+                                      const struct pq_args *args,
+                                      const struct pq_codebook *book, int part, int parts)
+{
+    return run_book(kernels, args, book, false, part, parts);
+}

@@ -1,0 +1,367 @@
+"""`codebook=`: codes that are places in a table of numbers.
+
+The judge sorts the table, makes the middles and counts those below each quotient by NumPy's
+`searchsorted`; values are looked up and multiplied in float32.
+"""
+
+import hashlib
+import threading
+
+import numpy as np
+import pytest
+from support import HAVE_BFLOAT16, REALS, cast, each, expand, same, split_small_arrays
+
+import pyquant as pq
+from pyquant._codebooks import TABLES
+from pyquant._core import dequantize_at, quantize_at
+
+LEVELS = pq.isa.available()
+SIZES = (4, 8, 16, 32, 64, 128, 256)
+EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, -3e38]
+
+
+def random_table(count, seed=0):
+    """Out of order, one number twice, and of very different magnitudes."""
+    rng = np.random.default_rng([seed, count])
+    table = np.ldexp(rng.standard_normal(count), rng.integers(-9, 3, count))
+    table[count // 2] = table[1]
+    return table.astype(np.float32)
+
+
+BOOKS = {**TABLES, **{f"of {n}": random_table(n) for n in SIZES}}
+
+
+def places(y, table):
+    """The definition."""
+    order = np.argsort(table, kind="stable")
+    ascending = table[order].astype(np.float64)
+    middles = ((ascending[:-1] + ascending[1:]) / 2).astype(np.float32)
+    below = np.searchsorted(middles, y.astype(np.float64), side="left")
+    below[np.isnan(y)] = 0
+    return order[below].astype(np.uint8)
+
+
+def values(q, scale, table, inverse=False):
+    with np.errstate(all="ignore"):
+        looked_up, scale = table[q], scale.astype(np.float32)
+        made = looked_up / scale if inverse else looked_up * scale
+    made[np.isnan(made)] = np.nan
+    return made
+
+
+def around(table):
+    """All middles, their neighbours, the numbers themselves, and what is at the edges."""
+    ascending = np.sort(table).astype(np.float64)
+    middles = ((ascending[:-1] + ascending[1:]) / 2).astype(np.float32)
+    up, down = np.nextafter(middles, np.float32(np.inf)), np.nextafter(middles, -np.inf)
+    wide = np.linspace(-2, 2, 501, dtype=np.float32) * np.abs(table).max()
+    edges = np.array(EDGES, np.float32)
+    found = np.concatenate([middles, up, down, table, wide, edges])
+    return np.random.default_rng(4).permutation(found)
+
+
+@each("name, level", BOOKS, LEVELS)
+def test_the_nearest_and_ties_down(name, level):
+    table = BOOKS[name]
+    x = around(table)
+    given = name if name in TABLES else table
+    same(quantize_at(level, x, 1, codebook=given), places(x, table))
+    codes = np.arange(len(table), dtype=np.uint8)
+    same(dequantize_at(level, codes, 1, codebook=given), table)
+    if len(set(table.tolist())) == len(table):
+        same(quantize_at(level, table, 1, codebook=given), codes)
+
+
+@each("name, level", ("nf4", "dynamic8", "of 4"), LEVELS)
+def test_scales_divide_and_multiply(name, level):
+    table = BOOKS[name]
+    rng = np.random.default_rng(5)
+    for shape, axis, block in (
+        ((777,), None, None),
+        ((5, 130), 0, None),
+        ((5, 130), 1, None),
+        ((6, 192), 1, 64),
+        ((4, 100), 1, 33),
+        ((4, 100), 1, 7),
+        ((64, 5), 0, 32),
+        ((9, 12), None, (4, 3)),
+    ):
+        how = {"axis": axis, "block_size": block}
+        x = rng.standard_normal(shape).astype(np.float32)
+        x.reshape(-1)[: len(EDGES)] = EDGES
+        blocks = block or 1
+        if axis is None:
+            params = () if block is None else (3, 4)
+        elif block is None:
+            params = (shape[axis],)
+        else:
+            params = tuple(-(-n // blocks) if d == axis else n for d, n in enumerate(shape))
+        scale = np.abs(rng.standard_normal(params)).astype(np.float32) + np.float32(0.1)
+        whole = expand(scale, shape, axis, block)
+        for inverse in (False, True):
+            with np.errstate(all="ignore"):
+                y = x * whole if inverse else x / whole
+            q = quantize_at(level, x, scale, codebook=table, inverse=inverse, **how)
+            same(q, places(y, table))
+            for dtype in REALS:
+                expected = cast(values(q, whole, table, inverse), dtype)
+                got = dequantize_at(
+                    level, q, scale, codebook=table, inverse=inverse, dtype=dtype, **how
+                )
+                same(got, expected)
+
+
+@each("real, level", REALS, LEVELS)
+def test_numbers_of_every_type(real, level):
+    rng = np.random.default_rng(6)
+    x = cast(rng.standard_normal((3, 96)), real)
+    kind = np.float64 if np.dtype(real) == np.float64 else np.float32
+    scale = rng.uniform(0.2, 2, (3, 3)).astype(kind)
+    for name in ("nf4", "dynamic8"):
+        y = x.astype(kind) / expand(scale, x.shape, 1, 32)
+        got = quantize_at(level, x, scale, codebook=name, axis=1, block_size=32)
+        same(got, places(y, TABLES[name]))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_quotients_of_float64_are_not_rounded_to_float32(level):
+    middle = 0.5
+    table = np.array([0, 1, 2, 3], np.float32)
+    x = np.array([middle, np.nextafter(middle, 1), np.nextafter(middle, 0)])
+    same(quantize_at(level, x, 1, codebook=table), np.array([0, 1, 0], np.uint8))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_strange_scales(level):
+    codes = np.tile(np.arange(16, dtype=np.uint8), 9)
+    for scale in (0.0, -0.0, -2.5, np.inf, np.nan, 1e-45, 1e38, 3e-39):
+        whole = np.full(codes.shape, scale, np.float32)
+        for inverse in (False, True):
+            same(
+                dequantize_at(level, codes, scale, codebook="nf4", inverse=inverse),
+                values(codes, whole, TABLES["nf4"], inverse),
+            )
+        x = np.array([*EDGES, 1, -1, 0.3], np.float32)
+        with np.errstate(all="ignore"):
+            y = x / np.float32(scale)
+        same(quantize_at(level, x, scale, codebook="nf4"), places(y, TABLES["nf4"]))
+
+
+LAYOUTS = [
+    ("nf4", True, "uint4"),
+    ("of 4", True, "uint2"),
+    ("nf4", ("high-first",), "uint4"),
+    ("nf4", ("words", 0), "uint4"),
+    ("nf4", ("halves", -1), "uint4"),
+    ("of 8", ("words", -1, 3), "uint8"),
+    ("of 32", ("words", 0, 5), "uint8"),
+    ("of 128", ("words", 1, 7), "uint8"),
+    ("dynamic8", ("words", 1), "uint8"),
+]
+
+
+@each("case, level", range(len(LAYOUTS)), LEVELS)
+def test_packed_codes(case, level, monkeypatch):
+    name, packed, dtype = LAYOUTS[case]
+    table = BOOKS[name]
+    rng = np.random.default_rng(7)
+    for shape in ((4, 64), (3, 7), (64, 33), (1, 1), (0, 4)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        scale = rng.uniform(0.5, 2, shape[:1]).astype(np.float32)
+        kept = "uint8" if packed is not True and len(packed) == 3 else None
+        how = {"axis": 0, "codebook": table}
+        p = quantize_at(level, x, scale, packed=packed, dtype=kept, **how)
+        q = places(x / expand(scale, shape, 0), table)
+        if HAVE_BFLOAT16 or dtype == "uint8":
+            assert p.dtype == dtype
+            same(p.unpack().astype(np.uint8), q)
+        expected = values(q, expand(scale, shape, 0), table)
+        same(dequantize_at(level, p, scale, **how), expected)
+        with split_small_arrays(monkeypatch):
+            same(dequantize_at(level, p, scale, threads=3, **how), expected)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_types_of_ml_dtypes(level):
+    pytest.importorskip("ml_dtypes")  # optional; the types tried are its
+    x = np.linspace(-1, 1, 99, dtype=np.float32)
+    for name, dtype in (("nf4", "uint4"), ("of 4", "uint2")):
+        q = quantize_at(level, x, 1, codebook=BOOKS[name], dtype=dtype)
+        assert q.dtype.name == dtype
+        same(q.astype(np.uint8), places(x, BOOKS[name]))
+        same(
+            dequantize_at(level, q, 0.5, codebook=BOOKS[name]),
+            values(q.astype(np.uint8), np.full(99, 0.5), BOOKS[name]),
+        )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_strides_out_and_threads(level, monkeypatch):
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((130, 64)).astype(np.float32).T[:, ::-1]
+    scale = rng.uniform(0.5, 2, 64).astype(np.float32)
+    q = places(x / scale[:, None], TABLES["nf4"])
+    how = {"codebook": "nf4", "axis": 0}
+    room = np.full((64, 260), 9, np.uint8)
+    out = room[:, ::2]
+    assert quantize_at(level, x, scale, out=out, **how) is out
+    same(np.ascontiguousarray(out), q)
+    assert (room[:, 1::2] == 9).all()
+    back = values(q, expand(scale, q.shape, 0), TABLES["nf4"])
+    into = np.zeros((130, 64), np.float16).T
+    dequantize_at(level, out, scale, out=into, **how)
+    same(np.ascontiguousarray(into), back.astype(np.float16))
+    swapped = x.astype(">f4")
+    same(quantize_at(level, swapped, scale, **how), q)
+    with split_small_arrays(monkeypatch):
+        same(quantize_at(level, x, scale, threads=4, **how), q)
+        same(dequantize_at(level, out, scale, threads=4, **how), back)
+
+
+def test_scalars_lists_and_nothing():
+    same(pq.quantize(0.3, 1, codebook="nf4"), np.array(11, np.uint8))
+    same(pq.dequantize([0, 15], 2, codebook="nf4"), np.array([-2, 2], np.float32))
+    same(pq.quantize([], 1, codebook="nf4"), np.zeros(0, np.uint8))
+    same(
+        pq.dequantize(np.zeros((0, 3), np.uint8), 1, codebook="nf4"),
+        np.zeros((0, 3), np.float32),
+    )
+
+
+def test_a_table_whose_middles_are_beyond_float32():
+    big = np.float32(3.4e38)
+    table = np.array([big, -big, 0, 3.2e38], np.float32)
+    x = np.array([big, -big, 0.6 * big, 1, np.inf, 3.2e38], np.float32)
+    same(pq.quantize(x, 1, codebook=table), np.array([0, 1, 3, 2, 0, 3], np.uint8))
+
+
+def test_a_table_that_changes_does_not_matter_later():
+    table = np.arange(16, dtype=np.float32)
+    before = pq.quantize(np.float32(3), 1, codebook=table)
+    table[:] = 0
+    assert int(before) == 3
+    assert int(pq.quantize(np.float32(3), 1, codebook="nf4")) == 15
+
+
+def test_names_from_many_threads():
+    found = []
+    ready = threading.Barrier(4)
+
+    def work():
+        ready.wait()
+        found.append(int(pq.quantize(np.float32(-0.5), 1, codebook="dynamic8")))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    expected = int(places(np.array([-0.5], np.float32), TABLES["dynamic8"])[0])
+    assert found == [expected] * 4
+
+
+DIGESTS = {"dynamic8": "e732639a65f497b4", "dynamic8_unsigned": "305f002cc11278fb"}
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_the_dynamic_maps_are_those_of_bitsandbytes(name):
+    memory = TABLES[name].astype("<f4").tobytes()
+    assert hashlib.sha256(memory).hexdigest().startswith(DIGESTS[name])
+    assert len(TABLES[name]) == 256
+    assert not TABLES[name].flags.writeable
+
+
+X = np.ones((2, 4), np.float32)
+Q = np.zeros((2, 4), np.uint8)
+WRONG = {
+    "name": (ValueError, {"codebook": "nf5"}, "codebook: expected nf4, .*, got 'nf5'"),
+    "length": (ValueError, {"codebook": np.ones(5)}, r"codebook: .*, got shape \(5,\)"),
+    "short": (ValueError, {"codebook": np.ones(2)}, r"codebook: .*, got shape \(2,\)"),
+    "rank": (
+        ValueError,
+        {"codebook": np.ones((4, 4))},
+        r"codebook: .*, got shape \(4, 4\)",
+    ),
+    "kind": (TypeError, {"codebook": np.ones(4, "c8")}, "codebook: expected real numbers"),
+    "other": (TypeError, {"codebook": object()}, "codebook: expected"),
+    "nan": (ValueError, {"codebook": [0, 1, 2, np.nan]}, "codebook: expected finite"),
+    "inf": (ValueError, {"codebook": [0, 1, 2, 1e39]}, "codebook: expected finite"),
+    "offset": (ValueError, {"offset": 1}, "offset: expected None beside codebook, got 1"),
+    "fill": (ValueError, {"fill": 1}, "fill: expected None beside codebook, got 1"),
+    "zero": (
+        ValueError,
+        {"zero_point": X},
+        "zero_point: expected None beside codebook, got ndarray",
+    ),
+    "scale": (ValueError, {"scale": np.ones(3)}, "scale: expected"),
+}
+WRONG_NUMBERS = WRONG | {
+    "rounding": (
+        ValueError,
+        {"rounding": "floor"},
+        "rounding: expected 'half_even' beside codebook, got 'floor'",
+    ),
+    "seed": (ValueError, {"seed": 1}, "seed: expected None beside codebook, got 1"),
+    "precision": (ValueError, {"precision": "float64"}, "precision: expected None beside"),
+    "saturate": (
+        ValueError,
+        {"saturate": False},
+        "saturate: expected True beside codebook",
+    ),
+    "nan option": (ValueError, {"nan": "raise"}, "nan: expected 'lowest' beside codebook"),
+    "dtype": (TypeError, {"dtype": "int8"}, "dtype: expected uint8, uint4 or uint2 beside"),
+    "few bits": (
+        ValueError,
+        {"packed": True, "dtype": "uint4", "codebook": "dynamic8", "out": None},
+        "codebook: expected 16 numbers for codes of 4 bits, got 256",
+    ),
+    "fewer bits": (
+        ValueError,
+        {"packed": ("words", 0, 3), "dtype": "uint8", "out": None},
+        "codebook: expected 8 numbers for codes of 3 bits, got 16",
+    ),
+}
+WRONG_CODES = WRONG | {
+    "bias": (ValueError, {"bias": 1}, "bias: expected None beside codebook, got 1"),
+    "codes": (
+        ValueError,
+        {"q": np.full((2, 4), 16, np.uint8)},
+        "q: expected codes from 0 to 15, got 16",
+    ),
+    "signed": (
+        TypeError,
+        {"q": np.zeros((2, 4), np.int8)},
+        "q: expected uint8, uint4 or uint2 beside codebook, got int8",
+    ),
+    "many bits": (
+        ValueError,
+        {"q": pq.pack(Q, "words", bits=5)},
+        "codebook: expected 32 numbers for codes of 5 bits, got 16",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_NUMBERS)
+def test_refusals_of_quantize(name):
+    error, given, said = WRONG_NUMBERS[name]
+    out = np.full((2, 4), 7, np.uint8)
+    how = {"x": X, "scale": np.ones(2), "axis": 0, "codebook": "nf4", "out": out} | given
+    with pytest.raises(error, match=f"^{said}"):
+        pq.quantize(**how)
+    assert (out == 7).all()
+
+
+@pytest.mark.parametrize("name", WRONG_CODES)
+def test_refusals_of_dequantize(name):
+    error, given, said = WRONG_CODES[name]
+    out = np.full((2, 4), 7, np.float32)
+    how = {"q": Q, "scale": np.ones(2), "axis": 0, "codebook": "nf4", "out": out} | given
+    with pytest.raises(error, match=f"^{said}"):
+        pq.dequantize(**how)
+    assert (out == 7).all()
+
+
+def test_out_that_overlaps():
+    memory = np.zeros(64, np.uint8)
+    with pytest.raises(ValueError, match=r"^out: "):
+        pq.dequantize(memory[:16], 1, codebook="nf4", out=memory.view("f4"))
