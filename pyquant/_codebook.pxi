@@ -36,6 +36,7 @@ cdef _Codebook _made_book(object array):
     cdef Array held
     cdef _Codebook made = _Codebook()
     cdef Py_ssize_t count
+    cdef const float *numbers
     _checked_numbers(array, &held, "codebook")
     count = held.shape[0] if held.ndim == 1 else 0
     if count not in (4, 8, 16, 32, 64, 128, 256):
@@ -44,17 +45,17 @@ cdef _Codebook _made_book(object array):
             f"got shape {array.shape}"
         )
     values = _np.ascontiguousarray(cast(array, "float32"))
-    if pq_codebook_init(
-        &made.table, <const float *>PyArray_DATA(<const PyArrayObject *>values), <int>count
-    ) != PQ_OK:
+    numbers = <const float *>PyArray_DATA(<const PyArrayObject *>values)
+    if pq_codebook_init(&made.table, numbers, <int>count) != PQ_OK:
         raise ValueError("codebook: expected finite numbers, as float32, got others")
     return made
 
 
 cdef tuple _BESIDE_BOOK = (
     ("zero_point", None), ("offset", None), ("fill", None), ("bias", None),
-    ("rounding", "half_even"), ("precision", None), ("saturate", True), ("quant_range", None),
-    ("out_of_range", "saturate"), ("nan", "lowest"), ("seed", None), ("start", None),
+    ("rounding", "half_even"), ("precision", None), ("saturate", True),
+    ("quant_range", None), ("out_of_range", "saturate"), ("nan", "lowest"), ("seed", None),
+    ("start", None),
 )
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 FILES = sorted(Path(__file__).parent.glob("*.json"))
 BLOCKS = [path for path in FILES if path.name.startswith("ggml-")]
-STANDARDS = [path for path in FILES if path not in BLOCKS]
+WEIGHTS = [path for path in FILES if path.name.startswith("bitsandbytes-")]
+STANDARDS = [path for path in FILES if path not in (*BLOCKS, *WEIGHTS)]
 
 
 class Call(NamedTuple):

@@ -1,0 +1,721 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights as bitsandbytes stores them: 4 bits a number, NF4 or FP4, and rows of int8.
+
+Nothing of bitsandbytes is imported. Names of tensors are those of its safetensors files.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
+
+import numpy as np
+
+from pyquant import _core
+from pyquant import dtypes as _dtypes
+from pyquant._codebooks import TABLES
+from pyquant._core import dequantize as _decoded
+from pyquant._core import quantize as _encoded
+from pyquant.packed import PackedArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+
+__all__ = [
+    "FourBit",
+    "Nested",
+    "dequantize",
+    "dequantize_int8",
+    "from_tensors",
+    "quantize",
+    "quantize_int8",
+    "to_tensors",
+]
+
+_BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
+_BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
+_NESTED_BLOCK = 256
+_STATE = "quant_state.bitsandbytes__"
+_LEAST = np.float32(1e-38)  # what smaller magnitudes are taken for where they divide
+_PIECE = 1 << 16  # elements of a buffer, whole blocks of any size
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+@dataclass(frozen=True, eq=False)
+class Nested:
+    """
+    What scales that are codes themselves need.
+
+    Attributes
+    ----------
+    absmax : ndarray
+        float32, one for each block of codes.
+    offset : float
+        What is added to their products: a float32 number.
+    quant_map : ndarray
+        float32, 256 numbers.
+    block_size : int
+        How many codes share one of `absmax`.
+    """
+
+    absmax: npt.NDArray[np.float32]
+    offset: float
+    quant_map: npt.NDArray[np.float32]
+    block_size: int = _NESTED_BLOCK
+
+
+@dataclass(frozen=True, eq=False)
+class FourBit:
+    """
+    Numbers of 4 bits in blocks, each block with its largest magnitude.
+
+    Attributes
+    ----------
+    data : ndarray
+        uint8, of one dimension: two codes to a byte, the first in the high half, of all
+        elements in C order. Where these are an odd number, the code of 0 follows.
+    absmax : ndarray
+        Of each block: float32, or uint8 where scales are nested.
+    shape : tuple of int
+        That of the numbers.
+    quant_map : ndarray
+        float32, 16 numbers: those of the codes.
+    quant_type : str
+        "nf4" or "fp4".
+    block_size : int
+        How many elements share one of `absmax`; the last block may be short.
+    dtype : str
+        What the numbers were, and are made again: "float32", "float16" or "bfloat16".
+    nested : Nested or None
+        What makes numbers of `absmax` where it is not these itself.
+    """
+
+    data: npt.NDArray[np.uint8]
+    absmax: npt.NDArray[Any]
+    shape: tuple[int, ...]
+    quant_map: npt.NDArray[np.float32]
+    quant_type: str = "nf4"
+    block_size: int = 64
+    dtype: str = "float32"
+    nested: Nested | None = None
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return int(np.prod(self.shape, dtype=object))
+
+
+# ---- 4 bits ----
+
+
+def quantize(
+    x: ArrayLike,
+    *,
+    block_size: SupportsIndex = 64,
+    quant_type: str = "nf4",
+    nested: bool = False,
+    offset: SupportsFloat | None = None,
+    threads: SupportsIndex = 1,
+) -> FourBit:
+    """
+    Quantize numbers to 4 bits, as ``bitsandbytes.functional.quantize_4bit`` does on CPUs.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float16 or bfloat16, of any shape; all finite. What is not contiguous in C
+        order is copied.
+    block_size : int, optional
+        32, 64 (the default), 128, 256, 512, 1024, 2048 or 4096 elements in C order share a
+        scale.
+    quant_type : {"nf4", "fp4"}, optional
+        The numbers that codes stand for.
+    nested : bool, optional
+        Whether scales are quantized, too, to 8 bits in blocks of 256. Default False.
+    offset : float, optional
+        With `nested` only: what is subtracted from scales before. Default: their mean, by
+        sums of float64.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    FourBit
+        Codes and scales.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit, or a number is not finite.
+
+    Notes
+    -----
+    Of a block with the largest magnitude m, ``x * (1 / max(m, 1e-38))``, of a short one
+    ``x / max(m, 1e-38)``, in float32, becomes the code of the nearest number, of the lower
+    one of two that are as near. These are the bytes of bitsandbytes 0.50.2. Nested scales
+    are not: its mean depends on the order in which PyTorch adds, and its CPU code does not
+    find the nearest of 256 numbers. Here it does, as that for GPUs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import bitsandbytes
+    >>> q = bitsandbytes.quantize(np.float32([1, -1, 0.5, 0.25, -0.7, 0]))
+    >>> q.data.tobytes().hex(), q.absmax.tolist()
+    ('f0ca17', [1.0])
+    >>> bitsandbytes.dequantize(q)[:2]
+    array([ 1., -1.], dtype=float32)
+    """
+    size = _block_size_of(block_size)
+    book = _book_of(quant_type)
+    _check_flag(nested, "nested")
+    if offset is not None and not nested:
+        msg = "offset: expected None without nested=True"
+        raise ValueError(msg)
+    array = _core.plain(x, "x")
+    dtype = _dtypes.name_of(array.dtype)
+    if dtype not in ("float32", "float16", "bfloat16"):
+        msg = f"x: expected float32, float16 or bfloat16, got {array.dtype}"
+        raise TypeError(msg)
+    flat = np.ascontiguousarray(array).reshape(-1)
+    absmax = _absmax_of(flat, size)
+    codes = _encode(flat, absmax, size, book, threads)
+    given = TABLES[book]
+    if not nested:
+        return FourBit(codes, absmax, array.shape, given, quant_type, size, dtype)
+    base = np.float32(_offset_of(offset, absmax))
+    left = absmax - base
+    scales = _absmax_of(left, _NESTED_BLOCK)
+    kept = Nested(scales, float(base), TABLES["dynamic8"])
+    small = _encoded(
+        left,
+        np.float32(1) / np.maximum(scales, _LEAST),
+        axis=0,
+        block_size=_NESTED_BLOCK,
+        inverse=True,
+        codebook="dynamic8",
+    )
+    return FourBit(codes, small, array.shape, given, quant_type, size, dtype, kept)
+
+
+def dequantize(
+    q: FourBit,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make numbers of codes of 4 bits.
+
+    Parameters
+    ----------
+    q : FourBit
+        Of `quantize` or `from_tensors`.
+    dtype : dtype_like, optional
+        float32, float64, float16 or bfloat16. Default that of `out`, else ``q.dtype``.
+    out : ndarray, optional
+        Where to put the result: of the shape of `q`, any strides.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        Of ``q.shape``; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit; `out` has not been written to.
+
+    Notes
+    -----
+    ``quant_map[code] * absmax`` in float32, then rounded to `dtype`; nested scales are
+    ``map[code] * absmax + offset`` before, each step rounded to float32. Equal to
+    bitsandbytes 0.50.2, but that code 8 of FP4 is +0 everywhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import bitsandbytes
+    >>> q = bitsandbytes.quantize(np.float32([[3, 1], [0, -3]]), quant_type="fp4")
+    >>> bitsandbytes.dequantize(q)
+    array([[ 3.,  1.],
+           [ 0., -3.]], dtype=float32)
+    """
+    if not isinstance(q, FourBit):
+        msg = f"q: expected a FourBit, got {type(q).__name__}"
+        raise TypeError(msg)
+    _check(q, "q")
+    codes = PackedArray(q.data, "uint4", q.size, layout="high-first")
+    scales: Any = q.absmax
+    if q.nested is not None:
+        scales = _decoded(
+            q.absmax,
+            q.nested.absmax,
+            axis=0,
+            block_size=q.nested.block_size,
+            codebook=q.nested.quant_map,
+        )
+        scales += np.float32(q.nested.offset)
+    how: dict[str, Any] = {"axis": 0, "block_size": q.block_size, "codebook": q.quant_map}
+    if out is None:
+        kind = q.dtype if dtype is None else dtype
+        made = _decoded(codes, scales, dtype=kind, threads=threads, **how)
+        whole: npt.NDArray[Any] = made.reshape(q.shape)
+        return whole
+    _check_out(out, q.shape, dtype)
+    if out.flags.c_contiguous:
+        _decoded(codes, scales, out=out.reshape(-1), threads=threads, **how)
+        return out
+    for begin in range(0, q.size, _PIECE):
+        end = min(begin + _PIECE, q.size)
+        first, last = begin // q.block_size, -(-end // q.block_size)
+        part = codes[begin:end]
+        out.flat[begin:end] = _decoded(part, scales[first:last], dtype=out.dtype, **how)
+    return out
+
+
+def _encode(
+    flat: npt.NDArray[Any],
+    absmax: npt.NDArray[np.float32],
+    size: int,
+    book: str,
+    threads: SupportsIndex,
+) -> npt.NDArray[np.uint8]:
+    """Whole blocks times the reciprocals of their scales, a short one over its scale."""
+    whole = flat.size // size
+    scales = np.maximum(absmax, _LEAST)
+    made: Any = _encoded(
+        flat[: whole * size],
+        np.float32(1) / scales[:whole],
+        axis=0,
+        block_size=size,
+        inverse=True,
+        packed="high-first",
+        codebook=book,
+        threads=threads,
+    )
+    if whole == absmax.size:
+        return np.asarray(made.data)
+    rest: Any = _encoded(
+        flat[whole * size :], scales[-1], packed="high-first", codebook=book
+    )
+    data = np.concatenate([made.data, rest.data])
+    if flat.size % 2:  # as if there was a 0
+        data[-1] |= int(_encoded(0.0, 1.0, codebook=book))
+    return data
+
+
+def _absmax_of(flat: npt.NDArray[Any], size: int) -> npt.NDArray[np.float32]:
+    """The largest magnitude of each block; of numbers that are all finite."""
+    lowest, highest = _core.extrema(flat, (size,))
+    found: npt.NDArray[np.float32] = np.maximum(-lowest, highest).astype(np.float32)
+    return found
+
+
+def _offset_of(
+    offset: SupportsFloat | None, absmax: npt.NDArray[np.float32]
+) -> SupportsFloat:
+    if offset is None:
+        return float(absmax.mean(dtype=np.float64)) if absmax.size else 0.0
+    if isinstance(offset, str) or not isinstance(offset, SupportsFloat):
+        msg = f"offset: expected a number, got {type(offset).__name__}"
+        raise TypeError(msg)
+    if not abs(float(offset)) <= float(np.finfo(np.float32).max):
+        msg = f"offset: expected a finite float32, got {float(offset)}"
+        raise ValueError(msg)
+    return offset
+
+
+# ---- rows of int8 ----
+
+
+def quantize_int8(
+    x: ArrayLike, *, threads: SupportsIndex = 1
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """
+    Quantize rows to int8, as LLM.int8() stores weights.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float16 or bfloat16, of two dimensions; all finite.
+    threads : int, optional
+        How many threads may share the work.
+
+    Returns
+    -------
+    codes : ndarray
+        int8, of the shape of `x`.
+    scb : ndarray
+        float32: the largest magnitude of each row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `x` does not fit, or a number is not finite.
+
+    Notes
+    -----
+    ``round_half_even(x * (127 * (1 / scb)))``, each step in float32; 0 where `scb` is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import bitsandbytes
+    >>> bitsandbytes.quantize_int8(np.float32([[1, -2], [0, 0]]))
+    (array([[  64, -127],
+           [   0,    0]], dtype=int8), array([2., 0.], dtype=float32))
+    """
+    array = _core.plain(x, "x")
+    if array.ndim != 2:
+        msg = f"x: expected two dimensions, got shape {array.shape}"
+        raise ValueError(msg)
+    if _dtypes.name_of(array.dtype) not in ("float32", "float16", "bfloat16"):
+        msg = f"x: expected float32, float16 or bfloat16, got {array.dtype}"
+        raise TypeError(msg)
+    ends = _core.extrema(array, (1, max(array.shape[1], 1)))
+    scb = np.maximum(-ends[0], ends[1]).astype(np.float32).reshape(-1)
+    scb = scb if array.shape[1] else np.zeros(len(array), np.float32)
+    least = np.where(scb == 0, np.float32(1), scb)
+    with np.errstate(over="ignore"):
+        ratio = np.float32(127) * (np.float32(1) / least)
+    codes = _encoded(array, ratio, axis=0, dtype="int8", inverse=True, threads=threads)
+    return np.asarray(codes, np.int8), scb
+
+
+def dequantize_int8(
+    codes: ArrayLike,
+    scb: ArrayLike,
+    *,
+    dtype: npt.DTypeLike = "float16",
+    out: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]:
+    """
+    Make numbers of rows of int8.
+
+    Parameters
+    ----------
+    codes : array_like
+        int8, of two dimensions: `X.weight` of a file.
+    scb : array_like
+        float32, one for each row: `X.SCB`.
+    dtype : dtype_like, optional
+        float32, float16 (the default) or bfloat16.
+    out : ndarray, optional
+        Where to put the result: of the shape of `codes`, any strides.
+
+    Returns
+    -------
+    ndarray
+        Of the shape of `codes`; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit; `out` has not been written to.
+
+    Notes
+    -----
+    ``codes * scb * 0.007874015718698502``, two products in float32, then rounded to
+    `dtype`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import bitsandbytes
+    >>> bitsandbytes.dequantize_int8(np.int8([[127, -127]]), np.float32([2]))
+    array([[ 2., -2.]], dtype=float16)
+    """
+    array = _core.plain(codes, "codes")
+    if array.dtype != np.int8:
+        msg = f"codes: expected int8, got {array.dtype}"
+        raise TypeError(msg)
+    if array.ndim != 2:
+        msg = f"codes: expected two dimensions, got shape {array.shape}"
+        raise ValueError(msg)
+    scales = _core.plain(scb, "scb")
+    if scales.dtype != np.float32:
+        msg = f"scb: expected float32, got {scales.dtype}"
+        raise TypeError(msg)
+    if scales.shape != array.shape[:1]:
+        msg = f"scb: expected shape {array.shape[:1]}, got {scales.shape}"
+        raise ValueError(msg)
+    if out is None:
+        empty = _decoded(np.zeros(0, np.int8), 1.0, dtype=dtype)
+        out = np.empty(array.shape, empty.dtype)
+    else:
+        _check_out(out, array.shape, None)
+    with np.errstate(over="ignore", invalid="ignore"):
+        step = max(1, _PIECE // max(array.shape[1], 1))
+        for begin in range(0, len(array), step):
+            rows = slice(begin, begin + step)
+            part = _decoded(array[rows], scales[rows], axis=0)
+            part *= np.float32(0.007874015718698502)
+            out[rows] = part
+    return out
+
+
+# ---- files ----
+
+
+def to_tensors(q: FourBit, name: str) -> dict[str, npt.NDArray[Any]]:
+    """
+    The tensors that bitsandbytes stores for a weight.
+
+    Parameters
+    ----------
+    q : FourBit
+        Of `quantize` or `from_tensors`.
+    name : str
+        What the weight is called, as "model.layers.0.mlp.up_proj.weight".
+
+    Returns
+    -------
+    dict
+        Arrays by the names that they have in a file, for `pyquant.write_weights`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `q` is not what it has to be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import bitsandbytes
+    >>> q = bitsandbytes.quantize(np.ones((2, 32), np.float16))
+    >>> for key, tensor in bitsandbytes.to_tensors(q, "up.weight").items():
+    ...     print(key, tensor.dtype, tensor.shape)
+    up.weight uint8 (32, 1)
+    up.weight.absmax float32 (1,)
+    up.weight.quant_map float32 (16,)
+    up.weight.quant_state.bitsandbytes__nf4 uint8 (81,)
+    """
+    if not isinstance(q, FourBit):
+        msg = f"q: expected a FourBit, got {type(q).__name__}"
+        raise TypeError(msg)
+    _check(q, "q")
+    state: dict[str, Any] = {
+        "quant_type": q.quant_type,
+        "blocksize": q.block_size,
+        "dtype": q.dtype,
+        "shape": list(q.shape),
+    }
+    found: dict[str, npt.NDArray[Any]] = {
+        name: q.data.reshape(-1, 1),
+        f"{name}.absmax": q.absmax,
+        f"{name}.quant_map": q.quant_map,
+    }
+    if q.nested is not None:
+        found[f"{name}.nested_absmax"] = q.nested.absmax
+        found[f"{name}.nested_quant_map"] = q.nested.quant_map
+        state["nested_blocksize"] = q.nested.block_size
+        state["nested_dtype"] = "float32"
+        state["nested_offset"] = q.nested.offset
+    text = json.dumps(state).encode()
+    found[f"{name}.{_STATE}{q.quant_type}"] = np.frombuffer(text, np.uint8)
+    return found
+
+
+def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
+    """
+    A weight of the tensors that bitsandbytes stores for it.
+
+    Parameters
+    ----------
+    tensors : mapping
+        Arrays by their names, as of `pyquant.open_weights`.
+    name : str
+        What the weight is called.
+
+    Returns
+    -------
+    FourBit
+        Codes and scales, which are not copied.
+
+    Raises
+    ------
+    KeyError
+        If there is no such weight.
+    TypeError, ValueError
+        If the tensors are not those of a weight of 4 bits, or do not go together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import bitsandbytes
+    >>> q = bitsandbytes.quantize(np.ones((2, 32), np.float16), nested=True)
+    >>> again = bitsandbytes.from_tensors(bitsandbytes.to_tensors(q, "w"), "w")
+    >>> again.shape, again.dtype, again.nested.offset
+    ((2, 32), 'float16', 1.0)
+    """
+    data = _array_of(tensors, name)
+    keys = [f"{name}.{_STATE}{one}" for one in _BOOKS]
+    present = [key for key in keys if key in tensors]
+    if len(present) != 1:
+        msg = f"tensors: expected one of {', '.join(keys)}, got {len(present)}"
+        raise ValueError(msg)
+    state = _state_of(_array_of(tensors, present[0]), present[0])
+    nested = None
+    if f"{name}.nested_absmax" in tensors:
+        nested = Nested(
+            _array_of(tensors, f"{name}.nested_absmax"),
+            _number_in(state, "nested_offset", present[0]),
+            _array_of(tensors, f"{name}.nested_quant_map"),
+            _integer_in(state, "nested_blocksize", present[0]),
+        )
+    shape = state.get("shape")
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        msg = f"tensors: expected a shape in {present[0]}, got {shape!r:.60}"
+        raise ValueError(msg)
+    found = FourBit(
+        data.reshape(-1),
+        _array_of(tensors, f"{name}.absmax"),
+        tuple(shape),
+        _array_of(tensors, f"{name}.quant_map"),
+        str(state.get("quant_type")),
+        _integer_in(state, "blocksize", present[0]),
+        str(state.get("dtype")),
+        nested,
+    )
+    _check(found, "tensors")
+    return found
+
+
+def _array_of(tensors: Mapping[str, Any], key: str) -> npt.NDArray[Any]:
+    found = tensors[key]
+    if not isinstance(found, np.ndarray) and hasattr(found, "view"):
+        found = found.view()  # of a file
+    if not isinstance(found, np.ndarray):
+        msg = f"tensors: expected an array for {key}, got {type(found).__name__}"
+        raise TypeError(msg)
+    return found
+
+
+def _state_of(text: npt.NDArray[Any], key: str) -> dict[str, Any]:
+    try:
+        if text.dtype != np.uint8 or text.size > _PIECE:
+            raise ValueError
+        state = json.loads(text.tobytes())
+    except (ValueError, RecursionError):
+        state = None
+    if not isinstance(state, dict):
+        msg = f"tensors: expected a JSON object in {key}, as bytes, got {text.size} others"
+        raise ValueError(msg)
+    return state
+
+
+def _integer_in(state: dict[str, Any], item: str, key: str) -> int:
+    value = state.get(item)
+    if type(value) is not int or not 1 <= value < 1 << 31:
+        msg = f"tensors: expected a positive {item} in {key}, got {value!r:.60}"
+        raise ValueError(msg)
+    return value
+
+
+def _number_in(state: dict[str, Any], item: str, key: str) -> float:
+    value = state.get(item)
+    number = float(value) if isinstance(value, (int, float)) else np.nan
+    if isinstance(value, bool) or not abs(number) <= float(np.finfo(np.float32).max):
+        msg = f"tensors: expected a finite {item} in {key}, got {value!r:.60}"
+        raise ValueError(msg)
+    return number
+
+
+# ---- checks ----
+
+
+def _block_size_of(block_size: SupportsIndex) -> int:
+    try:
+        size = -1 if isinstance(block_size, bool) else index(block_size)
+    except TypeError:
+        size = -1
+    if size not in _BLOCKS:
+        some = ", ".join(map(str, _BLOCKS))
+        msg = f"block_size: expected one of {some}, got {block_size!r:.60}"
+        raise ValueError(msg)
+    return size
+
+
+def _book_of(quant_type: str) -> str:
+    if not isinstance(quant_type, str) or quant_type not in _BOOKS:
+        msg = f"quant_type: expected 'nf4' or 'fp4', got {quant_type!r:.60}"
+        raise ValueError(msg)
+    return _BOOKS[quant_type]
+
+
+def _check_flag(value: object, name: str) -> None:
+    if not isinstance(value, (bool, np.bool)):
+        msg = f"{name}: expected True or False, got {type(value).__name__}"
+        raise TypeError(msg)
+
+
+def _check_out(
+    out: npt.NDArray[Any], shape: tuple[int, ...], dtype: npt.DTypeLike | None
+) -> None:
+    if not isinstance(out, np.ndarray):
+        msg = f"out: expected an ndarray, got {type(out).__name__}"
+        raise TypeError(msg)
+    if out.shape != shape:
+        msg = f"out: expected shape {shape}, got {out.shape}"
+        raise ValueError(msg)
+    name = _dtypes.name_of(out.dtype)
+    wanted = name if dtype is None else _dtypes.name_of(np.dtype(dtype))
+    if name not in ("float32", "float64", "float16", "bfloat16") or name != wanted:
+        msg = f"out: expected {wanted if dtype is not None else 'a real type'}, "
+        msg += f"got {out.dtype}"
+        raise ValueError(msg)
+    if not out.flags.writeable:
+        msg = "out: expected a writeable array"
+        raise ValueError(msg)
+
+
+def _check(q: FourBit, name: str) -> None:
+    """Whether its parts go together, of whatever they were made."""
+    whole = q.size
+    blocks = -(-whole // q.block_size)
+    if q.quant_type not in _BOOKS or q.dtype not in ("float32", "float16", "bfloat16"):
+        msg = f"{name}: expected nf4 or fp4 of float32, float16 or bfloat16, got "
+        msg += f"{q.quant_type!r:.60} of {q.dtype!r:.60}"
+        raise ValueError(msg)
+    if q.block_size not in _BLOCKS:
+        msg = f"{name}: expected blocks of {', '.join(map(str, _BLOCKS))}, got "
+        msg += f"{q.block_size}"
+        raise ValueError(msg)
+    parts: list[tuple[str, Any, type, int]] = [
+        ("data", q.data, np.uint8, (whole + 1) // 2),
+        ("absmax", q.absmax, np.float32 if q.nested is None else np.uint8, blocks),
+        ("quant_map", q.quant_map, np.float32, 16),
+    ]
+    if q.nested is not None:
+        groups = -(-blocks // q.nested.block_size)
+        parts += [
+            ("nested_absmax", q.nested.absmax, np.float32, groups),
+            ("nested_quant_map", q.nested.quant_map, np.float32, 256),
+        ]
+    _check_parts(parts, name)
+
+
+def _check_parts(parts: Iterable[tuple[str, Any, type, int]], name: str) -> None:
+    for part, array, kind, due in parts:
+        if (
+            not isinstance(array, np.ndarray)
+            or array.dtype != kind
+            or array.shape != (due,)
+        ):
+            got = f"{array.dtype} of shape {array.shape}" if hasattr(array, "dtype") else ""
+            msg = f"{name}: expected {due} {np.dtype(kind)} in {part}, got "
+            msg += got or type(array).__name__
+            raise ValueError(msg)

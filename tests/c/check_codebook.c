@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Places in tables of numbers: the kernels of every level beside the definition, between
+ * inaccessible pages and at any address, and calls that are refused. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "codebook.h"
+#include "kernels.h"
+#include "scalar_math.h"
+
+enum { MOST = 200 };
+
+static int count;
+static float table[PQ_BOOK], ascending[PQ_BOOK], middle[PQ_BOOK];
+static uint8_t code_of[PQ_BOOK];
+static struct pq_codebook book;
+
+/* Often the same number more than once. */
+static void draw_table(void)
+{
+    count = 4 << random_below(7);
+    for (int i = 0; i < count; i++) {
+        const int again = i > 0 && random_chance(10);
+        table[i] = again ? table[random_below((size_t)i)]
+                         : (float)ldexp(random_unit() - 0.5, (int)random_below(9));
+    }
+    for (int i = 0; i < count; i++) { /* the first of equal ones first */
+        int place = 0;
+        for (int k = 0; k < count; k++) {
+            place += table[k] < table[i] || (table[k] == table[i] && k < i);
+        }
+        ascending[place] = table[i];
+        code_of[place] = (uint8_t)i;
+    }
+    for (int i = 0; i + 1 < count; i++) {
+        middle[i] = (float)(((double)ascending[i] + (double)ascending[i + 1]) / 2);
+    }
+    CHECK(pq_codebook_init(&book, table, count) == PQ_OK, "table of %d", count);
+}
+
+static uint8_t place_of(double v)
+{
+    int below = 0;
+    for (int i = 0; i + 1 < count; i++) {
+        below += (double)middle[i] < v;
+    }
+    return code_of[below];
+}
+
+/* About a bound, or anything. */
+static float draw_number(float scale)
+{
+    static const float edges[] = {0.0f, -0.0f, 1e-45f, 3e38f, INFINITY, -INFINITY, NAN};
+    const float at = middle[random_below((size_t)count - 1)];
+    switch (random_below(5)) {
+    case 0:
+        return edges[random_below(7)];
+    case 1:
+        return (float)(random_unit() - 0.5) * 300;
+    case 2:
+        return at * scale;
+    default:
+        return nextafterf(at, random_chance(50) ? INFINITY : -INFINITY) * scale;
+    }
+}
+
+static float draw_scale_of_book(void)
+{
+    return random_chance(70) ? 1.0f : draw_scale();
+}
+
+static enum pq_type draw_type(void)
+{
+    static const enum pq_type types[] = {PQ_F32, PQ_F64, PQ_F16, PQ_BF16};
+    return types[random_below(4)];
+}
+
+static struct pq_run draw_run(double *scales, size_t n, size_t *group)
+{
+    *group = random_chance(30) ? 1 : 1 + random_below(MOST);
+    for (size_t i = 0; i < n; i++) {
+        scales[i] = (double)draw_scale_of_book();
+    }
+    return (struct pq_run){.group = *group,
+                           .scale = {.f64 = scales},
+                           .book = &book,
+                           .inverse = random_chance(30) != 0};
+}
+
+static void check_quantize(const struct pq_kernels *kernels)
+{
+    static double scales[MOST];
+    struct guarded in = guarded_make(MOST * sizeof(double));
+    struct guarded out = guarded_make(MOST);
+    check_begin("quantize of %s", kernels->name);
+    for (size_t round = 0; round < check_count(4000); round++) {
+        const size_t n = random_below(MOST);
+        size_t g;
+        draw_table();
+        struct pq_run run = draw_run(scales, n, &g);
+        run.in = draw_type();
+        run.out = PQ_U8;
+        unsigned char *const x = guarded_end(&in, n * pq_bytes_of(run.in));
+        uint8_t *const y = guarded_end(&out, n);
+        for (size_t i = 0; i < n; i++) {
+            const float v = draw_number((float)scales[i / g]);
+            put_bits(x, run.in, i,
+                     run.in == PQ_F64    ? bits_of_f64((double)v)
+                     : run.in == PQ_F16  ? pq_f16_from_f32(v)
+                     : run.in == PQ_BF16 ? pq_bf16_from_f32(v)
+                                         : bits_of_f32(v));
+        }
+        kernels->books->quantize(&run, x, y, n);
+        for (size_t i = 0; i < n; i++) {
+            const double v = get_real(x, run.in, i), s = scales[i / g];
+            const float single = run.inverse ? (float)v * (float)s : (float)v / (float)s;
+            const double q = run.inverse ? v * s : v / s;
+            const uint8_t due = place_of(run.in == PQ_F64 ? q : (double)single);
+            CHECK(y[i] == due, "%d of %d instead of %d for %a, scale %a", y[i], count, due,
+                  v, s);
+        }
+    }
+    check_end();
+    guarded_free(&in);
+    guarded_free(&out);
+}
+
+static void check_dequantize(const struct pq_kernels *kernels)
+{
+    static double scales[MOST];
+    struct guarded in = guarded_make(MOST);
+    struct guarded out = guarded_make(MOST * sizeof(double));
+    check_begin("dequantize of %s", kernels->name);
+    for (size_t round = 0; round < check_count(4000); round++) {
+        const size_t n = random_below(MOST);
+        size_t g;
+        draw_table();
+        struct pq_run run = draw_run(scales, n, &g);
+        run.in = PQ_U8;
+        run.out = draw_type();
+        uint8_t *const x = guarded_end(&in, n);
+        unsigned char *const y = guarded_end(&out, n * pq_bytes_of(run.out));
+        for (size_t i = 0; i < n; i++) {
+            x[i] = (uint8_t)random_below(256);
+        }
+        kernels->books->dequantize(&run, x, y, n);
+        for (size_t i = 0; i < n; i++) {
+            const float value = table[x[i] % count], s = (float)scales[i / g];
+            const float v = run.inverse ? value / s : value * s;
+            const float due = v == v ? v : f32_of_bits(0x7fc00000);
+            const uint64_t bits = run.out == PQ_F64    ? bits_of_f64((double)due)
+                                  : run.out == PQ_F16  ? pq_f16_from_f32(due)
+                                  : run.out == PQ_BF16 ? pq_bf16_from_f32(due)
+                                                       : bits_of_f32(due);
+            CHECK(get_bits(y, run.out, i) == bits, "code %d of %d, scale %a", x[i], count,
+                  (double)s);
+        }
+    }
+    check_end();
+    guarded_free(&in);
+    guarded_free(&out);
+}
+
+static void check_refusals(void)
+{
+    const struct pq_kernels *const kernels = &pq_kernels_scalar;
+    const ptrdiff_t shape[] = {8}, bytes[] = {1}, floats[] = {4}, none[] = {0};
+    const ptrdiff_t bits[] = {2};
+    uint8_t codes[8] = {0};
+    float x[8] = {0}, scale = 1, values[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    struct pq_args good = {.size = sizeof good, .ndim = 1, .shape = shape};
+    good.in = (struct pq_array){.data = codes, .strides = bytes, .type = PQ_U8};
+    good.out = (struct pq_array){.data = x, .strides = floats, .type = PQ_F32};
+    good.scale = (struct pq_array){.data = &scale, .strides = none, .type = PQ_F32};
+    good.round = PQ_HALF_EVEN;
+    check_begin("refusals");
+    struct pq_codebook eight;
+    CHECK(pq_codebook_init(&eight, values, 7) == PQ_ERR_OPTION, "7 values");
+    CHECK(pq_codebook_init(&eight, values, 2) == PQ_ERR_OPTION, "2 values");
+    CHECK(pq_codebook_init(&eight, values, 512) == PQ_ERR_OPTION, "512 values");
+    CHECK(pq_codebook_init(NULL, values, 8) == PQ_ERR_NULL, "no room");
+    CHECK(pq_codebook_init(&eight, NULL, 8) == PQ_ERR_NULL, "no values");
+    values[3] = INFINITY;
+    CHECK(pq_codebook_init(&eight, values, 8) == PQ_ERR_OPTION, "an infinity");
+    values[3] = 3;
+    CHECK(pq_codebook_init(&eight, values, 8) == PQ_OK, "8 values");
+    struct pq_args args = good;
+    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_OK, "a call");
+    CHECK(pq_codebook_dequantize(kernels, &args, NULL, 0, 1) == PQ_ERR_NULL, "no table");
+    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 1, 1) == PQ_ERR_PART, "a part");
+    CHECK(pq_codebook_quantize(kernels, &args, &eight, 0, 1) == PQ_ERR_TYPE, "swapped");
+    args.in.type = PQ_I8;
+    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_ERR_TYPE, "int8");
+    args = good;
+    args.zero = args.in;
+    args.zero.strides = none;
+    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_ERR_TYPE, "zeros");
+    args = good;
+    args.offset = &scale;
+    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_ERR_OPTION, "offset");
+    args = good;
+    args.out = good.in;
+    args.in = good.out;
+    args.out.strides = NULL;
+    args.out.bit_strides = bits;
+    args.out.type = PQ_U2;
+    CHECK(pq_codebook_quantize(kernels, &args, &eight, 0, 1) == PQ_ERR_OPTION, "2 bits");
+    check_end();
+}
+
+int main(void)
+{
+    check_start("check_codebook");
+    for (int i = 0; pq_isa_name(i) != NULL; i++) {
+        check_quantize(pq_isa_find(pq_isa_name(i)));
+        check_dequantize(pq_isa_find(pq_isa_name(i)));
+    }
+    check_refusals();
+    return check_finish();
+}
