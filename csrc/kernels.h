@@ -95,6 +95,7 @@ struct pq_run {
     bool far;              /* caches near do not hold what is run over */
     bool zero_first;       /* quantize to integers: as in struct pq_args */
     bool overflow;         /* quantize to narrow floats: as in struct pq_args */
+    bool multiplies;       /* the same, not general: the scale is multiplied by */
     bool narrow_first;     /* quantize, general kernels: as in struct pq_args */
     bool unsigned_zero;    /* dequantize, wide kernels: zero points are of uint64 */
     bool general;          /* stochastic kernels: parameters are those of general ones */

@@ -539,6 +539,44 @@ def test_the_largest_of_a_narrow_float(name, source, isa):
     assert bool(refused[2]) == bool(fmt.largest & 1)  # half to even
 
 
+FLOATS = [n for n in ("float8_e5m2", "float4_e2m1fn") if n in TYPES_OF_CODES]
+
+
+@each("name, source", FLOATS, REALS)
+def test_scales_that_multiply_to_narrow_floats(name, source, isa):
+    """Groups of any length, numbers and scales to both ends: the codes of the products."""
+    count, ends = 400, (-149, -130, -127, -126, -100, 90, 100, 120, 126, 127)
+    scales = mixed_scales(np.float32, count, 5)
+    scales[:20] = [2.0**k for k in ends] * 2
+    x = adversarial("float32", 1.0, count, 3)[:count]
+    x[:60:3] = 3 * 2.0 ** -np.arange(149, 129, -1)
+    x = cast(x, source)
+    wide = x.astype(compute_dtype(source))
+    for group in (1, 3, 16, 32, 100, count):
+        s = scales[: -(-count // group)]
+        each_scale = s.repeat(group)[:count].astype(wide.dtype)
+        with np.errstate(all="ignore"):
+            product = wide * each_scale
+        nan = np.isnan(product)
+        signs = np.where(np.signbit(wide) ^ np.signbit(each_scale), -1.0, 1.0)
+        product[nan] = np.copysign(NAN, signs[nan])
+        for saturate in (True, False):
+            rest = {"dtype": name, "saturate": saturate}
+            due = quantize_at("scalar", product, 1.0, **rest)
+            how = {"axis": 0, "block_size": group, "inverse": True, **rest}
+            same(quantize_at(isa, x, s, **how), due)
+            same(quantize_at(isa, np.repeat(x, 2)[::2], s, **how), due)
+    small = cast(np.arange(-4000, 4000) * 2.0**-139, "float32")
+    usual = cast(np.resize(np.arange(-4000, 4000) * 0.01, 70000), "float32")
+    for x, scale in ((small, 2.0**127), (small, 3 * 2.0**125), (usual, 0.3)):
+        product = x * np.float32(scale)
+        due = quantize_at("scalar", product, 1.0, dtype=name)
+        same(quantize_at(isa, x, scale, dtype=name, inverse=True), due)
+    pattern = product[:8000:97]
+    due = oracle.quantize(pattern, np.float32(1), dtype=dtype_of(name))
+    same(quantize_at("scalar", pattern, 1.0, dtype=name), due)
+
+
 def test_each_of_many_is_found_where_it_is(isa):
     for shape, axis, block in (
         ((3000,), None, None),

@@ -197,6 +197,17 @@ static void choose_affine(struct pq_method *how, const struct pq_kernels *kernel
     how->by_groups = !pq_is_noisy(how);
 }
 
+/* Whether numbers become narrow floats by a kernel that also multiplies, and nothing else
+ * is done with them. */
+static bool is_multiplied(const struct pq_args *args, const struct pq_kernels *kernels)
+{
+    struct pq_args plain = *args;
+    plain.inverse = 0;
+    return args->inverse && !pq_is_affine(&plain, true) && args->round != PQ_STOCHASTIC &&
+           pq_is_narrow_float(args->out.type) &&
+           kernel_of(kernels, args, precision_of(args)) != NULL;
+}
+
 /* Whether zero points can be added as `how` does it. */
 static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
 {
@@ -227,10 +238,14 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
     if (status != PQ_OK) {
         return status;
     }
-    if (affine) {
-        choose_affine(how, kernels, args);
-    } else {
+    if (!affine) {
         choose(how, kernels, args);
+    } else if (is_multiplied(args, kernels)) {
+        choose_nearest(how, kernels, args);
+        how->run.multiplies = true;
+        how->flush_from = 0; /* beside a scale that multiplies subnormal numbers count */
+    } else {
+        choose_affine(how, kernels, args);
     }
     return zeros_fit(args, how) ? PQ_OK : PQ_ERR_ZERO;
 }

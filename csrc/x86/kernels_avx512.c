@@ -211,7 +211,7 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
     struct pq_run group = *run;
     const char *x = px;
     char *y = py;
-    if (run->group < LONG || !even) {
+    if (run->group < LONG || !even || k.multiplies) {
         usual(run, x, y, n);
         return;
     }
