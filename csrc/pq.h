@@ -272,8 +272,10 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
  * Smallest and largest element of real `in` per parameter, merged into the float64 arrays
  * `lowest` and `highest`, which are indexed as `scale` is elsewhere, aligned and in the
  * machine's byte order, and which the caller has filled with start values. `scale`, `zero`
- * and `out` are not looked at. A zero may be of either sign.
- * *finite becomes 0 when `in` holds a NaN or an infinity; the extrema then mean nothing.
+ * and `out` are not looked at. A zero may be of either sign. Where both are PQ_F32 `lowest`
+ * gets the largest magnitudes instead, rounded half to even, and `highest` is not written
+ * to. *finite becomes 0 when `in` holds a NaN or an infinity; the extrema then mean
+ * nothing.
  */
 enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args *args,
                          int *finite);

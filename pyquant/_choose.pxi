@@ -371,9 +371,9 @@ def dynamic_range(x, /):
     return scale, zero
 
 
-def extrema(x, tuple block_size, /):
+def extrema(x, tuple block_size, bint as_magnitudes=False, /):
     """The lowest and the highest number of each block, and 0: what scales are chosen of,
-    as float64."""
+    as float64. Or the larger magnitude, as float32; None where not all are finite."""
     cdef Call call
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
     cdef int finite = 1, status
@@ -382,8 +382,9 @@ def extrema(x, tuple block_size, /):
     _hold_real(array, &call.x, "x")
     _set_input(&call)
     selecting = _granularity(&call, None, block_size)
-    found = _np.zeros((2, *_parameter_shape(&call, selecting)))
-    lowest, highest = found[0, ...], found[1, ...]  # arrays, where there is one block, too
+    groups = _parameter_shape(&call, selecting)
+    found = _np.zeros((2 - as_magnitudes, *groups), "f4" if as_magnitudes else "f8")
+    lowest, highest = found[0, ...], found[-1, ...]  # arrays, where there is one block, too
     _hold(lowest, &call.scale)
     _hold(highest, &call.zero)
     _set_array(&call.args.lowest, &call.scale)
@@ -395,6 +396,8 @@ def extrema(x, tuple block_size, /):
         status = pq_minmax(_active, &call.args, &finite)
     if status != PQ_OK:
         raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    if as_magnitudes:
+        return lowest if finite else None
     if not finite:
         raise _nonfinite_error(&call, repeats)
     return found

@@ -1069,7 +1069,12 @@ def dynamic_range(
     x: npt.NDArray[Any],
     /,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
+@overload
 def extrema(x: ArrayLike, block_size: tuple[int, ...], /) -> npt.NDArray[np.float64]: ...
+@overload
+def extrema(
+    x: ArrayLike, block_size: tuple[int, ...], as_magnitudes: Literal[True], /
+) -> npt.NDArray[np.float32] | None: ...
 def observed(
     x: ArrayLike,
     axis: int | tuple[int, ...] | None,

@@ -20,6 +20,31 @@ static void merge_cells(void *what, const struct pq_cells *cells)
     }
 }
 
+/* The same as magnitudes, of float32. */
+PQ_NOINLINE void merge_singles(float *PQ_RESTRICT to, const float *least, const float *most,
+                               size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        const float far = most[k] > -least[k] ? most[k] : -least[k];
+        to[k] = far > to[k] ? far : to[k];
+    }
+}
+
+static void merge_magnitudes(void *what, const struct pq_cells *cells)
+{
+    const bool wide = *(const bool *)what;
+    if (!wide && cells->scale_stride == (ptrdiff_t)sizeof(float)) {
+        merge_singles((void *)cells->scale, cells->lowest, cells->highest, cells->n);
+        return;
+    }
+    for (size_t k = 0; k < cells->n; k++) {
+        const float least = (float)pq_cell_at(cells->lowest, wide, k);
+        const float most = (float)pq_cell_at(cells->highest, wide, k);
+        merge_singles((void *)(cells->scale + (ptrdiff_t)k * cells->scale_stride), &least,
+                      &most, 1);
+    }
+}
+
 enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args *args,
                          int *finite)
 {
@@ -34,7 +59,9 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     if (status != PQ_OK) {
         return status;
     }
-    if (args->lowest.type != PQ_F64 || args->highest.type != PQ_F64) {
+    const bool magnitudes = args->lowest.type == PQ_F32;
+    if ((!magnitudes && args->lowest.type != PQ_F64) ||
+        args->highest.type != args->lowest.type) {
         return PQ_ERR_TYPE;
     }
     *finite = 1;
@@ -47,7 +74,8 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     placed.scale = args->lowest;
     placed.zero = args->highest;
     bool wide = args->in.type == PQ_F64;
-    status = pq_find_extrema(kernels, &placed, false, merge_cells, &wide, 0, 1);
+    status = pq_find_extrema(kernels, &placed, false,
+                             magnitudes ? merge_magnitudes : merge_cells, &wide, 0, 1);
     *finite = status == PQ_OK;
     return status == PQ_ERR_NONFINITE ? PQ_OK : status;
 }

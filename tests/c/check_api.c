@@ -326,6 +326,30 @@ static void check_extrema(const struct pq_kernels *k, const struct call *call,
     }
 }
 
+/* As float32, where cells are as far apart as those of extrema. */
+static void check_magnitudes(const struct pq_kernels *k, const struct call *call,
+                             const struct extrema *start, const struct extrema *due)
+{
+    struct pq_args args = call->args;
+    int finite = -1;
+    args.lowest.type = PQ_F32;
+    args.highest = args.lowest;
+    for (size_t c = 0; c < call->scale.bytes / 8; c++) {
+        const float first = (float)fmax(0, fmax(-start->lo[c], start->hi[c]));
+        memcpy(call->scale.lowest + c * 8, &first, sizeof first);
+    }
+    const enum pq_status status = pq_minmax(k, &args, &finite);
+    CHECK(status == PQ_OK && finite == (due->nonfinite == 0), "%s: status %d, finite %d",
+          k->name, (int)status, finite);
+    for (size_t c = 0; c < call->scale.bytes / 8 && due->nonfinite == 0; c++) {
+        const float far = (float)fmax(0, fmax(-due->lo[c], due->hi[c]));
+        float found;
+        memcpy(&found, call->scale.lowest + c * 8, sizeof found);
+        CHECK(found == far, "%s: cell %zu: %a, expected %a", k->name, c, (double)found,
+              (double)far);
+    }
+}
+
 static void check_minmax(uint64_t seed, size_t count)
 {
     static struct call call;
@@ -344,6 +368,7 @@ static void check_minmax(uint64_t seed, size_t count)
         naive_minmax(&call, &due);
         for (int isa = 0; pq_isa_name(isa) != NULL; isa++) {
             check_extrema(pq_isa_find(pq_isa_name(isa)), &call, &start, &due);
+            check_magnitudes(pq_isa_find(pq_isa_name(isa)), &call, &start, &due);
         }
         size_t n = 99, first = 99;
         const enum pq_status status = pq_count_nonfinite(&call.args, &n, &first);
