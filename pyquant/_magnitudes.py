@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The largest magnitudes of blocks along an axis, a slab of blocks after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+from numpy.exceptions import AxisError
+
+from pyquant import _core, _threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+
+    Places = tuple[slice, ...]
+
+__all__ = [
+    "blocks_along",
+    "each_slab",
+    "integer",
+    "one_of",
+    "positive",
+    "real_array",
+]
+
+# Elements of a slab: many enough for the calls that each takes, and few of which parameters
+# are in the making. Where some are not finite they are copied, so fewer.
+SLAB, COPIED = 1 << 20, 1 << 16
+
+
+def integer(value: SupportsIndex, name: str) -> int:
+    """An integer that is no bool."""
+    settled = _core.integers(value, name)
+    if type(settled) is not int:
+        msg = f"{name}: expected an integer, got {type(value).__name__}"
+        raise TypeError(msg)
+    return settled
+
+
+def positive(value: SupportsIndex, name: str) -> int:
+    """An integer of at least 1."""
+    made = integer(value, name)
+    if made < 1:
+        msg = f"{name}: expected a positive integer, got {made}"
+        raise ValueError(msg)
+    return made
+
+
+def one_of(value: object, name: str, choices: tuple[str, ...]) -> str:
+    """One of these words."""
+    *most, last = choices
+    expected = f"{name}: expected {', '.join(most)} or {last}"
+    if not isinstance(value, str):
+        raise TypeError(f"{expected}, got {type(value).__name__}")
+    if value not in choices:
+        raise ValueError(f"{expected}, got {value[:60]!r}")
+    return value
+
+
+def real_array(x: ArrayLike) -> npt.NDArray[Any]:
+    """Real numbers of the types that quantize takes."""
+    array: npt.NDArray[Any] = _core.as_reals(x, "x")
+    return array
+
+
+def blocks_along(
+    shape: tuple[int, ...], axis: SupportsIndex, block_size: int
+) -> tuple[int, tuple[int, ...]]:
+    """The axis, not negative, and the shape of the blocks along it."""
+    at, ndim = integer(axis, "axis"), len(shape)
+    if not -ndim <= at < ndim:
+        raise AxisError(at, ndim, "axis")
+    at %= ndim
+    return at, (*shape[:at], -(-shape[at] // block_size), *shape[at + 1 :])
+
+
+def each_slab(
+    take: Callable[[Places, npt.NDArray[np.float32]], None],
+    x: npt.NDArray[Any],
+    axis: int,
+    block_size: int,
+    threads: int,
+) -> None:
+    """
+    Hand over the largest magnitudes of all blocks, with their places in an array of them.
+
+    They are rounded to float32; infinite, or NaN, where the block holds such. `take` may be
+    called on several threads at once, and of the places of a call no other is told.
+    """
+    if x.size == 0:
+        return
+    work = _Work(take, x, axis, block_size)
+    parts = 1
+    if threads > 1:
+        worth = x.nbytes // max(1, _threads.MIN_PART_BYTES)
+        parts = max(1, min(threads, _threads.cpu_count(), worth))
+    if parts == 1:
+        work.do(0, 1)
+        return
+    _threads.run(lambda part: work.caught(part, parts), parts)
+    if work.error is not None:
+        raise work.error
+
+
+class _Work:
+    """Slabs, of which each part has its share."""
+
+    def __init__(
+        self,
+        take: Callable[[Places, npt.NDArray[np.float32]], None],
+        x: npt.NDArray[Any],
+        axis: int,
+        block_size: int,
+    ) -> None:
+        self.take, self.x, self.axis = take, x, axis
+        self.block_size = min(block_size, x.shape[axis])
+        self.error: BaseException | None = None
+
+    def caught(self, part: int, parts: int) -> int:
+        """A part on a thread, whose errors are for the caller."""
+        try:
+            self.do(part, parts)
+        except BaseException as error:
+            self.error = error
+        return 0
+
+    def do(self, part: int, parts: int) -> None:
+        slabs = _slabs(self.x.shape, self.axis, self.block_size, SLAB)
+        for number, (elements, places) in enumerate(slabs):
+            if number % parts == part:
+                self.do_slab(self.x[elements], places)
+
+    def do_slab(self, x: npt.NDArray[Any], places: Places) -> None:
+        blocks = tuple([self.block_size if d == self.axis else 1 for d in range(x.ndim)])
+        found = _core.extrema(x, blocks, True)
+        if found is not None:
+            self.take(places, found)
+            return
+        for some, within in _slabs(x.shape, self.axis, self.block_size, COPIED):
+            inner = tuple(
+                slice(whole.start + part.start, whole.start + part.stop)
+                for whole, part in zip(places, within, strict=True)
+            )
+            self.take(inner, self.copied(x[some]))
+
+    def copied(self, x: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Where some are not finite, of which the core only says that there are."""
+        numbers = np.abs(_core.cast(x, "float32"))
+        starts = range(0, x.shape[self.axis], self.block_size)
+        return np.maximum.reduceat(numbers, list(starts), axis=self.axis)
+
+
+def _slabs(
+    shape: tuple[int, ...], axis: int, block_size: int, most: int
+) -> Iterator[tuple[Places, Places]]:
+    """
+    Parts of an array, of whole blocks: where their elements are, and their blocks.
+
+    In C order, each of at most so many elements, or one block.
+    """
+    units = [block_size if d == axis else 1 for d in range(len(shape))]
+    size, step = 1, list(shape)
+    for d in reversed(range(len(shape))):  # what a part has of each dimension
+        step[d] = min(shape[d], max(1, most // size // units[d]) * units[d])
+        size *= step[d]
+    at = [0] * len(shape)
+    while True:
+        ends = [min(a + s, n) for a, s, n in zip(at, step, shape, strict=True)]
+        yield (
+            tuple(slice(a, e) for a, e in zip(at, ends, strict=True)),
+            tuple(
+                slice(a // u, -(-e // u)) for a, e, u in zip(at, ends, units, strict=True)
+            ),
+        )
+        for d in reversed(range(len(shape))):
+            at[d] += step[d]
+            if at[d] < shape[d]:
+                break
+            at[d] = 0
+        else:
+            return

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of OCP MX: elements of 4 to 8 bits under scales that are powers of two."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
+
+import numpy as np
+
+from pyquant import _core
+from pyquant._magnitudes import (
+    blocks_along,
+    each_slab,
+    integer,
+    one_of,
+    positive,
+    real_array,
+)
+from pyquant._standard import requested, shown
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pyquant._magnitudes import Places
+    from pyquant._typing import ArrayLike
+    from pyquant.packed import PackedArray
+
+    Rule = Literal["floor", "ceil", "even", "rceil"]
+
+__all__ = ["choose_scale", "dequantize", "quantize", "unswizzle"]
+
+
+class _Element(NamedTuple):
+    """Of a type of elements: the exponent of its largest number, that number, and bits of
+    its significands after the first."""
+
+    exponent: int
+    largest: float
+    mantissa: int
+
+
+_ELEMENTS = {
+    "float8_e4m3fn": _Element(8, 448, 3),
+    "float8_e5m2": _Element(15, 57344, 2),
+    "float6_e2m3fn": _Element(2, 7.5, 3),
+    "float6_e3m2fn": _Element(4, 28, 2),
+    "float4_e2m1fn": _Element(2, 6, 1),
+}
+_RULES = ("floor", "ceil", "even", "rceil")
+_NAN = 255  # as a scale
+_INFINITE = 0x7F800000  # as bits of float32; those of NaN are more
+_BITS = 23  # of significands of float32
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def choose_scale(
+    x: ArrayLike,
+    dtype: npt.DTypeLike,
+    *,
+    rule: Rule = "floor",
+    axis: SupportsIndex = -1,
+    block_size: SupportsIndex = 32,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Choose the scale of each block by its largest magnitude.
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float64, float16 or bfloat16, of any shape, of at least one dimension, and
+        any strides.
+    dtype : dtype_like
+        What the elements will be: float8_e4m3fn, float8_e5m2, float6_e2m3fn, float6_e3m2fn
+        or float4_e2m1fn.
+    rule : {"floor", "ceil", "even", "rceil"}, optional
+        See Notes. Default "floor", that of the standard.
+    axis : int, optional
+        That along which blocks follow each other. Default the last one.
+    block_size : int, optional
+        How many elements are a block, of which the last one may have fewer. Default 32,
+        that of the standard.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        float8_e8m0fnu, of the shape of `x` but for the extent of `axis`, in whose place
+        there is the number of blocks.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value does not fit.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds.
+    ImportError
+        If ml_dtypes is not installed, which has the type of the scales.
+
+    Notes
+    -----
+    The scale is 2**(b - 127) by its byte b. Let a be the largest magnitude of a block, a
+    float32 (of float64 rounded to it, half to even), E the exponent in its bits, e that of
+    the largest number of `dtype`, and m how many bits its significands have:
+
+    - "floor": b = E - e. OCP MX 1.0, 6.3; the largest number of a block may saturate.
+    - "ceil": the same, of a rounded up to a power of two.
+    - "even": the same as "floor", of a with its significand rounded to m bits, half up.
+    - "rceil": a divided by the largest number of `dtype`, as float32, and then rounded up
+      to a power of two: nothing saturates. That of cuBLAS.
+
+    What is less than 0 becomes 0, so that a block of zeros has b = 0. A block that holds a
+    NaN or an infinity, or with "even" a number that is rounded to infinity, has b = 255,
+    which is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import mx
+    >>> x = np.float32([[0.5, 7, -1], [0, 0, 0]])
+    >>> for rule in "floor", "ceil", "even", "rceil":
+    ...     print(mx.choose_scale(x, "float4_e2m1fn", rule=rule).astype(float).ravel())
+    [1.00000000e+00 5.87747175e-39]
+    [2.00000000e+00 5.87747175e-39]
+    [2.00000000e+00 5.87747175e-39]
+    [2.00000000e+00 5.87747175e-39]
+    """
+    element = _element_of(dtype)
+    one_of(rule, "rule", _RULES)
+    scale_dtype = _core.dtype_named("float8_e8m0fnu")
+    array = real_array(x)
+    size, count = positive(block_size, "block_size"), positive(threads, "threads")
+    at, shape = blocks_along(array.shape, axis, size)
+    scales = np.empty(shape, np.uint8)
+
+    def take(places: Places, magnitudes: npt.NDArray[np.float32]) -> None:
+        scales[places] = _bytes_of(magnitudes, element, rule)
+
+    each_slab(take, array, at, size, count)
+    made: npt.NDArray[Any] = scales.view(scale_dtype)
+    return made
+
+
+def quantize(
+    x: ArrayLike,
+    dtype: npt.DTypeLike,
+    *,
+    rule: Rule = "floor",
+    axis: SupportsIndex = -1,
+    block_size: SupportsIndex = 32,
+    packed: bool = False,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> tuple[Any, npt.NDArray[Any]]:
+    """
+    Make MX blocks of real numbers.
+
+    Parameters
+    ----------
+    x, dtype, rule, axis, block_size
+        As for `choose_scale`.
+    packed : bool, optional
+        As for `pyquant.quantize`: return a `PackedArray`, two elements a byte, the first
+        one in the low bits. Of float4_e2m1fn.
+    out : ndarray, optional
+        Where to put the elements: exact shape and dtype, any strides.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    codes : ndarray or PackedArray
+        The elements, of the shape of `x`; `out` if given.
+    scales : ndarray
+        float8_e8m0fnu, what `choose_scale` returns.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value or a shape does not fit; `out` has not been written to.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds.
+    ImportError
+        If ml_dtypes is not installed, which has the type of the scales.
+
+    Notes
+    -----
+    The elements are ``quantize(x, scales, dtype=dtype, axis=axis, block_size=block_size)``:
+    exact quotients, rounded half to even once and saturated. Those of a block whose scale
+    is NaN stand for nothing; float8 ones are NaN.
+
+    Equal to torchao's `to_mx` in its modes FLOOR, CEIL, EVEN and RCEIL, but for what
+    release 0.18 does where b = 0 or 1, and with infinite numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import mx
+    >>> x = (np.arange(32, dtype=np.float32) - 16) / 8
+    >>> q, scales = mx.quantize(x, "float4_e2m1fn", packed=True)
+    >>> scales.view(np.uint8)
+    array([126], dtype=uint8)
+    >>> q.data.tobytes().hex()
+    'eededdccccabaa890021224344545566'
+    """
+    scales = choose_scale(
+        x, dtype, rule=rule, axis=axis, block_size=block_size, threads=threads
+    )
+    where: Any = out  # which is None beside packed=True, or an error
+    codes = _core.quantize(
+        x,
+        scales,
+        dtype=dtype,
+        axis=integer(axis, "axis"),
+        block_size=integer(block_size, "block_size"),
+        packed=packed,
+        out=where,
+        threads=threads,
+    )
+    return codes, scales
+
+
+def dequantize(
+    q: ArrayLike | PackedArray,
+    scale: ArrayLike,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    axis: SupportsIndex = -1,
+    block_size: SupportsIndex = 32,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make real numbers of MX blocks.
+
+    Parameters
+    ----------
+    q : array_like or PackedArray
+        Elements of any type that `pyquant.dequantize` takes.
+    scale : array_like
+        float8_e8m0fnu, or its bytes as uint8: of the shape of `q` but for the extent of
+        `axis`, in whose place there is the number of blocks.
+    dtype : dtype_like, optional
+        float32 (the default), float64, float16 or bfloat16.
+    axis, block_size : int, optional
+        As for `choose_scale`.
+    out : ndarray, optional
+        Where to put the result.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        Elements times scale, rounded once; `out` if given.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value or a shape does not fit; `out` has not been written to.
+    numpy.exceptions.AxisError
+        If `axis` is out of bounds.
+    ImportError
+        If a type is one of ml_dtypes, which is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> from pyquant import mx
+    >>> data = np.full(16, 0x21, np.uint8)
+    >>> q = pq.PackedArray(data, "float4_e2m1fn", (1, 32))
+    >>> mx.dequantize(q, np.uint8([[128]]))[0, :4]
+    array([1., 2., 1., 2.], dtype=float32)
+    """
+    stored, scale_dtype = _core.plain(scale, "scale"), _core.dtype_named("float8_e8m0fnu")
+    if stored.dtype == np.uint8:
+        stored = stored.view(scale_dtype)
+    elif stored.dtype != scale_dtype:
+        msg = f"scale: expected float8_e8m0fnu, or its bytes, got {stored.dtype}"
+        raise TypeError(msg)
+    return _core.dequantize(
+        q,
+        stored,
+        dtype=dtype,
+        axis=integer(axis, "axis"),
+        block_size=positive(block_size, "block_size"),
+        out=out,
+        threads=threads,
+    )
+
+
+def unswizzle(
+    scales: ArrayLike, shape: tuple[SupportsIndex, SupportsIndex]
+) -> npt.NDArray[Any]:
+    """
+    Put scales in rows that lie as cuBLAS wants them.
+
+    Parameters
+    ----------
+    scales : array_like
+        Of one byte each, of any shape: tiles of 128 rows and 4 columns after each other, in
+        C order, padded to whole ones.
+    shape : tuple of int
+        How many rows and columns of scales there are.
+
+    Returns
+    -------
+    ndarray
+        The scales, of this shape and of the type of `scales`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If there are more or fewer scales than these tiles have.
+
+    Notes
+    -----
+    In its tile of 512 bytes the scale in row r and column c is at
+    ``r % 32 * 16 + r // 32 * 4 + c``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import mx
+    >>> tile = np.arange(512).astype(np.uint8)
+    >>> mx.unswizzle(tile, (2, 3))
+    array([[ 0,  1,  2],
+           [16, 17, 18]], dtype=uint8)
+    """
+    array = _core.plain(scales, "scales")
+    if array.dtype.itemsize != 1:
+        msg = f"scales: expected elements of one byte, got {array.dtype}"
+        raise TypeError(msg)
+    extents = _core.integers(shape, "shape")
+    if not isinstance(extents, tuple) or len(extents) != 2 or min(extents) < 0:
+        msg = f"shape: expected two integers of at least 0, got {shown(shape):.60}"
+        raise ValueError(msg)
+    rows, columns = extents
+    high, wide = -(-rows // 128), -(-columns // 4)
+    if math.prod(array.shape) != high * wide * 512:
+        expected = f"{high * wide * 512} elements, in tiles of 512, for shape {extents}"
+        msg = f"scales: expected {expected}, got {array.size}"
+        raise ValueError(msg)
+    tiles = array.reshape(high, wide, 32, 4, 4).transpose(0, 3, 2, 1, 4)
+    made: npt.NDArray[Any] = tiles.reshape(high * 128, wide * 4)[:rows, :columns]
+    return made.copy()
+
+
+def _element_of(dtype: npt.DTypeLike) -> _Element:
+    name = requested(dtype)
+    if name not in _ELEMENTS:
+        *most, last = _ELEMENTS
+        expected = f"{', '.join(most)} or {last}"
+        msg = f"dtype: expected {expected}, got {shown(dtype):.60}"
+        raise TypeError(msg)
+    return _ELEMENTS[name]
+
+
+def _bytes_of(
+    magnitudes: npt.NDArray[np.float32], element: _Element, rule: str
+) -> npt.NDArray[np.int32]:
+    """Scales by their bytes: exponents of what the rule makes of magnitudes."""
+    bits = magnitudes.view(np.int32)
+    nan = bits >= _INFINITE
+    if nan.any():
+        magnitudes = np.where(nan, np.float32(0), magnitudes)
+        bits = magnitudes.view(np.int32)
+    if rule == "rceil":
+        quotients = magnitudes / np.float64(element.largest)  # rounded again, to the same
+        bits = _core.cast(quotients, "float32").view(np.int32)
+    up = {"floor": 0, "even": 1 << _BITS - 1 - element.mantissa}.get(rule, (1 << _BITS) - 1)
+    made = bits + np.int32(up)
+    made >>= _BITS
+    if rule == "rceil":
+        small = bits < 1 << _BITS  # subnormal: the power of two is half that of the others
+        if small.any():
+            made[small] = bits[small] > 1 << _BITS - 1
+    else:
+        if rule == "even":
+            nan |= made == _NAN  # rounded to infinity
+        made -= element.exponent
+        np.maximum(made, 0, out=made)
+    made[nan] = _NAN
+    return made

@@ -1,0 +1,397 @@
+"""pyquant.mx: the scales of four rules, codes and numbers of blocks, and their order."""
+
+import doctest
+import itertools
+from fractions import Fraction
+
+import mx_oracle as oracle
+import numpy as np
+import pytest
+from support import split_small_arrays, uniform_bits
+
+import pyquant as pq
+
+ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
+
+from pyquant import _magnitudes, mx  # noqa: E402
+
+E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
+EACH = list(itertools.product(oracle.TYPES, oracle.RULES))
+FLOATS = ("float8_e4m3fn", "float8_e5m2")
+
+
+def magnitudes():
+    """Powers of two, halves and what is next to them, at both ends, and random ones."""
+    near = [np.float32(1 + k / 32) for k in range(32)]
+    sevens = [np.float32(v) for v in (6, 7, 7.5, 28, 448, 449, 57344, 61440)]
+    powers = [np.float32(2.0**e) for e in (-149, -140, -127, -126, -125, -9, 0, 9, 126)]
+    given = [p * v for p in powers for v in (*near, *sevens)]
+    given += [np.float32(v) for v in (0, 1e-40, np.finfo(np.float32).max)]
+    around = [np.nextafter(v, np.float32(end)) for v in given for end in (0, np.inf)]
+    found = np.concatenate([given, around, abs(uniform_bits("float32", 600, 5))])
+    return found[np.isfinite(found)].astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "rule"), EACH)
+def test_scales(name, rule):
+    with np.errstate(over="ignore"):
+        a = magnitudes()
+    got = mx.choose_scale(-a[:, None], name, rule=rule)
+    assert got.dtype == E8M0
+    assert got.shape == (a.size, 1)
+    due = [oracle.scale_byte([v], name, rule) for v in a]
+    np.testing.assert_array_equal(got.view(np.uint8).ravel(), due)
+
+
+TABLE = {
+    "float4_e2m1fn": {
+        1: (125, 125, 125, 125),
+        1.75: (125, 126, 126, 126),
+        1.9375: (125, 126, 126, 126),
+        6: (127, 128, 127, 127),
+        7: (127, 128, 128, 128),
+        448: (133, 134, 134, 134),
+        449: (133, 134, 134, 134),
+        1e-40: (0, 0, 0, 0),
+        3.4028234663852886e38: (252, 253, 255, 253),
+    },
+    "float8_e4m3fn": {
+        1: (119, 119, 119, 119),
+        1.75: (119, 120, 119, 119),
+        1.9375: (119, 120, 120, 120),
+        6: (121, 122, 121, 121),
+        7: (121, 122, 121, 121),
+        448: (127, 128, 127, 127),
+        449: (127, 128, 127, 128),
+        1e-40: (0, 0, 0, 0),
+        3.4028234663852886e38: (246, 247, 255, 247),
+    },
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_scales_by_the_table(name):
+    x = np.float32(list(TABLE[name]))[:, None]
+    for k, rule in enumerate(oracle.RULES):
+        got = mx.choose_scale(x, name, rule=rule).view(np.uint8).ravel().tolist()
+        assert got == [row[k] for row in TABLE[name].values()], rule
+
+
+WORKED = {
+    "float8_e4m3fn": (
+        "78",
+        "f8f7f6f5f4f3f2f1f0eeeceae8e4e0d800586064686a6c6e7071727374757677",
+    ),
+    "float8_e5m2": (
+        "71",
+        "f8f8f7f6f6f6f5f4f4f3f2f1f0eeece800686c6e707172737474757676767778",
+    ),
+    "float6_e2m3fn": (
+        "7e",
+        "3837363534333231302e2c2a2826242200020406080a0c0e1011121314151617",
+    ),
+    "float6_e3m2fn": (
+        "7c",
+        "3c3c3b3a3a3a3938383736353432302c000c1012141516171818191a1a1a1b1c",
+    ),
+    "float4_e2m1fn": ("7e", "eededdccccabaa890021224344545566"),
+}
+
+
+@pytest.mark.parametrize("name", WORKED)
+def test_worked_blocks(name):
+    x = (np.arange(32, dtype=np.float32) - 16) / 8
+    packed = name == "float4_e2m1fn"
+    codes, scales = mx.quantize(x, name, packed=packed)
+    data = codes.data if packed else codes
+    assert (scales.tobytes().hex(), bytes(data.tobytes()).hex()) == WORKED[name]
+    np.testing.assert_array_equal(
+        mx.dequantize(codes, scales), pq.dequantize(codes, scales, axis=0, block_size=32)
+    )
+
+
+def wild(shape, seed):
+    """Numbers of many magnitudes, of each row and block its own, some of them subnormal."""
+    rng = np.random.default_rng(seed)
+    exponents = rng.integers(-150, 120, (*shape[:-1], 1)) + rng.integers(-9, 3, shape)
+    with np.errstate(under="ignore"):
+        return (rng.standard_normal(shape) * np.exp2(exponents)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "rule"), EACH)
+def test_codes(name, rule):
+    x = wild((40, 45), 3)
+    x[0, :20] = -0.0
+    codes, scales = mx.quantize(x, name, rule=rule, block_size=20)
+    for row, blocks in enumerate(oracle.blocks_of(x, 20)):
+        for k, block in enumerate(blocks):
+            byte = oracle.scale_byte(block, name, rule)
+            assert scales.view(np.uint8)[row, k] == byte
+            due = oracle.encode(block, name, Fraction(2) ** (byte - 127))
+            assert codes.view(np.uint8)[row, 20 * k : 20 * k + len(block)].tolist() == due
+
+
+def test_examples():
+    results = doctest.testmod(mx)
+    assert results.attempted
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("name", oracle.TYPES)
+def test_numbers(name):
+    exponents, mantissa, _, most = oracle.TYPES[name]
+    positive = np.arange(most + 1)
+    q = np.concatenate([positive, positive | 1 << exponents + mantissa]).astype(np.uint8)
+    stored = np.uint8([0, 1, 60, 127, 180, 240])
+    q = np.broadcast_to(q, (stored.size, q.size)).view(getattr(ml_dtypes, name))
+    for scales in (stored[:, None], stored[:, None].view(E8M0)):
+        got = mx.dequantize(q, scales, block_size=q.shape[1], dtype="float64")
+        for row, byte in zip(got, stored.tolist(), strict=True):
+            due = [
+                float(oracle.decode(int(c), name) * Fraction(2) ** (byte - 127))
+                for c in q[0].view(np.uint8)
+            ]
+            assert row.tolist() == due
+
+
+@pytest.mark.parametrize("rule", oracle.RULES)
+@pytest.mark.parametrize("name", oracle.TYPES)
+def test_blocks_that_are_not_finite(name, rule, monkeypatch):
+    x = wild((30, 64), 4)
+    usual = mx.choose_scale(x, name, rule=rule).view(np.uint8)
+    x[3, 40], x[7, 0], x[7, 63], x[20, 5] = np.nan, np.inf, -np.inf, -np.nan
+    lost = np.zeros(usual.shape, bool)
+    lost[[3, 7, 7, 20], [1, 0, 1, 0]] = True
+    for copied in (_magnitudes.COPIED, 64, 1):
+        monkeypatch.setattr(_magnitudes, "COPIED", copied)
+        codes, scales = mx.quantize(x, name, rule=rule)
+        np.testing.assert_array_equal(scales.view(np.uint8), np.where(lost, 255, usual))
+        nan = np.isnan(mx.dequantize(codes, scales)).reshape(30, 2, 32)
+        np.testing.assert_array_equal(nan, np.broadcast_to(lost[..., None], nan.shape))
+        if name in FLOATS:
+            assert np.isnan(codes.astype(np.float32).reshape(30, 2, 32)[lost]).all()
+
+
+def test_float64_is_rounded_once():
+    above = np.nextafter(np.float64(2), 3)  # 2, as float32
+    assert mx.choose_scale([above], "float4_e2m1fn", rule="ceil").view(np.uint8) == [126]
+    huge = np.float64([1e300, 1])
+    assert mx.choose_scale(huge, "float4_e2m1fn").view(np.uint8) == [255]
+    # The quotient of float64 numbers is one of these: 0.25 and a little is not a tie.
+    x = np.float64([4, 0.25 + 2.0**-40])
+    codes, scales = mx.quantize(x, "float4_e2m1fn", rule="ceil")
+    assert scales.view(np.uint8) == [127]
+    assert codes.view(np.uint8).tolist() == [6, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_types_and_strides(dtype):
+    x = wild((6, 5, 70), 6)
+    x = np.clip(x, -1e4, 1e4).astype(getattr(ml_dtypes, dtype, dtype))
+    codes, scales = mx.quantize(x, "float6_e3m2fn", rule="even", block_size=16)
+    single = mx.quantize(x.astype(np.float32), "float6_e3m2fn", rule="even", block_size=16)
+    assert codes.tobytes() == single[0].tobytes()
+    assert scales.tobytes() == single[1].tobytes()
+    for axis, view in ((0, x.transpose(2, 0, 1)), (-2, x.swapaxes(1, 2)), (2, x)):
+        out = np.zeros((*view.shape, 2), codes.dtype)[..., 0]
+        got = mx.quantize(
+            view, "float6_e3m2fn", rule="even", axis=axis, block_size=16, out=out, threads=2
+        )
+        assert got[0] is out
+        moved = np.moveaxis(got[0], axis, -1)
+        assert np.ascontiguousarray(moved).tobytes() == codes.tobytes()
+        assert np.ascontiguousarray(np.moveaxis(got[1], axis, -1)).tobytes() == (
+            scales.tobytes()
+        )
+        y = mx.dequantize(got[0], got[1], axis=axis, block_size=16)
+        assert np.ascontiguousarray(np.moveaxis(y, axis, -1)).tobytes() == (
+            mx.dequantize(codes, scales, block_size=16).tobytes()
+        )
+    backwards = mx.choose_scale(
+        x[::-1, :, ::-1].byteswap().view(x.dtype.newbyteorder()),
+        ("float6_e3m2fn"),
+        block_size=70,
+    )
+    due = mx.choose_scale(x, "float6_e3m2fn", block_size=70)
+    assert backwards.tobytes() == due[::-1].copy().tobytes()
+
+
+@pytest.mark.parametrize("slab", [1, 7, 64, 1000])
+def test_slabs_and_threads(slab, monkeypatch):
+    x = wild((7, 33, 9), 7)
+    x[2, 30, 1] = np.nan
+    due = [mx.choose_scale(x, "float8_e5m2", axis=k, block_size=4) for k in range(3)]
+    monkeypatch.setattr(_magnitudes, "SLAB", slab)
+    split_small_arrays(monkeypatch)
+    for threads in (1, 3):
+        for axis in range(3):
+            got = mx.choose_scale(
+                x, "float8_e5m2", axis=axis, block_size=4, threads=threads
+            )
+            assert got.tobytes() == due[axis].tobytes()
+
+
+def test_no_elements():
+    codes, scales = mx.quantize(np.zeros((0, 64), np.float32), "float8_e4m3fn")
+    assert (codes.shape, scales.shape) == ((0, 64), (0, 2))
+    codes, scales = mx.quantize(np.zeros((3, 0), np.float32), "float8_e4m3fn")
+    assert (codes.shape, scales.shape) == ((3, 0), (3, 0))
+    x = np.broadcast_to(np.float32(3), (2, 40))
+    assert mx.choose_scale(x, "float4_e2m1fn").view(np.uint8).tolist() == [[126, 126]] * 2
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (128, 4), (129, 5), (300, 11), (0, 3), (5, 0)])
+def test_unswizzle(shape):
+    rows, columns = shape
+    high, wide = -(-rows // 128), -(-columns // 4)
+    rng = np.random.default_rng(1)
+    due = rng.integers(0, 255, shape).astype(np.uint8)
+    tiles = np.zeros(high * wide * 512, np.uint8)
+    for r in range(rows):
+        for c in range(columns):
+            tile = (r // 128) * wide + c // 4
+            place = tile * 512 + (r % 32) * 16 + (r % 128 // 32) * 4 + c % 4
+            tiles[place] = due[r, c]
+    got = mx.unswizzle(tiles, shape)
+    np.testing.assert_array_equal(got, due)
+    assert got.flags.owndata
+    typed = mx.unswizzle(tiles.reshape(-1, 512).view(E8M0), shape)
+    assert typed.dtype == E8M0
+    np.testing.assert_array_equal(typed.view(np.uint8), due)
+
+
+def blocks_2d(x, size):
+    for i, j in itertools.product(*(range(0, n, size) for n in x.shape)):
+        yield (i // size, j // size), x[i : i + size, j : j + size]
+
+
+def test_scales_of_float8_blocks():
+    """Those of DeepSeek's weights, and their powers of two, which are those of rceil."""
+    x = wild((40, 70), 10)
+    largest = oracle.NUMBERS["float8_e4m3fn"][-1]
+    single = pq.choose_qparams(x, dtype="float8_e4m3fn", block_size=(32, 32))
+    power = pq.choose_qparams(
+        x, dtype="float8_e4m3fn", block_size=(32, 32), scale_dtype=E8M0
+    )
+    assert single.scale.shape == power.scale.shape == (2, 3)
+    for at, block in blocks_2d(x, 32):
+        a = max(abs(Fraction(float(v))) for v in block.flat)
+        assert Fraction(float(single.scale[at])) == oracle.float32(a / largest)
+        due = oracle.scale_byte(block.ravel(), "float8_e4m3fn", "rceil")
+        assert power.scale.view(np.uint8)[at] == due
+    for p in (single, power):
+        q = p.quantize(x)
+        y = pq.dequantize(q, p.scale, block_size=(32, 32), dtype="bfloat16")
+        for at, block in blocks_2d(x, 32):
+            scale = np.float32(p.scale[at])
+            place = tuple(slice(32 * k, 32 * (k + 1)) for k in at)
+            quotients = [
+                oracle.float32(abs(Fraction(float(v)) / Fraction(float(scale))))
+                for v in block.flat
+            ]
+            due = [oracle.code_of(v, "float8_e4m3fn") for v in quotients]
+            signs = np.signbit(block).ravel() * 128
+            np.testing.assert_array_equal(q[place].view(np.uint8).ravel(), due | signs)
+            numbers = (q[place].astype(np.float32) * scale).astype(ml_dtypes.bfloat16)
+            assert numbers.tobytes() == y[place].tobytes()
+
+
+X = np.ones((2, 64), np.float32)
+WRONG = [
+    (TypeError, "dtype: expected float8_e4m3fn,", lambda: mx.choose_scale(X, "int8")),
+    (TypeError, "dtype: ", lambda: mx.quantize(X, None)),
+    (
+        ValueError,
+        "rule: expected floor, ceil, even or rceil, got 'round'",
+        lambda: mx.quantize(X, "float4_e2m1fn", rule="round"),
+    ),
+    (TypeError, "rule: ", lambda: mx.quantize(X, "float4_e2m1fn", rule=1)),
+    (np.exceptions.AxisError, "axis: ", lambda: mx.quantize(X, "float8_e5m2", axis=2)),
+    (
+        np.exceptions.AxisError,
+        "axis: ",
+        lambda: mx.choose_scale(np.float32(1), "float8_e5m2"),
+    ),
+    (
+        TypeError,
+        "axis: expected an integer, got tuple",
+        lambda: mx.quantize(X, "float8_e5m2", axis=(0,)),
+    ),
+    (TypeError, "axis: ", lambda: mx.dequantize(X, np.uint8([1]), axis=None)),
+    (
+        ValueError,
+        "block_size: expected a positive integer, got 0",
+        lambda: mx.quantize(X, "float8_e5m2", block_size=0),
+    ),
+    (TypeError, "block_size: ", lambda: mx.quantize(X, "float8_e5m2", block_size=2.0)),
+    (ValueError, "threads: ", lambda: mx.quantize(X, "float8_e5m2", threads=0)),
+    (TypeError, "x: ", lambda: mx.quantize(X.astype(int), "float8_e5m2")),
+    (ValueError, "packed: ", lambda: mx.quantize(X, "float8_e5m2", packed=True)),
+    (
+        TypeError,
+        "scale: expected float8_e8m0fnu, or its bytes, got float32",
+        lambda: mx.dequantize(X.astype(np.int8), X),
+    ),
+    (
+        ValueError,
+        "scale: expected shape",
+        lambda: mx.dequantize(np.ones((2, 64), np.int8), np.ones((2, 3), np.uint8)),
+    ),
+    (
+        TypeError,
+        "scales: expected elements of one byte, got float32",
+        lambda: mx.unswizzle(X, (2, 64)),
+    ),
+    (
+        ValueError,
+        "shape: expected two integers of at least 0, got",
+        lambda: mx.unswizzle(np.zeros(512, np.uint8), (2, -1)),
+    ),
+    (
+        ValueError,
+        "scales: expected 1024 elements, in tiles of 512, for shape",
+        lambda: mx.unswizzle(np.zeros(512, np.uint8), (2, 5)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "said", "call"), WRONG, ids=range(len(WRONG)))
+def test_errors(kind, said, call):
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value).startswith(said)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_written_before_checks():
+    out = np.full((2, 64), 9, np.uint8).view(ml_dtypes.float8_e5m2)
+    before = out.copy()
+    for wrong in ({"axis": 5}, {"block_size": 0}, {"rule": "x"}, {"threads": -1}):
+        with pytest.raises(ValueError, match=f"^{next(iter(wrong))}"):
+            mx.quantize(X, "float8_e5m2", out=out, **wrong)
+        assert out.tobytes() == before.tobytes()
+
+
+@pytest.mark.parametrize(("name", "rule"), EACH)
+def test_as_torchao_does(name, rule):
+    torch = pytest.importorskip("torch")  # optional
+    theirs = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor")  # optional
+    constants = pytest.importorskip("torchao.prototype.mx_formats.constants")
+    kinds = {
+        "float6_e2m3fn": constants.DTYPE_FP6_E2M3,
+        "float6_e3m2fn": constants.DTYPE_FP6_E3M2,
+        "float4_e2m1fn": torch.float4_e2m1fn_x2,
+    }
+    kind = kinds.get(name) or getattr(torch, name)
+    x = wild((2000, 32), 8)
+    mode = theirs.ScaleCalculationMode[rule.upper()]
+    scales, codes = theirs.to_mx(torch.from_numpy(x), kind, 32, mode)
+    scales = scales.view(torch.uint8).numpy()
+    codes = codes.contiguous().view(torch.uint8).numpy()
+    q, s = mx.quantize(x, name, rule=rule)
+    if name == "float4_e2m1fn":
+        codes = np.stack([codes & 15, codes >> 4], -1).reshape(x.shape)
+    usual = scales.ravel() > 1  # of 0 it makes 1, or 2**-126, when it divides
+    assert usual.sum() > 1500
+    np.testing.assert_array_equal(s.view(np.uint8), scales)
+    np.testing.assert_array_equal(q.view(np.uint8)[usual], codes[usual])

@@ -1,0 +1,267 @@
+"""pyquant.nvfp4: scales of blocks and of tensors in both styles, codes and numbers."""
+
+import doctest
+from fractions import Fraction
+
+import mx_oracle as oracle
+import numpy as np
+import pytest
+from support import split_small_arrays
+
+ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
+
+from pyquant import _magnitudes, nvfp4  # noqa: E402
+
+STYLES = ("torchao", "compressed-tensors")
+E4M3, E2M1 = "float8_e4m3fn", "float4_e2m1fn"
+
+
+def single(v):
+    """A Fraction as float32 has it."""
+    made = oracle.float32(abs(v))
+    assert made is not None
+    return -made if v < 0 else made
+
+
+def exact(v):
+    return Fraction(float(v))
+
+
+def tensor_scale(a, style):
+    if style == "torchao":
+        return single(a / 2688)
+    return single(2688 * single(1 / a))
+
+
+def block_scale(a, t, style):
+    """The scale by its byte."""
+    sixth = single(a / 6)
+    if style == "torchao":
+        return max(oracle.code_of(min(single(sixth / t), Fraction(448)), E4M3), 8)
+    return oracle.code_of(single(t * sixth), E4M3) or 0x20
+
+
+def codes_of(block, t, byte, style):
+    s = oracle.value_of(byte, E4M3)
+    if style == "torchao":
+        factor = single(single(1 / t) / s)
+        quotients = [single(exact(v) * factor) for v in block]
+    else:
+        divisor = single(s / t)
+        quotients = [single(exact(v) / divisor) for v in block]
+    return [
+        oracle.code_of(q, E2M1) | (8 if np.signbit(v) else 0)
+        for q, v in zip(quotients, block, strict=True)
+    ]
+
+
+def factor_of(byte, t, style):
+    s = oracle.value_of(byte, E4M3)
+    return single(t * s) if style == "torchao" else single(s / t)
+
+
+def wild(shape, seed, spread=6):
+    rng = np.random.default_rng(seed)
+    exponents = rng.integers(-spread, spread, (*shape[:-1], 1)) + rng.integers(-5, 3, shape)
+    return (rng.standard_normal(shape) * np.exp2(exponents)).astype(np.float32)
+
+
+def test_examples():
+    results = doctest.testmod(nvfp4)
+    assert results.attempted
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("spread", [3, 30])
+@pytest.mark.parametrize("style", STYLES)
+def test_by_definition(style, spread):
+    x = wild((24, 52), 1, spread)
+    x[0, :16], x[1, :16] = 0, -0.0
+    x[2, :16] = np.arange(16) / 4 - 2  # ties, where the scale is 1
+    x[3, 3] = 1e-42
+    a = max(abs(exact(v)) for v in x.flat)
+    for given in (None, 1, float(2.0**-spread) * 1.7):
+        codes, scales, t = nvfp4.quantize(x, given, style=style)
+        assert type(t) is np.float32
+        due = tensor_scale(a, style) if given is None else exact(np.float32(given))
+        assert exact(t) == due
+        y = nvfp4.dequantize(codes, scales, t, style=style)
+        for row, blocks in enumerate(oracle.blocks_of(x, 16)):
+            for k, block in enumerate(blocks):
+                byte = block_scale(max(abs(exact(v)) for v in block), due, style)
+                assert scales.view(np.uint8)[row, k] == byte
+                want = codes_of(block, due, byte, style)
+                at = slice(16 * k, 16 * k + len(block))
+                assert codes.view(np.uint8)[row, at].tolist() == want
+                factor = factor_of(byte, due, style)
+                numbers = [float(single(oracle.decode(c, E2M1) * factor)) for c in want]
+                assert y[row, at].tolist() == numbers
+
+
+def test_worked_blocks():
+    x = (np.arange(32, dtype=np.float32) - 16) / 8
+    codes, scales, t = nvfp4.quantize(x, packed=True)
+    assert t.view(np.uint32) == 0x3A430C31
+    assert scales.tobytes().hex() == "7e7d"
+    assert bytes(codes.data).hex() == "ffefeededdccab9a1022435465667677"
+    y = nvfp4.dequantize(codes, scales.view(np.uint8), [t], dtype="float64")
+    factors = np.float64(np.float32(t) * scales.astype(np.float32)).repeat(16)
+    assert y.tolist() == (codes.unpack().astype(np.float64) * factors).tolist()
+    single = nvfp4.dequantize(codes.unpack(), scales, t)
+    assert single.tolist() == y.astype(np.float32).tolist()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_ends_of_tensor_scales(style):
+    for a in (0, 1e-45, 1e-38, 3e-36, 1e-33, 1e-4, 3e38):
+        x = np.zeros((2, 20), np.float32)
+        x[1, 18] = -a
+        t = nvfp4.choose_tensor_scale(x, style=style)
+        codes, scales, used = nvfp4.quantize(x, style=style)
+        assert used == t
+        y = nvfp4.dequantize(codes, scales, t, style=style)
+        assert np.isfinite(y).all()
+        assert np.count_nonzero(y) == (t != 1)
+    low, high = nvfp4._RANGES[style]
+    for given in (low, high):
+        codes, scales, _ = nvfp4.quantize(wild((4, 32), 9), given, style=style)
+        assert np.isfinite(nvfp4.dequantize(codes, scales, given, style=style)).all()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_types_axes_and_threads(style, monkeypatch):
+    monkeypatch.setattr(_magnitudes, "SLAB", 64)
+    split_small_arrays(monkeypatch)
+    x = wild((5, 3, 37), 2).astype(np.float16).astype(np.float32)
+    codes, scales, t = nvfp4.quantize(x, style=style)
+    bits = codes.tobytes(), scales.tobytes(), t.tobytes()
+    for dtype in ("float16", "float32"):
+        for axis in range(3):
+            view = np.moveaxis(x.astype(dtype), -1, axis)
+            out = np.zeros((*view.shape, 2), codes.dtype)[..., 0]
+            q, s, u = nvfp4.quantize(view, style=style, axis=axis, out=out, threads=3)
+            assert q is out
+            back = [np.ascontiguousarray(np.moveaxis(v, axis, -1)) for v in (q, s)]
+            assert (back[0].tobytes(), back[1].tobytes(), u.tobytes()) == bits
+            y = nvfp4.dequantize(q, s, u, style=style, axis=axis, threads=2)
+            due = nvfp4.dequantize(codes, scales, t, style=style)
+            np.testing.assert_array_equal(np.moveaxis(y, axis, -1), due)
+    for one in (x[0, 0, 3], x[::2, 0].T, x.reshape(-1, 1)):
+        t = nvfp4.choose_tensor_scale(one, style=style, threads=2)
+        assert exact(t) == tensor_scale(max(abs(exact(v)) for v in one.flat), style)
+
+
+def test_no_elements():
+    codes, scales, t = nvfp4.quantize(np.zeros((0, 64), np.float32))
+    assert (codes.shape, scales.shape, t) == ((0, 64), (0, 4), 1)
+
+
+X = np.ones((2, 64), np.float32)
+NAN = X.copy()
+NAN[1, 3] = np.nan
+WRONG = [
+    (
+        ValueError,
+        "style: expected torchao or compressed-tensors, got 'x'",
+        lambda: nvfp4.quantize(X, style="x"),
+    ),
+    (
+        ValueError,
+        "tensor_scale: expected one number, got shape (2,)",
+        lambda: nvfp4.quantize(X, [1.0, 2.0]),
+    ),
+    (ValueError, "tensor_scale: expected a number from", lambda: nvfp4.quantize(X, np.nan)),
+    (ValueError, "tensor_scale: expected a number from", lambda: nvfp4.quantize(X, -1)),
+    (ValueError, "tensor_scale: expected a number from", lambda: nvfp4.quantize(X, 1e-40)),
+    (TypeError, "tensor_scale: ", lambda: nvfp4.quantize(X, "1")),
+    (
+        ValueError,
+        "x: expected finite values, got 1 not finite, the first at index (1, 3)",
+        lambda: nvfp4.quantize(NAN),
+    ),
+    (ValueError, "x: expected finite values", lambda: nvfp4.choose_tensor_scale(NAN)),
+    (
+        ValueError,
+        "x: expected numbers that float32 holds, got 1e+300",
+        lambda: nvfp4.quantize(np.float64([1, -1e300])),
+    ),
+    (np.exceptions.AxisError, "axis: ", lambda: nvfp4.quantize(X, axis=2)),
+    (ValueError, "threads: ", lambda: nvfp4.quantize(X, threads=0)),
+    (
+        TypeError,
+        "scale: expected float8_e4m3fn, or its bytes, got float32",
+        lambda: nvfp4.dequantize(X.astype(np.int8), X),
+    ),
+    (
+        ValueError,
+        "scale: expected shape",
+        lambda: nvfp4.dequantize(np.ones((2, 64), np.int8), np.ones((2, 3), np.uint8)),
+    ),
+    (
+        TypeError,
+        "axis: ",
+        lambda: nvfp4.dequantize(np.ones(16, np.int8), np.ones(1, np.uint8), axis=None),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "said", "call"), WRONG, ids=range(len(WRONG)))
+def test_errors(kind, said, call):
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value).startswith(said)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_written_before_checks():
+    out = np.full((2, 64), 9, np.uint8).view(ml_dtypes.float4_e2m1fn)
+    for x, wrong in ((NAN, {}), (X, {"axis": 5}), (X, {"tensor_scale": 0})):
+        with pytest.raises(ValueError, match=r"^(x|axis|tensor_scale): "):
+            nvfp4.quantize(x, out=out, **wrong)
+        assert (out.view(np.uint8) == 9).all()
+
+
+@pytest.mark.parametrize("spread", [3, 20, 60])
+def test_as_torchao_does(spread):
+    torch = pytest.importorskip("torch")  # optional
+    theirs = pytest.importorskip("torchao.prototype.mx_formats.nvfp4_tensor")  # optional
+    x = wild((500, 64), spread, spread)
+    x[0] = 0
+    t = theirs.per_tensor_amax_to_scale(torch.tensor(abs(x).max()))
+    for given in (t, None):
+        scales, codes = theirs.nvfp4_quantize(torch.from_numpy(x), 16, given)
+        q, s, used = nvfp4.quantize(x, None if given is not None else 1, packed=True)
+        assert used == (1 if given is None else t.numpy())
+        np.testing.assert_array_equal(s.view(np.uint8), scales.view(torch.uint8).numpy())
+        np.testing.assert_array_equal(
+            np.frombuffer(q.data, np.uint8), codes.numpy().ravel()
+        )
+    made = theirs.NVFP4Tensor.to_nvfp4(torch.from_numpy(x), 16, t)
+    y = nvfp4.dequantize(*nvfp4.quantize(x))
+    due = made.dequantize(torch.float32).numpy()
+    np.testing.assert_array_equal(y.view(np.uint32), due.view(np.uint32))
+
+
+@pytest.mark.parametrize("spread", [3, 20, 60])
+def test_as_compressed_tensors_does(spread):
+    torch = pytest.importorskip("torch")  # optional
+    package = "compressed_tensors"
+    theirs = pytest.importorskip(f"{package}.quantization")  # optional
+    utils = pytest.importorskip(f"{package}.quantization.utils")
+    lifecycle = pytest.importorskip(f"{package}.quantization.lifecycle.forward")
+    x = wild((500, 64), spread, spread)
+    x[0] = 0
+    given = torch.from_numpy(x)
+    args = theirs.preset_name_to_scheme("NVFP4", ["Linear"]).weights
+    t = utils.generate_gparam(given.min(), given.max())
+    blocks = given.view(500, 4, 16)
+    scales, _ = utils.calculate_qparams(blocks.amin(-1), blocks.amax(-1), args, t)
+    zero = torch.zeros_like(scales)
+    codes = lifecycle.quantize(given, scales, zero, args, global_scale=t)
+    q, s, used = nvfp4.quantize(x, style="compressed-tensors")
+    assert used == t.numpy()
+    np.testing.assert_array_equal(s.astype(np.float32), scales.float().numpy())
+    np.testing.assert_array_equal(q.astype(np.float32), codes.float().numpy())
+    y = lifecycle.dequantize(codes, scales, zero, args, global_scale=t, dtype=torch.float32)
+    got = nvfp4.dequantize(q, s, used, style="compressed-tensors")
+    np.testing.assert_array_equal(got.view(np.uint32), y.numpy().view(np.uint32))
