@@ -38,6 +38,7 @@ def check(got, spec):
     """A result against an expected array; where that says "nan", any NaN will do."""
     __tracebackhide__ = True
     expected, free = array(spec), any_nan(spec)
+    got = np.asarray(got) if isinstance(got, np.generic) else got
     assert got.flags.c_contiguous
     assert got.shape == expected.shape
     if free.any():

@@ -75,7 +75,7 @@ def array(spec):
 def argument(value):
     """An argument of a call: an array, a list of numbers, or what the file says."""
     if isinstance(value, dict):
-        return array(value)
+        return tuple(value["tuple"]) if "tuple" in value else array(value)
     if isinstance(value, list):
         return [number(v) for v in value]
     return value
