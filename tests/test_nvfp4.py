@@ -66,6 +66,12 @@ def wild(shape, seed, spread=6):
     return (rng.standard_normal(shape) * np.exp2(exponents)).astype(np.float32)
 
 
+@pytest.fixture
+def small_parts(monkeypatch):
+    with split_small_arrays(monkeypatch):
+        yield
+
+
 def test_examples():
     results = doctest.testmod(nvfp4)
     assert results.attempted
@@ -96,6 +102,25 @@ def test_by_definition(style, spread):
                 factor = factor_of(byte, due, style)
                 numbers = [float(single(oracle.decode(c, E2M1) * factor)) for c in want]
                 assert y[row, at].tolist() == numbers
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_numbers_next_to_ties(style):
+    """Where the order of operations shows."""
+    ties = np.repeat([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5], 2)[:14]
+    t = np.float32(0.0123)
+    for k in range(60):
+        x = np.zeros(16, np.float32)
+        x[0] = 2 + k / 7
+        byte = block_scale(exact(x[0]), exact(t), style)
+        s = oracle.value_of(byte, E4M3)
+        factor = single(1 / exact(t)) if style == "torchao" else 1 / single(s / exact(t))
+        factor = single(factor / s) if style == "torchao" else factor
+        x[1:15] = ties / float(factor)
+        x[1:15:2] = np.nextafter(x[1:15:2], np.float32(9 * (k % 3 - 1)))
+        codes, scales, _ = nvfp4.quantize(x, t, style=style)
+        assert scales.view(np.uint8) == byte
+        assert codes.view(np.uint8).tolist() == codes_of(x, exact(t), byte, style)
 
 
 def test_worked_blocks():
@@ -129,9 +154,8 @@ def test_ends_of_tensor_scales(style):
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_types_axes_and_threads(style, monkeypatch):
+def test_types_axes_and_threads(style, monkeypatch, small_parts):
     monkeypatch.setattr(_magnitudes, "SLAB", 64)
-    split_small_arrays(monkeypatch)
     x = wild((5, 3, 37), 2).astype(np.float16).astype(np.float32)
     codes, scales, t = nvfp4.quantize(x, style=style)
     bits = codes.tobytes(), scales.tobytes(), t.tobytes()
