@@ -171,6 +171,8 @@ def test_bytes_of_a_form():
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_every_task_runs_beside_its_rivals(task):
+    if task.name.startswith(("mxfp", "nvfp")):
+        pytest.importorskip("ml_dtypes")  # the types of their scales
     made = task.build(1 << 14)
     assert made.elements == 1 << 14
     assert made.nbytes >= 2 * made.elements
@@ -197,6 +199,8 @@ def test_every_task_runs_beside_its_rivals(task):
         ("requantize-fbgemm", "numpy"),
         ("decode-Q4_K", "gguf"),
         ("encode-Q8_0", "gguf"),
+        ("mxfp4", "torch"),
+        ("nvfp4", "torch"),
     ],
 )
 def test_rivals_of_tasks_that_give_the_same_bits(task, rival):
@@ -204,6 +208,8 @@ def test_rivals_of_tasks_that_give_the_same_bits(task, rival):
     pytest.importorskip(rival)  # a rival
     if rival == "onnxruntime":
         pytest.importorskip("onnx")  # which makes its model
+    if rival == "torch":
+        pytest.importorskip("torchao")  # which makes blocks
     found = rivals.quietly(made.rivals[rival])
     assert rivals.verdict(found, made.read(made.call())) == (rivals.SAME, 0.0)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 import numpy as np
 
 import pyquant as pq
-from pyquant import openvino
+from pyquant import mx, nvfp4, openvino
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -311,6 +311,14 @@ def blocks() -> None:
     assert_type(pq.block_formats(), tuple[pq.BlockFormat, ...])
 
 
+def microscaling() -> None:
+    codes, scales = mx.quantize(X, "float8_e5m2", rule="even", threads=2)
+    check(assert_type(scales, "npt.NDArray[Any]"), "float8_e8m0fnu")
+    check(assert_type(mx.dequantize(codes, scales), "npt.NDArray[Any]"), "float32")
+    _, _, factor = nvfp4.quantize(X, style="compressed-tensors", packed=True)
+    assert_type(factor, np.float32)
+
+
 def refused() -> None:
     """What checkers refuse is refused; a checker that does not, reports the comment."""
     fails(lambda: pq.quantize(X, object()))  # type: ignore[call-overload]
@@ -349,5 +357,6 @@ CALLS = [
     observers,
     files,
     blocks,
+    microscaling,
     refused,
 ]

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of MX and NVFP4, scales included; torchao beside them."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from benchmarks.arrays import Array
+from benchmarks.rivals import Candidate
+from benchmarks.rivals.torch import torch_on_one_thread
+from benchmarks.tasks._task import Made, Task, rows
+from pyquant import PackedArray, mx, nvfp4
+
+MX = {"mxfp4": "float4_e2m1fn", "mxfp8": "float8_e4m3fn"}
+TORCHAO = "torchao.prototype.mx_formats"
+
+
+def _bytes(result: Any) -> Array:
+    """Of the elements, which are packed or not."""
+    codes = result[0]
+    if isinstance(codes, PackedArray):
+        return np.frombuffer(codes.data, np.uint8)
+    return np.asarray(codes.view(np.uint8).ravel())
+
+
+def _of_torch(result: Any) -> Array:
+    """The same of (scales, elements)."""
+    torch = import_module("torch")
+    return np.asarray(result[1].contiguous().view(torch.uint8).numpy().ravel())
+
+
+def _mx_by_torchao(x: Array, name: str) -> Candidate:
+    torch = torch_on_one_thread()
+    to_mx = import_module(f"{TORCHAO}.mx_tensor").to_mx
+    kind = getattr(torch, {"float4_e2m1fn": "float4_e2m1fn_x2"}.get(name, name))
+    t = torch.from_numpy(x)
+    return Candidate(lambda: to_mx(t, kind, 32), _of_torch)
+
+
+def _nvfp4_by_torchao(x: Array, scale: np.float32) -> Candidate:
+    torch = torch_on_one_thread()
+    quantize = import_module(f"{TORCHAO}.nvfp4_tensor").nvfp4_quantize
+    t, given = torch.from_numpy(x), torch.tensor(float(scale))
+    return Candidate(lambda: quantize(t, 16, given), _of_torch)
+
+
+def _mx(n: int, name: str) -> Made:
+    x = rows(n)
+    dtype = MX[name]
+    packed = dtype == "float4_e2m1fn"
+    return Made(
+        x.size,
+        x.nbytes + x.size // (2 if packed else 1),
+        lambda: mx.quantize(x, dtype, packed=packed),
+        _bytes,
+        {"torch": partial(_mx_by_torchao, x, dtype)},
+    )
+
+
+def _nvfp4(n: int, style: nvfp4.Style) -> Made:
+    x = rows(n)
+    scale = nvfp4.choose_tensor_scale(x, style=style)
+    rivals = {"torch": partial(_nvfp4_by_torchao, x, scale)} if style == "torchao" else {}
+    return Made(
+        x.size,
+        x.nbytes + x.size // 2,
+        lambda: nvfp4.quantize(x, scale, style=style, packed=True),
+        _bytes,
+        rivals,
+    )
+
+
+def _to_numbers(n: int) -> Made:
+    x = rows(n)
+    y = np.empty_like(x)
+    q, scale, tensor_scale = nvfp4.quantize(x, packed=True)
+    return Made(
+        x.size,
+        x.nbytes + x.size // 2,
+        lambda: nvfp4.dequantize(q, scale, tensor_scale, out=y),
+    )
+
+
+TASKS = [
+    *(Task(name, partial(_mx, name=name)) for name in MX),
+    Task("nvfp4", partial(_nvfp4, style="torchao")),
+    Task("nvfp4-divisor", partial(_nvfp4, style="compressed-tensors")),
+    Task("nvfp4-f32", _to_numbers),
+]
