@@ -380,7 +380,7 @@ def test_nothing_is_written_before_checks():
 def test_as_torchao_does(name, rule):
     torch = pytest.importorskip("torch")  # optional
     theirs = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor")  # optional
-    constants = pytest.importorskip("torchao.prototype.mx_formats.constants")
+    constants = pytest.importorskip("torchao.prototype.mx_formats.constants")  # optional
     kinds = {
         "float6_e2m3fn": constants.DTYPE_FP6_E2M3,
         "float6_e3m2fn": constants.DTYPE_FP6_E3M2,

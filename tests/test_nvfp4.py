@@ -271,8 +271,8 @@ def test_as_compressed_tensors_does(spread):
     torch = pytest.importorskip("torch")  # optional
     package = "compressed_tensors"
     theirs = pytest.importorskip(f"{package}.quantization")  # optional
-    utils = pytest.importorskip(f"{package}.quantization.utils")
-    lifecycle = pytest.importorskip(f"{package}.quantization.lifecycle.forward")
+    utils = pytest.importorskip(f"{package}.quantization.utils")  # optional
+    lifecycle = pytest.importorskip(f"{package}.quantization.lifecycle.forward")  # optional
     x = wild((500, 64), spread, spread)
     x[0] = 0
     given = torch.from_numpy(x)
