@@ -212,12 +212,13 @@ def quantize(
     >>> q.data.tobytes().hex()
     'eededdccccabaa890021224344545566'
     """
+    array = real_array(x)
     scales = choose_scale(
-        x, dtype, rule=rule, axis=axis, block_size=block_size, threads=threads
+        array, dtype, rule=rule, axis=axis, block_size=block_size, threads=threads
     )
     where: Any = out  # which is None beside packed=True, or an error
     codes = _core.quantize(
-        x,
+        array,
         scales,
         dtype=dtype,
         axis=integer(axis, "axis"),

@@ -25,6 +25,8 @@ import numpy as np
 
 import pyquant as pq
 import pyquant.cf
+import pyquant.mx
+import pyquant.nvfp4
 import pyquant.openvino
 import pyquant.tflite
 
@@ -414,6 +416,9 @@ VALID = {
     "beyond": lambda r: r.choice(["saturate", "wrap", "raise"]),
     "nan": lambda r: r.choice(["lowest", "raise"]),
     "detail": lambda r: detail_of(r),
+    "element": lambda r: r.choice(["float4_e2m1fn", "float8_e4m3fn", "float6_e3m2fn"]),
+    "rule": lambda r: r.choice(["floor", "ceil", "even", "rceil"]),
+    "style": lambda r: r.choice(["torchao", "compressed-tensors"]),
     "attrs": lambda r: attrs_of(r),
     "method": lambda r: r.choice(["minmax", "mse", "mse", "percentile", "entropy"]),
     "search": lambda r: r.choice(["minmax", "mse", "mse"]),
@@ -1065,6 +1070,45 @@ CALLS = [
         2,
         {"detail": "detail", "q": "q", "dtype": "real", "optimized": "flag", "out": "out"},
     ),
+    (
+        pyquant.mx.quantize,
+        2,
+        {
+            "x": "x",
+            "dtype": "element",
+            "rule": "rule",
+            "axis": "axis",
+            "block_size": "block",
+            "packed": "flag",
+            "out": "out",
+            "threads": "threads",
+        },
+    ),
+    (
+        pyquant.mx.dequantize,
+        2,
+        {"q": "q", "scale": "scale", "dtype": "real", "axis": "axis", "out": "out"},
+    ),
+    (pyquant.mx.unswizzle, 2, {"scales": "q", "shape": "group"}),
+    (
+        pyquant.nvfp4.quantize,
+        1,
+        {
+            "x": "x",
+            "tensor_scale": "scale",
+            "style": "style",
+            "axis": "axis",
+            "packed": "flag",
+            "out": "out",
+            "threads": "threads",
+        },
+    ),
+    (
+        pyquant.nvfp4.dequantize,
+        2,
+        {"q": "q", "scale": "zero", "tensor_scale": "scale", "style": "style"},
+    ),
+    (pyquant.nvfp4.choose_tensor_scale, 1, {"x": "x", "style": "style"}),
     (pyquant.cf.params, 2, {"attrs": "attrs", "dtype": "dtype"}),
     (
         pyquant.cf.decode,
@@ -1088,6 +1132,7 @@ CALLS = [
 PATIENT = (
     *(pq.choose_qparams, observe, pq.onnx.dynamic_quantize_linear, pq.dynamic_quantize),
     *(use_observer, pq.calibrate, pq.measure_error, pq.fixed_point, encode_blocks),
+    *(pyquant.mx.quantize, pyquant.nvfp4.quantize, pyquant.nvfp4.choose_tensor_scale),
 )
 
 
