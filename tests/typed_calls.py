@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 import numpy as np
 
 import pyquant as pq
-from pyquant import mx, nvfp4, openvino
+from pyquant import gptq, matmulnbits, mx, nvfp4, openvino
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +54,14 @@ def quantize_to_and_fro() -> None:
     assert assert_type(same, "npt.NDArray[np.float64]") is out
     y = openvino.fake_quantize(X, -1, [1.0], 0, 8, 5)
     check(assert_type(y, "npt.NDArray[np.float32]"), "float32")
+
+
+def weights() -> None:
+    w = matmulnbits.quantize(np.zeros((16, 8), np.float32), block_size=16)
+    assert type(assert_type(w, matmulnbits.Weight)) is matmulnbits.Weight
+    check(assert_type(w.dequantize(), "npt.NDArray[Any]"), "float32")
+    again = assert_type(gptq.convert(w, format="gptq_v2"), gptq.Weight)
+    check(assert_type(again.dequantize(dtype="float16"), "npt.NDArray[Any]"), "float16")
 
 
 def quantize_to_class_or_dtype() -> None:
@@ -356,6 +364,7 @@ CALLS = [
     requantized,
     observers,
     files,
+    weights,
     blocks,
     microscaling,
     refused,

@@ -8,7 +8,11 @@ import numpy as np
 
 FILES = sorted(Path(__file__).parent.glob("*.json"))
 BLOCKS = [path for path in FILES if path.name.startswith("ggml-")]
-WEIGHTS = [path for path in FILES if path.name.startswith("bitsandbytes-")]
+WEIGHTS = [
+    path
+    for path in FILES
+    if path.name.startswith(("bitsandbytes-", "mlx-", "compressed-tensors-packed-"))
+]
 STANDARDS = [path for path in FILES if path not in (*BLOCKS, *WEIGHTS)]
 
 

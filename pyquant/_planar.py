@@ -1,0 +1,795 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights whose codes and parameters are arrays of their own: what their formats share.
+
+Each format is read as a `Planar`, and written from one. The modules of the formats hold
+names, shapes and refusals; what computes is called from here.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from operator import index
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
+
+import numpy as np
+
+from pyquant import _core, dtypes
+from pyquant._standard import REAL, listed, requested, shown
+from pyquant.blocks import BlockFormat, block_format
+from pyquant.packed import LAYOUTS, PackedArray, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+
+__all__ = [
+    "REALS",
+    "Planar",
+    "Rows",
+    "Weight",
+    "array_of",
+    "blocks_of",
+    "bytes_of",
+    "check_codes",
+    "check_shape",
+    "check_whole",
+    "check_width",
+    "decoded",
+    "dense",
+    "flag_of",
+    "groups_of",
+    "inputs_first",
+    "integer_of",
+    "integers_of",
+    "matrix_of",
+    "numbers_of",
+    "one_of",
+    "order_of",
+    "outputs_first",
+    "planar_of",
+    "real_of",
+    "reals_of",
+    "refuse_bias",
+    "refuse_groups",
+    "refuse_nonfinite",
+    "refuse_short",
+    "refuse_uneven",
+    "repacked",
+    "small_codes",
+    "word_array",
+    "words_by",
+    "zero_codes",
+]
+
+_WORD = 32
+# Of blocks of GGUF: the bits of the codes, and their zero point.
+_BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
+REALS = ("float32", "float16", "bfloat16")
+# Elements that are made at a time where the core cannot take all at once.
+_TILE = 1 << 15
+
+
+class Rows(Protocol):
+    """Codes in an order that the core does not know: uint8 arrays of some rows of them."""
+
+    shape: tuple[int, ...]
+    words: npt.NDArray[np.int32]
+
+    def __getitem__(self, part: slice, /) -> npt.NDArray[np.uint8]: ...
+
+
+class Planar(NamedTuple):
+    """
+    A weight in a form that all formats have: ``(code - zero_point) * scale + bias``.
+
+    Codes are unsigned, of `bits` bits. Parameters have the dimensions of the codes, with
+    groups in place of the inputs; or are one, of zero points.
+    """
+
+    codes: PackedArray | npt.NDArray[np.uint8] | Rows
+    bits: int
+    axis: int  # of the inputs
+    inputs: int  # there may be more codes along the axis, of nothing
+    scale: npt.NDArray[Any]
+    zero_point: npt.NDArray[np.uint8] | PackedArray | int
+    block_size: int  # inputs of a group
+    groups: npt.NDArray[np.int64] | None = None  # that of each input, where they are mixed
+    bias: npt.NDArray[Any] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the numbers."""
+        extents = list(self.codes.shape)
+        extents[self.axis] = self.inputs
+        return tuple(extents)
+
+    @property
+    def outputs(self) -> int:
+        """How many there are of the other axis."""
+        return self.shape[1 - self.axis]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the core can take all of it."""
+        return (
+            isinstance(self.codes, (PackedArray, np.ndarray))
+            and self.groups is None
+            and self.codes.shape == self.shape
+        )
+
+
+class Weight:
+    """What the weights of all formats have."""
+
+    # A frozen dataclass of each format has its arrays, and this, which is made of them.
+    _planar: Planar
+    _turned = False  # whether `dequantize` has the inputs first, and the codes have not
+
+    def _keep(self, planar: Planar, **settled: Any) -> None:
+        """Set what `__post_init__` of a frozen dataclass has made."""
+        for name, value in {**settled, "_planar": planar}.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        made = self._planar
+        return (
+            f"{type(self).__module__.rpartition('.')[2]}.Weight(shape={self.shape}, "
+            f"bits={made.bits}, block_size={made.block_size})"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what `dequantize` makes."""
+        shape = self._planar.shape
+        return shape[::-1] if self._turned else shape
+
+    def dequantize(
+        self,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: SupportsIndex = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Make real numbers of the codes.
+
+        Parameters
+        ----------
+        dtype : dtype_like, optional
+            float32 (the default), float64, float16 or bfloat16.
+        out : ndarray, optional
+            Where to put the result: of that shape and type, any strides.
+        threads : int, optional
+            How many threads may share the work.
+
+        Returns
+        -------
+        ndarray
+            Of the shape `shape`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument does not fit; `out` has not been written to.
+        """
+        kind = real_of(dtype, out)
+        return decoded(self._planar, kind, out, threads, turned=self._turned)
+
+    def linear(self) -> dict[str, Any]:
+        """
+        Arguments of `pyquant.onnx.dequantize_linear`, for an initializer of ONNX.
+
+        Returns
+        -------
+        dict
+            ``x``, a `pyquant.PackedArray` of uint4 or uint2 in the layout of ONNX, or an
+            array of uint8, of the shape of the codes; ``x_scale``, ``x_zero_point``,
+            ``axis`` and ``block_size``.
+
+        Raises
+        ------
+        ValueError
+            If the operator has no such weights: codes of other widths, inputs that are not
+            in the order of their groups, or numbers that are added.
+        """
+        made = self._planar
+        check_width(made, (2, 4, 8), "DequantizeLinear")
+        refuse_bias(made, "DequantizeLinear")
+        refuse_groups(made, "DequantizeLinear")
+        single = made.bits == 8
+        codes: Any = made.codes
+        if not isinstance(codes, (PackedArray, np.ndarray)) or codes.shape != made.shape:
+            words = repacked(made, axis=made.axis, along=1)
+            codes = PackedArray(words, "uint8", made.shape, layout="words", bits=made.bits)
+        if isinstance(codes, PackedArray):
+            codes = codes.unpack() if single else codes.repack("onnx")
+        zeros = zero_codes(made)
+        return {
+            "x": codes,
+            "x_scale": made.scale,
+            "x_zero_point": zeros if single else pack(zeros, bits=made.bits),
+            "axis": made.axis,
+            "block_size": made.block_size,
+        }
+
+    def blocks(self, name: str) -> npt.NDArray[np.uint8]:
+        """
+        Make blocks of GGUF of the codes, without any loss.
+
+        Parameters
+        ----------
+        name : {"Q4_0", "Q4_1", "Q8_0"}
+            The format of the blocks.
+
+        Returns
+        -------
+        ndarray
+            uint8 of blocks of inputs, a row for each output, which
+            ``pq.block_format(name).decode`` and `pyquant.write_weights` take.
+
+        Raises
+        ------
+        TypeError
+            If `name` is none.
+        ValueError
+            If there are no such blocks: codes of other widths, groups that are not whole
+            blocks, other zero points than 8 (of Q8_0: 128; of Q4_1: 0), scales that float16
+            does not hold.
+        """
+        name = one_of(name, "name", tuple(_BLOCKS))
+        bits, zero = _BLOCKS[name]
+        made = self._planar
+        check_width(made, (bits,), name)
+        refuse_groups(made, name)
+        fmt = block_format(name)
+        size = fmt.block_size
+        if made.inputs % size or made.block_size % size:
+            msg = (
+                f"weight: expected groups of a multiple of {size} inputs for {name}, got "
+                f"{made.block_size} of {made.inputs}"
+            )
+            raise ValueError(msg)
+        scale, zeros = outputs_first(made)
+        if (zeros != zero).any():
+            got = zeros[zeros != zero][0]
+            msg = f"weight: expected zero points {zero} for {name}, got {got}"
+            raise ValueError(msg)
+        times = made.block_size // size
+        rows, blocks = made.outputs, made.inputs // size
+        parts: dict[str, Any] = {"d": _halves(scale, name, times)[:, :blocks]}
+        if name == "Q4_1":
+            bias = made.scale * 0 if made.bias is None else made.bias
+            bias = bias.T if made.axis == 0 else bias
+            parts["m"] = _halves(bias, name, times)[:, :blocks]
+        else:
+            refuse_bias(made, name)
+        if bits == 8:
+            codes = repacked(made, axis=1, along=1).view(np.uint8) ^ np.uint8(0x80)
+            parts["qs"] = codes.reshape(rows, blocks, size).view(np.int8)
+        else:
+            codes = repacked(made, axis=1, along=1, layout="halves")
+            parts["qs"] = codes.reshape(rows, blocks, size // 2)
+        return fmt.join(**parts)
+
+
+# ---- numbers ----
+
+
+def _halves(numbers: npt.NDArray[Any], name: str, times: int) -> npt.NDArray[np.float16]:
+    """Scales of blocks as these have them."""
+    with np.errstate(all="ignore"):
+        made = numbers.astype(np.float16)
+    wrong = made.astype(numbers.dtype) != numbers
+    if wrong.any():
+        got = numbers[wrong][0]
+        msg = f"weight: expected scales that float16 holds for {name}, got {got}"
+        raise ValueError(msg)
+    return np.repeat(made, times, 1)
+
+
+def real_of(dtype: npt.DTypeLike | None, out: object) -> np.dtype[Any]:
+    """A type of real numbers, which may be one of ml_dtypes."""
+    if dtype is not None:
+        which, name, got = "dtype", requested(dtype), shown(dtype)
+    elif isinstance(out, np.ndarray):
+        which, name, got = "out", dtypes.name_of(out.dtype), str(out.dtype)
+    else:
+        which, name, got = "out", "float32", ""
+    if name not in REAL:
+        msg = f"{which}: expected float32, float64, float16 or bfloat16, got {got:.60}"
+        raise TypeError(msg)
+    made: np.dtype[Any] = _core.dtype_named(name)
+    return made
+
+
+def _check_out(out: object, shape: tuple[int, ...], kind: np.dtype[Any]) -> None:
+    if not isinstance(out, np.ndarray):
+        msg = f"out: expected an array, got {type(out).__name__}"
+        raise TypeError(msg)
+    if dtypes.name_of(out.dtype) != kind.name:
+        msg = f"out: expected {kind}, got {out.dtype}"
+        raise TypeError(msg)
+    if out.shape != shape:
+        msg = f"out: expected shape {shape}, got {out.shape}"
+        raise ValueError(msg)
+    if not out.flags.writeable:
+        msg = "out: expected a writeable array, got a read-only one"
+        raise ValueError(msg)
+
+
+def decoded(
+    made: Planar,
+    kind: np.dtype[Any],
+    out: npt.NDArray[Any] | None,
+    threads: SupportsIndex,
+    *,
+    turned: bool,
+) -> npt.NDArray[Any]:
+    """The numbers, of that type, in their order or with the axes turned."""
+    if out is None:
+        target = np.empty(made.shape, kind)
+    else:
+        _check_out(out, made.shape[::-1] if turned else made.shape, kind)
+        target = out.T if turned else out
+    _decode(made, target, threads)
+    if out is None:
+        return target.T if turned else target
+    return out
+
+
+def _decode(made: Planar, target: npt.NDArray[Any], threads: SupportsIndex) -> None:
+    """Write the numbers, in the order of the codes."""
+    codes: Any = made.codes
+    if made.is_plain:
+        _core.dequantize(
+            codes,
+            made.scale,
+            made.zero_point,
+            axis=made.axis,
+            block_size=made.block_size,
+            offset=made.bias,
+            out=target,
+            threads=threads,
+        )
+        return
+    for one in made:
+        memory = one.data if isinstance(one, PackedArray) else getattr(one, "words", one)
+        if isinstance(memory, np.ndarray) and np.may_share_memory(memory, target):
+            msg = "out: expected memory of its own, got an array that overlaps an input"
+            raise ValueError(msg)
+    made = made._replace(zero_point=_settled(made))
+    room: npt.NDArray[Any] | None = None
+    for part in _parts(made):
+        piece = made.codes[part]
+        to = target[part]
+        if piece.shape != to.shape:
+            if room is None:
+                room = np.empty(piece.shape, target.dtype)
+            to = room[: piece.shape[0]]
+        scale, zero, bias, how = _parameters_of(made, part, piece.shape[made.axis])
+        _core.dequantize(piece, scale, zero, offset=bias, out=to, threads=threads, **how)
+        if room is not None:
+            target[part] = to[:, : made.inputs]
+
+
+def _settled(made: Planar) -> npt.NDArray[np.uint8] | int:
+    zero = made.zero_point
+    return small_codes(zero) if isinstance(zero, PackedArray) else zero
+
+
+def _parts(made: Planar) -> Iterator[slice]:
+    """Rows of codes that are taken at a time: such as begin with words."""
+    rows, extent = made.codes.shape
+    step = max(_WORD, _TILE // max(extent, 1) // _WORD * _WORD)
+    for first in range(0, rows, step):
+        yield slice(first, min(first + step, rows))
+
+
+def _parameters_of(
+    made: Planar, part: slice, inputs: int
+) -> tuple[npt.NDArray[Any], Any, Any, dict[str, Any]]:
+    """Scales, zero points and biases of some rows of codes, and how they are given."""
+    given = (made.scale, made.zero_point, made.bias)
+    groups = made.groups
+    if made.axis == 1:
+        given = _each(given, part)
+        if groups is None:
+            return (*given, {"axis": 1, "block_size": made.block_size})
+        return (*_each(given, (slice(None), _filled(groups, inputs))), {"axis": (0, 1)})
+    if groups is None:
+        chosen = np.arange(part.start, part.stop) // made.block_size
+    else:
+        chosen = groups[part]
+    return (*_each(given, chosen), {"axis": (0, 1)})
+
+
+def _each(given: Any, place: Any) -> Any:
+    return tuple(one[place] if isinstance(one, np.ndarray) else one for one in given)
+
+
+def _filled(groups: npt.NDArray[np.int64], inputs: int) -> npt.NDArray[np.int64]:
+    """With any group for codes that are of no input."""
+    return np.concatenate([groups, np.zeros(inputs - groups.size, np.int64)])
+
+
+# ---- words ----
+
+
+def repacked(
+    made: Planar,
+    *,
+    axis: int,
+    along: int,
+    layout: str = "words",
+    columns: int | None = None,
+) -> npt.NDArray[Any]:
+    """Words of the same codes, the inputs along `axis`, packed along `along`; of so many
+    columns, if there are to be more than codes need."""
+    if len(made.shape) != 2:
+        msg = f"weight: expected two dimensions, got shape {made.shape}"
+        raise ValueError(msg)
+    turned = axis != made.axis
+    row = LAYOUTS[layout]
+    shape = made.shape[::-1] if turned else made.shape
+    rows, needed = row.shape(shape, along, made.bits)
+    words = np.zeros((rows, columns or needed), row.words[0])
+    target = words.T if turned else words  # in the order of the codes that are read
+    here = 1 - along if turned else along
+    for part in _parts(made):
+        piece = made.codes[part]
+        if isinstance(piece, PackedArray):
+            some = piece.repack(layout, axis=here).data
+        else:
+            some = pack(piece, layout, axis=here, bits=made.bits).data
+        first = row.length(part.start, made.bits) if here == 0 else part.start
+        place = target[first : first + some.shape[0], : some.shape[1]]
+        place[...] = some[:, : place.shape[1]]
+    if made.codes.shape[made.axis] != made.inputs and axis == along == 1:
+        words[:, needed:] = 0
+        rest = made.inputs * made.bits % _WORD
+        if rest:
+            words[:, needed - 1] &= np.int32((1 << rest) - 1)
+    return words
+
+
+def small_codes(packed: PackedArray) -> npt.NDArray[np.uint8]:
+    """A byte for each of a few codes, without the types of ml_dtypes."""
+    return _core.dequantize(packed, 1.0).astype(np.uint8)
+
+
+def zero_codes(made: Planar) -> npt.NDArray[np.uint8]:
+    """Zero points in the shape of the scales."""
+    zero = made.zero_point
+    if isinstance(zero, PackedArray):
+        return small_codes(zero)
+    return np.broadcast_to(np.asarray(zero, np.uint8), made.scale.shape)
+
+
+def planar_of(weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Planar:
+    """What the formats of the modules and of GGUF share."""
+    if isinstance(weight, Weight):
+        return weight._planar
+    if isinstance(weight, tuple) and len(weight) == 2:
+        made, b = weight
+        if isinstance(made, BlockFormat):
+            return _of_blocks(made, b)
+    msg = (
+        "weight: expected a Weight of a module, or a tuple of a block format and blocks, "
+        f"got {type(weight).__name__}"
+    )
+    raise TypeError(msg)
+
+
+def _of_blocks(made: BlockFormat, b: Any) -> Planar:
+    if made.name not in _BLOCKS:
+        msg = f"weight: expected blocks of {listed(_BLOCKS)}, got {made.name}"
+        raise ValueError(msg)
+    given = array_of(b, "weight", ("uint8",))
+    matrix_of(given, "weight")
+    parts = made.split(given)
+    rows, blocks = parts["d"].shape
+    inputs = blocks * made.block_size
+    codes: Any
+    bits, zero = _BLOCKS[made.name]
+    if bits == 8:
+        codes = parts["qs"].reshape(rows, inputs).view(np.uint8) ^ np.uint8(0x80)
+    else:
+        words = np.ascontiguousarray(parts["qs"]).reshape(rows, inputs // 2)
+        codes = PackedArray(words, "uint4", (rows, inputs), layout="halves")
+    size, m = made.block_size, parts.get("m")
+    return Planar(codes, bits, 1, inputs, parts["d"], zero, size, None, m)
+
+
+def check_width(made: Planar, widths: tuple[int, ...], target: str) -> None:
+    if made.bits not in widths:
+        some = listed(map(str, widths))
+        msg = f"weight: expected codes of {some} bits for {target}, got {made.bits}"
+        raise ValueError(msg)
+
+
+def check_codes(array: npt.NDArray[np.uint8], name: str, bits: int) -> None:
+    """Refuse what has more bits."""
+    most = (1 << bits) - 1
+    if array.size and array.max() > most:
+        place = np.unravel_index(int(array.argmax()), array.shape)
+        got = array[place]
+        msg = f"{name}: expected integers from 0 to {most}, got {got} at {_shown(place)}"
+        raise ValueError(msg)
+
+
+def _shown(place: Any) -> tuple[int, ...]:
+    return tuple(map(int, place))
+
+
+def refuse_bias(made: Planar, target: str) -> None:
+    if made.bias is not None:
+        msg = f"weight: expected no biases or float zero points for {target}, got some"
+        raise ValueError(msg)
+
+
+def refuse_groups(made: Planar, target: str) -> None:
+    if made.groups is None:
+        return
+    place = int(np.argmax(made.groups != np.arange(made.inputs) // made.block_size))
+    msg = (
+        f"weight: expected inputs in the order of their groups for {target}, "
+        f"got group {made.groups[place]} for input {place}"
+    )
+    raise ValueError(msg)
+
+
+# ---- what formats are given ----
+
+
+def integer_of(value: object, name: str, least: int, most: int = (1 << 31) - 1) -> int:
+    """An integer in a range, no bool."""
+    try:
+        if isinstance(value, (bool, np.bool)):
+            raise TypeError
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        msg = f"{name}: expected an integer, got {type(value).__name__}"
+        raise TypeError(msg) from None
+    if not least <= number <= most:
+        msg = f"{name}: expected an integer from {least} to {most}, got {number}"
+        raise ValueError(msg)
+    return number
+
+
+def one_of(value: object, name: str, choices: tuple[Any, ...]) -> Any:
+    """The one of the choices that a value is."""
+    for one in choices:
+        if type(value) is not bool and isinstance(value, type(one)) and value == one:
+            return one
+    some = listed(map(repr, choices))
+    kind: type[Exception] = ValueError
+    if not isinstance(value, type(choices[0])) or isinstance(value, bool):
+        kind = TypeError
+    msg = f"{name}: expected {some}, got {shown(value):.60}"
+    raise kind(msg)
+
+
+def flag_of(value: object, name: str) -> bool:
+    if not isinstance(value, (bool, np.bool)):
+        msg = f"{name}: expected True or False, got {type(value).__name__}"
+        raise TypeError(msg)
+    return bool(value)
+
+
+def array_of(value: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
+    """An array of one of the types, by the names of pyquant."""
+    array: npt.NDArray[Any] = _core.plain(value, name)
+    if dtypes.name_of(array.dtype) not in types or _core.is_masked(array):
+        got = "a masked array" if _core.is_masked(array) else dtypes.described(array)
+        msg = f"{name}: expected {listed(types)}, got {got}"
+        raise TypeError(msg)
+    return array
+
+
+def numbers_of(value: Any, name: str) -> npt.NDArray[Any]:
+    """Scales or biases."""
+    return array_of(value, name, REALS)
+
+
+def reals_of(value: Any, name: str) -> npt.NDArray[Any]:
+    """Numbers to quantize."""
+    return array_of(_core.as_reals(value, name), name, ("float64", *REALS))
+
+
+def refuse_nonfinite(array: npt.NDArray[Any], name: str) -> None:
+    """Say where the first number is that is not finite, if there is one."""
+    try:
+        _core.extrema(array, tuple(max(1, n) for n in array.shape))
+    except ValueError as error:
+        msg = f"{name}: {str(error).partition(': ')[2]}"
+        raise ValueError(msg) from None
+
+
+def bytes_of(value: Any, name: str) -> npt.NDArray[np.uint8]:
+    """Bytes in C order."""
+    return np.ascontiguousarray(array_of(value, name, ("uint8",)))
+
+
+def word_array(value: Any, name: str) -> npt.NDArray[np.int32]:
+    """Words of 32 bits, little-endian and in C order as `PackedArray` wants them."""
+    array = array_of(value, name, ("int32", "uint32"))
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return np.ascontiguousarray(array).view("<i4")
+
+
+def check_shape(
+    array: npt.NDArray[Any], name: str, wanted: tuple[int, ...], what: str = ""
+) -> None:
+    if array.shape != wanted:
+        msg = f"{name}: expected shape {wanted}{what}, got {array.shape}"
+        raise ValueError(msg)
+
+
+def matrix_of(array: npt.NDArray[Any], name: str) -> tuple[int, int]:
+    """The extents of two dimensions."""
+    if array.ndim != 2:
+        msg = f"{name}: expected two dimensions, got shape {array.shape}"
+        raise ValueError(msg)
+    rows, columns = array.shape
+    return rows, columns
+
+
+def blocks_of(inputs: int, groups: int, group_size: SupportsIndex | None, name: str) -> int:
+    """Inputs of a group, of which there are so many, by the array of that name."""
+    if group_size is not None:
+        size = integer_of(group_size, "group_size", 1)
+        if -(-inputs // size) != groups:
+            msg = (
+                f"{name}: expected {-(-inputs // size)} groups of {size} for {inputs} "
+                f"inputs, got {groups}"
+            )
+            raise ValueError(msg)
+        return size
+    if groups == 0 or inputs % groups:
+        msg = (
+            f"group_size: expected one where {groups} groups do not divide {inputs} "
+            "inputs, got None"
+        )
+        raise ValueError(msg)
+    return max(1, inputs // groups)
+
+
+def order_of(
+    g_idx: ArrayLike | None, name: str, inputs: int, groups: int
+) -> npt.NDArray[np.int32] | None:
+    """The group of each input, as it is given."""
+    if g_idx is None:
+        return None
+    array = array_of(g_idx, name, ("int32", "int64"))
+    check_shape(array, name, (inputs,))
+    wrong = np.flatnonzero((array < 0) | (array >= groups))
+    if wrong.size:
+        place = int(wrong[0])
+        msg = (
+            f"{name}: expected groups from 0 to {groups - 1}, got {array[place]} at "
+            f"({place},)"
+        )
+        raise ValueError(msg)
+    return array.astype(np.int32)
+
+
+def groups_of(
+    order: npt.NDArray[np.int32] | None, groups: int, size: int
+) -> npt.NDArray[np.int64] | None:
+    """The same for use; None where so many groups of that size follow each other."""
+    if order is None or (
+        -(-order.size // size) == groups
+        and np.array_equal(order, np.arange(order.size) // size)
+    ):
+        return None
+    return order.astype(np.int64)
+
+
+# ---- what formats are made of ----
+
+
+def integers_of(value: Any, name: str, bits: int) -> npt.NDArray[np.uint8]:
+    """Zero points of so many bits, of any integer type."""
+    array: npt.NDArray[Any] = _core.plain(value, name)
+    if array.dtype.kind not in "iu" or _core.is_masked(array):
+        got = "a masked array" if _core.is_masked(array) else dtypes.described(array)
+        msg = f"{name}: expected integers, got {got}"
+        raise TypeError(msg)
+    for one in (array.min(initial=0), array.max(initial=0)):
+        if not 0 <= one < 1 << bits:
+            msg = f"{name}: expected integers from 0 to {(1 << bits) - 1}, got {one}"
+            raise ValueError(msg)
+    return array.astype(np.uint8)
+
+
+def words_by(
+    x: Any,
+    scale: npt.NDArray[Any],
+    zero: npt.NDArray[np.uint8],
+    bits: int,
+    size: int,
+    groups: npt.NDArray[np.int64] | None,
+    layout: str,
+    along: int,
+    threads: SupportsIndex,
+) -> npt.NDArray[Any]:
+    """
+    Words of the codes of numbers, the inputs of which are along the first axis.
+
+    ``(x + zero * scale) / scale``, each step rounded, then half to even: the order in which
+    GPTQ and AWQ are packed.
+    """
+    with np.errstate(all="ignore"):
+        offset = -np.multiply(zero, scale, dtype=np.float32)
+    given = (scale, offset)
+    how: dict[str, Any] = {"dtype": "uint8", "packed": (layout, along, bits)}
+    how["threads"] = threads
+    if groups is None:
+        codes: PackedArray = _core.quantize(
+            x, scale, offset=offset, axis=0, block_size=size, **how
+        )
+        return codes.data
+    row = LAYOUTS[layout]
+    words = np.empty(row.shape(x.shape, along, bits), row.words[0])
+    made = Planar(x, bits, 0, x.shape[0], scale, 0, size)
+    for part in _parts(made):
+        some, shift = _each(given, groups[part])
+        codes = _core.quantize(x[part], some, offset=shift, axis=(0, 1), **how)
+        first = row.length(part.start, bits) if along == 0 else part.start
+        words[first : first + codes.data.shape[0]] = codes.data
+    return words
+
+
+def dense(codes: Any, bits: int, layout: str, along: int) -> npt.NDArray[np.int32]:
+    """Words of a few codes."""
+    made: npt.NDArray[np.int32] = pack(
+        np.ascontiguousarray(codes), layout, axis=along, bits=bits
+    ).data
+    return made
+
+
+def inputs_first(made: Planar) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    """Scales and zero points with groups along the first axis."""
+    turned = made.axis == 1
+    each = (made.scale, zero_codes(made))
+    scale, zeros = (np.ascontiguousarray(one.T if turned else one) for one in each)
+    return scale, zeros
+
+
+def outputs_first(made: Planar) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    """The same with groups along the last axis."""
+    turned = made.axis == 0
+    each = (made.scale, zero_codes(made))
+    scale, zeros = (np.ascontiguousarray(one.T if turned else one) for one in each)
+    return scale, zeros
+
+
+def refuse_uneven(made: Planar, target: str) -> None:
+    """Of inputs that say their groups, these need not be of one size."""
+    groups = made.scale.shape[made.axis]
+    if -(-made.inputs // made.block_size) != groups:
+        msg = (
+            f"weight: expected as many groups as {made.block_size} inputs each make of "
+            f"{made.inputs} for {target}, got {groups}"
+        )
+        raise ValueError(msg)
+
+
+def refuse_short(made: Planar, target: str) -> None:
+    if made.inputs % made.block_size:
+        msg = (
+            f"weight: expected inputs that groups of {made.block_size} divide for "
+            f"{target}, got {made.inputs}"
+        )
+        raise ValueError(msg)
+
+
+def check_whole(extent: int, bits: int, name: str, what: str, target: str) -> None:
+    """Refuse what does not fill its words."""
+    least = _WORD // gcd(_WORD, bits)
+    if extent % least:
+        msg = f"{name}: expected {what} that {least} divides for {target}, got {extent}"
+        raise ValueError(msg)

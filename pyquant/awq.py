@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of AWQ as AutoAWQ stores them for its GEMM kernels, with its own names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from pyquant import _planar
+from pyquant.packed import PackedArray
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+    from pyquant.blocks import BlockFormat
+
+__all__ = ["Weight", "convert", "dequantize", "quantize"]
+
+_BITS = (4,)
+_PER_WORD = 8
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weight(_planar.Weight):
+    """
+    The three tensors of a layer.
+
+    Parameters
+    ----------
+    qweight : array_like
+        int32 or uint32 of shape (K, N / 8), of K inputs and N outputs: eight outputs to a
+        word, from the lowest four bits on those of 0 2 4 6 1 3 5 7.
+    qzeros : array_like
+        The same of the zero points, of shape (K / group, N / 8).
+    scales : array_like
+        float16, float32 or bfloat16 of shape (K / group, N).
+    bits : int, optional
+        4, as all files have it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not that.
+
+    Notes
+    -----
+    Numbers are ``(code - zero_point) * scale``. The layouts "gemv" and "gemv_fast" of
+    AutoAWQ are others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import awq
+    >>> qweight = np.full((16, 1), 0x75316420, np.int32)
+    >>> w = awq.Weight(qweight, np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16))
+    >>> w
+    awq.Weight(shape=(16, 8), bits=4, block_size=16)
+    >>> w.dequantize()[0].tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    """
+
+    qweight: npt.NDArray[np.int32]
+    qzeros: npt.NDArray[np.int32]
+    scales: npt.NDArray[Any]
+    bits: int = 4
+
+    def __post_init__(self) -> None:
+        """Check that everything fits together."""
+        bits = _planar.one_of(self.bits, "bits", _BITS)
+        words = _planar.word_array(self.qweight, "qweight")
+        zeros = _planar.word_array(self.qzeros, "qzeros")
+        scale = _planar.numbers_of(self.scales, "scales")
+        inputs, columns = _planar.matrix_of(words, "qweight")
+        groups, _ = _planar.matrix_of(scale, "scales")
+        outputs = columns * _PER_WORD
+        _planar.check_shape(scale, "scales", (groups, outputs))
+        _planar.check_shape(zeros, "qzeros", (groups, columns))
+        size = _planar.blocks_of(inputs, groups, None, "scales")
+        codes = PackedArray(words, "uint4", (inputs, outputs), layout="awq")
+        zero = PackedArray(zeros, "uint4", (groups, outputs), layout="awq")
+        self._keep(
+            _planar.Planar(codes, bits, 0, inputs, scale, zero, size),
+            qweight=words,
+            qzeros=zeros,
+            scales=scale,
+            bits=bits,
+        )
+
+
+def dequantize(
+    qweight: ArrayLike,
+    qzeros: ArrayLike,
+    scales: ArrayLike,
+    *,
+    bits: SupportsIndex = 4,
+    dtype: npt.DTypeLike | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make real numbers of a layer's tensors.
+
+    Parameters
+    ----------
+    qweight, qzeros, scales : array_like
+        The tensors, see `Weight`.
+    bits : int, optional
+        4, as all files have it.
+    dtype : dtype_like, optional
+        float32 (the default), float64, float16 or bfloat16.
+    out : ndarray, optional
+        Where to put the result: of shape (K, N) and that type, any strides.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        Of shape (K, N), a row for each input; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit; `out` has not been written to.
+
+    Notes
+    -----
+    ``(code - zero_point) * scale``, rounded once; so float16 is what AutoAWQ makes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import awq
+    >>> qweight = np.full((1, 1), 0x75316420, np.int32)
+    >>> qzeros = np.full((1, 1), 0x11111111, np.int32)
+    >>> awq.dequantize(qweight, qzeros, np.full((1, 8), 0.5, np.float16))
+    array([[-0.5,  0. ,  0.5,  1. ,  1.5,  2. ,  2.5,  3. ]], dtype=float32)
+    """
+    given: Any = (qweight, qzeros, scales, bits)
+    return Weight(*given).dequantize(dtype=dtype, out=out, threads=threads)
+
+
+def quantize(
+    x: ArrayLike,
+    scales: ArrayLike,
+    zeros: ArrayLike,
+    *,
+    bits: SupportsIndex = 4,
+    threads: SupportsIndex = 1,
+) -> Weight:
+    """
+    Pack numbers by the scales and zero points that a search has found.
+
+    Parameters
+    ----------
+    x : array_like
+        Real numbers of shape (K, N): a row for each input.
+    scales : array_like
+        float16, float32 or bfloat16 of shape (K / group, N).
+    zeros : array_like
+        Integers from 0 to 15 of the same shape.
+    bits : int, optional
+        4, as all files have it.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    Weight
+        The tensors.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not that.
+
+    Notes
+    -----
+    ``round_half_even((x + zero * scale) / scale)``, each step rounded to float32 (to
+    float64 if `x` is that), as AutoAWQ packs; beyond the codes 0 or 15, where AutoAWQ
+    spoils the codes beside it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import awq
+    >>> x = np.float32([[-0.5, 0, 0.5, 1, 1.5, 2, 2.5, 3]])
+    >>> w = awq.quantize(x, np.full((1, 8), 0.5, np.float16), np.ones((1, 8), np.uint8))
+    >>> hex(w.qweight[0, 0])
+    '0x75316420'
+    """
+    width: int = _planar.one_of(bits, "bits", _BITS)
+    array = _planar.reals_of(x, "x")
+    inputs, outputs = _planar.matrix_of(array, "x")
+    _planar.check_whole(outputs, width, "x", "outputs", "AWQ")
+    scale = _planar.numbers_of(scales, "scales")
+    groups, _ = _planar.matrix_of(scale, "scales")
+    size = _planar.blocks_of(inputs, groups, None, "scales")
+    _planar.check_shape(scale, "scales", (groups, outputs))
+    zero = _planar.integers_of(zeros, "zeros", width)
+    _planar.check_shape(zero, "zeros", (groups, outputs))
+    words = _planar.words_by(array, scale, zero, width, size, None, "awq", 1, threads)
+    return Weight(words, _planar.dense(zero, width, "awq", 1), scale)
+
+
+def convert(
+    weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
+) -> Weight:
+    """
+    Make a weight of AWQ of one of another format, without any loss.
+
+    Parameters
+    ----------
+    weight : Weight or tuple
+        One of `pyquant.gptq`, `matmulnbits`, `compressed_tensors` or of this module; or a
+        block format of GGUF, Q4_0, with uint8 of its blocks, of rows of K inputs.
+
+    Returns
+    -------
+    Weight
+        The same numbers. Scales keep their type.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such weight of AWQ: `weight` has codes of other widths, a number of
+        outputs that 8 does not divide, a last group that is short, inputs that are not in
+        the order of their groups, or numbers that are added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import awq, matmulnbits
+    >>> x = np.linspace(-1, 1, 256, dtype=np.float32).reshape(32, 8)
+    >>> w = matmulnbits.quantize(x)
+    >>> bool((awq.convert(w).dequantize() == w.dequantize()).all())
+    True
+    """
+    made = _planar.planar_of(weight)
+    _planar.check_width(made, _BITS, "AWQ")
+    _planar.refuse_bias(made, "AWQ")
+    _planar.refuse_groups(made, "AWQ")
+    _planar.refuse_short(made, "AWQ")
+    _planar.check_whole(made.outputs, made.bits, "weight", "outputs", "AWQ")
+    scale, zeros = _planar.inputs_first(made)
+    return Weight(
+        _planar.repacked(made, axis=0, along=1, layout="awq"),
+        _planar.dense(zeros, 4, "awq", 1),
+        scale,
+    )

@@ -1,0 +1,514 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights as the package compressed-tensors stores them, with its names.
+
+Its formats "pack-quantized", and "int-quantized", "float-quantized" and "naive-quantized",
+of which the codes are not packed. The package is not imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
+import numpy as np
+
+from pyquant import _core, _planar
+from pyquant.packed import PackedArray
+from pyquant.qparams import choose_qparams
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+    from pyquant.blocks import BlockFormat
+
+    _Packing = Literal["dense", "padded"]
+
+__all__ = ["Weight", "convert", "dequantize", "quantize"]
+
+_BITS = (1, 2, 3, 4, 5, 6, 7, 8)
+_PACKINGS = ("dense", "padded")
+_PLAIN = ("int8", "float8_e4m3fn")
+_TILE = 1 << 15  # elements that are quantized at a time
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weight(_planar.Weight):
+    """
+    The tensors of a layer in format "pack-quantized".
+
+    Parameters
+    ----------
+    weight_packed : array_like
+        int32 of N rows of words, of codes along K inputs, the first in the low bits: signed
+        codes, to which ``2**(bits - 1)`` was added.
+    weight_scale : array_like
+        float32, float16 or bfloat16 of shape (N, groups), (N, 1), or of one element.
+    weight_zero_point : array_like, optional
+        int32 of such words along the outputs, a column for each group; or int8 in the shape
+        of `weight_scale`, as they are. By default all are 0.
+    weight_g_idx : array_like, optional
+        int32 of shape (K,): the group of each input. Default: groups follow each other.
+    weight_shape : array_like, optional
+        N and K. By default K is as many as there is room for.
+    bits : int
+        1 to 8.
+    packing : {"dense", "padded"}, optional
+        How codes lie in words: as a stream of bits (the default); or, as the package has
+        written them before, ``32 // bits`` of them to a word. For 1, 2, 4 and 8 bits that
+        is the same.
+    group_size : int, optional
+        Inputs of a group, which has to be said where the last one is short. Default
+        K / groups.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not that.
+
+    Notes
+    -----
+    Numbers are ``(code - zero_point) * scale``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import compressed_tensors
+    >>> words = np.array([[0x76543210, 0xFEDCBA98]], np.uint32).view(np.int32)
+    >>> w = compressed_tensors.Weight(words, np.float32([[1]]), bits=4)
+    >>> w
+    compressed_tensors.Weight(shape=(1, 16), bits=4, block_size=16)
+    >>> w.dequantize().astype(int).tolist()
+    [[-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7]]
+    """
+
+    weight_packed: npt.NDArray[np.int32]
+    weight_scale: npt.NDArray[Any]
+    weight_zero_point: npt.NDArray[Any] | None = None
+    weight_g_idx: npt.NDArray[np.int32] | None = None
+    weight_shape: npt.NDArray[np.int64] | None = None
+    _: KW_ONLY
+    bits: int
+    packing: _Packing = "dense"
+    group_size: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check that everything fits together."""
+        bits = _planar.one_of(self.bits, "bits", _BITS)
+        packing = _planar.one_of(self.packing, "packing", _PACKINGS)
+        words = _planar.word_array(self.weight_packed, "weight_packed")
+        rows, columns = _planar.matrix_of(words, "weight_packed")
+        inputs = _inputs_of(self.weight_shape, rows, columns, bits, packing)
+        scale = _planar.numbers_of(self.weight_scale, "weight_scale")
+        kept = scale
+        if scale.size == 1:
+            scale = np.broadcast_to(scale.reshape(1, 1), (rows, 1))
+        outputs, groups = _planar.matrix_of(scale, "weight_scale")
+        _planar.check_shape(scale, "weight_scale", (rows, groups))
+        size = _planar.blocks_of(inputs, groups, self.group_size, "weight_scale")
+        given = _planar.order_of(self.weight_g_idx, "weight_g_idx", inputs, groups)
+        order = _planar.groups_of(given, groups, size)
+        zero, zeros = _zeros_of(self.weight_zero_point, (outputs, groups), bits, packing)
+        codes = _codes_of(words, (rows, inputs), 1, bits, packing)
+        self._keep(
+            _planar.Planar(codes, bits, 1, inputs, scale, zero, size, order),
+            weight_packed=words,
+            weight_scale=kept,
+            weight_zero_point=zeros,
+            weight_g_idx=given,
+            weight_shape=np.array([rows, inputs], np.int64),
+            bits=bits,
+            packing=packing,
+            group_size=size,
+        )
+
+
+def dequantize(
+    weight: ArrayLike,
+    weight_scale: ArrayLike,
+    weight_zero_point: ArrayLike | None = None,
+    weight_g_idx: ArrayLike | None = None,
+    weight_shape: ArrayLike | None = None,
+    *,
+    bits: SupportsIndex | None = None,
+    packing: _Packing = "dense",
+    group_size: SupportsIndex | None = None,
+    block_structure: tuple[SupportsIndex, SupportsIndex] | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make real numbers of a layer's tensors.
+
+    Parameters
+    ----------
+    weight : array_like
+        ``weight_packed`` of format "pack-quantized", which is int32, see `Weight`; or
+        ``weight`` of the others, int8 or float8_e4m3fn of shape (N, K).
+    weight_scale, weight_zero_point, weight_g_idx, weight_shape : array_like
+        The other tensors, see `Weight`. Of codes that are not packed zero points are int8,
+        in the shape of the scales, and there is neither a ``weight_g_idx`` nor a
+        ``weight_shape``.
+    bits : int, optional
+        1 to 8, of packed codes, of which it has to be said.
+    packing : {"dense", "padded"}, optional
+        How packed codes lie in words, see `Weight`.
+    group_size : int, optional
+        Inputs of a group, which has to be said where the last one is short.
+    block_structure : (int, int), optional
+        Of codes that are not packed: outputs and inputs of a block, of which each has a
+        scale.
+    dtype : dtype_like, optional
+        float32 (the default), float64, float16 or bfloat16.
+    out : ndarray, optional
+        Where to put the result: of shape (N, K) and that type, any strides.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        Of shape (N, K), a row for each output; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit; `out` has not been written to.
+
+    Notes
+    -----
+    ``(code - zero_point) * scale``, rounded once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import compressed_tensors
+    >>> packed = np.full((2, 1), 0x76543210, np.int32)
+    >>> compressed_tensors.dequantize(packed, np.float32([[1], [0.5]]), bits=4)
+    array([[-8. , -7. , -6. , -5. , -4. , -3. , -2. , -1. ],
+           [-4. , -3.5, -3. , -2.5, -2. , -1.5, -1. , -0.5]], dtype=float32)
+    >>> compressed_tensors.dequantize(np.int8([[3, -4]]), np.float32([0.5]))
+    array([[ 1.5, -2. ]], dtype=float32)
+    """
+    array = _planar.array_of(weight, "weight", ("int32", "uint32", *_PLAIN))
+    if array.dtype.itemsize == 4:
+        if block_structure is not None:
+            msg = "block_structure: expected None for packed codes, got one"
+            raise ValueError(msg)
+        given: Any = (array, weight_scale, weight_zero_point, weight_g_idx, weight_shape)
+        said: Any = {"bits": bits, "packing": packing, "group_size": group_size}
+        made = Weight(*given, **said)
+        return made.dequantize(dtype=dtype, out=out, threads=threads)
+    for name, value in {
+        "weight_g_idx": weight_g_idx,
+        "weight_shape": weight_shape,
+        "bits": bits,
+    }.items():
+        if value is not None:
+            msg = f"{name}: expected None for codes that are not packed, got one"
+            raise ValueError(msg)
+    _planar.one_of(packing, "packing", _PACKINGS)
+    if group_size is not None:
+        group_size = _planar.integer_of(group_size, "group_size", 1)
+        if block_structure is not None:
+            msg = f"group_size: expected None beside blocks, got {group_size}"
+            raise ValueError(msg)
+    rows, inputs = _planar.matrix_of(array, "weight")
+    scale = _planar.numbers_of(weight_scale, "weight_scale")
+    how: dict[str, Any] = {}
+    if block_structure is not None:
+        sizes = _sizes_of(block_structure)
+        form = tuple(-(-n // b) for n, b in zip(array.shape, sizes, strict=True))
+        _planar.check_shape(scale, "weight_scale", form)
+        how["block_size"] = sizes
+    elif scale.size != 1:
+        _, groups = _planar.matrix_of(scale, "weight_scale")
+        _planar.check_shape(scale, "weight_scale", (rows, groups))
+        how["axis"] = 1
+        how["block_size"] = _planar.blocks_of(inputs, groups, group_size, "weight_scale")
+    zero = None
+    if weight_zero_point is not None:
+        zero = _planar.array_of(weight_zero_point, "weight_zero_point", ("int8",))
+        _planar.check_shape(zero, "weight_zero_point", scale.shape)
+    kind = _planar.real_of(dtype, out)
+    return _core.dequantize(array, scale, zero, dtype=kind, out=out, threads=threads, **how)
+
+
+def quantize(
+    weight: ArrayLike,
+    weight_scale: ArrayLike | None = None,
+    weight_zero_point: ArrayLike | None = None,
+    *,
+    bits: SupportsIndex = 4,
+    group_size: SupportsIndex | None = 128,
+    symmetric: bool = True,
+    threads: SupportsIndex = 1,
+) -> Weight:
+    """
+    Quantize and pack as the package does, in format "pack-quantized".
+
+    Parameters
+    ----------
+    weight : array_like
+        float32, finite, of shape (N, K) and any strides: a row for each output.
+    weight_scale : array_like, optional
+        float32 of shape (N, groups). By default scales and zero points are chosen by the
+        extremes of the groups.
+    weight_zero_point : array_like, optional
+        int8 of the same shape, for scales that are given. By default all are 0.
+    bits : int, optional
+        2 to 8. Default 4.
+    group_size : int, optional
+        Inputs of a group, 128 by default; None is one group for each output.
+    symmetric : bool, optional
+        Whether zero points that are chosen are all 0 (the default), and left out.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    Weight
+        The tensors, packed densely.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not that.
+
+    Notes
+    -----
+    ``clip(round_half_even(weight / scale + zero_point))``, each step rounded to float32:
+    the codes of compressed-tensors 0.20 for float32. Scales are chosen as by
+    ``pq.choose_qparams(..., like="compressed_tensors")``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import compressed_tensors
+    >>> x = np.arange(-8, 8, dtype=np.float32).reshape(1, 16)
+    >>> w = compressed_tensors.quantize(x, np.float32([[1]]), group_size=16)
+    >>> [f"{word:x}" for word in w.weight_packed.view(np.uint32)[0]]
+    ['76543210', 'fedcba98']
+    """
+    width: int = _planar.one_of(bits, "bits", _BITS[1:])
+    symmetric = _planar.flag_of(symmetric, "symmetric")
+    array = _planar.array_of(_core.as_reals(weight, "weight"), "weight", ("float32",))
+    rows, inputs = _planar.matrix_of(array, "weight")
+    if group_size is None:
+        size = max(1, inputs)
+    else:
+        size = _planar.integer_of(group_size, "group_size", 1)
+    form = (rows, -(-inputs // size))
+    middle = 1 << (width - 1)
+    zero: npt.NDArray[Any] | None = None
+    if weight_scale is not None:
+        scale = _planar.array_of(weight_scale, "weight_scale", ("float32",))
+        _planar.check_shape(scale, "weight_scale", form)
+        if weight_zero_point is not None:
+            zero = _planar.array_of(weight_zero_point, "weight_zero_point", ("int8",))
+            _planar.check_shape(zero, "weight_zero_point", form)
+            if zero.size and not -middle <= zero.min() <= zero.max() < middle:
+                got = zero.min() if zero.min() < -middle else zero.max()
+                msg = (
+                    f"weight_zero_point: expected integers from {-middle} to {middle - 1}, "
+                    f"got {got}"
+                )
+                raise ValueError(msg)
+    elif weight_zero_point is not None:
+        msg = "weight_zero_point: expected None without scales, got some"
+        raise ValueError(msg)
+    else:
+        _planar.refuse_nonfinite(array, "weight")
+        chosen = choose_qparams(
+            array,
+            dtype="int8",
+            axis=1,
+            block_size=size,
+            symmetric=symmetric,
+            quant_range=(-middle, middle - 1),
+            like="compressed_tensors",
+            threads=threads,
+        )
+        scale = np.broadcast_to(np.asarray(chosen.scale, np.float32), form)
+        if not symmetric:
+            zero = np.broadcast_to(np.asarray(chosen.zero_point, np.int8), form)
+    words = _quantized(array, scale, zero, width, size, threads)
+    stored = None
+    if zero is not None:
+        moved = (zero.astype(np.int16) + middle).astype(np.uint8)
+        stored = _planar.dense(moved, width, "words", 0)
+    return Weight(
+        words, scale, stored, None, np.array([rows, inputs]), bits=width, group_size=size
+    )
+
+
+def convert(
+    weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
+) -> Weight:
+    """
+    Make a weight in format "pack-quantized" of one of another format, without any loss.
+
+    Parameters
+    ----------
+    weight : Weight or tuple
+        One of `pyquant.awq`, `gptq`, `matmulnbits` or of this module; or a block format of
+        GGUF, Q4_0 or Q8_0, with uint8 of its blocks.
+
+    Returns
+    -------
+    Weight
+        The same numbers, a row for each output, packed densely. Scales keep their type.
+        Zero points are left out if all are 0. Inputs that are not in the order of their
+        groups get a ``weight_g_idx``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `weight` has numbers that are added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import awq, compressed_tensors
+    >>> qweight = np.full((32, 1), 0x75316420, np.int32)
+    >>> qzeros, scales = np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16)
+    >>> w = compressed_tensors.convert(awq.Weight(qweight, qzeros, scales))
+    >>> w.dequantize()[:, 0].tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    """
+    made = _planar.planar_of(weight)
+    _planar.refuse_bias(made, "compressed-tensors")
+    _planar.refuse_uneven(made, "compressed-tensors")
+    scale, zeros = _planar.outputs_first(made)
+    words = _planar.repacked(made, axis=1, along=1)
+    stored = None
+    if (zeros != 1 << (made.bits - 1)).any():
+        stored = _planar.dense(zeros, made.bits, "words", 0)
+    order = None if made.groups is None else made.groups.astype(np.int32)
+    shape = np.array([made.outputs, made.inputs])
+    size = made.block_size
+    return Weight(words, scale, stored, order, shape, bits=made.bits, group_size=size)
+
+
+class _Padded:
+    """Codes along the last axis, as many as are whole to a word."""
+
+    def __init__(
+        self, words: npt.NDArray[np.int32], shape: tuple[int, int], bits: int
+    ) -> None:
+        self.words = words
+        self.shape: tuple[int, ...] = shape
+        self.bits = bits
+
+    def __getitem__(self, part: slice) -> npt.NDArray[np.uint8]:
+        words = self.words[part].view("<u4")[..., np.newaxis]
+        shifts = np.arange(0, 32 - self.bits + 1, self.bits, dtype=np.uint32)
+        codes = (words >> shifts & np.uint32((1 << self.bits) - 1)).astype(np.uint8)
+        rows, columns, each = codes.shape
+        return codes.reshape(rows, columns * each)[:, : self.shape[1]]
+
+
+def _codes_of(
+    words: npt.NDArray[np.int32], shape: tuple[int, int], axis: int, bits: int, packing: str
+) -> Any:
+    """Codes of a matrix, packed along an axis."""
+    if packing == "dense" or 32 % bits == 0:
+        return PackedArray(words, "uint8", shape, layout="words", axis=axis, bits=bits)
+    if axis == 1:
+        return _Padded(words, shape, bits)
+    return _Padded(np.ascontiguousarray(words.T), shape[::-1], bits)[:].T
+
+
+def _count(codes: int, bits: int, packing: str) -> int:
+    """Words of so many codes."""
+    if packing == "dense":
+        return -(-codes * bits // 32)
+    return -(-codes // (32 // bits))
+
+
+def _sizes_of(given: Any) -> tuple[int, int]:
+    """Outputs and inputs of a block."""
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        msg = f"block_structure: expected two integers, got {type(given).__name__}"
+        raise TypeError(msg)
+    rows, columns = (_planar.integer_of(one, "block_structure", 1) for one in given)
+    return rows, columns
+
+
+def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> int:
+    """The inputs of a matrix of words."""
+    if given is None:
+        each = 32 // bits
+        return columns * 32 // bits if packing == "dense" else columns * each
+    array: npt.NDArray[Any] = _core.plain(given, "weight_shape")
+    if array.dtype.kind not in "iu" or array.shape != (2,):
+        msg = f"weight_shape: expected two integers, got {array.dtype} {array.shape}"
+        raise TypeError(msg)
+    outputs, inputs = map(int, array)
+    if inputs < 0 or (outputs, _count(inputs, bits, packing)) != (rows, columns):
+        msg = (
+            f"weight_shape: expected extents of words of shape {(rows, columns)}, got "
+            f"{(outputs, inputs)}"
+        )
+        raise ValueError(msg)
+    return inputs
+
+
+def _zeros_of(
+    given: Any, shape: tuple[int, int], bits: int, packing: str
+) -> tuple[Any, npt.NDArray[Any] | None]:
+    """Zero points of unsigned codes, and what was given."""
+    middle = 1 << (bits - 1)
+    if given is None:
+        return middle, None
+    array = _planar.array_of(given, "weight_zero_point", ("int32", "int8"))
+    if array.dtype == np.int8:
+        _planar.check_shape(array, "weight_zero_point", shape)
+        wide = array.astype(np.int16) + middle
+        if wide.size and not 0 <= wide.min() <= wide.max() < 1 << bits:
+            got = (wide.min() if wide.min() < 0 else wide.max()) - middle
+            msg = (
+                f"weight_zero_point: expected integers from {-middle} to {middle - 1}, got "
+                f"{got}"
+            )
+            raise ValueError(msg)
+        return wide.astype(np.uint8), array
+    words = _planar.word_array(array, "weight_zero_point")
+    wanted = (_count(shape[0], bits, packing), shape[1])
+    _planar.check_shape(words, "weight_zero_point", wanted)
+    return _codes_of(words, shape, 0, bits, packing), words
+
+
+def _quantized(
+    array: npt.NDArray[Any],
+    scale: npt.NDArray[Any],
+    zero: npt.NDArray[Any] | None,
+    bits: int,
+    size: int,
+    threads: SupportsIndex,
+) -> npt.NDArray[Any]:
+    """Words of codes. Zero points are added to the quotients before these are rounded."""
+    how: dict[str, Any] = {"axis": 1, "block_size": size, "dtype": "uint8"}
+    how |= {"packed": ("words", 1, bits), "threads": threads}
+    middle = 1 << (bits - 1)
+    codes: PackedArray
+    if zero is None:
+        codes = _core.quantize(array, scale, middle, **how)
+        return codes.data
+    rows, inputs = array.shape
+    words = np.empty((rows, -(-inputs * bits // 32)), "<i4")
+    step = max(1, _TILE // max(1, inputs))
+    for first in range(0, rows, step):
+        part = slice(first, first + step)
+        with np.errstate(all="ignore"):
+            each = np.repeat(scale[part], size, 1)[:, :inputs]
+            quotient = np.divide(array[part], each, dtype=np.float32)
+        offset = np.negative(zero[part], dtype=np.float32)
+        codes = _core.quantize(quotient, 1.0, middle, offset=offset, **how)
+        words[part] = codes.data
+    return words

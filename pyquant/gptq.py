@@ -1,0 +1,546 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of GPTQ as AutoGPTQ, GPTQModel and their readers store them, with their names.
+
+Files do not agree on zero points. `format` has to say what is in them: "gptq" stores zero
+points less 1, "gptq_v2" as they are, and so does "gptq_p", whose codes lie in planes of
+bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
+import numpy as np
+
+from pyquant import _planar
+from pyquant.packed import PackedArray
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+    from pyquant.blocks import BlockFormat
+
+    _Format = Literal["gptq", "gptq_v2", "gptq_p"]
+
+__all__ = ["Weight", "convert", "dequantize", "detect", "quantize"]
+
+_BITS = (2, 3, 4, 8)
+_FORMATS = ("gptq", "gptq_v2", "gptq_p")
+# Of codes of so many bits: the bits of each plane, the lowest first.
+_PLANES = {2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2), 7: (4, 2, 1), 8: (8,)}
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weight(_planar.Weight):
+    """
+    The tensors of a layer.
+
+    Parameters
+    ----------
+    qweight : array_like
+        int32 or uint32 of shape (K * bits / 32, N), of K inputs and N outputs: a stream of
+        codes along the inputs, the first in the low bits of a word. In format "gptq_p" each
+        32 codes have `bits` words: for 3 bits the low two bits of all, then the third, for
+        5, 6 and 7 the low four, then the others as those of 1, 2 and 3 bits.
+    qzeros : array_like
+        The same of the zero points, along the outputs: of shape (groups, N * bits / 32).
+    scales : array_like
+        float16, float32 or bfloat16 of shape (groups, N).
+    g_idx : array_like, optional
+        int32 of shape (K,): the group of each input. Default: groups follow each other.
+    bits : int
+        2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
+    format : {"gptq", "gptq_v2", "gptq_p", "detect"}
+        "gptq" stores zero points less 1, the others as they are. "detect" is what `detect`
+        says of `qzeros`, and an error where that knows nothing.
+    group_size : int, optional
+        Inputs of a group, which has to be said where the last one is short. Default
+        K / groups, or what ``g_idx`` says.
+    wrap : bool, optional
+        In format "gptq", whether a stored ``2**bits - 1`` stands for 0. By default it is
+        refused: readers that add 1 without a mask take it for ``2**bits``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not that.
+
+    Notes
+    -----
+    Numbers are ``(code - zero_point) * scale``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import gptq
+    >>> qweight = np.full((2, 8), 0x76543210, np.int32)
+    >>> qzeros, scales = np.full((1, 1), 0x77777777, np.int32), np.ones((1, 8), np.float16)
+    >>> w = gptq.Weight(qweight, qzeros, scales, bits=4, format="gptq")
+    >>> w
+    gptq.Weight(shape=(16, 8), bits=4, block_size=16)
+    >>> w.dequantize()[:8, 0].tolist()
+    [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0]
+    """
+
+    qweight: npt.NDArray[np.int32]
+    qzeros: npt.NDArray[np.int32]
+    scales: npt.NDArray[Any]
+    g_idx: npt.NDArray[np.int32] | None = None
+    _: KW_ONLY
+    bits: int
+    format: _Format | Literal["detect"]
+    group_size: int | None = None
+    wrap: bool = False
+
+    def __post_init__(self) -> None:
+        """Check that everything fits together."""
+        kind = _planar.one_of(self.format, "format", (*_FORMATS, "detect"))
+        bits = _width(self.bits, kind)
+        wrap = _planar.flag_of(self.wrap, "wrap")
+        words = _planar.word_array(self.qweight, "qweight")
+        zeros = _planar.word_array(self.qzeros, "qzeros")
+        scale = _planar.numbers_of(self.scales, "scales")
+        rows, outputs = _planar.matrix_of(words, "qweight")
+        if rows * 32 % bits:
+            msg = f"qweight: expected rows of whole codes of {bits} bits, got {rows}"
+            raise ValueError(msg)
+        inputs = rows * 32 // bits
+        groups, _ = _planar.matrix_of(scale, "scales")
+        _planar.check_shape(scale, "scales", (groups, outputs))
+        _check_extents(inputs, outputs, bits, kind, "qweight")
+        _planar.check_shape(zeros, "qzeros", (groups, outputs * bits // 32))
+        if kind == "detect":
+            kind = detect(zeros, bits=bits)
+        given = _planar.order_of(self.g_idx, "g_idx", inputs, groups)
+        size = _size_of(self.group_size, inputs, groups, given)
+        order = _planar.groups_of(given, groups, size)
+        codes: Any
+        zero: Any
+        if kind == "gptq_p" and len(_PLANES[bits]) > 1:
+            codes = _Planes(words, bits)
+            zero = _Planes(np.ascontiguousarray(zeros.T), bits)[:].T
+        else:
+            form = (inputs, outputs)
+            codes = PackedArray(words, "uint8", form, layout="words", axis=0, bits=bits)
+            zero = PackedArray(zeros, "uint8", scale.shape, layout="words", bits=bits)
+        if kind == "gptq":
+            zero = _one_more(_planar.small_codes(zero), bits, wrap)
+        self._keep(
+            _planar.Planar(codes, bits, 0, inputs, scale, zero, size, order),
+            qweight=words,
+            qzeros=zeros,
+            scales=scale,
+            g_idx=given,
+            bits=bits,
+            format=kind,
+            group_size=size,
+            wrap=wrap,
+        )
+
+
+def dequantize(
+    qweight: ArrayLike,
+    qzeros: ArrayLike,
+    scales: ArrayLike,
+    g_idx: ArrayLike | None = None,
+    *,
+    bits: SupportsIndex,
+    format: _Format | Literal["detect"],
+    group_size: SupportsIndex | None = None,
+    wrap: bool = False,
+    dtype: npt.DTypeLike | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make real numbers of a layer's tensors.
+
+    Parameters
+    ----------
+    qweight, qzeros, scales, g_idx : array_like
+        The tensors, see `Weight`.
+    bits : int
+        2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
+    format : {"gptq", "gptq_v2", "gptq_p", "detect"}
+        What the zero points are, see `Weight`.
+    group_size : int, optional
+        Inputs of a group, which has to be said where the last one is short.
+    wrap : bool, optional
+        In format "gptq", whether a stored ``2**bits - 1`` stands for 0, not for an error.
+    dtype : dtype_like, optional
+        float32 (the default), float64, float16 or bfloat16.
+    out : ndarray, optional
+        Where to put the result: of shape (K, N) and that type, any strides.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        Of shape (K, N), a row for each input; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit; `out` has not been written to.
+
+    Notes
+    -----
+    ``(code - zero_point) * scale``, rounded once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import gptq
+    >>> qweight, qzeros = np.full((1, 8), 0x76543210, np.int32), np.zeros((1, 1), np.int32)
+    >>> scales = np.full((1, 8), 0.5, np.float16)
+    >>> gptq.dequantize(qweight, qzeros, scales, bits=4, format="gptq_v2")[:, 0].tolist()
+    [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
+    """
+    given: Any = (qweight, qzeros, scales, g_idx)
+    said: Any = {"bits": bits, "format": format, "group_size": group_size, "wrap": wrap}
+    return Weight(*given, **said).dequantize(dtype=dtype, out=out, threads=threads)
+
+
+def quantize(
+    x: ArrayLike,
+    scales: ArrayLike,
+    zeros: ArrayLike,
+    g_idx: ArrayLike | None = None,
+    *,
+    bits: SupportsIndex,
+    format: _Format,
+    group_size: SupportsIndex | None = None,
+    wrap: bool = False,
+    threads: SupportsIndex = 1,
+) -> Weight:
+    """
+    Pack numbers by the scales and zero points that a search has found.
+
+    Parameters
+    ----------
+    x : array_like
+        Real numbers of shape (K, N): a row for each input.
+    scales : array_like
+        float16, float32 or bfloat16 of shape (groups, N).
+    zeros : array_like
+        Zero points: integers from 0 to ``2**bits - 1`` of the same shape.
+    g_idx : array_like, optional
+        int32 of shape (K,): the group of each input. Default: groups follow each other.
+    bits : int
+        2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
+    format : {"gptq", "gptq_v2", "gptq_p"}
+        How to store them, see `Weight`.
+    group_size : int, optional
+        Inputs of a group, which has to be said where the last one is short.
+    wrap : bool, optional
+        In format "gptq", whether a zero point 0 is stored as ``2**bits - 1``. By default it
+        is refused.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    Weight
+        The tensors, `g_idx` among them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not that.
+
+    Notes
+    -----
+    ``round_half_even((x + zero * scale) / scale)``, each step rounded to float32 (to
+    float64 if `x` is that), as AutoGPTQ packs; beyond the codes the nearest one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import gptq
+    >>> x = np.tile(np.arange(-4, 4, dtype=np.float32)[:, np.newaxis], (4, 32))
+    >>> scales, zeros = np.ones((1, 32), np.float16), np.full((1, 32), 4)
+    >>> w = gptq.quantize(x, scales, zeros, bits=3, format="gptq_v2")
+    >>> [f"{word:x}" for word in w.qweight[:, 0].view(np.uint32)]
+    ['88fac688', 'c688fac6', 'fac688fa']
+    """
+    kind = _planar.one_of(format, "format", _FORMATS)
+    width = _width(bits, kind)
+    array = _planar.reals_of(x, "x")
+    inputs, outputs = _planar.matrix_of(array, "x")
+    _check_extents(inputs, outputs, width, kind, "x")
+    scale = _planar.numbers_of(scales, "scales")
+    groups, _ = _planar.matrix_of(scale, "scales")
+    _planar.check_shape(scale, "scales", (groups, outputs))
+    zero = _planar.integers_of(zeros, "zeros", width)
+    _planar.check_shape(zero, "zeros", (groups, outputs))
+    given = _planar.order_of(g_idx, "g_idx", inputs, groups)
+    size = _size_of(group_size, inputs, groups, given)
+    order = _planar.groups_of(given, groups, size)
+    stored = _stored(zero, kind, width, _planar.flag_of(wrap, "wrap"), "zeros")
+    words = _planar.words_by(array, scale, zero, width, size, order, "words", 0, threads)
+    return _made(words, stored, scale, order, inputs, width, kind, size, wrap)
+
+
+def convert(
+    weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
+    *,
+    format: _Format,
+    wrap: bool = False,
+) -> Weight:
+    """
+    Make a weight of GPTQ of one of another format, without any loss.
+
+    Parameters
+    ----------
+    weight : Weight or tuple
+        One of `pyquant.awq`, `matmulnbits`, `compressed_tensors` or of this module; or a
+        block format of GGUF, Q4_0 or Q8_0, with uint8 of its blocks, of rows of K inputs.
+    format : {"gptq", "gptq_v2", "gptq_p"}
+        Which to make, see `Weight`.
+    wrap : bool, optional
+        In format "gptq", whether a zero point 0 is stored as ``2**bits - 1``, for readers
+        that add 1 modulo ``2**bits``. By default it is refused.
+
+    Returns
+    -------
+    Weight
+        The same numbers. Scales keep their type.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such weight of GPTQ: `weight` has codes of other widths, extents that
+        words do not divide, or numbers that are added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import awq, gptq
+    >>> qweight = np.full((8, 1), 0x75316420, np.int32)
+    >>> qzeros, scales = np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16)
+    >>> w = awq.Weight(qweight, qzeros, scales)
+    >>> gptq.convert(w, format="gptq_v2").dequantize()[0].tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    >>> gptq.convert(w, format="gptq")
+    Traceback (most recent call last):
+    ValueError: weight: expected zero points from 1 for format 'gptq', got 0 at (0, 0)
+    """
+    kind = _planar.one_of(format, "format", _FORMATS)
+    made = _planar.planar_of(weight)
+    _planar.check_width(made, _widths(kind), kind)
+    _planar.refuse_bias(made, kind)
+    _check_extents(made.inputs, made.outputs, made.bits, kind, "weight")
+    scale, zeros = _planar.inputs_first(made)
+    stored = _stored(zeros, kind, made.bits, _planar.flag_of(wrap, "wrap"), "weight")
+    words = _planar.repacked(made, axis=0, along=0)
+    return _made(
+        words,
+        stored,
+        scale,
+        made.groups,
+        made.inputs,
+        made.bits,
+        kind,
+        made.block_size,
+        wrap,
+    )
+
+
+def detect(qzeros: ArrayLike, *, bits: SupportsIndex) -> Literal["gptq", "gptq_v2"]:
+    """
+    Say which format zero points are of, where they are those of symmetric weights.
+
+    Parameters
+    ----------
+    qzeros : array_like
+        int32 or uint32 of any shape.
+    bits : int
+        2, 3, 4 or 8.
+
+    Returns
+    -------
+    str
+        "gptq" if all are stored as ``2**(bits - 1) - 1``, and "gptq_v2" if all are
+        ``2**(bits - 1)``.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If there are others: nothing tells their format.
+
+    Notes
+    -----
+    That weights are symmetric is taken for granted: asymmetric ones of which all zero
+    points are the same would be taken for others. What a model says of its format,
+    ``checkpoint_format`` in ``quantize_config.json``, is not always so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import gptq
+    >>> gptq.detect(np.full((2, 4), 0x77777777, np.int32), bits=4)
+    'gptq'
+    """
+    width = _width(bits, "gptq")
+    words = _planar.word_array(qzeros, "qzeros").reshape(-1)
+    count = words.size * 32 // width
+    codes = PackedArray(words, "uint8", count, layout="words", bits=width)
+    stored = _planar.small_codes(codes)
+    middle = 1 << (width - 1)
+    if count and (stored == middle - 1).all():
+        return "gptq"
+    if count and (stored == middle).all():
+        return "gptq_v2"
+    got = f"{int(stored.min())} to {int(stored.max())}" if count else "none"
+    msg = (
+        f"qzeros: expected {middle - 1} or {middle} for all zero points to tell the "
+        f"format, got {got}"
+    )
+    raise ValueError(msg)
+
+
+class _Planes:
+    """Codes along the first axis, 32 of them in planes of bits."""
+
+    def __init__(self, words: npt.NDArray[np.int32], bits: int) -> None:
+        self.words = words
+        self.bits = bits
+        self.shape: tuple[int, ...] = (words.shape[0] // bits * 32, words.shape[1])
+
+    def __getitem__(self, part: slice) -> npt.NDArray[np.uint8]:
+        """Those of whole groups of 32."""
+        first, last, _ = part.indices(self.shape[0])
+        count, outputs = (last - first) // 32, self.shape[1]
+        words = self.words[first // 32 * self.bits : last // 32 * self.bits]
+        words = words.view("<u4").reshape(count, self.bits, 1, outputs)
+        codes = np.zeros((count * 32, outputs), np.uint8)
+        low = 0
+        for width in _PLANES[self.bits]:
+            each = words[:, low : low + width] >> _shifts(width) & ((1 << width) - 1)
+            codes |= each.astype(np.uint8).reshape(count * 32, outputs) << low
+            low += width
+        return codes
+
+
+def _shifts(width: int) -> npt.NDArray[np.uint32]:
+    return np.arange(0, 32, width, dtype=np.uint32)[:, np.newaxis]
+
+
+def _in_planes(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int32]:
+    """Words of 32 codes each along the first axis that were a stream, in planes."""
+    rows, outputs = words.shape
+    inputs = rows * 32 // bits
+    stream = PackedArray(
+        words, "uint8", (inputs, outputs), layout="words", axis=0, bits=bits
+    )
+    made = np.empty((inputs // 32, bits, outputs), "<u4")
+    step = 64
+    for first in range(0, inputs // 32, step):
+        codes = stream[first * 32 : (first + step) * 32].unpack()
+        low = 0
+        for width in _PLANES[bits]:
+            each = (codes >> low & ((1 << width) - 1)).astype("<u4")
+            each = each.reshape(-1, width, 32 // width, outputs) << _shifts(width)
+            plane = np.bitwise_or.reduce(each, axis=2)
+            made[first : first + step, low : low + width] = plane
+            low += width
+    return made.reshape(rows, outputs).view("<i4")
+
+
+def _widths(kind: str) -> tuple[int, ...]:
+    return tuple(_PLANES) if kind == "gptq_p" else _BITS
+
+
+def _width(bits: object, kind: str) -> int:
+    width: int = _planar.one_of(bits, "bits", _widths(kind))
+    return width
+
+
+def _check_extents(inputs: int, outputs: int, bits: int, kind: str, name: str) -> None:
+    """Words are whole, and planes of 32 codes."""
+    least = 1 if kind == "gptq_p" and len(_PLANES[bits]) > 1 else bits
+    _planar.check_whole(inputs, least, name, "inputs", f"{bits} bits")
+    _planar.check_whole(outputs, least, name, "outputs", f"{bits} bits")
+
+
+def _size_of(
+    group_size: Any, inputs: int, groups: int, order: npt.NDArray[np.int32] | None
+) -> int:
+    """Inputs of a group: the most that one has, where that is said of each input."""
+    if order is None:
+        return _planar.blocks_of(inputs, groups, group_size, "scales")
+    if group_size is not None:
+        return _planar.integer_of(group_size, "group_size", 1)
+    most = max(1, int(np.bincount(order, minlength=1).max()))
+    if _planar.groups_of(order, groups, most) is None or groups == 0 or inputs % groups:
+        return most
+    return inputs // groups
+
+
+def _one_more(
+    stored: npt.NDArray[np.uint8], bits: int, wrap: bool
+) -> npt.NDArray[np.uint8]:
+    """Zero points that are stored less 1."""
+    most = np.uint8((1 << bits) - 1)
+    if not wrap and (stored == most).any():
+        place = tuple(np.argwhere(stored == most)[0].tolist())
+        msg = (
+            f"qzeros: expected at most {most - 1} in format 'gptq' without wrap=True, got "
+            f"{most} at {place}"
+        )
+        raise ValueError(msg)
+    return stored + np.uint8(1) & most
+
+
+def _stored(
+    zeros: npt.NDArray[np.uint8], kind: str, bits: int, wrap: bool, name: str
+) -> npt.NDArray[np.uint8]:
+    """Zero points as a format has them."""
+    if kind != "gptq":
+        return zeros
+    if not wrap and not zeros.all():
+        place = tuple(np.argwhere(zeros == 0)[0].tolist())
+        msg = f"{name}: expected zero points from 1 for format 'gptq', got 0 at {place}"
+        raise ValueError(msg)
+    return zeros - np.uint8(1) & np.uint8((1 << bits) - 1)
+
+
+def _made(
+    words: npt.NDArray[Any],
+    stored: npt.NDArray[np.uint8],
+    scale: npt.NDArray[Any],
+    order: npt.NDArray[np.int64] | None,
+    inputs: int,
+    bits: int,
+    kind: Any,
+    size: int,
+    wrap: bool,
+) -> Weight:
+    """The tensors, of words of streams."""
+    if order is None:
+        order = np.arange(inputs) // size
+    if kind == "gptq_p" and len(_PLANES[bits]) > 1:
+        words = _in_planes(words, bits)
+        turned = np.ascontiguousarray(_planar.dense(stored.T, bits, "words", 0))
+        zeros = np.ascontiguousarray(_in_planes(turned, bits).T)
+    else:
+        zeros = _planar.dense(stored, bits, "words", 1)
+    return Weight(
+        words,
+        zeros,
+        scale,
+        order.astype(np.int32),
+        bits=bits,
+        format=kind,
+        group_size=size,
+        wrap=wrap,
+    )

@@ -1,0 +1,546 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of MatMulNBits, the operator of ONNX Runtime, with its own names.
+
+The operator has `B` as N rows of blocks of K inputs. What is made of it here, and what is
+quantized, is the matrix of K rows and N columns that a MatMul has in its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from pyquant import _core, _planar
+from pyquant.packed import PackedArray
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+    from pyquant.blocks import BlockFormat
+
+__all__ = ["Weight", "convert", "dequantize", "pack", "quantize"]
+
+_BITS = (2, 4, 8)
+_LEAST, _MOST = 16, 1 << 16  # of a block
+_TILE = 1 << 15  # elements that are quantized at a time
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weight(_planar.Weight):
+    """
+    Initializers and attributes of a MatMulNBits node.
+
+    Parameters
+    ----------
+    B : array_like
+        uint8 of shape (N, ceil(K / block_size), block_size * bits / 8): codes in the order
+        of the inputs, the first in the low bits of a byte.
+    scales : array_like
+        float32, float16 or bfloat16 of shape (N, ceil(K / block_size)), or flat.
+    zero_points : array_like, optional
+        uint8 of shape (N, ceil(ceil(K / block_size) * bits / 8)), or flat, packed as `B` is
+        in rows of whole bytes; or real numbers in the shape of `scales`. By default all are
+        ``2**(bits - 1)``.
+    g_idx : array_like, optional
+        int32 of shape (K,): the block whose parameters an input has. Default its own.
+    K, N : int
+        Inputs and outputs.
+    bits : int, optional
+        2, 4 (the default) or 8.
+    block_size : int
+        Inputs of a block: a power of two from 16 to 65536.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not that.
+
+    Notes
+    -----
+    Numbers are ``(code - zero_point) * scale``, and with real zero points
+    ``code * scale - zero_point * scale``, as ONNX Runtime computes it: each step of that is
+    rounded to float32. ONNX Runtime 1.32 ignores zero points where there is a ``g_idx``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import matmulnbits
+    >>> w = matmulnbits.quantize(np.float32([[-8], [7]] * 8), block_size=16)
+    >>> w
+    matmulnbits.Weight(shape=(16, 1), bits=4, block_size=16)
+    >>> w.B.tolist(), w.scales.tolist(), w.zero_points
+    ([[[240, 240, 240, 240, 240, 240, 240, 240]]], [[1.0]], None)
+    """
+
+    B: npt.NDArray[np.uint8]
+    scales: npt.NDArray[Any]
+    zero_points: npt.NDArray[Any] | None = None
+    g_idx: npt.NDArray[np.int32] | None = None
+    _: KW_ONLY
+    K: int
+    N: int
+    bits: int = 4
+    block_size: int
+
+    _turned = True
+
+    def __post_init__(self) -> None:
+        """Check that everything fits together."""
+        bits = _planar.one_of(self.bits, "bits", _BITS)
+        size = _block(self.block_size)
+        inputs = _planar.integer_of(self.K, "K", 0)
+        outputs = _planar.integer_of(self.N, "N", 0)
+        blocks = -(-inputs // size)
+        data = _planar.bytes_of(self.B, "B")
+        _planar.check_shape(data, "B", (outputs, blocks, size * bits // 8))
+        codes: Any
+        if bits == 8:
+            codes = data.reshape(outputs, blocks * size)[:, :inputs]
+        else:
+            words = data.reshape(outputs, blocks * size * bits // 8).view("<i4")
+            form = (outputs, blocks * size)
+            codes = PackedArray(words, "uint8", form, layout="words", bits=bits)
+        scale = _flat_or(
+            _planar.numbers_of(self.scales, "scales"), "scales", outputs, blocks
+        )
+        zero, bias, zeros = _zeros_of(self.zero_points, scale, bits)
+        order = _planar.order_of(self.g_idx, "g_idx", inputs, blocks)
+        groups = _planar.groups_of(order, blocks, size)
+        self._keep(
+            _planar.Planar(codes, bits, 1, inputs, scale, zero, size, groups, bias),
+            B=data,
+            scales=scale,
+            zero_points=zeros,
+            g_idx=order,
+            K=inputs,
+            N=outputs,
+            bits=bits,
+            block_size=size,
+        )
+
+
+def dequantize(
+    B: ArrayLike,
+    scales: ArrayLike,
+    zero_points: ArrayLike | None = None,
+    g_idx: ArrayLike | None = None,
+    *,
+    K: SupportsIndex,
+    N: SupportsIndex,
+    bits: SupportsIndex = 4,
+    block_size: SupportsIndex,
+    dtype: npt.DTypeLike | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make the matrix of a MatMulNBits node.
+
+    Parameters
+    ----------
+    B, scales, zero_points, g_idx : array_like
+        The inputs of the node, see `Weight`.
+    K, N, bits, block_size : int
+        Its attributes.
+    dtype : dtype_like, optional
+        float32 (the default), float64, float16 or bfloat16.
+    out : ndarray, optional
+        Where to put the result: of shape (K, N) and that type, any strides. The rows of
+        `B` are its columns: columns that are contiguous are several times as fast.
+    threads : int, optional
+        How many threads may share the work.
+
+    Returns
+    -------
+    ndarray
+        The right operand of the MatMul, of shape (K, N); `out` if given, else in Fortran
+        order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit; `out` has not been written to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import matmulnbits
+    >>> B = np.uint8([[[0x98] * 8]])
+    >>> matmulnbits.dequantize(B, np.float32([[0.5]]), K=4, N=1, block_size=16)
+    array([[0. ],
+           [0.5],
+           [0. ],
+           [0.5]], dtype=float32)
+    """
+    given: Any = (B, scales, zero_points, g_idx)
+    attributes: Any = {"K": K, "N": N, "bits": bits, "block_size": block_size}
+    return Weight(*given, **attributes).dequantize(dtype=dtype, out=out, threads=threads)
+
+
+def quantize(
+    x: ArrayLike,
+    *,
+    bits: SupportsIndex = 4,
+    block_size: SupportsIndex = 32,
+    symmetric: bool = True,
+    threads: SupportsIndex = 1,
+) -> Weight:
+    """
+    Quantize the right operand of a MatMul as ONNX Runtime does.
+
+    Parameters
+    ----------
+    x : array_like
+        float32 or float16, finite, of shape (K, N) and any strides. Python numbers become
+        float32. Columns that are contiguous, as in the transpose of a layer's weight, are
+        the fastest.
+    bits : int, optional
+        2, 4 (the default) or 8.
+    block_size : int, optional
+        Inputs of a block: a power of two from 16 to 65536. Default 32.
+    symmetric : bool, optional
+        Whether all zero points are ``2**(bits - 1)`` (the default), and left out.
+    threads : int, optional
+        How many threads may share a part of the work. The result does not depend on it.
+
+    Returns
+    -------
+    Weight
+        With scales of the type of `x`. What is beyond K in a last block is 0. (ONNX Runtime
+        leaves earlier codes in the rest of a last byte, which nobody reads.)
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value does not fit.
+
+    Notes
+    -----
+    The codes, scales and zero points of ``quantize_matmul_4bits`` and its kin of ONNX
+    Runtime 1.32, in float32, each operation rounded. Symmetric, with ``m`` the number of a
+    block that is the farthest from 0, the lowest of two::
+
+        scale = -m / 2**(bits - 1)
+        code = clip(round_half_away(x * (1 / scale) + 2**(bits - 1)))
+
+    and else, with the lowest and highest number of a block and 0::
+
+        scale = (high - low) / (2**bits - 1)
+        zero_point = clip(round_half_away(0 - low / scale))
+        code = clip(round_half_away(x * (1 / scale) + zero_point))
+
+    where ``1 / scale`` and zero points are 0 if the scale is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import matmulnbits
+    >>> x = np.linspace(-1, 2, 16, dtype=np.float32).reshape(16, 1)
+    >>> w = matmulnbits.quantize(x, block_size=16, symmetric=False)
+    >>> w.scales, w.zero_points
+    (array([[0.2]], dtype=float32), array([[133]], dtype=uint8))
+    >>> float(abs(w.dequantize() - x).max()) < 1e-6
+    True
+    """
+    width: int = _planar.one_of(bits, "bits", _BITS)
+    size = _block(block_size)
+    symmetric = _planar.flag_of(symmetric, "symmetric")
+    array: npt.NDArray[Any] = _core.as_reals(x, "x")
+    if not isinstance(x, (np.ndarray, np.generic)) and array.dtype == np.float64:
+        array = _core.cast(array, "float32")
+    array = _planar.array_of(array, "x", ("float32", "float16"))
+    inputs, outputs = _planar.matrix_of(array, "x")
+    blocks = -(-inputs // size)
+    words = np.zeros((outputs, blocks * size * width // 32), "<i4")
+    scales = np.empty((outputs, blocks), array.dtype.newbyteorder("="))
+    zeros = np.full((outputs, blocks), 1 << (width - 1), np.uint8)
+    # Rows of memory are taken at a time: of inputs, whole blocks of them; or of outputs.
+    axis = 0 if abs(array.strides[1]) <= abs(array.strides[0]) else 1
+    given, ways = array, (words, scales, zeros)
+    block, least, per_block = (size, 1), size, (size * width // 32, 1, 1)
+    if axis == 0:
+        ways = (words.T, scales.T, zeros.T)
+    else:
+        given, block, least, per_block = array.T, (1, size), 1, (1, 1, 1)
+    step = max(1, _TILE // max(1, given.shape[1] * least))
+    room = np.empty((min(step * least, given.shape[0]), given.shape[1]), np.float32)
+    for first in range(0, -(-given.shape[0] // least), step):
+        rows = given[first * least : (first + step) * least]
+        to_words, to_scales, to_zeros = (
+            one[first * n : (first + step) * n]
+            for one, n in zip(ways, per_block, strict=True)
+        )
+        try:
+            extremes = _core.extrema(rows, block)
+        except ValueError:
+            _planar.refuse_nonfinite(array, "x")  # which says where it is in all of it
+            raise
+        firsts = rows[:: block[0], :: block[1]]
+        inverse = _parameters(extremes, firsts, width, symmetric, to_scales, to_zeros)
+        each = np.repeat(inverse, size, axis)[: rows.shape[0], : rows.shape[1]]
+        with np.errstate(all="ignore"):
+            scaled = np.multiply(rows, each, out=room[: rows.shape[0]])
+        codes = _core.quantize(
+            scaled,
+            1.0,
+            offset=np.negative(to_zeros, dtype=np.float32),
+            axis=axis,
+            block_size=size,
+            rounding="half_away",
+            dtype="uint8",
+            packed=("words", axis, width),
+            threads=threads,
+        ).data
+        to_words[: codes.shape[0], : codes.shape[1]] = codes
+    return Weight(
+        words.view(np.uint8).reshape(outputs, blocks, size * width // 8),
+        scales,
+        None if symmetric else _packed_zeros(zeros, width),
+        K=inputs,
+        N=outputs,
+        bits=width,
+        block_size=size,
+    )
+
+
+def pack(
+    q: ArrayLike,
+    scales: ArrayLike,
+    zero_points: ArrayLike | None = None,
+    g_idx: ArrayLike | None = None,
+    *,
+    bits: SupportsIndex = 4,
+    block_size: SupportsIndex,
+) -> Weight:
+    """
+    Put codes, of whatever method, into the order of MatMulNBits.
+
+    Parameters
+    ----------
+    q : array_like
+        uint8 of shape (K, N): integers from 0 to ``2**bits - 1``.
+    scales : array_like
+        float32, float16 or bfloat16 of shape (ceil(K / block_size), N).
+    zero_points : array_like, optional
+        uint8 of the same shape and range. Default: all are ``2**(bits - 1)``.
+    g_idx : array_like, optional
+        int32 of shape (K,): the block whose parameters an input has.
+    bits : int, optional
+        2, 4 (the default) or 8.
+    block_size : int
+        Inputs of a block: a power of two from 16 to 65536.
+
+    Returns
+    -------
+    Weight
+        With the arrays of the operator.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import matmulnbits
+    >>> q = np.arange(16, dtype=np.uint8).reshape(16, 1)
+    >>> matmulnbits.pack(q, np.float32([[1]]), block_size=16).B.tobytes().hex(" ")
+    '10 32 54 76 98 ba dc fe'
+    """
+    width: int = _planar.one_of(bits, "bits", _BITS)
+    size = _block(block_size)
+    codes = _planar.array_of(q, "q", ("uint8",))
+    inputs, outputs = _planar.matrix_of(codes, "q")
+    form = (-(-inputs // size), outputs)
+    scale = _planar.numbers_of(scales, "scales")
+    _planar.check_shape(scale, "scales", form)
+    zeros: Any = None
+    if zero_points is not None:
+        zeros = _planar.array_of(zero_points, "zero_points", ("uint8",))
+        _planar.check_shape(zeros, "zero_points", form)
+        _planar.check_codes(zeros, "zero_points", width)
+    _planar.check_codes(codes, "q", width)
+    order = _planar.order_of(g_idx, "g_idx", inputs, form[0])
+    groups = _planar.groups_of(order, form[0], size)
+    middle = 1 << (width - 1)
+    made = _planar.Planar(
+        codes, width, 0, inputs, scale, middle if zeros is None else zeros, size, groups
+    )
+    return _written(made, size, keep=zeros is not None)
+
+
+def convert(
+    weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
+    *,
+    block_size: SupportsIndex | None = None,
+) -> Weight:
+    """
+    Make a weight of MatMulNBits of one of another format, without any loss.
+
+    Parameters
+    ----------
+    weight : Weight or tuple
+        One of `pyquant.awq`, `gptq`, `compressed_tensors` or of this module; or a block
+        format of GGUF, Q4_0 or Q8_0, with uint8 of its blocks, of rows of K inputs.
+    block_size : int, optional
+        Inputs of a block: a power of two from 16 on that divides that of `weight`, whose
+        scales are repeated. Default: the largest.
+
+    Returns
+    -------
+    Weight
+        The same numbers. Scales keep their type. Zero points are left out if all are
+        ``2**(bits - 1)``. Inputs that are not in the order of their groups get a `g_idx`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such weight of MatMulNBits: `weight` has codes of other widths, or
+        numbers that are added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import awq, matmulnbits
+    >>> qweight = np.full((32, 1), 0x75316420, np.int32)
+    >>> qzeros, scales = np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16)
+    >>> w = matmulnbits.convert(awq.Weight(qweight, qzeros, scales))
+    >>> w.B.shape, w.dequantize()[0].tolist()
+    ((8, 1, 16), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    """
+    made = _planar.planar_of(weight)
+    _planar.check_width(made, _BITS, "MatMulNBits")
+    _planar.refuse_bias(made, "MatMulNBits")
+    _planar.refuse_uneven(made, "MatMulNBits")
+    size = made.block_size
+    largest = size & -size
+    if block_size is None:
+        if largest < _LEAST:
+            msg = f"weight: expected groups of a multiple of {_LEAST} inputs, got {size}"
+            raise ValueError(msg)
+        return _written(made, min(largest, _MOST))
+    chosen = _block(block_size)
+    if size % chosen:
+        msg = f"block_size: expected one that divides groups of {size}, got {chosen}"
+        raise ValueError(msg)
+    return _written(made, chosen)
+
+
+def _written(made: _planar.Planar, size: int, *, keep: bool = False) -> Weight:
+    """In blocks of that size; with zero points that need not be if they are to be kept."""
+    bits, inputs = made.bits, made.inputs
+    blocks = -(-inputs // size)
+    columns = blocks * size * bits // 32
+    words = _planar.repacked(made, axis=1, along=1, columns=columns)
+    zeros = _planar.zero_codes(made)
+    scale = made.scale
+    if made.axis == 0:
+        zeros, scale = zeros.T, scale.T
+    times = made.block_size // size
+    zeros, scale = (np.repeat(one, times, 1)[:, :blocks] for one in (zeros, scale))
+    middle = 1 << (bits - 1)
+    return Weight(
+        words.view(np.uint8).reshape(made.outputs, blocks, size * bits // 8),
+        scale,
+        _packed_zeros(zeros, bits) if keep or (zeros != middle).any() else None,
+        None if made.groups is None else (made.groups * times).astype(np.int32),
+        K=inputs,
+        N=made.outputs,
+        bits=bits,
+        block_size=size,
+    )
+
+
+def _block(block_size: object) -> int:
+    size = _planar.integer_of(block_size, "block_size", _LEAST, _MOST)
+    if size & (size - 1):
+        msg = f"block_size: expected a power of two from {_LEAST} to {_MOST}, got {size}"
+        raise ValueError(msg)
+    return size
+
+
+def _flat_or(
+    array: npt.NDArray[Any], name: str, rows: int, columns: int
+) -> npt.NDArray[Any]:
+    """Parameters by rows, which earlier models have flat."""
+    if array.shape == (rows * columns,):
+        return array.reshape(rows, columns)
+    _planar.check_shape(array, name, (rows, columns))
+    return array
+
+
+def _zeros_of(
+    given: Any, scale: npt.NDArray[Any], bits: int
+) -> tuple[Any, npt.NDArray[np.float32] | None, npt.NDArray[Any] | None]:
+    """Zero points; or what is added in their place, where they are real numbers; and what
+    was given."""
+    rows, blocks = scale.shape
+    if given is None:
+        return 1 << (bits - 1), None, None
+    array = _planar.array_of(given, "zero_points", ("uint8", *_planar.REALS))
+    if array.dtype != np.uint8:
+        array = _flat_or(array, "zero_points", rows, blocks)
+        with np.errstate(all="ignore"):
+            product = np.multiply(array, scale, dtype=np.float32)
+        return 0, -product, array
+    array = _flat_or(array, "zero_points", rows, -(-blocks * bits // 8))
+    return _unpacked_zeros(array, bits)[:, :blocks], None, array
+
+
+def _shifts(bits: int) -> npt.NDArray[np.uint8]:
+    return np.arange(0, 8, bits, dtype=np.uint8)
+
+
+def _unpacked_zeros(array: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
+    each = array[..., np.newaxis] >> _shifts(bits) & np.uint8((1 << bits) - 1)
+    return each.reshape(array.shape[0], array.shape[1] * (8 // bits))
+
+
+def _packed_zeros(zeros: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
+    """In rows of whole bytes, filled up with the middle of the codes."""
+    rows, blocks = zeros.shape
+    per_byte = 8 // bits
+    size = -(-blocks // per_byte)
+    filled = np.full((rows, size * per_byte), 1 << (bits - 1), np.uint8)
+    filled[:, :blocks] = zeros
+    each = filled.reshape(rows, size, per_byte) << _shifts(bits)
+    made: npt.NDArray[np.uint8] = np.bitwise_or.reduce(each, axis=2)
+    return made
+
+
+def _parameters(
+    extremes: npt.NDArray[np.float64],
+    firsts: npt.NDArray[Any],
+    bits: int,
+    symmetric: bool,
+    scales: npt.NDArray[Any],
+    zeros: npt.NDArray[np.uint8],
+) -> npt.NDArray[np.float32]:
+    """Set scales and zero points of blocks by their extremes; returns the reciprocals."""
+    first, last = extremes.astype(np.float32)
+    scale: npt.NDArray[Any]
+    with np.errstate(all="ignore"):
+        if symmetric:
+            farthest = np.where(abs(last) > abs(first), last, first)
+            # Of zeros the first one counts: its sign is that of the scale, turned.
+            farthest = np.where(farthest == 0, firsts, farthest)
+            scale = -farthest / np.float32(1 << (bits - 1))
+        else:
+            most = np.float32((1 << bits) - 1)
+            scale = (last - first) / most
+            middle = np.float32(0) - first / scale  # NaN of zeros, whose zero point is 0
+            rounded = _core.quantize(middle, 1.0, rounding="half_away", dtype="uint8")
+            np.minimum(rounded, np.uint8(most), out=zeros)
+        scales[...] = scale
+        kept = scales.astype(np.float32)
+        return np.where(kept == 0, np.float32(0), np.float32(1) / kept)

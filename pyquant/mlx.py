@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of MLX's affine quantization, with its own names. MLX is not imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from pyquant import _core, _planar
+from pyquant.packed import PackedArray
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pyquant._typing import ArrayLike
+    from pyquant.blocks import BlockFormat
+
+__all__ = ["Weight", "convert", "dequantize", "quantize"]
+
+_BITS = (2, 3, 4, 5, 6, 8)
+_SIZES = (32, 64, 128)
+_TILE = 1 << 15  # elements that are quantized at a time
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weight(_planar.Weight):
+    """
+    What ``mlx.core.quantize`` makes.
+
+    Parameters
+    ----------
+    w : array_like
+        uint32 or int32 of shape (..., K * bits / 32): codes along the last axis, the first
+        in the low bits of a word.
+    scales, biases : array_like
+        float32, float16 or bfloat16, both of the same, of shape (..., K / group_size).
+    group_size : int, optional
+        32, 64 (the default) or 128.
+    bits : int, optional
+        2, 3, 4 (the default), 5, 6 or 8.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not that.
+
+    Notes
+    -----
+    Numbers are ``code * scale + bias``, each step rounded: to float32, or, where
+    `dequantize` is asked for the type of the scales, to that, as MLX does on CPUs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import mlx
+    >>> w = mlx.quantize(np.arange(-16, 16, dtype=np.float32) / 8, group_size=32)
+    >>> w
+    mlx.Weight(shape=(32,), bits=4, block_size=32)
+    >>> [f"{word:x}" for word in w.w]
+    ['43222100', '87666544', 'cbaaa988', 'ffeeedcc']
+    >>> float(w.scales[0]), float(w.biases[0])
+    (0.25, -2.0)
+    """
+
+    w: npt.NDArray[np.uint32]
+    scales: npt.NDArray[Any]
+    biases: npt.NDArray[Any]
+    group_size: int = 64
+    bits: int = 4
+
+    def __post_init__(self) -> None:
+        """Check that everything fits together."""
+        bits = _planar.one_of(self.bits, "bits", _BITS)
+        size = _planar.one_of(self.group_size, "group_size", _SIZES)
+        words = _planar.word_array(self.w, "w")
+        if words.ndim == 0 or words.shape[-1] * 32 % (size * bits):
+            msg = (
+                f"w: expected words of whole groups of {size} codes of {bits} bits along "
+                f"the last axis, got shape {words.shape}"
+            )
+            raise ValueError(msg)
+        shape = (*words.shape[:-1], words.shape[-1] * 32 // bits)
+        groups = (*shape[:-1], shape[-1] // size)
+        scale = _planar.numbers_of(self.scales, "scales")
+        bias = _planar.numbers_of(self.biases, "biases")
+        _planar.check_shape(scale, "scales", groups)
+        _planar.check_shape(bias, "biases", groups)
+        if scale.dtype != bias.dtype:
+            msg = f"biases: expected {scale.dtype}, as scales are, got {bias.dtype}"
+            raise TypeError(msg)
+        codes = PackedArray(words, "uint8", shape, layout="words", bits=bits)
+        last = len(shape) - 1
+        made = _planar.Planar(codes, bits, last, shape[-1], scale, 0, size, None, bias)
+        self._keep(
+            made,
+            w=words.view("<u4"),
+            scales=scale,
+            biases=bias,
+            group_size=size,
+            bits=bits,
+        )
+
+    def dequantize(
+        self,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: SupportsIndex = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Make real numbers of the codes.
+
+        Parameters
+        ----------
+        dtype : dtype_like, optional
+            float32 (the default), float64, float16 or bfloat16. That of the scales, if it
+            has 16 bits, is what the product and the sum are rounded to, as MLX does.
+        out : ndarray, optional
+            Where to put the result: of that shape and type, any strides.
+        threads : int, optional
+            How many threads may share the work.
+
+        Returns
+        -------
+        ndarray
+            Of the shape `shape`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument does not fit; `out` has not been written to.
+        """
+        kind = _planar.real_of(dtype, out)
+        bias = self.biases
+        if kind.itemsize != 2 or bias.dtype.newbyteorder("=") != kind:
+            return super().dequantize(dtype=kind, out=out, threads=threads)
+        if out is not None and np.may_share_memory(out, bias):
+            msg = "out: expected memory of its own, got an array that overlaps an input"
+            raise ValueError(msg)
+        made = _planar.decoded(
+            self._planar._replace(bias=None), kind, out, threads, turned=False
+        )
+        groups = made.reshape(*bias.shape, self.group_size)  # a view, whatever its strides
+        with np.errstate(all="ignore"):
+            np.add(groups, bias[..., np.newaxis], out=groups)
+        return made
+
+
+def dequantize(
+    w: ArrayLike,
+    scales: ArrayLike,
+    biases: ArrayLike,
+    *,
+    group_size: SupportsIndex = 64,
+    bits: SupportsIndex = 4,
+    dtype: npt.DTypeLike | None = None,
+    out: npt.NDArray[Any] | None = None,
+    threads: SupportsIndex = 1,
+) -> npt.NDArray[Any]:
+    """
+    Make real numbers of the codes.
+
+    Parameters
+    ----------
+    w, scales, biases : array_like
+        What ``mlx.core.quantize`` makes, see `Weight`.
+    group_size : int, optional
+        32, 64 (the default) or 128.
+    bits : int, optional
+        2, 3, 4 (the default), 5, 6 or 8.
+    dtype : dtype_like, optional
+        float32 (the default), float64, float16 or bfloat16. That of the scales, if it has
+        16 bits, is what the product and the sum are rounded to, as MLX does.
+    out : ndarray, optional
+        Where to put the result: of shape (..., K) and that type, any strides.
+    threads : int, optional
+        How many threads may share the work. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray
+        Of shape (..., K); `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit; `out` has not been written to.
+
+    Notes
+    -----
+    ``code * scale + bias``, each step rounded; of float64 to that, else to float32 and the
+    sum to the type of the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import mlx
+    >>> w = np.full((1, 4), 0x76543210, np.uint32)
+    >>> one = np.ones((1, 1), np.float32)
+    >>> mlx.dequantize(w, one, -one, group_size=32)[0, :8].tolist()
+    [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    """
+    given: Any = (w, scales, biases, group_size, bits)
+    return Weight(*given).dequantize(dtype=dtype, out=out, threads=threads)
+
+
+def quantize(
+    w: ArrayLike,
+    *,
+    group_size: SupportsIndex = 64,
+    bits: SupportsIndex = 4,
+    threads: SupportsIndex = 1,
+) -> Weight:
+    """
+    Quantize as MLX does.
+
+    Parameters
+    ----------
+    w : array_like
+        float32, float16 or bfloat16, finite, of shape (..., K) and any strides. Python
+        numbers become float32.
+    group_size : int, optional
+        32, 64 (the default) or 128, which divides K.
+    bits : int, optional
+        2, 3, 4 (the default), 5, 6 or 8.
+    threads : int, optional
+        How many threads may share a part of the work. The result does not depend on it.
+
+    Returns
+    -------
+    Weight
+        With scales and biases of the type of `w`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a value does not fit.
+
+    Notes
+    -----
+    The bits of MLX 0.32 on CPUs, in float32, each operation rounded, with the lowest and
+    the highest number of a group::
+
+        scale = max((high - low) / (2**bits - 1), 1e-7)
+        scale, edge = (scale, low) if abs(low) > abs(high) else (-scale, high)
+        steps = round_half_even(edge / scale)
+        scale, bias = (scale, 0) if steps == 0 else (edge / steps, edge)
+        code = clip(round_half_even((w - bias) / scale))
+
+    Scales and biases are then rounded to the type of `w`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyquant import mlx
+    >>> w = mlx.quantize(np.arange(-16, 16, dtype=np.float32) / 8, group_size=32, bits=3)
+    >>> [f"{word:x}" for word in w.w]
+    ['92489200', 'db2491b6', 'ffffb6da']
+    """
+    size: int = _planar.one_of(group_size, "group_size", _SIZES)
+    width: int = _planar.one_of(bits, "bits", _BITS)
+    array: npt.NDArray[Any] = _core.as_reals(w, "w")
+    if not isinstance(w, (np.ndarray, np.generic)) and array.dtype == np.float64:
+        array = _core.cast(array, "float32")
+    array = _planar.numbers_of(array, "w")
+    if array.ndim == 0 or array.shape[-1] % size:
+        msg = f"w: expected a last extent that {size} divides, got shape {array.shape}"
+        raise ValueError(msg)
+    lead, inputs = array.shape[:-1], array.shape[-1]
+    words = np.empty((*lead, inputs * width // 32), "<u4")
+    kind = array.dtype.newbyteorder("=")
+    scales = np.empty((*lead, inputs // size), kind)
+    biases = np.empty_like(scales)
+    rows = array[np.newaxis] if array.ndim == 1 else array
+    ways = [one.reshape(*rows.shape[:-1], one.shape[-1]) for one in (words, scales, biases)]
+    step = max(1, _TILE // max(1, inputs))
+    for place in np.ndindex(rows.shape[:-2]):
+        for first in range(0, rows.shape[-2], step):
+            part = (*place, slice(first, first + step))
+            some = rows[part]
+            if some.dtype.newbyteorder("=") != np.float32:
+                some = _core.cast(some, "float32")
+            to_words, to_scales, to_biases = (one[part] for one in ways)
+            try:
+                extremes = _core.extrema(some, (1, size))
+            except ValueError:
+                _planar.refuse_nonfinite(array, "w")  # which says where it is in all of it
+                raise
+            scale, bias = _parameters(some, extremes, size, width)
+            to_scales[...], to_biases[...] = scale, bias
+            codes: PackedArray = _core.quantize(
+                some,
+                scale,
+                offset=bias,
+                axis=1,
+                block_size=size,
+                dtype="uint8",
+                packed=("words", 1, width),
+                threads=threads,
+            )
+            to_words[...] = codes.data.view("<u4")
+    return Weight(words, scales, biases, size, width)
+
+
+def convert(
+    weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
+    *,
+    group_size: SupportsIndex | None = None,
+) -> Weight:
+    """
+    Make a weight of MLX of one of another format, without any loss.
+
+    Parameters
+    ----------
+    weight : Weight or tuple
+        One of `pyquant.awq`, `gptq`, `matmulnbits`, `compressed_tensors` or of this module;
+        or a block format of GGUF, Q4_0, Q4_1 or Q8_0, with uint8 of its blocks.
+    group_size : int, optional
+        32, 64 or 128, which divides the groups of `weight`, whose scales are repeated.
+        Default: the largest.
+
+    Returns
+    -------
+    Weight
+        The same numbers in float32, but for the sign of 0, a row for each output. Scales
+        keep their type, and biases are ``-zero_point * scale``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such weight of MLX: `weight` has groups or codes of other sizes,
+        inputs that are not in the order of their groups, or biases that the type of the
+        scales does not hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyquant as pq
+    >>> from pyquant import mlx
+    >>> fmt = pq.block_format("Q4_1")
+    >>> b = fmt.encode(np.linspace(0, 1, 64, dtype=np.float32).reshape(2, 32))
+    >>> w = mlx.convert((fmt, b))
+    >>> bool((w.dequantize() == fmt.decode(b)).all() and (w.blocks("Q4_1") == b).all())
+    True
+    """
+    made = _planar.planar_of(weight)
+    _planar.check_width(made, _BITS, "MLX")
+    _planar.refuse_groups(made, "MLX")
+    if len(made.shape) != 2 or made.inputs % made.block_size:
+        msg = (
+            "weight: expected two dimensions and whole groups for MLX, got shape "
+            f"{made.shape} and groups of {made.block_size}"
+        )
+        raise ValueError(msg)
+    if group_size is None:
+        fit = [one for one in _SIZES if made.block_size % one == 0]
+        if not fit:
+            msg = f"weight: expected groups of a multiple of 32, got {made.block_size}"
+            raise ValueError(msg)
+        size = fit[-1]
+    else:
+        size = _planar.one_of(group_size, "group_size", _SIZES)
+        if made.block_size % size:
+            msg = (
+                f"group_size: expected one that divides groups of {made.block_size}, got "
+                f"{size}"
+            )
+            raise ValueError(msg)
+    scale, zeros = _planar.outputs_first(made)
+    bias = made.bias
+    if bias is None:
+        bias = _biases(scale, zeros, made.bits)
+    elif made.axis == 0:
+        bias = bias.T
+    times = made.block_size // size
+    return Weight(
+        _planar.repacked(made, axis=1, along=1),
+        np.repeat(scale, times, 1),
+        np.repeat(bias, times, 1),
+        size,
+        made.bits,
+    )
+
+
+def _parameters(
+    rows: npt.NDArray[np.float32], extremes: npt.NDArray[np.float64], size: int, bits: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Scales and biases of groups along the last axis, by the extremes of these and 0."""
+    low, high = extremes.astype(np.float32)
+    others = (low == 0) | (high == 0)  # whose 0 may not be theirs
+    if others.any():
+        some = rows.reshape(*low.shape, size)[others]
+        low[others], high[others] = some.min(axis=1), some.max(axis=1)
+    one = np.float32(1)
+    with np.errstate(all="ignore"):
+        scale = np.maximum((high - low) / np.float32((1 << bits) - 1), np.float32(1e-7))
+        is_low = abs(low) > abs(high)
+        scale = np.where(is_low, scale, -scale)
+        edge = np.where(is_low, low, high)
+        steps = np.rint(edge / scale)
+        none = steps == 0
+        scale = np.where(none, scale, edge / np.where(none, one, steps))
+        return scale, np.where(none, np.float32(0), edge)
+
+
+def _biases(
+    scale: npt.NDArray[Any], zeros: npt.NDArray[np.uint8], bits: int
+) -> npt.NDArray[Any]:
+    """What is added in place of zero points, where all products and sums are exact."""
+    wide = scale.astype(np.float32)
+    exact = -zeros.astype(np.float64) * wide
+    with np.errstate(all="ignore"):
+        bias = exact.astype(scale.dtype)
+    wrong = bias.astype(np.float64) != exact
+    # Products with codes are exact if so many bits are free.
+    wrong |= (wide.view(np.uint32) & np.uint32((1 << bits) - 1) != 0) & (zeros != 0)
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0].tolist())
+        msg = (
+            f"weight: expected zero points and scales whose products are {scale.dtype} for "
+            f"MLX, got {zeros[place]} and {scale[place]} at {place}"
+        )
+        raise ValueError(msg)
+    return bias

@@ -1,0 +1,499 @@
+"""`pyquant.gptq` and `pyquant.awq`: tensors of both, and what converts between formats."""
+
+import doctest
+
+import numpy as np
+import planar_oracle as oracle
+import pytest
+from support import LIGHT, same
+
+import pyquant as pq
+from pyquant import awq, gptq, matmulnbits
+
+WIDTHS = {"gptq": (2, 3, 4, 8), "gptq_v2": (2, 3, 4, 8), "gptq_p": (2, 3, 4, 5, 6, 7, 8)}
+EVERY = [(kind, bits) for kind, widths in WIDTHS.items() for bits in widths]
+
+
+def layer(bits, inputs, outputs, size, seed=0, lowest=0):
+    """Codes, zero points and scales, inputs first."""
+    rng = np.random.default_rng([seed, bits, inputs, outputs, size])
+    groups = -(-inputs // size)
+    codes = rng.integers(0, 1 << bits, (inputs, outputs), dtype=np.uint8)
+    zeros = rng.integers(lowest, 1 << bits, (groups, outputs), dtype=np.uint8)
+    scales = rng.standard_normal((groups, outputs)).astype(np.float16)
+    return codes, zeros, scales
+
+
+def gptq_words(codes, zeros, bits, kind):
+    pack = oracle.planes if kind == "gptq_p" else oracle.stream
+    stored = (zeros.astype(int) - 1) % (1 << bits) if kind == "gptq" else zeros
+    return oracle.along(codes, 0, bits, pack), oracle.along(stored, 1, bits, pack)
+
+
+def awq_words(codes, zeros):
+    return oracle.along(codes, 1, 4, oracle.awq), oracle.along(zeros, 1, 4, oracle.awq)
+
+
+def mixed(inputs, size, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.permutation(np.arange(inputs) // size).astype(np.int32)
+
+
+@pytest.mark.parametrize(("kind", "bits"), EVERY)
+def test_dequantize(kind, bits):
+    for inputs, outputs, size in ((64, 32, 32), (96, 64, 48), (2112, 32, 64), (64, 32, 64)):
+        codes, zeros, scales = layer(bits, inputs, outputs, size, lowest=1)
+        qweight, qzeros = gptq_words(codes, zeros, bits, kind)
+        for g_idx in (None, np.arange(inputs) // size, mixed(inputs, size)):
+            groups = np.arange(inputs) // size if g_idx is None else g_idx
+            order = None if g_idx is None else g_idx.astype(np.int32)
+            given = (qweight, qzeros, scales, order)
+            for dtype in (np.float32, np.float16, np.float64):
+                want = oracle.numbers(codes, zeros, scales, groups, dtype)
+                got = gptq.dequantize(*given, bits=bits, format=kind, dtype=dtype)
+                same(got, want)
+            out = np.full((outputs, inputs), np.nan).T
+            got = gptq.dequantize(*given, bits=bits, format=kind, out=out, threads=2)
+            assert got is out
+            assert (out == want).all()
+
+
+@pytest.mark.parametrize(("kind", "bits"), EVERY)
+def test_quantize_packs_what_it_is_given(kind, bits):
+    codes, zeros, scales = layer(bits, 2112, 32, 64, lowest=1)
+    scales = abs(scales) + np.float16(0.5)
+    qweight, qzeros = gptq_words(codes, zeros, bits, kind)
+    for g_idx in (None, mixed(2112, 64)):
+        groups = np.arange(2112) // 64 if g_idx is None else g_idx
+        x = oracle.numbers(codes, zeros, scales, groups)
+        w = gptq.quantize(x, scales, zeros, g_idx, bits=bits, format=kind, threads=2)
+        same(w.qweight, qweight)
+        same(w.qzeros, qzeros)
+        same(w.scales, scales)
+        same(w.g_idx, groups.astype(np.int32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_quantize_by_definition(dtype):
+    """Each step rounded, in this order; beyond the codes the nearest one."""
+    _, zeros, scales = layer(4, 64, 32, 32)
+    scales = scales.astype(np.float32) * np.float32(0.3)
+    x = np.random.default_rng(0).standard_normal((64, 32)).astype(dtype)
+    real = np.float64 if dtype is np.float64 else np.float32
+    for g_idx in (None, mixed(64, 32)):
+        groups = np.arange(64) // 32 if g_idx is None else g_idx
+        shift = (zeros * scales).astype(np.float32)[groups].astype(real)
+        quotient = (x.astype(real) + shift) / scales[groups].astype(real)
+        codes = np.clip(np.rint(quotient), 0, 15).astype(np.uint8)
+        want, _ = gptq_words(codes, zeros, 4, "gptq_v2")
+        w = gptq.quantize(x, scales, zeros, g_idx, bits=4, format="gptq_v2")
+        same(w.qweight, want)
+    w = awq.quantize(x, scales, zeros)
+    groups = np.arange(64) // 32
+    shift = (zeros * scales).astype(np.float32)[groups].astype(real)
+    quotient = (x.astype(real) + shift) / scales[groups].astype(real)
+    codes = np.clip(np.rint(quotient), 0, 15).astype(np.uint8)
+    for got, want in zip((w.qweight, w.qzeros), awq_words(codes, zeros), strict=True):
+        same(got, want)
+
+
+def test_awq():
+    for inputs, outputs, size in ((64, 32, 32), (3, 8, 1), (130, 264, 65), (40, 8, 40)):
+        codes, zeros, scales = layer(4, inputs, outputs, size)
+        words = awq_words(codes, zeros)
+        for dtype in (np.float32, np.float16, np.float64):
+            want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size, dtype)
+            same(awq.dequantize(*words, scales, dtype=dtype), want)
+        out = np.full((outputs, inputs), np.nan).T
+        assert awq.dequantize(*words, scales, out=out, threads=2) is out
+        assert (out == want).all()
+        turned = (np.asfortranarray(one) for one in (*words, scales))
+        same(awq.dequantize(*turned, dtype=np.float64), want)
+        unsigned = [one.view(np.uint32).astype(">u4") for one in words]
+        same(awq.dequantize(*unsigned, scales, dtype=np.float64), want)
+
+
+def test_worked_words():
+    eight = np.tile(np.arange(8, dtype=np.uint8)[:, np.newaxis], (4, 32))
+
+    def words(bits, kind):
+        zeros = np.zeros((1, 32), np.uint8)
+        made = gptq.quantize(
+            eight.astype(np.float32), np.ones((1, 32), np.float32), zeros, bits=bits,
+            format=kind,
+        )  # fmt: skip
+        return [f"{word:x}" for word in made.qweight[:, 0].view(np.uint32)]
+
+    assert words(4, "gptq_v2")[0] == "76543210"
+    assert words(3, "gptq_v2") == ["88fac688", "c688fac6", "fac688fa"]
+    assert words(3, "gptq_p") == ["e4e4e4e4", "e4e4e4e4", "f0f0f0f0"]
+    one = np.ones((1, 8), np.float32)
+    w = awq.quantize(np.arange(8.0).reshape(1, 8), one, np.zeros((1, 8), int))
+    assert f"{w.qweight[0, 0]:x}" == "75316420"
+    for kind, stored in (("gptq", 0x77777777), ("gptq_v2", 0x88888888)):
+        w = gptq.quantize(np.zeros((8, 8)), one, np.full((1, 8), 8), bits=4, format=kind)
+        assert w.qzeros.view(np.uint32).tolist() == [[stored]]
+
+
+def test_zero_points_of_the_first_format():
+    """What readers disagree on has to be said."""
+    codes, zeros, scales = layer(4, 64, 32, 32)
+    zeros[1, 3] = 0
+    given = (*gptq_words(codes, zeros, 4, "gptq"), scales)
+    with pytest.raises(ValueError, match=r"^qzeros: .* without wrap=True, got 15 at \("):
+        gptq.dequantize(*given, bits=4, format="gptq")
+    want = oracle.numbers(codes, zeros, scales, np.arange(64) // 32)
+    same(gptq.dequantize(*given, bits=4, format="gptq", wrap=True), want)
+    w = gptq.Weight(
+        *gptq_words(codes, zeros, 4, "gptq_v2"), scales, bits=4, format="gptq_v2"
+    )
+    with pytest.raises(
+        ValueError, match=r"^weight: expected zero points from 1 .* got 0 at"
+    ):
+        gptq.convert(w, format="gptq")
+    first = gptq.convert(w, format="gptq", wrap=True)
+    same(first.qzeros, given[1])
+    back = gptq.convert(first, format="gptq_v2")
+    same(back.qzeros, w.qzeros)
+    same(back.qweight, w.qweight)
+
+
+@pytest.mark.parametrize("bits", WIDTHS["gptq"])
+def test_detect(bits):
+    middle = 1 << (bits - 1)
+    codes, _, scales = layer(bits, 64, 32, 32)
+    for kind in ("gptq", "gptq_v2"):
+        zeros = np.full(scales.shape, middle, np.uint8)
+        words = gptq_words(codes, zeros, bits, kind)
+        assert gptq.detect(words[1], bits=bits) == kind
+        w = gptq.Weight(*words, scales, bits=bits, format="detect")
+        assert w.format == kind
+        same(w.dequantize(), oracle.numbers(codes, zeros, scales, np.arange(64) // 32))
+        zeros[1, 2] += 1
+        words = gptq_words(codes, zeros, bits, kind)
+        with pytest.raises(ValueError, match=r"^qzeros: expected .* to tell the format"):
+            gptq.dequantize(*words, scales, bits=bits, format="detect")
+
+
+def test_groups_that_end_short():
+    codes, zeros, scales = layer(4, 72, 8, 32, lowest=1)
+    words = gptq_words(codes, zeros, 4, "gptq_v2")
+    want = oracle.numbers(codes, zeros, scales, np.arange(72) // 32)
+    how = {"bits": 4, "format": "gptq_v2"}
+    same(gptq.dequantize(*words, scales, group_size=32, **how), want)
+    g_idx = (np.arange(72) // 32).astype(np.int32)
+    w = gptq.Weight(*words, scales, g_idx, **how)
+    assert w.group_size == 32
+    same(w.dequantize(), want)
+    five = np.tile(words[1], (2, 1))[:5], np.tile(scales, (2, 1))[:5]
+    with pytest.raises(ValueError, match=r"^group_size: expected one where 5 groups"):
+        gptq.dequantize(words[0], *five, **how)
+    with pytest.raises(ValueError, match=r"^scales: expected 3 groups of 32 for 72 inputs"):
+        gptq.dequantize(words[0], *five, group_size=32, **how)
+
+
+# Conversions
+
+
+def weights(bits, inputs, outputs, size, lowest=1):
+    """The same numbers in every format that has them, and these."""
+    codes, zeros, scales = layer(bits, inputs, outputs, size, lowest=lowest)
+    want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size)
+    made = {}
+    for kind, widths in WIDTHS.items():
+        if bits in widths and (lowest or kind != "gptq"):
+            words = gptq_words(codes, zeros, bits, kind)
+            made[kind] = gptq.Weight(*words, scales, bits=bits, format=kind)
+    if bits == 4:
+        made["awq"] = awq.Weight(*awq_words(codes, zeros), scales)
+    if bits in (2, 4, 8):
+        made["matmulnbits"] = matmulnbits.pack(
+            codes, scales, zeros, bits=bits, block_size=size
+        )
+    return made, want
+
+
+def into(name, w):
+    if name == "awq":
+        return awq.convert(w)
+    if name == "matmulnbits":
+        return matmulnbits.convert(w)
+    return gptq.convert(w, format=name)
+
+
+def arrays(w):
+    """All that a weight has."""
+    return {
+        name: value
+        for name, value in vars(w).items()
+        if name not in ("_planar", "g_idx", "wrap")
+    }
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_convert(bits):
+    shapes = ((64, 32, 32), (2176, 96, 128))
+    for inputs, outputs, size in shapes[: 1 if LIGHT else None]:
+        made, want = weights(bits, inputs, outputs, size)
+        for source in made.values():
+            assert (source.dequantize() == want).all()
+            for name, target in made.items():
+                got = into(name, source)
+                assert (got.dequantize() == want).all()
+                for part, value in arrays(target).items():
+                    if isinstance(value, np.ndarray):
+                        same(getattr(got, part), value)
+                    else:
+                        assert getattr(got, part) == value
+
+
+def test_awq_with_zero_points_of_0_to_the_first_format():
+    made, _ = weights(4, 64, 32, 32, lowest=0)
+    with pytest.raises(ValueError, match=r"^weight: expected zero points from 1"):
+        gptq.convert(made["awq"], format="gptq")
+
+
+def test_mixed_inputs():
+    codes, zeros, scales = layer(4, 64, 32, 32, lowest=1)
+    g_idx = mixed(64, 32)
+    want = oracle.numbers(codes, zeros, scales, g_idx)
+    words = gptq_words(codes, zeros, 4, "gptq")
+    w = gptq.Weight(*words, scales, g_idx, bits=4, format="gptq")
+    got = matmulnbits.convert(w)
+    same(got.g_idx, g_idx)
+    assert (got.dequantize() == want).all()
+    assert (gptq.convert(got, format="gptq_v2").dequantize() == want).all()
+    smaller = matmulnbits.convert(w, block_size=16)
+    assert (smaller.dequantize() == want).all()
+    for refusing in (awq.convert, gptq.Weight.linear):
+        with pytest.raises(ValueError, match=r"^weight: expected inputs in the order"):
+            refusing(w)
+
+
+def test_uneven_groups():
+    """Inputs may say any groups; where these can be of one size, others have them, too."""
+    codes, zeros, scales = layer(4, 64, 32, 32, lowest=1)
+    words = gptq_words(codes, zeros, 4, "gptq")
+    for g_idx in (np.arange(64)[::-1] // 40, np.zeros(64), np.arange(64) < 3, np.ones(64)):
+        w = gptq.Weight(*words, scales, g_idx.astype(np.int32), bits=4, format="gptq")
+        want = oracle.numbers(codes, zeros, scales, w.g_idx)
+        same(w.dequantize(), want)
+        for got in (matmulnbits.convert(w), gptq.convert(w, format="gptq_v2")):
+            assert (got.dequantize() == want).all()
+            assert got.g_idx.tolist() == w.g_idx.tolist()
+    codes, zeros, scales = layer(4, 40, 32, 16, lowest=1)
+    words = gptq_words(codes, zeros, 4, "gptq")
+    g_idx = np.arange(40, dtype=np.int32) // 39
+    w = gptq.Weight(*words, scales, g_idx, bits=4, format="gptq")
+    want = oracle.numbers(codes, zeros, scales, g_idx)
+    same(w.dequantize(), want)
+    same(gptq.convert(w, format="gptq_v2").dequantize(), want)
+    with pytest.raises(
+        ValueError, match=r"^weight: expected as many groups as 39 .* got 3"
+    ):
+        matmulnbits.convert(w)
+
+
+def test_symmetric_weights_have_no_zero_points():
+    codes, _, scales = layer(4, 64, 32, 32)
+    zeros = np.full(scales.shape, 8, np.uint8)
+    w = awq.Weight(*awq_words(codes, zeros), scales)
+    assert matmulnbits.convert(w).zero_points is None
+
+
+def test_short_blocks():
+    """Codes of no input are 0, whatever is read; GPTQ has words of inputs only."""
+    rng = np.random.default_rng(0)
+    B = rng.integers(0, 256, (8, 2, 16), dtype=np.uint8)
+    scales = rng.standard_normal((8, 2)).astype(np.float32)
+    w = matmulnbits.Weight(B, scales, K=40, N=8, block_size=32)
+    got = matmulnbits.convert(w)
+    assert not got.B[:, 1, 4:].any()
+    assert (got.B.reshape(8, 32)[:, :20] == B.reshape(8, 32)[:, :20]).all()
+    again = gptq.convert(w, format="gptq_v2")
+    assert again.qweight.shape == (5, 8)
+    for one in (got, again):
+        assert (one.dequantize() == w.dequantize()).all()
+    with pytest.raises(ValueError, match=r"^weight: expected inputs that groups of 32"):
+        awq.convert(w)
+
+
+def test_smaller_blocks():
+    codes, zeros, scales = layer(4, 96, 32, 48)
+    want = oracle.numbers(codes, zeros, scales, np.arange(96) // 48)
+    w = matmulnbits.convert(awq.Weight(*awq_words(codes, zeros), scales))
+    assert (w.block_size, w.scales.shape) == (16, (32, 6))
+    assert (w.dequantize() == want).all()
+    made, want = weights(4, 256, 32, 128)
+    w = matmulnbits.convert(made["awq"], block_size=32)
+    assert (w.dequantize() == want).all()
+    with pytest.raises(ValueError, match=r"^block_size: expected one that divides"):
+        matmulnbits.convert(made["awq"], block_size=256)
+
+
+def test_onnx():
+    pytest.importorskip("ml_dtypes", reason="the types of 4 bits are its")
+    for bits in (2, 4, 8):
+        made, want = weights(bits, 64, 32, 32)
+        for name, w in made.items():
+            given = w.linear()
+            got = pq.onnx.dequantize_linear(**given)
+            want_here = want.T if name == "matmulnbits" else want
+            assert (got.astype(np.float32) == want_here.astype(np.float16)).all()
+
+
+def test_blocks_of_gguf():
+    rng = np.random.default_rng(0)
+    for name, bits in (("Q4_0", 4), ("Q8_0", 8)):
+        fmt = pq.block_format(name)
+        b = fmt.encode(rng.standard_normal((24, 96)).astype(np.float32))
+        want = fmt.decode(b).T
+        w = matmulnbits.convert((fmt, b))
+        assert (w.bits, w.block_size, w.zero_points) == (bits, 32, None)
+        assert (w.dequantize() == want).all()
+        assert (gptq.convert((fmt, b), format="gptq").dequantize() == want).all()
+        same(w.blocks(name), b)
+    fmt = pq.block_format("Q4_0")
+    b = fmt.encode(rng.standard_normal((24, 96)).astype(np.float32))
+    w = awq.convert((fmt, b))
+    assert (w.dequantize() == fmt.decode(b).T).all()
+    same(w.blocks("Q4_0"), b)
+
+
+def test_blocks_of_larger_groups():
+    codes, _, scales = layer(4, 128, 16, 64)
+    w = awq.Weight(*awq_words(codes, np.full(scales.shape, 8, np.uint8)), scales)
+    got = pq.block_format("Q4_0").decode(w.blocks("Q4_0"))
+    assert (got == w.dequantize().T).all()
+
+
+def test_blocks_of_short_groups():
+    x = np.random.default_rng(0).standard_normal((96, 3)).astype(np.float16)
+    w = matmulnbits.quantize(x, block_size=64)
+    got = pq.block_format("Q4_0").decode(w.blocks("Q4_0"))
+    assert (got == w.dequantize().T).all()
+
+
+def test_blocks_that_are_none():
+    x = np.linspace(-0.7, 1, 64, dtype=np.float32).reshape(64, 1)
+    w = matmulnbits.quantize(x)
+    with pytest.raises(ValueError, match=r"^weight: expected scales that float16 holds"):
+        w.blocks("Q4_0")
+    halves = matmulnbits.quantize(x.astype(np.float16), symmetric=False)
+    with pytest.raises(ValueError, match=r"^weight: expected zero points 8 for Q4_0, got"):
+        halves.blocks("Q4_0")
+    with pytest.raises(ValueError, match=r"^weight: expected codes of 8 bits for Q8_0"):
+        halves.blocks("Q8_0")
+    with pytest.raises(ValueError, match=r"^name: expected 'Q4_0', 'Q4_1' or 'Q8_0', got"):
+        halves.blocks("Q4_K")
+    small = matmulnbits.quantize(x.astype(np.float16), block_size=16)
+    with pytest.raises(ValueError, match=r"^weight: expected groups of a multiple of 32"):
+        small.blocks("Q4_0")
+
+
+W4, Z4 = np.zeros((4, 32), np.int32), np.zeros((1, 4), np.int32)
+ONES = np.ones((1, 32), np.float16)
+EIGHT = np.ones((16, 8), np.float32)
+V2 = {"bits": 4, "format": "gptq_v2"}
+REFUSED = {
+    "no format": (
+        lambda: gptq.dequantize(W4, Z4, ONES, bits=4),
+        TypeError,
+        "dequantize() missing 1 required keyword-only argument: 'format'",
+    ),
+    "format": (
+        lambda: gptq.dequantize(W4, Z4, ONES, bits=4, format="v2"),
+        ValueError,
+        "format: expected 'gptq', 'gptq_v2', 'gptq_p' or 'detect', got 'v2'",
+    ),
+    "bits": (
+        lambda: gptq.dequantize(W4, Z4, ONES, bits=5, format="gptq"),
+        ValueError,
+        "bits: expected 2, 3, 4 or 8, got 5",
+    ),
+    "qweight": (
+        lambda: gptq.dequantize(W4[0], Z4, ONES, **V2),
+        ValueError,
+        "qweight: expected two dimensions, got shape (32,)",
+    ),
+    "kind of qweight": (
+        lambda: gptq.dequantize(W4.astype(np.int64), Z4, ONES, **V2),
+        TypeError,
+        "qweight: expected int32 or uint32, got int64",
+    ),
+    "qzeros": (
+        lambda: gptq.dequantize(W4, Z4[:, :3], ONES, **V2),
+        ValueError,
+        "qzeros: expected shape (1, 4), got (1, 3)",
+    ),
+    "scales": (
+        lambda: gptq.dequantize(W4, Z4, ONES[:, :8], **V2),
+        ValueError,
+        "scales: expected shape (1, 32), got (1, 8)",
+    ),
+    "no groups": (
+        lambda: gptq.dequantize(W4, Z4[:0], ONES[:0], **V2),
+        ValueError,
+        "group_size: expected one where 0 groups do not divide 32 inputs, got None",
+    ),
+    "rows": (
+        lambda: gptq.dequantize(W4, Z4[:, :3], ONES, bits=3, format="gptq_v2"),
+        ValueError,
+        "qweight: expected rows of whole codes of 3 bits, got 4",
+    ),
+    "g_idx": (
+        lambda: gptq.dequantize(W4, Z4, ONES, np.zeros(31, np.int32), **V2),
+        ValueError,
+        "g_idx: expected shape (32,), got (31,)",
+    ),
+    "group": (
+        lambda: gptq.dequantize(W4, Z4, ONES, np.full(32, -1, np.int32), **V2),
+        ValueError,
+        "g_idx: expected groups from 0 to 0, got -1 at (0,)",
+    ),
+    "zeros": (
+        lambda: gptq.quantize(np.ones((32, 32)), ONES, np.full((1, 32), 16), **V2),
+        ValueError,
+        "zeros: expected integers from 0 to 15, got 16",
+    ),
+    "kind of zeros": (
+        lambda: awq.quantize(np.ones((32, 32)), ONES, np.ones((1, 32))),
+        TypeError,
+        "zeros: expected integers, got float64",
+    ),
+    "inputs": (
+        lambda: gptq.quantize(np.ones((31, 32)), ONES, np.ones((1, 32), int), **V2),
+        ValueError,
+        "x: expected inputs that 8 divides for 4 bits, got 31",
+    ),
+    "outputs": (
+        lambda: awq.quantize(np.ones((31, 31)), ONES, np.ones((1, 32), int)),
+        ValueError,
+        "x: expected outputs that 8 divides for AWQ, got 31",
+    ),
+    "out": (
+        lambda: awq.dequantize(W4, Z4, np.ones((1, 256), np.float32)),
+        ValueError,
+        "qzeros: expected shape (1, 32), got (1, 4)",
+    ),
+    "width": (
+        lambda: awq.convert(matmulnbits.quantize(EIGHT, bits=8, block_size=16)),
+        ValueError,
+        "weight: expected codes of 4 bits for AWQ, got 8",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refused(case):
+    call, error, text = case
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value).startswith(text)
+    assert "\n" not in str(raised.value)
+
+
+def test_docstrings():
+    for module in (gptq, awq):
+        assert doctest.testmod(module).failed == 0
+        assert module.__dir__() == sorted(module.__all__)

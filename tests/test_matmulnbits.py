@@ -1,0 +1,395 @@
+"""`pyquant.matmulnbits`: the bytes and the numbers of ONNX Runtime."""
+
+import doctest
+
+import numpy as np
+import planar_oracle as oracle
+import pytest
+from support import LIGHT, same
+
+from pyquant import _planar, awq, matmulnbits
+
+
+def half_away(v):
+    exact = v.astype(np.float64)
+    return np.trunc(exact + np.copysign(0.5, exact))
+
+
+def by_definition(x, bits, size, symmetric):
+    """Codes, scales and zero points of a column of blocks, one after the other."""
+    inputs, outputs = x.shape
+    blocks, most, middle = -(-inputs // size), (1 << bits) - 1, 1 << (bits - 1)
+    codes = np.zeros((outputs, blocks * size), np.uint8)
+    scales = np.zeros((outputs, blocks), x.dtype)
+    zeros = np.full((outputs, blocks), middle, np.uint8)
+    one = np.float32(1)
+    with np.errstate(all="ignore"):
+        for n in range(outputs):
+            for b in range(blocks):
+                v = x[b * size : (b + 1) * size, n].astype(np.float32)
+                low, high = v.min(), v.max()
+                if symmetric:
+                    farthest = high if abs(high) > abs(low) else low
+                    scale = -(farthest or v[0]) / np.float32(middle)
+                else:
+                    low, high = min(low, np.float32(0)), max(high, np.float32(0))
+                    scale = (high - low) / np.float32(most)
+                    zeros[n, b] = 0
+                    if scale != 0:
+                        zero = half_away(np.float32(0) - low / scale)
+                        zeros[n, b] = np.clip(zero, 0, most)
+                scales[n, b] = scale
+                kept = np.float32(scales[n, b])
+                inverse = one / kept if kept != 0 else np.float32(0)
+                q = np.clip(half_away(v * inverse + np.float32(zeros[n, b])), 0, most)
+                codes[n, b * size : b * size + v.size] = q
+    return codes, scales, zeros
+
+
+def in_bytes(codes, bits):
+    return oracle.along(codes, 1, bits, oracle.byte_stream, np.uint8)
+
+
+def zeros_in_bytes(zeros, bits):
+    filled = np.full((zeros.shape[0], -(-zeros.shape[1] * bits // 8) * 8 // bits), 1)
+    filled = filled * (1 << (bits - 1))
+    filled[:, : zeros.shape[1]] = zeros
+    return in_bytes(filled, bits)
+
+
+def data(kind, shape, seed=0):
+    rng = np.random.default_rng([seed, *shape])
+    x = rng.standard_normal(shape).astype(np.float32)
+    if kind == "ties":
+        x = np.round(x * 8) / np.float32(8)
+    elif kind == "positive":
+        x = abs(x)
+    elif kind == "negative":
+        x = -abs(x)
+    elif kind == "zero":
+        x *= 0
+    elif kind == "sizes":
+        x *= np.float32(10) ** rng.integers(-30, 30, shape).astype(np.float32)
+    elif kind == "tiny":
+        x *= np.float32(1e-40)
+    return x
+
+
+KINDS = ("normal", "ties", "positive", "negative", "zero", "sizes", "tiny")
+SHAPES = ((40, 3), (64, 8), (7, 2), (1, 1), (100, 5), (256, 20))
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_quantize_by_definition(kind, bits, symmetric):
+    for shape in SHAPES[: 3 if LIGHT else None]:
+        x = data(kind, shape)
+        if kind != "sizes":
+            x = (
+                np.concatenate([x, x], 1).astype(np.float16)[:, : shape[1]]
+                if bits == 8
+                else x
+            )
+        for size in (16, 32, 128):
+            codes, scales, zeros = by_definition(x, bits, size, symmetric)
+            for given in (x, np.asfortranarray(x), np.repeat(x, 2, 0)[::2]):
+                w = matmulnbits.quantize(
+                    given, bits=bits, block_size=size, symmetric=symmetric
+                )
+                same(w.scales, scales)
+                same(w.B.reshape(len(codes), -1), in_bytes(codes, bits))
+                if symmetric:
+                    assert w.zero_points is None
+                else:
+                    same(w.zero_points, zeros_in_bytes(zeros, bits))
+
+
+def test_quantize_in_parts():
+    """More than is taken at a time, and as many threads as there may be."""
+    x = data("normal", (300, 700))
+    codes, scales, _ = by_definition(x, 4, 32, True)
+    for threads in (1, 3):
+        w = matmulnbits.quantize(x, threads=threads)
+        same(w.scales, scales)
+        same(w.B.reshape(700, -1), in_bytes(codes, 4))
+
+
+def test_worked_examples():
+    x = np.float32([[(k - 20) / 8] for k in range(40)])
+    w = matmulnbits.quantize(x)
+    assert w.scales.tolist() == [[0.3125, -0.296875]]
+    assert w.B.tobytes().hex() == (
+        "001122324344556676878899aabacbcc33221100000000000000000000000000"
+    )
+    w = matmulnbits.quantize(x, symmetric=False)
+    assert w.scales.tolist() == [[0.25833332538604736, 0.15833333134651184]]
+    assert w.zero_points.tolist() == [[0x0A]]
+    assert w.B.tobytes().hex() == (
+        "102132435465768798a9aabbccddeeffa9cbddfe000000000000000000000000"
+    )
+    w = matmulnbits.quantize(x, bits=2, symmetric=False)
+    assert w.zero_points.tolist() == [[0xA2]]
+
+
+def packed(bits, inputs, outputs, size, seed=0):
+    """Random inputs of a node, and its codes and zero points."""
+    rng = np.random.default_rng([seed, bits, inputs, outputs, size])
+    blocks = -(-inputs // size)
+    codes = rng.integers(0, 1 << bits, (outputs, blocks * size), dtype=np.uint8)
+    zeros = rng.integers(0, 1 << bits, (outputs, blocks), dtype=np.uint8)
+    scales = rng.standard_normal((outputs, blocks)).astype(np.float32)
+    B = in_bytes(codes, bits).reshape(outputs, blocks, -1)
+    attributes = {"K": inputs, "N": outputs, "bits": bits, "block_size": size}
+    return B, scales, zeros_in_bytes(zeros, bits), codes, zeros, attributes
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_dequantize(bits):
+    for inputs, outputs, size in ((64, 5, 32), (40, 3, 16), (1, 1, 16), (257, 300, 128)):
+        B, scales, zero_bytes, codes, zeros, how = packed(bits, inputs, outputs, size)
+        groups = np.arange(inputs) // size
+        codes = codes[:, :inputs].T
+        want = oracle.numbers(codes, zeros.T, scales.T, groups)
+        same(matmulnbits.dequantize(B, scales, zero_bytes, **how).copy("K"), want.copy("F"))
+        flat = matmulnbits.dequantize(B, scales.ravel(), zero_bytes.ravel(), **how)
+        assert (flat == want).all()
+        for order in "CF":
+            out = np.empty(want.shape, np.float64, order)
+            given = matmulnbits.dequantize(B, scales, zero_bytes, **how, out=out, threads=2)
+            assert given is out
+            exact = oracle.numbers(codes, zeros.T, scales.T, groups, np.float64)
+            assert (out == exact).all()
+        middle = np.full_like(zeros, 1 << (bits - 1))
+        want = oracle.numbers(codes, middle.T, scales.T, groups)
+        assert (matmulnbits.dequantize(B, scales, **how) == want).all()
+        g_idx = np.random.default_rng(0).permutation(groups).astype(np.int32)
+        want = oracle.numbers(codes, zeros.T, scales.T, g_idx)
+        got = matmulnbits.dequantize(B, scales, zero_bytes, g_idx, **how)
+        assert (got == want).all()
+        real = np.random.default_rng(1).standard_normal(scales.shape).astype(np.float32)
+        s, z = scales.T[groups], real.T[groups]
+        got = matmulnbits.dequantize(B, scales, real, **how)
+        assert (got == codes.astype(np.float32) * s - z * s).all()
+
+
+def test_pack():
+    for bits, inputs, size in ((2, 40, 16), (4, 64, 32), (8, 33, 16)):
+        B, scales, zero_bytes, codes, zeros, _ = packed(bits, inputs, 6, size)
+        blank = codes.copy()
+        blank[:, inputs:] = 0
+        w = matmulnbits.pack(
+            codes[:, :inputs].T, scales.T, zeros.T, bits=bits, block_size=size
+        )
+        same(w.B, in_bytes(blank, bits).reshape(B.shape))
+        same(w.scales, scales)
+        same(w.zero_points, zero_bytes)
+
+
+def test_session():
+    """What a node makes of the identity, and what ONNX Runtime packs."""
+    onnx = pytest.importorskip("onnx", reason="ONNX Runtime is given models by it")
+    ort = pytest.importorskip("onnxruntime", reason="the judge of this test")
+    helper, arrays = onnx.helper, onnx.numpy_helper
+    one = onnx.TensorProto.FLOAT
+
+    def run(w):
+        given = {"B": w.B, "scales": w.scales, "zero_points": w.zero_points}
+        given = {name: value for name, value in given.items() if value is not None}
+        node = helper.make_node(
+            "MatMulNBits",
+            ["A", *given],
+            ["Y"],
+            domain="com.microsoft",
+            K=w.K,
+            N=w.N,
+            bits=w.bits,
+            block_size=w.block_size,
+        )
+        graph = helper.make_graph(
+            [node],
+            "weight",
+            [helper.make_tensor_value_info("A", one, ["M", w.K])],
+            [helper.make_tensor_value_info("Y", one, ["M", w.N])],
+            [arrays.from_array(value, name) for name, value in given.items()],
+        )
+        sets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=sets, ir_version=10)
+        session = ort.InferenceSession(
+            model.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        return session.run(None, {"A": np.eye(w.K, dtype=np.float32)})[0]
+
+    for bits in (2, 4, 8):
+        for inputs, outputs, size in ((64, 5, 32), (80, 3, 16), (256, 9, 128)):
+            x = data("normal", (inputs, outputs))
+            for symmetric in (True, False):
+                w = matmulnbits.quantize(x, bits=bits, block_size=size, symmetric=symmetric)
+                assert (run(w) == w.dequantize()).all()
+    rng = np.random.default_rng(0)
+    words = rng.integers(-(2**31), 2**31, (2, 130, 2), dtype=np.int32)
+    layer = awq.Weight(words[0, :128], words[1, :2], data("normal", (2, 16)))
+    assert (run(matmulnbits.convert(layer)) == layer.dequantize()).all()
+    real = rng.standard_normal((5, 2)).astype(np.float32)
+    w = matmulnbits.quantize(data("normal", (64, 5)))
+    w = matmulnbits.Weight(w.B, w.scales, real, K=64, N=5, block_size=32)
+    assert (run(w) == w.dequantize()).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_encoder_of_onnxruntime(dtype):
+    ort = pytest.importorskip("onnxruntime", reason="the judge of this test")
+    for bits in (2, 4, 8):
+        encode = getattr(ort.capi._pybind_state, f"quantize_matmul_{bits}bits", None)
+        if encode is None:
+            pytest.skip(f"this ONNX Runtime has no encoder of {bits} bits")
+        for kind in KINDS[:5]:
+            for inputs, outputs in ((40, 3), (64, 8), (104, 5)):
+                x = data(kind, (inputs, outputs)).astype(dtype)
+                for size in (16, 32, 64, 128):
+                    for symmetric in (True, False):
+                        w = matmulnbits.quantize(
+                            x, bits=bits, block_size=size, symmetric=symmetric
+                        )
+                        B, scales = np.zeros_like(w.B), np.zeros_like(w.scales)
+                        shape = outputs, -(-w.scales.shape[1] * bits // 8)
+                        zeros = np.zeros(shape, np.uint8)
+                        encode(B, x, scales, zeros, size, outputs, inputs, symmetric)
+                        same(w.B, B)
+                        same(w.scales, scales)
+                        if not symmetric:
+                            same(w.zero_points, zeros)
+
+
+B = np.zeros((3, 2, 16), np.uint8)
+S = np.ones((3, 2), np.float32)
+HOW = {"K": 64, "N": 3, "block_size": 32}
+X = np.ones((64, 3), np.float32)
+REFUSED = {
+    "B": (
+        lambda: matmulnbits.dequantize(B[:2], S, **HOW),
+        ValueError,
+        "B: expected shape (3, 2, 16), got (2, 2, 16)",
+    ),
+    "kind of B": (
+        lambda: matmulnbits.dequantize(B.view(np.int8), S, **HOW),
+        TypeError,
+        "B: expected uint8, got int8",
+    ),
+    "scales": (
+        lambda: matmulnbits.dequantize(B, S[:, :1], **HOW),
+        ValueError,
+        "scales: expected shape (3, 2), got (3, 1)",
+    ),
+    "kind of scales": (
+        lambda: matmulnbits.dequantize(B, S.astype(np.int32), **HOW),
+        TypeError,
+        "scales: expected float32, float16 or bfloat16, got int32",
+    ),
+    "zero points": (
+        lambda: matmulnbits.dequantize(B, S, np.zeros((3, 2), np.uint8), **HOW),
+        ValueError,
+        "zero_points: expected shape (3, 1), got (3, 2)",
+    ),
+    "groups": (
+        lambda: matmulnbits.dequantize(B, S, None, np.full(64, 2, np.int32), **HOW),
+        ValueError,
+        "g_idx: expected groups from 0 to 1, got 2 at (0,)",
+    ),
+    "bits": (
+        lambda: matmulnbits.dequantize(B, S, **HOW, bits=3),
+        ValueError,
+        "bits: expected 2, 4 or 8, got 3",
+    ),
+    "kind of bits": (
+        lambda: matmulnbits.quantize(X, bits="4"),
+        TypeError,
+        "bits: expected 2, 4 or 8, got '4'",
+    ),
+    "block": (
+        lambda: matmulnbits.quantize(X, block_size=48),
+        ValueError,
+        "block_size: expected a power of two from 16 to 65536, got 48",
+    ),
+    "small block": (
+        lambda: matmulnbits.quantize(X, block_size=8),
+        ValueError,
+        "block_size: expected an integer from 16 to 65536, got 8",
+    ),
+    "symmetric": (
+        lambda: matmulnbits.quantize(X, symmetric=1),
+        TypeError,
+        "symmetric: expected True or False, got int",
+    ),
+    "kind of x": (
+        lambda: matmulnbits.quantize(X.astype(np.float64)),
+        TypeError,
+        "x: expected float32 or float16, got float64",
+    ),
+    "x": (
+        lambda: matmulnbits.quantize(X[0]),
+        ValueError,
+        "x: expected two dimensions, got shape (3,)",
+    ),
+    "NaN": (
+        lambda: matmulnbits.quantize(np.where(np.arange(3) == 1, np.nan, X)),
+        ValueError,
+        "x: ",
+    ),
+    "q": (
+        lambda: matmulnbits.pack(np.full((16, 1), 16, np.uint8), S[:1, :1], block_size=16),
+        ValueError,
+        "q: expected integers from 0 to 15, got 16 at (0, 0)",
+    ),
+    "out": (
+        lambda: matmulnbits.dequantize(B, S, **HOW, out=np.empty((3, 64), np.float32)),
+        ValueError,
+        "out: expected shape (64, 3), got (3, 64)",
+    ),
+    "type of out": (
+        lambda: matmulnbits.dequantize(
+            B, S, **HOW, out=np.empty((64, 3), np.float32), dtype="float64"
+        ),
+        TypeError,
+        "out: expected float64, got float32",
+    ),
+    "dtype": (
+        lambda: matmulnbits.dequantize(B, S, **HOW, dtype="int8"),
+        TypeError,
+        "dtype: expected float32, float64, float16 or bfloat16, got 'int8'",
+    ),
+    "weight": (
+        lambda: matmulnbits.convert(X),
+        TypeError,
+        "weight: expected a Weight of a module, or a tuple of a block format and blocks, "
+        "got ndarray",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refused(case):
+    call, error, text = case
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value).startswith(text)
+    assert "\n" not in str(raised.value)
+
+
+def test_overlap():
+    """Also where the core would not see it before the last of several parts."""
+    memory = np.zeros(1 << 18, np.uint8)
+    size = 700 * 2 * 16
+    data = memory[:size].reshape(700, 2, 16)
+    out = memory[size - 64 : size - 64 + 64 * 700 * 4].view(np.float32).reshape(64, 700)
+    g_idx = (np.arange(64) % 2).astype(np.int32)
+    scales, how = np.ones((700, 2), np.float32), {"K": 64, "N": 700, "block_size": 32}
+    with pytest.raises(ValueError, match=r"^out: "):
+        matmulnbits.dequantize(data, scales, None, g_idx, **how, out=out)
+    assert not memory.any()
+
+
+def test_docstrings():
+    for module in (matmulnbits, _planar):
+        assert doctest.testmod(module).failed == 0
+    assert matmulnbits.__dir__() == sorted(matmulnbits.__all__)

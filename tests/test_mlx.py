@@ -1,0 +1,254 @@
+"""`pyquant.mlx`: the bits of MLX, by vectors of it and by its steps in NumPy."""
+
+import doctest
+
+import numpy as np
+import planar_oracle as oracle
+import pytest
+from conformance.cases import WEIGHTS, argument, array, calls
+from support import same
+
+import pyquant as pq
+from pyquant import awq, matmulnbits, mlx
+
+VECTORS = [call for path in WEIGHTS for call in calls(path) if call.op.startswith("mlx.")]
+BITS = (2, 3, 4, 5, 6, 8)
+one = np.float32(1)
+
+
+def by_definition(x, size, bits):
+    """Codes, scales and biases, step by step in float32."""
+    groups = x.astype(np.float32).reshape(*x.shape[:-1], x.shape[-1] // size, size)
+    low, high = groups.min(-1), groups.max(-1)
+    with np.errstate(all="ignore"):
+        scale = np.maximum((high - low) / np.float32((1 << bits) - 1), np.float32(1e-7))
+        is_low = abs(low) > abs(high)
+        scale = np.where(is_low, scale, -scale)
+        edge = np.where(is_low, low, high)
+        steps = np.rint(edge / scale)
+        scale = np.where(steps == 0, scale, edge / np.where(steps == 0, one, steps))
+        bias = np.where(steps == 0, np.float32(0), edge)
+        codes = np.rint((groups - bias[..., None]) / scale[..., None])
+    codes = np.clip(codes, 0, (1 << bits) - 1).astype(np.uint8).reshape(x.shape)
+    return codes, scale.astype(x.dtype), bias.astype(x.dtype)
+
+
+def words_of(codes, bits):
+    count = codes.shape[-1]
+    rows = codes.reshape(codes.size // count, count)
+    made = oracle.along(rows, 1, bits).view(np.uint32)
+    return made.reshape(*codes.shape[:-1], count * bits // 32)
+
+
+def data(kind, shape, dtype):
+    rng = np.random.default_rng([len(kind), *shape])
+    x = rng.standard_normal(shape).astype(np.float32)
+    x = {
+        "normal": x,
+        "ties": np.round(x * 8) / np.float32(8),
+        "zero": x * 0,
+        "positive": abs(x),
+        "negative": -abs(x),
+        "tiny": x * np.float32(1e-8),
+    }[kind]
+    return x.astype(dtype)
+
+
+KINDS = ("normal", "ties", "zero", "positive", "negative", "tiny")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kind", KINDS)
+def test_quantize_by_definition(kind, dtype):
+    for shape in ((3, 256), (128,), (2, 3, 128), (0, 128), (700, 128)):
+        x = data(kind, shape, dtype)
+        for bits in BITS if shape[0] < 700 else (4,):
+            for size in (32, 64, 128):
+                codes, scale, bias = by_definition(x, size, bits)
+                for given in (x, np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2]):
+                    w = mlx.quantize(given, group_size=size, bits=bits, threads=2)
+                    same(w.w, words_of(codes, bits))
+                    same(w.scales, scale)
+                    same(w.biases, bias)
+
+
+def test_bfloat16():
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="the type is its")
+    x = data("normal", (3, 128), ml_dtypes.bfloat16)
+    codes, scale, bias = by_definition(x, 64, 4)
+    w = mlx.quantize(x)
+    for got, want in ((w.w, words_of(codes, 4)), (w.scales, scale), (w.biases, bias)):
+        same(got, want)
+    product = codes.reshape(3, 2, 64).astype(x.dtype) * scale[..., None]
+    same(w.dequantize(dtype=x.dtype), (product + bias[..., None]).reshape(3, 128))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("bits", BITS)
+def test_dequantize(bits, dtype):
+    """Two roundings, to the type of the scales."""
+    rng = np.random.default_rng(bits)
+    for shape in ((3, 256), (128,), (2, 3, 128), (0, 128), (300, 256)):
+        codes = rng.integers(0, 1 << bits, shape, dtype=np.uint8)
+        groups = (*shape[:-1], shape[-1] // 64)
+        scale, bias = (rng.standard_normal(groups).astype(dtype) for _ in "sb")
+        words = words_of(codes, bits)
+        each = codes.reshape(*groups, 64).astype(dtype)
+        want = (each * scale[..., None] + bias[..., None]).reshape(shape)
+        how = {"bits": bits, "dtype": dtype}
+        same(mlx.dequantize(words, scale, bias, **how), want)
+        for out in (np.empty(shape, dtype, "F"), np.empty((*shape, 2), dtype)[..., 1]):
+            given = mlx.dequantize(words, scale, bias, **how, out=out, threads=2)
+            assert given is out
+            assert (out == want).all()
+        single = each.astype(np.float32) * scale[..., None].astype(np.float32)
+        single = (single + bias[..., None].astype(np.float32)).reshape(shape)
+        same(mlx.dequantize(words, scale, bias, bits=bits), single)
+
+
+@pytest.mark.parametrize("call", VECTORS, ids=[f"{c.op}-{c.id}" for c in VECTORS])
+def test_vectors(call):
+    """What MLX itself has made, forth and back."""
+    args = {name: argument(value) for name, value in call.args.items()}
+    if call.op == "mlx.dequantize":
+        same(mlx.dequantize(**args), array(call.expect))
+        return
+    w = mlx.quantize(**args)
+    for got, want in zip((w.w, w.scales, w.biases), call.expect, strict=True):
+        same(got, array(want))
+
+
+def test_mlx_itself():
+    mx = pytest.importorskip("mlx.core", reason="the judge of this test")
+    for dtype in (np.float32, np.float16):
+        for kind in KINDS:
+            x = data(kind, (5, 256), dtype)
+            for bits in BITS:
+                for size in (32, 64, 128):
+                    w = mlx.quantize(x, group_size=size, bits=bits)
+                    made = mx.quantize(mx.array(x), group_size=size, bits=bits)
+                    for got, want in zip((w.w, w.scales, w.biases), made, strict=True):
+                        same(got, np.array(want))
+                    y = mx.dequantize(*made, group_size=size, bits=bits)
+                    same(w.dequantize(dtype=dtype), np.array(y))
+
+
+def test_worked_example():
+    w = mlx.quantize((np.arange(32, dtype=np.float32) - 16) / 8, group_size=32, bits=3)
+    assert [f"{one:x}" for one in w.w] == ["92489200", "db2491b6", "ffffb6da"]
+    assert (w.scales.tolist(), w.biases.tolist()) == ([0.5], [-2.0])
+    for bits, codes, want in (
+        (3, range(8), "88c6fa"),
+        (5, range(8), "2088418a39"),
+        (6, (1, 2, 3, 4), "813010"),
+    ):
+        words = words_of(np.resize(np.array(codes, np.uint8), (1, 32)), bits)
+        assert words.astype("<u4").tobytes().hex()[: len(want)] == want
+
+
+def test_convert():
+    """Biases are -zero * scale; so zero points and scales are what float16 can multiply."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 16, (256, 32), dtype=np.uint8)
+    scales = rng.standard_normal((2, 32)).astype(np.float16)
+    zeros = np.full((2, 32), 8, np.uint8)
+    words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
+    w = awq.Weight(*words, scales)
+    want = oracle.numbers(codes, zeros, scales, np.arange(256) // 128).T
+    for size in (None, 32, 64, 128):
+        got = mlx.convert(w, group_size=size)
+        assert got.group_size == (size or 128)
+        assert (got.dequantize() == want).all()
+    zeros[1, 2] = 7
+    scales[1, 2] = np.float16(1) + np.float16(2**-10)
+    words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
+    with pytest.raises(ValueError, match=r"^weight: expected zero points .* got 7 and 1.0"):
+        mlx.convert(awq.Weight(*words, scales))
+    zeros[1, 2] = 0
+    words = [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
+    got = mlx.convert(awq.Weight(*words, scales))
+    assert (awq.dequantize(*words, scales) == got.dequantize().T).all()
+    fine = matmulnbits.pack(codes, scales.astype(np.float32) / 3, zeros, block_size=128)
+    with pytest.raises(ValueError, match=r"^weight: expected zero points and scales"):
+        mlx.convert(fine)
+
+
+def test_convert_blocks():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((5, 96)).astype(np.float32)
+    for name in ("Q4_0", "Q4_1", "Q8_0"):
+        fmt = pq.block_format(name)
+        b = fmt.encode(x)
+        w = mlx.convert((fmt, b))
+        assert (w.dequantize() == fmt.decode(b)).all()
+        if name == "Q4_1":
+            same(w.blocks(name), b)
+        for convert in (awq.convert, matmulnbits.convert):
+            with pytest.raises(ValueError, match=r"^weight: expected "):
+                convert(w)
+
+
+W = np.zeros((2, 8), np.uint32)
+S = np.ones((2, 1), np.float32)
+REFUSED = {
+    "words": (
+        lambda: mlx.dequantize(W[:, :7], S, S),
+        ValueError,
+        "w: expected words of whole groups of 64 codes of 4 bits along the last axis, got "
+        "shape (2, 7)",
+    ),
+    "scales": (
+        lambda: mlx.dequantize(W, S[:1], S),
+        ValueError,
+        "scales: expected shape (2, 1), got (1, 1)",
+    ),
+    "biases": (
+        lambda: mlx.dequantize(W, S, S.astype(np.float16)),
+        TypeError,
+        "biases: expected float32, as scales are, got float16",
+    ),
+    "bits": (
+        lambda: mlx.dequantize(W, S, S, bits=7),
+        ValueError,
+        "bits: expected 2, 3, 4, 5, 6 or 8, got 7",
+    ),
+    "group_size": (
+        lambda: mlx.quantize(np.ones((1, 64), np.float32), group_size=16),
+        ValueError,
+        "group_size: expected 32, 64 or 128, got 16",
+    ),
+    "extent": (
+        lambda: mlx.quantize(np.ones((64, 1), np.float32)),
+        ValueError,
+        "w: expected a last extent that 64 divides, got shape (64, 1)",
+    ),
+    "kind of w": (
+        lambda: mlx.quantize(np.ones((1, 64))),
+        TypeError,
+        "w: expected float32, float16 or bfloat16, got float64",
+    ),
+    "NaN": (
+        lambda: mlx.quantize(np.float32([[0] * 63 + [np.nan]])),
+        ValueError,
+        "w: expected finite values, got 1 not finite, the first at index (0, 63)",
+    ),
+    "out": (
+        lambda: mlx.dequantize(W, S, S, out=np.empty((2, 63), np.float32)),
+        ValueError,
+        "out: expected shape (2, 64), got (2, 63)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refused(case):
+    call, error, text = case
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value).startswith(text)
+    assert "\n" not in str(raised.value)
+
+
+def test_docstrings():
+    assert doctest.testmod(mlx).failed == 0
+    assert mlx.__dir__() == sorted(mlx.__all__)

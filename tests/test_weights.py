@@ -1,0 +1,406 @@
+"""What all the modules of weights have in common: memory, arguments, threads, imports."""
+
+import itertools
+import pickle
+import subprocess
+import sys
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+
+import numpy as np
+import pytest
+from support import light, same
+
+import pyquant as pq
+from pyquant import _planar, awq, compressed_tensors, gptq, matmulnbits, mlx
+
+MODULES = {one.__name__: one for one in (awq, compressed_tensors, gptq, matmulnbits, mlx)}
+K, N, G = light(4096, 1024), 512, 64
+SMALL = 1 << 20
+rng = np.random.default_rng(0)
+
+
+def words(*shape):
+    return rng.integers(-(2**31), 2**31, shape, dtype=np.int32)
+
+
+SCALES = rng.random((K // G, N)).astype(np.float16)
+MIXED = rng.permutation(np.arange(K) // G).astype(np.int32)
+AWQ = awq.Weight(words(K, N // 8), words(K // G, N // 8), SCALES)
+GPTQ = {
+    bits: gptq.Weight(
+        words(K * bits // 32, N),
+        words(K // G, N * bits // 32),
+        SCALES,
+        bits=bits,
+        format="gptq_v2",
+    )
+    for bits in (3, 4, 8)
+}
+ORDERED = gptq.Weight(*list(vars(GPTQ[3]).values())[:3], MIXED, bits=3, format="gptq_v2")
+PLANES = gptq.Weight(*list(vars(GPTQ[3]).values())[:3], bits=3, format="gptq_p")
+NBITS = matmulnbits.convert(AWQ)
+PADDED = compressed_tensors.Weight(
+    words(N, -(-K // 10)), SCALES.T, weight_shape=(N, K), bits=3, packing="padded"
+)
+X = rng.standard_normal((K, N)).astype(np.float32)
+TURNED = np.asfortranarray(X)
+MLX = mlx.quantize(X)
+SHORT = matmulnbits.quantize(X[:-8])
+READ = {
+    "awq": AWQ,
+    "gptq": GPTQ[4],
+    "3 bits": GPTQ[3],
+    "mixed": ORDERED,
+    "planes": PLANES,
+    "matmulnbits": NBITS,
+    "short": SHORT,
+    "padded": PADDED,
+    "mlx": MLX,
+}
+
+
+def peak(call):
+    """Bytes of the result, and the most that was allocated at once while making it."""
+    call()
+    tracemalloc.start()
+    try:
+        result = call()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    if isinstance(result, np.ndarray):
+        return result.nbytes, most
+    arrays = [one for one in vars(result).values() if isinstance(one, np.ndarray)]
+    return sum(one.nbytes for one in arrays), most
+
+
+@pytest.mark.parametrize("name", READ)
+def test_memory_of_dequantize(name):
+    w = READ[name]
+    out = np.empty(w.shape, np.float32)
+    _, most = peak(lambda: w.dequantize(out=out))
+    assert most < SMALL
+    size, most = peak(lambda: w.dequantize(dtype="float16"))
+    assert most < size + SMALL
+
+
+WRITE = {
+    "awq": lambda: awq.quantize(X, SCALES, np.full(SCALES.shape, 8)),
+    "gptq": lambda: gptq.quantize(
+        X, SCALES, np.full(SCALES.shape, 8), MIXED, bits=4, format="gptq"
+    ),
+    "matmulnbits": lambda: matmulnbits.quantize(X),
+    "matmulnbits, asymmetric": lambda: matmulnbits.quantize(TURNED, symmetric=False),
+    "mlx": lambda: mlx.quantize(X),
+    "compressed_tensors": lambda: compressed_tensors.quantize(X, symmetric=False),
+}
+
+
+@pytest.mark.parametrize("name", WRITE)
+def test_memory_of_quantize(name):
+    """Parameters, which are few, may be there twice."""
+    size, most = peak(WRITE[name])
+    assert most < size + X.nbytes // 16 + SMALL * 3 // 2
+
+
+CONVERT = {
+    "to awq": lambda: awq.convert(NBITS),
+    "to gptq": lambda: gptq.convert(AWQ, format="gptq_v2"),
+    "to matmulnbits": lambda: matmulnbits.convert(AWQ),
+    "to short blocks": lambda: matmulnbits.convert(SHORT),
+    "to compressed_tensors": lambda: compressed_tensors.convert(GPTQ[3]),
+    "from padded words": lambda: compressed_tensors.convert(PADDED),
+    "to mlx": lambda: mlx.convert(matmulnbits.pack(np.zeros((K, N), np.uint8), SCALES,
+                                                   block_size=G)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(CONVERT)[:-1])
+def test_memory_of_convert(name):
+    size, most = peak(CONVERT[name])
+    assert most < size + SCALES.nbytes * 2 + SMALL
+
+
+def test_every_pair_keeps_the_numbers():
+    targets = {
+        "awq": awq.convert,
+        "gptq": lambda w: gptq.convert(w, format="gptq_v2"),
+        "planes": lambda w: gptq.convert(w, format="gptq_p"),
+        "matmulnbits": matmulnbits.convert,
+        "compressed_tensors": compressed_tensors.convert,
+    }
+    want = {"awq": AWQ.dequantize()}
+    made = {"awq": AWQ}
+    for first, second in itertools.permutations(targets, 2):
+        w = targets[second](targets[first](AWQ))
+        got = w.dequantize()
+        same(np.ascontiguousarray(got.T if second == "compressed_tensors" else got),
+             want["awq"])  # fmt: skip
+        made[second] = w
+    small = CONVERT["to mlx"]()
+    assert (small.dequantize() == -np.float32(8) * np.repeat(SCALES, G, 0).T).all()
+
+
+@pytest.mark.parametrize("name", READ)
+def test_threads(name):
+    """Calls beside each other, and threads of one."""
+    w = READ[name]
+    want = w.dequantize()
+    with ThreadPoolExecutor(4) as pool:
+        for got in pool.map(lambda n: w.dequantize(threads=n), (1, 2, 1, 3)):
+            assert (got == want).all()
+
+
+@pytest.mark.parametrize("name", READ)
+def test_weights_are_immutable_and_pickle(name):
+    w = READ[name]
+    with pytest.raises(AttributeError):
+        w.bits = 4
+    again = pickle.loads(pickle.dumps(w))
+    assert repr(again) == repr(w)
+    assert (again.dequantize() == w.dequantize()).all()
+
+
+CALLS = {
+    awq.dequantize: {
+        "qweight": 0,
+        "qzeros": 0,
+        "scales": 0,
+        "bits": 4,
+        "dtype": 0,
+        "out": 0,
+    },
+    awq.quantize: {"x": 0, "scales": 0, "zeros": 0, "bits": 4},
+    awq.convert: {"weight": 0},
+    gptq.dequantize: {
+        **dict.fromkeys(("qweight", "qzeros", "scales", "g_idx", "group_size", "dtype"), 0),
+        "bits": 4,
+        "format": "gptq",
+        "wrap": False,
+        "out": 0,
+    },
+    gptq.quantize: {
+        **dict.fromkeys(("x", "scales", "zeros", "g_idx", "group_size"), 0),
+        "bits": 4,
+        "format": "gptq",
+        "wrap": False,
+    },
+    gptq.convert: {"weight": 0, "format": "gptq", "wrap": False},
+    gptq.detect: {"qzeros": 0, "bits": 4},
+    matmulnbits.dequantize: {
+        **dict.fromkeys(("B", "scales", "zero_points", "g_idx", "dtype", "out"), 0),
+        "K": 32,
+        "N": 1,
+        "bits": 4,
+        "block_size": 32,
+    },
+    matmulnbits.quantize: {"x": 0, "bits": 4, "block_size": 32, "symmetric": True},
+    matmulnbits.pack: {
+        **dict.fromkeys(("q", "scales", "zero_points", "g_idx"), 0),
+        "bits": 4,
+        "block_size": 32,
+    },
+    matmulnbits.convert: {"weight": 0, "block_size": 0},
+    compressed_tensors.dequantize: {
+        "weight": 0,
+        **{f"weight_{one}": 0 for one in ("scale", "zero_point", "g_idx", "shape")},
+        "bits": 4,
+        **dict.fromkeys(("packing", "group_size", "block_structure", "dtype", "out"), 0),
+    },
+    compressed_tensors.quantize: {
+        **dict.fromkeys(("weight", "weight_scale", "weight_zero_point", "group_size"), 0),
+        "bits": 4,
+        "symmetric": True,
+    },
+    compressed_tensors.convert: {"weight": 0},
+    mlx.dequantize: {
+        **dict.fromkeys(("w", "scales", "biases", "dtype", "out"), 0),
+        "group_size": 32,
+        "bits": 4,
+    },
+    mlx.quantize: {"w": 0, "group_size": 32, "bits": 4},
+    mlx.convert: {"weight": 0, "group_size": 0},
+}
+GOOD = {
+    awq.dequantize: lambda: {"qweight": words(32, 1), "qzeros": words(1, 1),
+                             "scales": np.ones((1, 8), "f2")},
+    awq.quantize: lambda: {"x": np.ones((32, 8)), "scales": np.ones((1, 8), "f2"),
+                           "zeros": np.ones((1, 8), int)},
+    awq.convert: lambda: {"weight": AWQ},
+    gptq.dequantize: lambda: {"qweight": words(4, 8), "qzeros": words(1, 1) * 0,
+                              "scales": np.ones((1, 8), "f2"), "bits": 4,
+                              "format": "gptq"},
+    gptq.quantize: lambda: {"x": np.ones((32, 8)), "scales": np.ones((1, 8), "f2"),
+                            "zeros": np.ones((1, 8), int), "bits": 4, "format": "gptq"},
+    gptq.convert: lambda: {"weight": AWQ, "format": "gptq_v2"},
+    gptq.detect: lambda: {"qzeros": np.full((1, 1), 0x77777777, "i4"), "bits": 4},
+    matmulnbits.dequantize: lambda: {"B": np.ones((1, 1, 16), "u1"),
+                                     "scales": np.ones((1, 1), "f4"), "K": 32, "N": 1,
+                                     "block_size": 32},
+    matmulnbits.quantize: lambda: {"x": np.ones((32, 1), "f4")},
+    matmulnbits.pack: lambda: {"q": np.ones((32, 1), "u1"), "scales": np.ones((1, 1), "f4"),
+                               "block_size": 32},
+    matmulnbits.convert: lambda: {"weight": AWQ},
+    compressed_tensors.dequantize: lambda: {"weight": words(2, 4), "bits": 4,
+                                            "weight_scale": np.ones((2, 1), "f4")},
+    compressed_tensors.quantize: lambda: {"weight": np.ones((2, 128), "f4")},
+    compressed_tensors.convert: lambda: {"weight": AWQ},
+    mlx.dequantize: lambda: {"w": words(2, 8), "scales": np.ones((2, 1), "f4"),
+                             "biases": np.ones((2, 1), "f4")},
+    mlx.quantize: lambda: {"w": np.ones((2, 64), "f4")},
+    mlx.convert: lambda: {"weight": CONVERT["to mlx"]()},
+}  # fmt: skip
+
+
+def nested(depth):
+    deep = []
+    for _ in range(depth):
+        deep = [deep]
+    return deep
+
+
+WRONG = {
+    "object": object(),
+    "text": "sixteen",
+    "lines": "a\nb",
+    "complex": 1j,
+    "array of complex": np.ones((2, 2), complex),
+    "masked": np.ma.masked_array(np.ones((2, 2), np.float32), [[0, 1], [0, 0]]),
+    "objects": np.array([[object()]]),
+    "deep": nested(5000),
+    "dictionary": {},
+    "negative": -7,
+    "huge": 2**70,
+    "five dimensions": np.ones((1,) * 5, np.float32),
+    "empty": np.ones((0, 0), np.int32),
+    "bool": True,
+}
+
+# What is an argument nevertheless: an array says its type, one element is a scale for all.
+TAKEN = {
+    "dtype": ("masked", "five dimensions"),
+    "weight_scale": ("five dimensions",),
+    "wrap": ("bool",),
+    "symmetric": ("bool",),
+}
+
+
+def good_of(call):
+    """What it takes; of codes that are not packed, too."""
+    yield GOOD[call]()
+    if call is compressed_tensors.dequantize:
+        yield {
+            "weight": np.ones((2, 8), np.int8),
+            "weight_scale": np.ones((1, 1), np.float32),
+            "block_structure": (2, 8),
+        }
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda c: f"{c.__module__}.{c.__name__}"[8:])
+def test_arguments_that_are_wrong(call):
+    """Each argument in turn: one line, that begins with its name or that of another."""
+    for good in good_of(call):
+        call(**good)
+        for name, (kind, wrong) in itertools.product(CALLS[call], WRONG.items()):
+            try:
+                call(**{**good, name: wrong})
+            except (TypeError, ValueError) as error:
+                text = str(error)
+                assert "\n" not in text, (name, kind)
+                assert len(text) < 400, (name, kind)
+                found = text.partition(":")[0]
+                assert found in CALLS[call], (name, kind, text)
+            else:
+                assert kind in TAKEN.get(name, ()), (name, kind)
+
+
+def test_out_is_untouched_where_something_is_wrong():
+    out = np.full((32, 8), 7, np.float32)
+    good = GOOD[gptq.dequantize]()
+    for wrong in (
+        {"g_idx": np.full(32, 9, np.int32)},
+        {"scales": np.ones((2, 8), np.float16)},
+        {"qzeros": np.full((1, 1), -1, np.int32)},
+        {"threads": 0},
+    ):
+        with pytest.raises(
+            ValueError, match=r"^(g_idx|group_size|qzeros|scales|threads): "
+        ):
+            gptq.dequantize(**{**good, **wrong}, out=out)
+    assert (out == 7).all()
+
+
+@pytest.mark.parametrize("name", READ)
+def test_out(name):
+    """Of any strides and byte order; of no other type."""
+    w = READ[name]
+    want = w.dequantize(dtype="float16")
+    for out in (
+        np.empty(want.shape, ">f2"),
+        np.empty(want.shape[::-1], np.float16).T,
+        np.empty((*want.shape, 2), np.float16)[..., 1],
+    ):
+        assert w.dequantize(out=out) is out
+        assert (out == want).all()
+    for wrong in (np.empty(want.shape, np.int8), np.empty(want.shape, complex), [0.0]):
+        with pytest.raises(TypeError, match=r"^out: expected "):
+            w.dequantize(out=wrong)
+    still = np.zeros(want.shape, np.float32)
+    still.flags.writeable = False
+    with pytest.raises(ValueError, match=r"^out: expected a writeable array"):
+        w.dequantize(out=still)
+
+
+def test_arrays_of_the_other_byte_order():
+    def turned(array):
+        return array.astype(array.dtype.newbyteorder(">"))
+
+    w = GPTQ[3]
+    given = (turned(one) for one in (w.qweight, w.qzeros, w.scales, MIXED))
+    same(gptq.dequantize(*given, bits=3, format="gptq_v2"), ORDERED.dequantize())
+    given = (turned(one) for one in (MLX.w, MLX.scales, MLX.biases))
+    same(mlx.dequantize(*given), MLX.dequantize())
+    for module in (mlx, matmulnbits, compressed_tensors):
+        same(module.quantize(turned(X)).dequantize(), module.quantize(X).dequantize())
+
+
+def test_imported_on_request():
+    names = [name.removeprefix("pyquant.") for name in MODULES]
+    code = f"import sys, pyquant; assert not set({names}) & set(dir(pyquant))\n"
+    code += f"assert not [n for n in {list(MODULES)} if n in sys.modules]"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for name in MODULES:
+        module = import_module(name)
+        assert issubclass(module.Weight, _planar.Weight)
+        assert {"Weight", "convert", "dequantize", "quantize"} <= set(module.__all__)
+
+
+def test_arrays_of_others():
+    torch = pytest.importorskip("torch", reason="whose tensors are read")
+    w = gptq.Weight(
+        torch.from_numpy(GPTQ[4].qweight.copy()),
+        torch.from_numpy(GPTQ[4].qzeros.copy()),
+        torch.from_numpy(SCALES),
+        torch.from_numpy(MIXED),
+        bits=4,
+        format="gptq_v2",
+    )
+    assert w.g_idx.tolist() == MIXED.tolist()
+    same(w.dequantize()[:2], w.dequantize(dtype="float64")[:2].astype(np.float32))
+
+
+def test_linear_of_every_weight():
+    for name, w in READ.items():
+        if name in ("awq", "gptq", "matmulnbits", "short"):
+            pytest.importorskip("ml_dtypes", reason="the types of 4 bits are its")
+            given = w.linear()
+            assert isinstance(given["x"], pq.PackedArray)
+            how = {"axis": given["axis"], "block_size": given["block_size"]}
+            y = pq.dequantize(given["x"], given["x_scale"], given["x_zero_point"], **how)
+            want = w.dequantize()
+            assert (y == (want if y.shape == want.shape else want.T)).all()
+        else:
+            with pytest.raises(ValueError, match=r"^weight: expected "):
+                w.linear()
