@@ -43,11 +43,7 @@ NO_LINES = [("PQ_NO_LINES", None)] if IS_SMALL else []
 
 # The kernels are loops, which -O3 makes faster. What calls them is as fast by -O2, and the
 # last level counts.
-CALLERS = (
-    *("args", "engine", "plan", "prepared", "slabs", "sweep"),
-    *("ops/affine", "ops/minmax"),
-)
-BETTER = {"pyquant/_core.c": ["-O2"], **{f"csrc/{name}.c": ["-O2"] for name in CALLERS}}
+BETTER = {"pyquant/_core.c": ["-O2"]}
 
 # What Cython calls unlikely are refusals and errors: for size alone. Callers get copies of
 # small functions until all is a quarter larger, not two fifths, and execute no more
@@ -60,13 +56,10 @@ BETTER_BY_GCC = {
         "-falign-loops=1",
     ]
 }
-# Many loops, whose remainders would be written out, some of them as vectors again.
-FEW_REMAINDERS = [
-    "--param=max-completely-peeled-insns=50",
-    "--param=vect-epilogues-nomask=0",
-]
-for name in ("params", "ops/presets"):
-    BETTER_BY_GCC[f"csrc/{name}.c"] = FEW_REMAINDERS
+# Many loops, whose remainders would be written out; those of parameters, which are few,
+# as shorter vectors, too.
+FEW_REMAINDERS = ["--param=max-completely-peeled-insns=50"]
+BETTER_BY_GCC["csrc/params.c"] = [*FEW_REMAINDERS, "--param=vect-epilogues-nomask=0"]
 # Words are vectors already; of what is around them others would be twice the size.
 for path in glob("csrc/*/searches_*.c"):
     BETTER_BY_GCC[Path(path).as_posix()] = ["-O2", "-fno-tree-vectorize"]
