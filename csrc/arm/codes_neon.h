@@ -22,12 +22,6 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return c32_of(vld1q_u8(p), vld1q_u8(p + 16));
 }
 
-PQ_INLINE void c32_store(uint8_t *p, c32 x)
-{
-    vst1q_u8(p, x.val[0]);
-    vst1q_u8(p + 16, x.val[1]);
-}
-
 PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
     return c32_of(vcombine_u8(vcreate_u8(x), vcreate_u8(y)),

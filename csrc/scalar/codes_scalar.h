@@ -24,11 +24,6 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return r;
 }
 
-PQ_INLINE void c32_store(uint8_t *p, c32 x)
-{
-    memcpy(p, x.v, sizeof x.v);
-}
-
 /* Words of 8 bytes, the lowest of each first. */
 PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {

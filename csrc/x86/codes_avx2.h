@@ -14,11 +14,6 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
-PQ_INLINE void c32_store(uint8_t *p, c32 x)
-{
-    _mm256_storeu_si256((__m256i *)p, x);
-}
-
 PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
     return _mm256_set_epi64x((long long)w, (long long)z, (long long)y, (long long)x);
