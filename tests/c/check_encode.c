@@ -24,7 +24,8 @@ static const uint64_t digests[PQ_BLOCK_FORMATS] = {
     [PQ_BLOCK_IQ4_NL] = 0xcc6dc69a7c16a630, [PQ_BLOCK_IQ4_XS] = 0xf855668b18b6af2b,
 };
 
-/* The same with weights(); and of IQ4_NL without, when a search is asked for. */
+/* The same with the weights of check_weights(); and of IQ4_NL without any, when a search is
+ * asked for. */
 static const uint64_t weighted[PQ_BLOCK_FORMATS] = {
     [PQ_BLOCK_Q4_0] = 0x35a0434cfeada022,   [PQ_BLOCK_Q4_1] = 0x33553221862454df,
     [PQ_BLOCK_Q5_0] = 0x0c91128b5dc986a7,   [PQ_BLOCK_Q5_1] = 0xfc45486127d15f49,
