@@ -189,7 +189,7 @@ cdef class _Pages:
         cdef Py_ssize_t i, k
         cdef int bits = self.to.mantissa_bits
         cdef uint64_t *counters = <uint64_t *>_data(self.table)
-        cdef bint many = (<uint64_t *>_data(self.to.counts))[0] >> 16
+        cdef bint many = (<uint64_t *>_data(self.to.counts))[0] >= 1 << 16
         for i in range(len(self.pages) if many else 0):
             for k in range(i << bits, (i + 1) << bits):
                 if counters[k] >> 16:
