@@ -163,6 +163,22 @@ def test_pytorchs_histogram_of_a_constant_batch_before_others():
     same(pq.calibrate(batches, method="mse", like="pytorch"), due)
 
 
+@pytest.mark.parametrize(
+    ("x", "bins", "hi"),
+    [
+        (np.arange(-6, 6), 8, "-0x1.5083540000000p+45"),
+        (np.arange(-6, 6), 16, "-0x1.8289040000000p+45"),
+        ([-10, -6, -6, -4, -2, 0, 0, 2, 2, 2, 4, 8], 8, "-0x1.19f1800000000p+46"),
+    ],
+)
+def test_pytorchs_errors_beyond_float32(x, bins, hi):
+    """As long as errors are infinite, none is larger: PyTorch's own numbers."""
+    x = np.float32(x) * np.float32(1e13)
+    with np.errstate(all="ignore"):
+        found = pq.calibrate([x], method="mse", like="pytorch", bins=bins)
+    same(found, (float(x.min()), float.fromhex(hi)))
+
+
 def test_pytorch_itself():
     torch = pytest.importorskip("torch")  # optional
     observers = pytest.importorskip("torch.ao.quantization.observer")  # optional
