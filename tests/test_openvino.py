@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import test_fpenv
 from support import LEVELS, light
 
 import pyquant as pq
@@ -67,6 +68,15 @@ def at_level(isa, x, *ranges_and_levels):
     *ranges, levels = ranges_and_levels
     arrays = openvino._ranges_of(dict(zip("abcd", ranges, strict=True)), x.shape)
     return _core.fake_levels(isa, x, openvino.params_of(arrays, levels), None, 1)
+
+
+def test_control_state_does_not_matter():
+    """Flushing subnormals would take a step for 0."""
+    ranges = np.float32([-1, 1, -1e-39, 1e-39]).reshape(4, 1)
+    wanted = np.float32([[-1, 1, 1, 1, 1e-39, -1e-39]])
+    with test_fpenv.state(test_fpenv.STATES["flush to zero"]):
+        found = openvino.params_of(ranges, 3)
+    assert found.view(np.uint32).tolist() == wanted.view(np.uint32).tolist()
 
 
 @pytest.mark.parametrize("isa", LEVELS)
