@@ -103,8 +103,7 @@ def test_formats_that_lie():
     small = object.__new__(Small)
     with pytest.raises(ValueError, match=r"^b: expected rows of a multiple of 144 bytes"):
         small.decode(np.zeros(1, np.uint8))
-    with pytest.raises(ValueError, match=r"^format: expected .* to encode, got Q4_K"):
-        small.encode(np.zeros(256, np.float32))
+    assert small.encode(np.zeros(256, np.float32)).shape == (144,)
     assert copy.copy(small) is pq.block_format("Q4_K")
 
 
