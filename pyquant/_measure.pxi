@@ -98,12 +98,13 @@ cdef object _measure(const pq_kernels *kernels, object x, object y, object axis,
 cdef object _measure_by(const pq_kernels *kernels, Calls params, object x, object axis,
                         object threads):
     cdef Call call
-    cdef pq_type code = <pq_type><int>_CODES[params._name]
+    cdef pq_type code
     cdef _Affine affine = params._affine
     _forget(&call)
     array, offset = _real_array(x, "x"), None
     call.args.round = PQ_HALF_EVEN
-    scale = _scale_array(&call, params._given_scale)
+    scale = _scale_array(&call, params._given_scale)  # or there are no parameters
+    code = <pq_type><int>_CODES[params._name]
     zero_point = _zero_array(&call, params._given_zero)
     axis = _settled(axis, "axis")
     threads = 1 if threads is _ONE else _threads_of(threads)

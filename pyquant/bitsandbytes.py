@@ -561,6 +561,8 @@ def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
     >>> again.shape, again.dtype, again.nested.offset
     ((2, 32), 'float16', 1.0)
     """
+    if name not in tensors:
+        raise KeyError(f"name: expected that of a weight in tensors, got {name!r}")
     data = _array_of(tensors, name)
     keys = [f"{name}.{_STATE}{one}" for one in _BOOKS]
     present = [key for key in keys if key in tensors]
@@ -595,7 +597,11 @@ def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
 
 
 def _array_of(tensors: Mapping[str, Any], key: str) -> npt.NDArray[Any]:
-    found = tensors[key]
+    try:
+        found = tensors[key]
+    except KeyError as error:
+        msg = f"tensors: expected {key} beside the others of the weight, got none"
+        raise ValueError(msg) from error
     if not isinstance(found, np.ndarray) and hasattr(found, "view"):
         found = found.view()  # of a file
     if not isinstance(found, np.ndarray):

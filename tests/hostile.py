@@ -24,6 +24,7 @@ from fractions import Fraction
 import numpy as np
 
 import pyquant as pq
+import pyquant.bitsandbytes
 import pyquant.cf
 import pyquant.mx
 import pyquant.nvfp4
@@ -327,7 +328,9 @@ REALS = ["float32", "float64", "float16", *(["bfloat16"] if ml_dtypes else [])]
 def packing(rng):
     """What `packed` may be."""
     axis = rng.choice([None, 0, 1, -1])
-    return rng.choice([True, "words", ("words", axis), ("awq", axis), ("halves", axis, 4)])
+    return rng.choice(
+        [True, "words", ("words", axis), ("awq", axis), ("halves", axis, 4), "high-first"]
+    )
 
 
 def packed_of(rng):
@@ -395,14 +398,18 @@ VALID = {
     "bytes": lambda r: np.zeros(2, np.uint8),
     "buffer": lambda r: r.choice([b"ab", bytearray(2), memoryview(b"ab")]),
     "packed": lambda r: r.choice([False, packing(r)]),
-    "layout": lambda r: r.choice(["onnx", "words", "awq", "halves"]),
+    "layout": lambda r: r.choice(["onnx", "words", "awq", "halves", "high-first"]),
     "stream": lambda r: r.choice([None, 0, -1]),
     "bits": lambda r: r.choice([None, 4, 3, 8]),
     "bytes codes": lambda r: np.ones((2, 3), r.choice(["u1", "i1"])),
     "words": lambda r: np.zeros((2, 4), "i4") if r.random() < 0.5 else np.zeros(6, "u1"),
     "name": lambda r: r.choice(["int4", "uint4", "uint8", "float4_e2m1fn", "int2"]),
     "extents": lambda r: r.choice([(3, 4), (12,), (9, 4), (16, 4), (2, 32), (0, 9)]),
-    "how": lambda r: (r.choice(["onnx", "words", "awq"]), r.choice([None, 0, 1]), 4),
+    "how": lambda r: (
+        r.choice(["onnx", "words", "awq", "high-first"]),
+        r.choice([None, 0, 1]),
+        4,
+    ),
     "axes": lambda r: r.choice([(), (0,), (1,), [0, 1]]),
     "mode": lambda r: r.choice(["ROUND_HALF_TO_EVEN", "ROUND_DOWN", pq.RoundMode.CEIL]),
     "packable": lambda r: np.zeros((2, 3), ml_dtypes.int4 if ml_dtypes else "i1"),
@@ -419,6 +426,12 @@ VALID = {
     "element": lambda r: r.choice(["float4_e2m1fn", "float8_e4m3fn", "float6_e3m2fn"]),
     "rule": lambda r: r.choice(["floor", "ceil", "even", "rceil"]),
     "style": lambda r: r.choice(["torchao", "compressed-tensors"]),
+    "codebook": lambda r: r.choice(
+        [None] * 6 + ["nf4", "dynamic8", BOOK, BOOK[::-1], BOOK[:3]]
+    ),
+    "four": lambda r: r.choice(["nf4", "fp4"]),
+    "size": lambda r: r.choice([64, 64, 32, 4096]),
+    "sixty-four": lambda r: np.ones((3, 64), r.choice(["f4", "f2", "f8"])),
     "attrs": lambda r: attrs_of(r),
     "method": lambda r: r.choice(["minmax", "mse", "mse", "percentile", "entropy"]),
     "search": lambda r: r.choice(["minmax", "mse", "mse"]),
@@ -710,6 +723,28 @@ def use_params(rng, params, other):
 AFFINE = {"offset": "offset", "inverse": "flag", "fill": "fill"}
 POLICIES = {"out_of_range": "beyond", "nan": "nan"}
 NOISE = {"seed": "place", "start": "place"}
+BOOK = np.linspace(-1, 1, 16, dtype=np.float32)
+
+
+def read_bitsandbytes(rng, given):
+    """Tensors of a file of which one is another, or lacks something."""
+    four = pyquant.bitsandbytes.quantize(np.ones((3, 64), "f4"), nested=rng.random() < 0.5)
+    tensors = pyquant.bitsandbytes.to_tensors(four, "w")
+    name = rng.choice(sorted(tensors))
+    what = rng.random()
+    if what < 0.3:
+        tensors[name] = given
+    elif what < 0.5:
+        if name != "w":  # that is a KeyError
+            del tensors[name]
+    elif what < 0.9 and tensors[name].size:
+        changed = np.array(tensors[name]).reshape(-1).view(np.uint8)
+        changed[rng.randrange(changed.size)] = rng.randrange(256)
+        tensors[name] = changed.view(tensors[name].dtype).reshape(tensors[name].shape)
+    read = pyquant.bitsandbytes.from_tensors(tensors, "w")
+    return pyquant.bitsandbytes.dequantize(read)
+
+
 QUANTIZE = {
     "x": "x",
     "scale": "scale",
@@ -724,6 +759,7 @@ QUANTIZE = {
     "out": "out",
     "threads": "threads",
     **AFFINE,
+    "codebook": "codebook",
     "quant_range": "range",
     **POLICIES,
     **NOISE,
@@ -738,6 +774,8 @@ DEQUANTIZE = {
     "out": "out",
     "threads": "threads",
     **AFFINE,
+    "bias": "offset",
+    "codebook": "codebook",
 }
 OF_PARAMS = {
     "rounding": "rounding",
@@ -1109,6 +1147,12 @@ CALLS = [
         {"q": "q", "scale": "zero", "tensor_scale": "scale", "style": "style"},
     ),
     (pyquant.nvfp4.choose_tensor_scale, 1, {"x": "x", "style": "style"}),
+    (
+        pyquant.bitsandbytes.quantize,
+        1,
+        {"x": "sixty-four", "quant_type": "four", "block_size": "size", "nested": "flag"},
+    ),
+    (read_bitsandbytes, 0, {"given": "sixty-four"}),
     (pyquant.cf.params, 2, {"attrs": "attrs", "dtype": "dtype"}),
     (
         pyquant.cf.decode,
@@ -1133,11 +1177,12 @@ PATIENT = (
     *(pq.choose_qparams, observe, pq.onnx.dynamic_quantize_linear, pq.dynamic_quantize),
     *(use_observer, pq.calibrate, pq.measure_error, pq.fixed_point, encode_blocks),
     *(pyquant.mx.quantize, pyquant.nvfp4.quantize, pyquant.nvfp4.choose_tensor_scale),
+    pyquant.bitsandbytes.quantize,
 )
 
 
 WITH_RNG = (use_packed, use_params, forge, use_observer, use_report, use_format)
-WITH_RNG += (decode_weight, decode_blocks, encode_blocks)
+WITH_RNG += (decode_weight, decode_blocks, encode_blocks, read_bitsandbytes)
 
 
 def draw(rng):

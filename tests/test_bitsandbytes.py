@@ -358,5 +358,11 @@ def test_refusals(name):
 
 
 def test_a_weight_that_is_not_there():
-    with pytest.raises(KeyError):
+    with pytest.raises(
+        KeyError, match="name: expected that of a weight in tensors, got 'w'"
+    ):
         bitsandbytes.from_tensors({}, "w")
+    tensors = bitsandbytes.to_tensors(bitsandbytes.quantize(np.ones(64, np.float32)), "w")
+    del tensors["w.absmax"]
+    with pytest.raises(ValueError, match=r"^tensors: expected w\.absmax beside the others"):
+        bitsandbytes.from_tensors(tensors, "w")
