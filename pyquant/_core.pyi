@@ -1070,7 +1070,9 @@ def dynamic_range(
     /,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]: ...
 @overload
-def extrema(x: ArrayLike, block_size: tuple[int, ...], /) -> npt.NDArray[np.float64]: ...
+def extrema(
+    x: ArrayLike, block_size: tuple[int, ...], as_magnitudes: Literal[False] = False, /
+) -> npt.NDArray[np.float64]: ...
 @overload
 def extrema(
     x: ArrayLike, block_size: tuple[int, ...], as_magnitudes: Literal[True], /

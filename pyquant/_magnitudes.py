@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyquant._typing import ArrayLike
 
-    Places = tuple[slice, ...]
+    _Places = tuple[slice, ...]
 
 __all__ = [
     "blocks_along",
@@ -80,7 +80,7 @@ def blocks_along(
 
 
 def each_slab(
-    take: Callable[[Places, npt.NDArray[np.float32]], None],
+    take: Callable[[_Places, npt.NDArray[np.float32]], None],
     x: npt.NDArray[Any],
     axis: int,
     block_size: int,
@@ -112,7 +112,7 @@ class _Work:
 
     def __init__(
         self,
-        take: Callable[[Places, npt.NDArray[np.float32]], None],
+        take: Callable[[_Places, npt.NDArray[np.float32]], None],
         x: npt.NDArray[Any],
         axis: int,
         block_size: int,
@@ -135,7 +135,7 @@ class _Work:
             if number % parts == part:
                 self.do_slab(self.x[elements], places)
 
-    def do_slab(self, x: npt.NDArray[Any], places: Places) -> None:
+    def do_slab(self, x: npt.NDArray[Any], places: _Places) -> None:
         blocks = tuple([self.block_size if d == self.axis else 1 for d in range(x.ndim)])
         found = _core.extrema(x, blocks, True)
         if found is not None:
@@ -157,7 +157,7 @@ class _Work:
 
 def _slabs(
     shape: tuple[int, ...], axis: int, block_size: int, most: int
-) -> Iterator[tuple[Places, Places]]:
+) -> Iterator[tuple[_Places, _Places]]:
     """
     Parts of an array, of whole blocks: where their elements are, and their blocks.
 

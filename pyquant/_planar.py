@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._elements import plain_out
 from pyquant._standard import REAL, listed, requested, shown
 from pyquant.blocks import BlockFormat, block_format
 from pyquant.packed import LAYOUTS, PackedArray, pack
@@ -318,6 +319,7 @@ def _check_out(out: object, shape: tuple[int, ...], kind: np.dtype[Any]) -> None
     if not out.flags.writeable:
         msg = "out: expected a writeable array, got a read-only one"
         raise ValueError(msg)
+    plain_out(out)
 
 
 def decoded(

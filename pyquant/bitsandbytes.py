@@ -18,6 +18,7 @@ from pyquant import dtypes as _dtypes
 from pyquant._codebooks import TABLES
 from pyquant._core import dequantize as _decoded
 from pyquant._core import quantize as _encoded
+from pyquant._elements import plain_out
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -274,7 +275,8 @@ def dequantize(
         made = _decoded(codes, scales, dtype=kind, threads=threads, **how)
         whole: npt.NDArray[Any] = made.reshape(q.shape)
         return whole
-    _check_out(out, q.shape, dtype)
+    parts = [q.data, q.absmax, q.quant_map]
+    _check_out(out, q.shape, dtype, *parts, *([q.nested.absmax] if q.nested else []))
     if out.flags.c_contiguous:
         _decoded(codes, scales, out=out.reshape(-1), threads=threads, **how)
         return out
@@ -456,7 +458,7 @@ def dequantize_int8(
         empty = _decoded(np.zeros(0, np.int8), 1.0, dtype=dtype)
         out = np.empty(array.shape, empty.dtype)
     else:
-        _check_out(out, array.shape, None)
+        _check_out(out, array.shape, None, array, scales)
     with np.errstate(over="ignore", invalid="ignore"):
         step = max(1, _PIECE // max(array.shape[1], 1))
         for begin in range(0, len(array), step):
@@ -669,7 +671,10 @@ def _check_flag(value: object, name: str) -> None:
 
 
 def _check_out(
-    out: npt.NDArray[Any], shape: tuple[int, ...], dtype: npt.DTypeLike | None
+    out: npt.NDArray[Any],
+    shape: tuple[int, ...],
+    dtype: npt.DTypeLike | None,
+    *inputs: npt.NDArray[Any],
 ) -> None:
     if not isinstance(out, np.ndarray):
         msg = f"out: expected an ndarray, got {type(out).__name__}"
@@ -685,6 +690,10 @@ def _check_out(
         raise ValueError(msg)
     if not out.flags.writeable:
         msg = "out: expected a writeable array"
+        raise ValueError(msg)
+    plain_out(out)
+    if any(np.may_share_memory(out, one) for one in inputs):
+        msg = "out: expected memory of its own, got an array that overlaps an input"
         raise ValueError(msg)
 
 

@@ -421,7 +421,7 @@ def _codes_of(
         return PackedArray(words, "uint8", shape, layout="words", axis=axis, bits=bits)
     if axis == 1:
         return _Padded(words, shape, bits)
-    return _Padded(np.ascontiguousarray(words.T), shape[::-1], bits)[:].T
+    return _Padded(np.ascontiguousarray(words.T), (shape[1], shape[0]), bits)[:].T
 
 
 def _count(codes: int, bits: int, packing: str) -> int:

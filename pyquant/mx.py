@@ -22,11 +22,11 @@ from pyquant._standard import requested, shown
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pyquant._magnitudes import Places
     from pyquant._typing import ArrayLike
     from pyquant.packed import PackedArray
 
-    Rule = Literal["floor", "ceil", "even", "rceil"]
+    _Places = tuple[slice, ...]
+    _Rule = Literal["floor", "ceil", "even", "rceil"]
 
 __all__ = ["choose_scale", "dequantize", "quantize", "unswizzle"]
 
@@ -61,7 +61,7 @@ def choose_scale(
     x: ArrayLike,
     dtype: npt.DTypeLike,
     *,
-    rule: Rule = "floor",
+    rule: _Rule = "floor",
     axis: SupportsIndex = -1,
     block_size: SupportsIndex = 32,
     threads: SupportsIndex = 1,
@@ -140,7 +140,7 @@ def choose_scale(
     at, shape = blocks_along(array.shape, axis, size)
     scales = np.empty(shape, np.uint8)
 
-    def take(places: Places, magnitudes: npt.NDArray[np.float32]) -> None:
+    def take(places: _Places, magnitudes: npt.NDArray[np.float32]) -> None:
         scales[places] = _bytes_of(magnitudes, element, rule)
 
     each_slab(take, array, at, size, count)
@@ -152,7 +152,7 @@ def quantize(
     x: ArrayLike,
     dtype: npt.DTypeLike,
     *,
-    rule: Rule = "floor",
+    rule: _Rule = "floor",
     axis: SupportsIndex = -1,
     block_size: SupportsIndex = 32,
     packed: bool = False,

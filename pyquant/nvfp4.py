@@ -20,11 +20,11 @@ from pyquant._magnitudes import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pyquant._magnitudes import Places
     from pyquant._typing import ArrayLike
     from pyquant.packed import PackedArray
 
-    Style = Literal["torchao", "compressed-tensors"]
+    _Places = tuple[slice, ...]
+    _Style = Literal["torchao", "compressed-tensors"]
 
 __all__ = ["choose_tensor_scale", "dequantize", "quantize"]
 
@@ -44,7 +44,7 @@ def __dir__() -> list[str]:
 
 
 def choose_tensor_scale(
-    x: ArrayLike, *, style: Style = "torchao", threads: SupportsIndex = 1
+    x: ArrayLike, *, style: _Style = "torchao", threads: SupportsIndex = 1
 ) -> np.float32:
     """
     Choose the scale of a tensor by its largest magnitude.
@@ -94,7 +94,7 @@ def quantize(
     x: ArrayLike,
     tensor_scale: ArrayLike | None = None,
     *,
-    style: Style = "torchao",
+    style: _Style = "torchao",
     axis: SupportsIndex = -1,
     packed: bool = False,
     out: npt.NDArray[Any] | None = None,
@@ -201,7 +201,7 @@ def dequantize(
     scale: ArrayLike,
     tensor_scale: ArrayLike = 1,
     *,
-    style: Style = "torchao",
+    style: _Style = "torchao",
     dtype: npt.DTypeLike | None = None,
     axis: SupportsIndex = -1,
     out: npt.NDArray[Any] | None = None,
@@ -340,7 +340,7 @@ def _amax_of(
     amax = np.empty(blocks_along(x.shape, axis, block_size)[1], np.float32)
     infinite = []
 
-    def take(places: Places, magnitudes: npt.NDArray[np.float32]) -> None:
+    def take(places: _Places, magnitudes: npt.NDArray[np.float32]) -> None:
         amax[places] = magnitudes
         if not np.isfinite(magnitudes).all():
             infinite.append(places)

@@ -366,3 +366,20 @@ def test_a_weight_that_is_not_there():
     del tensors["w.absmax"]
     with pytest.raises(ValueError, match=r"^tensors: expected w\.absmax beside the others"):
         bitsandbytes.from_tensors(tensors, "w")
+
+
+def test_out_over_what_is_read():
+    """Pieces of `out` would be written before others are read."""
+    x = np.linspace(-1, 1, 256, dtype=np.float32)
+    q = bitsandbytes.quantize(x)
+    memory = np.zeros(1024, np.float32)
+    lies = replace(q, data=memory[:32].view(np.uint8))
+    overlapped = memory[::2][:256]
+    with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
+        bitsandbytes.dequantize(lies, out=overlapped)
+    codes, scb = memory[:64].view(np.int8).reshape(4, 64), np.ones(4, np.float32)
+    with pytest.raises(ValueError, match=r"^out: expected memory of its own"):
+        bitsandbytes.dequantize_int8(codes, scb, out=memory[:256].reshape(4, 64))
+    twice = np.lib.stride_tricks.as_strided(memory, (4, 64), (0, 4))
+    with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
+        bitsandbytes.dequantize_int8(np.zeros((4, 64), np.int8), scb, out=twice)

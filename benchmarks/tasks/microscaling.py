@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def _mx(n: int, name: str) -> Made:
     )
 
 
-def _nvfp4(n: int, style: nvfp4.Style) -> Made:
+def _nvfp4(n: int, style: Literal["torchao", "compressed-tensors"]) -> Made:
     x = rows(n)
     scale = nvfp4.choose_tensor_scale(x, style=style)
     rivals = {"torch": partial(_nvfp4_by_torchao, x, scale)} if style == "torchao" else {}

@@ -111,7 +111,7 @@ static void check_weights(const struct pq_kernels *kernels, int place)
         weights[k] = (h >> 3 & 7) != 0 ? (float)((h >> 6 & 1023) + 1) / 256 : 0;
         sum += x[k] * x[k];
     }
-    struct pq_block_search how = {place, format->bytes, sum / COUNT, false};
+    struct pq_block_search how = {place, format->bytes, sum / (float)COUNT, false};
     memset(y, 0xa5, n);
     kernels->records->search(&how, x, weights, y, blocks);
     uint64_t found = digest_of(y, n);
