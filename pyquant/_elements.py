@@ -35,10 +35,11 @@ __all__ = [
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-# Elements converted at once, a multiple of those that begin with a byte, and pages that
-# stay resident behind them.
+# Elements converted at once, a multiple of those that begin with a byte, those that a
+# thread takes from its share, and bytes that stay resident behind them.
 PIECE = 1 << 18
 SPAN = PIECE << 3
+RESIDENT = 1 << 23
 MAX_DIMS = 64  # NumPy's
 MAX_SIZE = 2**63 - 1
 # So many tensors, and keys of metadata, are read one by one in a second or two.
@@ -48,12 +49,13 @@ MAX_TENSORS, MAX_KEYS = 1 << 17, 1 << 16
 class Mapped:
     """A file in memory, read-only; pages of it come when they are looked at."""
 
-    __slots__ = ("memory", "path", "size")
+    __slots__ = ("_seen", "memory", "path", "size")
 
     def __init__(self, path: str) -> None:
         from mmap import ACCESS_READ, mmap
 
         self.path: str = path
+        self._seen = (0, 0, 0)  # from, to, and bytes of what has been read lately
         with open(path, "rb") as file:
             self.size: int = file.seek(0, 2)
             if self.size == 0:
@@ -73,13 +75,22 @@ class Mapped:
                 self.memory.close()
             self.memory = None
 
-    def release(self, start: int, stop: int) -> None:
-        """Let pages go that have been read, of which the system has copies."""
+    def has_read(self, start: int, stop: int) -> None:
+        """Let pages go that have been read, of which the system has copies, when they are
+        many: calls for a few rows each leave no more behind than one for all."""
+        first, last, nbytes = self._seen
+        if nbytes:
+            start, stop, nbytes = min(first, start), max(last, stop), nbytes + stop - start
+        else:
+            nbytes = stop - start
+        if nbytes < RESIDENT:
+            self._seen = start, stop, nbytes
+            return
         import mmap
 
-        start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-        stop = stop // mmap.PAGESIZE * mmap.PAGESIZE
-        if self.memory is not None and start < stop and hasattr(mmap, "MADV_DONTNEED"):
+        self._seen = 0, 0, 0
+        start = start // mmap.PAGESIZE * mmap.PAGESIZE
+        if self.memory is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.memory.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
@@ -175,9 +186,8 @@ def decode(tensor: Tensor, first: int, out: Array, dtype: str, threads: int) -> 
                 found = _piece(raw, tensor, first + a, first + b, dtype, place)
                 if found is not place:
                     to[a:b] = found
-            if out.size > SPAN:
-                ends = [tensor.start + (first + at) * bits // 8 for at in (span, end)]
-                tensor.file.release(*ends)
+            ends = [tensor.start + (first + at) * bits // 8 for at in (span, end)]
+            tensor.file.has_read(*ends)
         return 0
 
     if parts > 1:
@@ -200,8 +210,7 @@ def decode_blocks(
         if tensor.order == ">":
             data = swapped(data, block.name)
         block.decode(data, out=place, threads=threads)
-        if out.size > SPAN:
-            tensor.file.release(tensor.start + at, tensor.start + end)
+        tensor.file.has_read(tensor.start + at, tensor.start + end)
         at = end
 
 

@@ -17,7 +17,7 @@ from pyquant._elements import MAX_KEYS, MAX_TENSORS, Mapped, Tensor, fault, size
 if TYPE_CHECKING:
     from pyquant._elements import Item
 
-__all__ = ["FORMATS", "Metadata", "header", "parts_of", "read"]
+__all__ = ["FORMATS", "Metadata", "header", "parts_of", "read", "unsplit"]
 
 # Name, id, elements to a block, bytes to a block, and the type of those that are plain.
 _ROWS = (
@@ -37,8 +37,13 @@ _SCALARS = "BbHhIif?"
 _LETTERS = {**dict(enumerate(_SCALARS)), 10: "Q", 11: "q", 12: "d"}
 _NUMBERS = {np.dtype(letter): kind for kind, letter in _LETTERS.items()}
 _STRING, _ARRAY = 8, 9
+# What Python's own numbers are written as: uint32, below 0 int32, float32 and bool. Numbers
+# of other types are NumPy's, so that those which are written again have the type they had.
+_PLAIN, _INT32 = (4, 6, 7), 5
 # Ids that GPTQModel gave to types of its own before ggml gave them to others.
 SHARED = (40, 41)
+_SPLIT = ("split.no", "split.count", "split.tensors.count")
+_PART = re.compile(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", re.DOTALL)
 MAX_STRINGS = 1 << 22  # and arrays in arrays, passed one by one
 MAX_DEPTH = 8
 MAX_DIMS = 4
@@ -54,7 +59,8 @@ class Metadata(Mapping[str, Any]):
         self._reader, self._places = reader, places
 
     def __getitem__(self, key: str) -> Any:
-        """Make the value: a number, a string, an array of numbers or a list."""
+        """Make the value: a number, a string, an array of numbers or a list. Numbers of
+        other types than uint32, float32 and bool are NumPy's."""
         kind, at = self._places[key]
         return self._reader.value(kind, at)[0]
 
@@ -193,7 +199,10 @@ class _Reader:
             return self._string(at)
         if kind != _ARRAY:
             one = struct.Struct(self.order + _LETTERS[kind])
-            return one.unpack_from(self.file.opened(), at)[0], at + one.size
+            number = one.unpack_from(self.file.opened(), at)[0]
+            if kind not in _PLAIN and not (kind == _INT32 and number < 0):
+                number = np.dtype(_LETTERS[kind]).type(number)
+            return number, at + one.size
         inner, count = self._word("I", at), self._word("Q", at + 4)
         at += 12
         if inner not in (_STRING, _ARRAY):
@@ -312,9 +321,9 @@ class _Reader:
 def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:
     """The other files of a model that is split, of which this has to be the first."""
     count = metadata.get("split.count", 1)
-    if type(count) is not int or count <= 1:
+    if not isinstance(count, (int, np.integer)) or count <= 1:
         return []
-    name = re.fullmatch(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", path, re.DOTALL)
+    count, name = int(count), _PART.fullmatch(path)
     number = metadata.get("split.no", 0)
     if name is None or int(name[2]) != 1 or number != 0 or name[3][4:9] != f"{count:05}":
         expected = f"the first of {count} files, named …-00001-of-{count:05}.gguf"
@@ -322,9 +331,19 @@ def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:
     return [f"{name[1]}{i:05}{name[3]}" for i in range(2, count + 1)]
 
 
+def unsplit(path: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what tells of other files, unless this has the name of one of them: what has
+    been read of many parts is written as one."""
+    split = () if _PART.fullmatch(path) else _SPLIT
+    return {key: value for key, value in metadata.items() if key not in split}
+
+
 def header(items: list[Item], metadata: Mapping[str, Any]) -> tuple[bytes, list[Item], int]:
     """The bytes before the data, the tensors in their order, and the alignment."""
     alignment = metadata.get("general.alignment", ALIGNMENT)
+    if isinstance(alignment, np.integer):
+        alignment = int(alignment)
+        metadata = {**metadata, "general.alignment": alignment}
     if (
         type(alignment) is not int
         or not 0 < alignment < 1 << 32

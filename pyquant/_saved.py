@@ -37,7 +37,7 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
         from pyquant import _gguf
 
         items = [_blocks(name, value) for name, value in weights.items()]
-        head, items, alignment = _gguf.header(items, metadata)
+        head, items, alignment = _gguf.header(items, _gguf.unsplit(path, metadata))
     else:
         from pyquant import _safetensors
 

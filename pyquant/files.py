@@ -328,7 +328,8 @@ class WeightFile(Mapping[str, Weight]):
         What was opened.
     metadata : mapping
         What the file says of itself: strings of safetensors; of GGUF numbers, strings,
-        arrays and lists of strings, each made when it is asked for.
+        arrays and lists of strings, each made when it is asked for. Numbers of other types
+        than uint32, float32 and bool are NumPy's scalars.
 
     Notes
     -----
@@ -548,7 +549,9 @@ def write_weights(
     metadata : mapping, optional
         Of safetensors strings to strings; of GGUF strings to strings, numbers, arrays and
         lists of strings. Python's integers become uint32 or int32 where these hold them,
-        and floats float32 where that does.
+        and floats float32 where that does; NumPy's scalars keep their types, as does what
+        `WeightFile.metadata` has. ``split.no``, ``split.count`` and ``split.tensors.count``
+        go to no file but one named as a part.
 
     Raises
     ------

@@ -1,6 +1,7 @@
 """Files of weights: both containers and directions, beside their packages; hostile ones."""
 
 import json
+import mmap
 import os
 import re
 import struct
@@ -1027,3 +1028,51 @@ def test_pairs_that_are_none(pair, tmp_path):
     with pytest.raises(TypeError, match=r"^weights: expected "):
         pq.write_weights(tmp_path / "a.gguf", {"w": pair})
     assert not list(tmp_path.iterdir())
+
+
+def test_metadata_keep_their_types(tmp_path):
+    """What is copied is what was there, and no part of a model says that it is one."""
+    said = {f"k.{letter}": np.dtype(letter).type(3) for letter in "bBhHiIqQfd"}
+    said |= {"k.bool": True, "k.below": np.int32(-3), "k.text": "x", "k.list": ["a", "b"]}
+    split = {"split.no": np.uint16(0), "split.count": np.uint16(1)}
+    said["general.alignment"] = np.uint32(64)
+    one, two = tmp_path / "a-00001-of-00001.gguf", tmp_path / "b.gguf"
+    x = np.arange(5, dtype=np.float32)
+    pq.write_weights(one, {"x": x}, metadata=said | split)
+    with pq.open_weights(one) as f:
+        assert dict(f.metadata) == said | split
+        pq.write_weights(two, {**f}, metadata={**f.metadata, "k.text": "y"})
+    with pq.open_weights(two) as f:
+        assert dict(f.metadata) == said | {"k.text": "y"}
+    kinds = gguf_types(one)
+    assert gguf_types(two) == {key: kinds[key] for key in kinds if key not in split}
+
+
+def gguf_types(path):
+    """The types of the keys, as their own package reads them."""
+    gguf = pytest.importorskip("gguf", reason="it is in the group integration")
+    return {key: field.types for key, field in gguf.GGUFReader(path).fields.items()}
+
+
+def test_few_rows_at_a_time_leave_few_pages(tmp_path):
+    """Calls for rows let pages go as one for all of them does."""
+    if not hasattr(mmap, "MADV_DONTNEED"):
+        pytest.skip("the system keeps what it likes")
+    path = tmp_path / "w.safetensors"
+    pq.write_weights(path, {"w": np.zeros((4096, 4096), np.int8)})
+    with pq.open_weights(path) as f:
+        released = []
+        memory = f["w"]._tensor.file
+
+        class Watched:
+            def madvise(self, advice, start, length):
+                released.append((start, length))
+
+        kept, memory.memory = memory.memory, Watched()
+        try:
+            raw = f["w"]._tensor
+            for top in range(0, 4096, 64):
+                raw.file.has_read(raw.start + top * 4096, raw.start + (top + 64) * 4096)
+        finally:
+            memory.memory = kept
+    assert sum(length for _, length in released) >= 4096 * 4096 - (1 << 23)
