@@ -388,8 +388,10 @@ def _written(value: Any, key: str) -> tuple[int, bytes]:
     array = np.asarray(value)
     if type(value) is int:
         array = array.astype(_integer_type(value, array.dtype))
-    elif type(value) is float and (value != value or value == float(np.float32(value))):
-        array = array.astype(np.float32)
+    elif type(value) is float:
+        with np.errstate(all="ignore"):
+            narrow = array.astype(np.float32)
+        array = narrow if value != value or value == float(narrow) else array
     kind = _NUMBERS.get(array.dtype.newbyteorder("="))
     if kind is None or array.ndim > 1:
         got = f"{type(value).__name__} for {key[:100]!r}"

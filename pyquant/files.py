@@ -145,6 +145,14 @@ class Weight:
             dtype = dtype.newbyteorder(tensor.order) if name != "bfloat16" else dtype
         return tensor.raw().view(dtype).reshape(tensor.shape)
 
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        """What `view` gives, to NumPy and to functions that take arrays."""
+        seen = np.asarray(self.view())
+        made = seen if dtype is None else seen.astype(dtype, copy=False)
+        return made.copy() if copy and made is seen else made
+
     def _packed(self, name: str) -> PackedArray:
         tensor = self._tensor
         if dtypes.TYPES[name].bits == 4:

@@ -1076,3 +1076,16 @@ def test_few_rows_at_a_time_leave_few_pages(tmp_path):
         finally:
             memory.memory = kept
     assert sum(length for _, length in released) >= 4096 * 4096 - (1 << 23)
+
+
+def test_weights_are_taken_as_arrays(tmp_path):
+    """What a file has goes to functions that take arrays, without `view`."""
+    path = tmp_path / "w.safetensors"
+    x = np.arange(12, dtype=np.int8).reshape(3, 4)
+    pq.write_weights(path, {"x": x})
+    with pq.open_weights(path) as f:
+        same(np.asarray(f["x"]), x)
+        assert np.shares_memory(np.asarray(f["x"]), f["x"].view())
+        assert np.array(f["x"]).flags.writeable
+        same(np.asarray(f["x"], np.float64), x.astype(np.float64))
+        same(pq.dequantize(f["x"], 0.5), pq.dequantize(x, 0.5))

@@ -159,7 +159,7 @@ def test_the_functions_say_what_they_do():
         ),
         *("saturate", "packed", "out", "threads"),
         *("offset", "inverse", "fill", "quant_range", "out_of_range", "nan"),
-        *("seed", "start"),
+        *("seed", "start", "codebook"),
     ]
     assert list(inspect.signature(pq.dequantize).parameters) == [
         *("q", "scale", "zero_point", "dtype", "axis", "block_size", "out", "threads"),
