@@ -191,7 +191,8 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
         A table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or the
         name of one: "nf4", "fp4_bnb", "dynamic8", "dynamic8_unsigned". Codes are then
         places in it, those of the numbers nearest to ``x / scale``, or to ``x * scale`` if
-        `inverse`; what is as near to two becomes the lower number, NaN the lowest. `dtype`
+        `inverse`, as middles rounded to float32 tell; what is on one becomes the lower
+        number, NaN the lowest. `dtype`
         is uint8 (the default), or of as many bits as the table needs, which is what
         `packed` makes of it: uint4, or uint2. No option goes with it but `inverse`, those
         of shape, and `threads`.

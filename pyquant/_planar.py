@@ -7,6 +7,7 @@ names, shapes and refusals; what computes is called from here.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import gcd
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
@@ -243,6 +244,9 @@ class Weight:
         name = one_of(name, "name", tuple(_BLOCKS))
         bits, zero = _BLOCKS[name]
         made = self._planar
+        if len(made.shape) != 2:
+            msg = f"weight: expected two dimensions, got shape {made.shape}"
+            raise ValueError(msg)
         check_width(made, (bits,), name)
         refuse_groups(made, name)
         fmt = block_format(name)
@@ -563,6 +567,9 @@ def integer_of(value: object, name: str, least: int, most: int = (1 << 31) - 1) 
 
 def one_of(value: object, name: str, choices: tuple[Any, ...]) -> Any:
     """The one of the choices that a value is."""
+    if isinstance(choices[0], int) and not isinstance(value, bool):
+        with suppress(TypeError):
+            value = index(value)  # type: ignore[arg-type]
     for one in choices:
         if type(value) is not bool and isinstance(value, type(one)) and value == one:
             return one

@@ -132,7 +132,9 @@ def dequantize(
 
     Notes
     -----
-    ``(code - zero_point) * scale``, rounded once; so float16 is what AutoAWQ makes.
+    ``(code - zero_point) * scale``, rounded to float32 (for float64 to that), then to
+    `dtype`:
+    of scales in float16, float16 is what AutoAWQ makes.
 
     Examples
     --------

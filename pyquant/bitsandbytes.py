@@ -19,6 +19,7 @@ from pyquant._codebooks import TABLES
 from pyquant._core import dequantize as _decoded
 from pyquant._core import quantize as _encoded
 from pyquant._elements import plain_out
+from pyquant._standard import requested, shown
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -284,7 +285,8 @@ def dequantize(
         end = min(begin + _PIECE, q.size)
         first, last = begin // q.block_size, -(-end // q.block_size)
         part = codes[begin:end]
-        out.flat[begin:end] = _decoded(part, scales[first:last], dtype=out.dtype, **how)
+        made = _decoded(part, scales[first:last], dtype=out.dtype, threads=threads, **how)
+        out.flat[begin:end] = made
     return out
 
 
@@ -334,10 +336,20 @@ def _offset_of(
     if isinstance(offset, str) or not isinstance(offset, SupportsFloat):
         msg = f"offset: expected a number, got {type(offset).__name__}"
         raise TypeError(msg)
-    if not abs(float(offset)) <= float(np.finfo(np.float32).max):
-        msg = f"offset: expected a finite float32, got {float(offset)}"
+    if not abs(_real_of(offset)) <= float(np.finfo(np.float32).max):
+        msg = f"offset: expected a finite float32, got {shown(offset):.60}"
         raise ValueError(msg)
-    return offset
+    return float(offset)
+
+
+def _real_of(value: SupportsFloat) -> float:
+    """As float; what no float is as large as is infinite, what is no number none."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+    except (TypeError, ValueError):
+        return np.nan
 
 
 # ---- rows of int8 ----
@@ -370,7 +382,8 @@ def quantize_int8(
 
     Notes
     -----
-    ``round_half_even(x * (127 * (1 / scb)))``, each step in float32; 0 where `scb` is.
+    ``round_half_even(x * (127 * (1 / scb)))``, each step in float32; 0 where `scb` is. A
+    ratio that float32 does not hold, of rows below 4e-37, is its largest number.
 
     Examples
     --------
@@ -393,6 +406,7 @@ def quantize_int8(
     least = np.where(scb == 0, np.float32(1), scb)
     with np.errstate(over="ignore"):
         ratio = np.float32(127) * (np.float32(1) / least)
+    ratio = np.minimum(ratio, np.finfo(np.float32).max)
     codes = _encoded(array, ratio, axis=0, dtype="int8", inverse=True, threads=threads)
     return np.asarray(codes, np.int8), scb
 
@@ -635,7 +649,7 @@ def _integer_in(state: dict[str, Any], item: str, key: str) -> int:
 
 def _number_in(state: dict[str, Any], item: str, key: str) -> float:
     value = state.get(item)
-    number = float(value) if isinstance(value, (int, float)) else np.nan
+    number = _real_of(value) if isinstance(value, (int, float)) else np.nan
     if isinstance(value, bool) or not abs(number) <= float(np.finfo(np.float32).max):
         msg = f"tensors: expected a finite {item} in {key}, got {value!r:.60}"
         raise ValueError(msg)
@@ -683,7 +697,7 @@ def _check_out(
         msg = f"out: expected shape {shape}, got {out.shape}"
         raise ValueError(msg)
     name = _dtypes.name_of(out.dtype)
-    wanted = name if dtype is None else _dtypes.name_of(np.dtype(dtype))
+    wanted = name if dtype is None else requested(dtype) or shown(dtype)
     if name not in ("float32", "float64", "float16", "bfloat16") or name != wanted:
         msg = f"out: expected {wanted if dtype is not None else 'a real type'}, "
         msg += f"got {out.dtype}"
@@ -699,15 +713,15 @@ def _check_out(
 
 def _check(q: FourBit, name: str) -> None:
     """Whether its parts go together, of whatever they were made."""
+    if q.block_size not in _BLOCKS:
+        msg = f"{name}: expected blocks of {', '.join(map(str, _BLOCKS))}, got "
+        msg += f"{q.block_size}"
+        raise ValueError(msg)
     whole = q.size
     blocks = -(-whole // q.block_size)
     if q.quant_type not in _BOOKS or q.dtype not in ("float32", "float16", "bfloat16"):
         msg = f"{name}: expected nf4 or fp4 of float32, float16 or bfloat16, got "
         msg += f"{q.quant_type!r:.60} of {q.dtype!r:.60}"
-        raise ValueError(msg)
-    if q.block_size not in _BLOCKS:
-        msg = f"{name}: expected blocks of {', '.join(map(str, _BLOCKS))}, got "
-        msg += f"{q.block_size}"
         raise ValueError(msg)
     parts: list[tuple[str, Any, type, int]] = [
         ("data", q.data, np.uint8, (whole + 1) // 2),
@@ -715,6 +729,10 @@ def _check(q: FourBit, name: str) -> None:
         ("quant_map", q.quant_map, np.float32, 16),
     ]
     if q.nested is not None:
+        if q.nested.block_size not in _BLOCKS:
+            msg = f"{name}: expected nested blocks of {', '.join(map(str, _BLOCKS))}, got "
+            msg += f"{q.nested.block_size}"
+            raise ValueError(msg)
         groups = -(-blocks // q.nested.block_size)
         parts += [
             ("nested_absmax", q.nested.absmax, np.float32, groups),

@@ -182,7 +182,8 @@ def dequantize(
 
     Notes
     -----
-    ``(code - zero_point) * scale``, rounded once.
+    ``(code - zero_point) * scale``, rounded to float32 (for float64 to that), then to
+    `dtype`.
 
     Examples
     --------
@@ -306,6 +307,7 @@ def quantize(
     form = (rows, -(-inputs // size))
     middle = 1 << (width - 1)
     zero: npt.NDArray[Any] | None = None
+    _planar.refuse_nonfinite(array, "weight")
     if weight_scale is not None:
         scale = _planar.array_of(weight_scale, "weight_scale", ("float32",))
         _planar.check_shape(scale, "weight_scale", form)
@@ -323,7 +325,6 @@ def quantize(
         msg = "weight_zero_point: expected None without scales, got some"
         raise ValueError(msg)
     else:
-        _planar.refuse_nonfinite(array, "weight")
         chosen = choose_qparams(
             array,
             dtype="int8",

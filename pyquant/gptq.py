@@ -192,7 +192,8 @@ def dequantize(
 
     Notes
     -----
-    ``(code - zero_point) * scale``, rounded once.
+    ``(code - zero_point) * scale``, rounded to float32 (for float64 to that), then to
+    `dtype`.
 
     Examples
     --------

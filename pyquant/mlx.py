@@ -422,6 +422,8 @@ def _biases(
     wrong = bias.astype(np.float64) != exact
     # Products with codes are exact if so many bits are free.
     wrong |= (wide.view(np.uint32) & np.uint32((1 << bits) - 1) != 0) & (zeros != 0)
+    largest = np.finfo(np.float32).max
+    wrong |= (zeros != 0) & ~(abs(wide.astype(np.float64)) * ((1 << bits) - 1) <= largest)
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
         msg = (

@@ -383,3 +383,16 @@ def test_out_over_what_is_read():
     twice = np.lib.stride_tricks.as_strided(memory, (4, 64), (0, 4))
     with pytest.raises(ValueError, match=r"^out: expected dimensions that neither overlap"):
         bitsandbytes.dequantize_int8(np.zeros((4, 64), np.int8), scb, out=twice)
+
+
+def test_numbers_at_the_ends():
+    """Offsets that no float holds, and rows whose ratio none does."""
+    with pytest.raises(ValueError, match=r"^offset: expected a finite float32"):
+        bitsandbytes.quantize(np.ones(64, np.float32), nested=True, offset=10**400)
+    codes, _ = bitsandbytes.quantize_int8(np.float32([[3e-37, 1e-38, -1e-38]]))
+    assert codes.tolist() == [[102, 3, -3]]
+    q = bitsandbytes.quantize(np.ones(64, np.float32))
+    with pytest.raises(ValueError, match=r"^q: expected blocks of 32"):
+        bitsandbytes.dequantize(replace(q, block_size=0))
+    with pytest.raises((TypeError, ValueError), match=r"^(out|dtype): expected"):
+        bitsandbytes.dequantize(q, dtype="garbage", out=np.empty(64, np.float32))

@@ -163,7 +163,7 @@ def test_the_functions_say_what_they_do():
     ]
     assert list(inspect.signature(pq.dequantize).parameters) == [
         *("q", "scale", "zero_point", "dtype", "axis", "block_size", "out", "threads"),
-        *("offset", "inverse", "fill"),
+        *("offset", "inverse", "fill", "bias", "codebook"),
     ]
     assert list(inspect.signature(pq.choose_qparams).parameters) == [
         *("x", "dtype", "axis", "block_size", "symmetric", "method", "weights"),

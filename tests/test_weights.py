@@ -370,7 +370,7 @@ def test_imported_on_request():
     names = [name.removeprefix("pyquant.") for name in MODULES]
     code = f"import sys, pyquant; assert not set({names}) & set(dir(pyquant))\n"
     code += f"assert not [n for n in {list(MODULES)} if n in sys.modules]"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-P", "-c", code], check=True)
     for name in MODULES:
         module = import_module(name)
         assert issubclass(module.Weight, _planar.Weight)
@@ -404,3 +404,18 @@ def test_linear_of_every_weight():
         else:
             with pytest.raises(ValueError, match=r"^weight: expected "):
                 w.linear()
+
+
+def test_integers_and_ends():
+    """Integers of NumPy are integers; products that float32 does not hold are refused."""
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
+    assert mlx.quantize(x, group_size=np.int32(32)).group_size == 32
+    w = matmulnbits.pack(
+        np.full((32, 1), 15, np.uint8), np.float32([[1.25 * 2**124]]), block_size=32
+    )
+    with pytest.raises(ValueError, match=r"^weight: expected zero points and scales"):
+        mlx.convert(w)
+    with pytest.raises(ValueError, match=r"^weight: expected finite values"):
+        compressed_tensors.quantize(np.full((2, 32), np.nan, "f4"), np.ones((2, 1), "f4"))
+    with pytest.raises(ValueError, match=r"^weight: expected two dimensions"):
+        mlx.quantize(x[0], group_size=32).blocks("Q4_1")
