@@ -382,7 +382,9 @@ static bool code_row(struct coding *how, const struct walk *walk, ptrdiff_t r,
     if (walk->columns != 1) {
         row.blocks += r % walk->columns * walk->block_column;
         row.numbers += r % walk->columns * walk->number_column;
-        row.weights += weights == NULL ? 0 : r % walk->columns * walk->weight_column;
+        if (weights != NULL) {
+            row.weights += r % walk->columns * walk->weight_column;
+        }
         r /= walk->columns;
     }
     for (int d = how->ndim - 1; d >= 0; d--) {
@@ -390,7 +392,9 @@ static bool code_row(struct coding *how, const struct walk *walk, ptrdiff_t r,
         r /= how->shape[d];
         row.blocks += i * how->blocks->strides[d];
         row.numbers += i * how->numbers.array->strides[d];
-        row.weights += weights == NULL ? 0 : i * weights->strides[d];
+        if (weights != NULL) {
+            row.weights += i * weights->strides[d];
+        }
     }
     if (how->of_rows) {
         how->search.mean = mean_square(how, row.numbers);
