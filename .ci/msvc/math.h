@@ -15,4 +15,5 @@ double fmod(double, double);
 double frexp(double, int *);
 double ldexp(double, int);
 double round(double);
+float sqrtf(float);
 double trunc(double);
