@@ -25,6 +25,7 @@ __all__ = [
     "Item",
     "Mapped",
     "Tensor",
+    "check_apart",
     "copied_bytes",
     "decode",
     "decode_blocks",
@@ -229,6 +230,13 @@ def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
     for index in np.ndindex(out.shape[:axis]):
         for at in range(0, out.shape[axis], count):
             yield out[index][at : at + count]
+
+
+def check_apart(out: Array, *inputs: Array) -> None:
+    """Whether what is written in pieces is nothing that is still to be read."""
+    if any(np.may_share_memory(out, one) for one in inputs):
+        msg = "out: expected memory of its own, got an array that overlaps an input"
+        raise ValueError(msg)
 
 
 def plain_out(out: Array) -> Array:

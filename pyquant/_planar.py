@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._elements import plain_out
+from pyquant._elements import check_apart, plain_out
 from pyquant._standard import REAL, listed, requested, shown
 from pyquant.blocks import BlockFormat, block_format
 from pyquant.packed import LAYOUTS, PackedArray, pack
@@ -363,9 +363,8 @@ def _decode(made: Planar, target: npt.NDArray[Any], threads: SupportsIndex) -> N
         return
     for one in made:
         memory = one.data if isinstance(one, PackedArray) else getattr(one, "words", one)
-        if isinstance(memory, np.ndarray) and np.may_share_memory(memory, target):
-            msg = "out: expected memory of its own, got an array that overlaps an input"
-            raise ValueError(msg)
+        if isinstance(memory, np.ndarray):
+            check_apart(target, memory)
     made = made._replace(zero_point=_settled(made))
     room: npt.NDArray[Any] | None = None
     for part in _parts(made):

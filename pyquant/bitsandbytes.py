@@ -18,7 +18,7 @@ from pyquant import dtypes as _dtypes
 from pyquant._codebooks import TABLES
 from pyquant._core import dequantize as _decoded
 from pyquant._core import quantize as _encoded
-from pyquant._elements import plain_out
+from pyquant._elements import check_apart, plain_out
 from pyquant._standard import requested, shown
 from pyquant.packed import PackedArray
 
@@ -706,9 +706,7 @@ def _check_out(
         msg = "out: expected a writeable array"
         raise ValueError(msg)
     plain_out(out)
-    if any(np.may_share_memory(out, one) for one in inputs):
-        msg = "out: expected memory of its own, got an array that overlaps an input"
-        raise ValueError(msg)
+    check_apart(out, *inputs)
 
 
 def _check(q: FourBit, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core, _planar
+from pyquant._elements import check_apart
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -140,9 +141,8 @@ class Weight(_planar.Weight):
         bias = self.biases
         if kind.itemsize != 2 or bias.dtype.newbyteorder("=") != kind:
             return super().dequantize(dtype=kind, out=out, threads=threads)
-        if out is not None and np.may_share_memory(out, bias):
-            msg = "out: expected memory of its own, got an array that overlaps an input"
-            raise ValueError(msg)
+        if out is not None:
+            check_apart(out, bias)
         made = _planar.decoded(
             self._planar._replace(bias=None), kind, out, threads, turned=False
         )
