@@ -36,6 +36,7 @@ __all__ = [
     "blocks_of",
     "bytes_of",
     "check_codes",
+    "check_out",
     "check_shape",
     "check_whole",
     "check_width",
@@ -310,7 +311,7 @@ def real_of(dtype: npt.DTypeLike | None, out: object) -> np.dtype[Any]:
     return made
 
 
-def _check_out(out: object, shape: tuple[int, ...], kind: np.dtype[Any]) -> None:
+def check_out(out: object, shape: tuple[int, ...], kind: np.dtype[Any]) -> None:
     if not isinstance(out, np.ndarray):
         msg = f"out: expected an array, got {type(out).__name__}"
         raise TypeError(msg)
@@ -338,7 +339,7 @@ def decoded(
     if out is None:
         target = np.empty(made.shape, kind)
     else:
-        _check_out(out, made.shape[::-1] if turned else made.shape, kind)
+        check_out(out, made.shape[::-1] if turned else made.shape, kind)
         target = out.T if turned else out
     _decode(made, target, threads)
     if out is None:

@@ -7,6 +7,7 @@ Nothing of bitsandbytes is imported. Names of tensors are those of its safetenso
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
@@ -18,12 +19,13 @@ from pyquant import dtypes as _dtypes
 from pyquant._codebooks import TABLES
 from pyquant._core import dequantize as _decoded
 from pyquant._core import quantize as _encoded
-from pyquant._elements import check_apart, plain_out
-from pyquant._standard import requested, shown
+from pyquant._elements import check_apart
+from pyquant._planar import REALS, check_out, real_of
+from pyquant._standard import shown
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
@@ -46,6 +48,7 @@ _NESTED_BLOCK = 256
 _STATE = "quant_state.bitsandbytes__"
 _LEAST = np.float32(1e-38)  # what smaller magnitudes are taken for where they divide
 _PIECE = 1 << 16  # elements of a buffer, whole blocks of any size
+_PART = 1 << 20  # the same where threads may share them
 
 
 def __dir__() -> list[str]:
@@ -185,7 +188,7 @@ def quantize(
         raise ValueError(msg)
     array = _core.plain(x, "x")
     dtype = _dtypes.name_of(array.dtype)
-    if dtype not in ("float32", "float16", "bfloat16"):
+    if dtype not in REALS:
         msg = f"x: expected float32, float16 or bfloat16, got {array.dtype}"
         raise TypeError(msg)
     flat = np.ascontiguousarray(array).reshape(-1)
@@ -276,8 +279,10 @@ def dequantize(
         made = _decoded(codes, scales, dtype=kind, threads=threads, **how)
         whole: npt.NDArray[Any] = made.reshape(q.shape)
         return whole
-    parts = [q.data, q.absmax, q.quant_map]
-    _check_out(out, q.shape, dtype, *parts, *([q.nested.absmax] if q.nested else []))
+    check_out(out, q.shape, real_of(dtype, out))
+    check_apart(out, q.data, q.absmax, q.quant_map)
+    if q.nested is not None:
+        check_apart(out, q.nested.absmax)
     if out.flags.c_contiguous:
         _decoded(codes, scales, out=out.reshape(-1), threads=threads, **how)
         return out
@@ -298,24 +303,24 @@ def _encode(
     threads: SupportsIndex,
 ) -> npt.NDArray[np.uint8]:
     """Whole blocks times the reciprocals of their scales, a short one over its scale."""
-    whole = flat.size // size
     scales = np.maximum(absmax, _LEAST)
-    made: Any = _encoded(
-        flat[: whole * size],
-        np.float32(1) / scales[:whole],
-        axis=0,
-        block_size=size,
-        inverse=True,
-        packed="high-first",
-        codebook=book,
-        threads=threads,
-    )
+    whole = flat.size // size
+    how: dict[str, Any] = {"packed": "high-first", "codebook": book, "threads": threads}
+    how |= {"axis": 0, "block_size": size, "inverse": True}
+    inverse = np.float32(1) / scales[:whole]
     if whole == absmax.size:
+        made: Any = _encoded(flat, inverse, **how)
         return np.asarray(made.data)
+    data = np.empty((flat.size + 1) // 2, np.uint8)  # in parts: not all codes twice
+    step = _PART // size
+    for first in range(0, whole, step):
+        last = min(first + step, whole)
+        made = _encoded(flat[first * size : last * size], inverse[first:last], **how)
+        data[first * size // 2 : last * size // 2] = made.data
     rest: Any = _encoded(
         flat[whole * size :], scales[-1], packed="high-first", codebook=book
     )
-    data = np.concatenate([made.data, rest.data])
+    data[whole * size // 2 :] = rest.data
     if flat.size % 2:  # as if there was a 0
         data[-1] |= int(_encoded(0.0, 1.0, codebook=book))
     return data
@@ -333,7 +338,7 @@ def _offset_of(
 ) -> SupportsFloat:
     if offset is None:
         return float(absmax.mean(dtype=np.float64)) if absmax.size else 0.0
-    if isinstance(offset, str) or not isinstance(offset, SupportsFloat):
+    if isinstance(offset, (str, bool, np.bool)) or not isinstance(offset, SupportsFloat):
         msg = f"offset: expected a number, got {type(offset).__name__}"
         raise TypeError(msg)
     if not abs(_real_of(offset)) <= float(np.finfo(np.float32).max):
@@ -397,7 +402,7 @@ def quantize_int8(
     if array.ndim != 2:
         msg = f"x: expected two dimensions, got shape {array.shape}"
         raise ValueError(msg)
-    if _dtypes.name_of(array.dtype) not in ("float32", "float16", "bfloat16"):
+    if _dtypes.name_of(array.dtype) not in REALS:
         msg = f"x: expected float32, float16 or bfloat16, got {array.dtype}"
         raise TypeError(msg)
     ends = _core.extrema(array, (1, max(array.shape[1], 1)))
@@ -415,7 +420,7 @@ def dequantize_int8(
     codes: ArrayLike,
     scb: ArrayLike,
     *,
-    dtype: npt.DTypeLike = "float16",
+    dtype: npt.DTypeLike | None = None,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
     """
@@ -428,9 +433,9 @@ def dequantize_int8(
     scb : array_like
         float32, one for each row: `X.SCB`.
     dtype : dtype_like, optional
-        float32, float16 (the default) or bfloat16.
+        float32, float64, float16 or bfloat16. Default that of `out`, else float16.
     out : ndarray, optional
-        Where to put the result: of the shape of `codes`, any strides.
+        Where to put the result: of the shape of `codes` and that type, any strides.
 
     Returns
     -------
@@ -468,11 +473,12 @@ def dequantize_int8(
     if scales.shape != array.shape[:1]:
         msg = f"scb: expected shape {array.shape[:1]}, got {scales.shape}"
         raise ValueError(msg)
+    kind = real_of("float16" if dtype is None and out is None else dtype, out)
     if out is None:
-        empty = _decoded(np.zeros(0, np.int8), 1.0, dtype=dtype)
-        out = np.empty(array.shape, empty.dtype)
+        out = np.empty(array.shape, kind)
     else:
-        _check_out(out, array.shape, None, array, scales)
+        check_out(out, array.shape, kind)
+        check_apart(out, array, scales)
     with np.errstate(over="ignore", invalid="ignore"):
         step = max(1, _PIECE // max(array.shape[1], 1))
         for begin in range(0, len(array), step):
@@ -523,11 +529,12 @@ def to_tensors(q: FourBit, name: str) -> dict[str, npt.NDArray[Any]]:
         msg = f"q: expected a FourBit, got {type(q).__name__}"
         raise TypeError(msg)
     _check(q, "q")
+    _check_name(name)
     state: dict[str, Any] = {
         "quant_type": q.quant_type,
-        "blocksize": q.block_size,
+        "blocksize": int(q.block_size),
         "dtype": q.dtype,
-        "shape": list(q.shape),
+        "shape": list(map(int, q.shape)),
     }
     found: dict[str, npt.NDArray[Any]] = {
         name: q.data.reshape(-1, 1),
@@ -537,9 +544,9 @@ def to_tensors(q: FourBit, name: str) -> dict[str, npt.NDArray[Any]]:
     if q.nested is not None:
         found[f"{name}.nested_absmax"] = q.nested.absmax
         found[f"{name}.nested_quant_map"] = q.nested.quant_map
-        state["nested_blocksize"] = q.nested.block_size
+        state["nested_blocksize"] = int(q.nested.block_size)
         state["nested_dtype"] = "float32"
-        state["nested_offset"] = q.nested.offset
+        state["nested_offset"] = float(q.nested.offset)
     text = json.dumps(state).encode()
     found[f"{name}.{_STATE}{q.quant_type}"] = np.frombuffer(text, np.uint8)
     return found
@@ -577,6 +584,10 @@ def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
     >>> again.shape, again.dtype, again.nested.offset
     ((2, 32), 'float16', 1.0)
     """
+    if not isinstance(tensors, Mapping):
+        msg = f"tensors: expected a mapping, got {type(tensors).__name__}"
+        raise TypeError(msg)
+    _check_name(name)
     if name not in tensors:
         raise KeyError(f"name: expected that of a weight in tensors, got {name!r}")
     data = _array_of(tensors, name)
@@ -649,11 +660,10 @@ def _integer_in(state: dict[str, Any], item: str, key: str) -> int:
 
 def _number_in(state: dict[str, Any], item: str, key: str) -> float:
     value = state.get(item)
-    number = _real_of(value) if isinstance(value, (int, float)) else np.nan
-    if isinstance(value, bool) or not abs(number) <= float(np.finfo(np.float32).max):
+    if not _is_finite(value):
         msg = f"tensors: expected a finite {item} in {key}, got {value!r:.60}"
         raise ValueError(msg)
-    return number
+    return float(value)  # type: ignore[arg-type]
 
 
 # ---- checks ----
@@ -678,48 +688,29 @@ def _book_of(quant_type: str) -> str:
     return _BOOKS[quant_type]
 
 
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        msg = f"name: expected a string, got {type(name).__name__}"
+        raise TypeError(msg)
+
+
 def _check_flag(value: object, name: str) -> None:
     if not isinstance(value, (bool, np.bool)):
         msg = f"{name}: expected True or False, got {type(value).__name__}"
         raise TypeError(msg)
 
 
-def _check_out(
-    out: npt.NDArray[Any],
-    shape: tuple[int, ...],
-    dtype: npt.DTypeLike | None,
-    *inputs: npt.NDArray[Any],
-) -> None:
-    if not isinstance(out, np.ndarray):
-        msg = f"out: expected an ndarray, got {type(out).__name__}"
-        raise TypeError(msg)
-    if out.shape != shape:
-        msg = f"out: expected shape {shape}, got {out.shape}"
-        raise ValueError(msg)
-    name = _dtypes.name_of(out.dtype)
-    wanted = name if dtype is None else requested(dtype) or shown(dtype)
-    if name not in ("float32", "float64", "float16", "bfloat16") or name != wanted:
-        msg = f"out: expected {wanted if dtype is not None else 'a real type'}, "
-        msg += f"got {out.dtype}"
-        raise ValueError(msg)
-    if not out.flags.writeable:
-        msg = "out: expected a writeable array"
-        raise ValueError(msg)
-    plain_out(out)
-    check_apart(out, *inputs)
-
-
 def _check(q: FourBit, name: str) -> None:
     """Whether its parts go together, of whatever they were made."""
-    if q.block_size not in _BLOCKS:
-        msg = f"{name}: expected blocks of {', '.join(map(str, _BLOCKS))}, got "
-        msg += f"{q.block_size}"
+    if not isinstance(q.shape, tuple) or not all(map(_is_count, q.shape)):
+        msg = f"{name}: expected a shape of integers from 0 on, got {shown(q.shape):.60}"
         raise ValueError(msg)
+    _check_block(q.block_size, f"{name}: expected blocks of")
     whole = q.size
     blocks = -(-whole // q.block_size)
-    if q.quant_type not in _BOOKS or q.dtype not in ("float32", "float16", "bfloat16"):
+    if not (_is_one_of(q.quant_type, tuple(_BOOKS)) and _is_one_of(q.dtype, REALS)):
         msg = f"{name}: expected nf4 or fp4 of float32, float16 or bfloat16, got "
-        msg += f"{q.quant_type!r:.60} of {q.dtype!r:.60}"
+        msg += f"{shown(q.quant_type):.60} of {shown(q.dtype):.60}"
         raise ValueError(msg)
     parts: list[tuple[str, Any, type, int]] = [
         ("data", q.data, np.uint8, (whole + 1) // 2),
@@ -727,9 +718,13 @@ def _check(q: FourBit, name: str) -> None:
         ("quant_map", q.quant_map, np.float32, 16),
     ]
     if q.nested is not None:
-        if q.nested.block_size not in _BLOCKS:
-            msg = f"{name}: expected nested blocks of {', '.join(map(str, _BLOCKS))}, got "
-            msg += f"{q.nested.block_size}"
+        if not isinstance(q.nested, Nested):
+            msg = f"{name}: expected Nested or None in nested, got {shown(q.nested):.60}"
+            raise ValueError(msg)
+        _check_block(q.nested.block_size, f"{name}: expected nested blocks of")
+        if not _is_finite(q.nested.offset):
+            msg = f"{name}: expected a finite float32 as offset of nested scales, got "
+            msg += f"{shown(q.nested.offset):.60}"
             raise ValueError(msg)
         groups = -(-blocks // q.nested.block_size)
         parts += [
@@ -737,6 +732,28 @@ def _check(q: FourBit, name: str) -> None:
             ("nested_quant_map", q.nested.quant_map, np.float32, 256),
         ]
     _check_parts(parts, name)
+
+
+def _is_count(value: object) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and value >= 0  # type: ignore[operator]
+
+
+def _is_one_of(value: object, names: tuple[str, ...]) -> bool:
+    return isinstance(value, str) and value in names
+
+
+def _is_finite(value: object) -> bool:
+    """Whether it is a number that float32 holds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)):
+        return False
+    return abs(_real_of(value)) <= float(np.finfo(np.float32).max)
+
+
+def _check_block(value: object, expected: str) -> None:
+    if not _is_count(value) or value not in _BLOCKS:
+        some = ", ".join(map(str, _BLOCKS))
+        raise ValueError(f"{expected} {some}, got {shown(value):.60}")
 
 
 def _check_parts(parts: Iterable[tuple[str, Any, type, int]], name: str) -> None:

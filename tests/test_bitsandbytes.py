@@ -3,6 +3,7 @@ there; tensors of files, their own oracle, and what is refused."""
 
 import itertools
 import json
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -211,6 +212,38 @@ def test_rows_of_int8():
     same(out.astype(np.float32), y)
 
 
+def test_types_of_rows_of_int8():
+    """Those of `dtype`; by default that of `out`, or float16."""
+    codes, scb = np.int8([[100, -3]]), np.float32([0.7])
+    wide = bitsandbytes.dequantize_int8(codes, scb, dtype="float32")
+    same(bitsandbytes.dequantize_int8(codes, scb), wide.astype(np.float16))
+    same(bitsandbytes.dequantize_int8(codes, scb, dtype=None), wide.astype(np.float16))
+    for dtype in (None, "float32"):
+        out = np.empty((1, 2), np.float32)
+        same(bitsandbytes.dequantize_int8(codes, scb, dtype=dtype, out=out), wide)
+
+
+def test_counts_of_numpy():
+    """Of a weight that was put together: files have Python's."""
+    made = replace(Q, shape=(np.int64(3), np.int64(64)), block_size=np.int64(64))
+    tensors = bitsandbytes.to_tensors(made, "w")
+    assert bitsandbytes.from_tensors(tensors, "w").shape == (3, 64)
+
+
+def test_a_short_block_is_no_second_copy():
+    """What its codes replace is a few bytes."""
+    x = np.ones((1 << 22) + 33, np.float32)
+    x[-33:] = np.linspace(-1, 0.7, 33, dtype=np.float32)
+    data, scales = oracle(x[-1057:], 1024, NF4)
+    tracemalloc.start()
+    q = bitsandbytes.quantize(x, block_size=1024)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert q.data[-529:].tobytes() == data.tobytes()
+    assert q.absmax[-2:].tolist() == scales.tolist()
+    assert peak < 1.7 * q.data.nbytes
+
+
 def test_the_package_itself():
     """Of random numbers, all types and blocks."""
     torch = pytest.importorskip("torch", reason="what bitsandbytes is made for")
@@ -266,6 +299,10 @@ REFUSED = {
         lambda: bitsandbytes.quantize(ONES, nested=True, offset="1"),
         "offset: expected a number, got str",
     ),
+    "offset flag": (
+        lambda: bitsandbytes.quantize(ONES, nested=True, offset=True),
+        "offset: expected a number, got bool",
+    ),
     "offset nan": (
         lambda: bitsandbytes.quantize(ONES, nested=True, offset=np.nan),
         "offset: expected a finite float32, got nan",
@@ -282,6 +319,61 @@ REFUSED = {
         lambda: bitsandbytes.dequantize(replace(Q, absmax=Q.absmax[1:])),
         "q: expected 3 float32 in absmax, got float32 of shape (2,)",
     ),
+    "shape kind": (
+        lambda: bitsandbytes.dequantize(replace(Q, shape=None)),
+        "q: expected a shape of integers from 0 on, got None",
+    ),
+    "shape of numbers": (
+        lambda: bitsandbytes.dequantize(replace(Q, shape=(3.0, 64))),
+        "q: expected a shape of integers from 0 on, got (3.0, 64)",
+    ),
+    "block kind": (
+        lambda: bitsandbytes.dequantize(replace(Q, block_size=np.array([64, 64]))),
+        "q: expected blocks of 32, 64,",
+    ),
+    "type kind": (
+        lambda: bitsandbytes.dequantize(replace(Q, quant_type=[])),
+        "q: expected nf4 or fp4 of float32, float16 or bfloat16, got [] of 'float32'",
+    ),
+    "dtype kind": (
+        lambda: bitsandbytes.dequantize(replace(Q, dtype=np.float32)),
+        "q: expected nf4 or fp4 of float32, float16 or bfloat16, got 'nf4' of a type",
+    ),
+    "nested kind": (
+        lambda: bitsandbytes.dequantize(replace(Q, nested=3)),
+        "q: expected Nested or None in nested, got 3",
+    ),
+    "nested offset": (
+        lambda: bitsandbytes.dequantize(
+            replace(NESTED, nested=replace(NESTED.nested, offset="1"))
+        ),
+        "q: expected a finite float32 as offset of nested scales, got '1'",
+    ),
+    "nested block": (
+        lambda: bitsandbytes.dequantize(
+            replace(NESTED, nested=replace(NESTED.nested, block_size=None))
+        ),
+        "q: expected nested blocks of 32,",
+    ),
+    "no tensors": (
+        lambda: bitsandbytes.from_tensors(None, "w"),
+        "tensors: expected a mapping, got NoneType",
+    ),
+    "no name": (lambda: bitsandbytes.from_tensors({}, []), "name: expected a string, got"),
+    "name of tensors": (
+        lambda: bitsandbytes.to_tensors(Q, 3),
+        "name: expected a string, got int",
+    ),
+    "int8 out and dtype": (
+        lambda: bitsandbytes.dequantize_int8(
+            np.zeros((4, 3), "i1"), ONES, dtype="float16", out=np.zeros((4, 3), "f4")
+        ),
+        "out: expected float16, got float32",
+    ),
+    "int8 dtype": (
+        lambda: bitsandbytes.dequantize_int8(np.zeros((4, 3), "i1"), ONES, dtype="int8"),
+        "dtype: expected float32, float64, float16 or bfloat16, got 'int8'",
+    ),
     "map": (
         lambda: bitsandbytes.dequantize(replace(Q, quant_map=ONES)),
         "q: expected 16 float32 in quant_map, got float32 of shape (4,)",
@@ -292,7 +384,7 @@ REFUSED = {
     ),
     "out kind": (
         lambda: bitsandbytes.dequantize(Q, out=np.zeros((3, 64), "i4")),
-        "out: expected a real type, got int32",
+        "out: expected float32, float64, float16 or bfloat16, got int32",
     ),
     "out and dtype": (
         lambda: bitsandbytes.dequantize(Q, dtype="float32", out=np.zeros((3, 64))),
