@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from numpy.exceptions import AxisError
 
 from pyquant import _core, _threads
+from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     _Places = tuple[slice, ...]
 
 __all__ = [
+    "block_scales",
     "blocks_along",
     "each_slab",
     "integer",
@@ -35,11 +38,13 @@ SLAB, COPIED = 1 << 20, 1 << 16
 
 def integer(value: SupportsIndex, name: str) -> int:
     """An integer that is no bool."""
-    settled = _core.integers(value, name)
-    if type(settled) is not int:
+    try:
+        if isinstance(value, (bool, np.bool)):
+            raise TypeError
+        return index(value)
+    except TypeError:
         msg = f"{name}: expected an integer, got {type(value).__name__}"
-        raise TypeError(msg)
-    return settled
+        raise TypeError(msg) from None
 
 
 def positive(value: SupportsIndex, name: str) -> int:
@@ -77,6 +82,28 @@ def blocks_along(
         raise AxisError(at, ndim, "axis")
     at %= ndim
     return at, (*shape[:at], -(-shape[at] // block_size), *shape[at + 1 :])
+
+
+def block_scales(
+    q: ArrayLike | PackedArray,
+    scale: ArrayLike,
+    dtype: str,
+    axis: SupportsIndex,
+    block_size: int,
+) -> tuple[Any, npt.NDArray[Any]]:
+    """Elements as an array, and their scales, one for each block."""
+    codes = q if isinstance(q, PackedArray) else _core.plain(q, "q")
+    stored, kind = _core.plain(scale, "scale"), _core.dtype_named(dtype)
+    if stored.dtype == np.uint8:
+        stored = stored.view(kind)
+    elif stored.dtype != kind:
+        msg = f"scale: expected {dtype}, or its bytes, got {stored.dtype}"
+        raise TypeError(msg)
+    wanted = blocks_along(codes.shape, axis, block_size)[1]
+    if stored.shape != wanted:  # one alone would be taken for that of all
+        msg = f"scale: expected shape {wanted}, got {stored.shape}"
+        raise ValueError(msg)
+    return codes, stored
 
 
 def each_slab(

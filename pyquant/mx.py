@@ -10,6 +10,7 @@ import numpy as np
 
 from pyquant import _core
 from pyquant._magnitudes import (
+    block_scales,
     blocks_along,
     each_slab,
     integer,
@@ -285,18 +286,14 @@ def dequantize(
     >>> mx.dequantize(q, np.uint8([[128]]))[0, :4]
     array([1., 2., 1., 2.], dtype=float32)
     """
-    stored, scale_dtype = _core.plain(scale, "scale"), _core.dtype_named("float8_e8m0fnu")
-    if stored.dtype == np.uint8:
-        stored = stored.view(scale_dtype)
-    elif stored.dtype != scale_dtype:
-        msg = f"scale: expected float8_e8m0fnu, or its bytes, got {stored.dtype}"
-        raise TypeError(msg)
+    size = positive(block_size, "block_size")
+    codes, scales = block_scales(q, scale, "float8_e8m0fnu", axis, size)
     return _core.dequantize(
-        q,
-        stored,
+        codes,
+        scales,
         dtype=dtype,
         axis=integer(axis, "axis"),
-        block_size=positive(block_size, "block_size"),
+        block_size=size,
         out=out,
         threads=threads,
     )

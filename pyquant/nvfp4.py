@@ -9,6 +9,7 @@ import numpy as np
 
 from pyquant import _core
 from pyquant._magnitudes import (
+    block_scales,
     blocks_along,
     each_slab,
     integer,
@@ -258,17 +259,12 @@ def dequantize(
     array([0.25, 0.5 , 0.25, 0.5 ], dtype=float32)
     """
     one_of(style, "style", tuple(_RANGES))
-    stored, scale_dtype = _core.plain(scale, "scale"), _core.dtype_named("float8_e4m3fn")
-    if stored.dtype == np.uint8:
-        stored = stored.view(scale_dtype)
-    elif stored.dtype != scale_dtype:
-        msg = f"scale: expected float8_e4m3fn, or its bytes, got {stored.dtype}"
-        raise TypeError(msg)
+    codes, stored = block_scales(q, scale, "float8_e4m3fn", axis, BLOCK)
     factors = _core.dequantize(
         stored, _single(tensor_scale), inverse=style != "torchao", threads=threads
     )
     return _core.dequantize(
-        q,
+        codes,
         factors,
         dtype=dtype,
         axis=integer(axis, "axis"),

@@ -329,6 +329,16 @@ WRONG = [
     ),
     (TypeError, "block_size: ", lambda: mx.quantize(X, "float8_e5m2", block_size=2.0)),
     (ValueError, "threads: ", lambda: mx.quantize(X, "float8_e5m2", threads=0)),
+    (
+        TypeError,
+        "threads: expected an integer, got str",
+        lambda: mx.quantize(X, "float8_e5m2", threads="a"),
+    ),
+    (
+        TypeError,
+        "axis: expected an integer, got bool",
+        lambda: mx.choose_scale(X, "float8_e5m2", axis=True),
+    ),
     (TypeError, "x: ", lambda: mx.quantize(X.astype(int), "float8_e5m2")),
     (ValueError, "packed: ", lambda: mx.quantize(X, "float8_e5m2", packed=True)),
     (
@@ -340,6 +350,18 @@ WRONG = [
         ValueError,
         "scale: expected shape",
         lambda: mx.dequantize(np.ones((2, 64), np.int8), np.ones((2, 3), np.uint8)),
+    ),
+    (
+        ValueError,
+        "scale: expected shape (2, 2), got (1,)",
+        lambda: mx.dequantize(np.ones((2, 64), np.int8), np.ones(1, np.uint8)),
+    ),
+    (
+        ValueError,
+        "scale: expected shape (1, 1), got ()",
+        lambda: mx.dequantize(
+            pq.PackedArray(np.zeros(16, np.uint8), "uint4", (1, 32)), np.uint8(1)
+        ),
     ),
     (
         TypeError,

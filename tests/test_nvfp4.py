@@ -213,6 +213,11 @@ WRONG = [
     (ValueError, "threads: ", lambda: nvfp4.quantize(X, threads=0)),
     (
         TypeError,
+        "threads: expected an integer, got str",
+        lambda: nvfp4.quantize(X, threads="a"),
+    ),
+    (
+        TypeError,
         "scale: expected float8_e4m3fn, or its bytes, got float32",
         lambda: nvfp4.dequantize(X.astype(np.int8), X),
     ),
@@ -220,6 +225,11 @@ WRONG = [
         ValueError,
         "scale: expected shape",
         lambda: nvfp4.dequantize(np.ones((2, 64), np.int8), np.ones((2, 3), np.uint8)),
+    ),
+    (
+        ValueError,
+        "scale: expected shape (2, 4), got (1, 1)",
+        lambda: nvfp4.dequantize(np.ones((2, 64), np.int8), np.ones((1, 1), np.uint8)),
     ),
     (
         TypeError,
