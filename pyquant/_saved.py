@@ -109,6 +109,13 @@ def _shown(pair: tuple[Any, ...]) -> str:
     return f"{what} and {type(data).__name__}"
 
 
+def _is_pair(value: Any) -> bool:
+    """Whether it is a format, or its name, and something."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    return isinstance(getattr(value[0], "name", value[0]), str)
+
+
 def is_bytes(data: Any) -> bool:
     return isinstance(data, np.ndarray) and data.dtype == np.uint8
 
@@ -148,6 +155,10 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item
             items.append(_plain(name, value.data))
         elif isinstance(value, Weight):
             items.append(_as_it_is(name, value))
+        elif _is_pair(value):
+            expected = "an array, PackedArray or QParams for a safetensors file"
+            got = f"{_shown(value)} for {name[:100]!r}"
+            raise TypeError(f"weights: expected {expected}, got {got}")
         else:
             items.append(_known(_plain(name, value), records))
     names = [one.name for one in items]

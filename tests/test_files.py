@@ -618,6 +618,13 @@ X = np.float32([[1, 2, 3]])
         ("a.gguf", {}, [], "^metadata: expected a mapping, got list"),
         ("a.gguf", {3: X}, None, "^weights: expected strings for names, got int"),
         ("a.gguf", {"x": "no"}, None, "^weights: expected an array, got str"),
+        (
+            "a.safetensors",
+            {"x": (pq.block_format("Q4_0"), np.zeros((2, 18), np.uint8))},
+            None,
+            "^weights: expected an array, PackedArray or QParams for a safetensors file, "
+            "got 'Q4_0' and an array of uint8 for 'x'$",
+        ),
         ("a.gguf", {"x": X.astype(complex)}, None, "^weights: expected a type of GGUF"),
         ("a.gguf", {"x": pq.QParams(1.0, 0, "int8")}, None, "^weights: expected an array"),
         (
