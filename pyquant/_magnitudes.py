@@ -29,6 +29,7 @@ __all__ = [
     "one_of",
     "positive",
     "real_array",
+    "slabs",
 ]
 
 # Elements of a slab: many enough for the calls that each takes, and few of which parameters
@@ -157,8 +158,8 @@ class _Work:
         return 0
 
     def do(self, part: int, parts: int) -> None:
-        slabs = _slabs(self.x.shape, self.axis, self.block_size, SLAB)
-        for number, (elements, places) in enumerate(slabs):
+        parted = slabs(self.x.shape, self.axis, self.block_size, SLAB)
+        for number, (elements, places) in enumerate(parted):
             if number % parts == part:
                 self.do_slab(self.x[elements], places)
 
@@ -168,7 +169,7 @@ class _Work:
         if found is not None:
             self.take(places, found)
             return
-        for some, within in _slabs(x.shape, self.axis, self.block_size, COPIED):
+        for some, within in slabs(x.shape, self.axis, self.block_size, COPIED):
             inner = tuple(
                 slice(whole.start + part.start, whole.start + part.stop)
                 for whole, part in zip(places, within, strict=True)
@@ -182,7 +183,7 @@ class _Work:
         return np.maximum.reduceat(numbers, list(starts), axis=self.axis)
 
 
-def _slabs(
+def slabs(
     shape: tuple[int, ...], axis: int, block_size: int, most: int
 ) -> Iterator[tuple[_Places, _Places]]:
     """
@@ -191,6 +192,8 @@ def _slabs(
     In C order, each of at most so many elements, or one block.
     """
     units = [block_size if d == axis else 1 for d in range(len(shape))]
+    if 0 in shape:
+        return
     size, step = 1, list(shape)
     for d in reversed(range(len(shape))):  # what a part has of each dimension
         step[d] = min(shape[d], max(1, most // size // units[d]) * units[d])

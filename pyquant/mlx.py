@@ -10,6 +10,7 @@ import numpy as np
 
 from pyquant import _core, _planar
 from pyquant._elements import check_apart
+from pyquant._magnitudes import slabs
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -279,34 +280,30 @@ def quantize(
     kind = array.dtype.newbyteorder("=")
     scales = np.empty((*lead, inputs // size), kind)
     biases = np.empty_like(scales)
-    rows = array[np.newaxis] if array.ndim == 1 else array
-    ways = [one.reshape(*rows.shape[:-1], one.shape[-1]) for one in (words, scales, biases)]
-    step = max(1, _TILE // max(1, inputs))
-    for place in np.ndindex(rows.shape[:-2]):
-        for first in range(0, rows.shape[-2], step):
-            part = (*place, slice(first, first + step))
-            some = rows[part]
-            if some.dtype.newbyteorder("=") != np.float32:
-                some = _core.cast(some, "float32")
-            to_words, to_scales, to_biases = (one[part] for one in ways)
-            try:
-                extremes = _core.extrema(some, (1, size))
-            except ValueError:
-                _planar.refuse_nonfinite(array, "w")  # which says where it is in all of it
-                raise
-            scale, bias = _parameters(some, extremes, size, width)
-            to_scales[...], to_biases[...] = scale, bias
-            codes: PackedArray = _core.quantize(
-                some,
-                scale,
-                offset=bias,
-                axis=1,
-                block_size=size,
-                dtype="uint8",
-                packed=("words", 1, width),
-                threads=threads,
-            )
-            to_words[...] = codes.data.view("<u4")
+    last = array.ndim - 1
+    for part, groups in slabs(array.shape, last, size, _TILE):
+        some = array[part]
+        if some.dtype.newbyteorder("=") != np.float32:
+            some = _core.cast(some, "float32")
+        try:
+            extremes = _core.extrema(some, (*(1 for _ in lead), size))
+        except ValueError:
+            _planar.refuse_nonfinite(array, "w")  # which says where it is in all of it
+            raise
+        scale, bias = _parameters(some, extremes, size, width)
+        scales[groups], biases[groups] = scale, bias
+        codes: PackedArray = _core.quantize(
+            some,
+            scale,
+            offset=bias,
+            axis=last,
+            block_size=size,
+            dtype="uint8",
+            packed=("words", last, width),
+            threads=threads,
+        )
+        begin, end = (n * size * width // 32 for n in (groups[-1].start, groups[-1].stop))
+        words[(*groups[:-1], slice(begin, end))] = codes.data.view("<u4")
     return Weight(words, scales, biases, size, width)
 
 

@@ -72,6 +72,27 @@ def test_quantize_by_definition(kind, dtype):
                     same(w.biases, bias)
 
 
+def test_leading_dimensions_are_one_call(monkeypatch):
+    """Experts of few rows each cost what as many rows of one do; long rows are cut."""
+    calls = []
+    quantize = mlx._core.quantize
+
+    def counted(*given, **named):
+        calls.append(given)
+        return quantize(*given, **named)
+
+    monkeypatch.setattr(mlx._core, "quantize", counted)
+    for shape, most in (((50, 4, 2, 64), 1), ((2, 3, 1 << 16), 12)):
+        x = data("normal", shape, np.float32)
+        codes, scale, bias = by_definition(x, 32, 5)
+        calls.clear()
+        w = mlx.quantize(x, group_size=32, bits=5)
+        assert len(calls) == most
+        same(w.w, words_of(codes, 5))
+        same(w.scales, scale)
+        same(w.biases, bias)
+
+
 def test_bfloat16():
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="the type is its")
     x = data("normal", (3, 128), ml_dtypes.bfloat16)
