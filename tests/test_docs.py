@@ -79,8 +79,9 @@ def sections():
 
 
 @pytest.mark.parametrize(("page", "title", "text"), list(sections()))
-def test_page(page, title, text):
+def test_page(page, title, text, tmp_path, monkeypatch):
     """A session for each heading: prompts and results, or a program and its output."""
+    monkeypatch.chdir(tmp_path)  # for the files that examples write
     pattern = r"^```python\n(.*?)^```$(?:\s+prints\s+^```\n(.*?)^```$)?"
     blocks = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == text.count("```python\n")
