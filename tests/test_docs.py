@@ -172,6 +172,27 @@ def test_the_table_of_types_says_what_is_packed():
             assert layouts == [x.name for x in LAYOUTS.values() if bits in x.widths], name
 
 
+def rows_of(text):
+    """The rows of a page's tables, as lists of cells."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+
+
+def test_speeds_of_the_comparison_are_those_of_the_performance_page():
+    measured = rows_of((DOCS / "performance.md").read_text("utf-8"))
+    names = next(row for row in measured if "torch_eager" in row)
+    found = {
+        row[0]: dict(zip(names, row, strict=True))
+        for row in reversed(measured)
+        if row[1] == "64 Ki" and len(row) == len(names)
+    }
+    rows = rows_of((DOCS / "comparison.md").read_text("utf-8"))
+    first = next(n for n, row in enumerate(rows) if row[0] == "form")
+    assert len(rows) > first + 5
+    for row in rows[first + 2 :]:
+        assert row == [found[row[0]][name] for name in rows[first]], row[0]
+
+
 def test_every_page_is_in_the_table_of_pages():
     """In the same order as on the side of the site."""
     text = (DOCS / "index.md").read_text("utf-8")
