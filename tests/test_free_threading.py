@@ -37,7 +37,7 @@ IMPORTS = """
 import sys
 import numpy
 assert not sys._is_gil_enabled()
-import pyquant, pyquant.__main__, pyquant._demo
+import pyquant, pyquant.__main__, pyquant.cli._demo
 pyquant.quantize(numpy.ones(9, numpy.float32), 1.0, threads=2)
 print(sys._is_gil_enabled())
 """

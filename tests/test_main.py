@@ -1,5 +1,6 @@
-"""The commands `python -m pyquant demo` and `python -m pyquant info`."""
+"""The commands `pyquant demo` and `pyquant info`, here as `python -m pyquant`."""
 
+import json
 import os
 import platform
 import re
@@ -13,8 +14,8 @@ import pytest
 from support import HAVE_BFLOAT16, ROOT, float_of_bits
 
 import pyquant as pq
-from pyquant import _demo
-from pyquant.__main__ import main
+from pyquant.cli import _demo_table as _demo
+from pyquant.cli import main
 
 ROW = re.compile(
     r"(?P<granularity>per tensor|per channel|blocks of 32) +"
@@ -109,6 +110,23 @@ def test_info(tmp_path):
     ]
 
 
+def test_info_as_json(capsys):
+    assert main(["info", "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    facts = json.loads(line)
+    assert list(facts) == [
+        *("pyquant", "isa_active", "isa_available", "python", "numpy", "ml_dtypes"),
+    ]
+    assert facts["isa_available"] == list(pq.isa.available())
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["--version"])
+    assert exit_.value.code == 0
+    assert capsys.readouterr().out == f"pyquant {pq.__version__}\n"
+
+
 def test_info_without_ml_dtypes(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     assert main(["info"]) == 0
@@ -159,7 +177,7 @@ def test_wrong_usage(arguments, capsys):
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
     assert exit_.value.code == 2
-    assert "usage: python -m pyquant" in capsys.readouterr().err
+    assert "usage: pyquant" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="not a BrokenPipeError on Windows")
@@ -186,7 +204,7 @@ def test_importing_pyquant_leaves_the_commands_out(tmp_path):
     )
     modules = run.stdout.split()
     assert "pyquant" in modules
-    assert not {"argparse", "pyquant._demo", "pyquant.__main__"} & set(modules)
+    assert not {"argparse", "pyquant.cli", "pyquant.__main__"} & set(modules)
 
 
 # The table
@@ -343,15 +361,15 @@ def failure(path, capsys):
     assert main(["demo", str(path)]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
-    assert err.startswith("python -m pyquant demo: ")
-    return err.strip().removeprefix("python -m pyquant demo: ")
+    assert err.startswith("pyquant demo: ")
+    return err.strip().removeprefix("pyquant demo: ")
 
 
 def test_a_missing_file(tmp_path):
     run = program("demo", "none.npy", cwd=tmp_path)
     assert run.returncode == 2
     assert run.stdout == ""
-    assert run.stderr == "python -m pyquant demo: none.npy: No such file or directory\n"
+    assert run.stderr == "pyquant demo: none.npy: No such file or directory\n"
 
 
 def test_a_folder(tmp_path, monkeypatch, capsys):

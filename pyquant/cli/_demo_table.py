@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of `python -m pyquant demo`: error, size and speed of int8 for some arrays."""
+"""The table of `pyquant demo`: error, size and speed of int8 for some arrays."""
 
 from __future__ import annotations
 
