@@ -190,7 +190,8 @@ class Weight:
         dict
             ``x``, a `pyquant.PackedArray` of uint4 or uint2 in the layout of ONNX, or an
             array of uint8, of the shape of the codes; ``x_scale``, ``x_zero_point``,
-            ``axis`` and ``block_size``.
+            ``axis`` and ``block_size``. The operator makes numbers of the type of the
+            scales: those of `dequantize` for that type.
 
         Raises
         ------
@@ -657,13 +658,16 @@ def blocks_of(inputs: int, groups: int, group_size: SupportsIndex | None, name: 
             )
             raise ValueError(msg)
         return size
-    if groups == 0 or inputs % groups:
+    if inputs == 0 and groups:
+        msg = f"{name}: expected no groups for no inputs, got {groups}"
+        raise ValueError(msg)
+    if inputs and (groups == 0 or inputs % groups):
         msg = (
             f"group_size: expected one where {groups} groups do not divide {inputs} "
             "inputs, got None"
         )
         raise ValueError(msg)
-    return max(1, inputs // groups)
+    return max(1, inputs // max(1, groups))
 
 
 def order_of(

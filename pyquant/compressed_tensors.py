@@ -256,10 +256,11 @@ def quantize(
     Parameters
     ----------
     weight : array_like
-        float32, finite, of shape (N, K) and any strides: a row for each output.
+        float32, float16 or bfloat16, finite, of shape (N, K) and any strides: a row for
+        each output. Python numbers become float32.
     weight_scale : array_like, optional
-        float32 of shape (N, groups). By default scales and zero points are chosen by the
-        extremes of the groups.
+        Of the type of `weight`, of shape (N, groups). By default scales and zero points are
+        chosen by the extremes of the groups.
     weight_zero_point : array_like, optional
         int8 of the same shape, for scales that are given. By default all are 0.
     bits : int, optional
@@ -283,9 +284,9 @@ def quantize(
 
     Notes
     -----
-    ``clip(round_half_even(weight / scale + zero_point))``, each step rounded to float32:
-    the codes of compressed-tensors 0.20 for float32. Scales are chosen as by
-    ``pq.choose_qparams(..., like="compressed_tensors")``.
+    ``clip(round_half_even(weight / scale + zero_point))``, each step rounded to the type of
+    `weight`: the codes of compressed-tensors 0.20. Scales are chosen as by
+    ``pq.choose_qparams(..., like="compressed_tensors")``, in that type, too.
 
     Examples
     --------
@@ -298,7 +299,8 @@ def quantize(
     """
     width: int = _planar.one_of(bits, "bits", _BITS[1:])
     symmetric = _planar.flag_of(symmetric, "symmetric")
-    array = _planar.array_of(_core.as_reals(weight, "weight"), "weight", ("float32",))
+    array = _weight_of(weight)
+    kind = array.dtype.newbyteorder("=")
     rows, inputs = _planar.matrix_of(array, "weight")
     if group_size is None:
         size = max(1, inputs)
@@ -309,7 +311,7 @@ def quantize(
     zero: npt.NDArray[Any] | None = None
     _planar.refuse_nonfinite(array, "weight")
     if weight_scale is not None:
-        scale = _planar.array_of(weight_scale, "weight_scale", ("float32",))
+        scale = _planar.array_of(weight_scale, "weight_scale", (kind.name,))
         _planar.check_shape(scale, "weight_scale", form)
         if weight_zero_point is not None:
             zero = _planar.array_of(weight_zero_point, "weight_zero_point", ("int8",))
@@ -335,7 +337,7 @@ def quantize(
             like="compressed_tensors",
             threads=threads,
         )
-        scale = np.broadcast_to(np.asarray(chosen.scale, np.float32), form)
+        scale = np.broadcast_to(np.asarray(chosen.scale).astype(kind), form)
         if not symmetric:
             zero = np.broadcast_to(np.asarray(chosen.zero_point, np.int8), form)
     words = _quantized(array, scale, zero, width, size, threads)
@@ -485,6 +487,14 @@ def _zeros_of(
     return _codes_of(words, shape, 0, bits, packing), words
 
 
+def _weight_of(weight: ArrayLike) -> npt.NDArray[Any]:
+    """What is to be quantized, in its type."""
+    array: npt.NDArray[Any] = _core.as_reals(weight, "weight")
+    if not isinstance(weight, (np.ndarray, np.generic)) and array.dtype == np.float64:
+        array = _core.cast(array, "float32")
+    return _planar.numbers_of(array, "weight")
+
+
 def _quantized(
     array: npt.NDArray[Any],
     scale: npt.NDArray[Any],
@@ -494,11 +504,13 @@ def _quantized(
     threads: SupportsIndex,
 ) -> npt.NDArray[Any]:
     """Words of codes. Zero points are added to the quotients before these are rounded."""
-    how: dict[str, Any] = {"axis": 1, "block_size": size, "dtype": "uint8"}
-    how |= {"packed": ("words", 1, bits), "threads": threads}
+    how: dict[str, Any] = {"dtype": "uint8", "packed": ("words", 1, bits)}
+    how["threads"] = threads
     middle = 1 << (bits - 1)
     codes: PackedArray
     if zero is None:
+        precision = None if array.dtype.itemsize == 4 else array.dtype.name
+        how |= {"axis": 1, "block_size": size, "precision": precision}
         codes = _core.quantize(array, scale, middle, **how)
         return codes.data
     rows, inputs = array.shape
@@ -506,10 +518,10 @@ def _quantized(
     step = max(1, _TILE // max(1, inputs))
     for first in range(0, rows, step):
         part = slice(first, first + step)
+        each, added = (np.repeat(one[part], size, 1)[:, :inputs] for one in (scale, zero))
         with np.errstate(all="ignore"):
-            each = np.repeat(scale[part], size, 1)[:, :inputs]
-            quotient = np.divide(array[part], each, dtype=np.float32)
-        offset = np.negative(zero[part], dtype=np.float32)
-        codes = _core.quantize(quotient, 1.0, middle, offset=offset, **how)
+            numbers = np.divide(array[part], each)
+            numbers += added.astype(numbers.dtype)
+        codes = _core.quantize(numbers, 1.0, middle, **how)
         words[part] = codes.data
     return words
