@@ -198,9 +198,9 @@ def quantize(
     Parameters
     ----------
     x : array_like
-        float32 or float16, finite, of shape (K, N) and any strides. Python numbers become
-        float32. Columns that are contiguous, as in the transpose of a layer's weight, are
-        the fastest.
+        float32, float16 or bfloat16, all types of the operator, finite, of shape (K, N) and
+        any strides. Python numbers become float32. Columns that are contiguous, as in the
+        transpose of a layer's weight, are the fastest.
     bits : int, optional
         2, 4 (the default) or 8.
     block_size : int, optional
@@ -226,8 +226,9 @@ def quantize(
     Notes
     -----
     The codes, scales and zero points of ``quantize_matmul_4bits`` and its kin of ONNX
-    Runtime 1.32, in float32, each operation rounded. Symmetric, with ``m`` the number of a
-    block that is the farthest from 0, the lowest of two::
+    Runtime 1.32, which have no bfloat16: what they do with float16 is done with it. In
+    float32, each operation rounded. Symmetric, with ``m`` the number of a block that is the
+    farthest from 0, the lowest of two::
 
         scale = -m / 2**(bits - 1)
         code = clip(round_half_away(x * (1 / scale) + 2**(bits - 1)))
@@ -257,7 +258,7 @@ def quantize(
     array: npt.NDArray[Any] = _core.as_reals(x, "x")
     if not isinstance(x, (np.ndarray, np.generic)) and array.dtype == np.float64:
         array = _core.cast(array, "float32")
-    array = _planar.array_of(array, "x", ("float32", "float16"))
+    array = _planar.numbers_of(array, "x")
     inputs, outputs = _planar.matrix_of(array, "x")
     blocks = -(-inputs // size)
     words = np.zeros((outputs, blocks * size * width // 32), "<i4")

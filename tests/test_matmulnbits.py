@@ -105,6 +105,24 @@ def test_quantize_by_definition(kind, bits, symmetric):
                     same(w.zero_points, zeros_in_bytes(zeros, bits))
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_bfloat16(symmetric):
+    """A type of the operator: as of float16 its scales are rounded before they divide."""
+    name = pytest.importorskip("ml_dtypes", reason="it has the type").bfloat16
+    for kind in KINDS:
+        x = data(kind, (100, 5)).astype(name)
+        for bits, size in ((2, 16), (4, 32), (8, 128)):
+            codes, scales, zeros = by_definition(x, bits, size, symmetric)
+            for given in (x, np.asfortranarray(x)):
+                w = matmulnbits.quantize(
+                    given, bits=bits, block_size=size, symmetric=symmetric
+                )
+                same(w.scales, scales)
+                same(w.B.reshape(len(codes), -1), in_bytes(codes, bits))
+                if not symmetric:
+                    same(w.zero_points, zeros_in_bytes(zeros, bits))
+
+
 def test_quantize_in_parts():
     """More than is taken at a time, and as many threads as there may be."""
     x = data("normal", (300, 700))
@@ -324,7 +342,7 @@ REFUSED = {
     "kind of x": (
         lambda: matmulnbits.quantize(X.astype(np.float64)),
         TypeError,
-        "x: expected float32 or float16, got float64",
+        "x: expected float32, float16 or bfloat16, got float64",
     ),
     "x": (
         lambda: matmulnbits.quantize(X[0]),

@@ -401,6 +401,9 @@ def test_linear_of_every_weight():
             y = pq.dequantize(given["x"], given["x_scale"], given["x_zero_point"], **how)
             want = w.dequantize()
             assert (y == (want if y.shape == want.shape else want.T)).all()
+            y = pq.onnx.dequantize_linear(**given)  # of the type of the scales
+            want = w.dequantize(dtype=given["x_scale"].dtype)
+            same(y, want if y.shape == want.shape else want.T)
         else:
             with pytest.raises(ValueError, match=r"^weight: expected "):
                 w.linear()
