@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantize and dequantize NumPy arrays exactly, at the speed of memory."""
 
+from typing import TYPE_CHECKING
+
 import pyquant._installed  # noqa: F401
 from pyquant import com_microsoft, dtypes, isa, ngraph, onednn, onnx
 from pyquant._core import dequantize, fixed_point, quantize, requantize
@@ -15,6 +17,21 @@ from pyquant.qparams import QParams, choose_qparams, qparams_from_range
 from pyquant.report import ErrorReport, measure_error
 from pyquant.rounding import RoundMode
 
+if TYPE_CHECKING:  # else they are imported when they are first asked for
+    from pyquant import (
+        awq,
+        bitsandbytes,
+        cf,
+        compressed_tensors,
+        gptq,
+        matmulnbits,
+        mlx,
+        mx,
+        nvfp4,
+        openvino,
+        tflite,
+    )
+
 __all__ = [
     "BlockFormat",
     "ErrorReport",
@@ -23,30 +40,51 @@ __all__ = [
     "QParams",
     "RoundMode",
     "__version__",
+    "awq",
+    "bitsandbytes",
     "block_format",
     "block_formats",
     "calibrate",
+    "cf",
     "choose_qparams",
     "com_microsoft",
+    "compressed_tensors",
     "dequantize",
     "dtypes",
     "dynamic_quantize",
     "fake_quantize",
     "fixed_point",
     "get_include",
+    "gptq",
     "isa",
+    "matmulnbits",
     "measure_error",
+    "mlx",
+    "mx",
     "ngraph",
+    "nvfp4",
     "onednn",
     "onnx",
     "open_weights",
+    "openvino",
     "pack",
     "qparams_from_range",
     "quantize",
     "requantize",
+    "tflite",
     "write_weights",
 ]
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # checkers would take any name for one that there is
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")

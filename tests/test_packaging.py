@@ -21,6 +21,13 @@ MODULES = (path.stem for path in Path(pq.__file__).parent.glob("*.py"))
 PUBLIC = sorted(name for name in MODULES if not name.startswith("_"))
 # What the modules that have their names import, and from which version on.
 OF_OTHERS = {"dask": None, "sklearn": None, "zarr": "3.2"}
+ON_REQUEST = {
+    f"pyquant.{name}"
+    for name in (
+        *("awq", "bitsandbytes", "cf", "compressed_tensors", "gptq", "matmulnbits", "mlx"),
+        *("mx", "nvfp4", "openvino", "tflite", *OF_OTHERS),
+    )
+}
 DISTRIBUTION = "pyquant-simd"  # on PyPI `pyquant` is another project
 
 
@@ -102,27 +109,38 @@ def test_public_names():
             "PackedArray",
             "QParams",
             "RoundMode",
+            "awq",
+            "bitsandbytes",
             "block_format",
             "block_formats",
             "calibrate",
+            "cf",
             "choose_qparams",
             "com_microsoft",
+            "compressed_tensors",
             "dequantize",
             "dtypes",
             "dynamic_quantize",
             "fake_quantize",
             "fixed_point",
             "get_include",
+            "gptq",
             "isa",
+            "matmulnbits",
             "measure_error",
+            "mlx",
+            "mx",
             "ngraph",
+            "nvfp4",
             "onednn",
             "onnx",
             "open_weights",
+            "openvino",
             "pack",
             "qparams_from_range",
             "quantize",
             "requantize",
+            "tflite",
             "write_weights",
             "__version__",
         ]
@@ -236,6 +254,21 @@ def test_importing_brings_in_little():
         "logging",
     }
     assert not slow & set(others), others
+
+
+def test_modules_on_request_are_imported_when_they_are_asked_for():
+    """Not before: of the modules of formats and of others' arrays `import pyquant` has
+    none. What is no name of the package is refused as everywhere."""
+    lazy = {name for name in pq.__all__ if f"pyquant.{name}" in ON_REQUEST}
+    assert len(lazy) == 11
+    assert not ON_REQUEST & set(imported_by("import pyquant; dir(pyquant)"))
+    for name in lazy:
+        found = set(imported_by(f"import pyquant as pq; pq.{name}"))
+        assert found & ON_REQUEST == {f"pyquant.{name}"}
+        assert getattr(pq, name) is importlib.import_module(f"pyquant.{name}")
+    for name in ("_mx", "zarr2", "dask_"):
+        with pytest.raises(AttributeError, match=r"^module 'pyquant' has no attribute"):
+            getattr(pq, name)
 
 
 def test_ml_dtypes_is_not_imported_by_calls():
