@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors as a reader means them: codes and their parameters are one."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant import _core, dtypes
+from pyquant.cli._errors import Refused
+from pyquant.cli._forms import STORED, Granularity, Stored, grouped, named_parts
+from pyquant.packed import PackedArray
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pyquant.cli._models import Model, ModelTensor
+
+__all__ = ["Logical", "logical", "records_of"]
+
+# What pyquant's own records say of a quantized tensor, in the metadata of its file.
+KIND = "quantized"
+# Types of codes that stand with a scale beside them without any record, and packed ones by
+# the bits of a code.
+_PLAIN = ("int8", "uint8", "float8_e4m3fn", "float8_e5m2")
+_PACKED = {4: "int4", 2: "int2"}
+_REALS = ("float32", "float64", "float16", "bfloat16")
+_BAND = 1 << 20  # elements that are made at a time
+
+
+class Logical:
+    """
+    A tensor, or several that are the codes, scales and zero points of one.
+
+    Attributes
+    ----------
+    name : str
+        The name of the original tensor.
+    shape : tuple of int
+        Its shape.
+    type : str
+        ``"int8"``, ``"Q4_K"``, ``"float32"``: of the codes, if it is quantized.
+    granularity : str or None
+        ``"tensor"``, ``"axis:0"``, ``"block:32"``, ``"128x128"``; None if not quantized.
+    parts : tuple of str
+        The names of the tensors of the file.
+    nbytes, size, ndim : int
+        Bytes of all parts; elements and dimensions of the original.
+    """
+
+    def __init__(self, name: str, tensor: ModelTensor) -> None:
+        self.name: str = name
+        self.shape: tuple[int, ...] = tensor.shape
+        self.type: str = _type_of(tensor)
+        self.granularity: str | None = _granularity_of(tensor)
+        self.parts: tuple[str, ...] = (tensor.name,)
+        self.nbytes: int = tensor.nbytes
+        self._tensor = tensor
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether its numbers are made of codes."""
+        return self.granularity is not None
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it has real numbers: blocks, or floats of any width."""
+        row = dtypes.TYPES.get(self.type)
+        return self.is_quantized or (row is not None and row.kind in ("real", "float"))
+
+    @property
+    def scale(self) -> npt.NDArray[Any] | None:
+        """The scales, in as many dimensions as the tensor has, or one."""
+        return None
+
+    @property
+    def zero_point(self) -> npt.NDArray[Any] | None:
+        """The zero points, in the shape of the scales, as codes are; None for 0."""
+        return None
+
+    def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
+        """
+        Make integers of the codes of some rows.
+
+        Parameters
+        ----------
+        rows : slice, optional
+            Rows along the first axis. Default all.
+
+        Returns
+        -------
+        ndarray or None
+            int8, uint8, int16 or uint16; None for codes that are no integers, blocks, and
+            what is not quantized.
+        """
+        return None
+
+    def decode(
+        self,
+        rows: slice | None = None,
+        *,
+        dtype: Any = None,
+        out: Any = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Make real numbers of some rows.
+
+        Parameters
+        ----------
+        rows : slice, optional
+            Rows along the first axis. Default all.
+        dtype : dtype_like, optional
+            float32, float64, float16 or bfloat16. Default float32; what is not quantized
+            as `pyquant.Weight.decode` has it.
+        out : ndarray, optional
+            Where the numbers go.
+        threads : int, optional
+            How many threads may share the work.
+
+        Returns
+        -------
+        ndarray
+            `out`, or a new array.
+        """
+        return self._tensor.decode(rows, dtype=dtype, out=out, threads=threads)
+
+    def __repr__(self) -> str:
+        """Show what it is."""
+        what = f"{self.name!r}, {self.type}, shape={self.shape}"
+        return f"Logical({what}, granularity={self.granularity!r})"
+
+
+class _Joined(Logical):
+    """Codes with their scales."""
+
+    def __init__(
+        self, name: str, shape: tuple[int, ...], how: Stored, granularity: Granularity,
+        parts: dict[str, ModelTensor],
+    ) -> None:  # fmt: skip
+        self.name, self.shape, self.type = name, shape, how.codes
+        self.granularity = granularity.text
+        self.parts = tuple(part.name for part in parts.values())
+        self.nbytes = sum(part.nbytes for part in parts.values())
+        self._how, self._found = how, parts
+        self._blocks = granularity.blocks(shape)
+        self._scale: npt.NDArray[Any] | None = None
+        self._zero: npt.NDArray[Any] | None = None
+
+    @property
+    def scale(self) -> npt.NDArray[Any]:
+        """The scales, in as many dimensions as the tensor has, or one."""
+        if self._scale is None:
+            found = self._found["scale"].decode()
+            self._scale = found.reshape(self._shape_of_scales())
+        return self._scale
+
+    @property
+    def zero_point(self) -> npt.NDArray[Any] | None:
+        """The zero points, in the shape of the scales, as codes are; None for 0."""
+        if "zero_point" not in self._found:
+            return None
+        if self._zero is None:
+            self._zero = self._zeros(self._found["zero_point"])
+        return self._zero
+
+    def _shape_of_scales(self) -> tuple[int, ...]:
+        return tuple(-(-n // b) for n, b in zip(self.shape, self._blocks, strict=True))
+
+    def _zeros(self, tensor: ModelTensor) -> npt.NDArray[Any]:
+        """Zero points as they are, or less the middle, or packed along the outputs."""
+        form = self._shape_of_scales()
+        stored = tensor.decode(dtype=tensor.dtype)
+        if self._how.how != "words":
+            return stored.reshape(form)
+        bits = self._how.bits
+        if stored.dtype == np.int32:
+            packed = PackedArray(stored, "uint8", form, layout="words", axis=0, bits=bits)
+            codes = packed.unpack().astype(np.int16)
+        else:
+            codes = stored.reshape(form).astype(np.int16) + (1 << (bits - 1))
+        return (codes - self._how.middle).astype(np.int8 if self._how.middle else np.uint8)
+
+    def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
+        """Make integers of the codes of some rows."""
+        if dtypes.TYPES[self.type].kind != "integer":
+            return None
+        found: Any = self._stored(rows)
+        if not isinstance(found, PackedArray):
+            return np.asarray(found)
+        plain = found.unpack()
+        return plain.astype(np.int8 if self.type.startswith("int") else np.uint8)
+
+    def _stored(self, rows: slice | None) -> Any:
+        """The codes of some rows, as `dequantize` takes them."""
+        tensor = self._found["codes"]
+        if self._how.how != "words":
+            return tensor.decode(rows, dtype=_code_dtype(self._how, tensor))
+        words = tensor.decode(rows, dtype="int32")
+        shape = self.shape if rows is None else (words.shape[0], *self.shape[1:])
+        if self._how.middle:
+            # What was added is taken off by turning the highest bit of each code.
+            pattern = sum(self._how.middle << at for at in range(0, 32, self._how.bits))
+            words = (words.view(np.uint32) ^ np.uint32(pattern)).view(np.int32)
+        return PackedArray(words, self.type, shape, layout="words")
+
+    def decode(
+        self,
+        rows: slice | None = None,
+        *,
+        dtype: Any = None,
+        out: Any = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]:
+        """Make real numbers of some rows."""
+        if not self.shape:
+            return _core.dequantize(
+                self._stored(None), self.scale, self.zero_point,
+                dtype=dtype if out is None else None, out=out,
+            )  # fmt: skip
+        first, stop, _ = (slice(None) if rows is None else rows).indices(self.shape[0])
+        shape = (max(stop - first, 0), *self.shape[1:])
+        if out is None:
+            name = dtypes.requested(dtype) if dtype is not None else "float32"
+            if name not in _REALS:
+                raise ValueError(f"dtype: expected {', '.join(_REALS)}, got {dtype!r}")
+            out = np.empty(shape, _core.dtype_named(name))
+        if out.shape != shape:
+            raise ValueError(f"out: expected shape {shape}, got {out.shape}")
+        step = max(1, _BAND * threads // max(1, prod(shape[1:])))
+        for a in range(first, stop, step):
+            b = min(a + step, stop)
+            self._decode_band(a, b, out[a - first : b - first], threads)
+        return out  # type: ignore[no-any-return]
+
+    def _decode_band(self, a: int, b: int, out: npt.NDArray[Any], threads: int) -> None:
+        zero = self.zero_point
+        size = self._blocks[0]
+        scale = _rows_of(self.scale, a, b, size)
+        zeros = None if zero is None else _rows_of(zero, a, b, size)
+        blocks = (b - a if len(scale) == 1 else 1, *self._blocks[1:])
+        stored = self._stored(slice(a, b))
+        _core.dequantize(stored, scale, zeros, block_size=blocks, out=out, threads=threads)
+
+
+def _rows_of(parameters: npt.NDArray[Any], a: int, b: int, size: int) -> npt.NDArray[Any]:
+    """One for each row, or for all of them."""
+    if len(parameters) == 1:
+        return parameters
+    if size == 1:
+        return parameters[a:b]
+    return parameters[np.arange(a, b) // size]
+
+
+def _code_dtype(how: Stored, tensor: ModelTensor) -> Any:
+    """The type of the codes, which files without a name for it have as bytes."""
+    return _core.dtype_named(how.codes) if tensor.dtype is None else tensor.dtype
+
+
+def _type_of(tensor: ModelTensor) -> str:
+    try:
+        dtype = tensor.dtype
+    except ImportError:  # of ml_dtypes, of which the file has the name
+        return tensor.format
+    name = None if dtype is None else dtypes.name_of(dtype)
+    return name or (tensor.format if dtype is None else str(dtype))
+
+
+def _granularity_of(tensor: ModelTensor) -> str | None:
+    """That of blocks of GGUF."""
+    from pyquant.blocks import block_formats
+
+    sizes = {one.name: one.block_size for one in block_formats()}
+    size = sizes.get(tensor.format)
+    return None if size is None or _type_of(tensor) != tensor.format else f"block:{size}"
+
+
+def records_of(model: Model) -> dict[str, dict[str, Any]]:
+    """What pyquant has written of the tensors it quantized, by their names."""
+    text = model.metadata.get("pyquant")
+    try:
+        found = json.loads(text) if isinstance(text, str) else {}
+        if not isinstance(found, dict):
+            raise ValueError("no object")
+        rows = {n: r[KIND] for n, r in found.items() if isinstance(r, dict) and KIND in r}
+        if not all(isinstance(row, dict) for row in rows.values()):
+            raise ValueError("a record that is no object")
+    except (ValueError, RecursionError) as error:
+        said = " ".join(str(error).split())[:100]
+        raise Refused(f"{model.path}: expected records of pyquant, got {said}") from None
+    return rows
+
+
+def logical(model: Model) -> dict[str, Logical]:
+    """
+    Find the tensors as a reader means them.
+
+    Parameters
+    ----------
+    model : Model
+        An open one. pyquant's own records say what belongs together, else the names, as
+        compressed-tensors has them.
+
+    Returns
+    -------
+    dict of str to Logical
+        By the names of the original tensors, in the order of the file.
+
+    Raises
+    ------
+    Refused
+        If a record is not what the file has.
+    """
+    records = records_of(model)
+    joined: dict[str, Logical] = {}
+    for name, record in records.items():
+        joined[name] = _by_record(model, name, record)
+    for find in (_packed_by_name, _plain_by_name):
+        for name in model:
+            made = find(model, name)
+            if made is not None and made.name not in joined:
+                joined[made.name] = made
+    owners = {part: made for made in joined.values() for part in made.parts}
+    found: dict[str, Logical] = {}
+    for name in model:
+        made = owners.get(name) or Logical(name, model[name])
+        found.setdefault(made.name, made)
+    return found
+
+
+def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
+    def refused(got: object) -> Refused:
+        what = "a record of what the file has"
+        shown = " ".join(str(got).split())[:200]
+        return Refused(f"{model.path}: tensor {name[:100]!r}: expected {what}, got {shown}")
+
+    how = STORED.get(str(record.get("type")))
+    shape = record.get("shape")
+    sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    if how is None or not sizes or not isinstance(shape, list):
+        raise refused(json.dumps(record))
+    parts = {
+        part: model[full] for part, full in named_parts(name, how).items() if full in model
+    }
+    try:
+        granularity = Granularity(str(record.get("granularity")))
+    except Refused as error:
+        raise refused(error) from None
+    extents = tuple(shape)
+    objection = granularity.objection(extents)
+    if objection or "codes" not in parts or "scale" not in parts:
+        raise refused(objection or f"{', '.join(parts) or 'none'} of its parts")
+    fault = _misfit(extents, how, granularity, parts)
+    if fault:
+        raise refused(fault)
+    return _Joined(name, extents, how, granularity, parts)
+
+
+def _misfit(
+    shape: tuple[int, ...],
+    how: Stored,
+    granularity: Granularity,
+    parts: dict[str, ModelTensor],
+) -> str | None:
+    """What does not fit together."""
+    if parts["codes"].shape != how.shape_of(shape):
+        return f"codes of shape {parts['codes'].shape} for {shape}"
+    blocks = granularity.blocks(shape)
+    form = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
+    if parts["scale"].size != prod(form) or _type_of(parts["scale"]) not in _REALS:
+        return f"{parts['scale'].size} scales, not {prod(form)}"
+    zero = parts.get("zero_point")
+    if zero is None:
+        return None
+    words = (-(-form[0] * how.bits // 32), *form[1:]) if form else form
+    packed = how.how == "words" and _type_of(zero) == "int32"
+    if (zero.shape != words) if packed else (zero.size != prod(form)):
+        return f"zero points of shape {zero.shape}"
+    if not packed and _type_of(zero) not in ("int8" if how.how == "words" else how.codes):
+        return f"zero points of type {_type_of(zero)}"
+    return None
+
+
+def _plain_by_name(model: Model, name: str) -> Logical | None:
+    """Codes that have a tensor of scales beside them."""
+    tensor = model[name]
+    scale = model.get(f"{name}_scale")
+    if scale is None or _type_of(tensor) not in _PLAIN:
+        return None
+    return _joined_by_name(model, name, tensor.shape, STORED[_type_of(tensor)])
+
+
+def _packed_by_name(model: Model, name: str) -> Logical | None:
+    """Words of codes, with their shape and scales beside them."""
+    base = name.removesuffix("_packed")
+    shape, scale = model.get(f"{base}_shape"), model.get(f"{base}_scale")
+    if base == name or shape is None or scale is None or f"{base}_g_idx" in model:
+        return None
+    if _type_of(model[name]) != "int32" or not 0 < shape.size <= 8 or shape.ndim != 1:
+        return None
+    extents = tuple(map(int, shape.decode(dtype=shape.dtype).tolist()))
+    for bits, type in _PACKED.items():
+        how = STORED[type]
+        if min(extents) >= 0 and how.shape_of(extents) == model[name].shape:
+            return _joined_by_name(model, base, extents, STORED[_PACKED[bits]])
+    return None
+
+
+def _joined_by_name(
+    model: Model, name: str, shape: tuple[int, ...], how: Stored
+) -> Logical | None:
+    names = named_parts(name, how)
+    parts = {part: model[full] for part, full in names.items() if full in model}
+    text = grouped(shape, parts["scale"].shape)
+    if text is None or not shape:
+        return None
+    granularity = Granularity(text)
+    if _misfit(shape, how, granularity, parts):
+        return None
+    return _Joined(name, shape, how, granularity, parts)

@@ -1,0 +1,580 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of arrays and of weights, as tensors that are read a few rows at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from pyquant import _core, dtypes
+from pyquant._elements import Mapped, Tensor, plain_out, sized
+from pyquant.cli._errors import Refused
+from pyquant.cli._logical import Logical, logical
+from pyquant.files import Weight, open_weights
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import numpy.typing as npt
+
+__all__ = [
+    "EXTENSIONS",
+    "RECORDS",
+    "Logical",
+    "Model",
+    "ModelTensor",
+    "kind_of",
+    "logical",
+    "open_model",
+]
+
+# How files end, and what they are.
+EXTENSIONS = {
+    ".npy": "npy",
+    ".npz": "npz",
+    ".safetensors": "safetensors",
+    ".index.json": "safetensors",
+    ".gguf": "gguf",
+}
+# The member of a .npz that has what safetensors files have as metadata: JSON in a string.
+RECORDS = "__pyquant__"
+NPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
+MAX_HEADER = 1 << 16  # bytes of the header of a .npy file; NumPy's own are a few hundred
+
+
+class ModelTensor(Protocol):
+    """A tensor in a file, of which nothing has been read yet: what `pyquant.Weight` has."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def dtype(self) -> np.dtype[Any] | None: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def ndim(self) -> int: ...
+    def decode(
+        self,
+        rows: slice | None = None,
+        *,
+        dtype: Any = None,
+        out: Any = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]: ...
+
+
+class Model(Mapping[str, ModelTensor]):
+    """
+    The tensors of a file, or of the files of a folder, by name; a context manager.
+
+    Attributes
+    ----------
+    path : str
+        What was opened.
+    kind : {"npy", "npz", "safetensors", "gguf"}
+        What it is.
+    metadata : mapping
+        What the file says of itself.
+    paths : tuple of str
+        All files that belong to it.
+    shards : mapping
+        The file, without its folder, that each tensor is in; empty where there is but one.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        kind: str,
+        tensors: Mapping[str, ModelTensor],
+        metadata: Mapping[str, Any],
+        close: Callable[[], None],
+        *,
+        paths: tuple[str, ...] = (),
+        shards: Mapping[str, str] | None = None,
+    ) -> None:
+        self.path: str = path
+        self.kind: str = kind
+        self.metadata: Mapping[str, Any] = metadata
+        self.paths: tuple[str, ...] = paths or (path,)
+        self.shards: Mapping[str, str] = shards or {}
+        self._tensors, self._close = tensors, close
+
+    def __getitem__(self, name: str) -> ModelTensor:
+        """Find a tensor."""
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, in the order of the file."""
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        """Count the tensors."""
+        return len(self._tensors)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._close()
+
+    def __enter__(self) -> Model:
+        """Begin a block at whose end the file is closed."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+
+def open_model(path: str, kind: str | None = None) -> Model:
+    """
+    Open a file; of its tensors nothing is read.
+
+    Parameters
+    ----------
+    path : str
+        A file of a kind that `EXTENSIONS` has; a folder with one ``.index.json``, or with
+        one ``.safetensors`` file; ``-``, a .npy or .npz file on stdin.
+    kind : str, optional
+        What it is, in place of what its name and its first bytes say.
+
+    Returns
+    -------
+    Model
+        Its tensors by name.
+
+    Raises
+    ------
+    Refused, ValueError
+        If it is not what it should be, in one line that names it.
+    OSError
+        If it cannot be read.
+    """
+    if path == "-":
+        return _open_stdin(kind)
+    if os.path.isdir(path):
+        path = _in_folder(path)
+    kind = kind or _kind_by_content(path) or kind_of(path)
+    return _OPENERS[kind](path)
+
+
+def kind_of(path: str, what: str = "FILE") -> str:
+    """What a file is by its name."""
+    for extension, kind in EXTENSIONS.items():
+        if path.lower().endswith(extension):
+            return kind
+    expected = ", ".join(EXTENSIONS)
+    raise Refused(f"{what}: expected a name that ends with {expected}, got {path!r}")
+
+
+def _kind_by_content(path: str) -> str | None:
+    """What a file begins with, where that tells."""
+    if path.lower().endswith(tuple(EXTENSIONS)):
+        return None
+    with open(path, "rb") as file:
+        start = file.read(8)
+    kinds = {NPY: "npy", ZIP: "npz", b"GGUF": "gguf"}
+    return next((kind for magic, kind in kinds.items() if start.startswith(magic)), None)
+
+
+def _in_folder(path: str) -> str:
+    names = sorted(os.listdir(path))
+    for extension in (".index.json", ".safetensors", ".gguf"):
+        found = [name for name in names if name.endswith(extension)]
+        if len(found) == 1:
+            return os.path.join(path, found[0])
+    expected = "a folder with one .index.json or one .safetensors file"
+    raise Refused(f"{path}: expected {expected}, got another")
+
+
+def _open_stdin(kind: str | None) -> Model:
+    """A file that comes through a pipe, by way of the disk: its bytes are needed twice."""
+    import shutil
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(prefix="pyquant-") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        kind = kind or _kind_by_content(copy.name) or "npy"
+        if kind not in ("npy", "npz"):
+            raise Refused(f"-: expected a .npy or .npz file on stdin, got {kind}")
+        made: Model = _OPENERS[kind](copy.name, "-")
+    return made
+
+
+# ---- safetensors and GGUF ----
+
+
+def _open_weights(path: str) -> Model:
+    file = open_weights(path)
+    kind = "safetensors"
+    if not path.endswith(".json") and file._files[0].opened()[:4] == b"GGUF":
+        kind = "gguf"
+    paths = tuple(one.path for one in file._files)
+    shards = {}
+    if path.endswith(".json"):
+        paths = (path, *paths)
+        shards = {n: os.path.basename(t.file.path) for n, t in file._tensors.items()}
+    metadata = _own_metadata(file) if path.endswith(".json") else file.metadata
+    tensors = {name: file[name] for name in file}
+    return Model(path, kind, tensors, metadata, file.close, paths=paths, shards=shards)
+
+
+def _own_metadata(file: Any) -> Mapping[str, Any]:
+    """The metadata of an index, and what its files say of their tensors."""
+    from pyquant import _safetensors
+
+    found = dict(file.metadata)
+    records: dict[str, Any] = {}
+    for one in file._files:
+        said = _safetensors.read(one)[1]
+        for key, value in said.items():
+            if key == "pyquant":
+                records |= _json_object(value)
+            else:
+                found.setdefault(key, value)
+    if records:
+        found["pyquant"] = json.dumps(records)
+    return found
+
+
+def _json_object(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+# ---- arrays of NumPy ----
+
+
+def _open_npy(path: str, shown: str | None = None) -> Model:
+    file = Mapped(path)
+    file.path = shown or path
+    name = "array" if shown == "-" else os.path.basename(path)
+    if name.lower().endswith(".npy") and len(name) > 4:
+        name = name[:-4]
+    try:
+        tensor = _npy_tensor(name, file, 0, file.size)
+    except BaseException:
+        file.close()
+        raise
+    return Model(file.path, "npy", {name: tensor}, {}, file.close)
+
+
+def _npy_header(
+    path: str, name: str, data: bytes
+) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, order, type and the number of bytes before the data."""
+    from io import BytesIO
+
+    stream = BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        # Version 3 has other names of fields, and there are none.
+        old = version == (1, 0)
+        format = np.lib.format
+        read = format.read_array_header_1_0 if old else format.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
+    except Exception as error:  # a broken header raises anything, even errors of tokenize
+        got = " ".join(str(error).split())[:100] or type(error).__name__
+        raise _fault(path, name, "a .npy file that NumPy can read", got) from None
+    if dtype.hasobject:
+        raise _fault(path, name, "an array of numbers", "Python objects")
+    if dtype.names is not None or dtype.subdtype is not None or dtype.kind in "SUmM":
+        raise _fault(path, name, "an array of numbers", str(dtype))
+    if not sized(shape) or any(n < 0 for n in shape):
+        raise _fault(path, name, "a shape that 64 bits count", str(shape)[:100])
+    return shape, fortran, dtype, stream.tell()
+
+
+def _fault(path: str, name: str, expected: str, got: str) -> Refused:
+    return Refused(f"{path}: tensor {name[:100]!r}: expected {expected}, got {got}")
+
+
+def _npy_tensor(name: str, file: Mapped, start: int, stop: int) -> ModelTensor:
+    """An array whose bytes, header and all, are a part of a file."""
+    memory = file.opened()
+    header = bytes(memory[start : min(stop, start + MAX_HEADER)])
+    shape, fortran, dtype, length = _npy_header(file.path, name, header)
+    begin, nbytes = start + length, prod(shape) * dtype.itemsize
+    if begin + nbytes > stop:
+        got = f"{max(stop - begin, 0)}"
+        raise _fault(file.path, name, f"{nbytes} bytes of data", got)
+    stored = _stored(file, shape[::-1] if fortran else shape, dtype, begin)
+    if fortran and len(shape) > 1:
+        return Turned(name, Weight(name, stored), shape)
+    return Weight(name, stored)
+
+
+def _stored(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], start: int) -> Tensor:
+    """The elements as they lie in a file. What NumPy has no name for is bytes alone."""
+    known = None if dtype.kind == "V" else _name_of(dtype)
+    format = known or f"V{dtype.itemsize}"
+    nbytes = prod(shape) * dtype.itemsize
+    order: Literal["<", ">"] = ">" if dtype.byteorder == ">" else "<"
+    return Tensor(file, format, known, shape, start, nbytes, order)
+
+
+def _name_of(dtype: np.dtype[Any]) -> str | None:
+    """The name, if it is one of those that tensors of files have."""
+    name = dtype.newbyteorder("=").name
+    known = name in dtypes.TYPES or name in ("bool", "complex64")
+    return name if known else None
+
+
+class Turned:
+    """An array whose first axis is the fastest in the file: all of it is looked at."""
+
+    def __init__(self, name: str, weight: Weight, shape: tuple[int, ...]) -> None:
+        self.name: str = name
+        self.shape: tuple[int, ...] = shape
+        self._weight = weight
+
+    @property
+    def format(self) -> str:
+        """Its type as the file has it."""
+        return self._weight.format
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The type of its elements."""
+        return self._weight.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self._weight.nbytes
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def decode(
+        self,
+        rows: slice | None = None,
+        *,
+        dtype: Any = None,
+        out: Any = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]:
+        """Make numbers of some rows, as `Weight.decode` does."""
+        view = np.asarray(self._weight.view()).T[slice(None) if rows is None else rows]
+        name = dtypes.requested(dtype if dtype is not None else getattr(out, "dtype", None))
+        if name is None:
+            small = view.dtype.kind == "f" and view.dtype.itemsize <= 4
+            name = "float32" if small else view.dtype.newbyteorder("=").name
+        made: npt.NDArray[Any] = _core.cast(np.ascontiguousarray(view), name)
+        if out is None:
+            return made
+        plain_out(out)[...] = made
+        return out  # type: ignore[no-any-return]
+
+
+# ---- .npz ----
+
+
+class Bytes:
+    """Bytes in memory that take the place of a mapped file."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path, self.data, self.size = path, data, len(data)
+
+    def opened(self) -> bytes:
+        """All of them."""
+        return self.data
+
+    def has_read(self, start: int, stop: int) -> None:
+        """Nothing can be let go."""
+
+
+class Deflated:
+    """A compressed member of a .npz file, which is unpacked from its beginning on."""
+
+    def __init__(
+        self,
+        name: str,
+        archive: zipfile.ZipFile,
+        member: zipfile.ZipInfo,
+        path: str,
+    ) -> None:
+        self.name: str = name
+        self._archive, self._member, self._path = archive, member, path
+        self._stream: Any = None
+        with _unpacking(path), self._opened() as stream:
+            start = stream.read(MAX_HEADER)
+        self.shape, self._fortran, self._dtype, self._start = _npy_header(path, name, start)
+        if self._start + self.nbytes > member.file_size:
+            got = f"{member.file_size - self._start}"
+            raise _fault(path, name, f"{self.nbytes} bytes of data", got)
+
+    def _opened(self) -> Any:
+        return self._archive.open(self._member)
+
+    @property
+    def format(self) -> str:
+        """Its type as the file has it."""
+        return _stored(None, self.shape, self._dtype, 0).format
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The type of its elements."""
+        return None if self._dtype.kind == "V" else self._dtype.newbyteorder("=")
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return prod(self.shape) * self._dtype.itemsize
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def decode(
+        self,
+        rows: slice | None = None,
+        *,
+        dtype: Any = None,
+        out: Any = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]:
+        """Make numbers of some rows, as `Weight.decode` does."""
+        if self._fortran and self.ndim > 1:
+            data = Bytes(self._path, self._read(0, self.nbytes))
+            whole = Weight(self.name, _stored(data, self.shape[::-1], self._dtype, 0))
+            turned = Turned(self.name, whole, self.shape)
+            return turned.decode(rows, dtype=dtype, out=out, threads=threads)
+        shape, first = self.shape, 0
+        if rows is not None:
+            first, stop, _ = rows.indices(shape[0])
+            shape = (max(stop - first, 0), *shape[1:])
+        each = prod(self.shape[1:]) * self._dtype.itemsize
+        data = Bytes(
+            self._path, self._read(first * each, prod(shape) * self._dtype.itemsize)
+        )
+        weight = Weight(self.name, _stored(data, shape, self._dtype, 0))
+        return weight.decode(dtype=dtype, out=out, threads=threads)
+
+    def _read(self, start: int, nbytes: int) -> bytes:
+        """Some bytes: those that follow the last ones without unpacking anything twice."""
+        if self._stream is None:
+            self._stream = self._opened()
+        with _unpacking(self._path):
+            self._stream.seek(self._start + start)
+            data: bytes = self._stream.read(nbytes)
+        if len(data) != nbytes:
+            raise _fault(self._path, self.name, f"{nbytes} bytes", f"{len(data)}")
+        return data
+
+
+@contextmanager
+def _unpacking(path: str) -> Iterator[None]:
+    """Where a broken archive may raise what it will."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:  # of zipfile, zlib, lzma and bz2, and struct's
+        got = " ".join(str(error).split())[:100] or type(error).__name__
+        expected = "a .npz file that NumPy can read"
+        raise Refused(f"{path}: expected {expected}, got {got}") from None
+
+
+def _open_npz(path: str, shown: str | None = None) -> Model:
+    file = Mapped(path)
+    file.path = shown or path
+    archive = None
+    try:
+        with _unpacking(file.path):
+            archive = zipfile.ZipFile(path)
+            tensors, metadata = _members(file, archive)
+    except BaseException:
+        _close(file, archive)
+        raise
+    return Model(file.path, "npz", tensors, metadata, lambda: _close(file, archive))
+
+
+def _members(
+    file: Mapped, archive: zipfile.ZipFile
+) -> tuple[dict[str, ModelTensor], dict[str, Any]]:
+    tensors: dict[str, ModelTensor] = {}
+    metadata: dict[str, Any] = {}
+    for member in archive.infolist():
+        name = member.filename.removesuffix(".npy")
+        if name == RECORDS:
+            metadata = _json_object(_text_of(archive, member))
+        elif name in tensors:
+            raise _fault(file.path, name, "a name once", "it again")
+        else:
+            tensors[name] = _member(name, file, archive, member)
+    return tensors, metadata
+
+
+def _close(file: Mapped, archive: zipfile.ZipFile | None) -> None:
+    if archive is not None:
+        archive.close()
+    file.close()
+
+
+def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
+    """What an array of one string says."""
+    with archive.open(member) as stream:
+        array = np.lib.format.read_array(stream, allow_pickle=False)
+    return str(array) if array.dtype.kind == "U" and array.ndim == 0 else None
+
+
+def _member(
+    name: str, file: Mapped, archive: zipfile.ZipFile, member: zipfile.ZipInfo
+) -> ModelTensor:
+    if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
+        return Deflated(name, archive, member, file.path)
+    # The entry before the data may have other extra fields than the one at the end.
+    memory, at = file.opened(), member.header_offset
+    if memory[at : at + 4] != ZIP or at + 30 > file.size:
+        raise _fault(file.path, name, "an entry of a zip file", "other bytes")
+    lengths = struct.unpack_from("<HH", memory, at + 26)
+    start = at + 30 + sum(lengths)
+    stop = start + member.file_size
+    if stop > file.size:
+        expected = f"data within {file.size} bytes"
+        raise _fault(file.path, name, expected, f"data up to {stop}")
+    return _npy_tensor(name, file, start, stop)
+
+
+_OPENERS: dict[str, Callable[..., Model]] = {
+    "npy": _open_npy,
+    "npz": _open_npz,
+    "safetensors": _open_weights,
+    "gguf": _open_weights,
+}

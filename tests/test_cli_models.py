@@ -1,0 +1,310 @@
+"""Files as the command line sees them: tensors by rows, and codes joined with scales."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+import pyquant as pq
+from pyquant import compressed_tensors
+from pyquant.cli._errors import Refused, shown
+from pyquant.cli._models import logical, open_model
+from pyquant.cli._select import chosen
+
+
+@pytest.fixture
+def x():
+    return np.random.default_rng(0).standard_normal((7, 48)).astype(np.float32)
+
+
+def saved(path, array, **how):
+    np.save(path, array, **how)
+    return str(path)
+
+
+# Arrays of NumPy
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x,
+        np.asfortranarray,
+        lambda x: x.astype(">f4"),
+        lambda x: x.astype(np.float16),
+        lambda x: np.asfortranarray(x.astype(">f8")),
+        lambda x: (x * 9).astype(np.int16),
+        lambda x: x > 0,
+        lambda x: x.reshape(7, 6, 8).T,
+    ],
+    ids=["c", "f", "swapped", "float16", "f swapped", "int16", "bool", "three axes"],
+)
+@pytest.mark.parametrize("kind", ["npy", "npz", "deflated"])
+def test_rows_of_arrays(x, change, kind, tmp_path):
+    array = change(x)
+    path = tmp_path / f"model.{kind[:3]}"
+    if kind == "npy":
+        np.save(path, array)
+    else:
+        path = tmp_path / "model.npz"
+        save = np.savez if kind == "npz" else np.savez_compressed
+        save(path, model=array, other=np.arange(3))
+    with open_model(str(path)) as model:
+        assert model.kind == kind[:3].replace("def", "npz")
+        tensor = model["model"]
+        assert tensor.shape == array.shape
+        assert (tensor.nbytes, tensor.size, tensor.ndim) == (
+            array.nbytes,
+            array.size,
+            array.ndim,
+        )
+        assert tensor.dtype == array.dtype.newbyteorder("=")
+        own = array.dtype.newbyteorder("=")
+        for rows in (None, slice(2, 5), slice(0, 1), slice(5, None), slice(3, 3)):
+            got = tensor.decode(rows, dtype=own)
+            np.testing.assert_array_equal(got, array[slice(None) if rows is None else rows])
+            assert got.dtype == own
+        if array.dtype.kind == "f":
+            out = np.empty(array[1:4].shape, np.float64)
+            assert tensor.decode(slice(1, 4), out=out) is out
+            np.testing.assert_array_equal(out, array[1:4])
+        assert logical(model)["model"].granularity is None
+
+
+def test_types_without_a_name_are_bytes(tmp_path):
+    path = saved(tmp_path / "a.npy", np.zeros(4, "V2"))
+    with open_model(path) as model:
+        assert (model["a"].dtype, model["a"].format) == (None, "V2")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.array([{}], object), np.zeros(2, "f4,i4"), np.array(["a"]), np.zeros(2, "M8[s]")],
+    ids=["object", "record", "string", "date"],
+)
+def test_what_is_no_number(array, tmp_path):
+    path = saved(tmp_path / "a.npy", array, allow_pickle=True)
+    with pytest.raises(Refused, match=r"a.npy: tensor 'a': expected an array of numbers"):
+        open_model(path)
+
+
+def test_broken_arrays(x, tmp_path):
+    good = io.BytesIO()
+    np.save(good, x)
+    data = good.getvalue()
+    rng = np.random.default_rng(5)
+    for number in range(300):
+        broken = bytearray(data)
+        if number % 3 == 0:
+            broken = broken[: rng.integers(1, len(data))]
+        for _ in range(rng.integers(1, 4)):
+            broken[rng.integers(0, min(140, len(broken)))] = rng.integers(0, 256)
+        path = tmp_path / "a.npy"
+        path.write_bytes(bytes(broken))
+        try:
+            with open_model(str(path)) as model:
+                model["a"].decode()
+        except (Refused, ValueError) as error:
+            lines = str(error).splitlines()
+        else:
+            lines = ["none"]
+        assert len(lines) == 1
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_broken_archives(x, compressed, tmp_path):
+    path = tmp_path / "a.npz"
+    (np.savez_compressed if compressed else np.savez)(path, x=x, y=x[:2])
+    data = path.read_bytes()
+    rng = np.random.default_rng(6)
+    for number in range(300):
+        broken = bytearray(data)
+        if number % 3 == 0:
+            broken = broken[: rng.integers(1, len(data))]
+        for _ in range(rng.integers(1, 4)):
+            broken[rng.integers(0, len(broken))] = rng.integers(0, 256)
+        path.write_bytes(bytes(broken))
+        try:
+            with open_model(str(path)) as model:
+                for tensor in model.values():
+                    tensor.decode()
+        except (Refused, ValueError) as error:
+            lines = str(error).splitlines()
+        else:
+            lines = ["none"]
+        assert len(lines) == 1
+
+
+def test_a_name_twice(x, tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, x=x)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(match="Duplicate"):
+        archive.writestr("x.npy", b"")
+    with pytest.raises(Refused, match="a name once"):
+        open_model(str(path))
+
+
+# Which kind
+
+
+def test_kinds_by_content_and_by_word(x, tmp_path):
+    path = tmp_path / "weights"
+    with open(path, "wb") as file:
+        np.save(file, x)
+    with open_model(str(path)) as model:
+        assert (model.kind, list(model)) == ("npy", ["weights"])
+    with open(path, "wb") as file:
+        np.savez(file, a=x)
+    with open_model(str(path)) as model:
+        assert (model.kind, list(model)) == ("npz", ["a"])
+    path.write_bytes(b"what is this")
+    with pytest.raises(Refused, match=r"expected a name that ends with \.npy"):
+        open_model(str(path))
+
+
+def test_folders(x, tmp_path):
+    with pytest.raises(Refused, match="expected a folder with one"):
+        open_model(str(tmp_path))
+    pq.write_weights(tmp_path / "m.safetensors", {"a": x})
+    with open_model(str(tmp_path)) as model:
+        assert list(model) == ["a"]
+        assert model.paths == (str(tmp_path / "m.safetensors"),)
+
+
+def test_shards(x, tmp_path):
+    for number, name in enumerate("ab"):
+        pq.write_weights(tmp_path / f"m-{number}.safetensors", {name: x})
+    places = {name: f"m-{number}.safetensors" for number, name in enumerate("ab")}
+    index = tmp_path / "m.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": places}))
+    with open_model(str(tmp_path)) as model:
+        assert model.kind == "safetensors"
+        assert model.shards == places
+        assert len(model.paths) == 3
+
+
+# Codes and scales
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("bits", [2, 4])
+def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
+    """As the module for their format, which shares no code with this, decodes them."""
+    path = tmp_path / "m.safetensors"
+    made = compressed_tensors.quantize(x, bits=bits, group_size=16, symmetric=symmetric)
+    parts = {
+        "l.weight_packed": made.weight_packed,
+        "l.weight_scale": made.weight_scale,
+        "l.weight_shape": made.weight_shape,
+        "l.bias": x[0],
+    }
+    if not symmetric:
+        parts["l.weight_zero_point"] = made.weight_zero_point
+    pq.write_weights(path, parts)
+    with open_model(str(path)) as model:
+        found = logical(model)
+        assert set(found) == {"l.weight", "l.bias"}
+        weight = found["l.weight"]
+        assert (weight.type, weight.granularity) == (f"int{bits}", "block:16")
+        assert weight.shape == x.shape
+        assert set(weight.parts) == set(parts) - {"l.bias"}
+        assert weight.nbytes == sum(parts[name].nbytes for name in weight.parts)
+        whole = made.dequantize()
+        np.testing.assert_array_equal(weight.decode(), whole)
+        np.testing.assert_array_equal(weight.decode(slice(2, 5)), whole[2:5])
+        codes = weight.codes()
+        assert codes.dtype == np.int8
+        zeros = np.zeros((7, 3), np.int8) if symmetric else weight.zero_point
+        by_hand = (codes.astype(np.float32) - np.repeat(zeros, 16, 1)) * np.repeat(
+            weight.scale, 16, 1
+        )
+        np.testing.assert_array_equal(by_hand, whole)
+
+
+@pytest.mark.parametrize("blocks", [None, (1, 48), (1, 16), (7, 24)])
+def test_plain_codes_by_their_names(x, blocks, tmp_path):
+    path = tmp_path / "m.safetensors"
+    p = pq.choose_qparams(x, block_size=blocks)
+    codes = p.quantize(x)
+    pq.write_weights(path, {"w": codes, "w_scale": p.scale.reshape(p.scale.shape or 1)})
+    with open_model(str(path)) as model:
+        (weight,) = logical(model).values()
+        texts = {None: "tensor", (1, 48): "axis:0", (1, 16): "block:16", (7, 24): "7x24"}
+        assert weight.granularity == texts[blocks]
+        np.testing.assert_array_equal(weight.codes(), codes)
+        np.testing.assert_array_equal(weight.decode(), p.dequantize(codes))
+        np.testing.assert_array_equal(weight.decode(slice(3, 6)), p.dequantize(codes)[3:6])
+
+
+def test_scales_that_fit_nothing_are_tensors(x, tmp_path):
+    path = tmp_path / "m.safetensors"
+    pq.write_weights(path, {"w": x.astype(np.int8), "w_scale": np.ones(5, np.float32)})
+    with open_model(str(path)) as model:
+        assert set(logical(model)) == {"w", "w_scale"}
+
+
+def test_blocks(x, tmp_path):
+    path = tmp_path / "m.gguf"
+    blocks = pq.block_format("Q8_0").encode(np.tile(x, (1, 2)))
+    pq.write_weights(path, {"w": ("Q8_0", blocks), "b": x})
+    with open_model(str(path)) as model:
+        found = logical(model)
+        assert (found["w"].type, found["w"].granularity) == ("Q8_0", "block:32")
+        assert (found["b"].type, found["b"].granularity) == ("float32", None)
+        assert found["w"].codes() is None
+        wanted = pq.block_format("Q8_0").decode(blocks)
+        np.testing.assert_array_equal(found["w"].decode(slice(1, 3)), wanted[1:3])
+
+
+RECORD = '{"w": {"quantized": {"type": "%s", "shape": %s, "granularity": "%s"}}}'
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "[]",
+        '{"w": {"quantized": 3}}',
+        RECORD % ("int9", "[7, 48]", "tensor"),
+        RECORD % ("int8", "[7, -1]", "tensor"),
+        RECORD % ("int8", "[7, 48]", "axis:2"),
+        RECORD % ("int8", "[7, 48]", "block:5"),
+        RECORD % ("int8", "[48, 7]", "tensor"),
+        (RECORD % ("int8", "[7, 48]", "tensor")).replace("w", "v"),
+        "[" * 9999,
+    ],
+    ids=range(9),
+)
+def test_records_that_are_not_true(x, record, tmp_path):
+    path = tmp_path / "m.npz"
+    scale = np.float32([1])
+    said = np.array(json.dumps({"pyquant": record}))
+    np.savez(path, w=x.astype(np.int8), w_scale=scale, __pyquant__=said)
+    with (
+        open_model(str(path)) as model,
+        pytest.raises(Refused, match=r"m\.npz: .*expected"),
+    ):
+        logical(model)
+
+
+# Patterns
+
+
+def test_patterns():
+    names = ["a.0.w", "a.1.w", "b.w", "b.[0]"]
+    assert chosen([("*", 1)], names) == dict.fromkeys(names, 1)
+    rules = [("a.*", 1), ("re:1", 2), ("b.?", 3)]
+    assert chosen(rules, names) == {"a.0.w": 1, "a.1.w": 2, "b.w": 3}
+    assert chosen([("a.*", 1), ("a.0*", 2), ("*0*", 3)], names) == {
+        "a.0.w": 3, "a.1.w": 1, "b.[0]": 3,
+    }  # fmt: skip
+    assert chosen([], names) == {}
+    with pytest.raises(Refused, match=r"--keep: expected a pattern .*, got 'A\.\*'"):
+        chosen([("A.*", 1)], names, "--keep")
+    with pytest.raises(Refused, match="expected a regular expression"):
+        chosen([("re:(", 1)], names)
+
+
+def test_what_terminals_obey_is_escaped():
+    assert shown("a\x1b[2J\n\u202e\x00é") == r"a\x1b[2J\n\u202e\x00é"
