@@ -24,6 +24,7 @@ PROGRAM = "pyquant"
 COMMANDS = {
     "info": ("_info", "show versions and instruction sets"),
     "demo": ("_demo", "quantize arrays to int8 and show what it costs and saves"),
+    "inspect": ("_inspect", "show the tensors of files"),
 }
 
 

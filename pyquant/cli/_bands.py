@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors a few rows at a time, and what is said of them as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant.cli._forms import Granularity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy.typing as npt
+
+    from pyquant.cli._logical import Logical
+
+__all__ = [
+    "as_json",
+    "bands",
+    "decoded",
+    "expanded",
+    "extents",
+    "grid",
+    "has_numbers",
+    "wide",
+]
+
+# Elements of a band: a multiple of every block, and few enough for the cache.
+BAND = 1 << 18
+# Types that float32 does not hold.
+WIDE = ("float64", "int32", "uint32", "int64", "uint64")
+
+
+def bands(shape: tuple[int, ...], size: int = BAND) -> Iterator[slice | None]:
+    """
+    Cut a tensor into rows along its first axis.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    size : int, optional
+        About how many elements a band has; it has at least one row.
+
+    Yields
+    ------
+    slice or None
+        Rows; None, once, for a tensor without axes.
+    """
+    if not shape:
+        yield None
+        return
+    if 0 in shape:
+        return
+    rows = max(1, size // math.prod(shape[1:]))
+    if rows > 256:  # whole blocks of rows, too
+        rows -= rows % 256
+    for first in range(0, shape[0], rows):
+        yield slice(first, min(first + rows, shape[0]))
+
+
+def wide(types: set[str]) -> str:
+    """The real type in which the elements of such types are looked at."""
+    return "float64" if types.intersection(WIDE) else "float32"
+
+
+def decoded(tensor: Logical, dtype: str) -> Iterator[npt.NDArray[Any]]:
+    """The numbers of a tensor, band by band, in memory that the next band takes again."""
+    room = np.empty(0, dtype)
+    for rows in bands(tensor.shape):
+        if rows is None:
+            yield tensor.decode(dtype=dtype).reshape(1)
+            continue
+        shape = (rows.stop - rows.start, *tensor.shape[1:])
+        if room.size < math.prod(shape):
+            room = np.empty(math.prod(shape), dtype)
+        yield tensor.decode(rows, out=room[: math.prod(shape)].reshape(shape))
+
+
+def grid(
+    values: Any, tensor: Logical, rows: slice | None
+) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
+    """
+    Take the parameters of some rows.
+
+    Parameters
+    ----------
+    values : ndarray
+        Scales or zero points of the whole tensor, with as many axes as it has.
+    tensor : Logical
+        The tensor.
+    rows : slice or None
+        Rows that begin where a block does.
+
+    Returns
+    -------
+    ndarray
+        The parameters.
+    tuple of int
+        How many elements of each axis of these rows share one.
+    """
+    sizes = Granularity(str(tensor.granularity)).blocks(tensor.shape)
+    if values.size == 1 or rows is None:
+        return values, sizes
+    part = values[rows.start // sizes[0] : -(-rows.stop // sizes[0])]
+    return part, (min(sizes[0], rows.stop - rows.start), *sizes[1:])
+
+
+def expanded(values: Any, tensor: Logical, rows: slice | None) -> npt.NDArray[Any]:
+    """The parameters of some rows in a shape that NumPy makes that of the elements."""
+    found, sizes = grid(values, tensor, rows)
+    if rows is None:
+        return np.asarray(found, np.float64).reshape(1)
+    for axis, size in enumerate(sizes):
+        if found.shape[axis] > 1 and size > 1:
+            found = np.repeat(found, size, axis)
+    shape = (rows.stop - rows.start, *tensor.shape[1:])
+    part: npt.NDArray[Any] = found[tuple(slice(0, n) for n in shape)]
+    return part.astype(np.float64, copy=False)
+
+
+def has_numbers(tensor: Logical) -> bool:
+    """Whether the elements are known, and real: complex numbers are not, nor new types."""
+    try:
+        tensor.decode(slice(0, 0) if tensor.shape else None, dtype="float64")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def extents(shape: tuple[int, ...]) -> str:
+    """A shape as people read it."""
+    return " x ".join(map(str, shape)) if shape else "one"
+
+
+def as_json(said: Mapping[str, Any]) -> str:
+    """One line of JSON, which has no infinities: they are strings; and NaN is null."""
+    return json.dumps(_plain(said), separators=(", ", ": "), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
