@@ -25,6 +25,7 @@ COMMANDS = {
     "info": ("_info", "show versions and instruction sets"),
     "demo": ("_demo", "quantize arrays to int8 and show what it costs and saves"),
     "inspect": ("_inspect", "show the tensors of files"),
+    "compare": ("_compare", "show how far the tensors of a file are from another's"),
 }
 
 

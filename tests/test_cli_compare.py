@@ -1,0 +1,250 @@
+"""`pyquant compare`: the numbers that it shows, what it judges, and its exit status."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import pyquant as pq
+from pyquant.cli import main
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compare(capsys, *arguments):
+    """The status, the lines of tensors, and the summary."""
+    status = main(["compare", "--json", *arguments])
+    out, err = capsys.readouterr()
+    assert err == ""
+    *rows, end = [json.loads(line) for line in out.splitlines()]
+    return status, rows, end["summary"]
+
+
+def saved(name, **weights):
+    pq.write_weights(name, {key.replace("__", "."): one for key, one in weights.items()})
+    return name
+
+
+def quantized(x, dtype="int8", name="w.weight", **how):
+    """Codes and parameters by the names of compressed-tensors, of which bits are known."""
+    p = pq.choose_qparams(x, dtype=dtype, **how)
+    q = p.quantize(x)
+    parts = {name: q, f"{name}_scale": np.asarray(p.scale)}
+    if p.zero_point is not None and np.any(p.zero_point):
+        parts[f"{name}_zero_point"] = np.asarray(p.zero_point)
+    return p, q, parts
+
+
+def by_definition(x, q, scale, zero=0):
+    """What is to be said of codes, one number after the other in Python's floats and math:
+    `scale` and `zero` are as large as `x`."""
+    signal, noise, product, square, steps, most = [], [], [], [], 0.0, 0.0
+    for a, code, s, z in zip(
+        *(np.ravel(v).tolist() for v in (x, q, scale, zero)), strict=True
+    ):
+        b = float(np.float32(code - z) * np.float32(s))
+        signal.append(a * a)
+        noise.append((a - b) ** 2)
+        product.append(a * b)
+        square.append(b * b)
+        most = max(most, abs(a - b))
+        steps = max(steps, abs(a - b) / s)
+    xx, ee, xy, yy = map(math.fsum, (signal, noise, product, square))
+    return {
+        "sqnr": 10 * math.log10(xx / ee),
+        "cosine": xy / math.sqrt(xx) / math.sqrt(yy),
+        "max_error": most,
+        "max_steps": steps,
+    }
+
+
+def like(x, granularity, scale):
+    """A parameter for each element."""
+    if granularity == "axis:0":
+        return np.broadcast_to(np.reshape(scale, (-1, *[1] * (x.ndim - 1))), x.shape)
+    if granularity == "block:32":
+        return np.repeat(scale, 32, axis=-1)[..., : x.shape[-1]]
+    return np.broadcast_to(scale, x.shape)
+
+
+HOW = {"tensor": {}, "axis:0": {"axis": 0}, "block:32": {"axis": -1, "block_size": 32}}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("granularity", HOW)
+@pytest.mark.parametrize("shape", [(7, 96), (300, 1024), (5, 3, 64)], ids=str)
+def test_codes_beside_their_original(shape, granularity, dtype, capsys):
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    x *= np.linspace(0.1, 3, shape[0], dtype=np.float32).reshape(
+        -1, *[1] * (len(shape) - 1)
+    )
+    p, q, parts = quantized(x, dtype, **HOW[granularity])
+    saved("a.safetensors", **{"w.weight": x})
+    saved("b.safetensors", **parts)
+    status, (said,), end = compare(capsys, "a.safetensors", "b.safetensors")
+    zero = like(x, granularity, p.zero_point) if p.zero_point is not None else 0
+    wanted = by_definition(
+        x, q, like(x, granularity, p.scale), np.broadcast_to(zero, x.shape)
+    )
+    assert status == 0
+    assert (said["max_error"], said["max_steps"]) == (
+        wanted["max_error"],
+        wanted["max_steps"],
+    )
+    # Sums in another order: the last bits are not those of exact ones.
+    assert said["sqnr"] == pytest.approx(wanted["sqnr"], rel=1e-12)
+    assert said["cosine"] == pytest.approx(wanted["cosine"], rel=1e-12)
+    assert said["types"] == ["float32", dtype]
+    assert (said["saturated"], said["not_finite"], said["fault"]) == (0, 0, None)
+    assert end["worst"] == said["sqnr"]
+
+
+def test_what_saturates(capsys):
+    """2 of 8 are beyond the codes by more than half a step; one is just within it."""
+    x = np.float32([[0, 1, 127, 127.5, 127.75, -128.5, -128.75, 3]])
+    saved("a.safetensors", w=x)
+    q = np.clip(np.rint(x), -128, 127).astype(np.int8)
+    saved("b.safetensors", w=q, w_scale=np.float32([1]))
+    _, (said,), _ = compare(capsys, "a.safetensors", "b.safetensors")
+    assert said["saturated"] == 2 / 8
+    assert said["max_steps"] == 0.75
+
+
+def test_a_zero_point_moves_the_ends(capsys):
+    x = np.float32([[-10, -11, 245, 245.5, 246]])
+    saved("a.safetensors", w=x)
+    q = np.clip(np.rint(x) + 10, 0, 255).astype(np.uint8)
+    parts = {"w": q, "w_scale": np.float32([1]), "w_zero_point": np.uint8([10])}
+    saved("b.safetensors", **parts)
+    _, (said,), _ = compare(capsys, "a.safetensors", "b.safetensors")
+    assert said["saturated"] == 2 / 5
+    assert said["max_error"] == 1
+
+
+def test_blocks_of_gguf(capsys):
+    x = np.random.default_rng(1).standard_normal((6, 512)).astype(np.float32)
+    block = pq.block_format("Q4_K")
+    pq.write_weights("a.gguf", {"w": x})
+    pq.write_weights("b.gguf", {"w": (block, block.encode(x))})
+    status, (said,), _ = compare(capsys, "a.gguf", "b.gguf")
+    y = block.decode(block.encode(x)).astype(np.float64)
+    assert status == 0
+    assert said["max_error"] == np.abs(x - y).max()
+    assert said["sqnr"] == pytest.approx(pq.measure_error(x, y).sqnr, rel=1e-12)
+    assert (said["types"], said["max_steps"]) == (["float32", "Q4_K"], None)
+
+
+def test_the_worst_comes_first(capsys):
+    x = np.linspace(-1, 1, 640, dtype=np.float32).reshape(20, 32)
+    saved("a.safetensors", good=x, bad=x, same=x)
+    saved("b.safetensors", good=x.astype("f2"), bad=np.round(x, 1), same=x)
+    status, rows, end = compare(capsys, "a.safetensors", "b.safetensors")
+    assert [one["tensor"] for one in rows] == ["bad", "good", "same"]
+    assert rows[2]["sqnr"] == "inf"
+    assert (status, end["compared"], end["failed"]) == (0, 3, 0)
+    assert end["worst"] == rows[0]["sqnr"]
+    assert end["median"] == rows[1]["sqnr"]
+
+
+def test_fail_below(capsys):
+    x = np.linspace(-1, 1, 640, dtype=np.float32)
+    y = x.astype(np.float16)
+    np.save("a.npy", x)
+    np.save("b.npy", y)
+    np.savez("a.npz", w=x)
+    np.savez("b.npz", w=y)
+    ratio = pq.measure_error(x, y).sqnr
+    for limit, status in ((ratio - 1, 0), (ratio + 1, 1), (-9, 0), (999, 1)):
+        found, (said,), end = compare(capsys, "--fail-below", str(limit), "a.npz", "b.npz")
+        assert (found, end["failed"], said["fault"] is None) == (status, status, not status)
+    assert compare(capsys, "--fail-below", "999", "a.npz", "a.npz")[0] == 0
+
+
+def test_exact(capsys):
+    """A sign of zero is a bit; so is one of a NaN. Types may differ."""
+    x = np.float32([0.0, 1.5, np.nan, 4])
+    y = np.float32([-0.0, 1.5, -np.nan, 4])
+    np.savez("a.npz", w=x, h=np.float16([1, 2]), big=np.int64([2**62 + 1]))
+    np.savez("b.npz", w=y, h=np.float64([1, 2]), big=np.int64([2**62]))
+    status, rows, end = compare(capsys, "--exact", "a.npz", "b.npz")
+    counts = {one["tensor"]: one["differing"] for one in rows}
+    assert counts == {"w": 2, "h": 0, "big": 1}
+    assert (status, end["failed"]) == (1, 2)
+    assert compare(capsys, "--exact", "a.npz", "a.npz")[0] == 0
+    assert compare(capsys, "a.npz", "b.npz")[0] == 0
+
+
+def test_what_is_not_finite_is_told(capsys):
+    np.savez("a.npz", w=np.float32([1, np.nan, np.inf, -np.inf, 2]))
+    np.savez("b.npz", w=np.float32([1, np.nan, -np.inf, 7, np.nan]))
+    status, (said,), _ = compare(capsys, "a.npz", "b.npz")
+    assert (status, said["not_finite"], said["sqnr"]) == (0, 3, "inf")
+    assert compare(capsys, "--fail-below", "1", "a.npz", "b.npz")[0] == 1
+    assert main(["compare", "a.npz", "b.npz"]) == 0
+    assert "w: 3 not finite in a file, and other in the other\n" in capsys.readouterr().out
+
+
+def test_names_and_shapes_that_differ(capsys):
+    np.savez("a.npz", w=np.zeros((2, 3), "f4"), x=np.zeros(3, "f4"), s=np.ones(2, "f4"))
+    np.savez("b.npz", w=np.zeros((3, 2), "f4"), y=np.zeros(3, "f4"), s=np.ones(2, "f4"))
+    status, rows, end = compare(capsys, "a.npz", "b.npz")
+    assert (status, end["failed"], end["compared"]) == (1, 3, 1)
+    assert rows[:3] == [
+        {"tensor": "x", "only_in": "a.npz", "fault": "only in a.npz"},
+        {"tensor": "y", "only_in": "b.npz", "fault": "only in b.npz"},
+        {
+            "tensor": "w",
+            "types": ["float32", "float32"],
+            "shape": [2, 3],
+            "shapes": [[2, 3], [3, 2]],
+            "fault": "expected shape (2, 3), got (3, 2)",
+        },
+    ]
+    assert compare(capsys, "--tensor", "s", "a.npz", "b.npz")[0] == 0
+    assert main(["compare", "a.npz", "b.npz"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("x: only in a.npz\ny: only in b.npz\nw: expected shape (2, 3), ")
+
+
+def test_a_table(capsys):
+    x = np.float32([[1, 2, 4, 8], [16, 32, 64, 127]])
+    saved("a.safetensors", w=x, one=np.float32(2))
+    saved("b.safetensors", w=np.int8(x), w_scale=np.float32([1]), one=np.float16(2.5))
+    assert main(["compare", "--fail-below", "20", "a.safetensors", "b.safetensors"]) == 1
+    assert capsys.readouterr().out == (
+        "name  types            SQNR dB  max error  in steps       cosine  saturated %\n"
+        "one   float32 float16    12.04        0.5         -  1.000000000            -\n"
+        "w     float32 int8         inf          0     0.000  1.000000000        0.000\n"
+        "2 tensors, SQNR at worst 12.04 dB, in the middle inf dB\n"
+        "one: failed: SQNR 12.04 dB\n"
+    )
+
+
+def test_other_kinds_of_files(capsys):
+    """What a file is called does not matter, but names do."""
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
+    np.savez("a.npz", w=x)
+    pq.write_weights("b.gguf", {"w": x})
+    saved("c.safetensors", w=x)
+    for b in ("b.gguf", "c.safetensors"):
+        assert compare(capsys, "--exact", "a.npz", b)[0] == 0
+
+
+def test_complex_numbers_are_refused(capsys):
+    np.savez("a.npz", w=np.ones(3, "c8"))
+    assert main(["compare", "a.npz", "a.npz"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "tensor 'w': expected numbers, got complex64" in err
+
+
+@pytest.mark.parametrize("limit", ["", "x", "nan", "inf"])
+def test_limits_that_are_none(limit):
+    with pytest.raises(SystemExit) as exit_:
+        main(["compare", "--fail-below", limit, "a.npy", "b.npy"])
+    assert exit_.value.code == 2
