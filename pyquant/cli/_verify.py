@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pyquant verify`: whether a file can be right, or is what its original makes."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant import _core, dtypes
+from pyquant.blocks import block_format, block_formats
+from pyquant.cli._bands import as_json, bands, decoded, grid, has_numbers, wide
+from pyquant.cli._compare import differing, limits_of
+from pyquant.cli._errors import shown
+from pyquant.cli._logical import Logical, logical, records_of
+from pyquant.cli._models import open_model
+from pyquant.files import Weight
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from pyquant.cli._models import Model, ModelTensor
+
+__all__ = ["add", "run"]
+
+DESCRIPTION = """\
+Check a file: its structure; that scales are finite, and positive where codes are affine;
+that codes and zero points are within their range; that what is quantized decodes to finite
+numbers. With --against each tensor is made again of the original, with the scales of the
+file, and all bits have to be the same. --json has the SHA-256 of each part, too."""
+
+EXAMPLES = """\
+examples:
+  pyquant verify model-int8.safetensors
+  pyquant verify --against model.safetensors model-int8.safetensors
+  pyquant verify --json model.gguf
+
+exit status: 0; 1 where something is wrong; 2 for a file that cannot be read at all"""
+
+PIECE = 1 << 20  # bytes that are hashed at a time
+REALS = ("float64", "float32", "float16", "bfloat16")
+BLOCKS = {block.name for block in block_formats()}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.add_argument("file", metavar="FILE", help="what to check")
+    parser.add_argument(
+        "--against", metavar="ORIGINAL", help="the file that it was made of"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="a line of JSON for each tensor, and a summary"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check all tensors, and show what is wrong."""
+    path, other = arguments.file, arguments.against
+    opened = open_model(other) if other is not None else nullcontext()
+    with open_model(path) as model, opened as original:
+        tensors = logical(model)
+        records = records_of(model)
+        originals = None if original is None else logical(original)
+        said = {"file": path, "tensors": len(tensors), "faults": 0}
+        for name, tensor in tensors.items():
+            faults = [*_faults(tensor)]
+            if originals is not None and not faults:
+                record = records.get(name, {})
+                faults += _unlike(model, tensor, originals.get(name), record)
+            said["faults"] += len(faults)
+            _show_tensor(model, tensor, faults, arguments.json)
+        loose = [*_loose(tensors, records, originals)]
+        said["faults"] += len(loose)
+        _show_end(said, loose, other, arguments.json)
+    return 0 if said["faults"] == 0 else 1
+
+
+# ---- a tensor by itself ----
+
+
+def _faults(tensor: Logical) -> Iterator[str]:
+    """What is wrong with a tensor."""
+    if tensor.scale is not None:
+        yield from _scales(tensor)
+    if tensor.zero_point is not None:
+        yield from _zero_points(tensor)
+    if tensor.scale is not None and limits_of(tensor.type) is not None:
+        yield from _codes(tensor)
+    if (tensor.scale is not None or tensor.type in BLOCKS) and has_numbers(tensor):
+        bad = sum(
+            int(np.count_nonzero(~np.isfinite(x))) for x in decoded(tensor, "float32")
+        )
+        if bad:
+            yield f"expected finite numbers, got {bad} others"
+
+
+def _scales(tensor: Logical) -> Iterator[str]:
+    scale = np.asarray(tensor.scale).astype(np.float64)
+    if tensor.type in BLOCKS:  # whose scales may be 0 and negative
+        good, expected = np.isfinite(scale), "finite scales"
+    else:
+        good = np.isfinite(scale) & (scale > 0)
+        expected = "finite and positive scales"
+    yield from _others(scale, good, expected)
+
+
+def _zero_points(tensor: Logical) -> Iterator[str]:
+    limits = limits_of(tensor.type)
+    if limits is not None:
+        yield from _outside(np.asarray(tensor.zero_point), limits, "zero points")
+
+
+def _codes(tensor: Logical) -> Iterator[str]:
+    """Codes that are kept in more bits than they have; of whole bytes all are in range."""
+    limits = limits_of(tensor.type)
+    if limits is None or dtypes.TYPES[tensor.type].bits >= 8:
+        return
+    for rows in bands(tensor.shape):
+        codes = tensor.codes(rows)
+        if codes is not None:
+            fault = next(_outside(codes, limits, "codes"), None)
+            if fault is not None:
+                yield fault
+                return
+
+
+def _outside(values: npt.NDArray[Any], limits: tuple[int, int], what: str) -> Iterator[str]:
+    low, high = limits
+    values = np.asarray(values).astype(np.int64)
+    yield from _others(
+        values, (values >= low) & (values <= high), f"{what} from {low} to {high}"
+    )
+
+
+def _others(
+    values: npt.NDArray[Any], good: npt.NDArray[np.bool_], expected: str
+) -> Iterator[str]:
+    if not good.all():
+        wrong = values[~good]
+        yield f"expected {expected}, got {wrong.size} others, the first {wrong.flat[0]}"
+
+
+# ---- a tensor beside its original ----
+
+
+def _unlike(
+    model: Model, tensor: Logical, original: Logical | None, record: dict[str, Any]
+) -> Iterator[str]:
+    """Where a tensor is not what its original makes."""
+    if original is None:
+        return
+    if original.shape != tensor.shape:
+        yield f"expected shape {original.shape}, got {tensor.shape}"
+        return
+    if tensor.type in BLOCKS and original.type != tensor.type:
+        count, unit = _other_blocks(model, tensor, original), "blocks"
+    elif tensor.scale is not None and original.scale is None:
+        count, unit = _other_codes(tensor, original, record), "codes"
+    else:
+        dtype = tensor.type if tensor.type in REALS else None
+        count, unit = differing(original, tensor, dtype), "elements"
+    if count:
+        yield f"expected what the original makes, got {count} other {unit}"
+
+
+def _other_blocks(model: Model, tensor: Logical, original: Logical) -> int:
+    """Count the blocks of which a bit is another."""
+    block = block_format(tensor.type)
+    stored: Any = model[tensor.parts[0]]
+    raw = stored.raw.reshape(-1, block.block_bytes)
+    count = first = 0
+    for x in decoded(original, "float32"):
+        made = block.encode(x.reshape(-1, x.shape[-1])).reshape(-1, block.block_bytes)
+        found = raw[first : first + len(made)]
+        count += int(np.count_nonzero((made != found).any(axis=1)))
+        first += len(made)
+    return count
+
+
+def _other_codes(tensor: Logical, original: Logical, record: dict[str, Any]) -> int:
+    """Count the codes that are others."""
+    count = 0
+    rounding = record.get("rounding", "half_even")
+    pairs = zip(bands(tensor.shape), decoded(original, wide({original.type})), strict=True)
+    for rows, x in pairs:
+        scale, sizes = grid(tensor.scale, tensor, rows)
+        zero = None
+        if tensor.zero_point is not None:
+            zero = grid(tensor.zero_point, tensor, rows)[0]
+        x = x if tensor.shape else x.reshape(())
+        how: dict[str, Any] = {"block_size": sizes} if scale.size > 1 else {}
+        made = _core.quantize(x, scale, zero, dtype=tensor.type, rounding=rounding, **how)
+        found = tensor.codes(rows)
+        if found is not None:
+            count += int(np.count_nonzero(made.astype(found.dtype) != found))
+            continue
+        # Of narrow floats, whose numbers tell the codes apart, but for NaN.
+        y = _core.dequantize(made, scale, zero, **how)
+        same = y.view(np.uint32) == tensor.decode(rows, dtype="float32").view(np.uint32)
+        count += same.size - int(np.count_nonzero(same))
+    return count
+
+
+# ---- the file ----
+
+
+def _loose(
+    tensors: dict[str, Any], records: dict[str, Any], originals: dict[str, Logical] | None
+) -> Iterator[str]:
+    """Names that are in one place only."""
+    for name in records:
+        if name not in tensors:
+            yield f"tensor {name!r}: expected it in the file, got its record alone"
+    if originals is None:
+        return
+    for name in originals:
+        if name not in tensors:
+            yield f"tensor {name!r}: expected it in the file, got it in the original alone"
+    for name in tensors:
+        if name not in originals:
+            yield f"tensor {name!r}: expected it in the original, got it in the file alone"
+
+
+# ---- what is shown ----
+
+
+def _hashes(model: Model, tensor: Logical) -> dict[str, str | None]:
+    return {part: _sha256(model[part]) for part in tensor.parts}
+
+
+def _sha256(tensor: ModelTensor) -> str | None:
+    """Of the bytes as they lie in the file, or would unpacked; None of unknown ones."""
+    made = hashlib.sha256()
+    if not isinstance(tensor, Weight):
+        if tensor.dtype is None:
+            return None
+        for rows in bands(tensor.shape):
+            part = np.ascontiguousarray(tensor.decode(rows, dtype=tensor.dtype))
+            made.update(part.view(np.uint8).data if part.ndim else part.tobytes())
+        return made.hexdigest()
+    raw, stored = tensor.raw, tensor._tensor
+    for first in range(0, raw.size, PIECE):
+        made.update(raw[first : first + PIECE].data)
+        stored.file.has_read(stored.start + first, stored.start + first + PIECE)
+    return made.hexdigest()
+
+
+def _show_tensor(model: Model, tensor: Logical, faults: list[str], as_lines: bool) -> None:
+    if as_lines:
+        said = {"tensor": tensor.name, "type": tensor.type, "faults": faults}
+        print(as_json(said | {"sha256": _hashes(model, tensor)}))
+        return
+    for fault in faults:
+        print(f"{shown(model.path)}: tensor {shown(repr(tensor.name))}: {shown(fault)}")
+
+
+def _show_end(
+    said: dict[str, Any], loose: list[str], other: str | None, as_lines: bool
+) -> None:
+    if as_lines:
+        print(as_json({"summary": said | {"against": other, "others": loose}}))
+        return
+    for fault in loose:
+        print(f"{shown(said['file'])}: {shown(fault)}")
+    beside = "" if other is None else f", beside {shown(other)}"
+    result = "nothing is wrong" if not said["faults"] else f"{said['faults']} faults"
+    print(f"{shown(said['file'])}: {said['tensors']} tensors{beside}: {result}")

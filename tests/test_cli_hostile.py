@@ -1,0 +1,177 @@
+"""Commands that read, and what they must not trip over: files that lie, large files, names
+with characters that terminals obey, and readers that go away."""
+
+import contextlib
+import io
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import zipfile
+
+import fuzz_files
+import numpy as np
+import pytest
+
+import pyquant as pq
+from pyquant.cli import main
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def program(*arguments, **options):
+    """Run the program as a user does."""
+    given = {"capture_output": True, "text": True, "timeout": 120, **options}
+    command = [sys.executable, "-P", "-m", "pyquant", *map(str, arguments)]
+    return subprocess.run(command, **given)
+
+
+# Names and usage
+
+
+def test_names_that_terminals_would_obey(here, capsys):
+    np.savez("n.npz", **{"a\n\x1b[31m\u202e": np.float32([1])})
+    for command in (["inspect"], ["inspect", "--stats"], ["verify"]):
+        assert main([*command, "n.npz"]) == 0
+        out = capsys.readouterr().out
+        assert "\x1b" not in out
+        assert "\u202e" not in out
+        assert r"a\n\x1b[31m\u202e" in out or command == ["verify"]
+    assert main(["compare", "n.npz", "n.npz"]) == 0
+    assert r"a\n\x1b[31m\u202e" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["inspect", "none.npy"], "none.npy: No such file or directory"),
+        (["inspect", "--tensor", "x*", "m.safetensors"], "'x*'"),
+        (["inspect", "--tensor", "re:(", "m.safetensors"], "'re:('"),
+        (["verify", "none.gguf"], "none.gguf: No such file or directory"),
+        (["compare", "m.safetensors", "no.npz"], "no.npz: No such file or directory"),
+    ],
+)
+def test_refusals_are_one_line(arguments, said, here, capsys):
+    pq.write_weights("m.safetensors", {"w": np.float32([1])})
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"pyquant {arguments[0]}: ")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="not a BrokenPipeError on Windows")
+@pytest.mark.parametrize("command", ["inspect", "verify", "compare"])
+def test_a_reader_that_has_seen_enough(command, here):
+    pq.write_weights("m.safetensors", {f"t{i}": np.zeros(3, "f4") for i in range(9999)})
+    files = ["m.safetensors"] * (2 if command == "compare" else 1)
+    given = [sys.executable, "-P", "-m", "pyquant", command, "--json", *files]
+    with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline().startswith(b'{"')
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_terminal(plain, here):
+    """Tables are in colours there, if rich is installed and they are wanted."""
+    np.savez("n.npz", **{"a\x1b]0;x\a": np.float32([1])})
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "TERM": "dumb" if plain else "xterm", "COLUMNS": "200"}
+    environment.pop("NO_COLOR", None)
+    run = program("inspect", "n.npz", stdout=theirs, capture_output=False,
+                  stderr=subprocess.PIPE, env=environment)  # fmt: skip
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "a\\x1b]0;x\\x07" in shown.replace("\x1b[0m", "").replace("\x1b[1m", "")
+    assert "\x1b]" not in shown
+    with contextlib.suppress(ImportError):
+        import rich  # noqa: F401
+
+        assert ("\x1b[1m" in shown) == (not plain)
+
+
+def test_a_large_file_stays_on_the_disk(here):
+    """Half a GiB, of which little is resident at a time."""
+    resource = pytest.importorskip("resource")  # not on Windows
+    del resource
+    rows = 1 << 17
+    entry = {"dtype": "F32", "shape": [rows, 1024], "data_offsets": [0, rows << 12]}
+    head = json.dumps({"w": entry}).encode()
+    with open("m.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head)
+        file.truncate(8 + len(head) + (rows << 12))
+    code = (
+        "import sys, resource; from pyquant.cli import main; "
+        "r = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; before = r(); "
+        "status = main(sys.argv[1:]); print((r() - before) >> 10, file=sys.stderr); "
+        "sys.exit(status)"
+    )
+    for command in (["inspect", "--stats"], ["verify", "--json"], ["compare", "--exact"]):
+        files = ["m.safetensors"] * (2 if command[0] == "compare" else 1)
+        given = [sys.executable, "-P", "-c", code, *command, *files]
+        run = subprocess.run(given, capture_output=True, text=True, timeout=120)
+        assert run.returncode == 0, run.stderr
+        assert int(run.stderr) < 120, command
+
+
+# Files that lie
+
+
+def damaged_arrays(rng, folder):
+    """A .npy or .npz file of which some bytes are others."""
+    arrays = {"a": np.ones((3, 40), "f4"), "b": np.arange(9), "c": np.ones(3, "c8")}
+    file = io.BytesIO()
+    kind = rng.choice(("npy", "npz", "packed.npz"))
+    if kind == "npy":
+        np.save(file, rng.choice([*arrays.values()]))
+    else:
+        (np.savez if kind == "npz" else np.savez_compressed)(file, **arrays)
+    path = os.path.join(folder, f"x.{kind}")
+    fuzz_files.write(path, fuzz_files.damaged(rng, file.getvalue()))
+    return path
+
+
+COMMANDS = (["inspect"], ["inspect", "--stats", "--json"], ["verify", "--json"], ["verify"])
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("make", [fuzz_files.make, damaged_arrays])
+def test_files_that_lie(make, seed, here, capsys):
+    """Each is looked at or refused, in one line and at once."""
+    statuses = set()
+    for number in range(20):
+        rng = random.Random(f"{seed}:{number}")
+        path = make(rng, str(here))
+        for command in (*COMMANDS, ["compare", path]):
+            status = main([*command, path])
+            out, err = capsys.readouterr()
+            assert status in (0, 1, 2), (command, number)
+            assert (err.count("\n") == 1) == (status == 2), (command, number, err)
+            assert len(err) < 1500
+            assert "\x1b" not in out
+            statuses.add(status)
+    assert {0, 2} <= statuses
+
+
+def test_a_member_that_unpacks_to_more_than_it_says(here, capsys):
+    """Its header says 4 GiB, which are zeros of a few KiB."""
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<f4", "fortran_order": False, "shape": (1 << 30,)}
+    )
+    with zipfile.ZipFile("x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", head.getvalue() + bytes(1 << 20))
+    assert main(["inspect", "--stats", "x.npz"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,223 @@
+"""`pyquant verify`: every fault that it knows is put into a file, and found."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+import pyquant as pq
+from pyquant.cli import main
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+X = np.random.default_rng(1).standard_normal((300, 1024)).astype(np.float32)
+
+
+def verify(capsys, *arguments):
+    """The status, the faults by tensor, and the summary."""
+    status = main(["verify", "--json", *arguments])
+    out, err = capsys.readouterr()
+    assert err == ""
+    *rows, end = [json.loads(line) for line in out.splitlines()]
+    end = end["summary"]
+    faults = {one["tensor"]: one["faults"] for one in rows}
+    assert (status == 1) == bool(end["faults"])
+    assert end["faults"] == len(end["others"]) + sum(map(len, faults.values()))
+    return status, faults, end
+
+
+def parts(x=X, dtype="int8", name="w", **how):
+    """Codes and parameters, by the names of compressed-tensors."""
+    p = pq.choose_qparams(x, dtype=dtype, **how)
+    made = {name: p.quantize(x), f"{name}_scale": np.array(p.scale)}
+    if p.zero_point is not None and np.any(p.zero_point):
+        made[f"{name}_zero_point"] = np.array(p.zero_point)
+    if how.get("axis") == 1 and p.block_size is None:  # else names do not tell the axis
+        made = {k: v if k == name else v[None] for k, v in made.items()}
+    return made
+
+
+def write(weights, **metadata):
+    pq.write_weights("q.safetensors", weights, metadata=metadata)
+    return "q.safetensors"
+
+
+HOW = {
+    "tensor": {},
+    "axis 0": {"axis": 0},
+    "axis 1": {"axis": 1},
+    "block": {"axis": 1, "block_size": 32},
+    "square": {"block_size": (4, 128)},
+}
+
+# A file by itself
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("how", HOW)
+def test_what_is_right(how, dtype, capsys):
+    status, faults, end = verify(capsys, write(parts(dtype=dtype, **HOW[how])))
+    assert (status, faults) == (0, {"w": []})
+    assert end == {
+        "file": "q.safetensors",
+        "tensors": 1,
+        "faults": 0,
+        "against": None,
+        "others": [],
+    }
+
+
+@pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, -np.inf])
+def test_scales_that_cannot_be(value, capsys):
+    made = parts(axis=0)
+    made["w_scale"][[7, 9]] = value
+    status, faults, _ = verify(capsys, write(made))
+    said = faults["w"][0]
+    shown = {np.inf: "inf", -np.inf: "-inf"}.get(value, str(float(value)))
+    expected = "expected finite and positive scales, got 2 others, the first "
+    assert (status, said) == (1, f"{expected}{shown}")
+
+
+def test_scales_of_blocks_may_be_negative(capsys):
+    block = pq.block_format("Q4_0")
+    pq.write_weights("q.gguf", {"w": (block, block.encode(X))})
+    assert verify(capsys, "q.gguf")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q8_0", "Q4_K"])
+def test_blocks_that_decode_to_nan(name, capsys):
+    block = pq.block_format(name)
+    data = block.encode(X)
+    data[3, : 2 * block.block_bytes : block.block_bytes] = 0xFF
+    data[3, 1 : 2 * block.block_bytes : block.block_bytes] = 0x7F
+    pq.write_weights("q.gguf", {"w": (block, data), "x": np.float32([np.nan])})
+    status, faults, _ = verify(capsys, "q.gguf")
+    assert status == 1
+    expected = f"expected finite numbers, got {2 * block.block_size} others"
+    assert faults == {"w": [expected], "x": []}  # numbers of no quantization may be NaN
+
+
+def test_names_that_no_record_joins_are_tensors(capsys):
+    made = parts(axis=0)
+    made["w_scale"] = made["w_scale"][:-1]
+    status, faults, _ = verify(capsys, write(made))
+    assert (status, set(faults)) == (0, {"w", "w_scale"})
+
+
+def test_hashes(capsys):
+    made = parts(axis=0) | {"bias": np.float32([1, 2])}
+    pq.write_weights("q.gguf", {"b": np.float16([1, 2]), "s": np.float32(3)})
+    np.savez_compressed("z.npz", bias=np.asfortranarray(X), o=np.ones((3, 2)))
+    found = {}
+    for path in (write(made), "q.gguf", "z.npz"):
+        assert main(["verify", "--json", path]) == 0
+        for line in capsys.readouterr().out.splitlines()[:-1]:
+            found |= {path[0] + k: v for k, v in json.loads(line)["sha256"].items()}
+    arrays = {f"q{name}": one for name, one in made.items()}
+    arrays |= {"qb": np.float16([1, 2]), "qs": np.float32(3)}
+    arrays |= {"zbias": X, "zo": np.ones((3, 2))}
+    assert found == {k: hashlib.sha256(v.tobytes()).hexdigest() for k, v in arrays.items()}
+
+
+# Beside its original
+
+
+@pytest.fixture
+def original():
+    pq.write_weights("x.safetensors", {"w": X})
+    return "x.safetensors"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("how", HOW)
+def test_codes_beside_their_original(how, dtype, original, capsys):
+    made = parts(dtype=dtype, **HOW[how])
+    assert verify(capsys, "--against", original, write(made))[:2] == (0, {"w": []})
+    made["w"][[5, 299], [1000, 1]] ^= 1
+    status, faults, end = verify(capsys, "--against", original, write(made))
+    said = ["expected what the original makes, got 2 other codes"]
+    assert (status, faults, end["against"]) == (1, {"w": said}, original)
+
+
+def test_narrow_floats_beside_their_original(original, capsys):
+    pytest.importorskip("ml_dtypes")  # optional; the type is its
+    made = parts(dtype="float8_e4m3fn", axis=0)
+    assert verify(capsys, "--against", original, write(made))[0] == 0
+    made["w"].view(np.uint8)[[5, 299], [1000, 1]] ^= 1
+    _, faults, _ = verify(capsys, "--against", original, write(made))
+    assert faults == {"w": ["expected what the original makes, got 2 other codes"]}
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K"])
+def test_blocks_beside_their_original(name, original, capsys):
+    block = pq.block_format(name)
+    data = block.encode(X)
+    pq.write_weights("q.gguf", {"w": (block, data)})
+    assert verify(capsys, "--against", original, "q.gguf")[0] == 0
+    data[299, -1] ^= 1
+    data[3, 1] ^= 1
+    pq.write_weights("q.gguf", {"w": (block, data)})
+    _, faults, _ = verify(capsys, "--against", original, "q.gguf")
+    assert faults == {"w": ["expected what the original makes, got 2 other blocks"]}
+
+
+def test_what_is_kept_beside_its_original(capsys):
+    """As it is, or of another real type, of which the bits are one rounding."""
+    x = np.float32([1, 1 / 3, -0.0, np.nan])
+    np.savez("x.npz", a=x, b=x, c=x, d=x, i=np.int64([2**62]))
+    y = x.copy()
+    y[2] = 0
+    kept = {"a": x, "b": x.astype("f2"), "c": y, "d": x.astype("f2") * 2}
+    np.savez("q.npz", **kept, i=np.int64([2**62 + 1]))
+    _, faults, _ = verify(capsys, "--against", "x.npz", "q.npz")
+    count = {name: one[0].split()[-3] if one else "0" for name, one in faults.items()}
+    assert count == {"a": "0", "b": "0", "c": "1", "d": "2", "i": "1"}
+
+
+def test_what_is_in_one_file_only(capsys):
+    np.savez("x.npz", a=np.ones(2), b=np.ones(3), s=np.ones((2, 1)))
+    np.savez("q.npz", a=np.ones(2), c=np.ones(3), s=np.ones((1, 2)))
+    status, faults, end = verify(capsys, "--against", "x.npz", "q.npz")
+    assert (status, faults["s"]) == (1, ["expected shape (2, 1), got (1, 2)"])
+    assert end["others"] == [
+        "tensor 'b': expected it in the file, got it in the original alone",
+        "tensor 'c': expected it in the original, got it in the file alone",
+    ]
+
+
+# What is shown
+
+
+def test_text(original, capsys):
+    made = parts()
+    made["w_scale"][...] = np.nan
+    assert main(["verify", write(made)]) == 1
+    assert capsys.readouterr().out == (
+        "q.safetensors: tensor 'w': expected finite and positive scales, got 1 others, "
+        "the first nan\n"
+        "q.safetensors: tensor 'w': expected finite numbers, got 307200 others\n"
+        "q.safetensors: 1 tensors: 2 faults\n"
+    )
+    assert main(["verify", "--against", original, original]) == 0
+    out = capsys.readouterr().out
+    assert out == f"{original}: 1 tensors, beside {original}: nothing is wrong\n"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"w": {"quantized": 3}}', "[" * 9999])
+def test_records_that_are_none(text, capsys):
+    path = "q.safetensors"
+    head = {"__metadata__": {"pyquant": text}}
+    head["w"] = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+    data = json.dumps(head).encode()
+    with open(path, "wb") as file:
+        file.write(len(data).to_bytes(8, "little") + data + bytes(4))
+    assert main(["verify", path]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"pyquant verify: {path}: expected records of pyquant, got ")
