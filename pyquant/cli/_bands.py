@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 # Elements of a band: a multiple of every block, and few enough for the cache.
-BAND = 1 << 18
+BAND = 1 << 16
 # Types that float32 does not hold.
 WIDE = ("float64", "int32", "uint32", "int64", "uint64")
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import dtypes
-from pyquant.cli._bands import as_json, bands, decoded, expanded, has_numbers, wide
+from pyquant.cli._bands import as_json, bands, decoded, expanded, grid, has_numbers, wide
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._logical import logical
 from pyquant.cli._models import open_model
 from pyquant.cli._progress import print_table
 from pyquant.cli._select import chosen
+from pyquant.qparams import QParams
 from pyquant.report import measure_error
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
     dtype = wide({a.type, b.type})
     report, steps, saturated, odd = None, 0.0, 0, 0
     stepped = b if b.scale is not None else a
-    limits = limits_of(b.type) if b.scale is not None else None
+    coded = b.scale is not None and limits_of(b.type) is not None
     pairs = zip(bands(a.shape), decoded(a, dtype), decoded(b, dtype), strict=True)
     for rows, x, y in pairs:
         more = measure_error(x, y)
@@ -165,8 +166,8 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
             odd += _odd(x, y)
         if stepped.scale is not None:
             steps = max(steps, _most_steps(stepped, rows, x, y))
-        if limits is not None:
-            saturated += _beyond(b, rows, x, limits)
+        if coded:
+            saturated += _beyond(b, rows, x)
     elements = math.prod(a.shape)
     error = report.max_error if report is not None else math.nan
     return {
@@ -174,7 +175,7 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
         "max_error": error,
         "max_steps": steps if stepped.scale is not None else None,
         "cosine": report.cosine if report is not None else math.nan,
-        "saturated": saturated / max(elements, 1) if limits is not None else None,
+        "saturated": saturated / max(elements, 1) if coded else None,
         "not_finite": odd,
         "elements": elements,
     }
@@ -189,10 +190,11 @@ def _odd(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> int:
 def _most_steps(
     tensor: Logical, rows: slice | None, x: npt.NDArray[Any], y: npt.NDArray[Any]
 ) -> float:
-    scale = expanded(tensor.scale, tensor, rows)
+    steps = np.subtract(x, y, dtype=np.float64)
     with np.errstate(all="ignore"):
-        found = np.abs(np.subtract(x, y, dtype=np.float64)) / np.abs(scale)
-    return float(np.max(found, where=np.isfinite(found), initial=0.0))
+        np.divide(steps, expanded(tensor.scale, tensor, rows), out=steps)
+    np.abs(steps, out=steps)
+    return float(np.max(steps, where=np.isfinite(steps), initial=0.0))
 
 
 def limits_of(name: str) -> tuple[int, int] | None:
@@ -204,17 +206,15 @@ def limits_of(name: str) -> tuple[int, int] | None:
     return (0, 2 * half - 1) if name.startswith("u") else (-half, half - 1)
 
 
-def _beyond(
-    tensor: Logical, rows: slice | None, x: npt.NDArray[Any], limits: tuple[int, int]
-) -> int:
-    low, high = limits
-    zero: Any = 0
+def _beyond(tensor: Logical, rows: slice | None, x: npt.NDArray[Any]) -> int:
+    """Count the elements that the codes of a tensor do not reach."""
+    scale, sizes = grid(tensor.scale, tensor, rows)
+    zero = None
     if tensor.zero_point is not None:
-        zero = expanded(tensor.zero_point, tensor, rows)
-    scale = expanded(tensor.scale, tensor, rows)
-    with np.errstate(all="ignore"):
-        codes = np.divide(x, scale, dtype=np.float64) + zero
-    return int(np.count_nonzero((codes < low - 0.5) | (codes > high + 0.5)))
+        zero = grid(tensor.zero_point, tensor, rows)[0]
+    how: dict[str, Any] = {"block_size": sizes} if scale.size > 1 else {}
+    report = QParams(scale, zero, tensor.type, **how).measure_error(x)
+    return int(report.saturated_low + report.saturated_high)
 
 
 def differing(a: Logical, b: Logical, dtype: str | None = None) -> int:
