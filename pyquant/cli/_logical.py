@@ -311,8 +311,8 @@ def logical(model: Model) -> dict[str, Logical]:
     Parameters
     ----------
     model : Model
-        An open one. pyquant's own records say what belongs together, else the names, as
-        compressed-tensors has them.
+        An open one. pyquant's own records say what belongs together, or nodes of ONNX, else
+        the names, as compressed-tensors has them.
 
     Returns
     -------
@@ -328,6 +328,10 @@ def logical(model: Model) -> dict[str, Logical]:
     joined: dict[str, Logical] = {}
     for name, record in records.items():
         joined[name] = _by_record(model, name, record)
+    if model.kind == "onnx":
+        from pyquant.cli._onnx_file import joined_by_nodes
+
+        joined |= joined_by_nodes(model)
     for find in (_packed_by_name, _plain_by_name):
         for name in model:
             made = find(model, name)

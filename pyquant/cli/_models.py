@@ -44,6 +44,7 @@ EXTENSIONS = {
     ".safetensors": "safetensors",
     ".index.json": "safetensors",
     ".gguf": "gguf",
+    ".onnx": "onnx",
 }
 # The member of a .npz that has what safetensors files have as metadata: JSON in a string.
 RECORDS = "__pyquant__"
@@ -572,9 +573,16 @@ def _member(
     return _npy_tensor(name, file, start, stop)
 
 
+def _open_onnx(path: str) -> Model:
+    from pyquant.cli._onnx_file import open_onnx
+
+    return open_onnx(path)
+
+
 _OPENERS: dict[str, Callable[..., Model]] = {
     "npy": _open_npy,
     "npz": _open_npz,
     "safetensors": _open_weights,
     "gguf": _open_weights,
+    "onnx": _open_onnx,
 }
