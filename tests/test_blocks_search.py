@@ -139,6 +139,23 @@ def test_last_sweep(rng):
         same(_core.encode_blocks(fmt._row, x, isa=level), wanted)
 
 
+@by_weighted
+def test_quotients_too_large_to_be_rounded(fmt, rng):
+    """Numbers that hardly count, far below others and the offset that suits those: divided
+    by the scale they are beyond the integers of float32.
+    """
+    groups = (200, COLUMNS // 32, 1)
+    counts = rng.random((COLUMNS // 32, 32)) < rng.random((COLUMNS // 32, 1))
+    near = -1 - np.ldexp(rng.random((*groups[:2], 32)), -rng.integers(0, 24, groups))
+    far = -np.ldexp(rng.random((*groups[:2], 32)), rng.integers(0, 24, groups))
+    x = np.where(counts, near, far).astype(np.float32).reshape(-1, COLUMNS)
+    little = np.ldexp(1.0, -rng.integers(0, 60, (COLUMNS // 32, 1)))
+    weights = np.where(counts, rng.random(counts.shape), little).ravel()
+    wanted = expected(fmt, x, weights=weights)
+    for level in LEVELS:
+        same(_core.encode_blocks(fmt._row, x, weights, isa=level), wanted)
+
+
 FEW = st.floats(-8, 8, width=16)
 FEW |= st.floats(width=32, allow_nan=False, allow_infinity=False)
 

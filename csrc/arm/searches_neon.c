@@ -55,6 +55,11 @@ PQ_INLINE fl fl_root(fl x)
     return (fl){vsqrtq_f32(x.a), vsqrtq_f32(x.b)};
 }
 
+PQ_INLINE fl fl_rounded(fl x)
+{
+    return (fl){vrndnq_f32(x.a), vrndnq_f32(x.b)};
+}
+
 PQ_INLINE float32x4_t four_masked(float32x4_t x, uint32x4_t kept, uint32x4_t set)
 {
     const uint32x4_t bits = vandq_u32(vreinterpretq_u32_f32(x), kept);

@@ -48,6 +48,12 @@ PQ_INLINE fl fl_root(fl x)
     return sqrtf(x);
 }
 
+/* Half to even, of magnitudes below 2^22; a zero of either sign. */
+PQ_INLINE fl fl_rounded(fl x)
+{
+    return x + 0x1.8p23f - 0x1.8p23f;
+}
+
 /* The bits that are set in `kept`, and those of `set`. */
 PQ_INLINE fl fl_masked(fl x, uint32_t kept, uint32_t set)
 {

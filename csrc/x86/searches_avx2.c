@@ -56,6 +56,12 @@ PQ_INLINE fl fl_root(fl x)
     return (fl){_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)};
 }
 
+PQ_INLINE fl fl_rounded(fl x)
+{
+    enum { EVEN = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
+    return (fl){_mm256_round_ps(x.a, EVEN), _mm256_round_ps(x.b, EVEN)};
+}
+
 PQ_INLINE fl fl_masked(fl x, uint32_t kept, uint32_t set)
 {
     const __m256 k = _mm256_castsi256_ps(_mm256_set1_epi32((int)kept));
