@@ -87,7 +87,15 @@ PQ_INLINE fl fl_select(ml m, fl x, fl y)
     return (fl){vbslq_f32(m.a, x.a, y.a), vbslq_f32(m.b, x.b, y.b)};
 }
 
+/* Of integers of a byte each. */
+PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
+{
+    const uint16x4_t a = vmovn_u32(vcvtq_u32_f32(x.a)), b = vmovn_u32(vcvtq_u32_f32(x.b));
+    vst1_u8(p, vmovn_u16(vcombine_u16(a, b)));
+}
+
 #  define PQ_SEARCH pq_neon_block_search
+#  define PQ_SQUARES pq_kernels_neon.transpose
 #  include "kernels/search_blocks.inc"
 
 #else

@@ -77,5 +77,12 @@ PQ_INLINE fl fl_select(ml m, fl x, fl y)
     return m ? x : y;
 }
 
+/* Of integers of a byte each. */
+PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
+{
+    *p = (uint8_t)(int)x;
+}
+
 #define PQ_SEARCH pq_scalar_block_search
+#define PQ_SQUARES pq_kernels_scalar.transpose
 #include "kernels/search_blocks.inc"

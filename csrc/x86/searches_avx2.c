@@ -85,7 +85,17 @@ PQ_INLINE fl fl_select(ml m, fl x, fl y)
     return (fl){_mm256_blendv_ps(y.a, x.a, m.a), _mm256_blendv_ps(y.b, x.b, m.b)};
 }
 
+/* Of integers of a byte each. */
+PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
+{
+    const __m256i a = _mm256_cvttps_epi32(x.a), b = _mm256_cvttps_epi32(x.b);
+    const __m256i halves = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+    _mm_storeu_si128((__m128i *)p, _mm_packus_epi16(_mm256_castsi256_si128(halves),
+                                                    _mm256_extracti128_si256(halves, 1)));
+}
+
 #  define PQ_SEARCH pq_avx2_block_search
+#  define PQ_SQUARES pq_kernels_avx2.transpose
 #  include "kernels/search_blocks.inc"
 
 PQ_TARGET_END
