@@ -21,6 +21,7 @@ struct pq_codes {
     pq_bytes_fn *convert; /* input: extend; output: narrow; null: nothing to do */
     pq_bytes_fn *unpack;  /* of whole bytes of dense elements; null: one at a time */
     pq_bytes_fn *pack;
+    pq_take_words_fn *take_words;
     int flip; /* 4: halves of bytes are the other way around; else 0 */
     const struct pq_layout *stream; /* null: elements lie at plain distances */
     int word_shift;                 /* so many bits are a word of it, as a power of 2 */

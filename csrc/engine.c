@@ -10,9 +10,11 @@
 #include "job.h"
 
 enum {
-    LINE = 64,         /* bytes of caches */
-    SQUARE = 64 * 256, /* bytes of one that is transposed, at most */
-    CHANNELS = 8,      /* rows that are few */
+    LINE = 64,             /* bytes of caches */
+    SQUARE = 64 * 256,     /* bytes of one that is transposed, at most */
+    CHANNELS = 8,          /* rows that are few */
+    TOGETHER = 8,          /* rows that gain from parameters they share */
+    STAGED = 16 * PQ_TILE, /* bytes of codes of such rows */
     ACROSS = 16,   /* rows of a tile where one side is transposed: two squares of bytes */
     FAR = 1 << 20, /* bytes that no cache near holds */
     FAR_RUNS = 1 << 23,  /* that hardware does not fetch in time: below, hints cost ... */
@@ -749,6 +751,111 @@ static void run_scaled_rows(void *p, struct pq_cursor at)
     run_scaled(job, pq_cursor_at(at, rows, rows->begin), (size_t)(rows->end - rows->begin));
 }
 
+/* ---- columns ---- */
+
+/* Whether rows have a pair of parameters for each column, which several of them share: the
+ * parameters are loaded once, and a kernel takes many rows. On a side of codes it does so
+ * by way of bytes. Rows of streams may have one pair, too. */
+static bool is_columns(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
+    const ptrdiff_t all = rows->end - rows->begin;
+    const ptrdiff_t share = pq_dim_uniform(rows) || rows->block > all ? all : rows->block;
+    const bool take = job->take.stream != NULL || dim->in == job->in_step;
+    const bool give = job->give.stream != NULL || dim->out == job->out_step;
+    const bool streams = job->take.stream != NULL || job->give.stream != NULL;
+    return take && give && !job->in_swapped && !job->out_swapped && !job->how.general &&
+           job->how.by_groups && job->how.copy == NULL && dim->block == 1 &&
+           (!pq_dim_uniform(dim) || streams) && dim->end - dim->begin >= PQ_GROUP &&
+           share >= TOGETHER;
+}
+
+/* The codes of an area as bytes, row by row, or null where they lie as kernels take them.
+ */
+static const char *take_rows(const struct pq_job *job, char *buffer, struct pq_cursor at,
+                             struct area area)
+{
+    const char *const from = place_in(job, at, area);
+    if (job->take.stream != NULL) {
+        return take_streams(job, buffer, at, area);
+    }
+    for (ptrdiff_t r = 0; pq_job_takes(job) && r < area.rows; r++) {
+        pq_take_codes(&job->take, buffer + r * area.columns, from + r * job->plan.dim[1].in,
+                      job->in_step, (size_t)area.columns);
+    }
+    return pq_job_takes(job) ? buffer : NULL;
+}
+
+static void give_rows(const struct pq_job *job, struct pq_cursor at, struct area area,
+                      char *result)
+{
+    char *const to = place_out(job, at, area);
+    pq_make_codes(&job->give, result, (size_t)(area.rows * area.columns));
+    if (job->give.stream != NULL) {
+        give_streams(job, at, area, result);
+        return;
+    }
+    for (ptrdiff_t r = 0; r < area.rows; r++) {
+        const char *const from = result + r * area.columns;
+        char *const row = to + r * job->plan.dim[1].out;
+        if (job->give.bits != 0) {
+            pq_give_codes(&job->give, row, job->out_step, from, (size_t)area.columns);
+        } else {
+            memcpy(row, from, (size_t)area.columns);
+        }
+    }
+}
+
+/* Rows under parameters that are loaded. */
+static void run_area(struct pq_job *job, struct pq_cursor at, struct area area)
+{
+    char in_rows[STAGED], out_rows[STAGED];
+    struct pq_run *const run = &job->how.run;
+    const bool gives = job->give.bits != 0 || job->give.convert != NULL;
+    const char *const taken = take_rows(job, in_rows, at, area);
+    const char *const x = taken != NULL ? taken : place_in(job, at, area);
+    char *const y = gives ? out_rows : place_out(job, at, area);
+    const bool single = pq_dim_uniform(&job->plan.dim[0]);
+    set_params(job, single ? (size_t)area.columns : 1, 0);
+    run->rows = single ? 0 : (size_t)area.rows;
+    run->in_stride = taken != NULL ? area.columns : job->plan.dim[1].in;
+    run->out_stride = gives ? area.columns : job->plan.dim[1].out;
+    if (!single) {
+        job->how.kernel(run, x, y, (size_t)area.columns);
+    }
+    for (ptrdiff_t r = 0; single && r < area.rows; r++) {
+        job->how.kernel(run, x + r * run->in_stride, y + r * run->out_stride,
+                        (size_t)area.columns);
+    }
+    run->rows = 0; /* for the runs of others */
+    if (gives) {
+        give_rows(job, at, area, out_rows);
+    }
+}
+
+/* Dimensions 0 and 1: a tile of columns at a time, of as many rows as share parameters, or
+ * have room as bytes. */
+static void run_columns(void *p, struct pq_cursor at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
+    const ptrdiff_t tile = pq_dim_uniform(dim) ? STAGED / TOGETHER : PQ_TILE;
+    struct area area;
+    for (area.column = dim->begin; area.column < dim->end; area.column += area.columns) {
+        area.columns = dim->end - area.column < tile ? dim->end - area.column : tile;
+        const ptrdiff_t most = is_staged(job) ? STAGED / area.columns : rows->end;
+        for (area.row = rows->begin; area.row < rows->end; area.row += area.rows) {
+            const ptrdiff_t left = rows->end - area.row;
+            const ptrdiff_t share =
+                pq_dim_uniform(rows) ? left : rows->block - area.row % rows->block;
+            area.rows = left < share ? left : share;
+            area.rows = area.rows < most ? area.rows : most;
+            pq_load_tile_params(job, at, area.row, 1, area.column, area.columns);
+            run_area(job, at, area);
+        }
+    }
+}
+
 /* ---- the choice ---- */
 
 static bool rows_contiguous(const struct pq_job *job)
@@ -791,6 +898,9 @@ static pq_visit_fn *choose(const struct pq_job *job, int *first)
         return run_scaled_row;
     }
     *first = 2;
+    if (is_columns(job)) {
+        return run_columns;
+    }
     return is_across(job) ? run_squares : run_tiles;
 }
 
@@ -848,6 +958,9 @@ static void run(struct pq_job *job)
         join_planes(job);
     }
     job->how.run.far = visit != run_tiles && visit != run_squares && is_far(job);
+    if (visit == run_columns && is_staged(job)) {
+        job->how.run.far = job->far;
+    }
     pq_walk(&job->plan, first, visit, job);
 }
 

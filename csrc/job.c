@@ -17,6 +17,12 @@ static bool is_dense(const struct pq_args *args, const struct pq_array *array)
     return true;
 }
 
+/* Codes of 8 bits lie at bits where their layout has other widths, too. */
+static void copy_bytes(const void *x, void *y, size_t n)
+{
+    memcpy(y, x, n);
+}
+
 /* What takes elements from bits and puts them there. */
 static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
                                      const struct pq_args *args,
@@ -26,6 +32,7 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
     const int bits = pq_code_bits(array, layout);
     struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
     codes.stream = pq_is_stream(layout) ? layout : NULL;
+    codes.take_words = kernels->take_words;
     codes.flip = pq_is_high_first(layout) ? 4 : 0;
     while (layout != NULL && 1 << codes.word_shift < layout->word_bits) {
         codes.word_shift++;
@@ -36,6 +43,9 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
         const int row = pq_is_narrow_integer(array->type) ? pq_row_of(array->type) : -1;
         codes.unpack = kernels->unpack[row >= 0 ? row : bits == 4 ? PQ_U4_ROW : PQ_U2_ROW];
         codes.pack = kernels->pack[bits == 4 ? 0 : 1];
+    } else if (bits == 8) {
+        codes.unpack = copy_bytes;
+        codes.pack = copy_bytes;
     }
     if (layout == NULL && is_dense(args, array)) {
         codes.last = -bits;
@@ -81,6 +91,9 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->kernels = kernels;
     job->seed = args->seed;
     set_codes(&job->take, kernels, args, &args->in, args->in_layout, kernels->extend);
+    if (job->take.bits != 0 && args->in.type != PQ_I4 && args->in.type != PQ_I2) {
+        job->take.convert = NULL; /* nothing is above the bits that are taken */
+    }
     set_codes(&job->give, kernels, args, &args->out, args->out_layout, kernels->narrow);
     job->together = job->give.bits != 0 ? 8 : 1; /* a byte begins, whatever the stride */
     job->in_size = pq_bytes_of(args->in.type);

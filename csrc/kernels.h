@@ -119,6 +119,10 @@ typedef void pq_noise_fn(uint32_t *to, uint64_t seed, uint64_t first, uint64_t s
 /* Integers of less than 8 bits: `n` codes from bytes to bytes. */
 typedef void pq_bytes_fn(const void *x, void *y, size_t n);
 
+/* Bytes of codes that `n` words of 32 bits have at the same place: what is left of them
+ * `shift` bits above the lowest. */
+typedef void pq_take_words_fn(const void *words, int shift, int mask, void *y, size_t n);
+
 /* Rows from columns: element (r, c) of size s from `from + r * s + c * from_stride` to
  * `to + r * to_stride + c * s`. */
 typedef void pq_transpose_fn(const char *from, ptrdiff_t from_stride, char *to,
@@ -366,6 +370,7 @@ struct pq_kernels {
     pq_bytes_fn *unpack[PQ_NARROWS];
     pq_bytes_fn *narrow[PQ_NARROWS];
     pq_bytes_fn *pack[2];
+    pq_take_words_fn *take_words;
     pq_transpose_fn *transpose[4];            /* of elements of 1, 2, 4 and 8 bytes */
     pq_pixels_fn *split_pixels, *join_pixels; /* null: none */
     pq_minmax_fn *minmax[PQ_EXTREMA];

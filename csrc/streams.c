@@ -6,8 +6,8 @@
  */
 #include "bits.h"
 
-/* Codes of whole groups that are put in order at a time. */
-enum { REORDERED = 1024 };
+/* Codes that are taken at a time where there is something between. */
+enum { SOME = 1024 };
 
 /* The word of a code's low bits, how many bits of it are below them, how many they are, and
  * where those are, if any, that it has no room for. */
@@ -73,6 +73,12 @@ struct column {
     int shift, bits;
 };
 
+/* Whether words of 32 bits follow each other, little-endian. */
+static int is_beside(const struct pq_codes *codes, ptrdiff_t stride)
+{
+    return PQ_LITTLE_ENDIAN && codes->stream->word_bits == 32 && stride == 4;
+}
+
 /* Whether codes are that, and none is in two words. */
 static int is_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
                      ptrdiff_t code, ptrdiff_t code_step, struct column *column)
@@ -87,16 +93,6 @@ static int is_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
 }
 
 /* Words of 32 bits beside each other, of which a compiler makes vectors. Little-endian. */
-static void take_words(char *PQ_RESTRICT to, const char *PQ_RESTRICT word, int shift,
-                       uint32_t mask, size_t n)
-{
-    for (size_t c = 0; c < n; c++) {
-        uint32_t bits;
-        memcpy(&bits, word + c * sizeof bits, sizeof bits);
-        to[c] = (char)(bits >> shift & mask);
-    }
-}
-
 static void give_words(char *PQ_RESTRICT word, const char *PQ_RESTRICT from, int shift,
                        uint32_t mask, size_t n)
 {
@@ -108,19 +104,14 @@ static void give_words(char *PQ_RESTRICT word, const char *PQ_RESTRICT from, int
     }
 }
 
-static int is_beside(const struct pq_codes *codes, struct column column)
-{
-    return PQ_LITTLE_ENDIAN && codes->stream->word_bits == 32 && column.stride == 4;
-}
-
 static void take_column(const struct pq_codes *codes, char *to, struct column from,
                         size_t n)
 {
     const int mask = (1 << from.bits) - 1, shift = from.shift % 8;
     const unsigned char *byte = (unsigned char *)from.word + from.shift / 8;
     const ptrdiff_t next = shift + from.bits > 8; /* 0: all bits are in one byte */
-    if (is_beside(codes, from)) {
-        take_words(to, from.word, from.shift, (uint32_t)mask, n);
+    if (is_beside(codes, from.stride)) {
+        codes->take_words(from.word, from.shift, mask, to, n);
         return;
     }
     for (size_t c = 0; c < n; c++, byte += from.stride) {
@@ -131,13 +122,36 @@ static void take_column(const struct pq_codes *codes, char *to, struct column fr
 static void give_column(const struct pq_codes *codes, struct column to, const char *from,
                         size_t n)
 {
-    if (is_beside(codes, to)) {
+    if (is_beside(codes, to.stride)) {
         give_words(to.word, from, to.shift, (1U << to.bits) - 1, n);
         return;
     }
     for (size_t c = 0; c < n; c++, to.word += to.stride) {
         pq_write_bits(to.word, to.shift, to.bits, (unsigned char)from[c], 0);
     }
+}
+
+/* The same of codes that are in two words each, where those are beside each other. 0: they
+ * are not. */
+static int take_split(const struct pq_codes *codes, char *to, ptrdiff_t at, ptrdiff_t step,
+                      ptrdiff_t code, ptrdiff_t code_step, size_t n)
+{
+    char high[SOME];
+    if (code_step != 0 || step % 8 != 0 || !is_beside(codes, step / 8)) {
+        return 0;
+    }
+    const struct place place = place_of(codes, at, code);
+    const int low_bits = place.low_bits, high_bits = codes->bits - low_bits;
+    const char *word = codes->base + place.word / 8, *next = codes->base + place.high / 8;
+    for (size_t m; n > 0; n -= m, to += m, word += m * 4, next += m * 4) {
+        m = n < SOME ? n : SOME;
+        codes->take_words(word, place.shift, (1 << low_bits) - 1, to, m);
+        codes->take_words(next, 0, (1 << high_bits) - 1, high, m);
+        for (size_t c = 0; c < m; c++) {
+            to[c] = (char)(to[c] | high[c] << low_bits);
+        }
+    }
+    return 1;
 }
 
 /* ---- whole groups along a stream ---- */
@@ -154,15 +168,57 @@ static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_
     if (!along || !dense || code % stream->group != 0) {
         return 0;
     }
-    const size_t most = n < REORDERED ? n : REORDERED;
+    const size_t most = n < SOME ? n : SOME;
     return most - most % (size_t)stream->group;
+}
+
+/* Words of which the halves have the codes at even and at odd places, and words of the same
+ * codes in their order, or the other way around: each step is its own inverse. Of words
+ * that are next to each other a compiler makes vectors. */
+enum { HALVED = 8 };
+static uint32_t swapped(uint32_t word, int by, uint32_t mask)
+{
+    const uint32_t differ = (word ^ word >> by) & mask;
+    return word ^ differ ^ differ << by;
+}
+
+static void order_halves(uint32_t *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t word;
+        memcpy(&word, from + i * sizeof word, sizeof word);
+        to[i] = swapped(swapped(word, 8, 0xff00), 4, 0x00f000f0);
+    }
+}
+
+static void halve_order(char *PQ_RESTRICT to, const uint32_t *PQ_RESTRICT from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t word = swapped(swapped(from[i], 4, 0x00f000f0), 8, 0xff00);
+        memcpy(to + i * sizeof word, &word, sizeof word);
+    }
+}
+
+/* Whether groups are such words. */
+static int is_halved(const struct pq_codes *codes)
+{
+    static const unsigned char order[HALVED] = {0, 4, 1, 5, 2, 6, 3, 7};
+    const struct pq_layout *const stream = codes->stream;
+    return PQ_LITTLE_ENDIAN && codes->bits == 4 && stream->word_bits == 32 &&
+           stream->group == HALVED && memcmp(stream->order, order, HALVED) == 0;
 }
 
 static void take_grouped(const struct pq_codes *codes, char *to, ptrdiff_t bit, size_t n)
 {
     const size_t group = (size_t)codes->stream->group;
     const unsigned char *const order = codes->stream->order;
-    char dense[REORDERED];
+    char dense[SOME];
+    if (is_halved(codes)) {
+        uint32_t words[SOME / HALVED];
+        order_halves(words, codes->base + bit / 8, n / HALVED);
+        codes->unpack(words, to, n);
+        return;
+    }
     codes->unpack(codes->base + bit / 8, dense, n);
     for (size_t g = 0; g < n; g += group) {
         for (size_t i = 0; i < group; i++) {
@@ -176,7 +232,13 @@ static void give_grouped(const struct pq_codes *codes, ptrdiff_t bit, const char
 {
     const size_t group = (size_t)codes->stream->group;
     const unsigned char *const order = codes->stream->order;
-    char dense[REORDERED];
+    char dense[SOME];
+    if (is_halved(codes)) {
+        uint32_t words[SOME / HALVED];
+        codes->pack(from, words, n);
+        halve_order(codes->base + bit / 8, words, n / HALVED);
+        return;
+    }
     for (size_t g = 0; g < n; g += group) {
         for (size_t i = 0; i < group; i++) {
             dense[g + order[i]] = from[g + i];
@@ -200,9 +262,9 @@ static void swap_pairs(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_
 
 void pq_take_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n)
 {
-    char pairs[REORDERED];
+    char pairs[SOME];
     for (size_t m; n > 0; n -= m, to += m, at += (ptrdiff_t)m * 4) {
-        m = n < REORDERED ? n : REORDERED;
+        m = n < SOME ? n : SOME;
         const size_t whole = m - m % 2;
         codes->unpack(codes->base + at / 8, pairs, whole);
         swap_pairs(to, pairs, whole);
@@ -216,9 +278,9 @@ void pq_take_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, si
 void pq_give_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
                         size_t n)
 {
-    char pairs[REORDERED];
+    char pairs[SOME];
     for (size_t m; n > 0; n -= m, from += m, at += (ptrdiff_t)m * 4) {
-        m = n < REORDERED ? n : REORDERED;
+        m = n < SOME ? n : SOME;
         swap_pairs(pairs, from, m);
         codes->pack(pairs, codes->base + at / 8, m);
     }
@@ -245,7 +307,7 @@ void pq_take_stream(const struct pq_codes *codes, char *to, const char *from,
     struct column column;
     if (is_column(codes, at, step, code, code_step, &column)) {
         take_column(codes, to, column, n);
-    } else {
+    } else if (!take_split(codes, to, at, step, code, code_step, n)) {
         for (size_t done = 0, m; done < n; done += m, code += (ptrdiff_t)m * code_step) {
             m = count_grouped(codes, at, step, code, code_step, n - done);
             if (m > 0) {

@@ -321,6 +321,41 @@ def test_dequantize(form, packing, isa):
         same(dequantize_at(isa, p, **kwargs, out=turned).copy("C"), expected)
 
 
+# Shape of whole tiles and parts of them, block size along the first axis: rows that share
+# the parameters of each column, and, of the second, of all.
+SHARED = (((27, 1101), 9), ((33, 2050), None), ((19, 65), 11))
+
+
+@pytest.mark.parametrize("packing", PACKINGS, ids=str)
+def test_rows_that_share_parameters(packing, isa):
+    layout, name, bits = packing
+    for seed, (shape, block) in enumerate(SHARED):
+        form = (shape, 0, block) if block else (shape, None, None)
+        make = mixed_scales if seed == 0 else usual_scales
+        codes = random_codes(shape, bits, seed)
+        x = adversarial("float32", 0.3, codes.size, seed=seed).reshape(shape)
+        how = parameters_of(form, name, seed=seed, make=make)
+        if block:  # all rows by themselves, which share nothing
+            rows = np.arange(shape[0]) // block
+            alone = {key: how[key][rows] for key in how.keys() & {"scale", "zero_point"}}
+            alone["axis"] = (0, 1)
+        else:
+            alone = how
+        wide = typed(codes, name, bits)
+        made = quantize_at(isa, x, dtype=name, **alone)
+        if bits != BITS[name]:
+            made = np.minimum(made, (1 << bits) - 1)
+        for axis in (0, 1):
+            p = pack(codes, layout, axis, name, bits)
+            for target in ("float32", "float16"):
+                expected = dequantize_at(isa, wide, dtype=target, **alone)
+                same(dequantize_at(isa, p, dtype=target, **how), expected)
+            asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
+            got = quantize_at(isa, x, dtype=name, packed=asked, **how)
+            expected = packed_oracle.packed(low_bits(made, bits), layout, axis, bits)
+            same(got.data.view(expected.dtype), expected)
+
+
 def test_zero_points_that_are_packed_and_far():
     codes = random_codes((16, 24), 4)
     zeros = random_codes((2, 24), 4, 1)

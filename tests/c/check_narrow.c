@@ -409,6 +409,33 @@ static void check_bytes(const struct pq_kernels *k, enum pq_type type)
     check_end();
 }
 
+/* Bytes of codes that words of 32 bits have at any place. */
+static void check_take_words(const struct pq_kernels *k)
+{
+    check_begin("%s take_words", k->name);
+    for (size_t i = 0; i < check_count(400); i++) {
+        const size_t n = i % 100;
+        const int bits = 1 + (int)random_below(8), shift = (int)random_below(32);
+        unsigned char *const x = guarded_end(&memory.x, n * sizeof(uint32_t));
+        unsigned char *const y = guarded_end(&memory.y, n);
+        for (size_t j = 0; j < n * sizeof(uint32_t); j++) {
+            x[j] = (unsigned char)random_bits();
+        }
+        memset(y - CANARY, 0x5a, CANARY);
+        const int left = 32 - shift < bits ? 32 - shift : bits, mask = (1 << left) - 1;
+        k->take_words(x, shift, mask, y, n);
+        for (size_t j = 0; j < n; j++) {
+            uint32_t word;
+            memcpy(&word, x + j * sizeof word, sizeof word);
+            CHECK(y[j] == (word >> shift & (uint32_t)mask), "n %zu, shift %d", n, shift);
+        }
+        for (size_t j = 1; j <= CANARY; j++) {
+            CHECK(y[-(ptrdiff_t)j] == 0x5a, "wrote before its output");
+        }
+    }
+    check_end();
+}
+
 /* Packed codes dequantized at once, as those of scalar after unpacking; results begin
  * anywhere in a line of caches. */
 static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type type,
@@ -669,6 +696,7 @@ int main(void)
     for (int i = 0; pq_isa_name(i) != NULL; i++) {
         const struct pq_kernels *k = pq_isa_find(pq_isa_name(i));
         check_ops(k);
+        check_take_words(k);
         for (int t = PQ_NO_TYPE + 1; t < PQ_TYPE_COUNT; t++) {
             const enum pq_type type = (enum pq_type)t;
             if (pq_type_bits(type) < 8) {
