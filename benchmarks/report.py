@@ -29,6 +29,9 @@ PACKAGES = (
     "openvino",
     "xarray",
     "numcodecs",
+    "bitsandbytes",
+    "compressed-tensors",
+    "mlx",
 )
 BAR_WIDTH = 30
 # Titles of columns that are not figures.
@@ -53,6 +56,9 @@ COLORS = {
     "openvino": "#000000",
     "xarray": "#7f7f7f",
     "numcodecs": "#e377c2",
+    "bitsandbytes": "#393b79",
+    "compressed_tensors": "#637939",
+    "mlx": "#843c39",
 }
 
 

@@ -201,6 +201,22 @@ def test_every_task_runs_beside_its_rivals(task):
         ("encode-Q8_0", "gguf"),
         ("mxfp4", "torch"),
         ("nvfp4", "torch"),
+        ("quantize-nf4", "numpy"),
+        ("dequantize-fp4_bnb", "numpy"),
+        ("quantize-dynamic8", "numpy"),
+        ("quantize-bitsandbytes-nf4", "bitsandbytes"),
+        ("dequantize-bitsandbytes-nf4", "bitsandbytes"),
+        ("quantize-gptq", "numpy"),
+        ("dequantize-gptq", "numpy"),
+        ("quantize-awq", "numpy"),
+        ("dequantize-awq", "numpy"),
+        ("quantize-matmulnbits", "onnxruntime"),
+        ("dequantize-matmulnbits", "numpy"),
+        ("quantize-compressed_tensors", "compressed_tensors"),
+        ("dequantize-compressed_tensors", "compressed_tensors"),
+        ("quantize-compressed_tensors", "numpy"),
+        ("quantize-mlx", "mlx"),
+        ("dequantize-mlx", "mlx"),
     ],
 )
 def test_rivals_of_tasks_that_give_the_same_bits(task, rival):
@@ -219,7 +235,7 @@ def test_rivals_of_tasks_that_give_the_same_bits(task, rival):
 
 def test_the_group_of_parameters_has_forms_and_tasks(bench):
     chosen = table.select(["parameters"])
-    others = [one for one in TASKS if one.groups != ("blocks",)]
+    others = [one for one in TASKS if one.groups == ("parameters",)]
     assert {one.name for one in others} < {one.name for one in chosen}
     assert "f32-i8-stochastic" in [one.name for one in chosen]
     some = "f32-i8-stochastic,fake-i8,requantize-float32"

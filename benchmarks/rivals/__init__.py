@@ -21,6 +21,7 @@ from benchmarks.rivals._rival import (
     build,
     differing,
     judge,
+    no_form,
     quietly,
     verdict,
     version,
@@ -72,5 +73,8 @@ RIVALS = {
         Rival("openvino", "openvino", with_openvino),
         Rival("xarray", "xarray", with_xarray),
         Rival("numcodecs", "numcodecs", with_numcodecs),
+        Rival("bitsandbytes", "bitsandbytes", no_form),
+        Rival("compressed_tensors", "compressed-tensors", no_form),
+        Rival("mlx", "mlx", no_form),
     )
 }

@@ -37,6 +37,10 @@ class Candidate(NamedTuple):
 Builder: TypeAlias = Callable[[Case], Candidate | None]
 
 
+def no_form(case: Case) -> None:
+    """Build nothing: of a rival that has tasks alone."""
+
+
 class Rival(NamedTuple):
     """Name in tables, name to install, the builder of its candidate."""
 

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights as files of models have them, to numbers and back: codebooks, integer layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+import pyquant as pq
+from benchmarks.arrays import Array
+from benchmarks.rivals import Candidate, bitsandbytes, compressed_tensors, mlx
+from benchmarks.tasks._task import Made, Task, normal
+from pyquant._codebooks import TABLES
+
+SIZES = (1 << 20,)
+GROUPS = ("weights",)
+INPUTS = 1024  # of each output; these in numbers that all layouts hold
+OUTPUTS = 8
+GROUP = 128  # inputs that share a scale
+BLOCK = 64  # the same of codebooks
+AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # of the nibbles of a word
+SHIFTS = np.arange(0, 32, 4, dtype=np.uint32)
+BOOKS: tuple[Literal["nf4", "fp4_bnb", "dynamic8"], ...] = ("nf4", "fp4_bnb", "dynamic8")
+
+Build: TypeAlias = Callable[[int], Made]
+
+
+def _matrix(n: int) -> Array:
+    """Normal numbers, a row for each output."""
+    outputs = n // INPUTS // OUTPUTS * OUTPUTS
+    return normal(outputs * INPUTS).reshape(outputs, INPUTS)
+
+
+def _scales(x: Array, size: int, codes: int) -> Array:
+    """For the largest magnitude of each group of inputs."""
+    groups = np.abs(x.reshape(len(x), -1, size)).max(2)
+    return np.asarray(groups / np.float32(codes))
+
+
+def _made(
+    x: Array,
+    bits: int,
+    call: Callable[[], Any],
+    read: Callable[[Any], Array] = np.asarray,
+    **rivals: Callable[[], Candidate],
+) -> Made:
+    """Of a call that reads or writes these numbers, and codes of so many bits."""
+    return Made(x.size, x.nbytes + x.size * bits // 8, call, read, rivals)
+
+
+# ---- codebooks ----
+
+
+def _nearest(x: Array, scale: Array, book: str) -> Candidate:
+    """As NumPy has it: places among the middles of a sorted table."""
+    table = TABLES[book]
+    order = np.argsort(table, kind="stable").astype(np.uint8)  # places, by their numbers
+    middles = (table[order][1:] + table[order][:-1]) / np.float32(2)
+    numbers = x.reshape(*scale.shape, BLOCK)
+    return Candidate(
+        lambda: order[np.searchsorted(middles, numbers / scale[..., np.newaxis])],
+        lambda codes: np.asarray(codes.reshape(x.shape)),
+    )
+
+
+def _taken(codes: Array, scale: Array, book: str) -> Candidate:
+    table, grouped = TABLES[book], codes.reshape(*scale.shape, BLOCK)
+    return Candidate(
+        lambda: table[grouped] * scale[..., np.newaxis],
+        lambda numbers: np.asarray(numbers.reshape(codes.shape)),
+    )
+
+
+def _to_places(n: int, book: str) -> Made:
+    x = _matrix(n)
+    scale = _scales(x, BLOCK, 1)
+    out = np.empty(x.shape, np.uint8)
+    how: Any = {"axis": 1, "block_size": BLOCK, "codebook": book, "out": out}
+    rival = partial(_nearest, x, scale, book)
+    return _made(x, 8, lambda: pq.quantize(x, scale, **how), numpy=rival)
+
+
+def _to_numbers(n: int, book: str) -> Made:
+    x = _matrix(n)
+    scale = _scales(x, BLOCK, 1)
+    how: Any = {"axis": 1, "block_size": BLOCK, "codebook": book}
+    codes = pq.quantize(x, scale, dtype="uint8", **how)
+    y = np.empty_like(x)
+    rival = partial(_taken, codes, scale, book)
+    return _made(x, 8, lambda: pq.dequantize(codes, scale, out=y, **how), numpy=rival)
+
+
+def _to_bitsandbytes(n: int, quant_type: str) -> Made:
+    x = _matrix(n)
+    rival = partial(bitsandbytes.quantized, x, quant_type)
+    return _made(
+        x,
+        4,
+        lambda: pq.bitsandbytes.quantize(x, quant_type=quant_type),
+        lambda made: np.asarray(made.data),
+        bitsandbytes=rival,
+    )
+
+
+def _of_bitsandbytes(n: int, quant_type: str) -> Made:
+    x = _matrix(n)
+    q, y = pq.bitsandbytes.quantize(x, quant_type=quant_type), np.empty_like(x)
+    rival = partial(bitsandbytes.dequantized, x, quant_type)
+    return _made(x, 4, lambda: pq.bitsandbytes.dequantize(q, out=y), bitsandbytes=rival)
+
+
+# ---- integers in words ----
+
+
+def _spread(parameters: Array, axis: int) -> Array:
+    return np.asarray(np.repeat(parameters, GROUP, axis))
+
+
+def _packed(codes: Array, axis: int, order: tuple[int, ...] = tuple(range(8))) -> Array:
+    """Eight codes to a word along an axis, one after the other."""
+    words: Any = np.uint32(0)
+    for place, shift in zip(order, SHIFTS, strict=True):
+        part = codes[place::8] if axis == 0 else codes[:, place::8]
+        words = words | part.astype(np.uint32) << shift
+    return np.asarray(words)
+
+
+def _unpacked(words: Array, axis: int, order: tuple[int, ...] = tuple(range(8))) -> Array:
+    shifts = SHIFTS[np.argsort(order)]
+    given = words.view(np.uint32)
+    if axis == 0:
+        codes = given[:, np.newaxis, :] >> shifts[:, np.newaxis] & np.uint32(15)
+        return codes.reshape(-1, words.shape[1])
+    codes = given[..., np.newaxis] >> shifts & np.uint32(15)
+    return codes.reshape(len(words), -1)
+
+
+def _packed_by_numpy(
+    x: Array, scale: Array, zero: int, axis: int, along: int, order: tuple[int, ...]
+) -> Candidate:
+    """The inputs are along `axis`, the codes of a word along the other one."""
+
+    def call() -> Array:
+        by = _spread(scale, axis)
+        codes = np.clip(np.rint((x + zero * by) / by), 0, 15)
+        return _packed(codes, along, order)
+
+    return Candidate(call)
+
+
+def _numbers_by_numpy(
+    words: Array, scale: Array, zero: int, axis: int, along: int, order: tuple[int, ...]
+) -> Candidate:
+    def call() -> Array:
+        codes = _unpacked(words, along, order).astype(np.float32)
+        return np.asarray((codes - np.float32(zero)) * _spread(scale, axis))
+
+    return Candidate(call)
+
+
+PLAIN = tuple(range(8))
+# Of weights that have inputs first: along which axis codes are packed, and in which order.
+FIRST = {"gptq": (0, PLAIN), "awq": (1, AWQ_ORDER)}
+
+
+def _first(n: int, name: str) -> tuple[Array, Array, Callable[[], Any]]:
+    """Numbers and scales, inputs first, and what packs them."""
+    x = np.ascontiguousarray(_matrix(n).T)
+    scale = np.ascontiguousarray(_scales(x.T, GROUP, 7).T)
+    zero = np.full(scale.shape, 8, np.uint8)
+    if name == "awq":
+        return x, scale, lambda: pq.awq.quantize(x, scale, zero)
+    how: Any = {"bits": 4, "format": "gptq_v2"}
+    return x, scale, lambda: pq.gptq.quantize(x, scale, zero, **how)
+
+
+def _to_first(n: int, name: str) -> Made:
+    x, scale, call = _first(n, name)
+    rival = partial(_packed_by_numpy, x, scale, 8, 0, *FIRST[name])
+    return _made(x, 4, call, lambda w: np.asarray(w.qweight), numpy=rival)
+
+
+def _of_first(n: int, name: str) -> Made:
+    x, scale, call = _first(n, name)
+    w, y = call(), np.empty_like(x)
+    rival = partial(_numbers_by_numpy, w.qweight, scale, 8, 0, *FIRST[name])
+    return _made(x, 4, lambda: w.dequantize(out=y), numpy=rival)
+
+
+def _by_onnxruntime(x: Array, columns: Array) -> Candidate:
+    """Its encoder of 4 bits, which has no public name."""
+    state = import_module("onnxruntime.capi._pybind_state")
+    w = pq.matmulnbits.quantize(columns, block_size=GROUP)
+    B, scales = np.zeros_like(w.B), np.zeros_like(w.scales)
+    zeros = np.zeros((x.shape[0], -(-scales.shape[1] // 2)), np.uint8)
+    given = np.ascontiguousarray(columns)
+
+    def call() -> Array:
+        encode = state.quantize_matmul_4bits
+        encode(B, given, scales, zeros, GROUP, *x.shape, True)
+        return B
+
+    return Candidate(call)
+
+
+def _to_matmulnbits(n: int) -> Made:
+    x = _matrix(n)
+    return _made(
+        x,
+        4,
+        lambda: pq.matmulnbits.quantize(x.T, block_size=GROUP),
+        lambda w: np.asarray(w.B),
+        onnxruntime=partial(_by_onnxruntime, x, x.T),
+    )
+
+
+def _of_matmulnbits(n: int) -> Made:
+    x = _matrix(n)
+    w, y = pq.matmulnbits.quantize(x.T, block_size=GROUP), np.empty_like(x)
+    words = w.B.reshape(len(x), -1).view(np.uint32)
+    rival = partial(_numbers_by_numpy, words, w.scales, 8, 1, 1, PLAIN)
+    return _made(x, 4, lambda: w.dequantize(out=y.T).T, numpy=rival)
+
+
+def _to_compressed_tensors(n: int) -> Made:
+    x = _matrix(n)
+    scale = _scales(x, GROUP, 7)
+    return _made(
+        x,
+        4,
+        lambda: pq.compressed_tensors.quantize(x, scale),
+        lambda w: np.asarray(w.weight_packed),
+        numpy=partial(_packed_by_numpy, x, scale, 8, 1, 1, PLAIN),
+        compressed_tensors=partial(compressed_tensors.packed, x, scale, GROUP),
+    )
+
+
+def _of_compressed_tensors(n: int) -> Made:
+    x = _matrix(n)
+    scale = _scales(x, GROUP, 7)
+    w, y = pq.compressed_tensors.quantize(x, scale), np.empty_like(x)
+    words = w.weight_packed
+    return _made(
+        x,
+        4,
+        lambda: w.dequantize(out=y),
+        numpy=partial(_numbers_by_numpy, words, scale, 8, 1, 1, PLAIN),
+        compressed_tensors=partial(compressed_tensors.unpacked, words, scale, GROUP),
+    )
+
+
+def _to_mlx(n: int) -> Made:
+    x = _matrix(n)
+    rival = partial(mlx.quantized, x)
+    return _made(x, 4, lambda: pq.mlx.quantize(x), lambda w: np.asarray(w.w), mlx=rival)
+
+
+def _of_mlx(n: int) -> Made:
+    x = _matrix(n)
+    w, y = pq.mlx.quantize(x), np.empty_like(x)
+    return _made(x, 4, lambda: w.dequantize(out=y), mlx=partial(mlx.dequantized, x))
+
+
+# What is measured of each, to codes and to numbers.
+PAIRS: dict[str, tuple[Build, Build]] = {
+    **{
+        book: (partial(_to_places, book=book), partial(_to_numbers, book=book))
+        for book in BOOKS
+    },
+    **{
+        f"bitsandbytes-{kind}": (
+            partial(_to_bitsandbytes, quant_type=kind),
+            partial(_of_bitsandbytes, quant_type=kind),
+        )
+        for kind in ("nf4", "fp4")
+    },
+    **{
+        name: (partial(_to_first, name=name), partial(_of_first, name=name))
+        for name in FIRST
+    },
+    "matmulnbits": (_to_matmulnbits, _of_matmulnbits),
+    "compressed_tensors": (_to_compressed_tensors, _of_compressed_tensors),
+    "mlx": (_to_mlx, _of_mlx),
+}
+TASKS = [
+    Task(f"{verb}-{name}", build, SIZES, GROUPS)
+    for name, pair in PAIRS.items()
+    for verb, build in zip(("quantize", "dequantize"), pair, strict=True)
+]
