@@ -22,6 +22,8 @@ PROGRAM = "pyquant"
 # A command: the module that has add(parser) and run(arguments), and a line of help. Only
 # the module of the command that is run is imported.
 COMMANDS = {
+    "quantize": ("_quantize", "weights of a file to codes and scales, or to blocks"),
+    "dequantize": ("_dequantize", "codes and scales, or blocks, of a file to numbers"),
     "info": ("_info", "show versions and instruction sets"),
     "demo": ("_demo", "quantize arrays to int8 and show what it costs and saves"),
     "inspect": ("_inspect", "show the tensors of files"),

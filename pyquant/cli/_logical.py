@@ -188,8 +188,7 @@ class _Joined(Logical):
             return stored.reshape(form)
         bits = self._how.bits
         if stored.dtype == np.int32:
-            packed = PackedArray(stored, "uint8", form, layout="words", axis=0, bits=bits)
-            codes = packed.unpack().astype(np.int16)
+            codes = _from_words(stored.T, bits)[:, : form[0]].T.astype(np.int16)
         else:
             codes = stored.reshape(form).astype(np.int16) + (1 << (bits - 1))
         return (codes - self._how.middle).astype(np.int8 if self._how.middle else np.uint8)
@@ -198,19 +197,33 @@ class _Joined(Logical):
         """Make integers of the codes of some rows."""
         if dtypes.TYPES[self.type].kind != "integer":
             return None
-        found: Any = self._stored(rows)
-        if not isinstance(found, PackedArray):
-            return np.asarray(found)
-        plain = found.unpack()
-        return plain.astype(np.int8 if self.type.startswith("int") else np.uint8)
+        if self._how.how != "words":
+            return np.asarray(self._stored(rows))
+        return self._unpacked(slice(None) if rows is None else rows)
+
+    def _unpacked(self, rows: slice) -> npt.NDArray[Any]:
+        """Codes of some rows, which need not begin with a word if there is one axis."""
+        first, stop, _ = rows.indices(self.shape[0])
+        part, before, bits = slice(first, max(stop, first)), 0, self._how.bits
+        count = self.shape[-1]
+        if self.ndim == 1:
+            before, count = first * bits % 32 // bits, part.stop - first
+            part = slice(first * bits // 32, -(-part.stop * bits // 32))
+        words = self._found["codes"].decode(part, dtype="int32")
+        codes = _from_words(words, bits)[..., before : before + count]
+        if not self._how.middle:
+            return codes
+        return codes.view(np.int8) - np.int8(self._how.middle)
 
     def _stored(self, rows: slice | None) -> Any:
         """The codes of some rows, as `dequantize` takes them."""
         tensor = self._found["codes"]
         if self._how.how != "words":
             return tensor.decode(rows, dtype=_code_dtype(self._how, tensor))
+        if self.ndim == 1:
+            return self._unpacked(slice(None) if rows is None else rows)
         words = tensor.decode(rows, dtype="int32")
-        shape = self.shape if rows is None else (words.shape[0], *self.shape[1:])
+        shape = (words.shape[0], *self.shape[1:])
         if self._how.middle:
             # What was added is taken off by turning the highest bit of each code.
             pattern = sum(self._how.middle << at for at in range(0, 32, self._how.bits))
@@ -254,6 +267,14 @@ class _Joined(Logical):
         blocks = (b - a if len(scale) == 1 else 1, *self._blocks[1:])
         stored = self._stored(slice(a, b))
         _core.dequantize(stored, scale, zeros, block_size=blocks, out=out, threads=threads)
+
+
+def _from_words(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
+    """Codes along the last axis, as many as there is room for."""
+    shifts = np.arange(0, 32, bits, dtype=np.uint32)
+    lanes = np.ascontiguousarray(words).view(np.uint32)[..., np.newaxis] >> shifts
+    codes = (lanes & np.uint32((1 << bits) - 1)).astype(np.uint8)
+    return codes.reshape(*words.shape[:-1], -1)
 
 
 def _rows_of(parameters: npt.NDArray[Any], a: int, b: int, size: int) -> npt.NDArray[Any]:

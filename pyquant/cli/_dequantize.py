@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pyquant dequantize`: codes and scales, or blocks of GGUF, to real numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyquant.cli._errors import Refused
+from pyquant.cli._models import Model, logical, open_model
+from pyquant.cli._plan import Job, copied, decoded
+from pyquant.cli._work import add_options, output_kind, perform, where
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add", "run"]
+
+DESCRIPTION = """\
+Make real numbers of what is quantized in a file: blocks of GGUF, and codes that have scales
+beside them, as `pyquant quantize` and compressed-tensors name them. All other tensors are
+kept as they are.
+"""
+EXAMPLES = """\
+examples:
+  pyquant dequantize model-int8.safetensors model.safetensors --type bfloat16
+  pyquant dequantize model.Q4_K.gguf model.safetensors
+  pyquant dequantize weights.npz - --to npy > weights.npy
+
+exit status: 0 done, 2 arguments or files that cannot be used, 3 no space, 130 Ctrl-C
+"""
+
+
+UNDONE = ("quantization_config", "general.file_type", "general.quantization_version")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.description = DESCRIPTION
+    parser.epilog = EXAMPLES
+    add_options(parser)
+    parser.add_argument(
+        "--type",
+        choices=("float32", "float16", "bfloat16"),
+        default="float32",
+        help="of the numbers (default float32)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Dequantize a file."""
+    kind = output_kind(arguments, "npy")
+    if kind in ("npy", "npz") and arguments.type == "bfloat16":
+        raise Refused(f"--type: expected a type that NumPy has for .{kind}, got bfloat16")
+    with open_model(arguments.input, arguments.kind_in) as model, where(model.path):
+        memory, threads = arguments.max_memory, arguments.threads
+        jobs = [
+            decoded(tensor, arguments.type, memory, threads)
+            if tensor.is_quantized
+            else copied(tensor, model, kind, "not quantized")
+            for tensor in logical(model).values()
+        ]
+        if all(job.changed is None for job in jobs):
+            raise Refused(f"{model.path}: expected quantized tensors, got none")
+        return perform(arguments, model, jobs, kind, _metadata_of(model, jobs, kind))
+
+
+def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Any:
+    """What the file says of itself, but for what has been undone."""
+    kept = {part.name for job in jobs if job.changed is None for part in job.parts}
+
+    def metadata(names: set[str] | None) -> dict[str, Any]:
+        if (kind == "gguf") != (model.kind == "gguf"):
+            return {}
+        found = {**model.metadata}
+        for key in UNDONE:
+            found.pop(key, None)
+        if kind != "gguf" and "pyquant" in found:
+            records = json.loads(found.pop("pyquant"))
+            rest = {name: row for name, row in records.items() if name in kept}
+            if rest:
+                found["pyquant"] = json.dumps(rest, separators=(",", ":"))
+        return found
+
+    return metadata

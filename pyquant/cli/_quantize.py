@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pyquant quantize`: the weights of a file to codes and scales, or to blocks of GGUF."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyquant.cli._errors import Refused
+from pyquant.cli._forms import BLOCKS, STORED, Granularity
+from pyquant.cli._logical import KIND
+from pyquant.cli._models import Model, logical, open_model
+from pyquant.cli._plan import NUMPY, Job, Spec, copied, objection, quantized
+from pyquant.cli._select import chosen
+from pyquant.cli._work import add_options, output_kind, perform, where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyquant.cli._logical import Logical
+
+__all__ = ["add", "run"]
+
+MIN_SIZE = 1024
+# What files can hold.
+TYPES: dict[str, Any] = {
+    "gguf": BLOCKS,
+    "safetensors": STORED,
+    "npz": [name for name, stored in STORED.items() if stored.format in NUMPY],
+}
+
+DESCRIPTION = """\
+Quantize the weights of a file. Each tensor of real numbers with at least two dimensions
+becomes codes with scales beside them, as compressed-tensors names them, or blocks of GGUF;
+all others are kept as they are. OUT appears as a whole or not at all, and memory does not
+depend on the size of IN.
+"""
+EXAMPLES = """\
+types:
+  for .safetensors and .npz: {stored}
+  for .gguf: {blocks}
+
+examples:
+  pyquant quantize model.safetensors model-int8.safetensors --type int8
+  pyquant quantize model.safetensors model.gguf --type Q4_K --tensor '*norm*=Q8_0'
+  pyquant quantize model.safetensors out.safetensors --type int4 --granularity block:32 \\
+      --keep '*lm_head*' --dry-run
+  pyquant quantize weights.npy weights.npz --type uint8 --granularity tensor
+
+exit status: 0 done, 2 arguments or files that cannot be used, 3 no space, 130 Ctrl-C
+"""
+
+
+class _Rule(argparse.Action):
+    """--tensor and --keep in the order in which they are given."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option: str | None = None,
+    ) -> None:
+        namespace.rules = [*namespace.rules, (option, values)]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.description = DESCRIPTION
+    parser.epilog = EXAMPLES.format(
+        stored=" ".join(STORED), blocks=_wrapped(" ".join(BLOCKS))
+    )
+    add_options(parser)
+    parser.add_argument("--type", required=True, choices=[*STORED, *BLOCKS], metavar="TYPE")
+    parser.add_argument(
+        "--granularity",
+        metavar="tensor|axis:N|block:N|NxM",
+        help="what shares a scale (default axis:0; blocks of GGUF have their own)",
+    )
+    parser.add_argument(
+        "--asymmetric", action="store_true", help="choose zero points, too; integers only"
+    )
+    parser.add_argument("--method", choices=("minmax", "mse"), default="minmax")
+    rule: dict[str, Any] = {"action": _Rule, "dest": "rules", "default": []}
+    parser.add_argument(
+        "--tensor",
+        metavar="PATTERN=TYPE[@GRANULARITY]",
+        help="another type for those that a glob, or re:EXPRESSION, matches; the last "
+        "match wins",
+        **rule,
+    )
+    parser.add_argument("--keep", metavar="PATTERN", help="leave some as they are", **rule)
+    parser.add_argument(
+        "--min-size",
+        type=int,
+        metavar="N",
+        help=f"keep those of fewer elements (default {MIN_SIZE}; 0 for .npy and .npz)",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="fail where a tensor cannot become that"
+    )
+
+
+def _wrapped(text: str) -> str:
+    import textwrap
+
+    return textwrap.fill(text, 80, subsequent_indent="    ")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Quantize a file."""
+    kind = output_kind(arguments, "npz")
+    if kind == "npy":
+        raise Refused(f"OUT: expected .npz, for codes and scales, got {arguments.output!r}")
+    default = _spec(arguments, kind, arguments.type, arguments.granularity, "--type")
+    rules = [_rule(arguments, kind, option, text) for option, text in arguments.rules]
+    with open_model(arguments.input, arguments.kind_in) as model:
+        tensors = logical(model)
+        special = _chosen(rules, list(tensors))
+        with where(model.path):
+            jobs = [
+                _job(arguments, model, kind, tensor, default, special)
+                for tensor in tensors.values()
+            ]
+        if all(job.spec is None for job in jobs):
+            why = "; ".join(dict.fromkeys(str(job.reason) for job in jobs)) or "no tensors"
+            raise Refused(f"{model.path}: expected a tensor to quantize, got none: {why}")
+        return perform(arguments, model, jobs, kind, _metadata_of(model, jobs, kind))
+
+
+def _spec(
+    arguments: argparse.Namespace, kind: str, type: str, granularity: str | None, what: str
+) -> Spec:
+    """What an option says that tensors are to become."""
+    known = TYPES[kind]
+    if type not in known:
+        expected = ", ".join(known)
+        raise Refused(f"{what}: expected one of {expected} for .{kind}, got {type!r}")
+    if type in BLOCKS and granularity is not None:
+        raise Refused(f"--granularity: expected none for {type}, got {granularity!r}")
+    if type in BLOCKS and arguments.method != "minmax":
+        raise Refused(f"--method: expected none for {type}, got {arguments.method!r}")
+    if arguments.asymmetric and "int" not in type:
+        raise Refused(f"--asymmetric: expected an integer type, got {type}")
+    symmetric = False if arguments.asymmetric else None
+    shared = Granularity(granularity or "axis:0")
+    return Spec(type, shared, symmetric, arguments.method)
+
+
+def _rule(
+    arguments: argparse.Namespace, kind: str, option: str, text: str
+) -> tuple[str, str, Spec | None]:
+    if option == "--keep":
+        return option, text, None
+    pattern, equals, wanted = text.rpartition("=")
+    if not equals or not pattern:
+        raise Refused(f"--tensor: expected PATTERN=TYPE[@GRANULARITY], got {text!r}")
+    type, at, granularity = wanted.partition("@")
+    given = granularity if at else (None if type in BLOCKS else arguments.granularity)
+    return option, pattern, _spec(arguments, kind, type, given, "--tensor")
+
+
+def _chosen(
+    rules: list[tuple[str, str, Spec | None]], names: list[str]
+) -> dict[str, Spec | None]:
+    """The last rule that matches counts, whichever option it is of."""
+    found: dict[str, Spec | None] = {}
+    for option, pattern, spec in rules:
+        found |= chosen([(pattern, spec)], names, option)
+    return found
+
+
+def _job(
+    arguments: argparse.Namespace,
+    model: Model,
+    kind: str,
+    tensor: Logical,
+    default: Spec,
+    special: Mapping[str, Spec | None],
+) -> Job:
+    spec = special.get(tensor.name, default)
+    selected = tensor.name in special
+    reason = None
+    if spec is None:
+        reason = "--keep"
+    elif not selected:
+        reason = _too_small(arguments, model, tensor)
+    if spec is not None and reason is None:
+        reason = objection(tensor, spec)
+        strict = selected or tensor.is_real
+        if reason is not None and arguments.strict and strict:
+            raise Refused(f"tensor {tensor.name[:100]!r}: {reason}")
+    if spec is None or reason is not None:
+        return copied(tensor, model, kind, reason)
+    return quantized(tensor, spec, arguments.max_memory, arguments.threads)
+
+
+def _too_small(arguments: argparse.Namespace, model: Model, tensor: Logical) -> str | None:
+    """Small tensors cost little as they are, and matter much."""
+    if not tensor.is_real:
+        return f"expected real numbers, got {tensor.type}"
+    least = arguments.min_size
+    if least is None and model.kind in ("npy", "npz"):
+        return None
+    if tensor.ndim < 2:
+        return "fewer than 2 dimensions"
+    least = MIN_SIZE if least is None else least
+    return f"fewer than {least} elements" if tensor.size < least else None
+
+
+# ---- what the file says of itself ----
+
+
+def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Any:
+    made = {job.source.name: job for job in jobs if job.record is not None}
+
+    def metadata(names: set[str] | None) -> dict[str, Any]:
+        found = {**model.metadata}
+        if kind == "gguf":
+            # The type that most tensors have, which is another now.
+            found.pop("general.file_type", None)
+            found["general.quantization_version"] = 2
+            return found
+        if model.kind == "gguf":
+            found = {}
+        found |= _records(model, made, names)
+        config = _config(made, jobs)
+        if config is not None:
+            found["quantization_config"] = json.dumps(config, separators=(",", ":"))
+        return found
+
+    return metadata
+
+
+def _records(
+    model: Model, made: Mapping[str, Job], names: set[str] | None
+) -> dict[str, str]:
+    """What was recorded before, and of the tensors that are quantized now."""
+    try:
+        records = json.loads(model.metadata.get("pyquant", "{}"))
+    except (TypeError, ValueError, RecursionError):
+        records = {}
+    for name, job in made.items():
+        if names is None or job.parts[0].name in names:
+            records[name] = {KIND: job.record}
+            stored = STORED[job.to]
+            if stored.how == "words":
+                shape, bits = list(job.source.shape), stored.bits
+                row = [f"uint{bits}", shape, "words", len(shape) - 1, bits]
+                records[job.parts[0].name] = {"packed": row}
+    return {"pyquant": json.dumps(records, separators=(",", ":"))}
+
+
+# Types that compressed-tensors has: how it calls them, and the format of their files.
+_TYPES = {
+    "int8": ("int", "int-quantized"),
+    "float8_e4m3fn": ("float", "float-quantized"),
+    "int4": ("int", "pack-quantized"),
+    "uint4": ("int", "pack-quantized"),
+}
+
+
+def _config(made: Mapping[str, Job], jobs: list[Job]) -> dict[str, Any] | None:
+    """What compressed-tensors says of a model in its `quantization_config`."""
+    groups: dict[str, list[str]] = {}
+    for name, job in made.items():
+        weights = _scheme(job)
+        if weights is not None and name.endswith(".weight"):
+            key = json.dumps([weights, _TYPES[job.to][1]])
+            groups.setdefault(key, []).append(name.removesuffix(".weight"))
+    if not groups:
+        return None
+    rows, formats = {}, []
+    for number, (key, targets) in enumerate(groups.items()):
+        weights, form = json.loads(key)
+        formats.append(form)
+        rows[f"group_{number}"] = {
+            "targets": targets,
+            "weights": weights,
+            "input_activations": None,
+            "output_activations": None,
+            "format": form,
+        }
+    one = len(set(formats)) == 1
+    return {
+        "quant_method": "compressed-tensors",
+        "quantization_status": "compressed",
+        "format": formats[0] if one else "mixed-precision",
+        "config_groups": rows,
+        "ignore": [],
+    }
+
+
+def _scheme(job: Job) -> dict[str, Any] | None:
+    """How compressed-tensors describes the weights of a layer, if it has such."""
+    spec = job.spec
+    if spec is None or spec.type not in _TYPES or job.source.ndim != 2:
+        return None
+    text = spec.granularity.text
+    strategy: dict[str, Any] | None = {"tensor": {"strategy": "tensor"}}.get(text)
+    if text in ("axis:0", "axis:-2"):
+        strategy = {"strategy": "channel"}
+    elif text.startswith("block:"):
+        strategy = {"strategy": "group", "group_size": int(text[6:])}
+    elif text[0].isdigit() and spec.stored.how == "plain":
+        sizes = [int(n) for n in text.split("x")]
+        strategy = {"strategy": "block", "block_structure": sizes}
+    if strategy is None:
+        return None
+    kind, _ = _TYPES[spec.type]
+    symmetric = not spec.has_zero_points
+    return {"num_bits": spec.stored.bits, "type": kind, "symmetric": symmetric, **strategy}

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `quantize` and `dequantize` share: options, files, the work itself, what is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyquant.cli._errors import Refused
+from pyquant.cli._models import EXTENSIONS
+from pyquant.cli._output import (
+    LAYOUTS,
+    File,
+    Output,
+    check_paths,
+    kind_of_output,
+    sharded_files,
+)
+from pyquant.cli._plan import identity
+from pyquant.cli._progress import Progress, print_table, sized
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyquant.cli._models import Model
+    from pyquant.cli._plan import Job
+
+__all__ = ["add_options", "memory_of", "output_kind", "perform", "where"]
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Describe what both commands take."""
+    parser.add_argument("input", metavar="IN", help="a file, a folder, or - for stdin")
+    parser.add_argument("output", metavar="OUT", help="a file, a folder, or - for stdout")
+    kinds = sorted(set(EXTENSIONS.values()))
+    parser.add_argument("--from", dest="kind_in", choices=kinds, help="what IN is")
+    parser.add_argument(
+        "--to", dest="kind_out", choices=sorted(LAYOUTS), help="what OUT is"
+    )
+    parser.add_argument(
+        "--max-memory",
+        type=memory_of,
+        default=memory_of("256M"),
+        metavar="SIZE",
+        help="a third of it is for the numbers of a tensor (default 256M)",
+    )
+    parser.add_argument("--threads", type=_positive, default=1, metavar="N")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on where another run was interrupted"
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="write over OUT")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
+    parser.add_argument(
+        "--json", action="store_true", help="print an object per tensor, and a summary"
+    )
+
+
+def memory_of(text: str) -> int:
+    """A number of bytes, with K, M or G behind it."""
+    found = re.fullmatch(r"(\d{1,12})([KMG]?)(?:i?B)?", text, re.IGNORECASE)
+    if found is None or int(found[1]) == 0:
+        import argparse
+
+        raise argparse.ArgumentTypeError(f"expected a size such as 256M, got {text!r}")
+    return int(found[1]) * _UNITS[found[2].upper()]
+
+
+def _positive(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,3}", text):
+        import argparse
+
+        raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
+    return int(text)
+
+
+def output_kind(arguments: argparse.Namespace, default: str) -> str:
+    """What is written."""
+    path, kind = arguments.output, arguments.kind_out
+    if path == "-":
+        found = kind or default
+        if found not in ("npy", "npz"):
+            raise Refused(f"OUT: expected --to npy or npz for stdout, got {found}")
+        return str(found)
+    return kind_of_output(
+        path, "safetensors" if kind is None and _is_folder(path) else kind
+    )
+
+
+def _is_folder(path: str) -> bool:
+    return path.endswith(("/", os.sep)) or os.path.isdir(path)
+
+
+@contextmanager
+def where(error_path: str) -> Iterator[None]:
+    """Errors of a tensor name the file, too."""
+    try:
+        yield
+    except Refused as error:
+        if str(error).startswith("tensor "):
+            raise Refused(f"{error_path}: {error}", error.code) from None
+        raise
+
+
+def perform(
+    arguments: argparse.Namespace,
+    model: Model,
+    jobs: Sequence[Job],
+    kind: str,
+    metadata: Callable[[set[str] | None], Mapping[str, Any]],
+) -> int:
+    """
+    Write the file, and say what was done.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of `add_options`.
+    model : Model
+        What is read.
+    jobs : sequence of Job
+        What becomes of each tensor.
+    kind : str
+        What is written.
+    metadata : callable
+        From the names of the tensors of a file, None for all, to what it says of them.
+
+    Returns
+    -------
+    int
+        Exit status.
+    """
+    _check_names(jobs)
+    if arguments.output == "-":
+        return _to_stdout(arguments, model, jobs, kind, metadata)
+    files = _files(arguments, model, jobs, kind, metadata)
+    path = files[-1].path
+    check_paths(files, model.paths, arguments.force or arguments.dry_run)
+    if not arguments.dry_run:
+        _write(arguments, model, jobs, files)
+    _tell(arguments, jobs, path)
+    return 0
+
+
+def _check_names(jobs: Sequence[Job]) -> None:
+    seen: set[str] = set()
+    for job in jobs:
+        for part in job.parts:
+            if part.name in seen:
+                shown = f"tensor {job.source.name[:100]!r}"
+                expected = "names that no other tensor has"
+                raise Refused(f"{shown}: expected {expected}, got {part.name[:100]!r}")
+            seen.add(part.name)
+
+
+def _files(
+    arguments: argparse.Namespace,
+    model: Model,
+    jobs: Sequence[Job],
+    kind: str,
+    metadata: Callable[[set[str] | None], Mapping[str, Any]],
+) -> list[File]:
+    path = arguments.output
+    parts = [part for job in jobs for part in job.parts]
+    if _is_folder(path):
+        path = os.path.join(path, os.path.basename(model.paths[0]))
+    sharded = path.lower().endswith(".json")
+    if sharded != bool(model.shards):
+        expected = "a folder or a name that ends with .index.json"
+        if sharded:
+            expected = "a file, as IN is one"
+        raise Refused(f"OUT: expected {expected}, got {arguments.output!r}")
+    if sharded:
+        shards = {
+            p.name: model.shards[job.source.parts[0]] for job in jobs for p in job.parts
+        }
+        return sharded_files(path, parts, shards, metadata)
+    if kind != kind_of_output(path, arguments.kind_out):
+        raise Refused(f"OUT: expected a name of .{kind}, got {path!r}")
+    return [LAYOUTS[kind](path, parts, metadata(None))]
+
+
+def _write(
+    arguments: argparse.Namespace, model: Model, jobs: Sequence[Job], files: list[File]
+) -> None:
+    total = sum(job.source.nbytes for job in jobs)
+    heads = [data for file in files for _, data in file.pieces]
+    output = Output(files, identity(model, jobs, heads), resume=arguments.resume)
+    quiet = arguments.quiet or arguments.json
+    try:
+        with where(model.path), output, Progress(total, quiet=quiet) as progress:
+            for job in jobs:
+                _do(job, output, progress, arguments.threads)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        kept = f"{files[-1].beside} is kept"
+        again = "the same command with --resume goes on"
+        raise Refused(f"interrupted: {kept}, {again}", 130) from None
+
+
+def _do(job: Job, output: Output, progress: Progress, threads: int) -> None:
+    name, done = job.source.name, progress.done
+    if name not in output.finished:
+        try:
+            job.do(output, lambda nbytes: progress.advance(nbytes, name), threads)
+        except ValueError as error:
+            said = str(error).removeprefix("x: ")
+            raise Refused(f"tensor {name[:100]!r}: {said}") from None
+        output.finish(name, [part.name for part in job.parts])
+    progress.advance(done + job.source.nbytes - progress.done, name)
+
+
+def _to_stdout(
+    arguments: argparse.Namespace,
+    model: Model,
+    jobs: Sequence[Job],
+    kind: str,
+    metadata: Callable[[set[str] | None], Mapping[str, Any]],
+) -> int:
+    """By way of the disk: what comes first in the file is known last."""
+    if arguments.resume or arguments.dry_run or arguments.json:
+        raise Refused("OUT: expected a file for --resume, --dry-run and --json, got '-'")
+    with tempfile.TemporaryDirectory(prefix="pyquant-") as folder:
+        path = os.path.join(folder, f"out.{kind}")
+        parts = [part for job in jobs for part in job.parts]
+        files = [LAYOUTS[kind](path, parts, metadata(None))]
+        _write(arguments, model, jobs, files)
+        with open(path, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+# ---- what is said ----
+
+
+def _row(job: Job) -> dict[str, Any]:
+    row = {
+        "tensor": job.source.name,
+        "shape": list(job.source.shape),
+        "from": job.source.type,
+        "to": job.to,
+        "granularity": job.granularity,
+        "bytes_in": job.source.nbytes,
+        "bytes_out": job.nbytes,
+    }
+    return row if job.reason is None else {**row, "kept": job.reason}
+
+
+def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None:
+    rows = [_row(job) for job in jobs]
+    changed = [job for job in jobs if job.spec is not None or job.changed is not None]
+    before = sum(row["bytes_in"] for row in rows)
+    after = sum(row["bytes_out"] for row in rows)
+    if arguments.json:
+        for row in rows:
+            print(json.dumps(row))
+        summary = {
+            "output": path,
+            "tensors": len(rows),
+            "changed": len(changed),
+            "kept": len(rows) - len(changed),
+            "bytes_in": before,
+            "bytes_out": after,
+            "dry_run": arguments.dry_run,
+        }
+        print(json.dumps({"summary": summary}))
+        return
+    if arguments.quiet:
+        return
+    if arguments.dry_run:
+        columns = ("tensor", "shape", "from", "to", "granularity", "bytes", "note")
+        cells = [
+            (
+                row["tensor"],
+                "x".join(map(str, row["shape"])),
+                row["from"],
+                row["to"],
+                row["granularity"] or "",
+                row["bytes_out"],
+                f"kept: {row['kept']}" if "kept" in row else "",
+            )
+            for row in rows
+        ]
+        print_table(columns, cells, right=("bytes",))
+    from pyquant.cli._errors import shown
+
+    verb = "would be" if arguments.dry_run else "are"
+    types = ", ".join(dict.fromkeys(_as_said(job) for job in changed))
+    print(
+        f"{shown(path)}: {len(changed)} of {len(rows)} tensors {verb} {types}; "
+        f"{sized(before)} to {sized(after)}"
+    )
+
+
+def _as_said(job: Job) -> str:
+    return f"{job.to} {job.granularity}" if job.granularity else job.to

@@ -1,0 +1,828 @@
+"""`pyquant quantize` and `dequantize`: from files to files."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from importlib.util import find_spec
+from itertools import product
+
+import numpy as np
+import pytest
+from support import HAVE_BFLOAT16
+
+import pyquant as pq
+from pyquant import compressed_tensors
+from pyquant.cli import main
+from pyquant.cli._models import logical, open_model
+
+resource = pytest.importorskip("resource")  # of POSIX
+
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
+FLOATS = ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")
+GRANULARITIES = {
+    "tensor": {},
+    "axis:0": {"axis": 0},
+    "axis:-1": {"axis": 1},
+    "block:32": {"axis": 1, "block_size": 32},
+    "8x16": {"block_size": (8, 16)},
+    "100x7": {"block_size": (100, 7)},
+}
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def weights():
+    rng = np.random.default_rng(0)
+    return {
+        "l.0.weight": rng.standard_normal((67, 50)).astype(np.float32),
+        "l.1.weight": rng.standard_normal((40, 256)).astype(np.float16),
+        "wide": rng.standard_normal((33, 96)),
+        "cube": rng.standard_normal((9, 16, 32)).astype(np.float32),
+        "l.0.bias": rng.standard_normal(2000).astype(np.float32),
+        "ids": np.arange(5000).reshape(50, 100),
+    }
+
+
+REAL = ("l.0.weight", "l.1.weight", "wide", "cube")
+
+
+@pytest.fixture
+def model(inside, weights):
+    pq.write_weights("in.safetensors", weights, metadata={"format": "pt"})
+    return "in.safetensors"
+
+
+def quantize(*arguments, code=0):
+    assert main(["quantize", *map(str, arguments)]) == code
+
+
+def program(*arguments, **how):
+    """Run the command as a user does."""
+    command = [sys.executable, "-P", "-m", "pyquant", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, timeout=300, **how)
+
+
+def whole(x):
+    """As `Weight.decode` makes numbers of a file."""
+    return x if x.dtype == np.float64 else x.astype(np.float32)
+
+
+# Codes
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("type", INTEGERS + FLOATS)
+def test_codes_are_those_of_the_whole_array(type, granularity, model, weights):
+    """Also where memory is for a few rows at a time, and with zero points."""
+    if type in FLOATS and not HAVE_BFLOAT16:
+        pytest.skip("needs ml_dtypes")
+    how = GRANULARITIES[granularity]
+    for asymmetric in (False, True) if type in INTEGERS else (False,):
+        options = ["--asymmetric"] * asymmetric
+        # 100 rows, or 67 of 50, or all of the cube's last axis, go together.
+        memory = "64K" if granularity in ("tensor", "axis:0", "block:32") else "1M"
+        quantize(
+            *(model, "out.safetensors", "--type", type, "--granularity", granularity),
+            *("-f", "-q", "--max-memory", memory, "--keep", "cube", *options),
+        )
+        with open_model("out.safetensors") as made:
+            found = logical(made)
+            assert set(found) == set(weights)
+            for name in ("l.0.weight", "l.1.weight", "wide"):
+                x = whole(weights[name])
+                symmetric = False if asymmetric else None
+                p = pq.choose_qparams(x, dtype=type, symmetric=symmetric, **how)
+                codes = p.quantize(x)
+                tensor = found[name]
+                assert tensor.type == type
+                np.testing.assert_array_equal(
+                    tensor.decode(dtype=x.dtype), p.dequantize(codes, dtype=x.dtype)
+                )
+                if type in INTEGERS:
+                    np.testing.assert_array_equal(tensor.codes(), codes.astype(np.int32))
+                    np.testing.assert_array_equal(
+                        tensor.codes(slice(3, 9)), codes.astype(np.int32)[3:9]
+                    )
+                    np.testing.assert_array_equal(tensor.scale.ravel(), p.scale.ravel())
+                rows = tensor.decode(slice(5, 20), dtype=x.dtype)
+                np.testing.assert_array_equal(
+                    rows, p.dequantize(codes, dtype=x.dtype)[5:20]
+                )
+            for name in ("l.0.bias", "ids", "cube"):
+                kept = found[name].decode(dtype=weights[name].dtype)
+                np.testing.assert_array_equal(kept, weights[name])
+                assert not found[name].is_quantized
+
+
+@pytest.mark.parametrize("granularity", ["tensor", "axis:1", "axis:-1", "block:5", "4x32"])
+@pytest.mark.parametrize("type", ["int8", "uint4"])
+def test_three_axes(type, granularity, model, weights):
+    options = ("--type", type, "--granularity", granularity, "--keep", "re:^[^c]")
+    quantize(model, "out.safetensors", *options)
+    how = {
+        "tensor": {},
+        "axis:1": {"axis": 1},
+        "axis:-1": {"axis": 2},
+        "block:5": {"axis": 2, "block_size": 5},
+        "4x32": {"block_size": (1, 4, 32)},
+    }[granularity]
+    p = pq.choose_qparams(weights["cube"], dtype=type, **how)
+    with open_model("out.safetensors") as made:
+        cube = logical(made)["cube"]
+        codes = p.quantize(weights["cube"])
+        np.testing.assert_array_equal(cube.codes(), codes.astype(np.int16))
+        np.testing.assert_array_equal(cube.decode(slice(2, 7)), p.dequantize(codes)[2:7])
+
+
+@pytest.mark.parametrize("granularity", ["tensor", "axis:0", "block:32"])
+@pytest.mark.parametrize("type", ["int8", "uint4", "int2"])
+def test_one_axis(type, granularity, inside):
+    x = np.random.default_rng(2).standard_normal(1003).astype(np.float32)
+    np.save("x.npy", x)
+    options = ("--type", type, "--granularity", granularity, "--max-memory", "2K")
+    if granularity == "axis:0" and type == "int8":
+        options = ("--type", type, "--granularity", granularity)
+    quantize("x.npy", "x.npz", *options)
+    how = {"tensor": {}, "axis:0": {"axis": 0}, "block:32": {"axis": 0, "block_size": 32}}
+    p = pq.choose_qparams(x, dtype=type, **how[granularity])
+    with open_model("x.npz") as made:
+        (found,) = logical(made).values()
+        np.testing.assert_array_equal(found.codes(), p.quantize(x).astype(np.int16))
+        np.testing.assert_array_equal(found.decode(), p.dequantize(p.quantize(x)))
+
+
+@pytest.mark.parametrize("granularity", ["tensor", "axis:1", "axis:0", "block:32"])
+def test_mse(granularity, model, weights):
+    options = ("--granularity", granularity, "--method", "mse", "--tensor", "wide=int4")
+    quantize(model, "out.safetensors", "--type", "int8", *options)
+    how = {**GRANULARITIES, "axis:1": {"axis": 1}}[granularity]
+    x = weights["wide"]
+    p = pq.choose_qparams(x, dtype="int4", method="mse", **how)
+    with open_model("out.safetensors") as made:
+        found = logical(made)["wide"]
+        np.testing.assert_array_equal(found.codes(), p.quantize(x).astype(np.int8))
+
+
+@pytest.mark.parametrize("type", ["Q4_K", "Q8_0", "Q4_0", "Q6_K", "MXFP4", "IQ4_NL"])
+def test_blocks(type, model, weights):
+    quantize(model, "out.gguf", "--type", type)
+    block = pq.block_format(type)
+    fitting = {n for n in REAL if weights[n].shape[-1] % block.block_size == 0}
+    with open_model("out.gguf") as made:
+        found = logical(made)
+        for name in fitting:
+            wanted = block.encode(whole(weights[name]))
+            np.testing.assert_array_equal(made[name].raw, wanted.ravel())
+            assert (found[name].type, found[name].granularity) == (
+                type,
+                f"block:{block.block_size}",
+            )
+        for name in set(weights) - fitting:
+            assert found[name].granularity is None
+            kept = found[name].decode(dtype=weights[name].dtype)
+            np.testing.assert_array_equal(kept, weights[name])
+        assert made.metadata["general.quantization_version"] == 2
+
+
+def test_the_gguf_package_reads_blocks(model, weights):
+    gguf = pytest.importorskip("gguf")
+    quantize(model, "out.gguf", "--type", "Q8_0", "--keep", "wide")
+    reader = gguf.GGUFReader("out.gguf")
+    tensors = {tensor.name: tensor for tensor in reader.tensors}
+    assert set(tensors) == set(weights)
+    made = tensors["l.1.weight"]
+    assert made.tensor_type.name == "Q8_0"
+    numbers = gguf.quants.dequantize(made.data, made.tensor_type)
+    wanted = pq.block_format("Q8_0").encode(whole(weights["l.1.weight"]))
+    np.testing.assert_array_equal(numbers, pq.block_format("Q8_0").decode(wanted))
+    np.testing.assert_array_equal(tensors["wide"].data, weights["wide"])
+
+
+def test_metadata_of_gguf_is_kept(inside, weights):
+    said = {"general.architecture": "llama", "general.file_type": 1, "a.list": ["x", "y"]}
+    pq.write_weights("in.gguf", {"w": weights["l.1.weight"]}, metadata=said)
+    quantize("in.gguf", "out.gguf", "--type", "Q8_0")
+    with pq.open_weights("out.gguf") as made:
+        assert dict(made.metadata) == {
+            "general.architecture": "llama",
+            "a.list": ["x", "y"],
+            "general.quantization_version": 2,
+        }
+    quantize("out.gguf", "again.gguf", "--type", "Q4_K")
+    with pq.open_weights("again.gguf") as made:
+        assert made["w"].format == "Q4_K"
+
+
+# Files as others have them
+
+
+def test_the_safetensors_package_reads_it(model, weights):
+    numpy = pytest.importorskip("safetensors.numpy")
+    quantize(model, "out.safetensors", "--type", "int8", "--asymmetric")
+    found = numpy.load_file("out.safetensors")
+    x = weights["l.0.weight"]
+    p = pq.choose_qparams(x, dtype="int8", axis=0, symmetric=False)
+    np.testing.assert_array_equal(found["l.0.weight"], p.quantize(x))
+    np.testing.assert_array_equal(found["l.0.weight_scale"][:, 0], p.scale)
+    np.testing.assert_array_equal(found["l.0.weight_zero_point"][:, 0], p.zero_point)
+    np.testing.assert_array_equal(found["ids"], weights["ids"])
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("type", ["int4", "uint4"])
+@pytest.mark.parametrize("granularity", ["axis:0", "block:32", "block:16"])
+def test_packed_as_compressed_tensors(type, granularity, asymmetric, model, weights):
+    """The module for that format knows nothing of the record that this writes."""
+    options = ("--type", type, "--granularity", granularity, *["--asymmetric"] * asymmetric)
+    quantize(model, "out.safetensors", *options)
+    name = "l.1.weight"
+    with pq.open_weights("out.safetensors") as file:
+        has_zeros = asymmetric or type == "uint4"
+        assert (f"{name}_zero_point" in file) == has_zeros
+        made = compressed_tensors.Weight(
+            file.load(f"{name}_packed").repack("words").data,
+            file.load(f"{name}_scale"),
+            file.load(f"{name}_zero_point") if has_zeros else None,
+            weight_shape=file.load(f"{name}_shape"),
+            bits=4,
+        )
+        config = json.loads(file.metadata["quantization_config"])
+    how = GRANULARITIES.get(granularity, {"axis": 1, "block_size": 16})
+    x = whole(weights[name])
+    symmetric = False if asymmetric else None
+    p = pq.choose_qparams(x, dtype=type, symmetric=symmetric, **how)
+    np.testing.assert_array_equal(made.dequantize(), p.dequantize(p.quantize(x)))
+    assert config["format"] == "pack-quantized"
+    (group,) = config["config_groups"].values()
+    assert group["targets"] == ["l.0", "l.1"]
+    scheme = {"strategy": "channel"}
+    if granularity != "axis:0":
+        scheme = {"strategy": "group", "group_size": int(granularity[6:])}
+    kinds = {"num_bits": 4, "type": "int", "symmetric": not has_zeros}
+    assert group["weights"] == {**kinds, **scheme}
+
+
+def test_load_knows_codes_and_packed_codes(model, weights):
+    quantize(model, "out.safetensors", "--type", "int4", "--tensor", "wide=int8")
+    with pq.open_weights("out.safetensors") as file:
+        x = weights["wide"]
+        p = pq.choose_qparams(x, axis=0)
+        np.testing.assert_array_equal(file.load("wide"), p.quantize(x))
+        packed = file.load("l.0.weight_packed")
+        p = pq.choose_qparams(weights["l.0.weight"], dtype="int4", axis=0)
+        codes = p.quantize(weights["l.0.weight"]).astype(np.int8)
+        np.testing.assert_array_equal(packed.unpack().astype(np.int8) - 8, codes)
+        np.testing.assert_array_equal(file.load("ids"), weights["ids"])
+
+
+def test_arrays_of_numpy(inside, weights):
+    np.savez("in.npz", **weights)
+    quantize("in.npz", "out.npz", "--type", "int8", "--min-size", "1000")
+    with zipfile.ZipFile("out.npz") as archive:
+        assert archive.testzip() is None
+    found = np.load("out.npz")
+    p = pq.choose_qparams(weights["wide"], axis=0)
+    np.testing.assert_array_equal(found["wide"], p.quantize(weights["wide"]))
+    np.testing.assert_array_equal(found["wide_scale"][:, 0], p.scale)
+    np.testing.assert_array_equal(found["ids"], weights["ids"])
+    np.testing.assert_array_equal(found["l.0.bias"], weights["l.0.bias"])
+    record = json.loads(json.loads(str(found["__pyquant__"]))["pyquant"])
+    assert record["wide"]["quantized"]["granularity"] == "axis:0"
+    assert record["wide"]["quantized"]["version"] == pq.__version__
+
+
+@pytest.mark.parametrize("change", [np.asfortranarray, lambda x: x.astype(">f4")])
+def test_other_orders(change, inside, weights):
+    x = weights["l.0.weight"]
+    np.savez("in.npz", a=change(x), b=change(x[:3]))
+    quantize("in.npz", "out.npz", "--type", "int8", "--keep", "b")
+    found, p = np.load("out.npz"), pq.choose_qparams(x, axis=0)
+    np.testing.assert_array_equal(found["a"], p.quantize(x))
+    np.testing.assert_array_equal(found["b"], x[:3])
+
+
+def test_shards_stay_shards(inside, weights):
+    os.mkdir("in")
+    places = {}
+    for number, name in enumerate(weights):
+        file = f"m-{number % 2}.safetensors"
+        places[name] = file
+    for file in set(places.values()):
+        own = {name: weights[name] for name in weights if places[name] == file}
+        pq.write_weights(f"in/{file}", own)
+    index = {"metadata": {"total_size": 1}, "weight_map": places}
+    with open("in/m.safetensors.index.json", "w") as text:
+        json.dump(index, text)
+    os.mkdir("out")
+    quantize("in", "out/", "--type", "int8")
+    assert sorted(os.listdir("out")) == sorted(os.listdir("in"))
+    with open_model("in") as before, open_model("out") as after:
+        originals, found = logical(before), logical(after)
+        assert set(found) == set(weights)
+        for name in ("l.0.weight", "wide"):
+            x = whole(weights[name])
+            p = pq.choose_qparams(x, axis=0)
+            np.testing.assert_array_equal(found[name].codes(), p.quantize(x))
+            assert after.shards[name] == after.shards[f"{name}_scale"] == places[name]
+        assert not originals["wide"].is_quantized
+    quantize("in", "out", "--type", "int8", code=2)
+    quantize("in", "in", "--type", "int8", "-f", code=2)
+    quantize("in", "one.safetensors", "--type", "int8", code=2)
+
+
+# Back
+
+
+@pytest.mark.parametrize("type", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("way", ["int8", "uint4", "Q8_0"])
+def test_back(type, way, model, weights):
+    if type == "bfloat16" and not HAVE_BFLOAT16:
+        pytest.skip("needs ml_dtypes")
+    made = "q.gguf" if way == "Q8_0" else "q.safetensors"
+    quantize(model, made, "--type", way)
+    options = ["--type", type, "--max-memory", "64K"]
+    assert main(["dequantize", made, "back.safetensors", *options]) == 0
+    with open_model(made) as before, open_model("back.safetensors") as after:
+        assert set(after) == set(weights)
+        assert not any(tensor.is_quantized for tensor in logical(after).values())
+        changed = {n: t for n, t in logical(before).items() if t.is_quantized}
+        assert changed
+        for name, tensor in changed.items():
+            dtype = after[name].dtype
+            assert dtype.name == type
+            wanted = tensor.decode(dtype=dtype)
+            found = after[name].decode(dtype=dtype)
+            np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+        for key in ("pyquant", "quantization_config"):
+            assert key not in after.metadata
+
+
+def test_through_pipes(inside, weights):
+    x = weights["l.0.weight"]
+    np.save("x.npy", x)
+    with open("x.npy", "rb") as file:
+        run = program("quantize", "-", "-", "--type", "int8", input=file.read())
+    assert (run.returncode, run.stderr) == (0, b"")
+    back = program("dequantize", "-", "-", input=run.stdout)
+    assert (back.returncode, back.stderr) == (0, b"")
+    with open("back.npy", "wb") as file:
+        file.write(back.stdout)
+    p = pq.choose_qparams(x, axis=0)
+    np.testing.assert_array_equal(np.load("back.npy"), p.dequantize(p.quantize(x)))
+
+
+# What is chosen
+
+
+def rows_of(capsys):
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_json(model, capsys):
+    options = ("--tensor", "l.*=uint4@block:16", "--tensor", "re:wide|ids=int8@tensor")
+    quantize(model, "out.safetensors", "--type", "int8", "--json", "--dry-run", *options)
+    assert not os.path.exists("out.safetensors")
+    planned = rows_of(capsys)
+    assert planned == [
+        {"tensor": "ids", "shape": [50, 100], "from": "int64", "to": "int64",
+         "granularity": None, "bytes_in": 40000, "bytes_out": 40000,
+         "kept": "expected real numbers, got int64"},
+        {"tensor": "wide", "shape": [33, 96], "from": "float64", "to": "int8",
+         "granularity": "tensor", "bytes_in": 25344, "bytes_out": 3176},
+        {"tensor": "cube", "shape": [9, 16, 32], "from": "float32", "to": "int8",
+         "granularity": "axis:0", "bytes_in": 18432, "bytes_out": 4644},
+        {"tensor": "l.0.bias", "shape": [2000], "from": "float32", "to": "uint4",
+         "granularity": "block:16", "bytes_in": 8000, "bytes_out": 1633},
+        {"tensor": "l.0.weight", "shape": [67, 50], "from": "float32", "to": "uint4",
+         "granularity": "block:16", "bytes_in": 13400, "bytes_out": 3108},
+        {"tensor": "l.1.weight", "shape": [40, 256], "from": "float16", "to": "uint4",
+         "granularity": "block:16", "bytes_in": 20480, "bytes_out": 8016},
+        {"summary": {"output": "out.safetensors", "tensors": 6, "changed": 5, "kept": 1,
+         "bytes_in": 125656, "bytes_out": 60577, "dry_run": True}},
+    ]  # fmt: skip
+    quantize(model, "out.safetensors", "--type", "int8", "--json", *options)
+    done = rows_of(capsys)
+    assert done[:-1] == planned[:-1]
+    assert done[-1]["summary"] == {**planned[-1]["summary"], "dry_run": False}
+
+
+def test_the_last_match_wins(model, capsys):
+    options = ("--keep", "*", "--tensor", "l.*=int4", "--keep", "*.bias")
+    quantize(model, "out.safetensors", "--type", "int8", "--json", *options)
+    to = {row["tensor"]: row["to"] for row in rows_of(capsys)[:-1]}
+    assert [name for name, type in to.items() if type == "int4"] == [
+        "l.0.weight", "l.1.weight",
+    ]  # fmt: skip
+    assert to["wide"] == "float64"
+
+
+def test_small_tensors_are_kept(inside, capsys):
+    arrays = {"a": np.ones((4, 256), "f4"), "b": np.ones((4, 255), "f4")}
+    pq.write_weights("in.safetensors", arrays)
+    quantize("in.safetensors", "out.safetensors", "--type", "int8", "--json")
+    rows = {row.get("tensor"): row for row in rows_of(capsys)}
+    assert rows["a"]["to"] == "int8"
+    assert rows["b"]["kept"] == "fewer than 1024 elements"
+
+
+def test_a_summary(model, capsys):
+    quantize(model, "out.safetensors", "--type", "int8")
+    text = capsys.readouterr().out
+    assert text == (
+        "out.safetensors: 4 of 6 tensors are int8 axis:0; 122.7 KiB to 68.5 KiB\n"
+    )
+    quantize(model, "out.safetensors", "--type", "int8", "-f", "-q")
+    assert capsys.readouterr() == ("", "")
+    quantize(model, "out.safetensors", "--type", "int4", "--dry-run", "--keep", "wide")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [
+        "tensor",
+        "shape",
+        "from",
+        "to",
+        "granularity",
+        "bytes",
+        "note",
+    ]
+    assert len(lines) == 8
+
+
+# What is refused
+
+
+IN = "in.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none", "out.npz"], "none: No such file or directory"),
+        ([IN, "out.txt"], "OUT: expected a name that ends with .npy, .npz"),
+        ([IN, "out.npy"], "OUT: expected .npz, for codes and scales, got"),
+        ([IN, "out.gguf"], "--type: expected one of "),
+        ([IN, "no/out.npz"], "no/out.npz.part: No such file or directory"),
+        ([IN, IN, "-f"], "OUT: expected another file than IN"),
+        ([IN, "link.safetensors", "-f"], "OUT: expected another file than IN"),
+        ([IN, "hard.safetensors", "-f"], "OUT: expected another file than IN"),
+        (["old.safetensors.part", "old.safetensors", "-f", "--from", "safetensors"],
+         "OUT: expected another file than IN"),
+        ([IN, "there.npz"], "there.npz: expected no such file (-f overwrites it), got"),
+        ([IN, "o.npz", "--keep", "x*"], "--keep: expected a pattern of some tensors"),
+        ([IN, "o.npz", "--tensor", "re:(=int8"], "--tensor: expected a regular"),
+        ([IN, "o.npz", "--tensor", "wide"], "--tensor: expected PATTERN=TYPE[@GRAN"),
+        ([IN, "o.npz", "--tensor", "a=int9"], "--tensor: expected one of int8,"),
+        ([IN, "o.npz", "--granularity", "row"], "--granularity: expected tensor,"),
+        ([IN, "o.npz", "--granularity", "0x4"], "--granularity: expected tensor,"),
+        ([IN, "o.npz", "--keep", "*"], f"{IN}: expected a tensor to quantize, got none"),
+        ([IN, "o.npz", "--strict", "--granularity", "axis:2"],
+         f"{IN}: tensor 'wide': expected at least 3 dimensions for axis:2, got shape"),
+        ([IN, "o.npz", "--strict", "--tensor", "ids=int8"],
+         f"{IN}: tensor 'ids': expected real numbers, got int64"),
+        ([IN, "o.npz", "--max-memory", "500"],
+         f"{IN}: tensor 'wide': expected --max-memory of at least 3K, got 1K for 1 row"),
+        ([IN, "o.npz", "--method", "mse", "--granularity", "tensor",
+          "--max-memory", "50000"],
+         f"{IN}: tensor 'wide': expected --max-memory of at least 75K, got 49K for 33"),
+        ([IN, "-", "--json"], "OUT: expected a file for --resume, --dry-run and --json"),
+        ([IN, "-", "--to", "gguf"], "OUT: expected --to npy or npz for stdout, got"),
+        (["nan.npy", "o.npz"], "nan.npy: tensor 'nan': expected finite values, got 1"),
+        (["same.safetensors", "o.safetensors"], "expected names that no other tensor has"),
+    ],
+)  # fmt: skip
+def test_refused(arguments, said, model, weights, capsys):
+    os.symlink("in.safetensors", "link.safetensors")
+    os.link("in.safetensors", "hard.safetensors")
+    os.link("in.safetensors", "old.safetensors.part")
+    np.save("nan.npy", np.float32([[1, np.nan]]))
+    np.savez("there.npz", a=np.ones(3))
+    same = {"w": weights["wide"], "w_scale": np.ones(7)}
+    pq.write_weights("same.safetensors", same)
+    before = {p: os.stat(p).st_mtime_ns for p in os.listdir()}
+    quantize(*arguments, "--type", "int8", code=2)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("pyquant quantize: ")
+    assert said in err
+    assert err.count("\n") == 1
+    assert {p: os.stat(p).st_mtime_ns for p in os.listdir()} == before
+
+
+def test_types_without_a_place(inside, capsys):
+    pq.write_weights("in.gguf", {"w": ("Q8_0", np.zeros((64, 34 * 32), np.uint8))})
+    quantize("in.gguf", "o.safetensors", "--type", "int8", "--keep", "w", code=2)
+    expected = "expected a type that .safetensors files have, got Q8_0"
+    assert capsys.readouterr().err == (
+        f"pyquant quantize: in.gguf: tensor 'w': {expected}\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["a\nb", "../up", "/etc/x", "\x1b[31mred", "</td>"])
+def test_odd_names(name, inside, capsys):
+    x = np.random.default_rng(3).standard_normal((32, 64)).astype(np.float32)
+    pq.write_weights("in.safetensors", {name: x, "b": x[0]})
+    quantize("in.safetensors", "out.safetensors", "--type", "int8", "--dry-run")
+    shown = capsys.readouterr().out
+    assert shown.count("\n") == 4
+    assert "\x1b" not in shown
+    quantize("in.safetensors", "out.safetensors", "--type", "int8")
+    with open_model("out.safetensors") as made:
+        found = logical(made)[name]
+        np.testing.assert_array_equal(
+            found.codes(), pq.choose_qparams(x, axis=0).quantize(x)
+        )
+    assert sorted(os.listdir()) == ["in.safetensors", "out.safetensors"]
+    np.savez("in.npz", **{name: x})
+    quantize("in.npz", "out.npz", "--type", "uint4")
+    assert len(os.listdir()) == 4
+
+
+# Endings
+
+
+def test_a_tensor_that_fails_leaves_nothing(inside, weights, capsys):
+    bad = weights["wide"].copy()
+    bad[20, 3] = np.inf
+    pq.write_weights("in.safetensors", {"a": weights["wide"], "z": bad})
+    quantize("in.safetensors", "out.safetensors", "--type", "int8", code=2)
+    assert "tensor 'z': expected finite values" in capsys.readouterr().err
+    assert os.listdir() == ["in.safetensors"]
+    quantize("in.safetensors", "out.safetensors", "--type", "int8", "--resume", code=2)
+    assert sorted(os.listdir()) == [
+        "in.safetensors", "out.safetensors.part", "out.safetensors.part.json",
+    ]  # fmt: skip
+
+
+def test_a_full_disk(inside, weights):
+    pq.write_weights("in.safetensors", {"w": np.ones((1 << 10, 1 << 10), np.float32)})
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19))
+
+    options = ("--type", "int8", "--min-size", "1")
+    run = program(
+        "quantize", "in.safetensors", "out.safetensors", *options, preexec_fn=limit
+    )
+    assert run.returncode == 3
+    assert run.stderr == b"pyquant quantize: out.safetensors.part: File too large\n"
+    assert os.listdir() == ["in.safetensors"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space is limited on Linux")
+@pytest.mark.skipif("PYQUANT_TEST_LIGHT" in os.environ, reason="2 GiB")
+def test_memory_does_not_depend_on_the_file(inside):
+    """2 GiB of zeros, which take no room on the disk: there are addresses for the file, and
+    300 MiB beside, less than a third of a tensor."""
+    each = 1 << 30
+    entries = {
+        f"l.{n}.weight": {
+            "dtype": "F32",
+            "shape": [1 << 14, 1 << 14],
+            "data_offsets": [n * each, (n + 1) * each],
+        }
+        for n in range(2)
+    }
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    with open("in.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + 2 * each)
+    code = (
+        "import resource, sys; from pyquant.cli import main;"
+        "pages = int(open('/proc/self/statm').read().split()[0]);"
+        "limit = pages * resource.getpagesize() + (2 << 30) + (300 << 20);"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit));"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = ("quantize", "in.safetensors", "out.safetensors", "--type", "int2", "-q")
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", code, *command, "--granularity", "tensor"],
+        capture_output=True,
+        timeout=600,
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    with open_model("out.safetensors") as made:
+        assert made["l.1.weight_packed"].shape == (1 << 14, 1 << 10)
+
+
+def several():
+    row = np.random.default_rng(7).standard_normal((64, 256)).astype(np.float32)
+    pq.write_weights("in.safetensors", {f"l.{n}.weight": row + n for n in range(24)})
+
+
+SLOWLY = """
+import sys, time
+from pyquant.cli import _output, main
+true = _output.Output.finish
+_output.Output.finish = lambda *given: (time.sleep(0.1), true(*given))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def start(*arguments):
+    command = [sys.executable, "-P", "-c", SLOWLY, "quantize", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def wait_for_notes(path, process):
+    """Until some tensors are finished, and others are not."""
+    for _ in range(2000):
+        if os.path.exists(path):
+            with open(path) as file:
+                if file.read().count("\n") > 2:
+                    return
+        if process.poll() is not None:
+            break
+        time.sleep(0.01)
+    pytest.fail("it was finished before it could be interrupted")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("out", "type"),
+    [("out.safetensors", "int8"), ("out.npz", "uint4"), ("out.gguf", "Q4_K")],
+)
+def test_going_on(ending, out, type, inside):
+    several()
+    options = ["--type", type]
+    quantize("in.safetensors", f"whole.{out[4:]}", *options, "-q")
+    with start("in.safetensors", out, *options) as process:
+        wait_for_notes(f"{out}.part.json", process)
+        process.send_signal(ending)
+        error = process.stderr.read().decode()
+    assert not os.path.exists(out)
+    assert os.path.exists(f"{out}.part")
+    if ending == signal.SIGINT:
+        assert process.returncode == 130
+        kept = f"interrupted: {out}.part is kept"
+        again = "the same command with --resume goes on"
+        assert error == f"pyquant quantize: {kept}, {again}\n"
+    with open(f"{out}.part.json") as file:
+        notes = file.read().splitlines()
+    assert 1 < len(notes) < 25
+    assert json.loads(notes[1])["done"].startswith("l.")
+    quantize("in.safetensors", out, *options, "-q", "--resume")
+    assert digest(out) == digest(f"whole.{out[4:]}")
+    assert not os.path.exists(f"{out}.part.json")
+    assert not os.path.exists(f"{out}.part")
+
+
+def test_going_on_skips_what_is_finished(model, weights, monkeypatch):
+    """And tells other plans from its own."""
+    from pyquant.cli import _plan
+
+    seen = []
+    true = _plan._Writer.write_codes
+
+    def interrupted(self, output, a, *rest):
+        seen.append(self.parts["codes"].name)
+        if len(set(seen)) == 3:
+            raise KeyboardInterrupt
+        true(self, output, a, *rest)
+
+    monkeypatch.setattr(_plan._Writer, "write_codes", interrupted)
+    quantize(model, "out.safetensors", "--type", "int8", code=130)
+
+    def noted(self, *rest):
+        seen.append(self.parts["codes"].name)
+        true(self, *rest)
+
+    monkeypatch.setattr(_plan._Writer, "write_codes", noted)
+    first, second = seen[0], seen[1]
+    seen.clear()
+    quantize(model, "out.safetensors", "--type", "int4", "--resume", code=2)
+    quantize(model, "out.safetensors", "--type", "int8", "--asymmetric", "--resume", code=2)
+    assert seen == []
+    quantize(model, "out.safetensors", "--type", "int8", "--resume")
+    assert not {first, second} & set(seen)
+    assert len(set(seen)) == 2
+    quantize(model, "other.safetensors", "--type", "int8", "--resume")
+    assert digest("other.safetensors") == digest("out.safetensors")
+
+
+def test_notes_that_are_cut_off(model, monkeypatch):
+    quantize(model, "out.safetensors", "--type", "int8")
+    wanted = digest("out.safetensors")
+    from pyquant.cli import _plan
+
+    def interrupted(self, *rest):
+        raise KeyboardInterrupt
+
+    true = _plan._Writer.write_codes
+    monkeypatch.setattr(_plan._Writer, "write_codes", interrupted)
+    quantize(model, "out.safetensors", "--type", "int8", "-f", code=130)
+    monkeypatch.setattr(_plan._Writer, "write_codes", true)
+    with open("out.safetensors.part.json") as file:
+        text = file.read()
+    with open("out.safetensors.part.json", "a") as file:
+        file.write('{"done": "wide", "su')
+    quantize(model, "out.safetensors", "--type", "int8", "-f", "--resume")
+    assert digest("out.safetensors") == wanted
+    assert text.count("\n") == 2  # the plan, and what was kept before
+
+
+def test_the_same_bytes_with_threads(inside):
+    x = np.random.default_rng(8).standard_normal((3000, 2048)).astype(np.float32)
+    pq.write_weights("in.safetensors", {"w": x})
+    for type, name in (("int8", "o.safetensors"), ("Q8_0", "o.gguf")):
+        quantize("in.safetensors", name, "--type", type, "-q")
+        wanted = digest(name)
+        quantize("in.safetensors", name, "--type", type, "-qf", "--threads", "2")
+        assert digest(name) == wanted
+
+
+# Terminals and pipes
+
+
+def test_a_closed_pipe(model):
+    command = [sys.executable, "-P", "-m", "pyquant", "quantize", model]
+    with subprocess.Popen(
+        [*command, "out.safetensors", "--type", "int8", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+    assert os.path.exists("out.safetensors")
+    assert not os.path.exists("out.safetensors.part")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+@pytest.mark.parametrize("rich", [True, False])
+@pytest.mark.parametrize("quiet", [True, False])
+def test_progress_on_a_terminal(rich, quiet, inside):
+    import pty
+
+    if rich and find_spec("rich") is None:
+        pytest.skip("needs rich")
+    several()
+    ours, theirs = pty.openpty()
+    code = "import sys;"
+    code += "" if rich else "sys.modules['rich'] = None;"
+    code += "from pyquant.cli import main; sys.exit(main(sys.argv[1:]))"
+    variables = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    command = ["quantize", "in.safetensors", "out.gguf", "--type", "Q8_0"]
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", code, *command, *["-q"] * quiet],
+        stderr=theirs,
+        stdout=subprocess.PIPE,
+        env={**variables, "TERM": "xterm"},
+    ) as process:
+        process.stdout.read()
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            piece = os.read(ours, 1 << 16)
+        except OSError:
+            break
+        text += piece
+        if not piece:
+            break
+    os.close(ours)
+    assert process.returncode == 0
+    assert (text == b"") == quiet
+    if not quiet:
+        assert b"l.0.weight" in text
+        assert b"\r" in text
+
+
+def test_help_names_every_type(capsys):
+    with pytest.raises(SystemExit):
+        main(["quantize", "--help"])
+    text = capsys.readouterr().out
+    for name in (*INTEGERS, *FLOATS, "Q4_K", "Q8_0", "MXFP4"):
+        assert name in text
+
+
+def test_every_pair_of_kinds(inside, weights):
+    x = weights["l.1.weight"].astype(np.float32)
+    np.save("in.npy", x)
+    np.savez("in.npz", **{"in": x})
+    pq.write_weights("in.safetensors", {"in": x})
+    pq.write_weights("in.gguf", {"in": x})
+    kinds = ("npy", "npz", "safetensors", "gguf")
+    for before, after in product(kinds, kinds[1:]):
+        type = "Q8_0" if after == "gguf" else "int8"
+        quantize(f"in.{before}", f"out.{after}", "--type", type, "-fq")
+        with open_model(f"out.{after}") as made:
+            (found,) = logical(made).values()
+            assert (found.name, found.type) == ("in", type)
+            if type == "int8":
+                codes = pq.choose_qparams(x, axis=0).quantize(x)
+                np.testing.assert_array_equal(found.codes(), codes)
