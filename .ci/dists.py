@@ -31,11 +31,12 @@ GENERATED = {
         for name in ("PKG-INFO", "SOURCES.txt", "dependency_links.txt")
     ),
     *("pyquant_simd.egg-info/requires.txt", "pyquant_simd.egg-info/top_level.txt"),
+    "pyquant_simd.egg-info/entry_points.txt",
 }
 # Sources of the compiled module, which no wheel has.
 COMPILED = re.compile(r"pyquant/(_core\.pyx|_(pq|numpy)\.pxd|_\w+\.pxi)")
 LICENSES = {"licenses/LICENSE", "licenses/NOTICE"}
-DIST_INFO = {"METADATA", "RECORD", "WHEEL", "top_level.txt", *LICENSES}
+DIST_INFO = {"METADATA", "RECORD", "WHEEL", "top_level.txt", "entry_points.txt"} | LICENSES
 MODULE = re.compile(r"pyquant/_core\.[\w-]+\.(so|pyd)")
 
 

@@ -5,11 +5,15 @@ import sys
 from importlib import import_module
 
 
-def _is_program() -> bool:
-    """Whether this is `python -m pyquant`, for which Python imports the package first."""
+def _program() -> str | None:
+    """What the user has started, if it is this package, which Python imports first."""
+    script = sys.argv[0].replace("\\", "/").rpartition("/")[2] if sys.argv else ""
+    if script in ("pyquant", "pyquant.exe"):
+        return "pyquant"
     # Python says "-m" until it has found the module, whose name the arguments follow.
     name = sys.orig_argv[-len(sys.argv) :][:1]
-    return sys.argv[:1] == ["-m"] and name in (["pyquant"], ["-mpyquant"])
+    by_name = sys.argv[:1] == ["-m"] and name in (["pyquant"], ["-mpyquant"])
+    return "python -m pyquant" if by_name else None
 
 
 def _require_core() -> None:
@@ -29,9 +33,10 @@ def _start() -> None:
     try:
         _require_core()
     except ImportError as error:
-        if not (str(error).startswith(("PYQUANT_ISA: ", "pyquant: ")) and _is_program()):
+        program = _program()
+        if program is None or not str(error).startswith(("PYQUANT_ISA: ", "pyquant: ")):
             raise
-        print(f"python -m pyquant: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         sys.exit(2)
 
 

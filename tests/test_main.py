@@ -148,6 +148,18 @@ def test_a_wrong_level_is_one_line(arguments, module, tmp_path):
     assert (run.stderr.count("\n"), run.stdout) == (1, "")
 
 
+def test_a_wrong_level_for_the_script(tmp_path):
+    """Which pip writes: it imports the command before anything can be caught."""
+    script = tmp_path / "pyquant"
+    script.write_text("from pyquant.cli import run_as_program; run_as_program()")
+    run = program("info", cwd=tmp_path, module=("-P", str(script)), PYQUANT_ISA="sse9")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("pyquant: PYQUANT_ISA: expected one of ")
+    assert run.stderr.count("\n") == 1
+    run = program("info", cwd=tmp_path, module=("-P", str(script)))
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_a_wrong_level_is_an_import_error_for_other_programs(tmp_path):
     """Also for those that Python finds while it says -m, and whose argument is a name."""
     (tmp_path / "other").mkdir()
