@@ -191,6 +191,15 @@ def test_what_is_in_one_file_only(capsys):
     ]
 
 
+def test_complex_numbers_beside_their_original(capsys):
+    np.savez("x.npz", a=np.array([1 + 2j, 3]), b=np.complex64([1 + 2j, 3]))
+    np.savez("q.npz", a=np.array([1 + 2j, 3]), b=np.complex64([1 + 2j, 4]))
+    assert verify(capsys, "--against", "x.npz", "x.npz")[0] == 0
+    _, faults, _ = verify(capsys, "--against", "x.npz", "q.npz")
+    said = ["expected the bytes of the original, as complex64, got others"]
+    assert faults == {"a": [], "b": said}
+
+
 # What is shown
 
 

@@ -190,8 +190,8 @@ def _odd(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> int:
 def _most_steps(
     tensor: Logical, rows: slice | None, x: npt.NDArray[Any], y: npt.NDArray[Any]
 ) -> float:
-    steps = np.subtract(x, y, dtype=np.float64)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # what is not finite is left out
+        steps = np.subtract(x, y, dtype=np.float64)
         np.divide(steps, expanded(tensor.scale, tensor, rows), out=steps)
     np.abs(steps, out=steps)
     return float(np.max(steps, where=np.isfinite(steps), initial=0.0))
