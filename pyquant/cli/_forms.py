@@ -148,7 +148,7 @@ def grouped(shape: tuple[int, ...], scales: tuple[int, ...]) -> str | None:
         return "tensor"
     if len(scales) != len(shape):
         return "axis:0" if scales == shape[:1] else None
-    if any(n % s for n, s in zip(shape, scales, strict=True)):
+    if 0 in scales or any(n % s for n, s in zip(shape, scales, strict=True)):
         return None
     sizes = [n // s for n, s in zip(shape, scales, strict=True)]
     many = [axis for axis, n in enumerate(scales) if n > 1]

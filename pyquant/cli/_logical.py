@@ -403,6 +403,9 @@ def _misfit(
     """What does not fit together."""
     if parts["codes"].shape != how.shape_of(shape):
         return f"codes of shape {parts['codes'].shape} for {shape}"
+    stored = _type_of(parts["codes"])
+    if stored in dtypes.TYPES and stored != how.format:
+        return f"codes of type {stored} for {how.codes}"
     blocks = granularity.blocks(shape)
     form = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
     if parts["scale"].size != prod(form) or _type_of(parts["scale"]) not in _REALS:
