@@ -111,7 +111,7 @@ def test_names_that_no_record_joins_are_tensors(capsys):
 
 
 def test_hashes(capsys):
-    made = parts(axis=0) | {"bias": np.float32([1, 2])}
+    made = parts(axis=0) | {"bias": np.float32([1, 2]), "x": X}
     pq.write_weights("q.gguf", {"b": np.float16([1, 2]), "s": np.float32(3)})
     np.savez_compressed("z.npz", bias=np.asfortranarray(X), o=np.ones((3, 2)))
     found = {}
@@ -143,6 +143,88 @@ def test_codes_beside_their_original(how, dtype, original, capsys):
     status, faults, end = verify(capsys, "--against", original, write(made))
     said = ["expected what the original makes, got 2 other codes"]
     assert (status, faults, end["against"]) == (1, {"w": said}, original)
+
+
+def recorded(x, granularity, method="minmax", symmetric=True, dtype="int8"):
+    """A file that says how its parameters were chosen."""
+    how = RECORDED[granularity]
+    p = pq.choose_qparams(x, dtype=dtype, method=method, symmetric=symmetric, **how)
+    made = {"w": p.quantize(x), "w_scale": np.array(p.scale)}
+    if not symmetric:
+        made["w_zero_point"] = np.broadcast_to(p.zero_point, p.scale.shape).copy()
+    record = {"type": dtype, "granularity": granularity, "shape": list(x.shape)}
+    record |= {"method": method, "symmetric": symmetric, "rounding": "half_even"}
+    return made, record
+
+
+def written(made, record):
+    """By hand: write_weights keeps the key of records for itself."""
+    pq.write_weights("y.safetensors", made)
+    with open("y.safetensors", "rb") as file:
+        head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = file.read()
+    head["__metadata__"] = {"pyquant": json.dumps({"w": {"quantized": record}})}
+    text = json.dumps(head).encode()
+    with open("q.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + data)
+    return "q.safetensors"
+
+
+RECORDED = {
+    "tensor": {},
+    "axis:0": {"axis": 0},
+    "axis:1": {"axis": 1},
+    "block:32": {"axis": 1, "block_size": 32},
+    "128x64": {"block_size": (128, 64)},
+}
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("method", ["minmax", "mse"])
+@pytest.mark.parametrize("granularity", RECORDED)
+def test_parameters_beside_their_original(granularity, method, symmetric, capsys):
+    """Bands of 21 rows begin within blocks of 128."""
+    x = np.random.default_rng(2).standard_normal((300, 3072)).astype(np.float32)
+    pq.write_weights("x.safetensors", {"w": x})
+    made, record = recorded(x, granularity, method, symmetric)
+    path = written(made, record)
+    assert verify(capsys, "--against", "x.safetensors", path)[:2] == (0, {"w": []})
+    last = made["w_scale"].reshape(-1)[-1:]
+    last[...] = np.nextafter(last, np.float32(9))
+    made["w"][299, -1] ^= 1
+    _, faults, _ = verify(capsys, "--against", "x.safetensors", written(made, record))
+    assert faults["w"][0] == "expected what the original makes, got 1 other scales"
+    assert "other codes" in faults["w"][1]
+    if not symmetric:
+        last[...] = np.nextafter(last, np.float32(0))
+        made["w_zero_point"].reshape(-1)[-1] ^= 1
+        _, faults, _ = verify(capsys, "--against", "x.safetensors", written(made, record))
+        said = "expected what the original makes, got 1 other zero points"
+        assert faults["w"][0] == said
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("rounding", "x"), ("rounding", []), ("method", None), ("symmetric", "yes")],
+)
+def test_records_that_say_something_else(key, value, original, capsys):
+    made, record = recorded(X, "axis:0")
+    path = written(made, record | {key: value})
+    _, faults, _ = verify(capsys, "--against", original, path)
+    assert faults["w"][0].startswith(f"expected a record with {key} of (")
+    assert faults["w"][0].endswith(f"got {value!r}")
+
+
+def test_an_original_that_has_no_parameters(capsys):
+    x = X.copy()
+    made, record = recorded(x, "axis:0")
+    x[3, 5] = np.nan
+    pq.write_weights("x.safetensors", {"w": x})
+    path = written(made, record)
+    assert main(["verify", "--against", "x.safetensors", path]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"pyquant verify: {path}: tensor 'w': x: expected finite values")
+    assert err.count("\n") == 1
 
 
 def test_narrow_floats_beside_their_original(original, capsys):

@@ -29,13 +29,13 @@ __all__ = [
     "wide",
 ]
 
-# Elements of a band: a multiple of every block, and few enough for the cache.
-BAND = 1 << 16
+# Elements of a band, about: few enough for the cache. And the largest of GGUF's blocks.
+BAND, BLOCK = 1 << 16, 256
 # Types that float32 does not hold.
 WIDE = ("float64", "int32", "uint32", "int64", "uint64")
 
 
-def bands(shape: tuple[int, ...], size: int = BAND) -> Iterator[slice | None]:
+def bands(shape: tuple[int, ...], unit: int = 1) -> Iterator[slice | None]:
     """
     Cut a tensor into rows along its first axis.
 
@@ -43,8 +43,8 @@ def bands(shape: tuple[int, ...], size: int = BAND) -> Iterator[slice | None]:
     ----------
     shape : tuple of int
         Its shape.
-    size : int, optional
-        About how many elements a band has; it has at least one row.
+    unit : int, optional
+        How many rows belong together: each band but the last has a multiple of it.
 
     Yields
     ------
@@ -56,9 +56,10 @@ def bands(shape: tuple[int, ...], size: int = BAND) -> Iterator[slice | None]:
         return
     if 0 in shape:
         return
-    rows = max(1, size // math.prod(shape[1:]))
-    if rows > 256:  # whole blocks of rows, too
-        rows -= rows % 256
+    rows = max(1, BAND // math.prod(shape[1:]))
+    if rows > BLOCK:  # whole blocks of a tensor of one axis, whose rows are elements
+        rows -= rows % BLOCK
+    rows += -rows % unit
     for first in range(0, shape[0], rows):
         yield slice(first, min(first + rows, shape[0]))
 
@@ -68,10 +69,10 @@ def wide(types: set[str]) -> str:
     return "float64" if types.intersection(WIDE) else "float32"
 
 
-def decoded(tensor: Logical, dtype: str) -> Iterator[npt.NDArray[Any]]:
+def decoded(tensor: Logical, dtype: str, unit: int = 1) -> Iterator[npt.NDArray[Any]]:
     """The numbers of a tensor, band by band, in memory that the next band takes again."""
     room = np.empty(0, dtype)
-    for rows in bands(tensor.shape):
+    for rows in bands(tensor.shape, unit):
         if rows is None:
             yield tensor.decode(dtype=dtype).reshape(1)
             continue
@@ -94,7 +95,7 @@ def grid(
     tensor : Logical
         The tensor.
     rows : slice or None
-        Rows that begin where a block does.
+        The rows; None for a tensor without axes.
 
     Returns
     -------
@@ -104,10 +105,12 @@ def grid(
         How many elements of each axis of these rows share one.
     """
     sizes = Granularity(str(tensor.granularity)).blocks(tensor.shape)
-    if values.size == 1 or rows is None:
+    if rows is None:
         return values, sizes
-    part = values[rows.start // sizes[0] : -(-rows.stop // sizes[0])]
-    return part, (min(sizes[0], rows.stop - rows.start), *sizes[1:])
+    if len(values) == 1:
+        return values, (min(sizes[0], rows.stop - rows.start), *sizes[1:])
+    # Rows may begin within a block: each gets what is its own.
+    return values[np.arange(rows.start, rows.stop) // sizes[0]], (1, *sizes[1:])
 
 
 def expanded(values: Any, tensor: Logical, rows: slice | None) -> npt.NDArray[Any]:

@@ -13,10 +13,14 @@ from pyquant import _core, dtypes
 from pyquant.blocks import block_format, block_formats
 from pyquant.cli._bands import as_json, bands, decoded, grid, has_numbers, wide
 from pyquant.cli._compare import differing, limits_of
-from pyquant.cli._errors import shown
+from pyquant.cli._errors import Refused, shown
+from pyquant.cli._forms import Granularity
 from pyquant.cli._logical import Logical, logical, records_of
 from pyquant.cli._models import open_model
 from pyquant.files import Weight
+from pyquant.observe import Observer
+from pyquant.qparams import QParams, choose_qparams
+from pyquant.rounding import RoundMode
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +36,8 @@ DESCRIPTION = """\
 Check a file: its structure; that scales are finite, and positive where codes are affine;
 that codes and zero points are within their range; that what is quantized decodes to finite
 numbers. With --against each tensor is made again of the original, with the scales of the
-file, and all bits have to be the same. --json has the SHA-256 of each part, too."""
+file, and all bits have to be the same; those of scales, too, where the file says how they
+were chosen. --json has the SHA-256 of each part, too."""
 
 EXAMPLES = """\
 examples:
@@ -43,6 +48,12 @@ examples:
 exit status: 0; 1 where something is wrong; 2 for a file that cannot be read at all"""
 
 PIECE = 1 << 20  # bytes that are hashed at a time
+# What a record says that codes were made with.
+RECORD = {
+    "rounding": tuple(mode.value for mode in RoundMode),
+    "method": ("minmax", "mse"),
+    "symmetric": (True, False),
+}
 REALS = ("float64", "float32", "float16", "bfloat16")
 BLOCKS = {block.name for block in block_formats()}
 
@@ -70,9 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         said = {"file": path, "tensors": len(tensors), "faults": 0}
         for name, tensor in tensors.items():
             faults = [*_faults(tensor)]
-            if originals is not None and not faults:
-                record = records.get(name, {})
-                faults += _unlike(model, tensor, originals.get(name), record)
+            if originals is not None and not faults and name in originals:
+                faults += _judged(model, tensor, originals[name], records.get(name, {}))
             said["faults"] += len(faults)
             _show_tensor(model, tensor, faults, arguments.json)
         loose = [*_loose(tensors, records, originals)]
@@ -149,12 +159,19 @@ def _others(
 # ---- a tensor beside its original ----
 
 
+def _judged(
+    model: Model, tensor: Logical, original: Logical, record: dict[str, Any]
+) -> list[str]:
+    try:
+        return [*_unlike(model, tensor, original, record)]
+    except ValueError as error:  # an original of which no parameters can be chosen
+        raise Refused(f"{model.path}: tensor {tensor.name!r}: {error}") from None
+
+
 def _unlike(
-    model: Model, tensor: Logical, original: Logical | None, record: dict[str, Any]
+    model: Model, tensor: Logical, original: Logical, record: dict[str, Any]
 ) -> Iterator[str]:
     """Where a tensor is not what its original makes."""
-    if original is None:
-        return
     if original.shape != tensor.shape:
         yield f"expected shape {original.shape}, got {tensor.shape}"
         return
@@ -162,14 +179,28 @@ def _unlike(
         yield from _other_bytes(tensor, original)
         return
     if tensor.type in BLOCKS and original.type != tensor.type:
-        count, unit = _other_blocks(model, tensor, original), "blocks"
+        counts = {"blocks": _other_blocks(model, tensor, original)}
     elif tensor.scale is not None and original.scale is None:
-        count, unit = _other_codes(tensor, original, record), "codes"
+        fault = _record_fault(record)
+        if fault is not None:
+            yield fault
+            return
+        counts = _other_parameters(tensor, original, record)
+        counts["codes"] = _other_codes(tensor, original, record)
     else:
         dtype = tensor.type if tensor.type in REALS else None
-        count, unit = differing(original, tensor, dtype), "elements"
-    if count:
-        yield f"expected what the original makes, got {count} other {unit}"
+        counts = {"elements": differing(original, tensor, dtype)}
+    for unit, count in counts.items():
+        if count:
+            yield f"expected what the original makes, got {count} other {unit}"
+
+
+def _record_fault(record: dict[str, Any]) -> str | None:
+    """What a record says that pyquant does not write."""
+    for key, known in RECORD.items():
+        if key in record and record[key] not in known:
+            return f"expected a record with {key} of {known}, got {record[key]!r}"[:300]
+    return None
 
 
 def _other_bytes(tensor: Logical, original: Logical) -> Iterator[str]:
@@ -191,6 +222,48 @@ def _other_blocks(model: Model, tensor: Logical, original: Logical) -> int:
         count += int(np.count_nonzero((made != found).any(axis=1)))
         first += len(made)
     return count
+
+
+def _other_parameters(
+    tensor: Logical, original: Logical, record: dict[str, Any]
+) -> dict[str, int]:
+    """Count the scales and zero points that are others, if the record says how they were
+    chosen."""
+    if not {"method", "symmetric"} <= record.keys() or not tensor.shape:
+        return {}
+    granularity = Granularity(str(tensor.granularity))
+    how, unit = granularity.call(tensor.ndim), granularity.blocks(tensor.shape)[0]
+    asked = {"dtype": tensor.type, "symmetric": record["symmetric"]}
+    dtype = wide({original.type})
+    if unit < tensor.shape[0]:  # each band has parameters of its own
+        chosen = [
+            choose_qparams(x, method=record["method"], **asked, **how)
+            for x in decoded(original, dtype, unit)
+        ]
+    elif record["method"] == "minmax":
+        observer = Observer(**how)
+        for x in decoded(original, dtype):
+            observer.update(x)
+        chosen = [observer.qparams(tensor.type, symmetric=record["symmetric"])]
+    else:
+        x = original.decode(dtype=dtype)
+        chosen = [choose_qparams(x, method=record["method"], **asked, **how)]
+    scale = np.concatenate([np.ravel(p.scale) for p in chosen])
+    zero = np.concatenate(
+        [np.broadcast_to(_zeros_of(p), p.scale.shape).ravel() for p in chosen]
+    )
+    found: Any = tensor.scale
+    zeros: Any = 0 if tensor.zero_point is None else tensor.zero_point.ravel()
+    return {
+        "scales": int(np.count_nonzero(scale.astype(found.dtype) != found.ravel())),
+        "zero points": int(np.count_nonzero(zero != zeros)),
+    }
+
+
+def _zeros_of(p: QParams) -> npt.NDArray[np.int64]:
+    """As integers, of types that NumPy does not have, too."""
+    zero = np.asarray(0 if p._zero_point is None else p._zero_point).astype(np.int64)
+    return zero.reshape(p.scale.shape) if zero.size == p.scale.size else zero
 
 
 def _other_codes(tensor: Logical, original: Logical, record: dict[str, Any]) -> int:
