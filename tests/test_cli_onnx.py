@@ -1,13 +1,18 @@
 """Models of ONNX on the command line; onnx, ONNX Runtime and its own operators judge."""
 
+import json
+
 import numpy as np
 import pytest
+
+import pyquant as pq
 
 onnx = pytest.importorskip("onnx")  # whose models these are
 pytest.importorskip("ml_dtypes")  # which onnx needs
 
 from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser  # noqa: E402
 
+from pyquant.cli import main  # noqa: E402
 from pyquant.cli._errors import Refused  # noqa: E402
 from pyquant.cli._logical import logical  # noqa: E402
 from pyquant.cli._models import open_model  # noqa: E402
@@ -21,6 +26,8 @@ TYPES = {
 
 def saved(path, proto, external=False):
     if external:
+        inside, proto = proto, onnx.ModelProto()
+        proto.CopyFrom(inside)  # which becomes the one outside
         onnx.save_model(
             proto,
             str(path),
@@ -270,3 +277,473 @@ def test_nodes_that_do_not_fit_are_left_alone(scale, attributes, tmp_path):
     proto.graph.node.insert(0, node)
     with open_model(saved(tmp_path / "m.onnx", proto)) as model:
         assert sorted(logical(model)) == ["q", "s"]
+
+
+# Quantized
+
+
+def weights():
+    """What the nodes of `network` take, by name."""
+    rng = np.random.default_rng(5)
+    shapes = {
+        "table": (40, 24),
+        "hidden/kernel:0": (24, 31),
+        "gemm": (9, 31),
+        "conv": (4, 1, 3, 5),
+        "branch": (24, 24),
+        "bias": (31,),
+        "shared": (24, 24),
+    }
+    return {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+
+
+def network(opset=13, ir=7, real="float", arrays=None):
+    """Lookups, products, a convolution, a choice between two graphs; of opset 11 to 13."""
+    squeeze = "Squeeze(c, axes)" if opset >= 13 else "Squeeze<axes=[1]>(c)"
+    proto = parser.parse_model(
+        f"""<ir_version: {ir}, opset_import: ["": {opset}]>
+        network (int64[N] i, bool choice) =>
+            ({real}[N, 9] y, {real}[24, 24] shared, {real}[a, b, c] z)
+        <int64[1] axes = {{1}}, int64[4] shape = {{-1, 1, 1, 9}}> {{
+            x = Gather(table, i)
+            x1 = If (choice) <
+                then_branch = yes () => ({real}[?, ?] a) {{ a = MatMul(x, branch) }},
+                else_branch = no () => ({real}[?, ?] b) {{
+                    t = MatMul(x, shared)
+                    b = Identity(t) }}>
+            h = MatMul(x1, "hidden/kernel:0")
+            h1 = Add(h, bias)
+            h2 = Relu(h1)
+            y = Gemm<transB = 1>(h2, gemm)
+            image = Reshape(y, shape)
+            c = Conv<pads = [1, 2, 1, 2]>(image, conv)
+            p = Transpose<perm = [0, 2, 1, 3]>(c)
+            z = {squeeze.replace("(c", "(p")}
+        }}""".replace('"hidden/kernel:0"', "hidden")
+    )
+    for node in proto.graph.node:
+        node.input[:] = ["hidden/kernel:0" if n == "hidden" else n for n in node.input]
+    for name, array in (arrays or weights()).items():
+        dtype = {"float": np.float32, "float16": np.float16}[real]
+        proto.graph.initializer.append(numpy_helper.from_array(array.astype(dtype), name))
+    onnx.checker.check_model(proto)
+    return proto
+
+
+FEED = {"i": np.array([3, 0, 39, 7, 7]), "choice": np.array(True)}
+
+
+def run(path_or_proto, feed=FEED, outputs=None):
+    """By ONNX Runtime, as the graph has it."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    model = path_or_proto
+    if not isinstance(model, str):
+        model = model.SerializeToString()
+    session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+    return session.run(outputs, feed)
+
+
+def command(*arguments):
+    return main([str(a) for a in arguments])
+
+
+def decoded(path):
+    """What is quantized in a file, by onnx's own operator."""
+    from onnx.reference import ReferenceEvaluator
+
+    proto = onnx.load(path)
+    nodes = [node for node in proto.graph.node if node.op_type == "DequantizeLinear"]
+    kinds = {one.name: one.data_type for one in proto.graph.initializer}
+    outputs = [
+        helper.make_tensor_value_info(node.output[0], kinds[node.input[1]], None)
+        for node in nodes
+    ]
+    taken = {name for node in nodes for name in node.input}
+    tensors = [one for one in proto.graph.initializer if one.name in taken]
+    graph = helper.make_graph(nodes, "g", [], outputs, tensors)
+    # The operator of 13 is that of 19, and has no implementation of its own there.
+    version = max(19, proto.opset_import[0].version)
+    alone = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
+    values = ReferenceEvaluator(alone).run(None, {})
+    return {o.name: value for o, value in zip(outputs, values, strict=True)}
+
+
+def fed(proto, arrays, feed=FEED):
+    """What the model computes where these initializers are inputs."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(proto)
+    del changed.graph.initializer[:]
+    for tensor in proto.graph.initializer:
+        if tensor.name not in arrays:
+            changed.graph.initializer.append(tensor)
+            continue
+        kind, shape = tensor.data_type, tensor.dims
+        changed.graph.input.append(helper.make_tensor_value_info(tensor.name, kind, shape))
+    return run(changed, {**feed, **arrays})
+
+
+def assert_equal(ones, others):
+    for one, other in zip(ones, others, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
+
+
+MATRICES = ["table", "hidden/kernel:0", "gemm", "conv", "branch", "shared"]
+
+
+@pytest.mark.parametrize("real", ["float", "float16"])
+@pytest.mark.parametrize(
+    ("type", "options", "opset"),
+    [
+        ("int8", ["--granularity", "axis:0"], 13),
+        ("int8", ["--granularity", "axis:1", "--asymmetric"], 13),
+        ("uint8", ["--granularity", "tensor"], 13),
+        ("int8", ["--granularity", "block:8", "--method", "mse"], 21),
+        ("int16", ["--granularity", "tensor"], 21),
+        ("int4", ["--granularity", "axis:0", "--asymmetric", "--max-memory", "2K"], 21),
+        ("uint4", ["--granularity", "7x1"], 21),
+        ("int2", ["--granularity", "block:5"], 25),
+        ("uint2", ["--granularity", "tensor", "--max-memory", "2K"], 25),
+        ("float8_e4m3fn", ["--granularity", "axis:-1"], 19),
+        ("float8_e5m2", [], 19),
+    ],
+    ids=range(11),
+)
+def test_a_model_computes_with_its_decoded_weights(type, options, opset, real, tmp_path):
+    if opset == 25 and onnx.defs.onnx_opset_version() < 25:
+        pytest.skip("this onnx has no types of 2 bits")
+    proto = network(real=real)
+    path, out = saved(tmp_path / "in.onnx", proto), str(tmp_path / "out.onnx")
+    assert command("quantize", path, out, "--type", type, "--min-size", 0, *options) == 0
+    onnx.checker.check_model(out, full_check=True)
+    made = onnx.load(out)
+    least = 19 if real == "float16" else 13
+    assert made.opset_import[0].version == max(opset, least)
+    assert [v.name for v in made.graph.output] == ["y", "shared", "z"]
+    values = decoded(out)
+    assert sorted(values) == sorted(MATRICES)
+    with open_model(path) as model, open_model(out) as result:
+        before, after = logical(model), logical(result)
+        assert [*before] == [*after]
+        for name in MATRICES:
+            assert after[name].type == type
+            array = before[name].decode(dtype=values[name].dtype)
+            # The codes are those of the library, by scales of the type of the weights.
+            assert_is_quantized(array, after[name], values[name], options)
+    for choice in (True, False):
+        feed = {**FEED, "choice": np.array(choice)}
+        assert_equal(run(out, feed), fed(proto, values, feed))
+
+
+def assert_is_quantized(array, tensor, values, options):
+    how = {"axis": "axis", "block": "block_size"}
+    text = dict(zip(options[::2], options[1::2], strict=False)).get(
+        "--granularity", "axis:0"
+    )
+    kind, _, size = text.partition(":")
+    arguments = {how[kind]: int(size)} if size else {}
+    if kind == "block":
+        arguments["axis"] = -1
+    if kind[0].isdigit():
+        arguments = {"axis": -2, "block_size": int(kind.split("x")[0])}
+    p = pq.choose_qparams(
+        array,
+        dtype=tensor.type,
+        symmetric=False if "--asymmetric" in options else None,
+        method="mse" if "mse" in options else "minmax",
+        scale_dtype=array.dtype,
+        **arguments,
+    )
+    expected = p.dequantize(p.quantize(array), dtype=array.dtype)
+    assert expected.tobytes() == values.tobytes()
+
+
+def test_bfloat16(tmp_path):
+    import ml_dtypes
+
+    array = weights()["gemm"].astype(ml_dtypes.bfloat16)
+    proto = model_of(numpy_helper.from_array(array, "w"))
+    path, out = saved(tmp_path / "in.onnx", proto), str(tmp_path / "out.onnx")
+    assert command("quantize", path, out, "--type", "int8", "--min-size", 0) == 0
+    p = pq.choose_qparams(array, axis=0, scale_dtype="bfloat16")
+    expected = p.dequantize(p.quantize(array), dtype="bfloat16")
+    assert decoded(out)["w"].tobytes() == expected.tobytes()
+    assert command("dequantize", out, tmp_path / "back.onnx") == 0
+    with open_model(str(tmp_path / "back.onnx")) as model:
+        assert model["w"].format == "BFLOAT16"
+        assert np.asarray(model["w"].view()).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("opset", [11, 12])
+def test_older_operators_are_converted(opset, tmp_path):
+    proto = network(opset)
+    path, out = saved(tmp_path / "in.onnx", proto), str(tmp_path / "out.onnx")
+    assert command("quantize", path, out, "--type", "uint4", "--min-size", 0) == 0
+    onnx.checker.check_model(out, full_check=True)
+    made = onnx.load(out)
+    assert made.opset_import[0].version == 21
+    assert made.ir_version >= 10
+    assert_equal(run(out), fed(proto, decoded(out)))
+    other = str(tmp_path / "other.onnx")
+    assert command("quantize", path, other, "--type", "int8", "--min-size", 0) == 0
+    assert onnx.load(other).opset_import[0].version == 13
+
+
+def test_external_data_stays_outside(tmp_path):
+    proto = network(arrays=weights() | {"table": np.ones((400, 24), np.float32)})
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    path, out = saved(tmp_path / "a/in.onnx", proto, True), str(tmp_path / "b/out.onnx")
+    data = tmp_path / "b/out.onnx.data"
+    keep = ["--keep", "branch", "--granularity", "axis:0"]
+    assert command("quantize", path, out, "--type", "int8", *keep) == 0
+    (tmp_path / "a/in.weights").unlink()
+    assert sorted(p.name for p in (tmp_path / "b").iterdir()) == [
+        "out.onnx",
+        "out.onnx.data",
+    ]
+    assert data.stat().st_size < 400 * 24 * 4
+    onnx.checker.check_model(out, full_check=True)
+    offsets = []
+    for tensor in onnx.load(out, load_external_data=False).graph.initializer:
+        if tensor.data_location == tensor.EXTERNAL:
+            said = {entry.key: entry.value for entry in tensor.external_data}
+            assert said["location"] == "out.onnx.data"
+            offsets.append(int(said["offset"]))
+    assert len(offsets) >= 2
+    assert not any(offset % 4096 for offset in offsets)
+    assert_equal(run(out), fed(proto, decoded(out)))
+
+
+def test_what_is_there_is_not_overwritten(tmp_path, capsys):
+    path = saved(tmp_path / "in.onnx", network(), True)
+    out = tmp_path / "out.onnx"
+    (tmp_path / "out.onnx.data").write_bytes(b"mine")
+    options = ("quantize", path, out, "--type", "int16", "--min-size", 0)
+    assert command(*options) == 2
+    assert "out.onnx.data: expected no such file" in capsys.readouterr().err
+    assert (tmp_path / "out.onnx.data").read_bytes() == b"mine"
+    assert not out.exists()
+    assert command(*options, "-f") == 0
+    onnx.checker.check_model(str(out))
+    (tmp_path / "in.weights").rename(tmp_path / "own.onnx.data")
+    proto = onnx.load(path, load_external_data=False)
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "own.onnx.data"
+    (tmp_path / "in.onnx").write_bytes(proto.SerializeToString())
+    before = (tmp_path / "own.onnx.data").read_bytes()
+    own = tmp_path / "own.onnx"
+    assert command("quantize", path, own, *options[3:], "-f") == 2
+    assert "expected another file than IN" in capsys.readouterr().err
+    assert (tmp_path / "own.onnx.data").read_bytes() == before
+
+
+def test_data_of_subgraphs_comes_along(tmp_path):
+    """Of attributes, and outside of the model that is read."""
+    proto = network()
+    branch = proto.graph.node[1].attribute[0].g
+    inner = numpy_helper.from_array(np.eye(24, dtype=np.float32), "inner")
+    branch.initializer.append(inner)
+    branch.node[0].input[1] = "inner"
+    path = str(tmp_path / "in.onnx")
+    table = next(one for one in proto.graph.initializer if one.name == "table")
+    for tensor in (branch.initializer[0], table):
+        (tmp_path / tensor.name).write_bytes(tensor.raw_data)
+        external_data_helper.set_external_data(tensor, tensor.name)
+        tensor.ClearField("raw_data")
+    (tmp_path / "in.onnx").write_bytes(proto.SerializeToString())
+    expected = run(path)
+    (tmp_path / "b").mkdir()
+    out = str(tmp_path / "b/out.onnx")
+    types = ["--type", "int8", "--keep", "*", "--tensor", "gemm=int8"]
+    assert command("quantize", path, out, *types) == 0
+    assert run(out)[1].tobytes() == expected[1].tobytes()
+    numbers = decoded(out)
+    assert [*numbers] == ["gemm"]
+    assert_equal(run(out), fed(onnx.load(path), numbers))
+
+
+def test_names_that_are_taken(tmp_path):
+    text = "gemm_quantized = Identity(x)\n gemm_scale = Identity(gemm_quantized)\n"
+    text += "y = MatMul(gemm_scale, gemm)"
+    array = weights()["table"].T.copy()
+    proto = model_of(numpy_helper.from_array(array, "gemm"), text=text)
+    proto.graph.node[0].name = "gemm_DequantizeLinear"
+    path, out = saved(tmp_path / "in.onnx", proto), str(tmp_path / "out.onnx")
+    assert command("quantize", path, out, "--type", "uint8", "--min-size", 0) == 0
+    made = onnx.load(out)
+    onnx.checker.check_model(out, full_check=True)
+    (node,) = (n for n in made.graph.node if n.op_type == "DequantizeLinear")
+    assert node.name == "gemm_DequantizeLinear_1"
+    assert [*node.input] == ["gemm_quantized_1", "gemm_scale_1", "gemm_zero_point"]
+    feed = {"x": np.ones((2, 24), np.float32)}
+    assert_equal(run(out, feed), fed(proto, decoded(out), feed))
+
+
+def kept(out_text):
+    rows = [json.loads(line) for line in out_text.splitlines()]
+    return {row["tensor"]: row["kept"] for row in rows if "kept" in row}
+
+
+def test_what_is_kept_and_why(tmp_path, capsys):
+    ones = np.ones((40, 40))
+    arrays = {
+        "double": ones,
+        "input": ones.astype(np.float32),
+        "codes": ones.astype(np.int8),
+        "w": ones.astype(np.float32),
+    }
+    proto = model_of(*(numpy_helper.from_array(a, n) for n, a in arrays.items()))
+    proto.graph.initializer.append(helper.make_tensor("text", 8, (2,), [b"a", b"b"]))
+    value = helper.make_tensor_value_info("input", TensorProto.FLOAT, (40, 40))
+    proto.graph.input.append(value)
+    path, out = saved(tmp_path / "in.onnx", proto), tmp_path / "out.onnx"
+    options = ("quantize", path, out, "--type", "int8", "--granularity")
+    assert command(*options, "axis:0", "--json") == 0
+    assert kept(capsys.readouterr().out) == {
+        "double": "expected float32, float16 or bfloat16, got DOUBLE",
+        "input": "expected an initializer alone, got an input of the graph, too",
+        "codes": "expected real numbers, got int8",
+    }
+    made = {one.name: one for one in onnx.load(str(out)).graph.initializer}
+    assert list(made["text"].string_data) == [b"a", b"b"]
+    for name in ("double", "input", "codes"):
+        assert numpy_helper.to_array(made[name]).tobytes() == arrays[name].tobytes()
+    assert command(*options, "axis:0", "-f", "--strict") == 2
+    assert "tensor 'double': expected float32, float16" in capsys.readouterr().err
+    assert command(*options, "8x8", "-f") == 2
+    said = capsys.readouterr().err
+    assert "expected blocks along one axis for DequantizeLinear, got 8x8" in said
+
+
+def test_dry_run_says_the_same_and_writes_nothing(tmp_path, capsys):
+    path, out = saved(tmp_path / "in.onnx", network()), tmp_path / "out.onnx"
+    options = ("quantize", path, out, "--type", "int4", "--min-size", 0, "--json")
+    assert command(*options, "--dry-run") == 0
+    dry = capsys.readouterr().out
+    assert [p.name for p in tmp_path.iterdir()] == ["in.onnx"]
+    assert command(*options) == 0
+    assert capsys.readouterr().out == dry.replace('"dry_run": true', '"dry_run": false')
+
+
+@pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
+def test_nothing_is_left_of_what_fails(external, tmp_path, capsys):
+    arrays = weights()
+    arrays["shared"][3, 4] = np.nan
+    path = saved(tmp_path / "in.onnx", network(arrays=arrays), external)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    out = tmp_path / "out.onnx"
+    assert command("quantize", path, out, "--type", "int8", "--min-size", 0) == 2
+    assert "in.onnx: tensor 'shared': expected finite" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_models_that_cannot_be_converted(tmp_path, capsys):
+    proto = network(12)
+    proto.functions.append(
+        helper.make_function("own", "F", ["a"], ["b"], [helper.make_node("Abs", "a", "b")],
+                             [helper.make_opsetid("", 12)])
+    )  # fmt: skip
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    proto.ir_version = 8
+    path, out = saved(tmp_path / "in.onnx", proto), tmp_path / "out.onnx"
+    assert command("quantize", path, out, "--type", "int4", "--min-size", 0) == 2
+    said = capsys.readouterr().err
+    assert "expected a model that onnx.version_converter raises to opset 21" in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+def test_models_that_onnx_does_not_accept(tmp_path, capsys):
+    proto = network()
+    proto.graph.node[0].op_type = "NoSuchOperator"
+    path, out = saved(tmp_path / "in.onnx", proto), tmp_path / "out.onnx"
+    assert command("quantize", path, out, "--type", "int8", "--min-size", 0) == 2
+    said = capsys.readouterr().err
+    assert "in.onnx: expected a model that onnx.checker accepts" in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+def test_other_files_become_no_models(tmp_path, capsys):
+    np.save(tmp_path / "w.npy", np.ones((4, 4), np.float32))
+    out = tmp_path / "out.onnx"
+    for name in ("quantize", "dequantize"):
+        options = ["--type", "int8"] if name == "quantize" else []
+        assert command(name, tmp_path / "w.npy", out, *options) == 2
+        assert "as IN is no model of ONNX" in capsys.readouterr().err
+
+
+# And back
+
+
+@pytest.mark.parametrize("real", ["float", "float16"])
+@pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
+def test_there_and_back(real, external, tmp_path):
+    proto = network(real=real)
+    path, out = saved(tmp_path / "in.onnx", proto, external), str(tmp_path / "out.onnx")
+    back = str(tmp_path / "back.onnx")
+    assert command("quantize", path, out, "--type", "int4", "--min-size", 0) == 0
+    assert command("dequantize", out, back) == 0
+    onnx.checker.check_model(back, full_check=True)
+    made = onnx.load(back)
+    assert "DequantizeLinear" not in [node.op_type for node in made.graph.node]
+    found = {t.name: numpy_helper.to_array(t) for t in made.graph.initializer}
+    names = {t.name for t in proto.graph.initializer}
+    assert found.keys() - names <= {t.name for t in onnx.load(out).graph.initializer}
+    for name, array in decoded(out).items():
+        assert array.dtype == found[name].dtype
+        assert array.tobytes() == found[name].tobytes()
+    assert not [name for name in found if name.endswith(("_quantized", "_scale"))]
+    numbers = {name: array for name, array in found.items() if name in MATRICES}
+    assert_equal(run(out), fed(made, numbers))
+
+
+def test_what_others_take_stays(tmp_path, capsys):
+    """A scale of two weights, one of which is no tensor that is understood."""
+    text = """w = DequantizeLinear<axis = 0>(q, s)
+    t = Mul(x, s)
+    y = MatMul(t, w)"""
+    arrays = {"q": np.arange(-50, 46, dtype=np.int8)[:96].reshape(24, 4), "s": scales(24)}
+    proto = model_of(*(numpy_helper.from_array(a, n) for n, a in arrays.items()), text=text)
+    path, out = saved(tmp_path / "in.onnx", proto), str(tmp_path / "out.onnx")
+    assert command("dequantize", path, out, "--type", "float16") == 2
+    assert "tensor 'w': expected float32, as the graph has it" in capsys.readouterr().err
+    assert command("dequantize", path, out) == 0
+    made = {t.name: numpy_helper.to_array(t) for t in onnx.load(out).graph.initializer}
+    assert sorted(made) == ["s", "w"]
+    assert made["s"].tobytes() == arrays["s"].tobytes()
+    feed = {"x": np.ones((2, 24), np.float32)}
+    assert run(out, feed)[0].tobytes() == run(path, feed)[0].tobytes()
+
+
+# A trained model
+
+
+def test_the_classifier_gives_the_same_answers(tmp_path, capsys):
+    """Every matrix of it to int8, with a scale for each index of the first axis."""
+    import test_model as trained
+
+    path = trained.find_model()
+    if path is None:
+        pytest.skip("could not find the model of magika")
+    out = str(tmp_path / "out.onnx")
+    types = ["--type", "int8", "--granularity", "axis:0"]
+    assert command("quantize", path, out, *types, "--json") == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])["summary"]
+    assert summary["changed"] == 3
+    assert summary["bytes_out"] * 3.8 < summary["bytes_in"]
+    onnx.checker.check_model(out, full_check=True)
+    inputs = np.stack([trained.tokens(document) for document in trained.documents()])
+    before, after = (trained.run(onnx.load(one), inputs) for one in (path, out))
+    assert len(set(before.argmax(1).tolist())) >= 8
+    assert (before.argmax(1) == after.argmax(1)).all()
+    # As there: weights moved by up to half a step, and every first answer is far ahead.
+    assert np.abs(before - after).max() < 0.03
+    feed = {"bytes": inputs}
+    assert_equal(run(out, feed), fed(onnx.load(path), decoded(out), feed))

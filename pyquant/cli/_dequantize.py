@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pyquant.cli._errors import Refused
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import Job, copied, decoded
-from pyquant.cli._work import add_options, output_kind, perform, where
+from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
 
 if TYPE_CHECKING:
     import argparse
+
+    from pyquant.cli._logical import Logical
 
 __all__ = ["add", "run"]
 
@@ -42,8 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type",
         choices=("float32", "float16", "bfloat16"),
-        default="float32",
-        help="of the numbers (default float32)",
+        help="of the numbers (default float32; in models of ONNX what the graph has)",
     )
 
 
@@ -53,9 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     if kind in ("npy", "npz") and arguments.type == "bfloat16":
         raise Refused(f"--type: expected a type that NumPy has for .{kind}, got bfloat16")
     with open_model(arguments.input, arguments.kind_in) as model, where(model.path):
+        check_kinds(model, kind)
         memory, threads = arguments.max_memory, arguments.threads
         jobs = [
-            decoded(tensor, arguments.type, memory, threads)
+            decoded(tensor, _type_of(arguments, tensor, kind), memory, threads)
             if tensor.is_quantized
             else copied(tensor, model, kind, "not quantized")
             for tensor in logical(model).values()
@@ -63,6 +65,15 @@ def run(arguments: argparse.Namespace) -> int:
         if all(job.changed is None for job in jobs):
             raise Refused(f"{model.path}: expected quantized tensors, got none")
         return perform(arguments, model, jobs, kind, _metadata_of(model, jobs, kind))
+
+
+def _type_of(arguments: argparse.Namespace, tensor: Logical, kind: str) -> str:
+    """Of the numbers of a tensor."""
+    if arguments.type is None and kind == "onnx":
+        from pyquant.cli._onnx_file import Linear
+
+        return tensor.real if isinstance(tensor, Linear) else tensor.type
+    return arguments.type or "float32"
 
 
 def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Any:

@@ -14,7 +14,15 @@ from pyquant.dtypes import TYPES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["BLOCKS", "STORED", "Granularity", "Stored", "grouped", "named_parts"]
+__all__ = [
+    "BLOCKS",
+    "STORED",
+    "Granularity",
+    "Stored",
+    "grouped",
+    "named_parts",
+    "stored_as",
+]
 
 
 class Stored(NamedTuple):
@@ -63,6 +71,18 @@ STORED = {
     **{name: Stored(name, "words", "int32", "_packed") for name in _WORDS},
     "float4_e2m1fn": Stored("float4_e2m1fn", "bytes", "float4_e2m1fn"),
 }
+# In models of ONNX, whose packed codes run on from row to row.
+_ONNX = {
+    name: Stored(name, "bytes" if TYPES[name].bits < 8 else "plain", name, "_quantized")
+    for name in STORED
+}
+
+
+def stored_as(type: str, kind: str) -> Stored:
+    """How codes of a type lie in a kind of file."""
+    return (_ONNX if kind == "onnx" else STORED)[type]
+
+
 # Of GGUF, whose scales are among the codes.
 BLOCKS = {one.name: one for one in block_formats() if one.encodes}
 

@@ -16,7 +16,7 @@ from pyquant.cli._errors import Refused
 from pyquant.cli._forms import Granularity, Stored
 from pyquant.cli._logical import Logical, _Joined
 from pyquant.cli._models import Bytes, Model
-from pyquant.files import Weight, _place, _result_type
+from pyquant.files import RECORDS, Weight, _place, _result_type
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ __all__ = [
     "MAX_PROTOBUF",
     "NARROW",
     "OPERATOR",
+    "Linear",
     "OnnxModel",
     "Part",
     "fault",
@@ -42,6 +43,9 @@ __all__ = [
 MAX_PROTOBUF = 2**31 - 1  # what protobuf reads and writes
 OPERATOR = "DequantizeLinear"
 ROLES = ("codes", "scale", "zero_point")
+DATA = tuple(
+    f"{kind}_data" for kind in ("raw", "float", "int32", "int64", "double", "uint64")
+)
 NARROW = ("int4", "uint4", "int2", "uint2")
 
 
@@ -111,8 +115,13 @@ class Part(NamedTuple):
     granularity: str
 
 
-class _Linear(_Joined):
+class Linear(_Joined):
     """What DequantizeLinear makes."""
+
+    @property
+    def real(self) -> str:
+        """The type of its numbers, which is that of the scales."""
+        return dtypes.name_of(self._found["scale"].dtype) or "float32"
 
     def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
         """Make integers of the codes of some rows; those of 2 and 4 bits as bytes."""
@@ -124,7 +133,7 @@ class _Linear(_Joined):
 
 class OnnxModel(Model):
     """
-    The initializers of a model, by name; of subgraphs none.
+    The initializers of a model, by name: those of its graph, and numbers.
 
     Parameters
     ----------
@@ -134,7 +143,11 @@ class OnnxModel(Model):
     Attributes
     ----------
     proto : onnx.ModelProto
-        The model, without its external data.
+        The model, without the data of these initializers.
+    protos : dict of str to onnx.TensorProto
+        What it says of them.
+    weights : dict of str to Weight
+        The tensors that it consists of.
     parts : dict of str to Part
         What DequantizeLinear makes of initializers, by its name.
 
@@ -151,14 +164,20 @@ class OnnxModel(Model):
         self._files: dict[str, Any] = {}
         self.proto: Any = _load(path)
         self.protos: dict[str, Any] = {}
-        tensors: dict[str, Weight] = {}
-        super().__init__(path, "onnx", tensors, _metadata(self.proto), self._close_files)
+        self.weights: dict[str, Weight] = {}
+        super().__init__(
+            path, "onnx", self.weights, _metadata(self.proto), self._close_files
+        )
         try:
             for proto in self.proto.graph.initializer:
+                if proto.data_type == proto.STRING:
+                    continue
                 if proto.name in self.protos:
                     raise fault(path, "different names", "it twice", proto.name)
                 self.protos[proto.name] = proto
-                tensors[proto.name] = self._tensor(proto)
+                self.weights[proto.name] = self._tensor(proto)
+                for field in DATA:
+                    proto.ClearField(field)
             by_codes = {one.names["codes"]: one for one in self._find_parts()}
             self.parts: dict[str, Part] = {one.name: one for one in by_codes.values()}
         except BaseException:
@@ -201,8 +220,8 @@ class OnnxModel(Model):
         onnx = require()
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             return self.external(proto, expected)
-        if proto.HasField("raw_data") or expected is None:
-            memory = proto.raw_data or b"".join(proto.string_data)
+        if proto.HasField("raw_data"):
+            memory = proto.raw_data
         else:
             try:
                 memory = onnx.numpy_helper.from_array(_values(proto)).raw_data
@@ -275,7 +294,7 @@ def joined_by_nodes(model: Model) -> dict[str, Logical]:
         tensors = {role: model[name] for role, name in part.names.items()}
         shape, granularity = tensors["codes"].shape, Granularity(part.granularity)
         how = Stored(part.type, "plain", part.type)
-        found[part.name] = _Linear(part.name, shape, how, granularity, tensors)
+        found[part.name] = Linear(part.name, shape, how, granularity, tensors)
     return found
 
 
@@ -297,12 +316,12 @@ def open_onnx(path: str) -> OnnxModel:
 
 
 def _metadata(proto: Any) -> dict[str, Any]:
-    """What a model says of itself."""
+    """What a model says of itself; no records, as its nodes say what belongs together."""
     return {
         "ir_version": proto.ir_version,
         "opset": {one.domain or "ai.onnx": one.version for one in proto.opset_import},
         "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
-        **{one.key: one.value for one in proto.metadata_props},
+        **{one.key: one.value for one in proto.metadata_props if one.key != RECORDS},
     }
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
+    "KINDS",
     "LAYOUTS",
     "File",
     "Output",
@@ -196,6 +197,8 @@ LAYOUTS: dict[str, Callable[[str, list[Part], Mapping[str, Any]], File]] = {
     "npz": _npz_file,
     "npy": _npy_file,
 }
+# And models of ONNX, to which there is more than their parts.
+KINDS = (*LAYOUTS, "onnx")
 
 
 def sharded_files(
@@ -446,6 +449,6 @@ def _sync_folder(path: str) -> None:
 def kind_of_output(path: str, kind: str | None) -> str:
     """What is written, by its name unless that is said."""
     found = kind or kind_of(path, "OUT")
-    if found not in LAYOUTS:
-        raise Refused(f"OUT: expected one of {', '.join(LAYOUTS)}, got {found}")
+    if found not in KINDS:
+        raise Refused(f"OUT: expected one of {', '.join(KINDS)}, got {found}")
     return found

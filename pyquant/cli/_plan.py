@@ -15,7 +15,14 @@ import numpy as np
 from pyquant import Observer, __version__, _core, _gguf, _safetensors, choose_qparams
 from pyquant._planar import dense
 from pyquant.cli._errors import Refused
-from pyquant.cli._forms import BLOCKS, STORED, Granularity, Stored, named_parts, scale_shape
+from pyquant.cli._forms import (
+    BLOCKS,
+    Granularity,
+    Stored,
+    named_parts,
+    scale_shape,
+    stored_as,
+)
 from pyquant.cli._output import Output, Part
 from pyquant.files import Weight
 
@@ -48,11 +55,12 @@ class Spec(NamedTuple):
     granularity: Granularity
     symmetric: bool | None
     method: str
+    kind: str = "safetensors"
 
     @property
     def stored(self) -> Stored:
         """How its codes lie in a file."""
-        return STORED[self.type]
+        return stored_as(self.type, self.kind)
 
     @property
     def has_zero_points(self) -> bool:
@@ -110,7 +118,8 @@ def objection(source: Logical, spec: Spec) -> str | None:
             expected = f"a last extent that is a multiple of {block.block_size}"
             return f"expected {expected} for {spec.type}, got shape {source.shape}"
         return None
-    if spec.stored.how == "bytes" and last * spec.stored.bits % 8:
+    rows = spec.kind != "onnx"  # that are whole bytes
+    if rows and spec.stored.how == "bytes" and last * spec.stored.bits % 8:
         return f"expected an even last extent for {spec.type}, got shape {source.shape}"
     return spec.granularity.objection(source.shape)
 
@@ -174,9 +183,11 @@ def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
     names = named_parts(source.name, stored)
     scales = scale_shape(shape, blocks)
     bands = _Bands(source, _unit(source, spec, blocks), memory, threads)
+    # DequantizeLinear makes what its scales are.
+    real = source.type if spec.kind == "onnx" else bands.real
     parts = {
         "codes": Part.of(names["codes"], stored.format, stored.shape_of(shape)),
-        "scale": Part.of(names["scale"], bands.real, scales),
+        "scale": Part.of(names["scale"], real, scales),
     }
     if spec.has_zero_points:
         type, form = _zero_form(spec, scales, shape, blocks)
@@ -190,12 +201,12 @@ def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
             output.write(parts[part].name, 0, np.array(shape, "<i8"))
         fixed = None
         if not _is_one_pass(shape, blocks, bands):
-            fixed = _observed(bands, spec, len(shape), advance, threads)
+            fixed = _observed(bands, spec, len(shape), real, threads)
             writer.write_parameters(output, 0, shape[0], fixed)
         for a, b, numbers in bands(threads):
             chosen = fixed
             if chosen is None:
-                chosen = _chosen(numbers, spec, threads)
+                chosen = _chosen(numbers, spec, real, threads)
                 writer.write_parameters(output, a, b, chosen)
             writer.write_codes(output, a, chosen, numbers, threads)
             advance(numbers.size * source.nbytes // source.size)
@@ -220,10 +231,14 @@ def _unit(source: Logical, spec: Spec, blocks: Sequence[int]) -> int:
     each = 32 // spec.stored.bits
     if blocks[0] < source.shape[0]:
         unit = lcm(unit, blocks[0], each if spec.stored.how == "words" else 1)
+        if spec.stored.how == "bytes":
+            unit = lcm(unit, blocks[0] * 8 // spec.stored.bits)  # of zero points, too
     elif spec.method != "minmax" or "block_size" in spec.granularity.call(source.ndim):
         unit = source.shape[0]
     elif source.ndim == 1:
         unit = lcm(unit, each)
+    elif spec.stored.how == "bytes":
+        unit = lcm(unit, 8 // spec.stored.bits)
     return unit
 
 
@@ -232,7 +247,7 @@ def _is_one_pass(shape: tuple[int, ...], blocks: Sequence[int], bands: _Bands) -
     return blocks[0] < shape[0] or bands.rows >= shape[0]
 
 
-def _chosen(numbers: npt.NDArray[Any], spec: Spec, threads: int) -> QParams:
+def _chosen(numbers: npt.NDArray[Any], spec: Spec, real: str, threads: int) -> QParams:
     how = spec.granularity.call(numbers.ndim)
     method: Any = spec.method
     return choose_qparams(
@@ -240,19 +255,18 @@ def _chosen(numbers: npt.NDArray[Any], spec: Spec, threads: int) -> QParams:
         dtype=spec.type,
         symmetric=spec.symmetric,
         method=method,
+        scale_dtype=real,
         threads=threads,
         **how,
     )
 
 
-def _observed(
-    bands: _Bands, spec: Spec, ndim: int, advance: Callable[[int], None], threads: int
-) -> QParams:
+def _observed(bands: _Bands, spec: Spec, ndim: int, real: str, threads: int) -> QParams:
     """Parameters by the extremes of all bands, which are those of the whole tensor."""
     observer = Observer(**spec.granularity.call(ndim))
     for _, _, numbers in bands(threads):
         observer.update(numbers, threads=threads)
-    return observer.qparams(spec.type, symmetric=spec.symmetric)
+    return observer.qparams(spec.type, symmetric=spec.symmetric, scale_dtype=real)
 
 
 def _zero_form(
@@ -296,6 +310,11 @@ class _Writer:
             bits = self.spec.stored.bits
             words = dense(zero.astype(np.uint8), bits, "words", 0)
             self._write_rows(output, part, first * bits // 32, words)
+            return
+        if self.spec.stored.how == "bytes":
+            at = first * prod(self.form[1:]) * self.spec.stored.bits // 8
+            codes = zero.astype(_core.dtype_named(part.type)).reshape(-1)
+            output.write(part.name, at, _core.pack(codes, "onnx", None, None).data)
             return
         if self.spec.stored.how == "words":
             zero = zero - (1 << (self.spec.stored.bits - 1))
@@ -432,6 +451,7 @@ def _part_of(tensor: ModelTensor, kind: str) -> Part:
         "gguf": {*_gguf.FORMATS, *(row for row in _GGUF_TYPES)},
         "npz": NUMPY,
         "npy": NUMPY,
+        "onnx": {type},  # only what another model of ONNX has comes here
     }[kind]
     swapped = isinstance(tensor, Weight) and tensor._tensor.order == ">"
     if type not in known or (swapped and tensor.dtype is None):

@@ -13,7 +13,7 @@ from pyquant.cli._logical import KIND
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import NUMPY, Job, Spec, copied, objection, quantized
 from pyquant.cli._select import chosen
-from pyquant.cli._work import add_options, output_kind, perform, where
+from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,18 +27,20 @@ MIN_SIZE = 1024
 TYPES: dict[str, Any] = {
     "gguf": BLOCKS,
     "safetensors": STORED,
+    "onnx": STORED,
     "npz": [name for name, stored in STORED.items() if stored.format in NUMPY],
 }
 
 DESCRIPTION = """\
 Quantize the weights of a file. Each tensor of real numbers with at least two dimensions
-becomes codes with scales beside them, as compressed-tensors names them, or blocks of GGUF;
-all others are kept as they are. OUT appears as a whole or not at all, and memory does not
-depend on the size of IN.
+becomes codes with scales beside them, as compressed-tensors names them; in a model of ONNX
+codes and DequantizeLinear; or blocks of GGUF. All others are kept as they are. OUT appears
+as a whole or not at all, and memory does not depend on the size of IN, but for what lies
+within a model of ONNX itself.
 """
 EXAMPLES = """\
 types:
-  for .safetensors and .npz: {stored}
+  for .safetensors, .npz and .onnx: {stored}
   for .gguf: {blocks}
 
 examples:
@@ -47,6 +49,7 @@ examples:
   pyquant quantize model.safetensors out.safetensors --type int4 --granularity block:32 \\
       --keep '*lm_head*' --dry-run
   pyquant quantize weights.npy weights.npz --type uint8 --granularity tensor
+  pyquant quantize model.onnx model-int8.onnx --type int8 --granularity axis:1
 
 exit status: 0 done, 2 arguments or files that cannot be used, 3 no space, 130 Ctrl-C
 """
@@ -116,6 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     default = _spec(arguments, kind, arguments.type, arguments.granularity, "--type")
     rules = [_rule(arguments, kind, option, text) for option, text in arguments.rules]
     with open_model(arguments.input, arguments.kind_in) as model:
+        check_kinds(model, kind)
         tensors = logical(model)
         special = _chosen(rules, list(tensors))
         with where(model.path):
@@ -145,7 +149,7 @@ def _spec(
         raise Refused(f"--asymmetric: expected an integer type, got {type}")
     symmetric = False if arguments.asymmetric else None
     shared = Granularity(granularity or "axis:0")
-    return Spec(type, shared, symmetric, arguments.method)
+    return Spec(type, shared, symmetric, arguments.method, kind)
 
 
 def _rule(
@@ -187,13 +191,22 @@ def _job(
     elif not selected:
         reason = _too_small(arguments, model, tensor)
     if spec is not None and reason is None:
-        reason = objection(tensor, spec)
+        reason = objection(tensor, spec) or _graph_objection(model, kind, tensor, spec)
         strict = selected or tensor.is_real
         if reason is not None and arguments.strict and strict:
             raise Refused(f"tensor {tensor.name[:100]!r}: {reason}")
     if spec is None or reason is not None:
         return copied(tensor, model, kind, reason)
     return quantized(tensor, spec, arguments.max_memory, arguments.threads)
+
+
+def _graph_objection(model: Model, kind: str, tensor: Logical, spec: Spec) -> str | None:
+    """Why a graph of ONNX cannot have it so."""
+    if kind != "onnx":
+        return None
+    from pyquant.cli._onnx_output import objection
+
+    return objection(model, tensor.name, spec.type, spec.granularity)
 
 
 def _too_small(arguments: argparse.Namespace, model: Model, tensor: Logical) -> str | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyquant.cli._errors import Refused
 from pyquant.cli._models import EXTENSIONS
 from pyquant.cli._output import (
+    KINDS,
     LAYOUTS,
     File,
     Output,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.cli._plan import Job
 
-__all__ = ["add_options", "memory_of", "output_kind", "perform", "where"]
+__all__ = ["add_options", "check_kinds", "memory_of", "output_kind", "perform", "where"]
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -44,9 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", metavar="OUT", help="a file, a folder, or - for stdout")
     kinds = sorted(set(EXTENSIONS.values()))
     parser.add_argument("--from", dest="kind_in", choices=kinds, help="what IN is")
-    parser.add_argument(
-        "--to", dest="kind_out", choices=sorted(LAYOUTS), help="what OUT is"
-    )
+    parser.add_argument("--to", dest="kind_out", choices=sorted(KINDS), help="what OUT is")
     parser.add_argument(
         "--max-memory",
         type=memory_of,
@@ -99,6 +98,13 @@ def output_kind(arguments: argparse.Namespace, default: str) -> str:
 
 def _is_folder(path: str) -> bool:
     return path.endswith(("/", os.sep)) or os.path.isdir(path)
+
+
+def check_kinds(model: Model, kind: str) -> None:
+    """Refuse to make a graph of what has none."""
+    if kind == "onnx" and model.kind != "onnx":
+        expected = "another kind of file, as IN is no model of ONNX"
+        raise Refused(f"OUT: expected {expected}, got .onnx")
 
 
 @contextmanager
@@ -187,6 +193,10 @@ def _files(
         return sharded_files(path, parts, shards, metadata)
     if kind != kind_of_output(path, arguments.kind_out):
         raise Refused(f"OUT: expected a name of .{kind}, got {path!r}")
+    if kind == "onnx":
+        from pyquant.cli._onnx_output import onnx_files
+
+        return onnx_files(path, model, jobs)
     return [LAYOUTS[kind](path, parts, metadata(None))]
 
 
