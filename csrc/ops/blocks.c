@@ -31,6 +31,9 @@ enum { INFINITE = 0x7f800000 };
 /* Elements at once, of whole blocks: what follows finds them in L1. */
 enum { PIECE = 1024 };
 
+/* Rows whose means are taken at once. */
+enum { ROWS = 4 };
+
 /* Bytes of them, at most: of any format. */
 #define ROOM(name, id, elements, bytes, ...) char name[PIECE / (elements) * (bytes)];
 union room {
@@ -206,23 +209,6 @@ static bool check_piece(const struct coding *how, const struct place *at, ptrdif
     return how->kernels->magnitude(numbers, 2 * (size_t)count) < INFINITE;
 }
 
-/* Of the squares of a row, whose sum goes from its first number to its last. */
-PQ_NOINLINE float mean_square(const struct coding *how, const char *from)
-{
-    _Alignas(64) float room[PIECE];
-    const ptrdiff_t elements = how->format->elements, piece = PIECE / elements;
-    float sum = 0;
-    for (ptrdiff_t i = 0, n; i < how->row; i += n) {
-        n = how->row - i < piece ? how->row - i : piece;
-        const float *const x =
-            numbers_at(how, &how->numbers, from + i * how->numbers.apart, room, n);
-        for (ptrdiff_t k = 0; k < n * elements; k++) {
-            sum += x[k] * x[k];
-        }
-    }
-    return sum / (float)(how->row * elements);
-}
-
 /* Whether those of a row go on in the next one. */
 static bool goes_on(const struct numbers *numbers, int d, ptrdiff_t elements)
 {
@@ -371,12 +357,10 @@ static struct walk walk_of(struct coding *how)
     return walk;
 }
 
-/* Blocks [begin, end) of row number `r`, in C order. */
-static bool code_row(struct coding *how, const struct walk *walk, ptrdiff_t r,
-                     ptrdiff_t begin, ptrdiff_t end)
+/* Where row number `r` begins, in C order. */
+static struct place row_at(const struct coding *how, const struct walk *walk, ptrdiff_t r)
 {
     const struct pq_array *const weights = how->weights.array;
-    const ptrdiff_t piece = walk->piece;
     struct place row = {(char *)how->blocks->data, (char *)how->numbers.array->data,
                         weights == NULL ? NULL : (char *)weights->data};
     if (walk->columns != 1) {
@@ -396,13 +380,67 @@ static bool code_row(struct coding *how, const struct walk *walk, ptrdiff_t r,
             row.weights += i * weights->strides[d];
         }
     }
-    if (how->of_rows) {
-        how->search.mean = mean_square(how, row.numbers);
+    return row;
+}
+
+/* Means of the squares of the last rows before `end`. */
+struct means {
+    ptrdiff_t end;
+    float of[ROWS];
+};
+
+/* Those of rows from number `r` on, whose sums go from the first number to the last: each
+ * addition waits for the one before, but not for those of other rows. */
+PQ_NOINLINE void take_means(const struct coding *how, const struct walk *walk, ptrdiff_t r,
+                            ptrdiff_t rows, struct means *means)
+{
+    _Alignas(64) float room[ROWS][PIECE];
+    const ptrdiff_t elements = how->format->elements;
+    const char *from[ROWS];
+    const float *x[ROWS] = {NULL};
+    float sums[ROWS] = {0};
+    for (int j = 0; j < ROWS; j++) {
+        from[j] = row_at(how, walk, r + (j < rows ? j : 0)).numbers;
     }
+    for (ptrdiff_t i = 0, n; i < how->row; i += n) {
+        n = how->row - i < walk->piece ? how->row - i : walk->piece;
+        for (int j = 0; j < ROWS; j++) {
+            const char *const at = from[j] + i * how->numbers.apart;
+            x[j] = j < rows ? numbers_at(how, &how->numbers, at, room[j], n) : x[0];
+        }
+        for (ptrdiff_t k = 0; k < n * elements; k++) {
+            for (int j = 0; j < ROWS; j++) {
+                sums[j] += x[j][k] * x[j][k];
+            }
+            PQ_IN_ORDER(); /* vectors of it are much code */
+        }
+    }
+    for (int j = 0; j < ROWS; j++) {
+        means->of[j] = sums[j] / (float)(how->row * elements);
+    }
+    means->end = r + ROWS;
+}
+
+/* That of row number `r`, of rows up to `last` that come one after the other. */
+static float mean_of(const struct coding *how, const struct walk *walk, ptrdiff_t r,
+                     ptrdiff_t last, struct means *means)
+{
+    if (r >= means->end) {
+        take_means(how, walk, r, last + 1 - r, means);
+    }
+    return means->of[ROWS - (means->end - r)];
+}
+
+/* Blocks [begin, end) of row number `r`. */
+static bool code_row(const struct coding *how, const struct walk *walk, ptrdiff_t r,
+                     ptrdiff_t begin, ptrdiff_t end)
+{
+    const ptrdiff_t piece = walk->piece;
+    const struct place row = row_at(how, walk, r);
     for (ptrdiff_t i = begin; i < end; i += piece) {
         const struct place at = {
             row.blocks + i * how->blocks_apart, row.numbers + i * how->numbers.apart,
-            weights == NULL ? NULL : row.weights + i * how->weights.apart};
+            row.weights == NULL ? NULL : row.weights + i * how->weights.apart};
         if (!how->piece(how, &at, end - i < piece ? end - i : piece)) {
             return false;
         }
@@ -418,12 +456,16 @@ static bool code_share(struct coding *how, int part, int parts)
     const ptrdiff_t share = parts == 1 ? all : all / parts + (all % parts != 0);
     const pq_fpenv found = pq_fpenv_enter();
     bool wanted = true;
+    struct means means = {.end = 0};
     if (part == 0 || part <= (all - 1) / share) { /* the product may be too large */
         const ptrdiff_t begin = share * part;
         const ptrdiff_t end = all - begin > share ? begin + share : all;
         for (ptrdiff_t at = begin; at < end && wanted;) {
             const ptrdiff_t r = at < walk.row ? 0 : at / walk.row, i = at - r * walk.row;
             const ptrdiff_t left = walk.row - i, n = end - at < left ? end - at : left;
+            if (how->of_rows) {
+                how->search.mean = mean_of(how, &walk, r, (end - 1) / walk.row, &means);
+            }
             wanted = code_row(how, &walk, r, i, i + n);
             at += n;
         }
