@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shapes of a report's plots: numbers to paths of SVG, which templates frame."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import log1p
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["bars", "curve", "histogram"]
+
+WIDE, NARROW, HIGH = 512, 240, 100  # extents of plots, in the units of their paths
+EDGE = 1  # that lines keep clear, so that their widths stay inside
+STRIP, GAP = 10, 6  # of the codes below a histogram
+BAR = 20  # from one bar to the next
+FARTHEST = 1  # widths of the data beyond its ends that are shown for the sake of the codes
+
+
+def histogram(
+    shown: dict[str, Any], grids: list[dict[str, Any]], levels: list[list[float]], used: str
+) -> dict[str, Any]:
+    """
+    Draw where values lie, on a scale of logarithms, and where codes lie.
+
+    Parameters
+    ----------
+    shown : dict
+        Of the numbers of a tensor, its ``"histogram"``.
+    grids : list of dict
+        And its ``"grids"``.
+    levels : list of list of float
+        What codes stand for, at the scale of each grid; empty for types of many codes.
+    used : str
+        Whether there is an element that has the code, ``"1"``, or not, ``"0"``.
+
+    Returns
+    -------
+    dict
+        Paths of the values within reach of the codes and of those beyond, and of the codes
+        that are used and that are not, with the ends of the axis.
+    """
+    counts = shown["counts"]
+    axis = _Axis(shown, grids[0] if grids else None)
+    tall = [HIGH * log1p(count) / log1p(max(counts)) for count in counts]
+    inside = [h if one else 0 for h, one in zip(tall, axis.inside, strict=True)]
+    outside = [0 if one else h for h, one in zip(tall, axis.inside, strict=True)]
+    strips = []
+    for k, (grid, values) in enumerate(zip(grids, levels, strict=False)):
+        top = HIGH + GAP + k * (STRIP + GAP)
+        strips.append({**grid, **_strip(map(axis.place, values), used, top)})
+    return {
+        "inside": _skyline(axis.edges, inside),
+        "outside": _skyline(axis.edges, outside),
+        "strips": strips,
+        "start": axis.start * axis.unit,
+        "stop": axis.stop * axis.unit,
+        "most": max(counts),
+    }
+
+
+class _Axis:
+    """From the least to the largest value, and on to what codes reach, within limits."""
+
+    def __init__(self, shown: dict[str, Any], grid: dict[str, Any] | None) -> None:
+        # So that differences are finite, too.
+        self.unit: float = max(abs(shown["low"]), abs(shown["high"])) or 1.0
+        low, high = shown["low"] / self.unit, shown["high"] / self.unit
+        if low == high:
+            low, high = low - 1, high + 1
+        width = high - low
+        first, last = low, high
+        if grid is not None:
+            first, last = grid["low"] / self.unit, grid["high"] / self.unit
+        self.start: float = max(min(low, first), low - FARTHEST * width)
+        self.stop: float = min(max(high, last), high + FARTHEST * width)
+        count = len(shown["counts"])
+        ends = [low + width * k / count for k in range(count + 1)]
+        self.inside = [first <= b and a <= last for a, b in pairwise(ends)]
+        self.edges = [self.place(end * self.unit) for end in ends]
+
+    def place(self, value: float) -> float:
+        """Where a value is drawn."""
+        part = (value / self.unit - self.start) / (self.stop - self.start)
+        return EDGE + (WIDE - 2 * EDGE) * part
+
+
+def _skyline(places: list[float], heights: list[float]) -> str:
+    """Columns side by side, as one outline; nothing where all are empty."""
+    if not any(heights):
+        return ""
+    path, before = [f"M{_short(places[0])} {HIGH}"], 0.0
+    for start, height in zip(places, heights, strict=False):
+        if height != before:
+            path.append(f"H{_short(start)}V{_short(HIGH - height)}")
+        before = height
+    path.append(f"H{_short(places[-1])}V{HIGH}z")
+    return "".join(path)
+
+
+def _strip(places: Iterable[float], used: str, top: int) -> dict[str, str]:
+    """A line for each code that is not beyond the plot."""
+    lines: dict[str, list[str]] = {"1": [], "0": []}
+    for x, is_used in zip(places, used, strict=True):
+        if EDGE <= x <= WIDE - EDGE:
+            lines[is_used].append(f"M{_short(x)} {top}v{STRIP}")
+    return {"used": "".join(lines["1"]), "unused": "".join(lines["0"])}
+
+
+def curve(points: list[float]) -> dict[str, Any]:
+    """
+    Draw the scales, largest first.
+
+    Parameters
+    ----------
+    points : list of float
+        Their logarithms.
+
+    Returns
+    -------
+    dict
+        A path, and the ends of the axis, which are an octave apart at least.
+    """
+    high, low = points[0], min(points[-1], points[0] - 1)
+    across, down = (NARROW - 2 * EDGE) / (len(points) - 1), (HIGH - 2 * EDGE) / (high - low)
+    path = _line(
+        (EDGE + k * across, EDGE + (high - p) * down) for k, p in enumerate(points)
+    )
+    return {"path": path, "low": low, "high": high}
+
+
+def _line(points: Iterable[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{_short(x)} {_short(y)}" for x, y in points)
+
+
+def bars(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """
+    Draw signal to noise of granularities, one below the other.
+
+    Parameters
+    ----------
+    found : list of dict
+        Each with its ``"sqnr"``.
+
+    Returns
+    -------
+    list of dict
+        The same, with the place and the length of the bar.
+    """
+    most = max((one["sqnr"] or 0 for one in found), default=0) or 1
+    lengths = [NARROW * max(0, one["sqnr"] or 0) / most for one in found]
+    return [
+        {**one, "y": k * BAR, "length": _short(length)}
+        for k, (one, length) in enumerate(zip(found, lengths, strict=True))
+    ]
+
+
+def _short(number: float) -> str:
+    """To a tenth, in as few characters as possible."""
+    return f"{number:.1f}".removesuffix(".0")

@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What quantization loses of a tensor, and where: the numbers of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite, prod
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pyquant import _core
+from pyquant.cli._forms import Granularity
+from pyquant.dtypes import TYPES
+from pyquant.packed import PackedArray
+from pyquant.qparams import choose_qparams, qparams_from_range
+from pyquant.report import ErrorReport, measure_error
+
+__all__ = ["PLOTS", "Codes", "Tensor", "measure"]
+
+Array = npt.NDArray[Any]
+
+BAND = 1 << 18  # elements looked at together, unless a row has more
+ROWS = 256  # bands of so many rows or more are whole multiples of it, and so of blocks
+BINS = 128  # of a histogram
+POINTS = 160  # of a curve of scales
+BLOCK = 32  # of the granularity that a tensor is compared with
+# Of the numbers of a tensor, those that only plots need.
+PLOTS = ("histogram", "used", "grids", "scale_curve", "alternatives")
+# By how much of a step an error may exceed half of one before that is called saturation:
+# what was decoded has been rounded, too.
+SLACK = 1 / 64
+
+
+class Tensor(Protocol):
+    """What is asked of both sides. A quantized one may have `type`, `granularity`, `scale`,
+    `zero_point` and `codes`, too."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes, of all parts."""
+        ...
+
+    def decode(self, rows: slice | None = None, *, dtype: Any = None) -> Array:
+        """The real numbers of some rows."""
+        ...
+
+
+class Codes:
+    """What codes of a type stand for, at scale 1; narrow ranges of signed integers too."""
+
+    def __init__(self, name: str) -> None:
+        kind = TYPES[name]
+        self.integers = kind.kind == "integer"
+        self.levels: Array | None = None  # of types with few codes, ascending
+        self.gap = 1.0  # between the two highest
+        if not self.integers:
+            self.levels = _floats(name)
+            self.lowest, self.highest = self.levels[0], self.levels[-1]
+            self.gap = float(self.highest - self.levels[-2])
+            self.reach = self.lowest - self.gap / 2, self.highest + self.gap / 2
+            return
+        lowest, self.highest = float(kind.lowest or 0), float(kind.highest or 0)
+        self.lowest = max(lowest, -self.highest) if lowest else 0.0
+        self.reach = lowest - 0.5, self.highest + 0.5
+        if kind.bits <= 8:
+            self.levels = np.arange(lowest, self.highest + 1)
+
+
+def _floats(name: str) -> Array:
+    """The finite values of a narrow float."""
+    bits = TYPES[name].bits
+    codes = np.arange(1 << bits, dtype=np.uint8)
+    spread = np.unpackbits(codes[:, None], axis=1, count=bits, bitorder="little")
+    words = np.packbits(spread, bitorder="little").view("<i4")
+    values = _core.dequantize(PackedArray(words, name, 1 << bits, layout="words"), 1.0)
+    return np.unique(values[np.isfinite(values)].astype(np.float64) + 0.0)
+
+
+class Steps:
+    """The scales and zero points of a tensor, as arrays that rows can be taken from."""
+
+    def __init__(self, result: Any, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.sizes = Granularity(result.granularity or "tensor").blocks(shape)
+        self.grid = tuple(-(-n // b) for n, b in zip(shape, self.sizes, strict=True))
+        scale = np.abs(np.asarray(result.scale, np.float64))
+        self.scale = self._shaped(scale)
+        zero = getattr(result, "zero_point", None)
+        known = zero is not None and np.size(zero)
+        self.zero = self._shaped(np.asarray(zero if known else 0, np.float64))
+
+    def _shaped(self, given: Array) -> Array:
+        one = (1,) * len(self.shape)
+        return given.reshape(one if given.size == 1 else self.grid)
+
+    def of(self, rows: slice | None) -> tuple[Array, Array]:
+        """Both, in shapes that broadcast to those rows."""
+        first, *others = (range(n) for n in self.shape) if self.shape else [range(0)]
+        ranges = [first[rows] if rows else first, *others] if self.shape else []
+        return self._taken(self.scale, ranges), self._taken(self.zero, ranges)
+
+    def _taken(self, given: Array, ranges: list[range]) -> Array:
+        for k, (indices, size) in enumerate(zip(ranges, self.sizes, strict=True)):
+            if given.shape[k] > 1:
+                given = given.take(np.asarray(indices) // size, axis=k)
+        return given
+
+    def usual(self) -> Array:
+        """The scales that are numbers a step can have, descending."""
+        good = self.scale[np.isfinite(self.scale) & (self.scale > 0)]
+        return np.sort(good)[::-1]
+
+    def zero_at(self, scale: float) -> float:
+        """The zero point that goes with one of the scales."""
+        if self.zero.size == 1:
+            return float(self.zero.flat[0])
+        return float(self.zero.flat[int(np.argmax(self.scale == scale))])
+
+
+def bands(shape: tuple[int, ...]) -> Iterator[slice | None]:
+    """
+    Cut a tensor into bands of rows, of a bounded number of elements.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its extents.
+
+    Yields
+    ------
+    slice or None
+        Rows along the first axis; None for a tensor without axes.
+    """
+    if not shape:
+        yield None
+        return
+    count = max(1, BAND // max(1, prod(shape[1:])))
+    count -= count % ROWS if count > ROWS else 0
+    for row in range(0, shape[0], count):
+        yield slice(row, min(row + count, shape[0]))
+
+
+def _real(tensor: Tensor, rows: slice | None) -> Array:
+    """Rows as float32, or float64 where that holds more."""
+    found: Any = np.asarray(tensor.decode(rows))
+    if found.dtype.kind == "c":
+        found = np.stack((found.real, found.imag))
+    wide = found.dtype.kind in "iu" and found.dtype.itemsize > 2
+    to = np.float64 if wide or found.dtype == np.float64 else np.float32
+    return np.asarray(found, to)
+
+
+def _finite(x: Array) -> Array:
+    """The elements that are numbers, without axes."""
+    good = np.isfinite(x)
+    return x.ravel() if good.all() else x[good]
+
+
+class Extent:
+    """What one look at all elements finds: ends, squares and errors."""
+
+    def __init__(self, original: Tensor, result: Tensor) -> None:
+        self.low, self.high, self.squares = np.inf, -np.inf, 0.0
+        self.errors: ErrorReport | int = 0
+        self.exact, self.finite = True, 0
+        for rows in bands(original.shape):
+            x, y = _real(original, rows), _real(result, rows)
+            self._add(x, y)
+
+    def _add(self, x: Array, y: Array) -> None:
+        both = np.result_type(x, y)
+        self.errors += measure_error(x.astype(both, copy=False), y.astype(both, copy=False))
+        self.exact = self.exact and np.array_equal(x, y, equal_nan=True)
+        x = _finite(x).astype(np.float64)
+        self.finite += x.size
+        if x.size:
+            self.low = min(self.low, float(x.min()))
+            self.high = max(self.high, float(x.max()))
+            with np.errstate(over="ignore"):
+                self.squares += float(np.dot(x, x))
+
+    def numbers(self) -> dict[str, Any]:
+        """Those of a row of the table."""
+        errors = self.errors
+        if not isinstance(errors, ErrorReport):  # of a tensor without elements
+            return {"sqnr": None, "exact": True, "max_error": 0.0, "cosine": None}
+        rms = np.sqrt(self.squares / max(1, self.finite))
+        peak = max(abs(self.low), abs(self.high)) if self.finite else 0.0
+        return {
+            "sqnr": known(errors.sqnr),
+            "exact": self.exact,
+            "max_error": known(errors.max_error),
+            "cosine": known(errors.cosine),
+            "not_finite": errors.nan + errors.inf,
+            "peak_to_rms": known(peak / rms) if rms else None,
+        }
+
+
+class Detail:
+    """What a second look finds: where values lie and what codes make of them."""
+
+    def __init__(self, original: Tensor, result: Any, extent: Extent) -> None:
+        self.extent = extent
+        self.counts = np.zeros(BINS, np.int64)
+        name = getattr(result, "type", None) or ""
+        self.codes = Codes(name) if _has_codes(name) else None
+        scaled = self.codes is not None and getattr(result, "scale", None) is not None
+        self.steps = Steps(result, tuple(original.shape)) if scaled else None
+        levels = self.codes.levels if self.codes is not None else None
+        self.seen = np.zeros(1 << 16, np.bool_) if levels is not None else None
+        self.most, self.saturated = 0.0, 0
+        self.others = Others(name, original, result, extent)
+        for rows in bands(original.shape):
+            x = _real(original, rows)
+            self._count(x)
+            if self.steps is not None:
+                self._compare(x, _real(result, rows), *self.steps.of(rows))
+            self.others.add(x)
+
+    def _count(self, x: Array) -> None:
+        width = (self.extent.high - self.extent.low) / BINS
+        x = _finite(x)
+        if isfinite(width) and x.dtype.type(width) > 0:
+            bins = _core.quantize(
+                *(x, x.dtype.type(width)),
+                offset=self.extent.low,
+                dtype="uint8",
+                rounding="floor",
+                quant_range=(0, BINS - 1),
+            )
+            self.counts += np.bincount(bins, minlength=BINS)
+        else:  # of one number, or beyond what can be divided
+            self.counts[BINS // 2] += x.size
+
+    def _compare(self, x: Array, y: Array, scale: Array, zero: Array) -> None:
+        assert self.codes is not None
+        codes = self.codes
+        scale, zero = (of.astype(x.dtype, copy=False) for of in (scale, zero))
+        with np.errstate(all="ignore"):
+            value = y / scale + zero
+            error = np.abs(x - y) / (scale * x.dtype.type(codes.gap))
+        error[~np.isfinite(error)] = 0
+        self.most = max(self.most, float(error.max(initial=0)))
+        beyond = error > 0.5 + SLACK
+        if beyond.any():
+            low = (value <= codes.lowest + SLACK) & (x < y)
+            high = (value >= codes.highest - SLACK) & (x > y)
+            self.saturated += int(np.count_nonzero(beyond & (low | high)))
+        if self.seen is not None:
+            self.seen[_halves(value)] = True
+
+    def numbers(self) -> dict[str, Any]:
+        """Those of the table, and those of the plots."""
+        finite = self.extent.finite
+        histogram = {
+            "low": known(self.extent.low),
+            "high": known(self.extent.high),
+            "counts": self.counts.tolist(),
+        }
+        shown: dict[str, Any] = {"histogram": histogram if finite else None}
+        shown["alternatives"] = self.others.found()
+        if self.steps is None:
+            return shown
+        usual = self.steps.usual()
+        shown["max_error_steps"] = self.most
+        shown["saturated"] = self.saturated / max(1, finite)
+        shown["scales"] = self.steps.scale.size
+        shown["zero_scales"] = self.steps.scale.size - usual.size
+        if self.used is not None:
+            shown["unused_codes"] = int(np.count_nonzero(~self.used))
+            shown["used"] = "".join("01"[one] for one in self.used.tolist())
+        shown["grids"] = self._grids(usual)
+        if usual.size > 1:
+            places = np.linspace(0, usual.size - 1, min(POINTS, usual.size)).astype(np.intp)
+            shown["scale_curve"] = np.log2(usual[places]).tolist()
+        return shown
+
+    @property
+    def used(self) -> Array | None:
+        """Which of the levels there are."""
+        if self.seen is None or self.codes is None or self.codes.levels is None:
+            return None  # or more than can be drawn
+        return self.seen[_halves(self.codes.levels)]
+
+    def _grids(self, usual: Array) -> list[dict[str, Any]]:
+        """From where to where nothing saturates, at the largest and at the median scale."""
+        assert self.codes is not None
+        assert self.steps is not None
+        which = {"largest scale": 0, "median scale": usual.size // 2}
+        if usual.size < 2:
+            which = {"scale": 0} if usual.size else {}
+        ends = np.array(self.codes.reach)
+        grids = []
+        for label, place in which.items():
+            scale = float(usual[place])
+            zero = self.steps.zero_at(scale)
+            low, high = ((ends - zero) * scale).tolist()
+            grids.append(
+                {
+                    "label": label,
+                    "scale": scale,
+                    "zero_point": zero,
+                    "low": low,
+                    "high": high,
+                }
+            )
+        return grids
+
+
+def _halves(values: Array) -> Array:
+    """Numbers as float16 by its bits: it tells those of all types of 8 bits apart."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (values + 0).astype(np.float16).view(np.uint16)
+
+
+class Others:
+    """What the usual granularities would make of the tensor, at as many bits."""
+
+    def __init__(self, name: str, original: Tensor, result: Any, extent: Extent) -> None:
+        bits = 8 * result.nbytes / max(1, prod(original.shape))
+        usual = "int4" if bits < 6 else "int8"
+        self.dtype = name if _has_codes(name) and TYPES[name].bits <= 16 else usual
+        self.errors: dict[str, ErrorReport | int] = {}
+        self.flat = len(original.shape) < 2
+        whole = (extent.low, extent.high) if extent.finite else (0.0, 0.0)
+        self.whole = qparams_from_range(*whole, dtype=self.dtype)
+
+    def add(self, x: Array) -> None:
+        """Try each of some rows."""
+        if not np.isfinite(x).all():
+            x = np.where(np.isfinite(x), x, 0).astype(x.dtype)
+        if not x.size:
+            return
+        x = x.reshape((1, -1) if self.flat else (x.shape[0], -1))
+        tried = {"tensor": self.whole}
+        if not self.flat:
+            tried["axis:0"] = choose_qparams(x, dtype=self.dtype, axis=0)
+        tried[f"block:{BLOCK}"] = choose_qparams(
+            x, dtype=self.dtype, axis=1, block_size=BLOCK
+        )
+        for name, params in tried.items():
+            self.errors[name] = self.errors.get(name, 0) + params.measure_error(x)
+
+    def found(self) -> list[dict[str, Any]]:
+        """The error of each, in dB."""
+        return [
+            {"granularity": name, "type": self.dtype, "sqnr": known(errors.sqnr)}
+            for name, errors in self.errors.items()
+            if isinstance(errors, ErrorReport)
+        ]
+
+
+def _has_codes(name: str) -> bool:
+    """Whether codes of a type can have a scale here. Float64 does not hold 64 bits."""
+    row = TYPES.get(name)
+    return row is not None and row.kind in ("integer", "float") and row.bits <= 32
+
+
+def known(number: Any) -> float | None:
+    """The number, as JSON has it: None for what is infinite, and for NaN."""
+    return float(number) if isfinite(number) else None
+
+
+def measure(name: str, original: Tensor, result: Any) -> dict[str, Any]:
+    """
+    Measure what became of a tensor.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    original : Tensor
+        What it was.
+    result : Tensor
+        What it is now.
+
+    Returns
+    -------
+    dict
+        As JSON can have it. Without `PLOTS` and what else a second look finds where nothing
+        was lost; without numbers where there are none.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+    """
+    shape = tuple(original.shape)
+    if not (_has_numbers(original) and _has_numbers(result)):
+        return _row(name, original, result, dict.fromkeys(("sqnr", "exact", "max_error")))
+    if shape != tuple(result.shape):
+        expected = f"expected shape {shape}, as the original has"
+        raise ValueError(f"tensor {name!r}: {expected}, got {tuple(result.shape)}")
+    extent = Extent(original, result)
+    numbers = extent.numbers()
+    if not extent.exact:
+        numbers |= Detail(original, result, extent).numbers()
+    return _row(name, original, result, numbers)
+
+
+def _row(
+    name: str, original: Tensor, result: Any, numbers: dict[str, Any]
+) -> dict[str, Any]:
+    size = prod(original.shape)
+    return {
+        "name": name,
+        "shape": list(original.shape),
+        "from": _type_of(original),
+        "type": _type_of(result),
+        "granularity": getattr(result, "granularity", None),
+        "elements": size,
+        "bytes_before": original.nbytes,
+        "bytes_after": result.nbytes,
+        "bits_per_weight": 8 * result.nbytes / size if size else None,
+        **numbers,
+    }
+
+
+def _has_numbers(tensor: Tensor) -> bool:
+    """Whether elements are known: of new types only the bytes are."""
+    try:
+        tensor.decode(slice(0, 0) if tensor.shape else None)
+    except (TypeError, ValueError, ImportError):
+        return False
+    return True
+
+
+def _type_of(tensor: Any) -> str:
+    """What to call its type."""
+    for kind in ("type", "format", "dtype"):
+        found = getattr(tensor, kind, None)
+        if found is not None:
+            return str(found)
+    return "unknown"

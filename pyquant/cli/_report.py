@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report of what quantization loses, and where: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from math import inf
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from pyquant import __version__
+from pyquant.cli import _charts
+from pyquant.cli._errors import Refused, shown
+from pyquant.cli._losses import PLOTS, Codes, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyquant.cli._losses import Tensor
+
+__all__ = ["Report", "check_installed"]
+
+# Of more tensors that lose something, those with the lowest signal to noise are plotted.
+MOST, PLOTTED = 400, 200
+BAR = 80  # the longest of the table
+COLUMNS = (
+    ("tensor", "its name"),
+    ("type", "of its codes"),
+    ("scales", "what has a scale of its own"),
+    ("shape", "sorted by elements"),
+    ("bits", "per weight, scales included"),
+    ("SQNR, dB", "signal to quantization noise"),
+    ("max error", "the largest |x - y|"),
+    ("in steps", "the largest |x - y|, in widest distances between neighbouring codes"),
+    ("peak/rms", "max |x| over the root of the mean square: outliers"),
+    ("saturated", "elements beyond the codes"),
+    ("unused", "codes that no element has"),
+    ("bad scales", "scales that are 0 or not finite"),
+    ("not finite", "elements that are NaN or infinite"),
+)
+ABSENT = "–"  # noqa: RUF001, a dash for what is not known
+
+
+def check_installed() -> None:
+    """
+    Refuse where the templates' library is missing, before any work is done.
+
+    Raises
+    ------
+    Refused
+        If Jinja is not installed.
+    """
+    try:
+        import jinja2  # noqa: F401
+    except ImportError:
+        install = "pip install 'pyquant-simd[report]'"
+        raise Refused(f"report: expected jinja2, got none ({install})") from None
+
+
+class Report:
+    """
+    Collect what became of tensors, and write it down.
+
+    Parameters
+    ----------
+    title : str
+        What the page is called.
+
+    Raises
+    ------
+    Refused
+        If Jinja, which fills in the templates, is not installed.
+    """
+
+    def __init__(self, title: str) -> None:
+        check_installed()
+        self.title: str = title
+        self._tensors: list[dict[str, Any]] = []
+
+    def add(self, name: str, original: Tensor, result: Any) -> None:
+        """
+        Measure a tensor, a band of rows at a time.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        original : Tensor
+            What it was, with `shape`, `nbytes` and ``decode(rows)``.
+        result : Tensor
+            What it is now: the same, and `type`, `granularity`, `scale` and `zero_point`
+            where it has scales.
+
+        Raises
+        ------
+        ValueError
+            If the shapes differ.
+        """
+        self._tensors.append(measure(name, original, result))
+        drawn = [one for one in self._tensors if PLOTS[0] in one]
+        if len(drawn) > MOST:  # what no plot will show need not be kept
+            for one in sorted(drawn, key=_order)[PLOTTED:]:
+                for key in PLOTS:
+                    one.pop(key, None)
+
+    def data(self) -> dict[str, Any]:
+        """
+        The numbers of the page.
+
+        Returns
+        -------
+        dict
+            Of what JSON can have: ``"title"``, ``"totals"`` and ``"tensors"``, the lowest
+            signal to noise first. None stands for what is not known or not finite; of many
+            tensors only those with plots have what plots are made of.
+        """
+        tensors = sorted(self._tensors, key=_order)
+        return {"title": self.title, "totals": _totals(tensors), "tensors": tensors}
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """
+        Write the page, or nothing.
+
+        Parameters
+        ----------
+        path : path_like
+            Where it goes, in place of what is there.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        path = os.fspath(path)
+        beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+        try:
+            with open(beside, "x", encoding="utf-8", newline="\n") as file:
+                file.writelines(self._pieces())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        except BaseException:
+            if os.path.exists(beside):
+                os.unlink(beside)
+            raise
+
+    def _pieces(self) -> Iterator[str]:
+        """The text of the page, in parts."""
+        import jinja2
+        from markupsafe import Markup
+
+        folder = files("pyquant.cli").joinpath("templates")
+        page, style, script = (
+            folder.joinpath(f"report.{kind}").read_text("utf-8")
+            for kind in ("html", "css", "js")
+        )
+        environment = jinja2.Environment(
+            autoescape=True,
+            undefined=jinja2.ChainableUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.filters |= FILTERS
+        found = self.data()
+        sizes = ("WIDE", "NARROW", "HIGH", "EDGE", "STRIP", "GAP", "BAR")
+        return environment.from_string(page).generate(
+            title=shown(self.title),
+            version=__version__,
+            # Both are files of this package; the policy lets nothing else run or load.
+            style=Markup(style),
+            script=Markup(script),
+            policy=_policy(style, script),
+            totals=found["totals"],
+            columns=COLUMNS,
+            plotted=_plotted(found),
+            tensors=list(_rows(found)),
+            plots=_plots,
+            **{name: getattr(_charts, name) for name in sizes},
+        )
+
+
+def _policy(style: str, script: str) -> str:
+    """What the page may do: apply this style, run this script, and nothing else."""
+
+    def source(text: str) -> str:
+        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+    sources = f"style-src {source(style)}; script-src {source(script)}"
+    return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
+
+
+def _order(tensor: dict[str, Any]) -> float:
+    """By what the table is sorted: in dB, with those that lose nothing last."""
+    if tensor["sqnr"] is None:  # of zeros that came back as others, or not as numbers
+        return -inf if tensor["exact"] is False else inf
+    return float(tensor["sqnr"])
+
+
+def _totals(tensors: list[dict[str, Any]]) -> dict[str, Any]:
+    elements = sum(one["elements"] for one in tensors)
+    after = sum(one["bytes_after"] for one in tensors)
+    noise = [one["sqnr"] for one in tensors if one["sqnr"] is not None]
+    return {
+        "tensors": len(tensors),
+        "exact": sum(one["exact"] is True for one in tensors),
+        "lossy": sum(one["exact"] is False for one in tensors),
+        "elements": elements,
+        "bytes_before": sum(one["bytes_before"] for one in tensors),
+        "bytes_after": after,
+        "bits_per_weight": 8 * after / elements if elements else None,
+        "worst_sqnr": min(noise, default=None),
+        "median_sqnr": median(noise) if noise else None,
+    }
+
+
+def _plotted(found: dict[str, Any]) -> int:
+    """How many tensors have plots."""
+    lossy = int(found["totals"]["lossy"])
+    return lossy if lossy <= MOST else PLOTTED
+
+
+def _rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What the page says of each tensor."""
+    noise = [one["sqnr"] for one in found["tensors"] if one["sqnr"] is not None]
+    most = max(noise, default=0)
+    for k, one in enumerate(found["tensors"]):
+        part = float(one["exact"] is True)
+        if one["sqnr"] is not None and most > 0:
+            part = max(0.0, one["sqnr"]) / most
+        yield {
+            **one,
+            "shown": shown(one["name"]),
+            "number": k,
+            "order": _order(one),
+            "length": f"{BAR * part:.1f}",
+            "plotted": k < _plotted(found),
+        }
+
+
+def _plots(tensor: dict[str, Any]) -> dict[str, Any]:
+    """The shapes of a tensor that loses something."""
+    grids, points = tensor.get("grids", []), tensor.get("scale_curve")
+    others = [{**one, "label": one["granularity"]} for one in tensor["alternatives"]]
+    values, used = tensor["histogram"], tensor.get("used", "")
+    levels = []
+    if used:
+        codes = Codes(tensor["type"]).levels
+        levels = [((codes - one["zero_point"]) * one["scale"]).tolist() for one in grids]
+    drawn = _charts.histogram(values, grids, levels, used) if values else None
+    return {
+        "histogram": drawn,
+        "curve": _charts.curve(points) if points else None,
+        "bars": _charts.bars([{"sqnr": tensor["sqnr"], "label": "as it is"}, *others]),
+    }
+
+
+def _known(number: object) -> bool:
+    return isinstance(number, (int, float))
+
+
+def _number(number: object, digits: int) -> str:
+    return f"{number:.{digits}g}" if _known(number) else ABSENT
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.4g} {unit}"
+        count /= 1000
+    return f"{count:.4g} GB"
+
+
+# Numbers as the page has them; what is not known is absent.
+FILTERS = {
+    "number": _number,
+    "bytes": _bytes,
+    "grouped": lambda n: f"{n:,}".replace(",", "\u202f") if _known(n) else ABSENT,
+    "hundredths": lambda n: f"{n:.2f}" if _known(n) else ABSENT,
+    "decibels": lambda n: f"{n:.2f} dB" if _known(n) else ABSENT,
+    "percent": lambda n: f"{100 * n:.3g} %" if _known(n) else ABSENT,
+    "plain": lambda n: f"{n:.17g}".replace("inf", "Infinity") if _known(n) else "",
+}

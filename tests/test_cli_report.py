@@ -1,0 +1,611 @@
+"""Reports: their numbers, by other means, and the page, by a parser and in a browser."""
+
+import json
+import os
+import re
+import shutil
+import tracemalloc
+from html.parser import HTMLParser
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+import pytest
+from support import run_python
+
+import pyquant as pq
+from pyquant.cli import _losses
+from pyquant.cli._errors import Refused
+from pyquant.cli._losses import Codes, measure
+from pyquant.dtypes import TYPES
+
+HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e&amp;"
+# Where a test may not be skipped for want of a browser.
+REQUIRED = os.environ.get("PYQUANT_REQUIRE_BROWSER") == "1"
+
+
+class Plain:
+    """An array, as tensors of files are."""
+
+    def __init__(self, x):
+        self.x, self.shape, self.nbytes, self.type = x, x.shape, x.nbytes, str(x.dtype)
+
+    def decode(self, rows=None, *, dtype=None):
+        return self.x if rows is None else self.x[rows]
+
+
+class Quantized(Plain):
+    """What an array comes back as."""
+
+    def __init__(self, x, dtype="int8", granularity="tensor", **how):
+        kind, _, number = granularity.partition(":")
+        arguments = {
+            "tensor": {},
+            "axis": {"axis": int(number or 0)},
+            "block": {"axis": -1, "block_size": int(number or 1)},
+        }.get(kind) or (
+            {"block_size": tuple(map(int, kind.split("x")))} if "x" in kind else {}
+        )
+        finite = np.where(np.isfinite(x), x, 0).astype(x.dtype)
+        params = pq.choose_qparams(finite, dtype=dtype, **arguments)
+        params = pq.QParams(**{**known(params), **how})
+        super().__init__(params.dequantize(params.quantize(x)))
+        self.type, self.granularity = dtype, granularity
+        self.scale, self.zero_point = params.scale, params.zero_point
+        self.nbytes = x.size * TYPES[dtype].bits // 8 + params.scale.nbytes
+
+
+def known(params):
+    names = ("scale", "zero_point", "dtype", "axis", "block_size")
+    return {name: getattr(params, name) for name in names}
+
+
+def normal(*shape, seed=0):
+    x = np.random.default_rng(seed).standard_normal(shape)
+    return x.astype(np.float32)
+
+
+def measured(x, **how):
+    return measure("w", Plain(x), Quantized(x, **how))
+
+
+# Numbers
+
+
+def test_counts_of_values():
+    x = np.arange(0, 1281, dtype=np.float32).reshape(183, 7)
+    found = measured(x)["histogram"]
+    assert (found["low"], found["high"]) == (0, 1280)
+    assert found["counts"] == [10] * 127 + [11]  # the last bin has both its ends
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int4", "uint4", "int16"])
+@pytest.mark.parametrize("granularity", ["tensor", "axis:0", "axis:1", "block:8", "4x8"])
+@pytest.mark.parametrize("band", [1, 100, 1 << 18])
+def test_errors_in_steps(dtype, granularity, band, monkeypatch):
+    monkeypatch.setattr(_losses, "BAND", band)
+    x = normal(11, 20)
+    result = Quantized(x, dtype, granularity)
+    found = measure("w", Plain(x), result)
+    sizes = {"tensor": (11, 20), "axis:0": (1, 20), "axis:1": (11, 1), "block:8": (1, 8)}
+    rows, columns = sizes.get(granularity, (4, 8))
+    grid = np.asarray(result.scale, np.float32).reshape(-(-11 // rows), -(-20 // columns))
+    steps = grid[np.arange(11)[:, None] // rows, np.arange(20) // columns]
+    assert found["max_error"] == np.abs(x.astype("f8") - result.x.astype("f8")).max()
+    assert found["max_error_steps"] == (np.abs(x - result.x) / steps).max()
+    assert found["max_error_steps"] <= 0.5 + 1 / 64
+    assert (found["saturated"], found["zero_scales"]) == (0, 0)
+    assert found["scales"] == grid.size
+    if band == 1 << 18:
+        assert found["sqnr"] == pq.measure_error(x, result.x).sqnr
+
+
+def test_bands_change_nothing_but_last_bits(monkeypatch):
+    x = normal(700, 33)
+    whole = measured(x, granularity="axis:0")
+    monkeypatch.setattr(_losses, "BAND", 600)
+    parts = measured(x, granularity="axis:0")
+    sums = ("sqnr", "cosine", "peak_to_rms", "alternatives")
+    assert {k: v for k, v in whole.items() if k not in sums} == {
+        k: v for k, v in parts.items() if k not in sums
+    }
+
+
+def test_saturation():
+    x = np.float32([[-3, -1, 0, 1, 2], [100, 127.4, 127.6, -127.4, -200]])
+    found = measured(x, scale=np.float32(1))
+    # 127.6 becomes 127, and -200 becomes -128: by more than half a step.
+    assert found["saturated"] == 2 / 10
+    assert found["max_error_steps"] == 72
+    found = measured(x, scale=np.float32(1), dtype="uint8", zero_point=np.uint8(3))
+    assert found["saturated"] == 2 / 10  # -127.4 and -200
+    found = measured(np.float32([[459, 465, 448, -700, 1]]), dtype="float8_e4m3fn",
+                     scale=np.float32(1))  # fmt: skip
+    assert found["saturated"] == 2 / 5  # 448 is the highest, and 480 would be the next
+
+
+def test_unused_codes_and_bad_scales():
+    x = np.float32([[-8, 0, 3], [0, 1, 0]])
+    found = measured(x, dtype="int4", granularity="axis:0", scale=np.float32([1, 0]))
+    assert found["zero_scales"] == 1
+    x = np.float32([[-8.25, 0, 3]])
+    found = measured(x, dtype="int4", scale=np.float32(1))
+    assert found["unused_codes"] == 13
+    assert found["used"] == "1000000010010000"
+    assert [one["label"] for one in found["grids"]] == ["scale"]
+    assert (found["grids"][0]["low"], found["grids"][0]["high"]) == (-8.5, 7.5)
+
+
+@pytest.mark.parametrize("name", [t.name for t in TYPES.values() if t.kind == "float"])
+def test_levels_of_narrow_floats(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    codes = np.arange(1 << TYPES[name].bits, dtype=np.uint8).view(dtype)
+    values = {float(code) for code in codes if np.isfinite(float(code))}
+    codes = Codes(name)
+    assert codes.levels.tolist() == sorted(values)
+    # Which are told apart when they are counted.
+    assert np.unique(_losses._halves(codes.levels)).size == len(values)
+    assert codes.gap == max(b - a for a, b in pairwise(codes.levels))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint4", "float8_e4m3fn", "float4_e2m1fn"])
+def test_granularities_side_by_side(dtype):
+    x = normal(40, 96)
+    expected = {
+        "tensor": pq.choose_qparams(x, dtype=dtype),
+        "axis:0": pq.choose_qparams(x, dtype=dtype, axis=0),
+        "block:32": pq.choose_qparams(x, dtype=dtype, axis=1, block_size=32),
+    }
+    found = measured(x, dtype=dtype)["alternatives"]
+    assert found == [
+        {"granularity": name, "type": dtype, "sqnr": params.measure_error(x).sqnr}
+        for name, params in expected.items()
+    ]
+
+
+def test_blocks_of_gguf_have_no_steps(tmp_path):
+    from pyquant.cli._models import logical, open_model
+
+    x = normal(6, 512)
+    q4 = pq.block_format("Q4_K")
+    path = str(tmp_path / "w.gguf")
+    pq.write_weights(path, {"w": (q4, q4.encode(x))})
+    with open_model(path) as model:
+        found = measure("w", Plain(x), logical(model)["w"])
+    assert (found["type"], found["granularity"]) == ("Q4_K", "block:256")
+    assert found["bits_per_weight"] == 4.5
+    assert found["sqnr"] == pq.measure_error(x, q4.decode(q4.encode(x))).sqnr
+    assert {one["type"] for one in found["alternatives"]} == {"int4"}
+    assert "max_error_steps" not in found
+
+
+ODD = {
+    "no axes": np.float32(0.3),
+    "no rows": np.zeros((0, 4), np.float32),
+    "no columns": np.zeros((4, 0), np.float32),
+    "zeros": np.zeros((3, 4), np.float32),
+    "one number": np.full((3, 4), 0.3, np.float32),
+    "NaN": np.full((3, 4), np.nan, np.float32),
+    "not finite": np.float32([[np.nan, np.inf, -np.inf, 1e-45, 0.1]]),
+    "tiny": np.float32([[1e-45, 3e-45, -1e-45]]),
+    "huge": np.float32([[3.4e38, -3.4e38, 1]]),
+    "huge float64": np.float64([[1e308, -1e308, 1e-320]]),
+    "one axis": normal(9),
+    "four axes": normal(3, 2, 5, 1),
+    "float16": np.float16([[0.1, 65504, -3]]),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_tensors(name, tmp_path):
+    x = np.asarray(ODD[name])
+    less = (x * 0.75).astype(x.dtype)
+    for result in (Quantized(x), Plain(x), Plain(less), Plain(np.zeros_like(x))):
+        found = measure("w", Plain(x), result)
+        json.dumps(found, allow_nan=False)
+        assert found["elements"] == x.size
+        assert found["exact"] == np.array_equal(x, result.x, equal_nan=True)
+        if found.get("histogram"):
+            assert sum(found["histogram"]["counts"]) == np.isfinite(x).sum()
+        Page(written(tmp_path, [("w", Plain(x), result)]))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "complex64", "uint8"])
+def test_tensors_that_are_kept(dtype):
+    x = np.arange(12).reshape(3, 4).astype(dtype)
+    assert measure("w", Plain(x), Plain(x.copy()))["exact"] is True
+    y = x.copy()
+    y[2, 3] = 0
+    assert measure("w", Plain(x), Plain(y))["exact"] is False
+
+
+def test_tensors_of_new_types_are_only_listed(tmp_path):
+    class Unknown(Plain):
+        def decode(self, rows=None, *, dtype=None):
+            raise ValueError("format: expected one that has a decoder, got type 99")
+
+    x = Unknown(normal(2, 2))
+    found = measure("w", x, x)
+    assert (found["sqnr"], found["exact"]) == (None, None)
+    assert "<td" in written(tmp_path, [("w", x, x)])
+
+
+def test_shapes_have_to_agree():
+    expected = r"^tensor 'w': expected shape \(2, 3\), as the original has, got \(3, 2\)$"
+    with pytest.raises(ValueError, match=expected):
+        measure("w", Plain(normal(2, 3)), Plain(normal(3, 2)))
+
+
+def test_memory_is_that_of_a_band():
+    class Endless(Plain):
+        def __init__(self, part, count, change):
+            self.part, self.change = part, change
+            self.shape = (count, part.shape[1])
+            self.nbytes, self.type = 4 * prod(self.shape), "float32"
+
+        def decode(self, rows=None, *, dtype=None):
+            return self.change(
+                np.resize(self.part, (rows.stop - rows.start, self.shape[1]))
+            )
+
+    part = normal(64, 256)
+    one = Endless(part, 1 << 15, lambda x: x)  # 32 MiB
+    other = Endless(part, 1 << 15, lambda x: np.round(x, 1))
+    other.type, other.granularity, other.scale = (
+        "int8",
+        "axis:0",
+        np.full(1 << 15, 0.1, "f4"),
+    )
+    tracemalloc.start()
+    try:
+        found = measure("w", one, other)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found["elements"] == 1 << 23
+    assert peak < 14 << 20
+
+
+# The page
+
+VOID = {"meta", "link", "br", "img", "rect", "path"}
+
+
+class Page(HTMLParser):
+    """Tags that are all closed, the text of cells, and what has been asked for."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.rows, self.tags, self.attributes, self.text = [], [], [], [], {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attributes]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attributes]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+        elif self.open:
+            self.text[self.open[-1]] = self.text.get(self.open[-1], "") + data
+
+
+def written(folder, tensors, title="a → b"):
+    pytest.importorskip("jinja2")
+    from pyquant.cli._report import Report
+
+    report = Report(title)
+    for one in tensors:
+        report.add(*one)
+    json.dumps(report.data(), allow_nan=False)
+    path = folder / "report.html"
+    report.write(path)
+    assert os.listdir(folder).count("report.html") == 1
+    return path.read_text("utf-8")
+
+
+def several():
+    """A handful, of different types, with a hostile name and one without loss."""
+    tall = normal(64, 96) * np.exp(normal(64, 1, seed=1))
+    clipped = normal(32, 64)
+    same = normal(8, 8)
+    return [
+        ("same", Plain(same), Plain(same)),
+        ("rows", Plain(tall), Quantized(tall, "int8", "axis:0")),
+        ("blocks", Plain(tall), Quantized(tall, "int4", "block:32")),
+        ("float", Plain(tall), Quantized(tall, "float8_e4m3fn", "32x32")),
+        (HOSTILE, Plain(clipped), Quantized(clipped, scale=np.float32(0.01))),
+        ("wasted", Plain(clipped), Quantized(clipped, scale=np.float32(1))),
+        ("unsigned", Plain(clipped + 2), Quantized(clipped + 2, "uint8")),
+        ("words", Plain(clipped), Quantized(clipped, "int16")),
+        ("rounded", Plain(tall), Plain(tall.astype(np.float16).astype(np.float32))),
+        ("one", Plain(np.float32(1.25)), Plain(np.float32(1.5))),
+    ]
+
+
+def test_page(tmp_path):
+    page = Page(written(tmp_path, several(), title="<b>x & y"))
+    assert page.text["h1"] == page.text["title"] == "<b>x & y"
+    head, *rows = page.rows
+    assert {len(row) for row in rows} == {len(head)}
+    ratios = [float(row[5]) if row[5].strip() != "exact" else np.inf for row in rows]
+    assert ratios == sorted(ratios)
+    assert rows[-1][0] == "same"
+    escaped = HOSTILE.replace("\x1b", "\\x1b").replace("\u202e", "\\u202e")
+    assert escaped in [row[0] for row in rows]
+    assert page.tags.count("section") == len(rows) - 1
+
+
+def test_page_asks_for_nothing_and_runs_nothing_else(tmp_path):
+    page = Page(written(tmp_path, several()))
+    assert page.tags.count("script") == page.tags.count("style") == 1
+    assert not {"img", "link", "iframe", "object", "base", "form", "b"} & set(page.tags)
+    names = {name for _, name, _ in page.attributes}
+    assert not {"style", "src", "srcset", "action", "background"} & names
+    assert not [name for name in names if name.startswith("on")]
+    targets = [value for _, name, value in page.attributes if name == "href"]
+    ids = {f"#{value}" for _, name, value in page.attributes if name == "id"}
+    assert targets
+    assert set(targets) <= ids
+    assert "url(" not in page.text["style"]
+    (policy,) = [v for _, name, v in page.attributes if name == "content" and "none" in v]
+    assert re.fullmatch(
+        r"default-src 'none'; style-src 'sha256-[\w+/]{43}='; "
+        r"script-src 'sha256-[\w+/]{43}='; base-uri 'none'; form-action 'none'",
+        policy,
+    )
+
+
+def test_totals(tmp_path):
+    pytest.importorskip("jinja2")
+    from pyquant.cli._report import Report
+
+    report, tensors = Report("t"), several()
+    for one in tensors:
+        report.add(*one)
+    found = report.data()
+    ratios = [one["sqnr"] for one in found["tensors"] if one["sqnr"] is not None]
+    assert len(ratios) == 9
+    assert found["totals"] == {
+        "tensors": 10,
+        "exact": 1,
+        "lossy": 9,
+        "elements": sum(prod(x.shape) for _, x, _ in tensors),
+        "bytes_before": sum(x.nbytes for _, x, _ in tensors),
+        "bytes_after": sum(y.nbytes for _, _, y in tensors),
+        "bits_per_weight": 8
+        * sum(y.nbytes for _, _, y in tensors)
+        / sum(prod(x.shape) for _, x, _ in tensors),
+        "worst_sqnr": min(ratios),
+        "median_sqnr": sorted(ratios)[4],
+    }
+
+
+@pytest.mark.parametrize("count", [400, 401, 801])
+def test_of_many_the_worst_are_plotted(count, tmp_path):
+    base = normal(2, 8)
+
+    def tensors():
+        for k in np.random.default_rng(0).permutation(count):
+            yield f"w{k}", Plain(base), Plain(base * np.float32(1 - (count - k) / 1000))
+
+    page = Page(written(tmp_path, tensors()))
+    assert page.tags.count("tr") == count + 1
+    plotted = count if count == 400 else 200
+    assert page.tags.count("section") == plotted
+    assert [row[0] for row in page.rows[1:]] == [f"w{k}" for k in range(count)]
+    said = f"Plots of the 200 tensors with the lowest signal to noise follow, of {count}"
+    assert (said in page.text["p"]) == (count > 400)
+
+
+def test_nothing_is_left_of_a_page_that_cannot_be_written(tmp_path, monkeypatch):
+    pytest.importorskip("jinja2")
+    from pyquant.cli import _report
+
+    path = tmp_path / "report.html"
+    path.write_text("before")
+
+    def refuse(*paths):
+        raise OSError(28, "No space left on device")
+
+    report = _report.Report("t")
+    report.add("w", Plain(normal(2, 2)), Quantized(normal(2, 2)))
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(_report.os, name, refuse)
+            with pytest.raises(OSError, match="No space"):
+                report.write(path)
+        assert os.listdir(tmp_path) == ["report.html"]
+        assert path.read_text() == "before"
+    with pytest.raises(FileNotFoundError):
+        report.write(tmp_path / "none" / "report.html")
+
+
+def test_without_jinja_one_line_says_what_to_install(monkeypatch):
+    from pyquant.cli._report import Report
+
+    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    expected = (
+        r"^report: expected jinja2, got none \(pip install 'pyquant-simd\[report\]'\)$"
+    )
+    with pytest.raises(Refused, match=expected):
+        Report("t")
+
+
+def test_jinja_is_imported_when_a_report_is_made():
+    code = "import sys, pyquant.cli._report; assert 'jinja2' not in sys.modules"
+    run_python(code)
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """Chromium, driven by Playwright, which brings none of its own here."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    if path is None or sync_playwright is None:
+        missing = "playwright" if path else "chromium"
+        if REQUIRED:
+            pytest.fail(f"a browser is required here, but {missing} is not installed")
+        pytest.skip(f"{missing} is not installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        yield browser
+        browser.close()
+
+
+class Shown:
+    """A page as a browser shows it, and what happened meanwhile."""
+
+    def __init__(self, chromium, path, **how):
+        self.context = chromium.new_context(offline=True, **how)
+        self.page = self.context.new_page()
+        self.happened, self.requests = [], []
+        for event in ("console", "pageerror", "dialog", "requestfailed"):
+            self.page.on(event, lambda said, event=event: self._note(event, said))
+        self.page.on("request", lambda one: self.requests.append(one.url))
+        self.page.goto(path.as_uri())
+
+    def _note(self, event, said):
+        self.happened.append((event, getattr(said, "text", str(said))))
+        if event == "dialog":
+            said.dismiss()
+
+
+@pytest.fixture
+def show(chromium, tmp_path):
+    opened = []
+
+    def made(tensors=None, **how):
+        written(tmp_path, several() if tensors is None else tensors)
+        opened.append(Shown(chromium, tmp_path / "report.html", **how))
+        return opened[-1]
+
+    yield made
+    for one in opened:
+        assert one.happened == []
+        assert one.requests == [(tmp_path / "report.html").as_uri()]
+        one.context.close()
+
+
+def test_browser_sorts(show):
+    page = show().page
+    assert page.get_attribute("html", "data-ready") == "10"
+
+    def values(column):
+        script = "(rows, k) => rows.map(row => row.cells[k].dataset.value)"
+        return page.locator("tbody tr").evaluate_all(script, column)
+
+    before = values(0)
+    for column, head in enumerate(page.locator("thead button").all()):
+        was = page.locator("thead th").nth(column).get_attribute("aria-sort")
+        for _ in range(2):
+            head.click()
+            way = page.locator("thead th").nth(column).get_attribute("aria-sort")
+            assert way != was
+            assert page.locator("[aria-sort]").count() == 1
+            found = values(column)
+            given = [value for value in found if value]
+            assert found == given + [""] * (len(found) - len(given))
+            given = [float(one) if column > 2 else one.lower() for one in given]
+            if (
+                column
+            ):  # names begin with marks, for which languages have rules of their own
+                assert given == sorted(given, reverse=way == "descending")
+            was = way
+    assert sorted(values(0)) == sorted(before)
+    page.locator("thead button").nth(5).click()
+    assert values(0) == before
+
+
+SHAPES = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
+  const outer = svg.getBoundingClientRect();
+  const frame = (svg.querySelector(".frame") || svg).getBoundingClientRect();
+  return [...svg.querySelectorAll("path, rect, text")].map(shape => {
+    const inner = shape.getBoundingClientRect();
+    const within = shape.matches(".inside, .outside, .line") ? frame : outer;
+    const gaps = [inner.left - within.left, within.right - inner.right,
+                  inner.top - within.top, within.bottom - inner.bottom];
+    return [shape.outerHTML.slice(0, 80), outer.width * outer.height, Math.min(...gaps)];
+  });
+})"""
+
+
+@pytest.mark.parametrize("width", [360, 1200, 2400])
+def test_browser_keeps_shapes_in_their_frames(show, width):
+    page = show(viewport={"width": width, "height": 900}).page
+    shapes = page.evaluate(SHAPES)
+    assert len(shapes) > 100
+    assert [shape for shape in shapes if shape[1] < 64 or shape[2] < -0.5] == []
+    # The page itself does not scroll sideways, whatever a name is.
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_browser_takes_names_for_names(show):
+    page = show().page
+    assert page.locator("script").count() == 1
+    assert page.locator("img").count() == 0
+    name = HOSTILE.replace("\x1b", "\\x1b").replace("\u202e", "\\u202e")
+    assert page.locator("tbody th").get_by_text(name, exact=True).count() == 1
+    assert page.locator("h3").get_by_text(name, exact=True).count() == 1
+
+
+def test_browser_follows_links_to_plots(show):
+    page = show(viewport={"width": 1200, "height": 500}).page
+    link = page.locator("tbody a").last
+    name = link.inner_text()
+    link.click()
+    section = page.locator("section:target")
+    assert section.locator("h3").inner_text() == name
+    assert section.bounding_box()["y"] < 500
+
+
+def brightness(color):
+    return sum(map(int, re.findall(r"\d+", color)[:3]))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_browser_has_light_and_dark(show, scheme):
+    page = show(color_scheme=scheme).page
+    style = "k => getComputedStyle(document.querySelector(k))"
+    paper = brightness(page.evaluate(f"({style})('body').backgroundColor"))
+    ink = brightness(page.evaluate(f"({style})('body').color"))
+    assert abs(paper - ink) > 500
+    assert (paper > ink) == (scheme == "light")
+    numerals = page.evaluate(f"({style})('td').fontVariantNumeric")
+    assert numerals == "tabular-nums"
+
+
+def test_browser_without_script(show):
+    page = show(java_script_enabled=False).page
+    assert page.locator("tbody tr").count() == 10
+    assert page.locator("button").count() == 0
+    assert page.get_attribute("html", "data-ready") is None
+    assert page.locator("section path.inside").first.bounding_box()["height"] > 50
+
+
+def test_browser_shows_a_report_of_nothing(show):
+    page = show([]).page
+    assert page.get_attribute("html", "data-ready") == "0"
