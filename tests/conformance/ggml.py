@@ -11,6 +11,7 @@ from blocks_encoders import DIRECT, LEGACY, SEARCHED, encode
 from blocks_oracle import DECODERS, FORMATS
 
 VERSION = "0.25.3"
+DATE = "2026.11.23"  # of the vectors; a new one where a call changes
 
 # What some blocks begin with: scales at the ends of their types, and those that are no
 # number elsewhere.
@@ -94,15 +95,20 @@ def encodings():
 
 
 def text_of(about, cases):
-    """A file; a call on one line."""
+    """A file; a call on one line, with an id of its own."""
 
     def lines(case):
-        calls = ",\n".join(f"        {json.dumps(call)}" for call in case["calls"])
+        calls = enumerate(case["calls"])
+        calls = [{"id": f"{case['id']}-{i}", **call} for i, call in calls]
+        body = ",\n".join(f"        {json.dumps(call)}" for call in calls)
         head = json.dumps({**case, "calls": []}).removesuffix("]}")
-        return f"    {head}\n{calls}\n    ]}}"
+        return f"    {head}\n{body}\n    ]}}"
 
+    count = sum(len(case["calls"]) for case in cases)
+    top = {"version": DATE, "about": about, "count": count, "flags": {}}
+    head = "".join(f"  {json.dumps(key)}: {json.dumps(top[key])},\n" for key in top)
     text = ",\n".join(map(lines, cases))
-    return f'{{\n  "about": {json.dumps(about)},\n  "cases": [\n{text}\n  ]\n}}\n'
+    return f'{{\n{head}  "cases": [\n{text}\n  ]\n}}\n'
 
 
 def files():

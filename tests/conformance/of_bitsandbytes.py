@@ -1,15 +1,15 @@
 """Writes the file of bitsandbytes beside this one, by that version and PyTorch.
 
-python tests/conformance/of_bitsandbytes.py
+PYTHONPATH=tests python tests/conformance/of_bitsandbytes.py
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
 import torch
 from bitsandbytes import __version__
 from bitsandbytes import functional as bnb
+from ggml import text_of
 
 VERSION = "0.50.2"
 SOURCE = f"bitsandbytes {VERSION} on x86-64"
@@ -84,12 +84,9 @@ def main():
         raise SystemExit(msg)
     rng = np.random.default_rng(2026)
     cases = [*four_bit(rng), nested(rng), rows(rng)]
-    lines = ",\n".join(f"    {json.dumps(case)}" for case in cases)
     about = "Weights of 4 bits and rows of int8 as bitsandbytes makes and reads them"
     path = Path(__file__).with_name(f"bitsandbytes-{VERSION}.json")
-    path.write_text(
-        f'{{\n  "about": {json.dumps(about)},\n  "cases": [\n{lines}\n  ]\n}}\n', "utf-8"
-    )
+    path.write_text(text_of(about, cases), "utf-8")
 
 
 if __name__ == "__main__":
