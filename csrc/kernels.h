@@ -306,6 +306,7 @@ extern const struct pq_sums pq_scalar_sums, pq_avx2_sums, pq_neon_sums;
  */
 typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
 typedef void pq_narrow_fn(const float *x, void *y, size_t n);
+enum { PQ_LONG_CALL = 1 << 16 };
 
 /* The same blocks of finite numbers, which are aligned. Every byte is written. */
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
@@ -371,6 +372,8 @@ struct pq_kernels {
     pq_bytes_fn *narrow[PQ_NARROWS];
     pq_bytes_fn *pack[2];
     pq_take_words_fn *take_words;
+    /* As that of records, for calls of at least PQ_LONG_CALL numbers; null: none. */
+    pq_narrow_fn *long_to_bf16;
     pq_transpose_fn *transpose[4];            /* of elements of 1, 2, 4 and 8 bytes */
     pq_pixels_fn *split_pixels, *join_pixels; /* null: none */
     pq_minmax_fn *minmax[PQ_EXTREMA];

@@ -205,6 +205,19 @@ def test_types(fmt, dtype, level, rng):
     same_bits(out, found)
 
 
+@pytest.mark.parametrize("name", ["Q4_K", "Q8_K", "MXFP4"])
+def test_long_calls_to_bfloat16(name, rng):
+    """Subnormal numbers, infinities and NaN among them."""
+    fmt = pq.block_format(name)
+    b = random_blocks(rng, fmt, 70000 // fmt.block_size)
+    if name == "Q8_K":
+        b.reshape(-1, fmt.block_bytes)[:9, 2:4] = [1, 0]  # a small scale
+    wanted = cast(expected(fmt, b), dtype_of("bfloat16"))
+    wanted[is_nan(wanted)] = np.nan
+    for level in LEVELS:
+        same_bits(_core.decode_blocks(fmt._row, b, wanted.dtype, isa=level), wanted)
+
+
 # ---- memory ----
 
 

@@ -453,6 +453,11 @@ static bool code_share(struct coding *how, int part, int parts)
 {
     const struct walk walk = walk_of(how);
     const ptrdiff_t all = walk.rows * walk.row;
+    pq_narrow_fn *const narrow = how->kernels->long_to_bf16;
+    if (how->numbers.array->type == PQ_BF16 && narrow != NULL &&
+        all >= PQ_LONG_CALL / how->format->elements) {
+        how->narrow = narrow;
+    }
     const ptrdiff_t share = parts == 1 ? all : all / parts + (all % parts != 0);
     const pq_fpenv found = pq_fpenv_enter();
     bool wanted = true;

@@ -45,6 +45,8 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py
 #  define PQ_RECORDS pq_avx2_records
 #  define PQ_BOOKS pq_avx2_books
 #  define PQ_PIXELS(name) pq_avx2_pixels_##name
+static pq_narrow_fn long_to_bf16;
+#  define PQ_LONG_TO_BF16 long_to_bf16
 #  include "kernels.inc"
 
 /*
@@ -52,7 +54,7 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py
  * slowly, then they lower their clock: from LONG elements on what is gained is not less.
  * MANY are worth a table of results.
  */
-enum { LONG = 1 << 16, MANY = 1 << 12 };
+enum { LONG = PQ_LONG_CALL, MANY = 1 << 12 };
 
 /* What is the same for all blocks of a run. */
 struct wide {
@@ -500,6 +502,14 @@ static void PQ_LONG(PQ_SHARED(quantize_general))(const struct pq_run *run, const
 {
     if (!is_long_f64(run, n) || !quantize_long_f64(run, x, y, n)) {
         PQ_SHARED(quantize_general)(run, x, y, n);
+    }
+}
+
+static void long_to_bf16(const float *x, void *py, size_t n)
+{
+    uint16_t *const y = py;
+    for (size_t i = 0; i < n; i += 32) {
+        narrow_wide_bf16(y + i, x + i);
     }
 }
 
