@@ -59,7 +59,7 @@ cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
             f"got {call.scale.shape[last]}"
         )
     if blocks > <Py_ssize_t>_maxsize // elements:  # of an array that was broadcast
-        raise _too_many_blocks(array)
+        raise _too_many("b", array)
     call.x.ndim = call.scale.ndim
     for d in range(last):
         call.x.shape[d] = call.scale.shape[d]
@@ -67,8 +67,34 @@ cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
     return 0
 
 
-cdef object _too_many_blocks(object array):
-    return ValueError(f"b: expected an array that memory holds, got shape {array.shape}")
+cdef object _too_many(str name, object array):
+    return ValueError(
+        f"{name}: expected an array that memory holds, got shape {array.shape}"
+    )
+
+
+cdef int _say_blocks(pq_blocks *args, Call *call, const Array *numbers, tuple row,
+                     object threads) except -1:
+    """Of a call whose arrays are held, which of them has the numbers. Returns how many
+    parts share the work."""
+    args.size = sizeof(pq_blocks)
+    args.format = row[1]
+    args.ndim = numbers.ndim
+    args.shape = numbers.shape
+    _set_array(&args.inp, &call.scale)
+    _set_array(&args.out, &call.out)
+    return _parts(_size(numbers) * numbers.itemsize, threads) if threads > 1 else 1
+
+
+cdef int _check_run(int status, Call *call, str name, object array) except -1:
+    """The error for what the core did not take."""
+    if status == PQ_ERR_OVERLAP:
+        raise _overlapping("out", &call.out)
+    if status == PQ_ERR_SHAPE:
+        raise _too_many(name, array)
+    if status != PQ_OK:
+        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    return 0
 
 
 def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=None):
@@ -77,7 +103,7 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     cdef Call call
     cdef pq_blocks args
     cdef pq_type type = PQ_F32
-    cdef int status, parts = 1
+    cdef int status, parts
     _forget(&call)
     array = b if Py_TYPE(b) is &PyArray_Type else _plain(b, "b")
     if dtype is not None:
@@ -90,21 +116,9 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "b")
     memset(&args, 0, sizeof(args))
-    args.size = sizeof(args)
-    args.format = row[1]
-    args.ndim = call.out.ndim
-    args.shape = call.out.shape
-    _set_array(&args.inp, &call.scale)
-    _set_array(&args.out, &call.out)
-    if threads > 1:
-        parts = _parts(_size(&call.out) * call.out.itemsize, threads)
+    parts = _say_blocks(&args, &call, &call.out, row, threads)
     status = _run_blocks(pq_block_decode, kernels, &args, _size(&call.out), parts)
-    if status == PQ_ERR_OVERLAP:
-        raise _overlapping("out", &call.out)
-    if status == PQ_ERR_SHAPE:
-        raise _too_many_blocks(array)
-    if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    _check_run(status, &call, "b", array)
     return exact if out is None else out
 
 
@@ -174,10 +188,6 @@ cdef int _refuse_numbers(const pq_kernels *kernels, Call *call, object array) ex
     raise _not_encoded(call, array, finite, ends, "x")
 
 
-cdef object _too_many_numbers(object array):
-    return ValueError(f"x: expected an array that memory holds, got shape {array.shape}")
-
-
 # ---- what their errors count ----
 
 cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
@@ -220,7 +230,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     cdef Call call, other
     cdef pq_blocks args
     cdef ptrdiff_t steps[PQ_MAX_NDIM]
-    cdef int status, parts = 1
+    cdef int status, parts
     _forget(&call)
     _forget(&other)
     memset(&args, 0, sizeof(args))
@@ -235,14 +245,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
     if out is not None:
         _check_overlap(&call, exact, &call.scale, array, "x")
         _check_overlap(&call, exact, &other.scale, weights, "weights")
-    args.size = sizeof(args)
-    args.format = row[1]
-    args.ndim = call.scale.ndim
-    args.shape = call.scale.shape
-    _set_array(&args.inp, &call.scale)
-    _set_array(&args.out, &call.out)
-    if threads > 1:
-        parts = _parts(_size(&call.scale) * call.scale.itemsize, threads)
+    parts = _say_blocks(&args, &call, &call.scale, row, threads)
     status = _run_blocks(pq_block_finite, kernels, &args, _size(&call.scale), parts)
     if status == PQ_OK and weights is not None:
         _check_block_weights(kernels, &other, weights)
@@ -256,10 +259,5 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
         status = _run_blocks(pq_block_encode, kernels, &args, _size(&call.scale), parts)
     elif status == PQ_ERR_NONFINITE:
         _refuse_numbers(kernels, &call, array)
-    if status == PQ_ERR_OVERLAP:
-        raise _overlapping("out", &call.out)
-    if status == PQ_ERR_SHAPE:
-        raise _too_many_numbers(array)
-    if status != PQ_OK:
-        raise SystemError(f"pyquant: unexpected status {status} from the C core")
+    _check_run(status, &call, "x", array)
     return exact if out is None else out
