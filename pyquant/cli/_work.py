@@ -149,13 +149,23 @@ def perform(
     _check_names(jobs)
     if arguments.output == "-":
         return _to_stdout(arguments, model, jobs, kind, metadata)
-    files = _files(arguments, model, jobs, kind, metadata)
+    with _of_headers(model.path):
+        files = _files(arguments, model, jobs, kind, metadata)
     path = files[-1].path
     check_paths(files, model.paths, arguments.force or arguments.dry_run)
     if not arguments.dry_run:
         _write(arguments, model, jobs, files)
     _tell(arguments, jobs, path)
     return 0
+
+
+@contextmanager
+def _of_headers(path: str) -> Iterator[None]:
+    """What has no place in the header of a file is told as others are."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise Refused(f"{path}: {error}") from None
 
 
 def _check_names(jobs: Sequence[Job]) -> None:
@@ -243,7 +253,8 @@ def _to_stdout(
     with tempfile.TemporaryDirectory(prefix="pyquant-") as folder:
         path = os.path.join(folder, f"out.{kind}")
         parts = [part for job in jobs for part in job.parts]
-        files = [LAYOUTS[kind](path, parts, metadata(None))]
+        with _of_headers(model.path):
+            files = [LAYOUTS[kind](path, parts, metadata(None))]
         _write(arguments, model, jobs, files)
         with open(path, "rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
