@@ -528,7 +528,7 @@ IN = "in.safetensors"
         ([IN, "o.npz", "--method", "mse", "--granularity", "tensor",
           "--max-memory", "50000"],
          f"{IN}: tensor 'wide': expected --max-memory of at least 75K, got 49K for 33"),
-        ([IN, "-", "--json"], "OUT: expected a file for --resume, --dry-run and --json"),
+        ([IN, "-", "--json"], "OUT: expected a file for --resume, --dry-run, --json and"),
         ([IN, "-", "--to", "gguf"], "OUT: expected --to npy or npz for stdout, got"),
         (["nan.npy", "o.npz"], "nan.npy: tensor 'nan': expected finite values, got 1"),
         (["same.safetensors", "o.safetensors"], "expected names that no other tensor has"),
@@ -579,6 +579,22 @@ def test_odd_names(name, inside, capsys):
     np.savez("in.npz", **{name: x})
     quantize("in.npz", "out.npz", "--type", "uint4")
     assert len(os.listdir()) == 4
+
+
+def test_a_report(model, capsys):
+    pytest.importorskip("jinja2", reason="the report's templates are for it")
+    options = ("--type", "int8", "--report", "out.html", "-q")
+    quantize(model, "out.safetensors", *options)
+    with open("out.html", encoding="utf-8") as file:
+        text = file.read()
+    assert all(name in text for name in REAL)
+    assert "ids" not in text
+    quantize(model, "other.safetensors", *options, code=2)
+    assert "out.html: expected no such file" in capsys.readouterr().err
+    quantize(model, "o.npz", "--type", "int8", "--report", model, "-f", code=2)
+    assert "--report: expected another file than IN and OUT" in capsys.readouterr().err
+    assert not os.path.exists("o.npz")
+    assert not os.path.exists("other.safetensors")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -103,6 +103,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="fail where a tensor cannot become that"
     )
+    parser.add_argument(
+        "--report", metavar="OUT.html", help="show what is lost, and where, on a page"
+    )
 
 
 def _wrapped(text: str) -> str:

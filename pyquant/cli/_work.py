@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
-from pyquant.cli._models import EXTENSIONS
+from pyquant.cli._models import EXTENSIONS, logical, open_model
 from pyquant.cli._output import (
     KINDS,
     LAYOUTS,
@@ -153,8 +153,13 @@ def perform(
         files = _files(arguments, model, jobs, kind, metadata)
     path = files[-1].path
     check_paths(files, model.paths, arguments.force or arguments.dry_run)
+    report = getattr(arguments, "report", None)
+    if report is not None:
+        _check_report(report, arguments, model, files)
     if not arguments.dry_run:
         _write(arguments, model, jobs, files)
+        if report is not None:
+            _write_report(report, arguments, model, path)
     _tell(arguments, jobs, path)
     return 0
 
@@ -248,8 +253,10 @@ def _to_stdout(
     metadata: Callable[[set[str] | None], Mapping[str, Any]],
 ) -> int:
     """By way of the disk: what comes first in the file is known last."""
-    if arguments.resume or arguments.dry_run or arguments.json:
-        raise Refused("OUT: expected a file for --resume, --dry-run and --json, got '-'")
+    only_files = ("resume", "dry_run", "json", "report")
+    if any(getattr(arguments, name, None) for name in only_files):
+        options = "--resume, --dry-run, --json and --report"
+        raise Refused(f"OUT: expected a file for {options}, got '-'")
     with tempfile.TemporaryDirectory(prefix="pyquant-") as folder:
         path = os.path.join(folder, f"out.{kind}")
         parts = [part for job in jobs for part in job.parts]
@@ -263,6 +270,35 @@ def _to_stdout(
 
 
 # ---- what is said ----
+
+
+def _check_report(
+    path: str, arguments: argparse.Namespace, model: Model, files: list[File]
+) -> None:
+    """Refuse before any work is done."""
+    from pyquant.cli._report import check_installed
+
+    check_installed()
+    taken = [os.path.realpath(one) for one in (*model.paths, *(f.path for f in files))]
+    if os.path.realpath(path) in taken:
+        raise Refused(f"--report: expected another file than IN and OUT, got {path!r}")
+    if os.path.lexists(path) and not arguments.force:
+        raise Refused(f"{path}: expected no such file (-f overwrites it), got one")
+
+
+def _write_report(
+    path: str, arguments: argparse.Namespace, model: Model, made: str
+) -> None:
+    """Both files are read once more, so that what is shown is what was written."""
+    from pyquant.cli._report import Report
+
+    report = Report(os.path.basename(made))
+    with open_model(made, arguments.kind_out) as result:
+        before = logical(model)
+        for name, found in logical(result).items():
+            if found.is_quantized and name in before:
+                report.add(name, before[name], found)
+        report.write(path)
 
 
 def _row(job: Job) -> dict[str, Any]:
