@@ -398,6 +398,16 @@ def test_plots(bench, tmp_path):
     assert all(image.startswith(b"\x89PNG") for image in drawn.values())
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limits and signals")
+def test_a_checkpoint(tmp_path, capsys):
+    checkpoint = importlib.import_module("benchmarks.checkpoint")
+    assert checkpoint.main([str(tmp_path), "--gib", "0.05", "--runs", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines[2:6]] == list(checkpoint.FORMS)
+    assert lines[-1].endswith("goes on to the same bytes: True")
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_plot_of_clipping(tmp_path):
     pytest.importorskip("matplotlib")  # optional: nothing else needs the plot
     clipping = importlib.import_module("benchmarks.clipping")

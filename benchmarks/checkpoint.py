@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Quantize a checkpoint of safetensors on the command line: speed, memory, and going on.
+
+    python -m benchmarks.checkpoint [FOLDER] [--gib 1.125] [--runs 3]
+
+Each form runs in a process of its own, on one CPU where that can be said; then one is
+killed midway, and goes on. FOLDER, a temporary one by default, takes twice the size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+ROWS, COLUMNS = 1024, 4096
+FORMS = {
+    "int8 axis:0": ("out.safetensors", "--type", "int8"),
+    "int4 block:32": ("out.safetensors", "--type", "int4", "--granularity", "block:32"),
+    "Q8_0": ("out.gguf", "--type", "Q8_0"),
+    "Q4_K": ("out.gguf", "--type", "Q4_K"),
+}
+KILLED = "Q4_K"
+# What a process tells of itself when it is done: seconds of the CPU and the most bytes.
+PROGRAM = """
+import os, re, resource, sys, time
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+from pyquant.cli import main
+start, before = time.perf_counter(), time.process_time()
+status = main(sys.argv[1:])
+end, after = time.perf_counter(), time.process_time()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+if sys.platform == "linux":  # where the former counts those who started this, too
+    said = open("/proc/self/status").read()
+    peak = int(re.search("VmHWM:[^0-9]*([0-9]+)", said)[1]) * 1024
+print(end - start, after - before, peak)
+sys.exit(status)
+"""
+
+
+class Run(NamedTuple):
+    """Seconds, seconds of the CPU, and the most bytes that were resident."""
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+def write_checkpoint(path: Path, gib: float) -> int:
+    """Make layers of float32 until there are so many GiB; the bytes of all tensors."""
+    layer = np.random.default_rng(0).standard_normal((ROWS, COLUMNS), np.float32) / 50
+    count = max(1, round(gib * 2**30 / layer.nbytes))
+    entries = {
+        f"model.layers.{i}.mlp.weight": {
+            "dtype": "F32",
+            "shape": [ROWS, COLUMNS],
+            "data_offsets": [i * layer.nbytes, (i + 1) * layer.nbytes],
+        }
+        for i in range(count)
+    }
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for i in range(count):
+            file.write(np.roll(layer, i, axis=1).data)
+    return count * layer.nbytes
+
+
+def command(folder: Path, form: str, *options: str) -> list[str]:
+    """The arguments of a process that does it."""
+    out, *rest = FORMS[form]
+    files = [str(folder / "in.safetensors"), str(folder / out)]
+    return [sys.executable, "-P", "-c", PROGRAM, "quantize", *files, *rest, "-q", *options]
+
+
+def measure(folder: Path, form: str) -> Run:
+    """Quantize the checkpoint once."""
+    run = subprocess.run(command(folder, form, "-f"), capture_output=True, check=True)
+    return Run(*map(float, run.stdout.split()))
+
+
+def goes_on(folder: Path, form: str) -> tuple[bool, int]:
+    """Kill a process midway and go on: whether the bytes are those of one that was not
+    killed, which are there, and how many tensors were not done again."""
+    out = folder / FORMS[form][0]
+    wanted = digest(out)
+    out.unlink()
+    notes = Path(f"{out}.part.json")
+    with subprocess.Popen(command(folder, form), stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not (notes.exists() and lines(notes) > 1):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+    done = lines(notes) - 1 if notes.exists() else 0
+    subprocess.run(command(folder, form, "--resume", "-f"), capture_output=True, check=True)
+    return digest(out) == wanted, done
+
+
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n")
+
+
+def digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a line for each form."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--gib", type=float, default=1.125)
+    parser.add_argument("--runs", type=int, default=3)
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+        folder = Path(name)
+        nbytes = write_checkpoint(folder / "in.safetensors", given.gib)
+        print(f"{nbytes / 2**30:.2f} GiB of float32, {os.uname().machine}")
+        print(f"{'form':16}{'GB/s':>8}{'GB/s of CPU':>14}{'MB resident':>14}")
+        for form in FORMS:
+            runs = [measure(folder, form) for _ in range(given.runs)]
+            speed, cpu = (nbytes / 1e9 / median(r[i] for r in runs) for i in (0, 1))
+            peak = max(run.peak for run in runs) / 1e6
+            print(f"{form:16}{speed:8.2f}{cpu:14.2f}{peak:14.0f}")
+        same, done = goes_on(folder, KILLED)
+        print(f"{KILLED}: killed after {done} tensors, goes on to the same bytes: {same}")
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
