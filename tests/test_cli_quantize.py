@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 from importlib.util import find_spec
 from itertools import product
@@ -696,6 +697,18 @@ def test_memory_does_not_depend_on_the_file(inside):
     assert (run.returncode, run.stderr) == (0, b"")
     with open_model("out.safetensors") as made:
         assert made["l.1.weight_packed"].shape == (1 << 14, 1 << 10)
+
+
+def test_memory_does_not_depend_on_the_number_of_tensors(inside):
+    x = np.random.default_rng(9).standard_normal((1024, 1024)).astype(np.float32)
+    peaks = []
+    for count in (2, 24):
+        pq.write_weights("in.safetensors", dict.fromkeys(map(str, range(count)), x))
+        tracemalloc.start()
+        quantize("in.safetensors", "out.safetensors", "--type", "int8", "-qf")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + (2 << 20)
 
 
 def several():

@@ -194,9 +194,9 @@ def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
         parts["zero_point"] = Part.of(names["zero_point"], type, form)
     if stored.how == "words":
         parts["shape"] = Part.of(names["shape"], "int64", (len(shape),))
-    writer = _Writer(spec, shape, blocks, parts)
 
     def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
+        writer = _Writer(spec, shape, blocks, parts)  # and its buffer, as long as this
         for part in ("shape",) if "shape" in parts else ():
             output.write(parts[part].name, 0, np.array(shape, "<i8"))
         fixed = None
