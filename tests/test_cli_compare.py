@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -241,6 +242,32 @@ def test_complex_numbers_are_refused(capsys):
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "tensor 'w': expected numbers, got complex64" in err
+
+
+def test_a_report(capsys):
+    pytest.importorskip("jinja2")  # optional; what fills in the page
+    x = np.linspace(-1, 1, 640, dtype=np.float32).reshape(20, 32)
+    saved("a.safetensors", w=x, **{"</td><script>": x})
+    saved("b.safetensors", w=x.astype("f2"), **{"</td><script>": x / 2}, other=x)
+    status = main(["compare", "--html", "r.html", "a.safetensors", "b.safetensors"])
+    assert (status, capsys.readouterr().err) == (1, "")
+    with open("r.html", encoding="utf-8") as file:
+        page = file.read()
+    assert "a.safetensors and b.safetensors" in page
+    assert "&lt;/td&gt;&lt;script&gt;" in page
+    assert "</td><script>" not in page
+
+
+@pytest.mark.parametrize("path", ["a.npz", "./b.npz", "none/r.html"])
+def test_places_that_no_report_can_have(path, capsys):
+    pytest.importorskip("jinja2")
+    np.savez("a.npz", w=np.ones(3, "f4"))
+    np.savez("b.npz", w=np.ones(3, "f4"))
+    before = [Path(name).read_bytes() for name in ("a.npz", "b.npz")]
+    assert main(["compare", "--html", path, "a.npz", "b.npz"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert before == [Path(name).read_bytes() for name in ("a.npz", "b.npz")]
 
 
 @pytest.mark.parametrize("limit", ["", "x", "nan", "inf"])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,8 @@ EXAMPLES = """\
 examples:
   pyquant compare model.safetensors model-int8.safetensors
   pyquant compare --fail-below 30 model.safetensors model-int8.safetensors
-  pyquant compare --exact a.npy b.npy
+  pyquant compare --html report.html model.safetensors model-int8.safetensors
+  pyquant compare --exact a.npz b.npz
 
 exit status: 0; 1 where a tensor is in one file only, has another shape, or fails what was
 asked for by --exact or --fail-below; 2 for a file that cannot be used"""
@@ -66,6 +68,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exact", action="store_true", help="exit with 1 if a bit of a number differs"
     )
+    parser.add_argument("--html", metavar="OUT", help="write a report that browsers show")
     parser.add_argument(
         "--json", action="store_true", help="a line of JSON for each tensor, and a summary"
     )
@@ -80,6 +83,11 @@ def _decibels(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, show, and judge."""
+    if arguments.html is not None:
+        from pyquant.cli._report import check_installed
+
+        check_installed()
+        _check_place(arguments)
     with open_model(arguments.a) as a, open_model(arguments.b) as b:
         originals, results = logical(a), logical(b)
         names = list(dict.fromkeys([*originals, *results]))
@@ -91,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
             for name in names
         ]
         rows.sort(key=_order)
+        if arguments.html is not None:
+            _write_report(arguments, rows, originals, results)
         said = _summary(rows, arguments)
         show = _print_json if arguments.json else _print_text
         show(rows, said, arguments)
@@ -251,6 +261,29 @@ def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str,
         "worst": min(ratios, default=None),
         "median": median(ratios) if ratios else None,
     }
+
+
+def _check_place(asked: argparse.Namespace) -> None:
+    """Refuse a report in the place of what it is about."""
+    for path in (asked.a, asked.b):
+        if os.path.realpath(path) == os.path.realpath(asked.html):
+            raise Refused(f"--html: expected another file than {path}, got it")
+
+
+def _write_report(
+    asked: argparse.Namespace,
+    rows: list[dict[str, Any]],
+    originals: dict[str, Logical],
+    results: dict[str, Logical],
+) -> None:
+    from pyquant.cli._report import Report
+
+    report = Report(f"{asked.a} and {asked.b}")
+    for said in rows:
+        if "sqnr" in said:
+            name = said["tensor"]
+            report.add(name, originals[name], results[name])
+    report.write(asked.html)
 
 
 def _print_json(
