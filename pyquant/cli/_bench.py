@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMS", "add", "run"]
 
 DESCRIPTION = """\
-Measure some forms of quantization on this machine, one thread, beside a plain copy of
-as many bytes. The forms take turns; each figure is a median."""
+Measure some forms of quantization on this machine, one thread, each in turns with a plain
+copy that reads and writes as many bytes; figures are medians."""
 
 EXAMPLES = """\
 examples:

@@ -252,11 +252,13 @@ def _order(said: dict[str, Any]) -> tuple[int, float, str]:
 
 
 def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str, Any]:
-    ratios = [said["sqnr"] for said in rows if "sqnr" in said]
+    compared = [said["sqnr"] for said in rows if "sqnr" in said]
+    ratios = [sqnr for sqnr in compared if sqnr < math.inf]
     return {
         "a": asked.a,
         "b": asked.b,
-        "compared": len(ratios),
+        "compared": len(compared),
+        "equal": len(compared) - len(ratios),
         "failed": sum(said["fault"] is not None for said in rows),
         "worst": min(ratios, default=None),
         "median": median(ratios) if ratios else None,
@@ -303,14 +305,21 @@ def _print_text(
     found = [row for row in rows if "sqnr" in row]
     if found:
         print_table(COLUMNS, [_row(one) for one in found], right=COLUMNS[2:])
-        worst, middle = f"{said['worst']:.2f}", f"{said['median']:.2f}"
-        print(f"{len(found)} tensors, SQNR at worst {worst} dB, in the middle {middle} dB")
+        print(_summed_up(said))
     for row in found:
         if row["not_finite"]:
             odd = f"{row['not_finite']} not finite in a file, and other in the other"
             print(f"{shown(row['tensor'])}: {odd}")
         if row["fault"] is not None:
             print(f"{shown(row['tensor'])}: failed: {row['fault']}")
+
+
+def _summed_up(said: dict[str, Any]) -> str:
+    if said["worst"] is None:
+        return f"{said['compared']} tensors, all without an error"
+    worst = f"SQNR at worst {said['worst']:.2f} dB, in the middle {said['median']:.2f} dB"
+    same = f", {said['equal']} without an error" if said["equal"] else ""
+    return f"{said['compared']} tensors{same}: {worst}"
 
 
 def _row(said: dict[str, Any]) -> tuple[str, ...]:

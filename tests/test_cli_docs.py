@@ -1,0 +1,130 @@
+"""The examples of docs/cli.md print what the page says, and those of --help run."""
+
+import re
+import shlex
+import sys
+
+import numpy as np
+import pytest
+from support import ROOT
+
+import pyquant as pq
+from pyquant.cli import COMMANDS, main
+
+PAGE = ROOT / "docs" / "cli.md"
+# Commands of which numbers, and levels, are those of a machine.
+OF_MACHINES = ("bench", "info")
+
+
+def blocks(kind):
+    text = PAGE.read_text("utf-8")
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def examples():
+    """Each command of the page, with what it prints."""
+    for block in blocks("console"):
+        text = re.sub(r" *\\\n *", " ", block)
+        yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+
+
+def run(command, capsys):
+    """What a command prints, and its status."""
+    program, *arguments = shlex.split(command)
+    assert program == "pyquant"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_COLOR", "1")
+        status = main(arguments)
+    out, err = capsys.readouterr()
+    return status, out + err
+
+
+def masked(text):
+    """Words alone: of numbers and of what depends on machines only that they are there."""
+    text = re.sub(r"[\w.+]*\d[\w.+]*", "1", text)
+    return re.sub(
+        r"(avx512|avx2|neon|scalar|not installed|, free-threaded|[ ,])+", " ", text
+    )
+
+
+def is_optional(text):
+    return re.search("bfloat16|int4", text) is not None
+
+
+def test_the_page(tmp_path, monkeypatch, capsys):
+    """Its commands follow one another in one folder."""
+    if any(is_optional(command) for command, _ in examples()):
+        pytest.importorskip("ml_dtypes")
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("py")
+    exec(program, {})
+    for command, expected in examples():
+        status, printed = run(command, capsys)
+        if command.split()[1] in OF_MACHINES:
+            printed, expected = masked(printed), masked(expected)
+        assert printed == expected, command
+        failed = command.startswith("pyquant compare --fail-below")
+        assert status == (1 if failed else 2 if "expected no such" in printed else 0)
+
+
+def test_the_page_has_every_command():
+    text = PAGE.read_text("utf-8")
+    shown = {command.split()[1] for command, _ in examples()}
+    for name in COMMANDS:
+        assert f"`pyquant {name}`" in text
+        assert name in shown or name == "demo"  # of which every number is a time
+
+
+def of_help():
+    """The examples that --help of a command ends with, each as one line."""
+    from argparse import ArgumentParser
+    from importlib import import_module
+
+    for name, (module, _) in COMMANDS.items():
+        parser = ArgumentParser()
+        import_module(f"pyquant.cli.{module}").add(parser)
+        text = (parser.epilog or "").replace("\\\n", " ")
+        found = re.findall(r"^  (pyquant .*)$", text, re.MULTILINE)
+        assert found or name in ("info", "demo"), name
+        yield from found
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch, capsysbinary):
+    """What the examples of --help are about."""
+    monkeypatch.chdir(tmp_path)
+    x = np.linspace(-1, 1, 64 * 256, dtype=np.float32).reshape(64, 256)
+    names = ("layers.0.weight", "layers.0.norm.weight", "lm_head.weight")
+    pq.write_weights("model.safetensors", dict.fromkeys(names, x))
+    for name in ("a", "b", "weights"):
+        np.save(f"{name}.npy", x)
+    for name in ("a", "b"):
+        np.savez(f"{name}.npz", x=x)
+    for made, type in (
+        ("model-int8.safetensors", "int8"),
+        ("model.gguf", "Q4_K"),
+        ("model.Q4_K.gguf", "Q4_K"),
+    ):
+        assert main(["quantize", "-q", "model.safetensors", made, "--type", type]) == 0
+    assert main(["quantize", "-q", "weights.npy", "weights.npz", "--type", "int8"]) == 0
+    capsysbinary.readouterr()
+
+
+@pytest.mark.parametrize("command", dict.fromkeys(of_help()))
+def test_examples_of_help(command, files, capsysbinary):
+    if is_optional(command):
+        pytest.importorskip("ml_dtypes")
+    if ".html" in command:
+        pytest.importorskip("jinja2")
+    if ".onnx" in command:
+        pytest.skip("test_cli_onnx.py has these")
+    command, _, _ = command.partition(" > ")
+    _, *arguments = shlex.split(command)
+    if arguments[0] in ("quantize", "dequantize"):
+        arguments.append("--force")  # the files that it makes are there already
+    if arguments[0] == "dequantize" and arguments[1] == "weights.npz":
+        arguments.remove("--force")
+    status = main(arguments)
+    out, err = capsysbinary.readouterr()
+    assert (status, err) == (0, b""), command
+    assert out or "--html" in command or sys.platform == "win32"
