@@ -30,7 +30,10 @@ class Refused(Exception):
 
 def shown(text: object) -> str:
     """The text, on one line and without characters that terminals obey."""
-    return "".join(c if c.isprintable() else _escaped(c) for c in str(text))
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
 def _escaped(character: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant.blocks import block_formats
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import STORED, Granularity, Stored, grouped, named_parts
 from pyquant.packed import PackedArray
@@ -28,6 +29,7 @@ KIND = "quantized"
 _PLAIN = ("int8", "uint8", "float8_e4m3fn", "float8_e5m2")
 _PACKED = {4: "int4", 2: "int2"}
 _REALS = ("float32", "float64", "float16", "bfloat16")
+_BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
 _BAND = 1 << 20  # elements that are made at a time
 
 
@@ -302,10 +304,7 @@ def _type_of(tensor: ModelTensor) -> str:
 
 def _granularity_of(tensor: ModelTensor) -> str | None:
     """That of blocks of GGUF."""
-    from pyquant.blocks import block_formats
-
-    sizes = {one.name: one.block_size for one in block_formats()}
-    size = sizes.get(tensor.format)
+    size = _BLOCK_SIZES.get(tensor.format)
     return None if size is None or _type_of(tensor) != tensor.format else f"block:{size}"
 
 
