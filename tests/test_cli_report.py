@@ -459,6 +459,8 @@ def test_jinja_is_imported_when_a_report_is_made():
 @pytest.fixture(scope="module")
 def chromium():
     """Chromium, driven by Playwright, which brings none of its own here."""
+    if "PYQUANT_EMULATED" in os.environ:
+        pytest.skip("the emulator starts no browsers")
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next(filter(None, map(shutil.which, names)), None)
     try:
