@@ -4,6 +4,7 @@ import doctest
 import json
 import os
 import re
+import shlex
 from contextlib import redirect_stdout
 from enum import EnumType
 from io import StringIO
@@ -11,10 +12,12 @@ from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from support import ROOT
 
 import pyquant
+from pyquant.cli import main
 from pyquant.packed import LAYOUTS
 
 DOCS = ROOT / "docs"
@@ -170,6 +173,30 @@ def test_the_table_of_types_says_what_is_packed():
             t = pyquant.dtypes.TYPES[name]
             bits = None if t.kind == "exponent" else t.bits
             assert layouts == [x.name for x in LAYOUTS.values() if bits in x.widths], name
+
+
+@pytest.mark.parametrize("page", ["index.md", "recipes.md"])
+def test_commands(page, tmp_path, monkeypatch):
+    """Where there are a checkpoint and a model."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnx.parser")
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).standard_normal((64, 256), np.float32)
+    pyquant.write_weights("model.safetensors", {"up.weight": x, "norm": x[0]})
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[N, 64] x) => (float[N, M] y) {
+            h = MatMul(x, up)
+            y = Add(h, conv) }"""
+    )
+    for name in ("up", "conv"):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(x, name))
+    onnx.save_model(proto, "model.onnx")
+    lines = re.findall(
+        r"^    pyquant (.*)$", (DOCS / page).read_text("utf-8"), re.MULTILINE
+    )
+    assert len(lines) >= 3
+    for line in lines:
+        assert main(shlex.split(line)) == 0, line
 
 
 def rows_of(text):
