@@ -722,6 +722,30 @@ def test_what_others_take_stays(tmp_path, capsys):
     assert run(out, feed)[0].tobytes() == run(path, feed)[0].tobytes()
 
 
+@pytest.mark.parametrize("type", ["int8", "int4", "uint2", "float8_e4m3fn"])
+@pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
+def test_files_are_verified(external, type, tmp_path, capsys):
+    """A code that is another one is found."""
+    path = saved(tmp_path / "in.onnx", network(opset=25, ir=13), external)
+    out = str(tmp_path / "out.onnx")
+    options = ["--granularity", "axis:1", "--asymmetric"] if "int" in type else []
+    options += ["--min-size", 0, "--keep", "bias"]
+    assert command("quantize", path, out, "--type", type, *options) == 0
+    assert command("verify", out, "--against", path) == 0
+    assert command("compare", path, out) == 0
+    with open_model(out) as model:
+        part = logical(model)["table"].parts[0]
+        tensor = model[part]._tensor
+        where, raw = tensor.file.path, tensor.raw().tobytes()
+    data = bytearray((tmp_path / where).read_bytes())
+    at = data.find(raw) + 5
+    data[at] ^= 1
+    (tmp_path / where).write_bytes(data)
+    capsys.readouterr()
+    assert command("verify", out, "--against", path) == 1
+    assert "table" in capsys.readouterr().out
+
+
 # A trained model
 
 
@@ -745,5 +769,11 @@ def test_the_classifier_gives_the_same_answers(tmp_path, capsys):
     assert (before.argmax(1) == after.argmax(1)).all()
     # As there: weights moved by up to half a step, and every first answer is far ahead.
     assert np.abs(before - after).max() < 0.03
+    assert command("compare", path, out, "--json", "--fail-below", 40) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()[:-1]]
+    assert [row["types"] for row in rows[:3]] == [["float32", "int8"]] * 3
+    assert rows[3]["types"][0] == rows[3]["types"][-1]
+    assert command("compare", path, out, "--fail-below", 41) == 1
+    assert command("verify", out, "--against", path) == 0
     feed = {"bytes": inputs}
     assert_equal(run(out, feed), fed(onnx.load(path), decoded(out), feed))
