@@ -1,9 +1,11 @@
 """Models of ONNX on the command line; onnx, ONNX Runtime and its own operators judge."""
 
 import json
+import random
 
 import numpy as np
 import pytest
+from support import light
 
 import pyquant as pq
 
@@ -191,6 +193,26 @@ def test_files_that_are_no_models(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(Refused, match="expected a model of ONNX, got"):
         open_model(str(path))
+
+
+def test_names_that_are_no_text(tmp_path):
+    content = model_of(numpy_helper.from_array(np.ones(3), "name")).SerializeToString()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content.replace(b"name", b"n\xffme"))
+    with pytest.raises(Refused, match="got names that are no UTF-8"):
+        open_model(str(path))
+
+
+def test_types_that_nobody_knows(tmp_path):
+    """Bytes are kept; numbers of a type without a name would be lost."""
+    one = numpy_helper.from_array(np.ones(3), "w")
+    one.data_type = 53
+    with open_model(saved(tmp_path / "m.onnx", model_of(one))) as model:
+        assert (model["w"].format, model["w"].dtype) == ("type 53", None)
+        assert model["w"].raw.tobytes() == np.ones(3).tobytes()
+    one.ClearField("raw_data")
+    with pytest.raises(Refused, match="tensor 'w': expected data that fills the shape"):
+        open_model(saved(tmp_path / "m.onnx", model_of(one)))
 
 
 def test_names_that_come_twice(tmp_path):
@@ -641,6 +663,28 @@ def test_nothing_is_left_of_what_fails(external, tmp_path, capsys):
     assert command("quantize", path, out, "--type", "int8", "--min-size", 0) == 2
     assert "in.onnx: tensor 'shared': expected finite" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
+def test_mutated_models(external, tmp_path, capsys):
+    path = tmp_path / "in.onnx"
+    saved(path, network(), external)
+    content, rng = path.read_bytes(), random.Random(5)
+    out, codes = tmp_path / "out.onnx", set()
+    there = {p.name for p in tmp_path.iterdir()} | {"out.onnx", "out.onnx.data"}
+    for _ in range(light(150, 30)):
+        data = bytearray(content)
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(data))
+            data[at : at + rng.choice([0, 1, 1, 4])] = rng.randbytes(rng.choice([1, 1, 4]))
+        path.write_bytes(data[: rng.choice([None, None, -1, len(data) // 2])])
+        for options in (["quantize", "--type", "int4", "--min-size", 0], ["dequantize"]):
+            code = command(*options, path, out, "-f", "-q")
+            lines = capsys.readouterr().err.count("\n")
+            assert (code, lines) in [(0, 0), (2, 1)]
+            codes.add(code)
+    assert 2 in codes
+    assert {p.name for p in tmp_path.iterdir()} <= there
 
 
 def test_models_that_cannot_be_converted(tmp_path, capsys):

@@ -225,7 +225,7 @@ class OnnxModel(Model):
         else:
             try:
                 memory = onnx.numpy_helper.from_array(_values(proto)).raw_data
-            except (ValueError, TypeError, OverflowError) as error:
+            except Exception as error:  # of several kinds, KeyError for unknown types
                 expect = "data that fills the shape"
                 raise fault(self.path, expect, one_line(error), proto.name) from None
         return Bytes(self.path, memory), 0, len(memory)
@@ -345,7 +345,27 @@ def _load(path: str) -> Any:
         raise fault(path, "a model of ONNX", one_line(error)) from None
     if not proto.HasField("graph") or proto.ir_version < 1 or not proto.opset_import:
         raise fault(path, "a model of ONNX", "no graph, version or operators")
+    if not _is_text(proto):
+        raise fault(path, "a model of ONNX", "names that are no UTF-8")
     return proto
+
+
+def _is_text(message: Any) -> bool:
+    """Whether all that has to be is; protobuf gives bytes where it is not."""
+    if message.DESCRIPTOR.name == "TensorProto":  # whose data is not looked at
+        entries = [
+            one for entry in message.external_data for one in (entry.key, entry.value)
+        ]
+        return all(isinstance(one, str) for one in (message.name, *entries))
+    for field, value in message.ListFields():
+        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue
+        values = [value] if isinstance(value, str | bytes) else value
+        values = [value] if hasattr(value, "DESCRIPTOR") else values
+        known = field.type == field.TYPE_STRING
+        if not all(isinstance(one, str) if known else _is_text(one) for one in values):
+            return False
+    return True
 
 
 def opset_of(proto: Any) -> Any:
