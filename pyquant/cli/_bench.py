@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    Array = npt.NDArray[Any]
+    _Array = npt.NDArray[Any]
     # What is called again and again, and how many bytes that reads and writes.
     _Form = tuple[Callable[[], object], int]
 
@@ -92,8 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
 # ---- forms ----
 
 
-def _quantize(dtype: str, packed: bool = False, **how: Any) -> Callable[[Array], _Form]:
-    def make(x: Array) -> _Form:
+def _quantize(dtype: str, packed: bool = False, **how: Any) -> Callable[[_Array], _Form]:
+    def make(x: _Array) -> _Form:
         p = choose_qparams(x, dtype=dtype, **how)
         if packed:
             return lambda: p.quantize(x, packed=True), x.nbytes + x.size // 2
@@ -103,8 +103,8 @@ def _quantize(dtype: str, packed: bool = False, **how: Any) -> Callable[[Array],
     return make
 
 
-def _dequantize(dtype: str, packed: bool = False, **how: Any) -> Callable[[Array], _Form]:
-    def make(x: Array) -> _Form:
+def _dequantize(dtype: str, packed: bool = False, **how: Any) -> Callable[[_Array], _Form]:
+    def make(x: _Array) -> _Form:
         p = choose_qparams(x, dtype=dtype, **how)
         q = p.quantize(x, packed=packed)
         y = np.empty_like(x)
@@ -113,8 +113,8 @@ def _dequantize(dtype: str, packed: bool = False, **how: Any) -> Callable[[Array
     return make
 
 
-def _encode(name: str) -> Callable[[Array], _Form]:
-    def make(x: Array) -> _Form:
+def _encode(name: str) -> Callable[[_Array], _Form]:
+    def make(x: _Array) -> _Form:
         block = block_format(name)
         b = block.encode(x)
         return lambda: block.encode(x, out=b), x.nbytes + b.nbytes
@@ -122,8 +122,8 @@ def _encode(name: str) -> Callable[[Array], _Form]:
     return make
 
 
-def _decode(name: str) -> Callable[[Array], _Form]:
-    def make(x: Array) -> _Form:
+def _decode(name: str) -> Callable[[_Array], _Form]:
+    def make(x: _Array) -> _Form:
         block = block_format(name)
         b, y = block.encode(x), np.empty_like(x)
         return lambda: block.decode(b, out=y), x.nbytes + b.nbytes
@@ -131,11 +131,11 @@ def _decode(name: str) -> Callable[[Array], _Form]:
     return make
 
 
-def _choose(**how: Any) -> Callable[[Array], _Form]:
+def _choose(**how: Any) -> Callable[[_Array], _Form]:
     return lambda x: (lambda: choose_qparams(x, **how), x.nbytes)
 
 
-FORMS: dict[str, Callable[[Array], _Form]] = {
+FORMS: dict[str, Callable[[_Array], _Form]] = {
     "choose int8": _choose(),
     "choose int8 axis:0": _choose(axis=0),
     "quantize int8": _quantize("int8"),
@@ -156,7 +156,7 @@ FORMS: dict[str, Callable[[Array], _Form]] = {
 # ---- measuring ----
 
 
-def _measured(name: str, x: Array) -> dict[str, Any]:
+def _measured(name: str, x: _Array) -> dict[str, Any]:
     """The speed of a form and of a copy that reads and writes as many bytes."""
     call, nbytes = FORMS[name](x)
     source = np.ones(nbytes // 2, np.uint8)

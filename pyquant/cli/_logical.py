@@ -253,13 +253,14 @@ class _Joined(Logical):
             if name not in _REALS:
                 raise ValueError(f"dtype: expected {', '.join(_REALS)}, got {dtype!r}")
             out = np.empty(shape, _core.dtype_named(name))
-        if out.shape != shape:
-            raise ValueError(f"out: expected shape {shape}, got {out.shape}")
+        to: npt.NDArray[Any] = out
+        if to.shape != shape:
+            raise ValueError(f"out: expected shape {shape}, got {to.shape}")
         step = max(1, _BAND * threads // max(1, prod(shape[1:])))
         for a in range(first, stop, step):
             b = min(a + step, stop)
-            self._decode_band(a, b, out[a - first : b - first], threads)
-        return out  # type: ignore[no-any-return]
+            self._decode_band(a, b, to[a - first : b - first], threads)
+        return to
 
     def _decode_band(self, a: int, b: int, out: npt.NDArray[Any], threads: int) -> None:
         zero = self.zero_point

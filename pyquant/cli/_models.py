@@ -393,8 +393,9 @@ class Turned:
         made: npt.NDArray[Any] = _core.cast(np.ascontiguousarray(view), name)
         if out is None:
             return made
-        plain_out(out)[...] = made
-        return out  # type: ignore[no-any-return]
+        to: npt.NDArray[Any] = out
+        plain_out(to)[...] = made
+        return to
 
 
 # ---- .npz ----

@@ -130,9 +130,9 @@ def print_table(
     file : file, optional
         Default stdout. On a terminal rich prints the table, if that is installed.
     """
-    file = sys.stdout if file is None else file
+    to: TextIO = sys.stdout if file is None else file
     cells = [[shown(cell) for cell in row] for row in rows]
-    if _is_terminal(file) and _print_rich(columns, cells, right, file):
+    if _is_terminal(to) and _print_rich(columns, cells, right, to):
         return
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for row in (columns, *cells):
@@ -140,7 +140,7 @@ def print_table(
             cell.rjust(width) if name in right else cell.ljust(width)
             for cell, width, name in zip(row, widths, columns, strict=True)
         ]
-        print("  ".join(padded).rstrip(), file=file)
+        print("  ".join(padded).rstrip(), file=to)
 
 
 def _print_rich(
