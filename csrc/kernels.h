@@ -360,6 +360,8 @@ struct pq_kernels {
     pq_kernel_fn *dequantize_wide;
     pq_kernel_fn *quantize_affine; /* see struct pq_affine; any types and groups */
     pq_kernel_fn *dequantize_affine;
+    /* The same as dequantize_packed, and offsets after that; null: by way of bytes. */
+    pq_kernel_fn *dequantize_affine_packed[2][PQ_REALS];
     /* Stochastic rounding, of any types: all under one pair of parameters, or with a pair
      * each. */
     pq_kernel_fn *quantize_stochastic;

@@ -81,6 +81,41 @@ def test_packed_words(bits, level):
         same(got, definition(q, *whole))
 
 
+# Extent, block size: whole vectors, parts of them, and a column each.
+GROUPS = [(256, 32), (200, 100), (192, 64), (165, 33), (1100, 1), (130, 32), (71, 17)]
+
+
+def strewn(rng, shape, kind="float32"):
+    """Numbers, some of which are not, or so large that products are not."""
+    made = reals(rng, shape, kind)
+    odd = np.array([np.inf, -np.inf, np.nan, 3e38, -3e38, 0.0, -0.0], np.float32)
+    some = slice(None, None, made.size // 7 + 1)
+    made.flat[some] = rng.choice(odd, made.flat[some].size)
+    return made
+
+
+@each("group, level", GROUPS, LEVELS)
+@pytest.mark.parametrize("make", [reals, strewn])
+def test_groups_of_any_codes(group, level, make):
+    n, block = group
+    rng = np.random.default_rng(group)
+    shape, params = (18, n), (18, -(-n // block)) if block > 1 else (2, n)
+    how = {"axis": 1, "block_size": block} if block > 1 else {"axis": 0, "block_size": 9}
+    scale, bias = make(rng, params, "float32"), make(rng, params, "float32")
+    for name in ("int8", "uint8", "int16", "uint16", "int4", "uint4"):
+        bits = int(name.strip("uint"))
+        low = -(1 << (bits - 1)) if name.startswith("i") else 0
+        q = rng.integers(low, low + (1 << bits), shape)
+        zero = rng.integers(low, low + (1 << min(bits, 8)), params)
+        whole = [expand(one, shape, *how.values()) for one in (scale, bias, zero)]
+        codes = q.astype(f"{name[:-1]}8" if bits == 4 else name)
+        if bits == 4:
+            codes = pq.pack(codes, bits=4)
+        for dtype in REALS:
+            got = dequantize_at(level, codes, scale, zero, bias=bias, dtype=dtype, **how)
+            same(got, definition(q, *whole, str(np.dtype(dtype))))
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_mlx_makes_of_its_words(level):
     x = ((np.arange(32) - 16) / 8).astype(np.float32)

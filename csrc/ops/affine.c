@@ -133,7 +133,11 @@ void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
         how->affine.range = (struct pq_range){args->lowest_code, args->highest_code};
     }
     how->kernel = quantizes ? kernels->quantize_affine : kernels->dequantize_affine;
-    how->packed = NULL;
+    const bool adds = args->offset != NULL && !args->inverse && args->fills == 0;
+    how->packed =
+        adds && !quantizes && how->packed != NULL
+            ? kernels->dequantize_affine_packed[pq_row_of(code)][pq_row_of(args->out.type)]
+            : NULL;
     how->by_groups = true;
     /* Beside a scale that multiplies, or an offset, subnormal numbers count; so do those of
      * float32 among float64. */

@@ -32,6 +32,10 @@ static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
 #  define PQ_DEQUANTIZE_PACKED look_up_packed
 PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py, size_t n,
                               enum pq_type code, enum pq_type real);
+static pq_kernel_fn add_packed_I4_F32, add_packed_I4_F16, add_packed_I4_BF16,
+    add_packed_U4_F32, add_packed_U4_F16, add_packed_U4_BF16;
+#  define PQ_ADD_PACKED(code)                                                              \
+      {add_packed_##code##_F32, add_packed_##code##_F16, add_packed_##code##_BF16}
 #  define PQ_TABLE pq_kernels_avx512
 #  define PQ_TABLE_NAME "avx512"
 #  define PQ_AFFINE(name) PQ_SHARED(affine_##name)
@@ -389,20 +393,26 @@ PQ_NOINLINE void look_up_groups(pq_kernel_fn *usual, const struct pq_run *run,
 
 /* ---- results of packed codes ---- */
 
-PQ_INLINE __m512i results_of_group(float s, int32_t z, enum pq_type code, enum pq_type real)
+/* `offset`: what is added to them; null: nothing. */
+PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
+                                   enum pq_type code, enum pq_type real)
 {
     const __m256 scale = _mm256_set1_ps(s);
     const __m256i zero = _mm256_set1_epi32(z);
     const __m256 lo = results_from(0, zero, scale);
     const __m256 hi = results_from(code == PQ_I4 ? -8 : 8, zero, scale);
+    if (offset != NULL) {
+        const __m256 v = _mm256_broadcast_ss(offset);
+        return wide_results(_mm256_add_ps(lo, v), _mm256_add_ps(hi, v), real, 1);
+    }
     return is_fast(s, z, dequantize_range(code, real)) ? wide_results(lo, hi, real, 0)
                                                        : wide_results(lo, hi, real, 1);
 }
 
 /* A group has 16 results, which take no more than a block of it; a code looks its own up.
  */
-PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py, size_t n,
-                              enum pq_type code, enum pq_type real)
+PQ_INLINE void look_up_sums(const struct pq_run *run, const void *px, void *py, size_t n,
+                            const float *offset, enum pq_type code, enum pq_type real)
 {
     enum { STEP = 16 }; /* bytes of codes: two vectors of float32, one of other results */
     const float *s = run->scale.f32;
@@ -411,7 +421,8 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py
     const char *x = px;
     struct lines lines = lines_from(py);
     for (const char *const end = x + n / 2; x < end; s++, z++) {
-        const __m512i table = results_of_group(*s, *z, code, real);
+        const __m512i table = results_of_group(*s, *z, offset, code, real);
+        offset = offset != NULL ? offset + 1 : NULL;
         for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
             if (real == PQ_F32) {
                 put_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x), table));
@@ -424,6 +435,26 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py
     }
     end_lines(&lines, (char *)py + n * pq_bytes_of(real));
 }
+
+PQ_INLINE void look_up_packed(const struct pq_run *run, const void *x, void *y, size_t n,
+                              enum pq_type code, enum pq_type real)
+{
+    look_up_sums(run, x, y, n, NULL, code, real);
+}
+
+#  define PACKED(real, code)                                                               \
+      static void add_packed_##code##_##real(const struct pq_run *run, const void *x,      \
+                                             void *y, size_t n)                            \
+      {                                                                                    \
+          look_up_sums(run, x, y, n, run->offset.f32, PQ_##code, PQ_##real);               \
+      }
+PACKED(F32, I4)
+PACKED(F32, U4)
+PACKED(F16, I4)
+PACKED(F16, U4)
+PACKED(BF16, I4)
+PACKED(BF16, U4)
+#  undef PACKED
 
 /* ---- float64 ---- */
 
