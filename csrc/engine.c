@@ -560,7 +560,8 @@ static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t 
 {
     const bool takes = job->take.bits != 0;
     const int flip = takes ? job->take.flip : job->give.flip;
-    if (job->how.packed == NULL || n % g != 0 || g % PQ_PACKED_GROUP != 0 || flip != 0) {
+    if (job->how.packed == NULL || n % g != 0 || g % PQ_PACKED_GROUP != 0 ||
+        (flip != 0 && !job->how.run.high_first)) {
         return false;
     }
     const ptrdiff_t at = takes ? x - job->take.base : y - job->give.base;

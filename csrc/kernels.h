@@ -100,6 +100,7 @@ struct pq_run {
     bool unsigned_zero;    /* dequantize, wide kernels: zero points are of uint64 */
     bool general;          /* stochastic kernels: parameters are those of general ones */
     bool inverse;          /* those of codebooks: as in struct pq_args */
+    bool high_first;       /* those of codebooks, packed: see pq_is_high_first() */
     const uint32_t *noise; /* the same: a word for each element */
 };
 
@@ -389,6 +390,10 @@ struct pq_kernels {
     const struct pq_sums *sums;
     const struct pq_records *records;
     const struct pq_books *books;
+    /* The same from packed codes of 4 bits, as dequantize_packed takes them or with the
+     * first of two in the upper half, by 16 values times scales to float32; null: by way of
+     * bytes. */
+    pq_kernel_fn *book_packed;
 };
 
 /* The affine and the wide kernels have files of their own, and so has what some of the

@@ -181,6 +181,26 @@ def test_packed_codes(case, level, monkeypatch):
             same(dequantize_at(level, p, scale, threads=3, **how), expected)
 
 
+@each("layout, level", ("onnx", "high-first"), LEVELS)
+def test_packed_groups_of_any_scales(layout, level):
+    rng = np.random.default_rng(11)
+    odd = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38], np.float32)
+    for n, block in ((4096, 64), (1056, 32), (520, 96), (256, 256), (200, 8), (97, 33)):
+        codes = rng.integers(0, 16, n, np.uint8)
+        scale = rng.standard_normal(-(-n // block)).astype(np.float32)
+        scale[::3] = rng.choice(odd, scale[::3].size)
+        p = pq.pack(codes, layout, bits=4)
+        whole = expand(scale, (n,), 0, block)
+        for name in ("nf4", "fp4_bnb"):
+            expected = values(codes, whole, TABLES[name])
+            how = {"axis": 0, "block_size": block, "codebook": name}
+            same(dequantize_at(level, p, scale, **how), expected)
+            room = np.empty(n + 9, np.float32)  # beginning anywhere in a line
+            for first in (1, 5, 9):
+                out = room[first : first + n]
+                same(dequantize_at(level, p, scale, out=out, **how), expected)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_types_of_ml_dtypes(level):
     pytest.importorskip("ml_dtypes")  # optional; the types tried are its

@@ -115,6 +115,11 @@ static enum pq_status run_book(const struct pq_kernels *kernels, const struct pq
     job.how.run.in = args->in.type;
     job.how.run.out = args->out.type;
     job.how.run.inverse = args->inverse != 0;
+    if (!quantizes && code == PQ_U4 && real == PQ_F32 && book->levels == 4 &&
+        !args->inverse) {
+        job.how.packed = kernels->book_packed;
+        job.how.run.high_first = pq_is_high_first(args->in_layout);
+    }
     status = pq_job_init(&job, kernels, args);
     if (status == PQ_OK) {
         pq_job_run(&job, part, parts);

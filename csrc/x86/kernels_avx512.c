@@ -10,6 +10,7 @@
 PQ_TARGET_BEGIN(
     "avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512bf16,gfni")
 
+#  include "codebook.h"
 #  include "kernels.h"
 #  include "simd_512.h"
 
@@ -36,6 +37,8 @@ static pq_kernel_fn add_packed_I4_F32, add_packed_I4_F16, add_packed_I4_BF16,
     add_packed_U4_F32, add_packed_U4_F16, add_packed_U4_BF16;
 #  define PQ_ADD_PACKED(code)                                                              \
       {add_packed_##code##_F32, add_packed_##code##_F16, add_packed_##code##_BF16}
+static pq_kernel_fn look_up_book;
+#  define PQ_BOOK_PACKED look_up_book
 #  define PQ_TABLE pq_kernels_avx512
 #  define PQ_TABLE_NAME "avx512"
 #  define PQ_AFFINE(name) PQ_SHARED(affine_##name)
@@ -425,9 +428,9 @@ PQ_INLINE void look_up_sums(const struct pq_run *run, const void *px, void *py, 
         offset = offset != NULL ? offset + 1 : NULL;
         for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
             if (real == PQ_F32) {
-                put_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x), table));
+                put_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, 0), table));
                 put_line(&lines,
-                         _mm512_permutexvar_epi32(wide_spread4(x + STEP / 2), table));
+                         _mm512_permutexvar_epi32(wide_spread4(x + STEP / 2, 0), table));
             } else {
                 put_line(&lines, _mm512_permutexvar_epi16(wide_spread4_16(x), table));
             }
@@ -455,6 +458,28 @@ PACKED(F16, U4)
 PACKED(BF16, I4)
 PACKED(BF16, U4)
 #  undef PACKED
+
+/* Those of a table: as kernels of codebooks make them, a group at a time. */
+static void look_up_book(const struct pq_run *run, const void *px, void *py, size_t n)
+{
+    enum { STEP = 8 };
+    const int flip = run->high_first ? 4 : 0;
+    const __m512 values = _mm512_loadu_ps(run->book->value);
+    const double *scale = run->scale.f64;
+    const size_t bytes = run->group / 2;
+    const char *x = px;
+    struct lines lines = lines_from(py);
+    for (const char *const end = x + n / 2; x < end; scale++) {
+        const __m512 v = _mm512_mul_ps(values, _mm512_set1_ps((float)*scale));
+        const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+        const __m512i table = _mm512_mask_mov_epi32(_mm512_castps_si512(v), is_nan,
+                                                    _mm512_set1_epi32(0x7fc00000));
+        for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
+            put_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, flip), table));
+        }
+    }
+    end_lines(&lines, (char *)py + n * sizeof(float));
+}
 
 /* ---- float64 ---- */
 

@@ -326,7 +326,7 @@ PQ_INLINE void store_wide_pairs(void *p, __m512i lower, __m512i upper)
 /* ---- packed codes of 4 bits ---- */
 
 /* The codes of 8 bytes, each in the lowest bits of 32, with others above. */
-PQ_INLINE __m512i wide_spread4(const void *p)
+PQ_INLINE __m512i wide_spread4(const void *p, int flip)
 {
     const __m512i places = _mm512_setr_epi64(INT64_C(0x0400000000), INT64_C(0x0c00000008),
                                              INT64_C(0x1400000010), INT64_C(0x1c00000018),
@@ -334,7 +334,8 @@ PQ_INLINE __m512i wide_spread4(const void *p)
                                              INT64_C(0x3400000030), INT64_C(0x3c00000038));
     int64_t codes;
     memcpy(&codes, p, sizeof codes);
-    return _mm512_multishift_epi64_epi8(places, _mm512_set1_epi64(codes));
+    const __m512i flipped = _mm512_xor_si512(places, _mm512_set1_epi32(flip));
+    return _mm512_multishift_epi64_epi8(flipped, _mm512_set1_epi64(codes));
 }
 
 /* The codes of 16 bytes, each in the lowest bits of 16. */
