@@ -65,5 +65,8 @@ void pq_api_init(struct pq_api *api, const struct pq_kernels *kernels, const cha
         .block_format = pq_block_format,
         .block_decode = pq_block_decode,
         .block_encode = pq_block_encode,
+        .codebook_init = pq_codebook_init,
+        .codebook_quantize = pq_codebook_quantize,
+        .codebook_dequantize = pq_codebook_dequantize,
     };
 }

@@ -540,6 +540,36 @@ enum pq_kind {
     PQ_KIND_EXPONENT /* scales only */
 };
 
+/* A table of numbers, whose places are codes. The caller sets the size, and may copy what
+ * pq_codebook_init() has made; of the rest only `bits` is for callers. */
+struct pq_codebook {
+    size_t size;
+    int bits; /* of a code */
+    int levels;
+    float value[256], bound[256];
+    uint8_t code[256];
+};
+
+/* Of 4, 8, 16, 32, 64, 128 or 256 values, which are copied; PQ_ERR_OPTION of other counts,
+ * and where one is not finite. */
+enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, int count);
+
+/*
+ * Numbers over their scales, or times these if `inverse`, to the codes of the nearest
+ * values, of the lower one of two that are as near; and the values of codes times scales,
+ * or over these, in float32, to numbers. Quotients are float32, float64 where numbers are
+ * that. Codes are PQ_U8, PQ_U4 or PQ_U2, of no more bits than the table has where they are
+ * looked up, and of no less where they are made; of bytes what is above these does not
+ * count. There are no zero points, and of the other options none. What no
+ * pq_codebook_init() has made gives PQ_ERR_NULL.
+ */
+enum pq_status pq_codebook_quantize(const struct pq_kernels *kernels,
+                                    const struct pq_args *args,
+                                    const struct pq_codebook *book, int part, int parts);
+enum pq_status pq_codebook_dequantize(const struct pq_kernels *kernels,
+                                      const struct pq_args *args,
+                                      const struct pq_codebook *book, int part, int parts);
+
 /* What is known of a format of weights in blocks, as GGUF files have them. */
 struct pq_block_format {
     const char *name; /* and number, as ggml has them */
@@ -688,6 +718,16 @@ struct pq_api {
                                    const struct pq_blocks *args, int part, int parts);
     enum pq_status (*block_encode)(const struct pq_kernels *kernels,
                                    const struct pq_blocks *args, int part, int parts);
+    enum pq_status (*codebook_init)(struct pq_codebook *book, const float *values,
+                                    int count);
+    enum pq_status (*codebook_quantize)(const struct pq_kernels *kernels,
+                                        const struct pq_args *args,
+                                        const struct pq_codebook *book, int part,
+                                        int parts);
+    enum pq_status (*codebook_dequantize)(const struct pq_kernels *kernels,
+                                          const struct pq_args *args,
+                                          const struct pq_codebook *book, int part,
+                                          int parts);
 };
 
 /* Fill the table. */

@@ -206,6 +206,10 @@ cdef extern from "pq.h" nogil:
         pq_array weights
         int search
 
+    struct pq_codebook:
+        size_t size
+        int bits
+
     struct pq_kernels:
         pass
 
@@ -301,6 +305,17 @@ cdef extern from "pq.h" nogil:
         ) noexcept nogil
         pq_status (*block_encode)(
             const pq_kernels *kernels, const pq_blocks *args, int part, int parts
+        ) noexcept nogil
+        pq_status (*codebook_init)(
+            pq_codebook *book, const float *values, int count
+        ) noexcept nogil
+        pq_status (*codebook_quantize)(
+            const pq_kernels *kernels, const pq_args *args, const pq_codebook *book,
+            int part, int parts
+        ) noexcept nogil
+        pq_status (*codebook_dequantize)(
+            const pq_kernels *kernels, const pq_args *args, const pq_codebook *book,
+            int part, int parts
         ) noexcept nogil
 
 

@@ -46,6 +46,7 @@ cdef _Codebook _made_book(object array):
         )
     values = _np.ascontiguousarray(cast(array, "float32"))
     numbers = <const float *>PyArray_DATA(<const PyArrayObject *>values)
+    made.table.size = sizeof(pq_codebook)
     if pq_codebook_init(&made.table, numbers, <int>count) != PQ_OK:
         raise ValueError("codebook: expected finite numbers, as float32, got others")
     return made

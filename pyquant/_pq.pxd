@@ -10,6 +10,7 @@ from pyquant cimport (
     pq_block_format as pq_block_row,
     pq_blocks,
     pq_choice,
+    pq_codebook,
     pq_counts,
     pq_error,
     pq_fake,
@@ -83,6 +84,13 @@ cdef extern from "pq.h" nogil:
     pq_status pq_requantize(
         const pq_kernels *, const pq_requantization *, int, int
     ) noexcept
+    pq_status pq_codebook_init(pq_codebook *, const float *, int) noexcept
+    pq_status pq_codebook_quantize(
+        const pq_kernels *, const pq_args *, const pq_codebook *, int, int
+    ) noexcept
+    pq_status pq_codebook_dequantize(
+        const pq_kernels *, const pq_args *, const pq_codebook *, int, int
+    ) noexcept
     pq_status pq_fixed_point(pq_arithmetic, double, int32_t *, int *) noexcept
     int pq_zeros_within(const pq_args *, int64_t, int64_t, int64_t *) noexcept
     size_t pq_type_size(pq_type) noexcept
@@ -94,19 +102,6 @@ cdef extern from "pq.h" nogil:
 cdef extern from "blocks/finite.h" nogil:
     pq_status pq_block_finite(
         const pq_kernels *, const pq_blocks *, int, int
-    ) noexcept
-
-
-cdef extern from "codebook.h" nogil:
-    struct pq_codebook:
-        int bits
-
-    pq_status pq_codebook_init(pq_codebook *, const float *, int) noexcept
-    pq_status pq_codebook_quantize(
-        const pq_kernels *, const pq_args *, const pq_codebook *, int, int
-    ) noexcept
-    pq_status pq_codebook_dequantize(
-        const pq_kernels *, const pq_args *, const pq_codebook *, int, int
     ) noexcept
 
 

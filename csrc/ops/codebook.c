@@ -48,6 +48,10 @@ enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, i
     if (book == NULL || values == NULL) {
         return PQ_ERR_NULL;
     }
+    if (book->size != sizeof *book) {
+        return PQ_ERR_SIZE;
+    }
+    book->levels = 0;
     for (; bits < 8 && 1 << bits < count; bits++) {
     }
     if (count != 1 << bits) {
@@ -55,6 +59,7 @@ enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, i
     }
     const pq_fpenv found = pq_fpenv_enter();
     memset(book, 0, sizeof *book);
+    book->size = sizeof *book;
     sort_codes(book->code, values, count);
     book->bits = bits;
     book->levels = count <= PQ_SMALL_BOOK ? 4 : 8;
@@ -63,6 +68,7 @@ enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, i
         finite = finite && book->value[i] - book->value[i] == 0;
     }
     plant(book, count);
+    book->levels = finite ? book->levels : 0;
     pq_fpenv_leave(found);
     return finite ? PQ_OK : PQ_ERR_OPTION;
 }
@@ -94,6 +100,9 @@ static enum pq_status run_book(const struct pq_kernels *kernels, const struct pq
     enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
     if (status != PQ_OK || book == NULL) {
         return status != PQ_OK ? status : PQ_ERR_NULL;
+    }
+    if (book->size != sizeof *book || book->levels == 0) {
+        return book->size != sizeof *book ? PQ_ERR_SIZE : PQ_ERR_NULL;
     }
     const struct pq_array *const codes = quantizes ? &args->out : &args->in;
     const struct pq_array *const numbers = quantizes ? &args->in : &args->out;

@@ -36,6 +36,7 @@ static void draw_table(void)
     for (int i = 0; i + 1 < count; i++) {
         middle[i] = (float)(((double)ascending[i] + (double)ascending[i + 1]) / 2);
     }
+    book.size = sizeof book;
     CHECK(pq_codebook_init(&book, table, count) == PQ_OK, "table of %d", count);
 }
 
@@ -175,7 +176,9 @@ static void check_refusals(void)
     good.scale = (struct pq_array){.data = &scale, .strides = none, .type = PQ_F32};
     good.round = PQ_HALF_EVEN;
     check_begin("refusals");
-    struct pq_codebook eight;
+    struct pq_codebook eight = {.size = sizeof eight};
+    CHECK(pq_codebook_dequantize(kernels, &good, &eight, 0, 1) == PQ_ERR_NULL,
+          "not filled");
     CHECK(pq_codebook_init(&eight, values, 7) == PQ_ERR_OPTION, "7 values");
     CHECK(pq_codebook_init(&eight, values, 2) == PQ_ERR_OPTION, "2 values");
     CHECK(pq_codebook_init(&eight, values, 512) == PQ_ERR_OPTION, "512 values");
@@ -183,10 +186,16 @@ static void check_refusals(void)
     CHECK(pq_codebook_init(&eight, NULL, 8) == PQ_ERR_NULL, "no values");
     values[3] = INFINITY;
     CHECK(pq_codebook_init(&eight, values, 8) == PQ_ERR_OPTION, "an infinity");
+    CHECK(pq_codebook_dequantize(kernels, &good, &eight, 0, 1) == PQ_ERR_NULL, "refused");
     values[3] = 3;
     CHECK(pq_codebook_init(&eight, values, 8) == PQ_OK, "8 values");
     struct pq_args args = good;
     CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_OK, "a call");
+    struct pq_codebook other = eight;
+    CHECK(pq_codebook_dequantize(kernels, &args, &other, 0, 1) == PQ_OK, "a copy");
+    other.size--;
+    CHECK(pq_codebook_dequantize(kernels, &args, &other, 0, 1) == PQ_ERR_SIZE, "its size");
+    CHECK(pq_codebook_init(&other, values, 8) == PQ_ERR_SIZE, "size of what is made");
     CHECK(pq_codebook_dequantize(kernels, &args, NULL, 0, 1) == PQ_ERR_NULL, "no table");
     CHECK(pq_codebook_dequantize(kernels, &args, &eight, 1, 1) == PQ_ERR_PART, "a part");
     CHECK(pq_codebook_quantize(kernels, &args, &eight, 0, 1) == PQ_ERR_TYPE, "swapped");
@@ -209,9 +218,22 @@ static void check_refusals(void)
     check_end();
 }
 
+/* The functions that others get. */
+static void check_table(void)
+{
+    struct pq_api api;
+    check_begin("the table of functions");
+    pq_api_init(&api, &pq_kernels_scalar, "");
+    CHECK(api.codebook_init == pq_codebook_init, "init");
+    CHECK(api.codebook_quantize == pq_codebook_quantize, "quantize");
+    CHECK(api.codebook_dequantize == pq_codebook_dequantize, "dequantize");
+    check_end();
+}
+
 int main(void)
 {
     check_start("check_codebook");
+    check_table();
     for (int i = 0; pq_isa_name(i) != NULL; i++) {
         check_quantize(pq_isa_find(pq_isa_name(i)));
         check_dequantize(pq_isa_find(pq_isa_name(i)));
