@@ -817,6 +817,21 @@ def test_going_on_skips_what_is_finished(model, weights, monkeypatch):
     assert digest("other.safetensors") == digest("out.safetensors")
 
 
+def test_two_at_a_time(inside):
+    pytest.importorskip("fcntl", reason="locks of POSIX")
+    several()
+    with start("in.safetensors", "out.safetensors", "--type", "int8") as process:
+        wait_for_notes("out.safetensors.part.json", process)
+        for options in ([], ["--resume"], ["-f"]):
+            run = program("quantize", *process.args[5:], *options)
+            assert run.returncode == 2
+            expected = b"expected a file that no other process is writing, got one that is"
+            assert expected in run.stderr
+    assert process.returncode == 0
+    quantize("in.safetensors", "whole.safetensors", "--type", "int8", "-q")
+    assert digest("out.safetensors") == digest("whole.safetensors")
+
+
 def test_notes_that_are_cut_off(model, monkeypatch):
     quantize(model, "out.safetensors", "--type", "int8")
     wanted = digest("out.safetensors")

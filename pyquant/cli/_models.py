@@ -391,6 +391,8 @@ class Turned:
             small = view.dtype.kind == "f" and view.dtype.itemsize <= 4
             name = "float32" if small else view.dtype.newbyteorder("=").name
         made: npt.NDArray[Any] = _core.cast(np.ascontiguousarray(view), name)
+        tensor = self._weight._tensor
+        tensor.file.has_read(tensor.start, tensor.start + tensor.nbytes)
         if out is None:
             return made
         to: npt.NDArray[Any] = out

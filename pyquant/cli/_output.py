@@ -290,7 +290,13 @@ class Output:
         going_on = self._resume and self._read_state()
         try:
             for file in self.files:
-                self._open_one(file, going_on)
+                self._open[file.path] = _opened(file.beside)
+        except BaseException:
+            self._close()
+            raise
+        try:
+            for file in self.files:
+                self._prepare(file, going_on)
             mode = "a" if going_on else "w"
             self._notes = open(self._state, mode, encoding="utf-8")
             if not going_on:
@@ -302,14 +308,13 @@ class Output:
             raise
         return self
 
-    def _open_one(self, file: File, going_on: bool) -> None:
-        mode = "r+b" if going_on else "w+b"
-        stream = open(file.beside, mode, buffering=0)  # noqa: SIM115
-        self._open[file.path] = stream
+    def _prepare(self, file: File, going_on: bool) -> None:
+        stream = self._open[file.path]
         if not going_on:
-            _reserve(stream, file.size)
+            stream.truncate(0)
+            _reserve(stream, file.size, file.beside)
         for at, data in file.pieces:
-            _write(stream, at, data)
+            _write(stream, at, data, file.beside)
 
     def _read_state(self) -> bool:
         """Whether there is something to go on with: of the same plan, and all of it."""
@@ -336,7 +341,7 @@ class Output:
         file = self._where[part]
         array = np.ascontiguousarray(data)
         bytes_: Any = array.reshape(-1).view(np.uint8).data if array.size else b""
-        _write(self._open[file.path], file.places[part] + at, bytes_)
+        _write(self._open[file.path], file.places[part] + at, bytes_, file.beside)
         if file.closing is not None:
             before = self._sums[part] if at else file.seeds[part]
             self._sums[part] = zlib.crc32(bytes_, before)
@@ -384,7 +389,7 @@ class Output:
             stream = self._open[file.path]
             if file.closing is not None:
                 for at, data in file.closing(self._sums):
-                    _write(stream, at, data)
+                    _write(stream, at, data, file.beside)
             os.fsync(stream.fileno())
         self._close()
         for file in self.files:
@@ -413,7 +418,24 @@ def _row(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _reserve(stream: Any, size: int) -> None:
+def _opened(path: str) -> Any:
+    """A file for this process alone, where there are locks; with what is in it already."""
+    stream = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)  # noqa: SIM115
+    with suppress(ImportError):
+        import fcntl
+
+        try:
+            fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            stream.close()
+            expected = "a file that no other process is writing"
+            raise Refused(f"{path}: expected {expected}, got one that is") from None
+        except OSError:
+            pass  # of a file system without locks
+    return stream
+
+
+def _reserve(stream: Any, size: int, path: str) -> None:
     """Room on the disk, so that a full one is known before the work is done."""
     if hasattr(os, "posix_fallocate") and size:
         try:
@@ -422,18 +444,18 @@ def _reserve(stream: Any, size: int) -> None:
             import errno
 
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
-                raise OSError(error.errno, error.strerror, stream.name) from None
+                raise OSError(error.errno, error.strerror, path) from None
     stream.truncate(size)
 
 
-def _write(stream: Any, at: int, data: bytes | memoryview) -> None:
+def _write(stream: Any, at: int, data: bytes | memoryview, path: str) -> None:
     try:
         stream.seek(at)
         left = memoryview(data)
         while left:
             left = left[stream.write(left) :]
     except OSError as error:
-        raise OSError(error.errno, error.strerror, stream.name) from None
+        raise OSError(error.errno, error.strerror, path) from None
 
 
 def _sync_folder(path: str) -> None:
