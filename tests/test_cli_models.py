@@ -189,7 +189,7 @@ def test_shards(x, tmp_path):
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("bits", [2, 4])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
     """As the module for their format, which shares no code with this, decodes them."""
     path = tmp_path / "m.safetensors"
@@ -221,6 +221,14 @@ def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
             weight.scale, 16, 1
         )
         np.testing.assert_array_equal(by_hand, whole)
+
+
+def test_words_that_do_not_tell_their_width(tmp_path):
+    made = compressed_tensors.quantize(np.ones((4, 3), np.float32), group_size=3)
+    parts = {"w_packed": made.weight_packed, "w_scale": made.weight_scale}
+    pq.write_weights(tmp_path / "m.safetensors", {**parts, "w_shape": made.weight_shape})
+    with open_model(str(tmp_path / "m.safetensors")) as model:
+        assert set(logical(model)) == {"w_packed", "w_scale", "w_shape"}
 
 
 @pytest.mark.parametrize("blocks", [None, (1, 48), (1, 16), (7, 24)])

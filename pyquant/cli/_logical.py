@@ -27,7 +27,10 @@ KIND = "quantized"
 # Types of codes that stand with a scale beside them without any record, and packed ones by
 # the bits of a code.
 _PLAIN = ("int8", "uint8", "float8_e4m3fn", "float8_e5m2")
-_PACKED = {4: "int4", 2: "int2"}
+_PACKED = (
+    *(STORED["int4"], STORED["int2"]),
+    Stored("int8", "words", "int32", "_packed"),  # which pyquant itself does not write
+)
 _REALS = ("float32", "float64", "float16", "bfloat16")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
 _BAND = 1 << 20  # elements that are made at a time
@@ -215,7 +218,7 @@ class _Joined(Logical):
         codes = _from_words(words, bits)[..., before : before + count]
         if not self._how.middle:
             return codes
-        return codes.view(np.int8) - np.int8(self._how.middle)
+        return (codes.astype(np.int16) - self._how.middle).astype(np.int8)
 
     def _stored(self, rows: slice | None) -> Any:
         """The codes of some rows, as `dequantize` takes them."""
@@ -440,11 +443,12 @@ def _packed_by_name(model: Model, name: str) -> Logical | None:
     if _type_of(model[name]) != "int32" or not 0 < shape.size <= 8 or shape.ndim != 1:
         return None
     extents = tuple(map(int, shape.decode(dtype=shape.dtype).tolist()))
-    for bits, type in _PACKED.items():
-        how = STORED[type]
-        if min(extents) >= 0 and how.shape_of(extents) == model[name].shape:
-            return _joined_by_name(model, base, extents, STORED[_PACKED[bits]])
-    return None
+    if min(extents) < 0:
+        return None
+    # Of few columns words do not tell how wide the codes are.
+    fitting = [how for how in _PACKED if how.shape_of(extents) == model[name].shape]
+    one = len(fitting) == 1
+    return _joined_by_name(model, base, extents, fitting[0]) if one else None
 
 
 def _joined_by_name(
