@@ -711,6 +711,17 @@ def test_memory_does_not_depend_on_the_number_of_tensors(inside):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + (2 << 20)
+    quantize(
+        "in.safetensors", "q.safetensors", "--type", "uint8", "--granularity", "block:4"
+    )
+    tracemalloc.start()
+    assert main(["dequantize", "q.safetensors", "d.safetensors", "-q"]) == 0
+    with open_model("q.safetensors") as made:
+        for tensor in logical(made).values():
+            assert tensor.scale.nbytes == x.nbytes // 4
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 3 * x.nbytes
     with open_model("out.safetensors") as made:  # of several pieces, or bands
         np.testing.assert_array_equal(made["1"].decode(), x)
         codes = logical(made)["0"].codes()

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from math import prod
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -34,6 +36,8 @@ _PACKED = (
 _REALS = ("float32", "float64", "float16", "bfloat16")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
 _BAND = 1 << 20  # elements that are made at a time
+# The tensors whose parameters are in memory.
+_KEPT: deque[ref[_Joined]] = deque(maxlen=4)
 
 
 class Logical:
@@ -171,6 +175,7 @@ class _Joined(Logical):
         if self._scale is None:
             found = self._found["scale"].decode()
             self._scale = found.reshape(self._shape_of_scales())
+            self._keep()
         return self._scale
 
     @property
@@ -179,23 +184,42 @@ class _Joined(Logical):
         if "zero_point" not in self._found:
             return None
         if self._zero is None:
-            self._zero = self._zeros(self._found["zero_point"])
+            self._zero = self._zeros(None)
+            self._keep()
         return self._zero
+
+    def _keep(self) -> None:
+        """Parameters stay until those of a few other tensors have been looked at."""
+        if not any(one() is self for one in _KEPT):
+            oldest = _KEPT[0]() if len(_KEPT) == _KEPT.maxlen else None
+            if oldest is not None:
+                oldest._scale = oldest._zero = None
+            _KEPT.append(ref(self))
 
     def _shape_of_scales(self) -> tuple[int, ...]:
         return tuple(-(-n // b) for n, b in zip(self.shape, self._blocks, strict=True))
 
-    def _zeros(self, tensor: ModelTensor) -> npt.NDArray[Any]:
-        """Zero points as they are, or less the middle, or packed along the outputs."""
+    def _zeros(self, part: slice | None) -> npt.NDArray[Any]:
+        """Zero points of some rows of scales. They are as they are, or less the middle, or
+        packed along the outputs."""
+        tensor, bits = self._found["zero_point"], self._how.bits
+        codes: npt.NDArray[Any]
         form = self._shape_of_scales()
-        stored = tensor.decode(dtype=tensor.dtype)
-        if self._how.how != "words":
-            return stored.reshape(form)
-        bits = self._how.bits
-        if stored.dtype == np.int32:
-            codes = _from_words(stored.T, bits)[:, : form[0]].T.astype(np.int16)
+        first, last = (
+            (0, form[0] if form else 1) if part is None else (part.start, part.stop)
+        )
+        form = (last - first, *form[1:]) if form else form
+        if self._how.how == "words" and _type_of(tensor) == "int32":
+            words = slice(first * bits // 32, -(-last * bits // 32))
+            stored = tensor.decode(words, dtype="int32")
+            before = first - words.start * 32 // bits
+            codes = _from_words(np.moveaxis(stored, 0, -1), bits)[..., before:]
+            codes = np.moveaxis(codes[..., : last - first], -1, 0).astype(np.int16)
         else:
-            codes = stored.reshape(form).astype(np.int16) + (1 << (bits - 1))
+            stored = tensor.decode(part, dtype=tensor.dtype).reshape(form)
+            if self._how.how != "words":
+                return stored
+            codes = stored.astype(np.int16) + (1 << (bits - 1))
         return (codes - self._how.middle).astype(np.int8 if self._how.middle else np.uint8)
 
     def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
@@ -266,13 +290,38 @@ class _Joined(Logical):
         return to
 
     def _decode_band(self, a: int, b: int, out: npt.NDArray[Any], threads: int) -> None:
-        zero = self.zero_point
-        size = self._blocks[0]
-        scale = _rows_of(self.scale, a, b, size)
-        zeros = None if zero is None else _rows_of(zero, a, b, size)
+        scale, zeros = self._parameters(a, b)
         blocks = (b - a if len(scale) == 1 else 1, *self._blocks[1:])
         stored = self._stored(slice(a, b))
         _core.dequantize(stored, scale, zeros, block_size=blocks, out=out, threads=threads)
+
+    def _parameters(self, a: int, b: int) -> tuple[npt.NDArray[Any], Any]:
+        """Scales and zero points for all rows together, or for each: of many, no others
+        than these are read."""
+        form, size = self._shape_of_scales(), self._blocks[0]
+        if form[0] == 1 or self._found["scale"].shape != form:
+            scale, zero = self.scale, self.zero_point
+            if form[0] == 1:
+                return scale, zero
+            rows = np.arange(a, b) // size
+            return scale[rows], None if zero is None else zero[rows]
+        part = slice(a // size, -(-b // size))
+        rows = np.arange(a, b) // size - part.start
+        scale, zero = self._found["scale"].decode(part), None
+        if self._has_rows_of_zeros(form):
+            zero = self._zeros(part)
+        elif self.zero_point is not None:
+            zero = self.zero_point[part]
+        if size == 1:
+            return scale, zero
+        return scale[rows], None if zero is None else zero[rows]
+
+    def _has_rows_of_zeros(self, form: tuple[int, ...]) -> bool:
+        """Whether they can be read a few rows at a time."""
+        tensor = self._found.get("zero_point")
+        if tensor is None:
+            return False
+        return _type_of(tensor) == "int32" or tensor.shape == form
 
 
 def _from_words(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
@@ -281,15 +330,6 @@ def _from_words(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
     lanes = np.ascontiguousarray(words).view(np.uint32)[..., np.newaxis] >> shifts
     codes = (lanes & np.uint32((1 << bits) - 1)).astype(np.uint8)
     return codes.reshape(*words.shape[:-1], -1)
-
-
-def _rows_of(parameters: npt.NDArray[Any], a: int, b: int, size: int) -> npt.NDArray[Any]:
-    """One for each row, or for all of them."""
-    if len(parameters) == 1:
-        return parameters
-    if size == 1:
-        return parameters[a:b]
-    return parameters[np.arange(a, b) // size]
 
 
 def _code_dtype(how: Stored, tensor: ModelTensor) -> Any:
