@@ -838,6 +838,7 @@ def test_two_at_a_time(inside):
             assert run.returncode == 2
             expected = b"expected a file that no other process is writing, got one that is"
             assert expected in run.stderr
+        process.communicate()
     assert process.returncode == 0
     quantize("in.safetensors", "whole.safetensors", "--type", "int8", "-q")
     assert digest("out.safetensors") == digest("whole.safetensors")
