@@ -47,6 +47,16 @@ def test_names_that_terminals_would_obey(here, capsys):
     assert r"a\n\x1b[31m\u202e" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_names_that_an_encoding_has_not(encoding, here):
+    np.savez("n.npz", **{"größe 名": np.float32([1])})
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    run = program("inspect", "n.npz", env=environment, encoding=encoding)
+    expected = "größe 名".encode(encoding, "backslashreplace").decode(encoding)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert expected in run.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

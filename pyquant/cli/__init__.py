@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from pyquant import __version__
@@ -81,6 +82,8 @@ def run_as_program() -> int:
     int
         As of `main`; 1 where nobody reads what it prints.
     """
+    if isinstance(sys.stdout, TextIOWrapper):  # which may be of an encoding without some
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = main()
         sys.stdout.flush()
