@@ -125,6 +125,20 @@ def test_hashes(capsys):
     assert found == {k: hashlib.sha256(v.tobytes()).hexdigest() for k, v in arrays.items()}
 
 
+@pytest.mark.parametrize(("said", "status"), [(48, 0), (47, 1), ("48", 1), (None, 0)])
+def test_the_bytes_of_an_index(said, status, capsys):
+    pq.write_weights("a.safetensors", {"x": np.ones(4, "f4")})
+    pq.write_weights("b.safetensors", {"y": np.ones(4, "f8")})
+    places = {"x": "a.safetensors", "y": "b.safetensors"}
+    metadata = {} if said is None else {"total_size": said}
+    with open("m.index.json", "w") as file:
+        json.dump({"metadata": metadata, "weight_map": places}, file)
+    found, _, end = verify(capsys, "m.index.json")
+    expected = "expected a total_size of 48, the bytes of all tensors, got "
+    assert found == status
+    assert end["others"] == ([f"{expected}{said!r}"] if status else [])
+
+
 # Beside its original
 
 

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
                 faults += _judged(model, tensor, originals[name], records.get(name, {}))
             said["faults"] += len(faults)
             _show_tensor(model, tensor, faults, arguments.json)
-        loose = [*_loose(tensors, records, originals)]
+        loose = [*_sums(model), *_loose(tensors, records, originals)]
         said["faults"] += len(loose)
         _show_end(said, loose, other, arguments.json)
     return 0 if said["faults"] == 0 else 1
@@ -291,6 +291,15 @@ def _other_codes(tensor: Logical, original: Logical, record: dict[str, Any]) -> 
 
 
 # ---- the file ----
+
+
+def _sums(model: Model) -> Iterator[str]:
+    """What an index says of all files together."""
+    said = model.metadata.get("total_size") if model.shards else None
+    total = sum(tensor.nbytes for tensor in model.values())
+    if said is not None and said != total:
+        got = repr(said)[:40]
+        yield f"expected a total_size of {total}, the bytes of all tensors, got {got}"
 
 
 def _loose(
