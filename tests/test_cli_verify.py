@@ -307,11 +307,11 @@ def test_text(original, capsys):
         "q.safetensors: tensor 'w': expected finite and positive scales, got 1 others, "
         "the first nan\n"
         "q.safetensors: tensor 'w': expected finite numbers, got 307200 others\n"
-        "q.safetensors: 1 tensors: 2 faults\n"
+        "q.safetensors: 1 tensor: 2 faults\n"
     )
     assert main(["verify", "--against", original, original]) == 0
     out = capsys.readouterr().out
-    assert out == f"{original}: 1 tensors, beside {original}: nothing is wrong\n"
+    assert out == f"{original}: 1 tensor, beside {original}: nothing is wrong\n"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"w": {"quantized": 3}}', "[" * 9999])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "as_json",
     "bands",
+    "counted",
     "decoded",
     "expanded",
     "extents",
@@ -133,6 +134,11 @@ def has_numbers(tensor: Logical) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def extents(shape: tuple[int, ...]) -> str:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import dtypes
-from pyquant.cli._bands import as_json, bands, decoded, expanded, grid, has_numbers, wide
+from pyquant.cli._bands import (
+    as_json,
+    bands,
+    counted,
+    decoded,
+    expanded,
+    grid,
+    has_numbers,
+    wide,
+)
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._logical import logical
 from pyquant.cli._models import open_model
@@ -315,11 +324,12 @@ def _print_text(
 
 
 def _summed_up(said: dict[str, Any]) -> str:
+    tensors = counted(said["compared"], "tensor")
     if said["worst"] is None:
-        return f"{said['compared']} tensors, all without an error"
+        return f"{tensors}, all without an error"
     worst = f"SQNR at worst {said['worst']:.2f} dB, in the middle {said['median']:.2f} dB"
     same = f", {said['equal']} without an error" if said["equal"] else ""
-    return f"{said['compared']} tensors{same}: {worst}"
+    return f"{tensors}{same}: {worst}"
 
 
 def _row(said: dict[str, Any]) -> tuple[str, ...]:

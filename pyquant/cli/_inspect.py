@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyquant.cli._bands import as_json, decoded, extents, has_numbers, wide
+from pyquant.cli._bands import as_json, counted, decoded, extents, has_numbers, wide
 from pyquant.cli._errors import shown
 from pyquant.cli._logical import logical
 from pyquant.cli._models import open_model
@@ -176,7 +176,8 @@ def _print_text(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
 
 
 def _counted(said: dict[str, Any], bits: float) -> str:
-    counts = f"{said['tensors']} tensors, {said['elements']} elements"
+    tensors, elements = counted(said["tensors"], "tensor"), said["elements"]
+    counts = f"{tensors}, {counted(elements, 'element')}"
     return f"{counts}, {said['bytes']} bytes, {bits:.2f} bits per element"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pyquant import _core, dtypes
 from pyquant.blocks import block_format, block_formats
-from pyquant.cli._bands import as_json, bands, decoded, grid, has_numbers, wide
+from pyquant.cli._bands import as_json, bands, counted, decoded, grid, has_numbers, wide
 from pyquant.cli._compare import differing, limits_of
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._forms import Granularity
@@ -361,5 +361,5 @@ def _show_end(
     for fault in loose:
         print(f"{shown(said['file'])}: {shown(fault)}")
     beside = "" if other is None else f", beside {shown(other)}"
-    result = "nothing is wrong" if not said["faults"] else f"{said['faults']} faults"
-    print(f"{shown(said['file'])}: {said['tensors']} tensors{beside}: {result}")
+    result = "nothing is wrong" if not said["faults"] else counted(said["faults"], "fault")
+    print(f"{shown(said['file'])}: {counted(said['tensors'], 'tensor')}{beside}: {result}")
