@@ -273,7 +273,9 @@ def test_places_that_no_report_can_have(path, capsys):
 
 
 @pytest.mark.parametrize("limit", ["", "x", "nan", "inf"])
-def test_limits_that_are_none(limit):
+def test_limits_that_are_none(limit, capsys):
     with pytest.raises(SystemExit) as exit_:
         main(["compare", "--fail-below", limit, "a.npy", "b.npy"])
     assert exit_.value.code == 2
+    expected = f"argument --fail-below: expected a number of dB, got {limit!r}\n"
+    assert capsys.readouterr().err.endswith(expected)

@@ -9,6 +9,7 @@ import random
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 
 import fuzz_files
@@ -210,7 +211,9 @@ def test_files_that_lie(make, seed, here, capsys):
         beside = (["compare", path], ["compare", "real.npz"], ["verify", "--against", path])
         beside = (*beside, ["verify", "--against", "real.npz"])
         for command in (*COMMANDS, *beside):
+            began = time.process_time()
             status = main([*command, path])
+            assert time.process_time() - began < 5 * fuzz_files.SECONDS, (command, number)
             out, err = capsys.readouterr()
             assert status in (0, 1, 2), (command, number)
             assert (err.count("\n") == 1) == (status == 2), (command, number, err)

@@ -84,9 +84,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _decibels(text: str) -> float:
-    value = float(text)
+    from argparse import ArgumentTypeError
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not math.isfinite(value):
-        raise ValueError(text)
+        raise ArgumentTypeError(f"expected a number of dB, got {text!r}")
     return value
 
 
