@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -285,6 +286,23 @@ def test_what_is_in_one_file_only(capsys):
         "tensor 'b': expected it in the file, got it in the original alone",
         "tensor 'c': expected it in the original, got it in the file alone",
     ]
+
+
+def test_bfloat16_beside_its_original(monkeypatch, capsys):
+    """One rounding of the numbers; to make it ml_dtypes is needed, to keep it nothing."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16  # optional; the type is its
+    y = X.astype(bfloat16)
+    pq.write_weights("x.safetensors", {"w": X})
+    pq.write_weights("y.safetensors", {"w": y})
+    y.view(np.uint16)[3, 4] ^= 1
+    pq.write_weights("z.safetensors", {"w": y})
+    assert verify(capsys, "--against", "x.safetensors", "y.safetensors")[0] == 0
+    _, faults, _ = verify(capsys, "--against", "x.safetensors", "z.safetensors")
+    assert faults == {"w": ["expected what the original makes, got 1 other elements"]}
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    for other, status in (("y", 0), ("z", 1)):
+        path = f"{other}.safetensors"
+        assert verify(capsys, "--against", path, "y.safetensors")[0] == status
 
 
 def test_complex_numbers_beside_their_original(capsys):

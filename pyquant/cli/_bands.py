@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pyquant import _core
 from pyquant.cli._forms import Granularity
 
 if TYPE_CHECKING:
@@ -72,14 +73,15 @@ def wide(types: set[str]) -> str:
 
 def decoded(tensor: Logical, dtype: str, unit: int = 1) -> Iterator[npt.NDArray[Any]]:
     """The numbers of a tensor, band by band, in memory that the next band takes again."""
-    room = np.empty(0, dtype)
+    element = _core.dtype_named(dtype)
+    room = np.empty(0, element)
     for rows in bands(tensor.shape, unit):
         if rows is None:
             yield tensor.decode(dtype=dtype).reshape(1)
             continue
         shape = (rows.stop - rows.start, *tensor.shape[1:])
         if room.size < math.prod(shape):
-            room = np.empty(math.prod(shape), dtype)
+            room = np.empty(math.prod(shape), element)
         yield tensor.decode(rows, out=room[: math.prod(shape)].reshape(shape))
 
 

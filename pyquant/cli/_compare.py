@@ -247,7 +247,7 @@ def differing(a: Logical, b: Logical, dtype: str | None = None) -> int:
         dtype = wide({a.type, b.type})
     if a.type == b.type in ("int64", "uint64"):  # which float64 does not hold
         dtype = a.type
-    word = f"u{np.dtype(dtype).itemsize}"
+    word = f"u{dtypes.TYPES[dtype].nbytes}"
     pairs = zip(decoded(a, dtype), decoded(b, dtype), strict=True)
     return sum(int(np.count_nonzero(x.view(word) != y.view(word))) for x, y in pairs)
 

@@ -54,7 +54,9 @@ RECORD = {
     "method": ("minmax", "mse"),
     "symmetric": (True, False),
 }
-REALS = ("float64", "float32", "float16", "bfloat16")
+# Types that numbers are rounded to, by their names; files have one that NumPy has not.
+REALS = {name: name for name in ("float64", "float32", "float16", "bfloat16")}
+REALS["BF16"] = "bfloat16"
 BLOCKS = {block.name for block in block_formats()}
 
 
@@ -188,7 +190,7 @@ def _unlike(
         counts = _other_parameters(tensor, original, record)
         counts["codes"] = _other_codes(tensor, original, record)
     else:
-        dtype = tensor.type if tensor.type in REALS else None
+        dtype = REALS.get(tensor.type) if original.type != tensor.type else None
         counts = {"elements": differing(original, tensor, dtype)}
     for unit, count in counts.items():
         if count:
