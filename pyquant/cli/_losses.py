@@ -184,7 +184,7 @@ class Extent:
             self.low = min(self.low, float(x.min()))
             self.high = max(self.high, float(x.max()))
             with np.errstate(over="ignore"):
-                self.squares += float(np.dot(x, x))
+                self.squares += float(np.square(x, out=x).sum())  # without BLAS's threads
 
     def numbers(self) -> dict[str, Any]:
         """Those of a row of the table."""
