@@ -15,6 +15,7 @@ from support import run_python
 
 import pyquant as pq
 from pyquant.cli import _losses
+from pyquant.cli._charts import histogram
 from pyquant.cli._errors import Refused
 from pyquant.cli._losses import Codes, measure
 from pyquant.dtypes import TYPES
@@ -162,6 +163,34 @@ def test_granularities_side_by_side(dtype):
         {"granularity": name, "type": dtype, "sqnr": params.measure_error(x).sqnr}
         for name, params in expected.items()
     ]
+
+
+def test_scales_and_codes_of_channels():
+    x = np.float32(
+        [[-8, 4, 7.5, 0, 3], [-8.5, 0, 1, 2, 3], [6, 6, 1, 0, 1], [0, 0, 0, 0, 0]]
+    )
+    scale = np.float32([0.5, 4, 1, 0])
+    found = measured(x, dtype="int8", granularity="axis:0", scale=scale)
+    assert found["scale_curve"] == [2, 0, -1]
+    assert found["zero_scales"] == 1
+    grids = [(one["label"], one["scale"], one["low"]) for one in found["grids"]]
+    assert grids == [("largest scale", 4, -514), ("median scale", 1, -128.5)]
+
+
+def test_shapes_of_a_histogram():
+    shown = {"low": 0, "high": 128, "counts": [1] * 128}
+    grid = {"label": "scale", "scale": 32, "low": 0, "high": 63.5}
+    found = histogram(shown, [grid], [[0, 32, 64, 1000]], "1010")
+    assert found["inside"] == "M1 100H1V0H256V100H511V100z"
+    assert found["outside"] == "M1 100H256V0H511V100z"
+    (strip,) = found["strips"]
+    assert strip["used"] == "M1 106v10M256 106v10"
+    assert strip["unused"] == "M128.5 106v10"
+    assert (found["start"], found["stop"]) == (0, 128)
+    # Codes that reach farther than the values are shown, but not to any distance.
+    found = histogram(shown, [{**grid, "low": -64, "high": 1e9}], [], "")
+    assert (found["start"], found["stop"]) == (-64, 256)
+    assert found["outside"] == ""
 
 
 def test_blocks_of_gguf_have_no_steps(tmp_path):
@@ -520,6 +549,7 @@ def test_browser_sorts(show):
         script = "(rows, k) => rows.map(row => row.cells[k].dataset.value)"
         return page.locator("tbody tr").evaluate_all(script, column)
 
+    assert page.locator("thead th").nth(5).get_attribute("aria-sort") == "ascending"
     before = values(0)
     for column, head in enumerate(page.locator("thead button").all()):
         was = page.locator("thead th").nth(column).get_attribute("aria-sort")
