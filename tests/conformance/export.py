@@ -1,0 +1,223 @@
+"""
+The vectors in forms that others read without a line of Python.
+
+python tests/conformance/export.py onnx FOLDER     a folder for each call, as ONNX's tests
+python tests/conformance/export.py text            elements, one on a line, as bits
+python tests/conformance/export.py tables FOLDER   all float16 and bfloat16 to each float8
+"""
+
+import argparse
+import hashlib
+import sys
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path[:] = [str(HERE.parent), *(p for p in sys.path if Path(p).resolve() != HERE)]
+
+from conformance import cases  # noqa: E402
+
+V1 = {path.stem: path for path in cases.V1}
+
+
+def settled(name):
+    """The calls of a file of v1 that have one result."""
+    for call in cases.calls(V1[name]):
+        if len(call.acceptable) == 1:
+            yield call
+
+
+# As ONNX's backend tests.
+
+OPSETS = (13, 19, 21, 23, 25)  # and the newest: the first that has all that a call needs
+PRECISE = 23  # the first that says in which type of several the quotient is
+
+
+def checked_model(call, results):
+    """The model of a call for the oldest operators that it can have, and its inputs."""
+    import onnx
+    from conformance.adapters._model import model_of, type_of
+
+    newest = onnx.defs.onnx_opset_version()
+    for opset in (*OPSETS, newest):
+        model, feeds, _ = model_of(call, opset)
+        for info, array in zip(model.graph.output, results, strict=True):
+            typed = onnx.helper.make_tensor_type_proto(type_of(array.dtype), array.shape)
+            info.type.CopyFrom(typed)
+        divided = {feeds[key].dtype.name for key in ("x", "y_scale") if key in feeds}
+        if "y_scale" in feeds and opset < PRECISE and divided != {"float32"}:
+            continue
+        try:
+            onnx.checker.check_model(model, full_check=True)
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
+            if opset == newest:
+                raise
+        else:
+            return model, feeds
+    return None
+
+
+def write_onnx(folder):
+    """`folder`/test_ID, with model.onnx and test_data_set_0; how many there are."""
+    from conformance.adapters import Unsupported
+    from onnx import numpy_helper
+
+    count = 0
+    for call in settled("onnx"):
+        one = call.acceptable[0]
+        results = [cases.array(spec) for spec in (one if isinstance(one, list) else [one])]
+        try:
+            model, feeds = checked_model(call, results)
+        except Unsupported:
+            continue  # a zero point that is a number of Python's
+        made = {info.name: a for info, a in zip(model.graph.output, results, strict=True)}
+        data = Path(folder, f"test_{call.id.replace('-', '_')}", "test_data_set_0")
+        data.mkdir(parents=True)
+        (data.parent / "model.onnx").write_bytes(model.SerializeToString())
+        for kind, arrays in (("input", feeds), ("output", made)):
+            for i, (name, array) in enumerate(arrays.items()):
+                tensor = numpy_helper.from_array(array, name)
+                (data / f"{kind}_{i}.pb").write_bytes(tensor.SerializeToString())
+        count += 1
+    return count
+
+
+# As text: quantize f32 i8 half_even x=3f000000 s=3f800000 z=00 -> 00
+
+MODES = {
+    "ROUND_NEAREST_TOWARD_INFINITY": "half_away",
+    "ROUND_NEAREST_TOWARD_ZERO": "half_toward_zero",
+    "ROUND_NEAREST_UPWARD": "half_up",
+    "ROUND_NEAREST_DOWNWARD": "half_down",
+    "ROUND_NEAREST_TOWARD_EVEN": "half_even",
+    "ROUND_TOWARD_INFINITY": "away",
+    "ROUND_TOWARD_ZERO": "trunc",
+    "ROUND_UP": "ceil",
+    "ROUND_DOWN": "floor",
+}
+SHORT = {"float32": "f32", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16"}
+SHORT |= {"int32": "i32", "int4": "i4", "uint4": "u4", "int2": "i2", "uint2": "u2"}
+SHORT |= {"float8_e4m3fn": "f8e4m3fn", "float8_e4m3fnuz": "f8e4m3fnuz"}
+SHORT |= {"float8_e5m2": "f8e5m2", "float8_e5m2fnuz": "f8e5m2fnuz"}
+PLAIN = {
+    "x",
+    "x_scale",
+    "x_zero_point",
+    "y_scale",
+    "y_zero_point",
+    "output_dtype",
+    "saturate",
+}
+PLAIN |= {"input", "scale", "zero_point", "type", "axes", "round_mode"}
+
+
+def pattern(array):
+    """The bits of an array's elements in hexadecimal; narrow ones in the low bits."""
+    bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}.get(array.dtype.name)
+    size = array.dtype.itemsize
+    mask = (1 << (bits or 8 * size)) - 1
+    return [f"{int(v) & mask:0{2 * size}x}" for v in array.view(f"u{size}").flat]
+
+
+def lines_of(call):
+    """A line for each element of a call with one scale, float32, between f32 and codes."""
+    args = {key: cases.argument(value) for key, value in call.args.items()}
+    if isinstance(call.acceptable[0], list) or not set(args) <= PLAIN:
+        return
+    x, result = args.get("x", args.get("input")), cases.array(call.acceptable[0])
+    scale = next(args[key] for key in args if key.endswith("scale"))
+    op = call.op.split(".")[1].removesuffix("_linear")
+    real, codes = (x, result) if op == "quantize" else (result, x)
+    zero = next((args[key] for key in args if key.endswith("zero_point")), None)
+    zero = np.zeros((), codes.dtype) if zero is None else np.asarray(zero)
+    known = codes.dtype.name in SHORT and zero.dtype == codes.dtype
+    if not known or real.dtype != np.float32 or scale.dtype != np.float32:
+        return
+    if codes.dtype == np.float32 or scale.size != 1 or zero.size != 1:
+        return
+    how = MODES[args.get("round_mode", "ROUND_NEAREST_TOWARD_EVEN")]
+    (s,), (z,) = pattern(scale), pattern(zero)
+    if codes.dtype.name.startswith("float8"):
+        if z != "00":
+            return  # which is added before rounding
+        how += " saturate" if args.get("saturate", 1) else " overflow"
+    nans = np.isnan(result.astype(np.float32)).flat
+    head = f"{op} {SHORT[x.dtype.name]} {SHORT[result.dtype.name]} {how}"
+    for given, made, is_nan in zip(pattern(x), pattern(result), nans, strict=True):
+        yield f"{head} x={given} s={s} z={z} -> {'nan' if is_nan else made}"
+
+
+def text():
+    """All lines, each once."""
+    files = ("ngraph", "onnx")
+    calls = (call for name in files for call in settled(name))
+    return list(dict.fromkeys(line for call in calls for line in lines_of(call)))
+
+
+# As tables: a byte for each of the 65536 patterns of the wider type, in their order.
+
+# Bits of the mantissa, the bias, and the codes of the largest number, infinity and NaN.
+FLOAT8 = {
+    "float8_e4m3fn": (3, 7, 0x7E, 0x7F, 0x7F),
+    "float8_e5m2": (2, 15, 0x7B, 0x7C, 0x7E),
+    "float8_e4m3fnuz": (3, 8, 0x7F, 0x80, 0x80),
+    "float8_e5m2fnuz": (2, 16, 0x7F, 0x80, 0x80),
+}
+
+
+def wide_values(source):
+    """What each pattern of float16 or bfloat16 stands for."""
+    patterns = np.arange(1 << 16, dtype=np.uint32)
+    if source == "float16":
+        return patterns.astype(np.uint16).view(np.float16).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # NaNs that signal
+        return (patterns << 16).view(np.float32).astype(np.float64)
+
+
+def table(source, target, saturate):
+    """The codes of all values, to nearest, ties to the even code; NaN keeps its sign."""
+    mantissa, bias, largest, infinity, nan = FLOAT8[target]
+    codes = np.arange(largest + 2)  # one more, where the next would be
+    exponent, fraction = codes >> mantissa, codes & (1 << mantissa) - 1
+    steps = np.where(exponent > 0, fraction + (1 << mantissa), fraction)
+    values = np.ldexp(steps.astype(np.float64), np.maximum(exponent, 1) - bias - mantissa)
+    x = wide_values(source)
+    size, negative = abs(x), np.signbit(x)
+    middle = (values[1:] + values[:-1]) / 2
+    above = np.searchsorted(middle, size, side="left")
+    tie = (above < middle.size) & (middle[np.minimum(above, middle.size - 1)] == size)
+    found = np.where(tie & (above % 2 == 1), above + 1, above)
+    beyond = found > largest
+    found = np.where(beyond, largest if saturate else infinity, found)
+    found = np.where(np.isnan(x), nan, found)
+    signed = negative & (found > 0 if target.endswith("uz") else True)  # which have no -0
+    return np.where(signed, found | 0x80, found).astype(np.uint8)
+
+
+def tables():
+    """Names and bytes of all tables."""
+    for source in ("float16", "bfloat16"):
+        for target in FLOAT8:
+            for how in ("saturate", "overflow"):
+                made = table(source, target, how == "saturate")
+                yield f"{source}-{target}-{how}.bin", made.tobytes()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
+    parser.add_argument("form", choices=("onnx", "text", "tables"))
+    parser.add_argument("folder", nargs="?", default=".")
+    args = parser.parse_args()
+    if args.form == "onnx":
+        print(write_onnx(args.folder), "folders")
+    elif args.form == "text":
+        print("\n".join(text()))
+    else:
+        for name, data in tables():
+            Path(args.folder, name).write_bytes(data)
+            print(f"{hashlib.sha256(data).hexdigest()}  {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exported forms of the vectors, as others read them: what is in them, and how."""
+
+import hashlib
+import re
+
+import numpy as np
+import pytest
+from conformance import cases, export, run
+from support import same
+
+import pyquant as pq
+
+pytest.importorskip("ml_dtypes")  # optional; whose types the vectors have
+
+LONG = {short: name for name, short in export.SHORT.items()}
+LINE = re.compile(
+    r"(quantize|dequantize) (\w+) (\w+) (\w+)(?: (saturate|overflow))? "
+    r"x=([0-9a-f]+) s=([0-9a-f]{8}) z=([0-9a-f]+) -> (nan|[0-9a-f]+)"
+)
+
+
+def element(text, name):
+    """One element from its bits, which in narrow types are the low ones."""
+    dtype = cases.dtype_of(name)
+    bits = int(text, 16)
+    if narrow := re.fullmatch(r"(u?)int([24])", name):
+        unsigned, width = narrow[1], int(narrow[2])
+        sign = 0 if unsigned else bits >> (width - 1)
+        return np.array(bits - (sign << width)).astype(dtype)
+    return np.array(bits, f"u{dtype.itemsize}").view(dtype)
+
+
+def test_text():
+    lines = export.text()
+    assert len(lines) > 480
+    for line in lines:
+        op, source, target, mode, beyond, x, s, z, wanted = LINE.fullmatch(line).groups()
+        x, s = element(x, LONG[source]), element(s, "float32")
+        zero = element(z, LONG[target if op == "quantize" else source])
+        if op == "dequantize":
+            got = pq.dequantize(x, s, zero)
+        elif beyond:
+            got = pq.quantize(x, s, dtype=LONG[target], saturate=beyond == "saturate")
+        else:
+            got = pq.quantize(x, s, zero, dtype=LONG[target], rounding=mode)
+        if wanted == "nan":
+            assert np.isnan(got.astype(np.float32)), line
+        else:
+            assert export.pattern(np.asarray(got)) == [wanted], line
+
+
+def test_text_has_every_mode_and_type():
+    lines = [line.split() for line in export.text()]
+    assert {words[3] for words in lines} == set(export.MODES.values())
+    assert {words[i] for words in lines for i in (1, 2)} == set(LONG)
+
+
+def test_tables():
+    """Each has the sum that is kept, and what pyquant makes of all patterns."""
+    lines = (cases.HERE / "tables.sha256").read_text("utf-8").splitlines()
+    sums = dict(reversed(line.split()) for line in lines)
+    tables = dict(export.tables())
+    assert {name: hashlib.sha256(data).hexdigest() for name, data in tables.items()} == sums
+    for name, data in tables.items():
+        source, target, beyond = name.removesuffix(".bin").split("-")
+        x = np.arange(1 << 16, dtype=np.uint16).view(cases.dtype_of(source))
+        got = pq.quantize(x, np.float32(1), dtype=target, saturate=beyond == "saturate")
+        same(got.view(np.uint8), np.frombuffer(data, np.uint8))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """What ONNX's own loader finds in the exported folders."""
+    pytest.importorskip("onnx")  # optional; whose form it is
+    loader = pytest.importorskip("onnx.backend.test.loader")  # not in all wheels
+    folder = tmp_path_factory.mktemp("vectors")
+    count = export.write_onnx(folder)
+    found = loader.load_model_tests(data_dir=str(folder.parent), kind=folder.name)
+    assert len(found) == count > 150
+    return found
+
+
+def opened(case):
+    """A model, and inputs and outputs by name."""
+    import onnx
+
+    model = onnx.load(f"{case.model_dir}/model.onnx")
+    sides = []
+    for kind, infos in (("input", model.graph.input), ("output", model.graph.output)):
+        arrays = {}
+        for i, info in enumerate(infos):
+            path = f"{case.model_dir}/test_data_set_0/{kind}_{i}.pb"
+            tensor = onnx.load_tensor(path)
+            assert tensor.name == info.name
+            arrays[info.name] = onnx.numpy_helper.to_array(tensor)
+        sides.append(arrays)
+    return model, *sides
+
+
+def test_folders_in_the_evaluator(folders):
+    reference = pytest.importorskip("onnx.reference")  # which newer ones have
+    for case in folders:
+        model, inputs, outputs = opened(case)
+        evaluator = reference.ReferenceEvaluator(model, new_ops=pq.onnx.reference_ops())
+        for got, wanted in zip(evaluator.run(None, inputs), outputs.values(), strict=True):
+            same(np.asarray(got), wanted)
+
+
+def test_folders_in_onnx_runtime(folders):
+    """Where it is kept as the same, and NumPy itself has the types."""
+    onnxruntime = pytest.importorskip("onnxruntime")  # optional; whose results these are
+    this = "onnxruntime", onnxruntime.__version__
+    kept = {
+        (k["implementation"], k["version"]): k["deviations"] for k in run.kept_records()
+    }
+    if this not in kept:
+        pytest.skip("another version than those kept")
+    keys = (key.removeprefix("onnx-").replace("-", "_") for key in kept[this])
+    deviating = {f"test_{key}" for key in keys}
+    tried = 0
+    for case in folders:
+        model, inputs, outputs = opened(case)
+        plain = all(a.dtype.isbuiltin == 1 for a in (*inputs.values(), *outputs.values()))
+        if case.name in deviating or not plain:
+            continue
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        for got, wanted in zip(session.run(None, inputs), outputs.values(), strict=True):
+            got = np.asarray(got)
+            any_nan = np.isnan(got) & np.isnan(wanted)
+            same(np.where(any_nan, wanted, got), wanted)
+        tried += 1
+    assert tried > 60
