@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The form of the files of tests/conformance: their schema, and what their heads say."""
+
+import json
+
+import pytest
+from conformance.cases import FILES, HERE, calls
+
+
+@pytest.fixture(scope="module")
+def judge():
+    jsonschema = pytest.importorskip("jsonschema")  # optional; the schema is for others
+    schema = json.loads((HERE / "schema" / "v1.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_files_follow_the_schema(path, judge):
+    faults = sorted(judge.iter_errors(json.loads(path.read_text("utf-8"))), key=str)
+    assert not [f"{fault.json_path}: {fault.message[:200]}" for fault in faults[:3]]
+
+
+BYTE = {"dtype": "int8", "data": 1}
+WRONG = [
+    {},
+    [BYTE],
+    {"refused": True},
+    {"refused": True, "reason": "value"},
+    {"any_of": [BYTE]},
+    {"dtype": "int8"},
+    {"dtype": "int8", "hex": "00"},
+    {"dtype": "int8", "data": "zero"},
+    {"dtype": "float8_e5m2", "data": 1},
+    {**BYTE, "hex": "00", "shape": []},
+    {"dtype": "int8", "hex": "00", "shape": [1], "encoding": "bits"},
+]
+
+
+@pytest.mark.parametrize("expect", WRONG, ids=str)
+def test_the_schema_refuses(expect, judge):
+    head = {"version": "2026.11.23", "about": "", "count": 1, "flags": {}}
+    for given in (expect, BYTE):
+        cases = [{"id": "a", "source": "", "calls": [{"id": "a-0", "expect": given}]}]
+        assert judge.is_valid({**head, "cases": cases}) == (given is BYTE)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_headers_say_what_is_in_the_files(path):
+    header, listed = json.loads(path.read_text("utf-8")), list(calls(path))
+    assert header["count"] == len(listed) == len({call.id for call in listed})
+    assert {flag for call in listed for flag in call.flags} == set(header["flags"])
+    for call in listed:
+        assert ("validation" in call.flags) == call.refused == (call.error is not None)
+        assert ("open" in call.flags) == (len(call.acceptable) > 1)
+        assert "." in call.op or path.stem in ("pyquant", "compressed-tensors-0.20.0")
