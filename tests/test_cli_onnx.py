@@ -644,6 +644,30 @@ def test_what_is_kept_and_why(tmp_path, capsys):
     assert "expected blocks along one axis for DequantizeLinear, got 8x8" in said
 
 
+def test_what_goes_with_codes_is_kept(tmp_path, capsys):
+    """Scales of blocks have as many dimensions as weights."""
+    text = """t = com.microsoft.MatMulNBits<K = 64, N = 40, bits = 4, block_size = 32>(
+        x, codes, scales, zeros)
+    y = MatMul(t, w)"""
+    rng = np.random.default_rng(8)
+    arrays = {
+        "codes": rng.integers(0, 256, (40, 2, 16), np.uint8),
+        "scales": rng.random((40, 2)).astype(np.float32),
+        "zeros": rng.random((40, 2)).astype(np.float32),
+        "w": rng.random((40, 30)).astype(np.float32),
+    }
+    proto = model_of(*(numpy_helper.from_array(a, n) for n, a in arrays.items()), text=text)
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    path, out = saved(tmp_path / "in.onnx", proto), str(tmp_path / "out.onnx")
+    options = ("--type", "int8", "--min-size", 0, "--json")
+    assert command("quantize", path, out, *options) == 0
+    reason = "expected a weight, got what goes with codes"
+    found = kept(capsys.readouterr().out)
+    assert found.pop("codes") == "expected real numbers, got uint8"
+    assert found == {"scales": reason, "zeros": reason}
+    assert [*decoded(out)] == ["w"]
+
+
 def test_dry_run_says_the_same_and_writes_nothing(tmp_path, capsys):
     path, out = saved(tmp_path / "in.onnx", network()), tmp_path / "out.onnx"
     options = ("quantize", path, out, "--type", "int4", "--min-size", 0, "--json")

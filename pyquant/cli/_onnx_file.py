@@ -165,6 +165,7 @@ class OnnxModel(Model):
         self.proto: Any = _load(path)
         self.protos: dict[str, Any] = {}
         self.weights: dict[str, Weight] = {}
+        self.parameters: set[str] | None = None  # found when it is asked for
         super().__init__(
             path, "onnx", self.weights, _metadata(self.proto), self._close_files
         )

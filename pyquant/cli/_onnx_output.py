@@ -36,6 +36,12 @@ __all__ = ["Change", "change_for", "objection", "onnx_files"]
 
 ALIGNMENT = 4096  # of external data, so that runtimes can map it
 SMALL = 1024  # bytes: larger initializers are no arguments that decide what a node does
+# Operators of ONNX, and of ONNX Runtime, whose weights are codes already.
+ON_CODES = {
+    *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulNBits"),
+    *("MatMulBnb4", "GatherBlockQuantized", "QMoE", "QGemm", "QAttention"),
+    "DynamicQuantizeLSTM",
+}
 # Fields of the protocol that are written by hand, so that data need not be in memory:
 # a graph of a model, an initializer of a graph, the raw data of a tensor.
 GRAPH, INITIALIZER, RAW_DATA = (bytes([number << 3 | 2]) for number in (7, 5, 9))
@@ -116,12 +122,25 @@ def objection(model: Model, name: str, type: str, granularity: Granularity) -> s
         return f"{expected}, got {format_name(proto.data_type)}"
     if any(one.name == name for one in model.proto.graph.input):
         return "expected an initializer alone, got an input of the graph, too"
+    if name in _parameters(model):
+        return "expected a weight, got what goes with codes"
     change = change_for(type, granularity, len(proto.dims))
     if change is None:
         return f"expected blocks along one axis for {OPERATOR}, got {granularity.text}"
     if _since(model, name, change) is None:
         return f"expected a type that {OPERATOR} has, got {type}"
     return None
+
+
+def _parameters(model: OnnxModel) -> set[str]:
+    """What operators on codes take beside their first input: codes, scales, offsets."""
+    if model.parameters is None:
+        graph = model.proto.graph
+        nodes = (n for one in (graph, *_graphs(graph.node)) for n in one.node)
+        model.parameters = {
+            name for node in nodes if node.op_type in ON_CODES for name in node.input[1:]
+        }
+    return model.parameters
 
 
 def _since(model: OnnxModel, name: str, change: Change) -> int | None:
