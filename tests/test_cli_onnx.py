@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from support import light
 
 import pyquant as pq
 
-onnx = pytest.importorskip("onnx")  # whose models these are
+onnx = pytest.importorskip("onnx", minversion="1.19")  # whose models these are
 pytest.importorskip("ml_dtypes")  # which onnx needs
 
 from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser  # noqa: E402
@@ -116,6 +117,14 @@ def test_what_a_model_says(tmp_path):
         assert model.metadata["opset"] == {"ai.onnx": 21}
         assert model.metadata["author"] == "me"
         assert model.metadata["producer"] == "exporter"
+
+
+def test_without_onnx(tmp_path, monkeypatch, capsys):
+    path = saved(tmp_path / "m.onnx", model_of())
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert command("quantize", path, tmp_path / "out.onnx", "--type", "int8") == 2
+    said = "models of ONNX need onnx: pip install 'pyquant-simd[onnx]'\n"
+    assert capsys.readouterr().err == f"pyquant quantize: {said}"
 
 
 def broken(change):

@@ -178,7 +178,7 @@ def test_the_table_of_types_says_what_is_packed():
 @pytest.mark.parametrize("page", ["index.md", "recipes.md"])
 def test_commands(page, tmp_path, monkeypatch):
     """Where there are a checkpoint and a model."""
-    onnx = pytest.importorskip("onnx")
+    onnx = pytest.importorskip("onnx", minversion="1.19")
     pytest.importorskip("onnx.parser")
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(0).standard_normal((64, 256), np.float32)
