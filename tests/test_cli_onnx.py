@@ -2,6 +2,7 @@
 
 import json
 import random
+import shlex
 import sys
 
 import numpy as np
@@ -818,6 +819,18 @@ def test_other_files_become_no_models(tmp_path, capsys):
         options = ["--type", "int8"] if name == "quantize" else []
         assert command(name, tmp_path / "w.npy", out, *options) == 2
         assert "as IN is no model of ONNX" in capsys.readouterr().err
+
+
+def test_examples_of_help(tmp_path, monkeypatch):
+    from test_cli_docs import of_help
+
+    examples = [one for one in of_help() if ".onnx" in one]
+    assert examples
+    saved(tmp_path / "model.onnx", network())
+    monkeypatch.chdir(tmp_path)
+    for example in examples:
+        _, *arguments = shlex.split(example)
+        assert command(*arguments, "--min-size", 0) == 0
 
 
 # And back
