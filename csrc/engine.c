@@ -2,9 +2,9 @@
 /*
  * Walks a plan over the kernels of a job. Two ways serve every case: long contiguous rows
  * go straight to a kernel; anything else goes through tiles of at most PQ_TILE elements,
- * for which parameters are expanded to one per element and strided data gathered. Narrow
- * codes are made whole bytes, or these made narrow codes, at most PQ_TILE elements at a
- * time. It knows no operation.
+ * for which parameters are expanded to one per element and strided data gathered. Rows that
+ * share the parameters of each column are many in one run. Narrow codes are made whole
+ * bytes, or these made narrow codes, a tile or a few rows at a time. It knows no operation.
  */
 #include "fpenv.h"
 #include "job.h"
