@@ -1,8 +1,11 @@
 """The examples of docs/cli.md print what the page says, and those of --help run."""
 
+import os
 import re
 import shlex
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,6 +67,27 @@ def test_the_page(tmp_path, monkeypatch, capsys):
         assert printed == expected, command
         failed = command.startswith("pyquant compare --fail-below")
         assert status == (1 if failed else 2 if "expected no such" in printed else 0)
+
+
+def test_commands_of_the_readme(tmp_path):
+    """As who has just installed it runs them: the program itself, in an empty folder."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    commands = re.findall(r"^\$ pyquant (.*)$", text, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["quantize", "compare"]
+    x = np.linspace(-1, 1, 64 * 256, dtype=np.float32).reshape(64, 256)
+    pq.write_weights(tmp_path / "model.safetensors", {"layers.0.weight": x})
+    script = Path(sys.executable).with_name("pyquant")
+    program = [script] if script.exists() else [sys.executable, "-P", "-m", "pyquant"]
+    for command in commands:
+        done = subprocess.run(
+            [*program, *shlex.split(command)],
+            cwd=tmp_path,
+            env=os.environ | {"NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), command
+        assert "1 of 1 tensors" in done.stdout or "layers.0.weight" in done.stdout
 
 
 def test_the_page_has_every_command():
