@@ -46,7 +46,7 @@ NO_LINES = [("PQ_NO_LINES", None)] if IS_SMALL else []
 BETTER = {"pyquant/_core.c": ["-O2"]}
 
 # What Cython calls unlikely are refusals and errors: for size alone. Callers get copies of
-# small functions, of at most 35 instructions and until all is a quarter larger, not of 70 and
+# small functions, of at most 35 instructions, until all is a quarter larger, not of 70 and
 # two fifths: a call executes 0.7 % more instructions. There are no loops whose beginnings
 # would have to be aligned.
 BETTER_BY_GCC = {

@@ -33,10 +33,8 @@ static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
 #  define PQ_DEQUANTIZE_PACKED look_up_packed
 PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py, size_t n,
                               enum pq_type code, enum pq_type real);
-static pq_kernel_fn add_packed_I4_F32, add_packed_I4_F16, add_packed_I4_BF16,
-    add_packed_U4_F32, add_packed_U4_F16, add_packed_U4_BF16;
-#  define PQ_ADD_PACKED(code)                                                              \
-      {add_packed_##code##_F32, add_packed_##code##_F16, add_packed_##code##_BF16}
+static pq_kernel_fn add_packed_I4, add_packed_U4;
+#  define PQ_ADD_PACKED(code) {[PQ_F32_ROW] = add_packed_##code}
 static pq_kernel_fn look_up_book;
 #  define PQ_BOOK_PACKED look_up_book
 #  define PQ_TABLE pq_kernels_avx512
@@ -445,18 +443,15 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *x, void *y, 
     look_up_sums(run, x, y, n, NULL, code, real);
 }
 
-#  define PACKED(real, code)                                                               \
-      static void add_packed_##code##_##real(const struct pq_run *run, const void *x,      \
-                                             void *y, size_t n)                            \
+/* To float32: other results are narrowed from that. */
+#  define PACKED(code)                                                                     \
+      static void add_packed_##code(const struct pq_run *run, const void *x, void *y,      \
+                                    size_t n)                                              \
       {                                                                                    \
-          look_up_sums(run, x, y, n, run->offset.f32, PQ_##code, PQ_##real);               \
+          look_up_sums(run, x, y, n, run->offset.f32, PQ_##code, PQ_F32);                  \
       }
-PACKED(F32, I4)
-PACKED(F32, U4)
-PACKED(F16, I4)
-PACKED(F16, U4)
-PACKED(BF16, I4)
-PACKED(BF16, U4)
+PACKED(I4)
+PACKED(U4)
 #  undef PACKED
 
 /* Those of a table: as kernels of codebooks make them, a group at a time. */
