@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 void *memchr(const void *, int, size_t);
+int memcmp(const void *, const void *, size_t);
 void *memcpy(void *, const void *, size_t);
 void *memmove(void *, const void *, size_t);
 void *memset(void *, int, size_t);
