@@ -3,8 +3,9 @@
 
 import json
 
+import numpy as np
 import pytest
-from conformance.cases import FILES, HERE, calls
+from conformance.cases import FILES, HERE, array, calls
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,25 @@ def test_the_schema_refuses(expect, judge):
     for given in (expect, BYTE):
         cases = [{"id": "a", "source": "", "calls": [{"id": "a-0", "expect": given}]}]
         assert judge.is_valid({**head, "cases": cases}) == (given is BYTE)
+
+
+def test_what_is_nan_by_the_text_is_open():
+    """No text says which integer a NaN becomes, nor what the range of no elements is."""
+    (path,) = (path for path in FILES if path.stem == "onnx")
+    tried = 0
+    for call in calls(path):
+        if call.op != "onnx.dynamic_quantize_linear" or call.refused:
+            continue
+        x = array(call.args["x"])
+        with np.errstate(all="ignore"):
+            low, high = x.min(initial=0), x.max(initial=0)
+            scale = (high - low) / np.float32(255)
+            unknown = (
+                not high - low > 0 or np.isnan(x / scale).any() or np.isnan(low / scale)
+            )
+        assert ("open" in call.flags) == unknown, call.id
+        tried += unknown
+    assert tried == 10
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
