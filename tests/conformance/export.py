@@ -209,6 +209,7 @@ def main():
     parser.add_argument("form", choices=("onnx", "text", "tables"))
     parser.add_argument("folder", nargs="?", default=".")
     args = parser.parse_args()
+    Path(args.folder).mkdir(parents=True, exist_ok=True)
     if args.form == "onnx":
         print(write_onnx(args.folder), "folders")
     elif args.form == "text":
