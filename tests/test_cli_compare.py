@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -270,6 +271,32 @@ def test_places_that_no_report_can_have(path, capsys):
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert before == [Path(name).read_bytes() for name in ("a.npz", "b.npz")]
+
+
+def test_a_report_takes_the_place_of_no_file(capsys):
+    """Not of a shard of what is compared, and of another only where that is said."""
+    pytest.importorskip("jinja2")
+    saved("m-00001-of-00001.safetensors", w=np.ones(3, "f4"))
+    saved("b.safetensors", w=np.zeros(3, "f4"))
+    shard, index = Path("m-00001-of-00001.safetensors"), "m.safetensors.index.json"
+    Path(index).write_text(json.dumps({"weight_map": {"w": shard.name}}), "utf-8")
+    before = shard.read_bytes()
+    compare = ["compare", index, "b.safetensors", "--html"]
+    assert main([*compare, shard.name, "-f"]) == 2
+    assert "--html: expected another file than it is about" in capsys.readouterr().err
+    assert shard.read_bytes() == before
+    Path("r.html").write_text("mine", "utf-8")
+    assert main([*compare, "r.html"]) == 2
+    assert "r.html: expected no such file (-f overwrites it)" in capsys.readouterr().err
+    assert Path("r.html").read_text("utf-8") == "mine"
+    assert main([*compare, "r.html", "-f"]) == 0
+    assert Path("r.html").read_text("utf-8").startswith("<!doctype html>")
+    for place in (os.curdir, "none/r.html", ""):
+        capsys.readouterr()
+        assert main([*compare, place, "-f"]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert repr(place) in err
 
 
 @pytest.mark.parametrize("limit", ["", "x", "nan", "inf"])

@@ -594,7 +594,7 @@ def test_a_report(model, capsys):
     quantize(model, "other.safetensors", *options, code=2)
     assert "out.html: expected no such file" in capsys.readouterr().err
     quantize(model, "o.npz", "--type", "int8", "--report", model, "-f", code=2)
-    assert "--report: expected another file than IN and OUT" in capsys.readouterr().err
+    assert "--report: expected another file than it is about" in capsys.readouterr().err
     assert not os.path.exists("o.npz")
     assert not os.path.exists("other.safetensors")
 

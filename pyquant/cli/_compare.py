@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import os
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +77,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--exact", action="store_true", help="exit with 1 if a bit of a number differs"
     )
     parser.add_argument("--html", metavar="OUT", help="write a report that browsers show")
+    parser.add_argument("-f", "--force", action="store_true", help="write over that OUT")
     parser.add_argument(
         "--json", action="store_true", help="a line of JSON for each tensor, and a summary"
     )
@@ -101,8 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
         from pyquant.cli._report import check_installed
 
         check_installed()
-        _check_place(arguments)
     with open_model(arguments.a) as a, open_model(arguments.b) as b:
+        if arguments.html is not None:
+            from pyquant.cli._report import check_place
+
+            check_place("--html", arguments.html, (*a.paths, *b.paths), arguments.force)
         originals, results = logical(a), logical(b)
         names = list(dict.fromkeys([*originals, *results]))
         if arguments.tensor:
@@ -277,13 +280,6 @@ def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str,
         "worst": min(ratios, default=None),
         "median": median(ratios) if ratios else None,
     }
-
-
-def _check_place(asked: argparse.Namespace) -> None:
-    """Refuse a report in the place of what it is about."""
-    for path in (asked.a, asked.b):
-        if os.path.realpath(path) == os.path.realpath(asked.html):
-            raise Refused(f"--html: expected another file than {path}, got it")
 
 
 def _write_report(

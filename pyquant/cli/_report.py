@@ -17,11 +17,11 @@ from pyquant.cli._errors import Refused, shown
 from pyquant.cli._losses import PLOTS, Codes, measure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyquant.cli._losses import Tensor
 
-__all__ = ["Report", "check_installed"]
+__all__ = ["Report", "check_installed", "check_place"]
 
 # Of more tensors that lose something, those with the lowest signal to noise are plotted.
 MOST, PLOTTED = 400, 200
@@ -58,6 +58,39 @@ def check_installed() -> None:
     except ImportError:
         install = "pip install 'pyquant-simd[report]'"
         raise Refused(f"report: expected jinja2, got none ({install})") from None
+
+
+def check_place(option: str, path: str, others: Iterable[str], force: bool) -> None:
+    """
+    Refuse a place that no report can have, before any work is done.
+
+    Parameters
+    ----------
+    option : str
+        Who asks.
+    path : str
+        Where the report goes.
+    others : iterable of str
+        The files that it is about, shards and all.
+    force : bool
+        Whether it may take the place of another file.
+
+    Raises
+    ------
+    Refused
+        If it would be one of those, or a folder or a device; if there is a file and `force`
+        is false; if there is no folder for it.
+    """
+    real = os.path.realpath(path)
+    if real in map(os.path.realpath, others):
+        raise Refused(f"{option}: expected another file than it is about, got {path!r}")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Refused(f"{option}: expected a file, got {path!r}")
+    if os.path.lexists(path) and not force:
+        raise Refused(f"{path}: expected no such file (-f overwrites it), got one")
+    folder = os.path.dirname(path)
+    if not path or (folder and not os.path.isdir(folder)):
+        raise Refused(f"{option}: expected a file in a folder that there is, got {path!r}")
 
 
 class Report:

@@ -276,14 +276,11 @@ def _check_report(
     path: str, arguments: argparse.Namespace, model: Model, files: list[File]
 ) -> None:
     """Refuse before any work is done."""
-    from pyquant.cli._report import check_installed
+    from pyquant.cli._report import check_installed, check_place
 
     check_installed()
-    taken = [os.path.realpath(one) for one in (*model.paths, *(f.path for f in files))]
-    if os.path.realpath(path) in taken:
-        raise Refused(f"--report: expected another file than IN and OUT, got {path!r}")
-    if os.path.lexists(path) and not arguments.force:
-        raise Refused(f"{path}: expected no such file (-f overwrites it), got one")
+    others = (*model.paths, *(f.path for f in files))
+    check_place("--report", path, others, arguments.force)
 
 
 def _write_report(
