@@ -90,11 +90,13 @@ class Steps:
         self.shape = shape
         self.sizes = Granularity(result.granularity or "tensor").blocks(shape)
         self.grid = tuple(-(-n // b) for n, b in zip(shape, self.sizes, strict=True))
-        scale = np.abs(np.asarray(result.scale, np.float64))
-        self.scale = self._shaped(scale)
+        # Of blocks there are many: all at once they are only sorted.
+        scale = np.asarray(result.scale)
+        exact = np.float64 if scale.dtype == np.float64 else np.float32
+        self.scale = self._shaped(scale.astype(exact, copy=False))
         zero = getattr(result, "zero_point", None)
         known = zero is not None and np.size(zero)
-        self.zero = self._shaped(np.asarray(zero if known else 0, np.float64))
+        self.zero = self._shaped(np.asarray(zero if known else 0))
 
     def _shaped(self, given: Array) -> Array:
         one = (1,) * len(self.shape)
@@ -104,7 +106,7 @@ class Steps:
         """Both, in shapes that broadcast to those rows."""
         first, *others = (range(n) for n in self.shape) if self.shape else [range(0)]
         ranges = [first[rows] if rows else first, *others] if self.shape else []
-        return self._taken(self.scale, ranges), self._taken(self.zero, ranges)
+        return np.abs(self._taken(self.scale, ranges)), self._taken(self.zero, ranges)
 
     def _taken(self, given: Array, ranges: list[range]) -> Array:
         for k, (indices, size) in enumerate(zip(ranges, self.sizes, strict=True)):
@@ -114,14 +116,16 @@ class Steps:
 
     def usual(self) -> Array:
         """The scales that are numbers a step can have, descending."""
-        good = self.scale[np.isfinite(self.scale) & (self.scale > 0)]
-        return np.sort(good)[::-1]
+        good: Array = self.scale[np.isfinite(self.scale) & (self.scale != 0)]
+        np.abs(good, out=good)
+        good.sort()
+        return good[::-1]
 
     def zero_at(self, scale: float) -> float:
         """The zero point that goes with one of the scales."""
         if self.zero.size == 1:
             return float(self.zero.flat[0])
-        return float(self.zero.flat[int(np.argmax(self.scale == scale))])
+        return float(self.zero.flat[int(np.argmax(np.abs(self.scale) == scale))])
 
 
 def bands(shape: tuple[int, ...]) -> Iterator[slice | None]:
@@ -245,6 +249,8 @@ class Detail:
         scale, zero = (of.astype(x.dtype, copy=False) for of in (scale, zero))
         with np.errstate(all="ignore"):
             value = y / scale + zero
+            if codes.integers:  # of rounded numbers the last bits are off, and 0 is not 0
+                value = np.rint(value)
             error = np.abs(x - y) / (scale * x.dtype.type(codes.gap))
         error[~np.isfinite(error)] = 0
         self.most = max(self.most, float(error.max(initial=0)))
@@ -279,7 +285,7 @@ class Detail:
         shown["grids"] = self._grids(usual)
         if usual.size > 1:
             places = np.linspace(0, usual.size - 1, min(POINTS, usual.size)).astype(np.intp)
-            shown["scale_curve"] = np.log2(usual[places]).tolist()
+            shown["scale_curve"] = np.log2(usual[places].astype(np.float64)).tolist()
         return shown
 
     @property
