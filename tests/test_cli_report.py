@@ -149,6 +149,15 @@ def test_used_codes_are_those_that_there_are(dtype, seed):
     assert found["used"] == "".join("01"[one] for one in np.isin(levels, codes).tolist())
 
 
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_codes_of_what_is_not_finite_are_not_counted(odd):
+    x = np.float32([[-3, 0, 2, 7]])
+    expected = measured(x, dtype="int4", scale=np.float32(1.5))["used"]
+    with_odd = np.append(x, [[np.float32(odd)]], axis=1)
+    result = Quantized(with_odd, "int4", scale=np.float32(1.5))
+    assert measure("w", Plain(with_odd), result)["used"] == expected
+
+
 @pytest.mark.parametrize("name", [t.name for t in TYPES.values() if t.kind == "float"])
 def test_levels_of_narrow_floats(name):
     ml_dtypes = pytest.importorskip("ml_dtypes")

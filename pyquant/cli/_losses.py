@@ -163,8 +163,12 @@ def _real(tensor: Tensor, rows: slice | None) -> Array:
 
 def _finite(x: Array) -> Array:
     """The elements that are numbers, without axes."""
-    good = np.isfinite(x)
-    return x.ravel() if good.all() else x[good]
+    return _of(x, np.isfinite(x))
+
+
+def _of(x: Array, which: Array) -> Array:
+    """Some of the elements, without axes."""
+    return x.ravel() if which.all() else x[which]
 
 
 class Extent:
@@ -260,7 +264,7 @@ class Detail:
             high = (value >= codes.highest - SLACK) & (x > y)
             self.saturated += int(np.count_nonzero(beyond & (low | high)))
         if self.seen is not None:
-            self.seen[_halves(value)] = True
+            self.seen[_halves(_of(value, np.isfinite(x)))] = True
 
     def numbers(self) -> dict[str, Any]:
         """Those of the table, and those of the plots."""
