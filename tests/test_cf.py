@@ -12,7 +12,6 @@ import warnings
 import numpy as np
 import pytest
 
-import pyquant as pq
 from pyquant import cf
 
 CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
@@ -470,10 +469,6 @@ def test_errors(call, error, text):
     with pytest.raises(error, match=f"^{text}") as caught:
         call()
     assert "\n" not in str(caught.value)
-
-
-def test_imported_on_request_only():
-    assert "cf" not in pq.__all__
 
 
 def test_docstrings():

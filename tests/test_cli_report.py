@@ -172,12 +172,14 @@ def test_levels_of_narrow_floats(name):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint4", "float8_e4m3fn", "float4_e2m1fn"])
-def test_granularities_side_by_side(dtype):
-    x = normal(40, 96)
+@pytest.mark.parametrize("shape", [(40, 96), (8, 16, 3, 3), (6, 5, 70)])
+def test_granularities_side_by_side(dtype, shape):
+    """Blocks are along the last axis, as on the command line."""
+    x = normal(*shape)
     expected = {
         "tensor": pq.choose_qparams(x, dtype=dtype),
         "axis:0": pq.choose_qparams(x, dtype=dtype, axis=0),
-        "block:32": pq.choose_qparams(x, dtype=dtype, axis=1, block_size=32),
+        "block:32": pq.choose_qparams(x, dtype=dtype, axis=-1, block_size=32),
     }
     found = measured(x, dtype=dtype)["alternatives"]
     assert found == [

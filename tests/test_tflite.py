@@ -6,7 +6,6 @@ import numpy as np
 import oracle
 import pytest
 
-import pyquant as pq
 from pyquant import tflite
 
 
@@ -239,7 +238,3 @@ def test_outputs_that_are_real_become_bfloat16_too():
         detail(np.float32, [], []), np.float32([1]), dtype="bfloat16"
     )
     assert y.dtype == ml_dtypes.bfloat16
-
-
-def test_imported_on_request_only():
-    assert not hasattr(pq, "tflite") or "tflite" not in pq.__all__

@@ -348,12 +348,12 @@ class Others:
             x = np.where(np.isfinite(x), x, 0).astype(x.dtype)
         if not x.size:
             return
-        x = x.reshape((1, -1) if self.flat else (x.shape[0], -1))
+        x = x.reshape((1, -1)) if self.flat else x
         tried = {"tensor": self.whole}
         if not self.flat:
             tried["axis:0"] = choose_qparams(x, dtype=self.dtype, axis=0)
         tried[f"block:{BLOCK}"] = choose_qparams(
-            x, dtype=self.dtype, axis=1, block_size=BLOCK
+            x, dtype=self.dtype, axis=-1, block_size=BLOCK
         )
         for name, params in tried.items():
             self.errors[name] = self.errors.get(name, 0) + params.measure_error(x)
