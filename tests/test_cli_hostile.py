@@ -48,6 +48,26 @@ def test_names_that_terminals_would_obey(here, capsys):
     assert r"a\n\x1b[31m\u202e" in capsys.readouterr().out
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell that closes streams")
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        ("inspect a.npy >&-", 0, ""),
+        ("quantize a.npy o.npz --type int8 >&-", 0, ""),
+        ("quantize a.npy o.npz --type int8 2>&-", 0, ""),
+        ("quantize a.npy - --type int8 >&-", 2, "pyquant quantize: OUT: expected a file"),
+        ("quantize - o.npz --type int8 <&-", 2, "pyquant quantize: -: expected a file"),
+    ],
+)
+def test_closed_streams(command, status, said, here):
+    np.save("a.npy", np.ones((8, 8), np.float32))
+    line = f'"{sys.executable}" -P -m pyquant {command}'
+    run = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=120)
+    assert run.returncode == status
+    assert run.stderr.startswith(said)
+    assert run.stderr.count("\n") == bool(said)
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_names_that_an_encoding_has_not(encoding, here):
     np.savez("n.npz", **{"größe 名": np.float32([1])})

@@ -554,6 +554,41 @@ def test_refused(arguments, said, model, weights, capsys):
     assert {p: os.stat(p).st_mtime_ns for p in os.listdir()} == before
 
 
+@pytest.mark.parametrize("name", ["__pyquant__", "a\0b", "x" * 65533])
+def test_names_that_npz_has_no_place_for(name, inside, capsys):
+    pq.write_weights("in.safetensors", {name: np.ones((64, 64), np.float32)})
+    quantize("in.safetensors", "o.npz", "--type", "int8", code=2)
+    assert "expected a name" in capsys.readouterr().err
+    assert os.listdir() == ["in.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["o.npz.part", "o.npz.part.json"])
+def test_what_others_have_beside_the_output(name, model, capsys):
+    """Is written over as OUT itself is: with -f, and never what a link leads to."""
+    with open(name, "w") as file:
+        file.write("precious")
+    for options in ([], ["--resume"]):
+        quantize("in.safetensors", "o.npz", "--type", "int8", *options, code=2)
+        expected = f"{name}: expected no such file (-f overwrites it), got one"
+        assert expected in capsys.readouterr().err
+        with open(name) as file:
+            assert file.read() == "precious"
+    os.rename(name, "precious")
+    os.symlink("precious", name)
+    for options in ([], ["-f"], ["--resume"]):
+        quantize("in.safetensors", "o.npz", "--type", "int8", *options, code=2)
+        with open("precious") as file:
+            assert file.read() == "precious"
+        if not os.path.lexists(name):
+            os.symlink("precious", name)
+    if os.path.lexists(name):
+        os.unlink(name)
+    with open(name, "w") as file:
+        file.write("precious")
+    quantize("in.safetensors", "o.npz", "--type", "int8", "-f")
+    assert not os.path.lexists(name)
+
+
 def test_types_without_a_place(inside, capsys):
     pq.write_weights("in.gguf", {"w": ("Q8_0", np.zeros((64, 34 * 32), np.uint8))})
     quantize("in.gguf", "o.safetensors", "--type", "int8", "--keep", "w", code=2)

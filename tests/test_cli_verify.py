@@ -194,6 +194,22 @@ RECORDED = {
 }
 
 
+@pytest.mark.parametrize("shape", [(1, 96), (8, 96)])
+@pytest.mark.parametrize("granularity", ["block:32", "128x64", "8x32"])
+def test_blocks_of_all_rows(granularity, shape, capsys):
+    """Of which no observer can be asked."""
+    x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    pq.write_weights("x.safetensors", {"w": x})
+    options = ["--type", "int8", "--granularity", granularity, "--min-size", "1"]
+    assert main(["quantize", "-q", "x.safetensors", "q.safetensors", *options]) == 0
+    status, faults, _ = verify(capsys, "--against", "x.safetensors", "q.safetensors")
+    assert (status, faults) == (0, {"w": []})
+    x[0, 0] = 9
+    pq.write_weights("x.safetensors", {"w": x})
+    _, faults, _ = verify(capsys, "--against", "x.safetensors", "q.safetensors")
+    assert faults["w"][0] == "expected what the original makes, got 1 other scales"
+
+
 @pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("method", ["minmax", "mse"])
 @pytest.mark.parametrize("granularity", RECORDED)

@@ -86,7 +86,8 @@ def run_as_program() -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = main()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where there was none to begin with
+            sys.stdout.flush()
     except BrokenPipeError:
         # The reader has gone: give the flush at exit a place to write to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

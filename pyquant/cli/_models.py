@@ -211,6 +211,8 @@ def _open_stdin(kind: str | None) -> Model:
     import shutil
     import tempfile
 
+    if sys.stdin is None:
+        raise Refused("-: expected a file on stdin, got none, as it is closed")
     with tempfile.NamedTemporaryFile(prefix="pyquant-") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()

@@ -147,8 +147,21 @@ _DATE = 0x21  # the first that there is
 _MORE = 0xFFFFFFFF
 
 
+def _check_member(name: str) -> None:
+    """Refuse names that other names would be read as, or that no entry has room for."""
+    expected = None
+    if name == RECORDS or "\0" in name:
+        expected = f"a name without NUL, and not {RECORDS!r}, for .npz"
+    elif len(f"{name}.npy".encode()) > 0xFFFF:
+        expected = "a name of less than 64 KiB for .npz"
+    if expected is not None:
+        raise Refused(f"tensor {name[:100]!r}: expected {expected}, got another")
+
+
 def _npz_file(path: str, parts: list[Part], metadata: Mapping[str, Any]) -> File:
     """A zip file without compression, as NumPy writes it."""
+    for part in parts:
+        _check_member(part.name)
     heads = {part.name: _npy_head(part) for part in parts}
     sizes = {part.name: len(heads[part.name]) + part.nbytes for part in parts}
     if metadata:
@@ -250,6 +263,22 @@ def check_paths(files: list[File], inputs: Iterable[str], force: bool) -> None:
             raise Refused(f"OUT: expected a file, got a folder, {file.path!r}")
         if os.path.lexists(file.path) and not force:
             raise Refused(f"{file.path}: expected no such file (-f overwrites it), got one")
+    state = f"{files[-1].beside}.json"
+    if force or _is_state(state):  # what an interrupted run has left may go
+        return
+    for path in (*(file.beside for file in files), state):
+        if os.path.lexists(path):
+            raise Refused(f"{path}: expected no such file (-f overwrites it), got one")
+
+
+def _is_state(path: str) -> bool:
+    """Whether it is what `Output` notes."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            start = file.readline(1 << 10)
+    except OSError:
+        return False
+    return not os.path.islink(path) and (not start or "plan" in _row(start))
 
 
 def _is_same(a: str, b: str) -> bool:
@@ -297,6 +326,8 @@ class Output:
         try:
             for file in self.files:
                 self._prepare(file, going_on)
+            if os.path.islink(self._state):
+                raise Refused(f"{self._state}: expected a file, got a symbolic link")
             mode = "a" if going_on else "w"
             self._notes = open(self._state, mode, encoding="utf-8")
             if not going_on:
@@ -420,6 +451,8 @@ def _row(line: str) -> dict[str, Any]:
 
 def _opened(path: str) -> Any:
     """A file for this process alone, where there are locks; with what is in it already."""
+    if os.path.islink(path):  # whose target is another's
+        raise Refused(f"{path}: expected a file, got a symbolic link")
     stream = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)  # noqa: SIM115
     with suppress(ImportError):
         import fcntl

@@ -19,10 +19,10 @@ __all__ = ["Progress", "print_table", "sized"]
 INTERVAL = 0.1  # seconds between two looks of the line
 
 
-def _is_terminal(file: TextIO) -> bool:
+def _is_terminal(file: TextIO | None) -> bool:
     """Whether there is somebody who looks, and wants more than plain lines."""
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return file.isatty() and not plain
+    return file is not None and file.isatty() and not plain
 
 
 class Progress:
@@ -130,7 +130,9 @@ def print_table(
     file : file, optional
         Default stdout. On a terminal rich prints the table, if that is installed.
     """
-    to: TextIO = sys.stdout if file is None else file
+    to: TextIO | None = sys.stdout if file is None else file
+    if to is None:  # closed, and nobody reads it
+        return
     cells = [[shown(cell) for cell in row] for row in rows]
     if _is_terminal(to) and _print_rich(columns, cells, right, to):
         return

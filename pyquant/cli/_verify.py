@@ -242,7 +242,7 @@ def _other_parameters(
             choose_qparams(x, method=record["method"], **asked, **how)
             for x in decoded(original, dtype, unit)
         ]
-    elif record["method"] == "minmax":
+    elif record["method"] == "minmax" and "block_size" not in how:
         observer = Observer(**how)
         for x in decoded(original, dtype):
             observer.update(x)

@@ -257,6 +257,8 @@ def _to_stdout(
     if any(getattr(arguments, name, None) for name in only_files):
         options = "--resume, --dry-run, --json and --report"
         raise Refused(f"OUT: expected a file for {options}, got '-'")
+    if sys.stdout is None:
+        raise Refused("OUT: expected a file, or stdout, got '-', which is closed")
     with tempfile.TemporaryDirectory(prefix="pyquant-") as folder:
         path = os.path.join(folder, f"out.{kind}")
         parts = [part for job in jobs for part in job.parts]
