@@ -21,7 +21,8 @@ from support import HAVE_BFLOAT16
 
 import pyquant as pq
 from pyquant import compressed_tensors
-from pyquant.cli import main
+from pyquant.cli import _output, main
+from pyquant.cli._errors import Refused
 from pyquant.cli._models import logical, open_model
 
 resource = pytest.importorskip("resource")  # of POSIX
@@ -587,6 +588,37 @@ def test_what_others_have_beside_the_output(name, model, capsys):
         file.write("precious")
     quantize("in.safetensors", "o.npz", "--type", "int8", "-f")
     assert not os.path.lexists(name)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_another_begins_while_files_get_their_names(model, monkeypatch, capsys):
+    """It is refused, and does not touch what is finished."""
+    quantize("in.safetensors", "other.npz", "--type", "int8")
+    names, opened, rename = [], _output._opened, os.replace
+
+    def rename_beside_another(old, new):
+        with pytest.raises(Refused, match="no other process is writing"):
+            opened(old)
+        names.append(new)
+        rename(old, new)
+
+    monkeypatch.setattr(os, "replace", rename_beside_another)
+    quantize("in.safetensors", "o.npz", "--type", "int8")
+    assert names == ["o.npz"]
+    with open("o.npz", "rb") as one, open("other.npz", "rb") as other:
+        assert one.read() == other.read()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_a_file_that_was_renamed_before_it_was_locked(inside, monkeypatch):
+    import fcntl
+
+    def late(*arguments):
+        os.rename("o.part", "o")
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(Refused, match="no other process is writing"):
+        _output._opened("o.part")
 
 
 def test_types_without_a_place(inside, capsys):

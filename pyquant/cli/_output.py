@@ -422,8 +422,9 @@ class Output:
                 for at, data in file.closing(self._sums):
                     _write(stream, at, data, file.beside)
             os.fsync(stream.fileno())
-        self._close()
-        for file in self.files:
+        if os.name == "nt":  # where open files keep their names
+            self._close()
+        for file in self.files:  # while locked: nobody else begins to write them
             os.replace(file.beside, file.path)
         os.unlink(self._state)
         _sync_folder(os.path.dirname(self.files[-1].path))
@@ -457,15 +458,26 @@ def _opened(path: str) -> Any:
     with suppress(ImportError):
         import fcntl
 
+        free = True
         try:
             fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            stream.close()
-            expected = "a file that no other process is writing"
-            raise Refused(f"{path}: expected {expected}, got one that is") from None
+            free = False
         except OSError:
             pass  # of a file system without locks
+        if not (free and _is_at(stream, path)):
+            stream.close()
+            expected = "a file that no other process is writing"
+            raise Refused(f"{path}: expected {expected}, got one that is")
     return stream
+
+
+def _is_at(stream: Any, path: str) -> bool:
+    """Whether it has not got another name since it was opened."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), os.stat(path))
+    except OSError:
+        return False
 
 
 def _reserve(stream: Any, size: int, path: str) -> None:
