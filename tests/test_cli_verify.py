@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -192,6 +193,21 @@ RECORDED = {
     "block:32": {"axis": 1, "block_size": 32},
     "128x64": {"block_size": (128, 64)},
 }
+
+
+def test_memory_beside_the_parameters(capsys):
+    """Those that the original makes are looked at as they are made."""
+    x = np.random.default_rng(4).standard_normal((1 << 15, 128)).astype(np.float32)
+    pq.write_weights("x.safetensors", {"w": x})
+    options = ["--type", "int8", "--granularity", "block:4"]
+    assert main(["quantize", "-q", "x.safetensors", "q.safetensors", *options]) == 0
+    tracemalloc.start()
+    try:
+        assert verify(capsys, "--against", "x.safetensors", "q.safetensors")[0] == 0
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * x.nbytes / 4  # a quarter is the scales alone
 
 
 @pytest.mark.parametrize("shape", [(1, 96), (8, 96)])

@@ -24,7 +24,7 @@ from pyquant.rounding import RoundMode
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -238,10 +238,10 @@ def _other_parameters(
     asked = {"dtype": tensor.type, "symmetric": record["symmetric"]}
     dtype = wide({original.type})
     if unit < tensor.shape[0]:  # each band has parameters of its own
-        chosen = [
+        chosen: Iterable[QParams] = (
             choose_qparams(x, method=record["method"], **asked, **how)
             for x in decoded(original, dtype, unit)
-        ]
+        )
     elif record["method"] == "minmax" and "block_size" not in how:
         observer = Observer(**how)
         for x in decoded(original, dtype):
@@ -250,16 +250,18 @@ def _other_parameters(
     else:
         x = original.decode(dtype=dtype)
         chosen = [choose_qparams(x, method=record["method"], **asked, **how)]
-    scale = np.concatenate([np.ravel(p.scale) for p in chosen])
-    zero = np.concatenate(
-        [np.broadcast_to(_zeros_of(p), p.scale.shape).ravel() for p in chosen]
-    )
-    found: Any = tensor.scale
-    zeros: Any = 0 if tensor.zero_point is None else tensor.zero_point.ravel()
-    return {
-        "scales": int(np.count_nonzero(scale.astype(found.dtype) != found.ravel())),
-        "zero points": int(np.count_nonzero(zero != zeros)),
-    }
+    found: Any = np.ravel(tensor.scale)  # type: ignore[arg-type]
+    zeros: Any = None if tensor.zero_point is None else tensor.zero_point.ravel()
+    counts, at = {"scales": 0, "zero points": 0}, 0
+    for p in chosen:
+        scale, zero = np.ravel(p.scale), np.ravel(_zeros_of(p))
+        part = slice(at, at + scale.size)
+        at += scale.size
+        other = scale.astype(found.dtype) != found[part]
+        counts["scales"] += int(np.count_nonzero(other))
+        other = np.broadcast_to(zero != (0 if zeros is None else zeros[part]), scale.shape)
+        counts["zero points"] += int(np.count_nonzero(other))
+    return counts
 
 
 def _zeros_of(p: QParams) -> npt.NDArray[np.int64]:
