@@ -273,7 +273,8 @@ def dequantize(
             codebook=q.nested.quant_map,
         )
         scales += np.float32(q.nested.offset)
-    how: dict[str, Any] = {"axis": 0, "block_size": q.block_size, "codebook": q.quant_map}
+    size = int(q.block_size)
+    how: dict[str, Any] = {"axis": 0, "block_size": size, "codebook": q.quant_map}
     if out is None:
         kind = q.dtype if dtype is None else dtype
         made = _decoded(codes, scales, dtype=kind, threads=threads, **how)
@@ -288,7 +289,7 @@ def dequantize(
         return out
     for begin in range(0, q.size, _PIECE):
         end = min(begin + _PIECE, q.size)
-        first, last = begin // q.block_size, -(-end // q.block_size)
+        first, last = begin // size, -(-end // size)
         part = codes[begin:end]
         made = _decoded(part, scales[first:last], dtype=out.dtype, threads=threads, **how)
         out.flat[begin:end] = made
@@ -707,7 +708,7 @@ def _check(q: FourBit, name: str) -> None:
         raise ValueError(msg)
     _check_block(q.block_size, f"{name}: expected blocks of")
     whole = q.size
-    blocks = -(-whole // q.block_size)
+    blocks = -(-whole // int(q.block_size))
     if not (_is_one_of(q.quant_type, tuple(_BOOKS)) and _is_one_of(q.dtype, REALS)):
         msg = f"{name}: expected nf4 or fp4 of float32, float16 or bfloat16, got "
         msg += f"{shown(q.quant_type):.60} of {shown(q.dtype):.60}"
@@ -726,7 +727,7 @@ def _check(q: FourBit, name: str) -> None:
             msg = f"{name}: expected a finite float32 as offset of nested scales, got "
             msg += f"{shown(q.nested.offset):.60}"
             raise ValueError(msg)
-        groups = -(-blocks // q.nested.block_size)
+        groups = -(-blocks // int(q.nested.block_size))
         parts += [
             ("nested_absmax", q.nested.absmax, np.float32, groups),
             ("nested_quant_map", q.nested.quant_map, np.float32, 256),

@@ -230,6 +230,21 @@ def test_counts_of_numpy():
     assert bitsandbytes.from_tensors(tensors, "w").shape == (3, 64)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.uint64])
+def test_block_sizes_of_numpy(dtype):
+    """What is counted beside them does not fit their type."""
+    inner = replace(NESTED.nested, block_size=dtype(64))
+    made = replace(NESTED, nested=inner, block_size=dtype(64))
+    same(bitsandbytes.dequantize(made), bitsandbytes.dequantize(NESTED))
+    for rows in (3, 1025):  # in one piece, and in several
+        q = bitsandbytes.quantize(np.ones((rows, 64), np.float32))
+        out = np.empty((rows, 128), np.float32)[:, ::2]
+        made = replace(q, block_size=dtype(64))
+        same(bitsandbytes.dequantize(made, out=out), bitsandbytes.dequantize(q))
+    again = bitsandbytes.from_tensors(bitsandbytes.to_tensors(made, "w"), "w")
+    assert type(again.block_size) is int
+
+
 def test_a_short_block_is_no_second_copy():
     """What its codes replace is a few bytes."""
     x = np.ones((1 << 22) + 33, np.float32)
