@@ -540,8 +540,9 @@ enum pq_kind {
     PQ_KIND_EXPONENT /* scales only */
 };
 
-/* A table of numbers, whose places are codes. The caller sets the size, and may copy what
- * pq_codebook_init() has made; of the rest only `bits` is for callers. */
+/* A table of numbers, whose places are codes. The caller sets the size, leaves the rest at
+ * 0, and may copy what pq_codebook_init() has made, of which only `bits` is for callers.
+ * This struct stays as it is, too: another size is PQ_ERR_SIZE. */
 struct pq_codebook {
     size_t size;
     int bits; /* of a code */
@@ -560,8 +561,8 @@ enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, i
  * or over these, in float32, to numbers. Quotients are float32, float64 where numbers are
  * that. Codes are PQ_U8, PQ_U4 or PQ_U2, of no more bits than the table has where they are
  * looked up, and of no less where they are made; of bytes what is above these does not
- * count. There are no zero points, and of the other options none. What no
- * pq_codebook_init() has made gives PQ_ERR_NULL.
+ * count. There are no zero points, and of the other options none. A table that is still 0,
+ * or was refused, gives PQ_ERR_NULL.
  */
 enum pq_status pq_codebook_quantize(const struct pq_kernels *kernels,
                                     const struct pq_args *args,
