@@ -322,8 +322,9 @@ def test_dequantize(form, packing, isa):
 
 
 # Shape of whole tiles and parts of them, block size along the first axis: rows that share
-# the parameters of each column, and, of the second, of all.
-SHARED = (((27, 1101), 9), ((33, 2050), None), ((19, 65), 11))
+# the parameters of each column, more of them than have room as bytes, and, of the second,
+# of all.
+SHARED = (((45, 1101), 20), ((33, 2050), None), ((19, 65), 11))
 
 
 @pytest.mark.parametrize("packing", PACKINGS, ids=str)
