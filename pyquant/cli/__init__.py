@@ -82,15 +82,17 @@ def run_as_program() -> int:
     int
         As of `main`; 1 where nobody reads what it prints.
     """
-    if isinstance(sys.stdout, TextIOWrapper):  # which may be of an encoding without some
-        sys.stdout.reconfigure(errors="backslashreplace")
+    out = sys.stdout  # None where there is none to begin with
+    if isinstance(out, TextIOWrapper):  # which may be of an encoding without some
+        out.reconfigure(errors="backslashreplace")
     try:
         status = main()
-        if sys.stdout is not None:  # as it is where there was none to begin with
-            sys.stdout.flush()
+        if out is not None:
+            out.flush()
     except BrokenPipeError:
         # The reader has gone: give the flush at exit a place to write to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if out is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return 1
     return status
 
