@@ -800,9 +800,11 @@ def several():
     pq.write_weights("in.safetensors", {f"l.{n}.weight": row + n for n in range(24)})
 
 
+# Jobs that a shell has in the background ignore Ctrl-C.
 SLOWLY = """
-import sys, time
+import signal, sys, time
 from pyquant.cli import _output, main
+signal.signal(signal.SIGINT, signal.default_int_handler)
 true = _output.Output.finish
 _output.Output.finish = lambda *given: (time.sleep(0.1), true(*given))
 sys.exit(main(sys.argv[1:]))
