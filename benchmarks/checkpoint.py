@@ -101,16 +101,20 @@ def goes_on(folder: Path, form: str) -> tuple[bool, int]:
     out.unlink()
     notes = Path(f"{out}.part.json")
     with subprocess.Popen(command(folder, form), stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None and not (notes.exists() and lines(notes) > 1):
+        while process.poll() is None and lines(notes) <= 1:
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
-    done = lines(notes) - 1 if notes.exists() else 0
+    done = max(lines(notes) - 1, 0)
     subprocess.run(command(folder, form, "--resume", "-f"), capture_output=True, check=True)
     return digest(out) == wanted, done
 
 
 def lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n")
+    """How many there are in a file that a process takes away when it is done."""
+    try:
+        return path.read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
 
 
 def digest(path: Path) -> str:
