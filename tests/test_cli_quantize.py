@@ -800,13 +800,19 @@ def several():
     pq.write_weights("in.safetensors", {f"l.{n}.weight": row + n for n in range(24)})
 
 
-# Jobs that a shell has in the background ignore Ctrl-C.
+# Jobs that a shell has in the background ignore Ctrl-C. It waits as long as there is a file
+# of that name.
 SLOWLY = """
-import signal, sys, time
+import os, signal, sys, time
 from pyquant.cli import _output, main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 true = _output.Output.finish
-_output.Output.finish = lambda *given: (time.sleep(0.1), true(*given))
+def finish(*given):
+    time.sleep(0.1)
+    while os.path.exists("wait"):
+        time.sleep(0.01)
+    true(*given)
+_output.Output.finish = finish
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -902,11 +908,14 @@ def test_two_at_a_time(inside):
     several()
     with start("in.safetensors", "out.safetensors", "--type", "int8") as process:
         wait_for_notes("out.safetensors.part.json", process)
-        for options in ([], ["--resume"], ["-f"]):
-            run = program("quantize", *process.args[5:], *options)
-            assert run.returncode == 2
-            expected = b"expected a file that no other process is writing, got one that is"
-            assert expected in run.stderr
+        open("wait", "x").close()
+        try:
+            for options in ([], ["--resume"], ["-f"]):
+                run = program("quantize", *process.args[5:], *options)
+                assert run.returncode == 2
+                assert b"that no other process is writing, got one that is" in run.stderr
+        finally:
+            os.unlink("wait")
         process.communicate()
     assert process.returncode == 0
     quantize("in.safetensors", "whole.safetensors", "--type", "int8", "-q")
