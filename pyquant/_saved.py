@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from pyquant.packed import PackedArray
 from pyquant.qparams import QParams
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from io import BufferedWriter
 
     import numpy.typing as npt
 
-__all__ = ["load", "write"]
+__all__ = ["load", "replacing", "write"]
 
 PARTS = ("scale", "zero_point", "offset")
 
@@ -44,16 +45,19 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
         items = _recorded(weights, metadata)
         head, items = _safetensors.header(items, metadata)
         alignment = 1
-    _replace(path, head, items, alignment)
+    with replacing(path) as file:
+        file.write(head)
+        for one in items:
+            _write_item(file, one, alignment)
 
 
-def _replace(path: str, head: bytes, items: list[Item], alignment: int) -> None:
+@contextmanager
+def replacing(path: str) -> Iterator[BufferedWriter]:
+    """A file beside `path`, which takes its place when all is written, or goes away."""
     beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
         with open(beside, "xb") as file:
-            file.write(head)
-            for one in items:
-                _write_item(file, one, alignment)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

@@ -137,6 +137,7 @@ def test_blocks_of_gguf(capsys):
     y = block.decode(block.encode(x)).astype(np.float64)
     assert status == 0
     assert said["max_error"] == np.abs(x - y).max()
+    # Sums of other bands: the last bits are not those of one.
     assert said["sqnr"] == pytest.approx(pq.measure_error(x, y).sqnr, rel=1e-12)
     assert (said["types"], said["max_steps"]) == (["float32", "Q4_K"], None)
 
@@ -263,7 +264,7 @@ def test_a_report(capsys):
 
 @pytest.mark.parametrize("path", ["a.npz", "./b.npz", "none/r.html"])
 def test_places_that_no_report_can_have(path, capsys):
-    pytest.importorskip("jinja2")
+    pytest.importorskip("jinja2")  # optional; what fills in the page
     np.savez("a.npz", w=np.ones(3, "f4"))
     np.savez("b.npz", w=np.ones(3, "f4"))
     before = [Path(name).read_bytes() for name in ("a.npz", "b.npz")]
@@ -275,7 +276,7 @@ def test_places_that_no_report_can_have(path, capsys):
 
 def test_a_report_takes_the_place_of_no_file(capsys):
     """Not of a shard of what is compared, and of another only where that is said."""
-    pytest.importorskip("jinja2")
+    pytest.importorskip("jinja2")  # optional; what fills in the page
     saved("m-00001-of-00001.safetensors", w=np.ones(3, "f4"))
     saved("b.safetensors", w=np.zeros(3, "f4"))
     shard, index = Path("m-00001-of-00001.safetensors"), "m.safetensors.index.json"

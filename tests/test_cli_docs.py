@@ -56,7 +56,7 @@ def is_optional(text):
 def test_the_page(tmp_path, monkeypatch, capsys):
     """Its commands follow one another in one folder."""
     if any(is_optional(command) for command, _ in examples()):
-        pytest.importorskip("ml_dtypes")
+        pytest.importorskip("ml_dtypes")  # optional; whose types these are
     monkeypatch.chdir(tmp_path)
     (program,) = blocks("py")
     exec(program, {})
@@ -136,9 +136,9 @@ def files(tmp_path, monkeypatch, capsysbinary):
 @pytest.mark.parametrize("command", dict.fromkeys(of_help()))
 def test_examples_of_help(command, files, capsysbinary):
     if is_optional(command):
-        pytest.importorskip("ml_dtypes")
+        pytest.importorskip("ml_dtypes")  # optional; whose types these are
     if ".html" in command:
-        pytest.importorskip("jinja2")
+        pytest.importorskip("jinja2")  # optional; what fills in the page
     if ".onnx" in command:
         pytest.skip("test_cli_onnx.py has these")
     command, _, _ = command.partition(" > ")

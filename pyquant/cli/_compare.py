@@ -24,7 +24,7 @@ from pyquant.cli._errors import Refused, shown
 from pyquant.cli._logical import logical
 from pyquant.cli._models import open_model
 from pyquant.cli._progress import print_table
-from pyquant.cli._select import chosen
+from pyquant.cli._select import add_patterns, chosen
 from pyquant.qparams import QParams
 from pyquant.report import measure_error
 
@@ -60,13 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.add_argument("a", metavar="A", help="the original")
     parser.add_argument("b", metavar="B", help="what was made of it")
-    parser.add_argument(
-        "--tensor",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="only these: a glob, or re: and a regular expression; may be repeated",
-    )
+    add_patterns(parser)
     parser.add_argument(
         "--fail-below",
         type=_decibels,

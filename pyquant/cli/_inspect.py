@@ -14,7 +14,7 @@ from pyquant.cli._errors import shown
 from pyquant.cli._logical import logical
 from pyquant.cli._models import open_model
 from pyquant.cli._progress import print_table
-from pyquant.cli._select import chosen
+from pyquant.cli._select import add_patterns, chosen
 from pyquant.report import measure_error
 
 if TYPE_CHECKING:
@@ -49,13 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.add_argument("files", nargs="+", metavar="FILE", help="what to look into")
-    parser.add_argument(
-        "--tensor",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="only these: a glob, or re: and a regular expression; may be repeated",
-    )
+    add_patterns(parser)
     parser.add_argument(
         "--stats",
         action="store_true",

@@ -40,7 +40,23 @@ _BAND = 1 << 20  # elements that are made at a time
 _KEPT: deque[ref[_Joined]] = deque(maxlen=4)
 
 
-class Logical:
+class Shaped:
+    """What has a shape."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+
+class Logical(Shaped):
     """
     A tensor, or several that are the codes, scales and zero points of one.
 
@@ -68,16 +84,6 @@ class Logical:
         self.parts: tuple[str, ...] = (tensor.name,)
         self.nbytes: int = tensor.nbytes
         self._tensor = tensor
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
 
     @property
     def is_quantized(self) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from pyquant import _core, dtypes
 from pyquant._elements import Mapped, Tensor, plain_out, sized
 from pyquant.cli._errors import Refused
-from pyquant.cli._logical import Logical, logical
+from pyquant.cli._logical import Logical, Shaped, logical
 from pyquant.files import Weight, open_weights
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ def _name_of(dtype: np.dtype[Any]) -> str | None:
     return name if known else None
 
 
-class Turned:
+class Turned(Shaped):
     """An array whose first axis is the fastest in the file: all of it is looked at."""
 
     def __init__(self, name: str, weight: Weight, shape: tuple[int, ...]) -> None:
@@ -367,16 +367,6 @@ class Turned:
     def nbytes(self) -> int:
         """Number of bytes."""
         return self._weight.nbytes
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
 
     def decode(
         self,
@@ -419,7 +409,7 @@ class Bytes:
         """Nothing can be let go."""
 
 
-class Deflated:
+class Deflated(Shaped):
     """A compressed member of a .npz file, which is unpacked from its beginning on."""
 
     def __init__(
@@ -456,16 +446,6 @@ class Deflated:
     def nbytes(self) -> int:
         """Number of bytes."""
         return prod(self.shape) * self._dtype.itemsize
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
 
     def decode(
         self,

@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from pyquant import __version__
+from pyquant._saved import replacing
 from pyquant.cli import _charts
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._losses import PLOTS, Codes, measure
@@ -167,18 +168,8 @@ class Report:
         OSError
             If it cannot be written.
         """
-        path = os.fspath(path)
-        beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-        try:
-            with open(beside, "x", encoding="utf-8", newline="\n") as file:
-                file.writelines(self._pieces())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        except BaseException:
-            if os.path.exists(beside):
-                os.unlink(beside)
-            raise
+        with replacing(os.fspath(path)) as file:
+            file.writelines(piece.encode() for piece in self._pieces())
 
     def _pieces(self) -> Iterator[str]:
         """The text of the page, in parts."""

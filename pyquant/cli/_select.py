@@ -10,11 +10,23 @@ from typing import TYPE_CHECKING, TypeVar
 from pyquant.cli._errors import Refused
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Sequence
 
-__all__ = ["chosen"]
+__all__ = ["add_patterns", "chosen"]
 
 _Value = TypeVar("_Value")
+
+
+def add_patterns(parser: argparse.ArgumentParser) -> None:
+    """Describe --tensor of commands that show some tensors."""
+    parser.add_argument(
+        "--tensor",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="only these: a glob, or re: and a regular expression; may be repeated",
+    )
 
 
 def chosen(
