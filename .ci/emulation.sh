@@ -55,8 +55,8 @@ def pytest_collection_modifyitems(items):
     items[:] = drawn[index::count]
 EOF
     for ((i = 0; i < jobs; i++)); do
-        SHARD=$i/$jobs PYQUANT_EMULATED=1 PYQUANT_TEST_LIGHT=1 \
-            "$python" -m pytest -p no:cacheprovider -p shard --basetemp="$work/tmp-$i" "$@" \
+        SHARD=$i/$jobs PYQUANT_EMULATED=1 \
+            "$python" -m pytest -o addopts=-ra -p no:cacheprovider -p shard --basetemp="$work/tmp-$i" "$@" \
             >"$work/pytest-$i.log" 2>&1 </dev/null &
         pids+=($!)
     done

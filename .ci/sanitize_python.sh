@@ -43,7 +43,7 @@ EOF
 
 # Python itself is not instrumented: what it never frees is no leak of ours.
 export PYTHONPATH=$work/site ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
-export UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYQUANT_TEST_LIGHT=1
+export UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export LD_PRELOAD
 cd "$top"
@@ -64,4 +64,4 @@ if [ $# = 0 ]; then
         tests/test_bitsandbytes.py::test_{the_oracle,refusals,out_strides_and_threads} \
         tests/test_gptq.py::test_{dequantize,convert}
 fi
-"$python" -P -m pytest -s -p no:cacheprovider "$@"
+"$python" -P -m pytest -n0 -s -p no:cacheprovider "$@"

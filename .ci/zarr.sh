@@ -63,6 +63,6 @@ git ls-files -z | xargs -0 cp --parents -t "$work/source"
 step "tests"
 copy_tests "$run"
 "$venv/bin/python" -c "import zarr; print('zarr', zarr.__version__)"
-"$venv/bin/python" -m pytest -q -p no:cacheprovider --basetemp="$work/tmp" \
+"$venv/bin/python" -m pytest -n0 -q -p no:cacheprovider --basetemp="$work/tmp" \
     tests/test_{zarr,cf,dask,sklearn,docs,packaging}.py
 step "done"

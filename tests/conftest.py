@@ -1,6 +1,5 @@
-"""Fixtures for all tests: instruction-set levels, hypothesis profiles, the import path."""
+"""Tiers, instruction sets, Hypothesis settings and the import path of all tests."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -10,42 +9,64 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != ROOT]
 
-from support import LEVELS, REQUIRED  # noqa: E402, which imports the package
+import support  # noqa: E402, which imports the package
 
 try:
     import hypothesis
-except ImportError:  # test_properties.py is skipped then
+except ImportError:  # pytest skips the tests that use Hypothesis
     pass
 else:
     hypothesis.settings.register_profile(
         "pyquant",
         deadline=None,
         database=None,
-        derandomize=bool(os.environ.get("CI")),
+        derandomize=True,
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
     hypothesis.settings.load_profile("pyquant")
 
 
-def require(level):
-    """Skip a test whose level this machine lacks, or fail it where it was asked for."""
-    from pyquant import isa
-
-    if level not in isa.available():
-        if level in REQUIRED:
-            pytest.fail(f"{level} is required here but is not among {isa.available()}")
-        pytest.skip(f"this CPU has no {level}")
+def pytest_addoption(parser):
+    group = parser.getgroup("pyquant")
+    group.addoption("--everything", action="store_true", help="run the large sizes, too")
+    group.addoption(
+        "--quick", action="store_true", help="run each test with its first parameters only"
+    )
 
 
-@pytest.fixture(params=LEVELS)
+def pytest_configure(config):
+    support.EVERYTHING = config.getoption("--everything")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep the first set of parameters of each test function if --quick is given."""
+    if not config.getoption("--quick"):
+        return
+    first = {}
+    for item in items:
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    kept = list(first.values())
+    config.hook.pytest_deselected(items=[i for i in items if i not in set(kept)])
+    items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Print the command that repeats a failed test."""
+    report = yield
+    if report.failed:
+        command = f"python -m pytest -n0 '{item.nodeid}'"
+        report.sections.append(("Repeat this test", command))
+    return report
+
+
+@pytest.fixture(params=support.LEVELS)
 def isa(request):
-    """Each instruction-set level in turn."""
-    require(request.param)
+    """Return each available instruction set in turn."""
     return request.param
 
 
-@pytest.fixture(params=[level for level in LEVELS if level != "scalar"])
+@pytest.fixture(params=support.LEVELS[1:])
 def simd(request):
-    """Each level that must agree with scalar."""
-    require(request.param)
+    """Return each available instruction set that must agree with scalar."""
     return request.param

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import platform
 import shlex
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import numpy as np
 import oracle
 import pytest
 
+from pyquant import isa
 from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
 
 try:
@@ -21,19 +21,15 @@ try:
 except ImportError:  # an optional dependency, and absent from some emulated machines
     bfloat16 = None
 
-LIGHT = os.environ.get("PYQUANT_TEST_LIGHT") == "1"
-
 ROOT = Path(__file__).resolve().parent.parent
 
-# The levels to test here: those of this architecture, and what the caller insists on.
-REQUIRED = [
-    level for level in os.environ.get("PYQUANT_REQUIRE_ISA", "").split(",") if level
-]
-X86, ARM = ("avx2", "avx512"), ("neon",)
-OF_MACHINE = {"x86_64": X86, "amd64": X86, "aarch64": ARM, "arm64": ARM}
-LEVELS = tuple(
-    dict.fromkeys(["scalar", *OF_MACHINE.get(platform.machine().lower(), ()), *REQUIRED])
-)
+# conftest.py sets this variable if pytest runs with --everything.
+EVERYTHING = False
+
+# The available instruction sets, scalar first. PYQUANT_REQUIRE_ISA names the sets that this
+# machine must have; test_isa.py fails if one is missing.
+LEVELS = isa.available()[::-1]
+REQUIRED = [name for name in os.environ.get("PYQUANT_REQUIRE_ISA", "").split(",") if name]
 
 # The types, from pyquant's own table, so that what is in it is tested; the oracle says what
 # they are. Dtypes where NumPy has them, else names, as ml_dtypes may not be there.
@@ -61,9 +57,33 @@ PRECISIONS = (
 )
 
 
-def light(full, small):
-    """A size, or a smaller one where the tests run on an emulated CPU."""
-    return small if LIGHT else full
+def amount(default, everything):
+    """Return the size of a test: the second one if pytest runs with --everything."""
+    return everything if EVERYTHING else default
+
+
+def seeds(count):
+    """Return the seeds of a random test. PYQUANT_TEST_SEED replaces all of them by one."""
+    only = os.environ.get("PYQUANT_TEST_SEED")
+    return range(count) if only is None else [int(only)]
+
+
+@contextmanager
+def case(**values):
+    """Add the values of one iteration to the report of a failure.
+
+    If the values contain a seed, the report has the command that repeats the iteration.
+    """
+    try:
+        yield
+    except Exception as error:
+        error.add_note("case: " + ", ".join(f"{k}={v!r}" for k, v in values.items()))
+        if "seed" in values:
+            test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+            error.add_note(
+                f"repeat: PYQUANT_TEST_SEED={values['seed']} python -m pytest -n0 '{test}'"
+            )
+        raise
 
 
 def dtype_of(name):
@@ -422,7 +442,7 @@ def at_once(count, work):
 # Subprocesses
 
 
-def run_python(code, timeout=120, **environment):
+def run_python(code, timeout=600, **environment):
     """Run code in a new interpreter that does not look into the current folder.
 
     PYQUANT_TEST_RUNNER is the command that starts a program of this machine, if any.
@@ -433,7 +453,7 @@ def run_python(code, timeout=120, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=light(timeout, 5 * timeout),
+        timeout=timeout,
     )
 
 

@@ -20,6 +20,7 @@ from support import (
     REALS,
     Guarded,
     adversarial,
+    amount,
     cast,
     codes,
     compute_dtype,
@@ -27,7 +28,6 @@ from support import (
     each,
     expand,
     float_of_bits,
-    light,
     misaligned,
     mixed_scales,
     parameter_shape,
@@ -172,14 +172,14 @@ def option_sets(name):
 
 @each("source, name", REALS, TYPES_OF_CODES)
 def test_quantize_is_exact(source, name):
-    count = light(72, 30)
+    count = amount(30, 72)
     modes = itertools.cycle(
         oracle.MODES if TYPES[name].kind == "integer" else oracle.MODES[:1]
     )
     ways = [(offset, wide) for offset in (True, False) for wide in (None, "float64")]
     every = [(o, w) for o in option_sets(name) for w in ways]
-    for seed, (options, (has_offset, precision)) in enumerate(every[:: light(1, 5)]):
-        if seed % light(2, 1) and precision and has_offset:
+    for seed, (options, (has_offset, precision)) in enumerate(every[:: amount(5, 1)]):
+        if seed % amount(1, 2) and precision and has_offset:
             continue
         scale = (mixed_scales if seed % 3 else usual_scales)(
             compute_dtype(source), count, seed
@@ -206,7 +206,7 @@ def test_quantize_is_exact(source, name):
 
 @each("name, target", TYPES_OF_CODES, REALS)
 def test_dequantize_is_exact(name, target):
-    count = light(150, 40)
+    count = amount(40, 150)
     fills = (None,)
     if TYPES[name].kind == "integer":
         lo, hi = limits_of(name)
@@ -265,7 +265,7 @@ def dequantize_cases(name):
 
 @pytest.mark.parametrize("count", SIZES)
 def test_every_size(count, isa):
-    for seed, (source, name) in enumerate(PAIRS[:: light(3, 17)]):
+    for seed, (source, name) in enumerate(PAIRS[:: amount(17, 3)]):
         scale = usual_scales(compute_dtype(source), 1, seed)
         offset = offsets(scale.dtype, scale, seed)
         every = np.repeat(scale, count), np.repeat(offset, count)
@@ -349,7 +349,7 @@ def beside(form, compute, name, seed=0):
 def test_every_granularity_quantizes(form, isa):
     shape, axis, block = form
     everything = tuple(range(len(shape)))
-    for seed, (source, name) in enumerate(PAIRS[len(shape) :: light(7, 31)]):
+    for seed, (source, name) in enumerate(PAIRS[len(shape) :: amount(31, 7)]):
         (scale, offset, zero), spread = beside(form, compute_dtype(source), name, seed)
         x = numbers(source, spread[0], spread[1], seed, spread[2])
         cases = list(quantize_cases(name, seed))
@@ -368,7 +368,7 @@ def test_every_granularity_quantizes(form, isa):
 def test_every_granularity_dequantizes(form, isa):
     shape, axis, block = form
     everything = tuple(range(len(shape)))
-    for seed, (target, name) in enumerate(PAIRS[len(shape) :: light(7, 31)]):
+    for seed, (target, name) in enumerate(PAIRS[len(shape) :: amount(31, 7)]):
         (scale, offset, zero), spread = beside(form, compute_dtype(target), name, seed)
         q = every_code(name, int(np.prod(shape)), seed).reshape(shape)
         cases = list(dequantize_cases(name))
@@ -400,7 +400,7 @@ LAID = [form for form in FORMS if form[0] and 0 not in form[0] and np.prod(form[
 @pytest.mark.parametrize("form", LAID, ids=str)
 def test_every_layout(form, isa):
     shape, axis, block = form
-    for seed, (source, name) in enumerate(PAIRS[len(shape) :: light(23, 61)]):
+    for seed, (source, name) in enumerate(PAIRS[len(shape) :: amount(61, 23)]):
         (scale, offset, zero), spread = beside(form, compute_dtype(source), name, seed)
         x = numbers(source, spread[0], spread[1], seed, spread[2])
         cases = list(quantize_cases(name, seed))
@@ -433,7 +433,7 @@ def test_every_layout(form, isa):
 @pytest.mark.parametrize("form", LAID, ids=str)
 def test_threads(form, monkeypatch):
     shape, axis, block = form
-    for seed, (source, name) in enumerate(PAIRS[len(shape) :: light(23, 61)]):
+    for seed, (source, name) in enumerate(PAIRS[len(shape) :: amount(61, 23)]):
         (scale, offset, zero), spread = beside(form, compute_dtype(source), name, seed)
         x = numbers(source, spread[0], spread[1], seed, spread[2])
         q = every_code(name, x.size, seed).reshape(shape)
@@ -629,7 +629,7 @@ def test_one_of_very_many_is_found_where_it_is(source, name, isa):
     same(got, np.resize(due, count))
     rng = np.random.default_rng(count)
     places = [0, 63, 4095, 4096, (1 << 16) - 1, 1 << 16, count - 1]
-    for place in rng.choice(places, light(3, 1), replace=False):
+    for place in rng.choice(places, amount(1, 3), replace=False):
         odd = [*beyond, INF, -INF, NAN]
         before, x[place] = x[place], odd[rng.integers(len(odd))]
         due = quantize_at(isa, x, 1.0, dtype=name)
@@ -708,12 +708,12 @@ def test_quotients_that_are_no_numbers(isa):
 # Numbers that flush-to-zero would lose
 
 
-@each("source, name", ["float32", "float64"], TYPES_OF_CODES[:: light(3, 7)])
+@each("source, name", ["float32", "float64"], TYPES_OF_CODES[:: amount(7, 3)])
 def test_subnormal_numbers_count(source, name, isa):
     tiny = float_of_bits([1], source)[0]
     normal = np.finfo(source).smallest_normal
     rng = np.random.default_rng(7)
-    count = light(100, 40)
+    count = amount(40, 100)
     for k, scale in enumerate((normal * 4, normal * 512, normal * 2**26, normal, tiny)):
         steps = rng.integers(-8, 8, count) / 2
         offset = cast(steps * scale, source)
@@ -923,7 +923,7 @@ def test_one_scale_beside_many_offsets(form, kind, isa):
     numeric = np.float32(scale if kind != "half" else np.float32(scale)).reshape(())
     options = {"dtype": "int16", "quant_range": (-9000, 9000)}
     got = quantize_at(isa, x, scale, 5, **where, **options)
-    if x.size < light(2000, 200):
+    if x.size < amount(200, 2000):
         want, _ = oracle.quantize_affine(x, numeric, 5, offset=every, **options)
         same(got, want)
         want = oracle.dequantize_affine(q, numeric, 5, offset=every, dtype="float32")

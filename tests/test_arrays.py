@@ -8,11 +8,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from support import adversarial, bit_view, codes, each, light, same
+from support import adversarial, amount, bit_view, codes, each, same
 
 import pyquant as pq
 
-N = light(300_000, 60_000)
+N = amount(60_000, 300_000)
 SMALL = 1 << 16  # bytes; the arrays have many times as many
 
 

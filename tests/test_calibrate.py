@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 import pytest
-from support import light
+from support import amount
 
 import pyquant as pq
 
@@ -182,7 +182,7 @@ def test_pytorchs_errors_beyond_float32(x, bins, hi):
 def test_pytorch_itself():
     torch = pytest.importorskip("torch")  # optional
     observers = pytest.importorskip("torch.ao.quantization.observer")  # optional
-    for seed in range(light(60, 5)):
+    for seed in range(amount(5, 60)):
         batches = ragged(seed, 1 + seed % 5)
         observer = observers.HistogramObserver(dtype=torch.quint8)
         for x in batches:
@@ -208,7 +208,7 @@ def collected(x, method, symmetric, bins, levels, percentile):
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_onnxruntimes_percentiles(draw, symmetric):
     rng = np.random.default_rng(draw)
-    for case in range(light(40, 5)):
+    for case in range(amount(5, 40)):
         x = DRAWS[draw](rng, int(rng.integers(2, 4000))).astype(np.float32)
         chunks = np.split(x, np.sort(rng.integers(0, x.size, 4)))
         percentile = (99.9, 99.999, 90, 0, 100)[case % 5]
@@ -221,7 +221,7 @@ def test_onnxruntimes_percentiles(draw, symmetric):
 @pytest.mark.parametrize("draw", range(5))
 def test_onnxruntimes_entropy(draw):
     rng = np.random.default_rng(draw)
-    for case in range(light(12, 3)):
+    for case in range(amount(3, 12)):
         x = DRAWS[draw](rng, int(rng.integers(2, 4000))).astype(np.float32)
         chunks = np.split(x, np.sort(rng.integers(0, x.size, 4)))
         bins, levels = ((128, 128), (256, 64), (301, 77), (600, 128))[case % 4]

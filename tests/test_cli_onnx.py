@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from support import light
+from support import amount
 
 import pyquant as pq
 
@@ -712,7 +712,7 @@ def test_mutated_models(external, tmp_path, capsys):
     content, rng = path.read_bytes(), random.Random(5)
     out, codes = tmp_path / "out.onnx", set()
     there = {p.name for p in tmp_path.iterdir()} | {"out.onnx", "out.onnx.data"}
-    for _ in range(light(150, 30)):
+    for _ in range(amount(30, 150)):
         data = bytearray(content)
         for _ in range(rng.randint(1, 3)):
             at = rng.randrange(len(data))

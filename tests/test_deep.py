@@ -1,7 +1,7 @@
 """Arguments nested deeper than any stack: an exception that names them, and no crash."""
 
 import pytest
-from support import light, run_python
+from support import amount, run_python
 
 SETUP = """
 import collections, collections.abc, sys, threading
@@ -176,7 +176,7 @@ def attempts(kind, levels, end):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_argument_overflows_the_stack(kind):
-    attempts(kind, light(100_000, 30_000), "attempt(KIND, made(KIND))")
+    attempts(kind, amount(30_000, 100_000), "attempt(KIND, made(KIND))")
 
 
 @pytest.mark.parametrize("kind", KINDS)

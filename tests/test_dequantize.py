@@ -6,12 +6,12 @@ import pytest
 from support import (
     CODES,
     REALS,
+    amount,
     codes,
     compute_dtype,
     each,
     float_of_bits,
     is_nan,
-    light,
     mixed_scales,
     name_of,
     same,
@@ -33,7 +33,7 @@ def test_one_scale_is_exact(source, target):
     for i, (name, scale) in enumerate(scales_for(compute_dtype(target)).items()):
         for z in {ends[i % len(ends)], ends[-1 - 3 * i % len(ends)]}:
             q = np.concatenate(
-                [codes(source, light(80, 20), seed=i), np.array([z], source)]
+                [codes(source, amount(20, 80), seed=i), np.array([z], source)]
             )
             got = dequantize_at("scalar", q, scale, z, dtype=target)
             try:
@@ -44,7 +44,7 @@ def test_one_scale_is_exact(source, target):
 
 @each("source, target", CODES, REALS)
 def test_a_scale_for_each_element_is_exact(source, target):
-    count = light(600, 150)
+    count = amount(150, 600)
     scale = mixed_scales(compute_dtype(target), count)
     q = codes(source, count)
     zero = np.resize(np.array(zero_points(source), dtype=source), count)
@@ -67,7 +67,7 @@ def test_every_8_bit_code_is_exact(source, target):
 def test_products_at_the_midpoints_of_narrow_floats(source, target):
     # Scale 1: the differences themselves, among them every tie of an 8- or 11-bit float.
     info = np.iinfo(source)
-    q = np.arange(info.min, info.max, light(3, 41)).astype(source)
+    q = np.arange(info.min, info.max, amount(41, 3)).astype(source)
     s = np.float32([1.0])
     same(
         dequantize_at("scalar", q, s, 1, dtype=target),

@@ -7,10 +7,10 @@ from support import (
     HAVE_BFLOAT16,
     REALS,
     adversarial,
+    amount,
     codes,
     each,
     is_nan,
-    light,
     mixed_scales,
     same,
     scales_for,
@@ -21,7 +21,7 @@ from support import (
 import pyquant as pq
 
 ONNX_CODES = CHOSEN[:4]
-COUNT = light(20_000, 2_000)
+COUNT = amount(2_000, 20_000)
 
 
 @pytest.fixture(scope="module")

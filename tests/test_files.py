@@ -11,14 +11,14 @@ import tracemalloc
 import fuzz_files
 import numpy as np
 import pytest
-from support import dtype_of, light, run_python, same, split_small_arrays
+from support import amount, dtype_of, run_python, same, split_small_arrays
 
 import pyquant as pq
 from pyquant import _gguf, _safetensors
 from pyquant.dtypes import TYPES
 
 SEED = int(os.environ.get("PYQUANT_FILE_SEED", 1))
-MUTANTS = int(os.environ.get("PYQUANT_FILE_MUTANTS", light(1000, 200)))
+MUTANTS = int(os.environ.get("PYQUANT_FILE_MUTANTS", amount(200, 1000)))
 RNG = np.random.default_rng(17)
 
 # Every type of safetensors by its name there; bytes to an element of those without parts.

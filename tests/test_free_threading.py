@@ -9,8 +9,8 @@ import pytest
 from support import (
     HAVE_BFLOAT16,
     adversarial,
+    amount,
     at_once,
-    light,
     mixed_scales,
     run_python,
     same,
@@ -21,7 +21,7 @@ import pyquant as pq
 from pyquant import _threads
 
 THREADS = 8
-ROUNDS = light(15, 3)
+ROUNDS = amount(3, 15)
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_calls_on_different_numbers_of_threads_at_once(monkeypatch):
     x = adversarial("float32", 0.3, 5000)
     expected = pq.quantize(x, 0.3)
     with split_small_arrays(monkeypatch):
-        for _ in range(light(50, 5)):
+        for _ in range(amount(5, 50)):
             _threads._forget()
             for got in at_once(THREADS, lambda i: pq.quantize(x, 0.3, threads=2 + i)):
                 same(got, expected)
@@ -120,7 +120,7 @@ print(len(found[0]))
 
 @pytest.mark.skipif(not HAVE_BFLOAT16, reason="ml_dtypes is not installed")
 def test_first_uses_of_every_table_at_once():
-    for _ in range(light(5, 1)):
+    for _ in range(amount(1, 5)):
         run = run_python(FIRST)
         assert (run.returncode, run.stdout) == (0, "9\n"), run.stderr
 
@@ -131,7 +131,7 @@ def test_no_call_changes_the_warnings_of_others():
     expected = pq.quantize(x, 0.3, dtype="int16")
 
     def work(i):
-        for _ in range(light(300, 30)):
+        for _ in range(amount(30, 300)):
             same(pq.quantize(x, 0.3, dtype="i2"), expected)
             with pytest.raises(TypeError, match=r"^dtype: expected int8, uint8"):
                 pq.quantize(x, 0.3, dtype=np.integer)

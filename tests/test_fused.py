@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import oracle
 import pytest
-from support import CODES, EVERY_CODE, HAVE_BFLOAT16, LEVELS, PACKED, REALS, light
+from support import CODES, EVERY_CODE, HAVE_BFLOAT16, LEVELS, PACKED, REALS, amount
 
 import pyquant as pq
 from pyquant import _core, _threads
@@ -105,7 +105,7 @@ def draw_array(rng, dtype):
 def test_dynamic_is_two_calls(isa, dtype):
     available(isa)
     rng = np.random.default_rng([1, REALS.index(dtype)])
-    for _ in range(light(250, 30)):
+    for _ in range(amount(30, 250)):
         x = draw_array(rng, dtype)
         code = CHOSEN[rng.integers(0, len(CHOSEN))]
         axis, block_size = draw_granularity(rng, x.shape)
@@ -165,7 +165,7 @@ def draw_noise(rng):
 def test_dynamic_of_any_rounding_is_two_calls(isa, dtype):
     available(isa)
     rng = np.random.default_rng([5, REALS.index(dtype)])
-    for _ in range(light(150, 20)):
+    for _ in range(amount(20, 150)):
         x = draw_array(rng, dtype)
         code = CHOSEN[rng.integers(0, len(CHOSEN))]
         axis, block_size = draw_granularity(rng, x.shape)
@@ -416,7 +416,7 @@ def test_fake_is_two_calls(isa, dtype):
     available(isa)
     rng = np.random.default_rng([2, REALS.index(dtype)])
     codes = [name for name in EVERY_CODE if HAVE_BFLOAT16 or hasattr(np, name)]
-    for _ in range(light(300, 40)):
+    for _ in range(amount(40, 300)):
         x = draw_array(rng, dtype)
         if x.size and rng.random() < 0.5 and x.flags.writeable:
             x = x.copy()

@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import planar_oracle as oracle
 import pytest
-from support import LIGHT, same
+from support import amount, same
 
 import pyquant as pq
 from pyquant import awq, gptq, matmulnbits
@@ -233,7 +233,7 @@ def arrays(w):
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
 def test_convert(bits):
     shapes = ((64, 32, 32), (2176, 96, 128))
-    for inputs, outputs, size in shapes[: 1 if LIGHT else None]:
+    for inputs, outputs, size in shapes[: amount(1, None)]:
         made, want = weights(bits, inputs, outputs, size)
         for source in made.values():
             assert (source.dequantize() == want).all()

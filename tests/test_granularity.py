@@ -7,10 +7,10 @@ from support import (
     CODES,
     REALS,
     adversarial,
+    amount,
     codes,
     compute_dtype,
     expand,
-    light,
     mixed_scales,
     parameter_shape,
     same,
@@ -102,7 +102,7 @@ def arguments(shape, axis, block, compute, code, seed=0):
 def test_quantize(form):
     shape, axis, block = form
     for i, (source, target) in enumerate(
-        zip(REALS * 2, CODES, strict=False) if light(1, 0) else [(REALS[0], CODES[0])]
+        zip(REALS * 2, CODES, strict=False) if amount(0, 1) else [(REALS[0], CODES[0])]
     ):
         x = adversarial(source, 0.3, int(np.prod(shape)), seed=i).reshape(shape)
         scale, zero = arguments(shape, axis, block, compute_dtype(source), target, i)
@@ -122,7 +122,7 @@ def test_quantize(form):
 def test_dequantize(form):
     shape, axis, block = form
     for i, (target, source) in enumerate(
-        zip(REALS * 2, CODES, strict=False) if light(1, 0) else [(REALS[0], CODES[0])]
+        zip(REALS * 2, CODES, strict=False) if amount(0, 1) else [(REALS[0], CODES[0])]
     ):
         q = codes(source, int(np.prod(shape)), seed=i).reshape(shape)
         scale, zero = arguments(shape, axis, block, compute_dtype(target), source, i)
@@ -211,7 +211,7 @@ def test_parameters_that_overlap_in_memory():
 
 def test_random_forms():
     rng = np.random.default_rng(20)
-    for seed in range(light(400, 40)):
+    for seed in range(amount(40, 400)):
         shape = tuple(rng.integers(1, 9, rng.integers(1, 6)).tolist())
         shape = shape if rng.random() < 0.5 else (*shape[:2], int(rng.integers(1, 200)))
         rank = len(shape)

@@ -7,7 +7,7 @@ import sys
 import sysconfig
 
 import pytest
-from support import light, run_python
+from support import amount, run_python
 
 import pyquant as pq
 
@@ -191,7 +191,7 @@ def test_interrupt(threads):
     """Ctrl-C during long calls: the process works afterwards and ends by itself."""
     if os.environ.get("PYQUANT_TEST_RUNNER"):
         pytest.skip("the signal would be the emulator's")
-    code = INTERRUPTED.replace("SIZE", str(light(1 << 25, 1 << 23)))
+    code = INTERRUPTED.replace("SIZE", str(amount(1 << 23, 1 << 25)))
     code = code.replace("THREADS", str(threads))
     with subprocess.Popen(
         [sys.executable, "-P", "-c", code],
@@ -202,7 +202,7 @@ def test_interrupt(threads):
         try:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=light(120, 600))
+            stdout, stderr = process.communicate(timeout=amount(600, 120))
         finally:
             process.kill()
     assert (process.returncode, stdout) == (0, "True True\n" + EXPECTED), stderr

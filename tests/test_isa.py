@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from support import LEVELS, dtype_of, run_python
+from support import LEVELS, REQUIRED, dtype_of, run_python
 
 import pyquant as pq
 from pyquant import _core
@@ -25,7 +25,11 @@ def test_available():
     assert isinstance(available, tuple)
     assert available[-1] == "scalar"
     assert len(set(available)) == len(available)
-    assert set(available) <= set(LEVELS)
+    assert available == LEVELS[::-1]
+
+
+def test_required_instruction_sets_are_available():
+    assert set(REQUIRED) <= set(pq.isa.available())
 
 
 def test_active():

@@ -11,9 +11,9 @@ from support import (
     WIDE,
     Guarded,
     adversarial,
+    amount,
     codes,
     each,
-    light,
     misaligned,
     mixed_scales,
     name_of,
@@ -89,8 +89,8 @@ SHAPES = [
     (3, 5),
     (5, 131),
     (67, 40),
-    (2, light(3000, 400)),
-    (light(3000, 400), 2),
+    (2, amount(400, 3000)),
+    (amount(400, 3000), 2),
     (1, 99),
 ]
 
@@ -393,14 +393,14 @@ def judge_transposes(x, code, offset):
 @pytest.mark.parametrize("code", ["int8", "uint16", "int32"])
 @pytest.mark.parametrize("offset", [0, 4, 11])
 def test_transposes_that_are_far(code, offset):
-    shape = light((613, 520), (300, 521))
+    shape = amount((300, 521), (613, 520))
     x = adversarial("float32", 0.3, shape[0] * shape[1]).reshape(shape)
     judge_transposes(x, code, offset)
     judge_transposes(x.T, code, offset)
 
 
 def test_transposes_that_are_further():
-    shape = light((2700, 2600), (300, 500))
+    shape = amount((300, 500), (2700, 2600))
     x = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape) % 77
     judge_transposes(x, "int8", 3)
 

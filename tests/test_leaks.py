@@ -7,11 +7,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from support import light
+from support import amount
 
 import pyquant as pq
 
-CALLS = light(100_000, 5_000)
+CALLS = amount(5_000, 100_000)
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 Q = np.arange(12, dtype=np.int8).reshape(3, 4)
@@ -173,7 +173,7 @@ def test_memory_over_many_calls():
     everything(3)
     tracemalloc.start()
     try:
-        sizes = [everything(light(1000, 200)) for _ in range(3)]
+        sizes = [everything(amount(200, 1000)) for _ in range(3)]
     finally:
         tracemalloc.stop()
     assert sizes[-1] - sizes[-2] < 20_000

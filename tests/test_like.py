@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import light
+from support import amount
 
 import pyquant as pq
 from pyquant import _core
 
 F32, F64 = np.float32, np.float64
-MANY = light(200_000, 2_000)
+MANY = amount(2_000, 200_000)
 ROOT = Path(__file__).parents[1]
 LIMITS = {
     name: tuple(int(end) for end in _core.limits(name))
@@ -479,7 +479,7 @@ def test_onnxruntime_itself(symmetric, reduce_range, name, source):
     if source == np.float16 and version < (1, 32):
         pytest.skip("before 1.32 scales were not rounded to float16 first")
     with np.errstate(over="ignore"):
-        lo, hi = (end.astype(source) for end in ranges(light(5_000, 1_000)))
+        lo, hi = (end.astype(source) for end in ranges(amount(1_000, 5_000)))
     fits = np.isfinite(lo) & np.isfinite(hi)
     lo, hi = lo[fits], hi[fits]
     made = [

@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import planar_oracle as oracle
 import pytest
-from support import LIGHT, same
+from support import amount, same
 
 from pyquant import _planar, awq, matmulnbits
 
@@ -83,7 +83,7 @@ SHAPES = ((40, 3), (64, 8), (7, 2), (1, 1), (100, 5), (256, 20))
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("kind", KINDS)
 def test_quantize_by_definition(kind, bits, symmetric):
-    for shape in SHAPES[: 3 if LIGHT else None]:
+    for shape in SHAPES[: amount(3, None)]:
         x = data(kind, shape)
         if kind != "sizes":
             x = (

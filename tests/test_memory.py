@@ -4,12 +4,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from support import REALS, light
+from support import REALS, amount
 
 import pyquant as pq
 from pyquant import openvino
 
-N = light(4_000_000, 1_500_000)
+N = amount(1_500_000, 4_000_000)
 ROWS = N // 1000
 SMALL = 1 << 20
 

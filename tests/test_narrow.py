@@ -12,13 +12,13 @@ from support import (
     PRECISIONS,
     REALS,
     adversarial,
+    amount,
     cast,
     compute_dtype,
     dtype_of,
     each,
     expand,
     float_of_bits,
-    light,
     misaligned,
     mixed_scales,
     parameter_shape,
@@ -135,7 +135,7 @@ def layouts(array):
 
 @each("form, name", FORMS, NARROW)
 def test_quantize(form, name, isa):
-    for seed, source in enumerate(REALS[: light(4, 1)]):
+    for seed, source in enumerate(REALS[: amount(1, 4)]):
         x = inputs(form[0], source, seed=seed)
         kwargs, scale, zero = arguments(form, name, source, seed)
         got = quantize_at(isa, x, dtype=name, **kwargs)
@@ -144,7 +144,7 @@ def test_quantize(form, name, isa):
 
 @each("form, name", FORMS, NARROW)
 def test_dequantize(form, name, isa):
-    for seed, target in enumerate(REALS[: light(4, 1)]):
+    for seed, target in enumerate(REALS[: amount(1, 4)]):
         q = random_codes(name, int(np.prod(form[0]))).reshape(form[0])
         kwargs, scale, zero = arguments(form, name, target, seed)
         got = dequantize_at(isa, q, dtype=target, **kwargs)
@@ -214,7 +214,7 @@ def test_beside_a_midpoint(name, target, isa):
         near = [points * (1 + sign * 2.0**-40) for sign in (1, -1)]
         x = np.concatenate([x, *near])
     x = x.astype(target)
-    for scale in (1.0, -0.25, 2.0**60)[: light(3, 1)]:
+    for scale in (1.0, -0.25, 2.0**60)[: amount(1, 3)]:
         got = quantize_at(isa, x * x.dtype.type(scale), scale, dtype=name)
         same(
             got,
@@ -250,7 +250,7 @@ def test_double_rounding_is_avoided(name):
 
 @each("name, precision", NARROW, PRECISIONS)
 def test_precision(name, precision, isa):
-    for seed, source in enumerate(REALS[: light(4, 1)]):
+    for seed, source in enumerate(REALS[: amount(1, 4)]):
         x = inputs((150,), source, 0.7, seed)
         compute = compute_dtype(source)
         for scale in (0.7, 3e-5):
@@ -392,7 +392,7 @@ def test_what_is_too_large(name, saturate, isa):
 @each("name, saturate", NARROW_FLOATS, [True, False])
 def test_saturation_with_other_options(name, saturate, isa):
     for form in (((150,), None, None), ((150,), 0, None), ((3, 50), 1, 16)):
-        for seed, source in enumerate(REALS[: light(4, 1)]):
+        for seed, source in enumerate(REALS[: amount(1, 4)]):
             x = inputs(form[0], source, 0.01, seed)
             kwargs, scale, _ = arguments(form, name, source, seed)
             got = quantize_at(isa, x, dtype=name, saturate=saturate, **kwargs)
@@ -779,7 +779,7 @@ def test_the_control_state_does_not_matter(name, isa):
         ]
         for call in calls:
             expected = call()
-            for one in STATES if light(1, 0) else ["all"]:
+            for one in STATES if amount(0, 1) else ["all"]:
                 with state(STATES[one]):
                     got = call()
                 same(got, expected)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from support import LEVELS, REALS, float_of_bits, light, run_python
+from support import LEVELS, REALS, amount, float_of_bits, run_python
 
 import pyquant as pq
 from pyquant import _searches
@@ -101,7 +101,7 @@ def observed(x, **options):
 @pytest.mark.parametrize("dtype", REALS, ids=str)
 def test_counts_are_those_of_the_definition(dtype):
     rng = np.random.default_rng(dtype.itemsize)
-    for n in (0, 1, 31, 1023, 1025, light(5000, 1500)):
+    for n in (0, 1, 31, 1023, 1025, amount(1500, 5000)):
         x = hard_numbers(dtype, rng, n)
         o = observed(x)
         wide = x.astype(np.float64)
@@ -373,7 +373,7 @@ ARRAYS = hnp.arrays(
 )
 
 
-@settings(deadline=None, max_examples=light(60, 20))
+@settings(deadline=None, max_examples=amount(20, 60))
 @given(st.lists(ARRAYS, min_size=3, max_size=3), st.randoms(use_true_random=False))
 def test_merging(arrays, random):
     a, b, c = (observed(x) for x in arrays)
@@ -389,7 +389,7 @@ def test_merging(arrays, random):
     assert a == observed(arrays[0])  # and nothing became of it
 
 
-@settings(deadline=None, max_examples=light(100, 20))
+@settings(deadline=None, max_examples=amount(20, 100))
 @given(ARRAYS, st.lists(st.integers(0, 40), max_size=5), st.integers(1, 3))
 def test_updates(x, cuts, threads):
     o = pq.Observer(histogram=True, nonfinite="ignore")
@@ -502,7 +502,7 @@ def test_memory_is_bounded_for_any_data():
 @pytest.mark.parametrize("bits", [7, 3, 0])
 def test_quantiles_lie_between(dtype, bits):
     rng = np.random.default_rng(bits)
-    for case in range(light(40, 6)):
+    for case in range(amount(6, 40)):
         x = hard_numbers(dtype, rng, int(rng.integers(1, 400)))
         if case % 2:
             x = rng.standard_t(2, 500).astype(dtype)

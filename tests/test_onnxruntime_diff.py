@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from support import (
     adversarial,
+    amount,
     cast,
     codes,
     dtype_of,
     each,
     is_nan,
-    light,
     mixed_scales,
     same,
     scales_for,
@@ -28,7 +28,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 # From 1.32 on it divides in the type that the text says, and saturates infinities.
 MENDED = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 32)
-COUNT = light(20_000, 2_000)
+COUNT = amount(2_000, 20_000)
 RANGES = {
     "int8": (-128, 127),
     "uint8": (0, 255),

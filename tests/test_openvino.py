@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import test_fpenv
-from support import LEVELS, light
+from support import LEVELS, amount
 
 import pyquant as pq
 from pyquant import _core, _threads, openvino
@@ -137,7 +137,7 @@ def test_exact_arithmetic(isa):
         pytest.skip(f"{isa} is not there")
     rng = np.random.default_rng(1)
     for levels in (2, 3, 16, 255, 256, 1000, 65536):
-        for _ in range(light(4, 1)):
+        for _ in range(amount(1, 4)):
             low = np.float32(-abs(rng.standard_normal()) * 10.0 ** rng.integers(-3, 3))
             high = np.float32(
                 low + abs(rng.standard_normal()) * 10.0 ** rng.integers(-1, 3)

@@ -17,9 +17,9 @@ from support import (
     PACKED,
     REALS,
     adversarial,
+    amount,
     dtype_of,
     each,
-    light,
     misaligned,
     mixed_scales,
     parameters_of,
@@ -432,7 +432,7 @@ def test_parts_of_parts():
 
 
 def test_a_million_slices_of_slices():
-    rows = light(1_000_000, 200_000)
+    rows = amount(200_000, 1_000_000)
     part = pq.PackedArray.from_buffer(bytes(2 * rows), "int2", (rows, 8))
     for _ in range(len(part) - 1):
         part = part[1:]
@@ -974,7 +974,7 @@ def test_parts_meet_within_a_byte(name, monkeypatch):
         for columns in (1, 3, 5, 33, 101):
             wide = np.repeat(x, columns, axis=1)
             expected = pq.pack(pq.quantize(wide, 1.0, dtype=name))
-            for _ in range(light(100, 20)):
+            for _ in range(amount(20, 100)):
                 got = pq.quantize(wide, 1.0, dtype=name, packed=True, threads=7)
                 assert got == expected
 
@@ -1064,7 +1064,7 @@ def test_out_between_the_bytes():
 
 # Memory
 
-N = light(4_000_000, 1_000_001)
+N = amount(1_000_001, 4_000_000)
 PEAKS = {
     "contiguous": lambda: np.ones((N,), "f4"),
     "float16": lambda: np.ones((N,), "f2"),

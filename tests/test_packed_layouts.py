@@ -12,9 +12,9 @@ from support import (
     EVERY_CODE,
     LEVELS,
     adversarial,
+    amount,
     dtype_of,
     each,
-    light,
     mixed_scales,
     parameters_of,
     poisoned,
@@ -227,7 +227,7 @@ def test_unused_bits_are_not_looked_at(packing, array):
 
 def test_random_packings():
     rng = np.random.default_rng(0)
-    for _ in range(light(400, 60)):
+    for _ in range(amount(60, 400)):
         layout, bits = STREAMS[rng.integers(len(STREAMS))]
         shape = tuple(int(n) for n in rng.integers(1, [90, 12, 9][: rng.integers(1, 4)]))
         shape = tuple(rng.permutation(shape).tolist())
@@ -413,7 +413,7 @@ def test_parts_meet_between_words(layout, bits, monkeypatch):
             kwargs = {"dtype": "uint8", "packed": (layout, axis, bits)}
             expected = pq.quantize(x, 1.0, **kwargs)
             assert (expected.unpack().astype(int) == (1 << bits) - 1).all()
-            for _ in range(light(50, 10)):
+            for _ in range(amount(10, 50)):
                 assert pq.quantize(x, 1.0, threads=7, **kwargs) == expected
 
 

@@ -8,10 +8,10 @@ from support import (
     REALS,
     Guarded,
     adversarial,
+    amount,
     codes,
     compute_dtype,
     each,
-    light,
     misaligned,
     mixed_scales,
     name_of,
@@ -24,7 +24,7 @@ from support import (
 
 from pyquant._core import choose_qparams_at, dequantize_at, quantize_at
 
-LONG = light(5000, 700)
+LONG = amount(700, 5000)
 LENGTHS = [*range(3 * 32 + 4), 127, 128, 129, 255, 257, 1000, 4095, 4096, 4097, LONG]
 GROUPS = [*range(1, 68), 127, 128, 129, 784]
 
@@ -56,7 +56,7 @@ def zeros_for(dtype, count):
 def test_quantize_in_every_mode(source, target, mode, simd):
     for i, scale in enumerate((0.3, 7.0, 1e-40, -0.02)):
         s = np.array([scale], dtype=compute_dtype(source))
-        x = adversarial(source, scale, light(1500, 300), seed=i)
+        x = adversarial(source, scale, amount(300, 1500), seed=i)
         check_quantize(simd, x, s, zeros_for(target, 4)[i], dtype=target, rounding=mode)
         scales, zeros = mixed_scales(s.dtype, x.size, seed=i), zeros_for(target, x.size)
         check_quantize(simd, x, scales, zeros, dtype=target, axis=0, rounding=mode)
@@ -72,7 +72,7 @@ def test_quantize_in_every_mode(source, target, mode, simd):
 def test_quantize_at_every_scale(source, target, simd):
     ends = zero_points(target)
     for i, (name, scale) in enumerate(scales_for(compute_dtype(source)).items()):
-        x = adversarial(source, scale[0], light(3000, 400), seed=i)
+        x = adversarial(source, scale[0], amount(400, 3000), seed=i)
         try:
             check_quantize(simd, x, scale, ends[i % len(ends)], dtype=target)
         except AssertionError as error:
@@ -92,7 +92,7 @@ def test_quantize_every_length(source, target, simd):
 
 @each("source, target", REALS, CODES)
 def test_quantize_every_group(source, target, simd):
-    for g in GROUPS[:: light(1, 5)]:
+    for g in GROUPS[:: amount(5, 1)]:
         n = min(max(5 * g + g // 2, 70), 2500)
         count = -(-n // g)
         x = adversarial(source, 0.3, n, seed=g)
@@ -111,9 +111,9 @@ def test_quantize_every_alignment(source, target, simd):
     scales = usual_scales(compute_dtype(source), x.size)
     expected = quantize_at("scalar", x, 0.3, 1, dtype=target)
     one_each = quantize_at("scalar", x, scales, axis=0, dtype=target)
-    for i in range(0, 32, light(1, 3)):
+    for i in range(0, 32, amount(3, 1)):
         shifted = misaligned(x, i)
-        for j in range(0, 32, light(1, 5)):
+        for j in range(0, 32, amount(5, 1)):
             out = Guarded(target, x.shape, j)
             quantize_at(simd, shifted, 0.3, 1, out=out.array, dtype=target)
             same(out.array, expected)
@@ -129,7 +129,7 @@ def test_quantize_every_alignment(source, target, simd):
 @each("source, target", CODES, REALS)
 def test_dequantize_at_every_scale(source, target, simd):
     ends = zero_points(source)
-    q = codes(source, light(3000, 400))
+    q = codes(source, amount(400, 3000))
     for i, (name, scale) in enumerate(scales_for(compute_dtype(target)).items()):
         try:
             check_dequantize(simd, q, scale, ends[i % len(ends)], dtype=target)
@@ -149,7 +149,7 @@ def test_dequantize_every_length(source, target, simd):
 
 @each("source, target", CODES, REALS)
 def test_dequantize_every_group(source, target, simd):
-    for g in GROUPS[:: light(1, 5)]:
+    for g in GROUPS[:: amount(5, 1)]:
         n = min(max(5 * g + g // 2, 70), 2500)
         count = -(-n // g)
         q = codes(source, n, seed=g)
@@ -167,9 +167,9 @@ def test_dequantize_every_alignment(source, target, simd):
     scales = usual_scales(compute_dtype(target), q.size)
     expected = dequantize_at("scalar", q, 0.3, 1, dtype=target)
     one_each = dequantize_at("scalar", q, scales, axis=0, dtype=target)
-    for i in range(0, 32, light(1, 3)):
+    for i in range(0, 32, amount(3, 1)):
         shifted = misaligned(q, i)
-        for j in range(0, 32, light(1, 5)):
+        for j in range(0, 32, amount(5, 1)):
             out = Guarded(target, q.shape, j)
             dequantize_at(simd, shifted, 0.3, 1, out=out.array, dtype=target)
             same(out.array, expected)
@@ -228,7 +228,7 @@ def test_choose_qparams(source, symmetric, simd):
             expected = choose_qparams_at("scalar", values, symmetric=symmetric)
             for a, b in zip(got, expected, strict=True):
                 same(a, b)
-    for g in GROUPS[:: light(1, 5)]:
+    for g in GROUPS[:: amount(5, 1)]:
         for matrix, axis in (
             (x[: 6 * g].reshape(6, g), 0),
             (x[: 6 * g].reshape(g, 6), 1),

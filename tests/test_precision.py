@@ -9,10 +9,10 @@ from support import (
     PRECISIONS,
     REALS,
     adversarial,
+    amount,
     cast,
     compute_dtype,
     each,
-    light,
     mixed_scales,
     same,
     ulps,
@@ -26,7 +26,7 @@ from pyquant._core import quantize_at
 @each("source, precision", REALS, PRECISIONS)
 def test_exact_in_every_precision(source, precision):
     for i, scale in enumerate((0.1, 1.7, -3.0, 1e-40, 1e30)):
-        x = adversarial(source, scale, light(150, 70), seed=i)
+        x = adversarial(source, scale, amount(70, 150), seed=i)
         s = np.array([scale], dtype=compute_dtype(source))
         for target in ("int8", "uint16", "int32"):
             mode = MODES[i]
@@ -41,7 +41,7 @@ def test_exact_in_every_precision(source, precision):
 
 @each("source, precision", REALS, PRECISIONS)
 def test_exact_with_a_scale_for_each_element(source, precision):
-    count = light(300, 80)
+    count = amount(80, 300)
     scale = mixed_scales(compute_dtype(source), count)
     x = np.concatenate(
         [adversarial(source, s, 70, seed=i)[-1:] for i, s in enumerate(scale)]
@@ -60,7 +60,7 @@ def test_scales_of_a_16_bit_type(dtype, target):
     """Numbers, scales and quotients of one type, as in an ONNX model of that type."""
     limits = {"int4": (-8, 7)}.get(target)
     for i, scale in enumerate((0.1, 1.7, -3.0, 0.0, np.inf, 6e-5)):
-        x, s = adversarial(dtype, scale, light(400, 90), seed=i), cast([scale], dtype)
+        x, s = adversarial(dtype, scale, amount(90, 400), seed=i), cast([scale], dtype)
         zeros = np.resize([0, 1, 3, 7], x.size)
         whole = "int8" if target == "int4" else target
         expected = oracle.quantize(x, s, zeros, dtype=whole, precision=dtype.name)
@@ -84,7 +84,7 @@ def test_a_quotient_is_rounded_once(source, precision):
     if digits > 32:
         pytest.skip("no code is as fine as float64")
     rng = np.random.default_rng(digits)
-    odd = rng.integers(1 << (digits - 1), 1 << digits, light(200, 40)) * 1.0 + 0.5
+    odd = rng.integers(1 << (digits - 1), 1 << digits, amount(40, 200)) * 1.0 + 0.5
     for scale in (0.1, 1 / 3, 1.7, 7.0, 1e-3):
         s = np.array([scale], dtype=source)
         with np.errstate(all="ignore"):
@@ -156,7 +156,7 @@ def test_underflow_of_a_narrow_quotient_is_zero_in_every_mode():
 @each("precision, mode", PRECISIONS, MODES)
 def test_levels_agree(precision, mode, simd):
     for source in REALS:
-        x = adversarial(source, 0.3, light(2000, 400))
+        x = adversarial(source, 0.3, amount(400, 2000))
         scale = mixed_scales(compute_dtype(source), x.size)
         for target in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
             for kwargs in ({"scale": 0.3}, {"scale": scale, "axis": 0}):

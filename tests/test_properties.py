@@ -10,11 +10,11 @@ from support import (
     MODES,
     PRECISIONS,
     REALS,
+    amount,
     bit_view,
     compute_dtype,
     expand,
     is_finite,
-    light,
     parameter_shape,
     same,
 )
@@ -27,7 +27,7 @@ pytest.importorskip("hypothesis")  # which makes up the examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-examples = settings(max_examples=light(150, 15))
+examples = settings(max_examples=amount(15, 150))
 real_dtypes, code_dtypes = st.sampled_from(REALS), st.sampled_from(CHOSEN)
 modes = st.sampled_from(MODES)
 shapes = st.lists(st.integers(1, 9), max_size=4).map(tuple) | st.tuples(

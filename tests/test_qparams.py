@@ -15,6 +15,7 @@ from support import (
     REALS,
     WIDE,
     adversarial,
+    amount,
     bit_view,
     codes,
     compute_dtype,
@@ -22,7 +23,6 @@ from support import (
     each,
     float_of_bits,
     is_finite,
-    light,
     name_of,
     same,
     uniform_bits,
@@ -56,11 +56,11 @@ def groups(dtype):
     yield [-largest, largest]
     yield [-largest, largest / 2]
     yield [-tiny, largest]
-    for _ in range(light(60, 10)):
+    for _ in range(amount(10, 60)):
         yield rng.normal(rng.normal(), 1, rng.integers(1, 9)) * np.exp2(
             rng.integers(-13, 13)
         )
-    for seed in range(light(60, 10)):
+    for seed in range(amount(10, 60)):
         values = uniform_bits(dtype, 5, seed)
         yield values[is_finite(values)]
 
@@ -90,8 +90,8 @@ FORMS = [
     ((10, 3), -2, 100),
     ((5, 7), None, (2, 3)),
     ((3, 4, 5), None, (2, 4, 2)),
-    ((3, light(5000, 500)), 0, None),
-    ((light(5000, 500), 3), 1, None),
+    ((3, amount(500, 5000)), 0, None),
+    ((amount(500, 5000), 3), 1, None),
     ((3, 1000), 1, 32),
 ]
 

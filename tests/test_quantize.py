@@ -8,11 +8,11 @@ from support import (
     REALS,
     WIDE,
     adversarial,
+    amount,
     compute_dtype,
     dtype_of,
     each,
     float_of_bits,
-    light,
     mixed_scales,
     name_of,
     same,
@@ -31,7 +31,7 @@ def test_one_scale_is_exact(source, target):
     ends = zero_points(target)
     for i, (name, scale) in enumerate(scales_for(compute_dtype(source)).items()):
         for z in {ends[i % len(ends)], ends[-1 - 3 * i % len(ends)]}:
-            x = adversarial(source, scale[0], light(96, 70), seed=i, zero_point=z)
+            x = adversarial(source, scale[0], amount(70, 96), seed=i, zero_point=z)
             got = quantize_at("scalar", x, scale, z, dtype=target)
             try:
                 same(got, oracle.quantize(x, scale, z, dtype=target))
@@ -41,7 +41,7 @@ def test_one_scale_is_exact(source, target):
 
 @each("source, target", REALS, CODES)
 def test_a_scale_for_each_element_is_exact(source, target):
-    count = light(500, 120)
+    count = amount(120, 500)
     scale = mixed_scales(compute_dtype(source), count)
     x = np.concatenate(
         [adversarial(source, s, 70, seed=i)[-1:] for i, s in enumerate(scale)]
@@ -54,7 +54,7 @@ def test_a_scale_for_each_element_is_exact(source, target):
 @each("source, scale", [r for r in REALS if r.itemsize == 2], [0.0371, -3.0, 1e-7])
 def test_every_16_bit_number_is_exact(source, scale):
     step = 1 if scale == 0.0371 else 7
-    x = float_of_bits(np.arange(0, 1 << 16, light(step, 11)), source)
+    x = float_of_bits(np.arange(0, 1 << 16, amount(11, step)), source)
     got = quantize_at("scalar", x, scale, 3, dtype="int16")
     same(got, oracle.quantize(x, np.float32([scale]), 3, dtype="int16"))
 

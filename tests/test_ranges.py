@@ -10,10 +10,10 @@ from support import (
     EVERY_CODE,
     HAVE_BFLOAT16,
     REALS,
+    amount,
     each,
     float_of_bits,
     is_finite,
-    light,
     uniform_bits,
 )
 
@@ -92,7 +92,7 @@ def test_ends_of_the_range(dtype, code, symmetric):
 
 @each("dtype, symmetric", REALS, [True, False])
 def test_pairs_of_any_bits(dtype, symmetric):
-    for seed in range(light(150, 20)):
+    for seed in range(amount(20, 150)):
         x = uniform_bits(dtype, 3, seed)
         for code in (*SMALL, *WIDE):
             check(x[is_finite(x)], code, symmetric)
@@ -102,7 +102,7 @@ def test_pairs_of_any_bits(dtype, symmetric):
 def test_pairs_near_the_largest(dtype, symmetric):
     top = oracle.FORMATS[dtype.name].infinity - 1
     sign = 1 << (8 * dtype.itemsize - 1)
-    for below in range(light(60, 10)):
+    for below in range(amount(10, 60)):
         for other in (0, 1, 3, below, 100):
             pairs = [top - below, sign | (top - other)]
             for code in TYPES[:: 1 if below < 4 else 3]:
@@ -227,7 +227,7 @@ def test_subnormal_data_of_narrow_floats_is_not_clipped(code):
         Fraction(v) for v in sorted(v for v in finite if np.isfinite(v))[-2:]
     )
     half = (highest - before) / 2
-    for n in range(1, light(300, 120)):
+    for n in range(1, amount(120, 300)):
         x = np.array([-n * 2.0**-1074])
         (scale,) = numbers(pq.choose_qparams(x, dtype=code).scale)
         assert Fraction(n, 2**1074) / scale <= highest + half

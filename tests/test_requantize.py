@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from oracle import FLOAT32, finite, round_to_format
-from support import each, light, poisoned, run_python, split_small_arrays, untouched
+from support import amount, each, poisoned, run_python, split_small_arrays, untouched
 
 import pyquant as pq
 from pyquant import _core
@@ -182,7 +182,7 @@ def differing(q, reals):
 
 def test_how_often_arithmetics_differ():
     rng = np.random.default_rng(0)
-    count = light(60_000, 6_000)
+    count = amount(6_000, 60_000)
     q = rng.integers(-(2**22), 2**22, count, dtype=np.int32)
     reals = rng.uniform(0, 128, count) / np.maximum(np.abs(q), 1) + 2.0**-31
     numbers = differing(q, reals.astype(np.float32))
@@ -218,7 +218,7 @@ def draw_reals(rng, count, q):
     return reals.astype(np.float32) if kind == 2 else reals
 
 
-@each("seed, arithmetic", range(light(60, 8)), ARITHMETICS)
+@each("seed, arithmetic", range(amount(8, 60)), ARITHMETICS)
 def test_by_definition(seed, arithmetic):
     rng = np.random.default_rng([seed, ARITHMETICS.index(arithmetic)])
     source, target = str(rng.choice(SOURCES)), str(rng.choice(TARGETS))

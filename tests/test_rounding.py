@@ -5,7 +5,7 @@ import enum
 import numpy as np
 import oracle
 import pytest
-from support import CODES, MODES, REALS, each, float_of_bits, light, same, ulps
+from support import CODES, MODES, REALS, amount, each, float_of_bits, same, ulps
 
 import pyquant as pq
 from pyquant._core import quantize_at
@@ -73,7 +73,7 @@ def test_beside_integers_and_halves(mode, source):
     points = np.concatenate([points, -points]).astype(source)
     x = np.concatenate([ulps(points, d) for d in (-1, 0, 1)])
     one = np.ones(1, dtype=source)
-    for code in CODES[light(0, 4) :]:
+    for code in CODES[amount(4, 0) :]:
         for zero in (0, np.iinfo(code).max):
             got = quantize_at("scalar", x, one, zero, dtype=code, rounding=mode)
             same(got, oracle.quantize(x, one, zero, dtype=code, rounding=mode))
@@ -82,7 +82,7 @@ def test_beside_integers_and_halves(mode, source):
 @pytest.mark.parametrize("mode", MODES)
 def test_every_number_of_three_binades(mode):
     # Every float32 in [1, 8) with 13 leading bits of fraction, by integer arithmetic.
-    step = light(1, 16)
+    step = amount(16, 1)
     x = float_of_bits(np.arange(0x3F800000, 0x41000000, 1024 * step))
     x = np.concatenate([x, -x])
     sixteenth = np.round(x.astype(np.float64) * 2**13).astype(np.int64)

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import oracle
 import pytest
-from support import dtype_of, light
+from support import amount, dtype_of
 
 import pyquant as pq
 
@@ -97,7 +97,7 @@ def ranges(count, seed):
 @pytest.mark.parametrize(("dtype", "quant_range"), RANGES)
 def test_scales_by_definition(dtype, quant_range, symmetric, name):
     codes = quant_range or oracle.code_range(dtype)
-    lo, hi = ranges(light(200, 60), seed=sum(codes) + len(name))
+    lo, hi = ranges(amount(60, 200), seed=sum(codes) + len(name))
     p = pq.qparams_from_range(
         *(lo, hi),
         axis=0,
@@ -121,7 +121,7 @@ def test_scales_by_definition(dtype, quant_range, symmetric, name):
 def test_ranges_of_codes(isa, symmetric, dtype, quant_range):
     """Data comes back within half a step, by codes within the range."""
     codes = quant_range or oracle.code_range(dtype)
-    lo, hi = ranges(light(300, 90), seed=7)
+    lo, hi = ranges(amount(90, 300), seed=7)
     p = pq.choose_qparams(
         np.stack([lo, hi], 1),
         axis=0,

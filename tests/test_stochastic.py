@@ -12,9 +12,9 @@ from oracle import FLOAT32, FLOAT64, FORMATS, NARROW_FORMATS
 from support import (
     PRECISIONS,
     REALS,
+    amount,
     dtype_of,
     each,
-    light,
     same,
     split_small_arrays,
 )
@@ -170,7 +170,7 @@ def test_the_codes_of_the_definition():
 def test_all_bits_of_a_word_count(isa, place):
     """Each element at its threshold, and one step of 2**-24 above."""
     seed, start = place
-    bits = noises(light(3000, 300), seed, start)
+    bits = noises(amount(300, 3000), seed, start)
     options = {"rounding": "stochastic", "seed": seed, "start": start, "dtype": "uint8"}
     at = np.array(bits, np.float32) / 2**24
     assert not np.any(_core.quantize_at(isa, at, 1.0, **options))
@@ -196,7 +196,7 @@ def test_codes_by_the_definition(source, name):
     for k, scale in enumerate(
         (1.0, 0.37, -(2.0**-3), 1e-3 if source != "float16" else 3.0)
     ):
-        n = light(170, 60) + k
+        n = amount(60, 170) + k
         scale = np.array(scale, np.float64 if source == np.float64 else np.float32)
         x = hard(np.float64, name, n, k) * float(scale)
         with np.errstate(over="ignore"):
@@ -520,7 +520,7 @@ def test_seeds_of_numpy():
 
 # ---- statistics ----
 
-MANY = light(1 << 20, 1 << 16)
+MANY = amount(1 << 16, 1 << 20)
 # Standard deviations: a right generator leaves them once in 5e8 looks. There are fewer than
 # a hundred looks here, and seeds are fixed.
 LIMIT = 6
@@ -562,7 +562,9 @@ def test_the_bound_finds_wrong_generators():
     index = np.arange(MANY)
     few = (index * 2654435761 % 2**32 >> 24) / 256 < 0.9964
     assert max(map(abs, deviations(few.astype(float), 0.9964))) > LIMIT
-    twice = np.array(noises(light(1 << 12, 1 << 10)))[index // 2 % light(1 << 12, 1 << 10)]
+    twice = np.array(noises(amount(1 << 10, 1 << 12)))[
+        index // 2 % amount(1 << 10, 1 << 12)
+    ]
     assert max(map(abs, deviations((twice < 2**23).astype(float), 0.5))) > LIMIT
     counted = (index * 0.6180339887) % 1 < 0.5
     assert max(map(abs, deviations(counted.astype(float), 0.5))) > LIMIT

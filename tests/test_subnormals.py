@@ -7,7 +7,7 @@ power of two: numbers and scales that are smaller by the same one have the same 
 import numpy as np
 import oracle
 import pytest
-from support import CODES, HAVE_BFLOAT16, MODES, each, float_of_bits, light
+from support import CODES, HAVE_BFLOAT16, MODES, amount, each, float_of_bits
 
 import pyquant as pq
 from pyquant._core import quantize_at, quantize_standard
@@ -62,7 +62,7 @@ def lowered(values, power, real=np.float32):
 def test_a_power_of_two_changes_no_code(where, case, isa):
     shape, scale_shape, keywords = GRANULARITIES[where]
     real, power = case
-    for seed in range(light(3, 1)):
+    for seed in range(amount(1, 3)):
         x, scale = draw(shape, scale_shape, power, seed, real)
         small_x, small_scale = lowered(x, power, real), lowered(scale, power, real)
         plain_x, plain_scale = lowered(x, 0, real), lowered(scale, 0, real)

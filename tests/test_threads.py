@@ -10,9 +10,9 @@ import pytest
 from support import (
     REALS,
     adversarial,
+    amount,
     at_once,
     codes,
-    light,
     mixed_scales,
     parameter_shape,
     run_python,
@@ -135,7 +135,7 @@ def test_what_is_not_finite_is_found_by_any_number(axis, started):
 
 
 def test_parameters_of_a_large_array():
-    x = np.random.default_rng(1).normal(size=light((3000, 3000), (600, 500)))
+    x = np.random.default_rng(1).normal(size=amount((600, 500), (3000, 3000)))
     x = x.astype(np.float32)
     for kwargs in ({}, {"axis": 0}, {"axis": 1}, {"axis": 1, "block_size": 32}):
         one = pq.choose_qparams(x, **kwargs)
@@ -184,7 +184,7 @@ def test_any_integer_is_a_number_of_threads(started):
 
 
 def test_a_large_array_as_it_is_used():
-    x = np.random.default_rng(1).normal(size=light(9_000_000, 300_000)).astype(np.float32)
+    x = np.random.default_rng(1).normal(size=amount(300_000, 9_000_000)).astype(np.float32)
     q = pq.quantize(x, 0.02, threads=2)
     same(q, pq.quantize(x, 0.02))
     same(pq.dequantize(q, 0.02, threads=2), pq.dequantize(q, 0.02))
@@ -197,7 +197,7 @@ def test_eight_callers_at_once(threads, started):
     shared = np.empty((8, 100, 200), np.int8)
 
     def work(i):
-        for _ in range(light(20, 3)):
+        for _ in range(amount(3, 20)):
             q = pq.quantize(x, scale, axis=1, threads=threads, out=shared[i])
             y = pq.dequantize(q, scale, axis=1, threads=threads)
             p = pq.choose_qparams(x[:1, :1] * 0 + 1)
@@ -452,7 +452,7 @@ def looks(work):
 )
 def test_the_interpreter_is_released(monkeypatch):
     """Seen at least once in many calls: the other thread may not be scheduled in each."""
-    x = np.ones(light(30_000_000, 3_000_000), np.float32)
+    x = np.ones(amount(3_000_000, 30_000_000), np.float32)
     out = np.zeros(x.shape, np.int8)
 
     def call():

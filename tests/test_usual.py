@@ -13,7 +13,7 @@ from support import (
     PACKED,
     REALS,
     adversarial,
-    light,
+    amount,
     run_python,
     same,
 )
@@ -541,7 +541,8 @@ def test_standards_as_any_call(name, monkeypatch):
     with monkeypatch.context() as patch:
         replaced(module, patch, counting)
         calls = [
-            draw(np.random.default_rng(seed), **options) for seed in range(light(2500, 800))
+            draw(np.random.default_rng(seed), **options)
+            for seed in range(amount(800, 2500))
         ]
         found = [outcome(call) for call in calls]
     assert counters

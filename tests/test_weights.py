@@ -8,13 +8,13 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from support import light, same
+from support import amount, same
 
 import pyquant as pq
 from pyquant import _planar, awq, compressed_tensors, gptq, matmulnbits, mlx
 
 MODULES = {one.__name__: one for one in (awq, compressed_tensors, gptq, matmulnbits, mlx)}
-K, N, G = light(4096, 1024), 512, 64
+K, N, G = amount(1024, 4096), 512, 64
 SMALL = 1 << 20
 rng = np.random.default_rng(0)
 
