@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calibration needs of data in batches: an `Observer`, and `pyquant.calibrate`."""
+"""Collect statistics over batches and choose quantization parameters from them."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,7 +20,7 @@ from pyquant import _core
 from pyquant.qparams import qparams_from_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -514,7 +515,7 @@ class Observer:
 
     def _need_data(self) -> None:
         if self._shape is None or not self._count.all() or not self._count.size:
-            msg = "x: expected finite numbers before they are asked about, got none"
+            msg = "x: expected at least one finite number, got none"
             if self._axis is not None and self._count.any():
                 msg = f"x: expected finite numbers of each index of axis {self._axis}"
             raise ValueError(msg)
@@ -547,8 +548,7 @@ class Observer:
         dtype: npt.DTypeLike,
         symmetric: object,
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        method = _one_of(method, _METHODS, "method")
-        part = _number(percentile, "percentile", 0, 100) / 100
+        method, part = _check_method(method, percentile)
         name, even = _core.chosen(dtype, symmetric)
         if method == "minmax":
             self._need_data()
@@ -575,69 +575,117 @@ class Observer:
 def calibrate(
     batches: Iterable[ArrayLike],
     *,
-    method: str,
-    like: str | None = "onnxruntime",
-    **options: Any,
-) -> tuple[Any, Any]:
+    dtype: npt.DTypeLike = "int8",
+    axis: _Axis = None,
+    method: _Method = "minmax",
+    percentile: SupportsFloat = 99.99,
+    symmetric: bool | np.bool | None = None,
+    quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+    scale_dtype: npt.DTypeLike | None = None,
+    like: Like | None = None,
+    mantissa_bits: SupportsIndex = 7,
+    momentum: SupportsFloat | None = None,
+    nonfinite: Literal["raise", "ignore"] = "raise",
+    threads: SupportsIndex = 1,
+) -> QParams:
     """
-    Find a range in batches as another package does, or as `Observer` does.
+    Choose quantization parameters from an iterable of batches.
+
+    Each batch goes to `Observer.update`. The result is `Observer.qparams`.
 
     Parameters
     ----------
     batches : iterable of array_like
-        Of any shapes. It is iterated over twice, so that nothing needs to be kept.
-    method : str
-        A row of the table below.
-    like : {"onnxruntime", "pytorch"} or None, optional
-        Whose numbers: those of ONNX Runtime's calibrators, which see all batches in one
-        call of `collect_data`; those of PyTorch's observers, which see a batch at a time;
-        or None, those of `Observer.range`.
-    **options
-        By name, with the defaults of the other package.
+        Arrays of float32, float64, float16 or bfloat16. The iterable is read once, so a
+        generator works.
+    dtype, symmetric, quant_range, scale_dtype, like
+        The options of `choose_qparams`. `like` selects the formula for scale and zero
+        point; it does not change the range.
+    method, percentile
+        The options of `Observer.range`.
+    axis, mantissa_bits, momentum, nonfinite
+        The options of `Observer`.
+    threads : int, optional
+        The largest number of threads for a batch. The result does not depend on it.
 
     Returns
     -------
-    lo, hi : numpy scalar
-        float32, or float64 where `like` is not "pytorch" and the data is.
+    QParams
+        Parameters that quantize later batches.
 
     Raises
     ------
     TypeError
-        If `batches` can be iterated over but once, or an option is not one of the method.
+        If `batches` is an array, or a batch is not an array of real numbers.
     ValueError
-        If there is no data, numbers are not finite, or an option is out of range.
-
-    Notes
-    -----
-    ============= ============== ========================================================
-    like          method         options
-    ============= ============== ========================================================
-    "onnxruntime" "minmax"       symmetric=False, moving_average=False: the mean of the
-                                 extremes of batches
-    "onnxruntime" "percentile"   percentile=99.999, symmetric=True, bins=2048
-    "onnxruntime" "entropy"      bins=128, quantized_bins=128, symmetric=False
-    "pytorch"     "minmax"
-    "pytorch"     "moving"       averaging_constant=0.01: MovingAverageMinMaxObserver
-    "pytorch"     "mse"          bins=2048, bits=8: HistogramObserver
-    None          of `Observer`  those of `Observer.range`
-    ============= ============== ========================================================
-
-    Beside these ``nonfinite="raise"`` or "ignore" and ``threads=1`` go with each. Numbers
-    of ONNX Runtime do not depend on how the data is cut into batches, but for
-    `moving_average`; PyTorch's do.
+        If the batches contain no finite number, or contain NaN or an infinity and
+        `nonfinite` is "raise".
 
     Examples
     --------
     >>> import numpy as np
     >>> import pyquant as pq
     >>> batches = [np.float32([-4, 3]), np.float32([-8, 10, 1]), np.float32([0, 5])]
-    >>> lo, hi = pq.calibrate(batches, method="minmax", moving_average=True)
-    >>> float(lo), float(hi)
-    (-4.0, 6.0)
+    >>> p = pq.calibrate(batches, dtype="uint8")
+    >>> p.quantize(np.float32([-8, 0, 10]))
+    array([  0, 113, 255], dtype=uint8)
     """
-    from pyquant import _calibrate
+    _check_batches(batches)
+    formula: dict[str, Any] = {
+        "dtype": dtype,
+        "symmetric": symmetric,
+        "quant_range": quant_range,
+        "scale_dtype": scale_dtype,
+        "like": like,
+    }
+    # Report wrong options before the first batch is read.
+    _check_method(method, percentile)
+    qparams_from_range(-1.0, 1.0, **formula)
+    observer = Observer(
+        axis=axis,
+        histogram=method != "minmax",
+        mantissa_bits=mantissa_bits,
+        momentum=momentum,
+        nonfinite=nonfinite,
+    )
+    for number, batch in enumerate(batches):
+        with _errors_about_batches(f" in batch {number}"):
+            observer.update(batch, threads=threads)
+    with _errors_about_batches(""):
+        return observer.qparams(method=method, percentile=percentile, **formula)
 
-    return _calibrate.calibrate(batches, method, like, options)
+
+def _check_batches(batches: object) -> None:
+    """Raise TypeError if `batches` is one array, or is not iterable."""
+    if isinstance(batches, str) or not hasattr(batches, "__iter__"):
+        remedy = ""
+    elif isinstance(batches, bytes | bytearray | memoryview) or any(
+        hasattr(batches, name) for name in ("__array__", "__dlpack__")
+    ):
+        remedy = "; wrap one array in a list, or call choose_qparams"
+    else:
+        return
+    got = type(batches).__name__
+    msg = f"batches: expected an iterable of arrays, got {got}{remedy}"
+    raise TypeError(msg)
+
+
+@contextmanager
+def _errors_about_batches(place: str) -> Iterator[None]:
+    """Name `batches` instead of `x` in errors, and append the number of the batch."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith("x: "):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"batches{str(error)[1:]}{place}") from None
+
+
+def _check_method(method: object, percentile: SupportsFloat) -> tuple[str, float]:
+    """Return the method of `Observer.range` and the percentile as a fraction."""
+    found = _one_of(method, _METHODS, "method")
+    return found, _number(percentile, "percentile", 0, 100) / 100
 
 
 # ---- parts ----

@@ -86,8 +86,8 @@ CALLS = {
         method="mse", percentile=99, dtype="int8", symmetric=True)),
     "Observer.qparams": (seen.qparams, dict(**CHOICE, method="mse", percentile=99)),
     "calibrate": (pq.calibrate, dict(
-        batches=[x, x], method="percentile", like="onnxruntime", percentile=99, bins=16,
-        symmetric=True, nonfinite="raise", threads=1)),
+        batches=[x, x], axis=0, method="percentile", percentile=99, **CHOICE,
+        mantissa_bits=7, momentum=None, nonfinite="raise", threads=1)),
     "tflite.quantize_input": (pyquant.tflite.quantize_input, dict(
         detail=DETAIL, x=x, optimized=False, out=None, threads=1)),
     "tflite.dequantize_output": (pyquant.tflite.dequantize_output, dict(

@@ -256,23 +256,7 @@ def test_requantize(layout, dtype, arithmetic):
         assert most < size + SMALL
 
 
-CALIBRATIONS = [
-    (None, "minmax", {}),
-    (None, "percentile", {}),
-    ("onnxruntime", "minmax", {}),
-    ("onnxruntime", "percentile", {"symmetric": True}),
-    ("onnxruntime", "percentile", {"symmetric": False}),
-    ("onnxruntime", "entropy", {}),
-    ("pytorch", "minmax", {}),
-    ("pytorch", "moving", {}),
-    ("pytorch", "mse", {}),
-]
-
-
-@pytest.mark.parametrize(("like", "method", "options"), CALIBRATIONS)
-def test_calibrate(like, method, options):
-    batches = [SPREAD]
-    _, most = peak(
-        lambda: np.asarray(pq.calibrate(batches, method=method, like=like, **options))
-    )
+@pytest.mark.parametrize("method", ["minmax", "percentile"])
+def test_calibrate(method):
+    _, most = peak(lambda: pq.calibrate([SPREAD], method=method).scale)
     assert most < 4 * SMALL

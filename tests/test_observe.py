@@ -690,6 +690,91 @@ def test_formulas_of_others(like):
 # ---- moving averages ----
 
 
+NORMAL = np.random.default_rng(0).standard_normal((70, 4)).astype(np.float32)
+CALIBRATIONS = [
+    ({}, {}),
+    ({}, {"dtype": "uint8", "symmetric": True, "quant_range": (1, 254)}),
+    ({}, {"method": "percentile", "percentile": 99, "like": "onnxruntime"}),
+    ({"mantissa_bits": 3}, {"method": "mse", "scale_dtype": "float16"}),
+    ({"axis": 1}, {"method": "entropy", "symmetric": False}),
+    ({"axis": -1, "momentum": 0.1}, {}),
+]
+
+
+@pytest.mark.parametrize(("seeing", "choosing"), CALIBRATIONS)
+def test_calibrate_equals_an_observer(seeing, choosing):
+    batches = np.array_split(NORMAL, 7)
+    histogram = choosing.get("method", "minmax") != "minmax"
+    observer = pq.Observer(histogram=histogram, **seeing)
+    for batch in batches:
+        observer.update(batch)
+    due = observer.qparams(**choosing)
+    once = (batch for batch in batches)
+    assert pq.calibrate(once, **seeing, **choosing, threads=2) == due
+    assert next(once, None) is None
+
+
+def test_calibrate_can_ignore_nonfinite_values():
+    bad = np.float32([np.nan, 1, np.inf, -2])
+    found = pq.calibrate([bad], nonfinite="ignore")
+    assert found == pq.choose_qparams(np.float32([1, -2]))
+
+
+REMEDY = "; wrap one array in a list, or call choose_qparams"
+ONE = np.float32([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("batches", "options", "error", "text"),
+    [
+        (ONE, {}, TypeError, f"expected an iterable of arrays, got ndarray{REMEDY}"),
+        (ONE[0], {}, TypeError, "expected an iterable of arrays, got float32"),
+        (b"1", {}, TypeError, f"expected an iterable of arrays, got bytes{REMEDY}"),
+        (3, {}, TypeError, "expected an iterable of arrays, got int"),
+        ("ab", {}, TypeError, "expected an iterable of arrays, got str"),
+        ([], {}, ValueError, "expected at least one finite number, got none"),
+        ([[]], {"method": "mse"}, ValueError, "expected at least one finite number, got"),
+        (
+            [ONE, [1.0, np.inf]],
+            {},
+            ValueError,
+            "expected finite values, got 1 not finite, the first at index (1,) in batch 1",
+        ),
+        ([ONE, np.int8([1])], {}, TypeError, "expected float32, "),
+        (
+            [ONE, [1.0]],
+            {"axis": 0},
+            ValueError,
+            "expected channels (2,), got (1,) in batch 1",
+        ),
+    ],
+    ids=str,
+)
+def test_calibrate_names_the_wrong_batch(batches, options, error, text):
+    with pytest.raises(error) as caught:
+        pq.calibrate(batches, **options)
+    assert str(caught.value).startswith(f"batches: {text}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("method", "moving"),
+        ("percentile", 101),
+        ("dtype", "int9"),
+        ("quant_range", (3, 2)),
+        ("scale_dtype", "int8"),
+        ("like", "none"),
+        ("mantissa_bits", 8),
+    ],
+)
+def test_calibrate_checks_options_before_it_reads_a_batch(name, value):
+    once = iter([ONE])
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: expected "):
+        pq.calibrate(once, **{name: value})
+    assert next(once) is ONE
+
+
 def test_momentum_rounds_as_pytorch_does():
     rng = np.random.default_rng(0)
     batches = [rng.normal(0, 3, 50).astype(np.float32) for _ in range(20)]
@@ -763,10 +848,26 @@ SOME = np.float32([1, 2])
             ValueError,
             "threads: expected a positive integer",
         ),
-        (lambda: pq.Observer().min, ValueError, "x: expected finite numbers before they"),
-        (lambda: pq.Observer().range(), ValueError, "x: expected finite numbers before t"),
-        (lambda: pq.Observer().qparams(), ValueError, "x: expected finite numbers before"),
-        (lambda: observed([np.nan]).max, ValueError, "x: expected finite numbers befor"),
+        (
+            lambda: pq.Observer().min,
+            ValueError,
+            "x: expected at least one",
+        ),
+        (
+            lambda: pq.Observer().range(),
+            ValueError,
+            "x: expected at least one finite",
+        ),
+        (
+            lambda: pq.Observer().qparams(),
+            ValueError,
+            "x: expected at least one finite number",
+        ),
+        (
+            lambda: observed([np.nan]).max,
+            ValueError,
+            "x: expected at least one finite number, got none",
+        ),
         (
             lambda: observed(np.float32([[1], [np.nan]]), axis=0).max,
             ValueError,
