@@ -29,7 +29,7 @@ NEEDS = {
     "ml_dtypes": r"ml_dtypes|float[468]_",
     "torch": r"import torch",
     "dask": r"import (pyquant\.)?dask",
-    "sklearn": r"import sklearn|pyquant\.sklearn",
+    "sklearn": "from sklearn",
     "xarray": r"import xarray",
     "distributed": r"dask\.distributed",
     "zarr": r"import (pyquant\.)?zarr",

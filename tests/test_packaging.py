@@ -20,7 +20,7 @@ from pyquant import _core
 MODULES = (path.stem for path in Path(pq.__file__).parent.glob("*.py"))
 PUBLIC = sorted(name for name in MODULES if not name.startswith("_"))
 # What the modules that have their names import, and from which version on.
-OF_OTHERS = {"dask": None, "sklearn": None, "zarr": "3.2"}
+OF_OTHERS = {"dask": None, "zarr": "3.2"}
 ON_REQUEST = {
     f"pyquant.{name}"
     for name in (
