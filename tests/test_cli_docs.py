@@ -1,6 +1,5 @@
 """The examples of docs/cli.md print what the page says, and those of --help run."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -16,7 +15,7 @@ from pyquant.cli import COMMANDS, main
 
 PAGE = ROOT / "docs" / "cli.md"
 # Commands of which numbers, and levels, are those of a machine.
-OF_MACHINES = ("bench", "info")
+OF_MACHINES = ("info",)
 
 
 def blocks(kind):
@@ -35,9 +34,7 @@ def run(command, capsys):
     """What a command prints, and its status."""
     program, *arguments = shlex.split(command)
     assert program == "pyquant"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NO_COLOR", "1")
-        status = main(arguments)
+    status = main(arguments)
     out, err = capsys.readouterr()
     return status, out + err
 
@@ -82,7 +79,6 @@ def test_commands_of_the_readme(tmp_path):
         done = subprocess.run(
             [*program, *shlex.split(command)],
             cwd=tmp_path,
-            env=os.environ | {"NO_COLOR": "1"},
             capture_output=True,
             text=True,
         )

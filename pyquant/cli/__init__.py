@@ -30,7 +30,6 @@ COMMANDS = {
     "inspect": ("_inspect", "show the tensors of files"),
     "compare": ("_compare", "show how far the tensors of a file are from another's"),
     "verify": ("_verify", "check a file, by itself or against what it was made of"),
-    "bench": ("_bench", "measure how fast this machine quantizes"),
 }
 
 

@@ -23,8 +23,8 @@ from pyquant.cli._bands import (
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._logical import logical
 from pyquant.cli._models import open_model
-from pyquant.cli._progress import print_table
 from pyquant.cli._select import add_patterns, chosen
+from pyquant.cli._show import print_table
 from pyquant.qparams import QParams
 from pyquant.report import measure_error
 

@@ -13,8 +13,8 @@ from pyquant.cli._bands import as_json, counted, decoded, extents, has_numbers, 
 from pyquant.cli._errors import shown
 from pyquant.cli._logical import logical
 from pyquant.cli._models import open_model
-from pyquant.cli._progress import print_table
 from pyquant.cli._select import add_patterns, chosen
+from pyquant.cli._show import print_table
 from pyquant.report import measure_error
 
 if TYPE_CHECKING:

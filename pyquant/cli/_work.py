@@ -25,7 +25,7 @@ from pyquant.cli._output import (
     sharded_files,
 )
 from pyquant.cli._plan import identity
-from pyquant.cli._progress import Progress, print_table, sized
+from pyquant.cli._show import Progress, print_table, sized
 
 if TYPE_CHECKING:
     import argparse

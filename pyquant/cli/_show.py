@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Print tables and a progress line as plain text."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING, TextIO
+
+from pyquant.cli._errors import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Progress", "print_table", "sized"]
+
+INTERVAL = 0.1  # seconds between two updates of the progress line
+BAR = 20  # characters of the progress bar
+
+
+def _is_terminal(file: TextIO | None) -> bool:
+    """Return true if `file` is a terminal with a cursor."""
+    return file is not None and file.isatty() and os.environ.get("TERM") != "dumb"
+
+
+class Progress:
+    """
+    Show a progress line on stderr, if stderr is a terminal; a context manager.
+
+    Parameters
+    ----------
+    total : int
+        Bytes to process.
+    quiet : bool, optional
+        True: never show the line. Default False.
+    """
+
+    def __init__(self, total: int, *, quiet: bool = False) -> None:
+        self.total, self.done = total, 0
+        self._live = not quiet and _is_terminal(sys.stderr)
+        self._start, self._next = monotonic(), 0.0
+
+    def __enter__(self) -> Progress:
+        """Return the progress line, which `advance` draws."""
+        return self
+
+    def advance(self, nbytes: int, name: str = "") -> None:
+        """Add processed bytes, and show the line with the name of the tensor."""
+        self.done += nbytes
+        now = monotonic()
+        if not self._live or now < self._next:
+            return
+        self._next = now + INTERVAL
+        share = min(1.0, self.done / self.total) if self.total else 1.0
+        speed = self.done / max(now - self._start, 1e-9)
+        left = (self.total - self.done) / max(speed, 1e-9)
+        bar = "#" * round(BAR * share)
+        text = f"{share:4.0%} [{bar:{BAR}}] {sized(self.total)}, {sized(speed)}/s, "
+        text += f"{left:.0f} s left  {shown(name)}"
+        columns = shutil.get_terminal_size().columns - 1
+        print(f"\r{text[:columns]}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *error: object) -> None:
+        """Clear the line."""
+        if self._live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def sized(nbytes: float) -> str:
+    """Return a number of bytes with a unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.0f} B" if unit == "B" else f"{nbytes:.1f} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.1f} TiB"
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    file: TextIO | None = None,
+) -> None:
+    """
+    Print rows below a line of headings, and never cut a cell.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The headings. The first column holds names.
+    rows : sequence of sequences
+        One cell for each column, of any type. Control characters are escaped.
+    right : sequence of str, optional
+        Headings of the columns that are aligned at the right.
+    file : file, optional
+        Default stdout. On a narrow terminal, long names get a line of their own.
+    """
+    to: TextIO | None = sys.stdout if file is None else file
+    if to is None:  # stdout is closed
+        return
+    cells = [[shown(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if _is_terminal(to):
+        rest = sum(widths[1:]) + 2 * len(widths[1:])
+        widths[0] = min(widths[0], max(0, shutil.get_terminal_size().columns - rest))
+    for row in cells:
+        if len(row[0]) > widths[0]:
+            print(row[0], file=to)
+            row = ["", *row[1:]]
+        padded = [
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for cell, width, name in zip(row, widths, columns, strict=True)
+        ]
+        print("  ".join(padded).rstrip(), file=to)
