@@ -634,7 +634,7 @@ def dequantize(
     codebook: ArrayLike | None = None,
 ) -> npt.NDArray[Any]:
     """
-    Turn codes back into real numbers: ``(q - zero_point) * scale``.
+    Convert codes to real numbers: ``(q - zero_point) * scale``.
 
     Parameters
     ----------
@@ -874,7 +874,7 @@ class Calls:
         start: SupportsIndex | None = None,
     ) -> Any:
         """
-        Quantize `x` with these parameters.
+        Quantize an array with these parameters.
 
         Parameters
         ----------
@@ -955,7 +955,7 @@ class Calls:
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]:
         """
-        Turn codes back into real numbers.
+        Convert codes to real numbers with these parameters.
 
         Parameters
         ----------

@@ -246,7 +246,7 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
                out=None, threads=1, offset=None, inverse=False, fill=None, bias=None,
                codebook=None):
     """
-    Turn codes back into real numbers: ``(q - zero_point) * scale``.
+    Convert codes to real numbers: ``(q - zero_point) * scale``.
 
     Parameters
     ----------
@@ -418,7 +418,7 @@ cdef class Calls:
                  packed=False, out=None, threads=1, out_of_range="saturate",
                  nan="lowest", seed=None, start=None):
         """
-        Quantize `x` with these parameters.
+        Quantize an array with these parameters.
 
         Parameters
         ----------
@@ -452,7 +452,7 @@ cdef class Calls:
 
     def dequantize(self, q, *, dtype=None, out=None, threads=1):
         """
-        Turn codes back into real numbers.
+        Convert codes to real numbers with these parameters.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ __all__ = ["get_include"]
 
 def get_include() -> str:
     """
-    Name the folder of the C headers ``pyquant.h`` and ``pq.h``.
+    Return the folder of the C headers ``pyquant.h`` and ``pq.h``.
 
     Returns
     -------

@@ -145,7 +145,7 @@ class Weight:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of what `dequantize` makes."""
+        """Shape of the result of `dequantize`."""
         shape = self._planar.shape
         return shape[::-1] if self._turned else shape
 
@@ -157,7 +157,7 @@ class Weight:
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]:
         """
-        Make real numbers of the codes.
+        Convert the codes to real numbers.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class Weight:
 
     def linear(self) -> dict[str, Any]:
         """
-        Arguments of `pyquant.onnx.dequantize_linear`, for an initializer of ONNX.
+        Return arguments of `pyquant.onnx.dequantize_linear`.
 
         Returns
         -------
@@ -221,7 +221,7 @@ class Weight:
 
     def blocks(self, name: str) -> npt.NDArray[np.uint8]:
         """
-        Make blocks of GGUF of the codes, without any loss.
+        Convert the codes to GGUF blocks without loss.
 
         Parameters
         ----------

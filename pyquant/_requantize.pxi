@@ -243,8 +243,7 @@ cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
 def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0, bias=None,
                axis=None, arithmetic="float32", clip=None, shift=None, out=None, threads=1):
     """
-    Turn codes into codes of another scale: ``saturate(R(q - input_zero_point + bias) +
-    zero_point)``, where R multiplies and rounds.
+    Convert integers to codes of another scale, in fixed point or float32.
 
     Parameters
     ----------
@@ -335,7 +334,7 @@ def requantize_at(str isa not None, q, multiplier, zero_point=0, *, dtype="int8"
 
 def fixed_point(multiplier, arithmetic="tflite"):
     """
-    The integers that stand for real multipliers in an arithmetic of `requantize`.
+    Convert real multipliers to the integers that `requantize` uses.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of AWQ as AutoAWQ stores them for its GEMM kernels, with its own names."""
+"""Read and write AWQ weights, as AutoAWQ stores them for its GEMM kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def __dir__() -> list[str]:
 @dataclass(frozen=True, eq=False, repr=False)
 class Weight(_planar.Weight):
     """
-    The three tensors of a layer.
+    AWQ weight: codes, zero points and scales of a layer.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def dequantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make real numbers of a layer's tensors.
+    Convert the tensors of an AWQ layer to real numbers.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def quantize(
     threads: SupportsIndex = 1,
 ) -> Weight:
     """
-    Pack numbers by the scales and zero points that a search has found.
+    Quantize and pack a weight with given scales and zero points.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def convert(
     weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
 ) -> Weight:
     """
-    Make a weight of AWQ of one of another format, without any loss.
+    Convert a weight of another format to AWQ without loss.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights as bitsandbytes stores them: 4 bits a number, NF4 or FP4, and rows of int8.
+"""Read and write weights of bitsandbytes: NF4, FP4 and rows of int8.
 
 Nothing of bitsandbytes is imported. Names of tensors are those of its safetensors files.
 """
@@ -58,7 +58,7 @@ def __dir__() -> list[str]:
 @dataclass(frozen=True, eq=False)
 class Nested:
     """
-    What scales that are codes themselves need.
+    Parameters of scales that are quantized themselves.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Nested:
 @dataclass(frozen=True, eq=False)
 class FourBit:
     """
-    Numbers of 4 bits in blocks, each block with its largest magnitude.
+    NF4 or FP4 codes in blocks, with the largest magnitude of each block.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class FourBit:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Number of elements."""
         return int(np.prod(self.shape, dtype=object))
 
 
@@ -132,7 +132,7 @@ def quantize(
     threads: SupportsIndex = 1,
 ) -> FourBit:
     """
-    Quantize numbers to 4 bits, as ``bitsandbytes.functional.quantize_4bit`` does on CPUs.
+    Quantize to NF4 or FP4, like `bitsandbytes.functional.quantize_4bit` on CPUs.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def dequantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make numbers of codes of 4 bits.
+    Convert NF4 or FP4 codes to real numbers.
 
     Parameters
     ----------
@@ -425,7 +425,7 @@ def dequantize_int8(
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
     """
-    Make numbers of rows of int8.
+    Convert rows of int8 codes to real numbers.
 
     Parameters
     ----------
@@ -495,7 +495,7 @@ def dequantize_int8(
 
 def to_tensors(q: FourBit, name: str) -> dict[str, npt.NDArray[Any]]:
     """
-    The tensors that bitsandbytes stores for a weight.
+    Return the tensors that bitsandbytes stores for a weight.
 
     Parameters
     ----------
@@ -555,7 +555,7 @@ def to_tensors(q: FourBit, name: str) -> dict[str, npt.NDArray[Any]]:
 
 def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
     """
-    A weight of the tensors that bitsandbytes stores for it.
+    Build a weight from the tensors that bitsandbytes stores.
 
     Parameters
     ----------

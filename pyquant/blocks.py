@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights in blocks, as GGUF files have them: to numbers and back, and to their fields."""
+"""Decode, encode and inspect weights in the block formats of GGUF."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def __dir__() -> list[str]:
 
 class BlockFormat:
     """
-    A format in which so many elements of a row share some bytes: immutable.
+    A block format of GGUF: sizes, fields, decoder and encoder. Immutable.
 
     `block_format` and `block_formats` make it.
 
@@ -115,42 +115,42 @@ class BlockFormat:
 
     @property
     def name(self) -> str:
-        """Its name in ggml."""
+        """Name of the format in ggml."""
         return self._row[0]
 
     @property
     def ggml_id(self) -> int:
-        """Its number in ggml."""
+        """Number of the format in ggml."""
         return self._row[1]
 
     @property
     def block_size(self) -> int:
-        """Elements of a block."""
+        """Number of elements in a block."""
         return self._row[2]
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of a block."""
+        """Number of bytes in a block."""
         return self._row[3]
 
     @property
     def bits_per_element(self) -> float:
-        """Bits that an element takes."""
+        """Bits per element, including the scales."""
         return self.block_bytes * 8 / self.block_size
 
     @property
     def encodes(self) -> bool:
-        """Whether numbers can be made blocks."""
+        """True if `encode` supports this format."""
         return self._row[4] > 0
 
     @property
     def weighted(self) -> bool:
-        """Whether `encode` heeds weights."""
+        """True if `encode` uses weights."""
         return self._row[5]
 
     def encoded_shape(self, shape: Sequence[SupportsIndex]) -> tuple[int, ...]:
         """
-        Tell the shape of the bytes of an array.
+        Return the shape of the encoded bytes of an array.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class BlockFormat:
 
     def decoded_shape(self, shape: Sequence[SupportsIndex]) -> tuple[int, ...]:
         """
-        Tell the shape of an array by that of its bytes.
+        Return the shape of the array that encoded bytes represent.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class BlockFormat:
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]:
         """
-        Make numbers of blocks.
+        Convert blocks to real numbers.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class BlockFormat:
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]:
         """
-        Make blocks of numbers.
+        Convert real numbers to blocks.
 
         Parameters
         ----------
@@ -410,7 +410,7 @@ class BlockFormat:
 
     def split(self, b: ArrayLike) -> dict[str, npt.NDArray[Any]]:
         """
-        Take blocks apart.
+        Split blocks into their fields.
 
         Parameters
         ----------
@@ -456,7 +456,7 @@ class BlockFormat:
 
     def join(self, **parts: ArrayLike) -> npt.NDArray[np.uint8]:
         """
-        Make blocks of their fields.
+        Build blocks from their fields.
 
         Parameters
         ----------
@@ -523,7 +523,7 @@ _BY_ID = {one.ggml_id: one for one in _BY_NAME.values()}
 
 def block_format(format: str | SupportsIndex) -> BlockFormat:
     """
-    Find a format of weights in blocks.
+    Return the GGUF block format with a given name or ggml number.
 
     Parameters
     ----------
@@ -563,7 +563,7 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
 
 def block_formats() -> tuple[BlockFormat, ...]:
     """
-    List the formats of weights in blocks.
+    Return all GGUF block formats.
 
     Returns
     -------

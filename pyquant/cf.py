@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packed variables of netCDF and zarr files, by the attributes of the CF conventions.
+"""Decode and encode packed variables of netCDF and zarr (CF conventions).
 
 The float types and the bits are xarray's, of which nothing is imported.
 """
@@ -36,7 +36,7 @@ def __dir__() -> list[str]:
 
 def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.dtype[Any]]:
     """
-    Read the attributes that say how a variable is packed.
+    Read quantization parameters from the attributes of a variable.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def decode(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make real numbers of the codes of a variable: ``q * scale_factor + add_offset``.
+    Convert the codes of a variable to real numbers by its attributes.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def encode(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make codes of real numbers: ``round((x - add_offset) / scale_factor)``.
+    Convert real numbers to the codes of a variable by its attributes.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights as the package compressed-tensors stores them, with its names.
+"""Read and write weights of the package compressed-tensors.
 
 Its formats "pack-quantized", and "int-quantized", "float-quantized" and "naive-quantized",
 of which the codes are not packed. The package is not imported.
@@ -39,7 +39,7 @@ def __dir__() -> list[str]:
 @dataclass(frozen=True, eq=False, repr=False)
 class Weight(_planar.Weight):
     """
-    The tensors of a layer in format "pack-quantized".
+    Weight of compressed-tensors in the format "pack-quantized".
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def dequantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make real numbers of a layer's tensors.
+    Convert the tensors of a layer to real numbers.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def quantize(
     threads: SupportsIndex = 1,
 ) -> Weight:
     """
-    Quantize and pack as the package does, in format "pack-quantized".
+    Quantize and pack a weight like compressed-tensors ("pack-quantized").
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def convert(
     weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
 ) -> Weight:
     """
-    Make a weight in format "pack-quantized" of one of another format, without any loss.
+    Convert a weight of another format to "pack-quantized" without loss.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays in chunks, of dask, which this module imports.
+"""Quantize and dequantize dask arrays.
 
 Every code and every number is that which one process would compute of the whole.
 """
@@ -44,7 +44,7 @@ def quantize(
     **options: Any,
 ) -> da.Array:
     """
-    Quantize, chunk by chunk and when it is computed.
+    Quantize a dask array, chunk by chunk.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def dequantize(
     **options: Any,
 ) -> da.Array:
     """
-    Turn codes back into real numbers, chunk by chunk and when it is computed.
+    Convert the codes of a dask array to real numbers, chunk by chunk.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def choose_qparams(
     symmetric: bool | None = None,
 ) -> QParams:
     """
-    Choose scales and zero points, of the extremes of all chunks, which are computed.
+    Choose scales and zero points from a dask array, which is computed.
 
     Parameters
     ----------

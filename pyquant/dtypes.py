@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The element types, and names of those of ml_dtypes, recognised without importing it."""
+"""Describe element types; ml_dtypes is recognised without importing it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def __dir__() -> list[str]:
 
 class ElementType:
     """
-    What is known of an element type.
+    Name, kind, size and range of an element type.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ _ML_NAMES = TYPES.keys() - set(_PLAIN.values())
 
 def ml_name(dtype: Any) -> str | None:
     """
-    Name a type of ml_dtypes, which is not imported for it.
+    Return the name of a type of ml_dtypes without importing the package.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def ml_name(dtype: Any) -> str | None:
 
 def ml_dtype(name: str) -> np.dtype[Any]:
     """
-    Find the dtype of ml_dtypes of that name.
+    Return the dtype of ml_dtypes with a given name.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def ml_dtype(name: str) -> np.dtype[Any]:
 
 def name_of(dtype: Any) -> str | None:
     """
-    Name an element type, as NumPy or ml_dtypes spells it.
+    Return the name of an element type, as NumPy or ml_dtypes spells it.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def name_of(dtype: Any) -> str | None:
 
 def requested(dtype: Any) -> str | None:
     """
-    Name the type that an argument asks for.
+    Return the name of the type that an argument selects.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def requested(dtype: Any) -> str | None:
 
 def shown(dtype: Any) -> str:
     """
-    Show, for an error message, what was given for a dtype.
+    Describe the value of a dtype argument for an error message.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def shown(dtype: Any) -> str:
 
 def described(array: np.ndarray[Any, Any]) -> str:
     """
-    Describe, for an error message, the element type of an array.
+    Describe the element type of an array for an error message.
 
     Parameters
     ----------

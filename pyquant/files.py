@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights in files, safetensors and GGUF, read where they lie and written."""
+"""Read and write model weights in safetensors and GGUF files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def __dir__() -> list[str]:
 
 class Weight:
     """
-    A tensor in a file, of which nothing has been read yet.
+    A tensor in a file that is read on demand.
 
     Attributes
     ----------
@@ -67,17 +67,17 @@ class Weight:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents, in NumPy's order."""
+        """Shape in NumPy's order."""
         return self._tensor.shape
 
     @property
     def format(self) -> str:
-        """Its type as the file has it."""
+        """Name of the element type or block format in the file."""
         return self._tensor.format
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """The type of its elements; None where only the bytes are known."""
+        """Type of the elements, or None for blocks and unknown types."""
         name = self._tensor.dtype
         return None if name is None else _dtype_of(name)
 
@@ -98,12 +98,12 @@ class Weight:
 
     @property
     def raw(self) -> npt.NDArray[np.uint8]:
-        """The bytes, of the file itself, read-only."""
+        """Bytes of the tensor in the file, read-only."""
         return self._tensor.raw()
 
     def view(self) -> npt.NDArray[Any] | PackedArray:
         """
-        Take the elements as they lie in the file, without a copy.
+        Return the elements as stored in the file, without a copy.
 
         Returns
         -------
@@ -192,7 +192,7 @@ class Weight:
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]:
         """
-        Make numbers of the elements, or of some rows of them.
+        Convert all elements, or some rows, to real numbers.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ class Weight:
 
 class WeightFile(Mapping[str, Weight]):
     """
-    The tensors of a file, or of the files of a model, by name; read-only.
+    Read-only mapping from names to the tensors of a file or a set of files.
 
     Attributes
     ----------
@@ -370,7 +370,7 @@ class WeightFile(Mapping[str, Weight]):
 
     def load(self, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
         """
-        Read what `pyquant.write_weights` was given, into memory of its own.
+        Read an array, PackedArray or QParams that `write_weights` wrote.
 
         Parameters
         ----------
@@ -434,7 +434,7 @@ class WeightFile(Mapping[str, Weight]):
 
 def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     """
-    Open a file of weights; of its tensors nothing is read.
+    Open a safetensors or GGUF file without reading its tensors.
 
     Parameters
     ----------
@@ -542,7 +542,7 @@ def write_weights(
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
     """
-    Write tensors to a file, which appears as a whole or not at all.
+    Write tensors to a safetensors or GGUF file, replacing it atomically.
 
     Parameters
     ----------

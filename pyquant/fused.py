@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two calls in one: parameters and codes of data, and what its codes come back as."""
+"""Choose parameters and quantize, or quantize and dequantize, in one pass."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def dynamic_quantize(
     start: SupportsIndex | None = None,
 ) -> tuple[Any, QParams]:
     """
-    Quantize data by its own range: choose parameters and make codes in one pass.
+    Choose parameters from the data and quantize in one pass.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def fake_quantize(
     start: SupportsIndex | None = None,
 ) -> npt.NDArray[Any]:
     """
-    Quantize and dequantize in one pass: what numbers come back as.
+    Quantize and dequantize in one pass.
 
     Parameters
     ----------

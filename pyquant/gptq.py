@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of GPTQ as AutoGPTQ, GPTQModel and their readers store them, with their names.
+"""Read and write GPTQ weights, as AutoGPTQ and GPTQModel store them.
 
 Files do not agree on zero points. `format` has to say what is in them: "gptq" stores zero
 points less 1, "gptq_v2" as they are, and so does "gptq_p", whose codes lie in planes of
@@ -39,7 +39,7 @@ def __dir__() -> list[str]:
 @dataclass(frozen=True, eq=False, repr=False)
 class Weight(_planar.Weight):
     """
-    The tensors of a layer.
+    GPTQ weight: codes, zero points, scales and group indices of a layer.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def dequantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make real numbers of a layer's tensors.
+    Convert the tensors of a GPTQ layer to real numbers.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def quantize(
     threads: SupportsIndex = 1,
 ) -> Weight:
     """
-    Pack numbers by the scales and zero points that a search has found.
+    Quantize and pack a weight with given scales and zero points.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def convert(
     wrap: bool = False,
 ) -> Weight:
     """
-    Make a weight of GPTQ of one of another format, without any loss.
+    Convert a weight of another format to GPTQ without loss.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ def convert(
 
 def detect(qzeros: ArrayLike, *, bits: SupportsIndex) -> Literal["gptq", "gptq_v2"]:
     """
-    Say which format zero points are of, where they are those of symmetric weights.
+    Detect the zero-point format of a layer with symmetric weights.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which instruction set the kernels use.
+"""Show the instruction set that the kernels use.
 
 The best one that the CPU and the operating system allow is chosen at import. The
 environment variable ``PYQUANT_ISA`` can name a lower one. Results are the same bits on all.
@@ -18,7 +18,7 @@ def __dir__() -> list[str]:
 
 def active() -> str:
     """
-    Name the instruction set in use.
+    Return the name of the instruction set in use.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def active() -> str:
 
 def available() -> tuple[str, ...]:
     """
-    Name the instruction sets that this build can use on this machine.
+    Return the names of the instruction sets that this machine can use.
 
     Returns
     -------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of MatMulNBits, the operator of ONNX Runtime, with its own names.
+"""Read and write weights of ONNX Runtime's operator MatMulNBits.
 
 The operator has `B` as N rows of blocks of K inputs. What is made of it here, and what is
 quantized, is the matrix of K rows and N columns that a MatMul has in its place.
@@ -141,7 +141,7 @@ def dequantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make the matrix of a MatMulNBits node.
+    Convert the initializers of a MatMulNBits node to a matrix.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def quantize(
     threads: SupportsIndex = 1,
 ) -> Weight:
     """
-    Quantize the right operand of a MatMul as ONNX Runtime does.
+    Quantize the right operand of a MatMul like ONNX Runtime.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def pack(
     block_size: SupportsIndex,
 ) -> Weight:
     """
-    Put codes, of whatever method, into the order of MatMulNBits.
+    Pack given codes in the layout of MatMulNBits.
 
     Parameters
     ----------
@@ -386,7 +386,7 @@ def convert(
     block_size: SupportsIndex | None = None,
 ) -> Weight:
     """
-    Make a weight of MatMulNBits of one of another format, without any loss.
+    Convert a weight of another format to MatMulNBits without loss.
 
     Parameters
     ----------

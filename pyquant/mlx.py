@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of MLX's affine quantization, with its own names. MLX is not imported."""
+"""Read and write weights of MLX's affine quantization, without importing MLX."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def __dir__() -> list[str]:
 @dataclass(frozen=True, eq=False, repr=False)
 class Weight(_planar.Weight):
     """
-    What ``mlx.core.quantize`` makes.
+    Weight of MLX: the result of ``mlx.core.quantize``.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Weight(_planar.Weight):
         threads: SupportsIndex = 1,
     ) -> npt.NDArray[Any]:
         """
-        Make real numbers of the codes.
+        Convert the codes to real numbers.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ def dequantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make real numbers of the codes.
+    Convert codes of MLX to real numbers.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def quantize(
     threads: SupportsIndex = 1,
 ) -> Weight:
     """
-    Quantize as MLX does.
+    Quantize a weight like ``mlx.core.quantize``.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def convert(
     group_size: SupportsIndex | None = None,
 ) -> Weight:
     """
-    Make a weight of MLX of one of another format, without any loss.
+    Convert a weight of another format to MLX without loss.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of OCP MX: elements of 4 to 8 bits under scales that are powers of two."""
+"""Quantize to OCP MX blocks, whose scales are powers of two, and back."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def choose_scale(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Choose the scale of each block by its largest magnitude.
+    Choose the scale of each MX block from its largest magnitude.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def quantize(
     threads: SupportsIndex = 1,
 ) -> tuple[Any, npt.NDArray[Any]]:
     """
-    Make MX blocks of real numbers.
+    Convert real numbers to MX blocks.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def dequantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make real numbers of MX blocks.
+    Convert MX blocks to real numbers.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def unswizzle(
     scales: ArrayLike, shape: tuple[SupportsIndex, SupportsIndex]
 ) -> npt.NDArray[Any]:
     """
-    Put scales in rows that lie as cuBLAS wants them.
+    Reorder scales from the layout of cuBLAS to rows.
 
     Parameters
     ----------

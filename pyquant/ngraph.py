@@ -40,7 +40,7 @@ SHORT_NAMES = {
 
 
 class RoundMode(IntEnum):
-    """How a quotient becomes an integer, with nGraph's names and numbers."""
+    """Rounding modes with nGraph's names and numbers."""
 
     ROUND_NEAREST_TOWARD_INFINITY = 0
     """To the nearest, ties away from zero."""
@@ -95,7 +95,7 @@ def quantize(
     round_mode: RoundMode | str,
 ) -> npt.NDArray[Any]:
     """
-    Quantize real numbers: ``round(input / scale) + zero_point``, saturated.
+    Quantize: ``saturate(round(input / scale) + zero_point)``.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def dequantize(
     axes: Iterable[SupportsIndex],
 ) -> npt.NDArray[Any]:
     """
-    Turn codes back into real numbers: ``(input - zero_point) * scale``.
+    Dequantize: ``(input - zero_point) * scale``.
 
     Parameters
     ----------

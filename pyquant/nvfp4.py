@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVFP4: blocks of 16 float4_e2m1fn under float8_e4m3fn scales, and one for the tensor."""
+"""Quantize to NVFP4: float4_e2m1fn in blocks of 16 with float8 scales."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def choose_tensor_scale(
     x: ArrayLike, *, style: _Style = "torchao", threads: SupportsIndex = 1
 ) -> np.float32:
     """
-    Choose the scale of a tensor by its largest magnitude.
+    Choose the scale of a tensor from its largest magnitude.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def quantize(
     threads: SupportsIndex = 1,
 ) -> tuple[Any, npt.NDArray[Any], np.float32]:
     """
-    Make NVFP4 blocks of real numbers.
+    Convert real numbers to NVFP4 blocks.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def dequantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make real numbers of NVFP4 blocks.
+    Convert NVFP4 blocks to real numbers.
 
     Parameters
     ----------

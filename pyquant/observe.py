@@ -41,7 +41,7 @@ def __dir__() -> list[str]:
 
 class Observer:
     """
-    What is known of the numbers seen so far, for choosing scales later.
+    Collect minimum, maximum and a histogram over batches, to choose scales from.
 
     Exact extremes and, with `histogram`, how often the upper 16 bits of numbers occur, as
     float32 has them: sign, exponent and 7 bits of the mantissa. That has no range that
@@ -150,7 +150,7 @@ class Observer:
 
     def update(self, x: ArrayLike, *, threads: SupportsIndex = 1) -> None:
         """
-        See more numbers.
+        Add a batch.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Observer:
 
     def merge(self, other: Observer) -> None:
         """
-        See what another observer has seen.
+        Add the statistics of another observer.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class Observer:
         self._add(other, "other")
 
     def copy(self) -> Observer:
-        """Return an observer of the same state, which goes its own way."""
+        """Return an independent observer with equal state."""
         new = Observer.__new__(Observer)
         new._take_options(self)
         new._set_state(self._state())
@@ -281,39 +281,39 @@ class Observer:
 
     @property
     def axis(self) -> int | tuple[int, ...] | None:
-        """The axes that have statistics of their own."""
+        """Axes that have statistics of their own, or None."""
         return self._axis
 
     @property
     def count(self) -> Any:
-        """How many finite numbers there were."""
+        """Number of finite values."""
         return self._numbers(self._count)
 
     @property
     def nan(self) -> Any:
-        """How many NaN there were."""
+        """Number of NaN values."""
         return self._numbers(self._nan)
 
     @property
     def inf(self) -> Any:
-        """How many infinities there were."""
+        """Number of infinite values."""
         return self._numbers(self._inf)
 
     @property
     def min(self) -> Any:
-        """The lowest numbers."""
+        """Smallest finite value."""
         self._need_data()
         return self._reals(self._min)
 
     @property
     def max(self) -> Any:
-        """The highest numbers."""
+        """Largest finite value."""
         self._need_data()
         return self._reals(self._max)
 
     def quantile(self, q: SupportsFloat) -> tuple[Any, Any]:
         """
-        Two numbers that a quantile lies between.
+        Return a lower and an upper bound of a quantile.
 
         Parameters
         ----------
@@ -351,7 +351,7 @@ class Observer:
         symmetric: bool | np.bool | None = None,
     ) -> tuple[Any, Any]:
         """
-        Choose the range that codes are to cover.
+        Choose the range that the codes cover.
 
         Parameters
         ----------
@@ -392,7 +392,7 @@ class Observer:
         like: Like | None = None,
     ) -> QParams:
         """
-        Choose scales and zero points.
+        Choose scales and zero points from the statistics.
 
         Parameters
         ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oneDNN Graph's Quantize and Dequantize, and oneAPI's DynamicQuantize and -Dequantize."""
+"""Quantize and Dequantize of oneDNN Graph, and oneAPI's dynamic versions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def quantize(
     dtype: npt.DTypeLike,
 ) -> npt.NDArray[Any]:
     """
-    Quantize, parameters known in advance: ``round(src / scale + zp)``, saturated.
+    Quantize with constant parameters: ``saturate(round(src / scale + zp))``.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def dequantize(
     axis: SupportsIndex = 1,
 ) -> npt.NDArray[np.float32]:
     """
-    Dequantize, parameters known in advance: ``(src - zp) * scale``.
+    Dequantize with constant parameters: ``(src - zp) * scale``.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def dynamic_quantize(
     dtype: npt.DTypeLike,
 ) -> npt.NDArray[Any]:
     """
-    Quantize with parameters that are tensors: ``round(src / scales + zps)``, saturated.
+    Quantize with parameters in tensors: ``saturate(round(src / scales + zps))``.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def dynamic_dequantize(
     group_shape: Iterable[SupportsIndex] | None = None,
 ) -> npt.NDArray[Any]:
     """
-    Dequantize with parameters that are tensors: ``(src - zps) * scales``.
+    Dequantize with parameters in tensors: ``(src - zps) * scales``.
 
     Parameters
     ----------

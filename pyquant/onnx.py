@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear, opsets 10 to 28."""
+"""QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear of ONNX.
+
+Opsets 10 to 28.
+"""
 
 from __future__ import annotations
 
@@ -311,7 +314,7 @@ def dynamic_quantize_linear(
 
 def reference_ops() -> list[type]:
     """
-    Operator classes for the reference evaluator of the package onnx.
+    Return operator classes for the reference evaluator of the package onnx.
 
     Returns
     -------

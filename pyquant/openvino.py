@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FakeQuantize as OpenVINO executes it, with its own names."""
+"""FakeQuantize of OpenVINO."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fake_quantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[np.float32]:
     """
-    Round numbers to levels of an input range, and map these to an output range.
+    Round values to levels of an input range and map them to an output range.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of elements smaller than a byte, packed."""
+"""Pack codes smaller than a byte, and unpack them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAYOUTS = _core.layouts()
 
 class PackedArray(_core.Packed):
     """
-    Immutable view of packed codes.
+    Immutable view of packed codes, two or more to a byte or word.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class PackedArray(_core.Packed):
         bits: SupportsIndex | None = None,
     ) -> PackedArray:
         """
-        Wrap packed bytes, without a copy.
+        Wrap packed bytes without a copy.
 
         Parameters
         ----------
@@ -236,32 +236,32 @@ class PackedArray(_core.Packed):
 
     @property
     def data(self) -> npt.NDArray[Any]:
-        """The bytes or words, read-only."""
+        """Packed bytes or words, read-only."""
         return self._data
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type."""
+        """Element type."""
         return _core.dtype_named(self._name)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the unpacked array."""
+        """Shape of the unpacked array."""
         return self._shape
 
     @property
     def layout(self) -> str:
-        """How elements lie in the bytes."""
+        """Name of the layout of the codes in the bytes or words."""
         return self._how[0]
 
     @property
     def axis(self) -> int | None:
-        """The axis along which they are packed; None for "onnx"."""
+        """Axis along which codes are packed, or None for layout "onnx"."""
         return self._how[1]
 
     @property
     def bits(self) -> int:
-        """Bits of an element."""
+        """Number of bits of an element."""
         return self._how[2]
 
     @property
@@ -281,7 +281,7 @@ class PackedArray(_core.Packed):
 
     def unpack(self) -> npt.NDArray[Any]:
         """
-        Make an array with a byte for each element.
+        Return an array with one byte for each element.
 
         Returns
         -------
@@ -307,7 +307,7 @@ class PackedArray(_core.Packed):
 
     def repack(self, layout: str, *, axis: SupportsIndex | None = None) -> PackedArray:
         """
-        Pack the same elements in another way.
+        Pack the elements in another layout.
 
         Parameters
         ----------
@@ -352,7 +352,7 @@ class PackedArray(_core.Packed):
 
     def copy(self) -> PackedArray:
         """
-        Copy the bytes to memory that nobody can change.
+        Copy the codes to read-only memory.
 
         Returns
         -------
@@ -524,7 +524,7 @@ def pack(
     bits: SupportsIndex | None = None,
 ) -> PackedArray:
     """
-    Pack codes that have a byte each.
+    Pack codes that are stored one to a byte.
 
     Parameters
     ----------

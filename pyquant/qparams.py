@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scale and zero point together, and how to choose them from data."""
+"""Hold scales and zero points, and choose them from data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def __dir__() -> list[str]:
 
 class QParams(_core.Calls):
     """
-    Immutable quantization parameters.
+    Immutable quantization parameters: scale, zero point, dtype, granularity.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ class QParams(_core.Calls):
 
     @property
     def scale(self) -> npt.NDArray[Any]:
-        """The scales, read-only."""
+        """Scales, read-only."""
         return self._scale
 
     @property
     def zero_point(self) -> npt.NDArray[Any]:
-        """The zero points, read-only, of the quantized type.
+        """Zero points of the quantized type, read-only.
 
         Where that is one of ml_dtypes, which is not installed, of int8 or uint8.
         """
@@ -106,32 +106,32 @@ class QParams(_core.Calls):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The quantized type; of ml_dtypes where NumPy has none."""
+        """Quantized type: a NumPy dtype, or one of ml_dtypes."""
         return _core.dtype_named(self._name)
 
     @property
     def axis(self) -> int | tuple[int, ...] | None:
-        """The axes along which the scale varies."""
+        """Axes along which the scale varies."""
         return self._axis
 
     @property
     def block_size(self) -> int | tuple[int, ...] | None:
-        """The extents of blocks."""
+        """Number of elements that share a scale along each axis, or None."""
         return self._block_size
 
     @property
     def offset(self) -> npt.NDArray[Any] | None:
-        """The offsets, read-only."""
+        """Offsets, read-only, or None."""
         return self._offset
 
     @property
     def fill(self) -> tuple[int, ...] | None:
-        """The codes that stand for NaN."""
+        """Codes that represent NaN, or None."""
         return self._fill
 
     @property
     def quant_range(self) -> tuple[int, int] | None:
-        """The lowest and the highest code."""
+        """Lowest and highest code, or None for all codes of the type."""
         return self._quant_range
 
     def measure_error(
@@ -142,8 +142,7 @@ class QParams(_core.Calls):
         threads: SupportsIndex = 1,
     ) -> ErrorReport:
         """
-        Measure what these parameters make of `x`: how far it is from
-        ``dequantize(quantize(x))``.
+        Measure the error of ``dequantize(quantize(x))``.
 
         Parameters
         ----------
@@ -280,7 +279,7 @@ def choose_qparams(
     threads: SupportsIndex = 1,
 ) -> QParams:
     """
-    Choose scales and zero points that cover the range of the data.
+    Choose scales and zero points that cover the range of an array.
 
     Parameters
     ----------
@@ -408,7 +407,7 @@ def qparams_from_range(
     like: Like | None = None,
 ) -> QParams:
     """
-    Choose scales and zero points that cover ranges which are known already.
+    Choose scales and zero points from ranges that are known.
 
     Parameters
     ----------

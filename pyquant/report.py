@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large the error is: reports of what quantization loses, which can be added."""
+"""Measure the error of quantization; error reports can be added."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def __dir__() -> list[str]:
 
 class ErrorReport:
     """
-    What is known of the errors ``x - y``: immutable, and can be added to others.
+    Error statistics of ``x - y``: SQNR in dB, MSE, maximum error, saturation.
 
     `measure_error` and `QParams.measure_error` make it. Of what was measured along axes,
     each attribute but `axis` is an array, of the shape of `x` at these axes; else a number.
@@ -89,72 +89,72 @@ class ErrorReport:
 
     @property
     def axis(self) -> int | tuple[int, ...] | None:
-        """The axes, each from 0; None where all elements are measured together."""
+        """Measured axes, counted from 0, or None for one set of statistics."""
         return self._axis
 
     @property
     def sqnr(self) -> Any:
-        """Signal to quantization noise, in dB."""
+        """Signal-to-quantization-noise ratio, in dB."""
         with np.errstate(all="ignore"):
             ratio = self._sums["xx"] / self._sums["ee"]
             return self._given(10 * np.log10(ratio))
 
     @property
     def mse(self) -> Any:
-        """The mean squared error."""
+        """Mean squared error."""
         return self._given(self._mean("ee", 2))
 
     @property
     def mean_error(self) -> Any:
-        """The mean of ``x - y``."""
+        """Mean of ``x - y``."""
         return self._given(self._mean("e", 1))
 
     @property
     def max_error(self) -> Any:
-        """The largest magnitude of ``x - y``."""
+        """Largest absolute value of ``x - y``."""
         found = self._sums["index"] >= 0
         return self._given(np.where(found, self._sums["most"], np.nan))
 
     @property
     def max_index(self) -> Any:
-        """Where that is."""
+        """Index of the first element that has the largest error."""
         return self._given(self._sums["index"])
 
     @property
     def cosine(self) -> Any:
-        """The cosine of the angle between `x` and `y`."""
+        """Cosine of the angle between `x` and `y`."""
         sums = self._sums
         with np.errstate(all="ignore"):
             return self._given(sums["xy"] / (np.sqrt(sums["xx"]) * np.sqrt(sums["yy"])))
 
     @property
     def nan(self) -> Any:
-        """Elements of which either number is NaN."""
+        """Number of elements where `x` or `y` is NaN."""
         return self._given(self._sums["nan"])
 
     @property
     def inf(self) -> Any:
-        """Others of which one is infinite."""
+        """Number of elements where `x` or `y` is infinite and neither is NaN."""
         return self._given(self._sums["inf"])
 
     @property
     def saturated_low(self) -> Any:
-        """Elements too low for the codes."""
+        """Number of elements below the range of the codes."""
         return self._given(self._sums["low"])
 
     @property
     def saturated_high(self) -> Any:
-        """Elements too high for the codes."""
+        """Number of elements above the range of the codes."""
         return self._given(self._sums["high"])
 
     @property
     def zero_scales(self) -> Any:
-        """Elements whose scale is 0 or not finite."""
+        """Number of elements whose scale is 0, infinite or NaN."""
         return self._given(self._sums["bad_scales"])
 
     @property
     def count(self) -> Any:
-        """All elements."""
+        """Number of elements, including NaN and infinities."""
         return self._given(self._sums["count"])
 
     def _given(self, values: npt.NDArray[Any]) -> Any:
@@ -267,7 +267,7 @@ def measure_error(
     threads: SupportsIndex = 1,
 ) -> ErrorReport:
     """
-    Measure how far `y` is from `x`.
+    Measure the error of `y` as an approximation of `x`.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def measure_params(
     p: QParams, x: ArrayLike, axis: Any, threads: SupportsIndex
 ) -> ErrorReport:
     """
-    Measure what parameters do to `x`: `QParams.measure_error`.
+    Measure the error of quantizing `x` with given parameters.
 
     Parameters
     ----------

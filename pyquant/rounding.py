@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to round a quotient to an integer."""
+"""Rounding modes of `quantize`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def __dir__() -> list[str]:
 
 class RoundMode(StrEnum):
     """
-    How a quotient becomes an integer; members are equal to their strings.
+    Rounding modes. Each member equals its string.
 
     Notes
     -----

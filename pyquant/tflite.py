@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and outputs of TFLite (LiteRT) interpreters, by the details that these give.
+"""Quantize inputs and dequantize outputs of TFLite (LiteRT) interpreters.
 
 Nothing of TFLite is imported. The codes are those of its Quantize operator: of the
 reference kernel, which divides and rounds half away from zero, or of the optimized ones.
@@ -46,7 +46,7 @@ def quantize_input(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make of real numbers what an input of an interpreter takes.
+    Convert real numbers to an input of an interpreter.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def dequantize_output(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Make real numbers of what an output of an interpreter holds.
+    Convert an output of an interpreter to real numbers.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The codecs `cast_value` and `scale_offset` of zarr, which this module imports.
+"""Run zarr's codecs `cast_value` and `scale_offset` with the kernels of pyquant.
 
 They make what zarr's own make, bit for bit. What pyquant has no function for, and whatever
 is to be refused, they leave to those.
@@ -84,7 +84,7 @@ def __dir__() -> list[str]:
 
 def register() -> None:
     """
-    Let zarr use these codecs, in this process, for all arrays that it opens from now on.
+    Register these codecs with zarr, for all arrays that are opened afterwards.
 
     So do arrays that are created with the names of codecs, or with the classes here; those
     that are created with zarr's classes use them once they are opened again. Another call
@@ -113,7 +113,7 @@ class _AtOnce:
 
 class CastValue(_AtOnce, _CastValue):
     """
-    The codec `cast_value`: float16, float32 and float64 from and to integers.
+    The codec `cast_value` of zarr, between floats and integers.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class CastValue(_AtOnce, _CastValue):
 
 class ScaleOffset(_AtOnce, _ScaleOffset):
     """
-    The codec `scale_offset`: ``(x - offset) * scale``, and back ``q / scale + offset``.
+    The codec `scale_offset`: ``(x - offset) * scale`` and its inverse.
 
     Parameters
     ----------

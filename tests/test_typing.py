@@ -61,7 +61,9 @@ def test_the_stubs_know_the_names_of_the_modes():
     assert re.findall('"(.*?)"', alias) == [str(mode) for mode in pyquant.RoundMode]
 
 
-OF_OTHERS = re.compile(r"^(?:>>> )?(?:import|from) (?:dask|onnx|sklearn|torch|xarray|zarr)", re.M)
+OF_OTHERS = re.compile(
+    r"^(?:>>> )?(?:import|from) (?:dask|onnx|sklearn|torch|xarray|zarr)", re.M
+)
 
 
 def test_type_checkers_take_the_examples_of_the_pages(tmp_path):
