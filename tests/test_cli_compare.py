@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -177,7 +179,7 @@ def test_exact(capsys):
     np.savez("a.npz", w=x, h=np.float16([1, 2]), big=np.int64([2**62 + 1]))
     np.savez("b.npz", w=y, h=np.float64([1, 2]), big=np.int64([2**62]))
     status, rows, end = compare(capsys, "--exact", "a.npz", "b.npz")
-    counts = {one["tensor"]: one["differing"] for one in rows}
+    counts = {one["tensor"]: one["differing"]["elements"] for one in rows}
     assert counts == {"w": 2, "h": 0, "big": 1}
     assert (status, end["failed"]) == (1, 2)
     assert compare(capsys, "--exact", "a.npz", "a.npz")[0] == 0
@@ -191,7 +193,7 @@ def test_what_is_not_finite_is_told(capsys):
     assert (status, said["not_finite"], said["sqnr"]) == (0, 3, "inf")
     assert compare(capsys, "--fail-below", "1", "a.npz", "b.npz")[0] == 1
     assert main(["compare", "a.npz", "b.npz"]) == 0
-    assert "w: 3 not finite in a file, and other in the other\n" in capsys.readouterr().out
+    assert "w: 3 elements NaN or infinite in one file only\n" in capsys.readouterr().out
 
 
 def test_names_and_shapes_that_differ(capsys):
@@ -225,7 +227,7 @@ def test_a_table(capsys):
         "name  types            SQNR dB  max error  in steps       cosine  saturated %\n"
         "one   float32 float16    12.04        0.5         -  1.000000000            -\n"
         "w     float32 int8         inf          0     0.000  1.000000000        0.000\n"
-        "2 tensors, 1 without an error: SQNR at worst 12.04 dB, in the middle 12.04 dB\n"
+        "2 tensors, 1 without an error: worst SQNR 12.04 dB, median 12.04 dB\n"
         "one: failed: SQNR 12.04 dB\n"
     )
 
@@ -253,7 +255,7 @@ def test_a_report(capsys):
     x = np.linspace(-1, 1, 640, dtype=np.float32).reshape(20, 32)
     saved("a.safetensors", w=x, **{"</td><script>": x})
     saved("b.safetensors", w=x.astype("f2"), **{"</td><script>": x / 2}, other=x)
-    status = main(["compare", "--html", "r.html", "a.safetensors", "b.safetensors"])
+    status = main(["compare", "--report", "r.html", "a.safetensors", "b.safetensors"])
     assert (status, capsys.readouterr().err) == (1, "")
     with open("r.html", encoding="utf-8") as file:
         page = file.read()
@@ -268,7 +270,7 @@ def test_places_that_no_report_can_have(path, capsys):
     np.savez("a.npz", w=np.ones(3, "f4"))
     np.savez("b.npz", w=np.ones(3, "f4"))
     before = [Path(name).read_bytes() for name in ("a.npz", "b.npz")]
-    assert main(["compare", "--html", path, "a.npz", "b.npz"]) == 2
+    assert main(["compare", "--report", path, "a.npz", "b.npz"]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert before == [Path(name).read_bytes() for name in ("a.npz", "b.npz")]
@@ -282,9 +284,9 @@ def test_a_report_takes_the_place_of_no_file(capsys):
     shard, index = Path("m-00001-of-00001.safetensors"), "m.safetensors.index.json"
     Path(index).write_text(json.dumps({"weight_map": {"w": shard.name}}), "utf-8")
     before = shard.read_bytes()
-    compare = ["compare", index, "b.safetensors", "--html"]
+    compare = ["compare", index, "b.safetensors", "--report"]
     assert main([*compare, shard.name, "-f"]) == 2
-    assert "--html: expected another file than it is about" in capsys.readouterr().err
+    assert "--report: expected another file than it is about" in capsys.readouterr().err
     assert shard.read_bytes() == before
     Path("r.html").write_text("mine", "utf-8")
     assert main([*compare, "r.html"]) == 2
@@ -307,3 +309,231 @@ def test_limits_that_are_none(limit, capsys):
     assert exit_.value.code == 2
     expected = f"argument --fail-below: expected a number of dB, got {limit!r}\n"
     assert capsys.readouterr().err.endswith(expected)
+
+
+# --exact
+
+
+X = np.random.default_rng(1).standard_normal((300, 1024)).astype(np.float32)
+
+
+def exact(capsys, a, b):
+    """Return the status, the differences by tensor, and the faults by tensor."""
+    status, rows, end = compare(capsys, "--exact", a, b)
+    faults = {row["tensor"]: row["fault"] for row in rows if row["fault"]}
+    assert end["failed"] == len(faults)
+    assert status == bool(faults)
+    counts = {
+        row["tensor"]: {unit: n for unit, n in row["differing"].items() if n}
+        for row in rows
+        if "differing" in row
+    }
+    return status, counts, faults
+
+
+@pytest.fixture
+def original():
+    pq.write_weights("x.safetensors", {"w": X})
+    return "x.safetensors"
+
+
+def parts(dtype="int8", **how):
+    """Quantize X, and name the parts as compressed-tensors does."""
+    p, _, made = quantized(X, dtype, "w", **how)
+    if how.get("axis") == 1 and p.block_size is None:  # the shape then names the axis
+        made = {k: v if k == "w" else v[None] for k, v in made.items()}
+    return made
+
+
+STORED = {
+    "tensor": {},
+    "axis 0": {"axis": 0},
+    "axis 1": {"axis": 1},
+    "block": {"axis": 1, "block_size": 32},
+    "square": {"block_size": (4, 128)},
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("how", STORED)
+def test_exact_finds_changed_codes(how, dtype, original, capsys):
+    made = parts(dtype=dtype, **STORED[how])
+    assert exact(capsys, original, saved("q.safetensors", **made)) == (0, {"w": {}}, {})
+    made["w"][[5, 299], [1000, 1]] ^= 1
+    status, counts, faults = exact(capsys, original, saved("q.safetensors", **made))
+    assert (status, counts) == (1, {"w": {"codes": 2}})
+    assert faults == {"w": "2 codes differ from the exact result"}
+
+
+def test_exact_finds_changed_narrow_floats(original, capsys):
+    pytest.importorskip("ml_dtypes")  # optional; the type is its
+    made = parts(dtype="float8_e4m3fn", axis=0)
+    assert exact(capsys, original, saved("q.safetensors", **made))[0] == 0
+    made["w"].view(np.uint8)[[5, 299], [1000, 1]] ^= 1
+    found = exact(capsys, original, saved("q.safetensors", **made))
+    assert found[1] == {"w": {"codes": 2}}
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K"])
+def test_exact_finds_changed_blocks(name, original, capsys):
+    block = pq.block_format(name)
+    data = block.encode(X)
+    pq.write_weights("q.gguf", {"w": (block, data)})
+    assert exact(capsys, original, "q.gguf")[0] == 0
+    data[299, -1] ^= 1
+    data[3, 1] ^= 1
+    pq.write_weights("q.gguf", {"w": (block, data)})
+    assert exact(capsys, original, "q.gguf")[1] == {"w": {"blocks": 2}}
+
+
+def recorded(x, granularity, method="minmax", symmetric=True, dtype="int8"):
+    """Return parts, and a record that states how the parameters were chosen."""
+    p = pq.choose_qparams(
+        x, dtype=dtype, method=method, symmetric=symmetric, **RECORDED[granularity]
+    )
+    made = {"w": p.quantize(x), "w_scale": np.array(p.scale)}
+    if not symmetric:
+        made["w_zero_point"] = np.broadcast_to(p.zero_point, p.scale.shape).copy()
+    record = {"type": dtype, "granularity": granularity, "shape": list(x.shape)}
+    record |= {"method": method, "symmetric": symmetric, "rounding": "half_even"}
+    return made, record
+
+
+def written(made, record):
+    """Write the record by hand, because write_weights reserves its key."""
+    pq.write_weights("y.safetensors", made)
+    with open("y.safetensors", "rb") as file:
+        head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = file.read()
+    head["__metadata__"] = {"pyquant": json.dumps({"w": {"quantized": record}})}
+    text = json.dumps(head).encode()
+    with open("q.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + data)
+    return "q.safetensors"
+
+
+RECORDED = {
+    "tensor": {},
+    "axis:0": {"axis": 0},
+    "axis:1": {"axis": 1},
+    "block:32": {"axis": 1, "block_size": 32},
+    "128x64": {"block_size": (128, 64)},
+}
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("method", ["minmax", "mse"])
+@pytest.mark.parametrize("granularity", RECORDED)
+def test_exact_finds_changed_parameters(granularity, method, symmetric, capsys):
+    """Bands of 21 rows begin within blocks of 128."""
+    x = np.random.default_rng(2).standard_normal((300, 3072)).astype(np.float32)
+    pq.write_weights("x.safetensors", {"w": x})
+    made, record = recorded(x, granularity, method, symmetric)
+    path = written(made, record)
+    assert exact(capsys, "x.safetensors", path)[:2] == (0, {"w": {}})
+    last = made["w_scale"].reshape(-1)[-1:]
+    last[...] = np.nextafter(last, np.float32(9))
+    made["w"][299, -1] ^= 1
+    counts = exact(capsys, "x.safetensors", written(made, record))[1]["w"]
+    assert counts["scales"] == 1
+    assert counts["codes"] >= 1
+    if not symmetric:
+        last[...] = np.nextafter(last, np.float32(0))
+        made["w_zero_point"].reshape(-1)[-1] ^= 1
+        counts = exact(capsys, "x.safetensors", written(made, record))[1]["w"]
+        assert (counts.get("scales"), counts["zero points"]) == (None, 1)
+
+
+@pytest.mark.parametrize("shape", [(1, 96), (8, 96)])
+@pytest.mark.parametrize("granularity", ["block:32", "128x64", "8x32"])
+def test_exact_finds_changed_scales_of_few_rows(granularity, shape, capsys):
+    """One block holds all rows, so that no observer serves."""
+    x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    pq.write_weights("x.safetensors", {"w": x})
+    options = ["--type", "int8", "--granularity", granularity, "--min-size", "1"]
+    assert main(["quantize", "-q", "x.safetensors", "q.safetensors", *options]) == 0
+    assert exact(capsys, "x.safetensors", "q.safetensors")[:2] == (0, {"w": {}})
+    x[0, 0] = 9
+    pq.write_weights("x.safetensors", {"w": x})
+    counts = exact(capsys, "x.safetensors", "q.safetensors")[1]["w"]
+    assert counts["scales"] == 1
+
+
+def test_exact_needs_no_memory_for_all_parameters(capsys):
+    x = np.random.default_rng(4).standard_normal((1 << 15, 128)).astype(np.float32)
+    pq.write_weights("x.safetensors", {"w": x})
+    options = ["--type", "int8", "--granularity", "block:4"]
+    assert main(["quantize", "-q", "x.safetensors", "q.safetensors", *options]) == 0
+    tracemalloc.start()
+    try:
+        assert exact(capsys, "x.safetensors", "q.safetensors")[0] == 0
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * x.nbytes / 4  # the scales alone are a quarter
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("rounding", "x"), ("rounding", []), ("method", None), ("symmetric", "yes")],
+)
+def test_exact_rejects_unknown_records(key, value, original, capsys):
+    made, record = recorded(X, "axis:0")
+    path = written(made, record | {key: value})
+    assert main(["compare", "--exact", original, path]) == 2
+    expected = f"{path}: tensor 'w': the record has an unknown {key}, {value!r}\n"
+    assert capsys.readouterr().err == f"pyquant compare: {expected}"
+
+
+def test_exact_rejects_an_original_without_parameters(capsys):
+    x = X.copy()
+    made, record = recorded(x, "axis:0")
+    x[3, 5] = np.nan
+    pq.write_weights("x.safetensors", {"w": x})
+    path = written(made, record)
+    assert main(["compare", "--exact", "x.safetensors", path]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"pyquant compare: {path}: tensor 'w': x: expected finite values")
+    assert err.count("\n") == 1
+
+
+def test_exact_rounds_to_the_type_of_the_result(capsys):
+    """Equal types need equal bits; a narrower type needs one rounding."""
+    x = np.float32([1, 1 / 3, -0.0, np.nan])
+    np.savez("x.npz", a=x, b=x, c=x, d=x, i=np.int64([2**62]))
+    y = x.copy()
+    y[2] = 0
+    kept = {"a": x, "b": x.astype("f2"), "c": y, "d": x.astype("f2") * 2}
+    np.savez("q.npz", **kept, i=np.int64([2**62 + 1]))
+    _, counts, _ = exact(capsys, "x.npz", "q.npz")
+    assert {name: found.get("elements", 0) for name, found in counts.items()} == {
+        "a": 0,
+        "b": 0,
+        "c": 1,
+        "d": 2,
+        "i": 1,
+    }
+
+
+def test_exact_rounds_to_bfloat16(monkeypatch, capsys):
+    """Rounding needs ml_dtypes. Comparing equal types does not."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16  # optional; the type is its
+    y = X.astype(bfloat16)
+    pq.write_weights("x.safetensors", {"w": X})
+    pq.write_weights("y.safetensors", {"w": y})
+    y.view(np.uint16)[3, 4] ^= 1
+    pq.write_weights("z.safetensors", {"w": y})
+    assert exact(capsys, "x.safetensors", "y.safetensors")[0] == 0
+    assert exact(capsys, "x.safetensors", "z.safetensors")[1] == {"w": {"elements": 1}}
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    for other, status in (("y", 0), ("z", 1)):
+        assert exact(capsys, f"{other}.safetensors", "y.safetensors")[0] == status
+
+
+def test_exact_compares_the_bytes_of_complex_numbers(capsys):
+    np.savez("x.npz", a=np.array([1 + 2j, 3]), b=np.complex64([1 + 2j, 3]))
+    np.savez("q.npz", a=np.array([1 + 2j, 3]), b=np.complex64([1 + 2j, 4]))
+    assert exact(capsys, "x.npz", "x.npz")[0] == 0
+    assert exact(capsys, "x.npz", "q.npz")[2] == {"b": "the bytes differ"}
+    assert main(["compare", "--exact", "x.npz", "q.npz"]) == 1
+    assert capsys.readouterr().out == "b: the bytes differ\n"

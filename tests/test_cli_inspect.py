@@ -138,3 +138,143 @@ def test_metadata_of_gguf_is_brief(here, capsys):
     assert f"  long = {'y' * 57}..." in out
     assert max(map(len, out)) < 100
     assert any(line.startswith("  and ") for line in out)
+
+
+# --check
+
+
+X = np.random.default_rng(1).standard_normal((300, 1024)).astype(np.float32)
+
+
+def check(capsys, path):
+    """Return the status, the faults by tensor, and the summary."""
+    status = main(["inspect", "--check", "--json", path])
+    *rows, end = lines(capsys)
+    faults = {one["tensor"]: one["faults"] for one in rows}
+    assert status == int(any(faults.values()) or bool(end["summary"]["faults"]))
+    return status, faults, end["summary"]
+
+
+def parts(dtype="int8", name="w", **how):
+    """Quantize X, and name the parts as compressed-tensors does."""
+    p = pq.choose_qparams(X, dtype=dtype, **how)
+    made = {name: p.quantize(X), f"{name}_scale": np.array(p.scale)}
+    if p.zero_point is not None and np.any(p.zero_point):
+        made[f"{name}_zero_point"] = np.array(p.zero_point)
+    if how.get("axis") == 1 and p.block_size is None:  # the shape then names the axis
+        made = {k: v if k == name else v[None] for k, v in made.items()}
+    return made
+
+
+def write(weights, **metadata):
+    pq.write_weights("q.safetensors", weights, metadata=metadata)
+    return "q.safetensors"
+
+
+HOW = {
+    "tensor": {},
+    "axis 0": {"axis": 0},
+    "axis 1": {"axis": 1},
+    "block": {"axis": 1, "block_size": 32},
+    "square": {"block_size": (4, 128)},
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("how", HOW)
+def test_check_accepts_a_correct_file(how, dtype, here, capsys):
+    path = write(parts(dtype=dtype, **HOW[how]))
+    status, faults, end = check(capsys, path)
+    assert (status, faults) == (0, {"w": []})
+    assert (end["quantized"], end["faults"]) == (1, [])
+    assert main(["inspect", "--check", path]) == 0
+    assert capsys.readouterr().out == "q.safetensors: 1 quantized tensor, no faults\n"
+
+
+def test_check_says_that_no_tensor_is_quantized(model, capsys):
+    assert main(["inspect", "--check", model]) == 0
+    assert capsys.readouterr().out == "no quantized tensors in m.safetensors\n"
+
+
+@pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, -np.inf])
+def test_check_finds_impossible_scales(value, here, capsys):
+    made = parts(axis=0)
+    made["w_scale"][[7, 9]] = value
+    status, faults, _ = check(capsys, write(made))
+    expected = f"2 of 300 scales are not finite and positive; the first is {float(value)}"
+    assert (status, faults["w"][0]) == (1, expected)
+
+
+def test_check_accepts_negative_scales_of_blocks(here, capsys):
+    block = pq.block_format("Q4_0")
+    pq.write_weights("q.gguf", {"w": (block, block.encode(X))})
+    assert check(capsys, "q.gguf")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q8_0", "Q4_K"])
+def test_check_finds_blocks_with_nan(name, here, capsys):
+    block = pq.block_format(name)
+    data = block.encode(X)
+    data[3, : 2 * block.block_bytes : block.block_bytes] = 0xFF
+    data[3, 1 : 2 * block.block_bytes : block.block_bytes] = 0x7F
+    pq.write_weights("q.gguf", {"w": (block, data), "x": np.float32([np.nan])})
+    status, faults, _ = check(capsys, "q.gguf")
+    expected = f"{2 * block.block_size} of {X.size} values are not finite"
+    # NaN in a tensor that is not quantized is not a fault.
+    assert (status, faults) == (1, {"w": [expected], "x": []})
+
+
+def test_check_finds_zero_points_out_of_range(here, capsys):
+    """Zero points of codes of 4 bits are stored as int8."""
+    made = {"w_packed": np.zeros((1, 4), "<i4"), "w_shape": np.array([1, 32])}
+    made |= {"w_scale": np.float32([[1]]), "w_zero_point": np.int8([[7]])}
+    assert check(capsys, write(made))[:2] == (0, {"w": []})
+    made["w_zero_point"][...] = 8
+    expected = "1 of 1 zero points are outside -8 to 7; the first is 8"
+    assert check(capsys, write(made))[:2] == (1, {"w": [expected]})
+
+
+def test_check_treats_parts_that_do_not_fit_as_tensors(here, capsys):
+    made = parts(axis=0)
+    made["w_scale"] = made["w_scale"][:-1]
+    status, faults, _ = check(capsys, write(made))
+    assert (status, set(faults)) == (0, {"w", "w_scale"})
+
+
+@pytest.mark.parametrize(("stated", "status"), [(48, 0), (47, 1), ("48", 1), (None, 0)])
+def test_check_compares_the_total_of_an_index(stated, status, here, capsys):
+    pq.write_weights("a.safetensors", {"x": np.ones(4, "f4")})
+    pq.write_weights("b.safetensors", {"y": np.ones(4, "f8")})
+    places = {"x": "a.safetensors", "y": "b.safetensors"}
+    metadata = {} if stated is None else {"total_size": stated}
+    with open("m.index.json", "w") as file:
+        json.dump({"metadata": metadata, "weight_map": places}, file)
+    found, _, end = check(capsys, "m.index.json")
+    expected = f"total_size is {stated!r}, but the tensors have 48 bytes"
+    assert (found, end["faults"]) == (status, [expected] if status else [])
+
+
+def test_check_prints_one_line_a_fault(here, capsys):
+    made = parts()
+    made["w_scale"][...] = np.nan
+    assert main(["inspect", "--check", write(made)]) == 1
+    assert capsys.readouterr().out == (
+        "q.safetensors: tensor 'w': 1 of 1 scales are not finite and positive; the first "
+        "is nan\n"
+        "q.safetensors: tensor 'w': 307200 of 307200 values are not finite\n"
+        "q.safetensors: 1 quantized tensor, 2 faults\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"w": {"quantized": 3}}', "[" * 9999])
+def test_check_rejects_broken_records(text, here, capsys):
+    path = "q.safetensors"
+    head = {"__metadata__": {"pyquant": text}}
+    head["w"] = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+    data = json.dumps(head).encode()
+    with open(path, "wb") as file:
+        file.write(len(data).to_bytes(8, "little") + data + bytes(4))
+    assert main(["inspect", "--check", path]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"pyquant inspect: {path}: expected records of pyquant, got ")

@@ -878,16 +878,15 @@ def test_what_others_take_stays(tmp_path, capsys):
 
 @pytest.mark.parametrize("type", ["int8", "int4", "uint2", "float8_e4m3fn"])
 @pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
-def test_files_are_verified(external, type, tmp_path, capsys):
-    """A code that is another one is found."""
+def test_exact_finds_a_changed_code(external, type, tmp_path, capsys):
     skip_without(type)
     path = saved(tmp_path / "in.onnx", network(), external)
     out = str(tmp_path / "out.onnx")
     options = ["--granularity", "axis:1", "--asymmetric"] if "int" in type else []
     options += ["--min-size", 0, "--keep", "bias"]
     assert command("quantize", path, out, "--type", type, *options) == 0
-    assert command("verify", out, "--against", path) == 0
-    assert command("compare", path, out) == 0
+    assert command("inspect", "--check", out) == 0
+    assert command("compare", "--exact", path, out) == 0
     with open_model(out) as model:
         part = logical(model)["table"].parts[0]
         tensor = model[part]._tensor
@@ -897,7 +896,7 @@ def test_files_are_verified(external, type, tmp_path, capsys):
     data[at] ^= 1
     (tmp_path / where).write_bytes(data)
     capsys.readouterr()
-    assert command("verify", out, "--against", path) == 1
+    assert command("compare", "--exact", path, out) == 1
     assert "table" in capsys.readouterr().out
 
 
@@ -929,6 +928,6 @@ def test_the_classifier_gives_the_same_answers(tmp_path, capsys):
     assert [row["types"] for row in rows[:3]] == [["float32", "int8"]] * 3
     assert rows[3]["types"][0] == rows[3]["types"][-1]
     assert command("compare", path, out, "--fail-below", 41) == 1
-    assert command("verify", out, "--against", path) == 0
+    assert command("compare", "--exact", path, out) == 0
     feed = {"bytes": inputs}
     assert_equal(run(out, feed), fed(onnx.load(path), decoded(out), feed))

@@ -29,7 +29,6 @@ COMMANDS = {
     "demo": ("_demo", "quantize arrays to int8 and show what it costs and saves"),
     "inspect": ("_inspect", "show the tensors of files"),
     "compare": ("_compare", "show how far the tensors of a file are from another's"),
-    "verify": ("_verify", "check a file, by itself or against what it was made of"),
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pyquant compare`: how far the tensors of one file are from those of another."""
+"""`pyquant compare`: measure the error of each tensor against its original."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyquant.cli._bands import (
     wide,
 )
 from pyquant.cli._errors import Refused, shown
-from pyquant.cli._logical import logical
+from pyquant.cli._logical import logical, records_of
 from pyquant.cli._models import open_model
 from pyquant.cli._select import add_patterns, chosen
 from pyquant.cli._show import print_table
@@ -34,46 +34,56 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pyquant.cli._logical import Logical
+    from pyquant.cli._models import Model
 
-__all__ = ["add", "differing", "limits_of", "measured", "run"]
+__all__ = ["add", "measured", "run"]
 
 DESCRIPTION = """\
-Compare the tensors of two files, by name and as numbers: those of A are taken for the
-originals. The worst come first. SQNR is the ratio of signal to error, in dB; a step is
-the scale of an element. Without --exact and --fail-below errors are shown, not judged."""
+Compare the tensors of B with their originals in A, by name and by value. The worst tensor
+comes first. SQNR is the ratio of signal to error in dB. A step is the scale of an element.
+The exit status depends on errors only with --exact or --fail-below."""
 
 EXAMPLES = """\
 examples:
   pyquant compare model.safetensors model-int8.safetensors
   pyquant compare --fail-below 30 model.safetensors model-int8.safetensors
-  pyquant compare --html report.html model.safetensors model-int8.safetensors
-  pyquant compare --exact a.npz b.npz
+  pyquant compare --exact model.safetensors model-int8.safetensors
+  pyquant compare --report report.html model.safetensors model-int8.safetensors
 
-exit status: 0; 1 where a tensor is in one file only, has another shape, or fails what was
-asked for by --exact or --fail-below; 2 for a file that cannot be used"""
+exit status:
+  0  no difference found
+  1  a tensor is in one file only, has another shape, or fails --exact or --fail-below
+  2  a file or an argument cannot be used"""
 
 COLUMNS = ("name", "types", "SQNR dB", "max error", "in steps", "cosine", "saturated %")
+NOT_FINITE = "NaN or infinite in one file only"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.add_argument("a", metavar="A", help="the original")
-    parser.add_argument("b", metavar="B", help="what was made of it")
+    parser.add_argument("a", metavar="A", help="the original file")
+    parser.add_argument("b", metavar="B", help="the file to measure")
     add_patterns(parser)
     parser.add_argument(
         "--fail-below",
         type=_decibels,
         metavar="DB",
-        help="exit with 1 if the SQNR of a tensor is lower",
+        help="exit with 1 if a tensor has a lower SQNR (default: no limit)",
     )
     parser.add_argument(
-        "--exact", action="store_true", help="exit with 1 if a bit of a number differs"
+        "--exact",
+        action="store_true",
+        help="exit with 1 if a code, scale or value is not the exact result for A",
     )
-    parser.add_argument("--html", metavar="OUT", help="write a report that browsers show")
-    parser.add_argument("-f", "--force", action="store_true", help="write over that OUT")
     parser.add_argument(
-        "--json", action="store_true", help="a line of JSON for each tensor, and a summary"
+        "--report", metavar="OUT.html", help="write a page with plots (default: none)"
+    )
+    parser.add_argument(
+        "-f", "--force", action="store_true", help="overwrite an existing report"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON line a tensor, and a summary"
     )
 
 
@@ -90,32 +100,34 @@ def _decibels(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare, show, and judge."""
-    if arguments.html is not None:
+    """Compare two files, and print the result."""
+    if arguments.report is not None:
         from pyquant.cli._report import check_installed
 
         check_installed()
     with open_model(arguments.a) as a, open_model(arguments.b) as b:
-        if arguments.html is not None:
+        if arguments.report is not None:
             from pyquant.cli._report import check_place
 
-            check_place("--html", arguments.html, (*a.paths, *b.paths), arguments.force)
+            check_place("--report", arguments.report, (*a.paths, *b.paths), arguments.force)
         originals, results = logical(a), logical(b)
         names = list(dict.fromkeys([*originals, *results]))
         if arguments.tensor:
             rules = [(pattern, None) for pattern in arguments.tensor]
             names = list(chosen(rules, names))
-        rows = [
-            _compared(name, originals.get(name), results.get(name), arguments)
-            for name in names
-        ]
+        rows = []
+        for name in names:
+            row = _compared(name, originals.get(name), results.get(name), arguments)
+            if arguments.exact and "shape" in row and row["fault"] is None:
+                row |= _judged(a, b, originals[name], results[name])
+            rows.append(row)
         rows.sort(key=_order)
-        if arguments.html is not None:
+        if arguments.report is not None:
             _write_report(arguments, rows, originals, results)
-        said = _summary(rows, arguments)
+        summary = _summary(rows, arguments)
         show = _print_json if arguments.json else _print_text
-        show(rows, said, arguments)
-    return 0 if said["failed"] == 0 else 1
+        show(rows, summary)
+    return 0 if summary["failed"] == 0 else 1
 
 
 # ---- one tensor ----
@@ -124,61 +136,70 @@ def run(arguments: argparse.Namespace) -> int:
 def _compared(
     name: str, a: Logical | None, b: Logical | None, asked: argparse.Namespace
 ) -> dict[str, Any]:
-    """What is to be said of a tensor; under "fault" why it fails, or None."""
+    """Measure a tensor. The key "fault" holds the reason of a failure, or `None`."""
     if a is None or b is None:
         path = asked.b if a is None else asked.a
         return {"tensor": name, "only_in": path, "fault": f"only in {path}"}
-    said: dict[str, Any] = {"tensor": name, "types": [a.type, b.type], "shape": a.shape}
+    row: dict[str, Any] = {"tensor": name, "types": [a.type, b.type], "shape": a.shape}
     if a.shape != b.shape:
         fault = f"expected shape {a.shape}, got {b.shape}"
-        return said | {"shapes": [a.shape, b.shape], "fault": fault}
-    if not (has_numbers(a) and has_numbers(b)):
+        return row | {"shapes": [a.shape, b.shape], "fault": fault}
+    if has_numbers(a) and has_numbers(b):
+        row |= measured(a, b)
+        return row | {"fault": _too_low(row, asked.fail_below)}
+    if not asked.exact:
         raise Refused(f"{asked.b}: tensor {name!r}: expected numbers, got {b.type}")
-    said |= measured(a, b)
-    if asked.exact:
-        said["differing"] = differing(a, b)
-    return said | {"fault": _fault(said, asked)}
+    return row | {"fault": None}
 
 
-def _fault(said: dict[str, Any], asked: argparse.Namespace) -> str | None:
-    if asked.exact and said["differing"]:
-        return f"{said['differing']} of {said['elements']} elements differ"
-    if asked.fail_below is None:
+def _judged(a: Model, b: Model, original: Logical, result: Logical) -> dict[str, Any]:
+    """Compare a tensor with its exact definition."""
+    from pyquant.cli import _check
+
+    if not (has_numbers(original) and has_numbers(result)):
+        equal = _check.has_equal_bytes((a, b), (original, result))
+        return {"fault": None if equal else "the bytes differ"}
+    record = records_of(b).get(result.name, {})
+    counts = _check.differences(b, original, result, record)
+    return {"differing": counts, "fault": _check.in_words(counts)}
+
+
+def _too_low(row: dict[str, Any], limit: float | None) -> str | None:
+    if limit is None:
         return None
-    if said["not_finite"]:
-        return f"{said['not_finite']} elements not finite in a file, and other in the other"
-    if said["sqnr"] < asked.fail_below:
-        return f"SQNR {said['sqnr']:.2f} dB"
-    return None
+    if row["not_finite"]:
+        return f"{counted(row['not_finite'], 'element')} {NOT_FINITE}"
+    return f"SQNR {row['sqnr']:.2f} dB" if row["sqnr"] < limit else None
 
 
 def measured(a: Logical, b: Logical) -> dict[str, Any]:
     """
-    Measure how far a tensor is from its original, some rows at a time.
+    Measure the error of a tensor, a few rows at a time.
 
     Parameters
     ----------
     a, b : Logical
-        The original, and what was made of it; of one shape.
+        The original and the result, with equal shapes.
 
     Returns
     -------
     dict
-        ``sqnr`` in dB, infinite without an error; ``max_error``; ``max_steps``, that error
-        in steps of `b`, or of `a` if only that has some; ``cosine``; ``saturated``, the
-        share of elements beyond the codes of `b` by more than half a step, None without
-        codes; ``not_finite``, the elements of which a number is not finite and the other
-        is something else; ``elements``.
+        ``sqnr`` in dB, infinite without an error; ``max_error``; ``max_steps``, this error
+        in steps of `b`, or of `a` if only `a` has scales; ``cosine``; ``saturated``, the
+        share of elements out of the range of `b` by more than half a step, `None` without
+        integer codes; ``not_finite``, the elements with a NaN or infinity in one of both;
+        ``elements``.
 
     Notes
     -----
-    Sums are of float64, each band by itself and one added to the other, so that their last
-    bits depend on the extents of rows, and on nothing else. Extremes and counts are exact.
+    Sums of the bands are added in float64. Their last bits depend on the shape alone.
+    Extremes and counts are exact.
     """
     dtype = wide({a.type, b.type})
     report, steps, saturated, odd = None, 0.0, 0, 0
     stepped = b if b.scale is not None else a
-    coded = b.scale is not None and limits_of(b.type) is not None
+    row = dtypes.TYPES.get(b.type)
+    coded = b.scale is not None and row is not None and row.kind == "integer"
     pairs = zip(bands(a.shape), decoded(a, dtype), decoded(b, dtype), strict=True)
     for rows, x, y in pairs:
         more = measure_error(x, y)
@@ -203,7 +224,7 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
 
 
 def _odd(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> int:
-    """Elements of which a number is not finite and the other is something else."""
+    """Count elements with a NaN or infinity in one array and another value in the other."""
     same = (x == y) | (np.isnan(x) & np.isnan(y))
     return int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
 
@@ -211,24 +232,15 @@ def _odd(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> int:
 def _most_steps(
     tensor: Logical, rows: slice | None, x: npt.NDArray[Any], y: npt.NDArray[Any]
 ) -> float:
-    with np.errstate(all="ignore"):  # what is not finite is left out
+    with np.errstate(all="ignore"):  # values that are not finite are skipped
         steps = np.subtract(x, y, dtype=np.float64)
         np.divide(steps, expanded(tensor.scale, tensor, rows), out=steps)
     np.abs(steps, out=steps)
     return float(np.max(steps, where=np.isfinite(steps), initial=0.0))
 
 
-def limits_of(name: str) -> tuple[int, int] | None:
-    """The least and the largest code of an integer type."""
-    row = dtypes.TYPES.get(name)
-    if row is None or row.kind != "integer":
-        return None
-    half = 1 << row.bits - 1
-    return (0, 2 * half - 1) if name.startswith("u") else (-half, half - 1)
-
-
 def _beyond(tensor: Logical, rows: slice | None, x: npt.NDArray[Any]) -> int:
-    """Count the elements that the codes of a tensor do not reach."""
+    """Count the elements out of the range of the codes."""
     scale, sizes = grid(tensor.scale, tensor, rows)
     zero = None
     if tensor.zero_point is not None:
@@ -238,39 +250,25 @@ def _beyond(tensor: Logical, rows: slice | None, x: npt.NDArray[Any]) -> int:
     return int(report.saturated_low + report.saturated_high)
 
 
-def differing(a: Logical, b: Logical, dtype: str | None = None) -> int:
-    """Count the elements of which a bit of the number differs, in that type."""
-    if dtype is None:
-        dtype = wide({a.type, b.type})
-    if a.type == b.type in ("int64", "uint64"):  # which float64 does not hold
-        dtype = a.type
-    word = f"u{dtypes.TYPES[dtype].nbytes}"
-    pairs = zip(decoded(a, dtype), decoded(b, dtype), strict=True)
-    return sum(int(np.count_nonzero(x.view(word) != y.view(word))) for x, y in pairs)
+# ---- all tensors ----
 
 
-# ---- all of them ----
-
-
-def _order(said: dict[str, Any]) -> tuple[int, float, str]:
-    """What is in one file only, what has other shapes, and then the lowest SQNR."""
-    if "only_in" in said:
-        return 0, 0.0, said["tensor"]
-    if "shapes" in said:
-        return 1, 0.0, said["tensor"]
-    sqnr = said["sqnr"]
-    return 2, -math.inf if math.isnan(sqnr) else sqnr, said["tensor"]
+def _order(row: dict[str, Any]) -> tuple[int, float, str]:
+    """Sort tensors without a measurement first, then by SQNR."""
+    kind = 0 if "only_in" in row else 1 if "sqnr" not in row else 2
+    sqnr = row.get("sqnr", 0.0)
+    return kind, -math.inf if math.isnan(sqnr) else sqnr, row["tensor"]
 
 
 def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str, Any]:
-    compared = [said["sqnr"] for said in rows if "sqnr" in said]
+    compared = [row["sqnr"] for row in rows if "sqnr" in row]
     ratios = [sqnr for sqnr in compared if sqnr < math.inf]
     return {
         "a": asked.a,
         "b": asked.b,
         "compared": len(compared),
         "equal": len(compared) - len(ratios),
-        "failed": sum(said["fault"] is not None for said in rows),
+        "failed": sum(row["fault"] is not None for row in rows),
         "worst": min(ratios, default=None),
         "median": median(ratios) if ratios else None,
     }
@@ -285,57 +283,53 @@ def _write_report(
     from pyquant.cli._report import Report
 
     report = Report(f"{asked.a} and {asked.b}")
-    for said in rows:
-        if "sqnr" in said:
-            name = said["tensor"]
+    for row in rows:
+        if "sqnr" in row:
+            name = row["tensor"]
             report.add(name, originals[name], results[name])
-    report.write(asked.html)
+    report.write(asked.report)
 
 
-def _print_json(
-    rows: list[dict[str, Any]], said: dict[str, Any], asked: argparse.Namespace
-) -> None:
+def _print_json(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
     for row in rows:
         print(as_json(row))
-    print(as_json({"summary": said}))
+    print(as_json({"summary": summary}))
 
 
-def _print_text(
-    rows: list[dict[str, Any]], said: dict[str, Any], asked: argparse.Namespace
-) -> None:
+def _print_text(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
     for row in rows:
-        if "sqnr" not in row:
+        if "sqnr" not in row and row["fault"] is not None:
             print(f"{shown(row['tensor'])}: {shown(row['fault'])}")
     found = [row for row in rows if "sqnr" in row]
     if found:
         print_table(COLUMNS, [_row(one) for one in found], right=COLUMNS[2:])
-        print(_summed_up(said))
+        print(_summed_up(summary))
     for row in found:
         if row["not_finite"]:
-            odd = f"{row['not_finite']} not finite in a file, and other in the other"
+            odd = f"{counted(row['not_finite'], 'element')} {NOT_FINITE}"
             print(f"{shown(row['tensor'])}: {odd}")
         if row["fault"] is not None:
             print(f"{shown(row['tensor'])}: failed: {row['fault']}")
 
 
-def _summed_up(said: dict[str, Any]) -> str:
-    tensors = counted(said["compared"], "tensor")
-    if said["worst"] is None:
+def _summed_up(summary: dict[str, Any]) -> str:
+    tensors = counted(summary["compared"], "tensor")
+    if summary["worst"] is None:
         return f"{tensors}, all without an error"
-    worst = f"SQNR at worst {said['worst']:.2f} dB, in the middle {said['median']:.2f} dB"
-    same = f", {said['equal']} without an error" if said["equal"] else ""
-    return f"{tensors}{same}: {worst}"
+    worst = f"worst SQNR {summary['worst']:.2f} dB, median {summary['median']:.2f} dB"
+    equal = f", {summary['equal']} without an error" if summary["equal"] else ""
+    return f"{tensors}{equal}: {worst}"
 
 
-def _row(said: dict[str, Any]) -> tuple[str, ...]:
-    a, b = said["types"]
-    steps, saturated = said["max_steps"], said["saturated"]
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    a, b = row["types"]
+    steps, saturated = row["max_steps"], row["saturated"]
     return (
-        said["tensor"],
+        row["tensor"],
         a if a == b else f"{a} {b}",
-        f"{said['sqnr']:.2f}",
-        f"{said['max_error']:.4g}",
+        f"{row['sqnr']:.2f}",
+        f"{row['max_error']:.4g}",
         "-" if steps is None else f"{steps:.3f}",
-        f"{said['cosine']:.9f}",
+        f"{row['cosine']:.9f}",
         "-" if saturated is None else f"{100 * saturated:.3f}",
     )

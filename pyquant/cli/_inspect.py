@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pyquant inspect`: what is in a file."""
+"""`pyquant inspect`: list and check the tensors of files."""
 
 from __future__ import annotations
 
@@ -28,19 +28,24 @@ if TYPE_CHECKING:
 __all__ = ["add", "run", "statistics"]
 
 DESCRIPTION = """\
-Show the tensors of files: names, types, shapes, bytes, and how they are quantized. A
-quantized tensor is one with its scales and zero points, under the name it had before."""
+List the tensors of files: names, types, shapes, bytes and granularity. Codes, scales and
+zero points of a quantized tensor are one line, under the name of the original tensor."""
 
 EXAMPLES = """\
 examples:
   pyquant inspect model.safetensors
   pyquant inspect --stats --tensor 'layers.*.weight' model.safetensors
+  pyquant inspect --check model-int8.safetensors
   pyquant inspect --json model.gguf
   pyquant inspect a.npy b.npz
-"""
 
-KEYS = 8  # of metadata that are shown
-WIDTH = 60  # of one of its values
+exit status:
+  0  done
+  1  --check found a fault
+  2  a file or an argument cannot be used"""
+
+KEYS = 8  # entries of the metadata in the output
+WIDTH = 60  # characters of an entry
 COLUMNS = ("name", "type", "shape", "scales", "bytes", "bits")
 STATISTICS = ("min", "max", "mean", "rms", "max/rms", "zeros", "nan", "inf")
 
@@ -48,30 +53,40 @@ STATISTICS = ("min", "max", "mean", "rms", "max/rms", "zeros", "nan", "inf")
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.add_argument("files", nargs="+", metavar="FILE", help="what to look into")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files or folders")
     add_patterns(parser)
-    parser.add_argument(
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument(
         "--stats",
         action="store_true",
-        help="read the numbers: range, mean, outliers, zeros, NaN and infinities",
+        help="read all values: range, mean, outliers, zeros, NaN and infinities",
+    )
+    modes.add_argument(
+        "--check",
+        action="store_true",
+        help="read all values, and exit with 1 if scales, codes or values are faulty",
     )
     parser.add_argument(
-        "--json", action="store_true", help="a line of JSON for each tensor and each file"
+        "--json", action="store_true", help="print one JSON line a tensor, and a summary"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show one file after the other."""
+    """List or check one file after the other."""
+    faults = 0
     for path in arguments.files:
         with open_model(path) as model:
             tensors = _asked(model, arguments.tensor)
+            if arguments.check:
+                faults += _check(model, tensors, arguments.json)
+                continue
             show = _print_json if arguments.json else _print_text
             show(model, tensors, arguments.stats)
-    return 0
+    return 1 if faults else 0
 
 
 def _asked(model: Model, patterns: list[str]) -> dict[str, Logical]:
-    """The tensors of a model that patterns name; all without any."""
+    """Return the tensors that patterns select; all tensors without patterns."""
     tensors: dict[str, Logical] = logical(model)
     if not patterns:
         return tensors
@@ -79,12 +94,53 @@ def _asked(model: Model, patterns: list[str]) -> dict[str, Logical]:
     return {name: tensors[name] for name in chosen(rules, tensors)}
 
 
-# ---- what there is to say ----
+def _check(model: Model, tensors: dict[str, Logical], as_lines: bool) -> int:
+    """Print the faults of a file, and return their number."""
+    from pyquant.cli._check import faults, file_faults
+
+    path, count, quantized = shown(model.path), 0, 0
+    for name, tensor in tensors.items():
+        found = [*faults(tensor)]
+        count += len(found)
+        quantized += tensor.is_quantized
+        if as_lines:
+            print(as_json(_facts(model, name, tensor) | {"faults": found}))
+        for fault in () if as_lines else found:
+            print(f"{path}: tensor {shown(repr(name))}: {fault}")
+    loose = [*file_faults(model, logical(model))]
+    count += len(loose)
+    if as_lines:
+        summary = _summary(model, tensors) | {"quantized": quantized, "faults": loose}
+        print(as_json({"summary": summary}))
+        return count
+    for fault in loose:
+        print(f"{path}: {shown(fault)}")
+    if not quantized:
+        print(f"no quantized tensors in {path}")
+    if quantized or count:
+        result = counted(count, "fault") if count else "no faults"
+        print(f"{path}: {counted(quantized, 'quantized tensor')}, {result}")
+    return count
+
+
+# ---- facts ----
+
+
+def _facts(model: Model, name: str, tensor: Logical) -> dict[str, Any]:
+    return {
+        "file": str(model.path),
+        "tensor": name,
+        "type": tensor.type,
+        "shape": tensor.shape,
+        "granularity": tensor.granularity,
+        "bytes": tensor.nbytes,
+        "parts": list(tensor.parts),
+    }
 
 
 def statistics(tensor: Logical) -> dict[str, Any] | None:
     """
-    Look at all numbers of a tensor, some rows at a time.
+    Read all values of a tensor, a few rows at a time.
 
     Parameters
     ----------
@@ -93,16 +149,16 @@ def statistics(tensor: Logical) -> dict[str, Any] | None:
 
     Returns
     -------
-    dict or None
-        ``min``, ``max``, ``mean`` and ``rms`` of what is finite, None where nothing is;
-        ``max/rms``, the largest magnitude by the root mean square; the numbers of
-        ``zeros``, ``nan`` and ``inf``. None for elements that are no real numbers.
+    dict or `None`
+        ``min``, ``max``, ``mean`` and ``rms`` of the finite values, `None` without them;
+        ``max/rms``, the largest magnitude divided by the root mean square; the numbers of
+        ``zeros``, ``nan`` and ``inf``. `None` if the elements are not real numbers.
     """
     if not has_numbers(tensor):
         return None
     low, high, zeros, report = math.inf, -math.inf, 0, None
     for band in decoded(tensor, wide({tensor.type})):
-        # From 0 the error of a number is the number: one exact pass has all sums of it.
+        # Errors against 0 are the values: one exact pass returns all sums.
         more = measure_error(band, np.broadcast_to(band.dtype.type(0), band.shape))
         report = more if report is None else report + more
         zeros += band.size - int(np.count_nonzero(band))
@@ -132,36 +188,27 @@ def _bits(nbytes: int, elements: int) -> float:
     return 8 * nbytes / elements if elements else 0.0
 
 
-# ---- for programs ----
+# ---- JSON ----
 
 
 def _print_json(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
     for name, one in tensors.items():
-        said = {
-            "file": str(model.path),
-            "tensor": name,
-            "type": one.type,
-            "shape": one.shape,
-            "granularity": one.granularity,
-            "bytes": one.nbytes,
-            "parts": list(one.parts),
-        }
-        print(as_json(said | ({"stats": statistics(one)} if stats else {})))
+        facts = _facts(model, name, one)
+        print(as_json(facts | ({"stats": statistics(one)} if stats else {})))
     metadata = dict(_metadata(model.metadata, None))
     print(as_json({"summary": _summary(model, tensors) | {"metadata": metadata}}))
 
 
-# ---- for people ----
+# ---- text ----
 
 
 def _print_text(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
-    said = _summary(model, tensors)
-    bits = _bits(said["bytes"], said["elements"])
-    print(f"{shown(model.path)}: {model.kind}, {_counted(said, bits)}")
+    facts = _summary(model, tensors)
+    print(f"{shown(model.path)}: {model.kind}, {_counted(facts)}")
     for key, value in _metadata(model.metadata, KEYS):
         print(f"  {shown(key)} = {_short(shown(value))}")
     if len(model.metadata) > KEYS:
-        print(f"  and {len(model.metadata) - KEYS} more of metadata")
+        print(f"  and {len(model.metadata) - KEYS} more entries")
     rows = [_row(name, one) for name, one in tensors.items()]
     print_table(COLUMNS, rows, right=("bytes", "bits"))
     if stats:
@@ -169,10 +216,10 @@ def _print_text(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
         print_table(("name", *STATISTICS), rows, right=STATISTICS)
 
 
-def _counted(said: dict[str, Any], bits: float) -> str:
-    tensors, elements = counted(said["tensors"], "tensor"), said["elements"]
-    counts = f"{tensors}, {counted(elements, 'element')}"
-    return f"{counts}, {said['bytes']} bytes, {bits:.2f} bits per element"
+def _counted(facts: dict[str, Any]) -> str:
+    tensors, elements = counted(facts["tensors"], "tensor"), facts["elements"]
+    bits = f"{_bits(facts['bytes'], elements):.2f} bits per element"
+    return f"{tensors}, {counted(elements, 'element')}, {facts['bytes']} bytes, {bits}"
 
 
 def _row(name: str, one: Logical) -> tuple[str, ...]:
@@ -182,10 +229,10 @@ def _row(name: str, one: Logical) -> tuple[str, ...]:
     return name, one.type, shape, scales, str(one.nbytes), f"{bits:.2f}"
 
 
-def _numbers(name: str, said: dict[str, Any] | None) -> tuple[str, ...]:
-    if said is None:
+def _numbers(name: str, found: dict[str, Any] | None) -> tuple[str, ...]:
+    if found is None:
         return (name, *("-" for _ in STATISTICS))
-    return (name, *(_number(one) for one in said.values()))
+    return (name, *(_number(one) for one in found.values()))
 
 
 def _number(value: float | None) -> str:
@@ -199,13 +246,13 @@ def _short(text: str) -> str:
 
 
 def _metadata(found: Mapping[str, Any], most: int | None) -> Iterator[tuple[str, Any]]:
-    """What a file says of itself; of long lists only what they are."""
+    """Return the first entries of the metadata; lists by their lengths."""
     for key in list(found)[:most]:
         yield key, _plain(found[key])
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; of arrays how many."""
+    """Convert a value for JSON; a list becomes its length."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple, np.ndarray)):

@@ -37,10 +37,12 @@ __all__ = [
     "NUMPY",
     "Job",
     "Spec",
+    "bytes_of",
     "copied",
     "decoded",
     "identity",
     "objection",
+    "parameters",
     "quantized",
 ]
 
@@ -269,6 +271,17 @@ def _observed(bands: _Bands, spec: Spec, ndim: int, real: str, threads: int) -> 
     return observer.qparams(spec.type, symmetric=spec.symmetric, scale_dtype=real)
 
 
+def parameters(source: Logical, spec: Spec) -> Iterator[QParams]:
+    """Choose the parameters of a tensor, band by band, exactly as `quantized` does."""
+    blocks = spec.granularity.blocks(source.shape)
+    bands = _Bands(source, _unit(source, spec, blocks), 1 << 50, 1)
+    if not _is_one_pass(source.shape, blocks, bands):
+        yield _observed(bands, spec, source.ndim, bands.real, 1)
+        return
+    for _, _, numbers in bands(1):
+        yield _chosen(numbers, spec, bands.real, 1)
+
+
 def _zero_form(
     spec: Spec, scales: tuple[int, ...], shape: tuple[int, ...], blocks: Sequence[int]
 ) -> tuple[str, tuple[int, ...]]:
@@ -435,7 +448,7 @@ def copied(source: Logical, model: Model, kind: str, reason: str | None) -> Job:
     def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
         for tensor, part in zip(tensors, parts, strict=True):
             at = 0
-            for piece in _bytes_of(tensor):
+            for piece in bytes_of(tensor):
                 output.write(part.name, at, piece)
                 at += piece.nbytes
                 advance(piece.nbytes)
@@ -477,7 +490,7 @@ def _core_name(tensor: ModelTensor) -> str:
 _PIECE = 1 << 22
 
 
-def _bytes_of(tensor: ModelTensor) -> Iterator[npt.NDArray[np.uint8]]:
+def bytes_of(tensor: ModelTensor) -> Iterator[npt.NDArray[np.uint8]]:
     """The bytes of a tensor, little-endian and in C order, a few at a time."""
     if isinstance(tensor, Weight) and tensor._tensor.order == "<":
         raw = tensor.raw

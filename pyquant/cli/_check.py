@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find faults of a file, and differences between a tensor and its exact definition."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyquant import _core, dtypes
+from pyquant.blocks import block_format
+from pyquant.cli._bands import bands, counted, decoded, grid, has_numbers, wide
+from pyquant.cli._errors import Refused
+from pyquant.cli._forms import BLOCKS, Granularity
+from pyquant.cli._logical import records_of
+from pyquant.cli._plan import Spec, bytes_of, parameters
+from pyquant.files import Weight
+from pyquant.rounding import RoundMode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy.typing as npt
+
+    from pyquant.cli._logical import Logical
+    from pyquant.cli._models import Model
+
+    _Array = npt.NDArray[Any]
+
+__all__ = ["differences", "faults", "file_faults", "has_equal_bytes", "in_words"]
+
+# The values that pyquant writes into the record of a quantized tensor.
+RECORD = {
+    "rounding": tuple(mode.value for mode in RoundMode),
+    "method": ("minmax", "mse"),
+    "symmetric": (True, False),
+}
+# Real types by their names in NumPy and in GGUF.
+REALS = {name: name for name in ("float64", "float32", "float16", "bfloat16")}
+REALS["BF16"] = "bfloat16"
+
+
+# ---- faults ----
+
+
+def faults(tensor: Logical) -> Iterator[str]:
+    """
+    Find the faults of a quantized tensor.
+
+    Parameters
+    ----------
+    tensor : Logical
+        The tensor. One without scales and blocks has no faults.
+
+    Yields
+    ------
+    str
+        One fault: scales that are not finite and positive, zero points out of range, or
+        values that are not finite. Codes fill the range of their type, so none is faulty.
+    """
+    if not tensor.is_quantized or not has_numbers(tensor):
+        return
+    if tensor.scale is not None:
+        scale = np.asarray(tensor.scale).astype(np.float64)
+        good = np.isfinite(scale) & (scale > 0)
+        yield from _bad(scale, good, "scales are not finite and positive")
+    if tensor.zero_point is not None and tensor.type in dtypes.TYPES:
+        row = dtypes.TYPES[tensor.type]
+        low, high = row.lowest or 0, row.highest or 0
+        zero = np.asarray(tensor.zero_point).astype(np.int64)
+        good = (zero >= low) & (zero <= high)
+        yield from _bad(zero, good, f"zero points are outside {low} to {high}")
+        if not good.all():
+            return  # such codes have no values
+    values = decoded(tensor, "float32")
+    bad = sum(int(np.count_nonzero(~np.isfinite(x))) for x in values)
+    if bad:
+        yield f"{bad} of {tensor.size} values are not finite"
+
+
+def _bad(values: _Array, good: npt.NDArray[np.bool_], what: str) -> Iterator[str]:
+    if not good.all():
+        wrong = values[~good]
+        yield f"{wrong.size} of {values.size} {what}; the first is {wrong.flat[0]}"
+
+
+def file_faults(model: Model, tensors: Mapping[str, Logical]) -> Iterator[str]:
+    """
+    Find the faults of a file that belong to no tensor.
+
+    Parameters
+    ----------
+    model : Model
+        The file.
+    tensors : mapping of str to Logical
+        All its tensors.
+
+    Yields
+    ------
+    str
+        One fault: a wrong total in an index, or a record without its tensor.
+    """
+    stated = model.metadata.get("total_size") if model.shards else None
+    total = sum(tensor.nbytes for tensor in model.values())
+    if stated is not None and stated != total:
+        yield f"total_size is {repr(stated)[:40]}, but the tensors have {total} bytes"
+    for name in records_of(model):
+        if name not in tensors:
+            yield f"the file has a record of tensor {name!r}, but not the tensor"
+
+
+# ---- differences ----
+
+
+def has_equal_bytes(models: tuple[Model, Model], tensors: tuple[Logical, Logical]) -> bool:
+    """Compare the stored bytes of two tensors whose elements are not real numbers."""
+    made = []
+    for model, tensor in zip(models, tensors, strict=True):
+        parts = [model[name] for name in tensor.parts]
+        if any(part.dtype is None and not isinstance(part, Weight) for part in parts):
+            return False  # compressed elements of an unknown type
+        digest = hashlib.sha256(tensor.type.encode())
+        for piece in chain.from_iterable(map(bytes_of, parts)):
+            digest.update(piece.data)
+        made.append(digest.digest())
+    return made[0] == made[1]
+
+
+def differences(
+    model: Model, original: Logical, tensor: Logical, record: Mapping[str, Any]
+) -> dict[str, int]:
+    """
+    Count where a tensor differs from the exact result for its original.
+
+    Parameters
+    ----------
+    model : Model
+        The file of `tensor`, for messages.
+    original, tensor : Logical
+        Two tensors of one shape. Their elements are real numbers.
+    record : mapping
+        What the file states about the parameters of `tensor`; may be empty.
+
+    Returns
+    -------
+    dict of str to int
+        How many differ, by unit. "blocks", "codes": blocks of GGUF, or codes by the scales
+        of the file. "scales", "zero points": if `record` states how they were chosen.
+        "elements": bits of real numbers, after rounding to the type of `tensor`.
+
+    Raises
+    ------
+    Refused
+        If `record` or the original allows no exact result.
+    """
+    where = f"{model.path}: tensor {tensor.name[:100]!r}"
+    for key, known in RECORD.items():
+        if record.get(key, known[0]) not in known:
+            got = repr(record[key])[:100]
+            raise Refused(f"{where}: the record has an unknown {key}, {got}")
+    try:
+        if tensor.type in BLOCKS and original.type != tensor.type:
+            return {"blocks": _other_blocks(model, original, tensor)}
+        if tensor.scale is not None and original.scale is None:
+            counts = _other_parameters(original, tensor, record)
+            return counts | {"codes": _other_codes(original, tensor, record)}
+    except ValueError as error:  # the original allows no parameters
+        raise Refused(f"{where}: {error}") from None
+    dtype = REALS.get(tensor.type) if original.type != tensor.type else None
+    return {"elements": _other_elements(original, tensor, dtype)}
+
+
+def _other_elements(original: Logical, tensor: Logical, dtype: str | None) -> int:
+    if original.type == tensor.type in ("int64", "uint64"):  # too wide for float64
+        dtype = tensor.type
+    dtype = dtype or wide({original.type, tensor.type})
+    word = f"u{dtypes.TYPES[dtype].nbytes}"
+    pairs = zip(decoded(original, dtype), decoded(tensor, dtype), strict=True)
+    return sum(int(np.count_nonzero(x.view(word) != y.view(word))) for x, y in pairs)
+
+
+def _other_blocks(model: Model, original: Logical, tensor: Logical) -> int:
+    block = block_format(tensor.type)
+    stored: Any = model[tensor.parts[0]]
+    raw = stored.raw.reshape(-1, block.block_bytes)
+    count = first = 0
+    for x in decoded(original, "float32"):
+        made = block.encode(x.reshape(-1, x.shape[-1])).reshape(-1, block.block_bytes)
+        found = raw[first : first + len(made)]
+        count += int(np.count_nonzero((made != found).any(axis=1)))
+        first += len(made)
+    return count
+
+
+def _other_parameters(
+    original: Logical, tensor: Logical, record: Mapping[str, Any]
+) -> dict[str, int]:
+    if not {"method", "symmetric"} <= record.keys() or not tensor.shape:
+        return {}
+    granularity = Granularity(str(tensor.granularity))
+    spec = Spec(tensor.type, granularity, record["symmetric"], record["method"])
+    scales: _Array = np.ravel(np.asarray(tensor.scale))
+    zeros = np.zeros(1) if tensor.zero_point is None else np.ravel(tensor.zero_point)
+    zeros = np.broadcast_to(zeros, scales.shape)
+    counts, at = {"scales": 0, "zero points": 0}, 0
+    for p in parameters(original, spec):
+        scale = np.ravel(p.scale).astype(scales.dtype)
+        zero = np.asarray(0 if p._zero_point is None else p._zero_point).astype(np.int64)
+        zero = np.broadcast_to(zero.ravel(), scale.shape)
+        part = slice(at, at + scale.size)
+        at += scale.size
+        counts["scales"] += int(np.count_nonzero(scale != scales[part]))
+        counts["zero points"] += int(np.count_nonzero(zero != zeros[part]))
+    return counts
+
+
+def _other_codes(original: Logical, tensor: Logical, record: Mapping[str, Any]) -> int:
+    count = 0
+    rounding = record.get("rounding", "half_even")
+    pairs = zip(bands(tensor.shape), decoded(original, wide({original.type})), strict=True)
+    for rows, x in pairs:
+        scale, sizes = grid(tensor.scale, tensor, rows)
+        zero = None
+        if tensor.zero_point is not None:
+            zero = grid(tensor.zero_point, tensor, rows)[0]
+        x = x if tensor.shape else x.reshape(())
+        how: dict[str, Any] = {"block_size": sizes} if scale.size > 1 else {}
+        made = _core.quantize(x, scale, zero, dtype=tensor.type, rounding=rounding, **how)
+        found = tensor.codes(rows)
+        if found is not None:
+            count += int(np.count_nonzero(made.astype(found.dtype) != found))
+            continue
+        # Compare narrow floats by their values, which identify every code except NaN.
+        y = _core.dequantize(made, scale, zero, **how)
+        same = y.view(np.uint32) == tensor.decode(rows, dtype="float32").view(np.uint32)
+        count += same.size - int(np.count_nonzero(same))
+    return count
+
+
+def in_words(counts: Mapping[str, int]) -> str | None:
+    """Name the units that differ; return `None` if all are equal."""
+    found = [counted(n, unit.removesuffix("s")) for unit, n in counts.items() if n]
+    if not found:
+        return None
+    one = len(found) == 1 and found[0].startswith("1 ")
+    return f"{', '.join(found)} differ{'s' if one else ''} from the exact result"
