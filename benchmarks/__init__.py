@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speed, measured: `python -m benchmarks`. What is measured is the installed package."""
+"""Measure the speed of the installed package: `python -m benchmarks`."""
 
 import sys
 from pathlib import Path
 
-# `python -m` puts the checkout first on the path, whose pyquant/ has no compiled module.
+# `python -m` puts the checkout first on the path. Its pyquant/ has no compiled module.
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != _ROOT]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The speed of pyquant beside NumPy, other packages and a plain copy of the same bytes.
+Compare the speed of pyquant with NumPy, other packages and a plain copy of as many bytes.
 
     python -m benchmarks [--forms NAME,...] [--sizes N,...] [--rivals NAME,...]
 
-One process and one core. The candidates of a form take turns, so that a slow moment of
-the machine meets them all; each figure is a median of rounds. docs/performance.md says how
-to read the table.
+One process measures on one core. The candidates of a form take turns, so that a slow moment
+of the machine affects all of them. Each figure is a median of rounds. docs/performance.md
+explains the table.
 """
 
 from __future__ import annotations
@@ -15,14 +15,35 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks import forms, measure, report, rivals, runs, table
+from benchmarks import against, chart, forms, measure, report, rivals, runs, table
 from benchmarks.table import Measured
 
 ROUNDS = 9
-# Rivals read these when they are imported, which is later. Those that take another setting
-# get it in `rivals`.
+# Rivals read these variables when they are imported, later. `rivals` sets the number of
+# threads of the rivals that do not read them.
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class Mode(NamedTuple):
+    """The defaults of one way to measure."""
+
+    groups: tuple[str, ...]
+    size: int | None  # of forms that have several sizes; None: all sizes
+    rivals: tuple[str, ...]
+    all_levels: bool = False  # also the instruction sets below the best
+
+
+TABLE = Mode(forms.DEFAULT_GROUPS, None, tuple(rivals.RIVALS), all_levels=True)
+# By the option that selects the mode.
+MODES = {
+    "compact": Mode(("compact",), forms.COMPACT_SIZE, ("numpy",)),
+    "chart": Mode(("chart",), chart.SIZE, chart.RIVALS),
+    "against": Mode(table.GROUPS, forms.COMPACT_SIZE, ()),
+}
+# Options that `--against` does not use.
+NOT_AGAINST = ("rivals", "mixed", "json", "markdown", "plots")
 
 
 def _names(text: str) -> list[str]:
@@ -58,6 +79,13 @@ def _rivals(text: str) -> list[rivals.Rival]:
     return [rivals.RIVALS[name] for name in _names(text)]
 
 
+def _interpreter(text: str) -> str:
+    if not Path(text).is_file():
+        msg = f"expected the path of a Python interpreter, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
@@ -66,16 +94,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     groups = ",".join(forms.DEFAULT_GROUPS)
-    add("--list", action="store_true", help="name forms and groups, and measure nothing")
     add("--forms", type=_forms, help=f"names of forms and groups (default {groups})")
-    add("--sizes", type=_sizes, help="numbers of elements (default: what suits each form)")
-    add("--rivals", type=_rivals, help="beside whom (default all; an empty word is nobody)")
+    add(
+        "--sizes", type=_sizes, help="numbers of elements (default: the sizes of each form)"
+    )
+    add("--rivals", type=_rivals, help="other packages (default all; '' for none)")
     add("--rounds", type=_positive, default=ROUNDS, help=f"rounds (default {ROUNDS})")
-    add("--mixed", action="store_true", help="0.1 ms of scalar code before each call")
+    add("--mixed", action="store_true", help="run scalar code for 0.1 ms before each call")
     add("--json", metavar="FILE", help="write all figures")
     add("--markdown", metavar="FILE", help="write the table for a document")
     add("--plots", metavar="FOLDER", help="draw elements per second and the roofline")
-    add("--compact", action="store_true", help="key forms as ratios to a copy, in seconds")
+    mode = parser.add_mutually_exclusive_group().add_argument
+    mode("--list", action="store_true", help="list forms and groups, and measure nothing")
+    mode("--compact", action="store_true", help="time key forms as multiples of a copy")
+    mode("--chart", metavar="FOLDER", help="draw the chart of README.md")
+    mode(
+        "--against",
+        metavar="PYTHON",
+        type=_interpreter,
+        help="time all forms in this environment and in that of another interpreter",
+    )
     return parser
 
 
@@ -85,33 +123,31 @@ def _listing() -> str:
     return report.text_table(lines)
 
 
+def _mode(options: argparse.Namespace) -> Mode:
+    return next((mode for name, mode in MODES.items() if getattr(options, name)), TABLE)
+
+
 def _work(options: argparse.Namespace) -> list[tuple[Measured, int]]:
-    """Forms and sizes, in the order of the table."""
-    groups = ("compact",) if options.compact else forms.DEFAULT_GROUPS
-    chosen = options.forms or table.select(list(groups))
+    """Return forms and sizes, in the order of the table."""
+    mode = _mode(options)
     work = []
-    for form in chosen:
-        sizes = form.sizes
-        if options.compact and len(sizes) > 1:
-            sizes = (forms.COMPACT_SIZE,)
-        work += [(form, size) for size in options.sizes or sizes]
+    for form in options.forms or table.select(list(mode.groups)):
+        one_size = (mode.size,) if mode.size and len(form.sizes) > 1 else form.sizes
+        work += [(form, size) for size in options.sizes or one_size]
     return work
 
 
 def _how(options: argparse.Namespace) -> runs.Options:
-    """All rivals and levels, or in the compact mode what is there everywhere."""
-    chosen = options.rivals
+    mode, chosen = _mode(options), options.rivals
     if chosen is None:
-        chosen = list(rivals.RIVALS.values())
-        if options.compact:
-            chosen = [rivals.RIVALS["numpy"]]
-    return runs.Options(chosen, options.rounds, not options.compact, options.mixed)
+        chosen = [rivals.RIVALS[name] for name in mode.rivals]
+    return runs.Options(chosen, options.rounds, mode.all_levels, options.mixed)
 
 
 def _measure(options: argparse.Namespace) -> report.Results:
-    """Measure; what is there after an interruption is a result, too."""
+    """Measure. After an interruption, return the rows that are complete."""
     work, results = _work(options), report.Results([], [], {}, report.machine())
-    footprints = () if options.compact else measure.FOOTPRINTS
+    footprints = measure.FOOTPRINTS if _mode(options) is TABLE else ()
     progress = report.Progress(len(work) + len(footprints))
     try:
         results.bandwidths.extend(
@@ -125,26 +161,40 @@ def _measure(options: argparse.Namespace) -> report.Results:
     return results
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Measure and print; write what was asked for."""
-    options = _parser().parse_args(arguments)
-    if options.list:
-        print(_listing())
-        return
-    for name in ONE_THREAD:
-        os.environ[name] = "1"
-    measure.pin(measure.one_core())
-    results = _measure(options)
+def _write(options: argparse.Namespace, results: report.Results) -> None:
+    """Write the files that the options name."""
+    if options.json:
+        Path(options.json).write_text(report.as_json(results), "utf-8")
+    if options.markdown:
+        Path(options.markdown).write_text(report.markdown(results), "utf-8")
+    if options.chart:
+        chart.write(options.chart, results)
     if options.plots:
         try:
             report.plot(options.plots, results)
         except ImportError as error:
             results.notes[f"plots: not drawn ({error})"] = []
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print the table, and write the files that the options name."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.list:
+        print(_listing())
+        return
+    for name in ONE_THREAD:
+        os.environ[name] = "1"
+    if options.against:
+        unused = [f"--{name}" for name in NOT_AGAINST if getattr(options, name)]
+        if unused:
+            parser.error(f"argument --against: not allowed with argument {unused[0]}")
+        print(against.compare(options.against, _work(options), options.rounds))
+        return
+    measure.pin(measure.one_core())
+    results = _measure(options)
+    _write(options, results)
     print(report.page(results, options.compact))
-    if options.json:
-        Path(options.json).write_text(report.as_json(results), "utf-8")
-    if options.markdown:
-        Path(options.markdown).write_text(report.markdown(results), "utf-8")
 
 
 def _run_as_program() -> int:
@@ -152,7 +202,7 @@ def _run_as_program() -> int:
         main()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone: give the flush at exit a place to write to.
+        # The reader has closed the pipe. Let the flush at exit write elsewhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0

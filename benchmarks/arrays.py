@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 import pyquant as pq
 from benchmarks import dtypes
 from benchmarks.forms import Form
-from pyquant import _core, onnx, tflite
+from pyquant import _core, onnx
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -370,6 +371,7 @@ def _tensor(case: Case) -> Callable[[], Any]:
             "quantized_dimension": 0,
         },
     }
+    tflite = import_module("pyquant.tflite")
     call = tflite.quantize_input if form.quantizes else tflite.dequantize_output
     return partial(call, detail, case.given, out=case.out)
 

@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Quantize a checkpoint of safetensors on the command line: speed, memory, and going on.
+Measure the speed and the memory of `pyquant quantize` on a safetensors file.
 
     python -m benchmarks.checkpoint [FOLDER] [--gib 1.125] [--runs 3]
 
-Each form runs in a process of its own, on one CPU where that can be said; then one is
-killed midway, and goes on. FOLDER, a temporary one by default, takes twice the size.
+Each form runs in its own process, on one CPU if the system allows it. FOLDER needs twice
+the size of the file. Default: a temporary folder.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -32,8 +29,7 @@ FORMS = {
     "Q8_0": ("out.gguf", "--type", "Q8_0"),
     "Q4_K": ("out.gguf", "--type", "Q4_K"),
 }
-KILLED = "Q4_K"
-# What a process tells of itself when it is done: seconds of the CPU and the most bytes.
+# Run the command, then print the wall time, the CPU time and the peak of resident bytes.
 PROGRAM = """
 import os, re, resource, sys, time
 if hasattr(os, "sched_setaffinity"):
@@ -43,7 +39,7 @@ start, before = time.perf_counter(), time.process_time()
 status = main(sys.argv[1:])
 end, after = time.perf_counter(), time.process_time()
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-if sys.platform == "linux":  # where the former counts those who started this, too
+if sys.platform == "linux":  # ru_maxrss includes the parent process
     said = open("/proc/self/status").read()
     peak = int(re.search("VmHWM:[^0-9]*([0-9]+)", said)[1]) * 1024
 print(end - start, after - before, peak)
@@ -52,7 +48,7 @@ sys.exit(status)
 
 
 class Run(NamedTuple):
-    """Seconds, seconds of the CPU, and the most bytes that were resident."""
+    """Wall time and CPU time in seconds, and the peak of resident bytes."""
 
     wall: float
     cpu: float
@@ -60,7 +56,7 @@ class Run(NamedTuple):
 
 
 def write_checkpoint(path: Path, gib: float) -> int:
-    """Make layers of float32 until there are so many GiB; the bytes of all tensors."""
+    """Write layers of float32 of so many GiB. Return the bytes of all tensors."""
     layer = np.random.default_rng(0).standard_normal((ROWS, COLUMNS), np.float32) / 50
     count = max(1, round(gib * 2**30 / layer.nbytes))
     entries = {
@@ -81,7 +77,7 @@ def write_checkpoint(path: Path, gib: float) -> int:
 
 
 def command(folder: Path, form: str, *options: str) -> list[str]:
-    """The arguments of a process that does it."""
+    """Return the arguments of a process that quantizes the file."""
     out, *rest = FORMS[form]
     files = [str(folder / "in.safetensors"), str(folder / out)]
     return [sys.executable, "-P", "-c", PROGRAM, "quantize", *files, *rest, "-q", *options]
@@ -93,36 +89,7 @@ def measure(folder: Path, form: str) -> Run:
     return Run(*map(float, run.stdout.split()))
 
 
-def goes_on(folder: Path, form: str) -> tuple[bool, int]:
-    """Kill a process midway and go on: whether the bytes are those of one that was not
-    killed, which are there, and how many tensors were not done again."""
-    out = folder / FORMS[form][0]
-    wanted = digest(out)
-    out.unlink()
-    notes = Path(f"{out}.part.json")
-    with subprocess.Popen(command(folder, form), stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None and lines(notes) <= 1:
-            time.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-    done = max(lines(notes) - 1, 0)
-    subprocess.run(command(folder, form, "--resume", "-f"), capture_output=True, check=True)
-    return digest(out) == wanted, done
-
-
-def lines(path: Path) -> int:
-    """How many there are in a file that a process takes away when it is done."""
-    try:
-        return path.read_bytes().count(b"\n")
-    except FileNotFoundError:
-        return 0
-
-
-def digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> None:
     """Print a line for each form."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("folder", nargs="?", type=Path)
@@ -139,10 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
             speed, cpu = (nbytes / 1e9 / median(r[i] for r in runs) for i in (0, 1))
             peak = max(run.peak for run in runs) / 1e6
             print(f"{form:16}{speed:8.2f}{cpu:14.2f}{peak:14.0f}")
-        same, done = goes_on(folder, KILLED)
-        print(f"{KILLED}: killed after {done} tensors, goes on to the same bytes: {same}")
-    return 0 if same else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -107,7 +107,7 @@ def _pair(source: str, target: str) -> Form:
 
 
 _HAND_MADE = [
-    _form("design compact", "f32-i8"),
+    _form("design compact chart", "f32-i8"),
     _form("design", "f32-u8"),
     _form("design compact", "i8-f32"),
     _form("design", "u8-f32"),
@@ -116,14 +116,15 @@ _HAND_MADE = [
     _form("design granularities compact", "f32-i8-block32", "block32"),
     _form("design granularities compact", "i8-f32-block32", "block32"),
     _form("design granularities compact", "f32-i8-plane49", "plane7"),
-    _form("design compact", "f16-i8"),
+    _form("granularities chart", "f32-i8-first", "first"),
+    _form("design compact chart", "f16-i8"),
     _form("design compact", "i8-f16"),
     _form("design compact", "f32-e4m3", "unit"),
     _form("design compact", "e4m3-f32", "unit"),
     _form("design", "f32-e5m2", "unit"),
     _form("design", "e5m2-f32", "unit"),
     _form("design compact", "f32-i4-block32", "block32"),
-    _form("design compact", "i4-f32-block32", "block32", packed=True),
+    _form("design compact chart", "i4-f32-block32", "block32", packed=True),
     _form("design", "f4-f32-block32", "block32", packed=True),
     _form("design calls compact", "f32-i8-one", sizes=(1,)),
     _form("design calls", "f32-i8-one-qparams", through="qparams", sizes=(1,)),
@@ -134,6 +135,7 @@ _HAND_MADE = [
     _form("design calls", "i8-f32-fresh", fresh=True, sizes=(1 << 24,)),
     _form("design calls", "f32-i8-threads2", threads=2, sizes=(1 << 25,)),
     _form("design calls", "i8-f32-threads2", threads=2, sizes=(1 << 25,)),
+    _form("granularities", "i8-f32-first", "first"),
     _form("granularities", "f32-u8-zero", zero_point=128),
     _form("granularities", "u8-f32-zero", zero_point=128),
     _form("granularities", "f32-e4m3-axis", "axis"),
@@ -203,7 +205,6 @@ _HAND_MADE = [
     _form("pairs compact", "i8-bf16"),
 ]
 _GRANULARITIES = {
-    "first": "first",
     "block16": "block16",
     "block32": "block32",
     "block64": "block64",

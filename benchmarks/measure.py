@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time calls that take turns, and what this machine's memory can do."""
+"""Time calls that take turns, and measure the bandwidth of memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ROUND_SECONDS = 0.02
-# What else a mixed program does between two calls: time enough for wide registers to rest.
+# Other work between two calls. Wide registers power down in this time.
 PAUSE_SECONDS = 1e-4
-# A candidate that has used this much time takes no further turns, but has had MIN_ROUNDS.
+# After MIN_ROUNDS, a candidate that has used this much time takes no further turns.
 CANDIDATE_SECONDS = 2.0
 MIN_ROUNDS = 3
 FOOTPRINTS = (32 << 10, 512 << 10, 8 << 20, 128 << 20)
@@ -25,14 +25,14 @@ Calls = dict[str, Callable[[], Any]]
 
 
 class Timing(NamedTuple):
-    """Median seconds of a call, and how far the middle half of the rounds lies apart."""
+    """The median of a figure over rounds, and its relative spread."""
 
     median: float
     spread: float  # interquartile range over median
 
 
-def _timed(call: Callable[[], Any], times: int) -> float:
-    """Seconds of a call, one after the other."""
+def timed(call: Callable[[], Any], times: int) -> float:
+    """Return the seconds of a call, repeated without a pause."""
     start = time.perf_counter()
     for _ in repeat(None, times):
         call()
@@ -40,7 +40,7 @@ def _timed(call: Callable[[], Any], times: int) -> float:
 
 
 def _timed_apart(call: Callable[[], Any], times: int) -> float:
-    """Seconds of a call that follows other work, as in a program that does more."""
+    """Return the seconds of a call that follows other work."""
     taken = 0.0
     for _ in repeat(None, times):
         end = time.perf_counter() + PAUSE_SECONDS
@@ -51,9 +51,18 @@ def _timed_apart(call: Callable[[], Any], times: int) -> float:
     return taken / times
 
 
+def repeats(call: Callable[[], Any], seconds: float, pause: float = 0.0) -> int:
+    """Return how many calls, each after a pause, fill a round of so many seconds."""
+    call()
+    once = max(timed(call, 1), 1e-7)
+    if once < 1e-4:  # one short call is measured too coarsely
+        once = max(timed(call, 100), 1e-8)
+    return max(1, round(seconds / (once + pause)))
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector out of the timings."""
+    """Stop the garbage collector, so that it does not disturb the timings."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -69,41 +78,37 @@ def interleaved(
     """
     Time all calls, one after the other in each round.
 
-    So a slow moment of the machine meets all of them, and the median drops it. Each round
-    begins with another, as what ran before leaves its memory in the caches. `mixed` lets
-    each call follow a pause of other work.
+    A slow moment of the machine then affects all of them, and the median drops it. Each
+    round begins with another call, because a call leaves its memory in the caches. With
+    `mixed`, other work precedes each call.
     """
-    timed, pause = (_timed_apart, PAUSE_SECONDS) if mixed else (_timed, 0.0)
+    time_calls, pause = (_timed_apart, PAUSE_SECONDS) if mixed else (timed, 0.0)
     with _no_collection():
-        repeats = {}
+        times = {}
         for name, call in calls.items():
-            call()
-            once = max(_timed(call, 1), 1e-7)
-            # A few more for what is short: one call alone says little.
-            once = max(_timed(call, 100), 1e-8) if once < 1e-4 else once
-            repeats[name] = max(1, round(round_seconds / (once + pause)))
+            times[name] = repeats(call, round_seconds, pause)
         taken: dict[str, list[float]] = {name: [] for name in calls}
         names = list(calls)
         for turn in range(rounds):
             first = turn % len(names)
             for name in names[first:] + names[:first]:
-                used = sum(taken[name]) * repeats[name]
+                used = sum(taken[name]) * times[name]
                 if turn < MIN_ROUNDS or used < CANDIDATE_SECONDS:
-                    taken[name].append(timed(calls[name], repeats[name]))
-    return {name: summary(times) for name, times in taken.items()}
+                    taken[name].append(time_calls(calls[name], times[name]))
+    return {name: summary(seconds) for name, seconds in taken.items()}
 
 
 def summary(times: list[float]) -> Timing:
-    """Median and spread of the rounds."""
+    """Return the median and the spread of the rounds."""
     low, median, high = np.percentile(times, [25, 50, 75]).tolist()
     return Timing(median, (high - low) / median)
 
 
 def copy_call(nbytes: int) -> Callable[[], Any]:
     """
-    A plain copy that reads and writes `nbytes` together: the roofline.
+    Return a plain copy that reads and writes `nbytes` together: the roofline.
 
-    NumPy copies contiguous bytes with the C library's memcpy.
+    NumPy copies contiguous bytes with memcpy of the C library.
     """
     half = max(1, nbytes // 2)
     a, b = np.ones(half, np.uint8), np.ones(half, np.uint8)
@@ -112,11 +117,11 @@ def copy_call(nbytes: int) -> Callable[[], Any]:
 
 def _bandwidth_calls(nbytes: int) -> Calls:
     """
-    What reads, writes and copies this many bytes fastest.
+    Return the fastest calls that read, write and copy this many bytes.
 
-    Reads: a search for a byte that is not there (memchr), and a maximum of bytes, both
-    with a vector instruction or two for each load; which is faster differs between caches
-    and memory. A sum, or a comparison of two arrays, would be bound by something else.
+    Two calls read: the search for an absent byte (memchr), and the maximum of bytes. Both
+    need one or two vector instructions for each load. The search is faster in some caches,
+    the maximum in others. Arithmetic limits a sum, or a comparison of two arrays.
     """
     text = bytearray(b"\1") * nbytes
     numbers = np.ones(nbytes, np.uint8)
@@ -131,7 +136,7 @@ def _bandwidth_calls(nbytes: int) -> Calls:
 def bandwidths(
     footprints: tuple[int, ...], tick: Callable[[str], None], rounds: int
 ) -> list[dict[str, float]]:
-    """GB/s of reading, writing and copying (reads and writes counted), by footprint."""
+    """Return GB/s of reading, writing and copying for each footprint."""
     rows = []
     for nbytes in footprints:
         tick(f"bandwidth at {nbytes >> 10} KiB")
@@ -147,24 +152,24 @@ def bandwidths(
 
 
 def all_cores() -> set[int]:
-    """The cores that this process was given; none where the system does not tell."""
+    """Return the cores of this process, or none if the system does not report them."""
     return set(_GIVEN)
 
 
 def one_core() -> set[int]:
-    """The last of them: the first ones serve interrupts more often."""
+    """Return the last core. The first cores serve interrupts more often."""
     return set(sorted(_GIVEN)[-1:])
 
 
 def pin(cores: set[int]) -> None:
-    """Stay on these cores, where the system can be asked."""
+    """Restrict this process to these cores, unless there are none."""
     if cores:
         os.sched_setaffinity(0, cores)
 
 
 @contextmanager
 def on(cores: set[int]) -> Iterator[None]:
-    """Use these cores, and one core afterwards."""
+    """Use these cores in the block, and one core afterwards."""
     pin(cores)
     try:
         yield

@@ -155,14 +155,14 @@ def header(results: Results) -> str:
     ]
     for row in results.bandwidths:
         figures = ", ".join(f"{key} {row[key]:.1f}" for key in ("read", "write", "copy"))
-        lines.append(f"GB/s within {_count(int(row['bytes'])) + 'B':>7}: {figures}")
+        lines.append(f"GB/s within {count(int(row['bytes'])) + 'B':>7}: {figures}")
     return "\n".join(lines)
 
 
 # ---- the table ----
 
 
-def _count(n: int) -> str:
+def count(n: int) -> str:
     """1048576 -> 1 Mi."""
     for shift, unit in ((20, "Mi"), (10, "Ki")):
         if n >= 1 << shift and n % (1 << shift) == 0:
@@ -170,7 +170,7 @@ def _count(n: int) -> str:
     return str(n)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     for unit, factor in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)):
         if seconds * factor < 1000:
             return f"{seconds * factor:.3g} {unit}"
@@ -205,8 +205,8 @@ def cells(rows: list[Row]) -> list[list[str]]:
         lines.append(
             [
                 row.form,
-                _count(row.elements),
-                _duration(row.time),
+                count(row.elements),
+                duration(row.time),
                 f"{row.bytes / row.time / 1e9:.3g}",
                 f"{row.share:.0%}",
                 f"{row.spread[row.best]:.0%}",
@@ -298,8 +298,8 @@ def compact_table(rows: list[Row]) -> str:
         lines.append(
             [
                 row.form,
-                _count(row.elements),
-                _duration(row.time),
+                count(row.elements),
+                duration(row.time),
                 f"{row.time / row.roofline_seconds:.2f}",
                 f"{numpy / row.time:.1f}" if numpy else "-",
                 f"{row.spread[row.best]:.0%}",

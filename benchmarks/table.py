@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that is measured, forms and tasks, by name and by group."""
+"""The table of everything that is measured: forms and tasks, by name and by group."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
+from benchmarks import tasks
 from benchmarks.forms import FORMS, Form
-from benchmarks.tasks import TASKS, Task
+from benchmarks.tasks import Task
 
 Measured: TypeAlias = Form | Task
 
-ALL: dict[str, Measured] = {**FORMS, **TASKS}
+ALL: dict[str, Measured] = {
+    **FORMS,
+    **{task.name: task for file in tasks.FILES for task in tasks.read(file)},
+}
 GROUPS = tuple(dict.fromkeys(group for one in ALL.values() for group in one.groups))
 
 
 def select(names: list[str]) -> list[Measured]:
     """
-    What names of forms, tasks and groups stand for, each once.
+    Return the forms and tasks that names of forms, tasks and groups select.
 
     Raises
     ------
     KeyError
-        With the first unknown name.
+        If a name is unknown; the exception holds the first one.
     """
     found: dict[str, Measured] = {}
     for name in names:

@@ -3,10 +3,13 @@
 import importlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
 from importlib.util import module_from_spec, spec_from_file_location
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -25,9 +28,20 @@ if "benchmarks" not in sys.modules:  # the checkout is not on the path
     sys.modules["benchmarks"] = module_from_spec(spec)
     spec.loader.exec_module(sys.modules["benchmarks"])
 
-arrays, forms, measure, rivals, runs, table = (
-    importlib.import_module(f"benchmarks.{name}")
-    for name in ("arrays", "forms", "measure", "rivals", "runs", "table")
+MODULES = (
+    "against",
+    "arrays",
+    "chart",
+    "forms",
+    "measure",
+    "report",
+    "rivals",
+    "runs",
+    "table",
+    "worker",
+)
+against, arrays, chart, forms, measure, report, rivals, runs, table, worker = (
+    importlib.import_module(f"benchmarks.{name}") for name in MODULES
 )
 main = importlib.import_module("benchmarks.__main__").main
 
@@ -303,6 +317,7 @@ def test_no_rival_is_imported_before_it_is_asked():
         ("--sizes", "", "''", ["65536"]),
         ("--rivals", "numpy,torsch", "'torsch'", list(rivals.RIVALS)),
         ("--rounds", "-1", "'-1'", []),
+        ("--against", "python4", "'python4'", []),
     ],
 )
 def test_bad_input_names_what_is_known(bench, capsys, option, value, got, known):
@@ -398,13 +413,12 @@ def test_plots(bench, tmp_path):
     assert all(image.startswith(b"\x89PNG") for image in drawn.values())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no such limits and signals")
-def test_a_checkpoint(tmp_path, capsys):
+@pytest.mark.skipif(sys.platform == "win32", reason="needs the module resource")
+def test_checkpoint_measures_every_form(tmp_path, capsys):
     checkpoint = importlib.import_module("benchmarks.checkpoint")
-    assert checkpoint.main([str(tmp_path), "--gib", "0.05", "--runs", "1"]) == 0
+    checkpoint.main([str(tmp_path), "--gib", "0.02", "--runs", "1"])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split("  ")[0] for line in lines[2:6]] == list(checkpoint.FORMS)
-    assert lines[-1].endswith("goes on to the same bytes: True")
+    assert [line.split("  ")[0] for line in lines[2:]] == list(checkpoint.FORMS)
     assert not list(tmp_path.iterdir())
 
 
@@ -419,6 +433,114 @@ def test_no_matplotlib_is_a_note(bench, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     text = bench(*SMALL, "--rivals=", "--plots", str(tmp_path))
     assert "\nplots: not drawn (" in text
+
+
+# The chart of README.md
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def row_of(form, rates, marks):
+    """Return a row with these rates, in 10⁹ elements a second. A copy has the rate 0.5."""
+    n, seconds = 10**9, {name: 1 / rate for name, rate in rates.items()}
+    return runs.Row(form, "chart", n, 5 * n, 2.0, seconds, {}, marks, {})
+
+
+def results_of(*rows):
+    return report.Results(list(rows), [], {}, report.machine())
+
+
+def test_chart_draws_bars_in_proportion_and_marks_other_codes():
+    rates = {"avx2": 2.0, "numpy": 0.125, "torch": 0.5, "torch_eager": 0.25}
+    row = row_of("f32-i8", rates, {"torch": "~", "torch_eager": "", "numpy": ""})
+    own, numpy, torch, onnxruntime, copy = chart.bars(row)
+    assert own == ("pyquant", 2.0, "own", "")
+    assert numpy == ("NumPy", 0.125, "rival", "")
+    assert torch == ("PyTorch", 0.5, "rival", "≠")
+    assert onnxruntime == ("ONNX Runtime", None, "rival", "")
+    assert copy == ("plain copy", 0.5, "copy", "")
+    drawn = ElementTree.fromstring(chart.svg(results_of(row), chart.COLORS["light"]))
+    widths = [float(bar.get("width")) for bar in drawn.iter(f"{SVG}rect")]
+    full = chart.WIDTH - chart.LEFT - chart.RIGHT
+    assert widths == [full, full / 16, full / 4, 0, full / 4]
+    kinds = [bar.get("class") for bar in drawn.iter(f"{SVG}rect")]
+    assert kinds == ["own", "rival", "rival differs", "rival", "copy"]
+    assert "PyTorch 0.5 ≠, ONNX Runtime not available" in drawn.find(f"{SVG}desc").text
+    texts = [text.text for text in drawn.iter(f"{SVG}text")]
+    assert {"0.5 ≠", "not available", "float32 → int8, one scale"} < set(texts)
+
+
+def test_chart_measures_its_forms_and_writes_two_files(bench, tmp_path):
+    bench("--chart", str(tmp_path), "--sizes=64", "--rounds=1", "--rivals=numpy")
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["readme-dark.svg", "readme-light.svg"]
+    light, dark = (
+        (tmp_path / f"readme-{name}.svg").read_text("utf-8") for name in ("light", "dark")
+    )
+    assert all(title in light for title in chart.TITLES.values())
+    for ours, theirs in zip(*chart.COLORS.values(), strict=True):
+        light = light.replace(ours, theirs)
+    assert light == dark
+    assert {form.name for form in table.select(["chart"])} == set(chart.TITLES)
+
+
+# Two installations
+
+
+def test_against_prints_ratios_and_their_geometric_mean(bench):
+    names = ["f32-i8", "f32-i8-one", "fake-i8"]
+    some = ("--forms", ",".join(names), "--sizes", "64", "--rounds", "3")
+    text = bench("--against", sys.executable, *some)
+    rows = [line.split() for line in text.split("\n\n")[1].splitlines()]
+    assert rows[0] == ["form", "elements", "this", "other", "ratio", "±"]
+    assert [row[:2] for row in rows[1:]] == [[name, "64"] for name in names]
+    ratios = np.array([float(row[-2]) for row in rows[1:]])
+    mean = float(re.search("geometric mean of 3 ratios: (.*)", text)[1])
+    # Each figure is rounded to three places.
+    error = 0.0005 * (1 + ratios.max() / ratios.min())
+    assert abs(mean - np.exp(np.log(ratios).mean())) <= error
+    slowest = re.findall("^slowest: (.*), 64, (.*)$", text, re.MULTILINE)
+    assert [float(ratio) for _, ratio in slowest] == sorted(ratios)
+    assert re.search(rf"^other: pyquant {re.escape(pq.__version__)} in /", text, re.M)
+    assert "different results" not in text
+    assert "absent" not in text
+
+
+def test_against_compares_times_and_results():
+    def ask(seconds, checksum):
+        made = {"times": 2, "checksum": checksum}
+        return lambda request: {"seconds": seconds} if "times" in request else made
+
+    row = against._compare(ask(2e-3, 1), ask(3e-3, 7), "f32-i8", 64, 3)
+    assert [timing.median for timing in row.timings] == [2e-3, 3e-3, 1.5]
+    text = against.page([row], [])
+    assert "geometric mean of 1 ratios: 1.500" in text
+    assert "different results: f32-i8, 64, 1.500" in text
+
+
+def test_against_lists_a_form_that_one_installation_lacks(monkeypatch):
+    monkeypatch.setattr(measure, "pin", lambda cores: None)
+    monkeypatch.setattr(measure, "ROUND_SECONDS", 0.0)
+    monkeypatch.setitem(sys.modules, "benchmarks.tasks.fused", None)
+    ask = worker._Worker().reply
+    absent = against._compare(ask, ask, "fake-i8", 64, 1)
+    assert absent.absent == "this: LookupError: fake-i8; other: LookupError: fake-i8"
+    present = against._compare(ask, ask, "requantize-float32", 64, 1)
+    text = against.page([absent, present], [])
+    assert "geometric mean of 1 ratios" in text
+    assert f"absent: fake-i8, 64 ({absent.absent})" in text
+
+
+@pytest.mark.skipif(shutil.which("true") is None, reason="needs the program `true`")
+def test_against_reports_a_worker_that_ends(bench):
+    with pytest.raises(SystemExit, match="true: the worker ended at the request"):
+        bench("--against", shutil.which("true"), *SMALL)
+
+
+def test_against_rejects_options_that_it_does_not_use(bench, capsys):
+    with pytest.raises(SystemExit):
+        bench("--against", sys.executable, "--mixed")
+    assert "--against: not allowed with argument --mixed" in capsys.readouterr().err
 
 
 # How it measures

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls beside `quantize` and `dequantize`, and who else has them: a file for each kind."""
+"""Calls beside `quantize` and `dequantize`, and the rivals that have them."""
 
-from benchmarks.tasks import (
-    blocks,
-    errors,
-    fused,
-    microscaling,
-    observing,
-    requantizing,
-    weights,
-)
+from importlib import import_module
+
 from benchmarks.tasks._task import Made, Task
 
-__all__ = ["TASKS", "Made", "Task"]
+__all__ = ["FILES", "Made", "Task", "read"]
 
-TASKS = {
-    task.name: task
-    for file in (fused, observing, errors, requantizing, blocks, weights, microscaling)
-    for task in file.TASKS
-}
+FILES = (
+    "fused",
+    "observing",
+    "errors",
+    "requantizing",
+    "blocks",
+    "weights",
+    "microscaling",
+)
+
+
+def read(file: str) -> list[Task]:
+    """Import a file of this folder, and return its tasks."""
+    found: list[Task] = import_module(f"benchmarks.tasks.{file}").TASKS
+    return found
