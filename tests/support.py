@@ -1,6 +1,8 @@
 """Dtypes, adversarial data, guarded buffers and exact comparison for the tests."""
 
+import inspect
 import itertools
+import math
 import os
 import shlex
 import subprocess
@@ -44,6 +46,8 @@ WIDE = [dtype for dtype in CODES if dtype.itemsize == 8]
 CHOSEN = [dtype for dtype in CODES if dtype not in WIDE]  # which parameters are chosen for
 NARROW = (*NARROW_INTEGERS, *NARROW_FLOATS)
 EVERY_CODE = (*(dtype.name for dtype in CODES), *NARROW)
+# The code types whose arrays exist here. ml_dtypes defines all types except those of NumPy.
+AVAILABLE_CODES = EVERY_CODE if HAVE_BFLOAT16 else tuple(dtype.name for dtype in CODES)
 PACKED = tuple(name for name in NARROW if TYPES[name].bits in (2, 4))
 # As messages list them.
 CODE_NAMES = " or ".join(", ".join(EVERY_CODE).rsplit(", ", 1))
@@ -468,6 +472,81 @@ def name_of(value):
 def each(names, *choices):
     """Parametrize over every combination of choices, with readable ids."""
     return pytest.mark.parametrize(names, list(itertools.product(*choices)), ids=name_of)
+
+
+def loop(names, *choices, draws=None):
+    """Run a test with every combination of choices as one test.
+
+    With `draws`, the default run tries that many combinations. A fixed seed draws them so
+    that all values of a choice occur equally often. --everything tries all combinations.
+    """
+    names = names.split(", ")
+
+    def decorate(test):
+        def looped(**given):
+            for values in _combinations(choices, draws):
+                values = dict(zip(names, values, strict=True))
+                with case(**values):
+                    test(**given, **values)
+
+        return _named_after(test, looped, names)
+
+    return decorate
+
+
+def _combinations(choices, draws):
+    choices = [list(choice) for choice in choices]
+    total = math.prod(map(len, choices))
+    if draws is None or EVERYTHING or draws >= total:
+        return itertools.product(*choices)
+    rng = np.random.default_rng(total)
+    return zip(*(_drawn(choice, draws, rng) for choice in choices), strict=True)
+
+
+def _drawn(choice, draws, rng):
+    """Return `draws` values of a choice: one random order after another."""
+    rounds = -(-draws // len(choice))
+    order = np.concatenate([rng.permutation(len(choice)) for _ in range(rounds)])
+    return [choice[i] for i in order[:draws].tolist()]
+
+
+def by_family(name, types):
+    """Parametrize over the kernel families of types: one test for all types of a family."""
+    families = {}
+    for one in types:
+        families.setdefault(family_of(one), []).append(one)
+
+    def decorate(test):
+        def looped(**given):
+            for one in given.pop(name):
+                with case(**{name: one}):
+                    test(**given, **{name: one})
+
+        mark = pytest.mark.parametrize(name, families.values(), ids=families)
+        return mark(_named_after(test, looped))
+
+    return decorate
+
+
+def family_of(one):
+    """Return the name of the kernel family of a type."""
+    row = TYPES[name_of(one)]
+    if row.kind == "integer":
+        return "sub-byte" if row.bits < 8 else f"{row.bits}-bit"
+    return (
+        row.name if row.kind == "real" else "float8" if row.bits == 8 else "sub-byte float"
+    )
+
+
+def _named_after(test, looped, names=()):
+    """Give a loop the name, marks and signature of its test, without the looped names."""
+    signature = inspect.signature(test)
+    rest = [p for key, p in signature.parameters.items() if key not in names]
+    looped.__signature__ = signature.replace(parameters=rest)
+    for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(looped, attribute, getattr(test, attribute))
+    looped.__dict__.update(test.__dict__)
+    return looped
 
 
 @contextmanager

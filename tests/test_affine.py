@@ -14,20 +14,20 @@ import numpy as np
 import oracle
 import pytest
 from support import (
-    CODES,
-    EVERY_CODE,
+    AVAILABLE_CODES,
     HAVE_BFLOAT16,
     REALS,
     Guarded,
     adversarial,
     amount,
+    by_family,
     cast,
     codes,
     compute_dtype,
     dtype_of,
-    each,
     expand,
     float_of_bits,
+    loop,
     misaligned,
     mixed_scales,
     parameter_shape,
@@ -46,9 +46,9 @@ from pyquant._core import dequantize_at, quantize_at
 from pyquant.dtypes import TYPES
 
 INF, NAN = np.inf, np.nan
-# Without ml_dtypes there are no arrays of the others.
-TYPES_OF_CODES = EVERY_CODE if HAVE_BFLOAT16 else tuple(d.name for d in CODES)
-INTEGERS = tuple(name for name in TYPES_OF_CODES if TYPES[name].kind == "integer")
+INTEGERS = tuple(name for name in AVAILABLE_CODES if TYPES[name].kind == "integer")
+NARROW_FLOATS = tuple(name for name in AVAILABLE_CODES if name not in INTEGERS)
+PACKED_CODES = tuple(name for name in AVAILABLE_CODES if TYPES[name].bits in (2, 4))
 REFUSED = re.compile(
     r"x: expected (?:numbers within the range of \w+|numbers whose codes are from -?\d+ to "
     r"-?\d+|no NaN|numbers .* and no NaN), got (\d+) others, the first at index (\(.*?\))"
@@ -170,7 +170,8 @@ def option_sets(name):
 # Exactness
 
 
-@each("source, name", REALS, TYPES_OF_CODES)
+@by_family("name", AVAILABLE_CODES)
+@loop("source", REALS)
 def test_quantize_is_exact(source, name):
     count = amount(30, 72)
     modes = itertools.cycle(
@@ -204,7 +205,8 @@ def test_quantize_is_exact(source, name):
             raise AssertionError(f"{seed}, {options}: {error}") from None
 
 
-@each("name, target", TYPES_OF_CODES, REALS)
+@by_family("name", AVAILABLE_CODES)
+@loop("target", REALS)
 def test_dequantize_is_exact(name, target):
     count = amount(40, 150)
     fills = (None,)
@@ -241,7 +243,7 @@ def every_code(name, count, seed=0):
 # Levels, sizes, granularities, layouts: against scalar and parameters for each element
 
 SIZES = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 65, 255, 511, 512, 513, 1023, 1025)
-PAIRS = list(itertools.product(REALS, TYPES_OF_CODES))
+PAIRS = list(itertools.product(REALS, AVAILABLE_CODES))
 
 
 def quantize_cases(name, seed):
@@ -263,7 +265,7 @@ def dequantize_cases(name):
         yield {"fill": fill, "inverse": inverse}
 
 
-@pytest.mark.parametrize("count", SIZES)
+@loop("count", SIZES)
 def test_every_size(count, isa):
     for seed, (source, name) in enumerate(PAIRS[:: amount(17, 3)]):
         scale = usual_scales(compute_dtype(source), 1, seed)
@@ -345,7 +347,7 @@ def beside(form, compute, name, seed=0):
     return given, [expand(part, shape, axis, block) for part in given]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@loop("form", FORMS)
 def test_every_granularity_quantizes(form, isa):
     shape, axis, block = form
     everything = tuple(range(len(shape)))
@@ -364,7 +366,7 @@ def test_every_granularity_quantizes(form, isa):
         same_results(got, want)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@loop("form", FORMS)
 def test_every_granularity_dequantizes(form, isa):
     shape, axis, block = form
     everything = tuple(range(len(shape)))
@@ -397,7 +399,7 @@ def rearranged(array):
 LAID = [form for form in FORMS if form[0] and 0 not in form[0] and np.prod(form[0]) < 3000]
 
 
-@pytest.mark.parametrize("form", LAID, ids=str)
+@loop("form", LAID)
 def test_every_layout(form, isa):
     shape, axis, block = form
     for seed, (source, name) in enumerate(PAIRS[len(shape) :: amount(61, 23)]):
@@ -430,7 +432,7 @@ def test_every_layout(form, isa):
             same(out.astype(source, order="C"), want)
 
 
-@pytest.mark.parametrize("form", LAID, ids=str)
+@loop("form", LAID)
 def test_threads(form, monkeypatch):
     shape, axis, block = form
     for seed, (source, name) in enumerate(PAIRS[len(shape) :: amount(61, 23)]):
@@ -453,7 +455,7 @@ def test_threads(form, monkeypatch):
 # Quotients near and far beyond the range, up to where floats are far apart
 
 
-@pytest.mark.parametrize("name", INTEGERS)
+@loop("name", INTEGERS)
 def test_what_wraps_far_away(name):
     rng = np.random.default_rng(5)
     lo, hi = oracle.code_range(name)
@@ -470,7 +472,7 @@ def test_what_wraps_far_away(name):
                 assert [int(code) for code in made] == due, (isa, n, inverse)
 
 
-@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16"])
+@loop("name", ["int8", "uint8", "int16", "uint16"])
 def test_what_wraps_at_the_end_of_one_pass(name, isa):
     """Which takes quotients of less than 2**22, and leaves the others."""
     lo, hi = oracle.code_range(name)
@@ -493,7 +495,8 @@ def test_what_wraps_at_the_end_of_one_pass(name, isa):
 # Every mode at the ends of a range, where it decides what is refused and what wraps
 
 
-@each("name, mode", INTEGERS, oracle.MODES)
+@by_family("name", INTEGERS)
+@loop("mode", oracle.MODES)
 def test_ends_of_a_range_in_every_mode(name, mode, isa):
     lo, hi = limits_of(name)
     near = [-1.5, -1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1, 1.5]
@@ -522,7 +525,7 @@ def test_ends_of_a_range_in_every_mode(name, mode, isa):
         same_results(got, (want, told(refused)))
 
 
-@each("name, source", [n for n in TYPES_OF_CODES if TYPES[n].kind != "integer"], REALS)
+@loop("name, source", NARROW_FLOATS, REALS)
 def test_the_largest_of_a_narrow_float(name, source, isa):
     fmt = oracle.NARROW_FORMATS[name]
     most = float(oracle.largest(name))
@@ -539,10 +542,10 @@ def test_the_largest_of_a_narrow_float(name, source, isa):
     assert bool(refused[2]) == bool(fmt.largest & 1)  # half to even
 
 
-FLOATS = [n for n in ("float8_e5m2", "float4_e2m1fn") if n in TYPES_OF_CODES]
+FLOATS = [n for n in ("float8_e5m2", "float4_e2m1fn") if n in AVAILABLE_CODES]
 
 
-@each("name, source", FLOATS, REALS)
+@loop("name, source", FLOATS, REALS)
 def test_scales_that_multiply_to_narrow_floats(name, source, isa):
     """Groups of any length, numbers and scales to both ends: the codes of the products."""
     count, ends = 400, (-149, -130, -127, -126, -100, 90, 100, 120, 126, 127)
@@ -614,7 +617,8 @@ def ends_of(name, source):
     return float(max(lo + step, -most)), float(min(hi - step, most)), beyond
 
 
-@each("source, name", REALS, TYPES_OF_CODES)
+@by_family("name", AVAILABLE_CODES)
+@loop("source", REALS)
 def test_one_of_very_many_is_found_where_it_is(source, name, isa):
     """Long runs have loops of their own, which begin at a line of caches."""
     count = (1 << 16) + 4096 + 77
@@ -644,7 +648,7 @@ def test_one_of_very_many_is_found_where_it_is(source, name, isa):
 WITHIN = [form for form in FORMS if 0 not in form[0]]
 
 
-@pytest.mark.parametrize("form", WITHIN, ids=str)
+@loop("form", WITHIN)
 def test_one_step_beyond_the_end(form, isa):
     """Codes at both ends are none too many; the next one is, wherever it is."""
     for seed, name in enumerate(("int8", "uint8", "int16", "uint16")):
@@ -670,7 +674,7 @@ def test_one_step_beyond_the_end(form, isa):
                 assert quantized(isa, x, scale, zero, **options)[1] == (1, index)
 
 
-@each("source, name", ["float32", "float64"], ["int8", "uint16"])
+@loop("source, name", ["float32", "float64"], ["int8", "uint16"])
 def test_many_numbers_of_which_some_are_at_the_end(source, name, isa):
     """What is quantized first and looked at then, or not, as the first of them are."""
     lo, hi = limits_of(name)
@@ -708,7 +712,7 @@ def test_quotients_that_are_no_numbers(isa):
 # Numbers that flush-to-zero would lose
 
 
-@each("source, name", ["float32", "float64"], TYPES_OF_CODES[:: amount(7, 3)])
+@loop("source, name", ["float32", "float64"], AVAILABLE_CODES[:: amount(7, 3)])
 def test_subnormal_numbers_count(source, name, isa):
     tiny = float_of_bits([1], source)[0]
     normal = np.finfo(source).smallest_normal
@@ -744,7 +748,7 @@ def test_subnormal_numbers_count(source, name, isa):
             same(got, oracle.dequantize_affine(q, scales, **options))
 
 
-@each("name, mode", ("int8", "uint16"), ("away", "ceil", "floor"))
+@loop("name, mode", ("int8", "uint16"), ("away", "ceil", "floor"))
 def test_quotients_next_to_zero_in_every_outward_mode(name, mode, isa):
     """Half of the smallest number is one or none, by the last bit of a scale."""
     scales = np.float32([1, 1.5, 1.9, 2 - 2.0**-22, 2, 2.5, 3, 3.9, 5, 2.0**20 - 1])
@@ -757,7 +761,7 @@ def test_quotients_next_to_zero_in_every_outward_mode(name, mode, isa):
             same_results(quantized(isa, x, scale, **options), (want, told(refused)))
 
 
-@pytest.mark.parametrize("source", REALS, ids=str)
+@loop("source", REALS)
 def test_the_precision_of_the_arithmetic_may_be_named(source, isa):
     scale = usual_scales(compute_dtype(source), 70)
     offset = offsets(scale.dtype, scale)
@@ -809,7 +813,7 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@loop("name", EXAMPLES)
 def test_example(name, isa):
     options, x, want = EXAMPLES[name]
     options = {"scale": 1.0, "dtype": "int8", **options}
@@ -858,7 +862,7 @@ OFFSETS = {
 }
 
 
-@pytest.mark.parametrize("kind", OFFSETS)
+@loop("kind", OFFSETS)
 def test_one_offset_of_any_kind(kind):
     x = adversarial("float32", 0.3, 70).reshape(7, 10)
     q = codes("int8", 70).reshape(7, 10)
@@ -877,8 +881,11 @@ def test_one_offset_of_any_kind(kind):
     )
 
 
-@pytest.mark.parametrize("of_offset", ["f2", "f4", "f8", ">f4", ">f8", "i2", "u8"])
-@pytest.mark.parametrize("of_scale", ["f2", "f4", "f8", ">f4", "i4"])
+@loop(
+    "of_scale, of_offset",
+    ["f2", "f4", "f8", ">f4", "i4"],
+    ["f2", "f4", "f8", ">f4", ">f8", "i2", "u8"],
+)
 def test_offsets_of_another_type_than_scales(of_scale, of_offset, isa):
     x = adversarial("float32", 0.3, 99).reshape(3, 33)
     scale = np.array([1, 3, 7], of_scale)
@@ -908,8 +915,10 @@ ONE_SCALE = {
 }
 
 
-@pytest.mark.parametrize("kind", ONE_SCALE)
-@pytest.mark.parametrize("form", [form for form in FORMS if form[1:] != (None, None)])
+SPREAD = [form for form in FORMS if form[1:] != (None, None)]
+
+
+@loop("kind, form", ONE_SCALE, SPREAD, draws=64)
 def test_one_scale_beside_many_offsets(form, kind, isa):
     """As images have it, with a mean for each channel."""
     shape, axis, block = form
@@ -970,7 +979,7 @@ def test_many_offsets_of_equal_value_repeat_in_memory():
 # Packed
 
 
-@pytest.mark.parametrize("name", [n for n in TYPES_OF_CODES if TYPES[n].bits in (2, 4)])
+@loop("name", PACKED_CODES)
 def test_packed_results_and_input(name, isa):
     for shape, axis, block in (((67,), None, None), ((5, 41), 0, None), ((3, 70), 1, 32)):
         form = shape, axis, block
@@ -998,7 +1007,7 @@ def test_packed_results_and_input(name, isa):
                 same(dequantize_at(isa, packed, scale, zero, **where, **options), want)
 
 
-@pytest.mark.parametrize("bits", [1, 3, 5, 7])
+@loop("bits", [1, 3, 5, 7])
 def test_words_of_bits_that_no_type_has(bits, isa):
     hi = (1 << bits) - 1
     x = np.float32([[-1, -0.5, 0, 0.5, 1, hi, hi + 0.5, hi + 1, NAN, 300, INF, 3e9]])
@@ -1070,7 +1079,7 @@ def outcome(function, *arguments, **keywords):
         return str(error)
 
 
-@pytest.mark.parametrize("name", KEPT)
+@loop("name", KEPT)
 def test_qparams_give_what_a_call_gives(name):
     options = KEPT[name]
     p = of_options(**options)
@@ -1089,7 +1098,7 @@ def test_qparams_give_what_a_call_gives(name):
     same(p.dequantize(q, dtype="float16"), pq.dequantize(q, dtype="float16", **call))
 
 
-@pytest.mark.parametrize("name", KEPT)
+@loop("name", KEPT)
 def test_qparams_are_values(name):
     p = of_options(**KEPT[name])
     for q in (
@@ -1415,7 +1424,7 @@ TOO_MANY = {
 }
 
 
-@pytest.mark.parametrize("name", TOO_MANY)
+@loop("name", TOO_MANY)
 def test_more_than_memory_holds(name):
     """Are refused for their shape, before they are made to lie alike."""
     options, text = TOO_MANY[name]

@@ -11,6 +11,7 @@ from support import (
     codes,
     each,
     is_nan,
+    loop,
     mixed_scales,
     same,
     scales_for,
@@ -173,7 +174,7 @@ NUMPY_MODES = {
 }
 
 
-@each("dtype, mode", [np.dtype("float32"), np.dtype("float64")], NUMPY_MODES)
+@loop("dtype, mode", [np.dtype("float32"), np.dtype("float64")], NUMPY_MODES)
 def test_numpys_division_and_rounding(dtype, mode):
     for i, scale in enumerate(scales_for(dtype).values()):
         x = adversarial(dtype, scale[0], COUNT, seed=i)
@@ -187,7 +188,7 @@ def test_numpys_division_and_rounding(dtype, mode):
             same(pq.quantize(x, scale, dtype=code, rounding=mode), expected)
 
 
-@each("code, target", CHOSEN, REALS)
+@loop("code, target", CHOSEN, REALS)
 def test_numpys_product_and_cast(code, target):
     q = codes(code, COUNT)
     wide = np.float64 if target == np.float64 else np.float32

@@ -14,9 +14,10 @@ from support import (
     MODES,
     REALS,
     adversarial,
+    by_family,
     codes,
     compute_dtype,
-    each,
+    loop,
     mixed_scales,
     run_python,
     same,
@@ -123,18 +124,18 @@ def inputs(source, target):
     yield adversarial(source, 0.3, 333), wide, {"axis": 0, "dtype": target}
 
 
-@each("name, source", STATES, REALS)
-def test_quantize(name, source, isa):
-    for target in CODES:
-        for i, (x, scale, kwargs) in enumerate(inputs(source, target)):
-            for mode in ("half_even", MODES[i % len(MODES)]):
-                expected = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
-                with state(STATES[name]):
-                    got = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
-                same(got, expected)
+@by_family("target", CODES)
+@loop("name, source", STATES, REALS)
+def test_quantize(name, source, target, isa):
+    for i, (x, scale, kwargs) in enumerate(inputs(source, target)):
+        for mode in ("half_even", MODES[i % len(MODES)]):
+            expected = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
+            with state(STATES[name]):
+                got = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
+            same(got, expected)
 
 
-@each("name, precision", STATES, ["float16", "float64"])
+@loop("name, precision", STATES, ["float16", "float64"])
 def test_precision(name, precision, isa):
     for source in REALS:
         for x, scale, kwargs in inputs(source, "int16"):
@@ -144,25 +145,25 @@ def test_precision(name, precision, isa):
             same(got, expected)
 
 
-@each("name, target", STATES, REALS)
-def test_dequantize(name, target, isa):
-    for source in CODES:
-        q = codes(source, 333)
-        for scale, axis in (
-            (0.1, None),
-            (1e-42, None),
-            (np.float32([1e-40]), None),
-            (np.float32([1e38]), None),
-            (mixed_scales("float32", 333), 0),
-            (mixed_scales("float64", 333), 0),
-        ):
-            expected = _core.dequantize_at(isa, q, scale, axis=axis, dtype=target)
-            with state(STATES[name]):
-                got = _core.dequantize_at(isa, q, scale, axis=axis, dtype=target)
-            same(got, expected)
+@by_family("source", CODES)
+@loop("name, target", STATES, REALS)
+def test_dequantize(name, source, target, isa):
+    q = codes(source, 333)
+    for scale, axis in (
+        (0.1, None),
+        (1e-42, None),
+        (np.float32([1e-40]), None),
+        (np.float32([1e38]), None),
+        (mixed_scales("float32", 333), 0),
+        (mixed_scales("float64", 333), 0),
+    ):
+        expected = _core.dequantize_at(isa, q, scale, axis=axis, dtype=target)
+        with state(STATES[name]):
+            got = _core.dequantize_at(isa, q, scale, axis=axis, dtype=target)
+        same(got, expected)
 
 
-@each("name, source", STATES, REALS)
+@loop("name, source", STATES, REALS)
 def test_choose_qparams(name, source, isa):
     x = np.random.default_rng(3).normal(size=(5, 67)).astype(source)
     tiny = np.ldexp(x.astype(np.float64), -126).astype(source)
@@ -177,7 +178,7 @@ def test_choose_qparams(name, source, isa):
                     same(a, b)
 
 
-@pytest.mark.parametrize("name", STATES)
+@loop("name", STATES)
 def test_python_numbers(name):
     """Integers that float64 rounds, and floats that float32 does."""
     whole, reals = [2**53 + 1, 2**53 + 3, 5], [0.1, 1e-40, 1 + 2**-24 + 2**-40]
@@ -197,7 +198,7 @@ def test_python_numbers(name):
         same(a, b)
 
 
-@pytest.mark.parametrize("name", STATES)
+@loop("name", STATES)
 def test_an_error_leaves_the_state_too(name):
     bad = np.full(9, np.nan, np.float32)
     with state(STATES[name]):
@@ -207,7 +208,7 @@ def test_an_error_leaves_the_state_too(name):
             pq.quantize(bad, 0.1, rounding="nearest")
 
 
-@pytest.mark.parametrize("name", STATES)
+@loop("name", STATES)
 def test_on_workers_which_inherit_it(name, monkeypatch):
     x = adversarial("float32", 1e-40, 5000)
     q = codes("int16", 5000)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import oracle
-import pytest
 from support import (
     CODES,
     REALS,
@@ -11,6 +10,7 @@ from support import (
     codes,
     compute_dtype,
     expand,
+    loop,
     mixed_scales,
     parameter_shape,
     same,
@@ -98,7 +98,7 @@ def arguments(shape, axis, block, compute, code, seed=0):
     return scale, zero
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@loop("form", FORMS)
 def test_quantize(form):
     shape, axis, block = form
     for i, (source, target) in enumerate(
@@ -118,7 +118,7 @@ def test_quantize(form):
         same(got, pq.quantize(x, *spread, rounding=mode, **of_each))
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@loop("form", FORMS)
 def test_dequantize(form):
     shape, axis, block = form
     for i, (target, source) in enumerate(
@@ -145,7 +145,7 @@ def rearranged(array):
     yield array[reverse].copy("F")[reverse]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@loop("form", FORMS)
 def test_every_layout(form):
     shape, axis, block = form
     x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)
@@ -178,7 +178,7 @@ def repeated(parameter):
     yield np.broadcast_to(parameter.reshape(-1)[1 % parameter.size], parameter.shape)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@loop("form", FORMS)
 def test_parameters_that_repeat_in_memory(form):
     shape, axis, block = form
     x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)
@@ -260,7 +260,7 @@ def test_the_order_of_the_axes_means_nothing():
     same(pq.quantize(x, scale, axis=(0, 2)), pq.quantize(x, scale, axis=(-1, -3)))
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (1, 1, 1, 1)], ids=str)
+@loop("shape", [(), (1,), (1, 1), (1, 1, 1, 1)])
 def test_one_element_is_per_tensor_whatever_its_shape(shape):
     x = adversarial("float32", 0.3, 99).reshape(3, 33)
     expected = pq.quantize(x, 0.3, 3)
@@ -333,9 +333,12 @@ def test_64_dimensions():
     same(got, pq.quantize(x, 1.0))
 
 
-@pytest.mark.parametrize("layout", ["one", "close", "apart", "by row", "by column"])
-@pytest.mark.parametrize("block", [16, 32, 40, 64])
-@pytest.mark.parametrize("columns", [64, 75, 100])
+@loop(
+    "columns, block, layout",
+    [64, 75, 100],
+    [16, 32, 40, 64],
+    ["one", "close", "apart", "by row", "by column"],
+)
 def test_many_short_rows_apart(columns, block, layout):
     """Rows with gaps between them, each with parameters of its own, as by themselves."""
     rows, groups = 70, -(-columns // block)
@@ -362,8 +365,7 @@ def test_many_short_rows_apart(columns, block, layout):
         same(y[r], pq.dequantize(q[r].copy(), scale[r], z, **alone))
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("block", [5, 32])
+@loop("block, axis", [5, 32], [0, 1])
 def test_rows_of_a_block_share_what_varies_within_them(block, axis):
     """As weights of a convolution in blocks of their channels: a scale for each place."""
     rng = np.random.default_rng(block)

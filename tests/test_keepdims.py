@@ -4,7 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from support import HAVE_BFLOAT16, REALS, bfloat16, each, same
+from support import (
+    HAVE_BFLOAT16,
+    REALS,
+    bfloat16,
+    loop,
+    same,
+)
 
 import pyquant as pq
 
@@ -27,8 +33,9 @@ def parameters(shape, axes, dtype):
     return scale, zero, scale.reshape(flat), zero.reshape(flat)
 
 
-@pytest.mark.parametrize(("shape", "axes"), CASES)
-def test_the_same_as_with_axes(shape, axes):
+@loop("form", CASES)
+def test_the_same_as_with_axes(form):
+    shape, axes = form
     x = np.random.default_rng(1).normal(0, 5, shape).astype(np.float32)
     scale, zero, flat_scale, flat_zero = parameters(shape, axes, "uint8")
     axis = {"axis": axes} if axes else {}
@@ -58,7 +65,7 @@ def test_the_same_as_with_axes(shape, axes):
     same(pq.quantize(np.asfortranarray(x), np.asfortranarray(scale), zero), q)
 
 
-@each("threads, dtype", [1, 2], REALS)
+@loop("threads, dtype", [1, 2], REALS)
 def test_the_idiom(threads, dtype):
     x = np.random.default_rng(2).normal(0, 3, (4, 5, 6)).astype(dtype)
     scale = np.abs(x).max(axis=(0, 2), keepdims=True) / np.float32(127)
@@ -100,20 +107,20 @@ def test_one_dimension_names_the_axes_that_fit(case):
         assert str(error.value).endswith(f"got shape {shape}, which fits {fits}")
 
 
-@pytest.mark.parametrize("shape", [(5,), (3, 3), (3, 3, 2), (2, 1, 1), (1, 1, 3, 3, 4)])
+@loop("shape", [(5,), (3, 3), (3, 3, 2), (2, 1, 1), (1, 1, 3, 3, 4)])
 def test_what_fits_nothing(shape):
     with pytest.raises(ValueError, match=r"^scale: ") as error:
         pq.quantize(np.ones((3, 3, 4), np.float32), np.ones(shape))
     assert "which fits" not in str(error.value) or shape == (3, 3)
 
 
-@pytest.mark.parametrize("axis", [0, (0, 1)])
+@loop("axis", [0, (0, 1)])
 def test_another_axis_is_an_error(axis):
     with pytest.raises(ValueError, match=r"^(scale|axis): "):
         pq.quantize(np.ones((3, 4), np.float32), np.ones((1, 4)), axis=axis)
 
 
-@pytest.mark.parametrize("zero", [np.zeros((3, 1), "i1"), np.zeros((1, 4, 1), "i1")])
+@loop("zero", [np.zeros((3, 1), "i1"), np.zeros((1, 4, 1), "i1")])
 def test_zero_points_of_another_shape_are_an_error(zero):
     with pytest.raises(ValueError, match=r"^zero_point: "):
         pq.quantize(np.ones((3, 4), np.float32), np.ones((1, 4)), zero)
@@ -125,7 +132,7 @@ def test_zero_points_of_another_shape_are_an_error(zero):
 OUTS = ["float16", "float32", "float64", ">f2", ">f4", ">f8"]
 
 
-@pytest.mark.parametrize("dtype", OUTS)
+@loop("dtype", OUTS)
 def test_out_says_the_type(dtype):
     q = np.int8([1, -100, 3])
     out = np.empty(3, dtype)
@@ -146,7 +153,7 @@ def test_out_of_bfloat16():
     assert swapped.tobytes() == out.view("u2").byteswap().tobytes()
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "complex64", "bool"])
+@loop("dtype", ["int8", "uint8", "complex64", "bool"])
 def test_out_of_no_reals_is_refused(dtype):
     out = np.full(3, 1, dtype)
     with pytest.raises(TypeError, match=r"^out: "):

@@ -1,6 +1,7 @@
 """Any shape, strides, alignment and byte order; all that NumPy makes an array of."""
 
 import array
+import itertools
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from support import (
     Guarded,
     adversarial,
     amount,
+    by_family,
     codes,
-    each,
+    loop,
     misaligned,
     mixed_scales,
-    name_of,
     poisoned,
     same,
     usual_scales,
@@ -85,6 +86,7 @@ def equal_bits(a, b):
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
+WRITEABLE = [name for name in LAYOUTS if name != "read-only"]
 SHAPES = [
     (3, 5),
     (5, 131),
@@ -95,10 +97,8 @@ SHAPES = [
 ]
 
 
-@each("layout, dtype", LAYOUTS, REALS)
+@loop("layout, dtype", LAYOUTS, REALS)
 def test_quantize_input(layout, dtype, isa):
-    from pyquant._core import quantize_at
-
     for shape in SHAPES:
         x = adversarial(dtype, 0.3, int(np.prod(shape))).reshape(shape)
         view = LAYOUTS[layout](x)
@@ -115,10 +115,9 @@ def test_quantize_input(layout, dtype, isa):
             assert got.flags.c_contiguous
 
 
-@each("layout, dtype", LAYOUTS, CODES)
+@by_family("dtype", CODES)
+@loop("layout", LAYOUTS)
 def test_dequantize_input(layout, dtype, isa):
-    from pyquant._core import dequantize_at
-
     for shape in SHAPES:
         q = codes(dtype, int(np.prod(shape))).reshape(shape)
         view = LAYOUTS[layout](q)
@@ -134,7 +133,8 @@ def test_dequantize_input(layout, dtype, isa):
             assert got.flags.c_contiguous
 
 
-@each("layout, dtype", [name for name in LAYOUTS if name != "read-only"], CODES)
+@by_family("dtype", CODES)
+@loop("layout", WRITEABLE)
 def test_quantize_out(layout, dtype):
     for shape in SHAPES:
         x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)
@@ -149,7 +149,7 @@ def test_quantize_out(layout, dtype):
             same(out, pq.quantize(x, **kwargs, dtype=dtype))
 
 
-@each("layout, dtype", [name for name in LAYOUTS if name != "read-only"], REALS)
+@loop("layout, dtype", WRITEABLE, REALS)
 def test_dequantize_out(layout, dtype):
     for shape in SHAPES:
         q = codes("int8", int(np.prod(shape))).reshape(shape)
@@ -171,7 +171,7 @@ def test_memory_between_the_elements_of_out_is_kept():
     same(large, expected)
 
 
-@pytest.mark.parametrize("dtype", REALS, ids=name_of)
+@loop("dtype", REALS)
 def test_zero_dimensions(dtype):
     x = np.array(2.6, dtype=dtype)
     same(pq.quantize(x, 1.0), np.array(3, dtype=np.int8))
@@ -185,7 +185,7 @@ def test_zero_dimensions(dtype):
     assert out == 3
 
 
-@each("dtype, shape", REALS, [(0,), (0, 3), (3, 0), (0, 0), (2, 0, 3)])
+@loop("dtype, shape", REALS, [(0,), (0, 3), (3, 0), (0, 0), (2, 0, 3)])
 def test_no_elements(dtype, shape):
     same(pq.quantize(np.empty(shape, dtype), 1.0), np.empty(shape, np.int8))
     same(
@@ -196,7 +196,7 @@ def test_no_elements(dtype, shape):
     assert pq.quantize(np.empty(shape, dtype), 1.0, out=out) is out
 
 
-@pytest.mark.parametrize("dtype", [d for d in REALS if d.name != "bfloat16"], ids=name_of)
+@loop("dtype", [d for d in REALS if d.name != "bfloat16"])
 def test_big_endian(dtype):
     x = adversarial(dtype, 0.3, 333).reshape(9, 37)
     swapped = x.astype(dtype.newbyteorder(">"))
@@ -216,7 +216,7 @@ def test_big_endian(dtype):
                 )
 
 
-@pytest.mark.parametrize("dtype", CODES, ids=name_of)
+@loop("dtype", CODES)
 def test_big_endian_codes(dtype):
     q = codes(dtype, 333).reshape(9, 37)
     swapped = q.astype(dtype.newbyteorder(">"))
@@ -228,7 +228,7 @@ def test_big_endian_codes(dtype):
         assert pq.quantize(np.float32([1.0]), 1.0, zero).dtype == dtype
 
 
-@pytest.mark.parametrize("dtype", CODES[2:], ids=name_of)
+@loop("dtype", CODES[2:])
 def test_big_endian_quantized_out(dtype):
     x = adversarial("float32", 0.3, 333).reshape(9, 37)
     expected = pq.quantize(x, 0.3, 1, dtype=dtype)
@@ -240,7 +240,7 @@ def test_big_endian_quantized_out(dtype):
     same(transposed.astype(dtype), expected)
 
 
-@pytest.mark.parametrize("dtype", [d for d in REALS if d.name != "bfloat16"], ids=name_of)
+@loop("dtype", [d for d in REALS if d.name != "bfloat16"])
 def test_big_endian_real_out(dtype):
     q = codes("int8", 333).reshape(9, 37)
     out = np.zeros(q.shape, dtype=dtype.newbyteorder(">"))
@@ -293,9 +293,7 @@ def test_overlapping_windows():
     same(pq.quantize(windows, scale, axis=1), pq.quantize(windows.copy(), scale, axis=1))
 
 
-@pytest.mark.parametrize(
-    "order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
-)
+@loop("order", itertools.permutations(range(3)))
 def test_three_dimensions_in_any_order(order):
     x = adversarial("float32", 0.3, 7 * 40 * 33).reshape(7, 40, 33).transpose(order)
     for axis in range(3):
@@ -311,7 +309,7 @@ def test_three_dimensions_in_any_order(order):
 
 
 # Channels of a byte that are few are picked from lines of pixels.
-@pytest.mark.parametrize("channels", range(1, 10))
+@loop("channels", range(1, 10))
 def test_pixels_to_planes_and_back(channels, isa):
     rng = np.random.default_rng(channels)
     for count in (1, 2, 15, 16, 17, 31, 32, 33, 49, 768, 800, 1100):
@@ -354,9 +352,9 @@ ACROSS = [
 ]
 
 
-@pytest.mark.parametrize(("real", "code"), ACROSS)
-@pytest.mark.parametrize("axis", [None, 0, 1])
-def test_transposes_of_many_squares(real, code, axis):
+@loop("types, axis", ACROSS, [None, 0, 1])
+def test_transposes_of_many_squares(types, axis):
+    real, code = types
     shape = 150, 131
     scale = 0.3 if axis is None else mixed_scales("float32", shape[axis])
     x = adversarial(real, 0.3, 150 * 131).reshape(shape)
@@ -390,8 +388,7 @@ def judge_transposes(x, code, offset):
 
 
 # More than the caches near hold; squares end where lines do, wherever those lie.
-@pytest.mark.parametrize("code", ["int8", "uint16", "int32"])
-@pytest.mark.parametrize("offset", [0, 4, 11])
+@loop("code, offset", ["int8", "uint16", "int32"], [0, 4, 11])
 def test_transposes_that_are_far(code, offset):
     shape = amount((300, 521), (613, 520))
     x = adversarial("float32", 0.3, shape[0] * shape[1]).reshape(shape)
@@ -407,12 +404,13 @@ def test_transposes_that_are_further():
 
 # Rows of structured arrays: where a row has one scale, all go to a kernel at once, at most
 # 1024 of them.
-@pytest.mark.parametrize("columns", [31, 32, 33, 100, 1024, 1025])
-@pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("real", ["float32", "float16", "float64"])
+@loop(
+    "real, axis, columns",
+    ["float32", "float16", "float64"],
+    [None, 0, 1],
+    [31, 32, 33, 100, 1024, 1025],
+)
 def test_rows_of_records(columns, axis, real, isa):
-    from pyquant._core import dequantize_at, quantize_at
-
     rows = 1100 if columns == 33 else 9
     shape = rows, columns
     scale = 0.3 if axis is None else mixed_scales("float32", shape[axis])

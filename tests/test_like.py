@@ -5,7 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import amount
+from support import (
+    amount,
+    loop,
+)
 
 import pyquant as pq
 from pyquant import _core
@@ -337,12 +340,11 @@ def check(got, expected):
     assert not wrong.any(), (at, scale[at], zero[at], expected[0][at], expected[1][at])
 
 
-@pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("like", MODELS)
+@loop("symmetric, name", [True, False], LIMITS)
 def test_models(like, symmetric, name):
     if not is_for(like, name, symmetric):
-        pytest.skip("the formula is for other codes")
+        return  # The formula is defined for other codes only.
     lowest, highest = LIMITS[name]
     lo, hi = ranges(MANY, highest - lowest)
     middle = (highest + 1) // 2 if "4" not in name else highest // 2
@@ -354,14 +356,15 @@ def test_models(like, symmetric, name):
     check(chosen(lo, hi, like, dtype=name, symmetric=symmetric, axis=0), expected)
 
 
-@pytest.mark.parametrize(
-    "quant_range", [(-64, 63), (-64, 64), (-127, 127), (-8, 7), (-100, 3)]
-)
-@pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("like", MODELS)
+@loop(
+    "symmetric, quant_range",
+    [True, False],
+    [(-64, 63), (-64, 64), (-127, 127), (-8, 7), (-100, 3)],
+)
 def test_models_in_ranges_of_codes(like, symmetric, quant_range):
     if not is_for(like, "int8", symmetric):
-        pytest.skip("the formula is for other zero points")
+        return  # The formula is defined for other zero points only.
     lo, hi = ranges(MANY // 10 + 1000, quant_range[1] - quant_range[0], seed=1)
     options = {"symmetric": symmetric, "quant_range": quant_range, "axis": 0}
     with np.errstate(all="ignore"):
@@ -377,8 +380,7 @@ def numpy_of(scale, zero_point):
     return scale.double().numpy(), zero_point.numpy().astype(np.int64)
 
 
-@pytest.mark.parametrize("name", ["int8", "uint8"])
-@pytest.mark.parametrize("symmetric", [True, False])
+@loop("name, symmetric", ["int8", "uint8"], [True, False])
 def test_pytorch_itself(name, symmetric):
     torch = pytest.importorskip("torch")  # optional
     observer = pytest.importorskip("torch.ao.quantization.observer")  # optional
@@ -419,9 +421,12 @@ def in_torch(torch, lo, hi, name):
     return x, x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
 
 
-@pytest.mark.parametrize("source", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("name", ["int8", "uint8"])
-@pytest.mark.parametrize("kind", ["SYMMETRIC", "SYMMETRIC_NO_CLIPPING_ERR", "ASYMMETRIC"])
+@loop(
+    "source, name, kind",
+    ["float32", "float16", "bfloat16"],
+    ["int8", "uint8"],
+    ["SYMMETRIC", "SYMMETRIC_NO_CLIPPING_ERR", "ASYMMETRIC"],
+)
 def test_torchao_itself(kind, name, source):
     torch = pytest.importorskip("torch")  # optional
     theirs = pytest.importorskip("torchao.quantization.quant_primitives")  # optional
@@ -436,10 +441,13 @@ def test_torchao_itself(kind, name, source):
     check(chosen(y[:, 0], y[:, 1], like, **options), numpy_of(*expected))
 
 
-@pytest.mark.parametrize("source", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("scale_dtype", [None, "float16", "bfloat16", "float8_e4m3fn"])
+@loop(
+    "source, bits, symmetric, scale_dtype",
+    ["float32", "float16", "bfloat16"],
+    [8, 4],
+    [True, False],
+    [None, "float16", "bfloat16", "float8_e4m3fn"],
+)
 def test_compressed_tensors_itself(scale_dtype, symmetric, bits, source):
     torch = pytest.importorskip("torch")  # optional
     quantization = pytest.importorskip("compressed_tensors.quantization")  # optional
@@ -463,10 +471,13 @@ def test_compressed_tensors_itself(scale_dtype, symmetric, bits, source):
     check((s.astype(F64), z), (scale, zero))
 
 
-@pytest.mark.parametrize("source", [np.float32, np.float16])
-@pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.parametrize("reduce_range", [False, True])
-@pytest.mark.parametrize("symmetric", [True, False])
+@loop(
+    "source, name, reduce_range, symmetric",
+    [np.float32, np.float16],
+    LIMITS,
+    [False, True],
+    [True, False],
+)
 def test_onnxruntime_itself(symmetric, reduce_range, name, source):
     theirs = pytest.importorskip("onnxruntime.quantization.quant_utils")  # optional
     types = pytest.importorskip("onnx").TensorProto
@@ -496,9 +507,12 @@ def test_onnxruntime_itself(symmetric, reduce_range, name, source):
 # ---- what all have in common ----
 
 
-@pytest.mark.parametrize("like", [None, *MODELS])
-@pytest.mark.parametrize("source", ["float32", "float64", "float16"])
-@pytest.mark.parametrize("scale_dtype", [None, "float16", "float64"])
+@loop(
+    "like, source, scale_dtype",
+    [None, *MODELS],
+    ["float32", "float64", "float16"],
+    [None, "float16", "float64"],
+)
 def test_ranges_of_data_are_ranges(isa, scale_dtype, source, like):
     """What is chosen of data is what is chosen of its extremes, on every level."""
     with np.errstate(over="ignore"):
@@ -534,7 +548,7 @@ def test_ends_beyond_float32():
     assert float(both.scale) == 1.5e308 / 127.5
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
+@loop("symmetric", [True, False])
 def test_a_width_beyond_float16(symmetric):
     """131 008, which float16 arithmetic calls infinite: 513.75 is nearest to 512."""
     x = np.float16([-65504, 65504])

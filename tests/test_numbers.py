@@ -6,7 +6,10 @@ import sys
 
 import numpy as np
 import pytest
-from support import same
+from support import (
+    loop,
+    same,
+)
 
 import pyquant as pq
 
@@ -40,8 +43,7 @@ REALS = [
 ]
 
 
-@pytest.mark.parametrize("kind", [list, tuple])
-@pytest.mark.parametrize("one", REALS, ids=repr)
+@loop("one, kind", REALS, [list, tuple])
 def test_reals_are_float64(kind, one):
     for values in ([one], [0.5, one], [one, 2]):
         expected = np.array([float(value) for value in values])
@@ -51,7 +53,7 @@ def test_reals_are_float64(kind, one):
         same(found, pq.quantize(expected, 0.7, dtype="int32"))
 
 
-@pytest.mark.parametrize("one", REALS, ids=repr)
+@loop("one", REALS)
 def test_a_single_real(one):
     expected = np.array(float(one))
     found = pq.quantize(one, 0.7, dtype="int32")
@@ -73,13 +75,13 @@ def test_integers_are_codes(values, dtype):
     same(pq.dequantize(values, 0.5, dtype="float64"), expected)
 
 
-@pytest.mark.parametrize("values", [[2**32], [-1, 2**31], [2**63], [2**64], [10**400]])
+@loop("values", [[2**32], [-1, 2**31], [2**63], [2**64], [10**400]])
 def test_integers_that_are_no_codes(values):
     with pytest.raises(ValueError, match=r"^q: expected integers that int32 or uint32"):
         pq.dequantize(values, 0.5)
 
 
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**64, 10**400])
+@loop("value", [2**63, -(2**63) - 1, 2**64, 10**400])
 def test_integers_that_are_no_zero_points(value):
     with pytest.raises(ValueError, match=r"^zero_point: expected "):
         pq.quantize([0.5], [1.0], [value], dtype="int8", axis=0)
@@ -101,7 +103,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("name", LISTS)
-@pytest.mark.parametrize("kind", [list, tuple])
+@loop("kind", [list, tuple])
 def test_lists_of_standards(name, kind):
     scales, zeros = LISTS[name]
     x = np.float32([[1, 2, 3], [-4, 5e37, -0.0]])

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from support import LEVELS, REALS, amount, float_of_bits, run_python
+from support import (
+    LEVELS,
+    REALS,
+    amount,
+    float_of_bits,
+    loop,
+    run_python,
+)
 
 import pyquant as pq
 from pyquant import _searches
@@ -98,7 +105,7 @@ def observed(x, **options):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_counts_are_those_of_the_definition(dtype):
     rng = np.random.default_rng(dtype.itemsize)
     for n in (0, 1, 31, 1023, 1025, amount(1500, 5000)):
@@ -138,7 +145,7 @@ def test_strides_byte_order_and_broadcasts():
     assert repeated == observed(np.concatenate([x[0]] * 30))
 
 
-@pytest.mark.parametrize("bits", range(8))
+@loop("bits", range(8))
 def test_fewer_bits_join_bins(bits):
     x = hard_numbers(np.dtype(np.float32), np.random.default_rng(2))
     few, all_of_them = observed(x, mantissa_bits=bits), observed(x)
@@ -147,8 +154,7 @@ def test_fewer_bits_join_bins(bits):
     assert (counters_of(few) == joined).all()
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), (-1, -3), (-1, 0), ()])
-@pytest.mark.parametrize("histogram", [False, True])
+@loop("axis, histogram", [0, 1, -1, (0, 2), (-1, -3), (-1, 0), ()], [False, True])
 def test_channels(axis, histogram):
     x = np.random.default_rng(3).standard_normal((4, 6, 5)).astype(np.float32)
     o = observed(x, axis=axis, histogram=histogram)
@@ -169,7 +175,7 @@ def test_channels(axis, histogram):
     assert p == pq.choose_qparams(x, axis=axis)
 
 
-@pytest.mark.parametrize("axis", [None, ()])
+@loop("axis", [None, ()])
 def test_counts_of_one_channel_are_integers(axis):
     o = pq.Observer(axis=axis, nonfinite="ignore")
     assert (o.count, o.nan, o.inf) == (0, 0, 0)
@@ -199,7 +205,7 @@ def check_channels(x, axis, threads=1, **options):
         assert counters[:, c].sum() == one.count
 
 
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_channels_of_any_shape_and_strides(dtype):
     """Few and many channels, long and short; rows, columns, planes; any order in memory."""
     rng = np.random.default_rng(6)
@@ -230,21 +236,19 @@ def test_channels_of_any_shape_and_strides(dtype):
     check_channels(np.broadcast_to(hard_numbers(dtype, rng, 50), (40, 50)), (0,))
 
 
+LONG_CHANNELS = [
+    ((3, 33_001), (0,)),
+    ((2, 3, 170, 200), (1,)),
+    ((2, 1, 140_000), (1, 0)),
+    ((2, 1 << 19), (0,)),  # Counters of two bytes wrap.
+]
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtype", REALS, ids=str)
-@pytest.mark.parametrize(
-    ("shape", "axis"),
-    [
-        ((3, 33_001), (0,)),
-        ((2, 3, 170, 200), (1,)),
-        ((2, 1, 140_000), (1, 0)),
-        ((2, 1 << 19), (0,)),  # counters of which begin anew
-    ],
-    ids=str,
-)
-def test_few_long_channels(shape, axis, dtype, threads, monkeypatch):
-    """Such as are counted one at a time, beside the same numbers in another order."""
+@loop("dtype, form, threads", REALS, LONG_CHANNELS, [1, 2])
+def test_few_long_channels(form, dtype, threads, monkeypatch):
+    """Long channels are counted one by one. The order of elements does not matter."""
+    shape, axis = form
     monkeypatch.setattr(pq._core._threads, "MIN_PART_BYTES", 1 << 12)
     monkeypatch.setattr(pq._core._threads, "cpu_count", lambda: 2)
     rng = np.random.default_rng(len(shape))
@@ -274,7 +278,7 @@ def test_few_long_channels(shape, axis, dtype, threads, monkeypatch):
     assert observed(x, axis=axis, mantissa_bits=bits) == other
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@loop("threads", [1, 3])
 def test_counters_of_channels_wrap(threads, monkeypatch):
     """Beyond 2^16 in one call, in lanes, on threads and over calls."""
     monkeypatch.setattr(pq._core._threads, "MIN_PART_BYTES", 1 << 12)
@@ -294,7 +298,7 @@ def test_counters_of_channels_wrap(threads, monkeypatch):
     assert keys_of(o, 1) == {int(np.float16(7).view(np.uint16)): 400_000}
 
 
-@pytest.mark.parametrize("axis", [None, 0])
+@loop("axis", [None, 0])
 def test_sums_beyond_two_bytes(axis):
     """Counters that began anew as batches were summed say what those of one call do."""
     rng = np.random.default_rng(9)
@@ -498,8 +502,7 @@ def test_memory_is_bounded_for_any_data():
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("dtype", REALS, ids=str)
-@pytest.mark.parametrize("bits", [7, 3, 0])
+@loop("dtype, bits", REALS, [7, 3, 0])
 def test_quantiles_lie_between(dtype, bits):
     rng = np.random.default_rng(bits)
     for case in range(amount(6, 40)):
@@ -561,9 +564,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("draw", DRAWS)
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int4"])
-@pytest.mark.parametrize("bits", [7, 3])
+@loop("draw, dtype, bits", DRAWS, ["int8", "uint8", "int4"], [7, 3])
 def test_mse_finds_the_least_error(draw, dtype, bits):
     """Of the same candidates, by quantizing all: within the percents that bins may cost."""
     x = DRAWS[draw](np.random.default_rng(7), 1 << 14).astype(np.float32)
@@ -647,9 +648,12 @@ def test_entropy_of_usual_data():
         observed(x).range("entropy", dtype="int16")
 
 
-@pytest.mark.parametrize("method", ["minmax", "percentile", "mse", "entropy"])
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("value", [0.0, 3.0, -3.0, 1e-45, 3e38])
+@loop(
+    "method, dtype, value",
+    ["minmax", "percentile", "mse", "entropy"],
+    ["int8", "uint8"],
+    [0.0, 3.0, -3.0, 1e-45, 3e38],
+)
 def test_constant_data(method, dtype, value):
     o = observed(np.full(1000, value, np.float32))
     lo, hi = o.range(method, dtype=dtype)
@@ -663,7 +667,7 @@ def test_constant_data(method, dtype, value):
     assert p.scale > 0
 
 
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_minmax_is_choose_qparams(dtype):
     x = np.random.default_rng(3).normal(1, 3, (17, 23)).astype(dtype)
     for options in ({}, {"dtype": "uint8"}, {"dtype": "int4"}, {"symmetric": False}):
@@ -673,7 +677,7 @@ def test_minmax_is_choose_qparams(dtype):
         assert o.qparams(**options) == pq.choose_qparams(x, **options)
 
 
-@pytest.mark.parametrize("like", [None, "onnxruntime", "pytorch", "torchao_no_clip"])
+@loop("like", [None, "onnxruntime", "pytorch", "torchao_no_clip"])
 def test_formulas_of_others(like):
     x = np.random.default_rng(3).normal(1, 3, (17, 23)).astype(np.float32)
     for axis in (None, 1):

@@ -11,6 +11,7 @@ from support import (
     bit_view,
     is_finite,
     is_nan,
+    loop,
     name_of,
     same,
     specials,
@@ -34,12 +35,12 @@ NGRAPH = {
 }
 
 
-@pytest.mark.parametrize("mode", oracle.MODES)
+@loop("mode", oracle.MODES)
 def test_integer_rounding_is_ngraphs_table(mode):
     assert tuple(oracle.round_to_integer(Fraction(v), mode) for v in VALUES) == NGRAPH[mode]
 
 
-@pytest.mark.parametrize("mode", oracle.MODES)
+@loop("mode", oracle.MODES)
 def test_integer_rounding_keeps_integers(mode):
     assert [oracle.round_to_integer(Fraction(n), mode) for n in range(-5, 6)] == list(
         range(-5, 6)
@@ -60,7 +61,7 @@ def test_integer_rounding_is_pythons():
     ]
 
 
-@pytest.mark.parametrize("dtype", REALS, ids=name_of)
+@loop("dtype", REALS)
 def test_encode_inverts_decode(dtype):
     fmt = oracle.FORMATS[dtype.name]
     patterns = np.concatenate([specials(dtype), uniform_bits(dtype, 2000, seed=1)])
@@ -69,7 +70,7 @@ def test_encode_inverts_decode(dtype):
         assert oracle.encode(oracle.decode(bits, fmt), fmt) == bits
 
 
-@pytest.mark.parametrize("dtype", REALS, ids=name_of)
+@loop("dtype", REALS)
 def test_decode_is_pythons_float(dtype):
     fmt = oracle.FORMATS[dtype.name]
     values = np.concatenate([specials(dtype), uniform_bits(dtype, 2000, seed=2)])
@@ -101,7 +102,7 @@ def neighbours_of_midpoints(source, target):
 
 
 @pytest.mark.parametrize("target", REALS, ids=name_of)
-@pytest.mark.parametrize("source", REALS, ids=name_of)
+@loop("source", REALS)
 def test_rounding_to_a_format_is_numpys_cast(source, target):
     if source.itemsize <= target.itemsize and source != target:
         values = np.concatenate([specials(source), uniform_bits(source, 2000, seed=4)])
@@ -154,14 +155,14 @@ def test_every_type_has_a_definition():
     assert widths("exponent") == {"float8_e8m0fnu": 8}
 
 
-@pytest.mark.parametrize("name", widths("integer"))
+@loop("name", widths("integer"))
 def test_ranges_of_integers(name):
     lowest, highest = oracle.code_range(name)
     assert (TYPES[name].lowest, TYPES[name].highest) == (lowest, highest)
     assert highest - lowest == 2 ** TYPES[name].bits - 1
 
 
-@pytest.mark.parametrize("name", TYPES)
+@loop("name", TYPES)
 def test_sizes(name):
     assert TYPES[name].nbytes == -(-TYPES[name].bits // 8)
     if hasattr(np, name):

@@ -10,8 +10,9 @@ from support import (
     Guarded,
     adversarial,
     bit_view,
+    by_family,
     codes,
-    each,
+    loop,
     poisoned,
     same,
     untouched,
@@ -21,7 +22,8 @@ from support import (
 import pyquant as pq
 
 
-@each("source, target", REALS, CODES)
+@by_family("target", CODES)
+@loop("source", REALS)
 def test_quantize_writes_out_and_nothing_else(source, target):
     for n in (0, 1, 7, 31, 32, 33, 65, 1000):
         x = adversarial(source, 0.3, n)
@@ -31,7 +33,8 @@ def test_quantize_writes_out_and_nothing_else(source, target):
         same(out.array, pq.quantize(x, 0.3, dtype=target))
 
 
-@each("source, target", CODES, REALS)
+@by_family("source", CODES)
+@loop("target", REALS)
 def test_dequantize_writes_out_and_nothing_else(source, target):
     for n in (0, 1, 7, 31, 32, 33, 65, 1000):
         q = codes(source, n)
@@ -80,7 +83,7 @@ def overlapping(dtype, out_dtype, count):
             yield memory, x, out
 
 
-@each("source, target", REALS, CODES)
+@loop("source, target", REALS, CODES)
 def test_quantize_into_the_input(source, target):
     for n in (3, 70):
         values = adversarial(source, 0.3, n)
@@ -96,7 +99,7 @@ def test_quantize_into_the_input(source, target):
             )
 
 
-@each("source, target", CODES, REALS)
+@loop("source, target", CODES, REALS)
 def test_dequantize_into_the_input(source, target):
     for n in (3, 70):
         values = codes(source, n)

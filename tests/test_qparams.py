@@ -7,23 +7,23 @@ import numpy as np
 import oracle
 import pytest
 from support import (
+    AVAILABLE_CODES,
     CHOSEN,
     CHOSEN_NAMES,
     CODE_NAMES,
     CODES,
-    EVERY_CODE,
     REALS,
     WIDE,
     adversarial,
     amount,
     bit_view,
+    by_family,
     codes,
     compute_dtype,
     dtype_of,
-    each,
     float_of_bits,
     is_finite,
-    name_of,
+    loop,
     same,
     uniform_bits,
 )
@@ -65,7 +65,8 @@ def groups(dtype):
         yield values[is_finite(values)]
 
 
-@each("source, target, symmetric", REALS, CHOSEN, [True, False])
+@by_family("target", CHOSEN)
+@loop("source, symmetric", REALS, [True, False])
 def test_per_tensor_is_exact(source, target, symmetric):
     for group in groups(source):
         x = np.array(group).astype(source) if len(group) else np.empty(0, source)
@@ -112,7 +113,7 @@ def members(x, axis, block):
         yield x[where].reshape(-1)
 
 
-@each("form, source, symmetric", FORMS, REALS, [True, False])
+@loop("form, source, symmetric", FORMS, REALS, [True, False])
 def test_every_granularity(form, source, symmetric):
     shape, axis, block = form
     rng = np.random.default_rng(5)
@@ -169,13 +170,13 @@ def test_zero_points_of_no_elements_are_not_looked_at():
     assert pq.quantize(x, np.ones(0), none, dtype="int8", axis=0).shape == (0, 2)
 
 
-@pytest.mark.parametrize("zero_point", [300, np.int16(300), [300], np.array([[300]])])
+@loop("zero_point", [300, np.int16(300), [300], np.array([[300]])])
 def test_one_zero_point_is_looked_at_without_elements_too(zero_point):
     with pytest.raises(ValueError, match=r"^zero_point: .* got 300$"):
         pq.quantize(np.empty((0, 2), np.float32), 1.0, zero_point, dtype="uint8")
 
 
-@pytest.mark.parametrize("order", "<>")
+@loop("order", "<>")
 def test_byte_orders_of_parameters_do_not_matter(order):
     axis_scale, one_scale = np.array([0.5, -0.0, np.nan]), np.array(0.5)
     for scale, axis in ((axis_scale, 0), (one_scale, None)):
@@ -196,7 +197,7 @@ def test_zero_dimensions_and_array_likes():
     assert pq.choose_qparams(big) == pq.choose_qparams(big.astype("f4"))
 
 
-@each("dtype, bad", REALS, [np.nan, np.inf, -np.inf])
+@loop("dtype, bad", REALS, [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_counted_and_found(dtype, bad):
     for shape, where, index in (
         ((4,), [2], "(2,)"),
@@ -235,10 +236,10 @@ def test_a_signaling_nan_is_not_finite():
             pq.choose_qparams(x)
 
 
-@each("source, target, symmetric", REALS, CHOSEN[:4], [True, False])
+@loop("source, target, symmetric", REALS, CHOSEN[:4], [True, False])
 def test_no_value_is_off_by_more_than_half_a_step(source, target, symmetric):
     if symmetric and target.kind == "u":
-        pytest.skip("codes without sign hold no negative values at zero point 0")
+        return  # Unsigned codes hold no negative values at zero point 0.
     x = np.random.default_rng(2).normal(0.2, 3, 500).astype(source)
     p = pq.choose_qparams(x, dtype=target, symmetric=symmetric)
     y = p.dequantize(p.quantize(x), dtype="float64")
@@ -308,7 +309,10 @@ def test_comparison():
     assert p != None  # noqa: E711
 
 
-@pytest.mark.parametrize("copied", [pickle.loads, copy.copy, copy.deepcopy], ids=name_of)
+COPIES = {"pickle": pickle.loads, "copy": copy.copy, "deepcopy": copy.deepcopy}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 def test_copies(copied):
     p = some()
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
@@ -409,12 +413,13 @@ def test_no_zero_point_is_zero():
     same(p.quantize([1.0, 3.0]), np.uint8([2, 6]))
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((3, 7, 5, 997), (0, 1, 3)), ((1, 9001), 1), ((5003, 2), 0)]
-)
-def test_many_groups(shape, axis, symmetric):
-    """More groups than are reduced at a time: the same as each row of them alone."""
+MANY_GROUPS = [((3, 7, 5, 997), (0, 1, 3)), ((1, 9001), 1), ((5003, 2), 0)]
+
+
+@loop("form, symmetric", MANY_GROUPS, [True, False])
+def test_many_groups(form, symmetric):
+    """Reduce more groups than fit into one pass, and compare with each row alone."""
+    shape, axis = form
     x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
     p = pq.choose_qparams(x, axis=axis, symmetric=symmetric)
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -430,8 +435,7 @@ def test_many_groups(shape, axis, symmetric):
         same(alone.zero_point, p.zero_point[i[0] : i[0] + 1])
 
 
-@pytest.mark.parametrize("dtype", REALS, ids=name_of)
-@pytest.mark.parametrize("block", [(2, 3, 1), (1, 1, 1), (4, 5, 6), (9, 1, 4), (3, 2, 5)])
+@loop("dtype, block", REALS, [(2, 3, 1), (1, 1, 1), (4, 5, 6), (9, 1, 4), (3, 2, 5)])
 def test_extrema_of_blocks(dtype, block):
     """What pyquant.dask merges. All ranges contain 0."""
     x = uniform_bits(dtype, 120, seed=3).reshape(4, 5, 6)
@@ -515,7 +519,7 @@ def test_views_of_the_parameters_are_not_the_parameters():
     assert p.scale.shape == p.zero_point.shape == (2,)
 
 
-@pytest.mark.parametrize("name", EVERY_CODE)
+@loop("name", AVAILABLE_CODES)
 def test_zero_points_have_the_quantized_type(name):
     dtype = dtype_of(name)
     one = 0 if dtype.kind not in "iu" and "int" not in name else 1
@@ -537,7 +541,7 @@ def test_zero_points_have_the_quantized_type(name):
     assert pickle.loads(pickle.dumps(p)).zero_point.dtype == dtype
 
 
-@pytest.mark.parametrize("name", [n for n in EVERY_CODE if n in pq.onnx.QUANTIZED])
+@loop("name", [n for n in AVAILABLE_CODES if n in pq.onnx.QUANTIZED])
 def test_onnx_takes_them(name):
     dtype_of(name)
     x = np.float32([[-1, 2], [3, 4]])
@@ -550,7 +554,7 @@ def test_onnx_takes_them(name):
     same(pq.onnx.dequantize_linear(q, p.scale, p.zero_point, axis=1), p.dequantize(q))
 
 
-@pytest.mark.parametrize("name", EVERY_CODE)
+@loop("name", AVAILABLE_CODES)
 def test_a_zero_is_a_zero(name):
     dtype = dtype_of(name)
     p = pq.QParams(0.5, None, name)
@@ -573,7 +577,7 @@ def test_a_repr_of_many_is_short():
     assert np.get_printoptions() == before
 
 
-@pytest.mark.parametrize("name", EVERY_CODE)
+@loop("name", AVAILABLE_CODES)
 def test_a_repr_of_few_makes_an_equal_one(name):
     names = {"array": np.array, "float32": np.float32, "QParams": pq.QParams}
     names |= {dtype.name: dtype for dtype in CODES}
@@ -589,7 +593,7 @@ def test_a_repr_of_few_makes_an_equal_one(name):
         assert eval(repr(p), names) == p
 
 
-@pytest.mark.parametrize("zero", [None, 0, 3])
+@loop("zero", [None, 0, 3])
 def test_pickles_are_equal_by_every_protocol(zero):
     for name in ("int8", "uint32"):
         p = pq.QParams(0.5, zero, name)
@@ -598,8 +602,11 @@ def test_pickles_are_equal_by_every_protocol(zero):
             assert (other, hash(other), repr(other)) == (p, hash(p), repr(p))
 
 
-@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
-@pytest.mark.parametrize("bad", [300, -129, np.int16(300), 2**63, -(2**70)])
+@loop(
+    "shape, bad",
+    [(0,), (3, 0), (0, 3)],
+    [300, -129, np.int16(300), 2**63, -(2**70)],
+)
 def test_zero_points_beside_no_numbers_are_looked_at(shape, bad):
     x, q = np.empty(shape, np.float32), np.empty(shape, np.int8)
     axis = shape.index(0) - 1
@@ -636,8 +643,7 @@ def test_parameters_larger_than_memory():
         pq.QParams(huge, None, "int8")
 
 
-@pytest.mark.parametrize("shape", [(1, 5000), (3, 2000), (2000, 3), (40, 50, 3)])
-@pytest.mark.parametrize("order", ["C", "F"])
+@loop("shape, order", [(1, 5000), (3, 2000), (2000, 3), (40, 50, 3)], "CF")
 def test_byte_order_of_long_rows(shape, order):
     rng = np.random.default_rng(len(shape))
     x = np.asarray(rng.normal(0, 5, shape).astype(np.float32), order=order)

@@ -12,12 +12,15 @@ import pytest
 import sums_oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import (
+    dtype_of,
+    loop,
+)
 
 import pyquant as pq
-from pyquant import _core, isa
+from pyquant import _core
 from pyquant.report import _made
 
-LEVELS = isa.available()
 OTHERS = dict.fromkeys(("exponent", "low", "high", "bad_scales"), 0)
 X = np.float32([0.1, -0.7, 1.25, 30, -2.5, 12])
 
@@ -111,26 +114,27 @@ def test_ratios_of_nothing(x, y, sqnr, cosine):
 # ---- the definition ----
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 1023, 1040, 4095, 4097, 70001])
-@pytest.mark.parametrize("real", ["float32", "float64", "float16"])
-def test_sums(level, n, real, rng):
+@loop(
+    "real, n",
+    ["float32", "float64", "float16"],
+    [1, 7, 8, 15, 16, 17, 1023, 1040, 4095, 4097, 70001],
+)
+def test_sums(isa, n, real, rng):
     x, y = pair(rng, n, real)
-    (sums,) = [_core.measure(x, y, isa=level)[0]]
+    (sums,) = [_core.measure(x, y, isa=isa)[0]]
     assert dict(zip(sums.dtype.names, sums.item(), strict=True)) == {
         **sums_oracle.error_sums(x, y),
         **OTHERS,
     }
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_sums_with_gaps(level, rng):
+def test_sums_with_gaps(isa, rng):
     """NaN and infinities anywhere are left out, and count as zeros in their lanes."""
     x, y = pair(rng, 9000)
     x[rng.integers(0, 9000, 50)] = np.nan
     y[rng.integers(0, 9000, 50)] = np.inf
     x[:20] = -np.inf
-    sums = _core.measure(x, y, isa=level)[0]
+    sums = _core.measure(x, y, isa=isa)[0]
     assert dict(zip(sums.dtype.names, sums.item(), strict=True)) == {
         **sums_oracle.error_sums(x, y),
         **OTHERS,
@@ -148,8 +152,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (0, 1, 2)])
+@loop("change, axis", CHANGES, [None, 0, -1, (0, 2), (0, 1, 2)])
 def test_strides(change, axis, rng):
     x, y = (CHANGES[change](a) for a in pair(rng, (11, 30, 26)))
     report = pq.measure_error(x, y, axis=axis)
@@ -163,7 +166,7 @@ def test_strides(change, axis, rng):
         assert {name: found[name].item() for name in expected} == expected
 
 
-@pytest.mark.parametrize("real", ["float32", "float64"])
+@loop("real", ["float32", "float64"])
 def test_long_columns(real, rng):
     """Runs and chunks of groups beside each other, of which the last are fewer."""
     x, y = pair(rng, (70_001, 35), real)
@@ -185,7 +188,7 @@ def test_mixed_types(rng):
     check(pq.measure_error(x, y.astype(np.float16)), x, y.astype(np.float16))
 
 
-@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e155, 1e307, 5e-324])
+@loop("unit", [1e-300, 1e-160, 1e155, 1e307, 5e-324])
 def test_far_float64(unit, rng):
     """Squares that float64 does not hold."""
     x, y = pair(rng, 5000, "float64")
@@ -240,7 +243,7 @@ def test_merging(sizes, seed):
     assert np.array_equal(back.count, whole.count)
 
 
-@pytest.mark.parametrize("axis", [None, 1])
+@loop("axis", [None, 1])
 def test_parts_with_the_borders_of_one_pass(axis, rng):
     """Added from the left these have its bits; of parameters, where there is one scale."""
     n, rows = 1 << 16, (3 << 16) + 5
@@ -301,27 +304,29 @@ def by_definition(p, x, real):
     return q, p.dequantize(q, dtype=real)
 
 
-@pytest.mark.parametrize("shape", [(300,), (7, 300), (3, 50, 700), (2, 3, 70_000), ()])
-@pytest.mark.parametrize(
-    "how",
-    [
-        {},
-        {"axis": 0},
-        {"axis": -1},
-        {"axis": -1, "block_size": 32},
-        {"axis": 0, "block_size": 2},
-        {"axis": -1, "block_size": 66_000},
-        {"dtype": "uint8", "axis": 0},
-        {"dtype": "uint16", "symmetric": False},
-        {"dtype": "float8_e4m3fn", "axis": 0},
-        {"dtype": "int4", "axis": -1, "block_size": 5},
-    ],
-)
-def test_parameters(shape, how, rng):
-    if not shape and how.get("axis") is not None:
-        pytest.skip("no axis")
-    if how.get("dtype", "")[:4] in {"floa", "int4"}:
-        pytest.importorskip("ml_dtypes")  # optional
+SHAPES = [(), (300,), (7, 300), (3, 50, 700), (2, 3, 70_000)]
+OPTIONS = [
+    {},
+    {"axis": 0},
+    {"axis": -1},
+    {"axis": -1, "block_size": 32},
+    {"axis": 0, "block_size": 2},
+    {"axis": -1, "block_size": 66_000},
+    {"dtype": "uint8", "axis": 0},
+    {"dtype": "uint16", "symmetric": False},
+    {"dtype": "float8_e4m3fn", "axis": 0},
+    {"dtype": "int4", "axis": -1, "block_size": 5},
+]
+
+
+@loop("how", OPTIONS)
+def test_parameters(how, rng):
+    dtype_of(how.get("dtype", "int8"))
+    for shape in SHAPES["axis" in how :]:
+        check_parameters(shape, how, rng)
+
+
+def check_parameters(shape, how, rng):
     x = (rng.standard_normal(shape) * rng.choice([1, 30], shape)).astype(np.float32)
     p = pq.choose_qparams(x, **how)
     p = pq.QParams(
@@ -349,21 +354,18 @@ def same_sums(report, whole):
         assert report._sums[name].tobytes() == whole._sums[name].tobytes(), name
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("real", ["float32", "float64", "float16"])
-@pytest.mark.parametrize(
-    "how",
-    [
-        {},
-        {"axis": 1, "dtype": "uint8", "symmetric": False},
-        {"axis": (0, 2)},
-        {"axis": 1, "block_size": 4, "dtype": "int16"},
-        {"axis": 2, "block_size": 3, "dtype": "int32"},
-        {"axis": 0, "quant_range": (-5, 6)},
-    ],
-)
-def test_layouts_of_parameters(level, change, real, how, rng):
+LAYOUT_OPTIONS = [
+    {},
+    {"axis": 1, "dtype": "uint8", "symmetric": False},
+    {"axis": (0, 2)},
+    {"axis": 1, "block_size": 4, "dtype": "int16"},
+    {"axis": 2, "block_size": 3, "dtype": "int32"},
+    {"axis": 0, "quant_range": (-5, 6)},
+]
+
+
+@loop("real, change, how", ["float32", "float64", "float16"], CHANGES, LAYOUT_OPTIONS)
+def test_layouts_of_parameters(isa, change, real, how, rng):
     """As of two arrays, on every level."""
     x = CHANGES[change](pair(rng, (21, 30, 34), real, 3.0)[0])
     p = pq.choose_qparams(x, **how)
@@ -373,14 +375,14 @@ def test_layouts_of_parameters(level, change, real, how, rng):
     )  # fmt: skip
     y = by_definition(p, x, np.float64 if real == "float64" else np.float32)[1]
     for axis in (None, 0, 1, (0, 2), -1):
-        found, axes = _core.measure_params(p, x, axis, 2, level)
+        found, axes = _core.measure_params(p, x, axis, 2, isa)
         whole = pq.measure_error(x, y, axis=axis)
         same_sums(_made(axes, found), whole)
         others = _core.measure_params(p, x, axis, 1, "scalar")[0]
         assert found.tobytes() == others.tobytes()
 
 
-@pytest.mark.parametrize("unit", [1e-300, 1e300])
+@loop("unit", [1e-300, 1e300])
 def test_parameters_of_far_float64(unit, rng):
     x = rng.standard_normal((40, 3000)) * unit
     x[3, 5] = np.nan
@@ -390,7 +392,7 @@ def test_parameters_of_far_float64(unit, rng):
         same_sums(p.measure_error(x, axis=axis), pq.measure_error(x, y, axis=axis))
 
 
-@pytest.mark.parametrize("code", ["int64", "uint64", "int8"])
+@loop("code", ["int64", "uint64", "int8"])
 def test_zero_points_of_some_channels(code, rng):
     """What is done depends on all of them, whichever channel is measured."""
     x = (rng.standard_normal((20, 70)) * 200).astype(np.float32)

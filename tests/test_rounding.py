@@ -4,8 +4,17 @@ import enum
 
 import numpy as np
 import oracle
-import pytest
-from support import CODES, MODES, REALS, amount, each, float_of_bits, same, ulps
+from support import (
+    CODES,
+    MODES,
+    REALS,
+    amount,
+    by_family,
+    float_of_bits,
+    loop,
+    same,
+    ulps,
+)
 
 import pyquant as pq
 from pyquant._core import quantize_at
@@ -24,19 +33,19 @@ TABLE = {
 }
 
 
-@each("mode, source", MODES, REALS)
-def test_table(mode, source, isa):
+@by_family("code", CODES)
+@loop("mode, source", MODES, REALS)
+def test_table(mode, source, code, isa):
     x = np.resize(np.array(VALUES), 70).astype(source)
-    for code in CODES:
-        zero = 10 if code.kind == "u" else 0
-        expected = (np.resize(np.array(TABLE[mode]), 70) + zero).astype(code)
-        same(quantize_at(isa, x, 1.0, zero, dtype=code, rounding=mode), expected)
-        scale = np.ones(70, dtype=np.float32)
-        got = quantize_at(isa, x, scale, zero, dtype=code, rounding=mode, axis=0)
-        same(got, expected)
+    zero = 10 if code.kind == "u" else 0
+    expected = (np.resize(np.array(TABLE[mode]), 70) + zero).astype(code)
+    same(quantize_at(isa, x, 1.0, zero, dtype=code, rounding=mode), expected)
+    scale = np.ones(70, dtype=np.float32)
+    got = quantize_at(isa, x, scale, zero, dtype=code, rounding=mode, axis=0)
+    same(got, expected)
 
 
-@each("mode, source", MODES, REALS)
+@loop("mode, source", MODES, REALS)
 def test_a_grid_of_sixteenths(mode, source):
     x = (np.arange(-400, 401, dtype=np.float64) / 16).astype(source)
     for code in ("int8", "int32"):
@@ -47,39 +56,23 @@ def test_a_grid_of_sixteenths(mode, source):
         )
 
 
-@each("mode, source", MODES, [np.dtype("float32"), np.dtype("float64")])
-def test_beside_integers_and_halves(mode, source):
-    whole = [
-        0,
-        1,
-        2,
-        3,
-        126,
-        127,
-        128,
-        255,
-        256,
-        32767,
-        65535,
-        2**22,
-        2**23,
-        2**24,
-        2**31,
-        2**32,
-    ]
+@by_family("code", CODES[amount(4, 0) :])
+@loop("mode, source", MODES, [np.dtype("float32"), np.dtype("float64")])
+def test_beside_integers_and_halves(mode, source, code):
+    whole = [0, 1, 2, 3, 126, 127, 128, 255, 256, 32767, 65535]
+    whole += [2**bits for bits in (22, 23, 24, 31, 32)]
     points = np.array([w + d for w in whole for d in (-1, -0.5, 0, 0.5, 1)])
     if source == np.float64:
         points = np.concatenate([points, 2.0**52 + np.array([-0.5, 0, 1])])
     points = np.concatenate([points, -points]).astype(source)
     x = np.concatenate([ulps(points, d) for d in (-1, 0, 1)])
     one = np.ones(1, dtype=source)
-    for code in CODES[amount(4, 0) :]:
-        for zero in (0, np.iinfo(code).max):
-            got = quantize_at("scalar", x, one, zero, dtype=code, rounding=mode)
-            same(got, oracle.quantize(x, one, zero, dtype=code, rounding=mode))
+    for zero in (0, np.iinfo(code).max):
+        got = quantize_at("scalar", x, one, zero, dtype=code, rounding=mode)
+        same(got, oracle.quantize(x, one, zero, dtype=code, rounding=mode))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@loop("mode", MODES)
 def test_every_number_of_three_binades(mode):
     # Every float32 in [1, 8) with 13 leading bits of fraction, by integer arithmetic.
     step = amount(16, 1)
@@ -104,7 +97,7 @@ def test_every_number_of_three_binades(mode):
     same(pq.quantize(x, 1.0, rounding=mode), (below + up).astype(np.int8))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@loop("mode", MODES)
 def test_where_adding_a_half_goes_wrong(mode, isa):
     below_half = float_of_bits([0x3EFFFFFF])[0]  # 0.49999997
     x = np.resize([below_half, -below_half, 8388609.0, -8388609.0, 16777215.0], 65)
@@ -119,7 +112,7 @@ def test_where_adding_a_half_goes_wrong(mode, isa):
     same(quantize_at(isa, wide, 1.0, dtype="int32", rounding=mode), limits)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@loop("mode", MODES)
 def test_the_mode_looks_at_the_quotient_not_the_code(mode):
     # The tie is at -0.5 although the code, with its zero point, is positive.
     got = pq.quantize(np.float32([-0.5, 0.5]), 1.0, 101, rounding=mode)
@@ -134,7 +127,7 @@ def test_the_mode_looks_at_the_quotient_not_the_code(mode):
     assert got.tolist() == expected
 
 
-@pytest.mark.parametrize("mode", MODES)
+@loop("mode", MODES)
 def test_specials_in_every_mode(mode, isa):
     x = np.resize(np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0, -0.0]), 70)
     expected = np.resize(np.int8([-128, 127, -128, 127, -128, 3, 3]), 70)
@@ -147,7 +140,7 @@ def test_the_modes_are_an_enum_of_strings():
     assert all(m.name == m.value.upper() for m in pq.RoundMode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@loop("mode", MODES)
 def test_an_enum_member_is_its_string(mode):
     x = np.float32(VALUES)
     member = pq.RoundMode(mode)

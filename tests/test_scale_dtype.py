@@ -7,7 +7,11 @@ from functools import cache
 import numpy as np
 import oracle
 import pytest
-from support import amount, dtype_of
+from support import (
+    amount,
+    dtype_of,
+    loop,
+)
 
 import pyquant as pq
 
@@ -93,9 +97,9 @@ def ranges(count, seed):
 
 
 @pytest.mark.parametrize("name", TYPES)
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize(("dtype", "quant_range"), RANGES)
-def test_scales_by_definition(dtype, quant_range, symmetric, name):
+@loop("symmetric, codes", [True, False], RANGES)
+def test_scales_by_definition(codes, symmetric, name):
+    dtype, quant_range = codes
     codes = quant_range or oracle.code_range(dtype)
     lo, hi = ranges(amount(60, 200), seed=sum(codes) + len(name))
     p = pq.qparams_from_range(
@@ -116,10 +120,10 @@ def test_scales_by_definition(dtype, quant_range, symmetric, name):
         assert got == due, (low, high)
 
 
-@pytest.mark.parametrize(("dtype", "quant_range"), RANGES)
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_ranges_of_codes(isa, symmetric, dtype, quant_range):
+@loop("symmetric, codes", [True, False], RANGES)
+def test_ranges_of_codes(isa, symmetric, codes):
     """Data comes back within half a step, by codes within the range."""
+    dtype, quant_range = codes
     codes = quant_range or oracle.code_range(dtype)
     lo, hi = ranges(amount(90, 300), seed=7)
     p = pq.choose_qparams(
@@ -157,8 +161,7 @@ def test_vectors(name):
         np.testing.assert_array_equal(p.quantize(np.float32([0])), [0])
 
 
-@pytest.mark.parametrize("name", [*TYPES, "float32", "float64"])
-@pytest.mark.parametrize("source", ["float32", "float64"])
+@loop("source, name", ["float32", "float64"], [*TYPES, "float32", "float64"])
 def test_never_zero_and_never_infinite(source, name):
     top, tiny = np.finfo(source).max, np.finfo(source).smallest_subnormal
     values = positive(name) if name in TYPES else None

@@ -4,11 +4,14 @@
 import numpy as np
 import pytest
 import sums_oracle
+from support import (
+    LEVELS,
+    loop,
+)
 
 import pyquant as pq
-from pyquant import _core, isa
+from pyquant import _core
 
-LEVELS = isa.available()
 REFIT = np.float32([0.1, -0.7, 1.25, 3, -2.5, 1.2])
 
 
@@ -78,50 +81,47 @@ def test_clipping():
 # ---- the definition ----
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize(
-    ("dtype", "symmetric"),
-    [
-        ("int4", True),
-        ("int4", False),
-        ("int8", True),
-        ("uint8", False),
-        ("uint4", True),
-        ("int2", True),
-        ("int16", False),
-        ("uint16", False),
-    ],
-)
-def test_groups(level, distribution, dtype, symmetric, rng):
+CODES = [
+    ("int4", True),
+    ("int4", False),
+    ("int8", True),
+    ("uint8", False),
+    ("uint4", True),
+    ("int2", True),
+    ("int16", False),
+    ("uint16", False),
+]
+
+
+@loop("distribution, codes", DISTRIBUTIONS, CODES)
+def test_groups(isa, distribution, codes, rng):
+    dtype, symmetric = codes
     x = DISTRIBUTIONS[distribution](rng, (2, 133)).astype(np.float32)
     scale, zero = _core.choose_qparams_at(
-        level, x, dtype=dtype, axis=1, block_size=64, symmetric=symmetric, method="mse"
+        isa, x, dtype=dtype, axis=1, block_size=64, symmetric=symmetric, method="mse"
     )
     for index, elements in groups_of(x, 1, 64).items():
         expected = sums_oracle.search_group(elements, dtype, symmetric=symmetric)
         assert (scale[index], zero[index]) == expected, index
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 1023, 1024, 1025, 5000])
-def test_lengths(level, n, rng):
+@loop("n", [1, 2, 15, 16, 17, 1023, 1024, 1025, 5000])
+def test_lengths(isa, n, rng):
     """Groups of more pieces than one, and weights."""
     x = rng.standard_t(3, n).astype(np.float32)
     w = rng.random(n).astype(np.float32)
     for weights in (None, w):
         scale, zero = _core.choose_qparams_at(
-            level, x, dtype="uint4", symmetric=False, method="mse", weights=weights
+            isa, x, dtype="uint4", symmetric=False, method="mse", weights=weights
         )
         expected = sums_oracle.search_group(x, "uint4", symmetric=False, weights=weights)
         assert (scale, zero) == expected
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1, 2])
-@pytest.mark.parametrize("block_size", [None, 3])
+@loop("axis, block_size", [None, 0, 1, 2], [None, 3])
 def test_granularity(axis, block_size, rng):
     if axis is None and block_size is not None:
-        pytest.skip("blocks have an axis")
+        return  # Blocks need an axis.
     x = rng.standard_t(3, (4, 10, 7)).astype(np.float32)
     w = rng.random((10, 1))
     p = pq.choose_qparams(
@@ -136,19 +136,18 @@ def test_granularity(axis, block_size, rng):
         assert (p.scale[index], p.zero_point[index]) == expected
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("real", ["float16", "bfloat16", "float64", ">f4"])
-def test_types(level, real, rng):
+@loop("real", ["float16", "bfloat16", "float64", ">f4"])
+def test_types(isa, real, rng):
     if real == "bfloat16":
         real = pytest.importorskip("ml_dtypes").bfloat16
     x = rng.standard_t(3, (6, 200)).astype(real)
-    scale, zero = _core.choose_qparams_at(level, x, dtype="int4", axis=0, method="mse")
+    scale, zero = _core.choose_qparams_at(isa, x, dtype="int4", axis=0, method="mse")
     plain = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
     for i, row in enumerate(plain):
         assert (scale[i], zero[i]) == sums_oracle.search_group(row, "int4", symmetric=True)
 
 
-@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e170, 1e300])
+@loop("unit", [1e-300, 1e-170, 1e170, 1e300])
 def test_far_float64(unit, rng):
     """Squares that float64 does not hold decide all the same."""
     x = rng.standard_t(3, 300)
@@ -157,7 +156,7 @@ def test_far_float64(unit, rng):
     assert far / unit == pytest.approx(scale, rel=1e-9)
 
 
-@pytest.mark.parametrize("unit", [1e-44, 1e-38, 1e-30, 1e30, 1e37])
+@loop("unit", [1e-44, 1e-38, 1e-30, 1e30, 1e37])
 def test_far_float32(unit, rng):
     x = (rng.standard_normal(200) * unit).astype(np.float32)
     for level in LEVELS:
@@ -204,9 +203,10 @@ def test_strides_and_threads(rng):
 # ---- better than what it is beside ----
 
 
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize(
-    "dtype", ["int4", "int8", "float8_e4m3fn", "float4_e2m1fn", "int32"]
+@loop(
+    "distribution, dtype",
+    DISTRIBUTIONS,
+    ["int4", "int8", "float8_e4m3fn", "float4_e2m1fn", "int32"],
 )
 def test_it_is_not_worse(distribution, dtype, rng):
     if dtype.startswith("float"):
@@ -246,7 +246,7 @@ def test_restricted(rng):
     assert (errors[0] <= errors[1]).all()
 
 
-@pytest.mark.parametrize("like", ["onnxruntime", "pytorch", "aten", "quark_po2"])
+@loop("like", ["onnxruntime", "pytorch", "aten", "quark_po2"])
 def test_formulas_of_others(like, rng):
     """Ranges are tried by their formula, which the fit may leave, but for powers of two."""
     x = rng.standard_t(3, (4, 300)).astype(np.float32)
@@ -260,8 +260,7 @@ def test_formulas_of_others(like, rng):
         assert (np.frexp(p.scale)[0] == 0.5).all()
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int4"])
-@pytest.mark.parametrize("count", [4, 300])
+@loop("dtype, count", ["int8", "int4"], [4, 300])
 def test_errors_that_are_no_numbers(dtype, count):
     """What comes back infinite has a weight of 0, so that the first candidates have no sum,
     all of a batch of them: later ones have."""
@@ -281,7 +280,7 @@ def test_errors_that_are_no_numbers(dtype, count):
     assert errors[0] <= errors[1]
 
 
-@pytest.mark.parametrize("count", [20, 300])
+@loop("count", [20, 300])
 def test_the_first_of_the_best_is_kept(count, rng):
     """Of those that follow in a batch of their own, too."""
     x = rng.standard_normal((40, 50)).astype(np.float32)
@@ -290,8 +289,11 @@ def test_the_first_of_the_best_is_kept(count, rng):
     assert p == pq.choose_qparams(x, dtype="int4", axis=0)
 
 
-@pytest.mark.parametrize("unit", [2.0**-1074, 2.0**-1000, 2.0**-600, 2.0**600, 2.0**1000])
-@pytest.mark.parametrize("sign", [1, -1])
+@loop(
+    "unit, sign",
+    [2.0**-1074, 2.0**-1000, 2.0**-600, 2.0**600, 2.0**1000],
+    [1, -1],
+)
 def test_squares_beyond_float64(unit, sign):
     """Of numbers of either sign, however small or large, some of them subnormal."""
     x = sign * np.r_[np.rint(np.linspace(0, 12000, 3000)), 13500.0] * unit

@@ -7,7 +7,17 @@ power of two: numbers and scales that are smaller by the same one have the same 
 import numpy as np
 import oracle
 import pytest
-from support import CODES, HAVE_BFLOAT16, MODES, amount, each, float_of_bits
+from support import (
+    CODES,
+    HAVE_BFLOAT16,
+    MODES,
+    amount,
+    by_family,
+    case,
+    float_of_bits,
+    loop,
+    same,
+)
 
 import pyquant as pq
 from pyquant._core import quantize_at, quantize_standard
@@ -23,7 +33,7 @@ POWERS = {
     ),
     np.float64: (-400, -498, -499, -500, -501, -502, -900, -1020, -1022, -1040, -1074),
 }
-CASES = [(real, power) for real, powers in POWERS.items() for power in powers]
+SMALL = [(real, power) for real, powers in POWERS.items() for power in powers]
 # Shapes, those of the scales, and where they are.
 GRANULARITIES = {
     "tensor": ((600,), (), {}),
@@ -58,28 +68,27 @@ def lowered(values, power, real=np.float32):
     return small
 
 
-@each("where, case", GRANULARITIES, CASES)
-def test_a_power_of_two_changes_no_code(where, case, isa):
+@by_family("dtype", TARGETS)
+@loop("where, small", GRANULARITIES, SMALL)
+def test_a_power_of_two_changes_no_code(where, small, dtype, isa):
     shape, scale_shape, keywords = GRANULARITIES[where]
-    real, power = case
+    real, power = small
     for seed in range(amount(1, 3)):
         x, scale = draw(shape, scale_shape, power, seed, real)
         small_x, small_scale = lowered(x, power, real), lowered(scale, power, real)
         plain_x, plain_scale = lowered(x, 0, real), lowered(scale, 0, real)
-        for dtype in TARGETS:
-            for mode in MODES if dtype in (np.int8, np.int32) else ("half_even",):
-                rest = {"dtype": dtype, "rounding": mode, **keywords}
-                want = quantize_at("scalar", plain_x, plain_scale, **rest)
-                got = quantize_at(isa, small_x, small_scale, **rest)
-                wrong = np.flatnonzero(
-                    got.view(f"u{want.itemsize}") != want.view(f"u{want.itemsize}")
-                )
-                assert not wrong.size, (dtype, mode, small_x.flat[wrong[0]])
+        for mode in MODES if dtype in (np.int8, np.int32) else ("half_even",):
+            rest = {"dtype": dtype, "rounding": mode, **keywords}
+            want = quantize_at("scalar", plain_x, plain_scale, **rest)
+            with case(seed=seed, mode=mode):
+                same(quantize_at(isa, small_x, small_scale, **rest), want)
 
 
-@pytest.mark.parametrize(("real", "power"), CASES)
-def test_scales_of_all_sizes_beside_each_other(real, power, isa):
-    """One that is too small does not change what its neighbours give."""
+@by_family("dtype", TARGETS)
+@loop("small", SMALL)
+def test_scales_of_all_sizes_beside_each_other(small, dtype, isa):
+    """A scale that is too small for the fast path does not change its neighbours."""
+    real, power = small
     x, scale = draw((8, 64), (8, 8), power, 5, real)
     odd = [0.0, -0.0, np.inf, np.nan, 1e-45, 2.0**-126, -(2.0**-125), 3e38]
     if real is np.float64:
@@ -88,27 +97,20 @@ def test_scales_of_all_sizes_beside_each_other(real, power, isa):
     scales = np.resize(given, (8, 8))
     values = lowered(x, power, real)
     values[:, ::5] = 3 * -float_of_bits([1], real)[0]
-    for dtype in TARGETS:
-        for block in (8, 16, 32):
-            count = 64 // block
-            got = quantize_at(
-                isa, values, scales[:, :count], dtype=dtype, axis=1, block_size=block
-            )
-            for k in range(count):
-                part = np.ascontiguousarray(values[:, k * block : (k + 1) * block])
-                for row in range(8):
-                    one = [
-                        quantize_at("scalar", v.reshape(1), scales[row, k], dtype=dtype)[0]
-                        for v in part[row]
-                    ]
-                    want = np.array(one, got.dtype).view(f"u{got.itemsize}")
-                    here = got[row, k * block : (k + 1) * block].view(f"u{got.itemsize}")
-                    assert np.array_equal(here, want), (dtype, scales[row, k])
+    for block in (8, 16, 32):
+        part = np.ascontiguousarray(scales[:, : 64 // block])
+        got = quantize_at(isa, values, part, dtype=dtype, axis=1, block_size=block)
+        # With a scale for each element, no element shares a kernel's group with another.
+        of_each = np.repeat(part, block, axis=1)
+        same(got, quantize_at("scalar", values, of_each, dtype=dtype, axis=(0, 1)))
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32", "float16"])
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32"])
-@pytest.mark.parametrize("real", ["float64", "float32", "float16"])
+@loop(
+    "real, dtype, precision",
+    ["float64", "float32", "float16"],
+    ["int8", "uint16", "int32"],
+    ["float64", "float32", "float16"],
+)
 def test_quotients_of_another_type(real, dtype, precision, isa):
     """Of numbers of which some are subnormal, or become so."""
     numbers = [1e-310, -1e-310, 5e-324, 2.5, -3.5, 0.5, 2.0**-140, 3 * 2.0**-127, -1e-39]
