@@ -50,7 +50,8 @@ cd "$top"
 "$python" -P -c "import pyquant; assert pyquant.__file__.startswith('$work'), pyquant"
 if [ $# = 0 ]; then
     set -- -q tests/test_quantize.py tests/test_dequantize.py tests/test_layout.py \
-        tests/test_packed.py tests/test_out.py tests/test_errors.py tests/test_granularity.py \
+        tests/test_packed.py tests/test_packed_calls.py tests/test_out.py \
+        tests/test_errors.py tests/test_granularity.py \
         tests/test_threads.py tests/test_qparams.py tests/test_standards_errors.py \
         tests/test_conformance.py tests/test_properties.py tests/test_hostile.py \
         tests/test_affine.py tests/test_usual.py \

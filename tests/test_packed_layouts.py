@@ -1,4 +1,4 @@
-"""Layouts of packed codes: the bytes that producers write, in both directions."""
+"""Layouts of packed codes: published bytes, PackedArray with a layout, and errors."""
 
 import copy
 import itertools
@@ -6,85 +6,21 @@ import pickle
 import re
 
 import numpy as np
-import packed_oracle
 import pytest
-from support import (
-    EVERY_CODE,
-    LEVELS,
-    adversarial,
-    amount,
-    dtype_of,
-    each,
-    mixed_scales,
-    parameters_of,
-    poisoned,
-    same,
-    split_small_arrays,
-    usual_scales,
-)
+from support import EVERY_CODE, same
 
 import pyquant as pq
-from pyquant._core import dequantize_at, quantize_at
 from pyquant.dtypes import TYPES
 from pyquant.packed import LAYOUTS
 
-ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
+ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; defines the types of codes
 
-BITS = {name: TYPES[name].bits for name in EVERY_CODE if TYPES[name].bits <= 8}
-# Layout, bits: all there are.
-OF_FOUR = ("awq", "halves", "high-first")
-OF_BYTES = ("halves", "high-first")
+NAMES = [name for name in EVERY_CODE if TYPES[name].bits <= 8]
+LAYOUTS_OF_FOUR_BITS = ("awq", "halves", "high-first")
+# Layout, bits.
 STREAMS = [
     *(("words", bits) for bits in range(1, 9)),
-    *((layout, 4) for layout in OF_FOUR),
-]
-# Layout, name of the type, bits: uint8 codes of widths that have no type.
-PACKINGS = [
-    *(("words", name, bits) for name, bits in BITS.items()),
-    *(("words", "uint8", bits) for bits in (1, 3, 5, 6, 7)),
-    *((layout, name, 4) for layout in OF_FOUR for name, bits in BITS.items() if bits == 4),
-]
-# Shape, axis: words that end anywhere, and one element.
-ARRAYS = [
-    ((1,), 0),
-    ((7,), 0),
-    ((64,), 0),
-    ((1027,), 0),
-    ((8, 1), 0),
-    ((1, 9), 0),
-    ((33, 5), 0),
-    ((64, 40), 0),
-    ((5, 33), 1),
-    ((3, 64), 1),
-    ((40, 1), 1),
-    ((3, 11, 5), 1),
-    ((2, 3, 70), 2),
-    ((35, 2, 3), 0),
-    ((0, 3), 0),
-    ((3, 0), 0),
-    ((0, 3), 1),
-]
-# Shape, axis of the parameters, block size.
-FORMS = [
-    ((7,), None, None),
-    ((1027,), None, None),
-    ((1027,), 0, 32),
-    ((1027,), 0, 3),
-    ((99,), 0, None),
-    ((33, 5), None, None),
-    ((33, 5), 0, None),
-    ((33, 5), 1, None),
-    ((96, 40), 0, 32),
-    ((96, 40), 1, 8),
-    ((33, 65), 0, 10),
-    ((33, 65), 1, 33),
-    ((33, 65), None, (4, 16)),
-    ((33, 65), (0, 1), None),
-    ((3, 34, 37), 1, None),
-    ((3, 34, 37), 1, 16),
-    ((3, 34, 37), 2, 5),
-    ((3, 1, 9), 1, 1),
-    ((0, 3), 0, 4),
+    *((layout, 4) for layout in LAYOUTS_OF_FOUR_BITS),
 ]
 
 
@@ -93,30 +29,8 @@ def random_codes(shape, bits, seed=0):
     return rng.integers(0, 1 << bits, shape, dtype=np.uint8)
 
 
-def typed(codes, name, bits):
-    """Codes of a type, of which some leave what is above their bits as it is."""
-    return codes.view(dtype_of(name)) if bits == BITS[name] else codes
-
-
 def low_bits(array, bits):
     return array.view(np.uint8) & ((1 << bits) - 1)
-
-
-def pack(codes, layout, axis, name, bits):
-    return pq.pack(
-        typed(codes, name, bits),
-        layout,
-        axis=axis,
-        bits=None if bits == BITS[name] else bits,
-    )
-
-
-def wrapped(words, name, shape, layout, axis, bits):
-    kind = np.uint8 if layout in OF_BYTES else np.int32
-    width = None if bits == BITS[name] else bits
-    return pq.PackedArray(
-        words.view(kind), name, shape, layout=layout, axis=axis, bits=width
-    )
 
 
 # The bytes of producers
@@ -190,264 +104,12 @@ def test_worked_bytes_of_ggml():
 # Packing and unpacking
 
 
-@each("packing, array", PACKINGS, ARRAYS)
-def test_pack(packing, array):
-    layout, name, bits = packing
-    shape, axis = array
-    codes = random_codes(shape, bits)
-    words = packed_oracle.packed(codes, layout, axis, bits)
-    for along in (axis, axis - len(shape)):
-        got = pack(codes, layout, along, name, bits)
-        assert (got.layout, got.axis, got.bits) == (layout, axis, bits)
-        assert (got.shape, got.dtype, got.size) == (shape, dtype_of(name), codes.size)
-        assert (got.nbytes, got.ndim) == (words.nbytes, len(shape))
-        same(got.data.view(words.dtype), words)
-        assert got.data.dtype == (np.uint8 if layout in OF_BYTES else np.int32)
-        same(low_bits(got.unpack(), 8), codes)
-        assert got.unpack().dtype == dtype_of(name)
-    if axis == len(shape) - 1:
-        assert pack(codes, layout, None, name, bits) == got
-
-
-@each("packing, array", PACKINGS, ARRAYS)
-def test_unused_bits_are_not_looked_at(packing, array):
-    layout, name, bits = packing
-    shape, axis = array
-    word = np.uint8 if layout in OF_BYTES else np.uint32
-    words = packed_oracle.packed(random_codes(shape, bits), layout, axis, bits)
-    rng = np.random.default_rng(1)
-    words = rng.integers(0, np.iinfo(word).max, words.shape, word, endpoint=True)
-    codes = packed_oracle.unpacked(words, layout, axis, bits, shape[axis])
-    p = wrapped(words, name, shape, layout, axis, bits)
-    same(low_bits(p.unpack(), 8), codes)
-    again = pack(codes, layout, axis, name, bits)
-    same(low_bits(again.unpack(), 8), codes)
-    same(again.data.view(word), packed_oracle.packed(codes, layout, axis, bits))
-
-
-def test_random_packings():
-    rng = np.random.default_rng(0)
-    for _ in range(amount(60, 400)):
-        layout, bits = STREAMS[rng.integers(len(STREAMS))]
-        shape = tuple(int(n) for n in rng.integers(1, [90, 12, 9][: rng.integers(1, 4)]))
-        shape = tuple(rng.permutation(shape).tolist())
-        axis = int(rng.integers(len(shape)))
-        codes = rng.integers(0, 1 << bits, shape, dtype=np.uint8)
-        view = codes.transpose(rng.permutation(len(shape)))[::-1]
-        axis = int(rng.integers(view.ndim))
-        got = pq.pack(view, layout, axis=axis, bits=bits)
-        same(
-            got.data.view(packed_oracle.LAYOUTS[layout][0]),
-            packed_oracle.packed(view, layout, axis, bits),
-        )
-        same(low_bits(got.unpack(), 8), np.ascontiguousarray(view))
-
-
-def test_codes_above_their_bits():
-    codes = np.full(40, 0xFF, np.uint8).view(ml_dtypes.uint4)
-    for layout in ("words", *OF_FOUR):
-        used = pq.pack(codes, layout)
-        assert used == pq.pack(np.full(40, 15, np.uint8), layout, bits=4)
-
-
-def test_signed_codes_of_a_byte():
-    codes = np.arange(-8, 8, dtype=np.int8)
-    for layout in ("onnx", "words", *OF_FOUR):
-        got = pq.pack(codes, layout, bits=4)
-        assert got.dtype == ml_dtypes.int4
-        assert got.unpack().astype(np.int8).tolist() == codes.tolist()
-
-
-PAIRS = [(a, b) for a, b in itertools.product(STREAMS, STREAMS) if a[1] == b[1]]
-
-
-@pytest.mark.parametrize(("first", "second"), PAIRS, ids=str)
-def test_repack(first, second):
-    for shape, axis in ARRAYS:
-        codes = random_codes(shape, first[1])
-        p = pq.pack(codes, first[0], axis=axis, bits=first[1])
-        for other in range(len(shape)):
-            expected = pq.pack(codes, second[0], axis=other, bits=first[1])
-            got = p.repack(second[0], axis=other)
-            assert got == expected
-            assert got.repack(first[0], axis=axis) == p
-        if first[1] in (2, 4):
-            dense = p.repack("onnx")
-            assert dense == pq.pack(codes, bits=first[1])
-            assert dense.repack(first[0], axis=axis) == p
-
-
 # Quantizing and dequantizing
-
-
-def axes_of(form):
-    return range(len(form[0]))
-
-
-@each("form, packing", FORMS, PACKINGS)
-def test_quantize(form, packing, isa):
-    layout, name, bits = packing
-    for seed, axis in enumerate(axes_of(form)):
-        make = mixed_scales if seed % 2 else usual_scales
-        x = adversarial("float32", 0.3, int(np.prod(form[0])), seed=seed).reshape(form[0])
-        kwargs = {**parameters_of(form, name, seed=seed, make=make), "dtype": name}
-        codes = quantize_at(isa, x, **kwargs)
-        asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
-        if bits != BITS[name]:
-            codes = np.minimum(codes, (1 << bits) - 1)
-        expected = packed_oracle.packed(low_bits(codes, bits), layout, axis, bits)
-        for view in (x, np.asfortranarray(x), x[::-1].copy()[::-1]):
-            got = quantize_at(isa, view, packed=asked, **kwargs)
-            same(got.data.view(expected.dtype), expected)
-            assert (got.layout, got.axis, got.bits) == (layout, axis, bits)
-            assert got.dtype == dtype_of(name)
-
-
-@each("form, packing", FORMS, PACKINGS)
-def test_dequantize(form, packing, isa):
-    layout, name, bits = packing
-    codes = random_codes(form[0], bits)
-    for seed, axis in enumerate(axes_of(form)):
-        p = pack(codes, layout, axis, name, bits)
-        make = mixed_scales if seed % 2 else usual_scales
-        for target in ("float32", "float64", "bfloat16"):
-            kwargs = {**parameters_of(form, name, seed=seed, make=make), "dtype": target}
-            expected = dequantize_at(isa, p.unpack(), **kwargs)
-            same(dequantize_at(isa, p, **kwargs), expected)
-        out = poisoned("bfloat16", form[0][::-1]).T
-        assert dequantize_at(isa, p, **kwargs, out=out) is out
-        same(out.copy("C"), expected)
-        turned = poisoned("bfloat16", form[0])[::-1]
-        same(dequantize_at(isa, p, **kwargs, out=turned).copy("C"), expected)
 
 
 # Shape of whole tiles and parts of them, block size along the first axis: rows that share
 # the parameters of each column, more of them than have room as bytes, and, of the second,
 # of all.
-SHARED = (((45, 1101), 20), ((33, 2050), None), ((19, 65), 11))
-
-
-@pytest.mark.parametrize("packing", PACKINGS, ids=str)
-def test_rows_that_share_parameters(packing, isa):
-    layout, name, bits = packing
-    for seed, (shape, block) in enumerate(SHARED):
-        form = (shape, 0, block) if block else (shape, None, None)
-        make = mixed_scales if seed == 0 else usual_scales
-        codes = random_codes(shape, bits, seed)
-        x = adversarial("float32", 0.3, codes.size, seed=seed).reshape(shape)
-        how = parameters_of(form, name, seed=seed, make=make)
-        if block:  # all rows by themselves, which share nothing
-            rows = np.arange(shape[0]) // block
-            alone = {key: how[key][rows] for key in how.keys() & {"scale", "zero_point"}}
-            alone["axis"] = (0, 1)
-        else:
-            alone = how
-        wide = typed(codes, name, bits)
-        made = quantize_at(isa, x, dtype=name, **alone)
-        if bits != BITS[name]:
-            made = np.minimum(made, (1 << bits) - 1)
-        for axis in (0, 1):
-            p = pack(codes, layout, axis, name, bits)
-            for target in ("float32", "float16"):
-                expected = dequantize_at(isa, wide, dtype=target, **alone)
-                same(dequantize_at(isa, p, dtype=target, **how), expected)
-            asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
-            got = quantize_at(isa, x, dtype=name, packed=asked, **how)
-            expected = packed_oracle.packed(low_bits(made, bits), layout, axis, bits)
-            same(got.data.view(expected.dtype), expected)
-
-
-def test_zero_points_that_are_packed_and_far():
-    codes = random_codes((16, 24), 4)
-    zeros = random_codes((2, 24), 4, 1)
-    scale = usual_scales("float32", 48).reshape(2, 24)
-    expected = pq.dequantize(codes, scale, zeros, axis=0, block_size=8)
-    for layout in ("words", *OF_FOUR):
-        q = pq.pack(codes, layout, axis=0, bits=4)
-        z = pq.pack(zeros, layout, bits=4)
-        same(pq.dequantize(q, scale, z, axis=0, block_size=8), expected)
-    from pyquant._core import dequantize_standard
-
-    far = np.int64([2**62, -(2**62)] * 8)
-    for layout in ("words", "awq"):
-        q = pq.pack(codes, layout, axis=0, bits=4)
-        kwargs = {"dtype": "float32", "axis": (0,)}
-        expected = dequantize_standard(q.unpack(), np.ones(16), far, **kwargs)
-        same(dequantize_standard(q, np.ones(16), far, **kwargs), expected)
-
-
-def test_levels_agree(simd):
-    x = adversarial("float32", 0.3, 33 * 65).reshape(33, 65)
-    for (layout, name, bits), axis in itertools.product(PACKINGS, (0, 1)):
-        asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
-        kwargs = {"scale": 0.3, "dtype": name, "packed": asked}
-        assert quantize_at(simd, x, **kwargs) == quantize_at(LEVELS[0], x, **kwargs)
-
-
-@each("form, packing", FORMS, PACKINGS)
-def test_threads(form, packing, monkeypatch):
-    layout, name, bits = packing
-    x = adversarial("float32", 0.3, int(np.prod(form[0]))).reshape(form[0])
-    for axis in axes_of(form):
-        asked = (layout, axis) if bits == BITS[name] else (layout, axis, bits)
-        kwargs = {**parameters_of(form, name), "dtype": name, "packed": asked}
-        expected = pq.quantize(x, **kwargs)
-        del kwargs["dtype"], kwargs["packed"]
-        back = pq.dequantize(expected, **kwargs)
-        with split_small_arrays(monkeypatch):
-            for threads in (2, 3, 4):
-                for view in (x, np.asfortranarray(x)):
-                    got = pq.quantize(
-                        view, dtype=name, packed=asked, threads=threads, **kwargs
-                    )
-                    assert got == expected
-                same(pq.dequantize(expected, threads=threads, **kwargs), back)
-
-
-@each("layout, bits", ["words"], [1, 3, 4, 5, 7])
-def test_parts_meet_between_words(layout, bits, monkeypatch):
-    # Were two threads to write one word, now and then a code would be lost.
-    with split_small_arrays(monkeypatch):
-        for shape, axis in (((2049,), 0), ((301, 3), 0), ((3, 1003), 1)):
-            x = np.full(shape, (1 << bits) - 1, np.float32)
-            kwargs = {"dtype": "uint8", "packed": (layout, axis, bits)}
-            expected = pq.quantize(x, 1.0, **kwargs)
-            assert (expected.unpack().astype(int) == (1 << bits) - 1).all()
-            for _ in range(amount(10, 50)):
-                assert pq.quantize(x, 1.0, threads=7, **kwargs) == expected
-
-
-def test_parameters():
-    x = np.random.default_rng(0).normal(size=(32, 24)).astype("f4")
-    p = pq.choose_qparams(x, dtype="uint4", axis=0, block_size=16)
-    q = p.quantize(x, packed=("words", 0))
-    assert q == pq.pack(p.quantize(x), "words", axis=0)
-    same(p.dequantize(q), p.dequantize(p.quantize(x)))
-
-
-@each("name, stream", BITS, [*STREAMS, ("onnx", 2), ("onnx", 4)])
-def test_parameters_take_what_they_make(name, stream):
-    x = adversarial("float32", 0.3, 40)
-    layout, bits = stream
-    asked = (layout, None, bits)
-    keeps = bits == BITS[name] if layout == "onnx" else (layout, name, bits) in PACKINGS
-    for zero in {0, TYPES[name].highest or 0}:
-        p = pq.QParams(0.5, zero, name)
-        if keeps:
-            q = p.quantize(x, packed=asked)
-            assert q == pq.quantize(x, 0.5, zero, dtype=name, packed=asked)
-            same(p.dequantize(q), pq.dequantize(q, 0.5, zero))
-        else:
-            with pytest.raises(ValueError, match=r"^packed\[2\]: expected [^\n]+, got \d"):
-                p.quantize(x, packed=asked)
-
-
-def test_out_must_not_overlap_the_words():
-    memory = np.zeros(64, np.int32)
-    p = pq.PackedArray(memory[:8].reshape(1, 8), "uint4", (8, 8), layout="words", axis=0)
-    out = memory.view(np.float32)
-    with pytest.raises(ValueError, match=r"^out: expected memory of its own, got "):
-        pq.dequantize(p, 1.0, out=out[:64].reshape(8, 8))
 
 
 # What it is
@@ -735,7 +397,7 @@ REFUSED = {
     "wide type": (
         lambda: pq.quantize([1.0], 1.0, dtype="int16", packed="words"),
         TypeError,
-        f"dtype: expected {', '.join(BITS)}, got int16",
+        f"dtype: expected {', '.join(NAMES)}, got int16",
     ),
     "out": (
         lambda: pq.quantize([1.0], 1.0, packed="words", out=np.zeros(1, np.int8)),
@@ -745,9 +407,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_refused(case):
-    call, error, text = case
+@pytest.mark.parametrize("example", REFUSED.values(), ids=REFUSED)
+def test_refused(example):
+    call, error, text = example
     with pytest.raises(error, match=f"^{re.escape(text)}") as raised:
         call()
     assert "\n" not in str(raised.value)

@@ -1,0 +1,554 @@
+"""Packed codes in calls: packing changes no code and no number.
+
+`packed_oracle` defines the layouts. The unpacked calls of the scalar instruction set define
+the numbers. Each random draw chooses shapes, types, parameters and strides.
+"""
+
+import numpy as np
+import packed_oracle
+import pytest
+from support import (
+    EVERY_CODE,
+    LEVELS,
+    MODES,
+    PRECISIONS,
+    REALS,
+    adversarial,
+    amount,
+    case,
+    dtype_of,
+    each,
+    misaligned,
+    mixed_scales,
+    parameters_of,
+    poisoned,
+    same,
+    seeds,
+    split_small_arrays,
+    usual_scales,
+)
+
+import pyquant as pq
+from pyquant._core import dequantize_at, dequantize_standard, quantize_at
+from pyquant.dtypes import TYPES
+
+ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; most packed types are its types
+
+BITS = {name: TYPES[name].bits for name in EVERY_CODE if TYPES[name].bits <= 8}
+FOUR_BITS = ("awq", "halves", "high-first")
+BYTES = ("onnx", "halves", "high-first")
+# Layout, type, bits. A uint8 code may have fewer bits than its type.
+PACKINGS = [
+    *(("onnx", name, bits) for name, bits in BITS.items() if bits in (2, 4)),
+    *(("words", name, bits) for name, bits in BITS.items()),
+    *(("words", "uint8", bits) for bits in (1, 3, 5, 6, 7)),
+    *((layout, name, 4) for layout in FOUR_BITS for name in BITS if BITS[name] == 4),
+]
+# Layout, bits.
+STREAMS = sorted({(layout, bits) for layout, _, bits in PACKINGS})
+
+# Shape, axis of the parameters, block size. Rows and blocks begin anywhere in a word.
+FORMS = [
+    ((), None, None),
+    ((1,), None, None),
+    ((2,), 0, None),
+    ((5,), 0, None),
+    ((7,), None, None),
+    ((64,), None, None),
+    ((4099,), None, None),
+    ((4099,), 0, 32),
+    ((4099,), 0, 3),
+    ((63,), 0, 32),
+    ((65,), 0, 32),
+    ((10,), -1, 9),
+    ((1027,), 0, None),
+    ((1027,), 0, 32),
+    ((7, 3), 0, None),
+    ((7, 3), 1, None),
+    ((7, 3), (1, 0), None),
+    ((3, 65), 0, None),
+    ((3, 65), -1, None),
+    ((3, 65), 1, 32),
+    ((3, 65), 0, 2),
+    ((33, 5), None, None),
+    ((33, 65), 0, 10),
+    ((33, 65), 1, 33),
+    ((33, 65), None, (4, 16)),
+    ((33, 65), (0, 1), None),
+    ((96, 40), 0, 32),
+    ((96, 40), 1, 8),
+    ((5, 1003), 0, None),
+    ((5, 1003), 1, None),
+    ((5, 1003), 1, 33),
+    ((1003, 5), 0, None),
+    ((1003, 5), 0, 33),
+    ((2, 3, 7, 7), 0, None),
+    ((2, 3, 7, 7), 1, None),
+    ((2, 3, 7, 7), 2, None),
+    ((2, 3, 7, 7), (0, 1), None),
+    ((2, 3, 7, 7), (1, 3), None),
+    ((2, 3, 7, 7), (3, 2, 1, 0), None),
+    ((2, 1, 7, 1), (0, 3), None),
+    ((3, 50, 5), 1, 16),
+    ((3, 50, 5), 2, 1),
+    ((3, 50, 5), 1, 1000),
+    ((3, 34, 37), 1, None),
+    ((3, 34, 37), 1, 16),
+    ((3, 34, 37), 2, 5),
+    ((7, 9), None, (2, 4)),
+    ((7, 9), None, (1, 9)),
+    ((7, 9), None, (9, 1)),
+    ((9, 41), None, (4, 32)),
+    ((5, 6, 7), None, (2, 3, 4)),
+    ((2, 3, 4, 5), None, (2, 2, 2, 2)),
+    ((0,), 0, 4),
+    ((3, 0), 0, None),
+    ((0, 3), 0, 4),
+]
+SHAPES = [
+    *((1,), (3,), (7,), (64,), (1027,), (8, 1), (1, 9), (33, 5), (64, 40), (5, 33)),
+    *((3, 64), (40, 1), (3, 11, 5), (2, 3, 70), (35, 2, 3), (0,), (0, 3), (3, 0)),
+]
+
+
+def with_gaps(q):
+    """Copy an array into every second element of longer rows."""
+    result = np.zeros((*q.shape[:-1], q.shape[-1] * 2 + 5), q.dtype)[..., 3:-2:2]
+    result[...] = q
+    return result
+
+
+# Copies of an array with other strides, another alignment or another byte order.
+COPIES = {
+    "contiguous": np.copy,
+    "transposed": lambda q: q.copy("F"),
+    "every third row": lambda q: np.repeat(q, 3, axis=0)[1::3],
+    "reversed": lambda q: np.flip(np.flip(q).copy()),
+    "reversed and transposed": lambda q: np.flip(np.flip(q).copy("F")),
+    "gaps": with_gaps,
+    "misaligned": lambda q: misaligned(q, 13),
+    "big-endian": lambda q: q.astype(q.dtype.newbyteorder(">")),
+}
+
+
+def choose(rng, options):
+    """Return a random element of a sequence."""
+    return options[rng.integers(len(options))]
+
+
+def choose_copy(rng, shape, dtype):
+    """Return the name of a copy that an array can have."""
+    names = list(COPIES) if np.dtype(dtype).kind == "f" else list(COPIES)[:-1]
+    return choose(rng, names) if shape else "contiguous"
+
+
+def random_draws(packing, default, everything):
+    """Return pairs of a seed and a generator that depends on the packing, too."""
+    place = PACKINGS.index(packing)
+    return [
+        (seed, np.random.default_rng([seed, place]))
+        for seed in seeds(amount(default, everything))
+    ]
+
+
+def choose_form(rng):
+    """Return shape, axis and block size of the parameters, and an axis to pack along."""
+    form = choose(rng, FORMS)
+    return form, int(rng.integers(len(form[0]))) if form[0] else None
+
+
+def random_codes(shape, name, bits, seed=0):
+    """Return random codes. The unused upper bits of a type are random, too."""
+    width = 8 if bits == BITS[name] else bits
+    rng = np.random.default_rng([seed, bits, *shape])
+    codes = rng.integers(0, 1 << width, shape, np.uint8)
+    return codes.view(dtype_of(name)) if bits == BITS[name] else codes
+
+
+def low_bits(codes, bits):
+    """Return codes as uint8 without the unused upper bits."""
+    return np.ascontiguousarray(codes).view(np.uint8) & np.uint8((1 << bits) - 1)
+
+
+def pack(codes, packing, axis):
+    """Pack codes with a packing of the table."""
+    layout, name, bits = packing
+    along = None if layout == "onnx" else axis
+    width = None if bits == BITS[name] else bits
+    return pq.pack(codes, layout, axis=along, bits=width)
+
+
+def packed_option(packing, axis):
+    """Return the value of `packed=` for a packing of the table."""
+    layout, name, bits = packing
+    if layout == "onnx":
+        return True
+    return (layout, axis) if bits == BITS[name] else (layout, axis, bits)
+
+
+def usable(form, packing):
+    """Return whether a packing has words for a shape. Only ONNX packs a scalar."""
+    return form[0] != () or packing[0] == "onnx"
+
+
+def check_packed(got, codes, packing, axis):
+    """Assert that a packed array has the attributes and the bytes of codes."""
+    __tracebackhide__ = True
+    layout, name, bits = packing
+    along = None if layout == "onnx" else axis % codes.ndim
+    words = packed_oracle.packed(low_bits(codes, bits), layout, along, bits)
+    assert type(got) is pq.PackedArray
+    assert (got.layout, got.axis, got.bits) == (layout, along, bits)
+    assert (got.shape, got.dtype) == (codes.shape, dtype_of(name))
+    assert (got.nbytes, got.ndim, got.size) == (words.nbytes, codes.ndim, codes.size)
+    assert got.data.dtype == (np.uint8 if layout in BYTES else np.int32)
+    same(got.data.view(words.dtype), words)
+
+
+# Packing and unpacking
+
+
+@pytest.mark.parametrize("packing", PACKINGS, ids=str)
+def test_pack(packing):
+    _, name, bits = packing
+    for shape in SHAPES:
+        codes = random_codes(shape, name, bits)
+        for axis in range(-len(shape), len(shape)):
+            copies = list(COPIES)[:-1] if axis >= 0 else ["contiguous"]
+            for copy in copies:
+                with case(shape=shape, axis=axis, copy=copy):
+                    got = pack(COPIES[copy](codes), packing, axis)
+                    check_packed(got, codes, packing, axis)
+            assert got.unpack().dtype == dtype_of(name)
+            same(got.unpack().view(np.uint8), low_bits(codes, bits))
+        assert pack(codes, packing, None) == pack(codes, packing, len(shape) - 1)
+
+
+@pytest.mark.parametrize("packing", PACKINGS, ids=str)
+def test_pack_of_every_length(packing):
+    _, name, bits = packing
+    for count in (*range(70), 127, 128, 129, 255, 1000, 4099):
+        codes = random_codes((count,), name, bits)
+        with case(count=count):
+            got = pack(codes, packing, 0)
+            check_packed(got, codes, packing, 0)
+            same(got.unpack().view(np.uint8), low_bits(codes, bits))
+
+
+@pytest.mark.parametrize("packing", PACKINGS, ids=str)
+def test_unused_bits_of_words_are_ignored(packing):
+    layout, name, bits = packing
+    for shape in SHAPES:
+        for axis in range(len(shape)):
+            with case(shape=shape, axis=axis):
+                p = pack(random_codes(shape, name, bits), packing, axis)
+                rng = np.random.default_rng([1, *shape])
+                words = rng.integers(0, 256, p.nbytes, np.uint8).view(p.data.dtype)
+                words = words.reshape(p.data.shape)
+                codes = packed_oracle.unpacked(words, layout, axis, bits, shape)
+                p = pq.PackedArray(
+                    words, p.dtype, shape, layout=layout, axis=p.axis, bits=bits
+                )
+                same(p.unpack().view(np.uint8), codes)
+                clean = codes.view(dtype_of(name)) if bits == BITS[name] else codes
+                check_packed(pack(clean, packing, axis), codes, packing, axis)
+
+
+def test_random_packings():
+    for seed in seeds(amount(60, 400)):
+        rng = np.random.default_rng(seed)
+        layout, bits = choose(rng, STREAMS)
+        shape = rng.permutation([*rng.integers(1, [90, 12, 9])][: rng.integers(1, 4)])
+        codes = rng.integers(0, 1 << bits, shape, dtype=np.uint8)
+        view = codes.transpose(rng.permutation(codes.ndim))[::-1]
+        axis = None if layout == "onnx" else int(rng.integers(view.ndim))
+        with case(seed=seed, layout=layout, bits=bits, shape=shape, axis=axis):
+            got = pq.pack(view, layout, axis=axis, bits=bits)
+            words = packed_oracle.packed(view, layout, axis, bits)
+            same(got.data.view(words.dtype), words)
+            same(low_bits(got.unpack(), 8), np.ascontiguousarray(view))
+
+
+def test_unused_bits_of_codes_are_ignored():
+    codes = np.full(40, 0xFF, np.uint8).view(ml_dtypes.uint4)
+    for layout in ("onnx", "words", *FOUR_BITS):
+        used = pq.pack(np.full(40, 15, np.uint8), layout, bits=4)
+        assert pq.pack(codes, layout) == used
+
+
+def test_pack_of_int8_codes():
+    codes = np.arange(-8, 8, dtype=np.int8)
+    for layout in ("onnx", "words", *FOUR_BITS):
+        got = pq.pack(codes, layout, bits=4)
+        assert got.dtype == ml_dtypes.int4
+        assert got.unpack().astype(np.int8).tolist() == codes.tolist()
+
+
+def test_pack_of_scalars_and_repeated_elements():
+    for name in (name for layout, name, _ in PACKINGS if layout == "onnx"):
+        one = random_codes((1,), name, BITS[name]).reshape(())
+        for scalar in (one, one[()]):
+            same(pq.pack(scalar).unpack().view("u1"), low_bits(one, BITS[name]).reshape(()))
+        row = random_codes((7,), name, BITS[name])
+        for view in (
+            np.broadcast_to(row, (5, 7)),
+            np.broadcast_to(row[:, None], (7, 5)),
+            np.lib.stride_tricks.sliding_window_view(row, 3),
+        ):
+            assert pq.pack(view) == pq.pack(view.copy())
+        assert pq.pack([row, row]) == pq.pack(np.stack([row, row]))
+
+
+@pytest.mark.parametrize("first", STREAMS, ids=str)
+def test_repack(first):
+    layout, bits = first
+    for shape in SHAPES:
+        codes = random_codes(shape, "uint8", bits)
+        for axis in range(len(shape)):
+            axis = None if layout == "onnx" else axis
+            p = pq.pack(codes, layout, axis=axis, bits=bits)
+            for second in (name for name, width in STREAMS if width == bits):
+                for other in [None] if second == "onnx" else range(len(shape)):
+                    with case(shape=shape, axis=axis, second=second, other=other):
+                        got = p.repack(second, axis=other)
+                        assert got == pq.pack(codes, second, axis=other, bits=bits)
+                        assert got.repack(layout, axis=axis) == p
+
+
+# Quantizing and dequantizing
+
+
+def scales_and_zeros(rng, form, name, source):
+    """Draw parameters of a form: inside and outside the range of the fast paths."""
+    make = choose(rng, [mixed_scales, usual_scales])
+    return parameters_of(form, name, source, int(rng.integers(1000)), make)
+
+
+def limit(codes, packing):
+    """Limit codes to the bits of a packing if their type has more bits."""
+    _, name, bits = packing
+    return codes if bits == BITS[name] else np.minimum(codes, (1 << bits) - 1)
+
+
+@each("packing, isa", PACKINGS, LEVELS)
+def test_quantize(packing, isa):
+    _, name, _ = packing
+    for seed, rng in random_draws(packing, 40, 300):
+        form, axis = choose_form(rng)
+        source = choose(rng, REALS)
+        copy = choose_copy(rng, form[0], source)
+        options = {**scales_and_zeros(rng, form, name, source), "dtype": name}
+        if TYPES[name].kind == "integer" and rng.random() < 0.5:
+            options["rounding"] = choose(rng, MODES)
+        if rng.random() < 0.3:
+            options["precision"] = choose(rng, PRECISIONS)
+        if not usable(form, packing):
+            continue
+        with case(seed=seed, form=form, axis=axis, source=source, copy=copy):
+            x = adversarial(source, 0.3, int(np.prod(form[0])), seed).reshape(form[0])
+            codes = limit(quantize_at("scalar", x, **options), packing)
+            packed = packed_option(packing, axis)
+            got = quantize_at(isa, COPIES[copy](x), packed=packed, **options)
+            check_packed(got, codes, packing, axis)
+
+
+@each("packing, isa", PACKINGS, LEVELS)
+def test_dequantize(packing, isa):
+    _, name, bits = packing
+    for seed, rng in random_draws(packing, 40, 300):
+        form, axis = choose_form(rng)
+        target = choose(rng, REALS)
+        copy, offset = choose_copy(rng, form[0], target), int(rng.integers(32))
+        options = {**scales_and_zeros(rng, form, name, target), "dtype": target}
+        if not usable(form, packing):
+            continue
+        with case(seed=seed, form=form, axis=axis, target=target, copy=copy, at=offset):
+            codes = random_codes(form[0], name, bits, seed)
+            p = pack(codes, packing, axis)
+            layout = {"layout": p.layout, "axis": p.axis, "bits": p.bits}
+            data = misaligned(p.data, offset - offset % p.data.itemsize)
+            moved = pq.PackedArray(data, name, p.shape, **layout)
+            expected = dequantize_at("scalar", codes, **options)
+            same(dequantize_at(isa, moved, **options), expected)
+            out = COPIES[copy](poisoned(target, form[0]))
+            assert dequantize_at(isa, p, **options, out=out) is out
+            same(out.astype(target, order="C"), expected)
+
+
+# Shapes of complete tiles and of parts of tiles, and a block size along the first axis. The
+# rows have common parameters. A buffer of the core holds the bytes of fewer rows.
+COMMON = (((45, 1101), 20), ((33, 2050), None), ((19, 65), 11))
+
+
+@each("packing, isa", PACKINGS, LEVELS)
+def test_rows_with_common_parameters(packing, isa):
+    _, name, bits = packing
+    for seed, (shape, block) in enumerate(COMMON):
+        form = (shape, 0, block) if block else (shape, None, None)
+        make = mixed_scales if seed == 0 else usual_scales
+        codes = random_codes(shape, name, bits, seed)
+        x = adversarial("float32", 0.3, codes.size, seed=seed).reshape(shape)
+        how = parameters_of(form, name, seed=seed, make=make)
+        alone = how
+        if block:  # Each row gets its own parameters.
+            rows = np.arange(shape[0]) // block
+            alone = {key: how[key][rows] for key in how.keys() & {"scale", "zero_point"}}
+            alone["axis"] = (0, 1)
+        made = limit(quantize_at("scalar", x, dtype=name, **alone), packing)
+        numbers = {
+            target: dequantize_at("scalar", codes, dtype=target, **alone)
+            for target in ("float32", "float16")
+        }
+        for axis in (0, 1):
+            with case(shape=shape, block=block, axis=axis):
+                p = pack(codes, packing, axis)
+                for target, expected in numbers.items():
+                    same(dequantize_at(isa, p, dtype=target, **how), expected)
+                packed = packed_option(packing, axis)
+                got = quantize_at(isa, x, dtype=name, packed=packed, **how)
+                check_packed(got, made, packing, axis)
+
+
+def test_float4_without_saturation():
+    x = adversarial("float32", 0.3, 333)
+    options = {"dtype": "float4_e2m1fn", "saturate": False}
+    codes = quantize_at("scalar", x, 0.3, **options)
+    for isa in LEVELS:
+        got = quantize_at(isa, x, 0.3, packed=True, **options)
+        check_packed(got, codes, ("onnx", "float4_e2m1fn", 4), 0)
+
+
+def test_packed_and_large_zero_points():
+    codes = random_codes((16, 24), "uint8", 4)
+    zeros = random_codes((2, 24), "uint8", 4, 1)
+    scale = usual_scales("float32", 48).reshape(2, 24)
+    expected = pq.dequantize(codes, scale, zeros, axis=0, block_size=8)
+    large = np.int64([2**62, -(2**62)] * 8)
+    of_rows = {"dtype": "float32", "axis": (0,)}
+    for layout in ("words", *FOUR_BITS):
+        q = pq.pack(codes, layout, axis=0, bits=4)
+        z = pq.pack(zeros, layout, bits=4)
+        same(pq.dequantize(q, scale, z, axis=0, block_size=8), expected)
+        numbers = dequantize_standard(q.unpack(), np.ones(16), large, **of_rows)
+        same(dequantize_standard(q, np.ones(16), large, **of_rows), numbers)
+
+
+# Threads
+
+
+@pytest.mark.parametrize("packing", PACKINGS, ids=str)
+def test_threads(packing, monkeypatch):
+    _, name, _ = packing
+    for seed, rng in random_draws(packing, 40, 300):
+        form, axis = choose_form(rng)
+        copy, threads = choose_copy(rng, form[0], "f4"), int(rng.integers(2, 6))
+        if not usable(form, packing):
+            continue
+        with (
+            case(seed=seed, form=form, axis=axis, copy=copy, threads=threads),
+            split_small_arrays(monkeypatch),
+        ):
+            x = adversarial("float32", 0.3, int(np.prod(form[0])), seed).reshape(form[0])
+            how = parameters_of(form, name, seed=seed)
+            to = {"dtype": name, "packed": packed_option(packing, axis)}
+            expected = pq.quantize(x, **how, **to)
+            got = pq.quantize(COPIES[copy](x), **how, **to, threads=threads)
+            assert got == expected
+            numbers = pq.dequantize(expected, **how)
+            same(pq.dequantize(expected, **how, threads=threads), numbers)
+            out = COPIES[copy](poisoned("f4", form[0]))
+            pq.dequantize(expected, **how, threads=threads, out=out)
+            same(out.astype("f4", order="C"), numbers)
+
+
+NEIGHBOURS = [("onnx", "int4", 4), ("onnx", "uint2", 2)]
+NEIGHBOURS += [("words", "uint8", bits) for bits in (1, 3, 5, 7)] + [("words", "uint4", 4)]
+
+
+@pytest.mark.parametrize("packing", NEIGHBOURS, ids=str)
+def test_threads_share_no_word(packing, monkeypatch):
+    # If two threads write one word, a code is lost in a few of many calls.
+    _, name, bits = packing
+    code = 1 if packing[0] == "onnx" else (1 << bits) - 1
+    with split_small_arrays(monkeypatch):
+        for shape, axis in (((2049,), 0), ((301, 3), 0), ((3, 1003), 1), ((7, 33), 1)):
+            x = np.full(shape, code, np.float32)
+            kwargs = {"dtype": name, "packed": packed_option(packing, axis)}
+            codes = np.full(shape, code, np.uint8).view(dtype_of(name))
+            expected = pack(codes, packing, axis)
+            for _ in range(amount(10, 100)):
+                with case(shape=shape, axis=axis):
+                    assert pq.quantize(x, 1.0, threads=7, **kwargs) == expected
+
+
+# Parameters
+
+
+def test_quantize_and_dequantize_of_parameters():
+    x = np.random.default_rng(0).normal(size=(32, 24)).astype("f4")
+    for packing in PACKINGS:
+        _, name, bits = packing
+        if bits != BITS[name]:
+            continue
+        for axis in (0, 1):
+            with case(packing=packing, axis=axis):
+                p = pq.choose_qparams(x, dtype=name, axis=0, block_size=16)
+                q = p.quantize(x, packed=packed_option(packing, axis))
+                assert q == pack(p.quantize(x), packing, axis)
+                same(p.dequantize(q), p.dequantize(q.unpack()))
+    p = pq.choose_qparams(x, dtype="float4_e2m1fn", axis=0)
+    with pytest.raises(TypeError, match=r"^q: expected float4_e2m1fn, got int4$"):
+        p.dequantize(pq.quantize(x, 1.0, dtype="int4", packed=True))
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_parameters_accept_their_own_packed_codes(name):
+    x = adversarial("float32", 0.3, 40)
+    for layout, bits in STREAMS:
+        packed = (layout, None, bits)
+        fits = bits == BITS[name] if layout == "onnx" else (layout, name, bits) in PACKINGS
+        for zero in sorted({0, TYPES[name].highest or 0}):
+            p = pq.QParams(0.5, zero, name)
+            with case(packed=packed, zero=zero):
+                if fits:
+                    q = p.quantize(x, packed=packed)
+                    assert q == pq.quantize(x, 0.5, zero, dtype=name, packed=packed)
+                    same(p.dequantize(q), pq.dequantize(q, 0.5, zero))
+                else:
+                    text = r"^packed\[2\]: expected [^\n]+, got \d"
+                    with pytest.raises(ValueError, match=text):
+                        p.quantize(x, packed=packed)
+
+
+# Memory of the result
+
+
+def test_out_must_not_overlap_the_bytes():
+    memory = np.zeros(64, np.uint8)
+    text = "out: expected memory of its own, got an array that overlaps the input"
+    out = memory.view(np.float32)[:8]
+    for start in (0, 1, 31):
+        p = pq.PackedArray(memory[start : start + 4], "int4", 8)
+        before = memory.copy()
+        with case(start=start), pytest.raises(ValueError, match=f"^{text}$"):
+            pq.dequantize(p, 1.0, 1, out=out)
+        same(memory, before)
+    for start in (32, 60):
+        p = pq.PackedArray(memory[start : start + 4], "int4", 8)
+        same(pq.dequantize(p, 1.0, 1, out=out), np.float32([-1] * 8))
+
+
+def test_out_must_not_overlap_the_words():
+    memory = np.zeros(64, np.int32)
+    p = pq.PackedArray(memory[:8].reshape(1, 8), "uint4", (8, 8), layout="words", axis=0)
+    out = memory.view(np.float32)
+    with pytest.raises(ValueError, match=r"^out: expected memory of its own, got "):
+        pq.dequantize(p, 1.0, out=out[:64].reshape(8, 8))
+
+
+def test_out_between_the_bytes():
+    # The codes use four bytes of each 16. The result uses four bytes beside them.
+    memory = np.zeros((8, 16), np.uint8)
+    p = pq.PackedArray(memory[3, 4:8], "int4", 8)
+    out = memory.view(np.float32)[:, 2]
+    same(pq.dequantize(p, 1.0, 1, out=out).copy(), np.float32([-1] * 8))
