@@ -366,6 +366,22 @@ def test_every_granularity_quantizes(form, isa):
         same_results(got, want)
 
 
+@loop("name, width", ["int8", "uint16"], [17, 40])
+def test_columns_that_end_inside_a_chunk(name, width, isa):
+    """A kernel with a scale for each column writes nothing after the last row."""
+    scale = usual_scales("float32", width)
+    offset = np.resize(np.float32([0, 1.5, -3]), width)
+    every, every_offset = (np.tile(part, (9, 1)) for part in (scale, offset))
+    x = numbers("float32", every, every_offset)
+    for options in option_sets(name):
+        out = Guarded(name, x.shape)
+        options = {"dtype": name, **options}
+        got = quantized(isa, x, scale, offset=offset, axis=1, out=out.array, **options)
+        want = quantized("scalar", x, every, offset=every_offset, axis=(0, 1), **options)
+        same_results(got, want)
+        out.check()
+
+
 @loop("form", FORMS)
 def test_every_granularity_dequantizes(form, isa):
     shape, axis, block = form

@@ -226,15 +226,14 @@ def test_by_definition(seed, arithmetic):
         source = "int32"
     count = int(rng.choice([1, 5, 15, 31, 32, 33, 100, 700]))
     q = draw(rng, source, count)
-    each_one = rng.random() < 0.5
-    reals = draw_reals(rng, count if each_one else 1, q)
+    reals = draw_reals(rng, count if rng.random() < 0.5 else 1, q)
     ends = limits(target)
     zero = int(rng.integers(*ends, endpoint=True))
     input_zero = int(draw(rng, source, 1)[0]) if rng.random() < 0.4 else 0
     bias = None
     if rng.random() < 0.5:
         most = 2 ** int(rng.choice([5, 20, 31, 40, 62]))
-        bias = rng.integers(-most, most, count if each_one else 1)
+        bias = rng.integers(-most, most, count if rng.random() < 0.5 else 1)
         bias = bias.astype(np.int32) if most < 2**31 else bias
     clip = None
     if rng.random() < 0.4:

@@ -239,6 +239,9 @@ def test_restricted(rng):
     x = rng.standard_t(3, (4, 300)).astype(np.float32)
     p = pq.choose_qparams(x, axis=0, quant_range=(-7, 7), method="mse")
     assert abs(p.quantize(x)).max() == 7
+    p = pq.choose_qparams(x, symmetric=False, quant_range=(0, 15), method="mse")
+    expected = sums_oracle.search_group(x, "uint4", symmetric=False)
+    assert (p.scale, p.zero_point) == expected
     half = pq.choose_qparams(x, axis=0, dtype="int4", scale_dtype="float16", method="mse")
     assert half.scale.dtype == np.float16
     whole = pq.choose_qparams(x, axis=0, dtype="int4", scale_dtype="float16")
