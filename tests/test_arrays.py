@@ -227,6 +227,15 @@ def test_bytes_are_refused():
             pq.quantize(held, 1.0)
 
 
+def test_released_memory_is_refused():
+    assert np.ma  # once NumPy has loaded it, calls search lists for masks
+    held = memoryview(bytearray(4))
+    held.release()
+    for x in (held, [held]):
+        with pytest.raises(TypeError, match=r"^x: expected float32, .*, got object$"):
+            pq.quantize(x, 1.0)
+
+
 @pytest.mark.parametrize("name", ["x", "scale", "zero_point", "q"])
 def test_memory_of_another_device_is_refused(name):
     class Elsewhere(Tensor):

@@ -970,6 +970,15 @@ def test_hostile_safetensors(data, message, made):
     assert "\n" not in str(info.value)
 
 
+def test_header_beyond_the_limit(made):
+    """Reject a header above the limit, in a sparse file that has room for it."""
+    path = made(struct.pack("<Q", _safetensors.MAX_HEADER + 1))
+    os.truncate(path, _safetensors.MAX_HEADER + 9)
+    message = "expected a header of at most 100000000 bytes, got 100000001 at byte 0"
+    with pytest.raises(ValueError, match=message):
+        pq.open_weights(path)
+
+
 @pytest.mark.parametrize(("data", "message"), GGUFS.values(), ids=GGUFS)
 def test_hostile_gguf(data, message, made):
     path = made(data, "x.gguf")

@@ -113,6 +113,13 @@ def test_out_of_a_broadcast_array():
         pq.dequantize(codes, 1.0, out=reals)
 
 
+def test_results_of_too_many_bytes():
+    codes = np.broadcast_to(np.int8(3), (2**61,))
+    message = rf"^out: expected a shape that NumPy can make of float64, got \({2**61},\)$"
+    with pytest.raises(ValueError, match=message):
+        pq.dequantize(codes, 1.0, dtype="float64")
+
+
 def test_parameters_of_too_many_channels():
     x = np.broadcast_to(np.float16(3), (2**61,))
     with pytest.raises(ValueError, match=r"^x: expected a shape that NumPy can make of"):

@@ -185,10 +185,12 @@ def test_dequantize(bits):
         want = oracle.numbers(codes, zeros.T, scales.T, g_idx)
         got = matmulnbits.dequantize(B, scales, zero_bytes, g_idx, **how)
         assert (got == want).all()
-        real = np.random.default_rng(1).standard_normal(scales.shape).astype(np.float32)
-        s, z = scales.T[groups], real.T[groups]
-        got = matmulnbits.dequantize(B, scales, real, **how)
-        assert (got == codes.astype(np.float32) * s - z * s).all()
+        for real in (np.float32, np.float16):
+            z = np.random.default_rng(1).standard_normal(scales.shape).astype(real)
+            s = scales.astype(real)
+            got = matmulnbits.dequantize(B, s, z, dtype="float32", **how)
+            s, z = (part.T[groups].astype(np.float32) for part in (s, z))
+            assert (got == codes.astype(np.float32) * s - z * s).all()
 
 
 def test_pack():

@@ -309,6 +309,11 @@ WRONG = [
         "rule: expected floor, ceil, even or rceil, got 'round'",
         lambda: mx.quantize(X, "float4_e2m1fn", rule="round"),
     ),
+    (
+        ValueError,
+        f"rule: expected floor, ceil, even or rceil, got '{'x' * 60}'",
+        lambda: mx.quantize(X, "float4_e2m1fn", rule="x" * 1000),
+    ),
     (TypeError, "rule: ", lambda: mx.quantize(X, "float4_e2m1fn", rule=1)),
     (np.exceptions.AxisError, "axis: ", lambda: mx.quantize(X, "float8_e5m2", axis=2)),
     (

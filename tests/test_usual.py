@@ -376,7 +376,7 @@ def like(rng, shape, axis):
 def scales_of(rng, shape):
     values = [0.5] * 9 + [3.0, -1.0, 1e-30, 1e39, 1e-42, 0.0, 1e-300, np.inf, np.nan]
     scale = np.array(rng.choice(values, shape))
-    forms = [*["float32"] * 5, *["list"] * 4, "float64", "float16", "int32", ">f4"]
+    forms = [*["float32"] * 5, *["list"] * 4, "float64", ">f8", "float16", "int32", ">f4"]
     form = rng.choice(forms)
     if form == "list":
         return scale.tolist()

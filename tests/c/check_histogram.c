@@ -281,7 +281,7 @@ static void check_together(const struct pq_kernels *k)
 static void check_refusals(const struct pq_kernels *k)
 {
     check_begin("%s histogram refuses", k->name);
-    const ptrdiff_t shape[] = {3}, strides[] = {4}, none[] = {0};
+    const ptrdiff_t shape[] = {3}, strides[] = {4}, bits[] = {32}, none[] = {0};
     const ptrdiff_t many[] = {(ptrdiff_t)1 << 20, (ptrdiff_t)1 << 11}, still[] = {0, 0};
     float x[3] = {1, 2, 3};
     struct pq_args args = {.size = sizeof args,
@@ -297,6 +297,9 @@ static void check_refusals(const struct pq_kernels *k)
     args.in.type = PQ_I8;
     CHECK(pq_histogram(k, &args, &counts, 0, 1) == PQ_ERR_TYPE, "type");
     args.in.type = PQ_F32;
+    args.in.bit_strides = bits;
+    CHECK(pq_histogram(k, &args, &counts, 0, 1) == PQ_ERR_TYPE, "bit strides");
+    args.in.bit_strides = NULL;
     args.in.data = NULL;
     CHECK(pq_histogram(k, &args, &counts, 0, 1) == PQ_ERR_NULL, "data");
     args.in.data = x;
