@@ -256,8 +256,7 @@ def _beyond(tensor: Logical, rows: slice | None, x: npt.NDArray[Any]) -> int:
 def _order(row: dict[str, Any]) -> tuple[int, float, str]:
     """Sort tensors without a measurement first, then by SQNR."""
     kind = 0 if "only_in" in row else 1 if "sqnr" not in row else 2
-    sqnr = row.get("sqnr", 0.0)
-    return kind, -math.inf if math.isnan(sqnr) else sqnr, row["tensor"]
+    return kind, row.get("sqnr", 0.0), row["tensor"]
 
 
 def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str, Any]:
