@@ -34,7 +34,7 @@ _Beyond: TypeAlias = Literal["saturate", "wrap", "raise"]
 _NaN: TypeAlias = Literal["lowest", "raise"]
 _Codes: TypeAlias = SupportsIndex | Iterable[SupportsIndex] | None
 
-# A layout, or one with its axis and bits.
+# A layout, or a tuple of layout, axis and bits.
 _Packing: TypeAlias = (
     str
     | tuple[str]
@@ -53,7 +53,7 @@ def is_masked(obj: object) -> bool: ...
 def is_untyped(values: object, /) -> bool: ...
 def known(values: object) -> str | None: ...
 
-# The type of `out`, else what `dtype` names, else that of the zero point, else int8.
+# The type of `out`, else `dtype`, else the type of the zero point, else int8.
 @overload
 def quantize(
     x: ArrayLike,
@@ -421,112 +421,111 @@ def quantize(
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16, of any shape, strides and byte order.
-        Python numbers are taken as float64. Buffers and objects with one of NumPy's
-        protocols, or with `__dlpack__` and memory of the CPU, are not copied.
+        Array of float32, float64, float16 or bfloat16, of any shape, strides and byte
+        order. Python numbers become float64. NumPy arrays, buffers, DLPack tensors in CPU
+        memory and objects with NumPy's array protocols are not copied.
     scale : array_like
-        Real numbers, narrow floats and float8_e8m0fnu among them, rounded once to float32
-        (float64 when `x` is float64). One element is one scale for all of `x`; otherwise
-        the shape follows from `axis` and `block_size`, or is that of `x` with 1 for
-        dimensions along which the scale does not vary. Negative, zero, infinite and NaN
-        scales follow IEEE arithmetic.
+        Real numbers of any float type, including narrow floats and float8_e8m0fnu. They are
+        rounded once to float32 (float64 if `x` is float64). One element applies to all of
+        `x`. Otherwise `axis` and `block_size` determine the shape. Without them, the scale
+        has the rank of `x` and extent 1 along each axis that shares a scale. Negative,
+        zero, infinite and NaN scales follow IEEE arithmetic.
     zero_point : array_like, optional
-        Integers within the range of `dtype`, one or as many as `scale` has. Default 0,
-        which is all that narrow floats take.
+        Integers within the range of `dtype`: one element, or the shape of `scale`.
+        Default 0. Floating-point code types allow only 0.
     dtype : dtype_like, optional
         int8, uint8, int16, uint16, int32, uint32, int64, uint64; int4, uint4, int2, uint2;
         or a narrow float: float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
         float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float6_e2m3fn, float6_e3m2fn,
-        float4_e2m1fn. Default: that of `zero_point` if it is a NumPy array or scalar, but
-        int64 and uint64 want a `dtype`, else int8. Types that NumPy lacks are those of
-        ml_dtypes.
+        float4_e2m1fn. Default: the dtype of `zero_point` if that is a NumPy array or
+        scalar, else int8. An int64 or uint64 `zero_point` requires `dtype`. The package
+        ml_dtypes defines the types that NumPy lacks.
     axis : int or tuple of int, optional
-        The axes along which the scale varies. The shape of `scale` is that of `x` at these
-        axes, in ascending order.
+        The axes along which the scale varies. The shape of `scale` is the shape of `x` at
+        these axes, in ascending order.
     block_size : int or tuple of int, optional
-        With an integer `axis`: so many consecutive elements along it share a scale, and
-        `scale` has the shape of `x` but for ``ceil(n / block_size)`` there. A tuple, and
-        no `axis`: the extents of a block along each dimension. The last block may be short.
+        An integer, with an integer `axis`: the number of consecutive elements along `axis`
+        that share a scale. `scale` has the shape of `x`, except ``ceil(n / block_size)`` at
+        `axis`. A tuple, without `axis`: the extents of a block, one for each dimension. The
+        last block of an axis may be short.
     rounding : str or RoundMode, optional
-        How the quotient becomes an integer. Default half to even, as narrow floats are
-        always rounded, but for "stochastic": to one of the two neighbours, the nearer the
-        likelier.
+        How to round the quotient to an integer. Default: half to even. Narrow floats allow
+        only half to even and "stochastic". Stochastic rounding picks one of the two
+        neighbours at random, the nearer one with the higher probability.
     precision : dtype_like, optional
-        Type to which the exact quotient is rounded before it is rounded to an integer:
-        float16, bfloat16, float32 or float64. Default float32, float64 when `x` is float64.
+        Type to round the exact quotient to, before it is rounded to an integer: float16,
+        bfloat16, float32 or float64. Default: float32, or float64 if `x` is float64.
     saturate : bool, optional
-        Narrow floats: whether what is too large becomes the largest number (the default),
-        or infinity or NaN where the type has one. Integers always saturate: must be True.
+        For narrow floats. True (the default): values that are too large become the largest
+        finite number. False: they become infinity, or NaN if the type has no infinity.
+        Integer types require True.
     packed : bool, str or tuple, optional
-        Return a `PackedArray` instead of a byte for each element: True for a type of 2 or 4
-        bits in the layout of ONNX; or a layout, or a tuple of layout, axis and bits, as
-        `pack` takes them. Of as many bits uint8 saturates. Needs no ml_dtypes, and takes no
-        `out`.
+        Return a `PackedArray` instead of one byte for each element. True: the layout of
+        ONNX, for types of 2 or 4 bits. A layout, or a tuple of layout, axis and bits: see
+        `pack`. With `bits`, uint8 codes saturate to that width. `packed` does not need
+        ml_dtypes and excludes `out`.
     out : ndarray, optional
-        Where to put the result: exact shape and dtype, any strides that keep the elements
-        of one dimension clear of those of the next.
+        Array for the result, of the exact shape and dtype. Dimensions may have any
+        strides, but must not interleave.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
     offset : array_like, optional
-        Real numbers, one or as many as scales may be: the codes are those of
-        ``(x - offset) / scale``, of which each step is rounded once, to float32 (to float64
-        when `x` or `precision` is that). Infinite and NaN ones follow IEEE arithmetic.
+        Real numbers: one element, or the shape of `scale`. The quotient is
+        ``(x - offset) / scale``. Each step is rounded once, to float32 (float64 if `x` or
+        `precision` is float64). Infinite and NaN offsets follow IEEE arithmetic.
     inverse : bool, optional
-        Whether `scale` is what is multiplied by, ``(x - offset) * scale``. Default False.
+        True: multiply by `scale`, ``(x - offset) * scale``. Default False.
     fill : int or sequence of int, optional
-        Codes that stand for NaN: what is NaN in `x` becomes the first of them. Integers
-        only.
+        Codes that represent NaN. NaN in `x` becomes the first of them. Integer types only.
     quant_range : (int, int), optional
-        The lowest and the highest code, within the range of `dtype`. Zero points, unless
-        all are 0, are among them. Integers only.
+        Lowest and highest code, within the range of `dtype`. The range must contain all
+        zero points, unless every zero point is 0. Integer types only.
     out_of_range : {"saturate", "wrap", "raise"}, optional
-        What becomes of a number whose code is beyond the range: the end of that (the
-        default); the code modulo two to the number of bits, of integers only, the lowest
-        one for an infinity; or an error, which says how many there are and where the first
-        one is.
+        Treatment of values out of range. "saturate" (the default): the nearest
+        end of the range. "wrap", for integer types: the code modulo two to the number of
+        bits, and the lowest code for an infinity. "raise": an error that states the number
+        of these values and the index of the first.
     nan : {"lowest", "raise"}, optional
-        What becomes of NaN that no `fill` stands for: the lowest code, or what a narrow
-        float has for it (the default); or an error, as of numbers out of range.
+        Treatment of NaN if `fill` is not given. "lowest" (the default): the code under
+        Returns. "raise": an error.
     seed : int, optional
-        With stochastic rounding only: which random numbers, from 0 (the default) to
-        2**64 - 1.
+        Seed of stochastic rounding, from 0 (the default) to 2**64 - 1.
     start : int, optional
-        The same: where in a larger array, in C order, the first element of `x` is, from 0
-        (the default) to 2**64 - 1. Chunks along the first axis, each with its own, get the
-        codes of the whole.
+        Position of the first element of `x` in a larger array in C order, from 0 (the
+        default) to 2**64 - 1, for stochastic rounding. Chunks along the first axis, each
+        with its own `start`, get the codes of one call on the complete array.
     codebook : str or array_like, optional
-        A table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or the
-        name of one: "nf4", "fp4_bnb", "dynamic8", "dynamic8_unsigned". Codes are then
-        places in it, those of the numbers nearest to ``x / scale``, or to ``x * scale`` if
-        `inverse`, as middles rounded to float32 tell; what is on one becomes the lower
-        number, NaN the lowest. `dtype`
-        is uint8 (the default), or of as many bits as the table needs, which is what
-        `packed` makes of it: uint4, or uint2. No option goes with it but `inverse`, those
-        of shape, and `threads`.
+        Table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or a name:
+        "nf4", "fp4_bnb", "dynamic8" or "dynamic8_unsigned". Each code is the index of the
+        number nearest to ``x / scale`` (``x * scale`` with `inverse`). Midpoints are
+        rounded to float32. A value at a midpoint becomes the lower number, and NaN the
+        lowest. `dtype` is uint8 (the default) or the width of the table, uint4 or uint2,
+        which `packed` selects. `codebook` allows only `inverse`, `axis`, `block_size`,
+        `packed`, `out` and `threads` beside it.
 
     Returns
     -------
-    ndarray
-        The codes, of the shape of `x`; `out` if given; a `PackedArray` if `packed`.
-        NaN gives the lowest integer, NaN of a narrow float, -0 of one of 6 bits and 6 of
-        float4_e2m1fn, which have none.
+    ndarray or PackedArray
+        The codes, with the shape of `x`. If `out` is given, the result is `out`. NaN
+        becomes the lowest code of an integer type and NaN of a float8 type. Float6 types,
+        which have no NaN, get -0; float4_e2m1fn gets 6.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit: `out` has not been written to. If something is
-        out of range, or NaN, that is not to be: `out` holds what it would hold by default.
+        If a value or a shape is wrong; `out` is unchanged. If `out_of_range` or `nan` is
+        "raise" and a value fails the check; `out` then holds the saturated codes.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
 
     Notes
     -----
-    Bit for bit the definition of ONNX QuantizeLinear and, with `rounding`, of nGraph
-    Quantize: one IEEE division, one rounding, exact addition, saturation.
+    The result equals the definition of ONNX QuantizeLinear and, with `rounding`, of nGraph
+    Quantize, bit for bit: one IEEE division, one rounding, exact addition, saturation.
 
     Examples
     --------
@@ -638,61 +637,61 @@ def dequantize(
 
     Parameters
     ----------
-    q : array_like
-        Of a type that `quantize` has, of any shape, strides and byte order; or a
-        `PackedArray`. Python integers are taken as int32, or uint32 if they need it.
+    q : array_like or PackedArray
+        Codes of a type that `quantize` returns, of any shape, strides and byte order.
+        Python integers become int32, or uint32 if int32 is too small.
     scale : array_like
-        Real numbers, rounded once to float32 (float64 when `dtype` is float64); see
-        `quantize` for shapes.
+        Real numbers, rounded once to float32 (float64 if `dtype` is float64). `quantize`
+        describes the shapes.
     zero_point : array_like, optional
-        Integers within the range of the type of `q`, one or as many as `scale` has.
+        Integers within the range of the type of `q`: one element, or the shape of `scale`.
         Default 0.
     dtype : dtype_like, optional
-        float32, float64, float16 or bfloat16. Default that of `out`, else float32.
+        float32, float64, float16 or bfloat16. Default: the dtype of `out`, else float32.
     axis, block_size : int or tuple of int, optional
-        As for `quantize`.
+        The granularity, see `quantize`.
     out : ndarray, optional
-        Where to put the result: exact shape and dtype, any strides that keep the elements
-        of one dimension clear of those of the next.
+        Array for the result, of the exact shape and dtype. Dimensions may have any
+        strides, but must not interleave.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
     offset : array_like, optional
-        Real numbers, one or as many as scales may be, that are added to the products, which
-        are rounded before: to float32 (to float64 when `dtype` is that), as the sums are.
+        Real numbers: one element, or the shape of `scale`. They are added to the products.
+        Products and sums are rounded to float32 (float64 if `dtype` is float64).
     inverse : bool, optional
-        Whether `scale` is what is divided by. Default False.
+        True: divide by `scale`. Default False.
     fill : int or sequence of int, optional
-        Codes that stand for NaN, which they become. Integers only.
+        Codes that become NaN. Integer types only.
     bias : array_like, optional
-        The same as `offset`, by the name that formats of weights have for it: ``q * scale +
-        bias`` of MLX. Not beside `offset`.
+        Another name of `offset`, used by weight formats: ``q * scale + bias`` of MLX.
+        `bias` and `offset` exclude each other.
     codebook : str or array_like, optional
-        As for `quantize`: `q` are places in a table, uint8, uint4 or uint2. The result is
-        ``codebook[q] * scale``, or over `scale` if `inverse`, rounded to float32 and then
-        to `dtype`.
+        A table, see `quantize`. `q` holds uint8, uint4 or uint2 indices into the table. The
+        result is ``codebook[q] * scale`` (``codebook[q] / scale`` with `inverse`), rounded
+        to float32 and then to `dtype`.
 
     Returns
     -------
     ndarray
-        Real numbers, of the shape of `q`; `out` if that was given.
+        Real numbers, with the shape of `q`. If `out` is given, the result is `out`.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit. `out` has not been written to.
+        If a value or a shape is wrong; `out` is unchanged.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
 
     Notes
     -----
-    Bit for bit the definition of ONNX DequantizeLinear, nGraph Dequantize and oneDNN Graph
-    Dequantize: an exact difference of integers, one conversion to float32 (float64 for
-    float64 results), one multiplication, one conversion to `dtype`, each rounding half to
-    even. NaN results are the positive quiet NaN on every CPU.
+    The result equals the definition of ONNX DequantizeLinear, nGraph Dequantize and oneDNN
+    Graph Dequantize, bit for bit: an exact integer difference, one conversion to float32
+    (float64 for float64 results), one multiplication, one conversion to `dtype`. Each step
+    rounds half to even. A NaN result is the positive quiet NaN on every CPU.
 
     Examples
     --------
@@ -881,7 +880,7 @@ class Calls:
         x : array_like
             Real numbers.
         rounding, precision, saturate, packed, out, threads, out_of_range, nan, seed, start
-            As for `pyquant.quantize`.
+            See `pyquant.quantize`.
 
         Returns
         -------
@@ -891,7 +890,7 @@ class Calls:
         Raises
         ------
         TypeError, ValueError, numpy.exceptions.AxisError, ImportError
-            As `pyquant.quantize` does.
+            See `pyquant.quantize`.
 
         Examples
         --------
@@ -960,9 +959,9 @@ class Calls:
         Parameters
         ----------
         q : array_like or PackedArray
-            Codes.
+            Codes of the type `dtype`.
         dtype, out, threads
-            As for `pyquant.dequantize`.
+            See `pyquant.dequantize`.
 
         Returns
         -------
@@ -972,7 +971,7 @@ class Calls:
         Raises
         ------
         TypeError
-            If `q` has another type than the parameters are for.
+            If `q` does not have the quantized type of the parameters.
 
         Examples
         --------
@@ -1185,7 +1184,7 @@ def choose_qparams_at(
     threads: SupportsIndex = 1,
 ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.integer[Any]]]: ...
 def presets() -> dict[str, tuple[str, ...]]:
-    """The switches of each formula, in words, as the core has them."""
+    """Return the switches of each formula, in words."""
 
 def has_fixed_point(arithmetic: str, multiplier: float, /) -> bool: ...
 def requantize_at(
@@ -1333,63 +1332,63 @@ def requantize(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Turn codes into codes of another scale: ``saturate(R(q - input_zero_point + bias) +
-    zero_point)``, where R multiplies and rounds.
+    Convert integers to codes of another scale, in fixed point or float32.
+
+    The result is ``saturate(R(q - input_zero_point + bias) + zero_point)``, where R
+    multiplies by `multiplier` and rounds.
 
     Parameters
     ----------
     q : array_like
-        int8, int16, int32, int64, uint8, uint16 or uint32, of any shape, strides and byte
-        order: codes, or sums of products of codes. Python integers are taken as int32.
+        int8, int16, int32, int64, uint8, uint16 or uint32 array of any shape, strides and
+        byte order: codes, or sums of products of codes. Python integers become int32.
     multiplier : array_like
-        float32 or float64 numbers above 0: the scale of `q` over that of the result. One,
-        or one for each index of `axis`. With `shift` integers from 0 to 2**31 - 1.
+        float32 or float64 numbers above 0: the scale of `q` divided by the scale of the
+        result. One element, or one for each index of `axis`. With `shift`: integers from 0
+        to 2**31 - 1.
     zero_point : int, optional
-        Of the result, within the range of `dtype`. Default 0.
+        Zero point of the result, within the range of `dtype`. Default 0.
     dtype : dtype_like, optional
         int8 (the default), uint8, int16, uint16 or int32.
     input_zero_point : int, optional
-        Of `q`, within the range of its type. Default 0.
+        Zero point of `q`, within the range of its type. Default 0.
     bias : array_like, optional
-        Integers in the scale of `q`, one or one for each index of `axis`.
+        Integers in the scale of `q`: one element, or one for each index of `axis`.
     axis : int, optional
         The axis along which multipliers, shifts and biases vary.
     arithmetic : str, optional
-        How R multiplies and rounds: "float32" (the default), "rndnu", "tflite",
-        "tflite_single" or "fbgemm"; see Notes.
+        The arithmetic of R: "float32" (the default), "rndnu", "tflite", "tflite_single" or
+        "fbgemm"; see Notes.
     clip : (int, int), optional
-        The lowest and the highest code of the result, within the range of `dtype`: a fused
-        ReLU begins at `zero_point`.
+        Lowest and highest code of the result, within the range of `dtype`. A fused ReLU
+        has the lowest code `zero_point`.
     shift : array_like, optional
-        Integers, as `fixed_point` gives them beside its multipliers, for parameters that
-        are stored so: from -31 to 30 for "tflite" and "tflite_single", from 1 to 62 for
-        "rndnu" and "fbgemm".
+        Integers that `fixed_point` returns beside its multipliers: from -31 to 30 for
+        "tflite" and "tflite_single", from 1 to 62 for "rndnu" and "fbgemm".
     out : ndarray, optional
-        Where to put the result: exact shape and dtype, any strides that keep the elements
-        of one dimension clear of those of the next. Not the memory of `q`.
+        Array for the result, of the exact shape and dtype. Dimensions may have any
+        strides, but must not interleave. It must not share memory with `q`.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        The codes, of the shape of `q`; `out` if that was given.
+        The codes, with the shape of `q`. If `out` is given, the result is `out`.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit, or a multiplier is none that the arithmetic has.
-        `out` has not been written to.
+        If a value or a shape is wrong, or the arithmetic cannot represent a multiplier;
+        `out` is unchanged.
     numpy.exceptions.AxisError
         If the axis is out of bounds.
 
-    Notes
-    -----
-    The sum ``v = q - input_zero_point + bias`` is exact (and at an end of int64 where that
-    does not hold it). Then, in integers without limits but for "float32", with m and shift
-    of `fixed_point`, ``>>`` rounding down::
+    Notes ----- The sum ``v = q - input_zero_point + bias`` is exact; beyond int64 it
+    saturates. The formulas below use m and shift of `fixed_point` and unbounded integers,
+    except "float32". ``>>`` rounds down::
 
         float32         half_even(float32(v) * float32(multiplier)), the product in float32
         rndnu, fbgemm   (v * m + 2**(shift - 1)) >> shift
@@ -1397,7 +1396,7 @@ def requantize(
         tflite          (v * m + 2**(30 - shift)) >> (31 - shift) where shift >= 0, else
                         half_away(x / 2**-shift) of x = (v * m + 2**30) >> 31
 
-    Where implementations overflow, results saturate.
+    Where other implementations overflow, the result saturates.
 
     Examples
     --------
@@ -1425,7 +1424,7 @@ def fixed_point(
     multiplier: ArrayLike, arithmetic: _FixedPoint = "tflite"
 ) -> tuple[Any, Any]:
     """
-    The integers that stand for real multipliers in an arithmetic of `requantize`.
+    Convert real multipliers to the integers that `requantize` uses.
 
     Parameters
     ----------
@@ -1437,24 +1436,24 @@ def fixed_point(
     Returns
     -------
     multiplier : ndarray or int32
-        Of the shape of the argument, int32.
+        int32 multipliers, with the shape of the argument.
     shift : ndarray or int8
-        The same, int8: the number is ``multiplier * 2**(shift - 31)`` for "tflite" and
-        "tflite_single", ``multiplier / 2**shift`` for "rndnu" and "fbgemm".
+        int8 shifts, with the shape of the argument. The real number is ``multiplier *
+        2**(shift - 31)`` for "tflite" and "tflite_single", and ``multiplier / 2**shift``
+        for "rndnu" and "fbgemm".
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a number is none that the arithmetic has; the message names its range.
+        If the arithmetic cannot represent a number. The message states the range.
 
-    Notes
-    -----
-    "tflite" and "tflite_single" round to 31 bits, half away from zero; less than 2**-32 is
-    0. "tflite_single" takes the largest there is, ``(2**31 - 1, 30)``, from 2**30 on.
-    "rndnu" has the 24 bits of float32, from 2**-32 to less than 2**8; "fbgemm" the same,
-    from 2**-32 to less than 2**30, as a multiplier from 2**30 on.
+    Notes ----- "tflite" and "tflite_single" round to 31 bits, half away from zero. Numbers
+    below 2**-32 become 0. "tflite_single" represents numbers from 2**30 on by its largest
+    pair, ``(2**31 - 1, 30)``. "rndnu" keeps the 24 bits of float32, from 2**-32 to less
+    than 2**8. "fbgemm" keeps them from 2**-32 to less than 2**30, with multipliers from
+    2**30 on.
 
     Examples
     --------

@@ -72,8 +72,7 @@ import_array()
 
 cdef object _ndarray = _np.ndarray
 
-# One module in rooms, none with two subjects. The first is what `dtypes` reads while it is
-# imported.
+# Each included file has one subject. `dtypes` reads _types.pxi while it is imported.
 include "_types.pxi"
 
 from pyquant import _channels, _convert, _threads
@@ -114,112 +113,111 @@ def quantize(x, scale=None, zero_point=None, *, dtype=None, axis=None, block_siz
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16, of any shape, strides and byte order.
-        Python numbers are taken as float64. Buffers and objects with one of NumPy's
-        protocols, or with `__dlpack__` and memory of the CPU, are not copied.
+        Array of float32, float64, float16 or bfloat16, of any shape, strides and byte
+        order. Python numbers become float64. NumPy arrays, buffers, DLPack tensors in CPU
+        memory and objects with NumPy's array protocols are not copied.
     scale : array_like
-        Real numbers, narrow floats and float8_e8m0fnu among them, rounded once to float32
-        (float64 when `x` is float64). One element is one scale for all of `x`; otherwise
-        the shape follows from `axis` and `block_size`, or is that of `x` with 1 for
-        dimensions along which the scale does not vary. Negative, zero, infinite and NaN
-        scales follow IEEE arithmetic.
+        Real numbers of any float type, including narrow floats and float8_e8m0fnu. They are
+        rounded once to float32 (float64 if `x` is float64). One element applies to all of
+        `x`. Otherwise `axis` and `block_size` determine the shape. Without them, the scale
+        has the rank of `x` and extent 1 along each axis that shares a scale. Negative,
+        zero, infinite and NaN scales follow IEEE arithmetic.
     zero_point : array_like, optional
-        Integers within the range of `dtype`, one or as many as `scale` has. Default 0,
-        which is all that narrow floats take.
+        Integers within the range of `dtype`: one element, or the shape of `scale`.
+        Default 0. Floating-point code types allow only 0.
     dtype : dtype_like, optional
         int8, uint8, int16, uint16, int32, uint32, int64, uint64; int4, uint4, int2, uint2;
         or a narrow float: float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
         float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float6_e2m3fn, float6_e3m2fn,
-        float4_e2m1fn. Default: that of `zero_point` if it is a NumPy array or scalar, but
-        int64 and uint64 want a `dtype`, else int8. Types that NumPy lacks are those of
-        ml_dtypes.
+        float4_e2m1fn. Default: the dtype of `zero_point` if that is a NumPy array or
+        scalar, else int8. An int64 or uint64 `zero_point` requires `dtype`. The package
+        ml_dtypes defines the types that NumPy lacks.
     axis : int or tuple of int, optional
-        The axes along which the scale varies. The shape of `scale` is that of `x` at these
-        axes, in ascending order.
+        The axes along which the scale varies. The shape of `scale` is the shape of `x` at
+        these axes, in ascending order.
     block_size : int or tuple of int, optional
-        With an integer `axis`: so many consecutive elements along it share a scale, and
-        `scale` has the shape of `x` but for ``ceil(n / block_size)`` there. A tuple, and
-        no `axis`: the extents of a block along each dimension. The last block may be short.
+        An integer, with an integer `axis`: the number of consecutive elements along `axis`
+        that share a scale. `scale` has the shape of `x`, except ``ceil(n / block_size)`` at
+        `axis`. A tuple, without `axis`: the extents of a block, one for each dimension. The
+        last block of an axis may be short.
     rounding : str or RoundMode, optional
-        How the quotient becomes an integer. Default half to even, as narrow floats are
-        always rounded, but for "stochastic": to one of the two neighbours, the nearer the
-        likelier.
+        How to round the quotient to an integer. Default: half to even. Narrow floats allow
+        only half to even and "stochastic". Stochastic rounding picks one of the two
+        neighbours at random, the nearer one with the higher probability.
     precision : dtype_like, optional
-        Type to which the exact quotient is rounded before it is rounded to an integer:
-        float16, bfloat16, float32 or float64. Default float32, float64 when `x` is float64.
+        Type to round the exact quotient to, before it is rounded to an integer: float16,
+        bfloat16, float32 or float64. Default: float32, or float64 if `x` is float64.
     saturate : bool, optional
-        Narrow floats: whether what is too large becomes the largest number (the default),
-        or infinity or NaN where the type has one. Integers always saturate: must be True.
+        For narrow floats. True (the default): values that are too large become the largest
+        finite number. False: they become infinity, or NaN if the type has no infinity.
+        Integer types require True.
     packed : bool, str or tuple, optional
-        Return a `PackedArray` instead of a byte for each element: True for a type of 2 or 4
-        bits in the layout of ONNX; or a layout, or a tuple of layout, axis and bits, as
-        `pack` takes them. Of as many bits uint8 saturates. Needs no ml_dtypes, and takes no
-        `out`.
+        Return a `PackedArray` instead of one byte for each element. True: the layout of
+        ONNX, for types of 2 or 4 bits. A layout, or a tuple of layout, axis and bits: see
+        `pack`. With `bits`, uint8 codes saturate to that width. `packed` does not need
+        ml_dtypes and excludes `out`.
     out : ndarray, optional
-        Where to put the result: exact shape and dtype, any strides that keep the elements
-        of one dimension clear of those of the next.
+        Array for the result, of the exact shape and dtype. Dimensions may have any
+        strides, but must not interleave.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
     offset : array_like, optional
-        Real numbers, one or as many as scales may be: the codes are those of
-        ``(x - offset) / scale``, of which each step is rounded once, to float32 (to float64
-        when `x` or `precision` is that). Infinite and NaN ones follow IEEE arithmetic.
+        Real numbers: one element, or the shape of `scale`. The quotient is
+        ``(x - offset) / scale``. Each step is rounded once, to float32 (float64 if `x` or
+        `precision` is float64). Infinite and NaN offsets follow IEEE arithmetic.
     inverse : bool, optional
-        Whether `scale` is what is multiplied by, ``(x - offset) * scale``. Default False.
+        True: multiply by `scale`, ``(x - offset) * scale``. Default False.
     fill : int or sequence of int, optional
-        Codes that stand for NaN: what is NaN in `x` becomes the first of them. Integers
-        only.
+        Codes that represent NaN. NaN in `x` becomes the first of them. Integer types only.
     quant_range : (int, int), optional
-        The lowest and the highest code, within the range of `dtype`. Zero points, unless
-        all are 0, are among them. Integers only.
+        Lowest and highest code, within the range of `dtype`. The range must contain all
+        zero points, unless every zero point is 0. Integer types only.
     out_of_range : {"saturate", "wrap", "raise"}, optional
-        What becomes of a number whose code is beyond the range: the end of that (the
-        default); the code modulo two to the number of bits, of integers only, the lowest
-        one for an infinity; or an error, which says how many there are and where the first
-        one is.
+        Treatment of values out of range. "saturate" (the default): the nearest
+        end of the range. "wrap", for integer types: the code modulo two to the number of
+        bits, and the lowest code for an infinity. "raise": an error that states the number
+        of these values and the index of the first.
     nan : {"lowest", "raise"}, optional
-        What becomes of NaN that no `fill` stands for: the lowest code, or what a narrow
-        float has for it (the default); or an error, as of numbers out of range.
+        Treatment of NaN if `fill` is not given. "lowest" (the default): the code under
+        Returns. "raise": an error.
     seed : int, optional
-        With stochastic rounding only: which random numbers, from 0 (the default) to
-        2**64 - 1.
+        Seed of stochastic rounding, from 0 (the default) to 2**64 - 1.
     start : int, optional
-        The same: where in a larger array, in C order, the first element of `x` is, from 0
-        (the default) to 2**64 - 1. Chunks along the first axis, each with its own, get the
-        codes of the whole.
+        Position of the first element of `x` in a larger array in C order, from 0 (the
+        default) to 2**64 - 1, for stochastic rounding. Chunks along the first axis, each
+        with its own `start`, get the codes of one call on the complete array.
     codebook : str or array_like, optional
-        A table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or the
-        name of one: "nf4", "fp4_bnb", "dynamic8", "dynamic8_unsigned". Codes are then
-        places in it, those of the numbers nearest to ``x / scale``, or to ``x * scale`` if
-        `inverse`, as middles rounded to float32 tell; what is on one becomes the lower
-        number, NaN the lowest. `dtype`
-        is uint8 (the default), or of as many bits as the table needs, which is what
-        `packed` makes of it: uint4, or uint2. No option goes with it but `inverse`, those
-        of shape, and `threads`.
+        Table of 4, 8, 16, 32, 64, 128 or 256 numbers, rounded once to float32, or a name:
+        "nf4", "fp4_bnb", "dynamic8" or "dynamic8_unsigned". Each code is the index of the
+        number nearest to ``x / scale`` (``x * scale`` with `inverse`). Midpoints are
+        rounded to float32. A value at a midpoint becomes the lower number, and NaN the
+        lowest. `dtype` is uint8 (the default) or the width of the table, uint4 or uint2,
+        which `packed` selects. `codebook` allows only `inverse`, `axis`, `block_size`,
+        `packed`, `out` and `threads` beside it.
 
     Returns
     -------
-    ndarray
-        The codes, of the shape of `x`; `out` if given; a `PackedArray` if `packed`.
-        NaN gives the lowest integer, NaN of a narrow float, -0 of one of 6 bits and 6 of
-        float4_e2m1fn, which have none.
+    ndarray or PackedArray
+        The codes, with the shape of `x`. If `out` is given, the result is `out`. NaN
+        becomes the lowest code of an integer type and NaN of a float8 type. Float6 types,
+        which have no NaN, get -0; float4_e2m1fn gets 6.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit: `out` has not been written to. If something is
-        out of range, or NaN, that is not to be: `out` holds what it would hold by default.
+        If a value or a shape is wrong; `out` is unchanged. If `out_of_range` or `nan` is
+        "raise" and a value fails the check; `out` then holds the saturated codes.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
 
     Notes
     -----
-    Bit for bit the definition of ONNX QuantizeLinear and, with `rounding`, of nGraph
-    Quantize: one IEEE division, one rounding, exact addition, saturation.
+    The result equals the definition of ONNX QuantizeLinear and, with `rounding`, of nGraph
+    Quantize, bit for bit: one IEEE division, one rounding, exact addition, saturation.
 
     Examples
     --------
@@ -250,61 +248,61 @@ def dequantize(q, scale=None, zero_point=None, *, dtype=None, axis=None, block_s
 
     Parameters
     ----------
-    q : array_like
-        Of a type that `quantize` has, of any shape, strides and byte order; or a
-        `PackedArray`. Python integers are taken as int32, or uint32 if they need it.
+    q : array_like or PackedArray
+        Codes of a type that `quantize` returns, of any shape, strides and byte order.
+        Python integers become int32, or uint32 if int32 is too small.
     scale : array_like
-        Real numbers, rounded once to float32 (float64 when `dtype` is float64); see
-        `quantize` for shapes.
+        Real numbers, rounded once to float32 (float64 if `dtype` is float64). `quantize`
+        describes the shapes.
     zero_point : array_like, optional
-        Integers within the range of the type of `q`, one or as many as `scale` has.
+        Integers within the range of the type of `q`: one element, or the shape of `scale`.
         Default 0.
     dtype : dtype_like, optional
-        float32, float64, float16 or bfloat16. Default that of `out`, else float32.
+        float32, float64, float16 or bfloat16. Default: the dtype of `out`, else float32.
     axis, block_size : int or tuple of int, optional
-        As for `quantize`.
+        The granularity, see `quantize`.
     out : ndarray, optional
-        Where to put the result: exact shape and dtype, any strides that keep the elements
-        of one dimension clear of those of the next.
+        Array for the result, of the exact shape and dtype. Dimensions may have any
+        strides, but must not interleave.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
     offset : array_like, optional
-        Real numbers, one or as many as scales may be, that are added to the products, which
-        are rounded before: to float32 (to float64 when `dtype` is that), as the sums are.
+        Real numbers: one element, or the shape of `scale`. They are added to the products.
+        Products and sums are rounded to float32 (float64 if `dtype` is float64).
     inverse : bool, optional
-        Whether `scale` is what is divided by. Default False.
+        True: divide by `scale`. Default False.
     fill : int or sequence of int, optional
-        Codes that stand for NaN, which they become. Integers only.
+        Codes that become NaN. Integer types only.
     bias : array_like, optional
-        The same as `offset`, by the name that formats of weights have for it: ``q * scale +
-        bias`` of MLX. Not beside `offset`.
+        Another name of `offset`, used by weight formats: ``q * scale + bias`` of MLX.
+        `bias` and `offset` exclude each other.
     codebook : str or array_like, optional
-        As for `quantize`: `q` are places in a table, uint8, uint4 or uint2. The result is
-        ``codebook[q] * scale``, or over `scale` if `inverse`, rounded to float32 and then
-        to `dtype`.
+        A table, see `quantize`. `q` holds uint8, uint4 or uint2 indices into the table. The
+        result is ``codebook[q] * scale`` (``codebook[q] / scale`` with `inverse`), rounded
+        to float32 and then to `dtype`.
 
     Returns
     -------
     ndarray
-        Real numbers, of the shape of `q`; `out` if that was given.
+        Real numbers, with the shape of `q`. If `out` is given, the result is `out`.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit. `out` has not been written to.
+        If a value or a shape is wrong; `out` is unchanged.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
 
     Notes
     -----
-    Bit for bit the definition of ONNX DequantizeLinear, nGraph Dequantize and oneDNN Graph
-    Dequantize: an exact difference of integers, one conversion to float32 (float64 for
-    float64 results), one multiplication, one conversion to `dtype`, each rounding half to
-    even. NaN results are the positive quiet NaN on every CPU.
+    The result equals the definition of ONNX DequantizeLinear, nGraph Dequantize and oneDNN
+    Graph Dequantize, bit for bit: an exact integer difference, one conversion to float32
+    (float64 for float64 results), one multiplication, one conversion to `dtype`. Each step
+    rounds half to even. A NaN result is the positive quiet NaN on every CPU.
 
     Examples
     --------
@@ -326,20 +324,20 @@ include "_called.pxi"
 
 
 cdef class Calls:
-    """The calls of QParams: methods of a C type take arguments as fast as functions do."""
+    """Methods of QParams; a C type reads their arguments as fast as a function."""
 
-    # Shape, dtype and memory of the arrays, which are made when they are asked for.
+    # Shape, dtype and memory of arrays that properties build on access.
     cdef tuple _scales
     cdef tuple _zeros
-    # As calls take them fastest.
+    # The fastest form for calls.
     cdef object _given_scale
     cdef object _given_zero
-    cdef object _dtype  # what most arrays of codes have; None where NumPy has no such type
+    cdef object _dtype  # dtype of codes, or None if NumPy lacks it
     cdef readonly str _name
     cdef readonly object _axis
     cdef readonly object _block_size
-    cdef tuple _offsets  # as the scales are kept; None for none
-    cdef _Affine _affine  # with the offsets as calls take them; None where there is nothing
+    cdef tuple _offsets  # stored like _scales, or None
+    cdef _Affine _affine  # offsets in the form for calls, or None
 
     cdef int _keep(self, tuple parameters) except -1:
         with critical_section(self):
@@ -356,7 +354,7 @@ cdef class Calls:
 
     def _set(self, scale, zero_point, dtype, axis, block_size, offset, fill, quant_range,
              /):
-        """Check and copy everything, so that nothing can change it."""
+        """Check and copy all arguments, so that no caller can change them later."""
         cdef _Affine affine
         self._refuse_change()
         name = _name_in(_CODES, dtype, "dtype", _CODE_NAMES)
@@ -425,7 +423,7 @@ cdef class Calls:
         x : array_like
             Real numbers.
         rounding, precision, saturate, packed, out, threads, out_of_range, nan, seed, start
-            As for `pyquant.quantize`.
+            See `pyquant.quantize`.
 
         Returns
         -------
@@ -435,7 +433,7 @@ cdef class Calls:
         Raises
         ------
         TypeError, ValueError, numpy.exceptions.AxisError, ImportError
-            As `pyquant.quantize` does.
+            See `pyquant.quantize`.
 
         Examples
         --------
@@ -457,9 +455,9 @@ cdef class Calls:
         Parameters
         ----------
         q : array_like or PackedArray
-            Codes.
+            Codes of the type `dtype`.
         dtype, out, threads
-            As for `pyquant.dequantize`.
+            See `pyquant.dequantize`.
 
         Returns
         -------
@@ -469,7 +467,7 @@ cdef class Calls:
         Raises
         ------
         TypeError
-            If `q` has another type than the parameters are for.
+            If `q` does not have the quantized type of the parameters.
 
         Examples
         --------
@@ -487,7 +485,7 @@ cdef class Calls:
 include "_called_params.pxi"
 
 
-# The same on a named instruction set, for tests and benchmarks.
+# Calls on a named instruction set, for tests and benchmarks.
 
 
 def quantize_at(str isa not None, x, scale, zero_point=None, *, dtype=None, axis=None,
@@ -519,7 +517,7 @@ def dequantize_at(str isa not None, q, scale, zero_point=None, *, dtype=None, ax
 def choose_qparams_at(str isa not None, x, *, dtype="int8", axis=None, block_size=None,
                       symmetric=None, quant_range=None, scale_dtype=None, like=None,
                       method="minmax", weights=None, candidates=None, threads=1):
-    """Scale and zero point by the kernels of `isa`."""
+    """Choose scale and zero point with the kernels of `isa`."""
     affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
     scales, zeros, *_ = _choose(_kernels_of(isa), x, dtype, axis, block_size, symmetric,
                                 scale_dtype, like,

@@ -1,4 +1,4 @@
-# Requantizing: codes, or sums of products of codes, to codes of another scale.
+# Convert codes, or sums of products of codes, to codes of another scale.
 
 cdef dict _ARITHMETICS = {
     "float32": <int>PQ_ARITHMETIC_FLOAT32,
@@ -19,7 +19,7 @@ cdef str _ACCUMULATED_NAMES = "int8 to int64 or uint8 to uint32"
 
 @final
 cdef class _RequantizeWork(_Work):
-    """A call on threads, each of which checks it."""
+    """A call on threads; each thread checks the call."""
     cdef const pq_kernels *kernels
     cdef const pq_requantization *args
     cdef int parts
@@ -29,7 +29,7 @@ cdef class _RequantizeWork(_Work):
 
 
 cdef pq_arithmetic _arithmetic(object arithmetic, bint fixed) except *:
-    """The arithmetic, which may have to be one of fixed point."""
+    """Return the arithmetic; with `fixed`, require fixed point."""
     cdef object found
     if not isinstance(arithmetic, str):
         raise TypeError(
@@ -51,7 +51,7 @@ cdef str _name_of(pq_arithmetic arithmetic):
 
 
 cdef object _hold_whole(object array, Array *held, str name):
-    """Hold integers that C takes, of a channel each."""
+    """Hold integers that C accepts, one for each channel."""
     if not _hold(array, held) or <int>held.type not in _ACCUMULATED:
         raise TypeError(f"{name}: expected {_ACCUMULATED_NAMES}, got {_describe(array)}")
     return array
@@ -68,7 +68,7 @@ cdef int _hold_multiplier(object array, Array *held) except -1:
 
 cdef int _place_channels(Call *call, str name, Array *a, object axis,
                          pq_channels *to) except -1:
-    """One number, or as many as there are indices along the axis."""
+    """Set one element, or one for each index of the axis."""
     to.data = a.data
     to.type = a.type
     to.swapped = a.swapped
@@ -84,12 +84,13 @@ cdef int _place_channels(Call *call, str name, Array *a, object axis,
         raise ValueError(
             f"{name}: expected shape {(call.args.shape[<int>axis],)}, got {_shape(a)}"
         )
-    to.stride = a.strides[0] if a.shape[0] > 0 else 1  # 0 would be one for all
+    # A stride of 0 means one element for all.
+    to.stride = a.strides[0] if a.shape[0] > 0 else 1
     return 0
 
 
 cdef int64_t _code_of(object value, str name, pq_type type) except? -1:
-    """An integer that is a value of a type."""
+    """Return an integer within the range of a type."""
     cdef const pq_type_info *row = row_of_type(type)
     one = _integer(value, name, "an integer")
     if not row.lowest <= one <= row.highest:
@@ -101,7 +102,7 @@ cdef int64_t _code_of(object value, str name, pq_type type) except? -1:
 
 
 cdef tuple _clip(object clip):
-    """None, or two Python integers."""
+    """Return None or two Python integers."""
     if clip is None:
         return None
     if not isinstance(clip, tuple) or len(clip) != 2:
@@ -113,7 +114,7 @@ cdef tuple _clip(object clip):
 
 
 def has_fixed_point(str arithmetic not None, double multiplier, /):
-    """Whether an arithmetic of fixed point has integers for a real multiplier."""
+    """Return True if a fixed-point arithmetic can represent a real multiplier."""
     cdef int32_t m
     cdef int s
     cdef int number = _ARITHMETICS[arithmetic]
@@ -121,7 +122,7 @@ def has_fixed_point(str arithmetic not None, double multiplier, /):
 
 
 cdef object _refused_multiplier(pq_requantization *args, object multiplier, object shift):
-    """The error for what C has refused."""
+    """Return the error for a multiplier that C rejects."""
     from pyquant._refused import of_multiplier
 
     return of_multiplier(_name_of(args.arithmetic), multiplier, shift)
@@ -129,7 +130,7 @@ cdef object _refused_multiplier(pq_requantization *args, object multiplier, obje
 
 cdef int _run_requantize(const pq_kernels *kernels, Call *call, pq_requantization *args,
                          int threads) except -1:
-    """Returns a pq_status."""
+    """Return a pq_status."""
     cdef Py_ssize_t each = call.x.itemsize + call.out.itemsize
     cdef int parts = 1 if threads == 1 else _parts(_size(&call.x) * each, threads)
     cdef int status
@@ -162,7 +163,7 @@ cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
     held_bias.held = False
     memset(&args, 0, sizeof(args))
     args.size = sizeof(args)
-    # What may run code of the arguments comes before any memory is taken.
+    # Convert the arguments before holding memory, because this may run their code.
     array = _code_array(q, "q")
     if isinstance(array, Packed):
         raise TypeError(f"q: expected {_ACCUMULATED_NAMES}, got a PackedArray")
@@ -185,7 +186,7 @@ cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
     ends = _clip(clip)
     if threads is not _ONE:
         threads = _threads_of(threads)
-    # Then it is.
+    # Hold the memory.
     _hold_whole(array, &call.x, "q")
     _set_input(&call)
     args.input_zero = _code_of(input_zero_point, "input_zero_point", call.x.type)
@@ -231,7 +232,7 @@ cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
             "out: expected dimensions that neither overlap nor interleave, "
             f"got strides {strides}"
         )
-    if status == PQ_ERR_SHAPE:  # of arrays that were broadcast
+    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
         raise ValueError(
             f"q: expected an array that memory holds, got shape {_shape(&call.x)}"
         )
@@ -245,60 +246,61 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     """
     Convert integers to codes of another scale, in fixed point or float32.
 
+    The result is ``saturate(R(q - input_zero_point + bias) + zero_point)``, where R
+    multiplies by `multiplier` and rounds.
+
     Parameters
     ----------
     q : array_like
-        int8, int16, int32, int64, uint8, uint16 or uint32, of any shape, strides and byte
-        order: codes, or sums of products of codes. Python integers are taken as int32.
+        int8, int16, int32, int64, uint8, uint16 or uint32 array of any shape, strides and
+        byte order: codes, or sums of products of codes. Python integers become int32.
     multiplier : array_like
-        float32 or float64 numbers above 0: the scale of `q` over that of the result. One,
-        or one for each index of `axis`. With `shift` integers from 0 to 2**31 - 1.
+        float32 or float64 numbers above 0: the scale of `q` divided by the scale of the
+        result. One element, or one for each index of `axis`. With `shift`: integers from 0
+        to 2**31 - 1.
     zero_point : int, optional
-        Of the result, within the range of `dtype`. Default 0.
+        Zero point of the result, within the range of `dtype`. Default 0.
     dtype : dtype_like, optional
         int8 (the default), uint8, int16, uint16 or int32.
     input_zero_point : int, optional
-        Of `q`, within the range of its type. Default 0.
+        Zero point of `q`, within the range of its type. Default 0.
     bias : array_like, optional
-        Integers in the scale of `q`, one or one for each index of `axis`.
+        Integers in the scale of `q`: one element, or one for each index of `axis`.
     axis : int, optional
         The axis along which multipliers, shifts and biases vary.
     arithmetic : str, optional
-        How R multiplies and rounds: "float32" (the default), "rndnu", "tflite",
-        "tflite_single" or "fbgemm"; see Notes.
+        The arithmetic of R: "float32" (the default), "rndnu", "tflite", "tflite_single" or
+        "fbgemm"; see Notes.
     clip : (int, int), optional
-        The lowest and the highest code of the result, within the range of `dtype`: a fused
-        ReLU begins at `zero_point`.
+        Lowest and highest code of the result, within the range of `dtype`. A fused ReLU
+        has the lowest code `zero_point`.
     shift : array_like, optional
-        Integers, as `fixed_point` gives them beside its multipliers, for parameters that
-        are stored so: from -31 to 30 for "tflite" and "tflite_single", from 1 to 62 for
-        "rndnu" and "fbgemm".
+        Integers that `fixed_point` returns beside its multipliers: from -31 to 30 for
+        "tflite" and "tflite_single", from 1 to 62 for "rndnu" and "fbgemm".
     out : ndarray, optional
-        Where to put the result: exact shape and dtype, any strides that keep the elements
-        of one dimension clear of those of the next. Not the memory of `q`.
+        Array for the result, of the exact shape and dtype. Dimensions may have any
+        strides, but must not interleave. It must not share memory with `q`.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        The codes, of the shape of `q`; `out` if that was given.
+        The codes, with the shape of `q`. If `out` is given, the result is `out`.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit, or a multiplier is none that the arithmetic has.
-        `out` has not been written to.
+        If a value or a shape is wrong, or the arithmetic cannot represent a multiplier;
+        `out` is unchanged.
     numpy.exceptions.AxisError
         If the axis is out of bounds.
 
-    Notes
-    -----
-    The sum ``v = q - input_zero_point + bias`` is exact (and at an end of int64 where that
-    does not hold it). Then, in integers without limits but for "float32", with m and shift
-    of `fixed_point`, ``>>`` rounding down::
+    Notes ----- The sum ``v = q - input_zero_point + bias`` is exact; beyond int64 it
+    saturates. The formulas below use m and shift of `fixed_point` and unbounded integers,
+    except "float32". ``>>`` rounds down::
 
         float32         half_even(float32(v) * float32(multiplier)), the product in float32
         rndnu, fbgemm   (v * m + 2**(shift - 1)) >> shift
@@ -306,7 +308,7 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
         tflite          (v * m + 2**(30 - shift)) >> (31 - shift) where shift >= 0, else
                         half_away(x / 2**-shift) of x = (v * m + 2**30) >> 31
 
-    Where implementations overflow, results saturate.
+    Where other implementations overflow, the result saturates.
 
     Examples
     --------
@@ -346,24 +348,24 @@ def fixed_point(multiplier, arithmetic="tflite"):
     Returns
     -------
     multiplier : ndarray or int32
-        Of the shape of the argument, int32.
+        int32 multipliers, with the shape of the argument.
     shift : ndarray or int8
-        The same, int8: the number is ``multiplier * 2**(shift - 31)`` for "tflite" and
-        "tflite_single", ``multiplier / 2**shift`` for "rndnu" and "fbgemm".
+        int8 shifts, with the shape of the argument. The real number is ``multiplier *
+        2**(shift - 31)`` for "tflite" and "tflite_single", and ``multiplier / 2**shift``
+        for "rndnu" and "fbgemm".
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a number is none that the arithmetic has; the message names its range.
+        If the arithmetic cannot represent a number. The message states the range.
 
-    Notes
-    -----
-    "tflite" and "tflite_single" round to 31 bits, half away from zero; less than 2**-32 is
-    0. "tflite_single" takes the largest there is, ``(2**31 - 1, 30)``, from 2**30 on.
-    "rndnu" has the 24 bits of float32, from 2**-32 to less than 2**8; "fbgemm" the same,
-    from 2**-32 to less than 2**30, as a multiplier from 2**30 on.
+    Notes ----- "tflite" and "tflite_single" round to 31 bits, half away from zero. Numbers
+    below 2**-32 become 0. "tflite_single" represents numbers from 2**30 on by its largest
+    pair, ``(2**31 - 1, 30)``. "rndnu" keeps the 24 bits of float32, from 2**-32 to less
+    than 2**8. "fbgemm" keeps them from 2**-32 to less than 2**30, with multipliers from
+    2**30 on.
 
     Examples
     --------
@@ -382,7 +384,7 @@ def fixed_point(multiplier, arithmetic="tflite"):
         raise TypeError(
             f"multiplier: expected float32 or float64, got {_describe(array)}"
         )
-    flat = array.reshape(-1)  # whose iterators have but 32 dimensions
+    flat = array.reshape(-1)  # NumPy's iterators have at most 32 dimensions
     integers = _np.empty(flat.shape, _np.int32)
     shifts = _np.empty(flat.shape, _np.int8)
     for i, one in enumerate(flat):

@@ -136,50 +136,50 @@ def dynamic_quantize(
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16, of any shape and strides; all finite.
+        Finite values of float32, float64, float16 or bfloat16, of any shape and strides.
     dtype : dtype_like, optional
-        The quantized type, int8 by default; one that `choose_qparams` takes.
+        The quantized type, see `choose_qparams`. Default int8.
     axis, block_size : int or tuple of int, optional
-        Granularity, as for `quantize`: ``axis=0`` is a scale for each row, as activations
-        have one for each token. Default one scale for all of `x`.
+        The granularity, see `quantize`. ``axis=0`` is one scale for each row. For an
+        activation, this is one scale for each token. Default: one scale for all of `x`.
     symmetric, quant_range, scale_dtype, like
-        As for `choose_qparams`.
+        See `choose_qparams`.
     packed : bool, str or tuple, optional
-        As for `quantize`: return a `PackedArray`.
+        Return a `PackedArray`. See `quantize`.
     out : ndarray, optional
-        Where to put the codes: exact shape and dtype, any strides.
+        Array for the codes, of the exact shape and dtype. Any strides are allowed.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
     rounding : str or RoundMode, optional
-        As for `quantize`.
+        See `quantize`.
     seed, start : int, optional
-        With stochastic rounding only, as for `quantize`. `start` is the place of the first
-        element of `x` in a larger array, whose rows may so be quantized in chunks.
+        Options of stochastic rounding, see `quantize`. `start` is the position of the first
+        element of `x` in a larger array, so that its rows can be quantized in chunks.
 
     Returns
     -------
     codes : ndarray or PackedArray
-        The codes, of the shape of `x`; `out` if given.
+        The codes, with the shape of `x`, or `out`.
     parameters : QParams
-        What they were made with.
+        The parameters of the codes.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit: `out` has not been written to. If `x` holds a
-        NaN or an infinity: `out` may have the codes of other groups.
+        If a value or a shape is wrong; `out` is unchanged. If `x` contains NaN or an
+        infinity; `out` may then contain codes of some rows or blocks.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
 
     Notes
     -----
-    Bit for bit what `choose_qparams` and `QParams.quantize` give. Groups are quantized
-    while caches hold them, so that each number comes from memory once, unless one group is
-    more than they hold.
+    The result equals `choose_qparams` followed by `QParams.quantize`, bit for bit. The
+    elements of a scale are quantized while they are in the cache, so each element is read
+    from memory once, unless the elements of one scale exceed the cache.
 
     Examples
     --------
@@ -307,43 +307,45 @@ def fake_quantize(
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16, of any shape, strides and byte order.
+        float32, float64, float16 or bfloat16 array of any shape, strides and byte order.
     scale, zero_point, dtype, axis, block_size, rounding, precision, saturate
-        As for `quantize`.
+        See `quantize`.
     offset, inverse, fill, quant_range
-        As for `quantize`, and for the way back as for `dequantize`.
+        See `quantize` and `dequantize`.
     mask : ndarray of bool, optional
-        Of the shape of `x`, any strides: gets True where the rounded quotient and the zero
-        point are within the range of codes, and False where they saturate. NaN is not
-        within it. What gradients pass through, where they are estimated so. With codes of
-        64 bits and narrow floats not beside a `precision` less than that of `x`.
+        Array with the shape of `x`. Any strides are allowed. An element becomes True if
+        rounded quotient plus zero point is within the range of codes. It becomes False if
+        the code saturates or `x` is NaN. Straight-through gradient estimators use this
+        mask. Codes of 64 bits and narrow floats exclude a `mask` if `precision` is below
+        the type of `x`.
     out : ndarray, optional
-        Where to put the result: the shape and the dtype of `x`, any strides.
+        Array for the result, with the shape and dtype of `x`. Any strides are allowed.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
     seed, start : int, optional
-        With stochastic rounding only, as for `quantize`.
+        Options of stochastic rounding, see `quantize`.
 
     Returns
     -------
     ndarray
-        Real numbers of the shape and the dtype of `x`; `out` if given.
+        Real numbers with the shape and dtype of `x`. If `out` is given, the result is
+        `out`.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit. Neither `out` nor `mask` has been written to.
+        If a value or a shape is wrong; `out` and `mask` are unchanged.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
 
     Notes
     -----
-    Bit for bit ``dequantize(quantize(x, …), …, dtype=x.dtype)`` with the same arguments,
-    where the codes are never more than a few thousand at a time.
+    The result equals ``dequantize(quantize(x, ...), ..., dtype=x.dtype)`` with equal
+    arguments, bit for bit. At most a few thousand codes exist at a time.
 
     Examples
     --------

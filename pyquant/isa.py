@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show the instruction set that the kernels use.
 
-The best one that the CPU and the operating system allow is chosen at import. The
-environment variable ``PYQUANT_ISA`` can name a lower one. Results are the same bits on all.
+pyquant chooses the best instruction set of CPU and operating system at import. The
+environment variable ``PYQUANT_ISA`` can select a lower one. All instruction sets return
+equal bits.
 """
 
 from __future__ import annotations

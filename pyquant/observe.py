@@ -43,49 +43,49 @@ class Observer:
     """
     Collect minimum, maximum and a histogram over batches, to choose scales from.
 
-    Exact extremes and, with `histogram`, how often the upper 16 bits of numbers occur, as
-    float32 has them: sign, exponent and 7 bits of the mantissa. That has no range that
-    could have to grow, so that observers of parts of the data, in any order, on any number
-    of threads, processes and machines, come to exactly what one comes to that sees all.
+    The extremes are exact. With `histogram`, an observer also counts the upper 16 bits of
+    each value as float32: sign, exponent and 7 bits of the mantissa. These bins do not
+    depend on the data. Observers of parts of the data therefore add up to the observer of
+    all data, bit for bit, in any order and on any number of threads or machines.
 
     Parameters
     ----------
     axis : int or tuple of int, optional
-        One set of statistics for each index along these axes; default one for all numbers.
+        Collect separate statistics for each index along these axes. Default: one set of
+        statistics.
     histogram : bool, optional
-        Whether to count, which all but the extremes needs.
+        Count values. All methods except "minmax" need the counts. Default False.
     mantissa_bits : int, optional
-        0 to 7: how many bits of the mantissa count. 3 do for many channels: a channel takes
-        8 counters then for each exponent that occurs, instead of 128.
+        Histogram resolution, 0 to 7. 7 (the default) uses up to 128 counters for each
+        exponent; 3 uses 8, which suits many channels.
     momentum : float, optional
-        Moving averages of the extremes of each update instead of extremes, as those of
-        PyTorch's MovingAverageMinMaxObserver: ``m + momentum * (new - m)`` in float32. They
-        depend on the order of updates; there is no histogram, and no `merge`.
+        Keep moving averages of the extremes of each batch, like PyTorch's
+        MovingAverageMinMaxObserver: ``m + momentum * (new - m)`` in float32. The averages
+        depend on the order of the batches and exclude `histogram` and `merge`.
     nonfinite : {"raise", "ignore"}, optional
-        Whether NaN and infinities are refused, with nothing counted, or counted apart.
+        "raise" (the default): NaN and infinities raise an error, and nothing of the batch
+        is counted. "ignore": they are counted separately.
 
     Attributes
     ----------
     axis : int, tuple of int or None
+        The axes that have separate statistics.
     min, max : numpy scalar or ndarray
-        The extremes, of the shape that `axis` selects; float64 if some of the data was,
-        else float32. ValueError where there is no data.
-    count, nan, inf : int, or ndarray where `axis` selects some
-        How many finite numbers, NaN and infinities there were.
+        Extremes, with the shape that `axis` selects. The type is float64 if a batch was
+        float64, else float32. ValueError if no data was added.
+    count, nan, inf : int or ndarray
+        Number of finite values, NaN and infinities.
 
-    Notes
-    -----
-    Takes a quarter of a KiB for each sign and exponent that occurs, 5 to 15 KiB of usual
-    data, 129 KiB of data that has them all. Of float16 it is up to eight times as much for
-    each, and the same at most. Counters are of two bytes; each that comes to 2**16, of
-    which there are at most ``count / 2**16``, takes 16 bytes more. Per axis it is as much
-    for each channel. ``sys.getsizeof`` knows.
+    Notes ----- An observer needs 0.25 KiB for each sign and exponent in the data: 5 to 15
+    KiB for usual data, at most 129 KiB. float16 needs up to eight times as much for each
+    exponent, and the maximum is equal. A counter has two bytes. Each counter that reaches
+    2**16 needs 16 more bytes; there are at most ``count / 2**16`` of them. With `axis`,
+    each channel needs this memory. ``sys.getsizeof`` returns the present size.
 
-    Numbers of float64 are counted as the float32 that they are truncated to, toward zero.
-    float16 has 3 more bits of mantissa, of which counts are exact, as those of bfloat16; it
-    goes with no other type.
+    float64 values are truncated toward zero to float32 before they are counted. float16 has
+    3 more bits of mantissa, which are counted exactly, and excludes all other types.
 
-    Not for two threads at a time.
+    An observer must not be used by two threads at a time.
 
     Examples
     --------
@@ -135,18 +135,18 @@ class Observer:
         self._nonfinite = _one_of(
             nonfinite, ("raise", "ignore"), "nonfinite", "'raise' or 'ignore'"
         )
-        self._real: str | None = None  # the type of all data, or one that holds it
-        self._shape: tuple[int, ...] | None = None  # of channels
+        self._real: str | None = None  # type that holds all data
+        self._shape: tuple[int, ...] | None = None  # shape along axis
         self._count = np.zeros(0, np.uint64)
         self._nan, self._inf = self._count, self._count
         self._min = np.zeros(0)
         self._max = self._min
-        self._pages = np.zeros(0, np.uint16)  # see pq.h, and their counters by channel,
-        self._table = np.zeros((0, 0, 1 << self._bits), np.uint16)  # modulo 2^16;
-        self._places = np.zeros(0, np.uint64)  # which counters, of all that there could be,
-        self._wraps = self._places  # began anew, and how often
+        self._pages = np.zeros(0, np.uint16)  # pages of counters, see pq.h
+        self._table = np.zeros((0, 0, 1 << self._bits), np.uint16)  # modulo 2**16
+        self._places = np.zeros(0, np.uint64)  # counters that overflowed
+        self._wraps = self._places  # number of overflows
 
-    # ---- seeing data ----
+    # ---- add data ----
 
     def update(self, x: ArrayLike, *, threads: SupportsIndex = 1) -> None:
         """
@@ -155,16 +155,17 @@ class Observer:
         Parameters
         ----------
         x : array_like
-            float32, float64, float16 or bfloat16, of any shape, strides and byte order;
-            perhaps empty. Extents along `axis` are those of the data before.
+            float32, float64, float16 or bfloat16 array of any shape, strides and byte
+            order. It may be empty. The extents along `axis` must equal the extents of
+            earlier batches.
         threads : int, optional
-            How many threads may share the work. The result does not depend on it.
+            Largest number of threads. Default 1. The result does not depend on it.
 
         Raises
         ------
         ValueError
-            If numbers are not finite, or channels are others than before. Nothing has
-            been counted then.
+            If values are not finite, or the extents along `axis` differ. Nothing is
+            counted.
         """
         found = Observer.__new__(Observer)
         found._take_options(self)
@@ -199,14 +200,15 @@ class Observer:
         Parameters
         ----------
         other : Observer
-            Of the same `axis`, `histogram`, `mantissa_bits`, `nonfinite` and channels.
+            Observer with equal `axis`, `histogram`, `mantissa_bits`, `nonfinite` and shape.
 
         Raises
         ------
         TypeError
-            If it is no Observer, or one of them has moving averages, which depend on order.
+            If `other` is not an Observer, or one of both has moving averages, which depend
+            on the order of the batches.
         ValueError
-            If it is of another kind. Nothing has been merged then.
+            If an option or the shape differs. Nothing is added.
         """
         if not isinstance(other, Observer):
             msg = f"other: expected an Observer, got {type(other).__name__}"
@@ -235,7 +237,7 @@ class Observer:
     __copy__ = copy
 
     def __add__(self, other: Observer) -> Observer:
-        """Return an observer that has seen what either has."""
+        """Return an observer with the statistics of both."""
         if not isinstance(other, Observer):
             return NotImplemented
         new = self.copy()
@@ -243,11 +245,11 @@ class Observer:
         return new
 
     def __radd__(self, other: object) -> Observer:
-        """Let `sum` begin with 0."""
+        """Support `sum`, which starts with 0."""
         return self.copy() if type(other) is int and other == 0 else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        """Compare options and everything that was counted."""
+        """Compare options and all statistics."""
         if not isinstance(other, Observer):
             return NotImplemented
         if self._options() != other._options():
@@ -262,12 +264,12 @@ class Observer:
         return (_unpickled, (self._options(), self._state()))
 
     def __sizeof__(self) -> int:
-        """Count the bytes of arrays, too."""
+        """Return the size in bytes, including the arrays."""
         arrays = (v for v in self._state() if isinstance(v, np.ndarray))
         return object.__sizeof__(self) + sum(array.nbytes for array in arrays)
 
     def __repr__(self) -> str:
-        """Show options and what one number says."""
+        """Show options, extremes and count in one line."""
         seen = int(self._count.sum())
         more = "" if self._momentum is None else f", momentum={self._momentum}"
         if seen:
@@ -277,7 +279,7 @@ class Observer:
             f"mantissa_bits={self._bits}{more}, count={seen})"
         )
 
-    # ---- what was seen ----
+    # ---- statistics ----
 
     @property
     def axis(self) -> int | tuple[int, ...] | None:
@@ -318,19 +320,20 @@ class Observer:
         Parameters
         ----------
         q : float
-            From 0 to 1. Of n numbers the one of rank ``ceil(q * n)``, at least 1, is meant:
-            ``numpy.quantile(..., method="inverted_cdf")``.
+            From 0 to 1. For n values, the quantile is the value of rank ``ceil(q * n)``, at
+            least 1: ``numpy.quantile(..., method="inverted_cdf")``.
 
         Returns
         -------
         low, high : numpy scalar or ndarray
-            Like `min` and `max`. No further apart than a 128th of their magnitude with all
-            bits of the mantissa; the same for float16 and bfloat16.
+            Bounds with the shape and type of `min` and `max`. With 7 mantissa bits they
+            differ by at most 1/128 of their magnitude. For float16 and bfloat16 they are
+            equal.
 
         Raises
         ------
         ValueError
-            If `q` is out of range, or there is no histogram or no data.
+            If `q` is out of range, or there is no histogram, or no data.
         """
         from pyquant import _searches
 
@@ -356,26 +359,29 @@ class Observer:
         Parameters
         ----------
         method : {"minmax", "percentile", "mse", "entropy"}, optional
-            The extremes; what leaves out at most so many percent; what has the least
-            expected square of the error; or what loses the least information as TensorRT
-            has it, by magnitudes. All but the first need `histogram`.
+            "minmax" (the default): the extremes. "percentile": cut off a percentage of the
+            values. "mse": minimize the expected squared error. "entropy": minimize the loss
+            of information by TensorRT's rule, based on magnitudes. All methods except
+            "minmax" need `histogram`.
         percentile : float, optional
-            For "percentile": of magnitudes where `symmetric`, else half of the rest at
-            either end.
+            For "percentile", from 0 to 100, default 99.99: the percentage of values to
+            keep. A symmetric range counts magnitudes. All other ranges cut off half of the
+            rest at each end.
         dtype : dtype_like, optional
-            The quantized type, which "mse" and "entropy" depend on.
+            The quantized type. "mse" and "entropy" depend on it. Default int8.
         symmetric : bool, optional
-            Whether the range is as wide on either side of 0, as `choose_qparams` has it.
+            True: make the range symmetric around 0. Default: the rule of `choose_qparams`.
 
         Returns
         -------
         lo, hi : numpy scalar or ndarray
-            Like `min` and `max`, and within them but for ``-lo == hi`` where `symmetric`.
+            Ends of the range, with the shape and type of `min` and `max`. They do not
+            exceed the extremes, except that a symmetric range has ``-lo == hi``.
 
         Raises
         ------
         ValueError
-            If there is no data, no such method, or no histogram for it.
+            If there is no data, the method is unknown, or the method needs a histogram.
         """
         lo, hi = self._range(method, percentile, dtype, symmetric)
         return self._reals(lo), self._reals(hi)
@@ -397,17 +403,17 @@ class Observer:
         Parameters
         ----------
         dtype, symmetric, quant_range, scale_dtype, like
-            As for `choose_qparams`.
+            See `choose_qparams`.
         method, percentile
-            As for `range`.
+            See `range`.
 
         Returns
         -------
         QParams
-            With "minmax" those that `choose_qparams` finds of all data at once.
+            With "minmax" the result equals `choose_qparams` on all data.
         """
         ends = self._range(method, percentile, dtype, symmetric)
-        if method == "minmax":  # which some formulas want both of
+        if method == "minmax":  # some formulas need both extremes
             ends = self._min, self._max
         lo, hi = (self._reals(end, self._real) for end in ends)
         return qparams_from_range(
@@ -462,7 +468,9 @@ class Observer:
         ) = state
 
     def _add(self, found: Observer, name: str) -> None:
-        """See what `found` has; arrays that others may have are never written to."""
+        """
+        Add the statistics of `found`; never write to arrays that other observers may share.
+        """
         if found._shape is None:
             return
         if self._shape is None:
@@ -503,7 +511,9 @@ class Observer:
         return any(counts.any() for counts in (self._count, self._nan, self._inf))
 
     def _average(self, before: Observer) -> None:
-        """Make extremes moving averages, as PyTorch does: in float32, a step at a time."""
+        """
+        Replace the extremes by moving averages, with PyTorch's float32 rounding steps.
+        """
         self._real = "float32"
         if before._shape is None or before._shape != self._shape:
             with np.errstate(over="ignore"):
@@ -591,34 +601,36 @@ def calibrate(
     """
     Choose quantization parameters from an iterable of batches.
 
-    Each batch goes to `Observer.update`. The result is `Observer.qparams`.
+    Each batch is passed to `Observer.update`, and `Observer.qparams` returns the result.
 
     Parameters
     ----------
     batches : iterable of array_like
         Arrays of float32, float64, float16 or bfloat16. The iterable is read once, so a
         generator works.
-    dtype, symmetric, quant_range, scale_dtype, like
-        The options of `choose_qparams`. `like` selects the formula for scale and zero
-        point; it does not change the range.
+    dtype, symmetric, quant_range, scale_dtype
+        See `choose_qparams`.
     method, percentile
-        The options of `Observer.range`.
+        See `Observer.range`.
+    like : str, optional
+        The formula for scale and zero point, see `choose_qparams`. The range does not
+        depend on it.
     axis, mantissa_bits, momentum, nonfinite
-        The options of `Observer`.
+        See `Observer`.
     threads : int, optional
-        The largest number of threads for a batch. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     QParams
-        Parameters that quantize later batches.
+        Parameters to quantize later batches with.
 
     Raises
     ------
     TypeError
         If `batches` is an array, or a batch is not an array of real numbers.
     ValueError
-        If the batches contain no finite number, or contain NaN or an infinity and
+        If the batches contain no finite number, or if they contain NaN or an infinity and
         `nonfinite` is "raise".
 
     Examples
@@ -688,7 +700,7 @@ def _check_method(method: object, percentile: SupportsFloat) -> tuple[str, float
     return found, _number(percentile, "percentile", 0, 100) / 100
 
 
-# ---- parts ----
+# ---- helpers ----
 
 
 def _unpickled(options: tuple[Any, ...], state: tuple[Any, ...]) -> Observer:
@@ -731,7 +743,7 @@ def _bits(value: SupportsIndex) -> int:
 
 
 def _one_of(value: object, names: Iterable[str], name: str, expected: str = "") -> str:
-    """One of these strings, as Python's own; `expected` says which there are."""
+    """Return `value` if it is one of these strings; `expected` describes them in errors."""
     expected = expected or f"one of {', '.join(names)}"
     if not isinstance(value, str):
         msg = f"{name}: expected {expected}, got {type(value).__name__}"
@@ -744,13 +756,13 @@ def _one_of(value: object, names: Iterable[str], name: str, expected: str = "") 
 
 
 def _number(value: SupportsFloat, name: str, least: int, most: int) -> float:
-    """A float within limits."""
+    """Return a float within limits."""
     if isinstance(value, str | bytes | bool | np.bool) or not hasattr(value, "__float__"):
         msg = f"{name}: expected a number, got {type(value).__name__}"
         raise TypeError(msg)
     try:
         number = float(value)
-    except TypeError:  # of arrays, and of types
+    except TypeError:  # raised for arrays and types
         msg = f"{name}: expected a number, got {type(value).__name__}"
         raise TypeError(msg) from None
     except OverflowError:
@@ -771,7 +783,7 @@ def _momentum(value: SupportsFloat, histogram: bool) -> float:
 
 
 def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | None:
-    """The type for data of both."""
+    """Return the type that holds both types."""
     if a is None or a == b:
         return b
     if counted and "float16" in (a, b):
@@ -781,8 +793,13 @@ def _common(a: str | None, b: str | None, name: str, counted: bool) -> str | Non
 
 
 class _Counters(NamedTuple):
-    """Pages, ascending, the counters of each channel in them, modulo 2^16, and for those
-    that are 2^16 and more, ascending, their places among all, and how often they are."""
+    """
+    Counters of an observer, modulo 2**16, and their overflows.
+
+    `pages` is ascending, and `table` has the counters of each channel in a page. `places`
+    are the positions of counters that reached 2**16, ascending, and `wraps` the number of
+    times.
+    """
 
     pages: npt.NDArray[np.uint16]
     table: npt.NDArray[np.uint16]
@@ -791,7 +808,7 @@ class _Counters(NamedTuple):
 
 
 def _sum_counters(a: _Counters, b: _Counters) -> _Counters:
-    """The sum of both, in new arrays."""
+    """Return the sum of both in new arrays."""
     pages = a.pages
     if not np.array_equal(pages, b.pages):
         pages = np.union1d(pages, b.pages)
@@ -816,7 +833,7 @@ def _sum_counters(a: _Counters, b: _Counters) -> _Counters:
 
 
 def _spread(counters: _Counters, pages: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
-    """The table with rows for all of these pages."""
+    """Return the table with a row for each of these pages."""
     if len(pages) == len(counters.pages):
         return counters.table
     table = np.zeros((len(pages), *counters.table.shape[1:]), np.uint16)
@@ -830,8 +847,12 @@ def _averaged(
     new: npt.NDArray[np.float64],
     count: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.float64]:
-    """As PyTorch rounds; of channels without data so far the new, of those without new data
-    the old."""
+    """
+    Return moving averages, rounded like PyTorch.
+
+    A channel without earlier data gets the new extreme. A channel without new data keeps
+    the old one.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         old, now = mean.astype(np.float32), new.astype(np.float32)
         step = np.float32(observer._momentum) * (now - old)

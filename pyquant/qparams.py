@@ -31,22 +31,22 @@ class QParams(_core.Calls):
     Parameters
     ----------
     scale : array_like
-        Scales, of the shape that `axis` and `block_size` ask for; see `quantize`.
+        Scales. `axis` and `block_size` determine the shape, see `quantize`.
     zero_point : array_like or None
-        Zero points, one or as many as scales; None is 0. They are kept in `dtype`, whatever
-        type they come in.
+        Zero points of any integer type: one element, or the shape of `scale`. `None` is 0.
+        They are stored as `dtype`.
     dtype : dtype_like
         The quantized type.
     axis, block_size : int or tuple of int, optional
-        Granularity, as for `quantize`.
+        The granularity, see `quantize`.
     offset : array_like, optional
-        Real numbers, one or as many as scales may be, that are subtracted before numbers
-        are divided, and added to products.
+        Real numbers: one element, or the shape of `scale`. `quantize` subtracts them before
+        the division, and `dequantize` adds them to the products.
     fill : int or sequence of int, optional
-        Codes that stand for NaN, which becomes the first of them.
+        Codes that represent NaN. NaN becomes the first of them.
     quant_range : (int, int), optional
-        The lowest and the highest code, of those that `dtype` has. Zero points, unless all
-        are 0, are among them.
+        Lowest and highest code, within the range of `dtype`. The range must contain all
+        zero points, unless every zero point is 0.
 
     Attributes
     ----------
@@ -55,13 +55,13 @@ class QParams(_core.Calls):
     dtype : numpy.dtype
         The quantized type.
     axis, block_size : int, tuple of int or None
-        Granularity.
+        The granularity.
     offset : ndarray or None
         Read-only.
     fill : tuple of int or None
-        Codes that stand for NaN.
+        Codes that represent NaN.
     quant_range : tuple of int or None
-        The lowest and the highest code.
+        Lowest and highest code.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class QParams(_core.Calls):
         fill: SupportsIndex | Iterable[SupportsIndex] | None = None,
         quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     ) -> None:
-        """Check and copy everything, so that nothing can change it."""
+        """Check and copy all arguments, so that no caller can change them later."""
         self._set(scale, zero_point, dtype, axis, block_size, offset, fill, quant_range)
 
     @property
@@ -98,9 +98,11 @@ class QParams(_core.Calls):
 
     @property
     def zero_point(self) -> npt.NDArray[Any]:
-        """Zero points of the quantized type, read-only.
+        """
+        Zero points of the quantized type, read-only.
 
-        Where that is one of ml_dtypes, which is not installed, of int8 or uint8.
+        If the type needs ml_dtypes and the package is not installed, the type is int8 or
+        uint8.
         """
         return _core.typed_zeros(self._zero_point, self._name)
 
@@ -116,22 +118,22 @@ class QParams(_core.Calls):
 
     @property
     def block_size(self) -> int | tuple[int, ...] | None:
-        """Number of elements that share a scale along each axis, or None."""
+        """Number of elements that share a scale along each axis, or `None`."""
         return self._block_size
 
     @property
     def offset(self) -> npt.NDArray[Any] | None:
-        """Offsets, read-only, or None."""
+        """Offsets, read-only, or `None`."""
         return self._offset
 
     @property
     def fill(self) -> tuple[int, ...] | None:
-        """Codes that represent NaN, or None."""
+        """Codes that represent NaN, or `None`."""
         return self._fill
 
     @property
     def quant_range(self) -> tuple[int, int] | None:
-        """Lowest and highest code, or None for all codes of the type."""
+        """Lowest and highest code, or `None` for all codes of the type."""
         return self._quant_range
 
     def measure_error(
@@ -147,27 +149,26 @@ class QParams(_core.Calls):
         Parameters
         ----------
         x : array_like
-            Real numbers. They are quantized a piece at a time, in cache.
+            Real numbers. They are quantized in parts that fit the cache.
         axis : int or tuple of int, optional
-            Measure the elements at each index of these axes by themselves. Default: all
-            together.
+            Measure each index of these axes separately. Default: one measurement of all
+            elements.
         threads : int, optional
-            How many threads may share the work. The result does not depend on it.
+            Largest number of threads. Default 1. The result does not depend on it.
 
         Returns
         -------
         ErrorReport
-            What was found; also how many elements saturated.
+            The error statistics, including the number of saturated elements.
 
         Raises
         ------
         TypeError, ValueError, numpy.exceptions.AxisError, ImportError
-            As `quantize` does.
+            See `quantize`.
 
-        Notes
-        -----
-        Codes are dequantized to float32, to float64 when `x` is that. Sums are those of
-        `measure_error`, bit for bit. Scales count as zero where the arithmetic has them so.
+        Notes ----- Codes are dequantized to float32, or to float64 if `x` is float64. The
+        sums equal the sums of `measure_error`, bit for bit. `zero_scales` counts a scale
+        that the arithmetic treats as zero.
 
         Examples
         --------
@@ -182,12 +183,12 @@ class QParams(_core.Calls):
         return measure_params(self, x, axis, threads)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: the parameters never change."""
+        """Raise AttributeError: the parameters are immutable."""
         msg = f"{name}: expected no assignment, QParams is immutable"
         raise AttributeError(msg)
 
     def __delattr__(self, name: str) -> None:
-        """Refuse: the parameters never change."""
+        """Raise AttributeError: the parameters are immutable."""
         msg = f"{name}: expected no deletion, QParams is immutable"
         raise AttributeError(msg)
 
@@ -198,7 +199,7 @@ class QParams(_core.Calls):
         return self._key() == other._key()
 
     def __hash__(self) -> int:
-        """Hash what `__eq__` compares."""
+        """Hash the values that `__eq__` compares."""
         return hash(self._key())
 
     def _key(self) -> tuple[object, ...]:
@@ -210,17 +211,17 @@ class QParams(_core.Calls):
         return (*arrays, *rest)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the call that makes an equal one."""
+        """Pickle as a call that builds an equal object."""
         parts = (self._scale, self._zero_point, self._name, self._axis, self._block_size)
         return (_unpickled, (*parts, *self._affine_parts()))
 
     def _affine_parts(self) -> tuple[Any, ...]:
-        """What most parameters do not have."""
+        """Return `offset`, `fill` and `quant_range`, or () if all are `None`."""
         parts = (self._offset, self._fill, self._quant_range)
         return parts if any(part is not None for part in parts) else ()
 
     def __repr__(self) -> str:
-        """Show everything, but of long arrays a few elements of each end."""
+        """Show all parameters, but only the ends of long arrays."""
         more = ""
         if self._offset is not None:
             more += f", offset={_shown(self._offset)}"
@@ -257,7 +258,7 @@ def _unpickled(
 
 
 def _shown(array: npt.NDArray[Any]) -> str:
-    """The repr of an array; of a long one a line or two, whatever its dimensions."""
+    """Return the repr of an array; a long array takes one or two lines."""
     shape = f".reshape{array.shape}" if array.size > 20 and array.ndim > 1 else ""
     with np.printoptions(threshold=20, edgeitems=2, floatmode="unique"):
         return repr(array.reshape(-1) if shape else array) + shape
@@ -284,64 +285,63 @@ def choose_qparams(
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16; all finite.
+        Finite values of float32, float64, float16 or bfloat16.
     dtype : dtype_like, optional
-        The quantized type, int8 by default; see `quantize`. With narrow floats the
-        largest magnitude becomes their largest number.
+        The quantized type, see `quantize`. Default int8. For a narrow float, the largest
+        magnitude becomes its largest number.
     axis, block_size : int or tuple of int, optional
-        Granularity, as for `quantize`. Default one scale for all of `x`.
+        The granularity, see `quantize`. Default: one scale for all of `x`.
     symmetric : bool, optional
-        Whether the zero point is the same for all data: 0, for unsigned types the middle
-        code (128 of uint8); or one that makes use of all codes. Default: symmetric for
-        signed types and narrow floats, all codes for unsigned types.
+        True: fix the zero point at 0 (128 for uint8). False: fit the zero point to the
+        data. Default: True for signed types and narrow floats, False for unsigned types.
     method : {"minmax", "mse"}, optional
-        What decides: the extremes of the data, or the sum of squared errors, see Notes.
+        "minmax" (the default) covers the range of the data. "mse" minimizes the sum of
+        squared errors, see Notes.
     weights : array_like, optional
-        With "mse": finite real numbers from 0 that squared errors are multiplied by, of a
-        shape that broadcasts to that of `x`.
+        For "mse": finite factors of the squared errors, at least 0, of a shape that
+        broadcasts to the shape of `x`.
     candidates : array_like, optional
-        With "mse": numbers above 0, at most 1, that the range is multiplied by. Default
-        ``1 - j / 100`` for `j` from 0 to 19.
+        For "mse": factors of the range, above 0 and at most 1. Default ``1 - j / 100`` for
+        `j` from 0 to 19.
     quant_range : (int, int), optional
-        The lowest and the highest code, of those that `dtype` has, in place of all of them:
-        ``(-64, 63)``, ``(-127, 127)``. `quantize` of the result saturates to it. Integers
-        only.
+        Lowest and highest code, within the range of `dtype`, such as ``(-64, 63)`` or
+        ``(-127, 127)``. `QParams.quantize` saturates to this range. Integer types only.
     scale_dtype : dtype_like, optional
-        float32, float64, float16, bfloat16, float8_e4m3fn or float8_e8m0fnu. A scale is
-        rounded to it before anything is made of it: to nearest, to float8_e8m0fnu, the
-        powers of two, upwards. What would become 0, or infinite, becomes the smallest
-        positive, or the largest number. Default float32, float64 when `x` is float64.
+        float32, float64, float16, bfloat16, float8_e4m3fn or float8_e8m0fnu. Scales are
+        rounded to this type before zero points are computed: upwards for float8_e8m0fnu
+        (powers of two), else to nearest. A scale that would become 0 or infinite becomes
+        the smallest positive or the largest number. Default: float32, or float64 if `x` is
+        float64.
     like : str, optional
-        Whose formula: ``"onnxruntime"``, ``"pytorch"``, ``"aten"``, ``"fbgemm"``,
+        Use the formula of ``"onnxruntime"``, ``"pytorch"``, ``"aten"``, ``"fbgemm"``,
         ``"torchao"``, ``"torchao_no_clip"``, ``"compressed_tensors"``, ``"tflite"``,
-        ``"xnnpack"`` or ``"quark_po2"``, whose numbers scales and zero points then are, bit
-        for bit; see "What like= switches" in the semantics. For integers of at most 16
-        bits. It does not change how codes are made. Default: the formula below.
+        ``"xnnpack"`` or ``"quark_po2"``, bit for bit. It determines scale and zero point
+        only, for integer types of at most 16 bits. Default: the formula in Notes.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     QParams
-        With scales of `scale_dtype`.
+        Parameters with scales of `scale_dtype`.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If `x` holds a NaN or an infinity; the message says how many and where the first is.
-        If a formula has no meaning for `dtype`, `symmetric` or `quant_range`.
+        If `x` contains NaN or an infinity; the message states their number and the index of
+        the first. If a formula does not support `dtype`, `symmetric` or `quant_range`.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
     MemoryError
-        If there are more scales than memory holds.
+        If the scales do not fit in memory.
 
     Notes
     -----
-    With ``lo = min(0, min(x))``, ``hi = max(0, max(x))`` of a group, and `qmin`, `qmax` the
-    limits of `dtype`, or `quant_range`, in float64 arithmetic, the scale rounded once to
-    its type::
+    For each scale, ``lo = min(0, min(x))`` and ``hi = max(0, max(x))``. `qmin` and `qmax`
+    are the limits of `dtype`, or `quant_range`. The arithmetic is float64, and the scale is
+    rounded once to its type::
 
         symmetric    scale = max(hi, -lo) / min(qmax, -qmin)
                      zero_point = 0
@@ -350,19 +350,21 @@ def choose_qparams(
         asymmetric   scale = (hi - lo) / (qmax - qmin)
                      zero_point = saturate(round_half_even(qmin - lo / scale))
 
-    Codes of both signs are symmetric around 0, others around the middle one. A group of
-    zeros, or an empty one, gets scale 1. Should ``hi - lo`` overflow, both are
-    halved. The scale is the next larger one where rounding down would let data saturate by
-    more than half a step, and one beside it where data at the end of the range of its type
-    would come back infinite: what is dequantized to the type of `x` is finite, and within
-    half a step of the data, as far as the quotient and the product are not rounded.
+    "symmetric" applies to ranges of codes that contain both signs, "unsigned" to symmetric
+    parameters of all other ranges. Zeros only, or no elements, give scale 1. If ``hi - lo``
+    overflows, both ends are halved. The scale is replaced by the next larger one if
+    rounding it down would saturate data by more than half a step. A neighbour of the scale
+    is used if data near the largest number of its type would become infinite. Dequantized
+    data is finite in the type of `x`, and within half a step of the data, except for the
+    rounding of quotient and product.
 
-    With ``method="mse"`` that is done for ``c * lo`` and ``c * hi`` for each of the
-    candidates, rounded to float32 (float64 when `x` is float64). The first is kept for
-    which ``sum(w * (dequantize(quantize(x)) - x)**2)`` is least; then, of its codes `q`
-    less the zero point, ``sum(w * x * q) / sum(w * q * q)`` is the scale if that makes the
-    sum less. Differences are rounded to float32 (float64), sums are float64 in an order of
-    their own: the result is the same on every CPU. Groups know nothing of each other.
+    ``method="mse"`` computes these parameters for ``c * lo`` and ``c * hi`` with each
+    candidate c, rounded to float32 (float64 if `x` is float64). It keeps the first
+    candidate with the least ``sum(w * (dequantize(quantize(x)) - x)**2)``. For its codes
+    `q` minus the zero point, it then tries the scale ``sum(w * x * q) / sum(w * q * q)``
+    and keeps that if the sum decreases. Differences are rounded to float32 (float64). Sums
+    are float64 in a fixed order, so the result is equal on every CPU. Scales do not affect
+    each other.
 
     Examples
     --------
@@ -412,30 +414,31 @@ def qparams_from_range(
     Parameters
     ----------
     lo, hi : array_like
-        The ends of the ranges, of the shape of the scales; float32, float64, float16 or
-        bfloat16, as the data is, and finite. Python's numbers, and lists of them, count as
-        float32 where that holds them. A range is extended to 0.
+        Finite ends of the ranges, with the shape of the scales: float32, float64, float16
+        or bfloat16, like the data. Python numbers and lists of numbers become float32 if
+        that type can hold them. A range is extended to contain 0.
     dtype : dtype_like, optional
-        The quantized type, int8 by default; see `quantize`.
+        The quantized type, see `quantize`. Default int8.
     axis, block_size : int or tuple of int, optional
-        Granularity, of which the ranges are; it is kept in the result.
+        The granularity of the ranges, which the result keeps.
     symmetric, quant_range, scale_dtype, like
-        As for `choose_qparams`.
+        See `choose_qparams`.
 
     Returns
     -------
     QParams
-        What `choose_qparams` says of data that has these extremes, bit for bit.
+        The parameters that `choose_qparams` returns for data with these extremes, bit for
+        bit.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If an end is NaN or infinite, or `lo` above `hi`: the message says where. If a
-        formula has no meaning for `dtype`, `symmetric` or `quant_range`.
+        If an end is NaN or infinite, or `lo` is above `hi`; the message states the index.
+        If a formula does not support `dtype`, `symmetric` or `quant_range`.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
 
     Examples
     --------

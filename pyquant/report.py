@@ -30,39 +30,42 @@ class ErrorReport:
     """
     Error statistics of ``x - y``: SQNR in dB, MSE, maximum error, saturation.
 
-    `measure_error` and `QParams.measure_error` make it. Of what was measured along axes,
-    each attribute but `axis` is an array, of the shape of `x` at these axes; else a number.
-    Elements of which a number is NaN or infinite are counted, and left out of the rest.
+    `measure_error` and `QParams.measure_error` return immutable reports. If axes were
+    measured, each attribute except `axis` is an array with the shape of `x` at these axes.
+    Otherwise each attribute is a number. Elements where `x` or `y` is NaN or infinite are
+    counted and excluded from all other statistics.
 
-    ``a + b`` is the report of the elements of `a` followed by those of `b`, where both are
-    of the same axes and channels: counts and extremes are those of one call. Sums are
-    added, and the last bits of a sum depend on how it was cut into others.
+    ``a + b`` is the report of the elements of `a` followed by the elements of `b`. The
+    axes and shapes must be equal. Counts and extremes equal a single call on all elements.
+    Sums are added, so their last bits depend on how the data was divided.
 
     Attributes
     ----------
     sqnr : float or ndarray
-        Signal to quantization noise, ``10 * log10(sum(x**2) / sum((x - y)**2))``, in dB:
-        inf without an error, -inf where only `x` is 0, NaN without either.
+        Signal-to-quantization-noise ratio in dB,
+        ``10 * log10(sum(x**2) / sum((x - y)**2))``: inf without an error, -inf if only
+        `x` is 0, NaN if both sums are 0.
     mse, mean_error : float or ndarray
-        The means of ``(x - y)**2`` and of ``x - y``; NaN of no elements.
+        Means of ``(x - y)**2`` and of ``x - y``; NaN for zero elements.
     max_error : float or ndarray
-        The largest ``abs(x - y)``; NaN of no elements.
+        Largest ``abs(x - y)``; NaN for zero elements.
     max_index : int or ndarray
-        The first element with that error, counted in C order among those of its channel;
-        -1 of no elements. Without an axis ``x.flat[max_index]``.
+        Index of the first element with that error, in C order within its index of `axis`;
+        -1 for zero elements. Without an axis the element is ``x.flat[max_index]``.
     cosine : float or ndarray
-        ``sum(x * y) / sqrt(sum(x**2) * sum(y**2))``; NaN where a sum is 0.
+        ``sum(x * y) / sqrt(sum(x**2) * sum(y**2))``; NaN if a sum is 0.
     nan, inf : int or ndarray
-        Elements of which either number is NaN; and others of which one is infinite.
+        Number of elements where `x` or `y` is NaN; number of the remaining elements where
+        `x` or `y` is infinite.
     saturated_low, saturated_high : int or ndarray
-        Elements that were too low or too high for the codes, by more than half a step. 0
-        where no parameters are known, as for `measure_error`.
+        Number of elements below and above the range of the codes by more than half a step.
+        `measure_error`, which has no parameters, reports 0.
     zero_scales : int or ndarray
-        Elements whose scale is 0, infinite or NaN; likewise.
+        Number of elements with scale 0, infinity or NaN. `measure_error` reports 0.
     count : int or ndarray
-        All elements.
+        Number of all elements.
     axis : int, tuple of int or None
-        The axes.
+        The measured axes.
 
     Examples
     --------
@@ -83,7 +86,7 @@ class ErrorReport:
     _sums: npt.NDArray[Any]
 
     def __init__(self) -> None:
-        """Refuse: reports are made by measuring."""
+        """Raise TypeError: only `measure_error` builds reports."""
         msg = "ErrorReport: expected measure_error() to make it, got a call"
         raise TypeError(msg)
 
@@ -149,7 +152,7 @@ class ErrorReport:
 
     @property
     def zero_scales(self) -> Any:
-        """Number of elements whose scale is 0, infinite or NaN."""
+        """Number of elements with scale 0, infinity or NaN."""
         return self._given(self._sums["bad_scales"])
 
     @property
@@ -158,7 +161,7 @@ class ErrorReport:
         return self._given(self._sums["count"])
 
     def _given(self, values: npt.NDArray[Any]) -> Any:
-        """As users get it: a number, or an array of their own."""
+        """Return a number, or a new array for measured axes."""
         return np.array(values) if self._sums.ndim else np.asarray(values).item()
 
     def _mean(self, name: str, power: int) -> npt.NDArray[np.float64]:
@@ -169,7 +172,7 @@ class ErrorReport:
         return np.asarray(mean)
 
     def __add__(self, other: object) -> ErrorReport:
-        """Report on the elements of both."""
+        """Return the report of the elements of both."""
         if not isinstance(other, ErrorReport):
             return NotImplemented
         mine, others = (self._axis, self._sums.shape), (other._axis, other._sums.shape)
@@ -183,44 +186,44 @@ class ErrorReport:
         return _made(self._axis, sums)
 
     def __radd__(self, other: object) -> ErrorReport:
-        """Let `sum` begin with its 0."""
+        """Support `sum`, which starts with 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a report never changes."""
+        """Raise AttributeError: reports are immutable."""
         msg = f"{name}: expected no assignment, ErrorReport is immutable"
         raise AttributeError(msg)
 
     def __delattr__(self, name: str) -> None:
-        """Refuse: a report never changes."""
+        """Raise AttributeError: reports are immutable."""
         msg = f"{name}: expected no deletion, ErrorReport is immutable"
         raise AttributeError(msg)
 
     def __eq__(self, other: object) -> bool:
-        """Compare axes, shapes and the bits of all that was found."""
+        """Compare axes, shapes and the bits of all statistics."""
         if not isinstance(other, ErrorReport):
             return NotImplemented
         return self._key() == other._key()
 
     def __hash__(self) -> int:
-        """Hash what `__eq__` compares."""
+        """Hash the values that `__eq__` compares."""
         return hash(self._key())
 
     def _key(self) -> tuple[object, ...]:
         return self._axis, self._sums.shape, self._sums.tobytes()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the call that makes an equal one."""
+        """Pickle as a call that builds an equal report."""
         return _made, (self._axis, self._sums)
 
     def __repr__(self) -> str:
-        """Show everything."""
+        """Show all statistics."""
         with np.printoptions(threshold=20, edgeitems=2, floatmode="unique"):
             fields = [f"{name}={getattr(self, name)!r}" for name in _FIELDS]
         return f"ErrorReport({', '.join(fields)}, axis={self._axis})"
 
     def __str__(self) -> str:
-        """Show in one line what counts; of channels the extremes."""
+        """Show the main statistics in one line; for axes, show the extremes."""
         parts = [
             f"{_span(self.sqnr, '.2f')} dB",
             f"max error {_span(self.max_error, '.4g', last=True)}",
@@ -238,7 +241,9 @@ class ErrorReport:
 
 
 def _span(values: Any, how: str, *, last: bool = False) -> str:
-    """A number, or the least and the largest of some, or these alone."""
+    """
+    Format a number, or the smallest and largest of several (with `last`, the largest).
+    """
     known = np.asarray(values)
     known = known[~np.isnan(known)]
     if known.size == 0:
@@ -255,7 +260,7 @@ def _made(axis: int | tuple[int, ...] | None, sums: npt.NDArray[Any]) -> ErrorRe
 
 
 def _kept(axis: object, axes: tuple[int, ...]) -> int | tuple[int, ...] | None:
-    """The axes as a report has them."""
+    """Return the value of the attribute `axis` of a report."""
     return None if axis is None else axes if isinstance(axis, tuple) else axes[0]
 
 
@@ -272,18 +277,18 @@ def measure_error(
     Parameters
     ----------
     x, y : array_like
-        float32, float64, float16 or bfloat16, each of any of these, of the same shape and
-        any strides.
+        float32, float64, float16 or bfloat16 arrays of equal shape, with any strides. Their
+        types may differ.
     axis : int or tuple of int, optional
-        Measure the elements at each index of these axes by themselves. Default: all
-        together.
+        Measure each index of these axes separately. Default: one measurement of all
+        elements.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ErrorReport
-        What was found.
+        The error statistics.
 
     Raises
     ------
@@ -292,13 +297,13 @@ def measure_error(
     ValueError
         If the shapes differ.
     numpy.exceptions.AxisError
-        If `x` has no such axis.
+        If an axis is out of bounds.
 
     Notes
     -----
-    Numbers are widened before they are subtracted: to float64, in which all sums are. Those
-    of a channel are made in C order whatever the strides, and are the same bits on every
-    CPU. Float64 numbers whose squares are beyond float64 are scaled by a power of two.
+    Elements are converted to float64 before the subtraction, and all sums are float64. Sums
+    are computed in C order for any strides, and are equal bit for bit on every CPU. If the
+    square of a float64 element exceeds float64, the elements are scaled by a power of two.
 
     Examples
     --------
@@ -321,6 +326,8 @@ def measure_params(
     """
     Measure the error of quantizing `x` with given parameters.
 
+    `QParams.measure_error` calls this function.
+
     Parameters
     ----------
     p : QParams
@@ -328,14 +335,14 @@ def measure_params(
     x : array_like
         Real numbers.
     axis : int or tuple of int or None
-        As for `measure_error`.
+        See `measure_error`.
     threads : int
-        As for `measure_error`.
+        See `measure_error`.
 
     Returns
     -------
     ErrorReport
-        With what saturated.
+        The error statistics, including saturation.
     """
     sums, axes = _core.measure_params(p, x, axis, threads)
     return _made(_kept(axis, axes), sums)

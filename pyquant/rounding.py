@@ -16,11 +16,8 @@ class RoundMode(StrEnum):
     """
     Rounding modes. Each member equals its string.
 
-    Notes
-    -----
-    The four ``HALF_*`` modes besides ``HALF_EVEN`` go to the nearest integer and differ in
-    what they do with ties. Each but the last is one mode of nGraph Quantize, in
-    parentheses.
+    Notes ----- The ``HALF_*`` modes round to the nearest integer and differ in ties.
+    Parentheses contain the mode of nGraph Quantize; ``STOCHASTIC`` has no counterpart.
     """
 
     HALF_EVEN = "half_even"
