@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Weight", "WeightFile", "open_weights", "write_weights"]
 
-# The key of safetensors' metadata that says what its own types do not.
+# Key of the safetensors metadata that describes types the format lacks.
 RECORDS = "pyquant"
 REALS = ("float32", "float64", "float16", "bfloat16")
 EXTENSIONS = (".safetensors", ".gguf")
@@ -43,18 +43,18 @@ class Weight:
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the tensor.
     shape : tuple of int
-        The extents, in NumPy's order: those of GGUF reversed.
+        Shape in NumPy's order. GGUF files store it reversed.
     format : str
-        Its type as the file has it: ``"BF16"``, ``"F8_E4M3"``, ``"Q4_K"``, ``"type 99"``.
-        A number of GGUF is taken for a format of blocks only if these fill the room that
-        tensors of that number have.
+        Name of the element type or block format in the file: ``"BF16"``, ``"F8_E4M3"``,
+        ``"Q4_K"``, ``"type 99"``. A GGUF type number is a block format only if the blocks
+        fill the room between the tensors of that type.
     dtype : numpy.dtype or None
-        The type of its elements, of ml_dtypes where NumPy has none. None for blocks, as
-        those of Q4_K, and for types that are not known.
+        Type of the elements, from ml_dtypes if NumPy lacks it. `None` for blocks, such as
+        Q4_K, and for unknown types.
     raw : ndarray
-        Its bytes, of the file itself, read-only.
+        Bytes of the tensor in the file, read-only.
     nbytes, size, ndim : int
         Number of bytes, of elements, of dimensions.
     """
@@ -108,20 +108,20 @@ class Weight:
         Returns
         -------
         ndarray or PackedArray
-            Read-only. Packed where elements are parts of a byte, which `dequantize` takes,
-            too.
+            Read-only view of the file. It is a PackedArray if an element is a part of a
+            byte. `dequantize` accepts both.
 
         Raises
         ------
         ValueError
-            If only the bytes are known; if rows of elements of 6 bits are not whole words;
-            or if the file is closed.
+            If the type is unknown or a block format, if rows of 6-bit elements do not fill
+            complete words, or if the file is closed.
         ImportError
-            If NumPy has no such type, and ml_dtypes is not installed.
+            If the type needs ml_dtypes and the package is not installed.
 
         Notes
         -----
-        A file that others shorten ends the program that looks at what is no longer there.
+        If another program shortens the file, access to the missing bytes ends this program.
 
         Examples
         --------
@@ -148,7 +148,7 @@ class Weight:
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        """What `view` gives, to NumPy and to functions that take arrays."""
+        """Return the result of `view` to NumPy and to functions that accept arrays."""
         seen = np.asarray(self.view())
         made = seen if dtype is None else seen.astype(dtype, copy=False)
         return made.copy() if copy and made is seen else made
@@ -197,41 +197,40 @@ class Weight:
         Parameters
         ----------
         rows : slice, optional
-            Rows along the first axis, one after the other. Default all.
+            Consecutive rows along the first axis. Default: all rows.
         dtype : dtype_like, optional
-            float32, float64, float16 or bfloat16, or the type of the elements itself, which
-            blocks have not. Default that of `out`, else float32 for floats of at most 32
-            bits and blocks, else their own.
+            float32, float64, float16, bfloat16, or the type of the elements (not for
+            blocks). Default: the dtype of `out`; else float32 for blocks and for floats of
+            at most 32 bits; else the type of the elements.
         out : ndarray, optional
-            Where the numbers go: of that type and the shape of the result, with any
-            strides that keep the elements of one dimension clear of those of the next.
+            Array for the result, of the exact shape and dtype. Dimensions may have any
+            strides, but must not interleave.
         threads : int, optional
-            How many threads may share the work.
+            Largest number of threads. Default 1.
 
         Returns
         -------
         ndarray
-            `out`, or a new array.
+            A new array, or `out`.
 
         Raises
         ------
         TypeError
-            If an argument is of the wrong kind.
+            If an argument has the wrong type.
         ValueError
-            If the format is not known: `raw` has its bytes; or blocks are big-endian, and
-            have integers of several bytes. If rows are not next to each other, or not whole
-            blocks, `out` has another shape or elements that share memory, or the file is
-            closed.
+            If the format is unknown (`raw` has the bytes), or consists of big-endian blocks
+            with integers of several bytes. If rows are not consecutive or do not consist of
+            complete blocks, if `out` has another shape or elements that share memory, or if
+            the file is closed.
         ImportError
-            If a type is one of ml_dtypes, which is not installed.
+            If a type needs ml_dtypes and the package is not installed.
 
-        Notes
-        -----
-        Every byte stands for a number, or for NaN. To float32 nothing is rounded but int32,
-        int64 and float64; float16 and bfloat16 are made of float32, half to even.
+        Notes ----- Every byte sequence represents numbers or NaN. Conversion to float32 is
+        exact, except from int32, int64 and float64. float16 and bfloat16 results are
+        rounded from float32, half to even.
 
-        Pages of the file that have been read do not stay in the memory of the process: what
-        a large tensor needs is its result.
+        File pages do not remain in the memory of the process after reading. A large tensor
+        therefore needs memory for its result only.
 
         Examples
         --------
@@ -292,7 +291,7 @@ class Weight:
         return to if out is None else out
 
     def _known(self) -> str:
-        """The type of the elements, as pyquant has it."""
+        """Return pyquant's name of the element type."""
         name = self._tensor.dtype
         if name is None:
             raise self._unknown("a type of single elements")
@@ -304,7 +303,7 @@ class Weight:
         return ValueError(msg)
 
     def _rows(self, rows: slice | None) -> tuple[tuple[int, ...], int]:
-        """The shape of some rows, and the number of the first element."""
+        """Return the shape of some rows, and the position of their first element."""
         shape = self._tensor.shape
         if rows is None:
             return shape, 0
@@ -322,7 +321,7 @@ class Weight:
         return (len(chosen), *inner), chosen.start * prod(inner)
 
     def __repr__(self) -> str:
-        """Show what it is, not its elements."""
+        """Show name, format and shape, not the elements."""
         return f"Weight({self.name!r}, format={self.format!r}, shape={self.shape})"
 
 
@@ -333,16 +332,16 @@ class WeightFile(Mapping[str, Weight]):
     Attributes
     ----------
     path : str
-        What was opened.
+        The path that was opened.
     metadata : mapping
-        What the file says of itself: strings of safetensors; of GGUF numbers, strings,
-        arrays and lists of strings, each made when it is asked for. Numbers of other types
-        than uint32, float32 and bool are NumPy's scalars.
+        Metadata of the file. safetensors: strings. GGUF: numbers, strings, arrays and lists
+        of strings, each read on access. GGUF numbers are NumPy scalars, except uint32,
+        float32 and bool.
 
     Notes
     -----
-    It is a context manager. When it is closed arrays that were made of it stay valid, and
-    keep the file.
+    A WeightFile is a context manager. Arrays that were read from it stay valid after it is
+    closed, and keep it mapped.
     """
 
     def __init__(
@@ -357,7 +356,7 @@ class WeightFile(Mapping[str, Weight]):
         self._files, self._tensors = files, tensors
 
     def __getitem__(self, name: str) -> Weight:
-        """Find a tensor."""
+        """Return a tensor."""
         return Weight(name, self._tensors[name])
 
     def __iter__(self) -> Iterator[str]:
@@ -365,7 +364,7 @@ class WeightFile(Mapping[str, Weight]):
         return iter(self._tensors)
 
     def __len__(self) -> int:
-        """Count the tensors."""
+        """Return the number of tensors."""
         return len(self._tensors)
 
     def load(self, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
@@ -375,21 +374,22 @@ class WeightFile(Mapping[str, Weight]):
         Parameters
         ----------
         name : str
-            The name that it had there.
+            The name that was passed to `write_weights`.
 
         Returns
         -------
         ndarray, PackedArray or QParams
-            An equal one. Of other tensors, blocks among them, the array of their elements.
+            An object that equals the written one, in new memory. For other tensors,
+            including blocks, the array of their elements.
 
         Raises
         ------
         KeyError
-            If there is no such name.
+            If the name does not exist.
         ValueError
-            If the file does not say what it has to; or only the bytes are known.
+            If the metadata of the file is wrong, or the type is unknown.
         ImportError
-            If NumPy has no such type, and ml_dtypes is not installed.
+            If the type needs ml_dtypes and the package is not installed.
 
         Examples
         --------
@@ -415,7 +415,7 @@ class WeightFile(Mapping[str, Weight]):
             file.close()
 
     def __enter__(self) -> WeightFile:
-        """Begin a block at whose end the file is closed."""
+        """Return the file, which is closed at the end of the `with` block."""
         return self
 
     def __exit__(
@@ -428,7 +428,7 @@ class WeightFile(Mapping[str, Weight]):
         self.close()
 
     def __repr__(self) -> str:
-        """Show how many there are."""
+        """Show path and number of tensors."""
         return f"WeightFile({self.path!r}, {len(self)} tensors)"
 
 
@@ -439,21 +439,22 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     Parameters
     ----------
     path : str or path-like
-        A ``.safetensors`` file; a ``.index.json`` beside the files that it names; a GGUF
-        file of version 2 or 3, of either byte order, of several files the first. Another
-        name is that of a GGUF file if that begins so, else of a safetensors file.
+        A ``.safetensors`` file; an ``.index.json`` beside the files that it lists; or a
+        GGUF file of version 2 or 3, in either byte order. For a GGUF model in several
+        files, the first file. For other extensions, the first bytes decide between GGUF and
+        safetensors.
 
     Returns
     -------
     WeightFile
-        A mapping of names to `Weight`.
+        A mapping from names to `Weight`.
 
     Raises
     ------
     ValueError
-        If the file is not what it should be: the message names it, the tensor and the byte.
+        If the content is wrong; the message states file, tensor and byte.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
 
     Examples
     --------
@@ -505,7 +506,7 @@ def _open_one(path: str, files: list[Mapped]) -> WeightFile:
 
 
 def _open_index(path: str) -> WeightFile:
-    """What an index names, and nothing else of the files."""
+    """Open the tensors that an index lists, and no other tensors of its files."""
     from pyquant import _elements, _safetensors
 
     places, metadata = _safetensors.read_index(path)
@@ -547,34 +548,34 @@ def write_weights(
     Parameters
     ----------
     path : str or path-like
-        Where to: a name that ends with ``.safetensors`` or ``.gguf``. The bytes go to a
-        file beside it first, which takes its place at the end.
+        Path that ends with ``.safetensors`` or ``.gguf``. The bytes are first written to
+        another file in that folder, which then replaces `path`.
     weights : mapping
-        Names to arrays, of any strides, or to `Weight` of a file of the same kind.
-        safetensors: also to `PackedArray` and `QParams`, which `WeightFile.load` reads
-        again. GGUF: also to pairs of a format, as `BlockFormat` or its name, and the bytes
-        of its blocks, uint8 with blocks along the last axis.
+        Names to arrays of any strides, or to `Weight` objects of a file of equal kind.
+        safetensors: also to `PackedArray` and `QParams`, which `WeightFile.load` reads.
+        GGUF: also to pairs of a format (a `BlockFormat` or its name) and the uint8 bytes of
+        its blocks, with blocks along the last axis.
     metadata : mapping, optional
-        Of safetensors strings to strings; of GGUF strings to strings, numbers, arrays and
-        lists of strings. Python's integers become uint32 or int32 where these hold them,
-        and floats float32 where that does; NumPy's scalars keep their types, as does what
-        `WeightFile.metadata` has. ``split.no``, ``split.count`` and ``split.tensors.count``
-        go to no file but one named as a part.
+        safetensors: strings to strings. GGUF: strings to strings, numbers, arrays and lists
+        of strings. Python integers become uint32 or int32 if they fit, and floats become
+        float32 if that is exact. NumPy scalars keep their types, and so do the values of
+        `WeightFile.metadata`. ``split.no``, ``split.count`` and ``split.tensors.count`` are
+        written only if the name of the file is the name of a part.
 
     Raises
     ------
     TypeError
-        If a value is of a kind, or an array of a type, that the file has no place for.
+        If the file format does not support the type of a value or array.
     ValueError
-        If the path ends otherwise, or a shape does not fit.
+        If the path has another extension, or a shape is wrong.
     OSError
-        If it cannot be written; then a file that was there is as it was.
+        If the file cannot be written. An existing file is then unchanged.
 
     Notes
     -----
-    safetensors has float8_e4m3fn, float8_e5m2, their fnuz forms, float8_e8m0fnu, bfloat16
-    and, packed, float4_e2m1fn, float6_e2m3fn and float6_e3m2fn. Other narrow types are
-    written as the bytes they are, with their name in the metadata.
+    safetensors supports float8_e4m3fn, float8_e5m2, their fnuz forms, float8_e8m0fnu,
+    bfloat16 and, packed, float4_e2m1fn, float6_e2m3fn and float6_e3m2fn. All other narrow
+    types are written as bytes, with the name of the type in the metadata.
 
     Examples
     --------
@@ -615,13 +616,13 @@ def _dtype_of(name: str) -> np.dtype[Any]:
 
 
 def _is_exact(name: str) -> bool:
-    """Whether float32 would lose something that other types keep."""
+    """Return True if float32 would lose information of the type."""
     row = dtypes.TYPES.get(name)
     return row is None or row.kind == "integer" or name == "float64"
 
 
 def _result_type(dtype: npt.DTypeLike | None, out: npt.NDArray[Any] | None) -> str | None:
-    """The name of the type that is asked for, if any."""
+    """Return the name of the type that `dtype` or `out` selects, if any."""
     name = None
     if dtype is not None:
         name = dtypes.requested(dtype)
@@ -632,7 +633,7 @@ def _result_type(dtype: npt.DTypeLike | None, out: npt.NDArray[Any] | None) -> s
     if not isinstance(out, np.ndarray) or _core.is_masked(out):
         got = "a masked one" if isinstance(out, np.ndarray) else type(out).__name__
         raise TypeError(f"out: expected a NumPy array, got {got}")
-    out = np.ndarray.view(out, np.ndarray)  # subclasses may say what is not so
+    out = np.ndarray.view(out, np.ndarray)  # a subclass may report another dtype
     found = dtypes.requested(out.dtype)
     if found is None or name not in (None, found):
         expected = name or "a type of numbers in the byte order of the machine"
@@ -645,7 +646,7 @@ def _result_type(dtype: npt.DTypeLike | None, out: npt.NDArray[Any] | None) -> s
 def _place(
     shape: tuple[int, ...], name: str, out: npt.NDArray[Any] | None
 ) -> npt.NDArray[Any]:
-    """Where the numbers go: all of it is judged before any is written."""
+    """Return the array for the result, after all checks and before any write."""
     from pyquant import _elements
 
     if out is None:

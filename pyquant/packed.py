@@ -36,50 +36,50 @@ class PackedArray(_core.Packed):
     Parameters
     ----------
     data : ndarray
-        The bytes or words, as `layout` has them. Not copied: to change them changes the
-        array.
+        Bytes or words in the layout `layout`. The array is not copied, so changes of `data`
+        change the codes.
     dtype : dtype_like
-        The element type, of a width that `layout` has: int4, uint4, int2, uint2,
-        float4_e2m1fn, and where there are codes of other widths, int8, uint8 and all other
-        narrow floats.
+        The element type, with a width that `layout` supports: int4, uint4, int2, uint2,
+        float4_e2m1fn, and for layouts of other widths int8, uint8 and all other narrow
+        floats.
     shape : int or tuple of int
-        The shape of the unpacked array.
+        Shape of the unpacked array.
     layout : str, optional
-        "onnx", "words", "awq", "halves" or "high-first"; see the notes.
+        "onnx" (the default), "words", "awq", "halves" or "high-first"; see Notes.
     axis : int, optional
-        The axis along which codes are packed: the last by default. Not for "onnx".
+        The axis along which codes are packed. Default: the last. "onnx" has no axis.
     bits : int, optional
-        Width of uint8 codes: 1 to 8, where 4 and 2 mean uint4 and uint2, as they mean int4
-        and int2 of int8. Default that of `dtype`.
+        Width of uint8 codes, 1 to 8. Widths 4 and 2 select uint4 and uint2, or int4 and
+        int2 if `dtype` is int8. Default: the width of `dtype`.
 
     Attributes
     ----------
     data : ndarray
-        The bytes or words, read-only.
+        Packed bytes or words, read-only.
     dtype : numpy.dtype
-        The element type: of ml_dtypes where NumPy has none, then an ImportError without it.
-        Nothing else that a packed array does needs it but to unpack elements of such types.
+        Element type. If NumPy lacks the type, this attribute needs ml_dtypes, and so does
+        unpacking. Everything else works without it.
     shape : tuple of int
-        The shape of the unpacked array.
+        Shape of the unpacked array.
     layout : str
-        How elements lie in the bytes.
+        Name of the layout.
     axis : int or None
-        The axis along which they are packed; None for "onnx".
+        The axis along which codes are packed; `None` for "onnx".
     bits : int
-        Bits of an element.
+        Number of bits of an element.
     nbytes, size, ndim : int
-        Number of packed bytes, of elements, of dimensions. There is no ``itemsize``:
-        elements are parts of a byte.
+        Number of packed bytes, of elements, of dimensions. ``itemsize`` does not exist,
+        because an element is a part of a byte.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If `data` has not as many bytes as `shape` needs, or another shape, or if `layout`
-        has no elements of that width.
+        If the size or shape of `data` does not match `shape`, or `layout` does not support
+        the width.
     numpy.exceptions.AxisError
-        If there is no such axis.
+        If the axis is out of bounds.
 
     Notes
     -----
@@ -88,31 +88,27 @@ class PackedArray(_core.Packed):
     ============  ======  ============  ===================================================
     "onnx"        2, 4    uint8, 1-d    in C order, the first in the low bits of a byte
     "words"       1 to 8  int32 or      along `axis`, the first in the low bits of a word;
-                          uint32        what a word has no room for is in the low bits of
-                                        the next
-    "awq"         4       int32 or      eight to a word along `axis`, the lowest four bits
-                          uint32        first: those of 0 2 4 6 1 3 5 7
+                          uint32        a code may continue in the low bits of the next word
+    "awq"         4       int32 or      eight to a word along `axis`, from the low bits:
+                          uint32        elements 0 2 4 6 1 3 5 7
     "halves"      4       uint8         32 to 16 bytes along `axis`: element i in the low
                                         half of byte i, element i + 16 in the high half
     "high-first"  4       uint8         two to a byte along `axis`, the first in the high
                                         half
     ============  ======  ============  ===================================================
 
-    But for "onnx", `data` has the dimensions of the array, with words in place of the
-    elements along `axis`. Words are little-endian. Bits that no element has are zeros where
-    they are written here, and not looked at.
+    Except for "onnx", `data` has the dimensions of the array, with words in place of the
+    elements along `axis`. Words are little-endian. Unused bits are written as zeros and
+    ignored when read.
 
-    ``len(p)``, ``p[i]``, ``p[a:b]`` and iteration go along the first axis, as in NumPy, and
-    copy nothing: rows and slices are packed arrays on the same bytes. So a part has to
-    begin with a byte, and to end with one or with the array. Where rows are whole bytes any
-    part does, and a step other than 1 makes a copy; where they are not, some do not, and
-    are a `ValueError`. That goes for words, too, where `axis` is the first one. Of one
-    dimension ``p[i]`` is the element, a scalar of the type of `unpack`, and iteration goes
-    over all of them.
+    ``len(p)``, ``p[i]``, ``p[a:b]`` and iteration use the first axis, like NumPy. Rows and
+    slices are packed arrays that share the bytes. A slice must therefore begin at a byte or
+    word, and end at one or at the end of the array; else it raises ValueError. A step other
+    than 1 copies rows of complete bytes. For one dimension, ``p[i]`` is a scalar, and
+    iteration returns all elements.
 
-    ``==`` compares the packed arrays as a whole: type, shape, layout and bytes, and is True
-    or False. There is no truth value and no ``in``. What NumPy makes of a packed array is
-    unpacked.
+    ``==`` compares type, shape, layout and bytes, and returns True or False. A packed array
+    has no truth value and does not support ``in``. NumPy functions unpack it.
 
     Examples
     --------
@@ -124,7 +120,7 @@ class PackedArray(_core.Packed):
     >>> pq.dequantize(p, 1.0)
     array([ 1., -2.,  3.], dtype=float32)
 
-    A row of weights without a copy:
+    Dequantize one row of weights without a copy:
 
     >>> w = np.arange(-8, 8, dtype=np.float32).reshape(2, 8)
     >>> p = pq.quantize(w, 1.0, dtype="int4", packed=True)
@@ -134,7 +130,7 @@ class PackedArray(_core.Packed):
 
     __slots__ = ()
 
-    # Python would compare with each row, NumPy with each element.
+    # Python compares with each row, and NumPy with each element, so support neither.
     __contains__ = None
 
     def __init__(
@@ -147,7 +143,7 @@ class PackedArray(_core.Packed):
         axis: SupportsIndex | None = None,
         bits: SupportsIndex | None = None,
     ) -> None:
-        """Check that everything fits together."""
+        """Check that data, type, shape and layout match."""
         name, extents, how, words, row = _core.words_of(dtype, shape, layout, axis, bits)
         view = _constant_view(data, row)
         if view.shape != words:
@@ -177,17 +173,17 @@ class PackedArray(_core.Packed):
         Parameters
         ----------
         buffer : bytes-like
-            Contiguous memory: bytes, bytearray, memoryview, mmap, array.
+            Contiguous memory, such as bytes, bytearray, memoryview, mmap or array.
         dtype : dtype_like
             The element type.
         shape : int or tuple of int
-            The shape of the unpacked array.
+            Shape of the unpacked array.
         layout : str, optional
-            "onnx", "words", "awq", "halves" or "high-first".
+            "onnx" (the default), "words", "awq", "halves" or "high-first".
         axis : int, optional
-            The axis along which codes are packed: the last by default. Not for "onnx".
+            The axis along which codes are packed. Default: the last. "onnx" has no axis.
         bits : int, optional
-            Width of codes, as for `PackedArray`.
+            Width of codes, see `PackedArray`.
 
         Returns
         -------
@@ -197,9 +193,9 @@ class PackedArray(_core.Packed):
         Raises
         ------
         TypeError
-            If an argument is of the wrong kind.
+            If an argument has the wrong type.
         ValueError
-            If `buffer` is not contiguous, or has not as many bytes as `shape` needs.
+            If `buffer` is not contiguous, or its size does not match `shape`.
 
         Examples
         --------
@@ -211,7 +207,9 @@ class PackedArray(_core.Packed):
         if _core.is_masked(buffer):
             msg = "buffer: expected memory without a mask, got a masked array"
             raise TypeError(msg)
-        given: Any = buffer  # to checkers an ndarray is no buffer before Python 3.12
+        given: Any = (
+            buffer  # type checkers reject an ndarray as a buffer before Python 3.12
+        )
         try:
             memory = memoryview(given)
         except TypeError:
@@ -256,7 +254,7 @@ class PackedArray(_core.Packed):
 
     @property
     def axis(self) -> int | None:
-        """Axis along which codes are packed, or None for layout "onnx"."""
+        """Axis along which codes are packed, or `None` for layout "onnx"."""
         return self._how[1]
 
     @property
@@ -286,12 +284,12 @@ class PackedArray(_core.Packed):
         Returns
         -------
         ndarray
-            Of the type `dtype`.
+            Array of the type `dtype`.
 
         Raises
         ------
         ImportError
-            If NumPy has no such type, and ml_dtypes is not installed.
+            If the type needs ml_dtypes and the package is not installed.
 
         Examples
         --------
@@ -314,21 +312,21 @@ class PackedArray(_core.Packed):
         layout : str
             "onnx", "words", "awq", "halves" or "high-first".
         axis : int, optional
-            The axis along which codes are packed: the last by default. Not for "onnx".
+            The axis along which codes are packed. Default: the last. "onnx" has no axis.
 
         Returns
         -------
         PackedArray
-            An array of the same elements, in memory of its own.
+            Array with equal elements, in new memory.
 
         Raises
         ------
         TypeError
-            If an argument is of the wrong kind.
+            If an argument has the wrong type.
         ValueError
-            If there is no such layout, or it has no elements of that width.
+            If the layout is unknown or does not support the width.
         numpy.exceptions.AxisError
-            If there is no such axis.
+            If the axis is out of bounds.
 
         Examples
         --------
@@ -343,7 +341,7 @@ class PackedArray(_core.Packed):
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        """Unpack, for NumPy."""
+        """Unpack for NumPy."""
         if copy is False:
             msg = "copy: expected True or None for a packed array, got False"
             raise ValueError(msg)
@@ -357,8 +355,7 @@ class PackedArray(_core.Packed):
         Returns
         -------
         PackedArray
-            An equal one. It does not keep the memory that this one is a view of, and has a
-            hash.
+            An equal array. It does not keep the original memory alive, and it has a hash.
 
         Examples
         --------
@@ -373,19 +370,23 @@ class PackedArray(_core.Packed):
         return _core.copied(self, self._data, self._shape)
 
     def __len__(self) -> int:
-        """Count the rows of the first axis."""
+        """Return the extent of the first axis."""
         if not self._shape:
             msg = "len: expected a packed array with a first axis, got shape ()"
             raise TypeError(msg)
         return self._shape[0]
 
     def __bool__(self) -> bool:
-        """Refuse, as NumPy does: by `__len__` an array of zeros would be true."""
+        """
+        Raise ValueError, like NumPy: with `__len__` alone, an array of zeros would be true.
+        """
         msg = f"bool: expected a number, got a packed array of shape {self._shape}"
         raise ValueError(msg)
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over the rows of the first axis, or the elements of one dimension."""
+        """
+        Iterate over the rows of the first axis, or over the elements of one dimension.
+        """
         if not self._shape:
             msg = "iter: expected a packed array with a first axis, got shape ()"
             raise TypeError(msg)
@@ -398,7 +399,7 @@ class PackedArray(_core.Packed):
     @overload
     def __getitem__(self, index: SupportsIndex) -> Any: ...
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
-        """Take an element, a row or some rows of the first axis; see the notes."""
+        """Return an element, a row or a slice of the first axis; see Notes."""
         chosen = _chosen(index, self._shape)
         if isinstance(chosen, range):
             if chosen.step != 1:
@@ -414,7 +415,7 @@ class PackedArray(_core.Packed):
         return self._part(first, min(first + whole, self._shape[0])).unpack()[at - first]
 
     def _row(self, at: int) -> PackedArray:
-        """A row of the first axis, on the same words."""
+        """Return a row of the first axis that shares the words."""
         layout, axis, bits = self._how
         if axis is None:
             return self._part(at, at + 1, self._shape[1:])
@@ -429,10 +430,10 @@ class PackedArray(_core.Packed):
     def _part(
         self, start: int, stop: int, shape: tuple[int, ...] | None = None
     ) -> PackedArray:
-        """Rows from start to stop, on the same words."""
+        """Return rows from start to stop that share the words."""
         layout, axis, bits = self._how
         row = LAYOUTS[layout]
-        first, last = start, stop  # of what is counted in words, if anything is
+        first, last = start, stop  # in codes; converted to words below
         whole = _whole(row, bits) if not axis else 1
         if axis is None:
             first, last = start * prod(self._shape[1:]), stop * prod(self._shape[1:])
@@ -450,7 +451,7 @@ class PackedArray(_core.Packed):
         return made
 
     def _spaced(self, chosen: range) -> PackedArray:
-        """A copy of rows with a step between."""
+        """Return a copy of rows with a step."""
         layout, axis, bits = self._how
         rows = self._data
         if axis == 0:
@@ -471,12 +472,12 @@ class PackedArray(_core.Packed):
         return _core.copied(self, rows, (len(chosen), *self._shape[1:]))
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a packed array never changes."""
+        """Raise AttributeError: packed arrays are immutable."""
         msg = f"{name}: expected no assignment, PackedArray is immutable"
         raise AttributeError(msg)
 
     def __delattr__(self, name: str) -> None:
-        """Refuse: a packed array never changes."""
+        """Raise AttributeError: packed arrays are immutable."""
         msg = f"{name}: expected no deletion, PackedArray is immutable"
         raise AttributeError(msg)
 
@@ -487,7 +488,7 @@ class PackedArray(_core.Packed):
         return self._head() == other._head() and _core.same_words(self, other)
 
     def __hash__(self) -> int:
-        """Hash what `__eq__` compares, where nobody can change it."""
+        """Hash the values that `__eq__` compares; raise TypeError for writeable memory."""
         data = self._data
         if _is_writeable(data):
             msg = "unhashable: the memory of this PackedArray is writeable"
@@ -495,11 +496,11 @@ class PackedArray(_core.Packed):
         return hash((*self._head(), data.tobytes()))
 
     def _head(self) -> tuple[object, ...]:
-        """All but the bytes."""
+        """Return type, shape and layout."""
         return (self._name, self._shape, *self._how)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the call that makes an equal one."""
+        """Pickle as a call that builds an equal array."""
         layout, axis, bits = self._how
         parts: tuple[object, ...] = (self._data.tobytes(), self._name, self._shape)
         if axis is not None:
@@ -507,7 +508,7 @@ class PackedArray(_core.Packed):
         return (_unpickled, parts)
 
     def __repr__(self) -> str:
-        """Show what it is, not its elements."""
+        """Show type, shape and layout, not the elements."""
         layout, axis, bits = self._how
         along = "" if axis is None else f"axis={axis}, bits={bits}, "
         return (
@@ -529,31 +530,31 @@ def pack(
     Parameters
     ----------
     q : array_like
-        Codes of a width that `layout` has, of any shape and strides: an array of int4,
-        uint4, int2, uint2 or float4_e2m1fn, for "words" also of int8, uint8 or any other
-        narrow float; or uint8 or int8 codes of as many `bits`.
+        Codes of any shape and strides, with a width that `layout` supports: an array of
+        int4, uint4, int2, uint2 or float4_e2m1fn, for "words" also of int8, uint8 or any
+        other narrow float. With `bits`: uint8 or int8 codes of that width.
     layout : str, optional
-        "onnx", "words", "awq", "halves" or "high-first"; see `PackedArray`.
+        "onnx" (the default), "words", "awq", "halves" or "high-first"; see `PackedArray`.
     axis : int, optional
-        The axis along which codes are packed: the last by default. Not for "onnx".
+        The axis along which codes are packed. Default: the last. "onnx" has no axis.
     bits : int, optional
-        Width of uint8 codes: 1 to 8. 4 and 2 make them uint4 and uint2, and int8 codes int4
-        and int2. Default that of the type of `q`.
+        Width of uint8 codes, 1 to 8. Widths 4 and 2 convert uint8 codes to uint4 and uint2,
+        and int8 codes to int4 and int2. Default: the width of the type of `q`.
 
     Returns
     -------
     PackedArray
-        The same elements.
+        Packed array with equal elements.
 
     Raises
     ------
     TypeError
-        If `q` is of another type, or an argument of the wrong kind.
+        If `q` has another type, or an argument has the wrong type.
     ValueError
-        If a code needs more than `bits`, if there is no such layout, or if it has no
-        elements of that width.
+        If a code needs more than `bits`, or the layout is unknown or does not support the
+        width.
     numpy.exceptions.AxisError
-        If there is no such axis.
+        If the axis is out of bounds.
 
     Examples
     --------
@@ -565,7 +566,7 @@ def pack(
     >>> [hex(byte) for byte in packed.data]
     ['0xe1', '0x3']
 
-    Codes of 3 bits as GPTQ has them, along the first axis of a matrix:
+    Pack codes of 3 bits like GPTQ, along the first axis of a matrix:
 
     >>> codes = np.arange(32, dtype=np.uint8).reshape(32, 1) % 8
     >>> p = pq.pack(codes, "words", axis=0, bits=3)
@@ -584,7 +585,7 @@ def _unpickled(
     bits: int | None = None,
     words: str = "<u1",
 ) -> PackedArray:
-    """One of bytes that nobody can change, so that it has a hash."""
+    """Return an array on immutable bytes, so that it has a hash."""
     if layout == "onnx":
         return PackedArray(np.frombuffer(data, np.uint8), dtype, shape)
     *_, extents, _ = _core.words_of(dtype, shape, layout, axis, bits)
@@ -595,7 +596,7 @@ def _unpickled(
 def _constant_view(
     data: npt.NDArray[Any], layout: _core.Layout
 ) -> npt.NDArray[np.integer[Any]]:
-    """A view of words. Memory that is lent read-only cannot be made writeable again."""
+    """Return a read-only view of words, which NumPy cannot make writeable again."""
     if _core.is_masked(data):
         msg = "data: expected an array without a mask, got a masked array"
         raise TypeError(msg)
@@ -617,13 +618,13 @@ def _constant_view(
 
 
 def _whole(layout: _core.Layout, bits: int) -> int:
-    """Least number of codes that begin and end with words, and groups."""
+    """Return the least number of codes that fill complete words and groups."""
     words = layout.word_bits // gcd(layout.word_bits, bits)
     return lcm(len(layout.order) or 1, words)
 
 
 def _chosen(index: SupportsIndex | slice, shape: tuple[int, ...]) -> int | range:
-    """The place along the first axis that an index stands for, or the places of a slice."""
+    """Return the position along the first axis, or the positions of a slice."""
     if not shape:
         msg = "index: expected a packed array with a first axis, got shape ()"
         raise IndexError(msg)
@@ -643,7 +644,7 @@ def _chosen(index: SupportsIndex | slice, shape: tuple[int, ...]) -> int | range
 
 
 def _places(part: slice, extent: int) -> range:
-    """The places of a slice; of less than two the step is 1, of none the first is 0."""
+    """Return the positions of a slice; fewer than two have step 1, zero are range(0)."""
     try:
         if part.step is not None and operator.index(part.step) == 0:
             msg = "index: expected a step other than 0, got 0"
@@ -659,7 +660,7 @@ def _places(part: slice, extent: int) -> range:
 
 
 def _is_writeable(array: npt.NDArray[Any]) -> bool:
-    """Whether the memory that an array is a view of may change by any view between."""
+    """Return True if the memory of an array, or of any view in between, may change."""
     owner: Any = array
     while True:
         if isinstance(owner, np.ndarray):
@@ -676,7 +677,7 @@ def _is_writeable(array: npt.NDArray[Any]) -> bool:
             try:
                 return not memoryview(owner).readonly
             except (TypeError, ValueError, BufferError):
-                return True  # nobody knows
+                return True  # unknown
 
 
 def _kind(value: object) -> str:
