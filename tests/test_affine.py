@@ -741,6 +741,9 @@ def test_subnormal_numbers_count(source, name, isa):
             rng.integers(-3, 4, count) * tiny * 2.0 ** rng.integers(0, 22, count), source
         )
         scales = np.full(count, scale, source)
+        wide = {"precision": "float64", "nan": "raise"}
+        got = quantize_at(isa, x, scales, dtype=name, axis=0, **wide)
+        same(got, oracle.quantize_affine(x, scales, dtype=dtype_of(name), **wide)[0])
         for inverse in (False, True):
             options = {"offset": offset, "rounding": oracle.MODES[k]}
             if TYPES[name].kind != "integer":
