@@ -91,8 +91,8 @@ def case(**values):
 
 
 def dtype_of(name):
-    """The dtype of a name, of NumPy or ml_dtypes; a test without that is skipped."""
-    if hasattr(np, name):
+    """Return the dtype of a type name. Skip the test if ml_dtypes is needed and missing."""
+    if isinstance(name, np.dtype) or hasattr(np, name):
         return np.dtype(name)
     return np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
 
@@ -200,42 +200,55 @@ def cast(values, dtype):
 
 
 def adversarial(dtype, scale, count, seed=0, zero_point=0):
-    """Inputs of a dtype that are hard for a scale.
+    """Return inputs of a dtype that are hard for a scale.
 
-    Integers and half-integers times the scale, moved by up to two units in the last place;
-    the edges of every code range; random bit patterns; subnormals, zeros, infinities, NaN.
+    The first nine elements are NaN, infinities, ties and saturation edges. The seed rotates
+    them, so that runs of any length contain each of them. Then follow integers and
+    half-integers times the scale, moved by up to two units in the last place; the edges of
+    every code range; random bit patterns; subnormals, zeros, infinities and NaN.
     """
     dtype = np.dtype(dtype)
     rng = np.random.default_rng([seed, count])
     share = count // 2 + 1
+    edges = [
+        float(edge - zero_point)
+        for bits in (8, 16, 32, 54, 64)
+        for edge in (-(1 << (bits - 1)), (1 << (bits - 1)) - 1, (1 << bits) - 1)
+    ]
     steps = np.concatenate(
         [
             np.arange(-4, 5),
             rng.integers(-300, 300, share),
             rng.integers(-70000, 70000, share // 4),
-            *(
-                np.float64(
-                    [edge - zero_point, edge - zero_point - 1, edge - zero_point + 1]
-                )
-                for bits in (8, 16, 32, 54, 64)
-                for edge in (-(1 << (bits - 1)), (1 << (bits - 1)) - 1, (1 << bits) - 1)
-            ),
+            *(np.float64([edge, edge - 1, edge + 1]) for edge in edges),
         ]
     )
     with np.errstate(all="ignore"):
         points = np.concatenate([steps, steps + 0.5]) * np.float64(scale)
+        low, high, highest = (
+            np.float64(edges[:3]) * scale + np.float64([-0.5, 0.5, 0.5]) * scale
+        )
     points = cast(points, dtype)
     moved = ulps(points, rng.integers(-2, 3, points.size))
     tiny = float_of_bits(rng.integers(0, 1 << _layout(dtype)[1], 8), dtype)
     pool = np.concatenate([moved, uniform_bits(dtype, share, seed), tiny])
     rng.shuffle(pool.view(bit_view(dtype)))
-    return np.concatenate([specials(dtype), pool])[:count] if count >= 64 else pool[:count]
+    tie = 0.5 * np.float64(scale)
+    first = [np.nan, np.inf, high, tie, -np.inf, -np.nan, low, highest, -tie]
+    first = np.roll(cast(first, dtype), seed)
+    return np.concatenate([first, specials(dtype)[: count // 2], pool])[:count]
 
 
 def codes(dtype, count, seed=0):
-    """Codes of a dtype, both ends among them."""
-    info = np.iinfo(dtype)
+    """Return codes of a dtype or type name, both ends among them.
+
+    Narrow types get random bytes, which have garbage above the bits of a code.
+    """
+    dtype = dtype_of(dtype)
     rng = np.random.default_rng([seed, count])
+    if dtype.name in NARROW:
+        return rng.integers(0, 256, count, dtype=np.uint8).view(dtype)
+    info = np.iinfo(dtype)
     values = rng.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
     ends = [info.min, info.max, info.min + 1, info.max - 1, 0]
     values[: len(ends)] = ends[:count]
@@ -243,10 +256,21 @@ def codes(dtype, count, seed=0):
 
 
 def zero_points(dtype):
-    """Zero points at and beside both ends of a dtype, odd and even ones between."""
-    info = np.iinfo(dtype)
-    ends = {info.min, info.min + 1, 0, 1, info.max // 2 - 2, info.max - 1, info.max}
-    return sorted(ends | ({2**53 - 1, 2**53 + 1} if info.bits == 64 else set()))
+    """Return zero points at and beside both ends of a type, odd and even ones between."""
+    row = TYPES[name_of(np.dtype(dtype)) if dtype not in NARROW else dtype]
+    if row.kind != "integer":
+        return [0]
+    lo, hi = row.lowest, row.highest
+    ends = {lo, lo + 1, 0, 1, hi // 2 - 2, hi - 1, hi}
+    return sorted(
+        {z for z in ends if z >= lo} | ({2**53 - 1, 2**53 + 1} if row.bits == 64 else set())
+    )
+
+
+def zeros_for(dtype, count, seed=0):
+    """Return zero points for many groups, in the code type if NumPy has it."""
+    zeros = np.array(zero_points(dtype), np.int16 if dtype in NARROW else dtype)
+    return np.resize(np.roll(zeros, -seed), count)
 
 
 # float32 scales: usual ones, both sides of every border that a fast path may have, and the

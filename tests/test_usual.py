@@ -198,8 +198,9 @@ def test_functions_are_known_by_their_names(function):
 def test_what_is_not_usual():
     x = data("float32", 24).reshape(4, 6)
     due = pq.quantize(x, np.array(SCALE))
-    for given in (np.asfortranarray(x), x[::-1][::-1], x.astype(">f4"), x.tolist()):
-        same(pq.quantize(given, SCALE), pq.quantize(np.array(given, "f4"), np.array(SCALE)))
+    for given in (np.asfortranarray(x), x[::-1][::-1], x.astype(">f4")):
+        same(pq.quantize(given, SCALE), due)
+    same(pq.quantize(x.tolist(), SCALE), pq.quantize(x.astype("f8"), SCALE))
     for out in (np.empty((6, 4), np.int8).T, np.empty((4, 12), np.int8)[:, ::2]):
         assert pq.quantize(x, SCALE, out=out) is out
         same(np.ascontiguousarray(out), due)
