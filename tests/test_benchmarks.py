@@ -484,6 +484,22 @@ def test_chart_measures_its_forms_and_writes_two_files(bench, tmp_path):
     assert {form.name for form in table.select(["chart"])} == set(chart.TITLES)
 
 
+# The figures of README.md
+
+
+def test_readme_gives_the_share_of_wrong_codes(monkeypatch):
+    monkeypatch.setattr(measure, "ROUND_SECONDS", 0.0)
+    reason = importlib.import_module("benchmarks.reason")
+    monkeypatch.setattr(reason, "ROUNDS", 1)
+    codes, timings = reason.measured()
+    assert set(codes) == set(timings)
+    wrong = (codes.pop("NumPy, usual line") != codes["pyquant"]).mean()
+    assert f"{100 * wrong:.1f} % of the codes" in reason.README.read_text("utf-8")
+    expected = reason.example()["model_input"].reshape(-1)
+    for name, found in codes.items():  # ONNX Runtime, if it is installed
+        np.testing.assert_array_equal(found, expected, name)
+
+
 # Two installations
 
 

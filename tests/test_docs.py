@@ -11,12 +11,14 @@ from io import StringIO
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import numpy as np
 import pytest
 from support import ROOT
 
 import pyquant
+from pyquant._typing import Like
 from pyquant.cli import main
 from pyquant.packed import LAYOUTS
 
@@ -139,12 +141,23 @@ def test_links(page):
     if not all(other.is_file() for other in OTHERS):
         pytest.skip("only the tests are here")
     text = re.sub(r"`[^`\n]*`", "", prose(page))
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    for target in re.findall(r"(?:\]\(|src(?:set)?=\")([^)\"\s]+)[)\"]", text):
         if not target.startswith("https://"):
             name, _, anchor = target.partition("#")
             file = page.parent / name if name else page
             assert file.exists(), target
             assert not anchor or anchor in anchors(file), target
+
+
+def test_readme_counts_formats_formulas_and_cases():
+    text = (ROOT / "README.md").read_text("utf-8")
+    formats = pyquant.block_formats()
+    vectors = (ROOT / "tests" / "conformance" / "v1").glob("*.json")
+    cases = sum(len(json.loads(path.read_text("utf-8"))["cases"]) for path in vectors)
+    assert f"Decodes {len(formats)} block types" in text
+    assert f"encodes {sum(one.encodes for one in formats)}." in text
+    assert f"{len(get_args(Like))} formulas for scales" in text
+    assert f"[{cases} conformance cases]" in text
 
 
 def test_every_public_name_is_on_a_page():

@@ -65,7 +65,7 @@ def test_the_description_leads_somewhere():
     link = r"(?<=\]\()([^)\s]+)(?=\))"
     # The backport importlib_metadata, once somebody has imported it, makes a header of it.
     text = metadata.get_payload() or metadata["Description"]
-    assert all(target.startswith("https://") for target in re.findall(link, text))
+    assert all(re.match("https://|#", target) for target in re.findall(link, text))
     files = f"{urls['Source']}/blob/v{pq.__version__}/"
     assert text.replace(files, "") == (ROOT / "README.md").read_text("utf-8")
     # What is said of systems, and what has been tested.
@@ -91,7 +91,9 @@ def test_files():
     folder = importlib.resources.files("pyquant")
     assert folder.joinpath("py.typed").is_file()
     assert folder.joinpath("_core.pyi").is_file()
-    names = [Path(str(f)) for f in importlib.metadata.files(DISTRIBUTION) or []]
+    files = importlib.metadata.files(DISTRIBUTION) or []
+    names = [Path(str(f)) for f in files]
+    assert sum(f.size or 0 for f in files) < 5e6  # README.md states this limit
     assert not {n.suffix for n in names} & {".c", ".inc", ".pyx", ".pxi"}
     assert sorted(n.name for n in names if n.suffix in {".h", ".pxd"}) == [
         "__init__.pxd",
