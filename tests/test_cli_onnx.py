@@ -20,7 +20,6 @@ from pyquant.cli import main  # noqa: E402
 from pyquant.cli._errors import Refused  # noqa: E402
 from pyquant.cli._logical import logical  # noqa: E402
 from pyquant.cli._models import open_model  # noqa: E402
-from pyquant.cli._output import Output  # noqa: E402
 
 TYPES = {
     name: helper.tensor_dtype_to_np_dtype(value)
@@ -725,43 +724,6 @@ def test_mutated_models(external, tmp_path, capsys):
             codes.add(code)
     assert 2 in codes
     assert {p.name for p in tmp_path.iterdir()} <= there
-
-
-@pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
-def test_an_interrupted_command_goes_on(external, tmp_path, monkeypatch):
-    path = saved(tmp_path / "in.onnx", network(), external)
-    options = ["--type", "int16", "--min-size", 0]
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "parts").mkdir()
-    whole, parts = tmp_path / "whole/out.onnx", tmp_path / "parts/out.onnx"
-    assert command("quantize", path, whole, *options) == 0
-    finish, names = Output.finish, []
-
-    def interrupted(output, name, made):
-        names.append(name)
-        if len(names) == 4:
-            raise KeyboardInterrupt
-        finish(output, name, made)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Output, "finish", interrupted)
-        with pytest.MonkeyPatch.context() as signals:
-            signals.setattr("signal.signal", lambda *_: None)
-            assert command("quantize", path, parts, *options) == 130
-    assert not parts.exists()
-    assert sorted(p.name for p in parts.parent.iterdir())[-1] == "out.onnx.part.json"
-    names.clear()
-    monkeypatch.setattr(
-        Output, "finish", lambda o, n, m: (names.append(n), finish(o, n, m))
-    )
-    assert command("quantize", path, parts, *options, "--resume") == 0
-    with open_model(path) as model:
-        assert len(names) == len(model) - 3
-    files = [sorted(one.parent.iterdir()) for one in (whole, parts)]
-    assert len(files[0]) == 1 + external
-    for one, other in zip(*files, strict=True):
-        assert one.name == other.name
-        assert one.read_bytes() == other.read_bytes()
 
 
 def test_operators_of_others_are_kept(tmp_path):

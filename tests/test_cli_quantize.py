@@ -4,11 +4,9 @@ import hashlib
 import json
 import os
 import random
-import signal
 import struct
 import subprocess
 import sys
-import time
 import tracemalloc
 import zipfile
 from itertools import product
@@ -20,8 +18,7 @@ from support import HAVE_BFLOAT16, amount
 
 import pyquant as pq
 from pyquant import compressed_tensors
-from pyquant.cli import _output, main
-from pyquant.cli._errors import Refused
+from pyquant.cli import main
 from pyquant.cli._models import logical, open_model
 
 resource = pytest.importorskip("resource")  # of POSIX
@@ -507,12 +504,10 @@ IN = "in.safetensors"
         ([IN, "out.txt"], "OUT: expected a name that ends with .npy, .npz"),
         ([IN, "out.npy"], "OUT: expected .npz, for codes and scales, got"),
         ([IN, "out.gguf"], "--type: expected one of "),
-        ([IN, "no/out.npz"], "no/out.npz.part: No such file or directory"),
+        ([IN, "no/out.npz"], "OUT: expected a folder that exists, got 'no'"),
         ([IN, IN, "-f"], "OUT: expected another file than IN"),
         ([IN, "link.safetensors", "-f"], "OUT: expected another file than IN"),
         ([IN, "hard.safetensors", "-f"], "OUT: expected another file than IN"),
-        (["old.safetensors.part", "old.safetensors", "-f", "--from", "safetensors"],
-         "OUT: expected another file than IN"),
         ([IN, "there.npz"], "there.npz: expected no such file (-f overwrites it), got"),
         ([IN, "o.npz", "--keep", "x*"], "--keep: expected a pattern of some tensors"),
         ([IN, "o.npz", "--tensor", "re:(=int8"], "--tensor: expected a regular"),
@@ -530,7 +525,7 @@ IN = "in.safetensors"
         ([IN, "o.npz", "--method", "mse", "--granularity", "tensor",
           "--max-memory", "50000"],
          f"{IN}: tensor 'wide': expected --max-memory of at least 75K, got 49K for 33"),
-        ([IN, "-", "--json"], "OUT: expected a file for --resume, --dry-run, --json and"),
+        ([IN, "-", "--json"], "OUT: expected a file for --dry-run, --json and --rep"),
         ([IN, "-", "--to", "gguf"], "OUT: expected --to npy or npz for stdout, got"),
         (["nan.npy", "o.npz"], "nan.npy: tensor 'nan': expected finite values, got 1"),
         (["same.safetensors", "o.safetensors"], "expected names that no other tensor has"),
@@ -539,7 +534,6 @@ IN = "in.safetensors"
 def test_refused(arguments, said, model, weights, capsys):
     os.symlink("in.safetensors", "link.safetensors")
     os.link("in.safetensors", "hard.safetensors")
-    os.link("in.safetensors", "old.safetensors.part")
     np.save("nan.npy", np.float32([[1, np.nan]]))
     np.savez("there.npz", a=np.ones(3))
     same = {"w": weights["wide"], "w_scale": np.ones(7)}
@@ -560,64 +554,6 @@ def test_names_that_npz_has_no_place_for(name, inside, capsys):
     quantize("in.safetensors", "o.npz", "--type", "int8", code=2)
     assert "expected a name" in capsys.readouterr().err
     assert os.listdir() == ["in.safetensors"]
-
-
-@pytest.mark.parametrize("name", ["o.npz.part", "o.npz.part.json"])
-def test_what_others_have_beside_the_output(name, model, capsys):
-    """Is written over as OUT itself is: with -f, and never what a link leads to."""
-    with open(name, "w") as file:
-        file.write("precious")
-    for options in ([], ["--resume"]):
-        quantize("in.safetensors", "o.npz", "--type", "int8", *options, code=2)
-        expected = f"{name}: expected no such file (-f overwrites it), got one"
-        assert expected in capsys.readouterr().err
-        with open(name) as file:
-            assert file.read() == "precious"
-    os.rename(name, "precious")
-    os.symlink("precious", name)
-    for options in ([], ["-f"], ["--resume"]):
-        quantize("in.safetensors", "o.npz", "--type", "int8", *options, code=2)
-        with open("precious") as file:
-            assert file.read() == "precious"
-        if not os.path.lexists(name):
-            os.symlink("precious", name)
-    if os.path.lexists(name):
-        os.unlink(name)
-    with open(name, "w") as file:
-        file.write("precious")
-    quantize("in.safetensors", "o.npz", "--type", "int8", "-f")
-    assert not os.path.lexists(name)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
-def test_another_begins_while_files_get_their_names(model, monkeypatch, capsys):
-    """It is refused, and does not touch what is finished."""
-    quantize("in.safetensors", "other.npz", "--type", "int8")
-    names, opened, rename = [], _output._opened, os.replace
-
-    def rename_beside_another(old, new):
-        with pytest.raises(Refused, match="no other process is writing"):
-            opened(old)
-        names.append(new)
-        rename(old, new)
-
-    monkeypatch.setattr(os, "replace", rename_beside_another)
-    quantize("in.safetensors", "o.npz", "--type", "int8")
-    assert names == ["o.npz"]
-    with open("o.npz", "rb") as one, open("other.npz", "rb") as other:
-        assert one.read() == other.read()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
-def test_a_file_that_was_renamed_before_it_was_locked(inside, monkeypatch):
-    import fcntl
-
-    def late(*arguments):
-        os.rename("o.part", "o")
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    with pytest.raises(Refused, match="no other process is writing"):
-        _output._opened("o.part")
 
 
 def test_types_without_a_place(inside, capsys):
@@ -682,7 +618,7 @@ def test_files_that_lie(seed, inside, capsys):
             error = capsys.readouterr().err
             assert status in (0, 2), (number, command, out)
             assert error.count("\n") == (status == 2)
-            assert not [name for name in os.listdir() if ".part" in name]
+            assert not [name for name in os.listdir() if name.endswith(".tmp")]
 
 
 def test_metadata_without_a_place(inside, capsys):
@@ -708,10 +644,6 @@ def test_a_tensor_that_fails_leaves_nothing(inside, weights, capsys):
     quantize("in.safetensors", "out.safetensors", "--type", "int8", code=2)
     assert "tensor 'z': expected finite values" in capsys.readouterr().err
     assert os.listdir() == ["in.safetensors"]
-    quantize("in.safetensors", "out.safetensors", "--type", "int8", "--resume", code=2)
-    assert sorted(os.listdir()) == [
-        "in.safetensors", "out.safetensors.part", "out.safetensors.part.json",
-    ]  # fmt: skip
 
 
 def test_a_full_disk(inside, weights):
@@ -725,7 +657,7 @@ def test_a_full_disk(inside, weights):
         "quantize", "in.safetensors", "out.safetensors", *options, preexec_fn=limit
     )
     assert run.returncode == 3
-    assert run.stderr == b"pyquant quantize: out.safetensors.part: File too large\n"
+    assert run.stderr == b"pyquant quantize: out.safetensors: File too large\n"
     assert os.listdir() == ["in.safetensors"]
 
 
@@ -799,147 +731,9 @@ def several():
     pq.write_weights("in.safetensors", {f"l.{n}.weight": row + n for n in range(24)})
 
 
-# Jobs that a shell has in the background ignore Ctrl-C. It waits as long as there is a file
-# of that name.
-SLOWLY = """
-import os, signal, sys, time
-from pyquant.cli import _output, main
-signal.signal(signal.SIGINT, signal.default_int_handler)
-true = _output.Output.finish
-def finish(*given):
-    time.sleep(0.1)
-    while os.path.exists("wait"):
-        time.sleep(0.01)
-    true(*given)
-_output.Output.finish = finish
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 def digest(path):
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
-
-
-def start(*arguments):
-    command = [sys.executable, "-P", "-c", SLOWLY, "quantize", *arguments]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-
-
-def wait_for_notes(path, process):
-    """Until some tensors are finished, and others are not."""
-    for _ in range(2000):
-        if os.path.exists(path):
-            with open(path) as file:
-                if file.read().count("\n") > 2:
-                    return
-        if process.poll() is not None:
-            break
-        time.sleep(0.01)
-    pytest.fail("it was finished before it could be interrupted")
-
-
-@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize(
-    ("out", "type"),
-    [("out.safetensors", "int8"), ("out.npz", "uint4"), ("out.gguf", "Q4_K")],
-)
-def test_going_on(ending, out, type, inside):
-    several()
-    options = ["--type", type]
-    quantize("in.safetensors", f"whole.{out[4:]}", *options, "-q")
-    with start("in.safetensors", out, *options) as process:
-        wait_for_notes(f"{out}.part.json", process)
-        process.send_signal(ending)
-        error = process.stderr.read().decode()
-    assert not os.path.exists(out)
-    assert os.path.exists(f"{out}.part")
-    if ending == signal.SIGINT:
-        assert process.returncode == 130
-        kept = f"interrupted: {out}.part is kept"
-        again = "the same command with --resume goes on"
-        assert error == f"pyquant quantize: {kept}, {again}\n"
-    with open(f"{out}.part.json") as file:
-        notes = file.read().splitlines()
-    assert 1 < len(notes) < 25
-    assert json.loads(notes[1])["done"].startswith("l.")
-    quantize("in.safetensors", out, *options, "-q", "--resume")
-    assert digest(out) == digest(f"whole.{out[4:]}")
-    assert not os.path.exists(f"{out}.part.json")
-    assert not os.path.exists(f"{out}.part")
-
-
-def test_going_on_skips_what_is_finished(model, weights, monkeypatch):
-    """And tells other plans from its own."""
-    from pyquant.cli import _plan
-
-    seen = []
-    true = _plan._Writer.write_codes
-
-    def interrupted(self, output, a, *rest):
-        seen.append(self.parts["codes"].name)
-        if len(set(seen)) == 3:
-            raise KeyboardInterrupt
-        true(self, output, a, *rest)
-
-    monkeypatch.setattr(_plan._Writer, "write_codes", interrupted)
-    quantize(model, "out.safetensors", "--type", "int8", code=130)
-
-    def noted(self, *rest):
-        seen.append(self.parts["codes"].name)
-        true(self, *rest)
-
-    monkeypatch.setattr(_plan._Writer, "write_codes", noted)
-    first, second = seen[0], seen[1]
-    seen.clear()
-    quantize(model, "out.safetensors", "--type", "int4", "--resume", code=2)
-    quantize(model, "out.safetensors", "--type", "int8", "--asymmetric", "--resume", code=2)
-    assert seen == []
-    quantize(model, "out.safetensors", "--type", "int8", "--resume")
-    assert not {first, second} & set(seen)
-    assert len(set(seen)) == 2
-    quantize(model, "other.safetensors", "--type", "int8", "--resume")
-    assert digest("other.safetensors") == digest("out.safetensors")
-
-
-def test_two_at_a_time(inside):
-    pytest.importorskip("fcntl", reason="locks of POSIX")
-    several()
-    with start("in.safetensors", "out.safetensors", "--type", "int8") as process:
-        wait_for_notes("out.safetensors.part.json", process)
-        open("wait", "x").close()
-        try:
-            for options in ([], ["--resume"], ["-f"]):
-                run = program("quantize", *process.args[5:], *options)
-                assert run.returncode == 2
-                assert b"that no other process is writing, got one that is" in run.stderr
-        finally:
-            os.unlink("wait")
-        process.communicate()
-    assert process.returncode == 0
-    quantize("in.safetensors", "whole.safetensors", "--type", "int8", "-q")
-    assert digest("out.safetensors") == digest("whole.safetensors")
-
-
-def test_notes_that_are_cut_off(model, monkeypatch):
-    quantize(model, "out.safetensors", "--type", "int8")
-    wanted = digest("out.safetensors")
-    from pyquant.cli import _plan
-
-    def interrupted(self, *rest):
-        raise KeyboardInterrupt
-
-    true = _plan._Writer.write_codes
-    monkeypatch.setattr(_plan._Writer, "write_codes", interrupted)
-    quantize(model, "out.safetensors", "--type", "int8", "-f", code=130)
-    monkeypatch.setattr(_plan._Writer, "write_codes", true)
-    with open("out.safetensors.part.json") as file:
-        text = file.read()
-    with open("out.safetensors.part.json", "a") as file:
-        file.write('{"done": "wide", "su')
-    quantize(model, "out.safetensors", "--type", "int8", "-f", "--resume")
-    assert digest("out.safetensors") == wanted
-    assert text.count("\n") == 2  # the plan, and what was kept before
 
 
 def test_the_same_bytes_with_threads(inside):
@@ -965,8 +759,7 @@ def test_a_closed_pipe(model):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
-    assert os.path.exists("out.safetensors")
-    assert not os.path.exists("out.safetensors.part")
+    assert sorted(os.listdir()) == ["in.safetensors", "out.safetensors"]
 
 
 def read_terminal(end):

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _type_of(arguments: argparse.Namespace, tensor: Logical, kind: str) -> str:
     """Of the numbers of a tensor."""
     if arguments.type is None and kind == "onnx":
-        from pyquant.cli._onnx_file import Linear
+        from pyquant.cli._onnx import Linear
 
         return tensor.real if isinstance(tensor, Linear) else tensor.type
     return arguments.type or "float32"

@@ -559,9 +559,9 @@ def _member(
 
 
 def _open_onnx(path: str) -> Model:
-    from pyquant.cli._onnx_file import open_onnx
+    from pyquant.cli._onnx import OnnxModel
 
-    return open_onnx(path)
+    return OnnxModel(path)
 
 
 _OPENERS: dict[str, Callable[..., Model]] = {

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +20,7 @@ from pyquant.cli._forms import (
     scale_shape,
     stored_as,
 )
-from pyquant.cli._output import Output, Part
+from pyquant.cli._write import Output, Part
 from pyquant.files import Weight
 
 if TYPE_CHECKING:
@@ -40,7 +37,6 @@ __all__ = [
     "bytes_of",
     "copied",
     "decoded",
-    "identity",
     "objection",
     "parameters",
     "quantized",
@@ -508,16 +504,3 @@ def bytes_of(tensor: ModelTensor) -> Iterator[npt.NDArray[np.uint8]]:
     for a in range(0, tensor.shape[0], step):
         rows = tensor.decode(slice(a, a + step), dtype=tensor.dtype)
         yield _little(rows).reshape(-1).view(np.uint8)
-
-
-# ---- which plan ----
-
-
-def identity(model: Model, jobs: Sequence[Job], heads: Sequence[bytes]) -> str:
-    """What tells a plan from others: what is read, and what is made of it."""
-    looks = [(p, os.stat(p)) for p in model.paths if p != "-"]
-    files = [[os.path.abspath(p), look.st_size, look.st_mtime_ns] for p, look in looks]
-    tensors = [[t.name, t.format, list(t.shape), t.nbytes] for t in model.values()]
-    made = [[job.source.name, job.to, job.granularity, job.record] for job in jobs]
-    text = json.dumps([__version__, files, tensors, made]).encode()
-    return hashlib.sha256(b"".join([text, *heads])).hexdigest()

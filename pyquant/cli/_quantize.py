@@ -35,8 +35,8 @@ DESCRIPTION = """\
 Quantize the weights of a file. Each tensor of real numbers with at least two dimensions
 becomes codes with scales beside them, as compressed-tensors names them; in a model of ONNX
 codes and DequantizeLinear; or blocks of GGUF. All others are kept as they are. OUT appears
-as a whole or not at all, and memory does not depend on the size of IN, but for what lies
-within a model of ONNX itself.
+when it is complete. Memory does not depend on the size of IN, except for an ONNX model
+without external data, which is edited in memory.
 """
 EXAMPLES = """\
 types:
@@ -207,7 +207,7 @@ def _graph_objection(model: Model, kind: str, tensor: Logical, spec: Spec) -> st
     """Why a graph of ONNX cannot have it so."""
     if kind != "onnx":
         return None
-    from pyquant.cli._onnx_output import objection
+    from pyquant.cli._onnx import objection
 
     return objection(model, tensor.name, spec.type, spec.granularity)
 

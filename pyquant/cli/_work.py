@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `quantize` and `dequantize` share: options, files, the work itself, what is said."""
+"""Options, files, the loop over tensors and the summary of `quantize` and `dequantize`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
 from pyquant.cli._models import EXTENSIONS, logical, open_model
-from pyquant.cli._output import (
+from pyquant.cli._show import Progress, print_table, sized
+from pyquant.cli._write import (
     KINDS,
     LAYOUTS,
     File,
@@ -24,8 +24,6 @@ from pyquant.cli._output import (
     kind_of_output,
     sharded_files,
 )
-from pyquant.cli._plan import identity
-from pyquant.cli._show import Progress, print_table, sized
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +38,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Describe what both commands take."""
+    """Add the options that both commands share."""
     parser.add_argument("input", metavar="IN", help="a file, a folder, or - for stdin")
     parser.add_argument("output", metavar="OUT", help="a file, a folder, or - for stdout")
     kinds = sorted(set(EXTENSIONS.values()))
@@ -55,9 +53,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=_positive, default=1, metavar="N")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done")
-    parser.add_argument(
-        "--resume", action="store_true", help="go on where another run was interrupted"
-    )
     parser.add_argument("-f", "--force", action="store_true", help="write over OUT")
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
     parser.add_argument(
@@ -66,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def memory_of(text: str) -> int:
-    """A number of bytes, with K, M or G behind it."""
+    """Convert a size such as 256M to bytes."""
     found = re.fullmatch(r"(\d{1,12})([KMG]?)(?:i?B)?", text, re.IGNORECASE)
     if found is None or int(found[1]) == 0:
         import argparse
@@ -84,7 +79,7 @@ def _positive(text: str) -> int:
 
 
 def output_kind(arguments: argparse.Namespace, default: str) -> str:
-    """What is written."""
+    """Return the kind of the output file."""
     path, kind = arguments.output, arguments.kind_out
     if path == "-":
         found = kind or default
@@ -101,7 +96,7 @@ def _is_folder(path: str) -> bool:
 
 
 def check_kinds(model: Model, kind: str) -> None:
-    """Refuse to make a graph of what has none."""
+    """Refuse ONNX output for an input without a graph."""
     if kind == "onnx" and model.kind != "onnx":
         expected = "another kind of file, as IN is no model of ONNX"
         raise Refused(f"OUT: expected {expected}, got .onnx")
@@ -109,7 +104,7 @@ def check_kinds(model: Model, kind: str) -> None:
 
 @contextmanager
 def where(error_path: str) -> Iterator[None]:
-    """Errors of a tensor name the file, too."""
+    """Add the file to errors that name a tensor."""
     try:
         yield
     except Refused as error:
@@ -126,20 +121,20 @@ def perform(
     metadata: Callable[[set[str] | None], Mapping[str, Any]],
 ) -> int:
     """
-    Write the file, and say what was done.
+    Write the output file and print a summary.
 
     Parameters
     ----------
     arguments : Namespace
-        Of `add_options`.
+        Options of `add_options`.
     model : Model
-        What is read.
+        Input file.
     jobs : sequence of Job
-        What becomes of each tensor.
+        One job for each tensor.
     kind : str
-        What is written.
+        Kind of the output file.
     metadata : callable
-        From the names of the tensors of a file, None for all, to what it says of them.
+        From the names of tensors, or None for all, to the metadata of their file.
 
     Returns
     -------
@@ -166,7 +161,7 @@ def perform(
 
 @contextmanager
 def _of_headers(path: str) -> Iterator[None]:
-    """What has no place in the header of a file is told as others are."""
+    """Convert errors about a header to `Refused`, with the file."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -209,7 +204,7 @@ def _files(
     if kind != kind_of_output(path, arguments.kind_out):
         raise Refused(f"OUT: expected a name of .{kind}, got {path!r}")
     if kind == "onnx":
-        from pyquant.cli._onnx_output import onnx_files
+        from pyquant.cli._onnx import onnx_files
 
         return onnx_files(path, model, jobs)
     return [LAYOUTS[kind](path, parts, metadata(None))]
@@ -218,30 +213,21 @@ def _files(
 def _write(
     arguments: argparse.Namespace, model: Model, jobs: Sequence[Job], files: list[File]
 ) -> None:
-    total = sum(job.source.nbytes for job in jobs)
-    heads = [data for file in files for _, data in file.pieces]
-    output = Output(files, identity(model, jobs, heads), resume=arguments.resume)
-    quiet = arguments.quiet or arguments.json
-    try:
-        with where(model.path), output, Progress(total, quiet=quiet) as progress:
-            for job in jobs:
-                _do(job, output, progress, arguments.threads)
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        kept = f"{files[-1].beside} is kept"
-        again = "the same command with --resume goes on"
-        raise Refused(f"interrupted: {kept}, {again}", 130) from None
+    progress = Progress(
+        sum(job.source.nbytes for job in jobs), quiet=arguments.quiet or arguments.json
+    )
+    with where(model.path), Output(files) as output, progress:
+        for job in jobs:
+            _do(job, output, progress, arguments.threads)
 
 
 def _do(job: Job, output: Output, progress: Progress, threads: int) -> None:
     name, done = job.source.name, progress.done
-    if name not in output.finished:
-        try:
-            job.do(output, lambda nbytes: progress.advance(nbytes, name), threads)
-        except ValueError as error:
-            said = str(error).removeprefix("x: ")
-            raise Refused(f"tensor {name[:100]!r}: {said}") from None
-        output.finish(name, [part.name for part in job.parts])
+    try:
+        job.do(output, lambda nbytes: progress.advance(nbytes, name), threads)
+    except ValueError as error:
+        message = str(error).removeprefix("x: ")
+        raise Refused(f"tensor {name[:100]!r}: {message}") from None
     progress.advance(done + job.source.nbytes - progress.done, name)
 
 
@@ -252,10 +238,10 @@ def _to_stdout(
     kind: str,
     metadata: Callable[[set[str] | None], Mapping[str, Any]],
 ) -> int:
-    """By way of the disk: what comes first in the file is known last."""
-    only_files = ("resume", "dry_run", "json", "report")
+    """Copy a temporary file to stdout, because the header of a file is written last."""
+    only_files = ("dry_run", "json", "report")
     if any(getattr(arguments, name, None) for name in only_files):
-        options = "--resume, --dry-run, --json and --report"
+        options = "--dry-run, --json and --report"
         raise Refused(f"OUT: expected a file for {options}, got '-'")
     if sys.stdout is None:
         raise Refused("OUT: expected a file, or stdout, got '-', which is closed")
@@ -271,13 +257,13 @@ def _to_stdout(
     return 0
 
 
-# ---- what is said ----
+# ---- summary and report ----
 
 
 def _check_report(
     path: str, arguments: argparse.Namespace, model: Model, files: list[File]
 ) -> None:
-    """Refuse before any work is done."""
+    """Refuse a report that cannot be written, before any work."""
     from pyquant.cli._report import check_installed, check_place
 
     check_installed()
@@ -288,7 +274,7 @@ def _check_report(
 def _write_report(
     path: str, arguments: argparse.Namespace, model: Model, made: str
 ) -> None:
-    """Both files are read once more, so that what is shown is what was written."""
+    """Read both files again, so that the report describes the written file."""
     from pyquant.cli._report import Report
 
     report = Report(os.path.basename(made))

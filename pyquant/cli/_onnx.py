@@ -1,0 +1,764 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX models: read initializers as tensors, and edit the graph.
+
+Quantizing replaces an initializer by codes and a DequantizeLinear node. The result of the
+node has the name of the initializer, so that no other node changes.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from contextlib import contextmanager, suppress
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pyquant import _core, _elements, dtypes
+from pyquant.cli._errors import Refused
+from pyquant.cli._forms import Granularity, Stored
+from pyquant.cli._logical import Logical, _Joined
+from pyquant.cli._models import Bytes, Model
+from pyquant.cli._write import File
+from pyquant.files import RECORDS, Weight, _place, _result_type
+from pyquant.packed import PackedArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from io import BufferedWriter
+
+    import numpy.typing as npt
+
+    from pyquant.cli._plan import Job
+    from pyquant.cli._write import Part
+
+__all__ = ["Linear", "OnnxModel", "joined_by_nodes", "objection", "onnx_files"]
+
+MAX_PROTOBUF = 2**31 - 1  # bytes of the largest message that protobuf reads and writes
+OPERATOR = "DequantizeLinear"
+ROLES = ("codes", "scale", "zero_point")
+DATA = tuple(
+    f"{kind}_data" for kind in ("raw", "float", "int32", "int64", "double", "uint64")
+)
+NARROW = ("int4", "uint4", "int2", "uint2")
+ALIGNMENT = 4096  # of external data, so that runtimes can map it
+SMALL = 1024  # bytes; a larger initializer is data, not an argument such as a shape
+# Operators of ONNX and of ONNX Runtime whose weights are codes.
+ON_CODES = {
+    *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulNBits"),
+    *("MatMulBnb4", "GatherBlockQuantized", "QMoE", "QGemm", "QAttention"),
+    "DynamicQuantizeLSTM",
+}
+
+
+def require() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.external_data_helper
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError:
+        msg = "models of ONNX need onnx: pip install 'pyquant-simd[onnx]'"
+        raise ImportError(msg) from None
+    return onnx
+
+
+def _fault(path: str, expected: str, got: object, tensor: str | None = None) -> Refused:
+    name = "" if tensor is None else f"tensor {tensor[:100]!r}: "
+    return Refused(f"{path}: {name}expected {expected}, got {got}")
+
+
+@contextmanager
+def _onnx_errors(
+    path: str, expected: str, tensor: str | None = None, before: str = ""
+) -> Iterator[None]:
+    """Convert errors of onnx and protobuf, which have many types, to `Refused`."""
+    try:
+        yield
+    except Exception as error:
+        got = " ".join(str(error).split())[:300] or type(error).__name__
+        raise _fault(path, expected, before + got, tensor) from None
+
+
+# ---- messages of protobuf ----
+
+
+def _messages(message: Any, *kinds: str) -> Iterator[Any]:
+    """Yield a message and all messages in it, of these kinds or of all; no tensor data."""
+    if not kinds or message.DESCRIPTOR.name in kinds:
+        yield message
+    if message.DESCRIPTOR.name == "TensorProto":
+        children = [message.external_data]
+    else:
+        fields = message.ListFields()
+        children = [v for field, v in fields if field.type == field.TYPE_MESSAGE]
+    for child in children:
+        for one in [child] if hasattr(child, "DESCRIPTOR") else child:
+            yield from _messages(one, *kinds)
+
+
+def _is_text(message: Any) -> bool:
+    """Return true if all strings are UTF-8; protobuf returns other strings as bytes."""
+    if message.DESCRIPTOR.name == "TensorProto":
+        return isinstance(message.name, str)
+    fields = message.ListFields()
+    values = [value for field, value in fields if field.type == field.TYPE_STRING]
+    return not any(isinstance(v, bytes) or bytes in map(type, v) for v in values)
+
+
+def _used(graph: Any) -> Iterator[str]:
+    """Yield the inputs of all nodes and the outputs of all graphs, with subgraphs."""
+    for one in _messages(graph, "NodeProto", "GraphProto"):
+        is_node = one.DESCRIPTOR.name == "NodeProto"
+        yield from one.input if is_node else (output.name for output in one.output)
+
+
+def _names(graph: Any) -> Iterator[str]:
+    """Yield all names of nodes and values of a graph and its subgraphs."""
+    for one in _messages(graph, "NodeProto", "ValueInfoProto", "TensorProto"):
+        yield one.name
+        if one.DESCRIPTOR.name == "NodeProto":
+            yield from (*one.input, *one.output)
+
+
+def _format_name(data_type: int) -> str:
+    try:
+        return str(require().TensorProto.DataType.Name(data_type))
+    except ValueError:
+        return f"type {data_type}"
+
+
+def _opset(proto: Any) -> int:
+    """Return the version of ONNX's own operators."""
+    found = [one.version for one in proto.opset_import if one.domain in ("", "ai.onnx")]
+    return int(found[0] if found else require().defs.onnx_opset_version())
+
+
+# ---- reading ----
+
+
+class _Codes(Weight):
+    """Integers of 2 and 4 bits, which safetensors and GGUF do not have."""
+
+    __slots__ = ()
+
+    def _packed(self, name: str) -> PackedArray:
+        return PackedArray(self._tensor.raw(), name, self._tensor.shape)
+
+    def decode(  # type: ignore[override]
+        self,
+        rows: slice | None = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: int = 1,
+    ) -> npt.NDArray[Any]:
+        """Convert some rows to numbers, as `Weight.decode` does."""
+        source, name = self._known(), _result_type(dtype, out)
+        shape, first = self._rows(rows)
+        bits = dtypes.TYPES[source].bits
+        before = first % (8 // bits)
+        count = prod(shape) + before
+        start = (first - before) * bits // 8
+        raw = self._tensor.raw()[start : start + -(-count * bits // 8)]
+        codes = PackedArray(raw, source, (count,)).unpack()[before:].reshape(shape)
+        to = _place(shape, name or source, out)
+        if name in (None, source):
+            to[...] = codes
+        else:
+            _core.dequantize(codes, 1.0, dtype=name, out=to, threads=threads)
+        return to if out is None else out
+
+
+class Node(NamedTuple):
+    """A DequantizeLinear node of initializers, which makes a tensor of real numbers."""
+
+    name: str  # of its result
+    names: dict[str, str]  # initializers, by "codes", "scale" and "zero_point"
+    type: str
+    granularity: str
+
+
+class Linear(_Joined):
+    """The result of a DequantizeLinear node."""
+
+    @property
+    def real(self) -> str:
+        """The type of its numbers, which is the type of the scales."""
+        return dtypes.name_of(self._found["scale"].dtype) or "float32"
+
+    def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
+        """Return the codes of some rows as integers; codes of 2 and 4 bits as bytes."""
+        found = super().codes(rows)
+        if found is None or self.type not in NARROW:
+            return found
+        return found.astype(np.uint8 if self.type.startswith("u") else np.int8)
+
+
+class OnnxModel(Model):
+    """
+    The numeric initializers of a model's graph, by name.
+
+    Parameters
+    ----------
+    path : str
+        The file. External data is in its folder or below.
+
+    Attributes
+    ----------
+    proto : onnx.ModelProto
+        The model, without the data of these initializers.
+    protos : dict of str to onnx.TensorProto
+        The initializers in `proto`.
+    weights : dict of str to Weight
+        Their data.
+    nodes : dict of str to Node
+        DequantizeLinear nodes of initializers, by the names of their results.
+
+    Raises
+    ------
+    ImportError
+        If onnx is not installed.
+    OSError, Refused
+        If the model or its external data cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._files: dict[str, Any] = {}
+        self.proto: Any = _load(path)
+        self.opset = _opset(self.proto)
+        self.protos: dict[str, Any] = {}
+        self.weights: dict[str, Weight] = {}
+        self._parameters: set[str] | None = None
+        metadata = _metadata(self.proto)
+        super().__init__(path, "onnx", self.weights, metadata, self._close_files)
+        try:
+            for proto in self.proto.graph.initializer:
+                if proto.data_type == proto.STRING:
+                    continue
+                if proto.name in self.protos:
+                    raise _fault(path, "different names", "it twice", proto.name)
+                self.protos[proto.name] = proto
+                self.weights[proto.name] = self._tensor(proto)
+                for field in DATA:
+                    proto.ClearField(field)
+            by_codes = {one.names["codes"]: one for one in self._find_nodes()}
+            self.nodes: dict[str, Node] = {one.name: one for one in by_codes.values()}
+        except BaseException:
+            self.close()
+            raise
+        self.paths = (path, *self._files)
+
+    @property
+    def parameters(self) -> set[str]:
+        """Codes, scales and offsets: inputs of operators on codes, except the first."""
+        if self._parameters is None:
+            nodes = _messages(self.proto.graph, "NodeProto")
+            inputs = [node.input[1:] for node in nodes if node.op_type in ON_CODES]
+            self._parameters = {name for names in inputs for name in names}
+        return self._parameters
+
+    def _close_files(self) -> None:
+        for file in self._files.values():
+            if isinstance(file, _elements.Mapped):
+                file.close()
+
+    def _tensor(self, proto: Any) -> Weight:
+        name, format = proto.name, _format_name(proto.data_type)
+        shape = tuple(proto.dims)
+        if any(n < 0 for n in shape) or not _elements.sized(shape):
+            raise _fault(self.path, "a shape that NumPy can have", shape, name)
+        dtype = None
+        with suppress(KeyError):
+            dtype = require().helper.tensor_dtype_to_np_dtype(proto.data_type).name
+        if dtype not in (*dtypes.TYPES, "bool", "complex64"):
+            dtype = None
+        expected = None
+        if dtype is not None:
+            expected = -(-prod(shape) * _elements.bits_of(dtype) // 8)
+        file, start, nbytes = self._data(proto, expected)
+        if expected not in (None, nbytes):
+            need = f"{expected} bytes for {format}{[*shape]}"
+            raise _fault(self.path, need, nbytes, name)
+        tensor = _elements.Tensor(file, format, dtype, shape, start, nbytes)
+        return (_Codes if dtype in NARROW else Weight)(name, tensor)
+
+    def _data(self, proto: Any, expected: int | None) -> tuple[Any, int, int]:
+        """Return a file or memory, the first byte, and the number of bytes."""
+        onnx = require()
+        if onnx.external_data_helper.uses_external_data(proto):
+            return self._external(proto, expected)
+        if proto.HasField("raw_data"):
+            memory = proto.raw_data
+        else:
+            need = "data that fills the shape"
+            with _onnx_errors(self.path, need, proto.name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                array = onnx.numpy_helper.to_array(proto)
+                memory = onnx.numpy_helper.from_array(array).raw_data
+        return Bytes(self.path, memory), 0, len(memory)
+
+    def _external(self, proto: Any, expected: int | None) -> tuple[Any, int, int]:
+        """Return the file of external data, the first byte, and the number of bytes."""
+        fields = {entry.key: entry.value for entry in proto.external_data}
+        file = self._file(fields.get("location", ""), proto.name)
+        try:
+            start = int(fields.get("offset", 0))
+            left = file.size - start if expected is None else expected
+            nbytes = int(fields.get("length", left))
+        except ValueError:
+            need = "whole numbers for offset and length"
+            raise _fault(self.path, need, fields, proto.name) from None
+        if min(start, nbytes, file.size - start - nbytes) < 0:
+            need = f"bytes within the {file.size} of {file.path}"
+            raise _fault(self.path, need, f"{nbytes} from {start} on", proto.name)
+        return file, start, nbytes
+
+    def _file(self, location: str, name: str) -> Any:
+        folder = os.path.realpath(os.path.dirname(self.path))
+        if not location or "\0" in location:
+            raise _fault(self.path, "a file of external data", repr(location), name)
+        path = os.path.realpath(os.path.join(folder, location))
+        if os.path.isabs(location) or not path.startswith(os.path.join(folder, "")):
+            need = "external data in the folder of the model"
+            raise _fault(self.path, need, repr(location[:100]), name)
+        if path not in self._files:
+            empty = os.path.getsize(path) == 0
+            self._files[path] = Bytes(path, b"") if empty else _elements.Mapped(path)
+        return self._files[path]
+
+    def _find_nodes(self) -> Iterator[Node]:
+        """Find nodes that dequantize initializers which are no inputs of the graph."""
+        inputs = {one.name for one in self.proto.graph.input}
+        for node in self.proto.graph.node:
+            names = [name for name in node.input if name]
+            ours = node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
+            if ours and len(names) >= 2 and set(names) <= self.protos.keys() - inputs:
+                found = self._node(node, dict(zip(ROLES, names, strict=False)))
+                if found is not None:
+                    yield found
+
+    def _node(self, node: Any, names: dict[str, str]) -> Node | None:
+        """Describe a node, if its parameters fit and a granularity describes them."""
+        given = {one.name: one.i for one in node.attribute}
+        codes, scale = self[names["codes"]], self[names["scale"]]
+        shapes = {self[one].shape for role, one in names.items() if role != "codes"}
+        if given.get("output_dtype", 0) or codes.dtype is None or len(shapes) != 1:
+            return None
+        axis, block = given.get("axis", 1), given.get("block_size", 0)
+        axis += codes.ndim * (axis < 0)
+        text = "tensor" if scale.size == 1 and not block else None
+        if text is None and 0 <= axis < codes.ndim:
+            text = _granularity(codes.shape, axis, block, scale.shape)
+        return None if text is None else Node(node.output[0], names, codes.dtype.name, text)
+
+
+def joined_by_nodes(model: Model) -> dict[str, Logical]:
+    """Return the results of DequantizeLinear nodes of initializers, by name."""
+    found: dict[str, Logical] = {}
+    assert isinstance(model, OnnxModel)
+    for node in model.nodes.values():
+        tensors = {role: model[name] for role, name in node.names.items()}
+        shape, granularity = tensors["codes"].shape, Granularity(node.granularity)
+        how = Stored(node.type, "plain", node.type)
+        found[node.name] = Linear(node.name, shape, how, granularity, tensors)
+    return found
+
+
+def _granularity(
+    shape: tuple[int, ...], axis: int, block: int, scales: tuple[int, ...]
+) -> str | None:
+    """Name the granularity, if the shape of the scales fits and it has a name."""
+    if block == 0:
+        return f"axis:{axis}" if scales == (shape[axis],) else None
+    if scales != (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :]):
+        return None
+    words = {1: f"block:{block}", 2: f"{block}x1"}
+    return words.get(len(shape) - axis)
+
+
+def _metadata(proto: Any) -> dict[str, Any]:
+    """Return the metadata of a model without records; its nodes replace records."""
+    return {
+        "ir_version": proto.ir_version,
+        "opset": {one.domain or "ai.onnx": one.version for one in proto.opset_import},
+        "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
+        **{one.key: one.value for one in proto.metadata_props if one.key != RECORDS},
+    }
+
+
+def _load(path: str) -> Any:
+    proto = require().ModelProto()
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size > MAX_PROTOBUF:
+            got = "a larger one (external data?)"
+            raise _fault(path, "a model of less than 2 GiB", got)
+        with _onnx_errors(path, "a model of ONNX"):
+            proto.ParseFromString(file.read())
+    if not proto.HasField("graph") or proto.ir_version < 1 or not proto.opset_import:
+        raise _fault(path, "a model of ONNX", "no graph, version or operators")
+    if not all(map(_is_text, _messages(proto))):
+        raise _fault(path, "a model of ONNX", "names that are no UTF-8")
+    return proto
+
+
+# ---- the abilities of DequantizeLinear ----
+
+
+class Change(NamedTuple):
+    """Type and granularity of codes, as attributes of DequantizeLinear."""
+
+    type: str
+    axis: int | None = None
+    block_size: int | None = None
+
+    def shape_of_scales(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the scales of a tensor."""
+        if self.axis is None:
+            return ()
+        if self.block_size is None:
+            return (shape[self.axis],)
+        blocks = -(-shape[self.axis] // self.block_size)
+        return (*shape[: self.axis], blocks, *shape[self.axis + 1 :])
+
+
+def _change_for(type: str, granularity: Granularity, ndim: int) -> Change | None:
+    """Describe a granularity by attributes; None for blocks along two axes."""
+    call = granularity.call(ndim)
+    sizes = call.get("block_size")
+    if not isinstance(sizes, tuple):
+        return Change(type, call.get("axis"), sizes)
+    along = [axis for axis, size in enumerate(sizes) if size > 1] or [ndim - 1]
+    return Change(type, along[0], sizes[along[0]]) if len(along) == 1 else None
+
+
+def objection(model: Model, name: str, type: str, granularity: Granularity) -> str | None:
+    """
+    Explain why an initializer cannot be quantized. The function reads no data.
+
+    Parameters
+    ----------
+    model : OnnxModel
+        The model.
+    name : str
+        Name of the initializer.
+    type : str
+        Type of the codes.
+    granularity : Granularity
+        Elements that share a scale.
+
+    Returns
+    -------
+    str or None
+        The expected and the actual value, or None if there is no objection.
+    """
+    assert isinstance(model, OnnxModel)
+    if name not in model.protos:
+        return f"expected an initializer, got what {OPERATOR} makes"
+    proto = model.protos[name]
+    if _format_name(proto.data_type) not in ("FLOAT", "FLOAT16", "BFLOAT16"):
+        need = "expected float32, float16 or bfloat16"
+        return f"{need}, got {_format_name(proto.data_type)}"
+    if any(one.name == name for one in model.proto.graph.input):
+        return "expected an initializer alone, got an input of the graph, too"
+    if name in model.parameters:
+        return "expected a weight, got what goes with codes"
+    change = _change_for(type, granularity, len(proto.dims))
+    if change is None:
+        return f"expected blocks along one axis for {OPERATOR}, got {granularity.text}"
+    if _since(model, name, change) is None:
+        return f"expected a type that {OPERATOR} has, got {type}"
+    return None
+
+
+def _since(model: OnnxModel, name: str, change: Change) -> int | None:
+    """Return the first opset, from the model's on, that supports a change."""
+    onnx = require()
+    try:
+        code = onnx.helper.np_dtype_to_tensor_dtype(_core.dtype_named(change.type))
+    except (ValueError, KeyError, TypeError):
+        return None
+    wanted = {"axis"} if change.axis is not None else set()
+    wanted |= {"block_size"} if change.block_size else set()
+    types = [
+        f"tensor({_format_name(t).lower()})" for t in (code, model.protos[name].data_type)
+    ]
+    for version in range(max(model.opset, 10), onnx.defs.onnx_opset_version() + 1):
+        schema = onnx.defs.get_schema(OPERATOR, version)
+        fits = all(t in schema.inputs[n].types for n, t in enumerate(types))
+        if fits and wanted <= schema.attributes.keys():
+            return version
+    return None
+
+
+# ---- editing ----
+
+
+class _Edited:
+    """
+    A model after the jobs, without the data of the tensors that the jobs write.
+
+    Attributes
+    ----------
+    proto : onnx.ModelProto
+        The model, with an initializer for each of these tensors.
+    tensors : dict of str to onnx.TensorProto
+        These initializers, by the names of the tensors. Names in the graph may differ.
+    """
+
+    def __init__(self, model: OnnxModel, path: str, jobs: Sequence[Job]) -> None:
+        self.model, self.path = model, path
+        self.proto: Any = require().ModelProto()
+        self.proto.CopyFrom(model.proto)
+        graph = self.proto.graph
+        del graph.initializer[:]
+        self.tensors: dict[str, Any] = {}
+        changes = {job.source.name: _change_of(job) for job in jobs if job.spec is not None}
+        undone = {job.source.name for job in jobs if job.changed is not None}
+        self._load_nested_data()
+        self._raise_opset(changes)
+        self._taken = {*_names(model.proto.graph), *_names(graph)}
+        nodes = [node for node in graph.node if not undone & {*node.output}]
+        made = []
+        for job in jobs:
+            if job.spec is not None:
+                made.append(self._link(job, changes[job.source.name]))
+            elif job.changed is not None:
+                self._undo(job.parts[0])
+            else:
+                for part in job.parts:
+                    self.tensors[part.name] = _without_data(model.protos[part.name])
+        del graph.node[:]
+        graph.node.extend([*made, *nodes])
+        self._add_initializers({*changes}, undone)
+
+    def _load_nested_data(self) -> None:
+        """Load external data of subgraphs, attributes, functions and sparse tensors."""
+        helper = require().external_data_helper
+        for tensor in _messages(self.proto, "TensorProto"):
+            if helper.uses_external_data(tensor):
+                with _onnx_errors(self.model.path, "external data", tensor.name):
+                    folder = os.path.dirname(self.model.path)
+                    helper.load_external_data_for_tensor(tensor, folder)
+
+    def _raise_opset(self, changes: Mapping[str, Change]) -> None:
+        """Raise the opset to the version that the changes need."""
+        model, onnx = self.model, require()
+        needs = [_since(model, name, change) or 0 for name, change in changes.items()]
+        wanted = max([*needs, model.opset])
+        if wanted > model.opset:
+            _convert(self.proto, model, wanted)
+        if changes:
+            opsets = [onnx.helper.make_opsetid("", wanted)]
+            least = onnx.helper.find_min_ir_version_for(opsets, ignore_unknown=True)
+            self.proto.ir_version = max(self.proto.ir_version, least)
+
+    def _link(self, job: Job, change: Change) -> Any:
+        """Make a node with the name of an initializer; its inputs are the job's tensors."""
+        name, shape = job.source.name, job.source.shape
+        shapes = [shape, *[change.shape_of_scales(shape)] * 2]
+        roles, inputs = ("quantized", "scale", "zero_point"), []
+        for role, part, form in zip(roles, job.parts, shapes, strict=False):
+            inputs.append(self._free(f"{name}_{role}"))
+            self.tensors[part.name] = _tensor(inputs[-1], part.type, form)
+        attributes = {} if change.axis is None else {"axis": change.axis}
+        if change.block_size:
+            attributes["block_size"] = change.block_size
+        node = self._free(f"{name}_{OPERATOR}")
+        return require().helper.make_node(OPERATOR, inputs, [name], node, **attributes)
+
+    def _undo(self, part: Part) -> None:
+        """Replace a node by an initializer of real numbers."""
+        node = self.model.nodes.get(part.name)
+        if node is None:
+            raise _fault(self.path, f"a result of {OPERATOR}", part.type, part.name)
+        scale = self.model[node.names["scale"]].dtype
+        real = None if scale is None else dtypes.name_of(scale)
+        if part.type != real:
+            raise _fault(self.path, f"{real}, as the graph has it", part.type, part.name)
+        self.tensors[part.name] = _tensor(part.name, part.type, part.shape)
+
+    def _free(self, name: str) -> str:
+        """Return the name, with a number if the graph uses it already."""
+        made, number = name, 1
+        while made in self._taken:
+            made, number = f"{name}_{number}", number + 1
+        self._taken.add(made)
+        return made
+
+    def _add_initializers(self, changed: set[str], undone: set[str]) -> None:
+        """Check the model with the tensors as inputs; then make them initializers."""
+        graph, model = self.proto.graph, self.model
+        codes = {name for one in undone for name in model.nodes[one].names.values()}
+        written = {one.name for one in self.tensors.values()}
+        gone = written | changed | codes - {*_used(graph)}
+        converted = [*graph.initializer]
+        del graph.initializer[:]
+        for one in model.proto.graph.initializer:
+            if one.name not in gone:
+                graph.initializer.append(_with_data(model, one))
+        graph.initializer.extend(converted)
+        count, known = len(graph.input), {one.name for one in graph.input}
+        tensors = self.tensors.values()
+        graph.input.extend(_value_info(one) for one in tensors if one.name not in known)
+        with _onnx_errors(model.path, "a model that onnx.checker accepts"):
+            require().checker.check_model(self.proto)
+        del graph.input[count:]
+        for name, tensor in self.tensors.items():
+            graph.initializer.append(tensor)
+            self.tensors[name] = graph.initializer[-1]
+
+
+def _change_of(job: Job) -> Change:
+    spec = job.spec
+    change = spec and _change_for(spec.type, spec.granularity, job.source.ndim)
+    if change is None:  # `objection` reports this first
+        raise Refused(f"tensor {job.source.name[:100]!r}: expected blocks along one axis")
+    return change
+
+
+def _tensor(name: str, type: str, shape: tuple[int, ...]) -> Any:
+    onnx = require()
+    code = onnx.helper.np_dtype_to_tensor_dtype(_core.dtype_named(type))
+    return onnx.TensorProto(name=name, data_type=code, dims=shape)
+
+
+def _without_data(tensor: Any) -> Any:
+    copy = require().TensorProto()
+    copy.CopyFrom(tensor)
+    copy.ClearField("external_data")
+    copy.ClearField("data_location")
+    return copy
+
+
+def _with_data(model: OnnxModel, tensor: Any) -> Any:
+    """Copy an initializer with its data; strings have their data already."""
+    copy = _without_data(tensor)
+    if tensor.name in model.weights:
+        copy.raw_data = bytes(model.weights[tensor.name].raw)
+    return copy
+
+
+def _value_info(tensor: Any) -> Any:
+    helper = require().helper
+    return helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+
+
+def _convert(proto: Any, model: OnnxModel, version: int) -> None:
+    """Raise the opset with onnx's converter, which gets large initializers as inputs."""
+    import onnx.version_converter
+
+    graph, need = (
+        proto.graph,
+        f"a model that onnx.version_converter raises to opset {version}",
+    )
+    if proto.functions:
+        raise _fault(model.path, need, f"functions, and opset {model.opset}")
+    stub = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import)
+    stub.graph.CopyFrom(graph)
+    given = {one.name for one in graph.input}
+    initializers = {one.name: one for one in model.proto.graph.initializer}
+    for name, one in initializers.items():
+        if name not in model.weights or model[name].nbytes <= SMALL:
+            stub.graph.initializer.append(_with_data(model, one))
+        elif name not in given:
+            stub.graph.input.append(_value_info(one))
+    with _onnx_errors(model.path, need, before=f"opset {model.opset}: "):
+        made = onnx.version_converter.convert_version(stub, version)
+    outputs = [{o for node in g.node for o in node.output} for g in (graph, made.graph)]
+    if not outputs[0] <= outputs[1]:
+        got = f"opset {model.opset}, and other names for its values"
+        raise _fault(model.path, need, got)
+    new = [one for one in made.graph.initializer if one.name not in initializers]
+    graph.initializer.extend(new)
+    del graph.node[:], proto.opset_import[:]
+    graph.node.extend(made.graph.node)
+    proto.opset_import.extend(made.opset_import)
+
+
+# ---- files ----
+
+
+class _ModelFile(File):
+    """
+    A model in memory, which becomes one message when its tensors are complete.
+
+    Parameters
+    ----------
+    path : str
+        Final name.
+    proto : onnx.ModelProto
+        The model.
+    tensors : dict of str to onnx.TensorProto
+        Initializers of the model that get their data from the jobs.
+    sizes : dict of str to int
+        Their sizes in bytes.
+    """
+
+    def __init__(
+        self, path: str, proto: Any, tensors: Mapping[str, Any], sizes: Mapping[str, int]
+    ) -> None:
+        size = proto.ByteSize() + sum(sizes.values()) + 16 * len(sizes)  # lengths
+        if size > MAX_PROTOBUF:
+            raise _fault(path, "less than 2 GiB, or external data in IN", f"{size} bytes")
+        super().__init__(path, dict.fromkeys(sizes, 0), size)
+        self._proto, self._tensors, self._sizes = proto, tensors, sizes
+
+    @contextmanager
+    def writing(self, stream: BufferedWriter) -> Iterator[None]:
+        """Allocate the tensors; write the model after the block of the caller."""
+        self._data = {name: bytearray(size) for name, size in self._sizes.items()}
+        yield
+        while self._data:  # keeps one copy of the data, and one tensor
+            name, data = self._data.popitem()
+            self._tensors[name].raw_data = bytes(data)
+        stream.write(self._proto.SerializeToString())
+
+    def write(self, name: str, at: int, data: memoryview) -> None:
+        """Store bytes of a tensor at an offset within the tensor."""
+        self._data[name][at : at + len(data)] = data
+
+
+def onnx_files(path: str, model: Model, jobs: Sequence[Job]) -> list[File]:
+    """
+    Plan a model, and a file of external data if the input has external data.
+
+    Parameters
+    ----------
+    path : str
+        Name of the model. The file of external data has the suffix ``.data``.
+    model : Model
+        Input, which must be an ONNX model.
+    jobs : sequence of Job
+        One job for each initializer.
+
+    Returns
+    -------
+    list of File
+        The model is the last file.
+
+    Raises
+    ------
+    Refused
+        If the input is no ONNX model; if onnx cannot raise the opset, or onnx.checker
+        rejects the result; or if the result exceeds the limit of protobuf, 2 GiB.
+    """
+    if not isinstance(model, OnnxModel):
+        raise Refused(f"OUT: expected a kind of file that {model.kind} becomes, got onnx")
+    edited, helper = _Edited(model, path, jobs), require().external_data_helper
+    places: dict[str, int] = {}
+    sizes, end, location = {}, 0, f"{os.path.basename(path)}.data"
+    for part in (part for job in jobs for part in job.parts):
+        if len(model.paths) == 1 or part.nbytes <= SMALL:
+            sizes[part.name] = part.nbytes
+            continue
+        places[part.name] = end = -(-end // ALIGNMENT) * ALIGNMENT
+        tensor = edited.tensors[part.name]
+        tensor.raw_data = b""  # which onnx requires
+        helper.set_external_data(tensor, location, end, part.nbytes)
+        tensor.ClearField("raw_data")
+        end += part.nbytes
+    files: list[File] = [File(f"{path}.data", places, end)] if places else []
+    return [*files, _ModelFile(path, edited.proto, edited.tensors, sizes)]

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write output files once: beside their final names, then renamed when complete."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from io import BytesIO
+from math import prod
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+
+from pyquant import _gguf, _safetensors
+from pyquant._elements import Item, bits_of
+from pyquant._saved import replacing
+from pyquant.cli._errors import Refused
+from pyquant.cli._models import RECORDS, kind_of
+
+if TYPE_CHECKING:
+    from io import BufferedWriter
+
+    import numpy.typing as npt
+
+__all__ = [
+    "KINDS",
+    "LAYOUTS",
+    "File",
+    "Output",
+    "Part",
+    "check_paths",
+    "kind_of_output",
+    "sharded_files",
+]
+
+SPOOLED = 1 << 20  # bytes of a waiting tensor that stay in memory
+
+
+class Part(NamedTuple):
+    """A tensor of an output file; `type` names its elements or its GGUF blocks."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+    @classmethod
+    def of(cls, name: str, type: str, shape: tuple[int, ...]) -> Part:
+        """Describe a tensor of single elements."""
+        return cls(name, type, shape, -(-prod(shape) * bits_of(type) // 8))
+
+    def item(self) -> Item:
+        """Describe the tensor to the modules that write headers."""
+        blocks = self.type in _gguf.FORMATS and self.type not in _safetensors.FORMATS
+        bits = 8 if blocks else bits_of(_safetensors.FORMATS.get(self.type, self.type))
+        return Item(
+            self.name, self.type, self.shape, self.nbytes, bits, np.empty(0, np.uint8)
+        )
+
+
+class File:
+    """
+    An output file with a known offset for each tensor.
+
+    Parameters
+    ----------
+    path : str
+        Final name.
+    places : mapping of str to int
+        Offset of each tensor, by name.
+    size : int
+        Size in bytes.
+    head : bytes, optional
+        Bytes at the start of the file.
+    """
+
+    def __init__(
+        self, path: str, places: Mapping[str, int], size: int, head: bytes = b""
+    ) -> None:
+        self.path, self.places, self.size, self.head = path, places, size, head
+
+    @contextmanager
+    def writing(self, stream: BufferedWriter) -> Iterator[None]:
+        """Reserve space and write the head; the block of the caller writes tensors."""
+        self._stream = stream
+        _reserve(stream, self.size)
+        stream.write(self.head)
+        yield
+
+    def write(self, name: str, at: int, data: memoryview) -> None:
+        """Write bytes of a tensor at an offset within the tensor."""
+        self._stream.seek(self.places[name] + at)
+        self._stream.write(data)
+
+
+class Archive(File):
+    """
+    A .npz file without compression. zipfile writes it, one member after the other.
+
+    A tensor waits in a temporary file until its member is open. Codes come first and do
+    not wait; their scales do.
+
+    Parameters
+    ----------
+    path : str
+        Final name.
+    parts : list of Part
+        Tensors, in the order of the members.
+    metadata : mapping
+        Stored as JSON in the member ``__pyquant__``, unless it is empty.
+    """
+
+    def __init__(self, path: str, parts: list[Part], metadata: Mapping[str, Any]) -> None:
+        for part in parts:
+            _check_member(part.name)
+        self._heads = {part.name: _npy_head(part) for part in parts}
+        self._parts, self._metadata = parts, dict(metadata)
+        size = sum(len(self._heads[part.name]) + part.nbytes for part in parts)
+        super().__init__(path, dict.fromkeys(self._heads, 0), size)
+
+    @contextmanager
+    def writing(self, stream: BufferedWriter) -> Iterator[None]:
+        """Open the archive; the block of the caller writes tensors."""
+        _reserve(stream, self.size)
+        with ExitStack() as self._open:
+            self._archive = self._open.enter_context(ZipFile(stream, "w"))
+            self._open.callback(self._close_member)
+            self._name, self._left = "", 0
+            self._member: Any = None
+            self._rest = iter(self._parts)
+            self._waiting: dict[str, Any] = {}
+            self._advance()
+            yield
+            if self._metadata:
+                text = json.dumps(self._metadata, separators=(",", ":"))
+                self._member = self._new_member(RECORDS)
+                np.lib.format.write_array(self._member, np.array(text))
+        stream.truncate()
+
+    def _new_member(self, name: str) -> Any:
+        info = ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+        return self._archive.open(info, "w", force_zip64=True)
+
+    def _close_member(self) -> None:
+        if self._member is not None:
+            self._member.close()
+
+    def write(self, name: str, at: int, data: memoryview) -> None:
+        """Append bytes to the member of a tensor, or to the tensor's temporary file."""
+        if name == self._name:
+            self._member.write(data)
+            self._left -= len(data)
+            self._advance()
+            return
+        if name not in self._waiting:
+            folder = os.path.dirname(self.path) or "."
+            spool = SpooledTemporaryFile(SPOOLED, dir=folder)  # noqa: SIM115
+            self._waiting[name] = self._open.enter_context(spool)
+        self._waiting[name].write(data)
+
+    def _advance(self) -> None:
+        """Open the next members until one lacks bytes."""
+        while self._left == 0:
+            self._close_member()
+            part = next(self._rest, None)
+            if part is None:
+                return
+            self._name, self._left = part.name, part.nbytes
+            self._member = self._new_member(part.name)
+            self._member.write(self._heads[part.name])
+            spool = self._waiting.pop(part.name, None)
+            if spool is not None:
+                self._left -= spool.tell()
+                spool.seek(0)
+                shutil.copyfileobj(spool, self._member)
+                spool.close()
+
+
+def _safetensors_file(path: str, parts: list[Part], metadata: Mapping[str, Any]) -> File:
+    texts = {key: text for key, text in metadata.items() if isinstance(text, str)}
+    head, items = _safetensors.header([part.item() for part in parts], texts)
+    return _placed(path, head, items, 1)
+
+
+def _gguf_file(path: str, parts: list[Part], metadata: Mapping[str, Any]) -> File:
+    kept = _gguf.unsplit(path, metadata)
+    return _placed(path, *_gguf.header([part.item() for part in parts], kept))
+
+
+def _placed(path: str, head: bytes, items: list[Item], alignment: int) -> File:
+    places, at = {}, len(head)
+    for item in items:
+        places[item.name] = at
+        at += -(-item.nbytes // alignment) * alignment
+    return File(path, places, at, head)
+
+
+def _npy_file(path: str, parts: list[Part], metadata: Mapping[str, Any]) -> File:
+    if len(parts) != 1:
+        raise Refused(f"OUT: expected .npz for {len(parts)} arrays, got {path!r}")
+    head = _npy_head(parts[0])
+    return File(path, {parts[0].name: len(head)}, len(head) + parts[0].nbytes, head)
+
+
+def _npy_head(part: Part) -> bytes:
+    with suppress(TypeError):
+        head = BytesIO()
+        descr = np.lib.format.dtype_to_descr(np.dtype(part.type).newbyteorder("<"))
+        fields = {"descr": descr, "fortran_order": False, "shape": part.shape}
+        np.lib.format.write_array_header_1_0(head, fields)
+        return head.getvalue()
+    raise Refused(f"tensor {part.name[:100]!r}: expected a type of NumPy, got {part.type}")
+
+
+def _check_member(name: str) -> None:
+    """Raise for a name that the archive cannot store or that is reserved."""
+    expected = None
+    if name == RECORDS or "\0" in name:
+        expected = f"a name without NUL, and not {RECORDS!r}, for .npz"
+    elif len(f"{name}.npy".encode()) > 0xFFFF:
+        expected = "a name of less than 64 KiB for .npz"
+    if expected is not None:
+        raise Refused(f"tensor {name[:100]!r}: expected {expected}, got another")
+
+
+# Functions from path, tensors and metadata to an output file.
+LAYOUTS: dict[str, Callable[[str, list[Part], Mapping[str, Any]], File]] = {
+    "safetensors": _safetensors_file,
+    "gguf": _gguf_file,
+    "npz": Archive,
+    "npy": _npy_file,
+}
+KINDS = (*LAYOUTS, "onnx")
+
+
+def sharded_files(
+    path: str,
+    parts: list[Part],
+    shards: Mapping[str, str],
+    metadata: Callable[[set[str]], Mapping[str, Any]],
+) -> list[File]:
+    """
+    Plan safetensors files and their index.
+
+    Parameters
+    ----------
+    path : str
+        Name of the index.
+    parts : list of Part
+        All tensors.
+    shards : mapping
+        File name of each tensor, without the folder.
+    metadata : callable
+        From the names of tensors to the metadata of their file.
+
+    Returns
+    -------
+    list of File
+        The index is the last file. It gets its final name after the files that it names.
+    """
+    folder, files = os.path.dirname(path), []
+    for name in dict.fromkeys(shards[part.name] for part in parts):
+        own = [part for part in parts if shards[part.name] == name]
+        texts = metadata({part.name for part in own})
+        files.append(_safetensors_file(os.path.join(folder, name), own, texts))
+    total = sum(part.nbytes for part in parts)
+    places = {part.name: shards[part.name] for part in parts}
+    index = {"metadata": {"total_size": total}, "weight_map": places}
+    text = json.dumps(index, indent=2, ensure_ascii=False).encode() + b"\n"
+    return [*files, File(path, {}, len(text), text)]
+
+
+def check_paths(files: list[File], inputs: Iterable[str], force: bool) -> None:
+    """Refuse to replace an input, or an existing file unless `force` is true."""
+    inputs = list(inputs)
+    for file in files:
+        folder = os.path.dirname(file.path)
+        if folder and not os.path.isdir(folder):
+            raise Refused(f"OUT: expected a folder that exists, got {folder!r}")
+        if any(_is_same(file.path, given) for given in inputs):
+            raise Refused(f"OUT: expected another file than IN, got {file.path!r}")
+        if os.path.isdir(file.path):
+            raise Refused(f"OUT: expected a file, got a folder, {file.path!r}")
+        if os.path.lexists(file.path) and not force:
+            raise Refused(f"{file.path}: expected no such file (-f overwrites it), got one")
+
+
+def _is_same(a: str, b: str) -> bool:
+    try:
+        return os.path.samefile(a, b)
+    except OSError:
+        return False
+
+
+class Output:
+    """
+    Write files in a block; rename all of them at its end.
+
+    An error, or Ctrl-C, removes all temporary files. A killed process leaves temporary
+    files, and each final name keeps the old file or gets the complete new file.
+
+    Parameters
+    ----------
+    files : list of File
+        Files to write. They get their final names in this order.
+    """
+
+    def __init__(self, files: list[File]) -> None:
+        self.files: list[File] = files
+        self._owners = {name: file for file in files for name in file.places}
+
+    def __enter__(self) -> Output:
+        """Open a temporary file in the folder of each final name."""
+        with ExitStack() as stack:
+            stack.callback(_sync_folder, os.path.dirname(self.files[-1].path))
+            opened = []
+            for file in self.files[::-1]:  # the stack closes in the reverse order
+                with _naming(file.path):
+                    opened.append((file, stack.enter_context(replacing(file.path))))
+            for file, stream in opened:
+                with _naming(file.path):
+                    stack.enter_context(_synced(file, stream))
+            self._stack = stack.pop_all()
+        return self
+
+    def write(self, name: str, at: int, data: npt.NDArray[Any]) -> None:
+        """Write an array to a tensor, at the offset where the previous call ended."""
+        array, file = np.ascontiguousarray(data), self._owners[name]
+        if array.size:
+            with _naming(file.path):
+                file.write(name, at, array.reshape(-1).view(np.uint8).data)
+
+    def __exit__(self, *raised: Any) -> None:
+        """Rename the files if no error was raised; else remove them."""
+        with _naming(self.files[-1].path):
+            self._stack.__exit__(*raised)
+
+
+@contextmanager
+def _synced(file: File, stream: BufferedWriter) -> Iterator[None]:
+    """Complete a file on the disk before any file is renamed."""
+    with file.writing(stream):
+        yield
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Give errors of the system the final name of a file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+
+
+def _reserve(stream: BufferedWriter, size: int) -> None:
+    """Reserve space on the disk, so that a full disk is reported before any work."""
+    if hasattr(os, "posix_fallocate") and size:
+        try:
+            os.posix_fallocate(stream.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+    stream.truncate(size)
+
+
+def _sync_folder(path: str) -> None:
+    """Write the names of files to the disk, where the system can open folders."""
+    with suppress(OSError):
+        folder = os.open(path or ".", os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def kind_of_output(path: str, kind: str | None) -> str:
+    """Return the kind of an output file: `kind`, or the kind of its extension."""
+    found = kind or kind_of(path, "OUT")
+    if found not in KINDS:
+        raise Refused(f"OUT: expected one of {', '.join(KINDS)}, got {found}")
+    return found
