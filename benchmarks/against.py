@@ -55,7 +55,7 @@ def _worker(python: str) -> Iterator[Ask]:
 
 
 class Ratio(NamedTuple):
-    """The times of a form at a size, or a reason why it has none."""
+    """The times of a form at a size, or the reason for their absence."""
 
     form: str
     elements: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arrays of a form at a size, and pyquant's calls on them."""
+"""Make the arrays of a form at a size, and the calls of pyquant on them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Shape: TypeAlias = tuple[int, ...]
 
 SCALE = 0.02
 COLUMNS = 1024
-RAGGED_COLUMNS = 56  # no multiple of a block of 32
+RAGGED_COLUMNS = 56  # not a multiple of 32
 FEATURES = 768
 CHANNELS = 3
 LINE = 64
-# Of numbers whose remainders underflow.
+# At these magnitudes, the remainders of a division underflow.
 TINY = {"float32": np.float32(1e-33), "float64": 1e-310}
-# Numbers that are hard to round are put here before results are compared.
+# Results are compared on this many elements, which are hard to round.
 HARD_COUNT = 1 << 14
-# One of so many elements is NaN, or the code for it, where there is one.
+# If a form has a fill value, every element at a multiple of this index is NaN or its code.
 FILL_STEP = 64
 
 
@@ -37,9 +37,9 @@ class Case(NamedTuple):
     """
     A form at a size.
 
-    `x` is the input as an array that NumPy can compute with, `given` what pyquant takes:
-    the same, or a `PackedArray` of it. `spread`, `zero_spread` and `offset_spread` are
-    scale, zero point and offset as they broadcast to `x`.
+    `x` is the input as a NumPy array. `given` is the input of pyquant: `x`, or a
+    `PackedArray` of its codes. `spread`, `zero_spread` and `offset_spread` are scale, zero
+    point and offset in a shape that broadcasts to `x`.
     """
 
     form: Form
@@ -56,24 +56,24 @@ class Case(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """How many elements a call converts."""
+        """The number of elements that a call converts."""
         return self.x.size
 
     @property
     def nbytes(self) -> int:
-        """Bytes that a call must read and write: input, parameters, result."""
+        """The bytes of input, parameters and result."""
         result = self.x.size * dtypes.dtype_named(self.form.target).itemsize
         if self.form.packed and self.form.quantizes:
             result = dtypes.packed_bytes(self.form.target, self.x.size)
         if self.form.through == "choose":
-            result = 0  # but the scales
+            result = 0  # the scales are counted below
         zeros = self.zero.nbytes if self.form.zeros else 0
         offset = np.asarray(self.offset).nbytes if self.form.offset else 0
         scale = np.asarray(self.scale).nbytes
         return int(self.given.nbytes + result + scale + offset + zeros)
 
 
-# ---- granularities: size -> shape of x, and what says where the scales are ----
+# ---- granularities: size -> shape of x, and the arguments axis and block_size ----
 
 
 def _flat(n: int) -> tuple[Shape, dict[str, Any]]:
@@ -142,7 +142,7 @@ GRANULARITIES: dict[str, Callable[[int], tuple[Shape, dict[str, Any]]]] = {
 
 
 def block_extents(shape: Shape, where: dict[str, Any]) -> Shape:
-    """How far each scale reaches along each dimension."""
+    """Return the extent of a block along each dimension."""
     axis, size = where.get("axis"), where.get("block_size")
     if isinstance(size, tuple):
         return size
@@ -152,7 +152,7 @@ def block_extents(shape: Shape, where: dict[str, Any]) -> Shape:
 
 
 def _spread(scale: Array, shape: Shape, blocks: Shape) -> Array:
-    """Scales that broadcast, repeated only where a block shares its axis with others."""
+    """Return scales that broadcast. Repeat them only along an axis with several blocks."""
     counts = [-(-n // b) for n, b in zip(shape, blocks, strict=True)]
     wide = scale.reshape(counts)
     for d, block in enumerate(blocks):
@@ -163,9 +163,9 @@ def _spread(scale: Array, shape: Shape, blocks: Shape) -> Array:
 
 
 def _scales(form: Form, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
-    """The scale for pyquant, and the same for NumPy to broadcast."""
+    """Return the scale for pyquant, and a scale that NumPy broadcasts."""
     compute = np.dtype(form.computed).type
-    # Types of 16 bits may want scales of their type: those here are numbers of both.
+    # float16 and bfloat16 represent these scales, for rivals with scales of 16 bits.
     narrow = np.float16 if form.real in ("float16", "bfloat16") else np.float32
     if not where:
         usual = 1 / SCALE if form.inverse else SCALE
@@ -180,7 +180,7 @@ def _scales(form: Form, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _zeros(form: Form, scale: Any, shape: Shape, where: dict[str, Any]) -> tuple[Any, Any]:
-    """The zero point for pyquant, and the same for NumPy to broadcast."""
+    """Return the zero point for pyquant, and one that NumPy broadcasts."""
     if form.zeros is None:
         return form.zero_point, form.zero_point
     middle = 1 << 7 if form.code.startswith("u") else 0
@@ -192,7 +192,7 @@ def _zeros(form: Form, scale: Any, shape: Shape, where: dict[str, Any]) -> tuple
 def _offsets(
     form: Form, scale: Any, shape: Shape, where: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """The offset for pyquant, and the same for NumPy to broadcast."""
+    """Return the offset for pyquant, and one that NumPy broadcasts."""
     if not form.offset:
         return None, None
     drawn = np.random.default_rng(4).uniform(-1, 1, np.shape(scale)).astype(np.float32)
@@ -205,7 +205,7 @@ def _offsets(
 
 
 def _c_order(shape: Shape, dtype: Any) -> Array:
-    # zeros would share one page until written, and reads of it would look too fast.
+    # np.zeros maps one shared page until a write. Reads of this page would be too fast.
     return np.ones(shape, np.uint8).astype(dtype)
 
 
@@ -218,7 +218,7 @@ def _transposed(shape: Shape, dtype: Any) -> Array:
 
 
 def _past_line(shape: Shape, dtype: Any) -> Array:
-    """Where large arrays of NumPy begin: 16 bytes past a line of the caches."""
+    """Begin 16 bytes past a cache line, as large arrays of NumPy do."""
     nbytes = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.ones(nbytes + 2 * LINE, np.uint8)
     begin = -memory.ctypes.data % LINE + 16
@@ -227,12 +227,12 @@ def _past_line(shape: Shape, dtype: Any) -> Array:
 
 
 def _as_pixels(shape: Shape, dtype: Any) -> Array:
-    """Channels, rows and columns, of which the channels lie beside each other."""
+    """Return channels, rows and columns, with the channels of a pixel contiguous."""
     return _c_order((*shape[1:], shape[0]), dtype).transpose(2, 0, 1)
 
 
 def _in_records(shape: Shape, dtype: Any) -> Array:
-    """Rows as a structured array holds them, each beside its scale."""
+    """Return the rows of a structured array. Each record has a scale and a row."""
     kind = np.dtype([("scale", np.float32), ("row", dtype, shape[1:])])
     rows: Array = _c_order(shape[:1], np.uint8).astype(kind)["row"]
     return rows
@@ -255,7 +255,7 @@ LAYOUTS: dict[str, tuple[Layout, Layout]] = {
 
 
 def fill(case: Case) -> None:
-    """Ordinary numbers to quantize; leaves codes alone."""
+    """Fill a real input with normal numbers. Do nothing for codes."""
     if case.form.quantizes:
         rng = np.random.default_rng(0)
         values: Array = rng.standard_normal(case.x.size, np.float32)
@@ -267,7 +267,7 @@ def fill(case: Case) -> None:
 
 
 def _settle(case: Case) -> None:
-    """Make what the form wants of numbers: within the range, or some of them NaN."""
+    """Change the input as the form requires: within the range, or with some NaN."""
     limits = dtypes.limits(case.form.target)
     if case.form.out_of_range == "raise" and limits is not None:
         np.clip(case.x, *(end * case.spread for end in limits), out=case.x)
@@ -276,7 +276,7 @@ def _settle(case: Case) -> None:
 
 
 def fill_hard(case: Case) -> None:
-    """Begin with numbers between two codes, where only the exact quotient rounds right."""
+    """Begin with ties, which only the exact quotient rounds correctly."""
     if not case.form.quantizes or case.x.size == 0:
         return
     rng = np.random.default_rng(2)
@@ -299,7 +299,7 @@ def fill_hard(case: Case) -> None:
 
 
 def _codes(form: Form, shape: Shape) -> Array:
-    """Codes of the type, as bytes or wider: all that a narrow type has, but no NaN."""
+    """Return codes: all codes of a narrow type, but no NaN."""
     limits = dtypes.limits(form.source)
     rng = np.random.default_rng(0)
     if limits is not None:
@@ -310,12 +310,12 @@ def _codes(form: Form, shape: Shape) -> Array:
 
 def build(form: Form, n: int) -> Case:
     """
-    Make the arrays of a form for about `n` elements: as many as its shapes allow.
+    Make the arrays of a form for about `n` elements.
 
     Raises
     ------
     ImportError
-        If a dtype of the form needs ml_dtypes, and it is not there.
+        If a dtype of the form needs ml_dtypes, and the package is missing.
     """
     source, target = dtypes.dtype_named(form.source), dtypes.dtype_named(form.target)
     shape, where = GRANULARITIES[form.granularity](n)
@@ -341,7 +341,7 @@ def build(form: Form, n: int) -> Case:
     return case
 
 
-# ---- pyquant's calls ----
+# ---- calls of pyquant ----
 
 
 def _method(case: Case) -> Callable[[], Any]:
@@ -380,7 +380,7 @@ def _choice(case: Case) -> Callable[[], Any]:
     return partial(pq.choose_qparams, case.given, dtype=case.form.target, **case.where)
 
 
-# What a form may be asked through instead of the function; at the active level only.
+# Calls other than the functions. They use the active instruction set.
 CALLS: dict[str, Callable[[Case], Callable[[], Any]]] = {
     "qparams": _method,
     "onnx": _operator,
@@ -391,9 +391,9 @@ CALLS: dict[str, Callable[[Case], Callable[[], Any]]] = {
 
 def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[], Any]:
     """
-    The call of pyquant that the form describes, at an instruction set.
+    Return the call of pyquant that the form describes, at an instruction set.
 
-    Arguments that the form leaves at their defaults are left out, as users do.
+    Like most users, the call omits arguments with default values.
     """
     form = case.form
     if form.through in CALLS:
@@ -421,12 +421,12 @@ def pyquant_call(case: Case, isa: str, threads: int | None = None) -> Callable[[
 
 
 def levels(form: Form) -> tuple[str, ...]:
-    """The instruction sets that a form can be called at, the best first."""
+    """Return the instruction sets of a form, the best one first."""
     return (pq.isa.active(),) if form.through in CALLS else pq.isa.available()
 
 
 def as_array(result: Any) -> Array:
-    """The result of pyquant as an ndarray; of chosen parameters the scales."""
+    """Return the result of pyquant as an ndarray, or the scales of parameters."""
     if isinstance(result, pq.QParams):
         return np.asarray(result.scale)
     return result.data if isinstance(result, pq.PackedArray) else np.asarray(result)

@@ -61,15 +61,15 @@ def bars(row: Row) -> list[Bar]:
 
 # ---- SVG ----
 
-STYLE = """
-text {{ font: 13px {font}; fill: {text} }}
-.name, .figure {{ font-size: 12px }}
-.note {{ font-size: 11px; fill: {muted} }}
-.title {{ font-weight: 600 }}
-.own {{ fill: {own} }} .rival {{ fill: {rival} }} .copy {{ fill: {copy} }}
-text.own {{ font-weight: 600 }}
-.differs {{ fill-opacity: 0.3; stroke: {rival}; stroke-dasharray: 3 2 }}
-"""
+STYLE = (
+    "text {{ font: 13px {font}; fill: {text} }}",
+    ".name, .figure {{ font-size: 12px }}",
+    ".note {{ font-size: 11px; fill: {muted} }}",
+    ".title {{ font-weight: 600 }}",
+    ".own {{ fill: {own} }} .rival {{ fill: {rival} }} .copy {{ fill: {copy} }}",
+    "text.own {{ font-weight: 600 }}",
+    ".differs {{ fill-opacity: 0.3; stroke: {rival}; stroke-dasharray: 3 2 }}",
+)
 
 
 def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> str:
@@ -133,11 +133,11 @@ def svg(results: Results, colors: tuple[str, ...]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" '
         f'width="{WIDTH}" height="{y}" role="img" aria-labelledby="title desc">'
     )
-    style = dict(zip(KINDS, colors, strict=True))
+    style = {"font": FONT, **dict(zip(KINDS, colors, strict=True))}
     about = [
         f'<title id="title">{escape(title)}</title>',
         f'<desc id="desc">{escape(summary)}</desc>',
-        f"<style>{STYLE.format(font=FONT, **style)}</style>",
+        f"<style>{' '.join(STYLE).format(**style)}</style>",
     ]
     return "\n".join([head, *about, *lines, "</svg>"]) + "\n"
 

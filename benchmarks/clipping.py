@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Draw the error of int8 over the threshold at which data is clipped, and what methods choose.
+Draw the error of int8 over the clipping threshold, and the thresholds that methods choose.
 
     python -m benchmarks.clipping FILE.png
 
@@ -22,13 +22,13 @@ from benchmarks import report
 COUNT = 200_000
 POINTS = 200
 Method: TypeAlias = Literal["minmax", "percentile", "mse"]
-# Colors and sizes of points, which may lie upon each other.
+# Colors and sizes of points, which may overlap.
 METHODS: dict[Method, tuple[str, int]] = {
     "minmax": ("#1f77b4", 6),
     "percentile": ("#2ca02c", 10),
     "mse": ("#d62728", 6),
 }
-# What activations and weights are like, from light tails to heavy ones.
+# Distributions like activations and weights, from light tails to heavy tails.
 DATA = {
     "normal": lambda rng: rng.standard_normal(COUNT),
     "Student's t, 4 degrees": lambda rng: rng.standard_t(4, COUNT),
@@ -39,12 +39,12 @@ DATA = {
 
 
 def decibels(x: Any, low: float, high: float) -> float:
-    """What is left of x by codes for this range, signal over noise."""
+    """Return the signal-to-noise ratio of int8 codes for this range."""
     return float(pq.qparams_from_range(low, high).measure_error(x).sqnr)
 
 
 def panel(axes: Any, name: str) -> None:
-    """The curve of some data, and the points on it that methods choose."""
+    """Draw the curve of one distribution, and the points that methods choose."""
     x = DATA[name](np.random.default_rng(0)).astype(np.float32)
     seen = pq.Observer(histogram=True)
     seen.update(x)
@@ -67,7 +67,7 @@ def draw(path: str | Path) -> None:
     Raises
     ------
     ImportError
-        Without matplotlib.
+        If matplotlib is missing.
     """
     import_module("matplotlib").use("agg")  # no window
     pyplot = import_module("matplotlib.pyplot")
@@ -81,7 +81,7 @@ def draw(path: str | Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Draw it where the command line says."""
+    """Draw the picture into the file that the command line names."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.clipping", description=(__doc__ or "").split("\n\n")[0]
     )

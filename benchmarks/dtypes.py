@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element types, as the benchmarks ask for them: facts come from pyquant's own table."""
+"""Facts about element types, read from the table of pyquant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "packed_bytes",
 ]
 
-# Those of 32 bits and more are first.
+# Types of 32 bits and more come first.
 REALS = tuple(
     t.name for t in sorted(TYPES.values(), key=lambda t: t.bits < 32) if t.kind == "real"
 )
@@ -40,10 +40,12 @@ _LETTERS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 
 def _short(name: str) -> str:
     """
-    What a form's name calls a type: a letter or two and the bits, or fields of a float.
+    Return the name of a type in names of forms.
 
-    A narrow float that is the only one of its bits is called by them. ``fn``, for no
-    infinities, goes without saying; of the same fields, the type that has them says so.
+    It has one or two letters and the number of bits, or the fields of a narrow float. A
+    narrow float of a unique width has its width as its name. The suffix ``fn`` (no
+    infinities) is dropped. If two types have equal fields, the type with infinities gets
+    the suffix ``inf``.
     """
     plain, _, fields = name.partition("_")
     others = [t for t in TYPES.values() if t.kind == "float" and t.name != name]
@@ -57,18 +59,18 @@ SHORT = {name: _short(name) for name in (*REALS, *CODES)}
 
 
 def in_numpy(name: str) -> bool:
-    """Whether NumPy has the type, without ml_dtypes."""
+    """Return true if NumPy has the type without ml_dtypes."""
     return hasattr(np, name)
 
 
 def limits(name: str) -> tuple[int, int] | None:
-    """The range of an integer type."""
+    """Return the range of an integer type."""
     lowest, highest = TYPES[name].lowest, TYPES[name].highest
     return None if lowest is None or highest is None else (lowest, highest)
 
 
 def limits_within(name: str, real: Any) -> tuple[Any, Any] | None:
-    """The range of an integer type, in numbers of `real` that do not exceed it."""
+    """Return the largest range of `real` numbers within an integer type."""
     found = limits(name)
     if found is None:
         return None
@@ -77,10 +79,10 @@ def limits_within(name: str, real: Any) -> tuple[Any, Any] | None:
 
 
 def packed_bits(name: str) -> int:
-    """Bits of an element that shares its byte with others."""
+    """Return the bits of a packed element."""
     return TYPES[name].bits
 
 
 def packed_bytes(name: str, count: int) -> int:
-    """Bytes of so many packed elements."""
+    """Return the bytes of `count` packed elements."""
     return -(-count * TYPES[name].bits // 8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms that are measured, as a table."""
+"""The table of forms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIZES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 24)
 COMPACT_SIZE = 1 << 16
 DEFAULT_GROUPS = ("design", "granularities", "layouts")
 
-# By what a form's name calls them.
+# Types by their names in names of forms.
 TYPES = {short: name for name, short in SHORT.items()}
 CF_FILL = -(1 << 15)
 MODES = (
@@ -29,7 +29,7 @@ MODES = (
 
 
 class Form(NamedTuple):
-    """One kind of call. How its arrays are made is in `arrays`."""
+    """One kind of call. The file `arrays.py` makes its arrays."""
 
     name: str
     groups: tuple[str, ...]
@@ -37,24 +37,24 @@ class Form(NamedTuple):
     target: str
     granularity: str = "tensor"  # a key of arrays.GRANULARITIES
     zero_point: int = 0
-    zeros: str | None = None  # the type of zero points, of which each scale has one
+    zeros: str | None = None  # type of zero points, one for each scale
     rounding: str = "half_even"
     precision: str | None = None
     packed: bool = False
     layout: str = "plain"  # a key of arrays.LAYOUTS
-    fresh: bool = False  # a new result for each call
+    fresh: bool = False  # each call returns a new array
     threads: int = 1
-    offset: bool = False  # a real number beside each scale
-    inverse: bool = False  # scales are what is multiplied by to quantize
-    fill: int | None = None  # a code that stands for NaN, which some elements are
-    out_of_range: str = "saturate"  # of "raise" nothing is
-    tiny: float = 0  # share of the elements whose magnitude is about that of arrays.TINY
+    offset: bool = False  # one real offset for each scale
+    inverse: bool = False  # quantize multiplies by the scales
+    fill: int | None = None  # code for NaN; some elements are NaN
+    out_of_range: str = "saturate"  # with "raise", all elements are within the range
+    tiny: float = 0  # share of elements with a magnitude near arrays.TINY
     through: str = "function"  # a key of arrays.CALLS
-    sizes: tuple[int, ...] = SIZES  # what is measured unless the command line says so
+    sizes: tuple[int, ...] = SIZES  # default sizes
 
     @property
     def quantizes(self) -> bool:
-        """Whether the form goes from real numbers to codes."""
+        """True if the form goes from real numbers to codes."""
         return self.source in REALS
 
     @property
@@ -69,36 +69,36 @@ class Form(NamedTuple):
 
     @property
     def computed(self) -> str:
-        """The type that NumPy computes in, to give the same bits."""
+        """The type that NumPy needs for equal bits."""
         return "float64" if self.real == "float64" else "float32"
 
     @property
     def affine(self) -> bool:
-        """Whether there is more than scales and zero points, and saturation."""
+        """True if the form has options that most rivals lack."""
         more = self.offset or self.inverse or self.fill is not None
         return more or self.out_of_range != "saturate"
 
     @property
     def usual(self) -> bool:
-        """Whether rounding is usual, one thread and the function: what rivals have."""
+        """True for half to even, one thread and a function, which most rivals have."""
         rounding = self.rounding == "half_even" and self.precision is None
         called = self.threads == 1 and self.through == "function"
         return rounding and called and not self.affine
 
     @property
     def plain(self) -> bool:
-        """Whether arrays are contiguous besides."""
+        """True for a usual form with contiguous arrays."""
         return self.usual and self.layout == "plain"
 
 
 def _form(groups: str, name: str, granularity: str = "tensor", **more: object) -> Form:
-    """A form whose types are what its name begins with."""
+    """Return a form. Its name begins with its types."""
     source, target = (TYPES[short] for short in name.split("-")[:2])
     return Form(name, tuple(groups.split()), source, target, granularity, **more)  # type: ignore[arg-type]
 
 
 def _pair(source: str, target: str) -> Form:
-    """A form of `pairs`: one scale; packed where the type can be."""
+    """Return a form of the group `pairs`: one scale, packed if the type allows it."""
     code = target if source in REALS else source
     granularity = "unit" if code.startswith("float") else "tensor"
     name = f"{SHORT[source]}-{SHORT[target]}"
@@ -217,7 +217,7 @@ _GRANULARITIES = {
 
 
 def _table() -> dict[str, Form]:
-    """All forms by name; one that two lists have is in the groups of both."""
+    """Return all forms by name. A form of two lists is in the groups of both lists."""
     made = list(_HAND_MADE)
     for pair in ("f32-i8", "i8-f32"):
         for suffix, granularity in _GRANULARITIES.items():
@@ -226,7 +226,7 @@ def _table() -> dict[str, Form]:
         name = "f32-i8-" + mode.replace("_", "-")
         made.append(_form("modes", name, rounding=mode))
     made.append(_form("modes", "f32-i8"))
-    for pair in ("f32-i8", "f32-i16"):  # the codec cast_value of zarr
+    for pair in ("f32-i8", "f32-i16"):  # the forms of cast_value, a codec of zarr
         for mode in ("half_even", "half_away", "trunc", "ceil", "floor"):
             name = f"{pair}-cast-" + mode.replace("_", "-")
             made.append(_form("casts", name, "unit", rounding=mode))

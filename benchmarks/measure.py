@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ROUND_SECONDS = 0.02
-# Other work between two calls. Wide registers power down in this time.
+# The time between two calls. Wide registers power down in it.
 PAUSE_SECONDS = 1e-4
 # After MIN_ROUNDS, a candidate that has used this much time takes no further turns.
 CANDIDATE_SECONDS = 2.0
@@ -55,7 +55,7 @@ def repeats(call: Callable[[], Any], seconds: float, pause: float = 0.0) -> int:
     """Return how many calls, each after a pause, fill a round of so many seconds."""
     call()
     once = max(timed(call, 1), 1e-7)
-    if once < 1e-4:  # one short call is measured too coarsely
+    if once < 1e-4:  # the clock is too coarse for one short call
         once = max(timed(call, 100), 1e-8)
     return max(1, round(seconds / (once + pause)))
 
@@ -119,9 +119,9 @@ def _bandwidth_calls(nbytes: int) -> Calls:
     """
     Return the fastest calls that read, write and copy this many bytes.
 
-    Two calls read: the search for an absent byte (memchr), and the maximum of bytes. Both
-    need one or two vector instructions for each load. The search is faster in some caches,
-    the maximum in others. Arithmetic limits a sum, or a comparison of two arrays.
+    Two calls read: the search for an absent byte (memchr), and the maximum of bytes. They
+    need one or two vector instructions for each load, so memory limits them. The caller
+    uses the faster one.
     """
     text = bytearray(b"\1") * nbytes
     numbers = np.ones(nbytes, np.uint8)
@@ -152,7 +152,7 @@ def bandwidths(
 
 
 def all_cores() -> set[int]:
-    """Return the cores of this process, or none if the system does not report them."""
+    """Return the cores of this process, if the system reports them."""
     return set(_GIVEN)
 
 
@@ -162,7 +162,7 @@ def one_core() -> set[int]:
 
 
 def pin(cores: set[int]) -> None:
-    """Restrict this process to these cores, unless there are none."""
+    """Restrict this process to these cores. Accept an empty set."""
     if cores:
         os.sched_setaffinity(0, cores)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as text, Markdown, JSON and plots."""
+"""Write results as text, Markdown, JSON and plots."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES = ("form", "groups", *rivals.MARKS.values())
 PLOT_COLUMNS = 4
 PLOT_DPI = 90
 PLOT_PALETTE = 64
-# How a line is drawn whose candidate has a mark.
+# Line styles by the mark of a candidate.
 LINES = {rivals.SAME: "-", rivals.OTHER_BITS: "--", rivals.CAST: ":"}
 COLORS = {
     "avx512": "#8c1010",
@@ -63,21 +63,21 @@ COLORS = {
 
 
 class Progress:
-    """A line on stderr that is written over; nothing where stderr is not a terminal."""
+    """A progress line on stderr, if stderr is a terminal."""
 
     def __init__(self, total: int) -> None:
         """Count up to `total`."""
         self.total, self.done = max(total, 1), 0
 
     def tick(self, what: str) -> None:
-        """Say what begins now."""
+        """Show the name of the next step."""
         filled = BAR_WIDTH * self.done // self.total
         bar = "#" * filled + "." * (BAR_WIDTH - filled)
         self._write(f"[{bar}] {self.done}/{self.total} {what:40.40}")
         self.done += 1
 
     def close(self) -> None:
-        """Leave the line empty."""
+        """Clear the line."""
         self._write(" " * (BAR_WIDTH + 60) + "\r")
 
     def _write(self, text: str) -> None:
@@ -89,7 +89,7 @@ class Progress:
 
 
 class Machine(NamedTuple):
-    """What a figure depends on, besides the code."""
+    """Facts that figures depend on, besides the code."""
 
     cpu: str
     os: str
@@ -103,7 +103,7 @@ class Machine(NamedTuple):
 
 
 def cpu_name() -> str:
-    """Model name of the CPU, where the system tells."""
+    """Return the model name of the CPU, or its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
         return next(line.split(":")[1].strip() for line in lines if "model name" in line)
@@ -112,7 +112,7 @@ def cpu_name() -> str:
 
 
 def compiler() -> str:
-    """The compiler of the extension module, which GCC and Clang write into it."""
+    """Return the compiler that GCC and Clang record in the extension module."""
     found = re.search(
         rb"GCC: \([^)]*\) [\d.]+|clang version [\d.]+", Path(_core.__file__).read_bytes()
     )
@@ -120,7 +120,7 @@ def compiler() -> str:
 
 
 def machine() -> Machine:
-    """This machine, now."""
+    """Describe this machine and the installed packages."""
     versions = {name: rivals.version(name) for name in PACKAGES}
     return Machine(
         cpu_name(),
@@ -136,7 +136,7 @@ def machine() -> Machine:
 
 
 class Results(NamedTuple):
-    """All that a run finds out; lists and notes grow while it runs."""
+    """All results of a run. Lists and notes grow during the run."""
 
     rows: list[Row]
     bandwidths: list[dict[str, float]]
@@ -145,7 +145,7 @@ class Results(NamedTuple):
 
 
 def header(results: Results) -> str:
-    """Lines that say where the figures are from."""
+    """Return lines about the machine, the packages and the command."""
     m = results.machine
     lines = [
         f"{m.cpu}; {m.os}; {m.date}",
@@ -163,7 +163,7 @@ def header(results: Results) -> str:
 
 
 def count(n: int) -> str:
-    """1048576 -> 1 Mi."""
+    """Return a count with a binary unit: 1048576 is 1 Mi."""
     for shift, unit in ((20, "Mi"), (10, "Ki")):
         if n >= 1 << shift and n % (1 << shift) == 0:
             return f"{n >> shift} {unit}"
@@ -189,14 +189,14 @@ def _ratio(found: tuple[str, float] | None) -> str:
 
 
 def _names(rows: list[Row]) -> list[str]:
-    """Candidates that some row has, in the order of the first that has most."""
+    """Return the candidates of all rows, in the order of the columns."""
     present = dict.fromkeys(name for row in rows for name in row.seconds)
     order = [*pq.isa.available(), rivals.ONE_THREAD.name, TWO_CALLS, *rivals.RIVALS]
     return [name for name in order if name in present]
 
 
 def cells(rows: list[Row]) -> list[list[str]]:
-    """The table: a line of titles, then one line for each row."""
+    """Return the table: a line of titles, then one line for each row."""
     names = _names(rows)
     lines = [
         ["form", "elements", "time", "GB/s", "copy", "±", *names, *rivals.MARKS.values()],
@@ -227,7 +227,7 @@ LEGEND = [
 
 
 def note_lines(notes: Notes) -> list[str]:
-    """Notes, each with the forms that it is about."""
+    """Return a line for each note, with the names of its forms."""
     lines = []
     for text, forms in notes.items():
         names = list(dict.fromkeys(forms))
@@ -237,7 +237,7 @@ def note_lines(notes: Notes) -> list[str]:
 
 
 def text_table(lines: list[list[str]]) -> str:
-    """Aligned columns: names to the left, figures to the right."""
+    """Align names to the left and figures to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     left = [i for i, title in enumerate(lines[0]) if title in NAMES]
     rendered = []
@@ -251,7 +251,7 @@ def text_table(lines: list[list[str]]) -> str:
 
 
 def page(results: Results, compact: bool) -> str:
-    """What the terminal shows: where from, table, legend, notes."""
+    """Return the header, table, legend and notes for a terminal."""
     if compact:
         parts = [header(results), compact_table(results.rows), COMPACT_LEGEND]
     else:
@@ -260,7 +260,7 @@ def page(results: Results, compact: bool) -> str:
 
 
 def markdown(results: Results) -> str:
-    """The same as a part of a document."""
+    """Return the header, table, legend and notes for a document."""
     titles, *body = cells(results.rows)
     table = [titles, ["---" if t in NAMES else "---:" for t in titles], *body]
     parts = [
@@ -273,7 +273,7 @@ def markdown(results: Results) -> str:
 
 
 def as_json(results: Results) -> str:
-    """Everything that was measured."""
+    """Return all results as JSON."""
     report = {
         "machine": results.machine._asdict(),
         "bandwidths": results.bandwidths,
@@ -291,7 +291,7 @@ COMPACT_LEGEND = (
 
 
 def compact_table(rows: list[Row]) -> str:
-    """Times as ratios to the copy in the same run, so that machines compare."""
+    """Return times as multiples of a copy, which compare between machines."""
     lines = [["form", "elements", "time", "/ copy", "numpy /", "±"]]
     for row in rows:
         numpy = row.seconds.get("numpy")
@@ -313,12 +313,12 @@ def compact_table(rows: list[Row]) -> str:
 
 def plot(folder: str, results: Results) -> list[str]:
     """
-    Write the plots that the results are enough for; their paths.
+    Draw the plots that the results allow, and return their paths.
 
     Raises
     ------
     ImportError
-        Without matplotlib.
+        If matplotlib is missing.
     """
     matplotlib = import_module("matplotlib")
     matplotlib.use("agg")  # no window
@@ -336,18 +336,18 @@ def plot(folder: str, results: Results) -> list[str]:
 
 
 def save(pyplot: Any, figure: Any, path: Path) -> str:
-    """Write a figure as a small image; its path."""
+    """Write a figure as a small image, and return its path."""
     drawn = BytesIO()
     figure.savefig(drawn, dpi=PLOT_DPI, bbox_inches="tight")
     pyplot.close(figure)
-    # Lines and text need few colors: a third of the size. Matplotlib itself needs PIL.
+    # A palette makes the file three times smaller. Matplotlib requires PIL.
     image = import_module("PIL.Image").open(drawn).convert("RGB")
     image.quantize(PLOT_PALETTE).save(path, optimize=True)
     return str(path)
 
 
 def _by_form(rows: list[Row]) -> dict[str, list[Row]]:
-    """Rows of forms that have several sizes, by form."""
+    """Return the rows of each form that has several sizes."""
     forms: dict[str, list[Row]] = {}
     for row in rows:
         forms.setdefault(row.form, []).append(row)
@@ -355,7 +355,7 @@ def _by_form(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def _throughput(pyplot: Any, forms: dict[str, list[Row]]) -> Any:
-    """Elements per second over size, one panel a form."""
+    """Draw elements per second over size, one panel for each form."""
     lines = -(-len(forms) // PLOT_COLUMNS)
     figure, axes = pyplot.subplots(
         lines, PLOT_COLUMNS, figsize=(13, 2.7 * lines + 0.6), squeeze=False, sharex=True
@@ -392,7 +392,7 @@ def _throughput(pyplot: Any, forms: dict[str, list[Row]]) -> Any:
 
 
 def _roofline(pyplot: Any, results: Results) -> Any:
-    """GB/s over the bytes of a call, under the bandwidths of the same run."""
+    """Draw GB/s over the bytes of a call, below the bandwidths of memory."""
     figure, panel = pyplot.subplots(figsize=(9, 5.4))
     touched = [each["bytes"] for each in results.bandwidths]
     for kind, style in (("read", "-."), ("write", ":"), ("copy", "-")):

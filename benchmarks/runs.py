@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From forms and sizes to rows of results."""
+"""Measure forms and tasks, and return rows of results."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from benchmarks.rivals import Rival
 from benchmarks.table import Measured
 from benchmarks.tasks import Made, Task
 
-TWO_CALLS = "2-calls"  # of pyquant, beside one that does the work of both
-# What went wrong, in words -> the forms that it is about.
+TWO_CALLS = "2-calls"  # candidate: two calls of pyquant that do the work of one
+# Failures, each with the names of its forms.
 Notes = dict[str, list[str]]
 
 
 class Row(NamedTuple):
     """
-    What was measured of a form at a size.
+    The figures of a form at a size.
 
-    All mappings are by candidate: instruction sets of pyquant, then rivals.
+    The keys of all mappings are candidates: instruction sets of pyquant, then rivals.
     """
 
     form: str
@@ -44,16 +44,16 @@ class Row(NamedTuple):
 
     @property
     def time(self) -> float:
-        """Seconds of pyquant's best."""
+        """Seconds of the best instruction set."""
         return self.seconds[self.best]
 
     @property
     def share(self) -> float:
-        """pyquant's best as a share of the roofline."""
+        """The speed of the best instruction set as a share of the speed of a copy."""
         return self.roofline_seconds / self.time
 
     def fastest(self, mark: str) -> tuple[str, float] | None:
-        """The fastest rival that has a mark, and how many times as long it takes."""
+        """Return the fastest rival with a mark, and its time over the time of pyquant."""
         times = {n: self.seconds[n] for n, found in self.marks.items() if found == mark}
         times.pop(rivals.ONE_THREAD.name, None)
         if not times:
@@ -62,7 +62,7 @@ class Row(NamedTuple):
         return name, times[name] / self.time
 
     def record(self) -> dict[str, Any]:
-        """The row for JSON: all fields, and the figures that follow from them."""
+        """Return the row for JSON: all fields, and figures computed from them."""
         found = {title: self.fastest(mark) for mark, title in rivals.MARKS.items()}
         return self._asdict() | {
             "elements_per_second": {n: self.elements / t for n, t in self.seconds.items()},
@@ -76,12 +76,12 @@ class Row(NamedTuple):
 
 
 class Options(NamedTuple):
-    """How to measure."""
+    """Options of a run."""
 
     rivals: list[Rival]
     rounds: int
     all_levels: bool = True
-    mixed: bool = False  # other work between the calls
+    mixed: bool = False  # run other work between the calls
 
 
 def _one_line(error: BaseException) -> str:
@@ -90,7 +90,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _note(notes: Notes, rival: Rival, error: Exception, name: str) -> None:
-    """Keep what went wrong with a rival, the same words once."""
+    """Note the failure of a rival. Equal texts share a note."""
     if isinstance(error, ImportError):
         notes.setdefault(f"{rival.name}: not installed ({error})", [])
     else:
@@ -100,7 +100,7 @@ def _note(notes: Notes, rival: Rival, error: Exception, name: str) -> None:
 def _candidates(
     case: arrays.Case, options: Options, notes: Notes
 ) -> tuple[measure.Calls, dict[str, rivals.Verdict]]:
-    """Calls by name, pyquant's first, and what the rivals' results are."""
+    """Return calls by name, first the calls of pyquant, and verdicts on rivals."""
     levels = arrays.levels(case.form)[: None if options.all_levels else 1]
     calls: measure.Calls = {isa: arrays.pyquant_call(case, isa) for isa in levels}
     verdicts = {}
@@ -108,7 +108,7 @@ def _candidates(
         try:
             verdict = rivals.judge(rival, case.form)
             made = rivals.build(rival, case) if verdict else None
-        except Exception as error:  # a rival's failure is no error of the benchmark
+        except Exception as error:  # a rival may fail
             _note(notes, rival, error, case.form.name)
             continue
         if made and verdict:
@@ -117,7 +117,7 @@ def _candidates(
 
 
 def measure_form(form: Form, size: int, options: Options, notes: Notes) -> Row:
-    """Measure one form at one size, all candidates in turns."""
+    """Measure one form at one size."""
     case = arrays.build(form, size)
     cores = measure.all_cores() if form.threads > 1 else measure.one_core()
     with measure.on(cores), np.errstate(all="ignore"):
@@ -128,7 +128,7 @@ def measure_form(form: Form, size: int, options: Options, notes: Notes) -> Row:
 def _task_candidates(
     task: Task, made: Made, options: Options, notes: Notes
 ) -> tuple[measure.Calls, dict[str, rivals.Verdict]]:
-    """Calls by name, pyquant's first, and what the rivals' results are."""
+    """Return calls by name, first the calls of pyquant, and verdicts on rivals."""
     calls: measure.Calls = {pq.isa.active(): made.call}
     if made.two_calls:
         calls[TWO_CALLS] = made.two_calls
@@ -139,7 +139,7 @@ def _task_candidates(
             try:
                 found = rivals.quietly(made.rivals[rival.name])
                 verdicts[rival.name] = rivals.verdict(found, expected)
-            except Exception as error:  # a rival's failure is no error of the benchmark
+            except Exception as error:  # a rival may fail
                 _note(notes, rival, error, task.name)
                 continue
             calls[rival.name] = found.call
@@ -147,7 +147,7 @@ def _task_candidates(
 
 
 def measure_task(task: Task, size: int, options: Options, notes: Notes) -> Row:
-    """Measure one task at one size, all candidates in turns."""
+    """Measure one task at one size."""
     made = task.build(size)
     with measure.on(measure.one_core()), np.errstate(all="ignore"):
         calls, verdicts = _task_candidates(task, made, options, notes)
@@ -161,7 +161,7 @@ def _row(
     verdicts: dict[str, rivals.Verdict],
     options: Options,
 ) -> Row:
-    """Time the calls beside a copy of as many bytes."""
+    """Time the calls and a copy of as many bytes, in turns."""
     calls["copy"] = measure.copy_call(made.nbytes)
     timings = measure.interleaved(
         calls, options.rounds, measure.ROUND_SECONDS, options.mixed
@@ -186,7 +186,7 @@ def measure_all(
     notes: Notes,
     tick: Callable[[str], None],
 ) -> Iterator[Row]:
-    """Rows as they come; a form whose types need a package that is missing is a note."""
+    """Yield a row for each form. Note a form if its types need a missing package."""
     for one, size in work:
         tick(f"{one.name} {size}")
         try:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What else can do it: for each rival, the call that does what a form does, or none.
+The rivals. A rival returns a call that does the work of a form, if it has the form.
 
-A rival reads the case's own input and, where it can, writes into memory of its own that it
-uses again, so that nobody pays for a fresh result that others do not pay for.
+The call reads the input of the case. If its package allows it, the call writes to memory
+that it uses again, so that no candidate pays for new memory alone.
 
-Each has a file, and a row here. The file imports the rival's package when a candidate is
-built: the benchmarks need none of them.
+Each rival has a file and a row here. The file imports its package when it builds a
+candidate, so the benchmarks run without these packages.
 """
 
 from benchmarks.rivals._rival import (
@@ -57,7 +57,7 @@ __all__ = [
     "version",
 ]
 
-# Always there, and no rival.
+# pyquant itself, in every run.
 ONE_THREAD = Rival("1-thread", "pyquant", one_thread)
 RIVALS = {
     rival.name: rival

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rival is, and how its results are judged; knows none of them."""
+"""The type of a rival, and the comparison of its results with the results of pyquant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.arrays import Array, Case
 from benchmarks.forms import Form
 
 SAME, OTHER_BITS, CAST = "", "~", "c"
-# What the marks are called where ratios to the fastest rival of a mark are shown.
+# Titles of the columns with the ratio to the fastest rival of a mark.
 MARKS = {SAME: "same bits", OTHER_BITS: "other bits", CAST: "cast"}
 LEGEND = {
     OTHER_BITS: "gives other bits than the standards: a reciprocal instead of the "
@@ -27,7 +27,7 @@ LEGEND = {
 
 
 class Candidate(NamedTuple):
-    """A call to time, how its result reads as an array, and what is known of its bits."""
+    """A call to time, a function that reads its result, and a mark for its bits."""
 
     call: Callable[[], Any]
     read: Callable[[Any], Array] = np.asarray
@@ -38,11 +38,11 @@ Builder: TypeAlias = Callable[[Case], Candidate | None]
 
 
 def no_form(case: Case) -> None:
-    """Build nothing: of a rival that has tasks alone."""
+    """Build nothing, for a rival that has tasks but no forms."""
 
 
 class Rival(NamedTuple):
-    """Name in tables, name to install, the builder of its candidate."""
+    """The name in tables, the name of the package, and the builder of the candidate."""
 
     name: str
     package: str
@@ -50,7 +50,7 @@ class Rival(NamedTuple):
 
 
 def version(package: str) -> str | None:
-    """The version of an installed package, None without it."""
+    """Return the version of a package, if it is installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -58,7 +58,7 @@ def version(package: str) -> str | None:
 
 
 def differing(got: Array, expected: Array) -> float | None:
-    """The fraction of elements whose bits differ; None if they cannot be compared."""
+    """Return the fraction of elements with other bits, if the sizes are equal."""
     a, b = np.ascontiguousarray(got), np.ascontiguousarray(expected)
     if a.nbytes != b.nbytes or b.size == 0:
         return None
@@ -68,7 +68,7 @@ def differing(got: Array, expected: Array) -> float | None:
 
 
 class Verdict(NamedTuple):
-    """What a rival's result for a form is, beside pyquant's."""
+    """The comparison of a result of a rival with the result of pyquant."""
 
     mark: str
     differs: float  # fraction of the elements of `arrays.fill_hard`
@@ -77,9 +77,9 @@ class Verdict(NamedTuple):
 @cache
 def judge(rival: Rival, form: Form) -> Verdict | None:
     """
-    Compare results, on enough numbers that are hard to round, whatever size is measured.
+    Compare results on numbers that are hard to round, at a fixed size.
 
-    None if the rival has no such form. What it raises is passed on.
+    Return nothing if the rival lacks the form. Exceptions of the rival pass through.
     """
     case = arrays.build(form, arrays.HARD_COUNT)
     arrays.fill_hard(case)
@@ -91,7 +91,7 @@ def judge(rival: Rival, form: Form) -> Verdict | None:
 
 
 def verdict(made: Candidate, expected: Array) -> Verdict:
-    """What its result is beside the one expected."""
+    """Compare the result of a candidate with the expected result."""
     differs = differing(made.read(made.call()), expected)
     other = made.mark == SAME and differs != 0
     return Verdict(OTHER_BITS if other else made.mark, 1.0 if differs is None else differs)
@@ -101,9 +101,9 @@ Made = TypeVar("Made", Candidate, Candidate | None)
 
 
 def quietly(make: Callable[[], Made]) -> Made:
-    """A candidate, which has run once."""
+    """Build a candidate without warnings, and run it once."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecations of the rivals are their own affair
+        warnings.simplefilter("ignore")
         made = make()
         if made is not None:
             made.call()
@@ -111,5 +111,5 @@ def quietly(make: Callable[[], Made]) -> Made:
 
 
 def build(rival: Rival, case: Case) -> Candidate | None:
-    """A rival's candidate for a form."""
+    """Return the candidate of a rival for a form."""
     return quietly(partial(rival.build, case))

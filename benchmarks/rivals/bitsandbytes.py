@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bitsandbytes on CPUs: numbers of 4 bits in blocks of 64."""
+"""bitsandbytes on CPUs: codes of 4 bits in blocks of 64."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _functional() -> Any:
 
 
 def quantized(x: Array, quant_type: str) -> Candidate:
-    """`quantize_4bit`: bytes of codes."""
+    """Return a call of `quantize_4bit`, which returns bytes of codes."""
     functional, given = _functional(), torch_on_one_thread().from_numpy(x)
     return Candidate(
         lambda: functional.quantize_4bit(given, blocksize=64, quant_type=quant_type),
@@ -27,10 +27,10 @@ def quantized(x: Array, quant_type: str) -> Candidate:
 
 
 def dequantized(x: Array, quant_type: str) -> Candidate:
-    """`dequantize_4bit` of what that makes."""
+    """Return a call of `dequantize_4bit`."""
     functional, given = _functional(), torch_on_one_thread().from_numpy(x)
     data, state = functional.quantize_4bit(given, blocksize=64, quant_type=quant_type)
     return Candidate(
-        lambda: functional.dequantize_4bit(data, state),  # on CPUs without `out`
+        lambda: functional.dequantize_4bit(data, state),  # `out` is not available on CPUs
         lambda made: np.asarray(made.numpy()),
     )

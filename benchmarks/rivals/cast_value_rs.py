@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cast-value-rs, with which zarr casts, and which knows no scale."""
+"""cast-value-rs: the casts of zarr, without scales."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDINGS = {
 
 
 def with_cast_value_rs(case: Case) -> Candidate | None:
-    """`cast_array_into`, which clamps, and refuses infinities and NaN besides."""
+    """Return a call of `cast_array_into`. It clamps, and rejects infinities and NaN."""
     form = case.form
     mode = ROUNDINGS.get(form.rounding)
     alone = form.granularity == "unit" and form.zero_point == 0 and form.zeros is None

@@ -16,7 +16,7 @@ BASE = "compressed_tensors"
 
 
 def _tools(group: int) -> tuple[Any, Any, Any]:
-    """Its functions for codes, those for words, and what says the format."""
+    """Return the functions for codes and for words, and the description of the format."""
     quantization = import_module(f"{BASE}.quantization")
     args = quantization.QuantizationArgs(
         num_bits=4, type="int", symmetric=True, strategy="group", group_size=group
@@ -27,7 +27,7 @@ def _tools(group: int) -> tuple[Any, Any, Any]:
 
 
 def packed(x: Array, scale: Array, group: int) -> Candidate:
-    """Words of the codes of numbers, by given scales."""
+    """Return a call that quantizes with given scales and packs the codes in words."""
     torch = torch_on_one_thread()
     codes, words, args = _tools(group)
     given, by = torch.from_numpy(x), torch.from_numpy(scale)
@@ -40,7 +40,7 @@ def packed(x: Array, scale: Array, group: int) -> Candidate:
 
 
 def unpacked(data: Array, scale: Array, group: int) -> Candidate:
-    """Numbers of such words."""
+    """Return a call that unpacks words and dequantizes the codes."""
     torch = torch_on_one_thread()
     codes, words, args = _tools(group)
     given, by = torch.from_numpy(data), torch.from_numpy(scale)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gguf-py, whose formats choose their scales themselves."""
+"""gguf-py. Its formats choose their own scales."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.arrays import Case
 from benchmarks.rivals._rival import OTHER_BITS, Candidate
 
-# (quantized type, granularity) -> the format of llama.cpp that is nearest to it.
+# (quantized type, granularity) -> the closest format of llama.cpp.
 FORMATS = {
     ("int8", "block32"): "Q8_0",
     ("int4", "block32"): "Q4_0",
@@ -19,7 +19,7 @@ FORMATS = {
 
 
 def with_gguf(case: Case) -> Candidate | None:
-    """Blocks of 32 with scales that are stored in float16."""
+    """Return a call for blocks of 32 with float16 scales."""
     form = case.form
     name = FORMATS.get((form.code, form.granularity))
     if name is None or form.real != "float32" or case.x.shape[-1] % 32 or not form.plain:

@@ -13,7 +13,7 @@ from benchmarks.rivals._rival import Candidate
 
 
 def quantized(x: Array) -> Candidate:
-    """Words of `quantize`, which is done when it is asked for."""
+    """Return a call of `quantize` that waits for its result."""
     mx = import_module("mlx.core")
     given = mx.array(x)
 
@@ -26,7 +26,7 @@ def quantized(x: Array) -> Candidate:
 
 
 def dequantized(x: Array) -> Candidate:
-    """Numbers of these."""
+    """Return a call of `dequantize`."""
     mx = import_module("mlx.core")
     made = mx.quantize(mx.array(x), group_size=64, bits=4)
     mx.eval(made)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""numcodecs, whose FixedScaleOffset filters chunks of zarr: by a multiplier."""
+"""numcodecs: FixedScaleOffset, a filter of zarr that multiplies by the scale."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.rivals._rival import Candidate
 
 
 def with_numcodecs(case: Case) -> Candidate | None:
-    """`encode`, and `decode` into memory that is there."""
+    """Return a call of `encode`, or of `decode` into existing memory."""
     form = case.form
     if not form.inverse or form.fill is not None or case.where:
         return None

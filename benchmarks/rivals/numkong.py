@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumKong, which casts, whatever the scale is."""
+"""NumKong: casts, without scales."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _bytes_of(tensor: Any) -> Array:
 
 
 def with_numkong(case: Case) -> Candidate | None:
-    """`numkong.astype`, into memory that is there."""
+    """Return a call of `numkong.astype` into existing memory."""
     form = case.form
     known = {form.source, form.target} <= NAMES.keys() and form.granularity in GRANULARITIES
     if not known or form.layout not in LAYOUTS or not form.usual:

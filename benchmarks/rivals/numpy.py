@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy, in place, as somebody would write it who wants speed."""
+"""NumPy: careful code that works in place for speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.rivals._rival import OTHER_BITS, SAME, Candidate
 
 _CHANCE = np.random.default_rng(0)
 
-# For ties the usual formulas. `u` is memory for one thing more.
+# Ties use the common formulas. `u` is a second buffer.
 Rounding: TypeAlias = Callable[[Array, Array], object]
 ROUNDINGS: dict[str, Rounding] = {
     "half_even": lambda t, u: np.rint(t, out=t),
@@ -37,7 +37,7 @@ ROUNDINGS: dict[str, Rounding] = {
 
 
 def _wrap(t: Array, lowest: float, highest: float) -> Array:
-    return t.astype(np.int64)  # of which the cast keeps the low bits
+    return t.astype(np.int64)  # the cast keeps the low bits
 
 
 def _refuse(t: Array, lowest: float, highest: float) -> Array:
@@ -47,7 +47,7 @@ def _refuse(t: Array, lowest: float, highest: float) -> Array:
     return t
 
 
-# What becomes of whole numbers beyond the codes.
+# The treatment of integers out of range.
 Policy: TypeAlias = Callable[[Array, Any, Any], Array]
 POLICIES: dict[str, Policy] = {
     "saturate": lambda t, lowest, highest: np.clip(t, lowest, highest, out=t),
@@ -57,14 +57,14 @@ POLICIES: dict[str, Policy] = {
 
 
 def _repeated(case: Case) -> Any:
-    """The scales as NumPy is fastest with: of small planes one for each element."""
+    """Return the scales in the fastest shape: one for each element of a small plane."""
     if case.form.granularity.startswith("plane"):
         return np.broadcast_to(case.spread, case.x.shape).copy()
     return case.spread
 
 
 def _pack(codes: Array, width: int) -> Array:
-    """Codes of `width` bits, a byte each and overwritten, as many as fit into a byte."""
+    """Pack codes of `width` bits, one in each byte, into full bytes. Overwrite them."""
     codes &= (1 << width) - 1
     data = codes[:: 8 // width].copy()
     for place in range(1, 8 // width):
@@ -74,7 +74,7 @@ def _pack(codes: Array, width: int) -> Array:
 
 
 def _unpack(data: Array, width: int) -> Array:
-    """Codes, a byte each, of all places in the bytes."""
+    """Return all codes of packed bytes, one in each byte."""
     codes = np.empty(data.size * (8 // width), np.uint8)
     for place in range(8 // width):
         codes[place :: 8 // width] = data >> place * width & (1 << width) - 1
@@ -84,7 +84,7 @@ def _unpack(data: Array, width: int) -> Array:
 def _quantize(case: Case) -> Candidate:
     form, x = case.form, case.x
     real, target = np.dtype(form.computed), dtypes.dtype_named(form.target)
-    # Of the layout of `x`: where that is transposed, the codes are, which are smaller.
+    # With the layout of `x`. A transposed `x` gives transposed codes, which are smaller.
     t, u = np.empty_like(x, real), np.empty_like(x, real)
     codes = np.empty_like(x, target) if form.layout == "transposed" else t
     spread, limits = _repeated(case), dtypes.limits_within(form.target, real.type)
@@ -153,11 +153,11 @@ def _dequantize(case: Case) -> Candidate:
 
 
 def _choose(case: Case) -> Candidate:
-    """Scales of the extremes: symmetric, or over all codes with zero points."""
+    """Choose scales from the extremes: symmetric, or with zero points."""
     x, limits = case.x, dtypes.limits(case.form.target)
-    assert limits is not None  # of an integer type
+    assert limits is not None  # the type is an integer type
     blocks = block_extents(x.shape, case.where)
-    # Where each block begins along the axes that have any.
+    # The first index of each block, for each axis with blocks.
     starts = [
         (axis, np.arange(0, extent, block))
         for axis, (extent, block) in enumerate(zip(x.shape, blocks, strict=True))
@@ -188,17 +188,17 @@ def _choose(case: Case) -> Candidate:
 
 
 def usual_lines(case: Case) -> Candidate:
-    """The usual lines, for any types that NumPy can cast."""
+    """Return the lines for all types that NumPy can cast."""
     if case.form.through == "choose":
         return _choose(case)
     return _quantize(case) if case.form.quantizes else _dequantize(case)
 
 
 def has_types(case: Case) -> bool:
-    """Whether both types are NumPy's own."""
+    """Return true if NumPy has both types."""
     return dtypes.in_numpy(case.form.source) and dtypes.in_numpy(case.form.target)
 
 
 def with_numpy(case: Case) -> Candidate | None:
-    """The usual lines of NumPy."""
+    """Return the lines of NumPy, if it has the types."""
     return usual_lines(case) if has_types(case) and not case.form.precision else None

@@ -20,11 +20,11 @@ TYPES = {"float32": "FLOAT", "float16": "FLOAT16"} | {
     for name in SHORT
     if name in FLOAT8 or name.startswith(("int", "uint"))
 }
-# int2 and uint2 came with opset 25; an older one is better known to the runtime otherwise.
+# int2 and uint2 need opset 25. The runtime supports more of an older opset.
 OPSETS = {"int2": 25, "uint2": 25}
 OPSET = 21
 IR = 10
-# What the runtime lacks of the pairs of operator and quantized type.
+# Pairs of operator and quantized type that the runtime lacks.
 MISSING = {
     ("QuantizeLinear", "int32"),
     ("QuantizeLinear", "uint32"),
@@ -37,16 +37,16 @@ def _operator(form: Form) -> str:
 
 
 def _has(case: Case) -> bool:
-    """Whether the operators can say the form, and the runtime has its types."""
+    """Return true if the operators have the form and the runtime has its types."""
     form, tile = case.form, isinstance(case.where.get("block_size"), tuple)
     known = {form.source, form.target} <= TYPES.keys()
     if not known or tile or not form.plain or (_operator(form), form.code) in MISSING:
         return False
-    return form.packed or form.code not in PACKABLE  # ONNX has these packed only
+    return form.packed or form.code not in PACKABLE  # in ONNX, these types are packed
 
 
 def _model(onnx: Any, case: Case, scale: Array) -> Any:
-    """A model of one operator, scale and zero point in it."""
+    """Return a model of one operator with constant scale and zero point."""
     form, helper = case.form, onnx.helper
     source, target, code = (
         getattr(onnx.TensorProto, TYPES[name])
@@ -58,7 +58,7 @@ def _model(onnx: Any, case: Case, scale: Array) -> Any:
         helper.make_tensor("zero", code, scale.shape, zeros),
     ]
     inputs = ["x", "scale", "zero"]
-    # The operators' attributes are called as pyquant's arguments are.
+    # Attributes of the operators and arguments of pyquant have equal names.
     node = helper.make_node(_operator(form), inputs, ["y"], **case.where)
     x = helper.make_tensor_value_info("x", source, case.x.shape)
     y = helper.make_tensor_value_info("y", target, case.x.shape)
@@ -68,7 +68,7 @@ def _model(onnx: Any, case: Case, scale: Array) -> Any:
 
 
 def one_thread_session(runtime: Any, model: Any) -> Any:
-    """A session on one thread that does not talk."""
+    """Return a session on one thread, without log messages."""
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
@@ -78,7 +78,7 @@ def one_thread_session(runtime: Any, model: Any) -> Any:
 
 
 def _result(case: Case) -> Array:
-    """Memory for the result."""
+    """Return memory for the result."""
     form = case.form
     if form.packed and form.quantizes:
         return np.empty(dtypes.packed_bytes(form.target, case.x.size), np.uint8)
@@ -86,7 +86,7 @@ def _result(case: Case) -> Array:
 
 
 def with_onnxruntime(case: Case) -> Candidate | None:
-    """QuantizeLinear or DequantizeLinear, input and output bound to memory."""
+    """Return a call of QuantizeLinear or DequantizeLinear on bound memory."""
     if not _has(case):
         return None
     onnx, runtime = import_module("onnx"), import_module("onnxruntime")
@@ -97,7 +97,7 @@ def with_onnxruntime(case: Case) -> Candidate | None:
         getattr(onnx.TensorProto, TYPES[name]) for name in (form.source, form.target)
     )
     x = case.given.data if form.packed and not form.quantizes else case.x
-    # It holds addresses only: the case keeps the input, and `call` the output.
+    # The binding holds addresses. The case keeps the input, and `call` keeps the output.
     binding = session.io_binding()
     binding.bind_input("x", "cpu", 0, source, shape, x.ctypes.data)
     if form.fresh:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenVINO: a model of a few operators, which its CPU plugin makes one kernel of."""
+"""OpenVINO: a model of a few operators, which its CPU plugin fuses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.dtypes import PACKABLE, SHORT
 from benchmarks.forms import Form
 from benchmarks.rivals._rival import Candidate
 
-# It has no int2, and computes in float32 what is float64.
+# OpenVINO lacks int2, and computes float64 in float32.
 MISSING = ("int2", "float64")
 NAMES = {
     name: short for name, short in SHORT.items() if "_" not in name and name not in MISSING
@@ -33,22 +33,22 @@ REAL = np.float32
 
 
 def _has(case: Case) -> bool:
-    """Whether the form can be said, and its result written to memory that is there."""
+    """Return true if a model can have the form and write to existing memory."""
     form, tile = case.form, isinstance(case.where.get("block_size"), tuple)
     known = {form.source, form.target} <= NAMES.keys()
     if not known or tile or not form.plain or form.fresh or form.zeros:
         return False
     if any(map(mod, case.x.shape, arrays.block_extents(case.x.shape, case.where))):
-        return False  # nothing there spreads a short block
-    # Its packed types are for weights, which nothing writes.
+        return False  # no operator handles a short block
+    # Packed types are for weights. No operator writes them.
     return form.code not in PACKABLE or (form.packed and not form.quantizes)
 
 
 def _grouped(case: Case) -> tuple[Shape, Shape]:
     """
-    Shapes of input and scales that broadcast over each other.
+    Return shapes of input and scales that broadcast.
 
-    A dimension in blocks becomes two, one of which is the block.
+    Split a dimension with blocks in two.
     """
     shape, wide = [], []
     blocks = arrays.block_extents(case.x.shape, case.where)
@@ -63,7 +63,7 @@ def _grouped(case: Case) -> tuple[Shape, Shape]:
 
 
 def _quantized(op: Any, x: Any, scale: Any, form: Form) -> Any:
-    """Divide, round, add, clamp."""
+    """Return the operators that divide, round, add and clamp."""
     y, limits = op.divide(op.convert(x, "f32"), scale), dtypes.limits(form.code)
     if limits is None:
         return y
@@ -74,7 +74,7 @@ def _quantized(op: Any, x: Any, scale: Any, form: Form) -> Any:
 
 
 def _dequantized(op: Any, x: Any, scale: Any, form: Form) -> Any:
-    """Subtract, multiply."""
+    """Return the operators that subtract and multiply."""
     y = op.convert(x, "f32")
     if form.zero_point:
         y = op.subtract(y, op.constant(REAL(form.zero_point)))
@@ -82,7 +82,7 @@ def _dequantized(op: Any, x: Any, scale: Any, form: Form) -> Any:
 
 
 def _model(ov: Any, case: Case) -> Any:
-    """The form's lines between two conversions, and a shape that has the blocks."""
+    """Return a model: convert, reshape to blocks, compute, reshape, convert."""
     op, form = import_module("openvino.opset13"), case.form
     shape, wide = _grouped(case)
     scale = np.asarray(case.scale, REAL)
@@ -98,7 +98,7 @@ def _model(ov: Any, case: Case) -> Any:
 
 
 def _tensor(ov: Any, array: Array, name: str, shape: Shape) -> Any:
-    """A tensor on the memory of an array."""
+    """Return a tensor that shares the memory of an array."""
     if dtypes.in_numpy(name):
         return ov.Tensor(array, shared_memory=True)
     bits = {1: np.uint8, 2: np.uint16}[array.dtype.itemsize]
@@ -106,7 +106,7 @@ def _tensor(ov: Any, array: Array, name: str, shape: Shape) -> Any:
 
 
 def with_openvino(case: Case) -> Candidate | None:
-    """The compiled model, input and output in memory that is there."""
+    """Return a call of the compiled model on existing memory."""
     if not _has(case):
         return None
     ov = import_module("openvino")

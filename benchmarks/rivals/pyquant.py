@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pyquant on one thread, beside itself on several."""
+"""pyquant on one thread, for forms that use several."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.rivals._rival import Candidate
 
 
 def one_thread(case: Case) -> Candidate | None:
-    """The same call without `threads=`."""
+    """Return the call without `threads=`, for a form of several threads."""
     if case.form.threads == 1:
         return None
     isa = arrays.levels(case.form)[0]

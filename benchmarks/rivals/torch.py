@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch: its operators for the purpose, and plain operators one after the other."""
+"""PyTorch: its operators for quantization, and a sequence of plain operators."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from benchmarks.rivals._rival import Candidate
 QUANTIZED = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
 FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
-# Types of ml_dtypes, which `from_numpy` takes as these.
+# Types of ml_dtypes, and the types that `from_numpy` accepts instead.
 BITS = {"bfloat16": np.uint16, **dict.fromkeys(FLOATS, np.uint8)}
 
 
 def torch_on_one_thread() -> Any:
-    """The package, on one thread."""
+    """Return the package, set to one thread."""
     torch = import_module("torch")
     torch.set_num_threads(1)
     return torch
 
 
 def _tensor(torch: Any, array: Array, name: str) -> Any:
-    """A tensor on the memory of an array, also of a type that only ml_dtypes has."""
+    """Return a tensor that shares the memory of an array, ml_dtypes included."""
     if name in BITS:
         return torch.from_numpy(array.view(BITS[name])).view(getattr(torch, name))
     return torch.from_numpy(array)
 
 
 def _from_torch(torch: Any, tensor: Any) -> Array:
-    """The bits of a tensor's elements as an array."""
+    """Return the elements of a tensor as an array, narrow floats as integers."""
     if tensor.dtype.is_floating_point and tensor.element_size() < 4:
         tensor = tensor.view({1: torch.uint8, 2: torch.int16}[tensor.element_size()])
     return np.asarray(tensor.numpy())
 
 
 def _parameters(torch: Any, case: Case) -> tuple[str, tuple[Any, ...]]:
-    """What operators call the granularity, and the arguments that say it."""
+    """Return the suffix of the operators, and the arguments for the granularity."""
     axis = case.where.get("axis")
     if axis is None:
         return "per_tensor", (float(case.scale), case.form.zero_point)
@@ -53,11 +53,11 @@ def _parameters(torch: Any, case: Case) -> tuple[str, tuple[Any, ...]]:
     return "per_channel", (scale, zeros, axis)
 
 
-# ---- operators for the purpose ----
+# ---- operators for quantization ----
 
 
 def _cast(torch: Any, case: Case) -> Candidate:
-    """Narrow floats: `copy_` into a tensor that is there, after the division."""
+    """Divide, then cast to a narrow float with `copy_` into an existing tensor."""
     form = case.form
     x = _tensor(torch, case.x, form.source)
     out = torch.empty(x.shape, dtype=getattr(torch, form.target))
@@ -79,9 +79,9 @@ def _cast(torch: Any, case: Case) -> Candidate:
 
 def _native(torch: Any, case: Case) -> Candidate:
     """
-    torch.quantize_per_tensor, torch.quantize_per_channel, and their way back.
+    Return torch.quantize_per_tensor, torch.quantize_per_channel or their inverses.
 
-    Timed without `int_repr`, which would copy the codes.
+    The time excludes `int_repr`, which copies the codes.
     """
     form = case.form
     x = _tensor(torch, case.x, form.source)
@@ -96,14 +96,14 @@ def _native(torch: Any, case: Case) -> Candidate:
     wrap = getattr(torch, f"_make_{granularity}_quantized_tensor")
     if form.layout == "plain":
         return Candidate(wrap(x, *parameters).dequantize, partial(_from_torch, torch))
-    # To make the codes contiguous belongs to the work, and so does C order.
+    # The work includes contiguous codes and C order.
     return Candidate(
         lambda: wrap(x, *parameters).dequantize().contiguous(), partial(_from_torch, torch)
     )
 
 
 def _decomposed(torch: Any, case: Case) -> Candidate:
-    """The operators of torch.export, several passes each, for types the others lack."""
+    """Return the operators of torch.export, which support more types in several passes."""
     form = case.form
     granularity, parameters = _parameters(torch, case)
     keywords = {} if form.quantizes else {"out_dtype": getattr(torch, form.target)}
@@ -119,7 +119,7 @@ def _decomposed(torch: Any, case: Case) -> Candidate:
 
 
 def _operators(form: Form) -> Callable[[Any, Case], Candidate] | None:
-    """Those for the types of a form."""
+    """Return the builder for the types of a form."""
     if form.code in FLOATS:
         return _cast
     if form.code in QUANTIZED and form.real == "float32":
@@ -128,12 +128,12 @@ def _operators(form: Form) -> Callable[[Any, Case], Candidate] | None:
 
 
 def with_torch(case: Case) -> Candidate | None:
-    """PyTorch's operators for the purpose."""
+    """Return the operator of PyTorch for the form, if it has one."""
     form = case.form
     if form.packed or not form.usual:
         return None
     torch, operators = torch_on_one_thread(), _operators(form)
-    # They make their result themselves, and know no blocks.
+    # The operators return new tensors, and lack blocks.
     if form.layout == "out2" or "block_size" in case.where or operators is None:
         return None
     return operators(torch, case)
@@ -143,7 +143,7 @@ def with_torch(case: Case) -> Candidate | None:
 
 
 def _eager_zeros(torch: Any, case: Case) -> Any:
-    """Zero points in the type that is computed in; None where there are none."""
+    """Return zero points in the type of the computation, unless they are 0."""
     if case.form.zeros is None:
         return case.form.zero_point or None
     wide: Array = case.zero_spread.astype(case.form.computed)
@@ -153,9 +153,9 @@ def _eager_zeros(torch: Any, case: Case) -> Any:
 def _eager_quantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
     form = case.form
     limits = dtypes.limits_within(form.target, np.dtype(form.computed).type)
-    assert limits is not None  # of INTEGERS
+    assert limits is not None  # the type is in INTEGERS
     x, spread = _tensor(torch, case.x, form.source), torch.from_numpy(np.array(case.spread))
-    kept = torch.empty_like(x, dtype=getattr(torch, form.computed))  # of the layout of `x`
+    kept = torch.empty_like(x, dtype=getattr(torch, form.computed))  # has the layout of `x`
     lowest, highest = map(float, limits)
     zeros = _eager_zeros(torch, case)
 
@@ -186,7 +186,7 @@ def _eager_dequantize(torch: Any, case: Case, out: Any) -> Callable[[], Any]:
 
 
 def with_torch_eager(case: Case) -> Candidate | None:
-    """The lines of NumPy as plain operators of PyTorch, in place, one after the other."""
+    """Return the lines of NumPy as plain operators of PyTorch, in place."""
     form = case.form
     if form.packed or not form.usual or form.code not in INTEGERS or case.out is None:
         return None

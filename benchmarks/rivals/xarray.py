@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""xarray, as it opens and saves variables with the attributes of the CF conventions."""
+"""xarray: variables with the attributes of the CF conventions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.rivals._rival import Candidate
 
 
 def with_xarray(case: Case) -> Candidate | None:
-    """`decode_cf_variable` and `encode_cf_variable`; attributes are of the real type."""
+    """Return a call of `decode_cf_variable` or `encode_cf_variable`."""
     form = case.form
     if form.fill is None or not form.offset or form.inverse or case.where:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task is: a call beside `quantize` and `dequantize`, and who else has it."""
+"""The type of a task: a call other than `quantize` and `dequantize`, and its rivals."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Call: TypeAlias = Callable[[], Any]
 
 
 class Made(NamedTuple):
-    """The arrays of a task at a size, as calls on them."""
+    """The calls of a task at a size."""
 
     elements: int
     nbytes: int  # read and written
-    call: Call  # pyquant's
+    call: Call  # of pyquant
     read: Callable[[Any], Array] = np.asarray
     rivals: Mapping[str, Callable[[], Candidate]] = MappingProxyType({})  # by name
-    two_calls: Call | None = None  # what pyquant has for it besides
+    two_calls: Call | None = None  # two calls of pyquant that do the work of `call`
 
 
 class Task(NamedTuple):
-    """A row of the table, beside forms."""
+    """A row of the table of tasks."""
 
     name: str
     build: Callable[[int], Made]
@@ -39,16 +39,16 @@ class Task(NamedTuple):
 
 
 def normal(n: int) -> Array:
-    """Normal numbers, float32."""
+    """Return normal float32 numbers."""
     return np.random.default_rng(0).standard_normal(n, np.float32)
 
 
 def rows(n: int) -> Array:
-    """The same in rows of features, as of tokens."""
+    """Return normal float32 numbers as rows of features."""
     features = min(n, FEATURES)
     return normal(n // features * features).reshape(-1, features)
 
 
 def nothing(result: Any) -> Array:
-    """What cannot be compared."""
+    """Return an empty array, for results that cannot be compared."""
     return np.empty(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights in blocks, as GGUF files have them, to numbers and back."""
+"""Encode and decode the blocks of GGUF files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from benchmarks.tasks._task import Made, Task, normal
 SIZES = (1 << 20,)
 GROUPS = ("blocks",)
 SHORT = {"float32": "", "float16": "-f16", "bfloat16": "-bf16"}
-NARROWED = ("Q8_0", "Q4_0", "Q4_K", "Q6_K")  # to the other types, too
-# What gguf-py 0.19 has.
+NARROWED = ("Q8_0", "Q4_0", "Q4_K", "Q6_K")  # also decoded to float16 and bfloat16
+# Formats that gguf-py 0.19 does not decode, and formats that it encodes.
 NOT_DECODED = ("Q8_1", "Q8_K", "Q1_0", "Q2_0")
 ENCODED = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
 
@@ -37,7 +37,7 @@ def _rivals(
 
 
 def _blocks(fmt: pq.BlockFormat, n: int) -> Array:
-    """Of normal numbers, or any with finite scales."""
+    """Encode normal numbers. Without an encoder, return bytes with finite scales."""
     if fmt.encodes:
         return fmt.encode(normal(n))
     shape = fmt.encoded_shape((n,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What measures errors, and what chooses by them."""
+"""Measure errors, and choose scales by least error."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _report(n: int) -> Made:
 
 
 def _columns(n: int) -> Made:
-    """Channels whose elements lie apart."""
+    """Measure the error of each column."""
     x = normal(max(1, n // COLUMNS) * COLUMNS).reshape(-1, COLUMNS)
     y = np.round(x * 64) / np.float32(64)
     return Made(
@@ -75,7 +75,7 @@ def _of(report: pq.ErrorReport) -> Array:
 
 
 def _params(n: int) -> Made:
-    """What parameters make of data, beside an array of that."""
+    """Measure the error of parameters, and of the dequantized array."""
     x = normal(n)
     p = pq.choose_qparams(x)
     return Made(
@@ -88,7 +88,7 @@ def _params(n: int) -> Made:
 
 
 def _search_by_numpy(x: Array) -> Array:
-    """The same grid, without the refinement by least squares."""
+    """Search the grid of pyquant, without the refinement by least squares."""
     most = abs(x).max(1, keepdims=True)
     best = np.full(len(x), np.inf)
     scales = np.empty(len(x), np.float32)
@@ -102,7 +102,7 @@ def _search_by_numpy(x: Array) -> Array:
 
 
 def _search(n: int) -> Made:
-    """Symmetric int4 in groups."""
+    """Choose scales for symmetric int4 in groups."""
     x = normal(max(1, n // GROUP) * GROUP).reshape(-1, GROUP)
     return Made(
         x.size,

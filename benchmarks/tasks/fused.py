@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes two calls one."""
+"""Calls that do the work of two calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.tasks._task import Made, Task, rows
 
 SCALE = 0.02
 
-# ---- codes by the range of the data ----
+# ---- dynamic quantization ----
 
 
 def _codes(result: Any) -> Array:
@@ -24,7 +24,7 @@ def _codes(result: Any) -> Array:
 
 
 def _by_numpy(x: Array) -> Candidate:
-    """A scale for each row, in place."""
+    """Quantize each row with its own scale, in place."""
     q, t = np.empty(x.shape, np.int8), np.empty_like(x)
 
     def call() -> Array:
@@ -37,7 +37,7 @@ def _by_numpy(x: Array) -> Candidate:
 
 
 def _by_torch(x: Array) -> Candidate:
-    """One scale and zero point for all."""
+    """Quantize with one scale and zero point."""
     torch = torch_on_one_thread()
     t = torch.from_numpy(x)
     return Candidate(
@@ -46,7 +46,7 @@ def _by_torch(x: Array) -> Candidate:
     )
 
 
-# By name; a rival that has it.
+# The rival of a task, by the name of the task.
 RIVALS = {
     "dynamic-i8-rows": ("numpy", _by_numpy),
     "dynamic-u8": ("torch", _by_torch),
@@ -78,7 +78,7 @@ DYNAMIC: dict[str, dict[str, Any]] = {
     "dynamic-u8": {"dtype": "uint8"},
 }
 
-# ---- to codes and back ----
+# ---- fake quantization ----
 
 
 def _fake_by_numpy(x: Array) -> Candidate:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of MX and NVFP4, scales included; torchao beside them."""
+"""Blocks of MX and NVFP4 with their scales. The rival is torchao."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TORCHAO = "torchao.prototype.mx_formats"
 
 
 def _bytes(result: Any) -> Array:
-    """Of the elements, which are packed or not."""
+    """Return the bytes of the elements, packed or not."""
     codes = result[0]
     if isinstance(codes, PackedArray):
         return np.frombuffer(codes.data, np.uint8)
@@ -28,7 +28,7 @@ def _bytes(result: Any) -> Array:
 
 
 def _of_torch(result: Any) -> Array:
-    """The same of (scales, elements)."""
+    """Return the bytes of the elements of a pair (scales, elements)."""
     torch = import_module("torch")
     return np.asarray(result[1].contiguous().view(torch.uint8).numpy().ravel())
 

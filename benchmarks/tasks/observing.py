@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What observes batches, each time in a new observer."""
+"""Observe batches. Each call makes a new observer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _observed(x: Array, **options: Any) -> pq.Observer:
 
 
 def _other(call: Callable[[], Any]) -> Candidate:
-    """Statistics that are alike in purpose alone."""
+    """Return a candidate with other statistics for the purpose of the task."""
     return Candidate(call, nothing, OTHER_BITS)
 
 
@@ -50,7 +50,7 @@ def _onnxruntime(x: Array) -> Candidate:
 
 
 def _torch_observer(x: Array) -> Any:
-    """One that has seen x, and x as a tensor."""
+    """Return an observer that has observed x, and x as a tensor."""
     torch = torch_on_one_thread()
     observers = import_module("torch.ao.quantization.observer")
     observer, tensor = observers.HistogramObserver(), torch.from_numpy(x)
@@ -114,7 +114,7 @@ def _one_number(n: int) -> Array:
 
 
 def _two_numbers(n: int) -> Array:
-    """At random, which is hard for counters."""
+    """Return two values in random order, which is hard for counters."""
     return np.random.default_rng(0).integers(0, 2, n).astype(np.float32)
 
 
@@ -130,7 +130,7 @@ def _quantile(n: int) -> Made:
 
 
 def _search(n: int, method: Any) -> Made:
-    """The range of what has been counted, whose size matters little."""
+    """Find the range from the counts. The number of elements matters little."""
     x = normal(n)
     seen = _observed(x, histogram=True)
     rivals = {"torch": lambda: _torch_search(x)} if method == "mse" else {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products, int32, to int8."""
+"""Requantize int32 sums of products to int8."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.tasks._task import Made, Task
 
 SIZES = (1 << 16, 1 << 18, 1 << 24)
 CHANNELS = 256
-INNER = 64  # elements to a channel, where channels are not the last axis
+INNER = 64  # elements of a channel in the shape `-planes`
 REAL = 1e-4
 ARITHMETICS = ("float32", "rndnu", "tflite", "tflite_single", "fbgemm")
 OPSET, IR = 13, 8
@@ -30,7 +30,7 @@ SHAPES: dict[str, Callable[[int], tuple[tuple[int, ...], int | None]]] = {
     "-planes": lambda n: ((max(1, n // CHANNELS // INNER), CHANNELS, INNER), 1),
 }
 
-# ---- rivals, by one multiplier ----
+# ---- rivals, with one multiplier ----
 
 
 def _float_by_numpy(q: Array) -> Candidate:
@@ -56,7 +56,7 @@ def _fixed_by_numpy(q: Array) -> Candidate:
 
 
 def _by_onnxruntime(q: Array) -> Candidate:
-    """DequantizeLinear and QuantizeLinear, by which a model would do it."""
+    """Return a model of DequantizeLinear and QuantizeLinear."""
     onnx, runtime = import_module("onnx"), import_module("onnxruntime")
     helper, types = onnx.helper, onnx.TensorProto
     constants = {"a": np.float32(REAL), "b": np.float32(1), "z": np.int8(0)}

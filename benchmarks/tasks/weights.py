@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights as files of models have them, to numbers and back: codebooks, integer layouts."""
+"""Quantize and dequantize weights in the layouts of model files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pyquant._codebooks import TABLES
 
 SIZES = (1 << 20,)
 GROUPS = ("weights",)
-INPUTS = 1024  # of each output; these in numbers that all layouts hold
+INPUTS = 1024  # of each output; all layouts accept these sizes
 OUTPUTS = 8
 GROUP = 128  # inputs that share a scale
-BLOCK = 64  # the same of codebooks
-AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # of the nibbles of a word
+BLOCK = 64  # inputs that share a scale, for codebooks
+AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # order of the nibbles of a word
 SHIFTS = np.arange(0, 32, 4, dtype=np.uint32)
 BOOKS: tuple[Literal["nf4", "fp4_bnb", "dynamic8"], ...] = ("nf4", "fp4_bnb", "dynamic8")
 
@@ -30,13 +30,13 @@ Build: TypeAlias = Callable[[int], Made]
 
 
 def _matrix(n: int) -> Array:
-    """Normal numbers, a row for each output."""
+    """Return normal numbers, one row for each output."""
     outputs = n // INPUTS // OUTPUTS * OUTPUTS
     return normal(outputs * INPUTS).reshape(outputs, INPUTS)
 
 
 def _scales(x: Array, size: int, codes: int) -> Array:
-    """For the largest magnitude of each group of inputs."""
+    """Return the scale of each group of inputs, from its largest magnitude."""
     groups = np.abs(x.reshape(len(x), -1, size)).max(2)
     return np.asarray(groups / np.float32(codes))
 
@@ -48,7 +48,7 @@ def _made(
     read: Callable[[Any], Array] = np.asarray,
     **rivals: Callable[[], Candidate],
 ) -> Made:
-    """Of a call that reads or writes these numbers, and codes of so many bits."""
+    """Describe a call that converts between `x` and codes of `bits` bits."""
     return Made(x.size, x.nbytes + x.size * bits // 8, call, read, rivals)
 
 
@@ -56,9 +56,11 @@ def _made(
 
 
 def _nearest(x: Array, scale: Array, book: str) -> Candidate:
-    """As NumPy has it: places among the middles of a sorted table."""
+    """Find the closest table entry with `searchsorted`."""
     table = TABLES[book]
-    order = np.argsort(table, kind="stable").astype(np.uint8)  # places, by their numbers
+    order = np.argsort(table, kind="stable").astype(
+        np.uint8
+    )  # the indices of the sorted entries
     middles = (table[order][1:] + table[order][:-1]) / np.float32(2)
     numbers = x.reshape(*scale.shape, BLOCK)
     return Candidate(
@@ -121,7 +123,7 @@ def _spread(parameters: Array, axis: int) -> Array:
 
 
 def _packed(codes: Array, axis: int, order: tuple[int, ...] = tuple(range(8))) -> Array:
-    """Eight codes to a word along an axis, one after the other."""
+    """Pack eight codes into a word along an axis."""
     words: Any = np.uint32(0)
     for place, shift in zip(order, SHIFTS, strict=True):
         part = codes[place::8] if axis == 0 else codes[:, place::8]
@@ -142,7 +144,7 @@ def _unpacked(words: Array, axis: int, order: tuple[int, ...] = tuple(range(8)))
 def _packed_by_numpy(
     x: Array, scale: Array, zero: int, axis: int, along: int, order: tuple[int, ...]
 ) -> Candidate:
-    """The inputs are along `axis`, the codes of a word along the other one."""
+    """Return a call for inputs along `axis`, and codes of a word along the other axis."""
 
     def call() -> Array:
         by = _spread(scale, axis)
@@ -163,12 +165,12 @@ def _numbers_by_numpy(
 
 
 PLAIN = tuple(range(8))
-# Of weights that have inputs first: along which axis codes are packed, and in which order.
+# For weights with inputs first: the axis of packed codes, and their order.
 FIRST = {"gptq": (0, PLAIN), "awq": (1, AWQ_ORDER)}
 
 
 def _first(n: int, name: str) -> tuple[Array, Array, Callable[[], Any]]:
-    """Numbers and scales, inputs first, and what packs them."""
+    """Return weights and scales, inputs first, and a function that packs codes."""
     x = np.ascontiguousarray(_matrix(n).T)
     scale = np.ascontiguousarray(_scales(x.T, GROUP, 7).T)
     zero = np.full(scale.shape, 8, np.uint8)
@@ -192,7 +194,7 @@ def _of_first(n: int, name: str) -> Made:
 
 
 def _by_onnxruntime(x: Array, columns: Array) -> Candidate:
-    """Its encoder of 4 bits, which has no public name."""
+    """Return a call of the 4-bit encoder, which has no public name."""
     state = import_module("onnxruntime.capi._pybind_state")
     w = pq.matmulnbits.quantize(columns, block_size=GROUP)
     B, scales = np.zeros_like(w.B), np.zeros_like(w.scales)
@@ -265,7 +267,7 @@ def _of_mlx(n: int) -> Made:
     return _made(x, 4, lambda: w.dequantize(out=y), mlx=partial(mlx.dequantized, x))
 
 
-# What is measured of each, to codes and to numbers.
+# Tasks by name: to codes, and to numbers.
 PAIRS: dict[str, tuple[Build, Build]] = {
     **{
         book: (partial(_to_places, book=book), partial(_to_numbers, book=book))
