@@ -1,7 +1,7 @@
-"""What the files of a release hold, judged by what git tracks.
+"""Check the contents of a release against the files that git tracks, and their sizes.
 
-python .ci/dists.py FOLDER             the source distribution and the wheels there are
-python .ci/dists.py FOLDER --release   one source distribution and every wheel
+python .ci/dists.py FOLDER             check the source distributions and wheels of a folder
+python .ci/dists.py FOLDER --release   also expect one source distribution and all wheels
 """
 
 import re
@@ -13,16 +13,16 @@ from itertools import product
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-SIZE = 2_000_000  # bytes of the compiled module, where it has three levels
+LIMITS = {"compiled": 3.0, "packed": 1.5, "installed": 4.5}  # megabytes of a wheel
 
-# The same lists as in [tool.cibuildwheel].
+# These lists repeat [tool.cibuildwheel].
 INTERPRETERS = ("cp311", "cp312", "cp313", "cp314", "cp314t", "cp315", "cp315t")
 PLATFORMS = (
     *("manylinux x86_64", "manylinux aarch64", "musllinux x86_64", "musllinux aarch64"),
     *("macosx x86_64", "macosx arm64", "win amd64", "win arm64"),
 )
 
-# Tracked files that only a checkout needs.
+# Tracked files that the source distribution leaves out.
 CHECKOUT = re.compile(r"\.|benchmarks/|SECURITY\.md|CITATION\.cff")
 GENERATED = {
     *("PKG-INFO", "setup.cfg"),
@@ -33,7 +33,7 @@ GENERATED = {
     *("pyquant_simd.egg-info/requires.txt", "pyquant_simd.egg-info/top_level.txt"),
     "pyquant_simd.egg-info/entry_points.txt",
 }
-# Sources of the compiled module, which no wheel has.
+# Sources of the compiled module. Wheels leave them out.
 COMPILED = re.compile(r"pyquant/(_core\.pyx|_(pq|numpy)\.pxd|_\w+\.pxi)")
 LICENSES = {"licenses/LICENSE", "licenses/NOTICE"}
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "top_level.txt", "entry_points.txt"} | LICENSES
@@ -41,7 +41,7 @@ MODULE = re.compile(r"pyquant/_core\.[\w-]+\.(so|pyd)")
 
 
 def tracked():
-    """The files of the checkout, as git lists them."""
+    """Return the files that git tracks."""
     run = subprocess.run(
         ["git", "ls-files", "-z"], cwd=TOP, capture_output=True, text=True, check=True
     )
@@ -49,7 +49,7 @@ def tracked():
 
 
 def difference(found, expected):
-    """What is missing and what should not be there, one line each."""
+    """Return a line for each missing file and for each unexpected file."""
     return [
         *(f"lacks {name}" for name in sorted(expected - found)),
         *(f"has {name}" for name in sorted(found - expected)),
@@ -57,7 +57,7 @@ def difference(found, expected):
 
 
 def sdist_faults(path):
-    """What is wrong with a source distribution."""
+    """Return the faults of a source distribution."""
     with tarfile.open(path) as archive:
         files = [m.name.partition("/")[2] for m in archive.getmembers() if not m.isdir()]
     expected = {name for name in tracked() if not CHECKOUT.match(name)}
@@ -65,7 +65,7 @@ def sdist_faults(path):
 
 
 def wheel_faults(path):
-    """What is wrong with a wheel."""
+    """Return the faults of a wheel."""
     with zipfile.ZipFile(path) as archive:
         files = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
     info = "-".join(path.name.split("-")[:2]) + ".dist-info"
@@ -77,31 +77,35 @@ def wheel_faults(path):
     faults = difference(set(files) - set(modules), expected)
     if len(modules) != 1:
         faults.append(f"has {len(modules)} compiled modules, not one")
-    size = sum(files[name] for name in modules)
-    if size > SIZE:
-        faults.append(f"has a module of {size} bytes, more than {SIZE}")
-    installed, packed = sum(files.values()) / 1e6, path.stat().st_size / 1e6
-    print(
-        f"{path.name}: {installed:.2f} MB, {size / 1e6:.2f} compiled, {packed:.2f} packed"
-    )
+    sizes = {
+        "compiled": sum(files[name] for name in modules) / 1e6,
+        "packed": path.stat().st_size / 1e6,
+        "installed": sum(files.values()) / 1e6,
+    }
+    print(f"{path.name} in MB:", *(f"{size:.2f} {kind}," for kind, size in sizes.items()))
+    faults += [
+        f"takes {sizes[kind]:.2f} MB {kind}, more than {limit}"
+        for kind, limit in LIMITS.items()
+        if sizes[kind] > limit
+    ]
     return faults
 
 
 def target(path):
-    """Interpreter and platform of a wheel, without the versions of the platform."""
+    """Return the interpreter of a wheel and its platform without a version."""
     _, _, _, abi, tags = path.stem.split("-")
     found = re.fullmatch(r"([a-z]+).*?_(x86_64|aarch64|arm64|amd64)", tags)
     return abi, f"{found[1]} {found[2]}" if found else tags
 
 
 def main(folder, release=None):
-    """The exit status: 0 if nothing is wrong."""
+    """Print the faults, and return the exit status."""
     sdists = sorted(Path(folder).glob("*.tar.gz"))
     wheels = sorted(Path(folder).glob("*.whl"))
     faults = [f"{p.name}: {fault}" for p in sdists for fault in sdist_faults(p)]
     faults += [f"{p.name}: {fault}" for p in wheels for fault in wheel_faults(p)]
     if not sdists and not wheels:
-        faults.append(f"{folder}: nothing there")
+        faults.append(f"{folder}: no source distribution and no wheel")
     if release:
         found = {target(path) for path in wheels}
         expected = set(product(INTERPRETERS, PLATFORMS))

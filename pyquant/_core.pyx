@@ -58,16 +58,6 @@ from pyquant cimport *
 from pyquant._numpy cimport *
 from pyquant._pq cimport *
 
-cdef extern from *:
-    """
-    #ifdef PQ_NO_LINES  // see setup.py
-    #undef __PYX_MARK_ERR_POS
-    #define __PYX_MARK_ERR_POS(file, line)  \\
-        { __pyx_filename = __pyx_f[file]; (void)__pyx_filename;  \\
-          (void)__pyx_lineno; (void)__pyx_clineno; }
-    #endif
-    """
-
 import_array()
 
 cdef object _ndarray = _np.ndarray

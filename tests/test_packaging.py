@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -270,6 +271,15 @@ def test_one_exported_symbol():
     )
     names = {line.split()[-1] for line in run.stdout.splitlines()}
     assert names - {"_init", "_fini", "_edata", "_end", "__bss_start"} == {"PyInit__core"}
+
+
+def test_tracebacks_name_the_lines_of_the_extension():
+    with pytest.raises(TypeError) as caught:
+        pq.quantize("text", 1.0)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename.endswith(".pxi")]
+    assert len(lines) > 1
+    assert all(lines)
 
 
 def imported_by(code):
