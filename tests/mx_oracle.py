@@ -1,75 +1,49 @@
-"""MX and NVFP4 blocks in exact arithmetic; no code of the package."""
+"""MX and NVFP4 blocks in exact arithmetic, with the number formats of `oracle`."""
 
 from fractions import Fraction
 
 import numpy as np
+import oracle
+from oracle import NARROW_FORMATS
+from oracle import floor_log2 as exponent_of
 
-# Exponent bits, mantissa bits, bias, and the largest code of a number.
-TYPES = {
-    "float8_e4m3fn": (4, 3, 7, 0x7E),
-    "float8_e5m2": (5, 2, 15, 0x7B),
-    "float6_e2m3fn": (2, 3, 1, 0x1F),
-    "float6_e3m2fn": (3, 2, 3, 0x1F),
-    "float4_e2m1fn": (2, 1, 1, 0x07),
-}
+NAMES = ("8_e4m3fn", "8_e5m2", "6_e2m3fn", "6_e3m2fn", "4_e2m1fn")
+TYPES = [f"float{name}" for name in NAMES]
 RULES = ("floor", "ceil", "even", "rceil")
 
 
-def value_of(code, name):
-    """The number of a code without a sign."""
-    _, mantissa, bias, _ = TYPES[name]
-    exponent, rest = divmod(code, 1 << mantissa)
-    if exponent == 0:
-        return Fraction(rest, 1 << mantissa) * Fraction(2) ** (1 - bias)
-    return (1 + Fraction(rest, 1 << mantissa)) * Fraction(2) ** (exponent - bias)
-
-
-NUMBERS = {
-    name: [value_of(code, name) for code in range(most + 1)]
-    for name, (_, _, _, most) in TYPES.items()
-}
-
-
-def exponent_of(v):
-    """That of the largest power of two that is not more than v, which is positive."""
-    n = v.numerator.bit_length() - v.denominator.bit_length()
-    return n if Fraction(2) ** n <= v else n - 1
+def decode(code, name):
+    """Return the exact number of a code. Zero has no sign."""
+    return oracle.decode_narrow(code, NARROW_FORMATS[name]).signed()
 
 
 def exponent_above(v):
-    """That of the least power of two that is not less."""
+    """Return the exponent of the least power of two that is at least v."""
     n = exponent_of(v)
     return n if Fraction(2) ** n == v else n + 1
 
 
-def rounded(v, step):
-    """To the nearest multiple, half to even."""
-    return round(v / step) * step
-
-
 def float32(v):
-    """A number that is not negative as float32 has it, half to even; None is infinity."""
-    if v == 0:
-        return v
-    made = rounded(v, Fraction(2) ** (max(exponent_of(v), -126) - 23))
-    return made if made < Fraction(2) ** 128 else None
+    """Round a number to float32, half to even. Return None for infinity."""
+    made = oracle.round_to_format(oracle.finite(v), oracle.FLOAT32)
+    return made.signed() if made.kind == "finite" else None
 
 
 def scale_byte(numbers, name, rule):
-    """The scale of a block by its byte; of float32 numbers."""
+    """Return the byte of the scale for a block of float32 numbers."""
     if not np.isfinite(numbers).all():
         return 255
     a = max(abs(Fraction(float(v))) for v in numbers)
     if a == 0:
         return 0
-    largest = NUMBERS[name][-1]
+    largest = oracle.largest(name)
     if rule == "rceil":
         quotient = float32(a / largest)
         return max(0, exponent_above(quotient) + 127) if quotient else 0
     if rule == "ceil":
         exponent = exponent_above(a)
     elif rule == "even":
-        step = Fraction(2) ** (exponent_of(a) - TYPES[name][1])
+        step = Fraction(2) ** (exponent_of(a) - NARROW_FORMATS[name].fraction)
         exponent = exponent_of((a / step + Fraction(1, 2)).__floor__() * step)
         if exponent > 127:
             return 255
@@ -78,32 +52,17 @@ def scale_byte(numbers, name, rule):
     return max(0, exponent - exponent_of(largest) + 127)
 
 
-def code_of(x, name):
-    """The code of the magnitude of a Fraction, half to even, saturated."""
-    numbers = NUMBERS[name]
-    v = abs(x)
-    if v >= numbers[-1]:
-        return len(numbers) - 1
-    below = max(code for code, number in enumerate(numbers) if number <= v)
-    down, up = v - numbers[below], numbers[below + 1] - v
-    return below + (up < down or (up == down and below % 2))
+def code_of(x, name, negative=False):
+    """Return the code of a magnitude, half to even, saturated, with a sign."""
+    value = oracle.finite(abs(x))._replace(negative=bool(negative))
+    return oracle.encode_narrow(value, NARROW_FORMATS[name], True, False)
 
 
 def encode(x, name, scale):
-    """Codes of floats under an exact scale, signs included."""
-    sign = 1 << sum(TYPES[name][:2])
-    return [
-        code_of(Fraction(float(v)) / scale, name) | (sign if np.signbit(v) else 0)
-        for v in x
-    ]
-
-
-def decode(code, name):
-    """A code as an exact number, but for the sign of zero."""
-    sign = 1 << sum(TYPES[name][:2])
-    return value_of(code & sign - 1, name) * (-1 if code & sign else 1)
+    """Return the codes of floats with an exact scale."""
+    return [code_of(Fraction(float(v)) / scale, name, np.signbit(v)) for v in x]
 
 
 def blocks_of(x, size):
-    """Rows cut into blocks, of which the last may be short."""
+    """Divide rows into blocks. The last block of a row may be shorter."""
     return [[row[i : i + size] for i in range(0, len(row), size)] for row in x]

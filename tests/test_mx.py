@@ -1,13 +1,14 @@
-"""pyquant.mx: the scales of four rules, codes and numbers of blocks, and their order."""
+"""pyquant.mx: scales of four rules, codes and numbers of blocks, order of stored scales."""
 
 import doctest
 import itertools
 from fractions import Fraction
 
-import mx_oracle as oracle
+import mx_oracle
 import numpy as np
+import oracle
 import pytest
-from support import split_small_arrays, uniform_bits
+from support import loop, split_small_arrays, uniform_bits
 
 import pyquant as pq
 
@@ -16,12 +17,11 @@ ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
 from pyquant import _magnitudes, mx  # noqa: E402
 
 E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
-EACH = list(itertools.product(oracle.TYPES, oracle.RULES))
 FLOATS = ("float8_e4m3fn", "float8_e5m2")
 
 
 def magnitudes():
-    """Powers of two, halves and what is next to them, at both ends, and random ones."""
+    """Return powers of two, halves, their neighbours, both ends, and random magnitudes."""
     near = [np.float32(1 + k / 32) for k in range(32)]
     sevens = [np.float32(v) for v in (6, 7, 7.5, 28, 448, 449, 57344, 61440)]
     powers = [np.float32(2.0**e) for e in (-149, -140, -127, -126, -125, -9, 0, 9, 126)]
@@ -32,14 +32,15 @@ def magnitudes():
     return found[np.isfinite(found)].astype(np.float32)
 
 
-@pytest.mark.parametrize(("name", "rule"), EACH)
+@pytest.mark.parametrize("name", mx_oracle.TYPES)
+@loop("rule", mx_oracle.RULES)
 def test_scales(name, rule):
     with np.errstate(over="ignore"):
         a = magnitudes()
     got = mx.choose_scale(-a[:, None], name, rule=rule)
     assert got.dtype == E8M0
     assert got.shape == (a.size, 1)
-    due = [oracle.scale_byte([v], name, rule) for v in a]
+    due = [mx_oracle.scale_byte([v], name, rule) for v in a]
     np.testing.assert_array_equal(got.view(np.uint8).ravel(), due)
 
 
@@ -69,10 +70,10 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
+@loop("name", TABLE)
 def test_scales_by_the_table(name):
     x = np.float32(list(TABLE[name]))[:, None]
-    for k, rule in enumerate(oracle.RULES):
+    for k, rule in enumerate(mx_oracle.RULES):
         got = mx.choose_scale(x, name, rule=rule).view(np.uint8).ravel().tolist()
         assert got == [row[k] for row in TABLE[name].values()], rule
 
@@ -111,23 +112,24 @@ def test_worked_blocks(name):
 
 
 def wild(shape, seed):
-    """Numbers of many magnitudes, of each row and block its own, some of them subnormal."""
+    """Return numbers whose magnitudes differ by row and element. Some are subnormal."""
     rng = np.random.default_rng(seed)
     exponents = rng.integers(-150, 120, (*shape[:-1], 1)) + rng.integers(-9, 3, shape)
     with np.errstate(under="ignore"):
         return (rng.standard_normal(shape) * np.exp2(exponents)).astype(np.float32)
 
 
-@pytest.mark.parametrize(("name", "rule"), EACH)
+@pytest.mark.parametrize("name", mx_oracle.TYPES)
+@loop("rule", mx_oracle.RULES)
 def test_codes(name, rule):
     x = wild((40, 45), 3)
     x[0, :20] = -0.0
     codes, scales = mx.quantize(x, name, rule=rule, block_size=20)
-    for row, blocks in enumerate(oracle.blocks_of(x, 20)):
+    for row, blocks in enumerate(mx_oracle.blocks_of(x, 20)):
         for k, block in enumerate(blocks):
-            byte = oracle.scale_byte(block, name, rule)
+            byte = mx_oracle.scale_byte(block, name, rule)
             assert scales.view(np.uint8)[row, k] == byte
-            due = oracle.encode(block, name, Fraction(2) ** (byte - 127))
+            due = mx_oracle.encode(block, name, Fraction(2) ** (byte - 127))
             assert codes.view(np.uint8)[row, 20 * k : 20 * k + len(block)].tolist() == due
 
 
@@ -143,25 +145,25 @@ def test_examples():
     assert results.failed == 0
 
 
-@pytest.mark.parametrize("name", oracle.TYPES)
+@pytest.mark.parametrize("name", mx_oracle.TYPES)
 def test_numbers(name):
-    exponents, mantissa, _, most = oracle.TYPES[name]
-    positive = np.arange(most + 1)
-    q = np.concatenate([positive, positive | 1 << exponents + mantissa]).astype(np.uint8)
+    fmt = oracle.NARROW_FORMATS[name]
+    positive = np.arange(fmt.largest + 1)
+    q = np.concatenate([positive, positive | fmt.sign_bit]).astype(np.uint8)
     stored = np.uint8([0, 1, 60, 127, 180, 240])
     q = np.broadcast_to(q, (stored.size, q.size)).view(getattr(ml_dtypes, name))
     for scales in (stored[:, None], stored[:, None].view(E8M0)):
         got = mx.dequantize(q, scales, block_size=q.shape[1], dtype="float64")
         for row, byte in zip(got, stored.tolist(), strict=True):
             due = [
-                float(oracle.decode(int(c), name) * Fraction(2) ** (byte - 127))
+                float(mx_oracle.decode(int(c), name) * Fraction(2) ** (byte - 127))
                 for c in q[0].view(np.uint8)
             ]
             assert row.tolist() == due
 
 
-@pytest.mark.parametrize("rule", oracle.RULES)
-@pytest.mark.parametrize("name", oracle.TYPES)
+@pytest.mark.parametrize("name", mx_oracle.TYPES)
+@loop("rule", mx_oracle.RULES)
 def test_blocks_that_are_not_finite(name, rule, monkeypatch):
     x = wild((30, 64), 4)
     usual = mx.choose_scale(x, name, rule=rule).view(np.uint8)
@@ -190,7 +192,7 @@ def test_float64_is_rounded_once():
     assert codes.view(np.uint8).tolist() == [6, 1]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@loop("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_types_and_strides(dtype):
     x = wild((6, 5, 70), 6)
     x = np.clip(x, -1e4, 1e4).astype(getattr(ml_dtypes, dtype, dtype))
@@ -222,7 +224,7 @@ def test_types_and_strides(dtype):
     assert backwards.tobytes() == due[::-1].copy().tobytes()
 
 
-@pytest.mark.parametrize("slab", [1, 7, 64, 1000])
+@loop("slab", [1, 7, 64, 1000])
 def test_slabs_and_threads(slab, monkeypatch, small_parts):
     x = wild((7, 33, 9), 7)
     x[2, 30, 1] = np.nan
@@ -244,7 +246,7 @@ def test_no_elements():
     assert mx.choose_scale(x, "float4_e2m1fn").view(np.uint8).tolist() == [[126, 126]] * 2
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (128, 4), (129, 5), (300, 11), (0, 3), (5, 0)])
+@loop("shape", [(1, 1), (128, 4), (129, 5), (300, 11), (0, 3), (5, 0)])
 def test_unswizzle(shape):
     rows, columns = shape
     high, wide = -(-rows // 128), -(-columns // 4)
@@ -270,9 +272,9 @@ def blocks_2d(x, size):
 
 
 def test_scales_of_float8_blocks():
-    """Those of DeepSeek's weights, and their powers of two, which are those of rceil."""
+    """Scales of DeepSeek's weights. Rounded up to powers of two, they follow the rule rceil."""
     x = wild((40, 70), 10)
-    largest = oracle.NUMBERS["float8_e4m3fn"][-1]
+    largest = oracle.largest("float8_e4m3fn")
     single = pq.choose_qparams(x, dtype="float8_e4m3fn", block_size=(32, 32))
     power = pq.choose_qparams(
         x, dtype="float8_e4m3fn", block_size=(32, 32), scale_dtype=E8M0
@@ -280,8 +282,8 @@ def test_scales_of_float8_blocks():
     assert single.scale.shape == power.scale.shape == (2, 3)
     for at, block in blocks_2d(x, 32):
         a = max(abs(Fraction(float(v))) for v in block.flat)
-        assert Fraction(float(single.scale[at])) == oracle.float32(a / largest)
-        due = oracle.scale_byte(block.ravel(), "float8_e4m3fn", "rceil")
+        assert Fraction(float(single.scale[at])) == mx_oracle.float32(a / largest)
+        due = mx_oracle.scale_byte(block.ravel(), "float8_e4m3fn", "rceil")
         assert power.scale.view(np.uint8)[at] == due
     for p in (single, power):
         q = p.quantize(x)
@@ -290,10 +292,10 @@ def test_scales_of_float8_blocks():
             scale = np.float32(p.scale[at])
             place = tuple(slice(32 * k, 32 * (k + 1)) for k in at)
             quotients = [
-                oracle.float32(abs(Fraction(float(v)) / Fraction(float(scale))))
+                mx_oracle.float32(abs(Fraction(float(v)) / Fraction(float(scale))))
                 for v in block.flat
             ]
-            due = [oracle.code_of(v, "float8_e4m3fn") for v in quotients]
+            due = [mx_oracle.code_of(v, "float8_e4m3fn") for v in quotients]
             signs = np.signbit(block).ravel() * 128
             np.testing.assert_array_equal(q[place].view(np.uint8).ravel(), due | signs)
             numbers = (q[place].astype(np.float32) * scale).astype(ml_dtypes.bfloat16)
@@ -386,11 +388,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "said", "call"), WRONG, ids=range(len(WRONG)))
-def test_errors(kind, said, call):
+@loop("example", WRONG)
+def test_errors(example):
+    kind, text, call = example
     with pytest.raises(kind) as caught:
         call()
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(text)
     assert "\n" not in str(caught.value)
 
 
@@ -403,8 +406,8 @@ def test_nothing_is_written_before_checks():
         assert out.tobytes() == before.tobytes()
 
 
-@pytest.mark.parametrize(("name", "rule"), EACH)
-def test_as_torchao_does(name, rule):
+@loop("name, rule", mx_oracle.TYPES, mx_oracle.RULES)
+def test_equals_torchao(name, rule):
     torch = pytest.importorskip("torch")  # optional
     theirs = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor")  # optional
     constants = pytest.importorskip("torchao.prototype.mx_formats.constants")  # optional

@@ -3,10 +3,10 @@
 import doctest
 from fractions import Fraction
 
-import mx_oracle as oracle
+import mx_oracle
 import numpy as np
 import pytest
-from support import split_small_arrays
+from support import loop, split_small_arrays
 
 ml_dtypes = pytest.importorskip("ml_dtypes")  # the types of elements and scales
 
@@ -17,8 +17,8 @@ E4M3, E2M1 = "float8_e4m3fn", "float4_e2m1fn"
 
 
 def single(v):
-    """A Fraction as float32 has it."""
-    made = oracle.float32(abs(v))
+    """Round a fraction to float32."""
+    made = mx_oracle.float32(abs(v))
     assert made is not None
     return -made if v < 0 else made
 
@@ -34,15 +34,15 @@ def tensor_scale(a, style):
 
 
 def block_scale(a, t, style):
-    """The scale by its byte."""
+    """Return the byte of the scale of a block."""
     sixth = single(a / 6)
     if style == "torchao":
-        return max(oracle.code_of(min(single(sixth / t), Fraction(448)), E4M3), 8)
-    return oracle.code_of(single(t * sixth), E4M3) or 0x20
+        return max(mx_oracle.code_of(min(single(sixth / t), Fraction(448)), E4M3), 8)
+    return mx_oracle.code_of(single(t * sixth), E4M3) or 0x20
 
 
 def codes_of(block, t, byte, style):
-    s = oracle.value_of(byte, E4M3)
+    s = mx_oracle.decode(byte, E4M3)
     if style == "torchao":
         factor = single(single(1 / t) / s)
         quotients = [single(exact(v) * factor) for v in block]
@@ -50,13 +50,13 @@ def codes_of(block, t, byte, style):
         divisor = single(s / t)
         quotients = [single(exact(v) / divisor) for v in block]
     return [
-        oracle.code_of(q, E2M1) | (8 if np.signbit(v) else 0)
+        mx_oracle.code_of(q, E2M1, np.signbit(v))
         for q, v in zip(quotients, block, strict=True)
     ]
 
 
 def factor_of(byte, t, style):
-    s = oracle.value_of(byte, E4M3)
+    s = mx_oracle.decode(byte, E4M3)
     return single(t * s) if style == "torchao" else single(s / t)
 
 
@@ -78,8 +78,8 @@ def test_examples():
     assert results.failed == 0
 
 
-@pytest.mark.parametrize("spread", [3, 30])
 @pytest.mark.parametrize("style", STYLES)
+@loop("spread", [3, 30])
 def test_by_definition(style, spread):
     x = wild((24, 52), 1, spread)
     x[0, :16], x[1, :16] = 0, -0.0
@@ -92,7 +92,7 @@ def test_by_definition(style, spread):
         due = tensor_scale(a, style) if given is None else exact(np.float32(given))
         assert exact(t) == due
         y = nvfp4.dequantize(codes, scales, t, style=style)
-        for row, blocks in enumerate(oracle.blocks_of(x, 16)):
+        for row, blocks in enumerate(mx_oracle.blocks_of(x, 16)):
             for k, block in enumerate(blocks):
                 byte = block_scale(max(abs(exact(v)) for v in block), due, style)
                 assert scales.view(np.uint8)[row, k] == byte
@@ -100,20 +100,20 @@ def test_by_definition(style, spread):
                 at = slice(16 * k, 16 * k + len(block))
                 assert codes.view(np.uint8)[row, at].tolist() == want
                 factor = factor_of(byte, due, style)
-                numbers = [float(single(oracle.decode(c, E2M1) * factor)) for c in want]
+                numbers = [float(single(mx_oracle.decode(c, E2M1) * factor)) for c in want]
                 assert y[row, at].tolist() == numbers
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_numbers_next_to_ties(style):
-    """Where the order of operations shows."""
+    """Another order of the operations rounds these numbers to other codes."""
     ties = np.repeat([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5], 2)[:14]
     t = np.float32(0.0123)
     for k in range(60):
         x = np.zeros(16, np.float32)
         x[0] = 2 + k / 7
         byte = block_scale(exact(x[0]), exact(t), style)
-        s = oracle.value_of(byte, E4M3)
+        s = mx_oracle.decode(byte, E4M3)
         factor = single(1 / exact(t)) if style == "torchao" else 1 / single(s / exact(t))
         factor = single(factor / s) if style == "torchao" else factor
         x[1:15] = ties / float(factor)
@@ -239,11 +239,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "said", "call"), WRONG, ids=range(len(WRONG)))
-def test_errors(kind, said, call):
+@loop("example", WRONG)
+def test_errors(example):
+    kind, text, call = example
     with pytest.raises(kind) as caught:
         call()
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(text)
     assert "\n" not in str(caught.value)
 
 
@@ -255,8 +256,8 @@ def test_nothing_is_written_before_checks():
         assert (out.view(np.uint8) == 9).all()
 
 
-@pytest.mark.parametrize("spread", [3, 20, 60])
-def test_as_torchao_does(spread):
+@loop("spread", [3, 20, 60])
+def test_equals_torchao(spread):
     torch = pytest.importorskip("torch")  # optional
     theirs = pytest.importorskip("torchao.prototype.mx_formats.nvfp4_tensor")  # optional
     x = wild((500, 64), spread, spread)
@@ -276,8 +277,8 @@ def test_as_torchao_does(spread):
     np.testing.assert_array_equal(y.view(np.uint32), due.view(np.uint32))
 
 
-@pytest.mark.parametrize("spread", [3, 20, 60])
-def test_as_compressed_tensors_does(spread):
+@loop("spread", [3, 20, 60])
+def test_equals_compressed_tensors(spread):
     torch = pytest.importorskip("torch")  # optional
     package = "compressed_tensors"
     theirs = pytest.importorskip(f"{package}.quantization")  # optional
