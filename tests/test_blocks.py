@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights in blocks, decoded: against their definition, in any memory, from files."""
+"""Decode GGUF blocks: values, types, memory, threads and files. Oracle: blocks_oracle."""
 
 import copy
 import pickle
@@ -11,12 +11,15 @@ import pytest
 import test_fpenv
 from blocks_oracle import DECODERS
 from support import (
+    LEVELS,
     REALS,
     Guarded,
     bit_view,
+    case,
     cast,
     dtype_of,
     is_nan,
+    loop,
     misaligned,
     poisoned,
     split_small_arrays,
@@ -25,10 +28,9 @@ from support import (
 from test_files import stored_gguf
 
 import pyquant as pq
-from pyquant import _core, isa
+from pyquant import _core
 
 FORMATS = pq.block_formats()
-LEVELS = isa.available()
 SOME = [pq.block_format(name) for name in ("Q4_0", "Q6_K", "NVFP4")]
 by_name = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 some = pytest.mark.parametrize("fmt", SOME, ids=lambda fmt: fmt.name)
@@ -36,17 +38,17 @@ some = pytest.mark.parametrize("fmt", SOME, ids=lambda fmt: fmt.name)
 
 @pytest.fixture
 def rng():
-    """Numbers that each test begins anew."""
+    """Return a generator that starts anew for each test."""
     return np.random.default_rng(17)
 
 
 def random_blocks(rng, fmt, *shape):
-    """Rows of so many blocks, of any bytes."""
+    """Return rows of blocks with random bytes. The last extent counts blocks."""
     return rng.integers(0, 256, (*shape[:-1], shape[-1] * fmt.block_bytes), np.uint8)
 
 
 def expected(fmt, b):
-    """float32 numbers by the definition, their NaN canonical."""
+    """Return the float32 numbers of the definition, with one pattern for NaN."""
     values = DECODERS[fmt.name](b.reshape(-1, fmt.block_bytes))
     with np.errstate(over="ignore"):
         found = values.astype(np.float32)
@@ -89,8 +91,8 @@ def test_a_format_is_one_object():
         pq.BlockFormat.__new__(pq.BlockFormat)
 
 
-def test_formats_that_lie():
-    """What has a name and another size is decoded by its name."""
+def test_forged_formats():
+    """A forged format with another size decodes by its name."""
     nothing = object.__new__(pq.BlockFormat)
     for use in (repr, copy.copy, pickle.dumps, lambda f: f.decode(b""), lambda f: f.name):
         with pytest.raises(AttributeError, match="_row"):
@@ -107,14 +109,14 @@ def test_formats_that_lie():
     assert copy.copy(small) is pq.block_format("Q4_K")
 
 
-@pytest.mark.parametrize("unknown", ["Q4_k", "F32", "", 0, 4, 99, -1, 2**70])
-def test_other_formats(unknown):
+@loop("unknown", ["Q4_k", "F32", "", 0, 4, 99, -1, 2**70])
+def test_unknown_formats(unknown):
     with pytest.raises(KeyError, match=r"format: expected a block format of GGUF, got"):
         pq.block_format(unknown)
 
 
-@pytest.mark.parametrize("wrong", [None, 2.0, b"Q4_0", ("Q4_0",)])
-def test_what_is_no_format(wrong):
+@loop("wrong", [None, 2.0, b"Q4_0", ("Q4_0",)])
+def test_formats_of_a_wrong_type(wrong):
     with pytest.raises(TypeError, match=r"^format: expected a string or an integer, got"):
         pq.block_format(wrong)
 
@@ -138,91 +140,90 @@ def test_shapes(fmt):
 # ---- numbers ----
 
 
-@by_name
-@pytest.mark.parametrize("level", LEVELS)
-def test_values(fmt, level, rng):
-    b = random_blocks(rng, fmt, 3, 200)
-    same_bits(_core.decode_blocks(fmt._row, b, isa=level), expected(fmt, b))
+def check_values(fmt, b):
+    """Assert that each instruction set decodes blocks as the definition does."""
+    wanted = expected(fmt, b)
+    for isa in LEVELS:
+        with case(isa=isa):
+            same_bits(_core.decode_blocks(fmt._row, b, isa=isa), wanted)
+    return wanted
 
 
 @by_name
-@pytest.mark.parametrize("level", LEVELS)
-def test_values_of_usual_scales(fmt, level, rng):
-    """Of random bytes many scales are infinite: no exponent has all bits here."""
-    b = random_blocks(rng, fmt, 300) & 0xBB
-    found = _core.decode_blocks(fmt._row, b, isa=level)
-    same_bits(found, expected(fmt, b))
-    assert np.isfinite(found).all()
+def test_values(fmt, rng):
+    check_values(fmt, random_blocks(rng, fmt, 3, 200))
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_every_scale(level):
-    """Every float16 number, code and sign, negative zeros included."""
+@by_name
+def test_values_of_finite_scales(fmt, rng):
+    """The mask clears a bit of each exponent: many scales of random bytes are infinite."""
+    assert np.isfinite(check_values(fmt, random_blocks(rng, fmt, 300) & 0xBB)).all()
+
+
+def test_every_scale():
+    """Blocks have all float16 scales and all codes: negative zeros occur, too."""
     fmt = pq.block_format("Q4_0")
     b = fmt.join(
         d=np.arange(65536, dtype=np.uint16).view(np.float16),
         qs=np.tile(np.arange(16) * 17, (65536, 1)),
     )
-    same_bits(_core.decode_blocks(fmt._row, b, isa=level), expected(fmt, b))
+    check_values(fmt, b)
 
 
-@pytest.mark.parametrize(("name", "field"), [("MXFP4", "e"), ("NVFP4", "d")])
-@pytest.mark.parametrize("level", LEVELS)
-def test_every_scale_of_a_byte(name, field, level):
-    fmt = pq.block_format(name)
+@pytest.mark.parametrize("name", ["MXFP4", "NVFP4"])
+def test_every_scale_of_a_byte(name):
+    fmt, field = pq.block_format(name), {"MXFP4": "e", "NVFP4": "d"}[name]
     parts = fmt.split(np.zeros((256, fmt.block_bytes), np.uint8))
     scales = np.arange(256).reshape(256, 1, *[1] * (parts[field].ndim - 2))
     count = parts["qs"].shape[-1]
     codes = np.resize(np.arange(16) * 17, (256, 1, count))
     b = fmt.join(qs=codes, **{field: np.broadcast_to(scales, parts[field].shape)})
-    same_bits(_core.decode_blocks(fmt._row, b, isa=level), expected(fmt, b))
+    check_values(fmt, b)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_every_byte_of_digits(level):
-    """Also those that no encoder makes."""
+def test_every_byte_of_digits():
+    """Some of these bytes come from no encoder."""
     fmt = pq.block_format("TQ1_0")
     for shift in range(4):
         qs = (np.arange(256)[:, None] + shift * np.arange(48)) % 256
         qh = (np.arange(256)[:, None] * 3 + shift * np.arange(4)) % 256
         b = fmt.join(d=np.full(256, 1, np.float16), qs=qs, qh=qh)
-        same_bits(_core.decode_blocks(fmt._row, b, isa=level), expected(fmt, b))
+        check_values(fmt, b)
 
 
 @by_name
-@pytest.mark.parametrize("dtype", REALS, ids=str)
-@pytest.mark.parametrize("level", LEVELS)
-def test_types(fmt, dtype, level, rng):
-    """Of float32, rounded again."""
+@loop("dtype, isa", REALS, LEVELS)
+def test_types(fmt, dtype, isa, rng):
+    """The numbers are float32 numbers, rounded again."""
     b = random_blocks(rng, fmt, 70)
     wanted = cast(expected(fmt, b), dtype)
-    found = _core.decode_blocks(fmt._row, b, dtype, isa=level)
+    found = _core.decode_blocks(fmt._row, b, dtype, isa=isa)
     assert np.array_equal(is_nan(found), is_nan(wanted))
     number = ~is_nan(wanted)
     same_bits(found[number], wanted[number])
     out = np.empty(fmt.decoded_shape(b.shape), dtype)
-    assert _core.decode_blocks(fmt._row, b, out=out, isa=level) is out
+    assert _core.decode_blocks(fmt._row, b, out=out, isa=isa) is out
     same_bits(out, found)
 
 
-@pytest.mark.parametrize("name", ["Q4_K", "Q8_K", "MXFP4"])
+@loop("name", ["Q4_K", "Q8_K", "MXFP4"])
 def test_long_calls_to_bfloat16(name, rng):
-    """Subnormal numbers, infinities and NaN among them."""
+    """The numbers include subnormal numbers, infinities and NaN."""
     fmt = pq.block_format(name)
     b = random_blocks(rng, fmt, 70000 // fmt.block_size)
     if name == "Q8_K":
         b.reshape(-1, fmt.block_bytes)[:9, 2:4] = [1, 0]  # a small scale
     wanted = cast(expected(fmt, b), dtype_of("bfloat16"))
     wanted[is_nan(wanted)] = np.nan
-    for level in LEVELS:
-        same_bits(_core.decode_blocks(fmt._row, b, wanted.dtype, isa=level), wanted)
+    for isa in LEVELS:
+        same_bits(_core.decode_blocks(fmt._row, b, wanted.dtype, isa=isa), wanted)
 
 
 # ---- memory ----
 
 
 @some
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_strides(fmt, dtype, rng):
     b = random_blocks(rng, fmt, 4, 3, 7)
     wide = random_blocks(rng, fmt, 4, 3, 9)
@@ -252,9 +253,9 @@ def test_strides(fmt, dtype, rng):
 
 
 @some
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
-    """To transposed numbers: a block of several rows at a time, in more pieces than one."""
+    """A transposed result takes a block of several rows at a time, in several pieces."""
     b = random_blocks(rng, fmt, 2, 70, 3)
     wanted = fmt.decode(b, dtype=dtype)
     planes, rows, columns = wanted.shape
@@ -272,7 +273,7 @@ def test_rows_side_by_side(fmt, dtype, rng, monkeypatch):
 
 
 @some
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_out(fmt, dtype, rng):
     b = random_blocks(rng, fmt, 4, 3, 7)
     wanted = fmt.decode(b, dtype=dtype)
@@ -296,21 +297,21 @@ def test_out(fmt, dtype, rng):
 
 
 @by_name
-@pytest.mark.parametrize("level", LEVELS)
-def test_nothing_else_is_touched(fmt, level, rng):
-    """Neither before nor after the numbers; memory of any alignment."""
+@loop("isa", LEVELS)
+def test_decode_writes_only_its_result(fmt, isa, rng):
+    """Guards lie before and after the memory, which has two alignments."""
     for offset in (0, 1):
         memory = Guarded(np.uint8, 5 * fmt.block_bytes, offset)
         result = Guarded(np.float32, 5 * fmt.block_size, offset)
         memory.array[...] = random_blocks(rng, fmt, 5)
-        _core.decode_blocks(fmt._row, memory.array, out=result.array, isa=level)
+        _core.decode_blocks(fmt._row, memory.array, out=result.array, isa=isa)
         same_bits(result.array.copy(), expected(fmt, memory.array))
         result.check()
         memory.check()
 
 
 @some
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_threads(fmt, dtype, rng, monkeypatch):
     for shape in [(1000,), (7, 30), (500, 1), (3, 0), (1, 2)]:
         b = random_blocks(rng, fmt, *shape)
@@ -619,7 +620,7 @@ def test_files(fmt, rng, tmp_path):
 
 
 def test_files_in_pieces(rng, tmp_path, monkeypatch):
-    """Many spans, of which pages are released, in rows and in blocks."""
+    """Spans of rows and of blocks release their pages."""
     monkeypatch.setattr(pq._elements, "SPAN", 1 << 9)
     fmt = pq.block_format("Q6_K")
     b = random_blocks(rng, fmt, 30, 3)
@@ -633,7 +634,7 @@ def test_files_in_pieces(rng, tmp_path, monkeypatch):
 
 
 def test_files_into_gaps_in_pieces(rng, tmp_path, monkeypatch):
-    """However few rows a tensor has, what is decoded at once is bounded."""
+    """A call decodes a bounded number of elements, even of a tensor with one row."""
     monkeypatch.setattr(pq._elements, "SPAN", 1 << 10)
     fmt, sizes = pq.block_format("Q4_K"), []
     decode = pq.BlockFormat.decode
@@ -655,9 +656,9 @@ def test_files_into_gaps_in_pieces(rng, tmp_path, monkeypatch):
     assert max(sizes) <= 1 << 10
 
 
-@pytest.mark.parametrize("name", ["Q4_K", "F32"])
+@loop("name", ["Q4_K", "F32"])
 def test_files_into_memory_that_is_shared(name, tmp_path, monkeypatch):
-    """It is refused before anything is written, though parts of it would do."""
+    """The error comes before the first element is written."""
     monkeypatch.setattr(pq._elements, "SPAN", 1 << 9)
     x = np.ones((4, 512), np.float32)
     made = ("Q4_K", np.ones((4, 288), np.uint8)) if name == "Q4_K" else x
@@ -674,7 +675,7 @@ def test_files_into_memory_that_is_shared(name, tmp_path, monkeypatch):
 
 
 def test_no_rows(rng, tmp_path):
-    """Nothing is no part of a block, wherever it begins."""
+    """An empty slice may begin inside a block."""
     fmt = pq.block_format("Q4_K")
     pq.write_weights(tmp_path / "a.gguf", {"w": ("Q4_K", random_blocks(rng, fmt, 2))})
     with pq.open_weights(tmp_path / "a.gguf") as f:
@@ -684,8 +685,7 @@ def test_no_rows(rng, tmp_path):
 
 @by_name
 def test_big_endian_files(fmt, rng, tmp_path):
-    """Scales are swapped, as those that llama.cpp converts are; integers of several bytes,
-    of which some are bytes to others, are not known."""
+    """Scales are swapped, as llama.cpp swaps them. Integers of several bytes are errors."""
     b = random_blocks(rng, fmt, 3, 2)
     path = tmp_path / "a.gguf"
     file, fields = b.copy(), pq.blocks._FIELDS[fmt.name].split()

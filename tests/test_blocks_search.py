@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks whose scales are searched for, against the port of ggml's reference code."""
+"""Encode GGUF blocks with a search for scales. Oracle: blocks_encoders."""
 
 import re
 
@@ -9,12 +9,21 @@ import pytest
 from blocks_encoders import LEGACY, SEARCHED
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import REALS, cast, misaligned, poisoned, split_small_arrays, untouched
+from support import (
+    LEVELS,
+    REALS,
+    amount,
+    cast,
+    loop,
+    misaligned,
+    poisoned,
+    split_small_arrays,
+    untouched,
+)
 
 import pyquant as pq
-from pyquant import _core, isa
+from pyquant import _core
 
-LEVELS = isa.available()
 FORMS = [
     *((pq.block_format(name), "plain") for name in SEARCHED),
     (pq.block_format("IQ4_NL"), "search"),
@@ -25,7 +34,7 @@ by_form = pytest.mark.parametrize(
 )
 WEIGHTED = [fmt for fmt, form in FORMS if form == "weights"]
 by_weighted = pytest.mark.parametrize("fmt", WEIGHTED, ids=lambda fmt: fmt.name)
-# One of each search and of each kind of mean.
+# A format for each search and for each kind of mean.
 some = pytest.mark.parametrize(
     "fmt",
     [pq.block_format(name) for name in ("Q2_K", "Q3_K", "Q6_K", "IQ4_NL", "Q4_0", "Q5_1")],
@@ -36,7 +45,7 @@ COLUMNS = 768
 
 @pytest.fixture
 def rng():
-    """Numbers that each test begins anew."""
+    """Return a generator that starts anew for each test."""
     return np.random.default_rng(29)
 
 
@@ -45,7 +54,7 @@ def normal(rng, *shape):
 
 
 def data(rng, kind, rows):
-    """Rows of numbers of some kind; ties, and sums that come out equal, in most."""
+    """Return rows of numbers of a kind. Most kinds have ties and equal sums."""
     shape = (rows, COLUMNS)
     groups = (rows, COLUMNS // 32)
     x = rng.standard_normal(shape)
@@ -95,7 +104,7 @@ KINDS = (
 
 
 def importance(rng, *shape):
-    """Weights of few digits, some of them 0."""
+    """Return weights of ten bits. A fifth of the weights is 0."""
     some = rng.random((*shape, COLUMNS)) < 0.8
     return np.where(some, rng.integers(1, 1024, (*shape, COLUMNS)) / 256, 0)
 
@@ -126,8 +135,8 @@ def test_bytes(fmt, form, rng):
     for kind in KINDS:
         x, options = data(rng, kind, 8), options_of(form, rng)
         wanted = expected(fmt, x, **options)
-        for level in LEVELS:
-            same(_core.encode_blocks(fmt._row, x, isa=level, **options), wanted)
+        for isa in LEVELS:
+            same(_core.encode_blocks(fmt._row, x, isa=isa, **options), wanted)
 
 
 def test_last_sweep(rng):
@@ -135,16 +144,17 @@ def test_last_sweep(rng):
     fmt = pq.block_format("Q3_K")
     x = (rng.integers(-32, 33, (400, COLUMNS)) / 8).astype(np.float32)
     wanted = expected(fmt, x)
-    for level in LEVELS:
-        same(_core.encode_blocks(fmt._row, x, isa=level), wanted)
+    for isa in LEVELS:
+        same(_core.encode_blocks(fmt._row, x, isa=isa), wanted)
 
 
 @by_weighted
 def test_quotients_too_large_to_be_rounded(fmt, rng):
-    """Numbers that hardly count, far below others and the offset that suits those: divided
-    by the scale they are beyond the integers of float32.
+    """Numbers of little weight are far below the offset that suits the other numbers.
+
+    Divided by the scale they exceed the integers of float32.
     """
-    groups = (200, COLUMNS // 32, 1)
+    groups = (amount(80, 200), COLUMNS // 32, 1)
     counts = rng.random((COLUMNS // 32, 32)) < rng.random((COLUMNS // 32, 1))
     near = -1 - np.ldexp(rng.random((*groups[:2], 32)), -rng.integers(0, 24, groups))
     far = -np.ldexp(rng.random((*groups[:2], 32)), rng.integers(0, 24, groups))
@@ -152,8 +162,8 @@ def test_quotients_too_large_to_be_rounded(fmt, rng):
     little = np.ldexp(1.0, -rng.integers(0, 60, (COLUMNS // 32, 1)))
     weights = np.where(counts, rng.random(counts.shape), little).ravel()
     wanted = expected(fmt, x, weights=weights)
-    for level in LEVELS:
-        same(_core.encode_blocks(fmt._row, x, weights, isa=level), wanted)
+    for isa in LEVELS:
+        same(_core.encode_blocks(fmt._row, x, weights, isa=isa), wanted)
 
 
 FEW = st.floats(-8, 8, width=16)
@@ -161,10 +171,10 @@ FEW |= st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
 @by_form
-@settings(max_examples=30)
+@settings(max_examples=amount(12, 30))
 @given(st.lists(FEW, min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_few_numbers(fmt, form, numbers, seed):
-    """Many ties, and sums that are the same."""
+    """The numbers have many ties and equal sums."""
     rng = np.random.default_rng(seed)
     x = rng.choice(np.float32(numbers), (1, 256))
     options = options_of(form, rng)
@@ -175,7 +185,7 @@ def test_few_numbers(fmt, form, numbers, seed):
 
 @by_weighted
 def test_weights_of_all_numbers(fmt, rng):
-    """Other ones for each row are what rows of their own have."""
+    """Each row has its own weights."""
     x, weights = normal(rng, 2, 3), importance(rng, 2, 3)
     wanted = np.array(
         [
@@ -189,16 +199,16 @@ def test_weights_of_all_numbers(fmt, rng):
 
 
 @by_weighted
-@pytest.mark.parametrize("value", [0, 1, 3e38, 1e-44])
-def test_weights_that_are_all_the_same(fmt, value, rng):
+@loop("value", [0, 1, 3e38, 1e-44])
+def test_equal_weights(fmt, value, rng):
     x = normal(rng, 3)
     weights = np.full(COLUMNS, value, np.float32)
     wanted = expected(fmt, x, weights=weights)
-    for level in LEVELS:
-        same(_core.encode_blocks(fmt._row, x, weights, isa=level), wanted)
+    for isa in LEVELS:
+        same(_core.encode_blocks(fmt._row, x, weights, isa=isa), wanted)
 
 
-def test_who_ignores_weights(rng):
+def test_formats_that_use_weights(rng):
     x, weights = normal(rng, 2), importance(rng)
     for fmt in pq.block_formats():
         if fmt.encodes:
@@ -210,7 +220,7 @@ def test_who_ignores_weights(rng):
 
 
 @some
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_types_and_strides(fmt, dtype, rng):
     x = cast(np.round(normal(rng, 4, 3) * 16) / 16, dtype)
     weights = cast(importance(rng, 4, 3), dtype)
@@ -247,7 +257,7 @@ def test_float64_weights_are_rounded_once(rng):
 
 @some
 def test_threads(fmt, rng, monkeypatch):
-    """Means of rows are of whole ones, whoever makes their blocks."""
+    """The mean of a row does not depend on the threads that encode its blocks."""
     for shape in [(1,), (5,), (2, 3)]:
         x, weights = normal(rng, *shape), importance(rng, *shape)
         for each in (weights, importance(rng)):
@@ -264,7 +274,7 @@ def test_empty():
         assert found.shape == fmt.encoded_shape(shape)
 
 
-# ---- what is asked for ----
+# ---- options ----
 
 
 def test_search(rng):
@@ -296,8 +306,9 @@ X = np.zeros((2, 3, 256), np.float32)
 ONES = np.ones(256)
 
 
-@pytest.mark.parametrize(
-    ("weights", "error", "message"),
+@loop(
+    "name, example",
+    ["Q4_K", "Q4_0", "Q8_0"],
     [
         (
             np.ones(255),
@@ -329,9 +340,8 @@ ONES = np.ones(256)
         ),
     ],
 )
-@pytest.mark.parametrize("name", ["Q4_K", "Q4_0", "Q8_0"])
-def test_weights_that_are_refused(name, weights, error, message):
-    fmt = pq.block_format(name)
+def test_weights_that_are_errors(name, example):
+    fmt, (weights, error, message) = pq.block_format(name), example
     out = poisoned(np.uint8, fmt.encoded_shape(X.shape))
     with pytest.raises(error, match="^" + re.escape(message)):
         fmt.encode(X, weights=weights, out=out)

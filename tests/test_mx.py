@@ -272,7 +272,7 @@ def blocks_2d(x, size):
 
 
 def test_scales_of_float8_blocks():
-    """Scales of DeepSeek's weights. Rounded up to powers of two, they follow the rule rceil."""
+    """DeepSeek's weights have these scales. The rule rceil rounds up to powers of two."""
     x = wild((40, 70), 10)
     largest = oracle.largest("float8_e4m3fn")
     single = pq.choose_qparams(x, dtype="float8_e4m3fn", block_size=(32, 32))
