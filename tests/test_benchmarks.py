@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: what it measures, its command line and what it writes."""
+"""Test `python -m benchmarks`: forms, rivals, command line and output."""
 
 import importlib
 import json
@@ -51,7 +51,7 @@ TASKS = [one for name, one in table.ALL.items() if name not in forms.FORMS]
 
 @pytest.fixture
 def bench(monkeypatch, capsys):
-    """Run the command in this process, as fast as it goes; its output."""
+    """Return a function that runs the command in this process and returns its output."""
     monkeypatch.setattr(os, "environ", os.environ.copy())
     monkeypatch.setattr(measure, "pin", lambda cores: None)
     monkeypatch.setattr(measure, "FOOTPRINTS", (1 << 12,))
@@ -66,11 +66,11 @@ def bench(monkeypatch, capsys):
 
 
 def build(form, size):
-    """The arrays of a form, where its types are installed."""
+    """Make the arrays of a form. Skip the test if a type is missing."""
     try:
         return arrays.build(form, size)
     except ImportError as error:
-        pytest.skip(str(error))  # the types of ml_dtypes, which is optional
+        pytest.skip(str(error))  # ml_dtypes is optional
 
 
 # The table of forms
@@ -91,11 +91,11 @@ def test_every_form_runs_at_every_level(form):
     if form.offset:
         arrays_of_call.append(np.asarray(case.offset))
     if form.through == "choose":
-        del arrays_of_call[1]  # its result is the scales
+        del arrays_of_call[1]  # the result is the scales
     assert case.nbytes == sum(array.nbytes for array in arrays_of_call)
 
 
-# The usual formulas for these ties round twice.
+# The formulas of NumPy for these ties round twice.
 TIES = [mode for mode in forms.MODES if mode.startswith("half_") and mode != "half_even"]
 EXACT = [form for form in FORMS if form.rounding not in (*TIES, "stochastic")]
 
@@ -108,7 +108,7 @@ def test_numpy_agrees_where_it_has_the_form(form):
     for name in ("numpy", "ml_dtypes"):
         try:
             found = rivals.RIVALS[name].build(case)
-        except ImportError:  # then the form has no need of it
+        except ImportError:  # the form does not need ml_dtypes
             continue
         if found is not None:
             assert rivals.differing(found.read(found.call()), expected) == 0
@@ -122,13 +122,13 @@ def test_numpy_agrees_where_it_has_the_form(form):
         ("numcodecs", "f32-i16-inverse"),
     ],
 )
-def test_rivals_that_give_the_same_bits(name, form):
+def test_rivals_with_equal_bits(name, form):
     pytest.importorskip(name)  # a rival
     rivals.judge.cache_clear()
     assert rivals.judge(rivals.RIVALS[name], forms.FORMS[form]) == (rivals.SAME, 0.0)
 
 
-def test_affine_forms_have_what_they_are_about():
+def test_affine_forms_have_fills_layouts_and_ranges():
     decoded = build(forms.FORMS["i16-f32-cf"], 1000)
     assert (decoded.x == forms.CF_FILL).sum() == 16
     assert np.isnan(build(forms.FORMS["f32-i16-cf"], 1000).x).sum() == 16
@@ -142,8 +142,8 @@ def test_affine_forms_have_what_they_are_about():
     assert abs(wild.x / wild.scale).max() > 128
 
 
-def test_short_names_stay():
-    """They are the names of forms, by which results of different days are compared."""
+def test_short_names_are_stable():
+    """Names of forms identify results of different days."""
     kept = {
         "bfloat16": "bf16",
         "uint16": "u16",
@@ -158,7 +158,7 @@ def test_short_names_stay():
     assert len(set(forms.SHORT.values())) == len(forms.SHORT)
 
 
-def test_names_say_what_the_forms_are():
+def test_names_of_forms_begin_with_their_types():
     for form in FORMS:
         source, target = form.name.split("-")[:2]
         assert (forms.SHORT[form.source], forms.SHORT[form.target]) == (source, target)
@@ -186,7 +186,7 @@ def test_bytes_of_a_form():
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_every_task_runs_beside_its_rivals(task):
     if task.name.startswith(("mxfp", "nvfp")):
-        pytest.importorskip("ml_dtypes")  # the types of their scales
+        pytest.importorskip("ml_dtypes")  # has the types of the scales
     made = task.build(1 << 14)
     assert made.elements == 1 << 14
     assert made.nbytes >= 2 * made.elements
@@ -197,7 +197,7 @@ def test_every_task_runs_beside_its_rivals(task):
         assert name in rivals.RIVALS
         try:
             found = rivals.quietly(make)
-        except ImportError:  # a rival that is not there
+        except ImportError:  # the rival is missing
             continue
         verdict = rivals.verdict(found, expected)
         assert verdict.mark in (rivals.SAME, rivals.OTHER_BITS)
@@ -233,13 +233,13 @@ def test_every_task_runs_beside_its_rivals(task):
         ("dequantize-mlx", "mlx"),
     ],
 )
-def test_rivals_of_tasks_that_give_the_same_bits(task, rival):
+def test_rivals_of_tasks_with_equal_bits(task, rival):
     made = table.ALL[task].build(1 << 14)
     pytest.importorskip(rival)  # a rival
     if rival == "onnxruntime":
-        pytest.importorskip("onnx")  # which makes its model
+        pytest.importorskip("onnx")  # makes the model
     if rival == "torch":
-        pytest.importorskip("torchao")  # which makes blocks
+        pytest.importorskip("torchao")  # makes the blocks
     found = rivals.quietly(made.rivals[rival])
     assert rivals.verdict(found, made.read(made.call())) == (rivals.SAME, 0.0)
 
@@ -261,13 +261,13 @@ def test_the_group_of_parameters_has_forms_and_tasks(bench):
     assert [row.split()[0] for row in rows] == some.split(",")
 
 
-def test_list(bench):
+def test_list_names_every_form(bench):
     lines = bench("--list").splitlines()
     assert [line.split()[0] for line in lines] == ["form", *table.ALL]
 
 
-def test_as_a_program(tmp_path):
-    """From the checkout, as the README says it."""
+def test_program_runs_in_the_checkout():
+    """Start in the checkout."""
     run = subprocess.run(
         [sys.executable, "-m", "benchmarks", "--list"],
         cwd=ROOT,
@@ -280,7 +280,7 @@ def test_as_a_program(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="not a BrokenPipeError on Windows")
-def test_a_reader_that_goes():
+def test_program_ends_quietly_if_its_reader_closes_the_pipe():
     reader, writer = os.pipe()
     os.close(reader)
     run = subprocess.run(
@@ -295,12 +295,11 @@ def test_a_reader_that_goes():
     assert (run.returncode, run.stderr) == (1, "")
 
 
-def test_no_rival_is_imported_before_it_is_asked():
-    code = """if True:
-        import sys
-        from benchmarks.rivals import RIVALS
-        print(*{rival.package for rival in RIVALS.values()} & set(sys.modules))
-    """
+def test_rivals_are_imported_lazily():
+    code = (
+        "import sys; from benchmarks.rivals import RIVALS; "
+        "print(*{rival.package for rival in RIVALS.values()} & set(sys.modules))"
+    )
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
@@ -320,7 +319,7 @@ def test_no_rival_is_imported_before_it_is_asked():
         ("--against", "python4", "'python4'", []),
     ],
 )
-def test_bad_input_names_what_is_known(bench, capsys, option, value, got, known):
+def test_bad_input_lists_accepted_names(bench, capsys, option, value, got, known):
     with pytest.raises(SystemExit) as exit_:
         bench(f"{option}={value}")
     assert exit_.value.code == 2
@@ -330,7 +329,7 @@ def test_bad_input_names_what_is_known(bench, capsys, option, value, got, known)
     assert all(name in last for name in known)
 
 
-# What it writes
+# Output
 
 SMALL = ("--forms", "f32-i8", "--sizes", "64", "--rounds", "1")
 
@@ -357,7 +356,7 @@ def test_json_and_markdown(bench, tmp_path):
         assert f"pyquant {pq.__version__}" in line
 
 
-def test_a_rival_that_is_missing_is_a_note(bench, monkeypatch):
+def test_missing_rival_is_a_note(bench, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.setitem(sys.modules, "onnx", None)
     text = bench(*SMALL, "--rivals", "numpy,onnxruntime")
@@ -366,7 +365,7 @@ def test_a_rival_that_is_missing_is_a_note(bench, monkeypatch):
     assert "onnxruntime" not in text.split("\nform")[1].splitlines()[0]
 
 
-def test_a_rival_that_fails_is_a_note(bench, monkeypatch):
+def test_failing_rival_is_a_note(bench, monkeypatch):
     def fail(case):
         raise RuntimeError("no such kernel\nand more")
 
@@ -376,7 +375,7 @@ def test_a_rival_that_fails_is_a_note(bench, monkeypatch):
     assert "\ntorch: RuntimeError: no such kernel [f32-i8]" in text
 
 
-def test_a_rival_with_other_bits_is_marked(bench, monkeypatch):
+def test_rival_with_other_bits_is_marked(bench, monkeypatch):
     def reciprocal(case):
         scale = np.float32(1) / case.spread
         call = lambda: np.clip(np.rint(case.x * scale), -128, 127).astype(np.int8)  # noqa: E731
@@ -389,7 +388,7 @@ def test_a_rival_with_other_bits_is_marked(bench, monkeypatch):
     assert "~" in row
 
 
-def test_a_form_whose_types_are_missing_is_a_note(bench, monkeypatch):
+def test_form_with_missing_types_is_a_note(bench, monkeypatch):
     def missing(form, size):
         raise ImportError("dtype: int4 needs ml_dtypes")
 
@@ -397,7 +396,7 @@ def test_a_form_whose_types_are_missing_is_a_note(bench, monkeypatch):
     assert "needs ml_dtypes) [f32-i8]" in bench(*SMALL, "--rivals=")
 
 
-def test_compact(bench):
+def test_compact_measures_one_size(bench):
     text = bench("--compact", "--forms", "f32-i8,f32-i8-one", "--rounds", "1")
     rows = [line.split() for line in text.splitlines() if line.startswith("f32-i8")]
     assert [row[0] for row in rows] == ["f32-i8", "f32-i8-one"]
@@ -422,14 +421,14 @@ def test_checkpoint_measures_every_form(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_plot_of_clipping(tmp_path):
+def test_clipping_draws_a_picture(tmp_path):
     pytest.importorskip("matplotlib")  # optional: nothing else needs the plot
     clipping = importlib.import_module("benchmarks.clipping")
     clipping.main([str(tmp_path / "clipping.png")])
     assert (tmp_path / "clipping.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_no_matplotlib_is_a_note(bench, monkeypatch, tmp_path):
+def test_missing_matplotlib_is_a_note(bench, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     text = bench(*SMALL, "--rivals=", "--plots", str(tmp_path))
     assert "\nplots: not drawn (" in text
@@ -559,10 +558,10 @@ def test_against_rejects_options_that_it_does_not_use(bench, capsys):
     assert "--against: not allowed with argument --mixed" in capsys.readouterr().err
 
 
-# How it measures
+# Measurement
 
 
-def test_bits_that_differ():
+def test_differing_counts_unequal_bits():
     a = np.float32([1, 2, 3, 4])
     assert rivals.differing(a, a) == 0
     assert rivals.differing(np.float32([1, 2, 3, 5]), a) == 0.25
@@ -570,7 +569,7 @@ def test_bits_that_differ():
     assert rivals.differing(a[:3], a) is None
 
 
-def test_turns_are_taken():
+def test_calls_take_turns():
     order = []
     calls = {name: (lambda name=name: order.append(name)) for name in "abc"}
     timings = measure.interleaved(calls, rounds=4, round_seconds=0.0)
@@ -578,7 +577,7 @@ def test_turns_are_taken():
     assert all(t.median > 0 and t.spread >= 0 for t in timings.values())
 
 
-def test_calls_between_other_work(monkeypatch):
+def test_mixed_excludes_the_pause_from_the_time(monkeypatch):
     monkeypatch.setattr(measure, "PAUSE_SECONDS", 1e-3)
     began = []
     calls = {"a": lambda: began.append(time.perf_counter())}
@@ -588,19 +587,19 @@ def test_calls_between_other_work(monkeypatch):
     assert timing.median < 1e-3  # the pause is not in the figure
 
 
-def test_mixed(bench, monkeypatch):
+def test_mixed_is_an_option(bench, monkeypatch):
     monkeypatch.setattr(measure, "PAUSE_SECONDS", 0.0)
     assert "f32-i8" in bench(*SMALL, "--rivals=", "--mixed")
 
 
-def test_layouts():
+def test_layouts_have_offsets_and_strides():
     case = arrays.build(forms.FORMS["i8-f32-line16"], 1000)
     assert [array.ctypes.data % 64 for array in (case.x, case.out)] == [16, 16]
     case = arrays.build(forms.FORMS["f32-i8-records32"], 1024)
     assert (case.x.strides, case.out.strides) == ((132, 4), (36, 1))
 
 
-def test_summary():
+def test_summary_is_median_and_spread():
     assert measure.summary([1.0, 2.0, 3.0, 4.0, 5.0]) == (3.0, pytest.approx(2 / 3))
 
 

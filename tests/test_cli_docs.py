@@ -1,4 +1,4 @@
-"""The examples of docs/cli.md print what the page says, and those of --help run."""
+"""Run the commands of docs/cli.md, README.md and --help, and compare their output."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ from pyquant.cli import COMMANDS, main
 
 PAGE = ROOT / "docs" / "cli.md"
 README = ROOT / "README.md"
-# Commands of which numbers, and levels, are those of a machine.
+# The numbers that these commands print depend on the machine.
 OF_MACHINES = ("info",)
 
 
@@ -32,7 +32,7 @@ def examples(page=PAGE):
 
 
 def run(command, capsys):
-    """What a command prints, and its status."""
+    """Return the status and the output of a command."""
     program, *arguments = shlex.split(command)
     assert program == "pyquant"
     status = main(arguments)
@@ -41,7 +41,7 @@ def run(command, capsys):
 
 
 def masked(text):
-    """Words alone: of numbers and of what depends on machines only that they are there."""
+    """Replace numbers and facts about the machine, so that the words remain."""
     text = re.sub(r"avx512|avx2|neon|scalar|, free-threaded", "", text)
     text = text.replace("not installed", "1")
     return re.sub(r"[ ,]+", " ", re.sub(r"[\w.+]*\d[\w.+]*", "1", text))
@@ -51,10 +51,10 @@ def is_optional(text):
     return re.search("bfloat16|int4", text) is not None
 
 
-def test_the_page(tmp_path, monkeypatch, capsys):
-    """Its commands follow one another in one folder."""
+def test_page_shows_the_output_of_its_commands(tmp_path, monkeypatch, capsys):
+    """Run the commands in one folder, in the order of the page."""
     if any(is_optional(command) for command, _ in examples()):
-        pytest.importorskip("ml_dtypes")  # optional; whose types these are
+        pytest.importorskip("ml_dtypes")  # optional; has these types
     monkeypatch.chdir(tmp_path)
     (program,) = blocks("py")
     exec(program, {})
@@ -82,16 +82,16 @@ def test_readme_shows_the_output_of_its_commands(tmp_path, monkeypatch, capsys):
         assert (done.returncode, done.stderr, done.stdout) == (0, "", expected), command
 
 
-def test_the_page_has_every_command():
+def test_page_has_every_command():
     text = PAGE.read_text("utf-8")
     shown = {command.split()[1] for command, _ in examples()}
     for name in COMMANDS:
         assert f"`pyquant {name}`" in text
-        assert name in shown or name == "demo"  # of which every number is a time
+        assert name in shown or name == "demo"  # demo prints times
 
 
 def of_help():
-    """The examples that --help of a command ends with, each as one line."""
+    """Yield the examples at the end of --help of each command, each as one line."""
     from argparse import ArgumentParser
     from importlib import import_module
 
@@ -106,7 +106,7 @@ def of_help():
 
 @pytest.fixture
 def files(tmp_path, monkeypatch, capsysbinary):
-    """What the examples of --help are about."""
+    """Make the files that the examples of --help name."""
     monkeypatch.chdir(tmp_path)
     x = np.linspace(-1, 1, 64 * 256, dtype=np.float32).reshape(64, 256)
     names = ("layers.0.weight", "layers.0.norm.weight", "lm_head.weight")
@@ -128,15 +128,15 @@ def files(tmp_path, monkeypatch, capsysbinary):
 @pytest.mark.parametrize("command", dict.fromkeys(of_help()))
 def test_examples_of_help(command, files, capsysbinary):
     if is_optional(command):
-        pytest.importorskip("ml_dtypes")  # optional; whose types these are
+        pytest.importorskip("ml_dtypes")  # optional; has these types
     if ".html" in command:
-        pytest.importorskip("jinja2")  # optional; what fills in the page
+        pytest.importorskip("jinja2")  # optional; fills in the page
     if ".onnx" in command:
         pytest.skip("test_cli_onnx.py has these")
     command, _, _ = command.partition(" > ")
     _, *arguments = shlex.split(command)
     if arguments[0] in ("quantize", "dequantize"):
-        arguments.append("--force")  # the files that it makes are there already
+        arguments.append("--force")  # the output file exists
     if arguments[0] == "dequantize" and arguments[1] == "weights.npz":
         arguments.remove("--force")
     status = main(arguments)

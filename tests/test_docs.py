@@ -1,4 +1,4 @@
-"""The examples of docstrings and pages print what they say, and links lead somewhere."""
+"""Run the examples of docstrings and pages, and check links and tables."""
 
 import doctest
 import json
@@ -25,7 +25,7 @@ from pyquant.packed import LAYOUTS
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("api/*.md"))]
 OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-# What an example needs besides NumPy, by what it says.
+# The packages that an example needs, with patterns of its text.
 NEEDS = {
     "onnx": r"import onnx|reference_ops",
     "ml_dtypes": r"ml_dtypes|float[468]_",
@@ -41,7 +41,7 @@ MODULES = ("pyquant", "dtypes", "isa", "ngraph", "onednn", "onnx", "com_microsof
 
 
 def documented():
-    """Every public function, class and method; enumerations have no calls to show."""
+    """Yield every public function, class and method, except enumerations."""
     for module in MODULES:
         owner = pyquant if module == "pyquant" else getattr(pyquant, module)
         for name in owner.__all__:
@@ -59,7 +59,7 @@ def documented():
 def skip_without_what_it_needs(text):
     for package, words in NEEDS.items():
         if re.search(words, text):
-            pytest.importorskip(package)  # optional; .ci/run has them all
+            pytest.importorskip(package)  # optional; .ci/run has all packages
 
 
 @pytest.mark.parametrize("name", list(documented()))
@@ -73,7 +73,7 @@ def test_docstring(name):
 
 
 def sections():
-    """What a page says under each heading, where there are examples."""
+    """Yield each section with examples, of all pages."""
     for page in PAGES:
         parts = re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE)
         for text in parts:
@@ -85,7 +85,7 @@ def sections():
 
 @pytest.mark.parametrize(("page", "title", "text"), list(sections()))
 def test_page(page, title, text, tmp_path, monkeypatch):
-    """A session for each heading: prompts and results, or a program and its output."""
+    """Run a section as one session: prompts and results, or a program and its output."""
     monkeypatch.chdir(tmp_path)  # for the files that examples write
     pattern = r"^```python\n(.*?)^```$(?:\s+prints\s+^```\n(.*?)^```$)?"
     blocks = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
@@ -108,7 +108,7 @@ def test_page(page, title, text, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_pages_with_dependency_groups_say_what_they_need(page):
-    """The pip that comes with Python 3.11 does not know them."""
+    """The pip of Python 3.11 does not have dependency groups."""
     text = page.read_text("utf-8") if page.exists() else ""
     assert "pip install --group" not in text or re.search(r"pip(>=| )25\.1", text)
 
@@ -125,13 +125,13 @@ def test_the_corner_cases_of_the_semantics():
 
 
 def prose(page):
-    """A page without its examples and literals, which may look like links and headings."""
+    """Return a page without examples, which may look like links and headings."""
     text = page.read_text("utf-8")
     return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def anchors(page):
-    """The names by which code hosts, and the site, link the headings of a page."""
+    """Yield the anchors of the headings of a page, on code hosts and on the site."""
     for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE):
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
@@ -190,7 +190,7 @@ def test_the_table_of_types_says_what_is_packed():
 
 @pytest.mark.parametrize("page", ["index.md", "recipes.md"])
 def test_commands(page, tmp_path, monkeypatch):
-    """Where there are a checkpoint and a model."""
+    """Run the commands of a page in a folder with a checkpoint and a model."""
     onnx = pytest.importorskip("onnx", minversion="1.19")
     pytest.importorskip("onnx.parser")
     monkeypatch.chdir(tmp_path)
@@ -213,7 +213,7 @@ def test_commands(page, tmp_path, monkeypatch):
 
 
 def rows_of(text):
-    """The rows of a page's tables, as lists of cells."""
+    """Return the rows of the tables of a page, as lists of cells."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
@@ -234,7 +234,7 @@ def test_speeds_of_the_comparison_are_those_of_the_performance_page():
 
 
 def test_every_page_is_in_the_table_of_pages():
-    """In the same order as on the side of the site."""
+    """The order is the order of the side bar."""
     text = (DOCS / "index.md").read_text("utf-8")
     names = re.search(r":hidden:\n\n(.*?)\n```", text, re.DOTALL)[1].split()
     assert [f"{name}.md" for name in names] == re.findall(
@@ -245,13 +245,13 @@ def test_every_page_is_in_the_table_of_pages():
 
 
 def test_what_the_semantics_cite_exists():
-    """Tests by name, and cases of tests/conformance by the beginning of theirs."""
+    """The page cites tests by name, and conformance cases by a prefix."""
     here = Path(__file__).parent
     text = (here.parent / "docs" / "semantics.md").read_text("utf-8")
     file = None
     for path, name in re.findall(r"`(?:tests/)?([\w.]*)::(test_\w+)|`tests/test_", text):
         if name:
-            file = path or file  # a name alone is in the file before it
+            file = path or file  # a name without a file is in the last file
             assert f"def {name}(" in (here / file).read_text("utf-8"), (file, name)
     for row in text.splitlines():
         if row.startswith("| | "):
