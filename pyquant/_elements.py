@@ -257,7 +257,7 @@ def _piece(
     """Elements `a` to `b` as `dtype`, perhaps in `out`."""
     source = tensor.dtype or ""
     kind = TYPES[source].kind if source in TYPES else ""
-    if kind == "float":
+    if kind == "float" or (kind == "integer" and TYPES[source].bits < 8):
         return _narrow(raw, source, a, b, dtype, out)
     if source == "bool":
         found: Array = raw[a:b] != 0
@@ -287,8 +287,8 @@ def _as_real(found: Array, dtype: str) -> Array:
 def _narrow(
     raw: Array, source: str, a: int, b: int, dtype: str, out: Array | None
 ) -> Array:
-    """Codes of narrow floats. Where they are not bytes of a type that NumPy has, they are
-    packed, and four of them begin with a byte."""
+    """Decode narrow floats and integers. Types that NumPy does not have are packed, and
+    every fourth element begins at a byte."""
     bits, codes = TYPES[source].bits, None
     if bits == 8:
         with suppress(ImportError):

@@ -155,7 +155,7 @@ class Weight:
 
     def _packed(self, name: str) -> PackedArray:
         tensor = self._tensor
-        if dtypes.TYPES[name].bits == 4:
+        if dtypes.TYPES[name].bits in (2, 4):
             return PackedArray(tensor.raw(), name, tensor.shape)
         if not tensor.shape or tensor.shape[-1] % 16:
             msg = f"view: expected a last extent that is a multiple of 16, got {self!r} "

@@ -21,8 +21,7 @@ from pyquant.cli._forms import Granularity, Stored
 from pyquant.cli._logical import Logical, _Joined
 from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
-from pyquant.files import RECORDS, Weight, _place, _result_type
-from pyquant.packed import PackedArray
+from pyquant.files import RECORDS, Weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -139,39 +138,6 @@ def _opset(proto: Any) -> int:
 # ---- reading ----
 
 
-class _Codes(Weight):
-    """Integers of 2 and 4 bits, which safetensors and GGUF do not have."""
-
-    __slots__ = ()
-
-    def _packed(self, name: str) -> PackedArray:
-        return PackedArray(self._tensor.raw(), name, self._tensor.shape)
-
-    def decode(  # type: ignore[override]
-        self,
-        rows: slice | None = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-        threads: int = 1,
-    ) -> npt.NDArray[Any]:
-        """Convert some rows to numbers, as `Weight.decode` does."""
-        source, name = self._known(), _result_type(dtype, out)
-        shape, first = self._rows(rows)
-        bits = dtypes.TYPES[source].bits
-        before = first % (8 // bits)
-        count = prod(shape) + before
-        start = (first - before) * bits // 8
-        raw = self._tensor.raw()[start : start + -(-count * bits // 8)]
-        codes = PackedArray(raw, source, (count,)).unpack()[before:].reshape(shape)
-        to = _place(shape, name or source, out)
-        if name in (None, source):
-            to[...] = codes
-        else:
-            _core.dequantize(codes, 1.0, dtype=name, out=to, threads=threads)
-        return to if out is None else out
-
-
 class Node(NamedTuple):
     """A DequantizeLinear node of initializers, which makes a tensor of real numbers."""
 
@@ -283,7 +249,7 @@ class OnnxModel(Model):
             need = f"{expected} bytes for {format}{[*shape]}"
             raise _fault(self.path, need, nbytes, name)
         tensor = _elements.Tensor(file, format, dtype, shape, start, nbytes)
-        return (_Codes if dtype in NARROW else Weight)(name, tensor)
+        return Weight(name, tensor)
 
     def _data(self, proto: Any, expected: int | None) -> tuple[Any, int, int]:
         """Return a file or memory, the first byte, and the number of bytes."""
@@ -704,21 +670,21 @@ class _ModelFile(File):
         if size > MAX_PROTOBUF:
             raise _fault(path, "less than 2 GiB, or external data in IN", f"{size} bytes")
         super().__init__(path, dict.fromkeys(sizes, 0), size)
-        self._proto, self._tensors, self._sizes = proto, tensors, sizes
+        self._proto, self._tensors = proto, tensors
 
     @contextmanager
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
         """Allocate the tensors; write the model after the block of the caller."""
-        self._data = {name: bytearray(size) for name, size in self._sizes.items()}
+        self._data = {name: bytearray() for name in self.places}
         yield
         while self._data:  # keeps one copy of the data, and one tensor
             name, data = self._data.popitem()
             self._tensors[name].raw_data = bytes(data)
         stream.write(self._proto.SerializeToString())
 
-    def write(self, name: str, at: int, data: memoryview) -> None:
-        """Store bytes of a tensor at an offset within the tensor."""
-        self._data[name][at : at + len(data)] = data
+    def write(self, name: str, data: memoryview) -> None:
+        """Append bytes to a tensor."""
+        self._data[name] += data
 
 
 def onnx_files(path: str, model: Model, jobs: Sequence[Job]) -> list[File]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of each tensor, before any of them is read, and how it is done in bands."""
+"""Plan one job for each tensor before any data is read; jobs process bands of rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pyquant import Observer, __version__, _core, _gguf, _safetensors, choose_qparams
+from pyquant._elements import copied_bytes
 from pyquant._planar import dense
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import (
@@ -20,6 +21,7 @@ from pyquant.cli._forms import (
     scale_shape,
     stored_as,
 )
+from pyquant.cli._logical import _BLOCK_SIZES, _type_of
 from pyquant.cli._write import Output, Part
 from pyquant.files import Weight
 
@@ -42,12 +44,23 @@ __all__ = [
     "quantized",
 ]
 
-# Elements of a band if there is memory for more: what caches hold.
-BAND = 1 << 20
+BAND = 1 << 20  # elements of a band, unless memory is short: caches hold so many
+PIECE = 1 << 22  # bytes of a tensor that are copied at once
+# Element types by the kind of file that stores them.
+NUMPY = {
+    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "float32", "float64", "complex64"),
+}
+TYPES: dict[str, set[str]] = {
+    "safetensors": {*_safetensors.FORMATS, *_safetensors.FORMATS.values()},
+    "gguf": {*_gguf.FORMATS, *_gguf._NAMES},
+    "npz": NUMPY,
+    "npy": NUMPY,
+}
 
 
 class Spec(NamedTuple):
-    """What a tensor is to become."""
+    """Type, granularity and method for quantizing a tensor."""
 
     type: str
     granularity: Granularity
@@ -57,22 +70,22 @@ class Spec(NamedTuple):
 
     @property
     def stored(self) -> Stored:
-        """How its codes lie in a file."""
+        """How the file stores the codes."""
         return stored_as(self.type, self.kind)
 
     @property
     def has_zero_points(self) -> bool:
-        """Whether codes are not symmetric around 0."""
+        """True if the file stores zero points."""
         row = self.type.startswith("uint")
         return row if self.symmetric is None else not self.symmetric
 
 
 class Job(NamedTuple):
     """
-    A tensor, what becomes of it, and how.
+    A tensor and a function that writes its result.
 
-    `do` takes the output, what says how far it has come, and how many threads there may
-    be.
+    The arguments of `do` are the output, a function that counts the bytes read, and the
+    number of threads.
     """
 
     source: Logical
@@ -85,12 +98,12 @@ class Job(NamedTuple):
 
     @property
     def to(self) -> str:
-        """The type that it becomes."""
+        """The type of the result."""
         return self.changed or (self.source.type if self.spec is None else self.spec.type)
 
     @property
     def granularity(self) -> str | None:
-        """What shares a scale, afterwards."""
+        """The granularity of the result."""
         if self.changed:
             return None
         if self.spec is None:
@@ -100,12 +113,12 @@ class Job(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of what is written."""
+        """The bytes of the result."""
         return sum(part.nbytes for part in self.parts)
 
 
 def objection(source: Logical, spec: Spec) -> str | None:
-    """Why a tensor cannot become that: what was expected, and what it is."""
+    """Explain why a tensor cannot be quantized so: the expected and the actual value."""
     if not source.is_real or (source.is_quantized and source.type not in BLOCKS):
         return f"expected real numbers, got {source.type}"
     if source.size == 0 or source.ndim == 0:
@@ -116,7 +129,7 @@ def objection(source: Logical, spec: Spec) -> str | None:
             expected = f"a last extent that is a multiple of {block.block_size}"
             return f"expected {expected} for {spec.type}, got shape {source.shape}"
         return None
-    rows = spec.kind != "onnx"  # that are whole bytes
+    rows = spec.kind != "onnx"  # ONNX does not pad rows to bytes
     if rows and spec.stored.how == "bytes" and last * spec.stored.bits % 8:
         return f"expected an even last extent for {spec.type}, got shape {source.shape}"
     return spec.granularity.objection(source.shape)
@@ -126,7 +139,7 @@ def objection(source: Logical, spec: Spec) -> str | None:
 
 
 class _Bands:
-    """Rows of a tensor, as many at a time as memory is for, in one buffer."""
+    """Rows of a tensor as real numbers, as many at a time as memory allows."""
 
     def __init__(
         self,
@@ -139,33 +152,36 @@ class _Bands:
         self.source = source
         self.real = real or ("float64" if source.type == "float64" else "float32")
         self.dtype = _core.dtype_named(self.real)
-        self.inner = prod(source.shape[1:])
-        self.row_bytes = each = self.inner * self.dtype.itemsize
-        count = source.shape[0]
-        # Not more than threads have use for.
-        useful = max(1, BAND * (1 if threads == 1 else 8 * threads) // max(1, self.inner))
+        inner, count = prod(source.shape[1:]), source.shape[0]
+        each = inner * self.dtype.itemsize
+        # More rows would not occupy the threads better.
+        useful = max(1, BAND * (1 if threads == 1 else 8 * threads) // max(1, inner))
         fitting = memory // 3 // max(1, each)
         rows = min(useful, fitting, count) // unit * unit
         if rows == 0:
             rows = min(unit, count)
         if rows > fitting:
-            expected = f"--max-memory of at least {_sized(rows * each * 3)}"
-            got = f"{_sized(memory)} for {rows} rows of {each} bytes that go together"
+            expected = f"--max-memory of at least {_in_kib(rows * each * 3)}"
+            got = f"{_in_kib(memory)} for {rows} rows of {each} bytes that go together"
             raise Refused(f"tensor {source.name[:100]!r}: expected {expected}, got {got}")
         self.rows = rows
 
-    def __call__(self, threads: int) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
-        """The first row, the one behind the last, and the numbers."""
-        buffer = np.empty((self.rows, *self.source.shape[1:]), self.dtype)
-        count = self.source.shape[0]
-        for a in range(0, count, self.rows):
-            b = min(a + self.rows, count)
-            part = buffer[: b - a]
-            self.source.decode(slice(a, b), out=part, threads=threads)
-            yield a, b, part
+    def __call__(
+        self, threads: int, advance: Callable[[int], None] | None = None
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Yield bands, which share one buffer; count the bytes after each band."""
+        source = self.source
+        buffer = np.empty((self.rows, *source.shape[1:]), self.dtype)
+        for a in range(0, source.shape[0], self.rows):
+            b = min(a + self.rows, source.shape[0])
+            band = buffer[: b - a]
+            source.decode(slice(a, b), out=band, threads=threads)
+            yield band
+            if advance is not None:
+                advance(band.size * source.nbytes // max(1, source.size))
 
 
-def _sized(nbytes: int) -> str:
+def _in_kib(nbytes: int) -> str:
     return f"{-(-nbytes // 1024)}K"
 
 
@@ -173,7 +189,7 @@ def _sized(nbytes: int) -> str:
 
 
 def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
-    """Make codes, and scales beside them; or blocks."""
+    """Plan codes with their parameters, or GGUF blocks."""
     if spec.type in BLOCKS:
         return _in_blocks(source, spec, memory, threads)
     shape, stored = source.shape, spec.stored
@@ -181,7 +197,7 @@ def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
     names = named_parts(source.name, stored)
     scales = scale_shape(shape, blocks)
     bands = _Bands(source, _unit(source, spec, blocks), memory, threads)
-    # DequantizeLinear makes what its scales are.
+    # The result of DequantizeLinear has the type of the scales.
     real = source.type if spec.kind == "onnx" else bands.real
     parts = {
         "codes": Part.of(names["codes"], stored.format, stored.shape_of(shape)),
@@ -192,22 +208,25 @@ def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
         parts["zero_point"] = Part.of(names["zero_point"], type, form)
     if stored.how == "words":
         parts["shape"] = Part.of(names["shape"], "int64", (len(shape),))
+    fixed = not _is_one_pass(shape, blocks, bands)
 
     def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
-        writer = _Writer(spec, shape, blocks, parts)  # and its buffer, as long as this
-        for part in ("shape",) if "shape" in parts else ():
-            output.write(parts[part].name, 0, np.array(shape, "<i8"))
-        fixed = None
-        if not _is_one_pass(shape, blocks, bands):
-            fixed = _observed(bands, spec, len(shape), real, threads)
-            writer.write_parameters(output, 0, shape[0], fixed)
-        for a, b, numbers in bands(threads):
-            chosen = fixed
-            if chosen is None:
+        if "shape" in parts:
+            output.write(parts["shape"].name, np.array(shape, np.int64))
+        buffer = None
+        if stored.how == "plain":
+            buffer = np.empty((bands.rows, *shape[1:]), _core.dtype_named(stored.codes))
+        chosen = None
+        if fixed:
+            chosen = _observed(bands, spec, len(shape), real, threads)
+            _write_parameters(output, spec, parts, chosen)
+        for numbers in bands(threads, advance):
+            if not fixed:
                 chosen = _chosen(numbers, spec, real, threads)
-                writer.write_parameters(output, a, b, chosen)
-            writer.write_codes(output, a, chosen, numbers, threads)
-            advance(numbers.size * source.nbytes // source.size)
+                _write_parameters(output, spec, parts, chosen)
+            assert chosen is not None
+            codes = _codes(chosen, stored, numbers, buffer, threads)
+            output.write(parts["codes"].name, codes)
 
     record = {
         "type": spec.type,
@@ -223,14 +242,14 @@ def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
 
 
 def _unit(source: Logical, spec: Spec, blocks: Sequence[int]) -> int:
-    """Rows that go together: blocks of either file, words, and all where one pass over
-    bands does not tell their parameters."""
-    unit = _block_size(source) if source.ndim == 1 else 1
+    """Return the rows that a band cannot divide: blocks, words, or all of the tensor if
+    a pass over bands cannot choose the parameters."""
+    unit = _BLOCK_SIZES.get(source.type, 1) if source.ndim == 1 else 1
     each = 32 // spec.stored.bits
     if blocks[0] < source.shape[0]:
         unit = lcm(unit, blocks[0], each if spec.stored.how == "words" else 1)
         if spec.stored.how == "bytes":
-            unit = lcm(unit, blocks[0] * 8 // spec.stored.bits)  # of zero points, too
+            unit = lcm(unit, blocks[0] * 8 // spec.stored.bits)  # zero points fill bytes
     elif spec.method != "minmax" or "block_size" in spec.granularity.call(source.ndim):
         unit = source.shape[0]
     elif source.ndim == 1:
@@ -241,7 +260,7 @@ def _unit(source: Logical, spec: Spec, blocks: Sequence[int]) -> int:
 
 
 def _is_one_pass(shape: tuple[int, ...], blocks: Sequence[int], bands: _Bands) -> bool:
-    """Whether no scale is for rows of several bands."""
+    """Return true if no two bands share a scale."""
     return blocks[0] < shape[0] or bands.rows >= shape[0]
 
 
@@ -260,9 +279,9 @@ def _chosen(numbers: npt.NDArray[Any], spec: Spec, real: str, threads: int) -> Q
 
 
 def _observed(bands: _Bands, spec: Spec, ndim: int, real: str, threads: int) -> QParams:
-    """Parameters by the extremes of all bands, which are those of the whole tensor."""
+    """Choose parameters by the extremes of all bands."""
     observer = Observer(**spec.granularity.call(ndim))
-    for _, _, numbers in bands(threads):
+    for numbers in bands(threads):
         observer.update(numbers, threads=threads)
     return observer.qparams(spec.type, symmetric=spec.symmetric, scale_dtype=real)
 
@@ -274,15 +293,15 @@ def parameters(source: Logical, spec: Spec) -> Iterator[QParams]:
     if not _is_one_pass(source.shape, blocks, bands):
         yield _observed(bands, spec, source.ndim, bands.real, 1)
         return
-    for _, _, numbers in bands(1):
+    for numbers in bands(1):
         yield _chosen(numbers, spec, bands.real, 1)
 
 
 def _zero_form(
     spec: Spec, scales: tuple[int, ...], shape: tuple[int, ...], blocks: Sequence[int]
 ) -> tuple[str, tuple[int, ...]]:
-    """Type and shape of the zero points: of words, packed along the outputs of a matrix
-    where each of these has its own."""
+    """Return type and shape of the zero points. Words pack them along the outputs of a
+    matrix if each output has its own."""
     if spec.stored.how != "words":
         return spec.type, scales
     if len(shape) == 2 and blocks[0] == 1 and len(scales) == 2:
@@ -290,107 +309,69 @@ def _zero_form(
     return "int8", scales
 
 
-class _Writer:
-    """Writes bands of codes and of their parameters where these belong."""
+def _write_parameters(
+    output: Output, spec: Spec, parts: Mapping[str, Part], chosen: QParams
+) -> None:
+    """Append the scales and zero points of a band."""
+    scale, part = np.asarray(chosen.scale), parts.get("zero_point")
+    output.write(parts["scale"].name, scale)
+    if part is None:
+        return
+    bits, how = spec.stored.bits, spec.stored.how
+    zero: npt.NDArray[Any] = np.asarray(chosen._zero_point).astype(np.int16)
+    zero = np.broadcast_to(zero.reshape(zero.shape or 1), scale.shape or 1)
+    zero = zero + spec.stored.middle
+    if part.type == "int32":
+        columns = part.shape[1]
+        zero = dense(zero.reshape(-1, columns).astype(np.uint8), bits, "words", 0)
+    elif how == "bytes":
+        codes = zero.astype(_core.dtype_named(part.type)).reshape(-1)
+        zero = _core.pack(codes, "onnx", None, None).data
+    else:
+        zero = zero - (1 << (bits - 1) if how == "words" else 0)
+        zero = zero.astype(part.type)
+    output.write(part.name, zero)
 
-    def __init__(
-        self,
-        spec: Spec,
-        shape: tuple[int, ...],
-        blocks: Sequence[int],
-        parts: dict[str, Part],
-    ) -> None:
-        self.spec, self.shape, self.blocks, self.parts = spec, shape, blocks, parts
-        self.form = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
-        self.buffer: npt.NDArray[Any] | None = None
 
-    def write_parameters(self, output: Output, a: int, b: int, chosen: QParams) -> None:
-        first = a // self.blocks[0]
-        count = -(-(b - first * self.blocks[0]) // self.blocks[0])
-        scale = np.asarray(chosen.scale).reshape(count, *self.form[1:])
-        self._write_rows(output, self.parts["scale"], first, scale)
-        part = self.parts.get("zero_point")
-        if part is None:
-            return
-        zero = np.asarray(chosen._zero_point).astype(np.int16)
-        zero = np.broadcast_to(zero.reshape(zero.shape or 1), chosen.scale.shape or 1)
-        zero = zero.reshape(scale.shape) + self.spec.stored.middle
-        if part.type == "int32":
-            bits = self.spec.stored.bits
-            words = dense(zero.astype(np.uint8), bits, "words", 0)
-            self._write_rows(output, part, first * bits // 32, words)
-            return
-        if self.spec.stored.how == "bytes":
-            at = first * prod(self.form[1:]) * self.spec.stored.bits // 8
-            codes = zero.astype(_core.dtype_named(part.type)).reshape(-1)
-            output.write(part.name, at, _core.pack(codes, "onnx", None, None).data)
-            return
-        if self.spec.stored.how == "words":
-            zero = zero - (1 << (self.spec.stored.bits - 1))
-        self._write_rows(output, part, first, zero.astype(part.type))
-
-    def _write_rows(
-        self, output: Output, part: Part, first: int, rows: npt.NDArray[Any]
-    ) -> None:
-        each = rows.nbytes // max(1, len(rows))
-        little = rows.dtype.newbyteorder("<")
-        output.write(part.name, first * each, rows.astype(little, copy=False))
-
-    def write_codes(
-        self,
-        output: Output,
-        a: int,
-        chosen: QParams,
-        numbers: npt.NDArray[Any],
-        threads: int,
-    ) -> None:
-        part, stored = self.parts["codes"], self.spec.stored
-        codes = self._codes(chosen, numbers, threads)
-        at = a * prod(self.shape[1:]) * stored.bits // 8
-        if stored.how == "words" and len(self.shape) > 1:  # rows of whole words
-            at = a * prod(part.shape[1:]) * 4
-        output.write(part.name, at, codes)
-
-    def _codes(
-        self, chosen: QParams, numbers: npt.NDArray[Any], threads: int
-    ) -> npt.NDArray[Any]:
-        stored = self.spec.stored
-        if stored.how == "plain":
-            if self.buffer is None or len(self.buffer) < len(numbers):
-                self.buffer = np.empty(numbers.shape, _core.dtype_named(stored.codes))
-            out = self.buffer[: len(numbers)]
-            return chosen.quantize(numbers, out=out, threads=threads)
-        layout = "onnx" if stored.how == "bytes" else "words"
-        packed = chosen.quantize(numbers, packed=layout, threads=threads).data
-        if stored.middle:
-            # To add it is to turn the highest bit of each code.
-            pattern = sum(stored.middle << at for at in range(0, 32, stored.bits))
-            packed = packed.view(np.uint32) ^ np.uint32(pattern)
-            used = numbers.shape[-1] * stored.bits % 32
-            if used:  # of the last word; bits that no code has are 0
-                packed[..., -1] &= np.uint32((1 << used) - 1)
-        return packed
+def _codes(
+    chosen: QParams,
+    stored: Stored,
+    numbers: npt.NDArray[Any],
+    buffer: npt.NDArray[Any] | None,
+    threads: int,
+) -> npt.NDArray[Any]:
+    """Quantize a band; return the codes as the file stores them."""
+    if buffer is not None:
+        return chosen.quantize(numbers, out=buffer[: len(numbers)], threads=threads)
+    layout = "onnx" if stored.how == "bytes" else "words"
+    packed = chosen.quantize(numbers, packed=layout, threads=threads).data
+    if stored.middle:
+        # Flip the highest bit of each code, which adds the middle.
+        pattern = sum(stored.middle << at for at in range(0, 32, stored.bits))
+        packed = packed.view(np.uint32) ^ np.uint32(pattern)
+        used = numbers.shape[-1] * stored.bits % 32
+        if used:  # clear the bits after the last code of a row
+            packed[..., -1] &= np.uint32((1 << used) - 1)
+    return packed
 
 
 def _in_blocks(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
-    block = BLOCKS[spec.type]
-    shape = source.shape
-    # Rows of a tensor of one axis are its elements.
-    unit = lcm(block.block_size, _block_size(source)) if len(shape) == 1 else 1
+    block, shape = BLOCKS[spec.type], source.shape
+    unit = 1
+    if len(shape) == 1:  # rows are elements
+        unit = lcm(block.block_size, _BLOCK_SIZES.get(source.type, 1))
     bands = _Bands(source, unit, memory, threads)
     nbytes = source.size // block.block_size * block.block_bytes
     part = Part(source.name, spec.type, shape, nbytes)
 
     def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
         buffer = None
-        for a, _, numbers in bands(threads):
+        for numbers in bands(threads, advance):
             encoded = block.encoded_shape(numbers.shape)
             if buffer is None or buffer.shape != encoded:
                 buffer = np.empty(encoded, np.uint8)
             block.encode(numbers, out=buffer, threads=threads)
-            at = a * bands.inner // block.block_size * block.block_bytes
-            output.write(part.name, at, buffer)
-            advance(numbers.size * source.nbytes // source.size)
+            output.write(part.name, buffer)
 
     return Job(source, spec, [part], do)
 
@@ -399,108 +380,67 @@ def _in_blocks(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
 
 
 def decoded(source: Logical, type: str, memory: int, threads: int) -> Job:
-    """Make real numbers of a type."""
+    """Plan real numbers of a type."""
     part = Part.of(source.name, type, source.shape)
     bands = None
     if source.shape:
-        unit = _block_size(source) if source.ndim == 1 else 1
+        unit = _BLOCK_SIZES.get(source.type, 1) if source.ndim == 1 else 1
         bands = _Bands(source, unit, memory, threads, type)
 
     def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
         if bands is None:
-            numbers = source.decode(dtype=_core.dtype_named(type))
-            output.write(part.name, 0, _little(numbers))
-            advance(source.nbytes)
+            output.write(part.name, source.decode(dtype=_core.dtype_named(type)))
             return
-        for a, _, numbers in bands(threads):
-            output.write(part.name, a * bands.row_bytes, _little(numbers))
-            advance(numbers.size * source.nbytes // max(1, source.size))
+        for numbers in bands(threads, advance):
+            output.write(part.name, numbers)
 
     return Job(source, None, [part], do, changed=type)
 
 
-def _block_size(source: Logical) -> int:
-    from pyquant.blocks import block_formats
-
-    sizes = {one.name: one.block_size for one in block_formats()}
-    return sizes.get(source.type, 1)
-
-
-def _little(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if numbers.dtype.byteorder == "=" and np.little_endian:
-        return numbers
-    width = f"u{min(numbers.dtype.itemsize, 8)}"
-    return np.ascontiguousarray(numbers).view(width).astype(f"<{width}", copy=False)
-
-
-# ---- as they are ----
+# ---- unchanged tensors ----
 
 
 def copied(source: Logical, model: Model, kind: str, reason: str | None) -> Job:
-    """Take a tensor, all parts of it, as it is."""
+    """Plan a copy of a tensor and its parameters."""
     tensors = [model[name] for name in source.parts]
     parts = [_part_of(tensor, kind) for tensor in tensors]
 
     def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
         for tensor, part in zip(tensors, parts, strict=True):
-            at = 0
             for piece in bytes_of(tensor):
-                output.write(part.name, at, piece)
-                at += piece.nbytes
+                output.write(part.name, piece)
                 advance(piece.nbytes)
 
     return Job(source, None, parts, do, reason=reason)
 
 
 def _part_of(tensor: ModelTensor, kind: str) -> Part:
-    """A tensor as another file has it, if that has such."""
-    type = _core_name(tensor)
-    known: Mapping[str, Any] | set[str] = {
-        "safetensors": {*_safetensors.FORMATS, *_safetensors.FORMATS.values()},
-        "gguf": {*_gguf.FORMATS, *(row for row in _GGUF_TYPES)},
-        "npz": NUMPY,
-        "npy": NUMPY,
-        "onnx": {type},  # only what another model of ONNX has comes here
-    }[kind]
+    """Describe a copied tensor, if the kind of file has its type."""
+    type = _type_of(tensor)
+    known = kind == "onnx" or type in TYPES[kind]  # ONNX tensors come from ONNX models
     swapped = isinstance(tensor, Weight) and tensor._tensor.order == ">"
-    if type not in known or (swapped and tensor.dtype is None):
+    if not known or (swapped and tensor.dtype is None):
         expected = f"a type that .{kind} files have"
         shown = f"tensor {tensor.name[:100]!r}"
         raise Refused(f"{shown}: expected {expected}, got {tensor.format}")
     return Part(tensor.name, type, tensor.shape, tensor.nbytes)
 
 
-_GGUF_TYPES = tuple(_gguf._NAMES)
-NUMPY = {
-    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
-    *("float16", "float32", "float64", "complex64"),
-}
-
-
-def _core_name(tensor: ModelTensor) -> str:
-    from pyquant.cli._logical import _type_of
-
-    return _type_of(tensor)
-
-
-_PIECE = 1 << 22
-
-
 def bytes_of(tensor: ModelTensor) -> Iterator[npt.NDArray[np.uint8]]:
-    """The bytes of a tensor, little-endian and in C order, a few at a time."""
+    """Yield the bytes of a tensor in pieces, little-endian and in C order."""
     if isinstance(tensor, Weight) and tensor._tensor.order == "<":
         raw = tensor.raw
-        for at in range(0, raw.size, _PIECE):
-            piece = raw[at : at + _PIECE]
+        for at in range(0, raw.size, PIECE):
+            piece = raw[at : at + PIECE]
             yield piece
             start = tensor._tensor.start + at
             tensor._tensor.file.has_read(start, start + piece.size)
         return
-    if not tensor.shape:
-        yield _little(tensor.decode(dtype=tensor.dtype)).reshape(-1).view(np.uint8)
-        return
-    each = max(1, tensor.nbytes // max(1, tensor.shape[0]))
-    step = max(1, _PIECE // each)
-    for a in range(0, tensor.shape[0], step):
-        rows = tensor.decode(slice(a, a + step), dtype=tensor.dtype)
-        yield _little(rows).reshape(-1).view(np.uint8)
+    rows: list[slice | None] = [None]
+    if tensor.shape:
+        each = max(1, tensor.nbytes // max(1, tensor.shape[0]))
+        step = max(1, PIECE // each)
+        rows = [slice(a, a + step) for a in range(0, tensor.shape[0], step)]
+    for part in rows:
+        numbers = tensor.decode(part, dtype=tensor.dtype)
+        yield from copied_bytes(numbers, 8 * numbers.dtype.itemsize)

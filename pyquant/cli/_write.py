@@ -18,7 +18,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 
 from pyquant import _gguf, _safetensors
-from pyquant._elements import Item, bits_of
+from pyquant._elements import Item, bits_of, copied_bytes
 from pyquant._saved import replacing
 from pyquant.cli._errors import Refused
 from pyquant.cli._models import RECORDS, kind_of
@@ -88,15 +88,16 @@ class File:
     @contextmanager
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
         """Reserve space and write the head; the block of the caller writes tensors."""
-        self._stream = stream
+        self._stream, self._ends = stream, dict(self.places)
         _reserve(stream, self.size)
         stream.write(self.head)
         yield
 
-    def write(self, name: str, at: int, data: memoryview) -> None:
-        """Write bytes of a tensor at an offset within the tensor."""
-        self._stream.seek(self.places[name] + at)
+    def write(self, name: str, data: memoryview) -> None:
+        """Append bytes to a tensor."""
+        self._stream.seek(self._ends[name])
         self._stream.write(data)
+        self._ends[name] += len(data)
 
 
 class Archive(File):
@@ -151,7 +152,7 @@ class Archive(File):
         if self._member is not None:
             self._member.close()
 
-    def write(self, name: str, at: int, data: memoryview) -> None:
+    def write(self, name: str, data: memoryview) -> None:
         """Append bytes to the member of a tensor, or to the tensor's temporary file."""
         if name == self._name:
             self._member.write(data)
@@ -329,12 +330,12 @@ class Output:
             self._stack = stack.pop_all()
         return self
 
-    def write(self, name: str, at: int, data: npt.NDArray[Any]) -> None:
-        """Write an array to a tensor, at the offset where the previous call ended."""
-        array, file = np.ascontiguousarray(data), self._owners[name]
-        if array.size:
-            with _naming(file.path):
-                file.write(name, at, array.reshape(-1).view(np.uint8).data)
+    def write(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Append the elements of an array to a tensor, in little-endian byte order."""
+        file = self._owners[name]
+        with _naming(file.path):
+            for piece in copied_bytes(array, 8 * array.dtype.itemsize):
+                file.write(name, piece.data)
 
     def __exit__(self, *raised: Any) -> None:
         """Rename the files if no error was raised; else remove them."""
