@@ -8,7 +8,7 @@ from conformance import run
 from conformance.cases import any_nan, argument, array
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
-MARK = "<!-- what follows is made by tests/conformance/run.py --page -->\n"
+MARK = "<!-- tests/conformance/run.py --page writes the tables below -->\n"
 # Where the package is at home; its list of known faults is there.
 HOMES = {
     "onnx.reference": "https://github.com/onnx/onnx",
