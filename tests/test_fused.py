@@ -1,4 +1,7 @@
-"""Both calls in one are the calls that they stand for, bit for bit; masks are exact."""
+"""Fused calls equal the calls that they combine, bit for bit, and masks are exact.
+
+Oracles: `choose_qparams`, `quantize` and `dequantize`; exact fractions for masks.
+"""
 
 import threading
 from fractions import Fraction
@@ -6,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import oracle
 import pytest
-from support import CODES, EVERY_CODE, HAVE_BFLOAT16, LEVELS, PACKED, REALS, amount
+from support import CODES, EVERY_CODE, HAVE_BFLOAT16, PACKED, REALS, amount, loop
 
 import pyquant as pq
 from pyquant import _core, _threads
@@ -24,16 +27,10 @@ X = np.array([[-1, 0.5, 2], [0, 0, 0], [0.1, 0.2, 0.3]], np.float32)
 DOUBLES, MASK, FLOAT16 = X.astype(float), np.zeros(X.shape, bool), np.dtype("f2")
 
 
-def available(isa):
-    """Skip what this machine lacks."""
-    if isa not in pq.isa.available():
-        pytest.skip(f"{isa} is not there")
-
-
 def dynamic(isa, x, dtype="int8", *, axis=None, block_size=None, symmetric=None,
             quant_range=None, scale_dtype=None, like=None, packed=False, out=None,
             threads=1, rounding="half_even", seed=None, start=None):  # fmt: skip
-    """The call at a level."""
+    """Call the core with an instruction set."""
     return _core.dynamic_quantize(
         QParams, isa, x, dtype, axis, block_size, symmetric, quant_range, scale_dtype, like,
         packed, out, threads, rounding, seed, start,
@@ -44,7 +41,7 @@ def fake(isa, x, scale, zero=None, dtype=None, *, axis=None, block_size=None,
          rounding="half_even", precision=None, saturate=True, offset=None, inverse=False,
          fill=None, quant_range=None, mask=None, out=None, threads=1, seed=None,
          start=None):  # fmt: skip
-    """The call at a level."""
+    """Call the core with an instruction set."""
     return _core.fake_quantize(
         isa, x, scale, zero, dtype, axis, block_size, rounding, precision, saturate, offset,
         inverse, fill, quant_range, mask, out, threads, seed, start,
@@ -52,14 +49,14 @@ def fake(isa, x, scale, zero=None, dtype=None, *, axis=None, block_size=None,
 
 
 def same(a, b):
-    """Whether two results are the same bytes, of the same type and shape."""
+    """Return whether two results have equal types, shapes and bytes."""
     if isinstance(a, pq.PackedArray):
         return a == b and a.data.tobytes() == b.data.tobytes()
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def draw_granularity(rng, shape):
-    """Some axis and block_size for a shape."""
+    """Draw axis and block_size for a shape."""
     ndim = len(shape)
     kind = rng.integers(0, 5) if ndim else 0
     if kind == 1:
@@ -75,7 +72,7 @@ def draw_granularity(rng, shape):
 
 
 def draw_array(rng, dtype):
-    """Numbers of any shape and layout, all of the same magnitude or of many."""
+    """Draw numbers of one or of many magnitudes, with any shape and strides."""
     ndim = int(rng.integers(0, 4))
     shape = tuple(int(n) for n in rng.integers(1, 30, ndim))
     if rng.random() < 0.2:
@@ -100,10 +97,8 @@ def draw_array(rng, dtype):
     return np.asarray(x)
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_dynamic_is_two_calls(isa, dtype):
-    available(isa)
     rng = np.random.default_rng([1, REALS.index(dtype)])
     for _ in range(amount(30, 250)):
         x = draw_array(rng, dtype)
@@ -134,11 +129,9 @@ def test_dynamic_is_two_calls(isa, dtype):
         assert same(made.quantize(x, packed=packed), want), case
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("code", ["uint8", "int16"])
+@loop("code", ["uint8", "int16"])
 def test_dynamic_ranges_of_many_small_groups(isa, code):
-    """Which neither fill blocks of kernels nor are filled by them."""
-    available(isa)
+    """Chunks of kernels and groups end at different places."""
     x = np.random.default_rng(3).standard_normal(1000, np.float32)
     x[::7] *= 30
     for block_size in (*range(1, 40), 63, 100):
@@ -151,7 +144,7 @@ def test_dynamic_ranges_of_many_small_groups(isa, code):
 
 
 def draw_noise(rng):
-    """Stochastic rounding, by some seed, from some place on."""
+    """Draw a seed and a first place for stochastic rounding."""
     places = (None, 0, 7, 2**32 - 5, 2**64 - 3)
     return {
         "rounding": "stochastic",
@@ -160,10 +153,8 @@ def draw_noise(rng):
     }
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_dynamic_of_any_rounding_is_two_calls(isa, dtype):
-    available(isa)
     rng = np.random.default_rng([5, REALS.index(dtype)])
     for _ in range(amount(20, 150)):
         x = draw_array(rng, dtype)
@@ -183,10 +174,9 @@ def test_dynamic_of_any_rounding_is_two_calls(isa, dtype):
         assert same(q, p.quantize(x, packed=packed, **how)), case
 
 
-@pytest.mark.parametrize("order", "CF")
-@pytest.mark.parametrize("packed", [False, True])
+@loop("order, packed", "CF", [False, True])
 def test_stochastic_of_slabs_and_threads(monkeypatch, order, packed):
-    """Of more than caches hold at a time, cut along any dimension."""
+    """The array exceeds the caches. Threads divide it along each dimension."""
     monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
     monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
     x = np.random.default_rng(8).standard_normal((61, 4099)).astype(np.float32)
@@ -213,7 +203,7 @@ def test_stochastic_of_slabs_and_threads(monkeypatch, order, packed):
             assert (mask == (np.abs(wide + 0.5) < 8)).all()
 
 
-def test_chunks_of_rows_know_their_places():
+def test_start_of_chunks_of_rows():
     x = np.random.default_rng(9).standard_normal((20, 33)).astype(np.float32)
     how = {"rounding": "stochastic", "seed": 2}
     q, p = pq.dynamic_quantize(x, axis=0, **how)
@@ -238,16 +228,15 @@ def test_dynamic_worked_example():
     assert not p.zero_point.any()
 
 
-def test_dynamic_takes_an_end_of_a_group_that_is_not_whole():
+def test_dynamic_short_last_group():
     x = np.float32([1, 2, 3, 4, 50])
     q, p = pq.dynamic_quantize(x, axis=0, block_size=2)
     assert p.scale.tolist() == (np.float32([2, 4, 50]) / np.float32(127)).tolist()
     assert q.tolist() == [64, 127, 95, 127, 127]
 
 
-@pytest.mark.parametrize("rows", [1, 7, 8, 9, 600])
-@pytest.mark.parametrize("dtype", REALS, ids=str)
-def test_dynamic_subnormal_rows_beside_others(rows, dtype):
+@loop("rows, dtype", [1, 7, 8, 9, 600], REALS)
+def test_dynamic_subnormal_rows_beside_normal_rows(rows, dtype):
     """Kernels flush subnormal numbers beside normal scales only; extrema never do."""
     for small in (slice(0, None, 2), slice(rows // 2, None)):
         x = np.ones((rows, 33), dtype)
@@ -258,8 +247,7 @@ def test_dynamic_subnormal_rows_beside_others(rows, dtype):
         assert same(q, expected.quantize(x))
 
 
-@pytest.mark.parametrize("block_size", [None, 32, 100])
-@pytest.mark.parametrize("packed", [False, True])
+@loop("block_size, packed", [None, 32, 100], [False, True])
 def test_dynamic_threads(monkeypatch, block_size, packed):
     monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
     monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
@@ -287,9 +275,11 @@ def test_dynamic_out():
     assert (wide[:, 1::2] == 99).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("options", [{}, {"axis": 0}, {"axis": 1, "block_size": 3}])
-def test_dynamic_refuses_what_is_not_finite(bad, options):
+NOT_FINITE = (np.nan, np.inf, -np.inf)
+
+
+@loop("bad, options", NOT_FINITE, [{}, {"axis": 0}, {"axis": 1, "block_size": 3}])
+def test_dynamic_numbers_must_be_finite(bad, options):
     x = np.ones((5, 7), np.float32)
     x[3, 2] = bad
     said = "x: expected finite values, got 1 not finite, the first at index (3, 2)"
@@ -302,8 +292,8 @@ def test_dynamic_refuses_what_is_not_finite(bad, options):
     assert caught.value.index == (3, 2)
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])
-def test_dynamic_of_nothing(shape):
+@loop("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])
+def test_dynamic_of_empty_arrays(shape):
     for axis in (None, 0):
         q, p = pq.dynamic_quantize(np.empty(shape, np.float32), axis=axis)
         assert p == pq.choose_qparams(np.empty(shape, np.float32), axis=axis)
@@ -349,13 +339,12 @@ DYNAMIC_ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "said", "call"), DYNAMIC_ERRORS, ids=lambda v: str(v)[:40]
-)
-def test_dynamic_errors(kind, said, call):
+@loop("example", DYNAMIC_ERRORS)
+def test_dynamic_errors(example):
+    kind, text, call = example
     with pytest.raises(kind) as caught:
         call()
-    assert str(caught.value) == said
+    assert str(caught.value) == text
 
 
 def test_dynamic_out_that_overlaps_itself():
@@ -411,10 +400,8 @@ def both_ways(isa, x, scale, zero, code, options, granularity):
     return _core.dequantize_at(isa, q, scale, zero, dtype=dtype, **granularity, **back)
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_fake_is_two_calls(isa, dtype):
-    available(isa)
     rng = np.random.default_rng([2, REALS.index(dtype)])
     codes = [name for name in EVERY_CODE if HAVE_BFLOAT16 or hasattr(np, name)]
     for _ in range(amount(40, 300)):
@@ -440,11 +427,9 @@ def test_fake_is_two_calls(isa, dtype):
         assert same(y, want), case
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("dtype", REALS, ids=str)
+@loop("dtype", REALS)
 def test_fake_of_long_rows_and_of_many(isa, dtype):
-    """More than a kernel takes at a time: of one group, of several, and of rows apart."""
-    available(isa)
+    """The rows exceed one kernel call, with one group, several groups, or gaps."""
     wide = np.random.default_rng([13, REALS.index(dtype)]).standard_normal((50, 1500)) * 9
     wide = np.concatenate([wide, wide[:, ::-1]], axis=1).astype(dtype)
     views = [wide.reshape(-1)[:29000], wide[:3, 7:2900], wide[:, :90], wide[:9, 5:45].T]
@@ -468,13 +453,10 @@ def test_fake_of_long_rows_and_of_many(isa, dtype):
                 assert same(y, want), f"{x.shape} by {code}, {granularity}, {how}"
 
 
-@pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize("code", ["int8", "uint8", "int16", "uint16"])
-@pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("columns", [96, 531, 1100])
+@loop("axis, columns", [None, 0, 1], [96, 531, 1100])
 def test_fake_at_ties_and_ends(isa, code, axis, columns):
-    """Also in rows so long that kernels take them where they lie, of no whole blocks."""
-    available(isa)
+    """Kernels read long rows in place. The rows end inside a chunk."""
     info = np.iinfo(code)
     ends = np.arange(-3, 3, 0.25)
     scale = 0.1 if axis is None else np.linspace(1e-3, 1, 40 if axis == 0 else columns)
@@ -502,23 +484,19 @@ def test_fake_worked_examples():
     ).tolist()  # fmt: skip
 
 
-@pytest.mark.parametrize("isa", LEVELS)
 def test_mask_at_ties(isa):
-    """The example of the reference, torch's cachemask."""
-    available(isa)
+    """PyTorch documents this example for cachemask."""
     x = np.float32([-0.5, -0.50001, 255.4, 255.5, 255.49998, np.nan, np.inf, -np.inf, 0])
     mask = np.zeros(9, bool)
     fake(isa, x, 1.0, 0, "uint8", mask=mask)
     assert mask.tolist() == [True, False, True, False, True, False, False, False, True]
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("code", EVERY_CODE)
-def test_mask_is_what_does_not_saturate(isa, code):
-    """As `out_of_range` counts it, element by element."""
-    available(isa)
+@loop("code", EVERY_CODE)
+def test_mask_marks_numbers_that_do_not_saturate(isa, code):
+    """The mask agrees with the errors of `out_of_range` and `nan` for each element."""
     if not HAVE_BFLOAT16 and not hasattr(np, code):
-        pytest.skip("ml_dtypes is not there")
+        return  # ml_dtypes is missing.
     rng = np.random.default_rng([5, EVERY_CODE.index(code)])
     for size in (1, 31, 200):
         most = {"int8": 127, "uint8": 255}.get(code, 10.0 ** rng.uniform(0, 20))
@@ -542,10 +520,8 @@ def test_mask_is_what_does_not_saturate(isa, code):
         assert mask.tolist() == want
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("code", ["int8", "uint8", "int4", "int16", "uint32", "int64"])
+@loop("code", ["int8", "uint8", "int4", "int16", "uint32", "int64"])
 def test_mask_by_fractions(isa, code):
-    available(isa)
     lo, hi = oracle.code_range(code)
     rng = np.random.default_rng([6, hi % 2**32])
     scales = np.float32([0.3, 1, 7.5])
@@ -557,7 +533,7 @@ def test_mask_by_fractions(isa, code):
     for row, scale, zero, found in zip(x, scales, zeros, mask, strict=True):
         for one, flag in zip(row, found, strict=True):
             quotient = Fraction(float(np.float32(one) / np.float32(scale)))
-            # One IEEE division, which NumPy has, too; the rest in integers.
+            # NumPy divides once in IEEE arithmetic. The rest is exact.
             floor = quotient.numerator // quotient.denominator
             rest = quotient - floor
             up = rest > Fraction(1, 2) or (rest == Fraction(1, 2) and floor % 2 == 1)
@@ -581,7 +557,7 @@ def test_mask_strides_and_slabs():
     assert (view == plain).all()
 
 
-@pytest.mark.parametrize("with_mask", [False, True])
+@loop("with_mask", [False, True])
 def test_fake_threads(monkeypatch, with_mask):
     monkeypatch.setattr(_threads, "MIN_PART_BYTES", 1)
     monkeypatch.setattr(_threads, "cpu_count", lambda: 8)
@@ -632,14 +608,15 @@ FAKE_ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "said", "call"), FAKE_ERRORS, ids=lambda v: str(v)[:40])
-def test_fake_errors(kind, said, call):
+@loop("example", FAKE_ERRORS)
+def test_fake_errors(example):
+    kind, text, call = example
     with pytest.raises(kind) as caught:
         call()
-    assert str(caught.value) == said
+    assert str(caught.value) == text
 
 
-def test_fake_writes_nothing_before_all_is_checked():
+def test_fake_checks_arguments_before_it_writes():
     out = np.zeros((3, 3), np.float32)
     mask = np.lib.stride_tricks.as_strided(np.zeros(9, bool), (3, 3), (1, 1))
     with pytest.raises(
@@ -653,7 +630,7 @@ def test_fake_writes_nothing_before_all_is_checked():
     assert not bad.any()
 
 
-def test_both_run_in_many_threads_at_once():
+def test_concurrent_calls():
     x = np.random.default_rng(9).standard_normal((64, 512)).astype(np.float32)
     want, _ = pq.dynamic_quantize(x, axis=0)
     back = pq.fake_quantize(x, 0.01)
@@ -674,13 +651,11 @@ def test_both_run_in_many_threads_at_once():
     assert not wrong
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("code", ["int8", "int16", "float8_e4m3fn"])
+@loop("code", ["int8", "int16", "float8_e4m3fn"])
 def test_dynamic_long_rows_of_any_magnitude(isa, code):
-    """Where scales are chosen by magnitude, unless it is far from ordinary."""
-    available(isa)
+    """Magnitudes alone decide the scale, except near the limits of float32."""
     if not HAVE_BFLOAT16 and "float" in code:
-        pytest.skip("ml_dtypes is not there")
+        return  # ml_dtypes is missing.
     rng = np.random.default_rng(10)
     ends = [1e-45, 3e-45, 7e-44, 1e-40, 2e-38, 1e-30, 1e-24, 1, 1e30, 1e36, 2e38, 3.4e38]
     rows = []
@@ -690,7 +665,7 @@ def test_dynamic_long_rows_of_any_magnitude(isa, code):
             row[rng.integers(0, 300)] = end
             row[7] = low * end
             rows += [row, -row]
-    # -128 steps of a scale that was rounded down are in reach of int8, and 128 are not.
+    # With a scale that was rounded down, int8 reaches -128 steps but not 128.
     few = [np.full(300, sign * 1280 * 2.0**-149) for sign in (1, -1)]
     x = np.array([*few, *rows, np.zeros(300)]).astype(np.float32)
     p = pq.choose_qparams(x, dtype=code, axis=0)
@@ -710,12 +685,9 @@ LONG_CHOICES = [
 ]
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("options", LONG_CHOICES, ids=str)
+@loop("options", LONG_CHOICES)
 def test_dynamic_long_groups(isa, options):
-    """Few formulas need no more than magnitudes; and the last group may be of any length,
-    before numbers that are of nobody."""
-    available(isa)
+    """Formulas use magnitudes or both ends. The last group ends before unused numbers."""
     rng = np.random.default_rng(12)
     for last in (0, 1, 5, 40, 63, 64, 65, 299):
         x = np.full(2000, 1e30, np.float32)[: 3 * 300 + last]
@@ -728,10 +700,8 @@ def test_dynamic_long_groups(isa, options):
         assert same(q, p.quantize(x, packed=options.get("packed", False)))
 
 
-@pytest.mark.parametrize("isa", LEVELS)
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@loop("bad", NOT_FINITE)
 def test_dynamic_long_groups_that_are_not_finite(isa, bad):
-    available(isa)
     for at in (0, 77, 299, 300, 598, 599, 899):
         x = np.ones(900, np.float32)
         x[at] = bad
@@ -739,9 +709,7 @@ def test_dynamic_long_groups_that_are_not_finite(isa, bad):
             dynamic(isa, x, "int8", axis=0, block_size=300)
 
 
-@pytest.mark.parametrize("isa", LEVELS)
 def test_mask_of_rows_with_gaps_between(isa):
-    available(isa)
     if not HAVE_BFLOAT16:
         pytest.skip("ml_dtypes is not there")
     rng = np.random.default_rng(11)

@@ -10,7 +10,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from oracle import FLOAT32, finite, round_to_format
-from support import amount, each, poisoned, run_python, split_small_arrays, untouched
+from support import (
+    LEVELS,
+    amount,
+    loop,
+    poisoned,
+    run_python,
+    seeds,
+    split_small_arrays,
+    untouched,
+)
 
 import pyquant as pq
 from pyquant import _core
@@ -19,20 +28,19 @@ ARITHMETICS = ("float32", "rndnu", "tflite", "tflite_single", "fbgemm")
 FIXED = ARITHMETICS[1:]
 SOURCES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 TARGETS = ("int8", "uint8", "int16", "uint16", "int32")
-LEVELS = pq.isa.available()
 
 
 # The definitions
 
 
 def float32(value):
-    """A number, rounded once; None for what is infinite."""
+    """Round a number once to float32. Return None for infinity."""
     rounded = round_to_format(finite(Fraction(value)), FLOAT32)
     return rounded.signed() if rounded.kind == "finite" else None
 
 
 def fixed(real, arithmetic):
-    """The integers that stand for a real multiplier."""
+    """Return the integer multiplier and the shift of a real multiplier."""
     real = Fraction(float(real))
     if arithmetic.startswith("tflite"):
         fraction, shift = math.frexp(float(real))
@@ -58,20 +66,20 @@ def fixed(real, arithmetic):
 
 
 def srdhm(a, b):
-    """gemmlowp's SaturatingRoundingDoublingHighMul, its division toward zero."""
+    """Compute gemmlowp's SaturatingRoundingDoublingHighMul, which divides toward zero."""
     nudged = a * b + (2**30 if a * b >= 0 else 1 - 2**30)
     quotient = abs(nudged) // 2**31
     return quotient if nudged >= 0 else -quotient
 
 
 def rdbp(x, exponent):
-    """gemmlowp's RoundingDivideByPOT."""
+    """Compute gemmlowp's RoundingDivideByPOT."""
     mask = 2**exponent - 1
     return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
 
 
 def product(v, real, arithmetic, stored=None):
-    """What v becomes before the zero point is added."""
+    """Return the product of v and a multiplier, before the zero point is added."""
     if arithmetic == "float32":
         by = float32(Fraction(float(real)))
         p = float32(float32(v) * by)
@@ -112,12 +120,13 @@ TABLE = (
 )
 
 
-@each("row, arithmetic, level", range(len(TABLE)), ARITHMETICS, LEVELS)
-def test_the_table(row, arithmetic, level):
-    v, real, *results = TABLE[row]
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@loop("row, isa", TABLE, LEVELS)
+def test_the_table(row, arithmetic, isa):
+    v, real, *results = row
     expected = list(results[ARITHMETICS.index(arithmetic)])
-    for count in (1, 40):  # alone, and in blocks
-        got = _core.requantize_at(level, np.int32(v * count), real, arithmetic=arithmetic)
+    for count in (1, 40):  # one number, then several chunks
+        got = _core.requantize_at(isa, np.int32(v * count), real, arithmetic=arithmetic)
         assert got.tolist() == expected * count
     assert [product(one, real, arithmetic) for one in v] == expected
 
@@ -144,8 +153,9 @@ MULTIPLIERS = (
 )
 
 
-@pytest.mark.parametrize(("real", "arithmetic", "m", "shift"), MULTIPLIERS)
-def test_multipliers(real, arithmetic, m, shift):
+@loop("example", MULTIPLIERS)
+def test_multipliers(example):
+    real, arithmetic, m, shift = example
     got = pq.fixed_point(real, arithmetic)
     assert tuple(map(type, got)) == (np.int32, np.int8)
     assert tuple(map(int, got)) == (m, shift)
@@ -169,18 +179,18 @@ def test_multipliers_of_any_number(arithmetic):
 
 
 def differing(q, reals):
-    """How many codes of each arithmetic differ from those of float32."""
+    """Count the codes of each arithmetic that differ from the codes of float32."""
     codes = {
         a: pq.requantize(q, reals, axis=0, arithmetic=a, dtype="int16") for a in ARITHMETICS
     }
     for a in ARITHMETICS:
-        some = zip(q[:4000], reals[:4000], strict=True)
-        expected = [code(v, real, a, ends=(-(2**15), 2**15 - 1)) for v, real in some]
-        assert codes[a][:4000].tolist() == expected
+        first = zip(q[:2000], reals[:2000], strict=True)
+        expected = [code(v, real, a, ends=(-(2**15), 2**15 - 1)) for v, real in first]
+        assert codes[a][:2000].tolist() == expected
     return {a: int((codes[a] != codes["float32"]).sum()) for a in FIXED}
 
 
-def test_how_often_arithmetics_differ():
+def test_number_of_codes_that_differ_by_arithmetic():
     rng = np.random.default_rng(0)
     count = amount(6_000, 60_000)
     q = rng.integers(-(2**22), 2**22, count, dtype=np.int32)
@@ -193,11 +203,11 @@ def test_how_often_arithmetics_differ():
     assert numbers["tflite"] > numbers["rndnu"]
 
 
-# Everything at once
+# Random arguments
 
 
 def draw(rng, dtype, count):
-    """Integers of all magnitudes, some at the ends."""
+    """Draw integers of all magnitudes. A tenth is at the ends."""
     lo, hi = limits(dtype)
     q = rng.integers(lo, hi, count, dtype=dtype, endpoint=True)
     q = q >> rng.integers(0, np.iinfo(dtype).bits, count).astype(dtype)
@@ -207,7 +217,7 @@ def draw(rng, dtype, count):
 
 
 def draw_reals(rng, count, q):
-    """Multipliers: of any size, ties, and such as give codes within range."""
+    """Draw multipliers: of any size, powers of two, or with codes within range."""
     kind = rng.integers(0, 4)
     if kind == 0:
         return np.ldexp(rng.uniform(0.5, 1, count), rng.integers(-31, 8, count))
@@ -218,7 +228,8 @@ def draw_reals(rng, count, q):
     return reals.astype(np.float32) if kind == 2 else reals
 
 
-@each("seed, arithmetic", range(amount(8, 60)), ARITHMETICS)
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@loop("seed", seeds(amount(8, 60)))
 def test_by_definition(seed, arithmetic):
     rng = np.random.default_rng([seed, ARITHMETICS.index(arithmetic)])
     source, target = str(rng.choice(SOURCES)), str(rng.choice(TARGETS))
@@ -251,18 +262,18 @@ def test_by_definition(seed, arithmetic):
         code(v, real, arithmetic, zero=zero, input_zero=input_zero, bias=b, ends=ends)
         for v, real, b in zip(q, np.resize(reals, count), biases, strict=False)
     ]
-    for level in LEVELS:
-        got = _core.requantize_at(level, q, reals, zero, **options)
+    for isa in LEVELS:
+        got = _core.requantize_at(isa, q, reals, zero, **options)
         assert got.dtype == target
-        assert got.tolist() == expected, level
+        assert got.tolist() == expected, isa
     if arithmetic != "float32":
         m, shift = pq.fixed_point(reals, arithmetic)
         assert pq.requantize(q, m, zero, shift=shift, **options).tolist() == expected
 
 
-@each("arithmetic, target", FIXED, TARGETS)
+@loop("arithmetic, target", FIXED, TARGETS)
 def test_stored_integers(arithmetic, target):
-    """Multipliers that fixed_point would not make, as shifts: small ones, and 0."""
+    """`fixed_point` does not return these multipliers and shifts."""
     rng = np.random.default_rng(3)
     ends, count = limits(target), 400
     q = draw(rng, "int32", count)
@@ -273,9 +284,9 @@ def test_stored_integers(arithmetic, target):
         code(v, None, arithmetic, ends=ends, stored=(int(a), int(b)))
         for v, a, b in zip(q, m, shift, strict=False)
     ]
-    for level, dtype in itertools.product(LEVELS, ("int8", "int64", ">i2")):
+    for isa, dtype in itertools.product(LEVELS, ("int8", "int64", ">i2")):
         got = _core.requantize_at(
-            level, q, m, dtype=target, arithmetic=arithmetic, axis=0,
+            isa, q, m, dtype=target, arithmetic=arithmetic, axis=0,
             shift=shift.astype(dtype),
         )  # fmt: skip
         assert got.tolist() == expected
@@ -284,9 +295,10 @@ def test_stored_integers(arithmetic, target):
         assert got.tolist() == [v]
 
 
-@each("arithmetic, level", ARITHMETICS, LEVELS)
-def test_the_ends_of_int32(arithmetic, level):
-    """Beside multipliers of all sizes, alone and together with others."""
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@loop("isa", LEVELS)
+def test_the_ends_of_int32(arithmetic, isa):
+    """Multipliers of all sizes are tried one by one and mixed."""
     ends = [-(2**31), 1 - 2**31, -(2**30), -1, 0, 1, 2**30, 2**31 - 2, 2**31 - 1]
     reals = [m * 2.0**e for e in range(-31, 7) for m in (1, 1.5, 1 - 2.0**-24)]
     reals = [real for real in reals if 2.0**-32 <= real < 256]
@@ -297,12 +309,12 @@ def test_the_ends_of_int32(arithmetic, level):
             for real in reals
         ]
         got = _core.requantize_at(
-            level, q, by[:, 0], 7, dtype=target, axis=0, arithmetic=arithmetic
+            isa, q, by[:, 0], 7, dtype=target, axis=0, arithmetic=arithmetic
         )
         assert got.tolist() == expected
         mixed = np.random.default_rng(4).permutation(q.size)  # shifts of both directions
         flat = _core.requantize_at(
-            level,
+            isa,
             q.ravel()[mixed],
             by.ravel()[mixed],
             7,
@@ -313,13 +325,13 @@ def test_the_ends_of_int32(arithmetic, level):
         assert np.array_equal(flat, np.ravel(expected)[mixed])
         for real, row in zip(reals, expected, strict=False):
             got = _core.requantize_at(
-                level, np.resize(q[0], 63), real, 7, dtype=target, arithmetic=arithmetic
+                isa, np.resize(q[0], 63), real, 7, dtype=target, arithmetic=arithmetic
             )
             assert got.tolist() == row * 7
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
-def test_sums_that_int32_does_not_hold(arithmetic):
+@loop("arithmetic", ARITHMETICS)
+def test_sums_beyond_int32(arithmetic):
     q = np.int32([2**31 - 1, -(2**31), 5, -5] * 20)
     for bias in (2**31 - 1, -(2**31), 2**40):
         got = pq.requantize(
@@ -331,7 +343,7 @@ def test_sums_that_int32_does_not_hold(arithmetic):
         assert got.tolist() == expected
 
 
-def test_sums_that_int64_does_not_hold():
+def test_sums_beyond_int64():
     ends = -(2**63), 2**63 - 1
     for v, input_zero, bias in itertools.product(ends, (*ends, 0), (*ends, 0)):
         for arithmetic in ARITHMETICS:
@@ -361,47 +373,46 @@ LAYOUTS = {
 }
 
 
+CONVERSIONS = (("int32", "int8"), ("int16", "int16"), ("int64", "int32"))
+
+
 @functools.cache
-def flat_code(v, real, bias, arithmetic, target):
-    return code(v, real, arithmetic, zero=3, bias=bias, ends=limits(target))
+def codes_of_channels(shape, source, target, axis, arithmetic):
+    """Return random codes, multipliers, biases and the expected codes."""
+    rng = np.random.default_rng([*shape, np.dtype(source).itemsize])
+    q = rng.integers(-30000, 30000, shape).astype(source)
+    place = [1, 1, 1]
+    if axis is not None:
+        place[axis] = shape[axis]
+    reals, bias = rng.uniform(0.001, 0.01, place), rng.integers(-99, 99, place)
+    codes = [
+        code(*numbers[:2], arithmetic, zero=3, bias=numbers[2], ends=limits(target))
+        for numbers in np.broadcast(q, reals, bias)
+    ]
+    return q, reals.reshape(-1), bias.reshape(-1), np.reshape(codes, shape)
 
 
-@each("shape, layout, arithmetic", SHAPES, LAYOUTS, ("float32", "tflite"))
-def test_layouts(shape, layout, arithmetic):
-    rng = np.random.default_rng(sum(shape))  # the same for each layout
-    lay = LAYOUTS[layout]
-    for source, target in (("int32", "int8"), ("int16", "int16"), ("int64", "int32")):
-        q = rng.integers(-30000, 30000, shape).astype(source)
-        for axis in (None, 0, 1, 2, -1):
-            channels = 1 if axis is None else shape[axis]
-            reals = rng.uniform(0.001, 0.01, channels)
-            bias = rng.integers(-99, 99, channels)[::-1]
-            options = {"axis": axis, "arithmetic": arithmetic, "dtype": target}
-            place = [1, 1, 1]
-            if axis is not None:
-                place[axis] = channels
-            by = np.broadcast_to(reals.reshape(place), shape)
-            add = np.broadcast_to(bias.reshape(place), shape)
-            numbers = zip(q.ravel(), by.ravel(), add.ravel(), strict=True)
-            expected = np.reshape(
-                [flat_code(*n, arithmetic, target) for n in numbers], shape
-            )
-            got = pq.requantize(lay(q), reals, 3, bias=bias, **options)
-            assert got.flags.c_contiguous
-            assert np.array_equal(got, expected)
-            for other in LAYOUTS.values() if layout in ("C", "turned") else ():
-                out = other(np.zeros(shape, target))
-                native = out.dtype.newbyteorder("=") == out.dtype
-                if not native:
-                    continue
-                made = pq.requantize(lay(q), reals, 3, bias=bias, out=out, **options)
-                assert made is out
-                assert np.array_equal(out, expected)
+@pytest.mark.parametrize("arithmetic", ["float32", "tflite"])
+@loop("shape, layout, types", SHAPES, LAYOUTS, CONVERSIONS, draws=42)
+def test_layouts(shape, layout, types, arithmetic):
+    for axis in (None, 0, 1, 2, -1):
+        channels = None if axis is None else axis % 3
+        made = codes_of_channels(shape, *types, channels, arithmetic)
+        q, reals, bias, expected = made
+        options = {"axis": axis, "arithmetic": arithmetic, "dtype": types[1]}
+        options["bias"] = bias[::-1].copy()[::-1]
+        got = pq.requantize(LAYOUTS[layout](q), reals, 3, **options)
+        assert got.flags.c_contiguous
+        assert np.array_equal(got, expected)
+        for name in LAYOUTS.keys() - {"swapped"} if layout in ("C", "turned") else ():
+            out = LAYOUTS[name](np.zeros(shape, types[1]))
+            assert pq.requantize(LAYOUTS[layout](q), reals, 3, **options, out=out) is out
+            assert np.array_equal(out, expected)
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@loop("arithmetic", ARITHMETICS)
 def test_any_number_of_channels(arithmetic):
-    """More than are prepared at a time, in groups of any length."""
+    """The core prepares 512 channels at a time. Groups have any length."""
     rng = np.random.default_rng(6)
     for channels, inner in ((1100, 1), (600, 3), (520, 40), (3, 1500)):
         q = rng.integers(-30000, 30000, (2, channels, inner), dtype=np.int32)
@@ -412,19 +423,20 @@ def test_any_number_of_channels(arithmetic):
             assert np.array_equal(got[:, c], one)
 
 
-@each("arithmetic, axis", ("float32", "tflite"), (None, 0, 1, 2))
+@loop("arithmetic, axis", ("float32", "tflite"), (None, 0, 1, 2))
 def test_threads(arithmetic, axis, monkeypatch):
-    split_small_arrays(monkeypatch)
     rng = np.random.default_rng(7)
     q = rng.integers(-30000, 30000, (9, 67, 70), dtype=np.int32)
     reals = rng.uniform(0.001, 0.01, 1 if axis is None else q.shape[axis])
     options = {"axis": axis, "arithmetic": arithmetic}
     expected = pq.requantize(q, reals, **options)
-    for threads in (2, 3, 8):
-        assert np.array_equal(pq.requantize(q, reals, threads=threads, **options), expected)
-        got = pq.requantize(q.T, reals, threads=threads, arithmetic=arithmetic,
-                            axis=None if axis is None else 2 - axis)  # fmt: skip
-        assert np.array_equal(got.T, expected)
+    turned = {**options, "axis": None if axis is None else 2 - axis}
+    with split_small_arrays(monkeypatch):
+        for threads in (2, 3, 8):
+            got = pq.requantize(q, reals, threads=threads, **options)
+            assert np.array_equal(got, expected)
+            got = pq.requantize(q.T, reals, threads=threads, **turned)
+            assert np.array_equal(got.T, expected)
 
 
 def test_kinds_of_arguments():
@@ -701,7 +713,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@loop("name", ERRORS)
 def test_errors(name):
     kind, call, expected = ERRORS[name]
     with pytest.raises(kind) as error:
@@ -710,7 +722,7 @@ def test_errors(name):
     assert str(error.value) == expected
 
 
-def test_memory_that_is_shared():
+def test_overlapping_memory():
     memory = np.zeros(8, np.int32)
     for out, q, bias in (
         (memory.view(np.int8)[:8], memory, None),
@@ -726,7 +738,7 @@ def test_memory_that_is_shared():
         pq.requantize(Q2, 0.5, out=out)
 
 
-def test_nothing_is_written_before_all_is_checked():
+def test_arguments_are_checked_before_writing():
     for wrong in (
         {"multiplier": [0.5, 0.0, 1.0]},
         {"arithmetic": "rndnu", "multiplier": [0.5, 1.0, 300.0]},
@@ -741,11 +753,11 @@ def test_nothing_is_written_before_all_is_checked():
         assert untouched(out)
 
 
-# Others
+# Other implementations
 
 
 def ort_codes(op, inputs, target, **attributes):
-    """An operator of ONNX Runtime whose inputs are constants."""
+    """Run an operator of ONNX Runtime with constant inputs."""
     onnxruntime = pytest.importorskip("onnxruntime")  # optional
     onnx = pytest.importorskip("onnx")  # optional
     helper = onnx.helper
@@ -780,11 +792,11 @@ def float32_multiplier(*scales):
     return a * b / y
 
 
-# Of 7 bits: on CPUs without VNNI it adds products in pairs, which saturate at 16 bits.
+# Weights of 7 bits. Without VNNI, ONNX Runtime adds pairs of products in 16 bits.
 WEIGHTS = -64, 65
 
 
-@each("target, zero", ("uint8", "int8"), (0, 5))
+@loop("target, zero", ("uint8", "int8"), (0, 5))
 def test_onnx_runtime_qlinear_matmul(target, zero):
     rng = np.random.default_rng(8)
     for m, k, n, scale in ((40, 64, 48, 0.03), (16, 8, 64, 0.5), (64, 300, 20, 0.11)):
@@ -803,7 +815,7 @@ def test_onnx_runtime_qlinear_matmul(target, zero):
 
 
 def test_onnx_runtime_qlinear_conv():
-    """With a scale for each channel, a bias, and zero points."""
+    """Each channel has a scale and a bias. Zero points are not 0."""
     rng = np.random.default_rng(9)
     x = rng.integers(0, 256, (2, 16, 20, 20), dtype=np.uint8)
     w = rng.integers(*WEIGHTS, (24, 16, 1, 1), dtype=np.int8)
@@ -827,8 +839,7 @@ def wrapped(v):
 
 
 def tflite(x, m, shift):
-    """MultiplyByQuantizedMultiplier of TFLite's reference kernels, as it is in C: sums and
-    shifts of int32 wrap."""
+    """Compute TFLite's MultiplyByQuantizedMultiplier in int32, which wraps."""
     x = wrapped(x << max(shift, 0))
     if x == m == -(2**31):
         high = 2**31 - 1
@@ -841,7 +852,7 @@ def tflite(x, m, shift):
 
 
 def test_tflite_reference():
-    """Where it does not overflow: a convolution's tail with multipliers of channels."""
+    """Requantize the sums of a convolution with a multiplier for each channel."""
     rng = np.random.default_rng(10)
     sums = rng.integers(-(2**20), 2**20, (50, 64), dtype=np.int32)
     bias = rng.integers(-(2**15), 2**15, 64, dtype=np.int32)
