@@ -1,16 +1,16 @@
-"""Every case of tests/conformance: the standards and their corner cases, to the bit."""
+"""Every case of tests/conformance: the standards and their corner cases, bit for bit."""
 
 from importlib import import_module
 
 import numpy as np
 import pytest
 from conformance.cases import BLOCKS, STANDARDS, any_nan, argument, array, calls
-from support import is_nan, same
+from support import case, is_nan, loop, same
 
 import pyquant as pq
 
-CALLS = [(path.stem, call) for path in STANDARDS for call in calls(path)]
-NAMES = [f"{file}-{call.id}" for file, call in CALLS]
+CALLS = {path.stem: list(calls(path)) for path in STANDARDS}
+BLOCK_CALLS = [call for path in BLOCKS for call in calls(path)]
 NEAREST = ("TOWARD_INFINITY", "TOWARD_ZERO", "UPWARD", "DOWNWARD", "TOWARD_EVEN")
 OTHERS = ("TOWARD_INFINITY", "TOWARD_ZERO", "UP", "DOWN")
 
@@ -22,20 +22,20 @@ ERRORS = {
 
 
 def function(op):
-    """`ngraph.quantize` is that of pyquant.ngraph, `quantize` that of pyquant."""
+    """Return the function of an operator: `ngraph.quantize` is in pyquant.ngraph."""
     module, _, name = op.rpartition(".")
     return getattr(import_module(f"pyquant.{module}" if module else "pyquant"), name)
 
 
 def strided(value):
-    """The same array where no two elements are neighbours in memory."""
+    """Copy an array to memory with a gap after each element."""
     if not isinstance(value, np.ndarray) or not value.ndim:
         return value
     return np.repeat(value, 2, axis=-1)[..., ::2]
 
 
 def check(got, spec):
-    """A result against an expected array; where that says "nan", any NaN will do."""
+    """Compare a result with an expected array. An expected "nan" accepts any NaN."""
     __tracebackhide__ = True
     expected, free = array(spec), any_nan(spec)
     got = np.asarray(got) if isinstance(got, np.generic) else got
@@ -47,22 +47,21 @@ def check(got, spec):
     same(got, expected)
 
 
-@pytest.mark.parametrize("call", [call for _, call in CALLS], ids=NAMES)
-def test_case(call):
+def check_call(call):
+    """Assert that a call has the results or the error of its case."""
+    __tracebackhide__ = True
     try:
         args = {name: argument(value) for name, value in call.args.items()}
-        # An expected ml_dtypes array cannot be built without ml_dtypes.
+        # An expected array of an ml_dtypes type requires ml_dtypes.
         expects = call.acceptable[0] if call.acceptable else []
         for expect in expects if isinstance(expects, list) else [expects]:
             array(expect)
     except ImportError:
-        # Not what the case is about: most of the files need none of its types.
-        pytest.skip("ml_dtypes is not installed")
+        return  # ml_dtypes is missing. Most cases use no type of it.
     if call.refused:
         names = "|".join(call.error["parameter"])
-        with pytest.raises(
-            ERRORS[call.error["error"]], match=f"^({names}):" if names else None
-        ):
+        match = f"^({names}):" if names else None
+        with pytest.raises(ERRORS[call.error["error"]], match=match):
             function(call.op)(**args)
         return
     for inputs in (args, {name: strided(value) for name, value in args.items()}):
@@ -74,8 +73,17 @@ def test_case(call):
             check(result, expect)
 
 
+@pytest.mark.parametrize("file", CALLS)
+def test_cases(file):
+    ids = [call.id for call in CALLS[file]]
+    assert len(set(ids)) == len(ids)
+    for call in CALLS[file]:
+        with case(id=f"{file}-{call.id}"):
+            check_call(call)
+
+
 def test_round_modes_of_ngraph():
-    # The members mean what the strings mean, and have nGraph's numbers.
+    # The members equal the strings and have nGraph's numbers.
     ngraph = import_module("pyquant.ngraph")
     names = [f"ROUND_NEAREST_{tie}" for tie in NEAREST] + [f"ROUND_{to}" for to in OTHERS]
     assert {mode.name: mode.value for mode in ngraph.RoundMode} == dict(
@@ -91,7 +99,7 @@ def test_round_modes_of_ngraph():
 AXES = [{1, 0}, (1, 0), [0, 1, 1], range(2), np.array([1, 0])]
 
 
-@pytest.mark.parametrize("axes", AXES, ids=str)
+@loop("axes", AXES)
 def test_axes_of_ngraph_are_any_iterable(axes):
     ngraph = import_module("pyquant.ngraph")
     scale = np.array([[1, 2], [4, 8]], np.float32)
@@ -99,26 +107,23 @@ def test_axes_of_ngraph_are_any_iterable(axes):
     same(ngraph.dequantize(q, scale, zero, "f32", axes), scale)
 
 
-DECODED = [call for path in BLOCKS for call in calls(path) if call.op == "ggml.decode"]
+def test_decoded_by_ggml():
+    decoded = [call for call in BLOCK_CALLS if call.op == "ggml.decode"]
+    for call in decoded:
+        with case(id=call.id):
+            got = pq.block_format(call.args["type"]).decode(array(call.args["blocks"]))
+            same(got, array(call.expect))
+    assert len(decoded) == 27
 
 
-@pytest.mark.parametrize("call", DECODED, ids=[call.id for call in DECODED])
-def test_decoded_as_by_ggml(call):
-    got = pq.block_format(call.args["type"]).decode(array(call.args["blocks"]))
-    same(got, array(call.expect))
-
-
-ENCODED = [call for path in BLOCKS for call in calls(path) if call.op == "ggml.encode"]
-
-
-@pytest.mark.parametrize("call", ENCODED, ids=[call.id for call in ENCODED])
-def test_encoded_as_by_ggml(call):
-    options = {"search": call.args.get("search")}
-    if "weights" in call.args:
-        options["weights"] = array(call.args["weights"])
-    got = pq.block_format(call.args["type"]).encode(array(call.args["x"]), **options)
-    same(got, array(call.expect))
-
-
-def test_each_case_has_its_own_name():
-    assert len(set(NAMES)) == len(NAMES)
+def test_encoded_by_ggml():
+    encoded = [call for call in BLOCK_CALLS if call.op == "ggml.encode"]
+    for call in encoded:
+        options = {"search": call.args.get("search")}
+        if "weights" in call.args:
+            options["weights"] = array(call.args["weights"])
+        with case(id=call.id):
+            fmt = pq.block_format(call.args["type"])
+            got = fmt.encode(array(call.args["x"]), **options)
+            same(got, array(call.expect))
+    assert len(encoded) == 32
