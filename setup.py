@@ -33,12 +33,14 @@ SLOW = ("_core.c", "kernels_")  # 10 to 30 s each; the remaining files take 0.1 
 
 
 def description():
-    """Return README.md with links to the files of this version."""
+    """Return README.md with links to the files and pictures of this version."""
     project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
     version = re.search('"(.+)"', Path("pyquant/_version.py").read_text("utf-8"))[1]
-    files = f"{project['urls']['Source']}/blob/v{version}/"
+    source = project["urls"]["Source"]
     text = Path("README.md").read_text("utf-8")
-    return re.sub(r"\]\((?!https://|#)", f"]({files}", text)
+    picture = r"(!\[[^]]*\]\(|src(?:set)?=\")(?!https://)"
+    text = re.sub(picture, rf"\1{source}/raw/v{version}/", text)
+    return re.sub(r"\]\((?!https://|#)", f"]({source}/blob/v{version}/", text)
 
 
 def is_current(obj):

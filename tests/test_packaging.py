@@ -57,19 +57,26 @@ def test_metadata():
 
 
 def test_the_description_leads_somewhere():
-    """Relative links are dead on a package index: they lead to the files of the version."""
+    """A package index resolves no relative links, and shows no pictures of HTML pages."""
     metadata = importlib.metadata.metadata(DISTRIBUTION)
     urls = dict(label.split(", ") for label in metadata.get_all("Project-URL"))
     assert set(urls) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
     assert all(url.startswith(urls["Source"]) for url in urls.values())
     assert metadata["Description-Content-Type"] == "text/markdown"
-    link = r"(?<=\]\()([^)\s]+)(?=\))"
-    # The backport importlib_metadata, once somebody has imported it, makes a header of it.
+    # If a program has imported the backport importlib_metadata, the text is a header.
     text = metadata.get_payload() or metadata["Description"]
-    assert all(re.match("https://|#", target) for target in re.findall(link, text))
-    files = f"{urls['Source']}/blob/v{pq.__version__}/"
-    assert text.replace(files, "") == (ROOT / "README.md").read_text("utf-8")
-    # What is said of systems, and what has been tested.
+    links = re.findall(r"(!?)\[[^]]*\]\(([^)\s]+)\)|(src)(?:set)?=\"([^\"]+)\"", text)
+    kinds = {"raw": set(), "blob": set()}
+    for mark, target, source, picture in links:
+        kinds["raw" if mark or source else "blob"].add(target or picture)
+    for kind, targets in kinds.items():
+        files = f"{urls['Source']}/{kind}/v{pq.__version__}/"
+        relative = {target for target in targets if not target.startswith("#")}
+        assert len(relative) > 2
+        assert all(target.startswith(files) for target in relative), relative
+        text = text.replace(files, "")
+    assert text == (ROOT / "README.md").read_text("utf-8")
+    # The tests run on these systems.
     systems = [c for c in metadata.get_all("Classifier") if c.startswith("Operating")]
     assert systems == ["Operating System :: POSIX :: Linux"]
 
