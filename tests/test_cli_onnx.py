@@ -514,6 +514,25 @@ def test_bfloat16(tmp_path):
         assert np.asarray(model["w"].view()).tobytes() == expected.tobytes()
 
 
+def test_one_block_has_a_scale_with_all_axes(tmp_path):
+    array = weights()["gemm"]
+    path = saved(tmp_path / "in.onnx", model_of(numpy_helper.from_array(array, "w")))
+    out = str(tmp_path / "out.onnx")
+    options = ("--type", "int8", "--min-size", 0, "--granularity")
+    for granularity, shape in (("block:31", (9, 1)), ("tensor", ()), ("9x1", (1, 31))):
+        assert command("quantize", path, out, *options, granularity, "-qf") == 0
+        scale = {one.name: one for one in onnx.load(out).graph.initializer}["w_scale"]
+        assert tuple(scale.dims) == shape
+        assert decoded(out)["w"].shape == array.shape
+    array = array[:1]
+    saved(tmp_path / "in.onnx", model_of(numpy_helper.from_array(array, "w")))
+    for granularity, shape in (("block:31", (1, 1)), ("axis:0", (1,))):
+        assert command("quantize", path, out, *options, granularity, "-qf") == 0
+        scale = {one.name: one for one in onnx.load(out).graph.initializer}["w_scale"]
+        assert tuple(scale.dims) == shape
+        assert decoded(out)["w"].shape == array.shape
+
+
 @pytest.mark.parametrize("opset", [11, 12])
 def test_older_operators_are_converted(opset, tmp_path):
     proto = network(opset)

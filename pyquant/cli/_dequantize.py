@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pyquant dequantize`: codes and scales, or blocks of GGUF, to real numbers."""
+"""The command `pyquant dequantize`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ exit status: 0 done, 2 arguments or files that cannot be used, 3 no space, 130 C
 """
 
 
+# Metadata of quantized files.
 UNDONE = ("quantization_config", "general.file_type", "general.quantization_version")
 
 
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _type_of(arguments: argparse.Namespace, tensor: Logical, kind: str) -> str:
-    """Of the numbers of a tensor."""
+    """Return the type of a tensor's numbers."""
     if arguments.type is None and kind == "onnx":
         from pyquant.cli._onnx import Linear
 
@@ -77,7 +78,7 @@ def _type_of(arguments: argparse.Namespace, tensor: Logical, kind: str) -> str:
 
 
 def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Any:
-    """What the file says of itself, but for what has been undone."""
+    """Return a function to the metadata of a file, without undone records."""
     kept = {part.name for job in jobs if job.changed is None for part in job.parts}
 
     def metadata(names: set[str] | None) -> dict[str, Any]:

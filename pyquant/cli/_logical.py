@@ -398,10 +398,7 @@ def logical(model: Model) -> dict[str, Logical]:
     joined: dict[str, Logical] = {}
     for name, record in records.items():
         joined[name] = _by_record(model, name, record)
-    if model.kind == "onnx":
-        from pyquant.cli._onnx import joined_by_nodes
-
-        joined |= joined_by_nodes(model)
+    joined |= getattr(model, "linear", {})  # of an ONNX model
     for find in (_packed_by_name, _plain_by_name):
         for name in model:
             made = find(model, name)

@@ -11,14 +11,14 @@ import os
 import warnings
 from contextlib import contextmanager, suppress
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyquant import _core, _elements, dtypes
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import Granularity, Stored
-from pyquant.cli._logical import Logical, _Joined
+from pyquant.cli._logical import _Joined
 from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
 from pyquant.files import RECORDS, Weight
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyquant.cli._plan import Job
     from pyquant.cli._write import Part
 
-__all__ = ["Linear", "OnnxModel", "joined_by_nodes", "objection", "onnx_files"]
+__all__ = ["Linear", "OnnxModel", "objection", "onnx_files"]
 
 MAX_PROTOBUF = 2**31 - 1  # bytes of the largest message that protobuf reads and writes
 OPERATOR = "DequantizeLinear"
@@ -42,7 +42,7 @@ DATA = tuple(
 )
 NARROW = ("int4", "uint4", "int2", "uint2")
 ALIGNMENT = 4096  # of external data, so that runtimes can map it
-SMALL = 1024  # bytes; a larger initializer is data, not an argument such as a shape
+SMALL = 1024  # bytes; a larger initializer is data, not an argument like a shape
 # Operators of ONNX and of ONNX Runtime whose weights are codes.
 ON_CODES = {
     *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulNBits"),
@@ -138,15 +138,6 @@ def _opset(proto: Any) -> int:
 # ---- reading ----
 
 
-class Node(NamedTuple):
-    """A DequantizeLinear node of initializers, which makes a tensor of real numbers."""
-
-    name: str  # of its result
-    names: dict[str, str]  # initializers, by "codes", "scale" and "zero_point"
-    type: str
-    granularity: str
-
-
 class Linear(_Joined):
     """The result of a DequantizeLinear node."""
 
@@ -180,8 +171,8 @@ class OnnxModel(Model):
         The initializers in `proto`.
     weights : dict of str to Weight
         Their data.
-    nodes : dict of str to Node
-        DequantizeLinear nodes of initializers, by the names of their results.
+    linear : dict of str to Linear
+        Results of DequantizeLinear nodes of initializers, by name.
 
     Raises
     ------
@@ -210,8 +201,8 @@ class OnnxModel(Model):
                 self.weights[proto.name] = self._tensor(proto)
                 for field in DATA:
                     proto.ClearField(field)
-            by_codes = {one.names["codes"]: one for one in self._find_nodes()}
-            self.nodes: dict[str, Node] = {one.name: one for one in by_codes.values()}
+            by_codes = {one.parts[0]: one for one in self._find_linear()}
+            self.linear: dict[str, Linear] = {one.name: one for one in by_codes.values()}
         except BaseException:
             self.close()
             raise
@@ -255,7 +246,7 @@ class OnnxModel(Model):
         """Return a file or memory, the first byte, and the number of bytes."""
         onnx = require()
         if onnx.external_data_helper.uses_external_data(proto):
-            return self._external(proto, expected)
+            return self.external(proto, expected)
         if proto.HasField("raw_data"):
             memory = proto.raw_data
         else:
@@ -266,7 +257,7 @@ class OnnxModel(Model):
                 memory = onnx.numpy_helper.from_array(array).raw_data
         return Bytes(self.path, memory), 0, len(memory)
 
-    def _external(self, proto: Any, expected: int | None) -> tuple[Any, int, int]:
+    def external(self, proto: Any, expected: int | None = None) -> tuple[Any, int, int]:
         """Return the file of external data, the first byte, and the number of bytes."""
         fields = {entry.key: entry.value for entry in proto.external_data}
         file = self._file(fields.get("location", ""), proto.name)
@@ -295,54 +286,41 @@ class OnnxModel(Model):
             self._files[path] = Bytes(path, b"") if empty else _elements.Mapped(path)
         return self._files[path]
 
-    def _find_nodes(self) -> Iterator[Node]:
+    def _find_linear(self) -> Iterator[Linear]:
         """Find nodes that dequantize initializers which are no inputs of the graph."""
         inputs = {one.name for one in self.proto.graph.input}
         for node in self.proto.graph.node:
             names = [name for name in node.input if name]
             ours = node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
             if ours and len(names) >= 2 and set(names) <= self.protos.keys() - inputs:
-                found = self._node(node, dict(zip(ROLES, names, strict=False)))
-                if found is not None:
-                    yield found
-
-    def _node(self, node: Any, names: dict[str, str]) -> Node | None:
-        """Describe a node, if its parameters fit and a granularity describes them."""
-        given = {one.name: one.i for one in node.attribute}
-        codes, scale = self[names["codes"]], self[names["scale"]]
-        shapes = {self[one].shape for role, one in names.items() if role != "codes"}
-        if given.get("output_dtype", 0) or codes.dtype is None or len(shapes) != 1:
-            return None
-        axis, block = given.get("axis", 1), given.get("block_size", 0)
-        axis += codes.ndim * (axis < 0)
-        text = "tensor" if scale.size == 1 and not block else None
-        if text is None and 0 <= axis < codes.ndim:
-            text = _granularity(codes.shape, axis, block, scale.shape)
-        return None if text is None else Node(node.output[0], names, codes.dtype.name, text)
+                parts = dict(zip(ROLES, map(self.__getitem__, names), strict=False))
+                granularity = _granularity_of(node, **parts)
+                if granularity is not None:
+                    codes: Any = parts["codes"]
+                    how = Stored(codes.dtype.name, "plain", codes.dtype.name)
+                    shared = Granularity(granularity)
+                    yield Linear(node.output[0], codes.shape, how, shared, parts)
 
 
-def joined_by_nodes(model: Model) -> dict[str, Logical]:
-    """Return the results of DequantizeLinear nodes of initializers, by name."""
-    found: dict[str, Logical] = {}
-    assert isinstance(model, OnnxModel)
-    for node in model.nodes.values():
-        tensors = {role: model[name] for role, name in node.names.items()}
-        shape, granularity = tensors["codes"].shape, Granularity(node.granularity)
-        how = Stored(node.type, "plain", node.type)
-        found[node.name] = Linear(node.name, shape, how, granularity, tensors)
-    return found
-
-
-def _granularity(
-    shape: tuple[int, ...], axis: int, block: int, scales: tuple[int, ...]
+def _granularity_of(
+    node: Any, codes: Any, scale: Any, zero_point: Any = None
 ) -> str | None:
-    """Name the granularity, if the shape of the scales fits and it has a name."""
-    if block == 0:
-        return f"axis:{axis}" if scales == (shape[axis],) else None
-    if scales != (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :]):
+    """Name the granularity of a node, if its parameters fit and it has a name."""
+    given = {one.name: one.i for one in node.attribute}
+    fits = zero_point is None or zero_point.shape == scale.shape
+    if given.get("output_dtype", 0) or codes.dtype is None or not fits:
         return None
-    words = {1: f"block:{block}", 2: f"{block}x1"}
-    return words.get(len(shape) - axis)
+    shape, axis, block = codes.shape, given.get("axis", 1), given.get("block_size", 0)
+    axis += codes.ndim * (axis < 0)
+    if scale.size == 1 and not block:
+        return "tensor"
+    if not 0 <= axis < codes.ndim:
+        return None
+    if block == 0:
+        return f"axis:{axis}" if scale.shape == (shape[axis],) else None
+    if scale.shape != (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :]):
+        return None
+    return {1: f"block:{block}", 2: f"{block}x1"}.get(codes.ndim - axis)
 
 
 def _metadata(proto: Any) -> dict[str, Any]:
@@ -373,31 +351,16 @@ def _load(path: str) -> Any:
 # ---- the abilities of DequantizeLinear ----
 
 
-class Change(NamedTuple):
-    """Type and granularity of codes, as attributes of DequantizeLinear."""
-
-    type: str
-    axis: int | None = None
-    block_size: int | None = None
-
-    def shape_of_scales(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the scales of a tensor."""
-        if self.axis is None:
-            return ()
-        if self.block_size is None:
-            return (shape[self.axis],)
-        blocks = -(-shape[self.axis] // self.block_size)
-        return (*shape[: self.axis], blocks, *shape[self.axis + 1 :])
-
-
-def _change_for(type: str, granularity: Granularity, ndim: int) -> Change | None:
-    """Describe a granularity by attributes; None for blocks along two axes."""
+def _attributes_for(granularity: Granularity, ndim: int) -> dict[str, int] | None:
+    """Describe a granularity by attributes, unless its blocks extend along two axes."""
     call = granularity.call(ndim)
     sizes = call.get("block_size")
     if not isinstance(sizes, tuple):
-        return Change(type, call.get("axis"), sizes)
+        return call
     along = [axis for axis, size in enumerate(sizes) if size > 1] or [ndim - 1]
-    return Change(type, along[0], sizes[along[0]]) if len(along) == 1 else None
+    if len(along) > 1:
+        return None
+    return {"axis": along[0], "block_size": sizes[along[0]]}
 
 
 def objection(model: Model, name: str, type: str, granularity: Granularity) -> str | None:
@@ -418,7 +381,7 @@ def objection(model: Model, name: str, type: str, granularity: Granularity) -> s
     Returns
     -------
     str or None
-        The expected and the actual value, or None if there is no objection.
+        The expected and the actual value, if there is an objection.
     """
     assert isinstance(model, OnnxModel)
     if name not in model.protos:
@@ -431,30 +394,30 @@ def objection(model: Model, name: str, type: str, granularity: Granularity) -> s
         return "expected an initializer alone, got an input of the graph, too"
     if name in model.parameters:
         return "expected a weight, got what goes with codes"
-    change = _change_for(type, granularity, len(proto.dims))
-    if change is None:
+    attributes = _attributes_for(granularity, len(proto.dims))
+    if attributes is None:
         return f"expected blocks along one axis for {OPERATOR}, got {granularity.text}"
-    if _since(model, name, change) is None:
+    if _since(model, name, type, attributes) is None:
         return f"expected a type that {OPERATOR} has, got {type}"
     return None
 
 
-def _since(model: OnnxModel, name: str, change: Change) -> int | None:
-    """Return the first opset, from the model's on, that supports a change."""
+def _since(
+    model: OnnxModel, name: str, type: str, attributes: Mapping[str, int]
+) -> int | None:
+    """Return the first opset, from the model's on, that dequantizes such codes."""
     onnx = require()
     try:
-        code = onnx.helper.np_dtype_to_tensor_dtype(_core.dtype_named(change.type))
+        code = onnx.helper.np_dtype_to_tensor_dtype(_core.dtype_named(type))
     except (ValueError, KeyError, TypeError):
         return None
-    wanted = {"axis"} if change.axis is not None else set()
-    wanted |= {"block_size"} if change.block_size else set()
     types = [
         f"tensor({_format_name(t).lower()})" for t in (code, model.protos[name].data_type)
     ]
     for version in range(max(model.opset, 10), onnx.defs.onnx_opset_version() + 1):
         schema = onnx.defs.get_schema(OPERATOR, version)
         fits = all(t in schema.inputs[n].types for n, t in enumerate(types))
-        if fits and wanted <= schema.attributes.keys():
+        if fits and attributes.keys() <= schema.attributes.keys():
             return version
     return None
 
@@ -481,69 +444,73 @@ class _Edited:
         graph = self.proto.graph
         del graph.initializer[:]
         self.tensors: dict[str, Any] = {}
-        changes = {job.source.name: _change_of(job) for job in jobs if job.spec is not None}
+        made = [job for job in jobs if job.spec is not None]
         undone = {job.source.name for job in jobs if job.changed is not None}
         self._load_nested_data()
-        self._raise_opset(changes)
+        self._raise_opset(made)
         self._taken = {*_names(model.proto.graph), *_names(graph)}
         nodes = [node for node in graph.node if not undone & {*node.output}]
-        made = []
-        for job in jobs:
+        links = []
+        for job in jobs:  # initializers keep their order
             if job.spec is not None:
-                made.append(self._link(job, changes[job.source.name]))
+                links.append(self._link(job))
             elif job.changed is not None:
                 self._undo(job.parts[0])
             else:
                 for part in job.parts:
                     self.tensors[part.name] = _without_data(model.protos[part.name])
         del graph.node[:]
-        graph.node.extend([*made, *nodes])
-        self._add_initializers({*changes}, undone)
+        graph.node.extend([*links, *nodes])
+        self._add_initializers({job.source.name for job in made}, undone)
 
     def _load_nested_data(self) -> None:
         """Load external data of subgraphs, attributes, functions and sparse tensors."""
-        helper = require().external_data_helper
         for tensor in _messages(self.proto, "TensorProto"):
-            if helper.uses_external_data(tensor):
-                with _onnx_errors(self.model.path, "external data", tensor.name):
-                    folder = os.path.dirname(self.model.path)
-                    helper.load_external_data_for_tensor(tensor, folder)
+            if require().external_data_helper.uses_external_data(tensor):
+                file, start, nbytes = self.model.external(tensor)
+                tensor.raw_data = bytes(file.opened()[start : start + nbytes])
+                tensor.ClearField("external_data")
+                tensor.ClearField("data_location")
 
-    def _raise_opset(self, changes: Mapping[str, Change]) -> None:
-        """Raise the opset to the version that the changes need."""
+    def _raise_opset(self, made: Sequence[Job]) -> None:
+        """Raise the opset to the version that the new nodes need."""
         model, onnx = self.model, require()
-        needs = [_since(model, name, change) or 0 for name, change in changes.items()]
+        needs = [
+            _since(model, job.source.name, job.to, _attributes_of(job)) or 0 for job in made
+        ]
         wanted = max([*needs, model.opset])
         if wanted > model.opset:
             _convert(self.proto, model, wanted)
-        if changes:
+        if made:
             opsets = [onnx.helper.make_opsetid("", wanted)]
             least = onnx.helper.find_min_ir_version_for(opsets, ignore_unknown=True)
             self.proto.ir_version = max(self.proto.ir_version, least)
 
-    def _link(self, job: Job, change: Change) -> Any:
+    def _link(self, job: Job) -> Any:
         """Make a node with the name of an initializer; its inputs are the job's tensors."""
-        name, shape = job.source.name, job.source.shape
-        shapes = [shape, *[change.shape_of_scales(shape)] * 2]
+        name, shape, attributes = job.source.name, job.source.shape, _attributes_of(job)
+        assert job.spec is not None
+        blocks = job.spec.granularity.blocks(shape)
+        scales = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
+        if "block_size" not in attributes:
+            scales = (prod(scales),) if attributes else ()
         roles, inputs = ("quantized", "scale", "zero_point"), []
-        for role, part, form in zip(roles, job.parts, shapes, strict=False):
+        for role, part, form in zip(
+            roles, job.parts, (shape, scales, scales), strict=False
+        ):
             inputs.append(self._free(f"{name}_{role}"))
             self.tensors[part.name] = _tensor(inputs[-1], part.type, form)
-        attributes = {} if change.axis is None else {"axis": change.axis}
-        if change.block_size:
-            attributes["block_size"] = change.block_size
         node = self._free(f"{name}_{OPERATOR}")
         return require().helper.make_node(OPERATOR, inputs, [name], node, **attributes)
 
     def _undo(self, part: Part) -> None:
         """Replace a node by an initializer of real numbers."""
-        node = self.model.nodes.get(part.name)
-        if node is None:
+        linear = self.model.linear.get(part.name)
+        if linear is None:
             raise _fault(self.path, f"a result of {OPERATOR}", part.type, part.name)
-        scale = self.model[node.names["scale"]].dtype
-        real = None if scale is None else dtypes.name_of(scale)
-        if part.type != real:
-            raise _fault(self.path, f"{real}, as the graph has it", part.type, part.name)
+        if part.type != linear.real:
+            need = f"{linear.real}, as the graph has it"
+            raise _fault(self.path, need, part.type, part.name)
         self.tensors[part.name] = _tensor(part.name, part.type, part.shape)
 
     def _free(self, name: str) -> str:
@@ -557,7 +524,7 @@ class _Edited:
     def _add_initializers(self, changed: set[str], undone: set[str]) -> None:
         """Check the model with the tensors as inputs; then make them initializers."""
         graph, model = self.proto.graph, self.model
-        codes = {name for one in undone for name in model.nodes[one].names.values()}
+        codes = {name for one in undone for name in model.linear[one].parts}
         written = {one.name for one in self.tensors.values()}
         gone = written | changed | codes - {*_used(graph)}
         converted = [*graph.initializer]
@@ -577,12 +544,11 @@ class _Edited:
             self.tensors[name] = graph.initializer[-1]
 
 
-def _change_of(job: Job) -> Change:
-    spec = job.spec
-    change = spec and _change_for(spec.type, spec.granularity, job.source.ndim)
-    if change is None:  # `objection` reports this first
-        raise Refused(f"tensor {job.source.name[:100]!r}: expected blocks along one axis")
-    return change
+def _attributes_of(job: Job) -> dict[str, int]:
+    assert job.spec is not None
+    found = _attributes_for(job.spec.granularity, job.source.ndim)
+    assert found is not None  # `objection` reports two axes first
+    return found
 
 
 def _tensor(name: str, type: str, shape: tuple[int, ...]) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pyquant quantize`: the weights of a file to codes and scales, or to blocks of GGUF."""
+"""The command `pyquant quantize`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["add", "run"]
 
 MIN_SIZE = 1024
-# What files can hold.
+# Types of codes that each kind of file stores.
 TYPES: dict[str, Any] = {
     "gguf": BLOCKS,
     "safetensors": STORED,
@@ -56,7 +56,7 @@ exit status: 0 done, 2 arguments or files that cannot be used, 3 no space, 130 C
 
 
 class _Rule(argparse.Action):
-    """--tensor and --keep in the order in which they are given."""
+    """Collect --tensor and --keep in the order of the command line."""
 
     def __call__(
         self,
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _spec(
     arguments: argparse.Namespace, kind: str, type: str, granularity: str | None, what: str
 ) -> Spec:
-    """What an option says that tensors are to become."""
+    """Check the values of an option and combine them."""
     known = TYPES[kind]
     if type not in known:
         expected = ", ".join(known)
@@ -171,7 +171,7 @@ def _rule(
 def _chosen(
     rules: list[tuple[str, str, Spec | None]], names: list[str]
 ) -> dict[str, Spec | None]:
-    """The last rule that matches counts, whichever option it is of."""
+    """Find the last matching rule of each tensor, from both options."""
     found: dict[str, Spec | None] = {}
     for option, pattern, spec in rules:
         found |= chosen([(pattern, spec)], names, option)
@@ -204,7 +204,7 @@ def _job(
 
 
 def _graph_objection(model: Model, kind: str, tensor: Logical, spec: Spec) -> str | None:
-    """Why a graph of ONNX cannot have it so."""
+    """Explain why DequantizeLinear cannot produce the tensor."""
     if kind != "onnx":
         return None
     from pyquant.cli._onnx import objection
@@ -213,7 +213,7 @@ def _graph_objection(model: Model, kind: str, tensor: Logical, spec: Spec) -> st
 
 
 def _too_small(arguments: argparse.Namespace, model: Model, tensor: Logical) -> str | None:
-    """Small tensors cost little as they are, and matter much."""
+    """Explain why a tensor is kept. A small tensor saves few bytes and matters much."""
     if not tensor.is_real:
         return f"expected real numbers, got {tensor.type}"
     least = arguments.min_size
@@ -225,7 +225,7 @@ def _too_small(arguments: argparse.Namespace, model: Model, tensor: Logical) -> 
     return f"fewer than {least} elements" if tensor.size < least else None
 
 
-# ---- what the file says of itself ----
+# ---- metadata ----
 
 
 def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Any:
@@ -234,7 +234,7 @@ def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Any:
     def metadata(names: set[str] | None) -> dict[str, Any]:
         found = {**model.metadata}
         if kind == "gguf":
-            # The type that most tensors have, which is another now.
+            # general.file_type is the type of most tensors, which changes.
             found.pop("general.file_type", None)
             found["general.quantization_version"] = 2
             return found
@@ -252,7 +252,7 @@ def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Any:
 def _records(
     model: Model, made: Mapping[str, Job], names: set[str] | None
 ) -> dict[str, str]:
-    """What was recorded before, and of the tensors that are quantized now."""
+    """Add a record of each quantized tensor to the records of the input."""
     try:
         records = json.loads(model.metadata.get("pyquant", "{}"))
     except (TypeError, ValueError, RecursionError):
@@ -268,7 +268,7 @@ def _records(
     return {"pyquant": json.dumps(records, separators=(",", ":"))}
 
 
-# Types that compressed-tensors has: how it calls them, and the format of their files.
+# Types of compressed-tensors: name there, and format of the file.
 _TYPES = {
     "int8": ("int", "int-quantized"),
     "float8_e4m3fn": ("float", "float-quantized"),
@@ -278,7 +278,7 @@ _TYPES = {
 
 
 def _config(made: Mapping[str, Job], jobs: list[Job]) -> dict[str, Any] | None:
-    """What compressed-tensors says of a model in its `quantization_config`."""
+    """Build the `quantization_config` that compressed-tensors reads."""
     groups: dict[str, list[str]] = {}
     for name, job in made.items():
         weights = _scheme(job)
@@ -309,7 +309,7 @@ def _config(made: Mapping[str, Job], jobs: list[Job]) -> dict[str, Any] | None:
 
 
 def _scheme(job: Job) -> dict[str, Any] | None:
-    """How compressed-tensors describes the weights of a layer, if it has such."""
+    """Describe the weights of a layer as compressed-tensors does, if it can."""
     spec = job.spec
     if spec is None or spec.type not in _TYPES or job.source.ndim != 2:
         return None

@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def memory_of(text: str) -> int:
-    """Convert a size such as 256M to bytes."""
+    """Convert a size, for example 256M, to bytes."""
     found = re.fullmatch(r"(\d{1,12})([KMG]?)(?:i?B)?", text, re.IGNORECASE)
     if found is None or int(found[1]) == 0:
         import argparse
@@ -134,7 +134,7 @@ def perform(
     kind : str
         Kind of the output file.
     metadata : callable
-        From the names of tensors, or None for all, to the metadata of their file.
+        From the names of a file's tensors to its metadata; `None` stands for all tensors.
 
     Returns
     -------
