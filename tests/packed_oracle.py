@@ -25,16 +25,21 @@ def _in_order(rows, order):
     return groups[..., order].reshape(rows.shape)
 
 
-def packed(codes, layout, axis, bits):
-    """Pack uint8 codes into words along an axis. The ONNX layout ignores the axis."""
-    word, order = LAYOUTS[layout]
-    rows = codes.reshape(-1) if layout == "onnx" else np.moveaxis(codes, axis, -1)
-    rows = _in_order(_padded(rows, len(order)), order)
+def pack_rows(rows, bits, word="<u4", order=(0,)):
+    """Pack the codes of each row into words of a type, in the order of a layout."""
+    rows = _in_order(_padded(rows.astype(np.uint8), len(order)), order)
     stream = (rows[..., None] >> np.arange(bits, dtype=np.uint8) & 1).astype(np.uint8)
     stream = stream.reshape(*rows.shape[:-1], rows.shape[-1] * bits)
     stream = _padded(stream, 8 * np.dtype(word).itemsize)
-    words = np.packbits(stream, -1, "little").view(word)
-    return words if layout == "onnx" else np.moveaxis(words, -1, axis).copy("C")
+    return np.packbits(stream, -1, "little").view(word)
+
+
+def packed(codes, layout, axis, bits):
+    """Pack uint8 codes into words along an axis. The ONNX layout ignores the axis."""
+    if layout == "onnx":
+        return pack_rows(codes.reshape(-1), bits, *LAYOUTS[layout])
+    words = pack_rows(np.moveaxis(codes, axis, -1), bits, *LAYOUTS[layout])
+    return np.moveaxis(words, -1, axis).copy("C")
 
 
 def unpacked(words, layout, axis, bits, shape):

@@ -1,61 +1,46 @@
-"""Weights of codes and parameters in arrays of their own, bit by bit."""
+"""Weights with codes and parameters in separate arrays, with the bits of packed_oracle."""
 
 import numpy as np
+from packed_oracle import LAYOUTS, pack_rows
 
-AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
 PLANES = {3: (2, 1), 5: (4, 1), 6: (4, 2), 7: (4, 2, 1)}
 
-
-def stream(codes, bits):
-    """Words of 32 bits in which code i has the bits from bits * i on."""
-    number = sum(int(code) << (bits * i) for i, code in enumerate(codes))
-    count = -(-len(codes) * bits // 32)
-    return [(number >> (32 * k)) & 0xFFFFFFFF for k in range(count)]
+stream = pack_rows
 
 
-def byte_stream(codes, bits):
-    number = sum(int(code) << (bits * i) for i, code in enumerate(codes))
-    return [(number >> (8 * k)) & 0xFF for k in range(-(-len(codes) * bits // 8))]
+def byte_stream(rows, bits):
+    """Pack rows into bytes."""
+    return pack_rows(rows, bits, "<u1")
 
 
-def padded(codes, bits):
-    """As many whole codes to a word as it has room for."""
-    each = 32 // bits
-    parts = [codes[i : i + each] for i in range(0, len(codes), each)]
-    return [sum(int(c) << (bits * i) for i, c in enumerate(part)) for part in parts]
+def padded(rows, bits):
+    """Pack as many complete codes into each word as fit."""
+    count = 32 // bits
+    rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % count)))
+    return pack_rows(rows.reshape(len(rows), -1, count), bits)[..., 0]
 
 
-def planes(codes, bits):
-    words = []
-    for i in range(0, len(codes), 32):
-        low = 0
-        for width in PLANES.get(bits, (bits,)):
-            part = [int(c) >> low & ((1 << width) - 1) for c in codes[i : i + 32]]
-            words += stream(part, width)
-            low += width
-    return words
+def planes(rows, bits):
+    """Pack each 32 codes into planes: the low bits of all codes, then the higher bits."""
+    groups, words = rows.reshape(len(rows), -1, 32), []
+    for width in PLANES.get(bits, (bits,)):
+        words.append(pack_rows(groups & ((1 << width) - 1), width))
+        groups = groups >> width
+    return np.concatenate(words, -1).reshape(len(rows), -1)
 
 
-def awq(codes, bits):
-    assert bits == 4
-    parts = [codes[i : i + 8] for i in range(0, len(codes), 8)]
-    return [
-        sum(int(part[column]) << (4 * i) for i, column in enumerate(AWQ_COLUMNS))
-        for part in parts
-    ]
+def awq(rows, bits):
+    """Pack rows in the order of AWQ."""
+    return pack_rows(rows, bits, *LAYOUTS["awq"])
 
 
 def along(codes, axis, bits, pack=stream, dtype=np.int32):
-    """Words of a matrix, packed along an axis."""
-    lines = codes if axis == 1 else codes.T
-    unsigned = np.dtype(
-        dtype.__name__.replace("int", "uint") if dtype is np.int32 else dtype
-    )
-    made = np.array([pack(list(line), bits) for line in lines], unsigned).view(dtype)
-    return np.ascontiguousarray(made if axis == 1 else made.T)
+    """Pack a matrix along an axis."""
+    words = pack(codes if axis == 1 else codes.T, bits).view(dtype)
+    return np.ascontiguousarray(words if axis == 1 else words.T)
 
 
 def numbers(codes, zeros, scales, groups, dtype=np.float32):
-    """(code - zero) * scale of inputs along the first axis, rounded once."""
+    """Return (code - zero) * scale of inputs along the first axis, rounded once."""
     exact = codes.astype(np.int64) - zeros.astype(np.int64)[groups]
     return (exact.astype(np.float64) * scales.astype(np.float64)[groups]).astype(dtype)

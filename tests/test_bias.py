@@ -1,17 +1,16 @@
-"""`bias=`: what formats of weights add to products, rounded before.
+"""`bias=`, which weight formats add to the rounded product.
 
-The judge is NumPy, a step at a time: an exact difference, its product and the sum, each
-rounded once to float32, or float64, then the type of the result.
+Oracle: NumPy computes an exact difference, the product and the sum. Each step is rounded
+once to float32 or float64, and the result is rounded to its type.
 """
 
 import numpy as np
 import pytest
-from support import REALS, cast, each, expand, parameter_shape, same, split_small_arrays
+from support import REALS, cast, expand, loop, parameter_shape, same, split_small_arrays
 
 import pyquant as pq
 from pyquant._core import dequantize_at
 
-LEVELS = pq.isa.available()
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 FORMS = [
     ((40,), None, None),
@@ -25,7 +24,7 @@ FORMS = [
 
 
 def definition(q, scale, bias, zero_point=0, dtype="float32"):
-    """Of arrays that have been spread to the elements."""
+    """Dequantize with one scale and one bias for each element."""
     kind = np.dtype("float64" if dtype == "float64" else "float32")
     difference = (q.astype(np.int64) - np.int64(zero_point)).astype(kind)
     with np.errstate(all="ignore"):
@@ -40,8 +39,8 @@ def reals(rng, shape, kind):
     return cast(np.ldexp(rng.standard_normal(shape), exponents), kind)
 
 
-@each("form, level", FORMS, LEVELS)
-def test_two_roundings_at_any_granularity(form, level):
+@loop("form", FORMS)
+def test_two_roundings_at_any_granularity(form, isa):
     shape, axis, block = form
     rng = np.random.default_rng(1)
     params = parameter_shape(shape, axis, block)
@@ -53,40 +52,40 @@ def test_two_roundings_at_any_granularity(form, level):
         whole = expand(scale, shape, axis, block), expand(bias, shape, axis, block)
         for dtype in REALS:
             how = {"axis": axis, "block_size": block, "dtype": dtype}
-            got = dequantize_at(level, q, scale, zero, bias=bias, **how)
+            got = dequantize_at(isa, q, scale, zero, bias=bias, **how)
             same(got, definition(q, *whole, zero, str(np.dtype(dtype))))
 
 
-@each("kind, level", REALS, LEVELS)
-def test_scale_and_bias_of_any_real_type(kind, level):
+@loop("kind", REALS)
+def test_scale_and_bias_of_any_real_type(kind, isa):
     rng = np.random.default_rng(2)
     q = rng.integers(0, 16, (6, 64), np.uint8)
     scale = reals(rng, (6, 2), kind)
     for other in REALS:
         bias = reals(rng, (6, 2), other)
         whole = expand(scale, q.shape, 1, 32), expand(bias, q.shape, 1, 32)
-        got = dequantize_at(level, q, scale, bias=bias, axis=1, block_size=32)
+        got = dequantize_at(isa, q, scale, bias=bias, axis=1, block_size=32)
         same(got, definition(q, *whole))
 
 
-@each("bits, level", range(1, 9), LEVELS)
-def test_packed_words(bits, level):
+@loop("bits", range(1, 9))
+def test_packed_words(bits, isa):
     rng = np.random.default_rng(bits)
     q = rng.integers(0, 1 << bits, (5, 96), np.uint8)
     scale, bias = reals(rng, (5, 3), "float16"), reals(rng, (5, 3), "float16")
     whole = expand(scale, q.shape, 1, 32), expand(bias, q.shape, 1, 32)
     for axis in (0, 1):
         packed = pq.pack(q, "words", axis=axis, bits=bits)
-        got = dequantize_at(level, packed, scale, bias=bias, axis=1, block_size=32)
+        got = dequantize_at(isa, packed, scale, bias=bias, axis=1, block_size=32)
         same(got, definition(q, *whole))
 
 
-# Extent, block size: whole vectors, parts of them, and a column each.
+# Extent, block size: complete vectors, parts of vectors, one column.
 GROUPS = [(256, 32), (200, 100), (192, 64), (165, 33), (1100, 1), (130, 32), (71, 17)]
 
 
 def strewn(rng, shape, kind="float32"):
-    """Numbers, some of which are not, or so large that products are not."""
+    """Return numbers with infinities, NaN, zeros and numbers near the limit of float32."""
     made = reals(rng, shape, kind)
     odd = np.array([np.inf, -np.inf, np.nan, 3e38, -3e38, 0.0, -0.0], np.float32)
     some = slice(None, None, made.size // 7 + 1)
@@ -94,9 +93,8 @@ def strewn(rng, shape, kind="float32"):
     return made
 
 
-@each("group, level", GROUPS, LEVELS)
-@pytest.mark.parametrize("make", [reals, strewn])
-def test_groups_of_any_codes(group, level, make):
+@loop("group, make", GROUPS, [reals, strewn])
+def test_groups_of_any_codes(group, isa, make):
     n, block = group
     rng = np.random.default_rng(group)
     shape, params = (18, n), (18, -(-n // block)) if block > 1 else (2, n)
@@ -112,38 +110,35 @@ def test_groups_of_any_codes(group, level, make):
         if bits == 4:
             codes = pq.pack(codes, bits=4)
         for dtype in REALS:
-            got = dequantize_at(level, codes, scale, zero, bias=bias, dtype=dtype, **how)
+            got = dequantize_at(isa, codes, scale, zero, bias=bias, dtype=dtype, **how)
             same(got, definition(q, *whole, str(np.dtype(dtype))))
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_what_mlx_makes_of_its_words(level):
+def test_words_of_mlx(isa):
     x = ((np.arange(32) - 16) / 8).astype(np.float32)
     words = np.array([[0x43222100, 0x87666544, 0xCBAAA988, 0xFFEEEDCC]], "<u4")
     packed = pq.PackedArray(words, "uint4", (1, 32), layout="words")
     scale, bias = np.full((1, 1), 0.25, "f4"), np.full((1, 1), -2, "f4")
-    got = dequantize_at(level, packed, scale, bias=bias, axis=1, block_size=32)
+    got = dequantize_at(isa, packed, scale, bias=bias, axis=1, block_size=32)
     same(got, packed.unpack().astype("f4") * scale + bias)
     assert np.abs(got - x).max() <= 0.375
     words = np.array([[0x92489200, 0xDB2491B6, 0xFFFFB6DA]], "<u4")
     packed = pq.PackedArray(words, "uint8", (1, 32), layout="words", bits=3)
-    got = dequantize_at(level, packed, 0.5, bias=-2)
+    got = dequantize_at(isa, packed, 0.5, bias=-2)
     same(got, packed.unpack().astype("f4") * np.float32(0.5) - np.float32(2))
     assert np.abs(got - x).max() <= 0.375
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_the_product_is_rounded_before(level):
-    # 0xffffff * (1 + 2^-23) is not a float32: a fused sum keeps what it loses.
+def test_the_product_is_rounded_before(isa):
+    # 0xffffff * (1 + 2^-23) is not a float32 number. A fused sum would not round it.
     scale = np.float32(1 + 2.0**-23)
     q = np.full(100, 0xFFFFFF, np.int32)
-    got = dequantize_at(level, q, scale, bias=-np.float32(0xFFFFFF))
+    got = dequantize_at(isa, q, scale, bias=-np.float32(0xFFFFFF))
     assert set(got.tolist()) == {1.0}  # fused: 1.9999998807907104
     same(got, definition(q, np.full(100, scale), np.full(100, -np.float32(0xFFFFFF))))
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_strides_threads_and_out(level, monkeypatch):
+def test_strides_threads_and_out(isa, monkeypatch):
     rng = np.random.default_rng(3)
     q = rng.integers(-128, 128, (64, 66), np.int8)
     scale, bias = reals(rng, (64, 2), "float32"), reals(rng, (64, 2), "float32")
@@ -152,19 +147,17 @@ def test_strides_threads_and_out(level, monkeypatch):
     how = {"axis": 1, "block_size": 33}
     room = np.zeros((66, 130), "f4")
     out = room[:, 1:129:2].T
-    got = dequantize_at(level, q, scale, bias=bias, out=out, **how)
+    got = dequantize_at(isa, q, scale, bias=bias, out=out, **how)
     assert got is out
     same(got, expected)
     assert not room[:, ::2].any()
     turned = np.asfortranarray(q)[:, ::-1]
     same(
-        dequantize_at(
-            level, turned[:, ::-1], scale[::-1][::-1], bias=bias.T.copy().T, **how
-        ),
+        dequantize_at(isa, turned[:, ::-1], scale[::-1][::-1], bias=bias.T.copy().T, **how),
         expected,
     )
     with split_small_arrays(monkeypatch):
-        same(dequantize_at(level, q, scale, bias=bias, threads=3, **how), expected)
+        same(dequantize_at(isa, q, scale, bias=bias, threads=3, **how), expected)
 
 
 def test_one_bias_for_all_scales_and_many_beside_one():
@@ -206,12 +199,12 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@loop("name", WRONG)
 def test_refusals(name):
-    error, given, said = WRONG[name]
+    error, given, text = WRONG[name]
     out = np.full((3, 4), 7, "f4")
     how = {"scale": np.ones(3, "f4"), "axis": 0, "out": out} | given
-    with pytest.raises(error, match=f"^{said}"):
+    with pytest.raises(error, match=f"^{text}"):
         pq.dequantize(np.zeros((3, 4), np.int8), **how)
     assert (out == 7).all()
 

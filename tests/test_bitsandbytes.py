@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conformance import cases
-from support import HAVE_BFLOAT16, same, split_small_arrays
+from support import HAVE_BFLOAT16, loop, same, split_small_arrays
 
 import pyquant as pq
 from pyquant import bitsandbytes
@@ -65,7 +65,7 @@ def stored(name):
     return args, cases.array(call.expect)
 
 
-@pytest.mark.parametrize("name", FOUR_BIT)
+@loop("name", FOUR_BIT)
 def test_stored_bytes(name):
     args, expected = stored(name)
     if "x" in args:
@@ -230,7 +230,7 @@ def test_counts_of_numpy():
     assert bitsandbytes.from_tensors(tensors, "w").shape == (3, 64)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.uint64])
+@loop("dtype", [np.uint8, np.int16, np.uint16, np.uint64])
 def test_block_sizes_of_numpy(dtype):
     """What is counted beside them does not fit their type."""
     inner = replace(NESTED.nested, block_size=dtype(64))
@@ -455,12 +455,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@loop("name", REFUSED)
 def test_refusals(name):
-    call, said = REFUSED[name]
+    call, text = REFUSED[name]
     with pytest.raises((TypeError, ValueError)) as raised:
         call()
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(text)
     assert "\n" not in str(raised.value)
 
 

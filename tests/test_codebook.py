@@ -1,7 +1,7 @@
-"""`codebook=`: codes that are places in a table of numbers.
+"""`codebook=`: each code is an index of a table of numbers.
 
-The judge sorts the table, makes the middles and counts those below each quotient by NumPy's
-`searchsorted`; values are looked up and multiplied in float32.
+Oracle: NumPy sorts the table and counts the middles below each quotient. Numbers of the
+table are multiplied in float32.
 """
 
 import hashlib
@@ -9,19 +9,18 @@ import threading
 
 import numpy as np
 import pytest
-from support import HAVE_BFLOAT16, REALS, cast, each, expand, same, split_small_arrays
+from support import HAVE_BFLOAT16, REALS, cast, expand, loop, same, split_small_arrays
 
 import pyquant as pq
 from pyquant._codebooks import TABLES
 from pyquant._core import dequantize_at, quantize_at
 
-LEVELS = pq.isa.available()
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, -3e38]
 
 
 def random_table(count, seed=0):
-    """Out of order, one number twice, and of very different magnitudes."""
+    """Return a table that is not sorted, with an equal pair and many magnitudes."""
     rng = np.random.default_rng([seed, count])
     table = np.ldexp(rng.standard_normal(count), rng.integers(-9, 3, count))
     table[count // 2] = table[1]
@@ -32,7 +31,7 @@ BOOKS = {**TABLES, **{f"of {n}": random_table(n) for n in SIZES}}
 
 
 def places(y, table):
-    """The definition."""
+    """Return the index of the nearest number; ties go down."""
     order = np.argsort(table, kind="stable")
     ascending = table[order].astype(np.float64)
     middles = ((ascending[:-1] + ascending[1:]) / 2).astype(np.float32)
@@ -50,7 +49,7 @@ def values(q, scale, table, inverse=False):
 
 
 def around(table):
-    """All middles, their neighbours, the numbers themselves, and what is at the edges."""
+    """Return middles, their neighbours, the numbers of the table, and edges."""
     ascending = np.sort(table).astype(np.float64)
     middles = ((ascending[:-1] + ascending[1:]) / 2).astype(np.float32)
     up, down = np.nextafter(middles, np.float32(np.inf)), np.nextafter(middles, -np.inf)
@@ -60,20 +59,20 @@ def around(table):
     return np.random.default_rng(4).permutation(found)
 
 
-@each("name, level", BOOKS, LEVELS)
-def test_the_nearest_and_ties_down(name, level):
+@loop("name", BOOKS)
+def test_the_nearest_and_ties_down(name, isa):
     table = BOOKS[name]
     x = around(table)
     given = name if name in TABLES else table
-    same(quantize_at(level, x, 1, codebook=given), places(x, table))
+    same(quantize_at(isa, x, 1, codebook=given), places(x, table))
     codes = np.arange(len(table), dtype=np.uint8)
-    same(dequantize_at(level, codes, 1, codebook=given), table)
+    same(dequantize_at(isa, codes, 1, codebook=given), table)
     if len(set(table.tolist())) == len(table):
-        same(quantize_at(level, table, 1, codebook=given), codes)
+        same(quantize_at(isa, table, 1, codebook=given), codes)
 
 
-@each("name, level", ("nf4", "dynamic8", "of 4"), LEVELS)
-def test_scales_divide_and_multiply(name, level):
+@loop("name", ("nf4", "dynamic8", "of 4"))
+def test_scales_divide_and_multiply(name, isa):
     table = BOOKS[name]
     rng = np.random.default_rng(5)
     for shape, axis, block in (
@@ -101,50 +100,48 @@ def test_scales_divide_and_multiply(name, level):
         for inverse in (False, True):
             with np.errstate(all="ignore"):
                 y = x * whole if inverse else x / whole
-            q = quantize_at(level, x, scale, codebook=table, inverse=inverse, **how)
+            q = quantize_at(isa, x, scale, codebook=table, inverse=inverse, **how)
             same(q, places(y, table))
             for dtype in REALS:
                 expected = cast(values(q, whole, table, inverse), dtype)
                 got = dequantize_at(
-                    level, q, scale, codebook=table, inverse=inverse, dtype=dtype, **how
+                    isa, q, scale, codebook=table, inverse=inverse, dtype=dtype, **how
                 )
                 same(got, expected)
 
 
-@each("real, level", REALS, LEVELS)
-def test_numbers_of_every_type(real, level):
+@loop("real", REALS)
+def test_numbers_of_every_type(real, isa):
     rng = np.random.default_rng(6)
     x = cast(rng.standard_normal((3, 96)), real)
     kind = np.float64 if np.dtype(real) == np.float64 else np.float32
     scale = rng.uniform(0.2, 2, (3, 3)).astype(kind)
     for name in ("nf4", "dynamic8"):
         y = x.astype(kind) / expand(scale, x.shape, 1, 32)
-        got = quantize_at(level, x, scale, codebook=name, axis=1, block_size=32)
+        got = quantize_at(isa, x, scale, codebook=name, axis=1, block_size=32)
         same(got, places(y, TABLES[name]))
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_quotients_of_float64_are_not_rounded_to_float32(level):
+def test_quotients_of_float64_are_not_rounded_to_float32(isa):
     middle = 0.5
     table = np.array([0, 1, 2, 3], np.float32)
     x = np.array([middle, np.nextafter(middle, 1), np.nextafter(middle, 0)])
-    same(quantize_at(level, x, 1, codebook=table), np.array([0, 1, 0], np.uint8))
+    same(quantize_at(isa, x, 1, codebook=table), np.array([0, 1, 0], np.uint8))
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_strange_scales(level):
+def test_unusual_scales(isa):
     codes = np.tile(np.arange(16, dtype=np.uint8), 9)
     for scale in (0.0, -0.0, -2.5, np.inf, np.nan, 1e-45, 1e38, 3e-39):
         whole = np.full(codes.shape, scale, np.float32)
         for inverse in (False, True):
             same(
-                dequantize_at(level, codes, scale, codebook="nf4", inverse=inverse),
+                dequantize_at(isa, codes, scale, codebook="nf4", inverse=inverse),
                 values(codes, whole, TABLES["nf4"], inverse),
             )
         x = np.array([*EDGES, 1, -1, 0.3], np.float32)
         with np.errstate(all="ignore"):
             y = x / np.float32(scale)
-        same(quantize_at(level, x, scale, codebook="nf4"), places(y, TABLES["nf4"]))
+        same(quantize_at(isa, x, scale, codebook="nf4"), places(y, TABLES["nf4"]))
 
 
 LAYOUTS = [
@@ -160,9 +157,9 @@ LAYOUTS = [
 ]
 
 
-@each("case, level", range(len(LAYOUTS)), LEVELS)
-def test_packed_codes(case, level, monkeypatch):
-    name, packed, dtype = LAYOUTS[case]
+@loop("layout", LAYOUTS)
+def test_packed_codes(layout, isa, monkeypatch):
+    name, packed, dtype = layout
     table = BOOKS[name]
     rng = np.random.default_rng(7)
     for shape in ((4, 64), (3, 7), (64, 33), (1, 1), (0, 4)):
@@ -170,19 +167,19 @@ def test_packed_codes(case, level, monkeypatch):
         scale = rng.uniform(0.5, 2, shape[:1]).astype(np.float32)
         kept = "uint8" if packed is not True and len(packed) == 3 else None
         how = {"axis": 0, "codebook": table}
-        p = quantize_at(level, x, scale, packed=packed, dtype=kept, **how)
+        p = quantize_at(isa, x, scale, packed=packed, dtype=kept, **how)
         q = places(x / expand(scale, shape, 0), table)
         if HAVE_BFLOAT16 or dtype == "uint8":
             assert p.dtype == dtype
             same(p.unpack().astype(np.uint8), q)
         expected = values(q, expand(scale, shape, 0), table)
-        same(dequantize_at(level, p, scale, **how), expected)
+        same(dequantize_at(isa, p, scale, **how), expected)
         with split_small_arrays(monkeypatch):
-            same(dequantize_at(level, p, scale, threads=3, **how), expected)
+            same(dequantize_at(isa, p, scale, threads=3, **how), expected)
 
 
-@each("layout, level", ("onnx", "high-first"), LEVELS)
-def test_packed_groups_of_any_scales(layout, level):
+@loop("layout", ("onnx", "high-first"))
+def test_packed_groups_of_unusual_scales(layout, isa):
     rng = np.random.default_rng(11)
     odd = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38], np.float32)
     for n, block in ((4096, 64), (1056, 32), (520, 96), (256, 256), (200, 8), (97, 33)):
@@ -194,29 +191,29 @@ def test_packed_groups_of_any_scales(layout, level):
         for name in ("nf4", "fp4_bnb"):
             expected = values(codes, whole, TABLES[name])
             how = {"axis": 0, "block_size": block, "codebook": name}
-            same(dequantize_at(level, p, scale, **how), expected)
-            room = np.empty(n + 9, np.float32)  # beginning anywhere in a line
+            same(dequantize_at(isa, p, scale, **how), expected)
+            room = np.empty(
+                n + 9, np.float32
+            )  # The result begins at several places of a cache line.
             for first in (1, 5, 9):
                 out = room[first : first + n]
-                same(dequantize_at(level, p, scale, out=out, **how), expected)
+                same(dequantize_at(isa, p, scale, out=out, **how), expected)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_types_of_ml_dtypes(level):
+def test_types_of_ml_dtypes(isa):
     pytest.importorskip("ml_dtypes")  # optional; the types tried are its
     x = np.linspace(-1, 1, 99, dtype=np.float32)
     for name, dtype in (("nf4", "uint4"), ("of 4", "uint2")):
-        q = quantize_at(level, x, 1, codebook=BOOKS[name], dtype=dtype)
+        q = quantize_at(isa, x, 1, codebook=BOOKS[name], dtype=dtype)
         assert q.dtype.name == dtype
         same(q.astype(np.uint8), places(x, BOOKS[name]))
         same(
-            dequantize_at(level, q, 0.5, codebook=BOOKS[name]),
+            dequantize_at(isa, q, 0.5, codebook=BOOKS[name]),
             values(q.astype(np.uint8), np.full(99, 0.5), BOOKS[name]),
         )
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_strides_out_and_threads(level, monkeypatch):
+def test_strides_out_and_threads(isa, monkeypatch):
     rng = np.random.default_rng(8)
     x = rng.standard_normal((130, 64)).astype(np.float32).T[:, ::-1]
     scale = rng.uniform(0.5, 2, 64).astype(np.float32)
@@ -224,18 +221,18 @@ def test_strides_out_and_threads(level, monkeypatch):
     how = {"codebook": "nf4", "axis": 0}
     room = np.full((64, 260), 9, np.uint8)
     out = room[:, ::2]
-    assert quantize_at(level, x, scale, out=out, **how) is out
+    assert quantize_at(isa, x, scale, out=out, **how) is out
     same(np.ascontiguousarray(out), q)
     assert (room[:, 1::2] == 9).all()
     back = values(q, expand(scale, q.shape, 0), TABLES["nf4"])
     into = np.zeros((130, 64), np.float16).T
-    dequantize_at(level, out, scale, out=into, **how)
+    dequantize_at(isa, out, scale, out=into, **how)
     same(np.ascontiguousarray(into), back.astype(np.float16))
     swapped = x.astype(">f4")
-    same(quantize_at(level, swapped, scale, **how), q)
+    same(quantize_at(isa, swapped, scale, **how), q)
     with split_small_arrays(monkeypatch):
-        same(quantize_at(level, x, scale, threads=4, **how), q)
-        same(dequantize_at(level, out, scale, threads=4, **how), back)
+        same(quantize_at(isa, x, scale, threads=4, **how), q)
+        same(dequantize_at(isa, out, scale, threads=4, **how), back)
 
 
 def test_scalars_lists_and_nothing():
@@ -283,8 +280,8 @@ def test_names_from_many_threads():
 DIGESTS = {"dynamic8": "e732639a65f497b4", "dynamic8_unsigned": "305f002cc11278fb"}
 
 
-@pytest.mark.parametrize("name", DIGESTS)
-def test_the_dynamic_maps_are_those_of_bitsandbytes(name):
+@loop("name", DIGESTS)
+def test_dynamic_maps_of_bitsandbytes(name):
     memory = TABLES[name].astype("<f4").tobytes()
     assert hashlib.sha256(memory).hexdigest().startswith(DIGESTS[name])
     assert len(TABLES[name]) == 256
@@ -361,22 +358,22 @@ WRONG_CODES = WRONG | {
 }
 
 
-@pytest.mark.parametrize("name", WRONG_NUMBERS)
+@loop("name", WRONG_NUMBERS)
 def test_refusals_of_quantize(name):
-    error, given, said = WRONG_NUMBERS[name]
+    error, given, text = WRONG_NUMBERS[name]
     out = np.full((2, 4), 7, np.uint8)
     how = {"x": X, "scale": np.ones(2), "axis": 0, "codebook": "nf4", "out": out} | given
-    with pytest.raises(error, match=f"^{said}"):
+    with pytest.raises(error, match=f"^{text}"):
         pq.quantize(**how)
     assert (out == 7).all()
 
 
-@pytest.mark.parametrize("name", WRONG_CODES)
+@loop("name", WRONG_CODES)
 def test_refusals_of_dequantize(name):
-    error, given, said = WRONG_CODES[name]
+    error, given, text = WRONG_CODES[name]
     out = np.full((2, 4), 7, np.float32)
     how = {"q": Q, "scale": np.ones(2), "axis": 0, "codebook": "nf4", "out": out} | given
-    with pytest.raises(error, match=f"^{said}"):
+    with pytest.raises(error, match=f"^{text}"):
         pq.dequantize(**how)
     assert (out == 7).all()
 

@@ -8,7 +8,7 @@ import numpy as np
 import planar_oracle as oracle
 import pytest
 from conformance.cases import WEIGHTS, argument, array, calls
-from support import same
+from support import loop, same
 
 import pyquant as pq
 from pyquant import _core, awq, compressed_tensors, gptq, matmulnbits
@@ -33,9 +33,9 @@ def numbers(codes, zeros, scales, groups, dtype=np.float32):
     return oracle.numbers(codes.T, zeros.T, scales.T, groups, dtype).T
 
 
-@pytest.mark.parametrize("call", VECTORS, ids=[f"{c.op}-{c.id}" for c in VECTORS])
+@loop("call", VECTORS)
 def test_vectors(call):
-    """What compressed-tensors itself has made, forth and back."""
+    """compressed-tensors made these codes and numbers."""
     args = {name: argument(value) for name, value in call.args.items()}
     if call.op.endswith("dequantize"):
         same(compressed_tensors.dequantize(**args), array(call.expect))
@@ -48,7 +48,7 @@ def test_vectors(call):
 
 
 @pytest.mark.parametrize("packing", PACKS)
-@pytest.mark.parametrize("bits", BITS)
+@loop("bits", BITS)
 def test_dequantize(bits, packing):
     pack = PACKS[packing]
     for outputs, inputs, size in ((3, 64, 32), (5, 40, 40), (33, 50, 10), (700, 96, 32)):
@@ -132,7 +132,7 @@ def halves(name):
     return _core.cast(x, name)
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@loop("name", ["float16", "bfloat16"])
 def test_each_step_in_the_type_of_the_weight(name):
     """Quotients and sums are rounded to it, each step by float64 and a cast here."""
     if name == "bfloat16":
@@ -156,7 +156,7 @@ def test_each_step_in_the_type_of_the_weight(name):
     assert differ > 10
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@loop("name", ["float16", "bfloat16"])
 def test_the_package_itself_in_other_types(name):
     pytest.importorskip("compressed_tensors", reason="the judge of this test")
     torch = pytest.importorskip("torch", reason="compressed-tensors is written with it")
@@ -217,7 +217,7 @@ def test_codes_that_are_not_packed():
     same(got, (f.astype(np.float32) * s[:, :1]).astype(ml_dtypes.bfloat16))
 
 
-@pytest.mark.parametrize("bits", BITS)
+@loop("bits", BITS)
 def test_convert(bits):
     codes, zeros, scales = layer(bits, 32, 96, 32)
     zeros |= zeros == 0  # for format "gptq"
@@ -374,9 +374,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_refused(case):
-    call, error, text = case
+@loop("name", REFUSED)
+def test_refused(name):
+    call, error, text = REFUSED[name]
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value).startswith(text)

@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import planar_oracle as oracle
 import pytest
-from support import amount, same
+from support import amount, loop, same
 
 import pyquant as pq
 from pyquant import awq, gptq, matmulnbits
@@ -73,7 +73,7 @@ def test_quantize_packs_what_it_is_given(kind, bits):
         same(w.g_idx, groups.astype(np.int32))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@loop("dtype", [np.float32, np.float64, np.float16])
 def test_quantize_by_definition(dtype):
     """Each step rounded, in this order; beyond the codes the nearest one."""
     _, zeros, scales = layer(4, 64, 32, 32)
@@ -158,7 +158,7 @@ def test_zero_points_of_the_first_format():
     same(back.qweight, w.qweight)
 
 
-@pytest.mark.parametrize("bits", WIDTHS["gptq"])
+@loop("bits", WIDTHS["gptq"])
 def test_detect(bits):
     middle = 1 << (bits - 1)
     codes, _, scales = layer(bits, 64, 32, 32)
@@ -484,9 +484,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_refused(case):
-    call, error, text = case
+@loop("name", REFUSED)
+def test_refused(name):
+    call, error, text = REFUSED[name]
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value).startswith(text)

@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import planar_oracle as oracle
 import pytest
-from support import amount, same
+from support import amount, loop, same
 
 from pyquant import _planar, awq, matmulnbits
 
@@ -79,9 +79,8 @@ KINDS = ("normal", "ties", "positive", "negative", "zero", "sizes", "tiny")
 SHAPES = ((40, 3), (64, 8), (7, 2), (1, 1), (100, 5), (256, 20))
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("bits", [2, 4, 8])
-@pytest.mark.parametrize("kind", KINDS)
+@loop("kind, symmetric", KINDS, [True, False])
 def test_quantize_by_definition(kind, bits, symmetric):
     for shape in SHAPES[: amount(3, None)]:
         x = data(kind, shape)
@@ -105,7 +104,7 @@ def test_quantize_by_definition(kind, bits, symmetric):
                     same(w.zero_points, zeros_in_bytes(zeros, bits))
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
+@loop("symmetric", [True, False])
 def test_bfloat16(symmetric):
     """A type of the operator: as of float16 its scales are rounded before they divide."""
     name = pytest.importorskip("ml_dtypes", reason="it has the type").bfloat16
@@ -256,7 +255,7 @@ def test_session():
     assert (run(w) == w.dequantize()).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@loop("dtype", [np.float32, np.float16])
 def test_encoder_of_onnxruntime(dtype):
     ort = pytest.importorskip("onnxruntime", reason="the judge of this test")
     for bits in (2, 4, 8):
@@ -387,9 +386,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_refused(case):
-    call, error, text = case
+@loop("name", REFUSED)
+def test_refused(name):
+    call, error, text = REFUSED[name]
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value).startswith(text)

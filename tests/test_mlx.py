@@ -1,4 +1,4 @@
-"""`pyquant.mlx`: the bits of MLX, by vectors of it and by its steps in NumPy."""
+"""`pyquant.mlx`: bits of MLX. Oracles: vectors from MLX, and its steps in NumPy."""
 
 import doctest
 
@@ -6,7 +6,7 @@ import numpy as np
 import planar_oracle as oracle
 import pytest
 from conformance.cases import WEIGHTS, argument, array, calls
-from support import same
+from support import loop, same
 
 import pyquant as pq
 from pyquant import awq, matmulnbits, mlx
@@ -17,7 +17,7 @@ one = np.float32(1)
 
 
 def by_definition(x, size, bits):
-    """Codes, scales and biases, step by step in float32."""
+    """Return codes, scales and biases, step by step in float32."""
     groups = x.astype(np.float32).reshape(*x.shape[:-1], x.shape[-1] // size, size)
     low, high = groups.min(-1), groups.max(-1)
     with np.errstate(all="ignore"):
@@ -57,23 +57,24 @@ def data(kind, shape, dtype):
 KINDS = ("normal", "ties", "zero", "positive", "negative", "tiny")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("kind", KINDS)
+@loop("dtype", [np.float32, np.float16])
 def test_quantize_by_definition(kind, dtype):
     for shape in ((3, 256), (128,), (2, 3, 128), (0, 128), (700, 128)):
         x = data(kind, shape, dtype)
         for bits in BITS if shape[0] < 700 else (4,):
             for size in (32, 64, 128):
                 codes, scale, bias = by_definition(x, size, bits)
+                words = words_of(codes, bits)
                 for given in (x, np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2]):
                     w = mlx.quantize(given, group_size=size, bits=bits, threads=2)
-                    same(w.w, words_of(codes, bits))
+                    same(w.w, words)
                     same(w.scales, scale)
                     same(w.biases, bias)
 
 
 def test_leading_dimensions_are_one_call(monkeypatch):
-    """Experts of few rows each cost what as many rows of one do; long rows are cut."""
+    """One call quantizes all experts. Several calls quantize long rows."""
     calls = []
     quantize = mlx._core.quantize
 
@@ -94,7 +95,7 @@ def test_leading_dimensions_are_one_call(monkeypatch):
 
 
 def test_bfloat16():
-    ml_dtypes = pytest.importorskip("ml_dtypes", reason="the type is its")
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="it defines the type")
     x = data("normal", (3, 128), ml_dtypes.bfloat16)
     codes, scale, bias = by_definition(x, 64, 4)
     w = mlx.quantize(x)
@@ -104,8 +105,7 @@ def test_bfloat16():
     same(w.dequantize(dtype=x.dtype), (product + bias[..., None]).reshape(3, 128))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("bits", BITS)
+@loop("bits, dtype", BITS, [np.float32, np.float16])
 def test_dequantize(bits, dtype):
     """Two roundings, to the type of the scales."""
     rng = np.random.default_rng(bits)
@@ -127,9 +127,9 @@ def test_dequantize(bits, dtype):
         same(mlx.dequantize(words, scale, bias, bits=bits), single)
 
 
-@pytest.mark.parametrize("call", VECTORS, ids=[f"{c.op}-{c.id}" for c in VECTORS])
+@loop("call", VECTORS)
 def test_vectors(call):
-    """What MLX itself has made, forth and back."""
+    """MLX made these codes and numbers."""
     args = {name: argument(value) for name, value in call.args.items()}
     if call.op == "mlx.dequantize":
         same(mlx.dequantize(**args), array(call.expect))
@@ -261,9 +261,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_refused(case):
-    call, error, text = case
+@loop("name", REFUSED)
+def test_refused(name):
+    call, error, text = REFUSED[name]
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value).startswith(text)

@@ -16,16 +16,7 @@ import tracemalloc
 import numpy as np
 import packed_oracle
 import pytest
-from support import (
-    PACKED,
-    amount,
-    case,
-    dtype_of,
-    each,
-    poisoned,
-    same,
-    untouched,
-)
+from support import PACKED, amount, case, dtype_of, loop, poisoned, same, untouched
 
 import pyquant as pq
 from pyquant.dtypes import TYPES
@@ -86,7 +77,7 @@ def test_number_of_bytes():
         assert pq.PackedArray(np.zeros(0, np.uint8), name, (3, 0, 2)).size == 0
 
 
-@pytest.mark.parametrize("kind", ["bytes", "bytearray", "memoryview", "mmap", "array"])
+@loop("kind", ["bytes", "bytearray", "memoryview", "mmap", "array"])
 def test_from_buffer_shares_memory(kind, tmp_path):
     content = bytes(range(1, 9))
     if kind == "mmap":
@@ -519,11 +510,9 @@ NOT_ALONG_THE_FIRST_AXIS = {
 }
 
 
-@pytest.mark.parametrize(
-    "example", NOT_ALONG_THE_FIRST_AXIS.values(), ids=NOT_ALONG_THE_FIRST_AXIS
-)
-def test_what_is_not_along_the_first_axis(example):
-    call, error, text = example
+@loop("name", NOT_ALONG_THE_FIRST_AXIS)
+def test_what_is_not_along_the_first_axis(name):
+    call, error, text = NOT_ALONG_THE_FIRST_AXIS[name]
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         call()
 
@@ -637,9 +626,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("example", REFUSED.values(), ids=REFUSED)
-def test_refused(example):
-    given, error, text = example
+@loop("name", REFUSED)
+def test_refused(name):
+    given, error, text = REFUSED[name]
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         pq.PackedArray(*given)
 
@@ -654,14 +643,14 @@ BUFFERS = {
 }
 
 
-@pytest.mark.parametrize("example", BUFFERS.values(), ids=BUFFERS)
-def test_refused_buffers(example):
-    buffer, error, text = example
+@loop("name", BUFFERS)
+def test_refused_buffers(name):
+    buffer, error, text = BUFFERS[name]
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         pq.PackedArray.from_buffer(buffer, "int4", 3)
 
 
-@pytest.mark.parametrize("buffer", [memoryview(b"abcd")[::2], STRIDED, TWO[::-1]])
+@loop("buffer", [memoryview(b"abcd")[::2], STRIDED, TWO[::-1]])
 def test_refused_strided_buffers(buffer):
     with pytest.raises(
         ValueError, match=r"^buffer: expected contiguous bytes, got strides .+$"
@@ -687,9 +676,9 @@ UNPACKABLE = {
 }
 
 
-@pytest.mark.parametrize("example", UNPACKABLE.values(), ids=UNPACKABLE)
-def test_pack_refuses(example):
-    q, text = example
+@loop("name", UNPACKABLE)
+def test_pack_refuses(name):
+    q, text = UNPACKABLE[name]
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         pq.pack(q)
 
@@ -748,9 +737,9 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("example", OPTIONS.values(), ids=OPTIONS)
-def test_quantize_refuses(example):
-    kwargs, error, text = example
+@loop("name", OPTIONS)
+def test_quantize_refuses(name):
+    kwargs, error, text = OPTIONS[name]
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         pq.quantize(X, 1.0, **{"packed": True, **kwargs})
     assert untouched(OUT)
@@ -813,7 +802,7 @@ def peak(call):
         tracemalloc.stop()
 
 
-@each("name, layout", ["int4", "uint2"], PEAKS)
+@loop("name, layout", ["int4", "uint2"], PEAKS)
 def test_memory(name, layout):
     x = PEAKS[layout]()
     size, most = peak(lambda: pq.quantize(x, 0.5, dtype=name, packed=True))
@@ -895,7 +884,7 @@ WITHOUT_BUFFER = {
 }
 
 
-@pytest.mark.parametrize("name", WITHOUT_BUFFER)
+@loop("name", WITHOUT_BUFFER)
 def test_what_has_no_buffer_to_lend(name):
     with pytest.raises(
         ValueError, match=r"^buffer: expected contiguous bytes, got [^\n]+$"
@@ -953,14 +942,13 @@ NEVER_MADE = {
 }
 
 
-@pytest.mark.parametrize("name", NEVER_MADE)
+@loop("name", NEVER_MADE)
 def test_one_that_was_never_made(name):
     with pytest.raises(TypeError, match=r"^data: expected words, got a PackedArray that"):
         NEVER_MADE[name](pq.PackedArray.__new__(pq.PackedArray))
 
 
-@pytest.mark.parametrize("rows", [2**60, 2**61])
-@pytest.mark.parametrize("packed", [True, ("words", 0), "halves"])
+@loop("rows, packed", [2**60, 2**61], [True, ("words", 0), "halves"])
 def test_more_rows_than_can_be_packed(rows, packed):
     none = np.empty((rows, 0), np.float16)
     with pytest.raises(ValueError, match=r"^x: expected extents of product \d+ or less"):
@@ -969,7 +957,7 @@ def test_more_rows_than_can_be_packed(rows, packed):
         pq.pack(np.empty((rows, 0), np.uint8), bits=4)
 
 
-@pytest.mark.parametrize("layout", ["onnx", ("words", 0), "words", "awq", "halves"])
+@loop("layout", ["onnx", ("words", 0), "words", "awq", "halves"])
 def test_as_many_rows_as_can_be(layout):
     rows = sys.maxsize // 8
     p = pq.quantize(np.empty((rows, 0), np.float32), 1.0, dtype="int4", packed=layout)
@@ -1038,7 +1026,7 @@ CONSTANT = {
 }
 
 
-@pytest.mark.parametrize("name", WRITEABLE)
+@loop("name", WRITEABLE)
 def test_no_hash_where_memory_may_change(name):
     packed = pq.PackedArray.from_buffer(WRITEABLE[name](), "int4", 4)
     with pytest.raises(TypeError, match="unhashable"):
@@ -1048,7 +1036,7 @@ def test_no_hash_where_memory_may_change(name):
     assert packed == pq.PackedArray.from_buffer(bytes(packed.data), "int4", 4)
 
 
-@pytest.mark.parametrize("name", CONSTANT)
+@loop("name", CONSTANT)
 def test_a_hash_where_it_may_not(name):
     packed = pq.PackedArray.from_buffer(CONSTANT[name](), "int4", 4)
     other = pq.PackedArray.from_buffer(b"ab", "int4", 4)
@@ -1057,8 +1045,7 @@ def test_a_hash_where_it_may_not(name):
     assert len({packed, other}) == 1
 
 
-@pytest.mark.parametrize("copied", ["pickle", "copy", "deepcopy"])
-@pytest.mark.parametrize("first", ["quantize", "from_buffer"])
+@loop("copied, first", ["pickle", "copy", "deepcopy"], ["quantize", "from_buffer"])
 def test_copies_have_hashes(copied, first):
     if first == "quantize":
         packed = pq.quantize(np.float32([1, 2, 3]), 1.0, dtype="int4", packed=True)
@@ -1082,7 +1069,7 @@ def test_packed_data_of_others_changes_no_hash():
     assert hash(packed) == hashed
 
 
-@pytest.mark.parametrize("mask", [False, True, [False, True]])
+@loop("mask", [False, True, [False, True]])
 def test_masked_memory_is_refused(mask):
     masked = np.ma.array(np.uint8([1, 2]), mask=mask)
     with pytest.raises(TypeError, match=r"^buffer: .* without a mask, got a masked array$"):
@@ -1091,14 +1078,14 @@ def test_masked_memory_is_refused(mask):
         pq.PackedArray(masked, "int4", 4)
 
 
-@pytest.mark.parametrize("shape", [(0, 2**62), (2**62, 0), (2**31, 2**31, 0), (0, 2**60)])
+@loop("shape", [(0, 2**62), (2**62, 0), (2**31, 2**31, 0), (0, 2**60)])
 def test_shapes_that_no_array_has(shape):
     for make in (pq.PackedArray, pq.PackedArray.from_buffer):
         with pytest.raises(ValueError, match=r"^shape: "):
             make(np.zeros(0, np.uint8), "int4", shape)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@loop("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_unpickled_arrays_have_a_hash(protocol):
     packed = pq.quantize(np.arange(5.0), 1.0, dtype="int4", packed=True)
     again = pickle.loads(pickle.dumps(packed, protocol))

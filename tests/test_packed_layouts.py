@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from support import EVERY_CODE, same
+from support import EVERY_CODE, loop, same
 
 import pyquant as pq
 from pyquant.dtypes import TYPES
@@ -131,8 +131,9 @@ SOME = {
 }
 
 
-@pytest.mark.parametrize("p", SOME.values(), ids=SOME)
-def test_copies(p):
+@loop("name", SOME)
+def test_copies(name):
+    p = SOME[name]
     for again in (
         pickle.loads(pickle.dumps(p)),
         copy.copy(p),
@@ -407,9 +408,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("example", REFUSED.values(), ids=REFUSED)
-def test_refused(example):
-    call, error, text = example
+@loop("name", REFUSED)
+def test_refused(name):
+    call, error, text = REFUSED[name]
     with pytest.raises(error, match=f"^{re.escape(text)}") as raised:
         call()
     assert "\n" not in str(raised.value)
@@ -423,7 +424,7 @@ FORGED = [
 ]
 
 
-@pytest.mark.parametrize("how", FORGED, ids=str)
+@loop("how", FORGED)
 def test_forged_layouts_read_nothing(how):
     true = some()
     forged = pq.PackedArray.__new__(pq.PackedArray)
@@ -451,8 +452,7 @@ def test_parameters_take_packed_zero_points_as_they_are():
     same(pq.QParams(scale, three, "int8", axis=0).zero_point, np.array([7, 0, 5], np.int8))
 
 
-@pytest.mark.parametrize("number", [0.5, 3.5, 1e4, np.nan])
-@pytest.mark.parametrize("dtype", ["float8_e5m2", "int8"])
+@loop("number, dtype", [0.5, 3.5, 1e4, np.nan], ["float8_e5m2", "int8"])
 def test_parameters_refuse_packed_floats_as_they_do_unpacked_ones(number, dtype):
     numbers = np.array([number], ml_dtypes.float8_e5m2)
     with pytest.raises((TypeError, ValueError)) as unpacked:
@@ -480,7 +480,7 @@ def test_layouts_do_not_change():
             setattr(row, name, None)
 
 
-@pytest.mark.parametrize("words", [(), None])
+@loop("words", [(), None])
 def test_layouts_have_words(words):
     with pytest.raises((TypeError, ValueError)):
         type(LAYOUTS["words"])("none", (8,), words)

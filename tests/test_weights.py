@@ -8,7 +8,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from support import amount, same
+from support import amount, loop, same
 
 import pyquant as pq
 from pyquant import _planar, awq, compressed_tensors, gptq, matmulnbits, mlx
@@ -74,7 +74,7 @@ def peak(call):
     return sum(one.nbytes for one in arrays), most
 
 
-@pytest.mark.parametrize("name", READ)
+@loop("name", READ)
 def test_memory_of_dequantize(name):
     w = READ[name]
     out = np.empty(w.shape, np.float32)
@@ -96,7 +96,7 @@ WRITE = {
 }
 
 
-@pytest.mark.parametrize("name", WRITE)
+@loop("name", WRITE)
 def test_memory_of_quantize(name):
     """Parameters, which are few, may be there twice."""
     size, most = peak(WRITE[name])
@@ -115,7 +115,7 @@ CONVERT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(CONVERT)[:-1])
+@loop("name", list(CONVERT)[:-1])
 def test_memory_of_convert(name):
     size, most = peak(CONVERT[name])
     assert most < size + SCALES.nbytes * 2 + SMALL
@@ -141,7 +141,7 @@ def test_every_pair_keeps_the_numbers():
     assert (small.dequantize() == -np.float32(8) * np.repeat(SCALES, G, 0).T).all()
 
 
-@pytest.mark.parametrize("name", READ)
+@loop("name", READ)
 def test_threads(name):
     """Calls beside each other, and threads of one."""
     w = READ[name]
@@ -151,7 +151,7 @@ def test_threads(name):
             assert (got == want).all()
 
 
-@pytest.mark.parametrize("name", READ)
+@loop("name", READ)
 def test_weights_are_immutable_and_pickle(name):
     w = READ[name]
     with pytest.raises(AttributeError):
@@ -330,7 +330,7 @@ def test_out_is_untouched_where_something_is_wrong():
     assert (out == 7).all()
 
 
-@pytest.mark.parametrize("name", READ)
+@loop("name", READ)
 def test_out(name):
     """Of any strides and byte order; of no other type."""
     w = READ[name]
