@@ -23,6 +23,8 @@ from benchmarks import measure, report
 from benchmarks.table import Measured
 
 SLOWEST = 5
+# A round has many short turns, so that two turns meet one state of the machine.
+TURNS = 10
 # -P: do not import from the current folder, which may hold a `pyquant` without its module.
 WORKER = (
     "-P",
@@ -66,14 +68,14 @@ class Ratio(NamedTuple):
 
 def _compare(this: Ask, other: Ask, form: str, size: int, rounds: int) -> Ratio:
     """Time a form in both workers. The worker that begins alternates between rounds."""
-    request = {"form": form, "size": size, "seconds": measure.ROUND_SECONDS}
+    request = {"form": form, "size": size, "seconds": measure.ROUND_SECONDS / TURNS}
     made = {"this": this(request), "other": other(request)}
     absent = [f"{name}: {got['absent']}" for name, got in made.items() if "absent" in got]
     if absent:
         return Ratio(form, size, absent="; ".join(absent))
     times = {"times": min(got["times"] for got in made.values())}
     taken: dict[Ask, list[float]] = {this: [], other: []}
-    for turn in range(rounds):
+    for turn in range(rounds * TURNS):
         for ask in (this, other) if turn % 2 else (other, this):
             taken[ask].append(ask(times)["seconds"])
     ratios = [b / a for a, b in zip(taken[this], taken[other], strict=True)]
