@@ -57,7 +57,7 @@ if [ $# = 0 ]; then
         tests/test_affine.py tests/test_usual.py \
         tests/test_fused.py tests/test_requantize.py tests/test_observe.py \
         tests/test_stochastic.py tests/test_search.py tests/test_report.py tests/test_like.py \
-        tests/test_openvino.py tests/test_wide.py \
+        tests/test_openvino.py tests/test_int64.py \
         tests/test_scale_dtype.py \
         tests/test_blocks.py tests/test_blocks_encode.py tests/test_codebook.py \
         tests/test_bias.py tests/test_compressed_tensors.py \

@@ -10,13 +10,16 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from support import (
-    CODES,
+    AVAILABLE_CODES,
+    HAVE_BFLOAT16,
     MODES,
     REALS,
+    TYPES,
     adversarial,
     by_family,
     codes,
     compute_dtype,
+    dtype_of,
     loop,
     mixed_scales,
     run_python,
@@ -101,34 +104,31 @@ def test_the_state_can_be_changed():
 
 
 def inputs(source, target):
-    """Many calls with what depends on the state: inexact results, subnormals, NaN."""
+    """Yield calls that depend on the state: inexact results, subnormals, NaN."""
     compute = compute_dtype(source)
+    dtype = {"dtype": target}
     for scale in (0.3, 1e-40, 1e-45, 3e38):
-        yield (
-            adversarial(source, scale, 333),
-            np.array([scale], compute),
-            {"dtype": target},
-        )
-    yield (
-        adversarial(source, 0.1, 333),
-        0.1,
-        {"dtype": target},
-    )  # rounded to float32 by the call
-    yield adversarial(source, 0.1, 333), 1e-42, {"dtype": target}
-    yield (
-        adversarial(source, 0.3, 333),
-        mixed_scales(compute, 333),
-        {"axis": 0, "dtype": target},
-    )
-    wide = mixed_scales("float64", 333)
-    yield adversarial(source, 0.3, 333), wide, {"axis": 0, "dtype": target}
+        yield adversarial(source, scale, 333), np.array([scale], compute), dtype
+    for scale in (0.1, 1e-42):  # The call rounds these numbers to float32.
+        yield adversarial(source, 0.1, 333), scale, dtype
+    for scale in many_scales(compute):
+        yield adversarial(source, 0.3, 333), scale, {"axis": 0, **dtype}
 
 
-@by_family("target", CODES)
-@loop("name, source", STATES, REALS)
+def many_scales(compute):
+    yield mixed_scales(compute, 333)
+    yield mixed_scales("float64", 333)
+    if HAVE_BFLOAT16:  # ml_dtypes defines the scale type, too.
+        powers = np.resize(np.arange(256, dtype=np.uint8), 333)
+        yield powers.view(dtype_of("float8_e8m0fnu"))
+
+
+@by_family("target", AVAILABLE_CODES)
+@loop("name, source", STATES, REALS, draws=8)
 def test_quantize(name, source, target, isa):
     for i, (x, scale, kwargs) in enumerate(inputs(source, target)):
-        for mode in ("half_even", MODES[i % len(MODES)]):
+        other = MODES[i % len(MODES)] if TYPES[target].kind == "integer" else "half_even"
+        for mode in {"half_even", other}:
             expected = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
             with state(STATES[name]):
                 got = _core.quantize_at(isa, x, scale, rounding=mode, **kwargs)
@@ -145,7 +145,7 @@ def test_precision(name, precision, isa):
             same(got, expected)
 
 
-@by_family("source", CODES)
+@by_family("source", AVAILABLE_CODES)
 @loop("name, target", STATES, REALS)
 def test_dequantize(name, source, target, isa):
     q = codes(source, 333)
@@ -154,8 +154,7 @@ def test_dequantize(name, source, target, isa):
         (1e-42, None),
         (np.float32([1e-40]), None),
         (np.float32([1e38]), None),
-        (mixed_scales("float32", 333), 0),
-        (mixed_scales("float64", 333), 0),
+        *((scale, 0) for scale in many_scales("float32")),
     ):
         expected = _core.dequantize_at(isa, q, scale, axis=axis, dtype=target)
         with state(STATES[name]):

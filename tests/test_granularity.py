@@ -1,27 +1,39 @@
-"""A scale for an axis, several axes or a block is that scale for each of its elements."""
+"""Scales of axes and blocks give the results of a scale for each element."""
+
+import itertools
 
 import numpy as np
 import oracle
 from support import (
-    CODES,
+    AVAILABLE_CODES,
     REALS,
+    TYPES,
     adversarial,
     amount,
     codes,
     compute_dtype,
     expand,
     loop,
+    misaligned,
     mixed_scales,
     parameter_shape,
     same,
+    split_small_arrays,
     usual_scales,
-    zero_points,
+    zeros_for,
 )
 
 import pyquant as pq
 
+TYPES_OF_CALLS = list(itertools.product(REALS, AVAILABLE_CODES))
 # (shape, axis, block_size)
 FORMS = [
+    ((), None, None),
+    ((9,), None, None),
+    ((0, 3), 1, None),
+    ((3, 0), 0, None),
+    ((100, 14, 5), 1, 7),
+    ((5, 77), 1, 7),
     ((5,), 0, None),
     ((5,), -1, None),
     ((3, 4), 0, None),
@@ -87,82 +99,98 @@ FORMS = [
     ((3, 1100), 1, 5),
 ]
 
+FULL = [form for form in FORMS if np.prod(form[0]) and form[0]]
+
 
 def arguments(shape, axis, block, compute, code, seed=0):
-    """Random parameters for a form: usual scales, or unusual ones among them."""
+    """Return random parameters for a form. Odd seeds mix unusual scales in."""
     params = parameter_shape(shape, axis, block)
     count = int(np.prod(params))
     make = mixed_scales if seed % 2 else usual_scales
     scale = make(compute, count, seed).reshape(params)
-    zero = np.resize(np.array(zero_points(code), dtype=code), count).reshape(params)
-    return scale, zero
+    return scale, zeros_for(code, count).reshape(params)
 
 
-@loop("form", FORMS)
-def test_quantize(form):
-    shape, axis, block = form
-    for i, (source, target) in enumerate(
-        zip(REALS * 2, CODES, strict=False) if amount(0, 1) else [(REALS[0], CODES[0])]
-    ):
-        x = adversarial(source, 0.3, int(np.prod(shape)), seed=i).reshape(shape)
-        scale, zero = arguments(shape, axis, block, compute_dtype(source), target, i)
-        options = {"dtype": target, "axis": axis, "block_size": block}
-        got = pq.quantize(x, scale, zero, **options)
-        spread = expand(scale, shape, axis, block), expand(zero, shape, axis, block)
-        of_each = {"dtype": target, "axis": tuple(range(len(shape)))}
-        same(got, pq.quantize(x, *spread, **of_each))
-        if x.size < 500:
-            same(got, oracle.quantize(x, *spread, dtype=target))
-        mode = oracle.MODES[i + 1]
+@loop("form, types", FORMS, TYPES_OF_CALLS, draws=252)
+def test_quantize(form, types):
+    (shape, axis, block), (source, target) = form, types
+    seed = TYPES_OF_CALLS.index(types)
+    x = adversarial(source, 0.3, int(np.prod(shape)), seed).reshape(shape)
+    scale, zero = arguments(shape, axis, block, compute_dtype(source), target, seed)
+    options = {"dtype": target, "axis": axis, "block_size": block}
+    spread = expand(scale, shape, axis, block), expand(zero, shape, axis, block)
+    of_each = {"dtype": target, "axis": tuple(range(len(shape))) or None}
+    got = pq.quantize(x, scale, zero, **options)
+    same(got, pq.quantize(x, *spread, **of_each))
+    if x.size < 500:
+        same(got, oracle.quantize(x, *spread, dtype=target))
+    if TYPES[target].kind == "integer":
+        mode = oracle.MODES[seed % len(oracle.MODES)]
         got = pq.quantize(x, scale, zero, rounding=mode, **options)
         same(got, pq.quantize(x, *spread, rounding=mode, **of_each))
 
 
-@loop("form", FORMS)
-def test_dequantize(form):
-    shape, axis, block = form
-    for i, (target, source) in enumerate(
-        zip(REALS * 2, CODES, strict=False) if amount(0, 1) else [(REALS[0], CODES[0])]
-    ):
-        q = codes(source, int(np.prod(shape)), seed=i).reshape(shape)
-        scale, zero = arguments(shape, axis, block, compute_dtype(target), source, i)
-        got = pq.dequantize(q, scale, zero, axis=axis, block_size=block, dtype=target)
-        spread = expand(scale, shape, axis, block), expand(zero, shape, axis, block)
-        everything = tuple(range(len(shape)))
-        same(got, pq.dequantize(q, *spread, axis=everything, dtype=target))
-        if q.size < 500:
-            same(got, oracle.dequantize(q, *spread, dtype=target))
+@loop("form, types", FORMS, TYPES_OF_CALLS, draws=252)
+def test_dequantize(form, types):
+    (shape, axis, block), (target, source) = form, types
+    seed = TYPES_OF_CALLS.index(types)
+    q = codes(source, int(np.prod(shape)), seed).reshape(shape)
+    scale, zero = arguments(shape, axis, block, compute_dtype(target), source, seed)
+    spread = expand(scale, shape, axis, block), expand(zero, shape, axis, block)
+    got = pq.dequantize(q, scale, zero, axis=axis, block_size=block, dtype=target)
+    of_each = tuple(range(len(shape))) or None
+    same(got, pq.dequantize(q, *spread, axis=of_each, dtype=target))
+    if q.size < 500:
+        same(got, oracle.dequantize(q, *spread, dtype=target))
+
+
+@loop("form, types", FORMS, TYPES_OF_CALLS, draws=63)
+def test_threads(form, types, monkeypatch):
+    (shape, axis, block), (source, code) = form, types
+    x = adversarial(source, 0.3, int(np.prod(shape))).reshape(shape)
+    parameters = arguments(shape, axis, block, compute_dtype(source), code)
+    where = {"axis": axis, "block_size": block}
+    q = pq.quantize(x, *parameters, dtype=code, **where)
+    y = pq.dequantize(q, *parameters, dtype=source, **where)
+    with split_small_arrays(monkeypatch):
+        for threads in (2, 5):
+            where["threads"] = threads
+            same(pq.quantize(x, *parameters, dtype=code, **where), q)
+            same(pq.dequantize(q, *parameters, dtype=source, **where), y)
 
 
 def rearranged(array):
-    """The same array in other layouts: each axis reversed, apart, and in Fortran order."""
+    """Yield the array reversed, with gaps, misaligned and in Fortran order."""
     for axis in range(array.ndim):
         yield np.flip(np.flip(array, axis).copy(), axis)
-        apart = np.repeat(array, 3, axis=axis)
-        yield apart[(slice(None),) * axis + (slice(1, None, 3),)]
+        with_gaps = np.repeat(array, 3, axis=axis)
+        yield with_gaps[(slice(None),) * axis + (slice(1, None, 3),)]
+    yield misaligned(array, 13)
     yield array.copy("F")
     reverse = (slice(None, None, -1),) * array.ndim
     yield array[reverse].copy("F")[reverse]
 
 
-@loop("form", FORMS)
-def test_every_layout(form):
-    shape, axis, block = form
-    x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)
-    scale, zero = arguments(shape, axis, block, "float32", np.int8)
-    kwargs = {"axis": axis, "block_size": block}
-    for mode in ("half_even", "half_up"):
-        expected = pq.quantize(x, scale, zero, rounding=mode, **kwargs)
+@loop("form, types", FULL, TYPES_OF_CALLS, draws=126)
+def test_every_layout(form, types):
+    (shape, axis, block), (source, code) = form, types
+    x = adversarial(source, 0.3, int(np.prod(shape))).reshape(shape)
+    scale, zero = arguments(shape, axis, block, compute_dtype(source), code)
+    where = {"axis": axis, "block_size": block}
+    modes = ("half_even", "half_up") if TYPES[code].kind == "integer" else ("half_even",)
+    for mode in modes:
+        options = {"dtype": code, "rounding": mode, **where}
+        expected = pq.quantize(x, scale, zero, **options)
         for view in rearranged(x):
-            same(pq.quantize(view, scale, zero, rounding=mode, **kwargs), expected)
-        for out in rearranged(np.zeros(shape, np.int8)):
-            pq.quantize(x, scale, zero, rounding=mode, out=out, **kwargs)
+            same(pq.quantize(view, scale, zero, **options), expected)
+        for out in rearranged(np.zeros_like(expected)):
+            assert pq.quantize(x, scale, zero, out=out, **options) is out
             same(out.copy("C"), expected)
-    real = pq.dequantize(expected, scale, zero, **kwargs)
+    real = pq.dequantize(expected, scale, zero, dtype=source, **where)
     for view in rearranged(expected):
-        same(pq.dequantize(view, scale, zero, **kwargs), real)
-        out = np.zeros_like(view, np.float32, order="K", subok=False)
-        same(pq.dequantize(view, scale, zero, out=out, **kwargs).copy("C"), real)
+        same(pq.dequantize(view, scale, zero, dtype=source, **where), real)
+        out = np.zeros_like(view, source, order="K", subok=False)
+        same(pq.dequantize(view, scale, zero, out=out, **where).copy("C"), real)
 
 
 def padded(array):
@@ -178,12 +206,12 @@ def repeated(parameter):
     yield np.broadcast_to(parameter.reshape(-1)[1 % parameter.size], parameter.shape)
 
 
-@loop("form", FORMS)
+@loop("form", FULL)
 def test_parameters_that_repeat_in_memory(form):
     shape, axis, block = form
     x = adversarial("float32", 0.3, int(np.prod(shape))).reshape(shape)
     q = codes("int8", x.size).reshape(shape)
-    scale, zero = arguments(shape, axis, block, "float32", np.int8)
+    scale, zero = arguments(shape, axis, block, "float32", "int8")
     kwargs = {"axis": axis, "block_size": block}
     cases = [(s, zero) for s in repeated(scale)] + [(scale, z) for z in repeated(zero)]
     for s, z in cases:
@@ -223,7 +251,7 @@ def test_random_forms():
             axis, block = int(rng.integers(-rank, rank)), int(rng.integers(1, 40))
         else:
             block = tuple(rng.integers(1, 9, rank).tolist())
-        scale, zero = arguments(shape, axis, block, "float32", np.int8, seed)
+        scale, zero = arguments(shape, axis, block, "float32", "int8", seed)
         spread = expand(scale, shape, axis, block), expand(zero, shape, axis, block)
         everything = tuple(range(rank))
         x = adversarial("float32", 0.3, int(np.prod(shape)), seed=seed).reshape(shape)
