@@ -1,4 +1,4 @@
-"""The installed package: metadata, files, exported symbols, what importing it brings in."""
+"""Test the installed package: metadata, files, exported symbols and imports."""
 
 import importlib
 import importlib.metadata
@@ -20,7 +20,7 @@ from pyquant import _core
 
 MODULES = (path.stem for path in Path(pq.__file__).parent.glob("*.py"))
 PUBLIC = sorted(name for name in MODULES if not name.startswith("_"))
-# What the modules that have their names import, and from which version on.
+# Optional packages with a module of their name, and the least version that it needs.
 OF_OTHERS = {"dask": None, "zarr": "3.2"}
 ON_REQUEST = {
     f"pyquant.{name}"
@@ -56,7 +56,7 @@ def test_metadata():
     assert [r.split(">")[0].strip() for r in needed] == ["numpy"]
 
 
-def test_the_description_leads_somewhere():
+def test_links_of_the_description_are_absolute():
     """A package index resolves no relative links, and shows no pictures of HTML pages."""
     metadata = importlib.metadata.metadata(DISTRIBUTION)
     urls = dict(label.split(", ") for label in metadata.get_all("Project-URL"))
@@ -238,7 +238,7 @@ def test_the_functions_say_what_they_do():
     ]
 
 
-# What may be given by its place; all else is an option, and has a name.
+# Positional parameters. All other parameters are keyword-only.
 PLACES = {
     "quantize": (pq.quantize, ["x", "scale", "zero_point"]),
     "dequantize": (pq.dequantize, ["q", "scale", "zero_point"]),
@@ -290,7 +290,7 @@ def test_tracebacks_name_the_lines_of_the_extension():
 
 
 def imported_by(code):
-    """The modules that running some code adds to those of NumPy."""
+    """Return the modules that code imports, without the modules of NumPy."""
     probe = (
         "import sys, numpy; before = set(sys.modules)\n"
         f"{code}\nprint(*sorted(set(sys.modules) - before))"
@@ -314,9 +314,9 @@ def test_importing_brings_in_little():
     assert not slow & set(others), others
 
 
-def test_modules_on_request_are_imported_when_they_are_asked_for():
-    """Not before: of the modules of formats and of others' arrays `import pyquant` has
-    none. What is no name of the package is refused as everywhere."""
+def test_lazy_modules_are_imported_on_first_use():
+    """`import pyquant` imports no module of a format or of another package's arrays. An
+    unknown name raises the usual error."""
     lazy = {name for name in pq.__all__ if f"pyquant.{name}" in ON_REQUEST}
     assert len(lazy) == 11
     assert not ON_REQUEST & set(imported_by("import pyquant; dir(pyquant)"))
