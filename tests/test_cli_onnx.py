@@ -1,4 +1,4 @@
-"""Models of ONNX on the command line; onnx, ONNX Runtime and its own operators judge."""
+"""ONNX models on the command line, compared with onnx and ONNX Runtime."""
 
 import json
 import random
@@ -11,8 +11,8 @@ from support import amount
 
 import pyquant as pq
 
-onnx = pytest.importorskip("onnx", minversion="1.19")  # whose models these are
-pytest.importorskip("ml_dtypes")  # which onnx needs
+onnx = pytest.importorskip("onnx", minversion="1.19")  # writes the models
+pytest.importorskip("ml_dtypes")  # onnx imports it
 
 from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser  # noqa: E402
 
@@ -31,7 +31,7 @@ TYPES = {
 def saved(path, proto, external=False):
     if external:
         inside, proto = proto, onnx.ModelProto()
-        proto.CopyFrom(inside)  # which becomes the one outside
+        proto.CopyFrom(inside)  # save_model changes its argument
         onnx.save_model(
             proto,
             str(path),
@@ -45,7 +45,7 @@ def saved(path, proto, external=False):
 
 
 def model_of(*tensors, text="", opset=21):
-    """A model whose graph has these initializers."""
+    """Make a model with these initializers."""
     proto = parser.parse_model(
         f"""<ir_version: 10, opset_import: ["": {opset}]>
         g (float[N, 24] x) => (float[N, M] y) {{ {text or "y = Identity(x)"} }}"""
@@ -60,7 +60,7 @@ def skip_without(type):
 
 
 def values_of(dtype, shape=(5, 7)):
-    """Every kind of number that a type has."""
+    """Return random bit patterns of a type."""
     size = int(np.prod(shape))
     raw = np.random.default_rng(0).integers(0, 256, size * dtype.itemsize, np.uint8)
     if dtype.kind == "b":
@@ -104,7 +104,7 @@ def test_initializers_are_what_onnx_reads(name, external, tmp_path):
 
 @pytest.mark.parametrize("kind", ["FLOAT", "INT8", "UINT4", "FLOAT16", "BFLOAT16", "INT64"])
 def test_fields_of_each_type(kind, tmp_path):
-    """Elements that are no bytes, but numbers of the protocol."""
+    """A tensor may store its elements in a typed field instead of bytes."""
     code = TensorProto.DataType.Value(kind)
     array = np.arange(15).reshape(3, 5).astype(TYPES[kind])
     values = array.astype(np.float32 if "FLOAT" in kind else np.int64).ravel().tolist()
@@ -219,7 +219,7 @@ def test_names_that_are_no_text(tmp_path):
 
 
 def test_types_that_nobody_knows(tmp_path):
-    """Bytes are kept; numbers of a type without a name would be lost."""
+    """The reader keeps bytes of an unknown type, and refuses elements in typed fields."""
     one = numpy_helper.from_array(np.ones(3), "w")
     one.data_type = 53
     with open_model(saved(tmp_path / "m.onnx", model_of(one))) as model:
@@ -236,11 +236,11 @@ def test_names_that_come_twice(tmp_path):
         open_model(saved(tmp_path / "m.onnx", model_of(one, one)))
 
 
-# What DequantizeLinear makes
+# Results of DequantizeLinear
 
 
 def linear(codes, scale, zero_point=None, **attributes):
-    """A model that makes w of initializers, and what onnx's own operator makes."""
+    """Make a model that dequantizes initializers to w; return it and the result of onnx."""
     from onnx.reference import ReferenceEvaluator
 
     named = {"q": codes, "s": scale, "z": zero_point}
@@ -321,7 +321,7 @@ def test_nodes_that_do_not_fit_are_left_alone(scale, attributes, tmp_path):
 
 
 def weights():
-    """What the nodes of `network` take, by name."""
+    """Return the initializers of `network` by name."""
     rng = np.random.default_rng(5)
     shapes = {
         "table": (40, 24),
@@ -336,7 +336,7 @@ def weights():
 
 
 def network(opset=13, real="float", arrays=None):
-    """Lookups, products, a convolution, a choice between two graphs; of opset 11 to 13."""
+    """Make a model with Gather, MatMul, Gemm, Conv and If, of opset 11 to 13."""
     squeeze = "Squeeze(c, axes)" if opset >= 13 else "Squeeze<axes=[1]>(c)"
     proto = parser.parse_model(
         f"""<ir_version: 7, opset_import: ["": {opset}]>
@@ -372,7 +372,7 @@ FEED = {"i": np.array([3, 0, 39, 7, 7]), "choice": np.array(True)}
 
 
 def run(path_or_proto, feed=FEED, outputs=None):
-    """By ONNX Runtime, as the graph has it."""
+    """Run a model with ONNX Runtime, without optimizations."""
     onnxruntime = pytest.importorskip("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -389,7 +389,7 @@ def command(*arguments):
 
 
 def decoded(path):
-    """What is quantized in a file, by onnx's own operator."""
+    """Dequantize the tensors of a file with onnx's reference operator."""
     from onnx.reference import ReferenceEvaluator
 
     proto = onnx.load(path)
@@ -402,7 +402,7 @@ def decoded(path):
     taken = {name for node in nodes for name in node.input}
     tensors = [one for one in proto.graph.initializer if one.name in taken]
     graph = helper.make_graph(nodes, "g", [], outputs, tensors)
-    # The operator of 13 is that of 19, and has no implementation of its own there.
+    # onnx implements the operator of opset 13 as opset 19.
     version = max(19, proto.opset_import[0].version)
     alone = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
     values = ReferenceEvaluator(alone).run(None, {})
@@ -410,7 +410,7 @@ def decoded(path):
 
 
 def fed(proto, arrays, feed=FEED):
-    """What the model computes where these initializers are inputs."""
+    """Run a model with inputs in place of these initializers."""
     changed = onnx.ModelProto()
     changed.CopyFrom(proto)
     del changed.graph.initializer[:]
@@ -468,7 +468,7 @@ def test_a_model_computes_with_its_decoded_weights(type, options, opset, real, t
         for name in MATRICES:
             assert after[name].type == type
             array = before[name].decode(dtype=values[name].dtype)
-            # The codes are those of the library, by scales of the type of the weights.
+            # The library returns equal codes with scales of the type of the weights.
             assert_is_quantized(array, after[name], values[name], options)
     for choice in (True, False):
         feed = {**FEED, "choice": np.array(choice)}
@@ -600,7 +600,7 @@ def test_what_is_there_is_not_overwritten(tmp_path, capsys):
 
 
 def test_data_of_subgraphs_comes_along(tmp_path):
-    """Of attributes, and outside of the model that is read."""
+    """External data of a subgraph becomes part of the model."""
     proto = network()
     branch = proto.graph.node[1].attribute[0].g
     inner = numpy_helper.from_array(np.eye(24, dtype=np.float32), "inner")
@@ -622,6 +622,36 @@ def test_data_of_subgraphs_comes_along(tmp_path):
     numbers = decoded(out)
     assert [*numbers] == ["gemm"]
     assert_equal(run(out), fed(onnx.load(path), numbers))
+
+
+def test_data_of_attributes_and_sparse_tensors_comes_along(tmp_path):
+    """The output holds the data, and offsets outside the file are an error."""
+    proto, arrays = network(), {"value": np.float32([1, 2]), "sparse": np.float32([5, 6])}
+    tensors = {name: numpy_helper.from_array(array, name) for name, array in arrays.items()}
+    for name, tensor in tensors.items():
+        (tmp_path / name).write_bytes(b"before" + tensor.raw_data + b"after")
+        external_data_helper.set_external_data(tensor, name, 6, 8)
+        tensor.ClearField("raw_data")
+    proto.graph.node.append(
+        helper.make_node("Constant", [], ["constant"], value=tensors["value"])
+    )
+    places = numpy_helper.from_array(np.int64([1, 3]))
+    sparse = helper.make_sparse_tensor(tensors["sparse"], places, [8])
+    proto.graph.sparse_initializer.append(sparse)
+    path = tmp_path / "in.onnx"
+    path.write_bytes(proto.SerializeToString())
+    (tmp_path / "b").mkdir()
+    out = tmp_path / "b/out.onnx"
+    assert command("quantize", path, out, "--type", "int8", "--min-size", 0) == 0
+    made = onnx.load(str(out))
+    found = numpy_helper.to_array(made.graph.sparse_initializer[0].values)
+    assert found.tobytes() == arrays["sparse"].tobytes()
+    (constant,) = (node for node in made.graph.node if node.op_type == "Constant")
+    found = numpy_helper.to_array(constant.attribute[0].t)
+    assert found.tobytes() == arrays["value"].tobytes()
+    (tmp_path / "value").write_bytes(bytes(13))
+    assert command("quantize", path, out, "--type", "int8", "--min-size", 0, "-f") == 2
+    assert onnx.load(str(out)) == made
 
 
 def test_names_that_are_taken(tmp_path):
@@ -746,7 +776,7 @@ def test_mutated_models(external, tmp_path, capsys):
 
 
 def test_operators_of_others_are_kept(tmp_path):
-    """Of a domain that onnx has no definitions of, through a change of version, too."""
+    """Operators of an unknown domain survive a change of the opset."""
     text = "t = com.microsoft.BiasGelu(x, bias)\n y = MatMul(t, table)"
     arrays = {"table": weights()["table"].T.copy(), "bias": weights()["branch"][0]}
     proto = model_of(
@@ -840,7 +870,7 @@ def test_there_and_back(real, external, tmp_path):
 
 
 def test_what_others_take_stays(tmp_path, capsys):
-    """A scale of two weights, one of which is no tensor that is understood."""
+    """A scale stays in the model if another node uses it."""
     text = """w = DequantizeLinear<axis = 0>(q, s)
     t = Mul(x, s)
     y = MatMul(t, w)"""
@@ -885,7 +915,7 @@ def test_exact_finds_a_changed_code(external, type, tmp_path, capsys):
 
 
 def test_the_classifier_gives_the_same_answers(tmp_path, capsys):
-    """Every matrix of it to int8, with a scale for each index of the first axis."""
+    """Quantize every matrix to int8, with a scale for each index of axis 0."""
     import test_model as trained
 
     path = trained.find_model()
@@ -902,7 +932,7 @@ def test_the_classifier_gives_the_same_answers(tmp_path, capsys):
     before, after = (trained.run(onnx.load(one), inputs) for one in (path, out))
     assert len(set(before.argmax(1).tolist())) >= 8
     assert (before.argmax(1) == after.argmax(1)).all()
-    # As there: weights moved by up to half a step, and every first answer is far ahead.
+    # Weights moved by up to half a step, and every first answer is far ahead.
     assert np.abs(before - after).max() < 0.03
     assert command("compare", path, out, "--json", "--fail-below", 40) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()[:-1]]

@@ -74,7 +74,7 @@ def program(*arguments, **how):
 
 
 def whole(x):
-    """As `Weight.decode` makes numbers of a file."""
+    """Convert an array to the type that `Weight.decode` returns by default."""
     return x if x.dtype == np.float64 else x.astype(np.float32)
 
 
@@ -84,7 +84,7 @@ def whole(x):
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize("type", INTEGERS + FLOATS)
 def test_codes_are_those_of_the_whole_array(type, granularity, model, weights):
-    """Also where memory is for a few rows at a time, and with zero points."""
+    """Little memory and zero points change no code."""
     if type in FLOATS and not HAVE_BFLOAT16:
         pytest.skip("needs ml_dtypes")
     how = GRANULARITIES[granularity]
@@ -223,7 +223,7 @@ def test_metadata_of_gguf_is_kept(inside, weights):
         assert made["w"].format == "Q4_K"
 
 
-# Files as others have them
+# Files of other packages
 
 
 def test_the_safetensors_package_reads_it(model, weights):
@@ -242,7 +242,7 @@ def test_the_safetensors_package_reads_it(model, weights):
 @pytest.mark.parametrize("type", ["int4", "uint4"])
 @pytest.mark.parametrize("granularity", ["axis:0", "block:32", "block:16"])
 def test_packed_as_compressed_tensors(type, granularity, asymmetric, model, weights):
-    """The module for that format knows nothing of the record that this writes."""
+    """compressed_tensors.Weight reads the tensors without pyquant's record."""
     options = ("--type", type, "--granularity", granularity, *["--asymmetric"] * asymmetric)
     quantize(model, "out.safetensors", *options)
     name = "l.1.weight"
@@ -603,7 +603,7 @@ def test_a_report(model, capsys):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_files_that_lie(seed, inside, capsys):
-    """Each is quantized or refused, in one line, and nothing is left behind."""
+    """The command quantizes a file or prints one error line; it leaves no other file."""
     options = (
         ["quantize", "o.safetensors", "--type", "int8", "--min-size", "0"],
         ["quantize", "o.npz", "--type", "uint4", "--max-memory", "64K"],
@@ -622,7 +622,7 @@ def test_files_that_lie(seed, inside, capsys):
 
 
 def test_metadata_without_a_place(inside, capsys):
-    """Lists in lists, which files may have, and this does not write."""
+    """pyquant reads nested lists of metadata, and does not write them."""
     text = b"GGUF" + struct.pack("<IQQ", 3, 1, 1)
     text += struct.pack("<Q", 1) + b"k" + struct.pack("<IIQ", 9, 9, 1)
     text += struct.pack("<IQII", 4, 2, 1, 2)
@@ -763,7 +763,7 @@ def test_a_closed_pipe(model):
 
 
 def read_terminal(end):
-    """Some bytes; none once nobody has the other end, which Linux calls an error."""
+    """Read from a terminal. Linux raises an error after the other end is closed."""
     try:
         return os.read(end, 1 << 16)
     except OSError:

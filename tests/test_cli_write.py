@@ -150,7 +150,9 @@ def test_a_killed_process_leaves_old_or_new_files(form):
     assert temporary()
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left")])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt, OSError(28, "No space left")], ids=["Ctrl-C", "full disk"]
+)
 def test_interrupts_and_full_disks_leave_no_temporary_file(form, error, capsys):
     """Raise at calls that change files, and look at all files."""
     command, names = form
