@@ -1,4 +1,7 @@
-"""Files of weights: both containers and directions, beside their packages; hostile ones."""
+"""Weight files: safetensors and GGUF, reading and writing, and hostile files.
+
+Judges: the definitions of the formats, and the packages safetensors and gguf.
+"""
 
 import json
 import mmap
@@ -11,7 +14,7 @@ import tracemalloc
 import fuzz_files
 import numpy as np
 import pytest
-from support import amount, dtype_of, run_python, same, split_small_arrays
+from support import amount, dtype_of, loop, run_python, same, split_small_arrays
 
 import pyquant as pq
 from pyquant import _gguf, _safetensors
@@ -21,7 +24,7 @@ SEED = int(os.environ.get("PYQUANT_FILE_SEED", 1))
 MUTANTS = int(os.environ.get("PYQUANT_FILE_MUTANTS", amount(200, 1000)))
 RNG = np.random.default_rng(17)
 
-# Every type of safetensors by its name there; bytes to an element of those without parts.
+# Types of safetensors with at least one byte an element, by their names in a file.
 PLAIN = {
     format: name
     for format, name in _safetensors.FORMATS.items()
@@ -30,7 +33,7 @@ PLAIN = {
 
 
 def stored(tensors, metadata=None, pad=b""):
-    """A safetensors file by its definition: name -> (format, shape, bytes)."""
+    """Return a safetensors file. `tensors` maps a name to (format, shape, bytes)."""
     entries, at = {}, 0
     for name, (format, shape, data) in tensors.items():
         offsets = [at, at + len(data)]
@@ -52,8 +55,10 @@ def text_of(value, order="<"):
 
 
 def stored_gguf(keys=(), tensors=(), data=b"", order="<", version=3, align=32):
-    """A GGUF file by its definition: keys (name, type, bytes), tensors (name, dims, type,
-    offset)."""
+    """Return a GGUF file with keys (name, type, bytes).
+
+    Tensors are (name, dimensions, type, offset).
+    """
     head = b"GGUF" + struct.pack(order + "IQQ", version, len(tensors), len(keys))
     for name, kind, value in keys:
         head += text_of(name, order) + struct.pack(order + "I", kind) + value
@@ -67,7 +72,7 @@ def stored_gguf(keys=(), tensors=(), data=b"", order="<", version=3, align=32):
 
 @pytest.fixture
 def made(tmp_path):
-    """Write bytes to a file, and say its path."""
+    """Return a function that writes bytes to a file and returns its path."""
 
     def make(data, name="x.safetensors"):
         path = tmp_path / name
@@ -78,7 +83,7 @@ def made(tmp_path):
 
 
 def random_array(name, shape):
-    """Elements of any bits, of those that a type has."""
+    """Return elements of a type with random bits."""
     if name == "bool":
         return RNG.integers(0, 2, shape).astype(bool)
     dtype = np.dtype(name) if hasattr(np, name) else dtype_of(name)
@@ -96,7 +101,7 @@ def bits(array):
 # Types
 
 
-@pytest.mark.parametrize("name", _safetensors.FORMATS.values())
+@loop("name", _safetensors.FORMATS.values())
 def test_every_type_of_safetensors_there_and_back(name, tmp_path):
     x = random_array(name, (6, 16))
     pq.write_weights(tmp_path / "a.safetensors", {"x": x})
@@ -113,10 +118,12 @@ def test_every_type_of_safetensors_there_and_back(name, tmp_path):
         assert "pyquant" not in f.metadata
 
 
-@pytest.mark.parametrize("target", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("name", _safetensors.FORMATS.values())
+TARGETS = ("float32", "float64", "float16", "bfloat16")
+
+
+@loop("name, target", _safetensors.FORMATS.values(), TARGETS)
 def test_numbers_of_every_type(name, target, tmp_path):
-    """As casts make them, by way of float32."""
+    """Numbers equal casts to float32 and then to the type."""
     if name == "complex64":
         return
     x, to = random_array(name, (7, 20)), dtype_of(target)
@@ -252,7 +259,7 @@ def test_what_safetensors_writes_is_read(tmp_path):
             assert f[name].view().dtype == array.dtype
 
 
-@pytest.mark.parametrize("order", ["LITTLE", "BIG"])
+@loop("order", ["LITTLE", "BIG"])
 def test_what_gguf_writes_is_read(order, tmp_path):
     gguf = pytest.importorskip("gguf")  # whose bytes are compared
     path = tmp_path / "a.gguf"
@@ -343,8 +350,7 @@ def test_the_types_of_ggml():
 # GGUF
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("order", ["<", ">"])
+@loop("version, order", [2, 3], "<>")
 def test_gguf_by_its_definition(order, version, made):
     x = np.float32([[1, 2, 3], [4, 5, 6]])
     keys = [("general.alignment", 4, struct.pack(order + "I", 64))]
@@ -364,14 +370,13 @@ def test_gguf_by_its_definition(order, version, made):
             call()
 
 
-# Of types that GPTQModel and ggml number alike: bytes to blocks of so many elements.
+# Numbers of types with two meanings, in GPTQModel and in ggml: block size, bytes.
 FOREIGN = {40: (32, 6), 41: (128, 18)}
 
 
-@pytest.mark.parametrize("rows", [(64,), (3, 96), (256, 2)], ids=str)
-@pytest.mark.parametrize("last", [False, True])
-def test_numbers_that_stand_for_other_types(rows, last, made):
-    """What does not fill its room is not what its number says."""
+@loop("rows, last", [(64,), (3, 96), (256, 2)], [False, True])
+def test_ambiguous_type_numbers(rows, last, made):
+    """A tensor of another size than its type requires has an unknown type."""
     block, each = FOREIGN[40]
     nbytes = np.prod(rows) // block * each
     data = bytes(range(1, 33)) + RNG.bytes(nbytes) + bytes(-nbytes % 32)
@@ -390,8 +395,8 @@ def test_numbers_that_stand_for_other_types(rows, last, made):
         assert f["a"].decode().tobytes() == data[:32]
 
 
-def test_numbers_of_types_mean_the_same_in_all_of_a_file(made):
-    """Though some of the others, as they are aligned, take as much room."""
+def test_ambiguous_type_numbers_in_one_file(made):
+    """A number has one meaning in a file, even if an aligned tensor fits both types."""
     tensors = [("a", (256,), 12, 0), ("b", (256,), 12, 160), ("c", (256,), 13, 288)]
     path = made(stored_gguf((), tensors, bytes(288 + 192)), "x.gguf")
     with pq.open_weights(path) as f:
@@ -400,9 +405,9 @@ def test_numbers_of_types_mean_the_same_in_all_of_a_file(made):
         assert not f["c"].decode().any()
 
 
-@pytest.mark.parametrize("kind", [2, 8, 12, 40, 41, 99])
-def test_what_no_type_explains_is_refused(kind, made):
-    """Tensors in one place, or behind the end."""
+@loop("kind", [2, 8, 12, 40, 41, 99])
+def test_gguf_offsets_outside_the_file_are_rejected(kind, made):
+    """Two tensors share an offset, or a tensor begins after the end of the file."""
     block = 256 if kind == 99 else pq.block_format(kind).block_size
     for offsets in ((0, 0), (0, 4096), (64, 64)):
         tensors = [(f"t{i}", (block,), kind, at) for i, at in enumerate(offsets)]
@@ -411,9 +416,9 @@ def test_what_no_type_explains_is_refused(kind, made):
             pq.open_weights(path)
 
 
-@pytest.mark.parametrize("fmt", pq.block_formats(), ids=lambda fmt: fmt.name)
-def test_files_that_are_cut_off(fmt, made):
-    """The last tensor is not there; numbers that are shared say nothing of that."""
+@loop("fmt", pq.block_formats())
+def test_truncated_files(fmt, made):
+    """The last byte is missing. A tensor with an ambiguous type number has no type then."""
     tensors = [("a", (fmt.block_size, 9), fmt.ggml_id, 0)]
     path = made(stored_gguf((), tensors, bytes(fmt.block_bytes * 9 - 1)), "x.gguf")
     if fmt.ggml_id in (40, 41):
@@ -459,7 +464,7 @@ def test_split_files(made):
 
 
 def test_vocabularies_make_no_objects(made):
-    count = 150_000
+    count = amount(40_000, 150_000)
     words = b"".join(text_of(f"token {i}") for i in range(count))
     array = struct.pack("<IQ", 8, count) + words
     scores = struct.pack("<IQ", 6, count) + bytes(4 * count)
@@ -471,7 +476,7 @@ def test_vocabularies_make_no_objects(made):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100_000
-    assert f.metadata["tokens"][-1] == "token 149999"
+    assert f.metadata["tokens"][-1] == f"token {count - 1}"
     assert f.metadata["scores"].shape == (count,)
 
 
@@ -528,7 +533,7 @@ PARAMS = [
 ]
 
 
-@pytest.mark.parametrize("params", PARAMS, ids=repr)
+@loop("params", PARAMS)
 def test_parameters_come_back_equal(params, tmp_path):
     pq.write_weights(tmp_path / "a.safetensors", {"p": params}, metadata={"mine": "x"})
     with pq.open_weights(tmp_path / "a.safetensors") as f:
@@ -538,9 +543,7 @@ def test_parameters_come_back_equal(params, tmp_path):
             f.load("q")
 
 
-@pytest.mark.parametrize(
-    "packing", ["onnx", "words", ("words", 0), "awq", ("words", 1, 3), "halves"], ids=str
-)
+@loop("packing", ["onnx", "words", ("words", 0), "awq", ("words", 1, 3), "halves"])
 def test_packed_arrays_come_back_equal(packing, tmp_path):
     name, *rest = (packing,) if isinstance(packing, str) else packing
     axis, width = (*rest, None, None)[:2]
@@ -551,7 +554,7 @@ def test_packed_arrays_come_back_equal(packing, tmp_path):
     assert pq.open_weights(tmp_path / "a.safetensors").load("p") == p
 
 
-@pytest.mark.parametrize("name", [n for n in TYPES if n not in PLAIN.values()])
+@loop("name", [n for n in TYPES if n not in PLAIN.values()])
 def test_arrays_of_every_narrow_type_come_back_equal(name, tmp_path):
     for shape in ((3, 4), (3, 3), (), (0, 2)):
         x = random_array(name, shape)
@@ -560,17 +563,16 @@ def test_arrays_of_every_narrow_type_come_back_equal(name, tmp_path):
         assert (got.dtype, got.shape, bits(got)) == (x.dtype, x.shape, bits(x))
 
 
-@pytest.mark.parametrize(
-    "said",
+@loop(
+    "record",
     [
         *("[]", "3", "{", '{"x":3}', '{"x":{"packed":[1]}}', '{"x":{"qparams":[]}}'),
         *("[" * 99999, '{"x":{"type":"int4"}}'),
         '{"x":{"packed":["int4",[99],"onnx",null,4]}}',
     ],
-    ids=range(9),
 )
-def test_records_that_are_wrong(said, made):
-    path = made(stored({"x": ("F32", (1,), bytes(4))}, {"pyquant": said}))
+def test_invalid_records(record, made):
+    path = made(stored({"x": ("F32", (1,), bytes(4))}, {"pyquant": record}))
     f = pq.open_weights(path)
     with pytest.raises(ValueError, match="expected metadata of pyquant for 'x', got "):
         f.load("x")
@@ -610,8 +612,8 @@ def test_a_file_that_is_open_may_be_replaced(tmp_path):
 X = np.float32([[1, 2, 3]])
 
 
-@pytest.mark.parametrize(
-    ("name", "weights", "metadata", "message"),
+@loop(
+    "example",
     [
         ("a.bin", {}, None, "^path: expected a name that ends with .safetensors or .gguf"),
         ("a.gguf", [], None, "^weights: expected a mapping, got list"),
@@ -666,7 +668,8 @@ X = np.float32([[1, 2, 3]])
         ("a.safetensors", {"p.scale": X, "p": pq.QParams(1.0, 0, "int8")}, None, "twice"),
     ],
 )
-def test_what_cannot_be_written(name, weights, metadata, message, tmp_path):
+def test_errors_of_write_weights(example, tmp_path):
+    name, weights, metadata, message = example
     with pytest.raises((TypeError, ValueError), match=message):
         pq.write_weights(tmp_path / name, weights, metadata=metadata)
     assert list(tmp_path.iterdir()) == []
@@ -696,8 +699,8 @@ def test_views_are_of_the_file(tmp_path):
         f["b"]
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
+@loop(
+    "example",
     [
         ({"rows": 3}, TypeError, "^rows: expected a slice, got int"),
         ({"rows": slice(0, 2, 2)}, ValueError, "^rows: expected a step of 1, got 2"),
@@ -734,7 +737,8 @@ def test_views_are_of_the_file(tmp_path):
         ({"threads": "2"}, TypeError, "^threads: expected a positive integer, got str"),
     ],
 )
-def test_arguments_of_decode(given, error, message, made):
+def test_errors_of_decode(example, made):
+    given, error, message = example
     w = pq.open_weights(made(stored({"x": ("U8", (2, 3), bytes(6))})))["x"]
     with pytest.raises(error, match=message):
         w.decode(**given)
@@ -770,7 +774,7 @@ def test_rows_of_a_large_file_need_little_memory():
     code = """
 import json, struct, tempfile
 import numpy as np, pyquant as pq
-size = 1 << 29
+size = 1 << SHIFT
 head = {"dtype": "F16", "shape": [1024, size // 2048], "data_offsets": [0, size]}
 head = json.dumps({"x": head})
 with tempfile.TemporaryDirectory() as folder:
@@ -787,7 +791,7 @@ with tempfile.TemporaryDirectory() as folder:
             f["x"].decode(slice(row, row + 32), out=out)
     print(peak() - before, out.any())
 """
-    run = run_python(code)
+    run = run_python(code.replace("SHIFT", str(amount(28, 29))))
     assert run.returncode == 0, run.stderr
     grown, values = run.stdout.split()
     assert values == "False"
@@ -960,8 +964,9 @@ GGUFS = {
 }
 
 
-@pytest.mark.parametrize(("data", "message"), HEADERS.values(), ids=HEADERS)
-def test_hostile_safetensors(data, message, made):
+@loop("name", HEADERS)
+def test_hostile_safetensors(name, made):
+    data, message = HEADERS[name]
     path = made(data)
     with pytest.raises(ValueError, match=message) as info:
         pq.open_weights(path)
@@ -979,8 +984,9 @@ def test_header_beyond_the_limit(made):
         pq.open_weights(path)
 
 
-@pytest.mark.parametrize(("data", "message"), GGUFS.values(), ids=GGUFS)
-def test_hostile_gguf(data, message, made):
+@loop("name", GGUFS)
+def test_hostile_gguf(name, made):
+    data, message = GGUFS[name]
     path = made(data, "x.gguf")
     with pytest.raises(ValueError, match=message) as info:
         pq.open_weights(path)
@@ -988,8 +994,8 @@ def test_hostile_gguf(data, message, made):
     assert re.search(r" at byte \d+$", str(info.value))
 
 
-def test_a_gguf_file_of_empty_strings_is_refused_at_once(made):
-    """What is read one by one is limited."""
+def test_gguf_strings_are_limited(made):
+    """The number of strings is limited, because each string costs time."""
     count = _gguf.MAX_STRINGS + 1
     data = struct.pack("<IQ", 8, count) + bytes(8 * count)
     with pytest.raises(ValueError, match="expected at most 4194304 strings and arrays"):
@@ -1009,7 +1015,7 @@ def test_safetensors_with_too_many_tensors_or_keys(made, monkeypatch):
 
 
 def test_files_that_lie(tmp_path):
-    """Each opens, and all that is in it is decoded, or is one line of error."""
+    """Each changed file opens and decodes, or raises an error of one line."""
     results = fuzz_files.run(SEED, MUTANTS, str(tmp_path))
     for kind in ("gguf", "safetensors", "json"):
         for answer in ("opened", "refused"):
@@ -1017,7 +1023,7 @@ def test_files_that_lie(tmp_path):
 
 
 def test_names_of_blocks_in_safetensors_are_bytes(tmp_path):
-    """That a format is named is no proof there that shape and bytes are of its blocks."""
+    """safetensors does not define blocks: the bytes of a block format stay bytes."""
     header = b'{"w":{"dtype":"Q4_0","shape":[32],"data_offsets":[0,18]}}'
     path = tmp_path / "a.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(18))
@@ -1033,21 +1039,21 @@ def test_names_of_blocks_in_safetensors_are_bytes(tmp_path):
         assert f["w"].decode().shape == (32,)
 
 
-@pytest.mark.parametrize(
+@loop(
     "pair",
     [
         ([1], np.zeros(18, np.uint8)),
         ("Q4_0", np.ma.array(np.zeros(18, np.uint8), mask=True)),
     ],
 )
-def test_pairs_that_are_none(pair, tmp_path):
+def test_invalid_pairs(pair, tmp_path):
     with pytest.raises(TypeError, match=r"^weights: expected "):
         pq.write_weights(tmp_path / "a.gguf", {"w": pair})
     assert not list(tmp_path.iterdir())
 
 
 def test_metadata_keep_their_types(tmp_path):
-    """What is copied is what was there, and no part of a model says that it is one."""
+    """A copy keeps the types of its metadata and drops the keys of a split model."""
     said = {f"k.{letter}": np.dtype(letter).type(3) for letter in "bBhHiIqQfd"}
     said |= {"k.bool": True, "k.below": np.int32(-3), "k.text": "x", "k.list": ["a", "b"]}
     split = {"split.no": np.uint16(0), "split.count": np.uint16(1)}
@@ -1065,15 +1071,15 @@ def test_metadata_keep_their_types(tmp_path):
 
 
 def gguf_types(path):
-    """The types of the keys, as their own package reads them."""
+    """Return the types of the keys, as the gguf package reads them."""
     gguf = pytest.importorskip("gguf", reason="it is in the group integration")
     return {key: field.types for key, field in gguf.GGUFReader(path).fields.items()}
 
 
 def test_few_rows_at_a_time_leave_few_pages(tmp_path):
-    """Calls for rows let pages go as one for all of them does."""
+    """Calls for few rows release as many pages as a call for all rows."""
     if not hasattr(mmap, "MADV_DONTNEED"):
-        pytest.skip("the system keeps what it likes")
+        pytest.skip("the system cannot release pages")
     path = tmp_path / "w.safetensors"
     pq.write_weights(path, {"w": np.zeros((4096, 4096), np.int8)})
     with pq.open_weights(path) as f:
@@ -1094,8 +1100,8 @@ def test_few_rows_at_a_time_leave_few_pages(tmp_path):
     assert sum(length for _, length in released) >= 4096 * 4096 - (1 << 23)
 
 
-def test_weights_are_taken_as_arrays(tmp_path):
-    """What a file has goes to functions that take arrays, without `view`."""
+def test_functions_accept_weights(tmp_path):
+    """Functions accept the weights of a file as arrays, without `view`."""
     path = tmp_path / "w.safetensors"
     x = np.arange(12, dtype=np.int8).reshape(3, 4)
     pq.write_weights(path, {"x": x})

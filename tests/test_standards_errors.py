@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from numpy.exceptions import AxisError
-from support import REALS, same
+from support import REALS, case, loop, same
 
 import pyquant as pq
 from pyquant import _core, com_microsoft, ngraph, onednn, onnx
@@ -958,34 +958,29 @@ CASES = {
         },
     ),
 }
-FLAT = {
-    f"{standard}: {name}": (function, {**right, **wrong}, error, parameter, standard, rest)
-    for function, (standard, right, cases) in CASES.items()
-    for name, (wrong, error, parameter, rest) in cases.items()
-}
-
-
-@pytest.mark.parametrize("case", FLAT.values(), ids=FLAT)
-def test_refused(case):
-    function, kwargs, error, parameter, standard, rest = case
-    colon = ":" if error is AxisError else ""
-    text = f"{parameter}: {standard}{colon} {rest}"
-    with pytest.raises(error, match=f"^{re.escape(text)}$") as caught:
-        function(**kwargs)
-    assert type(caught.value) is error
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
-
-
-@pytest.mark.parametrize(
-    "function", [f for f in CASES if CASES[f][1]], ids=lambda f: CASES[f][0]
-)
-def test_the_arguments_are_right_otherwise(function):
-    assert function(**CASES[function][1]).shape == (2, 3)
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda f: CASES[f][0])
-def test_what_is_no_array(function):
+def test_errors(function):
+    standard, right, cases = CASES[function]
+    for name, (wrong, error, parameter, rest) in cases.items():
+        colon = ":" if error is AxisError else ""
+        text = f"{parameter}: {standard}{colon} {rest}"
+        with case(name=name):
+            with pytest.raises(error, match=f"^{re.escape(text)}$") as caught:
+                function(**{**right, **wrong})
+            assert type(caught.value) is error
+            assert caught.value.__cause__ is None
+            assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@loop("function", [f for f in CASES if CASES[f][1]])
+def test_the_other_arguments_are_valid(function):
+    assert function(**CASES[function][1]).shape == (2, 3)
+
+
+@loop("function", CASES)
+def test_arguments_must_be_arrays(function):
     right = CASES[function][1] or {"x": X}
     for parameter in right:
         if parameter in ("type", "dtype", "axes", "round_mode"):
@@ -996,10 +991,10 @@ def test_what_is_no_array(function):
                 function(**{**right, parameter: value})
 
 
-# Nothing else is refused
+# Accepted arguments
 
 
-def test_ngraph_takes():
+def test_ngraph_accepts():
     x = X.astype(np.float64)
     for code in ("i8", "int8", np.int8, np.dtype(np.int8)):
         for mode in (MODE, ngraph.RoundMode.ROUND_UP):
@@ -1009,7 +1004,7 @@ def test_ngraph_takes():
         got = ngraph.dequantize(Q, np.ones((), real), ZERO, real, ())
         same(got, X.astype(real))
         same(ngraph.quantize(X.astype(real), np.ones((), real), ZERO, "i8", (), MODE), Q)
-    # Scales of any value, python numbers, the whole range of int32, no element at all.
+    # Scales of any value, Python numbers, the ends of int32, and empty arrays are valid.
     for scale in (0.0, -1.0, np.inf, np.nan, 1e-45):
         ngraph.quantize(X, np.float32(scale), ZERO, "i8", (), MODE)
     same(ngraph.quantize([2.5], 1.0, 0, "u8", (), MODE), np.uint8([3]))
@@ -1019,7 +1014,7 @@ def test_ngraph_takes():
     same(empty, Q[:0])
 
 
-def test_onednn_takes():
+def test_onednn_accepts():
     for zero in (-(10**6), 0, 2**31 - 1, 2**40):
         got = onednn.dequantize(Q, scales=[1.0], zps=[zero])
         same(got, np.full((2, 3), np.float32(1 - zero)))
@@ -1029,17 +1024,17 @@ def test_onednn_takes():
         onednn.quantize(X, scales=scale, dtype="u8")
     onednn.dequantize(Q, scales=[0.0])
     onednn.dynamic_quantize(X, np.float32(0), dtype="s8")
-    # The axis is not looked at where there are no channels.
+    # Without channels, the axis is ignored.
     same(onednn.quantize(X, scales=[1.0], axis=99, dtype="s8"), Q)
     same(onednn.dynamic_dequantize(Q, TWO, qtype="per_channel", axis=-2), X)
     for group in ((1, 3), [1, 3], np.array([1, 3])):
         got = onednn.dynamic_dequantize(Q, X[:, :1], qtype="per_group", group_shape=group)
         same(got, X)
-    # One element with a dimension is as good as one without.
+    # An array of one element may have a dimension.
     same(onednn.dynamic_quantize(X, TWO[:1], np.int8(0), dtype="s8"), Q)
 
 
-def test_onnx_takes():
+def test_onnx_accepts():
     same(onnx.quantize_linear(X, 1.0), np.uint8(Q))
     same(onnx.quantize_linear(X, ONE, axis=99), np.uint8(Q))
     same(onnx.quantize_linear(X, X[:, :1], block_size=7), np.uint8(Q))
@@ -1062,7 +1057,7 @@ def test_onnx_takes():
         assert (y.shape, float(scale), int(zero)) == (shape, 1.0, 0)
 
 
-def test_com_microsoft_takes():
+def test_com_microsoft_accepts():
     same(com_microsoft.quantize_linear(X, ONE, np.int8(0)), Q)
     same(com_microsoft.quantize_linear(X, TWO, axis=-2), np.uint8(Q))
     same(com_microsoft.quantize_linear(np.float16(X), np.float16(1)), np.uint8(Q))
@@ -1072,7 +1067,7 @@ def test_com_microsoft_takes():
 
 
 def test_no_warning_escapes():
-    # pytest makes errors of warnings.
+    # pytest raises an error for each warning.
     odd = np.float32([np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, -0.0, 0.0])
     half = odd[:3].astype(np.float16)
     for scale in np.float32([0.0, -0.0, np.inf, np.nan, 1e-45, 3.4e38]):
@@ -1096,7 +1091,7 @@ def test_no_warning_escapes():
         onnx.dynamic_quantize_linear(odd[i:])
 
 
-@pytest.mark.parametrize("scales", [[0.1], [1e-42], [1e300], [2**24 + 1]], ids=str)
+@loop("scales", [[0.1], [1e-42], [1e300], [2**24 + 1]])
 def test_lists_become_float32_whatever_the_control_state(scales):
     from test_fpenv import STATES, state
 
@@ -1122,7 +1117,7 @@ def test_dynamic_ranges_whatever_the_control_state():
                 same(a, b)
 
 
-@pytest.mark.parametrize(
+@loop(
     "scales",
     [
         None,
@@ -1133,9 +1128,8 @@ def test_dynamic_ranges_whatever_the_control_state():
         np.ones(1),
         np.ones(1, ">f4"),
     ],
-    ids=repr,
 )
-def test_parts_that_are_called_wrongly(scales):
+def test_errors_of_core_functions(scales):
     with pytest.raises(TypeError, match=r"^scales: expected float32 of one dimension, got"):
         _core.first_zero(scales)
     with pytest.raises(TypeError, match=r"^types: expected names of types, got none$"):
@@ -1161,7 +1155,7 @@ FLOAT64_SCALARS = {
 }
 
 
-@pytest.mark.parametrize("name", FLOAT64_SCALARS)
+@loop("name", FLOAT64_SCALARS)
 def test_scalars_of_numpy_have_a_type(name):
     with pytest.raises(TypeError, match=r"expects elements of .*, got float64$"):
         FLOAT64_SCALARS[name]()
