@@ -166,7 +166,7 @@ class Weight:
         out : ndarray, optional
             Where to put the result: of that shape and type, any strides.
         threads : int, optional
-            How many threads may share the work.
+            Largest number of threads. Default 1.
 
         Returns
         -------
@@ -176,7 +176,7 @@ class Weight:
         Raises
         ------
         TypeError, ValueError
-            If an argument does not fit; `out` has not been written to.
+            If an argument does not fit; `out` is unchanged.
         """
         kind = real_of(dtype, out)
         return decoded(self._planar, kind, out, threads, turned=self._turned)

@@ -118,17 +118,17 @@ def dequantize(
     out : ndarray, optional
         Where to put the result: of shape (K, N) and that type, any strides.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of shape (K, N), a row for each input; `out` if given.
+        Of shape (K, N), a row for each input; or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` has not been written to.
+        If an argument does not fit; `out` is unchanged.
 
     Notes
     -----
@@ -171,7 +171,7 @@ def quantize(
     bits : int, optional
         4, as all files have it.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------

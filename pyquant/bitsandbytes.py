@@ -150,7 +150,7 @@ def quantize(
         With `nested` only: what is subtracted from scales before. Default: their mean, by
         sums of float64.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
@@ -231,17 +231,17 @@ def dequantize(
     out : ndarray, optional
         Where to put the result: of the shape of `q`, any strides.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of ``q.shape``; `out` if given.
+        Of ``q.shape``; or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` has not been written to.
+        If an argument does not fit; `out` is unchanged.
 
     Notes
     -----
@@ -372,7 +372,7 @@ def quantize_int8(
     x : array_like
         float32, float16 or bfloat16, of two dimensions; all finite.
     threads : int, optional
-        How many threads may share the work.
+        Largest number of threads. Default 1.
 
     Returns
     -------
@@ -441,12 +441,12 @@ def dequantize_int8(
     Returns
     -------
     ndarray
-        Of the shape of `codes`; `out` if given.
+        Of the shape of `codes`; or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` has not been written to.
+        If an argument does not fit; `out` is unchanged.
 
     Notes
     -----

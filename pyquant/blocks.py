@@ -257,10 +257,10 @@ class BlockFormat:
         dtype : dtype_like, optional
             float32, float64, float16 or bfloat16. Default that of `out`, else float32.
         out : ndarray, optional
-            Where the numbers go: of that type and the shape of the result, with any
-            strides that keep the elements of one dimension clear of those of the next.
+            Where the numbers go: of that type and the shape of the result, with with any
+            strides that do not interleave dimensions.
         threads : int, optional
-            How many threads may share the work. The result does not depend on it.
+            Largest number of threads. Default 1. The result does not depend on it.
 
         Returns
         -------
@@ -270,12 +270,12 @@ class BlockFormat:
         Raises
         ------
         TypeError
-            If an argument is of the wrong kind.
+            If an argument has the wrong type.
         ValueError
             If rows are not whole blocks, or `out` has another shape, cannot be written to,
             or shares memory with `b`.
         ImportError
-            If a type is one of ml_dtypes, which is not installed.
+            If a type needs ml_dtypes and the package is not installed.
 
         Notes
         -----
@@ -342,7 +342,7 @@ class BlockFormat:
             Where the blocks go: uint8, of the shape of the result, with any strides that
             keep the bytes of one dimension clear of those of the next.
         threads : int, optional
-            How many threads may share the work. The result does not depend on it.
+            Largest number of threads. Default 1. The result does not depend on it.
 
         Returns
         -------
@@ -352,7 +352,7 @@ class BlockFormat:
         Raises
         ------
         TypeError
-            If an argument is of the wrong kind.
+            If an argument has the wrong type.
         ValueError
             If this format has no encoder, see `encodes`. If rows are not whole blocks, a
             number is not finite or more than float32 holds, a weight is that or negative,
@@ -474,7 +474,7 @@ class BlockFormat:
         TypeError
             If a field is missing, there are others, or one is of the wrong kind.
         ValueError
-            If shapes do not go together, or a number is none that the field holds.
+            If shapes do not match, or a number is none that the field holds.
 
         Examples
         --------

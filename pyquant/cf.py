@@ -102,9 +102,9 @@ def decode(
     attrs : mapping
         The attributes of the variable. The valid range does not matter.
     out : ndarray, optional
-        Where to put the result.
+        Array for the result.
     threads : int, optional
-        How many threads may share the work.
+        Largest number of threads. Default 1.
 
     Returns
     -------
@@ -182,9 +182,9 @@ def encode(
     out_of_range : {"saturate", "wrap", "raise"}, optional
         What becomes of numbers whose codes are beyond the range; see `pyquant.quantize`.
     out : ndarray, optional
-        Where to put the result.
+        Array for the result.
     threads : int, optional
-        How many threads may share the work.
+        Largest number of threads. Default 1.
 
     Returns
     -------

@@ -46,32 +46,33 @@ def quantize_linear(
     x : array_like
         float32 or float16.
     y_scale : array_like
-        Of the type of `x`: a scalar; with `axis` one-dimensional, as long as `x` along it.
+        The type of `x`: a scalar, or with `axis` one dimension with the extent of `x` along
+        it.
     y_zero_point : array_like, optional
-        uint8, int8, uint16, int16, int4 or uint4, of the shape of `y_scale`; its type is
-        that of the result, uint8 for Python integers. Default a uint8 0.
+        uint8, int8, uint16, int16, int4 or uint4, with the shape of `y_scale`. Its type is
+        the type of the result, uint8 for Python integers. Default: uint8 0.
     axis : int, optional
-        The axis of the scales. Default None: one scale for all of `x`.
+        The axis of the scales. Default `None`: one scale for all of `x`.
 
     Returns
     -------
     ndarray
-        Codes, of the shape of `x`.
+        Codes, with the shape of `x`.
 
     Raises
     ------
     TypeError
-        If element types do not go together.
+        If element types do not match.
     ValueError
-        If shapes do not go together.
+        If shapes do not match.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
 
     Notes
     -----
-    Quotients are float32 for float16, too, as ONNX Runtime computes them. Its kernel is
-    laxer than the operator's text, and takes scales of one element in one dimension, which
-    are one for all of `x`, with `axis` and without.
+    Quotients are float32, also for float16, like in ONNX Runtime. Its kernel also accepts a
+    one-dimensional scale of one element for all of `x`, with and without `axis`. The text
+    of the operator does not.
 
     Examples
     --------
@@ -109,23 +110,24 @@ def dequantize_linear(
     x : array_like or PackedArray
         uint8, int8, uint16, int16, int32, int4 or uint4.
     x_scale : array_like
-        float32 or float16: a scalar; with `axis` one-dimensional, as long as `x` along it.
+        float32 or float16: a scalar, or with `axis` one dimension with the extent of `x`
+        along it.
     x_zero_point : array_like, optional
-        Of the type of `x` and the shape of `x_scale`. Default 0.
+        Zero points with the type of `x` and the shape of `x_scale`. Default 0.
     axis : int, optional
-        The axis of the scales. Default None: one scale for all of `x`.
+        The axis of the scales. Default `None`: one scale for all of `x`.
 
     Returns
     -------
     ndarray
-        Of the type of `x_scale` and the shape of `x`.
+        Array with the type of `x_scale` and the shape of `x`.
 
     Raises
     ------
     TypeError
-        If element types do not go together.
+        If element types do not match.
     ValueError
-        If shapes do not go together.
+        If shapes do not match.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
 
@@ -158,7 +160,7 @@ def _where(
     prefix: str,
     op: str,
 ) -> int | None:
-    """The core's axis, after the rules for shapes."""
+    """Return the axis, after the shape checks."""
     shape = scale.shape
     if zero_point is not None and zero_point.shape != shape:
         expected = f"the shape of {prefix}_scale, {shape}"

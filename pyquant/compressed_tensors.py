@@ -168,17 +168,17 @@ def dequantize(
     out : ndarray, optional
         Where to put the result: of shape (N, K) and that type, any strides.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of shape (N, K), a row for each output; `out` if given.
+        Of shape (N, K), a row for each output; or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` has not been written to.
+        If an argument does not fit; `out` is unchanged.
 
     Notes
     -----
@@ -270,7 +270,7 @@ def quantize(
     symmetric : bool, optional
         Whether zero points that are chosen are all 0 (the default), and left out.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------

@@ -114,7 +114,7 @@ def dequantize(
     q : dask.array.Array
         Codes; see `pyquant.dequantize`. Chunks end where blocks end.
     scale, zero_point, offset : array_like
-        As for `quantize`.
+        See `quantize`.
     dtype : dtype_like, optional
         The real type, float32 by default.
     axis, block_size : int or tuple of int, optional

@@ -178,17 +178,17 @@ def dequantize(
     out : ndarray, optional
         Where to put the result: of shape (K, N) and that type, any strides.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of shape (K, N), a row for each input; `out` if given.
+        Of shape (K, N), a row for each input; or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` has not been written to.
+        If an argument does not fit; `out` is unchanged.
 
     Notes
     -----
@@ -244,7 +244,7 @@ def quantize(
         In format "gptq", whether a zero point 0 is stored as ``2**bits - 1``. By default it
         is refused.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
@@ -374,7 +374,7 @@ def detect(qzeros: ArrayLike, *, bits: SupportsIndex) -> Literal["gptq", "gptq_v
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
         If there are others: nothing tells their format.
 

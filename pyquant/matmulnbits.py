@@ -155,7 +155,7 @@ def dequantize(
         Where to put the result: of shape (K, N) and that type, any strides. The rows of
         `B` are its columns: columns that are contiguous are several times as fast.
     threads : int, optional
-        How many threads may share the work.
+        Largest number of threads. Default 1.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def dequantize(
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` has not been written to.
+        If an argument does not fit; `out` is unchanged.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def quantize(
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
         If a value does not fit.
 

@@ -126,7 +126,7 @@ class Weight(_planar.Weight):
         out : ndarray, optional
             Where to put the result: of that shape and type, any strides.
         threads : int, optional
-            How many threads may share the work.
+            Largest number of threads. Default 1.
 
         Returns
         -------
@@ -136,7 +136,7 @@ class Weight(_planar.Weight):
         Raises
         ------
         TypeError, ValueError
-            If an argument does not fit; `out` has not been written to.
+            If an argument does not fit; `out` is unchanged.
         """
         kind = _planar.real_of(dtype, out)
         bias = self.biases
@@ -181,17 +181,17 @@ def dequantize(
     out : ndarray, optional
         Where to put the result: of shape (..., K) and that type, any strides.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of shape (..., K); `out` if given.
+        Of shape (..., K); or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` has not been written to.
+        If an argument does not fit; `out` is unchanged.
 
     Notes
     -----
@@ -241,7 +241,7 @@ def quantize(
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
         If a value does not fit.
 

@@ -86,7 +86,7 @@ def choose_scale(
         How many elements are a block, of which the last one may have fewer. Default 32,
         that of the standard.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def choose_scale(
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
         If a value does not fit.
     numpy.exceptions.AxisError
@@ -173,21 +173,21 @@ def quantize(
     out : ndarray, optional
         Where to put the elements: exact shape and dtype, any strides.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     codes : ndarray or PackedArray
-        The elements, of the shape of `x`; `out` if given.
+        The elements, of the shape of `x`; or `out`.
     scales : ndarray
         float8_e8m0fnu, what `choose_scale` returns.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit; `out` has not been written to.
+        If a value or a shape is wrong; `out` is unchanged.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
     ImportError
@@ -256,25 +256,25 @@ def dequantize(
     axis, block_size : int, optional
         As for `choose_scale`.
     out : ndarray, optional
-        Where to put the result.
+        Array for the result.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Elements times scale, rounded once; `out` if given.
+        Elements times scale, rounded once; or `out`.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit; `out` has not been written to.
+        If a value or a shape is wrong; `out` is unchanged.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
 
     Examples
     --------
@@ -321,7 +321,7 @@ def unswizzle(
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
         If there are more or fewer scales than these tiles have.
 

@@ -102,35 +102,35 @@ def quantize(
     input : array_like
         float32, float64, float16 or bfloat16.
     scale : array_like
-        Of the type of `input`; its shape at `axes`.
+        The type of `input`, and its shape at `axes`.
     zero_point : array_like
-        Of the output type and the shape of `scale`.
+        The output type, and the shape of `scale`.
     type : dtype_like
-        int8, uint8 or int32, or as nGraph spells it, "i8", "u8", "i32".
+        int8, uint8 or int32; or nGraph's names "i8", "u8", "i32".
     axes : iterable of int
-        The axes along which the scale varies, a set: order does not matter.
+        The set of axes along which the scale varies, in any order.
     round_mode : RoundMode or str
-        A member or its name, such as ``"ROUND_NEAREST_TOWARD_EVEN"``.
+        A member or its name, for example ``"ROUND_NEAREST_TOWARD_EVEN"``.
 
     Returns
     -------
     ndarray
-        Codes of `type`, of the shape of `input`.
+        Codes of `type`, with the shape of `input`.
 
     Raises
     ------
     TypeError
-        If element types do not go together.
+        If element types do not match.
     ValueError
-        If shapes do not go together, or `round_mode` is not known.
+        If shapes do not match, or `round_mode` is unknown.
     numpy.exceptions.AxisError
-        If an axis is not one of `input`.
+        If an axis is out of bounds.
 
     Notes
     -----
-    Quotients are rounded once to the type of `input` and by the exact definitions of the
-    modes. The old reference kernel misrounds numbers next to one half and large odd ones;
-    its own tests agree with the definitions.
+    Quotients are rounded once to the type of `input`, and then by the exact definition of
+    the mode. The old reference kernel misrounds values next to one half and large odd
+    values; its own tests agree with the definitions.
 
     Examples
     --------
@@ -179,28 +179,28 @@ def dequantize(
     input : array_like
         int8, uint8 or int32.
     scale : array_like
-        Of the output type; the shape of `input` at `axes`.
+        The output type, and the shape of `input` at `axes`.
     zero_point : array_like
-        Of the type of `input` and the shape of `scale`.
+        The type of `input`, and the shape of `scale`.
     type : dtype_like
-        float32, float64, float16 or bfloat16, or as nGraph spells it, "f32", "f64",
-        "f16", "bf16".
+        float32, float64, float16 or bfloat16; or nGraph's names "f32", "f64", "f16",
+        "bf16".
     axes : iterable of int
-        The axes along which the scale varies, a set: order does not matter.
+        The set of axes along which the scale varies, in any order.
 
     Returns
     -------
     ndarray
-        Real numbers of `type`, of the shape of `input`.
+        Real numbers of `type`, with the shape of `input`.
 
     Raises
     ------
     TypeError
-        If element types do not go together.
+        If element types do not match.
     ValueError
-        If shapes do not go together.
+        If shapes do not match.
     numpy.exceptions.AxisError
-        If an axis is not one of `input`.
+        If an axis is out of bounds.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def dequantize(
 
 
 def _usual_axis(axes: Iterable[SupportsIndex]) -> tuple[bool, int | None]:
-    """Whether there is none or one, and that one; negative ones are none of nGraph's."""
+    """Return True and the axis if there is at most one nonnegative axis."""
     if type(axes) is not tuple or len(axes) > 1:
         return False, None
     if not axes:
@@ -257,7 +257,7 @@ def _rounding(given: RoundMode | str, op: str) -> str:
 
 
 def _axes(axes: Iterable[SupportsIndex], ndim: int, op: str) -> tuple[int, ...]:
-    """The axes in ascending order, where they are not at once known to be right."""
+    """Return the axes in ascending order, after all checks."""
     found = _standard.integers(axes, "axes", op, "a set of integers")
     if len(found) > 1:
         found = tuple(sorted(set(found)))
@@ -277,10 +277,9 @@ def _projection(
     axes: Iterable[SupportsIndex],
     op: str,
 ) -> int | tuple[int, ...] | None:
-    """The core's axes, in ascending order, after the rules for shapes, in the order of
-    nGraph."""
+    """Return the axes in ascending order, after the shape checks in nGraph's order."""
     extents = x.shape
-    none = type(axes) is tuple and not axes  # as in most calls
+    none = type(axes) is tuple and not axes  # the common case
     where = () if none else _axes_within(axes, len(extents), op)
     shape = scale.shape
     if shape != zero_point.shape:

@@ -57,7 +57,7 @@ def choose_tensor_scale(
     style : {"torchao", "compressed-tensors"}, optional
         Whose, see `quantize`.
     threads : int, optional
-        How many threads may share the work.
+        Largest number of threads. Default 1.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def choose_tensor_scale(
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
         If a value does not fit, or `x` holds what is not finite.
 
@@ -124,12 +124,12 @@ def quantize(
     out : ndarray, optional
         Where to put the elements: exact shape and dtype, any strides.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     codes : ndarray or PackedArray
-        float4_e2m1fn, of the shape of `x`; `out` if given.
+        float4_e2m1fn, of the shape of `x`; or `out`.
     scales : ndarray
         float8_e4m3fn, of the shape of `x` but for the extent of `axis`, in whose place
         there is the number of blocks.
@@ -139,10 +139,10 @@ def quantize(
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit, or `x` holds what is not finite; `out` has not
-        been written to.
+        If a value or a shape does not fit, or `x` holds what is not finite; `out` is
+        unchanged.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
     ImportError
@@ -228,26 +228,26 @@ def dequantize(
     axis : int, optional
         That along which blocks of 16 follow each other. Default the last one.
     out : ndarray, optional
-        Where to put the result.
+        Array for the result.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
         ``q * (tensor_scale * scale)``, or ``q * (scale / tensor_scale)``, where what is in
-        parentheses is rounded to float32; `out` if given.
+        parentheses is rounded to float32; or `out`.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit; `out` has not been written to.
+        If a value or a shape is wrong; `out` is unchanged.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
     ImportError
-        If a type is one of ml_dtypes, which is not installed.
+        If a type needs ml_dtypes and the package is not installed.
 
     Examples
     --------

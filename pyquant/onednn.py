@@ -30,7 +30,7 @@ QUANTIZED = (*INTEGER, *FLOAT8)
 DYNAMIC = (*INTEGER, "int4", "uint4", *FLOAT8)
 REAL = ("float32", "float16", "bfloat16")
 ZERO_POINT = ("int32", "uint8", "int8", "int4", "uint4")
-# Of lists, which are attributes.
+# Element types that attribute lists may have.
 LISTED_INTEGER = ("int64", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 LISTED_REAL = ("float32", "float64", "float16", *LISTED_INTEGER)
 # oneDNN's own names of the element types.
@@ -43,7 +43,7 @@ SHORT_NAMES = {
 QTYPES = ("per_tensor", "per_channel")
 DYNAMIC_QTYPES = (*QTYPES, "per_group")
 FLOAT32 = np.dtype(np.float32)
-# What users may write for a type, its name.
+# Accepted spellings of a type, and its name.
 _NAMES = {**SHORT_NAMES, **dict(zip(QUANTIZED, QUANTIZED, strict=True))}
 
 
@@ -53,7 +53,7 @@ _PLACES = {"per_tensor": "single", "per_channel": "axis", "per_group": "blocks"}
 def _usual(
     src: tuple[str, ...], scales: tuple[str, ...], zps: tuple[str, ...], **options: Any
 ) -> dict[str, _standard.Usual]:
-    """What most calls are given, by qtype."""
+    """Return the short path for common calls, by qtype."""
     options = {"mixed": True, "zero_first": True, **options}
     return {
         qtype: _standard.Usual(src, scales, zps, (place,), **options)
@@ -86,38 +86,38 @@ def quantize(
     src : array_like
         float32.
     scales : sequence of float
-        One, or with ``per_channel`` one for each index along `axis`; none is 0.
+        One nonzero number, or with ``per_channel`` one for each index along `axis`.
     zps : sequence of int, optional
-        As many as `scales`, of any value. Default 0. Not with float8.
+        As many as `scales`, of any value. Default 0. Float8 excludes them.
     qtype : str, optional
         "per_tensor" (the default) or "per_channel".
     axis : int, optional
-        The axis of the channels; negative ones count from the end. Default 1. Not looked
-        at with ``per_tensor``.
+        The axis of the channels; negative values count from the end. Default 1.
+        ``per_tensor`` ignores it.
     dtype : dtype_like
-        uint8, int8, float8_e4m3fn or float8_e5m2; oneDNN's "u8", "s8", "f8_e4m3" and
-        "f8_e5m2" will do.
+        uint8, int8, float8_e4m3fn or float8_e5m2; or oneDNN's "u8", "s8", "f8_e4m3",
+        "f8_e5m2".
 
     Returns
     -------
     ndarray
-        Codes of `dtype`, of the shape of `src`.
+        Codes of `dtype`, with the shape of `src`.
 
     Raises
     ------
     TypeError
-        If an argument or its elements are of the wrong type.
+        If an argument or its elements have the wrong type.
     ValueError
-        If values or lengths are not what the specification allows.
+        If values or lengths violate the specification.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
 
     Notes
     -----
-    The zero point is added before the rounding, in float32: 0.5 with scale 1 and zero point
-    1 becomes 2, where ONNX has 1. The quotient is that of a true division, as the formula
-    says; the library multiplies by a rounded reciprocal and differs on some numbers.
-    Rounding is half to even. Float8 does not saturate.
+    The zero point is added before rounding, in float32: 0.5 with scale 1 and zero point 1
+    becomes 2, and in ONNX 1. The quotient is a true division, like the formula. The library
+    multiplies by a rounded reciprocal and differs for some values. Rounding is half to
+    even. Float8 does not saturate.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def quantize(
             return y
     op = "oneDNN Quantize"
     s = _list_of(scales, "scales", op, LISTED_REAL)
-    if s.dtype is not FLOAT32:  # also one of another byte order
+    if s.dtype is not FLOAT32:  # includes the opposite byte order
         s = _standard.cast(s, "float32")
     z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
     at = _standard.first_zero(s)
@@ -156,31 +156,31 @@ def dequantize(
     src : array_like
         uint8, int8, float8_e4m3fn or float8_e5m2.
     scales : sequence of float
-        One, or with ``per_channel`` one for each index along `axis`.
+        One number, or with ``per_channel`` one for each index along `axis`.
     zps : sequence of int, optional
-        As many as `scales`, of any value. Default 0. Not with float8.
+        As many as `scales`, of any value. Default 0. Float8 excludes them.
     qtype, axis : optional
-        As for `quantize`.
+        See `quantize`.
 
     Returns
     -------
     ndarray
-        float32, of the shape of `src`.
+        float32 array with the shape of `src`.
 
     Raises
     ------
     TypeError
-        If an argument or its elements are of the wrong type.
+        If an argument or its elements have the wrong type.
     ValueError
-        If values or lengths are not what the specification allows.
+        If values or lengths violate the specification.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
 
     Notes
     -----
-    The difference is exact. The ``round`` that the specification prints around the formula
-    for one scale is no rounding to an integer: the one for channels has none, and the
-    library returns fractions.
+    The difference is exact. The specification prints ``round`` around the formula for one
+    scale. It does not round to an integer: the formula for channels has no ``round``, and
+    the library returns fractions.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def dequantize(
             return y
     op = "oneDNN Dequantize"
     s = _list_of(scales, "scales", op, LISTED_REAL)
-    if s.dtype is not FLOAT32:  # also one of another byte order
+    if s.dtype is not FLOAT32:  # includes the opposite byte order
         s = _standard.cast(s, "float32")
     z = None if zps is None else _list_of(zps, "zps", op, LISTED_INTEGER)
     q, code = _standard.array_of(src, "src", op, QUANTIZED)
@@ -222,29 +222,29 @@ def dynamic_quantize(
     src : array_like
         float32.
     scales : array_like
-        float32, one element, or one-dimensional with ``per_channel``.
+        float32: one element, or one dimension with ``per_channel``.
     zps : array_like, optional
-        int32, uint8 or int8, as many as `scales`. Default 0. Not with float8.
+        int32, uint8 or int8, as many as `scales`. Default 0. Float8 excludes them.
     qtype, axis, dtype
-        As for `quantize`.
+        See `quantize`.
 
     Returns
     -------
     ndarray
-        Codes of `dtype`, of the shape of `src`.
+        Codes of `dtype`, with the shape of `src`.
 
     Raises
     ------
     TypeError
-        If an argument or its elements are of the wrong type.
+        If an argument or its elements have the wrong type.
     ValueError
-        If values or shapes are not what the specification allows.
+        If values or shapes violate the specification.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
 
     Notes
     -----
-    See `quantize`; a scale of 0 is allowed here and follows IEEE arithmetic.
+    See `quantize`. A scale of 0 is allowed and follows IEEE arithmetic.
 
     Examples
     --------
@@ -282,36 +282,35 @@ def dynamic_dequantize(
     src : array_like or PackedArray
         uint8, int8, int4, uint4, float8_e4m3fn or float8_e5m2.
     scales : array_like
-        float32, float16 or bfloat16: one element; one-dimensional with ``per_channel``;
-        with ``per_group`` the shape of `src` divided by `group_shape`.
+        float32, float16 or bfloat16: one element; one dimension with ``per_channel``; the
+        shape of `src` divided by `group_shape` with ``per_group``.
     zps : array_like, optional
-        int32, uint8, int8, int4 or uint4, of the shape of `scales`. Default 0. Not with
-        float8.
+        int32, uint8, int8, int4 or uint4, with the shape of `scales`. Default 0. Float8
+        excludes them.
     qtype : str, optional
         "per_tensor" (the default), "per_channel" or "per_group".
     axis : int, optional
-        As for `quantize`.
+        See `quantize`.
     group_shape : sequence of int, optional
-        With ``per_group``: the extents of a group along each dimension of `src`, which they
-        divide.
+        For ``per_group``: the extents of a group. They must divide the extents of `src`.
 
     Returns
     -------
     ndarray
-        Of the type of `scales` and the shape of `src`.
+        Array with the type of `scales` and the shape of `src`.
 
     Raises
     ------
     TypeError
-        If an argument or its elements are of the wrong type.
+        If an argument or its elements have the wrong type.
     ValueError
-        If values or shapes are not what the specification allows.
+        If values or shapes violate the specification.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
 
     Notes
     -----
-    Exact difference, one multiplication in float32, one conversion.
+    The difference is exact, followed by one multiplication in float32 and one conversion.
 
     Examples
     --------
@@ -352,7 +351,7 @@ def dynamic_dequantize(
 def _list_of(
     values: ArrayLike, name: str, op: str, types: tuple[str, ...]
 ) -> npt.NDArray[Any]:
-    """The list that an attribute holds."""
+    """Return the list that an attribute contains."""
     array: npt.NDArray[Any]
     array, _ = _standard.array_of(values, name, op, types)
     if array.ndim == 1:
@@ -409,7 +408,7 @@ def _where(
     op: str,
     qtypes: tuple[str, ...] = QTYPES,
 ) -> int | None:
-    """The core's axis, after the rules for lengths."""
+    """Return the axis, after the checks of lengths."""
     if not isinstance(qtype, str) or qtype not in qtypes:
         expected = f"one of {', '.join(qtypes)}"
         kind = ValueError if isinstance(qtype, str) else TypeError

@@ -42,7 +42,7 @@ REAL_OR_INT32 = (*REAL, "int32")
 QUANTIZED_OR_INT32 = (*QUANTIZED, "int32")
 QUANTIZE_SCALE = (*REAL, "int32", "float8_e8m0fnu")
 DEQUANTIZE_SCALE = (*REAL, "float8_e8m0fnu")
-# The defaults of attributes, which most calls have, compared as objects.
+# Default attributes, compared by identity for the short path.
 NOT_GIVEN = 0  # of types
 CLIPS = 1
 # The integers of TensorProto.DataType.
@@ -94,45 +94,47 @@ def quantize_linear(
     x : array_like
         float32, float16, bfloat16 or int32.
     y_scale : array_like
-        float32, float16, bfloat16, int32 or float8_e8m0fnu. One element, in no or one
-        dimension; one-dimensional, as long as `x` along `axis`; or, with `block_size`, of
-        the rank of `x`.
+        float32, float16, bfloat16, int32 or float8_e8m0fnu: one element with rank 0 or 1;
+        one dimension with the extent of `x` along `axis`; or, with `block_size`, the rank
+        of `x`.
     y_zero_point : array_like, optional
-        Of the shape of `y_scale`; its type is that of the result. Python integers have no
-        type: they get that of `output_dtype`, else uint8, which has to hold them.
+        Zero points with the shape of `y_scale`. Their type is the type of the result.
+        Python integers get the type `output_dtype`, else uint8, and must be within its
+        range.
     axis : int, optional
-        The axis of scales and blocks; negative ones count from the end. Default 1.
+        The axis of scales and blocks; negative values count from the end. Default 1.
     block_size : int, optional
-        So many elements along `axis` share a scale, of which there are
-        ``ceil(n / block_size)`` there. Default 0, no blocks.
+        Number of elements along `axis` that share a scale; `y_scale` has ``ceil(n /
+        block_size)`` elements there. Default 0: no blocks.
     saturate : int, optional
-        Float8 only: 1 (the default) clips what is too large, 0 makes it infinity or NaN.
+        For float8: 1 (the default) clips values that are too large; 0 converts them to
+        infinity or NaN.
     output_dtype : int or dtype_like, optional
-        Type of the result, as TensorProto's integer, a dtype or its name. Default that of
+        Type of the result: TensorProto's integer, a dtype or its name. Default: the type of
         `y_zero_point`, else uint8.
     precision : int or dtype_like, optional
-        Type of the division: float32, float16, bfloat16. `x` and `y_scale` are rounded to
-        it, and so is their quotient. Default that of `y_scale`, float32 for int32 and
+        Type of the division: float32, float16 or bfloat16. `x`, `y_scale` and the quotient
+        are rounded to it. Default: the type of `y_scale`, or float32 for int32 and
         float8_e8m0fnu.
 
     Returns
     -------
     ndarray
-        Codes, of the shape of `x`.
+        Codes, with the shape of `x`.
 
     Raises
     ------
     TypeError
-        If element types do not go together.
+        If element types do not match.
     ValueError
-        If values or shapes do not go together.
+        If values or shapes are wrong.
     numpy.exceptions.AxisError
-        If `axis` is out of bounds and matters.
+        If `axis` is out of bounds and not ignored.
 
     Notes
     -----
-    Zero points of float8 select the type and are added only where they are not all 0; those
-    of float6 and float4 are added before the conversion.
+    Float8 zero points select the type, and are added only if one of them is not 0. Float6
+    and float4 zero points are added before the conversion.
 
     Examples
     --------
@@ -206,31 +208,31 @@ def dequantize_linear(
     x_scale : array_like
         float32, float16, bfloat16 or float8_e8m0fnu; see `quantize_linear` for shapes.
     x_zero_point : array_like, optional
-        Of the type of `x` and the shape of `x_scale`; all 0 for float8.
+        Zero points with the type of `x` and the shape of `x_scale`; 0 for float8.
     axis, block_size : int, optional
-        As for `quantize_linear`.
+        See `quantize_linear`.
     output_dtype : int or dtype_like, optional
-        float32, float16 or bfloat16, as TensorProto's integer, a dtype or its name. Default
-        the type of `x_scale`; needed where that is float8_e8m0fnu.
+        float32, float16 or bfloat16: TensorProto's integer, a dtype or its name. Default:
+        the type of `x_scale`. A float8_e8m0fnu `x_scale` requires it.
 
     Returns
     -------
     ndarray
-        Real numbers, of the shape of `x`.
+        Real numbers, with the shape of `x`.
 
     Raises
     ------
     TypeError
-        If element types do not go together.
+        If element types do not match.
     ValueError
-        If values or shapes do not go together.
+        If values or shapes are wrong.
     numpy.exceptions.AxisError
-        If `axis` is out of bounds and matters.
+        If `axis` is out of bounds and not ignored.
 
     Notes
     -----
-    Exact difference, one multiplication in float32, one conversion to the result's type, as
-    both ONNX's reference and ONNX Runtime compute it.
+    The difference is exact, followed by one multiplication in float32 and one conversion to
+    the type of the result, like ONNX's reference and ONNX Runtime.
 
     Examples
     --------
@@ -279,26 +281,27 @@ def dynamic_quantize_linear(
     Returns
     -------
     y : ndarray
-        Codes, uint8, of the shape of `x`.
+        uint8 codes, with the shape of `x`.
     y_scale : ndarray
-        The scale, float32, of no dimension.
+        float32 scale with rank 0.
     y_zero_point : ndarray
-        The zero point, uint8, of no dimension.
+        uint8 zero point with rank 0.
 
     Raises
     ------
     TypeError
-        If `x` is of another type.
+        If `x` has another type.
 
     Notes
     -----
-    In float32, with ``lo = min(0, min(x))`` and ``hi = max(0, max(x))``::
+    All steps are float32, with ``lo = min(0, min(x))`` and ``hi = max(0, max(x))``::
 
         y_scale = (hi - lo) / 255
         y_zero_point = round_half_even(clip(0 - lo / y_scale, 0, 255))
 
-    A range of no width, or no data, gets scale 1 and zero point 0, as in ONNX Runtime, so
-    that codes can be dequantized. A NaN in `x` makes the scale NaN and all else 0.
+    An empty range or empty data gets scale 1 and zero point 0, like in ONNX Runtime, so
+    that codes can be dequantized. With NaN in `x`, the scale is NaN, and all codes and the
+    zero point are 0.
 
     Examples
     --------
@@ -319,9 +322,9 @@ def reference_ops() -> list[type]:
     Returns
     -------
     list of type
-        For ``onnx.reference.ReferenceEvaluator(model, new_ops=reference_ops())``, which
-        then runs these operators on pyquant's kernels; but not in functions of the model,
-        which the evaluator runs with its own: inline them first.
+        Classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=reference_ops())``.
+        The evaluator then uses pyquant's kernels for these operators. For functions in the
+        model, it uses its own operators, so inline the functions first.
 
     Raises
     ------
@@ -338,14 +341,14 @@ def reference_ops() -> list[type]:
         from pyquant._onnx_ops import OPS
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] != "onnx":
-            raise  # onnx is there, and lacks something itself
+            raise  # onnx is installed but incomplete
         msg = "reference_ops: the package onnx is needed: pip install onnx"
         raise ImportError(msg) from None
     return list(OPS)
 
 
 def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | None:
-    """The name of a type; None where none is given."""
+    """Return the name of a type, or `None`."""
     is_number = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
     if is_number and given == 0:
         return None
@@ -375,8 +378,7 @@ def _where(
     prefix: str,
     op: str,
 ) -> tuple[int | None, int | None]:
-    """The core's axis and block size, after the rules for shapes: that of the scale
-    decides."""
+    """Return axis and block size by the shape of the scale, after the shape checks."""
     block = block_size
     if type(block) is not int:
         block = _standard.integer(block_size, "block_size", op)

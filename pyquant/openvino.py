@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fake_quantize"]
 
-_MOST = 1 << 16  # levels
+_MOST = 1 << 16  # largest number of levels
 
 
 def __dir__() -> list[str]:
@@ -43,46 +43,46 @@ def fake_quantize(
     Parameters
     ----------
     x : array_like
-        float32, of any shape, strides and byte order. Python numbers become float32.
+        float32 array of any shape, strides and byte order. Python numbers become float32.
     input_low, input_high : array_like
-        Ranges of `x`, rounded to float32: finite, each low end less than its high end.
-        What is beyond an end becomes it. One element, or shapes that broadcast to that of
-        `x` as NumPy's do.
+        Ends of the input ranges, rounded to float32: finite, each low end below its high
+        end. Values beyond an end are clipped to it. One element, or a shape that broadcasts
+        to the shape of `x`.
     output_low, output_high : array_like
-        What the ends become, the same. Here high may be less than low.
+        Ends of the output ranges, of the kinds above. The high end may be below the low
+        end.
     levels : int
-        From 2 to 65536, both ends included.
+        Number of levels including both ends, from 2 to 65536.
     out : ndarray, optional
-        Where to put the result: float32, of the shape of `x`, any strides.
+        Array for the result: float32, with the shape of `x` and any strides.
     threads : int, optional
-        How many threads may share the work. The result does not depend on it.
+        Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        float32, of the shape of `x`; `out` if given. NaN becomes `output_low`.
+        float32 array with the shape of `x`, or `out`. NaN becomes `output_low`.
 
     Raises
     ------
     TypeError
-        If an argument is of the wrong kind.
+        If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit; `out` has not been written to.
+        If a value or a shape is wrong; `out` is unchanged.
 
     Notes
     -----
-    Not the order of operations of the specification, but what OpenVINO 2026.4 does on x86
-    CPUs, in float32, each operation rounded, and `fma` once::
+    The order of operations follows OpenVINO 2026.4 on x86 CPUs, not the specification. Each
+    float32 operation is rounded, and `fma` once::
 
         slope = (levels - 1) / (input_high - input_low)
         shift = -input_low * slope
         level = round_half_even(clip(x, input_low, input_high) * slope + shift)
         result = fma(level, (output_high - output_low) / (levels - 1), output_low)
 
-    The same bits on every CPU. The library itself may do otherwise: where the CPU has no
-    FMA; beside other operations, or with 15, 16, 255 or 256 levels, unless its property
-    LP_TRANSFORMS_MODE is "NO"; and it yields -0 where a level less than 0 was rounded to
-    that and `output_low` is -0.
+    Results are equal on every CPU. The library may differ: without FMA; beside other
+    operations, or with 15, 16, 255 or 256 levels, unless its property LP_TRANSFORMS_MODE is
+    "NO"; and it returns -0 if a level below 0 is rounded to 0 and `output_low` is -0.
 
     Examples
     --------
@@ -132,8 +132,7 @@ def _levels_of(levels: SupportsIndex) -> int:
 def params_of(
     ranges: Sequence[npt.NDArray[np.float32]], levels: int
 ) -> npt.NDArray[np.float32]:
-    """The parameters of four arrays in one, of which the first dimensions are theirs, and
-    the last has low, high, slope, shift, step and first."""
+    """Join four arrays; the last dimension has low, high, slope, shift, step and first."""
     return _core.undisturbed(_params_of, *ranges, np.float32(levels - 1))
 
 
@@ -167,7 +166,7 @@ def _float32_of(value: ArrayLike, name: str) -> npt.NDArray[np.float32]:
 def _ranges_of(
     given: dict[str, ArrayLike], shape: tuple[int, ...]
 ) -> list[npt.NDArray[np.float32]]:
-    """As arrays of one shape, each dimension 1 or that of x."""
+    """Return arrays of one shape with extents 1 or equal to `x`."""
     arrays = []
     for name, value in given.items():
         array = _core.as_reals(value, name)
@@ -188,7 +187,7 @@ def _ranges_of(
 
 
 def _refuse(wrong: Any, expected: str, low: Any, word: str = "", high: Any = None) -> None:
-    """Say what is at the first place that is wrong, if there is one."""
+    """Raise an error about the first wrong element, if any."""
     if not wrong.any():
         return
     place = tuple(np.argwhere(wrong)[0].tolist())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantize inputs and dequantize outputs of TFLite (LiteRT) interpreters.
 
-Nothing of TFLite is imported. The codes are those of its Quantize operator: of the
-reference kernel, which divides and rounds half away from zero, or of the optimized ones.
+TFLite is not imported. The codes equal its Quantize operator: the reference kernel, which
+divides and rounds half away from zero, or the optimized kernels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def __dir__() -> list[str]:
 
 
 class _Tensor(NamedTuple):
-    """What a detail says: parameters as pyquant takes them; no scale, not quantized."""
+    """Parameters of a detail; without a scale, the tensor is not quantized."""
 
     dtype: np.dtype[Any]
     scale: npt.NDArray[Any] | None
@@ -53,25 +53,25 @@ def quantize_input(
     detail : mapping
         One of ``interpreter.get_input_details()``.
     x : array_like
-        Real numbers, of any shape that the input may be resized to.
+        Real numbers, with any shape that the input supports.
     optimized : bool, optional
-        Whether to compute as the optimized kernels do, which multiply by the reciprocal of
-        the scale, a float32, and round half to even. Default False.
+        True: compute like the optimized kernels, which multiply by the float32 reciprocal
+        of the scale and round half to even. Default False.
     out : ndarray, optional
-        Where to put the result.
+        Array for the result.
     threads : int, optional
-        How many threads may share the work.
+        Largest number of threads. Default 1.
 
     Returns
     -------
     ndarray
-        Of the type of the input: codes, or where it is not quantized `x` itself, if that
-        is of its type, or converted to it.
+        Codes of the type of the input. If the input is not quantized, `x`, converted to its
+        type if necessary.
 
     Raises
     ------
     TypeError, ValueError
-        If `detail` is none, or `x` or `out` do not fit it.
+        If `detail` is invalid, or `x` or `out` do not match it.
 
     Notes
     -----
@@ -125,23 +125,23 @@ def dequantize_output(
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     optimized : bool, optional
-        Whether to compute as the optimized kernels do, ``q * scale - zero_point * scale``,
-        of which each step is rounded. Default False.
+        True: compute like the optimized kernels, ``q * scale - zero_point * scale``, with
+        each step rounded. Default False.
     out : ndarray, optional
-        Where to put the result.
+        Array for the result.
     threads : int, optional
-        How many threads may share the work.
+        Largest number of threads. Default 1.
 
     Returns
     -------
     ndarray
-        ``(q - zero_point) * scale``; where the output is not quantized, `q` itself, if no
-        other `dtype` is asked for, or converted to that.
+        ``(q - zero_point) * scale``. If the output is not quantized, `q`, converted to
+        `dtype` if necessary.
 
     Raises
     ------
     TypeError, ValueError
-        If `detail` is none, or `q` or `out` do not fit it.
+        If `detail` is invalid, or `q` or `out` do not match it.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def dequantize_output(
 
 
 def _tensor(detail: Mapping[str, Any]) -> _Tensor:
-    """The parts of a detail that count."""
+    """Return the relevant parts of a detail."""
     try:
         dtype = np.dtype(detail["dtype"])
         given = detail["quantization_parameters"]
@@ -184,7 +184,7 @@ def _tensor(detail: Mapping[str, Any]) -> _Tensor:
         zeros = np.asarray(given["zero_points"], np.int64)
         axis = int(given["quantized_dimension"])
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, np.ma.MaskError):
-        # What it holds is not shown: it may be too deep.
+        # The value is not shown, because it may be nested too deeply.
         got = type(detail).__name__
         msg = (
             "detail: expected one of an interpreter's get_input_details() or "
@@ -209,7 +209,7 @@ def _check_flag(optimized: object) -> None:
 
 
 def _real(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """A type of real numbers, which may be one of ml_dtypes."""
+    """Return a type of real numbers, perhaps from ml_dtypes."""
     name = requested(dtype)
     if name not in ("float32", "float64", "float16", "bfloat16"):
         msg = (
@@ -221,7 +221,7 @@ def _real(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def _single(step: np.ufunc, *values: Any) -> npt.NDArray[Any]:
-    """A step of float32, of which nothing is said."""
+    """Compute one float32 step without warnings."""
     with np.errstate(all="ignore"):
         made: npt.NDArray[Any] = step(*values, dtype=np.float32)
     return made
@@ -230,7 +230,7 @@ def _single(step: np.ufunc, *values: Any) -> npt.NDArray[Any]:
 def _converted(
     dtype: np.dtype[Any], values: ArrayLike, name: str, out: npt.NDArray[Any] | None
 ) -> npt.NDArray[Any]:
-    """As a tensor that is not quantized takes them, if that loses no more than digits."""
+    """Convert to the type of an unquantized tensor, if only precision is lost."""
     array = _core.plain(values, name)
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         msg = f"{name}: expected {dtype}, got {array.dtype}"
