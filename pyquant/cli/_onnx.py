@@ -102,9 +102,12 @@ def _is_text(message: Any) -> bool:
     """Return true if all strings are UTF-8; protobuf returns other strings as bytes."""
     if message.DESCRIPTOR.name == "TensorProto":
         return isinstance(message.name, str)
-    fields = message.ListFields()
-    values = [value for field, value in fields if field.type == field.TYPE_STRING]
-    return not any(isinstance(v, bytes) or bytes in map(type, v) for v in values)
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            texts = [value] if isinstance(value, (str, bytes)) else value
+            if not all(isinstance(text, str) for text in texts):
+                return False
+    return True
 
 
 def _used(graph: Any) -> Iterator[str]:
@@ -494,10 +497,9 @@ class _Edited:
         scales = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
         if "block_size" not in attributes:
             scales = (prod(scales),) if attributes else ()
-        roles, inputs = ("quantized", "scale", "zero_point"), []
-        for role, part, form in zip(
-            roles, job.parts, (shape, scales, scales), strict=False
-        ):
+        shapes = {"quantized": shape, "scale": scales, "zero_point": scales}
+        inputs = []
+        for (role, form), part in zip(shapes.items(), job.parts, strict=False):
             inputs.append(self._free(f"{name}_{role}"))
             self.tensors[part.name] = _tensor(inputs[-1], part.type, form)
         node = self._free(f"{name}_{OPERATOR}")
@@ -582,10 +584,8 @@ def _convert(proto: Any, model: OnnxModel, version: int) -> None:
     """Raise the opset with onnx's converter, which gets large initializers as inputs."""
     import onnx.version_converter
 
-    graph, need = (
-        proto.graph,
-        f"a model that onnx.version_converter raises to opset {version}",
-    )
+    graph = proto.graph
+    need = f"a model that onnx.version_converter raises to opset {version}"
     if proto.functions:
         raise _fault(model.path, need, f"functions, and opset {model.opset}")
     stub = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import)
