@@ -1,7 +1,6 @@
 """Offsets, multipliers, fills, ranges and policies: options of both directions.
 
-The scalar level against exact arithmetic, the others against scalar; what is shared with
-calls without these options is tested elsewhere.
+Exact arithmetic judges scalar, and scalar judges the other instruction sets.
 """
 
 import copy
@@ -61,31 +60,45 @@ def limits_of(name):
 
 
 def kept(zero, quant_range=None, **options):
-    """Zero points within the range of codes, where there is one."""
+    """Return zero points clipped to `quant_range`, if there is one."""
     return zero if zero is None or quant_range is None else np.clip(zero, *quant_range)
 
 
 def quantized(isa, x, scale, zero=None, *, dtype, out=None, **options):
-    """The codes, and what an error says was refused: how many, and where the first is."""
+    """Return the codes, and the number of refused elements with the index of the first."""
     zero = kept(zero, **options)
     out = poisoned(dtype_of(dtype), x.shape) if out is None else out
     try:
         got = quantize_at(isa, x, scale, zero, dtype=dtype, out=out, **options)
     except ValueError as error:
-        said = REFUSED.fullmatch(str(error))
-        if said is None:
+        match = REFUSED.fullmatch(str(error))
+        if match is None:
             raise
-        return out, (int(said[1]), said[2])
+        return out, (int(match[1]), match[2])
     assert got is out
     return out, (0, None)
 
 
-def told(refused):
-    """The same of an array that says it of each element."""
+def expected_error(refused):
+    """Return the number of refused elements and the index of the first one."""
     if not refused.any():
         return 0, None
     first = np.unravel_index(np.flatnonzero(refused)[0], refused.shape)
     return np.count_nonzero(refused), str(tuple(map(int, first)))
+
+
+def expected_results(isa, x, scale, zero=None, *, dtype, **options):
+    """Return codes and refused elements: of exact arithmetic for scalar, else of scalar.
+
+    Parameters have one element, or one for each element of `x`.
+    """
+    if isa != "scalar":
+        counts = np.size(scale), np.size(options.get("offset", 0))
+        axis = tuple(range(x.ndim)) if max(counts) > 1 else None
+        return quantized("scalar", x, scale, zero, dtype=dtype, axis=axis, **options)
+    dtype, zero = dtype_of(dtype), 0 if zero is None else kept(zero, **options)
+    codes, refused = oracle.quantize_affine(x, scale, zero, dtype=dtype, **options)
+    return codes, expected_error(refused)
 
 
 def same_results(got, expected):
@@ -98,7 +111,7 @@ def same_results(got, expected):
 
 
 def offsets(compute, scale, seed=0):
-    """Offsets beside scales: of their size, huge, tiny, zeros, and what is not finite."""
+    """Return offsets for scales: as large as the scales, huge, tiny, zeros, not finite."""
     rng = np.random.default_rng([seed, scale.size])
     factor = rng.choice([0.0, 1.0, -1.0, 0.5, -3.25, 1000.1, -70000.5, 1e12], scale.shape)
     with np.errstate(all="ignore"):
@@ -109,7 +122,7 @@ def offsets(compute, scale, seed=0):
 
 
 def numbers(source, scale, offset, seed=0, zero=0, inverse=False):
-    """One for each scale: ties and edges of codes, a little moved, and anything."""
+    """Return inputs for each scale: moved ties, edges of codes, and random bits."""
     rng = np.random.default_rng([seed, scale.size])
     steps = adversarial("float64", 1.0, max(scale.size, 64), seed, 0)[: scale.size]
     steps = rng.permutation(steps).reshape(scale.shape)
@@ -145,7 +158,7 @@ def zeros_for(name, count, seed=0):
 
 
 def option_sets(name):
-    """Options of quantize beside offsets, for a type."""
+    """Yield options of quantize for a type."""
     yield {}
     yield {"inverse": True}
     yield {"nan": "raise"}
@@ -199,7 +212,7 @@ def test_quantize_is_exact(source, name):
             x, scale, kept(zero, **options), dtype=dtype_of(name), **options
         )
         try:
-            same_results(got, (want, told(refused)))
+            same_results(got, (want, expected_error(refused)))
         except AssertionError as error:
             options["offset"] = has_offset
             raise AssertionError(f"{seed}, {options}: {error}") from None
@@ -240,14 +253,14 @@ def every_code(name, count, seed=0):
     return made.view(dtype_of(name))
 
 
-# Levels, sizes, granularities, layouts: against scalar and parameters for each element
+# Instruction sets, sizes, granularities and layouts against scalar
 
 SIZES = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 65, 255, 511, 512, 513, 1023, 1025)
 PAIRS = list(itertools.product(REALS, AVAILABLE_CODES))
 
 
 def quantize_cases(name, seed):
-    """Options of quantize, with modes and precisions by turns."""
+    """Yield options of quantize with modes and precisions in turn."""
     for i, options in enumerate(option_sets(name)):
         mode = (
             oracle.MODES[(i + seed) % 9] if TYPES[name].kind == "integer" else "half_even"
@@ -336,7 +349,7 @@ FORMS = [
 
 
 def beside(form, compute, name, seed=0):
-    """Scales, offsets and zero points of a form, and the same for each element."""
+    """Return the parameters of a form, and the parameters of each element."""
     shape, axis, block = form
     params = parameter_shape(shape, axis, block)
     count = int(np.prod(params))
@@ -401,7 +414,7 @@ def test_every_granularity_dequantizes(form, isa):
 
 
 def rearranged(array):
-    """The same array in other layouts, byte orders and at other places."""
+    """Yield the array in other layouts, byte orders and alignments."""
     yield array.copy("F")
     reverse = (slice(None, None, -1),) * array.ndim
     yield array[reverse].copy()[reverse]
@@ -468,11 +481,11 @@ def test_threads(form, monkeypatch):
                 same(dequantize_at("scalar", q, scale, zero, threads=2, **rest), want)
 
 
-# Quotients near and far beyond the range, up to where floats are far apart
+# Quotients beyond the range
 
 
 @loop("name", INTEGERS)
-def test_what_wraps_far_away(name):
+def test_wrap_of_large_quotients(name):
     rng = np.random.default_rng(5)
     lo, hi = oracle.code_range(name)
     for n in (1, 700, 1100):
@@ -489,8 +502,8 @@ def test_what_wraps_far_away(name):
 
 
 @loop("name", ["int8", "uint8", "int16", "uint16"])
-def test_what_wraps_at_the_end_of_one_pass(name, isa):
-    """Which takes quotients of less than 2**22, and leaves the others."""
+def test_wrap_near_the_limit_of_the_fast_path(name, isa):
+    """The fast path handles quotients below 2**22. A second pass handles the rest."""
     lo, hi = oracle.code_range(name)
     ends = [2.0**22, 2.0**23, 2.0**31, 2.0**32, 3e9, 1e30]
     near = np.float32([end + step for end in ends for step in (-2, -1, -0.5, 0, 1, 256)])
@@ -508,7 +521,7 @@ def test_what_wraps_at_the_end_of_one_pass(name, isa):
             assert made.tolist() == due, (count, scale)
 
 
-# Every mode at the ends of a range, where it decides what is refused and what wraps
+# Rounding modes at the ends of a range
 
 
 @by_family("name", INTEGERS)
@@ -524,21 +537,13 @@ def test_ends_of_a_range_in_every_mode(name, mode, isa):
     for z in (0, hi, lo):
         for policy in ("raise", "wrap"):
             moved = x - z
-            got = quantized(isa, moved, 1.0, z, out_of_range=policy, **rest)
-            rest_of = {**rest, "dtype": dtype_of(name), "out_of_range": policy}
-            want, refused = oracle.quantize_affine(moved, np.float64([1]), z, **rest_of)
-            same_results(got, (want, told(refused)))
+            call = {"out_of_range": policy, **rest}
+            want = expected_results(isa, moved, np.float64([1]), z, **call)
+            same_results(quantized(isa, moved, 1.0, z, **call), want)
     if hi - lo > 2:
-        options = {
-            "quant_range": (lo + 1, hi - 1),
-            "out_of_range": "raise",
-            "rounding": mode,
-        }
-        got = quantized(isa, x, 1.0, dtype=name, **options)
-        want, refused = oracle.quantize_affine(
-            x, np.float64([1]), dtype=dtype_of(name), **options
-        )
-        same_results(got, (want, told(refused)))
+        call = {"quant_range": (lo + 1, hi - 1), "out_of_range": "raise", **rest}
+        want = expected_results(isa, x, np.float64([1]), **call)
+        same_results(quantized(isa, x, 1.0, **call), want)
 
 
 @loop("name, source", NARROW_FLOATS, REALS)
@@ -553,7 +558,7 @@ def test_the_largest_of_a_narrow_float(name, source, isa):
     rest = {"out_of_range": "raise", "nan": "raise"}
     got = quantized(isa, x, 1.0, dtype=name, **rest)
     want, refused = oracle.quantize_affine(x, np.float32([1]), dtype=dtype_of(name), **rest)
-    same_results(got, (want, told(refused)))
+    same_results(got, (want, expected_error(refused)))
     assert refused[4:6].all()
     assert bool(refused[2]) == bool(fmt.largest & 1)  # half to even
 
@@ -596,7 +601,7 @@ def test_scales_that_multiply_to_narrow_floats(name, source, isa):
     same(quantize_at("scalar", pattern, 1.0, dtype=name), due)
 
 
-def test_each_of_many_is_found_where_it_is(isa):
+def test_error_index_at_every_place(isa):
     for shape, axis, block in (
         ((3000,), None, None),
         ((5, 1500), 0, None),
@@ -635,8 +640,8 @@ def ends_of(name, source):
 
 @by_family("name", AVAILABLE_CODES)
 @loop("source", REALS)
-def test_one_of_very_many_is_found_where_it_is(source, name, isa):
-    """Long runs have loops of their own, which begin at a line of caches."""
+def test_error_index_in_long_runs(source, name, isa):
+    """Long runs have separate loops, which begin at a cache line."""
     count = (1 << 16) + 4096 + 77
     lo, hi, beyond = ends_of(name, source)
     beyond = [one for one in beyond if np.isfinite(cast([one], source)).all()]
@@ -659,14 +664,14 @@ def test_one_of_very_many_is_found_where_it_is(source, name, isa):
         x[place] = before
 
 
-# What is noticed in one pass, and then looked at once more
+# The fast path notices a refused element, and a second pass finds its index.
 
 WITHIN = [form for form in FORMS if 0 not in form[0]]
 
 
 @loop("form", WITHIN)
 def test_one_step_beyond_the_end(form, isa):
-    """Codes at both ends are none too many; the next one is, wherever it is."""
+    """Codes at both ends are accepted. The next code is refused at any place."""
     for seed, name in enumerate(("int8", "uint8", "int16", "uint16")):
         (_, _, zero), spread = beside(form, "float32", name, seed)
         scale = np.resize(np.float32([0.02, 3, 0.7]), zero.shape)
@@ -691,8 +696,8 @@ def test_one_step_beyond_the_end(form, isa):
 
 
 @loop("source, name", ["float32", "float64"], ["int8", "uint16"])
-def test_many_numbers_of_which_some_are_at_the_end(source, name, isa):
-    """What is quantized first and looked at then, or not, as the first of them are."""
+def test_codes_at_the_ends_of_long_runs(source, name, isa):
+    """The first elements decide whether a run is quantized before it is checked."""
     lo, hi = limits_of(name)
     x = np.random.default_rng(3).integers(lo + 1, hi, 70_001).astype(source)
     for places in ([], [5], [1023], [1024], [40_000, 70_000], range(0, 70_001, 99)):
@@ -704,12 +709,12 @@ def test_many_numbers_of_which_some_are_at_the_end(source, name, isa):
                 refused &= "fill" not in options
                 options |= {"dtype": name}
                 want = quantized("scalar", given, 1.0, **options)
-                assert want[1] == told(refused)
+                assert want[1] == expected_error(refused)
                 same_results(quantized(isa, given, 1.0, **options), want)
 
 
-def test_quotients_that_are_no_numbers(isa):
-    """NaN that scales and offsets make, among what saturates and what is filled."""
+def test_nan_quotients(isa):
+    """Scales and offsets make NaN beside saturated and filled elements."""
     for count in (5, 40, 600):
         x, scale = np.full(count, 1e6, np.float32), np.ones(count, np.float32)
         x[2], scale[2] = 0, INF
@@ -725,11 +730,11 @@ def test_quotients_that_are_no_numbers(isa):
         assert got[1] == (1, "(2,)")
 
 
-# Numbers that flush-to-zero would lose
+# Subnormal numbers
 
 
 @loop("source, name", ["float32", "float64"], AVAILABLE_CODES[:: amount(7, 3)])
-def test_subnormal_numbers_count(source, name, isa):
+def test_subnormal_inputs(source, name, isa):
     tiny = float_of_bits([1], source)[0]
     normal = np.finfo(source).smallest_normal
     rng = np.random.default_rng(7)
@@ -743,7 +748,7 @@ def test_subnormal_numbers_count(source, name, isa):
         scales = np.full(count, scale, source)
         wide = {"precision": "float64", "nan": "raise"}
         got = quantize_at(isa, x, scales, dtype=name, axis=0, **wide)
-        same(got, oracle.quantize_affine(x, scales, dtype=dtype_of(name), **wide)[0])
+        same(got, expected_results(isa, x, scales, dtype=name, **wide)[0])
         for inverse in (False, True):
             options = {"offset": offset, "rounding": oracle.MODES[k]}
             if TYPES[name].kind != "integer":
@@ -752,12 +757,10 @@ def test_subnormal_numbers_count(source, name, isa):
                 scales = cast(np.full(count, 1 / normal), source)
                 options["inverse"] = True
             got = quantize_at(isa, x, scales, dtype=name, axis=0, **options)
-            want, _ = oracle.quantize_affine(x, scales, dtype=dtype_of(name), **options)
-            same(got, want)
+            same(got, expected_results(isa, x, scales, dtype=name, **options)[0])
             of_one = {**options, "offset": offset[:1]}
             got = quantize_at(isa, x, scales[0], dtype=name, **of_one)
-            want, _ = oracle.quantize_affine(x, scales[:1], dtype=dtype_of(name), **of_one)
-            same(got, want)
+            same(got, expected_results(isa, x, scales[:1], dtype=name, **of_one)[0])
         q = every_code(name, count)
         for inverse in (False, True):
             scales = np.full(count, scale, source)
@@ -768,16 +771,16 @@ def test_subnormal_numbers_count(source, name, isa):
 
 
 @loop("name, mode", ("int8", "uint16"), ("away", "ceil", "floor"))
-def test_quotients_next_to_zero_in_every_outward_mode(name, mode, isa):
-    """Half of the smallest number is one or none, by the last bit of a scale."""
+def test_subnormal_quotients_in_modes_away_from_zero(name, mode, isa):
+    """The last bit of a scale decides whether half of the smallest number gives 1 or 0."""
     scales = np.float32([1, 1.5, 1.9, 2 - 2.0**-22, 2, 2.5, 3, 3.9, 5, 2.0**20 - 1])
     tiny = float_of_bits(np.arange(1, 40), "float32")
     x = np.concatenate([tiny, -tiny, tiny[::-1] * np.float32(2.0**17)])
     for options in ({"out_of_range": "raise"}, {"quant_range": (0, 100)}, {"offset": -0.0}):
         options |= {"dtype": name, "rounding": mode}
         for scale in scales:
-            want, refused = oracle.quantize_affine(x, scale.reshape(1), **options)
-            same_results(quantized(isa, x, scale, **options), (want, told(refused)))
+            want = expected_results(isa, x, scale.reshape(1), **options)
+            same_results(quantized(isa, x, scale, **options), want)
 
 
 @loop("source", REALS)
@@ -862,7 +865,7 @@ def test_fills_become_the_canonical_nan(isa):
         same(got, want)
 
 
-# What offsets may be
+# Types of offsets
 
 
 OFFSETS = {
@@ -939,7 +942,7 @@ SPREAD = [form for form in FORMS if form[1:] != (None, None)]
 
 @loop("kind, form", ONE_SCALE, SPREAD, draws=64)
 def test_one_scale_beside_many_offsets(form, kind, isa):
-    """As images have it, with a mean for each channel."""
+    """Images have one scale and a mean for each channel."""
     shape, axis, block = form
     scale = ONE_SCALE[kind]
     params = parameter_shape(shape, axis, block)
@@ -1091,7 +1094,7 @@ KEPT = {
 
 
 def outcome(function, *arguments, **keywords):
-    """What a call gives, as bytes, or what its error says."""
+    """Return the bytes of a result, or the text of its error."""
     try:
         return function(*arguments, **keywords).tobytes()
     except ValueError as error:
@@ -1099,7 +1102,7 @@ def outcome(function, *arguments, **keywords):
 
 
 @loop("name", KEPT)
-def test_qparams_give_what_a_call_gives(name):
+def test_qparams_equal_a_call(name):
     options = KEPT[name]
     p = of_options(**options)
     x = adversarial("float32", 0.1, 18).reshape(2, 9)
@@ -1194,12 +1197,12 @@ def test_qparams_pair_scales_and_offsets_once():
         assert peak < scale.nbytes
 
 
-# What is refused
+# Errors
 
 
 X = np.ones((2, 3), np.float32)
 Q = np.ones((2, 3), np.int8)
-# Of both directions, and of QParams of int8: (keyword arguments, error, text).
+# Rows for both directions and for QParams of int8: (keyword arguments, error, text).
 BOTH = {
     "text": ({"offset": "1"}, TypeError, "offset: expected an array, got str"),
     "complex": ({"offset": 1j}, TypeError, "offset: expected real numbers, got complex128"),
@@ -1257,7 +1260,7 @@ BOTH = {
     ),
     "huge fill": ({"fill": 2**70}, ValueError, f"fill: expected .*, got {2**70}"),
 }
-# The same of calls, which alone know the shape of the data.
+# Rows for calls only, because they depend on the shape of the data.
 CALLS = {
     "offsets without axis": (
         {"offset": [1.0, 2.0]},
@@ -1444,8 +1447,8 @@ TOO_MANY = {
 
 
 @loop("name", TOO_MANY)
-def test_more_than_memory_holds(name):
-    """Are refused for their shape, before they are made to lie alike."""
+def test_huge_parameters_of_a_wrong_shape(name):
+    """The shape is checked before a parameter is converted or copied."""
     options, text = TOO_MANY[name]
     for shape in ((3,), (0,), ()):
         codes = np.ones(shape, np.uint8)
@@ -1495,7 +1498,7 @@ def test_out_that_overlaps_the_offset():
     assert (offset == 1).all()
 
 
-def test_what_an_error_of_policies_says():
+def test_texts_of_policy_errors():
     x = np.float32([[1, NAN], [300, -INF]])
     for options, text in (
         (

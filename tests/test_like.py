@@ -715,5 +715,7 @@ def test_the_table_of_switches_is_the_one_of_the_core():
         for name, words in _core.presets().items()
     }
     words = {word.replace("_", " ") for row in _core.presets().values() for word in row}
-    explained = set(re.findall(r"`([a-z0-9 ]+)`", text[text.index("### Formulas of `like=`") :]))
+    explained = set(
+        re.findall(r"`([a-z0-9 ]+)`", text[text.index("### Formulas of `like=`") :])
+    )
     assert words <= explained
