@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockFormat", "block_format", "block_formats"]
 
-# The fields of a block, in order: names, types and how many, where that is not one.
+# The fields of a block, in order: name, type, and count if above one.
 _FIELDS = {
     "Q4_0": "d:f2 qs:u1:16",
     "Q4_1": "d:f2 m:f2 qs:u1:16",
@@ -53,7 +53,7 @@ _FIELDS = {
 }
 
 
-# How blocks are made of numbers.
+# Kinds of encoders.
 _SEARCHED, _EITHER = 2, 3
 
 
@@ -65,22 +65,22 @@ class BlockFormat:
     """
     A block format of GGUF: sizes, fields, decoder and encoder. Immutable.
 
-    `block_format` and `block_formats` make it.
+    `block_format` and `block_formats` return the formats.
 
     Attributes
     ----------
     name : str
-        Its name in ggml, as ``"Q4_K"``.
+        Name in ggml, for example ``"Q4_K"``.
     ggml_id : int
-        Its number there, which GGUF files have.
+        Number in ggml and in GGUF files.
     block_size, block_bytes : int
-        Elements and bytes of a block.
+        Number of elements and of bytes in a block.
     bits_per_element : float
-        Bits that an element takes, its share of the scales among them.
+        Bits per element, including the scales.
     encodes : bool
-        Whether `encode` makes blocks of numbers.
+        True if `encode` supports the format.
     weighted : bool
-        Whether `encode` heeds weights.
+        True if `encode` uses weights.
 
     Examples
     --------
@@ -101,16 +101,16 @@ class BlockFormat:
     _row: tuple[str, int, int, int, int, bool]
 
     def __new__(cls) -> BlockFormat:
-        """Refuse: there are no others than those of `block_format`."""
+        """Raise TypeError: `block_format` returns all formats."""
         msg = "BlockFormat: expected block_format() to make it, got a call"
         raise TypeError(msg)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a format does not change."""
+        """Raise AttributeError: formats are immutable."""
         raise AttributeError(f"{name}: expected no assignment, BlockFormat is immutable")
 
     def __delattr__(self, name: str) -> None:
-        """Refuse: a format does not change."""
+        """Raise AttributeError: formats are immutable."""
         raise AttributeError(f"{name}: expected no deletion, BlockFormat is immutable")
 
     @property
@@ -155,19 +155,19 @@ class BlockFormat:
         Parameters
         ----------
         shape : sequence of int
-            That of the array: blocks follow each other along the last axis.
+            Shape of the array, with blocks along the last axis.
 
         Returns
         -------
         tuple of int
-            The same but for the last extent.
+            `shape` with another last extent.
 
         Raises
         ------
         TypeError
-            If `shape` is no sequence of integers.
+            If `shape` is not a sequence of integers.
         ValueError
-            If the last extent is no multiple of `block_size`.
+            If the last extent is not a multiple of `block_size`.
 
         Examples
         --------
@@ -184,19 +184,19 @@ class BlockFormat:
         Parameters
         ----------
         shape : sequence of int
-            That of the bytes.
+            Shape of the bytes.
 
         Returns
         -------
         tuple of int
-            The same but for the last extent.
+            `shape` with another last extent.
 
         Raises
         ------
         TypeError
-            If `shape` is no sequence of integers.
+            If `shape` is not a sequence of integers.
         ValueError
-            If the last extent is no multiple of `block_bytes`.
+            If the last extent is not a multiple of `block_bytes`.
 
         Examples
         --------
@@ -253,35 +253,37 @@ class BlockFormat:
         Parameters
         ----------
         b : array_like
-            uint8, of any strides: rows of whole blocks along the last axis.
+            uint8 array of any strides, with complete blocks along the last axis.
         dtype : dtype_like, optional
-            float32, float64, float16 or bfloat16. Default that of `out`, else float32.
+            float32, float64, float16 or bfloat16. Default: the dtype of `out`, else
+            float32.
         out : ndarray, optional
-            Where the numbers go: of that type and the shape of the result, with with any
-            strides that do not interleave dimensions.
+            Array for the result: of that type and the shape of the result. Dimensions may
+            have any strides, but must not interleave.
         threads : int, optional
             Largest number of threads. Default 1. The result does not depend on it.
 
         Returns
         -------
         ndarray
-            `out`, or a new array.
+            A new array, or `out`.
 
         Raises
         ------
         TypeError
             If an argument has the wrong type.
         ValueError
-            If rows are not whole blocks, or `out` has another shape, cannot be written to,
-            or shares memory with `b`.
+            If rows are not complete blocks, or `out` has another shape, is read-only, or
+            shares memory with `b`.
         ImportError
             If a type needs ml_dtypes and the package is not installed.
 
         Notes
         -----
-        Numbers are the exact values rounded to float32 once, as ggml has them; float16 and
-        bfloat16 are made of these, half to even. Every byte stands for something: NaN and
-        infinite scales make NaN and infinite numbers. With `out` nothing is allocated.
+        Results are exact values rounded once to float32, equal to ggml. float16 and
+        bfloat16 results are rounded from float32, half to even. Every byte sequence has a
+        result: NaN and infinite scales give NaN and infinities. With `out`, the call
+        allocates nothing.
 
         Examples
         --------
@@ -328,45 +330,44 @@ class BlockFormat:
         Parameters
         ----------
         x : array_like
-            float32, float64, float16 or bfloat16, of any strides, all finite: rows of
-            whole blocks along the last axis.
+            Finite values of float32, float64, float16 or bfloat16, of any strides, with
+            complete blocks along the last axis.
         weights : array_like, optional
-            How much the error of each number counts, as an importance matrix says it:
-            real numbers of at least 0, one for each column or of the shape of `x`. Formats
-            that are not `weighted` ignore them, as they do in ggml.
+            Weights of the errors (an importance matrix): real numbers of at least 0, one
+            for each column, or with the shape of `x`. Formats that are not `weighted`
+            ignore them, like ggml.
         search : bool, optional
-            Whether scales are searched for that make the errors small. ``None``: what the
-            format does by default. Only IQ4_NL without weights leaves a choice, and does
-            not search by default.
+            True: search for scales with small errors. Default: the behaviour of the format.
+            Only IQ4_NL without weights has a choice; its default is False.
         out : ndarray, optional
-            Where the blocks go: uint8, of the shape of the result, with any strides that
-            keep the bytes of one dimension clear of those of the next.
+            Array for the blocks: uint8, with the shape of the result. Dimensions may have
+            any strides, but must not interleave.
         threads : int, optional
             Largest number of threads. Default 1. The result does not depend on it.
 
         Returns
         -------
         ndarray
-            `out`, or a new array: uint8, of `encoded_shape`.
+            A new uint8 array of shape `encoded_shape`, or `out`.
 
         Raises
         ------
         TypeError
             If an argument has the wrong type.
         ValueError
-            If this format has no encoder, see `encodes`. If rows are not whole blocks, a
-            number is not finite or more than float32 holds, a weight is that or negative,
-            `weights` has another shape, `search` is what this format does not do, or `out`
-            has another shape, cannot be written to, or shares memory with `x` or `weights`.
-            Nothing has been written then.
+            If the format has no encoder, see `encodes`. If rows are not complete blocks, a
+            value is not finite or exceeds float32, a weight is negative or not finite,
+            `weights` has another shape, the format does not support `search`, or `out` has
+            another shape, is read-only, or shares memory with `x` or `weights`. `out` is
+            then unchanged.
 
         Notes
         -----
-        The bytes are those of ggml's reference code, ``quantize_row_*_ref``, where every
-        operation is rounded once; with weights, or where IQ4_NL searches, those of its
-        ``quantize_*``. float64 is rounded to float32 once, half to even; float16 and
-        bfloat16 are taken as they are. A scale that float16 does not hold becomes infinite,
-        as there. With `out` nothing is allocated.
+        The bytes equal ggml's reference code ``quantize_row_*_ref``, with each operation
+        rounded once. With weights, or if IQ4_NL searches, they equal its ``quantize_*``.
+        float64 input is rounded once to float32, half to even; float16 and bfloat16 input
+        is exact. A scale beyond float16 becomes infinite, like in ggml. With `out`, the
+        call allocates nothing.
 
         Examples
         --------
@@ -377,7 +378,7 @@ class BlockFormat:
         >>> b.shape, float(abs(fmt.decode(b) - np.linspace(-1, 1, 64)).max()) < 0.005
         ((68,), True)
 
-        Columns whose errors count for more come out better:
+        Columns with larger weights get smaller errors:
 
         >>> x = np.sin(np.arange(2048, dtype=np.float32)).reshape(8, 256)
         >>> fmt = pq.block_format("Q2_K")
@@ -394,7 +395,7 @@ class BlockFormat:
         return _core.encode_blocks(row, x, weights, asked, out, threads)
 
     def _is_asked(self, search: bool, weights: bool) -> bool:
-        """Whether a search is asked for where it need not be."""
+        """Return True if an optional search is requested."""
         if not isinstance(search, (bool, np.bool)):
             got = type(search).__name__
             raise TypeError(f"search: expected a bool or None, got {got}")
@@ -415,22 +416,22 @@ class BlockFormat:
         Parameters
         ----------
         b : array_like
-            uint8: rows of whole blocks along the last axis.
+            uint8 array with complete blocks along the last axis.
 
         Returns
         -------
         dict of str to ndarray
-            The fields of the blocks by their names in ggml, in order, little-endian: of
-            the shape of `b` but for the last extent, in whose place there is the number of
-            blocks, and after it that of the elements of the field, unless that is one.
-            Views of `b` where the bytes of its rows follow each other.
+            The little-endian fields by their names in ggml, in order. The last extent of
+            `b` is replaced by the number of blocks, followed by the number of elements of
+            the field if above one. The fields are views of `b` if the bytes of its rows are
+            contiguous.
 
         Raises
         ------
         TypeError
-            If `b` is not of uint8.
+            If `b` is not uint8.
         ValueError
-            If rows are not whole blocks.
+            If rows are not complete blocks.
 
         Examples
         --------
@@ -461,20 +462,20 @@ class BlockFormat:
         Parameters
         ----------
         **parts : array_like
-            All that `split` returns, by these names and of these shapes: real numbers for
-            scales, integers within the range of the field for the rest.
+            All fields that `split` returns, with these names and shapes: real numbers for
+            scales, and integers within the range of the field for all others.
 
         Returns
         -------
         ndarray
-            uint8, of which `split` makes equal fields.
+            uint8 array, which `split` divides into equal fields.
 
         Raises
         ------
         TypeError
-            If a field is missing, there are others, or one is of the wrong kind.
+            If a field is missing, unknown or has the wrong type.
         ValueError
-            If shapes do not match, or a number is none that the field holds.
+            If shapes do not match, or the field cannot represent a value.
 
         Examples
         --------
@@ -500,12 +501,12 @@ class BlockFormat:
         return out.reshape(*leading[:-1], leading[-1] * self.block_bytes)
 
     def __repr__(self) -> str:
-        """Show its name and the size of its blocks."""
+        """Show name and block size."""
         size, nbytes = self.block_size, self.block_bytes
         return f"BlockFormat({self.name!r}, block_size={size}, block_bytes={nbytes})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it by its name."""
+        """Pickle the name."""
         return block_format, (self.name,)
 
 
@@ -515,7 +516,7 @@ def _made(row: tuple[str, int, int, int, int, bool]) -> BlockFormat:
     return format
 
 
-# What C is told: of no object, which might say what is not so.
+# Rows for C, not objects, because a subclass may report wrong sizes.
 _ROWS = {row[0]: row for row in _core.block_rows()}
 _BY_NAME = {name: _made(row) for name, row in _ROWS.items()}
 _BY_ID = {one.ggml_id: one for one in _BY_NAME.values()}
@@ -528,19 +529,19 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
     Parameters
     ----------
     format : str or int
-        Its name in ggml, as ``"Q4_K"``, or its number there.
+        Name in ggml, for example ``"Q4_K"``, or number in ggml.
 
     Returns
     -------
     BlockFormat
-        Always the same object.
+        The format; each call returns one object.
 
     Raises
     ------
     KeyError
-        If there is no such format.
+        If the format is unknown.
     TypeError
-        If it is neither a string nor an integer.
+        If `format` is neither a string nor an integer.
 
     Examples
     --------
@@ -568,7 +569,7 @@ def block_formats() -> tuple[BlockFormat, ...]:
     Returns
     -------
     tuple of BlockFormat
-        In the order of their numbers in ggml.
+        All formats, in the order of their numbers in ggml.
 
     Examples
     --------
@@ -580,7 +581,7 @@ def block_formats() -> tuple[BlockFormat, ...]:
 
 
 def _fields(name: str) -> dict[str, tuple[int, np.dtype[Any], int]]:
-    """Where each field of a block begins, its type, and how many there are of it."""
+    """Return offset, type and count of each field of a block."""
     fields, at = {}, 0
     for text in _FIELDS[name].split():
         field, letters, *count = text.split(":")
@@ -593,20 +594,22 @@ def _fields(name: str) -> dict[str, tuple[int, np.dtype[Any], int]]:
 def _field(
     blocks: npt.NDArray[np.uint8], at: int, dtype: np.dtype[Any], count: int
 ) -> npt.NDArray[Any]:
-    """A view of a field of blocks."""
+    """Return a view of a field of blocks."""
     view = blocks[..., at : at + dtype.itemsize * count].view(dtype)
     return view[..., 0] if count == 1 else view
 
 
 def swaps(name: str) -> bool:
-    """Whether the other byte order of blocks is plain: that of their scales. Of integers of
-    several bytes writers differ in what is one."""
+    """Return True if only scales have several bytes.
+
+    For integers of several bytes, writers of big-endian files disagree about the bytes.
+    """
     types = [dtype for _, dtype, _ in _fields(name).values()]
     return all(dtype.kind == "f" or dtype.itemsize == 1 for dtype in types)
 
 
 def swapped(b: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.uint8]:
-    """A copy of big-endian blocks that is little-endian."""
+    """Return a little-endian copy of big-endian blocks."""
     copy = b.copy()
     blocks = copy.reshape(-1, _BY_NAME[name].block_bytes)
     for where in _fields(name).values():
@@ -615,7 +618,7 @@ def swapped(b: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.uint8]:
 
 
 def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """An array as a field has it, unless it holds something else."""
+    """Return an array with the type of a field, or raise an error."""
     if dtypes.name_of(array.dtype) == "bfloat16":
         array = _core.cast(array, "float32")
     kinds = "fiu" if dtype.kind == "f" else "iu"
@@ -623,7 +626,7 @@ def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDA
         expected = "real numbers" if dtype.kind == "f" else "integers"
         raise TypeError(f"{name}: expected {expected}, got {dtypes.described(array)}")
     made = _core.cast(array, dtype.name)
-    if dtype.kind == "f" != array.dtype.kind:  # Python rounds no integers to compare them
+    if dtype.kind == "f" != array.dtype.kind:  # Python compares integers exactly
         same = np.equal(made, array, signature="OO->?")
     else:
         same = (made == array) | ((made != made) & (array != array))
@@ -636,7 +639,7 @@ def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDA
 def _leading(
     made: dict[str, npt.NDArray[Any]], fields: dict[str, tuple[int, np.dtype[Any], int]]
 ) -> tuple[int, ...]:
-    """The shape of the blocks, which all fields have to begin with."""
+    """Return the shape of the blocks, the common prefix of all fields."""
     shapes = []
     for name, (_, _, count) in fields.items():
         shape = made[name].shape

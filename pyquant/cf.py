@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode and encode packed variables of netCDF and zarr (CF conventions).
 
-The float types and the bits are xarray's, of which nothing is imported.
+Float types and bits equal xarray, which is not imported.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.
     Parameters
     ----------
     attrs : mapping
-        Of which ``scale_factor``, ``add_offset``, ``_FillValue``, ``missing_value``,
-        ``_Unsigned``, ``valid_range``, ``valid_min`` and ``valid_max`` count.
+        Attributes of the variable. The function reads ``scale_factor``, ``add_offset``,
+        ``_FillValue``, ``missing_value``, ``_Unsigned``, ``valid_range``, ``valid_min`` and
+        ``valid_max``.
     dtype : dtype_like
-        The type in which codes are stored: int8, uint8, int16, uint16, int32 or uint32.
+        The stored type of codes: int8, uint8, int16, uint16, int32 or uint32.
 
     Returns
     -------
     QParams
-        Of the type of the codes once viewed by ``_Unsigned``, with what decodes to NaN as
-        `fill` and the valid codes as `quant_range`.
+        Parameters for codes viewed by ``_Unsigned``. `fill` has the codes for NaN, and
+        `quant_range` the valid codes.
     numpy.dtype
-        float32 or float64: what xarray decodes to.
+        float32 or float64: the type that xarray decodes to.
 
     Raises
     ------
     TypeError, ValueError
-        If an attribute has no meaning, or one contradicts another.
+        If an attribute is invalid or contradicts another.
 
     Examples
     --------
@@ -98,9 +99,9 @@ def decode(
     Parameters
     ----------
     q : array_like
-        Codes as they are stored; see `params`.
+        Stored codes; see `params`.
     attrs : mapping
-        The attributes of the variable. The valid range does not matter.
+        Attributes of the variable. The valid range is ignored.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
@@ -109,23 +110,24 @@ def decode(
     Returns
     -------
     ndarray
-        float32 or float64, by xarray's rule; NaN for ``_FillValue`` and
-        ``missing_value``. Where no attribute asks for more, `q` itself, or a view of it by
+        float32 or float64 by xarray's rule, with NaN for ``_FillValue`` and
+        ``missing_value``. Without these attributes, `q` itself, or a view of it by
         ``_Unsigned``.
 
     Raises
     ------
     TypeError, ValueError
-        If an attribute has no meaning, or `q` or `out` do not fit.
+        If an attribute is invalid, or `q` or `out` do not match.
 
     Notes
     -----
-    The type is that of ``scale_factor``, if it is alone. With ``add_offset`` it is float64,
-    unless both are NumPy's float32 and codes have at most 16 bits. With neither it is
-    float32 for codes of at most 16 bits, else float64. Python's floats are float64.
+    With ``scale_factor`` only, the result has its type. With ``add_offset`` it is float64,
+    unless both are NumPy float32 and codes have at most 16 bits. With neither, it is
+    float32 for codes of at most 16 bits, else float64. Python floats are float64.
 
-    Fill values are compared with codes. xarray compares them with codes made floats, so
-    that of 32 bits it may in float32 (``scale_factor`` alone) miss or take several.
+    Fill values are compared with codes. xarray compares them with codes converted to
+    floats. For 32-bit codes and float32 (``scale_factor`` only), it may miss a fill value
+    or match several codes.
 
     Examples
     --------
@@ -172,15 +174,14 @@ def encode(
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16. NaN becomes ``_FillValue``, or without it the
-        first ``missing_value``, or without any the lowest code.
+        float32, float64, float16 or bfloat16. NaN becomes ``_FillValue``, else the first
+        ``missing_value``, else the lowest code.
     attrs : mapping
-        The attributes of the variable; see `params`. The valid range is what codes are
-        clipped to.
+        Attributes of the variable; see `params`. Codes are clipped to the valid range.
     dtype : dtype_like
-        The type in which codes are stored.
+        The stored type of codes.
     out_of_range : {"saturate", "wrap", "raise"}, optional
-        What becomes of numbers whose codes are beyond the range; see `pyquant.quantize`.
+        Treatment of values out of range; see `pyquant.quantize`.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
@@ -194,16 +195,15 @@ def encode(
     Raises
     ------
     TypeError, ValueError
-        If an attribute has no meaning or contradicts another, or `x` or `out` do not fit.
+        If an attribute is invalid or contradicts another, or `x` or `out` do not match.
 
     Notes
     -----
-    Arithmetic is xarray's. With a fill value its type is that of `x`; without one it is
-    what `decode` gives codes of 16 bits, and `x` is first made that. float16 and bfloat16
-    count as float32. Attributes that are NumPy's float64 widen each step of float32, which
-    is then rounded. Numbers that are to be of another type, or are widened, are taken in
-    slices, not by several threads. What is beyond the range, and NaN without a fill value,
-    is undefined in xarray.
+    The arithmetic equals xarray. With a fill value it has the type of `x`. Without one, `x`
+    is first converted to the type that `decode` returns for 16-bit codes. float16 and
+    bfloat16 count as float32. NumPy float64 attributes widen each float32 step, which is
+    then rounded. Values that need a conversion are processed in slices, on one thread.
+    Values out of range, and NaN without a fill value, are undefined in xarray.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def encode(
         offset = _typed(offset, real)
         codes = _core.quantize(given, _typed(one, real), offset=offset, out=codes, **how)
         return _seen_as(codes, stored) if made is None else made
-    _core.quantize(np.empty(0, np.float32), 1, **how)  # to refuse what it refuses
+    _core.quantize(np.empty(0, np.float32), 1, **how)  # raise its errors
     made = np.empty(given.shape, stored) if made is None else made
     codes = _seen_as(made, p.dtype)
     beyond = _encode_slices(given, scale, offset, real, how, codes)
@@ -254,8 +254,10 @@ def _encode_slices(
     how: dict[str, Any],
     out: npt.NDArray[Any],
 ) -> str:
-    """What needs other types than one pass has: xarray's operations, piece by piece. What
-    is to be said of numbers out of range; nothing of none."""
+    """Encode in slices with xarray's operations, for types that one pass lacks.
+
+    Return the error about values out of range, if any.
+    """
     walk = np.nditer(
         [x, out],
         flags=["buffered", "external_loop", "zerosize_ok", "copy_if_overlap"],
@@ -294,7 +296,7 @@ def _encode_slices(
 
 
 def _stored(dtype: npt.DTypeLike, name: str) -> np.dtype[Any]:
-    """A type of codes, of whatever byte order, as a native one."""
+    """Return a type of codes with native byte order."""
     known = dtypes.name_of(dtype)
     if known not in _CODES:
         msg = f"{name}: expected one of {', '.join(_CODES)}, got {dtypes.shown(dtype)}"
@@ -303,7 +305,7 @@ def _stored(dtype: npt.DTypeLike, name: str) -> np.dtype[Any]:
 
 
 def _viewed(attrs: Mapping[str, Any], stored: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of codes that `_Unsigned` makes of that in which they are stored."""
+    """Return the type of codes that `_Unsigned` selects for the stored type."""
     if not isinstance(attrs, Mapping):
         msg = f"attrs: expected a mapping of attributes, got {type(attrs).__name__}"
         raise TypeError(msg)
@@ -323,7 +325,7 @@ def _seen_as(array: npt.NDArray[Any], codes: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _array(attrs: Mapping[str, Any], name: str, kinds: str) -> npt.NDArray[Any] | None:
-    """The numbers of an attribute."""
+    """Return the numbers of an attribute."""
     value = attrs.get(name)
     if value is None:
         return None
@@ -339,8 +341,11 @@ def _array(attrs: Mapping[str, Any], name: str, kinds: str) -> npt.NDArray[Any] 
 
 
 def _number(attrs: Mapping[str, Any], name: str) -> Any:
-    """One number: of Python, which takes the type of arrays; of NumPy, which widens them;
-    or the one element of an array, which xarray never takes for a float32."""
+    """Return one number.
+
+    A Python number has the type of the array, and a NumPy number may widen it. xarray never
+    reads the single element of an array as float32.
+    """
     array = _array(attrs, name, "iuf")
     if array is None:
         return None
@@ -356,7 +361,7 @@ def _number(attrs: Mapping[str, Any], name: str) -> Any:
 
 
 def _float_type(scale: Any, offset: Any, codes: np.dtype[Any] | None) -> np.dtype[Any]:
-    """xarray's; `codes` where it is what is decoded that gets this type."""
+    """Return xarray's float type; with `codes`, of decoded values."""
     if scale is None and offset is None:
         return _FLOAT32 if codes is not None and codes.itemsize <= 2 else _FLOAT64
     if offset is None:
@@ -371,14 +376,14 @@ def _float_type(scale: Any, offset: Any, codes: np.dtype[Any] | None) -> np.dtyp
 
 
 def _is_own(number: Any, real: np.dtype[Any]) -> bool:
-    """Whether arithmetic with it is that of `real`, which a wider number would widen."""
+    """Return True if the number does not widen arithmetic of type `real`."""
     if number is None or real == _FLOAT64 or not isinstance(number, np.generic):
         return True
     return bool(_typed(number, real) == number)
 
 
 def _typed(number: Any, real: np.dtype[Any]) -> Any:
-    """As a number of a type; infinite, if it is too large."""
+    """Return a number of a type; infinite, if it is too large."""
     with np.errstate(all="ignore"):
         return None if number is None else real.type(number)
 
@@ -396,7 +401,7 @@ def _integers(attrs: Mapping[str, Any], name: str, kinds: str) -> list[int]:
 def _codes(
     values: list[int], name: str, stored: np.dtype[Any], codes: np.dtype[Any]
 ) -> list[int]:
-    """Integers of the type in which codes are stored, or of that as which they are seen."""
+    """Return integers of the stored type or of the viewed type."""
     made = []
     for value in values:
         if not any(np.iinfo(t).min <= value <= np.iinfo(t).max for t in (stored, codes)):
@@ -410,10 +415,10 @@ def _codes(
 def _fills(
     attrs: Mapping[str, Any], stored: np.dtype[Any], codes: np.dtype[Any]
 ) -> list[int]:
-    """The codes that stand for NaN, first that which NaN becomes."""
+    """Return the codes for NaN; NaN becomes the first."""
     fills = _integers(attrs, "_FillValue", "iuf")
     others = [v for v in _integers(attrs, "missing_value", "iuf") if v not in fills]
-    # xarray compares these as they are, whatever _Unsigned says.
+    # xarray compares these values without regard to _Unsigned.
     made = _codes(fills, "_FillValue", stored, codes)
     return list(dict.fromkeys(made + _codes(others, "missing_value", codes, codes)))
 
@@ -421,7 +426,7 @@ def _fills(
 def _valid_range(
     attrs: Mapping[str, Any], stored: np.dtype[Any], codes: np.dtype[Any]
 ) -> tuple[int, int] | None:
-    """The lowest and the highest code that the attributes call valid."""
+    """Return the lowest and highest valid code of the attributes."""
     ends = {
         name: _codes(_integers(attrs, name, "iu"), name, stored, codes)
         for name in ("valid_range", "valid_min", "valid_max")
@@ -452,7 +457,7 @@ def _check_apart(
 
 
 def _check_agreement(attrs: Mapping[str, Any]) -> None:
-    """NaN can become one code only."""
+    """Raise an error if NaN would become two codes."""
     fills = _integers(attrs, "_FillValue", "iuf")
     others = _integers(attrs, "missing_value", "iuf")
     if fills and others and fills[0] not in others:
@@ -463,7 +468,7 @@ def _check_agreement(attrs: Mapping[str, Any]) -> None:
 def _checked(
     out: npt.NDArray[Any], due: npt.NDArray[Any], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
-    """What is to hold as many elements as `due`, of a type."""
+    """Return an array of a type with as many elements as `due`, or raise an error."""
     if not isinstance(out, np.ndarray) or out.dtype != dtype:
         got = getattr(out, "dtype", type(out).__name__)
         msg = f"out: expected an array of {dtype}, got {got}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantize and dequantize dask arrays.
 
-Every code and every number is that which one process would compute of the whole.
+Every code and value equals the result of one process on the complete array.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ def quantize(
     x : dask.array.Array
         Real numbers; see `pyquant.quantize`. Chunks end where blocks end.
     scale, zero_point, offset : array_like
-        In memory, of the shapes for the whole array, of which each chunk gets its part.
+        Arrays in memory, with the shapes for the complete array. Each chunk gets its part.
     dtype : dtype_like, optional
         The quantized type.
     axis, block_size : int or tuple of int, optional
-        Granularity.
+        The granularity.
     **options
-        The others of `pyquant.quantize`, but for `out`, `packed`, `threads` and `codebook`,
-        and for stochastic rounding, which knows where in the whole array elements are.
+        All options of `pyquant.quantize` except `out`, `packed`, `threads` and `codebook`.
+        Stochastic rounding raises an error, because chunks do not know their positions.
 
     Returns
     -------
     dask.array.Array
-        Codes, in the chunks of `x`. The same arguments give the same names.
+        Codes, with the chunks of `x`. Equal arguments give equal names.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit, at once. What `out_of_range` and `nan` raise comes when
-        it is computed: how many there are in a chunk, and the index of the first in the
-        whole array (in the chunk, where sizes of chunks are unknown).
+        If an argument is wrong, immediately. Errors of `out_of_range` and `nan` are raised
+        by the computation. They state the number of elements in a chunk, and the index of
+        the first in the complete array (in the chunk, if sizes of chunks are unknown).
 
     Examples
     --------
@@ -83,8 +83,8 @@ def quantize(
     """
     if options.get("rounding") == "stochastic":
         msg = (
-            "rounding: expected no chance, as chunks do not know their places in the "
-            "whole, got 'stochastic'"
+            "rounding: expected a mode without positions, which chunks do not know, "
+            "got 'stochastic'"
         )
         raise ValueError(msg)
     if dtype is None and not isinstance(zero_point, np.ndarray | np.generic):
@@ -116,22 +116,22 @@ def dequantize(
     scale, zero_point, offset : array_like
         See `quantize`.
     dtype : dtype_like, optional
-        The real type, float32 by default.
+        The real type. Default float32.
     axis, block_size : int or tuple of int, optional
-        Granularity.
+        The granularity.
     **options
-        The others of `pyquant.dequantize`, but for `out`, `threads`, `codebook` and
-        `bias`, which is `offset`.
+        All options of `pyquant.dequantize` except `out`, `threads`, `codebook` and `bias`
+        (use `offset`).
 
     Returns
     -------
     dask.array.Array
-        Real numbers, in the chunks of `q`.
+        Real numbers, with the chunks of `q`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit, at once.
+        If an argument is wrong, immediately.
 
     Examples
     --------
@@ -161,19 +161,19 @@ def choose_qparams(
     Parameters
     ----------
     x : dask.array.Array
-        Real numbers, all finite. Chunks end where blocks end.
+        Finite real numbers. Chunks end where blocks end.
     dtype, axis, block_size, symmetric : optional
-        As for `pyquant.choose_qparams`.
+        See `pyquant.choose_qparams`.
 
     Returns
     -------
     QParams
-        As of the whole array. Extremes are found in chunks, and meet in a tree.
+        Parameters of the complete array. The extremes of chunks are combined in a tree.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit, or there is a NaN or an infinity.
+        If an argument is wrong, or `x` contains NaN or an infinity.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def _mapped(
     block_size: Any,
     options: dict[str, Any],
 ) -> da.Array:
-    """A function of the core over chunks, each with its own parameters."""
+    """Map a function of the core over chunks with their parameters."""
     _check_chunked(x, name)
     for option in _NO_OPTIONS:
         if option in options:
@@ -242,10 +242,10 @@ def _mapped(
         if arrays[key].shape != due:
             msg = f"{key}: expected shape {due}, got {arrays[key].shape}"
             raise ValueError(msg)
-    # What this refuses, which has no elements, every chunk would refuse.
+    # This call without elements raises the errors that every chunk would raise.
     ahead = {key: v[None] if key in sliced else v for key, v in arrays.items()}
     kind = function(np.empty((0, *due), x.dtype), **ahead, **options).dtype
-    if sliced and axis is None and block_size is None:  # as NumPy broadcasts it
+    if sliced and axis is None and block_size is None:  # like NumPy's broadcasting
         if len(due) != x.ndim or x.ndim < 2:
             msg = f"{longest}: expected one element, got shape {due}"
             raise ValueError(msg)
@@ -253,7 +253,7 @@ def _mapped(
     extents, parts = None, []
     if axis is not None or block_size is not None:
         extents, found, shape = _groups(name, x, axis, block_size)
-        cuts: Any = found  # dask says str
+        cuts: Any = found  # dask declares str
         kept = tuple(sum(sizes) for sizes in found)
         if sliced and due not in (shape, kept):
             msg = f"{longest}: expected shape {shape}, got shape {due}"
@@ -291,7 +291,7 @@ def _chunk(
     options: dict[str, Any],
     kind: np.dtype[Any],
 ) -> npt.NDArray[Any]:
-    """What one process would make of a chunk."""
+    """Return the result of one process for a chunk."""
     if block.size == 0:
         return np.empty(block.shape, kind)
     count = len(sliced)
@@ -304,7 +304,7 @@ def _chunk(
 def _ends(
     block: npt.NDArray[Any], *begin: npt.NDArray[Any], extents: tuple[int, ...]
 ) -> npt.NDArray[Any]:
-    """What is highest of each group of a chunk, also of the negative numbers, and 0."""
+    """Return the maxima of each group of a chunk, of its negated values, and 0."""
     if block.size == 0:
         wide = zip(block.shape, extents, strict=True)
         return np.zeros((2, *(-(-n // b) if b else 1 for n, b in wide)), block.dtype)
@@ -323,7 +323,7 @@ def _placed(
     *given: Any,
     **options: Any,
 ) -> npt.NDArray[Any]:
-    """A result; or an error, in which an index is that in the whole array."""
+    """Return a result, or raise an error with the index in the complete array."""
     try:
         return function(*given, **options)
     except ValueError as error:
@@ -337,11 +337,11 @@ def _placed(
 
 
 def _beginnings(x: da.Array) -> list[Any]:
-    """Where each chunk begins along each dimension; nothing, if not all sizes are known."""
+    """Return the start of each chunk by dimension, or nothing if a size is unknown."""
     if any(np.isnan(n) for n in x.shape):
         return []
     parts: list[Any] = []
-    one: Any = 1  # dask says str
+    one: Any = 1  # dask declares str
     for d, sizes in enumerate(x.chunks):
         parts += [da.from_array(np.cumsum([0, *sizes[:-1]]), chunks=one), (d,)]
     return parts
@@ -350,8 +350,8 @@ def _beginnings(x: da.Array) -> list[Any]:
 def _groups(
     name: str, x: da.Array, axis: Any, block_size: Any
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """The extents of groups, 0 for all of a dimension; how scales are cut that have the
-    dimensions of the array; and the shape that scales have.
+    """Return the extents of groups (0: a complete dimension), the chunks of scales, and the
+    shape of scales.
     """
     if any(np.isnan(n) for n in x.shape):
         msg = f"{name}: expected chunks of known sizes (compute_chunk_sizes), got {x.shape}"

@@ -36,16 +36,16 @@ class ElementType:
     Parameters
     ----------
     name : str
-        As NumPy and ml_dtypes have it.
+        Name in NumPy or ml_dtypes.
     kind : str
-        ``"real"`` is quantized from and dequantized to; ``"integer"``; ``"float"`` is a
-        narrow one; ``"exponent"`` is for scales only.
+        ``"real"``: input of quantize and result of dequantize. ``"integer"``. ``"float"``:
+        a narrow float. ``"exponent"``: a type of scales only.
     bits : int
-        Of an element.
+        Bits of an element.
     nbytes : int
-        Of an element that is not packed.
+        Bytes of an unpacked element.
     lowest, highest : int or None
-        The range of an integer type; None for others.
+        Range of an integer type; `None` for all other types.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class ElementType:
     ('integer', 4, 1, 0, 15)
     """
 
-    # To make a NamedTuple takes a millisecond, a fifth of what it takes to import pyquant.
+    # A NamedTuple would take a millisecond, a fifth of the import of pyquant.
     __slots__ = ("bits", "highest", "kind", "lowest", "name", "nbytes")
 
     def __init__(
@@ -87,7 +87,7 @@ NARROW_INTEGERS = tuple(
     t.name for t in TYPES.values() if t.kind == "integer" and t.bits < 8
 )
 NARROW_FLOATS = tuple(t.name for t in TYPES.values() if t.kind == "float")
-# What needs no parsing, in either byte order.
+# Types that need no parsing, in both byte orders.
 _PLAIN = {
     np.dtype(order + kind + size): np.dtype(kind + size).name
     for order in "<>"
@@ -95,7 +95,7 @@ _PLAIN = {
     for size in "1248"
     if kind + size != "f1"
 }
-# Some versions of NumPy take these, with a warning, for types of a size of their choice.
+# Some versions of NumPy accept these with a warning, and choose a size.
 _ABSTRACT = (
     *(np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger),
     *(np.inexact, np.floating, np.complexfloating, np.flexible, np.character),
@@ -110,12 +110,12 @@ def ml_name(dtype: Any) -> str | None:
     Parameters
     ----------
     dtype : object
-        Anything.
+        Any object.
 
     Returns
     -------
     str or None
-        The name of a dtype or class of ml_dtypes that pyquant knows; None for others.
+        Name of a dtype or class of ml_dtypes that pyquant supports, or `None`.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def ml_dtype(name: str) -> np.dtype[Any]:
     Parameters
     ----------
     name : str
-        As ml_dtypes spells it.
+        Name in ml_dtypes.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def ml_dtype(name: str) -> np.dtype[Any]:
     Raises
     ------
     ImportError
-        If ml_dtypes is not installed, or is too old to have it.
+        If ml_dtypes is not installed, or is too old.
 
     Examples
     --------
@@ -181,8 +181,7 @@ def name_of(dtype: Any) -> str | None:
     Returns
     -------
     str or None
-        The name, of which the byte order is no part; None for what is no dtype, or a
-        structured one.
+        Name without byte order; `None` for structured dtypes and other objects.
 
     Examples
     --------
@@ -201,14 +200,14 @@ def name_of(dtype: Any) -> str | None:
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return None
     if not isinstance(dtype, (str, type, np.dtype)):
-        inner = getattr(dtype, "dtype", None)  # as NumPy looks for it
-        # NumPy would take others for structured ones, or show them in its message, for
-        # which they may be too deep in themselves.
+        inner = getattr(dtype, "dtype", None)  # like NumPy
+        # NumPy reads other objects as structured dtypes, or prints them in its message, and
+        # they may be nested too deeply.
         has_one = isinstance(inner, np.dtype) and not isinstance(dtype, np.ndarray)
         return name_of(inner) if has_one else None
     try:
         return str(np.dtype(dtype).name)
-    except Exception:  # NumPy parses strings: anything may come
+    except Exception:  # NumPy parses strings and may raise any exception
         return None
 
 
@@ -224,8 +223,8 @@ def requested(dtype: Any) -> str | None:
     Returns
     -------
     str or None
-        The name; None for what is no dtype, and for one of a foreign byte order: results
-        have that of the machine.
+        Name; `None` for other objects, and for a dtype with the opposite byte order,
+        because results have the byte order of the machine.
 
     Examples
     --------
@@ -234,7 +233,7 @@ def requested(dtype: Any) -> str | None:
     ('int16', None)
     """
     if not isinstance(dtype, (str, type, np.dtype)):
-        inner = getattr(dtype, "dtype", None)  # as NumPy looks for it
+        inner = getattr(dtype, "dtype", None)  # like NumPy
         if not isinstance(inner, np.dtype):
             return None
         dtype = inner
@@ -252,7 +251,7 @@ def shown(dtype: Any) -> str:
     Parameters
     ----------
     dtype : object
-        Anything.
+        Any object.
 
     Returns
     -------
@@ -279,12 +278,12 @@ def described(array: np.ndarray[Any, Any]) -> str:
     Parameters
     ----------
     array : ndarray
-        Any.
+        Any array.
 
     Returns
     -------
     str
-        Its dtype, and how to make the type of ml_dtypes of one that ``numpy.load`` read.
+        The dtype, with a hint for types of ml_dtypes that ``numpy.load`` has read.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run zarr's codecs `cast_value` and `scale_offset` with the kernels of pyquant.
 
-They make what zarr's own make, bit for bit. What pyquant has no function for, and whatever
-is to be refused, they leave to those.
+Results equal zarr's own codecs, bit for bit. zarr's codecs process all types that pyquant
+lacks, and raise all errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     _Array = npt.NDArray[Any]
 
-    class _Codec:  # what is used of zarr, which need not be there
+    class _Codec:  # declarations for type checkers; zarr is optional
         dtype: Any
         rounding: str
         out_of_range: str | None
@@ -65,7 +65,7 @@ _ROUNDING = {
 }
 _BEYOND = {None: "raise", "clamp": "saturate", "wrap": "wrap"}
 _REALS = ("float16", "float32", "float64")
-# Codes, and the real types that have a number for each of them, so that none is rounded.
+# Code types, and the real types that represent each code exactly.
 _CODES = {
     "int8": _REALS,
     "uint8": _REALS,
@@ -75,7 +75,7 @@ _CODES = {
     "uint32": _REALS[2:],
 }
 _NAN = np.float64(np.nan).tobytes()
-_SLICE = 1 << 16  # elements, which caches hold until they are looked at again
+_SLICE = 1 << 16  # number of elements that stay in the cache until they are checked
 
 
 def __dir__() -> list[str]:
@@ -86,9 +86,9 @@ def register() -> None:
     """
     Register these codecs with zarr, for all arrays that are opened afterwards.
 
-    So do arrays that are created with the names of codecs, or with the classes here; those
-    that are created with zarr's classes use them once they are opened again. Another call
-    changes nothing.
+    Arrays that are created with the names of the codecs, or with the classes of this
+    module, also use them. Arrays that are created with zarr's classes use them after they
+    are opened again. Another call has no effect.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def register() -> None:
 
 
 class _AtOnce:
-    """What some of zarr's pipelines call, which wait for nothing here."""
+    """Asynchronous methods that some of zarr's pipelines call."""
 
     async def _encode_single(self: Any, chunk_data: Any, chunk_spec: Any) -> Any:
         return self._encode_sync(chunk_data, chunk_spec)
@@ -118,14 +118,14 @@ class CastValue(_AtOnce, _CastValue):
     Parameters
     ----------
     data_type, rounding, out_of_range, scalar_map
-        Those of `zarr.codecs.CastValue`.
+        See `zarr.codecs.CastValue`.
 
     Notes
     -----
-    pyquant casts real numbers to integers of 8, 16 and 32 bits, rounded in any way, and
-    such integers to real types that have a number for each, with a `scalar_map` that says
-    no more than what NaN is. The rest is zarr's to cast, and errors are zarr's to raise,
-    which needs the package cast-value-rs; without that, errors are pyquant's.
+    pyquant casts real numbers to integers of 8, 16 and 32 bits with any rounding mode, and
+    these integers to real types that represent each of them exactly. A `scalar_map` may
+    contain NaN only. zarr casts all other types and raises the errors, which needs the
+    package cast-value-rs. Without this package, pyquant raises the errors.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class CastValue(_AtOnce, _CastValue):
     """
 
     def resolve_metadata(self, chunk_spec: Any) -> Any:
-        """The spec of chunks that are cast; the fill value is, too."""
+        """Return the spec of cast chunks, with the cast fill value."""
         fill = np.array([chunk_spec.fill_value], chunk_spec.dtype.to_native_dtype())
         step = self._step(fill, self.dtype, "encode")
         made = None if step is None else _tried(step, fill, None)
@@ -158,7 +158,7 @@ class CastValue(_AtOnce, _CastValue):
     def _cast(
         self, chunk: Any, chunk_spec: Any, kind: Any, way: Literal["encode", "decode"]
     ) -> Any:
-        """A chunk of a type of zarr's, or None: zarr has to make it, or to refuse."""
+        """Return a chunk of a zarr type, or `None` if zarr must cast it or raise."""
         array, affine = _ahead(chunk, _Affine)
         step = self._step(array, kind, way)
         if isinstance(step, _Dequantize):
@@ -167,7 +167,7 @@ class CastValue(_AtOnce, _CastValue):
         return made if made is None else _buffer(made, chunk_spec)
 
     def _step(self, array: Any, kind: Any, way: Literal["encode", "decode"]) -> Any:
-        """What pyquant does to cast an array, or None."""
+        """Return pyquant's step for a cast, or `None`."""
         target = kind.to_native_dtype()
         if not _is_known(array) or not target.isnative:
             return None
@@ -192,13 +192,13 @@ class ScaleOffset(_AtOnce, _ScaleOffset):
     Parameters
     ----------
     offset, scale
-        Those of `zarr.codecs.ScaleOffset`.
+        See `zarr.codecs.ScaleOffset`.
 
     Notes
     -----
-    By itself it does what zarr's does. Before a `CastValue` of this module, float32 and
-    float64 arrays are scaled and cast at once, as by ``pyquant.quantize(x, scale,
-    offset=offset, inverse=True)``, and none of their size is made in between.
+    Without a `CastValue` of this module, it calls zarr's codec. Before a `CastValue`,
+    float32 and float64 arrays are scaled and cast in one pass, like ``pyquant.quantize(x,
+    scale, offset=offset, inverse=True)``, without an intermediate array.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class ScaleOffset(_AtOnce, _ScaleOffset):
         return _buffer(step(array, affine), chunk_spec)
 
     def _affine(self, kind: Any) -> _Affine | None:
-        """The numbers, where arithmetic of that type is pyquant's."""
+        """Return the parameters if pyquant computes arithmetic of this type."""
         if kind.to_native_dtype().name not in _REALS[1:]:
             return None
         given = (self.scale, self.offset)
@@ -234,7 +234,7 @@ class ScaleOffset(_AtOnce, _ScaleOffset):
 
 
 class _Affine(NamedTuple):
-    """What is done to real numbers, as zarr does it."""
+    """Offset and scale, applied like zarr."""
 
     scale: np.floating[Any]
     offset: np.floating[Any]
@@ -245,7 +245,7 @@ class _Affine(NamedTuple):
 
 
 class _Quantize(NamedTuple):
-    """What makes integers of real numbers."""
+    """A step from real numbers to integers."""
 
     dtype: np.dtype[Any]
     fills: tuple[int, ...]
@@ -274,8 +274,8 @@ class _Quantize(NamedTuple):
         return made
 
     def _check(self, x: _Array, codes: _Array, affine: _Affine | None) -> None:
-        """Raise for infinities, and for NaN unless it has a code: they are no integers."""
-        ends = np.iinfo(self.dtype)  # which these have become
+        """Raise an error for infinities, and for NaN without a code."""
+        ends = np.iinfo(self.dtype)  # the codes of these values
         if codes.min() > ends.min and codes.max() < ends.max:
             return
         numbers = x if affine is None else affine(x)
@@ -286,7 +286,7 @@ class _Quantize(NamedTuple):
 
 
 class _Dequantize(NamedTuple):
-    """What makes real numbers of integers."""
+    """A step from integers to real numbers."""
 
     dtype: np.dtype[Any]
     fills: tuple[int, ...]
@@ -300,19 +300,19 @@ class _Dequantize(NamedTuple):
 
 
 class _Pending(_NDBuffer):
-    """A chunk with a step to be done, unless the next codec does it with its own."""
+    """A chunk with a pending step, which the next codec may fuse with its own."""
 
     def __init__(self, array: Any, step: Any = None) -> None:
         self.given, self.step = array, step
 
     @property
-    def _data(self) -> Any:  # where zarr's methods look
+    def _data(self) -> Any:  # read by zarr's methods
         if self.step is not None:
             self.given, self.step = self.step(self.given), None
         return self.given
 
 
-# Should zarr call it otherwise, steps are done one by one.
+# If zarr renames this attribute, each step runs separately.
 _CAN_WAIT = hasattr(_NDBuffer(np.empty(0)), "_data")
 
 
@@ -327,14 +327,14 @@ def _buffer(array: Any, chunk_spec: Any) -> Any:
 
 
 def _ahead(chunk: Any, kind: type) -> tuple[Any, Any]:
-    """The array of a chunk, and a step of a kind that is still to be done, or None."""
+    """Return the array of a chunk, and its pending step of a kind, or `None`."""
     if isinstance(chunk, _Pending) and isinstance(chunk.step, kind):
         return chunk.given, chunk.step
     return chunk.as_ndarray_like(), None
 
 
 def _is_known(array: Any) -> bool:
-    """Whether it is NumPy's, not of another byte order."""
+    """Return True for a NumPy array with native byte order."""
     return isinstance(array, np.ndarray | np.generic) and array.dtype.isnative
 
 
@@ -343,19 +343,19 @@ def _scaled(affine: _Affine) -> dict[str, Any]:
 
 
 def _codes_of(numbers: Collection[Any], codes: Collection[Any]) -> tuple[int, ...] | None:
-    """Codes that a scalar map pairs with NaN; None if it says anything else."""
+    """Return the codes that a scalar map pairs with NaN, or `None` for any other map."""
     plain = all(type(code) is int for code in codes) and all(map(_is_nan, numbers))
     return tuple(codes) if plain else None
 
 
 def _is_nan(number: object) -> bool:
-    """Whether it is the usual NaN; others have a sign, or more bits."""
+    """Return True for the usual NaN, without sign or payload."""
     is_float = isinstance(number, float) and np.float64(number).tobytes() == _NAN
     return is_float or number == "NaN"
 
 
 def _tried(step: _Quantize | _Dequantize, array: _Array, affine: _Affine | None) -> Any:
-    """What a step makes, or None where zarr is there to say what is wrong."""
+    """Return the result of a step, or `None` if zarr can raise the error."""
     try:
         return step(array, affine)
     except ValueError:
