@@ -88,6 +88,8 @@ def read(file: Mapped) -> tuple[dict[str, Tensor], dict[str, str]]:
     length = int.from_bytes(memory[:8], "little")
     end = 8 + length
     if file.size < 8 or length > MAX_HEADER or end > file.size:
+        if memory[8:9] != b"{":
+            raise ValueError(f"{file.path} is not a safetensors or GGUF file")
         limit = min(MAX_HEADER, max(file.size - 8, 0))
         raise fault(file.path, 0, f"a header of at most {limit} bytes", length)
     return _Header(file, end).read()

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shlex
 import sys
 
@@ -580,7 +581,7 @@ def test_what_is_there_is_not_overwritten(tmp_path, capsys):
     (tmp_path / "out.onnx.data").write_bytes(b"mine")
     options = ("quantize", path, out, "--type", "int16", "--min-size", 0)
     assert command(*options) == 2
-    assert "out.onnx.data: expected no such file" in capsys.readouterr().err
+    assert "out.onnx.data exists; use -f to overwrite it" in capsys.readouterr().err
     assert (tmp_path / "out.onnx.data").read_bytes() == b"mine"
     assert not out.exists()
     assert command(*options, "-f") == 0
@@ -738,7 +739,8 @@ def test_dry_run_says_the_same_and_writes_nothing(tmp_path, capsys):
     dry = capsys.readouterr().out
     assert [p.name for p in tmp_path.iterdir()] == ["in.onnx"]
     assert command(*options) == 0
-    assert capsys.readouterr().out == dry.replace('"dry_run": true', '"dry_run": false')
+    done = re.sub(r', "sqnr": [^}]*|, "worst": {[^}]*}', "", capsys.readouterr().out)
+    assert done == dry.replace('"dry_run": true', '"dry_run": false')
 
 
 @pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])

@@ -446,8 +446,19 @@ def test_json(model, capsys):
     ]  # fmt: skip
     quantize(model, "out.safetensors", "--type", "int8", "--json", *options)
     done = rows_of(capsys)
+    errors = {row["tensor"]: row.pop("sqnr") for row in done[:-1] if "sqnr" in row}
+    assert list(errors) == ["wide", "cube", "l.0.bias", "l.0.weight", "l.1.weight"]
     assert done[:-1] == planned[:-1]
-    assert done[-1]["summary"] == {**planned[-1]["summary"], "dry_run": False}
+    worst = min(errors, key=errors.__getitem__)
+    assert done[-1]["summary"] == {
+        **planned[-1]["summary"],
+        "dry_run": False,
+        "worst": {"tensor": worst, "sqnr": errors[worst]},
+    }
+    assert main(["compare", "--json", model, "out.safetensors"]) == 0
+    compared = {row["tensor"]: row["sqnr"] for row in rows_of(capsys)[:-1]}
+    # Both add float64 sums over bands of different heights.
+    assert errors == pytest.approx({name: compared[name] for name in errors}, rel=1e-12)
 
 
 def test_the_last_match_wins(model, capsys):
@@ -473,7 +484,8 @@ def test_a_summary(model, capsys):
     quantize(model, "out.safetensors", "--type", "int8")
     text = capsys.readouterr().out
     assert text == (
-        "out.safetensors: 4 of 6 tensors are int8 axis:0; 122.7 KiB to 68.5 KiB\n"
+        "out.safetensors: 4 of 6 tensors are int8 axis:0; 122.7 KiB to 68.5 KiB; "
+        "worst 42.4 dB cube\n"
     )
     quantize(model, "out.safetensors", "--type", "int8", "-f", "-q")
     assert capsys.readouterr() == ("", "")
@@ -491,6 +503,72 @@ def test_a_summary(model, capsys):
     assert len(lines) == 8
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+@pytest.mark.parametrize("type", ["Q8_0", "Q4_K", "int8", "int4", "uint8"])
+def test_the_summary_names_the_worst_tensor(type, dtype, inside, capsys):
+    """Its error is the error that measure_error finds, with any memory."""
+    x = np.random.default_rng(1).standard_normal((40, 256)).astype(dtype)
+    y = x.copy()
+    y[:, 0] *= 8
+    pq.write_weights("in.safetensors", {"better": x, "worse": y})
+    out = "out.gguf" if "Q" in type else "out.safetensors"
+    quantize("in.safetensors", out, "--type", type, "--max-memory", "100K")
+    with open_model(out) as made:
+        found = logical(made)["worse"].decode()
+    sqnr = pq.measure_error(y.astype(found.dtype), found).sqnr
+    text = capsys.readouterr().out
+    assert text.endswith(f"; worst {sqnr:.1f} dB worse\n")
+
+
+def test_the_summary_names_no_tensor_without_an_error(inside, capsys):
+    pq.write_weights("in.safetensors", {"w": np.ones((40, 256), "f4")})
+    quantize("in.safetensors", "out.safetensors", "--type", "int8")
+    assert capsys.readouterr().out.endswith("; 40.0 KiB to 10.2 KiB\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "axis", "block"),
+    [
+        ("tensor", None, None),
+        ("channel", 0, None),
+        ("axis:1", 1, None),
+        ("group:32", -1, 32),
+        ("block:32", -1, 32),
+        (None, 0, None),
+    ],
+)
+def test_granularities(text, axis, block, inside):
+    """The default is one scale for each row; a vector has one scale."""
+    x = np.random.default_rng(1).standard_normal((40, 96)).astype("f4")
+    np.savez("in.npz", w=x, v=x[0])
+    options = [] if text is None else ["--granularity", text, "--keep", "v"]
+    quantize("in.npz", "out.safetensors", "--type", "int8", *options)
+    with open_model("out.safetensors") as made:
+        found = logical(made)
+        codes = pq.choose_qparams(x, axis=axis, block_size=block).quantize(x)
+        np.testing.assert_array_equal(found["w"].codes(), codes)
+        if text is None:
+            assert found["v"].granularity == "tensor"
+            codes = pq.choose_qparams(x[0]).quantize(x[0])
+            np.testing.assert_array_equal(found["v"].codes(), codes)
+
+
+@pytest.mark.parametrize(
+    ("type", "hint"),
+    [
+        ("Q4_K_M", "did you mean Q4_K?"),
+        ("q8_0", "did you mean Q8_0?"),
+        ("int-8", "did you mean int8?"),
+        ("fp8_e4m3fn", "did you mean float8_e4m3fn?"),
+        ("zzz", "--help lists all types"),
+    ],
+)
+def test_unknown_types_get_a_hint(type, hint, model, capsys):
+    quantize(model, "o.npz", "--type", type, code=2)
+    expected = f"pyquant quantize: --type: {type!r} is not a type; {hint}\n"
+    assert capsys.readouterr().err == expected
+
+
 # What is refused
 
 
@@ -503,16 +581,16 @@ IN = "in.safetensors"
         (["none", "out.npz"], "none: No such file or directory"),
         ([IN, "out.txt"], "OUT: expected a name that ends with .npy, .npz"),
         ([IN, "out.npy"], "OUT: expected .npz, for codes and scales, got"),
-        ([IN, "out.gguf"], "--type: expected one of "),
-        ([IN, "no/out.npz"], "OUT: expected a folder that exists, got 'no'"),
+        ([IN, "out.gguf"], "--type: .gguf files cannot hold int8; use one of Q4_0, Q4_1"),
+        ([IN, "no/out.npz"], "folder no does not exist"),
         ([IN, IN, "-f"], "OUT: expected another file than IN"),
         ([IN, "link.safetensors", "-f"], "OUT: expected another file than IN"),
         ([IN, "hard.safetensors", "-f"], "OUT: expected another file than IN"),
-        ([IN, "there.npz"], "there.npz: expected no such file (-f overwrites it), got"),
-        ([IN, "o.npz", "--keep", "x*"], "--keep: expected a pattern of some tensors"),
+        ([IN, "there.npz"], "there.npz exists; use -f to overwrite it"),
+        ([IN, "o.npz", "--keep", "x*"], "--keep: no tensor matches 'x*'"),
         ([IN, "o.npz", "--tensor", "re:(=int8"], "--tensor: expected a regular"),
-        ([IN, "o.npz", "--tensor", "wide"], "--tensor: expected PATTERN=TYPE[@GRAN"),
-        ([IN, "o.npz", "--tensor", "a=int9"], "--tensor: expected one of int8,"),
+        ([IN, "o.npz", "--tensor", "wide"], "--tensor: expected PATTERN=TYPE[@G], got"),
+        ([IN, "o.npz", "--tensor", "a=int9"], "--tensor: 'int9' is not a type; did"),
         ([IN, "o.npz", "--granularity", "row"], "--granularity: expected tensor,"),
         ([IN, "o.npz", "--granularity", "0x4"], "--granularity: expected tensor,"),
         ([IN, "o.npz", "--keep", "*"], f"{IN}: expected a tensor to quantize, got none"),
@@ -594,7 +672,7 @@ def test_a_report(model, capsys):
     assert all(name in text for name in REAL)
     assert "ids" not in text
     quantize(model, "other.safetensors", *options, code=2)
-    assert "out.html: expected no such file" in capsys.readouterr().err
+    assert "out.html exists; use -f to overwrite it" in capsys.readouterr().err
     quantize(model, "o.npz", "--type", "int8", "--report", model, "-f", code=2)
     assert "--report: expected another file than it is about" in capsys.readouterr().err
     assert not os.path.exists("o.npz")

@@ -1,5 +1,6 @@
 """The commands `pyquant demo` and `pyquant info`, here as `python -m pyquant`."""
 
+import argparse
 import json
 import os
 import platform
@@ -11,18 +12,10 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from support import HAVE_BFLOAT16, ROOT, float_of_bits
+from support import HAVE_BFLOAT16, ROOT
 
 import pyquant as pq
-from pyquant.cli import _demo_table as _demo
-from pyquant.cli import main
-
-ROW = re.compile(
-    r"(?P<granularity>per tensor|per channel|blocks of 32) +"
-    r"(?P<lo>\S+)(?: \.\. (?P<hi>\S+))? +"
-    r"(?P<sqnr>\S+) +(?P<error>\S+) +(?P<saturated>\S+) +"
-    r"(?P<before>\S+) -> (?P<after>\S+) +(?P<quant>\S+) +(?P<dequant>\S+)"
-)
+from pyquant.cli import COMMANDS, _demo, main
 
 
 def program(*arguments, cwd, module=("-m", "pyquant"), **variables):
@@ -38,34 +31,16 @@ def program(*arguments, cwd, module=("-m", "pyquant"), **variables):
 
 
 @pytest.fixture
-def fast(monkeypatch):
-    """Time every form once: the numbers mean nothing then."""
+def demo(monkeypatch, tmp_path, capsys):
+    """Run the demo on arrays. Return the status, the output and the errors."""
     monkeypatch.setattr(_demo, "MIN_SECONDS", 0.0)
     monkeypatch.setattr(_demo, "MIN_RUNS", 1)
-
-
-def table(text):
-    """The rows below each line that names an array."""
-    found, rows = {}, None
-    for line in text.splitlines():
-        match = ROW.fullmatch(line)
-        if match and rows is not None:
-            rows.append(match)
-        elif line and not line.startswith((" ", "granularity", "pyquant", "int8")):
-            rows = found[line] = []
-    return found
-
-
-@pytest.fixture
-def demo(fast, tmp_path, capsys):
-    """Run the demo in this process on arrays or bytes; its status, table and errors."""
+    monkeypatch.chdir(tmp_path)
 
     def run(**arrays):
-        path = tmp_path / "arrays.npz"
-        np.savez(path, **arrays)
-        status = main(["demo", str(path)])
-        out, err = capsys.readouterr()
-        return status, table(out), err
+        np.savez("arrays.npz", **arrays)
+        status = main(["demo", "arrays.npz"])
+        return status, *capsys.readouterr()
 
     return run
 
@@ -75,23 +50,31 @@ def demo(fast, tmp_path, capsys):
 
 def test_demo_without_a_file(tmp_path):
     run = program("demo", cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
-    assert run.stderr == ""
-    first = run.stdout.splitlines()[0]
-    assert first.startswith(f"pyquant {pq.__version__}, ")
-    assert f"instruction set {pq.isa.active()} " in first
-    arrays = table(run.stdout)
-    assert len(arrays) == 3
-    assert all(len(rows) == 3 for rows in arrays.values())
-    assert all(len(line) <= 110 for line in run.stdout.splitlines())
-    assert run.stdout.isascii()
+    assert (run.returncode, run.stderr) == (0, "")
+    lines = run.stdout.splitlines()
+    assert lines[0] == f"pyquant {pq.__version__}, instruction set {pq.isa.active()}, int8"
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 24  # one screen
+    rows = [line for line in lines if line.startswith(tuple(_demo.FORMS))]
+    assert len(rows) == 3
+    pyquant, numpy, usual = lines[-3:]
+    assert "  0 of 150528, 0.0 %  " in pyquant
+    assert "  0 of 150528, 0.0 %  " in numpy
+    assert re.search(r"  \d{5} of 150528, \d\d\.\d %  ", usual)
 
 
-def test_demo_with_a_file(tmp_path):
-    np.save(tmp_path / "w.npy", np.arange(100, dtype=np.float32))
-    run = program("demo", "w.npy", cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
-    assert list(table(run.stdout)) == ["w.npy  float32 (100,)"]
+@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "gguf"])
+def test_demo_with_a_file(kind, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    x = np.arange(96, dtype=np.float32).reshape(3, 32)
+    np.save("w.npy", x)
+    np.savez("w.npz", w=x)
+    pq.write_weights("w.safetensors", {"w": x})
+    pq.write_weights("w.gguf", {"w": x})
+    assert main(["demo", f"w.{kind}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3] == "w, float32 3 x 32"
+    assert [line[:11].strip() for line in lines[5:]] == list(_demo.FORMS)
 
 
 def test_info(tmp_path):
@@ -118,6 +101,38 @@ def test_info_as_json(capsys):
         *("pyquant", "isa_active", "isa_available", "python", "numpy", "ml_dtypes"),
     ]
     assert facts["isa_available"] == list(pq.isa.available())
+
+
+def test_no_arguments_print_the_help(tmp_path):
+    run = program(cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    listed = run.stdout.partition("commands:\n")[2].partition("\n\n")[0]
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert names == ["inspect", "quantize", "compare", "dequantize", "demo", "info"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_80_columns(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: pyquant {name} ")
+    examples = re.findall("^  pyquant .*$", text, re.MULTILINE)
+    assert examples
+    assert max(len(line) for line in text.splitlines() if line not in examples) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_one_line_of_help_with_its_default(name):
+    parser = argparse.ArgumentParser()
+    import_module(f"pyquant.cli.{COMMANDS[name][0]}").add(parser)
+    assert "examples:\n  pyquant" in parser.epilog
+    for action in parser._actions:
+        assert action.help
+        assert len(action.help) <= 52
+        is_flag = action.nargs == 0 or not action.option_strings
+        assert is_flag or re.search("default|required|last match", action.help), action
 
 
 def test_version(capsys):
@@ -184,7 +199,7 @@ def test_the_source_folder_is_one_line():
     assert run.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [[], ["quantise"], ["demo", "a.npy", "b.npy"]])
+@pytest.mark.parametrize("arguments", [["quantise"], ["demo", "a.npy", "b.npy"]])
 def test_wrong_usage(arguments, capsys):
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
@@ -222,154 +237,71 @@ def test_importing_pyquant_leaves_the_commands_out(tmp_path):
 # The table
 
 
-def expected(x, **granularity):
-    """What a row must say, computed without chunks and from a scale per element."""
-    p = pq.choose_qparams(x, **granularity)
-    q = pq.quantize(x, p.scale, axis=p.axis, block_size=p.block_size)
-    scale = np.asarray(p.scale, np.float64)
-    if p.block_size is not None:
-        scale = np.repeat(scale, p.block_size, axis=-1)[..., : x.shape[-1]]
-    elif p.axis is not None:
-        scale = scale.reshape(-1, *[1] * (x.ndim - 1))
-    y = q.astype(p.scale.dtype) * scale.astype(p.scale.dtype)
-    exact = x.astype(np.float64)
-    lost = exact - y
-    with np.errstate(divide="ignore"):
-        sqnr = 10 * np.log10(np.sum(exact**2) / np.sum(lost**2))
-    return {
-        "lo": f"{p.scale.min():.4g}",
-        "hi": None if p.scale.min() == p.scale.max() else f"{p.scale.max():.4g}",
-        "sqnr": f"{sqnr:.2f}",
-        "error": f"{np.max(np.abs(lost)):.4g}",
-        "saturated": "0.000",
-        "before": str(x.nbytes),
-        "after": str(x.size + p.scale.nbytes),
-    }
-
-
 SHAPES = [(1000,), (31,), (40, 50), (5, 1), (6, 7, 64), (2, 3, 4, 33)]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-def test_values(shape, dtype, demo):
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_demo_prints_bytes_and_errors(shape, dtype, demo):
     rng = np.random.default_rng(len(shape))
     x = (rng.standard_normal(shape) * rng.uniform(0.1, 9, shape[-1])).astype(dtype)
-    status, arrays, err = demo(x=x)
+    status, out, err = demo(x=x)
     assert (status, err) == (0, "")
-    rows = {r["granularity"]: r.groupdict() for r in arrays[f"x  {dtype} {shape}"]}
-    wanted = {"per tensor": expected(x)}
-    if len(shape) > 1:
-        wanted["per channel"] = expected(x, axis=0)
-    wanted["blocks of 32"] = expected(x, axis=-1, block_size=32)
-    assert list(rows) == list(wanted)
-    for granularity, values in wanted.items():
-        assert {k: rows[granularity][k] for k in values} == values
-        assert float(rows[granularity]["quant"]) >= 0
+    lines = out.splitlines()
+    assert lines[3] == f"x, {dtype} {' x '.join(map(str, shape))}"
+    rows = {line[:11].strip(): line[11:].split() for line in lines[5:]}
+    assert list(rows) == [name for name in _demo.FORMS if name != "channel" or x.ndim > 1]
+    for name, (before, _, after, sqnr, error, *speeds) in rows.items():
+        p = pq.choose_qparams(x, **_demo.FORMS[name])
+        y = p.dequantize(p.quantize(x), dtype=p.scale.dtype).astype("f8")
+        lost = x.astype("f8") - y
+        with np.errstate(divide="ignore"):
+            expected = 10 * np.log10(np.sum(x.astype("f8") ** 2) / np.sum(lost**2))
+        assert (before, after) == (str(x.nbytes), str(x.size + p.scale.nbytes))
+        assert (sqnr, error) == (f"{expected:.2f}", f"{np.abs(lost).max():.4g}")
+        assert all(float(speed) >= 0 for speed in speeds)
 
 
-@pytest.mark.parametrize(
-    "change", [np.asfortranarray, lambda x: x.astype(">f4")], ids=["fortran", "swapped"]
-)
-def test_layout_changes_nothing(change):
-    x = np.random.default_rng(1).standard_normal((40, 50)).astype(np.float32)
-    assert [row[:8] for row in _demo.measure(change(x))] == [
-        row[:8] for row in _demo.measure(x)
-    ]
-
-
-def test_nothing_is_lost():
-    for row in _demo.measure(np.zeros((4, 64), np.float32)):
-        assert row[1:6] == (1, 1, np.inf, 0, 0)
-
-
-def test_nothing_saturates():
-    # No float32 scale is as small as 1.4 times the smallest: it is rounded up.
-    x = float_of_bits([178, 3, 2, 1])
-    (row, _) = _demo.measure(x)
-    assert row.scale_min == 2.0**-148
-    assert row.saturated == 0
-    assert row.error == 2.0**-149
-
-
-def test_values_near_the_limits_of_float64():
-    x = np.array([1.7e308, -1.1e307, 1e308])
-    for row in _demo.measure(x):
-        assert 0 < row.error <= row.scale_max / 2
-        assert 30 < row.sqnr < 70
-
-
-def test_speed_counts_elements(fast, monkeypatch):
+def test_demo_counts_elements_a_second(monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(_demo, "perf_counter", lambda: next(clock))
-    (row, _) = _demo.measure(np.ones(500, np.float32))
-    assert (row.quantized, row.dequantized) == (500, 500)
-
-
-def test_the_sample_is_always_the_same():
-    first, second = _demo.sample(), _demo.sample()
-    assert list(first) == list(second)
-    for name, array in first.items():
-        assert array.dtype == np.float32
-        np.testing.assert_array_equal(array, second[name])
-
-
-# Arrays that are left out
+    *_, quantized, dequantized = next(_demo.measured(np.ones(500, np.float32)))
+    assert (quantized, dequantized) == (500, 500)
 
 
 @pytest.mark.parametrize(
-    ("array", "note"),
+    "left_out",
     [
-        (np.arange(3), "int64 (3,): skipped, int64 is not float16, float32 or float64"),
-        (np.ones(3, bool), "bool (3,): skipped, bool is not float16, float32 or float64"),
-        (np.ones(2, "c8"), "complex64 (2,): skipped, complex64 is not float16, float32 or "
-         "float64"),
-        (np.float32(3), "float32 (): skipped, a single number"),
-        (np.ones((2, 0, 3), "f4"), "float32 (2, 0, 3): skipped, empty"),
-        (np.zeros(3, "V2"), "void16 (3,): skipped, raw 2-byte elements; .npy does not keep "
-         "bfloat16, save it as float32"),
-        (np.float32([[1, 2], [np.nan, np.inf]]), "float32 (2, 2): skipped, expected finite "
-         "values, got 2 not finite, the first at index (1, 0)"),
+        np.arange(3),
+        np.ones(3, bool),
+        np.ones(2, "c8"),
+        np.float32(3),
+        np.ones((2, 0), "f4"),
     ],
-    ids=["int64", "bool", "complex64", "0-d", "empty", "void2", "not finite"],
-)  # fmt: skip
-def test_skipped(array, note, demo):
-    status, arrays, err = demo(a=array, b=np.ones(2, np.float32))
+    ids=["int64", "bool", "complex64", "0-d", "empty"],
+)
+def test_demo_leaves_arrays_out(left_out, demo):
+    status, out, err = demo(a=left_out, b=np.ones(2, np.float32))
     assert (status, err) == (0, "")
-    assert list(arrays) == [f"a  {note}", "b  float32 (2,)"]
-    assert [len(rows) for rows in arrays.values()] == [0, 2]
+    assert out.splitlines()[3] == "b, float32 2"
+    status, out, err = demo(a=left_out)
+    expected = "arrays.npz has no arrays of float16, float32, float64 or bfloat16"
+    assert (status, out, err) == (2, "", f"pyquant demo: {expected}\n")
 
 
-def test_bfloat16_is_named(demo):
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
-    status, arrays, _ = demo(a=np.ones(4, ml_dtypes.bfloat16), b=np.ones(2, np.float32))
+def test_demo_skips_arrays_that_are_not_finite(demo):
+    status, out, _ = demo(a=np.float32([[1, 2], [np.nan, np.inf]]), b=np.ones(2, "f4"))
     assert status == 0
-    assert "save it as float32" in next(iter(arrays))
-
-
-def test_objects_are_left_out(demo):
-    status, arrays, err = demo(a=np.array([{}, None]), b=np.ones(2, np.float32))
-    assert (status, err) == (0, "")
-    assert list(arrays) == [
-        "a: skipped, holds Python objects, which are not loaded",
-        "b  float32 (2,)",
-    ]
-
-
-def test_long_and_odd_names(demo):
-    names = ["n" * 300, "line\nbreak", "größe"]
-    _, arrays, _ = demo(**dict.fromkeys(names, np.ones(2, np.float32)))
-    shown = list(arrays)
-    assert len(shown[0]) <= 110
-    assert shown[0].endswith("  float32 (2,)")
-    assert shown[1:] == [r"'line\nbreak'  float32 (2,)", r"'gr\xf6\xdfe'  float32 (2,)"]
+    expected = "expected finite values, got 2 not finite, the first at index (1, 0)"
+    assert out.splitlines()[4] == f"skipped: x: {expected}"
+    assert "b, float32 2" in out
 
 
 # Files that cannot be used
 
 
 def failure(path, capsys):
-    """The one line that a file gets that cannot be used."""
+    """Return the one line that the demo prints about a file that cannot be used."""
     assert main(["demo", str(path)]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
@@ -433,25 +365,4 @@ def test_a_broken_file(content, tmp_path, monkeypatch, capsys):
     (tmp_path / "x.npy").write_bytes(content)
     if content == NEGATIVE_SHAPE and np.lib.NumpyVersion(np.__version__) < "2.3.0":
         pytest.skip("this NumPy ignores the sign")
-    assert failure("x.npy", capsys) == "x.npy: not a .npy or .npz file that NumPy can read"
-
-
-def test_a_broken_member(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    one = np.float32(1).tobytes()
-    (tmp_path / "x.npz").write_bytes(NPZ.replace(one * 9, one * 8 + bytes(4), 1))
-    assert failure("x.npz", capsys) == "x.npz: the array arr_0 cannot be read"
-
-
-def test_objects_only(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    np.save("x.npy", np.array([{}, None]))
-    expected = "x.npy: holds Python objects, which are not loaded"
-    assert failure("x.npy", capsys) == expected
-
-
-@pytest.mark.parametrize("arrays", [{}, {"a": np.arange(3)}, {"a": np.float32(np.nan)}])
-def test_no_float_array(arrays, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    np.savez("x.npz", **arrays)
-    assert failure("x.npz", capsys) == "x.npz: no float array that can be quantized"
+    assert failure("x.npy", capsys).startswith("x.npy: ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `pyquant`, also `python -m pyquant`: from files to files."""
+"""Run the command `pyquant`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,31 @@ __all__ = ["COMMANDS", "main", "run_as_program"]
 
 PROGRAM = "pyquant"
 
-# A command: the module that has add(parser) and run(arguments), and a line of help. Only
-# the module of the command that is run is imported.
+# The commands in the order of use: module and line of help. A module has add(parser) and
+# run(arguments). Only the module of the given command is imported.
 COMMANDS = {
-    "quantize": ("_quantize", "weights of a file to codes and scales, or to blocks"),
-    "dequantize": ("_dequantize", "codes and scales, or blocks, of a file to numbers"),
-    "info": ("_info", "show versions and instruction sets"),
-    "demo": ("_demo", "quantize arrays to int8 and show what it costs and saves"),
-    "inspect": ("_inspect", "show the tensors of files"),
-    "compare": ("_compare", "show how far the tensors of a file are from another's"),
+    "inspect": ("_inspect", "list and check the tensors of files"),
+    "quantize": ("_quantize", "quantize the weights of a model file"),
+    "compare": ("_compare", "measure what a quantized file lost"),
+    "dequantize": ("_dequantize", "restore real numbers from a quantized file"),
+    "demo": ("_demo", "show error, size and speed on sample data or on your arrays"),
+    "info": ("_info", "print versions and instruction sets"),
 }
+
+EXAMPLES = """\
+examples:
+  pyquant inspect model.safetensors
+  pyquant quantize model.safetensors model-int8.safetensors --type int8
+  pyquant compare model.safetensors model-int8.safetensors
+
+pyquant COMMAND --help lists the options of a command, with examples"""
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Leave 28 columns to the names of commands and options."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,22 +54,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments after the program's name. Default those of the process.
+        The arguments after the program name. Default: the arguments of the process.
 
     Returns
     -------
     int
-        Exit status: 0; 1 for a difference that was found; 2 for arguments or files that
-        cannot be used; 3 for want of space; 130 for Ctrl-C.
+        Exit status: 0 for success, 1 for a difference or fault in a file, 2 for arguments
+        or files that cannot be used, 3 for a full disk, 130 for Ctrl-C.
     """
     given = list(sys.argv[1:] if argv is None else argv)
-    if not given or given[0] not in COMMANDS:
-        _overview().parse_args(given[:1])  # which ends here: by help, or by an error
+    if not given:
+        _overview().print_help()
+        return 0
+    if given[0] not in COMMANDS:
+        _overview().parse_args(given[:1])  # exits, with help, a version or an error
     name, *rest = given
     module = import_module(f"{__name__}.{COMMANDS[name][0]}")
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} {name}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
     module.add(parser)
@@ -73,22 +91,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_as_program() -> int:
     """
-    Run the command of the process, whose reader may go away.
+    Run the command of the process, and accept that its reader may close the pipe.
 
     Returns
     -------
     int
-        As of `main`; 1 where nobody reads what it prints.
+        The status of `main`, or 1 if the reader closed the pipe.
     """
-    out = sys.stdout  # None where there is none to begin with
-    if isinstance(out, TextIOWrapper):  # which may be of an encoding without some
+    out = sys.stdout  # `None` if the process started without stdout
+    if isinstance(out, TextIOWrapper):  # its encoding may lack characters of names
         out.reconfigure(errors="backslashreplace")
     try:
         status = main()
         if out is not None:
             out.flush()
     except BrokenPipeError:
-        # The reader has gone: give the flush at exit a place to write to.
+        # Python flushes stdout at exit, and needs an open file for this.
         if out is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return 1
@@ -96,12 +114,14 @@ def run_as_program() -> int:
 
 
 def _overview() -> argparse.ArgumentParser:
-    """What there is, for those who have not said which command."""
+    """Return the parser of the program, whose help lists the commands."""
+    lines = [f"  {name:12}{line}" for name, (_, line) in COMMANDS.items()]
     parser = argparse.ArgumentParser(
-        prog=PROGRAM, description="Quantize and dequantize arrays and model files exactly."
+        prog=PROGRAM,
+        description="Quantize arrays and model files exactly, and measure the error.",
+        epilog="\n".join(["commands:", *lines, "", EXAMPLES]),
+        formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (_, line) in COMMANDS.items():
-        commands.add_parser(name, help=line)
+    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="see below")
     return parser

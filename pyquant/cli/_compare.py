@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["add", "measured", "run"]
 
 DESCRIPTION = """\
-Compare the tensors of B with their originals in A, by name and by value. The worst tensor
-comes first. SQNR is the ratio of signal to error in dB. A step is the scale of an element.
-The exit status depends on errors only with --exact or --fail-below."""
+Compare the tensors of B with their originals in A, by name and by value. The
+worst tensor comes first. SQNR is the ratio of signal to error in dB. A step is
+the scale of an element. Only --exact and --fail-below judge the errors."""
 
 EXAMPLES = """\
 examples:
@@ -51,8 +51,8 @@ examples:
   pyquant compare --report report.html model.safetensors model-int8.safetensors
 
 exit status:
-  0  no difference found
-  1  a tensor is in one file only, has another shape, or fails --exact or --fail-below
+  0  done
+  1  a tensor is in one file only, has another shape, or fails a judgement
   2  a file or an argument cannot be used"""
 
 COLUMNS = ("name", "types", "SQNR dB", "max error", "in steps", "cosine", "saturated %")
@@ -69,21 +69,21 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--fail-below",
         type=_decibels,
         metavar="DB",
-        help="exit with 1 if a tensor has a lower SQNR (default: no limit)",
+        help="exit with 1 below this SQNR (default: no limit)",
     )
     parser.add_argument(
         "--exact",
         action="store_true",
-        help="exit with 1 if a code, scale or value is not the exact result for A",
+        help="exit with 1 if B is not the exact result for A",
     )
     parser.add_argument(
         "--report", metavar="OUT.html", help="write a page with plots (default: none)"
     )
     parser.add_argument(
-        "-f", "--force", action="store_true", help="overwrite an existing report"
+        "-f", "--force", action="store_true", help="overwrite an existing page"
     )
     parser.add_argument(
-        "--json", action="store_true", help="print one JSON line a tensor, and a summary"
+        "--json", action="store_true", help="print JSON lines: the tensors, then a summary"
     )
 
 

@@ -1,35 +1,148 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pyquant demo`: what int8 costs and saves."""
+"""`pyquant demo`: show error, size and speed of int8 on sample data or on your arrays."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
-from pyquant.cli import _demo_table
-from pyquant.cli._errors import Refused
+import numpy as np
+
+from pyquant import __version__, isa
+from pyquant._core import quantize
+from pyquant.cli._errors import Refused, shown
+from pyquant.cli._show import print_table
+from pyquant.qparams import choose_qparams
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Iterator
 
-__all__ = ["add", "run"]
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["add", "measured", "run"]
+
+DESCRIPTION = """\
+Quantize arrays to int8 with one scale for each tensor, for each channel (index
+of axis 0) and for 32 elements. Show bytes, error and speed of one thread.
+Without FILE, compare a widespread line of code with the definition, too."""
+
+EXAMPLES = """\
+examples:
+  pyquant demo
+  pyquant demo model.safetensors"""
+
+FORMS: dict[str, dict[str, Any]] = {
+    "tensor": {},
+    "channel": {"axis": 0},
+    "32 elements": {"axis": -1, "block_size": 32},
+}
+COLUMNS = ("one scale for each", "bytes", "SQNR dB", "max error", "quantize", "dequantize")
+SCALE, Z = np.float32(0.0187), np.int8(-14)  # of the input of an image model
+LINES: dict[str, Callable[[Array], Array]] = {
+    "pyquant.quantize": lambda x: quantize(x, SCALE, Z),
+    "np.clip(np.rint(x / s) + z, -128, 127)": lambda x: np.clip(
+        np.rint(x / SCALE) + Z, -128, 127
+    ).astype(np.int8),
+    "(x / s + z).astype(np.int8)": lambda x: (x / SCALE + Z).astype(np.int8),
+}
+MIN_SECONDS, MIN_RUNS = 0.02, 5  # of the timed runs of one call
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.description = (
-        "Quantize every float array of a file, or of a built-in sample, to symmetric\n"
-        "int8 per tensor, per channel (axis 0) and in blocks along the last axis, and\n"
-        "show error, size and speed."
-    )
-    parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="a .npy or .npz file; default a sample"
-    )
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    help = "file with arrays or weights (default: sample data)"
+    parser.add_argument("file", nargs="?", metavar="FILE", help=help)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table."""
-    try:
-        _demo_table.run(arguments.file)
-    except _demo_table.FileError as error:
-        raise Refused(str(error)) from None
+    """Print the tables."""
+    path, count = arguments.file, 0
+    arrays = iter([("weights of a layer", _weights())]) if path is None else _stored(path)
+    for name, x in arrays:
+        if not count:
+            print(f"pyquant {__version__}, instruction set {isa.active()}, int8")
+            print("speeds in G elements/s, one thread")
+        print(f"\n{shown(name)}, {x.dtype.name} {' x '.join(map(str, x.shape))}")
+        count += 1
+        try:
+            print_table(COLUMNS, [_row(*one) for one in measured(x)], right=COLUMNS[1:])
+        except ValueError as error:
+            print(f"skipped: {shown(error)}")
+    if not count:
+        raise Refused(f"{path} has no arrays of float16, float32, float64 or bfloat16")
+    if path is None:
+        _compare_lines()
     return 0
+
+
+def _weights() -> Array:
+    """Make weights of a convolution, with a few outliers."""
+    rng = np.random.default_rng(20)
+    weights = rng.standard_normal((256, 1152)) * rng.uniform(0.01, 0.05, (256, 1))
+    weights[rng.integers(0, 256, 12), rng.integers(0, 1152, 12)] *= 8
+    return weights.astype(np.float32)
+
+
+def _stored(path: str) -> Iterator[tuple[str, Array]]:
+    """Yield the real tensors of a file as arrays."""
+    from pyquant.cli._models import logical, open_model
+
+    with open_model(path) as model:
+        for name, tensor in logical(model).items():
+            if tensor.is_real and not tensor.is_quantized and tensor.size and tensor.shape:
+                known = tensor.type in ("float16", "float64")
+                yield name, tensor.decode(dtype=tensor.type if known else "float32")
+
+
+def measured(x: Array) -> Iterator[tuple[str, int, int, Any, float, float]]:
+    """Yield for each form: name, bytes before and after, ErrorReport, elements a second."""
+    for name, how in FORMS.items():
+        if name == "channel" and x.ndim < 2:
+            continue
+        p = choose_qparams(x, **how)
+        q = p.quantize(x)
+        y = p.dequantize(q, dtype=x.dtype)
+        speeds = (
+            x.size / _seconds(p.quantize, x, out=q),
+            x.size / _seconds(p.dequantize, q, out=y),
+        )
+        yield name, x.nbytes, q.nbytes + p.scale.nbytes, p.measure_error(x), *speeds
+
+
+def _row(
+    name: str, before: int, after: int, report: Any, quantized: float, dequantized: float
+) -> tuple[str, ...]:
+    errors = f"{report.sqnr:.2f}", f"{report.max_error:.4g}"
+    speeds = f"{quantized / 1e9:.2f}", f"{dequantized / 1e9:.2f}"
+    return name, f"{before} -> {after}", *errors, *speeds
+
+
+def _compare_lines() -> None:
+    """Compare lines that quantize an image with the definition of the ONNX standard."""
+    x = np.random.default_rng(1).normal(0, 1, (3, 224, 224)).astype(np.float32)
+    print(f"\ninput of an int8 model, float32 3 x 224 x 224, s = {SCALE:.4f}, z = {Z}")
+    exact = [min(127, max(-128, round(v) + int(Z))) for v in (x / SCALE).flat]
+    rows = []
+    for line, call in LINES.items():
+        wrong = np.count_nonzero(call(x).ravel() != exact)
+        share = f"{wrong} of {x.size}, {100 * wrong / x.size:.1f} %"
+        rows.append((line, share, f"{x.size / _seconds(call, x) / 1e9:.2f}"))
+    print_table(
+        ("line", "wrong codes", "quantize"), rows, right=("wrong codes", "quantize")
+    )
+
+
+def _seconds(call: Callable[..., object], *given: Array, **out: Array) -> float:
+    """Return the median time of a call."""
+    call(*given, **out)
+    durations: list[float] = []
+    while len(durations) < MIN_RUNS or sum(durations) < MIN_SECONDS:
+        start = perf_counter()
+        call(*given, **out)
+        durations.append(perf_counter() - start)
+    return median(durations)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["add", "run"]
 
 DESCRIPTION = """\
-Make real numbers of what is quantized in a file: blocks of GGUF, and codes that have scales
-beside them, as `pyquant quantize` and compressed-tensors name them. All other tensors are
-kept as they are.
+Restore real numbers from a quantized file: from blocks of GGUF, and from codes
+with scales, as `pyquant quantize` and compressed-tensors write them. All other
+tensors are copied.
 """
 EXAMPLES = """\
 examples:
@@ -29,7 +29,11 @@ examples:
   pyquant dequantize model.Q4_K.gguf model.safetensors
   pyquant dequantize weights.npz - --to npy > weights.npy
 
-exit status: 0 done, 2 arguments or files that cannot be used, 3 no space, 130 Ctrl-C
+exit status:
+  0    done
+  2    a file or an argument cannot be used
+  3    no space on the disk
+  130  Ctrl-C
 """
 
 
@@ -45,7 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type",
         choices=("float32", "float16", "bfloat16"),
-        help="of the numbers (default float32; in models of ONNX what the graph has)",
+        help="default: float32; for .onnx the type in the graph",
     )
 
 
@@ -53,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Dequantize a file."""
     kind = output_kind(arguments, "npy")
     if kind in ("npy", "npz") and arguments.type == "bfloat16":
-        raise Refused(f"--type: expected a type that NumPy has for .{kind}, got bfloat16")
+        raise Refused(f"--type: .{kind} files cannot hold bfloat16; use float32")
     with open_model(arguments.input, arguments.kind_in) as model, where(model.path):
         check_kinds(model, kind)
         memory, threads = arguments.max_memory, arguments.threads
@@ -64,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             for tensor in logical(model).values()
         ]
         if all(job.changed is None for job in jobs):
-            raise Refused(f"{model.path}: expected quantized tensors, got none")
+            raise Refused(f"no quantized tensors in {model.path}")
         return perform(arguments, model, jobs, kind, _metadata_of(model, jobs, kind))
 
 

@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command says when it does not do what it was asked for, in one line."""
+"""Errors of a command, each printed as one line."""
 
 from __future__ import annotations
 
 import errno
+import os
 
-__all__ = ["Refused", "shown", "told"]
+__all__ = ["Refused", "check_free", "shown", "told"]
 
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class Refused(Exception):
     """
-    Why a command ends; `main` prints it and returns the code.
+    End a command; `main` prints the message and returns the code.
 
     Parameters
     ----------
     message : str
-        What was expected and what came, with the file and the tensor before it.
+        The file, the tensor, and what is wrong or how to proceed.
     code : int, optional
-        Exit status. 1: a difference was found. 2: a file or argument that cannot be used
-        (the default). 3: no space, or writing was interrupted.
+        Exit status. 1: a difference or fault was found. 2: a file or argument cannot be
+        used (the default). 3: no space.
     """
 
     def __init__(self, message: str, code: int = 2) -> None:
@@ -29,7 +30,7 @@ class Refused(Exception):
 
 
 def shown(text: object) -> str:
-    """The text, on one line and without characters that terminals obey."""
+    """Return the text in one line, with control characters escaped."""
     text = str(text)
     if text.isprintable():
         return text
@@ -40,8 +41,17 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
+def check_free(path: str, force: bool) -> None:
+    """Refuse a path without a folder, and an existing file unless `force` is true."""
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise Refused(f"folder {folder} does not exist")
+    if os.path.lexists(path) and not force:
+        raise Refused(f"{path} exists; use -f to overwrite it")
+
+
 def told(error: BaseException) -> tuple[str, int]:
-    """The message and the exit status for an error, of any of the kinds in `EXPECTED`."""
+    """Return the message and the exit status of an error in `EXPECTED`."""
     if isinstance(error, Refused):
         return str(error), error.code
     if isinstance(error, OSError):
@@ -56,5 +66,5 @@ def told(error: BaseException) -> tuple[str, int]:
     return str(error), 2
 
 
-# What files and arguments raise. Anything else is a mistake of the program.
+# Errors that files and arguments cause. Any other exception is a bug of pyquant.
 EXPECTED = (Refused, OSError, ValueError, ImportError, MemoryError)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types that tensors are quantized to, how each is stored, and granularities."""
+"""Types of quantized tensors, how files store them, and granularities."""
 
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,7 @@ __all__ = [
     "STORED",
     "Granularity",
     "Stored",
+    "check_type",
     "grouped",
     "named_parts",
     "stored_as",
@@ -27,13 +29,13 @@ __all__ = [
 
 class Stored(NamedTuple):
     """
-    How codes of a type lie in a file.
+    Describe how a file stores the codes of a type.
 
-    `codes` is what `pyquant.quantize` makes; `format` the type of the elements that hold
-    them, and `suffix` what follows the name of the tensor. "plain": an element each;
-    "words": words of 32 bits along the last axis, each row in words of its own, the first
-    code in the low bits, signed codes with ``2**(bits - 1)`` added, as
-    compressed-tensors has them; "bytes": two codes to a byte, as safetensors has them.
+    `codes` is the type of the codes, `format` the type of the stored elements, `suffix` is
+    added to the name of the tensor, and `how` is a layout. "plain": one element a code.
+    "words": words of 32 bits along the last axis, as in compressed-tensors. Each row begins
+    with a new word, the first code has the lowest bits, and ``2**(bits - 1)`` is added to
+    signed codes. "bytes": two codes a byte, as in safetensors.
     """
 
     codes: str
@@ -43,18 +45,18 @@ class Stored(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Of a code."""
+        """Return the bits of a code."""
         return TYPES[self.codes].bits
 
     @property
     def middle(self) -> int:
-        """What was added to signed codes to be stored."""
+        """Return the number that is added to stored signed codes."""
         if self.how != "words" or not self.codes.startswith("int"):
             return 0
         return 1 << (self.bits - 1)
 
     def shape_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """That of the elements that hold the codes."""
+        """Return the shape of the stored elements."""
         if self.how != "words":
             return shape
         return (*shape[:-1], -(-shape[-1] * self.bits // 32))
@@ -71,7 +73,7 @@ STORED = {
     **{name: Stored(name, "words", "int32", "_packed") for name in _WORDS},
     "float4_e2m1fn": Stored("float4_e2m1fn", "bytes", "float4_e2m1fn"),
 }
-# In models of ONNX, whose packed codes run on from row to row.
+# Models of ONNX pack codes without padding at the end of a row.
 _ONNX = {
     name: Stored(name, "bytes" if TYPES[name].bits < 8 else "plain", name, "_quantized")
     for name in STORED
@@ -79,16 +81,16 @@ _ONNX = {
 
 
 def stored_as(type: str, kind: str) -> Stored:
-    """How codes of a type lie in a kind of file."""
+    """Describe how a kind of file stores the codes of a type."""
     return (_ONNX if kind == "onnx" else STORED)[type]
 
 
-# Of GGUF, whose scales are among the codes.
+# GGUF blocks hold scales and codes.
 BLOCKS = {one.name: one for one in block_formats() if one.encodes}
 
 
 def named_parts(name: str, stored: Stored) -> dict[str, str]:
-    """The names of the tensors that one becomes, as compressed-tensors has them."""
+    """Name the parts of a quantized tensor as compressed-tensors does."""
     parts = {"codes": f"{name}{stored.suffix}", "scale": f"{name}_scale"}
     parts["zero_point"] = f"{name}_zero_point"
     if stored.how == "words":
@@ -96,39 +98,57 @@ def named_parts(name: str, stored: Stored) -> dict[str, str]:
     return parts
 
 
+def check_type(text: str, what: str) -> None:
+    """Refuse an unknown type, and propose the closest known one."""
+    known = {name.lower(): name for name in (*STORED, *BLOCKS)}
+    if text in known.values():
+        return
+    close = get_close_matches(text.lower(), known, 1)
+    hint = f"did you mean {known[close[0]]}?" if close else "--help lists all types"
+    raise Refused(f"{what}: {text!r} is not a type; {hint}")
+
+
 _GRANULARITY = re.compile(
-    r"tensor|(axis):(-?\d{1,3})|(block):(\d{1,9})|(\d{1,9})x(\d{1,9})"
+    r"tensor|channel|(axis):(-?\d{1,3})|(block|group):(\d{1,9})|(\d{1,9})x(\d{1,9})"
 )
 
 
 class Granularity:
     """
-    Which elements share a scale: ``tensor``, ``axis:N``, ``block:N`` or ``NxM``.
+    Decide which elements share a scale.
 
     Parameters
     ----------
     text : str
-        One of these: all elements; those at each index of an axis; so many next to each
-        other along the last axis; a block of so many rows and columns.
+        ``tensor``: all elements; ``axis:N``: elements with an equal index of an axis;
+        ``channel``: like ``axis:0``, but ``tensor`` for fewer than two dimensions;
+        ``block:N`` or ``group:N``: N elements in sequence along the last axis; ``NxM``: a
+        block of N rows and M columns.
 
     Raises
     ------
     Refused
-        If it is none of them.
+        If the text has another form.
     """
 
     def __init__(self, text: str) -> None:
         found = _GRANULARITY.fullmatch(text)
         sizes = found and [int(n) for n in (found[4], found[5], found[6]) if n]
         if found is None or (sizes and min(sizes) < 1):
-            expected = "tensor, axis:N, block:N or NxM"
+            expected = "tensor, channel, axis:N, group:N (or block:N) or NxM"
             raise Refused(f"--granularity: expected {expected}, got {text!r}")
-        self.text: str = text
+        self.text: str = text.replace("group", "block")
         self._axis = int(found[2]) if found[1] else None
         self._sizes: list[int] = sizes or []
 
+    def for_shape(self, shape: tuple[int, ...]) -> Granularity:
+        """Return the granularity that ``channel`` means for a shape."""
+        if self.text != "channel":
+            return self
+        return Granularity("axis:0" if len(shape) > 1 else "tensor")
+
     def objection(self, shape: tuple[int, ...]) -> str | None:
-        """Why a tensor of this shape cannot have it: what is expected, and what it is."""
+        """Say why a shape does not allow this granularity; `None` if it does."""
         least = 2 if len(self._sizes) == 2 else 1
         if self._axis is not None:
             least = -self._axis if self._axis < 0 else self._axis + 1
@@ -138,7 +158,7 @@ class Granularity:
         return None
 
     def blocks(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The extents of what shares a scale."""
+        """Return the shape of the block of elements that share a scale."""
         if self._sizes:
             ones = (1,) * (len(shape) - len(self._sizes))
             return (*ones, *self._sizes)
@@ -148,7 +168,7 @@ class Granularity:
         return tuple(whole)
 
     def call(self, ndim: int) -> dict[str, Any]:
-        """Arguments of `pyquant.quantize` for it."""
+        """Return the arguments of `pyquant.quantize`."""
         if len(self._sizes) == 1:
             return {"axis": ndim - 1, "block_size": self._sizes[0]}
         if self._sizes:
@@ -157,13 +177,13 @@ class Granularity:
 
 
 def scale_shape(shape: tuple[int, ...], blocks: Sequence[int]) -> tuple[int, ...]:
-    """How many scales there are along each axis; one for all has one dimension."""
+    """Count the scales along each axis; a single scale has shape (1,)."""
     found = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
     return found if prod(found) != 1 else (1,)
 
 
 def grouped(shape: tuple[int, ...], scales: tuple[int, ...]) -> str | None:
-    """The granularity of a tensor by the shape of its scales, if that tells."""
+    """Derive the granularity from the shape of the scales, if it is unique."""
     if prod(scales) == 1:
         return "tensor"
     if len(scales) != len(shape):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pyquant info`: versions and instruction sets."""
+"""`pyquant info`: print versions and instruction sets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ __all__ = ["add", "run"]
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.description = "Show versions and instruction sets."
+    parser.description = "Print versions and instruction sets, for a bug report."
+    parser.epilog = "examples:\n  pyquant info\n  pyquant info --json"
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what there is."""
+    """Print the versions."""
     facts = _facts()
     if arguments.json:
         import json

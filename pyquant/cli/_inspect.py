@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["add", "run", "statistics"]
 
 DESCRIPTION = """\
-List the tensors of files: names, types, shapes, bytes and granularity. Codes, scales and
-zero points of a quantized tensor are one line, under the name of the original tensor."""
+List the tensors of files: names, types, shapes, bytes and granularity. Codes,
+scales and zero points of a quantized tensor are one line, under the name of the
+original tensor."""
 
 EXAMPLES = """\
 examples:
@@ -59,15 +60,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     modes.add_argument(
         "--stats",
         action="store_true",
-        help="read all values: range, mean, outliers, zeros, NaN and infinities",
+        help="read all values: range, mean, outliers, NaN",
     )
     modes.add_argument(
         "--check",
         action="store_true",
-        help="read all values, and exit with 1 if scales, codes or values are faulty",
+        help="read all values; exit with 1 if one is faulty",
     )
     parser.add_argument(
-        "--json", action="store_true", help="print one JSON line a tensor, and a summary"
+        "--json", action="store_true", help="print JSON lines: the tensors, then a summary"
     )
 
 

@@ -24,6 +24,7 @@ from pyquant.cli._forms import (
 from pyquant.cli._logical import _BLOCK_SIZES, _type_of
 from pyquant.cli._write import Output, Part
 from pyquant.files import Weight
+from pyquant.report import measure_error
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model, ModelTensor
     from pyquant.qparams import QParams
+    from pyquant.report import ErrorReport
 
 __all__ = [
     "NUMPY",
@@ -80,12 +82,35 @@ class Spec(NamedTuple):
         return row if self.symmetric is None else not self.symmetric
 
 
+class Errors:
+    """Add up the error of a tensor over its bands."""
+
+    def __init__(self) -> None:
+        self.total: ErrorReport | None = None
+        self._room: npt.NDArray[Any] | None = None
+
+    def add(
+        self, x: npt.NDArray[Any], codes: Any, decode: Callable[..., Any], threads: int
+    ) -> None:
+        """Decode a band into a buffer, and measure it."""
+        if self._room is None or len(self._room) < len(x):
+            self._room = np.empty_like(x)
+        y = self._room[: len(x)]
+        decode(codes, out=y, threads=threads)
+        more = measure_error(x, y, threads=threads)
+        self.total = more if self.total is None else self.total + more
+
+    def end(self) -> None:
+        """Free the buffer after the last band."""
+        self._room = None
+
+
 class Job(NamedTuple):
     """
     A tensor and a function that writes its result.
 
     The arguments of `do` are the output, a function that counts the bytes read, and the
-    number of threads.
+    number of threads. It adds the error of quantized bands to `errors`.
     """
 
     source: Logical
@@ -95,6 +120,13 @@ class Job(NamedTuple):
     record: dict[str, Any] | None = None
     reason: str | None = None
     changed: str | None = None
+    errors: Errors | None = None
+
+    @property
+    def sqnr(self) -> float | None:
+        """The SQNR in dB; `None` without an error or before the work."""
+        total = self.errors.total if self.errors is not None else None
+        return total.sqnr if total is not None and total.max_error > 0 else None
 
     @property
     def to(self) -> str:
@@ -188,10 +220,13 @@ def _in_kib(nbytes: int) -> str:
 # ---- codes and scales ----
 
 
-def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
-    """Plan codes with their parameters, or GGUF blocks."""
+def quantized(
+    source: Logical, spec: Spec, memory: int, threads: int, *, measure: bool
+) -> Job:
+    """Plan codes with their parameters, or GGUF blocks; `measure` adds up the error."""
+    errors = Errors() if measure else None
     if spec.type in BLOCKS:
-        return _in_blocks(source, spec, memory, threads)
+        return _in_blocks(source, spec, memory, threads, errors)
     shape, stored = source.shape, spec.stored
     blocks = spec.granularity.blocks(shape)
     names = named_parts(source.name, stored)
@@ -225,8 +260,10 @@ def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
                 chosen = _chosen(numbers, spec, real, threads)
                 _write_parameters(output, spec, parts, chosen)
             assert chosen is not None
-            codes = _codes(chosen, stored, numbers, buffer, threads)
+            codes = _codes(chosen, stored, numbers, buffer, errors, threads)
             output.write(parts["codes"].name, codes)
+        if errors is not None:
+            errors.end()
 
     record = {
         "type": spec.type,
@@ -238,7 +275,7 @@ def quantized(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
         "from": source.type,
         "version": __version__,
     }
-    return Job(source, spec, list(parts.values()), do, record)
+    return Job(source, spec, list(parts.values()), do, record, errors=errors)
 
 
 def _unit(source: Logical, spec: Spec, blocks: Sequence[int]) -> int:
@@ -338,13 +375,19 @@ def _codes(
     stored: Stored,
     numbers: npt.NDArray[Any],
     buffer: npt.NDArray[Any] | None,
+    errors: Errors | None,
     threads: int,
 ) -> npt.NDArray[Any]:
     """Quantize a band; return the codes as the file stores them."""
+    codes: Any
     if buffer is not None:
-        return chosen.quantize(numbers, out=buffer[: len(numbers)], threads=threads)
-    layout = "onnx" if stored.how == "bytes" else "words"
-    packed = chosen.quantize(numbers, packed=layout, threads=threads).data
+        codes = chosen.quantize(numbers, out=buffer[: len(numbers)], threads=threads)
+    else:
+        layout = "onnx" if stored.how == "bytes" else "words"
+        codes = chosen.quantize(numbers, packed=layout, threads=threads)
+    if errors is not None:
+        errors.add(numbers, codes, chosen.dequantize, threads)
+    packed: npt.NDArray[Any] = codes if buffer is not None else codes.data
     if stored.middle:
         # Flip the highest bit of each code, which adds the middle.
         pattern = sum(stored.middle << at for at in range(0, 32, stored.bits))
@@ -355,7 +398,9 @@ def _codes(
     return packed
 
 
-def _in_blocks(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
+def _in_blocks(
+    source: Logical, spec: Spec, memory: int, threads: int, errors: Errors | None
+) -> Job:
     block, shape = BLOCKS[spec.type], source.shape
     unit = 1
     if len(shape) == 1:  # rows are elements
@@ -372,8 +417,12 @@ def _in_blocks(source: Logical, spec: Spec, memory: int, threads: int) -> Job:
                 buffer = np.empty(encoded, np.uint8)
             block.encode(numbers, out=buffer, threads=threads)
             output.write(part.name, buffer)
+            if errors is not None:
+                errors.add(numbers, buffer, block.decode, threads)
+        if errors is not None:
+            errors.end()
 
-    return Job(source, spec, [part], do)
+    return Job(source, spec, [part], do, errors=errors)
 
 
 # ---- real numbers ----

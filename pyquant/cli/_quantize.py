@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
-from pyquant.cli._forms import BLOCKS, STORED, Granularity
+from pyquant.cli._forms import BLOCKS, STORED, Granularity, check_type
 from pyquant.cli._logical import KIND
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import NUMPY, Job, Spec, copied, objection, quantized
@@ -32,26 +32,39 @@ TYPES: dict[str, Any] = {
 }
 
 DESCRIPTION = """\
-Quantize the weights of a file. Each tensor of real numbers with at least two dimensions
-becomes codes with scales beside them, as compressed-tensors names them; in a model of ONNX
-codes and DequantizeLinear; or blocks of GGUF. All others are kept as they are. OUT appears
-when it is complete. Memory does not depend on the size of IN, except for an ONNX model
-without external data, which is edited in memory.
+Quantize the weights of a model file (safetensors, GGUF, ONNX, npz): all tensors
+of real numbers with two or more dimensions. All other tensors are copied. OUT
+holds codes and scales with the names of compressed-tensors, nodes of ONNX, or
+blocks of GGUF. OUT appears only when it is complete. IN may be larger than the
+memory, except an ONNX model without external data.
 """
 EXAMPLES = """\
 types:
-  for .safetensors, .npz and .onnx: {stored}
-  for .gguf: {blocks}
+  for .safetensors, .npz and .onnx:
+    {stored}
+  for .gguf:
+    {blocks}
+
+granularity G:
+  tensor   one scale for all elements
+  channel  one scale for each index of axis 0; for a vector, one scale (default)
+  axis:K   one scale for each index of axis K
+  group:N  one scale for N elements in sequence on the last axis; also block:N
+  NxM      one scale for a block of N rows and M columns
 
 examples:
   pyquant quantize model.safetensors model-int8.safetensors --type int8
-  pyquant quantize model.safetensors model.gguf --type Q4_K --tensor '*norm*=Q8_0'
-  pyquant quantize model.safetensors out.safetensors --type int4 --granularity block:32 \\
-      --keep '*lm_head*' --dry-run
+  pyquant quantize model.safetensors model.gguf --type Q4_K --tensor 'lm_head*=Q6_K'
+  pyquant quantize model.safetensors out.safetensors --type int4 \\
+      --granularity group:32 --keep '*lm_head*' --dry-run
   pyquant quantize weights.npy weights.npz --type uint8 --granularity tensor
   pyquant quantize model.onnx model-int8.onnx --type int8 --granularity axis:1
 
-exit status: 0 done, 2 arguments or files that cannot be used, 3 no space, 130 Ctrl-C
+exit status:
+  0    done
+  2    a file or an argument cannot be used
+  3    no space on the disk
+  130  Ctrl-C
 """
 
 
@@ -72,46 +85,64 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLES.format(
-        stored=" ".join(STORED), blocks=_wrapped(" ".join(BLOCKS))
+        stored=_wrapped(" ".join(STORED)), blocks=_wrapped(" ".join(BLOCKS))
     )
-    add_options(parser)
-    parser.add_argument("--type", required=True, choices=[*STORED, *BLOCKS], metavar="TYPE")
+    parser.add_argument(
+        "--type",
+        required=True,
+        metavar="TYPE",
+        help="type of the codes or blocks (required)",
+    )
     parser.add_argument(
         "--granularity",
-        metavar="tensor|axis:N|block:N|NxM",
-        help="what shares a scale (default axis:0; blocks of GGUF have their own)",
+        metavar="G",
+        help="elements that share a scale (default: channel)",
     )
     parser.add_argument(
-        "--asymmetric", action="store_true", help="choose zero points, too; integers only"
+        "--asymmetric",
+        action="store_true",
+        help="choose zero points (default: 0 for signed types)",
     )
-    parser.add_argument("--method", choices=("minmax", "mse"), default="minmax")
+    parser.add_argument(
+        "--method",
+        choices=("minmax", "mse"),
+        default="minmax",
+        help="range or least squared error (default: minmax)",
+    )
     rule: dict[str, Any] = {"action": _Rule, "dest": "rules", "default": []}
     parser.add_argument(
         "--tensor",
-        metavar="PATTERN=TYPE[@GRANULARITY]",
-        help="another type for those that a glob, or re:EXPRESSION, matches; the last "
-        "match wins",
+        metavar="PATTERN=TYPE[@G]",
+        help="type by glob or re:REGEX; the last match wins",
         **rule,
     )
-    parser.add_argument("--keep", metavar="PATTERN", help="leave some as they are", **rule)
+    parser.add_argument(
+        "--keep",
+        metavar="PATTERN",
+        help="copy these tensors (default: none)",
+        **rule,
+    )
     parser.add_argument(
         "--min-size",
         type=int,
         metavar="N",
-        help=f"keep those of fewer elements (default {MIN_SIZE}; 0 for .npy and .npz)",
+        help=f"copy tensors below N elements (default: {MIN_SIZE})",
     )
     parser.add_argument(
-        "--strict", action="store_true", help="fail where a tensor cannot become that"
+        "--strict",
+        action="store_true",
+        help="fail if a type does not fit (default: copy)",
     )
     parser.add_argument(
-        "--report", metavar="OUT.html", help="show what is lost, and where, on a page"
+        "--report", metavar="OUT.html", help="write a page with plots (default: none)"
     )
+    add_options(parser)
 
 
 def _wrapped(text: str) -> str:
     import textwrap
 
-    return textwrap.fill(text, 80, subsequent_indent="    ")
+    return textwrap.fill(text, 76, subsequent_indent="    ")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -139,11 +170,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _spec(
     arguments: argparse.Namespace, kind: str, type: str, granularity: str | None, what: str
 ) -> Spec:
-    """Check the values of an option and combine them."""
-    known = TYPES[kind]
-    if type not in known:
-        expected = ", ".join(known)
-        raise Refused(f"{what}: expected one of {expected} for .{kind}, got {type!r}")
+    """Build the specification that an option gives."""
+    check_type(type, what)
+    if type not in TYPES[kind]:
+        known = ", ".join(TYPES[kind])
+        raise Refused(f"{what}: .{kind} files cannot hold {type}; use one of {known}")
     if type in BLOCKS and granularity is not None:
         raise Refused(f"--granularity: expected none for {type}, got {granularity!r}")
     if type in BLOCKS and arguments.method != "minmax":
@@ -151,7 +182,7 @@ def _spec(
     if arguments.asymmetric and "int" not in type:
         raise Refused(f"--asymmetric: expected an integer type, got {type}")
     symmetric = False if arguments.asymmetric else None
-    shared = Granularity(granularity or "axis:0")
+    shared = Granularity(granularity or "channel")
     return Spec(type, shared, symmetric, arguments.method, kind)
 
 
@@ -162,7 +193,7 @@ def _rule(
         return option, text, None
     pattern, equals, wanted = text.rpartition("=")
     if not equals or not pattern:
-        raise Refused(f"--tensor: expected PATTERN=TYPE[@GRANULARITY], got {text!r}")
+        raise Refused(f"--tensor: expected PATTERN=TYPE[@G], got {text!r}")
     type, at, granularity = wanted.partition("@")
     given = granularity if at else (None if type in BLOCKS else arguments.granularity)
     return option, pattern, _spec(arguments, kind, type, given, "--tensor")
@@ -189,6 +220,8 @@ def _job(
     spec = special.get(tensor.name, default)
     selected = tensor.name in special
     reason = None
+    if spec is not None:
+        spec = spec._replace(granularity=spec.granularity.for_shape(tensor.shape))
     if spec is None:
         reason = "--keep"
     elif not selected:
@@ -200,7 +233,9 @@ def _job(
             raise Refused(f"tensor {tensor.name[:100]!r}: {reason}")
     if spec is None or reason is not None:
         return copied(tensor, model, kind, reason)
-    return quantized(tensor, spec, arguments.max_memory, arguments.threads)
+    memory, threads = arguments.max_memory, arguments.threads
+    measure = arguments.json or not arguments.quiet  # else nothing prints the error
+    return quantized(tensor, spec, memory, threads, measure=measure)
 
 
 def _graph_objection(model: Model, kind: str, tensor: Logical, spec: Spec) -> str | None:

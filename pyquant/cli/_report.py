@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyquant import __version__
 from pyquant._saved import replacing
 from pyquant.cli import _charts
-from pyquant.cli._errors import Refused, shown
+from pyquant.cli._errors import Refused, check_free, shown
 from pyquant.cli._losses import PLOTS, Codes, measure
 
 if TYPE_CHECKING:
@@ -85,13 +85,9 @@ def check_place(option: str, path: str, others: Iterable[str], force: bool) -> N
     real = os.path.realpath(path)
     if real in map(os.path.realpath, others):
         raise Refused(f"{option}: expected another file than it is about, got {path!r}")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise Refused(f"{option}: expected a file, got {path!r}")
-    if os.path.lexists(path) and not force:
-        raise Refused(f"{path}: expected no such file (-f overwrites it), got one")
-    folder = os.path.dirname(path)
-    if not path or (folder and not os.path.isdir(folder)):
-        raise Refused(f"{option}: expected a file in a folder that there is, got {path!r}")
+    if not path or (os.path.exists(path) and not os.path.isfile(path)):
+        raise Refused(f"{option}: expected the name of a file, got {path!r}")
+    check_free(path, force)
 
 
 class Report:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensors a pattern means."""
+"""Select tensors by patterns of their names."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _Value = TypeVar("_Value")
 
 
 def add_patterns(parser: argparse.ArgumentParser) -> None:
-    """Describe --tensor of commands that show some tensors."""
+    """Add the option --tensor."""
     parser.add_argument(
         "--tensor",
         action="append",
         default=[],
         metavar="PATTERN",
-        help="only these: a glob, or re: and a regular expression; may be repeated",
+        help="glob or re:REGEX; repeatable (default: all)",
     )
 
 
@@ -33,28 +33,27 @@ def chosen(
     rules: Sequence[tuple[str, _Value]], names: Iterable[str], what: str = "--tensor"
 ) -> dict[str, _Value]:
     """
-    Find what rules say of names.
+    Apply rules to names; the last matching rule wins.
 
     Parameters
     ----------
     rules : sequence of (str, object)
-        Patterns, each with what it stands for: globs for whole names, in which ``*`` means
-        any characters, dots too; or ``re:`` and a regular expression, which may be found
-        anywhere in a name.
+        Patterns with their values. A glob matches a complete name; ``*`` matches any
+        characters, dots included. ``re:`` and a regular expression match any part.
     names : iterable of str
         Names of tensors.
     what : str, optional
-        The option that the patterns come from, for messages.
+        The option that holds the patterns, for messages.
 
     Returns
     -------
     dict
-        Names that some pattern matches, with what the last of these stands for.
+        The matching names, each with the value of the last matching pattern.
 
     Raises
     ------
     Refused
-        If a pattern matches nothing, or is no regular expression.
+        If a pattern matches no name, or if a regular expression is malformed.
     """
     found: dict[str, _Value] = {}
     names = list(names)
@@ -62,7 +61,7 @@ def chosen(
         expression = _compiled(pattern, what)
         matched = [name for name in names if expression.search(name)]
         if not matched:
-            raise Refused(f"{what}: expected a pattern of some tensors, got {pattern!r}")
+            raise Refused(f"{what}: no tensor matches {pattern!r}")
         found |= dict.fromkeys(matched, value)
     return {name: found[name] for name in names if name in found}
 

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from pyquant.cli._errors import Refused
+from pyquant.cli._bands import as_json
+from pyquant.cli._errors import Refused, shown
 from pyquant.cli._models import EXTENSIONS, logical, open_model
 from pyquant.cli._show import Progress, print_table, sized
 from pyquant.cli._write import (
@@ -42,21 +43,38 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", help="a file, a folder, or - for stdin")
     parser.add_argument("output", metavar="OUT", help="a file, a folder, or - for stdout")
     kinds = sorted(set(EXTENSIONS.values()))
-    parser.add_argument("--from", dest="kind_in", choices=kinds, help="what IN is")
-    parser.add_argument("--to", dest="kind_out", choices=sorted(KINDS), help="what OUT is")
+    parser.add_argument(
+        "--from", dest="kind_in", choices=kinds, help="kind of IN (default: by its name)"
+    )
+    parser.add_argument(
+        "--to",
+        dest="kind_out",
+        choices=sorted(KINDS),
+        help="kind of OUT (default: by its name)",
+    )
     parser.add_argument(
         "--max-memory",
         type=memory_of,
         default=memory_of("256M"),
         metavar="SIZE",
-        help="a third of it is for the numbers of a tensor (default 256M)",
+        help="memory for buffers (default: 256M)",
     )
-    parser.add_argument("--threads", type=_positive, default=1, metavar="N")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
-    parser.add_argument("-f", "--force", action="store_true", help="write over OUT")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
     parser.add_argument(
-        "--json", action="store_true", help="print an object per tensor, and a summary"
+        "--threads",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="threads that share the work (default: 1)",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the plan, write nothing"
+    )
+    parser.add_argument(
+        "-f", "--force", action="store_true", help="overwrite existing files"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no summary")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON lines: the tensors, then a summary"
     )
 
 
@@ -287,7 +305,7 @@ def _write_report(
 
 
 def _row(job: Job) -> dict[str, Any]:
-    row = {
+    row: dict[str, Any] = {
         "tensor": job.source.name,
         "shape": list(job.source.shape),
         "from": job.source.type,
@@ -296,17 +314,21 @@ def _row(job: Job) -> dict[str, Any]:
         "bytes_in": job.source.nbytes,
         "bytes_out": job.nbytes,
     }
+    if job.sqnr is not None:
+        row["sqnr"] = job.sqnr
     return row if job.reason is None else {**row, "kept": job.reason}
 
 
 def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None:
     rows = [_row(job) for job in jobs]
     changed = [job for job in jobs if job.spec is not None or job.changed is not None]
+    measured = [row for row in rows if "sqnr" in row and not isnan(row["sqnr"])]
+    worst = min(measured, key=lambda row: row["sqnr"], default=None)
     before = sum(row["bytes_in"] for row in rows)
     after = sum(row["bytes_out"] for row in rows)
     if arguments.json:
         for row in rows:
-            print(json.dumps(row))
+            print(as_json(row))
         summary = {
             "output": path,
             "tensors": len(rows),
@@ -316,7 +338,9 @@ def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None
             "bytes_out": after,
             "dry_run": arguments.dry_run,
         }
-        print(json.dumps({"summary": summary}))
+        if worst is not None:
+            summary["worst"] = {key: worst[key] for key in ("tensor", "sqnr")}
+        print(as_json({"summary": summary}))
         return
     if arguments.quiet:
         return
@@ -335,14 +359,12 @@ def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None
             for row in rows
         ]
         print_table(columns, cells, right=("bytes",))
-    from pyquant.cli._errors import shown
-
     verb = "would be" if arguments.dry_run else "are"
     types = ", ".join(dict.fromkeys(_as_said(job) for job in changed))
-    print(
-        f"{shown(path)}: {len(changed)} of {len(rows)} tensors {verb} {types}; "
-        f"{sized(before)} to {sized(after)}"
-    )
+    size = f"{sized(before)} to {sized(after)}"
+    lost = f"; worst {worst['sqnr']:.1f} dB {shown(worst['tensor'])}" if worst else ""
+    done = f"{len(changed)} of {len(rows)} tensors {verb} {types}"
+    print(f"{shown(path)}: {done}; {size}{lost}")
 
 
 def _as_said(job: Job) -> str:

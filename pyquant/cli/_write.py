@@ -20,7 +20,7 @@ import numpy as np
 from pyquant import _gguf, _safetensors
 from pyquant._elements import Item, bits_of, copied_bytes
 from pyquant._saved import replacing
-from pyquant.cli._errors import Refused
+from pyquant.cli._errors import Refused, check_free
 from pyquant.cli._models import RECORDS, kind_of
 
 if TYPE_CHECKING:
@@ -281,15 +281,11 @@ def check_paths(files: list[File], inputs: Iterable[str], force: bool) -> None:
     """Refuse to replace an input, or an existing file unless `force` is true."""
     inputs = list(inputs)
     for file in files:
-        folder = os.path.dirname(file.path)
-        if folder and not os.path.isdir(folder):
-            raise Refused(f"OUT: expected a folder that exists, got {folder!r}")
         if any(_is_same(file.path, given) for given in inputs):
             raise Refused(f"OUT: expected another file than IN, got {file.path!r}")
         if os.path.isdir(file.path):
             raise Refused(f"OUT: expected a file, got a folder, {file.path!r}")
-        if os.path.lexists(file.path) and not force:
-            raise Refused(f"{file.path}: expected no such file (-f overwrites it), got one")
+        check_free(file.path, force)
 
 
 def _is_same(a: str, b: str) -> bool:
