@@ -85,17 +85,19 @@ def _onnx_errors(
 
 
 def _messages(message: Any, *kinds: str) -> Iterator[Any]:
-    """Yield a message and all messages in it, of these kinds or of all; no tensor data."""
-    if not kinds or message.DESCRIPTOR.name in kinds:
-        yield message
-    if message.DESCRIPTOR.name == "TensorProto":
-        children = [message.external_data]
-    else:
-        fields = message.ListFields()
-        children = [v for field, v in fields if field.type == field.TYPE_MESSAGE]
-    for child in children:
-        for one in [child] if hasattr(child, "DESCRIPTOR") else child:
-            yield from _messages(one, *kinds)
+    """Yield a message and all messages in it, of these kinds or of all, in any order."""
+    waiting = [message]
+    while waiting:
+        message = waiting.pop()
+        kind = message.DESCRIPTOR.name
+        if not kinds or kind in kinds:
+            yield message
+        if kind == "TensorProto":  # reading all fields would copy the data
+            waiting.extend(message.external_data)
+        elif kind != "ValueInfoProto" or not kinds:  # types contain only types
+            for field, value in message.ListFields():
+                if field.type == field.TYPE_MESSAGE:
+                    waiting.extend([value] if hasattr(value, "DESCRIPTOR") else value)
 
 
 def _is_text(message: Any) -> bool:
@@ -451,7 +453,8 @@ class _Edited:
         undone = {job.source.name for job in jobs if job.changed is not None}
         self._load_nested_data()
         self._raise_opset(made)
-        self._taken = {*_names(model.proto.graph), *_names(graph)}
+        initializers = model.proto.graph.initializer
+        self._taken = {*_names(graph), *(one.name for one in initializers)}
         nodes = [node for node in graph.node if not undone & {*node.output}]
         links = []
         for job in jobs:  # initializers keep their order
