@@ -1,5 +1,7 @@
-"""`pyquant.bitsandbytes`: bytes of bitsandbytes 0.50.2, stored, and of the package if it is
-there; tensors of files, their own oracle, and what is refused."""
+"""`pyquant.bitsandbytes`: codes, nested scales, rows of int8, tensors of files, and errors.
+
+Judges: stored bytes of bitsandbytes 0.50.2, an oracle in NumPy, and the package.
+"""
 
 import itertools
 import json
@@ -36,7 +38,7 @@ MAPS = {"nf4": NF4, "fp4": np.concatenate([FP4, [0], -FP4[1:]]).astype(np.float3
 
 
 def oracle(x, block, table):
-    """Bytes and scales, a block at a time, each number beside all 16."""
+    """Return bytes and scales. Each number is compared with all 16 numbers."""
     x = x.astype(np.float32)
     codes, scales = [], []
     for begin in range(0, x.size, block):
@@ -78,7 +80,7 @@ def test_stored_bytes(name):
     back = bitsandbytes.dequantize(
         bitsandbytes.FourBit(shape=expected.shape, **args, **rest)
     )
-    if kind == "fp4":  # code 8 of which is -0 there, of short blocks
+    if kind == "fp4":  # In short blocks, bitsandbytes decodes code 8 to -0.
         back, expected = back + np.zeros_like(back), expected + np.zeros_like(back)
     same(back, expected)
 
@@ -213,7 +215,7 @@ def test_rows_of_int8():
 
 
 def test_types_of_rows_of_int8():
-    """Those of `dtype`; by default that of `out`, or float16."""
+    """`dtype` decides the type, then `out`. The default is float16."""
     codes, scb = np.int8([[100, -3]]), np.float32([0.7])
     wide = bitsandbytes.dequantize_int8(codes, scb, dtype="float32")
     same(bitsandbytes.dequantize_int8(codes, scb), wide.astype(np.float16))
@@ -224,7 +226,7 @@ def test_types_of_rows_of_int8():
 
 
 def test_counts_of_numpy():
-    """Of a weight that was put together: files have Python's."""
+    """Files contain Python integers."""
     made = replace(Q, shape=(np.int64(3), np.int64(64)), block_size=np.int64(64))
     tensors = bitsandbytes.to_tensors(made, "w")
     assert bitsandbytes.from_tensors(tensors, "w").shape == (3, 64)
@@ -232,11 +234,11 @@ def test_counts_of_numpy():
 
 @loop("dtype", [np.uint8, np.int16, np.uint16, np.uint64])
 def test_block_sizes_of_numpy(dtype):
-    """What is counted beside them does not fit their type."""
+    """Element counts may exceed the type of the block size."""
     inner = replace(NESTED.nested, block_size=dtype(64))
     made = replace(NESTED, nested=inner, block_size=dtype(64))
     same(bitsandbytes.dequantize(made), bitsandbytes.dequantize(NESTED))
-    for rows in (3, 1025):  # in one piece, and in several
+    for rows in (3, 1025):  # one slab, then several slabs
         q = bitsandbytes.quantize(np.ones((rows, 64), np.float32))
         out = np.empty((rows, 128), np.float32)[:, ::2]
         made = replace(q, block_size=dtype(64))
@@ -245,8 +247,8 @@ def test_block_sizes_of_numpy(dtype):
     assert type(again.block_size) is int
 
 
-def test_a_short_block_is_no_second_copy():
-    """What its codes replace is a few bytes."""
+def test_memory_of_a_short_block():
+    """The short block does not need a copy of the array."""
     x = np.ones((1 << 22) + 33, np.float32)
     x[-33:] = np.linspace(-1, 0.7, 33, dtype=np.float32)
     data, scales = oracle(x[-1057:], 1024, NF4)
@@ -260,8 +262,8 @@ def test_a_short_block_is_no_second_copy():
 
 
 def test_the_package_itself():
-    """Of random numbers, all types and blocks."""
-    torch = pytest.importorskip("torch", reason="what bitsandbytes is made for")
+    """The package agrees for random numbers of all types and block sizes."""
+    torch = pytest.importorskip("torch", reason="bitsandbytes requires it")
     bnb = pytest.importorskip("bitsandbytes.functional", reason="the rival is optional")
     rng = np.random.default_rng(6)
     for quant_type in MAPS:
@@ -464,7 +466,7 @@ def test_refusals(name):
     assert "\n" not in str(raised.value)
 
 
-def test_a_weight_that_is_not_there():
+def test_a_missing_weight():
     with pytest.raises(
         KeyError, match="name: expected that of a weight in tensors, got 'w'"
     ):
@@ -475,8 +477,8 @@ def test_a_weight_that_is_not_there():
         bitsandbytes.from_tensors(tensors, "w")
 
 
-def test_out_over_what_is_read():
-    """Pieces of `out` would be written before others are read."""
+def test_out_must_not_overlap_the_codes():
+    """A call would write parts of `out` before it reads the codes."""
     x = np.linspace(-1, 1, 256, dtype=np.float32)
     q = bitsandbytes.quantize(x)
     memory = np.zeros(1024, np.float32)
@@ -493,7 +495,7 @@ def test_out_over_what_is_read():
 
 
 def test_numbers_at_the_ends():
-    """Offsets that no float holds, and rows whose ratio none does."""
+    """An offset and a ratio exceed the largest float."""
     with pytest.raises(ValueError, match=r"^offset: expected a finite float32"):
         bitsandbytes.quantize(np.ones(64, np.float32), nested=True, offset=10**400)
     codes, _ = bitsandbytes.quantize_int8(np.float32([[3e-37, 1e-38, -1e-38]]))

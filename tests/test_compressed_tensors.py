@@ -20,7 +20,7 @@ VECTORS = [call for path in WEIGHTS for call in calls(path) if call.op.startswit
 
 
 def layer(bits, outputs, inputs, size, seed=0):
-    """Unsigned codes, zero points and scales, outputs first."""
+    """Return codes, zero points and scales. The first axis has the outputs."""
     rng = np.random.default_rng([seed, bits, outputs, inputs, size])
     groups = -(-inputs // size)
     codes = rng.integers(0, 1 << bits, (outputs, inputs), dtype=np.uint8)
@@ -124,7 +124,7 @@ def test_quantize_by_definition():
 
 
 def halves(name):
-    """Numbers of a type of 16 bits, in groups of 32, some of 0 or of one sign."""
+    """Return 16-bit numbers in groups of 32. Some groups are 0 or have one sign."""
     rng = np.random.default_rng(len(name))
     x = rng.standard_normal((400, 64)) * np.exp2(rng.integers(-14, 12, (400, 1)))
     x[::7] = abs(x[::7])
@@ -134,7 +134,7 @@ def halves(name):
 
 @loop("name", ["float16", "bfloat16"])
 def test_each_step_in_the_type_of_the_weight(name):
-    """Quotients and sums are rounded to it, each step by float64 and a cast here."""
+    """Quotients and sums are rounded to the type. The test rounds float64 numbers."""
     if name == "bfloat16":
         pytest.importorskip("ml_dtypes", reason="it has the type")
     x = halves(name)
@@ -220,7 +220,7 @@ def test_codes_that_are_not_packed():
 @loop("bits", BITS)
 def test_convert(bits):
     codes, zeros, scales = layer(bits, 32, 96, 32)
-    zeros |= zeros == 0  # for format "gptq"
+    zeros |= zeros == 0  # Format "gptq" excludes 0.
     zeros[0, 0] = bits > 1
     scales = scales.astype(np.float16)
     want = numbers(codes, zeros, scales, np.arange(96) // 32)
@@ -375,7 +375,7 @@ REFUSED = {
 
 
 @loop("name", REFUSED)
-def test_refused(name):
+def test_errors(name):
     call, error, text = REFUSED[name]
     with pytest.raises(error) as raised:
         call()

@@ -1,4 +1,4 @@
-"""`pyquant.gptq` and `pyquant.awq`: tensors of both, and what converts between formats."""
+"""`pyquant.gptq` and `pyquant.awq`: tensors, and conversions between weight formats."""
 
 import doctest
 
@@ -15,7 +15,7 @@ EVERY = [(kind, bits) for kind, widths in WIDTHS.items() for bits in widths]
 
 
 def layer(bits, inputs, outputs, size, seed=0, lowest=0):
-    """Codes, zero points and scales, inputs first."""
+    """Return codes, zero points and scales. The first axis has the inputs."""
     rng = np.random.default_rng([seed, bits, inputs, outputs, size])
     groups = -(-inputs // size)
     codes = rng.integers(0, 1 << bits, (inputs, outputs), dtype=np.uint8)
@@ -59,7 +59,7 @@ def test_dequantize(kind, bits):
 
 
 @pytest.mark.parametrize(("kind", "bits"), EVERY)
-def test_quantize_packs_what_it_is_given(kind, bits):
+def test_quantize_packs_given_parameters(kind, bits):
     codes, zeros, scales = layer(bits, 2112, 32, 64, lowest=1)
     scales = abs(scales) + np.float16(0.5)
     qweight, qzeros = gptq_words(codes, zeros, bits, kind)
@@ -75,7 +75,7 @@ def test_quantize_packs_what_it_is_given(kind, bits):
 
 @loop("dtype", [np.float32, np.float64, np.float16])
 def test_quantize_by_definition(dtype):
-    """Each step rounded, in this order; beyond the codes the nearest one."""
+    """Each step is rounded in this order. Codes saturate."""
     _, zeros, scales = layer(4, 64, 32, 32)
     scales = scales.astype(np.float32) * np.float32(0.3)
     x = np.random.default_rng(0).standard_normal((64, 32)).astype(dtype)
@@ -136,7 +136,7 @@ def test_worked_words():
 
 
 def test_zero_points_of_the_first_format():
-    """What readers disagree on has to be said."""
+    """The caller must choose a format if readers disagree about zero points."""
     codes, zeros, scales = layer(4, 64, 32, 32)
     zeros[1, 3] = 0
     given = (*gptq_words(codes, zeros, 4, "gptq"), scales)
@@ -196,7 +196,7 @@ def test_groups_that_end_short():
 
 
 def weights(bits, inputs, outputs, size, lowest=1):
-    """The same numbers in every format that has them, and these."""
+    """Return a weight in each format that can store it, and its numbers."""
     codes, zeros, scales = layer(bits, inputs, outputs, size, lowest=lowest)
     want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size)
     made = {}
@@ -222,7 +222,7 @@ def into(name, w):
 
 
 def arrays(w):
-    """All that a weight has."""
+    """Return the attributes of a weight."""
     return {
         name: value
         for name, value in vars(w).items()
@@ -271,7 +271,7 @@ def test_mixed_inputs():
 
 
 def test_uneven_groups():
-    """Inputs may say any groups; where these can be of one size, others have them, too."""
+    """Inputs may have any groups. Other formats require groups of one size."""
     codes, zeros, scales = layer(4, 64, 32, 32, lowest=1)
     words = gptq_words(codes, zeros, 4, "gptq")
     for g_idx in (np.arange(64)[::-1] // 40, np.zeros(64), np.arange(64) < 3, np.ones(64)):
@@ -302,7 +302,7 @@ def test_symmetric_weights_have_no_zero_points():
 
 
 def test_short_blocks():
-    """Codes of no input are 0, whatever is read; GPTQ has words of inputs only."""
+    """Codes after the last input become 0. GPTQ has complete words only."""
     rng = np.random.default_rng(0)
     B = rng.integers(0, 256, (8, 2, 16), dtype=np.uint8)
     scales = rng.standard_normal((8, 2)).astype(np.float32)
@@ -374,7 +374,7 @@ def test_blocks_of_short_groups():
     assert (got == w.dequantize().T).all()
 
 
-def test_blocks_that_are_none():
+def test_invalid_blocks():
     x = np.linspace(-0.7, 1, 64, dtype=np.float32).reshape(64, 1)
     w = matmulnbits.quantize(x)
     with pytest.raises(ValueError, match=r"^weight: expected scales that float16 holds"):
@@ -485,7 +485,7 @@ REFUSED = {
 
 
 @loop("name", REFUSED)
-def test_refused(name):
+def test_errors(name):
     call, error, text = REFUSED[name]
     with pytest.raises(error) as raised:
         call()

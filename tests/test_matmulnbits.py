@@ -1,4 +1,4 @@
-"""`pyquant.matmulnbits`: the bytes and the numbers of ONNX Runtime."""
+"""`pyquant.matmulnbits`: bytes and numbers of ONNX Runtime's MatMulNBits."""
 
 import doctest
 
@@ -16,7 +16,7 @@ def half_away(v):
 
 
 def by_definition(x, bits, size, symmetric):
-    """Codes, scales and zero points of a column of blocks, one after the other."""
+    """Return codes, scales and zero points, one block after the other."""
     inputs, outputs = x.shape
     blocks, most, middle = -(-inputs // size), (1 << bits) - 1, 1 << (bits - 1)
     codes = np.zeros((outputs, blocks * size), np.uint8)
@@ -106,7 +106,7 @@ def test_quantize_by_definition(kind, bits, symmetric):
 
 @loop("symmetric", [True, False])
 def test_bfloat16(symmetric):
-    """A type of the operator: as of float16 its scales are rounded before they divide."""
+    """bfloat16 scales are rounded before the division, like float16 scales."""
     name = pytest.importorskip("ml_dtypes", reason="it has the type").bfloat16
     for kind in KINDS:
         x = data(kind, (100, 5)).astype(name)
@@ -123,7 +123,7 @@ def test_bfloat16(symmetric):
 
 
 def test_quantize_in_parts():
-    """More than is taken at a time, and as many threads as there may be."""
+    """The array exceeds one slab."""
     x = data("normal", (300, 700))
     codes, scales, _ = by_definition(x, 4, 32, True)
     for threads in (1, 3):
@@ -150,7 +150,7 @@ def test_worked_examples():
 
 
 def packed(bits, inputs, outputs, size, seed=0):
-    """Random inputs of a node, and its codes and zero points."""
+    """Return random inputs of a node, and their codes and zero points."""
     rng = np.random.default_rng([seed, bits, inputs, outputs, size])
     blocks = -(-inputs // size)
     codes = rng.integers(0, 1 << bits, (outputs, blocks * size), dtype=np.uint8)
@@ -206,7 +206,7 @@ def test_pack():
 
 
 def test_session():
-    """What a node makes of the identity, and what ONNX Runtime packs."""
+    """ONNX Runtime multiplies by the identity, and packs a weight."""
     onnx = pytest.importorskip("onnx", reason="ONNX Runtime is given models by it")
     ort = pytest.importorskip("onnxruntime", reason="the judge of this test")
     helper, arrays = onnx.helper, onnx.numpy_helper
@@ -387,7 +387,7 @@ REFUSED = {
 
 
 @loop("name", REFUSED)
-def test_refused(name):
+def test_errors(name):
     call, error, text = REFUSED[name]
     with pytest.raises(error) as raised:
         call()
@@ -396,7 +396,7 @@ def test_refused(name):
 
 
 def test_overlap():
-    """Also where the core would not see it before the last of several parts."""
+    """The last of several slabs alone may overlap."""
     memory = np.zeros(1 << 18, np.uint8)
     size = 700 * 2 * 16
     data = memory[:size].reshape(700, 2, 16)

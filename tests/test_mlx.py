@@ -73,7 +73,7 @@ def test_quantize_by_definition(kind, dtype):
                     same(w.biases, bias)
 
 
-def test_leading_dimensions_are_one_call(monkeypatch):
+def test_number_of_core_calls(monkeypatch):
     """One call quantizes all experts. Several calls quantize long rows."""
     calls = []
     quantize = mlx._core.quantize
@@ -107,7 +107,7 @@ def test_bfloat16():
 
 @loop("bits, dtype", BITS, [np.float32, np.float16])
 def test_dequantize(bits, dtype):
-    """Two roundings, to the type of the scales."""
+    """The product and the sum are rounded to the type of the scales."""
     rng = np.random.default_rng(bits)
     for shape in ((3, 256), (128,), (2, 3, 128), (0, 128), (300, 256)):
         codes = rng.integers(0, 1 << bits, shape, dtype=np.uint8)
@@ -168,7 +168,7 @@ def test_worked_example():
 
 
 def test_convert():
-    """Biases are -zero * scale; so zero points and scales are what float16 can multiply."""
+    """Biases are -zero * scale. float16 holds the products exactly."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 16, (256, 32), dtype=np.uint8)
     scales = rng.standard_normal((2, 32)).astype(np.float16)
@@ -262,7 +262,7 @@ REFUSED = {
 
 
 @loop("name", REFUSED)
-def test_refused(name):
+def test_errors(name):
     call, error, text = REFUSED[name]
     with pytest.raises(error) as raised:
         call()

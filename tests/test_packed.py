@@ -45,7 +45,7 @@ def clean(codes, name):
     return (codes.view(np.uint8) & ((1 << BITS[name]) - 1)).view(codes.dtype)
 
 
-# What it is
+# Attributes and memory
 
 
 @pytest.mark.parametrize("name", PACKED)
@@ -63,7 +63,7 @@ def test_attributes(name):
             assert np.shares_memory(p.data, data)
     assert pq.PackedArray(data, name, 24).shape == (24,)
     assert pq.PackedArray(data, dtype=name, shape=24, layout="onnx").ndim == 1
-    assert not hasattr(p, "itemsize")  # it would be a fraction
+    assert not hasattr(p, "itemsize")  # An item has a fraction of a byte.
     again = pq.PackedArray(p.data, p.dtype, p.shape, layout=p.layout)
     assert again == p
 
@@ -111,13 +111,13 @@ def test_from_buffer_of_arrays():
         assert pq.PackedArray.from_buffer(nothing, "int4", (0, 3)).nbytes == 0
 
 
-def test_a_buffer_may_have_anything_after_the_last_code():
+def test_bits_after_the_last_code_are_ignored():
     p = pq.PackedArray.from_buffer(b"\x21\xf3", "uint4", 3)
     same(pq.dequantize(p, 1.0), np.float32([1, 2, 3]))
     same(p.unpack().astype(np.int32), np.int32([1, 2, 3]))
 
 
-def test_nothing_can_be_assigned():
+def test_attributes_are_read_only():
     p = pq.PackedArray(np.zeros(2, np.uint8), "int4", 3)
     for name in ("data", "dtype", "shape", "layout", "nbytes", "_data", "new"):
         with pytest.raises(
@@ -143,7 +143,7 @@ def test_the_bytes_are_read_only_views():
     with pytest.raises(ValueError, match="read-only"):
         p.data[0] = 1
     assert p.data is not p.data
-    data[0] = 0x21  # the memory is not copied
+    data[0] = 0x21  # The class does not copy the memory.
     same(pq.dequantize(p, 1.0), np.float32([1, 2, 0]))
     assert type(pq.PackedArray(data.view(Sub), "int4", 3).data) is np.ndarray
     frozen = pq.PackedArray.from_buffer(b"\0\0", "int4", 3).data
@@ -152,7 +152,7 @@ def test_the_bytes_are_read_only_views():
 
 
 class Sub(np.ndarray):
-    """A subclass of ndarray that adds nothing."""
+    """A subclass of ndarray without own members."""
 
 
 def test_equality_and_hash():
@@ -328,12 +328,12 @@ def test_elements_of_one_dimension(name):
             assert p[i].tobytes() == q[i].tobytes()
         assert [one.tobytes() for one in p] == [one.tobytes() for one in q]
         assert [type(one) for one in p] == [dtype_of(name).type] * count
-    # Something in the bits after the last code.
+    # The bits after the last code are not 0.
     p = pq.PackedArray.from_buffer(b"\xff\xff", name, 8 // BITS[name] + 1)
     assert p[-1] == p[0] == p.unpack()[-1]
 
 
-def test_elements_of_nothing():
+def test_elements_of_empty_arrays():
     for shape in NO_ELEMENTS:
         q, p = packed_of("int4", shape)
         assert len(p) == shape[0]
@@ -350,7 +350,7 @@ def test_parts_of_parts():
     while len(part) > 1:
         part = part[1:]
     assert np.shares_memory(part.data, memory)
-    # Each keeps the memory, and none of those between.
+    # Each part references the memory and no part between.
     base, chain = part.data, 0
     while base is not None:
         base, chain = getattr(base, "base", getattr(base, "obj", None)), chain + 1
@@ -363,7 +363,7 @@ def test_a_million_slices_of_slices():
     for _ in range(len(part) - 1):
         part = part[1:]
     assert part.shape == (1, 8)
-    del part  # without recursion
+    del part  # This must not recurse.
 
 
 def test_parts_cannot_be_written():
@@ -376,7 +376,7 @@ def test_parts_cannot_be_written():
         with pytest.raises(AttributeError, match="PackedArray is immutable"):
             part.shape = (2,)
     kept, spaced, part = p.copy(), p[::2], p[1:3]
-    memory[...] = 0xFF  # the memory of a part is that of the whole, that of a copy is not
+    memory[...] = 0xFF  # A part shares the memory, and a copy does not.
     assert set(part.unpack().astype(int).flat) == {15}
     assert kept.data.tobytes() == bytes(range(16))
     assert spaced.data.tobytes() == bytes([0, 1, 2, 3, 8, 9, 10, 11])
@@ -410,7 +410,7 @@ def test_copy_keeps_every_bit(name):
         hash(made)
 
 
-def test_equality_is_of_every_byte():
+def test_equality_compares_each_byte():
     for count in (1, 7, 8, 9, 63, 64, 65, 1000):
         content = bytes(range(1, 200)) * 6
         p = pq.PackedArray.from_buffer(content[:count], "int2", count * 4)
@@ -428,7 +428,7 @@ P3 = pq.PackedArray.from_buffer(bytes(11), "int4", (3, 7))
 EMPTY = pq.PackedArray.from_buffer(b"", "int4", (0, 3))
 FIRST = "expected a packed array with a first axis, got shape ()"
 WHAT = "index: expected an integer or a slice, got"
-NOT_ALONG_THE_FIRST_AXIS = {
+INVALID_INDICES = {
     "len of no axis": (lambda: len(P0), TypeError, f"len: {FIRST}"),
     "iteration over no axis": (lambda: iter(P0), TypeError, f"iter: {FIRST}"),
     "index of no axis": (lambda: P0[0], IndexError, f"index: {FIRST}"),
@@ -510,33 +510,33 @@ NOT_ALONG_THE_FIRST_AXIS = {
 }
 
 
-@loop("name", NOT_ALONG_THE_FIRST_AXIS)
-def test_what_is_not_along_the_first_axis(name):
-    call, error, text = NOT_ALONG_THE_FIRST_AXIS[name]
+@loop("name", INVALID_INDICES)
+def test_errors_of_indices(name):
+    call, error, text = INVALID_INDICES[name]
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         call()
 
 
-def test_nothing_is_in_a_packed_array():
+def test_in_is_an_error():
     for p in (P0, P1, P2, EMPTY):
         with pytest.raises(TypeError, match="not a container"):
             _ = 1 in p
 
 
 class Index:
-    """An index that fails by itself."""
+    """An index that raises an error."""
 
     def __index__(self):
         raise ValueError("mine")
 
 
-def test_what_an_index_raises_is_its_own():
+def test_errors_of_an_index_object_pass_through():
     for index in (Index(), slice(Index(), None), slice(None, None, Index())):
         with pytest.raises(ValueError, match=r"^mine$"):
             P2[index]
 
 
-# What is refused
+# Errors
 
 TWO = np.zeros(2, np.uint8)
 STRIDED = np.zeros(4, np.uint8)[::2]
@@ -627,7 +627,7 @@ REFUSED = {
 
 
 @loop("name", REFUSED)
-def test_refused(name):
+def test_errors(name):
     given, error, text = REFUSED[name]
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         pq.PackedArray(*given)
@@ -644,14 +644,14 @@ BUFFERS = {
 
 
 @loop("name", BUFFERS)
-def test_refused_buffers(name):
+def test_errors_of_buffers(name):
     buffer, error, text = BUFFERS[name]
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         pq.PackedArray.from_buffer(buffer, "int4", 3)
 
 
 @loop("buffer", [memoryview(b"abcd")[::2], STRIDED, TWO[::-1]])
-def test_refused_strided_buffers(buffer):
+def test_errors_of_strided_buffers(buffer):
     with pytest.raises(
         ValueError, match=r"^buffer: expected contiguous bytes, got strides .+$"
     ):
@@ -677,7 +677,7 @@ UNPACKABLE = {
 
 
 @loop("name", UNPACKABLE)
-def test_pack_refuses(name):
+def test_errors_of_pack(name):
     q, text = UNPACKABLE[name]
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         pq.pack(q)
@@ -738,24 +738,23 @@ OPTIONS = {
 
 
 @loop("name", OPTIONS)
-def test_quantize_refuses(name):
+def test_errors_of_quantize(name):
     kwargs, error, text = OPTIONS[name]
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         pq.quantize(X, 1.0, **{"packed": True, **kwargs})
     assert untouched(OUT)
 
 
-def test_a_numpy_bool_asks_for_packing():
+def test_packed_accepts_a_numpy_bool():
     assert pq.quantize(X, 1.0, dtype="int4", packed=np.True_).nbytes == 3
     same(pq.quantize(X, 1.0, packed=np.False_), np.int8([1] * 5))
 
 
-# Packing and unpacking
+# Packing
 
 
-@pytest.mark.parametrize("name", ["axis", "bits"])
-@pytest.mark.parametrize("kind", [bool, "c16", "f8", "u2"], ids=str)
-def test_pack_of_an_array_that_gets_another_type(kind, name):
+@loop("name, kind", ["axis", "bits"], [bool, "c16", "f8", "u2"])
+def test_pack_of_an_array_that_changes_its_type(kind, name):
     q = np.zeros(64, np.uint8)
 
     class Four:
@@ -770,12 +769,6 @@ def test_pack_of_an_array_that_gets_another_type(kind, name):
 def test_pack_of_a_packed_array():
     q = random_codes("int4", 7)
     assert pq.pack(pq.pack(q)) == pq.pack(q)
-
-
-# Quantizing
-
-
-# Dequantizing
 
 
 # Memory
@@ -820,7 +813,7 @@ def test_memory(name, layout):
 
 
 class Bytes(np.ndarray):
-    """As many as one likes."""
+    """An array that reports a wrong size."""
 
     size = property(lambda self: 1 << 19)
 
@@ -838,7 +831,7 @@ class ClaimsBytes(Claims):
 
 
 class Grows(pq.PackedArray):
-    """Of four elements, for those who ask first."""
+    """A packed array whose shape grows with each request."""
 
     __slots__ = ("asked",)
 
@@ -849,8 +842,8 @@ class Grows(pq.PackedArray):
         return (asked,)
 
 
-def test_subclasses_that_claim_more_than_there_is():
-    """What they were made of counts."""
+def test_subclasses_with_wrong_properties():
+    """The arguments of the constructor decide, not the overridden properties."""
     data = np.zeros(2, np.uint8)
     for kind in (Claims, ClaimsBytes, Grows):
         assert pq.dequantize(kind(data, "int4", 4), 1.0).shape == (4,)
@@ -862,7 +855,7 @@ def test_subclasses_that_claim_more_than_there_is():
                 call(kind.__new__(kind))
 
 
-def test_a_subclass_is_taken_as_what_it_is():
+def test_subclasses_are_packed_arrays():
     class Mine(pq.PackedArray):
         pass
 
@@ -885,20 +878,20 @@ WITHOUT_BUFFER = {
 
 
 @loop("name", WITHOUT_BUFFER)
-def test_what_has_no_buffer_to_lend(name):
+def test_errors_of_objects_without_a_buffer(name):
     with pytest.raises(
         ValueError, match=r"^buffer: expected contiguous bytes, got [^\n]+$"
     ):
         pq.PackedArray.from_buffer(WITHOUT_BUFFER[name](), "int4", 3)
 
 
-def test_bytes_lent_cannot_be_made_writeable():
+def test_data_cannot_become_writeable():
     p = pq.PackedArray(np.zeros(2, np.uint8), "int4", 3)
     with pytest.raises(ValueError, match="WRITEABLE"):
         p.data.flags.writeable = True
 
 
-def test_nothing_can_write_to_what_was_quantized():
+def test_memory_of_results_is_read_only():
     for p in (
         pq.quantize([1.0, 2.0], 1.0, dtype="int4", packed=True),
         pq.pack(np.zeros(3, ml_dtypes.int4)),
@@ -924,7 +917,7 @@ def test_a_forged_shape_reads_nothing():
 
 
 NOUNS = ["data", "dtype", "shape", "layout", "axis", "bits", "nbytes", "size", "ndim"]
-NEVER_MADE = {
+USES = {
     **{name: operator.attrgetter(name) for name in NOUNS},
     **{f.__name__: f for f in (repr, str, len, hash, bool, list, np.asarray, pickle.dumps)},
     "copy.copy": copy.copy,
@@ -942,14 +935,14 @@ NEVER_MADE = {
 }
 
 
-@loop("name", NEVER_MADE)
-def test_one_that_was_never_made(name):
+@loop("name", USES)
+def test_uninitialized_objects_raise_errors(name):
     with pytest.raises(TypeError, match=r"^data: expected words, got a PackedArray that"):
-        NEVER_MADE[name](pq.PackedArray.__new__(pq.PackedArray))
+        USES[name](pq.PackedArray.__new__(pq.PackedArray))
 
 
 @loop("rows, packed", [2**60, 2**61], [True, ("words", 0), "halves"])
-def test_more_rows_than_can_be_packed(rows, packed):
+def test_too_many_rows_are_an_error(rows, packed):
     none = np.empty((rows, 0), np.float16)
     with pytest.raises(ValueError, match=r"^x: expected extents of product \d+ or less"):
         pq.quantize(none, 1.0, dtype="int4", packed=packed)
@@ -958,7 +951,7 @@ def test_more_rows_than_can_be_packed(rows, packed):
 
 
 @loop("layout", ["onnx", ("words", 0), "words", "awq", "halves"])
-def test_as_many_rows_as_can_be(layout):
+def test_the_largest_number_of_rows(layout):
     rows = sys.maxsize // 8
     p = pq.quantize(np.empty((rows, 0), np.float32), 1.0, dtype="int4", packed=layout)
     assert p.shape == (rows, 0)
@@ -972,8 +965,8 @@ def test_as_many_rows_as_can_be(layout):
     assert p.unpack().shape == p[:].shape == pq.dequantize(p, 1.0).shape == p.shape
 
 
-def test_words_of_which_there_would_be_too_many():
-    none = np.empty((0, 2**59, 1), np.float32)  # of each code come 16 bytes
+def test_too_many_words_are_an_error():
+    none = np.empty((0, 2**59, 1), np.float32)  # Each code needs 16 bytes.
     text = r"^packed: expected a layout that has at most \d+ bytes"
     with pytest.raises(ValueError, match=text):
         pq.quantize(none, 1.0, dtype="int4", packed="halves")
@@ -982,13 +975,13 @@ def test_words_of_which_there_would_be_too_many():
         p.repack("halves")
 
 
-def test_nothing_behind_packed_results_is_writeable():
-    large = np.broadcast_to(np.float32(1), (1 << 23,))  # whose memory is NumPy's
+def test_no_base_of_a_result_is_writeable():
+    large = np.broadcast_to(np.float32(1), (1 << 23,))  # NumPy allocates this memory.
     for x in ([1.0, 2.0, 3.0], large):
-        check_all_behind(pq.quantize(x, 1.0, dtype="int4", packed=True).data)
+        check_bases(pq.quantize(x, 1.0, dtype="int4", packed=True).data)
 
 
-def check_all_behind(behind):
+def check_bases(behind):
     seen = 0
     while not (behind is None or isinstance(behind, bytes)):
         if isinstance(behind, memoryview):
@@ -1002,7 +995,7 @@ def check_all_behind(behind):
 
 
 def read_only_view(memory):
-    """A view that cannot be written, of memory that can."""
+    """Return a read-only view of writeable memory."""
     view = np.frombuffer(memory, np.uint8)[:]
     view.flags.writeable = False
     return view
@@ -1027,7 +1020,7 @@ CONSTANT = {
 
 
 @loop("name", WRITEABLE)
-def test_no_hash_where_memory_may_change(name):
+def test_writeable_memory_has_no_hash(name):
     packed = pq.PackedArray.from_buffer(WRITEABLE[name](), "int4", 4)
     with pytest.raises(TypeError, match="unhashable"):
         hash(packed)
@@ -1037,7 +1030,7 @@ def test_no_hash_where_memory_may_change(name):
 
 
 @loop("name", CONSTANT)
-def test_a_hash_where_it_may_not(name):
+def test_constant_memory_has_a_hash(name):
     packed = pq.PackedArray.from_buffer(CONSTANT[name](), "int4", 4)
     other = pq.PackedArray.from_buffer(b"ab", "int4", 4)
     assert packed == other
@@ -1061,7 +1054,7 @@ def test_copies_have_hashes(copied, first):
         assert hash(other) == hash(packed)
 
 
-def test_packed_data_of_others_changes_no_hash():
+def test_hash_cannot_change():
     packed = pq.quantize(np.float32([1, 2, 3]), 1.0, dtype="int4", packed=True)
     hashed = hash(packed)
     with pytest.raises(ValueError, match="WRITEABLE"):
@@ -1070,7 +1063,7 @@ def test_packed_data_of_others_changes_no_hash():
 
 
 @loop("mask", [False, True, [False, True]])
-def test_masked_memory_is_refused(mask):
+def test_masked_memory_is_an_error(mask):
     masked = np.ma.array(np.uint8([1, 2]), mask=mask)
     with pytest.raises(TypeError, match=r"^buffer: .* without a mask, got a masked array$"):
         pq.PackedArray.from_buffer(masked, "int4", 4)
@@ -1079,7 +1072,7 @@ def test_masked_memory_is_refused(mask):
 
 
 @loop("shape", [(0, 2**62), (2**62, 0), (2**31, 2**31, 0), (0, 2**60)])
-def test_shapes_that_no_array_has(shape):
+def test_impossible_shapes_are_errors(shape):
     for make in (pq.PackedArray, pq.PackedArray.from_buffer):
         with pytest.raises(ValueError, match=r"^shape: "):
             make(np.zeros(0, np.uint8), "int4", shape)

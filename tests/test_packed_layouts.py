@@ -33,7 +33,7 @@ def low_bits(array, bits):
     return array.view(np.uint8) & ((1 << bits) - 1)
 
 
-# The bytes of producers
+# Published bytes
 
 
 def words_of(packed):
@@ -101,18 +101,7 @@ def test_worked_bytes_of_ggml():
     ]
 
 
-# Packing and unpacking
-
-
-# Quantizing and dequantizing
-
-
-# Shape of whole tiles and parts of them, block size along the first axis: rows that share
-# the parameters of each column, more of them than have room as bytes, and, of the second,
-# of all.
-
-
-# What it is
+# PackedArray with a layout
 
 
 def some(layout="words", axis=0, bits=4, shape=(16, 3)):
@@ -220,7 +209,7 @@ def test_parts_of_a_stream():
             p[::2]
 
 
-# What is refused
+# Errors
 
 WORDS = np.zeros((2, 3), np.int32)
 EVERY = "'onnx', 'words', 'awq', 'halves' or 'high-first'"
@@ -409,7 +398,7 @@ REFUSED = {
 
 
 @loop("name", REFUSED)
-def test_refused(name):
+def test_errors(name):
     call, error, text = REFUSED[name]
     with pytest.raises(error, match=f"^{re.escape(text)}") as raised:
         call()
@@ -440,7 +429,7 @@ def test_forged_layouts_read_nothing(how):
             use()
 
 
-def test_parameters_take_packed_zero_points_as_they_are():
+def test_packed_zero_points_of_parameters():
     eight = pq.pack(np.array([1, 2, 200], np.uint8), "words", axis=0, bits=8)
     scale = np.ones(3)
     for dtype in ("int16", "uint8"):
@@ -453,7 +442,7 @@ def test_parameters_take_packed_zero_points_as_they_are():
 
 
 @loop("number, dtype", [0.5, 3.5, 1e4, np.nan], ["float8_e5m2", "int8"])
-def test_parameters_refuse_packed_floats_as_they_do_unpacked_ones(number, dtype):
+def test_packed_float_zero_points_raise_the_unpacked_error(number, dtype):
     numbers = np.array([number], ml_dtypes.float8_e5m2)
     with pytest.raises((TypeError, ValueError)) as unpacked:
         pq.QParams(1.0, numbers, dtype)
@@ -462,7 +451,7 @@ def test_parameters_refuse_packed_floats_as_they_do_unpacked_ones(number, dtype)
     assert str(packed.value) == str(unpacked.value)
 
 
-def test_onnx_takes_packed_zeros_of_float8():
+def test_onnx_accepts_packed_float8_zero_points():
     x = np.float32([1, 2, -3])
     zero = pq.pack(np.zeros(1, ml_dtypes.float8_e5m2), "words", axis=0)
     got = pq.onnx.quantize_linear(x, np.float32([1]), zero)

@@ -1,4 +1,4 @@
-"""What all the modules of weights have in common: memory, arguments, threads, imports."""
+"""Contracts of all weight formats: memory, arguments, threads, `out`, imports."""
 
 import itertools
 import pickle
@@ -60,7 +60,7 @@ READ = {
 
 
 def peak(call):
-    """Bytes of the result, and the most that was allocated at once while making it."""
+    """Return the bytes of a result and the peak of allocated memory."""
     call()
     tracemalloc.start()
     try:
@@ -98,7 +98,7 @@ WRITE = {
 
 @loop("name", WRITE)
 def test_memory_of_quantize(name):
-    """Parameters, which are few, may be there twice."""
+    """The limit allows a second copy of the parameters."""
     size, most = peak(WRITE[name])
     assert most < size + X.nbytes // 16 + SMALL * 3 // 2
 
@@ -143,7 +143,7 @@ def test_every_pair_keeps_the_numbers():
 
 @loop("name", READ)
 def test_threads(name):
-    """Calls beside each other, and threads of one."""
+    """Concurrent calls run with several threads each."""
     w = READ[name]
     want = w.dequantize()
     with ThreadPoolExecutor(4) as pool:
@@ -276,7 +276,7 @@ WRONG = {
     "bool": True,
 }
 
-# What is an argument nevertheless: an array says its type, one element is a scale for all.
+# Arguments that accept one of the wrong values.
 TAKEN = {
     "dtype": ("masked", "five dimensions"),
     "weight_scale": ("five dimensions",),
@@ -286,7 +286,7 @@ TAKEN = {
 
 
 def good_of(call):
-    """What it takes; of codes that are not packed, too."""
+    """Yield valid arguments of a function."""
     yield GOOD[call]()
     if call is compressed_tensors.dequantize:
         yield {
@@ -297,8 +297,8 @@ def good_of(call):
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda c: f"{c.__module__}.{c.__name__}"[8:])
-def test_arguments_that_are_wrong(call):
-    """Each argument in turn: one line, that begins with its name or that of another."""
+def test_errors_of_arguments(call):
+    """Each wrong argument raises one line that begins with a name of an argument."""
     for good in good_of(call):
         call(**good)
         for name, (kind, wrong) in itertools.product(CALLS[call], WRONG.items()):
@@ -314,7 +314,7 @@ def test_arguments_that_are_wrong(call):
                 assert kind in TAKEN.get(name, ()), (name, kind)
 
 
-def test_out_is_untouched_where_something_is_wrong():
+def test_errors_do_not_change_out():
     out = np.full((32, 8), 7, np.float32)
     good = GOOD[gptq.dequantize]()
     for wrong in (
@@ -332,7 +332,7 @@ def test_out_is_untouched_where_something_is_wrong():
 
 @loop("name", READ)
 def test_out(name):
-    """Of any strides and byte order; of no other type."""
+    """`out` may have any strides and byte order."""
     w = READ[name]
     want = w.dequantize(dtype="float16")
     for out in (
@@ -371,7 +371,7 @@ def test_modules_are_alike():
         assert {"Weight", "convert", "dequantize", "quantize"} <= set(module.__all__)
 
 
-def test_arrays_of_others():
+def test_arrays_of_other_packages():
     torch = pytest.importorskip("torch", reason="whose tensors are read")
     w = gptq.Weight(
         torch.from_numpy(GPTQ[4].qweight.copy()),
@@ -395,7 +395,7 @@ def test_linear_of_every_weight():
             y = pq.dequantize(given["x"], given["x_scale"], given["x_zero_point"], **how)
             want = w.dequantize()
             assert (y == (want if y.shape == want.shape else want.T)).all()
-            y = pq.onnx.dequantize_linear(**given)  # of the type of the scales
+            y = pq.onnx.dequantize_linear(**given)  # The scales decide the type.
             want = w.dequantize(dtype=given["x_scale"].dtype)
             same(y, want if y.shape == want.shape else want.T)
         else:
@@ -404,7 +404,7 @@ def test_linear_of_every_weight():
 
 
 def test_integers_and_ends():
-    """Integers of NumPy are integers; products that float32 does not hold are refused."""
+    """NumPy integers are accepted. Products beyond float32 are errors."""
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
     assert mlx.quantize(x, group_size=np.int32(32)).group_size == 32
     w = matmulnbits.pack(
