@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights whose codes and parameters are arrays of their own: what their formats share.
+"""Parts that weight formats with separate codes and parameters share.
 
-Each format is read as a `Planar`, and written from one. The modules of the formats hold
-names, shapes and refusals; what computes is called from here.
+Each format converts to and from a `Planar`. The modules of the formats contain names,
+shapes and errors; this module contains the computation.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ __all__ = [
 ]
 
 _WORD = 32
-# Of blocks of GGUF: the bits of the codes, and their zero point.
+# Bits and zero point of GGUF formats.
 _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
 REALS = ("float32", "float16", "bfloat16")
-# Elements that are made at a time where the core cannot take all at once.
+# Number of elements at a time, if the core cannot process all at once.
 _TILE = 1 << 15
 
 
 class Rows(Protocol):
-    """Codes in an order that the core does not know: uint8 arrays of some rows of them."""
+    """Codes in a layout that the core lacks; slices return uint8 arrays of rows."""
 
     shape: tuple[int, ...]
     words: npt.NDArray[np.int32]
@@ -86,37 +86,37 @@ class Rows(Protocol):
 
 class Planar(NamedTuple):
     """
-    A weight in a form that all formats have: ``(code - zero_point) * scale + bias``.
+    The common form of all formats: ``(code - zero_point) * scale + bias``.
 
-    Codes are unsigned, of `bits` bits. Parameters have the dimensions of the codes, with
-    groups in place of the inputs; or are one, of zero points.
+    Codes are unsigned and have `bits` bits. Parameters have the dimensions of the codes,
+    with groups in place of inputs. Zero points may be one number.
     """
 
     codes: PackedArray | npt.NDArray[np.uint8] | Rows
     bits: int
-    axis: int  # of the inputs
-    inputs: int  # there may be more codes along the axis, of nothing
+    axis: int  # axis of the inputs
+    inputs: int  # codes along the axis may exceed this number
     scale: npt.NDArray[Any]
     zero_point: npt.NDArray[np.uint8] | PackedArray | int
-    block_size: int  # inputs of a group
-    groups: npt.NDArray[np.int64] | None = None  # that of each input, where they are mixed
+    block_size: int  # inputs in a group
+    groups: npt.NDArray[np.int64] | None = None  # group of each input, if they are mixed
     bias: npt.NDArray[Any] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the numbers."""
+        """Shape of the weight."""
         extents = list(self.codes.shape)
         extents[self.axis] = self.inputs
         return tuple(extents)
 
     @property
     def outputs(self) -> int:
-        """How many there are of the other axis."""
+        """Extent of the other axis."""
         return self.shape[1 - self.axis]
 
     @property
     def is_plain(self) -> bool:
-        """Whether the core can take all of it."""
+        """True if the core can process the complete weight."""
         return (
             isinstance(self.codes, (PackedArray, np.ndarray))
             and self.groups is None
@@ -125,14 +125,14 @@ class Planar(NamedTuple):
 
 
 class Weight:
-    """What the weights of all formats have."""
+    """Base class of the weights of all formats."""
 
-    # A frozen dataclass of each format has its arrays, and this, which is made of them.
+    # Each format is a frozen dataclass with its arrays; this attribute is built from them.
     _planar: Planar
-    _turned = False  # whether `dequantize` has the inputs first, and the codes have not
+    _turned = False  # True if only the result of `dequantize` has the inputs first
 
     def _keep(self, planar: Planar, **settled: Any) -> None:
-        """Set what `__post_init__` of a frozen dataclass has made."""
+        """Set attributes of a frozen dataclass."""
         for name, value in {**settled, "_planar": planar}.items():
             object.__setattr__(self, name, value)
 
@@ -164,19 +164,19 @@ class Weight:
         dtype : dtype_like, optional
             float32 (the default), float64, float16 or bfloat16.
         out : ndarray, optional
-            Where to put the result: of that shape and type, any strides.
+            Array for the result, of that shape and type. Any strides are allowed.
         threads : int, optional
             Largest number of threads. Default 1.
 
         Returns
         -------
         ndarray
-            Of the shape `shape`.
+            Array of shape `shape`.
 
         Raises
         ------
         TypeError, ValueError
-            If an argument does not fit; `out` is unchanged.
+            If an argument is wrong; `out` is unchanged.
         """
         kind = real_of(dtype, out)
         return decoded(self._planar, kind, out, threads, turned=self._turned)
@@ -188,16 +188,16 @@ class Weight:
         Returns
         -------
         dict
-            ``x``, a `pyquant.PackedArray` of uint4 or uint2 in the layout of ONNX, or an
-            array of uint8, of the shape of the codes; ``x_scale``, ``x_zero_point``,
-            ``axis`` and ``block_size``. The operator makes numbers of the type of the
-            scales: those of `dequantize` for that type.
+            ``x`` (a `pyquant.PackedArray` of uint4 or uint2 in the layout of ONNX, or a
+            uint8 array), ``x_scale``, ``x_zero_point``, ``axis`` and ``block_size``. The
+            operator returns the type of the scales, with the values of `dequantize` for
+            that type.
 
         Raises
         ------
         ValueError
-            If the operator has no such weights: codes of other widths, inputs that are not
-            in the order of their groups, or numbers that are added.
+            If the operator does not support the weight: codes of other widths, inputs out
+            of the order of their groups, or biases.
         """
         made = self._planar
         check_width(made, (2, 4, 8), "DequantizeLinear")
@@ -226,22 +226,22 @@ class Weight:
         Parameters
         ----------
         name : {"Q4_0", "Q4_1", "Q8_0"}
-            The format of the blocks.
+            Format of the blocks.
 
         Returns
         -------
         ndarray
-            uint8 of blocks of inputs, a row for each output, which
-            ``pq.block_format(name).decode`` and `pyquant.write_weights` take.
+            uint8 blocks along the inputs, with a row for each output, for
+            ``pq.block_format(name).decode`` and `pyquant.write_weights`.
 
         Raises
         ------
         TypeError
-            If `name` is none.
+            If `name` is not a string.
         ValueError
-            If there are no such blocks: codes of other widths, groups that are not whole
-            blocks, other zero points than 8 (of Q8_0: 128; of Q4_1: 0), scales that float16
-            does not hold.
+            If the format cannot store the weight: codes of other widths, groups that do not
+            fill blocks, zero points other than 8 (Q8_0: 128; Q4_1: 0), or scales beyond
+            float16.
         """
         name = one_of(name, "name", tuple(_BLOCKS))
         bits, zero = _BLOCKS[name]
@@ -282,11 +282,11 @@ class Weight:
         return fmt.join(**parts)
 
 
-# ---- numbers ----
+# ---- values ----
 
 
 def _halves(numbers: npt.NDArray[Any], name: str, times: int) -> npt.NDArray[np.float16]:
-    """Scales of blocks as these have them."""
+    """Return scales as blocks store them."""
     with np.errstate(all="ignore"):
         made = numbers.astype(np.float16)
     wrong = made.astype(numbers.dtype) != numbers
@@ -298,7 +298,7 @@ def _halves(numbers: npt.NDArray[Any], name: str, times: int) -> npt.NDArray[np.
 
 
 def real_of(dtype: npt.DTypeLike | None, out: object) -> np.dtype[Any]:
-    """A type of real numbers, which may be one of ml_dtypes."""
+    """Return a type of real numbers, perhaps from ml_dtypes."""
     if dtype is not None:
         which, name, got = "dtype", requested(dtype), shown(dtype)
     elif isinstance(out, np.ndarray):
@@ -336,7 +336,7 @@ def decoded(
     *,
     turned: bool,
 ) -> npt.NDArray[Any]:
-    """The numbers, of that type, in their order or with the axes turned."""
+    """Return the values in a type, optionally transposed."""
     if out is None:
         target = np.empty(made.shape, kind)
     else:
@@ -349,7 +349,7 @@ def decoded(
 
 
 def _decode(made: Planar, target: npt.NDArray[Any], threads: SupportsIndex) -> None:
-    """Write the numbers, in the order of the codes."""
+    """Write the values in the order of the codes."""
     codes: Any = made.codes
     if made.is_plain:
         _core.dequantize(
@@ -388,7 +388,7 @@ def _settled(made: Planar) -> npt.NDArray[np.uint8] | int:
 
 
 def _parts(made: Planar) -> Iterator[slice]:
-    """Rows of codes that are taken at a time: such as begin with words."""
+    """Return ranges of rows that begin at words."""
     rows, extent = made.codes.shape
     step = max(_WORD, _TILE // max(extent, 1) // _WORD * _WORD)
     for first in range(0, rows, step):
@@ -398,7 +398,7 @@ def _parts(made: Planar) -> Iterator[slice]:
 def _parameters_of(
     made: Planar, part: slice, inputs: int
 ) -> tuple[npt.NDArray[Any], Any, Any, dict[str, Any]]:
-    """Scales, zero points and biases of some rows of codes, and how they are given."""
+    """Return scales, zero points, biases and granularity of some rows of codes."""
     given = (made.scale, made.zero_point, made.bias)
     groups = made.groups
     if made.axis == 1:
@@ -418,7 +418,7 @@ def _each(given: Any, place: Any) -> Any:
 
 
 def _filled(groups: npt.NDArray[np.int64], inputs: int) -> npt.NDArray[np.int64]:
-    """With any group for codes that are of no input."""
+    """Assign any group to codes without an input."""
     return np.concatenate([groups, np.zeros(inputs - groups.size, np.int64)])
 
 
@@ -433,8 +433,10 @@ def repacked(
     layout: str = "words",
     columns: int | None = None,
 ) -> npt.NDArray[Any]:
-    """Words of the same codes, the inputs along `axis`, packed along `along`; of so many
-    columns, if there are to be more than codes need."""
+    """Return words of the codes with the inputs along `axis`, packed along `along`.
+
+    `columns` may exceed the number that the codes need.
+    """
     if len(made.shape) != 2:
         msg = f"weight: expected two dimensions, got shape {made.shape}"
         raise ValueError(msg)
@@ -443,7 +445,7 @@ def repacked(
     shape = made.shape[::-1] if turned else made.shape
     rows, needed = row.shape(shape, along, made.bits)
     words = np.zeros((rows, columns or needed), row.words[0])
-    target = words.T if turned else words  # in the order of the codes that are read
+    target = words.T if turned else words  # in the order of the source codes
     here = 1 - along if turned else along
     for part in _parts(made):
         piece = made.codes[part]
@@ -463,12 +465,12 @@ def repacked(
 
 
 def small_codes(packed: PackedArray) -> npt.NDArray[np.uint8]:
-    """A byte for each of a few codes, without the types of ml_dtypes."""
+    """Unpack a few codes to bytes, without ml_dtypes."""
     return _core.dequantize(packed, 1.0).astype(np.uint8)
 
 
 def zero_codes(made: Planar) -> npt.NDArray[np.uint8]:
-    """Zero points in the shape of the scales."""
+    """Return zero points with the shape of the scales."""
     zero = made.zero_point
     if isinstance(zero, PackedArray):
         return small_codes(zero)
@@ -476,7 +478,7 @@ def zero_codes(made: Planar) -> npt.NDArray[np.uint8]:
 
 
 def planar_of(weight: Weight | tuple[BlockFormat, npt.NDArray[np.uint8]]) -> Planar:
-    """What the formats of the modules and of GGUF share."""
+    """Return the common form of a weight of a module or of GGUF blocks."""
     if isinstance(weight, Weight):
         return weight._planar
     if isinstance(weight, tuple) and len(weight) == 2:
@@ -518,7 +520,7 @@ def check_width(made: Planar, widths: tuple[int, ...], target: str) -> None:
 
 
 def check_codes(array: npt.NDArray[np.uint8], name: str, bits: int) -> None:
-    """Refuse what has more bits."""
+    """Raise an error for codes with more bits."""
     most = (1 << bits) - 1
     if array.size and array.max() > most:
         place = np.unravel_index(int(array.argmax()), array.shape)
@@ -548,11 +550,11 @@ def refuse_groups(made: Planar, target: str) -> None:
     raise ValueError(msg)
 
 
-# ---- what formats are given ----
+# ---- arguments of formats ----
 
 
 def integer_of(value: object, name: str, least: int, most: int = (1 << 31) - 1) -> int:
-    """An integer in a range, no bool."""
+    """Return an integer in a range; bool raises an error."""
     try:
         if isinstance(value, (bool, np.bool)):
             raise TypeError
@@ -567,7 +569,7 @@ def integer_of(value: object, name: str, least: int, most: int = (1 << 31) - 1) 
 
 
 def one_of(value: object, name: str, choices: tuple[Any, ...]) -> Any:
-    """The one of the choices that a value is."""
+    """Return the choice that equals a value."""
     if isinstance(choices[0], int) and not isinstance(value, bool):
         with suppress(TypeError):
             value = index(value)  # type: ignore[arg-type]
@@ -590,7 +592,7 @@ def flag_of(value: object, name: str) -> bool:
 
 
 def array_of(value: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
-    """An array of one of the types, by the names of pyquant."""
+    """Return an array with one of the named types."""
     array: npt.NDArray[Any] = _core.plain(value, name)
     if dtypes.name_of(array.dtype) not in types or _core.is_masked(array):
         got = "a masked array" if _core.is_masked(array) else dtypes.described(array)
@@ -600,17 +602,17 @@ def array_of(value: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
 
 
 def numbers_of(value: Any, name: str) -> npt.NDArray[Any]:
-    """Scales or biases."""
+    """Return scales or biases."""
     return array_of(value, name, REALS)
 
 
 def reals_of(value: Any, name: str) -> npt.NDArray[Any]:
-    """Numbers to quantize."""
+    """Return real numbers to quantize."""
     return array_of(_core.as_reals(value, name), name, ("float64", *REALS))
 
 
 def refuse_nonfinite(array: npt.NDArray[Any], name: str) -> None:
-    """Say where the first number is that is not finite, if there is one."""
+    """Raise an error about the first value that is not finite, if any."""
     try:
         _core.extrema(array, tuple(max(1, n) for n in array.shape))
     except ValueError as error:
@@ -619,12 +621,12 @@ def refuse_nonfinite(array: npt.NDArray[Any], name: str) -> None:
 
 
 def bytes_of(value: Any, name: str) -> npt.NDArray[np.uint8]:
-    """Bytes in C order."""
+    """Return bytes in C order."""
     return np.ascontiguousarray(array_of(value, name, ("uint8",)))
 
 
 def word_array(value: Any, name: str) -> npt.NDArray[np.int32]:
-    """Words of 32 bits, little-endian and in C order as `PackedArray` wants them."""
+    """Return little-endian 32-bit words in C order, for `PackedArray`."""
     array = array_of(value, name, ("int32", "uint32"))
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return np.ascontiguousarray(array).view("<i4")
@@ -639,7 +641,7 @@ def check_shape(
 
 
 def matrix_of(array: npt.NDArray[Any], name: str) -> tuple[int, int]:
-    """The extents of two dimensions."""
+    """Return the extents of a matrix."""
     if array.ndim != 2:
         msg = f"{name}: expected two dimensions, got shape {array.shape}"
         raise ValueError(msg)
@@ -648,7 +650,7 @@ def matrix_of(array: npt.NDArray[Any], name: str) -> tuple[int, int]:
 
 
 def blocks_of(inputs: int, groups: int, group_size: SupportsIndex | None, name: str) -> int:
-    """Inputs of a group, of which there are so many, by the array of that name."""
+    """Return the number of inputs in a group, from the number of groups."""
     if group_size is not None:
         size = integer_of(group_size, "group_size", 1)
         if -(-inputs // size) != groups:
@@ -673,7 +675,7 @@ def blocks_of(inputs: int, groups: int, group_size: SupportsIndex | None, name: 
 def order_of(
     g_idx: ArrayLike | None, name: str, inputs: int, groups: int
 ) -> npt.NDArray[np.int32] | None:
-    """The group of each input, as it is given."""
+    """Return the given group of each input."""
     if g_idx is None:
         return None
     array = array_of(g_idx, name, ("int32", "int64"))
@@ -692,7 +694,7 @@ def order_of(
 def groups_of(
     order: npt.NDArray[np.int32] | None, groups: int, size: int
 ) -> npt.NDArray[np.int64] | None:
-    """The same for use; None where so many groups of that size follow each other."""
+    """Return the group of each input, or `None` for ordered groups of one size."""
     if order is None or (
         -(-order.size // size) == groups
         and np.array_equal(order, np.arange(order.size) // size)
@@ -701,11 +703,11 @@ def groups_of(
     return order.astype(np.int64)
 
 
-# ---- what formats are made of ----
+# ---- parts of formats ----
 
 
 def integers_of(value: Any, name: str, bits: int) -> npt.NDArray[np.uint8]:
-    """Zero points of so many bits, of any integer type."""
+    """Return zero points of any integer type within a width."""
     array: npt.NDArray[Any] = _core.plain(value, name)
     if array.dtype.kind not in "iu" or _core.is_masked(array):
         got = "a masked array" if _core.is_masked(array) else dtypes.described(array)
@@ -730,10 +732,10 @@ def words_by(
     threads: SupportsIndex,
 ) -> npt.NDArray[Any]:
     """
-    Words of the codes of numbers, the inputs of which are along the first axis.
+    Quantize values with the inputs along the first axis to words of codes.
 
-    ``(x + zero * scale) / scale``, each step rounded, then half to even: the order in which
-    GPTQ and AWQ are packed.
+    ``(x + zero * scale) / scale``, each step rounded, then half to even, like the packing
+    of GPTQ and AWQ.
     """
     with np.errstate(all="ignore"):
         offset = -np.multiply(zero, scale, dtype=np.float32)
@@ -757,7 +759,7 @@ def words_by(
 
 
 def dense(codes: Any, bits: int, layout: str, along: int) -> npt.NDArray[np.int32]:
-    """Words of a few codes."""
+    """Pack a few codes to words."""
     made: npt.NDArray[np.int32] = pack(
         np.ascontiguousarray(codes), layout, axis=along, bits=bits
     ).data
@@ -765,7 +767,7 @@ def dense(codes: Any, bits: int, layout: str, along: int) -> npt.NDArray[np.int3
 
 
 def inputs_first(made: Planar) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-    """Scales and zero points with groups along the first axis."""
+    """Return scales and zero points with groups along the first axis."""
     turned = made.axis == 1
     each = (made.scale, zero_codes(made))
     scale, zeros = (np.ascontiguousarray(one.T if turned else one) for one in each)
@@ -773,7 +775,7 @@ def inputs_first(made: Planar) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]
 
 
 def outputs_first(made: Planar) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-    """The same with groups along the last axis."""
+    """Return scales and zero points with groups along the last axis."""
     turned = made.axis == 0
     each = (made.scale, zero_codes(made))
     scale, zeros = (np.ascontiguousarray(one.T if turned else one) for one in each)
@@ -781,7 +783,7 @@ def outputs_first(made: Planar) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]
 
 
 def refuse_uneven(made: Planar, target: str) -> None:
-    """Of inputs that say their groups, these need not be of one size."""
+    """Raise an error for groups of different sizes."""
     groups = made.scale.shape[made.axis]
     if -(-made.inputs // made.block_size) != groups:
         msg = (
@@ -801,7 +803,7 @@ def refuse_short(made: Planar, target: str) -> None:
 
 
 def check_whole(extent: int, bits: int, name: str, what: str, target: str) -> None:
-    """Refuse what does not fill its words."""
+    """Raise an error if codes do not fill their words."""
     least = _WORD // gcd(_WORD, bits)
     if extent % least:
         msg = f"{name}: expected {what} that {least} divides for {target}, got {extent}"

@@ -35,24 +35,24 @@ class Weight(_planar.Weight):
     Parameters
     ----------
     qweight : array_like
-        int32 or uint32 of shape (K, N / 8), of K inputs and N outputs: eight outputs to a
-        word, from the lowest four bits on those of 0 2 4 6 1 3 5 7.
+        int32 or uint32 of shape (K, N / 8) for K inputs and N outputs: eight outputs to a
+        word, in the order 0 2 4 6 1 3 5 7 from the lowest four bits.
     qzeros : array_like
-        The same of the zero points, of shape (K / group, N / 8).
+        Zero points, packed like `qweight`, of shape (K / group, N / 8).
     scales : array_like
         float16, float32 or bfloat16 of shape (K / group, N).
     bits : int, optional
-        4, as all files have it.
+        Always 4.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not that.
+        If an argument is wrong.
 
     Notes
     -----
-    Numbers are ``(code - zero_point) * scale``. The layouts "gemv" and "gemv_fast" of
-    AutoAWQ are others.
+    Values are ``(code - zero_point) * scale``. AutoAWQ's layouts "gemv" and "gemv_fast"
+    differ and are not supported.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Weight(_planar.Weight):
     bits: int = 4
 
     def __post_init__(self) -> None:
-        """Check that everything fits together."""
+        """Check that all arguments match."""
         bits = _planar.one_of(self.bits, "bits", _BITS)
         words = _planar.word_array(self.qweight, "qweight")
         zeros = _planar.word_array(self.qzeros, "qzeros")
@@ -112,29 +112,28 @@ def dequantize(
     qweight, qzeros, scales : array_like
         The tensors, see `Weight`.
     bits : int, optional
-        4, as all files have it.
+        Always 4.
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     out : ndarray, optional
-        Where to put the result: of shape (K, N) and that type, any strides.
+        Array for the result, of shape (K, N) and that type. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of shape (K, N), a row for each input; or `out`.
+        Array of shape (K, N), with a row for each input, or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` is unchanged.
+        If an argument is wrong; `out` is unchanged.
 
     Notes
     -----
-    ``(code - zero_point) * scale``, rounded to float32 (for float64 to that), then to
-    `dtype`:
-    of scales in float16, float16 is what AutoAWQ makes.
+    ``(code - zero_point) * scale``, rounded to float32 (to float64 for float64 results),
+    then to `dtype`: float16 results from float16 scales equal AutoAWQ.
 
     Examples
     --------
@@ -167,27 +166,27 @@ def quantize(
     scales : array_like
         float16, float32 or bfloat16 of shape (K / group, N).
     zeros : array_like
-        Integers from 0 to 15 of the same shape.
+        Integers from 0 to 15, with the shape of `scales`.
     bits : int, optional
-        4, as all files have it.
+        Always 4.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     Weight
-        The tensors.
+        The packed tensors.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not that.
+        If an argument is wrong.
 
     Notes
     -----
     ``round_half_even((x + zero * scale) / scale)``, each step rounded to float32 (to
-    float64 if `x` is that), as AutoAWQ packs; beyond the codes 0 or 15, where AutoAWQ
-    spoils the codes beside it.
+    float64 if `x` is float64), like AutoAWQ. Values out of range become 0 or 15; AutoAWQ
+    corrupts neighbouring codes.
 
     Examples
     --------
@@ -221,20 +220,20 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        One of `pyquant.gptq`, `matmulnbits`, `compressed_tensors` or of this module; or a
-        block format of GGUF, Q4_0, with uint8 of its blocks, of rows of K inputs.
+        A weight of `pyquant.gptq`, `matmulnbits`, `compressed_tensors` or of this module;
+        or the GGUF format Q4_0 and the uint8 bytes of its blocks, with rows of K inputs.
 
     Returns
     -------
     Weight
-        The same numbers. Scales keep their type.
+        A weight with equal values. Scales keep their type.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no such weight of AWQ: `weight` has codes of other widths, a number of
-        outputs that 8 does not divide, a last group that is short, inputs that are not in
-        the order of their groups, or numbers that are added.
+        If AWQ cannot store the weight: codes of other widths, a number of outputs that is
+        not a multiple of 8, a short last group, inputs out of the order of their groups, or
+        biases.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write weights of bitsandbytes: NF4, FP4 and rows of int8.
 
-Nothing of bitsandbytes is imported. Names of tensors are those of its safetensors files.
+bitsandbytes is not imported. Tensor names follow its safetensors files.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
 _BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 _NESTED_BLOCK = 256
 _STATE = "quant_state.bitsandbytes__"
-_LEAST = np.float32(1e-38)  # what smaller magnitudes are taken for where they divide
-_PIECE = 1 << 16  # elements of a buffer, whole blocks of any size
-_PART = 1 << 20  # the same where threads may share them
+_LEAST = np.float32(1e-38)  # smallest divisor
+_PIECE = 1 << 16  # elements of a buffer, a multiple of any block size
+_PART = 1 << 20  # elements of a buffer for threads
 
 
 def __dir__() -> list[str]:
@@ -63,13 +63,13 @@ class Nested:
     Attributes
     ----------
     absmax : ndarray
-        float32, one for each block of codes.
+        float32 scales, one for each block of codes.
     offset : float
-        What is added to their products: a float32 number.
+        The float32 number that is added to the products.
     quant_map : ndarray
-        float32, 256 numbers.
+        Table of 256 float32 numbers.
     block_size : int
-        How many codes share one of `absmax`.
+        Number of codes that share a scale.
     """
 
     absmax: npt.NDArray[np.float32]
@@ -86,22 +86,23 @@ class FourBit:
     Attributes
     ----------
     data : ndarray
-        uint8, of one dimension: two codes to a byte, the first in the high half, of all
-        elements in C order. Where these are an odd number, the code of 0 follows.
+        One-dimensional uint8: two codes to a byte, the first in the high half, in C order.
+        An odd number of elements is padded with the code of 0.
     absmax : ndarray
-        Of each block: float32, or uint8 where scales are nested.
+        Largest magnitude of each block: float32, or uint8 codes for nested scales.
     shape : tuple of int
-        That of the numbers.
+        Shape of the weight.
     quant_map : ndarray
-        float32, 16 numbers: those of the codes.
+        Table of 16 float32 numbers, one for each code.
     quant_type : str
         "nf4" or "fp4".
     block_size : int
-        How many elements share one of `absmax`; the last block may be short.
+        Number of elements that share a scale; the last block may be short.
     dtype : str
-        What the numbers were, and are made again: "float32", "float16" or "bfloat16".
+        Original type of the weight, and default type of `dequantize`: "float32", "float16"
+        or "bfloat16".
     nested : Nested or None
-        What makes numbers of `absmax` where it is not these itself.
+        Parameters of nested scales, if `absmax` contains codes.
     """
 
     data: npt.NDArray[np.uint8]
@@ -137,18 +138,18 @@ def quantize(
     Parameters
     ----------
     x : array_like
-        float32, float16 or bfloat16, of any shape; all finite. What is not contiguous in C
-        order is copied.
+        Finite values of float32, float16 or bfloat16, of any shape. An array that is not
+        C-contiguous is copied.
     block_size : int, optional
-        32, 64 (the default), 128, 256, 512, 1024, 2048 or 4096 elements in C order share a
-        scale.
+        Number of elements in C order that share a scale: 32, 64 (the default), 128, 256,
+        512, 1024, 2048 or 4096.
     quant_type : {"nf4", "fp4"}, optional
-        The numbers that codes stand for.
+        The table of the codes.
     nested : bool, optional
-        Whether scales are quantized, too, to 8 bits in blocks of 256. Default False.
+        True: also quantize scales to 8 bits in blocks of 256. Default False.
     offset : float, optional
-        With `nested` only: what is subtracted from scales before. Default: their mean, by
-        sums of float64.
+        For `nested`: the number that is subtracted from the scales. Default: their mean,
+        with float64 sums.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
@@ -160,15 +161,16 @@ def quantize(
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit, or a number is not finite.
+        If an argument is wrong, or a value is not finite.
 
     Notes
     -----
-    Of a block with the largest magnitude m, ``x * (1 / max(m, 1e-38))``, of a short one
-    ``x / max(m, 1e-38)``, in float32, becomes the code of the nearest number, of the lower
-    one of two that are as near. These are the bytes of bitsandbytes 0.50.2. Nested scales
-    are not: its mean depends on the order in which PyTorch adds, and its CPU code does not
-    find the nearest of 256 numbers. Here it does, as that for GPUs.
+    For a block with largest magnitude m, the quotient is ``x * (1 / max(m, 1e-38))``, and
+    ``x / max(m, 1e-38)`` for a short block, in float32. The code is the index of the
+    nearest number, and at a tie of the lower one. The bytes equal bitsandbytes 0.50.2.
+    Nested scales differ: bitsandbytes' mean depends on PyTorch's order of additions, and
+    its CPU code does not find the nearest of 256 numbers. pyquant finds the nearest, like
+    bitsandbytes on GPUs.
 
     Examples
     --------
@@ -225,29 +227,30 @@ def dequantize(
     Parameters
     ----------
     q : FourBit
-        Of `quantize` or `from_tensors`.
+        Result of `quantize` or `from_tensors`.
     dtype : dtype_like, optional
-        float32, float64, float16 or bfloat16. Default that of `out`, else ``q.dtype``.
+        float32, float64, float16 or bfloat16. Default: the dtype of `out`, else
+        ``q.dtype``.
     out : ndarray, optional
-        Where to put the result: of the shape of `q`, any strides.
+        Array for the result, with the shape of `q`. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of ``q.shape``; or `out`.
+        Array of shape ``q.shape``, or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` is unchanged.
+        If an argument is wrong; `out` is unchanged.
 
     Notes
     -----
-    ``quant_map[code] * absmax`` in float32, then rounded to `dtype`; nested scales are
-    ``map[code] * absmax + offset`` before, each step rounded to float32. Equal to
-    bitsandbytes 0.50.2, but that code 8 of FP4 is +0 everywhere.
+    ``quant_map[code] * absmax`` in float32, then rounded to `dtype`. Nested scales are
+    first ``map[code] * absmax + offset``, with each step rounded to float32. The result
+    equals bitsandbytes 0.50.2, except that code 8 of FP4 is always +0.
 
     Examples
     --------
@@ -303,7 +306,7 @@ def _encode(
     book: str,
     threads: SupportsIndex,
 ) -> npt.NDArray[np.uint8]:
-    """Whole blocks times the reciprocals of their scales, a short one over its scale."""
+    """Multiply complete blocks by the reciprocals of their scales; divide a short block."""
     scales = np.maximum(absmax, _LEAST)
     whole = flat.size // size
     how: dict[str, Any] = {"packed": "high-first", "codebook": book, "threads": threads}
@@ -312,7 +315,7 @@ def _encode(
     if whole == absmax.size:
         made: Any = _encoded(flat, inverse, **how)
         return np.asarray(made.data)
-    data = np.empty((flat.size + 1) // 2, np.uint8)  # in parts: not all codes twice
+    data = np.empty((flat.size + 1) // 2, np.uint8)  # filled in parts, to save memory
     step = _PART // size
     for first in range(0, whole, step):
         last = min(first + step, whole)
@@ -322,13 +325,13 @@ def _encode(
         flat[whole * size :], scales[-1], packed="high-first", codebook=book
     )
     data[whole * size // 2 :] = rest.data
-    if flat.size % 2:  # as if there was a 0
+    if flat.size % 2:  # as if the block contained 0
         data[-1] |= int(_encoded(0.0, 1.0, codebook=book))
     return data
 
 
 def _absmax_of(flat: npt.NDArray[Any], size: int) -> npt.NDArray[np.float32]:
-    """The largest magnitude of each block; of numbers that are all finite."""
+    """Return the largest magnitude of each block; raise an error for values not finite."""
     lowest, highest = _core.extrema(flat, (size,))
     found: npt.NDArray[np.float32] = np.maximum(-lowest, highest).astype(np.float32)
     return found
@@ -349,7 +352,7 @@ def _offset_of(
 
 
 def _real_of(value: SupportsFloat) -> float:
-    """As float; what no float is as large as is infinite, what is no number none."""
+    """Convert to float. Larger values become infinity. Other objects raise."""
     try:
         return float(value)
     except OverflowError:
@@ -370,26 +373,26 @@ def quantize_int8(
     Parameters
     ----------
     x : array_like
-        float32, float16 or bfloat16, of two dimensions; all finite.
+        Finite values of float32, float16 or bfloat16, with two dimensions.
     threads : int, optional
         Largest number of threads. Default 1.
 
     Returns
     -------
     codes : ndarray
-        int8, of the shape of `x`.
+        int8 codes, with the shape of `x`.
     scb : ndarray
-        float32: the largest magnitude of each row.
+        Largest magnitude of each row, float32.
 
     Raises
     ------
     TypeError, ValueError
-        If `x` does not fit, or a number is not finite.
+        If `x` is wrong, or a value is not finite.
 
     Notes
     -----
-    ``round_half_even(x * (127 * (1 / scb)))``, each step in float32; 0 where `scb` is. A
-    ratio that float32 does not hold, of rows below 4e-37, is its largest number.
+    ``round_half_even(x * (127 * (1 / scb)))``, each step in float32. Rows with `scb` 0 get
+    codes 0. A ratio beyond float32, for rows below 4e-37, becomes its largest number.
 
     Examples
     --------
@@ -430,27 +433,28 @@ def dequantize_int8(
     Parameters
     ----------
     codes : array_like
-        int8, of two dimensions: `X.weight` of a file.
+        Two-dimensional int8: `X.weight` of a file.
     scb : array_like
-        float32, one for each row: `X.SCB`.
+        float32, one for each row: `X.SCB` of a file.
     dtype : dtype_like, optional
-        float32, float64, float16 or bfloat16. Default that of `out`, else float16.
+        float32, float64, float16 or bfloat16. Default: the dtype of `out`, else float16.
     out : ndarray, optional
-        Where to put the result: of the shape of `codes` and that type, any strides.
+        Array for the result, with the shape of `codes` and that type. Any strides are
+        allowed.
 
     Returns
     -------
     ndarray
-        Of the shape of `codes`; or `out`.
+        Array with the shape of `codes`, or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` is unchanged.
+        If an argument is wrong; `out` is unchanged.
 
     Notes
     -----
-    ``codes * scb * 0.007874015718698502``, two products in float32, then rounded to
+    ``codes * scb * 0.007874015718698502``, with two float32 products, then rounded to
     `dtype`.
 
     Examples
@@ -500,19 +504,19 @@ def to_tensors(q: FourBit, name: str) -> dict[str, npt.NDArray[Any]]:
     Parameters
     ----------
     q : FourBit
-        Of `quantize` or `from_tensors`.
+        Result of `quantize` or `from_tensors`.
     name : str
-        What the weight is called, as "model.layers.0.mlp.up_proj.weight".
+        Name of the weight, for example "model.layers.0.mlp.up_proj.weight".
 
     Returns
     -------
     dict
-        Arrays by the names that they have in a file, for `pyquant.write_weights`.
+        Arrays by their names in a file, for `pyquant.write_weights`.
 
     Raises
     ------
     TypeError, ValueError
-        If `q` is not what it has to be.
+        If `q` is invalid.
 
     Examples
     --------
@@ -560,21 +564,21 @@ def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
     Parameters
     ----------
     tensors : mapping
-        Arrays by their names, as of `pyquant.open_weights`.
+        Arrays by their names, for example from `pyquant.open_weights`.
     name : str
-        What the weight is called.
+        Name of the weight.
 
     Returns
     -------
     FourBit
-        Codes and scales, which are not copied.
+        Codes and scales, without a copy.
 
     Raises
     ------
     KeyError
-        If there is no such weight.
+        If the weight does not exist.
     TypeError, ValueError
-        If the tensors are not those of a weight of 4 bits, or do not go together.
+        If the tensors are not a 4-bit weight, or do not match.
 
     Examples
     --------
@@ -631,7 +635,7 @@ def _array_of(tensors: Mapping[str, Any], key: str) -> npt.NDArray[Any]:
         msg = f"tensors: expected {key} beside the others of the weight, got none"
         raise ValueError(msg) from error
     if not isinstance(found, np.ndarray) and hasattr(found, "view"):
-        found = found.view()  # of a file
+        found = found.view()  # a tensor of a file
     if not isinstance(found, np.ndarray):
         msg = f"tensors: expected an array for {key}, got {type(found).__name__}"
         raise TypeError(msg)
@@ -702,7 +706,7 @@ def _check_flag(value: object, name: str) -> None:
 
 
 def _check(q: FourBit, name: str) -> None:
-    """Whether its parts go together, of whatever they were made."""
+    """Check that the parts match."""
     if not isinstance(q.shape, tuple) or not all(map(_is_count, q.shape)):
         msg = f"{name}: expected a shape of integers from 0 on, got {shown(q.shape):.60}"
         raise ValueError(msg)
@@ -745,7 +749,7 @@ def _is_one_of(value: object, names: tuple[str, ...]) -> bool:
 
 
 def _is_finite(value: object) -> bool:
-    """Whether it is a number that float32 holds."""
+    """Return True for a number within float32."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)):
         return False
     return abs(_real_of(value)) <= float(np.finfo(np.float32).max)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write weights of the package compressed-tensors.
 
-Its formats "pack-quantized", and "int-quantized", "float-quantized" and "naive-quantized",
-of which the codes are not packed. The package is not imported.
+The formats are "pack-quantized", and "int-quantized", "float-quantized" and
+"naive-quantized" with unpacked codes. The package is not imported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Weight", "convert", "dequantize", "quantize"]
 _BITS = (1, 2, 3, 4, 5, 6, 7, 8)
 _PACKINGS = ("dense", "padded")
 _PLAIN = ("int8", "float8_e4m3fn")
-_TILE = 1 << 15  # elements that are quantized at a time
+_TILE = 1 << 15  # number of elements quantized at a time
 
 
 def __dir__() -> list[str]:
@@ -44,35 +44,35 @@ class Weight(_planar.Weight):
     Parameters
     ----------
     weight_packed : array_like
-        int32 of N rows of words, of codes along K inputs, the first in the low bits: signed
-        codes, to which ``2**(bits - 1)`` was added.
+        int32 words in N rows, with codes along K inputs, the first in the low bits. The
+        codes are signed codes plus ``2**(bits - 1)``.
     weight_scale : array_like
-        float32, float16 or bfloat16 of shape (N, groups), (N, 1), or of one element.
+        float32, float16 or bfloat16 of shape (N, groups) or (N, 1), or one element.
     weight_zero_point : array_like, optional
-        int32 of such words along the outputs, a column for each group; or int8 in the shape
-        of `weight_scale`, as they are. By default all are 0.
+        int32 words along the outputs, with a column for each group; or unpacked int8 with
+        the shape of `weight_scale`. Default 0.
     weight_g_idx : array_like, optional
-        int32 of shape (K,): the group of each input. Default: groups follow each other.
+        int32 of shape (K,): the group of each input. Default: inputs in the order of
+        groups.
     weight_shape : array_like, optional
-        N and K. By default K is as many as there is room for.
+        N and K. Default: the largest K that fits the words.
     bits : int
         1 to 8.
     packing : {"dense", "padded"}, optional
-        How codes lie in words: as a stream of bits (the default); or, as the package has
-        written them before, ``32 // bits`` of them to a word. For 1, 2, 4 and 8 bits that
-        is the same.
+        "dense" (the default): codes are a stream of bits. "padded": ``32 // bits`` codes to
+        a word, like older versions of the package. For 1, 2, 4 and 8 bits both are equal.
     group_size : int, optional
-        Inputs of a group, which has to be said where the last one is short. Default
-        K / groups.
+        Number of inputs in a group. Required if the last group is short. Default: K /
+        groups.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not that.
+        If an argument is wrong.
 
     Notes
     -----
-    Numbers are ``(code - zero_point) * scale``.
+    Values are ``(code - zero_point) * scale``.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Weight(_planar.Weight):
     group_size: int | None = None
 
     def __post_init__(self) -> None:
-        """Check that everything fits together."""
+        """Check that all arguments match."""
         bits = _planar.one_of(self.bits, "bits", _BITS)
         packing = _planar.one_of(self.packing, "packing", _PACKINGS)
         words = _planar.word_array(self.weight_packed, "weight_packed")
@@ -148,42 +148,40 @@ def dequantize(
     Parameters
     ----------
     weight : array_like
-        ``weight_packed`` of format "pack-quantized", which is int32, see `Weight`; or
-        ``weight`` of the others, int8 or float8_e4m3fn of shape (N, K).
+        int32 ``weight_packed`` of format "pack-quantized", see `Weight`; or int8 or
+        float8_e4m3fn ``weight`` of shape (N, K) of the unpacked formats.
     weight_scale, weight_zero_point, weight_g_idx, weight_shape : array_like
-        The other tensors, see `Weight`. Of codes that are not packed zero points are int8,
-        in the shape of the scales, and there is neither a ``weight_g_idx`` nor a
-        ``weight_shape``.
+        The remaining tensors, see `Weight`. Unpacked codes have int8 zero points with the
+        shape of the scales, and neither ``weight_g_idx`` nor ``weight_shape``.
     bits : int, optional
-        1 to 8, of packed codes, of which it has to be said.
+        1 to 8. Required for packed codes.
     packing : {"dense", "padded"}, optional
-        How packed codes lie in words, see `Weight`.
+        Layout of packed codes, see `Weight`.
     group_size : int, optional
-        Inputs of a group, which has to be said where the last one is short.
+        Number of inputs in a group. Required if the last group is short.
     block_structure : (int, int), optional
-        Of codes that are not packed: outputs and inputs of a block, of which each has a
-        scale.
+        For unpacked codes: outputs and inputs of a block that shares a scale.
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     out : ndarray, optional
-        Where to put the result: of shape (N, K) and that type, any strides.
+        Array for the result, of shape (N, K) and that type. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of shape (N, K), a row for each output; or `out`.
+        Array of shape (N, K), with a row for each output, or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` is unchanged.
+        If an argument is wrong; `out` is unchanged.
 
     Notes
     -----
-    ``(code - zero_point) * scale``, rounded to float32 (for float64 to that), then to
-    `dtype`.
+    ``(code - zero_point) * scale``, rounded to float32 (to float64 for float64 results),
+    then to `dtype`.
 
     Examples
     --------
@@ -256,37 +254,37 @@ def quantize(
     Parameters
     ----------
     weight : array_like
-        float32, float16 or bfloat16, finite, of shape (N, K) and any strides: a row for
-        each output. Python numbers become float32.
+        Finite values of float32, float16 or bfloat16, of shape (N, K) and any strides, with
+        a row for each output. Python numbers become float32.
     weight_scale : array_like, optional
-        Of the type of `weight`, of shape (N, groups). By default scales and zero points are
-        chosen by the extremes of the groups.
+        Scales with the type of `weight`, of shape (N, groups). Default: scales and zero
+        points from the extremes of the groups.
     weight_zero_point : array_like, optional
-        int8 of the same shape, for scales that are given. By default all are 0.
+        int8 with the shape of `weight_scale`, if that is given. Default 0.
     bits : int, optional
         2 to 8. Default 4.
     group_size : int, optional
-        Inputs of a group, 128 by default; None is one group for each output.
+        Number of inputs in a group. Default 128. `None`: one group for each output.
     symmetric : bool, optional
-        Whether zero points that are chosen are all 0 (the default), and left out.
+        True (the default): zero points are 0 and omitted. False: choose zero points.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     Weight
-        The tensors, packed densely.
+        The tensors, with dense packing.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not that.
+        If an argument is wrong.
 
     Notes
     -----
     ``clip(round_half_even(weight / scale + zero_point))``, each step rounded to the type of
-    `weight`: the codes of compressed-tensors 0.20. Scales are chosen as by
-    ``pq.choose_qparams(..., like="compressed_tensors")``, in that type, too.
+    `weight`: equal to compressed-tensors 0.20. Scales are chosen like
+    ``pq.choose_qparams(..., like="compressed_tensors")``, in the type of `weight`.
 
     Examples
     --------
@@ -359,20 +357,20 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        One of `pyquant.awq`, `gptq`, `matmulnbits` or of this module; or a block format of
-        GGUF, Q4_0 or Q8_0, with uint8 of its blocks.
+        A weight of `pyquant.awq`, `gptq`, `matmulnbits` or of this module; or a GGUF
+        format, Q4_0 or Q8_0, and the uint8 bytes of its blocks.
 
     Returns
     -------
     Weight
-        The same numbers, a row for each output, packed densely. Scales keep their type.
-        Zero points are left out if all are 0. Inputs that are not in the order of their
+        A weight with equal values, a row for each output, and dense packing. Scales keep
+        their type. Zero points are omitted if all are 0. Inputs out of the order of their
         groups get a ``weight_g_idx``.
 
     Raises
     ------
     TypeError, ValueError
-        If `weight` has numbers that are added.
+        If `weight` has biases.
 
     Examples
     --------
@@ -399,7 +397,7 @@ def convert(
 
 
 class _Padded:
-    """Codes along the last axis, as many as are whole to a word."""
+    """Codes along the last axis; each word contains complete codes only."""
 
     def __init__(
         self, words: npt.NDArray[np.int32], shape: tuple[int, int], bits: int
@@ -419,7 +417,7 @@ class _Padded:
 def _codes_of(
     words: npt.NDArray[np.int32], shape: tuple[int, int], axis: int, bits: int, packing: str
 ) -> Any:
-    """Codes of a matrix, packed along an axis."""
+    """Return the codes of a matrix that is packed along an axis."""
     if packing == "dense" or 32 % bits == 0:
         return PackedArray(words, "uint8", shape, layout="words", axis=axis, bits=bits)
     if axis == 1:
@@ -428,14 +426,14 @@ def _codes_of(
 
 
 def _count(codes: int, bits: int, packing: str) -> int:
-    """Words of so many codes."""
+    """Return the number of words of this number of codes."""
     if packing == "dense":
         return -(-codes * bits // 32)
     return -(-codes // (32 // bits))
 
 
 def _sizes_of(given: Any) -> tuple[int, int]:
-    """Outputs and inputs of a block."""
+    """Return outputs and inputs of a block."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         msg = f"block_structure: expected two integers, got {type(given).__name__}"
         raise TypeError(msg)
@@ -444,7 +442,7 @@ def _sizes_of(given: Any) -> tuple[int, int]:
 
 
 def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> int:
-    """The inputs of a matrix of words."""
+    """Return the number of inputs of a matrix of words."""
     if given is None:
         each = 32 // bits
         return columns * 32 // bits if packing == "dense" else columns * each
@@ -465,7 +463,7 @@ def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> 
 def _zeros_of(
     given: Any, shape: tuple[int, int], bits: int, packing: str
 ) -> tuple[Any, npt.NDArray[Any] | None]:
-    """Zero points of unsigned codes, and what was given."""
+    """Return zero points of unsigned codes, and the given array."""
     middle = 1 << (bits - 1)
     if given is None:
         return middle, None
@@ -488,7 +486,7 @@ def _zeros_of(
 
 
 def _weight_of(weight: ArrayLike) -> npt.NDArray[Any]:
-    """What is to be quantized, in its type."""
+    """Return the weight to quantize, with its type."""
     array: npt.NDArray[Any] = _core.as_reals(weight, "weight")
     if not isinstance(weight, (np.ndarray, np.generic)) and array.dtype == np.float64:
         array = _core.cast(array, "float32")
@@ -503,7 +501,7 @@ def _quantized(
     size: int,
     threads: SupportsIndex,
 ) -> npt.NDArray[Any]:
-    """Words of codes. Zero points are added to the quotients before these are rounded."""
+    """Return words of codes; zero points are added to the quotients before rounding."""
     how: dict[str, Any] = {"dtype": "uint8", "packed": ("words", 1, bits)}
     how["threads"] = threads
     middle = 1 << (bits - 1)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write GPTQ weights, as AutoGPTQ and GPTQModel store them.
 
-Files do not agree on zero points. `format` has to say what is in them: "gptq" stores zero
-points less 1, "gptq_v2" as they are, and so does "gptq_p", whose codes lie in planes of
-bits.
+Files store zero points in different ways, which `format` must name. "gptq" stores zero
+points minus 1, and "gptq_v2" stores them unchanged. "gptq_p" also stores them unchanged,
+with codes in bit planes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Weight", "convert", "dequantize", "detect", "quantize"]
 
 _BITS = (2, 3, 4, 8)
 _FORMATS = ("gptq", "gptq_v2", "gptq_p")
-# Of codes of so many bits: the bits of each plane, the lowest first.
+# The bits of each plane by width of the codes, the lowest first.
 _PLANES = {2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2), 7: (4, 2, 1), 8: (8,)}
 
 
@@ -44,36 +44,37 @@ class Weight(_planar.Weight):
     Parameters
     ----------
     qweight : array_like
-        int32 or uint32 of shape (K * bits / 32, N), of K inputs and N outputs: a stream of
-        codes along the inputs, the first in the low bits of a word. In format "gptq_p" each
-        32 codes have `bits` words: for 3 bits the low two bits of all, then the third, for
-        5, 6 and 7 the low four, then the others as those of 1, 2 and 3 bits.
+        int32 or uint32 of shape (K * bits / 32, N) for K inputs and N outputs: a stream of
+        codes along the inputs, the first in the low bits of a word. In format "gptq_p", 32
+        codes have `bits` words: for 3 bits the low two bits of all codes, then the third;
+        for 5, 6 and 7 bits the low four, then the remaining 1, 2 or 3 bits.
     qzeros : array_like
-        The same of the zero points, along the outputs: of shape (groups, N * bits / 32).
+        Zero points, packed along the outputs, of shape (groups, N * bits / 32).
     scales : array_like
         float16, float32 or bfloat16 of shape (groups, N).
     g_idx : array_like, optional
-        int32 of shape (K,): the group of each input. Default: groups follow each other.
+        int32 of shape (K,): the group of each input. Default: inputs in the order of
+        groups.
     bits : int
         2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
     format : {"gptq", "gptq_v2", "gptq_p", "detect"}
-        "gptq" stores zero points less 1, the others as they are. "detect" is what `detect`
-        says of `qzeros`, and an error where that knows nothing.
+        "gptq" stores zero points minus 1; "gptq_v2" and "gptq_p" store them unchanged.
+        "detect" uses the result of `detect`, and raises an error if that fails.
     group_size : int, optional
-        Inputs of a group, which has to be said where the last one is short. Default
-        K / groups, or what ``g_idx`` says.
+        Number of inputs in a group. Required if the last group is short. Default: K /
+        groups, or the size in ``g_idx``.
     wrap : bool, optional
-        In format "gptq", whether a stored ``2**bits - 1`` stands for 0. By default it is
-        refused: readers that add 1 without a mask take it for ``2**bits``.
+        For format "gptq". True: a stored ``2**bits - 1`` means 0. By default it raises an
+        error, because readers that add 1 without a mask read ``2**bits``.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not that.
+        If an argument is wrong.
 
     Notes
     -----
-    Numbers are ``(code - zero_point) * scale``.
+    Values are ``(code - zero_point) * scale``.
 
     Examples
     --------
@@ -99,7 +100,7 @@ class Weight(_planar.Weight):
     wrap: bool = False
 
     def __post_init__(self) -> None:
-        """Check that everything fits together."""
+        """Check that all arguments match."""
         kind = _planar.one_of(self.format, "format", (*_FORMATS, "detect"))
         bits = _width(self.bits, kind)
         wrap = _planar.flag_of(self.wrap, "wrap")
@@ -168,32 +169,33 @@ def dequantize(
     bits : int
         2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
     format : {"gptq", "gptq_v2", "gptq_p", "detect"}
-        What the zero points are, see `Weight`.
+        Format of the zero points, see `Weight`.
     group_size : int, optional
-        Inputs of a group, which has to be said where the last one is short.
+        Number of inputs in a group. Required if the last group is short.
     wrap : bool, optional
-        In format "gptq", whether a stored ``2**bits - 1`` stands for 0, not for an error.
+        For format "gptq". True: a stored ``2**bits - 1`` means 0. Default: it raises an
+        error.
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     out : ndarray, optional
-        Where to put the result: of shape (K, N) and that type, any strides.
+        Array for the result, of shape (K, N) and that type. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of shape (K, N), a row for each input; or `out`.
+        Array of shape (K, N), with a row for each input, or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` is unchanged.
+        If an argument is wrong; `out` is unchanged.
 
     Notes
     -----
-    ``(code - zero_point) * scale``, rounded to float32 (for float64 to that), then to
-    `dtype`.
+    ``(code - zero_point) * scale``, rounded to float32 (to float64 for float64 results),
+    then to `dtype`.
 
     Examples
     --------
@@ -231,35 +233,36 @@ def quantize(
     scales : array_like
         float16, float32 or bfloat16 of shape (groups, N).
     zeros : array_like
-        Zero points: integers from 0 to ``2**bits - 1`` of the same shape.
+        Zero points: integers from 0 to ``2**bits - 1``, with the shape of `scales`.
     g_idx : array_like, optional
-        int32 of shape (K,): the group of each input. Default: groups follow each other.
+        int32 of shape (K,): the group of each input. Default: inputs in the order of
+        groups.
     bits : int
         2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
     format : {"gptq", "gptq_v2", "gptq_p"}
-        How to store them, see `Weight`.
+        Format of the zero points, see `Weight`.
     group_size : int, optional
-        Inputs of a group, which has to be said where the last one is short.
+        Number of inputs in a group. Required if the last group is short.
     wrap : bool, optional
-        In format "gptq", whether a zero point 0 is stored as ``2**bits - 1``. By default it
-        is refused.
+        For format "gptq". True: store a zero point of 0 as ``2**bits - 1``. Default: it
+        raises an error.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     Weight
-        The tensors, `g_idx` among them.
+        The packed tensors, including `g_idx`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not that.
+        If an argument is wrong.
 
     Notes
     -----
     ``round_half_even((x + zero * scale) / scale)``, each step rounded to float32 (to
-    float64 if `x` is that), as AutoGPTQ packs; beyond the codes the nearest one.
+    float64 if `x` is float64), like AutoGPTQ. Values out of range become the nearest code.
 
     Examples
     --------
@@ -301,24 +304,25 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        One of `pyquant.awq`, `matmulnbits`, `compressed_tensors` or of this module; or a
-        block format of GGUF, Q4_0 or Q8_0, with uint8 of its blocks, of rows of K inputs.
+        A weight of `pyquant.awq`, `matmulnbits`, `compressed_tensors` or of this module; or
+        a GGUF format, Q4_0 or Q8_0, and the uint8 bytes of its blocks, with rows of K
+        inputs.
     format : {"gptq", "gptq_v2", "gptq_p"}
-        Which to make, see `Weight`.
+        Format of the result, see `Weight`.
     wrap : bool, optional
-        In format "gptq", whether a zero point 0 is stored as ``2**bits - 1``, for readers
-        that add 1 modulo ``2**bits``. By default it is refused.
+        For format "gptq". True: store a zero point of 0 as ``2**bits - 1``, for readers
+        that add 1 modulo ``2**bits``. Default: it raises an error.
 
     Returns
     -------
     Weight
-        The same numbers. Scales keep their type.
+        A weight with equal values. Scales keep their type.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no such weight of GPTQ: `weight` has codes of other widths, extents that
-        words do not divide, or numbers that are added.
+        If GPTQ cannot store the weight: codes of other widths, extents that do not fill
+        words, or biases.
 
     Examples
     --------
@@ -368,7 +372,7 @@ def detect(qzeros: ArrayLike, *, bits: SupportsIndex) -> Literal["gptq", "gptq_v
     Returns
     -------
     str
-        "gptq" if all are stored as ``2**(bits - 1) - 1``, and "gptq_v2" if all are
+        "gptq" if all stored values are ``2**(bits - 1) - 1``, "gptq_v2" if all are
         ``2**(bits - 1)``.
 
     Raises
@@ -376,13 +380,13 @@ def detect(qzeros: ArrayLike, *, bits: SupportsIndex) -> Literal["gptq", "gptq_v
     TypeError
         If an argument has the wrong type.
     ValueError
-        If there are others: nothing tells their format.
+        If `qzeros` contains another value, because the format is then unknown.
 
     Notes
     -----
-    That weights are symmetric is taken for granted: asymmetric ones of which all zero
-    points are the same would be taken for others. What a model says of its format,
-    ``checkpoint_format`` in ``quantize_config.json``, is not always so.
+    The function assumes symmetric weights. Asymmetric weights with equal zero points may be
+    detected wrongly. ``checkpoint_format`` in ``quantize_config.json`` is not always
+    correct.
 
     Examples
     --------
@@ -410,7 +414,7 @@ def detect(qzeros: ArrayLike, *, bits: SupportsIndex) -> Literal["gptq", "gptq_v
 
 
 class _Planes:
-    """Codes along the first axis, 32 of them in planes of bits."""
+    """Codes along the first axis, in bit planes of 32 codes."""
 
     def __init__(self, words: npt.NDArray[np.int32], bits: int) -> None:
         self.words = words
@@ -418,7 +422,7 @@ class _Planes:
         self.shape: tuple[int, ...] = (words.shape[0] // bits * 32, words.shape[1])
 
     def __getitem__(self, part: slice) -> npt.NDArray[np.uint8]:
-        """Those of whole groups of 32."""
+        """Return codes of complete groups of 32."""
         first, last, _ = part.indices(self.shape[0])
         count, outputs = (last - first) // 32, self.shape[1]
         words = self.words[first // 32 * self.bits : last // 32 * self.bits]
@@ -437,7 +441,7 @@ def _shifts(width: int) -> npt.NDArray[np.uint32]:
 
 
 def _in_planes(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int32]:
-    """Words of 32 codes each along the first axis that were a stream, in planes."""
+    """Convert words of a stream along the first axis to planes of 32 codes."""
     rows, outputs = words.shape
     inputs = rows * 32 // bits
     stream = PackedArray(
@@ -467,7 +471,7 @@ def _width(bits: object, kind: str) -> int:
 
 
 def _check_extents(inputs: int, outputs: int, bits: int, kind: str, name: str) -> None:
-    """Words are whole, and planes of 32 codes."""
+    """Check that codes fill words, and planes of 32 codes."""
     least = 1 if kind == "gptq_p" and len(_PLANES[bits]) > 1 else bits
     _planar.check_whole(inputs, least, name, "inputs", f"{bits} bits")
     _planar.check_whole(outputs, least, name, "outputs", f"{bits} bits")
@@ -476,7 +480,7 @@ def _check_extents(inputs: int, outputs: int, bits: int, kind: str, name: str) -
 def _size_of(
     group_size: Any, inputs: int, groups: int, order: npt.NDArray[np.int32] | None
 ) -> int:
-    """Inputs of a group: the most that one has, where that is said of each input."""
+    """Return the number of inputs in the largest group."""
     if order is None:
         return _planar.blocks_of(inputs, groups, group_size, "scales")
     if group_size is not None:
@@ -490,7 +494,7 @@ def _size_of(
 def _one_more(
     stored: npt.NDArray[np.uint8], bits: int, wrap: bool
 ) -> npt.NDArray[np.uint8]:
-    """Zero points that are stored less 1."""
+    """Add 1 to stored zero points."""
     most = np.uint8((1 << bits) - 1)
     if not wrap and (stored == most).any():
         place = tuple(np.argwhere(stored == most)[0].tolist())
@@ -505,7 +509,7 @@ def _one_more(
 def _stored(
     zeros: npt.NDArray[np.uint8], kind: str, bits: int, wrap: bool, name: str
 ) -> npt.NDArray[np.uint8]:
-    """Zero points as a format has them."""
+    """Return zero points as a format stores them."""
     if kind != "gptq":
         return zeros
     if not wrap and not zeros.all():
@@ -526,7 +530,7 @@ def _made(
     size: int,
     wrap: bool,
 ) -> Weight:
-    """The tensors, of words of streams."""
+    """Build the tensors from words of streams."""
     if order is None:
         order = np.arange(inputs) // size
     if kind == "gptq_p" and len(_PLANES[bits]) > 1:

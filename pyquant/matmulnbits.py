@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write weights of ONNX Runtime's operator MatMulNBits.
 
-The operator has `B` as N rows of blocks of K inputs. What is made of it here, and what is
-quantized, is the matrix of K rows and N columns that a MatMul has in its place.
+The operator stores `B` as N rows with blocks of K inputs. This module quantizes, and
+dequantizes to, the matrix of K rows and N columns of the equivalent MatMul.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Weight", "convert", "dequantize", "pack", "quantize"]
 
 _BITS = (2, 4, 8)
-_LEAST, _MOST = 16, 1 << 16  # of a block
-_TILE = 1 << 15  # elements that are quantized at a time
+_LEAST, _MOST = 16, 1 << 16  # limits of the block size
+_TILE = 1 << 15  # number of elements quantized at a time
 
 
 def __dir__() -> list[str]:
@@ -43,30 +43,31 @@ class Weight(_planar.Weight):
         uint8 of shape (N, ceil(K / block_size), block_size * bits / 8): codes in the order
         of the inputs, the first in the low bits of a byte.
     scales : array_like
-        float32, float16 or bfloat16 of shape (N, ceil(K / block_size)), or flat.
+        float32, float16 or bfloat16 of shape (N, ceil(K / block_size)), or flattened.
     zero_points : array_like, optional
-        uint8 of shape (N, ceil(ceil(K / block_size) * bits / 8)), or flat, packed as `B` is
-        in rows of whole bytes; or real numbers in the shape of `scales`. By default all are
+        uint8 of shape (N, ceil(ceil(K / block_size) * bits / 8)), or flattened, packed like
+        `B` in rows of complete bytes; or real numbers with the shape of `scales`. Default:
         ``2**(bits - 1)``.
     g_idx : array_like, optional
-        int32 of shape (K,): the block whose parameters an input has. Default its own.
+        int32 of shape (K,): the block with the parameters of each input. Default: its own
+        block.
     K, N : int
-        Inputs and outputs.
+        Number of inputs and outputs.
     bits : int, optional
         2, 4 (the default) or 8.
     block_size : int
-        Inputs of a block: a power of two from 16 to 65536.
+        Number of inputs in a block: a power of two from 16 to 65536.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not that.
+        If an argument is wrong.
 
     Notes
     -----
-    Numbers are ``(code - zero_point) * scale``, and with real zero points
-    ``code * scale - zero_point * scale``, as ONNX Runtime computes it: each step of that is
-    rounded to float32. ONNX Runtime 1.32 ignores zero points where there is a ``g_idx``.
+    Values are ``(code - zero_point) * scale``, or ``code * scale - zero_point * scale`` for
+    real zero points, with each step rounded to float32, like ONNX Runtime. ONNX Runtime
+    1.32 ignores zero points beside a ``g_idx``.
 
     Examples
     --------
@@ -92,7 +93,7 @@ class Weight(_planar.Weight):
     _turned = True
 
     def __post_init__(self) -> None:
-        """Check that everything fits together."""
+        """Check that all arguments match."""
         bits = _planar.one_of(self.bits, "bits", _BITS)
         size = _block(self.block_size)
         inputs = _planar.integer_of(self.K, "K", 0)
@@ -146,27 +147,27 @@ def dequantize(
     Parameters
     ----------
     B, scales, zero_points, g_idx : array_like
-        The inputs of the node, see `Weight`.
+        Inputs of the node, see `Weight`.
     K, N, bits, block_size : int
-        Its attributes.
+        Attributes of the node.
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     out : ndarray, optional
-        Where to put the result: of shape (K, N) and that type, any strides. The rows of
-        `B` are its columns: columns that are contiguous are several times as fast.
+        Array for the result, of shape (K, N) and that type. Any strides are allowed.
+        Contiguous columns are several times as fast, because they are the rows of `B`.
     threads : int, optional
         Largest number of threads. Default 1.
 
     Returns
     -------
     ndarray
-        The right operand of the MatMul, of shape (K, N); `out` if given, else in Fortran
+        The right operand of the MatMul, of shape (K, N): `out`, or a new array in Fortran
         order.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` is unchanged.
+        If an argument is wrong; `out` is unchanged.
 
     Examples
     --------
@@ -198,48 +199,50 @@ def quantize(
     Parameters
     ----------
     x : array_like
-        float32, float16 or bfloat16, all types of the operator, finite, of shape (K, N) and
-        any strides. Python numbers become float32. Columns that are contiguous, as in the
-        transpose of a layer's weight, are the fastest.
+        Finite values of float32, float16 or bfloat16 (all types of the operator), of shape
+        (K, N) and any strides. Python numbers become float32. Contiguous columns, as in the
+        transpose of a layer's weight, are fastest.
     bits : int, optional
         2, 4 (the default) or 8.
     block_size : int, optional
-        Inputs of a block: a power of two from 16 to 65536. Default 32.
+        Number of inputs in a block: a power of two from 16 to 65536. Default 32.
     symmetric : bool, optional
-        Whether all zero points are ``2**(bits - 1)`` (the default), and left out.
+        True (the default): zero points are ``2**(bits - 1)`` and omitted. False: choose
+        zero points.
     threads : int, optional
-        How many threads may share a part of the work. The result does not depend on it.
+        Largest number of threads for a part of the work. Default 1. The result does not
+        depend on it.
 
     Returns
     -------
     Weight
-        With scales of the type of `x`. What is beyond K in a last block is 0. (ONNX Runtime
-        leaves earlier codes in the rest of a last byte, which nobody reads.)
+        A weight with scales of the type of `x`. Codes beyond K in the last block are 0.
+        (ONNX Runtime leaves unused codes in the last byte.)
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a value does not fit.
+        If a value is wrong.
 
     Notes
     -----
-    The codes, scales and zero points of ``quantize_matmul_4bits`` and its kin of ONNX
-    Runtime 1.32, which have no bfloat16: what they do with float16 is done with it. In
-    float32, each operation rounded. Symmetric, with ``m`` the number of a block that is the
-    farthest from 0, the lowest of two::
+    Codes, scales and zero points equal ``quantize_matmul_4bits``, and its forms for 2 and 8
+    bits, of ONNX Runtime 1.32. These lack bfloat16, which is processed like float16. Each
+    float32 operation is rounded. Symmetric, with ``m`` the value of a block farthest from
+    0, the lower of two::
 
         scale = -m / 2**(bits - 1)
         code = clip(round_half_away(x * (1 / scale) + 2**(bits - 1)))
 
-    and else, with the lowest and highest number of a block and 0::
+    Asymmetric, with the lowest and highest value of a block, including 0::
 
         scale = (high - low) / (2**bits - 1)
         zero_point = clip(round_half_away(0 - low / scale))
         code = clip(round_half_away(x * (1 / scale) + zero_point))
 
-    where ``1 / scale`` and zero points are 0 if the scale is.
+    If the scale is 0, ``1 / scale`` and zero points are 0.
 
     Examples
     --------
@@ -264,7 +267,7 @@ def quantize(
     words = np.zeros((outputs, blocks * size * width // 32), "<i4")
     scales = np.empty((outputs, blocks), array.dtype.newbyteorder("="))
     zeros = np.full((outputs, blocks), 1 << (width - 1), np.uint8)
-    # Rows of memory are taken at a time: of inputs, whole blocks of them; or of outputs.
+    # Process rows of memory: complete blocks of inputs, or outputs.
     axis = 0 if abs(array.strides[1]) <= abs(array.strides[0]) else 1
     given, ways = array, (words, scales, zeros)
     block, least, per_block = (size, 1), size, (size * width // 32, 1, 1)
@@ -283,7 +286,7 @@ def quantize(
         try:
             extremes = _core.extrema(rows, block)
         except ValueError:
-            _planar.refuse_nonfinite(array, "x")  # which says where it is in all of it
+            _planar.refuse_nonfinite(array, "x")  # raises with the full index
             raise
         firsts = rows[:: block[0], :: block[1]]
         inverse = _parameters(extremes, firsts, width, symmetric, to_scales, to_zeros)
@@ -332,23 +335,23 @@ def pack(
     scales : array_like
         float32, float16 or bfloat16 of shape (ceil(K / block_size), N).
     zero_points : array_like, optional
-        uint8 of the same shape and range. Default: all are ``2**(bits - 1)``.
+        uint8 with the shape of `scales` and the range of `q`. Default: ``2**(bits - 1)``.
     g_idx : array_like, optional
-        int32 of shape (K,): the block whose parameters an input has.
+        int32 of shape (K,): the block with the parameters of each input.
     bits : int, optional
         2, 4 (the default) or 8.
     block_size : int
-        Inputs of a block: a power of two from 16 to 65536.
+        Number of inputs in a block: a power of two from 16 to 65536.
 
     Returns
     -------
     Weight
-        With the arrays of the operator.
+        A weight with the arrays of the operator.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not that.
+        If an argument is wrong.
 
     Examples
     --------
@@ -391,23 +394,22 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        One of `pyquant.awq`, `gptq`, `compressed_tensors` or of this module; or a block
-        format of GGUF, Q4_0 or Q8_0, with uint8 of its blocks, of rows of K inputs.
+        A weight of `pyquant.awq`, `gptq`, `compressed_tensors` or of this module; or a GGUF
+        format, Q4_0 or Q8_0, and the uint8 bytes of its blocks, with rows of K inputs.
     block_size : int, optional
-        Inputs of a block: a power of two from 16 on that divides that of `weight`, whose
-        scales are repeated. Default: the largest.
+        Number of inputs in a block: a power of two, at least 16, that divides the block
+        size of `weight`. Scales are repeated. Default: the largest.
 
     Returns
     -------
     Weight
-        The same numbers. Scales keep their type. Zero points are left out if all are
-        ``2**(bits - 1)``. Inputs that are not in the order of their groups get a `g_idx`.
+        A weight with equal values. Scales keep their type. Zero points are omitted if all
+        are ``2**(bits - 1)``. Inputs out of the order of their groups get a `g_idx`.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no such weight of MatMulNBits: `weight` has codes of other widths, or
-        numbers that are added.
+        If MatMulNBits cannot store the weight: codes of other widths, or biases.
 
     Examples
     --------
@@ -438,7 +440,7 @@ def convert(
 
 
 def _written(made: _planar.Planar, size: int, *, keep: bool = False) -> Weight:
-    """In blocks of that size; with zero points that need not be if they are to be kept."""
+    """Write a weight in blocks of a size; with `keep`, also default zero points."""
     bits, inputs = made.bits, made.inputs
     blocks = -(-inputs // size)
     columns = blocks * size * bits // 32
@@ -473,7 +475,7 @@ def _block(block_size: object) -> int:
 def _flat_or(
     array: npt.NDArray[Any], name: str, rows: int, columns: int
 ) -> npt.NDArray[Any]:
-    """Parameters by rows, which earlier models have flat."""
+    """Return parameters by rows; older models store them flattened."""
     if array.shape == (rows * columns,):
         return array.reshape(rows, columns)
     _planar.check_shape(array, name, (rows, columns))
@@ -483,8 +485,7 @@ def _flat_or(
 def _zeros_of(
     given: Any, scale: npt.NDArray[Any], bits: int
 ) -> tuple[Any, npt.NDArray[np.float32] | None, npt.NDArray[Any] | None]:
-    """Zero points; or what is added in their place, where they are real numbers; and what
-    was given."""
+    """Return zero points, or biases for real zero points, and the given array."""
     rows, blocks = scale.shape
     if given is None:
         return 1 << (bits - 1), None, None
@@ -508,7 +509,7 @@ def _unpacked_zeros(array: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.u
 
 
 def _packed_zeros(zeros: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
-    """In rows of whole bytes, filled up with the middle of the codes."""
+    """Pack zero points in rows of complete bytes, padded with the middle code."""
     rows, blocks = zeros.shape
     per_byte = 8 // bits
     size = -(-blocks // per_byte)
@@ -527,19 +528,19 @@ def _parameters(
     scales: npt.NDArray[Any],
     zeros: npt.NDArray[np.uint8],
 ) -> npt.NDArray[np.float32]:
-    """Set scales and zero points of blocks by their extremes; returns the reciprocals."""
+    """Set scales and zero points of blocks from extremes, and return the reciprocals."""
     first, last = extremes.astype(np.float32)
     scale: npt.NDArray[Any]
     with np.errstate(all="ignore"):
         if symmetric:
             farthest = np.where(abs(last) > abs(first), last, first)
-            # Of zeros the first one counts: its sign is that of the scale, turned.
+            # Among zeros, the first one decides: the scale has its opposite sign.
             farthest = np.where(farthest == 0, firsts, farthest)
             scale = -farthest / np.float32(1 << (bits - 1))
         else:
             most = np.float32((1 << bits) - 1)
             scale = (last - first) / most
-            middle = np.float32(0) - first / scale  # NaN of zeros, whose zero point is 0
+            middle = np.float32(0) - first / scale  # NaN for zeros; their zero point is 0
             rounded = _core.quantize(middle, 1.0, rounding="half_away", dtype="uint8")
             np.minimum(rounded, np.uint8(most), out=zeros)
         scales[...] = scale

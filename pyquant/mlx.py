@@ -23,7 +23,7 @@ __all__ = ["Weight", "convert", "dequantize", "quantize"]
 
 _BITS = (2, 3, 4, 5, 6, 8)
 _SIZES = (32, 64, 128)
-_TILE = 1 << 15  # elements that are quantized at a time
+_TILE = 1 << 15  # number of elements quantized at a time
 
 
 def __dir__() -> list[str]:
@@ -41,7 +41,7 @@ class Weight(_planar.Weight):
         uint32 or int32 of shape (..., K * bits / 32): codes along the last axis, the first
         in the low bits of a word.
     scales, biases : array_like
-        float32, float16 or bfloat16, both of the same, of shape (..., K / group_size).
+        float32, float16 or bfloat16, of equal type, of shape (..., K / group_size).
     group_size : int, optional
         32, 64 (the default) or 128.
     bits : int, optional
@@ -50,12 +50,12 @@ class Weight(_planar.Weight):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not that.
+        If an argument is wrong.
 
     Notes
     -----
-    Numbers are ``code * scale + bias``, each step rounded: to float32, or, where
-    `dequantize` is asked for the type of the scales, to that, as MLX does on CPUs.
+    Values are ``code * scale + bias``, each step rounded to float32. If `dequantize`
+    returns the type of the scales, each step is rounded to that type, like MLX on CPUs.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Weight(_planar.Weight):
     bits: int = 4
 
     def __post_init__(self) -> None:
-        """Check that everything fits together."""
+        """Check that all arguments match."""
         bits = _planar.one_of(self.bits, "bits", _BITS)
         size = _planar.one_of(self.group_size, "group_size", _SIZES)
         words = _planar.word_array(self.w, "w")
@@ -121,22 +121,22 @@ class Weight(_planar.Weight):
         Parameters
         ----------
         dtype : dtype_like, optional
-            float32 (the default), float64, float16 or bfloat16. That of the scales, if it
-            has 16 bits, is what the product and the sum are rounded to, as MLX does.
+            float32 (the default), float64, float16 or bfloat16. If it is the 16-bit type of
+            the scales, product and sum are rounded to it, like MLX.
         out : ndarray, optional
-            Where to put the result: of that shape and type, any strides.
+            Array for the result, of that shape and type. Any strides are allowed.
         threads : int, optional
             Largest number of threads. Default 1.
 
         Returns
         -------
         ndarray
-            Of the shape `shape`.
+            Array of shape `shape`.
 
         Raises
         ------
         TypeError, ValueError
-            If an argument does not fit; `out` is unchanged.
+            If an argument is wrong; `out` is unchanged.
         """
         kind = _planar.real_of(dtype, out)
         bias = self.biases
@@ -147,7 +147,7 @@ class Weight(_planar.Weight):
         made = _planar.decoded(
             self._planar._replace(bias=None), kind, out, threads, turned=False
         )
-        groups = made.reshape(*bias.shape, self.group_size)  # a view, whatever its strides
+        groups = made.reshape(*bias.shape, self.group_size)  # a view, for any strides
         with np.errstate(all="ignore"):
             np.add(groups, bias[..., np.newaxis], out=groups)
         return made
@@ -170,33 +170,33 @@ def dequantize(
     Parameters
     ----------
     w, scales, biases : array_like
-        What ``mlx.core.quantize`` makes, see `Weight`.
+        The results of ``mlx.core.quantize``, see `Weight`.
     group_size : int, optional
         32, 64 (the default) or 128.
     bits : int, optional
         2, 3, 4 (the default), 5, 6 or 8.
     dtype : dtype_like, optional
-        float32 (the default), float64, float16 or bfloat16. That of the scales, if it has
-        16 bits, is what the product and the sum are rounded to, as MLX does.
+        float32 (the default), float64, float16 or bfloat16. If it is the 16-bit type of the
+        scales, product and sum are rounded to it, like MLX.
     out : ndarray, optional
-        Where to put the result: of shape (..., K) and that type, any strides.
+        Array for the result, of shape (..., K) and that type. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Of shape (..., K); or `out`.
+        Array of shape (..., K), or `out`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; `out` is unchanged.
+        If an argument is wrong; `out` is unchanged.
 
     Notes
     -----
-    ``code * scale + bias``, each step rounded; of float64 to that, else to float32 and the
-    sum to the type of the result.
+    ``code * scale + bias``, each step rounded: to float64 for float64 results, else to
+    float32, and the sum to the type of the result.
 
     Examples
     --------
@@ -224,31 +224,32 @@ def quantize(
     Parameters
     ----------
     w : array_like
-        float32, float16 or bfloat16, finite, of shape (..., K) and any strides. Python
-        numbers become float32.
+        Finite values of float32, float16 or bfloat16, of shape (..., K) and any strides.
+        Python numbers become float32.
     group_size : int, optional
-        32, 64 (the default) or 128, which divides K.
+        32, 64 (the default) or 128. It must divide K.
     bits : int, optional
         2, 3, 4 (the default), 5, 6 or 8.
     threads : int, optional
-        How many threads may share a part of the work. The result does not depend on it.
+        Largest number of threads for a part of the work. Default 1. The result does not
+        depend on it.
 
     Returns
     -------
     Weight
-        With scales and biases of the type of `w`.
+        A weight with scales and biases of the type of `w`.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a value does not fit.
+        If a value is wrong.
 
     Notes
     -----
-    The bits of MLX 0.32 on CPUs, in float32, each operation rounded, with the lowest and
-    the highest number of a group::
+    The result equals MLX 0.32 on CPUs. Each float32 operation is rounded, with the lowest
+    and highest value of a group::
 
         scale = max((high - low) / (2**bits - 1), 1e-7)
         scale, edge = (scale, low) if abs(low) > abs(high) else (-scale, high)
@@ -288,7 +289,7 @@ def quantize(
         try:
             extremes = _core.extrema(some, (*(1 for _ in lead), size))
         except ValueError:
-            _planar.refuse_nonfinite(array, "w")  # which says where it is in all of it
+            _planar.refuse_nonfinite(array, "w")  # raises with the full index
             raise
         scale, bias = _parameters(some, extremes, size, width)
         scales[groups], biases[groups] = scale, bias
@@ -318,24 +319,23 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        One of `pyquant.awq`, `gptq`, `matmulnbits`, `compressed_tensors` or of this module;
-        or a block format of GGUF, Q4_0, Q4_1 or Q8_0, with uint8 of its blocks.
+        A weight of `pyquant.awq`, `gptq`, `matmulnbits`, `compressed_tensors` or of this
+        module; or a GGUF format, Q4_0, Q4_1 or Q8_0, and the uint8 bytes of its blocks.
     group_size : int, optional
-        32, 64 or 128, which divides the groups of `weight`, whose scales are repeated.
-        Default: the largest.
+        32, 64 or 128. It must divide the groups of `weight`; scales are repeated. Default:
+        the largest.
 
     Returns
     -------
     Weight
-        The same numbers in float32, but for the sign of 0, a row for each output. Scales
-        keep their type, and biases are ``-zero_point * scale``.
+        A weight with equal float32 values, except the sign of 0, with a row for each
+        output. Scales keep their type, and biases are ``-zero_point * scale``.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no such weight of MLX: `weight` has groups or codes of other sizes,
-        inputs that are not in the order of their groups, or biases that the type of the
-        scales does not hold.
+        If MLX cannot store the weight: groups or codes of other sizes, inputs out of the
+        order of their groups, or biases beyond the type of the scales.
 
     Examples
     --------
@@ -390,9 +390,9 @@ def convert(
 def _parameters(
     rows: npt.NDArray[np.float32], extremes: npt.NDArray[np.float64], size: int, bits: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Scales and biases of groups along the last axis, by the extremes of these and 0."""
+    """Return scales and biases of groups, from extremes that include 0."""
     low, high = extremes.astype(np.float32)
-    others = (low == 0) | (high == 0)  # whose 0 may not be theirs
+    others = (low == 0) | (high == 0)  # the sign of its 0 may differ
     if others.any():
         some = rows.reshape(*low.shape, size)[others]
         low[others], high[others] = some.min(axis=1), some.max(axis=1)
@@ -411,13 +411,13 @@ def _parameters(
 def _biases(
     scale: npt.NDArray[Any], zeros: npt.NDArray[np.uint8], bits: int
 ) -> npt.NDArray[Any]:
-    """What is added in place of zero points, where all products and sums are exact."""
+    """Return biases that replace zero points, if all products and sums are exact."""
     wide = scale.astype(np.float32)
     exact = -zeros.astype(np.float64) * wide
     with np.errstate(all="ignore"):
         bias = exact.astype(scale.dtype)
     wrong = bias.astype(np.float64) != exact
-    # Products with codes are exact if so many bits are free.
+    # Products with codes are exact if this number of bits is free.
     wrong |= (wide.view(np.uint32) & np.uint32((1 << bits) - 1) != 0) & (zeros != 0)
     largest = np.finfo(np.float32).max
     wrong |= (zeros != 0) & ~(abs(wide.astype(np.float64)) * ((1 << bits) - 1) <= largest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize to OCP MX blocks, whose scales are powers of two, and back."""
+"""Quantize to OCP MX blocks with power-of-two scales, and back."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ __all__ = ["choose_scale", "dequantize", "quantize", "unswizzle"]
 
 
 class _Element(NamedTuple):
-    """Of a type of elements: the exponent of its largest number, that number, and bits of
-    its significands after the first."""
+    """Exponent of the largest number of an element type, that number, and mantissa bits."""
 
     exponent: int
     largest: float
@@ -49,9 +48,9 @@ _ELEMENTS = {
     "float4_e2m1fn": _Element(2, 6, 1),
 }
 _RULES = ("floor", "ceil", "even", "rceil")
-_NAN = 255  # as a scale
-_INFINITE = 0x7F800000  # as bits of float32; those of NaN are more
-_BITS = 23  # of significands of float32
+_NAN = 255  # NaN as a scale
+_INFINITE = 0x7F800000  # infinity as bits of float32; NaN has larger bits
+_BITS = 23  # mantissa bits of float32
 
 
 def __dir__() -> list[str]:
@@ -73,53 +72,51 @@ def choose_scale(
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16, of any shape, of at least one dimension, and
-        any strides.
+        float32, float64, float16 or bfloat16 array of at least one dimension, with any
+        strides.
     dtype : dtype_like
-        What the elements will be: float8_e4m3fn, float8_e5m2, float6_e2m3fn, float6_e3m2fn
-        or float4_e2m1fn.
+        Type of the elements: float8_e4m3fn, float8_e5m2, float6_e2m3fn, float6_e3m2fn or
+        float4_e2m1fn.
     rule : {"floor", "ceil", "even", "rceil"}, optional
-        See Notes. Default "floor", that of the standard.
+        See Notes. Default "floor", the rule of the standard.
     axis : int, optional
-        That along which blocks follow each other. Default the last one.
+        The axis of the blocks. Default: the last.
     block_size : int, optional
-        How many elements are a block, of which the last one may have fewer. Default 32,
-        that of the standard.
+        Number of elements in a block; the last block may be short. Default 32, like the
+        standard.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        float8_e8m0fnu, of the shape of `x` but for the extent of `axis`, in whose place
-        there is the number of blocks.
+        float8_e8m0fnu, with the shape of `x`, and the number of blocks at `axis`.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a value does not fit.
+        If a value is wrong.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
     ImportError
-        If ml_dtypes is not installed, which has the type of the scales.
+        If ml_dtypes, which defines float8_e8m0fnu, is not installed.
 
     Notes
     -----
-    The scale is 2**(b - 127) by its byte b. Let a be the largest magnitude of a block, a
-    float32 (of float64 rounded to it, half to even), E the exponent in its bits, e that of
-    the largest number of `dtype`, and m how many bits its significands have:
+    A byte b is the scale 2**(b - 127). Let a be the largest magnitude of a block as float32
+    (float64 is rounded, half to even). E is the exponent in its bits, e the exponent of the
+    largest number of `dtype`, and m the number of significand bits:
 
-    - "floor": b = E - e. OCP MX 1.0, 6.3; the largest number of a block may saturate.
-    - "ceil": the same, of a rounded up to a power of two.
-    - "even": the same as "floor", of a with its significand rounded to m bits, half up.
+    - "floor": b = E - e. OCP MX 1.0, 6.3; the largest value of a block may saturate.
+    - "ceil": like "floor", with a rounded up to a power of two.
+    - "even": like "floor", with the significand of a rounded to m bits, half up.
     - "rceil": a divided by the largest number of `dtype`, as float32, and then rounded up
-      to a power of two: nothing saturates. That of cuBLAS.
+      to a power of two, so that no value saturates. cuBLAS uses this rule.
 
-    What is less than 0 becomes 0, so that a block of zeros has b = 0. A block that holds a
-    NaN or an infinity, or with "even" a number that is rounded to infinity, has b = 255,
-    which is NaN.
+    A negative b becomes 0, so a block of zeros has b = 0. A block with NaN or an infinity,
+    or with "even" a value that rounds to infinity, has b = 255, which is NaN.
 
     Examples
     --------
@@ -166,21 +163,21 @@ def quantize(
     Parameters
     ----------
     x, dtype, rule, axis, block_size
-        As for `choose_scale`.
+        See `choose_scale`.
     packed : bool, optional
-        As for `pyquant.quantize`: return a `PackedArray`, two elements a byte, the first
-        one in the low bits. Of float4_e2m1fn.
+        For float4_e2m1fn: return a `PackedArray` with two elements to a byte, the first in
+        the low bits.
     out : ndarray, optional
-        Where to put the elements: exact shape and dtype, any strides.
+        Array for the elements, of the exact shape and dtype. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     codes : ndarray or PackedArray
-        The elements, of the shape of `x`; or `out`.
+        The elements, with the shape of `x`, or `out`.
     scales : ndarray
-        float8_e8m0fnu, what `choose_scale` returns.
+        float8_e8m0fnu scales, the result of `choose_scale`.
 
     Raises
     ------
@@ -196,11 +193,11 @@ def quantize(
     Notes
     -----
     The elements are ``quantize(x, scales, dtype=dtype, axis=axis, block_size=block_size)``:
-    exact quotients, rounded half to even once and saturated. Those of a block whose scale
-    is NaN stand for nothing; float8 ones are NaN.
+    exact quotients, rounded once half to even and saturated. If the scale of a block is
+    NaN, its float8 elements are NaN, and elements of other types have no meaning.
 
-    Equal to torchao's `to_mx` in its modes FLOOR, CEIL, EVEN and RCEIL, but for what
-    release 0.18 does where b = 0 or 1, and with infinite numbers.
+    The result equals torchao's `to_mx` in its modes FLOOR, CEIL, EVEN and RCEIL, except for
+    b = 0 or 1 and infinities in release 0.18.
 
     Examples
     --------
@@ -217,7 +214,7 @@ def quantize(
     scales = choose_scale(
         array, dtype, rule=rule, axis=axis, block_size=block_size, threads=threads
     )
-    where: Any = out  # which is None beside packed=True, or an error
+    where: Any = out  # `None` beside packed=True, else an error
     codes = _core.quantize(
         array,
         scales,
@@ -247,14 +244,14 @@ def dequantize(
     Parameters
     ----------
     q : array_like or PackedArray
-        Elements of any type that `pyquant.dequantize` takes.
+        Elements of any type that `pyquant.dequantize` accepts.
     scale : array_like
-        float8_e8m0fnu, or its bytes as uint8: of the shape of `q` but for the extent of
-        `axis`, in whose place there is the number of blocks.
+        float8_e8m0fnu, or its bytes as uint8, with the shape of `q`, and the number of
+        blocks at `axis`.
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     axis, block_size : int, optional
-        As for `choose_scale`.
+        See `choose_scale`.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
@@ -263,7 +260,7 @@ def dequantize(
     Returns
     -------
     ndarray
-        Elements times scale, rounded once; or `out`.
+        Products of elements and scales, rounded once, or `out`.
 
     Raises
     ------
@@ -308,27 +305,27 @@ def unswizzle(
     Parameters
     ----------
     scales : array_like
-        Of one byte each, of any shape: tiles of 128 rows and 4 columns after each other, in
-        C order, padded to whole ones.
+        One-byte scales of any shape: consecutive tiles of 128 rows and 4 columns in C
+        order, padded to complete tiles.
     shape : tuple of int
-        How many rows and columns of scales there are.
+        Number of rows and columns of scales.
 
     Returns
     -------
     ndarray
-        The scales, of this shape and of the type of `scales`.
+        The scales, with shape `shape` and the type of `scales`.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If there are more or fewer scales than these tiles have.
+        If the number of scales does not match the tiles.
 
     Notes
     -----
-    In its tile of 512 bytes the scale in row r and column c is at
-    ``r % 32 * 16 + r // 32 * 4 + c``.
+    In a tile of 512 bytes, the scale in row r and column c has position ``r % 32 * 16 + r
+    // 32 * 4 + c``.
 
     Examples
     --------
@@ -371,20 +368,22 @@ def _element_of(dtype: npt.DTypeLike) -> _Element:
 def _bytes_of(
     magnitudes: npt.NDArray[np.float32], element: _Element, rule: str
 ) -> npt.NDArray[np.int32]:
-    """Scales by their bytes: exponents of what the rule makes of magnitudes."""
+    """Return the bytes of scales: exponents of the adjusted magnitudes."""
     bits = magnitudes.view(np.int32)
     nan = bits >= _INFINITE
     if nan.any():
         magnitudes = np.where(nan, np.float32(0), magnitudes)
         bits = magnitudes.view(np.int32)
     if rule == "rceil":
-        quotients = magnitudes / np.float64(element.largest)  # rounded again, to the same
+        quotients = magnitudes / np.float64(
+            element.largest
+        )  # double rounding is exact
         bits = _core.cast(quotients, "float32").view(np.int32)
     up = {"floor": 0, "even": 1 << _BITS - 1 - element.mantissa}.get(rule, (1 << _BITS) - 1)
     made = bits + np.int32(up)
     made >>= _BITS
     if rule == "rceil":
-        small = bits < 1 << _BITS  # subnormal: the power of two is half that of the others
+        small = bits < 1 << _BITS  # subnormal: the power of two is half as large
         if small.any():
             made[small] = bits[small] > 1 << _BITS - 1
     else:

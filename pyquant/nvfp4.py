@@ -31,9 +31,9 @@ __all__ = ["choose_tensor_scale", "dequantize", "quantize"]
 
 BLOCK = 16
 _MOST = np.float32(448 * 6)  # the largest scale of a block times the largest element
-_SMALLEST, _LARGEST = np.float32(2**-6), np.float32(448)  # scales that torchao has
+_SMALLEST, _LARGEST = np.float32(2**-6), np.float32(448)  # limits of torchao's scales
 _FOR_ZERO = np.uint8(0x20)  # 0.125
-# Tensor scales with which no step overflows, whatever the block.
+# Range of tensor scales that never overflow.
 _RANGES = {
     "torchao": (2.0**-121, 2.0**119),
     "compressed-tensors": (2.0**-118, float(np.finfo(np.float32).max)),
@@ -53,25 +53,25 @@ def choose_tensor_scale(
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16, of any shape and strides, all finite.
+        Finite values of float32, float64, float16 or bfloat16, of any shape and strides.
     style : {"torchao", "compressed-tensors"}, optional
-        Whose, see `quantize`.
+        The formula, see `quantize`.
     threads : int, optional
         Largest number of threads. Default 1.
 
     Returns
     -------
     float32
-        With "torchao" a multiplier, the magnitude divided by 2688, which is 448 times 6;
-        with "compressed-tensors" a divisor, 2688 times the reciprocal of the magnitude, two
-        roundings. 1 where that is out of the range that `quantize` takes, as of zeros.
+        "torchao": a multiplier, the magnitude divided by 2688 (448 times 6).
+        "compressed-tensors": a divisor, 2688 times the reciprocal of the magnitude, rounded
+        twice. 1 if the result is out of the range of `quantize`, for example for zeros.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a value does not fit, or `x` holds what is not finite.
+        If a value does not fit, or `x` contains a value that is not finite.
 
     Examples
     --------
@@ -107,61 +107,59 @@ def quantize(
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16, of any shape, of at least one dimension, and
-        any strides; all finite, and float64 within float32.
+        Finite values of float32, float64, float16 or bfloat16, with at least one dimension
+        and any strides. float64 values must be within float32.
     tensor_scale : float, optional
-        The scale of the tensor, as calibration had it; rounded to float32. Default that of
-        `choose_tensor_scale`. With 1 there are scales of blocks only.
+        Scale of the tensor, rounded to float32. Default: the result of
+        `choose_tensor_scale`. With 1, only blocks have scales.
     style : {"torchao", "compressed-tensors"}, optional
-        Whose formulas: in the first one `tensor_scale` is a multiplier, as in ModelOpt's
-        files, in the other one a divisor. See Notes.
+        The formulas, see Notes. "torchao": `tensor_scale` is a multiplier, like in
+        ModelOpt's files. "compressed-tensors": it is a divisor.
     axis : int, optional
-        That along which blocks of 16 follow each other, of which the last one may have
-        fewer. Default the last one.
+        The axis of the blocks of 16; the last block may be short. Default: the last axis.
     packed : bool, optional
-        As for `pyquant.quantize`: return a `PackedArray`, two elements a byte, the first
-        one in the low bits.
+        Return a `PackedArray` with two elements to a byte, the first in the low bits.
     out : ndarray, optional
-        Where to put the elements: exact shape and dtype, any strides.
+        Array for the elements, of the exact shape and dtype. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     codes : ndarray or PackedArray
-        float4_e2m1fn, of the shape of `x`; or `out`.
+        float4_e2m1fn elements, with the shape of `x`, or `out`.
     scales : ndarray
-        float8_e4m3fn, of the shape of `x` but for the extent of `axis`, in whose place
-        there is the number of blocks.
+        float8_e4m3fn, with the shape of `x`, and the number of blocks at `axis`.
     tensor_scale : float32
-        That of the tensor.
+        Scale of the tensor.
 
     Raises
     ------
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a value or a shape does not fit, or `x` holds what is not finite; `out` is
+        If a value or a shape is wrong, or `x` contains a value that is not finite; `out` is
         unchanged.
     numpy.exceptions.AxisError
         If `axis` is out of bounds.
     ImportError
-        If ml_dtypes is not installed, which has the type of the scales.
+        If ml_dtypes, which defines the type of the scales, is not installed.
 
     Notes
     -----
     Let a be the largest magnitude of a block, and t the scale of the tensor. Each operation
-    is rounded to float32; then scales and elements half to even, and saturated::
+    is rounded to float32. Scales and elements are then rounded half to even and saturated::
 
         torchao:             scale = e4m3(max((a / 6) / t, 2**-6))
                              code = e2m1(x * ((1 / t) / scale))
         compressed-tensors:  scale = e4m3(t * (a / 6)), 0.125 for 0
                              code = e2m1(x / (scale / t))
 
-    Equal to torchao's `nvfp4_quantize`, with and without a scale of the tensor, and to
-    `calculate_qparams` and `quantize` of compressed-tensors, but for -0, which the last one
-    makes 0. Where `x` is float64, magnitudes are rounded to float32, and the products and
-    quotients of `x` are float64. Beside the result a float32 for each block is allocated.
+    The result equals torchao's `nvfp4_quantize`, with and without a tensor scale, and
+    `calculate_qparams` and `quantize` of compressed-tensors, except that `quantize` of
+    compressed-tensors converts -0 to 0. If `x` is float64, magnitudes are rounded to
+    float32, and products and quotients of `x` are float64. The call allocates the result
+    and a float32 for each block.
 
     Examples
     --------
@@ -176,13 +174,13 @@ def quantize(
     """
     one_of(style, "style", tuple(_RANGES))
     given = None if tensor_scale is None else _given(tensor_scale, style)
-    _core.dtype_named("float8_e4m3fn")  # or an error
+    _core.dtype_named("float8_e4m3fn")  # else an error
     array, count = real_array(x), positive(threads, "threads")
     at = blocks_along(array.shape, axis, BLOCK)[0]
     amax = _amax_of(array, at, BLOCK, count)
     chosen = _tensor_scale(amax, style) if given is None else given
     scales, factors = _scales_of(amax, chosen, style, count)
-    where: Any = out  # which is None beside packed=True, or an error
+    where: Any = out  # `None` beside packed=True, else an error
     codes = _core.quantize(
         array,
         factors,
@@ -214,19 +212,19 @@ def dequantize(
     Parameters
     ----------
     q : array_like or PackedArray
-        Elements, float4_e2m1fn.
+        float4_e2m1fn elements. The type is not checked.
     scale : array_like
-        float8_e4m3fn, or its bytes as uint8: of the shape of `q` but for the extent of
-        `axis`, in whose place there is the number of blocks.
+        float8_e4m3fn, or its bytes as uint8, with the shape of `q`, and the number of
+        blocks at `axis`.
     tensor_scale : float, optional
-        The scale of the tensor, rounded to float32. Default 1, for scales of blocks only.
+        Scale of the tensor, rounded to float32. Default 1: only blocks have scales.
     style : {"torchao", "compressed-tensors"}, optional
-        Whether `tensor_scale` is a multiplier, as in torchao's and ModelOpt's files, or a
-        divisor.
+        "torchao": `tensor_scale` is a multiplier, like in the files of torchao and
+        ModelOpt. "compressed-tensors": it is a divisor.
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     axis : int, optional
-        That along which blocks of 16 follow each other. Default the last one.
+        The axis of the blocks of 16. Default: the last.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
@@ -235,8 +233,8 @@ def dequantize(
     Returns
     -------
     ndarray
-        ``q * (tensor_scale * scale)``, or ``q * (scale / tensor_scale)``, where what is in
-        parentheses is rounded to float32; or `out`.
+        ``q * (tensor_scale * scale)`` or ``q * (scale / tensor_scale)``, with the
+        parentheses rounded to float32, or `out`.
 
     Raises
     ------
@@ -275,7 +273,7 @@ def dequantize(
 
 
 def _single(tensor_scale: ArrayLike) -> np.float32:
-    """One number, as float32."""
+    """Return one number as float32."""
     array = _core.as_reals(tensor_scale, "tensor_scale")
     if array.size != 1:
         msg = f"tensor_scale: expected one number, got shape {array.shape}"
@@ -285,7 +283,7 @@ def _single(tensor_scale: ArrayLike) -> np.float32:
 
 
 def _given(tensor_scale: ArrayLike, style: str) -> np.float32:
-    """One number, with which no step overflows."""
+    """Return a given number, or raise an error if a step could overflow."""
     scale, (least, most) = _single(tensor_scale), _RANGES[style]
     if not least <= scale <= most:
         expected = f"a number from {least:.3g} to {most:.3g} for style={style!r}"
@@ -309,8 +307,7 @@ def _tensor_scale(amax: npt.NDArray[np.float32], style: str) -> np.float32:
 def _scales_of(
     amax: npt.NDArray[np.float32], chosen: np.float32, style: str, threads: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
-    """Scales of blocks, and in place of magnitudes what elements are multiplied or divided
-    by."""
+    """Return scales of blocks, and replace magnitudes by the factors of the elements."""
     one = np.float32(1)
     with np.errstate(all="ignore"):
         amax /= np.float32(6)
@@ -332,7 +329,7 @@ def _scales_of(
 def _amax_of(
     x: npt.NDArray[Any], axis: int, block_size: int, threads: int
 ) -> npt.NDArray[np.float32]:
-    """The largest magnitude of each block, of finite numbers."""
+    """Return the largest magnitude of each block; raise if a value is not finite."""
     amax = np.empty(blocks_along(x.shape, axis, block_size)[1], np.float32)
     infinite = []
 
@@ -343,7 +340,7 @@ def _amax_of(
 
     each_slab(take, x, axis, block_size, threads)
     if infinite:
-        found = _core.extrema(x, x.shape)  # or an error that says where
+        found = _core.extrema(x, x.shape)  # else an error with the index
         msg = f"x: expected numbers that float32 holds, got {abs(found).max()}"
         raise ValueError(msg)
     return amax
