@@ -1,4 +1,4 @@
-"""Whatever holds numbers, without a copy: buffers, NumPy's protocols, DLPack, PyTorch."""
+"""Input without a copy: buffers, NumPy's protocols, DLPack and PyTorch tensors."""
 
 import array
 import ctypes
@@ -13,11 +13,11 @@ from support import adversarial, amount, bit_view, codes, each, same
 import pyquant as pq
 
 N = amount(60_000, 300_000)
-SMALL = 1 << 16  # bytes; the arrays have many times as many
+SMALL = 1 << 16  # bytes; the arrays are many times larger
 
 
 class Interface:
-    """An object with NumPy's array interface and nothing else."""
+    """An object with NumPy's array interface only."""
 
     def __init__(self, values):
         self.values = values
@@ -30,7 +30,7 @@ class Interface:
 
 
 class Tensor:
-    """An object that lends its memory through DLPack and nothing else."""
+    """An object with DLPack only."""
 
     device = None
 
@@ -47,7 +47,7 @@ class Tensor:
 
 
 class Sequence(Tensor):
-    """The same with elements that NumPy would fetch one by one."""
+    """A DLPack object that is also a sequence, which NumPy would read by elements."""
 
     def __len__(self):
         return len(self.values)
@@ -57,7 +57,7 @@ class Sequence(Tensor):
 
 
 def mapped(values):
-    """A map of anonymous memory, as one of numbers: it has a format of its own, bytes."""
+    """Return anonymous mapped memory with a number format instead of bytes."""
     memory = mmap.mmap(-1, values.nbytes)
     memory[:] = values.tobytes()
     return memoryview(memory).cast(values.dtype.char, values.shape)
@@ -70,7 +70,7 @@ def in_ctypes(values):
     return kind.from_buffer_copy(values)
 
 
-# Each makes, of an array of two dimensions, an object that holds the same numbers.
+# Each function wraps a matrix in an object without a copy.
 HOLDERS = {
     "memoryview": lambda a: memoryview(bytearray(a)).cast("B").cast(a.dtype.char, a.shape),
     "memoryview with gaps": lambda a: np.repeat(a, 2, axis=0)[::2].data,
@@ -85,7 +85,7 @@ HOLDERS = {
 
 
 def most(call):
-    """The most bytes that a second call has allocated at once."""
+    """Return the peak allocation of a second call."""
     call()
     tracemalloc.start()
     try:
@@ -182,7 +182,7 @@ def test_protocols_are_asked_once():
 
 
 def test_memory_is_shared():
-    """What changes in the memory afterwards is what the next call sees."""
+    """A call reads the present content of the memory."""
     x = np.ones((3, 100), np.float32)
     held = [x.data, Interface(x), Tensor(x)]
     for value in (2.0, 3.0):
@@ -210,10 +210,10 @@ def test_a_file_by_mmap(tmp_path):
     held = memoryview(memory).cast("f")
     same(pq.quantize(held, 0.3), pq.quantize(x.reshape(-1), 0.3))
     held.release()
-    memory.close()  # nobody holds the memory any more
+    memory.close()  # No object holds the memory.
 
 
-# Refusals
+# Errors
 
 
 def test_bytes_are_refused():
@@ -228,7 +228,7 @@ def test_bytes_are_refused():
 
 
 def test_released_memory_is_refused():
-    assert np.ma  # once NumPy has loaded it, calls search lists for masks
+    assert np.ma  # After this import, calls search lists for masks.
     held = memoryview(bytearray(4))
     held.release()
     for x in (held, [held]):
@@ -262,7 +262,7 @@ def test_host_memory_of_another_device_is_taken():
 
 
 @pytest.mark.parametrize("kind", [TypeError, BufferError, ValueError])
-def test_what_a_library_refuses_names_the_parameter(kind):
+def test_errors_of_a_library_name_the_parameter(kind):
     class Refusing:
         def __array__(self, dtype=None, copy=None):
             raise kind("not\nso")
@@ -292,7 +292,7 @@ def test_out_is_an_array_of_numpy():
 
 
 def test_out_over_memory_of_others():
-    """NumPy makes an array of whatever can be written to."""
+    """NumPy wraps every writeable buffer."""
     x = np.float32([1, 2])
     for held in (bytearray(2), array.array("b", b"ab"), mmap.mmap(-1, 2)):
         pq.quantize(x, 1.0, out=np.frombuffer(held, np.int8))
@@ -328,7 +328,7 @@ def test_files_in_memory_as_out(tmp_path):
 def torch():
     if "PYQUANT_EMULATED" in os.environ:
         pytest.skip("too much for an emulated processor")
-    return pytest.importorskip("torch")  # one of the libraries tried, not needed
+    return pytest.importorskip("torch")  # optional
 
 
 def test_tensors(torch):
@@ -382,15 +382,15 @@ ML_TYPES = {
 
 @pytest.mark.parametrize("name", ML_TYPES)
 def test_tensors_of_types_that_numpy_lacks(torch, name):
-    """Bits go both ways as integers of the same size; the memory stays where it is."""
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional, and the subject here
+    """Tensors are viewed as integers of equal size, without a copy."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the types
     bits = torch.uint16 if name == "bfloat16" else torch.uint8
     dtype = np.dtype(getattr(ml_dtypes, name))
     patterns = np.arange(1 << (8 * dtype.itemsize), dtype=bit_view(dtype))
     tensor = torch.from_numpy(patterns.copy()).view(getattr(torch, name))
     values = tensor.view(bits).numpy().view(dtype)
     assert values.ctypes.data == tensor.data_ptr()
-    # The same numbers: PyTorch's own conversion agrees, NaN aside.
+    # PyTorch converts to equal numbers, except NaN.
     ours = pq.dequantize(values, 1.0) if name != "bfloat16" else values.astype("f4")
     theirs = tensor.float().numpy()
     number = ~np.isnan(theirs)
@@ -405,7 +405,7 @@ def test_tensors_of_types_that_numpy_lacks(torch, name):
 
 @pytest.mark.parametrize("name", ML_TYPES)
 def test_results_as_tensors_of_types_that_numpy_lacks(torch, name):
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional, and the subject here
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the types
     dtype = np.dtype(getattr(ml_dtypes, name))
     x = np.random.default_rng(1).normal(size=999).astype(np.float32)
     if name == "bfloat16":

@@ -1,4 +1,4 @@
-"""What is wrong is said in one line, the parameter first, and `out` is left alone."""
+"""Errors name the parameter in one line, and leave `out` unchanged."""
 
 from collections import deque
 
@@ -27,7 +27,7 @@ def bounds(axis, ndim=2):
     return f"axis: axis {axis} is out of bounds for array of dimension {ndim}"
 
 
-# What both directions refuse: (keyword arguments over x and scale=1.0, error, text).
+# Errors of both directions: (keyword arguments beside x and scale=1.0, error, text).
 BOTH = {
     "scale without axis": (
         {"scale": [1.0, 2.0]},
@@ -750,7 +750,7 @@ def refused(error, text, call):
 
 
 def check(call, positional, table, dtype):
-    """Refused with `out`, which is not written, and without it."""
+    """Expect the error with `out`, which stays unchanged, and without it."""
     __tracebackhide__ = True
     kwargs, error, text = table
     kwargs = {**positional, "scale": 1.0, **kwargs}
@@ -809,7 +809,7 @@ def test_an_axis_error_is_also_the_usual_ones():
 
 @pytest.mark.parametrize("name", ["x", "scale", "zero_point", "q"])
 def test_a_ragged_list(name):
-    """The text is NumPy's in part, so that only its form is fixed."""
+    """NumPy writes a part of the text, so the test checks only its form."""
     ragged = [[1], [2, 3]]
     call = {
         "x": lambda: pq.quantize(ragged, 1.0),
@@ -828,7 +828,7 @@ def test_other_types_of_ml_dtypes(name):
     import ml_dtypes
 
     if not hasattr(ml_dtypes, name):
-        pytest.skip("ml_dtypes is older")  # without types of 1 bit
+        pytest.skip("ml_dtypes is older")  # It lacks the types of 1 bit.
     dtype = getattr(ml_dtypes, name)
     array = np.zeros(3, dtype)
     refused(TypeError, f"x: expected {REALS}, got {name}", lambda: pq.quantize(array, 1.0))
@@ -858,7 +858,7 @@ def test_missing_and_unknown_arguments():
         assert "\n" not in str(caught.value)
 
 
-def test_an_error_of_the_argument_itself_is_passed_on():
+def test_errors_of_an_argument_are_passed_on():
     class Broken:
         def __array__(self, dtype=None, copy=None):
             raise RuntimeError("broken")
@@ -874,7 +874,7 @@ def test_an_error_of_the_argument_itself_is_passed_on():
         pq.quantize(X, 1.0, threads=Broken())
 
 
-def test_out_of_memory_is_said_so():
+def test_out_of_memory():
     x = np.broadcast_to(np.float32(1), (1 << 50,))
     with pytest.raises(MemoryError):
         pq.quantize(x, 1.0)
@@ -885,7 +885,7 @@ def test_an_out_that_was_refused_can_be_used():
     with pytest.raises(ValueError, match=r"^threads: "):
         pq.quantize(X, 1.0, out=out, threads=0)
     assert untouched(out)
-    out.resize((6,), refcheck=False)  # no buffer of it is held any more
+    out.resize((6,), refcheck=False)  # No buffer holds the array.
     pq.quantize(X.reshape(6), 1.0, out=out)
     assert out.tolist() == [1] * 6
 

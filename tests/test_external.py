@@ -1,4 +1,4 @@
-"""Other implementations, where known to be right: ONNX Runtime, NumPy, ml_dtypes."""
+"""Results of ONNX Runtime, NumPy and ml_dtypes, where they follow the standard."""
 
 import numpy as np
 import pytest
@@ -27,13 +27,13 @@ COUNT = amount(2_000, 20_000)
 
 @pytest.fixture(scope="module")
 def onnx():
-    pytest.importorskip("onnxruntime")  # whose results are compared
-    return pytest.importorskip("onnx")  # whose models and operators these are
+    pytest.importorskip("onnxruntime")  # optional; it computes the expected results
+    return pytest.importorskip("onnx")  # optional; it defines the operators
 
 
 @pytest.fixture(scope="module")
 def run_node(onnx):
-    """Run one operator of ai.onnx in ONNX Runtime."""
+    """Return a function that runs one operator of ai.onnx in ONNX Runtime."""
     import onnxruntime
     from onnx import TensorProto, helper
 
@@ -86,7 +86,7 @@ def test_onnx_runtime_quantizes_along_an_axis(code, axis, run_node):
 
 @pytest.mark.parametrize("code", ONNX_CODES, ids=str)
 def test_onnx_runtime_quantizes_in_blocks(code, run_node):
-    # Along the last axis: elsewhere it mistakes what is out of range.
+    # ONNX Runtime saturates correctly only in blocks along the last axis.
     x = adversarial("float32", 0.3, 12 * 100).reshape(12, 100)
     scale = usual_scales("float32", 12 * 4).reshape(12, 4)
     zero = codes(code, scale.size).reshape(scale.shape)
@@ -132,8 +132,8 @@ NODE_TESTS = [
 
 @pytest.fixture(scope="module")
 def node_tests(onnx):
-    pytest.importorskip("onnx.backend.test.case.node.quantizelinear")  # the cases
-    pytest.importorskip("onnx.backend.test.case.node.dequantizelinear")  # not in all wheels
+    pytest.importorskip("onnx.backend.test.case.node.quantizelinear")  # optional
+    pytest.importorskip("onnx.backend.test.case.node.dequantizelinear")  # optional
     from onnx.backend.test.case import node
 
     return {case.name: case for case in node._NodeTestCases}
@@ -157,14 +157,14 @@ def test_onnx_node_tests(name, node_tests):
 def test_onnx_reference_rounds_float16_quotients(onnx):
     from onnx.reference.ops.op_quantize_linear import QuantizeLinear_21  # noqa: F401
 
-    # What the reference does for float16, written out: one division in float16, then rint.
+    # The reference divides in float16 and rounds with rint.
     x = np.random.default_rng(1).normal(size=COUNT).astype(np.float16)
     scale = np.float16(0.1)
     expected = np.clip(np.rint(x / scale), -128, 127).astype(np.int8)
     same(pq.quantize(x, scale, precision="float16"), expected)
 
 
-# NumPy's own division, rounding and casts
+# Division, rounding and casts of NumPy
 
 NUMPY_MODES = {
     "half_even": np.rint,
@@ -180,7 +180,7 @@ def test_numpys_division_and_rounding(dtype, mode):
         x = adversarial(dtype, scale[0], COUNT, seed=i)
         with np.errstate(all="ignore"):
             quotient = x / scale
-        for code in CHOSEN:  # float64 holds their sums
+        for code in CHOSEN:  # float64 holds the sums of these codes.
             info = np.iinfo(code)
             rounded = NUMPY_MODES[mode](quotient).astype(np.float64)
             rounded = np.where(np.isnan(rounded), info.min, rounded)

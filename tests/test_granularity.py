@@ -194,12 +194,12 @@ def test_every_layout(form, types):
 
 
 def padded(array):
-    """The same array with unused memory at the end of each row."""
+    """Return the array with unused memory at the end of each row."""
     return np.concatenate([array, array[..., :1]], axis=-1)[..., :-1]
 
 
 def repeated(parameter):
-    """Views that repeat part of an array along one axis, or one element along all."""
+    """Yield views that repeat part of an array along one axis, or one element along all."""
     for axis in range(parameter.ndim):
         first = (slice(None),) * axis + (slice(0, 1),)
         yield np.broadcast_to(parameter[first], parameter.shape)
@@ -228,7 +228,7 @@ def test_parameters_that_repeat_in_memory(form):
 
 
 def test_parameters_that_overlap_in_memory():
-    # Strides by which the rows of the scale seem to go on where those before them end.
+    # The strides of the scale are those of rows that follow each other.
     x = adversarial("float32", 0.3, 4 * 10).reshape(4, 10)
     line = usual_scales("float32", 20)
     for step in (1, 2, 3):
@@ -281,7 +281,7 @@ def test_block_examples():
     same(got, np.int8([[0, 1, 2, 6], [4, 5, 6, 14], [32, 36, 40, 6]]))
 
 
-def test_the_order_of_the_axes_means_nothing():
+def test_the_order_of_axes_does_not_matter():
     x = adversarial("float32", 0.3, 24).reshape(2, 3, 4)
     scale = usual_scales("float32", 8).reshape(2, 4)
     same(pq.quantize(x, scale, axis=(0, 2)), pq.quantize(x, scale, axis=(2, 0)))
@@ -289,7 +289,7 @@ def test_the_order_of_the_axes_means_nothing():
 
 
 @loop("shape", [(), (1,), (1, 1), (1, 1, 1, 1)])
-def test_one_element_is_per_tensor_whatever_its_shape(shape):
+def test_one_element_of_any_shape_is_per_tensor(shape):
     x = adversarial("float32", 0.3, 99).reshape(3, 33)
     expected = pq.quantize(x, 0.3, 3)
     scale = np.full(shape, 0.3, dtype=np.float32)
@@ -367,8 +367,8 @@ def test_64_dimensions():
     [16, 32, 40, 64],
     ["one", "close", "apart", "by row", "by column"],
 )
-def test_many_short_rows_apart(columns, block, layout):
-    """Rows with gaps between them, each with parameters of its own, as by themselves."""
+def test_many_short_rows_with_gaps(columns, block, layout):
+    """Rows with gaps and with separate parameters give the results of single rows."""
     rows, groups = 70, -(-columns // block)
     rng = np.random.default_rng(columns * block)
     x = rng.normal(0, 40, (rows, columns + 5)).astype(np.float32)[:, :columns]
@@ -394,8 +394,8 @@ def test_many_short_rows_apart(columns, block, layout):
 
 
 @loop("block, axis", [5, 32], [0, 1])
-def test_rows_of_a_block_share_what_varies_within_them(block, axis):
-    """As weights of a convolution in blocks of their channels: a scale for each place."""
+def test_blocks_over_the_channels_of_a_convolution(block, axis):
+    """Each place of the kernel of a convolution has a scale for each block of channels."""
     rng = np.random.default_rng(block)
     w = rng.normal(0, 3, (40, 70, 3, 3)).astype(np.float32)
     shape = [-(-n // block) if d == axis else n for d, n in enumerate(w.shape)]

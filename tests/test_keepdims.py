@@ -1,4 +1,4 @@
-"""Parameters that keep the dimensions of the numbers, as NumPy's own idiom makes them."""
+"""Parameters with the dimensions of `x`, as `keepdims=True` of NumPy returns them."""
 
 import itertools
 
@@ -24,7 +24,7 @@ CASES = [
 
 
 def parameters(shape, axes, dtype):
-    """Scales and zero points with all dimensions, and with only those of some axes."""
+    """Return scales and zero points with all dimensions, and with some axes only."""
     kept = [n if a in axes else 1 for a, n in enumerate(shape)]
     rng = np.random.default_rng([len(shape), *axes])
     scale = rng.uniform(0.01, 0.5, kept).astype(np.float32)
@@ -34,7 +34,7 @@ def parameters(shape, axes, dtype):
 
 
 @loop("form", CASES)
-def test_the_same_as_with_axes(form):
+def test_kept_dimensions_equal_axes(form):
     shape, axes = form
     x = np.random.default_rng(1).normal(0, 5, shape).astype(np.float32)
     scale, zero, flat_scale, flat_zero = parameters(shape, axes, "uint8")
@@ -61,12 +61,12 @@ def test_the_same_as_with_axes(form):
     # One zero point beside many scales.
     one = zero.reshape(-1)[:1].reshape(())
     same(pq.quantize(x, scale, one), pq.quantize(x, flat_scale, one, **axis))
-    # The same array, lying otherwise.
+    # Fortran order.
     same(pq.quantize(np.asfortranarray(x), np.asfortranarray(scale), zero), q)
 
 
 @loop("threads, dtype", [1, 2], REALS)
-def test_the_idiom(threads, dtype):
+def test_keepdims_of_numpy(threads, dtype):
     x = np.random.default_rng(2).normal(0, 3, (4, 5, 6)).astype(dtype)
     scale = np.abs(x).max(axis=(0, 2), keepdims=True) / np.float32(127)
     got = pq.quantize(x, scale, threads=threads)
@@ -75,7 +75,7 @@ def test_the_idiom(threads, dtype):
 
 @pytest.mark.parametrize("code", ["int4", "float8_e4m3fn"])
 def test_narrow_types(code):
-    pytest.importorskip("ml_dtypes")  # optional; the types tried are its
+    pytest.importorskip("ml_dtypes")  # optional; it defines the types
     x = np.random.default_rng(3).normal(0, 3, (3, 4)).astype(np.float32)
     scale = np.float32([[0.5], [0.25], [2]])
     q = pq.quantize(x, scale, dtype=code)
@@ -108,7 +108,7 @@ def test_one_dimension_names_the_axes_that_fit(case):
 
 
 @loop("shape", [(5,), (3, 3), (3, 3, 2), (2, 1, 1), (1, 1, 3, 3, 4)])
-def test_what_fits_nothing(shape):
+def test_shapes_that_fit_no_axis(shape):
     with pytest.raises(ValueError, match=r"^scale: ") as error:
         pq.quantize(np.ones((3, 3, 4), np.float32), np.ones(shape))
     assert "which fits" not in str(error.value) or shape == (3, 3)
@@ -126,14 +126,14 @@ def test_zero_points_of_another_shape_are_an_error(zero):
         pq.quantize(np.ones((3, 4), np.float32), np.ones((1, 4)), zero)
 
 
-# The type of a result is that of its place
+# The dtype of `out` decides the type of the result
 
 
 OUTS = ["float16", "float32", "float64", ">f2", ">f4", ">f8"]
 
 
 @loop("dtype", OUTS)
-def test_out_says_the_type(dtype):
+def test_out_selects_the_type(dtype):
     q = np.int8([1, -100, 3])
     out = np.empty(3, dtype)
     assert pq.dequantize(q, 0.1, out=out) is out
@@ -154,13 +154,13 @@ def test_out_of_bfloat16():
 
 
 @loop("dtype", ["int8", "uint8", "complex64", "bool"])
-def test_out_of_no_reals_is_refused(dtype):
+def test_out_of_another_kind_is_an_error(dtype):
     out = np.full(3, 1, dtype)
     with pytest.raises(TypeError, match=r"^out: "):
         pq.dequantize(np.int8([1, 2, 3]), 0.1, out=out)
     assert (out == 1).all()
 
 
-def test_a_type_beside_another_out_is_refused():
+def test_a_dtype_that_contradicts_out_is_an_error():
     with pytest.raises(TypeError, match=r"^out: expected float32, got float16$"):
         pq.dequantize(np.int8([1]), 0.1, dtype="float32", out=np.empty(1, "f2"))

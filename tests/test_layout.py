@@ -1,4 +1,4 @@
-"""Any shape, strides, alignment and byte order; all that NumPy makes an array of."""
+"""Shapes, strides, alignments, byte orders, and objects that NumPy converts to arrays."""
 
 import array
 import itertools
@@ -28,7 +28,7 @@ from pyquant._core import dequantize_at, quantize_at
 
 
 def spread(values, step, axis=0, gap=1):
-    """The same values in memory with gaps: every `step`-th element of a larger array."""
+    """Return the values with gaps: every `step`-th element of a larger array."""
     shape = list(values.shape)
     shape[axis] = shape[axis] * abs(step) + gap
     large = np.zeros(shape, dtype=values.dtype)
@@ -43,7 +43,7 @@ def spread(values, step, axis=0, gap=1):
 
 
 def in_structure(values):
-    """The same values as a field of a packed structure: strides that alignment forbids."""
+    """Return the values as a field of a packed structure, which is misaligned."""
     record = np.zeros(
         values.shape, dtype=np.dtype([("pad", "u1"), ("value", values.dtype)])
     )
@@ -51,7 +51,7 @@ def in_structure(values):
     return record["value"]
 
 
-# Each makes, of a C-contiguous array of two dimensions, an equal array that lies otherwise.
+# Each function copies a C-contiguous matrix into another layout.
 LAYOUTS = {
     "contiguous": lambda a: a.copy(),
     "fortran": lambda a: a.copy("F"),
@@ -82,7 +82,7 @@ def _read_only(values):
 
 
 def equal_bits(a, b):
-    """Layouts are made right: the bytes of both arrays in C order are the same."""
+    """Return whether both arrays have the same shape, dtype and bytes in C order."""
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
@@ -162,7 +162,7 @@ def test_dequantize_out(layout, dtype):
             same(out, pq.dequantize(q, **kwargs, dtype=dtype))
 
 
-def test_memory_between_the_elements_of_out_is_kept():
+def test_memory_between_the_elements_of_out_is_unchanged():
     large = np.full((9, 200), 77, dtype=np.int8)
     x = adversarial("float32", 0.3, 3 * 66).reshape(3, 66)
     pq.quantize(x, 0.3, out=large[1:8:3, 1:-1:3])
@@ -224,7 +224,7 @@ def test_big_endian_codes(dtype):
     same(pq.dequantize(swapped.T, 0.3, 1), pq.dequantize(q.T, 0.3, 1))
     zero = np.array([5], dtype=dtype.newbyteorder(">"))
     same(pq.dequantize(q, np.array([0.3], ">f4"), zero), pq.dequantize(q, 0.3, 5))
-    if dtype not in WIDE:  # which say nothing of codes
+    if dtype not in WIDE:  # A zero point of 64 bits does not select the code type.
         assert pq.quantize(np.float32([1.0]), 1.0, zero).dtype == dtype
 
 
@@ -264,7 +264,7 @@ FOREIGN = np.dtype("i4").newbyteorder("S")
     ],
     ids=["quantize", "QParams", "choose", "ngraph", "onednn", "dynamic", "onnx"],
 )
-def test_a_foreign_byte_order_is_refused_for_a_dtype(call):
+def test_a_foreign_byte_order_of_a_dtype_is_an_error(call):
     for dtype in (FOREIGN, FOREIGN.str):
         with pytest.raises(TypeError, match=r"type: .*, got the foreign byte order of"):
             call(dtype)
@@ -308,7 +308,7 @@ def test_three_dimensions_in_any_order(order):
             same(turned, q)
 
 
-# Channels of a byte that are few are picked from lines of pixels.
+# Kernels pick a few channels of one byte from lines of pixels.
 @loop("channels", range(1, 10))
 def test_pixels_to_planes_and_back(channels, isa):
     rng = np.random.default_rng(channels)
@@ -340,7 +340,7 @@ def test_pixels_to_planes_and_back(channels, isa):
                 guarded.check()
 
 
-# Transposes are made of squares: these arrays have several, and parts of some.
+# Transposes run in squares. These arrays have several squares and parts of squares.
 ACROSS = [
     ("float32", "int8"),
     ("float32", "int16"),
@@ -348,7 +348,7 @@ ACROSS = [
     ("float64", "uint8"),
     ("float64", "int32"),
     ("float16", "uint16"),
-    *([("float32", "int4")] if HAVE_BFLOAT16 else []),  # a type of ml_dtypes
+    *([("float32", "int4")] if HAVE_BFLOAT16 else []),  # ml_dtypes defines int4.
 ]
 
 
@@ -369,14 +369,14 @@ def test_transposes_of_many_squares(types, axis):
 
 
 def transposed_at(values, offset):
-    """The same values, transposed, beginning `offset` elements into memory of their own."""
+    """Return the values in transposed memory that begins with `offset` unused elements."""
     flat = np.empty(values.size + offset, dtype=values.dtype)
     view = flat[offset:].reshape(values.shape[::-1]).T
     view[...] = values
     return view
 
 
-def judge_transposes(x, code, offset):
+def check_transposes(x, code, offset):
     q = pq.quantize(x, 0.3, dtype=code)
     same(pq.quantize(transposed_at(x, offset), 0.3, dtype=code), q)
     turned = transposed_at(np.zeros_like(q), offset)
@@ -387,23 +387,22 @@ def judge_transposes(x, code, offset):
     same(pq.dequantize(q, 0.3, out=out), back)
 
 
-# More than the caches near hold; squares end where lines do, wherever those lie.
+# The arrays exceed the near caches. Squares end at cache lines for every offset.
 @loop("code, offset", ["int8", "uint16", "int32"], [0, 4, 11])
-def test_transposes_that_are_far(code, offset):
+def test_transposes_at_every_offset(code, offset):
     shape = amount((300, 521), (613, 520))
     x = adversarial("float32", 0.3, shape[0] * shape[1]).reshape(shape)
-    judge_transposes(x, code, offset)
-    judge_transposes(x.T, code, offset)
+    check_transposes(x, code, offset)
+    check_transposes(x.T, code, offset)
 
 
-def test_transposes_that_are_further():
+def test_transpose_larger_than_the_cache():
     shape = amount((300, 500), (2700, 2600))
     x = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape) % 77
-    judge_transposes(x, "int8", 3)
+    check_transposes(x, "int8", 3)
 
 
-# Rows of structured arrays: where a row has one scale, all go to a kernel at once, at most
-# 1024 of them.
+# If each row has one scale, a kernel takes up to 1024 rows of structured arrays in a call.
 @loop(
     "real, axis, columns",
     ["float32", "float16", "float64"],
@@ -431,7 +430,7 @@ def test_rows_of_records(columns, axis, real, isa):
     assert not records["between"].any()
 
 
-# What NumPy would make an array of
+# Objects that NumPy converts to arrays
 
 
 @pytest.mark.parametrize(
@@ -482,7 +481,7 @@ def test_a_list_is_computed_in_float64():
 
 
 class Exported:
-    """An object that offers its data by NumPy's array protocol."""
+    """An object with NumPy's array protocol."""
 
     def __init__(self, values):
         self.values = values
@@ -525,7 +524,7 @@ def test_bfloat16_scalars_and_parameters():
 
 
 def test_big_endian_bfloat16():
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the type tried is its
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the type
     bfloat16 = np.dtype(ml_dtypes.bfloat16)
     swapped = bfloat16.newbyteorder(">")
     x = np.array([1, 2, 3, -250, 0.5], bfloat16)

@@ -1,4 +1,4 @@
-"""Parameters by the formulas of others: their vectors, models of their code, themselves."""
+"""Parameters by the formulas of other packages: vectors, models, and the packages."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def chosen(lo, hi, like, **options):
     return p.scale, p.zero_point.astype(np.int64)
 
 
-# ---- vectors, of the packages as they ran ----
+# ---- vectors that the packages returned ----
 
 RANGES = {
     "usual": (-1, 2),
@@ -108,7 +108,7 @@ def test_vectors(like, of, options, scale, zero_point):
 
 
 LEAST, TOP = float(np.finfo(F32).tiny), float.fromhex("0x1.fffffffffffffp+127")
-ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")  # the first number above it
+ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")  # the next number above the root
 TWO = {**SYMMETRIC, "quant_range": (0, 1)}
 
 
@@ -132,7 +132,7 @@ TWO = {**SYMMETRIC, "quant_range": (0, 1)}
     ],
 )
 def test_numbers_at_their_edges(like, lo, hi, options, scale, zero_point):
-    """The first number that a rule is for, and the last that it is not."""
+    """Test both numbers at the limit of a rule."""
     assert chosen(lo, hi, like, **options) == (scale, zero_point)
     many = chosen(np.full(9, lo), np.full(9, hi), like, axis=0, **options)
     assert (many[0] == scale).all()
@@ -151,7 +151,7 @@ def test_fbgemm_and_aten_differ():
     assert chosen(lo, hi, "aten", dtype="uint8")[1] == 7
 
 
-# Where a package gives a scale that is of no use: the same formula in float64.
+# If a package returns a useless scale, pyquant computes its formula in float64.
 USELESS = [
     ("tflite", "none", I8, 1, 0),
     ("pytorch", "large", U8, 2.3529411e36, 128),
@@ -162,22 +162,21 @@ USELESS = [
 
 
 @pytest.mark.parametrize(("like", "of", "options", "scale", "zero_point"), USELESS)
-def test_scales_that_are_of_use(like, of, options, scale, zero_point):
+def test_useful_scales_where_a_package_fails(like, of, options, scale, zero_point):
     s, z = chosen(*(F32(end) for end in RANGES[of]), like, **options)
     assert (s, z) == (F32(scale), zero_point)
 
 
-# ---- models of their code, in NumPy ----
+# ---- models of the packages in NumPy ----
 
 
 def ranges(count, levels=255, seed=0):
-    """float32 ranges, half of them with zero points that are half integers, and some at the
-    ends of the type."""
+    """Return float32 ranges. Half of the zero points are half-integers, some ends huge."""
     rng = np.random.default_rng(seed)
     half = count // 2
     s = np.exp2(rng.uniform(-12, 8, count))
     s[:half] = np.exp2(rng.integers(-10, 6, half)) * rng.integers(1, 64, half)
-    s[: half // 2] = rng.integers(1, 3000, half // 2) / 1000  # which float32 rounds
+    s[: half // 2] = rng.integers(1, 3000, half // 2) / 1000  # float32 rounds these scales.
     lo = -(rng.integers(0, levels, count) + 0.5) * s
     hi = lo + levels * s
     lo[half:] *= rng.uniform(0.5, 1.5, count - half)
@@ -274,7 +273,7 @@ def model_tflite(lo, hi, lowest, highest, _, __):
     down, up = abs(lowest) + np.abs(lo / scale), abs(highest) + np.abs(hi / scale)
     zero = np.where(down < up, lowest - lo / scale, highest - hi / scale)
     zero = np.clip(zero, lowest, highest)
-    zero = np.copysign(np.floor(np.abs(zero) + 0.5), zero)  # exact, of such numbers
+    zero = np.copysign(np.floor(np.abs(zero) + 0.5), zero)  # exact for these numbers
     none = lo == hi
     return np.where(none, F32(1), F32(scale)), np.where(none, 0, zero)
 
@@ -328,7 +327,7 @@ def is_for(like, name, symmetric):
 
 
 def check(got, expected):
-    """Of all ranges, but those of which they make no number, or a scale of 0."""
+    """Compare all ranges, except where the package returns NaN or a scale of 0."""
     __tracebackhide__ = True
     scale, zero = got
     assert np.isfinite(scale).all()
@@ -373,7 +372,7 @@ def test_models_in_ranges_of_codes(like, symmetric, quant_range):
     check(chosen(lo, hi, like, **options), (expected[0], zero))
 
 
-# ---- the packages themselves ----
+# ---- the packages ----
 
 
 def numpy_of(scale, zero_point):
@@ -396,7 +395,7 @@ def test_pytorch_itself(name, symmetric):
     check(chosen(lo, hi, "pytorch", dtype=name, symmetric=symmetric, axis=0), expected)
 
 
-@pytest.mark.filterwarnings("ignore:.*quantize_per_tensor")  # which PyTorch will drop
+@pytest.mark.filterwarnings("ignore:.*quantize_per_tensor")  # PyTorch deprecates it.
 @pytest.mark.parametrize(("name", "share"), [("int8", 20), ("uint8", 2)])
 def test_aten_itself(name, share):
     torch = pytest.importorskip("torch")  # optional
@@ -412,7 +411,7 @@ def test_aten_itself(name, share):
 
 
 def in_torch(torch, lo, hi, name):
-    """The same ranges as tensors of two columns, and as arrays, of a type."""
+    """Return ranges as tensors of two columns, and as arrays."""
     x = torch.from_numpy(np.stack([lo, hi], 1)).to(getattr(torch, name))
     x = x[torch.isfinite(x).all(1)]
     if name != "bfloat16":
@@ -453,10 +452,10 @@ def test_compressed_tensors_itself(scale_dtype, symmetric, bits, source):
     quantization = pytest.importorskip("compressed_tensors.quantization")  # optional
     helpers = pytest.importorskip("compressed_tensors.quantization.utils.helpers")
     if (source, scale_dtype) == ("float16", "bfloat16"):
-        pytest.skip("they raise there")
+        return  # compressed_tensors raises an error.
     x, y = in_torch(torch, *ranges(MANY), source)
     width = y[:, 1].astype(F32) - y[:, 0].astype(F32)
-    if source == "float16":  # where theirs is infinite, and then the largest
+    if source == "float16":  # Its scale is infinite or the largest number.
         x, y = x[width < 65000], y[width < 65000]
     given = quantization.QuantizationArgs(
         num_bits=bits,
@@ -504,7 +503,7 @@ def test_onnxruntime_itself(symmetric, reduce_range, name, source):
     check(chosen(lo, hi, "onnxruntime", **options), (scale, zero))
 
 
-# ---- what all have in common ----
+# ---- all formulas ----
 
 
 @loop(
@@ -513,8 +512,8 @@ def test_onnxruntime_itself(symmetric, reduce_range, name, source):
     ["float32", "float64", "float16"],
     [None, "float16", "float64"],
 )
-def test_ranges_of_data_are_ranges(isa, scale_dtype, source, like):
-    """What is chosen of data is what is chosen of its extremes, on every level."""
+def test_data_and_its_range_agree(isa, scale_dtype, source, like):
+    """Parameters of data equal parameters of its extremes, with every instruction set."""
     with np.errstate(over="ignore"):
         lo, hi = (end.astype(source) for end in ranges(3000, seed=2))
     fits = np.isfinite(lo) & np.isfinite(hi)
@@ -531,7 +530,7 @@ def test_ranges_of_data_are_ranges(isa, scale_dtype, source, like):
     assert pq.choose_qparams(x, **options) == one
 
 
-def test_codes_are_made_as_ever():
+def test_quantize_uses_the_parameters():
     x = F32([-1, 0.3, 2])
     p = pq.choose_qparams(x, like="pytorch")
     assert p.quant_range is None
@@ -550,7 +549,7 @@ def test_ends_beyond_float32():
 
 @loop("symmetric", [True, False])
 def test_a_width_beyond_float16(symmetric):
-    """131 008, which float16 arithmetic calls infinite: 513.75 is nearest to 512."""
+    """The width 131 008 overflows in float16 arithmetic: 513.75 rounds to 512."""
     x = np.float16([-65504, 65504])
     options = {"dtype": "uint8", "symmetric": symmetric, "like": "quark_po2"}
     assert float(pq.qparams_from_range(x[0], x[1], **options).scale) == 512
@@ -621,7 +620,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("options", "said"), REFUSED)
-def test_values_that_do_not_go(options, said):
+def test_wrong_values(options, said):
     assert message(lambda: pq.qparams_from_range(-1.0, 2.0, **options)).startswith(said)
     if "block_size" not in options:
         x = F32([-1, 2])
@@ -629,7 +628,7 @@ def test_values_that_do_not_go(options, said):
 
 
 @pytest.mark.parametrize(("options", "said"), WRONG)
-def test_kinds_that_do_not_go(options, said):
+def test_wrong_types(options, said):
     for call in (
         lambda: pq.qparams_from_range(-1.0, 2.0, **options),
         lambda: pq.choose_qparams(F32([-1, 2]), **options),
@@ -646,7 +645,7 @@ def test_methods():
     assert pq.choose_qparams(x, method="minmax") == pq.choose_qparams(x)
 
 
-def test_ranges_that_are_none():
+def test_invalid_ranges():
     lo, hi = np.zeros((70, 90), F32), np.ones((70, 90), F32)
     for end, at, value, said in (
         (
@@ -694,7 +693,7 @@ def test_types_of_ranges():
         assert pq.qparams_from_range(lo, hi).scale.dtype == dtype
     swapped = pq.qparams_from_range(np.array(-1, ">f4"), np.array(2, ">f4"))
     assert swapped == pq.qparams_from_range(-1.0, 2.0)
-    # Of 16 bits the arithmetic, too.
+    # The arithmetic of float16 ranges is float16, too.
     half = pq.qparams_from_range(np.float16(-1), np.float16(2), like="torchao")
     assert half.scale == F32(np.float16(2) / np.float16(127.5))
     assert pq.qparams_from_range([], [], axis=0).scale.shape == (0,)

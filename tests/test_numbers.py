@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python numbers, alone and in sequences: taken at once or as NumPy takes them, with the
-same results."""
+"""Python numbers, alone and in sequences. The fast path gives NumPy's results."""
 
 import sys
 
@@ -17,11 +16,11 @@ MOST = 2**63 - 1
 
 
 class Whole(int):
-    """An integer, and whatever else a user's is."""
+    """A subclass of int."""
 
 
 class Real(float):
-    """The same of a float."""
+    """A subclass of float."""
 
 
 REALS = [
@@ -32,7 +31,7 @@ REALS = [
     float("inf"),
     float("nan"),
     3,
-    2**53 + 1,  # ties, which float64 does not have
+    2**53 + 1,  # ties that float64 cannot represent
     2**53 + 3,
     MOST,
     -(2**63),
@@ -76,13 +75,13 @@ def test_integers_are_codes(values, dtype):
 
 
 @loop("values", [[2**32], [-1, 2**31], [2**63], [2**64], [10**400]])
-def test_integers_that_are_no_codes(values):
+def test_integers_beyond_every_code_type(values):
     with pytest.raises(ValueError, match=r"^q: expected integers that int32 or uint32"):
         pq.dequantize(values, 0.5)
 
 
 @loop("value", [2**63, -(2**63) - 1, 2**64, 10**400])
-def test_integers_that_are_no_zero_points(value):
+def test_integers_beyond_every_zero_point(value):
     with pytest.raises(ValueError, match=r"^zero_point: expected "):
         pq.quantize([0.5], [1.0], [value], dtype="int8", axis=0)
 
@@ -127,7 +126,7 @@ def test_axes_are_a_set(axes):
     same(pq.ngraph.quantize(x, s, z, "u8", axes, "ROUND_UP"), x.astype(np.uint8))
 
 
-def test_a_hidden_mask_is_found_where_the_stack_ends():
+def test_nested_mask_is_found_near_the_recursion_limit():
     values = np.ma.masked_array([1.0], [1])
     for _ in range(60):
         values = [values]

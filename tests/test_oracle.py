@@ -1,4 +1,4 @@
-"""The oracle itself, against published tables and against NumPy's and ml_dtypes' casts."""
+"""The oracle against published tables and against the casts of NumPy and ml_dtypes."""
 
 import operator
 from fractions import Fraction
@@ -20,7 +20,7 @@ from support import (
 
 from pyquant.dtypes import TYPES
 
-# The mode table of nGraph's Quantize: the published names beside ours.
+# The rounding modes of nGraph's Quantize, with the published names.
 VALUES = (2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75)
 NGRAPH = {
     "half_away": (3, -3, 4, -4, 2, -2, 3, -3),  # ROUND_NEAREST_TOWARD_INFINITY
@@ -83,7 +83,7 @@ def test_decode_is_pythons_float(dtype):
 
 
 def neighbours_of_midpoints(source, target):
-    """Numbers of `source` at those of `target`, halfway between two, and beside both."""
+    """Return numbers of `source` at numbers of `target`, at midpoints, and beside both."""
     fmt = oracle.FORMATS[target.name]
     values = np.concatenate([specials(target), uniform_bits(target, 1500, seed=3)])
     values = values[is_finite(values)]
@@ -110,7 +110,7 @@ def test_rounding_to_a_format_is_numpys_cast(source, target):
         values = neighbours_of_midpoints(source, target)
     with np.errstate(all="ignore"):
         if source.name == "float64" and target.name == "bfloat16":
-            # ml_dtypes goes by way of float32, so only float32's numbers are rounded once.
+            # ml_dtypes converts by float32, so only numbers of float32 are rounded once.
             values = values.astype(np.float32).astype(np.float64)
         expected = values.astype(target)
     a, b = oracle.FORMATS[source.name], oracle.FORMATS[target.name]
@@ -143,12 +143,12 @@ def test_division_and_product_are_numpys(op, dtype):
 
 
 def widths(kind):
-    """Bits of the types of a kind in pyquant's table, by name."""
+    """Return the bits of all types of a kind by name."""
     return {t.name: t.bits for t in TYPES.values() if t.kind == kind}
 
 
 def test_every_type_has_a_definition():
-    """The oracle knows what pyquant has, and nothing else."""
+    """The oracle defines exactly the types of pyquant."""
     formats, narrow = oracle.FORMATS, oracle.NARROW_FORMATS
     assert widths("real") == {name: formats[name].bits for name in formats}
     assert widths("float") == {name: narrow[name].bits for name in narrow}
@@ -176,7 +176,7 @@ def test_code_range_is_numpys():
 
 
 def test_a_quotient_is_rounded_once():
-    # A tie at float16 only after a first rounding to float32.
+    # The quotient is a float16 tie only after rounding to float32.
     x = np.array([1.5 + 2**-11 + 2**-40])
     near = oracle.divide(
         oracle.decode(oracle.bits_of(x)[0], oracle.FLOAT64), oracle.finite(1)

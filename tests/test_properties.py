@@ -1,4 +1,4 @@
-"""Properties that hold for every array, searched for counterexamples by hypothesis."""
+"""Properties of every array. Hypothesis searches for counterexamples."""
 
 from fractions import Fraction
 
@@ -23,7 +23,7 @@ from test_ranges import check as check_range
 import pyquant as pq
 from pyquant._core import dequantize_at, quantize_at
 
-pytest.importorskip("hypothesis")  # which makes up the examples
+pytest.importorskip("hypothesis")  # Hypothesis draws the examples.
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +37,7 @@ shapes = st.lists(st.integers(1, 9), max_size=4).map(tuple) | st.tuples(
 
 @st.composite
 def bits(draw, dtype, shape):
-    """An array with any bit patterns at all."""
+    """Draw an array with random bit patterns."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = draw(st.binary(min_size=size, max_size=size))
     return np.frombuffer(raw, np.uint8).copy().view(dtype).reshape(shape)
@@ -45,7 +45,7 @@ def bits(draw, dtype, shape):
 
 @st.composite
 def granularities(draw, shape):
-    """An axis and a block size that fit a shape."""
+    """Draw an axis and a block size that fit a shape."""
     rank = len(shape)
     kind = draw(st.sampled_from(["axes", "block", "blocks"])) if rank else "blocks"
     if kind == "axes":
@@ -59,7 +59,7 @@ def granularities(draw, shape):
 
 @st.composite
 def views(draw, array):
-    """The same elements in the same order, lying otherwise in memory."""
+    """Draw another memory layout of an array."""
     order = tuple(draw(st.permutations(list(range(array.ndim)))))
     back = tuple(order.index(axis) for axis in range(array.ndim))
     view = array.transpose(order).copy().transpose(back)
@@ -98,7 +98,7 @@ def test_quantize_is_exact(call):
 
 @given(quantize_calls(), st.sampled_from([2, 3, 7]))
 @examples
-def test_quantize_is_the_same_at_every_level_and_in_parts(call, parts):
+def test_instruction_sets_and_parts_agree(call, parts):
     x, scale, zero, axis, block, kwargs = call
     kwargs = {"axis": axis, "block_size": block, **kwargs}
     got = [quantize_at(level, x, scale, zero, **kwargs) for level in pq.isa.available()]
@@ -166,7 +166,7 @@ def test_nearest_is_within_half_a_step(values, scale):
     x = x[np.abs(x.astype(np.float64)) < 100 * np.float64(scale)]
     q = pq.quantize(x, scale)
     for code, value in zip(q.tolist(), x.tolist(), strict=True):
-        # The quotient is rounded to float32 before, by less than one part in 2**24.
+        # The quotient is first rounded to float32, with an error below 2**-24.
         error = abs(Fraction(value) / Fraction(float(scale)) - code)
         assert error <= Fraction(1, 2) + Fraction(128, 2**24)
 

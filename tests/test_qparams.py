@@ -34,7 +34,7 @@ from pyquant import _core
 
 
 def groups(dtype):
-    """Finite groups of every magnitude: one-sided, mixed, tiny, huge, constant."""
+    """Yield finite groups: one-sided, mixed, tiny, huge, constant."""
     rng = np.random.default_rng(11)
     dtype = np.dtype(dtype)
     info = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
@@ -109,7 +109,7 @@ FORMS = [
 
 
 def members(x, axis, block):
-    """The groups of an array, each flat, by the shape of their parameters."""
+    """Yield the flat groups of an array in the order of their parameters."""
     rank = x.ndim
     if block is None:
         axes = sorted(a % rank for a in (axis if np.iterable(axis) else [axis]))
@@ -171,8 +171,8 @@ def test_no_elements():
     assert p.quantize(np.empty((3, 0), np.float32)).shape == (3, 0)
 
 
-def test_zero_points_of_no_elements_are_not_looked_at():
-    # What lies there is no zero point, and may not even be memory.
+def test_zero_points_without_elements_are_not_read():
+    # There are no zero points, so their memory must not be read.
     none = np.lib.stride_tricks.as_strided(np.array([300]), (0,), (0,))
     p = pq.QParams(np.ones(0, np.float32), none, "int8", axis=0)
     assert p.zero_point.shape == (0,)
@@ -181,7 +181,7 @@ def test_zero_points_of_no_elements_are_not_looked_at():
 
 
 @loop("zero_point", [300, np.int16(300), [300], np.array([[300]])])
-def test_one_zero_point_is_looked_at_without_elements_too(zero_point):
+def test_one_zero_point_is_checked_without_elements(zero_point):
     with pytest.raises(ValueError, match=r"^zero_point: .* got 300$"):
         pq.quantize(np.empty((0, 2), np.float32), 1.0, zero_point, dtype="uint8")
 
@@ -208,7 +208,7 @@ def test_zero_dimensions_and_array_likes():
 
 
 @loop("dtype, bad", REALS, [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_counted_and_found(dtype, bad):
+def test_nonfinite_values_are_counted_and_found(dtype, bad):
     for shape, where, index in (
         ((4,), [2], "(2,)"),
         ((3, 50), [(1, 40), (2, 0)], "(1, 40)"),
@@ -254,7 +254,7 @@ def test_no_value_is_off_by_more_than_half_a_step(source, target, symmetric):
     p = pq.choose_qparams(x, dtype=target, symmetric=symmetric)
     y = p.dequantize(p.quantize(x), dtype="float64")
     step = float(p.scale)
-    # Half a step, the ends by up to half a step more: the zero point was rounded.
+    # The limit is one step, because the zero point is rounded, too.
     assert np.abs(y - x.astype(np.float64)).max() <= step * (1 + 1e-6)
     assert y[x == 0].tolist() == [0.0] * int((x == 0).sum())
 
@@ -294,9 +294,7 @@ def test_immutable():
 def test_made_by_hand():
     scale = np.float32([0.5, 0.25])
     p = pq.QParams(scale, np.int8([1, 2]), np.dtype("int8"), axis=1, block_size=None)
-    scale[0] = (
-        7  # a copy was taken, or the array is shared and must not be changed: not both
-    )
+    scale[0] = 7  # QParams copied the array.
     x = np.float32([[1, 1], [2, 2]])
     same(p.quantize(x), pq.quantize(x, p.scale, p.zero_point, axis=1))
     assert p.scale.tolist() == [0.5, 0.25]
@@ -447,7 +445,7 @@ def test_many_groups(form, symmetric):
 
 @loop("dtype, block", REALS, [(2, 3, 1), (1, 1, 1), (4, 5, 6), (9, 1, 4), (3, 2, 5)])
 def test_extrema_of_blocks(dtype, block):
-    """What pyquant.dask merges. All ranges contain 0."""
+    """pyquant.dask merges these extrema. All ranges contain 0."""
     x = uniform_bits(dtype, 120, seed=3).reshape(4, 5, 6)
     x[~is_finite(x)] = 0
     for array in (x, x.T.copy().T, x[::-1, :, ::-1], np.broadcast_to(x[:, :1], x.shape)):
@@ -552,7 +550,7 @@ def test_zero_points_have_the_quantized_type(name):
 
 
 @loop("name", [n for n in AVAILABLE_CODES if n in pq.onnx.QUANTIZED])
-def test_onnx_takes_them(name):
+def test_onnx_accepts_the_parameters(name):
     dtype_of(name)
     x = np.float32([[-1, 2], [3, 4]])
     p = pq.choose_qparams(x, dtype=name)
@@ -565,7 +563,7 @@ def test_onnx_takes_them(name):
 
 
 @loop("name", AVAILABLE_CODES)
-def test_a_zero_is_a_zero(name):
+def test_zeros_of_any_type_are_equal(name):
     dtype = dtype_of(name)
     p = pq.QParams(0.5, None, name)
     for zero in (0, np.int64(0), np.uint8(0), np.int32([0])[0], np.zeros((), dtype)):
@@ -617,7 +615,7 @@ def test_pickles_are_equal_by_every_protocol(zero):
     [(0,), (3, 0), (0, 3)],
     [300, -129, np.int16(300), 2**63, -(2**70)],
 )
-def test_zero_points_beside_no_numbers_are_looked_at(shape, bad):
+def test_zero_points_of_empty_arrays_are_checked(shape, bad):
     x, q = np.empty(shape, np.float32), np.empty(shape, np.int8)
     axis = shape.index(0) - 1
     calls = [
@@ -629,7 +627,7 @@ def test_zero_points_beside_no_numbers_are_looked_at(shape, bad):
         with pytest.raises(ValueError, match=rf"^zero_point: .* got {int(bad)}$"):
             call(bad)
         call(0)
-    if shape[axis]:  # as many zero points as rows or columns, which have no elements
+    if shape[axis]:  # There are zero points for rows without elements.
         n = shape[axis]
         for function, numbers in ((pq.quantize, x), (pq.dequantize, q)):
             typed = {"dtype": "int8"} if function is pq.quantize else {}

@@ -1,4 +1,4 @@
-"""`choose_qparams` at the ends of every type: finite, within half a step; its defaults."""
+"""`choose_qparams` at the ends of every type, and its defaults."""
 
 from fractions import Fraction
 
@@ -26,18 +26,18 @@ WIDE = ["int32", "uint32"]
 
 
 def largest(dtype):
-    """The largest finite number of a type."""
+    """Return the largest finite number of a type."""
     return float_of_bits([oracle.FORMATS[np.dtype(dtype).name].infinity - 1], dtype)[0]
 
 
 def numbers(array):
-    """The exact numbers of an array."""
+    """Return the exact numbers of an array."""
     fmt = oracle.format_of(array)
     return [oracle.decode(b, fmt).signed() for b in oracle.bits_of(array)]
 
 
 def check(x, code, symmetric):
-    """That the parameters for some numbers are finite, and bring back what they should."""
+    """Assert that the parameters are finite and return each number within half a step."""
     __tracebackhide__ = True
     p = pq.choose_qparams(x, dtype=code, symmetric=symmetric)
     assert np.isfinite(p.scale)
@@ -55,15 +55,15 @@ def check(x, code, symmetric):
     for value, one in zip(numbers(x), q.reshape(-1), strict=True):
         steps, exact = int(one) - zero, value / scale
         quotient = oracle.round_to_format(oracle.finite(exact), compute).signed()
-        # The quotient has a type: it may be a tie that the exact one is not, and beyond the
-        # codes where those have 32 bits.
+        # The rounded quotient can be a tie although the exact quotient is not. It can lie
+        # beyond the codes of 32 bits.
         assert abs(steps - exact) <= half + abs(quotient - exact)
         if code not in WIDE or lowest < int(one) < highest:
             assert abs(steps - quotient) <= half
 
 
 def ends(dtype):
-    """Groups at both ends of what a type holds."""
+    """Yield groups at both ends of the range of a type."""
     top = float(largest(dtype)) if np.dtype(dtype) != np.float64 else largest(dtype)
     tiny = float(float_of_bits([1], dtype)[0])
     for low, high in ((top, 0), (0, top), (top, top), (top, top / 2), (top / 3, top)):
@@ -112,8 +112,8 @@ def test_pairs_near_the_largest(dtype, symmetric):
     [t for t in REALS if t != np.float64],
     ["uint8", "int4", "uint2"],
 )
-def test_the_definition_wherever_it_suits(dtype, code):
-    """No neighbour of it, although what comes back is next to infinite for some."""
+def test_the_formula_holds_if_data_comes_back_finite(dtype, code):
+    """No neighbour of the scale is used, although some results are close to infinity."""
     rng = np.random.default_rng(5)
     top = float(largest(dtype))
     lo = -(top * rng.random(4000)).astype(dtype)
@@ -137,7 +137,9 @@ def test_the_definition_wherever_it_suits(dtype, code):
     found = p.scale == scale
     assert (found & (p.zero_point == zero))[suits].all()
     assert not found.all()
-    if dtype == np.float16 and code == "uint8":  # what rounds to the largest, just so
+    if (
+        dtype == np.float16 and code == "uint8"
+    ):  # Some results barely round to the largest number.
         assert ((largest_back > 65519) & suits).any()
 
 
@@ -147,12 +149,11 @@ def test_the_definition_wherever_it_suits(dtype, code):
         (-16.484375, "uint8", "float32", -63),
         (-16.5, "uint8", "float32", None),
         (-2970, "uint2", "float16", -63),
-        (-3016, "uint2", "float16", None),  # where the 64th would do
+        (-3016, "uint2", "float16", None),  # The 64th neighbour would fit.
     ],
 )
-def test_so_many_neighbours_are_tried(low, code, scale_dtype, places):
-    """Then the next larger scale of which the larger end is a little less than some steps
-    and a half, rounded towards 0."""
+def test_scale_search_tries_64_neighbours(low, code, scale_dtype, places):
+    """If no neighbour fits, a larger scale rounds the larger end towards 0."""
     p = pq.qparams_from_range(
         np.float16(low),
         np.float16(65504),
@@ -183,7 +184,7 @@ def test_the_example_of_float32():
 
 
 def middle(code):
-    """Half of the codes are below it."""
+    """Return the middle code of an unsigned type."""
     return (oracle.code_range(code)[1] + 1) // 2
 
 
@@ -196,7 +197,7 @@ def test_the_default(code):
     if code[0] == "u":
         assert default != pq.choose_qparams(x, dtype=code, symmetric=True)
         q = default.quantize(x)
-        if code in WIDE:  # whose float32 quotients are farther apart than codes
+        if code in WIDE:  # float32 quotients have larger steps than these codes.
             return
         assert (int(q.min()), int(q.max())) == oracle.code_range(code)
     else:
@@ -213,7 +214,7 @@ def test_the_middle_code(code):
 
 
 @loop("code", TYPES)
-def test_numpys_booleans(code):
+def test_booleans_of_numpy(code):
     x = np.float32([-1.0, 2.0])
     for value in (True, False) if code not in NARROW_FLOATS else (True,):
         expected = pq.choose_qparams(x, dtype=code, symmetric=value)

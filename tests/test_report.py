@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error reports: measured against sums by their definition, added, shown."""
+"""Error reports: sums against exact arithmetic, addition, text."""
 
 import math
 import pickle
@@ -27,24 +27,24 @@ X = np.float32([0.1, -0.7, 1.25, 30, -2.5, 12])
 
 @pytest.fixture
 def rng():
-    """Numbers that each test begins anew."""
+    """Return a generator that restarts in each test."""
     return np.random.default_rng(20)
 
 
 def pair(rng, shape, real="float32", spread=1.0):
-    """Numbers, and others near them."""
+    """Return random arrays and arrays with small errors."""
     x = rng.standard_normal(shape) * spread
     y = x + rng.standard_normal(shape) * spread * 1e-3
     return x.astype(real), y.astype(real)
 
 
 def sums_of(report):
-    """What the report is made of, as numbers."""
+    """Return the sums of a report as Python numbers."""
     return {name: report._sums[name].item() for name in report._sums.dtype.names}
 
 
 def check(report, x, y):
-    """Whether the sums are those of the definition, bit for bit."""
+    """Assert that the sums equal the definition bit for bit."""
     assert sums_of(report) == {**sums_oracle.error_sums(x, y), **OTHERS}
 
 
@@ -65,8 +65,7 @@ def test_vector():
 
 
 def test_squares_are_not_expanded(rng):
-    """x^2 - 2 x y + y^2 in float32 would be 0 here, and wrong in the seventh digit in
-    float64."""
+    """x^2 - 2 x y + y^2 would be 0 in float32 and wrong in the seventh digit in float64."""
     x = rng.standard_normal(1 << 16).astype(np.float32)
     y = (np.rint(x / np.float32(1e-4)) * np.float32(1e-4)).astype(np.float32)
     exact = sum(
@@ -100,7 +99,7 @@ def test_special_values():
         ([], [], math.nan, math.nan),
     ],
 )
-def test_ratios_of_nothing(x, y, sqnr, cosine):
+def test_ratios_of_zeros_and_empty_arrays(x, y, sqnr, cosine):
     report = pq.measure_error(np.float32(x), np.float32(y))
     assert repr((report.sqnr, report.cosine)) == repr((sqnr, cosine)) or (
         report.sqnr == sqnr and report.cosine == pytest.approx(cosine)
@@ -129,7 +128,7 @@ def test_sums(isa, n, real, rng):
 
 
 def test_sums_with_gaps(isa, rng):
-    """NaN and infinities anywhere are left out, and count as zeros in their lanes."""
+    """NaN and infinities are excluded and count as zeros in their lanes."""
     x, y = pair(rng, 9000)
     x[rng.integers(0, 9000, 50)] = np.nan
     y[rng.integers(0, 9000, 50)] = np.inf
@@ -168,10 +167,10 @@ def test_strides(change, axis, rng):
 
 @loop("real", ["float32", "float64"])
 def test_long_columns(real, rng):
-    """Runs and chunks of groups beside each other, of which the last are fewer."""
+    """Columns run in chunks, and the last chunk is smaller."""
     x, y = pair(rng, (70_001, 35), real)
     x[5000, 3], y[66_000, 20] = np.nan, np.inf
-    if real == "float64":  # what is measured again
+    if real == "float64":  # A second pass measures these columns.
         x[:, 7] *= 1e200
         y[:, 9] *= 1e-300
     alone = pq.measure_error(x.T.copy(), y.T.copy(), axis=0)
@@ -190,7 +189,7 @@ def test_mixed_types(rng):
 
 @loop("unit", [1e-300, 1e-160, 1e155, 1e307, 5e-324])
 def test_far_float64(unit, rng):
-    """Squares that float64 does not hold."""
+    """Squares overflow or underflow in float64."""
     x, y = pair(rng, 5000, "float64")
     x, y = np.clip(x * 3, -9, 9) * unit, np.clip(y * 3, -9, 9) * unit
     report = pq.measure_error(x, y)
@@ -216,7 +215,7 @@ def test_threads(rng):
 
 
 def exactly_mergeable(report):
-    """What does not depend on how elements were cut."""
+    """Counts and extremes do not depend on the cuts."""
     fields = ("max_error", "max_index", "nan", "inf", "count", "saturated_low")
     return {name: repr(getattr(report, name)) for name in fields}
 
@@ -245,7 +244,7 @@ def test_merging(sizes, seed):
 
 @loop("axis", [None, 1])
 def test_parts_with_the_borders_of_one_pass(axis, rng):
-    """Added from the left these have its bits; of parameters, where there is one scale."""
+    """Reports of parts, added from the left, equal the report of the array bit for bit."""
     n, rows = 1 << 16, (3 << 16) + 5
     x = rng.standard_normal((rows, 2) if axis else rows).astype(np.float32)
     y = x * np.float32(0.99)
@@ -284,7 +283,7 @@ def test_largest_errors_of_no_numbers():
     assert pq.measure_error(x, x).max_index == 4999
 
 
-def test_what_does_not_match():
+def test_arrays_that_do_not_match():
     a = pq.measure_error(X, X)
     b = pq.measure_error(X[None], X[None], axis=0)
     with pytest.raises(
@@ -299,7 +298,7 @@ def test_what_does_not_match():
 
 
 def by_definition(p, x, real):
-    """Codes, and what they become."""
+    """Return the codes and the dequantized numbers."""
     q = p.quantize(x)
     return q, p.dequantize(q, dtype=real)
 
@@ -349,7 +348,7 @@ def check_parameters(shape, how, rng):
 
 
 def same_sums(report, whole):
-    """All but what saturated, bit for bit."""
+    """Compare all sums bit for bit, except the saturation counts."""
     for name in report._sums.dtype.names[:-3]:
         assert report._sums[name].tobytes() == whole._sums[name].tobytes(), name
 
@@ -366,7 +365,7 @@ LAYOUT_OPTIONS = [
 
 @loop("real, change, how", ["float32", "float64", "float16"], CHANGES, LAYOUT_OPTIONS)
 def test_layouts_of_parameters(isa, change, real, how, rng):
-    """As of two arrays, on every level."""
+    """Parameters give the report of two arrays, with every instruction set."""
     x = CHANGES[change](pair(rng, (21, 30, 34), real, 3.0)[0])
     p = pq.choose_qparams(x, **how)
     p = pq.QParams(
@@ -394,7 +393,7 @@ def test_parameters_of_far_float64(unit, rng):
 
 @loop("code", ["int64", "uint64", "int8"])
 def test_zero_points_of_some_channels(code, rng):
-    """What is done depends on all of them, whichever channel is measured."""
+    """All zero points decide the path, also if one channel is measured."""
     x = (rng.standard_normal((20, 70)) * 200).astype(np.float32)
     zero = np.zeros(20, code)
     zero[7] = 100
@@ -405,7 +404,7 @@ def test_zero_points_of_some_channels(code, rng):
 
 
 def saturated(p, x, q, side):
-    """Elements beyond one end, by quotients of all of them."""
+    """Return the elements beyond one end of the codes."""
     del q
     limits = np.iinfo(p.dtype)
     scale, zero = p.scale, p.zero_point.astype(np.float64)
@@ -425,7 +424,7 @@ def saturated(p, x, q, side):
 
 
 def test_far_float64_of_channels_beside_each_other(rng):
-    """Each by its own parameters, also where it is measured again."""
+    """Each channel uses its own parameters, also in the second pass."""
     x = rng.standard_normal((300, 20))
     x[:, [3, 17, 19]] *= 1e200
     x[:, 8] *= 1e-200
@@ -502,7 +501,7 @@ def test_parameters_of_another_shape(parameters, message):
 
 
 def test_memory_of_parameters(rng):
-    """No array of the size of the input."""
+    """The call allocates no array of the size of the input."""
     tracemalloc = pytest.importorskip("tracemalloc")
     x = rng.standard_normal(3_000_000).astype(np.float32)
     p = pq.choose_qparams(x)
@@ -516,7 +515,7 @@ def test_memory_of_parameters(rng):
 # ---- the class ----
 
 
-def test_it_is_a_value(rng):
+def test_reports_are_values(rng):
     x, y = pair(rng, (3, 50))
     a, b = pq.measure_error(x, y, axis=0), pq.measure_error(x.copy(), y, axis=-2)
     assert a == b
@@ -528,7 +527,7 @@ def test_it_is_a_value(rng):
         a.mse = 1
     with pytest.raises(AttributeError, match=r"^mse: expected no deletion, "):
         del a.mse
-    a.mse[0] = 5  # of a copy
+    a.mse[0] = 5  # This changes a copy.
     assert a == b
     with pytest.raises(TypeError, match=r"^ErrorReport: expected measure_error"):
         pq.ErrorReport()
@@ -559,7 +558,7 @@ def test_texts(rng):
 
 
 def raises(error, message):
-    """What a call is to raise."""
+    """Return a context that expects an error with a text."""
     return pytest.raises(error, match=message)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""choose_qparams(method="mse"): a grid of ranges and a fit, against their definition."""
+"""choose_qparams(method="mse"): the grid of ranges and the fit against their definition."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ REFIT = np.float32([0.1, -0.7, 1.25, 3, -2.5, 1.2])
 
 @pytest.fixture
 def rng():
-    """Numbers that each test begins anew."""
+    """Return a generator that restarts in each test."""
     return np.random.default_rng(8)
 
 
@@ -34,14 +34,14 @@ DISTRIBUTIONS = {
 
 
 def error_of(p, x):
-    """The sum of squared errors, plainly."""
+    """Return the sum of squared errors."""
     x = np.asarray(x)
     y = p.dequantize(p.quantize(x)).astype(np.float64)
     return float(((y - x) ** 2).sum())
 
 
 def groups_of(x, axis, block_size):
-    """Indices of parameters, and the elements that each is of."""
+    """Return the elements of each parameter by its index."""
     if axis is None:
         return {(): x}
     if block_size is None:
@@ -60,10 +60,10 @@ def groups_of(x, axis, block_size):
 
 
 def test_refit():
-    """The example of the least-squares fit."""
+    """The published example of the least-squares fit has this result."""
     whole = pq.choose_qparams(REFIT, dtype="int4")
     assert whole.scale == np.float32(0.42857143)
-    # Published with seven digits; the scales themselves are compared to the bit.
+    # The errors are published with seven digits. The scales are compared bit for bit.
     assert error_of(whole, REFIT) == pytest.approx(0.04841836, rel=1e-6)
     fitted = pq.choose_qparams(REFIT, dtype="int4", method="mse", candidates=[1])
     assert fitted.scale == np.float32(0.4182243)
@@ -71,7 +71,7 @@ def test_refit():
 
 
 def test_clipping():
-    """Of one large number among many small ones the range is cut."""
+    """The range excludes one large number among many small numbers."""
     x = np.r_[np.linspace(-1, 1, 2000), 1.5].astype(np.float32)
     p = pq.choose_qparams(x, dtype="int4", method="mse")
     assert p.scale < np.float32(1.5 / 7) * 0.85
@@ -107,7 +107,7 @@ def test_groups(isa, distribution, codes, rng):
 
 @loop("n", [1, 2, 15, 16, 17, 1023, 1024, 1025, 5000])
 def test_lengths(isa, n, rng):
-    """Groups of more pieces than one, and weights."""
+    """Groups have one or several pieces, with and without weights."""
     x = rng.standard_t(3, n).astype(np.float32)
     w = rng.random(n).astype(np.float32)
     for weights in (None, w):
@@ -149,7 +149,7 @@ def test_types(isa, real, rng):
 
 @loop("unit", [1e-300, 1e-170, 1e170, 1e300])
 def test_far_float64(unit, rng):
-    """Squares that float64 does not hold decide all the same."""
+    """Squares beyond float64 choose the scale, too."""
     x = rng.standard_t(3, 300)
     scale = pq.choose_qparams(x, dtype="int4", method="mse").scale
     far = pq.choose_qparams(x * unit, dtype="int4", method="mse").scale
@@ -177,7 +177,7 @@ def test_candidates(rng):
         assert (p.scale, p.zero_point) == expected
 
 
-def test_groups_do_not_know_each_other(rng):
+def test_groups_are_independent(rng):
     x = rng.standard_t(3, (40, 64)).astype(np.float32)
     together = pq.choose_qparams(x, dtype="int4", axis=0, method="mse").scale
     x[::2] = 0
@@ -200,7 +200,7 @@ def test_strides_and_threads(rng):
     assert np.array_equal(backward.scale, alone.scale[::-1])
 
 
-# ---- better than what it is beside ----
+# ---- against simpler searches ----
 
 
 @loop(
@@ -208,7 +208,7 @@ def test_strides_and_threads(rng):
     DISTRIBUTIONS,
     ["int4", "int8", "float8_e4m3fn", "float4_e2m1fn", "int32"],
 )
-def test_it_is_not_worse(distribution, dtype, rng):
+def test_error_is_not_above_minmax(distribution, dtype, rng):
     if dtype.startswith("float"):
         pytest.importorskip("ml_dtypes")  # optional
     x = DISTRIBUTIONS[distribution](rng, (3, 700)).astype(np.float32)
@@ -222,7 +222,7 @@ def test_it_is_not_worse(distribution, dtype, rng):
 
 
 def test_beside_a_plain_grid(rng):
-    """NumPy's own search, in float64 and without a fit, is never better."""
+    """A search of NumPy in float64 without a fit is never better."""
     for distribution in DISTRIBUTIONS.values():
         x = distribution(rng, 4000).astype(np.float32)
         scales = abs(x).max() / 7 * (1 - np.arange(20) / 100)
@@ -235,7 +235,7 @@ def test_beside_a_plain_grid(rng):
 
 
 def test_restricted(rng):
-    """Fewer codes, and scales of another type."""
+    """The search accepts a range of codes and another type of scales."""
     x = rng.standard_t(3, (4, 300)).astype(np.float32)
     p = pq.choose_qparams(x, axis=0, quant_range=(-7, 7), method="mse")
     assert abs(p.quantize(x)).max() == 7
@@ -250,8 +250,8 @@ def test_restricted(rng):
 
 
 @loop("like", ["onnxruntime", "pytorch", "aten", "quark_po2"])
-def test_formulas_of_others(like, rng):
-    """Ranges are tried by their formula, which the fit may leave, but for powers of two."""
+def test_formulas_of_other_packages(like, rng):
+    """The search tries ranges by the formula. The fit keeps scales that are powers of two."""
     x = rng.standard_t(3, (4, 300)).astype(np.float32)
     p, whole = (
         pq.choose_qparams(x, axis=0, like=like, method=method)
@@ -264,9 +264,8 @@ def test_formulas_of_others(like, rng):
 
 
 @loop("dtype, count", ["int8", "int4"], [4, 300])
-def test_errors_that_are_no_numbers(dtype, count):
-    """What comes back infinite has a weight of 0, so that the first candidates have no sum,
-    all of a batch of them: later ones have."""
+def test_candidates_without_a_finite_error(dtype, count):
+    """The first batch of candidates has no finite error, because an element overflows."""
     top = np.finfo(np.float32).max
     x = np.float32([-top, top / 3, -top / 5, top / 2])
     w = np.float64([0, 1, 1, 1])
@@ -284,8 +283,8 @@ def test_errors_that_are_no_numbers(dtype, count):
 
 
 @loop("count", [20, 300])
-def test_the_first_of_the_best_is_kept(count, rng):
-    """Of those that follow in a batch of their own, too."""
+def test_ties_keep_the_first_candidate(count, rng):
+    """Ties keep the first candidate, also across batches."""
     x = rng.standard_normal((40, 50)).astype(np.float32)
     options = {"axis": 0, "weights": np.zeros(50), "candidates": np.linspace(1, 0.5, count)}
     p = pq.choose_qparams(x, dtype="int4", method="mse", **options)
@@ -298,7 +297,7 @@ def test_the_first_of_the_best_is_kept(count, rng):
     [1, -1],
 )
 def test_squares_beyond_float64(unit, sign):
-    """Of numbers of either sign, however small or large, some of them subnormal."""
+    """Inputs of both signs are huge, tiny or subnormal."""
     x = sign * np.r_[np.rint(np.linspace(0, 12000, 3000)), 13500.0] * unit
     options = {"dtype": "int4", "symmetric": False, "method": "mse"}
     p = pq.choose_qparams(x, **options)
@@ -306,7 +305,7 @@ def test_squares_beyond_float64(unit, sign):
     assert abs(p.scale / unit - pq.choose_qparams(x / unit, **options).scale) <= 1
 
 
-# ---- nothing, and bad input ----
+# ---- empty and wrong input ----
 
 
 def test_empty():
@@ -320,7 +319,7 @@ def test_empty():
 
 
 def raises(error, message):
-    """What a call is to raise."""
+    """Return a context that expects an error with a text."""
     return pytest.raises(error, match=message)
 
 

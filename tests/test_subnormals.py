@@ -1,7 +1,7 @@
-"""Numbers so small that remainders underflow, or that are subnormal themselves.
+"""Inputs, scales and remainders that are subnormal or close to subnormal.
 
-Kernels take subnormal numbers for zeros where no code depends on them. The judge is a
-power of two: numbers and scales that are smaller by the same one have the same codes.
+Kernels treat subnormal numbers as zero if no code depends on them. Multiplying inputs and
+scales by one power of two changes no code, so the codes of larger inputs are the judge.
 """
 
 import numpy as np
@@ -24,8 +24,8 @@ from pyquant._core import quantize_at, quantize_standard
 from pyquant.dtypes import NARROW_FLOATS
 
 TARGETS = [*CODES, *(NARROW_FLOATS if HAVE_BFLOAT16 else ())]
-# Of scales: both sides of what the fast quotient takes and of what divisions take, where
-# subnormals count as zeros; and those that are subnormal.
+# Powers of scales: both sides of the limits of the fast quotient and of the division while
+# subnormals count as zeros, and subnormal scales.
 POWERS = {
     np.float32: (
         *(-60, -76, -80, -97, -98, -99, -100, -101, -107, -108),
@@ -34,7 +34,7 @@ POWERS = {
     np.float64: (-400, -498, -499, -500, -501, -502, -900, -1020, -1022, -1040, -1074),
 }
 SMALL = [(real, power) for real, powers in POWERS.items() for power in powers]
-# Shapes, those of the scales, and where they are.
+# Shapes of inputs and of scales, and the granularity.
 GRANULARITIES = {
     "tensor": ((600,), (), {}),
     "short": ((7,), (), {}),
@@ -48,7 +48,7 @@ GRANULARITIES = {
 
 
 def draw(shape, scale_shape, power, seed, real=np.float32):
-    """Numbers and scales, ties among them, of which 2**power times is exact in `real`."""
+    """Return inputs and scales, with ties. Times 2**power, they are exact in `real`."""
     rng = np.random.default_rng([seed, -power])
     least = int(np.log2(float(float_of_bits([1], real)[0])))
     unit = 2.0 ** max(-12, least - power)
@@ -61,7 +61,7 @@ def draw(shape, scale_shape, power, seed, real=np.float32):
 
 
 def lowered(values, power, real=np.float32):
-    """Times 2**power, as `real`, and whether that was exact."""
+    """Return the values times 2**power as `real`, and assert that the product is exact."""
     small = np.ldexp(values, power).astype(real)
     back = np.ldexp(small.astype(np.float64) * 2.0 ** min(60, -power), max(0, -power - 60))
     assert np.array_equal(back, values)
@@ -112,7 +112,7 @@ def test_scales_of_all_sizes_beside_each_other(small, dtype, isa):
     ["float64", "float32", "float16"],
 )
 def test_quotients_of_another_type(real, dtype, precision, isa):
-    """Of numbers of which some are subnormal, or become so."""
+    """Some inputs or quotients are subnormal."""
     numbers = [1e-310, -1e-310, 5e-324, 2.5, -3.5, 0.5, 2.0**-140, 3 * 2.0**-127, -1e-39]
     x = np.resize(np.array([*numbers, 2.0**-24, -(2.0**-15)], real), 45)
     for scale in (
@@ -132,7 +132,7 @@ def test_quotients_of_another_type(real, dtype, precision, isa):
 
 
 def test_sums_with_a_zero_point_that_are_truncated():
-    """Where the zero point is added first, what is a little below it is one less."""
+    """If the zero point is added first, a quotient slightly below 0 gives one code less."""
     x = np.full(70, -(2.0**-130), np.float32)
     rest = {"dtype": "uint8", "zero_first": True}
     for given in (x, x.astype(np.float64)):
@@ -143,7 +143,7 @@ def test_sums_with_a_zero_point_that_are_truncated():
 
 
 def test_a_float64_scale_is_rounded_to_a_subnormal_one():
-    # Converted while subnormals count as zeros, it would be 0.
+    # If it were converted while subnormals count as zeros, the scale would be 0.
     x = np.full(100, 2.0**-140, np.float32)
     for scale in (2.0**-140, np.array(2.0**-140), 2.0**-140 * (1 + 2.0**-40)):
         assert (pq.quantize(x, scale) == 1).all()
