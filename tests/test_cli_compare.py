@@ -130,6 +130,27 @@ def test_a_zero_point_moves_the_ends(capsys):
     assert said["max_error"] == 1
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int4", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("granularity", HOW)
+def test_the_report_has_equal_errors(dtype, granularity, capsys):
+    """Both measure in steps, which are the largest distance between two codes."""
+    from pyquant.cli._losses import measure
+    from pyquant.cli._models import logical, open_model
+
+    x = np.random.default_rng(1).standard_normal((70, 1024)).astype(np.float32)
+    saved("a.safetensors", w=x)
+    options = ["--type", dtype, "--granularity", granularity]
+    assert main(["quantize", "-q", "a.safetensors", "b.safetensors", *options]) == 0
+    _, (found,), _ = compare(capsys, "a.safetensors", "b.safetensors")
+    with open_model("a.safetensors") as a, open_model("b.safetensors") as b:
+        shown = measure("w", logical(a)["w"], logical(b)["w"])
+    assert (found["sqnr"], found["cosine"]) == (shown["sqnr"], shown["cosine"])
+    assert found["max_error"] == shown["max_error"]
+    assert 0.4 < found["max_steps"] <= 0.5 + 1e-5  # values are rounded to float32
+    # The report divides in float32, and compare in float64.
+    assert found["max_steps"] == pytest.approx(shown["max_error_steps"], rel=1e-6)
+
+
 def test_blocks_of_gguf(capsys):
     x = np.random.default_rng(1).standard_normal((6, 512)).astype(np.float32)
     block = pq.block_format("Q4_K")

@@ -15,10 +15,11 @@ import pytest
 from support import case, run_python, seeds
 
 import pyquant as pq
-from pyquant.cli import _losses
+from pyquant.cli import _losses, _measure
 from pyquant.cli._charts import histogram
 from pyquant.cli._errors import Refused
-from pyquant.cli._losses import Codes, measure
+from pyquant.cli._losses import measure
+from pyquant.cli._measure import Codes
 from pyquant.dtypes import TYPES
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e&amp;"
@@ -85,7 +86,7 @@ def test_counts_of_values():
 def test_errors_in_steps(dtype, monkeypatch):
     granularities = ("tensor", "axis:0", "axis:1", "block:8", "4x8")
     for granularity, band in itertools.product(granularities, (1, 100, 1 << 18)):
-        monkeypatch.setattr(_losses, "BAND", band)
+        monkeypatch.setattr(_measure, "BAND", band)
         with case(granularity=granularity, band=band):
             check_errors_in_steps(dtype, granularity, band)
 
@@ -110,7 +111,7 @@ def check_errors_in_steps(dtype, granularity, band):
 def test_bands_change_nothing_but_last_bits(monkeypatch):
     x = normal(700, 33)
     whole = measured(x, granularity="axis:0")
-    monkeypatch.setattr(_losses, "BAND", 600)
+    monkeypatch.setattr(_measure, "BAND", 600)
     parts = measured(x, granularity="axis:0")
     sums = ("sqnr", "cosine", "peak_to_rms", "alternatives")
     assert {k: v for k, v in whole.items() if k not in sums} == {

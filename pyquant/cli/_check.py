@@ -11,11 +11,12 @@ import numpy as np
 
 from pyquant import _core, dtypes
 from pyquant.blocks import block_format
-from pyquant.cli._bands import bands, counted, decoded, grid, has_numbers, wide
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, Granularity
 from pyquant.cli._logical import records_of
+from pyquant.cli._measure import bands, decoded, grid, has_numbers, wide
 from pyquant.cli._plan import Spec, bytes_of, parameters
+from pyquant.cli._show import counted
 from pyquant.files import Weight
 from pyquant.rounding import RoundMode
 

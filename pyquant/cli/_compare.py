@@ -7,41 +7,25 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from pyquant import dtypes
-from pyquant.cli._bands import (
-    as_json,
-    bands,
-    counted,
-    decoded,
-    expanded,
-    grid,
-    has_numbers,
-    wide,
-)
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._logical import logical, records_of
+from pyquant.cli._measure import has_numbers, measured
 from pyquant.cli._models import open_model
 from pyquant.cli._select import add_patterns, chosen
-from pyquant.cli._show import print_table
-from pyquant.qparams import QParams
-from pyquant.report import measure_error
+from pyquant.cli._show import as_json, counted, print_table
 
 if TYPE_CHECKING:
     import argparse
 
-    import numpy.typing as npt
-
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
 
-__all__ = ["add", "measured", "run"]
+__all__ = ["add", "run"]
 
 DESCRIPTION = """\
 Compare the tensors of B with their originals in A, by name and by value. The
 worst tensor comes first. SQNR is the ratio of signal to error in dB. A step is
-the scale of an element. Only --exact and --fail-below judge the errors."""
+the largest distance between two codes. Only --exact and --fail-below judge the errors."""
 
 EXAMPLES = """\
 examples:
@@ -170,84 +154,6 @@ def _too_low(row: dict[str, Any], limit: float | None) -> str | None:
     if row["not_finite"]:
         return f"{counted(row['not_finite'], 'element')} {NOT_FINITE}"
     return f"SQNR {row['sqnr']:.2f} dB" if row["sqnr"] < limit else None
-
-
-def measured(a: Logical, b: Logical) -> dict[str, Any]:
-    """
-    Measure the error of a tensor, a few rows at a time.
-
-    Parameters
-    ----------
-    a, b : Logical
-        The original and the result, with equal shapes.
-
-    Returns
-    -------
-    dict
-        ``sqnr`` in dB, infinite without an error; ``max_error``; ``max_steps``, this error
-        in steps of `b`, or of `a` if only `a` has scales; ``cosine``; ``saturated``, the
-        share of elements out of the range of `b` by more than half a step, `None` without
-        integer codes; ``not_finite``, the elements with a NaN or infinity in one of both;
-        ``elements``.
-
-    Notes
-    -----
-    Sums of the bands are added in float64. Their last bits depend on the shape alone.
-    Extremes and counts are exact.
-    """
-    dtype = wide({a.type, b.type})
-    report, steps, saturated, odd = None, 0.0, 0, 0
-    stepped = b if b.scale is not None else a
-    row = dtypes.TYPES.get(b.type)
-    coded = b.scale is not None and row is not None and row.kind == "integer"
-    pairs = zip(bands(a.shape), decoded(a, dtype), decoded(b, dtype), strict=True)
-    for rows, x, y in pairs:
-        more = measure_error(x, y)
-        report = more if report is None else report + more
-        if more.nan or more.inf:
-            odd += _odd(x, y)
-        if stepped.scale is not None:
-            steps = max(steps, _most_steps(stepped, rows, x, y))
-        if coded:
-            saturated += _beyond(b, rows, x)
-    elements = math.prod(a.shape)
-    error = report.max_error if report is not None else math.nan
-    return {
-        "sqnr": report.sqnr if report is not None and error > 0 else math.inf,
-        "max_error": error,
-        "max_steps": steps if stepped.scale is not None else None,
-        "cosine": report.cosine if report is not None else math.nan,
-        "saturated": saturated / max(elements, 1) if coded else None,
-        "not_finite": odd,
-        "elements": elements,
-    }
-
-
-def _odd(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> int:
-    """Count elements with a NaN or infinity in one array and another value in the other."""
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    return int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
-
-
-def _most_steps(
-    tensor: Logical, rows: slice | None, x: npt.NDArray[Any], y: npt.NDArray[Any]
-) -> float:
-    with np.errstate(all="ignore"):  # values that are not finite are skipped
-        steps = np.subtract(x, y, dtype=np.float64)
-        np.divide(steps, expanded(tensor.scale, tensor, rows), out=steps)
-    np.abs(steps, out=steps)
-    return float(np.max(steps, where=np.isfinite(steps), initial=0.0))
-
-
-def _beyond(tensor: Logical, rows: slice | None, x: npt.NDArray[Any]) -> int:
-    """Count the elements out of the range of the codes."""
-    scale, sizes = grid(tensor.scale, tensor, rows)
-    zero = None
-    if tensor.zero_point is not None:
-        zero = grid(tensor.zero_point, tensor, rows)[0]
-    how: dict[str, Any] = {"block_size": sizes} if scale.size > 1 else {}
-    report = QParams(scale, zero, tensor.type, **how).measure_error(x)
-    return int(report.saturated_low + report.saturated_high)
 
 
 # ---- all tensors ----

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyquant.cli._bands import as_json, counted, decoded, extents, has_numbers, wide
 from pyquant.cli._errors import shown
 from pyquant.cli._logical import logical
+from pyquant.cli._measure import STATISTICS, statistics
 from pyquant.cli._models import open_model
 from pyquant.cli._select import add_patterns, chosen
-from pyquant.cli._show import print_table
-from pyquant.report import measure_error
+from pyquant.cli._show import as_json, counted, extents, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
 
 
-__all__ = ["add", "run", "statistics"]
+__all__ = ["add", "run"]
 
 DESCRIPTION = """\
 List the tensors of files: names, types, shapes, bytes and granularity. Codes,
@@ -48,7 +47,6 @@ exit status:
 KEYS = 8  # entries of the metadata in the output
 WIDTH = 60  # characters of an entry
 COLUMNS = ("name", "type", "shape", "scales", "bytes", "bits")
-STATISTICS = ("min", "max", "mean", "rms", "max/rms", "zeros", "nan", "inf")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -137,42 +135,6 @@ def _facts(model: Model, name: str, tensor: Logical) -> dict[str, Any]:
         "bytes": tensor.nbytes,
         "parts": list(tensor.parts),
     }
-
-
-def statistics(tensor: Logical) -> dict[str, Any] | None:
-    """
-    Read all values of a tensor, a few rows at a time.
-
-    Parameters
-    ----------
-    tensor : Logical
-        The tensor.
-
-    Returns
-    -------
-    dict or `None`
-        ``min``, ``max``, ``mean`` and ``rms`` of the finite values, `None` without them;
-        ``max/rms``, the largest magnitude divided by the root mean square; the numbers of
-        ``zeros``, ``nan`` and ``inf``. `None` if the elements are not real numbers.
-    """
-    if not has_numbers(tensor):
-        return None
-    low, high, zeros, report = math.inf, -math.inf, 0, None
-    for band in decoded(tensor, wide({tensor.type})):
-        # Errors against 0 are the values: one exact pass returns all sums.
-        more = measure_error(band, np.broadcast_to(band.dtype.type(0), band.shape))
-        report = more if report is None else report + more
-        zeros += band.size - int(np.count_nonzero(band))
-        finite = band[np.isfinite(band)] if more.nan or more.inf else band
-        if finite.size:
-            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
-    if report is None or low > high:
-        nan, inf = (report.nan, report.inf) if report else (0, 0)
-        return dict.fromkeys(STATISTICS) | {"zeros": 0, "nan": nan, "inf": inf}
-    rms = math.sqrt(report.mse)
-    largest = report.max_error / rms if rms else 0.0
-    values = (low, high, report.mean_error, rms, largest, zeros, report.nan, report.inf)
-    return dict(zip(STATISTICS, values, strict=True))
 
 
 def _summary(model: Model, tensors: dict[str, Logical]) -> dict[str, Any]:

@@ -3,26 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import isfinite, prod
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from pyquant import _core
-from pyquant.cli._forms import Granularity
+from pyquant.cli._measure import Array, Codes, Steps, bands
 from pyquant.dtypes import TYPES
-from pyquant.packed import PackedArray
 from pyquant.qparams import choose_qparams, qparams_from_range
 from pyquant.report import ErrorReport, measure_error
 
-__all__ = ["PLOTS", "Codes", "Tensor", "measure"]
+__all__ = ["PLOTS", "Tensor", "measure"]
 
-Array = npt.NDArray[Any]
-
-BAND = 1 << 18  # elements looked at together, unless a row has more
-ROWS = 256  # bands of so many rows or more are whole multiples of it, and so of blocks
 BINS = 128  # of a histogram
 POINTS = 160  # of a curve of scales
 BLOCK = 32  # of the granularity that a tensor is compared with
@@ -50,105 +43,6 @@ class Tensor(Protocol):
     def decode(self, rows: slice | None = None, *, dtype: Any = None) -> Array:
         """The real numbers of some rows."""
         ...
-
-
-class Codes:
-    """What codes of a type stand for, at scale 1; narrow ranges of signed integers too."""
-
-    def __init__(self, name: str) -> None:
-        kind = TYPES[name]
-        self.integers = kind.kind == "integer"
-        self.levels: Array | None = None  # of types with few codes, ascending
-        self.gap = 1.0  # between the two highest
-        if not self.integers:
-            self.levels = _floats(name)
-            self.lowest, self.highest = self.levels[0], self.levels[-1]
-            self.gap = float(self.highest - self.levels[-2])
-            self.reach = self.lowest - self.gap / 2, self.highest + self.gap / 2
-            return
-        lowest, self.highest = float(kind.lowest or 0), float(kind.highest or 0)
-        self.lowest = max(lowest, -self.highest) if lowest else 0.0
-        self.reach = lowest - 0.5, self.highest + 0.5
-        if kind.bits <= 8:
-            self.levels = np.arange(lowest, self.highest + 1)
-
-
-def _floats(name: str) -> Array:
-    """The finite values of a narrow float."""
-    bits = TYPES[name].bits
-    codes = np.arange(1 << bits, dtype=np.uint8)
-    spread = np.unpackbits(codes[:, None], axis=1, count=bits, bitorder="little")
-    words = np.packbits(spread, bitorder="little").view("<i4")
-    values = _core.dequantize(PackedArray(words, name, 1 << bits, layout="words"), 1.0)
-    return np.unique(values[np.isfinite(values)].astype(np.float64) + 0.0)
-
-
-class Steps:
-    """The scales and zero points of a tensor, as arrays that rows can be taken from."""
-
-    def __init__(self, result: Any, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-        self.sizes = Granularity(result.granularity or "tensor").blocks(shape)
-        self.grid = tuple(-(-n // b) for n, b in zip(shape, self.sizes, strict=True))
-        # Of blocks there are many: all at once they are only sorted.
-        scale = np.asarray(result.scale)
-        exact = np.float64 if scale.dtype == np.float64 else np.float32
-        self.scale = self._shaped(scale.astype(exact, copy=False))
-        zero = getattr(result, "zero_point", None)
-        known = zero is not None and np.size(zero)
-        self.zero = self._shaped(np.asarray(zero if known else 0))
-
-    def _shaped(self, given: Array) -> Array:
-        one = (1,) * len(self.shape)
-        return given.reshape(one if given.size == 1 else self.grid)
-
-    def of(self, rows: slice | None) -> tuple[Array, Array]:
-        """Both, in shapes that broadcast to those rows."""
-        first, *others = (range(n) for n in self.shape) if self.shape else [range(0)]
-        ranges = [first[rows] if rows else first, *others] if self.shape else []
-        return np.abs(self._taken(self.scale, ranges)), self._taken(self.zero, ranges)
-
-    def _taken(self, given: Array, ranges: list[range]) -> Array:
-        for k, (indices, size) in enumerate(zip(ranges, self.sizes, strict=True)):
-            if given.shape[k] > 1:
-                given = given.take(np.asarray(indices) // size, axis=k)
-        return given
-
-    def usual(self) -> Array:
-        """The scales that are numbers a step can have, descending."""
-        good: Array = self.scale[np.isfinite(self.scale) & (self.scale != 0)]
-        np.abs(good, out=good)
-        good.sort()
-        return good[::-1]
-
-    def zero_at(self, scale: float) -> float:
-        """The zero point that goes with one of the scales."""
-        if self.zero.size == 1:
-            return float(self.zero.flat[0])
-        return float(self.zero.flat[int(np.argmax(np.abs(self.scale) == scale))])
-
-
-def bands(shape: tuple[int, ...]) -> Iterator[slice | None]:
-    """
-    Cut a tensor into bands of rows, of a bounded number of elements.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Its extents.
-
-    Yields
-    ------
-    slice or None
-        Rows along the first axis; None for a tensor without axes.
-    """
-    if not shape:
-        yield None
-        return
-    count = max(1, BAND // max(1, prod(shape[1:])))
-    count -= count % ROWS if count > ROWS else 0
-    for row in range(0, shape[0], count):
-        yield slice(row, min(row + count, shape[0]))
 
 
 def _real(tensor: Tensor, rows: slice | None) -> Array:

@@ -15,7 +15,8 @@ from pyquant import __version__
 from pyquant._saved import replacing
 from pyquant.cli import _charts
 from pyquant.cli._errors import Refused, check_free, shown
-from pyquant.cli._losses import PLOTS, Codes, measure
+from pyquant.cli._losses import PLOTS, measure
+from pyquant.cli._measure import Codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

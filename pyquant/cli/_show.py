@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print tables and a progress line as plain text."""
+"""Print tables, JSON and a progress line as plain text."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import shutil
 import sys
 from time import monotonic
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pyquant.cli._errors import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Progress", "print_table", "sized"]
+__all__ = ["Progress", "as_json", "counted", "extents", "print_table", "sized"]
 
 INTERVAL = 0.1  # seconds between two updates of the progress line
 BAR = 20  # characters of the progress bar
@@ -115,3 +117,28 @@ def print_table(
             for cell, width, name in zip(row, widths, columns, strict=True)
         ]
         print("  ".join(padded).rstrip(), file=to)
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def extents(shape: tuple[int, ...]) -> str:
+    """Return a shape as text."""
+    return " x ".join(map(str, shape)) if shape else "one"
+
+
+def as_json(said: Mapping[str, Any]) -> str:
+    """Return one line of JSON. Infinities become strings, and NaN becomes null."""
+    return json.dumps(_plain(said), separators=(", ", ": "), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from pyquant.cli._bands import as_json
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._models import EXTENSIONS, logical, open_model
-from pyquant.cli._show import Progress, print_table, sized
+from pyquant.cli._show import Progress, as_json, print_table, sized
 from pyquant.cli._write import (
     KINDS,
     LAYOUTS,
