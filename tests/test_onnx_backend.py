@@ -1,13 +1,13 @@
-"""ONNX's own node cases, through the functions and through its reference evaluator."""
+"""The node cases of ONNX with the functions and with the reference evaluator."""
 
 import numpy as np
 import pytest
 from support import same
 
-# The extra "model", for which emulated processors have no packages.
-onnx = pytest.importorskip("onnx")  # whose models and operators these are
-pytest.importorskip("onnx.reference")  # which newer ones have
-pytest.importorskip("ml_dtypes")  # optional; the types tried are its
+# The extra "model". Emulated processors have no packages of it.
+onnx = pytest.importorskip("onnx")  # optional; it defines the operators
+pytest.importorskip("onnx.reference")  # optional; old versions lack it
+pytest.importorskip("ml_dtypes")  # optional; it defines the types
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
@@ -20,7 +20,7 @@ FUNCTIONS = {
     "DynamicQuantizeLinear": pyquant.onnx.dynamic_quantize_linear,
 }
 OPS = pyquant.onnx.reference_ops()
-# The cases of onnx 1.23, by what follows the operator; an older one has fewer.
+# The cases of onnx 1.23 by suffix. Older versions have fewer cases.
 QUANTIZE = [
     "",
     "axis",
@@ -46,7 +46,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def node_cases():
-    # Importing such a module makes its cases; it is no public one, and may move.
+    # Importing a module of this private package creates its cases.
     for name in ("quantizelinear", "dequantizelinear", "dynamicquantizelinear"):
         pytest.importorskip(f"onnx.backend.test.case.node.{name}")  # not in all wheels
     from onnx.backend.test.case import node
@@ -58,7 +58,6 @@ def node_cases():
 def case(request, node_cases):
     found = node_cases.get(f"test_{request.param}")
     if found is None:
-        # CASES are those of onnx 1.23: an older one that the extra allows has fewer.
         pytest.skip("this onnx has no such case")
     return found
 
@@ -89,7 +88,7 @@ def test_functions(case):
 
 def test_evaluator(case):
     evaluator = ReferenceEvaluator(case.model, new_ops=OPS)
-    assert type(evaluator.rt_nodes_[0]) in OPS  # not onnx's own
+    assert type(evaluator.rt_nodes_[0]) in OPS  # not an operator of onnx
     names = [i.name for i in case.model.graph.input]
     for inputs, outputs in case.data_sets:
         feeds = dict(zip(names, arrays(inputs), strict=True))
@@ -97,7 +96,7 @@ def test_evaluator(case):
 
 
 def model(op, inputs, opset=25, **attributes):
-    """A model of one node whose types the evaluator does not look at."""
+    """Return a model of one node. The evaluator ignores the declared types."""
     names = [f"i{n}" for n in range(len(inputs))]
     outputs = ["y", "s", "z"] if op == "DynamicQuantizeLinear" else ["y"]
     info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in names]
@@ -112,7 +111,7 @@ def f32(*values):
     return np.array(values, np.float32)
 
 
-# Where onnx.reference leaves ONNX's own text: inputs, attributes, its answer, ours.
+# Deviations of onnx.reference: inputs, attributes, its result, result of pyquant.
 DEVIATIONS = {
     "infinity becomes the lowest code": (
         "QuantizeLinear",
@@ -167,7 +166,7 @@ DEVIATIONS = {
 
 
 @pytest.mark.parametrize("name", DEVIATIONS)
-def test_where_the_reference_leaves_its_text(name):
+def test_deviations_of_the_reference(name):
     op, inputs, attributes, theirs, ours = DEVIATIONS[name]
     opset = 11 if op == "DynamicQuantizeLinear" else 25
     made, feeds = model(op, inputs, opset, **attributes)

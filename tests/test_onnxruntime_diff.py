@@ -1,4 +1,4 @@
-"""ONNX Runtime on tie-dense data where it is right, and by name where it is not."""
+"""ONNX Runtime on data with many ties, and its named deviations from the standard."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from support import (
     cast,
     codes,
     dtype_of,
-    each,
     is_nan,
+    loop,
     mixed_scales,
     same,
     scales_for,
@@ -19,14 +19,16 @@ from support import (
 import pyquant.com_microsoft
 import pyquant.onnx
 
-# The extra "model", for which emulated processors have no packages.
-onnxruntime = pytest.importorskip("onnxruntime")  # whose results are compared
-onnx = pytest.importorskip("onnx")  # whose models and operators these are
-pytest.importorskip("ml_dtypes")  # optional; the types tried are its
+# The extra "model". Emulated processors have no packages of it.
+onnxruntime = pytest.importorskip(
+    "onnxruntime"
+)  # optional; it computes the expected results
+onnx = pytest.importorskip("onnx")  # optional; it defines the operators
+pytest.importorskip("ml_dtypes")  # optional; it defines the types
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-# From 1.32 on it divides in the type that the text says, and saturates infinities.
+# Since 1.32 ONNX Runtime divides in the specified type and saturates infinities.
 MENDED = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 32)
 COUNT = amount(2_000, 20_000)
 RANGES = {
@@ -38,12 +40,12 @@ RANGES = {
     "uint4": (0, 15),
 }
 FLOAT8 = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
-# What the Python interface of ONNX Runtime cannot return leaves the model as one of these.
+# The Python interface of ONNX Runtime cannot return these types. A Cast widens them.
 WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 
 
 def run_node(op, *inputs, result, domain="", **attributes):
-    """One operator in ONNX Runtime, its inputs in the model, its result widened."""
+    """Run one operator in ONNX Runtime with constant inputs, and widen the result."""
     inputs = [np.asarray(a) for a in inputs]
     names = [f"i{n}" for n in range(len(inputs))]
     nodes = [helper.make_node(op, names, ["y"], domain=domain, **attributes)]
@@ -75,14 +77,14 @@ def run_node(op, *inputs, result, domain="", **attributes):
 
 
 def widened(got):
-    """Our result as `run_node` returns it."""
+    """Return a result of pyquant in the type that `run_node` returns."""
     if got.dtype.name in FLOAT8:
         return cast(got, np.float32)
     return got.astype(WIDER.get(got.dtype.name, got.dtype))
 
 
 def same_numbers(got, expected):
-    """The same bits, where any NaN is as good as another."""
+    """Compare bit for bit, except the bits of NaN."""
     __tracebackhide__ = True
     nan = is_nan(expected)
     assert (is_nan(got) == nan).all()
@@ -90,7 +92,7 @@ def same_numbers(got, expected):
 
 
 def codes_of(name, count, seed=0):
-    """Codes of a type in its own dtype, both ends among them."""
+    """Return codes of a type, both ends among them."""
     low, high = RANGES[name]
     values = low + codes("uint16", count, seed).astype(np.int64) % (high - low + 1)
     values[:2] = [low, high][:count]
@@ -98,7 +100,7 @@ def codes_of(name, count, seed=0):
 
 
 def ends_of(name):
-    """Zero points at both ends and odd ones between."""
+    """Return zero points at both ends and odd ones between."""
     low, high = RANGES[name]
     return np.array([low, high, 0, 1, 3, high - 1]).astype(dtype_of(name))
 
@@ -111,7 +113,7 @@ def check_quantize(x, scale, zero, **attributes):
     same(widened(got), theirs)
 
 
-@pytest.mark.parametrize("name", RANGES)
+@loop("name", RANGES)
 def test_quantizes_per_tensor(name):
     zeros = ends_of(name)
     for i, scale in enumerate(scales_for("float32").values()):
@@ -121,7 +123,7 @@ def test_quantizes_per_tensor(name):
 
 
 def test_quantizes_every_float16():
-    """Before 1.32 in float32, as docs/recipes.md says, but for what is out of range."""
+    """Before 1.32, ONNX Runtime divides in float32 and wraps values out of range."""
     precision = {} if MENDED else {"precision": "float32"}
     numbers = np.arange(65536, dtype=np.uint16).view(np.float16)
     for scale in np.array([0.1, 0.3, -7, 2.0**-14], np.float16):
@@ -133,18 +135,18 @@ def test_quantizes_every_float16():
         same(got, run_node("QuantizeLinear", x, scale, zero, result=np.uint8))
 
 
-@each("name, axis", RANGES, [0, 1, 2, -1])
+@loop("name, axis", RANGES, [0, 1, 2, -1])
 def test_quantizes_along_an_axis(name, axis):
     x = adversarial("float32", 0.3, 8 * 33 * 40).reshape(8, 33, 40)
     scale = mixed_scales("float32", x.shape[axis])
-    if name in WIDER and axis in (2, -1):  # unpaired elements, see below
+    if name in WIDER and axis in (2, -1):  # see DEVIATIONS: unpaired elements
         x, scale = np.nan_to_num(np.clip(x, -1e5, 1e5)), usual_scales("float32", 40)
     check_quantize(x, scale, codes_of(name, scale.size), axis=axis)
 
 
-@each("name, block", RANGES, [16, 32, 64])
+@loop("name, block", RANGES, [16, 32, 64])
 def test_quantizes_in_blocks_of_the_last_axis(name, block):
-    # Elsewhere it mistakes what is out of range, see below.
+    # Along other axes ONNX Runtime wraps values out of range, see DEVIATIONS.
     x = adversarial("float32", 0.3, 12 * 100).reshape(12, 100)
     shape = (12, -(-100 // block))
     scale = usual_scales("float32", shape[0] * shape[1]).reshape(shape)
@@ -160,7 +162,7 @@ def check_dequantize(q, scale, *zero, **attributes):
     same_numbers(got, theirs)
 
 
-@each("name, real", RANGES, ["float32", "float16"])
+@loop("name, real", RANGES, ["float32", "float16"])
 def test_dequantizes(name, real):
     q = codes_of(name, 8 * 33 * 40).reshape(8, 33, 40)
     zeros = ends_of(name)
@@ -183,9 +185,9 @@ def test_dequantizes_int32():
     check_dequantize(q.reshape(-1, 20), usual_scales("float32", 20), axis=1)
 
 
-@each("name, real", FLOAT8, ["float32", "float16"])
+@loop("name, real", FLOAT8, ["float32", "float16"])
 def test_float8_with_saturation(name, real):
-    # Before, it divided float16 in float32, and took float16 infinity for the lowest code.
+    # Before 1.32, float16 is divided in float32, and infinity gives the lowest code.
     old = real == "float16" and not MENDED
     for i, scale in enumerate((1.0, 0.3, -0.7, 2.0**-10, 1000.0)):
         steps = adversarial(real, scale, COUNT, seed=i)
@@ -197,7 +199,7 @@ def test_float8_with_saturation(name, real):
         same_numbers(widened(got), theirs)
 
 
-@pytest.mark.parametrize("name", FLOAT8)
+@loop("name", FLOAT8)
 def test_float8_dequantizes_every_code(name):
     q = np.arange(256, dtype=np.uint8).view(dtype_of(name))
     for scale in scales_for("float32").values():
@@ -205,7 +207,7 @@ def test_float8_dequantizes_every_code(name):
         check_dequantize(q, scale[0], np.zeros((), q.dtype))
 
 
-@each("name, axis", RANGES, [None, 1])
+@loop("name, axis", RANGES, [None, 1])
 def test_com_microsoft(name, axis):
     x = adversarial("float32", 0.3, 4 * 33 * 10).reshape(4, 33, 10)
     scale = mixed_scales("float32", 33) if axis else np.float32(0.3)
@@ -235,8 +237,8 @@ def fp8(name, *patterns):
 ONE = np.float32(1)
 OUTSIDE = f32([np.inf, -np.inf], [1e38, -3e9])
 HALVES, TENTH = np.array([0.25, 1.05], np.float16), np.float16(0.1)
-# Where ONNX Runtime leaves the text: operator, inputs, attributes, its answer, ours.
-# These up to 1.31:
+# Deviations of ONNX Runtime: operator, inputs, attributes, its result, result of pyquant.
+# Versions up to 1.31:
 MENDED_DEVIATIONS = {
     "infinity to uint2 is the lowest code": (
         ("QuantizeLinear", (f32(np.inf, 3e9, 1), ONE, quantized("uint2", 0)[0])),
@@ -305,7 +307,7 @@ MENDED_DEVIATIONS = {
         np.array([2, 10], np.uint8),
     ),
 }
-# And these still:
+# All versions:
 DEVIATIONS = {
     "e4m3fn without saturation, 480 to 496": (
         ("QuantizeLinear", (f32(464, 480, 495), ONE, quantized("float8_e4m3fn", 0)[0])),
@@ -329,7 +331,7 @@ DEVIATIONS = {
 
 
 @pytest.mark.parametrize("name", [*MENDED_DEVIATIONS, *DEVIATIONS])
-def test_where_onnx_runtime_leaves_the_text(name):
+def test_deviations_of_onnx_runtime(name):
     (op, inputs), attributes, theirs, ours = (MENDED_DEVIATIONS | DEVIATIONS)[name]
     if MENDED and name in MENDED_DEVIATIONS:
         theirs = ours
@@ -342,7 +344,7 @@ def test_where_onnx_runtime_leaves_the_text(name):
 
 
 def test_com_microsoft_takes_scales_without_an_axis():
-    # Its text asks for scalars then; the kernel takes axis 1.
+    # Without an axis the specification requires scalars. The kernel assumes axis 1.
     x, scale, zero = f32([1, 2], [3, 4]), f32(1, 0.5), np.zeros(2, np.uint8)
     answer = run_node(
         "QuantizeLinear", x, scale, zero, result=np.uint8, domain="com.microsoft"

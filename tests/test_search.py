@@ -251,7 +251,7 @@ def test_restricted(rng):
 
 @loop("like", ["onnxruntime", "pytorch", "aten", "quark_po2"])
 def test_formulas_of_other_packages(like, rng):
-    """The search tries ranges by the formula. The fit keeps scales that are powers of two."""
+    """The search tries ranges by the formula. The fit keeps powers of two."""
     x = rng.standard_t(3, (4, 300)).astype(np.float32)
     p, whole = (
         pq.choose_qparams(x, axis=0, like=like, method=method)
