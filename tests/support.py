@@ -529,14 +529,26 @@ def loop(names, *choices, draws=None):
 
     def decorate(test):
         def looped(**given):
-            for values in _combinations(choices, draws, given):
-                values = dict(zip(names, values, strict=True))
-                with case(**values):
-                    test(**given, **values)
+            rows = _combinations(choices, draws, given)
+            _run_each(test, given, (dict(zip(names, row, strict=True)) for row in rows))
 
         return _named_after(test, looped, names)
 
     return decorate
+
+
+def _run_each(test, given, runs):
+    """Run a test with each set of values. Skip it if all sets are skipped."""
+    passed, skipped = 0, None
+    for values in runs:
+        try:
+            with case(**values):
+                test(**given, **values)
+            passed += 1
+        except pytest.skip.Exception as error:
+            skipped = error
+    if skipped and not passed:
+        raise skipped
 
 
 def _combinations(choices, draws, given):
@@ -565,9 +577,8 @@ def by_family(name, types):
 
     def decorate(test):
         def looped(**given):
-            for one in given.pop(name):
-                with case(**{name: one}):
-                    test(**given, **{name: one})
+            family = given.pop(name)
+            _run_each(test, given, ({name: one} for one in family))
 
         mark = pytest.mark.parametrize(name, families.values(), ids=families)
         return mark(_named_after(test, looped))

@@ -115,6 +115,7 @@ def test_groups_of_any_codes(group, isa, make):
 
 
 def test_words_of_mlx(isa):
+    pytest.importorskip("ml_dtypes")  # optional; defines uint4
     x = ((np.arange(32) - 16) / 8).astype(np.float32)
     words = np.array([[0x43222100, 0x87666544, 0xCBAAA988, 0xFFEEEDCC]], "<u4")
     packed = pq.PackedArray(words, "uint4", (1, 32), layout="words")
