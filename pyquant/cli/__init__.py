@@ -114,7 +114,7 @@ def run_as_program() -> int:
 
 
 def _overview() -> argparse.ArgumentParser:
-    """Return the parser of the program, whose help lists the commands."""
+    """Return the parser of the program. Its help lists the commands."""
     lines = [f"  {name:12}{line}" for name, (_, line) in COMMANDS.items()]
     parser = argparse.ArgumentParser(
         prog=PROGRAM,

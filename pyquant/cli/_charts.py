@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes of a report's plots: numbers to paths of SVG, which templates frame."""
+"""Convert numbers to SVG paths for the plots of a report."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 __all__ = ["bars", "curve", "histogram"]
 
 WIDE, NARROW, HIGH = 512, 240, 100  # extents of plots, in the units of their paths
-EDGE = 1  # that lines keep clear, so that their widths stay inside
-STRIP, GAP = 10, 6  # of the codes below a histogram
-BAR = 20  # from one bar to the next
-FARTHEST = 1  # widths of the data beyond its ends that are shown for the sake of the codes
+EDGE = 1  # margin, so that wide lines stay inside the plot
+STRIP, GAP = 10, 6  # height of the codes below a histogram, and distance between them
+BAR = 20  # distance between two bars
+FARTHEST = 1  # the axis extends beyond the data by at most this many widths of the data
 
 
 def histogram(
     shown: dict[str, Any], grids: list[dict[str, Any]], levels: list[list[float]], used: str
 ) -> dict[str, Any]:
     """
-    Draw where values lie, on a scale of logarithms, and where codes lie.
+    Draw a histogram of the values with logarithmic counts, and the codes below.
 
     Parameters
     ----------
     shown : dict
-        Of the numbers of a tensor, its ``"histogram"``.
+        The value of ``"histogram"`` for a tensor.
     grids : list of dict
-        And its ``"grids"``.
+        The value of ``"grids"``.
     levels : list of list of float
-        What codes stand for, at the scale of each grid; empty for types of many codes.
+        The values of the codes at the scale of each grid; empty for types of many codes.
     used : str
-        Whether there is an element that has the code, ``"1"``, or not, ``"0"``.
+        ``"1"`` for each code with an element, ``"0"`` for each code without an element.
 
     Returns
     -------
     dict
-        Paths of the values within reach of the codes and of those beyond, and of the codes
-        that are used and that are not, with the ends of the axis.
+        Paths of the values in the range of the codes and beyond it, paths of the used and
+        unused codes, and the ends of the axis.
     """
     counts = shown["counts"]
     axis = _Axis(shown, grids[0] if grids else None)
@@ -62,10 +62,10 @@ def histogram(
 
 
 class _Axis:
-    """From the least to the largest value, and on to what codes reach, within limits."""
+    """Hold the axis: the range of the values, extended to the range of the codes."""
 
     def __init__(self, shown: dict[str, Any], grid: dict[str, Any] | None) -> None:
-        # So that differences are finite, too.
+        # The unit keeps differences finite.
         self.unit: float = max(abs(shown["low"]), abs(shown["high"])) or 1.0
         low, high = shown["low"] / self.unit, shown["high"] / self.unit
         if low == high:
@@ -82,13 +82,13 @@ class _Axis:
         self.edges = [self.place(end * self.unit) for end in ends]
 
     def place(self, value: float) -> float:
-        """Where a value is drawn."""
+        """Return the position of a value."""
         part = (value / self.unit - self.start) / (self.stop - self.start)
         return EDGE + (WIDE - 2 * EDGE) * part
 
 
 def _skyline(places: list[float], heights: list[float]) -> str:
-    """Columns side by side, as one outline; nothing where all are empty."""
+    """Return the outline of adjacent columns; an empty path without values."""
     if not any(heights):
         return ""
     path, before = [f"M{_short(places[0])} {HIGH}"], 0.0
@@ -101,7 +101,7 @@ def _skyline(places: list[float], heights: list[float]) -> str:
 
 
 def _strip(places: Iterable[float], used: str, top: int) -> dict[str, str]:
-    """A line for each code that is not beyond the plot."""
+    """Return a line for each code inside the plot."""
     lines: dict[str, list[str]] = {"1": [], "0": []}
     for x, is_used in zip(places, used, strict=True):
         if EDGE <= x <= WIDE - EDGE:
@@ -111,17 +111,17 @@ def _strip(places: Iterable[float], used: str, top: int) -> dict[str, str]:
 
 def curve(points: list[float]) -> dict[str, Any]:
     """
-    Draw the scales, largest first.
+    Draw the scales in descending order.
 
     Parameters
     ----------
     points : list of float
-        Their logarithms.
+        Logarithms of the scales.
 
     Returns
     -------
     dict
-        A path, and the ends of the axis, which are an octave apart at least.
+        A path, and the ends of the axis, which covers at least a factor of 2.
     """
     high, low = points[0], min(points[-1], points[0] - 1)
     across, down = (NARROW - 2 * EDGE) / (len(points) - 1), (HIGH - 2 * EDGE) / (high - low)
@@ -137,17 +137,17 @@ def _line(points: Iterable[tuple[float, float]]) -> str:
 
 def bars(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
-    Draw signal to noise of granularities, one below the other.
+    Draw a bar for the SQNR of each granularity.
 
     Parameters
     ----------
     found : list of dict
-        Each with its ``"sqnr"``.
+        Granularities with the key ``"sqnr"``.
 
     Returns
     -------
     list of dict
-        The same, with the place and the length of the bar.
+        The granularities, each with the position and the length of its bar.
     """
     most = max((one["sqnr"] or 0 for one in found), default=0) or 1
     lengths = [NARROW * max(0, one["sqnr"] or 0) / most for one in found]
@@ -158,5 +158,5 @@ def bars(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _short(number: float) -> str:
-    """To a tenth, in as few characters as possible."""
+    """Round to a tenth, and write the shortest text."""
     return f"{number:.1f}".removesuffix(".0")

@@ -59,7 +59,7 @@ def faults(tensor: Logical) -> Iterator[str]:
     ------
     str
         One fault: scales that are not finite and positive, zero points out of range, or
-        values that are not finite. Codes fill the range of their type, so none is faulty.
+        values that are not finite. Codes fill the range of their type.
     """
     if not tensor.is_quantized or not has_numbers(tensor):
         return
@@ -74,7 +74,7 @@ def faults(tensor: Logical) -> Iterator[str]:
         good = (zero >= low) & (zero <= high)
         yield from _bad(zero, good, f"zero points are outside {low} to {high}")
         if not good.all():
-            return  # such codes have no values
+            return  # the codes have no values
     values = decoded(tensor, "float32")
     bad = sum(int(np.count_nonzero(~np.isfinite(x))) for x in values)
     if bad:
@@ -116,7 +116,7 @@ def file_faults(model: Model, tensors: Mapping[str, Logical]) -> Iterator[str]:
 
 
 def has_equal_bytes(models: tuple[Model, Model], tensors: tuple[Logical, Logical]) -> bool:
-    """Compare the stored bytes of two tensors whose elements are not real numbers."""
+    """Compare the stored bytes of two tensors, for elements that are not real numbers."""
     made = []
     for model, tensor in zip(models, tensors, strict=True):
         parts = [model[name] for name in tensor.parts]
@@ -142,7 +142,7 @@ def differences(
     original, tensor : Logical
         Two tensors of one shape. Their elements are real numbers.
     record : mapping
-        What the file states about the parameters of `tensor`; may be empty.
+        The record of `tensor` in its file; may be empty.
 
     Returns
     -------

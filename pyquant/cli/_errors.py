@@ -18,7 +18,7 @@ class Refused(Exception):
     Parameters
     ----------
     message : str
-        The file, the tensor, and what is wrong or how to proceed.
+        The file, the tensor, and the fault or the remedy.
     code : int, optional
         Exit status. 1: a difference or fault was found. 2: a file or argument cannot be
         used (the default). 3: no space.

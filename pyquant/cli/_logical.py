@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors as a reader means them: codes and their parameters are one."""
+"""Join codes and their parameters to the tensors that they store."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Logical", "logical", "records_of"]
 
-# What pyquant's own records say of a quantized tensor, in the metadata of its file.
+# The key of pyquant's record of a quantized tensor, in the metadata of the file.
 KIND = "quantized"
-# Types of codes that stand with a scale beside them without any record, and packed ones by
+# Types of codes that a tensor of scales identifies without a record; and packed types, by
 # the bits of a code.
 _PLAIN = ("int8", "uint8", "float8_e4m3fn", "float8_e5m2")
 _PACKED = (
     *(STORED["int4"], STORED["int2"]),
-    Stored("int8", "words", "int32", "_packed"),  # which pyquant itself does not write
+    Stored("int8", "words", "int32", "_packed"),  # other programs write it
 )
 _REALS = ("float32", "float64", "float16", "bfloat16")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
-_BAND = 1 << 20  # elements that are made at a time
-# The tensors whose parameters are in memory.
+_BAND = 1 << 20  # elements that are decoded at once
+# Tensors with parameters in memory.
 _KEPT: deque[ref[_Joined]] = deque(maxlen=4)
 
 
 class Shaped:
-    """What has a shape."""
+    """Derive size and ndim from the shape."""
 
     shape: tuple[int, ...]
 
@@ -58,18 +58,18 @@ class Shaped:
 
 class Logical(Shaped):
     """
-    A tensor, or several that are the codes, scales and zero points of one.
+    A tensor with its parts: values, or codes with scales and zero points.
 
     Attributes
     ----------
     name : str
         The name of the original tensor.
     shape : tuple of int
-        Its shape.
+        Shape of the original tensor.
     type : str
-        ``"int8"``, ``"Q4_K"``, ``"float32"``: of the codes, if it is quantized.
-    granularity : str or None
-        ``"tensor"``, ``"axis:0"``, ``"block:32"``, ``"128x128"``; None if not quantized.
+        Type of the values or codes: ``"float32"``, ``"int8"``, ``"Q4_K"``.
+    granularity : str or `None`
+        ``"tensor"``, ``"axis:0"``, ``"block:32"``, ``"128x128"``; `None` without codes.
     parts : tuple of str
         The names of the tensors of the file.
     nbytes, size, ndim : int
@@ -87,28 +87,28 @@ class Logical(Shaped):
 
     @property
     def is_quantized(self) -> bool:
-        """Whether its numbers are made of codes."""
+        """True if the tensor has codes."""
         return self.granularity is not None
 
     @property
     def is_real(self) -> bool:
-        """Whether it has real numbers: blocks, or floats of any width."""
+        """True if the values are real numbers: blocks, or floats of any width."""
         row = dtypes.TYPES.get(self.type)
         return self.is_quantized or (row is not None and row.kind in ("real", "float"))
 
     @property
     def scale(self) -> npt.NDArray[Any] | None:
-        """The scales, in as many dimensions as the tensor has, or one."""
+        """Scales, with the number of dimensions of the tensor."""
         return None
 
     @property
     def zero_point(self) -> npt.NDArray[Any] | None:
-        """The zero points, in the shape of the scales, as codes are; None for 0."""
+        """Zero points, in the shape of the scales and the type of codes; `None` for 0."""
         return None
 
     def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
         """
-        Make integers of the codes of some rows.
+        Return the codes of some rows as integers.
 
         Parameters
         ----------
@@ -117,9 +117,9 @@ class Logical(Shaped):
 
         Returns
         -------
-        ndarray or None
-            int8, uint8, int16 or uint16; None for codes that are no integers, blocks, and
-            what is not quantized.
+        ndarray or `None`
+            int8, uint8, int16 or uint16; `None` for narrow floats, blocks, and tensors
+            without codes.
         """
         return None
 
@@ -132,19 +132,19 @@ class Logical(Shaped):
         threads: int = 1,
     ) -> npt.NDArray[Any]:
         """
-        Make real numbers of some rows.
+        Return the real numbers of some rows.
 
         Parameters
         ----------
         rows : slice, optional
             Rows along the first axis. Default all.
         dtype : dtype_like, optional
-            float32, float64, float16 or bfloat16. Default float32; what is not quantized
-            as `pyquant.Weight.decode` has it.
+            float32, float64, float16 or bfloat16. Default float32; without codes the
+            default of `pyquant.Weight.decode`.
         out : ndarray, optional
-            Where the numbers go.
+            Array for the result.
         threads : int, optional
-            How many threads may share the work.
+            Threads that share the work. Default 1.
 
         Returns
         -------
@@ -154,13 +154,13 @@ class Logical(Shaped):
         return self._tensor.decode(rows, dtype=dtype, out=out, threads=threads)
 
     def __repr__(self) -> str:
-        """Show what it is."""
+        """Return name, type, shape and granularity."""
         what = f"{self.name!r}, {self.type}, shape={self.shape}"
         return f"Logical({what}, granularity={self.granularity!r})"
 
 
 class _Joined(Logical):
-    """Codes with their scales."""
+    """Codes with scales and zero points."""
 
     def __init__(
         self, name: str, shape: tuple[int, ...], how: Stored, granularity: Granularity,
@@ -177,7 +177,7 @@ class _Joined(Logical):
 
     @property
     def scale(self) -> npt.NDArray[Any]:
-        """The scales, in as many dimensions as the tensor has, or one."""
+        """Scales, with the number of dimensions of the tensor."""
         if self._scale is None:
             found = self._found["scale"].decode()
             self._scale = found.reshape(self._shape_of_scales())
@@ -186,7 +186,7 @@ class _Joined(Logical):
 
     @property
     def zero_point(self) -> npt.NDArray[Any] | None:
-        """The zero points, in the shape of the scales, as codes are; None for 0."""
+        """Zero points, in the shape of the scales and the type of codes; `None` for 0."""
         if "zero_point" not in self._found:
             return None
         if self._zero is None:
@@ -195,7 +195,7 @@ class _Joined(Logical):
         return self._zero
 
     def _keep(self) -> None:
-        """Parameters stay until those of a few other tensors have been looked at."""
+        """Keep the parameters until four other tensors need memory."""
         if not any(one() is self for one in _KEPT):
             oldest = _KEPT[0]() if len(_KEPT) == _KEPT.maxlen else None
             if oldest is not None:
@@ -206,8 +206,8 @@ class _Joined(Logical):
         return tuple(-(-n // b) for n, b in zip(self.shape, self._blocks, strict=True))
 
     def _zeros(self, part: slice | None) -> npt.NDArray[Any]:
-        """Zero points of some rows of scales. They are as they are, or less the middle, or
-        packed along the outputs."""
+        """Return the zero points of some rows of scales. For words, the file stores them
+        with an offset, or packed along the outputs."""
         tensor, bits = self._found["zero_point"], self._how.bits
         codes: npt.NDArray[Any]
         form = self._shape_of_scales()
@@ -229,7 +229,7 @@ class _Joined(Logical):
         return (codes - self._how.middle).astype(np.int8 if self._how.middle else np.uint8)
 
     def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
-        """Make integers of the codes of some rows."""
+        """Return the codes of some rows as integers."""
         if dtypes.TYPES[self.type].kind != "integer":
             return None
         if self._how.how != "words":
@@ -237,7 +237,7 @@ class _Joined(Logical):
         return self._unpacked(slice(None) if rows is None else rows)
 
     def _unpacked(self, rows: slice) -> npt.NDArray[Any]:
-        """Codes of some rows, which need not begin with a word if there is one axis."""
+        """Unpack the codes of some rows. A row of one axis may begin within a word."""
         first, stop, _ = rows.indices(self.shape[0])
         part, before, bits = slice(first, max(stop, first)), 0, self._how.bits
         count = self.shape[-1]
@@ -251,7 +251,7 @@ class _Joined(Logical):
         return (codes.astype(np.int16) - self._how.middle).astype(np.int8)
 
     def _stored(self, rows: slice | None) -> Any:
-        """The codes of some rows, as `dequantize` takes them."""
+        """Return the codes of some rows in a form that `dequantize` accepts."""
         tensor = self._found["codes"]
         if self._how.how != "words":
             return tensor.decode(rows, dtype=_code_dtype(self._how, tensor))
@@ -260,7 +260,7 @@ class _Joined(Logical):
         words = tensor.decode(rows, dtype="int32")
         shape = (words.shape[0], *self.shape[1:])
         if self._how.middle:
-            # What was added is taken off by turning the highest bit of each code.
+            # Inverting the highest bit of each code subtracts the offset.
             pattern = sum(self._how.middle << at for at in range(0, 32, self._how.bits))
             words = (words.view(np.uint32) ^ np.uint32(pattern)).view(np.int32)
         return PackedArray(words, self.type, shape, layout="words")
@@ -273,7 +273,7 @@ class _Joined(Logical):
         out: Any = None,
         threads: int = 1,
     ) -> npt.NDArray[Any]:
-        """Make real numbers of some rows."""
+        """Return the real numbers of some rows."""
         if not self.shape:
             return _core.dequantize(
                 self._stored(None), self.scale, self.zero_point,
@@ -302,8 +302,8 @@ class _Joined(Logical):
         _core.dequantize(stored, scale, zeros, block_size=blocks, out=out, threads=threads)
 
     def _parameters(self, a: int, b: int) -> tuple[npt.NDArray[Any], Any]:
-        """Scales and zero points for all rows together, or for each: of many, no others
-        than these are read."""
+        """Return scales and zero points for all rows together or for each row. Read no more
+        than these rows need."""
         form, size = self._shape_of_scales(), self._blocks[0]
         if form[0] == 1 or self._found["scale"].shape != form:
             scale, zero = self.scale, self.zero_point
@@ -323,7 +323,7 @@ class _Joined(Logical):
         return scale[rows], None if zero is None else zero[rows]
 
     def _has_rows_of_zeros(self, form: tuple[int, ...]) -> bool:
-        """Whether they can be read a few rows at a time."""
+        """Return true if zero points can be read a few rows at a time."""
         tensor = self._found.get("zero_point")
         if tensor is None:
             return False
@@ -331,7 +331,7 @@ class _Joined(Logical):
 
 
 def _from_words(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
-    """Codes along the last axis, as many as there is room for."""
+    """Unpack all codes of words along the last axis."""
     shifts = np.arange(0, 32, bits, dtype=np.uint32)
     lanes = np.ascontiguousarray(words).view(np.uint32)[..., np.newaxis] >> shifts
     codes = (lanes & np.uint32((1 << bits) - 1)).astype(np.uint8)
@@ -339,27 +339,27 @@ def _from_words(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
 
 
 def _code_dtype(how: Stored, tensor: ModelTensor) -> Any:
-    """The type of the codes, which files without a name for it have as bytes."""
+    """Return the type of the codes; some files store it as bytes."""
     return _core.dtype_named(how.codes) if tensor.dtype is None else tensor.dtype
 
 
 def _type_of(tensor: ModelTensor) -> str:
     try:
         dtype = tensor.dtype
-    except ImportError:  # of ml_dtypes, of which the file has the name
+    except ImportError:  # ml_dtypes is missing, but the file names the type
         return tensor.format
     name = None if dtype is None else dtypes.name_of(dtype)
     return name or (tensor.format if dtype is None else str(dtype))
 
 
 def _granularity_of(tensor: ModelTensor) -> str | None:
-    """That of blocks of GGUF."""
+    """Return the granularity of a GGUF block type."""
     size = _BLOCK_SIZES.get(tensor.format)
     return None if size is None or _type_of(tensor) != tensor.format else f"block:{size}"
 
 
 def records_of(model: Model) -> dict[str, dict[str, Any]]:
-    """What pyquant has written of the tensors it quantized, by their names."""
+    """Return the records of quantized tensors in a file, by name."""
     text = model.metadata.get("pyquant")
     try:
         found = json.loads(text) if isinstance(text, str) else {}
@@ -376,23 +376,23 @@ def records_of(model: Model) -> dict[str, dict[str, Any]]:
 
 def logical(model: Model) -> dict[str, Logical]:
     """
-    Find the tensors as a reader means them.
+    Join the tensors of a file to logical tensors.
 
     Parameters
     ----------
     model : Model
-        An open one. pyquant's own records say what belongs together, or nodes of ONNX, else
-        the names, as compressed-tensors has them.
+        An open file. Records of pyquant, nodes of ONNX, or the names of compressed-tensors
+        identify the parts of a tensor.
 
     Returns
     -------
     dict of str to Logical
-        By the names of the original tensors, in the order of the file.
+        Tensors by the names of the originals, in the order of the file.
 
     Raises
     ------
     Refused
-        If a record is not what the file has.
+        If a record does not fit the file.
     """
     records = records_of(model)
     joined: dict[str, Logical] = {}
@@ -446,7 +446,7 @@ def _misfit(
     granularity: Granularity,
     parts: dict[str, ModelTensor],
 ) -> str | None:
-    """What does not fit together."""
+    """Say which parts do not fit; `None` if all do."""
     if parts["codes"].shape != how.shape_of(shape):
         return f"codes of shape {parts['codes'].shape} for {shape}"
     stored = _type_of(parts["codes"])
@@ -469,7 +469,7 @@ def _misfit(
 
 
 def _plain_by_name(model: Model, name: str) -> Logical | None:
-    """Codes that have a tensor of scales beside them."""
+    """Join codes with a tensor of scales, by their names."""
     tensor = model[name]
     scale = model.get(f"{name}_scale")
     if scale is None or _type_of(tensor) not in _PLAIN:
@@ -478,7 +478,7 @@ def _plain_by_name(model: Model, name: str) -> Logical | None:
 
 
 def _packed_by_name(model: Model, name: str) -> Logical | None:
-    """Words of codes, with their shape and scales beside them."""
+    """Join words of codes with their shape and scales, by their names."""
     base = name.removesuffix("_packed")
     shape, scale = model.get(f"{base}_shape"), model.get(f"{base}_scale")
     if base == name or shape is None or scale is None or f"{base}_g_idx" in model:
@@ -488,7 +488,7 @@ def _packed_by_name(model: Model, name: str) -> Logical | None:
     extents = tuple(map(int, shape.decode(dtype=shape.dtype).tolist()))
     if min(extents) < 0:
         return None
-    # Of few columns words do not tell how wide the codes are.
+    # With few columns, the number of words does not determine the bits of a code.
     fitting = [how for how in _PACKED if how.shape_of(extents) == model[name].shape]
     one = len(fitting) == 1
     return _joined_by_name(model, base, extents, fitting[0]) if one else None

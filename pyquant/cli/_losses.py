@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What quantization loses of a tensor, and where: the numbers of a report."""
+"""Measure the numbers of a report: errors, histogram, codes and scales of a tensor."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from pyquant.report import ErrorReport, measure_error
 
 __all__ = ["PLOTS", "Tensor", "measure"]
 
-BINS = 128  # of a histogram
-POINTS = 160  # of a curve of scales
-BLOCK = 32  # of the granularity that a tensor is compared with
-# Of the numbers of a tensor, those that only plots need.
+BINS = 128  # bins of a histogram
+POINTS = 160  # points of a curve of scales
+BLOCK = 32  # elements of a block in the alternatives
+# Keys that only the plots need.
 PLOTS = ("histogram", "used", "grids", "scale_curve", "alternatives")
-# By how much of a step an error may exceed half of one before that is called saturation:
-# what was decoded has been rounded, too.
+# An error above half a step plus this share is saturation. The slack covers the rounding of
+# decoded values.
 SLACK = 1 / 64
 
 
 class Tensor(Protocol):
-    """What is asked of both sides. A quantized one may have `type`, `granularity`, `scale`,
-    `zero_point` and `codes`, too."""
+    """A tensor to measure. A quantized tensor also has `type`, `granularity`, `scale` and
+    `zero_point`."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
+        """Shape."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes, of all parts."""
+        """Number of bytes of all parts."""
         ...
 
     def decode(self, rows: slice | None = None, *, dtype: Any = None) -> Array:
-        """The real numbers of some rows."""
+        """Return the real numbers of some rows."""
         ...
 
 
 def _real(tensor: Tensor, rows: slice | None) -> Array:
-    """Rows as float32, or float64 where that holds more."""
+    """Return rows as float32, or as float64 if float32 cannot represent the type."""
     found: Any = np.asarray(tensor.decode(rows))
     if found.dtype.kind == "c":
         found = np.stack((found.real, found.imag))
@@ -56,17 +56,17 @@ def _real(tensor: Tensor, rows: slice | None) -> Array:
 
 
 def _finite(x: Array) -> Array:
-    """The elements that are numbers, without axes."""
+    """Return the finite elements in one dimension."""
     return _of(x, np.isfinite(x))
 
 
 def _of(x: Array, which: Array) -> Array:
-    """Some of the elements, without axes."""
+    """Return the selected elements in one dimension."""
     return x.ravel() if which.all() else x[which]
 
 
 class Extent:
-    """What one look at all elements finds: ends, squares and errors."""
+    """Measure range, squares and errors in a first pass over all elements."""
 
     def __init__(self, original: Tensor, result: Tensor) -> None:
         self.low, self.high, self.squares = np.inf, -np.inf, 0.0
@@ -86,12 +86,12 @@ class Extent:
             self.low = min(self.low, float(x.min()))
             self.high = max(self.high, float(x.max()))
             with np.errstate(over="ignore"):
-                self.squares += float(np.square(x, out=x).sum())  # without BLAS's threads
+                self.squares += float(np.square(x, out=x).sum())  # dot would start threads
 
     def numbers(self) -> dict[str, Any]:
-        """Those of a row of the table."""
+        """Return the numbers of a row of the table."""
         errors = self.errors
-        if not isinstance(errors, ErrorReport):  # of a tensor without elements
+        if not isinstance(errors, ErrorReport):  # the tensor has no elements
             return {"sqnr": None, "exact": True, "max_error": 0.0, "cosine": None}
         rms = np.sqrt(self.squares / max(1, self.finite))
         peak = max(abs(self.low), abs(self.high)) if self.finite else 0.0
@@ -106,7 +106,7 @@ class Extent:
 
 
 class Detail:
-    """What a second look finds: where values lie and what codes make of them."""
+    """Measure histogram, steps and codes in a second pass over all elements."""
 
     def __init__(self, original: Tensor, result: Any, extent: Extent) -> None:
         self.extent = extent
@@ -138,7 +138,7 @@ class Detail:
                 quant_range=(0, BINS - 1),
             )
             self.counts += np.bincount(bins, minlength=BINS)
-        else:  # of one number, or beyond what can be divided
+        else:  # one value, or a range that float32 cannot divide
             self.counts[BINS // 2] += x.size
 
     def _compare(self, x: Array, y: Array, scale: Array, zero: Array) -> None:
@@ -147,7 +147,7 @@ class Detail:
         scale, zero = (of.astype(x.dtype, copy=False) for of in (scale, zero))
         with np.errstate(all="ignore"):
             value = y / scale + zero
-            if codes.integers:  # of rounded numbers the last bits are off, and 0 is not 0
+            if codes.integers:  # values are rounded, so quotients are not exact
                 value = np.rint(value)
             error = np.abs(x - y) / (scale * x.dtype.type(codes.gap))
         error[~np.isfinite(error)] = 0
@@ -161,7 +161,7 @@ class Detail:
             self.seen[_halves(_of(value, np.isfinite(x)))] = True
 
     def numbers(self) -> dict[str, Any]:
-        """Those of the table, and those of the plots."""
+        """Return the numbers of the table and of the plots."""
         finite = self.extent.finite
         histogram = {
             "low": known(self.extent.low),
@@ -188,13 +188,13 @@ class Detail:
 
     @property
     def used(self) -> Array | None:
-        """Which of the levels there are."""
+        """Return which levels occur; `None` for types with many levels."""
         if self.seen is None or self.codes is None or self.codes.levels is None:
-            return None  # or more than can be drawn
+            return None
         return self.seen[_halves(self.codes.levels)]
 
     def _grids(self, usual: Array) -> list[dict[str, Any]]:
-        """From where to where nothing saturates, at the largest and at the median scale."""
+        """Return the range without saturation at the largest and at the median scale."""
         assert self.codes is not None
         assert self.steps is not None
         which = {"largest scale": 0, "median scale": usual.size // 2}
@@ -219,13 +219,13 @@ class Detail:
 
 
 def _halves(values: Array) -> Array:
-    """Numbers as float16 by its bits: it tells those of all types of 8 bits apart."""
+    """Return bits of float16, which distinguish all values of the types of 8 bits."""
     with np.errstate(over="ignore", invalid="ignore"):
         return (values + 0).astype(np.float16).view(np.uint16)
 
 
 class Others:
-    """What the usual granularities would make of the tensor, at as many bits."""
+    """Measure the error of three granularities at a similar number of bits."""
 
     def __init__(self, name: str, original: Tensor, result: Any, extent: Extent) -> None:
         bits = 8 * result.nbytes / max(1, prod(original.shape))
@@ -237,7 +237,7 @@ class Others:
         self.whole = qparams_from_range(*whole, dtype=self.dtype)
 
     def add(self, x: Array) -> None:
-        """Try each of some rows."""
+        """Measure a band with each granularity."""
         if not np.isfinite(x).all():
             x = np.where(np.isfinite(x), x, 0).astype(x.dtype)
         if not x.size:
@@ -253,7 +253,7 @@ class Others:
             self.errors[name] = self.errors.get(name, 0) + params.measure_error(x)
 
     def found(self) -> list[dict[str, Any]]:
-        """The error of each, in dB."""
+        """Return the error of each granularity in dB."""
         return [
             {"granularity": name, "type": self.dtype, "sqnr": known(errors.sqnr)}
             for name, errors in self.errors.items()
@@ -262,34 +262,32 @@ class Others:
 
 
 def _has_codes(name: str) -> bool:
-    """Whether codes of a type can have a scale here. Float64 does not hold 64 bits."""
+    """Return true if float64 represents all codes of a type."""
     row = TYPES.get(name)
     return row is not None and row.kind in ("integer", "float") and row.bits <= 32
 
 
 def known(number: Any) -> float | None:
-    """The number, as JSON has it: None for what is infinite, and for NaN."""
+    """Return the number for JSON: `None` for infinities and NaN."""
     return float(number) if isfinite(number) else None
 
 
 def measure(name: str, original: Tensor, result: Any) -> dict[str, Any]:
     """
-    Measure what became of a tensor.
+    Measure a tensor against its original.
 
     Parameters
     ----------
     name : str
-        Its name.
-    original : Tensor
-        What it was.
-    result : Tensor
-        What it is now.
+        Name of the tensor.
+    original, result : Tensor
+        The original and the quantized tensor.
 
     Returns
     -------
     dict
-        As JSON can have it. Without `PLOTS` and what else a second look finds where nothing
-        was lost; without numbers where there are none.
+        Values for JSON. `PLOTS` and the numbers of the second pass are missing if the
+        tensors are equal. All numbers are missing if the elements are of an unknown type.
 
     Raises
     ------
@@ -328,7 +326,7 @@ def _row(
 
 
 def _has_numbers(tensor: Tensor) -> bool:
-    """Whether elements are known: of new types only the bytes are."""
+    """Return true if the elements have a known type."""
     try:
         tensor.decode(slice(0, 0) if tensor.shape else None)
     except (TypeError, ValueError, ImportError):
@@ -337,7 +335,7 @@ def _has_numbers(tensor: Tensor) -> bool:
 
 
 def _type_of(tensor: Any) -> str:
-    """What to call its type."""
+    """Return the name of the type."""
     for kind in ("type", "format", "dtype"):
         found = getattr(tensor, kind, None)
         if found is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of arrays and of weights, as tensors that are read a few rows at a time."""
+"""Open files of arrays and weights, and read their tensors a few rows at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
     "open_model",
 ]
 
-# How files end, and what they are.
+# Kinds of files by their extension.
 EXTENSIONS = {
     ".npy": "npy",
     ".npz": "npz",
@@ -46,14 +46,14 @@ EXTENSIONS = {
     ".gguf": "gguf",
     ".onnx": "onnx",
 }
-# The member of a .npz that has what safetensors files have as metadata: JSON in a string.
+# The member of a .npz file that holds metadata as a JSON string.
 RECORDS = "__pyquant__"
 NPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
-MAX_HEADER = 1 << 16  # bytes of the header of a .npy file; NumPy's own are a few hundred
+MAX_HEADER = 1 << 16  # bytes of the header of a .npy file; NumPy writes a few hundred
 
 
 class ModelTensor(Protocol):
-    """A tensor in a file, of which nothing has been read yet: what `pyquant.Weight` has."""
+    """A tensor of a file, not yet read, with the attributes of `pyquant.Weight`."""
 
     @property
     def name(self) -> str: ...
@@ -81,20 +81,20 @@ class ModelTensor(Protocol):
 
 class Model(Mapping[str, ModelTensor]):
     """
-    The tensors of a file, or of the files of a folder, by name; a context manager.
+    Map names to the tensors of a file or a folder; a context manager.
 
     Attributes
     ----------
     path : str
-        What was opened.
+        The opened file.
     kind : {"npy", "npz", "safetensors", "gguf"}
-        What it is.
+        Kind of the file.
     metadata : mapping
-        What the file says of itself.
+        Metadata of the file.
     paths : tuple of str
-        All files that belong to it.
+        All files of the model.
     shards : mapping
-        The file, without its folder, that each tensor is in; empty where there is but one.
+        The name of the file of each tensor, without its folder; empty for one file.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Model(Mapping[str, ModelTensor]):
         self._tensors, self._close = tensors, close
 
     def __getitem__(self, name: str) -> ModelTensor:
-        """Find a tensor."""
+        """Return a tensor."""
         return self._tensors[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -132,7 +132,7 @@ class Model(Mapping[str, ModelTensor]):
         self._close()
 
     def __enter__(self) -> Model:
-        """Begin a block at whose end the file is closed."""
+        """Return the model; the end of the block closes it."""
         return self
 
     def __exit__(
@@ -147,27 +147,27 @@ class Model(Mapping[str, ModelTensor]):
 
 def open_model(path: str, kind: str | None = None) -> Model:
     """
-    Open a file; of its tensors nothing is read.
+    Open a file without reading its tensors.
 
     Parameters
     ----------
     path : str
-        A file of a kind that `EXTENSIONS` has; a folder with one ``.index.json``, or with
-        one ``.safetensors`` file; ``-``, a .npy or .npz file on stdin.
+        A file with an extension of `EXTENSIONS`, a folder with one ``.index.json`` or one
+        ``.safetensors`` file, or ``-`` for a .npy or .npz file on stdin.
     kind : str, optional
-        What it is, in place of what its name and its first bytes say.
+        Kind of the file. Default: by its name, or by its first bytes.
 
     Returns
     -------
     Model
-        Its tensors by name.
+        The tensors by name.
 
     Raises
     ------
     Refused, ValueError
-        If it is not what it should be, in one line that names it.
+        If the file is malformed; the message is one line and names the file.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     if path == "-":
         return _open_stdin(kind)
@@ -178,7 +178,7 @@ def open_model(path: str, kind: str | None = None) -> Model:
 
 
 def kind_of(path: str, what: str = "FILE") -> str:
-    """What a file is by its name."""
+    """Return the kind of a file by its name."""
     for extension, kind in EXTENSIONS.items():
         if path.lower().endswith(extension):
             return kind
@@ -187,7 +187,7 @@ def kind_of(path: str, what: str = "FILE") -> str:
 
 
 def _kind_by_content(path: str) -> str | None:
-    """What a file begins with, where that tells."""
+    """Return the kind of a file by its first bytes, if its name has no known extension."""
     if path.lower().endswith(tuple(EXTENSIONS)):
         return None
     with open(path, "rb") as file:
@@ -207,7 +207,7 @@ def _in_folder(path: str) -> str:
 
 
 def _open_stdin(kind: str | None) -> Model:
-    """A file that comes through a pipe, by way of the disk: its bytes are needed twice."""
+    """Copy stdin to a temporary file, because its bytes are read twice."""
     import shutil
     import tempfile
 
@@ -242,7 +242,7 @@ def _open_weights(path: str) -> Model:
 
 
 def _own_metadata(file: Any) -> Mapping[str, Any]:
-    """The metadata of an index, and what its files say of their tensors."""
+    """Merge the metadata of an index and of its files."""
     from pyquant import _safetensors
 
     found = dict(file.metadata)
@@ -287,13 +287,13 @@ def _open_npy(path: str, shown: str | None = None) -> Model:
 def _npy_header(
     path: str, name: str, data: bytes
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, order, type and the number of bytes before the data."""
+    """Return shape, order, type and the number of bytes before the data."""
     from io import BytesIO
 
     stream = BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)
-        # Version 3 has other names of fields, and there are none.
+        # Version 3 differs in names of fields only, and an array of numbers has no fields.
         old = version == (1, 0)
         format = np.lib.format
         read = format.read_array_header_1_0 if old else format.read_array_header_2_0
@@ -315,7 +315,7 @@ def _fault(path: str, name: str, expected: str, got: str) -> Refused:
 
 
 def _npy_tensor(name: str, file: Mapped, start: int, stop: int) -> ModelTensor:
-    """An array whose bytes, header and all, are a part of a file."""
+    """Return the array in a part of a file that begins with a header."""
     memory = file.opened()
     header = bytes(memory[start : min(stop, start + MAX_HEADER)])
     shape, fortran, dtype, length = _npy_header(file.path, name, header)
@@ -330,7 +330,7 @@ def _npy_tensor(name: str, file: Mapped, start: int, stop: int) -> ModelTensor:
 
 
 def _stored(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], start: int) -> Tensor:
-    """The elements as they lie in a file. What NumPy has no name for is bytes alone."""
+    """Describe the stored elements. A type without a name in NumPy is bytes."""
     known = None if dtype.kind == "V" else _name_of(dtype)
     format = known or f"V{dtype.itemsize}"
     nbytes = prod(shape) * dtype.itemsize
@@ -339,14 +339,14 @@ def _stored(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], start: int)
 
 
 def _name_of(dtype: np.dtype[Any]) -> str | None:
-    """The name, if it is one of those that tensors of files have."""
+    """Return the name of a type that tensors of files can have."""
     name = dtype.newbyteorder("=").name
     known = name in dtypes.TYPES or name in ("bool", "complex64")
     return name if known else None
 
 
 class Turned(Shaped):
-    """An array whose first axis is the fastest in the file: all of it is looked at."""
+    """An array in Fortran order, which is read completely for each band."""
 
     def __init__(self, name: str, weight: Weight, shape: tuple[int, ...]) -> None:
         self.name: str = name
@@ -355,12 +355,12 @@ class Turned(Shaped):
 
     @property
     def format(self) -> str:
-        """Its type as the file has it."""
+        """Type name in the file."""
         return self._weight.format
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """The type of its elements."""
+        """Type of the elements."""
         return self._weight.dtype
 
     @property
@@ -376,7 +376,7 @@ class Turned(Shaped):
         out: Any = None,
         threads: int = 1,
     ) -> npt.NDArray[Any]:
-        """Make numbers of some rows, as `Weight.decode` does."""
+        """Return the values of some rows, like `Weight.decode`."""
         view = np.asarray(self._weight.view()).T[slice(None) if rows is None else rows]
         name = dtypes.requested(dtype if dtype is not None else getattr(out, "dtype", None))
         if name is None:
@@ -396,21 +396,21 @@ class Turned(Shaped):
 
 
 class Bytes:
-    """Bytes in memory that take the place of a mapped file."""
+    """Bytes in memory with the interface of a mapped file."""
 
     def __init__(self, path: str, data: bytes) -> None:
         self.path, self.data, self.size = path, data, len(data)
 
     def opened(self) -> bytes:
-        """All of them."""
+        """Return all bytes."""
         return self.data
 
     def has_read(self, start: int, stop: int) -> None:
-        """Nothing can be let go."""
+        """Do nothing, because the bytes stay in memory."""
 
 
 class Deflated(Shaped):
-    """A compressed member of a .npz file, which is unpacked from its beginning on."""
+    """A compressed member of a .npz file, which is unpacked in order."""
 
     def __init__(
         self,
@@ -434,12 +434,12 @@ class Deflated(Shaped):
 
     @property
     def format(self) -> str:
-        """Its type as the file has it."""
+        """Type name in the file."""
         return _stored(None, self.shape, self._dtype, 0).format
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """The type of its elements."""
+        """Type of the elements."""
         return None if self._dtype.kind == "V" else self._dtype.newbyteorder("=")
 
     @property
@@ -455,7 +455,7 @@ class Deflated(Shaped):
         out: Any = None,
         threads: int = 1,
     ) -> npt.NDArray[Any]:
-        """Make numbers of some rows, as `Weight.decode` does."""
+        """Return the values of some rows, like `Weight.decode`."""
         if self._fortran and self.ndim > 1:
             data = Bytes(self._path, self._read(0, self.nbytes))
             whole = Weight(self.name, _stored(data, self.shape[::-1], self._dtype, 0))
@@ -473,7 +473,7 @@ class Deflated(Shaped):
         return weight.decode(dtype=dtype, out=out, threads=threads)
 
     def _read(self, start: int, nbytes: int) -> bytes:
-        """Some bytes: those that follow the last ones without unpacking anything twice."""
+        """Return bytes; consecutive calls unpack every byte once."""
         if self._stream is None:
             self._stream = self._opened()
         with _unpacking(self._path):
@@ -486,7 +486,7 @@ class Deflated(Shaped):
 
 @contextmanager
 def _unpacking(path: str) -> Iterator[None]:
-    """Where a broken archive may raise what it will."""
+    """Convert the errors of a broken archive to `Refused`."""
     try:
         yield
     except Refused:
@@ -534,7 +534,7 @@ def _close(file: Mapped, archive: zipfile.ZipFile | None) -> None:
 
 
 def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
-    """What an array of one string says."""
+    """Return the text of an array with one string."""
     with archive.open(member) as stream:
         array = np.lib.format.read_array(stream, allow_pickle=False)
     return str(array) if array.dtype.kind == "U" and array.ndim == 0 else None
@@ -545,7 +545,7 @@ def _member(
 ) -> ModelTensor:
     if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
         return Deflated(name, archive, member, file.path)
-    # The entry before the data may have other extra fields than the one at the end.
+    # The extra fields before the data may differ from the fields at the end of the archive.
     memory, at = file.opened(), member.header_offset
     if memory[at : at + 4] != ZIP or at + 30 > file.size:
         raise _fault(file.path, name, "an entry of a zip file", "other bytes")

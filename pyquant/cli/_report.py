@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report of what quantization loses, and where: one HTML file that needs nothing else."""
+"""Write a report about quantization errors: one HTML file without dependencies."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "check_installed", "check_place"]
 
-# Of more tensors that lose something, those with the lowest signal to noise are plotted.
+# Beyond MOST tensors with errors, only the PLOTTED tensors with the lowest SQNR have plots.
 MOST, PLOTTED = 400, 200
-BAR = 80  # the longest of the table
+BAR = 80  # length of the longest bar
 COLUMNS = (
-    ("tensor", "its name"),
-    ("type", "of its codes"),
-    ("scales", "what has a scale of its own"),
+    ("tensor", "name"),
+    ("type", "type of the codes"),
+    ("scales", "elements that share a scale"),
     ("shape", "sorted by elements"),
-    ("bits", "per weight, scales included"),
+    ("bits", "bits per weight, scales included"),
     ("SQNR, dB", "signal to quantization noise"),
     ("max error", "the largest |x - y|"),
-    ("in steps", "the largest |x - y|, in widest distances between neighbouring codes"),
+    ("in steps", "the largest |x - y| divided by the largest distance between two codes"),
     ("peak/rms", "max |x| over the root of the mean square: outliers"),
     ("saturated", "elements beyond the codes"),
-    ("unused", "codes that no element has"),
+    ("unused", "codes without an element"),
     ("bad scales", "scales that are 0 or not finite"),
     ("not finite", "elements that are NaN or infinite"),
 )
-ABSENT = "–"  # noqa: RUF001, a dash for what is not known
+ABSENT = "–"  # noqa: RUF001, a dash for an unknown value
 
 
 def check_installed() -> None:
     """
-    Refuse where the templates' library is missing, before any work is done.
+    Refuse a report without Jinja, before any work.
 
     Raises
     ------
@@ -64,24 +64,24 @@ def check_installed() -> None:
 
 def check_place(option: str, path: str, others: Iterable[str], force: bool) -> None:
     """
-    Refuse a place that no report can have, before any work is done.
+    Refuse a path that a report cannot have, before any work.
 
     Parameters
     ----------
     option : str
-        Who asks.
+        The option that names the path.
     path : str
-        Where the report goes.
+        The path of the report.
     others : iterable of str
-        The files that it is about, shards and all.
+        The files that the report describes, shards included.
     force : bool
-        Whether it may take the place of another file.
+        True: an existing file may be overwritten.
 
     Raises
     ------
     Refused
-        If it would be one of those, or a folder or a device; if there is a file and `force`
-        is false; if there is no folder for it.
+        If the path is one of `others`, a folder or a device; if it exists and `force` is
+        false; if its folder does not exist.
     """
     real = os.path.realpath(path)
     if real in map(os.path.realpath, others):
@@ -93,17 +93,17 @@ def check_place(option: str, path: str, others: Iterable[str], force: bool) -> N
 
 class Report:
     """
-    Collect what became of tensors, and write it down.
+    Collect measurements of tensors, and write the page.
 
     Parameters
     ----------
     title : str
-        What the page is called.
+        Title of the page.
 
     Raises
     ------
     Refused
-        If Jinja, which fills in the templates, is not installed.
+        If Jinja is not installed.
     """
 
     def __init__(self, title: str) -> None:
@@ -113,17 +113,17 @@ class Report:
 
     def add(self, name: str, original: Tensor, result: Any) -> None:
         """
-        Measure a tensor, a band of rows at a time.
+        Measure a tensor in bands of rows.
 
         Parameters
         ----------
         name : str
-            Its name.
+            Name of the tensor.
         original : Tensor
-            What it was, with `shape`, `nbytes` and ``decode(rows)``.
+            The original, with `shape`, `nbytes` and ``decode(rows)``.
         result : Tensor
-            What it is now: the same, and `type`, `granularity`, `scale` and `zero_point`
-            where it has scales.
+            The quantized tensor. Its steps need `type`, `granularity`, `scale` and
+            `zero_point`, too.
 
         Raises
         ------
@@ -132,44 +132,44 @@ class Report:
         """
         self._tensors.append(measure(name, original, result))
         drawn = [one for one in self._tensors if PLOTS[0] in one]
-        if len(drawn) > MOST:  # what no plot will show need not be kept
+        if len(drawn) > MOST:  # free the numbers of plots that the page will not have
             for one in sorted(drawn, key=_order)[PLOTTED:]:
                 for key in PLOTS:
                     one.pop(key, None)
 
     def data(self) -> dict[str, Any]:
         """
-        The numbers of the page.
+        Return the numbers of the page.
 
         Returns
         -------
         dict
-            Of what JSON can have: ``"title"``, ``"totals"`` and ``"tensors"``, the lowest
-            signal to noise first. None stands for what is not known or not finite; of many
-            tensors only those with plots have what plots are made of.
+            Values for JSON: ``"title"``, ``"totals"`` and ``"tensors"``, the lowest SQNR
+            first. `None` is an unknown value, NaN or an infinity. The keys of plots are
+            missing for tensors without a plot.
         """
         tensors = sorted(self._tensors, key=_order)
         return {"title": self.title, "totals": _totals(tensors), "tensors": tensors}
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """
-        Write the page, or nothing.
+        Write the complete page, or keep the old file.
 
         Parameters
         ----------
         path : path_like
-            Where it goes, in place of what is there.
+            The file, which is overwritten.
 
         Raises
         ------
         OSError
-            If it cannot be written.
+            If the file cannot be written.
         """
         with replacing(os.fspath(path)) as file:
             file.writelines(piece.encode() for piece in self._pieces())
 
     def _pieces(self) -> Iterator[str]:
-        """The text of the page, in parts."""
+        """Yield the text of the page in parts."""
         import jinja2
         from markupsafe import Markup
 
@@ -190,7 +190,7 @@ class Report:
         return environment.from_string(page).generate(
             title=shown(self.title),
             version=__version__,
-            # Both are files of this package; the policy lets nothing else run or load.
+            # Style and script are files of this package. The policy allows no other code.
             style=Markup(style),
             script=Markup(script),
             policy=_policy(style, script),
@@ -204,7 +204,7 @@ class Report:
 
 
 def _policy(style: str, script: str) -> str:
-    """What the page may do: apply this style, run this script, and nothing else."""
+    """Return a content security policy that allows only this style and this script."""
 
     def source(text: str) -> str:
         return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
@@ -214,8 +214,8 @@ def _policy(style: str, script: str) -> str:
 
 
 def _order(tensor: dict[str, Any]) -> float:
-    """By what the table is sorted: in dB, with those that lose nothing last."""
-    if tensor["sqnr"] is None:  # of zeros that came back as others, or not as numbers
+    """Return the sort key of the table: SQNR in dB; exact tensors are last."""
+    if tensor["sqnr"] is None:  # zeros that changed, or values that are not numbers
         return -inf if tensor["exact"] is False else inf
     return float(tensor["sqnr"])
 
@@ -238,13 +238,13 @@ def _totals(tensors: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _plotted(found: dict[str, Any]) -> int:
-    """How many tensors have plots."""
+    """Count the tensors with plots."""
     lossy = int(found["totals"]["lossy"])
     return lossy if lossy <= MOST else PLOTTED
 
 
 def _rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What the page says of each tensor."""
+    """Yield the values of each row."""
     noise = [one["sqnr"] for one in found["tensors"] if one["sqnr"] is not None]
     most = max(noise, default=0)
     for k, one in enumerate(found["tensors"]):
@@ -262,7 +262,7 @@ def _rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _plots(tensor: dict[str, Any]) -> dict[str, Any]:
-    """The shapes of a tensor that loses something."""
+    """Return the shapes of the plots of a tensor."""
     grids, points = tensor.get("grids", []), tensor.get("scale_curve")
     others = [{**one, "label": one["granularity"]} for one in tensor["alternatives"]]
     values, used = tensor["histogram"], tensor.get("used", "")
@@ -274,7 +274,7 @@ def _plots(tensor: dict[str, Any]) -> dict[str, Any]:
     return {
         "histogram": drawn,
         "curve": _charts.curve(points) if points else None,
-        "bars": _charts.bars([{"sqnr": tensor["sqnr"], "label": "as it is"}, *others]),
+        "bars": _charts.bars([{"sqnr": tensor["sqnr"], "label": "this file"}, *others]),
     }
 
 
@@ -294,7 +294,7 @@ def _bytes(count: float) -> str:
     return f"{count:.4g} GB"
 
 
-# Numbers as the page has them; what is not known is absent.
+# Formats of numbers on the page. An unknown value is a dash.
 FILTERS = {
     "number": _number,
     "bytes": _bytes,

@@ -30,7 +30,7 @@ def add_patterns(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(
-    rules: Sequence[tuple[str, _Value]], names: Iterable[str], what: str = "--tensor"
+    rules: Sequence[tuple[str, _Value]], names: Iterable[str], option: str = "--tensor"
 ) -> dict[str, _Value]:
     """
     Apply rules to names; the last matching rule wins.
@@ -42,7 +42,7 @@ def chosen(
         characters, dots included. ``re:`` and a regular expression match any part.
     names : iterable of str
         Names of tensors.
-    what : str, optional
+    option : str, optional
         The option that holds the patterns, for messages.
 
     Returns
@@ -58,19 +58,19 @@ def chosen(
     found: dict[str, _Value] = {}
     names = list(names)
     for pattern, value in rules:
-        expression = _compiled(pattern, what)
+        expression = _compiled(pattern, option)
         matched = [name for name in names if expression.search(name)]
         if not matched:
-            raise Refused(f"{what}: no tensor matches {pattern!r}")
+            raise Refused(f"{option}: no tensor matches {pattern!r}")
         found |= dict.fromkeys(matched, value)
     return {name: found[name] for name in names if name in found}
 
 
-def _compiled(pattern: str, what: str) -> re.Pattern[str]:
+def _compiled(pattern: str, option: str) -> re.Pattern[str]:
     if not pattern.startswith("re:"):
         return re.compile(rf"\A{translate(pattern)}")
     try:
         return re.compile(pattern.removeprefix("re:"))
     except re.error as error:
         got = f"{pattern!r} ({error})"
-        raise Refused(f"{what}: expected a regular expression, got {got}") from None
+        raise Refused(f"{option}: expected a regular expression, got {got}") from None
