@@ -298,7 +298,9 @@ def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0,
     numpy.exceptions.AxisError
         If the axis is out of bounds.
 
-    Notes ----- The sum ``v = q - input_zero_point + bias`` is exact; beyond int64 it
+    Notes
+    -----
+    The sum ``v = q - input_zero_point + bias`` is exact; beyond int64 it
     saturates. The formulas below use m and shift of `fixed_point` and unbounded integers,
     except "float32". ``>>`` rounds down::
 
@@ -361,7 +363,9 @@ def fixed_point(multiplier, arithmetic="tflite"):
     ValueError
         If the arithmetic cannot represent a number. The message states the range.
 
-    Notes ----- "tflite" and "tflite_single" round to 31 bits, half away from zero. Numbers
+    Notes
+    -----
+    "tflite" and "tflite_single" round to 31 bits, half away from zero. Numbers
     below 2**-32 become 0. "tflite_single" represents numbers from 2**30 on by its largest
     pair, ``(2**31 - 1, 30)``. "rndnu" keeps the 24 bits of float32, from 2**-32 to less
     than 2**8. "fbgemm" keeps them from 2**-32 to less than 2**30, with multipliers from

@@ -225,7 +225,9 @@ class Weight:
         ImportError
             If a type needs ml_dtypes and the package is not installed.
 
-        Notes ----- Every byte sequence represents numbers or NaN. Conversion to float32 is
+        Notes
+        -----
+        Every byte sequence represents numbers or NaN. Conversion to float32 is
         exact, except from int32, int64 and float64. float16 and bfloat16 results are
         rounded from float32, half to even.
 
@@ -369,12 +371,12 @@ class WeightFile(Mapping[str, Weight]):
 
     def load(self, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
         """
-        Read an array, PackedArray or QParams that `write_weights` wrote.
+        Read an object that `pyquant.write_weights` wrote.
 
         Parameters
         ----------
         name : str
-            The name that was passed to `write_weights`.
+            The name that was passed to `pyquant.write_weights`.
 
         Returns
         -------

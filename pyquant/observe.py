@@ -76,7 +76,9 @@ class Observer:
     count, nan, inf : int or ndarray
         Number of finite values, NaN and infinities.
 
-    Notes ----- An observer needs 0.25 KiB for each sign and exponent in the data: 5 to 15
+    Notes
+    -----
+    An observer needs 0.25 KiB for each sign and exponent in the data: 5 to 15
     KiB for usual data, at most 129 KiB. float16 needs up to eight times as much for each
     exponent, and the maximum is equal. A counter has two bytes. Each counter that reaches
     2**16 needs 16 more bytes; there are at most ``count / 2**16`` of them. With `axis`,

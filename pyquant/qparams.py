@@ -166,7 +166,9 @@ class QParams(_core.Calls):
         TypeError, ValueError, numpy.exceptions.AxisError, ImportError
             See `quantize`.
 
-        Notes ----- Codes are dequantized to float32, or to float64 if `x` is float64. The
+        Notes
+        -----
+        Codes are dequantized to float32, or to float64 if `x` is float64. The
         sums equal the sums of `measure_error`, bit for bit. `zero_scales` counts a scale
         that the arithmetic treats as zero.
 

@@ -16,7 +16,9 @@ class RoundMode(StrEnum):
     """
     Rounding modes. Each member equals its string.
 
-    Notes ----- The ``HALF_*`` modes round to the nearest integer and differ in ties.
+    Notes
+    -----
+    The ``HALF_*`` modes round to the nearest integer and differ in ties.
     Parentheses contain the mode of nGraph Quantize; ``STOCHASTIC`` has no counterpart.
     """
 
