@@ -37,7 +37,7 @@ static struct {
     uint64_t seed;
     int passed, failed;
     int failures; /* of this test */
-    int light;
+    size_t light;
 } state;
 
 #if defined(CHECK_POSIX)
@@ -88,7 +88,7 @@ void check_start(const char *program)
     for (const char *c = program; *c != '\0'; c++) {
         state.program = *c == '/' || *c == '\\' ? c + 1 : state.program;
     }
-    state.light = light != NULL && light[0] != '\0' && strcmp(light, "0") != 0;
+    state.light = light != NULL ? (size_t)strtoull(light, NULL, 10) : 1;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_crashes();
 #if defined(CHECK_ASAN) && !defined(FUZZER) /* whose own callback keeps the input */
@@ -160,7 +160,7 @@ int check_tired(void)
 
 size_t check_count(size_t n)
 {
-    return state.light ? (n + 7) / 8 : n;
+    return state.light > 1 ? (n + state.light - 1) / state.light : n;
 }
 
 /* ---- random numbers ---- */

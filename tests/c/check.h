@@ -39,7 +39,7 @@ int check_failed(void);
         }                                                                                  \
     } while (0)
 
-/* n, or an eighth of it where the environment has CHECK_LIGHT: emulators are slow. */
+/* Return n, divided by the environment variable CHECK_LIGHT and rounded up. */
 size_t check_count(size_t n);
 
 /* ---- random numbers: xorshift64* ---- */

@@ -163,7 +163,7 @@ static void check_any_bits(const struct pq_kernels *kernels, int place)
     float *const x = (float *)guarded_end(&in, elements * sizeof *x);
     unsigned char *const y = guarded_end(&out, bytes);
     check_begin("%s of %s of any bits", format->name, kernels->name);
-    for (int round = 0; round < 200; round++) {
+    for (size_t round = 0; round < check_count(200); round++) {
         const uint32_t exponents = random_chance(50) ? 0x7f800000 : 0;
         for (size_t k = 0; k < elements; k++) {
             const uint32_t high = (uint32_t)random_below(1 << 16) << 16;
@@ -203,7 +203,7 @@ static void check_levels(const struct pq_kernels *kernels, int place)
     static uint8_t ours[BLOCKS * 300], theirs[BLOCKS * 300];
     const size_t elements = BLOCKS * (size_t)format->elements;
     check_begin("%s of %s beside scalar", format->name, kernels->name);
-    for (int round = 0; round < 400; round++) {
+    for (size_t round = 0; round < check_count(400); round++) {
         const uint32_t top = (uint32_t)random_below(0x7f80);
         const uint32_t few = random_chance(30) ? 0x7fff0000 : 0x7fffffff;
         const uint32_t signs = random_chance(20) ? 0 : 0x80000000;
