@@ -1,4 +1,4 @@
-"""`pyquant compare`: the numbers that it shows, what it judges, and its exit status."""
+"""Tests of `pyquant compare`: measured errors, judgements and exit status."""
 
 import json
 import math
@@ -35,7 +35,7 @@ def saved(name, **weights):
 
 
 def quantized(x, dtype="int8", name="w.weight", **how):
-    """Codes and parameters by the names of compressed-tensors, of which bits are known."""
+    """Quantize, and name the parts as compressed-tensors does."""
     p = pq.choose_qparams(x, dtype=dtype, **how)
     q = p.quantize(x)
     parts = {name: q, f"{name}_scale": np.asarray(p.scale)}
@@ -45,8 +45,8 @@ def quantized(x, dtype="int8", name="w.weight", **how):
 
 
 def by_definition(x, q, scale, zero=0):
-    """What is to be said of codes, one number after the other in Python's floats and math:
-    `scale` and `zero` are as large as `x`."""
+    """Compute the expected errors of codes in Python floats, one element at a time. `scale`
+    and `zero` have the shape of `x`."""
     signal, noise, product, square, steps, most = [], [], [], [], 0.0, 0.0
     for a, code, s, z in zip(
         *(np.ravel(v).tolist() for v in (x, q, scale, zero)), strict=True
@@ -82,7 +82,7 @@ HOW = {"tensor": {}, "axis:0": {"axis": 0}, "block:32": {"axis": -1, "block_size
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("granularity", HOW)
 @pytest.mark.parametrize("shape", [(7, 96), (70, 1024), (5, 3, 64)], ids=str)
-def test_codes_beside_their_original(shape, granularity, dtype, capsys):
+def test_compare_measures_codes(shape, granularity, dtype, capsys):
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     x *= np.linspace(0.1, 3, shape[0], dtype=np.float32).reshape(
         -1, *[1] * (len(shape) - 1)
@@ -100,7 +100,7 @@ def test_codes_beside_their_original(shape, granularity, dtype, capsys):
         wanted["max_error"],
         wanted["max_steps"],
     )
-    # Sums in another order: the last bits are not those of exact ones.
+    # Sums in a different order: the last bits differ from exact sums.
     assert said["sqnr"] == pytest.approx(wanted["sqnr"], rel=1e-12)
     assert said["cosine"] == pytest.approx(wanted["cosine"], rel=1e-12)
     assert said["types"] == ["float32", dtype]
@@ -108,7 +108,7 @@ def test_codes_beside_their_original(shape, granularity, dtype, capsys):
     assert end["worst"] == said["sqnr"]
 
 
-def test_what_saturates(capsys):
+def test_compare_counts_saturation(capsys):
     """2 of 8 are beyond the codes by more than half a step; one is just within it."""
     x = np.float32([[0, 1, 127, 127.5, 127.75, -128.5, -128.75, 3]])
     saved("a.safetensors", w=x)
@@ -119,7 +119,7 @@ def test_what_saturates(capsys):
     assert said["max_steps"] == 0.75
 
 
-def test_a_zero_point_moves_the_ends(capsys):
+def test_zero_points_move_the_range(capsys):
     x = np.float32([[-10, -11, 245, 245.5, 246]])
     saved("a.safetensors", w=x)
     q = np.clip(np.rint(x) + 10, 0, 255).astype(np.uint8)
@@ -133,7 +133,7 @@ def test_a_zero_point_moves_the_ends(capsys):
 @pytest.mark.parametrize("dtype", ["int8", "int4", "float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize("granularity", HOW)
 def test_the_report_has_equal_errors(dtype, granularity, capsys):
-    """Both measure in steps, which are the largest distance between two codes."""
+    """Both divide errors by the largest distance between two codes."""
     from pyquant.cli._losses import measure
     from pyquant.cli._models import logical, open_model
 
@@ -151,7 +151,7 @@ def test_the_report_has_equal_errors(dtype, granularity, capsys):
     assert found["max_steps"] == pytest.approx(shown["max_error_steps"], rel=1e-6)
 
 
-def test_blocks_of_gguf(capsys):
+def test_compare_measures_gguf_blocks(capsys):
     x = np.random.default_rng(1).standard_normal((6, 512)).astype(np.float32)
     block = pq.block_format("Q4_K")
     pq.write_weights("a.gguf", {"w": x})
@@ -160,7 +160,7 @@ def test_blocks_of_gguf(capsys):
     y = block.decode(block.encode(x)).astype(np.float64)
     assert status == 0
     assert said["max_error"] == np.abs(x - y).max()
-    # Sums of other bands: the last bits are not those of one.
+    # Sums over bands differ from one sum in the last bits.
     assert said["sqnr"] == pytest.approx(pq.measure_error(x, y).sqnr, rel=1e-12)
     assert (said["types"], said["max_steps"]) == (["float32", "Q4_K"], None)
 
@@ -193,7 +193,7 @@ def test_fail_below(capsys):
     assert compare(capsys, "--fail-below", "999", "a.npz", "a.npz")[0] == 0
 
 
-def test_exact(capsys):
+def test_exact_compares_bits(capsys):
     """A sign of zero is a bit; so is one of a NaN. Types may differ."""
     x = np.float32([0.0, 1.5, np.nan, 4])
     y = np.float32([-0.0, 1.5, -np.nan, 4])
@@ -207,7 +207,7 @@ def test_exact(capsys):
     assert compare(capsys, "a.npz", "b.npz")[0] == 0
 
 
-def test_what_is_not_finite_is_told(capsys):
+def test_compare_counts_values_that_are_not_finite(capsys):
     np.savez("a.npz", w=np.float32([1, np.nan, np.inf, -np.inf, 2]))
     np.savez("b.npz", w=np.float32([1, np.nan, -np.inf, 7, np.nan]))
     status, (said,), _ = compare(capsys, "a.npz", "b.npz")
@@ -217,7 +217,7 @@ def test_what_is_not_finite_is_told(capsys):
     assert "w: 3 elements NaN or infinite in one file only\n" in capsys.readouterr().out
 
 
-def test_names_and_shapes_that_differ(capsys):
+def test_different_names_and_shapes_fail(capsys):
     np.savez("a.npz", w=np.zeros((2, 3), "f4"), x=np.zeros(3, "f4"), s=np.ones(2, "f4"))
     np.savez("b.npz", w=np.zeros((3, 2), "f4"), y=np.zeros(3, "f4"), s=np.ones(2, "f4"))
     status, rows, end = compare(capsys, "a.npz", "b.npz")
@@ -239,7 +239,7 @@ def test_names_and_shapes_that_differ(capsys):
     assert out.startswith("x: only in a.npz\ny: only in b.npz\nw: expected shape (2, 3), ")
 
 
-def test_a_table(capsys):
+def test_compare_prints_a_table(capsys):
     x = np.float32([[1, 2, 4, 8], [16, 32, 64, 127]])
     saved("a.safetensors", w=x, one=np.float32(2))
     saved("b.safetensors", w=np.int8(x), w_scale=np.float32([1]), one=np.float16(2.5))
@@ -253,8 +253,8 @@ def test_a_table(capsys):
     )
 
 
-def test_other_kinds_of_files(capsys):
-    """What a file is called does not matter, but names do."""
+def test_compare_accepts_different_kinds_of_files(capsys):
+    """Tensors are paired by name, whatever the kind of the file."""
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
     np.savez("a.npz", w=x)
     pq.write_weights("b.gguf", {"w": x})
@@ -263,7 +263,7 @@ def test_other_kinds_of_files(capsys):
         assert compare(capsys, "--exact", "a.npz", b)[0] == 0
 
 
-def test_complex_numbers_are_refused(capsys):
+def test_complex_numbers_need_exact(capsys):
     np.savez("a.npz", w=np.ones(3, "c8"))
     assert main(["compare", "a.npz", "a.npz"]) == 2
     out, err = capsys.readouterr()
@@ -271,8 +271,8 @@ def test_complex_numbers_are_refused(capsys):
     assert "tensor 'w': expected numbers, got complex64" in err
 
 
-def test_a_report(capsys):
-    pytest.importorskip("jinja2")  # optional; what fills in the page
+def test_report_of_a_comparison(capsys):
+    pytest.importorskip("jinja2")  # optional; it fills in the page
     x = np.linspace(-1, 1, 640, dtype=np.float32).reshape(20, 32)
     saved("a.safetensors", w=x, **{"</td><script>": x})
     saved("b.safetensors", w=x.astype("f2"), **{"</td><script>": x / 2}, other=x)
@@ -286,8 +286,8 @@ def test_a_report(capsys):
 
 
 @pytest.mark.parametrize("path", ["a.npz", "./b.npz", "none/r.html"])
-def test_places_that_no_report_can_have(path, capsys):
-    pytest.importorskip("jinja2")  # optional; what fills in the page
+def test_report_needs_a_valid_path(path, capsys):
+    pytest.importorskip("jinja2")  # optional; it fills in the page
     np.savez("a.npz", w=np.ones(3, "f4"))
     np.savez("b.npz", w=np.ones(3, "f4"))
     before = [Path(name).read_bytes() for name in ("a.npz", "b.npz")]
@@ -297,9 +297,9 @@ def test_places_that_no_report_can_have(path, capsys):
     assert before == [Path(name).read_bytes() for name in ("a.npz", "b.npz")]
 
 
-def test_a_report_takes_the_place_of_no_file(capsys):
-    """Not of a shard of what is compared, and of another only where that is said."""
-    pytest.importorskip("jinja2")  # optional; what fills in the page
+def test_report_overwrites_only_with_force(capsys):
+    """A report never overwrites a compared file."""
+    pytest.importorskip("jinja2")  # optional; it fills in the page
     saved("m-00001-of-00001.safetensors", w=np.ones(3, "f4"))
     saved("b.safetensors", w=np.zeros(3, "f4"))
     shard, index = Path("m-00001-of-00001.safetensors"), "m.safetensors.index.json"
@@ -326,7 +326,7 @@ def test_a_report_takes_the_place_of_no_file(capsys):
 
 
 @pytest.mark.parametrize("limit", ["", "x", "nan", "inf"])
-def test_limits_that_are_none(limit, capsys):
+def test_fail_below_needs_a_finite_number(limit, capsys):
     with pytest.raises(SystemExit) as exit_:
         main(["compare", "--fail-below", limit, "a.npy", "b.npy"])
     assert exit_.value.code == 2

@@ -1,5 +1,5 @@
-"""Commands that read, and what they must not trip over: files that lie, large files, names
-with characters that terminals obey, and readers that go away."""
+"""Tests of reading commands with hostile input: damaged files, large files, control
+characters in names, closed pipes."""
 
 import io
 import json
@@ -35,7 +35,7 @@ def program(*arguments, **options):
 # Names and usage
 
 
-def test_names_that_terminals_would_obey(here, capsys):
+def test_control_characters_in_names_are_escaped(here, capsys):
     np.savez("n.npz", **{"a\n\x1b[31m\u202e": np.float32([1])})
     for command in (["inspect"], ["inspect", "--stats"]):
         assert main([*command, "n.npz"]) == 0
@@ -68,7 +68,7 @@ def test_closed_streams(command, status, said, here):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
-def test_names_that_an_encoding_has_not(encoding, here):
+def test_names_outside_the_encoding_of_stdout_are_escaped(encoding, here):
     np.savez("n.npz", **{"größe 名": np.float32([1])})
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     run = program("inspect", "n.npz", env=environment, encoding=encoding)
@@ -87,7 +87,7 @@ def test_names_that_an_encoding_has_not(encoding, here):
         (["compare", "m.safetensors", "no.npz"], "no.npz: No such file or directory"),
     ],
 )
-def test_refusals_are_one_line(arguments, said, here, capsys):
+def test_errors_are_one_line(arguments, said, here, capsys):
     pq.write_weights("m.safetensors", {"w": np.float32([1])})
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -99,7 +99,7 @@ def test_refusals_are_one_line(arguments, said, here, capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="not a BrokenPipeError on Windows")
 @pytest.mark.parametrize("command", ["inspect", "compare"])
-def test_a_reader_that_has_seen_enough(command, here):
+def test_closed_pipe_ends_a_command_silently(command, here):
     pq.write_weights("m.safetensors", {f"t{i}": np.zeros(3, "f4") for i in range(9999)})
     files = ["m.safetensors"] * (2 if command == "compare" else 1)
     given = [sys.executable, "-P", "-m", "pyquant", command, "--json", *files]
@@ -126,7 +126,7 @@ def test_a_terminal_gets_no_control_characters_of_names(here):
 
 
 def test_a_large_file_stays_on_the_disk(here):
-    """Half a GiB, of which little is resident at a time."""
+    """A file of half a GiB occupies little memory."""
     resource = pytest.importorskip("resource")  # not on Windows
     del resource
     rows = 1 << 17
@@ -153,7 +153,7 @@ def test_a_large_file_stays_on_the_disk(here):
 
 
 def damaged_arrays(rng, folder):
-    """A .npy or .npz file of which some bytes are others."""
+    """Write a .npy or .npz file, and change some bytes."""
     arrays = {"a": np.ones((3, 40), "f4"), "b": np.arange(9), "c": np.ones(3, "c8")}
     file = io.BytesIO()
     kind = rng.choice(("npy", "npz", "packed.npz"))
@@ -218,7 +218,7 @@ COMMANDS = (
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("make", [fuzz_files.make, damaged_arrays, odd_parts])
-def test_files_that_lie(make, seed, here, capsys):
+def test_damaged_files_are_read_or_refused_in_one_line(make, seed, here, capsys):
     """Each is looked at or refused, in one line and at once."""
     statuses = set()
     for number in range(20):
@@ -239,7 +239,7 @@ def test_files_that_lie(make, seed, here, capsys):
     assert {0, 2} <= statuses
 
 
-def test_a_member_that_unpacks_to_more_than_it_says(here, capsys):
+def test_a_member_with_a_wrong_size_is_refused(here, capsys):
     """Its header says 4 GiB, which are zeros of a few KiB."""
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(

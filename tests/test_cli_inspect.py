@@ -1,4 +1,4 @@
-"""`pyquant inspect`: what it shows of files and of the numbers in them."""
+"""Tests of `pyquant inspect`: lists, statistics and checks of tensors."""
 
 import json
 
@@ -17,7 +17,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def model(here):
-    """A model of few tensors, whose sums are exact."""
+    """Write a model of four tensors with exact sums."""
     w = np.zeros((600, 1024), np.float32)
     w[0, 0], w[599, 1023], w[300] = -3, 12, 0.5
     w[1, :3] = np.nan, np.inf, -np.inf
@@ -33,7 +33,7 @@ def lines(capsys):
 # What is shown
 
 
-def test_a_table(model, capsys):
+def test_inspect_prints_a_table(model, capsys):
     assert main(["inspect", model]) == 0
     assert capsys.readouterr().out == (
         "m.safetensors: safetensors, 4 tensors, 614409 elements, 2457648 bytes, "
@@ -48,7 +48,7 @@ def test_a_table(model, capsys):
 
 
 def test_statistics(model, capsys):
-    """Of 600 x 1024 numbers 3 are not finite: the sums are those of the rest."""
+    """Statistics leave out the 3 values that are not finite."""
     assert main(["inspect", "--stats", "--json", "--tensor", "w", model]) == 0
     (said, end) = lines(capsys)
     count = 600 * 1024 - 3
@@ -102,14 +102,14 @@ def test_json(model, capsys):
     ],
     ids=["empty", "not finite", "zeros", "codes", "large", "bool"],
 )
-def test_statistics_of_corners(array, said, here, capsys):
+def test_statistics_of_unusual_arrays(array, said, here, capsys):
     np.save("a.npy", array)
     assert main(["inspect", "--stats", "--json", "a.npy"]) == 0
     found = list(lines(capsys)[0]["stats"].values())
     assert found == said
 
 
-def test_what_has_no_numbers(here, capsys):
+def test_complex_numbers_have_no_statistics(here, capsys):
     np.save("c.npy", np.ones(3, "c8"))
     assert main(["inspect", "--stats", "--json", "c.npy"]) == 0
     assert lines(capsys)[0]["stats"] is None
@@ -117,7 +117,7 @@ def test_what_has_no_numbers(here, capsys):
     assert capsys.readouterr().out.splitlines()[-1].split() == ["c", *"--------"]
 
 
-def test_many_files(model, capsys):
+def test_inspect_lists_several_files(model, capsys):
     np.save("a.npy", np.float32([1]))
     np.savez("b.npz", x=np.float32([1]), y=np.int8([[1, 2]]))
     pq.write_weights("c.gguf", {"t": ("Q8_0", np.zeros((2, 34), np.uint8))})
@@ -128,7 +128,7 @@ def test_many_files(model, capsys):
     assert [one["elements"] for one in ends] == [1, 3, 64, 614409]
 
 
-def test_metadata_of_gguf_is_brief(here, capsys):
+def test_long_metadata_is_shortened(here, capsys):
     metadata = {f"k{i}": i for i in range(9)} | {"words": ["x"] * 1000, "long": "y" * 999}
     metadata = {"words": metadata.pop("words"), "long": metadata.pop("long"), **metadata}
     pq.write_weights("c.gguf", {"t": np.float32([1])}, metadata=metadata)

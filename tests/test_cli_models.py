@@ -84,7 +84,7 @@ def test_types_without_a_name_are_bytes(tmp_path):
     [np.array([{}], object), np.zeros(2, "f4,i4"), np.array(["a"]), np.zeros(2, "M8[s]")],
     ids=["object", "record", "string", "date"],
 )
-def test_what_is_no_number(array, tmp_path):
+def test_arrays_without_numbers_are_refused(array, tmp_path):
     path = saved(tmp_path / "a.npy", array, allow_pickle=True)
     with pytest.raises(Refused, match=r"a.npy: tensor 'a': expected an array of numbers"):
         open_model(path)
@@ -191,7 +191,7 @@ def test_shards(x, tmp_path):
 @pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
-    """As the module for their format, which shares no code with this, decodes them."""
+    """The module of the format, which shares no code with the reader, decodes equal values."""
     path = tmp_path / "m.safetensors"
     made = compressed_tensors.quantize(x, bits=bits, group_size=16, symmetric=symmetric)
     parts = {
@@ -223,7 +223,7 @@ def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
         np.testing.assert_array_equal(by_hand, whole)
 
 
-def test_words_that_do_not_tell_their_width(tmp_path):
+def test_ambiguous_words_are_not_joined(tmp_path):
     made = compressed_tensors.quantize(np.ones((4, 3), np.float32), group_size=3)
     parts = {"w_packed": made.weight_packed, "w_scale": made.weight_scale}
     pq.write_weights(tmp_path / "m.safetensors", {**parts, "w_shape": made.weight_shape})
@@ -284,7 +284,7 @@ RECORD = '{"w": {"quantized": {"type": "%s", "shape": %s, "granularity": "%s"}}}
     ],
     ids=range(9),
 )
-def test_records_that_are_not_true(x, record, tmp_path):
+def test_wrong_records_are_refused(x, record, tmp_path):
     path = tmp_path / "m.npz"
     scale = np.float32([1])
     said = np.array(json.dumps({"pyquant": record}))
@@ -314,5 +314,5 @@ def test_patterns():
         chosen([("re:(", 1)], names)
 
 
-def test_what_terminals_obey_is_escaped():
+def test_control_characters_are_escaped():
     assert shown("a\x1b[2J\n\u202e\x00é") == r"a\x1b[2J\n\u202e\x00é"

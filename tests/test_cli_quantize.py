@@ -457,7 +457,7 @@ def test_json(model, capsys):
     }
     assert main(["compare", "--json", model, "out.safetensors"]) == 0
     compared = {row["tensor"]: row["sqnr"] for row in rows_of(capsys)[:-1]}
-    # Both add float64 sums over bands of different heights.
+    # The bands of the two commands have different heights, which changes the last bits.
     assert errors == pytest.approx({name: compared[name] for name in errors}, rel=1e-12)
 
 

@@ -28,7 +28,7 @@ REQUIRED = os.environ.get("PYQUANT_REQUIRE_BROWSER") == "1"
 
 
 class Plain:
-    """An array, as tensors of files are."""
+    """An array with the interface of a stored tensor."""
 
     def __init__(self, x):
         self.x, self.shape, self.nbytes, self.type = x, x.shape, x.nbytes, str(x.dtype)
@@ -38,7 +38,7 @@ class Plain:
 
 
 class Quantized(Plain):
-    """What an array comes back as."""
+    """An array after quantizing and dequantizing."""
 
     def __init__(self, x, dtype="int8", granularity="tensor", **how):
         kind, _, number = granularity.partition(":")
@@ -159,7 +159,7 @@ def test_used_codes_are_the_codes_of_the_array(dtype):
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_codes_of_what_is_not_finite_are_not_counted(odd):
+def test_values_that_are_not_finite_count_no_code(odd):
     x = np.float32([[-3, 0, 2, 7]])
     expected = measured(x, dtype="int4", scale=np.float32(1.5))["used"]
     with_odd = np.append(x, [[np.float32(odd)]], axis=1)
@@ -175,7 +175,7 @@ def test_levels_of_narrow_floats(name):
     values = {float(code) for code in codes if np.isfinite(float(code))}
     codes = Codes(name)
     assert codes.levels.tolist() == sorted(values)
-    # Which are told apart when they are counted.
+    # Each value has a bit pattern of its own.
     assert np.unique(_losses._halves(codes.levels)).size == len(values)
     assert codes.gap == max(b - a for a, b in pairwise(codes.levels))
 
@@ -333,7 +333,7 @@ VOID = {"meta", "link", "br", "img", "rect", "path"}
 
 
 class Page(HTMLParser):
-    """Tags that are all closed, the text of cells, and what has been asked for."""
+    """Parse a page: closed tags, the text of cells, and requested files."""
 
     def __init__(self, text):
         super().__init__()
@@ -381,7 +381,7 @@ def written(folder, tensors, title="a → b"):
 
 
 def several():
-    """A handful, of different types, with a hostile name and one without loss."""
+    """Return tensors of different types, one with a hostile name, one without an error."""
     tall = normal(64, 96) * np.exp(normal(64, 1, seed=1))
     clipped = normal(32, 64)
     same = normal(8, 8)
@@ -518,7 +518,7 @@ def test_jinja_is_imported_when_a_report_is_made():
 
 @pytest.fixture(scope="module")
 def chromium():
-    """Chromium, driven by Playwright, which brings none of its own here."""
+    """Start the installed Chromium with Playwright."""
     if "PYQUANT_EMULATED" in os.environ:
         pytest.skip("the emulator starts no browsers")
     names = ("chromium", "chromium-browser", "google-chrome")
@@ -539,7 +539,7 @@ def chromium():
 
 
 class Shown:
-    """A page as a browser shows it, and what happened meanwhile."""
+    """Open a page in a browser, and collect its events."""
 
     def __init__(self, chromium, path, **how):
         self.context = chromium.new_context(offline=True, **how)
@@ -593,9 +593,7 @@ def test_browser_sorts(show):
             given = [value for value in found if value]
             assert found == given + [""] * (len(found) - len(given))
             given = [float(one) if column > 2 else one.lower() for one in given]
-            if (
-                column
-            ):  # names begin with marks, for which languages have rules of their own
+            if column:  # the order of names depends on the language
                 assert given == sorted(given, reverse=way == "descending")
             was = way
     assert sorted(values(0)) == sorted(before)

@@ -62,7 +62,7 @@ def test_tables_at_80_columns_cut_no_cell(command, terminal, capsys):
     heading = next(k for k, line in enumerate(lines) if line.startswith(HEADINGS))
     table = [line for line in lines[heading:-1] if "n" * 90 not in line]
     assert max(map(len, table)) <= 80
-    # Without a terminal each tensor is one line. Both texts have equal words.
+    # Without a terminal each tensor is one line. The words are equal.
     assert main(TABLES[command]) == 0
     plain = capsys.readouterr().out
     assert plain.split() == " ".join(lines).split()

@@ -164,7 +164,7 @@ def test_a_wrong_level_is_one_line(arguments, module, tmp_path):
 
 
 def test_a_wrong_level_for_the_script(tmp_path):
-    """Which pip writes: it imports the command before anything can be caught."""
+    """The script of pip imports the command before it can catch an error."""
     script = tmp_path / "pyquant"
     script.write_text("from pyquant.cli import run_as_program; run_as_program()")
     run = program("info", cwd=tmp_path, module=("-P", str(script)), PYQUANT_ISA="sse9")
@@ -176,7 +176,7 @@ def test_a_wrong_level_for_the_script(tmp_path):
 
 
 def test_a_wrong_level_is_an_import_error_for_other_programs(tmp_path):
-    """Also for those that Python finds while it says -m, and whose argument is a name."""
+    """The import error reaches programs that run with -m or have an argument `pyquant`."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "__init__.py").write_text("import pyquant")
     (tmp_path / "other" / "__main__.py").write_text("")
