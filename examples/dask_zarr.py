@@ -1,4 +1,4 @@
-"""From a zarr array of float32 to one of int8, by processes of which none holds it all.
+"""Quantize a float32 zarr array to an int8 zarr array, in parallel and in chunks.
 
 pip install "zarr>=3" dask distributed
 """
@@ -15,9 +15,9 @@ import pyquant.dask
 
 
 def quantize_store(source, target):
-    """Quantize all chunks of a zarr array into a new one; returns the parameters."""
+    """Quantize all chunks of a zarr array into a new array, and return the parameters."""
     x = da.from_zarr(source)
-    p = pyquant.dask.choose_qparams(x, axis=1)  # extremes of chunks meet in a tree
+    p = pyquant.dask.choose_qparams(x, axis=1)  # combines the extremes of chunks in a tree
     codes = zarr.create_array(target, shape=x.shape, chunks=x.chunksize, dtype=p.dtype)
     codes.attrs["scale"] = p.scale.tolist()
     da.store(pyquant.dask.quantize(x, p.scale, axis=1), codes, lock=False)
@@ -34,4 +34,4 @@ if __name__ == "__main__":
         codes = zarr.open_array(target)[:]
     assert p == pq.choose_qparams(data, axis=1)
     assert np.array_equal(codes, p.quantize(data))
-    print(f"{codes.size} codes, each as one process makes it")
+    print(f"{codes.size} codes, equal to the codes of one process")

@@ -375,9 +375,7 @@ def _bytes_of(
         magnitudes = np.where(nan, np.float32(0), magnitudes)
         bits = magnitudes.view(np.int32)
     if rule == "rceil":
-        quotients = magnitudes / np.float64(
-            element.largest
-        )  # double rounding is exact
+        quotients = magnitudes / np.float64(element.largest)  # double rounding is exact
         bits = _core.cast(quotients, "float32").view(np.int32)
     up = {"floor": 0, "even": 1 << _BITS - 1 - element.mantissa}.get(rule, (1 << _BITS) - 1)
     made = bits + np.int32(up)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quantize_frames(frames, scale, zero_point, out): float32 to uint8, frame after frame, as
- * a loop in C that a video or sensor pipeline could be. One plan serves all frames; the GIL
- * is not held meanwhile. */
+/* quantize_frames(frames, scale, zero_point, out): quantize float32 frames to uint8, like a
+ * video or sensor pipeline. One plan serves all frames, and the loop releases the GIL. */
 #define PY_SSIZE_T_CLEAN
 #include <pyquant.h>
 
@@ -13,7 +12,7 @@ static enum pq_status plan_frame(struct pq_prepared *plan, Py_ssize_t n, const f
 {
     static const ptrdiff_t same[1] = {0}, floats[1] = {sizeof(float)}, bytes[1] = {1};
     const ptrdiff_t shape[1] = {n};
-    float any_frame = 0; /* stands for those that pq->run is given */
+    float any_frame = 0; /* placeholder: pq->run receives the frame */
     unsigned char any_out = 0;
     struct pq_args args = {
         .size = sizeof args,

@@ -1,4 +1,4 @@
-"""Three frames through the module; the same bits as pyquant.quantize gives."""
+"""Quantize three frames with the module, and compare with pyquant.quantize."""
 
 import embed_c
 import numpy as np

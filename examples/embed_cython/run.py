@@ -1,4 +1,4 @@
-"""Some embeddings through the module; the same bits as pyquant.quantize gives."""
+"""Quantize embeddings with the module, and compare with pyquant.quantize."""
 
 import embed_cython
 import numpy as np

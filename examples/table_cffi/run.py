@@ -1,4 +1,4 @@
-"""The table of functions by cffi: no compiler, no GIL, and the bits of pyquant.quantize."""
+"""Call the table of C functions with cffi, without a compiler and without the GIL."""
 
 import ctypes
 import re
@@ -12,7 +12,7 @@ from pyquant import _core
 
 
 def declarations():
-    """pq.h as cffi reads it: without comments, directives and what is of C++."""
+    """Return pq.h without comments, directives and C++ parts, for cffi."""
     text = (Path(pyquant.get_include()) / "pq.h").read_text("utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n", "", text, flags=re.DOTALL | re.M)
