@@ -133,7 +133,7 @@ def test_zero_points_move_the_range(capsys):
 @pytest.mark.parametrize("dtype", ["int8", "int4", "float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize("granularity", HOW)
 def test_the_report_has_equal_errors(dtype, granularity, capsys):
-    """Both divide errors by the largest distance between two codes."""
+    """A step is the largest distance between two codes in both."""
     from pyquant.cli._losses import measure
     from pyquant.cli._models import logical, open_model
 

@@ -191,7 +191,7 @@ def test_shards(x, tmp_path):
 @pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_packed_weights_by_their_names(x, symmetric, bits, tmp_path):
-    """The module of the format, which shares no code with the reader, decodes equal values."""
+    """The module of the format decodes equal values, and shares no code with the reader."""
     path = tmp_path / "m.safetensors"
     made = compressed_tensors.quantize(x, bits=bits, group_size=16, symmetric=symmetric)
     parts = {

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,6 +102,8 @@ def check_type(text: str, what: str) -> None:
     known = {name.lower(): name for name in (*STORED, *BLOCKS)}
     if text in known.values():
         return
+    from difflib import get_close_matches
+
     close = get_close_matches(text.lower(), known, 1)
     hint = f"did you mean {known[close[0]]}?" if close else "--help lists all types"
     raise Refused(f"{what}: {text!r} is not a type; {hint}")
