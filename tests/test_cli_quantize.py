@@ -545,6 +545,8 @@ def test_granularities(text, axis, block, inside):
     quantize("in.npz", "out.safetensors", "--type", "int8", *options)
     with open_model("out.safetensors") as made:
         found = logical(made)
+        expected = {"channel": "axis:0", "group:32": "block:32", None: "axis:0"}
+        assert found["w"].granularity == expected.get(text, text)
         codes = pq.choose_qparams(x, axis=axis, block_size=block).quantize(x)
         np.testing.assert_array_equal(found["w"].codes(), codes)
         if text is None:
@@ -783,7 +785,7 @@ def test_memory_does_not_depend_on_the_number_of_tensors(inside):
         pq.write_weights("in.safetensors", dict.fromkeys(map(str, range(count)), x))
         tracemalloc.start()
         options = ("--type", "int8", "--keep", "1")
-        quantize("in.safetensors", "out.safetensors", "-qf", *options)
+        quantize("in.safetensors", "out.safetensors", "-f", *options)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + (2 << 20)
