@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Few long channels, each of them counted as an array of its own."""
+"""Count few long channels, each like a separate array."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["observed"]
 
 
-# Elements beside each other that csrc/ops/histogram.c counts where they lie.
+# Contiguous elements that csrc/ops/histogram.c counts in place.
 _RUN = 256
-# So many are worth counters all of which have to be searched, of which float16, with more
-# bits of mantissa, has eight times as many in use.
+# Least elements of a channel that repay the search of its counters. float16 uses eight
+# times as many counters, because it has more mantissa bits.
 _LONG, _LONG_OF_F16 = 1 << 15, 1 << 17
 
 
 def _run(x: _Array, axes: tuple[int, ...]) -> int:
-    """How many elements of a channel follow each other in memory."""
+    """Return the number of contiguous elements of a channel."""
     rest = [(x.strides[d], x.shape[d]) for d in range(x.ndim) if d not in axes]
     run = 1
     for stride, n in sorted(rest):
@@ -37,7 +37,7 @@ def _run(x: _Array, axes: tuple[int, ...]) -> int:
 
 
 def _is_worth(x: _Array, axes: tuple[int, ...], parts: int) -> bool:
-    """Whether it is; as many threads have to do."""
+    """Return True if separate counting is faster; it must suffice for all threads."""
     size = x.size // math.prod(x.shape[d] for d in axes)
     return (
         size >= (_LONG_OF_F16 if x.dtype.char == "e" else _LONG)
@@ -54,10 +54,10 @@ def observed(
     *options: Any,
 ) -> tuple[_Array, ...] | None:
     """
-    What is in `x` per index of `axes`, as `count` has it, which is _core.observed.
+    Return the counts of `x` for each index of `axes`, like `_core.observed`.
 
-    None where all channels are counted together: where that is faster, and where some
-    numbers are not finite, as that tells where.
+    Return `None` if counting all channels together is faster, or if some numbers are not
+    finite, because the common count reports their index.
     """
     if not _is_worth(x, axes, parts):
         return None
@@ -73,7 +73,8 @@ def observed(
     table = np.zeros((len(rows), len(found), size), np.uint16)
     for c in range(len(found)):
         table[np.searchsorted(rows, pages[c]), c] = tables[c][:, 0]
-    # Of one channel a place is a page and a counter; of more the channel is between them.
+    # For one channel, a position is a page and a counter. For several, the channel is
+    # between them.
     place = np.concatenate(
         [
             (at // size * len(found) + c) * size + at % size

@@ -1,7 +1,7 @@
-"""The tables of numbers that have names, as `codebook=` takes them.
+"""Named tables of numbers for `codebook=`.
 
-Constants of their formats, bit for bit: no formula gives the dynamic maps on every machine,
-as their definition sums in float32 in an order of its own.
+The tables are constants. No formula gives the dynamic maps on every machine, because their
+definition sums in float32 in a special order.
 """
 
 from base64 import b64decode
@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 
 def _of_bits(text: str) -> npt.NDArray[np.float32]:
-    """Of float32 numbers as hexadecimal integers."""
+    """Return float32 numbers from hexadecimal bits."""
     return np.array([int(one, 16) for one in text.split()], np.uint32).view(np.float32)
 
 
 def _of_bytes(text: str) -> npt.NDArray[np.float32]:
-    """Of little-endian ones in base 64."""
+    """Return float32 numbers from little-endian bytes in base 64."""
     return np.frombuffer(b64decode(text), "<f4").astype(np.float32)
 
 
@@ -25,7 +25,7 @@ _NF4 = (
     "3da2faff 3e24cae3 3e7c04dd 3ead033a 3ee1a4b8 3f1007ab 3f3913b3 3f800000"
 )
 
-# The codes from 8 on are those of the other sign, but for 8 itself, which is +0.
+# Codes from 9 on are the negatives of codes from 1 on; code 8 is +0.
 _FP4 = (
     "00000000 3baaaaab 3f2aaaab 3f800000 3eaaaaab 3f000000 3e2aaaab 3e800000 "
     "00000000 bbaaaaab bf2aaaab bf800000 beaaaaab bf000000 be2aaaab be800000"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Foreign objects -> ndarrays: sequences, other libraries' arrays, Python numbers.
+"""Convert sequences, arrays of other libraries and Python numbers to ndarrays.
 
-The slow path of arguments; arrays and scalars of NumPy and Python floats never come here.
-Whatever converts is called through `_core`, which sets the floating-point control state.
+This is the slow path of arguments. NumPy arrays, NumPy scalars and Python floats do not use
+it. `_core` calls the conversions and sets the floating-point control state.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = [
     "zeros",
 ]
 
-# So many sequences in each other are all that NumPy follows; deeper ones it refuses.
+# Deepest nesting that NumPy supports.
 NPY_MAXDIMS = 64
-# What NumPy would take for one element.
+# Types that NumPy reads as one element.
 NO_ARRAYS = (str, bytes, dict, set, frozenset, type(None))
-# What NumPy looks for before it takes an object for one element.
+# Attributes that NumPy checks before it reads an object as one element.
 SEEN_BY_NUMPY = ("__array__", "__array_interface__", "__array_struct__")
-# Of the devices of DLPack those whose memory NumPy reads: CPU, and host memory of others.
+# DLPack devices with memory that NumPy can read: CPU, and host memory of other devices.
 HOST_DEVICES = (1, 3, 11, 13)
 FLOAT64 = np.dtype(np.float64)
 
 
 def plain(obj: Any, name: str) -> npt.NDArray[Any]:
-    """`obj` as an ndarray; masks are not lost, Python numbers have NumPy's dtype."""
+    """Convert to an ndarray; keep masks, and give Python numbers NumPy's dtype."""
     if isinstance(obj, NO_ARRAYS):
         raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
     if "numpy.ma" in sys.modules and _has_mask(obj):
@@ -58,8 +58,8 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
     except (ValueError, OverflowError, RecursionError) as error:
         said = " ".join(str(error).split())
         raise ValueError(f"{name}: expected an array, got {said}") from None
-    except (TypeError, BufferError, RuntimeError) as error:  # as libraries refuse
-        # Others' own errors are passed on; those of PyTorch say what cannot be an array.
+    except (TypeError, BufferError, RuntimeError) as error:  # errors of other libraries
+        # Pass on other errors; PyTorch's errors name the reason.
         if isinstance(error, RuntimeError) and not hasattr(type(obj), "__dlpack__"):
             raise
         said = " ".join(str(error).split())
@@ -71,7 +71,7 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
 
 
 def reals(obj: Any, name: str) -> npt.NDArray[Any]:
-    """`obj` as an ndarray, of real numbers where it has no type."""
+    """Convert to an ndarray; objects without a type become real numbers."""
     array = plain(obj, name)
     if array.dtype is FLOAT64 or not _is_untyped(obj):
         return array
@@ -79,7 +79,7 @@ def reals(obj: Any, name: str) -> npt.NDArray[Any]:
 
 
 def integers(obj: Any, name: str) -> npt.NDArray[Any]:
-    """`obj` as an ndarray, int32, or uint32 where that is needed, for Python integers."""
+    """Convert to an ndarray; Python integers become int32, or uint32 if necessary."""
     array = plain(obj, name)
     if array.size:
         refuse_huge(obj, array, name, "integers that int32 or uint32 holds")
@@ -96,7 +96,7 @@ def integers(obj: Any, name: str) -> npt.NDArray[Any]:
 
 
 def zeros(obj: Any, name: str) -> npt.NDArray[Any]:
-    """`obj` as an ndarray of zero points, int64 where there are none."""
+    """Convert to an ndarray of zero points; an empty object becomes int64."""
     array = _as_uint64(obj, plain(obj, name))
     refuse_huge(obj, array, name, "integers that the quantized type holds")
     if array.size == 0 and _is_untyped(obj):
@@ -107,8 +107,7 @@ def zeros(obj: Any, name: str) -> npt.NDArray[Any]:
 def codes(
     obj: Any, name: str, dtype: str, limits: tuple[int, int] | None
 ) -> npt.NDArray[Any]:
-    """What has no dtype as an ndarray whose values the type of codes `dtype` holds, which
-    are integers within `limits`, or none at all."""
+    """Convert an object without dtype to codes: integers within `limits`."""
     array = _as_uint64(obj, plain(obj, name))
     if array.size == 0 or dtypes.name_of(array.dtype) == dtype:
         return array
@@ -127,8 +126,10 @@ def codes(
 
 
 def floats_of(obj: Any, array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """float64 for Python integers, each converted by Python: NumPy's conversion of arrays
-    depends on the floating-point control state."""
+    """Convert Python integers to float64, one by one in Python.
+
+    NumPy's conversion of arrays depends on the floating-point control state.
+    """
     kind = array.dtype.kind
     if kind in "iu" or (kind == "O" and _all_integers(array.flat)):
         try:
@@ -139,8 +140,10 @@ def floats_of(obj: Any, array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 def refuse_huge(obj: Any, array: npt.NDArray[Any], name: str, expected: str) -> None:
-    """Python integers that no one integer type of NumPy holds, which makes objects or
-    float64 of them, are a wrong value, not a wrong type."""
+    """Raise ValueError for Python integers beyond NumPy's integer types.
+
+    NumPy converts them to objects or float64, but the value is wrong, not the type.
+    """
     if _is_untyped(obj) and array.dtype.kind in "Of":
         values = list(np.asarray(obj, dtype=object).flat)
         if values and _all_integers(values):
@@ -148,8 +151,10 @@ def refuse_huge(obj: Any, array: npt.NDArray[Any], name: str, expected: str) -> 
 
 
 def _as_uint64(obj: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Python integers that uint64 holds, where NumPy makes float64 of them, as no type of
-    integers holds them all and negative ones, too."""
+    """Convert Python integers within uint64 that NumPy converts to float64.
+
+    NumPy does so if no integer type contains all of them.
+    """
     if _is_untyped(obj) and array.size and array.dtype.kind == "f":
         values = list(np.asarray(obj, dtype=object).flat)
         if _all_integers(values) and min(values) >= 0 and max(values) < 2**64:
@@ -158,20 +163,22 @@ def _as_uint64(obj: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def is_masked(obj: object) -> bool:
-    """Whether `obj` is a masked array, without an import that takes a megabyte."""
+    """Return True for a masked array, without an import of one megabyte."""
     ma = sys.modules.get("numpy.ma")
     return ma is not None and isinstance(obj, ma.MaskedArray)
 
 
 def _is_lazy(obj: Any) -> bool:
-    """Whether a graph has yet to compute it, which may be more than memory holds. What may
-    hold such an array, as those of xarray do, has none where it does not."""
+    """Return True for a lazy array, which may exceed the memory when computed.
+
+    A container like an xarray object counts if it contains a lazy array.
+    """
     graph = getattr(type(obj), "__dask_graph__", None)
     return callable(graph) and graph(obj) is not None
 
 
 def _is_untyped(obj: object) -> bool:
-    """Python numbers, alone or in sequences, whose element type is ours to choose."""
+    """Return True for Python numbers, alone or in sequences, which have no element type."""
     return isinstance(obj, (int, float, list, tuple))
 
 
@@ -180,8 +187,10 @@ def _all_integers(values: Any) -> bool:
 
 
 def _has_mask(obj: Any) -> bool:
-    """Whether a masked array is hidden in sequences, as deep as NumPy follows them; without
-    a recursion, which deep ones would end."""
+    """Return True if nested sequences contain a masked array.
+
+    The search has NumPy's depth limit and no recursion, which deep sequences would exceed.
+    """
     within: list[Iterator[Any]] = [iter((obj,))]
     while within:
         for one in within[-1]:
@@ -199,7 +208,7 @@ def _has_mask(obj: Any) -> bool:
 
 
 def _is_sequence(obj: object) -> bool:
-    """Whether to look into it. Buffers are of numbers, perhaps many."""
+    """Return True for a sequence to search; buffers contain numbers only."""
     if isinstance(obj, (list, tuple)):
         return True
     if isinstance(obj, (str, bytes)) or not isinstance(obj, Sequence):
@@ -213,12 +222,12 @@ def _has_buffer(obj: Any) -> bool:
     except TypeError:
         return False
     except (BufferError, ValueError):
-        pass  # one that it does not lend like this, or not now
+        pass  # a buffer that is unavailable in this form
     return True
 
 
 def _array_of(obj: Any, name: str) -> npt.NDArray[Any]:
-    """`obj` as NumPy takes it, or through DLPack where only that has the data."""
+    """Convert with NumPy, or through DLPack if only that exposes the data."""
     if not hasattr(obj, "__dlpack__") or _has_buffer(obj):
         return np.asarray(obj)
     if any(hasattr(obj, way) for way in SEEN_BY_NUMPY):
@@ -232,12 +241,12 @@ def _array_of(obj: Any, name: str) -> npt.NDArray[Any]:
             )
     try:
         return np.from_dlpack(obj)
-    except RuntimeError as error:  # NumPy's for a type or a version that it lacks
+    except RuntimeError as error:  # NumPy's error for an unsupported type or version
         raise TypeError(error) from None
 
 
 def unfit(codes: npt.NDArray[Any], lo: int, hi: int, bits: int) -> Exception:
-    """The error for codes of which some are not within these."""
+    """Return the error for codes out of range."""
     at = codes.argmin() if codes.min() < lo else codes.argmax()
     where = tuple([int(i) for i in np.unravel_index(at, codes.shape)])
     return ValueError(

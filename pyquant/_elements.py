@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The elements of tensors in files: bytes to numbers and back, a piece at a time."""
+"""Convert the bytes of tensors in files to numbers and back, in parts."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ __all__ = [
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-# Elements converted at once, a multiple of those that begin with a byte, those that a
-# thread takes from its share, and bytes that stay resident behind them.
+# Elements that are converted at a time, the unit that begins at a byte, the elements that a
+# thread claims at a time, and the bytes that stay resident after reading.
 PIECE = 1 << 18
 SPAN = PIECE << 3
 RESIDENT = 1 << 23
-MAX_DIMS = 64  # NumPy's
+MAX_DIMS = 64  # NumPy's limit
 MAX_SIZE = 2**63 - 1
-# So many tensors, and keys of metadata, are read one by one in a second or two.
+# Limits of tensors and of metadata keys, which take a second or two to read.
 MAX_TENSORS, MAX_KEYS = 1 << 17, 1 << 16
 
 
 class Mapped:
-    """A file in memory, read-only; pages of it come when they are looked at."""
+    """A read-only memory map of a file."""
 
     __slots__ = ("_seen", "memory", "path", "size")
 
@@ -56,7 +56,7 @@ class Mapped:
         from mmap import ACCESS_READ, mmap
 
         self.path: str = path
-        self._seen = (0, 0, 0)  # from, to, and bytes of what has been read lately
+        self._seen = (0, 0, 0)  # start, end and bytes of recent reads
         with open(path, "rb") as file:
             self.size: int = file.seek(0, 2)
             if self.size == 0:
@@ -64,21 +64,23 @@ class Mapped:
             self.memory: mmap | None = mmap(file.fileno(), 0, access=ACCESS_READ)
 
     def opened(self) -> mmap:
-        """The memory, unless the file is closed."""
+        """Return the memory, or raise an error if the file is closed."""
         if self.memory is None:
             raise ValueError(f"{self.path}: expected an open file, got a closed one")
         return self.memory
 
     def close(self) -> None:
-        """Forget the memory; arrays that are views of it keep it."""
+        """Release the memory; arrays that are views keep it alive."""
         if self.memory is not None:
             with suppress(BufferError):
                 self.memory.close()
             self.memory = None
 
     def has_read(self, start: int, stop: int) -> None:
-        """Let pages go that have been read, of which the system has copies, when they are
-        many: calls for a few rows each leave no more behind than one for all."""
+        """Release pages after reading, when there are many.
+
+        Many small reads then leave as few resident pages as one large read.
+        """
         first, last, nbytes = self._seen
         if nbytes:
             start, stop, nbytes = min(first, start), max(last, stop), nbytes + stop - start
@@ -96,8 +98,10 @@ class Mapped:
 
 
 class Tensor:
-    """What a file says of a tensor. `dtype` is None where only the bytes are known, or of
-    blocks that fill the shape."""
+    """Description of a tensor in a file.
+
+    `dtype` is `None` for unknown types and for blocks.
+    """
 
     __slots__ = ("blocks", "dtype", "file", "format", "nbytes", "order", "shape", "start")
 
@@ -122,14 +126,14 @@ class Tensor:
         self.order: Literal["<", ">"] = order
 
     def raw(self) -> npt.NDArray[np.uint8]:
-        """The bytes, a view of the file."""
+        """Return the bytes, a view of the file."""
         if self.nbytes == 0:
             return np.frombuffer(b"", np.uint8)
         return np.frombuffer(self.file.opened(), np.uint8, self.nbytes, self.start)
 
 
 class Item:
-    """A tensor to be written."""
+    """A tensor to write."""
 
     __slots__ = ("bits", "data", "format", "name", "nbytes", "shape")
 
@@ -146,30 +150,30 @@ class Item:
         self.nbytes, self.bits, self.data = nbytes, bits, data
 
     def shown(self) -> str:
-        """For error messages."""
+        """Describe the tensor for error messages."""
         return f"{self.format} of shape {self.shape} for {self.name[:100]!r}"
 
 
 def fault(path: str, at: int, expected: str, got: object, tensor: str = "") -> ValueError:
-    """The error for a file that is not what it should be."""
+    """Return the error for a corrupt file."""
     name = f"tensor {tensor[:100]!r}: " if tensor else ""
     return ValueError(f"{path}: {name}expected {expected}, got {got} at byte {at}")
 
 
 def bits_of(dtype: str) -> int:
-    """Bits of an element in a file."""
+    """Return the bits of an element in a file."""
     row = TYPES.get(dtype)
     return row.bits if row is not None else np.dtype(dtype).itemsize * 8
 
 
 def sized(shape: tuple[int, ...]) -> bool:
-    """Whether NumPy can have that shape."""
+    """Return True if NumPy supports the shape."""
     size = prod([n for n in shape if n])
     return len(shape) <= MAX_DIMS and size * 8 <= MAX_SIZE
 
 
 def decode(tensor: Tensor, first: int, out: Array, dtype: str, threads: int) -> None:
-    """Write the elements from `first` to `out`, as numbers of `dtype`."""
+    """Convert the elements from `first` on to `dtype`, and write them to `out`."""
     bits = bits_of(tensor.dtype or "uint8")
     worth = out.nbytes // max(1, _threads.MIN_PART_BYTES)
     parts = min(threads, _threads.cpu_count(), worth) if worth > 1 else 1
@@ -200,7 +204,7 @@ def decode(tensor: Tensor, first: int, out: Array, dtype: str, threads: int) -> 
 def decode_blocks(
     tensor: Tensor, block: BlockFormat, first: int, out: Array, threads: int
 ) -> None:
-    """Write the numbers of whole blocks, from element `first` on, to `out`."""
+    """Decode complete blocks from element `first` on, and write them to `out`."""
     from pyquant.blocks import swapped
 
     raw, at = tensor.raw(), first // block.block_size * block.block_bytes
@@ -216,8 +220,11 @@ def decode_blocks(
 
 
 def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
-    """Parts of an array in their order, of about `step` elements at most, those of an axis
-    along which what lies within is less; of the last axis multiples of `unit`."""
+    """Yield parts of an array in order, of about `step` elements at most.
+
+    Parts divide the first axis with inner extents below `step`. Along the last axis they
+    are multiples of `unit`.
+    """
     if out.size == 0:
         return
     out = out.reshape(-1) if out.flags.c_contiguous else out
@@ -233,14 +240,14 @@ def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
 
 
 def check_apart(out: Array, *inputs: Array) -> None:
-    """Whether what is written in pieces is nothing that is still to be read."""
+    """Raise an error if the output overlaps an input that is still needed."""
     if any(np.may_share_memory(out, one) for one in inputs):
         msg = "out: expected memory of its own, got an array that overlaps an input"
         raise ValueError(msg)
 
 
 def plain_out(out: Array) -> Array:
-    """`out` as no subclass, whose elements share no memory: as C judges parts of it."""
+    """Return `out` as a plain array, after the check that its elements share no memory."""
     plain: Array = np.ndarray.view(out, np.ndarray)
     span = plain.itemsize
     for stride, extent in sorted(zip(map(abs, plain.strides), plain.shape, strict=True)):
@@ -254,7 +261,7 @@ def plain_out(out: Array) -> Array:
 def _piece(
     raw: Array, tensor: Tensor, a: int, b: int, dtype: str, out: Array | None
 ) -> Array:
-    """Elements `a` to `b` as `dtype`, perhaps in `out`."""
+    """Return elements `a` to `b` as `dtype`, in `out` if possible."""
     source = tensor.dtype or ""
     kind = TYPES[source].kind if source in TYPES else ""
     if kind == "float" or (kind == "integer" and TYPES[source].bits < 8):
@@ -278,7 +285,7 @@ def _piece(
 
 
 def _as_real(found: Array, dtype: str) -> Array:
-    """To the types of 16 bits by way of float32, as all results are."""
+    """Convert to a real type, to 16-bit types through float32."""
     if dtype in ("float16", "bfloat16") and found.dtype != np.float32:
         found = _core.cast(found, "float32")
     return _core.cast(found, dtype)
@@ -287,8 +294,10 @@ def _as_real(found: Array, dtype: str) -> Array:
 def _narrow(
     raw: Array, source: str, a: int, b: int, dtype: str, out: Array | None
 ) -> Array:
-    """Decode narrow floats and integers. Types that NumPy does not have are packed, and
-    every fourth element begins at a byte."""
+    """Decode narrow floats and integers.
+
+    Types that NumPy lacks are packed, and every fourth element begins at a byte.
+    """
     bits, codes = TYPES[source].bits, None
     if bits == 8:
         with suppress(ImportError):
@@ -305,7 +314,7 @@ def _narrow(
 
 
 def _packed(raw: Array, source: str, count: int) -> PackedArray:
-    """The first codes of some bytes: a view, or a copy in whole words."""
+    """Return the first codes of some bytes as a view, or as a copy in complete words."""
     bits = TYPES[source].bits
     nbytes = -(-count * bits // 8)
     if bits == 4:
@@ -316,14 +325,14 @@ def _packed(raw: Array, source: str, count: int) -> PackedArray:
 
 
 def _powers() -> Array:
-    """The values of float8_e8m0fnu."""
+    """Return the values of float8_e8m0fnu."""
     bits = np.arange(256, dtype=np.uint32) << 23
     bits[0], bits[255] = 1 << 22, 0x7FC00000
     return bits.view(np.float32)
 
 
 def copied_bytes(array: Array, bits: int) -> Iterator[Array]:
-    """The elements of an array as little-endian bytes, of `bits` each, in pieces."""
+    """Yield the elements of an array as little-endian bytes, in parts."""
     size = array.dtype.itemsize if array.dtype.kind != "c" else array.dtype.itemsize // 2
     order = ">" if array.dtype.byteorder == ">" else "="
     flat: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headers of GGUF files."""
+"""Read and write headers of GGUF files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Metadata", "header", "parts_of", "read", "unsplit"]
 
-# Name, id, elements to a block, bytes to a block, and the type of those that are plain.
+# Name, id, elements and bytes of a block, and the dtype of plain types.
 _ROWS = (
     *(("F32", 0, 1, 4, "float32"), ("F16", 1, 1, 2, "float16")),
     *(("BF16", 30, 1, 2, "bfloat16"), ("F64", 28, 1, 8, "float64")),
@@ -32,26 +32,26 @@ _BY_ID = {code: (name, block, nbytes, dtype) for name, code, block, nbytes, dtyp
 _IDS = {name: code for name, code, *_ in _ROWS}
 _NAMES = {dtype: name for name, *_, dtype in _ROWS if dtype}
 
-# The types of metadata: letters of struct by number, 8 a string, 9 an array.
+# Metadata types: letters of struct by number; 8 is a string, 9 an array.
 _SCALARS = "BbHhIif?"
 _LETTERS = {**dict(enumerate(_SCALARS)), 10: "Q", 11: "q", 12: "d"}
 _NUMBERS = {np.dtype(letter): kind for kind, letter in _LETTERS.items()}
 _STRING, _ARRAY = 8, 9
-# What Python's own numbers are written as: uint32, below 0 int32, float32 and bool. Numbers
-# of other types are NumPy's, so that those which are written again have the type they had.
+# Types of Python numbers: uint32 (int32 if negative), float32 and bool. All other types use
+# NumPy scalars, which keep their type when written again.
 _PLAIN, _INT32 = (4, 6, 7), 5
-# Ids that GPTQModel gave to types of its own before ggml gave them to others.
+# Ids that GPTQModel used for its own types before ggml assigned them.
 SHARED = (40, 41)
 _SPLIT = ("split.no", "split.count", "split.tensors.count")
 _PART = re.compile(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", re.DOTALL)
-MAX_STRINGS = 1 << 22  # and arrays in arrays, passed one by one
+MAX_STRINGS = 1 << 22  # includes nested arrays, which are skipped one by one
 MAX_DEPTH = 8
 MAX_DIMS = 4
 ALIGNMENT = 32
 
 
 class Metadata(Mapping[str, Any]):
-    """The metadata of a file: each value is made when it is asked for."""
+    """The metadata of a file; each value is read on access."""
 
     __slots__ = ("_places", "_reader")
 
@@ -59,8 +59,10 @@ class Metadata(Mapping[str, Any]):
         self._reader, self._places = reader, places
 
     def __getitem__(self, key: str) -> Any:
-        """Make the value: a number, a string, an array of numbers or a list. Numbers of
-        other types than uint32, float32 and bool are NumPy's."""
+        """Return a value: a number, a string, an array of numbers or a list.
+
+        Numbers are NumPy scalars, except uint32, float32 and bool.
+        """
         kind, at = self._places[key]
         return self._reader.value(kind, at)[0]
 
@@ -75,7 +77,7 @@ class Metadata(Mapping[str, Any]):
 
 
 def read(file: Mapped) -> tuple[dict[str, Tensor], Metadata]:
-    """The tensors and the metadata of a file."""
+    """Return the tensors and the metadata of a file."""
     memory = file.opened()
     if memory[:4] != b"GGUF":
         raise fault(file.path, 0, "GGUF", repr(memory[:4]))
@@ -83,7 +85,7 @@ def read(file: Mapped) -> tuple[dict[str, Tensor], Metadata]:
 
 
 class _Reader:
-    """A file in one byte order."""
+    """A reader for one byte order."""
 
     def __init__(self, file: Mapped, order: Literal["<", ">"]) -> None:
         self.file = file
@@ -115,7 +117,7 @@ class _Reader:
         return int(self.words[size].unpack_from(self.file.opened(), at)[0])
 
     def _count(self, at: int, most: int, each: int, what: str) -> int:
-        """A number of things of at least `each` bytes."""
+        """Read the number of items of at least `each` bytes."""
         count = self._word("Q", at)
         most = min(most, max(self.file.size - at, 0) // each)
         if count > most:
@@ -143,7 +145,7 @@ class _Reader:
         return places, at
 
     def _after(self, kind: int, at: int, depth: int) -> int:
-        """The place behind a value, of which nothing is made."""
+        """Return the position after a value, without reading it."""
         if kind == _STRING:
             return self._after_strings(at, 1)
         if kind == _ARRAY:
@@ -167,7 +169,7 @@ class _Reader:
         return at
 
     def _size(self, kind: int, at: int) -> int:
-        """Bytes of a number; 0 of strings and arrays."""
+        """Return the bytes of a number, or 0 for strings and arrays."""
         if kind in (_STRING, _ARRAY):
             return 0
         if kind not in _LETTERS:
@@ -186,7 +188,7 @@ class _Reader:
         try:
             for _ in range(count):
                 at += 8 + length(memory, at)[0]
-        except (struct.error, OverflowError):  # behind the end, or where nothing can be
+        except (struct.error, OverflowError):  # beyond the end of the file
             at = self.file.size + 1
         if at > self.file.size:
             at = self.file.size
@@ -194,7 +196,7 @@ class _Reader:
         return at
 
     def value(self, kind: int, at: int) -> tuple[Any, int]:
-        """A value, which has been passed before, and the place behind it."""
+        """Read a value that was skipped before, and return the position after it."""
         if kind == _STRING:
             return self._string(at)
         if kind != _ARRAY:
@@ -231,7 +233,7 @@ class _Reader:
         return value
 
     def _tensors(self, count: int, at: int) -> tuple[dict[str, tuple[Any, ...]], int]:
-        """Type, shape, offset and the place of the entry of each."""
+        """Read type, shape, offset and position of each tensor."""
         found: dict[str, tuple[Any, ...]] = {}
         memory = self.file.opened()
         rests = [struct.Struct(f"{self.order}{n}QIQ") for n in range(MAX_DIMS + 1)]
@@ -256,8 +258,10 @@ class _Reader:
     def _placed(
         self, found: dict[str, tuple[Any, ...]], data: int, alignment: int
     ) -> dict[str, Tensor]:
-        """Tensors lie within the file and apart; one of an unknown type reaches to the
-        next one, or to the end."""
+        """Check that tensors are within the file and do not overlap.
+
+        A tensor of an unknown type extends to the next tensor or to the end.
+        """
         path, size = self.file.path, self.file.size
         tensors: dict[str, Tensor] = {}
         falling = sorted(
@@ -298,10 +302,12 @@ class _Reader:
     def _foreign(
         self, falling: list[tuple[Any, ...]], data: int, alignment: int
     ) -> set[int]:
-        """Ids of blocks that stand for other types here: those of one tensor at least do
-        not fill the room up to the next one, but for what aligns that. Behind the last one
-        anything may be, and files are cut off there: only of ids that are shared it
-        tells."""
+        """Return ids of block types that have another meaning in this file.
+
+        A tensor of this kind does not fill the room up to the next tensor, except for
+        alignment. The last tensor proves nothing, because any bytes may follow it and files
+        may be truncated, unless the id is one that several programs use.
+        """
         found: set[int] = set()
         limit = self.file.size
         for kind, shape, offset, _ in falling:
@@ -319,7 +325,7 @@ class _Reader:
 
 
 def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:
-    """The other files of a model that is split, of which this has to be the first."""
+    """Return the other files of a split model; this file must be the first."""
     count = metadata.get("split.count", 1)
     if not isinstance(count, (int, np.integer)) or count <= 1:
         return []
@@ -332,14 +338,13 @@ def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:
 
 
 def unsplit(path: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what tells of other files, unless this has the name of one of them: what has
-    been read of many parts is written as one."""
+    """Drop the metadata of a split model, unless the file has the name of a part."""
     split = () if _PART.fullmatch(path) else _SPLIT
     return {key: value for key, value in metadata.items() if key not in split}
 
 
 def header(items: list[Item], metadata: Mapping[str, Any]) -> tuple[bytes, list[Item], int]:
-    """The bytes before the data, the tensors in their order, and the alignment."""
+    """Return the bytes before the data, the tensors in order, and the alignment."""
     alignment = metadata.get("general.alignment", ALIGNMENT)
     if isinstance(alignment, np.integer):
         alignment = int(alignment)
@@ -379,7 +384,7 @@ def _text(value: str) -> bytes:
 
 
 def _written(value: Any, key: str) -> tuple[int, bytes]:
-    """The type and the bytes of a value."""
+    """Return the type and the bytes of a value."""
     if isinstance(value, str):
         return _STRING, _text(value)
     if isinstance(value, (list, tuple)) and value and all(type(v) is str for v in value):
@@ -403,7 +408,7 @@ def _written(value: Any, key: str) -> tuple[int, bytes]:
 
 
 def _integer_type(value: int, found: np.dtype[Any]) -> np.dtype[Any]:
-    """uint32 or int32, which most keys have, for Python's integers."""
+    """Return uint32 or int32 for a Python integer, like most keys."""
     if 0 <= value < 1 << 32:
         return np.dtype(np.uint32)
     return np.dtype(np.int32) if -(1 << 31) <= value < 0 else found

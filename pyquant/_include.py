@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the C headers are."""
+"""Find the C headers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def get_include() -> str:
     Returns
     -------
     str
-        For ``include_dirs`` of an extension module that is compiled against pyquant;
-        nothing has to be linked. ``cimport pyquant`` in Cython needs the same folder.
+        Folder for ``include_dirs`` of an extension module. No library must be linked.
+        ``cimport pyquant`` in Cython also needs this folder.
 
     Examples
     --------
@@ -25,8 +25,8 @@ def get_include() -> str:
     >>> sorted(os.listdir(pq.get_include()))
     ['pq.h', 'pyquant.h']
     """
-    # Not pathlib, whose import takes longer than all of pyquant's.
+    # pathlib is avoided: its import takes longer than the import of pyquant.
     package = os.path.dirname(__file__)
     headers = os.path.join(package, "include")
-    checkout = os.path.join(os.path.dirname(package), "csrc")  # of an editable install
+    checkout = os.path.join(os.path.dirname(package), "csrc")  # an editable install
     return headers if os.path.isdir(headers) else checkout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest magnitudes of blocks along an axis, a slab of blocks after the other."""
+"""Find the largest magnitudes of blocks along an axis, one slab of blocks at a time."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = [
     "slabs",
 ]
 
-# Elements of a slab: many enough for the calls that each takes, and few of which parameters
-# are in the making. Where some are not finite they are copied, so fewer.
+# Elements of a slab: enough to repay its calls, and few enough for its parameters. A slab
+# with values that are not finite is copied, so it is smaller.
 SLAB, COPIED = 1 << 20, 1 << 16
 
 
 def integer(value: SupportsIndex, name: str) -> int:
-    """An integer that is no bool."""
+    """Return an integer; bool raises an error."""
     try:
         if isinstance(value, (bool, np.bool)):
             raise TypeError
@@ -49,7 +49,7 @@ def integer(value: SupportsIndex, name: str) -> int:
 
 
 def positive(value: SupportsIndex, name: str) -> int:
-    """An integer of at least 1."""
+    """Return an integer of at least 1."""
     made = integer(value, name)
     if made < 1:
         msg = f"{name}: expected a positive integer, got {made}"
@@ -58,7 +58,7 @@ def positive(value: SupportsIndex, name: str) -> int:
 
 
 def one_of(value: object, name: str, choices: tuple[str, ...]) -> str:
-    """One of these words."""
+    """Return one of these strings."""
     *most, last = choices
     expected = f"{name}: expected {', '.join(most)} or {last}"
     if not isinstance(value, str):
@@ -69,7 +69,7 @@ def one_of(value: object, name: str, choices: tuple[str, ...]) -> str:
 
 
 def real_array(x: ArrayLike) -> npt.NDArray[Any]:
-    """Real numbers of the types that quantize takes."""
+    """Return an array of a real type that `quantize` accepts."""
     array: npt.NDArray[Any] = _core.as_reals(x, "x")
     return array
 
@@ -77,7 +77,7 @@ def real_array(x: ArrayLike) -> npt.NDArray[Any]:
 def blocks_along(
     shape: tuple[int, ...], axis: SupportsIndex, block_size: int
 ) -> tuple[int, tuple[int, ...]]:
-    """The axis, not negative, and the shape of the blocks along it."""
+    """Return the nonnegative axis and the shape of the blocks along it."""
     at, ndim = integer(axis, "axis"), len(shape)
     if not -ndim <= at < ndim:
         raise AxisError(at, ndim, "axis")
@@ -92,7 +92,7 @@ def block_scales(
     axis: SupportsIndex,
     block_size: int,
 ) -> tuple[Any, npt.NDArray[Any]]:
-    """Elements as an array, and their scales, one for each block."""
+    """Return elements as an array, and one scale for each block."""
     codes = q if isinstance(q, PackedArray) else _core.plain(q, "q")
     stored, kind = _core.plain(scale, "scale"), _core.dtype_named(dtype)
     if stored.dtype == np.uint8:
@@ -101,7 +101,7 @@ def block_scales(
         msg = f"scale: expected {dtype}, or its bytes, got {stored.dtype}"
         raise TypeError(msg)
     wanted = blocks_along(codes.shape, axis, block_size)[1]
-    if stored.shape != wanted:  # one alone would be taken for that of all
+    if stored.shape != wanted:  # a single scale would apply to all blocks
         msg = f"scale: expected shape {wanted}, got {stored.shape}"
         raise ValueError(msg)
     return codes, stored
@@ -115,10 +115,10 @@ def each_slab(
     threads: int,
 ) -> None:
     """
-    Hand over the largest magnitudes of all blocks, with their places in an array of them.
+    Pass the largest magnitudes of all blocks, with their positions, to `take`.
 
-    They are rounded to float32; infinite, or NaN, where the block holds such. `take` may be
-    called on several threads at once, and of the places of a call no other is told.
+    Magnitudes are rounded to float32. A block with an infinity or NaN has this value.
+    Several threads may call `take` at a time, with disjoint positions.
     """
     if x.size == 0:
         return
@@ -136,7 +136,7 @@ def each_slab(
 
 
 class _Work:
-    """Slabs, of which each part has its share."""
+    """Slabs, divided among parts."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Work:
         self.error: BaseException | None = None
 
     def caught(self, part: int, parts: int) -> int:
-        """A part on a thread, whose errors are for the caller."""
+        """A part on a thread; it stores its error for the caller."""
         try:
             self.do(part, parts)
         except BaseException as error:
@@ -177,7 +177,7 @@ class _Work:
             self.take(inner, self.copied(x[some]))
 
     def copied(self, x: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Where some are not finite, of which the core only says that there are."""
+        """The path for values that are not finite, which the core only reports."""
         numbers = np.abs(_core.cast(x, "float32"))
         starts = range(0, x.shape[self.axis], self.block_size)
         return np.maximum.reduceat(numbers, list(starts), axis=self.axis)
@@ -187,15 +187,15 @@ def slabs(
     shape: tuple[int, ...], axis: int, block_size: int, most: int
 ) -> Iterator[tuple[_Places, _Places]]:
     """
-    Parts of an array, of whole blocks: where their elements are, and their blocks.
+    Yield parts of complete blocks: the slices of their elements and of their blocks.
 
-    In C order, each of at most so many elements, or one block.
+    Parts are in C order and have at most this number of elements, or one block.
     """
     units = [block_size if d == axis else 1 for d in range(len(shape))]
     if 0 in shape:
         return
     size, step = 1, list(shape)
-    for d in reversed(range(len(shape))):  # what a part has of each dimension
+    for d in reversed(range(len(shape))):  # extent of a part along each dimension
         step[d] = min(shape[d], max(1, most // size // units[d]) * units[d])
         size *= step[d]
     at = [0] * len(shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators for onnx's reference evaluator; the one module that imports onnx."""
+"""Operators for onnx's reference evaluator. Only this module imports onnx."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["OPS"]
 
 
 def given(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Without those that a node or the opset of its model does not have: they are None."""
+    """Return the options that a node and its opset have; missing options are `None`."""
     return {name: value for name, value in attributes.items() if value is not None}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of arguments that the core has refused, where that takes a second look."""
+"""Write error messages about arguments that the core rejected without details."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MULTIPLIERS = {
 def of_multiplier(
     arithmetic: str, multiplier: npt.NDArray[Any], shift: npt.NDArray[Any] | None
 ) -> ValueError:
-    """Which multiplier or shift of `requantize`, and what it might have been."""
+    """Return the error about a wrong multiplier or shift, with the valid range."""
     multipliers = np.ravel(multiplier).tolist()
     if shift is not None:
         for one in multipliers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headers of safetensors files."""
+"""Read and write headers of safetensors files."""
 
 from __future__ import annotations
 
@@ -54,13 +54,15 @@ FORMATS = {
 MAX_HEADER = 100_000_000
 FIELDS = "dtype, shape and data_offsets"
 
-# Format and type, shape, and the bits of all elements.
+# Format, type, shape and number of bits of a tensor.
 _Kind: TypeAlias = tuple[str, str | None, tuple[int, ...], int]
 
 
 def _pattern(text: str) -> re.Pattern[bytes]:
-    """A pattern in which a space is any white space of JSON. What has matched is never
-    tried again, so that time and memory do not depend on the text."""
+    """Compile a pattern; a space in it matches any JSON white space.
+
+    Groups are atomic, so time and memory do not depend on the text.
+    """
     string = r'"([^"\\\x00-\x1f]*+(?:\\["\\/bfnrtu][^"\\\x00-\x1f]*+)*+)"'
     for name, part in (("STRING", string), ("INTEGER", r"(?:0|[1-9]\d{0,19}+)")):
         text = text.replace(name, part)
@@ -68,7 +70,7 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     return re.compile(text.encode())
 
 
-# A tensor is one match: its name, its three fields in any order, and what comes after it.
+# One match reads a tensor: its name, its three fields in any order, and the delimiter.
 _FIELD = (
     r'(?:"dtype" : "(\w{1,40}+)"|"shape" : \[ ([0-9, ]{0,2000}+) \]'
     r'|"data_offsets" : \[ (INTEGER) , (INTEGER) \])'
@@ -83,7 +85,7 @@ _BLANK = _pattern(" ")
 
 
 def read(file: Mapped) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a file."""
+    """Return the tensors and the metadata of a file."""
     memory = file.opened()
     length = int.from_bytes(memory[:8], "little")
     end = 8 + length
@@ -96,7 +98,7 @@ def read(file: Mapped) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 class _Header:
-    """A header, and the place up to which it has been read."""
+    """A header and the position of the reader."""
 
     def __init__(self, file: Mapped, end: int) -> None:
         self.file, self.end, self.at = file, end, 8
@@ -127,7 +129,7 @@ class _Header:
         if len(self.tensors) == MAX_TENSORS:
             raise fault(self.file.path, at, f"at most {MAX_TENSORS} tensors", "more", name)
         kind = self.kinds.get((dtype, shape))
-        if kind is None:  # most tensors are like one before
+        if kind is None:  # most tensors have a type and shape seen before
             kind = self.kinds[dtype, shape] = self._kind(dtype, shape, at, name)
         format, known, extents, bits = kind
         start = int(begin)
@@ -140,7 +142,7 @@ class _Header:
         return bool(then == b",")
 
     def _kind(self, dtype: bytes, text: bytes, at: int, name: str) -> _Kind:
-        """What the type and the shape of a tensor mean: with the bits of all elements."""
+        """Return type, shape and number of bits of a tensor."""
         if _EXTENTS.fullmatch(text) is None:
             raise fault(self.file.path, at, "a shape of integers", "others", name)
         shape = tuple(map(int, text.split(b","))) if text.strip() else ()
@@ -152,7 +154,7 @@ class _Header:
         return format, known, shape, prod(shape) * bits_of(known) if known else 0
 
     def _read_other(self) -> bool:
-        """What is no tensor: the metadata, or a mistake."""
+        """Read the metadata, or raise an error."""
         name = self._string(self._take(_NAME, "a name and a colon")[1])
         if name != "__metadata__":
             raise self._fault(FIELDS, "other text", name)
@@ -172,7 +174,7 @@ class _Header:
         return bool(self._take(_NEXT, "a comma or a brace")[1] == b",")
 
     def _check_places(self) -> None:
-        """Tensors lie one after the other, and nothing else is in the file."""
+        """Check that the tensors are contiguous and fill the file."""
         due, path = self.end, self.file.path
         for tensor, name in sorted(
             ((t, n) for n, t in self.tensors.items()),
@@ -208,7 +210,7 @@ class _Header:
 
 
 def read_index(path: str) -> tuple[dict[str, str], dict[str, object]]:
-    """Which file has which tensor, by a ``.index.json``; and its metadata."""
+    """Return the file of each tensor from a ``.index.json``, and its metadata."""
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_HEADER + 1)
@@ -229,7 +231,7 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, object]]:
 
 
 def _is_text(name: str) -> bool:
-    """Whether it has no halves of surrogate pairs, which no file name has."""
+    """Return True if a string contains no lone surrogates."""
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
@@ -245,8 +247,10 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def header(items: list[Item], metadata: Mapping[str, object]) -> tuple[bytes, list[Item]]:
-    """The bytes before the data, and the tensors in the order of their data: by falling
-    size of elements, so that each is aligned to its own."""
+    """Return the bytes before the data, and the tensors by descending element size.
+
+    This order aligns each tensor to its element size.
+    """
     for key, value in metadata.items():
         if type(key) is not str or type(value) is not str:
             got = f"{type(key).__name__} to {type(value).__name__}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `write_weights` writes, and `WeightFile.load` reads again."""
+"""Write files for `write_weights`, and read objects for `WeightFile.load`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS = ("scale", "zero_point", "offset")
 
 
 def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> None:
-    """Write a file beside the target, and put it in its place."""
+    """Write a temporary file in the target folder, and rename it."""
     for name in weights:
         if type(name) is not str:
             raise TypeError(
@@ -53,7 +53,7 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
 
 @contextmanager
 def replacing(path: str) -> Iterator[BufferedWriter]:
-    """A file beside `path`, which takes its place when all is written, or goes away."""
+    """Yield a temporary file that replaces `path` on success and is removed on failure."""
     beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
         with open(beside, "xb") as file:
@@ -76,7 +76,7 @@ def _write_item(file: BufferedWriter, one: Item, alignment: int) -> None:
 
 
 def _blocks(name: str, value: Any) -> Item:
-    """A tensor of a GGUF file."""
+    """Return a tensor of a GGUF file from a format and bytes."""
     if not isinstance(value, (tuple, Weight)):
         return _plain(name, value)
     from pyquant._gguf import FORMATS
@@ -103,7 +103,7 @@ def _blocks(name: str, value: Any) -> Item:
 
 
 def _shown(pair: tuple[Any, ...]) -> str:
-    """What came in place of a format and its bytes."""
+    """Describe a wrong value in place of a format and its bytes."""
     if len(pair) != 2:
         return f"a tuple of {len(pair)}"
     format, data = getattr(pair[0], "name", pair[0]), pair[1]
@@ -114,7 +114,7 @@ def _shown(pair: tuple[Any, ...]) -> str:
 
 
 def _is_pair(value: Any) -> bool:
-    """Whether it is a format, or its name, and something."""
+    """Return True for a pair of a format, or its name, and an object."""
     if not isinstance(value, tuple) or len(value) != 2:
         return False
     return isinstance(getattr(value[0], "name", value[0]), str)
@@ -132,7 +132,7 @@ def _as_it_is(name: str, value: Weight) -> Item:
 
 
 def _plain(name: str, value: Any) -> Item:
-    """A tensor of the elements of an array."""
+    """Return a tensor with the elements of an array."""
     array = _core.plain(value, "weights")
     dtype = dtypes.name_of(array.dtype)
     if dtype is None or array.dtype.kind in "OSUMm" or array.dtype.names:
@@ -142,12 +142,12 @@ def _plain(name: str, value: Any) -> Item:
     return Item(name, dtype, array.shape, array.size * bits // 8, bits, array)
 
 
-# Narrow types that files have packed.
+# Narrow types that files store packed.
 WHOLE = ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 
 
 def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item]:
-    """The tensors of a safetensors file; what its types do not say goes to `metadata`."""
+    """Return the tensors of a file, and store types that it lacks in `metadata`."""
     items: list[Item] = []
     records: dict[str, Any] = {}
     for name, value in weights.items():
@@ -177,7 +177,7 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item
 
 
 def _known(item: Item, records: dict[str, Any]) -> Item:
-    """Types that safetensors does not know as bytes; and what is no whole bytes."""
+    """Return unknown types, and elements that do not fill bytes, as bytes."""
     from pyquant._safetensors import FORMATS
 
     whole = item.data.size * item.bits % 8 == 0
@@ -198,7 +198,7 @@ def _record_params(name: str, params: QParams, items: list[Item]) -> dict[str, A
 
 
 def load(file: WeightFile, name: str) -> npt.NDArray[Any] | PackedArray | QParams:
-    """What was written by that name."""
+    """Return the object that was written under a name."""
     text = file.metadata.get(RECORDS, "{}")
     try:
         records = json.loads(text)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges out of the counts of an `Observer`: quantiles, expected errors, lost information.
+"""Find ranges from the counts of an `Observer`: quantiles, expected errors, entropy.
 
-Everything is float64 arithmetic of NumPy on a few thousand bins.
+All arithmetic is NumPy float64 on a few thousand bins.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ __all__ = ["Bins", "Channel", "entropy", "find", "mse", "quantile"]
 _PAGE = 128
 _SIGN = 0x8000
 
-# Clip thresholds to try: the largest magnitude, and eight for each of ten octaves below.
+# Clip thresholds: the largest magnitude, and eight for each of ten octaves below.
 CANDIDATES = 80
 _PER_OCTAVE = 8
-# What is narrower than this, beside a largest magnitude of 1, is one number.
+# Bins narrower than this, for a largest magnitude of 1, count as one number.
 _POINT = 2.0**-100
-# The search looks at so many bits of the mantissa first, then at all beside the best.
+# Mantissa bits of the first search; the second uses all bits near the best.
 _COARSE = 3
 _BESIDE = 2
 
-LINEAR_BINS = 2048  # of the search by entropy, which starts at so many:
+LINEAR_BINS = 2048  # parameters of the search by entropy: first number of bins
 _START = 128
 _STRIDE = 8
 
 
 class Channel(NamedTuple):
-    """Bins that are not empty, ascending, each with both of its ends."""
+    """Nonempty bins in ascending order, with both ends."""
 
     lower: _Floats
     upper: _Floats
@@ -47,7 +47,7 @@ class Channel(NamedTuple):
 
 
 class Bins:
-    """The bins of all channels, and where they are."""
+    """The bins of all channels, and their ends."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Bins:
         self.channels = table.shape[1]
 
     def _counts(self, c: int) -> _Counts:
-        """How often, by page and counter."""
+        """Return the counts by page and counter."""
         counts = self._table[:, c].astype(np.uint64)
         of_channel = self._channels == c
         at = self._rows[of_channel], self._counters[of_channel]
@@ -75,18 +75,18 @@ class Bins:
         return counts
 
     def channel(self, c: int) -> Channel:
-        """One of them."""
+        """Return the bins of one channel."""
         return self._edges.channel(self._counts(c))
 
     def coarse(self, c: int) -> Channel:
-        """The same in fewer and wider bins."""
+        """Return a copy with fewer and wider bins."""
         counts = self._counts(c)
         width = self._coarse.of_page
         return self._coarse.channel(counts.reshape(len(counts), width, -1).sum(-1))
 
 
 class _Edges:
-    """Where the bins of some pages are."""
+    """The ends of the bins of some pages."""
 
     def __init__(self, real: str, bits: int, pages: npt.NDArray[np.uint16]) -> None:
         self.of_page = 1 << bits
@@ -96,15 +96,15 @@ class _Edges:
         negative = keys >= _SIGN
         small, large = _ends(real, keys & (_SIGN - 1), width)
         lower = np.where(negative, -large, small)
-        # Beside 0 there is what has the key of -0.
+        # The bin of 0 includes the key of -0.
         lower = np.where(keys == 0, -_ends(real, np.zeros(1, np.int64), 1)[1], lower)
-        self._lower = lower + 0.0  # not -0
+        self._lower = lower + 0.0  # excludes -0
         self._upper = np.where(negative, -small, large)
         # Keys rise with magnitudes.
         self._order = np.append(np.flatnonzero(negative)[::-1], np.flatnonzero(~negative))
 
     def channel(self, counts: _Counts) -> Channel:
-        """Those that are not empty."""
+        """Return the nonempty bins of a channel."""
         counts = counts.ravel()[self._order]
         some = counts != 0
         order = self._order[some]
@@ -112,26 +112,26 @@ class _Edges:
 
 
 def _values(real: str, keys: npt.NDArray[np.int64]) -> _Floats:
-    """The numbers of least magnitude of such keys."""
+    """Return the numbers of least magnitude with these keys."""
     if real == "float16":
         return keys.astype(np.uint16).view(np.float16).astype(np.float64)
     return (keys << 16).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def _ends(real: str, keys: npt.NDArray[np.int64], width: int) -> tuple[_Floats, _Floats]:
-    """The least and the largest magnitude of `width` keys from each of these on."""
+    """Return the least and largest magnitude of `width` keys from each key on."""
     if real in ("float16", "bfloat16"):
         return _values(real, keys), _values(real, keys + width - 1)
     following = _values(real, keys + width)
     if real == "float64":
-        beyond = np.nextafter(following, 0)  # infinite where float32 ends
+        beyond = np.nextafter(following, 0)  # infinite beyond float32
         return _values(real, keys), np.where(np.isinf(following), np.inf, beyond)
     last = ((keys + width) << 16) - 1
     return _values(real, keys), last.astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def _limits(name: str) -> tuple[int, int] | float:
-    """The lowest and the highest code; of narrow floats the largest number."""
+    """Return the lowest and highest code; for narrow floats, the largest number."""
     limits = _core.limits_of(name)
     if limits is None:
         largest = np.float64(np.finfo(np.float64).max)
@@ -148,13 +148,13 @@ def _bin_of(rank: int, counts: _Counts) -> int:
 
 
 def quantile(bins: Channel, part: float) -> tuple[float, float]:
-    """The ends of the bin that has the number of rank ``ceil(part * n)``."""
+    """Return the ends of the bin of the value of rank ``ceil(part * n)``."""
     i = _bin_of(_rank(part, int(bins.counts.sum())), bins.counts)
     return float(bins.lower[i]), float(bins.upper[i])
 
 
 def _magnitudes(bins: Channel) -> Channel:
-    """The same of magnitudes; those of both signs beside each other."""
+    """Return the bins of magnitudes, with both signs side by side."""
     large = np.maximum(np.abs(bins.lower), np.abs(bins.upper))
     small = np.minimum(np.abs(bins.lower), np.abs(bins.upper))
     small = np.where((bins.lower < 0) & (bins.upper > 0), 0.0, small)
@@ -174,7 +174,7 @@ def find(
     name: str,
     symmetric: bool,
 ) -> tuple[float, float]:
-    """The range of a channel, whose extremes are `ends`, for codes of type `name`."""
+    """Return the range of a channel with extremes `ends`, for codes of type `name`."""
     if ends[0] == ends[1] == 0:
         return 0.0, 0.0
     if method == "percentile":
@@ -199,7 +199,7 @@ def _clipped(
 def _percentile(
     bins: Channel, ends: tuple[float, float], part: float, symmetric: bool
 ) -> tuple[float, float]:
-    """The upper ends of bins: no more is left out than may be."""
+    """Return outer ends of bins, which never cut off too much."""
     n = int(bins.counts.sum())
     if symmetric:
         threshold = quantile(_magnitudes(bins), part)[1]
@@ -216,8 +216,10 @@ def _percentile(
 def _steps(
     ends: tuple[float, float], parts: _Floats, limits: tuple[int, int], symmetric: bool
 ) -> tuple[_Floats, _Floats, _Floats]:
-    """Scales, and the lowest and the highest code less the zero point, of such parts of the
-    range; by the formulas of choose_qparams."""
+    """Return scales, and the limits of codes minus the zero point, for parts of the range.
+
+    The formulas equal `choose_qparams`.
+    """
     least, most = limits
     lo, hi = min(ends[0], 0.0), max(ends[1], 0.0)
     if symmetric:
@@ -231,8 +233,10 @@ def _steps(
 
 
 def _integral(u: _Floats, lowest: _Floats, highest: _Floats) -> _Floats:
-    """Of the square of the error from 0 to u, in steps, of codes between limits. In place:
-    new arrays would take as long as the arithmetic."""
+    """Integrate the squared error from 0 to u, in steps, for codes between limits.
+
+    The function works in place, because new arrays cost as much as the arithmetic.
+    """
     codes = np.rint(u)
     np.minimum(np.maximum(codes, lowest, out=codes), highest, out=codes)
     u -= codes
@@ -245,8 +249,10 @@ def _integral(u: _Floats, lowest: _Floats, highest: _Floats) -> _Floats:
 
 
 def _weighted(lower: _Floats, upper: _Floats, per: _Floats) -> tuple[_Floats, _Floats]:
-    """The ends of bins, ascending, and how often what is below each of them counts. A bin
-    that begins where the last one ends has one with it."""
+    """Return the ends of bins in ascending order, with the weight of the values below each.
+
+    Adjacent bins share an end.
+    """
     apart = np.append(True, lower[1:] != upper[:-1])
     ends = np.arange(len(upper)) + np.cumsum(apart)
     edges, weights = np.zeros((2, int(ends[-1]) + 1))
@@ -257,8 +263,10 @@ def _weighted(lower: _Floats, upper: _Floats, per: _Floats) -> tuple[_Floats, _F
 
 
 def _expected(bins: Channel, steps: tuple[_Floats, _Floats, _Floats]) -> _Floats:
-    """The sum of squares of errors for each scale: numbers are spread evenly over bins, or
-    are these where bins have one."""
+    """Return the sum of squared errors for each scale.
+
+    Values are uniform in a bin, or exact if the bin contains one number.
+    """
     scales, lowest, highest = (step[:, None] for step in steps)
     width = bins.upper - bins.lower
     spread = width > _POINT
@@ -277,7 +285,7 @@ def _expected(bins: Channel, steps: tuple[_Floats, _Floats, _Floats]) -> _Floats
 
 
 def _narrow_errors(bins: Channel, scales: _Floats, name: str) -> _Floats:
-    """The same of narrow floats, of the middles of bins."""
+    """Return the errors of narrow floats, from the middles of bins."""
     middles = bins.lower / 2 + bins.upper / 2
     counts = bins.counts.astype(np.float64)
     errors = []
@@ -289,8 +297,7 @@ def _narrow_errors(bins: Channel, scales: _Floats, name: str) -> _Floats:
 
 
 def _joined(bins: Channel, ends: tuple[float, float]) -> Channel:
-    """Bins within the extremes, which end where the next one begins, and not at the number
-    before that."""
+    """Return bins within the extremes, each ending where the next begins."""
     lower, upper = np.maximum(bins.lower, ends[0]), np.minimum(bins.upper, ends[1])
     following = np.append(lower[1:], np.inf)
     beside = (following - upper <= np.abs(upper) * 2.0**-22) & (lower < upper)
@@ -300,10 +307,10 @@ def _joined(bins: Channel, ends: tuple[float, float]) -> Channel:
 def mse(
     bins: Bins, c: int, ends: tuple[float, float], name: str, symmetric: bool
 ) -> tuple[float, float]:
-    """The first of the candidates that has the least expected error."""
+    """Return the first candidate with the least expected error."""
     limits = _limits(name)
     parts = np.exp2(-np.arange(CANDIDATES) / _PER_OCTAVE)
-    # Between 1 and 2, so that no cube is too large or too small.
+    # Scale to between 1 and 2, so that cubes neither overflow nor underflow.
     unit = math.ldexp(1.0, math.frexp(max(ends[1], -ends[0]))[1] - 1)
     ends = ends[0] / unit, ends[1] / unit
     largest = max(ends[1], -ends[0])
@@ -330,10 +337,9 @@ def mse(
 
 
 def _linear(bins: Channel, largest: float, n: int) -> _Floats:
-    """How many magnitudes are in each of n equal parts of [0, largest], as if they were
-    spread evenly over bins."""
+    """Count magnitudes in n equal parts of [0, largest], uniform within each bin."""
     folded = _magnitudes(bins)
-    # Bins of both signs are one; what has no width gets a little.
+    # Join bins of both signs; an empty width becomes a small one.
     upper, which = np.unique(folded.upper, return_inverse=True)
     counts = np.bincount(which, folded.counts.astype(np.float64))
     lower = np.zeros(len(upper))
@@ -352,12 +358,12 @@ def _linear(bins: Channel, largest: float, n: int) -> _Floats:
 
 def entropy(bins: Channel, largest: float, name: str, signed: bool) -> float:
     """
-    The threshold of magnitudes by the rule of TensorRT.
+    Return the threshold of magnitudes by TensorRT's rule.
 
-    Of the first i bins the distribution P has what is beyond in its last one, Q has for
-    each level of codes the mean of its bins that are not empty; the last i of the least
-    divergence of P from Q is the threshold, of each eighth i, and those beside the best.
-    Codes that are `signed` have half of their levels for magnitudes.
+    The distribution P has the first i bins, and its last bin includes all values beyond. Q
+    has the mean of the nonempty bins for each level of codes. The threshold is the last i
+    with the least divergence of P from Q. The search tries every eighth i, and then all i
+    near the best. Signed codes use half of their levels for magnitudes.
     """
     limits = _limits(name)
     bits = 8
@@ -381,12 +387,12 @@ def _last_best(hist: _Floats, i: npt.NDArray[np.int64], levels: int) -> int:
 
 
 def _divergences(hist: _Floats, i: npt.NDArray[np.int64], levels: int) -> _Floats:
-    """Of the first i bins, for each i."""
+    """Return the divergence for the first i bins, for each i."""
     i = i[:, None]
     total = hist.sum()
     sums = np.concatenate([[0.0], np.cumsum(hist)])
     some = np.concatenate([[0], np.cumsum(hist != 0)])
-    # The first bin of each level; levels are a power of two.
+    # The first bin of each level; the number of levels is a power of two.
     bounds = (np.arange(levels + 1) * i + levels - 1) >> (levels.bit_length() - 1)
     inside, numbers = np.diff(sums[bounds], axis=1), np.diff(some[bounds], axis=1)
     i = i[:, 0]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the modules of the standards share: element types, axes, refusals; the core below.
+"""Checks that the standards share: element types, axes and errors.
 
-Those modules hold names, defaults and validation. Whatever computes is called from here.
+The modules of the standards contain names, defaults and validation. This module calls the
+core.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ Usual = _core.Usual
 
 
 _known = _core.known
-# Which Python numbers are taken for at once, whatever their values.
+# Python types that match immediately, for any value.
 REAL = frozenset(("float32", "float64", "float16", "bfloat16"))
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a sentence: a, b or c."""
+    """Join names for a sentence: a, b or c."""
     *most, last = names
     return f"{', '.join(most)} or {last}" if most else last
 
@@ -69,8 +70,8 @@ def listed(names: Iterable[str]) -> str:
 def refuse(
     kind: type[Exception], name: str, standard: str, expected: object, got: object
 ) -> Exception:
-    """The error for a parameter that the standard does not allow."""
-    shown = " ".join(f"{got}".split())  # arrays have several lines
+    """Return the error for a parameter that the standard does not allow."""
+    shown = " ".join(f"{got}".split())  # arrays print several lines
     return kind(f"{name}: {standard} expects {expected}, got {shown}")
 
 
@@ -78,8 +79,10 @@ _FLAT = (str, bytes, int, float, complex, type(None), np.generic)
 
 
 def shown(values: object) -> str:
-    """What was given for integers. What may hold other things is not shown: they may be too
-    deep in each other."""
+    """Describe a value in place of integers.
+
+    Containers are not printed, because they may be nested too deeply.
+    """
     if isinstance(values, (tuple, list)):
         flat = all(isinstance(one, _FLAT) for one in values)
         return repr(values) if flat else f"a {type(values).__name__} of sequences"
@@ -89,7 +92,7 @@ def shown(values: object) -> str:
 
 
 def integer(value: object, name: str, standard: str) -> int:
-    """An integer, no bool."""
+    """Return an integer; bool raises an error."""
     if type(value) is int:
         return value
     try:
@@ -103,7 +106,7 @@ def integer(value: object, name: str, standard: str) -> int:
 def integers(
     values: Iterable[SupportsIndex], name: str, standard: str, what: str = "integers"
 ) -> tuple[int, ...]:
-    """Integers, bools not among them."""
+    """Return integers; bool raises an error."""
     try:
         return tuple([n if type(n) is int else _whole(n) for n in values])
     except TypeError:
@@ -120,7 +123,7 @@ def _whole(value: SupportsIndex) -> int:
 def _converted(
     values: ArrayLike | PackedArray, name: str, standard: str, types: tuple[str, ...]
 ) -> tuple[Any, str]:
-    """What is not at once known to be an array of one of the types."""
+    """Convert an object that is not obviously an array of one of the types."""
     if isinstance(values, PackedArray):  # its dtype needs ml_dtypes
         got = values._name
         raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
@@ -135,24 +138,23 @@ def _converted(
     if python and found in {
         _core.zero_name(one) for one in types if one in dtypes.NARROW_INTEGERS
     }:
-        return values, str(found)  # integers of a narrow type, which NumPy lacks
+        return values, str(found)  # integers of a narrow type that NumPy lacks
     got = "a masked array" if _core.is_masked(values) else dtypes.described(values)
     raise refuse(TypeError, name, standard, f"elements of {listed(types)}", got)
 
 
-# An array of one of the element types that the standard allows, and which that is.
+# Return an array of an allowed element type, and the type.
 #
-# Scalars of NumPy have what arrays have, and are taken as they are, and so are packed
-# arrays. Python numbers have no element type: they get the first that is allowed for them.
+# NumPy scalars have the attributes of arrays and are accepted, and so are packed arrays.
+# Python numbers have no element type and get the first allowed type that fits.
 array_of = partial(_core.array_of, _converted)
 
 
 def _typed(values: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
-    """Python numbers as an array of the first of `types` that is for them; of another type
-    where none is."""
+    """Return Python numbers as an array of the first matching type, else of another."""
     array = _core.plain(values, name)
     reals = not REAL.isdisjoint(types)
-    if reals and array.dtype.kind == "O":  # integers that no integer type has
+    if reals and array.dtype.kind == "O":  # integers beyond all integer types
         array = _convert.floats_of(values, array, name)
     if array.size and (array.dtype.kind == "O" or not reals):
         _convert.refuse_huge(values, array, name, f"numbers that {types[0]} holds")
@@ -168,8 +170,10 @@ def _typed(values: Any, name: str, types: tuple[str, ...]) -> npt.NDArray[Any]:
 
 
 def _as_type(array: npt.NDArray[Any], name: str, *, only: bool) -> npt.NDArray[Any] | None:
-    """Numbers as an array of that type; None where it is not for them. Narrow floats are
-    for those that they have, where no other type is allowed."""
+    """Return numbers as an array of a type, or `None` if the type does not fit.
+
+    Narrow floats fit numbers that they represent, if no other type is allowed.
+    """
     kind = array.dtype.kind
     if array.size == 0 or (name in REAL and kind in "fiu"):
         return cast(array, name)
@@ -184,26 +188,26 @@ def _as_type(array: npt.NDArray[Any], name: str, *, only: bool) -> npt.NDArray[A
 
 
 def _range_of(name: str) -> tuple[int, int]:
-    """Limits of an integer type; of others those of no integer."""
+    """Return the limits of an integer type, or limits that no integer satisfies."""
     if name == "int64":
         return -(2**63), 2**63 - 1
     return _core.limits(name) or (0, -1)
 
 
 def all_zero(array: Any) -> bool:
-    """Whether narrow floats are all 0 or -0; NaN is not."""
+    """Return True if all narrow floats are 0 or -0."""
     if isinstance(array, np.ndarray):
         return not array.astype(np.float32).any()
     return not _core.dequantize(array, 1.0).any()
 
 
 def requested(dtype: Any) -> str | None:
-    """The name of the type that an argument asks for; see `dtypes.requested`."""
+    """Return the name of the type that an argument selects; see `dtypes.requested`."""
     return _core.spelled(dtype) or dtypes.requested(dtype)
 
 
 def axis_of(axis: object, ndim: int, standard: str) -> int:
-    """A non-negative axis."""
+    """Return a nonnegative axis."""
     at = axis if type(axis) is int else integer(axis, "axis", standard)
     if not -ndim <= at < ndim:
         raise AxisError(at, ndim, f"axis: {standard}")
@@ -211,12 +215,12 @@ def axis_of(axis: object, ndim: int, standard: str) -> int:
 
 
 def both_single(zero_point: npt.NDArray[Any], scale: npt.NDArray[Any]) -> bool:
-    """Whether these are single elements, whose shapes may differ by a dimension."""
+    """Return True if both are single elements, with rank 0 or 1."""
     return bool(zero_point.size == scale.size == 1 and zero_point.ndim <= 1)
 
 
 def wrong_shape(
     name: str, standard: str, expected: tuple[int, ...], got: tuple[int, ...]
 ) -> Exception:
-    """The error for a shape that is not the one it has to be."""
+    """Return the error for a wrong shape."""
     return refuse(ValueError, name, standard, f"shape {expected}", got)

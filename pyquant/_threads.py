@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workers of `threads=`: none until asked for, new ones after a fork.
+"""The workers of `threads=`, created on first use and again after a fork.
 
-concurrent.futures would do, but for its import: a child that is forked while another thread
-is importing can never do it itself, and to import it beforehand takes longer than all else.
+concurrent.futures is avoided because of its import. A child that is forked during an import
+of another thread can never import it, and an early import takes longer than the import of
+pyquant.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import _thread
 import os
 import sys
-from _queue import SimpleQueue  # that of queue, which takes a millisecond to import
+from _queue import SimpleQueue  # the class of queue, without its import of a millisecond
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MIN_PART_BYTES", "Part", "cpu_count", "run"]
 
-# Bytes read and written by one part below which handing it over costs more than it saves.
+# Least bytes of a part; smaller parts cost more to hand over than they save.
 MIN_PART_BYTES = 8 << 20
 
 _lock = _thread.allocate_lock()
@@ -27,14 +28,14 @@ _workers = 0
 
 
 def cpu_count() -> int:
-    """How many CPUs this process may run on."""
+    """Return the number of CPUs of this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class Part:
-    """A part of the work, for the next worker that is free."""
+    """A part of the work, for the next free worker."""
 
     def __init__(self, work: Callable[[int], int], part: int) -> None:
         self._work, self._part = work, part
@@ -44,7 +45,7 @@ class Part:
         _parts.put(self)
 
     def do(self) -> None:
-        """Do it, whatever comes: nobody but `result` waits for it."""
+        """Run the part and store its status or error for `result`."""
         try:
             self._status = self._work(self._part)
         except BaseException:
@@ -53,7 +54,7 @@ class Part:
             self._doing.release()
 
     def result(self) -> int:
-        """The status, once it is done."""
+        """Wait for the part and return its status."""
         with self._doing:
             pass
         if self._status is None:
@@ -67,22 +68,22 @@ def _serve(parts: SimpleQueue[Part]) -> None:
 
 
 def _hire(n: int) -> int:
-    """How many workers there are, of `n` that are wanted."""
+    """Start up to `n` workers and return their number."""
     global _workers
     if sys.is_finalizing():
-        return 0  # they do not run any more
+        return 0  # the workers no longer run
     with _lock:
         try:
             while _workers < n:
                 _thread.start_new_thread(_serve, (_parts,))
                 _workers += 1
         except RuntimeError:
-            pass  # no more threads, or the interpreter is shutting down
+            pass  # no further threads, or the interpreter is shutting down
         return min(n, _workers)
 
 
 def run(work: Callable[[int], int], parts: int) -> int:
-    """Do all parts, those here that workers do not; the highest status of any."""
+    """Run all parts, some on this thread, and return the highest status."""
     hired = _hire(parts - 1)
     given = [Part(work, part) for part in range(1, 1 + hired)]
     here = [work(part) for part in (0, *range(1 + hired, parts))]
@@ -90,7 +91,7 @@ def run(work: Callable[[int], int], parts: int) -> int:
 
 
 def _forget() -> None:
-    """In a forked child the workers do not exist, and locks may be held."""
+    """Drop the workers in a forked child, where they do not exist and locks may be held."""
     global _lock, _parts, _workers
     _lock = _thread.allocate_lock()
     _parts = SimpleQueue()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What type checkers take for an array, of those objects that pyquant takes."""
+"""Types of objects that pyquant accepts as arrays, for type checkers."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ __all__ = [
 
 
 class SupportsDLPack(Protocol):
-    """An array of any library, in memory of the CPU; `npt.ArrayLike` leaves it out."""
+    """An array of any library in CPU memory; `npt.ArrayLike` excludes it."""
 
     def __dlpack__(self) -> Any: ...
 
 
 class SupportsArrayInterface(Protocol):
-    """The same, by NumPy's older protocol."""
+    """An array of any library with NumPy's older protocol."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
 
 
 class SupportsBuffer(Protocol):
-    """Any buffer, which `npt.ArrayLike` of older NumPy has from Python 3.12 on only."""
+    """Any buffer; `npt.ArrayLike` of older NumPy includes it from Python 3.12 on."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -39,7 +39,7 @@ ArrayLike: TypeAlias = (
     npt.ArrayLike | SupportsDLPack | SupportsArrayInterface | SupportsBuffer
 )
 
-# Whose formula makes parameters of a range.
+# Names of the formulas for parameters of a range.
 Like: TypeAlias = Literal[
     "onnxruntime",
     "pytorch",
