@@ -1,7 +1,7 @@
-"""How ggml's reference code makes blocks of numbers, in the order of its operations.
+"""Encode GGUF blocks like ggml's reference code, in the order of its operations.
 
-Every sum is one of float32 from left to right, every operation is rounded once. Elements
-that are summed lie along axis 0, and everything else is done for all blocks at a time.
+Sums are float32 from left to right, and each operation is rounded once. Sums run along
+axis 0, and all operations process all blocks at once.
 """
 
 import blocks_oracle
@@ -9,16 +9,14 @@ import numpy as np
 from blocks_oracle import E2M1_TWICE, FORMATS, IQ4_LEVELS, ue4m3
 
 F = np.float32
-TINY = F(1e-15)  # groups of nothing larger are taken for zeros
+TINY = F(1e-15)  # Groups without a larger number count as zeros.
 
 
 # Numbers
 
 
 def half(values):
-    """The bytes of the nearest float16. NaN, of which CPUs make one of either sign, is the
-    canonical one.
-    """
+    """Return the bytes of the nearest float16, with one pattern for NaN."""
     halves = values.astype(np.float16)
     return bytes_of(np.where(np.isnan(halves), np.float16(np.nan), halves))
 
@@ -31,14 +29,15 @@ def total(terms):
 
 
 def nearest(values):
-    """To the nearest integer by an addition, ties to even. Infinite quotients, of numbers
-    whose reciprocals overflow, come to the least integer, and NaN to 0.
+    """Round to the nearest integer by an addition, ties to even.
+
+    Infinities become the lowest integer, and NaN becomes 0.
     """
     return ((values + F(12582912)).view(np.int32) & 0x7FFFFF) - 0x400000
 
 
 def finite(values):
-    """Quotients of numbers whose reciprocals overflow count as 0."""
+    """Replace infinities and NaN by 0. They occur if a reciprocal overflows."""
     return np.where(np.isfinite(values), values, F(0))
 
 
@@ -56,7 +55,7 @@ def inverse(d):
 
 
 def largest(x):
-    """The first element that is largest in magnitude, with its sign."""
+    """Return the first element of the largest magnitude, with its sign."""
     result = np.zeros(x.shape[1:], F)
     for element in x:
         result = np.where(np.abs(element) > np.abs(result), element, result)
@@ -64,7 +63,7 @@ def largest(x):
 
 
 def extrema(x):
-    """The first of the least elements, and of the largest: -0 is not less than 0."""
+    """Return the first minimum and the first maximum. -0 equals 0."""
     low = high = x[0]
     for element in x:
         low = np.where(element < low, element, low)
@@ -76,13 +75,13 @@ def extrema(x):
 
 
 def bytes_of(numbers):
-    """(blocks, ...) of any dtype to bytes (blocks, bytes)."""
+    """Return the little-endian bytes of numbers: (blocks, bytes)."""
     little = numbers.astype(numbers.dtype.newbyteorder("<"))
     return np.ascontiguousarray(little).reshape(len(numbers), -1).view(np.uint8)
 
 
 def in_bits(codes, bits, dtype=np.uint8):
-    """Codes one after the other, the lowest bits first."""
+    """Pack codes one after the other, from the lowest bits on."""
     count = 8 * np.dtype(dtype).itemsize // bits
     groups = codes.reshape(len(codes), -1, count).astype(dtype)
     return bytes_of(
@@ -91,7 +90,7 @@ def in_bits(codes, bits, dtype=np.uint8):
 
 
 def in_planes(codes, bits, width):
-    """`width` codes to the lowest bits of as many bytes, then as many to the next ones."""
+    """Pack `width` codes into the lowest bits of bytes, the next codes above them."""
     groups = codes.reshape(len(codes), -1, 8 // bits, width)
     shifts = np.arange(0, 8, bits)[:, None]
     return bytes_of((groups << shifts).sum(2).astype(np.uint8))
@@ -105,7 +104,7 @@ def joined(*fields):
     return np.concatenate(fields, -1)
 
 
-# Blocks without a search: x is (elements, blocks), and codes come as (blocks, elements)
+# Blocks without a search: x is (elements, blocks), and codes are (blocks, elements)
 
 
 def q4_0(x):
@@ -155,7 +154,7 @@ def q8_1(x):
 
 
 def q8_k(x):
-    """ggml leaves the sums of zeros unset; here they are 0."""
+    """Set the sums of zeros to 0. ggml leaves them uninitialized."""
     i = np.where(largest(x) != 0, F(-127) / largest(x), F(0))
     codes = np.minimum(127, nearest(i * x)).T
     sums = codes.reshape(len(codes), 16, 16).sum(-1)
@@ -168,20 +167,20 @@ def q1_0(x):
 
 
 def ternary(x):
-    """Codes of -1, 0 and 1 times the largest magnitude."""
+    """Return codes for -1, 0 and 1 times the largest magnitude."""
     d = np.abs(x).max(0)
     return half(d), half_away(x * inverse(d)).T + 1
 
 
 def q2_0(x):
-    """The least code where others of this kind have that of 0 for what is not finite."""
+    """Use the lowest code if a quotient is not finite."""
     d, codes = ternary(x)
     overflow = ~np.isfinite(x * inverse(np.abs(x).max(0))).T
     return joined(d, in_bits(np.where(overflow, 0, codes.clip(0, 3)), 2))
 
 
 def tq1_0(x):
-    """Digits of three, the first one counting most, as fractions of 256."""
+    """Pack digits of base 3 into bytes, as fractions of 256."""
     d, codes = ternary(x)
 
     def digits(part, count, width):
@@ -199,8 +198,9 @@ def tq2_0(x):
 
 
 def e2m1_codes(x, unit):
-    """The nearest, in units of the smallest one; ties to the smaller magnitude. None that
-    float32 does not hold.
+    """Return the nearest codes. Ties go to the smaller magnitude.
+
+    A number beyond float32 is not chosen.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         quotient = x.astype(float) / unit
@@ -212,8 +212,9 @@ def e2m1_codes(x, unit):
 
 
 def floor_log2(values):
-    """What the largest integer below a logarithm is that was rounded to float32: just below
-    a power of two that is the power itself.
+    """Return the floor of the float32 logarithm.
+
+    Just below a power of two, the rounded logarithm equals the logarithm of the power.
     """
     _, power = np.frexp(values.astype(float))
     bits = np.array([abs(k - (k > 0)) for k in power], int)
@@ -224,7 +225,7 @@ def floor_log2(values):
 
 
 def mxfp4(x):
-    """A power below the least is the least. That of ggml is undefined."""
+    """Limit the exponent from below. The behaviour of ggml is undefined there."""
     largest = np.abs(x).max(0)
     e = np.where(largest > 0, np.maximum(floor_log2(largest) + 125, 0), 0)
     codes = e2m1_codes(x, np.ldexp(1.0, e - 128))
@@ -232,7 +233,7 @@ def mxfp4(x):
 
 
 def ue4m3_code(values):
-    """As ggml rounds: by the next bit alone, and whatever is 256 or rounds to it is 448."""
+    """Round by the next bit alone, like ggml. Numbers that round to 256 become 448."""
     bits = np.minimum(values, F(448)).view(np.uint32).astype(int)
     normal = ((bits >> 19) + 1 >> 1) - (120 << 3)
     small = np.minimum(trunc(values * F(512) + F(0.5)), 7)
@@ -247,11 +248,11 @@ def nvfp4(x):
     return joined(scales.astype(np.uint8), in_halves(codes.transpose(1, 2, 0), 8))
 
 
-# Searches: x is (elements, ...); codes come in the same shape, and scales without axis 0
+# Searches: x and codes are (elements, ...), and scales have no axis 0
 
 
 def scale_and_min(x, w, nmax, first, step, steps, error=np.square):
-    """Codes from 0 on, a scale and what is subtracted."""
+    """Return codes from 0 on, a scale and a minimum."""
     low, high = extrema(x)
     sum_w, sum_x = total(w), total(w * x)
     low = np.where(low > 0, F(0), low)
@@ -282,7 +283,7 @@ def scale_and_min(x, w, nmax, first, step, steps, error=np.square):
 
 
 def signed_scale(x, nmax, w=None):
-    """Codes with `nmax` for 0, and a scale of either sign."""
+    """Return codes with `nmax` for 0, and a scale with a sign."""
     w = x * x if w is None else w
     peak = largest(x)
     full = np.abs(peak) >= TINY
@@ -304,7 +305,7 @@ def signed_scale(x, nmax, w=None):
 
 
 def swept(x, w, codes, a, b, clip, allowed):
-    """Codes moved one by one to where the sums want them; they keep their dtype."""
+    """Improve the codes one by one. They keep their dtype."""
     kept, codes = codes.dtype, list(codes)
     for _ in range(5):
         for k, (element, weight) in enumerate(zip(x, w, strict=True)):
@@ -322,7 +323,7 @@ def swept(x, w, codes, a, b, clip, allowed):
 
 
 def swept_scale(x, nmax):
-    """As signed_scale, by sweeps."""
+    """Return codes and a scale like `signed_scale`, found by sweeps."""
     peak, w = largest(x), x * x
     full = np.abs(peak) >= TINY
 
@@ -337,8 +338,9 @@ def swept_scale(x, nmax):
 
 
 def scale_of_scales(x, w, nmax):
-    """Codes from 0 on of numbers that are not negative, and a scale. Codes are bytes, and
-    wrap around: of weights far apart `nearest` may get what it cannot round.
+    """Return codes from 0 on of non-negative numbers, and a scale.
+
+    Codes are bytes that wrap, because weights may lead to very large quotients.
     """
     peak = np.maximum(x.max(0), F(0))
     full = peak >= TINY
@@ -369,17 +371,17 @@ def scale_of_scales(x, w, nmax):
 
 
 def in_groups(x, count):
-    """The sub-blocks of `count` elements."""
+    """Divide blocks into sub-blocks of `count` elements."""
     return x.reshape(-1, count, x.shape[1]).transpose(1, 2, 0)
 
 
 def flat(codes):
-    """(elements, blocks, sub-blocks) to (blocks, elements)."""
+    """Reorder (elements, blocks, sub-blocks) to (blocks, elements)."""
     return codes.transpose(1, 2, 0).reshape(codes.shape[1], -1)
 
 
 def importance(x, v, mean):
-    """What the error of an element counts, from the importance of its column."""
+    """Return the weight of an error from the importance of its column."""
     return v * np.sqrt(mean + x * x)
 
 
@@ -388,25 +390,25 @@ def mean_square(x, times=1):
 
 
 def times(d, numbers):
-    """The scales that the stored ones stand for."""
+    """Return the decoded scales of stored scales."""
     return d.astype(np.float16).astype(F)[:, None] * numbers.astype(F)
 
 
 def recoded(x, codes, d, low, high, m=None):
-    """The codes that belong to stored scales; where one is 0, what the search found."""
+    """Return the codes for stored scales. If a scale is 0, keep the code of the search."""
     numbers = x if m is None else x + m
     return np.where(d != 0, nearest(numbers / d).clip(low, high), codes)
 
 
 def of_most(values, most, top):
-    """Codes from 0 on, and a scale, of numbers of which each block's largest is known."""
+    """Return codes from 0 on and a scale from the largest number of each block."""
     i = np.where(most > 0, F(top) / most, F(0))
     codes = np.minimum(top, nearest(i[:, None] * values).astype(np.uint8))
     return codes, np.where(most > 0, most / F(top), F(0))
 
 
 def scales_and_mins(scales, mins, weights, top):
-    """Codes of both, and what stands for them: float32, to be stored as float16."""
+    """Return codes of scales and minima, and their two scales in float32."""
     if weights is None:
         return (
             *of_most(scales, np.maximum(scales.max(-1), F(0)), top),
@@ -456,7 +458,7 @@ def q3_k(x, v=None):
 
 
 def k4_scales(s, m):
-    """Twice eight numbers of 6 bits in 12 bytes."""
+    """Pack two groups of eight 6-bit numbers into 12 bytes."""
     low, high = slice(0, 4), slice(4, 8)
     first = s[:, low] | s[:, high] >> 4 << 6
     second = m[:, low] | m[:, high] >> 4 << 6
@@ -465,7 +467,7 @@ def k4_scales(s, m):
 
 
 def q4_or_q5_k(x, v, nmax, candidates):
-    """Fields up to the codes, and the codes."""
+    """Return the fields before the codes, and the codes."""
     g = in_groups(x, 32)
     if v is None:
         w = None
@@ -506,11 +508,11 @@ def q6_k(x, v=None):
     return np.where(np.abs(peak)[:, None] < TINY, 0, joined(*fields))
 
 
-# Those of IQ4's levels
+# IQ4 types
 
 
 def iq4_codes(values):
-    """The nearest levels, the upper one where two are as near."""
+    """Return the nearest levels. Ties go to the upper level."""
     levels = IQ4_LEVELS.astype(F)
     upper = np.searchsorted(levels, values, side="right").clip(1, 15)
     nearer = values - levels[upper - 1] < levels[upper] - values
@@ -518,7 +520,7 @@ def iq4_codes(values):
 
 
 def iq4_scale(x, w, search):
-    """Codes of what is tried first, and a scale; both 0 for zeros."""
+    """Return the first codes and scale. Both are 0 for zeros."""
     peak = largest(x)
     full = np.abs(peak) >= TINY
 
@@ -539,7 +541,7 @@ def iq4_scale(x, w, search):
 
 
 def iq4_nl(x, v=None, search=False):
-    """ggml leaves the codes of zeros unset if it does not search; here they are 0."""
+    """Set the codes of zeros to 0. Without a search, ggml leaves them uninitialized."""
     w = x * x if v is None else importance(x, v, mean_square(x, 2)[:, 0])
     codes, d = iq4_scale(x, w, search or v is not None)
     if search or v is not None:
@@ -559,7 +561,7 @@ def iq4_xs(x, v=None):
     return joined(half(d), *fields)
 
 
-# Legacy blocks with the importance of columns: `mean` is that of the squares of a row
+# Legacy blocks with weights of columns: `mean` is the mean square of a row
 
 
 def q4_0_important(x, v, mean):
@@ -615,9 +617,9 @@ DIRECT = {
 
 
 def encode(name, x, weights=None, **options):
-    """Blocks of a type, uint8 (rows, bytes), of float32 (rows, columns).
+    """Encode float32 (rows, columns) to blocks: uint8 (rows, bytes).
 
-    `weights` has a number for every column. `search=True` is a form of IQ4_NL.
+    `weights` has a number for each column. `search=True` applies to IQ4_NL only.
     """
     assert x.dtype == F
     rows, columns = x.shape
@@ -640,7 +642,7 @@ def encode(name, x, weights=None, **options):
 
 
 def bf16(x):
-    """The nearest bfloat16 as uint16, ties to even; a NaN is made quiet."""
+    """Return the nearest bfloat16 as uint16, ties to even. NaN becomes quiet."""
     bits = x.view(np.uint32)
     nearest = bits + 0x7FFF + (bits >> 16 & 1) >> 16
     return np.where(np.isnan(x), bits >> 16 | 64, nearest).astype(np.uint16)

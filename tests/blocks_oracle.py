@@ -1,7 +1,7 @@
-"""What the blocks of GGUF's types stand for, in exact arithmetic.
+"""Decode the blocks of GGUF types in exact arithmetic.
 
-float64 holds every value exactly: a scale has 24 bits at most, and what it is multiplied by
-11. The results are float64, to be rounded once to whatever type is asked for.
+float64 holds every value exactly: a scale has at most 24 bits, and its factor at most 11.
+Tests round the float64 results once to the type of a call.
 """
 
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-# Names as in ggml: its number of the type, elements and bytes of a block.
+# Number of a type in ggml, elements and bytes of a block.
 FORMATS = {
     "Q4_0": (2, 32, 18),
     "Q4_1": (3, 32, 20),
@@ -40,13 +40,13 @@ FORMATS = {
     "Q2_0": (42, 64, 18),
 }
 
-# Twice what float4_e2m1fn stands for, but for -0; and the levels of the IQ4 types.
+# Twice the numbers of float4_e2m1fn, with 0 for -0. The levels of the IQ4 types.
 E2M1_TWICE = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], float)
 IQ4_LEVELS = np.array(
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], float
 )
 
-# Bits and levels of an index of a grid, and how many make an entry.
+# Bits of an index, levels, and elements of an entry of a grid.
 GRIDS = {
     "iq1s": (2, (-1, 0, 1), 8),
     "iq2xxs": (2, (8, 25, 43), 8),
@@ -58,7 +58,7 @@ GRIDS = {
 
 
 def grid_of(name):
-    """A grid, (entries, elements); the numbers are where the core has them."""
+    """Return a grid of shape (entries, elements), read from the source of the core."""
     path = Path(__file__).resolve().parent.parent / "csrc" / "blocks" / "grids.c"
     found = re.search(rf"pq_grid_{name}\[(\d+)\] = {{([^}}]*)}}", path.read_text())
     entries = np.array([int(number, 16) for number in found[2].split(",")])
@@ -73,7 +73,7 @@ GRID = {name: grid_of(name) for name in GRIDS}
 
 
 class Block:
-    """The fields of blocks, taken one after the other."""
+    """Return the fields of blocks one after the other."""
 
     def __init__(self, data):
         assert data.dtype == np.uint8
@@ -82,7 +82,7 @@ class Block:
         self.at = 0
 
     def take(self, count, dtype="u1"):
-        """The next `count` numbers of every block, little-endian."""
+        """Return the next `count` little-endian numbers of every block."""
         dtype = np.dtype(f"<{dtype}")
         end = self.at + count * dtype.itemsize
         field = np.ascontiguousarray(self.data[:, self.at : end]).view(dtype)
@@ -95,13 +95,13 @@ class Block:
 
 
 def bits_of(field, bits, count=None):
-    """What whole numbers hold in `bits` bits each, the lowest first."""
+    """Divide integers into numbers of `bits` bits, the lowest first."""
     shifts = bits * np.arange(count or 8 // bits)
     return (field[..., None] >> shifts & (1 << bits) - 1).reshape(len(field), -1)
 
 
 def planes(field, bits, width):
-    """`width` bytes at a time: the lowest bits of them all, then the next ones."""
+    """Return the lowest bits of `width` bytes, then the next bits of the bytes."""
     groups = field.reshape(len(field), -1, 1, width)
     shifts = np.arange(0, 8, bits)[:, None]
     return (groups >> shifts & (1 << bits) - 1).reshape(len(field), -1)
@@ -112,17 +112,17 @@ def halves(field, width=16):
 
 
 def spread(field, count):
-    """Every number `count` times: what is of a group, for its elements."""
+    """Repeat the number of each group for its elements."""
     return np.repeat(field, count, axis=-1)
 
 
 def signs_of(field):
-    """-1 where a bit is set."""
+    """Return -1 for each set bit, and 1 for each other bit."""
     return 1.0 - 2.0 * bits_of(field, 1)
 
 
 def seven_signs(field):
-    """Those of 7 bits, and of an eighth that makes the number of set ones even."""
+    """Return the signs of 7 bits and of their parity bit."""
     parity = sum(field >> k & 1 for k in range(7)) % 2
     return signs_of(field | parity << 7)
 
@@ -190,7 +190,7 @@ def q3_k(data):
 
 
 def scales_and_mins(b):
-    """Twice eight numbers of 6 bits in 12 bytes."""
+    """Return two groups of eight 6-bit numbers from 12 bytes."""
     scales = [b[:, j] & 63 for j in range(4)]
     mins = [b[:, j + 4] & 63 for j in range(4)]
     for j in range(4, 8):
@@ -241,7 +241,7 @@ def tq1_0(data):
     first, second, last = block.take(32), block.take(16), block.take(4)
 
     def digits(field, count):
-        """Of three, of ceil(256 * number / 243): the first of all bytes, then the next."""
+        """Return digits of base 3: the first digit of all bytes, then the next."""
         parts = [(field * 3**n % 256) * 3 >> 8 for n in range(count)]
         return np.concatenate(parts, -1)
 
@@ -262,9 +262,7 @@ def mxfp4(data):
 
 
 def ue4m3(code):
-    """Half of what a scale of NVFP4 stands for. 0x7F is no number; 0xFF, whose sign is not
-    looked at, is 480, as ggml has it.
-    """
+    """Return half of a scale of NVFP4. As in ggml, 0x7F gives 0 and 0xFF gives 240."""
     exponent, mantissa = code >> 3 & 15, code & 7
     value = np.where(
         exponent == 0, np.ldexp(mantissa, -9), np.ldexp(mantissa + 8.0, exponent - 10)
@@ -291,7 +289,7 @@ def q2_0(data):
 
 
 def with_grid(name, indices):
-    """The elements of entries of a grid, which lie side by side."""
+    """Return the elements of entries of a grid, one entry after the other."""
     return GRID[name][indices].reshape(len(indices), -1)
 
 
@@ -357,7 +355,7 @@ def iq1_m(data):
 
 
 def quietly(function):
-    """Infinite scales times 0 are NaN, and what is converted from a NaN is one."""
+    """Decode without warnings. An infinite scale times 0 gives NaN."""
 
     def decode(data):
         with np.errstate(invalid="ignore"):
@@ -366,5 +364,5 @@ def quietly(function):
     return decode
 
 
-# uint8 (blocks, bytes of a block) to float64 (blocks, elements of a block).
+# Functions from uint8 (blocks, bytes) to float64 (blocks, elements).
 DECODERS = {name: quietly(globals()[name.lower()]) for name in FORMATS}
