@@ -310,6 +310,8 @@ def test_patterns():
     assert chosen([], names) == {}
     with pytest.raises(Refused, match=r"--keep: no tensor matches 'A\.\*'"):
         chosen([("A.*", 1)], names, "--keep")
+    with pytest.raises(Refused, match=r"no tensor matches 'a0w'; did you mean 'a.0.w'\?$"):
+        chosen([("a0w", 1)], names)
     with pytest.raises(Refused, match="expected a regular expression"):
         chosen([("re:(", 1)], names)
 

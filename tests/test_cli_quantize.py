@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -491,16 +492,19 @@ def test_a_summary(model, capsys):
     assert capsys.readouterr() == ("", "")
     quantize(model, "out.safetensors", "--type", "int4", "--dry-run", "--keep", "wide")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == [
-        "tensor",
-        "shape",
-        "from",
-        "to",
-        "granularity",
-        "bytes",
-        "note",
-    ]
-    assert len(lines) == 8
+    headings = ["tensor", "shape", "from", "to", "granularity, or reason", "bytes"]
+    assert re.split("  +", lines[0]) == headings
+    rows = [re.split("  +", line) for line in lines[1:-1]]
+    assert rows[1] == ["wide", "33x96", "float64", "kept", "--keep", "25344"]
+    assert rows[4] == [
+        "l.0.weight",
+        "67x50",
+        "float32",
+        "int4",
+        "axis:0",
+        "2160",
+    ]  # words of 7 x 4 bytes
+    assert len(rows) == 6
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])

@@ -61,7 +61,11 @@ def chosen(
         expression = _compiled(pattern, option)
         matched = [name for name in names if expression.search(name)]
         if not matched:
-            raise Refused(f"{option}: no tensor matches {pattern!r}")
+            from difflib import get_close_matches
+
+            close = get_close_matches(pattern, names, 1)
+            hint = f"; did you mean {close[0][:100]!r}?" if close else ""
+            raise Refused(f"{option}: no tensor matches {pattern!r}{hint}")
         found |= dict.fromkeys(matched, value)
     return {name: found[name] for name in names if name in found}
 

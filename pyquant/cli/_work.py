@@ -344,16 +344,15 @@ def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None
     if arguments.quiet:
         return
     if arguments.dry_run:
-        columns = ("tensor", "shape", "from", "to", "granularity", "bytes", "note")
+        columns = ("tensor", "shape", "from", "to", "granularity, or reason", "bytes")
         cells = [
             (
                 row["tensor"],
                 "x".join(map(str, row["shape"])),
                 row["from"],
-                row["to"],
-                row["granularity"] or "",
+                "kept" if "kept" in row else row["to"],
+                row.get("kept", row["granularity"] or ""),
                 row["bytes_out"],
-                f"kept: {row['kept']}" if "kept" in row else "",
             )
             for row in rows
         ]
