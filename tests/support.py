@@ -1,5 +1,6 @@
 """Dtypes, adversarial data, guarded buffers and exact comparison for the tests."""
 
+import functools
 import inspect
 import itertools
 import math
@@ -239,6 +240,14 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
     first = [np.nan, np.inf, high, tie, -np.inf, -np.nan, low, highest, -tie]
     first = np.roll(cast(first, dtype), seed)
     return np.concatenate([first, specials(dtype)[: count // 2], pool])[:count]
+
+
+@functools.cache
+def inputs_of_many_scales(dtype, count):
+    """Return scales for each element, and inputs of a dtype that are hard for them."""
+    scales = mixed_scales(compute_dtype(dtype), count)
+    inputs = [adversarial(dtype, s, 70, seed=i)[i % 70] for i, s in enumerate(scales)]
+    return np.array(inputs, dtype), scales
 
 
 def codes(dtype, count, seed=0):

@@ -8,6 +8,7 @@ from support import (
     AVAILABLE_CODES,
     LEVELS,
     MODES,
+    NARROW,
     REALS,
     REQUIRED,
     TYPES,
@@ -153,6 +154,17 @@ def inputs(function, real, code, count, scale=0.3, seed=0):
     return codes(code, count, seed), real
 
 
+def share(values, code, real):
+    """Return every other value for a narrow type in the default run.
+
+    Narrow types share kernels, and each value is tried with another type.
+    """
+    if code not in NARROW:
+        return values
+    first = (NARROW.index(code) + REALS.index(real)) % 2
+    return amount(values[first::2], values)
+
+
 def check(function, isa, values, scale, zero, **options):
     """Compare one call with scalar. The result is written into guarded memory."""
     __tracebackhide__ = True
@@ -186,7 +198,8 @@ def test_quantize_in_every_mode(real, code, mode, simd):
 @loop("real", REALS)
 def test_every_scale(function, real, code, simd):
     zeros = zero_points(code)
-    for i, (name, scale) in enumerate(scales_for(compute_dtype(real)).items()):
+    scales = list(scales_for(compute_dtype(real)).items())
+    for i, (name, scale) in enumerate(share(scales, code, real)):
         count = amount(300, 3000)
         values, dtype = inputs(function, real, code, count, scale[0], seed=i)
         with case(scale=name):
@@ -199,7 +212,7 @@ def test_every_scale(function, real, code, simd):
 def test_every_length(function, real, code, simd):
     scales = mixed_scales(compute_dtype(real), LENGTHS[-1])
     zeros = zeros_for(code, LENGTHS[-1])
-    for n in LENGTHS:
+    for n in share(LENGTHS, code, real):
         values, dtype = inputs(function, real, code, n, seed=n)
         with case(length=n):
             check(function, simd, values, 0.3, zeros[2 % len(zeros)], dtype=dtype)
@@ -212,7 +225,7 @@ def test_every_length(function, real, code, simd):
 @by_family("code", AVAILABLE_CODES)
 @loop("real", REALS)
 def test_every_group(function, real, code, simd):
-    for g in GROUPS:
+    for g in share(GROUPS, code, real):
         n = min(max(5 * g + g // 2, 70), 2500)
         count = -(-n // g)
         values, dtype = inputs(function, real, code, n, seed=g)

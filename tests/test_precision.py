@@ -14,6 +14,7 @@ from support import (
     by_family,
     cast,
     compute_dtype,
+    inputs_of_many_scales,
     loop,
     mixed_scales,
     same,
@@ -40,11 +41,7 @@ def test_exact_in_every_precision(source, precision, target):
 
 @loop("source, precision", REALS, PRECISIONS)
 def test_exact_with_a_scale_for_each_element(source, precision):
-    count = amount(80, 300)
-    scale = mixed_scales(compute_dtype(source), count)
-    x = np.concatenate(
-        [adversarial(source, s, 70, seed=i)[-1:] for i, s in enumerate(scale)]
-    )
+    x, scale = inputs_of_many_scales(source, amount(80, 300))
     got = quantize_at("scalar", x, scale, axis=0, dtype="int16", precision=precision)
     same(got, oracle.quantize(x, scale, dtype="int16", precision=precision))
 

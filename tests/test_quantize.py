@@ -15,8 +15,8 @@ from support import (
     compute_dtype,
     expected_codes,
     float_of_bits,
+    inputs_of_many_scales,
     loop,
-    mixed_scales,
     same,
     scales_for,
     zero_points,
@@ -34,7 +34,7 @@ INF, NAN = np.inf, np.nan
 def test_one_scale_is_exact(source, target):
     ends = zero_points(target)
     for i, (name, scale) in enumerate(scales_for(compute_dtype(source)).items()):
-        for z in {ends[i % len(ends)], ends[-1 - 3 * i % len(ends)]}:
+        for z in [ends[i % len(ends)], ends[-1 - 3 * i % len(ends)]][: amount(1, 2)]:
             x = adversarial(source, scale[0], amount(70, 96), seed=i, zero_point=z)
             with case(scale=name, zero_point=z):
                 got = quantize_at("scalar", x, scale, z, dtype=target)
@@ -45,10 +45,7 @@ def test_one_scale_is_exact(source, target):
 @loop("source", REALS)
 def test_a_scale_for_each_element_is_exact(source, target):
     count = amount(120, 500)
-    scale = mixed_scales(compute_dtype(source), count)
-    x = np.concatenate(
-        [adversarial(source, s, 70, seed=i)[-1:] for i, s in enumerate(scale)]
-    )
+    x, scale = inputs_of_many_scales(source, count)
     zero = zeros_for(target, count)
     got = quantize_at("scalar", x, scale, zero, dtype=target, axis=0)
     same(got, oracle.quantize(x, scale, zero, dtype=target))
