@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "main", "run_as_program"]
 
 PROGRAM = "pyquant"
+# Leave 28 columns to the names of commands and options.
+FORMATTER = partial(argparse.RawDescriptionHelpFormatter, max_help_position=28)
 
 # The commands in the order of use: module and line of help. A module has add(parser) and
 # run(arguments). Only the module of the given command is imported.
@@ -38,13 +41,6 @@ examples:
   pyquant compare model.safetensors model-int8.safetensors
 
 pyquant COMMAND --help lists the options of a command, with examples"""
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Leave 28 columns to the names of commands and options."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     module = import_module(f"{__name__}.{COMMANDS[name][0]}")
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} {name}",
-        formatter_class=_Formatter,
+        formatter_class=FORMATTER,
         allow_abbrev=False,
     )
     module.add(parser)
@@ -120,7 +116,7 @@ def _overview() -> argparse.ArgumentParser:
         prog=PROGRAM,
         description="Quantize arrays and model files exactly, and measure the error.",
         epilog="\n".join(["commands:", *lines, "", EXAMPLES]),
-        formatter_class=_Formatter,
+        formatter_class=FORMATTER,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="see below")

@@ -25,7 +25,8 @@ __all__ = ["add", "run"]
 DESCRIPTION = """\
 Compare the tensors of B with their originals in A, by name and by value. The
 worst tensor comes first. SQNR is the ratio of signal to error in dB. A step is
-the largest distance between two codes. Only --exact and --fail-below judge the errors."""
+the largest distance between two codes. Only --exact and --fail-below judge the
+errors."""
 
 EXAMPLES = """\
 examples:

@@ -121,7 +121,7 @@ class Granularity:
     Parameters
     ----------
     text : str
-        ``tensor``: all elements; ``axis:N``: elements with an equal index of an axis;
+        ``tensor``: all elements; ``axis:K``: elements with an equal index of an axis;
         ``channel``: like ``axis:0``, but ``tensor`` for fewer than two dimensions;
         ``block:N`` or ``group:N``: N elements in sequence along the last axis; ``NxM``: a
         block of N rows and M columns.
@@ -136,7 +136,7 @@ class Granularity:
         found = _GRANULARITY.fullmatch(text)
         sizes = found and [int(n) for n in (found[4], found[5], found[6]) if n]
         if found is None or (sizes and min(sizes) < 1):
-            expected = "tensor, channel, axis:N, group:N (or block:N) or NxM"
+            expected = "tensor, channel, axis:K, group:N, block:N or NxM"
             raise Refused(f"--granularity: expected {expected}, got {text!r}")
         self.text: str = text.replace("group", "block")
         self._axis = int(found[2]) if found[1] else None
