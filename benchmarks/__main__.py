@@ -163,17 +163,17 @@ def _measure(options: argparse.Namespace) -> report.Results:
 
 def _write(options: argparse.Namespace, results: report.Results) -> None:
     """Write the files that the options name."""
+    if options.plots:
+        try:
+            report.plot(options.plots, results)
+        except ImportError as error:  # the files below contain this note
+            results.notes[f"plots: not drawn ({error})"] = []
+    if options.chart:
+        chart.write(options.chart, results)
     if options.json:
         Path(options.json).write_text(report.as_json(results), "utf-8")
     if options.markdown:
         Path(options.markdown).write_text(report.markdown(results), "utf-8")
-    if options.chart:
-        chart.write(options.chart, results)
-    if options.plots:
-        try:
-            report.plot(options.plots, results)
-        except ImportError as error:
-            results.notes[f"plots: not drawn ({error})"] = []
 
 
 def main(arguments: list[str] | None = None) -> None:

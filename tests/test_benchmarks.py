@@ -430,8 +430,10 @@ def test_clipping_draws_a_picture(tmp_path):
 
 def test_missing_matplotlib_is_a_note(bench, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    text = bench(*SMALL, "--rivals=", "--plots", str(tmp_path))
+    page = tmp_path / "a.md"
+    text = bench(*SMALL, "--rivals=", "--plots", str(tmp_path), "--markdown", str(page))
     assert "\nplots: not drawn (" in text
+    assert "\n- plots: not drawn (" in page.read_text("utf-8")
 
 
 # The chart of README.md
