@@ -234,7 +234,8 @@ def _job(
     if spec is None or reason is not None:
         return copied(tensor, model, kind, reason)
     memory, threads = arguments.max_memory, arguments.threads
-    measure = arguments.json or not arguments.quiet  # else nothing prints the error
+    # Measure only for a summary, which --quiet and output to stdout do not print.
+    measure = arguments.json or not (arguments.quiet or arguments.output == "-")
     return quantized(tensor, spec, memory, threads, measure=measure)
 
 
