@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pq.h declares, for `cimport pyquant`; the functions are in the table.
+"""Declarations of pq.h for `cimport pyquant`; the functions are in the table.
 
     cimport pyquant
 

@@ -1,4 +1,4 @@
-# Affine numbers, codes that are none, and what is out of range: options of both directions.
+# Read offsets, multipliers, codes for NaN and policies for values out of range.
 
 cdef object _SATURATE = "saturate"
 cdef object _LOWEST = "lowest"
@@ -11,21 +11,21 @@ cdef dict _NANS = {"lowest": False, "raise": True}
 
 @final
 cdef class _Affine:
-    """Such options, converted: nothing in it is a user's any more."""
-    cdef object offset      # None, a Python float, or an ndarray
-    cdef tuple fill         # Python integers, and ...
-    cdef bytes fill_bits    # ... their bits as int64
+    """Converted options, independent of user objects."""
+    cdef object offset      # a Python float, an ndarray, or None
+    cdef tuple fill         # codes as Python integers
+    cdef bytes fill_bits    # these codes as int64
     cdef bint inverse
-    cdef tuple quant_range  # None, or two Python integers
+    cdef tuple quant_range  # two Python integers, or None
     cdef pq_beyond beyond
     cdef bint refuse_nan
-    cdef bint is_policy     # there are but these two
-    cdef bint as_bias       # what the offset was given as
-    cdef _Codebook book     # None, or: beside it there is but `inverse`
+    cdef bint is_policy     # only out_of_range and nan are set
+    cdef bint as_bias       # true if the offset was passed as bias
+    cdef _Codebook book     # the only option beside `inverse`, or None
 
     cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
-        """In the call, all but the offset; after what does not go with the type, or with
-        codes of that many bits."""
+        """Store all options except the offset in the call, after the checks of type and
+        width."""
         if self.is_policy:
             if code in _dtypes.NARROW_FLOATS:
                 self.check_float(code)
@@ -98,17 +98,17 @@ cdef class _Affine:
 
 
 cdef str _in_bits(str code, int bits):
-    """Codes of fewer bits than their type has, as messages call them."""
+    """Describe codes with fewer bits than their type, for messages."""
     return code if bits == 8 else f"{code} in {bits} bits"
 
 
 cdef inline str _offset_name(bint as_bias):
-    """For messages: what it was given as."""
+    """Return the argument name of the offset, for messages."""
     return "bias" if as_bias else "offset"
 
 
 cdef object _offset_given(object offset, str name):
-    """None, a Python float or an ndarray of a type that scales have."""
+    """Return `None`, a Python float or an ndarray of a type of scales."""
     if offset is None or PyFloat_CheckExact(offset):
         return offset
     array = offset if type(offset) is _ndarray else _numbers(offset, PQ_F64)
@@ -118,7 +118,7 @@ cdef object _offset_given(object offset, str name):
 
 
 cdef tuple _fills_given(object fill):
-    """The codes; without any for None."""
+    """Return the codes of `fill`, or an empty tuple."""
     if fill is None:
         return ()
     if isinstance(fill, (str, bytes)) or not isinstance(fill, _Iterable):
@@ -126,7 +126,7 @@ cdef tuple _fills_given(object fill):
     elif isinstance(fill, _ndarray) and fill.ndim == 0:
         fill = (fill[()],)
     codes = []
-    for one in fill:  # rows, of an array of several dimensions: the first is no integer
+    for one in fill:  # a row of an array is not an integer
         one = _integer(one, "fill", "None, an integer or several")
         if not -2**63 <= one < 2**64:
             raise ValueError(f"fill: expected integers of the quantized type, got {one}")
@@ -151,7 +151,7 @@ cdef tuple _range_given(object quant_range):
     try:
         first, last = quant_range
     except (TypeError, ValueError):
-        # What holds others is not shown: they may be too deep in each other.
+        # Containers are not printed, because they may be nested too deeply.
         plain = isinstance(quant_range, (int, float))
         got = repr(quant_range) if plain else type(quant_range).__name__
         raise TypeError(f"quant_range: expected two integers, got {got}") from None
@@ -173,7 +173,7 @@ cdef int _choice_of(dict choices, object value, str name) except -1:
 
 cdef inline object _affine(object offset, object inverse, object fill,
                            object quant_range, object out_of_range, object nan):
-    """None where all are what they are by default."""
+    """Return `None` if all options have their defaults."""
     if (
         offset is not None or inverse is not False or fill is not None
         or quant_range is not None
@@ -185,7 +185,7 @@ cdef inline object _affine(object offset, object inverse, object fill,
 
 
 cdef object _policy(object out_of_range, object nan):
-    """What is out of range alone: nothing has to be made for a call."""
+    """Shared options for policies without other options."""
     cdef int beyond = PQ_REFUSE
     if out_of_range is not _RAISE:
         beyond = _choice_of(_BEYOND, out_of_range, "out_of_range")
@@ -195,7 +195,7 @@ cdef object _policy(object out_of_range, object nan):
 
 
 cdef object _biased(object bias, object offset, object inverse, object fill):
-    """Those of dequantize."""
+    """Return the options of dequantize."""
     if bias is None:
         return _affine(offset, inverse, fill, None, _SATURATE, _LOWEST)
     if offset is not None:
@@ -221,7 +221,7 @@ cdef PyObject *_policies[<int>PQ_BEYOND_COUNT][2]
 
 
 cdef object _make_policies():
-    """Each of them, which have to stay."""
+    """Return each policy; they live as long as the module."""
     cdef _Affine made
     cdef list kept = []
     for out_of_range, beyond in _BEYOND.items():
@@ -237,7 +237,7 @@ cdef list _kept_policies = _make_policies()
 
 
 cdef object _with_policies(_Affine parameters, object out_of_range, object nan):
-    """Those of QParams, beside what a call asks for."""
+    """Return the options of QParams with the policies of a call."""
     cdef _Affine made
     if out_of_range is _SATURATE and nan is _LOWEST:
         return parameters
@@ -257,20 +257,20 @@ cdef object _checked_numbers(object array, Array *held, str name):
 
 
 cdef object _number_alone(object values):
-    """One number as a Python float; an array of more, or of none, as it is."""
+    """Return one number as a Python float, and any other array unchanged."""
     if PyFloat_CheckExact(values) or values.size != 1:
         return values
     return cast(values, "float64").item()
 
 
 cdef object _in_order(object array):
-    """As float64, in C order."""
+    """Return float64 numbers in C order."""
     made = _doubles(array)
     return _np.ascontiguousarray(cast(array, "float64")) if made is None else made
 
 
 cdef object _doubles(object array):
-    """The same of float32 and float64 numbers that are in order already, or None."""
+    """Return ordered float32 or float64 numbers without a copy, or `None`."""
     cdef Array held
     cdef pq_fpenv found
     cdef float value = 0
@@ -295,7 +295,7 @@ cdef object _doubles(object array):
 
 
 cdef object _repeated(double value, object like):
-    """An array of its shape, of one number."""
+    """Return an array of a shape, filled with one number."""
     cdef Array held
     cdef double *to
     cdef Py_ssize_t i
@@ -309,8 +309,7 @@ cdef object _repeated(double value, object like):
 
 
 cdef tuple _alike(object scale, object offset, bint as_bias=False):
-    """Scales and offsets, each a Python float or an array of numbers, as two floats, or as
-    arrays of one type that lie alike."""
+    """Return scales and offsets as two floats, or as arrays of equal type and strides."""
     scale, offset = _number_alone(scale), _number_alone(offset)
     if PyFloat_CheckExact(scale) and PyFloat_CheckExact(offset):
         return scale, offset
@@ -327,22 +326,22 @@ cdef tuple _alike(object scale, object offset, bint as_bias=False):
     return scale, offset
 
 
-# So few parameters any memory holds again.
+# Arrays of this number of parameters are always copied.
 cdef enum:
     _FEW_PAIRS = 4096
 
 
 cdef bint _are_too_many(Array *given, tuple extents) except -1:
-    """Whether no granularity of such an array has as many parameters."""
+    """Return True if no granularity of the array has this number of parameters."""
     if not given.held or _size(given) <= _FEW_PAIRS:
         return False
     return _size(given) > _prod([max(one, 1) for one in extents])
 
 
 cdef tuple _paired(Call *call, object scale, _Affine affine, tuple extents):
-    """Scale and offset as arrays of one type that lie alike; None for numbers, which the
-    call has then. The longer of them alone where that is refused as soon as it is placed:
-    of an array that was broadcast memory may not hold as many."""
+    """Return scale and offset as arrays of equal type and strides, or `None` for numbers,
+    which the call stores. Return only the longer one if its placement will fail, because
+    a broadcast array may exceed the memory."""
     offset = affine.offset
     call.as_bias = affine.as_bias
     if not PyFloat_CheckExact(offset):
@@ -368,7 +367,8 @@ cdef tuple _paired(Call *call, object scale, _Affine affine, tuple extents):
 
 
 cdef int _hold_offset(Call *call, object array) except -1:
-    """After the scale, at whose strides it lies; unless another thread has changed them."""
+    """Place the offset with the strides of the scale, unless another thread changed them.
+    """
     cdef int d
     cdef bint alike
     if array is None:
@@ -392,8 +392,7 @@ cdef int _hold_offset(Call *call, object array) except -1:
 
 
 cdef object _error_at(str text, size_t first, tuple shape, str end=""):
-    """An error of elements, which carries the index of the first, for who knows where in a
-    larger array that is."""
+    """Return an error about elements that carries the index of the first element."""
     place = tuple([int(one) for one in _np.unravel_index(first, shape)])
     error = ValueError(f"{text}, the first at index {place}{end}")
     error.index = place
@@ -401,13 +400,13 @@ cdef object _error_at(str text, size_t first, tuple shape, str end=""):
 
 
 cdef tuple _ends_of(Call *call, pq_type code):
-    """The range of codes that is asked for."""
+    """Return the requested range of codes."""
     lo, hi = <object>call.args.lowest_code, <object>call.args.highest_code
     return (lo % 2**64, hi % 2**64) if code == PQ_U64 else (lo, hi)
 
 
 cdef object _beyond_error(const pq_kernels *kernels, Call *call):
-    """Of elements out of range: how many, and the first."""
+    """Raise the error with the number of elements out of range and the first index."""
     cdef size_t count = 0, first = 0
     with nogil:
         pq_count_beyond(kernels, &call.args, &count, &first)
@@ -423,7 +422,7 @@ cdef object _beyond_error(const pq_kernels *kernels, Call *call):
         expected.append(within)
     if call.args.refuse_nan:
         expected.append("no NaN")
-    # Beyond the last where the data has changed since.
+    # Beyond the last element if the data changed meanwhile.
     first = min(first, <size_t>_size(&call.x) - 1)
     written = "; out has all codes, as without 'raise'" if call.has_out else ""
     raise _error_at(
@@ -433,7 +432,7 @@ cdef object _beyond_error(const pq_kernels *kernels, Call *call):
 
 
 cdef int _check_precision(Call *call, str beside) except -1:
-    """Whether quotients are of no narrower type than the data is computed in."""
+    """Return True if `precision` does not narrow the quotient."""
     cdef pq_type precision = call.args.precision
     if not (
         precision == PQ_NO_TYPE or precision == PQ_F64
@@ -448,7 +447,7 @@ cdef int _check_precision(Call *call, str beside) except -1:
 
 
 cdef int _check_beside_affine(Call *call, _Affine affine) except -1:
-    """Options that narrow the arithmetic, or saturate by other rules."""
+    """Raise an error for options that narrow the arithmetic or change saturation."""
     _check_precision(
         call, "offset, inverse, fill, quant_range, out_of_range and nan"
     )

@@ -1,19 +1,18 @@
-# Arrays: anything that a user may pass as an ndarray. Arrays and scalars of NumPy and
-# usual Python numbers are recognised here; anything else is converted in _convert.py.
+# Convert user objects to ndarrays. This file reads NumPy arrays, NumPy scalars and usual
+# Python numbers; _convert.py converts all other objects.
 
 cdef object _as_array = _np.asarray
 
 
 def is_untyped(values, /):
-    """Whether these are Python numbers, alone or in sequences, which have no type."""
+    """Return True for Python numbers, alone or in sequences, which have no type."""
     if known(values) is not None or not isinstance(values, (int, float, list, tuple)):
         return False
     return not isinstance(values, _np.generic)
 
 
 cdef object _converted(object convert, tuple arguments):
-    """What a function of _convert.py makes an ndarray of: NumPy may have to convert, which
-    must not depend on the control state."""
+    """Call a function of _convert.py with the default floating-point control state."""
     cdef pq_fpenv found = pq_fpenv_enter()
     try:
         return convert(*arguments)
@@ -22,13 +21,12 @@ cdef object _converted(object convert, tuple arguments):
 
 
 cdef object _plain(object obj, str name):
-    """`obj` as an exact ndarray; masks are not lost, Python numbers have no dtype yet."""
+    """Return an exact ndarray; keep masks, and leave the dtype of Python numbers open."""
     return _converted(_convert.plain, (obj, name))
 
 
 cdef bint _put_reals(tuple values, pq_type type, void *to) except -1:
-    """Write Python floats, or integers where a float64 is to come of them; False if one is
-    something else."""
+    """Write Python floats, or integers as float64; return False for any other object."""
     cdef Py_ssize_t i = 0
     cdef double value
     cdef int beyond = 0
@@ -50,7 +48,7 @@ cdef bint _put_reals(tuple values, pq_type type, void *to) except -1:
 
 
 cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
-    """Write Python integers; False if one is something else, or not of that type."""
+    """Write Python integers; return False for any other object or a value out of range."""
     cdef const pq_type_info *row = row_of_type(type)
     cdef int64_t value
     cdef int beyond = 0
@@ -66,7 +64,7 @@ cdef bint _put_integers(tuple values, pq_type type, char *to) except -1:
 
 
 cdef bint _put(tuple values, pq_type type, void *to) except -1:
-    """Write Python numbers in a type that is for them; False where it is not."""
+    """Write Python numbers in a type; return False if the type does not fit."""
     cdef pq_fpenv found = pq_fpenv_enter()
     try:
         if _is_integer(type):
@@ -77,7 +75,7 @@ cdef bint _put(tuple values, pq_type type, void *to) except -1:
 
 
 cdef object _filled(tuple values, int ndim, pq_type type):
-    """The same as an array, of one dimension or none."""
+    """Return Python numbers as an array of rank 0 or 1."""
     cdef Py_ssize_t count = len(values)
     array = _new_array(ndim, &count, row_of_type(type).carrier)
     put = _put(values, type, PyArray_DATA(<const PyArrayObject *>array))
@@ -85,8 +83,8 @@ cdef object _filled(tuple values, int ndim, pq_type type):
 
 
 cdef object _numbers(object values, pq_type type):
-    """A Python number, or a flat sequence of some, as an array of the type that is for it,
-    float32, float64 or one of integers that int64 holds; None for anything else."""
+    """Return a Python number, or a flat sequence of numbers, as an array of a fitting type
+    (float32, float64 or an integer type within int64), else `None`."""
     cdef tuple numbers
     cdef int ndim = 1
     if PyFloat_CheckExact(values) or PyLong_CheckExact(values):
@@ -100,12 +98,12 @@ cdef object _numbers(object values, pq_type type):
     return None
 
 
-# Arguments are first converted, all of them, which may run code of theirs that changes the
-# others; then buffers are taken.
+# All arguments are converted first, because their code may change other arguments. Memory
+# is accessed afterwards.
 
 
 cdef object _real_array(object x, str name):
-    """`x` as an ndarray, of real numbers where it has no type."""
+    """Return `x` as an ndarray; objects without a type become real numbers."""
     if type(x) is _ndarray:
         return x
     if PyFloat_CheckExact(x) or known(x) is not None:
@@ -115,18 +113,18 @@ cdef object _real_array(object x, str name):
 
 
 cdef int _hold_real(object array, Array *held, str name, bint int32=False) except -1:
-    """Hold an array of real numbers, perhaps of int32."""
+    """Hold an array of real numbers; some calls allow int32."""
     if not _hold(array, held) or not (
         _is_real(held.type) or (int32 and held.type == PQ_I32)
     ):
-        # No type of one byte would do, which the hint for such arrays names.
+        # No one-byte type is allowed, so the hint of the message would be wrong.
         got = _describe(array) if array.dtype.itemsize > 1 else array.dtype
         raise TypeError(f"{name}: expected {_REAL_LIST}, got {got}")
     return 0
 
 
 cdef object _code_array(object q, str name):
-    """`q` as an ndarray, or a packed array as it is."""
+    """Return `q` as an ndarray or packed array."""
     if type(q) is _ndarray:
         return q
     if isinstance(q, Packed):
@@ -138,7 +136,7 @@ cdef object _code_array(object q, str name):
 
 
 cdef object _hold_code(Call *call, object array, str name):
-    """Hold what `_code_array` gave; returns what owns the memory."""
+    """Hold the result of `_code_array`, and return the owner of the memory."""
     if isinstance(array, Packed):
         _hold_packed(call, array)
         return (<Packed>array)._words
@@ -148,13 +146,13 @@ cdef object _hold_code(Call *call, object array, str name):
 
 
 cdef object _codes_for(object q, str name):
-    """`q` as codes of the type `name`; other types are refused."""
+    """Return `q` as codes of the type `name`, or raise an error."""
     given = _dtype_said(q)
     if given is None:
         array = _converted(_convert.codes, (q, "q", name, _LIMITS.get(name)))
         return array.astype(_dtype_of(name), copy=False)
     found = _dtypes.name_of(given)
-    if found is None:  # a dtype of another library
+    if found is None:  # a dtype of another package
         q = _plain(q, "q")
         given = q.dtype
         found = _dtypes.name_of(given)
@@ -165,12 +163,12 @@ cdef object _codes_for(object q, str name):
 
 
 def plain(values, str name not None, /):
-    """Anything as an ndarray, or the error that says why not."""
+    """Return any object as an ndarray, or raise an error with the reason."""
     return _plain(values, name)
 
 
 def cast(array, str dtype not None, /):
-    """Convert, whatever the control state, and without NumPy's warnings."""
+    """Convert with the default control state, without NumPy's warnings."""
     return _undisturbed(array.astype, (_dtype_of(dtype),))
 
 
@@ -184,5 +182,5 @@ cdef object _undisturbed(object function, tuple args):
 
 
 def undisturbed(function, /, *args):
-    """What a function returns, whatever the control state, and without NumPy's warnings."""
+    """Call a function with the default control state, without NumPy's warnings."""
     return _undisturbed(function, args)

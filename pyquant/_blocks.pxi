@@ -1,4 +1,4 @@
-# Blocks of weights, as files have them, to numbers and back.
+# Convert GGUF blocks to numbers and back.
 
 
 ctypedef pq_status (*blocks_fn)(
@@ -7,7 +7,7 @@ ctypedef pq_status (*blocks_fn)(
 
 
 cdef class _BlockWork(_Work):
-    """Shares of the blocks."""
+    """Parts of the blocks."""
     cdef const pq_kernels *kernels
     cdef const pq_blocks *args
     cdef int parts
@@ -18,8 +18,8 @@ cdef class _BlockWork(_Work):
 
 
 def block_rows():
-    """Name, number, elements and bytes of the formats, how they are encoded, and whether
-    weights are heeded then."""
+    """Return name, number, elements, bytes, kind of encoder and use of weights of each
+    format."""
     cdef int i = 0
     cdef const pq_block_row *row = row_of_blocks(0)
     rows = []
@@ -44,7 +44,7 @@ cdef int _run_blocks(blocks_fn run, const pq_kernels *kernels, const pq_blocks *
 
 
 cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
-    """Hold the bytes in place of scales, and for `x` the shape of their numbers."""
+    """Hold the bytes in place of scales, and the shape of their values for `x`."""
     cdef Py_ssize_t elements = row[2], nbytes = row[3], blocks
     cdef int d, last
     if not _hold(array, &call.scale) or call.scale.type != PQ_U8:
@@ -58,7 +58,7 @@ cdef int _hold_blocks(Call *call, object array, tuple row) except -1:
             f"b: expected rows of a multiple of {nbytes} bytes for {row[0]}, "
             f"got {call.scale.shape[last]}"
         )
-    if blocks > <Py_ssize_t>_maxsize // elements:  # of an array that was broadcast
+    if blocks > <Py_ssize_t>_maxsize // elements:  # broadcast arrays can exceed the memory
         raise _too_many("b", array)
     call.x.ndim = call.scale.ndim
     for d in range(last):
@@ -75,8 +75,7 @@ cdef object _too_many(str name, object array):
 
 cdef int _say_blocks(pq_blocks *args, Call *call, const Array *numbers, tuple row,
                      object threads) except -1:
-    """Of a call whose arrays are held, which of them has the numbers. Returns how many
-    parts share the work."""
+    """Set the array with the numbers in a call, and return the number of parts."""
     args.size = sizeof(pq_blocks)
     args.format = row[1]
     args.ndim = numbers.ndim
@@ -87,7 +86,7 @@ cdef int _say_blocks(pq_blocks *args, Call *call, const Array *numbers, tuple ro
 
 
 cdef int _check_run(int status, Call *call, str name, object array) except -1:
-    """The error for what the core did not take."""
+    """Return the error for a call that the core rejected."""
     if status == PQ_ERR_OVERLAP:
         raise _overlapping("out", &call.out)
     if status == PQ_ERR_SHAPE:
@@ -98,7 +97,7 @@ cdef int _check_run(int status, Call *call, str name, object array) except -1:
 
 
 def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=None):
-    """The numbers of blocks of a format, one of block_rows()."""
+    """Decode blocks of a format, a row of block_rows()."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call
     cdef pq_blocks args
@@ -109,7 +108,7 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     if dtype is not None:
         type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
     elif out is not None:
-        type = PQ_NO_TYPE  # that of `out`
+        type = PQ_NO_TYPE  # the type of `out`
     threads = 1 if threads is _ONE else _threads_of(threads)
     _hold_blocks(&call, array, row)
     exact = _hold_out(&call, _exact_out(out), _NAMES[<int>type], type)
@@ -122,10 +121,10 @@ def decode_blocks(tuple row not None, b, dtype=None, out=None, threads=1, isa=No
     return exact if out is None else out
 
 
-# ---- of numbers ----
+# ---- encode ----
 
 cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
-    """Hold the numbers in place of scales, and for `x` the shape of their blocks."""
+    """Hold the numbers in place of scales, and the shape of their blocks for `x`."""
     cdef Py_ssize_t elements = row[2], nbytes = row[3], extent
     cdef int d, last
     _hold_real(array, &call.scale, "x")
@@ -141,7 +140,7 @@ cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
     call.x.ndim = call.scale.ndim
     for d in range(last):
         call.x.shape[d] = call.scale.shape[d]
-    call.x.shape[last] = extent // elements * nbytes  # at most those of x
+    call.x.shape[last] = extent // elements * nbytes  # at most the bytes of x
     call.args.ndim = call.scale.ndim
     call.args.shape = call.scale.shape
     _set_array(&call.args.inp, &call.scale)
@@ -150,7 +149,7 @@ cdef int _hold_numbers(Call *call, object array, tuple row) except -1:
 
 cdef object _not_encoded(Call *call, object array, int finite, const double *ends,
                          str name):
-    """The error for a number that is not finite, or not when float32 has it."""
+    """Return the error for a value that is not finite as float32."""
     cdef size_t count = 0, first = 0
     if finite:
         end = ends[0] if -ends[0] > ends[1] else ends[1]
@@ -163,7 +162,7 @@ cdef object _not_encoded(Call *call, object array, int finite, const double *end
 
 
 cdef int _find_ends(const pq_kernels *kernels, Call *call, double *ends) noexcept:
-    """The least number and the largest, or 0. Returns whether all are finite."""
+    """Find the extrema including 0; return True if all values are finite."""
     cdef ptrdiff_t none[PQ_MAX_NDIM]
     cdef int finite = 1
     ends[0] = ends[1] = 0
@@ -182,16 +181,16 @@ cdef int _find_ends(const pq_kernels *kernels, Call *call, double *ends) noexcep
 
 
 cdef int _refuse_numbers(const pq_kernels *kernels, Call *call, object array) except -1:
-    """Say which are not finite as float32."""
+    """Raise an error about values that are not finite as float32."""
     cdef double ends[2]
     cdef int finite = _find_ends(kernels, call, ends)
     raise _not_encoded(call, array, finite, ends, "x")
 
 
-# ---- what their errors count ----
+# ---- weights of errors ----
 
 cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
-    """Hold one for each number, or for each column."""
+    """Hold a weight for each value, or for each column."""
     cdef int last = x.ndim - 1
     _hold_real(array, &call.scale, "weights")
     if not (
@@ -209,7 +208,7 @@ cdef int _hold_block_weights(Call *call, Array *x, object array) except -1:
 
 cdef int _check_block_weights(const pq_kernels *kernels, Call *call,
                               object array) except -1:
-    """Whether all are finite as float32, and none is below 0."""
+    """Return True if all weights are finite as float32 and at least 0."""
     cdef double ends[2]
     cdef int finite = _find_ends(kernels, call, ends)
     if not finite or ends[1] >= _BEYOND_F32:
@@ -219,13 +218,13 @@ cdef int _check_block_weights(const pq_kernels *kernels, Call *call,
     return 0
 
 
-# From here on float64 becomes infinite.
+# From this value on, float64 rounds to an infinite float32.
 cdef double _BEYOND_F32 = float.fromhex("0x1.ffffffp127")
 
 
 def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, threads=1,
                   isa=None):
-    """Blocks of a format, one of block_rows() that is encoded."""
+    """Encode blocks of a format, a row of block_rows()."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call, other
     cdef pq_blocks args
@@ -251,7 +250,7 @@ def encode_blocks(tuple row not None, x, weights=None, search=False, out=None, t
         _check_block_weights(kernels, &other, weights)
         memset(steps, 0, sizeof(steps))
         _set_array(&args.weights, &other.scale)
-        if other.scale.ndim < call.scale.ndim:  # the same for all rows
+        if other.scale.ndim < call.scale.ndim:  # one row of weights for all rows
             steps[call.scale.ndim - 1] = other.scale.strides[0]
             args.weights.strides = steps
     args.search = search

@@ -1,5 +1,6 @@
-# quantize and dequantize as functions of C, which take arguments where they lie. Accepts
-# only: calls that are wrong, or have names from elsewhere, go on to the functions above.
+# quantize and dequantize as C functions that read their arguments without references. They
+# only accept calls: wrong calls, and calls with names that are not interned, go to the
+# functions above.
 
 cdef extern from "Python.h":
     ctypedef PyObject *(*PyCFunction)(PyObject *, PyObject *)
@@ -15,11 +16,11 @@ cdef extern from "Python.h":
     PyObject *PyTuple_GET_ITEM(PyObject *, Py_ssize_t)
 
 cdef enum:
-    _PLACES = 3     # arguments that need no names
+    _PLACES = 3     # positional arguments
     _ARGUMENTS = 21
 
 
-# Arguments as signatures have them.
+# Arguments in the order of the signatures.
 cdef struct Known:
     int count
     PyObject *names[_ARGUMENTS]
@@ -68,8 +69,8 @@ cdef struct DequantizeArgs:
 
 cdef bint _take(const Known *known, PyObject *const *args, Py_ssize_t n, PyObject *names,
                 PyObject **given) noexcept:
-    """Put all in their places, without references of their own; False where that cannot be.
-    Names as programs write them are the very objects, as Python keeps one of each."""
+    """Store all arguments without references, or return False. Names in programs are
+    interned, so identity is compared."""
     cdef Py_ssize_t named = PyTuple_GET_SIZE(names) if names != NULL else 0, i, at
     cdef PyObject *name
     if not 1 <= n <= _PLACES:
@@ -127,7 +128,7 @@ cdef object _dequantize_called(PyObject *module, PyObject *const *args, Py_ssize
 
 
 cdef object _requiring_scale(function):
-    """Its signature without the default, which serves a message of our own."""
+    """Return the signature without the default, which exists for an error message."""
     found = _signature(function)
     return found.replace(parameters=[
         one.replace(default=one.empty) if one.name == "scale" else one
@@ -136,14 +137,14 @@ cdef object _requiring_scale(function):
 
 
 cdef bytes _text_of(function):
-    """Signature and docstring, as inspect and help() read them of functions of C."""
+    """Return signature and docstring in the form of C functions."""
     signature = _requiring_scale(function)
     return f"{function.__name__}{signature}\n--\n\n{function.__doc__}".encode()
 
 
 cdef tuple _known_of(function, Known *known, int count, bint of_method=False):
-    """Names and defaults of its so many arguments, which have to stay. The first is
-    given, after what methods are of."""
+    """Set names and defaults of the arguments, which live forever. Skip `self` of methods;
+    the first argument has no default."""
     arguments = tuple([
         (_intern(one.name), None if one.default is one.empty else one.default)
         for one in _signature(function).parameters.values()
@@ -156,7 +157,7 @@ cdef tuple _known_of(function, Known *known, int count, bint of_method=False):
 
 
 cdef object _function_of(void *called, const char *name, bytes text, PyMethodDef *how):
-    """What is called so. All of this has to stay."""
+    """Build the C function; its parts live forever."""
     how.ml_name = name
     how.ml_meth = <PyCFunction>called
     how.ml_flags = METH_FASTCALL | METH_KEYWORDS

@@ -1,4 +1,4 @@
-# The same of QParams.quantize, as a method.
+# QParams.quantize as a C method, like _called.pxi.
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -45,7 +45,7 @@ cdef object _params_called(PyObject *params, PyObject *const *args, Py_ssize_t n
 cdef inline object _quantize_by(Calls params, object x, object rounding, object precision,
                                 object saturate, object packed, object out, object threads,
                                 object out_of_range, object nan):
-    # Without references of its own to what never changes: they take time.
+    # Without references to constants, because references take time.
     return _quantize(
         _active, x, <object><PyObject *>params._given_scale,
         <object><PyObject *>params._given_zero, <object><PyObject *>params._name,

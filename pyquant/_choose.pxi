@@ -1,11 +1,11 @@
-# Choosing parameters: the extrema of an array, and scales and zero points of them.
+# Choose parameters: the extrema of an array, and scales and zero points from them.
 
-# The formulas of others, by number.
+# Formulas of `like=`, by number.
 cdef dict _LIKE = {
     pq_preset_of(<pq_like>like).name.decode(): like
     for like in range(<int>PQ_LIKE_PYQUANT + 1, <int>PQ_LIKE_COUNT)
 }
-# Types that chosen scales may have.
+# Types of chosen scales.
 cdef dict _SCALES = {
     name: _TYPES[name] for name in (
         "float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu"
@@ -15,7 +15,7 @@ cdef str _SCALE_NAMES = "None, " + " or ".join(", ".join(_SCALES).rsplit(", ", 1
 
 
 cdef int _check_like(const pq_choice *choice, str name, str like) except -1:
-    """Whether the formula is one for such codes, and such zero points."""
+    """Return True if the formula supports the type of codes and symmetry."""
     cdef const pq_preset *preset = pq_preset_of(choice.like)
     codes = [
         one for one, code in _CHOSEN.items()
@@ -44,8 +44,8 @@ cdef int _check_like(const pq_choice *choice, str name, str like) except -1:
 
 cdef str _set_choice(pq_choice *choice, object dtype, object symmetric,
                      object scale_dtype, object like, _Affine affine):
-    """How parameters are chosen, all but for data of which type; of `affine`, if any, the
-    range of codes. Returns the name of the quantized type."""
+    """Read the options of the choice, with the range of codes in `affine`, and return the
+    name of the quantized type."""
     cdef bint flag
     name = _name_in(_CHOSEN, dtype, "dtype", _CHOSEN_NAMES)
     memset(choice, 0, sizeof(pq_choice))
@@ -71,14 +71,14 @@ cdef str _set_choice(pq_choice *choice, object dtype, object symmetric,
 
 
 cdef void _set_data(pq_choice *choice, pq_type real) noexcept:
-    """The type of the data, and of scales unless another one is asked for."""
+    """Set the type of the data, and the default type of scales."""
     choice.real = real
     if choice.scale == PQ_NO_TYPE:
         choice.scale = PQ_F64 if real == PQ_F64 else PQ_F32
 
 
 cdef bint _has_no_zero(const pq_choice *choice) noexcept:
-    """Whether every zero point is 0, without a look."""
+    """Return True if every zero point is 0 by the formula."""
     cdef bint signed = (
         _is_narrow_float(choice.code) or row_of_type(choice.code).lowest < 0
     )
@@ -90,9 +90,8 @@ cdef bint _has_no_zero(const pq_choice *choice) noexcept:
 
 cdef tuple _without_repeats(Array *x, tuple selecting, ptrdiff_t *shape,
                             ptrdiff_t *block):
-    """The shape of x, and its blocks, with one element of each run of the same one, which
-    an array that was broadcast may have more of than can be walked. Returns how many there
-    were in place of how many."""
+    """Reduce repeated elements of a broadcast array to one element each, because it may
+    have too many elements to visit. Return the numbers of elements before and after."""
     cdef int d
     cdef bint empty = _size(x) == 0
     before, after = 1, 1
@@ -119,21 +118,21 @@ cdef object _nonfinite_error(Call *call, tuple repeats):
     )
 
 
-# Up to so many parameters for each thread these share the elements instead.
+# With fewer parameters for each thread, threads share the elements instead.
 cdef enum:
     _FEW_PARAMETERS = 64
 
 
 cdef class _ChoosingWork(_Work):
-    """Parameters chosen on threads. Each has its share of them, or where they are few the
-    extrema of its share of the elements, for all."""
+    """Choose parameters on threads. Each thread computes its share of the parameters; if
+    these are few, it finds the extrema of its share of the elements."""
     cdef const pq_kernels *kernels
     cdef const pq_args *args
     cdef const pq_choice *choice
     cdef int parts
     cdef ptrdiff_t count
-    cdef ptrdiff_t strides[PQ_MAX_NDIM]  # of extrema
-    cdef object memory  # lowest and highest of each part; None: shares of parameters
+    cdef ptrdiff_t strides[PQ_MAX_NDIM]  # strides of extrema
+    cdef object memory  # extrema of each part, or None for shares of parameters
     cdef double *cells
 
     cdef int do(self, int part) noexcept nogil:
@@ -142,7 +141,7 @@ cdef class _ChoosingWork(_Work):
         return self.find(part)
 
     cdef int find(self, int part) noexcept nogil:
-        """The extrema of a share of the longest dimension, in whole blocks."""
+        """Find the extrema of a share of the longest dimension, in complete blocks."""
         cdef pq_args args = self.args[0]
         cdef ptrdiff_t shape[PQ_MAX_NDIM]
         cdef ptrdiff_t block = 1, share, first
@@ -176,7 +175,7 @@ cdef class _ChoosingWork(_Work):
         return self.cells + 2 * self.count * part
 
     cdef int share_elements(self) except -1:
-        """Before the work: room for the extrema that each part finds."""
+        """Allocate memory for the extrema of each part."""
         cdef ptrdiff_t size = pq_type_size(self.args.scale.type), i
         cdef int d, part
         for d in range(self.args.ndim):
@@ -194,7 +193,7 @@ cdef class _ChoosingWork(_Work):
         return 0
 
     cdef int choose_shared(self) noexcept:
-        """After it: the extrema of all parts in those of the first, and what follows."""
+        """Combine the extrema of all parts and compute the parameters."""
         cdef double *lowest = self.cells
         cdef double *highest = self.cells + self.count
         cdef ptrdiff_t i
@@ -211,7 +210,7 @@ cdef class _ChoosingWork(_Work):
 
 cdef int _choose_parts(const pq_kernels *kernels, Call *call, const pq_choice *choice,
                        ptrdiff_t count, int parts) except -1:
-    """Scales and zero points of `count` groups; returns a pq_status."""
+    """Compute scales and zero points of `count` groups, and return a pq_status."""
     cdef _ChoosingWork work = _ChoosingWork()
     cdef int status
     work.kernels = kernels
@@ -248,7 +247,7 @@ cdef int _run_choice(const pq_kernels *kernels, Call *call, const pq_choice *cho
 
 cdef ptrdiff_t _place_results(Call *call, tuple selecting, tuple groups, bytes scales,
                               bytes zeros) except -1:
-    """Contiguous, in C order. Returns how many there are."""
+    """Set C-contiguous strides, and return the number of elements."""
     cdef ptrdiff_t count = 1
     cdef int d, i
     for d in range(call.args.ndim):
@@ -267,10 +266,10 @@ cdef ptrdiff_t _place_results(Call *call, tuple selecting, tuple groups, bytes s
 
 
 cdef int _check_shape(tuple shape, object dtype) except -1:
-    """Whether NumPy can make such an array, which it may say of empty ones, too."""
+    """Raise an error if NumPy does not support the array, even if it is empty."""
     try:
         _np.empty(shape, dtype)
-    except ValueError:  # which names no argument
+    except ValueError:  # this error names no argument
         raise ValueError(
             f"x: expected a shape that NumPy can make of {dtype}, got {shape}"
         ) from None
@@ -278,21 +277,21 @@ cdef int _check_shape(tuple shape, object dtype) except -1:
 
 
 cdef bytes _new_memory(tuple shape, object dtype, Py_ssize_t size):
-    """Immutable memory for an array of elements of `size` bytes, to be filled at once."""
+    """Return immutable memory for an array, to be filled immediately."""
     try:
         count = _prod(shape)
-        if count == 0:  # of a shape that NumPy may refuse
+        if count == 0:  # NumPy may reject the shape
             _check_shape(shape, dtype)
         return PyBytes_FromStringAndSize(NULL, count * size)
     except (MemoryError, OverflowError):
-        _check_shape(shape, dtype)  # for its message
+        _check_shape(shape, dtype)  # raises the message
         raise MemoryError from None
 
 
 cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axis,
                    object block_size, object symmetric, object scale_dtype, object like,
                    _Search search, _Affine affine, object threads):
-    """Scales and zero points, frozen, in a tuple like that of `_frozen_parameters`."""
+    """Return immutable scales and zero points, in a tuple like `_frozen_parameters`."""
     cdef Call call
     cdef pq_choice choice
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
@@ -343,7 +342,7 @@ cdef tuple _choose(const pq_kernels *kernels, object x, object dtype, object axi
 
 
 def dynamic_range(x, /):
-    """Scale and zero point of ONNX DynamicQuantizeLinear."""
+    """Compute scale and zero point of ONNX DynamicQuantizeLinear."""
     cdef Call call
     cdef pq_choice choice
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
@@ -372,8 +371,8 @@ def dynamic_range(x, /):
 
 
 def extrema(x, tuple block_size, bint as_magnitudes=False, /):
-    """The lowest and the highest number of each block, and 0: what scales are chosen of,
-    as float64. Or the larger magnitude, as float32; None where not all are finite."""
+    """Return the extrema of each block including 0, as float64, or the larger magnitude as
+    float32. Return `None` if a value is not finite."""
     cdef Call call
     cdef ptrdiff_t shape[PQ_MAX_NDIM]
     cdef int finite = 1, status
@@ -384,7 +383,7 @@ def extrema(x, tuple block_size, bint as_magnitudes=False, /):
     selecting = _granularity(&call, None, block_size)
     groups = _parameter_shape(&call, selecting)
     found = _np.zeros((2 - as_magnitudes, *groups), "f4" if as_magnitudes else "f8")
-    lowest, highest = found[0, ...], found[-1, ...]  # arrays, where there is one block, too
+    lowest, highest = found[0, ...], found[-1, ...]  # arrays, also for one block
     _hold(lowest, &call.scale)
     _hold(highest, &call.zero)
     _set_array(&call.args.lowest, &call.scale)

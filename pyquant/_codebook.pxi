@@ -1,17 +1,17 @@
-# Codes that are places in a table of numbers: the option `codebook` of both directions.
+# The option `codebook`: codes that are indices of a table of numbers.
 
 
 @final
 cdef class _Codebook:
-    """A table, and what finds places in it: nothing in it is a user's any more."""
+    """A table and its search bounds, independent of user objects."""
     cdef pq_codebook table
 
 
-cdef dict _named_books = {}  # as they come along
+cdef dict _named_books = {}  # filled on first use
 
 
 cdef _Codebook _book_of(object given):
-    """The one that is named, or made of numbers."""
+    """Return a named table, or a table from numbers."""
     cdef _Codebook made
     name = None
     if isinstance(given, str):
@@ -61,8 +61,8 @@ cdef tuple _BESIDE_BOOK = (
 
 
 cdef _Affine _with_book(object codebook, object inverse, tuple others):
-    """The options of a call with a codebook, which has none but these: of `others` all are
-    what they are by default."""
+    """Return the options of a call with a codebook; all options in `others` must be
+    defaults."""
     cdef _Affine made = _Affine()
     for (name, usual), value in zip(_BESIDE_BOOK, others):
         if value is not usual and not (isinstance(value, str) and value == usual):
@@ -96,14 +96,14 @@ cdef object _dequantize_by_book(const pq_kernels *kernels, object q, object scal
 
 cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
                    int bits) except -1:
-    """In the call, after what does not go with the type of codes, or as many bits."""
+    """Store the table in the call, after the checks of type and width."""
     cdef int own = book.table.bits
     if code not in ("uint8", "uint4", "uint2"):
         raise TypeError(
             f"{'dtype' if quantizes else 'q'}: expected uint8, uint4 or uint2 beside "
             f"codebook, got {code}"
         )
-    if bits == 0:  # those of the type; bytes hold any
+    if bits == 0:  # width of the type; bytes hold any code
         bits = own if code == "uint8" else pq_type_bits(<pq_type><int>_CODES[code])
     if bits != own:
         raise ValueError(
@@ -115,7 +115,7 @@ cdef int _set_book(Call *call, _Codebook book, str code, bint quantizes,
 
 
 cdef int _check_places(Call *call, object array) except -1:
-    """Whether bytes are places in the table."""
+    """Return True if all bytes are indices of the table."""
     cdef int bits = call.book.bits
     if bits == 8 or call.x.packed or call.x.type != PQ_U8 or _size(&call.x) == 0:
         return 0
@@ -126,7 +126,7 @@ cdef int _check_places(Call *call, object array) except -1:
 
 
 cdef class _BookWork(_Work):
-    """Shares of a call."""
+    """Parts of a call."""
     cdef const pq_kernels *kernels
     cdef Call *call
     cdef int parts

@@ -1,14 +1,13 @@
-# Frozen parameters: what QParams keeps.
+# Immutable parameters: the state of QParams.
 
 
 cdef object _number_at(const void *memory, int type):
-    """The number that lies there, of a type that quantized codes or scales have; None for
-    other types."""
+    """Return the number at an address, or `None` for an unsupported type."""
     cdef pq_fpenv found
     cdef double real
     if type == PQ_F64:
         return (<const double *>memory)[0]
-    if type == PQ_F32:  # a subnormal one, too
+    if type == PQ_F32:  # includes subnormal numbers
         found = pq_fpenv_enter()
         real = (<const float *>memory)[0]
         pq_fpenv_leave(found)
@@ -31,8 +30,8 @@ cdef object _number_at(const void *memory, int type):
 
 
 cdef tuple _frozen(object array, str name):
-    """What an array is made of again, on immutable memory: shape, dtype, bytes; in the byte
-    order of this machine, as pickles come back."""
+    """Return shape, dtype and immutable bytes of an array, in native byte order, like a
+    pickle."""
     try:
         if not array.dtype.isnative:
             array = array.byteswap().view(array.dtype.newbyteorder("="))
@@ -44,14 +43,14 @@ cdef tuple _frozen(object array, str name):
 
 
 cdef tuple _frozen_zero(object value, str dtype):
-    """The same of one zero point of that type, which holds it."""
+    """Return shape, dtype and bytes of one zero point."""
     memory = PyBytes_FromStringAndSize(NULL, pq_type_size(<pq_type><int>_CODES[dtype]))
     _put_integer(_bits_of(value), len(memory), PyBytes_AS_STRING(memory))
     return (), _DTYPES[dtype], memory
 
 
 cdef object _given_scale(tuple frozen, bint single):
-    """A single number as a Python float, unless its type matters beside `precision`."""
+    """Return a single number as a Python float, unless its type affects `precision`."""
     shape, dtype, memory = frozen
     name = _SPELLED.get(dtype) if single else None
     if name == "float32" or name == "float64":
@@ -63,7 +62,7 @@ cdef object _given_scale(tuple frozen, bint single):
 
 
 cdef object _given_zero(tuple frozen, bint single):
-    """None for zeros, a Python integer for a single other one."""
+    """Return `None` for zeros, or a Python integer for a single zero point."""
     shape, dtype, memory = frozen
     if single:
         return _number_at(PyBytes_AS_STRING(memory), <int>_CODES[_SPELLED[dtype]]) or None
@@ -72,12 +71,12 @@ cdef object _given_zero(tuple frozen, bint single):
 
 
 cdef object _zeros_of(Call *call, object zero_point):
-    """Zero points that are not simply one that fits, as an ndarray."""
+    """Return zero points as an ndarray, unless a single one fits."""
     if isinstance(zero_point, Packed):
         numbers = _dequantize(_active, zero_point, 1.0, None, None, None, None, None, 1,
                               None, False)
         if _is_narrow_float(_TYPES[zero_point._name]) and numbers.any():
-            zero_point = zero_point.unpack()  # to be refused as it would be unpacked
+            zero_point = zero_point.unpack()  # raises the error of unpacked zero points
         else:
             zero_point = _np.asarray(numbers, _np.int16)
     elif PyLong_CheckExact(zero_point):
@@ -86,7 +85,7 @@ cdef object _zeros_of(Call *call, object zero_point):
 
 
 cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) except -1:
-    """What can be checked without data, beside scales of that shape."""
+    """Check everything that needs no data, for scales of a shape."""
     if zeros.size != 1 and zeros.shape != shape:
         raise ValueError(f"zero_point: expected shape {shape}, got {zeros.shape}")
     call.args.ndim = call.zero.ndim
@@ -98,7 +97,8 @@ cdef int _check_zeros_alone(Call *call, object zeros, tuple shape, str dtype) ex
 
 
 cdef tuple _keeping_scale(Call *call, object scale):
-    """Scales, frozen, and as calls take them fastest; of `call` if `scale` is None."""
+    """Return immutable scales, and their fastest form for calls; from `call` if `scale` is
+    `None`."""
     if scale is None:
         memory = PyBytes_FromStringAndSize(<const char *>&call.scale_value, 8)
         return ((), _DTYPES["float64"], memory), call.scale_value
@@ -107,7 +107,7 @@ cdef tuple _keeping_scale(Call *call, object scale):
 
 
 cdef tuple _keeping_zero(Call *call, object zeros, str dtype):
-    """The same of zero points, in that type, whatever they came in: it has them all."""
+    """Return immutable zero points in a type, and their fastest form for calls."""
     if zeros.dtype is not _DTYPES[dtype]:
         zeros = cast(zeros, dtype)
     frozen = _frozen(zeros, "zero_point")
@@ -115,7 +115,7 @@ cdef tuple _keeping_zero(Call *call, object zeros, str dtype):
 
 
 cdef tuple _parameter_shape_of(Call *call, object scale, object offset):
-    """Of scales, or of offsets beside a single one."""
+    """Return the shape of scales, or of offsets beside a single scale."""
     shape = () if scale is None else _shape(&call.scale)
     if offset is None or PyFloat_CheckExact(offset) or offset.size == 1:
         return shape
@@ -126,9 +126,9 @@ cdef tuple _parameter_shape_of(Call *call, object scale, object offset):
 
 cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object axis,
                               object block_size, _Affine affine):
-    """Scale and zero point, frozen; the same as calls take them fastest; `dtype`, and axis
-    and block size as Python integers. After what can be checked without data. `affine` has
-    checked itself, and gets its offset as calls take it."""
+    """Return scale and zero point, immutable and in the fastest form for calls; `dtype`;
+    axis and block size as Python integers. All checks without data come first. `affine`
+    gets its offset in the form for calls."""
     cdef Call call
     cdef bint simple
     _forget(&call)
@@ -169,7 +169,7 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
 
 
 cdef tuple _frozen_offset(_Affine affine):
-    """Offsets, frozen, which `affine` has from now on."""
+    """Return immutable offsets, which `affine` uses from now on."""
     cdef Call call
     cdef double value
     offset = affine.offset
@@ -186,8 +186,8 @@ cdef tuple _frozen_offset(_Affine affine):
 
 
 def typed_zeros(zeros, str name not None, /):
-    """Zero points, kept in a type of NumPy, in the quantized type, read-only; as they are
-    kept where there is no such type."""
+    """Return read-only zero points in the quantized type, or in the stored NumPy type
+    without ml_dtypes."""
     if name not in _DTYPES:
         try:
             _dtype_of(name)
@@ -196,7 +196,7 @@ def typed_zeros(zeros, str name not None, /):
     dtype = _DTYPES[name]
     if dtype == zeros.dtype:
         return zeros.view()
-    # ml_dtypes keeps integers in the low bits, where floats have zeros.
+    # ml_dtypes stores integers in the low bits; zeros of floats have equal bytes.
     codes = _np.array(zeros.view(_np.uint8))
     codes &= (1 << pq_type_bits(<pq_type><int>_CODES[name])) - 1
     codes.flags.writeable = False

@@ -1,8 +1,8 @@
-# Two calls in one: parameters and codes of data, and codes and numbers of these.
+# One-pass calls: choose and quantize, quantize and dequantize.
 
 
 cdef class _DynamicWork(_Work):
-    """Parameters and codes, a share of the groups for each thread."""
+    """Choose parameters and quantize, with a share of the groups for each thread."""
     cdef const pq_kernels *kernels
     cdef const pq_args *args
     cdef const pq_choice *choice
@@ -13,7 +13,7 @@ cdef class _DynamicWork(_Work):
 
 
 cdef class _FakeWork(_Work):
-    """What numbers come back as, a share of them for each thread."""
+    """Quantize and dequantize, with a share of the elements for each thread."""
     cdef const pq_kernels *kernels
     cdef const pq_args *args
     cdef const pq_fake *fake
@@ -24,7 +24,7 @@ cdef class _FakeWork(_Work):
 
 
 cdef int _run_work(_Work work, int parts) except -1:
-    """All parts of it; returns a pq_status."""
+    """Run all parts, and return a pq_status."""
     cdef int status
     if parts > 1:
         try:
@@ -45,7 +45,7 @@ cdef object _overlapping(str name, Array *a):
 
 
 cdef bint _overlaps_itself(Array *a):
-    """As C has it, which does not say of which array it speaks."""
+    """Return the error of C, which does not name the array."""
     cdef ptrdiff_t span = a.itemsize
     strides = sorted(
         [(abs(a.strides[d]), a.shape[d]) for d in range(a.ndim) if a.shape[d] > 1]
@@ -62,7 +62,7 @@ cdef bint _overlaps_itself(Array *a):
 
 cdef int _dynamic_parts(Call *call, tuple selecting, Py_ssize_t each,
                         int threads) except -1:
-    """How many threads; 0 where it takes two calls for them to share the work."""
+    """Return the number of threads, or 0 if sharing the work needs two calls."""
     cdef int parts = 1 if threads == 1 else _parts(_size(&call.x) * each, threads)
     cdef int d
     if parts == 1:
@@ -191,7 +191,8 @@ cdef tuple _dynamic_quantize(type cls, const pq_kernels *kernels, object x, obje
 def dynamic_quantize(type cls not None, isa, x, dtype, axis, block_size, symmetric,
                      quant_range, scale_dtype, like, packed, out, threads, rounding, seed,
                      start, /):
-    """See fused.dynamic_quantize; `cls` is QParams, `isa` None or a level."""
+    """See fused.dynamic_quantize; `cls` is QParams, `isa` is `None` or an instruction set.
+    """
     affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
     return _dynamic_quantize(cls, _active if isa is None else _kernels_of(isa), x, dtype,
                              axis, block_size, symmetric, scale_dtype, like, affine,
@@ -202,7 +203,7 @@ def dynamic_quantize(type cls not None, isa, x, dtype, axis, block_size, symmetr
 
 
 cdef object _hold_mask(Array *held, Call *call, object mask):
-    """The mask as an array of bytes, after the checks of it alone."""
+    """Return the mask as an array of bytes, after its own checks."""
     if not isinstance(mask, _ndarray):
         raise TypeError(f"mask: expected a NumPy array of bool, got {type(mask).__name__}")
     exact = mask if type(mask) is _ndarray else _ndarray.view(mask, _ndarray)
@@ -245,7 +246,7 @@ cdef int _run_fake(const pq_kernels *kernels, Call *call, const pq_fake *fake,
         status = _run_work(work, parts)
     if status == PQ_ERR_OVERLAP:
         raise _overlapping("out", &call.out)
-    if status == PQ_ERR_SHAPE:  # of arrays that were broadcast
+    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
         raise ValueError(
             f"x: expected an array that memory holds, got shape {_shape(&call.x)}"
         )
@@ -257,7 +258,7 @@ cdef int _run_fake(const pq_kernels *kernels, Call *call, const pq_fake *fake,
 def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, precision,
                   saturate, offset, inverse, fill, quant_range, mask, out, threads, seed,
                   start, /):
-    """See fused.fake_quantize; `isa` is None or a level."""
+    """See fused.fake_quantize; `isa` is `None` or an instruction set."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call
     cdef Array flags
@@ -336,8 +337,8 @@ cdef class _LevelsWork(_Work):
 
 
 def fake_levels(isa, x, params, out, threads, /):
-    """`x`, a float32 array, with parameters of six float32 in the last dimension of
-    `params`, the others of which broadcast to x; see openvino.fake_quantize."""
+    """Quantize float32 `x` with six float32 parameters in the last dimension of `params`;
+    all other dimensions broadcast to x. See openvino.fake_quantize."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call
     cdef _LevelsWork work = _LevelsWork()
@@ -372,7 +373,7 @@ def fake_levels(isa, x, params, out, threads, /):
 
 
 def as_reals(values, str name not None, /):
-    """An array of real numbers; float64 of what has no type."""
+    """Return an array of real numbers; objects without a type become float64."""
     cdef Array held
     if type(values) is int:
         values = 1.0 * values

@@ -1,9 +1,9 @@
-# Granularity: `axis` and `block_size`, and where parameters are along the dimensions of x.
+# Read `axis` and `block_size`, and place parameters along the dimensions of x.
 
 
 cdef object _integer(object value, str name,
                      str expected="None, an integer or a tuple of integers"):
-    """An integer that is no bool."""
+    """Return an integer; bool raises an error."""
     try:
         if value is not True and value is not False:
             return _index(value)
@@ -13,7 +13,8 @@ cdef object _integer(object value, str name,
 
 
 cdef inline object _settled(object value, str name):
-    """None, an integer or a tuple of integers, of which nothing is a user's any more."""
+    """Return `None`, an integer or a tuple of Python integers, independent of user objects.
+    """
     return value if value is None or PyLong_CheckExact(value) else integers(value, name)
 
 
@@ -22,14 +23,14 @@ cdef inline tuple _one_or_more(object settled):
 
 
 def integers(value, name, /):
-    """None, an integer or a tuple of integers, each as a Python int."""
+    """Return `None`, a Python integer or a tuple of Python integers."""
     if isinstance(value, tuple):
         return tuple([_integer(one, name) for one in value])
     return None if value is None else _integer(value, name)
 
 
 cdef tuple _axes(object axis, int ndim):
-    """The axes as ascending non-negative integers."""
+    """Return the axes as ascending nonnegative integers."""
     cdef list axes
     if PyLong_CheckExact(axis) and 0 <= axis < ndim:
         return (axis,)
@@ -65,7 +66,7 @@ cdef int _check_blocked_axis(object axis, object block_size) except -1:
 
 
 cdef ptrdiff_t _within(object block, ptrdiff_t extent):
-    """A positive block, which is no longer than a dimension that is not empty."""
+    """Return a positive block size, at most the extent of a nonempty dimension."""
     if extent < 1:
         return 1
     return extent if block > extent else block
@@ -75,8 +76,8 @@ cdef tuple _DIMENSIONS = tuple(range(PQ_MAX_NDIM))
 
 
 cdef tuple _granularity(Call *call, object axis, object block_size):
-    """Fill call.block; returns the dimensions that select a parameter, and is the one
-    place that knows what `axis` and `block_size` mean."""
+    """Fill call.block and return the dimensions that select a parameter. Only this function
+    interprets `axis` and `block_size`."""
     cdef int ndim = call.args.ndim, d
     for d in range(ndim):
         call.block[d] = 1
@@ -99,7 +100,7 @@ cdef tuple _granularity(Call *call, object axis, object block_size):
 
 @cdivision(True)
 cdef inline ptrdiff_t _blocks_along(Call *call, int d) noexcept:
-    """How many there are; mostly of one element, which needs no division."""
+    """Return the number of blocks; a block of one element needs no division."""
     cdef ptrdiff_t n = call.args.shape[d], block = call.block[d]
     return n if block == 1 else (n + block - 1) // block
 
@@ -120,15 +121,15 @@ cdef bint _has_parameter_shape(Call *call, Array *a, tuple selecting) except -1:
 
 
 cdef tuple _kept_shape(Call *call, tuple selecting):
-    """The shape of parameters that keep the dimensions of x, as NumPy broadcasts them."""
+    """Return the shape of parameters with the rank of x, for broadcasting."""
     return tuple([
         call.args.shape[d] if d in selecting else 1 for d in range(call.args.ndim)
     ])
 
 
 cdef bint _keeps_dimensions(Call *call, Array *a) noexcept:
-    """Whether NumPy would broadcast it to x, and to nothing larger, by its own dimensions.
-    One dimension may be meant for any axis."""
+    """Return True if the shape broadcasts to x and has at least two dimensions. A single
+    dimension could mean any axis."""
     cdef int d
     if a.ndim != call.args.ndim or call.args.ndim < 2:
         return False
@@ -146,7 +147,7 @@ cdef void _place_kept(Array *a, ptrdiff_t *strides) noexcept:
 
 cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
                 ptrdiff_t *strides) except -1:
-    """Strides, over the dimensions of x, of an array of parameters."""
+    """Return the strides of parameters over the dimensions of x."""
     cdef int d, i = 0
     if not a.held or _size(a) == 1:
         return 0
@@ -163,12 +164,12 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
 
 
 cdef str _of_scales(Call *call):
-    """For messages: what scales have their shape from."""
+    """Describe the source of the shape of scales, for messages."""
     return _offset_name(call.as_bias) if call.as_offset else "scale"
 
 
 cdef object _fitting_axes(Call *call, Array *a):
-    """For the message: which axes a single dimension fits."""
+    """List the axes that a single dimension fits, for messages."""
     fitting = [
         f"axis={d}" for d in range(call.args.ndim)
         if a.ndim == 1 and call.args.shape[d] == a.shape[0]
@@ -177,7 +178,7 @@ cdef object _fitting_axes(Call *call, Array *a):
 
 
 cdef int _place_unnamed(Call *call) except -1:
-    """Without axis and block_size: parameters that keep the dimensions of x."""
+    """Place parameters with the rank of x, without axis and block_size."""
     if not _keeps_dimensions(call, &call.scale):
         raise ValueError(
             f"{_of_scales(call)}: expected one element, or all dimensions of x, without "

@@ -36,7 +36,7 @@ isa_active = _choose_isa()
 cdef const pq_kernels *_active = _kernels_of(isa_active)
 
 # The interface for other extension modules, see csrc/pyquant.h. The bytes of the version
-# live as long as this module's names, which nothing takes away.
+# live as long as this module.
 cdef bytes _version = __version__.encode()
 cdef pq_api _api
 pq_api_init(&_api, _active, PyBytes_AS_STRING(_version))

@@ -1,27 +1,26 @@
-# Layouts: how packed codes lie in words, and what users say of that.
+# Layouts of packed codes in words, and the arguments that select them.
 
 
 @final
 cdef class Layout:
     """
-    How codes lie in words.
+    The layout of codes in words.
 
-    Codes along one axis are a stream of bits, the first in the lowest of the first word.
-    Each group of codes is in the order of ``order``: code i of a group lies at the place
-    ``order[i]``, and where that is empty, codes lie as they are.
+    Codes along one axis are a stream of bits, from the lowest bit of the first word. Code i
+    of a group has position ``order[i]``; an empty ``order`` means ascending positions.
 
     Attributes
     ----------
     name : str
-        What it is called.
+        Name of the layout.
     widths : tuple of int
-        Bits that codes may have.
+        Supported bits of a code.
     words : tuple of dtype
-        The types that words may have, little-endian; the first is that of new ones.
+        Supported little-endian types of words; new arrays have the first.
     order : bytes
-        The places of the codes of a group.
+        Positions of the codes of a group.
     flat : bool
-        Whether all the elements in C order are the stream, not those along an axis.
+        True if the stream contains all elements in C order, without an axis.
     """
 
     cdef readonly str name
@@ -31,10 +30,10 @@ cdef class Layout:
     cdef readonly bint flat
     cdef readonly int word_bits
     cdef int group
-    cdef dict types  # those that have one of its widths, and these as a text
+    cdef dict types  # types with a supported width, and their names as text
     cdef str some
 
-    # Not __init__, which anybody could call again.
+    # Not __init__, because callers could call it again.
     def __cinit__(self, str name not None, tuple widths not None, tuple words not None,
                   bytes order not None=b"", bint flat=False):
         first, *_ = words
@@ -52,20 +51,20 @@ cdef class Layout:
         self.some = ", ".join(self.types)
 
     cpdef Py_ssize_t length(self, Py_ssize_t codes, int bits) noexcept:
-        """Number of the words of so many codes; groups are whole."""
+        """Return the number of words of complete groups for a number of codes."""
         cdef Py_ssize_t groups = codes // self.group + (codes % self.group != 0)
         cdef Py_ssize_t all_bits = groups * self.group * bits
         return all_bits // self.word_bits + (all_bits % self.word_bits != 0)
 
     cpdef tuple shape(self, tuple extents, object axis, int bits):
-        """Shape of the words of an array."""
+        """Return the shape of the words of an array."""
         if axis is None:
             return (self.length(_prod(extents), bits),)
         words = self.length(extents[axis], bits)
         return (*extents[:axis], words, *extents[axis + 1:])
 
 
-# A layout is a row here, and what the C core makes of it.
+# Each layout is one row, with parameters for the C core.
 cdef dict _LAYOUTS = {row.name: row for row in (
     Layout("onnx", (2, 4), ("<u1",), flat=True),
     Layout("words", (1, 2, 3, 4, 5, 6, 7, 8), ("<i4", "<u4")),
@@ -75,11 +74,11 @@ cdef dict _LAYOUTS = {row.name: row for row in (
 )}
 cdef Layout _ALL_WIDTHS = _LAYOUTS["words"]
 
-# What messages call layout, axis and bits: parameters, or places in what `packed` is given.
+# Names of layout, axis and bits in messages: parameters, or elements of `packed`.
 cdef tuple _OWN = ("layout", "axis", "bits")
 cdef tuple _IN_PACKED = ("packed", "packed[1]", "packed[2]")
 
-# What codes of fewer bits than a byte are, where there is a type for them.
+# Types of sub-byte codes by width.
 cdef dict _NARROWER = {
     ("uint8", 4): "uint4",
     ("uint8", 2): "uint2",
@@ -89,7 +88,7 @@ cdef dict _NARROWER = {
 
 
 def layouts():
-    """All of them, by name."""
+    """Return all layouts by name."""
     return _LAYOUTS.copy()
 
 
@@ -107,8 +106,8 @@ cdef Layout _layout_named(object layout, tuple names):
 
 
 cdef object _whole(object value, str name):
-    """An integer as Python's own; no bool."""
-    if PyLong_CheckExact(value):  # most are
+    """Return a Python integer; bool raises an error."""
+    if PyLong_CheckExact(value):  # the common case
         return value
     try:
         if not isinstance(value, (bool, _np.bool_)):
@@ -119,8 +118,7 @@ cdef object _whole(object value, str name):
 
 
 cdef object _settled_along(Layout row, object axis, tuple names):
-    """The axis along which codes are packed in a layout, as a Python integer; None where
-    there is none."""
+    """Return the packed axis of a layout as a Python integer, or `None` without an axis."""
     if not row.flat:
         return -1 if axis is None else _whole(axis, names[1])
     if axis is not None:
@@ -130,7 +128,7 @@ cdef object _settled_along(Layout row, object axis, tuple names):
 
 
 cdef object _along(Layout row, object settled, int ndim, tuple names):
-    """The same of so many dimensions, from the first."""
+    """Return the packed axis as a nonnegative integer."""
     if settled is None:
         return None
     if ndim == 0:
@@ -143,7 +141,7 @@ cdef object _along(Layout row, object settled, int ndim, tuple names):
 
 
 cdef str _element_of(object dtype, object bits, Layout row, tuple names, int *width):
-    """The type and the width of the codes of an array in a layout."""
+    """Return type and width of the codes of an array in a layout."""
     cdef str name
     cdef int own
     if bits is None:
@@ -167,7 +165,7 @@ cdef str _element_of(object dtype, object bits, Layout row, tuple names, int *wi
     return name
 
 
-# NumPy makes no array of more bytes, not even an empty one, and float64 has eight.
+# Largest size of a float64 array in NumPy, also of an empty one.
 cdef Py_ssize_t _LARGEST = _maxsize
 cdef Py_ssize_t _MOST = _LARGEST // 8
 
@@ -186,11 +184,11 @@ cdef int _check_product(tuple extents, str name) except -1:
 
 
 cdef tuple _extents_of(object shape):
-    """A shape that arrays may have, as Python integers."""
+    """Return a valid shape as Python integers."""
     cdef tuple extents
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        # Of a list: of a generator Python makes larger tuples, which it keeps for others.
+        # From a list, because a generator makes Python allocate a larger tuple.
         extents = tuple([_whole(one, "shape") for one in given])
     except TypeError:
         raise TypeError(
@@ -211,8 +209,8 @@ cdef tuple _extents_of(object shape):
 
 
 def words_of(dtype, shape, layout, axis, bits, /):
-    """What `PackedArray` is told of its words: the type of the codes; their shape; layout,
-    axis and bits; the shape of the words; and the layout itself."""
+    """Return type and shape of the codes; layout, axis and bits; shape of the words;
+    layout."""
     cdef int width = 0
     cdef Layout row = _layout_named(layout, _OWN)
     cdef str name = _element_of(dtype, bits, row, _OWN, &width)
@@ -223,8 +221,8 @@ def words_of(dtype, shape, layout, axis, bits, /):
 
 
 cdef tuple _requested(object packed, str dtype, bint fixed):
-    """What quantize is asked for by `packed`: the type of the codes, which is `dtype` where
-    that is `fixed`, layout, axis and bits. Nothing of it is a user's any more."""
+    """Return type of codes, layout, axis and bits from the argument `packed`, independent
+    of user objects. If `fixed`, the type must be `dtype`."""
     cdef int width = 0
     cdef Layout row
     given = packed if isinstance(packed, tuple) else (packed,)

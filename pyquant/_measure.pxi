@@ -1,4 +1,4 @@
-# Measuring how far two arrays are apart.
+# Measure the error between two arrays.
 
 # struct pq_error.
 cdef tuple _ERROR_SUMS = ("xx", "yy", "xy", "e", "ee", "most")
@@ -12,11 +12,11 @@ cdef object _ERROR = _np.dtype(
 
 
 cdef class _MeasuringWork(_Work):
-    """Shares of the chunks of all groups."""
+    """Parts of the chunks of all groups."""
     cdef const pq_kernels *kernels
     cdef const pq_args *args
     cdef const unsigned char *kept
-    cdef pq_type code  # PQ_NO_TYPE: the other side is there
+    cdef pq_type code  # PQ_NO_TYPE: compare with a given array
     cdef pq_error *errors
     cdef int parts
 
@@ -29,8 +29,8 @@ cdef class _MeasuringWork(_Work):
 
 cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_type code,
                         Calls params, int threads):
-    """The errors of groups along the axes: of what `params` make of the input, in codes of
-    that type, or None: of the output."""
+    """Measure the errors of groups along the axes, of the input quantized with `params`, or
+    of a given output."""
     cdef unsigned char kept[PQ_MAX_NDIM]
     cdef ptrdiff_t count = 1, size = 1, chunks, g, c
     cdef int d, status, parts = 1
@@ -64,7 +64,7 @@ cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_t
         status = _run_work(work, parts)
     else:
         status = pq_measure(kernels, &call.args, kept, errors, 0, 1)
-    if status == PQ_ERR_SHAPE:  # of arrays that were broadcast
+    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
         raise ValueError(
             f"x: expected an array that memory holds, got shape {_shape(&call.x)}"
         )
@@ -103,7 +103,7 @@ cdef object _measure_by(const pq_kernels *kernels, Calls params, object x, objec
     _forget(&call)
     array, offset = _real_array(x, "x"), None
     call.args.round = PQ_HALF_EVEN
-    scale = _scale_array(&call, params._given_scale)  # or there are no parameters
+    scale = _scale_array(&call, params._given_scale)  # else without parameters
     code = <pq_type><int>_CODES[params._name]
     zero_point = _zero_array(&call, params._given_zero)
     axis = _settled(axis, "axis")
@@ -121,18 +121,18 @@ cdef object _measure_by(const pq_kernels *kernels, Calls params, object x, objec
 
 
 def measure_params(Calls params not None, x, axis=None, threads=1, isa=None, /):
-    """The same of what parameters make of `x`."""
+    """Measure the error of quantizing `x` with given parameters."""
     return _measure_by(_active if isa is None else _kernels_of(isa), params, x, axis,
                        threads)
 
 
 def measure(x, y, axis=None, threads=1, isa=None):
-    """The errors of `y` for each index of the axes, and these, ascending."""
+    """Return the errors of `y` for each index of the axes, and the ascending axes."""
     return _measure(_active if isa is None else _kernels_of(isa), x, y, axis, threads)
 
 
 def add_errors(first, second, /):
-    """Those of the elements of both, group by group."""
+    """Add the errors of both, group by group."""
     cdef ptrdiff_t i
     cdef pq_error *sums
     cdef const pq_error *added

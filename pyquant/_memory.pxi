@@ -1,28 +1,28 @@
-# Memory: that of a call's arrays, read through NumPy's C API, and new arrays.
+# Memory of the arrays of a call, read through NumPy's C API, and new arrays.
 
 
-# What is known of an array, which whoever calls keeps alive. A copy: while a call does
-# without the GIL, others may give the array itself another shape.
+# A copy of the description of an array. The caller keeps the array alive. Without the GIL,
+# another thread may change the shape of the array itself.
 cdef struct Array:
     char *data
     int ndim
     ptrdiff_t[PQ_MAX_NDIM] shape
     ptrdiff_t[PQ_MAX_NDIM] strides  # in bytes
     ptrdiff_t itemsize
-    bint held  # all this is set
+    bint held  # true if the fields are set
     bint readonly
     pq_type type
     bint swapped
-    size_t packed  # bytes of a packed array, which has no strides; else 0
+    size_t packed  # bytes of a packed array (without strides), else 0
 
 
 cdef struct Call:
     pq_args args
     Array x, out, scale, zero, offset
     double scale_value, offset_value
-    bint has_out    # that was given
-    bint as_offset  # a single scale, as many times as there are offsets
-    bint as_bias    # what the offset was given as
+    bint has_out    # true if the caller passed out
+    bint as_offset  # a single scale, repeated for each offset
+    bint as_bias    # true if the offset was passed as bias
     const pq_codebook *book
     int64_t zero_value
     ptrdiff_t block[PQ_MAX_NDIM]
@@ -30,8 +30,8 @@ cdef struct Call:
     ptrdiff_t zero_strides[PQ_MAX_NDIM]
     ptrdiff_t x_bits[PQ_MAX_NDIM]
     ptrdiff_t out_bits[PQ_MAX_NDIM]
-    pq_layout x_layout, out_layout  # where the arguments point to them
-    Py_ssize_t x_words, out_words   # along their axes
+    pq_layout x_layout, out_layout  # storage for the pointers in the arguments
+    Py_ssize_t x_words, out_words   # words along the packed axes
 
 
 cdef inline void _forget_options(pq_args *args) noexcept:
@@ -62,7 +62,7 @@ cdef inline void _forget(Call *call) noexcept:
 
 
 cdef inline int64_t _bits_of(object value) except? -1:
-    """Those of an integer that int64 or uint64 holds."""
+    """Return the 64 bits of an integer within int64 or uint64."""
     return value if value < 2**63 else <int64_t><uint64_t>value
 
 
@@ -70,13 +70,13 @@ cdef bint _BIG_ENDIAN = _np.dtype(">u2").isnative
 
 
 cdef inline void _put_integer(int64_t value, size_t size, char *to) noexcept:
-    """Write its low bytes."""
+    """Write the low bytes of an integer."""
     cdef const char *low = <const char *>&value
     memcpy(to, low + sizeof(value) - size if _BIG_ENDIAN else low, size)
 
 
-# NumPy's numbers of element types -> pq_type; those of ml_dtypes, which it gives out as
-# they are registered, as they come along.
+# NumPy's type numbers -> pq_type. NumPy assigns numbers to the types of ml_dtypes when they
+# are registered; they are added on first use.
 cdef enum:
     _OWN_TYPES = 32
     _USER_TYPES = 64
@@ -112,8 +112,8 @@ _read_numpy_types()
 
 
 cdef pq_type _user_type(object array, int number) except *:
-    """The pq_type of an array of a type that is not NumPy's own; PQ_NO_TYPE for none.
-    Without a call of Python code: arrays must not change while they are looked at."""
+    """Return the pq_type of an array with a registered type, or PQ_NO_TYPE. The function
+    calls no Python code, because that could change the array."""
     cdef pq_type type = PQ_NO_TYPE
     scalar = array.dtype.type
     if scalar.__module__ == "ml_dtypes":
@@ -133,7 +133,7 @@ cdef inline pq_type _type_of_array(object array, int number) except *:
 
 
 cdef inline void _hold_as(object array, pq_type type, bint swapped, Array *held) noexcept:
-    """Read an array whose element type is known."""
+    """Read an array with a known element type."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef const Py_ssize_t *shape = PyArray_DIMS(a)
     cdef const Py_ssize_t *strides = PyArray_STRIDES(a)
@@ -151,10 +151,10 @@ cdef inline void _hold_as(object array, pq_type type, bint swapped, Array *held)
 
 
 cdef bint _hold_scalar(object scalar, Array *held) except -1:
-    """Read a scalar of NumPy's own, which lends its memory as a buffer."""
+    """Read a NumPy scalar through its buffer."""
     cdef Py_buffer buffer
     kind = type(scalar)
-    # To hash types whose own type may be a user's is left to others.
+    # The slow path hashes types with a user-defined metaclass.
     found = _SPELLED_TYPES.get(kind) if type(kind) is type else None
     if found is None:
         return False
@@ -170,8 +170,8 @@ cdef bint _hold_scalar(object scalar, Array *held) except -1:
 
 
 cdef bint _hold(object array, Array *held) except -1:
-    """Read an exact ndarray, or a scalar of NumPy's own, whose element type has a pq_type;
-    else return False."""
+    """Read an exact ndarray or a NumPy scalar of a known element type, else return False.
+    """
     cdef const PyArray_Descr *descr
     cdef pq_type type
     if Py_TYPE(array) is not &PyArray_Type:
@@ -202,7 +202,7 @@ cdef tuple _extents(int ndim, const Py_ssize_t *shape):
     cdef int d
     for d in range(ndim):
         extent = shape[d]
-        Py_INCREF(extent)  # which the tuple takes over
+        Py_INCREF(extent)  # the tuple steals this reference
         PyTuple_SET_ITEM(extents, d, extent)
     return extents
 
@@ -221,7 +221,7 @@ cdef inline void _set_array(pq_array *to, Array *a) noexcept:
 
 cdef void _lay_words(Call *call, pq_array *to, ptrdiff_t *strides, pq_layout *layout,
                      Py_ssize_t words) noexcept:
-    """Words that have the place of the elements along an axis, in C order."""
+    """Describe words in place of the elements along an axis, in C order."""
     cdef ptrdiff_t stride = layout.word_bits
     cdef int d
     for d in range(call.args.ndim - 1, -1, -1):
@@ -261,18 +261,18 @@ cdef bint _same_shape(Array *a, Array *b) noexcept:
 
 
 cdef object _new_array(int ndim, const Py_ssize_t *shape, pq_type type):
-    """A new array in C order."""
+    """Return a new array in C order."""
     cdef object dtype
     if _dtypes_held[<int>type] != NULL:
         dtype = <object>_dtypes_held[<int>type]
     else:
         dtype = _dtype_of(<str>_NAMES[<int>type])
-    Py_INCREF(dtype)  # which the array takes over
+    Py_INCREF(dtype)  # the array steals this reference
     try:
         return PyArray_NewFromDescr(
             &PyArray_Type, <PyArray_Descr *>dtype, ndim, shape, NULL, NULL, 0, NULL
         )
-    except ValueError:  # of NumPy, which names no argument
+    except ValueError:  # NumPy's error names no argument
         raise ValueError(
             f"out: expected a shape that NumPy can make of {dtype}, "
             f"got {_extents(ndim, shape)}"
@@ -284,8 +284,7 @@ cdef inline object _new_like(Array *a, pq_type type):
 
 
 cdef object _exact_out(object out):
-    """`out` as what it is, not as what a subclass says of itself, and without a call of its
-    methods."""
+    """Return `out` as a plain ndarray, without calling methods of a subclass."""
     if out is None or type(out) is _ndarray:
         return out
     if not issubclass(type(out), _ndarray):
@@ -297,12 +296,12 @@ cdef object _exact_out(object out):
 
 
 cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
-    """Hold the result: an array, after all checks of it, or for None a new one."""
+    """Hold the result: `out` after all checks, or a new array."""
     if exact is None:
         exact = _new_like(&call.x, code)
         _hold_as(exact, code, False, &call.out)
         return exact
-    # PQ_NO_TYPE: any real type.
+    # PQ_NO_TYPE allows any real type.
     if not _hold(exact, &call.out) or (
         call.out.type != code
         and not (code == PQ_NO_TYPE and _is_real(call.out.type))
@@ -317,7 +316,7 @@ cdef object _hold_out(Call *call, object exact, str dtype, pq_type code):
 
 
 cdef void _bounds(Array *a, uintptr_t *lo, uintptr_t *hi) noexcept:
-    """The bytes from the first to past the last that an array may touch."""
+    """Return the range of bytes that an array may touch."""
     cdef ptrdiff_t span
     cdef int d
     lo[0] = hi[0] = <uintptr_t>a.data

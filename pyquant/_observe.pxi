@@ -1,10 +1,10 @@
-# Observing: the extrema of an array and how often the upper 16 bits of its elements occur.
+# Observe the extrema of an array, and count the upper 16 bits of its elements.
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
 
 
 cdef class _Counters:
-    """Memory that C counts in, of zeros between calls."""
+    """Memory for counts in C, zero between calls."""
     cdef uint32_t *data
 
     def __cinit__(self):
@@ -16,8 +16,8 @@ cdef class _Counters:
         PyMem_RawFree(self.data)
 
 
-# Kept from call to call, as to get a megabyte of zeros takes longer than to count a few
-# thousand numbers. Who takes them out has them alone; of those given back one is kept.
+# Kept between calls, because a new megabyte of zeros costs more than counting a few
+# thousand numbers. A call takes the memory out and owns it; one returned memory is kept.
 cdef list _kept_counters = []
 
 
@@ -29,13 +29,13 @@ cdef _Counters _take_counters():
 
 
 cdef class _CountingWork(_Work):
-    """An array, its parts counted on threads. One at a time where they are more than
-    counters hold."""
+    """Count the parts of an array on threads, or one at a time if counters could overflow.
+    """
     cdef const pq_kernels *kernels
     cdef const pq_args *args
     cdef int parts
     cdef list memory
-    cdef pq_counts *counts  # of each that is there
+    cdef pq_counts *counts  # one for each memory
 
     def __cinit__(self):
         self.memory = []
@@ -49,7 +49,7 @@ cdef class _CountingWork(_Work):
         )
 
     cdef int start(self, int many, bint histogram, bint ignore) except -1:
-        """Room for so many parts."""
+        """Allocate memory for a number of parts."""
         cdef int i
         self.counts = <pq_counts *>PyMem_RawCalloc(many, sizeof(pq_counts))
         if self.counts == NULL:
@@ -69,7 +69,7 @@ cdef class _CountingWork(_Work):
         self.counts[i].highest = -INFINITY
 
     cdef int give_back(self, int many) except -1:
-        """Memory whose counters are zeros."""
+        """Return memory with zero counters."""
         cdef uint64_t[PQ_PAGE] page
         cdef int i
         for i in range(many):
@@ -87,15 +87,15 @@ cdef inline void *_data(object array) noexcept:
 
 
 cdef class _Observed:
-    """What an update finds."""
-    cdef object counts, nans, infs, lowest, highest  # of each channel
+    """Result of an update."""
+    cdef object counts, nans, infs, lowest, highest  # for each channel
     cdef Py_ssize_t channels
     cdef int mantissa_bits
-    cdef object pages, table  # the pages that have something, ascending; their counters
-    cdef dict wraps           # how often a counter, by its place, began anew at 2^16
+    cdef object pages, table  # nonempty pages, ascending, and their counters
+    cdef dict wraps           # number of overflows at 2^16, by position of the counter
 
     cdef int start(self, Py_ssize_t channels, int mantissa_bits, int parts) except -1:
-        """For each part the numbers of each channel."""
+        """Combine the counts of each channel over the parts."""
         cdef tuple shape = (parts, channels)
         zeros, full, uint64 = _np.zeros, _np.full, _DTYPES["uint64"]
         self.channels = channels
@@ -117,7 +117,7 @@ cdef class _Observed:
         cdef tuple all_parts = (
             self.counts, self.nans, self.infs, self.lowest, self.highest
         )
-        if len(self.counts) == 1:  # mostly
+        if len(self.counts) == 1:  # the common case
             numbers = tuple([found[0] for found in all_parts])
         else:
             numbers = (
@@ -134,11 +134,11 @@ cdef class _Observed:
 
 
 cdef class _Pages:
-    """Counters of what parts of an array have, by pages."""
+    """Counters of the parts of an array, by page."""
     cdef _Observed to
-    cdef object table   # in the order in which they are found
-    cdef list pages     # their numbers
-    cdef int[512] rows  # of each number, where it has one
+    cdef object table   # in the order of discovery
+    cdef list pages     # numbers of the pages
+    cdef int[512] rows  # row of each page number, if any
 
     def __cinit__(self, _Observed to):
         cdef int page
@@ -149,7 +149,7 @@ cdef class _Pages:
             self.rows[page] = -1
 
     cdef int make_room(self, pq_counts *found) except -1:
-        """For all pages that were hit."""
+        """Add rows for all pages with counts."""
         cdef int page
         for page in range(PQ_PAGES):
             if self.rows[page] < 0 and found.pages[page // 64] >> (page % 64) & 1:
@@ -162,7 +162,7 @@ cdef class _Pages:
         return 0
 
     cdef int add(self, pq_counts *found) except -1:
-        """What is in `found`, which is empty then."""
+        """Move the counts out of `found`."""
         cdef uint64_t[PQ_PAGE] page
         cdef uint64_t *to
         cdef double *lowest = <double *>_data(self.to.lowest)
@@ -185,7 +185,7 @@ cdef class _Pages:
                 to[k >> (7 - bits)] += page[k]
 
     cdef int close(self) except -1:
-        """Give what was counted."""
+        """Store the counts in the result."""
         cdef Py_ssize_t i, k
         cdef int bits = self.to.mantissa_bits
         cdef uint64_t *counters = <uint64_t *>_data(self.table)
@@ -211,7 +211,7 @@ cdef class _Pages:
 
 cdef int _count_tensor(_CountingWork work, _Observed found, Py_ssize_t size, bint histogram,
                        bint ignore, int parts) except -1:
-    """All of the array; returns a pq_status."""
+    """Count the complete array, and return a pq_status."""
     cdef Py_ssize_t shares = size // (1 << 31) + 1 if histogram else 1
     cdef int status = PQ_OK, i
     cdef _Pages pages = _Pages(found)
@@ -249,14 +249,14 @@ cdef int _count_tensor(_CountingWork work, _Observed found, Py_ssize_t size, bin
 
 
 cdef enum:
-    _NO_MEMORY = 1 << 16  # no pq_status
+    _NO_MEMORY = 1 << 16  # not a pq_status
     _FIRST_ROWS = 32
     _FIRST_BYTES = 1 << 22
-    _LANES = 8  # of few channels
+    _LANES = 8  # lanes for few channels
 
 
 cdef int _more_rows(pq_channel_counts *to) noexcept nogil:
-    """Twice as many, or as are wanted; of large ones few."""
+    """Return a larger capacity: twice, or the required number; less for large counters."""
     cdef size_t row = to.stride * sizeof(uint16_t)
     cdef size_t more = max(to.room, <int>_FIRST_ROWS)
     cdef int room
@@ -284,11 +284,11 @@ cdef int _more_wraps(pq_channel_counts *to) noexcept nogil:
 
 
 cdef class _ChannelsWork(_Work):
-    """An array, its parts counted on threads, each in memory of its own."""
+    """Count the parts of an array on threads, each in its own memory."""
     cdef const pq_kernels *kernels
     cdef const pq_args *args
     cdef int parts
-    cdef pq_channel_counts *counts  # of each part
+    cdef pq_channel_counts *counts  # for each part
 
     def __dealloc__(self):
         cdef int i
@@ -334,14 +334,14 @@ cdef class _ChannelsWork(_Work):
             to.inf = (<uint64_t *>_data(found.infs)) + i * n
             to.lowest = (<double *>_data(found.lowest)) + i * n
             to.highest = (<double *>_data(found.highest)) + i * n
-            # Rows that are pages apart would be in the same few lines of caches.
+            # Rows at distances of pages would share a few cache lines.
             to.stride = to.lanes * row + (PQ_PAGE if to.lanes * row % 2048 == 0 else 0)
             if histogram and _more_rows(to) != PQ_OK:
                 raise MemoryError
         return 0
 
     cdef int give(self, _Observed found) except -1:
-        """All that was counted; what has no counters is not there."""
+        """Store all counts in the result, without empty counters."""
         cdef Py_ssize_t row = found.channels << found.mantissa_bits
         cdef int[512] places
         cdef int i, r, page
@@ -390,7 +390,7 @@ cdef class _ChannelsWork(_Work):
 
 
 cdef int _place_extrema(Call *call, tuple selecting, ptrdiff_t *strides) except -1:
-    """The strides of channels, in C order, of eight bytes each."""
+    """Return the C-order strides of channels with eight bytes each."""
     cdef ptrdiff_t step = sizeof(double)
     cdef int d
     for d in range(call.args.ndim):
@@ -407,7 +407,7 @@ cdef int _place_extrema(Call *call, tuple selecting, ptrdiff_t *strides) except 
 
 cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
                          bint ignore) except -1:
-    """All of them in the order of memory; returns a pq_status."""
+    """Count all channels in memory order, and return a pq_status."""
     cdef _ChannelsWork work = _ChannelsWork()
     cdef int status
     work.kernels = _active
@@ -426,7 +426,7 @@ cdef int _count_channels(Call *call, _Observed found, int parts, bint histogram,
 
 
 cdef bint _find_channels(Call *call, _Observed found) except -1:
-    """Extrema and numbers of channels alone; False where some are not finite."""
+    """Find only extrema and counts of channels; return False if a value is not finite."""
     cdef int finite = 1, status
     call.args.lowest.data = _data(found.lowest)
     call.args.highest.data = _data(found.highest)
@@ -438,21 +438,19 @@ cdef bint _find_channels(Call *call, _Observed found) except -1:
         found.lowest.fill(INFINITY)
         found.highest.fill(-INFINITY)
         return False
-    found.lowest += 0.0  # not -0
+    found.lowest += 0.0  # excludes -0
     found.highest += 0.0
-    found.counts[0] = _size(&call.x) // found.channels  # whatever the parts
+    found.counts[0] = _size(&call.x) // found.channels  # for any number of parts
     return True
 
 
 def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /):
-    """
-    What is in `x`, per index of `axis`.
+    """Return the statistics of `x` for each index of `axis`.
 
-    Returns its type by name, the shape of the channels, and arrays with an element for each
-    of these: how many finite elements there are, NaN, infinities, the lowest, the highest;
-    then the numbers of the pages that are not empty, see pq.h, and for each of these and
-    each channel an array of counters, modulo 2^16; then which of these, by their places
-    among all, are 2^16 and more, and how often that.
+    The result has the name of the type, the shape of the channels, and arrays with an
+    element for each channel: number of finite elements, NaN, infinities, lowest, highest.
+    Then follow the numbers of nonempty pages (see pq.h), their counters for each channel
+    modulo 2^16, the positions of overflowed counters, and the number of overflows of each.
     """
     cdef Call call
     cdef ptrdiff_t strides[PQ_MAX_NDIM]
@@ -472,7 +470,7 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
     try:
         found.start(_prod(channels), mantissa_bits, 1 if axis is None else parts)
     except (MemoryError, ValueError, OverflowError):
-        _check_shape(channels, _np.dtype(_np.float64))  # for its message
+        _check_shape(channels, _np.dtype(_np.float64))  # raises the message
         raise MemoryError from None
     work.kernels = _active
     work.args = &call.args
@@ -496,8 +494,7 @@ def observed(x, axis, bint histogram, int mantissa_bits, bint ignore, threads, /
 
 
 def chosen(dtype, symmetric, /):
-    """What `choose_qparams` takes these for: the type by name, and whether zero points are
-    the same for all data."""
+    """Return the name of the quantized type, and whether zero points are fixed."""
     cdef str name = _name_in(_CHOSEN, dtype, "dtype", _CHOSEN_NAMES)
     cdef pq_type code = <pq_type><int>_CHOSEN[name]
     if symmetric is None:
@@ -506,7 +503,8 @@ def chosen(dtype, symmetric, /):
 
 
 def limits_of(str name not None, /):
-    """The lowest and the highest code of an integer type; None for narrow floats."""
+    """Return the lowest and highest code of an integer type, or `None` for narrow floats.
+    """
     cdef pq_type code = <pq_type><int>_CHOSEN[name]
     if _is_narrow_float(code):
         return None

@@ -1,4 +1,4 @@
-# Options: rounding, flags, threads, and which of them go with a type.
+# Read rounding, flags and threads, and check that they match a type.
 
 cdef object _ONE = 1
 cdef object _HALF_EVEN = "half_even"
@@ -60,9 +60,8 @@ cdef int _threads_of(object threads) except -1:
 
 
 cdef pq_type _type_of_zero(object zero_point) except *:
-    """The default of dtype. What cannot be a zero point is refused as that, later; int64,
-    which NumPy makes of any integers, and uint64 do not say which type is meant, and are
-    refused."""
+    """Return the default of dtype. int64 and uint64 zero points raise an error, because
+    NumPy makes int64 of any integers. Invalid zero points raise an error later."""
     if PyLong_CheckExact(zero_point):
         return PQ_I8
     name = known(zero_point)
@@ -78,7 +77,7 @@ cdef pq_type _type_of_zero(object zero_point) except *:
 
 
 cdef int _check_options(str name, object rounding, bint saturate, bint packed) except -1:
-    """Refuse what the quantized type does not go with."""
+    """Raise an error for options that the quantized type does not support."""
     if name in _dtypes.NARROW_FLOATS:
         if rounding not in ("half_even", "stochastic"):
             raise ValueError(

@@ -1,17 +1,17 @@
-# Packed arrays: elements of less than a byte, several in one.
+# Packed arrays: elements smaller than a byte.
 
 
 cdef class Packed:
-    """What a packed array keeps: words, and how elements lie in them. Whatever a subclass
-    says of itself, this is what counts."""
+    """State of a packed array: words and layout. Attributes of a subclass do not affect it.
+    """
 
-    cdef object _words  # an ndarray of words, or bytes, of which one is made if asked for
+    cdef object _words  # an ndarray of words, or bytes that become one on access
     cdef str _dtype
     cdef tuple _extents
     cdef tuple _lies  # layout, axis, bits
 
     def _keep(self, data, str name not None, tuple shape not None, tuple how not None, /):
-        """Set all of it, once."""
+        """Set the state once."""
         _check_words(data, name, shape, how)
         with critical_section(self):
             if self._words is not None:
@@ -19,13 +19,13 @@ cdef class Packed:
                     "data: expected no assignment, PackedArray is immutable"
                 )
             self._dtype, self._extents, self._lies = name, shape, how
-            self._words = data  # last: with it, all is there
+            self._words = data  # set last: it marks a complete state
 
-    # One that `__new__` alone made has none of it.
+    # An object from `__new__` only has no state.
 
     @property
     def _data(self):
-        """The words, in an array of the caller's own."""
+        """Return the words in a new array object."""
         cdef Layout row
         _check_made(self)
         if type(self._words) is not bytes:
@@ -51,17 +51,17 @@ cdef class Packed:
 
 
 cdef object _words_in(tuple shape, object dtype, bytes memory):
-    """A read-only array on bytes, of as many as it has."""
+    """Return a read-only array on bytes, with their size."""
     cdef Py_ssize_t extents[PQ_MAX_NDIM]
     cdef int ndim = <int>len(shape), d
     for d in range(ndim):
         extents[d] = shape[d]
-    Py_INCREF(dtype)  # which the array takes over
+    Py_INCREF(dtype)  # the array steals this reference
     made = PyArray_NewFromDescr(
         &PyArray_Type, <PyArray_Descr *>dtype, ndim, extents, NULL,
         PyBytes_AS_STRING(memory), NPY_ARRAY_CARRAY_RO, NULL
     )
-    Py_INCREF(memory)  # and this
+    Py_INCREF(memory)  # and this reference
     PyArray_SetBaseObject(<PyArrayObject *>made, <PyObject *>memory)
     return made
 
@@ -76,7 +76,7 @@ cdef object _PackedArray = None
 
 
 cdef object _class_of_packed():
-    """Its module imports this one."""
+    """Return the class PackedArray; its module imports this one."""
     global _PackedArray
     if _PackedArray is None:
         from pyquant.packed import PackedArray
@@ -86,7 +86,8 @@ cdef object _class_of_packed():
 
 
 cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
-    """Refuse what would have to be read beyond its end; anybody may say all this."""
+    """Raise an error if the description exceeds the memory, because any caller can set it.
+    """
     cdef Layout row
     if type(data) is not _ndarray:
         raise TypeError(f"data: expected an array of bytes, got {type(data).__name__}")
@@ -107,8 +108,8 @@ cdef int _check_words(object data, str name, tuple shape, tuple how) except -1:
 
 
 cdef object _dtype_said(object obj):
-    """The dtype that an object says it has, or None; of packed arrays the name, which needs
-    no ml_dtypes."""
+    """Return the dtype of an object, or `None`; for packed arrays its name, without
+    ml_dtypes."""
     if isinstance(obj, Packed):
         return (<Packed>obj)._name
     return getattr(obj, "dtype", None)
@@ -119,13 +120,13 @@ cdef Py_ssize_t _packed_bytes(Call *call, pq_type code) noexcept:
     return (_size(&call.x) + per_byte - 1) // per_byte
 
 
-# From this size on NumPy asks for large pages, which Python does not do for bytes.
+# From this size on, NumPy requests large pages; Python does not for bytes.
 cdef enum:
     _LARGE = 1 << 22
 
 
 cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how, str whose):
-    """Hold new memory for packed codes; returns the owner, which nobody else has."""
+    """Hold new memory for packed codes, and return its only owner."""
     cdef Layout row = _LAYOUTS[how[0]]
     cdef Py_ssize_t size = 0
     if out is not None:
@@ -137,7 +138,7 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how, st
         call.out_words = _set_layout(&call.out_layout, row, how, call.x.shape)
         call.args.out_layout = &call.out_layout
         size = _bytes_of_words(row, &call.x, call.out_layout.axis, call.out_words, whose)
-    # Zeros in words: nothing is written to bits that no element has.
+    # Words start as zeros, because unused bits are never written.
     if size >= _LARGE:
         data = (_np.empty if row.flat else _np.zeros)(size, _DTYPES["uint8"])
         call.out.data = <char *>PyArray_DATA(<const PyArrayObject *>data)
@@ -146,7 +147,7 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how, st
         call.out.data = PyBytes_AS_STRING(data)
         if not row.flat:
             memset(call.out.data, 0, size)
-    # Where its elements are, `_set_output` says.
+    # `_set_output` sets the positions of the elements.
     call.out.held = True
     call.out.ndim = call.x.ndim
     memcpy(call.out.shape, call.x.shape, call.x.ndim * sizeof(call.x.shape[0]))
@@ -159,7 +160,7 @@ cdef object _hold_packed_out(Call *call, object out, pq_type code, tuple how, st
 
 
 cdef object _packed(tuple shape, object data, str dtype, tuple how):
-    """The packed array of bytes that nobody else has, and nobody can write to any more."""
+    """Return the packed array of owned bytes, which are read-only from now on."""
     cdef Packed made = <Packed>Packed.__new__(_class_of_packed())
     cdef Layout row
     if type(data) is not bytes:
@@ -176,7 +177,7 @@ cdef object _packed(tuple shape, object data, str dtype, tuple how):
 
 cdef Py_ssize_t _set_layout(pq_layout *layout, Layout row, tuple how,
                             const ptrdiff_t *shape) except -1:
-    """The layout of an array that is packed along an axis; returns the words along it."""
+    """Set the layout of an array packed along an axis, and return the words along it."""
     layout.size = sizeof(pq_layout)
     layout.axis = how[1]
     layout.bits = how[2]
@@ -188,7 +189,7 @@ cdef Py_ssize_t _set_layout(pq_layout *layout, Layout row, tuple how,
 
 cdef Py_ssize_t _bytes_of_words(Layout row, Array *a, int axis, Py_ssize_t words,
                                 str whose) except -1:
-    """Bytes of so many words in the place of the elements along an axis."""
+    """Return the bytes of words in place of the elements along an axis."""
     cdef Py_ssize_t size = row.word_bits // 8, extent
     cdef bint any_words = True
     cdef int d
@@ -196,7 +197,7 @@ cdef Py_ssize_t _bytes_of_words(Layout row, Array *a, int axis, Py_ssize_t words
         extent = words if d == axis else a.shape[d]
         if extent == 0:
             any_words = False
-        elif size > _LARGEST // extent:  # of none NumPy makes no such array either
+        elif size > _LARGEST // extent:  # NumPy has this limit for empty arrays too
             raise ValueError(
                 f"{whose}: expected a layout that has at most {_LARGEST} bytes for "
                 f"shape {_shape(a)}, got {row.name!r}"
@@ -207,7 +208,7 @@ cdef Py_ssize_t _bytes_of_words(Layout row, Array *a, int axis, Py_ssize_t words
 
 
 cdef char *_words_at(Packed packed, Py_ssize_t *size) except? NULL:
-    """Where the words are, and how many bytes of them."""
+    """Return address and size of the words."""
     cdef object words = packed._words
     _check_made(packed)
     if type(words) is bytes:
@@ -218,7 +219,7 @@ cdef char *_words_at(Packed packed, Py_ssize_t *size) except? NULL:
 
 
 cdef int _hold_packed(Call *call, Packed packed) except -1:
-    """Read a packed array as input. Where its elements are, `_set_input` says."""
+    """Read a packed array as input; `_set_input` sets the positions of the elements."""
     cdef tuple shape = packed._extents
     cdef Layout row
     cdef Py_ssize_t size = 0
@@ -241,7 +242,7 @@ cdef int _hold_packed(Call *call, Packed packed) except -1:
 
 
 cdef inline void _lay_bits(Call *call, pq_array *to, ptrdiff_t *strides) noexcept:
-    """Packed elements follow each other in C order."""
+    """Place packed elements in C order."""
     cdef ptrdiff_t stride = pq_type_bits(to.type)
     cdef int d
     for d in range(call.args.ndim - 1, -1, -1):
@@ -270,7 +271,7 @@ cdef enum:
 
 
 cdef inline int _packs(object packed) except -1:
-    """Whether quantize packs, and who says how."""
+    """Return True if quantize packs its result."""
     if packed is False:
         return 0
     return _BY_FLAG if packed is True else _packs_otherwise(packed)
@@ -283,7 +284,7 @@ cdef int _packs_otherwise(object packed) except -1:
 
 
 cdef tuple _how(tuple asked, str name, int ndim):
-    """Layout, axis and bits of codes that are asked for as `pack` is, or by a flag."""
+    """Return layout, axis and bits from arguments of `pack`, or from a flag."""
     cdef Layout row
     if asked is None:
         return _ONNX[pq_type_bits(<pq_type><int>_CODES[name])]
@@ -292,7 +293,7 @@ cdef tuple _how(tuple asked, str name, int ndim):
 
 
 cdef int _check_fit(Array *q, object array, str name, int bits) except -1:
-    """Refuse codes that need more bits."""
+    """Raise an error for codes that need more bits."""
     cdef int64_t lo = 0, hi = (1 << bits) - 1, outside = 0
     cdef pq_args codes
     cdef bint within
@@ -326,7 +327,7 @@ def pack(q, layout, axis, bits, /):
         raise TypeError(f"q: expected {wide.some}, got {_describe(array)}")
     name = _element_of(found, bits, row, _OWN, &width)
     axis = _settled_along(row, axis, _OWN)
-    # By now a user's integers may have given the array another type.
+    # The conversion of integers may have changed the type of the array.
     if not _hold(array, &call.x) or _NAMES[<int>call.x.type] != found:
         raise TypeError(f"q: expected {found}, got {_describe(array)}")
     shape = _shape(&call.x)
@@ -355,7 +356,7 @@ def repack(Packed packed not None, layout, axis, /):
 
 cdef object _repacked(Call *call, Layout row, object axis, tuple shape, str name,
                       int width):
-    """The codes that the call holds, packed."""
+    """Return the codes of the call, packed."""
     cdef tuple how = (row.name, _along(row, axis, call.x.ndim, _OWN), width)
     _set_input(call)
     data = _hold_packed_out(call, None, call.x.type, how, "layout")
@@ -365,7 +366,7 @@ cdef object _repacked(Call *call, Layout row, object axis, tuple shape, str name
 
 
 cdef object _unpacked(Packed packed, pq_type *type):
-    """A byte for each element, and of what type they are."""
+    """Return one byte for each element, and the type."""
     cdef Call call
     _forget(&call)
     _hold_packed(&call, packed)
@@ -386,7 +387,7 @@ def unpack(Packed packed not None, /):
 
 
 def same_words(Packed one not None, Packed other not None, /):
-    """Whether the bytes are the same, of two that are alike in all else."""
+    """Return True if the bytes of two arrays of equal shape and layout are equal."""
     cdef Py_ssize_t size = 0, others = 0
     cdef const char *a = _words_at(one, &size)
     cdef const char *b = _words_at(other, &others)
@@ -399,7 +400,7 @@ def same_words(Packed one not None, Packed other not None, /):
 
 
 def copied(Packed packed not None, data, tuple shape not None, /):
-    """One as a packed array is, of a copy of words in C order, which nobody can change."""
+    """Return a packed array on a read-only copy of words in C order."""
     cdef Packed made = <Packed>Packed.__new__(_class_of_packed())
     made._keep(_ndarray(data.shape, data.dtype, data.tobytes()), packed._name, shape,
                packed._how)

@@ -1,18 +1,18 @@
-# Scale and zero point of a call.
+# Read scale and zero point of a call.
 
 cdef tuple _HOLDABLE = (_ndarray, _np.float32, _np.float16)
 
 
 cdef object _scale_array(Call *call, object scale):
-    """`scale` as an ndarray, None for a number, which the call has then."""
+    """Return `scale` as an ndarray, or store a number in the call and return `None`."""
     call.args.scale.strides = call.scale_strides
-    if PyFloat_Check(scale):  # float64 scalars are Python floats, too
+    if PyFloat_Check(scale):  # a float64 scalar is also a Python float
         call.scale_value = PyFloat_AS_DOUBLE(scale)
         call.args.scale.data = &call.scale_value
         call.args.scale.type = PQ_F64
         call.args.scale.swapped = False
         return None
-    # NumPy scalars lend their bits as arrays do; converting them here would depend on the
+    # NumPy scalars are read like arrays, because a conversion here would depend on the
     # floating-point control state.
     if type(scale) in _HOLDABLE:
         return scale
@@ -36,7 +36,8 @@ cdef int _hold_scale(Call *call, object array) except -1:
 
 
 cdef object _zero_array(Call *call, object zero):
-    """`zero_point` as an ndarray, None for none and for a number, which the call has."""
+    """Return `zero_point` as an ndarray, or store a number in the call and return `None`.
+    """
     cdef int beyond = 0
     call.args.zero.strides = call.zero_strides
     call.args.zero.data = NULL
@@ -82,7 +83,7 @@ cdef int _hold_zero(Call *call, object array) except -1:
 
 
 cdef void _set_zeros(pq_args *zeros, Call *call) noexcept:
-    """Of their own shape: all are looked at, also where there are no elements."""
+    """Check all zero points in their own shape, even if `x` is empty."""
     cdef bint number = call.args.zero.data == &call.zero_value
     zeros.size = sizeof(pq_args)
     zeros.zero = call.args.zero
@@ -108,7 +109,7 @@ cdef bint _are_zeros_within(Call *call, int64_t lo, int64_t hi,
 
 
 cdef bint _are_zeros_kept(Call *call, pq_type code, int64_t *outside) noexcept:
-    """Within the range of codes that is asked for; of uint64, as two's complement."""
+    """Return True if all zero points are within a range; uint64 as two's complement."""
     cdef int64_t lo = call.args.lowest_code, hi = call.args.highest_code
     cdef uint64_t found = 0
     cdef pq_args zeros
@@ -148,7 +149,7 @@ cdef int _check_zero_in_type(Call *call, pq_type code) except -1:
 
 
 cdef int _check_zero_in_range(Call *call, pq_type code) except -1:
-    """0 is none, and goes with any range."""
+    """Return True for zero points that are all 0, which any range allows."""
     cdef int64_t outside = 0
     if not (
         _are_zeros_within(call, 0, 0, &outside) or _are_zeros_kept(call, code, &outside)
@@ -161,9 +162,9 @@ cdef int _check_zero_in_range(Call *call, pq_type code) except -1:
 
 
 cdef int _check_zero(Call *call, pq_type code) except -1:
-    """Refuse zero points outside the quantized type, or the range that is asked for, and
-    forget those of narrow floats, which are zeros: nothing is added then, not even to -0.
-    The core refuses integers, too, but does not say which."""
+    """Raise an error for zero points outside the quantized type or the requested range.
+    Drop the zeros of narrow floats, so that -0 stays -0. The core also rejects integers,
+    but without their index."""
     if call.args.zero.data == NULL:
         return 0
     _check_zero_in_type(call, code)

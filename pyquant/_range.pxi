@@ -1,12 +1,12 @@
-# Parameters of ranges that are known already.
+# Compute parameters from known ranges.
 
-# So many at a time: nothing of their number is allocated but the results.
+# Ranges at a time, so that only the results are allocated.
 cdef enum:
     _RANGES = 4096
 
 
 cdef object _ends_array(object ends, str name, bint *typed):
-    """As an ndarray; Python's own numbers, and lists of them, have no type."""
+    """Return an ndarray; Python numbers and lists of them have no type."""
     typed[0] = type(ends) not in (float, int, list, tuple)
     array = _real_array(ends, name)
     if typed[0]:
@@ -16,7 +16,7 @@ cdef object _ends_array(object ends, str name, bint *typed):
 
 
 cdef tuple _ends_arrays(object lo, object hi):
-    """Both ends as arrays of the type of the data; float32 where neither says so."""
+    """Return both ends as arrays of the type of the data, by default float32."""
     cdef Array first, second
     cdef bint low_typed = False, high_typed = False
     lo = _ends_array(lo, "lo", &low_typed)
@@ -40,7 +40,7 @@ cdef tuple _ends_arrays(object lo, object hi):
 
 
 cdef ptrdiff_t _first_misfit(const double *lo, const double *hi, ptrdiff_t n) noexcept:
-    """The first range that is not finite, or upside down; -1 for none."""
+    """Return the first range that is not finite or is inverted, else -1."""
     cdef pq_fpenv found = pq_fpenv_enter()
     cdef ptrdiff_t i, first = -1
     for i in range(n):
@@ -52,7 +52,7 @@ cdef ptrdiff_t _first_misfit(const double *lo, const double *hi, ptrdiff_t n) no
 
 
 cdef object _misfit_error(object lo, object hi, size_t first, tuple shape):
-    """Of Python floats."""
+    """Convert Python floats."""
     for name, end in ("lo", lo), ("hi", hi):
         if not -INFINITY < end < INFINITY:
             return _error_at(f"{name}: expected finite numbers, got {end}", first, shape)
@@ -63,7 +63,7 @@ cdef object _misfit_error(object lo, object hi, size_t first, tuple shape):
 
 cdef int _choose_ranges(const pq_choice *choice, object lo, object hi, char *scales,
                         char *zeros) except -1:
-    """Parameters of all ranges, in C order, written to contiguous arrays."""
+    """Write the parameters of all ranges in C order to contiguous arrays."""
     cdef Array low, high
     cdef ptrdiff_t bad, n
     cdef pq_status status
@@ -94,7 +94,7 @@ cdef int _choose_ranges(const pq_choice *choice, object lo, object hi, char *sca
 
 cdef tuple _from_range(object lo, object hi, object dtype, object axis, object block_size,
                        object symmetric, object scale_dtype, object like, _Affine affine):
-    """As `_choose` does, of the extrema of data."""
+    """Return parameters like `_choose`, from given extrema."""
     cdef pq_choice choice
     cdef bytes scale_memory, zero_memory
     cdef bint only
@@ -120,7 +120,7 @@ cdef tuple _from_range(object lo, object hi, object dtype, object axis, object b
 
 
 def presets():
-    """The switches of each formula, in words, as the core has them."""
+    """Return the switches of each formula, in words."""
     return {
         name: tuple(pq_preset_of(<pq_like><int>like).words.decode().lower().split())
         for name, like in _LIKE.items()

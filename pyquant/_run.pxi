@@ -1,22 +1,22 @@
-# The one call path: checked arguments -> the core, in parts on threads.
+# The general call path: pass checked arguments to the core, in parts on threads.
 
-# Below this many elements a call keeps the GIL: giving it up costs more than the work.
+# Calls with fewer elements keep the GIL, because releasing it costs more.
 cdef enum:
     _NOGIL_SIZE = 16384
     _FEW_ZEROS = 256
 
 
 cdef class _Work:
-    """A call, a part at a time; the parts may run on different threads.
+    """A call in parts, which may run on different threads.
 
-    The arguments live only as long as the call. After `close` no part is running, and one
-    that starts late, from a queue that an interrupt or an error has left behind, does
-    nothing. Nothing in `close` can be interrupted.
+    The arguments live as long as the call. After `close`, no part runs. A part that starts
+    later, from a queue after an interrupt or an error, does nothing. `close` cannot be
+    interrupted.
     """
     cdef int active
     cdef bint closed
-    cdef PyThread_type_lock guard  # of `active` and `closed`, held for moments
-    cdef PyThread_type_lock busy   # held while a part is running
+    cdef PyThread_type_lock guard  # guards `active` and `closed`
+    cdef PyThread_type_lock busy   # held while a part runs
 
     def __cinit__(self):
         self.guard = PyThread_allocate_lock()
@@ -57,7 +57,7 @@ cdef class _Work:
         PyThread_release_lock(self.busy)
 
     cdef int do(self, int part) noexcept nogil:
-        """A part; returns a pq_status."""
+        """Run a part and return its pq_status."""
         return PQ_OK
 
     def __call__(self, int part):
@@ -71,7 +71,7 @@ cdef class _Work:
 
 
 cdef class _PreparedWork(_Work):
-    """Of a call that is checked and planned."""
+    """A prepared call."""
     cdef const pq_prepared *plan
     cdef const pq_args *args
     cdef int parts
@@ -81,10 +81,10 @@ cdef class _PreparedWork(_Work):
 
 
 cdef int _parts(Py_ssize_t size, int threads) except -1:
-    """How many are worth it for so many bytes."""
+    """Return the useful number of parts for a number of bytes."""
     cdef Py_ssize_t least = _threads.MIN_PART_BYTES
     cdef Py_ssize_t worth = size // max(1, least)
-    if worth < 2:  # small calls do not ask how many CPUs there are
+    if worth < 2:  # small calls do not count the CPUs
         return 1
     return min(threads, _threads.cpu_count(), worth)
 
@@ -147,7 +147,7 @@ cdef int _run(const pq_kernels *kernels, Call *call, bint quantizes,
         if not call.args.any_zeros:
             _check_zero(call, call.out.type if quantizes else call.x.type)
         raise ValueError("zero_point: expected integers of at most 2**52 in magnitude")
-    if status == PQ_ERR_SHAPE:  # of arrays that were broadcast
+    if status == PQ_ERR_SHAPE:  # broadcast arrays can exceed the memory
         raise ValueError(
             f"{'x' if quantizes else 'q'}: expected an array that memory holds, "
             f"got shape {_shape(&call.x)}"
@@ -161,15 +161,15 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
                    object zero_point, pq_type code, str dtype, pq_type type, object axis,
                    object block_size, object out, object threads, bint quantizes,
                    tuple how, bint any_zero, object offset):
-    """What both directions share, once all is converted and `call.x` is held; `how`: the
-    layout of packed codes to be made, else None."""
+    """Run both directions, after the conversion of all arguments. `how` is the layout of
+    packed results, or `None`."""
     _set_input(call)
     _hold_scale(call, scale)
     _hold_offset(call, offset)
     _hold_zero(call, zero_point)
     _place_parameters(call, axis, block_size)
     call.args.any_zeros = any_zero
-    # Of many integers the core says so first, which has to look at them anyway.
+    # For many integers, the core checks them while it reads them.
     if not any_zero and call.args.zero.data != NULL and (
         not call.zero.held
         or _size(&call.zero) < _FEW_ZEROS
@@ -201,8 +201,8 @@ cdef object _quantize(const pq_kernels *kernels, object x, object scale, object 
                       object dtype, object axis, object block_size, object rounding,
                       object precision, object saturate, object packed, object out,
                       object threads, _Affine affine, bint any_zero):
-    """`any_zero`: zero points are not looked at; QParams has done it, for its type
-    alone."""
+    """Quantize; with `any_zero`, zero points are unchecked, because QParams checked them.
+    """
     if (
         axis is None and block_size is None and precision is None and saturate is True
         and threads is _ONE and (packed is False or packed is True)
@@ -222,8 +222,8 @@ cdef object _quantize_any(const pq_kernels *kernels, object x, object scale,
                           object rounding, object precision, object saturate,
                           object packed, object out, object threads, _Affine affine,
                           bint any_zero, bint int32, bint zero_first, bint narrow_first):
-    """The same of any arguments. Standards allow any zero points, too; `int32`: input may
-    be that, too."""
+    """Quantize any arguments. Standards allow any zero points; `int32` allows int32 input.
+    """
     cdef Call call
     cdef int packs
     cdef tuple how = None
@@ -287,7 +287,7 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
         type = _type_in(_REALS, dtype, "dtype", _REAL_LIST)
         name = <str>_NAMES[<int>type]
     elif out is not None:
-        type = PQ_NO_TYPE  # that of `out`
+        type = PQ_NO_TYPE  # the type of `out`
     scale = _scale_array(&call, scale)
     zero_point = _zero_array(&call, zero_point)
     axis = _settled(axis, "axis")

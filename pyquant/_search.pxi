@@ -1,15 +1,15 @@
-# Choosing parameters by the errors they make.
+# Choose parameters by their errors.
 
 
 cdef class _Search:
-    """What `method="mse"` is asked for."""
+    """Options of `method="mse"`."""
     cdef pq_search what
     cdef Array held
-    cdef object weights     # as the user gave them, then broadcast
+    cdef object weights     # user's weights, later broadcast
     cdef object candidates
 
     cdef int place(self, Call *call) except -1:
-        """Weights for each element of x."""
+        """Set the weights of each element of x."""
         if self.weights is None:
             return 0
         shape = _shape(&call.x)
@@ -26,7 +26,7 @@ cdef class _Search:
 
 
 cdef int _check_weights(object weights) except -1:
-    """Whether all are finite and none is negative."""
+    """Return True if all weights are finite and at least 0."""
     cdef Call call
     cdef double ends[2]
     cdef ptrdiff_t none[PQ_MAX_NDIM]
@@ -53,7 +53,7 @@ cdef int _check_weights(object weights) except -1:
 
 
 cdef object _candidates_of(object given):
-    """As float64, each at most 1."""
+    """Return candidates as float64, at most 1."""
     array = _real_array(given, "candidates")
     if array.dtype.kind not in "iuf" and _dtypes.name_of(array.dtype) not in _REALS:
         raise TypeError(f"candidates: expected numbers, got {_describe(array)}")
@@ -71,7 +71,7 @@ cdef object _candidates_of(object given):
 
 
 cdef _Search _search_of(object method, object weights, object candidates):
-    """None where parameters are those of the extrema."""
+    """Return the options, or `None` for "minmax"."""
     cdef _Search search
     if not isinstance(method, str):
         raise TypeError(
@@ -103,7 +103,7 @@ cdef _Search _search_of(object method, object weights, object candidates):
 
 
 cdef class _SearchWork(_Work):
-    """Shares of the groups."""
+    """Parts of the groups."""
     cdef const pq_kernels *kernels
     cdef const pq_args *args
     cdef const pq_choice *choice
@@ -117,7 +117,7 @@ cdef class _SearchWork(_Work):
 
 cdef int _run_search(const pq_kernels *kernels, Call *call, const pq_choice *choice,
                      _Search search, int threads) except -1:
-    """Returns a pq_status."""
+    """Run the search and return a pq_status."""
     cdef _SearchWork work = _SearchWork()
     work.kernels = kernels
     work.args = &call.args

@@ -1,27 +1,27 @@
-# What the modules of the standards ask for.
+# Calls for the modules of the standards.
 
 
 def quantize_standard(x, scale, zero_point, *, dtype, axis=None, block_size=None,
                       rounding="half_even", precision=None, saturate=True,
                       zero_first=False, narrow_first=False):
-    """Quantize as standards may want it: from int32, too, with any zero points, which may
-    be narrow floats, and these perhaps added before rounding; `x` and `scale` perhaps
-    rounded to `precision` before they are divided."""
+    """Quantize for a standard. Input may be int32, and zero points may be any integers or
+    narrow floats. Options add the zero point before rounding, and round `x` and `scale`
+    to `precision` before the division."""
     return _quantize_any(_active, x, scale, zero_point, dtype, axis, block_size, rounding,
                          precision, saturate, False, None, 1, None, True, True, zero_first,
                          narrow_first)
 
 
 def dequantize_standard(q, scale, zero_point, *, dtype, axis=None, block_size=None):
-    """Dequantize with any zero points, which may be narrow floats."""
+    """Dequantize with any zero points, including narrow floats."""
     return _dequantize(_active, q, scale, zero_point, dtype, axis, block_size, None, 1,
                        None, True)
 
 
 def array_of(foreign, values, name, standard, tuple types not None, /):
-    """An array of one of `types`, and which that is: arrays and scalars of NumPy and packed
-    arrays as they are, Python numbers as the first type. `foreign` is called for what needs
-    more of a look, also for what is to be refused."""
+    """Return an array of one of `types`, and the type. NumPy arrays, NumPy scalars and
+    packed arrays are unchanged; Python numbers get the first type. `foreign` processes
+    all other objects and raises errors."""
     if not types:
         raise TypeError("types: expected names of types, got none")
     array = _numbers(values, <pq_type><int>_TYPES[types[0]])
@@ -36,8 +36,8 @@ def array_of(foreign, values, name, standard, tuple types not None, /):
 
 
 def axes_within(foreign, axes, Py_ssize_t ndim, standard, /):
-    """A set of axes, which are not negative, in ascending order. `foreign` is called for
-    what needs more of a look, also for what is to be refused."""
+    """Return a set of nonnegative axes in ascending order. `foreign` processes all other
+    objects and raises errors."""
     cdef tuple found
     kind = type(axes)
     if not (kind is tuple or kind is list or kind is set or kind is frozenset):
@@ -50,8 +50,9 @@ def axes_within(foreign, axes, Py_ssize_t ndim, standard, /):
 
 
 def first_zero(scales, /):
-    """Where the first zero is in float32 scales of one dimension; -1 without one. By their
-    bits: depending on the control state subnormal numbers are equal to zero."""
+    """Return the index of the first zero in one-dimensional float32 scales, else -1. The
+    function compares bits, because subnormal numbers may equal zero in some control
+    states."""
     cdef Array held
     cdef Py_ssize_t i
     cdef uint32_t bits = 0

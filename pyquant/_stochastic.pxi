@@ -1,9 +1,9 @@
-# Stochastic rounding: by which seed, and where in a larger array the first element is.
+# Stochastic rounding: the seed, and the position of the first element.
 
 
 @final
 cdef class _Noise:
-    """A mode of rounding, and what is given beside it, converted."""
+    """A rounding mode with converted seed and start."""
     cdef object rounding
     cdef uint64_t seed, start
 
@@ -19,7 +19,7 @@ cdef uint64_t _word_given(object value, str name) except? 0:
 
 
 cdef inline object _with_noise(object rounding, object seed, object start):
-    """The mode alone where there is nothing beside it, as in most calls."""
+    """Return only the mode if seed and start are absent, the common case."""
     if seed is None and start is None:
         return rounding
     return _made_noise(rounding, seed, start)
@@ -39,7 +39,7 @@ cdef object _made_noise(object rounding, object seed, object start):
 
 
 cdef object _set_rounding(pq_args *args, object rounding):
-    """Returns the mode alone."""
+    """Return only the mode."""
     if type(rounding) is _Noise:
         args.seed = (<_Noise>rounding).seed
         args.start = (<_Noise>rounding).start

@@ -1,8 +1,7 @@
-# Types: the table of csrc/types.h for Python, and how users spell them.
+# The table of types of csrc/types.h for Python, and their spellings.
 
-# Name -> pq_type, as csrc/types.h has them: real types, quantized ones, all; quantized ones
-# of which a byte holds several; limits of integers; names; dtypes, NumPy's own at once and
-# those of ml_dtypes when they are asked for.
+# Name -> pq_type of csrc/types.h: real types, quantized types, all types, sub-byte types;
+# limits of integers; names; dtypes. The dtypes of ml_dtypes are added on first use.
 cdef dict _REALS = {}
 cdef dict _CODES = {}
 cdef dict _TYPES = {}
@@ -22,7 +21,7 @@ cdef pq_kind[<int>PQ_TYPE_COUNT] _kinds  # by pq_type
 
 
 def type_rows():
-    """The table, for `dtypes`: name, kind, bits, bytes, lowest and highest of integers."""
+    """Return the table for `dtypes`: name, kind, bits, bytes and limits of integers."""
     cdef const pq_type_row *row
     rows = []
     for code in range(<int>PQ_NO_TYPE + 1, <int>PQ_TYPE_COUNT):
@@ -53,7 +52,7 @@ cdef inline bint _is_wide(pq_type type) noexcept:
     return type == PQ_I64 or type == PQ_U64
 
 
-# The same dtypes by pq_type.
+# These dtypes by pq_type.
 cdef PyObject *_dtypes_held[<int>PQ_TYPE_COUNT]
 
 
@@ -71,7 +70,7 @@ cdef void _read_types():
         type = <pq_type><int>code
         row = row_of_type(type)
         _kinds[<int>type] = row.kind
-        name = _intern(row.name.decode())  # compared with literals, at once
+        name = _intern(row.name.decode())  # interned, for comparison with literals
         _TYPES[name] = code
         _NAMES.append(name)
         if _is_real(type):
@@ -87,7 +86,7 @@ cdef void _read_types():
 
 
 _read_types()
-# What users write for a dtype -> its name, without asking NumPy each time.
+# Spelling of a dtype -> its name, to avoid calls of NumPy.
 cdef dict _SPELLED = {name: name for name in _TYPES}
 for _name, _dtype in _DTYPES.items():
     _SPELLED[_dtype] = _SPELLED[_dtype.type] = _name
@@ -98,7 +97,7 @@ cdef str _REAL_LIST = "float32, float64, float16 or bfloat16"
 cdef str _PRECISIONS = f"None, {_REAL_LIST}"
 cdef str _CODE_LIST = "an integer type or a narrow float"
 cdef str _CODE_NAMES = " or ".join(", ".join(_CODES).rsplit(", ", 1))
-# Those that parameters are chosen for.
+# Types that parameters are chosen for.
 cdef dict _CHOSEN = {
     name: code for name, code in _CODES.items() if not _is_wide(<pq_type><int>code)
 }
@@ -106,39 +105,39 @@ cdef str _CHOSEN_NAMES = " or ".join(", ".join(_CHOSEN).rsplit(", ", 1))
 
 
 cpdef object known(object values):
-    """The name of the element type of an exact array, or scalar, of a type of NumPy's own
-    and in its byte order; at once, and None for anything else."""
+    """Return the name of the element type of a NumPy array or scalar in native byte order,
+    else `None`."""
     kind = type(values)
     if kind is _ndarray:
         return _SPELLED.get(values.dtype)
-    # To hash types whose own type may be a user's is left to others.
+    # The slow path hashes types with a user-defined metaclass.
     return _SPELLED.get(kind) if type(kind) is type else None
 
 
 cdef inline bint _may_spell(object dtype) except -1:
-    """Whether it is an exact dtype, class or string. To hash anything else may recurse
-    without end, or be a user's code."""
+    """Return True for an exact dtype, class or string. Hashing other objects may run user
+    code or recurse without end."""
     return type(dtype) is str or type(dtype) is type or isinstance(dtype, _dtype_class)
 
 
 cdef inline object _spelled(object dtype):
-    """The name of what is known, or None."""
+    """Return the name of a known spelling, or `None`."""
     return _SPELLED.get(dtype) if _may_spell(dtype) else None
 
 
 cdef inline int _spelled_type(object dtype) except -1:
-    """Its pq_type, or PQ_NO_TYPE."""
+    """Return the pq_type, or PQ_NO_TYPE."""
     found = _SPELLED_TYPES.get(dtype) if _may_spell(dtype) else None
     return <int>PQ_NO_TYPE if found is None else <int>found
 
 
 def spelled(dtype, /):
-    """The name of a dtype, class or string that is known; None for anything else."""
+    """Return the name of a known dtype, class or string, else `None`."""
     return _spelled(dtype)
 
 
 cdef pq_type _type_in(dict types, object dtype, str name, str expected) except *:
-    """The pq_type of `dtype` when that is a key of `types`."""
+    """Return the pq_type of `dtype`, which must be a key of `types`."""
     cdef object found = _spelled(dtype)
     cdef object type
     if found is None:
@@ -154,7 +153,7 @@ cdef str _name_in(dict types, object dtype, str name, str expected):
 
 
 def limits(str name not None, /):
-    """Lowest and highest value of an integer type; None for others."""
+    """Return the lowest and highest value of an integer type, else `None`."""
     return _LIMITS.get(name)
 
 
@@ -166,12 +165,12 @@ cdef object _dtype_of(str name):
 
 
 def dtype_named(str name not None, /):
-    """The dtype of that name, of ml_dtypes where NumPy has none."""
+    """Return the dtype of a name, from ml_dtypes if NumPy lacks it."""
     return _dtype_of(name)
 
 
 def zero_name(str name not None, /):
-    """The type of zero points: NumPy's own, so that it needs no other package."""
+    """Return the stored type of zero points: a NumPy type, without ml_dtypes."""
     if name in _LIMITS and name not in _PACKED:
         return name
     return "uint8" if name.startswith("u") else "int8"

@@ -1,15 +1,15 @@
-# What most calls are given, recognised at once. Accepts only: anything else, and what is to
-# be refused, goes the way of all other calls.
+# The short path of common calls. It only accepts calls: all other calls, and calls with
+# errors, take the general path.
 
 
-# A contiguous array, of which the dimensions do not matter.
+# A contiguous array; its dimensions do not matter.
 cdef struct Run:
     char *data
     ptrdiff_t n
     pq_type type
 
 
-# How a run is computed.
+# Options of a run.
 cdef struct How:
     double scale
     bint has_zero
@@ -53,7 +53,7 @@ cdef inline bint _are_apart(Run *a, Run *b) noexcept:
 
 
 cdef bint _is_usual_zero(object zero, How *how, pq_type code) except -1:
-    """None, or a Python integer that `code` holds."""
+    """Read `None`, or a Python integer within the type `code`."""
     cdef const pq_type_row *row
     cdef int beyond = 0
     how.has_zero = zero is not None
@@ -67,7 +67,7 @@ cdef bint _is_usual_zero(object zero, How *how, pq_type code) except -1:
 
 
 cdef bint _is_usual_out(object out, object like, Run *given, Run *to) except -1:
-    """Whether `out` is as a new array would be, of the type `to` has."""
+    """Return True if `out` is C-contiguous and has the type of the result."""
     cdef pq_type type = to.type
     return (
         _is_run(out, to)
@@ -87,7 +87,8 @@ cdef inline int _run_checked(const pq_kernels *kernels, const pq_args *args,
 
 cdef bint _run_usual(const pq_kernels *kernels, Run *given, Run *to, How *how,
                      bint packs) noexcept:
-    """Whether the core could do it. What refuses is said by others, who do it again."""
+    """Return False if the core rejects the call. The general path then repeats the call and
+    raises the error."""
     cdef pq_args args
     cdef ptrdiff_t in_stride = pq_type_size(given.type)
     cdef ptrdiff_t out_stride = pq_type_size(to.type), same = 0
@@ -128,13 +129,13 @@ cdef bint _run_usual(const pq_kernels *kernels, Run *given, Run *to, How *how,
 
 cdef object _made_usual(const pq_kernels *kernels, object array, Run *given, pq_type type,
                         How *how, object out):
-    """The result as an array, or None."""
+    """Return the result as an array, or `None`."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Run to
     cdef object made = out
     to.type = type
     if out is None:
-        if _dtypes_held[<int>type] == NULL:  # to import it may run any code
+        if _dtypes_held[<int>type] == NULL:  # an import may run any code
             return None
         made = _new_array(PyArray_NDIM(a), PyArray_DIMS(a), type)
         to.data = <char *>PyArray_DATA(<const PyArrayObject *>made)
@@ -145,14 +146,14 @@ cdef object _made_usual(const pq_kernels *kernels, object array, Run *given, pq_
 
 cdef object _packed_usual(const pq_kernels *kernels, object array, Run *given,
                           pq_type type, How *how):
-    """The result in ONNX's layout, or None."""
+    """Return the result in ONNX's layout, or `None`."""
     cdef const PyArrayObject *a = <const PyArrayObject *>array
     cdef Py_ssize_t size = (given.n * pq_type_bits(type) + 7) // 8
     cdef Run to
     cdef str name = <str>_NAMES[<int>type]
     if given.n == 0 or size >= _LARGE or name not in _PACKED:
         return None
-    # Before the run, during which others may give the array another.
+    # Before the run, because another thread may then change the array.
     shape = _extents(PyArray_NDIM(a), PyArray_DIMS(a))
     data = PyBytes_FromStringAndSize(NULL, size)
     to.data = PyBytes_AS_STRING(data)
@@ -165,9 +166,8 @@ cdef object _packed_usual(const pq_kernels *kernels, object array, Run *given,
 cdef object _quantize_usual(const pq_kernels *kernels, object x, object scale,
                             object zero_point, object dtype, object rounding,
                             object packed, object out, _Affine policy):
-    """Beside options that are their defaults, but perhaps a ready-made policy. Names come
-    first, and nothing whose hash may be a user's code: arrays must not change once they are
-    looked at."""
+    """Quantize with default options, except a ready-made policy. Names are checked first,
+    without user-defined hashes, because user code could change an array after its check."""
     cdef Run given
     cdef How how
     cdef pq_type code = PQ_I8
@@ -221,17 +221,17 @@ cdef object _dequantize_usual(const pq_kernels *kernels, object q, object scale,
 
 @final
 cdef class Usual:
-    """What a standard is given in most calls: exact arrays and scalars of NumPy, of types
-    that go together.
+    """The common calls of a standard: NumPy arrays and scalars of matching types.
 
-    `places`: what scales may be for, and as many zero points: "scalar", without an axis all
-    elements, by a scale of no dimension; "single", whatever the axis all elements, by one
-    scale of no or one dimension; "axis", each an index; "blocks", each a block. `names`:
-    what users may write for a type of results, its name; without, that of codes is that of
-    the zero points. `precision`: that of quotients; else it is that of the scale. `alike`:
-    real numbers are of the type of the scale. `attributes`: parameters are lists of Python
-    numbers, too, scales are rounded to float32, and quantize allows no zero among them.
-    `mixed`: zero points need not be of the type of the codes."""
+    `places` lists the granularities. "scalar": one scale of rank 0, without an axis.
+    "single": one scale of rank 0 or 1, with any axis. "axis": a scale for each index.
+    "blocks": a scale for each block. `names` maps spellings of result types to names;
+    without it, codes have the type of the zero points. `precision` is the type of
+    quotients, by default the type of the scale. With `alike`, real numbers have the type of
+    the scale. With `attributes`, parameters may also be lists of Python numbers, scales are
+    rounded to float32, and quantize allows no zero scale. With `mixed`, zero points may
+    differ from the type of the codes.
+    """
 
     cdef bint[<int>PQ_TYPE_COUNT] inputs
     cdef bint[<int>PQ_TYPE_COUNT] scales
@@ -272,14 +272,14 @@ cdef class Usual:
         self.narrow_first = narrow_first
 
     cdef pq_type _asked(self, object dtype) except *:
-        """The type that is asked for; PQ_NO_TYPE for none that is known to be allowed."""
+        """Return the requested type, or PQ_NO_TYPE if it is not known to be allowed."""
         if type(dtype) is not str:
             dtype = _spelled(dtype)
         found = self.names.get(dtype)
         return PQ_NO_TYPE if found is None else <pq_type><int>found
 
     cdef bint _hold(self, Call *call, object x, object scale, object zero) except -1:
-        """Whether they are so; then the call has them."""
+        """Hold the parameters and return True, or return False."""
         if not (
             _hold_parameters(scale, &call.scale, PQ_F32, &call.scale_value)
             and self.scales[<int>call.scale.type]
@@ -317,7 +317,7 @@ cdef class Usual:
 
     def quantize(self, x, scale, zero_point, axis, *, dtype=None, rounding="half_even",
                  block_size=0):
-        """Codes; None for what is not usual."""
+        """Return codes, or `None` for an uncommon call."""
         cdef Call call
         cdef pq_type code = PQ_U8
         _forget(&call)
@@ -348,7 +348,7 @@ cdef class Usual:
         return self._run(&call, code, True)
 
     def dequantize(self, q, scale, zero_point, axis, *, dtype=None, block_size=0):
-        """Real numbers of the type of the scale; None for what is not usual."""
+        """Return real numbers, or `None` for an uncommon call."""
         cdef Call call
         cdef pq_type real = PQ_NO_TYPE
         _forget(&call)
@@ -368,7 +368,7 @@ cdef class Usual:
         return self._run(&call, call.scale.type, False)
 
     cdef bint _go_together(self, Call *call, pq_type code) noexcept:
-        """Whether zero points are of a type for such codes."""
+        """Return True if the type of zero points matches the codes."""
         return call.zero.type == code or (self.mixed and _is_integer(code))
 
     cdef object _run(self, Call *call, pq_type type, bint quantizes):
@@ -396,7 +396,7 @@ cdef inline bint _has_zero(Call *call) noexcept:
 
 cdef inline bint _hold_parameters(object given, Array *held, pq_type type,
                                   void *room) except -1:
-    """Hold an exact array or scalar; or one number in a list, in memory of the call."""
+    """Hold an exact array or scalar, or one number of a list in memory of the call."""
     if not (PyList_CheckExact(given) or PyTuple_CheckExact(given)):
         return _hold(given, held)
     one = tuple(given)
@@ -424,7 +424,7 @@ cdef inline bint _is_axis(object axis, int ndim) except -1:
 
 
 cdef bint _place_along(Call *call, object axis) except -1:
-    """One scale for each index of an axis."""
+    """Place one scale for each index of an axis."""
     cdef int ndim = call.x.ndim
     cdef Py_ssize_t at
     if call.scale.ndim != 1 or not _is_axis(axis, ndim):
@@ -438,8 +438,8 @@ cdef bint _place_along(Call *call, object axis) except -1:
 
 
 cdef bint _set_blocks(Call *call, object axis, object block_size) except -1:
-    """Blocks along an axis, the last of which may be short; or the extents of blocks, which
-    divide those of the input."""
+    """Read blocks along an axis with a short last block, or extents of blocks that divide
+    the input."""
     cdef int ndim = call.x.ndim, d
     if PyLong_CheckExact(block_size):
         if not _is_axis(axis, ndim) or block_size < 1:
@@ -460,7 +460,7 @@ cdef bint _set_blocks(Call *call, object axis, object block_size) except -1:
 
 
 cdef bint _place_usual_blocks(Call *call, object axis, object block_size) except -1:
-    """One scale for each block."""
+    """Place one scale for each block."""
     cdef int d
     if call.scale.ndim != call.x.ndim or not _set_blocks(call, axis, block_size):
         return False
@@ -474,8 +474,8 @@ cdef bint _place_usual_blocks(Call *call, object axis, object block_size) except
 
 
 cdef object _listed(object values, pq_type type):
-    """Python numbers in a list, or one without, as an array; float64 arrays as float32
-    ones; anything else as it is, and lists of one number."""
+    """Convert Python numbers to an array, and float64 arrays to float32. Return all other
+    objects, and lists of one number, unchanged."""
     if type == PQ_F32 and Py_TYPE(values) is &PyArray_Type:
         return _singles(values)
     if values is None or (
@@ -505,8 +505,8 @@ cdef object _singles(object array):
 
 
 cdef bint _are_normal(Array *scales) noexcept:
-    """Whether none is zero or subnormal. By their bits: depending on the control state
-    subnormal numbers are equal to zero."""
+    """Return True if no scale is zero or subnormal. The function compares bits, because
+    subnormal numbers may equal zero in some control states."""
     cdef uint32_t bits = 0
     cdef Py_ssize_t i
     if scales.swapped or scales.ndim > 1:
