@@ -36,8 +36,8 @@ EVERYTHING = False
 LEVELS = isa.available()[::-1]
 REQUIRED = [name for name in os.environ.get("PYQUANT_REQUIRE_ISA", "").split(",") if name]
 
-# The types, from pyquant's own table, so that what is in it is tested; the oracle says what
-# they are. Dtypes where NumPy has them, else names, as ml_dtypes may not be there.
+# The types of pyquant's table, so that every row is tested. The oracle defines the types.
+# Types of NumPy are dtypes, and types of ml_dtypes are names, because it is optional.
 HAVE_BFLOAT16 = bfloat16 is not None
 REALS = [
     np.dtype(bfloat16 if t.name == "bfloat16" else t.name)
@@ -52,7 +52,7 @@ EVERY_CODE = (*(dtype.name for dtype in CODES), *NARROW)
 # The code types whose arrays exist here. ml_dtypes defines all types except those of NumPy.
 AVAILABLE_CODES = EVERY_CODE if HAVE_BFLOAT16 else tuple(dtype.name for dtype in CODES)
 PACKED = tuple(name for name in NARROW if TYPES[name].bits in (2, 4))
-# As messages list them.
+# The lists of types in messages.
 CODE_NAMES = " or ".join(", ".join(EVERY_CODE).rsplit(", ", 1))
 CHOSEN_NAMES = CODE_NAMES.replace("int64, uint64, ", "")
 MODES = oracle.MODES
@@ -104,22 +104,22 @@ def dtype_of(name):
 
 
 def bit_view(dtype):
-    """The unsigned integer dtype of a float dtype's bit patterns."""
+    """Return the unsigned dtype for the bit patterns of a float dtype."""
     return np.dtype(f"u{np.dtype(dtype).itemsize}")
 
 
 def float_of_bits(bits, dtype="float32"):
-    """The float array with the given bit patterns."""
+    """Return the float array with the given bit patterns."""
     return np.array(bits, dtype=bit_view(dtype)).view(np.dtype(dtype))
 
 
 def compute_dtype(dtype):
-    """The dtype in which numbers of a dtype are computed with."""
+    """Return the dtype of the arithmetic on a dtype."""
     return np.dtype("float64") if np.dtype(dtype) == np.float64 else np.dtype("float32")
 
 
 def same(got, expected):
-    """Assert that two arrays have the same dtype, the same shape and the same bits."""
+    """Assert that two arrays have equal dtype, shape and bits."""
     __tracebackhide__ = True
     assert type(got) is np.ndarray, f"got a {type(got).__name__}"
     assert got.dtype == expected.dtype
@@ -139,7 +139,7 @@ def same(got, expected):
 
 
 def _layout(dtype):
-    """Number of bits, of fraction bits, and the pattern of infinity."""
+    """Return the number of bits, of fraction bits, and the pattern of infinity."""
     dtype = np.dtype(dtype)
     bits = 8 * dtype.itemsize
     fraction = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}[dtype.name]
@@ -162,7 +162,7 @@ def is_finite(values):
 
 
 def specials(dtype):
-    """Zeros, subnormals, ones, largest numbers, infinities, NaN of both kinds and signs."""
+    """Return zeros, subnormals, ones, largest numbers, infinities and NaN of both signs."""
     bits, fraction, infinity = _layout(dtype)
     one = (infinity >> (fraction + 1)) << fraction
     patterns = [
@@ -176,13 +176,13 @@ def specials(dtype):
 
 
 def uniform_bits(dtype, count, seed):
-    """Numbers with uniformly distributed bit patterns."""
+    """Return numbers with uniformly distributed bit patterns."""
     words = np.random.default_rng(seed).integers(0, 256, count * np.dtype(dtype).itemsize)
     return words.astype(np.uint8).view(np.dtype(dtype))
 
 
 def ulps(values, step):
-    """Each number moved away from zero by a number of units in the last place."""
+    """Return numbers moved away from zero by units in the last place."""
     bits, _, infinity = _layout(values.dtype)
     if bits == 64:
         infinity = min(infinity, (1 << 63) - 8)
@@ -197,7 +197,7 @@ def ulps(values, step):
 
 
 def cast(values, dtype):
-    """A cast without NumPy's warnings, for building inputs."""
+    """Cast without the warnings of NumPy."""
     with np.errstate(all="ignore"):
         return np.asarray(values).astype(dtype)
 
@@ -284,8 +284,8 @@ def zeros_for(dtype, count, seed=0):
     return np.resize(np.roll(zeros, -seed), count)
 
 
-# float32 scales: usual ones, both sides of every border that a fast path may have, and the
-# ones that only true division gets right.
+# float32 scales: usual scales, both sides of every limit that a fast path may have, and
+# scales that need a true division.
 SCALES = {
     "one": 1.0,
     "half": 0.5,
@@ -336,13 +336,13 @@ WIDE_SCALES = {
 
 
 def scales_for(compute):
-    """The scales to try, by name, as arrays of one element of the compute dtype."""
+    """Return scales by name, as arrays of one element of the compute dtype."""
     wide = WIDE_SCALES if np.dtype(compute) == np.float64 else {}
     return {name: np.array([s], dtype=compute) for name, s in (SCALES | wide).items()}
 
 
 def mixed_scales(compute, count, seed=0):
-    """Scales for many groups: usual ones with every unusual one strewn in."""
+    """Return scales for many groups. Every third scale is unusual."""
     rng = np.random.default_rng([seed, count])
     usual = np.exp2(rng.uniform(-12, 4, count))
     odd = np.concatenate(list(scales_for(compute).values()))
@@ -351,7 +351,7 @@ def mixed_scales(compute, count, seed=0):
 
 
 def usual_scales(compute, count, seed=0):
-    """Scales for many groups, all inside every fast path."""
+    """Return scales for many groups, all within the limits of the fast paths."""
     return cast(
         np.exp2(np.random.default_rng([seed, count]).uniform(-12, 4, count)), compute
     )
@@ -380,7 +380,7 @@ def expected_reals(isa, q, scale, zero_point=0, **options):
 
 
 def expand(parameter, shape, axis=None, block_size=None):
-    """A scale or zero point, spread to one value for each element of `shape`."""
+    """Return a parameter for each element of `shape`."""
     parameter = np.asarray(parameter)
     if parameter.size == 1:
         return np.full(shape, parameter.reshape(-1)[0], dtype=parameter.dtype)
@@ -400,7 +400,7 @@ def expand(parameter, shape, axis=None, block_size=None):
 
 
 def parameter_shape(shape, axis=None, block_size=None):
-    """The shape that a scale must have; of one element where neither is given."""
+    """Return the shape of the scale for a granularity."""
     if axis is None and block_size is None:
         return ()
     if block_size is None:
@@ -414,7 +414,7 @@ def parameter_shape(shape, axis=None, block_size=None):
 
 
 def parameters_of(form, name, source="float32", seed=0, make=usual_scales):
-    """Arguments beside data of a type: scales, zero points if it has any, where they go."""
+    """Return scale, zero point, axis and block size for data of a type."""
     shape, axis, block = form
     params = parameter_shape(shape, axis, block)
     count = int(np.prod(params))
@@ -454,20 +454,20 @@ class Guarded:
 
 
 def misaligned(values, offset):
-    """A copy of an array whose data start `offset` bytes past a 64-byte boundary."""
+    """Return a copy that begins `offset` bytes after a 64-byte boundary."""
     copy = Guarded(values.dtype, values.shape, offset).array
     copy[...] = values
     return copy
 
 
 def poisoned(dtype, shape):
-    """An array in which every byte is a canary, to see whether it was written."""
+    """Return an array in which every byte is a canary."""
     count = int(np.prod(shape)) * np.dtype(dtype).itemsize
     return np.full(count, CANARY, dtype=np.uint8).view(np.dtype(dtype)).reshape(shape)
 
 
 def untouched(array):
-    """Whether an array made by `poisoned` still holds its canaries."""
+    """Return whether an array from `poisoned` still holds its canaries."""
     return bool((np.ascontiguousarray(array).view(np.uint8) == CANARY).all())
 
 
@@ -475,7 +475,7 @@ def untouched(array):
 
 
 def at_once(count, work):
-    """Run `work` on several threads that start together; what each returned."""
+    """Run `work` on several threads that start together, and return all results."""
     barrier = threading.Barrier(count)
     results, errors = [None] * count, []
 
@@ -519,7 +519,7 @@ def run_python(code, timeout=600, **environment):
 
 
 def name_of(value):
-    """A readable id for a parameter."""
+    """Return a readable id of a parameter."""
     return value.name if isinstance(value, np.dtype) else str(value)
 
 

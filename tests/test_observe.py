@@ -1,4 +1,4 @@
-"""Observer: a function of the numbers seen, whatever their order, cuts and machine."""
+"""Observer: the result depends on the numbers only, not on order, cuts or machine."""
 
 import copy
 import math
@@ -31,7 +31,7 @@ SIGN = 0x8000
 
 
 def key_of(value, dtype):
-    """The upper 16 bits of a number, as Python's integers and struct have them."""
+    """Return the upper 16 bits of a number by Python's integers and struct."""
     if dtype.itemsize == 2:
         key = int(np.array(value, dtype).view(np.uint16))
     else:
@@ -45,7 +45,7 @@ def key_of(value, dtype):
 
 
 def counted(x):
-    """Finite numbers by key."""
+    """Count finite numbers by key."""
     keys = {}
     for value in x.ravel():
         if np.isfinite(value):
@@ -55,7 +55,7 @@ def counted(x):
 
 
 def counters_of(observer):
-    """By page, channel and counter."""
+    """Return the counters by page, channel and counter."""
     table = observer._table.astype(np.uint64)
     assert observer._places.dtype == observer._wraps.dtype == np.uint64
     if table.size == 0:
@@ -72,7 +72,7 @@ def counters_of(observer):
 
 
 def keys_of(observer, channel=0):
-    """What an observer of 7 bits has counted, by key."""
+    """Return the counts of an observer of 7 bits by key."""
     found = {}
     counters = counters_of(observer)
     assert counters.any(axis=(1, 2)).all()
@@ -84,7 +84,7 @@ def keys_of(observer, channel=0):
 
 
 def hard_numbers(dtype, rng, n=3000):
-    """Numbers of any bits, of usual ones some, the smallest, the largest, and zeros."""
+    """Return random bits, usual numbers, the smallest and largest numbers, and zeros."""
     x = float_of_bits(rng.integers(0, 2 ** (8 * dtype.itemsize - 1), n, np.uint64), dtype)
     x = np.where(rng.random(n) < 0.5, x, -x)
     x[rng.random(n) < 0.3] = rng.standard_normal()
@@ -122,7 +122,7 @@ def test_counts_are_those_of_the_definition(dtype):
 
 
 def test_many_numbers():
-    """More than are looked at one by one for their pages."""
+    """There are too many numbers to find their pages one by one."""
     rng = np.random.default_rng(5)
     x = (rng.standard_normal(200_001) * 10.0 ** rng.integers(-20, 20, 200_001)).astype("f4")
     keys, counts = np.unique(x.view(np.uint32) >> 16, return_counts=True)
@@ -185,14 +185,14 @@ def test_counts_of_one_channel_are_integers(axis):
 
 
 def by_channel(x, axis, **options):
-    """An observer of each channel, of contiguous numbers."""
+    """Return an observer for each channel of contiguous numbers."""
     channels = np.moveaxis(x, axis, range(len(axis)))
     channels = channels.reshape(math.prod(x.shape[a] for a in axis), -1)
     return [observed(channel, **options) for channel in channels]
 
 
 def check_channels(x, axis, threads=1, **options):
-    """All that is known of channels, against observers of one each."""
+    """Compare all statistics of channels with observers of one channel each."""
     o = pq.Observer(axis=axis, histogram=True, nonfinite="ignore", **options)
     o.update(x, threads=threads)
     counters = counters_of(o)
@@ -207,7 +207,7 @@ def check_channels(x, axis, threads=1, **options):
 
 @loop("dtype", REALS)
 def test_channels_of_any_shape_and_strides(dtype):
-    """Few and many channels, long and short; rows, columns, planes; any order in memory."""
+    """Channels are few or many, long or short, in any memory order."""
     rng = np.random.default_rng(6)
     for shape, axis in (
         ((3, 700), (0,)),
@@ -280,13 +280,13 @@ def test_few_long_channels(form, dtype, threads, monkeypatch):
 
 @loop("threads", [1, 3])
 def test_counters_of_channels_wrap(threads, monkeypatch):
-    """Beyond 2^16 in one call, in lanes, on threads and over calls."""
+    """Counters pass 2^16 in one call, in lanes, on threads and over calls."""
     monkeypatch.setattr(pq._core._threads, "MIN_PART_BYTES", 1 << 12)
     monkeypatch.setattr(pq._core._threads, "cpu_count", lambda: 3)
     x = np.zeros((3, 200_000), np.float16)
     x[1] = 7
     x[2, ::3] = np.random.default_rng(1).standard_normal(x[2, ::3].size)
-    many = np.repeat(x[:, :70_000], 3, axis=0)  # which have no lanes
+    many = np.repeat(x[:, :70_000], 3, axis=0)  # This shape has no lanes.
     for y in (x, many):
         for view, axis in ((y, 0), (np.ascontiguousarray(y.T), 1)):
             for bits in (0, 7):
@@ -300,7 +300,7 @@ def test_counters_of_channels_wrap(threads, monkeypatch):
 
 @loop("axis", [None, 0])
 def test_sums_beyond_two_bytes(axis):
-    """Counters that began anew as batches were summed say what those of one call do."""
+    """Sums of batches with wrapped counters equal the counters of one call."""
     rng = np.random.default_rng(9)
     x = np.maximum(rng.standard_normal((2, 150_000)), 0).astype(np.float32)
     whole = observed(x, axis=axis)
@@ -322,7 +322,7 @@ def test_sums_beyond_two_bytes(axis):
 
 
 def test_many_pages_are_found_late():
-    """Rows are added to the table in the midst of tiles, which are counted once."""
+    """The table gets rows in the middle of a tile. The tile is counted once."""
     x = np.ones((4000, 70), np.float32)
     rng = np.random.default_rng(3)
     for row, exponent in enumerate(range(-126, 128)):
@@ -390,7 +390,7 @@ def test_merging(arrays, random):
     merged = a.copy()
     merged.merge(b)
     assert merged == a + b
-    assert a == observed(arrays[0])  # and nothing became of it
+    assert a == observed(arrays[0])  # The array is unchanged.
 
 
 @settings(deadline=None, max_examples=amount(20, 100))
@@ -415,7 +415,7 @@ def test_threads(monkeypatch):
     with pytest.raises(ValueError, match="x: expected finite values, got 1 not finite, "):
         o.update(bad, threads=4)
     o.update(np.float32([]))
-    assert o == observed(x, nonfinite="raise")  # counters are clean again
+    assert o == observed(x, nonfinite="raise")  # The failed call left no counts.
     assert o + o == observed(np.concatenate([x, x]), nonfinite="raise")
 
 
@@ -431,7 +431,7 @@ def test_merges_of_types():
     plain = observed(np.float16([3]), histogram=False)
     plain.update(np.float32([70000]))
     assert plain.max == 70000
-    empty = observed(np.float64([]))  # says nothing of types
+    empty = observed(np.float64([]))  # An empty array selects no type.
     assert (empty + half).qparams() == half.qparams()
 
 
@@ -488,7 +488,7 @@ def test_memory(draw, most):
 
 
 def test_memory_is_bounded_for_any_data():
-    """Every key that there is, and as many of one as need eight bytes."""
+    """Every key occurs, and one key needs eight bytes."""
     keys = np.arange(1 << 16, dtype=np.uint32) << 16
     x = keys.view(np.float32)
     o = observed(x[np.isfinite(x)], nonfinite="raise")
@@ -498,7 +498,7 @@ def test_memory_is_bounded_for_any_data():
     assert len(pickle.dumps(o)) <= 130 << 10
 
 
-# ---- what is known of the numbers ----
+# ---- statistics ----
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -520,8 +520,7 @@ def test_quantiles_lie_between(dtype, bits):
             assert o.min <= low <= exact <= high <= o.max, (q, exact)
             if bits == 7 and dtype.itemsize == 2:
                 assert low == high
-            # Numbers that are small for their type are further apart, and what float32
-            # does not hold is in one bin.
+            # Subnormal numbers have larger steps. Numbers beyond float32 share a bin.
             rest = 2.0**-16 if dtype == np.float16 else 2.0**-125
             if abs(exact) < 3e38:
                 assert high - low <= abs(exact) * 2.0**-bits * 1.01 + rest
@@ -566,7 +565,7 @@ DRAWS = {
 
 @loop("draw, dtype, bits", DRAWS, ["int8", "uint8", "int4"], [7, 3])
 def test_mse_finds_the_least_error(draw, dtype, bits):
-    """Of the same candidates, by quantizing all: within the percents that bins may cost."""
+    """The error is close to the least error of all candidates. Bins cost 1 or 3 percent."""
     x = DRAWS[draw](np.random.default_rng(7), 1 << 14).astype(np.float32)
     found = error_of(x, observed(x, mantissa_bits=bits).qparams(dtype, method="mse"))
     lo, hi = min(x.min(), 0), max(x.max(), 0)
@@ -580,7 +579,7 @@ def test_mse_finds_the_least_error(draw, dtype, bits):
 
 
 def test_mse_counts_what_it_says():
-    """The closed form, against the same integral by a fine sum."""
+    """The closed form equals the integral, which a fine sum approximates."""
     rng = np.random.default_rng(8)
     for _ in range(30):
         a, b = np.sort(rng.normal(0, 3, 2))
@@ -603,7 +602,7 @@ def test_mse_of_narrow_floats():
 
 
 def tensorrt(hist, i, levels):
-    """The divergence by the loops of pytorch-quantization."""
+    """Return the divergence by the loops of pytorch-quantization."""
     hist = hist.copy()
     space = np.linspace(0, i, levels + 1)
     level = np.digitize(range(i), space) - 1
@@ -638,7 +637,7 @@ def test_entropy_of_usual_data():
     hist[0] = hist[1]
     lo, hi = observed(x).range("entropy")
     assert -lo == hi
-    # The rule on exact counts cuts off the outliers at about the same place.
+    # The rule on exact counts excludes the outliers at a similar place.
     due = edges[_searches._last_best(hist, np.arange(128, 2049), 128)]
     assert 0.5 * due <= hi <= 2 * due < 20
     assert observed(x).range("entropy", dtype="uint8")[0] == pytest.approx(
@@ -678,7 +677,7 @@ def test_minmax_is_choose_qparams(dtype):
 
 
 @loop("like", [None, "onnxruntime", "pytorch", "torchao_no_clip"])
-def test_formulas_of_others(like):
+def test_formulas_of_other_packages(like):
     x = np.random.default_rng(3).normal(1, 3, (17, 23)).astype(np.float32)
     for axis in (None, 1):
         o = observed(x, axis=axis)
@@ -808,7 +807,7 @@ def test_momentum_of_channels():
     assert o.max.tolist() == [1.5, 8]
 
 
-# ---- refusals ----
+# ---- errors ----
 
 SOME = np.float32([1, 2])
 
@@ -944,7 +943,7 @@ ARRAYS = [np.ones(2), np.empty(0), np.array(None), np.ma.ones(3), [[]], float]
 
 
 @pytest.mark.parametrize("value", [*ARRAYS, np.True_, {}, 1j, 10**400], ids=repr)
-def test_numbers_that_are_none(value):
+def test_invalid_numbers(value):
     o = observed(SOME)
     for name, call in (
         ("momentum", lambda: pq.Observer(momentum=value)),
@@ -957,7 +956,7 @@ def test_numbers_that_are_none(value):
 
 
 @pytest.mark.parametrize("value", [*ARRAYS, None, 1, b"minmax"], ids=repr)
-def test_names_that_are_none(value):
+def test_invalid_names(value):
     for name, call in (
         ("nonfinite", lambda: pq.Observer(nonfinite=value)),
         ("method", lambda: observed(SOME).range(value)),
@@ -1018,8 +1017,8 @@ if __name__ == "__main__":
     assert merged.count == values.size
     print(merged == seen(values), len(cluster.scheduler.workers) <= 2)
 """
-# Reports of chunks that one pass has, too, added from the left: its bits. By a tree, or of
-# other chunks: its counts and extremes, and the same sums again.
+# Reports of the chunks of one pass, added from the left, equal the report bit for bit. For
+# other chunks or a tree, counts and extremes are equal, and sums are reproducible.
 CLUSTER_OF_ERRORS = """
 import dask.array as da
 import dask.bag as db
