@@ -402,6 +402,27 @@ def test_back(type, way, model, weights):
             assert key not in after.metadata
 
 
+@pytest.mark.parametrize("kind", ["safetensors", "gguf"])
+@pytest.mark.parametrize(("type", "out"), [("int8", "safetensors"), ("Q8_0", "gguf")])
+def test_bfloat16_needs_no_ml_dtypes(kind, type, out, inside, monkeypatch, capsys):
+    """Quantize it, and copy a vector of it unchanged."""
+    x = np.random.default_rng(1).standard_normal((64, 256)).astype("f4")
+    words = (x.view(np.uint32) >> 16).astype("<u2")  # truncate to bfloat16
+    x = (words.astype(np.uint32) << 16).view(np.float32)
+    dtype = pytest.importorskip("ml_dtypes").bfloat16  # optional; it writes the file
+    pq.write_weights(f"in.{kind}", {"w": words.view(dtype), "v": words[0].view(dtype)})
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    quantize(f"in.{kind}", f"out.{out}", "--type", type)
+    with open_model(f"out.{out}") as made:
+        found = logical(made)
+        assert (found["w"].type, found["v"].type) == (type, "bfloat16")
+        np.testing.assert_array_equal(found["v"].decode(dtype="float32"), x[0])
+        if type == "int8":
+            codes = pq.choose_qparams(x, axis=0).quantize(x)
+            np.testing.assert_array_equal(found["w"].codes(), codes)
+    assert main(["compare", "--exact", f"in.{kind}", f"out.{out}"]) == 0
+
+
 def test_through_pipes(inside, weights):
     x = weights["l.0.weight"]
     np.save("x.npy", x)

@@ -38,9 +38,7 @@ RECORD = {
     "method": ("minmax", "mse"),
     "symmetric": (True, False),
 }
-# Real types by their names in NumPy and in GGUF.
-REALS = {name: name for name in ("float64", "float32", "float16", "bfloat16")}
-REALS["BF16"] = "bfloat16"
+REALS = ("float64", "float32", "float16", "bfloat16")
 
 
 # ---- faults ----
@@ -169,7 +167,8 @@ def differences(
             return counts | {"codes": _other_codes(original, tensor, record)}
     except ValueError as error:  # the original allows no parameters
         raise Refused(f"{where}: {error}") from None
-    dtype = REALS.get(tensor.type) if original.type != tensor.type else None
+    rounded = tensor.type in REALS and original.type != tensor.type
+    dtype = tensor.type if rounded else None
     return {"elements": _other_elements(original, tensor, dtype)}
 
 

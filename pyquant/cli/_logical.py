@@ -346,8 +346,8 @@ def _code_dtype(how: Stored, tensor: ModelTensor) -> Any:
 def _type_of(tensor: ModelTensor) -> str:
     try:
         dtype = tensor.dtype
-    except ImportError:  # ml_dtypes is missing, but the file names the type
-        return tensor.format
+    except ImportError:  # ml_dtypes is missing; pyquant reads bfloat16 without it
+        return "bfloat16" if tensor.format == "BF16" else tensor.format
     name = None if dtype is None else dtypes.name_of(dtype)
     return name or (tensor.format if dtype is None else str(dtype))
 
