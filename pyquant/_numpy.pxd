@@ -1,4 +1,4 @@
-# What of NumPy's C API reads arrays and makes them; its own .pxd would bring the whole.
+# The parts of NumPy's C API that read and create arrays; numpy.pxd declares everything.
 from cpython.object cimport PyObject, PyTypeObject
 
 

@@ -1,5 +1,5 @@
-# The functions of csrc/pq.h, args.h and run.h and the guard in csrc/fpenv.h, for what they
-# are linked with.
+# Declarations of the functions of csrc/pq.h, args.h and run.h, and of the guard in
+# csrc/fpenv.h, for the modules that are linked with them.
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
