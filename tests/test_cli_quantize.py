@@ -620,7 +620,7 @@ IN = "in.safetensors"
         ([IN, "o.npz", "--tensor", "a=int9"], "--tensor: 'int9' is not a type; did"),
         ([IN, "o.npz", "--granularity", "row"], "--granularity: expected tensor,"),
         ([IN, "o.npz", "--granularity", "0x4"], "--granularity: expected tensor,"),
-        ([IN, "o.npz", "--keep", "*"], f"{IN}: expected a tensor to quantize, got none"),
+        ([IN, "o.npz", "--keep", "*"], f"no tensor to quantize in {IN}: "),
         ([IN, "o.npz", "--strict", "--granularity", "axis:2"],
          f"{IN}: tensor 'wide': expected at least 3 dimensions for axis:2, got shape"),
         ([IN, "o.npz", "--strict", "--tensor", "ids=int8"],
@@ -651,6 +651,18 @@ def test_refused(arguments, said, model, weights, capsys):
     assert said in err
     assert err.count("\n") == 1
     assert {p: os.stat(p).st_mtime_ns for p in os.listdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--granularity", "channel"), "--granularity: Q8_0 has its own blocks"),
+        (("--method", "mse"), "--method: Q8_0 has its own search"),
+    ],
+)
+def test_gguf_types_allow_no_other_choice(options, expected, model, capsys):
+    quantize(model, "o.gguf", "--type", "Q8_0", *options, code=2)
+    assert capsys.readouterr().err == f"pyquant quantize: {expected}; omit the option\n"
 
 
 @pytest.mark.parametrize("name", ["__pyquant__", "a\0b", "x" * 65533])

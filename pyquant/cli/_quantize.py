@@ -163,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
             ]
         if all(job.spec is None for job in jobs):
             why = "; ".join(dict.fromkeys(str(job.reason) for job in jobs)) or "no tensors"
-            raise Refused(f"{model.path}: expected a tensor to quantize, got none: {why}")
+            raise Refused(f"no tensor to quantize in {model.path}: {why}")
         return perform(arguments, model, jobs, kind, _metadata_of(model, jobs, kind))
 
 
@@ -176,9 +176,9 @@ def _spec(
         known = ", ".join(TYPES[kind])
         raise Refused(f"{what}: .{kind} files cannot hold {type}; use one of {known}")
     if type in BLOCKS and granularity is not None:
-        raise Refused(f"--granularity: expected none for {type}, got {granularity!r}")
+        raise Refused(f"--granularity: {type} has its own blocks; omit the option")
     if type in BLOCKS and arguments.method != "minmax":
-        raise Refused(f"--method: expected none for {type}, got {arguments.method!r}")
+        raise Refused(f"--method: {type} has its own search; omit the option")
     if arguments.asymmetric and "int" not in type:
         raise Refused(f"--asymmetric: expected an integer type, got {type}")
     symmetric = False if arguments.asymmetric else None
