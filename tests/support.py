@@ -56,12 +56,7 @@ PACKED = tuple(name for name in NARROW if TYPES[name].bits in (2, 4))
 CODE_NAMES = " or ".join(", ".join(EVERY_CODE).rsplit(", ", 1))
 CHOSEN_NAMES = CODE_NAMES.replace("int64, uint64, ", "")
 MODES = oracle.MODES
-PRECISIONS = (
-    "float16",
-    "float32",
-    "float64",
-    *(("bfloat16",) if HAVE_BFLOAT16 else ()),
-)
+PRECISIONS = ("float16", "float32", "float64", *(("bfloat16",) if HAVE_BFLOAT16 else ()))
 
 
 def amount(default, everything):

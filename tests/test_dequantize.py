@@ -111,8 +111,7 @@ def test_corner(name, isa):
     zero = np.array(zero, dtype=source)
     same(dequantize_at(isa, q, np.float32(scale), zero), expected)
     same(
-        dequantize_at(isa, q, np.full(67, scale, dtype=np.float32), zero, axis=0),
-        expected,
+        dequantize_at(isa, q, np.full(67, scale, dtype=np.float32), zero, axis=0), expected
     )
 
 

@@ -109,11 +109,7 @@ BOTH = {
         ValueError,
         "scale: expected shape (1, 2), got (2, 2)",
     ),
-    "string scale": (
-        {"scale": "a"},
-        TypeError,
-        "scale: expected an array, got str",
-    ),
+    "string scale": ({"scale": "a"}, TypeError, "scale: expected an array, got str"),
     "none for scale": (
         {"scale": None},
         TypeError,
@@ -124,11 +120,7 @@ BOTH = {
         TypeError,
         "scale: expected real numbers, got complex128",
     ),
-    "bool scale": (
-        {"scale": True},
-        TypeError,
-        "scale: expected real numbers, got bool",
-    ),
+    "bool scale": ({"scale": True}, TypeError, "scale: expected real numbers, got bool"),
     "object scale": (
         {"scale": np.ones(1, object)},
         TypeError,
@@ -164,31 +156,15 @@ BOTH = {
         TypeError,
         "block_size: expected None, an integer or a tuple of integers, got bool",
     ),
-    "axis too large": (
-        {"scale": [1.0, 2.0], "axis": 2},
-        AxisError,
-        bounds(2),
-    ),
-    "axis too small": (
-        {"scale": [1.0, 2.0], "axis": -3},
-        AxisError,
-        bounds(-3),
-    ),
-    "axis too large beside one scale": (
-        {"axis": 2},
-        AxisError,
-        bounds(2),
-    ),
+    "axis too large": ({"scale": [1.0, 2.0], "axis": 2}, AxisError, bounds(2)),
+    "axis too small": ({"scale": [1.0, 2.0], "axis": -3}, AxisError, bounds(-3)),
+    "axis too large beside one scale": ({"axis": 2}, AxisError, bounds(2)),
     "one axis of two too large": (
         {"scale": [1.0, 2.0], "axis": (0, 5)},
         AxisError,
         bounds(5),
     ),
-    "axis beyond 64 bits": (
-        {"scale": [1.0, 2.0], "axis": 2**70},
-        AxisError,
-        bounds(2**70),
-    ),
+    "axis beyond 64 bits": ({"scale": [1.0, 2.0], "axis": 2**70}, AxisError, bounds(2**70)),
     "axis too large beside a block": (
         {"scale": [[1.0, 2.0]], "axis": 2, "block_size": 2},
         AxisError,
@@ -360,11 +336,7 @@ BOTH = {
         TypeError,
         "threads: expected a positive integer, got ndarray",
     ),
-    "list for out": (
-        {"out": [0] * 6},
-        TypeError,
-        "out: expected a NumPy array, got list",
-    ),
+    "list for out": ({"out": [0] * 6}, TypeError, "out: expected a NumPy array, got list"),
     "buffer for out": (
         {"out": bytearray(6)},
         TypeError,
@@ -378,66 +350,22 @@ BOTH = {
 }
 
 QUANTIZE = {
-    "int8": (
-        {"x": Q},
-        TypeError,
-        f"x: expected {REALS}, got int8",
-    ),
-    "int64": (
-        {"x": np.ones(3, np.int64)},
-        TypeError,
-        f"x: expected {REALS}, got int64",
-    ),
-    "bool": (
-        {"x": np.ones(3, bool)},
-        TypeError,
-        f"x: expected {REALS}, got bool",
-    ),
-    "list of bools": (
-        {"x": [True, False]},
-        TypeError,
-        f"x: expected {REALS}, got bool",
-    ),
+    "int8": ({"x": Q}, TypeError, f"x: expected {REALS}, got int8"),
+    "int64": ({"x": np.ones(3, np.int64)}, TypeError, f"x: expected {REALS}, got int64"),
+    "bool": ({"x": np.ones(3, bool)}, TypeError, f"x: expected {REALS}, got bool"),
+    "list of bools": ({"x": [True, False]}, TypeError, f"x: expected {REALS}, got bool"),
     "complex": (
         {"x": np.ones(3, complex)},
         TypeError,
         f"x: expected {REALS}, got complex128",
     ),
-    "object": (
-        {"x": np.ones(3, object)},
-        TypeError,
-        f"x: expected {REALS}, got object",
-    ),
-    "none in a list": (
-        {"x": [1.0, None]},
-        TypeError,
-        f"x: expected {REALS}, got object",
-    ),
-    "strings": (
-        {"x": np.array(["a"])},
-        TypeError,
-        f"x: expected {REALS}, got <U1",
-    ),
-    "string": (
-        {"x": "a"},
-        TypeError,
-        "x: expected an array, got str",
-    ),
-    "bytes": (
-        {"x": b"a"},
-        TypeError,
-        "x: expected an array, got bytes",
-    ),
-    "none": (
-        {"x": None},
-        TypeError,
-        "x: expected an array, got NoneType",
-    ),
-    "dict": (
-        {"x": {}},
-        TypeError,
-        "x: expected an array, got dict",
-    ),
+    "object": ({"x": np.ones(3, object)}, TypeError, f"x: expected {REALS}, got object"),
+    "none in a list": ({"x": [1.0, None]}, TypeError, f"x: expected {REALS}, got object"),
+    "strings": ({"x": np.array(["a"])}, TypeError, f"x: expected {REALS}, got <U1"),
+    "string": ({"x": "a"}, TypeError, "x: expected an array, got str"),
+    "bytes": ({"x": b"a"}, TypeError, "x: expected an array, got bytes"),
+    "none": ({"x": None}, TypeError, "x: expected an array, got NoneType"),
+    "dict": ({"x": {}}, TypeError, "x: expected an array, got dict"),
     "datetime": (
         {"x": np.zeros(3, "M8[s]")},
         TypeError,
@@ -453,21 +381,13 @@ QUANTIZE = {
         TypeError,
         f"x: expected {REALS}, got [('a', '<f4')]",
     ),
-    "void": (
-        {"x": np.zeros(3, "V4")},
-        TypeError,
-        f"x: expected {REALS}, got |V4",
-    ),
+    "void": ({"x": np.zeros(3, "V4")}, TypeError, f"x: expected {REALS}, got |V4"),
     "masked": (
         {"x": np.ma.masked_array([1.0, 2.0], [0, 1])},
         TypeError,
         "x: expected an array without a mask, got a masked array",
     ),
-    "axis of 0-d": (
-        {"x": np.float32(1), "axis": 0},
-        AxisError,
-        bounds(0, 0),
-    ),
+    "axis of 0-d": ({"x": np.float32(1), "axis": 0}, AxisError, bounds(0, 0)),
     "complex codes": (
         {"dtype": "complex64"},
         TypeError,
@@ -488,11 +408,7 @@ QUANTIZE = {
         TypeError,
         f"dtype: expected {CODE_NAMES}, got 'nothing'",
     ),
-    "number for dtype": (
-        {"dtype": 5},
-        TypeError,
-        f"dtype: expected {CODE_NAMES}, got 5",
-    ),
+    "number for dtype": ({"dtype": 5}, TypeError, f"dtype: expected {CODE_NAMES}, got 5"),
     "negative zero point for unsigned codes": (
         {"zero_point": -1, "dtype": "uint8"},
         ValueError,
@@ -617,36 +533,16 @@ QUANTIZE = {
 }
 
 DEQUANTIZE = {
-    "float32": (
-        {"q": X},
-        TypeError,
-        f"q: expected {CODES}, got float32",
-    ),
-    "bool": (
-        {"q": np.ones(3, bool)},
-        TypeError,
-        f"q: expected {CODES}, got bool",
-    ),
-    "list of floats": (
-        {"q": [1.0]},
-        TypeError,
-        f"q: expected {CODES}, got float64",
-    ),
-    "list of bools": (
-        {"q": [True]},
-        TypeError,
-        f"q: expected {CODES}, got bool",
-    ),
+    "float32": ({"q": X}, TypeError, f"q: expected {CODES}, got float32"),
+    "bool": ({"q": np.ones(3, bool)}, TypeError, f"q: expected {CODES}, got bool"),
+    "list of floats": ({"q": [1.0]}, TypeError, f"q: expected {CODES}, got float64"),
+    "list of bools": ({"q": [True]}, TypeError, f"q: expected {CODES}, got bool"),
     "list beyond 32 bits": (
         {"q": [1, 2**32]},
         ValueError,
         "q: expected integers that int32 or uint32 holds, got 1 to 4294967296",
     ),
-    "string": (
-        {"q": "a"},
-        TypeError,
-        "q: expected an array, got str",
-    ),
+    "string": ({"q": "a"}, TypeError, "q: expected an array, got str"),
     "masked": (
         {"q": np.ma.masked_array(Q)},
         TypeError,
@@ -657,11 +553,7 @@ DEQUANTIZE = {
         ValueError,
         "zero_point: expected integers from -128 to 127 for int8, got 200",
     ),
-    "integer dtype": (
-        {"dtype": "int8"},
-        TypeError,
-        f"dtype: expected {REALS}, got int8",
-    ),
+    "integer dtype": ({"dtype": "int8"}, TypeError, f"dtype: expected {REALS}, got int8"),
     "no dtype": (
         {"dtype": "nothing"},
         TypeError,
@@ -685,11 +577,7 @@ DEQUANTIZE = {
 }
 
 CHOOSE = {
-    "int8": (
-        {"x": Q},
-        TypeError,
-        f"x: expected {REALS}, got int8",
-    ),
+    "int8": ({"x": Q}, TypeError, f"x: expected {REALS}, got int8"),
     "masked": (
         {"x": np.ma.masked_array([1.0])},
         TypeError,
@@ -710,16 +598,8 @@ CHOOSE = {
         TypeError,
         f"dtype: expected {CHOSEN_NAMES}, got None",
     ),
-    "axis too large": (
-        {"axis": 5},
-        AxisError,
-        bounds(5),
-    ),
-    "string axis": (
-        {"axis": "a"},
-        TypeError,
-        f"axis: expected {AXES}, got str",
-    ),
+    "axis too large": ({"axis": 5}, AxisError, bounds(5)),
+    "string axis": ({"axis": "a"}, TypeError, f"axis: expected {AXES}, got str"),
     "block without axis": (
         {"block_size": 2},
         ValueError,
@@ -786,9 +666,7 @@ def test_overlap_names_the_other_array():
     before = values.copy()
     refused(ValueError, text + "the input", lambda: pq.quantize(values, 1.0, out=view))
     refused(
-        ValueError,
-        text + "scale",
-        lambda: pq.quantize(X, values, axis=(0, 1), out=view),
+        ValueError, text + "scale", lambda: pq.quantize(X, values, axis=(0, 1), out=view)
     )
     assert (values == before).all()
     zero = np.zeros((2, 3), np.int8)

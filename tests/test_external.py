@@ -33,12 +33,7 @@ def test_onnx_reference_rounds_float16_quotients():
 
 # Division, rounding and casts of NumPy
 
-NUMPY_MODES = {
-    "half_even": np.rint,
-    "trunc": np.trunc,
-    "ceil": np.ceil,
-    "floor": np.floor,
-}
+NUMPY_MODES = {"half_even": np.rint, "trunc": np.trunc, "ceil": np.ceil, "floor": np.floor}
 
 
 @loop("dtype, mode", [np.dtype("float32"), np.dtype("float64")], NUMPY_MODES)

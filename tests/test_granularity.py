@@ -267,8 +267,7 @@ def test_axis_examples():
     same(pq.quantize(x, [1.0, 2.0], axis=0), np.int8([[1, 2, 3], [2, 2, 3]]))
     same(pq.quantize(x, [1.0, 2.0, 3.0], axis=1), np.int8([[1, 1, 1], [4, 2, 2]]))
     same(
-        pq.quantize(x, [[1, 2, 3], [4, 5, 6]], axis=(0, 1)),
-        np.int8([[1, 1, 1], [1, 1, 1]]),
+        pq.quantize(x, [[1, 2, 3], [4, 5, 6]], axis=(0, 1)), np.int8([[1, 1, 1], [1, 1, 1]])
     )
 
 
@@ -317,12 +316,7 @@ def test_parameters_of_any_strides():
     apart_s = np.zeros((8, 18), dtype=np.float32)[::2, ::3]
     apart_s[...] = scale
     for s in (scale.copy("F"), apart_s, scale[::-1, ::-1].copy()[::-1, ::-1]):
-        for z in (
-            zero,
-            zero.copy("F"),
-            zero[:, ::-1].copy()[:, ::-1],
-            zero.astype(">i4"),
-        ):
+        for z in (zero, zero.copy("F"), zero[:, ::-1].copy()[:, ::-1], zero.astype(">i4")):
             same(pq.quantize(x, s, z, axis=(0, 1), dtype="int8"), expected)
             same(
                 pq.dequantize(expected, s, z, axis=(0, 1)),

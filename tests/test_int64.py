@@ -12,15 +12,7 @@ import re
 import numpy as np
 import oracle
 import pytest
-from support import (
-    REALS,
-    WIDE,
-    amount,
-    cast,
-    expected_reals,
-    loop,
-    same,
-)
+from support import REALS, WIDE, amount, cast, expected_reals, loop, same
 
 import pyquant as pq
 from pyquant._core import dequantize_at, quantize_at

@@ -4,13 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from support import (
-    HAVE_BFLOAT16,
-    REALS,
-    bfloat16,
-    loop,
-    same,
-)
+from support import HAVE_BFLOAT16, REALS, bfloat16, loop, same
 
 import pyquant as pq
 
@@ -87,10 +81,7 @@ def test_narrow_types(code):
         same(pq.dequantize(packed, scale), pq.dequantize(q, scale))
 
 
-WRONG = {
-    "(3,), 0 or 1": ((3,), "axis=0 or axis=1"),
-    "(4,), 2": ((4,), "axis=2"),
-}
+WRONG = {"(3,), 0 or 1": ((3,), "axis=0 or axis=1"), "(4,), 2": ((4,), "axis=2")}
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -176,10 +176,7 @@ def test_zero_dimensions(dtype):
     x = np.array(2.6, dtype=dtype)
     same(pq.quantize(x, 1.0), np.array(3, dtype=np.int8))
     same(pq.quantize(x[()], 1.0), np.array(3, dtype=np.int8))
-    same(
-        pq.dequantize(np.array(3, np.int8), 0.5, dtype=dtype),
-        np.array(1.5).astype(dtype),
-    )
+    same(pq.dequantize(np.array(3, np.int8), 0.5, dtype=dtype), np.array(1.5).astype(dtype))
     out = np.array(0, dtype=np.int8)
     assert pq.quantize(x, 1.0, out=out) is out
     assert out == 3
@@ -189,8 +186,7 @@ def test_zero_dimensions(dtype):
 def test_no_elements(dtype, shape):
     same(pq.quantize(np.empty(shape, dtype), 1.0), np.empty(shape, np.int8))
     same(
-        pq.dequantize(np.empty(shape, np.uint16), 1.0, dtype=dtype),
-        np.empty(shape, dtype),
+        pq.dequantize(np.empty(shape, np.uint16), 1.0, dtype=dtype), np.empty(shape, dtype)
     )
     out = np.empty(shape, np.int8)
     assert pq.quantize(np.empty(shape, dtype), 1.0, out=out) is out
@@ -200,11 +196,7 @@ def test_no_elements(dtype, shape):
 def test_big_endian(dtype):
     x = adversarial(dtype, 0.3, 333).reshape(9, 37)
     swapped = x.astype(dtype.newbyteorder(">"))
-    views = {
-        "whole": np.s_[:, :],
-        "reversed": np.s_[:, ::-1],
-        "apart": np.s_[::2, 1::3],
-    }
+    views = {"whole": np.s_[:, :], "reversed": np.s_[:, ::-1], "apart": np.s_[::2, 1::3]}
     for index in views.values():
         for view, plain in ((swapped[index], x[index]), (swapped[index].T, x[index].T)):
             same(pq.quantize(view, 0.3, 1), pq.quantize(plain, 0.3, 1))
@@ -444,15 +436,7 @@ def test_rows_of_records(columns, axis, real, isa):
         [np.float32(1.6), np.float32(-2.4)],
         np.float32([1.6, -2.4]).data,
     ],
-    ids=[
-        "list",
-        "tuple",
-        "array d",
-        "array f",
-        "memoryview",
-        "list of scalars",
-        "data",
-    ],
+    ids=["list", "tuple", "array d", "array f", "memoryview", "list of scalars", "data"],
 )
 def test_array_likes(x):
     same(pq.quantize(x, 1.0), np.int8([2, -2]))

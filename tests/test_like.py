@@ -5,10 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import (
-    amount,
-    loop,
-)
+from support import amount, loop
 
 import pyquant as pq
 from pyquant import _core

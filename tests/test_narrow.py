@@ -600,11 +600,7 @@ F8, I4 = np.zeros(3, ml_dtypes.float8_e4m3fn), np.zeros(3, ml_dtypes.int4)
 CODES = "an integer type or a narrow float"
 REALS_LIST = "float32, float64, float16 or bfloat16"
 QUANTIZE = {
-    "narrow integers for x": (
-        {"x": I4},
-        TypeError,
-        f"x: expected {REALS_LIST}, got int4",
-    ),
+    "narrow integers for x": ({"x": I4}, TypeError, f"x: expected {REALS_LIST}, got int4"),
     "narrow floats for x": (
         {"x": F8},
         TypeError,

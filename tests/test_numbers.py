@@ -5,10 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from support import (
-    loop,
-    same,
-)
+from support import loop, same
 
 import pyquant as pq
 

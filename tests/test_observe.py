@@ -12,14 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from support import (
-    LEVELS,
-    REALS,
-    amount,
-    float_of_bits,
-    loop,
-    run_python,
-)
+from support import LEVELS, REALS, amount, float_of_bits, loop, run_python
 
 import pyquant as pq
 from pyquant import _searches
@@ -851,16 +844,8 @@ SOME = np.float32([1, 2])
             ValueError,
             "threads: expected a positive integer",
         ),
-        (
-            lambda: pq.Observer().min,
-            ValueError,
-            "x: expected at least one",
-        ),
-        (
-            lambda: pq.Observer().range(),
-            ValueError,
-            "x: expected at least one finite",
-        ),
+        (lambda: pq.Observer().min, ValueError, "x: expected at least one"),
+        (lambda: pq.Observer().range(), ValueError, "x: expected at least one finite"),
         (
             lambda: pq.Observer().qparams(),
             ValueError,

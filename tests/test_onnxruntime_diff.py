@@ -289,19 +289,13 @@ MENDED_DEVIATIONS = {
         np.array([255], np.uint8),
     ),
     "float16 is divided in float32": (
-        (
-            "QuantizeLinear",
-            (HALVES, TENTH, np.uint8(0)),
-        ),
+        ("QuantizeLinear", (HALVES, TENTH, np.uint8(0))),
         {},
         np.array([3, 11], np.uint8),
         np.array([2, 10], np.uint8),
     ),
     "precision is ignored": (
-        (
-            "QuantizeLinear",
-            (HALVES.astype(np.float32), np.float32(TENTH), np.uint8(0)),
-        ),
+        ("QuantizeLinear", (HALVES.astype(np.float32), np.float32(TENTH), np.uint8(0))),
         {"precision": TensorProto.FLOAT16},
         np.array([3, 11], np.uint8),
         np.array([2, 10], np.uint8),

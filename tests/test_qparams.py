@@ -365,10 +365,7 @@ REFUSED = {
     ),
     "text scale": ({"scale": "a"}, "scale: expected an array, got str"),
     "real zero point": ({"zero_point": 0.5}, "zero_point: expected integers, got float64"),
-    "real dtype": (
-        {"dtype": "float32"},
-        f"dtype: expected {CODE_NAMES}, got float32",
-    ),
+    "real dtype": ({"dtype": "float32"}, f"dtype: expected {CODE_NAMES}, got float32"),
     "bool for an axis": (
         {"axis": True},
         "axis: expected None, an integer or a tuple of integers, got bool",
@@ -610,11 +607,7 @@ def test_pickles_are_equal_by_every_protocol(zero):
             assert (other, hash(other), repr(other)) == (p, hash(p), repr(p))
 
 
-@loop(
-    "shape, bad",
-    [(0,), (3, 0), (0, 3)],
-    [300, -129, np.int16(300), 2**63, -(2**70)],
-)
+@loop("shape, bad", [(0,), (3, 0), (0, 3)], [300, -129, np.int16(300), 2**63, -(2**70)])
 def test_zero_points_of_empty_arrays_are_checked(shape, bad):
     x, q = np.empty(shape, np.float32), np.empty(shape, np.int8)
     axis = shape.index(0) - 1

@@ -166,10 +166,7 @@ def test_quotients_that_underflow_in_directed_modes():
 
 
 def test_float64_is_computed_in_float64():
-    assert pq.quantize(np.array([0.49999999999999994, 2.5 + 1e-13]), 1.0).tolist() == [
-        0,
-        3,
-    ]
+    assert pq.quantize(np.array([0.49999999999999994, 2.5 + 1e-13]), 1.0).tolist() == [0, 3]
     third = np.array([1 / 3 * 1e9])
     assert pq.quantize(third, 1 / 3, dtype="int32").tolist() == [1000000000]
     near = np.array([2147483646.5, 2147483647.4999998])

@@ -107,11 +107,7 @@ def test_pairs_near_the_largest(dtype, symmetric):
                     check(float_of_bits(pairs, dtype), code, symmetric)
 
 
-@loop(
-    "dtype, code",
-    [t for t in REALS if t != np.float64],
-    ["uint8", "int4", "uint2"],
-)
+@loop("dtype, code", [t for t in REALS if t != np.float64], ["uint8", "int4", "uint2"])
 def test_the_formula_holds_if_data_comes_back_finite(dtype, code):
     """No neighbour of the scale is used, although some results are close to infinity."""
     rng = np.random.default_rng(5)

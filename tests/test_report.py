@@ -12,10 +12,7 @@ import pytest
 import sums_oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import (
-    dtype_of,
-    loop,
-)
+from support import dtype_of, loop
 
 import pyquant as pq
 from pyquant import _core

@@ -4,17 +4,7 @@ import enum
 
 import numpy as np
 import oracle
-from support import (
-    CODES,
-    MODES,
-    REALS,
-    amount,
-    by_family,
-    float_of_bits,
-    loop,
-    same,
-    ulps,
-)
+from support import CODES, MODES, REALS, amount, by_family, float_of_bits, loop, same, ulps
 
 import pyquant as pq
 from pyquant._core import quantize_at
@@ -51,8 +41,7 @@ def test_a_grid_of_sixteenths(mode, source):
     for code in ("int8", "int32"):
         got = quantize_at("scalar", x, 1.0, dtype=code, rounding=mode)
         same(
-            got,
-            oracle.quantize(x, np.ones(1, dtype=np.float32), dtype=code, rounding=mode),
+            got, oracle.quantize(x, np.ones(1, dtype=np.float32), dtype=code, rounding=mode)
         )
 
 

@@ -7,11 +7,7 @@ from functools import cache
 import numpy as np
 import oracle
 import pytest
-from support import (
-    amount,
-    dtype_of,
-    loop,
-)
+from support import amount, dtype_of, loop
 
 import pyquant as pq
 

@@ -4,10 +4,7 @@
 import numpy as np
 import pytest
 import sums_oracle
-from support import (
-    LEVELS,
-    loop,
-)
+from support import LEVELS, loop
 
 import pyquant as pq
 from pyquant import _core
@@ -291,11 +288,7 @@ def test_ties_keep_the_first_candidate(count, rng):
     assert p == pq.choose_qparams(x, dtype="int4", axis=0)
 
 
-@loop(
-    "unit, sign",
-    [2.0**-1074, 2.0**-1000, 2.0**-600, 2.0**600, 2.0**1000],
-    [1, -1],
-)
+@loop("unit, sign", [2.0**-1074, 2.0**-1000, 2.0**-600, 2.0**600, 2.0**1000], [1, -1])
 def test_squares_beyond_float64(unit, sign):
     """Inputs of both signs are huge, tiny or subnormal."""
     x = sign * np.r_[np.rint(np.linspace(0, 12000, 3000)), 13500.0] * unit
