@@ -12,16 +12,16 @@ cdef dict _NANS = {"lowest": False, "raise": True}
 @final
 cdef class _Affine:
     """Converted options, independent of user objects."""
-    cdef object offset      # a Python float, an ndarray, or None
+    cdef object offset      # a Python float, an ndarray, or `None`
     cdef tuple fill         # codes as Python integers
     cdef bytes fill_bits    # these codes as int64
     cdef bint inverse
-    cdef tuple quant_range  # two Python integers, or None
+    cdef tuple quant_range  # two Python integers, or `None`
     cdef pq_beyond beyond
     cdef bint refuse_nan
     cdef bint is_policy     # only out_of_range and nan are set
     cdef bint as_bias       # true if the offset was passed as bias
-    cdef _Codebook book     # the only option beside `inverse`, or None
+    cdef _Codebook book     # the only option beside `inverse`, or `None`
 
     cdef int set(self, Call *call, str code, bint quantizes, int bits=0) except -1:
         """Store all options except the offset in the call, after the checks of type and

@@ -44,7 +44,7 @@ class ElementType:
         Bits of an element.
     nbytes : int
         Bytes of an unpacked element.
-    lowest, highest : int or None
+    lowest, highest : int or `None`
         Range of an integer type; `None` for all other types.
 
     Examples
@@ -114,7 +114,7 @@ def ml_name(dtype: Any) -> str | None:
 
     Returns
     -------
-    str or None
+    str or `None`
         Name of a dtype or class of ml_dtypes that pyquant supports, or `None`.
 
     Examples
@@ -180,7 +180,7 @@ def name_of(dtype: Any) -> str | None:
 
     Returns
     -------
-    str or None
+    str or `None`
         Name without byte order; `None` for structured dtypes and other objects.
 
     Examples
@@ -222,7 +222,7 @@ def requested(dtype: Any) -> str | None:
 
     Returns
     -------
-    str or None
+    str or `None`
         Name; `None` for other objects, and for a dtype with the opposite byte order,
         because results have the byte order of the machine.
 
