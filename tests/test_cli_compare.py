@@ -147,8 +147,14 @@ def test_the_report_has_equal_errors(dtype, granularity, capsys):
     assert (found["sqnr"], found["cosine"]) == (shown["sqnr"], shown["cosine"])
     assert found["max_error"] == shown["max_error"]
     assert 0.4 < found["max_steps"] <= 0.5 + 1e-5  # values are rounded to float32
-    # The report divides in float32, and compare in float64.
-    assert found["max_steps"] == pytest.approx(shown["max_error_steps"], rel=1e-6)
+    assert found["max_steps"] == shown["max_error_steps"]
+    assert found["saturated"] == shown["saturated"] == 0
+    x[3, 4:6] = 1e3, -1e3  # out of the range of the codes
+    saved("a.safetensors", w=x)
+    _, (found,), _ = compare(capsys, "a.safetensors", "b.safetensors")
+    with open_model("a.safetensors") as a, open_model("b.safetensors") as b:
+        shown = measure("w", logical(a)["w"], logical(b)["w"])
+    assert found["saturated"] == shown["saturated"] == 2 / x.size
 
 
 def test_compare_measures_gguf_blocks(capsys):

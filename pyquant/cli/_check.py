@@ -14,7 +14,7 @@ from pyquant.blocks import block_format
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, Granularity
 from pyquant.cli._logical import records_of
-from pyquant.cli._measure import bands, decoded, grid, has_numbers, wide
+from pyquant.cli._measure import Steps, bands, decoded, has_numbers, wide
 from pyquant.cli._plan import Spec, bytes_of, parameters
 from pyquant.cli._show import counted
 from pyquant.files import Weight
@@ -217,16 +217,12 @@ def _other_parameters(
 
 
 def _other_codes(original: Logical, tensor: Logical, record: Mapping[str, Any]) -> int:
-    count = 0
+    count, steps = 0, Steps(tensor, tensor.shape)
     rounding = record.get("rounding", "half_even")
     pairs = zip(bands(tensor.shape), decoded(original, wide({original.type})), strict=True)
     for rows, x in pairs:
-        scale, sizes = grid(tensor.scale, tensor, rows)
-        zero = None
-        if tensor.zero_point is not None:
-            zero = grid(tensor.zero_point, tensor, rows)[0]
+        scale, zero, how = steps.params(rows)
         x = x if tensor.shape else x.reshape(())
-        how: dict[str, Any] = {"block_size": sizes} if scale.size > 1 else {}
         made = _core.quantize(x, scale, zero, dtype=tensor.type, rounding=rounding, **how)
         found = tensor.codes(rows)
         if found is not None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pyquant import _core
-from pyquant.cli._measure import Array, Codes, Steps, bands
+from pyquant.cli._measure import Array, Codes, Steps, bands, has_codes
 from pyquant.dtypes import TYPES
 from pyquant.qparams import choose_qparams, qparams_from_range
 from pyquant.report import ErrorReport, measure_error
@@ -21,9 +21,6 @@ POINTS = 160  # points of a curve of scales
 BLOCK = 32  # elements of a block in the alternatives
 # Keys that only the plots need.
 PLOTS = ("histogram", "used", "grids", "scale_curve", "alternatives")
-# An error above half a step plus this share is saturation. The slack covers the rounding of
-# decoded values.
-SLACK = 1 / 64
 
 
 class Tensor(Protocol):
@@ -112,7 +109,7 @@ class Detail:
         self.extent = extent
         self.counts = np.zeros(BINS, np.int64)
         name = getattr(result, "type", None) or ""
-        self.codes = Codes(name) if _has_codes(name) else None
+        self.codes = Codes(name) if has_codes(name) else None
         scaled = self.codes is not None and getattr(result, "scale", None) is not None
         self.steps = Steps(result, tuple(original.shape)) if scaled else None
         levels = self.codes.levels if self.codes is not None else None
@@ -123,7 +120,7 @@ class Detail:
             x = _real(original, rows)
             self._count(x)
             if self.steps is not None:
-                self._compare(x, _real(result, rows), *self.steps.of(rows))
+                self._compare(rows, x, _real(result, rows))
             self.others.add(x)
 
     def _count(self, x: Array) -> None:
@@ -141,24 +138,18 @@ class Detail:
         else:  # one value, or a range that float32 cannot divide
             self.counts[BINS // 2] += x.size
 
-    def _compare(self, x: Array, y: Array, scale: Array, zero: Array) -> None:
-        assert self.codes is not None
-        codes = self.codes
-        scale, zero = (of.astype(x.dtype, copy=False) for of in (scale, zero))
+    def _compare(self, rows: slice | None, x: Array, y: Array) -> None:
+        assert self.steps is not None
+        self.most = max(self.most, self.steps.most(rows, x, y))
+        self.saturated += self.steps.saturated(rows, x)
+        if self.seen is None or self.codes is None:
+            return
+        scale, zero = (of.astype(x.dtype, copy=False) for of in self.steps.of(rows))
         with np.errstate(all="ignore"):
             value = y / scale + zero
-            if codes.integers:  # values are rounded, so quotients are not exact
-                value = np.rint(value)
-            error = np.abs(x - y) / (scale * x.dtype.type(codes.gap))
-        error[~np.isfinite(error)] = 0
-        self.most = max(self.most, float(error.max(initial=0)))
-        beyond = error > 0.5 + SLACK
-        if beyond.any():
-            low = (value <= codes.lowest + SLACK) & (x < y)
-            high = (value >= codes.highest - SLACK) & (x > y)
-            self.saturated += int(np.count_nonzero(beyond & (low | high)))
-        if self.seen is not None:
-            self.seen[_halves(_of(value, np.isfinite(x)))] = True
+        if self.codes.integers:  # values are rounded, so quotients are not exact
+            value = np.rint(value)
+        self.seen[_halves(_of(value, np.isfinite(x)))] = True
 
     def numbers(self) -> dict[str, Any]:
         """Return the numbers of the table and of the plots."""
@@ -230,7 +221,7 @@ class Others:
     def __init__(self, name: str, original: Tensor, result: Any, extent: Extent) -> None:
         bits = 8 * result.nbytes / max(1, prod(original.shape))
         usual = "int4" if bits < 6 else "int8"
-        self.dtype = name if _has_codes(name) and TYPES[name].bits <= 16 else usual
+        self.dtype = name if has_codes(name) and TYPES[name].bits <= 16 else usual
         self.errors: dict[str, ErrorReport | int] = {}
         self.flat = len(original.shape) < 2
         whole = (extent.low, extent.high) if extent.finite else (0.0, 0.0)
@@ -259,12 +250,6 @@ class Others:
             for name, errors in self.errors.items()
             if isinstance(errors, ErrorReport)
         ]
-
-
-def _has_codes(name: str) -> bool:
-    """Return true if float64 represents all codes of a type."""
-    row = TYPES.get(name)
-    return row is not None and row.kind in ("integer", "float") and row.bits <= 32
 
 
 def known(number: Any) -> float | None:

@@ -27,7 +27,7 @@ __all__ = [
     "Steps",
     "bands",
     "decoded",
-    "grid",
+    "has_codes",
     "has_numbers",
     "measured",
     "statistics",
@@ -36,8 +36,9 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
-BAND = 1 << 16  # elements of a band, unless a row has more: few enough for the cache
-BLOCK = 256  # elements of the largest GGUF block
+# Elements of a band, unless a row has more: few enough for the cache, and a multiple of the
+# 256 elements of the largest GGUF block.
+BAND = 1 << 16
 # Types with values that float32 cannot represent.
 WIDE = ("float64", "int32", "uint32", "int64", "uint64")
 
@@ -62,8 +63,6 @@ def bands(shape: tuple[int, ...]) -> Iterator[slice | None]:
     if 0 in shape:
         return
     rows = max(1, BAND // math.prod(shape[1:]))
-    if rows > BLOCK:  # a row of a tensor with one axis is an element of a block
-        rows -= rows % BLOCK
     for first in range(0, shape[0], rows):
         yield slice(first, min(first + rows, shape[0]))
 
@@ -85,35 +84,6 @@ def decoded(tensor: Logical, dtype: str) -> Iterator[Array]:
         if room.size < math.prod(shape):
             room = np.empty(math.prod(shape), element)
         yield tensor.decode(rows, out=room[: math.prod(shape)].reshape(shape))
-
-
-def grid(values: Any, tensor: Logical, rows: slice | None) -> tuple[Array, tuple[int, ...]]:
-    """
-    Select the parameters of some rows.
-
-    Parameters
-    ----------
-    values : ndarray
-        Scales or zero points of all rows, with the number of axes of the tensor.
-    tensor : Logical
-        The tensor.
-    rows : slice or `None`
-        The rows; `None` for a tensor without axes.
-
-    Returns
-    -------
-    ndarray
-        The parameters.
-    tuple of int
-        The shape of the block of elements that share a parameter.
-    """
-    sizes = Granularity(str(tensor.granularity)).blocks(tensor.shape)
-    if rows is None:
-        return values, sizes
-    if len(values) == 1:
-        return values, (min(sizes[0], rows.stop - rows.start), *sizes[1:])
-    # Rows may begin within a block, so that each row gets its own parameters.
-    return values[np.arange(rows.start, rows.stop) // sizes[0]], (1, *sizes[1:])
 
 
 def has_numbers(tensor: Logical) -> bool:
@@ -159,21 +129,27 @@ def _floats(name: str) -> Array:
     return np.unique(values[np.isfinite(values)].astype(np.float64) + 0.0)
 
 
+def has_codes(name: str) -> bool:
+    """Return true if a type has codes that float64 represents."""
+    row = TYPES.get(name)
+    return row is not None and row.kind in ("integer", "float") and row.bits <= 32
+
+
 class Steps:
     """Hold the scales and zero points of a tensor, and select them for rows."""
 
     def __init__(self, result: Any, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-        narrow = result.type in TYPES and TYPES[result.type].kind == "float"
-        self.gap = Codes(result.type).gap if narrow else 1.0
+        self.shape, self.type = shape, str(result.type)
+        narrow = self.type in TYPES and TYPES[self.type].kind == "float"
+        self.gap = Codes(self.type).gap if narrow else 1.0
         self.sizes = Granularity(result.granularity or "tensor").blocks(shape)
         self.grid = tuple(-(-n // b) for n, b in zip(shape, self.sizes, strict=True))
         scale = np.asarray(result.scale)
         exact = np.float64 if scale.dtype == np.float64 else np.float32
         self.scale = self._shaped(scale.astype(exact, copy=False))
         zero = getattr(result, "zero_point", None)
-        known = zero is not None and np.size(zero)
-        self.zero = self._shaped(np.asarray(zero if known else 0))
+        self.has_zero = bool(zero is not None and np.size(zero))
+        self.zero = self._shaped(np.asarray(zero if self.has_zero else 0))
 
     def _shaped(self, given: Array) -> Array:
         one = (1,) * len(self.shape)
@@ -190,6 +166,31 @@ class Steps:
             if given.shape[k] > 1:
                 given = given.take(np.asarray(indices) // size, axis=k)
         return given
+
+    def params(self, rows: slice | None) -> tuple[Array, Array | None, dict[str, Any]]:
+        """Return scales, zero points and further arguments of `QParams` for some rows."""
+        scale, zero, sizes = self.scale, self.zero, self.sizes
+        if rows is not None and self.grid[0] > 1:
+            # Rows may begin within a block, so that each row gets its own parameters.
+            index = np.arange(rows.start, rows.stop) // sizes[0]
+            scale, zero = (x[index] if len(x) > 1 else x for x in (scale, zero))
+            sizes = (1, *sizes[1:])
+        how = {"block_size": sizes} if scale.size > 1 else {}
+        return scale, zero if self.has_zero else None, how
+
+    def most(self, rows: slice | None, x: Array, y: Array) -> float:
+        """Return the largest error in steps. Values that are not finite are skipped."""
+        with np.errstate(all="ignore"):
+            error = np.subtract(x, y, dtype=np.float64)
+            error /= self.of(rows)[0].astype(np.float64) * self.gap
+        np.abs(error, out=error)
+        return float(np.max(error, where=np.isfinite(error), initial=0.0))
+
+    def saturated(self, rows: slice | None, x: Array) -> int:
+        """Count the elements out of the range of the codes by more than half a step."""
+        scale, zero, how = self.params(rows)
+        report = QParams(scale, zero, self.type, **how).measure_error(x)
+        return int(report.saturated_low + report.saturated_high)
 
     def usual(self) -> Array:
         """Return the magnitudes of scales that are finite and not 0, descending."""
@@ -262,7 +263,7 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
         ``sqnr`` in dB, infinite without an error; ``max_error``; ``max_steps``, the largest
         error in steps of `b`, or of `a` if only `a` has scales; ``cosine``; ``saturated``,
         the share of elements out of the range of `b` by more than half a step, `None`
-        without integer codes; ``not_finite``, the elements with a NaN or infinity in one
+        without codes; ``not_finite``, the elements with a NaN or infinity in one
         file only; ``elements``. A step is the largest distance between two codes.
 
     Notes
@@ -274,8 +275,7 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
     report, most, saturated, odd = None, 0.0, 0, 0
     stepped = b if b.scale is not None else a
     steps = None if stepped.scale is None else Steps(stepped, a.shape)
-    row = TYPES.get(b.type)
-    coded = b.scale is not None and row is not None and row.kind == "integer"
+    coded = b.scale is not None and has_codes(b.type)
     pairs = zip(bands(a.shape), decoded(a, dtype), decoded(b, dtype), strict=True)
     for rows, x, y in pairs:
         more = measure_error(x, y)
@@ -283,9 +283,8 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
         if more.nan or more.inf:
             odd += _odd(x, y)
         if steps is not None:
-            most = max(most, _most_steps(steps, rows, x, y))
-        if coded:
-            saturated += _beyond(b, rows, x)
+            most = max(most, steps.most(rows, x, y))
+            saturated += steps.saturated(rows, x) if coded else 0
     elements = math.prod(a.shape)
     error = report.max_error if report is not None else math.nan
     return {
@@ -303,22 +302,3 @@ def _odd(x: Array, y: Array) -> int:
     """Count elements with a NaN or infinity in one array and another value in the other."""
     same = (x == y) | (np.isnan(x) & np.isnan(y))
     return int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
-
-
-def _most_steps(steps: Steps, rows: slice | None, x: Array, y: Array) -> float:
-    with np.errstate(all="ignore"):  # values that are not finite are skipped
-        error = np.subtract(x, y, dtype=np.float64)
-        np.divide(error, steps.of(rows)[0] * steps.gap, out=error)
-    np.abs(error, out=error)
-    return float(np.max(error, where=np.isfinite(error), initial=0.0))
-
-
-def _beyond(tensor: Logical, rows: slice | None, x: Array) -> int:
-    """Count the elements out of the range of the codes."""
-    scale, sizes = grid(tensor.scale, tensor, rows)
-    zero = None
-    if tensor.zero_point is not None:
-        zero = grid(tensor.zero_point, tensor, rows)[0]
-    how: dict[str, Any] = {"block_size": sizes} if scale.size > 1 else {}
-    report = QParams(scale, zero, tensor.type, **how).measure_error(x)
-    return int(report.saturated_low + report.saturated_high)
