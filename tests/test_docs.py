@@ -156,7 +156,7 @@ def test_readme_counts_formats_formulas_and_cases():
     vectors = [path for path in vectors if path.stem != "pyquant"]
     cases = sum(len(json.loads(path.read_text("utf-8"))["cases"]) for path in vectors)
     assert len(vectors) == 4
-    assert f"Decodes {len(formats)} block types" in text
+    assert f"decodes {len(formats)} block types" in text
     assert f"encodes {sum(one.encodes for one in formats)}." in text
     assert f"{len(get_args(Like))} formulas for scales" in text
     assert f"[{cases} conformance cases]" in text
