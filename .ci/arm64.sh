@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# The C tests and the Python suite on emulated arm64. For Debian 12 on x86-64.
+# Run the C tests and the Python tests on emulated arm64. For Debian 12 on x86-64.
 #
 #   .ci/arm64.sh [WORKDIR]
 #
-# WORKDIR is kept, and a second run reuses what it downloaded; without one, everything is temporary.
-# PYTHON is the host's Python 3.11, JOBS the number of pytest processes, PYTEST_ARGS more arguments;
-# SHARE=N runs one test of Python's in N.
+# The script keeps WORKDIR and its downloads; by default all files are temporary. PYTHON is the
+# host's Python 3.11. JOBS is the number of pytest processes. PYTEST_ARGS are more arguments.
+# SHARE=N runs one Python test in N.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=${PYTHON:-python3}
 jobs=${JOBS:-$(nproc)}
 read -ra pytest_args <<<"${PYTEST_ARGS:-}"
-unset PYQUANT_ISA PYQUANT_REQUIRE_ISA   # what the caller asks of its own processor
+unset PYQUANT_ISA PYQUANT_REQUIRE_ISA   # they are for the CPU of the caller
 
 if [ $# -gt 0 ]; then
     mkdir -p "$1"
@@ -24,10 +24,10 @@ fi
 pids=()
 # shellcheck source=.ci/emulation.sh
 . "$top/.ci/emulation.sh"
-root=$work/root             # what Debian's arm64 packages unpack to
+root=$work/root             # the files of Debian's arm64 packages
 venv=$work/venv             # an arm64 virtual environment over it
 build=$work/build-venv      # the host's build tools
-run=$work/run               # the tests, away from the sources
+run=$work/run               # the tests, in a folder without the sources
 
 step() { printf '\n== arm64: %s (%d s)\n' "$1" "$SECONDS"; }
 
@@ -38,14 +38,14 @@ step() { printf '\n== arm64: %s (%d s)\n' "$1" "$SECONDS"; }
 step "host tools"
 host_tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross make qemu-user-static
 
-failed=0  # the Python suite runs in any case
+failed=0  # the Python tests run even if the C tests fail
 step "C tests"
 make -C "$top/tests/c" -j "$jobs" CC=aarch64-linux-gnu-gcc LDFLAGS=-static \
     RUN=qemu-aarch64-static BUILD="$work/c" check || failed=1
 
 step "Python for arm64"
 if [ ! -e "$root/complete" ]; then
-    # apt with a state of its own: the host gains no foreign architecture.
+    # apt has its own state here, so the host gets no foreign architecture.
     rm -rf "$root" "$work/apt"
     mkdir -p "$root" "$work"/apt/{debs,state/lists/partial,cache/archives/partial}
     : >"$work/apt/status"
@@ -70,13 +70,13 @@ EOF
         dpkg -x "$deb" "$root"
     done
     rm -rf "$work/apt"
-    # Compiling the standard library under emulation would cost every first import dearly.
+    # Under emulation, the first import of each module would take seconds.
     "$python" -m compileall -q "$root/usr/lib/python3.11"
     touch "$root/complete"
 fi
 
-# Nothing tells the kernel how to start an arm64 program, so "python" is a script that does, and
-# -0 makes it sys.executable: tests that start sys.executable come back here.
+# The kernel cannot start an arm64 program. So `python` is a script that starts the emulator, and
+# -0 makes the script sys.executable, which tests start.
 site=$venv/lib/python3.11/site-packages
 mkdir -p "$venv/bin" "$site"
 echo "home = $root/usr/bin" >"$venv/pyvenv.cfg"
@@ -87,7 +87,7 @@ EOF
 chmod +x "$venv/bin/python"
 
 step "packages"
-# Prints the requirements of the build ("build"), or of the package and its tests ("test").
+# Print the requirements of the build ("build"), or of the package and its tests ("test").
 requirements() {
     "$python" - "$top/pyproject.toml" "$1" <<'EOF'
 import sys
@@ -116,8 +116,8 @@ if ! cmp -s "$work/test.txt" "$work/test-installed.txt"; then
 fi
 
 step "wheel"
-# The root's sysconfig data makes setuptools a cross compiler: it names the compiler, its flags and
-# the suffix. CPPFLAGS, since setting CFLAGS would replace the interpreter's own.
+# setuptools reads the compiler, its flags and the suffix from the sysconfig data of the root.
+# CPPFLAGS has the include folders, because CFLAGS would replace the flags of the interpreter.
 rm -rf "$work/src" "$work/sysconfig" "$work/wheel"
 mkdir -p "$work/src" "$work/sysconfig" "$work/wheel"
 tar -C "$top" --exclude-vcs --exclude='*.so' --exclude=__pycache__ -cf - \

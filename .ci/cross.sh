@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# The C tests on other architectures and systems: cross-compiled by zig, run by emulators.
-# For Debian and Ubuntu on x86-64.
+# Run the C tests on emulators of more architectures and systems. zig compiles them. For Debian
+# and Ubuntu on x86-64.
 #
 #   .ci/cross.sh [WORKDIR] TARGET...
 #
-# TARGET is "all" or among those of the table below. WORKDIR is kept, and a second run compiles
-# what has changed. PYTHON makes an environment for zig, JOBS is the number of compilers and tests.
+# TARGET is "all" or a name of the table below. The script keeps WORKDIR, and a second run compiles
+# changed files only. PYTHON makes an environment for zig. JOBS is the number of processes.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=${PYTHON:-python3}
 jobs=${JOBS:-$(nproc)}
 
-# What runs it, the Debian package of that, what zig calls it.
+# The emulator, its Debian package, and the name of the target for zig.
 declare -A targets=(
     [aarch64]="qemu-aarch64-static qemu-user-static aarch64-linux-musl"
     [armv7]="qemu-arm-static qemu-user-static arm-linux-musleabihf -mcpu=generic+v7a-neon"
-    [i386]="qemu-i386-static qemu-user-static x86-linux-musl" # zig's has SSE2
+    [i386]="qemu-i386-static qemu-user-static x86-linux-musl" # this target has SSE2
     [ppc64le]="qemu-ppc64le-static qemu-user-static powerpc64le-linux-musl"
     [riscv64]="qemu-riscv64-static qemu-user-static riscv64-linux-musl"
     [s390x]="qemu-s390x-static qemu-user-static s390x-linux-musl" # big-endian
-    [wasm32]="wasmtime make wasm32-wasi -Wno-deprecated" # the name, says clang
+    [wasm32]="wasmtime make wasm32-wasi -Wno-deprecated" # clang calls this name deprecated
     [windows]="wine wine64 x86_64-windows-gnu"
 )
 
@@ -58,7 +58,7 @@ cat >"$work/bin/wine" <<EOF
 #!/bin/sh
 WINEPREFIX="$work/wine" WINEDEBUG=-all exec /usr/lib/wine/wine64 "\$@"
 EOF
-# The package has the engine and no command.
+# The package wasmtime has no command.
 cat >"$work/bin/wasmtime" <<EOF
 #!$work/venv/bin/python
 import os

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# What the scripts of this folder share. Sourced; `top`, `work` and `jobs` are set,
-# `pids` is empty, and `temporary` names a folder to remove at the end, if any.
+# Functions of the scripts in this folder. A script that sources this file sets `top`, `work` and
+# `jobs`, and an empty `pids`. `temporary` may name a folder to remove at the end.
 
-# An interrupted run leaves no emulated tests behind.
+# End the emulated tests of an interrupted run.
 cleanup() {
     [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null || true
     [ -z "${temporary-}" ] || rm -rf "$temporary"
 }
 trap cleanup EXIT
 
-# host_tools PACKAGE...: Debian packages that must be there.
+# host_tools PACKAGE...: install Debian packages.
 host_tools() {
     dpkg-query -W "$@" >/dev/null 2>&1 && return
     local as_root=()
@@ -19,7 +19,7 @@ host_tools() {
         apt-get -qq install -y --no-install-recommends "$@" >/dev/null
 }
 
-# copy_tests DIR: the tests and what they read, away from the sources; then go there.
+# copy_tests DIR: copy the tests and the files that they read, and change to DIR.
 copy_tests() {
     rm -rf "$1"
     mkdir "$1"
@@ -29,13 +29,13 @@ copy_tests() {
     cp "$top/csrc/blocks/grids.c" csrc/blocks
 }
 
-# What no processor changes and takes long: tests that start many interpreters, and those of
-# the oracle itself. The two commands of test_main.py are run once instead.
+# Long tests that do not depend on the CPU: tests of the oracles, and tests that start many
+# interpreters. `run_pytest` runs the two commands of test_main.py once.
 same_everywhere=(blocks_encoders blocks_oracle main oracle without_ml_dtypes)
 
-# run_pytest PYTHON [ARGUMENT...]: the suite in `jobs` processes. Every process collects all
-# tests and runs each jobs-th of them: half the start-up of pytest-xdist. With SHARE=N it is
-# one test in N, drawn by their names, so that none of their parameters is always left out.
+# run_pytest PYTHON [ARGUMENT...]: run the tests in `jobs` processes. Each process collects all
+# tests and runs its part, which starts in half the time of pytest-xdist. SHARE=N runs one test in
+# N. A hash of the name selects a test, so that each parameter occurs in some test.
 run_pytest() {
     local python=$1 failed=0 empty=0 code i
     shift
@@ -66,7 +66,7 @@ EOF
         cat "$work/pytest-$i.log"
         case $code in
             0) ;;
-            5) empty=$((empty + 1)) ;;  # a narrow choice of tests may leave a process none
+            5) empty=$((empty + 1)) ;;  # pytest found no test for this process
             *) failed=1 ;;
         esac
     done

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# The Python suite on an emulated x86-64 processor without AVX2. The C tests need no script:
+# Run the Python tests on an emulated x86-64 CPU without AVX2. The C tests need no script:
 #
 #   make -C tests/c check RUN="qemu-x86_64-static -cpu Conroe"
 #
 #   .ci/old_x86.sh [WORKDIR] PYTHON
 #
-# PYTHON is that of a virtual environment with pyquant and its test requirements. WORKDIR is kept.
-# JOBS is the number of pytest processes, PYTEST_ARGS more arguments; SHARE=N runs one test in N.
+# PYTHON belongs to a virtual environment with pyquant and its test requirements. The script keeps
+# WORKDIR. JOBS is the number of pytest processes. PYTEST_ARGS are more arguments. SHARE=N runs
+# one test in N.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${JOBS:-$(nproc)}
 read -ra pytest_args <<<"${PYTEST_ARGS:-}"
-unset PYQUANT_ISA PYQUANT_REQUIRE_ISA   # what the caller asks of its own processor
+unset PYQUANT_ISA PYQUANT_REQUIRE_ISA   # they are for the CPU of the caller
 
 case $# in
     1) work=$(mktemp -d) && temporary=$work ;;
@@ -25,7 +26,7 @@ pids=()
 
 python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 venv=$work/venv             # the environment of PYTHON, behind an emulator
-run=$work/run               # the tests, away from the sources
+run=$work/run               # the tests, in a folder without the sources
 
 step() { printf '\n== old x86: %s (%d s)\n' "$1" "$SECONDS"; }
 
@@ -33,9 +34,8 @@ step "host tools"
 host_tools qemu-user-static
 
 step "Python suite"
-# A child of an emulated process runs on the real processor, unless it is started through the
-# emulator again. So "python" is a script that does that, and -0 makes it sys.executable.
-# Nehalem, since NumPy needs x86-64-v2.
+# A child process would run on the real CPU. So `python` is a script that starts the emulator, and
+# -0 makes the script sys.executable. NumPy needs x86-64-v2, which Nehalem has.
 rm -rf "$venv"
 mkdir -p "$venv/bin"
 prefix=$("$python" -c 'import sys; print(sys.prefix)')
@@ -43,7 +43,7 @@ cp "$prefix/pyvenv.cfg" "$venv"
 ln -s "$prefix/lib" "$venv/lib"
 cat >"$venv/bin/python" <<EOF
 #!/bin/sh
-# OpenBLAS, left to itself, takes kernels there that the processor does not have.
+# By default, OpenBLAS selects kernels that this CPU lacks.
 export OPENBLAS_CORETYPE=Nehalem
 exec qemu-x86_64-static -cpu Nehalem -0 "$venv/bin/python" "$(readlink -f "$python")" "\$@"
 EOF
@@ -63,6 +63,6 @@ level = subprocess.check_output([sys.executable, "-c", child], text=True).strip(
 assert level == "scalar", level
 EOF
 
-# Not the trained model: ONNX Runtime takes many minutes for it under emulation.
+# ONNX Runtime takes many minutes to run the trained model under emulation.
 run_pytest "$venv/bin/python" --ignore=tests/test_model.py "${pytest_args[@]}"
 step "done"

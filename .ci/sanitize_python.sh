@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The Python suite on a build with AddressSanitizer and UndefinedBehaviorSanitizer.
+# Run the Python tests on a build with AddressSanitizer and UndefinedBehaviorSanitizer.
 #
 #   .ci/sanitize_python.sh [WORKDIR] PYTHON [PYTEST ARGUMENT...]
 #
-# PYTHON is that of a virtual environment with what builds and tests pyquant. WORKDIR, an
-# absolute path, is kept. Without pytest arguments the part of the suite that does not start
-# other interpreters or measure memory runs, with little data.
+# PYTHON belongs to a virtual environment with the requirements of the build and of the tests. The
+# script keeps WORKDIR, an absolute path. Without pytest arguments, it leaves out the tests that
+# start interpreters or measure memory. PYTEST_ADDOPTS adds options to the default arguments.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,27 +21,27 @@ fi
 python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 shift
 
-# A copy: objects of another build would be taken for this one's.
+# Build a copy, because the checkout may contain objects of a build without sanitizers.
 rm -rf "$work/source" "$work/site"
 mkdir "$work/source"
 cd "$top"
 cp -R pyquant csrc setup.py pyproject.toml README.md LICENSE NOTICE MANIFEST.in "$work/source"
 rm -f "$work/source"/pyquant/*.c "$work/source"/pyquant/*.so
-sed -i 's/"-O[23]"/"-O1"/g' "$work/source/setup.py" # optimizing checks takes minutes
+sed -i 's/"-O3"/"-O1"/' "$work/source/setup.py" # -O3 takes minutes with sanitizers
 CC=gcc \
 CFLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
 LDFLAGS="-fsanitize=address,undefined" \
     "$python" -m pip install -q --no-build-isolation --no-deps --target "$work/site" \
     "$work/source"
 
-# Libraries of others are not loaded: the tests that need them are skipped.
+# Hide these packages, so that pytest skips the tests that need them.
 cat >"$work/site/sitecustomize.py" <<EOF
 import sys
 
 sys.modules.update(dict.fromkeys(("dask", "onnxruntime", "openvino", "torch")))
 EOF
 
-# Python itself is not instrumented: what it never frees is no leak of ours.
+# Python is not instrumented, and it never frees some of its memory.
 export PYTHONPATH=$work/site ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
 export UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"

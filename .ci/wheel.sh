@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What a release is made of: the sdist, a wheel built from it without a network, the workflows.
+# Check the files of a release: the sdist, a wheel built from the sdist offline, the workflows,
+# and the C sources with the compilers for Windows.
 #
 #   .ci/wheel.sh [WORKDIR]
 #
-# WORKDIR is kept, and a second run is faster with the same one; without one, everything is
-# temporary. PYTHON is the Python to build for, JOBS the number of compilers.
+# The script keeps WORKDIR, so that a second run is faster; by default all files are temporary.
+# PYTHON is the Python to build for, JOBS the number of compilers.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,8 +22,8 @@ fi
 pids=()
 # shellcheck source=.ci/emulation.sh
 . "$top/.ci/emulation.sh"
-venv=$work/venv             # the tools, and what the build needs
-src=$work/src               # what git tracks: a checkout may hold more, which would get in
+venv=$work/venv             # the tools and the requirements of the build
+src=$work/src               # the tracked files, because the sdist would contain untracked files
 sdist=$work/sdist           # the sdist, unpacked
 dist=$work/dist             # the sdist and the wheel
 
@@ -52,7 +53,7 @@ python -m build --no-isolation --sdist --outdir "$dist" "$src" >"$work/sdist.log
 tar -C "$sdist" --strip-components=1 -xf "$dist"/pyquant_simd-*.tar.gz
 
 step "wheel from the sdist, offline"
-# Without a network at all where namespaces are allowed, as they are for root.
+# Remove the network if this user may create namespaces, as root may.
 offline=(env PIP_NO_INDEX=1)
 unshare -n true 2>/dev/null && offline+=(unshare -n)
 env -u CFLAGS "${offline[@]}" python -m build --no-isolation --wheel --outdir "$dist" "$sdist" \
@@ -62,14 +63,14 @@ step "contents"
 python .ci/dists.py "$dist"
 twine check --strict "$dist"/*
 
-step "what the module needs and exports"
+step "libraries and symbols of the module"
 wheel=$(echo "$dist"/pyquant_simd-*.whl)
 python -m zipfile -e "$wheel" "$work/installed"
 module=$(echo "$work"/installed/pyquant/_core.*.so)
 needed=$(readelf -d "$module" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
-[ "$needed" = "libc.so.6 libm.so.6" ] || die "needs $needed, not only libc and libm"
+[ "$needed" = "libc.so.6 libm.so.6" ] || die "needs $needed, expected only libc and libm"
 exported=$(nm -D --defined-only "$module" | awk '{print $NF}' | xargs)
-[ "$exported" = PyInit__core ] || die "exports $exported, not only PyInit__core"
+[ "$exported" = PyInit__core ] || die "exports $exported, expected only PyInit__core"
 echo "needs $needed, exports $exported"
 auditwheel show "$wheel"
 auditwheel repair --wheel-dir "$work/repaired" "$wheel" 2>"$work/repair.log" ||
@@ -77,12 +78,12 @@ auditwheel repair --wheel-dir "$work/repaired" "$wheel" 2>"$work/repair.log" ||
 repaired=$(basename "$work"/repaired/*.whl)
 case $repaired in
     *manylinux*) echo "$repaired" ;;
-    *) die "auditwheel makes $repaired of it, which is no manylinux wheel" ;;
+    *) die "auditwheel made $repaired, expected a manylinux wheel" ;;
 esac
-python .ci/dists.py "$work/repaired" # so nothing was bundled
+python .ci/dists.py "$work/repaired" # auditwheel bundled no library
 
-step "what cibuildwheel would build"
-# Seven interpreters: on Linux for two C libraries and two architectures, elsewhere two.
+step "wheels that cibuildwheel would build"
+# Seven interpreters, for two architectures; on Linux also for two C libraries.
 for expected in linux:28 macos:14 windows:14; do
     platform=${expected%:*}
     count=$(cibuildwheel --print-build-identifiers --platform "$platform" . | wc -l)
@@ -102,21 +103,15 @@ else
 fi
 
 step "C for Windows"
-# MinGW shares with MSVC the sizes of the types and the system headers. tests/c/Makefile has
-# the same warnings for gcc and clang.
-rm -rf "$work/mingw"
-mkdir "$work/mingw"
-cd "$work/mingw"
+# MinGW and MSVC have equal type sizes and system headers. tests/c/Makefile enables these warnings
+# for gcc and clang. .ci/cross.sh also runs the C tests for Windows.
 printf '%s\n' "$top"/csrc/*.c "$top"/csrc/*/*.c | xargs -P "$jobs" -n 1 \
-    x86_64-w64-mingw32-gcc -std=c11 -O2 -ffp-contract=off -I"$top/csrc" \
-    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Werror -c
-echo "$(find . -name '*.o' | wc -l) object files"
+    x86_64-w64-mingw32-gcc -std=c11 -O2 -ffp-contract=off -I"$top/csrc" -fsyntax-only \
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Werror
 
 step "C as MSVC reads it"
-# clang in MSVC's dialect, which is made to take the branches for MSVC itself. That takes any
-# intrinsic anywhere, and has no attributes (to say what may be unused, either), assembler or
-# builtins (but offsetof) of GCC.
-cd "$top"
+# clang in MSVC's dialect, with the branches of the sources for MSVC. MSVC accepts any intrinsic in
+# any function. It has no attributes, assembler or builtins of GCC, except offsetof.
 levels=(-mavx2 -mfma -mf16c -mavx512{f,dq,bw,vl,vbmi,bf16} -mgfni)
 dialect=(-fms-compatibility-version=19.40 -std=c11 -U__clang__ -ffreestanding -nostdlibinc
     -isystem .ci/msvc -Icsrc)
@@ -126,7 +121,7 @@ for target in x86_64 aarch64; do
         msvc=(clang "--target=$target-pc-windows-msvc" "${dialect[@]}" "${levels[@]}" "$file")
         "${msvc[@]}" -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror \
             -Wno-language-extension-token -Wno-unused-function
-        case $file in */x86/* | */arm/*) continue ;; esac # intrinsics may be builtins
+        case $file in */x86/* | */arm/*) continue ;; esac # clang's intrinsics use builtins
         ! "${msvc[@]}" -E | awk '/^# [0-9]/ { own = $3 ~ /csrc/ } own' |
             grep -nE "__(builtin_[^o]|attribute__|asm)" || die "$file: not for MSVC on $target"
     done

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# The tests beside zarr, which needs Python 3.12, and beside xarray, dask and scikit-learn there.
+# Run the tests with zarr, xarray, dask and scikit-learn. zarr needs Python 3.12.
 #
 #   .ci/zarr.sh [WORKDIR]
-#   .ci/zarr.sh --find      prints the Python that it would take, or fails
+#   .ci/zarr.sh --find      print the Python to use, or fail
 #
-# PYTHON is the Python to take; by default one of this machine, pyenv's among them. WORKDIR is
-# kept.
+# PYTHON is the Python to use. By default, the script searches this machine, including pyenv. It
+# keeps WORKDIR.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# With what makes environments; zarr has no older one, and may not know the next.
+# zarr supports these versions. Debian's Python may lack ensurepip.
 fits() {
     "$1" -c 'import ensurepip, sys; sys.exit(not (3, 12) <= sys.version_info < (3, 15))' \
         >/dev/null 2>&1
@@ -41,7 +41,7 @@ pids=()
 # shellcheck source=.ci/emulation.sh
 . "$top/.ci/emulation.sh"
 venv=$work/venv
-run=$work/run               # the tests, away from the sources
+run=$work/run               # the tests, in a folder without the sources
 
 step() { printf '\n== zarr: %s (%d s)\n' "$1" "$SECONDS"; }
 
@@ -54,7 +54,7 @@ cd "$top"
 "$venv/bin/python" -m pip install -q --group arrays
 
 step "pyquant"
-# From a copy: what was compiled for another Python would be in the way.
+# Build a copy, because the checkout may contain files for another Python.
 rm -rf "$work/source"
 mkdir "$work/source"
 git ls-files -z | xargs -0 cp --parents -t "$work/source"
