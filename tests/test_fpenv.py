@@ -30,7 +30,7 @@ from support import (
 import pyquant as pq
 from pyquant import _core, _threads
 
-# Where the control word lies in the C library's fenv_t, its control bits, settings of it.
+# The offset of the control word in fenv_t, its control bits, and its settings.
 MACHINES = {
     "x86_64": (
         28,
@@ -69,7 +69,7 @@ libm = ctypes.CDLL(ctypes.util.find_library("m"))
 
 
 def control_state(new=None):
-    """The control word of this thread, after setting it where a new one is given."""
+    """Set the control word of this thread if a new one is given, and return it."""
     environment = ctypes.create_string_buffer(64)
     assert libm.fegetenv(environment) == 0
     if new is not None:
@@ -274,4 +274,4 @@ def test_no_exception_flags_are_left():
     assert libm.feclearexcept(63) == 0
     q = pq.quantize(x, np.float32(0.0))
     pq.dequantize(q, np.float32(np.inf))
-    assert libm.fetestexcept(1 | 4 | 8) == 0  # nothing that NumPy would warn about
+    assert libm.fetestexcept(1 | 4 | 8) == 0  # NumPy would warn about these flags.

@@ -228,7 +228,7 @@ def test_parameters_that_repeat_in_memory(form):
 
 
 def test_parameters_that_overlap_in_memory():
-    # The strides of the scale are those of rows that follow each other.
+    # The strides of the scale equal the strides of consecutive rows.
     x = adversarial("float32", 0.3, 4 * 10).reshape(4, 10)
     line = usual_scales("float32", 20)
     for step in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""int64 and uint64 codes, of which float64 holds only a part.
+"""int64 and uint64 codes. float64 holds only a part of them.
 
 Exact arithmetic judges codes, zero points and quotients at the ends of both types and at
 the limits of float32 and float64.

@@ -1,4 +1,4 @@
-"""Which instruction sets are available, and that each returns the bytes of scalar."""
+"""Available instruction sets. Each set returns the bytes of scalar."""
 
 import os
 

@@ -43,7 +43,7 @@ def spread(values, step, axis=0, gap=1):
 
 
 def in_structure(values):
-    """Return the values as a field of a packed structure, which is misaligned."""
+    """Return the values as a misaligned field of a packed structure."""
     record = np.zeros(
         values.shape, dtype=np.dtype([("pad", "u1"), ("value", values.dtype)])
     )
@@ -82,7 +82,7 @@ def _read_only(values):
 
 
 def equal_bits(a, b):
-    """Return whether both arrays have the same shape, dtype and bytes in C order."""
+    """Return whether both arrays have equal shapes, dtypes and bytes in C order."""
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 

@@ -53,7 +53,7 @@ def test_out_may_be_the_only_sign_of_the_dtype():
 
 
 def right_or_refused(call, memory, views, out, expected):
-    """A call whose `out` overlaps an input: the right answer, or an error and no write."""
+    """If `out` overlaps an input, expect the correct result, or an error and no write."""
     __tracebackhide__ = True
     before = memory.copy()
     result, error = None, None
@@ -70,7 +70,7 @@ def right_or_refused(call, memory, views, out, expected):
 
 
 def overlapping(dtype, out_dtype, count):
-    """Pairs of views of one piece of memory, at many distances and in both directions."""
+    """Yield two views of one memory at many distances and in both directions."""
     a, b = np.dtype(dtype).itemsize, np.dtype(out_dtype).itemsize
     size = count * (a + b) * 2 + 64 * 8
     for start, other in itertools.product(
@@ -219,7 +219,7 @@ def test_out_is_untouched_when_a_late_check_fails():
 
 
 def test_an_out_that_says_it_is_larger_than_it_is():
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # the claim is one of its types
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the type
 
     class Claims(np.ndarray):
         dtype = property(lambda self: np.dtype(ml_dtypes.bfloat16))

@@ -1,4 +1,4 @@
-"""`precision`: the type to which the quotient is rounded before rounding to integer."""
+"""`precision`: the quotient is rounded to this type before it is rounded to an integer."""
 
 import numpy as np
 import oracle
@@ -47,7 +47,7 @@ def test_exact_with_a_scale_for_each_element(source, precision):
 
 
 TARGETS = ["int8", "uint8", "int16", "uint16"]
-if HAVE_BFLOAT16:  # and so the other types of ml_dtypes
+if HAVE_BFLOAT16:  # ml_dtypes also defines int4.
     TARGETS.append("int4")
 
 
@@ -115,8 +115,8 @@ def test_float64_is_the_default_for_float64():
 
 
 def test_the_precision_does_not_change_the_scale():
-    # The scale is rounded to the type of the arithmetic, which follows from `x` alone.
-    scale = 0.1  # a tie below is one only for the scale as float32 has it
+    # The scale is rounded to the type of the arithmetic. Only `x` decides this type.
+    scale = 0.1  # A tie below depends on the float32 scale.
     tie = np.float32([2.5]) * np.float32(scale)
     for precision in PRECISIONS:
         kwargs = {"precision": precision, "dtype": "int32"}

@@ -144,7 +144,7 @@ def test_every_granularity(form, source, code, symmetric):
         p.quantize(x),
         pq.quantize(x, p.scale, p.zero_point, axis=axis, block_size=block, dtype=code),
     )
-    # Other layouts of the array.
+    # Fortran order, reversed rows and gaps give equal parameters.
     for view in (x.copy("F"), x[::-1].copy()[::-1], x.repeat(2, axis=-1)[..., ::2]):
         kwargs = {"axis": axis, "block_size": block, "symmetric": symmetric}
         assert pq.choose_qparams(view, dtype=code, **kwargs) == p

@@ -1,4 +1,4 @@
-"""Scales of other types, and ranges of codes: by definition, in exact arithmetic."""
+"""Scales of every type and ranges of codes against exact arithmetic."""
 
 from bisect import bisect_left
 from fractions import Fraction
@@ -31,7 +31,7 @@ RANGES = [
 
 @cache
 def positive(name):
-    """All positive numbers of a type, in order."""
+    """Return all positive numbers of a type in order."""
     dtype = dtype_of(name)
     count = 2 ** (8 * dtype.itemsize - (name != "float8_e8m0fnu"))
     bits = np.arange(count, dtype=np.uint32).astype(f"u{dtype.itemsize}")
@@ -41,7 +41,7 @@ def positive(name):
 
 
 def place_of(values, wanted, up):
-    """Where the nearest is; of two, that with an even pattern; places begin at 1."""
+    """Return the place of the nearest number, ties to even patterns. Places begin at 1."""
     k = bisect_left(values, wanted)
     if k == len(values) or k == 0 or values[k] == wanted or up:
         return min(k, len(values) - 1)
@@ -66,8 +66,7 @@ def zero_of(scale, lo, codes, symmetric):
 
 
 def expected(lo, hi, codes, symmetric, values, up):
-    """Scale and zero point: the nearest number of which the data is within half a step, if
-    one of its neighbours is that."""
+    """Return the scale nearest to the formula that fits the data, and its zero point."""
     lo, hi = min(lo, Fraction(0)), max(hi, Fraction(0))
     steps = middle(*codes)[1] if symmetric else Fraction(codes[1] - codes[0])
     far = max(-lo, hi) if symmetric else oracle._rounded(hi - lo)
@@ -142,7 +141,7 @@ def test_ranges_of_codes(isa, symmetric, codes):
 VECTORS = {
     "float16": (0.01575, 0.01569),
     "bfloat16": (0.0157471, 0.0157471),
-    "float8_e4m3fn": (0.0175781, 0.015625),  # where 127 steps of 0.015625 are too few
+    "float8_e4m3fn": (0.0175781, 0.015625),  # 127 steps of 0.015625 are too few.
     "float8_e8m0fnu": (0.03125, 0.03125),
 }
 
