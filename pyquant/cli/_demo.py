@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    Array = npt.NDArray[Any]
+    _Array = npt.NDArray[Any]
 
 __all__ = ["add", "measured", "run"]
 
@@ -42,7 +42,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 COLUMNS = ("one scale for each", "bytes", "SQNR dB", "max error", "quantize", "dequantize")
 SCALE, Z = np.float32(0.0187), np.int8(-14)  # of the input of an image model
-LINES: dict[str, Callable[[Array], Array]] = {
+LINES: dict[str, Callable[[_Array], _Array]] = {
     "pyquant.quantize": lambda x: quantize(x, SCALE, Z),
     "np.clip(np.rint(x / s) + z, -128, 127)": lambda x: np.clip(
         np.rint(x / SCALE) + Z, -128, 127
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _weights() -> Array:
+def _weights() -> _Array:
     """Make weights of a convolution, with a few outliers."""
     rng = np.random.default_rng(20)
     weights = rng.standard_normal((256, 1152)) * rng.uniform(0.01, 0.05, (256, 1))
@@ -88,7 +88,7 @@ def _weights() -> Array:
     return weights.astype(np.float32)
 
 
-def _stored(path: str) -> Iterator[tuple[str, Array]]:
+def _stored(path: str) -> Iterator[tuple[str, _Array]]:
     """Yield the real tensors of a file as arrays."""
     from pyquant.cli._models import logical, open_model
 
@@ -99,7 +99,7 @@ def _stored(path: str) -> Iterator[tuple[str, Array]]:
                 yield name, tensor.decode(dtype=tensor.type if known else "float32")
 
 
-def measured(x: Array) -> Iterator[tuple[str, int, int, Any, float, float]]:
+def measured(x: _Array) -> Iterator[tuple[str, int, int, Any, float, float]]:
     """Yield for each form: name, bytes before and after, ErrorReport, elements a second."""
     for name, how in FORMS.items():
         if name == "channel" and x.ndim < 2:
@@ -137,7 +137,7 @@ def _compare_lines() -> None:
     )
 
 
-def _seconds(call: Callable[..., object], *given: Array, **out: Array) -> float:
+def _seconds(call: Callable[..., object], *given: _Array, **out: _Array) -> float:
     """Return the median time of a call."""
     call(*given, **out)
     durations: list[float] = []

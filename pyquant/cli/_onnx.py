@@ -298,7 +298,8 @@ class OnnxModel(Model):
             names = [name for name in node.input if name]
             ours = node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
             if ours and len(names) >= 2 and set(names) <= self.protos.keys() - inputs:
-                parts = dict(zip(ROLES, map(self.__getitem__, names), strict=False))
+                tensors = map(self.__getitem__, names)
+                parts: dict[str, Any] = dict(zip(ROLES, tensors, strict=False))
                 granularity = _granularity_of(node, **parts)
                 if granularity is not None:
                     codes: Any = parts["codes"]
