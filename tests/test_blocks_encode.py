@@ -43,7 +43,7 @@ def rng():
 
 
 def numbers(rng, fmt, *shape):
-    """Return rows of blocks whose magnitudes differ. Each input type holds them exactly."""
+    """Return rows of blocks of different magnitudes, which each input type holds exactly."""
     exponents = rng.integers(-20, 9, (*shape, 1))
     x = np.ldexp(rng.integers(-127, 128, (*shape, fmt.block_size)), exponents)
     x[rng.random(x.shape) < 0.1] = 0
@@ -88,7 +88,7 @@ def test_bytes(fmt, rng):
 
 @by_name
 def test_numbers_of_any_bits(fmt, rng):
-    """Numbers include subnormal numbers, -0 and numbers whose scales exceed float16."""
+    """Numbers include subnormal numbers, -0 and numbers with scales beyond float16."""
     bits = rng.integers(0, 2**32, (40, 4 * fmt.block_size), np.uint32)
     x = bits.view(np.float32)
     x[~np.isfinite(x)] = -0.0
@@ -269,7 +269,7 @@ def test_control_state_does_not_matter(rng):
 @some
 @loop("dtype, bad", REALS, [np.nan, np.inf, -np.inf])
 def test_numbers_must_be_finite(fmt, dtype, bad, rng):
-    """The error names the first such number, and the result is not written."""
+    """The error names the first number, and the result is not written."""
     x = cast(numbers(rng, fmt, 3, 5), dtype)
     out = poisoned(np.uint8, fmt.encoded_shape(x.shape))
     for place in [(0, 0), (1, fmt.block_size + 3), (2, x.shape[1] - 1)]:

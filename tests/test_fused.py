@@ -375,7 +375,7 @@ def draw_scales(rng, x, axis, block_size):
 
 
 def draw_options(rng, code):
-    """What else may be asked for, that goes together."""
+    """Return random options that a call accepts together."""
     options = {}
     if rng.random() < 0.3 and code not in NARROW_FLOATS:
         options["rounding"] = oracle.MODES[rng.integers(0, len(oracle.MODES))]
@@ -397,7 +397,7 @@ def draw_options(rng, code):
 
 
 def both_ways(isa, x, scale, zero, code, options, granularity):
-    """What it stands for."""
+    """Return the result of the two calls that the fused call replaces."""
     back = {k: options[k] for k in ("offset", "inverse", "fill") if k in options}
     q = _core.quantize_at(isa, x, scale, zero, dtype=code, **granularity, **options)
     dtype = x.dtype.newbyteorder("=")

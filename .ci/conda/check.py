@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Judges recipe.yaml: rattler-build reads it, for every platform and version of Python, and
-it says what pyproject.toml says.
+"""Check recipe.yaml with rattler-build on each platform, and compare pyproject.toml.
 
     pip install py-rattler-build
-    python .ci/conda/check.py             # some seconds
-    python .ci/conda/check.py --build     # and a package of the checkout, in some minutes
+    python .ci/conda/check.py             # takes seconds
+    python .ci/conda/check.py --build     # also builds a package of the checkout: minutes
 
-No channel is asked for anything: of the package the interpreter that runs this, its
-setuptools, Cython and NumPy, and the compiler of the machine are what it is built with.
+The script downloads nothing. The build uses the running interpreter with its setuptools,
+Cython and NumPy, and the compiler of the machine.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ import rattler_build
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# Where and for what conda-forge would build it.
+# The platforms, compilers and Python versions of conda-forge.
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64", "win-arm64")
 COMPILERS = {"linux": "gcc", "osx": "clang", "win": "vs2022"}
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 def main() -> int:
-    """Exit status: 0, or an error."""
+    """Check the recipe. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--build", action="store_true", help="build a package, too")
     arguments = parser.parse_args()
@@ -43,14 +42,14 @@ def main() -> int:
         assert all(len(one.recipe.requirements.build) >= 2 for one in found)
         print(f"{platform}: Python {', '.join(PYTHONS)}")
     compare(recipe.to_dict())
-    print("recipe.yaml: says what pyproject.toml says")
+    print("recipe.yaml: agrees with pyproject.toml")
     if arguments.build:
         build(recipe.to_dict())
     return 0
 
 
 def rendered(recipe: Any, platform: str) -> list[Any]:
-    """The recipe for each version of Python."""
+    """Return the recipe for each version of Python."""
     variants = {
         "python": [f"{version}.* *_cpython" for version in PYTHONS],
         "c_compiler": [COMPILERS[platform.partition("-")[0]]],
@@ -63,7 +62,7 @@ def rendered(recipe: Any, platform: str) -> list[Any]:
 
 
 def compare(recipe: dict[str, Any]) -> None:
-    """What it has in common with the project's own description."""
+    """Compare the recipe with pyproject.toml."""
     said = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     project, requirements = said["project"], recipe["requirements"]
     extras = [one for rows in project["optional-dependencies"].values() for one in rows]
@@ -83,7 +82,7 @@ def compare(recipe: dict[str, Any]) -> None:
         "run": (compact(requirements["run"]), {"python", *project["dependencies"]}),
         "optional": (compact(requirements["run_constraints"]) - {*extras}, set()),
     }
-    # The NumPy of a build is conda-forge's own choice.
+    # conda-forge chooses the NumPy of a build.
     needed = {re.sub("^(numpy).*", r"\1", one) for one in said["build-system"]["requires"]}
     pairs["build"] = (compact(requirements["host"]), {"python", "pip", *needed})
     for what, (here, there) in pairs.items():
@@ -91,12 +90,12 @@ def compare(recipe: dict[str, Any]) -> None:
 
 
 def compact(requirements: list[str]) -> set[str]:
-    """As pip has them, without spaces."""
+    """Return requirements without spaces, as pip writes them."""
     return {one.replace(" ", "") for one in requirements}
 
 
 def build(recipe: dict[str, Any]) -> None:
-    """A package of the checkout, by the recipe's script, and what its tests ask."""
+    """Build a package of the checkout by the recipe's script, and run its tests."""
     (line,) = recipe["build"]["script"]["content"]
     own = f"{sys.executable} -m pip --disable-pip-version-check"
     line = line.replace("${{ PYTHON }} -m pip", own)

@@ -39,8 +39,8 @@ def histogram(
     Returns
     -------
     dict
-        Paths of the values in the range of the codes and beyond it, paths of the used and
-        unused codes, and the ends of the axis.
+        Paths of the values inside and outside the range of the codes. Paths of used and
+        unused codes. The ends of the axis.
     """
     counts = shown["counts"]
     axis = _Axis(shown, grids[0] if grids else None)

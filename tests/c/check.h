@@ -12,24 +12,23 @@
 
 /* ---- tests ---- */
 
-/* Once, first of all: names the program and reports crashes with the test they are in. */
+/* Set the name of the program, and report a crash with its test. Call this first. */
 void check_start(const char *program);
 
-/* A test is what lies between these two. Each starts from a seed made of its name, so none
- * depends on those before it. */
+/* Start and end a test. The name of a test sets its seed, so that tests are independent. */
 void check_begin(const char *format, ...) CHECK_PRINTF(1, 2);
 void check_end(void);
 
-/* Prints the closing line; the exit status. */
+/* Print the last line and return the exit status. */
 int check_finish(void);
 
-/* What to print when the program crashes; 0 for nothing. */
+/* Set the seed to print if the program crashes; 0 prints nothing. */
 void check_case(uint64_t seed);
 
 void check_fail(const char *file, int line, const char *format, ...) CHECK_PRINTF(3, 4);
-/* Whether a failure is still worth printing: not after the first few of a test. */
+/* Return 0 after the first failures of a test, which need no more output. */
 int check_tired(void);
-/* Whether the test that runs has failed. */
+/* Return 1 if the running test has failed. */
 int check_failed(void);
 
 #define CHECK(condition, ...)                                                              \
@@ -45,7 +44,7 @@ size_t check_count(size_t n);
 /* ---- random numbers: xorshift64* ---- */
 
 void random_seed(uint64_t seed);
-/* Let random_below take its choices from these bytes first; null: from none. */
+/* Let random_below read its choices from these bytes first, unless `bytes` is NULL. */
 void random_from(const unsigned char *bytes, size_t n);
 uint64_t random_bits(void);
 size_t random_below(size_t n);                        /* n > 0 */
@@ -76,7 +75,7 @@ struct limits limits_of(enum pq_type integer); /* PQ_U64 ends at INT64_MAX */
 /* Element `i` of a native array of reals or of integers. */
 double get_real(const void *p, enum pq_type type, size_t i);
 int64_t get_integer(const void *p, enum pq_type type, size_t i);
-/* Its bits as the low bytes, the others 0. */
+/* Return the bits in the low bytes. The high bytes are 0. */
 uint64_t get_bits(const void *p, enum pq_type type, size_t i);
 /* Store the low bytes of `bits` as element `i` of an array of `type`. */
 void put_bits(void *p, enum pq_type type, size_t i, uint64_t bits);
