@@ -43,7 +43,7 @@ def rng():
 
 
 def numbers(rng, fmt, *shape):
-    """Return rows of blocks of different magnitudes, which each input type holds exactly."""
+    """Return rows of blocks of different magnitudes. Input types hold them exactly."""
     exponents = rng.integers(-20, 9, (*shape, 1))
     x = np.ldexp(rng.integers(-127, 128, (*shape, fmt.block_size)), exponents)
     x[rng.random(x.shape) < 0.1] = 0
