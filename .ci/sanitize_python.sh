@@ -28,9 +28,11 @@ cd "$top"
 cp -R pyquant csrc setup.py pyproject.toml README.md LICENSE NOTICE MANIFEST.in "$work/source"
 rm -f "$work/source"/pyquant/*.c "$work/source"/pyquant/*.so
 sed -i 's/"-O3"/"-O1"/' "$work/source/setup.py" # -O3 takes minutes with sanitizers
-CC=gcc \
-CFLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
-LDFLAGS="-fsanitize=address,undefined" \
+# clang takes a minute less than gcc. Cython adds 0 to null pointers.
+CC=clang \
+CFLAGS="-g -fsanitize=address,undefined -fno-sanitize=pointer-overflow \
+    -fno-sanitize-recover=all -fno-omit-frame-pointer" \
+LDFLAGS="-fsanitize=address,undefined -shared-libasan" \
     "$python" -m pip install -q --no-build-isolation --no-deps --target "$work/site" \
     "$work/source"
 
@@ -44,7 +46,7 @@ EOF
 # Python is not instrumented, and it never frees some of its memory.
 export PYTHONPATH=$work/site ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
 export UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
-LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+LD_PRELOAD=$(clang -print-file-name="libclang_rt.asan-$(uname -m).so")
 export LD_PRELOAD
 cd "$top"
 "$python" -P -c "import pyquant; assert pyquant.__file__.startswith('$work'), pyquant"
