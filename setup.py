@@ -49,7 +49,8 @@ def is_current(obj):
         rule = Path(obj).with_suffix(".d").read_text("utf-8")
     except FileNotFoundError:
         return False  # the first build, or MSVC, which writes no list
-    files = rule.replace("\\\n", " ").split()[1:]
+    # Headers outside of the checkout have a new path in each isolated build.
+    files = [f for f in rule.replace("\\\n", " ").split()[1:] if not os.path.isabs(f)]
     return not newer_group([*files, "setup.py"], obj, missing="newer")
 
 

@@ -54,6 +54,9 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
 @contextmanager
 def replacing(path: str) -> Iterator[BufferedWriter]:
     """Yield a temporary file that replaces `path` on success and is removed on failure."""
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise FileNotFoundError(f"path: folder {folder} does not exist")
     beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
         with open(beside, "xb") as file:
