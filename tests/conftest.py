@@ -50,12 +50,16 @@ def pytest_collection_modifyitems(config, items):
     items[:] = kept
 
 
+def pytest_runtest_setup():
+    support.SEED = None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Print the command that repeats a failed test."""
     report = yield
     if report.failed:
-        command = f"python -m pytest -n0 '{item.nodeid}'"
+        command = support.repeat_command(item.nodeid)
         report.sections.append(("Repeat this test", command))
     return report
 

@@ -64,28 +64,35 @@ def amount(default, everything):
     return everything if EVERYTHING else default
 
 
+# The last seed that the running test has drawn. conftest.py resets it before each test.
+SEED = None
+
+
 def seeds(count):
-    """Return the seeds of a random test. PYQUANT_TEST_SEED replaces all of them by one."""
+    """Yield the seeds of a random test. PYQUANT_TEST_SEED replaces all of them by one."""
+    global SEED
     only = os.environ.get("PYQUANT_TEST_SEED")
-    return range(count) if only is None else [int(only)]
+    for seed in range(count) if only is None else [int(only)]:
+        SEED = seed
+        yield seed
 
 
 @contextmanager
 def case(**values):
-    """Add the values of one iteration to the report of a failure.
-
-    If the values contain a seed, the report has the command that repeats the iteration.
-    """
+    """Add the values of one iteration to the report of a failure."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:  # pytest.fail does not raise an Exception
         error.add_note("case: " + ", ".join(f"{k}={v!r}" for k, v in values.items()))
-        if "seed" in values:
-            test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-            error.add_note(
-                f"repeat: PYQUANT_TEST_SEED={values['seed']} python -m pytest -n0 '{test}'"
-            )
         raise
+
+
+def repeat_command(test):
+    """Return the command that repeats a test with its last seed."""
+    variables = {"PYQUANT_ISA": os.environ.get("PYQUANT_ISA"), "PYQUANT_TEST_SEED": SEED}
+    words = [f"{name}={value}" for name, value in variables.items() if value is not None]
+    words += ["python", "-m", "pytest", "-n0", *["--everything"][: int(EVERYTHING)]]
+    return " ".join([*words, shlex.quote(test)])
 
 
 def dtype_of(name):
@@ -201,7 +208,8 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
     """Return inputs of a dtype that are hard for a scale.
 
     The first nine elements are NaN, infinities, ties and saturation edges. The seed rotates
-    them, so that runs of any length contain each of them. Then follow integers and
+    them and selects the width of the edges, so that runs of any length contain each of
+    them. Then follow integers and
     half-integers times the scale, moved by up to two units in the last place; the edges of
     every code range; random bit patterns; subnormals, zeros, infinities and NaN.
     """
@@ -210,7 +218,7 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
     share = count // 2 + 1
     edges = [
         float(edge - zero_point)
-        for bits in (8, 16, 32, 54, 64)
+        for bits in (8, 4, 16, 32, 54, 64)
         for edge in (-(1 << (bits - 1)), (1 << (bits - 1)) - 1, (1 << bits) - 1)
     ]
     steps = np.concatenate(
@@ -223,9 +231,10 @@ def adversarial(dtype, scale, count, seed=0, zero_point=0):
     )
     with np.errstate(all="ignore"):
         points = np.concatenate([steps, steps + 0.5]) * np.float64(scale)
+        start = 3 * (seed % 4)  # the seed selects the edges of 8, 4, 16 or 32 bits
         low, high, highest = (
-            np.float64(edges[:3]) * scale + np.float64([-0.5, 0.5, 0.5]) * scale
-        )
+            np.float64(edges[start : start + 3]) + np.float64([-0.5, 0.5, 0.5])
+        ) * np.float64(scale)
     points = cast(points, dtype)
     moved = ulps(points, rng.integers(-2, 3, points.size))
     tiny = float_of_bits(rng.integers(0, 1 << _layout(dtype)[1], 8), dtype)

@@ -11,9 +11,11 @@ from support import (
     REALS,
     amount,
     by_family,
+    case,
     float_of_bits,
     is_finite,
     loop,
+    seeds,
     uniform_bits,
 )
 
@@ -89,10 +91,11 @@ def test_ends_of_the_range(dtype, code, symmetric):
 
 @loop("dtype, symmetric", REALS, [True, False])
 def test_pairs_of_any_bits(dtype, symmetric):
-    for seed in range(amount(20, 150)):
+    for seed in seeds(amount(20, 150)):
         x = uniform_bits(dtype, 3, seed)
         for code in (*SMALL, *WIDE):
-            check(x[is_finite(x)], code, symmetric)
+            with case(code=code):
+                check(x[is_finite(x)], code, symmetric)
 
 
 @loop("dtype, symmetric", REALS, [True, False])

@@ -16,7 +16,6 @@ from support import (
     loop,
     poisoned,
     run_python,
-    seeds,
     split_small_arrays,
     untouched,
 )
@@ -229,7 +228,7 @@ def draw_reals(rng, count, q):
 
 
 @pytest.mark.parametrize("arithmetic", ARITHMETICS)
-@loop("seed", seeds(amount(8, 60)))
+@loop("seed", range(amount(8, 60)))
 def test_by_definition(seed, arithmetic):
     rng = np.random.default_rng([seed, ARITHMETICS.index(arithmetic)])
     source, target = str(rng.choice(SOURCES)), str(rng.choice(TARGETS))
