@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from contextlib import contextmanager
@@ -56,7 +57,7 @@ def replacing(path: str) -> Iterator[BufferedWriter]:
     """Yield a temporary file that replaces `path` on success and is removed on failure."""
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
-        raise FileNotFoundError(f"path: folder {folder} does not exist")
+        raise FileNotFoundError(errno.ENOENT, "path: the folder does not exist", folder)
     beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
         with open(beside, "xb") as file:

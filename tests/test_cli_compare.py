@@ -213,6 +213,16 @@ def test_exact_compares_bits(capsys):
     assert compare(capsys, "a.npz", "b.npz")[0] == 0
 
 
+def test_lost_values_come_first_and_are_an_error(capsys):
+    np.savez("a.npz", exact=np.ones(3), lost=np.array([np.nan, np.inf]))
+    np.savez("b.npz", exact=np.ones(3), lost=np.array([1.0, 2.0]))
+    _, rows, summary = compare(capsys, "a.npz", "b.npz")
+    assert [row["tensor"] for row in rows] == ["lost", "exact"]
+    assert (summary["compared"], summary["equal"]) == (2, 1)
+    assert main(["compare", "a.npz", "b.npz"]) == 0
+    assert "2 tensors, 1 without an error\n" in capsys.readouterr().out
+
+
 def test_compare_counts_values_that_are_not_finite(capsys):
     np.savez("a.npz", w=np.float32([1, np.nan, np.inf, -np.inf, 2]))
     np.savez("b.npz", w=np.float32([1, np.nan, -np.inf, 7, np.nan]))

@@ -764,7 +764,7 @@ def test_places_that_lie(made):
 def test_paths(tmp_path):
     with pytest.raises(FileNotFoundError):
         pq.open_weights(tmp_path / "no.gguf")
-    with pytest.raises(FileNotFoundError, match=r"^path: folder .*no does not exist$"):
+    with pytest.raises(FileNotFoundError, match=r"path: the folder does not exist: .*no'$"):
         pq.write_weights(tmp_path / "no" / "x.gguf", {})
     for path, error in ((3, TypeError), (b"x.gguf", TypeError), ("\0.gguf", ValueError)):
         with pytest.raises(error, match=r"^path: expected a path"):

@@ -161,19 +161,21 @@ def _too_low(row: dict[str, Any], limit: float | None) -> str | None:
 
 
 def _order(row: dict[str, Any]) -> tuple[int, float, str]:
-    """Sort tensors without a measurement first, then by SQNR."""
+    """Sort tensors without a measurement first, then lost values, then by SQNR."""
     kind = 0 if "only_in" in row else 1 if "sqnr" not in row else 2
-    return kind, row.get("sqnr", 0.0), row["tensor"]
+    sqnr = -math.inf if row.get("not_finite") else row.get("sqnr", 0.0)
+    return kind, sqnr, row["tensor"]
 
 
 def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str, Any]:
-    compared = [row["sqnr"] for row in rows if "sqnr" in row]
-    ratios = [sqnr for sqnr in compared if sqnr < math.inf]
+    compared = [row for row in rows if "sqnr" in row]
+    ratios = [row["sqnr"] for row in compared if row["sqnr"] < math.inf]
+    without_ratio = [row for row in compared if row["sqnr"] == math.inf]
     return {
         "a": asked.a,
         "b": asked.b,
         "compared": len(compared),
-        "equal": len(compared) - len(ratios),
+        "equal": sum(not row["not_finite"] for row in without_ratio),
         "failed": sum(row["fault"] is not None for row in rows),
         "worst": min(ratios, default=None),
         "median": median(ratios) if ratios else None,
@@ -220,10 +222,12 @@ def _print_text(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
 
 def _summed_up(summary: dict[str, Any]) -> str:
     tensors = counted(summary["compared"], "tensor")
-    if summary["worst"] is None:
+    if summary["equal"] == summary["compared"]:
         return f"{tensors}, all without an error"
-    worst = f"worst SQNR {summary['worst']:.2f} dB, median {summary['median']:.2f} dB"
     equal = f", {summary['equal']} without an error" if summary["equal"] else ""
+    if summary["worst"] is None:
+        return f"{tensors}{equal}"
+    worst = f"worst SQNR {summary['worst']:.2f} dB, median {summary['median']:.2f} dB"
     return f"{tensors}{equal}: {worst}"
 
 

@@ -54,7 +54,8 @@ granularity G:
 
 examples:
   pyquant quantize model.safetensors model-int8.safetensors --type int8
-  pyquant quantize model.safetensors model.gguf --type Q4_K --tensor 'lm_head*=Q6_K'
+  pyquant quantize model.safetensors model.gguf --type Q4_K \\
+      --tensor 'lm_head*=Q6_K'
   pyquant quantize model.safetensors out.safetensors --type int4 \\
       --granularity group:32 --keep '*lm_head*' --dry-run
   pyquant quantize weights.npy weights.npz --type uint8 --granularity tensor
@@ -113,7 +114,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tensor",
         metavar="PATTERN=TYPE[@G]",
-        help="type by glob or re:REGEX; the last match wins",
+        help="type by glob or re:REGEX (default: --type for all)",
         **rule,
     )
     parser.add_argument(
