@@ -14,16 +14,7 @@ import support  # noqa: E402, which imports the package
 try:
     import hypothesis
 except ImportError:  # pytest skips the tests that use Hypothesis
-    pass
-else:
-    hypothesis.settings.register_profile(
-        "pyquant",
-        deadline=None,
-        database=None,
-        derandomize=True,
-        suppress_health_check=[hypothesis.HealthCheck.too_slow],
-    )
-    hypothesis.settings.load_profile("pyquant")
+    hypothesis = None
 
 
 def pytest_addoption(parser):
@@ -36,6 +27,17 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     support.EVERYTHING = config.getoption("--everything")
+    if hypothesis is None:
+        return
+    hypothesis.settings.register_profile(
+        "pyquant",
+        deadline=None,
+        database=None,
+        # By default, each run draws equal examples. --hypothesis-seed=N draws new examples.
+        derandomize=config.getoption("--hypothesis-seed", None) is None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("pyquant")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -60,6 +62,8 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if report.failed:
         command = support.repeat_command(item.nodeid)
+        if (seed := item.config.getoption("--hypothesis-seed", None)) is not None:
+            command += f" --hypothesis-seed={seed}"
         report.sections.append(("Repeat this test", command))
     return report
 
