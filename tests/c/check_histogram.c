@@ -28,7 +28,7 @@ struct view {
     int swapped;
 };
 
-/* What is known by definition. */
+/* The expected counts and extremes, by definition. */
 struct truth {
     uint64_t count, nan, inf;
     double lowest, highest;
