@@ -49,8 +49,7 @@ def is_current(obj):
         rule = Path(obj).with_suffix(".d").read_text("utf-8")
     except FileNotFoundError:
         return False  # the first build, or MSVC, which writes no list
-    # Headers outside of the checkout have a new path in each isolated build.
-    files = [f for f in rule.replace("\\\n", " ").split()[1:] if not os.path.isabs(f)]
+    files = rule.replace("\\\n", " ").split()[1:]
     return not newer_group([*files, "setup.py"], obj, missing="newer")
 
 
