@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 
-from pyquant import _core, dtypes
+from pyquant import _core, _published, dtypes
 from pyquant._elements import check_apart, plain_out
 from pyquant._standard import REAL, listed, requested, shown
 from pyquant.blocks import BlockFormat, block_format
@@ -649,43 +649,66 @@ def matrix_of(array: npt.NDArray[Any], name: str) -> tuple[int, int]:
     return rows, columns
 
 
-def blocks_of(inputs: int, groups: int, group_size: SupportsIndex | None, name: str) -> int:
-    """Return the number of inputs in a group, from the number of groups."""
+def blocks_of(
+    inputs: int,
+    groups: int,
+    group_size: SupportsIndex | None,
+    name: str,
+    order: npt.NDArray[np.int32] | None = None,
+) -> int:
+    """Return the number of inputs in a group, if all arguments together determine it.
+
+    If `order` mixes groups, the result does not affect values.
+    """
     if group_size is not None:
         size = integer_of(group_size, "group_size", 1)
-        if -(-inputs // size) != groups:
+        if order is None and -(-inputs // size) != groups:
             msg = (
                 f"{name}: expected {-(-inputs // size)} groups of {size} for {inputs} "
                 f"inputs, got {groups}"
             )
             raise ValueError(msg)
         return size
-    if inputs == 0 and groups:
-        msg = f"{name}: expected no groups for no inputs, got {groups}"
-        raise ValueError(msg)
-    if inputs and (groups == 0 or inputs % groups):
+    certain = _published.group_size(inputs, groups)
+    if order is not None:
+        most = max(1, int(np.bincount(order, minlength=1).max()))
+        if groups_of(order, groups, most) is None:
+            return most
+        return certain or max(1, -(-inputs // max(1, groups)))
+    if certain or inputs == groups == 0:
+        return certain or 1
+    sizes = _published.fitting_sizes(inputs, groups)
+    if not sizes:
         msg = (
-            f"group_size: expected one where {groups} groups do not divide {inputs} "
-            "inputs, got None"
+            f"{name}: expected groups of one size for {inputs} inputs, got {groups} groups"
         )
         raise ValueError(msg)
-    return max(1, inputs // max(1, groups))
+    msg = (
+        f"group_size: expected one of {sizes[0]} to {sizes[-1]}, which all make {groups} "
+        f"groups of {inputs} inputs, got None"
+    )
+    raise ValueError(msg)
 
 
 def order_of(
     g_idx: ArrayLike | None, name: str, inputs: int, groups: int
 ) -> npt.NDArray[np.int32] | None:
-    """Return the given group of each input."""
+    """Return the given group of each input, or `None` for ordered groups.
+
+    -1 for all inputs means ordered groups.
+    """
     if g_idx is None:
         return None
     array = array_of(g_idx, name, ("int32", "int64"))
     check_shape(array, name, (inputs,))
+    if inputs and (array == -1).all():
+        return None
     wrong = np.flatnonzero((array < 0) | (array >= groups))
     if wrong.size:
         place = int(wrong[0])
         msg = (
-            f"{name}: expected groups from 0 to {groups - 1}, got {array[place]} at "
-            f"({place},)"
+            f"{name}: expected groups from 0 to {groups - 1}, or -1 for all inputs, got "
+            f"{array[place]} at ({place},)"
         )
         raise ValueError(msg)
     return array.astype(np.int32)

@@ -82,7 +82,7 @@ class Weight(_planar.Weight):
         outputs = columns * _PER_WORD
         _planar.check_shape(scale, "scales", (groups, outputs))
         _planar.check_shape(zeros, "qzeros", (groups, columns))
-        size = _planar.blocks_of(inputs, groups, None, "scales")
+        size = _size_of(inputs, groups)
         codes = PackedArray(words, "uint4", (inputs, outputs), layout="awq")
         zero = PackedArray(zeros, "uint4", (groups, outputs), layout="awq")
         self._keep(
@@ -203,7 +203,7 @@ def quantize(
     _planar.check_whole(outputs, width, "x", "outputs", "AWQ")
     scale = _planar.numbers_of(scales, "scales")
     groups, _ = _planar.matrix_of(scale, "scales")
-    size = _planar.blocks_of(inputs, groups, None, "scales")
+    size = _size_of(inputs, groups)
     _planar.check_shape(scale, "scales", (groups, outputs))
     zero = _planar.integers_of(zeros, "zeros", width)
     _planar.check_shape(zero, "zeros", (groups, outputs))
@@ -256,3 +256,12 @@ def convert(
         _planar.dense(zeros, 4, "awq", 1),
         scale,
     )
+
+
+def _size_of(inputs: int, groups: int) -> int:
+    """Return the number of inputs in a group. AWQ has no short groups."""
+    size = max(1, inputs // max(1, groups))
+    if size * groups != inputs:
+        msg = f"scales: expected groups that divide {inputs} inputs, got {groups} groups"
+        raise ValueError(msg)
+    return size

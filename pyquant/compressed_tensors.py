@@ -52,8 +52,8 @@ class Weight(_planar.Weight):
         int32 words along the outputs, with a column for each group; or unpacked int8 with
         the shape of `weight_scale`. Default 0.
     weight_g_idx : array_like, optional
-        int32 of shape (K,): the group of each input. Default: inputs in the order of
-        groups.
+        int32 of shape (K,): the group of each input. Default, or -1 for all inputs: inputs
+        in the order of groups.
     weight_shape : array_like, optional
         N and K. Default: the largest K that fits the words.
     bits : int
@@ -62,8 +62,8 @@ class Weight(_planar.Weight):
         "dense" (the default): codes are a stream of bits. "padded": ``32 // bits`` codes to
         a word, like older versions of the package. For 1, 2, 4 and 8 bits both are equal.
     group_size : int, optional
-        Number of inputs in a group. Required if the last group is short. Default: K /
-        groups.
+        Number of inputs in a group. Default: the only size, or else the only power of two,
+        that makes as many groups. compressed-tensors itself assumes K / groups.
 
     Raises
     ------
@@ -109,8 +109,8 @@ class Weight(_planar.Weight):
             scale = np.broadcast_to(scale.reshape(1, 1), (rows, 1))
         outputs, groups = _planar.matrix_of(scale, "weight_scale")
         _planar.check_shape(scale, "weight_scale", (rows, groups))
-        size = _planar.blocks_of(inputs, groups, self.group_size, "weight_scale")
         given = _planar.order_of(self.weight_g_idx, "weight_g_idx", inputs, groups)
+        size = _planar.blocks_of(inputs, groups, self.group_size, "weight_scale", given)
         order = _planar.groups_of(given, groups, size)
         zero, zeros = _zeros_of(self.weight_zero_point, (outputs, groups), bits, packing)
         codes = _codes_of(words, (rows, inputs), 1, bits, packing)
@@ -158,7 +158,7 @@ def dequantize(
     packing : {"dense", "padded"}, optional
         Layout of packed codes, see `Weight`.
     group_size : int, optional
-        Number of inputs in a group. Required if the last group is short.
+        Number of inputs in a group. Default: see `Weight`.
     block_structure : (int, int), optional
         For unpacked codes: outputs and inputs of a block that shares a scale.
     dtype : dtype_like, optional

@@ -53,16 +53,16 @@ class Weight(_planar.Weight):
     scales : array_like
         float16, float32 or bfloat16 of shape (groups, N).
     g_idx : array_like, optional
-        int32 of shape (K,): the group of each input. Default: inputs in the order of
-        groups.
+        int32 of shape (K,): the group of each input. Default, or -1 for all inputs: inputs
+        in the order of groups.
     bits : int
         2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
     format : {"gptq", "gptq_v2", "gptq_p", "detect"}
         "gptq" stores zero points minus 1; "gptq_v2" and "gptq_p" store them unchanged.
         "detect" uses the result of `detect`, and raises an error if that fails.
     group_size : int, optional
-        Number of inputs in a group. Required if the last group is short. Default: K /
-        groups, or the size in ``g_idx``.
+        Number of inputs in a group. Default: the size of ordered groups in ``g_idx``; else
+        the only size, or else the only power of two, that makes as many groups.
     wrap : bool, optional
         For format "gptq". True: a stored ``2**bits - 1`` means 0. By default it raises an
         error, because readers that add 1 without a mask read ``2**bits``.
@@ -119,7 +119,7 @@ class Weight(_planar.Weight):
         if kind == "detect":
             kind = detect(zeros, bits=bits)
         given = _planar.order_of(self.g_idx, "g_idx", inputs, groups)
-        size = _size_of(self.group_size, inputs, groups, given)
+        size = _planar.blocks_of(inputs, groups, self.group_size, "scales", given)
         order = _planar.groups_of(given, groups, size)
         codes: Any
         zero: Any
@@ -171,7 +171,7 @@ def dequantize(
     format : {"gptq", "gptq_v2", "gptq_p", "detect"}
         Format of the zero points, see `Weight`.
     group_size : int, optional
-        Number of inputs in a group. Required if the last group is short.
+        Number of inputs in a group. Default: see `Weight`.
     wrap : bool, optional
         For format "gptq". True: a stored ``2**bits - 1`` means 0. Default: it raises an
         error.
@@ -235,14 +235,14 @@ def quantize(
     zeros : array_like
         Zero points: integers from 0 to ``2**bits - 1``, with the shape of `scales`.
     g_idx : array_like, optional
-        int32 of shape (K,): the group of each input. Default: inputs in the order of
-        groups.
+        int32 of shape (K,): the group of each input. Default, or -1 for all inputs: inputs
+        in the order of groups.
     bits : int
         2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
     format : {"gptq", "gptq_v2", "gptq_p"}
         Format of the zero points, see `Weight`.
     group_size : int, optional
-        Number of inputs in a group. Required if the last group is short.
+        Number of inputs in a group. Default: see `Weight`.
     wrap : bool, optional
         For format "gptq". True: store a zero point of 0 as ``2**bits - 1``. Default: it
         raises an error.
@@ -285,7 +285,7 @@ def quantize(
     zero = _planar.integers_of(zeros, "zeros", width)
     _planar.check_shape(zero, "zeros", (groups, outputs))
     given = _planar.order_of(g_idx, "g_idx", inputs, groups)
-    size = _size_of(group_size, inputs, groups, given)
+    size = _planar.blocks_of(inputs, groups, group_size, "scales", given)
     order = _planar.groups_of(given, groups, size)
     stored = _stored(zero, kind, width, _planar.flag_of(wrap, "wrap"), "zeros")
     words = _planar.words_by(array, scale, zero, width, size, order, "words", 0, threads)
@@ -475,20 +475,6 @@ def _check_extents(inputs: int, outputs: int, bits: int, kind: str, name: str) -
     least = 1 if kind == "gptq_p" and len(_PLANES[bits]) > 1 else bits
     _planar.check_whole(inputs, least, name, "inputs", f"{bits} bits")
     _planar.check_whole(outputs, least, name, "outputs", f"{bits} bits")
-
-
-def _size_of(
-    group_size: Any, inputs: int, groups: int, order: npt.NDArray[np.int32] | None
-) -> int:
-    """Return the number of inputs in the largest group."""
-    if order is None:
-        return _planar.blocks_of(inputs, groups, group_size, "scales")
-    if group_size is not None:
-        return _planar.integer_of(group_size, "group_size", 1)
-    most = max(1, int(np.bincount(order, minlength=1).max()))
-    if _planar.groups_of(order, groups, most) is None or groups == 0 or inputs % groups:
-        return most
-    return inputs // groups
 
 
 def _one_more(

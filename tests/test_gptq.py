@@ -41,7 +41,7 @@ def mixed(inputs, size, seed=0):
 
 @pytest.mark.parametrize(("kind", "bits"), EVERY)
 def test_dequantize(kind, bits):
-    for inputs, outputs, size in ((64, 32, 32), (96, 64, 48), (2112, 32, 64), (64, 32, 64)):
+    for inputs, outputs, size in ((64, 32, 32), (96, 64, 64), (2112, 32, 64), (64, 32, 64)):
         codes, zeros, scales = layer(bits, inputs, outputs, size, lowest=1)
         qweight, qzeros = gptq_words(codes, zeros, bits, kind)
         for g_idx in (None, np.arange(inputs) // size, mixed(inputs, size)):
@@ -175,21 +175,19 @@ def test_detect(bits):
             gptq.dequantize(*words, scales, bits=bits, format="detect")
 
 
-def test_groups_that_end_short():
-    codes, zeros, scales = layer(4, 72, 8, 32, lowest=1)
+@pytest.mark.parametrize(("inputs", "size"), [(72, 32), (160, 128), (192, 128)])
+def test_groups_that_end_short(inputs, size):
+    """The number of groups fits one power of two, which need not divide the inputs."""
+    codes, zeros, scales = layer(4, inputs, 8, size, lowest=1)
     words = gptq_words(codes, zeros, 4, "gptq_v2")
-    want = oracle.numbers(codes, zeros, scales, np.arange(72) // 32)
+    want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size)
     how = {"bits": 4, "format": "gptq_v2"}
-    same(gptq.dequantize(*words, scales, group_size=32, **how), want)
-    g_idx = (np.arange(72) // 32).astype(np.int32)
-    w = gptq.Weight(*words, scales, g_idx, **how)
-    assert w.group_size == 32
-    same(w.dequantize(), want)
-    five = np.tile(words[1], (2, 1))[:5], np.tile(scales, (2, 1))[:5]
-    with pytest.raises(ValueError, match=r"^group_size: expected one where 5 groups"):
-        gptq.dequantize(words[0], *five, **how)
-    with pytest.raises(ValueError, match=r"^scales: expected 3 groups of 32 for 72 inputs"):
-        gptq.dequantize(words[0], *five, group_size=32, **how)
+    for given in (None, size):
+        same(gptq.dequantize(*words, scales, group_size=given, **how), want)
+    for g_idx in (np.full(inputs, -1), np.arange(inputs) // size):
+        w = gptq.Weight(*words, scales, g_idx.astype(np.int32), **how)
+        assert w.group_size == size
+        same(w.dequantize(), want)
 
 
 # Conversions
@@ -287,10 +285,11 @@ def test_uneven_groups():
     w = gptq.Weight(*words, scales, g_idx, bits=4, format="gptq")
     want = oracle.numbers(codes, zeros, scales, g_idx)
     same(w.dequantize(), want)
-    same(gptq.convert(w, format="gptq_v2").dequantize(), want)
-    with pytest.raises(
-        ValueError, match=r"^weight: expected as many groups as 39 .* got 3"
-    ):
+    for got in (matmulnbits.convert(w), gptq.convert(w, format="gptq_v2")):
+        assert (got.dequantize() == want).all()
+    many = (np.repeat(one, 10, 0) for one in (words[1], scales))
+    w = gptq.Weight(words[0], *many, g_idx, bits=4, format="gptq_v2")
+    with pytest.raises(ValueError, match=r"^weight: expected as many groups as 2 .*got 30"):
         matmulnbits.convert(w)
 
 
@@ -393,6 +392,7 @@ def test_invalid_blocks():
 
 W4, Z4 = np.zeros((4, 32), np.int32), np.zeros((1, 4), np.int32)
 ONES = np.ones((1, 32), np.float16)
+Z6, S6 = np.repeat(Z4, 6, 0), np.repeat(ONES, 6, 0)
 EIGHT = np.ones((16, 8), np.float32)
 V2 = {"bits": 4, "format": "gptq_v2"}
 REFUSED = {
@@ -434,7 +434,25 @@ REFUSED = {
     "no groups": (
         lambda: gptq.dequantize(W4, Z4[:0], ONES[:0], **V2),
         ValueError,
-        "group_size: expected one where 0 groups do not divide 32 inputs, got None",
+        "scales: expected groups of one size for 32 inputs, got 0 groups",
+    ),
+    "group size": (
+        lambda: gptq.dequantize(np.zeros((72, 8), np.int32), Z6[:, :1], S6[:, :8], **V2),
+        ValueError,
+        "group_size: expected one of 96 to 115, which all make 6 groups of 576 inputs, got "
+        "None",
+    ),
+    "number of groups": (
+        lambda: gptq.dequantize(
+            np.zeros((9, 8), np.int32), Z6[:5, :1], S6[:5, :8], group_size=32, **V2
+        ),
+        ValueError,
+        "scales: expected 3 groups of 32 for 72 inputs, got 5",
+    ),
+    "groups of AWQ": (
+        lambda: awq.dequantize(np.zeros((32, 4), np.int32), Z6, S6),
+        ValueError,
+        "scales: expected groups that divide 32 inputs, got 6 groups",
     ),
     "rows": (
         lambda: gptq.dequantize(W4, Z4[:, :3], ONES, bits=3, format="gptq_v2"),
@@ -447,9 +465,9 @@ REFUSED = {
         "g_idx: expected shape (32,), got (31,)",
     ),
     "group": (
-        lambda: gptq.dequantize(W4, Z4, ONES, np.full(32, -1, np.int32), **V2),
+        lambda: gptq.dequantize(W4, Z4, ONES, -(np.arange(32, dtype=np.int32) // 31), **V2),
         ValueError,
-        "g_idx: expected groups from 0 to 0, got -1 at (0,)",
+        "g_idx: expected groups from 0 to 0, or -1 for all inputs, got -1 at (31,)",
     ),
     "zeros": (
         lambda: gptq.quantize(np.ones((32, 32)), ONES, np.full((1, 32), 16), **V2),

@@ -313,7 +313,7 @@ REFUSED = {
     "groups": (
         lambda: matmulnbits.dequantize(B, S, None, np.full(64, 2, np.int32), **HOW),
         ValueError,
-        "g_idx: expected groups from 0 to 1, got 2 at (0,)",
+        "g_idx: expected groups from 0 to 1, or -1 for all inputs, got 2 at (0,)",
     ),
     "bits": (
         lambda: matmulnbits.dequantize(B, S, **HOW, bits=3),
