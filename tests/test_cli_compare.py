@@ -216,21 +216,50 @@ def test_exact_compares_bits(capsys):
 def test_lost_values_come_first_and_are_an_error(capsys):
     np.savez("a.npz", exact=np.ones(3), lost=np.array([np.nan, np.inf]))
     np.savez("b.npz", exact=np.ones(3), lost=np.array([1.0, 2.0]))
-    _, rows, summary = compare(capsys, "a.npz", "b.npz")
+    status, rows, summary = compare(capsys, "a.npz", "b.npz")
     assert [row["tensor"] for row in rows] == ["lost", "exact"]
-    assert (summary["compared"], summary["equal"]) == (2, 1)
-    assert main(["compare", "a.npz", "b.npz"]) == 0
+    assert (status, summary["compared"], summary["equal"], summary["failed"]) == (
+        1,
+        2,
+        1,
+        1,
+    )
+    assert main(["compare", "a.npz", "b.npz"]) == 1
     assert "2 tensors, 1 without an error\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "sqnr", "equal", "status"),
+    [
+        ({}, "inf", 1, 0),
+        ({0: np.nan, 3: np.nan}, None, 0, 1),
+        ({1: np.inf}, None, 0, 1),
+        ({2: 1e-200}, "inf", 0, 0),  # the square of the error is less than any float64
+    ],
+    ids=["nothing", "NaN", "infinity", "a small value"],
+)
+def test_equal_tensors_have_no_changed_value(change, sqnr, equal, status, capsys):
+    x = np.array([1.0, 1, 0, 1])
+    y = x.copy()
+    y[[*change]] = [*change.values()]
+    np.savez("a.npz", w=x)
+    np.savez("b.npz", w=y)
+    for files in (["a.npz", "b.npz"], ["b.npz", "a.npz"]):
+        found, (row,), summary = compare(capsys, *files)
+        assert (found, row["sqnr"], summary["equal"]) == (status, sqnr, equal)
 
 
 def test_compare_counts_values_that_are_not_finite(capsys):
     np.savez("a.npz", w=np.float32([1, np.nan, np.inf, -np.inf, 2]))
     np.savez("b.npz", w=np.float32([1, np.nan, -np.inf, 7, np.nan]))
     status, (said,), _ = compare(capsys, "a.npz", "b.npz")
-    assert (status, said["not_finite"], said["sqnr"]) == (0, 3, "inf")
-    assert compare(capsys, "--fail-below", "1", "a.npz", "b.npz")[0] == 1
-    assert main(["compare", "a.npz", "b.npz"]) == 0
-    assert "w: 3 elements NaN or infinite in one file only\n" in capsys.readouterr().out
+    fault = "3 elements NaN or infinite in one file only"
+    assert (status, said["not_finite"], said["sqnr"]) == (1, 3, None)
+    assert said["fault"] == fault
+    assert main(["compare", "a.npz", "b.npz"]) == 1
+    _, row, *rest = capsys.readouterr().out.splitlines()
+    assert row.split()[:3] == ["w", "float32", "-"]
+    assert rest == ["1 tensor", f"w: failed: {fault}"]
 
 
 def test_different_names_and_shapes_fail(capsys):
@@ -411,6 +440,25 @@ def test_exact_finds_changed_narrow_floats(original, capsys):
     made["w"].view(np.uint8)[[5, 299], [1000, 1]] ^= 1
     found = exact(capsys, original, saved("q.safetensors", **made))
     assert found[1] == {"w": {"codes": 2}}
+
+
+def test_every_bit_of_the_stored_shape_counts(capsys):
+    pq.write_weights("x.safetensors", {"w": X[:4, :32]})
+    options = ["--type", "int4", "--min-size", "1"]
+    assert main(["quantize", "-q", "x.safetensors", "q.safetensors", *options]) == 0
+    path = Path("q.safetensors")
+    good = path.read_bytes()
+    at = 8 + int.from_bytes(good[:8], "little")
+    assert good[at : at + 16] == np.array([4, 32]).tobytes()
+    for bit in range(128):
+        data = bytearray(good)
+        data[at + bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        assert exact(capsys, "x.safetensors", str(path))[:2] == (1, {"w": {"shapes": 1}})
+    assert main(["inspect", "--check", str(path)]) == 1
+    shape = (4, 32 - 2**63)
+    expected = f"{path}: tensor 'w': the stored shape is {shape}, not (4, 32)\n"
+    assert capsys.readouterr().out.startswith(expected)
 
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_K"])

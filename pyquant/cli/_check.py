@@ -56,11 +56,14 @@ def faults(tensor: Logical) -> Iterator[str]:
     Yields
     ------
     str
-        One fault: scales that are not finite and positive, zero points out of range, or
-        values that are not finite. Codes fill the range of their type.
+        One fault: a stored shape that differs, scales that are not finite and positive,
+        zero points out of range, or values that are not finite. Codes fill the range of
+        their type.
     """
     if not tensor.is_quantized or not has_numbers(tensor):
         return
+    if tensor.stored_shape not in (None, tensor.shape):
+        yield f"the stored shape is {tensor.stored_shape}, not {tensor.shape}"
     if tensor.scale is not None:
         scale = np.asarray(tensor.scale).astype(np.float64)
         good = np.isfinite(scale) & (scale > 0)
@@ -147,7 +150,8 @@ def differences(
     dict of str to int
         How many differ, by unit. "blocks", "codes": blocks of GGUF, or codes by the scales
         of the file. "scales", "zero points": if `record` states how they were chosen.
-        "elements": bits of real numbers, after rounding to the type of `tensor`.
+        "shapes": if the file stores the shape. "elements": bits of real numbers, after
+        rounding to the type of `tensor`.
 
     Raises
     ------
@@ -164,6 +168,8 @@ def differences(
             return {"blocks": _other_blocks(model, original, tensor)}
         if tensor.scale is not None and original.scale is None:
             counts = _other_parameters(original, tensor, record)
+            if tensor.stored_shape is not None:
+                counts["shapes"] = int(tensor.stored_shape != tensor.shape)
             return counts | {"codes": _other_codes(original, tensor, record)}
     except ValueError as error:  # the original allows no parameters
         raise Refused(f"{where}: {error}") from None

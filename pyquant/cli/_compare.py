@@ -25,8 +25,8 @@ __all__ = ["add", "run"]
 DESCRIPTION = """\
 Compare the tensors of B with their originals in A, by name and by value. The
 worst tensor comes first. SQNR is the ratio of signal to error in dB. A step is
-the largest distance between two codes. Only --exact and --fail-below judge the
-errors."""
+the largest distance between two codes. A NaN or infinity in one file only is a
+fault. Only --exact and --fail-below judge the other errors."""
 
 EXAMPLES = """\
 examples:
@@ -37,7 +37,8 @@ examples:
 
 exit status:
   0  done
-  1  a tensor is in one file only, has another shape, or fails a judgement
+  1  a tensor is in one file only, has another shape, has NaN or infinity in one
+     file only, or fails a judgement
   2  a file or an argument cannot be used"""
 
 COLUMNS = ("name", "types", "SQNR dB", "max error", "in steps", "cosine", "saturated %")
@@ -103,8 +104,9 @@ def run(arguments: argparse.Namespace) -> int:
         rows = []
         for name in names:
             row = _compared(name, originals.get(name), results.get(name), arguments)
-            if arguments.exact and "shape" in row and row["fault"] is None:
-                row |= _judged(a, b, originals[name], results[name])
+            if arguments.exact and "shape" in row and "shapes" not in row:
+                judged = _judged(a, b, originals[name], results[name])
+                row |= judged | {"fault": row["fault"] or judged["fault"]}
             rows.append(row)
         rows.sort(key=_order)
         if arguments.report is not None:
@@ -150,11 +152,10 @@ def _judged(a: Model, b: Model, original: Logical, result: Logical) -> dict[str,
 
 
 def _too_low(row: dict[str, Any], limit: float | None) -> str | None:
-    if limit is None:
-        return None
     if row["not_finite"]:
         return f"{counted(row['not_finite'], 'element')} {NOT_FINITE}"
-    return f"SQNR {row['sqnr']:.2f} dB" if row["sqnr"] < limit else None
+    low = limit is not None and row["sqnr"] < limit
+    return f"SQNR {row['sqnr']:.2f} dB" if low else None
 
 
 # ---- all tensors ----
@@ -163,19 +164,19 @@ def _too_low(row: dict[str, Any], limit: float | None) -> str | None:
 def _order(row: dict[str, Any]) -> tuple[int, float, str]:
     """Sort tensors without a measurement first, then lost values, then by SQNR."""
     kind = 0 if "only_in" in row else 1 if "sqnr" not in row else 2
-    sqnr = -math.inf if row.get("not_finite") else row.get("sqnr", 0.0)
-    return kind, sqnr, row["tensor"]
+    sqnr = row.get("sqnr")
+    return kind, -math.inf if sqnr is None else sqnr, row["tensor"]
 
 
 def _summary(rows: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str, Any]:
     compared = [row for row in rows if "sqnr" in row]
-    ratios = [row["sqnr"] for row in compared if row["sqnr"] < math.inf]
-    without_ratio = [row for row in compared if row["sqnr"] == math.inf]
+    found = [row["sqnr"] for row in compared if row["sqnr"] is not None]
+    ratios = [sqnr for sqnr in found if sqnr < math.inf]
     return {
         "a": asked.a,
         "b": asked.b,
         "compared": len(compared),
-        "equal": sum(not row["not_finite"] for row in without_ratio),
+        "equal": sum(not (row["not_finite"] or row["max_error"] > 0) for row in compared),
         "failed": sum(row["fault"] is not None for row in rows),
         "worst": min(ratios, default=None),
         "median": median(ratios) if ratios else None,
@@ -213,9 +214,6 @@ def _print_text(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
         print_table(COLUMNS, [_row(one) for one in found], right=COLUMNS[2:])
         print(_summed_up(summary))
     for row in found:
-        if row["not_finite"]:
-            odd = f"{counted(row['not_finite'], 'element')} {NOT_FINITE}"
-            print(f"{shown(row['tensor'])}: {odd}")
         if row["fault"] is not None:
             print(f"{shown(row['tensor'])}: failed: {row['fault']}")
 
@@ -237,7 +235,7 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["tensor"],
         a if a == b else f"{a} {b}",
-        f"{row['sqnr']:.2f}",
+        "-" if row["sqnr"] is None else f"{row['sqnr']:.2f}",
         f"{row['max_error']:.4g}",
         "-" if steps is None else f"{steps:.3f}",
         f"{row['cosine']:.9f}",

@@ -106,6 +106,11 @@ class Logical(Shaped):
         """Zero points, in the shape of the scales and the type of codes; `None` for 0."""
         return None
 
+    @property
+    def stored_shape(self) -> tuple[int, ...] | None:
+        """The shape that a tensor of the file states; `None` without that tensor."""
+        return None
+
     def codes(self, rows: slice | None = None) -> npt.NDArray[Any] | None:
         """
         Return the codes of some rows as integers.
@@ -193,6 +198,12 @@ class _Joined(Logical):
             self._zero = self._zeros(None)
             self._keep()
         return self._zero
+
+    @property
+    def stored_shape(self) -> tuple[int, ...] | None:
+        """The shape that a tensor of the file states; `None` without that tensor."""
+        tensor = self._found.get("shape")
+        return None if tensor is None else extents_of(tensor)
 
     def _keep(self) -> None:
         """Keep the parameters until four other tensors need memory."""
@@ -328,6 +339,11 @@ class _Joined(Logical):
         if tensor is None:
             return False
         return _type_of(tensor) == "int32" or tensor.shape == form
+
+
+def extents_of(tensor: ModelTensor) -> tuple[int, ...]:
+    """Return the elements of a tensor of extents."""
+    return tuple(tensor.decode(dtype=tensor.dtype).reshape(-1).tolist())
 
 
 def _from_words(words: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
@@ -485,7 +501,7 @@ def _packed_by_name(model: Model, name: str) -> Logical | None:
         return None
     if _type_of(model[name]) != "int32" or not 0 < shape.size <= 8 or shape.ndim != 1:
         return None
-    extents = tuple(map(int, shape.decode(dtype=shape.dtype).tolist()))
+    extents = extents_of(shape)
     if min(extents) < 0:
         return None
     # With few columns, the number of words does not determine the bits of a code.

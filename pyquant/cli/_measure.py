@@ -260,7 +260,8 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``sqnr`` in dB, infinite without an error; ``max_error``; ``max_steps``, the largest
+        ``sqnr`` in dB, infinite without an error, `None` if ``not_finite`` is not 0;
+        ``max_error``; ``max_steps``, the largest
         error in steps of `b`, or of `a` if only `a` has scales; ``cosine``; ``saturated``,
         the share of elements out of the range of `b` by more than half a step, `None`
         without codes; ``not_finite``, the elements with a NaN or infinity in one
@@ -288,7 +289,7 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
     elements = math.prod(a.shape)
     error = report.max_error if report is not None else math.nan
     return {
-        "sqnr": report.sqnr if report is not None and error > 0 else math.inf,
+        "sqnr": None if odd else report.sqnr if report and error > 0 else math.inf,
         "max_error": error,
         "max_steps": most if steps is not None else None,
         "cosine": report.cosine if report is not None else math.nan,
