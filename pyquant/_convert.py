@@ -39,6 +39,8 @@ NO_ARRAYS = (str, bytes, dict, set, frozenset, type(None))
 SEEN_BY_NUMPY = ("__array__", "__array_interface__", "__array_struct__")
 # DLPack devices with memory that NumPy can read: CPU, and host memory of other devices.
 HOST_DEVICES = (1, 3, 11, 13)
+# Modules with arrays that may lack values. This module does not import them.
+LACK_VALUES = frozenset(("numpy.ma", "pandas", "polars", "pyarrow"))
 FLOAT64 = np.dtype(np.float64)
 
 
@@ -46,13 +48,13 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
     """Convert to an ndarray; keep masks, and give Python numbers NumPy's dtype."""
     if isinstance(obj, NO_ARRAYS):
         raise TypeError(f"{name}: expected an array, got {type(obj).__name__}")
-    if "numpy.ma" in sys.modules and _has_mask(obj):
-        raise TypeError(f"{name}: expected an array without a mask, got a masked array")
     if _is_lazy(obj):
         raise TypeError(
             f"{name}: expected an array in memory, got a lazily chunked "
             f"{type(obj).__name__} (compute it, or map_blocks a function over it)"
         )
+    if not sys.modules.keys().isdisjoint(LACK_VALUES):
+        _refuse_lacking(obj, name)
     try:
         return _array_of(obj, name)
     except (ValueError, OverflowError, RecursionError) as error:
@@ -186,8 +188,8 @@ def _all_integers(values: Any) -> bool:
     return all(type(value) is int for value in values)
 
 
-def _has_mask(obj: Any) -> bool:
-    """Return True if nested sequences contain a masked array.
+def _refuse_lacking(obj: Any, name: str) -> None:
+    """Raise an error if `obj`, or an array in nested sequences, has a mask or nulls.
 
     The search has NumPy's depth limit and no recursion, which deep sequences would exceed.
     """
@@ -196,15 +198,39 @@ def _has_mask(obj: Any) -> bool:
         for one in within[-1]:
             if type(one) is float or type(one) is int:
                 continue
-            if isinstance(one, np.ndarray):
+            if isinstance(one, (np.ndarray, np.generic)):
                 if is_masked(one):
-                    return True
+                    raise TypeError(
+                        f"{name}: expected an array without a mask, got a masked array"
+                    )
+            elif count := _null_count(one):
+                raise ValueError(
+                    f"{name}: expected an array without nulls, got {count} in a "
+                    f"{type(one).__name__}; fill or drop them"
+                )
             elif len(within) <= NPY_MAXDIMS and _is_sequence(one):
                 within.append(iter(one))
                 break
         else:
             within.pop()
-    return False
+
+
+def _null_count(obj: Any) -> int:
+    """Return the number of nulls in a column or table of pandas, polars or pyarrow.
+
+    NaN is a number, unless pandas uses a type with other nulls.
+    """
+    if hasattr(obj, "itercolumns"):  # a table of pyarrow
+        return sum(map(_null_count, obj.itercolumns()))
+    if hasattr(obj, "isna"):  # pandas
+        if hasattr(obj, "columns"):
+            return sum(_null_count(column) for _, column in obj.items())
+        null = getattr(obj.dtype, "na_value", np.nan)
+        return 0 if isinstance(null, float) else int(obj.isna().sum())
+    count = getattr(obj, "null_count", 0)
+    if callable(count):  # polars
+        count = np.asarray(count()).sum()
+    return int(count) if isinstance(count, (int, np.integer)) else 0
 
 
 def _is_sequence(obj: object) -> bool:

@@ -4,6 +4,7 @@ import array
 import ctypes
 import mmap
 import os
+import sys
 import tracemalloc
 
 import numpy as np
@@ -54,6 +55,35 @@ class Sequence(Tensor):
 
     def __getitem__(self, index):
         raise AssertionError("an element was fetched by itself")
+
+
+class Column:
+    """A column or table with attributes that count nulls, which NumPy reads as NaN."""
+
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([1, np.nan], np.float32)
+
+
+PYARROW, POLARS = Column(null_count=1), Column(null_count=lambda: 1)
+NULL, NAN = Column(na_value=None), Column(na_value=np.nan)  # dtypes of pandas
+PANDAS = Column(dtype=NULL, isna=lambda: np.array([False, True]))
+NULLS = {
+    "pyarrow": PYARROW,
+    "pyarrow table": Column(itercolumns=lambda: [Column(null_count=0), PYARROW]),
+    "polars": POLARS,
+    "polars table": Column(null_count=lambda: np.uint32([[0, 1]])),
+    "pandas": PANDAS,
+    "pandas table": Column(isna=None, columns="ab", items=lambda: [("a", PANDAS)]),
+}
+NO_NULLS = {
+    "pyarrow": Column(null_count=0),
+    "polars": Column(null_count=lambda: 0),
+    "pandas": Column(dtype=NAN, isna=PANDAS.isna),
+    "pandas with a NumPy dtype": Column(dtype=np.dtype("f4"), isna=PANDAS.isna),
+}
 
 
 def mapped(values):
@@ -275,6 +305,35 @@ def test_errors_of_a_library_name_the_parameter(kind):
     for held in (Refusing(), RefusingToLend()):
         with pytest.raises(expected, match=r"^scale: expected an array, got .*not\sso$"):
             pq.quantize(np.float32([1]), held)
+
+
+@pytest.mark.parametrize("column", NULLS)
+@pytest.mark.parametrize("name", ["x", "scale", "zero_point", "q"])
+def test_nulls_are_errors(name, column, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)  # calls then search for nulls
+    call = pq.dequantize if name == "q" else pq.quantize
+    message = f"^{name}: expected an array without nulls, got 1 in a Column; fill or drop"
+    for held in (NULLS[column], [[1.0, 2.0], NULLS[column]]):
+        given = {"x": np.ones(2, np.float32), "scale": 1.0, name: held}
+        if name == "q":
+            del given["x"]
+        with pytest.raises(ValueError, match=message):
+            call(**given)
+
+
+@pytest.mark.parametrize("column", NO_NULLS)
+def test_nan_in_columns_is_a_number(column, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    same(pq.quantize(NO_NULLS[column], 1.0), np.int8([1, -128]))
+
+
+@pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow"])
+def test_nulls_of_packages_are_errors(module):
+    package = pytest.importorskip(module)  # optional; its columns have nulls
+    make = getattr(package, "Series", None) or package.array
+    column = make([1.0, None], dtype="Float64") if module == "pandas" else make([1.0, None])
+    with pytest.raises(ValueError, match=r"^x: expected an array without nulls, got 1 in"):
+        pq.quantize(column, 1.0)
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "bool"])
