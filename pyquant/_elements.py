@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import suppress
 from math import prod
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,6 +18,7 @@ from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedReader
     from mmap import mmap
 
     import numpy.typing as npt
@@ -30,6 +34,7 @@ __all__ = [
     "decode",
     "decode_blocks",
     "fault",
+    "open_file",
     "plain_out",
     "sized",
 ]
@@ -57,7 +62,7 @@ class Mapped:
 
         self.path: str = path
         self._seen = (0, 0, 0)  # start, end and bytes of recent reads
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             self.size: int = file.seek(0, 2)
             if self.size == 0:
                 raise fault(path, 0, "a file of tensors", "an empty one")
@@ -95,6 +100,15 @@ class Mapped:
         start = start // mmap.PAGESIZE * mmap.PAGESIZE
         if self.memory is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.memory.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+
+def open_file(path: str) -> BufferedReader:
+    """Open a file to read it. A FIFO would block, and a device has no end."""
+    mode = os.stat(path).st_mode
+    if not (S_ISREG(mode) or S_ISDIR(mode)):  # `open` reports a folder
+        expected = "expected a regular file, got a FIFO, socket or device"
+        raise OSError(errno.EINVAL, expected, path)
+    return open(path, "rb")
 
 
 class Tensor:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what is wrong when the compiled module is not there, or refuses its environment."""
+"""Import the compiled module, and report in one line why it cannot be used."""
 
 import sys
 from importlib import import_module
 
 
 def _program() -> str | None:
-    """What the user has started, if it is this package, which Python imports first."""
+    """Return the command of the process, if it is `pyquant`, which imports this first."""
     script = sys.argv[0].replace("\\", "/").rpartition("/")[2] if sys.argv else ""
     if script in ("pyquant", "pyquant.exe"):
         return "pyquant"
@@ -30,6 +30,12 @@ def _require_core() -> None:
 
 
 def _start() -> None:
+    """Import the module. Until the command runs, Ctrl-C ends it without a traceback."""
+    if _program():
+        import signal
+
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         _require_core()
     except ImportError as error:

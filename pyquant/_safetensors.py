@@ -17,6 +17,7 @@ from pyquant._elements import (
     Tensor,
     bits_of,
     fault,
+    open_file,
     sized,
 )
 
@@ -212,7 +213,7 @@ class _Header:
 def read_index(path: str) -> tuple[dict[str, str], dict[str, object]]:
     """Return the file of each tensor from a ``.index.json``, and its metadata."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             text = file.read(MAX_HEADER + 1)
         if len(text) > MAX_HEADER:
             raise ValueError(f"more than {MAX_HEADER} bytes")
@@ -224,8 +225,9 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, object]]:
     if type(names) is not dict or not all(type(n) is str for n in names.values()):
         raise fault(path, 0, "a weight_map of names to files", type(names).__name__)
     for name, file in names.items():
-        if file in ("", ".", "..") or set(file) & set("/\\:\0") or not _is_text(file):
-            raise fault(path, 0, "a file in the same folder", repr(file[:100]), name)
+        outside = {"", ".", ".."} & {*file.split("/")}
+        if outside or set(file) & set("\\:\0") or not _is_text(file):
+            raise fault(path, 0, "a file in the folder", repr(file[:100]), name)
     said = index.get("metadata")
     return names, said if type(said) is dict else {}
 

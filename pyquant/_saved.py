@@ -58,6 +58,8 @@ def replacing(path: str) -> Iterator[BufferedWriter]:
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "path: the folder does not exist", folder)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FileExistsError(errno.EEXIST, "path: expected a file, got another", path)
     beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
         with open(beside, "xb") as file:

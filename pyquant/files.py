@@ -441,8 +441,8 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     Parameters
     ----------
     path : str or path-like
-        A ``.safetensors`` file; an ``.index.json`` beside the files that it lists; or a
-        GGUF file of version 2 or 3, in either byte order. For a GGUF model in several
+        A ``.safetensors`` file; an ``.index.json`` whose files are in its folder or below;
+        or a GGUF file of version 2 or 3, in either byte order. For a GGUF model in several
         files, the first file. For other extensions, the first bytes decide between GGUF and
         safetensors.
 

@@ -201,7 +201,18 @@ def index(rng, folder):
     return path
 
 
-FILES = ("", ".", "..", "../m0.safetensors", "m9.safetensors", "\0", "\ud800", "x" * 999)
+FILES = (
+    "",
+    ".",
+    "..",
+    "../m0.safetensors",
+    "s/m0.safetensors",
+    "/m0.safetensors",
+    "m9.safetensors",
+    "\0",
+    "\ud800",
+    "x" * 999,
+)
 
 # ---- files ----
 

@@ -347,11 +347,9 @@ def test_other_orders(change, inside, weights):
 
 
 def test_shards_stay_shards(inside, weights):
-    os.mkdir("in")
-    places = {}
-    for number, name in enumerate(weights):
-        file = f"m-{number % 2}.safetensors"
-        places[name] = file
+    os.makedirs("in/sub")
+    files = ("m-0.safetensors", "sub/m-1.safetensors")
+    places = {name: files[number % 2] for number, name in enumerate(weights)}
     for file in set(places.values()):
         own = {name: weights[name] for name in weights if places[name] == file}
         pq.write_weights(f"in/{file}", own)
@@ -360,7 +358,8 @@ def test_shards_stay_shards(inside, weights):
         json.dump(index, text)
     os.mkdir("out")
     quantize("in", "out/", "--type", "int8")
-    assert sorted(os.listdir("out")) == sorted(os.listdir("in"))
+    index = "m.safetensors.index.json"
+    assert sorted(os.listdir("out")) == [files[0], index, "sub-m-1.safetensors"]
     with open_model("in") as before, open_model("out") as after:
         originals, found = logical(before), logical(after)
         assert set(found) == set(weights)
@@ -368,7 +367,8 @@ def test_shards_stay_shards(inside, weights):
             x = whole(weights[name])
             p = pq.choose_qparams(x, axis=0)
             np.testing.assert_array_equal(found[name].codes(), p.quantize(x))
-            assert after.shards[name] == after.shards[f"{name}_scale"] == places[name]
+            assert after.shards[name] == after.shards[f"{name}_scale"]
+            assert after.shards[name] == places[name].replace("/", "-")
         assert not originals["wide"].is_quantized
     quantize("in", "out", "--type", "int8", code=2)
     quantize("in", "in", "--type", "int8", "-f", code=2)
@@ -614,6 +614,11 @@ IN = "in.safetensors"
         ([IN, "link.safetensors", "-f"], "OUT: expected another file than IN"),
         ([IN, "hard.safetensors", "-f"], "OUT: expected another file than IN"),
         ([IN, "there.npz"], "there.npz exists; use -f to overwrite it"),
+        ([IN, "fifo.npz", "-f"], "fifo.npz is not a regular file; use another name"),
+        (["fifo.npz", "o.npz"], "fifo.npz: expected a regular file, got a FIFO"),
+        (["fifo.x", "o.npz"], "fifo.x: expected a regular file, got a FIFO"),
+        (["fifo.index.json", "o.npz"], "fifo.npz: expected a regular file, got a FI"),
+        (["fifo.x", "o.npz", "--from", "onnx"], "fifo.x: expected a regular file, got"),
         ([IN, "o.npz", "--keep", "x*"], "--keep: no tensor matches 'x*'"),
         ([IN, "o.npz", "--tensor", "re:(=int8"], "--tensor: expected a regular"),
         ([IN, "o.npz", "--tensor", "wide"], "--tensor: expected PATTERN=TYPE[@G], got"),
@@ -641,6 +646,10 @@ def test_refused(arguments, said, model, weights, capsys):
     os.link("in.safetensors", "hard.safetensors")
     np.save("nan.npy", np.float32([[1, np.nan]]))
     np.savez("there.npz", a=np.ones(3))
+    os.mkfifo("fifo.npz")
+    os.mkfifo("fifo.x")
+    with open("fifo.index.json", "w") as index:
+        json.dump({"weight_map": {"w": "fifo.npz"}}, index)
     same = {"w": weights["wide"], "w_scale": np.ones(7)}
     pq.write_weights("same.safetensors", same)
     before = {p: os.stat(p).st_mtime_ns for p in os.listdir()}

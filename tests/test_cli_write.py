@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import signal
 import stat
 import subprocess
 import sys
@@ -191,6 +192,36 @@ def test_interrupts_and_full_disks_leave_no_temporary_file(form, error, capsys):
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1, number
         assert lines[0].startswith("pyquant quantize: ")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGHUP")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "ignored SIGHUP"])
+def test_signals_end_the_program_like_an_error(name, tmp_path, monkeypatch):
+    """Send a signal at a write, and the signal again when the temporary file is removed."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_weights("in.safetensors", {"w": np.ones((48, 64), np.float32)})
+    Path("out.npz").write_bytes(OLD)
+    number = signal.Signals[name.removeprefix("ignored ")]
+    code = (
+        COUNTER
+        + f"""
+from pyquant.cli import run_as_program
+if {name.startswith("ignored")}:
+    __import__("signal").signal({number}, 1)
+def stop():
+    os.kill(os.getpid(), {number})
+true = os.unlink
+os.unlink = lambda path: (stop(), true(path))
+sys.setprofile(Counter(5, stop))
+sys.exit(run_as_program())"""
+    )
+    command = ["quantize", "in.safetensors", "out.npz", "--type", "int8", "-qf"]
+    run = subprocess.run([sys.executable, "-P", "-c", code, *command], capture_output=True)
+    ignored = name.startswith("ignored")
+    said = b"" if ignored else f"pyquant quantize: stopped by {name}\n".encode()
+    assert (run.returncode, run.stderr) == (0 if ignored else 128 + number, said)
+    assert (Path("out.npz").read_bytes() == OLD) is not ignored
+    assert sorted(os.listdir()) == ["in.safetensors", "out.npz"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permission bits of POSIX")

@@ -484,12 +484,11 @@ def test_vocabularies_make_no_objects(made):
 
 
 def test_an_index(tmp_path, made):
+    (tmp_path / "sub").mkdir()
+    places = {"t1": "m-1.safetensors", "t0": "sub/m-0.safetensors"}
     for i in range(2):
-        pq.write_weights(tmp_path / f"m-{i}.safetensors", {f"t{i}": np.float32([i])})
-    index = {
-        "metadata": {"total_size": 8},
-        "weight_map": {"t1": "m-1.safetensors", "t0": "m-0.safetensors"},
-    }
+        pq.write_weights(tmp_path / places[f"t{i}"], {f"t{i}": np.float32([i])})
+    index = {"metadata": {"total_size": 8}, "weight_map": places}
     path = made(json.dumps(index).encode(), "model.safetensors.index.json")
     with pq.open_weights(path) as f:
         assert {name: f[name].decode().tolist() for name in f} == {"t1": [1], "t0": [0]}
@@ -501,10 +500,12 @@ def test_an_index(tmp_path, made):
         ),
         (
             {"t": "../m-1.safetensors"},
-            r"tensor 't': expected a file in the same folder, got '\.\./",
+            r"tensor 't': expected a file in the folder, got '\.\./",
         ),
-        ({"t": ".."}, "expected a file in the same folder"),
-        ({"t": "\ud800"}, r"expected a file in the same folder, got '\\ud800' at byte 0"),
+        ({"t": ".."}, "expected a file in the folder"),
+        ({"t": "sub/../../m"}, "expected a file in the folder"),
+        ({"t": str(tmp_path / places["t1"])}, "expected a file in the folder"),
+        ({"t": "\ud800"}, r"expected a file in the folder, got '\\ud800' at byte 0"),
         ({"t": 3}, "expected a weight_map of names to files"),
     ):
         path = made(json.dumps({"weight_map": names}).encode(), "x.json")
@@ -766,6 +767,17 @@ def test_paths(tmp_path):
         pq.open_weights(tmp_path / "no.gguf")
     with pytest.raises(FileNotFoundError, match=r"path: the folder does not exist: .*no'$"):
         pq.write_weights(tmp_path / "no" / "x.gguf", {})
+    (tmp_path / "folder.gguf").mkdir()
+    with pytest.raises(
+        FileExistsError, match=r"path: expected a file, got another: .*gguf"
+    ):
+        pq.write_weights(tmp_path / "folder.gguf", {})
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "fifo.gguf")
+        with pytest.raises(FileExistsError, match="path: expected a file, got another"):
+            pq.write_weights(tmp_path / "fifo.gguf", {})
+        with pytest.raises(OSError, match="expected a regular file, got a FIFO"):
+            pq.open_weights(tmp_path / "fifo.gguf")
     for path, error in ((3, TypeError), (b"x.gguf", TypeError), ("\0.gguf", ValueError)):
         with pytest.raises(error, match=r"^path: expected a path"):
             pq.open_weights(path)

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -173,6 +174,21 @@ def test_a_wrong_level_for_the_script(tmp_path):
     assert run.stderr.count("\n") == 1
     run = program("info", cwd=tmp_path, module=("-P", str(script)))
     assert (run.returncode, run.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such exit status")
+def test_an_interrupt_during_the_import_prints_no_traceback(tmp_path):
+    script = tmp_path / "pyquant"
+    script.write_text("""
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, *rest):
+        if name == "pyquant._core":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from pyquant.cli import run_as_program""")
+    run = program("info", cwd=tmp_path, module=("-P", str(script)))
+    assert (run.returncode, run.stderr) == (-signal.SIGINT, "")
 
 
 def test_a_wrong_level_is_an_import_error_for_other_programs(tmp_path):

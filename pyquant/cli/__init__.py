@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
@@ -56,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         Exit status: 0 for success, 1 for a difference or fault in a file, 2 for arguments
-        or files that cannot be used, 3 for a full disk, 130 for Ctrl-C.
+        or files that cannot be used, 3 for a full disk, 128 + N for signal N.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     if not given:
@@ -65,14 +67,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given[0] not in COMMANDS:
         _overview().parse_args(given[:1])  # exits, with help, a version or an error
     name, *rest = given
-    module = import_module(f"{__name__}.{COMMANDS[name][0]}")
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} {name}",
         formatter_class=FORMATTER,
         allow_abbrev=False,
     )
-    module.add(parser)
     try:
+        module = import_module(f"{__name__}.{COMMANDS[name][0]}")
+        module.add(parser)
         return int(module.run(parser.parse_args(rest)))
     except BrokenPipeError:
         raise
@@ -80,20 +82,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         message, code = told(error)
         print(f"{PROGRAM} {name}: {shown(message)}", file=sys.stderr)
         return code
-    except KeyboardInterrupt:
-        print(f"{PROGRAM} {name}: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        number = signal.Signals(*stop.args or (signal.SIGINT,))
+        with suppress(OSError):  # SIGHUP: the terminal is closed
+            print(f"{PROGRAM} {name}: stopped by {number.name}", file=sys.stderr)
+        return 128 + number
+
+
+def _stop(number: int, frame: object) -> None:
+    """End the command once, so that the removal of temporary files is not stopped."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt(number)
 
 
 def run_as_program() -> int:
     """
-    Run the command of the process, and accept that its reader may close the pipe.
+    Run the command of the process.
+
+    SIGINT, SIGTERM and SIGHUP end the command like an error, unless they are ignored, as
+    by nohup. The reader of stdout may close the pipe.
 
     Returns
     -------
     int
         The status of `main`, or 1 if the reader closed the pipe.
     """
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
     out = sys.stdout  # `None` if the process started without stdout
     if isinstance(out, TextIOWrapper):  # its encoding may lack characters of names
         out.reconfigure(errors="backslashreplace")

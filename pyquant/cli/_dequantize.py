@@ -33,7 +33,7 @@ exit status:
   0    done
   2    a file or an argument cannot be used
   3    no space on the disk
-  130  Ctrl-C
+  129  SIGHUP; 130: Ctrl-C; 143: SIGTERM
 """
 
 

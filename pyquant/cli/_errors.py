@@ -42,10 +42,13 @@ def _escaped(character: str) -> str:
 
 
 def check_free(path: str, force: bool) -> None:
-    """Refuse a path without a folder, and an existing file unless `force` is true."""
+    """Refuse a path without a folder, an existing file unless `force` is true, and a
+    folder, FIFO, socket or device, which a file must not replace."""
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise Refused(f"folder {folder} does not exist")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Refused(f"{path} is not a regular file; use another name")
     if os.path.lexists(path) and not force:
         raise Refused(f"{path} exists; use -f to overwrite it")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._elements import Mapped, Tensor, plain_out, sized
+from pyquant._elements import Mapped, Tensor, open_file, plain_out, sized
 from pyquant.cli._errors import Refused
 from pyquant.cli._logical import Logical, Shaped, logical
 from pyquant.files import Weight, open_weights
@@ -94,7 +94,7 @@ class Model(Mapping[str, ModelTensor]):
     paths : tuple of str
         All files of the model.
     shards : mapping
-        The name of the file of each tensor, without its folder; empty for one file.
+        The name that the file of each tensor gets in a folder; empty for one file.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ def _kind_by_content(path: str) -> str | None:
     """Return the kind of a file by its first bytes, if its name has no known extension."""
     if path.lower().endswith(tuple(EXTENSIONS)):
         return None
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         start = file.read(8)
     kinds = {NPY: "npy", ZIP: "npz", b"GGUF": "gguf"}
     return next((kind for magic, kind in kinds.items() if start.startswith(magic)), None)
@@ -235,7 +235,11 @@ def _open_weights(path: str) -> Model:
     shards = {}
     if path.endswith(".json"):
         paths = (path, *paths)
-        shards = {n: os.path.basename(t.file.path) for n, t in file._tensors.items()}
+        folder = os.path.dirname(path)
+        names = {p: os.path.relpath(p, folder or ".") for p in paths[1:]}
+        # Files of OUT are beside its index, with a name that has no folder.
+        names = {p: name.replace(os.sep, "-") for p, name in names.items()}
+        shards = {n: names[t.file.path] for n, t in file._tensors.items()}
     metadata = _own_metadata(file) if path.endswith(".json") else file.metadata
     tensors = {name: file[name] for name in file}
     return Model(path, kind, tensors, metadata, file.close, paths=paths, shards=shards)

@@ -341,7 +341,7 @@ def _metadata(proto: Any) -> dict[str, Any]:
 
 def _load(path: str) -> Any:
     proto = require().ModelProto()
-    with open(path, "rb") as file:
+    with _elements.open_file(path) as file:
         if os.fstat(file.fileno()).st_size > MAX_PROTOBUF:
             got = "a larger one (external data?)"
             raise _fault(path, "a model of less than 2 GiB", got)

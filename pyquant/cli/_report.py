@@ -86,7 +86,7 @@ def check_place(option: str, path: str, others: Iterable[str], force: bool) -> N
     real = os.path.realpath(path)
     if real in map(os.path.realpath, others):
         raise Refused(f"{option}: {path} is an input or an output; use another name")
-    if not path or (os.path.exists(path) and not os.path.isfile(path)):
+    if not path:
         raise Refused(f"{option}: expected the name of a file, got {path!r}")
     check_free(path, force)
 

@@ -283,8 +283,6 @@ def check_paths(files: list[File], inputs: Iterable[str], force: bool) -> None:
     for file in files:
         if any(_is_same(file.path, given) for given in inputs):
             raise Refused(f"OUT: expected another file than IN, got {file.path!r}")
-        if os.path.isdir(file.path):
-            raise Refused(f"OUT: expected a file, got a folder, {file.path!r}")
         check_free(file.path, force)
 
 
@@ -299,8 +297,8 @@ class Output:
     """
     Write files in a block; rename all of them at its end.
 
-    An error, or Ctrl-C, removes all temporary files. A killed process leaves temporary
-    files, and each final name keeps the old file or gets the complete new file.
+    An error, Ctrl-C, SIGTERM and SIGHUP remove all temporary files. SIGKILL leaves them,
+    and each final name keeps the old file or gets the complete new file.
 
     Parameters
     ----------
