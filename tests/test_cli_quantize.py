@@ -224,6 +224,44 @@ def test_metadata_of_gguf_is_kept(inside, weights):
         assert made["w"].format == "Q4_K"
 
 
+SMALL_SCALES = ("Q4_0", "Q4_1", "Q5_1", "Q8_1", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0")
+
+
+@pytest.mark.parametrize("type", [one.name for one in pq.block_formats() if one.encodes])
+def test_scales_beyond_their_type_are_an_error(type, inside, capsys):
+    """Nearly all values of a block with an infinite scale would be infinite or NaN."""
+    signs = np.where(np.arange(2048).reshape(4, 512) % 3, 1, -1).astype(np.float32)
+    for magnitude in (1, 7e5, 2e7, 1e15, 3e38):
+        x = signs * np.float32(magnitude)
+        pq.write_weights("in.safetensors", {"fine": signs, "large": x})
+        fails = main(["quantize", "in.safetensors", "o.gguf", "--type", type, "-q"])
+        if magnitude == 7e5:
+            assert fails == 2 * (type in SMALL_SCALES)
+        if fails:
+            said = "in.safetensors: tensor 'large': expected values that fit the float16 "
+            assert f"{said}scales of {type}, got larger" in capsys.readouterr().err
+        else:
+            with pq.open_weights("o.gguf") as made:
+                assert all(np.isfinite(weight.decode()).all() for weight in made.values())
+            os.remove("o.gguf")
+        assert os.listdir() == ["in.safetensors"]
+
+
+def test_float16_results_do_not_overflow(inside, capsys):
+    x = np.float32([[1, 2], [7e4, 3]])
+    np.save("in.npy", x)
+    quantize("in.npy", "q.npz", "--type", "int8")
+    command = ["dequantize", "q.npz", "o.npz", "--type", "float16"]
+    assert main(command) == 2
+    said = "tensor 'in': expected values within the range of float16, got 70000; use fl"
+    assert said in capsys.readouterr().err
+    assert sorted(os.listdir()) == ["in.npy", "q.npz"]
+    with np.load("q.npz") as file:  # an infinite scale is no overflow
+        parts = {**file, "in_scale": np.float32([[1], [np.inf]])}
+    np.savez("q.npz", **parts)
+    assert main(command) == 0
+
+
 # Files of other packages
 
 

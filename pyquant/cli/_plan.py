@@ -29,6 +29,7 @@ from pyquant.report import measure_error
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from pyquant.blocks import BlockFormat
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model, ModelTensor
     from pyquant.qparams import QParams
@@ -416,6 +417,7 @@ def _in_blocks(
             if buffer is None or buffer.shape != encoded:
                 buffer = np.empty(encoded, np.uint8)
             block.encode(numbers, out=buffer, threads=threads)
+            _check_scales(source, block, buffer)
             output.write(part.name, buffer)
             if errors is not None:
                 errors.add(numbers, buffer, block.decode, threads)
@@ -423,6 +425,17 @@ def _in_blocks(
             errors.end()
 
     return Job(source, spec, [part], do, errors=errors)
+
+
+def _check_scales(
+    source: Logical, block: BlockFormat, blocks: npt.NDArray[np.uint8]
+) -> None:
+    """Refuse a scale beyond its type, which makes a complete block infinite or NaN."""
+    for scale in block.split(blocks).values():
+        if scale.dtype.kind == "f" and not np.isfinite(scale).all():
+            expected = f"values that fit the {scale.dtype.name} scales of {block.name}"
+            got = "larger ones; use another type"
+            raise Refused(f"tensor {source.name[:100]!r}: expected {expected}, got {got}")
 
 
 # ---- real numbers ----
@@ -440,10 +453,26 @@ def decoded(source: Logical, type: str, memory: int, threads: int) -> Job:
         if bands is None:
             output.write(part.name, source.decode(dtype=_core.dtype_named(type)))
             return
+        at = 0
         for numbers in bands(threads, advance):
+            if type == "float16" and not np.isfinite(numbers).all():
+                rows = slice(at, at + len(numbers))
+                _check_overflow(source, numbers, source.decode(rows, dtype=np.float64))
+            at += len(numbers)
             output.write(part.name, numbers)
 
     return Job(source, None, [part], do, changed=type)
+
+
+def _check_overflow(
+    source: Logical, numbers: npt.NDArray[Any], exact: npt.NDArray[Any]
+) -> None:
+    """Refuse finite values that became infinite."""
+    lost = exact[np.isfinite(exact) & ~np.isfinite(numbers)]
+    if lost.size:
+        got = f"{lost[0]:g}; use float32"
+        expected = f"values within the range of {numbers.dtype.name}"
+        raise Refused(f"tensor {source.name[:100]!r}: expected {expected}, got {got}")
 
 
 # ---- unchanged tensors ----
