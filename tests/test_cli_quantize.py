@@ -495,19 +495,20 @@ def test_json(model, capsys):
          "granularity": "tensor", "bytes_in": 25344, "bytes_out": 3176},
         {"tensor": "cube", "shape": [9, 16, 32], "from": "float32", "to": "int8",
          "granularity": "axis:0", "bytes_in": 18432, "bytes_out": 4644},
-        {"tensor": "l.0.bias", "shape": [2000], "from": "float32", "to": "uint4",
-         "granularity": "block:16", "bytes_in": 8000, "bytes_out": 1633},
+        {"tensor": "l.0.bias", "shape": [2000], "from": "float32", "to": "float32",
+         "granularity": None, "bytes_in": 8000, "bytes_out": 8000,
+         "kept": "fewer than 2 dimensions"},
         {"tensor": "l.0.weight", "shape": [67, 50], "from": "float32", "to": "uint4",
          "granularity": "block:16", "bytes_in": 13400, "bytes_out": 3108},
         {"tensor": "l.1.weight", "shape": [40, 256], "from": "float16", "to": "uint4",
          "granularity": "block:16", "bytes_in": 20480, "bytes_out": 8016},
-        {"summary": {"output": "out.safetensors", "tensors": 6, "changed": 5, "kept": 1,
-         "bytes_in": 125656, "bytes_out": 60577, "dry_run": True}},
+        {"summary": {"output": "out.safetensors", "tensors": 6, "changed": 4, "kept": 2,
+         "bytes_in": 125656, "bytes_out": 66944, "dry_run": True}},
     ]  # fmt: skip
     quantize(model, "out.safetensors", "--type", "int8", "--json", *options)
     done = rows_of(capsys)
     errors = {row["tensor"]: row.pop("sqnr") for row in done[:-1] if "sqnr" in row}
-    assert list(errors) == ["wide", "cube", "l.0.bias", "l.0.weight", "l.1.weight"]
+    assert list(errors) == ["wide", "cube", "l.0.weight", "l.1.weight"]
     assert done[:-1] == planned[:-1]
     worst = min(errors, key=errors.__getitem__)
     assert done[-1]["summary"] == {
@@ -529,6 +530,19 @@ def test_the_last_match_wins(model, capsys):
         "l.0.weight", "l.1.weight",
     ]  # fmt: skip
     assert to["wide"] == "float64"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [("l.*", "float32"), ("re:bias", "float32"), ("l.0.bias", "int4")],
+)
+def test_only_the_complete_name_selects_a_vector(pattern, wanted, model, capsys):
+    """Converters keep biases and norms, which a pattern of a layer matches."""
+    options = ("--tensor", f"{pattern}=int4", "--strict")
+    quantize(model, "out.safetensors", "--type", "int8", "--json", *options)
+    assert {row.get("tensor"): row.get("to") for row in rows_of(capsys)}[
+        "l.0.bias"
+    ] == wanted
 
 
 def test_small_tensors_are_kept(inside, capsys):

@@ -40,7 +40,7 @@ memory, except an ONNX model without external data.
 """
 EXAMPLES = """\
 types:
-  for .safetensors, .npz and .onnx:
+  for .safetensors, .onnx and, without floats, .npz:
     {stored}
   for .gguf:
     {blocks}
@@ -202,11 +202,11 @@ def _rule(
 
 def _chosen(
     rules: list[tuple[str, str, Spec | None]], names: list[str]
-) -> dict[str, Spec | None]:
+) -> dict[str, tuple[str, Spec | None]]:
     """Find the last matching rule of each tensor, from both options."""
-    found: dict[str, Spec | None] = {}
+    found: dict[str, tuple[str, Spec | None]] = {}
     for option, pattern, spec in rules:
-        found |= chosen([(pattern, spec)], names, option)
+        found |= chosen([(pattern, (pattern, spec))], names, option)
     return found
 
 
@@ -216,20 +216,19 @@ def _job(
     kind: str,
     tensor: Logical,
     default: Spec,
-    special: Mapping[str, Spec | None],
+    special: Mapping[str, tuple[str, Spec | None]],
 ) -> Job:
-    spec = special.get(tensor.name, default)
-    selected = tensor.name in special
+    pattern, spec = special.get(tensor.name, (None, default))
     reason = None
     if spec is not None:
         spec = spec._replace(granularity=spec.granularity.for_shape(tensor.shape))
     if spec is None:
         reason = "--keep"
-    elif not selected:
-        reason = _too_small(arguments, model, tensor)
+    else:
+        reason = _too_small(arguments, model, tensor, pattern)
     if spec is not None and reason is None:
         reason = objection(tensor, spec) or _graph_objection(model, kind, tensor, spec)
-        strict = selected or tensor.is_real
+        strict = pattern is not None or tensor.is_real
         if reason is not None and arguments.strict and strict:
             raise Refused(f"tensor {tensor.name[:100]!r}: {reason}")
     if spec is None or reason is not None:
@@ -249,9 +248,16 @@ def _graph_objection(model: Model, kind: str, tensor: Logical, spec: Spec) -> st
     return objection(model, tensor.name, spec.type, spec.granularity)
 
 
-def _too_small(arguments: argparse.Namespace, model: Model, tensor: Logical) -> str | None:
-    """Explain why a tensor is kept. A small tensor saves few bytes and matters much."""
-    if not tensor.is_real:
+def _too_small(
+    arguments: argparse.Namespace, model: Model, tensor: Logical, pattern: str | None
+) -> str | None:
+    """Explain why a tensor is kept. A small tensor saves few bytes and matters much.
+
+    `pattern` selects the tensor. Only the complete name selects a bias or a norm.
+    """
+    if pattern == tensor.name:
+        return None
+    if pattern is None and not tensor.is_real:
         return f"expected real numbers, got {tensor.type}"
     least = arguments.min_size
     if least is None and model.kind in ("npy", "npz"):
@@ -259,7 +265,9 @@ def _too_small(arguments: argparse.Namespace, model: Model, tensor: Logical) -> 
     if tensor.ndim < 2:
         return "fewer than 2 dimensions"
     least = MIN_SIZE if least is None else least
-    return f"fewer than {least} elements" if tensor.size < least else None
+    return (
+        f"fewer than {least} elements" if pattern is None and tensor.size < least else None
+    )
 
 
 # ---- metadata ----
