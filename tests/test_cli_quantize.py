@@ -533,16 +533,14 @@ def test_the_last_match_wins(model, capsys):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "wanted"),
-    [("l.*", "float32"), ("re:bias", "float32"), ("l.0.bias", "int4")],
+    ("pattern", "to"), [("l.*", "float32"), ("re:bias", "float32"), ("l.0.bias", "int4")]
 )
-def test_only_the_complete_name_selects_a_vector(pattern, wanted, model, capsys):
+def test_only_the_complete_name_selects_a_vector(pattern, to, model, capsys):
     """Converters keep biases and norms, which a pattern of a layer matches."""
     options = ("--tensor", f"{pattern}=int4", "--strict")
     quantize(model, "out.safetensors", "--type", "int8", "--json", *options)
-    assert {row.get("tensor"): row.get("to") for row in rows_of(capsys)}[
-        "l.0.bias"
-    ] == wanted
+    rows = {row.get("tensor"): row for row in rows_of(capsys)}
+    assert rows["l.0.bias"]["to"] == to
 
 
 def test_small_tensors_are_kept(inside, capsys):

@@ -219,14 +219,9 @@ def _job(
     special: Mapping[str, tuple[str, Spec | None]],
 ) -> Job:
     pattern, spec = special.get(tensor.name, (None, default))
-    reason = None
-    if spec is not None:
-        spec = spec._replace(granularity=spec.granularity.for_shape(tensor.shape))
-    if spec is None:
-        reason = "--keep"
-    else:
-        reason = _too_small(arguments, model, tensor, pattern)
+    reason = "--keep" if spec is None else _too_small(arguments, model, tensor, pattern)
     if spec is not None and reason is None:
+        spec = spec._replace(granularity=spec.granularity.for_shape(tensor.shape))
         reason = objection(tensor, spec) or _graph_objection(model, kind, tensor, spec)
         strict = pattern is not None or tensor.is_real
         if reason is not None and arguments.strict and strict:
@@ -265,9 +260,8 @@ def _too_small(
     if tensor.ndim < 2:
         return "fewer than 2 dimensions"
     least = MIN_SIZE if least is None else least
-    return (
-        f"fewer than {least} elements" if pattern is None and tensor.size < least else None
-    )
+    small = pattern is None and tensor.size < least
+    return f"fewer than {least} elements" if small else None
 
 
 # ---- metadata ----
