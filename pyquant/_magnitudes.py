@@ -10,6 +10,8 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 from pyquant import _core, _threads
+from pyquant._standard import listed
+from pyquant.dtypes import TYPES, described, name_of
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -88,23 +90,55 @@ def blocks_along(
 def block_scales(
     q: ArrayLike | PackedArray,
     scale: ArrayLike,
+    elements: tuple[str, ...],
     dtype: str,
     axis: SupportsIndex,
     block_size: int,
 ) -> tuple[Any, npt.NDArray[Any]]:
-    """Return elements as an array, and one scale for each block."""
-    codes = q if isinstance(q, PackedArray) else _core.plain(q, "q")
+    """Return elements as an array, and one scale for each block.
+
+    Bytes become elements if the shape of the scales leaves one type and one packing.
+    """
+    codes: Any = q if isinstance(q, PackedArray) else _core.plain(q, "q")
     stored, kind = _core.plain(scale, "scale"), _core.dtype_named(dtype)
     if stored.dtype == np.uint8:
         stored = stored.view(kind)
     elif stored.dtype != kind:
         msg = f"scale: expected {dtype}, or its bytes, got {stored.dtype}"
         raise TypeError(msg)
+    if isinstance(codes, np.ndarray) and codes.dtype == np.uint8 and codes.ndim:
+        fitting = [
+            (name, bits, shape)
+            for name, bits, shape in _readings(codes.shape, elements)
+            if blocks_along(shape, axis, block_size)[1] == stored.shape
+        ]
+        if len(fitting) == 1:
+            ((name, bits, shape),) = fitting
+            if bits == 8:
+                return codes.view(_core.dtype_named(name)), stored
+            return PackedArray(codes.reshape(-1), name, shape), stored
+    if name_of(codes.dtype) not in elements:
+        msg = (
+            f"q: expected {listed(elements)}, got {described(codes)}; give the type of "
+            "bytes with q.view(dtype) or PackedArray(q, dtype, shape)"
+        )
+        raise TypeError(msg)
     wanted = blocks_along(codes.shape, axis, block_size)[1]
     if stored.shape != wanted:  # a single scale would apply to all blocks
         msg = f"scale: expected shape {wanted}, got {stored.shape}"
         raise ValueError(msg)
     return codes, stored
+
+
+def _readings(
+    shape: tuple[int, ...], elements: tuple[str, ...]
+) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    """Yield the types of elements, bits and shapes that bytes may have."""
+    *lead, last = shape
+    for name in elements:
+        for bits in {8, TYPES[name].bits if last else 8}:
+            if last * 8 % bits == 0:
+                yield name, bits, (*lead, last * 8 // bits)
 
 
 def each_slab(

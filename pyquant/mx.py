@@ -244,7 +244,8 @@ def dequantize(
     Parameters
     ----------
     q : array_like or PackedArray
-        Elements of any type that `pyquant.dequantize` accepts.
+        Elements of a type of `choose_scale`. A uint8 array contains two float4_e2m1fn
+        elements in a byte, if the shape of `scale` fits no other type.
     scale : array_like
         float8_e8m0fnu, or its bytes as uint8, with the shape of `q`, and the number of
         blocks at `axis`.
@@ -276,15 +277,13 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> import pyquant as pq
     >>> from pyquant import mx
-    >>> data = np.full(16, 0x21, np.uint8)
-    >>> q = pq.PackedArray(data, "float4_e2m1fn", (1, 32))
-    >>> mx.dequantize(q, np.uint8([[128]]))[0, :4]
+    >>> q, scale = np.full((1, 32), 0x21, np.uint8), np.uint8([[128, 127]])
+    >>> mx.dequantize(q, scale)[0, :4]
     array([1., 2., 1., 2.], dtype=float32)
     """
     size = positive(block_size, "block_size")
-    codes, scales = block_scales(q, scale, "float8_e8m0fnu", axis, size)
+    codes, scales = block_scales(q, scale, tuple(_ELEMENTS), "float8_e8m0fnu", axis, size)
     return _core.dequantize(
         codes,
         scales,

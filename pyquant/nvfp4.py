@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     _Places = tuple[slice, ...]
     _Style = Literal["torchao", "compressed-tensors"]
 
-__all__ = ["choose_tensor_scale", "dequantize", "quantize"]
+__all__ = ["Blocks", "choose_tensor_scale", "dequantize", "quantize"]
 
-BLOCK = 16
+BLOCK, ELEMENTS = 16, ("float4_e2m1fn",)
 _MOST = np.float32(448 * 6)  # the largest scale of a block times the largest element
 _SMALLEST, _LARGEST = np.float32(2**-6), np.float32(448)  # limits of torchao's scales
 _FOR_ZERO = np.uint8(0x20)  # 0.125
@@ -42,6 +43,61 @@ _RANGES = {
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """
+    NVFP4 elements, with the scales of their blocks and of the tensor.
+
+    Attributes
+    ----------
+    codes : ndarray or PackedArray
+        float4_e2m1fn elements.
+    scales : ndarray
+        float8_e4m3fn, with the shape of `codes`, and the number of blocks at `axis`.
+    tensor_scale : float32
+        Scale of the tensor.
+    style : str
+        "torchao": `tensor_scale` is a multiplier. "compressed-tensors": it is a divisor.
+    axis : int
+        The axis of the blocks of 16.
+    """
+
+    codes: Any
+    scales: npt.NDArray[Any]
+    tensor_scale: np.float32
+    style: _Style
+    axis: int
+
+    def dequantize(
+        self,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: npt.NDArray[Any] | None = None,
+        threads: SupportsIndex = 1,
+    ) -> npt.NDArray[Any]:
+        """
+        Convert the blocks to real numbers.
+
+        Parameters
+        ----------
+        dtype, out, threads
+            See the function `dequantize`.
+
+        Returns
+        -------
+        ndarray
+            Array with the shape of `codes`, or `out`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is wrong; `out` is unchanged.
+        """
+        given = {"style": self.style, "axis": self.axis}
+        how: Any = {**given, "dtype": dtype, "out": out, "threads": threads}
+        return dequantize(self.codes, self.scales, self.tensor_scale, **how)
 
 
 def choose_tensor_scale(
@@ -100,7 +156,7 @@ def quantize(
     packed: bool = False,
     out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
-) -> tuple[Any, npt.NDArray[Any], np.float32]:
+) -> Blocks:
     """
     Convert real numbers to NVFP4 blocks.
 
@@ -126,12 +182,8 @@ def quantize(
 
     Returns
     -------
-    codes : ndarray or PackedArray
-        float4_e2m1fn elements, with the shape of `x`, or `out`.
-    scales : ndarray
-        float8_e4m3fn, with the shape of `x`, and the number of blocks at `axis`.
-    tensor_scale : float32
-        Scale of the tensor.
+    Blocks
+        Elements with the shape of `x`, in `out` if given, with all scales, style and axis.
 
     Raises
     ------
@@ -166,11 +218,13 @@ def quantize(
     >>> import numpy as np
     >>> from pyquant import nvfp4
     >>> x = (np.arange(32, dtype=np.float32) - 16) / 8
-    >>> q, scales, tensor_scale = nvfp4.quantize(x, packed=True)
-    >>> scales.astype(int), tensor_scale.view(np.uint32) == 0x3a430c31
+    >>> b = nvfp4.quantize(x, packed=True)
+    >>> b.scales.astype(int), b.tensor_scale.view(np.uint32) == 0x3a430c31
     (array([448, 416]), np.True_)
-    >>> q.data.tobytes().hex()
+    >>> b.codes.data.tobytes().hex()
     'ffefeededdccab9a1022435465667677'
+    >>> b.dequantize()[16:20]
+    array([0.        , 0.15476191, 0.30952382, 0.30952382], dtype=float32)
     """
     one_of(style, "style", tuple(_RANGES))
     given = None if tensor_scale is None else _given(tensor_scale, style)
@@ -192,15 +246,15 @@ def quantize(
         out=where,
         threads=count,
     )
-    return codes, scales, chosen
+    return Blocks(codes, scales, chosen, style, at)
 
 
 def dequantize(
     q: ArrayLike | PackedArray,
     scale: ArrayLike,
-    tensor_scale: ArrayLike = 1,
+    tensor_scale: ArrayLike,
     *,
-    style: _Style = "torchao",
+    style: _Style,
     dtype: npt.DTypeLike | None = None,
     axis: SupportsIndex = -1,
     out: npt.NDArray[Any] | None = None,
@@ -212,13 +266,14 @@ def dequantize(
     Parameters
     ----------
     q : array_like or PackedArray
-        float4_e2m1fn elements. The type is not checked.
+        float4_e2m1fn elements; or uint8 with one or two elements to a byte, if the shape of
+        `scale` fits only one of them.
     scale : array_like
         float8_e4m3fn, or its bytes as uint8, with the shape of `q`, and the number of
         blocks at `axis`.
-    tensor_scale : float, optional
-        Scale of the tensor, rounded to float32. Default 1: only blocks have scales.
-    style : {"torchao", "compressed-tensors"}, optional
+    tensor_scale : float
+        Scale of the tensor, rounded to float32. 1 if only blocks have scales.
+    style : {"torchao", "compressed-tensors"}
         "torchao": `tensor_scale` is a multiplier, like in the files of torchao and
         ModelOpt. "compressed-tensors": it is a divisor.
     dtype : dtype_like, optional
@@ -250,14 +305,13 @@ def dequantize(
     Examples
     --------
     >>> import numpy as np
-    >>> import pyquant as pq
     >>> from pyquant import nvfp4
-    >>> q = pq.PackedArray(np.full(8, 0x21, np.uint8), "float4_e2m1fn", (16,))
-    >>> nvfp4.dequantize(q, np.uint8([0x38]), 0.5)[:4]
+    >>> q, scale = np.full((2, 16), 0x21, np.uint8), np.full((2, 2), 0x38, np.uint8)
+    >>> nvfp4.dequantize(q, scale, 0.5, style="torchao")[0, :4]
     array([0.25, 0.5 , 0.25, 0.5 ], dtype=float32)
     """
     one_of(style, "style", tuple(_RANGES))
-    codes, stored = block_scales(q, scale, "float8_e4m3fn", axis, BLOCK)
+    codes, stored = block_scales(q, scale, ELEMENTS, "float8_e4m3fn", axis, BLOCK)
     factors = _core.dequantize(
         stored, _single(tensor_scale), inverse=style != "torchao", threads=threads
     )

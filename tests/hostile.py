@@ -1142,7 +1142,7 @@ CALLS = [
     ),
     (
         pyquant.nvfp4.dequantize,
-        2,
+        3,
         {"q": "q", "scale": "zero", "tensor_scale": "scale", "style": "style"},
     ),
     (pyquant.nvfp4.choose_tensor_scale, 1, {"x": "x", "style": "style"}),

@@ -177,7 +177,7 @@ def test_detect(bits):
 
 @pytest.mark.parametrize(("inputs", "size"), [(72, 32), (160, 128), (192, 128)])
 def test_groups_that_end_short(inputs, size):
-    """The number of groups fits one power of two, which need not divide the inputs."""
+    """One power of two makes this number of groups. It does not divide the inputs."""
     codes, zeros, scales = layer(4, inputs, 8, size, lowest=1)
     words = gptq_words(codes, zeros, 4, "gptq_v2")
     want = oracle.numbers(codes, zeros, scales, np.arange(inputs) // size)

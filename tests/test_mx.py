@@ -106,9 +106,11 @@ def test_worked_blocks(name):
     codes, scales = mx.quantize(x, name, packed=packed)
     data = codes.data if packed else codes
     assert (scales.tobytes().hex(), bytes(data.tobytes()).hex()) == WORKED[name]
-    np.testing.assert_array_equal(
-        mx.dequantize(codes, scales), pq.dequantize(codes, scales, axis=0, block_size=32)
-    )
+    y = pq.dequantize(codes, scales, axis=0, block_size=32)
+    np.testing.assert_array_equal(mx.dequantize(codes, scales), y)
+    if packed:  # 32 bytes with two scales are 64 elements.
+        both = [np.concatenate([one, one]) for one in (codes.data, scales)]
+        np.testing.assert_array_equal(mx.dequantize(*both), np.concatenate([y, y]))
 
 
 def wild(shape, seed):
@@ -232,7 +234,7 @@ def test_slabs_and_threads(slab, monkeypatch, small_parts):
     monkeypatch.setattr(_magnitudes, "SLAB", slab)
     for threads, axis in itertools.product((1, 3), range(3)):
         how = {"axis": axis, "block_size": 4, "threads": threads}
-        mx.choose_scale(x * 64, "float8_e5m2", **how)  # leaves other scales in memory
+        mx.choose_scale(x * 64, "float8_e5m2", **how)  # fills memory with unequal scales
         got = mx.choose_scale(x, "float8_e5m2", **how)
         assert got.tobytes() == due[axis].tobytes()
 
@@ -303,6 +305,7 @@ def test_scales_of_float8_blocks():
 
 
 X = np.ones((2, 64), np.float32)
+CODES = X.astype(ml_dtypes.float8_e4m3fn)
 WRONG = [
     (TypeError, "dtype: expected float8_e4m3fn,", lambda: mx.choose_scale(X, "int8")),
     (TypeError, "dtype: ", lambda: mx.quantize(X, None)),
@@ -328,7 +331,7 @@ WRONG = [
         "axis: expected an integer, got tuple",
         lambda: mx.quantize(X, "float8_e5m2", axis=(0,)),
     ),
-    (TypeError, "axis: ", lambda: mx.dequantize(X, np.uint8([1]), axis=None)),
+    (TypeError, "axis: ", lambda: mx.dequantize(CODES, np.uint8([1]), axis=None)),
     (
         ValueError,
         "block_size: expected a positive integer, got 0",
@@ -351,24 +354,34 @@ WRONG = [
     (
         TypeError,
         "scale: expected float8_e8m0fnu, or its bytes, got float32",
-        lambda: mx.dequantize(X.astype(np.int8), X),
+        lambda: mx.dequantize(CODES, X),
     ),
     (
         ValueError,
         "scale: expected shape",
-        lambda: mx.dequantize(np.ones((2, 64), np.int8), np.ones((2, 3), np.uint8)),
+        lambda: mx.dequantize(CODES, np.ones((2, 3), np.uint8)),
     ),
     (
         ValueError,
         "scale: expected shape (2, 2), got (1,)",
-        lambda: mx.dequantize(np.ones((2, 64), np.int8), np.ones(1, np.uint8)),
+        lambda: mx.dequantize(CODES, np.ones(1, np.uint8)),
     ),
     (
         ValueError,
         "scale: expected shape (1, 1), got ()",
         lambda: mx.dequantize(
-            pq.PackedArray(np.zeros(16, np.uint8), "uint4", (1, 32)), np.uint8(1)
+            pq.PackedArray(np.zeros(16, np.uint8), "float4_e2m1fn", (1, 32)), np.uint8(1)
         ),
+    ),
+    *(
+        (
+            TypeError,
+            "q: expected float8_e4m3fn, float8_e5m2, float6_e2m3fn, float6_e3m2fn or "
+            f"float4_e2m1fn, got {q.dtype}; give the type of bytes with q.view(dtype) or",
+            lambda q=q: mx.dequantize(q, np.ones((2, 2), np.uint8)),
+        )
+        # 64 bytes may have any type of 8 bits.
+        for q in (X, CODES.view(np.int8), CODES.view(np.uint8))
     ),
     (
         TypeError,
@@ -425,7 +438,7 @@ def test_equals_torchao(name, rule):
     q, s = mx.quantize(x, name, rule=rule)
     if name == "float4_e2m1fn":
         codes = np.stack([codes & 15, codes >> 4], -1).reshape(x.shape)
-    usual = scales.ravel() > 1  # of 0 it makes 1, or 2**-126, when it divides
+    usual = scales.ravel() > 1  # torchao divides by 1 or 2**-126 instead of 0
     assert usual.sum() > 1500
     np.testing.assert_array_equal(s.view(np.uint8), scales)
     np.testing.assert_array_equal(q.view(np.uint8)[usual], codes[usual])

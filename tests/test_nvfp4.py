@@ -87,11 +87,12 @@ def test_by_definition(style, spread):
     x[3, 3] = 1e-42
     a = max(abs(exact(v)) for v in x.flat)
     for given in (None, 1, float(2.0**-spread) * 1.7):
-        codes, scales, t = nvfp4.quantize(x, given, style=style)
+        w = nvfp4.quantize(x, given, style=style)
+        codes, scales, t = w.codes, w.scales, w.tensor_scale
         assert type(t) is np.float32
         due = tensor_scale(a, style) if given is None else exact(np.float32(given))
         assert exact(t) == due
-        y = nvfp4.dequantize(codes, scales, t, style=style)
+        y = w.dequantize()
         for row, blocks in enumerate(mx_oracle.blocks_of(x, 16)):
             for k, block in enumerate(blocks):
                 byte = block_scale(max(abs(exact(v)) for v in block), due, style)
@@ -118,22 +119,27 @@ def test_numbers_next_to_ties(style):
         factor = single(factor / s) if style == "torchao" else factor
         x[1:15] = ties / float(factor)
         x[1:15:2] = np.nextafter(x[1:15:2], np.float32(9 * (k % 3 - 1)))
-        codes, scales, _ = nvfp4.quantize(x, t, style=style)
-        assert scales.view(np.uint8) == byte
-        assert codes.view(np.uint8).tolist() == codes_of(x, exact(t), byte, style)
+        w = nvfp4.quantize(x, t, style=style)
+        assert w.scales.view(np.uint8) == byte
+        assert w.codes.view(np.uint8).tolist() == codes_of(x, exact(t), byte, style)
 
 
 def test_worked_blocks():
     x = (np.arange(32, dtype=np.float32) - 16) / 8
-    codes, scales, t = nvfp4.quantize(x, packed=True)
+    w = nvfp4.quantize(x, packed=True)
+    codes, scales, t = w.codes, w.scales, w.tensor_scale
     assert t.view(np.uint32) == 0x3A430C31
     assert scales.tobytes().hex() == "7e7d"
     assert bytes(codes.data).hex() == "ffefeededdccab9a1022435465667677"
-    y = nvfp4.dequantize(codes, scales.view(np.uint8), [t], dtype="float64")
+    how = {"style": "torchao", "dtype": "float64"}
+    y = nvfp4.dequantize(codes, scales.view(np.uint8), [t], **how)
     factors = np.float64(np.float32(t) * scales.astype(np.float32)).repeat(16)
     assert y.tolist() == (codes.unpack().astype(np.float64) * factors).tolist()
-    single = nvfp4.dequantize(codes.unpack(), scales, t)
-    assert single.tolist() == y.astype(np.float32).tolist()
+    assert w.dequantize().tolist() == y.astype(np.float32).tolist()
+    for given in (codes.data, codes.unpack(), codes.unpack().view(np.uint8)):
+        assert nvfp4.dequantize(given, scales, t, **how).tolist() == y.tolist()
+    with pytest.raises(TypeError, match="missing 1 required positional"):
+        nvfp4.dequantize(codes, scales)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -142,45 +148,51 @@ def test_ends_of_tensor_scales(style):
         x = np.zeros((2, 20), np.float32)
         x[1, 18] = -a
         t = nvfp4.choose_tensor_scale(x, style=style)
-        codes, scales, used = nvfp4.quantize(x, style=style)
-        assert used == t
-        y = nvfp4.dequantize(codes, scales, t, style=style)
+        w = nvfp4.quantize(x, style=style)
+        assert w.tensor_scale == t
+        y = w.dequantize()
         assert np.isfinite(y).all()
         assert np.count_nonzero(y) == (t != 1)
     low, high = nvfp4._RANGES[style]
     for given in (low, high):
-        codes, scales, _ = nvfp4.quantize(wild((4, 32), 9), given, style=style)
-        assert np.isfinite(nvfp4.dequantize(codes, scales, given, style=style)).all()
+        w = nvfp4.quantize(wild((4, 32), 9), given, style=style)
+        assert np.isfinite(w.dequantize()).all()
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_types_axes_and_threads(style, monkeypatch, small_parts):
     monkeypatch.setattr(_magnitudes, "SLAB", 64)
     x = wild((5, 3, 37), 2).astype(np.float16).astype(np.float32)
-    codes, scales, t = nvfp4.quantize(x, style=style)
-    bits = codes.tobytes(), scales.tobytes(), t.tobytes()
+    w = nvfp4.quantize(x, style=style)
+    bits = [one.tobytes() for one in (w.codes, w.scales, w.tensor_scale)]
     for dtype in ("float16", "float32"):
         for axis in range(3):
             view = np.moveaxis(x.astype(dtype), -1, axis)
-            out = np.zeros((*view.shape, 2), codes.dtype)[..., 0]
-            q, s, u = nvfp4.quantize(view, style=style, axis=axis, out=out, threads=3)
-            assert q is out
-            back = [np.ascontiguousarray(np.moveaxis(v, axis, -1)) for v in (q, s)]
-            assert (back[0].tobytes(), back[1].tobytes(), u.tobytes()) == bits
-            y = nvfp4.dequantize(q, s, u, style=style, axis=axis, threads=2)
-            due = nvfp4.dequantize(codes, scales, t, style=style)
-            np.testing.assert_array_equal(np.moveaxis(y, axis, -1), due)
+            out = np.zeros((*view.shape, 2), w.codes.dtype)[..., 0]
+            got = nvfp4.quantize(view, style=style, axis=axis, out=out, threads=3)
+            assert got.codes is out
+            back = [np.moveaxis(v, axis, -1).tobytes() for v in (got.codes, got.scales)]
+            assert [*back, got.tensor_scale.tobytes()] == bits
+            y = got.dequantize(threads=2)
+            np.testing.assert_array_equal(np.moveaxis(y, axis, -1), w.dequantize())
+            for each in (got.codes, out.view(np.uint8)):
+                y = nvfp4.dequantize(
+                    each, got.scales, got.tensor_scale, style=style, axis=axis
+                )
+                np.testing.assert_array_equal(np.moveaxis(y, axis, -1), w.dequantize())
     for one in (x[0, 0, 3], x[::2, 0].T, x.reshape(-1, 1)):
         t = nvfp4.choose_tensor_scale(one, style=style, threads=2)
         assert exact(t) == tensor_scale(max(abs(exact(v)) for v in one.flat), style)
 
 
 def test_no_elements():
-    codes, scales, t = nvfp4.quantize(np.zeros((0, 64), np.float32))
-    assert (codes.shape, scales.shape, t) == ((0, 64), (0, 4), 1)
+    w = nvfp4.quantize(np.zeros((0, 64), np.float32))
+    assert (w.codes.shape, w.scales.shape, w.tensor_scale) == ((0, 64), (0, 4), 1)
 
 
 X = np.ones((2, 64), np.float32)
+CODES, FLOAT8 = X.astype(ml_dtypes.float4_e2m1fn), X.astype(ml_dtypes.float8_e4m3fn)
+GIVEN = {"tensor_scale": 1, "style": "torchao"}
 NAN = X.copy()
 NAN[1, 3] = np.nan
 WRONG = [
@@ -219,22 +231,32 @@ WRONG = [
     (
         TypeError,
         "scale: expected float8_e4m3fn, or its bytes, got float32",
-        lambda: nvfp4.dequantize(X.astype(np.int8), X),
+        lambda: nvfp4.dequantize(CODES, X, **GIVEN),
     ),
     (
         ValueError,
         "scale: expected shape",
-        lambda: nvfp4.dequantize(np.ones((2, 64), np.int8), np.ones((2, 3), np.uint8)),
+        lambda: nvfp4.dequantize(CODES, np.ones((2, 3), np.uint8), **GIVEN),
     ),
     (
         ValueError,
         "scale: expected shape (2, 4), got (1, 1)",
-        lambda: nvfp4.dequantize(np.ones((2, 64), np.int8), np.ones((1, 1), np.uint8)),
+        lambda: nvfp4.dequantize(CODES, np.ones((1, 1), np.uint8), **GIVEN),
     ),
     (
         TypeError,
         "axis: ",
-        lambda: nvfp4.dequantize(np.ones(16, np.int8), np.ones(1, np.uint8), axis=None),
+        lambda: nvfp4.dequantize(CODES, np.ones(1, np.uint8), axis=None, **GIVEN),
+    ),
+    *(
+        (
+            TypeError,
+            f"q: expected float4_e2m1fn, got {q.dtype}; give the type of bytes with "
+            "q.view(dtype) or PackedArray(q, dtype, shape)",
+            lambda q=q: nvfp4.dequantize(q, np.ones((2, 1), np.uint8), **GIVEN),
+        )
+        # 8 bytes are 8 or 16 elements, and both are one block.
+        for q in (X, np.ones((2, 16), np.int8), np.ones((2, 8), np.uint8), FLOAT8)
     ),
 ]
 
@@ -265,14 +287,15 @@ def test_equals_torchao(spread):
     t = theirs.per_tensor_amax_to_scale(torch.tensor(abs(x).max()))
     for given in (t, None):
         scales, codes = theirs.nvfp4_quantize(torch.from_numpy(x), 16, given)
-        q, s, used = nvfp4.quantize(x, None if given is not None else 1, packed=True)
-        assert used == (1 if given is None else t.numpy())
-        np.testing.assert_array_equal(s.view(np.uint8), scales.view(torch.uint8).numpy())
+        w = nvfp4.quantize(x, None if given is not None else 1, packed=True)
+        assert w.tensor_scale == (1 if given is None else t.numpy())
+        due = scales.view(torch.uint8).numpy()
+        np.testing.assert_array_equal(w.scales.view(np.uint8), due)
         np.testing.assert_array_equal(
-            np.frombuffer(q.data, np.uint8), codes.numpy().ravel()
+            np.frombuffer(w.codes.data, np.uint8), codes.numpy().ravel()
         )
     made = theirs.NVFP4Tensor.to_nvfp4(torch.from_numpy(x), 16, t)
-    y = nvfp4.dequantize(*nvfp4.quantize(x))
+    y = nvfp4.quantize(x).dequantize()
     due = made.dequantize(torch.float32).numpy()
     np.testing.assert_array_equal(y.view(np.uint32), due.view(np.uint32))
 
@@ -293,10 +316,9 @@ def test_equals_compressed_tensors(spread):
     scales, _ = utils.calculate_qparams(blocks.amin(-1), blocks.amax(-1), args, t)
     zero = torch.zeros_like(scales)
     codes = lifecycle.quantize(given, scales, zero, args, global_scale=t)
-    q, s, used = nvfp4.quantize(x, style="compressed-tensors")
-    assert used == t.numpy()
-    np.testing.assert_array_equal(s.astype(np.float32), scales.float().numpy())
-    np.testing.assert_array_equal(q.astype(np.float32), codes.float().numpy())
+    w = nvfp4.quantize(x, style="compressed-tensors")
+    assert w.tensor_scale == t.numpy()
+    np.testing.assert_array_equal(w.scales.astype(np.float32), scales.float().numpy())
+    np.testing.assert_array_equal(w.codes.astype(np.float32), codes.float().numpy())
     y = lifecycle.dequantize(codes, scales, zero, args, global_scale=t, dtype=torch.float32)
-    got = nvfp4.dequantize(q, s, used, style="compressed-tensors")
-    np.testing.assert_array_equal(got.view(np.uint32), y.numpy().view(np.uint32))
+    np.testing.assert_array_equal(w.dequantize().view(np.uint32), y.numpy().view(np.uint32))

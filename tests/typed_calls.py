@@ -324,8 +324,8 @@ def microscaling() -> None:
     codes, scales = mx.quantize(X, "float8_e5m2", rule="even", threads=2)
     check(assert_type(scales, "npt.NDArray[Any]"), "float8_e8m0fnu")
     check(assert_type(mx.dequantize(codes, scales), "npt.NDArray[Any]"), "float32")
-    _, _, factor = nvfp4.quantize(X, style="compressed-tensors", packed=True)
-    assert_type(factor, np.float32)
+    b = assert_type(nvfp4.quantize(X, style="compressed-tensors"), nvfp4.Blocks)
+    check(assert_type(b.dequantize(), "npt.NDArray[Any]"), "float32")
 
 
 def refused() -> None:

@@ -77,11 +77,11 @@ def _nvfp4(n: int, style: Literal["torchao", "compressed-tensors"]) -> Made:
 def _to_numbers(n: int) -> Made:
     x = rows(n)
     y = np.empty_like(x)
-    q, scale, tensor_scale = nvfp4.quantize(x, packed=True)
+    b = nvfp4.quantize(x, packed=True)
     return Made(
         x.size,
         x.nbytes + x.size // 2,
-        lambda: nvfp4.dequantize(q, scale, tensor_scale, out=y),
+        lambda: b.dequantize(out=y),
     )
 
 

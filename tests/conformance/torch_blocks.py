@@ -89,6 +89,7 @@ def by_nvfp4(source):
     calls.append({"args": {"x": array_of(x)}, "expect": calls[0]["expect"]})
     y = nvfp4_tensor.NVFP4Tensor.to_nvfp4(torch.from_numpy(x), 16, t).dequantize()
     args = dict(zip(("q", "scale", "tensor_scale"), calls[0]["expect"], strict=True))
+    args["style"] = "torchao"
     back = [{"args": args, "expect": array_of(y.numpy())}]
     source = {"source": f"{source}, prototype.mx_formats.nvfp4_tensor"}
     return [
