@@ -6,7 +6,7 @@ Float types and bits equal xarray, which is not imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "encode", "params"]
 
-_CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+_CODES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _REALS = ("float32", "float64", "float16", "bfloat16")
+_STORED = (*_CODES, *_REALS[:3])
+_FILLS = ("_FillValue", "missing_value")
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _SLICE = 1 << 15  # elements
 
@@ -45,15 +47,15 @@ def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.
         ``_FillValue``, ``missing_value``, ``_Unsigned``, ``valid_range``, ``valid_min`` and
         ``valid_max``.
     dtype : dtype_like
-        The stored type of codes: int8, uint8, int16, uint16, int32 or uint32.
+        The stored type of codes: an integer type of 8 to 64 bits.
 
     Returns
     -------
     QParams
         Parameters for codes viewed by ``_Unsigned``. `fill` has the codes for NaN, and
-        `quant_range` the valid codes.
+        `quant_range` the valid codes. Fill values that no code equals are omitted.
     numpy.dtype
-        float32 or float64: the type that xarray decodes to.
+        The type of `decode`: float32, float64 or an integer type.
 
     Raises
     ------
@@ -69,13 +71,14 @@ def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.
     (QParams(scale=array(0.5, dtype=float32), zero_point=array(0, dtype=int16), \
 dtype='int16', axis=None, block_size=None, fill=(-999,)), dtype('float32'))
     """
-    stored = _stored(dtype, "dtype")
+    stored = _stored(dtype, "dtype", _CODES)
     codes = _viewed(attrs, stored)
     scale, offset = _number(attrs, "scale_factor"), _number(attrs, "add_offset")
-    real = _float_type(scale, offset, codes)
+    made = _decoded_type(attrs, scale, offset, codes)
+    real = made if made.kind == "f" else _FLOAT64
     fills, valid = _fills(attrs, stored, codes), _valid_range(attrs, stored, codes)
     _check_apart(attrs, fills, valid)
-    made = QParams(
+    found = QParams(
         _typed(1 if scale is None else scale, real),
         None,
         codes,
@@ -83,7 +86,7 @@ dtype='int16', axis=None, block_size=None, fill=(-999,)), dtype('float32'))
         fill=tuple(fills) or None,
         quant_range=valid,
     )
-    return made, real
+    return found, made
 
 
 def decode(
@@ -94,18 +97,18 @@ def decode(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Convert the codes of a variable to real numbers by its attributes.
+    Convert the stored values of a variable to real numbers by its attributes.
 
     Parameters
     ----------
     q : array_like
-        Stored codes; see `params`.
+        Codes of an integer type of 8 to 64 bits, or packed float32, float64 or float16.
     attrs : mapping
-        Attributes of the variable. The valid range is ignored.
+        Attributes of the variable; see `params`. The valid range is ignored.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
-        Largest number of threads. Default 1.
+        Largest number of threads. Default 1. Packed floats use one thread.
 
     Returns
     -------
@@ -122,12 +125,16 @@ def decode(
     Notes
     -----
     With ``scale_factor`` only, the result has its type. With ``add_offset`` it is float64,
-    unless both are NumPy float32 and codes have at most 16 bits. With neither, it is
-    float32 for codes of at most 16 bits, else float64. Python floats are float64.
+    unless both are NumPy float32 and codes do not have 32 bits. With neither, it is
+    float32 for codes of at most 16 bits, else float64. Python floats are float64. Packed
+    floats keep their type if there is neither, or if the only fill value is NaN. An integer
+    ``scale_factor`` without ``add_offset`` gives integers of its type, which wrap around.
+    With fill values it gives float64, where xarray raises an error.
 
-    Fill values are compared with codes. xarray compares them with codes converted to
-    floats. For 32-bit codes and float32 (``scale_factor`` only), it may miss a fill value
-    or match several codes.
+    Fill values are compared with codes; a value that no code equals has no effect. xarray
+    compares fill values with codes converted to floats. It may miss a fill value, or match
+    several codes, for 32-bit codes and float32 (``scale_factor`` only) and for 64-bit
+    codes. It also compares ``missing_value`` without regard to ``_Unsigned``.
 
     Examples
     --------
@@ -138,25 +145,59 @@ def decode(
     array([273.15, 288.15,    nan])
     """
     given = _core.plain(q, "q")
-    stored = _stored(given.dtype, "q")
+    stored = _stored(given.dtype, "q", _STORED)
     codes = _viewed(attrs, stored)
     scale, offset = _number(attrs, "scale_factor"), _number(attrs, "add_offset")
-    fills = _fills(attrs, stored, codes)
     given = _seen_as(given, codes)
-    if scale is None and offset is None and not fills:
+    if scale is None and offset is None and not _has_fills(attrs):
         if out is not None:
             np.copyto(_checked(out, given, codes), given)
         return given if out is None else out
-    real = _float_type(scale, offset, codes)
+    made = _decoded_type(attrs, scale, offset, codes)
+    if stored.kind == "f":
+        to = np.empty(given.shape, made) if out is None else _checked(out, given, made)
+        return _decode_slices(given, scale, offset, attrs, to)
+    fills = _fills(attrs, stored, codes)
+    if made.kind in "iu":
+        to = np.empty(given.shape, made) if out is None else _checked(out, given, made)
+        np.multiply(given, scale, out=to, dtype=made, casting="unsafe")
+        return to
     return _core.dequantize(
         given,
-        _typed(1 if scale is None else scale, real),
-        dtype=real,
-        offset=_typed(offset, real),
+        _typed(1 if scale is None else scale, made),
+        dtype=made,
+        offset=_typed(offset, made),
         fill=tuple(fills) or None,
         out=out,
         threads=threads,
     )
+
+
+def _decode_slices(
+    q: npt.NDArray[Any],
+    scale: Any,
+    offset: Any,
+    attrs: Mapping[str, Any],
+    out: npt.NDArray[Any],
+) -> npt.NDArray[Any]:
+    """Decode packed floats in slices, with the operations of xarray."""
+    fills = [
+        fill if isinstance(fill, np.generic) else _typed(fill, q.dtype)
+        for name in _FILLS
+        for fill in _elements(attrs, name)
+    ]
+    walk = _slices([q, out], [out.dtype, out.dtype])
+    with np.errstate(all="ignore"), walk:
+        for stored, numbers in walk:
+            work = np.array(stored)
+            for fill in fills:
+                work[stored == fill] = np.nan
+            if scale is not None:
+                work *= scale
+            if offset is not None:
+                work += offset
+            numbers[...] = work
+    return out
 
 
 def encode(
@@ -174,14 +215,15 @@ def encode(
     Parameters
     ----------
     x : array_like
-        float32, float64, float16 or bfloat16. NaN becomes ``_FillValue``, else the first
-        ``missing_value``, else the lowest code.
+        float32, float64, float16, bfloat16 or integers; masked arrays, too. Masked elements
+        and NaN become ``_FillValue``, else the first ``missing_value``, else the lowest
+        code, or NaN of a float type.
     attrs : mapping
         Attributes of the variable; see `params`. Codes are clipped to the valid range.
     dtype : dtype_like
-        The stored type of codes.
+        The stored type: an integer type of 8 to 64 bits, float32, float64 or float16.
     out_of_range : {"saturate", "wrap", "raise"}, optional
-        Treatment of values out of range; see `pyquant.quantize`.
+        Treatment of values out of the range of codes; see `pyquant.quantize`.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
@@ -202,8 +244,10 @@ def encode(
     The arithmetic equals xarray. With a fill value it has the type of `x`. Without one, `x`
     is first converted to the type that `decode` returns for 16-bit codes. float16 and
     bfloat16 count as float32. NumPy float64 attributes widen each float32 step, which is
-    then rounded. Values that need a conversion are processed in slices, on one thread.
-    Values out of range, and NaN without a fill value, are undefined in xarray.
+    then rounded. Masked integers become float32 (at most 16 bits) or float64. Integers
+    without ``scale_factor`` and ``add_offset`` stay exact. Values that need a conversion
+    are processed in slices, on one thread. Values out of range, and NaN without a fill
+    value, are undefined in xarray, which also rejects scaled integers with fill values.
 
     Examples
     --------
@@ -213,32 +257,35 @@ def encode(
     >>> cf.encode([273.15, 288.15, np.nan], attrs, "int16")
     array([     0,   1500, -32768], dtype=int16)
     """
-    stored = _stored(dtype, "dtype")
-    p, _ = params(attrs, stored)
+    stored = _stored(dtype, "dtype", _STORED)
+    codes = _viewed(attrs, stored)
     scale, offset = _number(attrs, "scale_factor"), _number(attrs, "add_offset")
-    _check_agreement(attrs)
-    given = _core.plain(x, "x")
-    if _core.is_untyped(x) and given.dtype.kind in "iu":
-        given = given.astype(np.float64)
-    if given.dtype.name not in _REALS:
-        msg = f"x: expected float32, float64, float16 or bfloat16, got {given.dtype}"
-        raise TypeError(msg)
-    own = _FLOAT64 if given.dtype.name == "float64" else _FLOAT32
-    packed = scale is not None or offset is not None
-    real = _float_type(scale, offset, None) if packed and p.fill is None else own
+    how: dict[str, Any] = {"out_of_range": out_of_range, "threads": threads}
+    if stored.kind == "f" and out_of_range != "saturate":
+        got = shown(out_of_range)
+        msg = f"out_of_range: expected 'saturate' for {stored}, got {got:.60}"
+        raise ValueError(msg)
+    fills = _fills(attrs, stored, codes, strict=True)
+    how["fill"] = tuple(fills) or None
+    if stored.kind != "f":
+        valid = _valid_range(attrs, stored, codes)
+        _check_apart(attrs, fills, valid)
+        how |= {"dtype": codes, "quant_range": valid}
+    given, mask = _given(x, packed=scale is not None or offset is not None)
+    real = _work_type(given.dtype, mask, scale, offset, fills)
     made = None if out is None else _checked(out, given, stored)
-    codes = None if made is None else _seen_as(made, p.dtype)
-    how: dict[str, Any] = {"dtype": p.dtype, "fill": p.fill, "quant_range": p.quant_range}
-    how |= {"out_of_range": out_of_range, "threads": threads}
-    if real == own and all(_is_own(number, real) for number in (scale, offset)):
-        one = 1 if scale is None else scale
-        offset = _typed(offset, real)
-        codes = _core.quantize(given, _typed(one, real), offset=offset, out=codes, **how)
-        return _seen_as(codes, stored) if made is None else made
-    _core.quantize(np.empty(0, np.float32), 1, **how)  # raise its errors
+    direct = stored.kind != "f" and mask is None and given.dtype.name in _REALS
+    direct = direct and real == _own_type(given.dtype)
+    if direct and all(_is_own(number, real) for number in (scale, offset)):
+        to = None if made is None else _seen_as(made, codes)
+        one, offset = 1 if scale is None else scale, _typed(offset, real)
+        to = _core.quantize(given, _typed(one, real), offset=offset, out=to, **how)
+        return _seen_as(to, stored) if made is None else made
+    checked = {"threads": threads} if stored.kind == "f" else how
+    _core.quantize(np.empty(0, np.float32), 1, **checked)  # raise its errors
     made = np.empty(given.shape, stored) if made is None else made
-    codes = _seen_as(made, p.dtype)
-    beyond = _encode_slices(given, scale, offset, real, how, codes)
+    to = _seen_as(made, codes)
+    beyond = _encode_slices(given, mask, scale, offset, real, how, to)
     if beyond and out is not None:
         beyond += "; out has all codes, as without 'raise'"
     if beyond:
@@ -246,8 +293,64 @@ def encode(
     return made
 
 
+def _given(x: Any, *, packed: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool] | None]:
+    """Return the numbers to encode, and the mask if it hides any of them."""
+    mask = None
+    if _core.is_masked(x):
+        mask = np.ma.getmaskarray(x) if np.ma.is_masked(x) else None
+        x = np.ma.getdata(x)
+    given = _core.plain(x, "x")
+    if given.dtype.kind not in "iu" and given.dtype.name not in _REALS:
+        msg = f"x: expected integers or {', '.join(_REALS)}, got {given.dtype}"
+        raise TypeError(msg)
+    if packed and _core.is_untyped(x) and given.dtype.kind in "iu":
+        given = given.astype(np.float64)
+    return given, mask
+
+
+def _own_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type for arithmetic on data that keep their type."""
+    if dtype.kind in "iu":
+        return dtype
+    return _FLOAT64 if dtype.name == "float64" else _FLOAT32
+
+
+def _work_type(
+    dtype: np.dtype[Any],
+    mask: npt.NDArray[np.bool] | None,
+    scale: Any,
+    offset: Any,
+    fills: Sequence[Any],
+) -> np.dtype[Any]:
+    """Return the type that xarray encodes in."""
+    own = _own_type(dtype)
+    if own.kind != "f" and mask is not None:
+        own = _FLOAT32 if own.itemsize <= 2 else _FLOAT64
+    floats = own.kind == "f"
+    if (scale is None and offset is None) or (floats and fills):
+        return own
+    real = _float_type(scale, offset, None if floats else own)
+    return real if real.kind == "f" else own if floats else _FLOAT64
+
+
+def _slices(arrays: list[npt.NDArray[Any]], types: list[np.dtype[Any]]) -> np.nditer:
+    """Return an iterator over slices of inputs and, last, an output."""
+    access: Any = [["readonly"]] * (len(arrays) - 1) + [["writeonly"]]
+    made: np.nditer = np.nditer(
+        arrays,
+        flags=["buffered", "external_loop", "zerosize_ok", "copy_if_overlap"],
+        op_flags=access,
+        op_dtypes=types,
+        order="C",
+        casting="same_kind",
+        buffersize=_SLICE,
+    )
+    return made
+
+
 def _encode_slices(
     x: npt.NDArray[Any],
+    mask: npt.NDArray[np.bool] | None,
     scale: Any,
     offset: Any,
     real: np.dtype[Any],
@@ -258,36 +361,25 @@ def _encode_slices(
 
     Return the error about values out of range, if any.
     """
-    walk = np.nditer(
-        [x, out],
-        flags=["buffered", "external_loop", "zerosize_ok", "copy_if_overlap"],
-        op_flags=[["readonly"], ["writeonly"]],
-        op_dtypes=[real, how["dtype"]],
-        order="C",
-        casting="same_kind",
-        buffersize=_SLICE,
-    )
-    info, strict = np.iinfo(how["dtype"]), how["out_of_range"] == "raise"
-    lo, hi = how["quant_range"] or (info.min, info.max)
-    if strict:
-        how = how | {"out_of_range": "saturate"}
+    hidden = np.zeros((), np.bool) if mask is None else mask
+    walk = _slices([x, hidden, out], [real, hidden.dtype, out.dtype])
     count, first = 0, -1
     with np.errstate(all="ignore"), walk:
-        for numbers, codes in walk:
+        for numbers, masked, codes in walk:
             work = np.array(numbers)
+            if mask is not None:
+                work[masked] = np.nan
             if offset is not None:
                 work -= offset
             if scale is not None:
                 work /= scale
-            _core.quantize(work, 1, out=codes, **how)
-            if strict:
-                whole = np.rint(work, dtype=np.float64)
-                (where,) = np.nonzero((whole < lo) | (whole > hi))
-                if where.size and not count:
-                    first = walk.iterindex + int(where[0])
-                count += where.size
+            (where,) = np.nonzero(_put(work, how, codes))
+            if where.size and not count:
+                first = walk.iterindex + int(where[0])
+            count += where.size
     if not count:
         return ""
+    lo, hi = _ends(how, out.dtype)
     place = tuple(map(int, np.unravel_index(first, x.shape)))
     return (
         f"x: expected numbers whose codes are from {lo} to {hi}, got {count} others, "
@@ -295,11 +387,43 @@ def _encode_slices(
     )
 
 
-def _stored(dtype: npt.DTypeLike, name: str) -> np.dtype[Any]:
-    """Return a type of codes with native byte order."""
+def _ends(how: dict[str, Any], codes: np.dtype[Any]) -> tuple[int, int]:
+    info = np.iinfo(codes)
+    return how["quant_range"] or (int(info.min), int(info.max))
+
+
+def _put(
+    work: npt.NDArray[Any], how: dict[str, Any], codes: npt.NDArray[Any]
+) -> npt.NDArray[np.bool]:
+    """Write scaled numbers, and return which of them are errors."""
+    strict = how["out_of_range"] == "raise"
+    none = np.zeros(0, np.bool)
+    if codes.dtype.kind == "f":
+        codes[...] = work
+        if how["fill"]:
+            codes[np.isnan(work)] = how["fill"][0]
+        return none
+    lo, hi = _ends(how, codes.dtype)
+    if work.dtype.kind in "iu":
+        low, high = work < lo, work > hi
+        codes[...] = work
+        if how["out_of_range"] != "wrap":
+            codes[low], codes[high] = lo, hi
+        return low | high if strict else none
+    _core.quantize(
+        work, 1, out=codes, **(how | {"out_of_range": "saturate"} if strict else how)
+    )
+    if not strict:
+        return none
+    whole: npt.NDArray[np.float64] = np.rint(work, dtype=np.float64)
+    return (whole < _float_at(lo, np.inf)) | (whole > _float_at(hi, -np.inf))
+
+
+def _stored(dtype: npt.DTypeLike, name: str, allowed: tuple[str, ...]) -> np.dtype[Any]:
+    """Return a stored type with native byte order."""
     known = dtypes.name_of(dtype)
-    if known not in _CODES:
-        msg = f"{name}: expected one of {', '.join(_CODES)}, got {dtypes.shown(dtype)}"
+    if known not in allowed:
+        msg = f"{name}: expected one of {', '.join(allowed)}, got {dtypes.shown(dtype)}"
         raise TypeError(msg)
     return np.dtype(known)
 
@@ -315,6 +439,8 @@ def _viewed(attrs: Mapping[str, Any], stored: np.dtype[Any]) -> np.dtype[Any]:
     if not isinstance(unsigned, str) or unsigned not in ("true", "false"):
         msg = f"_Unsigned: expected 'true' or 'false', got {shown(unsigned):.60}"
         raise ValueError(msg)
+    if stored.kind == "f":  # xarray ignores the attribute, too
+        return stored
     return np.dtype(f"{'u' if unsigned == 'true' else 'i'}{stored.itemsize}")
 
 
@@ -360,19 +486,32 @@ def _number(attrs: Mapping[str, Any], name: str) -> Any:
     return value if typed else np.float64(array.item())
 
 
-def _float_type(scale: Any, offset: Any, codes: np.dtype[Any] | None) -> np.dtype[Any]:
-    """Return xarray's float type; with `codes`, of decoded values."""
+def _float_type(scale: Any, offset: Any, stored: np.dtype[Any] | None) -> np.dtype[Any]:
+    """Return the type that xarray decodes `stored` to; `None` means 16-bit codes.
+
+    It is an integer type for an integer scale without offset.
+    """
     if scale is None and offset is None:
-        return _FLOAT32 if codes is not None and codes.itemsize <= 2 else _FLOAT64
+        if stored is not None and stored.kind == "f":
+            return stored
+        return _FLOAT32 if stored is None or stored.itemsize <= 2 else _FLOAT64
     if offset is None:
-        kind = np.asarray(scale).dtype
-        if kind.kind != "f":
-            msg = f"scale_factor: expected a float without add_offset, got {scale!r}"
-            raise TypeError(msg)
-        return kind
-    short = codes is None or codes.itemsize <= 2
+        return np.asarray(scale).dtype
+    four = stored is not None and stored.kind in "iu" and stored.itemsize == 4
     both = all(np.asarray(number).dtype == _FLOAT32 for number in (scale, offset))
-    return _FLOAT32 if both and short else _FLOAT64
+    return _FLOAT32 if both and not four else _FLOAT64
+
+
+def _decoded_type(
+    attrs: Mapping[str, Any], scale: Any, offset: Any, stored: np.dtype[Any]
+) -> np.dtype[Any]:
+    """Return the type that `decode` returns; integers have no NaN for fill values."""
+    made = _float_type(scale, offset, stored)
+    filled = _has_fills(attrs)
+    if stored.kind == "f":
+        only_nan = not filled and any(_elements(attrs, name) for name in _FILLS)
+        return stored if only_nan else made if made.kind == "f" else _own_type(stored)
+    return _FLOAT64 if filled and made.kind != "f" else made
 
 
 def _is_own(number: Any, real: np.dtype[Any]) -> bool:
@@ -388,39 +527,75 @@ def _typed(number: Any, real: np.dtype[Any]) -> Any:
         return None if number is None else real.type(number)
 
 
-def _integers(attrs: Mapping[str, Any], name: str, kinds: str) -> list[int]:
+def _elements(attrs: Mapping[str, Any], name: str, kinds: str = "iuf") -> list[Any]:
+    """Return the numbers of an attribute; NumPy numbers keep their type."""
     array = _array(attrs, name, kinds)
-    values = [] if array is None else array.ravel().tolist()
-    for value in values:
-        if not float(value).is_integer():
-            msg = f"{name}: expected integers, of codes, got {value}"
-            raise ValueError(msg)
-    return [int(value) for value in values]
+    if array is None:
+        return []
+    typed = isinstance(attrs[name], (np.ndarray, np.generic))
+    return list(array.ravel()) if typed else array.ravel().tolist()
+
+
+def _has_fills(attrs: Mapping[str, Any]) -> bool:
+    """Return True if there are fill values except NaN, which no code equals."""
+    return any(fill == fill for name in _FILLS for fill in _elements(attrs, name))
 
 
 def _codes(
-    values: list[int], name: str, stored: np.dtype[Any], codes: np.dtype[Any]
+    values: list[Any],
+    name: str,
+    stored: np.dtype[Any],
+    codes: np.dtype[Any],
+    *,
+    strict: bool = True,
 ) -> list[int]:
-    """Return integers of the stored type or of the viewed type."""
+    """Return integers of the stored type or of the viewed type as viewed codes.
+
+    Omit other numbers, or raise an error about them.
+    """
     made = []
+    limits = [np.iinfo(one) for one in (stored, codes)]
     for value in values:
-        if not any(np.iinfo(t).min <= value <= np.iinfo(t).max for t in (stored, codes)):
+        fits = float(value).is_integer()
+        if fits and any(one.min <= int(value) <= one.max for one in limits):
+            modulo = int(value) % (1 << 8 * codes.itemsize)
+            made.append(int(np.uint64(modulo).astype(codes)))
+        elif strict:
             msg = f"{name}: expected integers within the range of {codes}, got {value}"
             raise ValueError(msg)
-        modulo = value % (1 << 8 * codes.itemsize)
-        made.append(int(np.uint32(modulo).astype(codes)))
     return made
 
 
 def _fills(
-    attrs: Mapping[str, Any], stored: np.dtype[Any], codes: np.dtype[Any]
-) -> list[int]:
-    """Return the codes for NaN; NaN becomes the first."""
-    fills = _integers(attrs, "_FillValue", "iuf")
-    others = [v for v in _integers(attrs, "missing_value", "iuf") if v not in fills]
-    # xarray compares these values without regard to _Unsigned.
-    made = _codes(fills, "_FillValue", stored, codes)
-    return list(dict.fromkeys(made + _codes(others, "missing_value", codes, codes)))
+    attrs: Mapping[str, Any],
+    stored: np.dtype[Any],
+    codes: np.dtype[Any],
+    *,
+    strict: bool = False,
+) -> list[Any]:
+    """Return the stored values for NaN; NaN becomes the first.
+
+    With `strict`, raise an error if NaN would become two values or none.
+    """
+    fills, others = (
+        [_typed(value, codes) for value in _elements(attrs, name)]
+        if codes.kind == "f"
+        else _codes(_elements(attrs, name), name, stored, codes, strict=strict)
+        for name in _FILLS
+    )
+    if strict and fills and others:
+        equal = (np.array_equal(fills[0], one, equal_nan=True) for one in others)
+        if not any(equal):
+            msg = f"missing_value: expected _FillValue, {fills[0]}, got {others[0]}"
+            raise ValueError(msg)
+    return list(dict.fromkeys(fills + others))
+
+
+def _float_at(number: int, toward: float) -> float:
+    """Return the float64 nearest to an integer, and not beyond it on the other side."""
+    near = float(number)
+    beyond = near < number if toward > 0 else near > number
+    return float(np.nextafter(near, toward)) if beyond else near
 
 
 def _valid_range(
@@ -428,7 +603,7 @@ def _valid_range(
 ) -> tuple[int, int] | None:
     """Return the lowest and highest valid code of the attributes."""
     ends = {
-        name: _codes(_integers(attrs, name, "iu"), name, stored, codes)
+        name: _codes(_elements(attrs, name, "iu"), name, stored, codes)
         for name in ("valid_range", "valid_min", "valid_max")
     }
     if not any(ends.values()):
@@ -453,15 +628,6 @@ def _check_apart(
     if within:
         name = "missing_value" if attrs.get("_FillValue") is None else "_FillValue"
         msg = f"{name}: expected codes outside of the valid range {valid}, got {within[0]}"
-        raise ValueError(msg)
-
-
-def _check_agreement(attrs: Mapping[str, Any]) -> None:
-    """Raise an error if NaN would become two codes."""
-    fills = _integers(attrs, "_FillValue", "iuf")
-    others = _integers(attrs, "missing_value", "iuf")
-    if fills and others and fills[0] not in others:
-        msg = f"missing_value: expected _FillValue, {fills[0]}, got {others[0]}"
         raise ValueError(msg)
 
 
