@@ -19,6 +19,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser
 
 from pyquant.cli import main  # noqa: E402
 from pyquant.cli._errors import Refused  # noqa: E402
+from pyquant.cli._forms import Granularity  # noqa: E402
 from pyquant.cli._logical import logical  # noqa: E402
 from pyquant.cli._models import open_model  # noqa: E402
 
@@ -478,9 +479,9 @@ def test_a_model_computes_with_its_decoded_weights(type, options, opset, real, t
 
 def assert_is_quantized(array, tensor, values, options):
     how = {"axis": "axis", "block": "block_size"}
-    text = dict(zip(options[::2], options[1::2], strict=False)).get(
-        "--granularity", "axis:0"
-    )
+    channel = f"axis:{int(tensor.name in ('hidden/kernel:0', 'branch', 'shared'))}"
+    given = dict(zip(options[::2], options[1::2], strict=False))
+    text = given.get("--granularity", channel)
     kind, _, size = text.partition(":")
     arguments = {how[kind]: int(size)} if size else {}
     if kind == "block":
@@ -497,6 +498,46 @@ def assert_is_quantized(array, tensor, values, options):
     )
     expected = p.dequantize(p.quantize(array), dtype=array.dtype)
     assert expected.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "granularity"),
+    [
+        ("y = MatMul(x, w)", (40, 30), "axis:1"),
+        ("y = MatMul(x, w)", (2, 40, 30), "axis:2"),
+        ("y = MatMul(w, x)", (2, 40, 30), "axis:1"),
+        ("y = Gemm(x, w)", (40, 30), "axis:1"),
+        ("y = Gemm<transB = 1>(x, w)", (40, 30), "axis:0"),
+        ("y = Gemm<transA = 1, transB = 1>(w, x)", (40, 30), "axis:1"),
+        ("y = Conv(x, w)", (9, 8, 5, 5), "axis:0"),
+        ("y = ConvTranspose(x, w)", (9, 8, 5, 5), "axis:1"),
+        ("y = LSTM<hidden_size = 8>(x, w, r)", (1, 32, 40), "axis:1"),
+        ("y = Gather(w, x)", (40, 30), "axis:0"),
+        ("y = Gather<axis = -1>(w, x)", (40, 30), "axis:1"),
+        ("y = Gather(x, w)", (40, 30), "axis:0"),
+        ("t = Transpose(w)\n y = MatMul(x, t)", (40, 30), "axis:0"),
+        ("t = Transpose<perm = [1, 2, 0]>(w)\n y = MatMul(x, t)", (9, 8, 30), "axis:0"),
+        ("t = Transpose<perm = [1, 2, 0]>(w)\n y = MatMul(t, x)", (9, 8, 30), "axis:2"),
+        ("t = Transpose<perm = [1, 7]>(w)\n y = MatMul(x, t)", (40, 30), "axis:0"),
+        ("t = Cast<to = 1>(w)\n u = Identity(t)\n y = MatMul(x, u)", (40, 30), "axis:1"),
+        ("t = Identity(w)\n w = Identity(t)\n y = Add(x, t)", (40, 30), "axis:0"),
+        ("y = Add(x, w)\n t = MatMul(x, w)\n u = Gather(w, x)", (40, 30), "axis:1"),
+        (
+            "y = If(x) <then_branch = g () => (float a) {a = MatMul(x, w)},"
+            "else_branch = g () => (float b) {b = Relu(x)}>",
+            (40, 30),
+            "axis:1",
+        ),
+    ],
+)
+def test_channel_is_the_axis_of_the_outputs(text, shape, granularity, tmp_path):
+    """A MatMul weight has its outputs along the last axis, a Conv weight along axis 0."""
+    array = np.ones(shape, np.float32)
+    proto = model_of(numpy_helper.from_array(array, "w"), text=text)
+    with open_model(saved(tmp_path / "m.onnx", proto)) as model:
+        assert Granularity("channel").for_channels(shape, model.channels("w")).text == (
+            granularity
+        )
 
 
 def test_bfloat16(tmp_path):

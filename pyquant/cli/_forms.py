@@ -122,7 +122,8 @@ class Granularity:
     ----------
     text : str
         ``tensor``: all elements; ``axis:K``: elements with an equal index of an axis;
-        ``channel``: like ``axis:0``, but ``tensor`` for fewer than two dimensions;
+        ``channel``: an axis that depends on the model, but ``tensor`` for fewer than two
+        dimensions;
         ``block:N`` or ``group:N``: N elements in sequence along the last axis; ``NxM``: a
         block of N rows and M columns.
 
@@ -142,11 +143,11 @@ class Granularity:
         self._axis = int(found[2]) if found[1] else None
         self._sizes: list[int] = sizes or []
 
-    def for_shape(self, shape: tuple[int, ...]) -> Granularity:
-        """Return the granularity that ``channel`` means for a shape."""
+    def for_channels(self, shape: tuple[int, ...], axis: int) -> Granularity:
+        """Return the granularity that ``channel`` means for a shape and its channels."""
         if self.text != "channel":
             return self
-        return Granularity("axis:0" if len(shape) > 1 else "tensor")
+        return Granularity(f"axis:{axis}" if len(shape) > 1 else "tensor")
 
     def objection(self, shape: tuple[int, ...]) -> str | None:
         """Say why a shape does not allow this granularity; `None` if it does."""

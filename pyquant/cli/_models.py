@@ -127,6 +127,10 @@ class Model(Mapping[str, ModelTensor]):
         """Count the tensors."""
         return len(self._tensors)
 
+    def channels(self, name: str) -> int:
+        """Return the axis of a tensor whose indices are the outputs of its operator."""
+        return 0
+
     def close(self) -> None:
         """Close the file."""
         self._close()

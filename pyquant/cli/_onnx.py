@@ -49,6 +49,16 @@ ON_CODES = {
     *("MatMulBnb4", "GatherBlockQuantized", "QMoE", "QGemm", "QAttention"),
     "DynamicQuantizeLSTM",
 }
+# Operators by the inputs that can be weights: the axis of the outputs, and the attribute
+# that swaps the last two axes. A weight of Gather has its outputs along the attribute axis.
+_PRODUCTS = {0: (-2, "transA"), 1: (-1, "transB")}
+_RECURRENT = {1: (1, ""), 2: (1, "")}
+OUTPUTS: dict[str, dict[int, tuple[int, str]]] = {
+    **dict.fromkeys(("MatMul", "Gemm", "FusedMatMul", "FusedGemm"), _PRODUCTS),
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), _RECURRENT),
+    "Conv": {1: (0, "")},
+    "ConvTranspose": {1: (1, "")},
+}
 
 
 def require() -> Any:
@@ -194,6 +204,7 @@ class OnnxModel(Model):
         self.protos: dict[str, Any] = {}
         self.weights: dict[str, Weight] = {}
         self._parameters: set[str] | None = None
+        self._uses: dict[str, list[tuple[Any, int]]] | None = None
         metadata = _metadata(self.proto)
         super().__init__(path, "onnx", self.weights, metadata, self._close_files)
         try:
@@ -221,6 +232,34 @@ class OnnxModel(Model):
             inputs = [node.input[1:] for node in nodes if node.op_type in ON_CODES]
             self._parameters = {name for names in inputs for name in names}
         return self._parameters
+
+    def channels(self, name: str) -> int:
+        """Return the axis of a tensor whose indices are the outputs of its operator."""
+        if self._uses is None:
+            self._uses = {}
+            for node in reversed([*_messages(self.proto.graph, "NodeProto")]):
+                for place, one in enumerate(node.input):
+                    self._uses.setdefault(one, []).append((node, place))
+        ndim = (self.linear.get(name) or self.weights[name]).ndim
+        # Equal or transposed tensors, and the axes of the weight in their order.
+        waiting: list[tuple[str, list[int]]] = [(name, [*range(ndim)])]
+        seen = {name}
+        while waiting:
+            one, axes = waiting.pop()
+            for node, place in self._uses.get(one, ()):
+                given = {a.name: list(a.ints) or a.i for a in node.attribute}
+                axis = _outputs_axis(node.op_type, place, given)
+                if axis is not None and -ndim <= axis < ndim:
+                    return axes[axis]
+                order = [*range(ndim)]
+                if node.op_type == "Transpose":
+                    order = given.get("perm", order[::-1])
+                elif node.op_type not in ("Identity", "Cast"):
+                    continue
+                if sorted(order) == [*range(ndim)] and seen.isdisjoint(node.output):
+                    seen.update(node.output)
+                    waiting += [(o, [axes[k] for k in order]) for o in node.output]
+        return 0
 
     def _close_files(self) -> None:
         for file in self._files.values():
@@ -306,6 +345,14 @@ class OnnxModel(Model):
                     how = Stored(codes.dtype.name, "plain", codes.dtype.name)
                     shared = Granularity(granularity)
                     yield Linear(node.output[0], codes.shape, how, shared, parts)
+
+
+def _outputs_axis(operator: str, place: int, given: dict[str, Any]) -> int | None:
+    """Return the axis of the outputs of an operator in its input at a place."""
+    if operator == "Gather" and place == 0:
+        return int(given.get("axis", 0))
+    axis, swap = OUTPUTS.get(operator, {}).get(place, (None, ""))
+    return -3 - axis if axis is not None and given.get(swap) else axis
 
 
 def _granularity_of(

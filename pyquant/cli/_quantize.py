@@ -47,7 +47,8 @@ types:
 
 granularity G:
   tensor   one scale for all elements
-  channel  one scale for each index of axis 0; for a vector, one scale (default)
+  channel  one scale for each output of a layer (default): each index of axis 0;
+           in ONNX, the axis depends on the operator; for a vector, one scale
   axis:K   one scale for each index of axis K
   group:N  one scale for N elements in sequence on the last axis; also block:N
   NxM      one scale for a block of N rows and M columns
@@ -59,7 +60,7 @@ examples:
   pyquant quantize model.safetensors out.safetensors --type int4 \\
       --granularity group:32 --keep '*lm_head*' --dry-run
   pyquant quantize weights.npy weights.npz --type uint8 --granularity tensor
-  pyquant quantize model.onnx model-int8.onnx --type int8 --granularity axis:1
+  pyquant quantize model.onnx model-int8.onnx --type int8
 
 exit status:
   0    done
@@ -221,7 +222,9 @@ def _job(
     pattern, spec = special.get(tensor.name, (None, default))
     reason = "--keep" if spec is None else _too_small(arguments, model, tensor, pattern)
     if spec is not None and reason is None:
-        spec = spec._replace(granularity=spec.granularity.for_shape(tensor.shape))
+        axis = model.channels(tensor.name)
+        shared = spec.granularity.for_channels(tensor.shape, axis)
+        spec = spec._replace(granularity=shared)
         reason = objection(tensor, spec) or _graph_objection(model, kind, tensor, spec)
         strict = pattern is not None or tensor.is_real
         if reason is not None and arguments.strict and strict:
