@@ -540,6 +540,88 @@ def test_channel_is_the_axis_of_the_outputs(text, shape, granularity, tmp_path):
         )
 
 
+def constant(tensor):
+    """Make a Constant node of an initializer."""
+    return helper.make_node("Constant", [], [tensor.name], value=tensor)
+
+
+def in_bodies(proto):
+    """Move the weights of `network` to Constant nodes, and to the branches of If."""
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    tensors = {one.name: one for one in made.graph.initializer}
+    (branches,) = (node.attribute for node in made.graph.node if node.op_type == "If")
+    for body, name in zip(branches, ("branch", "shared"), strict=True):
+        weight = onnx.TensorProto()
+        weight.CopyFrom(tensors.pop(name))
+        weight.name = body.g.node[0].input[1] = "w"  # in both bodies
+        if name == "branch":
+            body.g.initializer.append(weight)
+        else:
+            body.g.node.insert(0, constant(weight))
+    nodes = [constant(tensors.pop(name)) for name in ("table", "conv", "gemm")]
+    kept = [
+        *tensors.values(),
+        *(one for one in proto.graph.initializer if one.name == "shared"),
+    ]
+    nodes += made.graph.node
+    del made.graph.initializer[:], made.graph.node[:]
+    made.graph.initializer.extend(kept)
+    made.graph.node.extend(nodes)
+    onnx.checker.check_model(made)
+    return made
+
+
+@pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
+@pytest.mark.parametrize("options", [[], ["--keep", "re:^w_|gemm"]])
+def test_weights_in_constants_and_bodies(options, external, tmp_path):
+    """The result equals the result for the model with initializers, bit for bit."""
+    given = network()
+    path = saved(tmp_path / "in.onnx", in_bodies(given), external)
+    names = {"w_1": "branch", "w_2": "shared"}
+    with open_model(path) as model:
+        assert {names.get(name, name) for name in model} == {*weights(), "axes", "shape"}
+        for name in model.keys() - {"axes", "shape"}:
+            array = weights()[names.get(name, name)]
+            assert model[name].decode().tobytes() == array.tobytes()
+    out, plain = str(tmp_path / "out.onnx"), str(tmp_path / "plain.onnx")
+    types = ["--type", "int8", "--min-size", 0, "--granularity", "axis:0", *options]
+    assert command("quantize", path, out, *types) == 0
+    onnx.checker.check_model(out, full_check=True)
+    assert len(decoded(out)) == (4 if options else 7)
+    if not options:
+        assert command("quantize", saved(tmp_path / "p.onnx", given), plain, *types) == 0
+        for choice in (True, False):
+            feed = {**FEED, "choice": np.array(choice)}
+            assert_equal(run(out, feed), run(plain, feed))
+    assert command("dequantize", out, tmp_path / "back.onnx") == 0
+    assert command("compare", "--exact", path, out) == 0
+
+
+def test_weights_in_loops(tmp_path):
+    text = """n = Constant<value = int64 {2}>()
+    go = Constant<value = bool {1}>()
+    y = Loop(n, go, x) <body = b (int64 i, bool c, float[N, 24] s) =>
+        (bool c1, float[N, 24] s1, float[24, 24] v) {
+            c1 = Identity(c)
+            s1 = MatMul(s, w) }>"""
+    w = numpy_helper.from_array(weights()["branch"], "w")
+    v = numpy_helper.from_array(weights()["shared"], "v")
+    proto = model_of(text=text)
+    (loop,) = (node for node in proto.graph.node if node.op_type == "Loop")
+    loop.output.append("all")
+    body = loop.attribute[0].g
+    body.initializer.append(w)
+    body.node.append(constant(v))
+    path, out = saved(tmp_path / "in.onnx", proto), str(tmp_path / "out.onnx")
+    assert command("quantize", path, out, "--type", "int8", "--min-size", 0) == 0
+    assert list(decoded(out)) == ["w"]  # the body returns v
+    del body.initializer[:]
+    proto.graph.initializer.append(w)
+    feed = {"x": np.ones((2, 24), np.float32)}
+    assert_equal(run(out, feed), fed(proto, decoded(out), feed))
+
+
 def test_bfloat16(tmp_path):
     import ml_dtypes
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from contextlib import contextmanager, suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -173,6 +174,8 @@ class OnnxModel(Model):
     """
     The numeric initializers of a model's graph, by name.
 
+    Weights of Constant nodes and of subgraphs become initializers of the graph first.
+
     Parameters
     ----------
     path : str
@@ -205,6 +208,7 @@ class OnnxModel(Model):
         self.weights: dict[str, Weight] = {}
         self._parameters: set[str] | None = None
         self._uses: dict[str, list[tuple[Any, int]]] | None = None
+        _lift_weights(self.proto.graph)
         metadata = _metadata(self.proto)
         super().__init__(path, "onnx", self.weights, metadata, self._close_files)
         try:
@@ -399,6 +403,61 @@ def _load(path: str) -> Any:
     if not all(map(_is_text, _messages(proto))):
         raise _fault(path, "a model of ONNX", "names that are no UTF-8")
     return proto
+
+
+def _lift_weights(graph: Any) -> None:
+    """Move weights of Constant nodes, and of bodies of If, Loop and Scan, to the graph.
+
+    The nodes of a body see the values of the graph. A name that several bodies define gets
+    a number. A weight that a body returns stays, because a body returns values of its own.
+    """
+    scopes = [*_messages(graph, "GraphProto")]
+    counts = Counter(name for scope in scopes for name in _defined(scope))
+    for scope in (graph, *scopes[:0:-1]):
+        inside = scope is not graph
+        fixed = {one.name for one in (*scope.input, *scope.output)} if inside else set()
+        for place in (scope.node, scope.initializer)[: 1 + inside]:
+            gone = []
+            for at, item in enumerate(place):
+                name, tensor = _constant(item)
+                if tensor is None or name in fixed or not _is_weight(tensor):
+                    continue
+                new = name
+                if inside and counts[name] > 1:
+                    inner = [*_messages(scope, "GraphProto")][1:]
+                    if any(name in _defined(one) for one in inner):
+                        continue
+                    numbers = (f"{name}_{n}" for n in range(1, len(counts) + 2))
+                    new = next(one for one in numbers if one not in counts)
+                    counts[new] = 1
+                    for node in _messages(scope, "NodeProto"):
+                        node.input[:] = [new if n == name else n for n in node.input]
+                graph.initializer.add().CopyFrom(tensor)
+                graph.initializer[-1].name = new
+                gone.append(at)
+            for at in reversed(gone):
+                del place[at]
+
+
+def _defined(graph: Any) -> set[str]:
+    """Return the names that a graph defines, without subgraphs."""
+    outputs = {name for node in graph.node for name in node.output}
+    return outputs | {one.name for one in (*graph.input, *graph.initializer)}
+
+
+def _constant(item: Any) -> tuple[str, Any]:
+    """Return name and tensor of an initializer or a Constant node; `None` for others."""
+    if item.DESCRIPTOR.name == "TensorProto":
+        return item.name, item
+    given = {one.name: one for one in item.attribute if item.op_type == "Constant"}
+    if "value" not in given or not item.output:
+        return "", None
+    return item.output[0], given["value"].t
+
+
+def _is_weight(tensor: Any) -> bool:
+    reals = ("FLOAT", "FLOAT16", "BFLOAT16")
+    return len(tensor.dims) > 1 and _format_name(tensor.data_type) in reals
 
 
 # ---- the abilities of DequantizeLinear ----
