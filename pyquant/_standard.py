@@ -43,6 +43,7 @@ __all__ = [
     "refuse",
     "requested",
     "shown",
+    "slices",
     "wrong_shape",
 ]
 
@@ -59,6 +60,7 @@ Usual = _core.Usual
 _known = _core.known
 # Python types that match immediately, for any value.
 REAL = frozenset(("float32", "float64", "float16", "bfloat16"))
+_SLICE = 1 << 15  # elements
 
 
 def listed(names: Iterable[str]) -> str:
@@ -224,3 +226,18 @@ def wrong_shape(
 ) -> Exception:
     """Return the error for a wrong shape."""
     return refuse(ValueError, name, standard, f"shape {expected}", got)
+
+
+def slices(arrays: list[npt.NDArray[Any]], types: list[np.dtype[Any]]) -> np.nditer:
+    """Return an iterator over slices of inputs and, last, an output, in these types."""
+    access: Any = [["readonly"]] * (len(arrays) - 1) + [["writeonly"]]
+    made: np.nditer = np.nditer(
+        arrays,
+        flags=["buffered", "external_loop", "zerosize_ok", "copy_if_overlap"],
+        op_flags=access,
+        op_dtypes=types,
+        order="C",
+        casting="same_kind",
+        buffersize=_SLICE,
+    )
+    return made

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._standard import shown
+from pyquant._standard import shown, slices
 from pyquant.qparams import QParams
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _REALS = ("float32", "float64", "float16", "bfloat16")
 _STORED = (*_CODES, *_REALS[:3])
 _FILLS = ("_FillValue", "missing_value")
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-_SLICE = 1 << 15  # elements
 
 
 def __dir__() -> list[str]:
@@ -186,7 +185,7 @@ def _decode_slices(
         for name in _FILLS
         for fill in _elements(attrs, name)
     ]
-    walk = _slices([q, out], [out.dtype, out.dtype])
+    walk = slices([q, out], [out.dtype, out.dtype])
     with np.errstate(all="ignore"), walk:
         for stored, numbers in walk:
             work = np.array(stored)
@@ -333,21 +332,6 @@ def _work_type(
     return real if real.kind == "f" else own if floats else _FLOAT64
 
 
-def _slices(arrays: list[npt.NDArray[Any]], types: list[np.dtype[Any]]) -> np.nditer:
-    """Return an iterator over slices of inputs and, last, an output."""
-    access: Any = [["readonly"]] * (len(arrays) - 1) + [["writeonly"]]
-    made: np.nditer = np.nditer(
-        arrays,
-        flags=["buffered", "external_loop", "zerosize_ok", "copy_if_overlap"],
-        op_flags=access,
-        op_dtypes=types,
-        order="C",
-        casting="same_kind",
-        buffersize=_SLICE,
-    )
-    return made
-
-
 def _encode_slices(
     x: npt.NDArray[Any],
     mask: npt.NDArray[np.bool] | None,
@@ -362,7 +346,7 @@ def _encode_slices(
     Return the error about values out of range, if any.
     """
     hidden = np.zeros((), np.bool) if mask is None else mask
-    walk = _slices([x, hidden, out], [real, hidden.dtype, out.dtype])
+    walk = slices([x, hidden, out], [real, hidden.dtype, out.dtype])
     count, first = 0, -1
     with np.errstate(all="ignore"), walk:
         for numbers, masked, codes in walk:

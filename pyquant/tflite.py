@@ -7,12 +7,13 @@ divides and rounds half away from zero, or the optimized kernels.
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
 from pyquant import _core
-from pyquant._standard import requested, shown
+from pyquant._standard import requested, shown, slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = ["dequantize_output", "quantize_input"]
+
+_PIXELS = ("uint8", "uint16")
 
 
 def __dir__() -> list[str]:
@@ -53,14 +56,16 @@ def quantize_input(
     detail : mapping
         One of ``interpreter.get_input_details()``.
     x : array_like
-        Real numbers, with any shape that the input supports.
+        Real numbers, with any shape that the input supports. Pixels of type uint8 or uint16
+        are numbers, too, if the input has another type and a single scale. Divide them
+        first if the model expects, for example, pixels from 0 to 1.
     optimized : bool, optional
         True: compute like the optimized kernels, which multiply by the float32 reciprocal
         of the scale and round half to even. Default False.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
-        Largest number of threads. Default 1.
+        Largest number of threads. Default 1. Pixels use one thread.
 
     Returns
     -------
@@ -91,6 +96,17 @@ def quantize_input(
     _check_flag(optimized)
     if tensor.scale is None:
         return _converted(tensor.dtype, x, "x", out)
+    if not _core.is_untyped(x):
+        x = x if type(x) is np.ndarray else _core.plain(x, "x")
+        if x.dtype.kind == "u" and x.dtype.name in _PIXELS:
+            _check_pixels(tensor, x)
+            made = _checked_out(tensor.dtype, x, out)
+            none = np.empty(0, np.float32)
+            quantize_input(detail, none, optimized=optimized, threads=threads)  # errors
+            with slices([x, made], [none.dtype, made.dtype]) as walk:
+                for numbers, codes in walk:
+                    quantize_input(detail, numbers, optimized=optimized, out=codes)
+            return made
     return _core.quantize(
         x,
         _single(np.divide, 1, tensor.scale) if optimized else tensor.scale,
@@ -102,6 +118,14 @@ def quantize_input(
         out=out,
         threads=threads,
     )
+
+
+def _check_pixels(tensor: _Tensor, x: npt.NDArray[Any]) -> None:
+    """Raise an error for integers that may be codes, or that need several scales."""
+    if x.dtype == tensor.dtype or tensor.axis is not None:
+        whose = "the type of the codes" if tensor.axis is None else "and several scales"
+        msg = f"x: expected real numbers, got {x.dtype}, {whose}; convert pixels to float32"
+        raise TypeError(msg)
 
 
 def dequantize_output(
@@ -180,10 +204,9 @@ def _tensor(detail: Mapping[str, Any]) -> _Tensor:
     try:
         dtype = np.dtype(detail["dtype"])
         given = detail["quantization_parameters"]
-        scales = np.asarray(given["scales"], np.float32)
-        zeros = np.asarray(given["zero_points"], np.int64)
-        axis = int(given["quantized_dimension"])
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError, np.ma.MaskError):
+        found, axis = [given["scales"], given["zero_points"]], given["quantized_dimension"]
+        axis = index(axis)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         # The value is not shown, because it may be nested too deeply.
         got = type(detail).__name__
         msg = (
@@ -191,6 +214,9 @@ def _tensor(detail: Mapping[str, Any]) -> _Tensor:
             f"get_output_details(), got {got}"
         )
         raise TypeError(msg) from None
+    scales = _numbers(found[0], "scales", "fiu", "real numbers")
+    scales = scales if scales.dtype == np.float32 else _core.cast(scales, "float32")
+    zeros = _numbers(found[1], "zero_points", "iu", "integers")
     if scales.size == 0:
         return _Tensor(dtype, None, zeros, None)
     if zeros.shape != scales.shape or scales.ndim != 1:
@@ -200,6 +226,16 @@ def _tensor(detail: Mapping[str, Any]) -> _Tensor:
         )
         raise ValueError(msg)
     return _Tensor(dtype, scales, zeros, axis if scales.size > 1 else None)
+
+
+def _numbers(value: Any, name: str, kinds: str, expected: str) -> npt.NDArray[Any]:
+    """Return the numbers of a detail."""
+    plain = type(value) is np.ndarray
+    array = value if plain else _core.plain(value, f"detail: {name}")
+    if array.size and array.dtype.kind not in kinds:
+        msg = f"detail: {name}: expected {expected}, got {array.dtype}"
+        raise TypeError(msg)
+    return array
 
 
 def _check_flag(optimized: object) -> None:
@@ -237,9 +273,18 @@ def _converted(
         raise TypeError(msg)
     if out is None:
         return array.astype(dtype, copy=False)
-    if not isinstance(out, np.ndarray) or (out.dtype, out.shape) != (dtype, array.shape):
+    np.copyto(_checked_out(dtype, array, out), array, casting="same_kind")
+    return out
+
+
+def _checked_out(
+    dtype: np.dtype[Any], x: npt.NDArray[Any], out: npt.NDArray[Any] | None
+) -> npt.NDArray[Any]:
+    """Return `out`, or a new array, with the shape of `x`."""
+    if out is None:
+        return np.empty(x.shape, dtype)
+    if not isinstance(out, np.ndarray) or (out.dtype, out.shape) != (dtype, x.shape):
         got = getattr(out, "dtype", type(out)), getattr(out, "shape", "")
-        msg = f"out: expected {dtype} of shape {array.shape}, got {got[0]} {got[1]}"
+        msg = f"out: expected {dtype} of shape {x.shape}, got {got[0]} {got[1]}"
         raise TypeError(msg)
-    np.copyto(out, array, casting="same_kind")
     return out

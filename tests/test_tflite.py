@@ -1,5 +1,6 @@
-"""pyquant.tflite: the details of an interpreter, its Quantize and Dequantize operators."""
+"""`pyquant.tflite` beside exact arithmetic and the operators of an interpreter."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ from pyquant import tflite
 
 
 def detail(dtype, scales, zeros, axis=0):
-    """What interpreters give, as far as it counts."""
+    """Return the details of a tensor, as an interpreter does."""
     return {
         "name": "some",
         "index": 0,
@@ -24,7 +25,7 @@ def detail(dtype, scales, zeros, axis=0):
 
 
 def dense(scale, zero, dtype, seed=0):
-    """Ties, their neighbours, both ends and random numbers."""
+    """Return ties, their neighbours, both ends and random numbers."""
     rng = np.random.default_rng(seed)
     lo, hi = oracle.code_range(dtype)
     codes = np.arange(lo - 2, hi + 3, max(1, (hi - lo) // 600))
@@ -50,8 +51,8 @@ def test_by_definition(dtype, scale, zero):
 @pytest.mark.parametrize("kernels", ["BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"])
 @pytest.mark.parametrize(("dtype", "scale", "zero"), CASES)
 def test_as_the_interpreter_does(dtype, scale, zero, kernels):
-    # Of which there are no wheels for some platforms.
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter")  # optional
+    # Optional; it computes the expected results. Some platforms have no wheels.
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     x = dense(scale, zero, dtype)
     x = x[np.isfinite(x) & (abs(x) < 2**24 * scale)]  # beyond, its integers overflow
     run = interpreter.Interpreter(
@@ -76,7 +77,7 @@ def test_as_the_interpreter_does(dtype, scale, zero, kernels):
 
 
 def _quantize_dequantize(size, dtype, scale, zero):
-    """A model of both operators."""
+    """Return a model with both operators."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
@@ -160,12 +161,62 @@ def test_the_common_snippet_is_wrong():
     assert all(abs(int(q[i]) - exact[i]) <= half for i in range(255))
 
 
-@pytest.mark.parametrize("zeros", [[1 << 70], [np.ma.masked], "x"], ids=repr)
-def test_zero_points_that_are_none(zeros):
+WRONG_PARAMETERS = [
+    ("zero_points", [0.7], "zero_points: expected integers, got float64"),
+    ("zero_points", np.float32([3]), "zero_points: expected integers, got float32"),
+    ("zero_points", [1 << 70], "zero_points: expected integers, got object"),
+    ("zero_points", [np.ma.masked], "zero_points: expected an array without a mask"),
+    ("zero_points", "x", "zero_points: expected an array, got str"),
+    ("scales", ["0.5"], "scales: expected real numbers, got <U3"),
+    ("scales", [1j], "scales: expected real numbers, got complex128"),
+    ("scales", None, "scales: expected an array, got NoneType"),
+    ("quantized_dimension", 0.7, "expected one of an interpreter"),
+    ("quantized_dimension", "0", "expected one of an interpreter"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "text"), WRONG_PARAMETERS, ids=str)
+def test_parameters_of_a_detail_are_checked(name, value, text):
     given = detail(np.int8, [1], [0])
-    given["quantization_parameters"]["zero_points"] = zeros
-    with pytest.raises(TypeError, match=r"^detail: expected one of an interpreter"):
-        tflite.quantize_input(given, [1.0])
+    given["quantization_parameters"][name] = value
+    for call in (tflite.quantize_input, tflite.dequantize_output):
+        with pytest.raises(TypeError, match=f"^detail: {text}") as caught:
+            call(given, [1.0])
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+@pytest.mark.parametrize("pixel", ["uint8", "uint16"])
+def test_pixels_are_numbers(pixel, optimized):
+    info = np.iinfo(pixel)
+    x = np.arange(info.max + 1).astype(pixel).reshape(-1, 64)
+    given = detail(np.int8, [info.max / 250.5], [-128])
+    due = tflite.quantize_input(given, x.astype(np.float32), optimized=optimized)
+    q = tflite.quantize_input(given, x, optimized=optimized)
+    assert (q.dtype, q.shape) == (np.int8, x.shape)
+    np.testing.assert_array_equal(q, due)
+    out = np.zeros((64, len(x) * 2), np.int8)[:, ::2].T
+    swapped = x.astype(x.dtype.newbyteorder())
+    assert tflite.quantize_input(given, swapped, optimized=optimized, out=out) is out
+    np.testing.assert_array_equal(out, due)
+    assert tflite.quantize_input(given, x[:0]).shape == (0, 64)
+    memory = np.arange(256, dtype=np.uint8)
+    tflite.quantize_input(given, memory, out=memory.view(np.int8))
+    np.testing.assert_array_equal(
+        memory.view(np.int8), tflite.quantize_input(given, np.arange(256, dtype=np.uint8))
+    )
+
+
+def test_pixels_need_no_large_memory():
+    x, out = np.ones(4_000_000, np.uint8), np.empty(4_000_000, np.int8)
+    given = detail(np.int8, [1], [-128])
+    tflite.quantize_input(given, x[:9])
+    tracemalloc.start()
+    try:
+        tflite.quantize_input(given, x, out=out)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -220,6 +271,26 @@ def test_zero_points_that_are_none(zeros):
             "out: expected float32 of shape",
         ),
         (
+            lambda: tflite.quantize_input(detail(np.uint8, [1], [0]), np.uint8([1])),
+            TypeError,
+            "x: expected real numbers, got uint8, the type of the codes; convert pixels to",
+        ),
+        (
+            lambda: tflite.quantize_input(detail(np.int8, [1, 2], [0, 0]), np.uint8([1])),
+            TypeError,
+            "x: expected real numbers, got uint8, and several scales; convert pixels to fl",
+        ),
+        (
+            lambda: tflite.quantize_input(detail(np.int8, [1], [0]), np.int8([1])),
+            TypeError,
+            "x: expected float32, float64, float16 or bfloat16, got int8",
+        ),
+        (
+            lambda: tflite.quantize_input(detail(np.int8, [1], [500]), np.uint8([1])),
+            ValueError,
+            "zero_point: expected integers from -128 to 127 ",
+        ),
+        (
             lambda: tflite.quantize_input(detail(np.int8, [1], [500]), [1.0]),
             ValueError,
             "zero_point: expected integers from -128 to 127",
@@ -233,7 +304,7 @@ def test_errors(call, error, text):
 
 
 def test_outputs_that_are_real_become_bfloat16_too():
-    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; the types tried are its
+    ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines bfloat16
     y = tflite.dequantize_output(
         detail(np.float32, [], []), np.float32([1]), dtype="bfloat16"
     )
