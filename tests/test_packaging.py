@@ -95,6 +95,16 @@ def test_nothing_asks_an_index_for_the_other_project():
         assert not re.findall(wrong, file.read_text("utf-8")), file
 
 
+def test_pages_and_messages_name_extras_as_the_index_does():
+    """pip 23.2 compares names of extras as text: `ml_dtypes` is not `ml-dtypes`."""
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("pyquant/**/*.py")]
+    pattern = r"(?:pyquant-simd|[\"'].)\[([a-z][\w,-]*)\][\"'`]"
+    named = re.findall(pattern, "".join(file.read_text("utf-8") for file in files))
+    extras = importlib.metadata.metadata(DISTRIBUTION).get_all("Provides-Extra")
+    assert len(named) > 5
+    assert set(",".join(named).split(",")) <= set(extras)
+
+
 def test_files():
     folder = importlib.resources.files("pyquant")
     assert folder.joinpath("py.typed").is_file()
