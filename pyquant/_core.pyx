@@ -11,7 +11,7 @@ from collections.abc import Iterable as _Iterable
 from math import prod as _prod
 from inspect import signature as _signature
 from sys import intern as _intern, maxsize as _maxsize, modules as _modules
-from operator import index as _index
+from operator import index as _operator_index
 
 import numpy as _np
 from numpy.exceptions import AxisError as _AxisError

@@ -1,12 +1,25 @@
 # Read `axis` and `block_size`, and place parameters along the dimensions of x.
 
 
+cdef object _index(object value):
+    """Return a Python integer. `bool` and NumPy's bool raise TypeError."""
+    if PyLong_CheckExact(value):
+        return value
+    if isinstance(value, (bool, _np.bool_)):
+        raise TypeError
+    return int(_operator_index(value))
+
+
+def index(value, /):
+    """Return a Python integer. `bool` and NumPy's bool raise TypeError."""
+    return _index(value)
+
+
 cdef object _integer(object value, str name,
                      str expected="None, an integer or a tuple of integers"):
     """Return an integer; bool raises an error."""
     try:
-        if value is not True and value is not False:
-            return _index(value)
+        return _index(value)
     except TypeError:
         pass
     raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")

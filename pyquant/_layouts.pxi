@@ -107,11 +107,8 @@ cdef Layout _layout_named(object layout, tuple names):
 
 cdef object _whole(object value, str name):
     """Return a Python integer; bool raises an error."""
-    if PyLong_CheckExact(value):  # the common case
-        return value
     try:
-        if not isinstance(value, (bool, _np.bool_)):
-            return int(_index(value))
+        return _index(value)
     except TypeError:
         pass
     raise TypeError(f"{name}: expected an integer, got {type(value).__name__}")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -42,9 +41,7 @@ SLAB, COPIED = 1 << 20, 1 << 16
 def integer(value: SupportsIndex, name: str) -> int:
     """Return an integer; bool raises an error."""
     try:
-        if isinstance(value, (bool, np.bool)):
-            raise TypeError
-        return index(value)
+        return _core.index(value)
     except TypeError:
         msg = f"{name}: expected an integer, got {type(value).__name__}"
         raise TypeError(msg) from None

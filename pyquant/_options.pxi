@@ -46,8 +46,6 @@ cdef bint _other_flag(object value, str name, str expected) except -1:
 
 
 cdef int _threads_of(object threads) except -1:
-    if threads is True or threads is False:
-        raise TypeError("threads: expected a positive integer, got bool")
     try:
         threads = _index(threads)
     except TypeError:

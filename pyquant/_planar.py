@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import gcd
-from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
@@ -556,9 +555,7 @@ def refuse_groups(made: Planar, target: str) -> None:
 def integer_of(value: object, name: str, least: int, most: int = (1 << 31) - 1) -> int:
     """Return an integer in a range; bool raises an error."""
     try:
-        if isinstance(value, (bool, np.bool)):
-            raise TypeError
-        number = index(value)  # type: ignore[arg-type]
+        number = _core.index(value)  # type: ignore[arg-type]
     except TypeError:
         msg = f"{name}: expected an integer, got {type(value).__name__}"
         raise TypeError(msg) from None
@@ -570,9 +567,9 @@ def integer_of(value: object, name: str, least: int, most: int = (1 << 31) - 1) 
 
 def one_of(value: object, name: str, choices: tuple[Any, ...]) -> Any:
     """Return the choice that equals a value."""
-    if isinstance(choices[0], int) and not isinstance(value, bool):
+    if isinstance(choices[0], int):
         with suppress(TypeError):
-            value = index(value)  # type: ignore[arg-type]
+            value = _core.index(value)  # type: ignore[arg-type]
     for one in choices:
         if type(value) is not bool and isinstance(value, type(one)) and value == one:
             return one

@@ -8,7 +8,6 @@ core.
 from __future__ import annotations
 
 from functools import partial
-from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -95,11 +94,8 @@ def shown(values: object) -> str:
 
 def integer(value: object, name: str, standard: str) -> int:
     """Return an integer; bool raises an error."""
-    if type(value) is int:
-        return value
     try:
-        if not isinstance(value, (bool, np.bool)):
-            return index(value)  # type: ignore[arg-type]
+        return _core.index(value)  # type: ignore[arg-type]
     except TypeError:
         pass
     raise refuse(TypeError, name, standard, "an integer", type(value).__name__)
@@ -110,16 +106,10 @@ def integers(
 ) -> tuple[int, ...]:
     """Return integers; bool raises an error."""
     try:
-        return tuple([n if type(n) is int else _whole(n) for n in values])
+        return tuple([_core.index(n) for n in values])
     except TypeError:
         pass
     raise refuse(TypeError, name, standard, what, shown(values))
-
-
-def _whole(value: SupportsIndex) -> int:
-    if isinstance(value, (bool, np.bool)):
-        raise TypeError
-    return index(value)
 
 
 def _converted(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -676,7 +675,7 @@ def _number_in(state: dict[str, Any], item: str, key: str) -> float:
 
 def _block_size_of(block_size: SupportsIndex) -> int:
     try:
-        size = -1 if isinstance(block_size, bool) else index(block_size)
+        size = _core.index(block_size)
     except TypeError:
         size = -1
     if size not in _BLOCKS:

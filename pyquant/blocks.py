@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 import numpy as np
@@ -210,7 +209,7 @@ class BlockFormat:
         self, shape: Sequence[SupportsIndex], unit: int, other: int
     ) -> tuple[int, ...]:
         try:
-            extents = tuple(operator.index(n) for n in shape)
+            extents = tuple(_core.index(n) for n in shape)
         except TypeError:
             got = type(shape).__name__
             raise TypeError(f"shape: expected a tuple of integers, got {got}") from None
@@ -553,7 +552,7 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
         found = _BY_NAME.get(format)
     else:
         try:
-            found = _BY_ID.get(operator.index(format))
+            found = _BY_ID.get(_core.index(format))
         except TypeError:
             msg = f"format: expected a string or an integer, got {type(format).__name__}"
             raise TypeError(msg) from None

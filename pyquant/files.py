@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -661,7 +660,7 @@ def _place(
 
 def _threads_of(threads: SupportsIndex) -> int:
     try:
-        count = 0 if isinstance(threads, bool) else operator.index(threads)
+        count = _core.index(threads)
     except TypeError:
         kind = type(threads).__name__
         raise TypeError(f"threads: expected a positive integer, got {kind}") from None

@@ -631,9 +631,7 @@ def _chosen(index: SupportsIndex | slice, shape: tuple[int, ...]) -> int | range
     if isinstance(index, slice):
         return _places(index, shape[0])
     try:
-        if isinstance(index, bool):
-            raise TypeError
-        at = operator.index(index)
+        at = _core.index(index)
     except TypeError:
         msg = f"index: expected an integer or a slice, got {_kind(index)}"
         raise TypeError(msg) from None
