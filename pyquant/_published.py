@@ -1,9 +1,219 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derive facts about weights in published formats."""
+"""Recognise weights in published formats by the names and types of their tensors."""
 
 from __future__ import annotations
 
-__all__ = ["fitting_sizes", "group_size"]
+import json
+import os
+from itertools import chain
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyquant import dtypes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+__all__ = [
+    "Found",
+    "block_shape",
+    "fitting_sizes",
+    "found_in",
+    "group_size",
+    "sizes_in",
+    "type_of",
+]
+
+REALS = ("float32", "float64", "float16", "bfloat16")
+# Suffixes of narrow floats and of their scales. Every scale is a factor of the codes, also
+# a scale with the name "inv".
+SCALES = (
+    ("", "_scale"),  # compressed-tensors, FBGEMM, ModelOpt, ComfyUI
+    ("", "_scale_inv"),  # DeepSeek, Qwen, MiniMax
+    (".weight", ".scale"),  # DeepSeek, without the package transformers
+    (".weight", ".scale_weight"),  # ComfyUI, earlier files
+    (".weight", ".qscale_weight"),  # Mistral
+    (".weight", ".weights_scaling_factor"),  # TensorRT-LLM
+    ("._data", "._scale"),  # optimum-quanto
+)
+MAX_CONFIG = 1 << 24  # bytes of a config.json
+
+
+class _Format(NamedTuple):
+    """
+    Names of a format that only a module of pyquant decodes.
+
+    A tensor has the format if its name ends with `codes`, its type is one of `types`, and
+    a tensor with one of the suffixes `needs` exists with one of the types `scales`. No
+    types means all types.
+    """
+
+    name: str
+    module: str
+    codes: str
+    types: tuple[str, ...]
+    needs: tuple[str, ...]
+    rest: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
+
+
+_NF4, _FP4 = (f".quant_state.bitsandbytes__{name}" for name in ("nf4", "fp4"))
+_NESTED = (".quant_map", ".nested_absmax", ".nested_quant_map")
+_GLOBAL = ("_global_scale", "_scale_2")
+_POWERS = ("uint8", "float8_e8m0fnu")
+_E4M3 = ("float8_e4m3fn",)
+FORMATS = (
+    _Format("bitsandbytes", "bitsandbytes", "", (), (".absmax", _NF4, _FP4), _NESTED),
+    _Format("bitsandbytes", "bitsandbytes", ".weight", ("int8",), (".SCB",)),
+    _Format("NVFP4", "nvfp4", "_packed", ("uint8",), ("_scale",), _GLOBAL, _E4M3),
+    _Format("NVFP4", "nvfp4", "", ("uint8",), ("_scale",), _GLOBAL, _E4M3),
+    _Format("MXFP4", "mx", "_packed", ("uint8",), ("_scale",), (), _POWERS),
+    _Format("MXFP4", "mx", "_blocks", ("uint8",), ("_scales",), (), _POWERS),
+    _Format("MXFP4", "mx", "", ("uint8",), ("_scale",), (), _POWERS),
+    _Format("GPTQ", "gptq", ".qweight", ("int32",), (".scales",), (".qzeros", ".g_idx")),
+    _Format("MLX", "mlx", ".weight", ("uint32",), (".scales",), (".biases",)),
+    _Format("HQQ", "", ".W_q", (), (".scale", ".meta"), (".zero",)),
+    _Format("AQLM", "", ".codes", (), (".codebooks",), (".scales",)),
+)
+
+
+class Found(NamedTuple):
+    """
+    A weight in a published format.
+
+    `name` is the name of the original tensor. `parts` maps "codes", "scale", "zero_point",
+    "shape" and other keys to names of tensors. `fault` is the reason why scales and codes
+    alone do not determine the values, or `None`.
+    """
+
+    name: str
+    parts: dict[str, str]
+    fault: str | None = None
+
+
+def type_of(tensor: Any) -> str:
+    """Return the name of the element type; of blocks and unknown types the format.
+
+    A tensor of a weight file has the name of its type even without ml_dtypes.
+    """
+    stored = getattr(tensor, "_tensor", None)
+    dtype = tensor.dtype if stored is None else stored.dtype
+    name = dtype if stored is not None or dtype is None else dtypes.name_of(dtype)
+    return str(name or dtype or tensor.format)
+
+
+def found_in(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Found]:
+    """
+    Find the weights of published formats.
+
+    Parameters
+    ----------
+    tensors : mapping
+        Names to tensors with the attributes of `pyquant.Weight`.
+    known : collection of str
+        Names of tensors that belong to a weight already.
+
+    Yields
+    ------
+    Found
+        A weight. Narrow floats without a scale have a fault, too.
+    """
+    taken = {*known}
+    for find in (_undecoded, _packed, _plain):
+        for name in tensors:
+            made = find(tensors, name) if name not in taken else None
+            if made is not None:
+                taken.update(made.parts.values())
+                yield made
+
+
+def _undecoded(tensors: Mapping[str, Any], name: str) -> Found | None:
+    """Find a weight that only a module of pyquant decodes."""
+    for row in FORMATS:
+        base = name.removesuffix(row.codes)
+        if (row.codes and base == name) or not _has_type(tensors[name], row.types):
+            continue
+        needed = [f"{base}{one}" for one in row.needs if f"{base}{one}" in tensors]
+        if not needed or not _has_type(tensors[needed[0]], row.scales):
+            continue
+        rest = [f"{base}{one}" for one in row.rest if f"{base}{one}" in tensors]
+        format, module = row.name, row.module
+        if format == "GPTQ" and _packs_outputs(tensors[name], tensors[needed[0]]):
+            format, module = "AWQ", "awq"
+        use = f"use pyquant.{module}" if module else "pyquant does not read this format"
+        fault = f"{name} is quantized already ({format}); {use}"
+        return Found(base, {one: one for one in (name, *needed, *rest)}, fault)
+    return None
+
+
+def _has_type(tensor: Any, types: tuple[str, ...]) -> bool:
+    return not types or type_of(tensor) in types
+
+
+def _packs_outputs(codes: Any, scales: Any) -> bool:
+    """Return true if 32-bit words hold eight outputs, as AWQ stores them."""
+    return bool(scales.shape and codes.shape[-1:] == (scales.shape[-1] // 8,))
+
+
+def _packed(tensors: Mapping[str, Any], name: str) -> Found | None:
+    """Find words of compressed-tensors with their shape and scales."""
+    base = name.removesuffix("_packed")
+    shape = tensors.get(f"{base}_shape")
+    if base == name or shape is None or f"{base}_scale" not in tensors:
+        return None
+    if type_of(tensors[name]) != "int32" or shape.ndim != 1 or not 0 < shape.size <= 8:
+        return None
+    return _with_scale(tensors, base, name, f"{base}_scale", f"{base}_shape")
+
+
+def _plain(tensors: Mapping[str, Any], name: str) -> Found | None:
+    """Find codes with a scale, and narrow floats without one."""
+    type = type_of(tensors[name])
+    narrow = type in dtypes.TYPES and dtypes.TYPES[type].kind == "float"
+    if not (narrow or type in ("int8", "uint8")) or not _has_axes(tensors[name]):
+        return None
+    names = {
+        f"{base}{scale}": base
+        for codes, scale in (SCALES if narrow else SCALES[:1])
+        if (base := name.removesuffix(codes)) != name or not codes
+    }
+    for scale, base in names.items():
+        if scale in tensors:
+            original = base if name.endswith("._data") else name
+            return _with_scale(tensors, original, name, scale, None)
+    if not narrow:
+        return None
+    expected = " or ".join([*names][:2])
+    fault = f"{name}: {type.split('_')[0]} codes without a scale; expected {expected}; "
+    return Found(name, {"codes": name}, f"{fault}use --raw to treat codes as values")
+
+
+def _has_axes(tensor: Any) -> bool:
+    return len(tensor.shape) > 0 and 0 not in tensor.shape
+
+
+def _with_scale(
+    tensors: Mapping[str, Any], name: str, codes: str, scale: str, shape: str | None
+) -> Found:
+    parts: dict[str, str] = {"codes": codes, "scale": scale}
+    if f"{name}_zero_point" in tensors:
+        parts["zero_point"] = f"{name}_zero_point"
+    if shape is not None:
+        parts["shape"] = shape
+    order, fault = f"{name}_g_idx", None
+    if order in tensors:
+        parts["g_idx"] = order
+        groups = tensors[order].decode(dtype=tensors[order].dtype)
+        if not (groups == -1).all():
+            fault = f"{codes} has groups in an order of its own ({order}); "
+            fault += "use pyquant.compressed_tensors"
+    for part in (f"{name}{one}" for one in _GLOBAL):
+        if part in tensors:
+            parts[part], fault = part, f"{codes} has two scales ({part}); use pyquant.nvfp4"
+    return Found(name, parts, fault)
+
+
+# ---- sizes of blocks ----
 
 
 def fitting_sizes(extent: int, groups: int) -> range:
@@ -26,3 +236,99 @@ def group_size(extent: int, groups: int) -> int | None:
         return sizes[0]
     powers = [one for one in sizes if one.bit_count() == 1]
     return powers[0] if len(powers) == 1 else None
+
+
+def block_shape(
+    shape: tuple[int, ...],
+    scales: tuple[int, ...],
+    stated: Collection[tuple[int, ...]] = (),
+) -> tuple[int, ...]:
+    """
+    Return the extents of the block that shares a scale.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the codes.
+    scales : tuple of int
+        Shape of the scales: one scale, one for each index of axis 0, or a grid.
+    stated : collection of tuple of int
+        Sizes along the last axes that the configuration of the model states.
+
+    Returns
+    -------
+    tuple of int
+        An extent for each axis.
+
+    Raises
+    ------
+    ValueError
+        If the scales do not fit, or if several sizes fit.
+    """
+    if prod(scales) == 1:
+        return tuple(max(1, n) for n in shape)
+    if scales == shape[:1]:
+        scales = (*scales, *(1,) * (len(shape) - 1))
+    fault = f"expected scales for shape {shape}, got shape {scales}"
+    if len(scales) != len(shape) or 0 in scales:
+        raise ValueError(fault)
+    whole = [(*(1,) * (len(shape) - len(sizes)), *sizes) for sizes in stated]
+    fitting = {sizes for sizes in whole if _counts(shape, sizes) == scales}
+    if len(fitting) == 1:
+        return fitting.pop()
+    found = []
+    for axis, (n, count) in enumerate(zip(shape, scales, strict=True)):
+        sizes = sorted({one[axis] for one in fitting}) or fitting_sizes(n, count)
+        size = group_size(n, count) if not fitting else None
+        if not sizes:
+            raise ValueError(fault)
+        if size is None and len(sizes) > 1:
+            raise ValueError(
+                f"expected one block size for {count} scales along axis {axis} of shape "
+                f"{shape}, got {_listed(sizes)}; config.json can state it as group_size or "
+                "weight_block_size"
+            )
+        found.append(size or sizes[0])
+    return tuple(found)
+
+
+def _counts(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+    if len(sizes) != len(shape):
+        return None
+    return tuple(-(-n // size) for n, size in zip(shape, sizes, strict=True))
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    if isinstance(sizes, range):
+        return f"{sizes[0]} to {sizes[-1]}"
+    return " or ".join(map(str, sizes))
+
+
+def sizes_in(path: str, text: object = None) -> set[tuple[int, ...]]:
+    """Return the block sizes that a configuration states: a JSON text, and the file
+    config.json in the folder of a path."""
+    texts: list[Any] = [text]
+    file = os.path.join(os.path.dirname(path), "config.json")
+    if os.path.isfile(file) and os.path.getsize(file) <= MAX_CONFIG:
+        with open(file, "rb") as stream:
+            texts.append(stream.read())
+    found: set[tuple[int, ...]] = set()
+    for one in texts:
+        try:
+            found |= {*_sizes(json.loads(one))} if one is not None else set()
+        except (TypeError, ValueError, RecursionError):
+            continue  # a configuration that is no JSON states no size
+    return found
+
+
+def _sizes(value: Any) -> Iterator[tuple[int, ...]]:
+    """Find the sizes in a JSON value."""
+    if isinstance(value, list):
+        yield from chain.from_iterable(map(_sizes, value))
+    for key, one in value.items() if isinstance(value, dict) else ():
+        sizes = [one] if key == "group_size" else one
+        named = key in ("group_size", "weight_block_size", "block_structure")
+        if named and type(sizes) is list and all(type(n) is int and n > 0 for n in sizes):
+            yield tuple(sizes)
+        elif isinstance(one, (dict, list)):
+            yield from _sizes(one)

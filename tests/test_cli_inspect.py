@@ -234,11 +234,13 @@ def test_check_finds_zero_points_out_of_range(here, capsys):
     assert check(capsys, write(made))[:2] == (1, {"w": [expected]})
 
 
-def test_check_treats_parts_that_do_not_fit_as_tensors(here, capsys):
+def test_check_finds_scales_that_do_not_fit(here, capsys):
     made = parts(axis=0)
     made["w_scale"] = made["w_scale"][:-1]
-    status, faults, _ = check(capsys, write(made))
-    assert (status, set(faults)) == (0, {"w", "w_scale"})
+    status, faults, end = check(capsys, write(made))
+    expected = "w: expected scales for shape (300, 1024), got shape (299,)"
+    assert (status, faults) == (1, {"w": [], "w_scale": []})
+    assert end["faults"] == [expected]
 
 
 @pytest.mark.parametrize(("stated", "status"), [(48, 0), (47, 1), ("48", 1), (None, 0)])

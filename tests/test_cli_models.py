@@ -231,7 +231,7 @@ def test_ambiguous_words_are_not_joined(tmp_path):
         assert set(logical(model)) == {"w_packed", "w_scale", "w_shape"}
 
 
-@pytest.mark.parametrize("blocks", [None, (1, 48), (1, 16), (7, 24)])
+@pytest.mark.parametrize("blocks", [None, (1, 48), (1, 16), (7, 16)])
 def test_plain_codes_by_their_names(x, blocks, tmp_path):
     path = tmp_path / "m.safetensors"
     p = pq.choose_qparams(x, block_size=blocks)
@@ -239,7 +239,7 @@ def test_plain_codes_by_their_names(x, blocks, tmp_path):
     pq.write_weights(path, {"w": codes, "w_scale": p.scale.reshape(p.scale.shape or 1)})
     with open_model(str(path)) as model:
         (weight,) = logical(model).values()
-        texts = {None: "tensor", (1, 48): "axis:0", (1, 16): "block:16", (7, 24): "7x24"}
+        texts = {None: "tensor", (1, 48): "axis:0", (1, 16): "block:16", (7, 16): "7x16"}
         assert weight.granularity == texts[blocks]
         np.testing.assert_array_equal(weight.codes(), codes)
         np.testing.assert_array_equal(weight.decode(), p.dequantize(codes))

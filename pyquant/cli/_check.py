@@ -90,7 +90,7 @@ def _bad(values: _Array, good: npt.NDArray[np.bool_], what: str) -> Iterator[str
 
 def file_faults(model: Model, tensors: Mapping[str, Logical]) -> Iterator[str]:
     """
-    Find the faults of a file that belong to no tensor.
+    Find the faults of a file that concern several tensors or none.
 
     Parameters
     ----------
@@ -102,8 +102,10 @@ def file_faults(model: Model, tensors: Mapping[str, Logical]) -> Iterator[str]:
     Yields
     ------
     str
-        One fault: a wrong total in an index, or a record without its tensor.
+        One fault: codes without certain values, a wrong total in an
+        index, or a record without its tensor.
     """
+    yield from dict.fromkeys(one.fault for one in tensors.values() if one.fault is not None)
     stated = model.metadata.get("total_size") if model.shards else None
     total = sum(tensor.nbytes for tensor in model.values())
     if stated is not None and stated != total:

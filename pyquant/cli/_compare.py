@@ -8,10 +8,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused, shown
-from pyquant.cli._logical import logical, records_of
+from pyquant.cli._logical import check_values, logical, records_of
 from pyquant.cli._measure import has_numbers, measured
 from pyquant.cli._models import open_model
-from pyquant.cli._select import add_patterns, chosen
+from pyquant.cli._select import add_patterns, add_raw, chosen
 from pyquant.cli._show import as_json, counted, print_table
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="the original file")
     parser.add_argument("b", metavar="B", help="the file to measure")
     add_patterns(parser)
+    add_raw(parser)
     parser.add_argument(
         "--fail-below",
         type=_decibels,
@@ -96,13 +97,16 @@ def run(arguments: argparse.Namespace) -> int:
             from pyquant.cli._report import check_place
 
             check_place("--report", arguments.report, (*a.paths, *b.paths), arguments.force)
-        originals, results = logical(a), logical(b)
+        originals, results = (logical(one, raw=arguments.raw) for one in (a, b))
         names = list(dict.fromkeys([*originals, *results]))
         if arguments.tensor:
             rules = [(pattern, None) for pattern in arguments.tensor]
             names = list(chosen(rules, names))
         rows = []
         for name in names:
+            if name in originals and name in results:
+                check_values(a, originals[name])
+                check_values(b, results[name])
             row = _compared(name, originals.get(name), results.get(name), arguments)
             if arguments.exact and "shape" in row and "shapes" not in row:
                 judged = _judged(a, b, originals[name], results[name])

@@ -94,7 +94,8 @@ def _stored(path: str) -> Iterator[tuple[str, _Array]]:
 
     with open_model(path) as model:
         for name, tensor in logical(model).items():
-            if tensor.is_real and not tensor.is_quantized and tensor.size and tensor.shape:
+            plain = not tensor.is_quantized and tensor.fault is None
+            if tensor.is_real and plain and tensor.size and tensor.shape:
                 known = tensor.type in ("float16", "float64")
                 yield name, tensor.decode(dtype=tensor.type if known else "float32")
 

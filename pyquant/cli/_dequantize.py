@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
+from pyquant.cli._logical import check_values
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import Job, copied, decoded
 from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
@@ -20,8 +21,8 @@ __all__ = ["add", "run"]
 
 DESCRIPTION = """\
 Restore real numbers from a quantized file: from blocks of GGUF, and from codes
-with scales, as `pyquant quantize` and compressed-tensors write them. All other
-tensors are copied.
+with scales, as `pyquant quantize`, compressed-tensors and float8 checkpoints store
+them. All other tensors are copied.
 """
 EXAMPLES = """\
 examples:
@@ -60,12 +61,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise Refused(f"--type: .{kind} files cannot hold bfloat16; use float32")
     with open_model(arguments.input, arguments.kind_in) as model, where(model.path):
         check_kinds(model, kind)
+        tensors = logical(model, raw=arguments.raw).values()
+        for tensor in tensors:
+            check_values(model, tensor)
         memory, threads = arguments.max_memory, arguments.threads
         jobs = [
             decoded(tensor, _type_of(arguments, tensor, kind), memory, threads)
             if tensor.is_quantized
             else copied(tensor, model, kind, "not quantized")
-            for tensor in logical(model).values()
+            for tensor in tensors
         ]
         if all(job.changed is None for job in jobs):
             raise Refused(f"no quantized tensors in {model.path}")

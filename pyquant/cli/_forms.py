@@ -20,7 +20,7 @@ __all__ = [
     "Granularity",
     "Stored",
     "check_type",
-    "grouped",
+    "granularity_of",
     "named_parts",
     "stored_as",
 ]
@@ -184,20 +184,13 @@ def scale_shape(shape: tuple[int, ...], blocks: Sequence[int]) -> tuple[int, ...
     return found if prod(found) != 1 else (1,)
 
 
-def grouped(shape: tuple[int, ...], scales: tuple[int, ...]) -> str | None:
-    """Derive the granularity from the shape of the scales, if it is unique."""
-    if prod(scales) == 1:
-        return "tensor"
-    if len(scales) != len(shape):
-        return "axis:0" if scales == shape[:1] else None
-    if 0 in scales or any(n % s for n, s in zip(shape, scales, strict=True)):
-        return None
-    sizes = [n // s for n, s in zip(shape, scales, strict=True)]
-    many = [axis for axis, n in enumerate(scales) if n > 1]
-    if len(many) == 1 and sizes[many[0]] == 1:
-        return f"axis:{many[0]}"
-    if all(size == 1 for size in sizes[:-1]):
-        return f"block:{sizes[-1]}"
-    if all(size == 1 for size in sizes[:-2]):
-        return f"{sizes[-2]}x{sizes[-1]}"
+def granularity_of(shape: tuple[int, ...], blocks: tuple[int, ...]) -> Granularity | None:
+    """Return the granularity with blocks of these extents, or `None`."""
+    texts = ["tensor", *(f"axis:{axis}" for axis in range(len(shape)))]
+    texts += [f"block:{size}" for size in blocks[-1:]]
+    texts += [f"{rows}x{columns}" for rows, columns in [blocks[-2:]] if len(blocks) > 1]
+    for text in texts:
+        made = Granularity(text)
+        if made.objection(shape) is None and made.blocks(shape) == blocks:
+            return made
     return None

@@ -13,7 +13,7 @@ from pyquant.cli._errors import shown
 from pyquant.cli._logical import logical
 from pyquant.cli._measure import STATISTICS, statistics
 from pyquant.cli._models import open_model
-from pyquant.cli._select import add_patterns, chosen
+from pyquant.cli._select import add_patterns, add_raw, chosen
 from pyquant.cli._show import as_json, counted, extents, print_table
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.add_argument("files", nargs="+", metavar="FILE", help="files or folders")
     add_patterns(parser)
+    add_raw(parser)
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument(
         "--stats",
@@ -75,25 +76,30 @@ def run(arguments: argparse.Namespace) -> int:
     faults = 0
     for path in arguments.files:
         with open_model(path) as model:
-            tensors = _asked(model, arguments.tensor)
+            everything = logical(model, raw=arguments.raw)
+            tensors = _asked(everything, arguments.tensor)
             if arguments.check:
-                faults += _check(model, tensors, arguments.json)
+                faults += _check(model, tensors, everything, arguments.json)
                 continue
             show = _print_json if arguments.json else _print_text
             show(model, tensors, arguments.stats)
     return 1 if faults else 0
 
 
-def _asked(model: Model, patterns: list[str]) -> dict[str, Logical]:
+def _asked(tensors: dict[str, Logical], patterns: list[str]) -> dict[str, Logical]:
     """Return the tensors that patterns select; all tensors without patterns."""
-    tensors: dict[str, Logical] = logical(model)
     if not patterns:
         return tensors
     rules = [(pattern, None) for pattern in patterns]
     return {name: tensors[name] for name in chosen(rules, tensors)}
 
 
-def _check(model: Model, tensors: dict[str, Logical], as_lines: bool) -> int:
+def _check(
+    model: Model,
+    tensors: dict[str, Logical],
+    everything: dict[str, Logical],
+    as_lines: bool,
+) -> int:
     """Print the faults of a file, and return their number."""
     from pyquant.cli._check import faults, file_faults
 
@@ -106,7 +112,7 @@ def _check(model: Model, tensors: dict[str, Logical], as_lines: bool) -> int:
             print(as_json(_facts(model, name, tensor) | {"faults": found}))
         for fault in () if as_lines else found:
             print(f"{path}: tensor {shown(repr(name))}: {fault}")
-    loose = [*file_faults(model, logical(model))]
+    loose = [*file_faults(model, everything)]
     count += len(loose)
     if as_lines:
         summary = _summary(model, tensors) | {"quantized": quantized, "faults": loose}

@@ -12,28 +12,31 @@ from weakref import ref
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._elements import Tensor
+from pyquant._published import block_shape, found_in, sizes_in, type_of
 from pyquant.blocks import block_formats
 from pyquant.cli._errors import Refused
-from pyquant.cli._forms import STORED, Granularity, Stored, grouped, named_parts
+from pyquant.cli._forms import STORED, Granularity, Stored, granularity_of, named_parts
+from pyquant.files import Weight
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from pyquant._published import Found
     from pyquant.cli._models import Model, ModelTensor
 
-__all__ = ["Logical", "logical", "records_of"]
+__all__ = ["Logical", "check_values", "logical", "records_of"]
 
 # The key of pyquant's record of a quantized tensor, in the metadata of the file.
 KIND = "quantized"
-# Types of codes that a tensor of scales identifies without a record; and packed types, by
-# the bits of a code.
-_PLAIN = ("int8", "uint8", "float8_e4m3fn", "float8_e5m2")
+# Types of codes in words, by the bits of a code.
 _PACKED = (
     *(STORED["int4"], STORED["int2"]),
     Stored("int8", "words", "int32", "_packed"),  # other programs write it
 )
 _REALS = ("float32", "float64", "float16", "bfloat16")
+_SCALES = (*_REALS, "float8_e8m0fnu")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
 _BAND = 1 << 20  # elements that are decoded at once
 # Tensors with parameters in memory.
@@ -72,6 +75,8 @@ class Logical(Shaped):
         ``"tensor"``, ``"axis:0"``, ``"block:32"``, ``"128x128"``; `None` without codes.
     parts : tuple of str
         The names of the tensors of the file.
+    fault : str or `None`
+        The reason why the file does not determine the values.
     nbytes, size, ndim : int
         Bytes of all parts; elements and dimensions of the original.
     """
@@ -79,10 +84,11 @@ class Logical(Shaped):
     def __init__(self, name: str, tensor: ModelTensor) -> None:
         self.name: str = name
         self.shape: tuple[int, ...] = tensor.shape
-        self.type: str = _type_of(tensor)
+        self.type: str = type_of(tensor)
         self.granularity: str | None = _granularity_of(tensor)
         self.parts: tuple[str, ...] = (tensor.name,)
         self.nbytes: int = tensor.nbytes
+        self.fault: str | None = None
         self._tensor = tensor
 
     @property
@@ -175,6 +181,7 @@ class _Joined(Logical):
         self.granularity = granularity.text
         self.parts = tuple(part.name for part in parts.values())
         self.nbytes = sum(part.nbytes for part in parts.values())
+        self.fault = None
         self._how, self._found = how, parts
         self._blocks = granularity.blocks(shape)
         self._scale: npt.NDArray[Any] | None = None
@@ -226,7 +233,7 @@ class _Joined(Logical):
             (0, form[0] if form else 1) if part is None else (part.start, part.stop)
         )
         form = (last - first, *form[1:]) if form else form
-        if self._how.how == "words" and _type_of(tensor) == "int32":
+        if self._how.how == "words" and type_of(tensor) == "int32":
             words = slice(first * bits // 32, -(-last * bits // 32))
             stored = tensor.decode(words, dtype="int32")
             before = first - words.start * 32 // bits
@@ -338,7 +345,7 @@ class _Joined(Logical):
         tensor = self._found.get("zero_point")
         if tensor is None:
             return False
-        return _type_of(tensor) == "int32" or tensor.shape == form
+        return type_of(tensor) == "int32" or tensor.shape == form
 
 
 def extents_of(tensor: ModelTensor) -> tuple[int, ...]:
@@ -359,19 +366,10 @@ def _code_dtype(how: Stored, tensor: ModelTensor) -> Any:
     return _core.dtype_named(how.codes) if tensor.dtype is None else tensor.dtype
 
 
-def _type_of(tensor: ModelTensor) -> str:
-    try:
-        dtype = tensor.dtype
-    except ImportError:  # ml_dtypes is missing; pyquant reads bfloat16 without it
-        return "bfloat16" if tensor.format == "BF16" else tensor.format
-    name = None if dtype is None else dtypes.name_of(dtype)
-    return name or (tensor.format if dtype is None else str(dtype))
-
-
 def _granularity_of(tensor: ModelTensor) -> str | None:
     """Return the granularity of a GGUF block type."""
     size = _BLOCK_SIZES.get(tensor.format)
-    return None if size is None or _type_of(tensor) != tensor.format else f"block:{size}"
+    return None if size is None or type_of(tensor) != tensor.format else f"block:{size}"
 
 
 def records_of(model: Model) -> dict[str, dict[str, Any]]:
@@ -390,15 +388,17 @@ def records_of(model: Model) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def logical(model: Model) -> dict[str, Logical]:
+def logical(model: Model, *, raw: bool = False) -> dict[str, Logical]:
     """
     Join the tensors of a file to logical tensors.
 
     Parameters
     ----------
     model : Model
-        An open file. Records of pyquant, nodes of ONNX, or the names of compressed-tensors
+        An open file. Records of pyquant, nodes of ONNX, or the names of published formats
         identify the parts of a tensor.
+    raw : bool, optional
+        True: ignore the names, so that codes are values. Default False.
 
     Returns
     -------
@@ -415,17 +415,37 @@ def logical(model: Model) -> dict[str, Logical]:
     for name, record in records.items():
         joined[name] = _by_record(model, name, record)
     joined |= getattr(model, "linear", {})  # of an ONNX model
-    for find in (_packed_by_name, _plain_by_name):
-        for name in model:
-            made = find(model, name)
-            if made is not None and made.name not in joined:
-                joined[made.name] = made
+    faults = {} if raw else _join_by_names(model, joined)
     owners = {part: made for made in joined.values() for part in made.parts}
     found: dict[str, Logical] = {}
     for name in model:
         made = owners.get(name) or Logical(name, model[name])
+        made.fault = faults.get(name)
         found.setdefault(made.name, made)
     return found
+
+
+def check_values(model: Model, *tensors: Logical) -> None:
+    """Refuse tensors without certain values."""
+    for tensor in tensors:
+        if tensor.fault is not None:
+            raise Refused(f"{model.path}: {tensor.fault}")
+
+
+def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:
+    """Add the weights of published formats; return the faults of the other tensors."""
+    faults: dict[str, str] = {}
+    sizes = sizes_in(model.path, model.metadata.get("quantization_config"))
+    known = {part for made in joined.values() for part in made.parts}
+    for one in found_in(model, known):
+        try:
+            if one.fault is not None:
+                raise ValueError(one.fault)
+            joined.setdefault(one.name, _by_name(model, one, sizes))
+        except ValueError as error:
+            text = one.fault or f"{one.parts['codes']}: {error}"
+            faults |= dict.fromkeys(one.parts.values(), text)
+    return faults if model.kind != "onnx" else {}
 
 
 def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
@@ -465,60 +485,53 @@ def _misfit(
     """Say which parts do not fit; `None` if all do."""
     if parts["codes"].shape != how.shape_of(shape):
         return f"codes of shape {parts['codes'].shape} for {shape}"
-    stored = _type_of(parts["codes"])
+    stored = type_of(parts["codes"])
     if stored in dtypes.TYPES and stored != how.format:
         return f"codes of type {stored} for {how.codes}"
     blocks = granularity.blocks(shape)
     form = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
-    if parts["scale"].size != prod(form) or _type_of(parts["scale"]) not in _REALS:
-        return f"{parts['scale'].size} scales, not {prod(form)}"
+    scale = parts["scale"]
+    if scale.size != prod(form) or type_of(scale) not in _SCALES:
+        return f"{scale.size} scales of type {type_of(scale)}, not {prod(form)}"
     zero = parts.get("zero_point")
     if zero is None:
         return None
     words = (-(-form[0] * how.bits // 32), *form[1:]) if form else form
-    packed = how.how == "words" and _type_of(zero) == "int32"
+    packed = how.how == "words" and type_of(zero) == "int32"
     if (zero.shape != words) if packed else (zero.size != prod(form)):
         return f"zero points of shape {zero.shape}"
-    if not packed and _type_of(zero) not in ("int8" if how.how == "words" else how.codes):
-        return f"zero points of type {_type_of(zero)}"
+    if not packed and type_of(zero) not in ("int8" if how.how == "words" else how.codes):
+        return f"zero points of type {type_of(zero)}"
     return None
 
 
-def _plain_by_name(model: Model, name: str) -> Logical | None:
-    """Join codes with a tensor of scales, by their names."""
-    tensor = model[name]
-    scale = model.get(f"{name}_scale")
-    if scale is None or _type_of(tensor) not in _PLAIN:
-        return None
-    return _joined_by_name(model, name, tensor.shape, STORED[_type_of(tensor)])
+def _by_name(model: Model, found: Found, sizes: set[tuple[int, ...]]) -> Logical:
+    """Join the parts of a published format. Raise ValueError if they do not fit."""
+    parts = {part: model[full] for part, full in found.parts.items()}
+    codes, scale = parts["codes"], parts["scale"]
+    shape = codes.shape if "shape" not in parts else extents_of(parts["shape"])
+    known = _PACKED if "shape" in parts else STORED.values()
+    fitting = [
+        how
+        for how in known
+        if (how.format, how.shape_of(shape)) == (type_of(codes), codes.shape)
+    ]
+    if len(fitting) != 1:
+        expected = f"codes of shape {shape} that can be read in one way"
+        use = "use pyquant.compressed_tensors"
+        raise ValueError(f"expected {expected}, got {len(fitting)} ways; {use}")
+    blocks = block_shape(shape, scale.shape, sizes)
+    granularity = granularity_of(shape, blocks)
+    if type_of(scale) == "uint8" and isinstance(scale, Weight):
+        parts["scale"] = _as_exponents(scale)
+    fault = granularity is None or _misfit(shape, fitting[0], granularity, parts)
+    if granularity is None or fault:
+        raise ValueError(f"expected parts that fit, got {fault or f'blocks {blocks}'}")
+    return _Joined(found.name, shape, fitting[0], granularity, parts)
 
 
-def _packed_by_name(model: Model, name: str) -> Logical | None:
-    """Join words of codes with their shape and scales, by their names."""
-    base = name.removesuffix("_packed")
-    shape, scale = model.get(f"{base}_shape"), model.get(f"{base}_scale")
-    if base == name or shape is None or scale is None or f"{base}_g_idx" in model:
-        return None
-    if _type_of(model[name]) != "int32" or not 0 < shape.size <= 8 or shape.ndim != 1:
-        return None
-    extents = extents_of(shape)
-    if min(extents) < 0:
-        return None
-    # With few columns, the number of words does not determine the bits of a code.
-    fitting = [how for how in _PACKED if how.shape_of(extents) == model[name].shape]
-    one = len(fitting) == 1
-    return _joined_by_name(model, base, extents, fitting[0]) if one else None
-
-
-def _joined_by_name(
-    model: Model, name: str, shape: tuple[int, ...], how: Stored
-) -> Logical | None:
-    names = named_parts(name, how)
-    parts = {part: model[full] for part, full in names.items() if full in model}
-    text = grouped(shape, parts["scale"].shape)
-    if text is None or not shape:
-        return None
-    granularity = Granularity(text)
-    if _misfit(shape, how, granularity, parts):
-        return None
-    return _Joined(name, shape, how, granularity, parts)
+def _as_exponents(tensor: Weight) -> Weight:
+    """Return a tensor of bytes as float8_e8m0fnu, which some files store as bytes."""
+    of = tensor._tensor
+    names = "F8_E8M0", "float8_e8m0fnu"
+    return Weight(tensor.name, Tensor(of.file, *names, of.shape, of.start, of.nbytes))

@@ -12,6 +12,7 @@ import numpy as np
 from pyquant import Observer, __version__, _core, _gguf, _safetensors, choose_qparams
 from pyquant._elements import copied_bytes
 from pyquant._planar import dense
+from pyquant._published import type_of
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import (
     BLOCKS,
@@ -21,7 +22,7 @@ from pyquant.cli._forms import (
     scale_shape,
     stored_as,
 )
-from pyquant.cli._logical import _BLOCK_SIZES, _type_of
+from pyquant.cli._logical import _BLOCK_SIZES
 from pyquant.cli._write import Output, Part
 from pyquant.files import Weight
 from pyquant.report import measure_error
@@ -152,7 +153,8 @@ class Job(NamedTuple):
 
 def objection(source: Logical, spec: Spec) -> str | None:
     """Explain why a tensor cannot be quantized so: the expected and the actual value."""
-    if not source.is_real or (source.is_quantized and source.type not in BLOCKS):
+    decoded = source.type not in BLOCKS and spec.kind == "onnx"  # the graph decodes it
+    if not source.is_real or (source.is_quantized and decoded):
         return f"expected real numbers, got {source.type}"
     if source.size == 0 or source.ndim == 0:
         return f"expected a dimension and elements, got shape {source.shape}"
@@ -494,7 +496,7 @@ def copied(source: Logical, model: Model, kind: str, reason: str | None) -> Job:
 
 def _part_of(tensor: ModelTensor, kind: str) -> Part:
     """Describe a copied tensor, if the kind of file has its type."""
-    type = _type_of(tensor)
+    type = type_of(tensor)
     known = kind == "onnx" or type in TYPES[kind]  # ONNX tensors come from ONNX models
     swapped = isinstance(tensor, Weight) and tensor._tensor.order == ">"
     if not known or (swapped and tensor.dtype is None):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, STORED, Granularity, check_type
-from pyquant.cli._logical import KIND
+from pyquant.cli._logical import KIND, check_values
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import NUMPY, Job, Spec, copied, objection, quantized
 from pyquant.cli._select import chosen
@@ -156,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
     rules = [_rule(arguments, kind, option, text) for option, text in arguments.rules]
     with open_model(arguments.input, arguments.kind_in) as model:
         check_kinds(model, kind)
-        tensors = logical(model)
+        tensors = logical(model, raw=arguments.raw)
         special = _chosen(rules, list(tensors))
         with where(model.path):
             jobs = [
@@ -220,6 +220,8 @@ def _job(
     special: Mapping[str, tuple[str, Spec | None]],
 ) -> Job:
     pattern, spec = special.get(tensor.name, (None, default))
+    if spec is not None:
+        check_values(model, tensor)
     reason = "--keep" if spec is None else _too_small(arguments, model, tensor, pattern)
     if spec is not None and reason is None:
         axis = model.channels(tensor.name)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-__all__ = ["add_patterns", "chosen"]
+__all__ = ["add_patterns", "add_raw", "chosen"]
 
 _Value = TypeVar("_Value")
 
@@ -26,6 +26,15 @@ def add_patterns(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATTERN",
         help="glob or re:REGEX; repeatable (default: all)",
+    )
+
+
+def add_raw(parser: argparse.ArgumentParser) -> None:
+    """Add the option --raw."""
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="treat codes as values, whatever the names of the tensors",
     )
 
 

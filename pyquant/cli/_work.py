@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._models import EXTENSIONS, logical, open_model
+from pyquant.cli._select import add_raw
 from pyquant.cli._show import Progress, as_json, print_table, sized
 from pyquant.cli._write import (
     KINDS,
@@ -41,6 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that both commands share."""
     parser.add_argument("input", metavar="IN", help="a file, a folder, or - for stdin")
     parser.add_argument("output", metavar="OUT", help="a file, a folder, or - for stdout")
+    add_raw(parser)
     kinds = sorted(set(EXTENSIONS.values()))
     parser.add_argument(
         "--from", dest="kind_in", choices=kinds, help="kind of IN (default: by its name)"
@@ -296,7 +298,7 @@ def _write_report(
 
     report = Report(os.path.basename(made))
     with open_model(made, arguments.kind_out) as result:
-        before = logical(model)
+        before = logical(model, raw=arguments.raw)
         for name, found in logical(result).items():
             if found.is_quantized and name in before:
                 report.add(name, before[name], found)

@@ -1,0 +1,237 @@
+"""Published formats on the command line: decoded by their names, or refused."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+from support import dtype_of
+
+import pyquant as pq
+from pyquant.cli import main
+
+E4M3, E8M0, BF16 = map(dtype_of, ("float8_e4m3fn", "float8_e8m0fnu", "bfloat16"))
+ROWS, COLUMNS = 256, 320
+X = np.random.default_rng(1).standard_normal((ROWS, COLUMNS)).astype(np.float32)
+# Grids of powers of two: blocks of 128x128, rows, groups of 32, and one scale.
+BLOCKS = {
+    "128x128": (128, 128),
+    "axis:0": (1, COLUMNS),
+    "block:32": (1, 32),
+    "tensor": (ROWS, COLUMNS),
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def by_hand(blocks):
+    """Return codes, scales and values, computed element by element."""
+    rows, columns = (np.arange(n) // b for n, b in zip(X.shape, blocks, strict=True))
+    scale = np.exp2(-(rows[:, None] % 5) - columns % 3.0).astype(np.float32)
+    codes = (X / scale).astype(E4M3)
+    return codes, scale[:: blocks[0], :: blocks[1]], codes.astype(np.float32) * scale
+
+
+def run(*arguments, status=0):
+    assert main([*map(str, arguments)]) == status
+
+
+def error(capsys, *arguments):
+    """Return the message of a command that fails."""
+    run(*arguments, status=2)
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    return err.removeprefix(f"pyquant {arguments[0]}: m.safetensors: ").rstrip("\n")
+
+
+SPELLINGS = {
+    "weight_scale": "weight",
+    "weight_scale_inv": "weight",
+    "scale": "weight",
+    "scale_weight": "weight",
+    "qscale_weight": "weight",
+    "weights_scaling_factor": "weight",
+    "weight._scale": "weight._data",
+}
+
+
+@pytest.mark.parametrize(
+    ("spelling", "blocks", "dtype"),
+    [
+        *product([*SPELLINGS][1:], ["128x128"], ["f4"]),
+        *product(["weight_scale"], BLOCKS, ["f4", "f2", BF16, E8M0, "u1"]),
+    ],
+    ids=str,
+)
+def test_float8_codes_are_decoded_with_their_scale(spelling, blocks, dtype, capsys):
+    codes, scale, values = by_hand(BLOCKS[blocks])
+    stored = scale.astype(E8M0).view("u1") if dtype == "u1" else scale.astype(dtype)
+    if scale.size == 1:
+        stored = stored.reshape(())
+    tensors = {f"a.{SPELLINGS[spelling]}": codes, f"a.{spelling}": stored}
+    pq.write_weights("m.safetensors", tensors)
+    pq.write_weights("x.safetensors", {"a.weight": values})
+    run("inspect", "--json", "m.safetensors")
+    facts = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert (facts["tensor"], facts["granularity"]) == ("a.weight", blocks)
+    assert facts["parts"] == [*tensors]
+    run("dequantize", "m.safetensors", "y.safetensors")
+    np.testing.assert_array_equal(pq.open_weights("y.safetensors")["a.weight"], values)
+    run("compare", "--exact", "y.safetensors", "x.safetensors")
+    for out, type in (("q.gguf", "Q8_0"), ("q.safetensors", "int8")):
+        for name in ("m.safetensors", "x.safetensors"):
+            run("quantize", "-qf", name, f"{name[0]}.{out}", "--type", type)
+        found, expected = (pq.open_weights(f"{name}.{out}") for name in "mx")
+        assert [*found] == [*expected]
+        for name in found:
+            np.testing.assert_array_equal(found[name].raw, expected[name].raw)
+
+
+def test_float8_codes_without_a_scale_are_refused(capsys):
+    """--raw treats codes as values."""
+    pq.write_weights("m.safetensors", {"a.weight": X.astype(E4M3), "b": X})
+    pq.write_weights("x.safetensors", {"a.weight": X.astype(E4M3).astype("f4"), "b": X})
+    expected = "a.weight: float8 codes without a scale; expected a.weight_scale or "
+    expected += "a.weight_scale_inv; use --raw to treat codes as values"
+    files = ["m.safetensors", "q.safetensors"]
+    assert error(capsys, "quantize", *files, "--type", "int8") == expected
+    assert error(capsys, "dequantize", *files) == expected
+    assert error(capsys, "compare", "m.safetensors", "x.safetensors") == expected
+    run("inspect", "--check", "m.safetensors", status=1)
+    assert expected in capsys.readouterr().out
+    run("compare", "--raw", "--exact", "x.safetensors", "m.safetensors")
+    run("inspect", "--raw", "--check", "m.safetensors")
+    keep = ["--keep", "a.weight"]
+    run("quantize", "-q", *files, "--type", "int8", *keep)
+    for name in "mx":
+        run(
+            "quantize", "-qf", f"{name}.safetensors", f"{name}.gguf", "--type=Q8_0", "--raw"
+        )
+    found, expected = (pq.open_weights(f"{name}.gguf")["a.weight"].raw for name in "mx")
+    np.testing.assert_array_equal(found, expected)
+
+
+WORDS, BYTES = np.zeros((64, 256), "i4"), np.zeros((64, 256), "u1")
+HALF, E8 = np.ones((64, 256), "f2"), np.ones((64, 256), E8M0)
+NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "said"),
+    [
+        (
+            {"a.qweight": WORDS, "a.scales": HALF},
+            "a.qweight is {} (GPTQ); use pyquant.gptq",
+        ),
+        (
+            {"a.qweight": WORDS[:, :32], "a.scales": HALF, "a.qzeros": WORDS},
+            "a.qweight is {} (AWQ); use pyquant.awq",
+        ),
+        (NVFP4, "a.weight is {} (NVFP4); use pyquant.nvfp4"),
+        (
+            {"a.weight_packed": BYTES, "a.weight_scale": NVFP4["a.weight_scale"]},
+            "a.weight_packed is {} (NVFP4); use pyquant.nvfp4",
+        ),
+        (
+            {"a_blocks": BYTES, "a_scales": BYTES},
+            "a_blocks is {} (MXFP4); use pyquant.mx",
+        ),
+        ({"a": BYTES, "a_scale": E8}, "a is {} (MXFP4); use pyquant.mx"),
+        (
+            {"a.weight": WORDS.view("u4"), "a.scales": HALF, "a.biases": HALF},
+            "a.weight is {} (MLX); use pyquant.mlx",
+        ),
+        (
+            {"w": HALF.astype(BF16), "w.quant_state.bitsandbytes__nf4": BYTES[0]},
+            "w is {} (bitsandbytes); use pyquant.bitsandbytes",
+        ),
+        (
+            {"a.weight": BYTES.view("i1"), "a.SCB": np.ones(64, "f4")},
+            "a.weight is {} (bitsandbytes); use pyquant.bitsandbytes",
+        ),
+        (
+            {"a.W_q": BYTES, "a.scale": HALF, "a.zero": HALF},
+            "a.W_q is {} (HQQ); pyquant does not read this format",
+        ),
+        (
+            {
+                "a.weight_packed": WORDS,
+                "a.weight_shape": np.array([64, 2048]),
+                "a.weight_scale": HALF[:, :16],
+                "a.weight_g_idx": np.arange(2048, dtype="i4") % 16,
+            },
+            "a.weight_packed has groups in an order of its own (a.weight_g_idx); "
+            "use pyquant.compressed_tensors",
+        ),
+        (
+            {"w": BYTES.view("i1"), "w_scale": HALF[0]},
+            "w: expected scales for shape (64, 256), got shape (256,)",
+        ),
+        (
+            {"w": np.zeros((4, 1100), "i1"), "w_scale": HALF[:4, :8]},
+            "w: expected one block size for 8 scales along axis 1 of shape (4, 1100), got "
+            "138 to 157; config.json can state it as group_size or weight_block_size",
+        ),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_quantized_weights_are_not_quantized_again(tensors, said, capsys):
+    pq.write_weights("m.safetensors", tensors)
+    said = said.replace("{}", "quantized already")
+    files = ["m.safetensors", "q.safetensors"]
+    assert error(capsys, "quantize", *files, "--type", "int8") == said
+    assert error(capsys, "dequantize", *files) == said
+    assert error(capsys, "compare", *files[:1] * 2) == said
+    run("inspect", "m.safetensors")
+    run("inspect", "--check", "m.safetensors", status=1)
+    assert capsys.readouterr().out.count(said) == 1
+    run("compare", "--raw", *files[:1] * 2)
+
+
+@pytest.mark.parametrize(
+    ("shape", "scales", "config", "granularity"),
+    [
+        ((192, 128), (2, 1), None, "128x128"),
+        ((448, 960), (4, 8), None, "128x128"),
+        ((1984, 576), (16, 5), None, "128x128"),
+        ((8, 160), (8, 2), None, "block:128"),
+        ((8, 160), (8, 2), {"group_size": 96}, "block:96"),
+        ((8, 160), (8, 2), {"group_size": 32}, "block:128"),  # 5 groups: not this tensor
+        ((8, 192), (8, 2), {"config_groups": [{"w": {"group_size": 96}}]}, "block:96"),
+        ((100, 300), (2, 3), {"weight_block_size": [96, 120]}, "96x120"),
+        ((4, 1100), (4, 8), {"group_size": 144}, "block:144"),
+        ((3, 64, 96), (3, 2, 3), None, "32x32"),
+    ],
+    ids=str,
+)
+def test_block_sizes_are_derived_or_stated(shape, scales, config, granularity, capsys):
+    """A size is a power of two, unless config.json states another one that fits."""
+    codes = np.ones(shape, "i1")
+    scale = np.arange(1, np.prod(scales) + 1, dtype="f4").reshape(scales)
+    pq.write_weights("m.safetensors", {"w": codes, "w_scale": scale})
+    if config is not None:
+        with open("config.json", "w") as file:
+            json.dump({"quantization_config": config}, file)
+    run("inspect", "--json", "m.safetensors")
+    facts = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert facts["granularity"] == granularity
+    run("dequantize", "-q", "m.safetensors", "y.safetensors")
+    sizes = granularity.removeprefix("block:").split("x")
+    sizes = [1] * (len(shape) - len(sizes)) + [int(size) for size in sizes]
+    index = np.ix_(*(np.arange(n) // size for n, size in zip(shape, sizes, strict=True)))
+    np.testing.assert_array_equal(pq.open_weights("y.safetensors")["w"], scale[index])
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[" * 9999, "[1, null]", '{"group_size": [0]}', "\xff"]
+)
+def test_a_configuration_without_sizes_is_ignored(text, capsys):
+    scale = np.ones((8, 2), "f4")
+    pq.write_weights("m.safetensors", {"w": np.ones((8, 160), "i1"), "w_scale": scale})
+    with open("config.json", "w", encoding="latin-1") as file:
+        file.write(text)
+    run("inspect", "--json", "m.safetensors")
+    assert '"granularity": "block:128"' in capsys.readouterr().out
