@@ -190,13 +190,23 @@ cdef object _fitting_axes(Call *call, Array *a):
     return f", which fits {' or '.join(fitting)}" if fitting else ""
 
 
+cdef object _fitting_blocks(Call *call, Array *a):
+    """Name the block sizes that a grid of parameters fits, for messages."""
+    from pyquant._published import group_size
+
+    if a.ndim != call.args.ndim or a.ndim < 2:
+        return ""
+    sizes = tuple([group_size(call.args.shape[d], a.shape[d]) for d in range(a.ndim)])
+    return "" if None in sizes else f", which fits block_size={sizes}"
+
+
 cdef int _place_unnamed(Call *call) except -1:
     """Place parameters with the rank of x, without axis and block_size."""
     if not _keeps_dimensions(call, &call.scale):
         raise ValueError(
             f"{_of_scales(call)}: expected one element, or all dimensions of x, without "
             f"axis or block_size, got shape {_shape(&call.scale)}"
-            f"{_fitting_axes(call, &call.scale)}"
+            f"{_fitting_axes(call, &call.scale)}{_fitting_blocks(call, &call.scale)}"
         )
     _place_kept(&call.scale, call.scale_strides)
     if call.zero.held and _size(&call.zero) != 1:

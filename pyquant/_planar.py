@@ -20,7 +20,7 @@ from pyquant.blocks import BlockFormat, block_format
 from pyquant.packed import LAYOUTS, PackedArray, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -40,6 +40,7 @@ __all__ = [
     "check_whole",
     "check_width",
     "decoded",
+    "decoded_tensors",
     "dense",
     "flag_of",
     "groups_of",
@@ -419,6 +420,40 @@ def _each(given: Any, place: Any) -> Any:
 def _filled(groups: npt.NDArray[np.int64], inputs: int) -> npt.NDArray[np.int64]:
     """Assign any group to codes without an input."""
     return np.concatenate([groups, np.zeros(inputs - groups.size, np.int64)])
+
+
+def decoded_tensors(
+    make: Callable[..., Weight],
+    tensors: dict[str, ArrayLike | None],
+    dtype: npt.DTypeLike | None,
+    out: npt.NDArray[Any] | None,
+    threads: SupportsIndex,
+) -> npt.NDArray[Any]:
+    """Decode the tensors of a weight, or of experts along a first axis of three."""
+    given = {
+        name: _core.plain(one, name) for name, one in tensors.items() if one is not None
+    }
+    first, words = next(iter(given.items()))
+    if words.ndim != 3:
+        return make(**given).dequantize(dtype=dtype, out=out, threads=threads)
+    experts = words.shape[0]
+    for name, one in given.items():
+        if one.shape[:1] != (experts,) or not experts:
+            some = f"{experts} experts, as in {first}" if experts else "an expert or more"
+            raise ValueError(f"{name}: expected {some}, got shape {one.shape}")
+    weights = [
+        make(**{name: one[expert] for name, one in given.items()})
+        for expert in range(experts)
+    ]
+    shape, kind = (experts, *weights[0].shape), real_of(dtype, out)
+    if out is None:
+        out = np.empty(shape, kind)
+    else:
+        check_out(out, shape, kind)
+        check_apart(out, *given.values())
+    for weight, place in zip(weights, out, strict=True):
+        weight.dequantize(out=place, threads=threads)
+    return out
 
 
 # ---- words ----

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -110,20 +111,20 @@ def dequantize(
     Parameters
     ----------
     qweight, qzeros, scales : array_like
-        The tensors, see `Weight`.
+        The tensors, see `Weight`; or tensors of several experts along a first axis.
     bits : int, optional
         Always 4.
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     out : ndarray, optional
-        Array for the result, of shape (K, N) and that type. Any strides are allowed.
+        Array for the result, of that shape and type. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Array of shape (K, N), with a row for each input, or `out`.
+        Array of shape (K, N) or (experts, K, N), with a row for each input, or `out`.
 
     Raises
     ------
@@ -144,8 +145,9 @@ def dequantize(
     >>> awq.dequantize(qweight, qzeros, np.full((1, 8), 0.5, np.float16))
     array([[-0.5,  0. ,  0.5,  1. ,  1.5,  2. ,  2.5,  3. ]], dtype=float32)
     """
-    given: Any = (qweight, qzeros, scales, bits)
-    return Weight(*given).dequantize(dtype=dtype, out=out, threads=threads)
+    given: Any = {"qweight": qweight, "qzeros": qzeros, "scales": scales}
+    said: Any = {"bits": bits}
+    return _planar.decoded_tensors(partial(Weight, **said), given, dtype, out, threads)
 
 
 def quantize(

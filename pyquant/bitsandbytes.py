@@ -44,6 +44,7 @@ __all__ = [
 _BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
 _BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 _NESTED_BLOCK = 256
+_STORAGE = ("int8", *REALS)  # other types of packed bytes in files (quant_storage)
 _STATE = "quant_state.bitsandbytes__"
 _LEAST = np.float32(1e-38)  # smallest divisor
 _PIECE = 1 << 16  # elements of a buffer, a multiple of any block size
@@ -563,7 +564,8 @@ def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
     Parameters
     ----------
     tensors : mapping
-        Arrays by their names, for example from `pyquant.open_weights`.
+        Arrays by their names, for example from `pyquant.open_weights`. Codes may have any
+        type of ``quant_storage``: uint8, int8, float16, bfloat16 or float32.
     name : str
         Name of the weight.
 
@@ -595,6 +597,9 @@ def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
     if name not in tensors:
         raise KeyError(f"name: expected that of a weight in tensors, got {name!r}")
     data = _array_of(tensors, name)
+    if _dtypes.name_of(data.dtype) in _STORAGE:
+        order = data.dtype.newbyteorder("<")
+        data = np.ascontiguousarray(data, order).reshape(-1).view(np.uint8)
     keys = [f"{name}.{_STATE}{one}" for one in _BOOKS]
     present = [key for key in keys if key in tensors]
     if len(present) != 1:

@@ -8,6 +8,7 @@ The formats are "pack-quantized", and "int-quantized", "float-quantized" and
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
@@ -149,7 +150,8 @@ def dequantize(
     ----------
     weight : array_like
         int32 ``weight_packed`` of format "pack-quantized", see `Weight`; or int8 or
-        float8_e4m3fn ``weight`` of shape (N, K) of the unpacked formats.
+        float8_e4m3fn ``weight`` of shape (N, K) of the unpacked formats. Tensors of several
+        experts have a first axis more.
     weight_scale, weight_zero_point, weight_g_idx, weight_shape : array_like
         The remaining tensors, see `Weight`. Unpacked codes have int8 zero points with the
         shape of the scales, and neither ``weight_g_idx`` nor ``weight_shape``.
@@ -164,14 +166,14 @@ def dequantize(
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     out : ndarray, optional
-        Array for the result, of shape (N, K) and that type. Any strides are allowed.
+        Array for the result, of that shape and type. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Array of shape (N, K), with a row for each output, or `out`.
+        Array of shape (N, K) or (experts, N, K), with a row for each output, or `out`.
 
     Raises
     ------
@@ -199,10 +201,17 @@ def dequantize(
         if block_structure is not None:
             msg = "block_structure: expected None for packed codes, got one"
             raise ValueError(msg)
-        given: Any = (array, weight_scale, weight_zero_point, weight_g_idx, weight_shape)
+        if array.ndim == 3 and weight_shape is not None:
+            weight_shape = _shapes_of(weight_shape, array.shape[0])
+        given = {
+            "weight_packed": array,
+            "weight_scale": weight_scale,
+            "weight_zero_point": weight_zero_point,
+            "weight_g_idx": weight_g_idx,
+            "weight_shape": weight_shape,
+        }
         said: Any = {"bits": bits, "packing": packing, "group_size": group_size}
-        made = Weight(*given, **said)
-        return made.dequantize(dtype=dtype, out=out, threads=threads)
+        return _planar.decoded_tensors(partial(Weight, **said), given, dtype, out, threads)
     for name, value in {
         "weight_g_idx": weight_g_idx,
         "weight_shape": weight_shape,
@@ -217,18 +226,20 @@ def dequantize(
         if block_structure is not None:
             msg = f"group_size: expected None beside blocks, got {group_size}"
             raise ValueError(msg)
-    rows, inputs = _planar.matrix_of(array, "weight")
+    if array.ndim != 3:
+        _planar.matrix_of(array, "weight")
+    *lead, inputs = array.shape
     scale = _planar.numbers_of(weight_scale, "weight_scale")
     how: dict[str, Any] = {}
     if block_structure is not None:
-        sizes = _sizes_of(block_structure)
+        sizes = (*(1,) * (len(lead) - 1), *_sizes_of(block_structure))
         form = tuple(-(-n // b) for n, b in zip(array.shape, sizes, strict=True))
         _planar.check_shape(scale, "weight_scale", form)
         how["block_size"] = sizes
-    elif scale.size != 1:
-        _, groups = _planar.matrix_of(scale, "weight_scale")
-        _planar.check_shape(scale, "weight_scale", (rows, groups))
-        how["axis"] = 1
+    elif scale.size != 1 and scale.shape != (*lead[:-1], 1, 1):
+        groups = scale.shape[-1] if scale.ndim else 1
+        _planar.check_shape(scale, "weight_scale", (*lead, groups))
+        how["axis"] = len(lead)
         how["block_size"] = _planar.blocks_of(inputs, groups, group_size, "weight_scale")
     zero = None
     if weight_zero_point is not None:
@@ -441,6 +452,14 @@ def _sizes_of(given: Any) -> tuple[int, int]:
     return rows, columns
 
 
+def _shapes_of(given: ArrayLike, experts: int) -> npt.NDArray[Any]:
+    """Return outputs and inputs of each expert from the shape of all."""
+    array: npt.NDArray[Any] = _core.plain(given, "weight_shape")
+    if array.shape == (3,) and array[0] == experts:
+        return np.broadcast_to(array[1:], (experts, 2))
+    return array
+
+
 def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> int:
     """Return the number of inputs of a matrix of words."""
     if given is None:
@@ -451,10 +470,16 @@ def _inputs_of(given: Any, rows: int, columns: int, bits: int, packing: str) -> 
         msg = f"weight_shape: expected two integers, got {array.dtype} {array.shape}"
         raise TypeError(msg)
     outputs, inputs = map(int, array)
-    if inputs < 0 or (outputs, _count(inputs, bits, packing)) != (rows, columns):
+    fitting = [
+        one
+        for one in _PACKINGS
+        if inputs >= 0 and (outputs, _count(inputs, bits, one)) == (rows, columns)
+    ]
+    if packing not in fitting:
+        hint = f"; packing={fitting[0]!r} fits" if fitting else ""
         msg = (
             f"weight_shape: expected extents of words of shape {(rows, columns)}, got "
-            f"{(outputs, inputs)}"
+            f"{(outputs, inputs)}{hint}"
         )
         raise ValueError(msg)
     return inputs

@@ -9,6 +9,7 @@ with codes in bit planes.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
@@ -165,7 +166,7 @@ def dequantize(
     Parameters
     ----------
     qweight, qzeros, scales, g_idx : array_like
-        The tensors, see `Weight`.
+        The tensors, see `Weight`; or tensors of several experts along a first axis.
     bits : int
         2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
     format : {"gptq", "gptq_v2", "gptq_p", "detect"}
@@ -178,14 +179,14 @@ def dequantize(
     dtype : dtype_like, optional
         float32 (the default), float64, float16 or bfloat16.
     out : ndarray, optional
-        Array for the result, of shape (K, N) and that type. Any strides are allowed.
+        Array for the result, of that shape and type. Any strides are allowed.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        Array of shape (K, N), with a row for each input, or `out`.
+        Array of shape (K, N) or (experts, K, N), with a row for each input, or `out`.
 
     Raises
     ------
@@ -206,9 +207,9 @@ def dequantize(
     >>> gptq.dequantize(qweight, qzeros, scales, bits=4, format="gptq_v2")[:, 0].tolist()
     [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
     """
-    given: Any = (qweight, qzeros, scales, g_idx)
+    given = {"qweight": qweight, "qzeros": qzeros, "scales": scales, "g_idx": g_idx}
     said: Any = {"bits": bits, "format": format, "group_size": group_size, "wrap": wrap}
-    return Weight(*given, **said).dequantize(dtype=dtype, out=out, threads=threads)
+    return _planar.decoded_tensors(partial(Weight, **said), given, dtype, out, threads)
 
 
 def quantize(

@@ -423,9 +423,11 @@ def _biases(
     wrong |= (zeros != 0) & ~(abs(wide.astype(np.float64)) * ((1 << bits) - 1) <= largest)
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
+        narrow = scale.dtype.itemsize < 4
+        hint = "; convert the scales to float32 first" if narrow else ""
         msg = (
             f"weight: expected zero points and scales whose products are {scale.dtype} for "
-            f"MLX, got {zeros[place]} and {scale[place]} at {place}"
+            f"MLX, got {zeros[place]} and {scale[place]} at {place}{hint}"
         )
         raise ValueError(msg)
     return bias

@@ -14,7 +14,7 @@ from conformance import cases
 from support import HAVE_BFLOAT16, loop, same, split_small_arrays
 
 import pyquant as pq
-from pyquant import bitsandbytes
+from pyquant import _core, bitsandbytes
 
 (FILE,) = (path for path in cases.WEIGHTS if path.name.startswith("bitsandbytes-"))
 CALLS = {call.id.removeprefix("bitsandbytes-"): call for call in cases.calls(FILE)}
@@ -159,13 +159,18 @@ def test_nested_scales_of_numbers():
     assert np.abs(bitsandbytes.dequantize(other) - x).max() < 0.6
 
 
-def test_files(tmp_path):
-    x = np.random.default_rng(4).standard_normal((6, 70)).astype(np.float16)
+@loop("storage", ["uint8", "int8", "float16", "bfloat16", "float32"])
+def test_files(storage, tmp_path):
+    """Files store packed bytes in any of these types (`quant_storage`)."""
+    if storage == "bfloat16":
+        pytest.importorskip("ml_dtypes", reason="it has the type")
+    x = np.random.default_rng(4).standard_normal((6, 72)).astype(np.float16)
     tensors = {"bias": np.arange(6, dtype=np.float32)}
     made = {}
     for name, nested in (("a.weight", False), ("b.weight", True)):
         made[name] = bitsandbytes.quantize(x, nested=nested, quant_type="fp4")
         tensors |= bitsandbytes.to_tensors(made[name], name)
+        tensors[name] = tensors[name].reshape(-1).view(_core.dtype_named(storage))
     path = tmp_path / "model.safetensors"
     pq.write_weights(path, tensors)
     with pq.open_weights(path) as file:

@@ -71,6 +71,13 @@ def test_dequantize(bits, packing):
             got = compressed_tensors.dequantize(*given, **how, out=out, threads=2)
             assert got is out
             assert (out == numbers(codes, zeros, scales, each, np.float64)).all()
+            two = [None if one is None else np.stack([one, one]) for one in given]
+            two[1][1] *= -1
+            for extents in ((2, outputs, inputs), [(outputs, inputs)] * 2):
+                how["weight_shape"] = extents
+                got = compressed_tensors.dequantize(*two, **how)
+                assert (got == [want, -want]).all()
+            how["weight_shape"] = (outputs, inputs)
             given = (words, scales, signed, order)
             same(compressed_tensors.dequantize(*given, **how), want.copy())
             want = numbers(codes, middle, scales, each)
@@ -210,12 +217,18 @@ def test_codes_that_are_not_packed():
     same(got, (q.astype(np.int32) - np.repeat(z, 8, 1)).astype(np.float32) * each)
     same(compressed_tensors.dequantize(q, s[:, :1]), q.astype(np.float32) * s[:, :1])
     same(compressed_tensors.dequantize(q, s[:1, 0]), q.astype(np.float32) * s[0, 0])
+    two = [np.stack([one, one]) for one in (q, s, z)]
+    assert (compressed_tensors.dequantize(*two) == got).all()
+    got = compressed_tensors.dequantize(two[0], two[1][:, :1, :1])
+    assert (got == q.astype(np.float32) * s[0, 0]).all()
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="float8 is its")
     f = rng.standard_normal((6, 32)).astype(ml_dtypes.float8_e4m3fn)
     block = rng.random((2, 3)).astype(ml_dtypes.bfloat16)
     spread = np.repeat(np.repeat(block, 4, 0), 16, 1)[:6, :32].astype(np.float32)
     got = compressed_tensors.dequantize(f, block[:, :2], block_structure=(4, 16))
     same(got, f.astype(np.float32) * spread)
+    two = [np.stack([one, one]) for one in (f, block[:, :2])]
+    assert (compressed_tensors.dequantize(*two, block_structure=(4, 16)) == got).all()
     got = compressed_tensors.dequantize(f, s[:, :1], dtype="bfloat16")
     same(got, (f.astype(np.float32) * s[:, :1]).astype(ml_dtypes.bfloat16))
 
@@ -293,6 +306,20 @@ REFUSED = {
         lambda: compressed_tensors.dequantize(W, S, bits=4, weight_shape=(3, 24)),
         ValueError,
         "weight_shape: expected extents of words of shape (3, 4), got (3, 24)",
+    ),
+    "padded words": (
+        lambda: compressed_tensors.dequantize(W, S, bits=3, weight_shape=(3, 31)),
+        ValueError,
+        "weight_shape: expected extents of words of shape (3, 4), got (3, 31); "
+        "packing='padded' fits",
+    ),
+    "dense words": (
+        lambda: compressed_tensors.dequantize(
+            W, S, bits=3, packing="padded", weight_shape=(3, 42)
+        ),
+        ValueError,
+        "weight_shape: expected extents of words of shape (3, 4), got (3, 42); "
+        "packing='dense' fits",
     ),
     "kind of shape": (
         lambda: compressed_tensors.dequantize(W, S, bits=4, weight_shape=3.5),

@@ -39,7 +39,7 @@ BOTH = {
         {"scale": np.ones((2, 2))},
         ValueError,
         "scale: expected one element, or all dimensions of x, without axis or block_size, "
-        "got shape (2, 2)",
+        "got shape (2, 2), which fits block_size=(1, 2)",
     ),
     "scale that fits no axis": (
         {"scale": [1.0, 2.0, 3.0, 4.0]},

@@ -30,6 +30,11 @@ def gptq_words(codes, zeros, bits, kind):
     return oracle.along(codes, 0, bits, pack), oracle.along(stored, 1, bits, pack)
 
 
+def experts(*tensors):
+    """Return tensors of two equal experts."""
+    return [None if one is None else np.stack([one, one]) for one in tensors]
+
+
 def awq_words(codes, zeros):
     return oracle.along(codes, 1, 4, oracle.awq), oracle.along(zeros, 1, 4, oracle.awq)
 
@@ -56,6 +61,11 @@ def test_dequantize(kind, bits):
             got = gptq.dequantize(*given, bits=bits, format=kind, out=out, threads=2)
             assert got is out
             assert (out == want).all()
+            two = experts(*given)
+            two[2][1] *= -1
+            out = np.full((outputs, 2, inputs), np.nan).transpose(1, 2, 0)
+            assert gptq.dequantize(*two, bits=bits, format=kind, out=out) is out
+            assert (out == [want, -want]).all()
 
 
 @pytest.mark.parametrize(("kind", "bits"), EVERY)
@@ -107,6 +117,9 @@ def test_awq():
         out = np.full((outputs, inputs), np.nan).T
         assert awq.dequantize(*words, scales, out=out, threads=2) is out
         assert (out == want).all()
+        two = experts(*words, scales)
+        two[2][1] *= -1
+        assert (awq.dequantize(*two, dtype=np.float64) == [want, -want]).all()
         turned = (np.asfortranarray(one) for one in (*words, scales))
         same(awq.dequantize(*turned, dtype=np.float64), want)
         unsigned = [one.view(np.uint32).astype(">u4") for one in words]
@@ -269,7 +282,7 @@ def test_mixed_inputs():
 
 
 def test_uneven_groups():
-    """Inputs may have any groups. Other formats require groups of one size."""
+    """Inputs may have any groups. Conversions require groups of one size."""
     codes, zeros, scales = layer(4, 64, 32, 32, lowest=1)
     words = gptq_words(codes, zeros, 4, "gptq")
     for g_idx in (np.arange(64)[::-1] // 40, np.zeros(64), np.arange(64) < 3, np.ones(64)):
@@ -468,6 +481,16 @@ REFUSED = {
         lambda: gptq.dequantize(W4, Z4, ONES, -(np.arange(32, dtype=np.int32) // 31), **V2),
         ValueError,
         "g_idx: expected groups from 0 to 0, or -1 for all inputs, got -1 at (31,)",
+    ),
+    "experts": (
+        lambda: awq.dequantize(*experts(W4, Z4), ONES[np.newaxis]),
+        ValueError,
+        "scales: expected 2 experts, as in qweight, got shape (1, 1, 32)",
+    ),
+    "no experts": (
+        lambda: awq.dequantize(*(one[:0] for one in experts(W4, Z4, ONES))),
+        ValueError,
+        "qweight: expected an expert or more, got shape (0, 4, 32)",
     ),
     "zeros": (
         lambda: gptq.quantize(np.ones((32, 32)), ONES, np.full((1, 32), 16), **V2),
