@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import warnings
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
@@ -629,3 +630,10 @@ def split_small_arrays(monkeypatch, cpus=8):
         patch.setattr(_threads, "MIN_PART_BYTES", 1)
         patch.setattr(_threads, "cpu_count", lambda: cpus)
         yield
+
+
+def set_attribute(array, name, value):
+    """Set the shape or dtype of an array, which NumPy 2.5 deprecates and still permits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        setattr(array, name, value)

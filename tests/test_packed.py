@@ -16,7 +16,17 @@ import tracemalloc
 import numpy as np
 import packed_oracle
 import pytest
-from support import PACKED, amount, case, dtype_of, loop, poisoned, same, untouched
+from support import (
+    PACKED,
+    amount,
+    case,
+    dtype_of,
+    loop,
+    poisoned,
+    same,
+    set_attribute,
+    untouched,
+)
 
 import pyquant as pq
 from pyquant.dtypes import TYPES
@@ -374,7 +384,7 @@ def test_parts_cannot_be_written():
         with pytest.raises(ValueError, match="WRITEABLE"):
             part.data.flags.writeable = True
         with pytest.raises(AttributeError, match="PackedArray is immutable"):
-            part.shape = (2,)
+            set_attribute(part, "shape", (2,))
     kept, spaced, part = p.copy(), p[::2], p[1:3]
     memory[...] = 0xFF  # A part shares the memory, and a copy does not.
     assert set(part.unpack().astype(int).flat) == {15}
@@ -759,7 +769,7 @@ def test_pack_of_an_array_that_changes_its_type(kind, name):
 
     class Four:
         def __index__(self):
-            q.dtype = kind
+            set_attribute(q, "dtype", kind)
             return 4
 
     with pytest.raises(TypeError, match=r"^q: expected uint8, got "):
