@@ -168,7 +168,10 @@ cdef int _choice_of(dict choices, object value, str name) except -1:
     for one, number in choices.items():
         if value == one:
             return number
-    raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {str(value)!r}")
+    raise ValueError(
+        f"{name}: expected one of {', '.join(choices)}, got {str(value)!r}"
+        f"{_hint(str(value), choices)}"
+    )
 
 
 cdef inline object _affine(object offset, object inverse, object fill,

@@ -112,14 +112,17 @@ cdef object _real_array(object x, str name):
     return _converted(_convert.reals, (x, name)) if array is None else array
 
 
-cdef int _hold_real(object array, Array *held, str name, bint int32=False) except -1:
-    """Hold an array of real numbers; some calls allow int32."""
+cdef int _hold_real(object array, Array *held, str name, bint int32=False,
+                    str remedy="") except -1:
+    """Hold an array of real numbers; some calls allow int32. The error about integers ends
+    with `remedy`."""
     if not _hold(array, held) or not (
         _is_real(held.type) or (int32 and held.type == PQ_I32)
     ):
         # No one-byte type is allowed, so the hint of the message would be wrong.
         got = _describe(array) if array.dtype.itemsize > 1 else array.dtype
-        raise TypeError(f"{name}: expected {_REAL_LIST}, got {got}")
+        end = remedy if array.dtype.kind in "iu" else ""
+        raise TypeError(f"{name}: expected {_REAL_LIST}, got {got}{end}")
     return 0
 
 
@@ -141,7 +144,8 @@ cdef object _hold_code(Call *call, object array, str name):
         _hold_packed(call, array)
         return (<Packed>array)._words
     if not _hold(array, &call.x) or not _is_code(call.x.type):
-        raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}")
+        end = "; did you mean quantize?" if array.dtype.kind == "f" else ""
+        raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}{end}")
     return array
 
 

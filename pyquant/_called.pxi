@@ -89,6 +89,28 @@ cdef bint _take(const Known *known, PyObject *const *args, Py_ssize_t n, PyObjec
     return True
 
 
+cdef object _called_slowly(object function, tuple arguments, PyObject *const *args,
+                           Py_ssize_t n, PyObject *names):
+    """Call the function above. Propose a name for an unknown keyword argument."""
+    try:
+        return PyObject_Vectorcall(function, args, n, names)
+    except TypeError:
+        _refuse_unknown(function, arguments, names)
+        raise
+
+
+cdef int _refuse_unknown(object function, tuple arguments, PyObject *names) except -1:
+    """Raise an error for the first unknown name, if a known name is close."""
+    from pyquant._refused import hint_of_keyword
+
+    unknown, end = hint_of_keyword(<object>names if names != NULL else (), dict(arguments))
+    if end:
+        raise TypeError(
+            f"{function.__name__}() got an unexpected keyword argument {unknown!r}{end}"
+        ) from None
+    return 0
+
+
 cdef object _quantize_called(PyObject *module, PyObject *const *args, Py_ssize_t n,
                              PyObject *names):
     cdef QuantizeArgs given
@@ -97,7 +119,7 @@ cdef object _quantize_called(PyObject *module, PyObject *const *args, Py_ssize_t
         or given.seed != <PyObject *>None or given.start != <PyObject *>None
         or given.codebook != <PyObject *>None
     ):
-        return PyObject_Vectorcall(_quantize_function, args, n, names)
+        return _called_slowly(_quantize_function, _quantize_arguments, args, n, names)
     return _quantize(
         _active, <object>given.x, <object>given.scale, <object>given.zero_point,
         <object>given.dtype, <object>given.axis, <object>given.block_size,
@@ -116,7 +138,9 @@ cdef object _dequantize_called(PyObject *module, PyObject *const *args, Py_ssize
         not _take(&_dequantize_known, args, n, names, <PyObject **>&given)
         or given.codebook != <PyObject *>None
     ):
-        return PyObject_Vectorcall(_dequantize_function, args, n, names)
+        return _called_slowly(
+            _dequantize_function, _dequantize_arguments, args, n, names
+        )
     return _dequantize(
         _active, <object>given.q, <object>given.scale, <object>given.zero_point,
         <object>given.dtype, <object>given.axis, <object>given.block_size,

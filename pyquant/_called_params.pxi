@@ -31,10 +31,14 @@ cdef object _params_called(PyObject *params, PyObject *const *args, Py_ssize_t n
         or given.seed != <PyObject *>None or given.start != <PyObject *>None
     ):
         named = <tuple>names if names != NULL else ()
-        return _params_function(
-            <object>params, *[<object>args[i] for i in range(n)],
-            **{name: <object>args[n + i] for i, name in enumerate(named)}
-        )
+        try:
+            return _params_function(
+                <object>params, *[<object>args[i] for i in range(n)],
+                **{name: <object>args[n + i] for i, name in enumerate(named)}
+            )
+        except TypeError:
+            _refuse_unknown(_params_function, _params_arguments, names)
+            raise
     return _quantize_by(
         <Calls>params, <object>given.x, <object>given.rounding, <object>given.precision,
         <object>given.saturate, <object>given.packed, <object>given.out,

@@ -15,7 +15,7 @@ cdef _Codebook _book_of(object given):
     cdef _Codebook made
     name = None
     if isinstance(given, str):
-        name = str.__str__(given)
+        name = str.__str__(given).lower()
         if name in _named_books:
             return _named_books[name]
         from pyquant._codebooks import TABLES
@@ -23,7 +23,7 @@ cdef _Codebook _book_of(object given):
         if name not in TABLES:
             raise ValueError(
                 f"codebook: expected {', '.join(TABLES)} or a table of numbers, "
-                f"got {name!r}"
+                f"got {str.__str__(given)!r}{_hint(name, TABLES)}"
             )
         given = TABLES[name]
     made = _made_book(_converted(_convert.reals, (given, "codebook")))
@@ -78,9 +78,11 @@ cdef object _quantize_by_book(const pq_kernels *kernels, object x, object scale,
                               object out, object threads, _Affine affine):
     cdef int bits = affine.book.table.bits
     if dtype is None:
-        dtype = "uint4" if bits == 4 and packed is not False else "uint8"
-        if bits == 2 and packed is not False:
-            dtype = "uint2"
+        dtype = f"uint{bits}" if bits in (2, 4) and packed is not False else "uint8"
+    if isinstance(packed, str):
+        packed = (packed, None, bits)
+    elif isinstance(packed, tuple) and len(packed) in (1, 2):
+        packed = (*packed, None)[:2] + (bits,)
     return _quantize_any(kernels, x, scale, None, dtype, axis, block_size, _HALF_EVEN, None,
                          True, packed, out, threads, affine, False, False, False, False)
 

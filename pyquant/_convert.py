@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyquant import dtypes
+from pyquant import _core, dtypes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,10 +55,15 @@ def plain(obj: Any, name: str) -> npt.NDArray[Any]:
         )
     if not sys.modules.keys().isdisjoint(LACK_VALUES):
         _refuse_lacking(obj, name)
+    if isinstance(obj, _core.Calls):
+        got = "QParams; call its method quantize or dequantize"
+        raise TypeError(f"{name}: expected an array, got {got}")
     try:
         return _array_of(obj, name)
     except (ValueError, OverflowError, RecursionError) as error:
         said = " ".join(str(error).split())
+        if "inhomogeneous" in said:
+            said = "nested sequences of different lengths"
         raise ValueError(f"{name}: expected an array, got {said}") from None
     except (TypeError, BufferError, RuntimeError) as error:  # errors of other libraries
         # Pass on other errors; PyTorch's errors name the reason.
@@ -253,7 +258,14 @@ def _has_buffer(obj: Any) -> bool:
 
 
 def _array_of(obj: Any, name: str) -> npt.NDArray[Any]:
-    """Convert with NumPy, or through DLPack if only that exposes the data."""
+    """Convert with NumPy, or through DLPack if only that exposes the data.
+
+    NumPy lacks some types of PyTorch. These tensors are viewed as integers first.
+    """
+    lacking = dtypes.torch_name(getattr(obj, "dtype", None))
+    if lacking in dtypes.ML_NAMES and not obj.requires_grad:
+        bits = getattr(sys.modules["torch"], f"uint{8 * obj.element_size()}")
+        return np.asarray(obj.view(bits)).view(dtypes.ml_dtype(lacking))
     if not hasattr(obj, "__dlpack__") or _has_buffer(obj):
         return np.asarray(obj)
     if any(hasattr(obj, way) for way in SEEN_BY_NUMPY):

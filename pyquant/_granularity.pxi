@@ -50,7 +50,7 @@ cdef tuple _axes(object axis, int ndim):
     axes = []
     for at in _one_or_more(axis):
         if not -ndim <= at < ndim:
-            raise _AxisError(at, ndim, "axis")
+            raise _AxisError(at, ndim)
         axes.append(at + ndim if at < 0 else at)
     if len(set(axes)) != len(axes):
         raise ValueError(f"axis: expected different axes, got {axis}")
@@ -74,6 +74,7 @@ cdef int _check_blocked_axis(object axis, object block_size) except -1:
     elif axis is None or isinstance(axis, tuple):
         raise ValueError(
             f"axis: expected one integer beside block_size={block_size}, got {axis}"
+            f"{'; blocks along the last axis need axis=-1' if axis is None else ''}"
         )
     return 0
 
@@ -172,6 +173,11 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
         _place_kept(a, strides)
     else:
         expected = _parameter_shape(call, selecting)
+        if call.whose != NULL:
+            raise ValueError(
+                f"{call.whose.decode()}: expected a shape that needs scales of shape "
+                f"{_shape(a)} along axes {selecting}, got shape {_shape(&call.x)}"
+            )
         raise ValueError(f"{name}: expected shape {expected}, got {_shape(a)}")
     return 0
 

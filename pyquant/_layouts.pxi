@@ -102,7 +102,9 @@ cdef Layout _layout_named(object layout, tuple names):
     some = " or ".join(", ".join(map(repr, _LAYOUTS)).rsplit(", ", 1))
     if given is None:
         raise TypeError(f"{names[0]}: expected {some}, got {type(layout).__name__}")
-    raise ValueError(f"{names[0]}: expected {some}, got {given!r}")
+    raise ValueError(
+        f"{names[0]}: expected {some}, got {given!r}{_hint(given, _LAYOUTS)}"
+    )
 
 
 cdef object _whole(object value, str name):
@@ -133,7 +135,7 @@ cdef object _along(Layout row, object settled, int ndim, tuple names):
             f"{names[0]}: expected 'onnx' for what has no axis, got {row.name!r}"
         )
     if not -ndim <= settled < ndim:
-        raise _AxisError(settled, ndim, names[1])
+        raise _AxisError(settled, ndim, None if names is _OWN else names[1])
     return settled + ndim if settled < 0 else settled
 
 

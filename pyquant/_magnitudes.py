@@ -63,7 +63,9 @@ def one_of(value: object, name: str, choices: tuple[str, ...]) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{expected}, got {type(value).__name__}")
     if value not in choices:
-        raise ValueError(f"{expected}, got {value[:60]!r}")
+        from pyquant._refused import hint
+
+        raise ValueError(f"{expected}, got {value[:60]!r}{hint(value, choices)}")
     return value
 
 
@@ -79,7 +81,7 @@ def blocks_along(
     """Return the nonnegative axis and the shape of the blocks along it."""
     at, ndim = integer(axis, "axis"), len(shape)
     if not -ndim <= at < ndim:
-        raise AxisError(at, ndim, "axis")
+        raise AxisError(at, ndim)
     at %= ndim
     return at, (*shape[:at], -(-shape[at] // block_size), *shape[at + 1 :])
 

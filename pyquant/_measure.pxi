@@ -47,6 +47,7 @@ cdef tuple _find_errors(const pq_kernels *kernels, Call *call, object axis, pq_t
         else:
             size *= call.args.shape[d]
     if params is not None:
+        call.whose = b"x"
         _place_parameters(call, params._axis, params._block_size)
     chunks = pq_measure_chunks(size)
     if threads > 1:

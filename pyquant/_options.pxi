@@ -17,6 +17,13 @@ cdef dict _ROUNDS = {
 }
 
 
+cdef str _hint(str given, object known):
+    """Return the end of a message about an unknown name."""
+    from pyquant._refused import hint
+
+    return hint(given, known)
+
+
 cdef int _rounding(object rounding) except -1:
     if rounding is _HALF_EVEN:
         return PQ_HALF_EVEN
@@ -30,6 +37,7 @@ cdef int _rounding(object rounding) except -1:
         pass
     raise ValueError(
         f"rounding: expected one of {', '.join(_ROUNDS)}, got {str(rounding)!r}"
+        f"{_hint(str(rounding), _ROUNDS)}"
     )
 
 

@@ -7,12 +7,75 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyquant import _core
+from pyquant import _core, dtypes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import numpy.typing as npt
 
-__all__ = ["of_multiplier"]
+__all__ = ["hint", "hint_of_keyword", "hint_of_type", "of_multiplier"]
+
+# Names of other packages, and the names that pyquant gives these things.
+_MEANT = {
+    **dict.fromkeys(("zp", "zeros", "zero_points", "zeropoint"), "zero_point"),
+    **dict.fromkeys(("group_size", "groupsize", "block", "blocksize"), "block_size"),
+    **dict.fromkeys(("bits", "num_bits", "qtype", "type", "quant_type"), "dtype"),
+    **dict.fromkeys(("dim", "axes", "ch_axis", "channel_axis"), "axis"),
+    **dict.fromkeys(("qmin", "qmax", "quant_min", "quant_max", "clip"), "quant_range"),
+    **dict.fromkeys(("num_threads", "n_threads", "n_jobs", "workers"), "threads"),
+    **dict.fromkeys(("round", "round_mode", "rounding_mode"), "rounding"),
+    **dict.fromkeys(("fp8", "e4m3", "fp8_e4m3", "float8"), "float8_e4m3fn"),
+    **dict.fromkeys(("e5m2", "fp8_e5m2"), "float8_e5m2"),
+    **dict.fromkeys(("fp4", "e2m1", "float4", "mxfp4", "nvfp4"), "float4_e2m1fn"),
+    **dict.fromkeys(("nearest", "round_half_even", "banker"), "half_even"),
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp32": "float32",
+    "fp64": "float64",
+}
+_SHORTEST = 3  # a shorter name is part of too many names
+
+
+def hint(
+    given: object, known: Iterable[str], most: int = 1, show: Callable[[str], str] = str
+) -> str:
+    """Return the end of a message: a question for the closest names, or nothing."""
+    if not isinstance(given, str):
+        return ""
+    names = {name.lower(): name for name in known}
+    text = given[:100].lower()
+    close = [_MEANT[text]] if _MEANT.get(text) in names else []
+    if not close and len(text) >= _SHORTEST:
+        close = sorted((name for name in names if text in name), key=len)
+    if not close:
+        from difflib import get_close_matches
+
+        close = get_close_matches(text, names, most)
+    if not close:
+        return ""
+    shown = [show(names[one])[:100] for one in close[:most]]
+    return f"; did you mean {' or '.join(', '.join(shown).rsplit(', ', 1))}?"
+
+
+def hint_of_type(given: object, types: Iterable[str]) -> str:
+    """Like `hint` for a dtype, which may be the name of a codebook or of GGUF blocks."""
+    if dtypes.name_of(given) is not None:
+        return ""
+    from pyquant._codebooks import TABLES
+    from pyquant.blocks import block_formats
+
+    texts = {one.name: f'block_format("{one.name}")' for one in block_formats()}
+    texts |= {name: f'quantize(codebook="{name}")' for name in TABLES}
+    return hint(given, (*types, *texts), 1, lambda name: texts.get(name, name))
+
+
+def hint_of_keyword(names: Iterable[str], known: Iterable[str]) -> tuple[str, str]:
+    """Return the first unknown name of a keyword argument, and its hint."""
+    known = list(known)
+    unknown = next((one for one in names if one not in known), "")
+    return unknown, hint(unknown, known)
+
 
 _MULTIPLIERS = {
     "float32": "positive finite numbers of float32",

@@ -40,6 +40,7 @@ cdef pq_arithmetic _arithmetic(object arithmetic, bint fixed) except *:
         names = [name for name in _ARITHMETICS if not fixed or name != "float32"]
         raise ValueError(
             f"arithmetic: expected one of {', '.join(names)}, got {str(arithmetic)!r}"
+            f"{_hint(str(arithmetic), names)}"
         )
     return <pq_arithmetic><int>found
 

@@ -167,6 +167,8 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     _hold_scale(call, scale)
     _hold_offset(call, offset)
     _hold_zero(call, zero_point)
+    if any_zero:  # QParams; standards check shapes before the call
+        call.whose = b"x" if quantizes else b"q"
     _place_parameters(call, axis, block_size)
     call.args.any_zeros = any_zero
     # For many integers, the core checks them while it reads them.
@@ -260,7 +262,7 @@ cdef object _quantize_any(const pq_kernels *kernels, object x, object scale,
         if affine.offset is not None:
             scale, offset = _paired(&call, scale, affine, array.shape)
         affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
-    _hold_real(array, &call.x, "x", int32)
+    _hold_real(array, &call.x, "x", int32, "; requantize changes the scale of codes")
     if affine is not None:
         _check_beside_affine(&call, affine)
     if packs:

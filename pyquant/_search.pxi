@@ -86,7 +86,11 @@ cdef _Search _search_of(object method, object weights, object candidates):
                 )
         return None
     if method != "mse":
-        raise ValueError(f"method: expected 'minmax' or 'mse', got {method!r}")
+        other = str(method) in ("entropy", "percentile")
+        raise ValueError(
+            f"method: expected 'minmax' or 'mse', got {method!r}"
+            f"{'; entropy and percentile need Observer or calibrate' if other else ''}"
+        )
     search = _Search()
     memset(&search.what, 0, sizeof(search.what))
     search.what.size = sizeof(pq_search)

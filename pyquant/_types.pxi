@@ -144,7 +144,12 @@ cdef pq_type _type_in(dict types, object dtype, str name, str expected) except *
         found = _dtypes.requested(dtype)
     type = types.get(found)
     if type is None:
-        raise TypeError(f"{name}: expected {expected}, got {_dtypes.shown(dtype)}")
+        from pyquant._refused import hint_of_type
+
+        raise TypeError(
+            f"{name}: expected {expected}, got {_dtypes.shown(dtype)}"
+            f"{hint_of_type(dtype, types)}"
+        )
     return <pq_type><int>type
 
 

@@ -528,7 +528,7 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
     Parameters
     ----------
     format : str or int
-        Name in ggml, for example ``"Q4_K"``, or number in ggml.
+        Name in ggml in any letter case, for example ``"Q4_K"``, or number in ggml.
 
     Returns
     -------
@@ -549,7 +549,7 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
     ('Q4_K', 4.5)
     """
     if isinstance(format, str):
-        found = _BY_NAME.get(format)
+        found = _BY_NAME.get(format.upper())
     else:
         try:
             found = _BY_ID.get(_core.index(format))
@@ -557,7 +557,10 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
             msg = f"format: expected a string or an integer, got {type(format).__name__}"
             raise TypeError(msg) from None
     if found is None:
-        raise KeyError(f"format: expected a block format of GGUF, got {format!r}")
+        from pyquant._refused import hint
+
+        end = hint(format, _BY_NAME)
+        raise KeyError(f"format: expected a block format of GGUF, got {format!r}{end}")
     return found
 
 

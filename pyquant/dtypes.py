@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -100,7 +101,7 @@ _ABSTRACT = (
     *(np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger),
     *(np.inexact, np.floating, np.complexfloating, np.flexible, np.character),
 )
-_ML_NAMES = TYPES.keys() - set(_PLAIN.values())
+ML_NAMES = TYPES.keys() - set(_PLAIN.values())
 
 
 def ml_name(dtype: Any) -> str | None:
@@ -126,7 +127,7 @@ def ml_name(dtype: Any) -> str | None:
     """
     scalar = dtype.type if isinstance(dtype, np.dtype) else dtype
     name = getattr(scalar, "__name__", "")
-    known = name in _ML_NAMES and getattr(scalar, "__module__", "") == "ml_dtypes"
+    known = name in ML_NAMES and getattr(scalar, "__module__", "") == "ml_dtypes"
     return name if known else None
 
 
@@ -169,6 +170,13 @@ def ml_dtype(name: str) -> np.dtype[Any]:
     return found
 
 
+def torch_name(dtype: Any) -> str | None:
+    """Return the name of a dtype of PyTorch, or `None` for other objects."""
+    torch = sys.modules.get("torch")
+    found = torch is not None and isinstance(dtype, getattr(torch, "dtype", ()))
+    return str(dtype).removeprefix("torch.") if found else None
+
+
 def name_of(dtype: Any) -> str | None:
     """
     Return the name of an element type, as NumPy or ml_dtypes spells it.
@@ -195,7 +203,7 @@ def name_of(dtype: Any) -> str | None:
     found = ml_name(dtype)
     if found is not None or dtype is None:
         return found
-    if isinstance(dtype, str) and dtype in _ML_NAMES:
+    if isinstance(dtype, str) and dtype in ML_NAMES:
         return dtype
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return None
@@ -218,7 +226,7 @@ def requested(dtype: Any) -> str | None:
     Parameters
     ----------
     dtype : object
-        A dtype, class or string.
+        A dtype, a class, a dtype of PyTorch, or a string in any letter case.
 
     Returns
     -------
@@ -231,14 +239,19 @@ def requested(dtype: Any) -> str | None:
     >>> import pyquant.dtypes
     >>> pyquant.dtypes.requested("i2"), pyquant.dtypes.requested(">i2")
     ('int16', None)
+    >>> pyquant.dtypes.requested("Float8_E4M3FN")
+    'float8_e4m3fn'
     """
+    text = dtype if isinstance(dtype, str) else torch_name(dtype)
+    if text is not None and text.lower() in TYPES:
+        return text.lower()
     if not isinstance(dtype, (str, type, np.dtype)):
         inner = getattr(dtype, "dtype", None)  # like NumPy
         if not isinstance(inner, np.dtype):
             return None
         dtype = inner
     found = name_of(dtype)
-    if found is None or found in _ML_NAMES or isinstance(dtype, type):
+    if found is None or found in ML_NAMES or isinstance(dtype, type):
         foreign = isinstance(dtype, np.dtype) and not dtype.isnative
         return None if foreign else found
     return found if np.dtype(dtype).isnative else None
@@ -268,6 +281,7 @@ def shown(dtype: Any) -> str:
     if found is not None and requested(dtype) is None:
         return f"the foreign byte order of {dtype}"
     plain = dtype is None or isinstance(dtype, (str, int, float))
+    plain = plain or torch_name(dtype) is not None
     return found or (repr(dtype) if plain else type(dtype).__name__)
 
 

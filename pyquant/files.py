@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyquant._elements import Mapped, Tensor
 
     _Out = TypeVar("_Out", bound=npt.NDArray[Any])
+    _Default = TypeVar("_Default")
 
 __all__ = ["Weight", "WeightFile", "open_weights", "write_weights"]
 
@@ -358,7 +359,27 @@ class WeightFile(Mapping[str, Weight]):
 
     def __getitem__(self, name: str) -> Weight:
         """Return a tensor."""
+        if name not in self._tensors:
+            from pyquant._refused import hint
+
+            end = hint(name, self._tensors, most=3, show=repr)
+            raise KeyError(f"name: expected the name of a tensor, got {name!r:.100}{end}")
         return Weight(name, self._tensors[name])
+
+    # Without these methods, a missing name would cost the search for similar names.
+
+    def __contains__(self, name: object) -> bool:
+        """Return True if a tensor has this name."""
+        return name in self._tensors
+
+    @overload
+    def get(self, name: str, default: None = None, /) -> Weight | None: ...
+    @overload
+    def get(self, name: str, default: _Default, /) -> Weight | _Default: ...
+    def get(self, name: str, default: object = None, /) -> object:
+        """Return a tensor, or `default` if no tensor has this name."""
+        tensor = self._tensors.get(name)
+        return default if tensor is None else Weight(name, tensor)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in the order of the file."""

@@ -753,7 +753,9 @@ def _one_of(value: object, names: Iterable[str], name: str, expected: str = "") 
     for one in names:
         if value == one:
             return one
-    msg = f"{name}: expected {expected}, got {str(value)!r}"
+    from pyquant._refused import hint
+
+    msg = f"{name}: expected {expected}, got {str(value)!r}{hint(value, names)}"
     raise ValueError(msg)
 
 

@@ -46,6 +46,8 @@ class RoundMode(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> RoundMode:
         # Without it the message shows `value`, which may be too deep in itself for that.
+        from pyquant._refused import hint
+
         got = repr(value) if isinstance(value, str) else type(value).__name__
-        msg = f"rounding: expected one of {', '.join(cls)}, got {got}"
+        msg = f"rounding: expected one of {', '.join(cls)}, got {got}{hint(value, cls)}"
         raise ValueError(msg)

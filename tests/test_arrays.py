@@ -251,7 +251,7 @@ def test_bytes_are_refused():
         pq.quantize(b"abcd", 1.0)
     with pytest.raises(TypeError, match=r"^q: expected an array, got bytes$"):
         pq.dequantize(b"abcd", 1.0)
-    message = r"^x: expected float32, float64, float16 or bfloat16, got uint8$"
+    message = r"^x: expected float32, float64, float16 or bfloat16, got uint8; requantize"
     for held in (bytearray(4), memoryview(b"abcd"), mmap.mmap(-1, 4)):
         with pytest.raises(TypeError, match=message):
             pq.quantize(held, 1.0)
@@ -441,7 +441,7 @@ ML_TYPES = {
 
 @pytest.mark.parametrize("name", ML_TYPES)
 def test_tensors_of_types_that_numpy_lacks(torch, name):
-    """Tensors are viewed as integers of equal size, without a copy."""
+    """Tensors are viewed as integers of equal size, without a copy, by pyquant as well."""
     ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; it defines the types
     bits = torch.uint16 if name == "bfloat16" else torch.uint8
     dtype = np.dtype(getattr(ml_dtypes, name))
@@ -456,7 +456,13 @@ def test_tensors_of_types_that_numpy_lacks(torch, name):
     assert (np.isnan(ours) == ~number).all()
     same(ours[number], theirs[number])
     if name == "bfloat16":
-        same(pq.quantize(values, 0.3), pq.quantize(patterns.view(dtype), 0.3))
+        same(pq.quantize(tensor, 0.3), pq.quantize(patterns.view(dtype), 0.3))
+        out = np.empty(len(tensor), np.int8)
+        assert most(lambda: pq.quantize(tensor, 0.3, out=out)) < SMALL
+    else:
+        same(pq.dequantize(tensor, 0.3), pq.dequantize(values, 0.3))
+        p = pq.QParams(0.3, None, getattr(torch, name))
+        same(p.dequantize(tensor), pq.dequantize(values, 0.3))
     back = torch.from_numpy(values.view(bit_view(dtype))).view(getattr(torch, name))
     assert back.data_ptr() == tensor.data_ptr()
     assert back.dtype == tensor.dtype
@@ -482,7 +488,8 @@ def test_results_as_tensors_of_types_that_numpy_lacks(torch, name):
 
 def test_tensors_that_numpy_does_not_take(torch):
     refused = {
-        "Got unsupported ScalarType BFloat16": torch.ones(3, dtype=torch.bfloat16),
+        "Tensor that requires grad": torch.ones(3, dtype=torch.bfloat16).requires_grad_(),
+        "SparseTensorImpl": torch.ones(3, dtype=torch.bfloat16).to_sparse(),
         "meta": torch.ones(3, device="meta"),
         "Sparse": torch.ones(3).to_sparse(),
         "requires grad. Use tensor.detach": torch.ones(3, requires_grad=True),
@@ -491,6 +498,18 @@ def test_tensors_that_numpy_does_not_take(torch):
         message = rf"^x: expected an array, got Tensor: .*{word}"
         with pytest.raises(TypeError, match=message):
             pq.quantize(tensor, 1.0)
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int32", "uint4", "float8_e5m2"])
+def test_types_of_torch(torch, name):
+    pytest.importorskip("ml_dtypes")  # optional; it defines two of the types
+    x = reals()
+    same(pq.quantize(x, 0.3, dtype=getattr(torch, name)), pq.quantize(x, 0.3, dtype=name))
+    q = pq.quantize(x, 0.3)
+    y = pq.dequantize(q, 0.3, dtype="float16")
+    same(pq.dequantize(q, 0.3, dtype=torch.float16), y)
+    with pytest.raises(TypeError, match=r"^dtype: expected int8, .*, got torch\.qint8$"):
+        pq.quantize(x, 0.3, dtype=torch.qint8)
 
 
 def test_types_that_numpy_lacks_through_dlpack(torch):

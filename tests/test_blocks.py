@@ -109,7 +109,7 @@ def test_forged_formats():
     assert copy.copy(small) is pq.block_format("Q4_K")
 
 
-@loop("unknown", ["Q4_k", "F32", "", 0, 4, 99, -1, 2**70])
+@loop("unknown", ["Q4_K_M", "F32", "", 0, 4, 99, -1, 2**70])
 def test_unknown_formats(unknown):
     with pytest.raises(KeyError, match=r"format: expected a block format of GGUF, got"):
         pq.block_format(unknown)

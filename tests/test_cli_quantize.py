@@ -11,6 +11,7 @@ import sys
 import tracemalloc
 import zipfile
 from itertools import product
+from pathlib import Path
 
 import fuzz_files
 import numpy as np
@@ -630,11 +631,16 @@ def test_granularities(text, axis, block, inside):
             np.testing.assert_array_equal(found["v"].codes(), codes)
 
 
+def test_types_in_any_letter_case(model):
+    for out, type, other in (("a.npz", "int8", "uint8"), ("b.npz", "INT8", "UInt8")):
+        quantize(model, out, "--type", type, "--tensor", f"*a*={other}")
+    assert Path("a.npz").read_bytes() == Path("b.npz").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("type", "hint"),
     [
         ("Q4_K_M", "did you mean Q4_K?"),
-        ("q8_0", "did you mean Q8_0?"),
         ("int-8", "did you mean int8?"),
         ("fp8_e4m3fn", "did you mean float8_e4m3fn?"),
         ("zzz", "--help lists all types"),

@@ -150,6 +150,7 @@ LAYOUTS = [
     ("nf4", ("high-first",), "uint4"),
     ("nf4", ("words", 0), "uint4"),
     ("nf4", ("halves", -1), "uint4"),
+    *[(f"of {n}", "words", "uint8") for n in (8, 32, 64, 128)],
     ("of 8", ("words", -1, 3), "uint8"),
     ("of 32", ("words", 0, 5), "uint8"),
     ("of 128", ("words", 1, 7), "uint8"),

@@ -337,7 +337,7 @@ LAZY = da.ones((8, 6), chunks=3)
         (
             lambda: pyquant.dask.quantize(LAZY, 1.0, axis=2),
             ValueError,
-            "axis: axis 2",
+            "axis 2",
         ),
         (
             lambda: pyquant.dask.quantize(LAZY, 1.0, packed=True),

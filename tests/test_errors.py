@@ -23,8 +23,12 @@ MODES = (
 )
 
 
+CODED = "; requantize changes the scale of codes"
+REAL = "; did you mean quantize?"
+
+
 def bounds(axis, ndim=2):
-    return f"axis: axis {axis} is out of bounds for array of dimension {ndim}"
+    return f"axis {axis} is out of bounds for array of dimension {ndim}"
 
 
 # Errors of both directions: (keyword arguments beside x and scale=1.0, error, text).
@@ -203,7 +207,8 @@ BOTH = {
     "block without axis": (
         {"block_size": 2},
         ValueError,
-        "axis: expected one integer beside block_size=2, got None",
+        "axis: expected one integer beside block_size=2, got None; blocks along the last "
+        "axis need axis=-1",
     ),
     "block with two axes": (
         {"scale": [[1.0, 2.0]], "axis": (0, 1), "block_size": 2},
@@ -350,8 +355,12 @@ BOTH = {
 }
 
 QUANTIZE = {
-    "int8": ({"x": Q}, TypeError, f"x: expected {REALS}, got int8"),
-    "int64": ({"x": np.ones(3, np.int64)}, TypeError, f"x: expected {REALS}, got int64"),
+    "int8": ({"x": Q}, TypeError, f"x: expected {REALS}, got int8{CODED}"),
+    "int64": (
+        {"x": np.ones(3, np.int64)},
+        TypeError,
+        f"x: expected {REALS}, got int64{CODED}",
+    ),
     "bool": ({"x": np.ones(3, bool)}, TypeError, f"x: expected {REALS}, got bool"),
     "list of bools": ({"x": [True, False]}, TypeError, f"x: expected {REALS}, got bool"),
     "complex": (
@@ -448,12 +457,12 @@ QUANTIZE = {
     "unknown mode": (
         {"rounding": "nearest"},
         ValueError,
-        f"rounding: expected one of {MODES}, got 'nearest'",
+        f"rounding: expected one of {MODES}, got 'nearest'; did you mean half_even?",
     ),
     "mode in capitals": (
         {"rounding": "HALF_EVEN"},
         ValueError,
-        f"rounding: expected one of {MODES}, got 'HALF_EVEN'",
+        f"rounding: expected one of {MODES}, got 'HALF_EVEN'; did you mean half_even?",
     ),
     "none for mode": (
         {"rounding": None},
@@ -533,9 +542,9 @@ QUANTIZE = {
 }
 
 DEQUANTIZE = {
-    "float32": ({"q": X}, TypeError, f"q: expected {CODES}, got float32"),
+    "float32": ({"q": X}, TypeError, f"q: expected {CODES}, got float32{REAL}"),
     "bool": ({"q": np.ones(3, bool)}, TypeError, f"q: expected {CODES}, got bool"),
-    "list of floats": ({"q": [1.0]}, TypeError, f"q: expected {CODES}, got float64"),
+    "list of floats": ({"q": [1.0]}, TypeError, f"q: expected {CODES}, got float64{REAL}"),
     "list of bools": ({"q": [True]}, TypeError, f"q: expected {CODES}, got bool"),
     "list beyond 32 bits": (
         {"q": [1, 2**32]},
@@ -603,7 +612,8 @@ CHOOSE = {
     "block without axis": (
         {"block_size": 2},
         ValueError,
-        "axis: expected one integer beside block_size=2, got None",
+        "axis: expected one integer beside block_size=2, got None; blocks along the last "
+        "axis need axis=-1",
     ),
     "block of none": (
         {"axis": 0, "block_size": 0},
@@ -687,7 +697,6 @@ def test_an_axis_error_is_also_the_usual_ones():
 
 @pytest.mark.parametrize("name", ["x", "scale", "zero_point", "q"])
 def test_a_ragged_list(name):
-    """NumPy writes a part of the text, so the test checks only its form."""
     ragged = [[1], [2, 3]]
     call = {
         "x": lambda: pq.quantize(ragged, 1.0),
@@ -695,9 +704,8 @@ def test_a_ragged_list(name):
         "zero_point": lambda: pq.quantize(X, 1.0, ragged),
         "q": lambda: pq.dequantize(ragged, 1.0),
     }[name]
-    with pytest.raises(ValueError, match=rf"^{name}: expected an array, got .*$") as caught:
-        call()
-    assert "\n" not in str(caught.value)
+    expected = f"{name}: expected an array, got nested sequences of different lengths"
+    refused(ValueError, expected, call)
 
 
 @pytest.mark.skipif(not HAVE_BFLOAT16, reason="ml_dtypes is not installed")

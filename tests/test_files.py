@@ -696,8 +696,24 @@ def test_views_are_of_the_file(tmp_path):
     for call in (weight.decode, weight.view, lambda: weight.raw):
         with pytest.raises(ValueError, match="expected an open file, got a closed one"):
             call()
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match=r"name: expected the name of a tensor, got 'b'\"$"):
         f["b"]
+
+
+def test_a_missing_name_lists_similar_names(tmp_path):
+    names = ("model.norm.weight", "lm_head.weight", "a.weight\x1b[2J", "bias")
+    pq.write_weights(tmp_path / "a.safetensors", dict.fromkeys(names, np.zeros(2)))
+    with pq.open_weights(tmp_path / "a.safetensors") as f:
+        close = r"'a.weight\x1b[2J', 'lm_head.weight' or 'model.norm.weight'"
+        for name, end in (("Weight", close), ("lm_haed.weight", "'lm_head.weight'")):
+            with pytest.raises(KeyError) as error:
+                f[name]
+            assert error.value.args[0].startswith(
+                f"name: expected the name of a tensor, got {name!r}; did you mean {end}"
+            )
+            assert name not in f
+            assert f.get(name) is None
+        assert f.get("bias").name == "bias"
 
 
 @loop(

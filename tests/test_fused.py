@@ -329,7 +329,8 @@ DYNAMIC_ERRORS = [
      lambda: pq.dynamic_quantize(X, out=X.view(np.int8)[:, ::4])),
     (ValueError, "threads: expected a positive integer, got 0",
      lambda: pq.dynamic_quantize(X, threads=0)),
-    (ValueError, "axis: expected one integer beside block_size=2, got None",
+    (ValueError, "axis: expected one integer beside block_size=2, got None; "
+     "blocks along the last axis need axis=-1",
      lambda: pq.dynamic_quantize(X, block_size=2)),
     (ValueError,
      "rounding: expected 'half_even' or 'stochastic' for float8_e5m2, got 'ceil'",

@@ -98,11 +98,17 @@ def test_one_dimension_names_the_axes_that_fit(case):
         assert str(error.value).endswith(f"got shape {shape}, which fits {fits}")
 
 
-@loop("shape", [(5,), (3, 3), (3, 3, 2), (2, 1, 1), (1, 1, 3, 3, 4)])
+BLOCKS = {(3, 3, 2): (1, 1, 2), (2, 1, 1): (2, 3, 4)}
+
+
+@loop("shape", [(5,), (3, 3), (0, 1, 1), (4, 1, 1), (3, 3, 3), (1, 1, 3, 3, 4), *BLOCKS])
 def test_shapes_that_fit_no_axis(shape):
     with pytest.raises(ValueError, match=r"^scale: ") as error:
         pq.quantize(np.ones((3, 3, 4), np.float32), np.ones(shape))
-    assert "which fits" not in str(error.value) or shape == (3, 3)
+    _, fits, found = str(error.value).partition(", which fits block_size=")
+    assert found == (str(BLOCKS[shape]) if shape in BLOCKS else "")
+    if fits:
+        pq.quantize(np.ones((3, 3, 4)), np.ones(shape), block_size=BLOCKS[shape])
 
 
 @loop("axis", [0, (0, 1)])

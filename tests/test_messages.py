@@ -1,4 +1,4 @@
-"""What exceptions say where a guess would be wrong: the value, the names, the way out."""
+"""Messages of exceptions state the value, the known names and the remedy."""
 
 import inspect
 
@@ -13,14 +13,14 @@ X, Q = np.float32([1, 2]), np.int8([1, 2])
 
 
 def message(kind, call):
-    """The message of the one exception that a call raises."""
+    """Return the message of the exception that a call raises."""
     __tracebackhide__ = True
     with pytest.raises(kind) as error:
         call()
     return str(error.value)
 
 
-# NumPy reads such a list as float64, which nobody gave
+# NumPy converts these lists to float64
 
 
 LISTS = {
@@ -68,8 +68,107 @@ def test_integers_beyond_64_bits(numbers):
 # Names
 
 
-@pytest.mark.parametrize("name", ["fp8", "float8", "qint8", "", "ints", "INT8"])
-def test_a_name_that_is_none_lists_those_that_are(name):
+P = pq.choose_qparams(np.float32([[1, 2, 3], [4, 5, 6]]), axis=0)
+UNKNOWN_KEYWORD = "() got an unexpected keyword argument "
+# The end of a message names the remedy.
+REMEDIES = {
+    "parameters as scale": (
+        lambda: pq.quantize(X, P),
+        "scale: expected an array, got QParams; call its method quantize or dequantize",
+    ),
+    "dtype e4m3fn": (
+        lambda: pq.quantize(X, 1.0, dtype="e4m3fn"),
+        ", got 'e4m3fn'; did you mean float8_e4m3fn?",
+    ),
+    "dtype fp8": (lambda: pq.choose_qparams(X, dtype="fp8"), "mean float8_e4m3fn?"),
+    "dtype nf4": (
+        lambda: pq.quantize(X, 1.0, dtype="NF4"),
+        'did you mean quantize(codebook="nf4")?',
+    ),
+    "dtype Q4_K_M": (
+        lambda: pq.quantize(X, 1.0, dtype="Q4_K_M"),
+        'did you mean block_format("Q4_K")?',
+    ),
+    "dtype bf16": (lambda: pq.dequantize(Q, 1.0, dtype="bf16"), "did you mean bfloat16?"),
+    "dtype int-8": (lambda: pq.quantize(X, 1.0, dtype="int-8"), "did you mean int8?"),
+    "codebook": (lambda: pq.quantize(X, 1.0, codebook="nf5"), "did you mean nf4?"),
+    "format": (lambda: pq.block_format("Q4_K_M"), 'did you mean Q4_K?"'),
+    "rounding": (lambda: pq.RoundMode("half_evne"), "did you mean half_even?"),
+    "like": (lambda: pq.choose_qparams(X, like="torch"), "did you mean pytorch?"),
+    "layout": (lambda: pq.pack(Q, "word"), "did you mean words?"),
+    "arithmetic": (
+        lambda: pq.fixed_point(0.5, arithmetic="fbgem"),
+        "did you mean fbgemm?",
+    ),
+    "Observer method": (
+        lambda: pq.Observer().range("entropi"),
+        "did you mean entropy?",
+    ),
+    "element rule": (
+        lambda: pq.mx.quantize(X, "float4_e2m1fn", rule="flor"),
+        "did you mean floor?",
+    ),
+    "codes as x": (
+        lambda: pq.quantize(Q, 1.0),
+        ", got int8; requantize changes the scale of codes",
+    ),
+    "numbers as q": (lambda: pq.dequantize(X, 1.0), "float32; did you mean quantize?"),
+    "zp": (
+        lambda: pq.quantize(X, 0.1, zp=3),
+        f"quantize{UNKNOWN_KEYWORD}'zp'; did you mean zero_point?",
+    ),
+    "group_size": (
+        lambda: pq.dequantize(Q, 0.1, group_size=32),
+        f"dequantize{UNKNOWN_KEYWORD}'group_size'; did you mean block_size?",
+    ),
+    "bits": (lambda: pq.quantize(X, 0.1, bits=4), "'bits'; did you mean dtype?"),
+    "qtype": (lambda: pq.quantize(X, 0.1, qtype="i8"), "'qtype'; did you mean dtype?"),
+    "keyword of QParams": (lambda: P.quantize(X, thread=2), "did you mean threads?"),
+    "unlike all keywords": (
+        lambda: pq.quantize(X, 0.1, xyz=3),
+        f"quantize{UNKNOWN_KEYWORD}'xyz'",
+    ),
+    "fewer dimensions": (
+        lambda: P.quantize(np.ones(3, np.float32)),
+        "needs scales of shape (2,) along axes (0,), got shape (3,)",
+    ),
+    "grid of scales": (
+        lambda: pq.quantize(np.ones((4, 6)), np.ones((2, 3))),
+        "axis or block_size, got shape (2, 3), which fits block_size=(2, 2)",
+    ),
+    "entropy": (
+        lambda: pq.choose_qparams(X, method="entropy"),
+        ", got 'entropy'; entropy and percentile need Observer or calibrate",
+    ),
+    "no axis of blocks": (
+        lambda: pq.choose_qparams(X, block_size=32),
+        "block_size=32, got None; blocks along the last axis need axis=-1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REMEDIES)
+def test_a_message_ends_with_the_remedy(name):
+    call, end = REMEDIES[name]
+    said = message((TypeError, ValueError, KeyError), call)
+    assert said.endswith(end)
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("name", ["int8", "Float8_E4M3FN", "UINT4"])
+def test_names_in_any_letter_case(name):
+    pytest.importorskip("ml_dtypes")  # optional; it defines two of the types
+    q = pq.quantize(X, 1.0, dtype=name)
+    assert q.dtype.name == name.lower()
+    assert pq.dequantize(q, 1.0, dtype="FLOAT64").dtype == np.float64
+    assert pq.QParams(1.0, 0, name) == pq.QParams(1.0, 0, name.lower())
+    same = pq.quantize(X, 1.0, codebook="NF4") == pq.quantize(X, 1.0, codebook="nf4")
+    assert same.all()
+    assert pq.block_format("iq4_nl") is pq.block_format("IQ4_NL")
+
+
+@pytest.mark.parametrize("name", ["fp8", "float8", "qint8", "", "ints"])
+def test_an_unknown_name_lists_all_names(name):
     for call in (
         lambda: pq.quantize(X, 1.0, dtype=name),
         lambda: pq.choose_qparams(X, dtype=name),
@@ -113,18 +212,18 @@ OF_VOIDS = {
 
 
 @each("name, kind", OF_VOIDS, VOIDS)
-def test_what_numpy_load_makes_of_narrow_types(name, kind):
+def test_narrow_types_after_numpy_load(name, kind):
     said = message(TypeError, lambda: OF_VOIDS[name](np.zeros(3, kind)))
     assert said.startswith(f"{name.split()[-1]}: ")
     assert f"|{kind}" in said
     if name in ("quantize x", "choose_qparams x") and kind == "V1":
-        assert ".view(" not in said  # no type of one byte would do
+        assert ".view(" not in said  # these arguments allow no type of one byte
     else:
         assert VOIDS[kind] in said
 
 
 @pytest.mark.parametrize("kind", ["V3", "V4", "i4,f4"])
-def test_other_voids_get_no_such_advice(kind):
+def test_other_voids_get_no_hint(kind):
     said = message(TypeError, lambda: pq.quantize(np.zeros(3, kind), 1.0))
     assert ".view(" not in said
 
@@ -178,7 +277,7 @@ def test_integers_that_only_floats_hold():
     assert int(y) == 32
 
 
-def test_a_rounding_mode_that_is_none():
+def test_unknown_rounding_mode():
     said = message(ValueError, lambda: pq.RoundMode("up"))
     assert said.startswith("rounding: expected one of half_even, half_away, ")
     assert said.endswith("got 'up'")

@@ -838,7 +838,7 @@ SOME = np.float32([1, 2])
             "nonfinite: expected 'raise' or ",
         ),
         (lambda: observed(np.int8([1])), TypeError, "x: expected float32, "),
-        (lambda: observed(SOME, axis=1), ValueError, "axis: axis 1 is out of bounds"),
+        (lambda: observed(SOME, axis=1), ValueError, "axis 1 is out of bounds"),
         (
             lambda: pq.Observer().update(SOME, threads=0),
             ValueError,

@@ -35,6 +35,7 @@ from pyquant.dtypes import TYPES
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 BITS = {name: TYPES[name].bits for name in PACKED}
+HINT = "; did you mean int4?"
 NAMES = ", ".join(PACKED)
 
 
@@ -624,7 +625,11 @@ REFUSED = {
         f"dtype: expected {NAMES}, got float6_e2m3fn",
     ),
     "no type": ((TWO, None, 3), TypeError, f"dtype: expected {NAMES}, got None"),
-    "unknown type": ((TWO, "int3", 3), TypeError, f"dtype: expected {NAMES}, got 'int3'"),
+    "unknown type": (
+        (TWO, "int3", 3),
+        TypeError,
+        f"dtype: expected {NAMES}, got 'int3'{HINT}",
+    ),
     "array for a type": ((TWO, TWO, 3), TypeError, f"dtype: expected {NAMES}, got ndarray"),
     "float extent": ((TWO, "int4", 3.0), TypeError, f"{EXTENTS} float"),
     "float among extents": ((TWO, "int4", (3, 1.0)), TypeError, f"{EXTENTS} tuple"),

@@ -232,7 +232,7 @@ REFUSED = {
     "axis": (
         lambda: pq.pack(EIGHT, "words", axis=1),
         np.exceptions.AxisError,
-        "axis: axis 1 is out of bounds for array of dimension 1",
+        "axis 1 is out of bounds for array of dimension 1",
     ),
     "kind of axis": (
         lambda: pq.pack(EIGHT, "words", axis=0.0),

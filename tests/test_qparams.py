@@ -493,7 +493,8 @@ REFUSED_VALUES = {
     ),
     "block without an axis": (
         {"block_size": 2},
-        "axis: expected one integer beside block_size=2, got None",
+        "axis: expected one integer beside block_size=2, got None; blocks along the last "
+        "axis need axis=-1",
     ),
 }
 

@@ -692,7 +692,7 @@ ERRORS = {
     "axis": (
         np.exceptions.AxisError,
         lambda: pq.requantize(Q, 0.5, axis=1),
-        "axis: axis 1 is out of bounds for array of dimension 1",
+        "axis 1 is out of bounds for array of dimension 1",
     ),
     "threads": (
         ValueError,

@@ -7,6 +7,7 @@ import re
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyquant._refused import hint
 from pyquant.blocks import block_formats
 from pyquant.cli._errors import Refused
 from pyquant.dtypes import TYPES
@@ -19,8 +20,13 @@ __all__ = [
     "STORED",
     "Granularity",
     "Stored",
+<<<<<<< HEAD
     "check_type",
     "granularity_of",
+=======
+    "grouped",
+    "known_type",
+>>>>>>> 110d301 (End messages with the remedy of common mistakes)
     "named_parts",
     "stored_as",
 ]
@@ -97,16 +103,13 @@ def named_parts(name: str, stored: Stored) -> dict[str, str]:
     return parts
 
 
-def check_type(text: str, what: str) -> None:
-    """Refuse an unknown type, and propose the closest known one."""
+def known_type(text: str, what: str) -> str:
+    """Return the name of a type; refuse an unknown one, and propose the closest."""
     known = {name.lower(): name for name in (*STORED, *BLOCKS)}
-    if text in known.values():
-        return
-    from difflib import get_close_matches
-
-    close = get_close_matches(text.lower(), known, 1)
-    hint = f"did you mean {known[close[0]]}?" if close else "--help lists all types"
-    raise Refused(f"{what}: {text!r} is not a type; {hint}")
+    if text.lower() in known:
+        return known[text.lower()]
+    end = hint(text, known.values()) or "; --help lists all types"
+    raise Refused(f"{what}: {text!r} is not a type{end}")
 
 
 _GRANULARITY = re.compile(

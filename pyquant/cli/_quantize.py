@@ -8,8 +8,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
+<<<<<<< HEAD
 from pyquant.cli._forms import BLOCKS, STORED, Granularity, check_type
 from pyquant.cli._logical import KIND, check_values
+=======
+from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
+from pyquant.cli._logical import KIND
+>>>>>>> 110d301 (End messages with the remedy of common mistakes)
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import NUMPY, Job, Spec, copied, objection, quantized
 from pyquant.cli._select import chosen
@@ -152,6 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
     kind = output_kind(arguments, "npz")
     if kind == "npy":
         raise Refused(f"OUT: expected .npz, for codes and scales, got {arguments.output!r}")
+    arguments.type = known_type(arguments.type, "--type")
     default = _spec(arguments, kind, arguments.type, arguments.granularity, "--type")
     rules = [_rule(arguments, kind, option, text) for option, text in arguments.rules]
     with open_model(arguments.input, arguments.kind_in) as model:
@@ -173,7 +179,6 @@ def _spec(
     arguments: argparse.Namespace, kind: str, type: str, granularity: str | None, what: str
 ) -> Spec:
     """Build the specification that an option gives."""
-    check_type(type, what)
     if type not in TYPES[kind]:
         known = ", ".join(TYPES[kind])
         raise Refused(f"{what}: .{kind} files cannot hold {type}; use one of {known}")
@@ -197,6 +202,7 @@ def _rule(
     if not equals or not pattern:
         raise Refused(f"--tensor: expected PATTERN=TYPE[@G], got {text!r}")
     type, at, granularity = wanted.partition("@")
+    type = known_type(type, "--tensor")
     given = granularity if at else (None if type in BLOCKS else arguments.granularity)
     return option, pattern, _spec(arguments, kind, type, given, "--tensor")
 

@@ -7,6 +7,7 @@ import re
 from fnmatch import translate
 from typing import TYPE_CHECKING, TypeVar
 
+from pyquant._refused import hint
 from pyquant.cli._errors import Refused
 
 if TYPE_CHECKING:
@@ -70,11 +71,8 @@ def chosen(
         expression = _compiled(pattern, option)
         matched = [name for name in names if expression.search(name)]
         if not matched:
-            from difflib import get_close_matches
-
-            close = get_close_matches(pattern, names, 1)
-            hint = f"; did you mean {close[0][:100]!r}?" if close else ""
-            raise Refused(f"{option}: no tensor matches {pattern!r}{hint}")
+            end = hint(pattern, names, show=repr)
+            raise Refused(f"{option}: no tensor matches {pattern!r}{end}")
         found |= dict.fromkeys(matched, value)
     return {name: found[name] for name in names if name in found}
 
