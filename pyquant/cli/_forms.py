@@ -20,13 +20,8 @@ __all__ = [
     "STORED",
     "Granularity",
     "Stored",
-<<<<<<< HEAD
-    "check_type",
     "granularity_of",
-=======
-    "grouped",
     "known_type",
->>>>>>> 110d301 (End messages with the remedy of common mistakes)
     "named_parts",
     "stored_as",
 ]

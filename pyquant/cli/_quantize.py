@@ -8,13 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
-<<<<<<< HEAD
-from pyquant.cli._forms import BLOCKS, STORED, Granularity, check_type
-from pyquant.cli._logical import KIND, check_values
-=======
 from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
-from pyquant.cli._logical import KIND
->>>>>>> 110d301 (End messages with the remedy of common mistakes)
+from pyquant.cli._logical import KIND, check_values
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import NUMPY, Job, Spec, copied, objection, quantized
 from pyquant.cli._select import chosen
