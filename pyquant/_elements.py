@@ -29,6 +29,7 @@ __all__ = [
     "Item",
     "Mapped",
     "Tensor",
+    "bfloat16_bits",
     "check_apart",
     "copied_bytes",
     "decode",
@@ -36,6 +37,7 @@ __all__ = [
     "fault",
     "open_file",
     "plain_out",
+    "readable",
     "sized",
 ]
 
@@ -345,14 +347,45 @@ def _powers() -> Array:
     return bits.view(np.float32)
 
 
+def readable(dtype: str) -> str:
+    """Return the type for reading values: float32 for bfloat16 without ml_dtypes."""
+    try:
+        _core.dtype_named(dtype)
+    except ImportError:
+        if dtype != "bfloat16":
+            raise
+        return "float32"
+    return dtype
+
+
+def bfloat16_bits(x: Array) -> npt.NDArray[np.uint16]:
+    """Round float32 values to bfloat16, half to even, and return the bits."""
+    words = np.array(x, np.float32).view(np.uint32)
+    nan = (words & 0x7FFFFFFF) > 0x7F800000
+    odd = words >> 16
+    odd &= 1
+    odd += 0x7FFF
+    words += odd
+    words >>= 16
+    if nan.any():
+        words[nan] = np.where(np.signbit(x[nan]), 0xFFC0, 0x7FC0)
+    return words.astype(np.uint16)
+
+
 def copied_bytes(array: Array, bits: int) -> Iterator[Array]:
-    """Yield the elements of an array as little-endian bytes, in parts."""
+    """
+    Yield the elements of an array as little-endian bytes, in parts.
+
+    16 bits of float32 values are bfloat16.
+    """
     size = array.dtype.itemsize if array.dtype.kind != "c" else array.dtype.itemsize // 2
     order = ">" if array.dtype.byteorder == ">" else "="
     flat: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
     for at in range(0, array.size, PIECE):
         piece = np.ascontiguousarray(flat[at : at + PIECE])
-        if bits % 8:
+        if bits == 16 and size == 4:
+            yield bfloat16_bits(piece).astype("<u2", copy=False).view(np.uint8)
+        elif bits % 8:
             packed = _core.pack(piece, "words", None, None).data
             yield packed.view(np.uint8)[: piece.size * bits // 8]
         else:

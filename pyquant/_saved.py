@@ -85,6 +85,8 @@ def _blocks(name: str, value: Any) -> Item:
     """Return a tensor of a GGUF file from a format and bytes."""
     if not isinstance(value, (tuple, Weight)):
         return _plain(name, value)
+    if isinstance(value, tuple) and _is_pair(value) and value[0] == "bfloat16":
+        return _rounded(name, value[1])
     from pyquant._gguf import FORMATS
 
     if isinstance(value, Weight):
@@ -137,6 +139,15 @@ def _as_it_is(name: str, value: Weight) -> Item:
     return Item(name, value.format, value.shape, value.nbytes, bits, value.raw)
 
 
+def _rounded(name: str, value: Any) -> Item:
+    """Return a bfloat16 tensor with the rounded elements of a float32 array."""
+    array = _core.plain(value, "weights")
+    if array.dtype.newbyteorder("=") != np.float32:
+        got = f"{dtypes.described(array)} for {name[:100]!r}"
+        raise TypeError(f"weights: expected float32 beside 'bfloat16', got {got}")
+    return Item(name, "bfloat16", array.shape, array.size * 2, 16, array)
+
+
 def _plain(name: str, value: Any) -> Item:
     """Return a tensor with the elements of an array."""
     array = _core.plain(value, "weights")
@@ -165,6 +176,8 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[Item
             items.append(_plain(name, value.data))
         elif isinstance(value, Weight):
             items.append(_as_it_is(name, value))
+        elif _is_pair(value) and value[0] == "bfloat16":
+            items.append(_rounded(name, value[1]))
         elif _is_pair(value):
             expected = "an array, PackedArray or QParams for a safetensors file"
             got = f"{_shown(value)} for {name[:100]!r}"

@@ -160,7 +160,8 @@ def ml_dtype(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes
     except ImportError:
-        msg = f"dtype: {name} needs the package ml_dtypes: pip install ml_dtypes"
+        install = "pip install 'pyquant-simd[ml-dtypes]'"
+        msg = f"dtype: {name} needs the package ml_dtypes: {install}"
         raise ImportError(msg) from None
     scalar = getattr(ml_dtypes, name, None)
     if scalar is None:

@@ -109,7 +109,8 @@ class Weight:
         -------
         ndarray or PackedArray
             Read-only view of the file. It is a PackedArray if an element is a part of a
-            byte. `dequantize` accepts both.
+            byte. `dequantize` accepts both. bfloat16 without the package ml_dtypes: the
+            bits, as uint16.
 
         Raises
         ------
@@ -117,7 +118,7 @@ class Weight:
             If the type is unknown or a block format, if rows of 6-bit elements do not fill
             complete words, or if the file is closed.
         ImportError
-            If the type needs ml_dtypes and the package is not installed.
+            If another type needs ml_dtypes and the package is not installed.
 
         Notes
         -----
@@ -137,7 +138,7 @@ class Weight:
         tensor, name = self._tensor, self._known()
         if name in dtypes.TYPES and dtypes.TYPES[name].bits < 8:
             return self._packed(name)
-        dtype = _dtype_of(name)
+        dtype = _stored_dtype(name)
         if tensor.order == ">" and name == "bfloat16":
             msg = f"view: expected little-endian bfloat16, got {self!r} (decode swaps it)"
             raise ValueError(msg)
@@ -149,6 +150,7 @@ class Weight:
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
         """Return the result of `view` to NumPy and to functions that accept arrays."""
+        _dtype_of(self._known())  # bits of bfloat16 are not its values
         seen = np.asarray(self.view())
         made = seen if dtype is None else seen.astype(dtype, copy=False)
         return made.copy() if copy and made is seen else made
@@ -574,7 +576,9 @@ def write_weights(
         another file in that folder, which then replaces `path`.
     weights : mapping
         Names to arrays of any strides, or to `Weight` objects of a file of equal kind.
-        safetensors: also to `PackedArray` and `QParams`, which `WeightFile.load` reads.
+        Also to pairs of the name ``"bfloat16"`` and a float32 array, which is rounded half
+        to even. safetensors: also to `PackedArray` and `QParams`, which `WeightFile.load`
+        reads.
         GGUF: also to pairs of a format (a `BlockFormat` or its name) and the uint8 bytes of
         its blocks, with blocks along the last axis.
     metadata : mapping, optional
@@ -635,6 +639,16 @@ def _path_of(path: str | os.PathLike[str]) -> str:
 
 def _dtype_of(name: str) -> np.dtype[Any]:
     return _core.dtype_named(name) if name in dtypes.TYPES else np.dtype(name)
+
+
+def _stored_dtype(name: str) -> np.dtype[Any]:
+    """Return the dtype of stored elements; bfloat16 without ml_dtypes is uint16."""
+    try:
+        return _dtype_of(name)
+    except ImportError:
+        if name != "bfloat16":
+            raise
+        return np.dtype("<u2")
 
 
 def _is_exact(name: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import dtype_of
 
 import pyquant as pq
 from pyquant.cli import main
@@ -608,17 +609,19 @@ def test_exact_rounds_to_the_type_of_the_result(capsys):
     }
 
 
-def test_exact_rounds_to_bfloat16(monkeypatch, capsys):
-    """Rounding needs ml_dtypes. Comparing equal types does not."""
-    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16  # optional; the type is its
-    y = X.astype(bfloat16)
+@pytest.mark.parametrize("installed", [True, False])
+def test_exact_rounds_to_bfloat16(installed, monkeypatch, capsys):
+    words = X.astype(dtype_of("bfloat16")).view(np.uint16)
+    if not installed:
+        monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    values = (words.astype(np.uint32) << 16).view(np.float32)
+    changed = values.copy()
+    changed[3, 4] = 2
     pq.write_weights("x.safetensors", {"w": X})
-    pq.write_weights("y.safetensors", {"w": y})
-    y.view(np.uint16)[3, 4] ^= 1
-    pq.write_weights("z.safetensors", {"w": y})
+    for name, one in {"y": values, "z": changed}.items():
+        pq.write_weights(f"{name}.safetensors", {"w": ("bfloat16", one)})
     assert exact(capsys, "x.safetensors", "y.safetensors")[0] == 0
     assert exact(capsys, "x.safetensors", "z.safetensors")[1] == {"w": {"elements": 1}}
-    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     for other, status in (("y", 0), ("z", 1)):
         assert exact(capsys, f"{other}.safetensors", "y.safetensors")[0] == status
 

@@ -448,9 +448,8 @@ def test_bfloat16_needs_no_ml_dtypes(kind, type, out, inside, monkeypatch, capsy
     x = np.random.default_rng(1).standard_normal((64, 256)).astype("f4")
     words = (x.view(np.uint32) >> 16).astype("<u2")  # truncate to bfloat16
     x = (words.astype(np.uint32) << 16).view(np.float32)
-    dtype = pytest.importorskip("ml_dtypes").bfloat16  # optional; it writes the file
-    pq.write_weights(f"in.{kind}", {"w": words.view(dtype), "v": words[0].view(dtype)})
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    pq.write_weights(f"in.{kind}", {"w": ("bfloat16", x), "v": ("bfloat16", x[0])})
     quantize(f"in.{kind}", f"out.{out}", "--type", type)
     with open_model(f"out.{out}") as made:
         found = logical(made)
@@ -460,6 +459,9 @@ def test_bfloat16_needs_no_ml_dtypes(kind, type, out, inside, monkeypatch, capsy
             codes = pq.choose_qparams(x, axis=0).quantize(x)
             np.testing.assert_array_equal(found["w"].codes(), codes)
     assert main(["compare", "--exact", f"in.{kind}", f"out.{out}"]) == 0
+    assert main(["dequantize", f"out.{out}", f"y.{kind}", "--type", "bfloat16"]) == 0
+    assert main(["dequantize", f"out.{out}", f"z.{kind}"]) == 0
+    assert main(["compare", "--exact", f"z.{kind}", f"y.{kind}"]) == 0
 
 
 def test_through_pipes(inside, weights):

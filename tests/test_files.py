@@ -180,6 +180,7 @@ def test_the_default_type(tmp_path):
 
 
 def test_without_ml_dtypes():
+    """NumPy reads every type. It writes bfloat16. It has no float8 for a view."""
     code = """
 import sys, tempfile
 import json, struct
@@ -200,10 +201,18 @@ f = pq.open_weights(path)
 for name in f:
     print(name, f[name].format, f[name].decode().tolist())
 print(pq.dequantize(f["f4"].view(), 2.0))
-try:
-    f["f8"].view()
-except ImportError as error:
-    print(error)
+print(f["b"].view())
+x = np.float32([[1, -1.00390625], [1.01171875, np.nan]])  # two ties
+for kind in ("safetensors", "gguf"):
+    path = tempfile.mkdtemp() + f"/b.{kind}"
+    pq.write_weights(path, {"b": ("bfloat16", x), "c": x})
+    b = pq.open_weights(path)["b"]
+    print(b, b.view().tolist(), b.decode().tolist())
+for call in (f["f8"].view, lambda: np.asarray(f["b"])):
+    try:
+        call()
+    except ImportError as error:
+        print(error)
 """
     run = run_python(code)
     assert run.returncode == 0, run.stderr
@@ -214,7 +223,17 @@ except ImportError as error:
         "b BF16 [1.0]",
         "e F8_E8M0 [5.877471754111438e-39, 1.0, nan]",
         "[  1.   2.   0. -12.]",
-        "dtype: float8_e4m3fn needs the package ml_dtypes: pip install ml_dtypes",
+        "[16256]",
+        *(
+            "Weight('b', format='BF16', shape=(2, 2)) "
+            "[[16256, 49024], [16258, 32704]] [[1.0, -1.0], [1.015625, nan]]"
+            for _ in range(2)
+        ),
+        *(
+            f"dtype: {name} needs the package ml_dtypes: "
+            "pip install 'pyquant-simd[ml-dtypes]'"
+            for name in ("float8_e4m3fn", "bfloat16")
+        ),
     ]
 
 
@@ -621,6 +640,12 @@ X = np.float32([[1, 2, 3]])
         ("a.gguf", {}, [], "^metadata: expected a mapping, got list"),
         ("a.gguf", {3: X}, None, "^weights: expected strings for names, got int"),
         ("a.gguf", {"x": "no"}, None, "^weights: expected an array, got str"),
+        (
+            "a.safetensors",
+            {"x": ("bfloat16", X.astype("f8"))},
+            None,
+            "^weights: expected float32 beside 'bfloat16', got float64 for 'x'",
+        ),
         (
             "a.safetensors",
             {"x": (pq.block_format("Q4_0"), np.zeros((2, 18), np.uint8))},

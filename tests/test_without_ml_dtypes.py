@@ -1,7 +1,10 @@
 """NumPy is all that pyquant needs: what works without ml_dtypes, and what says so."""
 
+import numpy as np
 import pytest
-from support import CHOSEN, CODES, NARROW, PACKED, run_python
+from support import CHOSEN, CODES, NARROW, PACKED, dtype_of, run_python
+
+import pyquant as pq
 
 SETUP = """
 import sys
@@ -31,7 +34,8 @@ def errors(calls):
 
 
 def needs(name):
-    return f"dtype: {name} needs the package ml_dtypes: pip install ml_dtypes"
+    install = "pip install 'pyquant-simd[ml-dtypes]'"
+    return f"dtype: {name} needs the package ml_dtypes: {install}"
 
 
 def test_integers():
@@ -323,3 +327,16 @@ for name in ("uint8", "uint4", "uint2"):
     print(name, int(p.zero_point), int(middle.zero_point))
 """
     assert lines(code) == ["uint8 116 128", "uint4 7 8", "uint2 1 2"]
+
+
+def test_bfloat16_rounds_like_ml_dtypes(tmp_path):
+    bfloat16 = dtype_of("bfloat16")
+    bits = np.arange(0, 1 << 32, 4099, dtype=np.uint64)  # a prime step
+    bits = np.concatenate([bits, bits & 0xFFFF0000 | 0x8000, (1 << 32) - 1 - bits[:10]])
+    x = bits.astype(np.uint32).view(np.float32).reshape(2, -1)
+    for given in (x, x.astype(">f4"), x[:, ::-3]):
+        pq.write_weights(tmp_path / "a.safetensors", {"a": ("bfloat16", given)})
+        found = pq.open_weights(tmp_path / "a.safetensors")["a"].view()
+        with np.errstate(all="ignore"):
+            expected = given.astype(np.float32).astype(bfloat16)
+        np.testing.assert_array_equal(found.view(np.uint16), expected.view(np.uint16))

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import hashlib
 from itertools import chain
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._elements import bfloat16_bits, readable
 from pyquant.blocks import block_format
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, Granularity
@@ -184,9 +186,10 @@ def _other_elements(original: Logical, tensor: Logical, dtype: str | None) -> in
     if original.type == tensor.type in ("int64", "uint64"):  # too wide for float64
         dtype = tensor.type
     dtype = dtype or wide({original.type, tensor.type})
-    word = f"u{dtypes.TYPES[dtype].nbytes}"
-    pairs = zip(decoded(original, dtype), decoded(tensor, dtype), strict=True)
-    return sum(int(np.count_nonzero(x.view(word) != y.view(word))) for x, y in pairs)
+    read, word = readable(dtype), f"u{dtypes.TYPES[dtype].nbytes}"
+    pairs = zip(decoded(original, read), decoded(tensor, read), strict=True)
+    bits = bfloat16_bits if read != dtype else methodcaller("view", word)
+    return sum(int(np.count_nonzero(bits(x) != bits(y))) for x, y in pairs)
 
 
 def _other_blocks(model: Model, original: Logical, tensor: Logical) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pyquant import Observer, __version__, _core, _gguf, _safetensors, choose_qparams
-from pyquant._elements import copied_bytes
+from pyquant._elements import bfloat16_bits, copied_bytes, readable
 from pyquant._planar import dense
 from pyquant._published import type_of
 from pyquant.cli._errors import Refused
@@ -446,14 +446,18 @@ def _check_scales(
 def decoded(source: Logical, type: str, memory: int, threads: int) -> Job:
     """Plan real numbers of a type."""
     part = Part.of(source.name, type, source.shape)
+    read = readable(type)
     bands = None
     if source.shape:
         unit = _BLOCK_SIZES.get(source.type, 1) if source.ndim == 1 else 1
-        bands = _Bands(source, unit, memory, threads, type)
+        bands = _Bands(source, unit, memory, threads, read)
+
+    def write(output: Output, numbers: npt.NDArray[Any]) -> None:
+        output.write(part.name, numbers if read == type else bfloat16_bits(numbers))
 
     def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
         if bands is None:
-            output.write(part.name, source.decode(dtype=_core.dtype_named(type)))
+            write(output, source.decode(dtype=read))
             return
         at = 0
         for numbers in bands(threads, advance):
@@ -461,7 +465,7 @@ def decoded(source: Logical, type: str, memory: int, threads: int) -> Job:
                 rows = slice(at, at + len(numbers))
                 _check_overflow(source, numbers, source.decode(rows, dtype=np.float64))
             at += len(numbers)
-            output.write(part.name, numbers)
+            write(output, numbers)
 
     return Job(source, None, [part], do, changed=type)
 
