@@ -183,8 +183,3 @@ cdef object _undisturbed(object function, tuple args):
             return function(*args)
     finally:
         pq_fpenv_leave(found)
-
-
-def undisturbed(function, /, *args):
-    """Call a function with the default control state, without NumPy's warnings."""
-    return _undisturbed(function, args)

@@ -8,10 +8,12 @@ without a copy.
 """
 import os
 from collections.abc import Iterable as _Iterable
+from functools import update_wrapper as _update_wrapper
 from math import prod as _prod
 from inspect import signature as _signature
 from sys import intern as _intern, maxsize as _maxsize, modules as _modules
 from operator import index as _operator_index
+from types import FunctionType as _Function
 
 import numpy as _np
 from numpy.exceptions import AxisError as _AxisError
@@ -70,6 +72,7 @@ from pyquant import dtypes as _dtypes
 from pyquant._convert import is_masked
 from pyquant._version import __version__
 
+include "_fpenv.pxi"
 include "_memory.pxi"
 include "_arrays.pxi"
 include "_parameters.pxi"

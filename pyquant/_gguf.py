@@ -58,6 +58,7 @@ class Metadata(Mapping[str, Any]):
     def __init__(self, reader: _Reader, places: dict[str, tuple[int, int]]) -> None:
         self._reader, self._places = reader, places
 
+    @_core.default_fpenv
     def __getitem__(self, key: str) -> Any:
         """Return a value: a number, a string, an array of numbers or a list.
 

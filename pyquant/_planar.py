@@ -219,6 +219,7 @@ class Weight:
             "block_size": made.block_size,
         }
 
+    @_core.default_fpenv
     def blocks(self, name: str) -> npt.NDArray[np.uint8]:
         """
         Convert the codes to GGUF blocks without loss.

@@ -337,6 +337,7 @@ def requantize_at(str isa not None, q, multiplier, zero_point=0, *, dtype="int8"
                        bias, axis, arithmetic, clip, shift, out, threads)
 
 
+@default_fpenv
 def fixed_point(multiplier, arithmetic="tflite"):
     """
     Convert real multipliers to the integers that `requantize` uses.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pyquant import _planar
+from pyquant import _core, _planar
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def dequantize(
     return _planar.decoded_tensors(partial(Weight, **said), given, dtype, out, threads)
 
 
+@_core.default_fpenv
 def quantize(
     x: ArrayLike,
     scales: ArrayLike,

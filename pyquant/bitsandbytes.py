@@ -123,6 +123,7 @@ class FourBit:
 # ---- 4 bits ----
 
 
+@_core.default_fpenv
 def quantize(
     x: ArrayLike,
     *,
@@ -200,12 +201,13 @@ def quantize(
     if not nested:
         return FourBit(codes, absmax, array.shape, given, quant_type, size, dtype)
     base = np.float32(_offset_of(offset, absmax))
-    left = absmax - base
+    with np.errstate(all="ignore"):
+        left = absmax - base
     scales = _absmax_of(left, _NESTED_BLOCK)
     kept = Nested(scales, float(base), TABLES["dynamic8"])
     small = _encoded(
         left,
-        np.float32(1) / np.maximum(scales, _LEAST),
+        _inverse_of(scales),
         axis=0,
         block_size=_NESTED_BLOCK,
         inverse=True,
@@ -214,6 +216,7 @@ def quantize(
     return FourBit(codes, small, array.shape, given, quant_type, size, dtype, kept)
 
 
+@_core.default_fpenv
 def dequantize(
     q: FourBit,
     *,
@@ -275,7 +278,8 @@ def dequantize(
             block_size=q.nested.block_size,
             codebook=q.nested.quant_map,
         )
-        scales += np.float32(q.nested.offset)
+        with np.errstate(all="ignore"):
+            scales += np.float32(q.nested.offset)
     size = int(q.block_size)
     how: dict[str, Any] = {"axis": 0, "block_size": size, "codebook": q.quant_map}
     if out is None:
@@ -307,11 +311,10 @@ def _encode(
     threads: SupportsIndex,
 ) -> npt.NDArray[np.uint8]:
     """Multiply complete blocks by the reciprocals of their scales; divide a short block."""
-    scales = np.maximum(absmax, _LEAST)
     whole = flat.size // size
     how: dict[str, Any] = {"packed": "high-first", "codebook": book, "threads": threads}
     how |= {"axis": 0, "block_size": size, "inverse": True}
-    inverse = np.float32(1) / scales[:whole]
+    inverse = _inverse_of(absmax[:whole])
     if whole == absmax.size:
         made: Any = _encoded(flat, inverse, **how)
         return np.asarray(made.data)
@@ -322,12 +325,18 @@ def _encode(
         made = _encoded(flat[first * size : last * size], inverse[first:last], **how)
         data[first * size // 2 : last * size // 2] = made.data
     rest: Any = _encoded(
-        flat[whole * size :], scales[-1], packed="high-first", codebook=book
+        flat[whole * size :], max(absmax[-1], _LEAST), packed="high-first", codebook=book
     )
     data[whole * size // 2 :] = rest.data
     if flat.size % 2:  # as if the block contained 0
         data[-1] |= int(_encoded(0.0, 1.0, codebook=book))
     return data
+
+
+def _inverse_of(absmax: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the multipliers of blocks with these magnitudes."""
+    with np.errstate(all="ignore"):
+        return np.divide(np.float32(1), np.maximum(absmax, _LEAST), dtype=np.float32)
 
 
 def _absmax_of(flat: npt.NDArray[Any], size: int) -> npt.NDArray[np.float32]:
@@ -364,6 +373,7 @@ def _real_of(value: SupportsFloat) -> float:
 # ---- rows of int8 ----
 
 
+@_core.default_fpenv
 def quantize_int8(
     x: ArrayLike, *, threads: SupportsIndex = 1
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
@@ -413,13 +423,14 @@ def quantize_int8(
     scb = np.maximum(-ends[0], ends[1]).astype(np.float32).reshape(-1)
     scb = scb if array.shape[1] else np.zeros(len(array), np.float32)
     least = np.where(scb == 0, np.float32(1), scb)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         ratio = np.float32(127) * (np.float32(1) / least)
     ratio = np.minimum(ratio, np.finfo(np.float32).max)
     codes = _encoded(array, ratio, axis=0, dtype="int8", inverse=True, threads=threads)
     return np.asarray(codes, np.int8), scb
 
 
+@_core.default_fpenv
 def dequantize_int8(
     codes: ArrayLike,
     scb: ArrayLike,
@@ -484,7 +495,7 @@ def dequantize_int8(
     else:
         check_out(out, array.shape, kind)
         check_apart(out, array, scales)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         step = max(1, _PIECE // max(array.shape[1], 1))
         for begin in range(0, len(array), step):
             rows = slice(begin, begin + step)
@@ -557,6 +568,7 @@ def to_tensors(q: FourBit, name: str) -> dict[str, npt.NDArray[Any]]:
     return found
 
 
+@_core.default_fpenv
 def from_tensors(tensors: Mapping[str, Any], name: str) -> FourBit:
     """
     Build a weight from the tensors that bitsandbytes stores.

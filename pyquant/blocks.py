@@ -454,6 +454,7 @@ class BlockFormat:
             blocks = np.ascontiguousarray(blocks)
         return {name: _field(blocks, *where) for name, where in _fields(self.name).items()}
 
+    @_core.default_fpenv
     def join(self, **parts: ArrayLike) -> npt.NDArray[np.uint8]:
         """
         Build blocks from their fields.

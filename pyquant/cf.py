@@ -35,6 +35,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+@_core.default_fpenv
 def params(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> tuple[QParams, np.dtype[Any]]:
     """
     Read quantization parameters from the attributes of a variable.
@@ -88,6 +89,7 @@ dtype='int16', axis=None, block_size=None, fill=(-999,)), dtype('float32'))
     return found, made
 
 
+@_core.default_fpenv
 def decode(
     q: ArrayLike,
     attrs: Mapping[str, Any],
@@ -199,6 +201,7 @@ def _decode_slices(
     return out
 
 
+@_core.default_fpenv
 def encode(
     x: ArrayLike,
     attrs: Mapping[str, Any],

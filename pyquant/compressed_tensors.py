@@ -249,6 +249,7 @@ def dequantize(
     return _core.dequantize(array, scale, zero, dtype=kind, out=out, threads=threads, **how)
 
 
+@_core.default_fpenv
 def quantize(
     weight: ArrayLike,
     weight_scale: ArrayLike | None = None,

@@ -206,10 +206,12 @@ def choose_qparams(
         meta=np.empty((0,) * (x.ndim + 1), x.dtype),
     )
     if shared:
-        meet, along = np.maximum.reduce, [d + 1 for d in shared]
-        ends = da.reduction(ends, meet, meet, axis=along, keepdims=True, dtype=x.dtype)
+        along = [d + 1 for d in shared]
+        ends = da.reduction(
+            ends, _highest, _highest, axis=along, keepdims=True, dtype=x.dtype
+        )
     found = ends.compute().reshape(2, -1)
-    found[0] *= -1
+    np.negative(found[:1], out=found[:1])
     p = _qparams.choose_qparams(found, dtype=dtype, axis=1, symmetric=symmetric)
     scale, zero_point = p.scale.reshape(shape), p.zero_point.reshape(shape)
     return QParams(scale, zero_point, p.dtype, axis=axis, block_size=block_size)
@@ -301,6 +303,7 @@ def _chunk(
     return _placed(parts[count:], function, block, **own, **options)
 
 
+@_core.default_fpenv
 def _ends(
     block: npt.NDArray[Any], *begin: npt.NDArray[Any], extents: tuple[int, ...]
 ) -> npt.NDArray[Any]:
@@ -309,8 +312,15 @@ def _ends(
         wide = zip(block.shape, extents, strict=True)
         return np.zeros((2, *(-(-n // b) if b else 1 for n, b in wide)), block.dtype)
     found = _placed(begin, _core.extrema, block, _within(block, extents))
-    found[0] *= -1
+    np.negative(found[:1], out=found[:1])
     return found.astype(block.dtype)
+
+
+@_core.default_fpenv
+def _highest(ends: npt.NDArray[Any], **options: Any) -> npt.NDArray[Any]:
+    """Return the maxima along axes, on the threads of dask."""
+    found: npt.NDArray[Any] = np.maximum.reduce(ends, **options)
+    return found
 
 
 def _within(block: npt.NDArray[Any], extents: tuple[int, ...]) -> tuple[int, ...]:

@@ -560,6 +560,7 @@ def _join(tensors: dict[str, Tensor], more: dict[str, Tensor], path: str) -> Non
         tensors[name] = tensor
 
 
+@_core.default_fpenv
 def write_weights(
     path: str | os.PathLike[str],
     weights: Mapping[str, Any],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from pyquant import _planar
+from pyquant import _core, _planar
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -212,6 +212,7 @@ def dequantize(
     return _planar.decoded_tensors(partial(Weight, **said), given, dtype, out, threads)
 
 
+@_core.default_fpenv
 def quantize(
     x: ArrayLike,
     scales: ArrayLike,

@@ -92,6 +92,7 @@ class Weight(_planar.Weight):
 
     _turned = True
 
+    @_core.default_fpenv
     def __post_init__(self) -> None:
         """Check that all arguments match."""
         bits = _planar.one_of(self.bits, "bits", _BITS)
@@ -185,6 +186,7 @@ def dequantize(
     return Weight(*given, **attributes).dequantize(dtype=dtype, out=out, threads=threads)
 
 
+@_core.default_fpenv
 def quantize(
     x: ArrayLike,
     *,

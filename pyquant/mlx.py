@@ -108,6 +108,7 @@ class Weight(_planar.Weight):
             bits=bits,
         )
 
+    @_core.default_fpenv
     def dequantize(
         self,
         *,
@@ -211,6 +212,7 @@ def dequantize(
     return Weight(*given).dequantize(dtype=dtype, out=out, threads=threads)
 
 
+@_core.default_fpenv
 def quantize(
     w: ArrayLike,
     *,
@@ -308,6 +310,7 @@ def quantize(
     return Weight(words, scales, biases, size, width)
 
 
+@_core.default_fpenv
 def convert(
     weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
     *,

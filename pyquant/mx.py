@@ -57,6 +57,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+@_core.default_fpenv
 def choose_scale(
     x: ArrayLike,
     dtype: npt.DTypeLike,

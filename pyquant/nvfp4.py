@@ -100,6 +100,7 @@ class Blocks:
         return dequantize(self.codes, self.scales, self.tensor_scale, **how)
 
 
+@_core.default_fpenv
 def choose_tensor_scale(
     x: ArrayLike, *, style: _Style = "torchao", threads: SupportsIndex = 1
 ) -> np.float32:
@@ -147,6 +148,7 @@ def choose_tensor_scale(
     return _tensor_scale(_amax_of(array, axis, 1 << 12, count), style)
 
 
+@_core.default_fpenv
 def quantize(
     x: ArrayLike,
     tensor_scale: ArrayLike | None = None,

@@ -39,6 +39,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+@_core.default_fpenv
 class Observer:
     """
     Collect minimum, maximum and a histogram over batches, to choose scales from.

@@ -26,6 +26,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+@_core.default_fpenv
 def fake_quantize(
     x: ArrayLike,
     input_low: ArrayLike,
@@ -129,27 +130,21 @@ def _levels_of(levels: SupportsIndex) -> int:
     return count
 
 
+@_core.default_fpenv
 def params_of(
     ranges: Sequence[npt.NDArray[np.float32]], levels: int
 ) -> npt.NDArray[np.float32]:
     """Join four arrays; the last dimension has low, high, slope, shift, step and first."""
-    return _core.undisturbed(_params_of, *ranges, np.float32(levels - 1))
-
-
-def _params_of(
-    low: npt.NDArray[np.float32],
-    high: npt.NDArray[np.float32],
-    first: npt.NDArray[np.float32],
-    last: npt.NDArray[np.float32],
-    count: np.float32,
-) -> npt.NDArray[np.float32]:
+    low, high, first, last = ranges
+    count = np.float32(levels - 1)
     params = np.empty((*low.shape, 6), np.float32)
-    params[..., 0] = low
-    params[..., 1] = high
-    params[..., 2] = count / (high - low)
-    params[..., 3] = -low * params[..., 2]
-    params[..., 4] = (last - first) / count
-    params[..., 5] = first
+    with np.errstate(all="ignore"):
+        params[..., 0] = low
+        params[..., 1] = high
+        params[..., 2] = count / (high - low)
+        params[..., 3] = -low * params[..., 2]
+        params[..., 4] = (last - first) / count
+        params[..., 5] = first
     return params
 
 

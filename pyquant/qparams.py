@@ -194,6 +194,7 @@ class QParams(_core.Calls):
         msg = f"{name}: expected no deletion, QParams is immutable"
         raise AttributeError(msg)
 
+    @_core.default_fpenv
     def __eq__(self, other: object) -> bool:
         """Compare type, granularity, shapes and the bits of all parameters."""
         if not isinstance(other, QParams):
@@ -222,6 +223,7 @@ class QParams(_core.Calls):
         parts = (self._offset, self._fill, self._quant_range)
         return parts if any(part is not None for part in parts) else ()
 
+    @_core.default_fpenv
     def __repr__(self) -> str:
         """Show all parameters, but only the ends of long arrays."""
         more = ""

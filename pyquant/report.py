@@ -26,6 +26,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+@_core.default_fpenv
 class ErrorReport:
     """
     Error statistics of ``x - y``: SQNR in dB, MSE, maximum error, saturation.

@@ -40,6 +40,7 @@ class _Tensor(NamedTuple):
     axis: int | None
 
 
+@_core.default_fpenv
 def quantize_input(
     detail: Mapping[str, Any],
     x: ArrayLike,
@@ -128,6 +129,7 @@ def _check_pixels(tensor: _Tensor, x: npt.NDArray[Any]) -> None:
         raise TypeError(msg)
 
 
+@_core.default_fpenv
 def dequantize_output(
     detail: Mapping[str, Any],
     q: ArrayLike,

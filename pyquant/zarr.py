@@ -224,6 +224,7 @@ class ScaleOffset(_AtOnce, _ScaleOffset):
             return super()._decode_sync(chunk_array, chunk_spec)
         return _buffer(step(array, affine), chunk_spec)
 
+    @_core.default_fpenv
     def _affine(self, kind: Any) -> _Affine | None:
         """Return the parameters if pyquant computes arithmetic of this type."""
         if kind.to_native_dtype().name not in _REALS[1:]:
@@ -239,6 +240,7 @@ class _Affine(NamedTuple):
     scale: np.floating[Any]
     offset: np.floating[Any]
 
+    @_core.default_fpenv
     def __call__(self, x: _Array) -> _Array:
         made: _Array = (x - self.offset) * self.scale
         return made
@@ -252,6 +254,7 @@ class _Quantize(NamedTuple):
     rounding: Any
     beyond: Any
 
+    @_core.default_fpenv
     def __call__(self, x: _Array, affine: _Affine | None = None) -> _Array:
         how: dict[str, Any] = {"scale": 1} if affine is None else _scaled(affine)
         how |= {"dtype": self.dtype, "rounding": self.rounding, "fill": self.fills or None}

@@ -1,13 +1,17 @@
-"""Results do not depend on the floating-point control state; calls leave it as it was."""
+"""Results do not depend on the floating-point control state; calls restore it."""
 
 import ctypes
 import ctypes.util
+import inspect
+import os
+import pickle
 import platform
 import struct
 import sys
 from contextlib import contextmanager
 
 import numpy as np
+import public_calls
 import pytest
 from support import (
     AVAILABLE_CODES,
@@ -17,6 +21,7 @@ from support import (
     TYPES,
     adversarial,
     by_family,
+    case,
     codes,
     compute_dtype,
     dtype_of,
@@ -64,6 +69,7 @@ MACHINE = {"AMD64": "x86_64", "arm64": "aarch64"}.get(
 if MACHINE not in MACHINES or sys.platform != "linux":
     pytest.skip("the layout of fenv_t is not known here", allow_module_level=True)
 OFFSET, CONTROL, STATES = MACHINES[MACHINE]
+FLAGS = 1 | 4 | 8 if MACHINE == "x86_64" else 1 | 2 | 4  # invalid, by zero, overflow
 
 libm = ctypes.CDLL(ctypes.util.find_library("m"))
 
@@ -179,7 +185,7 @@ def test_choose_qparams(name, source, isa):
 
 @loop("name", STATES)
 def test_python_numbers(name):
-    """Integers that float64 rounds, and floats that float32 does."""
+    """Convert integers beyond float64 and floats beyond float32."""
     whole, reals = [2**53 + 1, 2**53 + 3, 5], [0.1, 1e-40, 1 + 2**-24 + 2**-40]
 
     def results():
@@ -218,7 +224,13 @@ def test_on_workers_which_inherit_it(name, monkeypatch):
             pq.quantize(x, 1e-40, threads=threads),
             pq.quantize(x, scales, axis=0, threads=threads),
             pq.dequantize(q, scales, axis=0, dtype="float16", threads=threads),
+            *magnitudes(threads),
         )
+
+    def magnitudes(threads):
+        if HAVE_BFLOAT16:  # ml_dtypes has the type of the scales
+            how = {"rule": "rceil", "block_size": 2, "threads": threads}
+            yield pq.mx.choose_scale(x, "float8_e4m3fn", **how)
 
     expected = results(1)
     _threads._forget()
@@ -227,6 +239,54 @@ def test_on_workers_which_inherit_it(name, monkeypatch):
     _threads._forget()
     for a, b in zip(got, expected, strict=True):
         same(a, b)
+
+
+@pytest.fixture(scope="module")
+def public():
+    """Return each public name with its call, and the bits of its result."""
+    return {
+        name: (call, public_calls.bits(call()))
+        for name, call in public_calls.rows().items()
+    }
+
+
+# The error state of NumPy: every warning is an error.
+RAISES = "NumPy raises"
+
+
+@pytest.mark.parametrize("name", [*STATES, RAISES])
+def test_every_public_name(name, public):
+    for row, (call, expected) in public.items():
+        with case(call=row):
+            libm.feclearexcept(FLAGS)
+            with np.errstate(all="raise") if name == RAISES else state(STATES[name]):
+                got = call()
+                left = libm.fetestexcept(FLAGS)
+            assert public_calls.bits(got) == expected
+            assert left == 0
+
+
+def test_a_decorated_function_is_like_the_function():
+    function = pq.mx.choose_scale
+    assert function.__module__ == "pyquant.mx"
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert list(inspect.signature(function).parameters)[:2] == ["x", "dtype"]
+    assert inspect.isroutine(function)
+    assert isinstance(vars(pq.ErrorReport)["mse"], property)
+    with state(STATES["up"]), pytest.raises(ValueError, match="rule: expected"):
+        function(np.ones(32), "float8_e4m3fn", rule="nearest")
+
+
+def test_calibrate_reads_batches_in_the_state_of_the_caller():
+    found = []
+
+    def batches():
+        found.append(control_state())
+        yield np.ones(3)
+
+    with state(STATES["up"]):
+        pq.calibrate(batches())
+    assert found == [STATES["up"] & CONTROL]
 
 
 TRAPPING = """
@@ -261,12 +321,30 @@ print("ok")
 """
 
 
+PUBLIC_TRAPPING = f"""
+import sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+import ctypes, ctypes.util, public_calls
+libm = ctypes.CDLL(ctypes.util.find_library("m"))
+rows = public_calls.rows()
+for call in rows.values():
+    call()  # the first call imports modules
+assert libm.feenableexcept(1 | 4 | 8) != -1
+for name, call in rows.items():
+    print(name, end=" ", flush=True)  # if a call traps, its name is the last
+    call()
+print("ok")
+"""
+
+
 @pytest.mark.skipif(MACHINE != "x86_64", reason="ARM cores seldom trap")
-def test_unmasked_exceptions_do_not_trap():
+@pytest.mark.parametrize("program", [TRAPPING, PUBLIC_TRAPPING], ids=["core", "public"])
+def test_unmasked_exceptions_do_not_trap(program):
     if not hasattr(libm, "feenableexcept"):
         pytest.skip("this C library unmasks no exceptions")
-    run = run_python(TRAPPING)
-    assert (run.returncode, run.stdout) == (0, "ok\n"), run.stderr
+    run = run_python(program)
+    assert run.returncode == 0, (run.stdout.split()[-1:], run.stderr)
+    assert run.stdout.endswith("ok\n")
 
 
 def test_no_exception_flags_are_left():
@@ -274,4 +352,4 @@ def test_no_exception_flags_are_left():
     assert libm.feclearexcept(63) == 0
     q = pq.quantize(x, np.float32(0.0))
     pq.dequantize(q, np.float32(np.inf))
-    assert libm.fetestexcept(1 | 4 | 8) == 0  # NumPy would warn about these flags.
+    assert libm.fetestexcept(FLAGS) == 0  # NumPy would warn about these flags.

@@ -14,6 +14,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from pyquant import __version__
+from pyquant._core import default_fpenv
 from pyquant.cli._errors import EXPECTED, shown, told
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ examples:
 pyquant COMMAND --help lists the options of a command, with examples"""
 
 
+@default_fpenv
 def main(argv: Sequence[str] | None = None) -> int:
     """
     Run one command.

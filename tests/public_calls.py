@@ -1,0 +1,561 @@
+"""Call every public function and method with values near the limits of rounding.
+
+`CALLS` has a row for each function and method, `OBJECTS` an instance of each class. The
+properties of the instances, and functions without required arguments, need no row.
+"""
+
+import atexit
+import contextlib
+import importlib
+import inspect
+import io
+import pickle
+import pkgutil
+import tempfile
+from enum import EnumType
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from support import HAVE_BFLOAT16, adversarial
+
+import pyquant
+import pyquant as pq
+from pyquant import (
+    awq,
+    cf,
+    cli,
+    com_microsoft,
+    compressed_tensors,
+    gptq,
+    mlx,
+    mx,
+    ngraph,
+    nvfp4,
+    onednn,
+    onnx,
+    openvino,
+    tflite,
+)
+from pyquant import bitsandbytes as bnb
+from pyquant import matmulnbits as nbits
+
+OPTIONAL = {}  # modules of optional packages
+for _name in ("dask", "zarr"):
+    with contextlib.suppress(ImportError):
+        OPTIONAL[_name] = importlib.import_module(f"pyquant.{_name}")
+
+FOLDER = tempfile.TemporaryDirectory()
+atexit.register(FOLDER.cleanup)
+PATH = Path(FOLDER.name)
+
+# ---- values ----
+
+_normal = np.random.default_rng(7).normal(size=(64, 64))
+WEIGHT = _normal.astype(np.float32)
+WEIGHT[0] *= np.float32(2e-39)  # subnormal numbers
+WEIGHT[1] *= np.float32(1e-30)
+HALF = _normal.astype(np.float16)
+TINY = (_normal * 1e-39).astype(np.float32)
+DOUBLE = np.append(_normal.ravel(), [1e-310, -3e-310, 5e-324, 0, 1 / 3])
+THIRDS = DOUBLE / 3
+ONE_TENTH, SMALL = np.float32([0.1]), np.float32(1e-40)
+VALUES = adversarial("float32", 0.3, 333)
+CODES = np.arange(64 * 64, dtype=np.uint8).reshape(64, 64) % 251
+SCALES = np.float32([0.1, 1e-39, 0.3, 1e-40] * 16)
+BATCHES = [WEIGHT, TINY, SCALES[None] * -3, WEIGHT * np.float32(1.7)]
+GROUPED = np.abs(WEIGHT[:2]) + np.float32(0.01)  # scales of two groups
+ZEROS = np.full((2, 64), 7, np.uint8)
+MIDDLES = (CODES % 8 - 6.5).astype(np.float32) * GROUPED.repeat(32, 0)
+CF = {"scale_factor": np.float32(0.1), "add_offset": 0.3, "_FillValue": -99}
+CF_TINY = {"scale_factor": 1e-40, "_FillValue": -99}
+CFS = (CF, CF_TINY, {"scale_factor": np.float32(1e-40)}, {"scale_factor": np.float64(0.1)})
+ONNX = (WEIGHT, np.float32(0.1), np.int8(3))
+LEVELS = (WEIGHT, -1.1, 1.3, -0.9, 0.7, 16), (WEIGHT, -1e-36, 2e-36, 0.0, 1.0, 16)
+
+
+def _detail(scales, zeros, dtype=np.int8):
+    given = {"scales": np.float32(scales), "zero_points": np.int32(zeros)}
+    return {
+        "dtype": dtype,
+        "quantization_parameters": {**given, "quantized_dimension": 0},
+    }
+
+
+DETAILS = (_detail([0.1], [3]), _detail([0], [3]), _detail(SCALES, np.full(64, 5)))
+
+
+RANGES = (("minmax", 99), *(("percentile", p) for p in (99.99, 99.9, 99.8)))
+RANGES += (("mse", 99), ("entropy", 99))
+
+
+def _observer(**options):
+    made = pq.Observer(**options)
+    for batch in BATCHES:
+        made.update(batch[:, :4])
+    return made
+
+
+OBSERVERS = [
+    *(_observer(), _observer(histogram=True), _observer(momentum=0.1)),
+    _observer(histogram=True, axis=1, mantissa_bits=3),
+]
+OBSERVERS[0].update(np.array([1e-310]))  # float64
+OBSERVERS.append(pq.Observer(histogram=True))  # 1000 values: exact ranks
+OBSERVERS[-1].update(_normal.ravel()[:1000])
+COUNTING = [one for one in OBSERVERS if one._histogram]
+REPORTS = [
+    *(pq.measure_error(WEIGHT, HALF.astype(np.float32), axis=axis) for axis in (None, 0)),
+    pq.measure_error(np.zeros(3), np.float64([0, 1e-310, 1e300])),
+    *(pq.measure_error(WEIGHT, WEIGHT), pq.measure_error(np.zeros(0), np.zeros(0))),
+]
+PARAMS = [pq.QParams(SCALES, None, "int8", axis=1), pq.QParams(1e-40, 3, "uint8")]
+PACKED = pq.quantize(WEIGHT, 0.1, dtype="int4", packed=True)
+Q4_0, Q4_K = pq.block_format("Q4_0"), pq.block_format("Q4_K")
+BLOCKS = Q4_0.encode(WEIGHT)
+FOUR_BIT = bnb.quantize(WEIGHT, nested=True)
+WEIGHTS = {
+    "awq": awq.quantize(WEIGHT, GROUPED, ZEROS),
+    "gptq": gptq.quantize(WEIGHT, GROUPED, ZEROS, bits=4, format="gptq"),
+    "compressed_tensors": compressed_tensors.quantize(WEIGHT, group_size=32),
+    "matmulnbits": nbits.quantize(WEIGHT),
+    "mlx": mlx.quantize(WEIGHT),
+}
+SMALL_SCALES = np.full((64, 2), SMALL)
+SMALL_WEIGHT = nbits.pack(CODES & 15, SMALL_SCALES.T, block_size=32)
+pq.write_weights(PATH / "m.safetensors", {"w": WEIGHT, "b": HALF, "p": PARAMS[1]})
+pq.write_weights(PATH / "w.safetensors", {"w": WEIGHT.reshape(16, 256), "b": HALF})
+pq.write_weights(PATH / "m.gguf", {"w": (Q4_0, BLOCKS)}, metadata={"x": SMALL})
+WEIGHT_FILE = pq.open_weights(PATH / "m.safetensors")
+GGUF_FILE = pq.open_weights(PATH / "m.gguf")
+
+OBJECTS = {
+    "blocks.BlockFormat": [Q4_0],
+    "bitsandbytes.FourBit": [FOUR_BIT],
+    "bitsandbytes.Nested": [FOUR_BIT.nested],
+    "dtypes.ElementType": [],
+    "files.Weight": [WEIGHT_FILE["w"], WEIGHT_FILE["b"], GGUF_FILE["w"]],
+    "files.WeightFile": [WEIGHT_FILE],
+    "observe.Observer": OBSERVERS,
+    "packed.PackedArray": [PACKED],
+    "qparams.QParams": PARAMS,
+    "report.ErrorReport": REPORTS,
+    "_planar.Weight": list(WEIGHTS.values()),
+    **{f"{name}.Weight": [weight] for name, weight in WEIGHTS.items()},
+}
+
+
+def _updated(*batches, **options):
+    made = pq.Observer(**options)
+    for batch in batches:
+        made.update(batch)
+    return made
+
+
+def _error(call, *args, **kwargs):
+    """Return the text of an error, or the result."""
+    try:
+        return call(*args, **kwargs)
+    except ValueError as error:
+        return str(error)
+
+
+def _merged(a, b):
+    a = a.copy()
+    a.merge(b)
+    return a
+
+
+def _written(name, weights, metadata=None):
+    pq.write_weights(PATH / name, weights, metadata=metadata)
+    return (PATH / name).read_bytes()
+
+
+def _command(*words, result=None):
+    """Return the output of a command, and the bytes of its file."""
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        assert cli.main(list(map(str, words))) in (0, 1)
+    return text.getvalue(), (PATH / result).read_bytes() if result else b""
+
+
+def _commands():
+    given, made, back = (PATH / f"{n}.safetensors" for n in ("w", "made", "back"))
+    yield _command("quantize", given, made, "--type", "int8", "-f", result=made.name)
+    yield _command("quantize", given, PATH / "made.gguf", "--type", "Q4_K", "-f")
+    yield _command("compare", given, made)
+    if find_spec("jinja2"):
+        page = PATH / "page.html"
+        yield _command("compare", given, made, "--report", page, "-f", result=page.name)
+    yield _command("dequantize", made, back, "-f", result=back.name)
+    yield _command("inspect", made)
+
+
+def _linear(call):
+    return lambda: {name: call(weight) for name, weight in WEIGHTS.items()}
+
+
+# ---- calls ----
+
+_weights = {
+    f"{name}.convert": lambda module=module, more=more: [
+        module.convert((Q4_0, BLOCKS), **more),
+        module.convert(WEIGHTS["compressed_tensors"], **more),
+    ]
+    for name, module, more in (
+        *(("awq", awq, {}), ("compressed_tensors", compressed_tensors, {})),
+        *(("matmulnbits", nbits, {}), ("gptq", gptq, {"format": "gptq_v2"})),
+    )
+}
+
+CALLS = {
+    # The package.
+    "blocks.block_format": lambda: pq.block_format("Q4_K"),
+    "observe.calibrate": lambda: [
+        pq.calibrate(iter(BATCHES), dtype="uint8"),
+        pq.calibrate(BATCHES, method="entropy"),
+        pq.calibrate(BATCHES, momentum=0.3),
+    ],
+    "qparams.choose_qparams": lambda: [
+        pq.choose_qparams(x, symmetric=symmetric, **more)
+        for x in (WEIGHT, TINY, DOUBLE)
+        for more in ({"method": "mse"}, {"like": "onnxruntime"}, {"scale_dtype": "float16"})
+        for symmetric in (True, False)
+    ],
+    "qparams.qparams_from_range": lambda: [
+        pq.qparams_from_range(-0.1, high, symmetric=False) for high in (1e-40, 0.3, 1e-310)
+    ],
+    "_core.quantize": lambda: [
+        pq.quantize(x, scale, **more)
+        for x in (VALUES, HALF, DOUBLE, 1e-40)
+        for scale in (0.3, 1e-40)
+        for more in ({}, {"dtype": "int32"}, {"offset": 0.1}, {"codebook": "nf4"})
+    ],
+    "_core.dequantize": lambda: [
+        pq.dequantize(CODES, SCALES, axis=1, **more)
+        for more in ({}, {"offset": SCALES}, {"dtype": "float16"}, {"dtype": "float64"})
+    ],
+    "_core.requantize": lambda: [
+        pq.requantize(CODES.astype(np.int32), multiplier, 3, bias=5)
+        for multiplier in (0.1, 1e-40, ONE_TENTH)
+    ],
+    "_core.fixed_point": lambda: [
+        pq.fixed_point(multiplier) for multiplier in (0.1, 1e-310, SCALES)
+    ],
+    "fused.dynamic_quantize": lambda: [pq.dynamic_quantize(x) for x in (WEIGHT, TINY)],
+    "fused.fake_quantize": lambda: pq.fake_quantize(WEIGHT, SCALES, axis=1),
+    "report.measure_error": lambda: [
+        pq.measure_error(WEIGHT, TINY),
+        pq.measure_error(DOUBLE, THIRDS),
+    ],
+    "files.open_weights": lambda: dict(pq.open_weights(PATH / "m.gguf").metadata),
+    "files.write_weights": lambda: [
+        _written("a.safetensors", {"w": WEIGHT, "p": PARAMS[0]}),
+        _written("a.gguf", {"w": (Q4_0, BLOCKS), "h": HALF}, {"x": 1e-40, "y": 0.1}),
+    ],
+    **{
+        f"dtypes.{name}": lambda name=name: getattr(pq.dtypes, name)("int8")
+        for name in ("name_of", "requested", "shown")
+    },
+    "dtypes.described": lambda: pq.dtypes.described(WEIGHT),
+    "dtypes.ml_dtype": None,
+    "dtypes.ml_name": None,
+    "packed.pack": lambda: pq.pack(CODES & 15, "words", axis=1, bits=4),
+    # Methods.
+    "blocks.BlockFormat.encoded_shape": lambda: Q4_0.encoded_shape((3, 64)),
+    "blocks.BlockFormat.decoded_shape": lambda: Q4_0.decoded_shape((3, 36)),
+    "blocks.BlockFormat.decode": lambda: Q4_0.decode(BLOCKS),
+    "blocks.BlockFormat.encode": lambda: [
+        Q4_K.encode(np.tile(x, 4), **more)
+        for x in (WEIGHT, TINY, HALF)
+        for more in ({}, {"search": True}, {"weights": np.abs(_normal[0].repeat(4))})
+    ],
+    "blocks.BlockFormat.split": lambda: Q4_0.split(BLOCKS),
+    "blocks.BlockFormat.join": lambda: [
+        Q4_0.join(**Q4_0.split(BLOCKS)),
+        _error(Q4_0.join, **Q4_0.split(BLOCKS) | {"d": SMALL_SCALES}),
+    ],
+    "observe.Observer.update": lambda: [
+        _updated(*BATCHES, HALF.astype(np.float64), axis=axis, **options)
+        for axis in (None, 1)
+        for options in ({}, {"histogram": True}, {"momentum": 0.3})
+    ][1:],
+    "observe.Observer.merge": lambda: [_merged(one, one) for one in COUNTING],
+    "observe.Observer.copy": lambda: OBSERVERS[0].copy(),
+    "observe.Observer.quantile": lambda: [
+        one.quantile(q) for one in COUNTING for q in (0.1, 0.3, 0.999, 0.7, 1)
+    ],
+    "observe.Observer.range": lambda: [
+        one.range(method, percentile=percentile, dtype=dtype, symmetric=symmetric)
+        for one in COUNTING
+        for method, percentile in RANGES
+        for dtype in ("int8", "uint4")
+        for symmetric in (True, False)
+    ],
+    "observe.Observer.qparams": lambda: [
+        one.qparams("uint8", method=method)
+        for one in COUNTING
+        for method in ("minmax", "percentile", "mse", "entropy")
+    ],
+    "packed.PackedArray.from_buffer": lambda: pq.PackedArray.from_buffer(
+        b"abcd", "int4", 8
+    ),
+    "packed.PackedArray.unpack": lambda: PACKED.unpack(),
+    "packed.PackedArray.repack": lambda: PACKED.repack("words", axis=1),
+    "packed.PackedArray.copy": lambda: PACKED.copy(),
+    "_core.Calls.quantize": lambda: [p.quantize(TINY) for p in PARAMS],
+    "_core.Calls.dequantize": lambda: [p.dequantize(p.quantize(TINY)) for p in PARAMS],
+    "qparams.QParams.measure_error": lambda: [p.measure_error(TINY) for p in PARAMS],
+    "files.Weight.view": lambda: WEIGHT_FILE["w"].view(),
+    "files.Weight.decode": lambda: [
+        WEIGHT_FILE["w"].decode(dtype="float16"),
+        GGUF_FILE["w"].decode(),
+    ],
+    "files.WeightFile.load": lambda: WEIGHT_FILE.load("p"),
+    "files.WeightFile.close": lambda: pq.open_weights(PATH / "m.safetensors").close(),
+    **{
+        f"_planar.Weight.{name}": _linear(call)
+        for name, call in {
+            "dequantize": lambda weight: weight.dequantize(),
+            "linear": lambda weight: (
+                None if weight._planar.bias is not None else weight.linear()
+            ),
+        }.items()
+    },
+    "_planar.Weight.blocks": lambda: [
+        compressed_tensors.convert((Q4_0, BLOCKS)).blocks("Q4_0"),
+        mlx.convert((Q4_0, BLOCKS)).blocks("Q4_1"),
+        _error(SMALL_WEIGHT.blocks, "Q4_0"),
+    ],
+    "mlx.Weight.dequantize": lambda: WEIGHTS["mlx"].dequantize(),
+    # Formats of weights.
+    **_weights,
+    "awq.quantize": lambda: awq.quantize(MIDDLES, GROUPED, ZEROS),
+    "awq.dequantize": lambda: awq.dequantize(*_arrays("awq", 3)),
+    "bitsandbytes.quantize": lambda: [
+        bnb.quantize(x, **more)
+        for x in (WEIGHT, TINY, VALUES[np.isfinite(VALUES)])
+        for more in ({}, {"nested": True}, {"nested": True, "offset": 0.3})
+    ],
+    "bitsandbytes.dequantize": lambda: bnb.dequantize(FOUR_BIT),
+    "bitsandbytes.quantize_int8": lambda: [bnb.quantize_int8(x) for x in (WEIGHT, TINY)],
+    "bitsandbytes.dequantize_int8": lambda: bnb.dequantize_int8(
+        CODES.view(np.int8), SCALES
+    ),
+    "bitsandbytes.from_tensors": lambda: bnb.from_tensors(
+        bnb.to_tensors(FOUR_BIT, "w"), "w"
+    ),
+    "bitsandbytes.to_tensors": lambda: bnb.to_tensors(FOUR_BIT, "w"),
+    "compressed_tensors.quantize": lambda: [
+        compressed_tensors.quantize(x, group_size=32, symmetric=symmetric)
+        for x in (WEIGHT, HALF)
+        for symmetric in (True, False)
+    ],
+    "compressed_tensors.dequantize": lambda: compressed_tensors.dequantize(
+        *_arrays("compressed_tensors", 2), bits=4
+    ),
+    "gptq.quantize": lambda: gptq.quantize(MIDDLES, GROUPED, ZEROS, bits=4, format="gptq"),
+    "gptq.dequantize": lambda: gptq.dequantize(*_arrays("gptq", 3), bits=4, format="gptq"),
+    "gptq.detect": lambda: gptq.detect(np.full((2, 8), 0x77777777, np.int32), bits=4),
+    "matmulnbits.quantize": lambda: [
+        nbits.quantize(x, symmetric=symmetric)
+        for x in (WEIGHT, WEIGHT.T, TINY)
+        for symmetric in (True, False)
+    ],
+    "matmulnbits.dequantize": lambda: nbits.dequantize(
+        *_arrays("matmulnbits", 2),
+        SCALES.repeat(2).reshape(64, 2),
+        K=64,
+        N=64,
+        block_size=32,
+    ),
+    "matmulnbits.pack": lambda: nbits.pack(CODES & 15, GROUPED, block_size=32),
+    "mlx.quantize": lambda: [mlx.quantize(x) for x in (WEIGHT, TINY, HALF)],
+    "mlx.dequantize": lambda: mlx.dequantize(*_arrays("mlx", 3)),
+    "mlx.convert": lambda: [
+        mlx.convert((Q4_0, BLOCKS)),
+        _error(mlx.convert, SMALL_WEIGHT),
+    ],
+    # Standards and other packages.
+    "cf.params": lambda: [cf.params(attrs, "int16") for attrs in CFS],
+    "cf.encode": lambda: [
+        cf.encode(x, attrs, "int16", out_of_range=beyond)
+        for x in (WEIGHT, TINY)
+        for attrs in CFS
+        for beyond in ("saturate", "wrap")
+    ],
+    "cf.decode": lambda: [cf.decode(np.int16([3, -99, 7]), a) for a in CFS],
+    "com_microsoft.quantize_linear": lambda: com_microsoft.quantize_linear(*ONNX),
+    "com_microsoft.dequantize_linear": lambda: com_microsoft.dequantize_linear(
+        CODES, SMALL
+    ),
+    "ngraph.quantize": lambda: ngraph.quantize(
+        WEIGHT, SCALES, [0] * 64, "int8", {1}, "ROUND_NEAREST_TOWARD_EVEN"
+    ),
+    "ngraph.dequantize": lambda: ngraph.dequantize(CODES, SCALES, [0] * 64, "float32", {1}),
+    "onednn.quantize": lambda: onednn.quantize(
+        WEIGHT, scales=SCALES, qtype="per_channel", dtype="s8"
+    ),
+    "onednn.dequantize": lambda: onednn.dequantize(
+        CODES, scales=SCALES, qtype="per_channel"
+    ),
+    "onednn.dynamic_quantize": lambda: onednn.dynamic_quantize(
+        WEIGHT, ONE_TENTH, dtype="u8"
+    ),
+    "onednn.dynamic_dequantize": lambda: onednn.dynamic_dequantize(CODES, ONE_TENTH),
+    "onnx.quantize_linear": lambda: onnx.quantize_linear(*ONNX),
+    "onnx.dequantize_linear": lambda: onnx.dequantize_linear(CODES, SMALL),
+    "onnx.reference_ops": None,  # needs the package onnx, and computes nothing
+    "onnx.dynamic_quantize_linear": lambda: [
+        onnx.dynamic_quantize_linear(x) for x in (WEIGHT, TINY, VALUES)
+    ],
+    "openvino.fake_quantize": lambda: [openvino.fake_quantize(*one) for one in LEVELS],
+    "tflite.quantize_input": lambda: [
+        tflite.quantize_input(detail, x, optimized=optimized)
+        for detail in DETAILS
+        for x in (WEIGHT, TINY)
+        for optimized in (True, False)
+    ],
+    "tflite.dequantize_output": lambda: [
+        tflite.dequantize_output(detail, CODES.view(np.int8), optimized=optimized)
+        for detail in DETAILS
+        for optimized in (True, False)
+    ],
+    "cli.main": lambda: list(_commands()),
+    "cli.run_as_program": None,  # calls `main` with the arguments of the process
+}
+
+
+def _arrays(name, count):
+    """Return the first arrays of a weight."""
+    return list(vars(WEIGHTS[name]).values())[:count]
+
+
+if HAVE_BFLOAT16:  # ml_dtypes defines the types of the scales
+    MX = mx.quantize(WEIGHT, "float4_e2m1fn")
+    NVFP4 = nvfp4.quantize(WEIGHT)
+    OBJECTS["nvfp4.Blocks"] = [NVFP4]
+    CALLS |= {
+        "mx.choose_scale": lambda: [
+            mx.choose_scale(x, "float8_e4m3fn", rule=rule)
+            for x in (WEIGHT, TINY, HALF, VALUES)
+            for rule in ("floor", "ceil", "even", "rceil")
+        ],
+        "mx.quantize": lambda: [mx.quantize(x, "float4_e2m1fn") for x in (WEIGHT, TINY)],
+        "mx.dequantize": lambda: mx.dequantize(*MX),
+        "mx.unswizzle": lambda: mx.unswizzle(np.arange(512).astype(np.uint8), (128, 4)),
+        "nvfp4.choose_tensor_scale": lambda: [
+            nvfp4.choose_tensor_scale(x, style=style)
+            for x in (WEIGHT, TINY, np.zeros(3, np.float32))
+            for style in ("torchao", "compressed-tensors")
+        ],
+        "nvfp4.quantize": lambda: [
+            nvfp4.quantize(x, style=style)
+            for x in (WEIGHT, TINY, HALF)
+            for style in ("torchao", "compressed-tensors")
+        ],
+        "nvfp4.Blocks.dequantize": lambda: NVFP4.dequantize(),
+        "nvfp4.dequantize": lambda: nvfp4.dequantize(
+            NVFP4.codes, NVFP4.scales, NVFP4.tensor_scale, style=NVFP4.style
+        ),
+    }
+if "dask" in OPTIONAL:
+    import dask
+    import dask.array as da
+
+    def _computed(call):
+        def run():
+            with dask.config.set(scheduler="synchronous"):
+                made = [call(da.from_array(x, chunks=32)) for x in (WEIGHT, TINY)]
+                return [x.compute() if isinstance(x, da.Array) else x for x in made]
+
+        return run
+
+    CALLS |= {
+        "dask.quantize": _computed(lambda x: OPTIONAL["dask"].quantize(x, 0.3)),
+        "dask.dequantize": _computed(
+            lambda x: OPTIONAL["dask"].dequantize(x.astype("int8"), 1e-40)
+        ),
+        "dask.choose_qparams": _computed(lambda x: OPTIONAL["dask"].choose_qparams(x)),
+    }
+
+
+# ---- names ----
+
+
+def public():
+    """Yield name and object of each public function, class, method and property."""
+    for found in pkgutil.iter_modules(pyquant.__path__):
+        if found.name.startswith("_"):
+            continue
+        if found.name in ("dask", "zarr") and found.name not in OPTIONAL:
+            continue
+        module = importlib.import_module(f"pyquant.{found.name}")
+        for name in module.__all__:
+            yield from _members(getattr(module, name))
+    for name in pyquant.__all__:
+        yield from _members(getattr(pyquant, name))
+
+
+def _members(value):
+    if not callable(value) or isinstance(value, EnumType):
+        return
+    if value.__module__.startswith("pyquant.zarr"):  # zarr calls the methods
+        return
+    yield _name_of(value), value
+    for owner in value.__mro__ if isinstance(value, type) else ():
+        if owner.__module__.startswith("pyquant."):
+            for name, member in vars(owner).items():
+                routine = inspect.isroutine(member)
+                if not name.startswith("_") and (routine or isinstance(member, property)):
+                    yield f"{_name_of(owner)}.{name}", member
+
+
+def _name_of(value):
+    return f"{value.__module__.removeprefix('pyquant.')}.{value.__qualname__}"
+
+
+def rows():
+    """Return a call for each public name, or fail if a name has no row."""
+    made, missing = {}, []
+    for name, value in public():
+        owner, _, member = name.rpartition(".")
+        if name in CALLS:
+            made[name] = CALLS[name]
+        elif isinstance(value, type) and name in OBJECTS:
+            made[name] = lambda name=name: [
+                (str(one), repr(one), one == OBJECTS[name][0]) for one in OBJECTS[name]
+            ]
+        elif isinstance(value, property) and owner in OBJECTS:
+            made[name] = lambda owner=owner, member=member: [
+                getattr(one, member) for one in OBJECTS[owner]
+            ]
+        elif not isinstance(value, property | type) and not _required(value):
+            made[name] = value
+        else:
+            missing.append(name)
+    unknown = CALLS.keys() - made.keys()
+    assert not missing, f"public names without a row: {missing}"
+    assert not unknown, f"rows of unknown names: {unknown}"
+    return {name: call for name, call in made.items() if call is not None}
+
+
+def _required(function):
+    parameters = inspect.signature(function).parameters.values()
+    return [one for one in parameters if one.default is one.empty]
+
+
+def bits(value):
+    """Return the result of a call as objects for a comparison of all bits."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, list | tuple):
+        return [bits(one) for one in value]
+    if isinstance(value, dict):
+        return [(key, bits(one)) for key, one in value.items()]
+    if isinstance(value, pq.Observer):
+        return bits(value._state())
+    if isinstance(value, pq.ErrorReport):
+        return bits(value._sums)
+    if hasattr(value, "__dataclass_fields__"):
+        return bits([getattr(value, name) for name in value.__dataclass_fields__])
+    return pickle.dumps(value)
