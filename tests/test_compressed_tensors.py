@@ -307,6 +307,13 @@ REFUSED = {
         ValueError,
         "weight_shape: expected extents of words of shape (3, 4), got (3, 24)",
     ),
+    "shape of experts": (
+        lambda: compressed_tensors.dequantize(
+            np.stack([W, W]), np.stack([S, S]), bits=4, weight_shape=(3, 3, 32)
+        ),
+        ValueError,
+        "weight_shape: expected 2 experts, as in weight_packed, got shape (3,)",
+    ),
     "padded words": (
         lambda: compressed_tensors.dequantize(W, S, bits=3, weight_shape=(3, 31)),
         ValueError,

@@ -201,6 +201,9 @@ def test_groups_that_end_short(inputs, size):
         w = gptq.Weight(*words, scales, g_idx.astype(np.int32), **how)
         assert w.group_size == size
         same(w.dequantize(), want)
+    equal = -(-inputs // len(scales))
+    g_idx = (np.arange(inputs) // equal).astype(np.int32)
+    assert gptq.Weight(*words, scales, g_idx, **how).group_size == equal
 
 
 # Conversions
@@ -405,6 +408,7 @@ def test_invalid_blocks():
 
 W4, Z4 = np.zeros((4, 32), np.int32), np.zeros((1, 4), np.int32)
 ONES = np.ones((1, 32), np.float16)
+S8 = np.ones((2, 1, 8), np.float32)
 Z6, S6 = np.repeat(Z4, 6, 0), np.repeat(ONES, 6, 0)
 EIGHT = np.ones((16, 8), np.float32)
 V2 = {"bits": 4, "format": "gptq_v2"}
@@ -486,6 +490,11 @@ REFUSED = {
         lambda: awq.dequantize(*experts(W4, Z4), ONES[np.newaxis]),
         ValueError,
         "scales: expected 2 experts, as in qweight, got shape (1, 1, 32)",
+    ),
+    "out of experts": (
+        lambda: awq.dequantize(W4[:2, :1, None], W4[:2, :1, None], S8, out=S8),
+        ValueError,
+        "out: expected memory of its own, got an array that overlaps an input",
     ),
     "no experts": (
         lambda: awq.dequantize(*(one[:0] for one in experts(W4, Z4, ONES))),

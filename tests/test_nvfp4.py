@@ -188,6 +188,8 @@ def test_types_axes_and_threads(style, monkeypatch, small_parts):
 def test_no_elements():
     w = nvfp4.quantize(np.zeros((0, 64), np.float32))
     assert (w.codes.shape, w.scales.shape, w.tensor_scale) == ((0, 64), (0, 4), 1)
+    none = np.zeros((2, 0), np.uint8)
+    assert nvfp4.dequantize(none, none, **GIVEN).shape == (2, 0)
 
 
 X = np.ones((2, 64), np.float32)
