@@ -14,7 +14,7 @@ from pyquant import _core, dtypes
 from pyquant._elements import bfloat16_bits, readable
 from pyquant.blocks import block_format
 from pyquant.cli._errors import Refused
-from pyquant.cli._forms import BLOCKS, Granularity
+from pyquant.cli._forms import BLOCKS, Granularity, encoded
 from pyquant.cli._logical import records_of
 from pyquant.cli._measure import Steps, bands, decoded, has_numbers, wide
 from pyquant.cli._plan import Spec, bytes_of, parameters
@@ -198,7 +198,7 @@ def _other_blocks(model: Model, original: Logical, tensor: Logical) -> int:
     raw = stored.raw.reshape(-1, block.block_bytes)
     count = first = 0
     for x in decoded(original, "float32"):
-        made = block.encode(x.reshape(-1, x.shape[-1])).reshape(-1, block.block_bytes)
+        made = encoded(block, x.reshape(-1, x.shape[-1])).reshape(-1, block.block_bytes)
         found = raw[first : first + len(made)]
         count += int(np.count_nonzero((made != found).any(axis=1)))
         first += len(made)

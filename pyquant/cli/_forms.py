@@ -15,11 +15,14 @@ from pyquant.dtypes import TYPES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyquant.blocks import BlockFormat
+
 __all__ = [
     "BLOCKS",
     "STORED",
     "Granularity",
     "Stored",
+    "encoded",
     "granularity_of",
     "known_type",
     "named_parts",
@@ -87,6 +90,11 @@ def stored_as(type: str, kind: str) -> Stored:
 
 # GGUF blocks hold scales and codes.
 BLOCKS = {one.name: one for one in block_formats() if one.encodes}
+
+
+def encoded(block: BlockFormat, x: Any, **how: Any) -> Any:
+    """Return the blocks of llama.cpp's quantizer, which searches for IQ4_NL scales."""
+    return block.encode(x, search=True if block.name == "IQ4_NL" else None, **how)
 
 
 def named_parts(name: str, stored: Stored) -> dict[str, str]:

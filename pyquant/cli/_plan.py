@@ -18,6 +18,7 @@ from pyquant.cli._forms import (
     BLOCKS,
     Granularity,
     Stored,
+    encoded,
     named_parts,
     scale_shape,
     stored_as,
@@ -415,10 +416,10 @@ def _in_blocks(
     def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
         buffer = None
         for numbers in bands(threads, advance):
-            encoded = block.encoded_shape(numbers.shape)
-            if buffer is None or buffer.shape != encoded:
-                buffer = np.empty(encoded, np.uint8)
-            block.encode(numbers, out=buffer, threads=threads)
+            form = block.encoded_shape(numbers.shape)
+            if buffer is None or buffer.shape != form:
+                buffer = np.empty(form, np.uint8)
+            encoded(block, numbers, out=buffer, threads=threads)
             _check_scales(source, block, buffer)
             output.write(part.name, buffer)
             if errors is not None:
