@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kernel is: one contiguous run of elements, no shape, no stride. Every instruction
- * set fills one `struct pq_kernels`; tests compare them entry by entry.
+ * A kernel processes one contiguous run of elements, without shape and strides. Every
+ * instruction set fills one `struct pq_kernels`. Tests compare the results of the tables.
  */
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H

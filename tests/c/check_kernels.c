@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every kernel of every table that this machine can run against the scalar one, byte for
- * byte: the scalar kernel works on plain memory, the other between inaccessible pages, at
- * every alignment, with known bytes around what it writes. The scalar table goes through
- * the same, for its bounds.
+ * Compare kernels of each table that this machine can run with the scalar kernels, byte for
+ * byte. The scalar kernel uses plain memory, the other kernel memory between inaccessible
+ * pages, at every alignment, with known bytes around its output. The scalar table is also
+ * tested with itself, for its bounds. Kernels without a row here have a file of their own,
+ * or are tested through the functions of pq.h on each instruction set.
  */
 #include <math.h>
 #include <stdio.h>
