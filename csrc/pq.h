@@ -635,7 +635,7 @@ const struct pq_type_info *pq_type_info(enum pq_type type);
 size_t pq_type_size(enum pq_type type);
 int pq_type_bits(enum pq_type type);
 
-/* What a status says, in English, a constant; also for a number that is none. */
+/* Return the English text of a status, a constant, also for an unknown status. */
 const char *pq_status_text(enum pq_status status);
 
 /*

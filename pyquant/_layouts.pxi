@@ -71,6 +71,7 @@ cdef dict _LAYOUTS = {row.name: row for row in (
     Layout("awq", (4,), ("<i4", "<u4"), bytes((0, 4, 1, 5, 2, 6, 3, 7))),
     Layout("halves", (4,), ("<u1",), bytes([i % 16 * 2 + i // 16 for i in range(32)])),
     Layout("high-first", (4,), ("<u1",), bytes((1, 0))),
+    Layout("packbits", (1,), ("<u1",), bytes(range(7, -1, -1))),
 )}
 cdef Layout _ALL_WIDTHS = _LAYOUTS["words"]
 

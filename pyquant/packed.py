@@ -45,7 +45,8 @@ class PackedArray(_core.Packed):
     shape : int or tuple of int
         Shape of the unpacked array.
     layout : str, optional
-        "onnx" (the default), "words", "awq", "halves" or "high-first"; see Notes.
+        "onnx" (the default), "words", "awq", "halves", "high-first" or "packbits"; see
+        Notes.
     axis : int, optional
         The axis along which codes are packed. Default: the last. "onnx" has no axis.
     bits : int, optional
@@ -95,6 +96,8 @@ class PackedArray(_core.Packed):
                                         half of byte i, element i + 16 in the high half
     "high-first"  4       uint8         two to a byte along `axis`, the first in the high
                                         half
+    "packbits"    1       uint8         eight to a byte along `axis`, the first in the high
+                                        bit, like ``numpy.packbits``
     ============  ======  ============  ===================================================
 
     Except for "onnx", `data` has the dimensions of the array, with words in place of the
@@ -179,7 +182,7 @@ class PackedArray(_core.Packed):
         shape : int or tuple of int
             Shape of the unpacked array.
         layout : str, optional
-            "onnx" (the default), "words", "awq", "halves" or "high-first".
+            "onnx" (the default), "words", "awq", "halves", "high-first" or "packbits".
         axis : int, optional
             The axis along which codes are packed. Default: the last. "onnx" has no axis.
         bits : int, optional
@@ -310,7 +313,7 @@ class PackedArray(_core.Packed):
         Parameters
         ----------
         layout : str
-            "onnx", "words", "awq", "halves" or "high-first".
+            "onnx", "words", "awq", "halves", "high-first" or "packbits".
         axis : int, optional
             The axis along which codes are packed. Default: the last. "onnx" has no axis.
 
@@ -534,7 +537,8 @@ def pack(
         int4, uint4, int2, uint2 or float4_e2m1fn, for "words" also of int8, uint8 or any
         other narrow float. With `bits`: uint8 or int8 codes of that width.
     layout : str, optional
-        "onnx" (the default), "words", "awq", "halves" or "high-first"; see `PackedArray`.
+        "onnx" (the default), "words", "awq", "halves", "high-first" or "packbits"; see
+        `PackedArray`.
     axis : int, optional
         The axis along which codes are packed. Default: the last. "onnx" has no axis.
     bits : int, optional

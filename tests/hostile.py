@@ -398,7 +398,7 @@ VALID = {
     "bytes": lambda r: np.zeros(2, np.uint8),
     "buffer": lambda r: r.choice([b"ab", bytearray(2), memoryview(b"ab")]),
     "packed": lambda r: r.choice([False, packing(r)]),
-    "layout": lambda r: r.choice(["onnx", "words", "awq", "halves", "high-first"]),
+    "layout": lambda r: r.choice(["onnx", "words", "awq", "halves", "packbits"]),
     "stream": lambda r: r.choice([None, 0, -1]),
     "bits": lambda r: r.choice([None, 4, 3, 8]),
     "bytes codes": lambda r: np.ones((2, 3), r.choice(["u1", "i1"])),

@@ -36,13 +36,14 @@ ml_dtypes = pytest.importorskip("ml_dtypes")  # optional; most packed types are 
 
 BITS = {name: TYPES[name].bits for name in EVERY_CODE if TYPES[name].bits <= 8}
 FOUR_BITS = ("awq", "halves", "high-first")
-BYTES = ("onnx", "halves", "high-first")
+BYTES = ("onnx", "halves", "high-first", "packbits")
 # Layout, type, bits. A uint8 code may have fewer bits than its type.
 PACKINGS = [
     *(("onnx", name, bits) for name, bits in BITS.items() if bits in (2, 4)),
     *(("words", name, bits) for name, bits in BITS.items()),
     *(("words", "uint8", bits) for bits in (1, 3, 5, 6, 7)),
     *((layout, name, 4) for layout in FOUR_BITS for name in BITS if BITS[name] == 4),
+    ("packbits", "uint8", 1),
 ]
 # Layout, bits.
 STREAMS = sorted({(layout, bits) for layout, _, bits in PACKINGS})

@@ -21,6 +21,7 @@ LAYOUTS_OF_FOUR_BITS = ("awq", "halves", "high-first")
 STREAMS = [
     *(("words", bits) for bits in range(1, 9)),
     *((layout, 4) for layout in LAYOUTS_OF_FOUR_BITS),
+    ("packbits", 1),
 ]
 
 
@@ -101,6 +102,16 @@ def test_worked_bytes_of_ggml():
     ]
 
 
+def test_bytes_of_packbits():
+    for shape, axis in (((9,), 0), ((3, 64), 1), ((65, 5), 0)):
+        codes = random_codes(shape, 1)
+        p = pq.pack(codes, "packbits", axis=axis, bits=1)
+        same(p.data, np.packbits(codes, axis))
+        x = codes.astype(np.float32) - 0.25
+        assert pq.quantize(x, 1.0, dtype="uint8", packed=("packbits", axis, 1)) == p
+        same(pq.dequantize(p, 2.0, axis=None), codes.astype(np.float32) * 2)
+
+
 # PackedArray with a layout
 
 
@@ -115,6 +126,7 @@ SOME = {
     "awq": some("awq", 1),
     "halves": some("halves", 1),
     "high first": some("high-first", 1),
+    "signs": some("packbits", 1, 1),
     "one dimension": some(shape=(33,)),
     "nothing": some(shape=(0, 4), axis=1),
 }
@@ -188,7 +200,7 @@ def test_rows():
 def test_parts_of_a_stream():
     for layout, bits in STREAMS:
         p = some(layout, 0, bits, (130, 2))
-        whole = {"awq": 8, "halves": 32, "high-first": 2}.get(
+        whole = {"awq": 8, "halves": 32, "high-first": 2, "packbits": 8}.get(
             layout, np.lcm(bits, 32) // bits
         )
         unpacked = p.unpack()
@@ -212,7 +224,7 @@ def test_parts_of_a_stream():
 # Errors
 
 WORDS = np.zeros((2, 3), np.int32)
-EVERY = "'onnx', 'words', 'awq', 'halves' or 'high-first'"
+EVERY = "'onnx', 'words', 'awq', 'halves', 'high-first' or 'packbits'"
 REFUSED = {
     "layout": (
         lambda: pq.pack(EIGHT, "gptq", bits=4),
