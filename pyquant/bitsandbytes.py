@@ -44,7 +44,9 @@ __all__ = [
 _BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
 _BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 _NESTED_BLOCK = 256
-_STORAGE = ("int8", *REALS)  # other types of packed bytes in files (quant_storage)
+# Further types of packed bytes in files (quant_storage). uint16: bits of bfloat16, which
+# files return without ml_dtypes.
+_STORAGE = ("int8", "uint16", *REALS)
 _STATE = "quant_state.bitsandbytes__"
 _LEAST = np.float32(1e-38)  # smallest divisor
 _PIECE = 1 << 16  # elements of a buffer, a multiple of any block size

@@ -159,7 +159,7 @@ def test_nested_scales_of_numbers():
     assert np.abs(bitsandbytes.dequantize(other) - x).max() < 0.6
 
 
-@loop("storage", ["uint8", "int8", "float16", "bfloat16", "float32"])
+@loop("storage", ["uint8", "int8", "uint16", "float16", "bfloat16", "float32"])
 def test_files(storage, tmp_path):
     """Files store packed bytes in any of these types (`quant_storage`)."""
     if storage == "bfloat16":
