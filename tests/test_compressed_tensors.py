@@ -203,7 +203,7 @@ def test_the_package_itself():
             for dim, one in ((1, signed[0]), (0, signed[1]))
         )
         w = compressed_tensors.Weight(
-            words, scales, zero_words, weight_shape=(5, 50), bits=bits
+            words, scales, zero_words, weight_shape=(5, 50), bits=bits, group_size=10
         )
         same(w.dequantize(), numbers(codes, zeros, scales, np.arange(50) // 10).copy())
 
@@ -217,6 +217,8 @@ def test_codes_that_are_not_packed():
     same(got, (q.astype(np.int32) - np.repeat(z, 8, 1)).astype(np.float32) * each)
     same(compressed_tensors.dequantize(q, s[:, :1]), q.astype(np.float32) * s[:, :1])
     same(compressed_tensors.dequantize(q, s[:1, 0]), q.astype(np.float32) * s[0, 0])
+    wide, each = np.tile(q, (1, 5)), np.repeat(s[:, :2], 128, 1)[:, :160]
+    same(compressed_tensors.dequantize(wide, s[:, :2]), wide.astype(np.float32) * each)
     two = [np.stack([one, one]) for one in (q, s, z)]
     assert (compressed_tensors.dequantize(*two) == got).all()
     got = compressed_tensors.dequantize(two[0], two[1][:, :1, :1])
