@@ -338,6 +338,16 @@ struct pq_records {
 };
 extern const struct pq_records pq_scalar_records, pq_avx2_records, pq_neon_records;
 
+/* Return the kernel that converts float32 to a real type, or NULL for float32. */
+static inline pq_narrow_fn *pq_narrow_to(const struct pq_records *records,
+                                         enum pq_type type)
+{
+    return type == PQ_F16    ? records->to_f16
+           : type == PQ_BF16 ? records->to_bf16
+           : type == PQ_F64  ? records->to_f64
+                             : NULL;
+}
+
 /* See codebook.h: codes are bytes, and parameters as those of general kernels. */
 struct pq_books {
     pq_kernel_fn *quantize, *dequantize;

@@ -1,22 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FakeQuantize by ranges, as OpenVINO has it (ops/levels.c). */
+/* OpenVINO's FakeQuantize (ops/levels.c). */
 #ifndef PQ_LEVELS_H
 #define PQ_LEVELS_H
 
 #include "pq.h"
 
 /*
- * What becomes of a float32 between two numbers: it is brought to within [low, high], and
- * fma(round(it * slope + shift), step, first) is the result, the product and the sum
- * rounded one after the other.
+ * Parameters of one element x, all finite. Each float32 operation is rounded.
+ *
+ * If low < high, levels are from 0 to less than 2^22:
+ *
+ *     level = round(clip(x, low, high) * slope + shift)
+ *     result = fma(level, step, first)
+ *
+ * Otherwise the input range is inverted or empty. `slope` is then the number of steps.
+ * `shift` is the result above the larger end, and `step` is the difference of `shift` and
+ * `first`:
+ *
+ *     level = round((x - low) / (high - low) * slope)
+ *     result = first                          if x <= high, or if x is NaN
+ *              shift                          if x > low
+ *              level / slope * step + first   otherwise
  */
 struct pq_level_params {
     float low, high, slope, shift, step, first;
 };
 
-/* Float32 `in` to float32 `out`, with such parameters for `scale`: six float32 that follow
- * each other at each of its places, all finite, of levels from 0 to less than 2^22. `zero`
- * is not looked at, and no options are. */
+/* Compute `out` from `in`, both of one real type. `scale` has six float32 parameters at
+ * each of its places. float64, float16 and bfloat16 are converted to float32 and back.
+ * `zero` and all options are ignored. */
 enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_args *args,
                               int part, int parts);
 

@@ -1510,12 +1510,12 @@ def fake_quantize(
 ) -> npt.NDArray[Any]: ...
 def fake_levels(
     isa: str | None,
-    x: npt.NDArray[np.float32],
+    x: npt.NDArray[Any],
     params: npt.NDArray[np.float32],
-    out: npt.NDArray[np.float32] | None,
+    out: npt.NDArray[Any] | None,
     threads: SupportsIndex,
     /,
-) -> npt.NDArray[np.float32]: ...
+) -> npt.NDArray[Any]: ...
 def as_reals(values: ArrayLike, name: str, /) -> npt.NDArray[Any]: ...
 def measure(
     x: ArrayLike,

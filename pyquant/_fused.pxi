@@ -337,8 +337,8 @@ cdef class _LevelsWork(_Work):
 
 
 def fake_levels(isa, x, params, out, threads, /):
-    """Quantize float32 `x` with six float32 parameters in the last dimension of `params`;
-    all other dimensions broadcast to x. See openvino.fake_quantize."""
+    """Quantize `x` with six float32 parameters in the last dimension of `params`; all other
+    dimensions broadcast to x. See openvino.fake_quantize and levels.h."""
     cdef const pq_kernels *kernels = _active if isa is None else _kernels_of(isa)
     cdef Call call
     cdef _LevelsWork work = _LevelsWork()
@@ -357,7 +357,7 @@ def fake_levels(isa, x, params, out, threads, /):
     call.args.scale.strides = call.scale_strides
     call.args.zero.data = NULL
     call.args.block = NULL
-    exact = _hold_out(&call, _exact_out(out), "float32", PQ_F32)
+    exact = _hold_out(&call, _exact_out(out), <str>_NAMES[<int>call.x.type], call.x.type)
     if out is not None:
         _check_overlap(&call, exact, &call.x, x, "the input")
     _set_output(&call)

@@ -35,34 +35,34 @@ def fake_quantize(
     output_high: ArrayLike,
     levels: SupportsIndex,
     *,
-    out: npt.NDArray[np.float32] | None = None,
+    out: npt.NDArray[Any] | None = None,
     threads: SupportsIndex = 1,
-) -> npt.NDArray[np.float32]:
+) -> npt.NDArray[Any]:
     """
     Round values to levels of an input range and map them to an output range.
 
     Parameters
     ----------
     x : array_like
-        float32 array of any shape, strides and byte order. Python numbers become float32.
+        Array of float32, float64, float16 or bfloat16, of any shape, strides and byte
+        order. Python numbers become float32.
     input_low, input_high : array_like
-        Ends of the input ranges, rounded to float32: finite, each low end below its high
-        end. Values beyond an end are clipped to it. One element, or a shape that broadcasts
-        to the shape of `x`.
+        Ends of the input ranges, rounded to float32, finite. Values beyond an end are
+        clipped to it. One element, or a shape that broadcasts to the shape of `x`.
     output_low, output_high : array_like
         Ends of the output ranges, of the kinds above. The high end may be below the low
         end.
     levels : int
         Number of levels including both ends, from 2 to 65536.
     out : ndarray, optional
-        Array for the result: float32, with the shape of `x` and any strides.
+        Array for the result, with the shape and dtype of `x` and any strides.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     ndarray
-        float32 array with the shape of `x`, or `out`. NaN becomes `output_low`.
+        Array with the shape and dtype of `x`, or `out`. NaN becomes `output_low`.
 
     Raises
     ------
@@ -81,9 +81,20 @@ def fake_quantize(
         level = round_half_even(clip(x, input_low, input_high) * slope + shift)
         result = fma(level, (output_high - output_low) / (levels - 1), output_low)
 
+    If `input_low` is not below `input_high`, the result follows the text of the
+    specification, also in float32: `output_low` if `x` is at most the smaller end,
+    `output_high` if `x` is above the larger end, and otherwise::
+
+        level = round_half_even((x - input_low) / (input_high - input_low) * (levels - 1))
+        result = level / (levels - 1) * (output_high - output_low) + output_low
+
+    If `x` is not float32, `x` is rounded to float32, and the result to the type of `x`.
+
     Results are equal on every CPU. The library may differ: without FMA; beside other
-    operations, or with 15, 16, 255 or 256 levels, unless its property LP_TRANSFORMS_MODE is
-    "NO"; and it returns -0 if a level below 0 is rounded to 0 and `output_low` is -0.
+    operations; with 15, 16, 255 or 256 levels, unless its property LP_TRANSFORMS_MODE is
+    "NO"; with equal ends, which give NaN; with inverted ends, if only some of several
+    ranges are inverted or if `x` is NaN; and in bfloat16. It returns -0 if a level below 0
+    is rounded to 0 and `output_low` is -0.
 
     Examples
     --------
@@ -93,7 +104,7 @@ def fake_quantize(
     array([0., 2., 4., 8.], dtype=float32)
     """
     count = _levels_of(levels)
-    array = _float32_of(x, "x")
+    array = _reals_of(x)
     ranges = _ranges_of(
         {
             "input_low": input_low,
@@ -105,8 +116,6 @@ def fake_quantize(
     )
     params = params_of(ranges, count)
     low, high, first, last = ranges
-    said = "input_low: expected numbers less than those of input_high"
-    _refuse(~(low < high), said, low, "and", high)
     finite = np.isfinite(params)
     said = "input_high: expected ranges whose levels float32 can tell"
     _refuse(~finite[..., 2:4].all(-1), said, low, "to", high)
@@ -134,28 +143,29 @@ def _levels_of(levels: SupportsIndex) -> int:
 def params_of(
     ranges: Sequence[npt.NDArray[np.float32]], levels: int
 ) -> npt.NDArray[np.float32]:
-    """Join four arrays; the last dimension has low, high, slope, shift, step and first."""
+    """Join four arrays; the last dimension has the fields of pq_level_params."""
     low, high, first, last = ranges
     count = np.float32(levels - 1)
     params = np.empty((*low.shape, 6), np.float32)
     with np.errstate(all="ignore"):
+        width, height = high - low, last - first
         params[..., 0] = low
         params[..., 1] = high
-        params[..., 2] = count / (high - low)
+        params[..., 2] = count / width
         params[..., 3] = -low * params[..., 2]
-        params[..., 4] = (last - first) / count
+        params[..., 4] = height / count
         params[..., 5] = first
+        inverted = low >= high
+        if inverted.any():
+            steps = np.where(np.isfinite(width), count, np.inf)  # infinite: an error
+            for field, values in ((2, steps), (3, last), (4, height)):
+                params[..., field] = np.where(inverted, values, params[..., field])
     return params
 
 
-def _float32_of(value: ArrayLike, name: str) -> npt.NDArray[np.float32]:
-    array: npt.NDArray[Any] = _core.as_reals(value, name)
-    if array.dtype.newbyteorder("=") == np.float32:
-        return array
-    if isinstance(value, (np.ndarray, np.generic)):
-        msg = f"{name}: expected float32, got {array.dtype}"
-        raise TypeError(msg)
-    return _core.cast(array, "float32")
+def _reals_of(x: ArrayLike) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = _core.as_reals(x, "x")
+    return _core.cast(array, "float32") if _core.is_untyped(x) else array
 
 
 def _ranges_of(

@@ -303,21 +303,11 @@ static bool is_empty(const struct pq_blocks *args)
     return false;
 }
 
-/* To types but float32. */
-static pq_narrow_fn *narrow_to(const struct pq_records *records, enum pq_type type)
-{
-    return type == PQ_F16    ? records->to_f16
-           : type == PQ_BF16 ? records->to_bf16
-           : type == PQ_F64  ? records->to_f64
-                             : NULL;
-}
-
 /*
- * What a share walks over: rows of blocks, of which pieces are taken. Where numbers of a
- * row lie apart, and those of the next row beside them, a piece is of a block of each of
- * several rows, and these follow each other first: `row` is how many rows there are, and
- * `rows` how many times there are these, for each block of a row. A piece has at most so
- * many blocks.
+ * The extents of the loop over rows of blocks. A piece has at most `piece` blocks. If the
+ * elements of a row are not contiguous and the next row is beside them, a piece has one
+ * block of each of several rows. The loop then visits `row` rows first, and `rows` counts
+ * these groups of rows.
  */
 struct walk {
     ptrdiff_t row, rows, columns, piece;
@@ -533,7 +523,7 @@ static enum pq_status code_blocks(const struct pq_kernels *kernels,
         .encode = weighted || args->search ? NULL : kernels->records->encode[place],
         .search = {.place = place, .bytes = format->bytes, .asked = args->search != 0},
         .of_rows = weighted && format->encodes == 1,
-        .narrow = narrow_to(kernels->records, numbers->type),
+        .narrow = pq_narrow_to(kernels->records, numbers->type),
         .row = args->shape[last] / format->elements,
         .ndim = last,
         .shape = args->shape,

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../levels.h"
 
+#include <math.h>
+
 #include "../args.h"
 #include "../fpenv.h"
 #include "../job.h"
+#include "../params.h"
 
-enum { TILE = 512, BEYOND = 64 /* which kernels may read */ };
+enum {
+    TILE = 512,
+    BEYOND = 64, /* elements after a tile that kernels may read */
+    NARROW = 32  /* kernels of `struct pq_records` write multiples of 32 elements */
+};
 
 struct fields {
     float low[TILE + BEYOND], high[TILE + BEYOND], slope[TILE + BEYOND];
@@ -15,50 +22,130 @@ struct fields {
 struct walking {
     const struct pq_kernels *kernels;
     const struct pq_job *job;
+    enum pq_type type; /* of inputs and outputs */
     struct fields of;
 };
 
-static void put_params(struct fields *of, size_t i, const char *from)
+/* Return true if the low end of the input range is not below the high end. */
+static bool is_inverted(const struct pq_level_params *p)
+{
+    return !(p->low < p->high);
+}
+
+/* Copy the parameters of one element, or zeros for an inverted range, because kernels
+ * require an ascending range. Return true for an inverted range. */
+static bool put_params(struct fields *of, size_t i, const char *from)
 {
     struct pq_level_params one;
     memcpy(&one, from, sizeof one);
+    const bool inverted = is_inverted(&one);
+    if (inverted) {
+        memset(&one, 0, sizeof one);
+    }
     of->low[i] = one.low;
     of->high[i] = one.high;
     of->slope[i] = one.slope;
     of->shift[i] = one.shift;
     of->step[i] = one.step;
     of->first[i] = one.first;
+    return inverted;
 }
 
-/* Elements [i, i + n) of a row, the parameters of the first for all of them or `each` with
- * its own: where they lie if they follow each other, else at most a tile. */
-static void run_some(struct walking *walking, struct pq_cursor at, ptrdiff_t i, ptrdiff_t n,
-                     bool each)
+/* Compute one element of an inverted range by the text of the specification. */
+static float invert(float x, const struct pq_level_params *p)
+{
+    if (!(x > p->high)) {
+        return p->first;
+    }
+    if (x > p->low) {
+        return p->shift;
+    }
+    const float level = rintf((x - p->low) / (p->high - p->low) * p->slope);
+    return level / p->slope * p->step + p->first;
+}
+
+/* Compute the elements of inverted ranges. Arrays need no alignment. */
+static void invert_some(const struct pq_dim *dim, const char *params, ptrdiff_t i,
+                        const char *x, char *y, ptrdiff_t n)
+{
+    for (ptrdiff_t k = 0; k < n; k++) {
+        struct pq_level_params one;
+        float v;
+        memcpy(&one, params + pq_dim_scale(dim, i + k), sizeof one);
+        if (is_inverted(&one)) {
+            memcpy(&v, x + k * (ptrdiff_t)sizeof v, sizeof v);
+            v = invert(v, &one);
+            memcpy(y + k * (ptrdiff_t)sizeof v, &v, sizeof v);
+        }
+    }
+}
+
+/* Return elements as contiguous float32 values, in `room` if they must be copied. */
+static const char *load_tile(const struct walking *walking, const char *x, ptrdiff_t n,
+                             float *room)
 {
     const struct pq_job *const job = walking->job;
-    const struct pq_dim *const dim = &job->plan.dim[0];
+    const ptrdiff_t stride = job->plan.dim[0].in;
+    if (walking->type != PQ_F32) {
+        const struct pq_params from = {x, stride, walking->type, job->in_swapped};
+        pq_widen_fn *const widen = walking->kernels->sums->widen;
+        if (walking->type == PQ_F16 && widen != NULL && stride == 2 && !job->in_swapped) {
+            widen(room, x, (size_t)n);
+            return (const char *)room;
+        }
+        pq_load_scales_f32(room, &from, (size_t)n);
+        return (const char *)room;
+    }
+    const struct pq_tile tile = {1, n, 0, stride, sizeof(float), job->in_swapped};
+    if (pq_tile_direct(&tile)) {
+        return x;
+    }
+    pq_gather(walking->kernels, (char *)room, x, &tile);
+    return (const char *)room;
+}
+
+/* Convert and store a tile of float32 values. The array has NARROW more elements. */
+static void store_tile(const struct walking *walking, char *y, ptrdiff_t n, float *from)
+{
+    const struct pq_job *const job = walking->job;
+    const size_t size = pq_bytes_of(walking->type);
+    const struct pq_tile tile = {1, n, 0, job->plan.dim[0].out, size, job->out_swapped};
+    _Alignas(64) double narrow[TILE];
+    pq_narrow_fn *const convert = pq_narrow_to(walking->kernels->records, walking->type);
+    if (convert != NULL) {
+        memset(from + n, 0, NARROW * sizeof *from);
+        convert(from, narrow, ((size_t)n + NARROW - 1) / NARROW * NARROW);
+    }
+    const void *const made = convert != NULL ? (void *)narrow : (void *)from;
+    pq_scatter(walking->kernels, y, made, &tile);
+}
+
+/* Process the elements [i, i + n) of a row with the parameters of the first element, or, if
+ * `each`, with their own. If any stride or type needs a copy, n is at most TILE. */
+static void run_some(struct walking *walking, struct pq_cursor at, ptrdiff_t i, ptrdiff_t n,
+                     bool each, bool direct)
+{
+    const struct pq_dim *const dim = &walking->job->plan.dim[0];
     struct fields *const of = &walking->of;
     const struct pq_levels levels = {of->low,  of->high,  of->slope, of->shift,
                                      of->step, of->first, each};
-    const size_t size = sizeof(float);
-    const struct pq_tile in = {1, n, 0, dim->in, size, job->in_swapped};
-    const struct pq_tile out = {1, n, 0, dim->out, size, job->out_swapped};
-    const char *x = at.in + i * dim->in;
-    char *const y = at.out + i * dim->out;
-    float from[TILE], to[TILE];
+    _Alignas(64) float from[TILE + NARROW], to[TILE + NARROW];
     const size_t params = each ? (size_t)n : BEYOND;
+    bool inverted = false;
     for (size_t k = 0; k < params; k++) {
         const ptrdiff_t place = each ? i + (ptrdiff_t)k : i;
-        put_params(of, k, at.scale + pq_dim_scale(dim, place));
+        inverted = put_params(of, k, at.scale + pq_dim_scale(dim, place)) || inverted;
     }
-    if (!pq_tile_direct(&in)) {
-        pq_gather(walking->kernels, (char *)from, x, &in);
-        x = (const char *)from;
+    const char *const x = load_tile(walking, at.in + i * dim->in, n, from);
+    char *const y = at.out + i * dim->out, *const made = direct ? y : (char *)to;
+    if (each || !inverted) {
+        walking->kernels->levels(&levels, x, made, (size_t)n);
     }
-    const bool direct = pq_tile_direct(&out);
-    walking->kernels->levels(&levels, x, direct ? y : (char *)to, (size_t)n);
+    if (inverted) {
+        invert_some(dim, at.scale, i, x, made, n);
+    }
     if (!direct) {
-        pq_scatter(walking->kernels, y, (const char *)to, &out);
+        store_tile(walking, y, n, to);
     }
 }
 
@@ -67,17 +154,17 @@ static void run_row(void *p, struct pq_cursor at)
     struct walking *const walking = p;
     const struct pq_job *const job = walking->job;
     const struct pq_dim *const dim = &job->plan.dim[0];
-    const bool direct = !job->in_swapped && !job->out_swapped &&
-                        dim->in == (ptrdiff_t)sizeof(float) &&
-                        dim->out == (ptrdiff_t)sizeof(float);
+    const ptrdiff_t size = (ptrdiff_t)sizeof(float);
+    const bool direct = walking->type == PQ_F32 && !job->out_swapped && dim->out == size;
+    const bool tiles = !direct || job->in_swapped || dim->in != size;
     const bool uniform = pq_dim_uniform(dim), each = !uniform && dim->block < BEYOND;
     for (ptrdiff_t i = dim->begin, n; i < dim->end; i += n) {
         n = dim->end - i;
         if (!uniform && !each && dim->block - i % dim->block < n) {
             n = dim->block - i % dim->block;
         }
-        n = (each || !direct) && n > TILE ? TILE : n;
-        run_some(walking, at, i, n, each);
+        n = (each || tiles) && n > TILE ? TILE : n;
+        run_some(walking, at, i, n, each, direct);
     }
 }
 
@@ -88,7 +175,7 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
     struct pq_job job;
     enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
     if (status == PQ_OK &&
-        (args->in.type != PQ_F32 || args->out.type != PQ_F32 ||
+        (!pq_is_real(args->in.type) || args->out.type != args->in.type ||
          args->scale.type != PQ_F32 || args->scale.swapped || args->zero.data != NULL)) {
         status = PQ_ERR_TYPE;
     }
@@ -103,6 +190,7 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
     struct walking walking;
     walking.kernels = kernels;
     walking.job = &job;
+    walking.type = args->in.type;
     pq_plan_part(&job.plan, part, parts, 1);
     if (!job.plan.empty) {
         const pq_fpenv found = pq_fpenv_enter();

@@ -529,6 +529,12 @@ static void check_fake_errors(const struct pq_kernels *kernels)
 
 static float level_of(float x, const struct pq_level_params *p)
 {
+    if (!(p->low < p->high)) { /* an inverted range */
+        const volatile float ratio = (x - p->low) / (p->high - p->low);
+        const volatile float product = ratio * p->slope;
+        const volatile float scaled = nearbyintf(product) / p->slope * p->step;
+        return x > p->low ? p->shift : x > p->high ? scaled + p->first : p->first;
+    }
     const float v = x > p->low ? (x < p->high ? x : p->high) : p->low;
     const volatile float product = v * p->slope;
     const volatile float sum = product + p->shift;
@@ -546,8 +552,10 @@ static void check_levels(const struct pq_kernels *kernels, const char *name)
         draw_shape(&call, USUAL_ELEMENTS);
         draw_granularity(&call);
         const int ndim = call.args.ndim;
-        draw_view(&call.in, &memory.in, ndim, call.shape, PQ_F32, BROADCAST);
-        draw_view(&call.out, &memory.out, ndim, call.shape, PQ_F32,
+        const enum pq_type types[] = {PQ_F32, PQ_F64, PQ_F16, PQ_BF16};
+        const enum pq_type type = types[random_chance(50) ? 0 : random_below(4)];
+        draw_view(&call.in, &memory.in, ndim, call.shape, type, BROADCAST);
+        draw_view(&call.out, &memory.out, ndim, call.shape, type,
                   random_chance(50) ? PLAIN : GAPPED);
         next = (ptrdiff_t)sizeof *params;
         for (int d = ndim - 1; d >= 0; d--) {
@@ -564,6 +572,12 @@ static void check_levels(const struct pq_kernels *kernels, const char *name)
                                                  -low * (n / (high - low)),
                                                  (float)random_unit() - 0.5f,
                                                  (float)random_unit() - 0.5f};
+            if (random_chance(10)) {
+                params[k].low = random_chance(30) ? low : high;
+                params[k].high = low;
+                params[k].slope = n;
+                params[k].shift = params[k].first + params[k].step;
+            }
         }
         fill_finite(&call, random_chance(10) && call.n > 0);
         call.args.in = call.in.array;
@@ -582,7 +596,10 @@ static void check_levels(const struct pq_kernels *kernels, const char *name)
             const float y = (float)real_at(out, element_at(out, ndim, index, NULL));
             const struct pq_level_params *const p =
                 (const void *)element_at(&call.args.scale, ndim, index, call.args.block);
-            const float want = level_of(x, p);
+            const float exact = level_of(x, p);
+            const float want = type == PQ_F16    ? pq_f32_from_f16(pq_f16_from_f32(exact))
+                               : type == PQ_BF16 ? pq_f32_from_bf16(pq_bf16_from_f32(exact))
+                                                 : exact;
             CHECK(bits_of_f32(y) == bits_of_f32(want), "%zu: %a gives %a instead of %a", i,
                   (double)x, (double)y, (double)want);
         }
