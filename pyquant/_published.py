@@ -25,17 +25,19 @@ __all__ = [
 ]
 
 REALS = ("float32", "float64", "float16", "bfloat16")
-# Suffixes of narrow floats and of their scales. Every scale is a factor of the codes, also
-# a scale with the name "inv".
+# Suffixes of narrow floats, of their scales, and of the original tensor. Every scale is a
+# factor of the codes, also a scale with the name "inv".
 SCALES = (
-    ("", "_scale"),  # compressed-tensors, FBGEMM, ModelOpt, ComfyUI
-    ("", "_scale_inv"),  # DeepSeek, Qwen, MiniMax
-    (".weight", ".scale"),  # DeepSeek, without the package transformers
-    (".weight", ".scale_weight"),  # ComfyUI, earlier files
-    (".weight", ".qscale_weight"),  # Mistral
-    (".weight", ".weights_scaling_factor"),  # TensorRT-LLM
-    ("._data", "._scale"),  # optimum-quanto
+    ("", "_scale", ""),  # compressed-tensors, FBGEMM, ModelOpt, ComfyUI
+    ("", "_scale_inv", ""),  # DeepSeek, Qwen, MiniMax
+    (".weight", ".scale", ".weight"),  # DeepSeek, without the package transformers
+    (".weight", ".scale_weight", ".weight"),  # ComfyUI, earlier files
+    (".weight", ".qscale_weight", ".weight"),  # Mistral
+    (".weight", ".weights_scaling_factor", ".weight"),  # TensorRT-LLM
+    ("._data", "._scale", ""),  # optimum-quanto
+    ("._weight_qdata", "._weight_scale", ".weight"),  # torchao
 )
+MARKER = "scaled_fp8"  # the name of a float8 tensor that marks files of ComfyUI
 MAX_CONFIG = 1 << 24  # bytes of a config.json
 
 
@@ -62,6 +64,8 @@ _NESTED = (".quant_map", ".nested_absmax", ".nested_quant_map")
 _GLOBAL = ("_global_scale", "_scale_2")
 _POWERS = ("uint8", "float8_e8m0fnu")
 _E4M3 = ("float8_e4m3fn",)
+_INTEGERS = ("int8", "uint8", "int32")
+_TORCHAO = ("._weight_zero_point", "._weight_per_tensor_scale")
 FORMATS = (
     _Format("bitsandbytes", "bitsandbytes", "", (), (".absmax", _NF4, _FP4), _NESTED),
     _Format("bitsandbytes", "bitsandbytes", ".weight", ("int8",), (".SCB",)),
@@ -70,10 +74,15 @@ FORMATS = (
     _Format("MXFP4", "mx", "_packed", ("uint8",), ("_scale",), (), _POWERS),
     _Format("MXFP4", "mx", "_blocks", ("uint8",), ("_scales",), (), _POWERS),
     _Format("MXFP4", "mx", "", ("uint8",), ("_scale",), (), _POWERS),
+    _Format("MXFP4", "mx", ".weight", _INTEGERS, (".scale",), (), _POWERS),
     _Format("GPTQ", "gptq", ".qweight", ("int32",), (".scales",), (".qzeros", ".g_idx")),
     _Format("MLX", "mlx", ".weight", ("uint32",), (".scales",), (".biases",)),
     _Format("HQQ", "", ".W_q", (), (".scale", ".meta"), (".zero",)),
     _Format("AQLM", "", ".codes", (), (".codebooks",), (".scales",)),
+    _Format("EETQ", "", ".qweight", ("int8",), (".weight_scales",)),
+    _Format("optimum-quanto", "", "._data", _INTEGERS, ("._scale",), ("._shift",)),
+    _Format("torchao", "", "._weight_qdata", _INTEGERS, ("._weight_scale",), _TORCHAO),
+    _Format("TensorRT-LLM", "", ".weight", _INTEGERS, (".weights_scaling_factor",)),
 )
 
 
@@ -170,16 +179,19 @@ def _plain(tensors: Mapping[str, Any], name: str) -> Found | None:
     """Find codes with a scale, and narrow floats without one."""
     type = type_of(tensors[name])
     narrow = type in dtypes.TYPES and dtypes.TYPES[type].kind == "float"
-    if not (narrow or type in ("int8", "uint8")) or not _has_axes(tensors[name]):
+    if (
+        name.endswith(MARKER)
+        or not (narrow or type in ("int8", "uint8"))
+        or not _has_axes(tensors[name])
+    ):
         return None
     names = {
-        f"{base}{scale}": base
-        for codes, scale in (SCALES if narrow else SCALES[:1])
+        f"{base}{scale}": f"{base}{original}"
+        for codes, scale, original in (SCALES if narrow else SCALES[:1])
         if (base := name.removesuffix(codes)) != name or not codes
     }
-    for scale, base in names.items():
+    for scale, original in names.items():
         if scale in tensors:
-            original = base if name.endswith("._data") else name
             return _with_scale(tensors, original, name, scale, None)
     if not narrow:
         return None

@@ -55,6 +55,7 @@ SPELLINGS = {
     "qscale_weight": "weight",
     "weights_scaling_factor": "weight",
     "weight._scale": "weight._data",
+    "_weight_scale": "_weight_qdata",
 }
 
 
@@ -72,8 +73,9 @@ def test_float8_codes_are_decoded_with_their_scale(spelling, blocks, dtype, caps
     if scale.size == 1:
         stored = stored.reshape(())
     tensors = {f"a.{SPELLINGS[spelling]}": codes, f"a.{spelling}": stored}
-    pq.write_weights("m.safetensors", tensors)
-    pq.write_weights("x.safetensors", {"a.weight": values})
+    marker = {"scaled_fp8": np.zeros(2, E4M3)} if spelling == "scale_weight" else {}
+    pq.write_weights("m.safetensors", tensors | marker)
+    pq.write_weights("x.safetensors", {"a.weight": values, **marker})
     run("inspect", "--json", "m.safetensors")
     facts = json.loads(capsys.readouterr().out.splitlines()[0])
     assert (facts["tensor"], facts["granularity"]) == ("a.weight", blocks)
@@ -155,6 +157,26 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
         (
             {"a.W_q": BYTES, "a.scale": HALF, "a.zero": HALF},
             "a.W_q is {} (HQQ); pyquant does not read this format",
+        ),
+        (
+            {"a.weight": BYTES.view("i1"), "a.scale": E8},
+            "a.weight is {} (MXFP4); use pyquant.mx",
+        ),
+        (
+            {"a.qweight": BYTES.view("i1"), "a.weight_scales": HALF[0]},
+            "a.qweight is {} (EETQ); pyquant does not read this format",
+        ),
+        (
+            {"a.weight._data": BYTES, "a.weight._scale": HALF, "a.weight._shift": HALF},
+            "a.weight._data is {} (optimum-quanto); pyquant does not read this format",
+        ),
+        (
+            {"a._weight_qdata": BYTES.view("i1"), "a._weight_scale": HALF[0]},
+            "a._weight_qdata is {} (torchao); pyquant does not read this format",
+        ),
+        (
+            {"a.weight": BYTES, "a.weights_scaling_factor": HALF},
+            "a.weight is {} (TensorRT-LLM); pyquant does not read this format",
         ),
         (
             {
