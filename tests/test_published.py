@@ -83,7 +83,8 @@ def test_float8_codes_are_decoded_with_their_scale(spelling, blocks, dtype, caps
     run("dequantize", "m.safetensors", "y.safetensors")
     np.testing.assert_array_equal(pq.open_weights("y.safetensors")["a.weight"], values)
     run("compare", "--exact", "y.safetensors", "x.safetensors")
-    for out, type in (("q.gguf", "Q8_0"), ("q.safetensors", "int8")):
+    outputs = (("q.safetensors", "int8"), ("q.gguf", "Q8_0"))
+    for out, type in outputs[: 1 if marker else 2]:  # GGUF has no float8
         for name in ("m.safetensors", "x.safetensors"):
             run("quantize", "-qf", name, f"{name[0]}.{out}", "--type", type)
         found, expected = (pq.open_weights(f"{name}.{out}") for name in "mx")
