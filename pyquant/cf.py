@@ -161,7 +161,7 @@ def decode(
     fills = _fills(attrs, stored, codes)
     if made.kind in "iu":
         to = np.empty(given.shape, made) if out is None else _checked(out, given, made)
-        np.multiply(given, scale, out=to, dtype=made, casting="unsafe")
+        np.multiply(given, np.asarray(scale), out=to, dtype=made, casting="unsafe")
         return to
     return _core.dequantize(
         given,
@@ -283,7 +283,7 @@ def encode(
         one, offset = 1 if scale is None else scale, _typed(offset, real)
         to = _core.quantize(given, _typed(one, real), offset=offset, out=to, **how)
         return _seen_as(to, stored) if made is None else made
-    checked = {"threads": threads} if stored.kind == "f" else how
+    checked: dict[str, Any] = {"threads": threads} if stored.kind == "f" else how
     _core.quantize(np.empty(0, np.float32), 1, **checked)  # raise its errors
     made = np.empty(given.shape, stored) if made is None else made
     to = _seen_as(made, codes)
@@ -397,9 +397,8 @@ def _put(
         if how["out_of_range"] != "wrap":
             codes[low], codes[high] = lo, hi
         return low | high if strict else none
-    _core.quantize(
-        work, 1, out=codes, **(how | {"out_of_range": "saturate"} if strict else how)
-    )
+    options: dict[str, Any] = how | ({"out_of_range": "saturate"} if strict else {})
+    _core.quantize(work, 1, out=codes, **options)
     if not strict:
         return none
     whole: npt.NDArray[np.float64] = np.rint(work, dtype=np.float64)

@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{PROGRAM} {name}: {shown(message)}", file=sys.stderr)
         return code
     except KeyboardInterrupt as stop:
-        number = signal.Signals(*stop.args or (signal.SIGINT,))
+        number = signal.Signals(stop.args[0] if stop.args else signal.SIGINT)
         with suppress(OSError):  # SIGHUP: the terminal is closed
             print(f"{PROGRAM} {name}: stopped by {number.name}", file=sys.stderr)
         return 128 + number
