@@ -11,6 +11,10 @@ from pyquant.onnx import dequantize_linear, dynamic_quantize_linear, quantize_li
 
 __all__ = ["OPS"]
 
+# The first opset that defines the type of the division. ONNX Runtime divides in float32 in
+# earlier opsets.
+PRECISION_OPSET = 23
+
 
 def given(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the options that a node and its opset have; missing options are `None`."""
@@ -25,7 +29,10 @@ class QuantizeLinear(OpRun):
     def _run(
         self, x: Any, y_scale: Any, y_zero_point: Any = None, **attributes: Any
     ) -> tuple[Any]:
-        return (quantize_linear(x, y_scale, y_zero_point, **given(attributes)),)
+        options = given(attributes)
+        if self.run_params["opsets"].get("", PRECISION_OPSET) < PRECISION_OPSET:
+            options["precision"] = "float32"
+        return (quantize_linear(x, y_scale, y_zero_point, **options),)
 
 
 class DequantizeLinear(OpRun):

@@ -185,6 +185,14 @@ def test_deviations_of_the_reference(name):
         assert got[1] == 1
 
 
+@pytest.mark.parametrize("opset", [19, 22, 23, 25])
+def test_the_opset_sets_the_type_of_the_division(opset):
+    inputs = (np.float16([0.25, 1.05]), np.float16(0.1), np.uint8(0))
+    made, feeds = model("QuantizeLinear", inputs, opset)
+    got = ReferenceEvaluator(made, new_ops=OPS).run(None, feeds)
+    assert got[0].tolist() == ([3, 11] if opset < 23 else [2, 10])
+
+
 @pytest.mark.parametrize(
     ("number", "array_type", "name"),
     [

@@ -44,7 +44,7 @@ FLOAT8 = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
 WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 
 
-def run_node(op, *inputs, result, domain="", **attributes):
+def run_node(op, *inputs, result, domain="", opset=25, **attributes):
     """Run one operator in ONNX Runtime with constant inputs, and widen the result."""
     inputs = [np.asarray(a) for a in inputs]
     names = [f"i{n}" for n in range(len(inputs))]
@@ -62,7 +62,7 @@ def run_node(op, *inputs, result, domain="", **attributes):
         [helper.make_tensor_value_info(last, helper.np_dtype_to_tensor_dtype(wide), None)],
         [numpy_helper.from_array(a, n) for n, a in zip(names, inputs, strict=True)],
     )
-    opsets = [helper.make_opsetid("", 25)]
+    opsets = [helper.make_opsetid("", opset)]
     if domain:
         opsets.append(helper.make_opsetid(domain, 1))
     model = helper.make_model(graph, opset_imports=opsets, ir_version=11)
@@ -197,6 +197,21 @@ def test_float8_with_saturation(name, real):
         got = pyquant.onnx.quantize_linear(x, scale, zero, **precision)
         theirs = run_node("QuantizeLinear", x, scale, zero, result=zero.dtype)
         same_numbers(widened(got), theirs)
+
+
+@pytest.mark.parametrize("opset", [19, 22, 23, 24])
+def test_the_opset_sets_the_type_of_the_division(opset):
+    single = opset < 23 or not MENDED
+    zero = np.uint8(100)
+    for scale in (np.float16(0.1), np.float16(-3.3)):
+        x = adversarial("float16", scale, COUNT)
+        x = x[np.isfinite(x)]
+        options = {"precision": "float32"} if single else {}
+        got = pyquant.onnx.quantize_linear(x, scale, zero, **options)
+        theirs = run_node("QuantizeLinear", x, scale, zero, result="uint8", opset=opset)
+        same(got, theirs)
+    theirs = run_node("QuantizeLinear", HALVES, TENTH, zero, result="uint8", opset=opset)
+    assert theirs.tolist() == ([103, 111] if single else [102, 110])
 
 
 @loop("name", FLOAT8)
