@@ -57,7 +57,8 @@ cdef class _Affine:
         for one in self.fill:
             if not lo <= one <= hi:
                 raise ValueError(
-                    f"fill: expected integers from {lo} to {hi} for {code}, got {one}"
+                    f"fill: expected integers from {lo} to {hi} for {code}, "
+                    f"got {_shown(one)}"
                 )
         if self.quant_range is not None:
             self.check_range(code, lo, hi)
@@ -68,13 +69,13 @@ cdef class _Affine:
         if not lo <= first < last <= hi:
             raise ValueError(
                 f"quant_range: expected two integers from {lo} to {hi} for {code}, the "
-                f"first below the second, got {self.quant_range}"
+                f"first below the second, got {_shown(self.quant_range)}"
             )
         for one in self.fill:
             if first <= one <= last:
                 raise ValueError(
                     f"fill: expected codes outside of quant_range={self.quant_range}, "
-                    f"got {one}"
+                    f"got {_shown(one)}"
                 )
         if self.beyond == PQ_WRAP:
             raise ValueError(
@@ -129,7 +130,9 @@ cdef tuple _fills_given(object fill):
     for one in fill:  # a row of an array is not an integer
         one = _integer(one, "fill", "None, an integer or several")
         if not -2**63 <= one < 2**64:
-            raise ValueError(f"fill: expected integers of the quantized type, got {one}")
+            raise ValueError(
+                f"fill: expected integers of the quantized type, got {_shown(one)}"
+            )
         codes.append(one)
     if not codes:
         raise ValueError("fill: expected None, an integer or several, got none")
@@ -153,7 +156,7 @@ cdef tuple _range_given(object quant_range):
     except (TypeError, ValueError):
         # Containers are not printed, because they may be nested too deeply.
         plain = isinstance(quant_range, (int, float))
-        got = repr(quant_range) if plain else type(quant_range).__name__
+        got = _shown(quant_range) if plain else type(quant_range).__name__
         raise TypeError(f"quant_range: expected two integers, got {got}") from None
     return tuple([
         _integer(one, "quant_range", "two integers") for one in (first, last)

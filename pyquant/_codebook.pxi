@@ -66,7 +66,8 @@ cdef _Affine _with_book(object codebook, object inverse, tuple others):
     cdef _Affine made = _Affine()
     for (name, usual), value in zip(_BESIDE_BOOK, others):
         if value is not usual and not (isinstance(value, str) and value == usual):
-            got = repr(value) if isinstance(value, (str, int)) else type(value).__name__
+            shows = isinstance(value, (str, int))
+            got = _shown(value) if shows else type(value).__name__
             raise ValueError(f"{name}: expected {usual!r} beside codebook, got {got}")
     made.book = _book_of(codebook)
     made.inverse = _flag(inverse, "inverse")

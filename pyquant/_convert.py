@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +155,9 @@ def refuse_huge(obj: Any, array: npt.NDArray[Any], name: str, expected: str) -> 
     if _is_untyped(obj) and array.dtype.kind in "Of":
         values = list(np.asarray(obj, dtype=object).flat)
         if values and _all_integers(values):
-            raise ValueError(f"{name}: expected {expected}, got {max(values, key=abs)}")
+            raise ValueError(
+                f"{name}: expected {expected}, got {shown(max(values, key=abs))}"
+            )
 
 
 def _as_uint64(obj: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -16,7 +16,6 @@ from operator import index as _operator_index
 from types import FunctionType as _Function
 
 import numpy as _np
-from numpy.exceptions import AxisError as _AxisError
 
 from cython cimport cdivision, critical_section, final
 from cpython.buffer cimport (
@@ -70,6 +69,7 @@ include "_types.pxi"
 from pyquant import _channels, _convert, _threads
 from pyquant import dtypes as _dtypes
 from pyquant._convert import is_masked
+from pyquant._shown import axis_error as _axis_error, shown as _shown
 from pyquant._version import __version__
 
 include "_fpenv.pxi"

@@ -375,7 +375,7 @@ def fake_levels(isa, x, params, out, threads, /):
 def as_reals(values, str name not None, /):
     """Return an array of real numbers; objects without a type become float64."""
     cdef Array held
-    if type(values) is int:
+    if type(values) is int and -2**63 <= values < 2**63:
         values = 1.0 * values
     array = _real_array(values, name)
     _hold_real(array, &held, name)

@@ -50,10 +50,10 @@ cdef tuple _axes(object axis, int ndim):
     axes = []
     for at in _one_or_more(axis):
         if not -ndim <= at < ndim:
-            raise _AxisError(at, ndim)
+            raise _axis_error(at, ndim)
         axes.append(at + ndim if at < 0 else at)
     if len(set(axes)) != len(axes):
-        raise ValueError(f"axis: expected different axes, got {axis}")
+        raise ValueError(f"axis: expected different axes, got {_shown(axis)}")
     return tuple(sorted(axes))
 
 
@@ -61,7 +61,9 @@ cdef tuple _blocks(object block_size):
     cdef tuple blocks = _one_or_more(block_size)
     for one in blocks:
         if one < 1:
-            raise ValueError(f"block_size: expected positive integers, got {block_size}")
+            raise ValueError(
+                f"block_size: expected positive integers, got {_shown(block_size)}"
+            )
     return blocks
 
 
@@ -69,11 +71,12 @@ cdef int _check_blocked_axis(object axis, object block_size) except -1:
     if isinstance(block_size, tuple):
         if axis is not None:
             raise ValueError(
-                f"axis: expected None beside a block_size per dimension, got {axis}"
+                f"axis: expected None beside a block_size per dimension, got {_shown(axis)}"
             )
     elif axis is None or isinstance(axis, tuple):
         raise ValueError(
-            f"axis: expected one integer beside block_size={block_size}, got {axis}"
+            f"axis: expected one integer beside block_size={_shown(block_size)}, "
+            f"got {_shown(axis)}"
             f"{'; blocks along the last axis need axis=-1' if axis is None else ''}"
         )
     return 0
@@ -102,7 +105,8 @@ cdef tuple _granularity(Call *call, object axis, object block_size):
     if isinstance(block_size, tuple):
         if len(blocks) != ndim:
             raise ValueError(
-                f"block_size: expected {ndim} integers, one per dimension, got {block_size}"
+                f"block_size: expected {ndim} integers, one per dimension, "
+                f"got {_shown(block_size)}"
             )
         for d in range(ndim):
             call.block[d] = _within(blocks[d], call.args.shape[d])

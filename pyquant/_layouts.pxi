@@ -122,7 +122,7 @@ cdef object _settled_along(Layout row, object axis, tuple names):
     if not row.flat:
         return -1 if axis is None else _whole(axis, names[1])
     if axis is not None:
-        got = axis if isinstance(axis, int) else type(axis).__name__
+        got = _shown(axis) if isinstance(axis, int) else type(axis).__name__
         raise ValueError(f"{names[1]}: expected None for layout {row.name!r}, got {got}")
     return None
 
@@ -136,7 +136,7 @@ cdef object _along(Layout row, object settled, int ndim, tuple names):
             f"{names[0]}: expected 'onnx' for what has no axis, got {row.name!r}"
         )
     if not -ndim <= settled < ndim:
-        raise _AxisError(settled, ndim, None if names is _OWN else names[1])
+        raise _axis_error(settled, ndim, None if names is _OWN else names[1])
     return settled + ndim if settled < 0 else settled
 
 
@@ -153,13 +153,13 @@ cdef str _element_of(object dtype, object bits, Layout row, tuple names, int *wi
     name = _NARROWER.get((name, bits), name)
     own = pq_type_bits(<pq_type><int>_CODES[name])
     if name == "uint8" and not 1 <= bits <= 8:
-        raise ValueError(f"{names[2]}: expected 1 to 8 for uint8, got {bits}")
+        raise ValueError(f"{names[2]}: expected 1 to 8 for uint8, got {_shown(bits)}")
     if name != "uint8" and bits != own:
-        raise ValueError(f"{names[2]}: expected {own} for {name}, got {bits}")
+        raise ValueError(f"{names[2]}: expected {own} for {name}, got {_shown(bits)}")
     if bits not in row.widths:
         some = " or ".join(map(str, row.widths))
         raise ValueError(
-            f"{names[2]}: expected {some} for layout {row.name!r}, got {bits}"
+            f"{names[2]}: expected {some} for layout {row.name!r}, got {_shown(bits)}"
         )
     width[0] = bits
     return name
@@ -177,7 +177,7 @@ cdef int _check_product(tuple extents, str name) except -1:
         if extent > _MOST // size:
             raise ValueError(
                 f"{name}: expected extents of product {_MOST} or less, 0 as 1, "
-                f"got {extents}"
+                f"got {_shown(extents)}"
             )
         size *= extent
     return 0
@@ -198,7 +198,7 @@ cdef tuple _extents_of(object shape):
     for one in extents:
         if not 0 <= one <= _LARGEST:
             raise ValueError(
-                f"shape: expected extents from 0 to {_LARGEST}, got {extents}"
+                f"shape: expected extents from 0 to {_LARGEST}, got {_shown(extents)}"
             )
     _check_product(extents, "shape")
     if len(extents) > PQ_MAX_NDIM:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
-from numpy.exceptions import AxisError
 
 from pyquant import _core, _threads
+from pyquant._shown import axis_error, shown
 from pyquant._standard import listed
 from pyquant.dtypes import TYPES, described, name_of
 from pyquant.packed import PackedArray
@@ -51,7 +51,7 @@ def positive(value: SupportsIndex, name: str) -> int:
     """Return an integer of at least 1."""
     made = integer(value, name)
     if made < 1:
-        msg = f"{name}: expected a positive integer, got {made}"
+        msg = f"{name}: expected a positive integer, got {shown(made)}"
         raise ValueError(msg)
     return made
 
@@ -81,7 +81,7 @@ def blocks_along(
     """Return the nonnegative axis and the shape of the blocks along it."""
     at, ndim = integer(axis, "axis"), len(shape)
     if not -ndim <= at < ndim:
-        raise AxisError(at, ndim)
+        raise axis_error(at, ndim)
     at %= ndim
     return at, (*shape[:at], -(-shape[at] // block_size), *shape[at + 1 :])
 

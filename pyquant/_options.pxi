@@ -61,7 +61,7 @@ cdef int _threads_of(object threads) except -1:
             f"threads: expected a positive integer, got {type(threads).__name__}"
         ) from None
     if threads < 1:
-        raise ValueError(f"threads: expected a positive integer, got {threads}")
+        raise ValueError(f"threads: expected a positive integer, got {_shown(threads)}")
     return min(threads, 1 << 20)
 
 

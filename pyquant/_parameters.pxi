@@ -51,7 +51,7 @@ cdef object _zero_array(Call *call, object zero):
             if not 0 <= zero < 2**64:
                 raise ValueError(
                     "zero_point: expected an integer that the quantized type holds, "
-                    f"got {zero}"
+                    f"got {_shown(zero)}"
                 )
             call.args.zero.type = PQ_U64
             call.zero_value = _bits_of(zero)

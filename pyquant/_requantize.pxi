@@ -97,7 +97,7 @@ cdef int64_t _code_of(object value, str name, pq_type type) except? -1:
     if not row.lowest <= one <= row.highest:
         raise ValueError(
             f"{name}: expected an integer from {row.lowest} to {row.highest} for "
-            f"{_NAMES[<int>type]}, got {one}"
+            f"{_NAMES[<int>type]}, got {_shown(one)}"
         )
     return one
 

@@ -88,7 +88,7 @@ cdef _Search _search_of(object method, object weights, object candidates):
     if method != "mse":
         other = str(method) in ("entropy", "percentile")
         raise ValueError(
-            f"method: expected 'minmax' or 'mse', got {method!r}"
+            f"method: expected 'minmax' or 'mse', got {_shown(method)}"
             f"{'; entropy and percentile need Observer or calibrate' if other else ''}"
         )
     search = _Search()

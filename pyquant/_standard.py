@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
-from numpy.exceptions import AxisError
 
 from pyquant import _convert, _core, dtypes
+from pyquant._shown import axis_error, shown
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -72,24 +72,8 @@ def refuse(
     kind: type[Exception], name: str, standard: str, expected: object, got: object
 ) -> Exception:
     """Return the error for a parameter that the standard does not allow."""
-    shown = " ".join(f"{got}".split())  # arrays print several lines
-    return kind(f"{name}: {standard} expects {expected}, got {shown}")
-
-
-_FLAT = (str, bytes, int, float, complex, type(None), np.generic)
-
-
-def shown(values: object) -> str:
-    """Describe a value in place of integers.
-
-    Containers are not printed, because they may be nested too deeply.
-    """
-    if isinstance(values, (tuple, list)):
-        flat = all(isinstance(one, _FLAT) for one in values)
-        return repr(values) if flat else f"a {type(values).__name__} of sequences"
-    if isinstance(values, np.ndarray) and values.dtype != object:
-        return " ".join(repr(values).split())
-    return repr(values) if isinstance(values, _FLAT) else f"a {type(values).__name__}"
+    text = shown(got) if type(got) is int else " ".join(f"{got}".split())
+    return kind(f"{name}: {standard} expects {expected}, got {text}")
 
 
 def integer(value: object, name: str, standard: str) -> int:
@@ -202,7 +186,7 @@ def axis_of(axis: object, ndim: int, standard: str) -> int:
     """Return a nonnegative axis."""
     at = axis if type(axis) is int else integer(axis, "axis", standard)
     if not -ndim <= at < ndim:
-        raise AxisError(at, ndim, f"axis: {standard}")
+        raise axis_error(at, ndim, f"axis: {standard}")
     return at % ndim
 
 

@@ -14,7 +14,7 @@ cdef uint64_t _word_given(object value, str name) except? 0:
         return 0
     value = _integer(value, name, expected)
     if not 0 <= value < 2**64:
-        raise ValueError(f"{name}: expected {expected}, got {value}")
+        raise ValueError(f"{name}: expected {expected}, got {_shown(value)}")
     return value
 
 

@@ -20,7 +20,7 @@ from pyquant._core import dequantize as _decoded
 from pyquant._core import quantize as _encoded
 from pyquant._elements import check_apart
 from pyquant._planar import REALS, check_out, real_of
-from pyquant._standard import shown
+from pyquant._shown import shown
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
@@ -699,14 +699,14 @@ def _block_size_of(block_size: SupportsIndex) -> int:
         size = -1
     if size not in _BLOCKS:
         some = ", ".join(map(str, _BLOCKS))
-        msg = f"block_size: expected one of {some}, got {block_size!r:.60}"
+        msg = f"block_size: expected one of {some}, got {shown(block_size):.60}"
         raise ValueError(msg)
     return size
 
 
 def _book_of(quant_type: str) -> str:
     if not isinstance(quant_type, str) or quant_type not in _BOOKS:
-        msg = f"quant_type: expected 'nf4' or 'fp4', got {quant_type!r:.60}"
+        msg = f"quant_type: expected 'nf4' or 'fp4', got {shown(quant_type):.60}"
         raise ValueError(msg)
     return _BOOKS[quant_type]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,10 +215,11 @@ class BlockFormat:
             got = type(shape).__name__
             raise TypeError(f"shape: expected a tuple of integers, got {got}") from None
         if not extents or min(extents) < 0:
-            raise ValueError(f"shape: expected extents of at least 0, got {extents}")
+            got = shown(extents)
+            raise ValueError(f"shape: expected extents of at least 0, got {got}")
         if extents[-1] % unit:
             expected = f"a last extent that is a multiple of {unit} for {self.name}"
-            raise ValueError(f"shape: expected {expected}, got {extents[-1]}")
+            raise ValueError(f"shape: expected {expected}, got {shown(extents[-1])}")
         return (*extents[:-1], extents[-1] // unit * other)
 
     @overload
@@ -561,7 +563,7 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
         from pyquant._refused import hint
 
         end = hint(format, _BY_NAME)
-        raise KeyError(f"format: expected a block format of GGUF, got {format!r}{end}")
+        raise KeyError(f"format: expected a block format of GGUF, got {shown(format)}{end}")
     return found
 
 

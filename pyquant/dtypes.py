@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyquant._core import type_rows
+from pyquant._shown import shown as _value_shown
 
 __all__ = [
     "NARROW_FLOATS",
@@ -283,7 +284,7 @@ def shown(dtype: Any) -> str:
         return f"the foreign byte order of {dtype}"
     plain = dtype is None or isinstance(dtype, (str, int, float))
     plain = plain or torch_name(dtype) is not None
-    return found or (repr(dtype) if plain else type(dtype).__name__)
+    return found or (_value_shown(dtype) if plain else type(dtype).__name__)
 
 
 def described(array: np.ndarray[Any, Any]) -> str:

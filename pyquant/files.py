@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from pyquant import _core, dtypes
+from pyquant._shown import shown
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams
 
@@ -703,5 +704,5 @@ def _threads_of(threads: SupportsIndex) -> int:
         kind = type(threads).__name__
         raise TypeError(f"threads: expected a positive integer, got {kind}") from None
     if count < 1:
-        raise ValueError(f"threads: expected a positive integer, got {threads!r}")
+        raise ValueError(f"threads: expected a positive integer, got {shown(count)}")
     return count

@@ -347,7 +347,8 @@ def unswizzle(
     rows, columns = extents
     high, wide = -(-rows // 128), -(-columns // 4)
     if math.prod(array.shape) != high * wide * 512:
-        expected = f"{high * wide * 512} elements, in tiles of 512, for shape {extents}"
+        count = shown(high * wide * 512)
+        expected = f"{count} elements, in tiles of 512, for shape {shown(extents)}"
         msg = f"scales: expected {expected}, got {array.size}"
         raise ValueError(msg)
     tiles = array.reshape(high, wide, 32, 4, 4).transpose(0, 3, 2, 1, 4)

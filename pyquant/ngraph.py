@@ -7,9 +7,8 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from numpy.exceptions import AxisError
-
 from pyquant import _standard, dtypes
+from pyquant._shown import axis_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -263,7 +262,7 @@ def _axes(axes: Iterable[SupportsIndex], ndim: int, op: str) -> tuple[int, ...]:
         found = tuple(sorted(set(found)))
     for axis in found:
         if not 0 <= axis < ndim:
-            raise AxisError(axis, ndim, f"axes: {op}")
+            raise axis_error(axis, ndim, f"axes: {op}")
     return found
 
 

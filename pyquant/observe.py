@@ -17,6 +17,7 @@ from typing import (
 import numpy as np
 
 from pyquant import _core
+from pyquant._shown import shown
 from pyquant.qparams import qparams_from_range
 
 if TYPE_CHECKING:
@@ -740,7 +741,7 @@ def _bits(value: SupportsIndex) -> int:
         msg = f"mantissa_bits: expected an integer, got {type(value).__name__}"
         raise TypeError(msg)
     if not 0 <= bits <= 7:
-        msg = f"mantissa_bits: expected 0 to 7, got {bits}"
+        msg = f"mantissa_bits: expected 0 to 7, got {shown(bits)}"
         raise ValueError(msg)
     return bits
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _standard, dtypes
+from pyquant._shown import shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -357,7 +358,7 @@ def _dtype(given: Any, name: str, op: str, allowed: tuple[str, ...]) -> str | No
     found = TENSOR_PROTO.get(int(given)) if is_number else _standard.requested(given)
     if found not in allowed:
         expected = f"0, {_standard.listed(allowed)}"
-        got = found or (repr(given) if isinstance(given, int) else dtypes.shown(given))
+        got = found or (shown(given) if isinstance(given, int) else dtypes.shown(given))
         raise _standard.refuse(TypeError, name, op, expected, got)
     return found
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core
+from pyquant._shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +135,7 @@ def _levels_of(levels: SupportsIndex) -> int:
         msg = f"levels: expected an integer, got {type(levels).__name__}"
         raise TypeError(msg) from None
     if not 2 <= count <= _MOST:
-        msg = f"levels: expected an integer from 2 to {_MOST}, got {count}"
+        msg = f"levels: expected an integer from 2 to {_MOST}, got {shown(count)}"
         raise ValueError(msg)
     return count
 

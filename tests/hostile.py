@@ -207,6 +207,15 @@ def knot():
     return inside
 
 
+class Lines(int):
+    """An integer with a representation of two lines."""
+
+    def __repr__(self):
+        return "1\n2"
+
+    __str__ = __repr__
+
+
 def deep():
     """A list of more levels than arrays have."""
     value = 1.0
@@ -287,6 +296,8 @@ STRANGE = [
     *(knot, deep, Growing, lambda: Turning([1.0, 2.0]), angry, lambda: (), lambda: (0, 0)),
     *(lambda: np.ones(4, np.float32).view(Shy), lambda: array.array("f", [1, 2])),
     *(lambda: iter([1]), lambda: (i for i in (1, 2)), lambda: range(3), lambda: print),
+    *(lambda: 10**5000, lambda: [-(10**5000)], lambda: (10**5000, 1), lambda: Lines(7)),
+    *(lambda: 10**400, lambda: "a\nb", lambda: Lines(10**5000), lambda: [Lines(-1)]),
     *(lambda: Fraction(1, 3), lambda: np.float16(2), lambda: np.int64(3), lambda: np.ma),
     *(lambda: np.ma.masked, lambda: [np.ma.masked], lambda: np.array([object()])),
     *(lambda: np.dtype("i1"), lambda: np.int8, lambda: np.dtype("O"), lambda: "bfloat16"),
@@ -1231,7 +1242,12 @@ def call(rng):
         raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
     else:
         return "returned"
-    if OUT_HOLDS_ALL in str(answer) or OUT_HOLDS_SOME in str(answer):
+    said = str(answer)
+    if isinstance(answer, (TypeError, ValueError)) and (
+        "\n" in said or "Exceeds the limit" in said
+    ):
+        raise AssertionError("a message of several lines, or about digits") from answer
+    if OUT_HOLDS_ALL in said or OUT_HOLDS_SOME in said:
         return type(answer).__name__
     if [contents(place) for place in places] != before:
         raise AssertionError("out was written before the exception") from answer
