@@ -170,7 +170,9 @@ def _packed(tensors: Mapping[str, Any], name: str) -> Found | None:
     shape = tensors.get(f"{base}_shape")
     if base == name or shape is None or f"{base}_scale" not in tensors:
         return None
-    if type_of(tensors[name]) != "int32" or shape.ndim != 1 or not 0 < shape.size <= 8:
+    if type_of(tensors[name]) != "int32" or type_of(shape) not in ("int32", "int64"):
+        return None
+    if shape.ndim != 1 or not 0 < shape.size <= 8:
         return None
     return _with_scale(tensors, base, name, f"{base}_scale", f"{base}_shape")
 

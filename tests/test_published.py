@@ -190,6 +190,11 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
             "use pyquant.compressed_tensors",
         ),
         (
+            {"w_packed": WORDS[:, :0], "w_shape": np.array([64, -1]), "w_scale": HALF},
+            "w_packed: expected codes of shape (64, -1) that can be read in one way, got "
+            "3 ways; use pyquant.compressed_tensors",
+        ),
+        (
             {"w": BYTES.view("i1"), "w_scale": HALF[0]},
             "w: expected scales for shape (64, 256), got shape (256,)",
         ),

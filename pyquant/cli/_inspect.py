@@ -120,11 +120,9 @@ def _check(
         return count
     for fault in loose:
         print(f"{path}: {shown(fault)}")
-    if not quantized:
-        print(f"no quantized tensors in {path}")
-    if quantized or count:
-        result = counted(count, "fault") if count else "no faults"
-        print(f"{path}: {counted(quantized, 'quantized tensor')}, {result}")
+    result = counted(count, "fault") if count else "no faults"
+    result = f"{path}: {counted(quantized, 'quantized tensor')}, {result}"
+    print(result if quantized or count else f"no quantized tensors in {path}")
     return count
 
 

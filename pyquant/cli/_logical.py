@@ -516,7 +516,7 @@ def _by_name(model: Model, found: Found, sizes: set[tuple[int, ...]]) -> Logical
         for how in known
         if (how.format, how.shape_of(shape)) == (type_of(codes), codes.shape)
     ]
-    if len(fitting) != 1:
+    if len(fitting) != 1 or min(shape) < 0:
         expected = f"codes of shape {shape} that can be read in one way"
         use = "use pyquant.compressed_tensors"
         raise ValueError(f"expected {expected}, got {len(fitting)} ways; {use}")
