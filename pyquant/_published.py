@@ -323,7 +323,7 @@ def sizes_in(path: str, text: object = None) -> set[tuple[int, ...]]:
     config.json in the folder of a path."""
     texts: list[Any] = [text]
     file = os.path.join(os.path.dirname(path), "config.json")
-    if os.path.isfile(file) and os.path.getsize(file) <= MAX_CONFIG:
+    if path != "-" and os.path.isfile(file) and os.path.getsize(file) <= MAX_CONFIG:
         with open(file, "rb") as stream:
             texts.append(stream.read())
     found: set[tuple[int, ...]] = set()
