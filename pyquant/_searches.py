@@ -189,11 +189,18 @@ def find(
 def _clipped(
     threshold: float, ends: tuple[float, float], symmetric: bool
 ) -> tuple[float, float]:
+    """Return the range of a threshold of magnitudes, within the extremes."""
     if symmetric:
         return -threshold, threshold
-    return min(max(ends[0], -threshold), threshold), max(
-        min(ends[1], threshold), -threshold
+    return (
+        min(max(ends[0], -threshold), ends[1]),
+        max(min(ends[1], threshold), ends[0]),
     )
+
+
+def _unit_of(largest: float) -> float:
+    """Return the power of two that scales a magnitude to between 1 and 2."""
+    return math.ldexp(1.0, math.frexp(largest)[1] - 1)
 
 
 def _percentile(
@@ -310,8 +317,7 @@ def mse(
     """Return the first candidate with the least expected error."""
     limits = _limits(name)
     parts = np.exp2(-np.arange(CANDIDATES) / _PER_OCTAVE)
-    # Scale to between 1 and 2, so that cubes neither overflow nor underflow.
-    unit = math.ldexp(1.0, math.frexp(max(ends[1], -ends[0]))[1] - 1)
+    unit = _unit_of(max(ends[1], -ends[0]))  # cubes neither overflow nor underflow
     ends = ends[0] / unit, ends[1] / unit
     largest = max(ends[1], -ends[0])
 
@@ -338,7 +344,9 @@ def mse(
 
 def _linear(bins: Channel, largest: float, n: int) -> _Floats:
     """Count magnitudes in n equal parts of [0, largest], uniform within each bin."""
-    folded = _magnitudes(bins)
+    unit = _unit_of(largest)  # for tiny numbers, slopes would overflow
+    largest /= unit
+    folded = _magnitudes(Channel(bins.lower / unit, bins.upper / unit, bins.counts))
     # Join bins of both signs; an empty width becomes a small one.
     upper, which = np.unique(folded.upper, return_inverse=True)
     counts = np.bincount(which, folded.counts.astype(np.float64))

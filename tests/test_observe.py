@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from support import LEVELS, REALS, amount, float_of_bits, loop, run_python
+from support import LEVELS, REALS, amount, case, float_of_bits, loop, run_python
 
 import pyquant as pq
 from pyquant import _searches
@@ -535,6 +535,19 @@ def test_percentiles_leave_out_no_more():
             assert (x > hi).sum() <= left_out
             assert x.min() <= lo
             assert hi <= x.max()
+
+
+@loop("method", ["minmax", "percentile", "mse", "entropy"])
+def test_ranges_are_within_the_extremes(method):
+    rng = np.random.default_rng(9)
+    for low, high in ((4.9, 5), (-5, -4), (-1, 3), (0.1, 90), (1e-310, 3e-310)):
+        for _ in range(amount(5, 50)):
+            o = observed(rng.uniform(low, high, 40), mantissa_bits=rng.integers(8))
+            with case(low=low, high=high, observer=o):
+                lo, hi = o.range(method, dtype="int8", symmetric=False)
+                assert o.min <= lo <= hi <= o.max
+                lo, hi = o.range(method, dtype="int8", symmetric=True)
+                assert 0 < -lo == hi <= max(-o.min, o.max)
 
 
 def error_of(x, p):
