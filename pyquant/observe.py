@@ -353,7 +353,7 @@ class Observer:
         self,
         method: _Method = "minmax",
         *,
-        percentile: SupportsFloat = 99.99,
+        percentile: SupportsFloat | None = None,
         dtype: npt.DTypeLike = "int8",
         symmetric: bool | np.bool | None = None,
     ) -> tuple[Any, Any]:
@@ -368,8 +368,8 @@ class Observer:
             of information by TensorRT's rule, based on magnitudes. All methods except
             "minmax" need `histogram`.
         percentile : float, optional
-            For "percentile", from 0 to 100, default 99.99: the percentage of values to
-            keep. A symmetric range counts magnitudes. All other ranges cut off half of the
+            For "percentile" only: the percentage of values to keep, from 50 to 100. Default
+            99.99. A symmetric range counts magnitudes. All other ranges cut off half of the
             rest at each end.
         dtype : dtype_like, optional
             The quantized type. "mse" and "entropy" depend on it. Default int8.
@@ -385,7 +385,8 @@ class Observer:
         Raises
         ------
         ValueError
-            If there is no data, the method is unknown, or the method needs a histogram.
+            If there is no data, the method is unknown, the method needs a histogram, or
+            `percentile` is out of range or given for another method.
         """
         lo, hi = self._range(method, percentile, dtype, symmetric)
         return self._reals(lo), self._reals(hi)
@@ -395,7 +396,7 @@ class Observer:
         dtype: npt.DTypeLike = "int8",
         *,
         method: _Method = "minmax",
-        percentile: SupportsFloat = 99.99,
+        percentile: SupportsFloat | None = None,
         symmetric: bool | np.bool | None = None,
         quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
         scale_dtype: npt.DTypeLike | None = None,
@@ -558,7 +559,7 @@ class Observer:
     def _range(
         self,
         method: str,
-        percentile: SupportsFloat,
+        percentile: SupportsFloat | None,
         dtype: npt.DTypeLike,
         symmetric: object,
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -592,7 +593,7 @@ def calibrate(
     dtype: npt.DTypeLike = "int8",
     axis: _Axis = None,
     method: _Method = "minmax",
-    percentile: SupportsFloat = 99.99,
+    percentile: SupportsFloat | None = None,
     symmetric: bool | np.bool | None = None,
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     scale_dtype: npt.DTypeLike | None = None,
@@ -698,10 +699,21 @@ def _errors_about_batches(place: str) -> Iterator[None]:
         raise kind(f"batches{str(error)[1:]}{place}") from None
 
 
-def _check_method(method: object, percentile: SupportsFloat) -> tuple[str, float]:
+def _check_method(method: object, percentile: SupportsFloat | None) -> tuple[str, float]:
     """Return the method of `Observer.range` and the percentile as a fraction."""
     found = _one_of(method, _METHODS, "method")
-    return found, _number(percentile, "percentile", 0, 100) / 100
+    number = 99.99 if percentile is None else _real(percentile, "percentile")
+    if percentile is not None and found != "percentile":
+        msg = (
+            f"percentile: expected None for method={found!r}, got {number:.6g}; "
+            "method='percentile' uses it"
+        )
+        raise ValueError(msg)
+    if not 50 <= number <= 100:
+        hint = f" (did you mean {100 * number:.6g}?)" if 0.5 <= number <= 1 else ""
+        msg = f"percentile is in percent, from 50 to 100; got {number:.6g}{hint}"
+        raise ValueError(msg)
+    return found, number / 100
 
 
 # ---- helpers ----
@@ -763,21 +775,25 @@ def _one_of(value: object, names: Iterable[str], name: str, expected: str = "") 
 
 def _number(value: SupportsFloat, name: str, least: int, most: int) -> float:
     """Return a float within limits."""
-    if isinstance(value, str | bytes | bool | np.bool) or not hasattr(value, "__float__"):
-        msg = f"{name}: expected a number, got {type(value).__name__}"
-        raise TypeError(msg)
-    try:
-        number = float(value)
-    except TypeError:  # raised for arrays and types
-        msg = f"{name}: expected a number, got {type(value).__name__}"
-        raise TypeError(msg) from None
-    except OverflowError:
-        msg = f"{name}: expected {least} to {most}, got more than float64 holds"
-        raise ValueError(msg) from None
+    number = _real(value, name)
     if not least <= number <= most:
         msg = f"{name}: expected {least} to {most}, got {number}"
         raise ValueError(msg)
     return number
+
+
+def _real(value: SupportsFloat, name: str) -> float:
+    """Return a float; an integer beyond float64 becomes infinite."""
+    if isinstance(value, str | bytes | bool | np.bool) or not hasattr(value, "__float__"):
+        msg = f"{name}: expected a number, got {type(value).__name__}"
+        raise TypeError(msg)
+    try:
+        return float(value)
+    except TypeError:  # raised for arrays and types
+        msg = f"{name}: expected a number, got {type(value).__name__}"
+        raise TypeError(msg) from None
+    except OverflowError:
+        return np.inf
 
 
 def _momentum(value: SupportsFloat, histogram: bool) -> float:

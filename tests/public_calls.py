@@ -85,8 +85,8 @@ def _detail(scales, zeros, dtype=np.int8):
 DETAILS = (_detail([0.1], [3]), _detail([0], [3]), _detail(SCALES, np.full(64, 5)))
 
 
-RANGES = (("minmax", 99), *(("percentile", p) for p in (99.99, 99.9, 99.8)))
-RANGES += (("mse", 99), ("entropy", 99))
+RANGES = (("minmax", None), *(("percentile", p) for p in (99.99, 99.9, 99.8)))
+RANGES += (("mse", None), ("entropy", None))
 
 
 def _observer(**options):
@@ -310,6 +310,7 @@ CALLS = {
         WEIGHT_FILE["w"].decode(dtype="float16"),
         GGUF_FILE["w"].decode(),
     ],
+    "files.WeightFile.get": lambda: WEIGHT_FILE.get("w").decode(),
     "files.WeightFile.load": lambda: WEIGHT_FILE.load("p"),
     "files.WeightFile.close": lambda: pq.open_weights(PATH / "m.safetensors").close(),
     **{

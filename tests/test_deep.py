@@ -83,8 +83,9 @@ CALLS = {
     "Observer.merge": (pq.Observer(histogram=True).merge, dict(other=seen)),
     "Observer.quantile": (seen.quantile, dict(q=0.5)),
     "Observer.range": (seen.range, dict(
-        method="mse", percentile=99, dtype="int8", symmetric=True)),
-    "Observer.qparams": (seen.qparams, dict(**CHOICE, method="mse", percentile=99)),
+        method="percentile", percentile=99, dtype="int8", symmetric=True)),
+    "Observer.qparams": (seen.qparams, dict(
+        **CHOICE, method="percentile", percentile=99)),
     "calibrate": (pq.calibrate, dict(
         batches=[x, x], axis=0, method="percentile", percentile=99, **CHOICE,
         mantissa_bits=7, momentum=None, nonfinite="raise", threads=1)),

@@ -498,9 +498,9 @@ def test_memory_is_bounded_for_any_data():
 @loop("dtype, bits", REALS, [7, 3, 0])
 def test_quantiles_lie_between(dtype, bits):
     rng = np.random.default_rng(bits)
-    for case in range(amount(6, 40)):
+    for number in range(amount(6, 40)):
         x = hard_numbers(dtype, rng, int(rng.integers(1, 400)))
-        if case % 2:
+        if number % 2:
             x = rng.standard_t(2, 500).astype(dtype)
         x = x[np.isfinite(x.astype(np.float64))]
         if x.size == 0:
@@ -899,7 +899,33 @@ SOME = np.float32([1, 2])
         (
             lambda: observed(SOME).range("percentile", percentile=101),
             ValueError,
-            "percentile: expected 0 to 100, got 101",
+            "percentile is in percent, from 50 to 100; got 101",
+        ),
+        (
+            lambda: observed(SOME).range("percentile", percentile=0.999),
+            ValueError,
+            "percentile is in percent, from 50 to 100; got 0.999 (did you mean 99.9?)",
+        ),
+        (
+            lambda: observed(SOME).qparams(method="percentile", percentile=49.5),
+            ValueError,
+            "percentile is in percent, from 50 to 100; got 49.5",
+        ),
+        (
+            lambda: observed(SOME).range(percentile=0.999),
+            ValueError,
+            "percentile: expected None for method='minmax', got 0.999; "
+            "method='percentile' uses it",
+        ),
+        (
+            lambda: pq.calibrate([SOME], percentile=99.9),
+            ValueError,
+            "percentile: expected None for method='minmax', got 99.9; ",
+        ),
+        (
+            lambda: pq.calibrate([SOME], method="mse", percentile=99.9),
+            ValueError,
+            "percentile: expected None for method='mse', got 99.9; ",
         ),
         (lambda: observed(SOME).range(dtype="int64"), TypeError, "dtype: expected int8"),
         (lambda: observed(SOME).range(symmetric=2), TypeError, "symmetric: expected None"),
@@ -949,7 +975,9 @@ def test_invalid_numbers(value):
         ("percentile", lambda: o.range("percentile", percentile=value)),
         ("percentile", lambda: o.qparams(method="percentile", percentile=value)),
     ):
-        with pytest.raises((TypeError, ValueError), match=f"^{name}: expected [^\n]*$"):
+        with pytest.raises(
+            (TypeError, ValueError), match=f"^{name}(: expected| is in) [^\n]*$"
+        ):
             call()
 
 
