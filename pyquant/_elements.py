@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from math import prod
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from pyquant.blocks import BlockFormat
 
 __all__ = [
+    "Described",
     "Item",
     "Mapped",
     "Tensor",
     "bfloat16_bits",
     "check_apart",
+    "check_count",
     "copied_bytes",
     "decode",
     "decode_blocks",
@@ -50,8 +52,9 @@ SPAN = PIECE << 3
 RESIDENT = 1 << 23
 MAX_DIMS = 64  # NumPy's limit
 MAX_SIZE = 2**63 - 1
-# Limits of tensors and of metadata keys, which take a second or two to read.
-MAX_TENSORS, MAX_KEYS = 1 << 17, 1 << 16
+# Limits of tensors and of metadata keys. The descriptions of the tensors of a file need up
+# to 400 MB.
+MAX_TENSORS, MAX_KEYS = 1 << 20, 1 << 16
 
 
 class Mapped:
@@ -148,6 +151,22 @@ class Tensor:
         return np.frombuffer(self.file.opened(), np.uint8, self.nbytes, self.start)
 
 
+class Described(Protocol):
+    """The attributes of a tensor that its header needs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def bits(self) -> int: ...
+    def shown(self) -> str: ...
+
+
 class Item:
     """A tensor to write."""
 
@@ -168,6 +187,13 @@ class Item:
     def shown(self) -> str:
         """Describe the tensor for error messages."""
         return f"{self.format} of shape {self.shape} for {self.name[:100]!r}"
+
+
+def check_count(count: int) -> None:
+    """Refuse to write more tensors than the readers accept."""
+    if count > MAX_TENSORS:
+        expected = f"at most {MAX_TENSORS} tensors in a file"
+        raise ValueError(f"weights: expected {expected}, got {count}")
 
 
 def fault(path: str, at: int, expected: str, got: object, tensor: str = "") -> ValueError:

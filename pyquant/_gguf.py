@@ -7,15 +7,23 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from pyquant import _core
-from pyquant._elements import MAX_KEYS, MAX_TENSORS, Mapped, Tensor, fault, sized
+from pyquant._elements import (
+    MAX_KEYS,
+    MAX_TENSORS,
+    Described,
+    Mapped,
+    Tensor,
+    check_count,
+    fault,
+    sized,
+)
 
-if TYPE_CHECKING:
-    from pyquant._elements import Item
+_Item = TypeVar("_Item", bound=Described)
 
 __all__ = ["FORMATS", "Metadata", "header", "parts_of", "read", "unsplit"]
 
@@ -344,8 +352,11 @@ def unsplit(path: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if key not in split}
 
 
-def header(items: list[Item], metadata: Mapping[str, Any]) -> tuple[bytes, list[Item], int]:
+def header(
+    items: list[_Item], metadata: Mapping[str, Any]
+) -> tuple[bytes, list[_Item], int]:
     """Return the bytes before the data, the tensors in order, and the alignment."""
+    check_count(len(items))
     alignment = metadata.get("general.alignment", ALIGNMENT)
     if isinstance(alignment, np.integer):
         alignment = int(alignment)

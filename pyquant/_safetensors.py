@@ -7,24 +7,27 @@ import json
 import os
 import re
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pyquant._elements import (
     MAX_DIMS,
     MAX_KEYS,
     MAX_TENSORS,
+    PIECE,
+    Described,
     Mapped,
     Tensor,
     bits_of,
+    check_count,
     fault,
     open_file,
     sized,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pyquant._elements import Item
+_Item = TypeVar("_Item", bound=Described)
 
 __all__ = ["FORMATS", "header", "read", "read_index"]
 
@@ -248,32 +251,50 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def header(items: list[Item], metadata: Mapping[str, object]) -> tuple[bytes, list[Item]]:
+def header(
+    items: Sequence[_Item], metadata: Mapping[str, object]
+) -> tuple[bytearray, list[_Item]]:
     """Return the bytes before the data, and the tensors by descending element size.
 
-    This order aligns each tensor to its element size.
+    This order aligns each tensor to its element size. The text is made in parts, because it
+    may be large.
     """
+    check_count(len(items))
     for key, value in metadata.items():
         if type(key) is not str or type(value) is not str:
             got = f"{type(key).__name__} to {type(value).__name__}"
             raise TypeError(f"metadata: expected strings to strings, got {got}")
     formats = {dtype: format for format, dtype in FORMATS.items()}
-    items = sorted(items, key=lambda one: (-one.bits, one.name))
-    entries: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
-    at = 0
-    for one in items:
+    ordered = sorted(items, key=lambda one: (-one.bits, one.name))
+    text, at = bytearray(8), 0
+    for key, value in metadata.items():
+        text += b'{"__metadata__":{' if len(text) == 8 else b","
+        _append(text, key, ":")
+        _append(text, str(value))
+    text += b"}" if metadata else b"{"
+    for one in ordered:
         format = formats.get(one.format, one.format)
         if format not in FORMATS or one.name == "__metadata__":
             raise ValueError(f"weights: expected a type of safetensors, got {one.shown()}")
         if one.nbytes * 8 != prod(one.shape) * one.bits:
             raise ValueError(f"weights: expected whole bytes, got {one.shown()}")
-        offsets = [at, at + one.nbytes]
-        entries[one.name] = {"dtype": format, "shape": one.shape, "data_offsets": offsets}
+        text += b"" if text.endswith(b"{") else b","
+        shape = ",".join(map(str, one.shape))
+        fields = f':{{"dtype":"{format}","shape":[{shape}],"data_offsets":'
+        _append(text, one.name, f"{fields}[{at},{at + one.nbytes}]}}")
         at += one.nbytes
-    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b"}"
     text += b" " * (-len(text) % 8)
-    if len(text) > MAX_HEADER:
-        raise ValueError(
-            f"metadata: expected a header of {MAX_HEADER} bytes, got {len(text)}"
-        )
-    return len(text).to_bytes(8, "little") + text, items
+    if len(text) > MAX_HEADER + 8:
+        expected = f"a header of {MAX_HEADER} bytes"
+        raise ValueError(f"metadata: expected {expected}, got {len(text) - 8}")
+    text[:8] = (len(text) - 8).to_bytes(8, "little")
+    return text, ordered
+
+
+def _append(text: bytearray, value: str, rest: str = "") -> None:
+    """Append a string of JSON, and more text."""
+    text += b'"'
+    for at in range(0, len(value), PIECE):
+        text += json.dumps(value[at : at + PIECE], ensure_ascii=False)[1:-1].encode()
+    text += f'"{rest}'.encode()

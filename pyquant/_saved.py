@@ -35,6 +35,7 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
             raise TypeError(
                 f"weights: expected strings for names, got {type(name).__name__}"
             )
+    head: bytes | bytearray
     if path.endswith(".gguf"):
         from pyquant import _gguf
 

@@ -916,6 +916,21 @@ def test_memory_does_not_depend_on_the_number_of_tensors(inside):
         np.testing.assert_array_equal(codes, pq.choose_qparams(x, axis=0).quantize(x))
 
 
+def test_memory_for_each_tensor(inside):
+    """100 000 small tensors need less than 200 MB."""
+    x, peaks = np.ones((2, 8), np.float32), []
+    for count in (100, 500, 1500):  # the first command imports modules
+        names = (f"model.layers.{i}.weight" for i in range(count))
+        pq.write_weights("in.safetensors", dict.fromkeys(names, x))
+        tracemalloc.start()
+        quantize(
+            "in.safetensors", "o.safetensors", "--type", "int8", "--min-size", 1, "-qf"
+        )
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] - peaks[1] < 1000 * 2000
+
+
 def several():
     row = np.random.default_rng(7).standard_normal((64, 256)).astype(np.float32)
     pq.write_weights("in.safetensors", {f"l.{n}.weight": row + n for n in range(24)})

@@ -17,7 +17,7 @@ import pytest
 from support import amount, dtype_of, loop, run_python, same, split_small_arrays
 
 import pyquant as pq
-from pyquant import _gguf, _safetensors
+from pyquant import _elements, _gguf, _safetensors
 from pyquant.dtypes import TYPES
 
 SEED = int(os.environ.get("PYQUANT_FILE_SEED", 1))
@@ -1063,6 +1063,19 @@ def test_gguf_strings_are_limited(made):
     data = struct.pack("<IQ", 8, count) + bytes(8 * count)
     with pytest.raises(ValueError, match="expected at most 4194304 strings and arrays"):
         pq.open_weights(made(stored_gguf([("k", 9, data)]), "x.gguf"))
+
+
+@loop("kind", ["safetensors", "gguf"])
+def test_writers_and_readers_have_one_limit(kind, tmp_path, monkeypatch):
+    path = tmp_path / f"x.{kind}"
+    pq.write_weights(path, {"a": X, "b": X})
+    with monkeypatch.context() as patch:
+        for module in (_elements, _gguf, _safetensors):
+            patch.setattr(module, "MAX_TENSORS", 1)
+        with pytest.raises(ValueError, match=r"^weights: expected at most 1 tensors in a "):
+            pq.write_weights(path, {"a": X, "b": X})
+        with pytest.raises(ValueError, match="expected at most 1 tensors, got"):
+            pq.open_weights(path)
 
 
 def test_safetensors_with_too_many_tensors_or_keys(made, monkeypatch):

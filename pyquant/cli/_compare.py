@@ -102,6 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.tensor:
             rules = [(pattern, None) for pattern in arguments.tensor]
             names = list(chosen(rules, names))
+        records = records_of(b) if arguments.exact else {}
         rows = []
         for name in names:
             if name in originals and name in results:
@@ -109,7 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
                 check_values(b, results[name])
             row = _compared(name, originals.get(name), results.get(name), arguments)
             if arguments.exact and "shape" in row and "shapes" not in row:
-                judged = _judged(a, b, originals[name], results[name])
+                record = records.get(name, {})
+                judged = _judged(a, b, originals[name], results[name], record)
                 row |= judged | {"fault": row["fault"] or judged["fault"]}
             rows.append(row)
         rows.sort(key=_order)
@@ -143,14 +145,15 @@ def _compared(
     return row | {"fault": None}
 
 
-def _judged(a: Model, b: Model, original: Logical, result: Logical) -> dict[str, Any]:
+def _judged(
+    a: Model, b: Model, original: Logical, result: Logical, record: dict[str, Any]
+) -> dict[str, Any]:
     """Compare a tensor with its exact definition."""
     from pyquant.cli import _check
 
     if not (has_numbers(original) and has_numbers(result)):
         equal = _check.has_equal_bytes((a, b), (original, result))
         return {"fault": None if equal else "the bytes differ"}
-    record = records_of(b).get(result.name, {})
     counts = _check.differences(b, original, result, record)
     return {"differing": counts, "fault": _check.in_words(counts)}
 

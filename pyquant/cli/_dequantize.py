@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyquant.cli._errors import Refused
 from pyquant.cli._logical import check_values
 from pyquant.cli._models import Model, logical, open_model
-from pyquant.cli._plan import Job, copied, decoded
+from pyquant.cli._plan import Copied, Decoded
 from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
             check_values(model, tensor)
         memory, threads = arguments.max_memory, arguments.threads
         jobs = [
-            decoded(tensor, _type_of(arguments, tensor, kind), memory, threads)
+            Decoded(tensor, _type_of(arguments, tensor, kind), memory, threads)
             if tensor.is_quantized
-            else copied(tensor, model, kind, "not quantized")
+            else Copied(tensor, model, kind, "not quantized")
             for tensor in tensors
         ]
         if all(job.changed is None for job in jobs):
@@ -85,7 +85,7 @@ def _type_of(arguments: argparse.Namespace, tensor: Logical, kind: str) -> str:
     return arguments.type or "float32"
 
 
-def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Any:
+def _metadata_of(model: Model, jobs: list[Copied | Decoded], kind: str) -> Any:
     """Return a function to the metadata of a file, without undone records."""
     kept = {part.name for job in jobs if job.changed is None for part in job.parts}
 

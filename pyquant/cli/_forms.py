@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,7 @@ __all__ = [
     "encoded",
     "granularity_of",
     "known_type",
+    "named",
     "named_parts",
     "stored_as",
 ]
@@ -99,7 +101,7 @@ def encoded(block: BlockFormat, x: Any, **how: Any) -> Any:
 
 def named_parts(name: str, stored: Stored) -> dict[str, str]:
     """Name the parts of a quantized tensor as compressed-tensors does."""
-    parts = {"codes": f"{name}{stored.suffix}", "scale": f"{name}_scale"}
+    parts = {"codes": name + stored.suffix, "scale": f"{name}_scale"}
     parts["zero_point"] = f"{name}_zero_point"
     if stored.how == "words":
         parts["shape"] = f"{name}_shape"
@@ -149,11 +151,11 @@ class Granularity:
         self._axis = int(found[2]) if found[1] else None
         self._sizes: list[int] = sizes or []
 
-    def for_channels(self, shape: tuple[int, ...], axis: int) -> Granularity:
-        """Return the granularity that ``channel`` means for a shape and its channels."""
+    def for_axis(self, axis: int | None) -> Granularity:
+        """Return the granularity that ``channel`` means for an axis; `None` is a vector."""
         if self.text != "channel":
             return self
-        return Granularity(f"axis:{axis}" if len(shape) > 1 else "tensor")
+        return Granularity("tensor" if axis is None else f"axis:{axis}")
 
     def objection(self, shape: tuple[int, ...]) -> str | None:
         """Say why a shape does not allow this granularity; `None` if it does."""
@@ -190,13 +192,19 @@ def scale_shape(shape: tuple[int, ...], blocks: Sequence[int]) -> tuple[int, ...
     return found if prod(found) != 1 else (1,)
 
 
+@lru_cache(maxsize=256)
+def named(text: str) -> Granularity:
+    """Return one object for all tensors with a granularity."""
+    return Granularity(text)
+
+
 def granularity_of(shape: tuple[int, ...], blocks: tuple[int, ...]) -> Granularity | None:
     """Return the granularity with blocks of these extents, or `None`."""
     texts = ["tensor", *(f"axis:{axis}" for axis in range(len(shape)))]
     texts += [f"block:{size}" for size in blocks[-1:]]
     texts += [f"{rows}x{columns}" for rows, columns in [blocks[-2:]] if len(blocks) > 1]
     for text in texts:
-        made = Granularity(text)
+        made = named(text)
         if made.objection(shape) is None and made.blocks(shape) == blocks:
             return made
     return None

@@ -16,7 +16,14 @@ from pyquant._elements import Tensor
 from pyquant._published import block_shape, found_in, sizes_in, type_of
 from pyquant.blocks import block_formats
 from pyquant.cli._errors import Refused
-from pyquant.cli._forms import STORED, Granularity, Stored, granularity_of, named_parts
+from pyquant.cli._forms import (
+    STORED,
+    Granularity,
+    Stored,
+    granularity_of,
+    named,
+    named_parts,
+)
 from pyquant.files import Weight
 from pyquant.packed import PackedArray
 
@@ -45,6 +52,8 @@ _KEPT: deque[ref[_Joined]] = deque(maxlen=4)
 
 class Shaped:
     """Derive size and ndim from the shape."""
+
+    __slots__ = ()
 
     shape: tuple[int, ...]
 
@@ -80,6 +89,11 @@ class Logical(Shaped):
     nbytes, size, ndim : int
         Bytes of all parts; elements and dimensions of the original.
     """
+
+    # A model may have many tensors, so that an object must be small.
+    __slots__ = (
+        *("_tensor", "fault", "granularity", "name", "nbytes", "parts", "shape", "type"),
+    )
 
     def __init__(self, name: str, tensor: ModelTensor) -> None:
         self.name: str = name
@@ -172,6 +186,8 @@ class Logical(Shaped):
 
 class _Joined(Logical):
     """Codes with scales and zero points."""
+
+    __slots__ = ("__weakref__", "_blocks", "_found", "_how", "_scale", "_zero")
 
     def __init__(
         self, name: str, shape: tuple[int, ...], how: Stored, granularity: Granularity,
@@ -412,8 +428,8 @@ def logical(model: Model, *, raw: bool = False) -> dict[str, Logical]:
     """
     records = records_of(model)
     joined: dict[str, Logical] = {}
-    for name, record in records.items():
-        joined[name] = _by_record(model, name, record)
+    for name in list(records):
+        joined[name] = _by_record(model, name, records.pop(name))  # frees the record
     joined |= getattr(model, "linear", {})  # of an ONNX model
     faults = {} if raw else _join_by_names(model, joined)
     owners = {part: made for made in joined.values() for part in made.parts}
@@ -463,7 +479,7 @@ def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
         part: model[full] for part, full in named_parts(name, how).items() if full in model
     }
     try:
-        granularity = Granularity(str(record.get("granularity")))
+        granularity = named(str(record.get("granularity")))
     except Refused as error:
         raise refused(error) from None
     extents = tuple(shape)

@@ -119,6 +119,14 @@ class Model(Mapping[str, ModelTensor]):
         """Return a tensor."""
         return self._tensors[name]
 
+    def __contains__(self, name: object) -> bool:
+        """Return true if a tensor has this name, without the search for similar names."""
+        return name in self._tensors
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """Return a tensor, or `default`."""
+        return self._tensors.get(name, default)
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in the order of the file."""
         return iter(self._tensors)
@@ -245,8 +253,7 @@ def _open_weights(path: str) -> Model:
         names = {p: name.replace(os.sep, "-") for p, name in names.items()}
         shards = {n: names[t.file.path] for n, t in file._tensors.items()}
     metadata = _own_metadata(file) if path.endswith(".json") else file.metadata
-    tensors = {name: file[name] for name in file}
-    return Model(path, kind, tensors, metadata, file.close, paths=paths, shards=shards)
+    return Model(path, kind, file, metadata, file.close, paths=paths, shards=shards)
 
 
 def _own_metadata(file: Any) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NUMPY",
+    "Copied",
+    "Decoded",
     "Job",
     "Spec",
     "bytes_of",
-    "copied",
-    "decoded",
     "objection",
     "parameters",
     "quantized",
@@ -84,12 +85,22 @@ class Spec(NamedTuple):
         row = self.type.startswith("uint")
         return row if self.symmetric is None else not self.symmetric
 
+    def for_channels(self, shape: tuple[int, ...], axis: int) -> Spec:
+        """Replace the granularity ``channel`` by its meaning for a tensor."""
+        return _for_axis(self, axis if len(shape) > 1 else None)
+
+
+@lru_cache(maxsize=64)
+def _for_axis(spec: Spec, axis: int | None) -> Spec:
+    """Return one object for all tensors with channels along an axis."""
+    return spec._replace(granularity=spec.granularity.for_axis(axis))
+
 
 class Errors:
     """Add up the error of a tensor over its bands."""
 
     def __init__(self) -> None:
-        self.total: ErrorReport | None = None
+        self._total: ErrorReport | None = None
         self._room: npt.NDArray[Any] | None = None
 
     def add(
@@ -101,35 +112,60 @@ class Errors:
         y = self._room[: len(x)]
         decode(codes, out=y, threads=threads)
         more = measure_error(x, y, threads=threads)
-        self.total = more if self.total is None else self.total + more
-
-    def end(self) -> None:
-        """Free the buffer after the last band."""
-        self._room = None
-
-
-class Job(NamedTuple):
-    """
-    A tensor and a function that writes its result.
-
-    The arguments of `do` are the output, a function that counts the bytes read, and the
-    number of threads. It adds the error of quantized bands to `errors`.
-    """
-
-    source: Logical
-    spec: Spec | None
-    parts: list[Part]
-    do: Callable[[Output, Callable[[int], None], int], None]
-    record: dict[str, Any] | None = None
-    reason: str | None = None
-    changed: str | None = None
-    errors: Errors | None = None
+        self._total = more if self._total is None else self._total + more
 
     @property
     def sqnr(self) -> float | None:
-        """The SQNR in dB; `None` without an error or before the work."""
-        total = self.errors.total if self.errors is not None else None
+        """The SQNR in dB; `None` without an error."""
+        total = self._total
         return total.sqnr if total is not None and total.max_error > 0 else None
+
+
+class Job:
+    """
+    A tensor and the work on it.
+
+    A model has many tensors. A job therefore stores few values, and derives the rest.
+
+    Attributes
+    ----------
+    source : Logical
+        The tensor.
+    spec : Spec or `None`
+        Type and granularity, if the tensor is quantized.
+    changed : str or `None`
+        Type of the real numbers, if the tensor is dequantized.
+    reason : str or `None`
+        Why the tensor is copied.
+    sqnr : float or `None`
+        The SQNR in dB; `None` without an error or before the work.
+    record : dict or `None`
+        Facts about the codes for the metadata of the file.
+    """
+
+    __slots__ = ("reason", "source", "sqnr")
+
+    spec: Spec | None = None
+    changed: str | None = None
+
+    def __init__(self, source: Logical, reason: str | None = None) -> None:
+        self.source: Logical = source
+        self.reason: str | None = reason
+        self.sqnr: float | None = None
+
+    @property
+    def parts(self) -> list[Part]:
+        """The tensors of the output file."""
+        raise NotImplementedError
+
+    @property
+    def record(self) -> dict[str, Any] | None:
+        """Facts about the codes for the metadata of the file."""
+        return None
+
+    def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
+        """Write the parts; tell `advance` the number of bytes that were read."""
+        raise NotImplementedError
 
     @property
     def to(self) -> str:
@@ -186,7 +222,7 @@ class _Bands:
         real: str | None = None,
     ) -> None:
         self.source = source
-        self.real = real or ("float64" if source.type == "float64" else "float32")
+        self.real = real or _real_of(source)
         self.dtype = _core.dtype_named(self.real)
         inner, count = prod(source.shape[1:]), source.shape[0]
         each = inner * self.dtype.itemsize
@@ -217,6 +253,11 @@ class _Bands:
                 advance(band.size * source.nbytes // max(1, source.size))
 
 
+def _real_of(source: Logical) -> str:
+    """Return the type that the numbers of a tensor are computed in."""
+    return "float64" if source.type == "float64" else "float32"
+
+
 def _in_kib(nbytes: int) -> str:
     return f"{-(-nbytes // 1024)}K"
 
@@ -224,38 +265,74 @@ def _in_kib(nbytes: int) -> str:
 # ---- codes and scales ----
 
 
-def quantized(
-    source: Logical, spec: Spec, memory: int, threads: int, *, measure: bool
-) -> Job:
-    """Plan codes with their parameters, or GGUF blocks; `measure` adds up the error."""
-    errors = Errors() if measure else None
-    if spec.type in BLOCKS:
-        return _in_blocks(source, spec, memory, threads, errors)
-    shape, stored = source.shape, spec.stored
-    blocks = spec.granularity.blocks(shape)
-    names = named_parts(source.name, stored)
-    scales = scale_shape(shape, blocks)
-    bands = _Bands(source, _unit(source, spec, blocks), memory, threads)
-    # The result of DequantizeLinear has the type of the scales.
-    real = source.type if spec.kind == "onnx" else bands.real
-    parts = {
-        "codes": Part.of(names["codes"], stored.format, stored.shape_of(shape)),
-        "scale": Part.of(names["scale"], real, scales),
-    }
-    if spec.has_zero_points:
-        type, form = _zero_form(spec, scales, shape, blocks)
-        parts["zero_point"] = Part.of(names["zero_point"], type, form)
-    if stored.how == "words":
-        parts["shape"] = Part.of(names["shape"], "int64", (len(shape),))
-    fixed = not _is_one_pass(shape, blocks, bands)
+class Quantized(Job):
+    """Codes with their parameters; `measure` adds up the error."""
 
-    def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
+    __slots__ = ("_measure", "_memory", "spec")
+
+    def __init__(
+        self, source: Logical, spec: Spec, memory: int, threads: int, *, measure: bool
+    ) -> None:
+        super().__init__(source)
+        self.spec: Spec = spec
+        self._memory, self._measure = memory, measure
+        self._bands(threads)  # raises if memory is short
+
+    def _bands(self, threads: int) -> _Bands:
+        blocks = self.spec.granularity.blocks(self.source.shape)
+        unit = _unit(self.source, self.spec, blocks)
+        return _Bands(self.source, unit, self._memory, threads)
+
+    def _by_role(self) -> dict[str, Part]:
+        source, spec, stored = self.source, self.spec, self.spec.stored
+        shape = source.shape
+        blocks = spec.granularity.blocks(shape)
+        names = named_parts(source.name, stored)
+        scales = scale_shape(shape, blocks)
+        # The result of DequantizeLinear has the type of the scales.
+        real = source.type if spec.kind == "onnx" else _real_of(source)
+        parts = {
+            "codes": Part.of(names["codes"], stored.format, stored.shape_of(shape)),
+            "scale": Part.of(names["scale"], real, scales),
+        }
+        if spec.has_zero_points:
+            type, form = _zero_form(spec, scales, shape, blocks)
+            parts["zero_point"] = Part.of(names["zero_point"], type, form)
+        if stored.how == "words":
+            parts["shape"] = Part.of(names["shape"], "int64", (len(shape),))
+        return parts
+
+    @property
+    def parts(self) -> list[Part]:
+        """The tensors of the output file."""
+        return [*self._by_role().values()]
+
+    @property
+    def record(self) -> dict[str, Any] | None:
+        """Facts about the codes for the metadata of the file."""
+        return {
+            "type": self.spec.type,
+            "granularity": self.spec.granularity.text,
+            "shape": list(self.source.shape),
+            "rounding": "half_even",
+            "symmetric": not self.spec.has_zero_points,
+            "method": self.spec.method,
+            "from": self.source.type,
+            "version": __version__,
+        }
+
+    def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
+        """Write the parts; tell `advance` the number of bytes that were read."""
+        spec, stored, shape = self.spec, self.spec.stored, self.source.shape
+        bands, parts = self._bands(threads), self._by_role()
+        real = parts["scale"].type
         if "shape" in parts:
             output.write(parts["shape"].name, np.array(shape, np.int64))
-        buffer = None
+        errors = Errors() if self._measure else None
+        buffer = chosen = None
         if stored.how == "plain":
             buffer = np.empty((bands.rows, *shape[1:]), _core.dtype_named(stored.codes))
-        chosen = None
+        fixed = not _is_one_pass(shape, spec.granularity.blocks(shape), bands)
         if fixed:
             chosen = _observed(bands, spec, len(shape), real, threads)
             _write_parameters(output, spec, parts, chosen)
@@ -266,20 +343,15 @@ def quantized(
             assert chosen is not None
             codes = _codes(chosen, stored, numbers, buffer, errors, threads)
             output.write(parts["codes"].name, codes)
-        if errors is not None:
-            errors.end()
+        self.sqnr = errors.sqnr if errors is not None else None
 
-    record = {
-        "type": spec.type,
-        "granularity": spec.granularity.text,
-        "shape": list(shape),
-        "rounding": "half_even",
-        "symmetric": not spec.has_zero_points,
-        "method": spec.method,
-        "from": source.type,
-        "version": __version__,
-    }
-    return Job(source, spec, list(parts.values()), do, record, errors=errors)
+
+def quantized(
+    source: Logical, spec: Spec, memory: int, threads: int, *, measure: bool
+) -> Job:
+    """Plan codes with their parameters, or GGUF blocks; `measure` adds up the error."""
+    kind = InBlocks if spec.type in BLOCKS else Quantized
+    return kind(source, spec, memory, threads, measure=measure)
 
 
 def _unit(source: Logical, spec: Spec, blocks: Sequence[int]) -> int:
@@ -402,32 +474,45 @@ def _codes(
     return packed
 
 
-def _in_blocks(
-    source: Logical, spec: Spec, memory: int, threads: int, errors: Errors | None
-) -> Job:
-    block, shape = BLOCKS[spec.type], source.shape
-    unit = 1
-    if len(shape) == 1:  # rows are elements
-        unit = lcm(block.block_size, _BLOCK_SIZES.get(source.type, 1))
-    bands = _Bands(source, unit, memory, threads)
-    nbytes = source.size // block.block_size * block.block_bytes
-    part = Part(source.name, spec.type, shape, nbytes)
+class InBlocks(Quantized):
+    """GGUF blocks, which contain their scales."""
 
-    def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
+    __slots__ = ()
+
+    @property
+    def record(self) -> None:
+        """Return `None`, because blocks need no metadata."""
+        return
+
+    def _bands(self, threads: int) -> _Bands:
+        unit = 1
+        if self.source.ndim == 1:  # rows are elements
+            size = BLOCKS[self.spec.type].block_size
+            unit = lcm(size, _BLOCK_SIZES.get(self.source.type, 1))
+        return _Bands(self.source, unit, self._memory, threads)
+
+    @property
+    def parts(self) -> list[Part]:
+        """The tensor of the output file."""
+        source, block = self.source, BLOCKS[self.spec.type]
+        nbytes = source.size // block.block_size * block.block_bytes
+        return [Part(source.name, self.spec.type, source.shape, nbytes)]
+
+    def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
+        """Write the blocks; tell `advance` the number of bytes that were read."""
+        block, source = BLOCKS[self.spec.type], self.source
+        errors = Errors() if self._measure else None
         buffer = None
-        for numbers in bands(threads, advance):
+        for numbers in self._bands(threads)(threads, advance):
             form = block.encoded_shape(numbers.shape)
             if buffer is None or buffer.shape != form:
                 buffer = np.empty(form, np.uint8)
             encoded(block, numbers, out=buffer, threads=threads)
             _check_scales(source, block, buffer)
-            output.write(part.name, buffer)
+            output.write(source.name, buffer)
             if errors is not None:
                 errors.add(numbers, buffer, block.decode, threads)
-        if errors is not None:
-            errors.end()
-
-    return Job(source, spec, [part], do, errors=errors)
+        self.sqnr = errors.sqnr if errors is not None else None
 
 
 def _check_scales(
@@ -444,31 +529,45 @@ def _check_scales(
 # ---- real numbers ----
 
 
-def decoded(source: Logical, type: str, memory: int, threads: int) -> Job:
-    """Plan real numbers of a type."""
-    part = Part.of(source.name, type, source.shape)
-    read = readable(type)
-    bands = None
-    if source.shape:
+class Decoded(Job):
+    """Real numbers of a type."""
+
+    __slots__ = ("_memory", "changed")
+
+    def __init__(self, source: Logical, type: str, memory: int, threads: int) -> None:
+        super().__init__(source)
+        self.changed: str = type
+        self._memory = memory
+        if source.shape:
+            self._bands(threads)  # raises if memory is short
+
+    def _bands(self, threads: int) -> _Bands:
+        source = self.source
         unit = _BLOCK_SIZES.get(source.type, 1) if source.ndim == 1 else 1
-        bands = _Bands(source, unit, memory, threads, read)
+        return _Bands(source, unit, self._memory, threads, readable(self.changed))
 
-    def write(output: Output, numbers: npt.NDArray[Any]) -> None:
-        output.write(part.name, numbers if read == type else bfloat16_bits(numbers))
+    @property
+    def parts(self) -> list[Part]:
+        """The tensor of the output file."""
+        return [Part.of(self.source.name, self.changed, self.source.shape)]
 
-    def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
-        if bands is None:
-            write(output, source.decode(dtype=read))
+    def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
+        """Write the numbers; tell `advance` the number of bytes that were read."""
+        source = self.source
+        if not source.shape:
+            self._write(output, source.decode(dtype=readable(self.changed)))
             return
         at = 0
-        for numbers in bands(threads, advance):
-            if type == "float16" and not np.isfinite(numbers).all():
+        for numbers in self._bands(threads)(threads, advance):
+            if self.changed == "float16" and not np.isfinite(numbers).all():
                 rows = slice(at, at + len(numbers))
                 _check_overflow(source, numbers, source.decode(rows, dtype=np.float64))
             at += len(numbers)
-            write(output, numbers)
+            self._write(output, numbers)
 
-    return Job(source, None, [part], do, changed=type)
+    def _write(self, output: Output, numbers: npt.NDArray[Any]) -> None:
+        stored = readable(self.changed) == self.changed
+        output.write(self.source.name, numbers if stored else bfloat16_bits(numbers))
 
 
 def _check_overflow(
@@ -485,18 +584,30 @@ def _check_overflow(
 # ---- unchanged tensors ----
 
 
-def copied(source: Logical, model: Model, kind: str, reason: str | None) -> Job:
-    """Plan a copy of a tensor and its parameters."""
-    tensors = [model[name] for name in source.parts]
-    parts = [_part_of(tensor, kind) for tensor in tensors]
+class Copied(Job):
+    """A tensor and its parameters, unchanged."""
 
-    def do(output: Output, advance: Callable[[int], None], threads: int) -> None:
-        for tensor, part in zip(tensors, parts, strict=True):
-            for piece in bytes_of(tensor):
-                output.write(part.name, piece)
+    __slots__ = ("_kind", "_model")
+
+    def __init__(
+        self, source: Logical, model: Model, kind: str, reason: str | None
+    ) -> None:
+        super().__init__(source, reason)
+        self._model, self._kind = model, kind
+        for name in source.parts:
+            _part_of(model[name], kind)  # raises if the kind of file has no such type
+
+    @property
+    def parts(self) -> list[Part]:
+        """The tensors of the output file."""
+        return [_part_of(self._model[name], self._kind) for name in self.source.parts]
+
+    def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
+        """Write the parts; tell `advance` the number of bytes that were read."""
+        for name in self.source.parts:
+            for piece in bytes_of(self._model[name]):
+                output.write(name, piece)
                 advance(piece.nbytes)
-
-    return Job(source, None, parts, do, reason=reason)
 
 
 def _part_of(tensor: ModelTensor, kind: str) -> Part:

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import argparse
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
 from pyquant.cli._logical import KIND, check_values
 from pyquant.cli._models import Model, logical, open_model
-from pyquant.cli._plan import NUMPY, Job, Spec, copied, objection, quantized
+from pyquant.cli._plan import NUMPY, Copied, Job, Spec, objection, quantized
 from pyquant.cli._select import chosen
 from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyquant.cli._logical import Logical
 
@@ -225,15 +226,13 @@ def _job(
         check_values(model, tensor)
     reason = "--keep" if spec is None else _too_small(arguments, model, tensor, pattern)
     if spec is not None and reason is None:
-        axis = model.channels(tensor.name)
-        shared = spec.granularity.for_channels(tensor.shape, axis)
-        spec = spec._replace(granularity=shared)
+        spec = spec.for_channels(tensor.shape, model.channels(tensor.name))
         reason = objection(tensor, spec) or _graph_objection(model, kind, tensor, spec)
         strict = pattern is not None or tensor.is_real
         if reason is not None and arguments.strict and strict:
             raise Refused(f"tensor {tensor.name[:100]!r}: {reason}")
     if spec is None or reason is not None:
-        return copied(tensor, model, kind, reason)
+        return Copied(tensor, model, kind, reason)
     memory, threads = arguments.max_memory, arguments.threads
     # Measure only for a summary, which --quiet and output to stdout do not print.
     measure = arguments.json or not (arguments.quiet or arguments.output == "-")
@@ -302,15 +301,29 @@ def _records(
         records = json.loads(model.metadata.get("pyquant", "{}"))
     except (TypeError, ValueError, RecursionError):
         records = {}
+    made = {
+        n: job for n, job in made.items() if names is None or job.parts[0].name in names
+    }
+    rows = {name: row for name, row in records.items() if name not in made}.items()
+    text = ",".join(map(_member, chain(rows, _rows(made))))
+    return {"pyquant": f"{{{text}}}"}
+
+
+def _rows(made: Mapping[str, Job]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the records of quantized tensors, and of their words for `load`."""
     for name, job in made.items():
-        if names is None or job.parts[0].name in names:
-            records[name] = {KIND: job.record}
-            stored = STORED[job.to]
-            if stored.how == "words":
-                shape, bits = list(job.source.shape), stored.bits
-                row = [f"uint{bits}", shape, "words", len(shape) - 1, bits]
-                records[job.parts[0].name] = {"packed": row}
-    return {"pyquant": json.dumps(records, separators=(",", ":"))}
+        yield name, {KIND: job.record}
+        stored = STORED[job.to]
+        if stored.how == "words":
+            shape, bits = list(job.source.shape), stored.bits
+            row = [f"uint{bits}", shape, "words", len(shape) - 1, bits]
+            yield job.parts[0].name, {"packed": row}
+
+
+def _member(row: tuple[str, dict[str, Any]]) -> str:
+    """Return a member of a JSON object."""
+    name, value = (json.dumps(one, separators=(",", ":")) for one in row)
+    return f"{name}:{value}"
 
 
 # Types of compressed-tensors: name there, and format of the file.

@@ -321,26 +321,26 @@ def _row(job: Job) -> dict[str, Any]:
 
 
 def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None:
-    rows = [_row(job) for job in jobs]
     changed = [job for job in jobs if job.spec is not None or job.changed is not None]
-    measured = [row for row in rows if "sqnr" in row and not isnan(row["sqnr"])]
-    worst = min(measured, key=lambda row: row["sqnr"], default=None)
-    before = sum(row["bytes_in"] for row in rows)
-    after = sum(row["bytes_out"] for row in rows)
+    measured = {job.source.name: job.sqnr for job in jobs if job.sqnr is not None}
+    finite = (name for name, sqnr in measured.items() if not isnan(sqnr))
+    worst = min(finite, key=measured.__getitem__, default=None)
+    before = sum(job.source.nbytes for job in jobs)
+    after = sum(job.nbytes for job in jobs)
     if arguments.json:
-        for row in rows:
-            print(as_json(row))
+        for job in jobs:
+            print(as_json(_row(job)))
         summary = {
             "output": path,
-            "tensors": len(rows),
+            "tensors": len(jobs),
             "changed": len(changed),
-            "kept": len(rows) - len(changed),
+            "kept": len(jobs) - len(changed),
             "bytes_in": before,
             "bytes_out": after,
             "dry_run": arguments.dry_run,
         }
         if worst is not None:
-            summary["worst"] = {key: worst[key] for key in ("tensor", "sqnr")}
+            summary["worst"] = {"tensor": worst, "sqnr": measured[worst]}
         print(as_json({"summary": summary}))
         return
     if arguments.quiet:
@@ -356,14 +356,14 @@ def _tell(arguments: argparse.Namespace, jobs: Sequence[Job], path: str) -> None
                 row.get("kept", row["granularity"] or ""),
                 row["bytes_out"],
             )
-            for row in rows
+            for row in map(_row, jobs)
         ]
         print_table(columns, cells, right=("bytes",))
     verb = "would be" if arguments.dry_run else "are"
     types = ", ".join(dict.fromkeys(_as_said(job) for job in changed))
     size = f"{sized(before)} to {sized(after)}"
-    lost = f"; worst {worst['sqnr']:.1f} dB {shown(worst['tensor'])}" if worst else ""
-    done = f"{len(changed)} of {len(rows)} tensors {verb} {types}"
+    lost = "" if worst is None else f"; worst {measured[worst]:.1f} dB {shown(worst)}"
+    done = f"{len(changed)} of {len(jobs)} tensors {verb} {types}"
     print(f"{shown(path)}: {done}; {size}{lost}")
 
 

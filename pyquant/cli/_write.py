@@ -18,7 +18,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 
 from pyquant import _gguf, _safetensors
-from pyquant._elements import Item, bits_of, copied_bytes
+from pyquant._elements import bits_of, copied_bytes
 from pyquant._saved import replacing
 from pyquant.cli._errors import Refused, check_free
 from pyquant.cli._models import RECORDS, kind_of
@@ -55,13 +55,20 @@ class Part(NamedTuple):
         """Describe a tensor of single elements."""
         return cls(name, type, shape, -(-prod(shape) * bits_of(type) // 8))
 
-    def item(self) -> Item:
-        """Describe the tensor to the modules that write headers."""
+    @property
+    def format(self) -> str:
+        """The name of the type for the modules that write headers."""
+        return self.type
+
+    @property
+    def bits(self) -> int:
+        """The bits of an element; 8 for blocks."""
         blocks = self.type in _gguf.FORMATS and self.type not in _safetensors.FORMATS
-        bits = 8 if blocks else bits_of(_safetensors.FORMATS.get(self.type, self.type))
-        return Item(
-            self.name, self.type, self.shape, self.nbytes, bits, np.empty(0, np.uint8)
-        )
+        return 8 if blocks else bits_of(_safetensors.FORMATS.get(self.type, self.type))
+
+    def shown(self) -> str:
+        """Describe the tensor for error messages."""
+        return f"{self.type} of shape {self.shape} for {self.name[:100]!r}"
 
 
 class File:
@@ -72,8 +79,8 @@ class File:
     ----------
     path : str
         Final name.
-    places : mapping of str to int
-        Offset of each tensor, by name.
+    places : dict of str to int
+        Offset of the next byte of each tensor, by name.
     size : int
         Size in bytes.
     head : bytes, optional
@@ -81,23 +88,24 @@ class File:
     """
 
     def __init__(
-        self, path: str, places: Mapping[str, int], size: int, head: bytes = b""
+        self, path: str, places: dict[str, int], size: int, head: bytes | bytearray = b""
     ) -> None:
         self.path, self.places, self.size, self.head = path, places, size, head
 
     @contextmanager
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
         """Reserve space and write the head; the block of the caller writes tensors."""
-        self._stream, self._ends = stream, dict(self.places)
+        self._stream = stream
         _reserve(stream, self.size)
         stream.write(self.head)
+        self.head = b""  # free the memory
         yield
 
     def write(self, name: str, data: memoryview) -> None:
         """Append bytes to a tensor."""
-        self._stream.seek(self._ends[name])
+        self._stream.seek(self.places[name])
         self._stream.write(data)
-        self._ends[name] += len(data)
+        self.places[name] += len(data)
 
 
 class Archive(File):
@@ -120,10 +128,9 @@ class Archive(File):
     def __init__(self, path: str, parts: list[Part], metadata: Mapping[str, Any]) -> None:
         for part in parts:
             _check_member(part.name)
-        self._heads = {part.name: _npy_head(part) for part in parts}
         self._parts, self._metadata = parts, dict(metadata)
-        size = sum(len(self._heads[part.name]) + part.nbytes for part in parts)
-        super().__init__(path, dict.fromkeys(self._heads, 0), size)
+        size = sum(len(_npy_head(part)) + part.nbytes for part in parts)
+        super().__init__(path, dict.fromkeys((part.name for part in parts), 0), size)
 
     @contextmanager
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
@@ -174,7 +181,7 @@ class Archive(File):
                 return
             self._name, self._left = part.name, part.nbytes
             self._member = self._new_member(part.name)
-            self._member.write(self._heads[part.name])
+            self._member.write(_npy_head(part))
             spool = self._waiting.pop(part.name, None)
             if spool is not None:
                 self._left -= spool.tell()
@@ -185,20 +192,19 @@ class Archive(File):
 
 def _safetensors_file(path: str, parts: list[Part], metadata: Mapping[str, Any]) -> File:
     texts = {key: text for key, text in metadata.items() if isinstance(text, str)}
-    head, items = _safetensors.header([part.item() for part in parts], texts)
-    return _placed(path, head, items, 1)
+    return _placed(path, *_safetensors.header(parts, texts), 1)
 
 
 def _gguf_file(path: str, parts: list[Part], metadata: Mapping[str, Any]) -> File:
     kept = _gguf.unsplit(path, metadata)
-    return _placed(path, *_gguf.header([part.item() for part in parts], kept))
+    return _placed(path, *_gguf.header(parts, kept))
 
 
-def _placed(path: str, head: bytes, items: list[Item], alignment: int) -> File:
+def _placed(path: str, head: bytes | bytearray, parts: list[Part], alignment: int) -> File:
     places, at = {}, len(head)
-    for item in items:
-        places[item.name] = at
-        at += -(-item.nbytes // alignment) * alignment
+    for part in parts:
+        places[part.name] = at
+        at += -(-part.nbytes // alignment) * alignment
     return File(path, places, at, head)
 
 
@@ -308,7 +314,6 @@ class Output:
 
     def __init__(self, files: list[File]) -> None:
         self.files: list[File] = files
-        self._owners = {name: file for file in files for name in file.places}
 
     def __enter__(self) -> Output:
         """Open a temporary file in the folder of each final name."""
@@ -326,7 +331,7 @@ class Output:
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
         """Append the elements of an array to a tensor, in little-endian byte order."""
-        file = self._owners[name]
+        file = next(file for file in self.files if name in file.places)
         with _naming(file.path):
             for piece in copied_bytes(array, 8 * array.dtype.itemsize):
                 file.write(name, piece.data)
