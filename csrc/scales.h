@@ -82,13 +82,14 @@ PQ_INLINE double pq_scale_of_bits(enum pq_type type, uint64_t bits)
     }
 }
 
-/* v >= 0, or infinite, as it is stored: neither 0, which would lose everything, nor
- * infinite. Of data of less than 64 bits no scale is of use that float32 does not have. */
+/* Round v >= 0 to the type of scales, but neither to 0 nor to infinity. Data that is not
+ * float64 is divided by float32 scales, so its scales stay between the ends of float32. */
 PQ_INLINE double pq_stored_scale(enum pq_type type, enum pq_type real, double v)
 {
-    const double end = type == PQ_F64 && real != PQ_F64 ? 0x1p-149 : 0;
+    const bool single = type == PQ_F64 && real != PQ_F64;
+    const double end = single ? 0x1p-149 : 0, most = single ? 0x1.fffffep127 : HUGE_VAL;
     const uint64_t least = type == PQ_F8E8M0FNU ? 0 : 1, last = pq_last_scale(type);
-    const uint64_t bits = pq_scale_bits(type, v > end ? v : end);
+    const uint64_t bits = pq_scale_bits(type, v > end ? (v < most ? v : most) : end);
     return pq_scale_of_bits(type, bits < least ? least : bits < last ? bits : last);
 }
 

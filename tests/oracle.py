@@ -219,12 +219,6 @@ def encode_narrow(
     return sign | fmt.infinity if fmt.infinity else fmt.nan[value.negative]
 
 
-def largest(name: str) -> Fraction:
-    """The largest number of a narrow float."""
-    fmt = NARROW_FORMATS[name]
-    return decode_narrow(fmt.largest, fmt).magnitude
-
-
 def round_to_format(value: Real, fmt: Format) -> Real:
     return decode(encode(value, fmt), fmt)
 
@@ -592,91 +586,171 @@ def _rounded(value: Fraction, fmt: Format = FLOAT64) -> Fraction:
     return number.signed()
 
 
-def _wanted_scale(low, high, codes, symmetric):
-    """The scale by its definition, in float64."""
-    lowest, highest = codes
-    if symmetric:
-        steps = highest if lowest < 0 else Fraction(highest, 2)
-        return _rounded(max(high, -low) / steps)
-    if round_to_format(finite(high - low), FLOAT64).kind == "inf":
-        halves = _rounded(_rounded(high / 2) - _rounded(low / 2))
-        return _rounded(halves / Fraction(highest - lowest, 2))
-    return _rounded(_rounded(high - low) / (highest - lowest))
+class Target(NamedTuple):
+    """Codes, and the types that decide which scales suit them."""
+
+    source: Format  # of the data
+    scale: str  # name of the type of scales
+    narrow: NarrowFormat | None  # of the codes; None: integers
+    lowest: Fraction
+    highest: Fraction
+    half: Fraction  # half a step at both ends
+    symmetric: bool
+
+    @property
+    def middle(self) -> tuple[int, Fraction]:
+        """Zero point and steps of symmetric codes."""
+        if self.lowest < 0 < self.highest:
+            return 0, min(self.highest, -self.lowest)
+        return (
+            round_to_integer((self.lowest + self.highest + 1) / 2, "floor"),
+            (self.highest - self.lowest) / 2,
+        )
 
 
-def _zero_point(scale, low, codes, symmetric):
-    lowest, highest = codes
-    if symmetric:
-        return 0 if lowest < 0 else (highest + 1) // 2
-    steps = _rounded(lowest - _rounded(low / scale))
-    return min(max(round_to_integer(steps, "half_even"), lowest), highest)
+def target_of(source, dtype, symmetric, quant_range=None, scale_dtype=None) -> Target:
+    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    narrow = NARROW_FORMATS.get(name)
+    scale = scale_dtype or compute_format(source).name
+    if narrow is None:
+        lowest, highest = map(Fraction, quant_range or code_range(dtype))
+        return Target(source, scale, None, lowest, highest, Fraction(1, 2), symmetric)
+    most = largest(name)
+    half = (most - decode_narrow(narrow.largest - 1, narrow).magnitude) / 2
+    return Target(source, scale, narrow, -most, most, half, symmetric)
 
 
-def _comes_back(end, scale, zero_point, codes, source):
-    """Whether one end of the data, quantized and dequantized, is finite in its type."""
-    result = compute_format(source)
-    quotient = _rounded(end / scale, result)
-    code = round_to_integer(quotient, "half_even") + zero_point
-    steps = Fraction(min(max(code, codes[0]), codes[1]) - zero_point)
-    product = round_to_format(finite(_rounded(steps, result) * scale), result)
-    return round_to_format(product, source).kind == "finite"
+def last_place(name: str) -> int:
+    """Return the bit pattern of the largest number of a float type."""
+    if name == "float8_e8m0fnu":
+        return 254
+    if name in NARROW_FORMATS:
+        return NARROW_FORMATS[name].largest
+    return FORMATS[name].infinity - 1
 
 
-def _suits(scale, low, high, codes, symmetric, source):
-    """Whether data saturates by at most half a step, and comes back finite."""
-    zero_point = _zero_point(scale, low, codes, symmetric)
-    half = Fraction(1, 2)
+def scale_at(place: int, name: str) -> Fraction | None:
+    """Return the positive number with a bit pattern, or None."""
+    if not (name != "float8_e8m0fnu") <= place <= last_place(name):
+        return None
+    if name == "float8_e8m0fnu":
+        return Fraction(2) ** (place - 127)
+    if name in NARROW_FORMATS:
+        return decode_narrow(place, NARROW_FORMATS[name]).signed()
+    return decode(place, FORMATS[name]).signed()
+
+
+def largest(name: str) -> Fraction:
+    """Return the largest number of a float type."""
+    return scale_at(last_place(name), name)
+
+
+def place_of(value: Fraction, name: str) -> int:
+    """The bit pattern of a scale: rounded up to a power of two, else to nearest."""
+    if name == "float8_e8m0fnu":
+        exponent = floor_log2(value) if value else -128
+        return min(max(exponent + (value != Fraction(2) ** exponent) + 127, 0), 254)
+    if name in NARROW_FORMATS:
+        place = narrow_magnitude(finite(value), NARROW_FORMATS[name])
+    else:
+        place = encode(finite(value), FORMATS[name])
+    return min(max(place, 1), last_place(name))
+
+
+def _wanted_scale(low, high, to):
+    """Return the scale by its formula in float64, at most the largest number."""
+    levels = to.highest - to.lowest
+    if to.symmetric:
+        wanted = max(high, -low) / to.middle[1]
+    elif round_to_format(finite(high - low), FLOAT64).kind == "inf":
+        wanted = _rounded(_rounded(high / 2) - _rounded(low / 2)) / (levels / 2)
+    else:
+        wanted = _rounded(high - low) / levels
+    return _rounded(min(wanted, largest("float64")))
+
+
+def _zero_point(scale, low, to):
+    if to.symmetric:
+        return to.middle[0]
+    steps = _rounded(to.lowest - _rounded(low / scale))
+    return min(max(round_to_integer(steps, "half_even"), int(to.lowest)), int(to.highest))
+
+
+def _returned(end, scale, zero_point, to):
+    """One end of the data after a round trip, in the type of the data."""
+    compute = compute_format(to.source)
+    steps = _rounded(end / scale, compute)
+    if to.narrow:
+        code = encode_narrow(finite(steps), to.narrow, saturate=True, nan_negative=False)
+        steps = decode_narrow(code, to.narrow).signed()
+    else:
+        code = round_to_integer(steps, "half_even") + zero_point
+        steps = min(max(code, to.lowest), to.highest) - zero_point
+    product = finite(_rounded(Fraction(steps), compute) * scale)
+    return round_to_format(round_to_format(product, compute), to.source)
+
+
+def _comes_back(scale, low, high, to):
+    """Whether both ends are finite after a round trip, and not both 0."""
+    used = _rounded(scale, compute_format(to.source))
+    zero_point = _zero_point(scale, low, to)
+    ends = [_returned(end, used, zero_point, to) for end in (low, high)]
+    return all(v.kind == "finite" for v in ends) and any(v.magnitude for v in ends)
+
+
+def _suits(scale, low, high, to):
+    """Whether data saturates by at most half a step, and comes back."""
+    zero_point = _zero_point(scale, low, to)
+    if scale < Fraction(1, 2**126):  # the scale of quantize can differ by much
+        scale = _rounded(scale, compute_format(to.source))
     return (
-        high <= (codes[1] - zero_point + half) * scale
-        and -low <= (zero_point - codes[0] + half) * scale
-        and all(_comes_back(v, scale, zero_point, codes, source) for v in (low, high))
+        high <= (to.highest - zero_point + to.half) * scale
+        and -low <= (zero_point - to.lowest + to.half) * scale
+        and (
+            max(high, -low) < largest(to.source.name) / 4
+            or _comes_back(scale, low, high, to)
+        )
     )
 
 
-def _nearest_scale(scale, low, high, codes, symmetric, source):
+def _nearest_scale(wanted, low, high, to):
     """The first that suits of a scale and its neighbours by turns, upwards first."""
-    result = compute_format(source)
-    first = encode(finite(scale), result)
+    first = place_of(wanted, to.scale)
     for k in range(64):
-        for bits in (first + k, first - k):
-            number = decode(bits, result) if bits > 0 else NAN
-            if number.kind == "finite" and _suits(
-                number.signed(), low, high, codes, symmetric, source
-            ):
-                return number.signed()
+        for place in (first + k, first - k):
+            scale = scale_at(place, to.scale)
+            if scale is not None and _suits(scale, low, high, to):
+                return scale
     return None
 
 
-def _pattern(value: Fraction, fmt: Format) -> np.ndarray:
-    """An array of one number."""
-    bits = np.array([encode(finite(value), fmt)], dtype=f"u{fmt.bits // 8}")
-    return bits.view(fmt.name)
+def choose_scale(low, high, to):
+    """Scale and zero point of a range that contains 0."""
+    if low == high == 0:
+        return Fraction(1), _zero_point(Fraction(1), low, to)
+    wanted = _wanted_scale(low, high, to)
+    if to.scale == "float64" and to.source is not FLOAT64:
+        wanted = min(max(wanted, Fraction(1, 2**149)), largest("float32"))
+    nominal = place_of(wanted, to.scale)
+    scale = _nearest_scale(wanted, low, high, to)
+    if scale is None:
+        # Both ends at the end of their type: the larger one a little less than so many
+        # steps and a half, so that neither is rounded away from 0.
+        far, half = max(high, -low), Fraction(1, 2)
+        steps = (_rounded(far / scale_at(nominal, to.scale)) - half).__ceil__() - half
+        if steps >= 1:
+            scale = _nearest_scale(_rounded(far / steps), low, high, to)
+    below = (scale_at(nominal - k, to.scale) for k in range(64 * (scale is None)))
+    saturating = (s for s in below if s is not None and _comes_back(s, low, high, to))
+    scale = scale or next(saturating, scale_at(nominal, to.scale))
+    return scale, _zero_point(scale, low, to)
 
 
 def choose_qparams(x, *, dtype="int8", symmetric=True):
     """Scale (an array of one bit pattern) and zero point of one group, by min and max."""
-    name = np.dtype(dtype).name
     source = format_of(x)
-    result = compute_format(source)
     values = [decode(b, source).signed() for b in bits_of(x)]
-    low, high = min([ZERO, *values]), max([ZERO, *values])
-    smallest = decode(1, result).magnitude
-    if name in NARROW_FORMATS:
-        wanted = _rounded(max(high, -low) / largest(name))
-        scale = _rounded(wanted, result) or smallest
-        return _pattern(Fraction(1) if low == high == 0 else scale, result), 0
-    codes = code_range(dtype)
-    if low == high == 0:
-        scale = Fraction(1)
-    else:
-        rest = (low, high, codes, symmetric, source)
-        wanted = _rounded(_wanted_scale(*rest[:4]), result) or smallest
-        scale = _nearest_scale(wanted, *rest)
-        if scale is None:
-            # Both ends at the end of their type: the larger one a little less than so many
-            # steps and a half, so that neither is rounded away from 0.
-            far = max(high, -low)
-            steps = (far / wanted - Fraction(1, 2)).__floor__() + Fraction(1, 2)
-            scale = _nearest_scale(_rounded(_rounded(far / steps), result), *rest)
-    zero_point = _zero_point(scale, low, codes, symmetric)
-    return _pattern(scale, result), zero_point
+    to = target_of(source, dtype, symmetric)
+    scale, zero_point = choose_scale(min([ZERO, *values]), max([ZERO, *values]), to)
+    place = np.array([place_of(scale, to.scale)], f"u{FORMATS[to.scale].bits // 8}")
+    return place.view(to.scale), zero_point

@@ -31,10 +31,10 @@ static bool is_range_given(const struct pq_choice *choice)
 /* What codes there are, and what a scale has to do. */
 struct target {
     const struct pq_kernels *kernels;
-    enum pq_type real;      /* of the data */
-    double lowest, highest; /* codes, or numbers of a narrow float */
-    double margin;          /* half a step beyond them is within reach, too */
-    bool integers;
+    enum pq_type real, code; /* of the data and of its codes */
+    double lowest, highest;  /* codes, or numbers of a narrow float */
+    double margin;           /* half a step beyond them is within reach, too */
+    bool small; /* codes of at most 17 bits: float32 holds them, and half steps */
     bool symmetric;
     bool dynamic;  /* ONNX */
     double middle; /* the zero point of symmetric codes */
@@ -73,7 +73,6 @@ static void set_range(struct target *to, const struct pq_choice *choice)
     to->lowest = (double)range.lo;
     to->highest = (double)range.hi;
     to->margin = 0.5;
-    to->integers = true;
     to->middle = both_signs ? 0 : floor((to->lowest + to->highest + 1) / 2);
     to->steps = !both_signs                 ? (to->highest - to->lowest) / 2
                 : to->highest < -to->lowest ? to->highest
@@ -85,6 +84,7 @@ static struct target target_of(const struct pq_choice *choice,
 {
     struct target to = {.kernels = kernels,
                         .real = choice->real,
+                        .code = choice->code,
                         .symmetric = choice->rule == PQ_RULE_SYMMETRIC,
                         .dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC,
                         .end = end_of(choice->real),
@@ -104,6 +104,7 @@ static struct target target_of(const struct pq_choice *choice,
     } else {
         set_range(&to, choice);
     }
+    to.small = to.lowest >= -UINT16_MAX && to.highest <= UINT16_MAX;
     return to;
 }
 
@@ -118,7 +119,7 @@ PQ_NOINLINE double stored_scale(const struct target *to, double scale)
     return pq_stored_scale(to->scale, to->real, scale);
 }
 
-/* What quantizing makes of a scale, of whatever type that is. */
+/* Round a scale as quantizing does. */
 static double scale_in_use(const struct target *to, double scale)
 {
     return is_wide(to) ? scale : (double)(float)scale;
@@ -130,46 +131,62 @@ static double zero_of(const struct target *to, double scale, double lo)
                          : nearest(clamp(to->lowest - lo / scale, to->lowest, to->highest));
 }
 
-/* Whether v lies at most `steps` scales from 0: the product is not rounded. */
-static bool is_within(const struct target *to, double v, double steps, double scale)
+/* Return true if v is at most `steps` scales from 0, exactly. */
+static bool is_within(double v, double steps, double scale)
 {
-    if (!is_wide(to) && to->highest <= UINT16_MAX) {
-        return v <= steps * scale; /* of 24 and 18 bits */
+    const double product = steps * scale;
+    if (product != v) { /* rounding does not reverse the order */
+        return v < product;
     }
-    /* Where fractions of steps are subnormal; those are quarters at least. */
+    /* Products with fractions of steps can be subnormal. The fractions are quarters or
+     * more. */
     const double unit = v < 1 ? 4 : 1;
     return fma(steps * unit, scale, -v * unit) >= 0;
 }
 
-/* What quantizing and dequantizing make of one end of the data. */
-static bool comes_back(const struct target *to, struct pq_pair pair, double end)
+/* Quantize one end of the data, and return the distance of the code to the zero point. */
+static double steps_of(const struct target *to, struct pq_pair pair, double end)
 {
     double steps = end / pair.scale;
     if (!is_wide(to)) {
         steps = (double)(float)steps; /* float32 operands: as good as their quotient */
     }
-    if (to->integers) {
-        const double code = clamp(nearest(steps) + pair.zero, to->lowest, to->highest);
-        steps = code - pair.zero;
-    } else { /* the larger end is the largest number, and nothing is larger */
-        steps = to->highest;
+    if (pq_is_narrow_float(to->code)) {
+        const uint8_t code = pq_encode(pq_float_to_odd(steps), to->code, 1);
+        return (double)pq_decode(code, to->code);
     }
-    return fabs((is_wide(to) ? steps : (double)(float)steps) * pair.scale) < to->end;
+    return clamp(nearest(steps) + pair.zero, to->lowest, to->highest) - pair.zero;
 }
 
-/* Whether data from lo to hi comes back finite and saturates by half a step at most. */
+/* Return true if both ends of the data are finite after a round trip, and not both 0. */
+PQ_NOINLINE bool comes_back(const struct target *to, struct pq_pair pair, double lo,
+                            double hi)
+{
+    const double ends[] = {lo, hi};
+    double largest = 0;
+    pair.scale = scale_in_use(to, pair.scale);
+    for (int i = 0; i < 2; i++) {
+        const double steps = steps_of(to, pair, ends[i]);
+        const double v = fabs((is_wide(to) ? steps : (double)(float)steps) * pair.scale);
+        largest = v > largest || v != v ? v : largest;
+    }
+    return largest > 0 && largest < to->end;
+}
+
+/* Return true if data from lo to hi saturates by at most half a step and comes back. */
 PQ_NOINLINE bool suits(const struct target *to, struct pq_pair pair, double lo, double hi)
 {
-    pair.scale = scale_in_use(to, pair.scale);
+    /* Below FLT_MIN, float32 can be far from a float64 scale. */
+    const bool tiny = pair.scale < (double)FLT_MIN;
+    const double scale = tiny ? scale_in_use(to, pair.scale) : pair.scale;
     /* Half a step is less than what is stepped over. */
     const double safe = (is_wide(to) ? DBL_MAX : to->end) / 4;
-    return is_within(to, hi, to->highest - pair.zero + to->margin, pair.scale) &&
-           is_within(to, -lo, pair.zero - to->lowest + to->margin, pair.scale) &&
-           ((hi < safe && -lo < safe) ||
-            (comes_back(to, pair, lo) && comes_back(to, pair, hi)));
+    return is_within(hi, to->highest - pair.zero + to->margin, scale) &&
+           is_within(-lo, pair.zero - to->lowest + to->margin, scale) &&
+           ((hi < safe && -lo < safe) || comes_back(to, pair, lo, hi));
 }
 
-enum { PLACES = 64 }; /* of which some data at the end of float16 takes the last */
+enum { PLACES = 64 }; /* some data at the end of float16 takes the last one */
 
 /* The scale nearest to this one that suits, if one of its neighbours does. */
 PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double scale,
@@ -192,14 +209,14 @@ PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double
 /* Types of which most data has a simple answer, see guess_symmetric. */
 static bool is_usual(const struct target *to)
 {
-    return to->symmetric && to->middle == 0 && to->highest <= UINT16_MAX;
+    return to->symmetric && to->middle == 0 && to->small;
 }
 
 /*
- * The definition rounded, unless rounding down lets data saturate by more than half a step,
- * or what lies at the end of the range of its type comes back infinite. Then a neighbour;
- * or, where both ends are that far out, the next larger scale of which the larger magnitude
- * is a little less than a number of steps and a half: both are rounded towards 0.
+ * Return the rounded formula if it suits, else a neighbour that does. If both ends are
+ * close to the largest number of their type, return the next larger scale that makes the
+ * larger magnitude a little less than a number of steps and a half: both are rounded
+ * towards 0. If no scale suits, return the next smaller one with finite results.
  */
 static struct pq_pair choose(const struct target *to, double lo, double hi)
 {
@@ -231,9 +248,16 @@ static struct pq_pair choose(const struct target *to, double lo, double hi)
     if (find_near(to, &pair, scale, lo, hi)) {
         return pair;
     }
-    const double steps = floor(far / scale - 0.5) + 0.5;
+    const double steps = ceil(far / scale - 0.5) - 0.5; /* fewer than the present ones */
     if (steps >= 1 && find_near(to, &pair, stored_scale(to, far / steps), lo, hi)) {
         return pair;
+    }
+    for (int k = 0; k < PLACES; k++) { /* saturate rather than become infinite */
+        const double found = pq_next_scale(to->scale, scale, -k);
+        pair = (struct pq_pair){found, zero_of(to, found, lo)};
+        if (found > 0 && comes_back(to, pair, lo, hi)) {
+            return pair;
+        }
     }
     return (struct pq_pair){scale, zero_of(to, scale, lo)};
 }
@@ -378,7 +402,7 @@ static guess_fn *guess_of(const struct target *to)
     if (is_usual(to) && !is_wide(to) && pq_bytes_of(to->scale) <= 2) {
         return guess_narrow;
     }
-    if (to->dynamic || to->highest > UINT16_MAX || !to->usual_scale) {
+    if (to->dynamic || !to->small || !to->usual_scale) {
         return NULL;
     }
     if (is_wide(to)) {

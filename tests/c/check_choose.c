@@ -14,11 +14,13 @@ static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I4,
 static const enum pq_type scales[] = {PQ_F32,      PQ_F64,       PQ_F16,    PQ_BF16,
                                       PQ_F8E4M3FN, PQ_F8E8M0FNU, PQ_NO_TYPE};
 
-static double random_end(enum pq_type real)
+/* Wild ends have any bits. */
+static double random_end(enum pq_type real, int wild)
 {
     const double v = real == PQ_F64 ? f64_of_bits(random_bits())
                                     : (double)f32_of_bits((uint32_t)random_bits());
-    return random_chance(20) ? 0 : random_chance(40) ? random_unit() * 100 - 50 : v;
+    const double tame = (double)(float)(random_unit() * 100 - 50);
+    return random_chance(20) ? 0 : !wild || random_chance(40) ? tame : v;
 }
 
 static struct pq_choice random_choice(void)
@@ -27,13 +29,17 @@ static struct pq_choice random_choice(void)
     choice.real = reals[random_below(4)];
     choice.code = codes[random_below(10)];
     choice.rule = (enum pq_rule)random_below(3);
-    choice.like = (enum pq_like)random_below(PQ_LIKE_COUNT);
-    choice.scale = scales[random_below(7)];
+    if (random_chance(50)) {
+        choice.like = (enum pq_like)random_below(PQ_LIKE_COUNT);
+        choice.scale = scales[random_below(7)];
+    }
     if (random_chance(40)) {
         const struct pq_range all = pq_range_of(choice.code);
-        const int64_t most = all.hi < 1000 ? all.hi : 1000;
-        choice.lowest_code =
-            random_between((ptrdiff_t)(all.lo < -1000 ? -1000 : all.lo), 0);
+        const int64_t down = random_chance(50) ? 1000 : INT32_MAX;
+        const int64_t up = random_chance(50) ? 1000 : INT32_MAX;
+        const int64_t least = all.lo < -down ? -down : all.lo;
+        const int64_t most = all.hi < up ? all.hi : up;
+        choice.lowest_code = random_between((ptrdiff_t)least, 0);
         choice.highest_code =
             random_between(choice.lowest_code < 0 ? 0 : 1, (ptrdiff_t)most);
     }
@@ -110,8 +116,10 @@ static void check_choice(const struct pq_choice *choice, size_t n)
     const size_t zero_size = (size_t)(pq_type_bits(choice->code) + 7) / 8;
     double *lo = malloc(n * sizeof *lo), *hi = malloc(n * sizeof *hi);
     unsigned char *stored = malloc(n * pq_type_size(type)), *zeros = malloc(n * zero_size);
+    const int wild = random_chance(50);
     for (size_t i = 0; i < n; i++) {
-        const double a = random_end(choice->real), b = random_end(choice->real);
+        const double a = random_end(choice->real, wild);
+        const double b = random_end(choice->real, wild);
         lo[i] = a < b ? a : b;
         hi[i] = a < b ? b : a;
     }
@@ -144,7 +152,7 @@ static void check_choice(const struct pq_choice *choice, size_t n)
 static void check_choices(void)
 {
     check_begin("choose, all formulas");
-    const size_t count = check_count(4000);
+    const size_t count = check_count(16000);
     for (size_t i = 0; i < count && !check_tired(); i++) {
         const struct pq_choice choice = random_choice();
         check_choice(&choice, 1 + random_below(random_chance(5) ? MOST : 20));
