@@ -10,6 +10,7 @@ import numpy.typing as npt
 __all__ = [
     "ArrayLike",
     "Like",
+    "ScaleRule",
     "SupportsArrayInterface",
     "SupportsBuffer",
     "SupportsDLPack",
@@ -38,6 +39,9 @@ class SupportsBuffer(Protocol):
 ArrayLike: TypeAlias = (
     npt.ArrayLike | SupportsDLPack | SupportsArrayInterface | SupportsBuffer
 )
+
+# Rules that round scales to powers of two.
+ScaleRule: TypeAlias = Literal["floor", "ceil", "even", "rceil"]
 
 # Names of the formulas for parameters of a range.
 Like: TypeAlias = Literal[

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -23,11 +23,10 @@ from pyquant._standard import requested, shown
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pyquant._typing import ArrayLike
+    from pyquant._typing import ArrayLike, ScaleRule
     from pyquant.packed import PackedArray
 
     _Places = tuple[slice, ...]
-    _Rule = Literal["floor", "ceil", "even", "rceil"]
 
 __all__ = ["choose_scale", "dequantize", "quantize", "unswizzle"]
 
@@ -35,7 +34,7 @@ __all__ = ["choose_scale", "dequantize", "quantize", "unswizzle"]
 class _Element(NamedTuple):
     """Exponent of the largest number of an element type, that number, and mantissa bits."""
 
-    exponent: int
+    exponent: int | npt.NDArray[np.int32]
     largest: float
     mantissa: int
 
@@ -62,7 +61,7 @@ def choose_scale(
     x: ArrayLike,
     dtype: npt.DTypeLike,
     *,
-    rule: _Rule = "floor",
+    rule: ScaleRule = "floor",
     axis: SupportsIndex = -1,
     block_size: SupportsIndex = 32,
     threads: SupportsIndex = 1,
@@ -151,7 +150,7 @@ def quantize(
     x: ArrayLike,
     dtype: npt.DTypeLike,
     *,
-    rule: _Rule = "floor",
+    rule: ScaleRule = "floor",
     axis: SupportsIndex = -1,
     block_size: SupportsIndex = 32,
     packed: bool = False,
@@ -366,6 +365,53 @@ def _element_of(dtype: npt.DTypeLike) -> _Element:
     return _ELEMENTS[name]
 
 
+def scales_by_rule(
+    spans: npt.NDArray[np.float64], dtype: str, steps: float | None, rule: str
+) -> npt.NDArray[Any]:
+    """Return the scale for each range of `steps` integers, or of an element type."""
+    exponent = math.frexp(steps or 1)[1] - 1
+    element = _Element(exponent, steps, exponent) if steps else _element_of(dtype)
+    magnitudes = _core.cast(spans.reshape(-1), "float32")
+    return _finite_scales(magnitudes, element, rule).reshape(spans.shape)
+
+
+@_core.default_fpenv
+def rounded_scales(
+    scale: ArrayLike, dtype: npt.DTypeLike | None, rule: str
+) -> npt.NDArray[Any]:
+    """Round given scales to float8_e8m0fnu."""
+    check_rule(dtype, rule)
+    stored = _core.as_reals(scale, "scale")
+    given = stored.reshape(-1).astype(np.float64)
+    bad = ~((given >= 0) & (given < np.inf))
+    if bad.any():
+        expected = f"finite numbers of at least 0 with scale_rule={rule!r}"
+        raise ValueError(f"scale: expected {expected}, got {given[bad][0]}")
+    small = given < 2.0**-64  # float32 would be subnormal
+    values = _core.cast(given * np.where(small, 2.0**64, 1), "float32")
+    element = _Element(np.where(small, np.int32(64), np.int32(0)), 1, 0)
+    made = _finite_scales(values, element, "ceil" if rule == "rceil" else rule)
+    return made.reshape(stored.shape)
+
+
+def check_rule(dtype: npt.DTypeLike | None, rule: object) -> None:
+    """Raise an error unless a rule can round scales to the type."""
+    one_of(rule, "scale_rule", _RULES)
+    if dtype is None or requested(dtype) != "float8_e8m0fnu":
+        expected = f"float8_e8m0fnu with scale_rule={rule!r}"
+        raise ValueError(f"scale_dtype: expected {expected}, got {shown(dtype):.60}")
+
+
+def _finite_scales(
+    magnitudes: npt.NDArray[np.float32], element: _Element, rule: str
+) -> npt.NDArray[Any]:
+    """Return scales of finite numbers; an overflow becomes the largest exponent."""
+    made = _bytes_of(magnitudes, element, rule)
+    beyond = np.where(np.isinf(magnitudes), 0, element.exponent)
+    made = np.where(made == _NAN, _NAN - np.maximum(beyond, 1), made)
+    return made.astype(np.uint8).view(_core.dtype_named("float8_e8m0fnu"))
+
+
 def _bytes_of(
     magnitudes: npt.NDArray[np.float32], element: _Element, rule: str
 ) -> npt.NDArray[np.int32]:
@@ -378,7 +424,9 @@ def _bytes_of(
     if rule == "rceil":
         quotients = magnitudes / np.float64(element.largest)  # double rounding is exact
         bits = _core.cast(quotients, "float32").view(np.int32)
-    up = {"floor": 0, "even": 1 << _BITS - 1 - element.mantissa}.get(rule, (1 << _BITS) - 1)
+    up = {"floor": 0, "even": 1 << _BITS - 1 >> element.mantissa}.get(
+        rule, (1 << _BITS) - 1
+    )
     made = bits + np.int32(up)
     made >>= _BITS
     if rule == "rceil":

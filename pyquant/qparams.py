@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from pyquant import _core
+from pyquant.dtypes import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import numpy.typing as npt
 
-    from pyquant._typing import ArrayLike, Like
+    from pyquant._typing import ArrayLike, Like, ScaleRule
     from pyquant.report import ErrorReport
 
 __all__ = ["QParams", "choose_qparams", "qparams_from_range"]
@@ -47,6 +48,11 @@ class QParams(_core.Calls):
     quant_range : (int, int), optional
         Lowest and highest code, within the range of `dtype`. The range must contain all
         zero points, unless every zero point is 0.
+    scale_dtype : dtype_like, optional
+        float8_e8m0fnu: round `scale` to powers of two. Default: keep the type of `scale`.
+    scale_rule : {"floor", "ceil", "even", "rceil"}, optional
+        Round scales down ("floor"), up ("ceil", "rceil"; the default) or to the nearest
+        power of two ("even"; ties up). It needs `scale_dtype`.
 
     Attributes
     ----------
@@ -87,8 +93,14 @@ class QParams(_core.Calls):
         offset: ArrayLike | None = None,
         fill: SupportsIndex | Iterable[SupportsIndex] | None = None,
         quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
+        scale_dtype: npt.DTypeLike | None = None,
+        scale_rule: ScaleRule | None = None,
     ) -> None:
         """Check and copy all arguments, so that no caller can change them later."""
+        if scale_dtype is not None or scale_rule is not None:
+            from pyquant.mx import rounded_scales
+
+            scale = rounded_scales(scale, scale_dtype, scale_rule or "ceil")
         self._set(scale, zero_point, dtype, axis, block_size, offset, fill, quant_range)
 
     @property
@@ -280,6 +292,7 @@ def choose_qparams(
     candidates: ArrayLike | None = None,
     quant_range: tuple[SupportsIndex, SupportsIndex] | None = None,
     scale_dtype: npt.DTypeLike | None = None,
+    scale_rule: ScaleRule | None = None,
     like: Like | None = None,
     threads: SupportsIndex = 1,
 ) -> QParams:
@@ -316,6 +329,9 @@ def choose_qparams(
         (powers of two), else to nearest. A scale that would become 0 or infinite becomes
         the smallest positive or the largest number. Default: float32, or float64 if `x` is
         float64.
+    scale_rule : {"floor", "ceil", "even", "rceil"}, optional
+        For float8_e8m0fnu scales and ``method="minmax"``: the rule of
+        `pyquant.mx.choose_scale`, see Notes. It excludes `like`.
     like : str, optional
         Use the formula of ``"onnxruntime"``, ``"pytorch"``, ``"aten"``, ``"fbgemm"``,
         ``"torchao"``, ``"torchao_no_clip"``, ``"compressed_tensors"``, ``"tflite"``,
@@ -370,6 +386,12 @@ def choose_qparams(
     are float64 in a fixed order, so the result is equal on every CPU. Scales do not affect
     each other.
 
+    ``scale_rule=`` applies a rule of `pyquant.mx.choose_scale` to the numerator a and the
+    denominator L of the formula. The exponent of L replaces the exponent e of the element
+    type, and integers have as many mantissa bits as that exponent. "floor" and "even" can
+    saturate data. A range without other values than 0 has scale 2**-127. For MX element
+    types, the scales equal the result of `pyquant.mx.choose_scale`.
+
     Examples
     --------
     >>> import numpy as np
@@ -383,8 +405,21 @@ def choose_qparams(
     ...     print(f"{p.scale:.4f} {p.measure_error(x).sqnr:.2f} dB")
     0.4286 25.88 dB
     0.4182 27.05 dB
+    >>> p = pq.choose_qparams(x, scale_dtype="float8_e8m0fnu", scale_rule="ceil")
+    >>> float(p.scale)  # 2**2 / 2**6
+    0.0625
     """
-    return QParams._choose(
+    if scale_rule is not None:
+        from pyquant.mx import check_rule
+
+        check_rule(scale_dtype, scale_rule)
+        if like is not None or method != "minmax":
+            other = "like" if like is not None else "method"
+            raise ValueError(
+                f"{other}: expected the default with scale_rule={scale_rule!r}"
+            )
+        x = array = _core.as_reals(x, "x")
+    made = QParams._choose(
         x,
         dtype,
         axis,
@@ -397,6 +432,53 @@ def choose_qparams(
         weights,
         candidates,
         threads,
+    )
+    return made if scale_rule is None else _by_rule(made, array, symmetric, scale_rule)
+
+
+@_core.default_fpenv
+def _by_rule(
+    p: QParams, x: npt.NDArray[Any], symmetric: bool | np.bool | None, rule: str
+) -> QParams:
+    """Return parameters of the granularity and codes of `p`, with scales by a rule."""
+    from pyquant.mx import scales_by_rule
+
+    x = x.reshape(x.shape or 1)
+    axes = p.axis if isinstance(p.axis, tuple) else () if p.axis is None else (p.axis,)
+    size = p.block_size
+    if not isinstance(size, tuple):  # the axes have blocks of one index or of `size`
+        own = [d in {a % x.ndim for a in axes} for d in range(x.ndim)]
+        blocks = tuple(
+            1 if at == (size is None) else size or max(n, 1)
+            for at, n in zip(own, x.shape, strict=True)
+        )
+    else:
+        blocks = size
+    found = _core.extrema(x, blocks) if x.size else np.zeros((2, p.scale.size))
+    low, high = found.reshape(2, *p.scale.shape)
+    scale: npt.NDArray[Any]
+    zero: Any = p.zero_point
+    kind = TYPES[p._name]
+    if kind.lowest is None or kind.highest is None:
+        scale = scales_by_rule(np.maximum(high, -low), p._name, None, rule)
+    else:
+        least, most = p.quant_range or (kind.lowest, kind.highest)
+        if symmetric or (symmetric is None and kind.lowest < 0):
+            steps = min(most, -least) if least < 0 < most else (most - least) / 2
+            scale = scales_by_rule(np.maximum(high, -low), p._name, steps, rule)
+        else:
+            with np.errstate(over="ignore"):
+                spans = high - low
+            scale = scales_by_rule(spans, p._name, most - least, rule)
+            zero = np.rint(np.clip(least - low / scale.astype("f8"), least, most))
+            zero = zero.astype(np.int64)
+    return QParams(
+        scale,
+        zero,
+        p._name,
+        axis=p.axis,
+        block_size=p.block_size,
+        quant_range=p.quant_range,
     )
 
 

@@ -24,26 +24,30 @@ def exponent_above(v):
 
 
 def float32(v):
-    """Round a number to float32, half to even. Return None for infinity."""
+    """Round a number to float32, half to even. Infinity gives no number."""
     made = oracle.round_to_format(oracle.finite(v), oracle.FLOAT32)
     return made.signed() if made.kind == "finite" else None
 
 
-def scale_byte(numbers, name, rule):
-    """Return the byte of the scale for a block of float32 numbers."""
+def scale_byte(numbers, name, rule, steps=None):
+    """Return the byte of the scale for a block of float32 numbers.
+
+    For integers, `steps` code steps take the place of the largest element.
+    """
     if not np.isfinite(numbers).all():
         return 255
     a = max(abs(Fraction(float(v))) for v in numbers)
     if a == 0:
         return 0
-    largest = oracle.largest(name)
+    largest = steps or oracle.largest(name)
+    fraction = exponent_of(steps) if steps else NARROW_FORMATS[name].fraction
     if rule == "rceil":
         quotient = float32(a / largest)
         return max(0, exponent_above(quotient) + 127) if quotient else 0
     if rule == "ceil":
         exponent = exponent_above(a)
     elif rule == "even":
-        step = Fraction(2) ** (exponent_of(a) - NARROW_FORMATS[name].fraction)
+        step = Fraction(2) ** (exponent_of(a) - fraction)
         exponent = exponent_of((a / step + Fraction(1, 2)).__floor__() * step)
         if exponent > 127:
             return 255

@@ -78,6 +78,104 @@ def test_scales_by_the_table(name):
         assert got == [row[k] for row in TABLE[name].values()], rule
 
 
+# Given scales and the exponents of their rounded scales, by RULES.
+GIVEN = {
+    1.125: (0, 1, 0, 1),
+    1.25: (0, 1, 0, 1),
+    5: (2, 3, 2, 3),
+    1.5: (0, 1, 1, 1),
+    0.25: (-2, -2, -2, -2),
+    2.0**-127: (-127, -127, -127, -127),
+    2.0**-126.5: (-127, -126, -127, -126),
+    1e-300: (-127, -127, -127, -127),
+    0: (-127, -127, -127, -127),
+    3e38: (127, 127, 127, 127),
+    1e300: (127, 127, 127, 127),
+}
+
+
+@loop("rule", mx_oracle.RULES)
+def test_given_scales_are_rounded_by_a_rule(rule):
+    k = mx_oracle.RULES.index(rule)
+    given = {"scale_dtype": E8M0, "scale_rule": rule}
+    p = pq.QParams(list(GIVEN), None, "int8", axis=0, **given)
+    assert (p.scale.view(np.uint8).astype(int) - 127).tolist() == [
+        row[k] for row in GIVEN.values()
+    ]
+    assert pq.QParams(5.0, 3, "int8", **given).scale == 2.0 ** GIVEN[5][k]
+    assert pq.QParams([1.125], None, "int8", axis=0, scale_dtype=E8M0).scale == [2]
+    for bad in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match=r"^scale: expected finite numbers of at l"):
+            pq.QParams(bad, 0, "int8", **given)
+
+
+CODES = [
+    *((name, None) for name in (*mx_oracle.TYPES, "int8", "uint8", "int4", "uint16")),
+    ("int8", (-3, 5)),
+    ("uint8", (2, 13)),
+    ("int32", (-1787402726, 5)),
+]
+
+
+@loop("rule, codes, symmetric", mx_oracle.RULES, CODES, [True, False, None])
+def test_chosen_scales_by_a_rule(rule, codes, symmetric):
+    """MX elements have the scales of choose_scale. Integers follow the formula."""
+    code, quant_range = codes
+    narrow = code in mx_oracle.TYPES
+    if narrow and symmetric is False:
+        return
+    options = {
+        "dtype": code,
+        "symmetric": symmetric,
+        "quant_range": quant_range,
+        "scale_dtype": E8M0,
+        "scale_rule": rule,
+    }
+    rng = np.random.default_rng(3)
+    x = np.float32(rng.normal(size=(9, 10)) * np.exp2(rng.integers(-9, 9, (9, 1))))
+    x[0], x[1] = 0, np.finfo(np.float32).max / 8
+    p = pq.choose_qparams(x, axis=1, block_size=5, **options)
+    if narrow:
+        due = mx.choose_scale(x, code, rule=rule, block_size=5)
+        np.testing.assert_array_equal(p.scale.view(np.uint8), due.view(np.uint8))
+        return
+    if symmetric is None:
+        symmetric = code[0] != "u"
+    to = oracle.target_of(oracle.FLOAT32, code, symmetric, quant_range, "float8_e8m0fnu")
+    steps = to.middle[1] if symmetric else to.highest - to.lowest
+    for index, block in np.ndenumerate(np.empty((9, 2))):
+        row, k = index
+        block = [0, *x[row, 5 * k : 5 * k + 5].tolist()]
+        low, high = min(block), max(block)
+        span = np.float32(max(-low, high) if symmetric else high - low)
+        scale = mx_oracle.scale_byte([span], code, rule, steps)
+        assert p.scale.view(np.uint8)[index] == scale
+        exact = Fraction(2) ** (scale - 127)
+        assert int(p.zero_point[index]) == oracle._zero_point(exact, Fraction(low), to)
+    assert pq.choose_qparams([1e300], **options).scale == 2.0**127
+    views = {"axis": 0}, {"axis": None}, {"axis": (1, 0)}, {"block_size": (4, 3)}
+    for one in (x, x[:0]) if rule == "ceil" else ():
+        for where in views:
+            p = pq.choose_qparams(one, **where, **options)
+            assert p.scale.shape == pq.choose_qparams(one, **where).scale.shape
+            if one.size:
+                assert pq.measure_error(one, p.dequantize(p.quantize(one))).sqnr > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ({"scale_rule": "up"}, "scale_rule: expected floor, ceil, even or rceil"),
+        ({"scale_dtype": None}, "scale_dtype: expected float8_e8m0fnu with scale_rule"),
+        ({"like": "pytorch"}, "like: expected the default with scale_rule='ceil'"),
+        ({"method": "mse"}, "method: expected the default with scale_rule='ceil'"),
+    ],
+)
+def test_wrong_options_of_a_rule(options, start):
+    with pytest.raises(ValueError, match=f"^{start}"):
+        pq.choose_qparams([1.0], **{"scale_dtype": E8M0, "scale_rule": "ceil"} | options)
+
+
 WORKED = {
     "float8_e4m3fn": (
         "78",
@@ -114,7 +212,7 @@ def test_worked_blocks(name):
 
 
 def wild(shape, seed):
-    """Return numbers whose magnitudes differ by row and element. Some are subnormal."""
+    """Return numbers with magnitudes that differ by row and element. Some are subnormal."""
     rng = np.random.default_rng(seed)
     exponents = rng.integers(-150, 120, (*shape[:-1], 1)) + rng.integers(-9, 3, shape)
     with np.errstate(under="ignore"):
