@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types that chosen scales are stored in: float64 numbers to them, and their neighbours. */
+/* Types of chosen scales: round float64 numbers to them, and find neighbours. */
 #ifndef PQ_SCALES_H
 #define PQ_SCALES_H
 
@@ -8,8 +8,8 @@
 #include "narrow_float.h"
 #include "types.h"
 
-/* The bits of the largest number; those of positive numbers are in their order. 0: not a
- * type of scales. */
+/* Return the bits of the largest number, or 0 for other types. Bits of positive numbers
+ * have the order of the numbers. */
 PQ_INLINE uint64_t pq_last_scale(enum pq_type type)
 {
     switch (type) {
@@ -30,7 +30,7 @@ PQ_INLINE uint64_t pq_last_scale(enum pq_type type)
     }
 }
 
-/* 0 is 2^-127, and what is no power of two the next larger one: nothing is clipped. */
+/* Round up to a power of two, so that no data saturates. 0 becomes 2^-127. */
 PQ_INLINE uint64_t pq_e8m0_above(double v)
 {
     const uint64_t bits = pq_bits_f64(v), cut = bits & 0xfffffffffffff;
@@ -38,14 +38,15 @@ PQ_INLINE uint64_t pq_e8m0_above(double v)
     return v > 0x1p127 ? 255 : v > 0x1p-127 ? code : 0;
 }
 
-/* Half to even; subnormal ones in steps of their own, of which float32 has too few bits. */
+/* Round half to even. Subnormal numbers are rounded directly: float32 has too few bits for
+ * an intermediate result. */
 PQ_INLINE uint64_t pq_bf16_bits(double v)
 {
     return v < 0x1p-126 ? (uint64_t)(v * 0x1p133 + 0x1p52 - 0x1p52)
                         : pq_bf16_from_f32(pq_float_to_odd(v));
 }
 
-/* Bits of v >= 0, half to even. */
+/* Return the bits of v >= 0, rounded half to even (float8_e8m0fnu: up). */
 PQ_INLINE uint64_t pq_scale_bits(enum pq_type type, double v)
 {
     switch (type) {
@@ -93,7 +94,7 @@ PQ_INLINE double pq_stored_scale(enum pq_type type, enum pq_type real, double v)
     return pq_scale_of_bits(type, bits < least ? least : bits < last ? bits : last);
 }
 
-/* The scale so many places further up or down; NaN where there is none. */
+/* Return the scale a number of places above or below, or NaN beyond the ends. */
 PQ_INLINE double pq_next_scale(enum pq_type type, double scale, int places)
 {
     const uint64_t bits = pq_scale_bits(type, scale) + (uint64_t)(int64_t)places;

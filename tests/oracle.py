@@ -1,8 +1,8 @@
 """Quantization in exact arithmetic: Python integers and fractions, no floating point.
 
-The judge of the scalar kernels. NumPy arrays come in and go out as bit patterns; every
-number in between is a `Real`, that is an exact fraction with a sign, an infinity or a NaN.
-What the types are is written here a second time, and not read from pyquant.
+This module checks the scalar kernels. NumPy arrays come in and go out as bit patterns. Each
+number in between is a `Real`: an exact fraction with a sign, an infinity or a NaN. The
+module describes the types again, and reads nothing from pyquant.
 """
 
 from fractions import Fraction
@@ -61,7 +61,7 @@ class NarrowFormat(NamedTuple):
     bias: int
     largest: int  # the code of the largest number
     infinity: int | None = None
-    nan: tuple[int, int] = (0, 0)  # what NaN and -NaN become
+    nan: tuple[int, int] = (0, 0)  # the codes of NaN and -NaN
     unsigned_zero: bool = False
 
     @property
@@ -74,7 +74,7 @@ class NarrowFormat(NamedTuple):
 
     @property
     def only_numbers(self) -> bool:
-        """Whether no code says that a number is too large, or none."""
+        """Return true if every code is a number."""
         return self.largest == self.sign_bit - 1 and not self.unsigned_zero
 
 
@@ -177,7 +177,7 @@ def encode(value: Real, fmt: Format) -> int:
 
 
 def decode_narrow(code: int, fmt: NarrowFormat) -> Real:
-    """The number that a code stands for; what is above its bits means nothing."""
+    """Return the number of a code. Bits above the code have no meaning."""
     code &= 2 * fmt.sign_bit - 1
     negative, magnitude = code >= fmt.sign_bit, code % fmt.sign_bit
     if fmt.unsigned_zero and code == fmt.sign_bit:
@@ -309,7 +309,7 @@ def format_of(array: np.ndarray) -> Format:
 
 
 def compute_format(fmt: Format) -> Format:
-    """The format in which numbers of a given format are computed with."""
+    """Return the format of the arithmetic for numbers of a format."""
     return FLOAT64 if fmt is FLOAT64 else FLOAT32
 
 
@@ -407,7 +407,7 @@ def _narrow_codes(x, scale, compute, quotient, to, saturate):
 
 @lru_cache(maxsize=1 << 16)
 def _narrow_code(x, source, scale, of_scale, compute, quotient, to, saturate):
-    """One code, of the bit patterns of a number and its scale, whose signs a NaN has."""
+    """Return the code of a number and a scale. NaN has the sign of their bit patterns."""
     negative = bool(x & source.sign_bit) != bool(scale & of_scale.sign_bit)
     divisor = round_to_format(decode(scale, of_scale), compute)
     exact = divide(decode(x, source), divisor)
@@ -436,7 +436,7 @@ def dequantize(q, scale, zero_point=0, *, dtype="float32"):
 
 
 def _numbers(parameter, compute, size):
-    """Offsets, rounded as scales are, for each element; None for none."""
+    """Return the rounded offset of each element, or an empty value without offsets."""
     if parameter is None:
         return [None] * size
     return decode_scales(np.asarray(parameter), compute, size)
@@ -453,7 +453,7 @@ def _fills_of(fill):
 
 
 class Policy(NamedTuple):
-    """What becomes of quotients that have no code."""
+    """Treatment of quotients without a code."""
 
     fill: tuple[int, ...]
     quant_range: tuple[int, int] | None
@@ -486,7 +486,7 @@ def affine_code(
 def affine_narrow_code(
     quotient: Real, nan_negative: bool, fmt: NarrowFormat, saturate: bool, policy: Policy
 ) -> tuple[int, bool]:
-    """The same of a narrow float."""
+    """Return the code of a narrow float."""
     code = encode_narrow(quotient, fmt, saturate, nan_negative)
     if quotient.kind == "nan":
         return code, policy.nan == "raise"
@@ -591,7 +591,7 @@ class Target(NamedTuple):
 
     source: Format  # of the data
     scale: str  # name of the type of scales
-    narrow: NarrowFormat | None  # of the codes; None: integers
+    narrow: NarrowFormat | None  # of the codes, unless they are integers
     lowest: Fraction
     highest: Fraction
     half: Fraction  # half a step at both ends
@@ -630,7 +630,7 @@ def last_place(name: str) -> int:
 
 
 def scale_at(place: int, name: str) -> Fraction | None:
-    """Return the positive number with a bit pattern, or None."""
+    """Return the positive number with a bit pattern, if it exists."""
     if not (name != "float8_e8m0fnu") <= place <= last_place(name):
         return None
     if name == "float8_e8m0fnu":
@@ -734,8 +734,8 @@ def choose_scale(low, high, to):
     nominal = place_of(wanted, to.scale)
     scale = _nearest_scale(wanted, low, high, to)
     if scale is None:
-        # Both ends at the end of their type: the larger one a little less than so many
-        # steps and a half, so that neither is rounded away from 0.
+        # Round both ends towards 0: the larger magnitude becomes a little less than a
+        # number of steps and a half.
         far, half = max(high, -low), Fraction(1, 2)
         steps = (_rounded(far / scale_at(nominal, to.scale)) - half).__ceil__() - half
         if steps >= 1:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From extrema to scales and zero points. */
+/* Compute scales and zero points from extrema. */
 #include <float.h>
 #include <math.h>
 
@@ -11,13 +11,14 @@
 #include "../scalar_math.h"
 #include "../scales.h"
 
-/* Half to even, of a number small enough for 1.5 * 2^52 to have an ulp of 1. */
+/* Round half to even. The number is so small that its sum with 1.5 * 2^52 has an ulp of 1.
+ */
 static double nearest(double v)
 {
     return v + 0x1.8p52 - 0x1.8p52;
 }
 
-/* NaN, from an infinite range, to the lowest: converting it would be undefined. */
+/* Clamp. NaN, from an infinite range, becomes the lowest: its conversion is undefined. */
 static double clamp(double v, double lo, double hi)
 {
     return v > lo ? (v < hi ? v : hi) : lo;
@@ -28,25 +29,25 @@ static bool is_range_given(const struct pq_choice *choice)
     return choice->lowest_code != 0 || choice->highest_code != 0;
 }
 
-/* What codes there are, and what a scale has to do. */
+/* The codes, and the conditions for a scale. */
 struct target {
     const struct pq_kernels *kernels;
     enum pq_type real, code; /* of the data and of its codes */
     double lowest, highest;  /* codes, or numbers of a narrow float */
-    double margin;           /* half a step beyond them is within reach, too */
-    bool small; /* codes of at most 17 bits: float32 holds them, and half steps */
+    double margin;           /* half a step at both ends, also accepted */
+    bool small; /* codes of at most 17 bits, exact in float32 with half steps */
     bool symmetric;
     bool dynamic;  /* ONNX */
     double middle; /* the zero point of symmetric codes */
-    double steps;  /* from there to the nearer end */
-    double end;    /* what the type of the data cannot hold */
+    double steps;  /* from the zero point to the nearer end */
+    double end;    /* the limit of finite results */
     enum pq_type scale;
     bool usual_scale;        /* float64 of float64 data, else float32 */
-    struct pq_wanted wanted; /* the formula of others, if any */
+    struct pq_wanted wanted; /* the formula of `like`, if given */
 };
 
-/* From here on a product is infinite when rounded to the type of the data, float16 and
- * bfloat16 by way of float32. */
+/* Return the least product that is infinite in the type of the data. Products become
+ * float32 before float16 and bfloat16. */
 static double end_of(enum pq_type real)
 {
     switch (real) {
@@ -61,8 +62,7 @@ static double end_of(enum pq_type real)
     }
 }
 
-/* Zero point 0 is the middle of codes with a sign, whose nearer end the data has to keep
- * within. */
+/* Codes of both signs have zero point 0, and data reaches the nearer end. */
 static void set_range(struct target *to, const struct pq_choice *choice)
 {
     struct pq_range range = pq_range_of(choice->code);
@@ -98,7 +98,7 @@ static struct target target_of(const struct pq_choice *choice,
         int exponent;
         to.highest = (double)pq_f32_bits(format.highest);
         to.lowest = -to.highest;
-        frexp(to.highest, &exponent); /* one more than that of its significand */
+        frexp(to.highest, &exponent); /* of a significand below 1 */
         to.margin = ldexp(0.5, exponent - 1 - format.mantissa);
         to.steps = to.highest;
     } else {
@@ -113,7 +113,7 @@ static bool is_wide(const struct target *to)
     return to->real == PQ_F64;
 }
 
-/* A scale as it is stored. */
+/* Round a scale to its type. */
 PQ_NOINLINE double stored_scale(const struct target *to, double scale)
 {
     return pq_stored_scale(to->scale, to->real, scale);
@@ -179,7 +179,7 @@ PQ_NOINLINE bool suits(const struct target *to, struct pq_pair pair, double lo, 
     /* Below FLT_MIN, float32 can be far from a float64 scale. */
     const bool tiny = pair.scale < (double)FLT_MIN;
     const double scale = tiny ? scale_in_use(to, pair.scale) : pair.scale;
-    /* Half a step is less than what is stepped over. */
+    /* Results cannot be infinite: half a step is less than the data. */
     const double safe = (is_wide(to) ? DBL_MAX : to->end) / 4;
     return is_within(hi, to->highest - pair.zero + to->margin, scale) &&
            is_within(-lo, pair.zero - to->lowest + to->margin, scale) &&
@@ -188,7 +188,7 @@ PQ_NOINLINE bool suits(const struct target *to, struct pq_pair pair, double lo, 
 
 enum { PLACES = 64 }; /* some data at the end of float16 takes the last one */
 
-/* The scale nearest to this one that suits, if one of its neighbours does. */
+/* Find the nearest scale that suits among a scale and its neighbours. */
 PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double scale,
                            double lo, double hi)
 {
@@ -206,7 +206,7 @@ PQ_NOINLINE bool find_near(const struct target *to, struct pq_pair *pair, double
     return false;
 }
 
-/* Types of which most data has a simple answer, see guess_symmetric. */
+/* Return true if the formula suits nearly all data, see guess_symmetric. */
 static bool is_usual(const struct target *to)
 {
     return to->symmetric && to->middle == 0 && to->small;
@@ -220,12 +220,12 @@ static bool is_usual(const struct target *to)
  */
 static struct pq_pair choose(const struct target *to, double lo, double hi)
 {
-    lo = lo < 0 ? lo : 0; /* empty groups, too, have +inf and -inf here */
+    lo = lo < 0 ? lo : 0; /* also if a group is empty: +inf and -inf */
     hi = hi > 0 ? hi : 0;
     if (to->wanted.preset != NULL && hi < HUGE_VAL && lo > -HUGE_VAL) {
         return pq_preset_pair(&to->wanted, lo, hi);
     }
-    if (hi == HUGE_VAL || lo == -HUGE_VAL) { /* not of data that may be quantized */
+    if (hi == HUGE_VAL || lo == -HUGE_VAL) { /* the caller rejects this data */
         return (struct pq_pair){HUGE_VAL, to->symmetric ? to->middle : to->lowest};
     }
     if (lo == 0 && hi == 0) {
@@ -262,8 +262,8 @@ static struct pq_pair choose(const struct target *to, double lo, double hi)
     return (struct pq_pair){scale, zero_of(to, scale, lo)};
 }
 
-/* ONNX DynamicQuantizeLinear, in float32; from an infinite range, or beside NaN, the zero
- * point is 0. */
+/* ONNX DynamicQuantizeLinear, in float32. The zero point is 0 for infinite ranges and NaN.
+ */
 static struct pq_pair choose_dynamic(const struct target *to, double least, double most)
 {
     const float lo = least < 0 ? (float)least : 0, hi = most > 0 ? (float)most : 0;
@@ -286,25 +286,26 @@ struct chosen {
         float single[CHOSEN];
         double wide[CHOSEN];
     } scale;
-    uint32_t zero[CHOSEN]; /* low bits of it */
+    uint32_t zero[CHOSEN]; /* low bits */
 };
 
 /*
- * The answer for data like most, if all of it is: what `choose` says where the first scale
- * that it tries will do. The extrema are float32, of which the quotient is the float64 one
- * rounded to float32. Bits, with the top one set if not, are cheaper than comparisons.
+ * Choose many parameters for usual data: the first scale that `choose` tries must suit all
+ * of them, else return false. Quotients of float32 extrema equal float64 quotients rounded
+ * to float32. Sign bits of differences are cheaper than comparisons.
  */
 typedef bool guess_fn(const struct target *to, size_t n, const void *lowest,
                       const void *highest, struct chosen *chosen);
 
-#define SMALLEST 0x1p-80 /* magnitudes and ranges, far from all ends */
+#define SMALLEST 0x1p-80 /* least magnitude or range, far from all ends */
 
 static double largest_of(const struct target *to)
 {
     return to->end / 4 < 0x1p120 ? to->end / 4 : 0x1p120;
 }
 
-/* Zero point 0: rounded by 2^-24, while 2^-17 of the largest code is half a step. */
+/* Zero point 0. Rounding changes a scale by 2^-24, and half a step is 2^-17 of the largest
+ * code. */
 static bool guess_symmetric(const struct target *to, size_t n, const void *lowest,
                             const void *highest, struct chosen *chosen)
 {
@@ -322,7 +323,7 @@ static bool guess_symmetric(const struct target *to, size_t n, const void *lowes
     return others >> 31 == 0;
 }
 
-/* Of integers, in kernels. */
+/* Return the limits for kernels of integer codes. */
 static struct pq_reach reach_of(const struct target *to)
 {
     return (struct pq_reach){.lowest = to->lowest,
@@ -348,7 +349,7 @@ static bool guess_asymmetric(const struct target *to, size_t n, const void *lowe
                                           chosen->zero, n);
 }
 
-/* The first, with scales of 8 or 16 bits. */
+/* Like guess_symmetric, for scales of 8 or 16 bits. */
 static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
                          const void *highest, struct chosen *chosen)
 {
@@ -368,7 +369,7 @@ static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
     return others >> 63 == 0;
 }
 
-/* The first of float64 data, whose extrema are float64. */
+/* Like guess_symmetric, for float64 data. */
 static bool guess_wide(const struct target *to, size_t n, const void *lowest,
                        const void *highest, struct chosen *chosen)
 {
@@ -385,7 +386,7 @@ static bool guess_wide(const struct target *to, size_t n, const void *lowest,
     return others >> 63 == 0;
 }
 
-/* The formulas of others. */
+/* Apply the formula of `like`. */
 static bool guess_like(const struct target *to, size_t n, const void *lowest,
                        const void *highest, struct chosen *chosen)
 {
@@ -393,7 +394,7 @@ static bool guess_like(const struct target *to, size_t n, const void *lowest,
                            chosen->zero);
 }
 
-/* Null where there is none. */
+/* Return NULL if no fast path exists. */
 static guess_fn *guess_of(const struct target *to)
 {
     if (to->wanted.preset != NULL) {
@@ -444,7 +445,7 @@ struct places {
     size_t zero_size;
 };
 
-/* One loop for contiguous ones, which the compiler vectorizes, one for the rest. */
+/* The compiler vectorizes the first loop, for contiguous results. */
 #define STORE(type, to, stride, from)                                                      \
     if (stride == (ptrdiff_t)sizeof(type)) {                                               \
         for (size_t i = 0; i < n; i++) {                                                   \
@@ -463,7 +464,7 @@ PQ_NOINLINE uint16_t bits_of_scale(enum pq_type type, double scale)
     return (uint16_t)pq_scale_bits(type, scale);
 }
 
-/* Scales of 8 and 16 bits. */
+/* Store scales of 8 and 16 bits. */
 static void store_narrow(enum pq_type type, size_t n, const double *scales, char *to,
                          ptrdiff_t stride)
 {
@@ -501,7 +502,7 @@ static void store_chosen(const struct target *to, size_t n,
 }
 #undef STORE
 
-/* At most CHOSEN of them; `places` move on. */
+/* Choose at most CHOSEN parameters, and move `places` on. */
 static void choose_some(const struct target *to, size_t n, struct extrema of,
                         struct places *places)
 {
@@ -515,7 +516,7 @@ static void choose_some(const struct target *to, size_t n, struct extrema of,
     places->zero += (ptrdiff_t)n * places->zero_stride;
 }
 
-/* Whether the numbers are float32, too. */
+/* Convert to float32. Return false if a number changes. */
 static bool narrowed(float *PQ_RESTRICT to, const double *from, size_t n)
 {
     int others = 0;
@@ -528,7 +529,7 @@ static bool narrowed(float *PQ_RESTRICT to, const double *from, size_t n)
 
 /* ---- calls ---- */
 
-/* What is left out as it is meant. */
+/* Fill in the defaults. */
 static void settle(struct pq_choice *choice, enum pq_type real)
 {
     if (choice->real == PQ_NO_TYPE) {
@@ -545,7 +546,7 @@ static void settle(struct pq_choice *choice, enum pq_type real)
     }
 }
 
-/* Whether the formula that is asked for, if any, is one for such codes. */
+/* Check that the formula of `like` supports the codes. */
 static enum pq_status check_like(const struct pq_choice *choice)
 {
     const struct pq_preset *const preset = pq_preset_of(choice->like);
@@ -564,7 +565,7 @@ static enum pq_status check_like(const struct pq_choice *choice)
     return suits ? PQ_OK : PQ_ERR_OPTION;
 }
 
-/* Codes in order, and within the type. */
+/* Return true if the codes are in order and within the type. */
 static bool is_range(const struct pq_choice *choice)
 {
     const struct pq_range all = pq_range_of(choice->code);
@@ -573,7 +574,7 @@ static bool is_range(const struct pq_choice *choice)
             choice->lowest_code < choice->highest_code && choice->highest_code <= all.hi);
 }
 
-/* `real` is the type of the data where none is given. */
+/* Check and complete the choice. `real` is the default type of the data. */
 static enum pq_status check_choice(struct pq_choice *choice, const struct pq_choice *given,
                                    enum pq_type real)
 {
@@ -663,7 +664,7 @@ static void choose_cells(void *what, const struct pq_cells *cells)
     }
 }
 
-/* The type itself, or that of its zero points in bytes of their own. */
+/* Return true for the type of codes and for the type of unpacked zero points. */
 static bool is_zero_type(enum pq_type type, enum pq_type code)
 {
     return type == code || type == (pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8);

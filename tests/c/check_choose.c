@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of extrema: every formula, type of scales and range of codes. */
+/* Check parameters from extrema: every formula, type of scales and range of codes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static struct pq_choice random_choice(void)
     return choice;
 }
 
-/* What has to be refused, by the table; where the range is one. */
+/* Return the status of a choice by the table of formulas, for a valid range. */
 static enum pq_status status_of(const struct pq_choice *choice)
 {
     const struct pq_preset *preset = pq_preset_of(choice->like);
@@ -67,7 +67,7 @@ static enum pq_status status_of(const struct pq_choice *choice)
     return preset->span == PQ_SPAN_ENDS && given && !both ? PQ_ERR_OPTION : PQ_OK;
 }
 
-/* Number i of an array of integers, of whatever size and alignment. */
+/* Return integer i of an array of any size and alignment. */
 static uint64_t bits_at(const unsigned char *array, size_t size, size_t i)
 {
     uint64_t wide;
@@ -103,7 +103,7 @@ static double scale_at(enum pq_type type, const unsigned char *stored, size_t i)
 
 enum { MOST = 700 };
 
-/* Exactly as much memory as there may be written to: sanitizers see the rest. */
+/* Allocate only the memory that a call may write: sanitizers detect other writes. */
 static void check_choice(const struct pq_choice *choice, size_t n)
 {
     const enum pq_type type = choice->scale != PQ_NO_TYPE ? choice->scale
@@ -197,8 +197,8 @@ static void check_options(void)
     check_end();
 }
 
-/* Extrema that float32 does not hold are not rounded to it: quotients of float64 are, once,
- * whatever is beside them. */
+/* Check that extrema beyond the precision of float32 are not rounded before the division.
+ */
 static void check_wide_ends(void)
 {
     enum { N = 40 };
@@ -225,7 +225,7 @@ static void check_wide_ends(void)
     check_end();
 }
 
-/* Beside NaN, at whatever end, the scale is NaN and the zero point 0. */
+/* Check that NaN at either end gives scale NaN and zero point 0. */
 static void check_nan_ends(void)
 {
     const double lo[] = {NAN, -1, NAN, NAN, 1}, hi[] = {2, NAN, NAN, -1, NAN};
