@@ -21,8 +21,8 @@ __all__ = ["add", "run"]
 
 DESCRIPTION = """\
 Restore real numbers from a quantized file: from blocks of GGUF, and from codes
-with scales, as `pyquant quantize`, compressed-tensors and float8 checkpoints store
-them. All other tensors are copied.
+with scales, as `pyquant quantize`, compressed-tensors and float8 checkpoints
+store them. All other tensors are copied.
 """
 EXAMPLES = """\
 examples:

@@ -35,7 +35,7 @@ def add_raw(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--raw",
         action="store_true",
-        help="treat codes as values, whatever the names of the tensors",
+        help="treat codes as values; ignore names of scales",
     )
 
 
