@@ -19,12 +19,12 @@ from pyquant._codebooks import TABLES
 from pyquant._core import dequantize as _decoded
 from pyquant._core import quantize as _encoded
 from pyquant._elements import check_apart
-from pyquant._planar import REALS, check_out, real_of
+from pyquant._planar import REALS, check_out, real_of, refuse_nonfinite
 from pyquant._shown import shown
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -141,8 +141,7 @@ def quantize(
     Parameters
     ----------
     x : array_like
-        Finite values of float32, float16 or bfloat16, of any shape. An array that is not
-        C-contiguous is copied.
+        Finite values of float32, float16 or bfloat16, of any shape and strides.
     block_size : int, optional
         Number of elements in C order that share a scale: 32, 64 (the default), 128, 256,
         512, 1024, 2048 or 4096.
@@ -196,9 +195,11 @@ def quantize(
     if dtype not in REALS:
         msg = f"x: expected float32, float16 or bfloat16, got {array.dtype}"
         raise TypeError(msg)
-    flat = np.ascontiguousarray(array).reshape(-1)
-    absmax = _absmax_of(flat, size)
-    codes = _encode(flat, absmax, size, book, threads)
+    try:
+        absmax, codes = _blocks_of(array, size, book, threads)
+    except ValueError:
+        refuse_nonfinite(array, "x")  # raises with the full index
+        raise
     given = TABLES[book]
     if not nested:
         return FourBit(codes, absmax, array.shape, given, quant_type, size, dtype)
@@ -303,6 +304,44 @@ def dequantize(
         made = _decoded(part, scales[first:last], dtype=out.dtype, threads=threads, **how)
         out.flat[begin:end] = made
     return out
+
+
+def _blocks_of(
+    array: npt.NDArray[Any], size: int, book: str, threads: SupportsIndex
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
+    """Return scales and codes of blocks in C order."""
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        absmax = _absmax_of(flat, size)
+        return absmax, _encode(flat, absmax, size, book, threads)
+    absmax = np.empty(-(-array.size // size), np.float32)
+    codes = np.empty((array.size + 1) // 2, np.uint8)
+    for begin, part in _parts_of(array):
+        some = _absmax_of(part, size)
+        made = _encode(part, some, size, book, threads)
+        absmax[begin // size :][: some.size] = some
+        codes[begin // 2 :][: made.size] = made
+    return absmax, codes
+
+
+def _parts_of(array: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Yield elements in C order and their positions; all parts use one buffer."""
+    room = np.empty(min(array.size, _PART), array.dtype)
+    begin = filled = 0
+    flags: Any = ["buffered", "external_loop", "zerosize_ok"]
+    with np.nditer(array, flags, order="C", buffersize=_PIECE) as walk:
+        some: Any
+        for some in walk:
+            done = 0
+            while done < some.size:
+                count = min(some.size - done, room.size - filled)
+                room[filled : filled + count] = some[done : done + count]
+                done, filled = done + count, filled + count
+                if filled == room.size:
+                    yield begin, room
+                    begin, filled = begin + filled, 0
+    if filled:
+        yield begin, room[:filled]
 
 
 def _encode(

@@ -5,6 +5,7 @@ Judges: stored bytes of bitsandbytes 0.50.2, an oracle in NumPy, and the package
 
 import itertools
 import json
+import re
 import tracemalloc
 from dataclasses import replace
 
@@ -268,6 +269,31 @@ def test_memory_of_a_short_block():
     assert q.data[-529:].tobytes() == data.tobytes()
     assert q.absmax[-2:].tolist() == scales.tolist()
     assert peak < 1.7 * q.data.nbytes
+
+
+@loop(
+    "x, nested",
+    [
+        np.arange(3 * 2**20, dtype=np.float32).reshape(-1, 1024).T,
+        (np.arange(3 * 2**21 + 70) % 1009).astype(np.float16)[::2],
+        np.ones((96, 5, 64, 101), ">f4").transpose(3, 1, 0, 2),
+    ],
+    [False, True],
+)
+def test_memory_of_strided_arrays(x, nested):
+    expected = bitsandbytes.quantize(np.ascontiguousarray(x), nested=nested)
+    tracemalloc.start()
+    q = bitsandbytes.quantize(x, nested=nested)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    same(q.data, expected.data)
+    same(q.absmax, expected.absmax)
+    assert peak < q.data.nbytes + q.absmax.nbytes + 8 * 2**20
+    wrong = x.copy("K")
+    wrong[(-1,) * x.ndim] = np.nan
+    place = tuple(n - 1 for n in x.shape)
+    with pytest.raises(ValueError, match=re.escape(f"at index {place}")):
+        bitsandbytes.quantize(wrong, nested=nested)
 
 
 def test_the_package_itself():
