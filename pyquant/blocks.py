@@ -624,6 +624,8 @@ def swapped(b: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.uint8]:
 
 def _stored(array: npt.NDArray[Any], name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return an array with the type of a field, or raise an error."""
+    if array.dtype == dtype:
+        return array
     if dtypes.name_of(array.dtype) == "bfloat16":
         array = _core.cast(array, "float32")
     kinds = "fiu" if dtype.kind == "f" else "iu"
