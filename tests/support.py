@@ -18,6 +18,7 @@ import numpy as np
 import oracle
 import pytest
 
+import pyquant as pq
 from pyquant import isa
 from pyquant._core import dequantize_at, quantize_at
 from pyquant.dtypes import NARROW_FLOATS, NARROW_INTEGERS, TYPES
@@ -637,3 +638,25 @@ def set_attribute(array, name, value):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         setattr(array, name, value)
+
+
+# Parameters that files state by the shapes of the scales.
+STORED = {
+    "tensor": {},
+    "axis 0": {"axis": 0},
+    "axis 1": {"axis": 1},
+    "block": {"axis": 1, "block_size": 32},
+    "square": {"block_size": (4, 128)},
+}
+
+
+def named_parts(x, dtype="int8", name="w", **how):
+    """Quantize; return parameters, codes, and arrays with the names of compressed-tensors."""
+    p = pq.choose_qparams(x, dtype=dtype, **how)
+    q = p.quantize(x)
+    parts = {name: q, f"{name}_scale": np.array(p.scale)}
+    if p.zero_point is not None and np.any(p.zero_point):
+        parts[f"{name}_zero_point"] = np.array(p.zero_point)
+    if how.get("axis") == 1 and p.block_size is None:  # the shape names the axis
+        parts = {key: part if key == name else part[None] for key, part in parts.items()}
+    return p, q, parts

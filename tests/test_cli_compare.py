@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import dtype_of
+from support import STORED, dtype_of, named_parts
 
 import pyquant as pq
 from pyquant.cli import main
@@ -33,16 +33,6 @@ def compare(capsys, *arguments):
 def saved(name, **weights):
     pq.write_weights(name, {key.replace("__", "."): one for key, one in weights.items()})
     return name
-
-
-def quantized(x, dtype="int8", name="w.weight", **how):
-    """Quantize, and name the parts as compressed-tensors does."""
-    p = pq.choose_qparams(x, dtype=dtype, **how)
-    q = p.quantize(x)
-    parts = {name: q, f"{name}_scale": np.asarray(p.scale)}
-    if p.zero_point is not None and np.any(p.zero_point):
-        parts[f"{name}_zero_point"] = np.asarray(p.zero_point)
-    return p, q, parts
 
 
 def by_definition(x, q, scale, zero=0):
@@ -88,7 +78,7 @@ def test_compare_measures_codes(shape, granularity, dtype, capsys):
     x *= np.linspace(0.1, 3, shape[0], dtype=np.float32).reshape(
         -1, *[1] * (len(shape) - 1)
     )
-    p, q, parts = quantized(x, dtype, **HOW[granularity])
+    p, q, parts = named_parts(x, dtype, "w.weight", **HOW[granularity])
     saved("a.safetensors", **{"w.weight": x})
     saved("b.safetensors", **parts)
     status, (said,), end = compare(capsys, "a.safetensors", "b.safetensors")
@@ -412,27 +402,10 @@ def original():
     return "x.safetensors"
 
 
-def parts(dtype="int8", **how):
-    """Quantize X, and name the parts as compressed-tensors does."""
-    p, _, made = quantized(X, dtype, "w", **how)
-    if how.get("axis") == 1 and p.block_size is None:  # the shape then names the axis
-        made = {k: v if k == "w" else v[None] for k, v in made.items()}
-    return made
-
-
-STORED = {
-    "tensor": {},
-    "axis 0": {"axis": 0},
-    "axis 1": {"axis": 1},
-    "block": {"axis": 1, "block_size": 32},
-    "square": {"block_size": (4, 128)},
-}
-
-
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("how", STORED)
 def test_exact_finds_changed_codes(how, dtype, original, capsys):
-    made = parts(dtype=dtype, **STORED[how])
+    made = named_parts(X, dtype, **STORED[how])[2]
     assert exact(capsys, original, saved("q.safetensors", **made)) == (0, {"w": {}}, {})
     made["w"][[5, 299], [1000, 1]] ^= 1
     status, counts, faults = exact(capsys, original, saved("q.safetensors", **made))
@@ -442,7 +415,7 @@ def test_exact_finds_changed_codes(how, dtype, original, capsys):
 
 def test_exact_finds_changed_narrow_floats(original, capsys):
     pytest.importorskip("ml_dtypes")  # optional; the type is its
-    made = parts(dtype="float8_e4m3fn", axis=0)
+    made = named_parts(X, "float8_e4m3fn", axis=0)[2]
     assert exact(capsys, original, saved("q.safetensors", **made))[0] == 0
     made["w"].view(np.uint8)[[5, 299], [1000, 1]] ^= 1
     found = exact(capsys, original, saved("q.safetensors", **made))

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from support import STORED, named_parts
 
 import pyquant as pq
 from pyquant.cli import main
@@ -155,35 +156,15 @@ def check(capsys, path):
     return status, faults, end["summary"]
 
 
-def parts(dtype="int8", name="w", **how):
-    """Quantize X, and name the parts as compressed-tensors does."""
-    p = pq.choose_qparams(X, dtype=dtype, **how)
-    made = {name: p.quantize(X), f"{name}_scale": np.array(p.scale)}
-    if p.zero_point is not None and np.any(p.zero_point):
-        made[f"{name}_zero_point"] = np.array(p.zero_point)
-    if how.get("axis") == 1 and p.block_size is None:  # the shape then names the axis
-        made = {k: v if k == name else v[None] for k, v in made.items()}
-    return made
-
-
 def write(weights, **metadata):
     pq.write_weights("q.safetensors", weights, metadata=metadata)
     return "q.safetensors"
 
 
-HOW = {
-    "tensor": {},
-    "axis 0": {"axis": 0},
-    "axis 1": {"axis": 1},
-    "block": {"axis": 1, "block_size": 32},
-    "square": {"block_size": (4, 128)},
-}
-
-
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", STORED)
 def test_check_accepts_a_correct_file(how, dtype, here, capsys):
-    path = write(parts(dtype=dtype, **HOW[how]))
+    path = write(named_parts(X, dtype, **STORED[how])[2])
     status, faults, end = check(capsys, path)
     assert (status, faults) == (0, {"w": []})
     assert (end["quantized"], end["faults"]) == (1, [])
@@ -198,7 +179,7 @@ def test_check_says_that_no_tensor_is_quantized(model, capsys):
 
 @pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, -np.inf])
 def test_check_finds_impossible_scales(value, here, capsys):
-    made = parts(axis=0)
+    made = named_parts(X, axis=0)[2]
     made["w_scale"][[7, 9]] = value
     status, faults, _ = check(capsys, write(made))
     expected = f"2 of 300 scales are not finite and positive; the first is {float(value)}"
@@ -235,7 +216,7 @@ def test_check_finds_zero_points_out_of_range(here, capsys):
 
 
 def test_check_finds_scales_that_do_not_fit(here, capsys):
-    made = parts(axis=0)
+    made = named_parts(X, axis=0)[2]
     made["w_scale"] = made["w_scale"][:-1]
     status, faults, end = check(capsys, write(made))
     expected = "w: expected scales for shape (300, 1024), got shape (299,)"
@@ -261,7 +242,7 @@ def test_check_compares_the_total_of_an_index(stated, status, here, capsys):
 
 
 def test_check_prints_one_line_a_fault(here, capsys):
-    made = parts()
+    made = named_parts(X)[2]
     made["w_scale"][...] = np.nan
     assert main(["inspect", "--check", write(made)]) == 1
     assert capsys.readouterr().out == (
