@@ -651,7 +651,7 @@ STORED = {
 
 
 def named_parts(x, dtype="int8", name="w", **how):
-    """Quantize; return parameters, codes, and arrays with the names of compressed-tensors."""
+    """Quantize; return parameters, codes, and arrays named as in compressed-tensors."""
     p = pq.choose_qparams(x, dtype=dtype, **how)
     q = p.quantize(x)
     parts = {name: q, f"{name}_scale": np.array(p.scale)}
