@@ -162,7 +162,8 @@ cdef object _codes_for(object q, str name):
         found = _dtypes.name_of(given)
     if found != name:
         got = _describe(q) if type(q) is _ndarray else given
-        raise TypeError(f"q: expected {name}, got {got}")
+        end = "; did you mean quantize?" if found in _REALS else ""
+        raise TypeError(f"q: expected {name}, got {got}{end}")
     return q
 
 

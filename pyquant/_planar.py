@@ -307,7 +307,10 @@ def real_of(dtype: npt.DTypeLike | None, out: object) -> np.dtype[Any]:
     else:
         which, name, got = "out", "float32", ""
     if name not in REAL:
-        msg = f"{which}: expected float32, float64, float16 or bfloat16, got {got:.60}"
+        from pyquant._refused import hint_of_type
+
+        end = hint_of_type(dtype, REAL)
+        msg = f"{which}: expected float32, float64, float16 or bfloat16, got {got:.60}{end}"
         raise TypeError(msg)
     made: np.dtype[Any] = _core.dtype_named(name)
     return made

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,8 @@ _MEANT = {
     "fp64": "float64",
 }
 _SHORTEST = 3  # a shorter name is part of too many names
+_MANY = 100
+_PARTS = re.compile(r"[^0-9a-z]+")
 
 
 def hint(
@@ -51,11 +54,27 @@ def hint(
     if not close:
         from difflib import get_close_matches
 
-        close = get_close_matches(text, names, most)
+        close = get_close_matches(text, _likely(text, names), most)
     if not close:
         return ""
     shown = [show(names[one])[:100] for one in close[:most]]
     return f"; did you mean {' or '.join(', '.join(shown).rsplit(', ', 1))}?"
+
+
+def _likely(text: str, names: Iterable[str]) -> list[str]:
+    """Return the names that share most parts with a text; difflib is slow for many names.
+
+    Names of a very different length are never close.
+    """
+    names = [name for name in names if len(name) < 3 * len(text) < 9 * len(name)]
+    if len(names) <= _MANY:
+        return names
+    from heapq import nlargest
+
+    parts = set(_PARTS.split(text))
+    return nlargest(
+        _MANY, names, key=lambda name: len(parts.intersection(_PARTS.split(name)))
+    )
 
 
 def hint_of_type(given: object, types: Iterable[str]) -> str:

@@ -667,7 +667,10 @@ def _result_type(dtype: npt.DTypeLike | None, out: npt.NDArray[Any] | None) -> s
     if dtype is not None:
         name = dtypes.requested(dtype)
         if name is None:
-            raise TypeError(f"dtype: expected a type of numbers, got {dtypes.shown(dtype)}")
+            from pyquant._refused import hint_of_type
+
+            got = f"{dtypes.shown(dtype)}{hint_of_type(dtype, REALS)}"
+            raise TypeError(f"dtype: expected a type of numbers, got {got}")
     if out is None:
         return name
     if not isinstance(out, np.ndarray) or _core.is_masked(out):

@@ -360,7 +360,10 @@ def _element_of(dtype: npt.DTypeLike) -> _Element:
     if name not in _ELEMENTS:
         *most, last = _ELEMENTS
         expected = f"{', '.join(most)} or {last}"
-        msg = f"dtype: expected {expected}, got {shown(dtype):.60}"
+        from pyquant._refused import hint_of_type
+
+        end = hint_of_type(dtype, _ELEMENTS)
+        msg = f"dtype: expected {expected}, got {shown(dtype):.60}{end}"
         raise TypeError(msg)
     return _ELEMENTS[name]
 

@@ -94,6 +94,7 @@ REMEDIES = {
     "codebook": (lambda: pq.quantize(X, 1.0, codebook="nf5"), "did you mean nf4?"),
     "format": (lambda: pq.block_format("Q4_K_M"), 'did you mean Q4_K?"'),
     "rounding": (lambda: pq.RoundMode("half_evne"), "did you mean half_even?"),
+    "dtype of mx": (lambda: pq.mx.quantize(X, "e4m3"), "did you mean float8_e4m3fn?"),
     "like": (lambda: pq.choose_qparams(X, like="torch"), "did you mean pytorch?"),
     "layout": (lambda: pq.pack(Q, "word"), "did you mean words?"),
     "arithmetic": (

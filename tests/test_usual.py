@@ -179,7 +179,11 @@ def test_errors_of_arguments(function):
         ((x, 1.0, 0, "int8"), {}, r"takes at most 3 positional arguments \(4 given\)"),
         ((x, 1.0), {"scale": 1.0}, "got multiple values for .* 'scale'"),
         ((x, 1.0), {first: x}, f"got multiple values for .* '{first}'"),
-        ((x, 1.0), {"dtyp": "int8"}, "got an unexpected keyword argument 'dtyp'"),
+        (
+            (x, 1.0),
+            {"dtyp": "int8"},
+            r"got an unexpected keyword argument 'dtyp'; did you mean dtype\?",
+        ),
         ((x, 1.0), {"": 1}, "got an unexpected keyword argument ''"),
     ):
         with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) {text}$"):
