@@ -15,7 +15,9 @@ cdef _Codebook _book_of(object given):
     cdef _Codebook made
     name = None
     if isinstance(given, str):
-        name = str.__str__(given).lower()
+        name = str.__str__(given)
+        if name not in _named_books:
+            name = name.lower()
         if name in _named_books:
             return _named_books[name]
         from pyquant._codebooks import TABLES
