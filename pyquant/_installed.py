@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import the compiled module, and report in one line why it cannot be used."""
+"""Import the compiled module first, and report its errors to users of the command."""
 
 import sys
 from importlib import import_module
 
 
 def _program() -> str | None:
-    """Return the command of the process, if it is `pyquant`, which imports this first."""
+    """Return the command line of the process, if its program is `pyquant`."""
     script = sys.argv[0].replace("\\", "/").rpartition("/")[2] if sys.argv else ""
     if script in ("pyquant", "pyquant.exe"):
         return "pyquant"
-    # Python says "-m" until it has found the module, whose name the arguments follow.
+    # sys.argv[0] is "-m" until Python finds the module. The name precedes the arguments.
     name = sys.orig_argv[-len(sys.argv) :][:1]
     by_name = sys.argv[:1] == ["-m"] and name in (["pyquant"], ["-mpyquant"])
     return "python -m pyquant" if by_name else None
