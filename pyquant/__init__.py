@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantize and dequantize NumPy arrays exactly, at the speed of memory."""
 
+import pyquant._installed  # noqa: F401, the earliest import, for Ctrl-C
+
+# isort: split
 from typing import TYPE_CHECKING
 
-import pyquant._installed  # noqa: F401
 from pyquant import com_microsoft, dtypes, isa, ngraph, onednn, onnx
 from pyquant._core import dequantize, fixed_point, quantize, requantize
 from pyquant._include import get_include
