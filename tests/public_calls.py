@@ -110,7 +110,7 @@ REPORTS = [
     *(pq.measure_error(WEIGHT, WEIGHT), pq.measure_error(np.zeros(0), np.zeros(0))),
 ]
 PARAMS = [pq.QParams(SCALES, None, "int8", axis=1), pq.QParams(1e-40, 3, "uint8")]
-PACKED = pq.quantize(WEIGHT, 0.1, dtype="int4", packed=True)
+PACKED = pq.pack(CODES & 7, "words", axis=1, bits=3)  # of uint8
 Q4_0, Q4_K = pq.block_format("Q4_0"), pq.block_format("Q4_K")
 BLOCKS = Q4_0.encode(WEIGHT)
 FOUR_BIT = bnb.quantize(WEIGHT, nested=True)
@@ -300,7 +300,7 @@ CALLS = {
         b"abcd", "int4", 8
     ),
     "packed.PackedArray.unpack": lambda: PACKED.unpack(),
-    "packed.PackedArray.repack": lambda: PACKED.repack("words", axis=1),
+    "packed.PackedArray.repack": lambda: PACKED.repack("words", axis=0),
     "packed.PackedArray.copy": lambda: PACKED.copy(),
     "_core.Calls.quantize": lambda: [p.quantize(TINY) for p in PARAMS],
     "_core.Calls.dequantize": lambda: [p.dequantize(p.quantize(TINY)) for p in PARAMS],
@@ -432,6 +432,7 @@ def _arrays(name, count):
 
 
 if HAVE_BFLOAT16:  # ml_dtypes defines the types of the scales
+    OPTIONAL |= {"mx": mx, "nvfp4": nvfp4}
     MX = mx.quantize(WEIGHT, "float4_e2m1fn")
     NVFP4 = nvfp4.quantize(WEIGHT)
     OBJECTS["nvfp4.Blocks"] = [NVFP4]
@@ -488,7 +489,7 @@ def public():
     for found in pkgutil.iter_modules(pyquant.__path__):
         if found.name.startswith("_"):
             continue
-        if found.name in ("dask", "zarr") and found.name not in OPTIONAL:
+        if found.name in ("dask", "zarr", "mx", "nvfp4") and found.name not in OPTIONAL:
             continue
         module = importlib.import_module(f"pyquant.{found.name}")
         for name in module.__all__:
