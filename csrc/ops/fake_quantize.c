@@ -136,14 +136,14 @@ static void run_piece(const struct pq_run *part, const char *x, char *y, size_t 
 
 /* ---- the kernel ---- */
 
-/* Rows under the same parameters, as many at a time as there is room for. */
+/* Quantize and dequantize as many rows with the same parameters as the buffer holds.
+ * Stochastic calls have one row. */
 static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
 {
     const size_t step = run->fused->most / n;
     struct pq_run some = *run;
     for (size_t row = 0; row < run->rows; row += step) {
         some.rows = run->rows - row < step ? run->rows - row : step;
-        some.noise = noise_at(run, row * n);
         run_piece(&some, x + (ptrdiff_t)row * run->in_stride,
                   y + (ptrdiff_t)row * run->out_stride, n);
     }
