@@ -224,6 +224,26 @@ sys.exit(run_as_program())"""
     assert sorted(os.listdir()) == ["in.safetensors", "out.npz"]
 
 
+def test_complete_files_are_on_the_disk_before_any_is_renamed(form, monkeypatch):
+    command, names = form
+    sizes, before = {}, []  # sizes by inode
+    sync, rename = os.fsync, os.replace
+
+    def fsync(file):
+        found = os.fstat(file)
+        sizes[found.st_ino] = found.st_size
+        sync(file)
+
+    def replace(source, target):
+        before.append(sorted(sizes.values()))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    assert main(command) == 0
+    assert before[0] == sorted(os.path.getsize(name) for name in names)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="permission bits of POSIX")
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o007])
 def test_a_new_file_has_the_permissions_of_the_umask(form, mask):

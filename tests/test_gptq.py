@@ -204,6 +204,8 @@ def test_groups_that_end_short(inputs, size):
     equal = -(-inputs // len(scales))
     g_idx = (np.arange(inputs) // equal).astype(np.int32)
     assert gptq.Weight(*words, scales, g_idx, **how).group_size == equal
+    none = [array[:0] for array in (*words, scales, g_idx)]
+    assert gptq.Weight(*none, **how).group_size == 1
 
 
 # Conversions

@@ -188,7 +188,7 @@ def test_packing_rejects_them(name):
 def test_qparams(dtype):
     lo, hi = oracle.code_range(dtype)
     x = np.float64([np.nan, -1, 0, 1e30])
-    for zero in (None, 0, lo + 1, hi, hi - 1):
+    for zero in (None, 0, lo + 1, hi, hi - 1, np.asarray(hi - 1, dtype)):
         rest = {"fill": lo, "quant_range": (lo + 1, hi)}
         p = pq.QParams(0.5, zero, dtype, **rest)
         assert p.zero_point.dtype == dtype

@@ -353,6 +353,16 @@ def test_quantize(packing, isa):
             check_packed(got, codes, packing, axis)
 
 
+@each("mode, isa", MODES, LEVELS)
+def test_quantize_rounds_complete_groups_in_each_mode(mode, isa):
+    """A kernel quantizes and packs complete groups of 32 codes by half_even alone."""
+    x = np.arange(-256, 256, dtype=np.float32) / 16
+    for name in ("int4", "uint4"):
+        options = {"dtype": name, "rounding": mode}
+        codes = quantize_at("scalar", x, 1.0, 3, **options)
+        assert quantize_at(isa, x, 1.0, 3, packed=True, **options) == pq.pack(codes)
+
+
 @each("packing, isa", PACKINGS, LEVELS)
 def test_dequantize(packing, isa):
     _, name, bits = packing

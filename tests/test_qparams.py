@@ -537,6 +537,8 @@ def test_zero_points_have_the_quantized_type(name):
         assert not p.zero_point.flags.writeable
         expected = np.broadcast_to(0 if given is None else given, p.zero_point.shape)
         assert (p.zero_point.astype(int) == expected).all()
+        x = np.float32([4, -2])
+        same(p.quantize(x), pq.quantize(x, scale, given, dtype=name, axis=axis))
     if dtype in WIDE:
         with pytest.raises(
             TypeError, match=f"^dtype: expected {CHOSEN_NAMES}, got {name}$"

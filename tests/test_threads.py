@@ -310,19 +310,32 @@ class Interrupted:
         raise KeyboardInterrupt
 
 
-def test_no_part_outlives_an_interrupted_call(monkeypatch):
-    """The parts use the caller's memory: one that starts too late does nothing."""
+@pytest.mark.parametrize("name", ["quantize", "dequantize", "requantize", "fake", "minmax",
+                                  "mse", "observe", "observe_axis"])  # fmt: skip
+def test_no_part_outlives_an_interrupted_call(monkeypatch, name):
+    """The parts use memory of the call. A part that starts after the call does nothing."""
     parts = Interrupted()
     x = adversarial("float32", 0.3, 5000)
-    out = np.zeros(5000, np.int8)
+    q, codes, numbers = pq.quantize(x, 0.3), np.zeros(5000, np.int8), np.zeros_like(x)
+    call = {
+        "quantize": lambda: pq.quantize(x, 0.3, threads=3, out=codes),
+        "dequantize": lambda: pq.dequantize(q, 0.3, threads=3, out=numbers),
+        "requantize": lambda: pq.requantize(q, 0.3, threads=3, out=codes),
+        "fake": lambda: pq.fake_quantize(x, 0.3, threads=3, out=numbers),
+        "minmax": lambda: pq.choose_qparams(x, threads=3),
+        "mse": lambda: pq.choose_qparams(x, method="mse", threads=3),
+        "observe": lambda: pq.Observer().update(x, threads=3),
+        "observe_axis": lambda: pq.Observer(axis=1).update(x.reshape(50, 100), threads=3),
+    }[name]
     with split_small_arrays(monkeypatch):
         monkeypatch.setattr(_threads, "Part", parts.start)
         with pytest.raises(KeyboardInterrupt):
-            pq.quantize(x, 0.3, threads=3, out=out)
+            call()
     assert len(parts.queue) == 2
-    out[:] = 0
+    codes[:] = numbers[:] = 0
     assert [work(part) for work, part in parts.queue] == [0, 0]
-    assert not out.any()
+    assert not codes.any()
+    assert not numbers.any()
 
 
 def test_an_interrupt_waits_for_running_parts(monkeypatch):
