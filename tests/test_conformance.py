@@ -60,7 +60,7 @@ def check_call(call):
         return  # ml_dtypes is missing. Most cases use no type of it.
     if call.refused:
         names = "|".join(call.error["parameter"])
-        match = f"^({names}):" if names else None
+        match = rf"^({names})\b" if names else None
         with pytest.raises(ERRORS[call.error["error"]], match=match):
             function(call.op)(**args)
         return
