@@ -282,8 +282,9 @@ def shown(dtype: Any) -> str:
     found = name_of(dtype)
     if found is not None and requested(dtype) is None:
         return f"the foreign byte order of {dtype}"
+    if torch_name(dtype) is not None:
+        return str(dtype)
     plain = dtype is None or isinstance(dtype, (str, int, float))
-    plain = plain or torch_name(dtype) is not None
     return found or (_value_shown(dtype) if plain else type(dtype).__name__)
 
 

@@ -244,7 +244,7 @@ def test_the_functions_say_what_they_do():
     ]
     assert list(inspect.signature(pq.choose_qparams).parameters) == [
         *("x", "dtype", "axis", "block_size", "symmetric", "method", "weights"),
-        *("candidates", "quant_range", "scale_dtype", "like", "threads"),
+        *("candidates", "quant_range", "scale_dtype", "scale_rule", "like", "threads"),
     ]
 
 
@@ -377,7 +377,7 @@ except ImportError as error:
     lines = run.stdout.splitlines()
     assert lines[0] == "[1.]", run.stderr
     assert lines[1].startswith("dtype: ")
-    assert "pip install ml_dtypes" in lines[1]
+    assert "pip install 'pyquant-simd[ml-dtypes]'" in lines[1]
 
 
 def test_a_package_run_from_anywhere(tmp_path):

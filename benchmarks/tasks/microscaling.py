@@ -21,7 +21,7 @@ TORCHAO = "torchao.prototype.mx_formats"
 
 def _bytes(result: Any) -> Array:
     """Return the bytes of the elements, packed or not."""
-    codes = result[0]
+    codes = result.codes if isinstance(result, nvfp4.Blocks) else result[0]
     if isinstance(codes, PackedArray):
         return np.frombuffer(codes.data, np.uint8)
     return np.asarray(codes.view(np.uint8).ravel())
