@@ -232,6 +232,9 @@ def test_quantized_weights_are_not_quantized_again(tensors, said, capsys):
         ((100, 300), (2, 3), {"weight_block_size": [96, 120]}, "96x120"),
         ((4, 1100), (4, 8), {"group_size": 144}, "block:144"),
         ((3, 64, 96), (3, 2, 3), None, "32x32"),
+        ((64,), (), None, "tensor"),
+        ((64,), (1,), None, "tensor"),
+        ((64,), (2,), None, "block:32"),
     ],
     ids=str,
 )
@@ -247,8 +250,9 @@ def test_block_sizes_are_derived_or_stated(shape, scales, config, granularity, c
     facts = json.loads(capsys.readouterr().out.splitlines()[0])
     assert facts["granularity"] == granularity
     run("dequantize", "-q", "m.safetensors", "y.safetensors")
-    sizes = granularity.removeprefix("block:").split("x")
+    sizes = granularity.replace("tensor", "64").removeprefix("block:").split("x")
     sizes = [1] * (len(shape) - len(sizes)) + [int(size) for size in sizes]
+    scale = scale.reshape(scales or 1)
     index = np.ix_(*(np.arange(n) // size for n, size in zip(shape, sizes, strict=True)))
     np.testing.assert_array_equal(pq.open_weights("y.safetensors")["w"], scale[index])
 

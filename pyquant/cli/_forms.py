@@ -202,7 +202,7 @@ def granularity_of(shape: tuple[int, ...], blocks: tuple[int, ...]) -> Granulari
     """Return the granularity with blocks of these extents, or `None`."""
     texts = ["tensor", *(f"axis:{axis}" for axis in range(len(shape)))]
     texts += [f"block:{size}" for size in blocks[-1:]]
-    texts += [f"{rows}x{columns}" for rows, columns in [blocks[-2:]] if len(blocks) > 1]
+    texts += ["{}x{}".format(*blocks[-2:])] if len(blocks) > 1 else []
     for text in texts:
         made = named(text)
         if made.objection(shape) is None and made.blocks(shape) == blocks:
