@@ -604,15 +604,21 @@ class Copied(Job):
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
         """Write the parts; tell `advance` the number of bytes that were read."""
-        for name in self.source.parts:
-            for piece in bytes_of(self._model[name]):
-                output.write(name, piece)
-                advance(piece.nbytes)
+        for part in self.parts:
+            tensor = self._model[part.name]
+            for piece in bytes_of(tensor, part.type):
+                output.write(part.name, piece)
+                advance(piece.nbytes * tensor.nbytes // max(1, part.nbytes))
 
 
 def _part_of(tensor: ModelTensor, kind: str) -> Part:
-    """Describe a copied tensor, if the kind of file has its type."""
+    """Describe a copied tensor, if the kind of file has its type.
+
+    Files of NumPy store bfloat16 as float32, which has all its values.
+    """
     type = type_of(tensor)
+    if type == "bfloat16" and TYPES.get(kind) is NUMPY:
+        return Part.of(tensor.name, "float32", tensor.shape)
     known = kind == "onnx" or type in TYPES[kind]  # ONNX tensors come from ONNX models
     swapped = isinstance(tensor, Weight) and tensor._tensor.order == ">"
     if not known or (swapped and tensor.dtype is None):
@@ -622,9 +628,15 @@ def _part_of(tensor: ModelTensor, kind: str) -> Part:
     return Part(tensor.name, type, tensor.shape, tensor.nbytes)
 
 
-def bytes_of(tensor: ModelTensor) -> Iterator[npt.NDArray[np.uint8]]:
-    """Yield the bytes of a tensor in pieces, little-endian and in C order."""
-    if isinstance(tensor, Weight) and tensor._tensor.order == "<":
+def bytes_of(
+    tensor: ModelTensor, type: str | None = None
+) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield the bytes of a tensor in pieces, little-endian and in C order.
+
+    `type` is the type of the elements, by default the type of the tensor.
+    """
+    kept = type in (None, type_of(tensor))
+    if isinstance(tensor, Weight) and tensor._tensor.order == "<" and kept:
         raw = tensor.raw
         for at in range(0, raw.size, PIECE):
             piece = raw[at : at + PIECE]
@@ -638,5 +650,5 @@ def bytes_of(tensor: ModelTensor) -> Iterator[npt.NDArray[np.uint8]]:
         step = max(1, PIECE // each)
         rows = [slice(a, a + step) for a in range(0, tensor.shape[0], step)]
     for part in rows:
-        numbers = tensor.decode(part, dtype=tensor.dtype)
+        numbers = tensor.decode(part, dtype=tensor.dtype if kept else type)
         yield from copied_bytes(numbers, 8 * numbers.dtype.itemsize)
