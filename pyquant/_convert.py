@@ -235,9 +235,12 @@ def _null_count(obj: Any) -> int:
             return sum(_null_count(column) for _, column in obj.items())
         null = getattr(obj.dtype, "na_value", np.nan)
         return 0 if isinstance(null, float) else int(obj.isna().sum())
-    count = getattr(obj, "null_count", 0)
-    if callable(count):  # polars
-        count = np.asarray(count()).sum()
+    if hasattr(obj, "get_columns"):  # a table of polars
+        return sum(map(_null_count, obj.get_columns()))
+    count: Any = getattr(obj, "null_count", 0)
+    if callable(count):  # a column of polars, which may have arrays
+        nested = hasattr(getattr(obj, "dtype", None), "inner")
+        return int(count()) + (_null_count(obj.explode()) if nested else 0)
     return int(count) if isinstance(count, (int, np.integer)) else 0
 
 

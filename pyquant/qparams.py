@@ -418,7 +418,7 @@ def choose_qparams(
             raise ValueError(
                 f"{other}: expected the default with scale_rule={scale_rule!r}"
             )
-        x = array = _core.as_reals(x, "x")
+        x = _core.as_reals(x, "x")
     made = QParams._choose(
         x,
         dtype,
@@ -433,7 +433,9 @@ def choose_qparams(
         candidates,
         threads,
     )
-    return made if scale_rule is None else _by_rule(made, array, symmetric, scale_rule)
+    return (
+        made if scale_rule is None else _by_rule(made, np.asarray(x), symmetric, scale_rule)
+    )
 
 
 @_core.default_fpenv

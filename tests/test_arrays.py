@@ -74,7 +74,10 @@ NULLS = {
     "pyarrow": PYARROW,
     "pyarrow table": Column(itercolumns=lambda: [Column(null_count=0), PYARROW]),
     "polars": POLARS,
-    "polars table": Column(null_count=lambda: np.uint32([[0, 1]])),
+    "polars table": Column(get_columns=lambda: [POLARS]),
+    "polars arrays": Column(
+        null_count=lambda: 0, dtype=Column(inner=None), explode=lambda: POLARS
+    ),
     "pandas": PANDAS,
     "pandas table": Column(isna=None, columns="ab", items=lambda: [("a", PANDAS)]),
 }

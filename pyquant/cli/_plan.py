@@ -145,8 +145,8 @@ class Job:
 
     __slots__ = ("reason", "source", "sqnr")
 
-    spec: Spec | None = None
-    changed: str | None = None
+    spec: Any = None
+    changed: Any = None
 
     def __init__(self, source: Logical, reason: str | None = None) -> None:
         self.source: Logical = source
