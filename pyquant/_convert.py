@@ -240,7 +240,8 @@ def _null_count(obj: Any) -> int:
     count: Any = getattr(obj, "null_count", 0)
     if callable(count):  # a column of polars, which may have arrays
         nested = hasattr(getattr(obj, "dtype", None), "inner")
-        return int(count()) + (_null_count(obj.explode()) if nested else 0)
+        own: Any = count()
+        return int(own) + (_null_count(obj.explode()) if nested else 0)
     return int(count) if isinstance(count, (int, np.integer)) else 0
 
 
