@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyquant import dtypes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 __all__ = [
     "Found",
@@ -47,7 +47,8 @@ class _Format(NamedTuple):
 
     A tensor has the format if its name ends with `codes`, its type is one of `types`, and
     a tensor with one of the suffixes `needs` exists with one of the types `scales`. No
-    types means all types.
+    types means all types. No tensor may have a suffix of `without`, and `fits` must
+    return true for the codes and their scales.
     """
 
     name: str
@@ -57,6 +58,17 @@ class _Format(NamedTuple):
     needs: tuple[str, ...]
     rest: tuple[str, ...] = ()
     scales: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    fits: Callable[[Any, Any], bool] = lambda codes, scales: True
+
+
+def _packs_outputs(codes: Any, scales: Any) -> bool:
+    """Return true if 32-bit words hold eight outputs, as AWQ stores them."""
+    return bool(scales.shape and codes.shape[-1:] == (scales.shape[-1] // 8,))
+
+
+def _has_one_scale(codes: Any, scales: Any) -> bool:
+    return bool(scales.size == 1)
 
 
 _NF4, _FP4 = (f".quant_state.bitsandbytes__{name}" for name in ("nf4", "fp4"))
@@ -64,7 +76,15 @@ _NESTED = (".quant_map", ".nested_absmax", ".nested_quant_map")
 _GLOBAL = ("_global_scale", "_scale_2")
 _POWERS = ("uint8", "float8_e8m0fnu")
 _E4M3 = ("float8_e4m3fn",)
+_HALF = ("float16", "bfloat16")
 _INTEGERS = ("int8", "uint8", "int32")
+_WORDS = ("int32", "uint32")
+_ZEROS = (".qzeros", ".g_idx")
+_POINTS = ("_zero_point", "_g_idx")
+_VPTQ = (
+    *(".res_centroids.weight", ".outlier_indices", ".outlier_centroids.weight"),
+    *(".weight_scale", ".weight_bias", ".perm"),
+)
 _TORCHAO = ("._weight_zero_point", "._weight_per_tensor_scale")
 FORMATS = (
     _Format("bitsandbytes", "bitsandbytes", "", (), (".absmax", _NF4, _FP4), _NESTED),
@@ -75,7 +95,8 @@ FORMATS = (
     _Format("MXFP4", "mx", "_blocks", ("uint8",), ("_scales",), (), _POWERS),
     _Format("MXFP4", "mx", "", ("uint8",), ("_scale",), (), _POWERS),
     _Format("MXFP4", "mx", ".weight", _INTEGERS, (".scale",), (), _POWERS),
-    _Format("GPTQ", "gptq", ".qweight", ("int32",), (".scales",), (".qzeros", ".g_idx")),
+    _Format("AWQ", "awq", ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_outputs),
+    _Format("GPTQ", "gptq", ".qweight", _WORDS, (".scales",), _ZEROS),
     _Format("MLX", "mlx", ".weight", ("uint32",), (".scales",), (".biases",)),
     _Format("HQQ", "", ".W_q", (), (".scale", ".meta"), (".zero",)),
     _Format("AQLM", "", ".codes", (), (".codebooks",), (".scales",)),
@@ -83,6 +104,18 @@ FORMATS = (
     _Format("optimum-quanto", "", "._data", _INTEGERS, ("._scale",), ("._shift",)),
     _Format("torchao", "", "._weight_qdata", _INTEGERS, ("._weight_scale",), _TORCHAO),
     _Format("TensorRT-LLM", "", ".weight", _INTEGERS, (".weights_scaling_factor",)),
+    _Format("Marlin", "", ".B", ("int32",), (".s",), (".workspace",), ("float16",)),
+    _Format("Marlin 2:4", "", ".weight_packed", ("int32",), (".scale_packed",), (".meta",)),
+    _Format("VPTQ", "", ".indices", (), (".centroids.weight",), _VPTQ),
+    _Format("float8 in bytes", "", "", ("uint8",), ("_scale_inv",)),
+    _Format(
+        *("BitNet", "", ".weight", ("uint8",), (".weight_scale",), (), _HALF),
+        *((".weight_zero_point",), _has_one_scale),
+    ),
+    _Format(
+        *("compressed-tensors without a shape", "compressed_tensors", "_packed"),
+        *(("int32",), ("_scale",), _POINTS, (), ("_shape",)),
+    ),
 )
 
 
@@ -145,23 +178,20 @@ def _undecoded(tensors: Mapping[str, Any], name: str) -> Found | None:
         needed = [f"{base}{one}" for one in row.needs if f"{base}{one}" in tensors]
         if not needed or not _has_type(tensors[needed[0]], row.scales):
             continue
+        if any(f"{base}{one}" in tensors for one in row.without):
+            continue
+        if not row.fits(tensors[name], tensors[needed[0]]):
+            continue
         rest = [f"{base}{one}" for one in row.rest if f"{base}{one}" in tensors]
-        format, module = row.name, row.module
-        if format == "GPTQ" and _packs_outputs(tensors[name], tensors[needed[0]]):
-            format, module = "AWQ", "awq"
-        use = f"use pyquant.{module}" if module else "pyquant does not read this format"
-        fault = f"{name} is quantized already ({format}); {use}"
+        read = f"use pyquant.{row.module}"
+        use = read if row.module else "pyquant does not read this format"
+        fault = f"{name} is quantized already ({row.name}); {use}"
         return Found(base, {one: one for one in (name, *needed, *rest)}, fault)
     return None
 
 
 def _has_type(tensor: Any, types: tuple[str, ...]) -> bool:
     return not types or type_of(tensor) in types
-
-
-def _packs_outputs(codes: Any, scales: Any) -> bool:
-    """Return true if 32-bit words hold eight outputs, as AWQ stores them."""
-    return bool(scales.shape and codes.shape[-1:] == (scales.shape[-1] // 8,))
 
 
 def _packed(tensors: Mapping[str, Any], name: str) -> Found | None:
@@ -189,7 +219,7 @@ def _plain(tensors: Mapping[str, Any], name: str) -> Found | None:
         return None
     names = {
         f"{base}{scale}": f"{base}{original}"
-        for codes, scale, original in (SCALES if narrow else SCALES[:1])
+        for codes, scale, original in (SCALES if narrow else SCALES[:2])
         if (base := name.removesuffix(codes)) != name or not codes
     }
     for scale, original in names.items():

@@ -180,6 +180,39 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
             "a.weight is {} (TensorRT-LLM); pyquant does not read this format",
         ),
         (
+            {"u4.qweight": WORDS.view("u4"), "u4.scales": HALF},
+            "u4.qweight is {} (GPTQ); use pyquant.gptq",
+        ),
+        (
+            {"a.B": WORDS, "a.s": HALF, "a.workspace": WORDS[0]},
+            "a.B is {} (Marlin); pyquant does not read this format",
+        ),
+        (
+            {"a.weight_packed": WORDS, "a.scale_packed": HALF, "a.meta": WORDS},
+            "a.weight_packed is {} (Marlin 2:4); pyquant does not read this format",
+        ),
+        (
+            {"a.indices": WORDS, "a.centroids.weight": HALF, "a.weight_scale": HALF},
+            "a.indices is {} (VPTQ); pyquant does not read this format",
+        ),
+        (
+            {"a.weight": BYTES, "a.weight_scale_inv": np.ones((1, 2), "f4")},
+            "a.weight is {} (float8 in bytes); pyquant does not read this format",
+        ),
+        (
+            {"a.weight": BYTES, "a.weight_scale": HALF[0, :1].astype(BF16)},
+            "a.weight is {} (BitNet); pyquant does not read this format",
+        ),
+        (
+            {"a.weight_packed": WORDS, "a.weight_scale": np.ones((64, 16), "f4")},
+            "a.weight_packed is {} (compressed-tensors without a shape); "
+            "use pyquant.compressed_tensors",
+        ),
+        (
+            {"i1": BYTES.view("i1"), "i1_scale_inv": HALF[0]},
+            "i1: expected scales for shape (64, 256), got shape (256,)",
+        ),
+        (
             {
                 "a.weight_packed": WORDS,
                 "a.weight_shape": np.array([64, 2048]),
