@@ -70,7 +70,7 @@ class Mapped:
         with open_file(path) as file:
             self.size: int = file.seek(0, 2)
             if self.size == 0:
-                raise fault(path, 0, "a file of tensors", "an empty one")
+                raise fault(path, 0, "a header", "an empty file")
             self.memory: mmap | None = mmap(file.fileno(), 0, access=ACCESS_READ)
 
     def opened(self) -> mmap:

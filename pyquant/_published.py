@@ -249,7 +249,7 @@ def _with_scale(
         parts["g_idx"] = order
         groups = tensors[order].decode(dtype=tensors[order].dtype)
         if not (groups == -1).all():
-            fault = f"{codes} has groups in an order of its own ({order}); "
+            fault = f"{codes} has reordered groups ({order}); "
             fault += "use pyquant.compressed_tensors"
     for part in (f"{name}{one}" for one in _GLOBAL):
         if part in tensors:

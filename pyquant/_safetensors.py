@@ -7,6 +7,7 @@ import json
 import os
 import re
 from math import prod
+from posixpath import normpath
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pyquant._elements import (
@@ -228,9 +229,11 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, object]]:
     if type(names) is not dict or not all(type(n) is str for n in names.values()):
         raise fault(path, 0, "a weight_map of names to files", type(names).__name__)
     for name, file in names.items():
-        outside = {"", ".", ".."} & {*file.split("/")}
+        parts = {*file.split("/")}
+        outside = file.startswith("/") or ".." in parts or parts <= {"", "."}
         if outside or set(file) & set("\\:\0") or not _is_text(file):
             raise fault(path, 0, "a file in the folder", repr(file[:100]), name)
+        names[name] = normpath(file)  # "./a" is "a"
     said = index.get("metadata")
     return names, said if type(said) is dict else {}
 

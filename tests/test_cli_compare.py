@@ -244,7 +244,7 @@ def test_compare_counts_values_that_are_not_finite(capsys):
     np.savez("a.npz", w=np.float32([1, np.nan, np.inf, -np.inf, 2]))
     np.savez("b.npz", w=np.float32([1, np.nan, -np.inf, 7, np.nan]))
     status, (said,), _ = compare(capsys, "a.npz", "b.npz")
-    fault = "3 elements NaN or infinite in one file only"
+    fault = "3 different elements with NaN or infinity"
     assert (status, said["not_finite"], said["sqnr"]) == (1, 3, None)
     assert said["fault"] == fault
     assert main(["compare", "a.npz", "b.npz"]) == 1

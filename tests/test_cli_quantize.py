@@ -545,7 +545,8 @@ def test_the_last_match_wins(model, capsys):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "to"), [("l.*", "float32"), ("re:bias", "float32"), ("l.0.bias", "int4")]
+    ("pattern", "to"),
+    [("l.*", "float32"), ("re:bias|wide", "float32"), ("l.0.bias", "int4")],
 )
 def test_only_the_complete_name_selects_a_vector(pattern, to, model, capsys):
     """Converters keep biases and norms, which a pattern of a layer matches."""
@@ -644,7 +645,7 @@ def test_granularities(text, axis, block, inside):
 
 def test_types_in_any_letter_case(model):
     for out, type, other in (("a.npz", "int8", "uint8"), ("b.npz", "INT8", "UInt8")):
-        quantize(model, out, "--type", type, "--tensor", f"*a*={other}")
+        quantize(model, out, "--type", type, "--tensor", f"*b*={other}")
     assert Path("a.npz").read_bytes() == Path("b.npz").read_bytes()
 
 
@@ -687,6 +688,7 @@ IN = "in.safetensors"
         (["fifo.index.json", "o.npz"], "fifo.npz: expected a regular file, got a FI"),
         (["fifo.x", "o.npz", "--from", "onnx"], "fifo.x: expected a regular file, got"),
         ([IN, "o.npz", "--keep", "x*"], "--keep: no tensor matches 'x*'"),
+        ([IN, "o.npz", "--tensor", "*bias=int8"], "--tensor: expected a matrix that matc"),
         ([IN, "o.npz", "--tensor", "re:(=int8"], "--tensor: expected a regular"),
         ([IN, "o.npz", "--tensor", "wide"], "--tensor: expected PATTERN=TYPE[@G], got"),
         ([IN, "o.npz", "--tensor", "a=int9"], "--tensor: 'int9' is not a type; did"),

@@ -219,13 +219,22 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
                 "a.weight_scale": HALF[:, :16],
                 "a.weight_g_idx": np.arange(2048, dtype="i4") % 16,
             },
-            "a.weight_packed has groups in an order of its own (a.weight_g_idx); "
+            "a.weight_packed has reordered groups (a.weight_g_idx); "
             "use pyquant.compressed_tensors",
         ),
         (
             {"w_packed": WORDS[:, :0], "w_shape": np.array([64, -1]), "w_scale": HALF},
-            "w_packed: expected codes of shape (64, -1) that can be read in one way, got "
-            "3 ways; use pyquant.compressed_tensors",
+            "w_packed: expected extents of 0 or more, got shape (64, -1)",
+        ),
+        (
+            {"w_packed": WORDS, "w_shape": np.array([64, 99]), "w_scale": HALF},
+            "w_packed: expected one of int4, int2, int8 codes of shape (64, 99), got int32 "
+            "elements of shape (64, 256), which fit none; use pyquant.compressed_tensors",
+        ),
+        (
+            {"w": BYTES.view("i1"), "w_scale": WORDS[0, :1]},
+            "w: expected 1 scale of type float32 or float64 or float16 or bfloat16 or "
+            "float8_e8m0fnu, got 1 of type int32",
         ),
         (
             {"w": BYTES.view("i1"), "w_scale": HALF[0]},

@@ -25,7 +25,7 @@ __all__ = ["add", "run"]
 DESCRIPTION = """\
 Compare the tensors of B with their originals in A, by name and by value. The
 worst tensor comes first. SQNR is the ratio of signal to error in dB. A step is
-the largest distance between two codes. A NaN or infinity in one file only is a
+the largest distance between two codes. A different NaN or infinity is a
 fault. Only --exact and --fail-below judge the other errors."""
 
 EXAMPLES = """\
@@ -37,12 +37,12 @@ examples:
 
 exit status:
   0  done
-  1  a tensor is in one file only, has another shape, has NaN or infinity in one
-     file only, or fails a judgement
+  1  a tensor is in one file only, has another shape, differs in a NaN or an
+     infinity, or fails a judgement
   2  a file or an argument cannot be used"""
 
 COLUMNS = ("name", "types", "SQNR dB", "max error", "in steps", "cosine", "saturated %")
-NOT_FINITE = "NaN or infinite in one file only"
+NOT_FINITE = "with NaN or infinity"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -160,7 +160,7 @@ def _judged(
 
 def _too_low(row: dict[str, Any], limit: float | None) -> str | None:
     if row["not_finite"]:
-        return f"{counted(row['not_finite'], 'element')} {NOT_FINITE}"
+        return f"{counted(row['not_finite'], 'different element')} {NOT_FINITE}"
     low = limit is not None and row["sqnr"] < limit
     return f"SQNR {row['sqnr']:.2f} dB" if low else None
 

@@ -24,6 +24,7 @@ from pyquant.cli._forms import (
     named,
     named_parts,
 )
+from pyquant.cli._show import counted
 from pyquant.files import Weight
 from pyquant.packed import PackedArray
 
@@ -468,8 +469,9 @@ def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
     def refused(got: object) -> Refused:
         what = "a record of what the file has"
         shown = " ".join(str(got).split())[:200]
-        return Refused(f"{model.path}: tensor {name[:100]!r}: expected {what}, got {shown}")
+        return Refused(f"{where}: expected {what}, got {shown}")
 
+    where = f"{model.path}: tensor {name[:100]!r}"
     how = STORED.get(str(record.get("type")))
     shape = record.get("shape")
     sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
@@ -488,7 +490,7 @@ def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
         raise refused(objection or f"{', '.join(parts) or 'none'} of its parts")
     fault = _misfit(extents, how, granularity, parts)
     if fault:
-        raise refused(fault)
+        raise Refused(f"{where}: {fault}")
     return _Joined(name, extents, how, granularity, parts)
 
 
@@ -499,25 +501,29 @@ def _misfit(
     parts: dict[str, ModelTensor],
 ) -> str | None:
     """Say which parts do not fit; `None` if all do."""
-    if parts["codes"].shape != how.shape_of(shape):
-        return f"codes of shape {parts['codes'].shape} for {shape}"
+    codes, form = parts["codes"].shape, how.shape_of(shape)
+    if codes != form:
+        return f"expected codes of shape {form}, got {codes}"
     stored = type_of(parts["codes"])
     if stored in dtypes.TYPES and stored != how.format:
-        return f"codes of type {stored} for {how.codes}"
+        return f"expected codes of type {how.format}, got {stored}"
     blocks = granularity.blocks(shape)
     form = tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
     scale = parts["scale"]
     if scale.size != prod(form) or type_of(scale) not in _SCALES:
-        return f"{scale.size} scales of type {type_of(scale)}, not {prod(form)}"
+        expected = f"{counted(prod(form), 'scale')} of type {' or '.join(_SCALES)}"
+        return f"expected {expected}, got {scale.size} of type {type_of(scale)}"
     zero = parts.get("zero_point")
     if zero is None:
         return None
     words = (-(-form[0] * how.bits // 32), *form[1:]) if form else form
     packed = how.how == "words" and type_of(zero) == "int32"
     if (zero.shape != words) if packed else (zero.size != prod(form)):
-        return f"zero points of shape {zero.shape}"
-    if not packed and type_of(zero) not in ("int8" if how.how == "words" else how.codes):
-        return f"zero points of type {type_of(zero)}"
+        needed = words if packed else form
+        return f"expected zero points of shape {needed}, got {zero.shape}"
+    type = "int8" if how.how == "words" else how.codes
+    if not packed and type_of(zero) != type:
+        return f"expected zero points of type {type}, got {type_of(zero)}"
     return None
 
 
@@ -526,23 +532,29 @@ def _by_name(model: Model, found: Found, sizes: set[tuple[int, ...]]) -> Logical
     parts = {part: model[full] for part, full in found.parts.items()}
     codes, scale = parts["codes"], parts["scale"]
     shape = codes.shape if "shape" not in parts else extents_of(parts["shape"])
-    known = _PACKED if "shape" in parts else STORED.values()
+    if min(shape, default=0) < 0:
+        raise ValueError(f"expected extents of 0 or more, got shape {shape}")
+    known = [*(_PACKED if "shape" in parts else STORED.values())]
     fitting = [
         how
         for how in known
         if (how.format, how.shape_of(shape)) == (type_of(codes), codes.shape)
     ]
-    if len(fitting) != 1 or min(shape) < 0:
-        expected = f"codes of shape {shape} that can be read in one way"
+    if len(fitting) != 1:
+        expected = f"{', '.join(how.codes for how in known)} codes of shape {shape}"
+        stored = f"{type_of(codes)} elements of shape {codes.shape}"
+        got = f"{stored}, which fit {', '.join(how.codes for how in fitting) or 'none'}"
         use = "use pyquant.compressed_tensors"
-        raise ValueError(f"expected {expected}, got {len(fitting)} ways; {use}")
+        raise ValueError(f"expected one of {expected}, got {got}; {use}")
     blocks = block_shape(shape, scale.shape, sizes)
     granularity = granularity_of(shape, blocks)
     if type_of(scale) == "uint8" and isinstance(scale, Weight):
         parts["scale"] = _as_exponents(scale)
-    fault = granularity is None or _misfit(shape, fitting[0], granularity, parts)
-    if granularity is None or fault:
-        raise ValueError(f"expected parts that fit, got {fault or f'blocks {blocks}'}")
+    if granularity is None:
+        raise ValueError(f"expected blocks along the last two axes, got blocks {blocks}")
+    fault = _misfit(shape, fitting[0], granularity, parts)
+    if fault:
+        raise ValueError(fault)
     return _Joined(found.name, shape, fitting[0], granularity, parts)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["add", "run"]
 
 MIN_SIZE = 1024
+VECTOR = "fewer than 2 dimensions"  # the reason for keeping a vector
 # Types of codes that each kind of file stores.
 TYPES: dict[str, Any] = {
     "gguf": BLOCKS,
@@ -165,6 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _job(arguments, model, kind, tensor, default, special)
                 for tensor in tensors.values()
             ]
+        _check_effects(special, jobs)
         if all(job.spec is None for job in jobs):
             why = "; ".join(dict.fromkeys(str(job.reason) for job in jobs)) or "no tensors"
             raise Refused(f"no tensor to quantize in {model.path}: {why}")
@@ -211,6 +213,20 @@ def _chosen(
     for option, pattern, spec in rules:
         found |= chosen([(pattern, (pattern, spec))], names, option)
     return found
+
+
+def _check_effects(special: Mapping[str, tuple[str, Spec | None]], jobs: list[Job]) -> None:
+    """Refuse a pattern that selects vectors only, because it has no effect."""
+    reasons: dict[str, set[str | None]] = {}
+    for job in jobs:
+        pattern, spec = special.get(job.source.name, ("", None))
+        if spec is not None:
+            reasons.setdefault(pattern, set()).add(job.reason)
+    for pattern, found in reasons.items():
+        if found == {VECTOR}:
+            expected = f"a matrix that matches {pattern!r}, got vectors only"
+            use = "select a vector by its complete name"
+            raise Refused(f"--tensor: expected {expected}; {use}")
 
 
 def _job(
@@ -263,7 +279,7 @@ def _too_small(
     if least is None and model.kind in ("npy", "npz"):
         return None
     if tensor.ndim < 2:
-        return "fewer than 2 dimensions"
+        return VECTOR
     least = MIN_SIZE if least is None else least
     small = pattern is None and tensor.size < least
     return f"fewer than {least} elements" if small else None
