@@ -144,17 +144,17 @@ cdef str _element_of(object dtype, object bits, Layout row, tuple names, int *wi
     """Return type and width of the codes of an array in a layout."""
     cdef str name
     cdef int own
-    if bits is None:
+    if bits is None and row.types:
         name = _name_in(row.types, dtype, "dtype", row.some)
         width[0] = pq_type_bits(<pq_type><int>_CODES[name])
         return name
-    bits = _whole(bits, names[2])
+    bits = None if bits is None else _whole(bits, names[2])
     name = _name_in(_ALL_WIDTHS.types, dtype, "dtype", _ALL_WIDTHS.some)
     name = _NARROWER.get((name, bits), name)
     own = pq_type_bits(<pq_type><int>_CODES[name])
-    if name == "uint8" and not 1 <= bits <= 8:
+    if bits is not None and name == "uint8" and not 1 <= bits <= 8:
         raise ValueError(f"{names[2]}: expected 1 to 8 for uint8, got {_shown(bits)}")
-    if name != "uint8" and bits != own:
+    if bits is not None and name != "uint8" and bits != own:
         raise ValueError(f"{names[2]}: expected {own} for {name}, got {_shown(bits)}")
     if bits not in row.widths:
         some = " or ".join(map(str, row.widths))

@@ -319,7 +319,7 @@ def pack(q, layout, axis, bits, /):
     cdef str name
     cdef int width = 0
     cdef Layout row = _layout_named(layout, _OWN)
-    cdef Layout wide = row if bits is None else _ALL_WIDTHS
+    cdef Layout wide = row if bits is None and row.types else _ALL_WIDTHS
     _forget(&call)
     array = q if type(q) is _ndarray else _plain(q, "q")
     found = known(array) or _dtypes.name_of(array.dtype)

@@ -53,7 +53,15 @@ cdef int _check_weights(object weights) except -1:
 
 
 cdef object _candidates_of(object given):
-    """Return candidates as float64, at most 1."""
+    """Return candidates as float64, at most 1; subnormal candidates are not 0."""
+    cdef pq_fpenv found = pq_fpenv_enter()
+    try:
+        return _checked_candidates(given)
+    finally:
+        pq_fpenv_leave(found)
+
+
+cdef object _checked_candidates(object given):
     array = _real_array(given, "candidates")
     if array.dtype.kind not in "iuf" and _dtypes.name_of(array.dtype) not in _REALS:
         raise TypeError(f"candidates: expected numbers, got {_describe(array)}")

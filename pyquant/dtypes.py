@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -158,8 +159,11 @@ def ml_dtype(name: str) -> np.dtype[Any]:
     >>> pyquant.dtypes.ml_dtype("int4") == ml_dtypes.int4
     True
     """
+    from pyquant._core import default_fpenv
+
     try:
-        import ml_dtypes
+        # The package computes the limits of its types.
+        ml_dtypes = default_fpenv(import_module)("ml_dtypes")
     except ImportError:
         install = "pip install 'pyquant-simd[ml-dtypes]'"
         msg = f"dtype: {name} needs the package ml_dtypes: {install}"

@@ -213,6 +213,7 @@ def dequantize(
 
 
 @_core.default_fpenv
+@np.errstate(all="ignore")
 def quantize(
     w: ArrayLike,
     *,

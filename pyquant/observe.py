@@ -521,7 +521,7 @@ class Observer:
         """
         self._real = "float32"
         if before._shape is None or before._shape != self._shape:
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 ends = [end.astype(np.float32) for end in (self._min, self._max)]
             self._min, self._max = (end.astype(np.float64) for end in ends)
             return
@@ -705,13 +705,13 @@ def _check_method(method: object, percentile: SupportsFloat | None) -> tuple[str
     number = 99.99 if percentile is None else _real(percentile, "percentile")
     if percentile is not None and found != "percentile":
         msg = (
-            f"percentile: expected None for method={found!r}, got {number:.6g}; "
+            f"percentile: expected None for method={found!r}, got {number!r}; "
             "method='percentile' uses it"
         )
         raise ValueError(msg)
     if not 50 <= number <= 100:
-        hint = f" (did you mean {100 * number:.6g}?)" if 0.5 <= number <= 1 else ""
-        msg = f"percentile is in percent, from 50 to 100; got {number:.6g}{hint}"
+        hint = f" (did you mean {100 * number:.10g}?)" if 0.5 <= number <= 1 else ""
+        msg = f"percentile is in percent, from 50 to 100; got {number!r}{hint}"
         raise ValueError(msg)
     return found, number / 100
 
@@ -875,7 +875,7 @@ def _averaged(
     A channel without earlier data gets the new extreme. A channel without new data keeps
     the old one.
     """
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         old, now = mean.astype(np.float32), new.astype(np.float32)
         step = np.float32(observer._momentum) * (now - old)
         averaged = np.where(observer._count == 0, now, old + step)

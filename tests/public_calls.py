@@ -214,13 +214,21 @@ CALLS = {
         pq.calibrate(iter(BATCHES), dtype="uint8"),
         pq.calibrate(BATCHES, method="entropy"),
         pq.calibrate(BATCHES, momentum=0.3),
+        pq.calibrate([np.float64([1e-310, 1])] * 2, momentum=0.3),
     ],
-    "qparams.choose_qparams": lambda: [
-        pq.choose_qparams(x, symmetric=symmetric, **more)
-        for x in (WEIGHT, TINY, DOUBLE)
-        for more in ({"method": "mse"}, {"like": "onnxruntime"}, {"scale_dtype": "float16"})
-        for symmetric in (True, False)
-    ],
+    "qparams.choose_qparams": lambda: (
+        [
+            pq.choose_qparams(x, symmetric=symmetric, **more)
+            for x in (WEIGHT, TINY, DOUBLE)
+            for more in (
+                {"method": "mse"},
+                {"like": "onnxruntime"},
+                {"scale_dtype": "float16"},
+            )
+            for symmetric in (True, False)
+        ]
+        + [pq.choose_qparams(WEIGHT, method="mse", candidates=[1e-310, 1])]
+    ),
     "qparams.qparams_from_range": lambda: [
         pq.qparams_from_range(-0.1, high, symmetric=False) for high in (1e-40, 0.3, 1e-310)
     ],
@@ -370,7 +378,7 @@ CALLS = {
         block_size=32,
     ),
     "matmulnbits.pack": lambda: nbits.pack(CODES & 15, GROUPED, block_size=32),
-    "mlx.quantize": lambda: [mlx.quantize(x) for x in (WEIGHT, TINY, HALF)],
+    "mlx.quantize": lambda: [mlx.quantize(x) for x in (WEIGHT, TINY, HALF, HALF * 0)],
     "mlx.dequantize": lambda: mlx.dequantize(*_arrays("mlx", 3)),
     "mlx.convert": lambda: [
         mlx.convert((Q4_0, BLOCKS)),

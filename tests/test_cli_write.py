@@ -197,7 +197,7 @@ def test_interrupts_and_full_disks_leave_no_temporary_file(form, error, capsys):
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGHUP")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "ignored SIGHUP"])
 def test_signals_end_the_program_like_an_error(name, tmp_path, monkeypatch):
-    """Send a signal at a write, and the signal again when the temporary file is removed."""
+    """Send a signal at a write, and each signal when the temporary file is removed."""
     monkeypatch.chdir(tmp_path)
     pq.write_weights("in.safetensors", {"w": np.ones((48, 64), np.float32)})
     Path("out.npz").write_bytes(OLD)
@@ -211,7 +211,11 @@ if {name.startswith("ignored")}:
 def stop():
     os.kill(os.getpid(), {number})
 true = os.unlink
-os.unlink = lambda path: (stop(), true(path))
+def unlink(path):
+    for number in (1, 2, 15):
+        os.kill(os.getpid(), number)
+    true(path)
+os.unlink = unlink
 sys.setprofile(Counter(5, stop))
 sys.exit(run_as_program())"""
     )
@@ -222,6 +226,22 @@ sys.exit(run_as_program())"""
     assert (run.returncode, run.stderr) == (0 if ignored else 128 + number, said)
     assert (Path("out.npz").read_bytes() == OLD) is not ignored
     assert sorted(os.listdir()) == ["in.safetensors", "out.npz"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows ends the process")
+def test_a_signal_before_the_options_are_read():
+    code = """
+import argparse, os, sys
+from pyquant.cli import run_as_program
+init = argparse.ArgumentParser.__init__
+def stopped(*args, **options):
+    os.kill(os.getpid(), 15)
+    init(*args, **options)
+argparse.ArgumentParser.__init__ = stopped
+sys.exit(run_as_program())"""
+    command = [sys.executable, "-P", "-c", code, "inspect", "m.safetensors"]
+    run = subprocess.run(command, capture_output=True)
+    assert (run.returncode, run.stderr) == (143, b"pyquant inspect: stopped by SIGTERM\n")
 
 
 def test_complete_files_are_on_the_disk_before_any_is_renamed(form, monkeypatch):

@@ -902,6 +902,11 @@ SOME = np.float32([1, 2])
             "percentile is in percent, from 50 to 100; got 101",
         ),
         (
+            lambda: observed(SOME).range("percentile", percentile=100.0000001),
+            ValueError,
+            "percentile is in percent, from 50 to 100; got 100.0000001",
+        ),
+        (
             lambda: observed(SOME).range("percentile", percentile=0.999),
             ValueError,
             "percentile is in percent, from 50 to 100; got 0.999 (did you mean 99.9?)",

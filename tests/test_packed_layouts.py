@@ -110,6 +110,8 @@ def test_bytes_of_packbits():
         x = codes.astype(np.float32) - 0.25
         assert pq.quantize(x, 1.0, dtype="uint8", packed=("packbits", axis, 1)) == p
         same(pq.dequantize(p, 2.0, axis=None), codes.astype(np.float32) * 2)
+    with pytest.raises(ValueError, match=r"^bits: expected 1 for layout 'packbits', got N"):
+        pq.pack(codes, "packbits")
 
 
 # PackedArray with a layout

@@ -645,6 +645,11 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
     hunt.args = args;
     hunt.search = known;
     hunt.wide = args->in.type == PQ_F64;
+    bool is_empty = false;
+    for (int d = 0; d < args->ndim; d++) {
+        is_empty = is_empty || args->shape[d] == 0;
+    }
+    const pq_fpenv found = pq_fpenv_enter();
     status = check_weights(args, &hunt.search->weights);
     if (status == PQ_OK) {
         status = check_candidates(hunt.search);
@@ -652,15 +657,10 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
     if (status == PQ_OK) {
         status = check_choice(&hunt, choice);
     }
-    for (int d = 0; d < args->ndim && status == PQ_OK; d++) {
-        if (args->shape[d] == 0) {
-            return pq_choose_params(kernels, args, choice, part, parts);
-        }
-    }
     if (status == PQ_OK) {
-        const pq_fpenv found = pq_fpenv_enter();
-        status = search_part(&hunt, part, parts);
-        pq_fpenv_leave(found);
+        status = is_empty ? pq_choose_params(kernels, args, choice, part, parts)
+                          : search_part(&hunt, part, parts);
     }
+    pq_fpenv_leave(found);
     return status;
 }

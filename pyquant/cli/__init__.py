@@ -69,12 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given[0] not in COMMANDS:
         _overview().parse_args(given[:1])  # exits, with help, a version or an error
     name, *rest = given
-    parser = argparse.ArgumentParser(
-        prog=f"{PROGRAM} {name}",
-        formatter_class=FORMATTER,
-        allow_abbrev=False,
-    )
     try:
+        parser = argparse.ArgumentParser(
+            prog=f"{PROGRAM} {name}",
+            formatter_class=FORMATTER,
+            allow_abbrev=False,
+        )
         module = import_module(f"{__name__}.{COMMANDS[name][0]}")
         module.add(parser)
         return int(module.run(parser.parse_args(rest)))
@@ -91,9 +91,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + number
 
 
+def _signals() -> list[signal.Signals]:
+    """Return the signals that end a command. Windows has no SIGHUP."""
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    return [signal.Signals[name] for name in names if hasattr(signal, name)]
+
+
 def _stop(number: int, frame: object) -> None:
-    """End the command once, so that the removal of temporary files is not stopped."""
-    signal.signal(number, signal.SIG_IGN)
+    """End the command once, so that no signal stops the removal of temporary files."""
+    for one in _signals():
+        signal.signal(one, signal.SIG_IGN)
     raise KeyboardInterrupt(number)
 
 
@@ -109,9 +116,8 @@ def run_as_program() -> int:
     int
         The status of `main`, or 1 if the reader closed the pipe.
     """
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)  # Windows has no SIGHUP
-        if number and signal.getsignal(number) is not signal.SIG_IGN:
+    for number in _signals():
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     out = sys.stdout  # `None` if the process started without stdout
     if isinstance(out, TextIOWrapper):  # its encoding may lack characters of names
