@@ -181,6 +181,7 @@ def test_an_interrupt_during_the_import_prints_no_traceback(tmp_path):
     script = tmp_path / "pyquant"
     script.write_text("""
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 class Finder:
     def find_spec(self, name, *rest):
         if name == "pyquant._core":
