@@ -192,10 +192,7 @@ def scale_shape(shape: tuple[int, ...], blocks: Sequence[int]) -> tuple[int, ...
     return found if prod(found) != 1 else (1,)
 
 
-@lru_cache(maxsize=256)
-def named(text: str) -> Granularity:
-    """Return one object for all tensors with a granularity."""
-    return Granularity(text)
+named = lru_cache(maxsize=256)(Granularity)  # one object for all tensors
 
 
 def granularity_of(shape: tuple[int, ...], blocks: tuple[int, ...]) -> Granularity | None:

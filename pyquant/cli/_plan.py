@@ -90,10 +90,11 @@ class Spec(NamedTuple):
         return _for_axis(self, axis if len(shape) > 1 else None)
 
 
-@lru_cache(maxsize=64)
-def _for_axis(spec: Spec, axis: int | None) -> Spec:
-    """Return one object for all tensors with channels along an axis."""
+def _with_axis(spec: Spec, axis: int | None) -> Spec:
     return spec._replace(granularity=spec.granularity.for_axis(axis))
+
+
+_for_axis = lru_cache(maxsize=64)(_with_axis)  # one object for all tensors
 
 
 class Errors:
