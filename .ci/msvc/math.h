@@ -4,6 +4,7 @@
 #define HUGE_VAL ((double)INFINITY)
 #define NAN (-(float)(INFINITY * 0.0f))
 
+double ceil(double);
 double copysign(double, double);
 float copysignf(float, float);
 double fabs(double);
