@@ -15,6 +15,7 @@ float fmaf(float, float, float);
 double fmod(double, double);
 double frexp(double, int *);
 double ldexp(double, int);
+float rintf(float);
 double round(double);
 float sqrtf(float);
 double trunc(double);
