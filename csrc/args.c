@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "params.h"
+#include "engine/params.h"
 #include "pq_compiler.h"
 #include "types.h"
 
@@ -263,9 +263,9 @@ bool pq_zeros_suit(const struct pq_args *args, enum pq_type code)
            (pq_is_narrow_float(code) && args->zero.type == code);
 }
 
-enum pq_status pq_check_search(const struct pq_kernels *kernels, const struct pq_args *args,
-                               const struct pq_array *lowest,
-                               const struct pq_array *highest, int part, int parts)
+enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
+                                  const struct pq_args *args, const struct pq_array *lowest,
+                                  const struct pq_array *highest, int part, int parts)
 {
     if (kernels == NULL) {
         return PQ_ERR_NULL;

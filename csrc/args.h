@@ -37,9 +37,9 @@ enum pq_status pq_check_call(const struct pq_args **args, struct pq_args *room,
                              int parts);
 
 /* The same of what looks at a real `in`, for two arrays indexed as parameters are. */
-enum pq_status pq_check_search(const struct pq_kernels *kernels, const struct pq_args *args,
-                               const struct pq_array *lowest,
-                               const struct pq_array *highest, int part, int parts);
+enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
+                                  const struct pq_args *args, const struct pq_array *lowest,
+                                  const struct pq_array *highest, int part, int parts);
 
 /* Whether zero points are of a type that goes with codes of type `code`: an integer, or
  * the narrow float itself. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "pq_compiler.h"
 
 static const struct {

@@ -298,7 +298,7 @@ enum pq_rule {
     PQ_RULE_ONNX_DYNAMIC
 };
 
-/* Packages of formulas, see csrc/presets.h; for integers of at most 16 bits. */
+/* Packages of formulas, see csrc/ops/presets.h; for integers of at most 16 bits. */
 enum pq_like {
     PQ_LIKE_PYQUANT,
     PQ_LIKE_ONNXRUNTIME,

@@ -141,7 +141,7 @@ PQ_INLINE bool pq_is_code(enum pq_type type)
 }
 
 /* Of which float64 holds only some. */
-PQ_INLINE bool pq_is_wide(enum pq_type type)
+PQ_INLINE bool pq_is_64_bit(enum pq_type type)
 {
     return pq_is_integer(type) && pq_bits_of(type) == 64;
 }

@@ -1,5 +1,5 @@
 # Declarations of the functions of csrc/pq.h, args.h and run.h, and of the guard in
-# csrc/fpenv.h, for the modules that are linked with them.
+# csrc/math/fpenv.h, for the modules that are linked with them.
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
@@ -105,11 +105,11 @@ cdef extern from "blocks/finite.h" nogil:
     ) noexcept
 
 
-cdef extern from "levels.h" nogil:
+cdef extern from "ops/levels.h" nogil:
     pq_status pq_fake_levels(const pq_kernels *, const pq_args *, int, int) noexcept
 
 
-cdef extern from "channels.h" nogil:
+cdef extern from "ops/channels.h" nogil:
     enum:
         PQ_CHANNEL_TILE
 
@@ -139,7 +139,7 @@ cdef extern from "channels.h" nogil:
     ) noexcept
 
 
-cdef extern from "presets.h" nogil:
+cdef extern from "ops/presets.h" nogil:
     struct pq_preset:
         const char *name
         const char *words
@@ -155,12 +155,12 @@ cdef extern from "args.h" nogil:
     bint pq_unsigned_zeros_fit(const pq_args *, uint64_t, uint64_t, uint64_t *) noexcept
 
 
-cdef extern from "run.h" nogil:
+cdef extern from "engine/run.h" nogil:
     pq_status pq_quantize_run(const pq_kernels *, const pq_args *) noexcept
     pq_status pq_dequantize_run(const pq_kernels *, const pq_args *) noexcept
 
 
-cdef extern from "fpenv.h" nogil:
+cdef extern from "math/fpenv.h" nogil:
     ctypedef struct pq_fpenv:
         pass
 

@@ -6,8 +6,8 @@
 #  include <arm_neon.h>
 #  include <string.h>
 
-#  include "codes_neon.h"
-#  include "scalar_math.h"
+#  include "arm/codes_neon.h"
+#  include "math/scalar_math.h"
 
 #  define PQ_BOOKS pq_neon_books
 #  include "kernels/codebook.inc"

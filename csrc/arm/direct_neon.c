@@ -7,7 +7,7 @@
 #  include <math.h>
 #  include <string.h>
 
-#  include "simd_neon.h"
+#  include "arm/simd_neon.h"
 
 #  define PQ_DIRECT pq_neon_direct_quantize
 #  include "kernels/direct.inc"

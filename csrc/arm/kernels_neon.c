@@ -7,7 +7,7 @@
 #  include <math.h>
 #  include <string.h>
 
-#  include "simd_neon.h"
+#  include "arm/simd_neon.h"
 
 #  define PQ_TABLE pq_kernels_neon
 #  define PQ_TABLE_NAME "neon"
@@ -16,13 +16,13 @@
 #  define PQ_WIDE(name) pq_neon_wide_##name
 #  define PQ_RESCALE pq_neon_rescale
 #  define PQ_LEVELS pq_neon_levels
-#  define PQ_QDQ pq_neon_qdq
+#  define PQ_QDQ pq_neon_fake_quantize
 #  define PQ_MAGNITUDE pq_neon_magnitude
 #  define PQ_SUMS pq_neon_sums
 #  define PQ_RECORDS pq_neon_records
 #  define PQ_BOOKS pq_neon_books
 #  define PQ_PIXELS(name) pq_neon_pixels_##name
-#  include "kernels.inc"
+#  include "kernels/kernels.inc"
 
 #else
 typedef int pq_no_neon; /* ISO C wants something in every file */

@@ -7,7 +7,7 @@
 #  include <math.h>
 #  include <string.h>
 
-#  include "simd_neon.h"
+#  include "arm/simd_neon.h"
 
 #  define PQ_LEVELS pq_neon_levels
 #  include "kernels/levels.inc"

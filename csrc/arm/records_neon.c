@@ -6,8 +6,8 @@
 #  include <arm_neon.h>
 #  include <string.h>
 
-#  include "codes_neon.h"
-#  include "scalar_math.h"
+#  include "arm/codes_neon.h"
+#  include "math/scalar_math.h"
 
 #  define PQ_SEARCH pq_neon_block_search
 #  define PQ_RECORDS pq_neon_records

@@ -7,7 +7,7 @@
 #  include <math.h>
 #  include <string.h>
 
-#  include "simd_neon.h"
+#  include "arm/simd_neon.h"
 
 #  define EACH2(f, x, y)                                                                   \
       {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}

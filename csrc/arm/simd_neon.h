@@ -6,13 +6,13 @@
 #ifndef PQ_SIMD_NEON_H
 #define PQ_SIMD_NEON_H
 
-#include "narrow_float.h"
-#include "scalar_math.h"
+#include "math/narrow_float.h"
+#include "math/scalar_math.h"
 
-#define PQ_BLOCK 16
+#define PQ_CHUNK 16
 #define PQ_LANES 4
 #define PQ_LANES16 8
-#define PQ_HALF (PQ_BLOCK / 2)
+#define PQ_HALF (PQ_CHUNK / 2)
 #define PQ_SQUARE4 4
 #define PQ_SQUARE8 2
 #define PQ_BODY PQ_INLINE

@@ -7,7 +7,7 @@
 #  include <math.h>
 #  include <string.h>
 
-#  include "simd_neon.h"
+#  include "arm/simd_neon.h"
 
 #  define PQ_TABLE pq_kernels_neon
 #  define PQ_DRAWN(name) pq_neon_stochastic_##name

@@ -6,7 +6,7 @@
 #  include <arm_neon.h>
 #  include <string.h>
 
-#  include "lanes_neon.h"
+#  include "arm/lanes_neon.h"
 
 #  define PQ_SUMS pq_neon_sums
 #  include "kernels/sums.inc"

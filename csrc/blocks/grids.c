@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 AND MIT */
-#include "grids.h"
+#include "blocks/grids.h"
 
 /* The numbers are ggml's, under the MIT licence: NOTICE. */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Affine numbers, codes that are none, and what is out of range, beside both directions. */
-#include "../args.h"
-#include "../job.h"
-#include "../narrow_float.h"
+#include "args.h"
+#include "engine/job.h"
+#include "math/narrow_float.h"
 
 static bool clips(const struct pq_args *args)
 {
@@ -107,8 +107,8 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
     return keeps_zeros(args, code) ? PQ_OK : PQ_ERR_ZERO;
 }
 
-void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
-                  const struct pq_args *args, enum pq_type carrier, bool quantizes)
+void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,
+                          const struct pq_args *args, enum pq_type carrier, bool quantizes)
 {
     const enum pq_type code = quantizes ? args->out.type : args->in.type;
     const int part = quantizes ? bits_in(&args->out, args->out_layout) : 0;
@@ -143,7 +143,7 @@ void pq_go_around(struct pq_method *how, const struct pq_kernels *kernels,
      * float32 among float64. */
     if (args->inverse || args->offset != NULL ||
         (quantizes && carrier != how->affine.real && carrier == PQ_F64)) {
-        how->flush_from = 0;
+        how->flush_min_scale = 0;
     }
 }
 

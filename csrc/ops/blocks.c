@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of weights, as they lie in files: to real numbers, and of these. */
-#include "../args.h"
-#include "../blocks/finite.h"
-#include "../fpenv.h"
-#include "../kernels.h"
-#include "../params.h"
-#include "../plan.h"
-#include "../tile.h"
+#include "args.h"
+#include "blocks/finite.h"
+#include "engine/params.h"
+#include "engine/plan.h"
+#include "engine/tile.h"
+#include "kernels/kernels.h"
+#include "math/fpenv.h"
 
 const struct pq_block_format *pq_block_format(int i)
 {
 #define ROW(name, ...) {#name, __VA_ARGS__},
     static const struct pq_block_format rows[] = {PQ_FOR_BLOCK_FORMAT(ROW)};
 #undef ROW
-    return i >= 0 && i < PQ_BLOCK_FORMATS ? &rows[i] : NULL;
+    return i >= 0 && i < PQ_GGUF_FORMATS ? &rows[i] : NULL;
 }
 
 static int place_of(int id)
 {
-    for (int i = 0; i < PQ_BLOCK_FORMATS; i++) {
+    for (int i = 0; i < PQ_GGUF_FORMATS; i++) {
         if (pq_block_format(i)->id == id) {
             return i;
         }
@@ -67,7 +67,7 @@ struct coding {
     piece_fn *piece;      /* false: nothing that comes after it matters */
     pq_decode_fn *decode; /* not where numbers are encoded */
     pq_encode_fn *encode; /* null: by a search */
-    struct pq_block_search search;
+    struct pq_gguf_search search;
     bool of_rows;         /* whose mean is that of each row */
     pq_narrow_fn *narrow; /* of decoded ones; null: float32 */
     ptrdiff_t row;        /* blocks */

@@ -4,19 +4,19 @@
  * elements beside each other have counters of their own, none of which has to wait for the
  * last store to it, and so that memory is read once and in its order.
  */
-#include "../channels.h"
+#include "ops/channels.h"
 
 #include <math.h>
 
-#include "../args.h"
-#include "../fpenv.h"
-#include "../kernels.h"
-#include "../keys.h"
-#include "../params.h"
-#include "../scalar_math.h"
-#include "../tile.h"
-#include "../types.h"
-#include "../walk.h"
+#include "args.h"
+#include "engine/params.h"
+#include "engine/tile.h"
+#include "engine/walk.h"
+#include "kernels/kernels.h"
+#include "math/fpenv.h"
+#include "math/scalar_math.h"
+#include "ops/keys.h"
+#include "types.h"
 
 enum {
     TILE = PQ_CHANNEL_TILE,
@@ -370,7 +370,7 @@ static void place_columns(const struct counting *counting, struct columns *colum
 }
 
 /* All of the two innermost dimensions. */
-static void count_plane(void *p, struct pq_cursor at)
+static void count_plane(void *p, struct pq_position at)
 {
     struct counting *counting = p;
     const struct pq_dim *dim = &counting->plan.dim[0], *outer = &counting->plan.dim[1];
@@ -383,13 +383,14 @@ static void count_plane(void *p, struct pq_cursor at)
     const ptrdiff_t height = outer->scale != 0 ? 1 : TILE / width;
     char buffer[TILE * sizeof(double)];
     struct columns columns;
-    at = pq_cursor_at(pq_cursor_at(at, dim, dim->begin), outer, outer->begin);
+    at = pq_position_at(pq_position_at(at, dim, dim->begin), outer, outer->begin);
     for (ptrdiff_t c = 0; c < n; c += width) {
         for (ptrdiff_t r = 0; r < rows && !counting->stopped; r += height) {
             if (counting->tile++ < counting->to->done) {
                 continue;
             }
-            const struct pq_cursor first = pq_cursor_at(pq_cursor_at(at, dim, c), outer, r);
+            const struct pq_position first =
+                pq_position_at(pq_position_at(at, dim, c), outer, r);
             const struct pq_tile tile = {rows - r < height ? rows - r : height,
                                          n - c < width ? n - c : width,
                                          outer->in,
@@ -526,7 +527,7 @@ enum pq_status pq_count_channels(const struct pq_kernels *kernels,
     counting.swapped = args->in.swapped != 0;
     counting.wide = args->in.type == PQ_F64;
     counting.columns =
-        kernels->minmax_vec[counting.wide ? (int)PQ_F64_ROW : pq_row_of(args->in.type)];
+        kernels->minmax_columns[counting.wide ? (int)PQ_F64_ROW : pq_row_of(args->in.type)];
     counting.stopped = false;
     counting.status = PQ_OK;
     counting.tile = 0;
@@ -538,7 +539,7 @@ enum pq_status pq_count_channels(const struct pq_kernels *kernels,
     }
     counting.most_columns = choose_dims(&counting.plan, channels->lanes);
     const pq_fpenv found = pq_fpenv_enter();
-    pq_walk(&counting.plan, 2, count_plane, &counting);
+    pq_for_each_row(&counting.plan, 2, count_plane, &counting);
     pq_fpenv_leave(found);
     return counting.status;
 }

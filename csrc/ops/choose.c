@@ -3,13 +3,13 @@
 #include <float.h>
 #include <math.h>
 
-#include "../args.h"
-#include "../fpenv.h"
-#include "../narrow_float.h"
-#include "../presets.h"
-#include "../reduce.h"
-#include "../scalar_math.h"
-#include "../scales.h"
+#include "args.h"
+#include "engine/reduce.h"
+#include "math/fpenv.h"
+#include "math/narrow_float.h"
+#include "math/scalar_math.h"
+#include "ops/presets.h"
+#include "ops/scales.h"
 
 /* Round half to even. The number is so small that its sum with 1.5 * 2^52 has an ulp of 1.
  */
@@ -589,7 +589,8 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
     settle(choice, real);
     const bool dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC;
     const bool types =
-        pq_is_real(choice->real) && pq_is_code(choice->code) && !pq_is_wide(choice->code) &&
+        pq_is_real(choice->real) && pq_is_code(choice->code) &&
+        !pq_is_64_bit(choice->code) &&
         (!dynamic || (choice->real != PQ_F64 && choice->code == PQ_U8)) &&
         (!pq_is_narrow_float(choice->code) || choice->rule == PQ_RULE_SYMMETRIC);
     const bool known_rule = (unsigned)choice->rule <= PQ_RULE_ONNX_DYNAMIC;
@@ -670,7 +671,7 @@ static bool is_zero_type(enum pq_type type, enum pq_type code)
     return type == code || type == (pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8);
 }
 
-enum pq_status pq_choose_params_by(pq_search_fn *search, void *context,
+enum pq_status pq_choose_params_by(pq_extrema_fn *search, void *context,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args,
                                    const struct pq_choice *given, int part, int parts)
@@ -682,7 +683,7 @@ enum pq_status pq_choose_params_by(pq_search_fn *search, void *context,
     }
     enum pq_status status = pq_known_args(&args, &room);
     if (status == PQ_OK) {
-        status = pq_check_search(kernels, args, &args->scale, &args->zero, part, parts);
+        status = pq_check_reduction(kernels, args, &args->scale, &args->zero, part, parts);
     }
     if (status == PQ_OK) {
         status = check_choice(&choice, given, args->in.type);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../codebook.h"
+#include "ops/codebook.h"
 
-#include "../args.h"
-#include "../fpenv.h"
-#include "../job.h"
-#include "../scalar_math.h"
+#include "args.h"
+#include "engine/job.h"
+#include "math/fpenv.h"
+#include "math/scalar_math.h"
 
 /* The codes in ascending order of their values, those of equal ones as they are. Mostly
  * they are that already. */

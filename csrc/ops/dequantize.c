@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dequantize: out = (in - zero) * scale. */
-#include "../args.h"
-#include "../job.h"
-#include "../run.h"
-#include "../scalar_math.h"
+#include "args.h"
+#include "engine/job.h"
+#include "engine/run.h"
+#include "math/scalar_math.h"
 
 /* One element: the difference as sign and magnitude, which 64 bits hold, converted once. */
-static void run_far_element(void *p, struct pq_cursor at)
+static void run_far_element(void *p, struct pq_position at)
 {
     const struct pq_job *job = p;
     char code[sizeof(int32_t)], result[sizeof(double)];
     const char *from = at.in;
     if (job->take.stream != NULL) {
-        pq_take_stream(&job->take, code, at.in, 0, at.in_code, 0, 1);
+        pq_unpack_stream(&job->take, code, at.in, 0, at.in_code, 0, 1);
         from = code;
-    } else if (pq_job_takes(job)) {
-        pq_take_codes(&job->take, code, at.in, job->in_step, 1);
+    } else if (pq_job_unpacks(job)) {
+        pq_unpack_codes(&job->take, code, at.in, job->in_step, 1);
         from = code;
     }
     const struct pq_params in = {from, 0, job->how.run.in, job->in_swapped};
@@ -55,7 +55,7 @@ static enum distance distance_of(const struct pq_args *args)
 {
     const enum pq_type code = args->in.type;
     const bool is_float = pq_is_narrow_float(code);
-    if (pq_is_wide(code)) {
+    if (pq_is_64_bit(code)) {
         const bool fits =
             args->zero.type == code || pq_zeros_fit(args, INT64_MIN, INT64_MAX);
         return fits ? NEAR : TOO_FAR;
@@ -86,7 +86,7 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
     const bool suits = pq_is_narrow_float(in) ? true
-                       : pq_is_whole(in)      ? pq_zeros_fit(args, 0, 0)
+                       : pq_is_32_bit(in)     ? pq_zeros_fit(args, 0, 0)
                                               : distance == NEAR;
     return suits && pq_row_of(in) >= 0 && pq_row_of(out) >= 0
                ? kernels->dequantize[pq_row_of(in)][pq_row_of(out)]
@@ -98,10 +98,10 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
 {
     const enum pq_type in = pq_carrier_of(args->in.type), out = args->out.type;
     pq_kernel_fn *const kernel = kernel_of(kernels, args, distance);
-    const bool wide = pq_is_wide(in);
+    const bool wide = pq_is_64_bit(in);
     *how = pq_no_method;
     how->kernel = kernel != NULL ? kernel
-                  : wide         ? kernels->dequantize_wide
+                  : wide         ? kernels->dequantize_int64
                                  : kernels->dequantize_general;
     how->general = kernel == NULL;
     how->by_groups = kernel != NULL || wide || out == PQ_F64;
@@ -144,7 +144,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
     struct pq_args between = *args;
     between.out.type = out == PQ_F64 ? PQ_F64 : PQ_F32;
     choose(how, kernels, &between, distance);
-    pq_go_around(how, kernels, args, between.out.type, false);
+    pq_add_affine_stages(how, kernels, args, between.out.type, false);
     return PQ_OK;
 }
 

@@ -2,12 +2,12 @@
 /* dynamic_quantize: parameters of the data, and its codes, while caches hold it. */
 #include <math.h>
 
-#include "../args.h"
-#include "../fpenv.h"
-#include "../job.h"
-#include "../reduce.h"
-#include "../scalar_math.h"
-#include "../slabs.h"
+#include "args.h"
+#include "engine/job.h"
+#include "engine/reduce.h"
+#include "engine/slabs.h"
+#include "math/fpenv.h"
+#include "math/scalar_math.h"
 
 enum {
     SLAB = 1 << 17,  /* bytes of input that stay near until they are quantized */
@@ -161,7 +161,7 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
     const struct pq_dim *const dim = &job->plan.dim[0];
     const int row = args->in.type == PQ_F64 ? PQ_F64_ROW : pq_row_of(args->in.type);
     struct finder finder = {.run = kernels->minmax[row],
-                            .groups = kernels->minmax_grp[row],
+                            .groups = kernels->minmax_groups[row],
                             .magnitude = grouped->by_magnitude ? kernels->magnitude : NULL,
                             .wide = args->in.type == PQ_F64,
                             .size = job->in_size};
@@ -178,7 +178,8 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
     (void)all_numbers;
     const pq_fpenv found = pq_fpenv_enter();
     for (ptrdiff_t k = begin; k < end && status == PQ_OK; k += step) {
-        const struct pq_cursor at = pq_cursor_at(pq_cursor_start(&job->plan), dim, k * g);
+        const struct pq_position at =
+            pq_position_at(pq_position_start(&job->plan), dim, k * g);
         const ptrdiff_t stop = (k + step < end ? k + step : end) * g;
         const size_t n = (size_t)((stop < dim->end ? stop : dim->end) - k * g);
         if (!find_all(&finder, at.in, n, (size_t)g)) {
@@ -208,7 +209,7 @@ static bool are_groups(const struct pq_job *job, const struct pq_choice *choice)
 {
     const struct pq_dim *const dim = &job->plan.dim[0];
     return pq_job_is_groups(job) && !pq_dim_uniform(dim) && dim->scale != 0 &&
-           dim->zero != 0 && !pq_is_whole(job->how.run.out) && !job->in_swapped &&
+           dim->zero != 0 && !pq_is_32_bit(job->how.run.out) && !job->in_swapped &&
            choice->rule != PQ_RULE_ONNX_DYNAMIC;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_quantize: dequantize(quantize(in)), by one kernel, or a piece of codes at a time, in
  * L1. */
-#include "../args.h"
-#include "../fused.h"
-#include "../slabs.h"
+#include "args.h"
+#include "engine/slabs.h"
+#include "ops/fused.h"
 
 enum {
     ROOM = 1 << 14,  /* bytes of codes */
@@ -33,7 +33,7 @@ static void move_params(struct pq_run *to, const struct pq_run *from, size_t k,
 /* The words of the elements from `i` on, where there are any. */
 static const uint32_t *noise_at(const struct pq_run *run, size_t i)
 {
-    return run->noise != NULL ? run->noise + i : NULL;
+    return run->random_words != NULL ? run->random_words + i : NULL;
 }
 
 #define WITHIN(type, bits)                                                                 \
@@ -68,7 +68,7 @@ static void find_counted(const struct pq_run *part, char *codes, const char *x, 
     struct pq_run one = *part;
     size_t outside = 0;
     one.outside = &outside;
-    one.far = 0;
+    one.exceeds_cache = 0;
     fused->quantize(&one, x, codes, n);
     if (outside == 0 || n == 1) {
         memset(y, outside == 0, n);
@@ -78,7 +78,7 @@ static void find_counted(const struct pq_run *part, char *codes, const char *x, 
     for (size_t i = 0; i < n; i += half) {
         move_params(&one, part, part->group == 1 ? i : 0, fused->general);
         one.fused = fused;
-        one.noise = noise_at(part, i);
+        one.random_words = noise_at(part, i);
         find_counted(&one, codes, x + i * fused->real, y + i, n - i < half ? n - i : half);
     }
 }
@@ -98,7 +98,7 @@ static void dequantize_piece(const struct pq_run *part, const char *codes, char 
     back.in_stride = (ptrdiff_t)(n * fused->code);
     back.out_stride = part->out_stride;
     back.out_gap = part->out_gap;
-    back.far = part->far;
+    back.exceeds_cache = part->exceeds_cache;
     if (fused->no_zeros) {
         memset(zeros, 0, sizeof zeros);
         back.zero.f64 = zeros;
@@ -188,7 +188,7 @@ static void run_fused(const struct pq_run *run, const void *px, void *py, size_t
             part.group =
                 run->group < m || part.in_gap != 0 || part.out_gap != 0 ? run->group : m;
             move_params(&part, run, done / run->group, fused->general);
-            part.noise = noise_at(run, row * n + done);
+            part.random_words = noise_at(run, row * n + done);
             run_piece(&part, from, to, m);
             const ptrdiff_t groups = (ptrdiff_t)(m / run->group);
             from += (ptrdiff_t)(m * fused->real) + groups * run->in_gap;
@@ -235,7 +235,7 @@ static struct pq_args between(const struct pq_args *args, enum pq_type in, enum 
 }
 
 /* Integers of at most 16 bits from float32 numbers, saturated and nothing else. */
-static bool suits_qdq(const struct pq_args *args, enum pq_type code)
+static bool suits_fake_quantize(const struct pq_args *args, enum pq_type code)
 {
     const bool is_plain = args->round == PQ_HALF_EVEN && !args->zero_first &&
                           args->offset == NULL && !args->inverse && args->fills == 0;
@@ -246,9 +246,9 @@ static bool suits_qdq(const struct pq_args *args, enum pq_type code)
 }
 
 /* By one kernel, which takes parameters as that to the type of the codes does. */
-static enum pq_status set_qdq(struct pq_method *how, struct pq_fused *fused,
-                              const struct pq_kernels *kernels, const struct pq_args *args,
-                              enum pq_type code)
+static enum pq_status set_fake_quantize(struct pq_method *how, struct pq_fused *fused,
+                                        const struct pq_kernels *kernels,
+                                        const struct pq_args *args, enum pq_type code)
 {
     struct pq_args plain = between(args, PQ_F32, code);
     struct pq_range range = pq_range_of(code);
@@ -256,11 +256,12 @@ static enum pq_status set_qdq(struct pq_method *how, struct pq_fused *fused,
         range = (struct pq_range){args->lowest_code, args->highest_code};
     }
     plain.lowest_code = plain.highest_code = 0;
-    fused->qdq = (struct pq_qdq){.bytes = (int)pq_bytes_of(pq_carrier_of(code)),
-                                 .lowest = (int32_t)range.lo,
-                                 .highest = (int32_t)range.hi};
+    fused->fake_quantize =
+        (struct pq_fake_quantize){.bytes = (int)pq_bytes_of(pq_carrier_of(code)),
+                                  .lowest = (int32_t)range.lo,
+                                  .highest = (int32_t)range.hi};
     const enum pq_status status = pq_quantize_method(how, kernels, &plain);
-    how->kernel = kernels->qdq;
+    how->kernel = kernels->fake_quantize;
     return status;
 }
 
@@ -284,7 +285,7 @@ static enum pq_status set_fused(struct pq_method *how, struct pq_fused *fused,
     if (how->general != back.general) {
         make_general(how->general ? &back : how, how->general ? kernels->dequantize_general
                                                               : kernels->quantize_general);
-        how->flush_from = 0;
+        how->flush_min_scale = 0;
     }
     *fused = (struct pq_fused){.quantize = how->kernel, .dequantize = back.kernel};
     set_sizes(fused, how, carrier, pq_bytes_of(args->in.type), pq_bytes_of(args->in.type));
@@ -303,8 +304,8 @@ static enum pq_status set_fake(struct pq_method *how, struct pq_fused *fused,
                                enum pq_type code)
 {
     const enum pq_status status = set_fused(how, fused, kernels, args, code);
-    return status == PQ_OK && suits_qdq(args, code)
-               ? set_qdq(how, fused, kernels, args, code)
+    return status == PQ_OK && suits_fake_quantize(args, code)
+               ? set_fake_quantize(how, fused, kernels, args, code)
                : status;
 }
 
@@ -312,10 +313,10 @@ static enum pq_status set_fake(struct pq_method *how, struct pq_fused *fused,
  * and narrow floats. */
 static enum pq_type wider_than(enum pq_type code)
 {
-    return !pq_is_integer(code) || pq_is_wide(code) ? PQ_NO_TYPE
-           : pq_bytes_of(code) == 1                 ? PQ_I16
-           : pq_bytes_of(code) == 2                 ? PQ_I32
-                                                    : PQ_I64;
+    return !pq_is_integer(code) || pq_is_64_bit(code) ? PQ_NO_TYPE
+           : pq_bytes_of(code) == 1                   ? PQ_I16
+           : pq_bytes_of(code) == 2                   ? PQ_I32
+                                                      : PQ_I64;
 }
 
 /* Which elements are within range: the quotient rounded, and the zero point, are a code. */
@@ -384,11 +385,11 @@ static enum pq_status make_job(struct fake_job *to, set_fused_fn *set,
         status = pq_job_init(job, faking->kernels, args);
     }
     if (status == PQ_OK) {
-        if (to->fused.qdq.bytes == 0) {
+        if (to->fused.fake_quantize.bytes == 0) {
             job->how.kernel = run_fused;
             job->how.run.fused = &to->fused;
         } else {
-            job->how.run.qdq = &to->fused.qdq;
+            job->how.run.fake_quantize = &to->fused.fake_quantize;
         }
         job->how.packed = NULL;
     }
@@ -423,7 +424,7 @@ static bool lies_as_out(const struct pq_array *mask, const struct pq_args *args)
 static bool has_mask(const struct fake_job *fake, const struct pq_array *mask,
                      const struct pq_args *args)
 {
-    return fake->fused.qdq.bytes != 0 && lies_as_out(mask, args) &&
+    return fake->fused.fake_quantize.bytes != 0 && lies_as_out(mask, args) &&
            pq_job_is_direct(&fake->job);
 }
 
@@ -435,8 +436,8 @@ static bool run_at_once(const struct faking *faking, const struct pq_args *args,
     const bool done = make_job(&fake, set_fake, faking, args) == PQ_OK &&
                       has_mask(&fake, &faking->mask, args);
     if (done) {
-        fake.fused.qdq.mask = at;
-        fake.fused.qdq.out = args->out.data;
+        fake.fused.fake_quantize.mask = at;
+        fake.fused.fake_quantize.out = args->out.data;
         pq_job_run(&fake.job, 0, 1);
     }
     return done;

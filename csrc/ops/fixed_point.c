@@ -6,10 +6,10 @@
 #include <float.h>
 #include <string.h>
 
-#include "../fpenv.h"
-#include "../params.h"
-#include "../rescale.h"
-#include "../scalar_math.h"
+#include "engine/params.h"
+#include "math/fpenv.h"
+#include "math/scalar_math.h"
+#include "ops/rescale.h"
 
 enum {
     CHANNELS = 64,  /* that are loaded at a time */

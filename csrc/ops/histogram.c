@@ -6,15 +6,15 @@
  */
 #include <math.h>
 
-#include "../args.h"
-#include "../fpenv.h"
-#include "../kernels.h"
-#include "../keys.h"
-#include "../params.h"
-#include "../scalar_math.h"
-#include "../tile.h"
-#include "../types.h"
-#include "../walk.h"
+#include "args.h"
+#include "engine/params.h"
+#include "engine/tile.h"
+#include "engine/walk.h"
+#include "kernels/kernels.h"
+#include "math/fpenv.h"
+#include "math/scalar_math.h"
+#include "ops/keys.h"
+#include "types.h"
 
 enum {
     KEYS = 1 << 16,
@@ -286,7 +286,7 @@ static void count_rows(struct counting *counting, const char *x, ptrdiff_t rows,
 }
 
 /* All of the two innermost dimensions. */
-static void count_plane(void *p, struct pq_cursor at)
+static void count_plane(void *p, struct pq_position at)
 {
     enum { LONG = 256 }; /* a row that is not worth to be gathered with others */
     struct counting *counting = p;
@@ -371,7 +371,7 @@ static void fold_zeros(struct pq_counts *counts)
 static void count_planned(struct counting *counting)
 {
     struct pq_counts *counts = counting->counts;
-    pq_walk(&counting->plan, 2, count_plane, counting);
+    pq_for_each_row(&counting->plan, 2, count_plane, counting);
     if (counts->counters == NULL) {
         return;
     }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../levels.h"
+#include "ops/levels.h"
 
 #include <math.h>
 
-#include "../args.h"
-#include "../fpenv.h"
-#include "../job.h"
-#include "../params.h"
+#include "args.h"
+#include "engine/job.h"
+#include "engine/params.h"
+#include "math/fpenv.h"
 
 enum {
     TILE = 512,
     BEYOND = 64, /* elements after a tile that kernels may read */
-    NARROW = 32  /* kernels of `struct pq_records` write multiples of 32 elements */
+    NARROW = 32  /* kernels of `struct pq_gguf_kernels` write multiples of 32 elements */
 };
 
 struct fields {
@@ -122,8 +122,8 @@ static void store_tile(const struct walking *walking, char *y, ptrdiff_t n, floa
 
 /* Process the elements [i, i + n) of a row with the parameters of the first element, or, if
  * `each`, with their own. If any stride or type needs a copy, n is at most TILE. */
-static void run_some(struct walking *walking, struct pq_cursor at, ptrdiff_t i, ptrdiff_t n,
-                     bool each, bool direct)
+static void run_some(struct walking *walking, struct pq_position at, ptrdiff_t i,
+                     ptrdiff_t n, bool each, bool direct)
 {
     const struct pq_dim *const dim = &walking->job->plan.dim[0];
     struct fields *const of = &walking->of;
@@ -149,7 +149,7 @@ static void run_some(struct walking *walking, struct pq_cursor at, ptrdiff_t i, 
     }
 }
 
-static void run_row(void *p, struct pq_cursor at)
+static void run_row(void *p, struct pq_position at)
 {
     struct walking *const walking = p;
     const struct pq_job *const job = walking->job;
@@ -195,7 +195,7 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
     if (!job.plan.empty) {
         const pq_fpenv found = pq_fpenv_enter();
         memset(&walking.of, 0, sizeof walking.of);
-        pq_walk(&job.plan, 1, run_row, &walking);
+        pq_for_each_row(&job.plan, 1, run_row, &walking);
         pq_fpenv_leave(found);
     }
     return PQ_OK;

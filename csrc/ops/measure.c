@@ -7,12 +7,12 @@
  */
 #include <math.h>
 
-#include "../args.h"
-#include "../fpenv.h"
-#include "../making.h"
-#include "../params.h"
-#include "../scalar_math.h"
-#include "../sweep.h"
+#include "args.h"
+#include "engine/params.h"
+#include "engine/sweep.h"
+#include "math/fpenv.h"
+#include "math/scalar_math.h"
+#include "ops/making.h"
 
 enum {
     RUN = 4096,     /* elements of a run */
@@ -58,11 +58,11 @@ struct measuring {
     ptrdiff_t next;         /* of errors, from a group to that beside it */
     size_t rows;            /* groups */
     ptrdiff_t x_beside, y_beside;
-    bool clean;               /* what is not finite is looked for */
-    struct pq_making *making; /* not null: of what `y` is made */
-    const char *scale, *zero; /* of the first group, but for the one beside */
-    ptrdiff_t index;          /* of that dimension */
-    ptrdiff_t position;       /* in groups */
+    bool clean;                   /* what is not finite is looked for */
+    struct pq_round_trip *making; /* not null: of what `y` is made */
+    const char *scale, *zero;     /* of the first group, but for the one beside */
+    ptrdiff_t index;              /* of that dimension */
+    ptrdiff_t position;           /* in groups */
     struct pq_sweep x, y;
     size_t most_rows, room;
     struct found *found;         /* as many */
@@ -178,7 +178,7 @@ static const char *take(struct measuring *m, struct pq_sweep *sweep, ptrdiff_t b
 /* What the elements of `x` become. Of more than a room, `x` is in none. */
 static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next, size_t n)
 {
-    struct pq_making *const making = m->making;
+    struct pq_round_trip *const making = m->making;
     char *const y = (size_t)next * m->rows > m->room ? m->x_room : m->y_room;
     const struct dims *const dims = &m->dims;
     const int d = dims->beside;
@@ -190,8 +190,8 @@ static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next,
         making->saturation.low = &to->low;
         making->saturation.high = &to->high;
         making->saturation.bad = &to->bad_scales;
-        pq_make(making, x + (ptrdiff_t)r * next, y + (ptrdiff_t)r * next, m->position,
-                (ptrdiff_t)n);
+        pq_run_round_trip(making, x + (ptrdiff_t)r * next, y + (ptrdiff_t)r * next,
+                          m->position, (ptrdiff_t)n);
     }
     return y;
 }
@@ -700,7 +700,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
 {
     struct pq_args room, own;
     struct measuring m;
-    struct pq_making making;
+    struct pq_round_trip making;
     struct group group;
     struct found found[FEW_ROWS];
     _Alignas(64) char rooms[LESS * 2];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* minmax: the extrema as they are, and what of the data is not finite. */
-#include "../args.h"
-#include "../fpenv.h"
-#include "../reduce.h"
-#include "../scalar_math.h"
+#include "args.h"
+#include "engine/reduce.h"
+#include "math/fpenv.h"
+#include "math/scalar_math.h"
 
 /* ---- the results as they are ---- */
 
@@ -54,7 +54,7 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     }
     enum pq_status status = pq_known_args(&args, &room);
     if (status == PQ_OK) {
-        status = pq_check_search(kernels, args, &args->lowest, &args->highest, 0, 1);
+        status = pq_check_reduction(kernels, args, &args->lowest, &args->highest, 0, 1);
     }
     if (status != PQ_OK) {
         return status;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scales and zero points by the formulas of others. */
-#include "../presets.h"
+#include "ops/presets.h"
 
 #include <float.h>
 
-#include "../kernels.h"
-#include "../scales.h"
+#include "kernels/kernels.h"
+#include "ops/scales.h"
 
 #define ROW(like, name, bits, forms, codes, span, numbers, kept, before, from, tie,        \
             middle, small)                                                                 \

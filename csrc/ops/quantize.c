@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* quantize: out = saturate(round(in / scale) + zero). */
-#include "../args.h"
-#include "../fpenv.h"
-#include "../job.h"
-#include "../run.h"
+#include "args.h"
+#include "engine/job.h"
+#include "engine/run.h"
+#include "math/fpenv.h"
 
 /*
  * From which scale on codes are the same while subnormal operands and results count as
@@ -81,7 +81,7 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     }
     if (pq_is_narrow_float(out)) {
         suits = usual;
-    } else if (pq_is_whole(out)) {
+    } else if (pq_is_32_bit(out)) {
         suits = suits_whole(args, precision);
     } else if (args->zero_first) {
         suits = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
@@ -98,10 +98,10 @@ static void choose_nearest(struct pq_method *how, const struct pq_kernels *kerne
     /* Float32 is what is rounded to anyway, but from float64. */
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
     pq_kernel_fn *const kernel = kernel_of(kernels, args, precision);
-    const bool wide = pq_is_wide(out);
+    const bool wide = pq_is_64_bit(out);
     *how = pq_no_method;
     how->kernel = kernel != NULL ? kernel
-                  : wide         ? kernels->quantize_wide
+                  : wide         ? kernels->quantize_int64
                                  : kernels->quantize_general;
     how->general = kernel == NULL;
     how->wide_zero = wide && !args->zero_first;
@@ -122,7 +122,7 @@ static void choose_nearest(struct pq_method *how, const struct pq_kernels *kerne
         how->packed = kernels->quantize_packed[pq_row_of(in)];
     }
     if (PQ_CAN_FLUSH) {
-        how->flush_from =
+        how->flush_min_scale =
             how->general ? least_scale_f64(args, precision) : least_scale(args);
     }
 }
@@ -157,7 +157,7 @@ PQ_RARE void choose_stochastic(struct pq_method *how, const struct pq_kernels *k
     how->packed = NULL;
     how->by_groups = false;
     how->single_scale = in != PQ_F64 && !narrow;
-    how->flush_from = 0;
+    how->flush_min_scale = 0;
 }
 
 static void choose(struct pq_method *how, const struct pq_kernels *kernels,
@@ -171,10 +171,11 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
 }
 
 /* A kernel that takes numbers as they are, and parameters as `how` has them. */
-static pq_kernel_fn *as_is(const struct pq_method *how, const struct pq_kernels *kernels,
-                           const struct pq_args *args, enum pq_type carrier)
+static pq_kernel_fn *plain_kernel(const struct pq_method *how,
+                                  const struct pq_kernels *kernels,
+                                  const struct pq_args *args, enum pq_type carrier)
 {
-    if (args->offset != NULL || args->inverse || pq_is_noisy(how)) {
+    if (args->offset != NULL || args->inverse || pq_needs_random_words(how)) {
         return NULL;
     }
     if (args->in.type == carrier) {
@@ -191,10 +192,10 @@ static void choose_affine(struct pq_method *how, const struct pq_kernels *kernel
     between.in.type = between.precision = precision_of(args);
     choose(how, kernels, &between);
     how->single_scale = args->in.type != PQ_F64;
-    pq_kernel_fn *const kernel = as_is(how, kernels, args, between.in.type);
-    pq_go_around(how, kernels, args, between.in.type, true);
-    how->affine.as_is = kernel;
-    how->by_groups = !pq_is_noisy(how);
+    pq_kernel_fn *const kernel = plain_kernel(how, kernels, args, between.in.type);
+    pq_add_affine_stages(how, kernels, args, between.in.type, true);
+    how->affine.plain_kernel = kernel;
+    how->by_groups = !pq_needs_random_words(how);
 }
 
 /* Whether numbers become narrow floats by a kernel that also multiplies, and nothing else
@@ -218,7 +219,7 @@ static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
         range = (struct pq_range){INT64_MIN, INT64_MAX};
     }
     const bool all_fit = args->zero.type == args->out.type &&
-                         !(args->zero_first && pq_is_wide(args->out.type));
+                         !(args->zero_first && pq_is_64_bit(args->out.type));
     return all_fit || pq_zeros_fit(args, range.lo, range.hi);
 }
 
@@ -243,7 +244,8 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
     } else if (is_multiplied(args, kernels)) {
         choose_nearest(how, kernels, args);
         how->run.multiplies = true;
-        how->flush_from = 0; /* beside a scale that multiplies subnormal numbers count */
+        how->flush_min_scale =
+            0; /* beside a scale that multiplies subnormal numbers count */
     } else {
         choose_affine(how, kernels, args);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* repack: codes from bytes to bits and words, and back. */
-#include "../args.h"
-#include "../job.h"
+#include "args.h"
+#include "engine/job.h"
 
 /* Codes without what is above their bits. */
 #define COPY_CODES(name, mask)                                                             \

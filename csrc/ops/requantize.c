@@ -2,9 +2,9 @@
 /* requantize: out = clamp(R(in - input_zero + bias) + zero), checked and called. */
 #include <string.h>
 
-#include "../args.h"
-#include "../fpenv.h"
-#include "../rescale.h"
+#include "args.h"
+#include "math/fpenv.h"
+#include "ops/rescale.h"
 
 /* ---- checks ---- */
 

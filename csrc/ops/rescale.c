@@ -2,9 +2,9 @@
 /* The walk of requantize: areas of elements, each with the places of its parameters. */
 #include <string.h>
 
-#include "../rescale.h"
-#include "../tile.h"
-#include "../walk.h"
+#include "engine/tile.h"
+#include "engine/walk.h"
+#include "ops/rescale.h"
 
 enum {
     PIECE = 16384, /* elements of a run that a kernel does or leaves, where it may */
@@ -133,7 +133,7 @@ PQ_NOINLINE bool run_kernel(const struct pq_rescaling *job, const struct pq_resc
 PQ_NOINLINE void run_row(const struct pq_rescaling *job, const char *x, char *y, size_t n,
                          struct spread spread)
 {
-    const struct pq_places *const all = &job->prepared;
+    const struct pq_requantize_params *const all = &job->prepared;
     const size_t in = pq_bytes_of(job->args->in.type);
     const size_t out = pq_bytes_of(job->args->out.type);
     struct pq_rescale how = job->how;
@@ -169,7 +169,7 @@ struct area {
     ptrdiff_t row, rows, column, columns;
 };
 
-PQ_NOINLINE void run_area(struct pq_rescaling *job, struct pq_cursor at, struct area area,
+PQ_NOINLINE void run_area(struct pq_rescaling *job, struct pq_position at, struct area area,
                           struct spread spread)
 {
     const struct pq_requantization *const args = job->args;
@@ -207,7 +207,7 @@ static ptrdiff_t channel_of(const struct pq_rescaling *job, const char *at)
     return job->lead == NULL ? 0 : (at - (const char *)job->lead->data) / job->lead->stride;
 }
 
-static struct pq_along channels_along(const struct pq_rescaling *job, struct pq_cursor at,
+static struct pq_along channels_along(const struct pq_rescaling *job, struct pq_position at,
                                       const struct pq_dim *dim)
 {
     const ptrdiff_t first = channel_of(job, at.scale);
@@ -236,12 +236,12 @@ PQ_NOINLINE ptrdiff_t columns_at_once(const struct pq_rescaling *job)
     const struct pq_dim *const dim = job->plan.dim;
     const ptrdiff_t in[] = {dim[0].in < 0 ? -dim[0].in : dim[0].in,
                             dim[1].in < 0 ? -dim[1].in : dim[1].in};
-    const bool crosswise = dim[1].end - dim[1].begin > 1 && in[1] < in[0];
-    return is_contiguous(job) ? PTRDIFF_MAX : crosswise ? FEWER : PQ_PLACES;
+    const bool has_shorter_stride = dim[1].end - dim[1].begin > 1 && in[1] < in[0];
+    return is_contiguous(job) ? PTRDIFF_MAX : has_shorter_stride ? FEWER : PQ_PLACES;
 }
 
 /* Rows and columns that share the parameters at a place. */
-PQ_NOINLINE void run_same(struct pq_rescaling *job, struct pq_cursor at, struct area all,
+PQ_NOINLINE void run_same(struct pq_rescaling *job, struct pq_position at, struct area all,
                           size_t place)
 {
     const ptrdiff_t most = smaller(columns_at_once(job), all.columns);
@@ -260,7 +260,7 @@ PQ_NOINLINE void run_same(struct pq_rescaling *job, struct pq_cursor at, struct 
 }
 
 /* Contiguous groups of a row from a place on, whole ones: as many as are of a kind. */
-static void run_whole(struct pq_rescaling *job, struct pq_cursor at, struct area area,
+static void run_whole(struct pq_rescaling *job, struct pq_position at, struct area area,
                       size_t place, ptrdiff_t block)
 {
     const unsigned char *const kind = job->prepared.kind;
@@ -280,7 +280,8 @@ static void run_whole(struct pq_rescaling *job, struct pq_cursor at, struct area
 }
 
 /* Groups of dimension 0 are long enough. */
-static void run_groups(struct pq_rescaling *job, struct pq_cursor at, struct pq_along along)
+static void run_groups(struct pq_rescaling *job, struct pq_position at,
+                       struct pq_along along)
 {
     const struct pq_dim *const dim = job->plan.dim;
     const ptrdiff_t block = along.block, last = (dim[0].end - 1) / block;
@@ -306,7 +307,7 @@ static void run_groups(struct pq_rescaling *job, struct pq_cursor at, struct pq_
 }
 
 /* Dimension 0 selects no parameters; dimension 1 may, which then has rows for groups. */
-static void run_uniform(struct pq_rescaling *job, struct pq_cursor at)
+static void run_uniform(struct pq_rescaling *job, struct pq_position at)
 {
     const struct pq_dim *const dim = job->plan.dim;
     const struct pq_along along = channels_along(job, at, &dim[1]);
@@ -342,7 +343,7 @@ static bool is_dense(const struct pq_rescaling *job)
 }
 
 /* They are not, or channels are the elements themselves. */
-static void run_elements(struct pq_rescaling *job, struct pq_cursor at,
+static void run_elements(struct pq_rescaling *job, struct pq_position at,
                          struct pq_along along)
 {
     const struct pq_dim *const dim = job->plan.dim;
@@ -363,7 +364,7 @@ static void run_elements(struct pq_rescaling *job, struct pq_cursor at,
     }
 }
 
-static void visit(void *p, struct pq_cursor at)
+static void visit(void *p, struct pq_position at)
 {
     struct pq_rescaling *const job = p;
     const struct pq_dim *const dim = job->plan.dim;
@@ -381,5 +382,5 @@ static void visit(void *p, struct pq_cursor at)
 
 void pq_rescale_all(struct pq_rescaling *job)
 {
-    pq_walk(&job->plan, 2, visit, job);
+    pq_for_each_row(&job->plan, 2, visit, job);
 }

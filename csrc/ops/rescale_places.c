@@ -5,14 +5,14 @@
  */
 #include <string.h>
 
-#include "../rescale.h"
+#include "ops/rescale.h"
 
 static const int64_t two_30 = INT64_C(1) << 30;
 
 /* ---- a place ---- */
 
 /* 1 and 0 need no shifts; what is 0 stays so by any. */
-static void set_nothing(struct pq_places *to, size_t i)
+static void set_nothing(struct pq_requantize_params *to, size_t i)
 {
     to->m[i] = 0;
     to->left[i] = 0;
@@ -24,7 +24,7 @@ static void set_nothing(struct pq_places *to, size_t i)
 /* As upper halves of products want it: m from 2^30 on, and shifts from 33 on, before which
  * v is shifted to the left. Where v is not within what can be shifted, products are beyond
  * any code of 16 bits by far. */
-static bool set_once(struct pq_places *to, size_t i, int32_t m, int shift)
+static bool set_once(struct pq_requantize_params *to, size_t i, int32_t m, int shift)
 {
     set_nothing(to, i);
     if (m == 0) {
@@ -52,7 +52,7 @@ static bool set_once(struct pq_places *to, size_t i, int32_t m, int shift)
 }
 
 /* As struct pq_rescale has it: twice m, less 2^32; shifts by one less than those given. */
-static bool set_twice(struct pq_places *to, size_t i, int32_t m, int shift)
+static bool set_twice(struct pq_requantize_params *to, size_t i, int32_t m, int shift)
 {
     set_nothing(to, i);
     if (m < two_30) {
@@ -69,7 +69,7 @@ static bool set_twice(struct pq_places *to, size_t i, int32_t m, int shift)
 }
 
 /* As products of 64 bits want it, for codes that they may be within. */
-static bool set_whole(struct pq_places *to, size_t i, int32_t m, int shift)
+static bool set_whole(struct pq_requantize_params *to, size_t i, int32_t m, int shift)
 {
     set_nothing(to, i);
     to->m[i] = m;
@@ -88,7 +88,7 @@ static bool fits_twice(const struct pq_rescale *how, int shift)
 /* What kernels take of a kind at place `i`. */
 PQ_NOINLINE void set_place(struct pq_rescaling *job, size_t i, enum pq_rescale_kind kind)
 {
-    struct pq_places *const to = &job->prepared;
+    struct pq_requantize_params *const to = &job->prepared;
     const struct pq_fixed by = to->given[i];
     const int shift = pq_is_tflite(job->args->arithmetic) ? 31 - by.shift : by.shift;
     const int64_t bias = pq_sum_of(to->given_bias[i], job->args->input_zero, 0);
@@ -115,7 +115,7 @@ static enum pq_rescale_kind kind_of(const struct pq_rescaling *job,
 void pq_look_at_places(struct pq_rescale *how, const struct pq_rescaling *job, size_t place,
                        size_t count)
 {
-    const struct pq_places *const all = &job->prepared;
+    const struct pq_requantize_params *const all = &job->prepared;
     const bool fixed = pq_is_fixed(job->args->arithmetic);
     how->kind = (enum pq_rescale_kind)all->kind[place];
     how->least_bias = how->most_bias = all->bias[place];
@@ -133,7 +133,7 @@ void pq_look_at_places(struct pq_rescale *how, const struct pq_rescaling *job, s
 /* For each of `n` elements to have parameters: they need to be of a kind. */
 PQ_NOINLINE void join_places(struct pq_rescaling *job, size_t n)
 {
-    struct pq_places *const all = &job->prepared;
+    struct pq_requantize_params *const all = &job->prepared;
     enum pq_rescale_kind kind = kind_of(job, &all->given[0]);
     for (size_t i = 0; i < n; i++) {
         const enum pq_rescale_kind other = kind_of(job, &all->given[i]);
@@ -147,7 +147,7 @@ PQ_NOINLINE void join_places(struct pq_rescaling *job, size_t n)
 /* As given, those of `n` groups. */
 static void load_places(struct pq_rescaling *job, ptrdiff_t first, ptrdiff_t step, size_t n)
 {
-    struct pq_places *const all = &job->prepared;
+    struct pq_requantize_params *const all = &job->prepared;
     pq_load_multipliers(all->r, all->given, job->args, first, step, n);
     pq_load_biases(all->given_bias, &job->args->bias, first, step, n);
 }
@@ -192,7 +192,7 @@ void pq_prepare_groups(struct pq_rescaling *job, struct pq_along along, ptrdiff_
 
 /* The first `n` places once more, until there are `total`; and numbers, whatever they are,
  * beyond. */
-static void repeat_places(struct pq_places *all, size_t n, size_t total)
+static void repeat_places(struct pq_requantize_params *all, size_t n, size_t total)
 {
 #define REPEAT(array) memcpy((array) + at, array, n * sizeof *(array));
 #define END(array) memset((array) + total, 0, PQ_PLACES_BEYOND * sizeof *(array));
@@ -210,7 +210,7 @@ static void repeat_places(struct pq_places *all, size_t n, size_t total)
 void pq_prepare_each(struct pq_rescaling *job, struct pq_along along, ptrdiff_t column,
                      ptrdiff_t columns, ptrdiff_t times)
 {
-    struct pq_places *const all = &job->prepared;
+    struct pq_requantize_params *const all = &job->prepared;
     const ptrdiff_t group = column / along.block;
     const size_t n = (size_t)columns;
     /* Channels are one dimension of a plan, so that `along` is the same on all visits. */

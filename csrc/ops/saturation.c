@@ -3,8 +3,8 @@
  * of a group need no look where those of its extremes are within range. */
 #include <math.h>
 
-#include "../fused.h"
-#include "../narrow_float.h"
+#include "math/narrow_float.h"
+#include "ops/fused.h"
 
 /* Of one pair of parameters. */
 struct limits {

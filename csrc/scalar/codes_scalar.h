@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "scalar_math.h"
+#include "math/scalar_math.h"
 
 typedef struct {
     uint8_t v[32];

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "simd_scalar.h"
+#include "scalar/simd_scalar.h"
 
 #define PQ_TABLE pq_kernels_scalar
 #define PQ_TABLE_NAME "scalar"
@@ -11,11 +11,11 @@
 #define PQ_WIDE(name) pq_scalar_wide_##name
 #define PQ_RESCALE pq_scalar_rescale
 #define PQ_LEVELS pq_scalar_levels
-#define PQ_QDQ pq_scalar_qdq
+#define PQ_QDQ pq_scalar_fake_quantize
 #define PQ_MAGNITUDE pq_scalar_magnitude
 #define PQ_SUMS pq_scalar_sums
 #define PQ_RECORDS pq_scalar_records
 #define PQ_BOOKS pq_scalar_books
-#include "kernels.inc"
 #include "kernels/affine.inc"
-#include "kernels/wide.inc"
+#include "kernels/int64.inc"
+#include "kernels/kernels.inc"

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
+#include "math/scalar_math.h"
 #include "pq_compiler.h"
-#include "scalar_math.h"
 
 #define PQ_FUSED_LANES 0 /* no fused multiply-add */
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "simd_scalar.h"
+#include "scalar/simd_scalar.h"
 
 #define PQ_LEVELS pq_scalar_levels
 #include "kernels/levels.inc"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "codes_scalar.h"
+#include "scalar/codes_scalar.h"
 
 #define PQ_SEARCH pq_scalar_block_search
 #define PQ_RECORDS pq_scalar_records

@@ -3,8 +3,8 @@
  * struct pq_rescale in plain C, an element at a time: a block of vector words, of which
  * compilers make no vectors here, would take 20 kB.
  */
-#include "kernels.h"
-#include "scalar_math.h"
+#include "kernels/kernels.h"
+#include "math/scalar_math.h"
 
 /* What becomes of v before it is multiplied, and its multiplier, at a place. */
 PQ_INLINE int32_t shifted(const struct pq_rescale *how, int32_t v, size_t at)

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "scalar_math.h"
+#include "math/scalar_math.h"
 
 /*
  * The words of searches: so many numbers of float32 side by side, of as many columns, and

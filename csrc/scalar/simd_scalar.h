@@ -6,14 +6,14 @@
 #ifndef PQ_SIMD_SCALAR_H
 #define PQ_SIMD_SCALAR_H
 
-#include "narrow_float.h"
-#include "scalar_math.h"
+#include "math/narrow_float.h"
+#include "math/scalar_math.h"
 #include "types.h"
 
-#define PQ_BLOCK 32
+#define PQ_CHUNK 32
 #define PQ_LANES 8
 #define PQ_LANES16 8
-#define PQ_HALF (PQ_BLOCK / 2)
+#define PQ_HALF (PQ_CHUNK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 8
 /* One copy of each loop, types and mode looked at once per block: copies specialised for
@@ -24,22 +24,22 @@
 #define PQ_CONVERT_IS_LOW 0
 
 typedef struct {
-    float v[PQ_BLOCK];
+    float v[PQ_CHUNK];
 } vf;
 
 typedef struct {
-    int32_t v[PQ_BLOCK];
+    int32_t v[PQ_CHUNK];
 } vi;
 
 typedef struct {
-    uint8_t v[PQ_BLOCK];
+    uint8_t v[PQ_CHUNK];
 } vb;
 
 typedef struct {
-    int16_t v[PQ_BLOCK];
+    int16_t v[PQ_CHUNK];
 } vh;
 
-#define EACH(i) for (int i = 0; i < PQ_BLOCK; i++)
+#define EACH(i) for (int i = 0; i < PQ_CHUNK; i++)
 
 /* ---- load and splat ---- */
 
@@ -52,7 +52,7 @@ PQ_INLINE vf load_f32(const void *p)
 
 PQ_INLINE vf load_f16(const void *p)
 {
-    uint16_t h[PQ_BLOCK];
+    uint16_t h[PQ_CHUNK];
     vf r;
     memcpy(h, p, sizeof h);
     EACH(i) r.v[i] = pq_f32_from_f16(h[i]);
@@ -61,7 +61,7 @@ PQ_INLINE vf load_f16(const void *p)
 
 PQ_INLINE vf load_bf16(const void *p)
 {
-    uint16_t h[PQ_BLOCK];
+    uint16_t h[PQ_CHUNK];
     vf r;
     memcpy(h, p, sizeof h);
     EACH(i) r.v[i] = pq_f32_from_bf16(h[i]);
@@ -71,7 +71,7 @@ PQ_INLINE vf load_bf16(const void *p)
 #define LOAD_CODES(name, type)                                                             \
     PQ_INLINE vi load_##name(const void *p)                                                \
     {                                                                                      \
-        type c[PQ_BLOCK];                                                                  \
+        type c[PQ_CHUNK];                                                                  \
         vi r;                                                                              \
         memcpy(c, p, sizeof c);                                                            \
         EACH(i) r.v[i] = c[i];                                                             \
@@ -92,7 +92,7 @@ case PQ_##type:                                                                 
 /* Codes of a narrow float as float16 numbers, see pq_half_of_code. */
 PQ_NOINLINE vf load_halves(const void *p, enum pq_type type)
 {
-    uint8_t c[PQ_BLOCK];
+    uint8_t c[PQ_CHUNK];
     vf r = {{0}};
     memcpy(c, p, sizeof c);
     switch (type) {
@@ -150,7 +150,7 @@ BINARY(floor_drop_nan, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
     {                                                                                      \
         type r[PQ_LANES];                                                                  \
         memcpy(r, a.v, sizeof r);                                                          \
-        for (int k = PQ_LANES; k < PQ_BLOCK; k += PQ_LANES) {                              \
+        for (int k = PQ_LANES; k < PQ_CHUNK; k += PQ_LANES) {                              \
             for (int i = 0; i < PQ_LANES; i++) {                                           \
                 r[i] = a.v[k + i] comparison r[i] ? a.v[k + i] : r[i];                     \
             }                                                                              \
@@ -382,7 +382,7 @@ PQ_INLINE int32_t saturate(int32_t v, int32_t lo, int32_t hi)
 #define STORE_CODES(name, type, lo, hi)                                                    \
     PQ_INLINE void store_##name(void *p, vi r, vi z)                                       \
     {                                                                                      \
-        type c[PQ_BLOCK];                                                                  \
+        type c[PQ_CHUNK];                                                                  \
         EACH(i) c[i] = (type)saturate(r.v[i] + z.v[i], lo, hi);                            \
         memcpy(p, c, sizeof c);                                                            \
     }
@@ -395,7 +395,7 @@ STORE_CODES(u16, uint16_t, 0, UINT16_MAX)
 /* Bytes of 1 where x and y are equal, else of 0. */
 PQ_INLINE void store_equal(void *p, vi x, vi y)
 {
-    uint8_t c[PQ_BLOCK];
+    uint8_t c[PQ_CHUNK];
     EACH(i) c[i] = x.v[i] == y.v[i];
     memcpy(p, c, sizeof c);
 }
@@ -412,14 +412,14 @@ PQ_INLINE void store_i32(void *p, vi a)
 
 PQ_INLINE void store_f16(void *p, vf a)
 {
-    uint16_t h[PQ_BLOCK];
+    uint16_t h[PQ_CHUNK];
     EACH(i) h[i] = pq_f16_from_f32(a.v[i]);
     memcpy(p, h, sizeof h);
 }
 
 PQ_INLINE void store_bf16(void *p, vf a)
 {
-    uint16_t h[PQ_BLOCK];
+    uint16_t h[PQ_CHUNK];
     EACH(i) h[i] = pq_bf16_from_f32(a.v[i]);
     memcpy(p, h, sizeof h);
 }
@@ -427,7 +427,7 @@ PQ_INLINE void store_bf16(void *p, vf a)
 /* Magnitudes of a narrow float, the signs those of `signs`, but for the code `bare`. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
-    uint8_t c[PQ_BLOCK];
+    uint8_t c[PQ_CHUNK];
     EACH(i)
     {
         const int negative = (signs.v[i] < 0) & (magnitudes.v[i] != bare);
@@ -593,7 +593,7 @@ PQ_NOINLINE vd round_f64(vd q, enum pq_round mode)
 /* The upper 24 bits of words, as numbers. */
 PQ_INLINE vf load_top_24(const void *p)
 {
-    uint32_t words[PQ_BLOCK];
+    uint32_t words[PQ_CHUNK];
     vf r;
     memcpy(words, p, sizeof words);
     EACH(i) r.v[i] = (float)(int32_t)(words[i] >> 8);
@@ -741,7 +741,7 @@ PQ_INLINE vb unpack2(const void *p)
 PQ_INLINE void pack4(void *p, vb a)
 {
     uint8_t *c = p;
-    for (int i = 0; i < PQ_BLOCK / 2; i++) {
+    for (int i = 0; i < PQ_CHUNK / 2; i++) {
         c[i] = (uint8_t)(a.v[2 * i] | a.v[2 * i + 1] << 4);
     }
 }
@@ -749,7 +749,7 @@ PQ_INLINE void pack4(void *p, vb a)
 PQ_INLINE void pack2(void *p, vb a)
 {
     uint8_t *c = p;
-    for (int i = 0; i < PQ_BLOCK / 4; i++) {
+    for (int i = 0; i < PQ_CHUNK / 4; i++) {
         c[i] = (uint8_t)(a.v[4 * i] | a.v[4 * i + 1] << 2 | a.v[4 * i + 2] << 4 |
                          a.v[4 * i + 3] << 6);
     }

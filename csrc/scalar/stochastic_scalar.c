@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "simd_scalar.h"
+#include "scalar/simd_scalar.h"
 
 #define PQ_TABLE pq_kernels_scalar
 #define PQ_DRAWN(name) pq_scalar_stochastic_##name

@@ -8,8 +8,8 @@
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
-#  include "codes_avx2.h"
-#  include "scalar_math.h"
+#  include "x86/codes_avx2.h"
+#  include "math/scalar_math.h"
 
 #  define PQ_BOOKS pq_avx2_books
 #  include "kernels/codebook.inc"

@@ -9,7 +9,7 @@
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
-#  include "simd_avx2.h"
+#  include "x86/simd_avx2.h"
 
 #  define PQ_DIRECT pq_avx2_direct_quantize
 #  include "kernels/direct.inc"

@@ -9,7 +9,7 @@
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
-#  include "simd_avx2.h"
+#  include "x86/simd_avx2.h"
 
 #  define PQ_SHARED(name) pq_avx2_##name
 #  define PQ_TABLE pq_kernels_avx2
@@ -19,13 +19,13 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 #  define PQ_WIDE(name) pq_avx2_wide_##name
 #  define PQ_RESCALE pq_avx2_rescale
 #  define PQ_LEVELS pq_avx2_levels
-#  define PQ_QDQ pq_avx2_qdq
+#  define PQ_QDQ pq_avx2_fake_quantize
 #  define PQ_MAGNITUDE pq_avx2_magnitude
 #  define PQ_SUMS pq_avx2_sums
 #  define PQ_RECORDS pq_avx2_records
 #  define PQ_BOOKS pq_avx2_books
 #  define PQ_PIXELS(name) pq_avx2_pixels_##name
-#  include "kernels.inc"
+#  include "kernels/kernels.inc"
 
 PQ_TARGET_END
 

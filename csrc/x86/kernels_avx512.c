@@ -10,9 +10,9 @@
 PQ_TARGET_BEGIN(
     "avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512bf16,gfni")
 
-#  include "codebook.h"
-#  include "kernels.h"
-#  include "simd_512.h"
+#  include "ops/codebook.h"
+#  include "kernels/kernels.h"
+#  include "x86/simd_512.h"
 
 /* AVX2's are: integers of real numbers, whatever needs float64, extrema and transposes. */
 #  define PQ_SHARED(name) pq_avx2_##name
@@ -44,7 +44,7 @@ static pq_kernel_fn look_up_book;
 #  define PQ_WIDE(name) pq_avx2_wide_##name
 #  define PQ_RESCALE pq_avx2_rescale
 #  define PQ_LEVELS pq_avx2_levels
-#  define PQ_QDQ pq_avx2_qdq
+#  define PQ_QDQ pq_avx2_fake_quantize
 #  define PQ_MAGNITUDE pq_avx2_magnitude
 #  define PQ_SUMS pq_avx2_sums
 #  define PQ_RECORDS pq_avx2_records
@@ -52,7 +52,7 @@ static pq_kernel_fn look_up_book;
 #  define PQ_PIXELS(name) pq_avx2_pixels_##name
 static pq_narrow_fn long_to_bf16;
 #  define PQ_LONG_TO_BF16 long_to_bf16
-#  include "kernels.inc"
+#  include "kernels/kernels.inc"
 
 /*
  * Long runs. For some microseconds after their first arithmetic of 512 bits CPUs take that
@@ -75,7 +75,7 @@ struct wide_f64 {
 /* ---- blocks: see quantize.inc, encode.inc and general.inc, also for why ---- */
 
 /* 8-bit codes need no lower bound, as with PQ_CONVERT_IS_LOW. */
-PQ_INLINE void quantize_wide(const char *x, char *y, const struct wide *f, struct kind k)
+PQ_INLINE void quantize_int64(const char *x, char *y, const struct wide *f, struct kind k)
 {
     wf v = wide_cap_keep_nan(load_wide(x, k.real), f->hi), q;
     if (pq_bytes_of(k.code) == 1) {
@@ -165,10 +165,10 @@ PQ_INLINE size_t wide_at(size_t i, size_t n)
     return i + PQ_WIDE <= n ? i : n - PQ_WIDE;
 }
 
-PQ_INLINE void look_ahead_wide(const char *x, size_t in, const char *y, size_t out)
+PQ_INLINE void prefetch_wide_chunk(const char *x, size_t in, const char *y, size_t out)
 {
-    look_ahead(x + PAGE, in, y + PAGE, out);
-    look_ahead(x + PAGE + PQ_BLOCK * in, in, y + PAGE + PQ_BLOCK * out, out);
+    prefetch_chunk(x + PAGE, in, y + PAGE, out);
+    prefetch_chunk(x + PAGE + PQ_CHUNK * in, in, y + PAGE + PQ_CHUNK * out, out);
 }
 
 /* Where there is a NaN there are more: so many elements go the usual way from one on. */
@@ -180,7 +180,7 @@ PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct kind
     if (pq_is_narrow_float(k.code)) {
         return encode_wide(x, y, f, k);
     }
-    quantize_wide(x, y, f, k);
+    quantize_int64(x, y, f, k);
     return 1;
 }
 
@@ -191,14 +191,14 @@ PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const cha
     const struct fast fast = fast_of(*run->scale.f32, *run->zero.i32, k);
     const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
                            widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
-    const int far = run->far;
+    const int far = run->exceeds_cache;
     const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
     for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
         const size_t at = wide_at(i, n);
         const char *const from = x + at * in_size(k);
         char *const to = y + at * out_size(k);
         if (far) {
-            look_ahead_wide(from, in_size(k), to, out_size(k));
+            prefetch_wide_chunk(from, in_size(k), to, out_size(k));
         }
         if (!map_wide(from, to, &f, k)) {
             const size_t m = n - at < CROWD ? n - at : CROWD;
@@ -224,7 +224,8 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
     }
     for (size_t m; n > 0; n -= m) {
         m = n < run->group ? n : run->group;
-        if (m >= LONG && is_fast(*group.scale.f32, *group.zero.i32, range_of(k))) {
+        if (m >= LONG &&
+            can_use_reciprocal(*group.scale.f32, *group.zero.i32, range_of(k))) {
             map_long(usual, &group, x, y, m, k);
         } else {
             usual(&group, x, y, m);
@@ -262,7 +263,7 @@ PQ_INLINE void tell_long(const struct pq_run *run, const char *x, char *y, size_
                          struct kind k)
 {
     const struct pq_range range = run->affine->range;
-    const int least = (int)range.lo, far = run->far;
+    const int least = (int)range.lo, far = run->exceeds_cache;
     const uint32_t span = (uint32_t)(range.hi - range.lo);
     const struct fast fast = fast_of(*run->scale.f32, *run->zero.i32 - least, k);
     const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
@@ -276,7 +277,7 @@ PQ_INLINE void tell_long(const struct pq_run *run, const char *x, char *y, size_
             const char *const from = x + at * in_size(k);
             char *const to = y + at * out_size(k);
             if (far) {
-                look_ahead_wide(from, in_size(k), to, out_size(k));
+                prefetch_wide_chunk(from, in_size(k), to, out_size(k));
             }
             most = tell_wide(from, to, &f, least, most, k);
         }
@@ -300,7 +301,7 @@ static int tells_long(const struct pq_run *run, size_t n)
 #  define TELL(from, type)                                                                 \
       if (real == from && bytes == pq_bytes_of(type)) {                                    \
           const struct kind k = kind_of(run, QUANTIZE, from, type);                        \
-          if (is_fast(*run->scale.f32, *run->zero.i32, range_of(k))) {                     \
+          if (can_use_reciprocal(*run->scale.f32, *run->zero.i32, range_of(k))) {          \
               tell_long(run, x, y, n, k);                                                  \
               return;                                                                      \
           }                                                                                \
@@ -352,13 +353,13 @@ PQ_INLINE void look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const
                             char *y, size_t n)
 {
     const struct results all = results_of(usual, run);
-    const int far = run->far;
+    const int far = run->exceeds_cache;
     const size_t second = PQ_WIDE - (uintptr_t)y % LINE / RESULT;
     for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
         const char *const from = x + wide_at(i, n);
         char *const to = y + RESULT * wide_at(i, n);
         if (far) {
-            look_ahead_wide(from, 1, to, RESULT);
+            prefetch_wide_chunk(from, 1, to, RESULT);
         }
         const __m512i code = load_wide_codes(from);
         store_wide_pairs(to, wide_look_up(all.lower, code), wide_look_up(all.upper, code));
@@ -406,8 +407,9 @@ PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
         const __m256 v = _mm256_broadcast_ss(offset);
         return wide_results(_mm256_add_ps(lo, v), _mm256_add_ps(hi, v), real, 1);
     }
-    return is_fast(s, z, dequantize_range(code, real)) ? wide_results(lo, hi, real, 0)
-                                                       : wide_results(lo, hi, real, 1);
+    return can_use_reciprocal(s, z, dequantize_range(code, real))
+               ? wide_results(lo, hi, real, 0)
+               : wide_results(lo, hi, real, 1);
 }
 
 /* A group has 16 results, which take no more than a block of it; a code looks its own up.

@@ -9,7 +9,7 @@
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
-#  include "simd_avx2.h"
+#  include "x86/simd_avx2.h"
 
 #  define EACH2(f, x, y)                                                                   \
       {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}

@@ -7,7 +7,7 @@
 #ifndef PQ_SIMD_512_H
 #define PQ_SIMD_512_H
 
-#include "simd_avx512.h"
+#include "x86/simd_avx512.h"
 
 enum { PQ_WIDE = 64, PQ_WIDE_HALF = PQ_WIDE / 2 };
 

@@ -7,13 +7,13 @@
 #ifndef PQ_SIMD_AVX2_H
 #define PQ_SIMD_AVX2_H
 
-#include "narrow_float.h"
-#include "scalar_math.h"
+#include "math/narrow_float.h"
+#include "math/scalar_math.h"
 
-#define PQ_BLOCK 32
+#define PQ_CHUNK 32
 #define PQ_LANES 8
 #define PQ_LANES16 16
-#define PQ_HALF (PQ_BLOCK / 2)
+#define PQ_HALF (PQ_CHUNK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 4
 #define PQ_BODY PQ_INLINE

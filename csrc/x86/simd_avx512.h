@@ -7,7 +7,7 @@
 #ifndef PQ_SIMD_AVX512_H
 #define PQ_SIMD_AVX512_H
 
-#include "simd_avx2.h"
+#include "x86/simd_avx2.h"
 
 PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
 {

@@ -9,7 +9,7 @@
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
-#  include "simd_avx2.h"
+#  include "x86/simd_avx2.h"
 
 #  define PQ_TABLE pq_kernels_avx2
 #  define PQ_DRAWN(name) pq_avx2_stochastic_##name

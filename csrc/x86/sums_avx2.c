@@ -8,7 +8,7 @@
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
-#  include "lanes_avx2.h"
+#  include "x86/lanes_avx2.h"
 
 #  define PQ_SUMS pq_avx2_sums
 #  include "kernels/sums.inc"

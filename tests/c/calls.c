@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "narrow_float.h"
+#include "math/narrow_float.h"
 #include "run.h"
 #include "types.h"
 
@@ -527,7 +527,7 @@ static int64_t draw_zero(const struct call *call, int quantize)
     const struct limits kept = {call->args.lowest_code, call->args.highest_code};
     const int ranged = kept.lo != 0 || kept.hi != 0;
     struct limits range = ranged ? kept : code;
-    if (pq_is_wide(type) && quantize && call->args.zero_first) { /* no more than that */
+    if (pq_is_64_bit(type) && quantize && call->args.zero_first) { /* no more than that */
         range = (struct limits){code.lo < -most ? -most : code.lo, most};
     }
     if (type == PQ_U64 && call->zero.array.type == type && !call->args.zero_first &&
@@ -766,7 +766,7 @@ union zero {
 
 static int is_wide(const struct call *call, int quantize)
 {
-    return pq_is_wide(quantize ? call->args.out.type : call->args.in.type) &&
+    return pq_is_64_bit(quantize ? call->args.out.type : call->args.in.type) &&
            !(quantize && call->args.zero_first);
 }
 
@@ -1032,8 +1032,8 @@ static int64_t wide_sum(double r, int64_t z, enum pq_type type, int *side)
     return (int64_t)(((uint64_t)top << 32) | (low & UINT32_MAX));
 }
 
-static int quantize_wide(const struct pq_args *args, unsigned char *y, double x, double q,
-                         int64_t zero)
+static int quantize_int64(const struct pq_args *args, unsigned char *y, double x, double q,
+                          int64_t zero)
 {
     const enum pq_type code = args->out.type;
     const int64_t lowest = clips(args) ? args->lowest_code : code == PQ_U64 ? 0 : INT64_MIN;
@@ -1081,8 +1081,8 @@ static int quantize_affine(const struct pq_args *args, const unsigned char *px,
     double v = args->offset != NULL ? moved(carrier, '-', x, offset) : x;
     v = args->inverse ? moved(carrier, '*', v, scale) : v;
     const double q = args->inverse ? v : calculated(carrier, '/', v, scale);
-    if (pq_is_wide(code)) {
-        return quantize_wide(args, y, x, q, zero_point.integer);
+    if (pq_is_64_bit(code)) {
+        return quantize_int64(args, y, x, q, zero_point.integer);
     }
     if (pq_is_narrow_float(code)) {
         const struct pq_run run = {

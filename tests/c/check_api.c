@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "calls.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #if defined(__x86_64__)
 #  include <xmmintrin.h>

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "presets.h"
-#include "scales.h"
+#include "ops/presets.h"
+#include "ops/scales.h"
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I4,

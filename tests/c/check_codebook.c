@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "check.h"
-#include "codebook.h"
-#include "kernels.h"
-#include "scalar_math.h"
+#include "kernels/kernels.h"
+#include "math/scalar_math.h"
+#include "ops/codebook.h"
 
 enum { MOST = 200 };
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "calls.h"
-#include "levels.h"
-#include "narrow_float.h"
+#include "math/narrow_float.h"
+#include "ops/levels.h"
 #include "types.h"
 
 enum { SOME = 2500, FILLED = 0x5a, SHORT = 400 };

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 enum { PIECE = 1024, PIECES = 48, COUNT = PIECE * PIECES };
 
 /* FNV-1a of the blocks of numbers(), in the order of the formats. ggml's reference code was
  * compiled without contraction; where that is undefined, the least scale of MXFP4. */
-static const uint64_t digests[PQ_BLOCK_FORMATS] = {
+static const uint64_t digests[PQ_GGUF_FORMATS] = {
     [PQ_BLOCK_Q4_0] = 0x96fc298b21759809,   [PQ_BLOCK_Q4_1] = 0xbf63108fdd733368,
     [PQ_BLOCK_Q5_0] = 0xb7374a681f39c352,   [PQ_BLOCK_Q5_1] = 0x962f5492d0ae476a,
     [PQ_BLOCK_Q8_0] = 0xbadc1b40c1bb64b7,   [PQ_BLOCK_Q8_1] = 0xf74c8dd4dc66a6cf,
@@ -26,7 +26,7 @@ static const uint64_t digests[PQ_BLOCK_FORMATS] = {
 
 /* The same with the weights of check_weights(); and of IQ4_NL without any, when a search is
  * asked for. */
-static const uint64_t weighted[PQ_BLOCK_FORMATS] = {
+static const uint64_t weighted[PQ_GGUF_FORMATS] = {
     [PQ_BLOCK_Q4_0] = 0x35a0434cfeada022,   [PQ_BLOCK_Q4_1] = 0x33553221862454df,
     [PQ_BLOCK_Q5_0] = 0x0c91128b5dc986a7,   [PQ_BLOCK_Q5_1] = 0xfc45486127d15f49,
     [PQ_BLOCK_Q2_K] = 0x5f3ee682cc69257f,   [PQ_BLOCK_Q3_K] = 0x673e50d0aa179074,
@@ -111,7 +111,7 @@ static void check_weights(const struct pq_kernels *kernels, int place)
         weights[k] = (h >> 3 & 7) != 0 ? (float)((h >> 6 & 1023) + 1) / 256 : 0;
         sum += x[k] * x[k];
     }
-    struct pq_block_search how = {place, format->bytes, sum / (float)COUNT, false};
+    struct pq_gguf_search how = {place, format->bytes, sum / (float)COUNT, false};
     memset(y, 0xa5, n);
     kernels->records->search(&how, x, weights, y, blocks);
     uint64_t found = digest_of(y, n);
@@ -231,7 +231,7 @@ int main(void)
     out = guarded_make(COUNT * 2);
     for (int level = 0; pq_isa_name(level) != NULL; level++) {
         const struct pq_kernels *const kernels = pq_isa_find(pq_isa_name(level));
-        for (int place = 0; place < PQ_BLOCK_FORMATS; place++) {
+        for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
             if (kernels->records->encode[place] != NULL) {
                 check_bytes(kernels, place);
                 check_memory(kernels, place);

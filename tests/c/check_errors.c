@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 /* ---- a call to spoil ---- */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 enum { MOST = 1 << 17, KEYS = 1 << 16, DIMS = 3 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "fpenv.h"
+#include "math/fpenv.h"
 #include "run.h"
 
 enum {
@@ -60,7 +60,7 @@ static int is_wide(const struct op *op)
     return op->kind == QUANTIZE_WIDE || op->kind == DEQUANTIZE_WIDE || is_same(op);
 }
 
-static int is_whole(const struct op *op)
+static int is_32_bit(const struct op *op)
 {
     return op->kind >= QUANTIZE_WHOLE;
 }
@@ -74,7 +74,7 @@ static int is_quantize(const struct op *op)
 
 static int has_wide_codes(const struct op *op)
 {
-    return pq_is_wide(is_quantize(op) ? op->out : op->in);
+    return pq_is_64_bit(is_quantize(op) ? op->out : op->in);
 }
 
 static void run(const struct pq_kernels *k, const struct op *op, const void *x, void *y,
@@ -154,7 +154,7 @@ static void set_zero(size_t i, int64_t zero)
 static int64_t draw_zero(const struct op *op)
 {
     const struct limits code = limits_of(is_quantize(op) ? op->out : op->in);
-    if (is_whole(op)) {
+    if (is_32_bit(op)) {
         return 0;
     }
     if (has_wide_codes(op)) { /* those of uint64, too, are any 64 bits */
@@ -209,7 +209,7 @@ static void expect_of_wide(void)
 
 static void expect(void)
 {
-    if (is_whole(&batch.op)) {
+    if (is_32_bit(&batch.op)) {
         expect_of_wide();
         return;
     }
@@ -608,8 +608,8 @@ static void try_wide(const struct pq_kernels *k, const struct op *op)
     }
 }
 
-static void check_quantize_wide(const struct pq_kernels *k, enum pq_type real,
-                                enum pq_type code)
+static void check_quantize_int64(const struct pq_kernels *k, enum pq_type real,
+                                 enum pq_type code)
 {
     check_begin("%s quantize_wide %s %s", k->name, type_name(real), type_name(code));
     for (int compute = 0; compute < 4; compute++) {
@@ -627,8 +627,8 @@ static void check_quantize_wide(const struct pq_kernels *k, enum pq_type real,
     check_end();
 }
 
-static void check_dequantize_wide(const struct pq_kernels *k, enum pq_type code,
-                                  enum pq_type real)
+static void check_dequantize_int64(const struct pq_kernels *k, enum pq_type code,
+                                   enum pq_type real)
 {
     const struct op op = {DEQUANTIZE_WIDE, code, real, real == PQ_F64 ? PQ_F64 : PQ_F32,
                           PQ_HALF_EVEN};
@@ -740,8 +740,8 @@ static void try_gaps(const struct pq_kernels *k, const struct pq_run *options,
                      int quantizes)
 {
     static unsigned char expected[MAX_N];
-    const size_t most = random_chance(80) ? 200 : PQ_SPACED_MOST;
-    const size_t g = PQ_SPACED + random_below(most - PQ_SPACED + 1);
+    const size_t most = random_chance(80) ? 200 : PQ_MAX_GAPPED_GROUP;
+    const size_t g = PQ_MIN_GAPPED_GROUP + random_below(most - PQ_MIN_GAPPED_GROUP + 1);
     const size_t groups = 1 + random_below(20);
     const size_t in = pq_type_size(options->in), out = pq_type_size(options->out);
     const size_t in_stride = g * in + random_below(50);
@@ -916,7 +916,7 @@ static void verify_minmaxes(const struct pq_kernels *k, enum pq_type real, size_
     uint32_t got = 0, expected = 0;
     memcpy(x, from, bytes);
     if (apart == 0) {
-        k->minmax_grp[row](x, rows, n, lo, hi, &got);
+        k->minmax_groups[row](x, rows, n, lo, hi, &got);
         for (size_t r = 0; r < rows; r++) {
             struct extrema e = {HUGE_VAL, -HUGE_VAL, 0};
             merge_run(&pq_kernels_scalar, real, from + r * stride, n, &e);
@@ -936,7 +936,7 @@ static void verify_minmaxes(const struct pq_kernels *k, enum pq_type real, size_
     put_extreme(lo, real, n, 77);
     put_extreme(hi, real, n, 77);
     got = expected = 0;
-    k->minmax_vec[row](x, (ptrdiff_t)stride, rows, n, lo, hi, &got);
+    k->minmax_columns[row](x, (ptrdiff_t)stride, rows, n, lo, hi, &got);
     for (size_t c = 0; c < n; c++) {
         struct extrema e = {c % 3 == 0 ? -1.5 : HUGE_VAL, c % 5 == 0 ? 2.5 : -HUGE_VAL, 0};
         for (size_t r = 0; r < rows; r++) {
@@ -1124,8 +1124,8 @@ static void check_table(const struct pq_kernels *k)
     check_every_half(k, PQ_BF16);
     for (int r = 0; r < 4; r++) {
         for (int c = 0; c < ALL_CODES; c++) {
-            check_quantize_wide(k, reals[r], codes[c]);
-            check_dequantize_wide(k, codes[c], reals[r]);
+            check_quantize_int64(k, reals[r], codes[c]);
+            check_dequantize_int64(k, codes[c], reals[r]);
         }
     }
     for (int c = 0; c < ALL_CODES; c++) {

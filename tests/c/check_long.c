@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "fpenv.h"
+#include "math/fpenv.h"
 #include "run.h"
 #include "types.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "fpenv.h"
+#include "math/fpenv.h"
 #include "run.h"
 #include "types.h"
 
@@ -242,14 +242,15 @@ static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, 
     uint16_t half;
     const int decodes = op->kind == DECODE_GRP || op->kind == DECODE_VEC;
     const int encodes = op->kind <= ENCODE_VEC;
-    int flushes = PQ_CAN_FLUSH && has_control && !decodes && random_chance(50);
+    int flushes_subnormals = PQ_CAN_FLUSH && has_control && !decodes && random_chance(50);
     for (size_t i = 0; i < params; i++) {
         const float z = (float)draw_integer(-40, 40) / 4;
         scale[i] = random_chance(50)
                        ? ldexpf(1 + (float)random_unit(), (int)random_between(-110, 20))
                        : draw_scale();
-        zero[i] =
-            random_chance(60) || (flushes && encodes) ? INT32_MIN : (int32_t)bits_of_f32(z);
+        zero[i] = random_chance(60) || (flushes_subnormals && encodes)
+                      ? INT32_MIN
+                      : (int32_t)bits_of_f32(z);
         if (op->kind == ROUNDED) {
             zero[i] = (int32_t)(op->out == PQ_U8 || op->out == PQ_U16 ? random_below(200)
                                                                       : random_below(100));
@@ -266,11 +267,12 @@ static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, 
         put_bits(x, op->in, i, bits);
     }
     for (size_t i = 0; i < params; i++) { /* as the engine does it */
-        flushes = flushes && !(fabsf(scale[i]) < (encodes ? 0x1p-107f : 0x1p-124f));
+        flushes_subnormals =
+            flushes_subnormals && !(fabsf(scale[i]) < (encodes ? 0x1p-107f : 0x1p-124f));
     }
     memset(y - CANARY, 0x5a, CANARY + out_bytes);
     run(&pq_kernels_scalar, op, x, expected, n, g, scale, zero);
-    (flushes ? run_flushing : run)(k, op, x, y, n, g, scale, zero);
+    (flushes_subnormals ? run_flushing : run)(k, op, x, y, n, g, scale, zero);
     for (size_t i = 0; i < out_bytes && !check_tired(); i++) {
         CHECK(y[i] == expected[i], "%s: n %zu, g %zu, byte %zu: %#x, not %#x", k->name, n,
               g, i, y[i], expected[i]);
@@ -410,7 +412,7 @@ static void check_bytes(const struct pq_kernels *k, enum pq_type type)
 }
 
 /* Bytes of codes that words of 32 bits have at any place. */
-static void check_take_words(const struct pq_kernels *k)
+static void check_unpack_words(const struct pq_kernels *k)
 {
     check_begin("%s take_words", k->name);
     for (size_t i = 0; i < check_count(400); i++) {
@@ -423,7 +425,7 @@ static void check_take_words(const struct pq_kernels *k)
         }
         memset(y - CANARY, 0x5a, CANARY);
         const int left = 32 - shift < bits ? 32 - shift : bits, mask = (1 << left) - 1;
-        k->take_words(x, shift, mask, y, n);
+        k->unpack_words(x, shift, mask, y, n);
         for (size_t j = 0; j < n; j++) {
             uint32_t word;
             memcpy(&word, x + j * sizeof word, sizeof word);
@@ -696,7 +698,7 @@ int main(void)
     for (int i = 0; pq_isa_name(i) != NULL; i++) {
         const struct pq_kernels *k = pq_isa_find(pq_isa_name(i));
         check_ops(k);
-        check_take_words(k);
+        check_unpack_words(k);
         for (int t = PQ_NO_TYPE + 1; t < PQ_TYPE_COUNT; t++) {
             const enum pq_type type = (enum pq_type)t;
             if (pq_type_bits(type) < 8) {

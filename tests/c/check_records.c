@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels.h"
-#include "scalar_math.h"
+#include "kernels/kernels.h"
+#include "math/scalar_math.h"
 
 enum { MOST = 9 }; /* blocks of a run */
 
@@ -47,7 +47,7 @@ static void check_kernel(const struct pq_kernels *kernels, int place)
 
 static void check_narrowing(const struct pq_kernels *kernels)
 {
-    const struct pq_records *const ours = kernels->records;
+    const struct pq_gguf_kernels *const ours = kernels->records;
     enum { N = 96 };
     _Alignas(64) float x[N];
     _Alignas(64) uint16_t half[N], brain[N];
@@ -106,7 +106,7 @@ static void check_call(const struct pq_kernels *kernels)
     static uint8_t bytes[1 << 19], row[40 * 292];
     static char out[1 << 20];
     static float numbers[40 * 256];
-    const int place = (int)random_below(PQ_BLOCK_FORMATS);
+    const int place = (int)random_below(PQ_GGUF_FORMATS);
     const struct pq_block_format *const format = pq_block_format(place);
     const enum pq_type type = types[random_below(4)];
     const ptrdiff_t size = (ptrdiff_t)pq_type_size(type);
@@ -183,7 +183,7 @@ static void check_encoding(const struct pq_kernels *kernels)
     static float numbers[8 * 12 * 256];
     int place = 0;
     do {
-        place = (int)random_below(PQ_BLOCK_FORMATS);
+        place = (int)random_below(PQ_GGUF_FORMATS);
     } while (scalar->records->encode[place] == NULL);
     const struct pq_block_format *const format = pq_block_format(place);
     const enum pq_type type = types[random_below(4)];
@@ -333,7 +333,7 @@ static void check_refusals(void)
     CHECK(pq_block_decode(scalar, &good, 2, 2) == PQ_ERR_PART, "part 2 of 2");
     CHECK(pq_block_decode(NULL, &good, 0, 1) == PQ_ERR_NULL, "no kernels");
     CHECK(pq_block_decode(scalar, NULL, 0, 1) == PQ_ERR_NULL, "no arguments");
-    CHECK(pq_block_format(-1) == NULL && pq_block_format(PQ_BLOCK_FORMATS) == NULL,
+    CHECK(pq_block_format(-1) == NULL && pq_block_format(PQ_GGUF_FORMATS) == NULL,
           "formats that there are not");
     check_end();
 }
@@ -345,7 +345,7 @@ int main(void)
     check_refusals();
     for (int i = 0; pq_isa_name(i) != NULL; i++) {
         const struct pq_kernels *const kernels = pq_isa_find(pq_isa_name(i));
-        for (int place = 0; place < PQ_BLOCK_FORMATS; place++) {
+        for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
             check_kernel(kernels, place);
         }
         check_narrowing(kernels);

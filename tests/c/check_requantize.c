@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "fpenv.h"
+#include "math/fpenv.h"
 
 enum { MOST = 3000, CHANNELS = 700 };
 

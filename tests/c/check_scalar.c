@@ -382,7 +382,7 @@ static void check_hard_quantize(enum pq_type real, enum pq_type code)
     check_end();
 }
 
-static void check_quantize_wide(enum pq_type real, enum pq_type code)
+static void check_quantize_int64(enum pq_type real, enum pq_type code)
 {
     const struct limits limits = limits_of(code);
     check_begin("wide %s quantized to %s", type_name(real), type_name(code));
@@ -484,7 +484,7 @@ static void check_dequantize(enum pq_type code, enum pq_type real)
     check_end();
 }
 
-static void check_dequantize_wide(enum pq_type code, enum pq_type real)
+static void check_dequantize_int64(enum pq_type code, enum pq_type real)
 {
     const struct limits limits = limits_of(code);
     const int64_t most = INT64_C(1) << 52;
@@ -942,8 +942,8 @@ int main(int argc, char **argv)
                 check_hard_quantize(reals[r], codes[c]);
                 check_dequantize(codes[c], reals[r]);
             }
-            check_quantize_wide(reals[r], codes[c]);
-            check_dequantize_wide(codes[c], reals[r]);
+            check_quantize_int64(reals[r], codes[c]);
+            check_dequantize_int64(codes[c], reals[r]);
         }
         for (int c = 0; c < 2; c++) {
             check_quantize_64(reals[r], c == 0 ? PQ_I64 : PQ_U64);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "fpenv.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
+#include "math/fpenv.h"
 #include "types.h"
 
 enum { MOST = 1100, BYTES = MOST * 8 };
@@ -60,7 +60,7 @@ static void check_words(const struct pq_kernels *k, const struct guarded *memory
                                : random_chance(30) ? (UINT64_C(1) << 34) - near
                                                    : random_bits();
         uint32_t *const to = (uint32_t *)(void *)guarded_end(memory, n * sizeof *to);
-        k->noise(to, seed, first, step, n);
+        k->random_words(to, seed, first, step, n);
         for (size_t j = 0; j < n; j++) {
             const uint32_t word = word_at(seed, first + j * step);
             CHECK(to[j] == word, "n %zu, first %#llx, step %#llx: word %zu is %#x, not %#x",
@@ -75,7 +75,7 @@ static void check_words(const struct pq_kernels *k, const struct guarded *memory
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 
 struct memory {
-    struct guarded x, y, noise, scale, zero;
+    struct guarded x, y, random_words, scale, zero;
 };
 
 struct batch {
@@ -83,7 +83,7 @@ struct batch {
     int general, each, overflow;
     size_t n;
     char x[BYTES], y[BYTES];
-    uint32_t noise[MOST];
+    uint32_t random_words[MOST];
     double scale[MOST], zero[MOST]; /* of any type */
 };
 
@@ -103,7 +103,7 @@ static void draw_params(struct batch *b)
             memcpy((char *)b->zero + i * sizeof whole,
                    is_float ? (const void *)&sum : (const void *)&whole, sizeof whole);
         }
-        if (pq_is_wide(b->out)) {
+        if (pq_is_64_bit(b->out)) {
             memcpy(&b->zero[i], &z, sizeof z);
         }
     }
@@ -123,7 +123,7 @@ static void draw_batch(struct batch *b)
         b->out = (enum pq_type)(1 + random_below(PQ_TYPE_COUNT - 1));
     }
     b->in = reals[random_below(4)];
-    b->general = b->in == PQ_F64 || pq_is_wide(b->out) || random_chance(20);
+    b->general = b->in == PQ_F64 || pq_is_64_bit(b->out) || random_chance(20);
     b->compute = b->in == PQ_F64 ? PQ_F64 : PQ_F32;
     b->each = random_chance(40);
     b->overflow = random_chance(50);
@@ -134,12 +134,12 @@ static void draw_batch(struct batch *b)
     for (size_t i = 0; i < b->n; i++) {
         const double s = scale_at(b, b->each ? i : 0);
         put_bits(b->x, b->in, i, draw_real(b->in, s, random_chance(50) ? 4 : reach));
-        b->noise[i] = random_chance(10) ? 0 : (uint32_t)random_bits();
+        b->random_words[i] = random_chance(10) ? 0 : (uint32_t)random_bits();
     }
 }
 
 static void run(const struct pq_kernels *k, const struct batch *b, const void *x, void *y,
-                const uint32_t *noise, const void *scale, const void *zero)
+                const uint32_t *random_words, const void *scale, const void *zero)
 {
     struct pq_run run = {.group = b->each ? 1 : b->n,
                          .in = b->in,
@@ -147,7 +147,7 @@ static void run(const struct pq_kernels *k, const struct batch *b, const void *x
                          .compute = b->compute,
                          .round = PQ_STOCHASTIC,
                          .overflow = b->overflow,
-                         .noise = noise,
+                         .random_words = random_words,
                          .general = b->general};
     if (b->general) {
         run.scale.f64 = scale;
@@ -177,11 +177,12 @@ static void check_codes(const struct pq_kernels *k, const struct memory *m)
         const size_t in = pq_bytes_of(b.in), out = pq_bytes_of(b.out);
         const size_t size = b.general ? sizeof(double) : sizeof(float);
         const size_t params = b.each ? b.n * size : size;
-        run(&pq_kernels_scalar, &b, b.x, b.y, b.noise, b.scale, b.zero);
+        run(&pq_kernels_scalar, &b, b.x, b.y, b.random_words, b.scale, b.zero);
         void *const x = copied(&m->x, b.x, b.n * in, 1);
         unsigned char *const y = copied(&m->y, b.x, b.n * out, 1);
         const pq_fpenv found = pq_fpenv_enter();
-        run(k, &b, x, y, copied(&m->noise, b.noise, b.n * sizeof *b.noise, 4),
+        run(k, &b, x, y,
+            copied(&m->random_words, b.random_words, b.n * sizeof *b.random_words, 4),
             copied(&m->scale, b.scale, params, size),
             copied(&m->zero, b.zero, params, size));
         pq_fpenv_leave(found);
@@ -189,7 +190,7 @@ static void check_codes(const struct pq_kernels *k, const struct memory *m)
             CHECK(memcmp(y + j * out, b.y + j * out, out) == 0,
                   "%s to %s, general %d, each %d, n %zu: element %zu, scale %a, word %#x",
                   type_name(b.in), type_name(b.out), b.general, b.each, b.n, j,
-                  scale_at(&b, b.each ? j : 0), b.noise[j]);
+                  scale_at(&b, b.each ? j : 0), b.random_words[j]);
         }
     }
     check_end();
@@ -205,10 +206,10 @@ int main(void)
     const char *name;
     for (int i = 0; (name = pq_isa_name(i)) != NULL; i++) {
         const struct pq_kernels *const k = pq_isa_find(name);
-        check_words(k, &m.noise);
+        check_words(k, &m.random_words);
         check_codes(k, &m);
     }
-    struct guarded all[] = {m.x, m.y, m.noise, m.scale, m.zero};
+    struct guarded all[] = {m.x, m.y, m.random_words, m.scale, m.zero};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         guarded_free(&all[i]);
     }

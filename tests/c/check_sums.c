@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 enum { MOST = PQ_SUM_PIECE, GRID = 5 };
 

@@ -18,14 +18,14 @@
 #include <string.h>
 
 #include "calls.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "types.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MARGIN = 64, FEW_PARTS = 8 };
 
-enum verb { QUANTIZE, DEQUANTIZE, REPACK, MINMAX, CHOOSE, ZEROS_WITHIN, REQUANTIZE };
+enum op { QUANTIZE, DEQUANTIZE, REPACK, MINMAX, CHOOSE, ZEROS_WITHIN, REQUANTIZE };
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type narrow[] = {
@@ -187,7 +187,7 @@ static void draw_quantization(int quantize)
     }
 }
 
-static void draw_valid(enum verb verb)
+static void draw_valid(enum op op)
 {
     memset(&call.args, 0, sizeof call.args);
     call.in.has_words = call.out.has_words = 0;
@@ -195,9 +195,9 @@ static void draw_valid(enum verb verb)
     draw_shape(&call, some_size());
     draw_granularity(&call);
     call.out.array = call.zero.array = (struct pq_array){.type = PQ_I8};
-    if (verb <= DEQUANTIZE) {
-        draw_quantization(verb == QUANTIZE);
-    } else if (verb == REPACK) {
+    if (op <= DEQUANTIZE) {
+        draw_quantization(op == QUANTIZE);
+    } else if (op == REPACK) {
         const enum pq_type code = random_chance(75)   ? PICK(narrow)
                                   : random_chance(75) ? PQ_U8
                                                       : PQ_I8;
@@ -207,7 +207,7 @@ static void draw_valid(enum verb verb)
             use.known = 0; /* bytes to bytes, which is refused */
         }
         draw_params(&call, PLAIN, PQ_F32, code, 0);
-    } else if (verb == MINMAX) {
+    } else if (op == MINMAX) {
         draw_elements(&call.in, &memory.in, PICK(reals), draw_layout(), 0);
         draw_view(&call.scale, &memory.scale, call.args.ndim, call.counts, PQ_F64, ALIGNED);
         clear_unselected(&call, &call.scale);
@@ -252,15 +252,15 @@ static void strew_zeros(void)
     use.known = 0;
 }
 
-static void fill(enum verb verb)
+static void fill(enum op op)
 {
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
-    if (verb == QUANTIZE || verb == DEQUANTIZE) {
-        fill_params(&call, verb == QUANTIZE);
-        fill_input(&call, verb == QUANTIZE);
-    } else if (verb == REPACK) {
+    if (op == QUANTIZE || op == DEQUANTIZE) {
+        fill_params(&call, op == QUANTIZE);
+        fill_input(&call, op == QUANTIZE);
+    } else if (op == REPACK) {
         fill_input(&call, 0);
-    } else if (verb == ZEROS_WITHIN) {
+    } else if (op == ZEROS_WITHIN) {
         fill_params(&call, 0);
     } else if (call.n > 0) { /* of MINMAX; more of what is not finite where there is any */
         const int tame = random_chance(60);
@@ -386,12 +386,12 @@ static void mangle(struct pq_layout *layout)
 }
 
 /* Options that make no sense. */
-static void spoil_affine(struct pq_args *args, enum verb verb)
+static void spoil_affine(struct pq_args *args, enum op op)
 {
-    const int wide = pq_is_wide(verb == QUANTIZE ? args->out.type : args->in.type);
+    const int wide = pq_is_64_bit(op == QUANTIZE ? args->out.type : args->in.type);
     static const int64_t far[] = {INT64_MIN, INT64_MAX, -129, 256, INT64_C(1) << 32};
     static int64_t fills[1];
-    const int code = verb == QUANTIZE || verb == DEQUANTIZE;
+    const int code = op == QUANTIZE || op == DEQUANTIZE;
     switch (random_below(5)) {
     case 0:
         args->fills = random_chance(50) ? 1 : SIZE_MAX;
@@ -400,7 +400,7 @@ static void spoil_affine(struct pq_args *args, enum verb verb)
         break;
     case 1:
         args->beyond = (enum pq_beyond)no_type();
-        use.refused = verb == QUANTIZE;
+        use.refused = op == QUANTIZE;
         break;
     case 2:
         fills[0] = far[random_below(5)];
@@ -411,19 +411,19 @@ static void spoil_affine(struct pq_args *args, enum verb verb)
     case 3:
         args->lowest_code = far[random_below(5)];
         args->highest_code = INT64_MIN;
-        use.refused = verb == QUANTIZE && !wide;
+        use.refused = op == QUANTIZE && !wide;
         break;
     default:
         args->beyond = PQ_WRAP;
         args->lowest_code = 1;
         args->highest_code = 2;
-        use.refused = verb == QUANTIZE;
+        use.refused = op == QUANTIZE;
         break;
     }
 }
 
 /* Spoil one field of a copy of the call, or the arrays it refers to. */
-static void spoil(struct pq_args *args, enum verb verb)
+static void spoil(struct pq_args *args, enum op op)
 {
     const int ndim = call.args.ndim;
     const size_t d = ndim > 0 ? random_below((size_t)ndim) : 0;
@@ -433,7 +433,7 @@ static void spoil(struct pq_args *args, enum verb verb)
         return;
     }
     if (random_chance(10)) {
-        spoil_affine(args, verb);
+        spoil_affine(args, op);
         return;
     }
     switch (random_below(11)) {
@@ -454,7 +454,7 @@ static void spoil(struct pq_args *args, enum verb verb)
         if (ndim > 0 && args->block != NULL) {
             call.block[d] =
                 random_chance(50) ? 0 : PTRDIFF_MIN + (ptrdiff_t)random_below(2);
-            use.refused = verb != REPACK; /* which has no parameters */
+            use.refused = op != REPACK; /* which has no parameters */
         }
         break;
     case 4:
@@ -516,23 +516,22 @@ static const struct pq_args *of_another_version(const struct pq_args *args)
 
 /* ---- quantize, dequantize, repack ---- */
 
-static enum pq_status run_once(const struct pq_kernels *k, enum verb verb, int part,
-                               int parts)
+static enum pq_status run_once(const struct pq_kernels *k, enum op op, int part, int parts)
 {
     static struct pq_prepared plan = {.size = sizeof plan};
     const struct pq_args *const args = use.args;
     if (use.no_kernels) {
         k = NULL;
     }
-    if (verb == REPACK) {
+    if (op == REPACK) {
         return pq_repack(k, args, part, parts);
     }
     if (args == NULL || (call.n + (size_t)part) % 2 == 0) {
-        return verb == QUANTIZE ? pq_quantize(k, args, part, parts)
-                                : pq_dequantize(k, args, part, parts);
+        return op == QUANTIZE ? pq_quantize(k, args, part, parts)
+                              : pq_dequantize(k, args, part, parts);
     }
-    const enum pq_status status = verb == QUANTIZE ? pq_prepare_quantize(&plan, k, args)
-                                                   : pq_prepare_dequantize(&plan, k, args);
+    const enum pq_status status = op == QUANTIZE ? pq_prepare_quantize(&plan, k, args)
+                                                 : pq_prepare_dequantize(&plan, k, args);
     const enum pq_status ran = pq_run(&plan, args->in.data, args->out.data, part, parts);
     CHECK(status == PQ_OK || ran == PQ_ERR_NULL, "a plan that failed was run: %d",
           (int)ran);
@@ -545,17 +544,17 @@ static int has_run(enum pq_status status)
     return status == PQ_OK || status == PQ_ERR_BEYOND;
 }
 
-static enum pq_status run_all(const struct pq_kernels *k, enum verb verb)
+static enum pq_status run_all(const struct pq_kernels *k, enum op op)
 {
     enum pq_status status = PQ_OK;
     if (use.parts != 0 || use.part != 0) {
-        return run_once(k, verb, use.part, use.parts);
+        return run_once(k, op, use.part, use.parts);
     }
     /* Of a great many shares of 1, of 4 or of 64 of the longest dimension. */
     const int some = call.parts > FEW_PARTS ? (int)call.n + 1 : call.parts;
     const int first = call.parts > FEW_PARTS ? 0 : (int)random_below((size_t)call.parts);
     for (int p = 0; p < some && has_run(status); p++) {
-        const enum pq_status next = run_once(k, verb, (first + p) % call.parts, call.parts);
+        const enum pq_status next = run_once(k, op, (first + p) % call.parts, call.parts);
         status = next == PQ_OK ? status : next;
     }
     return status;
@@ -613,7 +612,7 @@ static void check_fake(void)
     }
 }
 
-static void check_result(enum verb verb)
+static void check_result(enum op op)
 {
     static unsigned char expected[ARENA];
     enum pq_status first = PQ_OK;
@@ -629,17 +628,17 @@ static void check_result(enum verb verb)
     memcpy(expected, kept_out.copy, kept_out.bytes);
     if (known) {
         unsigned char *const lowest = expected + (call.out.lowest - kept_out.at);
-        if (verb == REPACK) {
+        if (op == REPACK) {
             naive_repack(&call, lowest);
         } else {
-            outside = naive(&call, verb == QUANTIZE, lowest);
+            outside = naive(&call, op == QUANTIZE, lowest);
         }
     }
     const enum pq_status due = outside.count != 0 ? PQ_ERR_BEYOND : PQ_OK;
     for (int i = 0; tables[i] != NULL; i++) {
         const struct pq_kernels *k = tables[i];
         restore(&kept_out);
-        const enum pq_status status = run_all(k, verb);
+        const enum pq_status status = run_all(k, op);
         if (i == 0) {
             first = status;
             if (!known && has_run(status)) {
@@ -652,21 +651,21 @@ static void check_result(enum verb verb)
             (!has_run(status) && !is_kept(&kept_out))) {
             text[0] = '\0';
             if (known) {
-                describe(&call, verb == QUANTIZE, text, sizeof text);
+                describe(&call, op == QUANTIZE, text, sizeof text);
             }
             CHECK(0, "verb %d, %s: status %d (first %d), the result is %s, known %d: %s",
-                  (int)verb, k->name, (int)status, (int)first,
+                  (int)op, k->name, (int)status, (int)first,
                   as_expected ? "right" : "wrong", known, text);
         }
         CHECK(is_kept(&kept_in) && is_kept(&kept_scale) &&
                   (call.zero.array.data == NULL || is_kept(&kept_zero)),
-              "verb %d, %s: an input was written", (int)verb, k->name);
-        if (verb == QUANTIZE && use.parts == 0 && use.part == 0) {
+              "verb %d, %s: an input was written", (int)op, k->name);
+        if (op == QUANTIZE && use.parts == 0 && use.part == 0) {
             judge_count(k, status, known, outside);
         }
     }
     restore(&kept_out);
-    if (verb == QUANTIZE && known) {
+    if (op == QUANTIZE && known) {
         check_fake();
     }
 }
@@ -1173,7 +1172,7 @@ static void draw_blocks(void)
     const enum layout layout = draw_layout(), other = layout == PLAIN ? PLAIN : GAPPED;
     coding.encodes = random_chance(40);
     do {
-        coding.format = pq_block_format((int)random_below(PQ_BLOCK_FORMATS));
+        coding.format = pq_block_format((int)random_below(PQ_GGUF_FORMATS));
     } while (coding.encodes && !coding.format->encodes);
     memset(&call.args, 0, sizeof call.args);
     draw_shape(&call, 6);
@@ -1342,19 +1341,19 @@ static void one_input(const unsigned char *data, size_t size)
         check_blocks();
         return;
     }
-    const enum verb verb = kind < 8    ? QUANTIZE
-                           : kind < 14 ? DEQUANTIZE
-                           : kind < 16 ? REPACK
-                           : kind < 18 ? MINMAX
-                           : kind < 19 ? CHOOSE
-                           : kind < 20 ? ZEROS_WITHIN
-                                       : REQUANTIZE;
-    if (verb == CHOOSE) {
+    const enum op op = kind < 8    ? QUANTIZE
+                       : kind < 14 ? DEQUANTIZE
+                       : kind < 16 ? REPACK
+                       : kind < 18 ? MINMAX
+                       : kind < 19 ? CHOOSE
+                       : kind < 20 ? ZEROS_WITHIN
+                                   : REQUANTIZE;
+    if (op == CHOOSE) {
         check_choose();
         random_from(NULL, 0);
         return;
     }
-    if (verb == REQUANTIZE) {
+    if (op == REQUANTIZE) {
         check_fixed_point();
         check_requantize();
         return;
@@ -1362,21 +1361,21 @@ static void one_input(const unsigned char *data, size_t size)
     memset(&use, 0, sizeof use);
     use.known = 1;
     const int spoiled = random_chance(25), strewn = random_chance(5);
-    draw_valid(verb);
+    draw_valid(op);
     struct pq_args args = call.args;
     if (!spoiled) {
         random_from(NULL, 0); /* the numbers do not matter so much */
     }
-    fill(verb);
+    fill(op);
     if (strewn) {
         strew_zeros();
     }
     use.args = &args;
     if (spoiled) {
         use.known = 0;
-        spoil(&args, verb);
+        spoil(&args, op);
         if (random_chance(20)) {
-            spoil(&args, verb);
+            spoil(&args, op);
         }
         if (random_chance(2)) {
             use.args = NULL;
@@ -1384,16 +1383,15 @@ static void one_input(const unsigned char *data, size_t size)
         }
         random_from(NULL, 0);
     }
-    if (verb != MINMAX && use.args != NULL && args.size == sizeof args &&
-        random_chance(10)) {
+    if (op != MINMAX && use.args != NULL && args.size == sizeof args && random_chance(10)) {
         use.args = of_another_version(&args);
     }
-    if (verb == MINMAX) {
+    if (op == MINMAX) {
         check_minmax();
-    } else if (verb == ZEROS_WITHIN) {
+    } else if (op == ZEROS_WITHIN) {
         check_zeros_within();
     } else {
-        check_result(verb);
+        check_result(op);
     }
 }
 

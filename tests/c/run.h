@@ -3,7 +3,7 @@
 #ifndef RUN_H
 #define RUN_H
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 /* The kernel for run->in and run->out, or the general one, which for codes of 64 bits is
  * the wide one, over groups of `g` elements with parameters as it takes them. */
@@ -13,8 +13,8 @@ static inline void run_kernel(const struct pq_kernels *k, const struct pq_run *o
 {
     struct pq_run run = *options;
     pq_kernel_fn *kernel = quantizes ? k->quantize_general : k->dequantize_general;
-    if (pq_is_wide(quantizes ? run.out : run.in)) {
-        kernel = quantizes ? k->quantize_wide : k->dequantize_wide;
+    if (pq_is_64_bit(quantizes ? run.out : run.in)) {
+        kernel = quantizes ? k->quantize_int64 : k->dequantize_int64;
     }
     if (general) {
         run.scale.f64 = scale;

@@ -72,15 +72,15 @@ enum pq_round {
 
 enum pq_status {
     PQ_OK,
-    PQ_ERR_NULL,   /* a pointer that is needed is null */
-    PQ_ERR_NDIM,   /* more than PQ_MAX_NDIM dimensions, or fewer than none */
-    PQ_ERR_SHAPE,  /* a negative extent, a block smaller than one element, or more elements
-                      or longer strides than memory has */
-    PQ_ERR_TYPE,   /* a type that this argument cannot have */
-    PQ_ERR_ROUND,  /* an unknown rounding mode */
-    PQ_ERR_PART,   /* not 0 <= part < parts */
-    PQ_ERR_ZERO,   /* a zero point outside the range of the quantized type, or of what can be
-                      computed */
+    PQ_ERR_NULL,  /* a pointer that is needed is null */
+    PQ_ERR_NDIM,  /* more than PQ_MAX_NDIM dimensions, or fewer than none */
+    PQ_ERR_SHAPE, /* a negative extent, a block smaller than one element, or more elements
+                     or longer strides than memory has */
+    PQ_ERR_TYPE,  /* a type that this argument cannot have */
+    PQ_ERR_ROUND, /* an unknown rounding mode */
+    PQ_ERR_PART,  /* not 0 <= part < parts */
+    PQ_ERR_ZERO,  /* a zero point outside the range of the quantized type, or of what can be
+                     computed */
     PQ_ERR_OVERLAP, /* elements of `out` share memory with each other; with those of other
                        arrays they must not, which is not checked */
     PQ_ERR_SIZE     /* a struct whose size is less than that of its first version, or that
@@ -88,8 +88,8 @@ enum pq_status {
 };
 
 /*
- * Every struct that callers make, but for `struct pq_array` in it, begins with its size: the
- * caller sets `.size = sizeof` of it. Members are only ever added, at the end; what is
+ * Every struct that callers make, but for `struct pq_array` in it, begins with its size:
+ * the caller sets `.size = sizeof` of it. Members are only ever added, at the end; what is
  * beyond `size` counts as zeros, and a member that is 0 or null means what Python's
  * functions do by default. So a caller may have been compiled for an older version, and for
  * a newer one if it leaves what is new at 0.
@@ -160,8 +160,8 @@ const char *pq_isa_name(int i);
  * Quantize real `in` (an int32 is converted to the type of the quotient) to integer or
  * narrow float `out`; dequantize those to real `out`. The work is cut into `parts` that may
  * run on different threads; each call does one of them. Dequantizing integers takes with
- * `any_zeros` all that int64 holds. Quantizing with `zero_first` takes these from float32 to 8
- * bits, half to even, and otherwise up to 2^52 in magnitude.
+ * `any_zeros` all that int64 holds. Quantizing with `zero_first` takes these from float32
+ * to 8 bits, half to even, and otherwise up to 2^52 in magnitude.
  */
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
                            int part, int parts);

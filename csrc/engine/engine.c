@@ -1,0 +1,1069 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks a plan over the kernels of a job. Two ways serve every case: long contiguous rows
+ * go straight to a kernel; anything else goes through tiles of at most PQ_TILE elements,
+ * for which parameters are expanded to one per element and strided data gathered. Rows that
+ * share the parameters of each column are many in one run. Narrow codes are made whole
+ * bytes, or these made narrow codes, a tile or a few rows at a time. It knows no operation.
+ */
+#include "engine/job.h"
+#include "math/fpenv.h"
+
+enum {
+    LINE = 64,             /* bytes of caches */
+    SQUARE = 64 * 256,     /* bytes of one that is transposed, at most */
+    CHANNELS = 8,          /* rows that are few */
+    TOGETHER = 8,          /* rows that gain from parameters they share */
+    STAGED = 16 * PQ_TILE, /* bytes of codes of such rows */
+    ACROSS = 16, /* rows of a tile where one side is transposed: two squares of bytes */
+    CACHE_BYTES = 1 << 20, /* bytes that no cache near holds */
+    PREFETCH_RUN_BYTES = 1
+        << 23, /* that hardware does not fetch in time: below, hints cost ... */
+    PREFETCH_GROUP_BYTES = 1
+        << 25 /* ... more than they save, and where there is more to do, here */
+};
+
+/* ---- rows at once ---- */
+
+static bool is_staged(const struct pq_job *job)
+{
+    return pq_job_unpacks(job) || job->give.convert != NULL || job->give.bits != 0;
+}
+
+/* Groups of `group` elements, their parameters from place `from` of the job's arrays on. */
+static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
+{
+    struct pq_run *const run = &job->how.run;
+    run->group = group;
+    if (job->how.general) {
+        run->scale.f64 = job->scale.f64 + from;
+        run->zero.f64 = job->zero.f64 + from;
+        run->offset.f64 = job->offset.f64 + from;
+    } else {
+        run->scale.f32 = job->scale.f32 + from;
+        run->zero.i32 = job->zero.i32 + from;
+        run->offset.f32 = job->offset.f32 + from;
+    }
+}
+
+/* Whether kernels take rows of so many elements where they lie, each under one pair of
+ * parameters, as groups with gaps between. */
+static bool accepts_gaps(const struct pq_job *job, ptrdiff_t columns)
+{
+    return columns >= PQ_MIN_GAPPED_GROUP && columns <= PQ_MAX_GAPPED_GROUP &&
+           !job->how.general && job->how.copy == NULL &&
+           !pq_needs_random_words(&job->how) && !is_staged(job);
+}
+
+/* Rows of `columns` elements, their parameters from place 0 of the job's arrays on. */
+static void run_gapped(struct pq_job *job, const char *x, ptrdiff_t in_stride, char *y,
+                       ptrdiff_t out_stride, ptrdiff_t rows, ptrdiff_t columns)
+{
+    struct pq_run *const run = &job->how.run;
+    set_params(job, (size_t)columns, 0);
+    run->in_gap = in_stride - columns * job->in_step;
+    run->out_gap = out_stride - columns * job->out_step;
+    job->how.kernel(run, x, y, (size_t)(rows * columns));
+    run->in_gap = 0;
+    run->out_gap = 0;
+}
+
+/* ---- tiles ---- */
+
+/* `share`: as pq_load_tile_params tells, 1 of one element being all of them; `from`: place
+ * of the first parameters. */
+static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
+                            size_t share, ptrdiff_t from)
+{
+    if (job->how.copy != NULL) {
+        job->how.copy(x, y, n);
+        return;
+    }
+    set_params(job, share, from);
+    job->how.kernel(&job->how.run, x, y, n);
+}
+
+/* The input of a tile for a kernel: as it lies, or in `buffer`. */
+static const char *load_tile(const struct pq_job *job, char *buffer, const char *x,
+                             const struct pq_tile *tile)
+{
+    const size_t n = (size_t)(tile->rows * tile->columns);
+    const bool direct = pq_tile_direct(tile);
+    if (job->take.bits != 0 && !direct) {
+        for (ptrdiff_t r = 0; r < tile->rows; r++) {
+            pq_unpack_codes(&job->take, buffer + r * tile->columns,
+                            x + r * tile->row_stride, tile->column_stride,
+                            (size_t)tile->columns);
+        }
+        return buffer;
+    }
+    if (!direct) {
+        pq_gather(job->kernels, buffer, x, tile);
+        x = buffer;
+    }
+    if (pq_job_unpacks(job)) {
+        pq_unpack_codes(&job->take, buffer, x, job->in_step, n);
+        x = buffer;
+    }
+    return x;
+}
+
+static void store_tile(const struct pq_job *job, char *y, const char *result,
+                       const struct pq_tile *tile)
+{
+    for (ptrdiff_t r = 0; job->give.bits != 0 && r < tile->rows; r++) {
+        pq_pack_codes(&job->give, y + r * tile->row_stride, tile->column_stride,
+                      result + r * tile->columns, (size_t)tile->columns);
+    }
+    if (job->give.bits == 0 && result != y) {
+        pq_scatter(job->kernels, y, result, tile);
+    }
+}
+
+/* Whether kernels can write the rows of a tile where they belong. */
+static bool is_by_rows(const struct pq_job *job, const struct pq_tile *out)
+{
+    return pq_tile_rows(out) && !pq_tile_direct(out) && out->columns >= PQ_GROUP &&
+           job->give.bits == 0 && job->give.convert == NULL;
+}
+
+/* Whether its rows lie apart, as kernels of groups can take them. */
+static bool has_gaps(const struct pq_tile *tile)
+{
+    return pq_tile_rows(tile) && !pq_tile_direct(tile);
+}
+
+/* Some of dimensions 0 and 1. */
+struct area {
+    ptrdiff_t row, rows, column, columns;
+};
+
+static struct pq_tile tile_in(const struct pq_job *job, struct area area)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    return (struct pq_tile){area.rows, area.columns,         dim[1].in,
+                            dim[0].in, (size_t)job->in_step, job->in_swapped};
+}
+
+static struct pq_tile tile_out(const struct pq_job *job, struct area area)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    return (struct pq_tile){area.rows,  area.columns,          dim[1].out,
+                            dim[0].out, (size_t)job->out_step, job->out_swapped};
+}
+
+static const char *place_in(const struct pq_job *job, struct pq_position at,
+                            struct area area)
+{
+    return at.in + area.row * job->plan.dim[1].in + area.column * job->plan.dim[0].in;
+}
+
+static char *place_out(const struct pq_job *job, struct pq_position at, struct area area)
+{
+    return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
+}
+
+/* The codes of a tile from streams, row by row, and to them. Not inlined: tiles without
+ * them would take longer. */
+PQ_NOINLINE const char *unpack_streams(const struct pq_job *job, char *buffer,
+                                       struct pq_position at, struct area area)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    at = pq_position_at(at, &dim[0], area.column);
+    for (ptrdiff_t r = 0; r < area.rows; r++) {
+        const struct pq_position row = pq_position_at(at, &dim[1], area.row + r);
+        pq_unpack_stream(&job->take, buffer + r * area.columns, row.in, dim[0].in,
+                         row.in_code, dim[0].in_code, (size_t)area.columns);
+    }
+    return buffer;
+}
+
+PQ_NOINLINE void pack_streams(const struct pq_job *job, struct pq_position at,
+                              struct area area, const char *result)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    at = pq_position_at(at, &dim[0], area.column);
+    for (ptrdiff_t r = 0; r < area.rows; r++) {
+        const struct pq_position row = pq_position_at(at, &dim[1], area.row + r);
+        pq_pack_stream(&job->give, row.out, dim[0].out, row.out_code, dim[0].out_code,
+                       result + r * area.columns, (size_t)area.columns);
+    }
+}
+
+/* The words of a tile, by the positions of its elements in C order. Not inlined, as above.
+ */
+PQ_NOINLINE void load_random_words(struct pq_job *job, struct pq_position at,
+                                   struct area area)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const uint64_t along = dim[0].place, across = dim[1].place;
+    const uint64_t first =
+        at.place + (uint64_t)area.row * across + (uint64_t)area.column * along;
+    const size_t columns = (size_t)area.columns, rows = (size_t)area.rows;
+    job->how.run.random_words = job->random_words;
+    if (rows == 1 || across == columns * along) {
+        job->kernels->random_words(job->random_words, job->seed, first, along,
+                                   rows * columns);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        job->kernels->random_words(job->random_words + r * columns, job->seed,
+                                   first + r * across, along, columns);
+    }
+}
+
+/* At most PQ_TILE elements, from `taken` and to `kept`, both contiguous, or where they are
+ * null from the input and to the output. Rows that are far are copied, not taken where they
+ * lie: copies wait for more of them at a time. */
+static void run_tile(struct pq_job *job, struct pq_position at, struct area area,
+                     const char *taken, char *kept)
+{
+    const ptrdiff_t rows = area.rows, columns = area.columns;
+    const struct pq_tile in = tile_in(job, area), out = tile_out(job, area);
+    const size_t n = (size_t)(rows * columns);
+    char in_tile[PQ_TILE * sizeof(double)], out_tile[PQ_TILE * sizeof(double)];
+
+    const ptrdiff_t share =
+        job->how.copy != NULL
+            ? 1
+            : pq_load_tile_params(job, at, area.row, rows, area.column, columns);
+    const bool spaced = share != 1 && !job->exceeds_cache && accepts_gaps(job, columns);
+    const bool from_rows = spaced && taken == NULL && has_gaps(&in);
+    const bool to_rows = spaced && kept == NULL && has_gaps(&out);
+    const char *x = taken;
+    if (pq_needs_random_words(&job->how)) {
+        load_random_words(job, at, area);
+    }
+    if (from_rows) {
+        x = place_in(job, at, area);
+    } else if (taken == NULL && job->take.stream != NULL) {
+        x = unpack_streams(job, in_tile, at, area);
+    } else if (taken == NULL) {
+        x = load_tile(job, in_tile, place_in(job, at, area), &in);
+    }
+    char *const y = kept != NULL ? kept : place_out(job, at, area);
+    if (kept == NULL && !spaced && is_by_rows(job, &out)) {
+        for (ptrdiff_t r = 0; r < rows; r++) {
+            const size_t g = share > columns ? (size_t)columns : (size_t)share;
+            run_tile_kernel(job, x + r * columns * (ptrdiff_t)job->in_size,
+                            y + r * out.row_stride, (size_t)columns, g,
+                            share > columns ? 0 : r * columns / share);
+            if (pq_needs_random_words(&job->how)) {
+                job->how.run.random_words += columns;
+            }
+        }
+        return;
+    }
+    const bool direct = pq_tile_direct(&out) && job->give.bits == 0;
+    char *const result = kept != NULL || to_rows || direct ? y : out_tile;
+    if (from_rows || to_rows) {
+        if (share > columns) {
+            pq_repeat_param(job, 0, 0, rows);
+        }
+        run_gapped(job, x, from_rows ? in.row_stride : columns * job->in_step, result,
+                   to_rows ? out.row_stride : columns * job->out_step, rows, columns);
+    } else {
+        run_tile_kernel(job, x, result, n, (size_t)share, 0);
+    }
+    pq_make_codes(&job->give, result, n);
+    if (job->give.stream != NULL) {
+        pack_streams(job, at, area, result);
+    } else {
+        store_tile(job, y, result, &out);
+    }
+}
+
+/* Whether dimension 1 is the one with the shorter stride. */
+static bool has_shorter_stride(ptrdiff_t stride0, ptrdiff_t stride1)
+{
+    return (stride1 < 0 ? -stride1 : stride1) < (stride0 < 0 ? -stride0 : stride0);
+}
+
+/* Rows and columns of a tile: whole rows where they are short, few where one side is
+ * transposed. */
+static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *columns)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t n0 = dim[0].end - dim[0].begin, n1 = dim[1].end - dim[1].begin;
+    ptrdiff_t most = PQ_TILE;
+    if (n1 > 1 && (has_shorter_stride(dim[0].in, dim[1].in) ||
+                   has_shorter_stride(dim[0].out, dim[1].out))) {
+        most = PQ_TILE / ACROSS;
+    }
+    *columns = n0 < most || job->planes.rows != 0 ? n0 : most;
+    *rows = n1 < PQ_TILE / *columns ? n1 : PQ_TILE / *columns;
+    if (*rows > dim[1].block) { /* rows of a block have their parameters together */
+        *rows -= *rows % dim[1].block;
+    }
+}
+
+/* Dimensions 0 and 1, columns of tiles outside: the tiles of a column may share their
+ * parameters. */
+static void run_tiles(void *p, struct pq_position at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = job->plan.dim;
+    ptrdiff_t rows, columns;
+    tile_shape(job, &rows, &columns);
+    for (ptrdiff_t c = dim[0].begin; c < dim[0].end; c += columns) {
+        const ptrdiff_t nc = dim[0].end - c < columns ? dim[0].end - c : columns;
+        for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += rows) {
+            const ptrdiff_t nr = dim[1].end - r < rows ? dim[1].end - r : rows;
+            run_tile(job, at, (struct area){r, nr, c, nc}, NULL, NULL);
+        }
+    }
+}
+
+/* ---- planes ---- */
+
+/* The stride from one parameter to the next, where those of `inner` dimensions, of so many
+ * groups each, and of the next one follow each other; else negative. */
+static ptrdiff_t step_of(const ptrdiff_t *stride, const ptrdiff_t *groups, int inner)
+{
+    ptrdiff_t count = 1, step = 0;
+    for (int d = 0; d <= inner; d++) {
+        if (groups[d] == 1) {
+            continue;
+        }
+        step = count == 1 ? stride[d] : step;
+        if (stride[d] != count * step) {
+            return -1;
+        }
+        count *= groups[d];
+    }
+    return step;
+}
+
+/* Planes of dimension 0, or of 0 and 1, along the next one; none where rows have all they
+ * need in one pair of parameters each. */
+static bool find_planes(struct pq_job *job, int inner)
+{
+    const struct pq_dim *dim = job->plan.dim, *const along = &dim[inner];
+    const ptrdiff_t columns = dim[0].end, rows = inner > 1 ? dim[1].end : 1;
+    const ptrdiff_t groups[] = {pq_dim_groups(&dim[0]),
+                                inner > 1 ? pq_dim_groups(&dim[1]) : along->end,
+                                along->end};
+    const ptrdiff_t scales[] = {dim[0].scale, dim[1].scale, along->scale};
+    const ptrdiff_t zeros[] = {dim[0].zero, dim[1].zero, along->zero};
+    const ptrdiff_t scale = step_of(scales, groups, inner),
+                    zero = step_of(zeros, groups, inner);
+    const bool whole = dim[0].begin == 0 && (inner == 1 || dim[1].begin == 0);
+    const bool joined = inner == 1 || (dim[1].in == columns * dim[0].in &&
+                                       dim[1].out == columns * dim[0].out);
+    const bool shared =
+        groups[0] == 1 && rows == 1 && columns >= PQ_GROUP && job->how.by_groups;
+    if (pq_dim_uniform(along) || along->block != 1 || scale < 0 || zero < 0 || !whole ||
+        !joined || shared || rows > PQ_TILE / columns) {
+        return false;
+    }
+    job->planes = (struct pq_planes){
+        .rows = rows,
+        .columns = columns,
+        .row_group_size = inner > 1 && groups[1] > 1 ? dim[1].block : rows,
+        .block = groups[0] == 1 ? columns : dim[0].block,
+        .row_groups = inner > 1 ? groups[1] : 1,
+        .groups = groups[0],
+        .scale = scale,
+        .zero = zero,
+    };
+    return true;
+}
+
+/* Rows too short to be worth loading parameters for become planes, and these a dimension.
+ */
+static void join_planes(struct pq_job *job)
+{
+    struct pq_plan *const plan = &job->plan;
+    if (job->take.stream != NULL || job->give.stream != NULL ||
+        pq_needs_random_words(&job->how)) {
+        return;
+    }
+    if (plan->ndim > 2 && find_planes(job, 2)) {
+        plan->dim[0].end *= plan->dim[1].end;
+        plan->ndim--;
+        memmove(&plan->dim[1], &plan->dim[2],
+                (size_t)(plan->ndim - 1) * sizeof plan->dim[0]);
+    } else {
+        find_planes(job, 1);
+    }
+}
+
+/* Of the elements on both sides. */
+static size_t bytes_of(const struct pq_job *job)
+{
+    size_t bytes = job->in_size + job->out_size;
+    for (int d = 0; d < job->plan.ndim; d++) {
+        bytes *= (size_t)(job->plan.dim[d].end - job->plan.dim[d].begin);
+    }
+    return bytes;
+}
+
+/* Whether what kernels take and give where it lies is more than caches near hold. */
+static bool is_far(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const size_t both = job->in_size + job->out_size;
+    const bool alone = !pq_dim_uniform(dim) && dim->block == 1;
+    const ptrdiff_t same = pq_dim_uniform(dim) ? dim->end - dim->begin : dim->block;
+    const bool smooth = alone || (size_t)same * both > PREFETCH_RUN_BYTES;
+    return bytes_of(job) > (smooth ? PREFETCH_RUN_BYTES : PREFETCH_GROUP_BYTES) &&
+           !is_staged(job);
+}
+
+/* ---- one side transposed ---- */
+
+/* Whether one side is contiguous along dimension 0, the other along dimension 1. */
+static bool is_transposed(const struct pq_job *job)
+{
+    const struct area some = {0, 2, 0, 2};
+    const struct pq_dim *dim = job->plan.dim;
+    const struct pq_tile in = tile_in(job, some), out = tile_out(job, some);
+    return dim[1].end - dim[1].begin > 1 && !is_staged(job) && job->take.bits == 0 &&
+           ((pq_tile_transposed(&in) && pq_tile_rows(&out)) ||
+            (pq_tile_rows(&in) && pq_tile_transposed(&out)));
+}
+
+static void prefetch_read(const char *from, ptrdiff_t stride, ptrdiff_t rows,
+                          ptrdiff_t bytes)
+{
+    for (ptrdiff_t r = 0; r < rows; r++) {
+        for (ptrdiff_t i = 0; i < bytes; i += LINE) {
+            PQ_WILL_READ(from + r * stride + i);
+        }
+    }
+}
+
+static void prefetch_write(const char *to, ptrdiff_t stride, ptrdiff_t rows,
+                           ptrdiff_t bytes)
+{
+    for (ptrdiff_t r = 0; r < rows; r++) {
+        for (ptrdiff_t i = 0; i < bytes; i += LINE) {
+            PQ_WILL_WRITE(to + r * stride + i);
+        }
+    }
+}
+
+/*
+ * Hardware foresees neither short rows nor strides of a page: beside a part of a square,
+ * what comes after it is asked for. Of the side that is transposed that is a share of the
+ * lines of all the square, of results or of the next square's input; of the other side the
+ * next square's rows of input, or the next part's of results.
+ */
+static void ask_beside(const struct pq_job *job, struct pq_position at, struct area all,
+                       struct area part, bool gathers)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t in = (ptrdiff_t)job->in_size, out = (ptrdiff_t)job->out_size;
+    const ptrdiff_t lines = part.rows * all.columns / all.rows;
+    struct area across = all, along = part;
+    across.column += (part.row - all.row) * all.columns / all.rows;
+    if (gathers) {
+        across.column += all.columns;
+        along.row += part.rows;
+        prefetch_read(place_in(job, at, across), dim[0].in, lines, all.rows * in);
+        prefetch_write(place_out(job, at, along), dim[1].out, part.rows, all.columns * out);
+    } else {
+        along.column += all.columns;
+        prefetch_read(place_in(job, at, along), dim[1].in, part.rows, all.columns * in);
+        prefetch_write(place_out(job, at, across), dim[0].out, lines, all.rows * out);
+    }
+}
+
+/*
+ * A square that is transposed as a whole, and computed a part at a time: in whole lines of
+ * caches on both sides. Where strides are powers of two a line is gone before it is used
+ * again.
+ */
+static void run_square(struct pq_job *job, struct pq_position at, struct area all)
+{
+    char square[SQUARE / 16 * 25]; /* a quarter more of rows and of columns */
+    const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
+    const bool gathers = pq_tile_transposed(&in);
+    const size_t size = gathers ? job->in_size : job->out_size;
+    const ptrdiff_t step = PQ_TILE / all.columns;
+    if (gathers) {
+        pq_gather(job->kernels, square, place_in(job, at, all), &in);
+    }
+    for (ptrdiff_t r = 0; r < all.rows; r += step) {
+        const ptrdiff_t rows = all.rows - r < step ? all.rows - r : step;
+        const struct area area = {all.row + r, rows, all.column, all.columns};
+        char *const part = square + (size_t)(r * all.columns) * size;
+        if (job->exceeds_cache) {
+            ask_beside(job, at, all, area, gathers);
+        }
+        run_tile(job, at, area, gathers ? part : NULL, gathers ? NULL : part);
+    }
+    if (!gathers) {
+        pq_scatter(job->kernels, place_out(job, at, all), square, &out);
+    }
+}
+
+/* How many of `left` elements of `size` bytes: up to where a line ends, about `most`, and
+ * all where few would be left. */
+static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdiff_t left)
+{
+    const ptrdiff_t into = (ptrdiff_t)((uintptr_t)from % LINE / size);
+    const ptrdiff_t n = into < most ? most - into : most;
+    return left - n < most / 4 ? left : n;
+}
+
+/* Rows as few as channels of pixels are all of a square, which is as long as tiles allow
+ * that are a quarter longer. */
+static ptrdiff_t columns_of_few(ptrdiff_t rows, size_t size)
+{
+    const ptrdiff_t columns = SQUARE / rows / (ptrdiff_t)size, most = PQ_TILE / 4 * 3;
+    return columns < most ? columns : most;
+}
+
+/* Longer along the side that is read or written by whole rows, and in that order: so most
+ * of what hardware has fetched ahead is used. Squares end where lines do: one that two of
+ * them share comes twice. Of whole lines of codes are those to which codes are written, and
+ * all where memory is what takes long; else rows of results that lie a page apart are too
+ * many for the nearest cache. */
+static void run_transposed(void *p, struct pq_position at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = job->plan.dim;
+    const bool gathers = dim[1].in == (ptrdiff_t)job->in_size;
+    const size_t across = gathers ? job->in_size : job->out_size;
+    const size_t along = gathers ? job->out_size : job->in_size;
+    const bool tall = across <= 2 && (!gathers || bytes_of(job) > PREFETCH_GROUP_BYTES);
+    const ptrdiff_t all = dim[1].end - dim[1].begin, rows = tall ? 64 : 32;
+    const ptrdiff_t columns = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
+    const ptrdiff_t most = all <= CHANNELS ? columns_of_few(all, across) : columns;
+    struct area area;
+    for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
+        area.column = dim[0].begin;
+        const char *const first =
+            gathers ? place_in(job, at, area) : place_out(job, at, area);
+        area.rows =
+            all <= CHANNELS ? all : up_to_line(first, across, rows, dim[1].end - area.row);
+        for (; area.column < dim[0].end; area.column += area.columns) {
+            const char *const row =
+                gathers ? place_out(job, at, area) : place_in(job, at, area);
+            area.columns = up_to_line(row, along, most, dim[0].end - area.column);
+            run_square(job, at, area);
+        }
+    }
+}
+
+/* ---- rows ---- */
+
+/* A contiguous run of at most PQ_TILE elements by way of bytes, its parameters in the run.
+ */
+static void run_staged(const struct pq_job *job, const char *x, char *y, size_t n)
+{
+    char from[PQ_TILE], to[PQ_TILE];
+    if (pq_job_unpacks(job)) {
+        pq_unpack_codes(&job->take, from, x, job->in_step, n);
+        x = from;
+    }
+    char *const result = job->give.bits != 0 ? to : y;
+    job->how.kernel(&job->how.run, x, result, n);
+    pq_make_codes(&job->give, result, n);
+    if (job->give.bits != 0) {
+        pq_pack_codes(&job->give, y, job->out_step, to, n);
+    }
+}
+
+/* Whole groups between packed codes from a whole byte on and elements, where a kernel takes
+ * them at once. */
+static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t n, size_t g)
+{
+    const bool takes = job->take.bits != 0;
+    const int flip = takes ? job->take.flip : job->give.flip;
+    if (job->how.packed == NULL || n % g != 0 || g % PQ_PACKED_GROUP != 0 ||
+        (flip != 0 && !job->how.run.high_first)) {
+        return false;
+    }
+    const ptrdiff_t at = takes ? x - job->take.base : y - job->give.base;
+    if (at % 8 == 0) {
+        job->how.packed(&job->how.run, takes ? job->take.base + at / 8 : x,
+                        takes ? y : job->give.base + at / 8, n);
+    }
+    return at % 8 == 0;
+}
+
+/* Groups of `g` elements, their parameters at place `from` of the job's arrays. */
+static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, size_t g,
+                       ptrdiff_t from)
+{
+    const struct pq_run *const run = &job->how.run;
+    set_params(job, g, from);
+    if (!is_staged(job)) {
+        job->how.kernel(run, x, y, n);
+        return;
+    }
+    if (run_packed(job, x, y, n, g)) {
+        return;
+    }
+    /* As many groups as fit, or one of them in pieces. */
+    const size_t step = g < PQ_TILE ? PQ_TILE / g * g : PQ_TILE;
+    for (size_t done = 0; done < n;) {
+        const size_t group = done / g;
+        size_t m = n - done < step ? n - done : step;
+        if (g >= PQ_TILE && (group + 1) * g - done < m) {
+            m = (group + 1) * g - done;
+        }
+        set_params(job, g < m ? g : m, from + (ptrdiff_t)group);
+        run_staged(job, x + (ptrdiff_t)done * job->in_step,
+                   y + (ptrdiff_t)done * job->out_step, m);
+        done += m;
+    }
+}
+
+/* A contiguous row under one pair of parameters. */
+static void run_uniform_row(void *p, struct pq_position at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = &job->plan.dim[0];
+    const size_t n = (size_t)(dim->end - dim->begin);
+    if (job->loaded.scale != at.scale || job->loaded.zero != at.zero) {
+        pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
+        pq_set_flush(job);
+        job->loaded.scale = at.scale;
+        job->loaded.zero = at.zero;
+    }
+    run_groups(job, at.in + dim->begin * dim->in, at.out + dim->begin * dim->out, n, n, 0);
+}
+
+/* A contiguous row of groups, the parameters of many groups loaded at a time. */
+static void run_grouped_row(void *p, struct pq_position at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = &job->plan.dim[0];
+    for (ptrdiff_t i = dim->begin; i < dim->end;) {
+        const ptrdiff_t into = i % dim->block; /* only a part starts within a group */
+        const ptrdiff_t first = i / dim->block;
+        const ptrdiff_t groups = into != 0 ? 1 : PQ_TILE;
+        const ptrdiff_t last = (dim->end - 1) / dim->block;
+        const ptrdiff_t m = last - first + 1 < groups ? last - first + 1 : groups;
+        const ptrdiff_t stop = (first + m) * dim->block;
+        const ptrdiff_t n = (stop < dim->end ? stop : dim->end) - i;
+        const char *const scale = at.scale + first * dim->scale;
+        const char *const zero = at.zero + first * dim->zero;
+        if (job->loaded.scale != scale || job->loaded.zero != zero ||
+            job->loaded.columns < m) { /* rows of a tile of blocks share theirs */
+            pq_load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
+            pq_set_flush(job);
+            job->loaded.scale = scale;
+            job->loaded.zero = zero;
+            job->loaded.columns = m;
+        }
+        run_groups(job, at.in + i * dim->in, at.out + i * dim->out, (size_t)n,
+                   (size_t)dim->block, 0);
+        i += n;
+    }
+}
+
+/* Whether rows are many and short, and the parameters of all follow each other, or are the
+ * same: worth loading for many rows at a time. */
+static bool is_batch(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t groups = pq_dim_groups(dim), rows = dim[1].end - dim[1].begin;
+    const bool whole = pq_dim_uniform(dim) || dim[0].begin % dim[0].block == 0;
+    const bool follow = groups == 1 || (dim[1].scale == groups * dim[0].scale &&
+                                        dim[1].zero == groups * dim[0].zero);
+    return rows > 1 && dim[0].end - dim[0].begin <= PQ_TILE && groups <= PQ_TILE / 4 &&
+           whole && (pq_dim_uniform(&dim[1]) || (dim[1].block == 1 && follow));
+}
+
+/* Dimensions 0 and 1: contiguous short rows. */
+static void run_rows(void *p, struct pq_position at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = job->plan.dim;
+    const bool same = pq_dim_uniform(&dim[1]);
+    const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
+    const size_t n = (size_t)(dim[0].end - first);
+    const size_t g = pq_dim_uniform(dim) ? n : (size_t)dim[0].block;
+    const bool spaced = groups == 1 && accepts_gaps(job, (ptrdiff_t)n);
+    const ptrdiff_t step = same && !spaced ? dim[1].end - dim[1].begin : PQ_TILE / groups;
+    const struct pq_dim *const along = groups > 1 || same ? &dim[0] : &dim[1];
+    at.in += first * dim[0].in;
+    at.out += first * dim[0].out;
+    at.scale += pq_dim_scale(dim, first);
+    at.zero += pq_dim_zero(dim, first);
+    for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r += step) {
+        const ptrdiff_t rows = dim[1].end - r < step ? dim[1].end - r : step;
+        const struct pq_position row = pq_position_at(at, &dim[1], r);
+        pq_load_params(job, 0, row.scale, along->scale, row.zero, along->zero,
+                       (size_t)(same ? groups : rows * groups));
+        pq_set_flush(job);
+        if (spaced && same) {
+            pq_repeat_param(job, 0, 0, rows);
+        }
+        if (spaced) {
+            run_gapped(job, row.in, dim[1].in, row.out, dim[1].out, rows, (ptrdiff_t)n);
+        }
+        for (ptrdiff_t i = 0; !spaced && i < rows; i++) {
+            run_groups(job, row.in + i * dim[1].in, row.out + i * dim[1].out, n, g,
+                       same ? 0 : i * groups);
+        }
+    }
+    job->loaded.scale = NULL;
+}
+
+/* Whether rows have the same scales. */
+static bool rows_share(const struct pq_job *job)
+{
+    const struct pq_dim *rows = &job->plan.dim[1];
+    return rows->scale == 0 && rows->end - rows->begin > 1;
+}
+
+/* Contiguous rows with a float32 scale per element, read where it lies, as offsets are, and
+ * one zero point: dimension 0 or, a tile of columns at a time, dimensions 0 and 1. */
+static void run_scaled(struct pq_job *job, struct pq_position at, size_t rows)
+{
+    const struct pq_dim *dim = &job->plan.dim[0];
+    if (job->loaded.zero != at.zero) {
+        pq_load_params(job, 0, at.scale, 0, at.zero, 0, 1);
+        pq_repeat_param(job, 0, 0, PQ_TILE);
+        job->loaded.zero = at.zero;
+    }
+    /* Worth a look where other rows have them, too. */
+    if (job->loaded.scale != at.scale && rows_share(job)) {
+        job->has_small_scale = pq_has_small_scale(job, at.scale + dim->begin * dim->scale,
+                                                  (size_t)(dim->end - dim->begin));
+        pq_set_flush(job);
+        job->loaded.scale = at.scale;
+    }
+    job->how.run.group = 1;
+    job->how.run.zero.i32 = job->zero.i32;
+    job->how.run.offset.f32 = job->offset.f32; /* which nobody reads where there are none */
+    job->how.run.rows = rows;
+    job->how.run.in_stride = job->plan.dim[1].in;
+    job->how.run.out_stride = job->plan.dim[1].out;
+    for (ptrdiff_t i = dim->begin; i < dim->end; i += PQ_TILE) {
+        const ptrdiff_t n = dim->end - i < PQ_TILE ? dim->end - i : PQ_TILE;
+        const char *const x = at.in + i * dim->in;
+        char *const y = at.out + i * dim->out;
+        job->how.run.scale.f32 = (const void *)(at.scale + i * dim->scale);
+        if (job->how.affine.has_offset) {
+            job->how.run.offset.f32 =
+                (const void *)((uintptr_t)job->how.run.scale.f32 + job->offset_from);
+        }
+        if (is_staged(job)) {
+            run_staged(job, x, y, (size_t)n);
+        } else {
+            job->how.kernel(&job->how.run, x, y, (size_t)n);
+        }
+    }
+}
+
+static void run_row_per_element(void *p, struct pq_position at)
+{
+    run_scaled(p, at, 1);
+}
+
+static void run_scaled_rows(void *p, struct pq_position at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *rows = &job->plan.dim[1];
+    run_scaled(job, pq_position_at(at, rows, rows->begin),
+               (size_t)(rows->end - rows->begin));
+}
+
+/* ---- columns ---- */
+
+/* Whether rows have a pair of parameters for each column, which several of them share: the
+ * parameters are loaded once, and a kernel takes many rows. On a side of codes it does so
+ * by way of bytes. Rows of streams may have one pair, too. */
+static bool is_columns(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
+    const ptrdiff_t all = rows->end - rows->begin;
+    const ptrdiff_t share = pq_dim_uniform(rows) || rows->block > all ? all : rows->block;
+    const bool take = job->take.stream != NULL || dim->in == job->in_step;
+    const bool give = job->give.stream != NULL || dim->out == job->out_step;
+    const bool streams = job->take.stream != NULL || job->give.stream != NULL;
+    return take && give && !job->in_swapped && !job->out_swapped && !job->how.general &&
+           job->how.by_groups && job->how.copy == NULL && dim->block == 1 &&
+           (!pq_dim_uniform(dim) || streams) && dim->end - dim->begin >= PQ_GROUP &&
+           share >= TOGETHER;
+}
+
+/* The codes of an area as bytes, row by row, or null where they lie as kernels take them.
+ */
+static const char *take_rows(const struct pq_job *job, char *buffer, struct pq_position at,
+                             struct area area)
+{
+    const char *const from = place_in(job, at, area);
+    if (job->take.stream != NULL) {
+        return unpack_streams(job, buffer, at, area);
+    }
+    for (ptrdiff_t r = 0; pq_job_unpacks(job) && r < area.rows; r++) {
+        pq_unpack_codes(&job->take, buffer + r * area.columns,
+                        from + r * job->plan.dim[1].in, job->in_step, (size_t)area.columns);
+    }
+    return pq_job_unpacks(job) ? buffer : NULL;
+}
+
+static void give_rows(const struct pq_job *job, struct pq_position at, struct area area,
+                      char *result)
+{
+    char *const to = place_out(job, at, area);
+    pq_make_codes(&job->give, result, (size_t)(area.rows * area.columns));
+    if (job->give.stream != NULL) {
+        pack_streams(job, at, area, result);
+        return;
+    }
+    for (ptrdiff_t r = 0; r < area.rows; r++) {
+        const char *const from = result + r * area.columns;
+        char *const row = to + r * job->plan.dim[1].out;
+        if (job->give.bits != 0) {
+            pq_pack_codes(&job->give, row, job->out_step, from, (size_t)area.columns);
+        } else {
+            memcpy(row, from, (size_t)area.columns);
+        }
+    }
+}
+
+/* Rows under parameters that are loaded. */
+static void run_area(struct pq_job *job, struct pq_position at, struct area area)
+{
+    char in_rows[STAGED], out_rows[STAGED];
+    struct pq_run *const run = &job->how.run;
+    const bool gives = job->give.bits != 0 || job->give.convert != NULL;
+    const char *const taken = take_rows(job, in_rows, at, area);
+    const char *const x = taken != NULL ? taken : place_in(job, at, area);
+    char *const y = gives ? out_rows : place_out(job, at, area);
+    const bool single = pq_dim_uniform(&job->plan.dim[0]);
+    set_params(job, single ? (size_t)area.columns : 1, 0);
+    run->rows = single ? 0 : (size_t)area.rows;
+    run->in_stride = taken != NULL ? area.columns : job->plan.dim[1].in;
+    run->out_stride = gives ? area.columns : job->plan.dim[1].out;
+    if (!single) {
+        job->how.kernel(run, x, y, (size_t)area.columns);
+    }
+    for (ptrdiff_t r = 0; single && r < area.rows; r++) {
+        job->how.kernel(run, x + r * run->in_stride, y + r * run->out_stride,
+                        (size_t)area.columns);
+    }
+    run->rows = 0; /* for the runs of others */
+    if (gives) {
+        give_rows(job, at, area, out_rows);
+    }
+}
+
+/* Dimensions 0 and 1: a tile of columns at a time, of as many rows as share parameters, or
+ * have room as bytes. */
+static void run_columns(void *p, struct pq_position at)
+{
+    struct pq_job *job = p;
+    const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
+    const ptrdiff_t tile = pq_dim_uniform(dim) ? STAGED / TOGETHER : PQ_TILE;
+    struct area area;
+    for (area.column = dim->begin; area.column < dim->end; area.column += area.columns) {
+        area.columns = dim->end - area.column < tile ? dim->end - area.column : tile;
+        const ptrdiff_t most = is_staged(job) ? STAGED / area.columns : rows->end;
+        for (area.row = rows->begin; area.row < rows->end; area.row += area.rows) {
+            const ptrdiff_t left = rows->end - area.row;
+            const ptrdiff_t share =
+                pq_dim_uniform(rows) ? left : rows->block - area.row % rows->block;
+            area.rows = left < share ? left : share;
+            area.rows = area.rows < most ? area.rows : most;
+            pq_load_tile_params(job, at, area.row, 1, area.column, area.columns);
+            run_area(job, at, area);
+        }
+    }
+}
+
+/* ---- the choice ---- */
+
+static bool rows_contiguous(const struct pq_job *job)
+{
+    const struct pq_dim *dim = &job->plan.dim[0];
+    return !job->in_swapped && !job->out_swapped && dim->in == job->in_step &&
+           dim->out == job->out_step && job->take.stream == NULL &&
+           job->give.stream == NULL;
+}
+
+static pq_row_fn *choose(const struct pq_job *job, int *first)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    const ptrdiff_t n = dim[0].end - dim[0].begin;
+    const bool single_row = dim[1].end - dim[1].begin == 1;
+    const bool small =
+        !job->how.general && (dim->block == PQ_GROUP / 2 || dim->block == PQ_GROUP / 4);
+    const bool in_groups = pq_dim_uniform(dim) || dim->block >= PQ_GROUP ||
+                           (small && (n % PQ_GROUP == 0 || n >= PQ_TILE || single_row));
+    const bool direct = rows_contiguous(job) && job->how.by_groups && job->how.copy == NULL;
+    if (pq_needs_random_words(&job->how)) { /* which is made for tiles */
+        *first = 2;
+        return run_tiles;
+    }
+    *first = 1;
+    if (direct && (n >= PQ_GROUP || single_row) && in_groups) {
+        if (is_batch(job)) {
+            *first = 2;
+            return run_rows;
+        }
+        return pq_dim_uniform(dim) ? run_uniform_row : run_grouped_row;
+    }
+    if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
+        dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
+        job->scale_type == PQ_F32 && !job->scale_swapped) {
+        if (rows_share(job) && dim[1].zero == 0 && !is_staged(job)) {
+            *first = 2;
+            return run_scaled_rows;
+        }
+        return run_row_per_element;
+    }
+    *first = 2;
+    if (is_columns(job)) {
+        return run_columns;
+    }
+    return is_transposed(job) ? run_transposed : run_tiles;
+}
+
+/* A transposed array of wide elements that become narrow ones is walked along its own rows:
+ * what is transposed then is the result, which is smaller. */
+static void walk_along_input(struct pq_job *job)
+{
+    struct pq_dim *dim = job->plan.dim;
+    if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > 1 &&
+        has_shorter_stride(dim[0].in, dim[1].in) &&
+        dim[0].out == (ptrdiff_t)job->out_size && job->out_size < job->in_size &&
+        !job->in_swapped && !job->out_swapped && job->give.bits == 0 &&
+        !pq_needs_random_words(&job->how)) {
+        const struct pq_dim inner = dim[0];
+        dim[0] = dim[1];
+        dim[1] = inner;
+    }
+}
+
+/* Whether there is nothing to walk: a contiguous row under one pair of parameters, as most
+ * small calls have. */
+static bool is_row(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    return job->plan.ndim == 2 && dim[1].end == 1 && dim[0].begin == 0 &&
+           pq_dim_uniform(dim) && rows_contiguous(job) && job->how.copy == NULL &&
+           job->how.element == NULL && !pq_needs_random_words(&job->how);
+}
+
+static void run(struct pq_job *job)
+{
+    if (job->plan.empty) {
+        return;
+    }
+    job->zeros_there = 0;
+    if (is_row(job)) {
+        job->how.run.exceeds_cache = is_far(job);
+        pq_load_params(job, 0, job->plan.scale, 0, job->plan.zero, 0, 1);
+        pq_set_flush(job);
+        run_groups(job, job->plan.in, job->plan.out, (size_t)job->plan.dim[0].end,
+                   (size_t)job->plan.dim[0].end, 0);
+        return;
+    }
+    walk_along_input(job);
+    job->loaded.scale = NULL;
+    job->loaded.zero = NULL;
+    job->planes.rows = 0;
+    job->exceeds_cache = bytes_of(job) > CACHE_BYTES;
+    job->one_zero = true;
+    for (int d = 0; d < job->plan.ndim; d++) {
+        job->one_zero = job->one_zero && job->plan.dim[d].zero == 0;
+    }
+    int first = 0;
+    pq_row_fn *visit = job->how.element != NULL ? job->how.element : choose(job, &first);
+    if (visit == run_tiles) {
+        join_planes(job);
+    }
+    job->how.run.exceeds_cache =
+        visit != run_tiles && visit != run_transposed && is_far(job);
+    if (visit == run_columns && is_staged(job)) {
+        job->how.run.exceeds_cache = job->exceeds_cache;
+    }
+    pq_for_each_row(&job->plan, first, visit, job);
+}
+
+/* Whether shares that begin at every eighth element have bytes of their own: not where the
+ * first element begins within one, nor where elements lie downwards. */
+static bool has_whole_bytes(const struct pq_job *job)
+{
+    bool whole = (job->plan.out - job->give.base) % 8 == 0;
+    for (int d = 0; d < job->plan.ndim; d++) {
+        const ptrdiff_t step = job->plan.dim[d].out;
+        whole = whole && (step >= 0 || step % 8 == 0);
+    }
+    return whole;
+}
+
+/* Where affine kernels find what they do, and where they count. */
+static void begin(struct pq_job *job)
+{
+    job->how.run.affine = &job->how.affine;
+    job->how.run.outside = &job->outside;
+    job->outside = 0;
+}
+
+void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
+{
+    begin(job);
+    if (n == 0) {
+        return;
+    }
+    pq_job_set_params(job, args);
+    job->flushes_subnormals =
+        job->how.flush_min_scale != 0; /* unless the scale is too small */
+    job->zeros_there = 0;
+    const size_t both = pq_bytes_of(args->in.type) + pq_bytes_of(args->out.type);
+    job->how.run.exceeds_cache = n * both > PREFETCH_RUN_BYTES;
+    const pq_fpenv found = pq_fpenv_set(job->flushes_subnormals);
+    pq_load_params(job, 0, args->scale.data, 0, args->zero.data, 0, 1);
+    set_params(job, n, 0);
+    job->how.kernel(&job->how.run, args->in.data, args->out.data, n);
+    pq_fpenv_leave(found);
+}
+
+void pq_job_run(struct pq_job *job, int part, int parts)
+{
+    if (job->give.bits != 0 && !has_whole_bytes(job)) { /* one part does it all */
+        job->plan.empty = job->plan.empty || part != 0;
+        parts = 1;
+    }
+    pq_plan_part(&job->plan, part, parts, job->together);
+    begin(job);
+    const pq_fpenv found = pq_fpenv_enter();
+    job->flushes_subnormals = false;
+    job->has_small_scale = false;
+    run(job);
+    pq_fpenv_leave(found);
+}
+
+bool pq_job_is_direct(const struct pq_job *job)
+{
+    int first;
+    if (job->plan.empty || is_staged(job) || job->how.element != NULL) {
+        return false;
+    }
+    pq_row_fn *const visit = is_row(job) ? run_uniform_row : choose(job, &first);
+    return visit != run_tiles && visit != run_transposed;
+}
+
+bool pq_job_is_groups(const struct pq_job *job)
+{
+    const struct pq_dim *dim = job->plan.dim;
+    return !job->plan.empty && job->plan.ndim == 2 && dim[1].end == 1 &&
+           dim[0].begin == 0 && rows_contiguous(job) && job->how.by_groups &&
+           job->how.copy == NULL && job->how.element == NULL;
+}
+
+void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size_t g)
+{
+    const struct pq_dim *dim = &job->plan.dim[0];
+    begin(job);
+    job->flushes_subnormals = false;
+    job->has_small_scale = false;
+    job->one_zero = false;
+    job->zeros_there = 0;
+    pq_load_params(job, 0, at.scale, dim->scale, at.zero, dim->zero, (n - 1) / g + 1);
+    pq_set_flush(job);
+    run_groups(job, at.in, at.out, n, g, 0);
+    if (job->flushes_subnormals) {
+        pq_fpenv_set(0);
+    }
+}

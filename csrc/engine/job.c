@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the elements of a job lie. */
+#include "engine/job.h"
+
+const struct pq_method pq_no_method = {0};
+
+/* Whether elements follow each other at bits, in C order and without gaps. */
+static bool is_dense(const struct pq_args *args, const struct pq_array *array)
+{
+    ptrdiff_t stride = pq_bits_of(array->type);
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        if (args->shape[d] > 1 && array->bit_strides[d] != stride) {
+            return false;
+        }
+        stride *= args->shape[d];
+    }
+    return true;
+}
+
+/* Codes of 8 bits lie at bits where their layout has other widths, too. */
+static void copy_bytes(const void *x, void *y, size_t n)
+{
+    memcpy(y, x, n);
+}
+
+/* What takes elements from bits and puts them there. */
+static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
+                                     const struct pq_args *args,
+                                     const struct pq_array *array,
+                                     const struct pq_layout *layout)
+{
+    const int bits = pq_code_bits(array, layout);
+    struct pq_codes codes = {.bits = bits, .base = array->data, .last = -1};
+    codes.stream = pq_is_stream(layout) ? layout : NULL;
+    codes.unpack_words = kernels->unpack_words;
+    codes.flip = pq_is_high_first(layout) ? 4 : 0;
+    while (layout != NULL && 1 << codes.word_shift < layout->word_bits) {
+        codes.word_shift++;
+    }
+    codes.most = bits < pq_bits_of(array->type) ? (1 << bits) - 1 : 0;
+    if (bits == 2 || bits == 4) { /* of whole fractions of bytes */
+        /* All but narrow integers have their codes unpacked as unsigned ones. */
+        const int row = pq_is_narrow_integer(array->type) ? pq_row_of(array->type) : -1;
+        codes.unpack = kernels->unpack[row >= 0 ? row : bits == 4 ? PQ_U4_ROW : PQ_U2_ROW];
+        codes.pack = kernels->pack[bits == 4 ? 0 : 1];
+    } else if (bits == 8) {
+        codes.unpack = copy_bytes;
+        codes.pack = copy_bytes;
+    }
+    if (layout == NULL && is_dense(args, array)) {
+        codes.last = -bits;
+        ptrdiff_t count = 1;
+        for (int d = 0; d < args->ndim; d++) {
+            count *= args->shape[d];
+        }
+        codes.last += count * bits;
+    }
+    return codes;
+}
+
+/* The same for elements that have bytes, where it is nothing, but for narrow integers
+ * `convert` by type. */
+static void set_codes(struct pq_codes *codes, const struct pq_kernels *kernels,
+                      const struct pq_args *args, const struct pq_array *array,
+                      const struct pq_layout *layout, pq_bytes_fn *const convert[])
+{
+    *codes = (struct pq_codes){0};
+    if (array->bit_strides != NULL) {
+        *codes = codes_at_bits(kernels, args, array, layout);
+    }
+    if (pq_is_narrow_integer(array->type)) {
+        codes->convert = convert[pq_row_of(array->type)];
+    }
+}
+
+void pq_job_set_params(struct pq_job *job, const struct pq_args *args)
+{
+    job->scale_type = args->scale.type;
+    job->scale_swapped = args->scale.swapped;
+    job->zero_given = args->zero.data != NULL;
+    job->zero_type = job->zero_given ? args->zero.type : PQ_I8;
+    job->zero_swapped = job->zero_given && args->zero.swapped;
+    if (args->offset != NULL) {
+        job->offset_from = (uintptr_t)args->offset - (uintptr_t)args->scale.data;
+    }
+}
+
+enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
+                           const struct pq_args *args)
+{
+    job->kernels = kernels;
+    job->seed = args->seed;
+    set_codes(&job->take, kernels, args, &args->in, args->in_layout, kernels->extend);
+    if (job->take.bits != 0 && args->in.type != PQ_I4 && args->in.type != PQ_I2) {
+        job->take.convert = NULL; /* nothing is above the bits that are taken */
+    }
+    set_codes(&job->give, kernels, args, &args->out, args->out_layout, kernels->narrow);
+    job->together = job->give.bits != 0 ? 8 : 1; /* a byte begins, whatever the stride */
+    job->in_size = pq_bytes_of(args->in.type);
+    job->out_size = pq_bytes_of(args->out.type);
+    job->in_step = job->take.bits != 0 ? job->take.bits : (ptrdiff_t)job->in_size;
+    job->out_step = job->give.bits != 0 ? job->give.bits : (ptrdiff_t)job->out_size;
+    job->in_swapped = args->in.swapped && job->in_size > 1;
+    job->out_swapped = args->out.swapped && job->out_size > 1;
+    pq_job_set_params(job, args);
+    const enum pq_status status = pq_plan_init(&job->plan, args, (size_t)job->out_step);
+    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* an element alone is a row */
+        job->plan.dim[0].in = job->in_step;
+        job->plan.dim[0].out = job->out_step;
+    }
+    job->in_start = job->plan.in - (const char *)args->in.data;
+    job->out_start = job->plan.out - (char *)args->out.data;
+    return status;
+}

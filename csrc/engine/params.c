@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/params.h"
+
+#include <stdbool.h>
+
+#include "engine/tile.h"
+#include "math/narrow_float.h"
+#include "math/scalar_math.h"
+#include "types.h"
+
+/* Elements that do not lie one after the other, or in the other byte order, are copied
+ * first, so many at a time. */
+enum { PIECE = 256 };
+
+#define COPY(size)                                                                         \
+    for (size_t i = 0; i < n; i++) {                                                       \
+        pq_copy_element(to + i * (size), data + (ptrdiff_t)i * stride, size, swapped);     \
+    }                                                                                      \
+    break
+
+static void copy_elements(char *to, const char *data, ptrdiff_t stride, size_t n,
+                          size_t size, bool swapped)
+{
+    switch (size) {
+    case 1:
+        COPY(1);
+    case 2:
+        COPY(2);
+    case 4:
+        COPY(4);
+    default:
+        COPY(8);
+    }
+}
+#undef COPY
+
+/* `n` elements from number `first` on, one after the other as the machine has them. */
+PQ_INLINE const char *in_order(char *room, const struct pq_params *from, size_t first,
+                               size_t n)
+{
+    const size_t size = pq_bytes_of(from->type);
+    const char *const data = from->data + (ptrdiff_t)first * from->stride;
+    if ((from->stride == (ptrdiff_t)size || n == 1) && !from->swapped) {
+        return data;
+    }
+    copy_elements(room, data, from->stride, n, size, from->swapped != 0);
+    return room;
+}
+
+/* A loop per type, which the compiler vectorizes: `number` is what becomes of `v`. */
+#define LOAD(type, number)                                                                 \
+    for (size_t i = 0; i < n; i++) {                                                       \
+        type v;                                                                            \
+        memcpy(&v, data + i * sizeof v, sizeof v);                                         \
+        to[i] = number;                                                                    \
+    }                                                                                      \
+    break
+
+/* The low bits of a byte. */
+PQ_INLINE int as_i4(uint8_t c)
+{
+    return ((c & 15) ^ 8) - 8;
+}
+
+PQ_INLINE int as_u4(uint8_t c)
+{
+    return c & 15;
+}
+
+PQ_INLINE int as_i2(uint8_t c)
+{
+    return ((c & 3) ^ 2) - 2;
+}
+
+PQ_INLINE int as_u2(uint8_t c)
+{
+    return c & 3;
+}
+
+/* With the sign of a NaN, where that has one, as wider floats keep theirs: with a scale it
+ * goes into the code of a NaN. */
+static float decode_signed(uint8_t code, enum pq_type type)
+{
+    const struct pq_format format = pq_format_of(type);
+    const float v = pq_decode(code, type);
+    const bool negative = v != v && format.signed_nan && (code & format.sign) != 0;
+    return negative ? pq_f32_bits(pq_bits_f32(v) | 0x80000000) : v;
+}
+
+static float decode(uint8_t code, enum pq_type type)
+{
+    return type == PQ_F8E8M0FNU ? pq_f32_from_e8m0(code) : decode_signed(code, type);
+}
+
+/* Narrow floats are few: one element at a time. */
+#define LOAD_REALS(from_f32, from_f64)                                                     \
+    switch (from->type) {                                                                  \
+    case PQ_F32:                                                                           \
+        LOAD(float, from_f32(v));                                                          \
+    case PQ_F16:                                                                           \
+        LOAD(uint16_t, from_f32(pq_f32_from_f16(v)));                                      \
+    case PQ_BF16:                                                                          \
+        LOAD(uint16_t, from_f32(pq_f32_from_bf16(v)));                                     \
+    case PQ_F64:                                                                           \
+        LOAD(double, from_f64(v));                                                         \
+    default:                                                                               \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            to[i] = from_f32(decode((uint8_t)data[i], from->type));                        \
+        }                                                                                  \
+        break;                                                                             \
+    }
+
+#define LOAD_INTEGERS(as_number)                                                           \
+    switch (from->type) {                                                                  \
+    case PQ_I8:                                                                            \
+        LOAD(int8_t, as_number(v));                                                        \
+    case PQ_U8:                                                                            \
+        LOAD(uint8_t, as_number(v));                                                       \
+    case PQ_I16:                                                                           \
+        LOAD(int16_t, as_number(v));                                                       \
+    case PQ_U16:                                                                           \
+        LOAD(uint16_t, as_number(v));                                                      \
+    case PQ_I32:                                                                           \
+        LOAD(int32_t, as_number(v));                                                       \
+    case PQ_U32:                                                                           \
+        LOAD(uint32_t, as_number(v));                                                      \
+    case PQ_I64:                                                                           \
+        LOAD(int64_t, as_number(v));                                                       \
+    case PQ_I4:                                                                            \
+        LOAD(uint8_t, as_number(as_i4(v)));                                                \
+    case PQ_U4:                                                                            \
+        LOAD(uint8_t, as_number(as_u4(v)));                                                \
+    case PQ_I2:                                                                            \
+        LOAD(uint8_t, as_number(as_i2(v)));                                                \
+    case PQ_U2:                                                                            \
+        LOAD(uint8_t, as_number(as_u2(v)));                                                \
+    default:                                                                               \
+        LOAD(uint64_t, as_number(v));                                                      \
+    }
+
+#define LOAD_ANY(as_number, from_f32, from_f64)                                            \
+    if (pq_is_integer(from->type)) {                                                       \
+        LOAD_INTEGERS(as_number)                                                           \
+    } else {                                                                               \
+        LOAD_REALS(from_f32, from_f64)                                                     \
+    }
+
+/* A function that loads `n` numbers of type `number`, what `load` does with `n` elements at
+ * `data`. */
+#define LOADER(name, number, load)                                                         \
+    void name(number *PQ_RESTRICT to, const struct pq_params *from, size_t all)            \
+    {                                                                                      \
+        char room[PIECE * sizeof(double)];                                                 \
+        const size_t others = from->stride == 0 && all > 1 ? 1 : all;                      \
+        for (size_t first = 0, n; first < others; first += n, to += n) {                   \
+            n = others - first < PIECE ? others - first : PIECE;                           \
+            const char *const data = in_order(room, from, first, n);                       \
+            load                                                                           \
+        }                                                                                  \
+        for (size_t i = 0; i < all - others; i++) {                                        \
+            to[i] = to[-1];                                                                \
+        }                                                                                  \
+    }
+
+LOADER(pq_load_scales_f32, float, LOAD_ANY((float)(double), (float), pq_f32_from_f64))
+LOADER(pq_load_zeros_i32, int32_t, LOAD_INTEGERS((int32_t)))
+LOADER(pq_load_zeros_f32, float, LOAD_ANY((float), (float), pq_f32_from_f64))
+LOADER(pq_load_zeros_f64, double, LOAD_ANY((double), pq_f64_from_f32, (double)))
+
+void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int single)
+{
+    pq_load_zeros_f64(to, from, n);
+    for (size_t i = 0; single && i < n; i++) {
+        to[i] = pq_f64_from_f32(pq_f32_from_f64(to[i]));
+    }
+}
+
+/* Of other types than their own one at a time, as they are few. */
+void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n)
+{
+    struct pq_params one = *from;
+    if (pq_is_64_bit(from->type)) {
+        copy_elements((char *)to, from->data, from->stride, n, sizeof *to,
+                      from->swapped != 0);
+        return;
+    }
+    for (size_t i = 0; i < n; i++, one.data += one.stride) {
+        to[i] = (uint64_t)pq_load_integer(&one);
+    }
+}
+
+int64_t pq_load_integer(const struct pq_params *from)
+{
+    char room[sizeof(int64_t)];
+    const size_t n = 1;
+    int64_t value = 0, *const to = &value;
+    const char *const data = in_order(room, from, 0, n);
+    LOAD_INTEGERS((int64_t))
+    return value;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/plan.h"
+
+#include "pq_compiler.h"
+
+/* The zero point where none is given, an int8, and a place where no scale is looked at. */
+static const int8_t nothing = 0;
+static const struct pq_dim single = {.end = 1, .block = 1};
+
+static ptrdiff_t magnitude(ptrdiff_t v)
+{
+    return v < 0 ? -v : v;
+}
+
+/* The stride that decides the order of the dimensions: that of what is written, so that
+ * stores are sequential, or of what is read where nothing is written. */
+static ptrdiff_t rank_of(const struct pq_plan *plan, const struct pq_dim *dim)
+{
+    return magnitude(plan->out != NULL ? dim->out : dim->in);
+}
+
+/* Insertion sort, stable: equal strides keep their order. */
+static void insert_sorted(struct pq_plan *plan, struct pq_dim dim)
+{
+    int at = plan->ndim++;
+    while (at > 0 && rank_of(plan, &plan->dim[at - 1]) > rank_of(plan, &dim)) {
+        plan->dim[at] = plan->dim[at - 1];
+        at--;
+    }
+    plan->dim[at] = dim;
+}
+
+/* Walk a dimension from its other end, so that `out` runs upwards. Blocks can be reversed
+ * only if none is short. */
+static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
+{
+    const ptrdiff_t last = dim->end - 1;
+    const ptrdiff_t lead = plan->out != NULL ? dim->out : dim->in;
+    if (lead >= 0 || (!pq_dim_uniform(dim) && dim->end % dim->block != 0)) {
+        return;
+    }
+    plan->in += last * dim->in;
+    if (plan->out != NULL) {
+        plan->out += last * dim->out;
+    }
+    plan->scale += pq_dim_scale(dim, last);
+    plan->zero += pq_dim_zero(dim, last);
+    plan->in_code += last * dim->in_code;
+    plan->place += (uint64_t)last * dim->place;
+    dim->place = 0 - dim->place;
+    dim->in_code = -dim->in_code;
+    dim->in = -dim->in;
+    dim->out = -dim->out;
+    dim->scale = -dim->scale;
+    dim->zero = -dim->zero;
+}
+
+/* Words of a stream of `n` codes: those of whole groups, or of the one code there is. */
+static ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
+{
+    const ptrdiff_t group = layout->order != NULL ? layout->group : 1;
+    if (n == 1) {
+        const int first = layout->order != NULL ? layout->order[0] * bits : 0;
+        return first % layout->word_bits + bits > layout->word_bits ? 2 : 1;
+    }
+    return ((n + group - 1) / group * group * bits - 1) / layout->word_bits + 1;
+}
+
+/* Elements of `out` overlap unless each stride clears all that lies within it. Strange
+ * interleavings that happen not to overlap are refused too. */
+static bool overlaps_itself(const struct pq_plan *plan, size_t out_size)
+{
+    ptrdiff_t span = (ptrdiff_t)out_size;
+    for (int d = 0; d < plan->ndim; d++) {
+        const struct pq_dim *dim = &plan->dim[d];
+        if (magnitude(dim->out) < span) {
+            return true;
+        }
+        span += (dim->end - 1) * magnitude(dim->out);
+    }
+    return false;
+}
+
+/* The same of the words of streams. */
+PQ_NOINLINE bool words_overlap(const struct pq_plan *plan, const struct pq_layout *layout,
+                               int bits)
+{
+    ptrdiff_t span = layout->word_bits;
+    for (int d = 0; d < plan->ndim; d++) {
+        const struct pq_dim *dim = &plan->dim[d];
+        const ptrdiff_t n =
+            dim->out_code != 0 ? words_of(layout, bits, dim->end) : dim->end;
+        if (n > 1 && magnitude(dim->out) < span) {
+            return true;
+        }
+        span += (n - 1) * magnitude(dim->out);
+    }
+    return false;
+}
+
+/* Join `outer` to the dimension inside it when memory and parameters just go on. */
+static bool merge(struct pq_dim *inner, const struct pq_dim *outer)
+{
+    const ptrdiff_t n = inner->end;
+    if (outer->in != inner->in * n || outer->out != inner->out * n ||
+        outer->in_code != inner->in_code * n || outer->out_code != inner->out_code * n ||
+        outer->place != inner->place * (uint64_t)n) {
+        return false;
+    }
+    if (pq_dim_uniform(inner)) {
+        inner->block = outer->block * n;
+        inner->scale = outer->scale;
+        inner->zero = outer->zero;
+    } else {
+        const ptrdiff_t blocks = n / inner->block;
+        if (n % inner->block != 0 || outer->block != 1 ||
+            outer->scale != inner->scale * blocks || outer->zero != inner->zero * blocks) {
+            return false;
+        }
+    }
+    inner->end = n * outer->end;
+    return true;
+}
+
+static void merge_all(struct pq_plan *plan)
+{
+    int kept = 0;
+    for (int d = 1; d < plan->ndim; d++) {
+        if (!merge(&plan->dim[kept], &plan->dim[d])) {
+            plan->dim[++kept] = plan->dim[d];
+        }
+    }
+    plan->ndim = plan->ndim > 0 ? kept + 1 : 0;
+}
+
+static const ptrdiff_t *strides_of(const struct pq_array *array)
+{
+    return array->bit_strides != NULL ? array->bit_strides : array->strides;
+}
+
+int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout)
+{
+    if (array->bit_strides == NULL) {
+        return 0;
+    }
+    return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
+}
+
+/* What only layouts need is not inlined: it would cost calls without them. */
+
+/* Set what dimension `d` is on a side with a layout, if it is that of its axis. The stride
+ * of words decides the order among others until `hide_words`. */
+static void lay(ptrdiff_t *stride, ptrdiff_t *code, int d, const struct pq_array *array,
+                const struct pq_layout *layout)
+{
+    if (layout == NULL || layout->axis != d) {
+        return;
+    }
+    const bool streams = pq_is_stream(layout);
+    *stride = streams ? magnitude(layout->word_stride) : pq_code_bits(array, layout);
+    *code = streams;
+}
+
+/* What only the words were kept for, an axis of one index, goes. */
+PQ_NOINLINE void hide_words(struct pq_plan *plan, const struct pq_layout *layout)
+{
+    int kept = 0;
+    plan->out_full_words =
+        64 * (layout != NULL && layout->order != NULL ? layout->group : 1);
+    for (int d = 0; d < plan->ndim; d++) {
+        struct pq_dim dim = plan->dim[d];
+        if (dim.out_code != 0) {
+            dim.out = 0;
+        }
+        if (dim.end > 1) {
+            plan->dim[kept++] = dim;
+        }
+    }
+    plan->ndim = kept;
+}
+
+PQ_NOINLINE void lay_sides(struct pq_dim *dim, int d, const struct pq_args *args)
+{
+    lay(&dim->in, &dim->in_code, d, &args->in, args->in_layout);
+    lay(&dim->out, &dim->out_code, d, &args->out, args->out_layout);
+    if (dim->in_code != 0) {
+        dim->in = 0;
+    }
+}
+
+enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
+                            size_t out_size)
+{
+    plan->empty = false;
+    plan->ndim = 0;
+    plan->in = args->in.data;
+    plan->out = args->out.data;
+    plan->in_code = 0;
+    plan->place = args->start;
+
+    const bool writes = plan->out != NULL, has_scale = args->scale.data != NULL;
+    const bool has_zero = args->zero.data != NULL;
+    const bool lies = writes && (args->in_layout != NULL || args->out_layout != NULL);
+    plan->scale = has_scale ? args->scale.data : (const char *)&nothing;
+    plan->zero = has_zero ? args->zero.data : (const char *)&nothing;
+    const ptrdiff_t *const in = strides_of(&args->in), *const out = strides_of(&args->out);
+    uint64_t place = args->round == PQ_STOCHASTIC;
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        struct pq_dim dim = {
+            .begin = 0,
+            .end = args->shape[d],
+            .in = in[d],
+            .out = writes ? out[d] : 0,
+            .block = args->block != NULL ? args->block[d] : 1,
+            .scale = has_scale ? args->scale.strides[d] : 0,
+            .zero = has_zero ? args->zero.strides[d] : 0,
+            .place = place,
+        };
+        place *= (uint64_t)args->shape[d];
+        if (lies) {
+            lay_sides(&dim, d, args);
+        }
+        if (dim.end == 0) {
+            plan->empty = true;
+        }
+        if (dim.block >= dim.end) {
+            dim.scale = 0;
+            dim.zero = 0;
+        }
+        if (pq_dim_uniform(&dim)) {
+            dim.block = 1;
+        }
+        if (dim.end > 1) {
+            make_ascending(plan, &dim);
+        }
+        if (dim.end > 1 || dim.out_code != 0) { /* one code may lie in two words */
+            insert_sorted(plan, dim);
+        }
+    }
+    if (plan->empty) {
+        return PQ_OK;
+    }
+    const bool overlaps = lies && pq_is_stream(args->out_layout)
+                              ? words_overlap(plan, args->out_layout, (int)out_size)
+                              : writes && overlaps_itself(plan, out_size);
+    if (overlaps) {
+        return PQ_ERR_OVERLAP;
+    }
+    if (lies) {
+        hide_words(plan, args->out_layout);
+    }
+    merge_all(plan);
+    while (plan->ndim < 2) {
+        plan->dim[plan->ndim++] = single;
+    }
+    return PQ_OK;
+}
+
+/* Whether shares of dimension `d` begin at multiples of `unit` elements of `out`. */
+static bool splits_evenly(const struct pq_plan *plan, int d, ptrdiff_t unit)
+{
+    for (d++; d < plan->ndim; d++) {
+        if (plan->dim[d].out % unit != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void pq_plan_part(struct pq_plan *plan, int part, int parts, int together)
+{
+    if (plan->empty || parts == 1) {
+        return;
+    }
+    /* The longest dimension, the outer one of equals. */
+    int split = -1;
+    for (int d = 0; d < plan->ndim; d++) {
+        if (splits_evenly(plan, d, together) &&
+            (split < 0 || plan->dim[d].end >= plan->dim[split].end)) {
+            split = d;
+        }
+    }
+    /* Shares of the innermost dimension are multiples of 64 elements, so that threads do
+     * not write to the same cache line. */
+    struct pq_dim *dim = &plan->dim[split];
+    const ptrdiff_t whole = split == 0 ? 64 : together;
+    const ptrdiff_t unit = dim->out_code != 0 ? plan->out_full_words : whole;
+    const ptrdiff_t units = (dim->end + unit - 1) / unit;
+    const ptrdiff_t share = (units / parts + (units % parts != 0)) * unit;
+    if (part > (dim->end - 1) / share) { /* the product may be too large */
+        plan->empty = true;
+        return;
+    }
+    dim->begin = share * part;
+    if (dim->end - dim->begin > share) {
+        dim->end = dim->begin + share;
+    }
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that are run at once, or planned once and run often. */
+#include <stddef.h>
+
+#include "args.h"
+#include "engine/job.h"
+
+/* Everything is checked, and `*args` becomes what this version knows of it. */
+static enum pq_status set_checked(pq_set_method_fn *set, struct pq_method *how,
+                                  const struct pq_kernels *kernels,
+                                  const struct pq_args **args, struct pq_args *room,
+                                  int part, int parts)
+{
+    const enum pq_status status = pq_check_call(args, room, kernels, true, part, parts);
+    return status == PQ_OK ? set(how, kernels, *args) : status;
+}
+
+/* After a run. */
+static enum pq_status status_of(const struct pq_job *job)
+{
+    return job->outside != 0 ? PQ_ERR_BEYOND : PQ_OK;
+}
+
+static enum pq_status run_planned(struct pq_job *job, const struct pq_kernels *kernels,
+                                  const struct pq_args *args, int part, int parts)
+{
+    const enum pq_status status = pq_job_init(job, kernels, args);
+    if (status != PQ_OK) {
+        return status;
+    }
+    pq_job_run(job, part, parts);
+    return status_of(job);
+}
+
+/* Whether kernels take the elements of both sides as they lie, if these follow each other.
+ */
+static bool is_plain(const struct pq_array *array)
+{
+    return array->bit_strides == NULL && !pq_is_narrow_integer(array->type) &&
+           (array->swapped == 0 || pq_bytes_of(array->type) == 1);
+}
+
+static bool are_plain(const struct pq_job *job, const struct pq_args *args)
+{
+    return is_plain(&args->in) && is_plain(&args->out) && job->how.element == NULL &&
+           !pq_needs_random_words(&job->how);
+}
+
+/* The number of elements, where those of both sides follow each other under one scale and
+ * one zero point, as in most small calls; else -1. */
+static ptrdiff_t run_of(const struct pq_args *args)
+{
+    const bool has_zero = args->zero.data != NULL;
+    ptrdiff_t n = 1, in = (ptrdiff_t)pq_bytes_of(args->in.type),
+              out = (ptrdiff_t)pq_bytes_of(args->out.type);
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        const ptrdiff_t extent = args->shape[d];
+        if (extent != 1 &&
+            (args->in.strides[d] != in || args->out.strides[d] != out ||
+             args->scale.strides[d] != 0 || (has_zero && args->zero.strides[d] != 0))) {
+            return -1;
+        }
+        n *= extent;
+        in *= extent;
+        out *= extent;
+    }
+    return n;
+}
+
+enum pq_status pq_call_counting(pq_set_method_fn *set, const struct pq_kernels *kernels,
+                                const struct pq_args *args, int part, int parts,
+                                size_t *outside)
+{
+    struct pq_job job;
+    struct pq_args room;
+    enum pq_status status = set_checked(set, &job.how, kernels, &args, &room, part, parts);
+    if (status != PQ_OK) {
+        return status;
+    }
+    const ptrdiff_t n = parts == 1 && are_plain(&job, args) ? run_of(args) : -1;
+    if (n < 0) {
+        status = run_planned(&job, kernels, args, part, parts);
+    } else {
+        pq_job_run_row(&job, args, (size_t)n);
+        status = status_of(&job);
+    }
+    *outside = status == PQ_ERR_BEYOND ? job.outside : 0;
+    return status;
+}
+
+enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
+                       const struct pq_args *args, int part, int parts)
+{
+    size_t outside;
+    return pq_call_counting(set, kernels, args, part, parts, &outside);
+}
+
+enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kernels,
+                           const struct pq_args *args)
+{
+    struct pq_job job;
+    const enum pq_status status = set(&job.how, kernels, args);
+    if (status != PQ_OK) {
+        return status;
+    }
+    if (!are_plain(&job, args)) {
+        return run_planned(&job, kernels, args, 0, 1);
+    }
+    pq_job_run_row(&job, args, (size_t)args->shape[0]);
+    return status_of(&job);
+}
+
+/* The bytes of a job that say what it does, up to the last dimension in use. */
+static size_t head_size(const struct pq_plan *plan)
+{
+    const size_t unused = (size_t)(PQ_MAX_NDIM - plan->ndim) * sizeof plan->dim[0];
+    return offsetof(struct pq_job, plan) + sizeof *plan - unused;
+}
+
+enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
+                          const struct pq_kernels *kernels, const struct pq_args *args)
+{
+    enum { HEAD = offsetof(struct pq_prepared, opaque) };
+    struct pq_job job;
+    struct pq_args room;
+    _Static_assert(offsetof(struct pq_job, plan) + sizeof job.plan <=
+                       sizeof prepared->opaque,
+                   "a job has grown");
+    if (prepared == NULL) {
+        return PQ_ERR_NULL;
+    }
+    if (prepared->size < HEAD + offsetof(struct pq_job, plan.dim)) {
+        return PQ_ERR_SIZE;
+    }
+    memset(prepared->opaque, 0, offsetof(struct pq_job, plan.dim));
+    enum pq_status status = set_checked(set, &job.how, kernels, &args, &room, 0, 1);
+    if (status == PQ_OK) {
+        status = pq_job_init(&job, kernels, args);
+    }
+    if (status == PQ_OK && prepared->size < HEAD + head_size(&job.plan)) {
+        status = PQ_ERR_SIZE;
+    }
+    if (status == PQ_OK) {
+        memcpy(prepared->opaque, &job, head_size(&job.plan));
+    }
+    return status;
+}
+
+enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *out,
+                      int part, int parts)
+{
+    struct pq_job job;
+    if (prepared == NULL || in == NULL || out == NULL) {
+        return PQ_ERR_NULL;
+    }
+    memcpy(&job, prepared->opaque, offsetof(struct pq_job, plan.dim));
+    if (job.kernels == NULL) {
+        return PQ_ERR_NULL;
+    }
+    if (part < 0 || part >= parts) {
+        return PQ_ERR_PART;
+    }
+    memcpy(&job, prepared->opaque, head_size(&job.plan));
+    job.plan.in = (const char *)in + job.in_start;
+    job.plan.out = (char *)out + job.out_start;
+    job.take.base = (char *)(uintptr_t)in;
+    job.give.base = out;
+    pq_job_run(&job, part, parts);
+    return status_of(&job);
+}

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks the plan of a job that has no output over the kernels that find extrema. Two ways
+ * serve every case: rows of elements that share a parameter, or that come in groups, and
+ * rows of which each element has a parameter of its own.
+ */
+#include "engine/reduce.h"
+
+#include <math.h>
+
+#include "math/fpenv.h"
+#include "math/scalar_math.h"
+
+enum {
+    TILE = 1024,    /* elements gathered at a time */
+    CELLS = 512,    /* parameters whose extrema are looked for at a time */
+    NARROW = 256,   /* fewer columns are not worth a row of their own */
+    FEW_GROUPS = 8, /* less are not worth the call of a kernel */
+    NOT_FINITE = 0x7f800000
+};
+
+/* Extrema: [0] the lowest, [1] the highest; float64 of float64 data. */
+union cells {
+    float single[2][CELLS];
+    double wide[2][CELLS];
+};
+
+/*
+ * Few elements are not worth the call of a kernel: less than `most`, as a run of one cell,
+ * or as rows of cells that follow each other.
+ */
+struct search;
+struct few {
+    size_t most;
+    void (*run)(struct search *search, size_t cell, const char *x, size_t n);
+    void (*columns)(struct search *search, size_t cell, const char *x, ptrdiff_t stride,
+                    size_t rows, size_t n);
+};
+
+/*
+ * The parameters are cut into boxes of at most CELLS, each with all of its elements: how
+ * many there are decides nothing about what has to be kept.
+ */
+struct search {
+    const struct pq_job *job; /* its plan has the parameters as they lie */
+    bool wide;                /* float64 data */
+    struct few few;
+    pq_minmax_fn *run;
+    pq_minmax_grp_fn *groups;
+    pq_minmax_vec_fn *columns;
+    bool empty;    /* there are parameters, but no elements */
+    bool once;     /* no cell of the box is met twice */
+    uint32_t bits; /* at least 0x7f800000: not finite */
+    pq_take_cells_fn *take;
+    void *what;
+    struct pq_plan box;  /* whose scales are cells, counted from its own */
+    struct pq_plan rows; /* of cells, counted likewise, and their parameters */
+    union cells cells;   /* of the box */
+    union cells found;   /* to be merged into them */
+};
+
+/* ---- cells ---- */
+
+/* Extreme `which` of cell `k`. */
+static void *extreme(const struct search *search, union cells *cells, int which, size_t k)
+{
+    return search->wide ? (void *)(cells->wide[which] + k) : cells->single[which] + k;
+}
+
+static void set_none(const struct search *search, union cells *cells, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        if (search->wide) {
+            cells->wide[0][k] = HUGE_VAL;
+            cells->wide[1][k] = -HUGE_VAL;
+        } else {
+            cells->single[0][k] = INFINITY;
+            cells->single[1][k] = -INFINITY;
+        }
+    }
+}
+
+/* Merge what was found of `n` cells, `repeat` times, into those from `to` on. */
+#define MERGE(type, width)                                                                 \
+    for (size_t r = 0; r < repeat; r++) {                                                  \
+        type *PQ_RESTRICT lo = search->cells.width[0] + to;                                \
+        type *PQ_RESTRICT hi = search->cells.width[1] + to;                                \
+        const type *los = search->found.width[0] + r * n,                                  \
+                   *his = search->found.width[1] + r * n;                                  \
+        for (size_t k = 0; k < n; k++) {                                                   \
+            lo[k] = los[k] < lo[k] ? los[k] : lo[k];                                       \
+            hi[k] = his[k] > hi[k] ? his[k] : hi[k];                                       \
+        }                                                                                  \
+    }
+
+static void merge_found(struct search *search, size_t to, size_t n, size_t repeat)
+{
+    if (search->wide) {
+        MERGE(double, wide)
+    } else {
+        MERGE(float, single)
+    }
+}
+#undef MERGE
+
+/* The cell of index `i` of the innermost dimension. */
+static size_t cell_at(const struct search *search, struct pq_position at, ptrdiff_t i)
+{
+    return (size_t)(at.scale - search->box.scale + pq_dim_scale(&search->box.dim[0], i));
+}
+
+/* ---- one row after the other ---- */
+
+/* What is not finite is no number less itself. */
+
+#define FEW_RUN(name, number, width)                                                       \
+    static void run_##name(struct search *search, size_t cell, const char *x, size_t n)    \
+    {                                                                                      \
+        number lo = search->cells.width[0][cell], hi = search->cells.width[1][cell];       \
+        number beyond = 0;                                                                 \
+        for (size_t i = 0; i < n; i++) {                                                   \
+            const number v = name##_at(x, i);                                              \
+            lo = v < lo ? v : lo;                                                          \
+            hi = v > hi ? v : hi;                                                          \
+            beyond += v - v;                                                               \
+        }                                                                                  \
+        search->cells.width[0][cell] = lo;                                                 \
+        search->cells.width[1][cell] = hi;                                                 \
+        search->bits = beyond == 0 ? search->bits : NOT_FINITE;                            \
+    }
+
+#define FEW_COLUMNS(name, number, width)                                                   \
+    static void columns_##name(struct search *search, size_t cell, const char *x,          \
+                               ptrdiff_t stride, size_t rows, size_t n)                    \
+    {                                                                                      \
+        number *lo = search->cells.width[0] + cell, *hi = search->cells.width[1] + cell;   \
+        number beyond = 0;                                                                 \
+        for (size_t r = 0; r < rows; r++, x += stride) {                                   \
+            for (size_t i = 0; i < n; i++) {                                               \
+                const number v = name##_at(x, i);                                          \
+                lo[i] = v < lo[i] ? v : lo[i];                                             \
+                hi[i] = v > hi[i] ? v : hi[i];                                             \
+                beyond += v - v;                                                           \
+            }                                                                              \
+        }                                                                                  \
+        search->bits = beyond == 0 ? search->bits : NOT_FINITE;                            \
+    }
+
+#define ELEMENT_AT(name, number, type, convert)                                            \
+    PQ_INLINE number name##_at(const char *x, size_t i)                                    \
+    {                                                                                      \
+        type v;                                                                            \
+        memcpy(&v, x + i * sizeof v, sizeof v);                                            \
+        return convert(v);                                                                 \
+    }
+ELEMENT_AT(f32, float, float, )
+ELEMENT_AT(f64, double, double, )
+ELEMENT_AT(f16, float, uint16_t, pq_f32_from_f16)
+ELEMENT_AT(bf16, float, uint16_t, pq_f32_from_bf16)
+FEW_RUN(f32, float, single)
+FEW_RUN(f64, double, wide)
+FEW_RUN(bf16, float, single)
+FEW_RUN(f16, float, single)
+FEW_COLUMNS(f32, float, single)
+FEW_COLUMNS(f64, double, wide)
+FEW_COLUMNS(f16, float, single)
+FEW_COLUMNS(bf16, float, single)
+#undef ELEMENT_AT
+#undef FEW_RUN
+#undef FEW_COLUMNS
+
+/* 16-bit reals by their order, as kernels do: of more than a few only the extrema are
+ * converted. */
+struct ends {
+    int16_t of[2];
+};
+
+static struct ends ends_of(const char *x, size_t n)
+{
+    int16_t v, least = INT16_MAX, most = -INT16_MAX;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&v, x + i * sizeof v, sizeof v);
+        v = (int16_t)(v < 0 ? -(v & INT16_MAX) : v);
+        least = v < least ? v : least;
+        most = v > most ? v : most;
+    }
+    return (struct ends){{(int16_t)(least < 0 ? -least | INT16_MIN : least),
+                          (int16_t)(most < 0 ? -most | INT16_MIN : most)}};
+}
+
+#define ENDS_RUN(name)                                                                     \
+    static void run_ends_##name(struct search *search, size_t cell, const char *x,         \
+                                size_t n)                                                  \
+    {                                                                                      \
+        enum { WORTH = 5 };                                                                \
+        if (n < WORTH) {                                                                   \
+            run_##name(search, cell, x, n);                                                \
+        } else {                                                                           \
+            const struct ends ends = ends_of(x, n);                                        \
+            run_##name(search, cell, (const char *)ends.of, 2);                            \
+        }                                                                                  \
+    }
+ENDS_RUN(f16)
+ENDS_RUN(bf16)
+#undef ENDS_RUN
+
+static const struct few few_of[PQ_EXTREMA] = {
+    [PQ_F32_ROW] = {32, run_f32, columns_f32},
+    [PQ_F16_ROW] = {32, run_ends_f16, columns_f16},
+    [PQ_BF16_ROW] = {32, run_ends_bf16, columns_bf16},
+    [PQ_F64_ROW] = {16, run_f64, columns_f64},
+};
+
+/* Contiguous elements, all of one cell. */
+static void reduce_run(struct search *search, size_t cell, const char *x, size_t n)
+{
+    union cells *cells = &search->cells;
+    if (n < search->few.most) {
+        search->few.run(search, cell, x, n);
+        return;
+    }
+    search->run(x, n, extreme(search, cells, 0, cell), extreme(search, cells, 1, cell),
+                &search->bits);
+}
+
+/* Contiguous elements of groups of `g`. */
+static void reduce_groups(struct search *search, size_t cell, const char *x, size_t groups,
+                          size_t g)
+{
+    if (groups == 0) {
+        return;
+    }
+    if (groups < FEW_GROUPS) {
+        for (size_t k = 0; k < groups; k++) {
+            reduce_run(search, cell + k, x + k * g * search->job->in_size, g);
+        }
+        return;
+    }
+    union cells *to = search->once ? &search->cells : &search->found;
+    const size_t first = search->once ? cell : 0;
+    search->groups(x, groups, g, extreme(search, to, 0, first),
+                   extreme(search, to, 1, first), &search->bits);
+    if (!search->once) {
+        merge_found(search, cell, groups, 1);
+    }
+}
+
+/* Contiguous elements [i, i + n) of dim[0]; `i` begins a group, or all are of one. */
+static void reduce_elements(struct search *search, struct pq_position at, ptrdiff_t i,
+                            const char *x, ptrdiff_t n)
+{
+    const struct pq_dim *dim = &search->box.dim[0];
+    const ptrdiff_t groups = pq_dim_uniform(dim) ? 0 : n / dim->block;
+    const ptrdiff_t most = groups * dim->block;
+    reduce_groups(search, cell_at(search, at, i), x, (size_t)groups, (size_t)dim->block);
+    if (most < n) {
+        reduce_run(search, cell_at(search, at, i + most),
+                   x + most * (ptrdiff_t)search->job->in_size, (size_t)(n - most));
+    }
+}
+
+/* One row, gathered tile by tile where it is not contiguous. */
+static void reduce_row(void *p, struct pq_position at)
+{
+    struct search *search = p;
+    const struct pq_dim *dim = &search->box.dim[0];
+    if (!search->job->in_swapped && dim->in == (ptrdiff_t)search->job->in_size) {
+        reduce_elements(search, at, 0, at.in, dim->end);
+        return;
+    }
+    char buffer[TILE * sizeof(double)];
+    for (ptrdiff_t i = 0; i < dim->end;) {
+        ptrdiff_t n = dim->end - i;
+        if (pq_dim_uniform(dim)) {
+            n = n < TILE ? n : TILE;
+        } else if (dim->block >= TILE) {
+            const ptrdiff_t left = dim->block - i % dim->block;
+            n = left < n ? left : n;
+            n = n < TILE ? n : TILE;
+        } else if (n > TILE) { /* whole groups */
+            n = TILE / dim->block * dim->block;
+        }
+        const struct pq_tile tile = {
+            1, n, 0, dim->in, search->job->in_size, search->job->in_swapped};
+        pq_gather(search->job->kernels, buffer, at.in + i * dim->in, &tile);
+        reduce_elements(search, at, i, buffer, n);
+        i += n;
+    }
+}
+
+/* ---- an element of each row per cell ---- */
+
+static void find_columns(struct search *search, union cells *to, size_t cell, const char *x,
+                         ptrdiff_t stride, size_t rows, size_t n)
+{
+    search->columns(x, stride, rows, n, extreme(search, to, 0, cell),
+                    extreme(search, to, 1, cell), &search->bits);
+}
+
+/* `rows` whole rows that follow each other, as fewer and longer ones. */
+static void reduce_narrow(struct search *search, size_t cell, const char *x, size_t rows,
+                          size_t n)
+{
+    const size_t together = NARROW / n < rows ? NARROW / n : rows;
+    const size_t many = rows / together, size = search->job->in_size;
+    const ptrdiff_t stride = (ptrdiff_t)(together * n * size);
+    union cells *found = &search->found;
+    set_none(search, found, together * n);
+    find_columns(search, found, 0, x, stride, many, together * n);
+    find_columns(search, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
+                 rows % together * n);
+    merge_found(search, cell, n, together);
+}
+
+/* `rows` rows of columns. */
+static void reduce_columns(struct search *search, size_t cell, const char *x,
+                           ptrdiff_t rows)
+{
+    const struct pq_dim *dim = &search->box.dim[0], *outer = &search->box.dim[1];
+    const ptrdiff_t n = dim->end;
+    if (!search->job->in_swapped && dim->in == (ptrdiff_t)search->job->in_size) {
+        find_columns(search, &search->cells, cell, x, outer->in, (size_t)rows, (size_t)n);
+        return;
+    }
+    char buffer[TILE * sizeof(double)];
+    const ptrdiff_t some = TILE / n;
+    for (ptrdiff_t r = 0; r < rows; r += some) {
+        const ptrdiff_t now = rows - r < some ? rows - r : some;
+        const struct pq_tile tile = {
+            now, n, outer->in, dim->in, search->job->in_size, search->job->in_swapped};
+        pq_gather(search->job->kernels, buffer, x + r * outer->in, &tile);
+        find_columns(search, &search->cells, cell, buffer,
+                     n * (ptrdiff_t)search->job->in_size, (size_t)now, (size_t)n);
+    }
+}
+
+/* All rows of dim[1], those of a group together. */
+static void reduce_rows(void *p, struct pq_position at)
+{
+    struct search *search = p;
+    const struct pq_dim *dim = &search->box.dim[0], *outer = &search->box.dim[1];
+    const ptrdiff_t size = (ptrdiff_t)search->job->in_size;
+    const bool contiguous = !search->job->in_swapped && dim->in == size;
+    const bool narrow =
+        contiguous && dim->end <= NARROW / 2 && outer->in == dim->end * size;
+    const ptrdiff_t block = pq_dim_uniform(outer) ? outer->end : outer->block;
+    for (ptrdiff_t r = 0; r < outer->end; r += block) {
+        const ptrdiff_t rows = outer->end - r < block ? outer->end - r : block;
+        const struct pq_position first = pq_position_at(at, outer, r);
+        const size_t cell = cell_at(search, first, 0);
+        if (contiguous && (size_t)(rows * dim->end) < search->few.most) {
+            search->few.columns(search, cell, first.in, outer->in, (size_t)rows,
+                                (size_t)dim->end);
+        } else if (narrow) {
+            reduce_narrow(search, cell, first.in, (size_t)rows, (size_t)dim->end);
+        } else {
+            reduce_columns(search, cell, first.in, rows);
+        }
+    }
+}
+
+/* ---- boxes ---- */
+
+/* Groups of each dimension of the whole: those of a part, those of a box, and the first of
+ * the box at hand. */
+struct cut {
+    ptrdiff_t begin[PQ_MAX_NDIM], end[PQ_MAX_NDIM];
+    ptrdiff_t step[PQ_MAX_NDIM];
+    ptrdiff_t at[PQ_MAX_NDIM];
+};
+
+/* The dimension of most groups is shared by the parts; boxes are long in the innermost
+ * ones. False where the part has nothing. */
+static bool make_cut(struct cut *cut, const struct pq_plan *plan, int part, int parts)
+{
+    int split = 0;
+    for (int d = 1; d < plan->ndim; d++) {
+        split =
+            pq_dim_groups(&plan->dim[d]) >= pq_dim_groups(&plan->dim[split]) ? d : split;
+    }
+    ptrdiff_t room = CELLS;
+    for (int d = 0; d < plan->ndim; d++) {
+        ptrdiff_t groups = pq_dim_groups(&plan->dim[d]), begin = 0;
+        if (d == split) {
+            const ptrdiff_t share = groups / parts, rest = groups % parts;
+            begin = share * part + (part < rest ? part : rest);
+            groups = share + (part < rest ? 1 : 0);
+        }
+        if (groups == 0) {
+            return false;
+        }
+        cut->begin[d] = cut->at[d] = begin;
+        cut->end[d] = begin + groups;
+        cut->step[d] = groups < room ? groups : room;
+        room /= cut->step[d];
+    }
+    return true;
+}
+
+static bool next_box(struct cut *cut, int ndim)
+{
+    for (int d = 0; d < ndim; d++) {
+        cut->at[d] += cut->step[d];
+        if (cut->at[d] < cut->end[d]) {
+            return true;
+        }
+        cut->at[d] = cut->begin[d];
+    }
+    return false;
+}
+
+static void fill_up(struct pq_plan *plan)
+{
+    while (plan->ndim < 2) {
+        plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .block = 1};
+    }
+}
+
+/* Rows that follow each other are one. */
+static void merge_rows(struct pq_plan *rows)
+{
+    int d = 0;
+    for (int next = 1; next < rows->ndim; next++) {
+        struct pq_dim *dim = &rows->dim[d];
+        const struct pq_dim *outer = &rows->dim[next];
+        if (outer->in == dim->end * dim->in && outer->scale == dim->end * dim->scale &&
+            outer->zero == dim->end * dim->zero) {
+            dim->end *= outer->end;
+        } else {
+            rows->dim[++d] = *outer;
+        }
+    }
+    rows->ndim = rows->ndim == 0 ? 0 : d + 1;
+}
+
+/* Returns how many cells the box has. */
+static size_t make_box(struct search *search, const struct cut *cut)
+{
+    const struct pq_plan *whole = &search->job->plan;
+    struct pq_plan *box = &search->box, *rows = &search->rows;
+    struct pq_position at = pq_position_start(whole);
+    ptrdiff_t count = 1;
+    box->ndim = 0;
+    rows->ndim = 0;
+    search->once = true;
+    for (int d = 0; d < whole->ndim; d++) {
+        struct pq_dim dim = whole->dim[d];
+        if (!pq_dim_uniform(&dim)) {
+            const ptrdiff_t left = cut->end[d] - cut->at[d], first = cut->at[d] * dim.block;
+            const ptrdiff_t groups = cut->step[d] < left ? cut->step[d] : left;
+            const ptrdiff_t most = groups * dim.block, rest = dim.end - first;
+            at = pq_position_at(at, &dim, first);
+            if (groups > 1) {
+                rows->dim[rows->ndim++] = (struct pq_dim){.end = groups,
+                                                          .in = count,
+                                                          .block = 1,
+                                                          .scale = dim.scale,
+                                                          .zero = dim.zero};
+            }
+            dim.end = most < rest ? most : rest;
+            dim.block = groups > 1 ? dim.block : 1;
+            dim.scale = groups > 1 ? count : 0;
+            dim.zero = 0;
+            count *= groups;
+        }
+        if (dim.end > 1) {
+            search->once &= box->ndim == 0 || (!pq_dim_uniform(&dim) && dim.block == 1);
+            box->dim[box->ndim++] = dim;
+        }
+    }
+    merge_rows(rows);
+    fill_up(box);
+    fill_up(rows);
+    box->in = at.in;
+    rows->scale = at.scale;
+    rows->zero = at.zero;
+    return (size_t)count;
+}
+
+static void reduce_box(struct search *search)
+{
+    const struct pq_dim *dim = &search->box.dim[0];
+    if (!pq_dim_uniform(dim) && dim->block == 1) {
+        pq_for_each_row(&search->box, 2, reduce_rows, search);
+    } else {
+        pq_for_each_row(&search->box, 1, reduce_row, search);
+    }
+}
+
+/* Both extrema of a cell with a NaN become that. */
+static void mark_row(void *p, struct pq_position at)
+{
+    struct search *search = p;
+    const struct pq_dim *dim = &search->box.dim[0];
+    struct pq_params from = {at.in, 0, search->job->how.run.in, search->job->in_swapped};
+    for (ptrdiff_t i = 0; i < dim->end; i++, from.data += dim->in) {
+        double v;
+        pq_load_scales_f64(&v, &from, 1, 0);
+        if (v != v) {
+            const size_t cell = cell_at(search, at, i);
+            for (int k = 0; k < 2; k++) {
+                if (search->wide) {
+                    search->cells.wide[k][cell] = (double)NAN;
+                } else {
+                    search->cells.single[k][cell] = (float)NAN;
+                }
+            }
+        }
+    }
+}
+
+static void take_row(void *p, struct pq_position at)
+{
+    struct search *search = p;
+    const struct pq_dim *dim = &search->rows.dim[0];
+    const size_t first = (size_t)(at.in - search->rows.in);
+    const struct pq_cells row = {
+        .n = (size_t)dim->end,
+        .lowest = extreme(search, &search->cells, 0, first),
+        .highest = extreme(search, &search->cells, 1, first),
+        /* The caller's own arrays, reached through the plan's const pointers. */
+        .scale = (char *)(uintptr_t)at.scale,
+        .zero = (char *)(uintptr_t)at.zero,
+        .scale_stride = dim->scale,
+        .zero_stride = dim->zero,
+    };
+    search->take(search->what, &row);
+}
+
+static bool is_finite(const struct search *search)
+{
+    return search->bits < NOT_FINITE;
+}
+
+/* Whether all were taken. */
+static bool take_boxes(struct search *search, struct cut *cut, bool all_numbers)
+{
+    do {
+        set_none(search, &search->cells, make_box(search, cut));
+        if (!search->empty) {
+            reduce_box(search);
+        }
+        if (!is_finite(search)) {
+            if (!all_numbers) {
+                return false;
+            }
+            pq_for_each_row(&search->box, 1, mark_row, search);
+            search->bits = 0;
+        }
+        pq_for_each_row(&search->rows, 1, take_row, search);
+    } while (next_box(cut, search->job->plan.ndim));
+    return true;
+}
+
+/* Whether there are parameters: where a dimension has no elements, those of the others. The
+ * extents become what is to be planned. */
+static bool has_cells(const struct pq_args *args, ptrdiff_t *shape, bool *empty)
+{
+    for (int d = 0; d < args->ndim; d++) {
+        shape[d] = args->shape[d];
+        if (shape[d] == 0) {
+            if (args->scale.strides[d] != 0 || args->zero.strides[d] != 0) {
+                return false;
+            }
+            shape[d] = 1;
+            *empty = true;
+        }
+    }
+    return true;
+}
+
+enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq_args *args,
+                               bool all_numbers, pq_take_cells_fn *take, void *what,
+                               int part, int parts)
+{
+    ptrdiff_t shape[PQ_MAX_NDIM];
+    struct pq_args planned = *args;
+    struct pq_job job;
+    struct search search;
+    struct cut cut;
+    job.how = (struct pq_method){.run = {.in = args->in.type}};
+    search.job = &job;
+    search.wide = args->in.type == PQ_F64;
+    search.empty = false;
+    search.bits = 0;
+    search.take = take;
+    search.what = what;
+    search.box.scale = search.box.zero = (const char *)&search.cells; /* to count from */
+    search.rows.in = search.box.scale;
+    search.box.out = search.rows.out = NULL;
+    planned.shape = shape;
+    planned.out = (struct pq_array){.data = NULL};
+    if (!has_cells(args, shape, &search.empty)) {
+        return PQ_OK;
+    }
+    const enum pq_status status = pq_job_init(&job, kernels, &planned);
+    if (status != PQ_OK || !make_cut(&cut, &job.plan, part, parts)) {
+        return status;
+    }
+    const int row = search.wide ? PQ_F64_ROW : pq_row_of(args->in.type);
+    search.few = few_of[row];
+    search.run = kernels->minmax[row];
+    search.groups = kernels->minmax_groups[row];
+    search.columns = kernels->minmax_columns[row];
+    const pq_fpenv found = pq_fpenv_enter();
+    const bool all = take_boxes(&search, &cut, all_numbers);
+    pq_fpenv_leave(found);
+    return all ? PQ_OK : PQ_ERR_NONFINITE;
+}

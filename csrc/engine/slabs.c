@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/slabs.h"
+
+#include "types.h"
+
+/* Indices of each dimension that a slab has, and how many slabs there are along it. */
+struct cut {
+    ptrdiff_t step[PQ_MAX_NDIM];
+    ptrdiff_t count[PQ_MAX_NDIM];
+    ptrdiff_t all;
+};
+
+static ptrdiff_t magnitude(ptrdiff_t v)
+{
+    return v < 0 ? -v : v;
+}
+
+/* Elements along a dimension that share parameters; all of them where none is selected. */
+static ptrdiff_t group_along(const struct pq_args *args, int d)
+{
+    const bool selects = args->scale.strides[d] != 0 ||
+                         (args->zero.data != NULL && args->zero.strides[d] != 0);
+    const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
+    return selects && block < args->shape[d] ? block : args->shape[d];
+}
+
+static ptrdiff_t common_multiple(ptrdiff_t a, ptrdiff_t b)
+{
+    ptrdiff_t x = a, y = b;
+    while (y != 0) {
+        const ptrdiff_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b; /* both are extents, or at most 8 */
+}
+
+/* How many indices of a dimension stay together. */
+static ptrdiff_t unit_along(const struct pq_args *args, int d, bool whole)
+{
+    const ptrdiff_t extent = args->shape[d], group = group_along(args, d);
+    ptrdiff_t unit = whole || group < extent ? group : 1;
+    if (args->out.bit_strides != NULL && unit < extent) {
+        ptrdiff_t bytes = 8, stride = magnitude(args->out.bit_strides[d]) % 8;
+        while (stride % 2 == 0 && bytes > 1) {
+            stride /= 2;
+            bytes /= 2;
+        }
+        unit = common_multiple(unit, bytes);
+    }
+    return unit < extent ? unit : extent;
+}
+
+/* Whether codes follow each other at bits in C order, or at words of some other axis than
+ * the first: then shares of the first dimension have bytes of their own. */
+static bool has_own_bytes(const struct pq_args *args, int first)
+{
+    if (args->out_layout != NULL) {
+        return args->out_layout->axis != first;
+    }
+    ptrdiff_t stride = pq_type_bits(args->out.type);
+    for (int d = args->ndim - 1; d >= 0; d--) {
+        if (args->shape[d] > 1 && args->out.bit_strides[d] != stride) {
+            return false;
+        }
+        stride *= args->shape[d];
+    }
+    return true;
+}
+
+/* Whether slabs have to be elements that follow each other in C order: by which place they
+ * have among these random numbers are theirs. */
+static bool is_in_order(const struct pq_args *args)
+{
+    return args->round == PQ_STOCHASTIC;
+}
+
+/* The dimensions that may be cut, the outermost first: none within one that may not be, of
+ * which a slab would have many short runs, and at bits only the first. */
+static int cut_order(const struct pq_args *args, bool whole, int *order)
+{
+    int ndim = 0, first = 0;
+    for (int d = 0; d < args->ndim; d++) {
+        int at = ndim;
+        if (args->shape[d] == 1) {
+            continue;
+        }
+        for (; at > 0 && !is_in_order(args) &&
+               magnitude(args->in.strides[order[at - 1]]) < magnitude(args->in.strides[d]);
+             at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = d;
+        ndim++;
+    }
+    if (args->out.bit_strides != NULL) {
+        while (first < args->ndim - 1 && args->shape[first] == 1) {
+            first++;
+        }
+        order[0] = first;
+        ndim = ndim > 0 && has_own_bytes(args, first) ? 1 : 0;
+    }
+    for (int i = 0; i < ndim; i++) {
+        if (unit_along(args, order[i], whole) == args->shape[order[i]]) {
+            return i;
+        }
+    }
+    return ndim;
+}
+
+static void make_cut(struct cut *cut, const struct pq_args *args, bool whole,
+                     ptrdiff_t most)
+{
+    int order[PQ_MAX_NDIM];
+    const int ndim = cut_order(args, whole, order);
+    ptrdiff_t size = 1;
+    for (int d = 0; d < args->ndim; d++) {
+        cut->step[d] = args->shape[d];
+        size *= args->shape[d];
+    }
+    for (int i = 0; i < ndim && size > most; i++) {
+        const int d = order[i];
+        const ptrdiff_t within = size / args->shape[d], unit = unit_along(args, d, whole);
+        const ptrdiff_t units = most / within / unit;
+        cut->step[d] = units > 1 ? units * unit : unit;
+        size = within * cut->step[d];
+        if (is_in_order(args) && cut->step[d] > 1) {
+            break;
+        }
+    }
+    cut->all = 1;
+    for (int d = 0; d < args->ndim; d++) {
+        cut->count[d] = (args->shape[d] - 1) / cut->step[d] + 1;
+        cut->all *= cut->count[d];
+    }
+}
+
+static void *moved(void *data, ptrdiff_t bytes)
+{
+    return data != NULL ? (char *)data + bytes : NULL;
+}
+
+/* The arrays of a call from element `first` on. */
+static void move_to(struct pq_args *slab, const struct pq_args *args,
+                    const ptrdiff_t *first)
+{
+    ptrdiff_t in = 0, out = 0, scale = 0, zero = 0, place = 0;
+    for (int d = 0; d < args->ndim; d++) {
+        const ptrdiff_t block = args->block != NULL ? args->block[d] : 1;
+        const ptrdiff_t i = first[d];
+        place = place * args->shape[d] + i;
+        if (i == 0) {
+            continue; /* strides of extents of 1 may be anything */
+        }
+        in += i * args->in.strides[d];
+        if (args->out.bit_strides != NULL) {
+            out += i * args->out.bit_strides[d] / 8;
+        } else {
+            out += i * args->out.strides[d];
+        }
+        scale += i / block * args->scale.strides[d];
+        if (args->zero.data != NULL) {
+            zero += i / block * args->zero.strides[d];
+        }
+    }
+    slab->in.data = moved(args->in.data, in);
+    slab->out.data = moved(args->out.data, out);
+    slab->scale.data = moved(args->scale.data, scale);
+    slab->zero.data = moved(args->zero.data, zero);
+    slab->start = args->start + (uint64_t)place;
+    slab->offset = args->offset != NULL ? (const char *)args->offset + scale : NULL;
+}
+
+enum pq_status pq_for_slabs(const struct pq_args *args, bool whole, ptrdiff_t bytes,
+                            pq_slab_fn *run, void *what, int part, int parts)
+{
+    struct pq_args slab = *args;
+    struct cut cut;
+    ptrdiff_t shape[PQ_MAX_NDIM], first[PQ_MAX_NDIM], size = 1;
+    const ptrdiff_t each = (ptrdiff_t)pq_type_size(args->in.type);
+    for (int d = 0; d < args->ndim; d++) {
+        size *= args->shape[d];
+    }
+    const ptrdiff_t share = size / parts + 1, most = bytes / each;
+    make_cut(&cut, args, whole, share < most ? share : most);
+    /* Shares of nearly as many slabs. */
+    const ptrdiff_t least = cut.all / parts, more = cut.all % parts;
+    const ptrdiff_t begin = least * part + (part < more ? part : more);
+    const ptrdiff_t end = begin + least + (part < more ? 1 : 0);
+    slab.shape = shape;
+    for (ptrdiff_t k = begin; k < end; k++) {
+        ptrdiff_t rest = k;
+        for (int d = args->ndim - 1; d >= 0; d--) {
+            first[d] = rest % cut.count[d] * cut.step[d];
+            rest /= cut.count[d];
+            shape[d] = args->shape[d] - first[d];
+            shape[d] = shape[d] < cut.step[d] ? shape[d] : cut.step[d];
+        }
+        move_to(&slab, args, first);
+        const enum pq_status status = run(what, &slab, first);
+        if (status != PQ_OK) {
+            return status;
+        }
+    }
+    return PQ_OK;
+}

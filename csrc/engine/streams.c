@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Codes of streams: one at a time by their places, and two patterns that are faster. Across
+ * streams, where each has the code at the same place of its word; and whole groups along a
+ * stream whose words follow each other, which are dense codes in another order.
+ */
+#include "engine/bits.h"
+
+/* Codes that are taken at a time where there is something between. */
+enum { SOME = 1024 };
+
+/* The word of a code's low bits, how many bits of it are below them, how many they are, and
+ * where those are, if any, that it has no room for. */
+struct place {
+    ptrdiff_t word, high;
+    int shift, low_bits;
+};
+
+/* Of code `i` of the stream that begins at `at`. */
+static inline struct place place_of(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t i)
+{
+    const struct pq_layout *const stream = codes->stream;
+    if (stream->order != NULL) {
+        /* Of usual groups without a division, which takes longer than all the rest. */
+        const ptrdiff_t group = stream->group;
+        const ptrdiff_t into = (group & (group - 1)) == 0 ? i & (group - 1) : i % group;
+        i += stream->order[into] - into;
+    }
+    const ptrdiff_t bit = i * codes->bits, into = bit & (stream->word_bits - 1);
+    const ptrdiff_t left = stream->word_bits - into;
+    at += (bit >> codes->word_shift) * stream->word_stride;
+    return (struct place){at, at + stream->word_stride, (int)into,
+                          left < codes->bits ? (int)left : codes->bits};
+}
+
+/* ---- one at a time ---- */
+
+static void take_each(const struct pq_codes *codes, char *to, ptrdiff_t at, ptrdiff_t step,
+                      ptrdiff_t code, ptrdiff_t code_step, size_t n)
+{
+    for (size_t c = 0; c < n; c++, at += step, code += code_step) {
+        const struct place place = place_of(codes, at, code);
+        int found = pq_read_bits(codes->base, place.word + place.shift, place.low_bits);
+        if (place.low_bits < codes->bits) {
+            found |= pq_read_bits(codes->base, place.high, codes->bits - place.low_bits)
+                     << place.low_bits;
+        }
+        to[c] = (char)found;
+    }
+}
+
+static void give_each(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
+                      ptrdiff_t code, ptrdiff_t code_step, const char *from, size_t n)
+{
+    for (size_t c = 0; c < n; c++, at += step, code += code_step) {
+        const struct place place = place_of(codes, at, code);
+        const int given = (unsigned char)from[c];
+        pq_write_bits(codes->base, place.word + place.shift, place.low_bits, given, 0);
+        if (place.low_bits < codes->bits) {
+            pq_write_bits(codes->base, place.high, codes->bits - place.low_bits,
+                          given >> place.low_bits, 0);
+        }
+    }
+}
+
+/* ---- across streams ---- */
+
+/* Codes at one place of words that are whole bytes apart: the first word, from one to the
+ * next, and the bits below each code. */
+struct column {
+    char *word;
+    ptrdiff_t stride;
+    int shift, bits;
+};
+
+/* Whether words of 32 bits follow each other, little-endian. */
+static int is_beside(const struct pq_codes *codes, ptrdiff_t stride)
+{
+    return PQ_LITTLE_ENDIAN && codes->stream->word_bits == 32 && stride == 4;
+}
+
+/* Whether codes are that, and none is in two words. */
+static int is_column(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
+                     ptrdiff_t code, ptrdiff_t code_step, struct column *column)
+{
+    if (code_step != 0 || step % 8 != 0) {
+        return 0;
+    }
+    const struct place place = place_of(codes, at, code);
+    *column =
+        (struct column){codes->base + place.word / 8, step / 8, place.shift, codes->bits};
+    return place.low_bits == codes->bits;
+}
+
+/* Words of 32 bits beside each other, of which a compiler makes vectors. Little-endian. */
+static void pack_words(char *PQ_RESTRICT word, const char *PQ_RESTRICT from, int shift,
+                       uint32_t mask, size_t n)
+{
+    for (size_t c = 0; c < n; c++) {
+        uint32_t bits;
+        memcpy(&bits, word + c * sizeof bits, sizeof bits);
+        bits = (bits & ~(mask << shift)) | ((unsigned char)from[c] & mask) << shift;
+        memcpy(word + c * sizeof bits, &bits, sizeof bits);
+    }
+}
+
+static void take_column(const struct pq_codes *codes, char *to, struct column from,
+                        size_t n)
+{
+    const int mask = (1 << from.bits) - 1, shift = from.shift % 8;
+    const unsigned char *byte = (unsigned char *)from.word + from.shift / 8;
+    const ptrdiff_t next = shift + from.bits > 8; /* 0: all bits are in one byte */
+    if (is_beside(codes, from.stride)) {
+        codes->unpack_words(from.word, from.shift, mask, to, n);
+        return;
+    }
+    for (size_t c = 0; c < n; c++, byte += from.stride) {
+        to[c] = (char)((byte[0] | byte[next] << 8) >> shift & mask);
+    }
+}
+
+static void give_column(const struct pq_codes *codes, struct column to, const char *from,
+                        size_t n)
+{
+    if (is_beside(codes, to.stride)) {
+        pack_words(to.word, from, to.shift, (1U << to.bits) - 1, n);
+        return;
+    }
+    for (size_t c = 0; c < n; c++, to.word += to.stride) {
+        pq_write_bits(to.word, to.shift, to.bits, (unsigned char)from[c], 0);
+    }
+}
+
+/* The same of codes that are in two words each, where those are beside each other. 0: they
+ * are not. */
+static int take_split(const struct pq_codes *codes, char *to, ptrdiff_t at, ptrdiff_t step,
+                      ptrdiff_t code, ptrdiff_t code_step, size_t n)
+{
+    char high[SOME];
+    if (code_step != 0 || step % 8 != 0 || !is_beside(codes, step / 8)) {
+        return 0;
+    }
+    const struct place place = place_of(codes, at, code);
+    const int low_bits = place.low_bits, high_bits = codes->bits - low_bits;
+    const char *word = codes->base + place.word / 8, *next = codes->base + place.high / 8;
+    for (size_t m; n > 0; n -= m, to += m, word += m * 4, next += m * 4) {
+        m = n < SOME ? n : SOME;
+        codes->unpack_words(word, place.shift, (1 << low_bits) - 1, to, m);
+        codes->unpack_words(next, 0, (1 << high_bits) - 1, high, m);
+        for (size_t c = 0; c < m; c++) {
+            to[c] = (char)(to[c] | high[c] << low_bits);
+        }
+    }
+    return 1;
+}
+
+/* ---- whole groups along a stream ---- */
+
+/* How many of the codes from number `code` on, which begins a group, are whole groups that
+ * lie as dense bytes. */
+static size_t count_grouped(const struct pq_codes *codes, ptrdiff_t at, ptrdiff_t step,
+                            ptrdiff_t code, ptrdiff_t code_step, size_t n)
+{
+    const struct pq_layout *const stream = codes->stream;
+    const int along = code_step == 1 && step == 0 && stream->order != NULL;
+    const int dense = stream->word_stride == stream->word_bits && codes->unpack != NULL &&
+                      stream->group * codes->bits % 8 == 0 && at % 8 == 0;
+    if (!along || !dense || code % stream->group != 0) {
+        return 0;
+    }
+    const size_t most = n < SOME ? n : SOME;
+    return most - most % (size_t)stream->group;
+}
+
+/* Words of which the halves have the codes at even and at odd places, and words of the same
+ * codes in their order, or the other way around: each step is its own inverse. Of words
+ * that are next to each other a compiler makes vectors. */
+enum { HALVED = 8 };
+static uint32_t swapped(uint32_t word, int by, uint32_t mask)
+{
+    const uint32_t differ = (word ^ word >> by) & mask;
+    return word ^ differ ^ differ << by;
+}
+
+static void order_halves(uint32_t *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t word;
+        memcpy(&word, from + i * sizeof word, sizeof word);
+        to[i] = swapped(swapped(word, 8, 0xff00), 4, 0x00f000f0);
+    }
+}
+
+static void halve_order(char *PQ_RESTRICT to, const uint32_t *PQ_RESTRICT from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t word = swapped(swapped(from[i], 4, 0x00f000f0), 8, 0xff00);
+        memcpy(to + i * sizeof word, &word, sizeof word);
+    }
+}
+
+/* Whether groups are such words. */
+static int is_halved(const struct pq_codes *codes)
+{
+    static const unsigned char order[HALVED] = {0, 4, 1, 5, 2, 6, 3, 7};
+    const struct pq_layout *const stream = codes->stream;
+    return PQ_LITTLE_ENDIAN && codes->bits == 4 && stream->word_bits == 32 &&
+           stream->group == HALVED && memcmp(stream->order, order, HALVED) == 0;
+}
+
+static void take_grouped(const struct pq_codes *codes, char *to, ptrdiff_t bit, size_t n)
+{
+    const size_t group = (size_t)codes->stream->group;
+    const unsigned char *const order = codes->stream->order;
+    char dense[SOME];
+    if (is_halved(codes)) {
+        uint32_t words[SOME / HALVED];
+        order_halves(words, codes->base + bit / 8, n / HALVED);
+        codes->unpack(words, to, n);
+        return;
+    }
+    codes->unpack(codes->base + bit / 8, dense, n);
+    for (size_t g = 0; g < n; g += group) {
+        for (size_t i = 0; i < group; i++) {
+            to[g + i] = dense[g + order[i]];
+        }
+    }
+}
+
+static void give_grouped(const struct pq_codes *codes, ptrdiff_t bit, const char *from,
+                         size_t n)
+{
+    const size_t group = (size_t)codes->stream->group;
+    const unsigned char *const order = codes->stream->order;
+    char dense[SOME];
+    if (is_halved(codes)) {
+        uint32_t words[SOME / HALVED];
+        codes->pack(from, words, n);
+        halve_order(codes->base + bit / 8, words, n / HALVED);
+        return;
+    }
+    for (size_t g = 0; g < n; g += group) {
+        for (size_t i = 0; i < group; i++) {
+            dense[g + order[i]] = from[g + i];
+        }
+    }
+    codes->pack(dense, codes->base + bit / 8, n);
+}
+
+/* ---- the first of two in the upper half ---- */
+
+/* Bytes that change places with those beside them, an even number. */
+static void swap_pairs(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, size_t n)
+{
+    for (size_t i = 0; i < n; i += 2) {
+        uint16_t pair;
+        memcpy(&pair, from + i, sizeof pair);
+        pair = (uint16_t)(pair << 8 | pair >> 8);
+        memcpy(to + i, &pair, sizeof pair);
+    }
+}
+
+void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, size_t n)
+{
+    char pairs[SOME];
+    for (size_t m; n > 0; n -= m, to += m, at += (ptrdiff_t)m * 4) {
+        m = n < SOME ? n : SOME;
+        const size_t whole = m - m % 2;
+        codes->unpack(codes->base + at / 8, pairs, whole);
+        swap_pairs(to, pairs, whole);
+        if (m != whole) { /* the first half of a byte */
+            codes->unpack(codes->base + at / 8 + whole / 2, pairs, 2);
+            to[whole] = pairs[1];
+        }
+    }
+}
+
+void pq_pack_high_first(const struct pq_codes *codes, ptrdiff_t at, const char *from,
+                        size_t n)
+{
+    char pairs[SOME];
+    for (size_t m; n > 0; n -= m, from += m, at += (ptrdiff_t)m * 4) {
+        m = n < SOME ? n : SOME;
+        swap_pairs(pairs, from, m);
+        codes->pack(pairs, codes->base + at / 8, m);
+    }
+}
+
+/* ---- all ---- */
+
+/* Codes that are taken at once: up to the next group, and one by one where none follows. */
+static size_t count_each(const struct pq_codes *codes, ptrdiff_t code, ptrdiff_t code_step,
+                         size_t n)
+{
+    const ptrdiff_t group = codes->stream->group;
+    if (codes->stream->order == NULL || code_step != 1) {
+        return n;
+    }
+    const size_t left = (size_t)(group - code % group);
+    return left < n ? left : n;
+}
+
+void pq_unpack_stream(const struct pq_codes *codes, char *to, const char *from,
+                      ptrdiff_t step, ptrdiff_t code, ptrdiff_t code_step, size_t n)
+{
+    const ptrdiff_t at = from - codes->base;
+    struct column column;
+    if (is_column(codes, at, step, code, code_step, &column)) {
+        take_column(codes, to, column, n);
+    } else if (!take_split(codes, to, at, step, code, code_step, n)) {
+        for (size_t done = 0, m; done < n; done += m, code += (ptrdiff_t)m * code_step) {
+            m = count_grouped(codes, at, step, code, code_step, n - done);
+            if (m > 0) {
+                take_grouped(codes, to + done, at + code * codes->bits, m);
+                continue;
+            }
+            m = count_each(codes, code, code_step, n - done);
+            take_each(codes, to + done, at + (ptrdiff_t)done * step, step, code, code_step,
+                      m);
+        }
+    }
+    if (codes->convert != NULL) {
+        codes->convert(to, to, n);
+    }
+}
+
+void pq_pack_stream(const struct pq_codes *codes, char *to, ptrdiff_t step, ptrdiff_t code,
+                    ptrdiff_t code_step, const char *from, size_t n)
+{
+    const ptrdiff_t at = to - codes->base;
+    struct column column;
+    if (is_column(codes, at, step, code, code_step, &column)) {
+        give_column(codes, column, from, n);
+        return;
+    }
+    for (size_t done = 0, m; done < n; done += m, code += (ptrdiff_t)m * code_step) {
+        m = count_grouped(codes, at, step, code, code_step, n - done);
+        if (m > 0) {
+            give_grouped(codes, at + code * codes->bits, from + done, m);
+            continue;
+        }
+        m = count_each(codes, code, code_step, n - done);
+        give_each(codes, at + (ptrdiff_t)done * step, step, code, code_step, from + done,
+                  m);
+    }
+}

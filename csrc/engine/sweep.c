@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/sweep.h"
+
+#include "engine/tile.h"
+
+void pq_sweep_init(struct pq_sweep *sweep, const struct pq_kernels *kernels,
+                   const struct pq_array *array, const char *data, int ndim,
+                   const ptrdiff_t *extent, const ptrdiff_t *stride)
+{
+    int n = 0;
+    sweep->kernels = kernels;
+    sweep->size = pq_bytes_of(array->type);
+    sweep->swapped = array->swapped && sweep->size > 1;
+    sweep->row = data;
+    sweep->at = 0;
+    sweep->extent[0] = 1;
+    sweep->stride[0] = (ptrdiff_t)sweep->size;
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (extent[d] == 1) {
+            continue;
+        }
+        if (n > 0 && stride[d] == sweep->stride[n - 1] * sweep->extent[n - 1]) {
+            sweep->extent[n - 1] *= extent[d];
+        } else {
+            sweep->extent[n] = extent[d];
+            sweep->stride[n] = stride[d];
+            sweep->index[n++] = 0;
+        }
+    }
+    sweep->ndim = n > 0 ? n : 1;
+}
+
+void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position)
+{
+    for (int d = 1; d < sweep->ndim; d++) {
+        sweep->row -= sweep->index[d] * sweep->stride[d];
+    }
+    sweep->at = position % sweep->extent[0];
+    position /= sweep->extent[0];
+    for (int d = 1; d < sweep->ndim; d++) {
+        sweep->index[d] = position % sweep->extent[d];
+        position /= sweep->extent[d];
+        sweep->row += sweep->index[d] * sweep->stride[d];
+    }
+}
+
+/* To the beginning of the next row, or some more; these are of one index of dimension 2. */
+static void skip_rows(struct pq_sweep *sweep, ptrdiff_t rows)
+{
+    sweep->at = 0;
+    for (int d = 1; d < sweep->ndim; d++, rows = 1) {
+        sweep->index[d] += rows;
+        sweep->row += rows * sweep->stride[d];
+        if (sweep->index[d] < sweep->extent[d]) {
+            return;
+        }
+        sweep->row -= sweep->index[d] * sweep->stride[d];
+        sweep->index[d] = 0;
+    }
+}
+
+static void advance(struct pq_sweep *sweep, ptrdiff_t n)
+{
+    sweep->at += n;
+    if (sweep->at == sweep->extent[0]) {
+        skip_rows(sweep, 1);
+    }
+}
+
+const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n)
+{
+    if (sweep->swapped || sweep->stride[0] != (ptrdiff_t)sweep->size ||
+        sweep->extent[0] - sweep->at < (ptrdiff_t)n) {
+        return NULL;
+    }
+    return sweep->row + sweep->at * sweep->stride[0];
+}
+
+const char *pq_sweep_next(struct pq_sweep *sweep, size_t n, void *room)
+{
+    const char *const there = pq_sweep_direct(sweep, n);
+    const ptrdiff_t columns = sweep->extent[0], size = (ptrdiff_t)sweep->size;
+    if (there != NULL) {
+        advance(sweep, (ptrdiff_t)n);
+        return there;
+    }
+    char *to = room;
+    for (ptrdiff_t left = (ptrdiff_t)n, some; left > 0; left -= some, to += some * size) {
+        struct pq_tile tile = {1,           columns - sweep->at, 0, sweep->stride[0],
+                               sweep->size, sweep->swapped};
+        const char *const from = sweep->row + sweep->at * sweep->stride[0];
+        if (sweep->at == 0 && sweep->ndim > 1 && left >= columns) { /* whole rows */
+            const ptrdiff_t there_are = sweep->extent[1] - sweep->index[1];
+            tile.rows = left / columns < there_are ? left / columns : there_are;
+            tile.row_stride = sweep->stride[1];
+            some = tile.rows * columns;
+            pq_gather(sweep->kernels, to, from, &tile);
+            skip_rows(sweep, tile.rows);
+        } else {
+            tile.columns = tile.columns < left ? tile.columns : left;
+            some = tile.columns;
+            pq_gather(sweep->kernels, to, from, &tile);
+            advance(sweep, some);
+        }
+    }
+    return room;
+}
+
+/* Columns that begin far from each other hardware does not fetch ahead. */
+static void ask_for(const struct pq_tile *tile, const char *from, ptrdiff_t columns)
+{
+    const ptrdiff_t last = (tile->rows - 1) * tile->row_stride;
+    const bool across =
+        (((uintptr_t)from ^ (uintptr_t)(from + last)) & ~(uintptr_t)63) != 0;
+    for (ptrdiff_t c = 0; c < columns; c++, from += tile->column_stride) {
+        PQ_WILL_READ(from);
+        if (across) {
+            PQ_WILL_READ(from + last);
+        }
+    }
+}
+
+/* A tile that is transposed, some columns at a time, while the next ones come. */
+static void gather_across(const struct pq_kernels *kernels, char *to, const char *from,
+                          const struct pq_tile *tile)
+{
+    enum { AHEAD = 16 };
+    const ptrdiff_t size = (ptrdiff_t)tile->size, far = AHEAD * tile->column_stride;
+    pq_transpose_fn *const transpose = kernels->transpose[size == 8 ? 3 : (int)size / 2];
+    for (ptrdiff_t left = tile->columns; left > 0; left -= AHEAD) {
+        const ptrdiff_t n = left < 2 * AHEAD ? left : AHEAD;
+        ask_for(tile, from + far, AHEAD);
+        transpose(from, tile->column_stride, to, tile->columns * size, (size_t)tile->rows,
+                  (size_t)n);
+        left -= n - AHEAD;
+        from += far;
+        to += AHEAD * size;
+    }
+}
+
+void pq_sweep_rows(struct pq_sweep *sweep, size_t rows, ptrdiff_t stride, size_t n,
+                   char *to)
+{
+    const size_t row = n * sweep->size;
+    const char *const first = sweep->row + sweep->at * sweep->stride[0];
+    if (sweep->extent[0] - sweep->at >= (ptrdiff_t)n) {
+        const struct pq_tile tile = {(ptrdiff_t)rows,  (ptrdiff_t)n, stride,
+                                     sweep->stride[0], sweep->size,  sweep->swapped};
+        if (pq_tile_transposed(&tile)) {
+            gather_across(sweep->kernels, to, first, &tile);
+        } else {
+            pq_gather(sweep->kernels, to, first, &tile);
+        }
+        advance(sweep, (ptrdiff_t)n);
+        return;
+    }
+    const struct pq_sweep before = *sweep;
+    for (size_t r = 0; r < rows; r++) {
+        const ptrdiff_t beside = (ptrdiff_t)r * stride;
+        *sweep = before;
+        sweep->row += beside;
+        const char *const there = pq_sweep_next(sweep, n, to + r * row);
+        if (there != to + r * row) {
+            memcpy(to + r * row, there, row);
+        }
+        sweep->row -= beside;
+    }
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles: `rows` x `columns` elements, contiguous on one side, and how they get there. */
+#ifndef PQ_TILE_H
+#define PQ_TILE_H
+
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "pq_compiler.h"
+
+struct pq_tile {
+    ptrdiff_t rows, columns;
+    ptrdiff_t row_stride, column_stride; /* bytes, of the strided side */
+    size_t size;                         /* of an element */
+    bool swapped;                        /* byte order of the strided side */
+};
+
+PQ_INLINE void pq_copy_element(char *to, const char *from, size_t size, bool swapped)
+{
+    if (swapped) {
+        for (size_t b = 0; b < size; b++) {
+            to[b] = from[size - 1 - b];
+        }
+    } else {
+        memcpy(to, from, size);
+    }
+}
+
+/* Whether rows lie as they do in a contiguous array, but further apart. */
+static inline bool pq_tile_rows(const struct pq_tile *tile)
+{
+    return !tile->swapped && tile->column_stride == (ptrdiff_t)tile->size;
+}
+
+/* Whether columns lie so. */
+static inline bool pq_tile_transposed(const struct pq_tile *tile)
+{
+    return !tile->swapped && tile->rows > 1 && tile->row_stride == (ptrdiff_t)tile->size;
+}
+
+/* Whether the strided side is contiguous too, and can be used as it is. */
+static inline bool pq_tile_direct(const struct pq_tile *tile)
+{
+    const ptrdiff_t size = (ptrdiff_t)tile->size;
+    return !tile->swapped && (tile->columns == 1 || tile->column_stride == size) &&
+           (tile->rows == 1 || tile->row_stride == tile->columns * size);
+}
+
+/* From where a tile lies to contiguous memory, and back. */
+void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
+               const struct pq_tile *tile);
+void pq_scatter(const struct pq_kernels *kernels, char *to, const char *from,
+                const struct pq_tile *tile);
+
+#endif

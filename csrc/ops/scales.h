@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Types of chosen scales: round float64 numbers to them, and find neighbours. */
+#ifndef PQ_SCALES_H
+#define PQ_SCALES_H
+
+#include <math.h>
+
+#include "math/narrow_float.h"
+#include "types.h"
+
+/* Return the bits of the largest number, or 0 for other types. Bits of positive numbers
+ * have the order of the numbers. */
+PQ_INLINE uint64_t pq_last_scale(enum pq_type type)
+{
+    switch (type) {
+    case PQ_F64:
+        return 0x7fefffffffffffff;
+    case PQ_F32:
+        return 0x7f7fffff;
+    case PQ_F16:
+        return 0x7bff;
+    case PQ_BF16:
+        return 0x7f7f;
+    case PQ_F8E4M3FN:
+        return 0x7e;
+    case PQ_F8E8M0FNU:
+        return 0xfe;
+    default:
+        return 0;
+    }
+}
+
+/* Round up to a power of two, so that no data saturates. 0 becomes 2^-127. */
+PQ_INLINE uint64_t pq_e8m0_above(double v)
+{
+    const uint64_t bits = pq_bits_f64(v), cut = bits & 0xfffffffffffff;
+    const uint64_t code = (bits >> 52) - (1023 - 127) + (cut != 0);
+    return v > 0x1p127 ? 255 : v > 0x1p-127 ? code : 0;
+}
+
+/* Round half to even. Subnormal numbers are rounded directly: float32 has too few bits for
+ * an intermediate result. */
+PQ_INLINE uint64_t pq_bf16_bits(double v)
+{
+    return v < 0x1p-126 ? (uint64_t)(v * 0x1p133 + 0x1p52 - 0x1p52)
+                        : pq_bf16_from_f32(pq_float_to_odd(v));
+}
+
+/* Return the bits of v >= 0, rounded half to even (float8_e8m0fnu: up). */
+PQ_INLINE uint64_t pq_scale_bits(enum pq_type type, double v)
+{
+    switch (type) {
+    case PQ_F64:
+        return pq_bits_f64(v);
+    case PQ_F16:
+        return pq_f16_from_f32(pq_float_to_odd(v));
+    case PQ_BF16:
+        return pq_bf16_bits(v);
+    case PQ_F8E4M3FN:
+        return pq_encode(pq_float_to_odd(v), PQ_F8E4M3FN, 1);
+    case PQ_F8E8M0FNU:
+        return pq_e8m0_above(v);
+    default:
+        return pq_bits_f32((float)v);
+    }
+}
+
+PQ_INLINE double pq_scale_of_bits(enum pq_type type, uint64_t bits)
+{
+    switch (type) {
+    case PQ_F64:
+        return pq_f64_bits(bits);
+    case PQ_F16:
+        return (double)pq_f32_from_f16((uint16_t)bits);
+    case PQ_BF16:
+        return (double)pq_f32_from_bf16((uint16_t)bits);
+    case PQ_F8E4M3FN:
+        return (double)pq_decode((uint8_t)bits, PQ_F8E4M3FN);
+    case PQ_F8E8M0FNU:
+        return (double)pq_f32_from_e8m0((uint8_t)bits);
+    default:
+        return (double)pq_f32_bits((uint32_t)bits);
+    }
+}
+
+/* Round v >= 0 to the type of scales, but neither to 0 nor to infinity. Data that is not
+ * float64 is divided by float32 scales, so its scales stay between the ends of float32. */
+PQ_INLINE double pq_stored_scale(enum pq_type type, enum pq_type real, double v)
+{
+    const bool single = type == PQ_F64 && real != PQ_F64;
+    const double end = single ? 0x1p-149 : 0, most = single ? 0x1.fffffep127 : HUGE_VAL;
+    const uint64_t least = type == PQ_F8E8M0FNU ? 0 : 1, last = pq_last_scale(type);
+    const uint64_t bits = pq_scale_bits(type, v > end ? (v < most ? v : most) : end);
+    return pq_scale_of_bits(type, bits < least ? least : bits < last ? bits : last);
+}
+
+/* Return the scale a number of places above or below, or NaN beyond the ends. */
+PQ_INLINE double pq_next_scale(enum pq_type type, double scale, int places)
+{
+    const uint64_t bits = pq_scale_bits(type, scale) + (uint64_t)(int64_t)places;
+    return bits <= pq_last_scale(type) ? pq_scale_of_bits(type, bits) : (double)NAN;
+}
+
+#endif

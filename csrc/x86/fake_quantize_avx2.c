@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pq_compiler.h"
+
+#if defined(PQ_ARCH_X86_64)
+
+#  include <immintrin.h>
+#  include <math.h>
+#  include <string.h>
+
+PQ_TARGET_BEGIN("avx2,fma,f16c")
+
+#  include "x86/simd_avx2.h"
+
+#  define PQ_QDQ pq_avx2_fake_quantize
+#  include "kernels/fake_quantize.inc"
+
+PQ_TARGET_END
+
+#else
+typedef int pq_no_avx2_fake_quantize; /* ISO C wants something in every file */
+#endif
