@@ -235,21 +235,28 @@ SMALL_SCALES = ("Q4_0", "Q4_1", "Q5_1", "Q8_1", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0"
 
 
 @pytest.mark.parametrize("type", [one.name for one in pq.block_formats() if one.encodes])
-def test_scales_beyond_their_type_are_an_error(type, inside, capsys):
-    """Nearly all values of a block with an infinite scale would be infinite or NaN."""
+def test_values_beyond_the_range_of_a_type_are_an_error(type, inside, capsys):
+    """A file keeps at least half of the largest value, or the command writes no file."""
     signs = np.where(np.arange(2048).reshape(4, 512) % 3, 1, -1).astype(np.float32)
-    for magnitude in (1, 7e5, 2e7, 1e15, 3e38):
+    for magnitude in (1e-30, 1e-9, 1, 6e3, 7e5, 2e7, 1e15, 3e38):
         x = signs * np.float32(magnitude)
-        pq.write_weights("in.safetensors", {"fine": signs, "large": x})
+        x[0] /= 1e6  # a small row is no error
+        pq.write_weights("in.safetensors", {"fine": signs, "far": x})
         fails = main(["quantize", "in.safetensors", "o.gguf", "--type", type, "-q"])
         if magnitude == 7e5:
-            assert fails == 2 * (type in SMALL_SCALES)
+            assert fails == 2 * (type in (*SMALL_SCALES, "NVFP4"))
         if fails:
-            said = "in.safetensors: tensor 'large': expected values that fit the float16 "
-            assert f"{said}scales of {type}, got larger" in capsys.readouterr().err
+            said = "in.safetensors: tensor 'far': expected values "
+            where = f"that fit the float16 scales of {type}, got larger ones"
+            other = f"in the range of {type}, got {magnitude:g}, which becomes "
+            found = capsys.readouterr().err.removeprefix(f"pyquant quantize: {said}")
+            assert found.startswith((where, other))
+            assert found.endswith("; use another type\n")
         else:
             with pq.open_weights("o.gguf") as made:
-                assert all(np.isfinite(weight.decode()).all() for weight in made.values())
+                y = made["far"].decode()
+                assert np.isfinite(y).all()
+                assert abs(y).max() >= magnitude / 2
             os.remove("o.gguf")
         assert os.listdir() == ["in.safetensors"]
 

@@ -503,17 +503,37 @@ class InBlocks(Quantized):
         """Write the blocks; tell `advance` the number of bytes that were read."""
         block, source = BLOCKS[self.spec.type], self.source
         errors = Errors() if self._measure else None
-        buffer = None
+        buffer, peak = None, (0.0, 0.0)
         for numbers in self._bands(threads)(threads, advance):
             form = block.encoded_shape(numbers.shape)
             if buffer is None or buffer.shape != form:
                 buffer = np.empty(form, np.uint8)
             encoded(block, numbers, out=buffer, threads=threads)
+            peak = max(peak, _peak(block, numbers, buffer))
             _check_scales(source, block, buffer)
             output.write(source.name, buffer)
             if errors is not None:
                 errors.add(numbers, buffer, block.decode, threads)
+        largest, stored = peak
+        if stored < largest * _LEAST.get(block.name, 0.5):
+            expected = f"values in the range of {block.name}"
+            raise _out_of_range(source, expected, f"{largest:g}, which becomes {stored:g}")
         self.sqnr = errors.sqnr if errors is not None else None
+
+
+# The least share of a block's largest magnitude that its decoded values keep; other types
+# keep more than half. A block of Q1_0 has 128 values with one magnitude, their mean.
+_LEAST = {"Q1_0": 1 / 256}
+
+
+def _peak(
+    block: BlockFormat, numbers: npt.NDArray[Any], blocks: npt.NDArray[np.uint8]
+) -> tuple[float, float]:
+    """Return the largest magnitude, and the largest in its decoded block."""
+    flat = numbers.reshape(-1)
+    at = max(flat.argmax(), flat.argmin(), key=lambda at: abs(flat[at]))
+    record = blocks.reshape(-1, block.block_bytes)[at // block.block_size]
+    return float(abs(flat[at])), float(np.abs(block.decode(record)).max())
 
 
 def _check_scales(
@@ -523,8 +543,12 @@ def _check_scales(
     for scale in block.split(blocks).values():
         if scale.dtype.kind == "f" and not np.isfinite(scale).all():
             expected = f"values that fit the {scale.dtype.name} scales of {block.name}"
-            got = "larger ones; use another type"
-            raise Refused(f"tensor {source.name[:100]!r}: expected {expected}, got {got}")
+            raise _out_of_range(source, expected, "larger ones")
+
+
+def _out_of_range(source: Logical, expected: str, got: str) -> Refused:
+    shown = f"tensor {source.name[:100]!r}"
+    return Refused(f"{shown}: expected {expected}, got {got}; use another type")
 
 
 # ---- real numbers ----
