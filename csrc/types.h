@@ -25,7 +25,7 @@
     X(U8, "uint8", INTEGER, 8, U8, 0, UINT8_MAX)                                           \
     X(I16, "int16", INTEGER, 16, I16, INT16_MIN, INT16_MAX)                                \
     X(U16, "uint16", INTEGER, 16, U16, 0, UINT16_MAX)
-#define PQ_FOR_WHOLE(X)                                                                    \
+#define PQ_FOR_32_BIT(X)                                                                   \
     X(I32, "int32", INTEGER, 32, I32, INT32_MIN, INT32_MAX)                                \
     X(U32, "uint32", INTEGER, 32, U32, 0, UINT32_MAX)
 #define PQ_FOR_NARROW(X)                                                                   \
@@ -49,7 +49,7 @@
     X(I64, "int64", INTEGER, 64, I64, INT64_MIN, INT64_MAX)                                \
     X(U64, "uint64", INTEGER, 64, U64, 0, UINT64_MAX)                                      \
     X(F8E8M0FNU, "float8_e8m0fnu", EXPONENT, 8, F8E8M0FNU, 0, 0)
-#define PQ_FOR_CARRIER(X) PQ_FOR_CODE(X) PQ_FOR_WHOLE(X) PQ_FOR_FLOAT(X)
+#define PQ_FOR_CARRIER(X) PQ_FOR_CODE(X) PQ_FOR_32_BIT(X) PQ_FOR_FLOAT(X)
 #define PQ_FOR_TYPE(X) PQ_FOR_REAL(X) PQ_FOR_CARRIER(X) PQ_FOR_NARROW(X) PQ_FOR_OTHER(X)
 
 /* Places in the tables of kernels. */

@@ -89,16 +89,16 @@ PQ_INLINE vi shift_left_each(vi x, vi n)
     return (vi)EACH2(vshlq_s32, x, n);
 }
 
-struct rescale_ends {
+struct requantize_ends {
     int32x4_t lowest, highest;
 };
 
-PQ_INLINE struct rescale_ends no_ends(void)
+PQ_INLINE struct requantize_ends no_ends(void)
 {
-    return (struct rescale_ends){vdupq_n_s32(INT32_MAX), vdupq_n_s32(INT32_MIN)};
+    return (struct requantize_ends){vdupq_n_s32(INT32_MAX), vdupq_n_s32(INT32_MIN)};
 }
 
-PQ_INLINE void note_ends(struct rescale_ends *to, vi v)
+PQ_INLINE void note_ends(struct requantize_ends *to, vi v)
 {
     const int32x4_t lowest = vminq_s32(vminq_s32(v.a, v.b), vminq_s32(v.c, v.d));
     const int32x4_t highest = vmaxq_s32(vmaxq_s32(v.a, v.b), vmaxq_s32(v.c, v.d));
@@ -106,14 +106,14 @@ PQ_INLINE void note_ends(struct rescale_ends *to, vi v)
     to->highest = vmaxq_s32(to->highest, highest);
 }
 
-PQ_INLINE int are_within(const struct rescale_ends *ends, int64_t least, int64_t most)
+PQ_INLINE int are_within(const struct requantize_ends *ends, int64_t least, int64_t most)
 {
     return vminvq_s32(ends->lowest) >= least && vmaxvq_s32(ends->highest) <= most;
 }
 
 #  undef EACH2
 
-#  define PQ_RESCALE pq_neon_rescale
+#  define PQ_REQUANTIZE pq_neon_requantize
 #  include "kernels/requantize.inc"
 
 #else

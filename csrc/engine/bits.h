@@ -120,10 +120,10 @@ static inline void pq_unpack_codes(const struct pq_codes *codes, char *to, const
     const size_t per_byte = (size_t)(8 / codes->bits),
                  into = (size_t)(at & 7) / (size_t)step;
     if (into != 0) { /* the rest of a byte */
-        char whole[4];
+        char byte_codes[4];
         const size_t m = per_byte - into < n ? per_byte - into : n;
-        codes->unpack(codes->base + (at >> 3), whole, per_byte);
-        memcpy(to, codes->flip != 0 ? whole : whole + into, m);
+        codes->unpack(codes->base + (at >> 3), byte_codes, per_byte);
+        memcpy(to, codes->flip != 0 ? byte_codes : byte_codes + into, m);
         to += m;
         at += (ptrdiff_t)m * step;
         n -= m;
@@ -149,13 +149,13 @@ static inline void pq_pack_codes(const struct pq_codes *codes, char *to, ptrdiff
     }
     const size_t per_byte = (size_t)(8 / codes->bits);
     const int last = at + (ptrdiff_t)(n - 1) * step == codes->last;
-    const size_t whole = last ? n : n / per_byte * per_byte;
+    const size_t full = last ? n : n / per_byte * per_byte;
     if (codes->flip != 0) {
-        pq_pack_high_first(codes, at, from, whole);
+        pq_pack_high_first(codes, at, from, full);
     } else {
-        codes->pack(from, codes->base + (at >> 3), whole);
+        codes->pack(from, codes->base + (at >> 3), full);
     }
-    for (size_t i = whole; i < n; i++) {
+    for (size_t i = full; i < n; i++) {
         pq_put_bits(codes, at + (ptrdiff_t)i * step, from[i]);
     }
 }

@@ -10,12 +10,13 @@
 #include "math/fpenv.h"
 
 enum {
-    LINE = 64,             /* bytes of caches */
-    SQUARE = 64 * 256,     /* bytes of one that is transposed, at most */
-    CHANNELS = 8,          /* rows that are few */
-    TOGETHER = 8,          /* rows that gain from parameters they share */
-    STAGED = 16 * PQ_TILE, /* bytes of codes of such rows */
-    ACROSS = 16, /* rows of a tile where one side is transposed: two squares of bytes */
+    CACHE_LINE_BYTES = 64,       /* bytes of caches */
+    SQUARE_BYTES = 64 * 256,     /* bytes of one that is transposed, at most */
+    MAX_FEW_ROWS = 8,            /* rows that are few */
+    MIN_SHARED_ROWS = 8,         /* rows that gain from parameters they share */
+    STAGED_BYTES = 16 * PQ_TILE, /* bytes of codes of such rows */
+    TRANSPOSED_ROWS =
+        16, /* rows of a tile where one side is transposed: two squares of bytes */
     CACHE_BYTES = 1 << 20, /* bytes that no cache near holds */
     PREFETCH_RUN_BYTES = 1
         << 23, /* that hardware does not fetch in time: below, hints cost ... */
@@ -27,7 +28,7 @@ enum {
 
 static bool is_staged(const struct pq_job *job)
 {
-    return pq_job_unpacks(job) || job->give.convert != NULL || job->give.bits != 0;
+    return pq_job_unpacks(job) || job->pack.convert != NULL || job->pack.bits != 0;
 }
 
 /* Groups of `group` elements, their parameters from place `from` of the job's arrays on. */
@@ -89,9 +90,9 @@ static const char *load_tile(const struct pq_job *job, char *buffer, const char 
 {
     const size_t n = (size_t)(tile->rows * tile->columns);
     const bool direct = pq_tile_direct(tile);
-    if (job->take.bits != 0 && !direct) {
+    if (job->unpack.bits != 0 && !direct) {
         for (ptrdiff_t r = 0; r < tile->rows; r++) {
-            pq_unpack_codes(&job->take, buffer + r * tile->columns,
+            pq_unpack_codes(&job->unpack, buffer + r * tile->columns,
                             x + r * tile->row_stride, tile->column_stride,
                             (size_t)tile->columns);
         }
@@ -102,7 +103,7 @@ static const char *load_tile(const struct pq_job *job, char *buffer, const char 
         x = buffer;
     }
     if (pq_job_unpacks(job)) {
-        pq_unpack_codes(&job->take, buffer, x, job->in_step, n);
+        pq_unpack_codes(&job->unpack, buffer, x, job->in_step, n);
         x = buffer;
     }
     return x;
@@ -111,11 +112,11 @@ static const char *load_tile(const struct pq_job *job, char *buffer, const char 
 static void store_tile(const struct pq_job *job, char *y, const char *result,
                        const struct pq_tile *tile)
 {
-    for (ptrdiff_t r = 0; job->give.bits != 0 && r < tile->rows; r++) {
-        pq_pack_codes(&job->give, y + r * tile->row_stride, tile->column_stride,
+    for (ptrdiff_t r = 0; job->pack.bits != 0 && r < tile->rows; r++) {
+        pq_pack_codes(&job->pack, y + r * tile->row_stride, tile->column_stride,
                       result + r * tile->columns, (size_t)tile->columns);
     }
-    if (job->give.bits == 0 && result != y) {
+    if (job->pack.bits == 0 && result != y) {
         pq_scatter(job->kernels, y, result, tile);
     }
 }
@@ -124,7 +125,7 @@ static void store_tile(const struct pq_job *job, char *y, const char *result,
 static bool is_by_rows(const struct pq_job *job, const struct pq_tile *out)
 {
     return pq_tile_rows(out) && !pq_tile_direct(out) && out->columns >= PQ_GROUP &&
-           job->give.bits == 0 && job->give.convert == NULL;
+           job->pack.bits == 0 && job->pack.convert == NULL;
 }
 
 /* Whether its rows lie apart, as kernels of groups can take them. */
@@ -172,7 +173,7 @@ PQ_NOINLINE const char *unpack_streams(const struct pq_job *job, char *buffer,
     at = pq_position_at(at, &dim[0], area.column);
     for (ptrdiff_t r = 0; r < area.rows; r++) {
         const struct pq_position row = pq_position_at(at, &dim[1], area.row + r);
-        pq_unpack_stream(&job->take, buffer + r * area.columns, row.in, dim[0].in,
+        pq_unpack_stream(&job->unpack, buffer + r * area.columns, row.in, dim[0].in,
                          row.in_code, dim[0].in_code, (size_t)area.columns);
     }
     return buffer;
@@ -185,7 +186,7 @@ PQ_NOINLINE void pack_streams(const struct pq_job *job, struct pq_position at,
     at = pq_position_at(at, &dim[0], area.column);
     for (ptrdiff_t r = 0; r < area.rows; r++) {
         const struct pq_position row = pq_position_at(at, &dim[1], area.row + r);
-        pq_pack_stream(&job->give, row.out, dim[0].out, row.out_code, dim[0].out_code,
+        pq_pack_stream(&job->pack, row.out, dim[0].out, row.out_code, dim[0].out_code,
                        result + r * area.columns, (size_t)area.columns);
     }
 }
@@ -212,11 +213,11 @@ PQ_NOINLINE void load_random_words(struct pq_job *job, struct pq_position at,
     }
 }
 
-/* At most PQ_TILE elements, from `taken` and to `kept`, both contiguous, or where they are
- * null from the input and to the output. Rows that are far are copied, not taken where they
- * lie: copies wait for more of them at a time. */
+/* At most PQ_TILE elements, from `ready` and to `result_at`, both contiguous, or where they
+ * are null from the input and to the output. Rows that are far are copied, not ready where
+ * they lie: copies wait for more of them at a time. */
 static void run_tile(struct pq_job *job, struct pq_position at, struct area area,
-                     const char *taken, char *kept)
+                     const char *ready, char *result_at)
 {
     const ptrdiff_t rows = area.rows, columns = area.columns;
     const struct pq_tile in = tile_in(job, area), out = tile_out(job, area);
@@ -227,22 +228,22 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
         job->how.copy != NULL
             ? 1
             : pq_load_tile_params(job, at, area.row, rows, area.column, columns);
-    const bool spaced = share != 1 && !job->exceeds_cache && accepts_gaps(job, columns);
-    const bool from_rows = spaced && taken == NULL && has_gaps(&in);
-    const bool to_rows = spaced && kept == NULL && has_gaps(&out);
-    const char *x = taken;
+    const bool gapped = share != 1 && !job->exceeds_cache && accepts_gaps(job, columns);
+    const bool from_rows = gapped && ready == NULL && has_gaps(&in);
+    const bool to_rows = gapped && result_at == NULL && has_gaps(&out);
+    const char *x = ready;
     if (pq_needs_random_words(&job->how)) {
         load_random_words(job, at, area);
     }
     if (from_rows) {
         x = place_in(job, at, area);
-    } else if (taken == NULL && job->take.stream != NULL) {
+    } else if (ready == NULL && job->unpack.stream != NULL) {
         x = unpack_streams(job, in_tile, at, area);
-    } else if (taken == NULL) {
+    } else if (ready == NULL) {
         x = load_tile(job, in_tile, place_in(job, at, area), &in);
     }
-    char *const y = kept != NULL ? kept : place_out(job, at, area);
-    if (kept == NULL && !spaced && is_by_rows(job, &out)) {
+    char *const y = result_at != NULL ? result_at : place_out(job, at, area);
+    if (result_at == NULL && !gapped && is_by_rows(job, &out)) {
         for (ptrdiff_t r = 0; r < rows; r++) {
             const size_t g = share > columns ? (size_t)columns : (size_t)share;
             run_tile_kernel(job, x + r * columns * (ptrdiff_t)job->in_size,
@@ -254,8 +255,8 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
         }
         return;
     }
-    const bool direct = pq_tile_direct(&out) && job->give.bits == 0;
-    char *const result = kept != NULL || to_rows || direct ? y : out_tile;
+    const bool direct = pq_tile_direct(&out) && job->pack.bits == 0;
+    char *const result = result_at != NULL || to_rows || direct ? y : out_tile;
     if (from_rows || to_rows) {
         if (share > columns) {
             pq_repeat_param(job, 0, 0, rows);
@@ -265,8 +266,8 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
     } else {
         run_tile_kernel(job, x, result, n, (size_t)share, 0);
     }
-    pq_make_codes(&job->give, result, n);
-    if (job->give.stream != NULL) {
+    pq_make_codes(&job->pack, result, n);
+    if (job->pack.stream != NULL) {
         pack_streams(job, at, area, result);
     } else {
         store_tile(job, y, result, &out);
@@ -288,12 +289,13 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
     ptrdiff_t most = PQ_TILE;
     if (n1 > 1 && (has_shorter_stride(dim[0].in, dim[1].in) ||
                    has_shorter_stride(dim[0].out, dim[1].out))) {
-        most = PQ_TILE / ACROSS;
+        most = PQ_TILE / TRANSPOSED_ROWS;
     }
     *columns = n0 < most || job->planes.rows != 0 ? n0 : most;
     *rows = n1 < PQ_TILE / *columns ? n1 : PQ_TILE / *columns;
-    if (*rows > dim[1].block) { /* rows of a block have their parameters together */
-        *rows -= *rows % dim[1].block;
+    if (*rows >
+        dim[1].group_size) { /* rows of a block have their parameters alignment_elements */
+        *rows -= *rows % dim[1].group_size;
     }
 }
 
@@ -347,20 +349,20 @@ static bool find_planes(struct pq_job *job, int inner)
     const ptrdiff_t zeros[] = {dim[0].zero, dim[1].zero, along->zero};
     const ptrdiff_t scale = step_of(scales, groups, inner),
                     zero = step_of(zeros, groups, inner);
-    const bool whole = dim[0].begin == 0 && (inner == 1 || dim[1].begin == 0);
+    const bool complete = dim[0].begin == 0 && (inner == 1 || dim[1].begin == 0);
     const bool joined = inner == 1 || (dim[1].in == columns * dim[0].in &&
                                        dim[1].out == columns * dim[0].out);
     const bool shared =
         groups[0] == 1 && rows == 1 && columns >= PQ_GROUP && job->how.by_groups;
-    if (pq_dim_uniform(along) || along->block != 1 || scale < 0 || zero < 0 || !whole ||
-        !joined || shared || rows > PQ_TILE / columns) {
+    if (pq_dim_uniform(along) || along->group_size != 1 || scale < 0 || zero < 0 ||
+        !complete || !joined || shared || rows > PQ_TILE / columns) {
         return false;
     }
     job->planes = (struct pq_planes){
         .rows = rows,
         .columns = columns,
-        .row_group_size = inner > 1 && groups[1] > 1 ? dim[1].block : rows,
-        .block = groups[0] == 1 ? columns : dim[0].block,
+        .row_group_size = inner > 1 && groups[1] > 1 ? dim[1].group_size : rows,
+        .group_size = groups[0] == 1 ? columns : dim[0].group_size,
         .row_groups = inner > 1 ? groups[1] : 1,
         .groups = groups[0],
         .scale = scale,
@@ -374,7 +376,7 @@ static bool find_planes(struct pq_job *job, int inner)
 static void join_planes(struct pq_job *job)
 {
     struct pq_plan *const plan = &job->plan;
-    if (job->take.stream != NULL || job->give.stream != NULL ||
+    if (job->unpack.stream != NULL || job->pack.stream != NULL ||
         pq_needs_random_words(&job->how)) {
         return;
     }
@@ -399,12 +401,12 @@ static size_t bytes_of(const struct pq_job *job)
 }
 
 /* Whether what kernels take and give where it lies is more than caches near hold. */
-static bool is_far(const struct pq_job *job)
+static bool needs_prefetch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     const size_t both = job->in_size + job->out_size;
-    const bool alone = !pq_dim_uniform(dim) && dim->block == 1;
-    const ptrdiff_t same = pq_dim_uniform(dim) ? dim->end - dim->begin : dim->block;
+    const bool alone = !pq_dim_uniform(dim) && dim->group_size == 1;
+    const ptrdiff_t same = pq_dim_uniform(dim) ? dim->end - dim->begin : dim->group_size;
     const bool smooth = alone || (size_t)same * both > PREFETCH_RUN_BYTES;
     return bytes_of(job) > (smooth ? PREFETCH_RUN_BYTES : PREFETCH_GROUP_BYTES) &&
            !is_staged(job);
@@ -418,7 +420,7 @@ static bool is_transposed(const struct pq_job *job)
     const struct area some = {0, 2, 0, 2};
     const struct pq_dim *dim = job->plan.dim;
     const struct pq_tile in = tile_in(job, some), out = tile_out(job, some);
-    return dim[1].end - dim[1].begin > 1 && !is_staged(job) && job->take.bits == 0 &&
+    return dim[1].end - dim[1].begin > 1 && !is_staged(job) && job->unpack.bits == 0 &&
            ((pq_tile_transposed(&in) && pq_tile_rows(&out)) ||
             (pq_tile_rows(&in) && pq_tile_transposed(&out)));
 }
@@ -427,7 +429,7 @@ static void prefetch_read(const char *from, ptrdiff_t stride, ptrdiff_t rows,
                           ptrdiff_t bytes)
 {
     for (ptrdiff_t r = 0; r < rows; r++) {
-        for (ptrdiff_t i = 0; i < bytes; i += LINE) {
+        for (ptrdiff_t i = 0; i < bytes; i += CACHE_LINE_BYTES) {
             PQ_WILL_READ(from + r * stride + i);
         }
     }
@@ -437,7 +439,7 @@ static void prefetch_write(const char *to, ptrdiff_t stride, ptrdiff_t rows,
                            ptrdiff_t bytes)
 {
     for (ptrdiff_t r = 0; r < rows; r++) {
-        for (ptrdiff_t i = 0; i < bytes; i += LINE) {
+        for (ptrdiff_t i = 0; i < bytes; i += CACHE_LINE_BYTES) {
             PQ_WILL_WRITE(to + r * stride + i);
         }
     }
@@ -449,8 +451,8 @@ static void prefetch_write(const char *to, ptrdiff_t stride, ptrdiff_t rows,
  * lines of all the square, of results or of the next square's input; of the other side the
  * next square's rows of input, or the next part's of results.
  */
-static void ask_beside(const struct pq_job *job, struct pq_position at, struct area all,
-                       struct area part, bool gathers)
+static void prefetch_beside(const struct pq_job *job, struct pq_position at,
+                            struct area all, struct area part, bool gathers)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t in = (ptrdiff_t)job->in_size, out = (ptrdiff_t)job->out_size;
@@ -476,7 +478,7 @@ static void ask_beside(const struct pq_job *job, struct pq_position at, struct a
  */
 static void run_square(struct pq_job *job, struct pq_position at, struct area all)
 {
-    char square[SQUARE / 16 * 25]; /* a quarter more of rows and of columns */
+    char square[SQUARE_BYTES / 16 * 25]; /* a quarter more of rows and of columns */
     const struct pq_tile in = tile_in(job, all), out = tile_out(job, all);
     const bool gathers = pq_tile_transposed(&in);
     const size_t size = gathers ? job->in_size : job->out_size;
@@ -489,7 +491,7 @@ static void run_square(struct pq_job *job, struct pq_position at, struct area al
         const struct area area = {all.row + r, rows, all.column, all.columns};
         char *const part = square + (size_t)(r * all.columns) * size;
         if (job->exceeds_cache) {
-            ask_beside(job, at, all, area, gathers);
+            prefetch_beside(job, at, all, area, gathers);
         }
         run_tile(job, at, area, gathers ? part : NULL, gathers ? NULL : part);
     }
@@ -502,7 +504,7 @@ static void run_square(struct pq_job *job, struct pq_position at, struct area al
  * all where few would be left. */
 static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdiff_t left)
 {
-    const ptrdiff_t into = (ptrdiff_t)((uintptr_t)from % LINE / size);
+    const ptrdiff_t into = (ptrdiff_t)((uintptr_t)from % CACHE_LINE_BYTES / size);
     const ptrdiff_t n = into < most ? most - into : most;
     return left - n < most / 4 ? left : n;
 }
@@ -511,7 +513,7 @@ static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdi
  * that are a quarter longer. */
 static ptrdiff_t columns_of_few(ptrdiff_t rows, size_t size)
 {
-    const ptrdiff_t columns = SQUARE / rows / (ptrdiff_t)size, most = PQ_TILE / 4 * 3;
+    const ptrdiff_t columns = SQUARE_BYTES / rows / (ptrdiff_t)size, most = PQ_TILE / 4 * 3;
     return columns < most ? columns : most;
 }
 
@@ -530,14 +532,15 @@ static void run_transposed(void *p, struct pq_position at)
     const bool tall = across <= 2 && (!gathers || bytes_of(job) > PREFETCH_GROUP_BYTES);
     const ptrdiff_t all = dim[1].end - dim[1].begin, rows = tall ? 64 : 32;
     const ptrdiff_t columns = (tall && !gathers ? 128 : 256) / (ptrdiff_t)across;
-    const ptrdiff_t most = all <= CHANNELS ? columns_of_few(all, across) : columns;
+    const ptrdiff_t most = all <= MAX_FEW_ROWS ? columns_of_few(all, across) : columns;
     struct area area;
     for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
         area.column = dim[0].begin;
         const char *const first =
             gathers ? place_in(job, at, area) : place_out(job, at, area);
-        area.rows =
-            all <= CHANNELS ? all : up_to_line(first, across, rows, dim[1].end - area.row);
+        area.rows = all <= MAX_FEW_ROWS
+                        ? all
+                        : up_to_line(first, across, rows, dim[1].end - area.row);
         for (; area.column < dim[0].end; area.column += area.columns) {
             const char *const row =
                 gathers ? place_out(job, at, area) : place_in(job, at, area);
@@ -555,14 +558,14 @@ static void run_staged(const struct pq_job *job, const char *x, char *y, size_t 
 {
     char from[PQ_TILE], to[PQ_TILE];
     if (pq_job_unpacks(job)) {
-        pq_unpack_codes(&job->take, from, x, job->in_step, n);
+        pq_unpack_codes(&job->unpack, from, x, job->in_step, n);
         x = from;
     }
-    char *const result = job->give.bits != 0 ? to : y;
+    char *const result = job->pack.bits != 0 ? to : y;
     job->how.kernel(&job->how.run, x, result, n);
-    pq_make_codes(&job->give, result, n);
-    if (job->give.bits != 0) {
-        pq_pack_codes(&job->give, y, job->out_step, to, n);
+    pq_make_codes(&job->pack, result, n);
+    if (job->pack.bits != 0) {
+        pq_pack_codes(&job->pack, y, job->out_step, to, n);
     }
 }
 
@@ -570,16 +573,16 @@ static void run_staged(const struct pq_job *job, const char *x, char *y, size_t 
  * them at once. */
 static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t n, size_t g)
 {
-    const bool takes = job->take.bits != 0;
-    const int flip = takes ? job->take.flip : job->give.flip;
+    const bool unpacks = job->unpack.bits != 0;
+    const int flip = unpacks ? job->unpack.flip : job->pack.flip;
     if (job->how.packed == NULL || n % g != 0 || g % PQ_PACKED_GROUP != 0 ||
         (flip != 0 && !job->how.run.high_first)) {
         return false;
     }
-    const ptrdiff_t at = takes ? x - job->take.base : y - job->give.base;
+    const ptrdiff_t at = unpacks ? x - job->unpack.base : y - job->pack.base;
     if (at % 8 == 0) {
-        job->how.packed(&job->how.run, takes ? job->take.base + at / 8 : x,
-                        takes ? y : job->give.base + at / 8, n);
+        job->how.packed(&job->how.run, unpacks ? job->unpack.base + at / 8 : x,
+                        unpacks ? y : job->pack.base + at / 8, n);
     }
     return at % 8 == 0;
 }
@@ -633,12 +636,12 @@ static void run_grouped_row(void *p, struct pq_position at)
     struct pq_job *job = p;
     const struct pq_dim *dim = &job->plan.dim[0];
     for (ptrdiff_t i = dim->begin; i < dim->end;) {
-        const ptrdiff_t into = i % dim->block; /* only a part starts within a group */
-        const ptrdiff_t first = i / dim->block;
+        const ptrdiff_t into = i % dim->group_size; /* only a part starts within a group */
+        const ptrdiff_t first = i / dim->group_size;
         const ptrdiff_t groups = into != 0 ? 1 : PQ_TILE;
-        const ptrdiff_t last = (dim->end - 1) / dim->block;
+        const ptrdiff_t last = (dim->end - 1) / dim->group_size;
         const ptrdiff_t m = last - first + 1 < groups ? last - first + 1 : groups;
-        const ptrdiff_t stop = (first + m) * dim->block;
+        const ptrdiff_t stop = (first + m) * dim->group_size;
         const ptrdiff_t n = (stop < dim->end ? stop : dim->end) - i;
         const char *const scale = at.scale + first * dim->scale;
         const char *const zero = at.zero + first * dim->zero;
@@ -651,7 +654,7 @@ static void run_grouped_row(void *p, struct pq_position at)
             job->loaded.columns = m;
         }
         run_groups(job, at.in + i * dim->in, at.out + i * dim->out, (size_t)n,
-                   (size_t)dim->block, 0);
+                   (size_t)dim->group_size, 0);
         i += n;
     }
 }
@@ -662,11 +665,11 @@ static bool is_batch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t groups = pq_dim_groups(dim), rows = dim[1].end - dim[1].begin;
-    const bool whole = pq_dim_uniform(dim) || dim[0].begin % dim[0].block == 0;
+    const bool complete = pq_dim_uniform(dim) || dim[0].begin % dim[0].group_size == 0;
     const bool follow = groups == 1 || (dim[1].scale == groups * dim[0].scale &&
                                         dim[1].zero == groups * dim[0].zero);
     return rows > 1 && dim[0].end - dim[0].begin <= PQ_TILE && groups <= PQ_TILE / 4 &&
-           whole && (pq_dim_uniform(&dim[1]) || (dim[1].block == 1 && follow));
+           complete && (pq_dim_uniform(&dim[1]) || (dim[1].group_size == 1 && follow));
 }
 
 /* Dimensions 0 and 1: contiguous short rows. */
@@ -677,9 +680,9 @@ static void run_rows(void *p, struct pq_position at)
     const bool same = pq_dim_uniform(&dim[1]);
     const ptrdiff_t groups = pq_dim_groups(dim), first = dim[0].begin;
     const size_t n = (size_t)(dim[0].end - first);
-    const size_t g = pq_dim_uniform(dim) ? n : (size_t)dim[0].block;
-    const bool spaced = groups == 1 && accepts_gaps(job, (ptrdiff_t)n);
-    const ptrdiff_t step = same && !spaced ? dim[1].end - dim[1].begin : PQ_TILE / groups;
+    const size_t g = pq_dim_uniform(dim) ? n : (size_t)dim[0].group_size;
+    const bool gapped = groups == 1 && accepts_gaps(job, (ptrdiff_t)n);
+    const ptrdiff_t step = same && !gapped ? dim[1].end - dim[1].begin : PQ_TILE / groups;
     const struct pq_dim *const along = groups > 1 || same ? &dim[0] : &dim[1];
     at.in += first * dim[0].in;
     at.out += first * dim[0].out;
@@ -691,13 +694,13 @@ static void run_rows(void *p, struct pq_position at)
         pq_load_params(job, 0, row.scale, along->scale, row.zero, along->zero,
                        (size_t)(same ? groups : rows * groups));
         pq_set_flush(job);
-        if (spaced && same) {
+        if (gapped && same) {
             pq_repeat_param(job, 0, 0, rows);
         }
-        if (spaced) {
+        if (gapped) {
             run_gapped(job, row.in, dim[1].in, row.out, dim[1].out, rows, (ptrdiff_t)n);
         }
-        for (ptrdiff_t i = 0; !spaced && i < rows; i++) {
+        for (ptrdiff_t i = 0; !gapped && i < rows; i++) {
             run_groups(job, row.in + i * dim[1].in, row.out + i * dim[1].out, n, g,
                        same ? 0 : i * groups);
         }
@@ -774,46 +777,47 @@ static bool is_columns(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
     const ptrdiff_t all = rows->end - rows->begin;
-    const ptrdiff_t share = pq_dim_uniform(rows) || rows->block > all ? all : rows->block;
-    const bool take = job->take.stream != NULL || dim->in == job->in_step;
-    const bool give = job->give.stream != NULL || dim->out == job->out_step;
-    const bool streams = job->take.stream != NULL || job->give.stream != NULL;
-    return take && give && !job->in_swapped && !job->out_swapped && !job->how.general &&
-           job->how.by_groups && job->how.copy == NULL && dim->block == 1 &&
-           (!pq_dim_uniform(dim) || streams) && dim->end - dim->begin >= PQ_GROUP &&
-           share >= TOGETHER;
+    const ptrdiff_t share =
+        pq_dim_uniform(rows) || rows->group_size > all ? all : rows->group_size;
+    const bool in_adjacent = job->unpack.stream != NULL || dim->in == job->in_step;
+    const bool out_adjacent = job->pack.stream != NULL || dim->out == job->out_step;
+    const bool streams = job->unpack.stream != NULL || job->pack.stream != NULL;
+    return in_adjacent && out_adjacent && !job->in_swapped && !job->out_swapped &&
+           !job->how.general && job->how.by_groups && job->how.copy == NULL &&
+           dim->group_size == 1 && (!pq_dim_uniform(dim) || streams) &&
+           dim->end - dim->begin >= PQ_GROUP && share >= MIN_SHARED_ROWS;
 }
 
 /* The codes of an area as bytes, row by row, or null where they lie as kernels take them.
  */
-static const char *take_rows(const struct pq_job *job, char *buffer, struct pq_position at,
+static const char *load_rows(const struct pq_job *job, char *buffer, struct pq_position at,
                              struct area area)
 {
     const char *const from = place_in(job, at, area);
-    if (job->take.stream != NULL) {
+    if (job->unpack.stream != NULL) {
         return unpack_streams(job, buffer, at, area);
     }
     for (ptrdiff_t r = 0; pq_job_unpacks(job) && r < area.rows; r++) {
-        pq_unpack_codes(&job->take, buffer + r * area.columns,
+        pq_unpack_codes(&job->unpack, buffer + r * area.columns,
                         from + r * job->plan.dim[1].in, job->in_step, (size_t)area.columns);
     }
     return pq_job_unpacks(job) ? buffer : NULL;
 }
 
-static void give_rows(const struct pq_job *job, struct pq_position at, struct area area,
-                      char *result)
+static void store_rows(const struct pq_job *job, struct pq_position at, struct area area,
+                       char *result)
 {
     char *const to = place_out(job, at, area);
-    pq_make_codes(&job->give, result, (size_t)(area.rows * area.columns));
-    if (job->give.stream != NULL) {
+    pq_make_codes(&job->pack, result, (size_t)(area.rows * area.columns));
+    if (job->pack.stream != NULL) {
         pack_streams(job, at, area, result);
         return;
     }
     for (ptrdiff_t r = 0; r < area.rows; r++) {
         const char *const from = result + r * area.columns;
         char *const row = to + r * job->plan.dim[1].out;
-        if (job->give.bits != 0) {
-            pq_pack_codes(&job->give, row, job->out_step, from, (size_t)area.columns);
+        if (job->pack.bits != 0) {
+            pq_pack_codes(&job->pack, row, job->out_step, from, (size_t)area.columns);
         } else {
             memcpy(row, from, (size_t)area.columns);
         }
@@ -823,17 +827,17 @@ static void give_rows(const struct pq_job *job, struct pq_position at, struct ar
 /* Rows under parameters that are loaded. */
 static void run_area(struct pq_job *job, struct pq_position at, struct area area)
 {
-    char in_rows[STAGED], out_rows[STAGED];
+    char in_rows[STAGED_BYTES], out_rows[STAGED_BYTES];
     struct pq_run *const run = &job->how.run;
-    const bool gives = job->give.bits != 0 || job->give.convert != NULL;
-    const char *const taken = take_rows(job, in_rows, at, area);
-    const char *const x = taken != NULL ? taken : place_in(job, at, area);
-    char *const y = gives ? out_rows : place_out(job, at, area);
+    const bool packs = job->pack.bits != 0 || job->pack.convert != NULL;
+    const char *const ready = load_rows(job, in_rows, at, area);
+    const char *const x = ready != NULL ? ready : place_in(job, at, area);
+    char *const y = packs ? out_rows : place_out(job, at, area);
     const bool single = pq_dim_uniform(&job->plan.dim[0]);
     set_params(job, single ? (size_t)area.columns : 1, 0);
     run->rows = single ? 0 : (size_t)area.rows;
-    run->in_stride = taken != NULL ? area.columns : job->plan.dim[1].in;
-    run->out_stride = gives ? area.columns : job->plan.dim[1].out;
+    run->in_stride = ready != NULL ? area.columns : job->plan.dim[1].in;
+    run->out_stride = packs ? area.columns : job->plan.dim[1].out;
     if (!single) {
         job->how.kernel(run, x, y, (size_t)area.columns);
     }
@@ -842,8 +846,8 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
                         (size_t)area.columns);
     }
     run->rows = 0; /* for the runs of others */
-    if (gives) {
-        give_rows(job, at, area, out_rows);
+    if (packs) {
+        store_rows(job, at, area, out_rows);
     }
 }
 
@@ -853,15 +857,16 @@ static void run_columns(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
-    const ptrdiff_t tile = pq_dim_uniform(dim) ? STAGED / TOGETHER : PQ_TILE;
+    const ptrdiff_t tile = pq_dim_uniform(dim) ? STAGED_BYTES / MIN_SHARED_ROWS : PQ_TILE;
     struct area area;
     for (area.column = dim->begin; area.column < dim->end; area.column += area.columns) {
         area.columns = dim->end - area.column < tile ? dim->end - area.column : tile;
-        const ptrdiff_t most = is_staged(job) ? STAGED / area.columns : rows->end;
+        const ptrdiff_t most = is_staged(job) ? STAGED_BYTES / area.columns : rows->end;
         for (area.row = rows->begin; area.row < rows->end; area.row += area.rows) {
             const ptrdiff_t left = rows->end - area.row;
-            const ptrdiff_t share =
-                pq_dim_uniform(rows) ? left : rows->block - area.row % rows->block;
+            const ptrdiff_t share = pq_dim_uniform(rows)
+                                        ? left
+                                        : rows->group_size - area.row % rows->group_size;
             area.rows = left < share ? left : share;
             area.rows = area.rows < most ? area.rows : most;
             pq_load_tile_params(job, at, area.row, 1, area.column, area.columns);
@@ -876,8 +881,8 @@ static bool rows_contiguous(const struct pq_job *job)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
     return !job->in_swapped && !job->out_swapped && dim->in == job->in_step &&
-           dim->out == job->out_step && job->take.stream == NULL &&
-           job->give.stream == NULL;
+           dim->out == job->out_step && job->unpack.stream == NULL &&
+           job->pack.stream == NULL;
 }
 
 static pq_row_fn *choose(const struct pq_job *job, int *first)
@@ -885,9 +890,9 @@ static pq_row_fn *choose(const struct pq_job *job, int *first)
     const struct pq_dim *dim = job->plan.dim;
     const ptrdiff_t n = dim[0].end - dim[0].begin;
     const bool single_row = dim[1].end - dim[1].begin == 1;
-    const bool small =
-        !job->how.general && (dim->block == PQ_GROUP / 2 || dim->block == PQ_GROUP / 4);
-    const bool in_groups = pq_dim_uniform(dim) || dim->block >= PQ_GROUP ||
+    const bool small = !job->how.general &&
+                       (dim->group_size == PQ_GROUP / 2 || dim->group_size == PQ_GROUP / 4);
+    const bool in_groups = pq_dim_uniform(dim) || dim->group_size >= PQ_GROUP ||
                            (small && (n % PQ_GROUP == 0 || n >= PQ_TILE || single_row));
     const bool direct = rows_contiguous(job) && job->how.by_groups && job->how.copy == NULL;
     if (pq_needs_random_words(&job->how)) { /* which is made for tiles */
@@ -903,7 +908,7 @@ static pq_row_fn *choose(const struct pq_job *job, int *first)
         return pq_dim_uniform(dim) ? run_uniform_row : run_grouped_row;
     }
     if (direct && !job->how.general && (n >= PQ_TILE / 2 || single_row) &&
-        dim->block == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
+        dim->group_size == 1 && dim->zero == 0 && dim->scale == (ptrdiff_t)sizeof(float) &&
         job->scale_type == PQ_F32 && !job->scale_swapped) {
         if (rows_share(job) && dim[1].zero == 0 && !is_staged(job)) {
             *first = 2;
@@ -926,7 +931,7 @@ static void walk_along_input(struct pq_job *job)
     if (dim[1].in == (ptrdiff_t)job->in_size && dim[1].end > 1 &&
         has_shorter_stride(dim[0].in, dim[1].in) &&
         dim[0].out == (ptrdiff_t)job->out_size && job->out_size < job->in_size &&
-        !job->in_swapped && !job->out_swapped && job->give.bits == 0 &&
+        !job->in_swapped && !job->out_swapped && job->pack.bits == 0 &&
         !pq_needs_random_words(&job->how)) {
         const struct pq_dim inner = dim[0];
         dim[0] = dim[1];
@@ -951,7 +956,7 @@ static void run(struct pq_job *job)
     }
     job->zeros_there = 0;
     if (is_row(job)) {
-        job->how.run.exceeds_cache = is_far(job);
+        job->how.run.exceeds_cache = needs_prefetch(job);
         pq_load_params(job, 0, job->plan.scale, 0, job->plan.zero, 0, 1);
         pq_set_flush(job);
         run_groups(job, job->plan.in, job->plan.out, (size_t)job->plan.dim[0].end,
@@ -973,7 +978,7 @@ static void run(struct pq_job *job)
         join_planes(job);
     }
     job->how.run.exceeds_cache =
-        visit != run_tiles && visit != run_transposed && is_far(job);
+        visit != run_tiles && visit != run_transposed && needs_prefetch(job);
     if (visit == run_columns && is_staged(job)) {
         job->how.run.exceeds_cache = job->exceeds_cache;
     }
@@ -984,12 +989,12 @@ static void run(struct pq_job *job)
  * first element begins within one, nor where elements lie downwards. */
 static bool has_whole_bytes(const struct pq_job *job)
 {
-    bool whole = (job->plan.out - job->give.base) % 8 == 0;
+    bool complete = (job->plan.out - job->pack.base) % 8 == 0;
     for (int d = 0; d < job->plan.ndim; d++) {
         const ptrdiff_t step = job->plan.dim[d].out;
-        whole = whole && (step >= 0 || step % 8 == 0);
+        complete = complete && (step >= 0 || step % 8 == 0);
     }
-    return whole;
+    return complete;
 }
 
 /* Where affine kernels find what they do, and where they count. */
@@ -1021,11 +1026,11 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
 
 void pq_job_run(struct pq_job *job, int part, int parts)
 {
-    if (job->give.bits != 0 && !has_whole_bytes(job)) { /* one part does it all */
+    if (job->pack.bits != 0 && !has_whole_bytes(job)) { /* one part does it all */
         job->plan.empty = job->plan.empty || part != 0;
         parts = 1;
     }
-    pq_plan_part(&job->plan, part, parts, job->together);
+    pq_plan_part(&job->plan, part, parts, job->alignment_elements);
     begin(job);
     const pq_fpenv found = pq_fpenv_enter();
     job->flushes_subnormals = false;

@@ -90,16 +90,17 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
 {
     job->kernels = kernels;
     job->seed = args->seed;
-    set_codes(&job->take, kernels, args, &args->in, args->in_layout, kernels->extend);
-    if (job->take.bits != 0 && args->in.type != PQ_I4 && args->in.type != PQ_I2) {
-        job->take.convert = NULL; /* nothing is above the bits that are taken */
+    set_codes(&job->unpack, kernels, args, &args->in, args->in_layout, kernels->extend);
+    if (job->unpack.bits != 0 && args->in.type != PQ_I4 && args->in.type != PQ_I2) {
+        job->unpack.convert = NULL; /* nothing is above the bits that are taken */
     }
-    set_codes(&job->give, kernels, args, &args->out, args->out_layout, kernels->narrow);
-    job->together = job->give.bits != 0 ? 8 : 1; /* a byte begins, whatever the stride */
+    set_codes(&job->pack, kernels, args, &args->out, args->out_layout, kernels->narrow);
+    job->alignment_elements =
+        job->pack.bits != 0 ? 8 : 1; /* a byte begins, whatever the stride */
     job->in_size = pq_bytes_of(args->in.type);
     job->out_size = pq_bytes_of(args->out.type);
-    job->in_step = job->take.bits != 0 ? job->take.bits : (ptrdiff_t)job->in_size;
-    job->out_step = job->give.bits != 0 ? job->give.bits : (ptrdiff_t)job->out_size;
+    job->in_step = job->unpack.bits != 0 ? job->unpack.bits : (ptrdiff_t)job->in_size;
+    job->out_step = job->pack.bits != 0 ? job->pack.bits : (ptrdiff_t)job->out_size;
     job->in_swapped = args->in.swapped && job->in_size > 1;
     job->out_swapped = args->out.swapped && job->out_size > 1;
     pq_job_set_params(job, args);

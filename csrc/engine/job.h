@@ -15,7 +15,7 @@
 #include "types.h"
 
 enum {
-    PQ_TILE = 1024,   /* elements of a tile: all buffers together fit in L1 */
+    PQ_TILE = 1024,   /* elements of a tile: all buffers alignment_elements fit in L1 */
     PQ_BROADCAST = 8, /* a parameter is repeated so many times at once */
     PQ_GROUP = 32     /* groups shorter than this are expanded */
 };
@@ -43,7 +43,7 @@ struct pq_method {
  * groups of `row_group_size` rows and `block` elements; the parameters of all these planes
  * follow each other. */
 struct pq_planes {
-    ptrdiff_t rows, columns, row_group_size, block;
+    ptrdiff_t rows, columns, row_group_size, group_size;
     ptrdiff_t row_groups, groups; /* of rows in a plane, of elements in a row */
     ptrdiff_t scale, zero;        /* bytes from a group's to the next one's */
 };
@@ -64,11 +64,11 @@ struct pq_job {
     uintptr_t offset_from;   /* the array of scales: the way to that of offsets */
     uint64_t seed;
     size_t outside; /* elements out of range that were counted */
-    struct pq_codes take, give;
+    struct pq_codes unpack, pack;
     struct pq_method how;
 
     ptrdiff_t in_start, out_start; /* of the plan in its arrays */
-    int together;                  /* see pq_plan_part */
+    int alignment_elements;        /* see pq_plan_part */
     struct pq_plan plan;           /* of which the end may be unused */
 
     /* Parameters, one per element of a tile or one per group; for what, says `loaded`. */
@@ -186,7 +186,7 @@ static inline bool pq_needs_random_words(const struct pq_method *how)
 /* Whether input is made whole bytes before a kernel sees it. */
 static inline bool pq_job_unpacks(const struct pq_job *job)
 {
-    return job->take.convert != NULL || job->take.bits != 0;
+    return job->unpack.convert != NULL || job->unpack.bits != 0;
 }
 
 /* ---- parameters, for the engine (job_params.c) ---- */

@@ -281,14 +281,15 @@ static void expand_row(struct pq_job *job, struct pq_position at, ptrdiff_t firs
         pq_repeat_param(job, to, to, n);
         return;
     }
-    const ptrdiff_t group = first / dim->block;
-    const ptrdiff_t groups = (first + n - 1) / dim->block - group + 1;
+    const ptrdiff_t group = first / dim->group_size;
+    const ptrdiff_t groups = (first + n - 1) / dim->group_size - group + 1;
     pq_load_params(job, to, at.scale + group * dim->scale, dim->scale,
                    at.zero + group * dim->zero, dim->zero, (size_t)groups);
-    if (dim->block > 1) {
+    if (dim->group_size > 1) {
         struct group_params all;
         take_groups(job, &all, to, groups);
-        spread_groups(job, to, &all, 0, group * dim->block - first, n, dim->block);
+        spread_groups(job, to, &all, 0, group * dim->group_size - first, n,
+                      dim->group_size);
     }
 }
 
@@ -304,7 +305,7 @@ static void load_planes(struct pq_job *job, struct pq_position at, ptrdiff_t cou
     for (ptrdiff_t plane = 0; plane < count * groups; plane += groups) {
         for (ptrdiff_t from = plane, r = 0; r < p->rows; from += p->groups) {
             for (ptrdiff_t k = 0; k < p->row_group_size && r < p->rows; k++, r++) {
-                spread_groups(job, to, &all, from, 0, p->columns, p->block);
+                spread_groups(job, to, &all, from, 0, p->columns, p->group_size);
                 to += p->columns;
             }
         }
@@ -343,7 +344,7 @@ static void load_row_params(struct pq_job *job, struct pq_position row_start, pt
                             ptrdiff_t rows)
 {
     const struct pq_dim *dim = &job->plan.dim[1];
-    const ptrdiff_t step = dim->block == 1 ? rows : 1;
+    const ptrdiff_t step = dim->group_size == 1 ? rows : 1;
     for (ptrdiff_t r = 0; r < rows; r += step) {
         const struct pq_position at = pq_position_at(row_start, dim, row + r);
         pq_load_params(job, r, at.scale, dim->scale, at.zero, dim->zero, (size_t)step);
@@ -382,7 +383,7 @@ ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
         place_zeros(job, at.zero, rows * columns);
     }
     for (ptrdiff_t r = 0; !single && r < rows;) {
-        const ptrdiff_t left = dim[1].block - (row + r) % dim[1].block;
+        const ptrdiff_t left = dim[1].group_size - (row + r) % dim[1].group_size;
         const ptrdiff_t same = same_rows || left > rows - r ? rows - r : left;
         expand_row(job, pq_position_at(row_start, &dim[1], row + r), column, r * columns,
                    columns);

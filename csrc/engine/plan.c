@@ -5,7 +5,7 @@
 
 /* The zero point where none is given, an int8, and a place where no scale is looked at. */
 static const int8_t nothing = 0;
-static const struct pq_dim single = {.end = 1, .block = 1};
+static const struct pq_dim single = {.end = 1, .group_size = 1};
 
 static ptrdiff_t magnitude(ptrdiff_t v)
 {
@@ -36,7 +36,7 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
 {
     const ptrdiff_t last = dim->end - 1;
     const ptrdiff_t lead = plan->out != NULL ? dim->out : dim->in;
-    if (lead >= 0 || (!pq_dim_uniform(dim) && dim->end % dim->block != 0)) {
+    if (lead >= 0 || (!pq_dim_uniform(dim) && dim->end % dim->group_size != 0)) {
         return;
     }
     plan->in += last * dim->in;
@@ -108,12 +108,12 @@ static bool merge(struct pq_dim *inner, const struct pq_dim *outer)
         return false;
     }
     if (pq_dim_uniform(inner)) {
-        inner->block = outer->block * n;
+        inner->group_size = outer->group_size * n;
         inner->scale = outer->scale;
         inner->zero = outer->zero;
     } else {
-        const ptrdiff_t blocks = n / inner->block;
-        if (n % inner->block != 0 || outer->block != 1 ||
+        const ptrdiff_t blocks = n / inner->group_size;
+        if (n % inner->group_size != 0 || outer->group_size != 1 ||
             outer->scale != inner->scale * blocks || outer->zero != inner->zero * blocks) {
             return false;
         }
@@ -211,7 +211,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
             .end = args->shape[d],
             .in = in[d],
             .out = writes ? out[d] : 0,
-            .block = args->block != NULL ? args->block[d] : 1,
+            .group_size = args->block != NULL ? args->block[d] : 1,
             .scale = has_scale ? args->scale.strides[d] : 0,
             .zero = has_zero ? args->zero.strides[d] : 0,
             .place = place,
@@ -223,12 +223,12 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
         if (dim.end == 0) {
             plan->empty = true;
         }
-        if (dim.block >= dim.end) {
+        if (dim.group_size >= dim.end) {
             dim.scale = 0;
             dim.zero = 0;
         }
         if (pq_dim_uniform(&dim)) {
-            dim.block = 1;
+            dim.group_size = 1;
         }
         if (dim.end > 1) {
             make_ascending(plan, &dim);
@@ -267,7 +267,7 @@ static bool splits_evenly(const struct pq_plan *plan, int d, ptrdiff_t unit)
     return true;
 }
 
-void pq_plan_part(struct pq_plan *plan, int part, int parts, int together)
+void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_elements)
 {
     if (plan->empty || parts == 1) {
         return;
@@ -275,7 +275,7 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int together)
     /* The longest dimension, the outer one of equals. */
     int split = -1;
     for (int d = 0; d < plan->ndim; d++) {
-        if (splits_evenly(plan, d, together) &&
+        if (splits_evenly(plan, d, alignment_elements) &&
             (split < 0 || plan->dim[d].end >= plan->dim[split].end)) {
             split = d;
         }
@@ -283,8 +283,8 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int together)
     /* Shares of the innermost dimension are multiples of 64 elements, so that threads do
      * not write to the same cache line. */
     struct pq_dim *dim = &plan->dim[split];
-    const ptrdiff_t whole = split == 0 ? 64 : together;
-    const ptrdiff_t unit = dim->out_code != 0 ? plan->out_full_words : whole;
+    const ptrdiff_t aligned = split == 0 ? 64 : alignment_elements;
+    const ptrdiff_t unit = dim->out_code != 0 ? plan->out_full_words : aligned;
     const ptrdiff_t units = (dim->end + unit - 1) / unit;
     const ptrdiff_t share = (units / parts + (units % parts != 0)) * unit;
     if (part > (dim->end - 1) / share) { /* the product may be too large */

@@ -21,7 +21,7 @@ struct pq_dim {
     ptrdiff_t begin, end;
     ptrdiff_t in, out;
     ptrdiff_t in_code, out_code;
-    ptrdiff_t block, scale, zero;
+    ptrdiff_t group_size, scale, zero;
     uint64_t place;
 };
 
@@ -63,9 +63,9 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size);
 
 /* Narrow the plan to one of `parts` nearly equal shares of the work, perhaps empty. Where
- * `out` is packed, `together` elements that follow each other stay together, and no word is
- * in two shares. */
-void pq_plan_part(struct pq_plan *plan, int part, int parts, int together);
+ * `out` is packed, `alignment_elements` elements that follow each other stay
+ * alignment_elements, and no word is in two shares. */
+void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_elements);
 
 static inline bool pq_dim_uniform(const struct pq_dim *dim)
 {
@@ -75,19 +75,20 @@ static inline bool pq_dim_uniform(const struct pq_dim *dim)
 /* How many groups of elements that share their parameters there are. */
 static inline ptrdiff_t pq_dim_groups(const struct pq_dim *dim)
 {
-    return pq_dim_uniform(dim) ? 1
-                               : (dim->end - 1) / dim->block - dim->begin / dim->block + 1;
+    return pq_dim_uniform(dim)
+               ? 1
+               : (dim->end - 1) / dim->group_size - dim->begin / dim->group_size + 1;
 }
 
 /* Byte offset of the parameter that index `i` selects. */
 static inline ptrdiff_t pq_dim_scale(const struct pq_dim *dim, ptrdiff_t i)
 {
-    return dim->scale == 0 ? 0 : i / dim->block * dim->scale;
+    return dim->scale == 0 ? 0 : i / dim->group_size * dim->scale;
 }
 
 static inline ptrdiff_t pq_dim_zero(const struct pq_dim *dim, ptrdiff_t i)
 {
-    return dim->zero == 0 ? 0 : i / dim->block * dim->zero;
+    return dim->zero == 0 ? 0 : i / dim->group_size * dim->zero;
 }
 
 #endif

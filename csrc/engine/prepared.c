@@ -163,8 +163,8 @@ enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *
     memcpy(&job, prepared->opaque, head_size(&job.plan));
     job.plan.in = (const char *)in + job.in_start;
     job.plan.out = (char *)out + job.out_start;
-    job.take.base = (char *)(uintptr_t)in;
-    job.give.base = out;
+    job.unpack.base = (char *)(uintptr_t)in;
+    job.pack.base = out;
     pq_job_run(&job, part, parts);
     return status_of(&job);
 }

@@ -29,19 +29,19 @@ union cells {
  * Few elements are not worth the call of a kernel: less than `most`, as a run of one cell,
  * or as rows of cells that follow each other.
  */
-struct search;
+struct reduction;
 struct few {
     size_t most;
-    void (*run)(struct search *search, size_t cell, const char *x, size_t n);
-    void (*columns)(struct search *search, size_t cell, const char *x, ptrdiff_t stride,
-                    size_t rows, size_t n);
+    void (*run)(struct reduction *reduction, size_t cell, const char *x, size_t n);
+    void (*columns)(struct reduction *reduction, size_t cell, const char *x,
+                    ptrdiff_t stride, size_t rows, size_t n);
 };
 
 /*
  * The parameters are cut into boxes of at most CELLS, each with all of its elements: how
  * many there are decides nothing about what has to be kept.
  */
-struct search {
+struct reduction {
     const struct pq_job *job; /* its plan has the parameters as they lie */
     bool wide;                /* float64 data */
     struct few few;
@@ -51,7 +51,7 @@ struct search {
     bool empty;    /* there are parameters, but no elements */
     bool once;     /* no cell of the box is met twice */
     uint32_t bits; /* at least 0x7f800000: not finite */
-    pq_take_cells_fn *take;
+    pq_cells_fn *take;
     void *what;
     struct pq_plan box;  /* whose scales are cells, counted from its own */
     struct pq_plan rows; /* of cells, counted likewise, and their parameters */
@@ -62,15 +62,16 @@ struct search {
 /* ---- cells ---- */
 
 /* Extreme `which` of cell `k`. */
-static void *extreme(const struct search *search, union cells *cells, int which, size_t k)
+static void *extreme(const struct reduction *reduction, union cells *cells, int which,
+                     size_t k)
 {
-    return search->wide ? (void *)(cells->wide[which] + k) : cells->single[which] + k;
+    return reduction->wide ? (void *)(cells->wide[which] + k) : cells->single[which] + k;
 }
 
-static void set_none(const struct search *search, union cells *cells, size_t n)
+static void set_none(const struct reduction *reduction, union cells *cells, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
-        if (search->wide) {
+        if (reduction->wide) {
             cells->wide[0][k] = HUGE_VAL;
             cells->wide[1][k] = -HUGE_VAL;
         } else {
@@ -83,19 +84,19 @@ static void set_none(const struct search *search, union cells *cells, size_t n)
 /* Merge what was found of `n` cells, `repeat` times, into those from `to` on. */
 #define MERGE(type, width)                                                                 \
     for (size_t r = 0; r < repeat; r++) {                                                  \
-        type *PQ_RESTRICT lo = search->cells.width[0] + to;                                \
-        type *PQ_RESTRICT hi = search->cells.width[1] + to;                                \
-        const type *los = search->found.width[0] + r * n,                                  \
-                   *his = search->found.width[1] + r * n;                                  \
+        type *PQ_RESTRICT lo = reduction->cells.width[0] + to;                             \
+        type *PQ_RESTRICT hi = reduction->cells.width[1] + to;                             \
+        const type *los = reduction->found.width[0] + r * n,                               \
+                   *his = reduction->found.width[1] + r * n;                               \
         for (size_t k = 0; k < n; k++) {                                                   \
             lo[k] = los[k] < lo[k] ? los[k] : lo[k];                                       \
             hi[k] = his[k] > hi[k] ? his[k] : hi[k];                                       \
         }                                                                                  \
     }
 
-static void merge_found(struct search *search, size_t to, size_t n, size_t repeat)
+static void merge_found(struct reduction *reduction, size_t to, size_t n, size_t repeat)
 {
-    if (search->wide) {
+    if (reduction->wide) {
         MERGE(double, wide)
     } else {
         MERGE(float, single)
@@ -104,9 +105,10 @@ static void merge_found(struct search *search, size_t to, size_t n, size_t repea
 #undef MERGE
 
 /* The cell of index `i` of the innermost dimension. */
-static size_t cell_at(const struct search *search, struct pq_position at, ptrdiff_t i)
+static size_t cell_at(const struct reduction *reduction, struct pq_position at, ptrdiff_t i)
 {
-    return (size_t)(at.scale - search->box.scale + pq_dim_scale(&search->box.dim[0], i));
+    return (size_t)(at.scale - reduction->box.scale +
+                    pq_dim_scale(&reduction->box.dim[0], i));
 }
 
 /* ---- one row after the other ---- */
@@ -114,9 +116,10 @@ static size_t cell_at(const struct search *search, struct pq_position at, ptrdif
 /* What is not finite is no number less itself. */
 
 #define FEW_RUN(name, number, width)                                                       \
-    static void run_##name(struct search *search, size_t cell, const char *x, size_t n)    \
+    static void run_##name(struct reduction *reduction, size_t cell, const char *x,        \
+                           size_t n)                                                       \
     {                                                                                      \
-        number lo = search->cells.width[0][cell], hi = search->cells.width[1][cell];       \
+        number lo = reduction->cells.width[0][cell], hi = reduction->cells.width[1][cell]; \
         number beyond = 0;                                                                 \
         for (size_t i = 0; i < n; i++) {                                                   \
             const number v = name##_at(x, i);                                              \
@@ -124,16 +127,17 @@ static size_t cell_at(const struct search *search, struct pq_position at, ptrdif
             hi = v > hi ? v : hi;                                                          \
             beyond += v - v;                                                               \
         }                                                                                  \
-        search->cells.width[0][cell] = lo;                                                 \
-        search->cells.width[1][cell] = hi;                                                 \
-        search->bits = beyond == 0 ? search->bits : NOT_FINITE;                            \
+        reduction->cells.width[0][cell] = lo;                                              \
+        reduction->cells.width[1][cell] = hi;                                              \
+        reduction->bits = beyond == 0 ? reduction->bits : NOT_FINITE;                      \
     }
 
 #define FEW_COLUMNS(name, number, width)                                                   \
-    static void columns_##name(struct search *search, size_t cell, const char *x,          \
+    static void columns_##name(struct reduction *reduction, size_t cell, const char *x,    \
                                ptrdiff_t stride, size_t rows, size_t n)                    \
     {                                                                                      \
-        number *lo = search->cells.width[0] + cell, *hi = search->cells.width[1] + cell;   \
+        number *lo = reduction->cells.width[0] + cell,                                     \
+               *hi = reduction->cells.width[1] + cell;                                     \
         number beyond = 0;                                                                 \
         for (size_t r = 0; r < rows; r++, x += stride) {                                   \
             for (size_t i = 0; i < n; i++) {                                               \
@@ -143,7 +147,7 @@ static size_t cell_at(const struct search *search, struct pq_position at, ptrdif
                 beyond += v - v;                                                           \
             }                                                                              \
         }                                                                                  \
-        search->bits = beyond == 0 ? search->bits : NOT_FINITE;                            \
+        reduction->bits = beyond == 0 ? reduction->bits : NOT_FINITE;                      \
     }
 
 #define ELEMENT_AT(name, number, type, convert)                                            \
@@ -189,15 +193,15 @@ static struct ends ends_of(const char *x, size_t n)
 }
 
 #define ENDS_RUN(name)                                                                     \
-    static void run_ends_##name(struct search *search, size_t cell, const char *x,         \
+    static void run_ends_##name(struct reduction *reduction, size_t cell, const char *x,   \
                                 size_t n)                                                  \
     {                                                                                      \
         enum { WORTH = 5 };                                                                \
         if (n < WORTH) {                                                                   \
-            run_##name(search, cell, x, n);                                                \
+            run_##name(reduction, cell, x, n);                                             \
         } else {                                                                           \
             const struct ends ends = ends_of(x, n);                                        \
-            run_##name(search, cell, (const char *)ends.of, 2);                            \
+            run_##name(reduction, cell, (const char *)ends.of, 2);                         \
         }                                                                                  \
     }
 ENDS_RUN(f16)
@@ -212,60 +216,61 @@ static const struct few few_of[PQ_EXTREMA] = {
 };
 
 /* Contiguous elements, all of one cell. */
-static void reduce_run(struct search *search, size_t cell, const char *x, size_t n)
+static void reduce_run(struct reduction *reduction, size_t cell, const char *x, size_t n)
 {
-    union cells *cells = &search->cells;
-    if (n < search->few.most) {
-        search->few.run(search, cell, x, n);
+    union cells *cells = &reduction->cells;
+    if (n < reduction->few.most) {
+        reduction->few.run(reduction, cell, x, n);
         return;
     }
-    search->run(x, n, extreme(search, cells, 0, cell), extreme(search, cells, 1, cell),
-                &search->bits);
+    reduction->run(x, n, extreme(reduction, cells, 0, cell),
+                   extreme(reduction, cells, 1, cell), &reduction->bits);
 }
 
 /* Contiguous elements of groups of `g`. */
-static void reduce_groups(struct search *search, size_t cell, const char *x, size_t groups,
-                          size_t g)
+static void reduce_groups(struct reduction *reduction, size_t cell, const char *x,
+                          size_t groups, size_t g)
 {
     if (groups == 0) {
         return;
     }
     if (groups < FEW_GROUPS) {
         for (size_t k = 0; k < groups; k++) {
-            reduce_run(search, cell + k, x + k * g * search->job->in_size, g);
+            reduce_run(reduction, cell + k, x + k * g * reduction->job->in_size, g);
         }
         return;
     }
-    union cells *to = search->once ? &search->cells : &search->found;
-    const size_t first = search->once ? cell : 0;
-    search->groups(x, groups, g, extreme(search, to, 0, first),
-                   extreme(search, to, 1, first), &search->bits);
-    if (!search->once) {
-        merge_found(search, cell, groups, 1);
+    union cells *to = reduction->once ? &reduction->cells : &reduction->found;
+    const size_t first = reduction->once ? cell : 0;
+    reduction->groups(x, groups, g, extreme(reduction, to, 0, first),
+                      extreme(reduction, to, 1, first), &reduction->bits);
+    if (!reduction->once) {
+        merge_found(reduction, cell, groups, 1);
     }
 }
 
 /* Contiguous elements [i, i + n) of dim[0]; `i` begins a group, or all are of one. */
-static void reduce_elements(struct search *search, struct pq_position at, ptrdiff_t i,
+static void reduce_elements(struct reduction *reduction, struct pq_position at, ptrdiff_t i,
                             const char *x, ptrdiff_t n)
 {
-    const struct pq_dim *dim = &search->box.dim[0];
-    const ptrdiff_t groups = pq_dim_uniform(dim) ? 0 : n / dim->block;
-    const ptrdiff_t most = groups * dim->block;
-    reduce_groups(search, cell_at(search, at, i), x, (size_t)groups, (size_t)dim->block);
+    const struct pq_dim *dim = &reduction->box.dim[0];
+    const ptrdiff_t groups = pq_dim_uniform(dim) ? 0 : n / dim->group_size;
+    const ptrdiff_t most = groups * dim->group_size;
+    reduce_groups(reduction, cell_at(reduction, at, i), x, (size_t)groups,
+                  (size_t)dim->group_size);
     if (most < n) {
-        reduce_run(search, cell_at(search, at, i + most),
-                   x + most * (ptrdiff_t)search->job->in_size, (size_t)(n - most));
+        reduce_run(reduction, cell_at(reduction, at, i + most),
+                   x + most * (ptrdiff_t)reduction->job->in_size, (size_t)(n - most));
     }
 }
 
 /* One row, gathered tile by tile where it is not contiguous. */
 static void reduce_row(void *p, struct pq_position at)
 {
-    struct search *search = p;
-    const struct pq_dim *dim = &search->box.dim[0];
-    if (!search->job->in_swapped && dim->in == (ptrdiff_t)search->job->in_size) {
-        reduce_elements(search, at, 0, at.in, dim->end);
+    struct reduction *reduction = p;
+    const struct pq_dim *dim = &reduction->box.dim[0];
+    if (!reduction->job->in_swapped && dim->in == (ptrdiff_t)reduction->job->in_size) {
+        reduce_elements(reduction, at, 0, at.in, dim->end);
         return;
     }
     char buffer[TILE * sizeof(double)];
@@ -273,88 +278,93 @@ static void reduce_row(void *p, struct pq_position at)
         ptrdiff_t n = dim->end - i;
         if (pq_dim_uniform(dim)) {
             n = n < TILE ? n : TILE;
-        } else if (dim->block >= TILE) {
-            const ptrdiff_t left = dim->block - i % dim->block;
+        } else if (dim->group_size >= TILE) {
+            const ptrdiff_t left = dim->group_size - i % dim->group_size;
             n = left < n ? left : n;
             n = n < TILE ? n : TILE;
         } else if (n > TILE) { /* whole groups */
-            n = TILE / dim->block * dim->block;
+            n = TILE / dim->group_size * dim->group_size;
         }
         const struct pq_tile tile = {
-            1, n, 0, dim->in, search->job->in_size, search->job->in_swapped};
-        pq_gather(search->job->kernels, buffer, at.in + i * dim->in, &tile);
-        reduce_elements(search, at, i, buffer, n);
+            1, n, 0, dim->in, reduction->job->in_size, reduction->job->in_swapped};
+        pq_gather(reduction->job->kernels, buffer, at.in + i * dim->in, &tile);
+        reduce_elements(reduction, at, i, buffer, n);
         i += n;
     }
 }
 
 /* ---- an element of each row per cell ---- */
 
-static void find_columns(struct search *search, union cells *to, size_t cell, const char *x,
-                         ptrdiff_t stride, size_t rows, size_t n)
+static void find_columns(struct reduction *reduction, union cells *to, size_t cell,
+                         const char *x, ptrdiff_t stride, size_t rows, size_t n)
 {
-    search->columns(x, stride, rows, n, extreme(search, to, 0, cell),
-                    extreme(search, to, 1, cell), &search->bits);
+    reduction->columns(x, stride, rows, n, extreme(reduction, to, 0, cell),
+                       extreme(reduction, to, 1, cell), &reduction->bits);
 }
 
 /* `rows` whole rows that follow each other, as fewer and longer ones. */
-static void reduce_narrow(struct search *search, size_t cell, const char *x, size_t rows,
-                          size_t n)
+static void reduce_narrow(struct reduction *reduction, size_t cell, const char *x,
+                          size_t rows, size_t n)
 {
     const size_t together = NARROW / n < rows ? NARROW / n : rows;
-    const size_t many = rows / together, size = search->job->in_size;
+    const size_t many = rows / together, size = reduction->job->in_size;
     const ptrdiff_t stride = (ptrdiff_t)(together * n * size);
-    union cells *found = &search->found;
-    set_none(search, found, together * n);
-    find_columns(search, found, 0, x, stride, many, together * n);
-    find_columns(search, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
+    union cells *found = &reduction->found;
+    set_none(reduction, found, together * n);
+    find_columns(reduction, found, 0, x, stride, many, together * n);
+    find_columns(reduction, found, 0, x + (ptrdiff_t)many * stride, stride, 1,
                  rows % together * n);
-    merge_found(search, cell, n, together);
+    merge_found(reduction, cell, n, together);
 }
 
 /* `rows` rows of columns. */
-static void reduce_columns(struct search *search, size_t cell, const char *x,
+static void reduce_columns(struct reduction *reduction, size_t cell, const char *x,
                            ptrdiff_t rows)
 {
-    const struct pq_dim *dim = &search->box.dim[0], *outer = &search->box.dim[1];
+    const struct pq_dim *dim = &reduction->box.dim[0], *outer = &reduction->box.dim[1];
     const ptrdiff_t n = dim->end;
-    if (!search->job->in_swapped && dim->in == (ptrdiff_t)search->job->in_size) {
-        find_columns(search, &search->cells, cell, x, outer->in, (size_t)rows, (size_t)n);
+    if (!reduction->job->in_swapped && dim->in == (ptrdiff_t)reduction->job->in_size) {
+        find_columns(reduction, &reduction->cells, cell, x, outer->in, (size_t)rows,
+                     (size_t)n);
         return;
     }
     char buffer[TILE * sizeof(double)];
     const ptrdiff_t some = TILE / n;
     for (ptrdiff_t r = 0; r < rows; r += some) {
         const ptrdiff_t now = rows - r < some ? rows - r : some;
-        const struct pq_tile tile = {
-            now, n, outer->in, dim->in, search->job->in_size, search->job->in_swapped};
-        pq_gather(search->job->kernels, buffer, x + r * outer->in, &tile);
-        find_columns(search, &search->cells, cell, buffer,
-                     n * (ptrdiff_t)search->job->in_size, (size_t)now, (size_t)n);
+        const struct pq_tile tile = {now,
+                                     n,
+                                     outer->in,
+                                     dim->in,
+                                     reduction->job->in_size,
+                                     reduction->job->in_swapped};
+        pq_gather(reduction->job->kernels, buffer, x + r * outer->in, &tile);
+        find_columns(reduction, &reduction->cells, cell, buffer,
+                     n * (ptrdiff_t)reduction->job->in_size, (size_t)now, (size_t)n);
     }
 }
 
 /* All rows of dim[1], those of a group together. */
 static void reduce_rows(void *p, struct pq_position at)
 {
-    struct search *search = p;
-    const struct pq_dim *dim = &search->box.dim[0], *outer = &search->box.dim[1];
-    const ptrdiff_t size = (ptrdiff_t)search->job->in_size;
-    const bool contiguous = !search->job->in_swapped && dim->in == size;
+    struct reduction *reduction = p;
+    const struct pq_dim *dim = &reduction->box.dim[0], *outer = &reduction->box.dim[1];
+    const ptrdiff_t size = (ptrdiff_t)reduction->job->in_size;
+    const bool contiguous = !reduction->job->in_swapped && dim->in == size;
     const bool narrow =
         contiguous && dim->end <= NARROW / 2 && outer->in == dim->end * size;
-    const ptrdiff_t block = pq_dim_uniform(outer) ? outer->end : outer->block;
+    const ptrdiff_t block = pq_dim_uniform(outer) ? outer->end : outer->group_size;
     for (ptrdiff_t r = 0; r < outer->end; r += block) {
         const ptrdiff_t rows = outer->end - r < block ? outer->end - r : block;
         const struct pq_position first = pq_position_at(at, outer, r);
-        const size_t cell = cell_at(search, first, 0);
-        if (contiguous && (size_t)(rows * dim->end) < search->few.most) {
-            search->few.columns(search, cell, first.in, outer->in, (size_t)rows,
-                                (size_t)dim->end);
+        const size_t cell = cell_at(reduction, first, 0);
+        if (contiguous && (size_t)(rows * dim->end) < reduction->few.most) {
+            reduction->few.columns(reduction, cell, first.in, outer->in, (size_t)rows,
+                                   (size_t)dim->end);
         } else if (narrow) {
-            reduce_narrow(search, cell, first.in, (size_t)rows, (size_t)dim->end);
+            reduce_narrow(reduction, cell, first.in, (size_t)rows, (size_t)dim->end);
         } else {
-            reduce_columns(search, cell, first.in, rows);
+            reduce_columns(reduction, cell, first.in, rows);
         }
     }
 }
@@ -412,7 +422,7 @@ static bool next_box(struct cut *cut, int ndim)
 static void fill_up(struct pq_plan *plan)
 {
     while (plan->ndim < 2) {
-        plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .block = 1};
+        plan->dim[plan->ndim++] = (struct pq_dim){.end = 1, .group_size = 1};
     }
 }
 
@@ -434,37 +444,39 @@ static void merge_rows(struct pq_plan *rows)
 }
 
 /* Returns how many cells the box has. */
-static size_t make_box(struct search *search, const struct cut *cut)
+static size_t make_box(struct reduction *reduction, const struct cut *cut)
 {
-    const struct pq_plan *whole = &search->job->plan;
-    struct pq_plan *box = &search->box, *rows = &search->rows;
-    struct pq_position at = pq_position_start(whole);
+    const struct pq_plan *plan = &reduction->job->plan;
+    struct pq_plan *box = &reduction->box, *rows = &reduction->rows;
+    struct pq_position at = pq_position_start(plan);
     ptrdiff_t count = 1;
     box->ndim = 0;
     rows->ndim = 0;
-    search->once = true;
-    for (int d = 0; d < whole->ndim; d++) {
-        struct pq_dim dim = whole->dim[d];
+    reduction->once = true;
+    for (int d = 0; d < plan->ndim; d++) {
+        struct pq_dim dim = plan->dim[d];
         if (!pq_dim_uniform(&dim)) {
-            const ptrdiff_t left = cut->end[d] - cut->at[d], first = cut->at[d] * dim.block;
+            const ptrdiff_t left = cut->end[d] - cut->at[d],
+                            first = cut->at[d] * dim.group_size;
             const ptrdiff_t groups = cut->step[d] < left ? cut->step[d] : left;
-            const ptrdiff_t most = groups * dim.block, rest = dim.end - first;
+            const ptrdiff_t most = groups * dim.group_size, rest = dim.end - first;
             at = pq_position_at(at, &dim, first);
             if (groups > 1) {
                 rows->dim[rows->ndim++] = (struct pq_dim){.end = groups,
                                                           .in = count,
-                                                          .block = 1,
+                                                          .group_size = 1,
                                                           .scale = dim.scale,
                                                           .zero = dim.zero};
             }
             dim.end = most < rest ? most : rest;
-            dim.block = groups > 1 ? dim.block : 1;
+            dim.group_size = groups > 1 ? dim.group_size : 1;
             dim.scale = groups > 1 ? count : 0;
             dim.zero = 0;
             count *= groups;
         }
         if (dim.end > 1) {
-            search->once &= box->ndim == 0 || (!pq_dim_uniform(&dim) && dim.block == 1);
+            reduction->once &=
+                box->ndim == 0 || (!pq_dim_uniform(&dim) && dim.group_size == 1);
             box->dim[box->ndim++] = dim;
         }
     }
@@ -477,32 +489,33 @@ static size_t make_box(struct search *search, const struct cut *cut)
     return (size_t)count;
 }
 
-static void reduce_box(struct search *search)
+static void reduce_box(struct reduction *reduction)
 {
-    const struct pq_dim *dim = &search->box.dim[0];
-    if (!pq_dim_uniform(dim) && dim->block == 1) {
-        pq_for_each_row(&search->box, 2, reduce_rows, search);
+    const struct pq_dim *dim = &reduction->box.dim[0];
+    if (!pq_dim_uniform(dim) && dim->group_size == 1) {
+        pq_for_each_row(&reduction->box, 2, reduce_rows, reduction);
     } else {
-        pq_for_each_row(&search->box, 1, reduce_row, search);
+        pq_for_each_row(&reduction->box, 1, reduce_row, reduction);
     }
 }
 
 /* Both extrema of a cell with a NaN become that. */
 static void mark_row(void *p, struct pq_position at)
 {
-    struct search *search = p;
-    const struct pq_dim *dim = &search->box.dim[0];
-    struct pq_params from = {at.in, 0, search->job->how.run.in, search->job->in_swapped};
+    struct reduction *reduction = p;
+    const struct pq_dim *dim = &reduction->box.dim[0];
+    struct pq_params from = {at.in, 0, reduction->job->how.run.in,
+                             reduction->job->in_swapped};
     for (ptrdiff_t i = 0; i < dim->end; i++, from.data += dim->in) {
         double v;
         pq_load_scales_f64(&v, &from, 1, 0);
         if (v != v) {
-            const size_t cell = cell_at(search, at, i);
+            const size_t cell = cell_at(reduction, at, i);
             for (int k = 0; k < 2; k++) {
-                if (search->wide) {
-                    search->cells.wide[k][cell] = (double)NAN;
+                if (reduction->wide) {
+                    reduction->cells.wide[k][cell] = (double)NAN;
                 } else {
-                    search->cells.single[k][cell] = (float)NAN;
+                    reduction->cells.single[k][cell] = (float)NAN;
                 }
             }
         }
@@ -511,44 +524,44 @@ static void mark_row(void *p, struct pq_position at)
 
 static void take_row(void *p, struct pq_position at)
 {
-    struct search *search = p;
-    const struct pq_dim *dim = &search->rows.dim[0];
-    const size_t first = (size_t)(at.in - search->rows.in);
+    struct reduction *reduction = p;
+    const struct pq_dim *dim = &reduction->rows.dim[0];
+    const size_t first = (size_t)(at.in - reduction->rows.in);
     const struct pq_cells row = {
         .n = (size_t)dim->end,
-        .lowest = extreme(search, &search->cells, 0, first),
-        .highest = extreme(search, &search->cells, 1, first),
+        .lowest = extreme(reduction, &reduction->cells, 0, first),
+        .highest = extreme(reduction, &reduction->cells, 1, first),
         /* The caller's own arrays, reached through the plan's const pointers. */
         .scale = (char *)(uintptr_t)at.scale,
         .zero = (char *)(uintptr_t)at.zero,
         .scale_stride = dim->scale,
         .zero_stride = dim->zero,
     };
-    search->take(search->what, &row);
+    reduction->take(reduction->what, &row);
 }
 
-static bool is_finite(const struct search *search)
+static bool is_finite(const struct reduction *reduction)
 {
-    return search->bits < NOT_FINITE;
+    return reduction->bits < NOT_FINITE;
 }
 
 /* Whether all were taken. */
-static bool take_boxes(struct search *search, struct cut *cut, bool all_numbers)
+static bool take_boxes(struct reduction *reduction, struct cut *cut, bool all_numbers)
 {
     do {
-        set_none(search, &search->cells, make_box(search, cut));
-        if (!search->empty) {
-            reduce_box(search);
+        set_none(reduction, &reduction->cells, make_box(reduction, cut));
+        if (!reduction->empty) {
+            reduce_box(reduction);
         }
-        if (!is_finite(search)) {
+        if (!is_finite(reduction)) {
             if (!all_numbers) {
                 return false;
             }
-            pq_for_each_row(&search->box, 1, mark_row, search);
-            search->bits = 0;
+            pq_for_each_row(&reduction->box, 1, mark_row, reduction);
+            reduction->bits = 0;
         }
-        pq_for_each_row(&search->rows, 1, take_row, search);
-    } while (next_box(cut, search->job->plan.ndim));
+        pq_for_each_row(&reduction->rows, 1, take_row, reduction);
+    } while (next_box(cut, reduction->job->plan.ndim));
     return true;
 }
 
@@ -570,40 +583,41 @@ static bool has_cells(const struct pq_args *args, ptrdiff_t *shape, bool *empty)
 }
 
 enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq_args *args,
-                               bool all_numbers, pq_take_cells_fn *take, void *what,
-                               int part, int parts)
+                               bool all_numbers, pq_cells_fn *take, void *what, int part,
+                               int parts)
 {
     ptrdiff_t shape[PQ_MAX_NDIM];
     struct pq_args planned = *args;
     struct pq_job job;
-    struct search search;
+    struct reduction reduction;
     struct cut cut;
     job.how = (struct pq_method){.run = {.in = args->in.type}};
-    search.job = &job;
-    search.wide = args->in.type == PQ_F64;
-    search.empty = false;
-    search.bits = 0;
-    search.take = take;
-    search.what = what;
-    search.box.scale = search.box.zero = (const char *)&search.cells; /* to count from */
-    search.rows.in = search.box.scale;
-    search.box.out = search.rows.out = NULL;
+    reduction.job = &job;
+    reduction.wide = args->in.type == PQ_F64;
+    reduction.empty = false;
+    reduction.bits = 0;
+    reduction.take = take;
+    reduction.what = what;
+    reduction.box.scale = reduction.box.zero =
+        (const char *)&reduction.cells; /* to count from */
+    reduction.rows.in = reduction.box.scale;
+    reduction.box.out = reduction.rows.out = NULL;
     planned.shape = shape;
     planned.out = (struct pq_array){.data = NULL};
-    if (!has_cells(args, shape, &search.empty)) {
+    if (!has_cells(args, shape, &reduction.empty)) {
         return PQ_OK;
     }
     const enum pq_status status = pq_job_init(&job, kernels, &planned);
     if (status != PQ_OK || !make_cut(&cut, &job.plan, part, parts)) {
         return status;
     }
-    const int row = search.wide ? PQ_F64_ROW : pq_row_of(args->in.type);
-    search.few = few_of[row];
-    search.run = kernels->minmax[row];
-    search.groups = kernels->minmax_groups[row];
-    search.columns = kernels->minmax_columns[row];
+    const int row = reduction.wide ? PQ_F64_ROW : pq_row_of(args->in.type);
+    reduction.few = few_of[row];
+    reduction.run = kernels->minmax[row];
+    reduction.groups = kernels->minmax_groups[row];
+    reduction.columns = kernels->minmax_columns[row];
     const pq_fpenv found = pq_fpenv_enter();
-    const bool all = take_boxes(&search, &cut, all_numbers);
+    const bool all = take_boxes(&reduction, &cut, all_numbers);
     pq_fpenv_leave(found);
     return all ? PQ_OK : PQ_ERR_NONFINITE;
 }

@@ -23,7 +23,7 @@ static inline double pq_cell_at(const void *extrema, bool wide, size_t k)
     return wide ? ((const double *)extrema)[k] : (double)((const float *)extrema)[k];
 }
 
-typedef void pq_take_cells_fn(void *what, const struct pq_cells *cells);
+typedef void pq_cells_fn(void *what, const struct pq_cells *cells);
 
 /*
  * Hand the extrema of one of `parts` shares of the parameters to `take`, a row at a time.
@@ -32,14 +32,13 @@ typedef void pq_take_cells_fn(void *what, const struct pq_cells *cells);
  * `all_numbers`, infinities are numbers, and both extrema beside a NaN are NaN.
  */
 enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq_args *args,
-                               bool all_numbers, pq_take_cells_fn *take, void *what,
-                               int part, int parts);
+                               bool all_numbers, pq_cells_fn *take, void *what, int part,
+                               int parts);
 
 /* What looks for them; `context` is its own. */
 typedef enum pq_status pq_extrema_fn(void *context, const struct pq_kernels *kernels,
                                      const struct pq_args *args, bool all_numbers,
-                                     pq_take_cells_fn *take, void *what, int part,
-                                     int parts);
+                                     pq_cells_fn *take, void *what, int part, int parts);
 
 /* pq_choose() by the kernels of a level. */
 enum pq_status pq_choose_by(const struct pq_kernels *kernels,
@@ -47,8 +46,8 @@ enum pq_status pq_choose_by(const struct pq_kernels *kernels,
                             const double *smallest, const double *largest, void *scale,
                             void *zero);
 
-/* pq_choose_params(), of extrema that `search` finds (ops/choose.c). */
-enum pq_status pq_choose_params_by(pq_extrema_fn *search, void *context,
+/* pq_choose_params(), of extrema that `find_extrema` finds (ops/choose.c). */
+enum pq_status pq_choose_params_by(pq_extrema_fn *reduction, void *context,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args,
                                    const struct pq_choice *choice, int part, int parts);

@@ -36,10 +36,10 @@ static ptrdiff_t common_multiple(ptrdiff_t a, ptrdiff_t b)
 }
 
 /* How many indices of a dimension stay together. */
-static ptrdiff_t unit_along(const struct pq_args *args, int d, bool whole)
+static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
 {
     const ptrdiff_t extent = args->shape[d], group = group_along(args, d);
-    ptrdiff_t unit = whole || group < extent ? group : 1;
+    ptrdiff_t unit = keep_groups || group < extent ? group : 1;
     if (args->out.bit_strides != NULL && unit < extent) {
         ptrdiff_t bytes = 8, stride = magnitude(args->out.bit_strides[d]) % 8;
         while (stride % 2 == 0 && bytes > 1) {
@@ -77,7 +77,7 @@ static bool is_in_order(const struct pq_args *args)
 
 /* The dimensions that may be cut, the outermost first: none within one that may not be, of
  * which a slab would have many short runs, and at bits only the first. */
-static int cut_order(const struct pq_args *args, bool whole, int *order)
+static int cut_order(const struct pq_args *args, bool keep_groups, int *order)
 {
     int ndim = 0, first = 0;
     for (int d = 0; d < args->ndim; d++) {
@@ -101,18 +101,18 @@ static int cut_order(const struct pq_args *args, bool whole, int *order)
         ndim = ndim > 0 && has_own_bytes(args, first) ? 1 : 0;
     }
     for (int i = 0; i < ndim; i++) {
-        if (unit_along(args, order[i], whole) == args->shape[order[i]]) {
+        if (unit_along(args, order[i], keep_groups) == args->shape[order[i]]) {
             return i;
         }
     }
     return ndim;
 }
 
-static void make_cut(struct cut *cut, const struct pq_args *args, bool whole,
+static void make_cut(struct cut *cut, const struct pq_args *args, bool keep_groups,
                      ptrdiff_t most)
 {
     int order[PQ_MAX_NDIM];
-    const int ndim = cut_order(args, whole, order);
+    const int ndim = cut_order(args, keep_groups, order);
     ptrdiff_t size = 1;
     for (int d = 0; d < args->ndim; d++) {
         cut->step[d] = args->shape[d];
@@ -120,7 +120,8 @@ static void make_cut(struct cut *cut, const struct pq_args *args, bool whole,
     }
     for (int i = 0; i < ndim && size > most; i++) {
         const int d = order[i];
-        const ptrdiff_t within = size / args->shape[d], unit = unit_along(args, d, whole);
+        const ptrdiff_t within = size / args->shape[d],
+                        unit = unit_along(args, d, keep_groups);
         const ptrdiff_t units = most / within / unit;
         cut->step[d] = units > 1 ? units * unit : unit;
         size = within * cut->step[d];
@@ -171,7 +172,7 @@ static void move_to(struct pq_args *slab, const struct pq_args *args,
     slab->offset = args->offset != NULL ? (const char *)args->offset + scale : NULL;
 }
 
-enum pq_status pq_for_slabs(const struct pq_args *args, bool whole, ptrdiff_t bytes,
+enum pq_status pq_for_slabs(const struct pq_args *args, bool keep_groups, ptrdiff_t bytes,
                             pq_slab_fn *run, void *what, int part, int parts)
 {
     struct pq_args slab = *args;
@@ -182,7 +183,7 @@ enum pq_status pq_for_slabs(const struct pq_args *args, bool whole, ptrdiff_t by
         size *= args->shape[d];
     }
     const ptrdiff_t share = size / parts + 1, most = bytes / each;
-    make_cut(&cut, args, whole, share < most ? share : most);
+    make_cut(&cut, args, keep_groups, share < most ? share : most);
     /* Shares of nearly as many slabs. */
     const ptrdiff_t least = cut.all / parts, more = cut.all % parts;
     const ptrdiff_t begin = least * part + (part < more ? part : more);

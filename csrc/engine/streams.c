@@ -265,12 +265,12 @@ void pq_unpack_high_first(const struct pq_codes *codes, char *to, ptrdiff_t at, 
     char pairs[SOME];
     for (size_t m; n > 0; n -= m, to += m, at += (ptrdiff_t)m * 4) {
         m = n < SOME ? n : SOME;
-        const size_t whole = m - m % 2;
-        codes->unpack(codes->base + at / 8, pairs, whole);
-        swap_pairs(to, pairs, whole);
-        if (m != whole) { /* the first half of a byte */
-            codes->unpack(codes->base + at / 8 + whole / 2, pairs, 2);
-            to[whole] = pairs[1];
+        const size_t full = m - m % 2;
+        codes->unpack(codes->base + at / 8, pairs, full);
+        swap_pairs(to, pairs, full);
+        if (m != full) { /* the first half of a byte */
+            codes->unpack(codes->base + at / 8 + full / 2, pairs, 2);
+            to[full] = pairs[1];
         }
     }
 }

@@ -19,9 +19,9 @@
 #define PQ_WITH_BF16(code, ...) PQ_PAIR(BF16, code)
 #define PQ_FOR_CODE_PAIR                                                                   \
     PQ_FOR_CODE(PQ_WITH_F32) PQ_FOR_CODE(PQ_WITH_F16) PQ_FOR_CODE(PQ_WITH_BF16)
-#define PQ_FOR_WHOLE_PAIR                                                                  \
-    PQ_FOR_WHOLE(PQ_WITH_F32) PQ_FOR_WHOLE(PQ_WITH_F16) PQ_FOR_WHOLE(PQ_WITH_BF16)
-#define PQ_FOR_INTEGER_PAIR PQ_FOR_CODE_PAIR PQ_FOR_WHOLE_PAIR
+#define PQ_FOR_32_BIT_PAIR                                                                 \
+    PQ_FOR_32_BIT(PQ_WITH_F32) PQ_FOR_32_BIT(PQ_WITH_F16) PQ_FOR_32_BIT(PQ_WITH_BF16)
+#define PQ_FOR_INTEGER_PAIR PQ_FOR_CODE_PAIR PQ_FOR_32_BIT_PAIR
 #define PQ_FOR_FLOAT_PAIR                                                                  \
     PQ_FOR_FLOAT(PQ_WITH_F32) PQ_FOR_FLOAT(PQ_WITH_F16) PQ_FOR_FLOAT(PQ_WITH_BF16)
 
@@ -164,29 +164,29 @@ typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const floa
  * the next one the same, while there are PQ_CHUNK places beyond the last. Of v, the sum of
  * an element and its bias, there is made:
  *
- *     PQ_RESCALE_F32    v * r in float32, half to even
- *     PQ_RESCALE_ONCE   (((v << left) * m >> 32) + half) >> right
- *     PQ_RESCALE_TWICE  x = ((v << left) * (m + 2^32) + 2^31) >> 32, which becomes
+ *     PQ_REQUANTIZE_F32    v * r in float32, half to even
+ *     PQ_REQUANTIZE_ONCE   (((v << left) * m >> 32) + half) >> right
+ *     PQ_REQUANTIZE_TWICE  x = ((v << left) * (m + 2^32) + 2^31) >> 32, which becomes
  *                       (((x - (x < 0)) >> right) + 1) >> 1 where `half` has all bits, and
  *                       stays as it is where that is 0: not without `each`
  *
  * Where there are `left` shifts they are of v within [-most - 1, most]. To int32 there are
  * none, and one rounding is of all 64 bits, `right` from 1 to 62:
  *
- *     PQ_RESCALE_ONCE   (v * m + 2^(right - 1)) >> right
+ *     PQ_REQUANTIZE_ONCE   (v * m + 2^(right - 1)) >> right
  *
  * Limits may then be beyond int32, as they are less the zero point; for two roundings some
  * number between them has to be an int32.
  */
-enum pq_rescale_kind {
-    PQ_RESCALE_F32,
-    PQ_RESCALE_ONCE,
-    PQ_RESCALE_TWICE,
-    PQ_RESCALE_NONE /* no kernel */
+enum pq_requantize_kind {
+    PQ_REQUANTIZE_F32,
+    PQ_REQUANTIZE_ONCE,
+    PQ_REQUANTIZE_TWICE,
+    PQ_REQUANTIZE_NONE /* no kernel */
 };
 
-struct pq_rescale {
-    enum pq_rescale_kind kind;
+struct pq_requantize_run {
+    enum pq_requantize_kind kind;
     enum pq_type out;
     int each, shifts, clips;
     int shrinks; /* all r are less than 1: products are within int32; or all have `half` */
@@ -199,8 +199,9 @@ struct pq_rescale {
 };
 
 /* 0, and what is written means nothing, where a sum may be more than int32 holds. */
-typedef int pq_rescale_fn(const struct pq_rescale *how, const void *x, void *y, size_t n);
-extern pq_rescale_fn pq_scalar_rescale, pq_avx2_rescale, pq_neon_rescale;
+typedef int pq_requantize_fn(const struct pq_requantize_run *how, const void *x, void *y,
+                             size_t n);
+extern pq_requantize_fn pq_scalar_requantize, pq_avx2_requantize, pq_neon_requantize;
 /* Numbers between levels, see levels.h: the parameters of `each` element, or in the first
  * 64 places of each array those of all. After them there are 64 more that may be read. */
 struct pq_levels {
@@ -393,7 +394,7 @@ struct pq_kernels {
     pq_minmax_grp_fn *minmax_groups[PQ_EXTREMA];
     pq_minmax_vec_fn *minmax_columns[PQ_EXTREMA];
     pq_choose_fn *choose_middle, *choose_asymmetric;
-    pq_rescale_fn *rescale;
+    pq_requantize_fn *requantize;
     pq_levels_fn *levels;
     pq_kernel_fn *fake_quantize; /* see struct pq_fake_quantize */
     pq_magnitude_fn *magnitude;
@@ -438,8 +439,8 @@ extern pq_kernel_fn pq_neon_wide_quantize, pq_neon_wide_dequantize;
 
 extern pq_kernel_fn pq_scalar_stochastic_quantize, pq_avx2_stochastic_quantize,
     pq_neon_stochastic_quantize;
-extern pq_random_words_fn pq_scalar_stochastic_random_words, pq_avx2_stochastic_random_words,
-    pq_neon_stochastic_random_words;
+extern pq_random_words_fn pq_scalar_stochastic_random_words,
+    pq_avx2_stochastic_random_words, pq_neon_stochastic_random_words;
 /* For the affine: quotients that are rounded, to numbers of the type of codes. */
 typedef void pq_draw_fn(const struct pq_run *run, double *q, size_t n);
 extern pq_draw_fn pq_scalar_stochastic_draw, pq_avx2_stochastic_draw,

@@ -224,8 +224,8 @@ static ptrdiff_t first_in_row(const struct pq_kernels *kernels, const struct pq_
     ptrdiff_t *const i = last >= 0 ? &at[last] : &at[PQ_MAX_NDIM];
     *i = 0;
     for (ptrdiff_t m; *i < n; *i += m) {
-        const ptrdiff_t whole = block < FEW ? FEW / block * block : block - *i % block;
-        m = whole < FEW ? whole : FEW;
+        const ptrdiff_t size = block < FEW ? FEW / block * block : block - *i % block;
+        m = size < FEW ? size : FEW;
         m = m < n - *i ? m : n - *i;
         const ptrdiff_t end = *i + m;
         if (is_beyond(kernels, args, at, m)) {

@@ -428,16 +428,16 @@ static void split_blocks(struct pq_plan *plan)
 {
     for (int d = 0; d < plan->ndim; d++) {
         struct pq_dim *dim = &plan->dim[d];
-        if (pq_dim_uniform(dim) || dim->block == 1) {
+        if (pq_dim_uniform(dim) || dim->group_size == 1) {
             continue;
         }
         memmove(dim + 1, dim, (size_t)(plan->ndim++ - d) * sizeof *dim);
-        dim[1].end /= dim->block;
-        dim[1].in *= dim->block;
-        dim[1].block = 1;
-        dim->end = dim->block;
+        dim[1].end /= dim->group_size;
+        dim[1].in *= dim->group_size;
+        dim[1].group_size = 1;
+        dim->end = dim->group_size;
         dim->scale = 0;
-        dim->block = 1;
+        dim->group_size = 1;
     }
 }
 

@@ -671,7 +671,7 @@ static bool is_zero_type(enum pq_type type, enum pq_type code)
     return type == code || type == (pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8);
 }
 
-enum pq_status pq_choose_params_by(pq_extrema_fn *search, void *context,
+enum pq_status pq_choose_params_by(pq_extrema_fn *find_extrema, void *context,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args,
                                    const struct pq_choice *given, int part, int parts)
@@ -697,13 +697,13 @@ enum pq_status pq_choose_params_by(pq_extrema_fn *search, void *context,
         return PQ_ERR_TYPE;
     }
     struct choosing choosing = {target_of(&choice, kernels), pq_bytes_of(choice.code)};
-    return search(context, kernels, args, choice.rule == PQ_RULE_ONNX_DYNAMIC, choose_cells,
-                  &choosing, part, parts);
+    return find_extrema(context, kernels, args, choice.rule == PQ_RULE_ONNX_DYNAMIC,
+                        choose_cells, &choosing, part, parts);
 }
 
 static enum pq_status search_all(void *context, const struct pq_kernels *kernels,
                                  const struct pq_args *args, bool all_numbers,
-                                 pq_take_cells_fn *take, void *what, int part, int parts)
+                                 pq_cells_fn *take, void *what, int part, int parts)
 {
     (void)context;
     return pq_find_extrema(kernels, args, all_numbers, take, what, part, parts);

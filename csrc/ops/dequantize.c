@@ -6,16 +6,16 @@
 #include "math/scalar_math.h"
 
 /* One element: the difference as sign and magnitude, which 64 bits hold, converted once. */
-static void run_far_element(void *p, struct pq_position at)
+static void run_large_difference(void *p, struct pq_position at)
 {
     const struct pq_job *job = p;
     char code[sizeof(int32_t)], result[sizeof(double)];
     const char *from = at.in;
-    if (job->take.stream != NULL) {
-        pq_unpack_stream(&job->take, code, at.in, 0, at.in_code, 0, 1);
+    if (job->unpack.stream != NULL) {
+        pq_unpack_stream(&job->unpack, code, at.in, 0, at.in_code, 0, 1);
         from = code;
     } else if (pq_job_unpacks(job)) {
-        pq_unpack_codes(&job->take, code, at.in, job->in_step, 1);
+        pq_unpack_codes(&job->unpack, code, at.in, job->in_step, 1);
         from = code;
     }
     const struct pq_params in = {from, 0, job->how.run.in, job->in_swapped};
@@ -110,7 +110,7 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
     how->run.in = in;
     how->run.out = out;
     how->run.compute = out == PQ_F64 ? PQ_F64 : PQ_F32;
-    how->element = distance == FAR ? run_far_element : NULL;
+    how->element = distance == FAR ? run_large_difference : NULL;
     how->single_scale = out != PQ_F64;
     how->float_zero = pq_is_narrow_float(in) && kernel != NULL;
     how->negate_zero = true;

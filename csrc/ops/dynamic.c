@@ -45,8 +45,7 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
 /* For what is said of arguments in every part, also in one without slabs. */
 static enum pq_status search_nothing(void *context, const struct pq_kernels *kernels,
                                      const struct pq_args *args, bool all_numbers,
-                                     pq_take_cells_fn *take, void *what, int part,
-                                     int parts)
+                                     pq_cells_fn *take, void *what, int part, int parts)
 {
     (void)context, (void)kernels, (void)args, (void)all_numbers;
     (void)take, (void)what, (void)part, (void)parts;
@@ -154,7 +153,7 @@ static bool is_by_magnitude(const struct pq_args *args, const struct pq_choice *
 /* Some groups after the other: extrema, what is chosen of them, and codes. */
 static enum pq_status run_groups(void *context, const struct pq_kernels *kernels,
                                  const struct pq_args *args, bool all_numbers,
-                                 pq_take_cells_fn *take, void *what, int part, int parts)
+                                 pq_cells_fn *take, void *what, int part, int parts)
 {
     struct grouped *const grouped = context;
     struct pq_job *const job = &grouped->job;
@@ -165,9 +164,9 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
                             .magnitude = grouped->by_magnitude ? kernels->magnitude : NULL,
                             .wide = args->in.type == PQ_F64,
                             .size = job->in_size};
-    const ptrdiff_t g = dim->block, all = (dim->end - 1) / g + 1;
+    const ptrdiff_t g = dim->group_size, all = (dim->end - 1) / g + 1;
     /* No two parts have bits of a byte. */
-    const ptrdiff_t unit = job->give.bits != 0 ? 8 : 1, units = (all - 1) / unit + 1;
+    const ptrdiff_t unit = job->pack.bits != 0 ? 8 : 1, units = (all - 1) / unit + 1;
     const ptrdiff_t share = units / parts, more = units % parts;
     const ptrdiff_t begin = (share * part + (part < more ? part : more)) * unit;
     const ptrdiff_t due = begin + (share + (part < more ? 1 : 0)) * unit;

@@ -153,12 +153,12 @@ static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
 static size_t next_piece(const struct pq_run *run, size_t done, size_t n, size_t most)
 {
     const size_t g = run->group, left = n - done;
-    size_t whole = most / g * g;
-    if (whole == 0) {
-        whole = (done / g + 1) * g - done;
-        whole = whole < most ? whole : most;
+    size_t count = most / g * g;
+    if (count == 0) {
+        count = (done / g + 1) * g - done;
+        count = count < most ? count : most;
     }
-    return left < whole ? left : whole;
+    return left < count ? left : count;
 }
 
 static void run_fused(const struct pq_run *run, const void *px, void *py, size_t n)

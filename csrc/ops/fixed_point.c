@@ -9,7 +9,7 @@
 #include "engine/params.h"
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
-#include "ops/rescale.h"
+#include "ops/requantize.h"
 
 enum {
     CHANNELS = 64,  /* that are loaded at a time */

@@ -157,11 +157,11 @@ static void run_row(void *p, struct pq_position at)
     const ptrdiff_t size = (ptrdiff_t)sizeof(float);
     const bool direct = walking->type == PQ_F32 && !job->out_swapped && dim->out == size;
     const bool tiles = !direct || job->in_swapped || dim->in != size;
-    const bool uniform = pq_dim_uniform(dim), each = !uniform && dim->block < BEYOND;
+    const bool uniform = pq_dim_uniform(dim), each = !uniform && dim->group_size < BEYOND;
     for (ptrdiff_t i = dim->begin, n; i < dim->end; i += n) {
         n = dim->end - i;
-        if (!uniform && !each && dim->block - i % dim->block < n) {
-            n = dim->block - i % dim->block;
+        if (!uniform && !each && dim->group_size - i % dim->group_size < n) {
+            n = dim->group_size - i % dim->group_size;
         }
         n = (each || tiles) && n > TILE ? TILE : n;
         run_some(walking, at, i, n, each, direct);

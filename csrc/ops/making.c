@@ -37,7 +37,7 @@ static char *before(const char *p, ptrdiff_t i, ptrdiff_t stride)
 static void make_box(struct pq_round_trip *making, struct pq_position at, int d,
                      ptrdiff_t i, ptrdiff_t n)
 {
-    static const struct pq_dim single = {.end = 1, .block = 1};
+    static const struct pq_dim single = {.end = 1, .group_size = 1};
     struct pq_plan *const plan = &making->job.plan;
     const struct pq_dim *const dim = &making->dim[d];
     plan->ndim = d > 0 ? d + 1 : 2;

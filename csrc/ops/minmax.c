@@ -25,8 +25,8 @@ PQ_NOINLINE void merge_singles(float *PQ_RESTRICT to, const float *least, const 
                                size_t n)
 {
     for (size_t k = 0; k < n; k++) {
-        const float far = most[k] > -least[k] ? most[k] : -least[k];
-        to[k] = far > to[k] ? far : to[k];
+        const float magnitude = most[k] > -least[k] ? most[k] : -least[k];
+        to[k] = magnitude > to[k] ? magnitude : to[k];
     }
 }
 

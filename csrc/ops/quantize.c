@@ -50,7 +50,7 @@ static enum pq_type precision_of(const struct pq_args *args)
 
 /* Halves to even: between 32-bit integers float32 numbers are too far apart for sums with
  * zero points. */
-static bool suits_whole(const struct pq_args *args, enum pq_type precision)
+static bool suits_32_bit(const struct pq_args *args, enum pq_type precision)
 {
     return precision == PQ_F32 && args->round == PQ_HALF_EVEN && !args->zero_first &&
            pq_zeros_fit(args, 0, 0);
@@ -82,7 +82,7 @@ static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq
     if (pq_is_narrow_float(out)) {
         suits = usual;
     } else if (pq_is_32_bit(out)) {
-        suits = suits_whole(args, precision);
+        suits = suits_32_bit(args, precision);
     } else if (args->zero_first) {
         suits = usual && in == PQ_F32 && pq_bits_of(out) == 8 && even;
     }

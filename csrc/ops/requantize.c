@@ -4,7 +4,7 @@
 
 #include "args.h"
 #include "math/fpenv.h"
-#include "ops/rescale.h"
+#include "ops/requantize.h"
 
 /* ---- checks ---- */
 
@@ -125,8 +125,8 @@ static const struct pq_channels *lead_of(const struct pq_requantization *args)
 }
 
 /* What has passed all checks. Channels walk with the elements as scales do elsewhere. */
-static enum pq_status run_part(struct pq_rescaling *job, struct pq_args *arrays, int part,
-                               int parts)
+static enum pq_status run_part(struct pq_requantize_job *job, struct pq_args *arrays,
+                               int part, int parts)
 {
     const struct pq_requantization *const args = job->args;
     const struct pq_range codes = pq_range_of(args->out.type);
@@ -139,19 +139,19 @@ static enum pq_status run_part(struct pq_rescaling *job, struct pq_args *arrays,
     }
     const int64_t lowest = args->clips ? args->lowest_code : codes.lo;
     const int64_t highest = args->clips ? args->highest_code : codes.hi;
-    job->how = (struct pq_rescale){.out = args->out.type,
-                                   .clips = args->clips != 0,
-                                   .lowest = lowest - args->zero,
-                                   .highest = highest - args->zero,
-                                   .zero = (int32_t)args->zero};
-    memset(&job->places, 0, sizeof job->places); /* none are there */
+    job->how = (struct pq_requantize_run){.out = args->out.type,
+                                          .clips = args->clips != 0,
+                                          .lowest = lowest - args->zero,
+                                          .highest = highest - args->zero,
+                                          .zero = (int32_t)args->zero};
+    memset(&job->loaded_params, 0, sizeof job->loaded_params); /* none are there */
     const enum pq_status status =
         pq_plan_init(&job->plan, arrays, pq_bytes_of(args->out.type));
     if (status == PQ_OK) {
         pq_plan_part(&job->plan, part, parts, 1);
     }
     if (status == PQ_OK && !job->plan.empty) {
-        pq_rescale_all(job);
+        pq_requantize_all(job);
     }
     return status;
 }
@@ -177,7 +177,7 @@ enum pq_status pq_requantize(const struct pq_kernels *kernels,
     const pq_fpenv found = pq_fpenv_enter();
     status = check(kernels, args, &arrays, part, parts);
     if (status == PQ_OK) {
-        struct pq_rescaling job;
+        struct pq_requantize_job job;
         job.kernels = kernels;
         job.args = args;
         status = run_part(&job, &arrays, part, parts);

@@ -9,7 +9,7 @@
 #define PQ_AFFINE(name) pq_scalar_affine_##name
 #define PQ_DRAWN(name) pq_scalar_stochastic_##name
 #define PQ_WIDE(name) pq_scalar_wide_##name
-#define PQ_RESCALE pq_scalar_rescale
+#define PQ_REQUANTIZE pq_scalar_requantize
 #define PQ_LEVELS pq_scalar_levels
 #define PQ_QDQ pq_scalar_fake_quantize
 #define PQ_MAGNITUDE pq_scalar_magnitude

@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * struct pq_rescale in plain C, an element at a time: a block of vector words, of which
- * compilers make no vectors here, would take 20 kB.
+ * struct pq_requantize_run in plain C, an element at a time: a block of vector words, of
+ * which compilers make no vectors here, would take 20 kB.
  */
 #include "kernels/kernels.h"
 #include "math/scalar_math.h"
 
 /* What becomes of v before it is multiplied, and its multiplier, at a place. */
-PQ_INLINE int32_t shifted(const struct pq_rescale *how, int32_t v, size_t at)
+PQ_INLINE int32_t shifted(const struct pq_requantize_run *how, int32_t v, size_t at)
 {
     const int32_t most = how->most[at];
     const int32_t capped = v < most ? v : most, bounded = capped > ~most ? capped : ~most;
     return (int32_t)((uint32_t)bounded << how->left[at]);
 }
 
-PQ_INLINE int64_t rescaled_once(const struct pq_rescale *how, int32_t v, size_t at)
+PQ_INLINE int64_t requantized_once(const struct pq_requantize_run *how, int32_t v,
+                                   size_t at)
 {
     const int64_t product = (int64_t)v * how->m[at];
     return ((product >> 32) + how->half[at]) >> how->right[at];
 }
 
-PQ_INLINE int64_t rescaled_whole(const struct pq_rescale *how, int32_t v, size_t at)
+PQ_INLINE int64_t requantized_int32(const struct pq_requantize_run *how, int32_t v,
+                                    size_t at)
 {
     const int64_t product = (int64_t)v * how->m[at];
     return (product + (INT64_C(1) << (how->right[at] - 1))) >> how->right[at];
 }
 
-PQ_INLINE int64_t rescaled_twice(const struct pq_rescale *how, int32_t v, size_t at)
+PQ_INLINE int64_t requantized_twice(const struct pq_requantize_run *how, int32_t v,
+                                    size_t at)
 {
     const int64_t product = (int64_t)v * (how->m[at] + (INT64_C(1) << 32));
     const int64_t x = (product + (INT64_C(1) << 31)) >> 32;
@@ -34,7 +37,7 @@ PQ_INLINE int64_t rescaled_twice(const struct pq_rescale *how, int32_t v, size_t
 }
 
 /* Sums with 1.5 * 2^52 have integers of less than 2^51 in their last places. */
-PQ_INLINE int64_t rescaled_f32(const struct pq_rescale *how, int32_t v, size_t at)
+PQ_INLINE int64_t requantized_f32(const struct pq_requantize_run *how, int32_t v, size_t at)
 {
     const float product = (float)v * how->r[at];
     const double p = (double)product, lo = (double)how->lowest, hi = (double)how->highest;
@@ -55,11 +58,11 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
     }
 }
 
-typedef int64_t product_fn(const struct pq_rescale *how, int32_t v, size_t at);
+typedef int64_t product_fn(const struct pq_requantize_run *how, int32_t v, size_t at);
 
 /* Elements of a group, with the parameters from a place on, `step` apart. */
-PQ_INLINE void rescale_with(product_fn *product, const struct pq_rescale *how,
-                            const char *x, char *y, size_t n, size_t at, size_t step)
+PQ_INLINE void requantize_with(product_fn *product, const struct pq_requantize_run *how,
+                               const char *x, char *y, size_t n, size_t at, size_t step)
 {
     const int64_t lowest = how->lowest, highest = how->highest, zero = how->zero;
     const size_t size = pq_bytes_of(how->out);
@@ -75,21 +78,22 @@ PQ_INLINE void rescale_with(product_fn *product, const struct pq_rescale *how,
     }
 }
 
-static void rescale_group(const struct pq_rescale *how, const char *x, char *y, size_t n,
-                          size_t at, size_t step)
+static void requantize_group(const struct pq_requantize_run *how, const char *x, char *y,
+                             size_t n, size_t at, size_t step)
 {
-    if (how->kind == PQ_RESCALE_F32) {
-        rescale_with(rescaled_f32, how, x, y, n, at, step);
-    } else if (how->kind == PQ_RESCALE_TWICE) {
-        rescale_with(rescaled_twice, how, x, y, n, at, step);
+    if (how->kind == PQ_REQUANTIZE_F32) {
+        requantize_with(requantized_f32, how, x, y, n, at, step);
+    } else if (how->kind == PQ_REQUANTIZE_TWICE) {
+        requantize_with(requantized_twice, how, x, y, n, at, step);
     } else if (how->out == PQ_I32) {
-        rescale_with(rescaled_whole, how, x, y, n, at, step);
+        requantize_with(requantized_int32, how, x, y, n, at, step);
     } else {
-        rescale_with(rescaled_once, how, x, y, n, at, step);
+        requantize_with(requantized_once, how, x, y, n, at, step);
     }
 }
 
-int pq_scalar_rescale(const struct pq_rescale *how, const void *px, void *py, size_t n)
+int pq_scalar_requantize(const struct pq_requantize_run *how, const void *px, void *py,
+                         size_t n)
 {
     const char *x = px;
     char *y = py;
@@ -104,7 +108,7 @@ int pq_scalar_rescale(const struct pq_rescale *how, const void *px, void *py, si
     const size_t step = how->each != 0, size = pq_bytes_of(how->out);
     for (size_t at = 0, m; n > 0; n -= m, at += !step) {
         m = n < how->group ? n : how->group;
-        rescale_group(how, x, y, m, at, step);
+        requantize_group(how, x, y, m, at, step);
         x += m * sizeof(int32_t);
         y += m * size;
     }

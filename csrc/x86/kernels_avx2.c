@@ -17,7 +17,7 @@ PQ_TARGET_BEGIN("avx2,fma,f16c")
 #  define PQ_AFFINE(name) pq_avx2_affine_##name
 #  define PQ_DRAWN(name) pq_avx2_stochastic_##name
 #  define PQ_WIDE(name) pq_avx2_wide_##name
-#  define PQ_RESCALE pq_avx2_rescale
+#  define PQ_REQUANTIZE pq_avx2_requantize
 #  define PQ_LEVELS pq_avx2_levels
 #  define PQ_QDQ pq_avx2_fake_quantize
 #  define PQ_MAGNITUDE pq_avx2_magnitude

@@ -10,8 +10,8 @@
 PQ_TARGET_BEGIN(
     "avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512bf16,gfni")
 
-#  include "ops/codebook.h"
 #  include "kernels/kernels.h"
+#  include "ops/codebook.h"
 #  include "x86/simd_512.h"
 
 /* AVX2's are: integers of real numbers, whatever needs float64, extrema and transposes. */
@@ -42,7 +42,7 @@ static pq_kernel_fn look_up_book;
 #  define PQ_AFFINE(name) PQ_SHARED(affine_##name)
 #  define PQ_DRAWN(name) pq_avx2_stochastic_##name
 #  define PQ_WIDE(name) pq_avx2_wide_##name
-#  define PQ_RESCALE pq_avx2_rescale
+#  define PQ_REQUANTIZE pq_avx2_requantize
 #  define PQ_LEVELS pq_avx2_levels
 #  define PQ_QDQ pq_avx2_fake_quantize
 #  define PQ_MAGNITUDE pq_avx2_magnitude

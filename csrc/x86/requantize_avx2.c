@@ -121,17 +121,17 @@ PQ_INLINE void store_halved(void *p, vi r, int32_t zero, enum pq_type out)
                                       : _mm256_packus_epi16(lo, hi)));
 }
 
-struct rescale_ends {
+struct requantize_ends {
     __m256i lowest, highest;
 };
 
-PQ_INLINE struct rescale_ends no_ends(void)
+PQ_INLINE struct requantize_ends no_ends(void)
 {
-    return (struct rescale_ends){_mm256_set1_epi32(INT32_MAX),
-                                 _mm256_set1_epi32(INT32_MIN)};
+    return (struct requantize_ends){_mm256_set1_epi32(INT32_MAX),
+                                    _mm256_set1_epi32(INT32_MIN)};
 }
 
-PQ_INLINE void note_ends(struct rescale_ends *to, vi v)
+PQ_INLINE void note_ends(struct requantize_ends *to, vi v)
 {
     const __m256i lowest =
         _mm256_min_epi32(_mm256_min_epi32(v.a, v.b), _mm256_min_epi32(v.c, v.d));
@@ -141,7 +141,7 @@ PQ_INLINE void note_ends(struct rescale_ends *to, vi v)
     to->highest = _mm256_max_epi32(to->highest, highest);
 }
 
-PQ_NOINLINE int are_within(const struct rescale_ends *ends, int64_t least, int64_t most)
+PQ_NOINLINE int are_within(const struct requantize_ends *ends, int64_t least, int64_t most)
 {
     int32_t lowest[PQ_LANES], highest[PQ_LANES];
     int within = 1;
@@ -155,7 +155,7 @@ PQ_NOINLINE int are_within(const struct rescale_ends *ends, int64_t least, int64
 
 #  undef EACH2
 
-#  define PQ_RESCALE pq_avx2_rescale
+#  define PQ_REQUANTIZE pq_avx2_requantize
 #  include "kernels/requantize.inc"
 
 PQ_TARGET_END

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of requantize share. */
-#ifndef PQ_RESCALE_H
-#define PQ_RESCALE_H
+#ifndef PQ_REQUANTIZE_H
+#define PQ_REQUANTIZE_H
 
 #include "engine/plan.h"
 #include "kernels/kernels.h"
@@ -61,58 +61,58 @@ int64_t pq_fixed_product(int64_t v, enum pq_arithmetic arithmetic, struct pq_fix
 /* A product in float32, within [lowest, highest], half to even. */
 int64_t pq_float_product(int64_t v, float r, int64_t lowest, int64_t highest);
 
-/* ---- parameters, a place for each channel, or element (ops/rescale_places.c) ---- */
+/* ---- parameters, a place for each channel, or element (ops/requantize_params.c) ---- */
 
 enum {
-    PQ_PLACES = 512,      /* that are prepared at a time, and elements of a tile */
-    PQ_PLACES_BEYOND = 32 /* that kernels may read past them: the largest block */
+    PQ_PARAMS = 512,      /* that are prepared at a time, and elements of a tile */
+    PQ_PARAMS_BEYOND = 32 /* that kernels may read past them: the largest block */
 };
 
 /* What kernels take, and what is as given. */
 struct pq_requantize_params {
-    float r[PQ_PLACES + PQ_PLACES_BEYOND];
-    int32_t bias[PQ_PLACES + PQ_PLACES_BEYOND];
-    int32_t most[PQ_PLACES + PQ_PLACES_BEYOND], left[PQ_PLACES + PQ_PLACES_BEYOND];
-    int32_t m[PQ_PLACES + PQ_PLACES_BEYOND];
-    int32_t half[PQ_PLACES + PQ_PLACES_BEYOND], right[PQ_PLACES + PQ_PLACES_BEYOND];
-    int64_t given_bias[PQ_PLACES];
-    struct pq_fixed given[PQ_PLACES];
-    unsigned char kind[PQ_PLACES];
+    float r[PQ_PARAMS + PQ_PARAMS_BEYOND];
+    int32_t bias[PQ_PARAMS + PQ_PARAMS_BEYOND];
+    int32_t most[PQ_PARAMS + PQ_PARAMS_BEYOND], left[PQ_PARAMS + PQ_PARAMS_BEYOND];
+    int32_t m[PQ_PARAMS + PQ_PARAMS_BEYOND];
+    int32_t half[PQ_PARAMS + PQ_PARAMS_BEYOND], right[PQ_PARAMS + PQ_PARAMS_BEYOND];
+    int64_t given_bias[PQ_PARAMS];
+    struct pq_fixed given[PQ_PARAMS];
+    unsigned char kind[PQ_PARAMS];
 };
 
-struct pq_rescaling {
+struct pq_requantize_job {
     const struct pq_kernels *kernels;
     const struct pq_requantization *args;
     struct pq_plan plan;
     const struct pq_channels *lead; /* whose places in memory say which channel it is */
-    struct pq_rescale how;          /* of the places, or of all of them */
+    struct pq_requantize_run how;   /* of the loaded_params, or of all of them */
     struct {
         ptrdiff_t first, step, count, repeat, times;
-    } places;
+    } loaded_params;
     struct pq_requantize_params prepared;
 };
 
 /* Where the walk is among channels: index `i` of a dimension has that of its group. */
 struct pq_along {
-    ptrdiff_t first, step, block; /* of index 0, from group to group, indices to a group */
+    ptrdiff_t first, step, group_size; /* of index 0, from group to group, indices to a group */
 };
 
 /* Parameters of `count` groups from `group` on, a place for each. */
-void pq_prepare_groups(struct pq_rescaling *job, struct pq_along along, ptrdiff_t group,
-                       ptrdiff_t count);
+void pq_load_group_params(struct pq_requantize_job *job, struct pq_along along,
+                          ptrdiff_t group, ptrdiff_t count);
 
 /* Those of `columns` elements from `column` on, a place for each, `times` over. */
-void pq_prepare_each(struct pq_rescaling *job, struct pq_along along, ptrdiff_t column,
-                     ptrdiff_t columns, ptrdiff_t times);
+void pq_load_element_params(struct pq_requantize_job *job, struct pq_along along,
+                            ptrdiff_t column, ptrdiff_t columns, ptrdiff_t times);
 
 /* Whether the `count` places from one on are of a kind, which `how` gets, and what else
  * there is to know of them all. */
-void pq_look_at_places(struct pq_rescale *how, const struct pq_rescaling *job, size_t place,
-                       size_t count);
+void pq_summarize_params(struct pq_requantize_run *how, const struct pq_requantize_job *job,
+                         size_t place, size_t count);
 
-/* ---- the walk (ops/rescale.c) ---- */
+/* ---- the walk (ops/requantize_job.c) ---- */
 
 /* All elements of the plan. */
-void pq_rescale_all(struct pq_rescaling *job);
+void pq_requantize_all(struct pq_requantize_job *job);
 
 #endif

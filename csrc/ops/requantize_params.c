@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "ops/rescale.h"
+#include "ops/requantize.h"
 
 static const int64_t two_30 = INT64_C(1) << 30;
 
@@ -51,7 +51,8 @@ static bool set_once(struct pq_requantize_params *to, size_t i, int32_t m, int s
     return true;
 }
 
-/* As struct pq_rescale has it: twice m, less 2^32; shifts by one less than those given. */
+/* As struct pq_requantize_run has it: twice m, less 2^32; shifts by one less than those
+ * given. */
 static bool set_twice(struct pq_requantize_params *to, size_t i, int32_t m, int shift)
 {
     set_nothing(to, i);
@@ -69,7 +70,7 @@ static bool set_twice(struct pq_requantize_params *to, size_t i, int32_t m, int 
 }
 
 /* As products of 64 bits want it, for codes that they may be within. */
-static bool set_whole(struct pq_requantize_params *to, size_t i, int32_t m, int shift)
+static bool set_int32(struct pq_requantize_params *to, size_t i, int32_t m, int shift)
 {
     set_nothing(to, i);
     to->m[i] = m;
@@ -79,14 +80,15 @@ static bool set_whole(struct pq_requantize_params *to, size_t i, int32_t m, int 
 
 /* Two roundings are done in 32 bits: without shifts to the left, and where some codes less
  * the zero point are int32. */
-static bool fits_twice(const struct pq_rescale *how, int shift)
+static bool fits_twice(const struct pq_requantize_run *how, int shift)
 {
     return pq_bytes_of(how->out) < sizeof(int32_t) ||
            (shift <= 0 && how->lowest <= INT32_MAX && how->highest >= INT32_MIN);
 }
 
 /* What kernels take of a kind at place `i`. */
-PQ_NOINLINE void set_place(struct pq_rescaling *job, size_t i, enum pq_rescale_kind kind)
+PQ_NOINLINE void set_place(struct pq_requantize_job *job, size_t i,
+                           enum pq_requantize_kind kind)
 {
     struct pq_requantize_params *const to = &job->prepared;
     const struct pq_fixed by = to->given[i];
@@ -94,35 +96,35 @@ PQ_NOINLINE void set_place(struct pq_rescaling *job, size_t i, enum pq_rescale_k
     const int64_t bias = pq_sum_of(to->given_bias[i], job->args->input_zero, 0);
     bool fits = bias >= INT32_MIN && bias <= INT32_MAX;
     to->bias[i] = fits ? (int32_t)bias : 0;
-    if (kind == PQ_RESCALE_ONCE) {
-        const bool whole = pq_bytes_of(job->how.out) == sizeof(int32_t);
-        fits = (whole ? set_whole : set_once)(to, i, by.m, shift) && fits;
-    } else if (kind == PQ_RESCALE_TWICE) {
+    if (kind == PQ_REQUANTIZE_ONCE) {
+        const bool is_int32 = pq_bytes_of(job->how.out) == sizeof(int32_t);
+        fits = (is_int32 ? set_int32 : set_once)(to, i, by.m, shift) && fits;
+    } else if (kind == PQ_REQUANTIZE_TWICE) {
         fits = set_twice(to, i, by.m, by.shift) && fits_twice(&job->how, by.shift) && fits;
     }
-    to->kind[i] = (unsigned char)(fits ? kind : PQ_RESCALE_NONE);
+    to->kind[i] = (unsigned char)(fits ? kind : PQ_REQUANTIZE_NONE);
 }
 
-static enum pq_rescale_kind kind_of(const struct pq_rescaling *job,
-                                    const struct pq_fixed *by)
+static enum pq_requantize_kind kind_of(const struct pq_requantize_job *job,
+                                       const struct pq_fixed *by)
 {
     const enum pq_arithmetic arithmetic = job->args->arithmetic;
-    return !pq_is_fixed(arithmetic)                              ? PQ_RESCALE_F32
-           : arithmetic == PQ_ARITHMETIC_TFLITE && by->shift < 0 ? PQ_RESCALE_TWICE
-                                                                 : PQ_RESCALE_ONCE;
+    return !pq_is_fixed(arithmetic)                              ? PQ_REQUANTIZE_F32
+           : arithmetic == PQ_ARITHMETIC_TFLITE && by->shift < 0 ? PQ_REQUANTIZE_TWICE
+                                                                 : PQ_REQUANTIZE_ONCE;
 }
 
-void pq_look_at_places(struct pq_rescale *how, const struct pq_rescaling *job, size_t place,
-                       size_t count)
+void pq_summarize_params(struct pq_requantize_run *how, const struct pq_requantize_job *job,
+                         size_t place, size_t count)
 {
     const struct pq_requantize_params *const all = &job->prepared;
     const bool fixed = pq_is_fixed(job->args->arithmetic);
-    how->kind = (enum pq_rescale_kind)all->kind[place];
+    how->kind = (enum pq_requantize_kind)all->kind[place];
     how->least_bias = how->most_bias = all->bias[place];
     how->shifts = 0;
     how->shrinks = 1;
     for (size_t i = place; i < place + count; i++) {
-        how->kind = all->kind[i] == how->kind ? how->kind : PQ_RESCALE_NONE;
+        how->kind = all->kind[i] == how->kind ? how->kind : PQ_REQUANTIZE_NONE;
         how->shifts |= fixed && all->left[i] != 0;
         how->shrinks &= fixed ? all->half[i] != 0 : all->r[i] < 1;
         how->least_bias = all->bias[i] < how->least_bias ? all->bias[i] : how->least_bias;
@@ -131,12 +133,12 @@ void pq_look_at_places(struct pq_rescale *how, const struct pq_rescaling *job, s
 }
 
 /* For each of `n` elements to have parameters: they need to be of a kind. */
-PQ_NOINLINE void join_places(struct pq_rescaling *job, size_t n)
+PQ_NOINLINE void join_places(struct pq_requantize_job *job, size_t n)
 {
     struct pq_requantize_params *const all = &job->prepared;
-    enum pq_rescale_kind kind = kind_of(job, &all->given[0]);
+    enum pq_requantize_kind kind = kind_of(job, &all->given[0]);
     for (size_t i = 0; i < n; i++) {
-        const enum pq_rescale_kind other = kind_of(job, &all->given[i]);
+        const enum pq_requantize_kind other = kind_of(job, &all->given[i]);
         kind = other > kind ? other : kind;
     }
     for (size_t i = 0; i < n; i++) {
@@ -145,7 +147,8 @@ PQ_NOINLINE void join_places(struct pq_rescaling *job, size_t n)
 }
 
 /* As given, those of `n` groups. */
-static void load_places(struct pq_rescaling *job, ptrdiff_t first, ptrdiff_t step, size_t n)
+static void load_places(struct pq_requantize_job *job, ptrdiff_t first, ptrdiff_t step,
+                        size_t n)
 {
     struct pq_requantize_params *const all = &job->prepared;
     pq_load_multipliers(all->r, all->given, job->args, first, step, n);
@@ -154,16 +157,16 @@ static void load_places(struct pq_rescaling *job, ptrdiff_t first, ptrdiff_t ste
 
 /* ---- places ---- */
 
-static bool are_there(const struct pq_rescaling *job, ptrdiff_t first, ptrdiff_t step,
+static bool are_there(const struct pq_requantize_job *job, ptrdiff_t first, ptrdiff_t step,
                       ptrdiff_t count, ptrdiff_t repeat, ptrdiff_t times)
 {
-    return job->places.first == first && job->places.step == step &&
-           job->places.count == count && job->places.repeat == repeat &&
-           job->places.times == times;
+    return job->loaded_params.first == first && job->loaded_params.step == step &&
+           job->loaded_params.count == count && job->loaded_params.repeat == repeat &&
+           job->loaded_params.times == times;
 }
 
-void pq_prepare_groups(struct pq_rescaling *job, struct pq_along along, ptrdiff_t group,
-                       ptrdiff_t count)
+void pq_load_group_params(struct pq_requantize_job *job, struct pq_along along,
+                          ptrdiff_t group, ptrdiff_t count)
 {
     const ptrdiff_t first = along.first + group * along.step;
     const size_t n = (size_t)count;
@@ -174,11 +177,11 @@ void pq_prepare_groups(struct pq_rescaling *job, struct pq_along along, ptrdiff_
     for (size_t i = 0; i < n; i++) {
         set_place(job, i, kind_of(job, &job->prepared.given[i]));
     }
-    pq_look_at_places(&job->how, job, 0, n);
-    job->places.first = first;
-    job->places.step = along.step;
-    job->places.count = count;
-    job->places.repeat = job->places.times = 0;
+    pq_summarize_params(&job->how, job, 0, n);
+    job->loaded_params.first = first;
+    job->loaded_params.step = along.step;
+    job->loaded_params.count = count;
+    job->loaded_params.repeat = job->loaded_params.times = 0;
 }
 
 #define FOR_ARRAY(X, all)                                                                  \
@@ -195,7 +198,7 @@ void pq_prepare_groups(struct pq_rescaling *job, struct pq_along along, ptrdiff_
 static void repeat_places(struct pq_requantize_params *all, size_t n, size_t total)
 {
 #define REPEAT(array) memcpy((array) + at, array, n * sizeof *(array));
-#define END(array) memset((array) + total, 0, PQ_PLACES_BEYOND * sizeof *(array));
+#define END(array) memset((array) + total, 0, PQ_PARAMS_BEYOND * sizeof *(array));
     for (size_t at = n; at < total; at += n) {
         FOR_ARRAY(REPEAT, all)
         REPEAT(all->given)
@@ -207,30 +210,31 @@ static void repeat_places(struct pq_requantize_params *all, size_t n, size_t tot
 }
 #undef FOR_ARRAY
 
-void pq_prepare_each(struct pq_rescaling *job, struct pq_along along, ptrdiff_t column,
-                     ptrdiff_t columns, ptrdiff_t times)
+void pq_load_element_params(struct pq_requantize_job *job, struct pq_along along,
+                            ptrdiff_t column, ptrdiff_t columns, ptrdiff_t times)
 {
     struct pq_requantize_params *const all = &job->prepared;
-    const ptrdiff_t group = column / along.block;
+    const ptrdiff_t group = column / along.group_size;
     const size_t n = (size_t)columns;
     /* Channels are one dimension of a plan, so that `along` is the same on all visits. */
-    if (are_there(job, column, along.step, columns, along.block, times)) {
+    if (are_there(job, column, along.step, columns, along.group_size, times)) {
         return;
     }
     load_places(job, along.first + group * along.step, along.step,
-                (size_t)((column + columns - 1) / along.block - group + 1));
-    for (ptrdiff_t i = columns; along.block > 1 && i-- > 0;) { /* no group is after it */
-        const ptrdiff_t from = (column + i) / along.block - group;
+                (size_t)((column + columns - 1) / along.group_size - group + 1));
+    for (ptrdiff_t i = columns;
+         along.group_size > 1 && i-- > 0;) { /* no group is after it */
+        const ptrdiff_t from = (column + i) / along.group_size - group;
         all->r[i] = all->r[from];
         all->given[i] = all->given[from];
         all->given_bias[i] = all->given_bias[from];
     }
     join_places(job, n);
-    pq_look_at_places(&job->how, job, 0, n);
+    pq_summarize_params(&job->how, job, 0, n);
     repeat_places(all, n, n * (size_t)times);
-    job->places.first = column;
-    job->places.step = along.step;
-    job->places.count = columns;
-    job->places.repeat = along.block;
-    job->places.times = times;
+    job->loaded_params.first = column;
+    job->loaded_params.step = along.step;
+    job->loaded_params.count = columns;
+    job->loaded_params.repeat = along.group_size;
+    job->loaded_params.times = times;
 }

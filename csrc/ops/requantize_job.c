@@ -4,7 +4,7 @@
 
 #include "engine/tile.h"
 #include "engine/walk.h"
-#include "ops/rescale.h"
+#include "ops/requantize.h"
 
 enum {
     PIECE = 16384, /* elements of a run that a kernel does or leaves, where it may */
@@ -59,8 +59,8 @@ PQ_INLINE void store_element(char *y, size_t size, int64_t v)
 }
 
 /* One element after the other, by the definition. */
-PQ_NOINLINE void run_each(const struct pq_rescaling *job, const char *x, char *y, size_t n,
-                          struct spread spread)
+PQ_NOINLINE void run_each(const struct pq_requantize_job *job, const char *x, char *y,
+                          size_t n, struct spread spread)
 {
     const struct pq_requantization *const args = job->args;
     const enum pq_arithmetic arithmetic = args->arithmetic;
@@ -117,33 +117,34 @@ PQ_NOINLINE bool widen(int32_t *PQ_RESTRICT to, const char *PQ_RESTRICT x,
 }
 #undef WIDEN
 
-PQ_NOINLINE bool run_kernel(const struct pq_rescaling *job, const struct pq_rescale *how,
-                            const char *x, char *y, size_t n)
+PQ_NOINLINE bool run_kernel(const struct pq_requantize_job *job,
+                            const struct pq_requantize_run *how, const char *x, char *y,
+                            size_t n)
 {
-    int32_t wide[PQ_PLACES];
+    int32_t wide[PQ_PARAMS];
     const enum pq_type type = job->args->in.type;
     if (type == PQ_I32) {
-        return job->kernels->rescale(how, x, y, n) != 0;
+        return job->kernels->requantize(how, x, y, n) != 0;
     }
-    return widen(wide, x, type, n) && job->kernels->rescale(how, wide, y, n) != 0;
+    return widen(wide, x, type, n) && job->kernels->requantize(how, wide, y, n) != 0;
 }
 
-/* Elements that follow each other: of one group, or of groups of no more than PQ_PLACES,
+/* Elements that follow each other: of one group, or of groups of no more than PQ_PARAMS,
  * all of a kind. */
-PQ_NOINLINE void run_row(const struct pq_rescaling *job, const char *x, char *y, size_t n,
-                         struct spread spread)
+PQ_NOINLINE void run_row(const struct pq_requantize_job *job, const char *x, char *y,
+                         size_t n, struct spread spread)
 {
     const struct pq_requantize_params *const all = &job->prepared;
     const size_t in = pq_bytes_of(job->args->in.type);
     const size_t out = pq_bytes_of(job->args->out.type);
-    struct pq_rescale how = job->how;
+    struct pq_requantize_run how = job->how;
     how.each = spread.each;
     how.group = spread.group;
-    if (how.kind == PQ_RESCALE_NONE && !spread.each) { /* of all places together */
-        pq_look_at_places(&how, job, spread.place, (n - 1) / spread.group + 1);
+    if (how.kind == PQ_REQUANTIZE_NONE && !spread.each) { /* of all places together */
+        pq_summarize_params(&how, job, spread.place, (n - 1) / spread.group + 1);
     }
     const bool sure = how.least_bias == 0 && how.most_bias == 0;
-    const size_t least = job->args->in.type != PQ_I32 ? PQ_PLACES : sure ? n : PIECE;
+    const size_t least = job->args->in.type != PQ_I32 ? PQ_PARAMS : sure ? n : PIECE;
     const size_t most = spread.group < least ? least / spread.group * spread.group : least;
     for (size_t done = 0, m; done < n; done += m) {
         const size_t place = spread.place + (spread.each ? 0 : done / spread.group);
@@ -156,21 +157,21 @@ PQ_NOINLINE void run_row(const struct pq_rescaling *job, const char *x, char *y,
         how.m = all->m + place;
         how.half = all->half + place;
         how.right = all->right + place;
-        if (how.kind == PQ_RESCALE_NONE ||
+        if (how.kind == PQ_REQUANTIZE_NONE ||
             !run_kernel(job, &how, x + done * in, y + done * out, m)) {
             run_each(job, x + done * in, y + done * out, m, rest);
         }
     }
 }
 
-/* Some of dimensions 0 and 1, at most PQ_PLACES elements unless both sides are contiguous.
+/* Some of dimensions 0 and 1, at most PQ_PARAMS elements unless both sides are contiguous.
  */
 struct area {
     ptrdiff_t row, rows, column, columns;
 };
 
-PQ_NOINLINE void run_area(struct pq_rescaling *job, struct pq_position at, struct area area,
-                          struct spread spread)
+PQ_NOINLINE void run_area(struct pq_requantize_job *job, struct pq_position at,
+                          struct area area, struct spread spread)
 {
     const struct pq_requantization *const args = job->args;
     const struct pq_dim *const dim = job->plan.dim;
@@ -186,7 +187,7 @@ PQ_NOINLINE void run_area(struct pq_rescaling *job, struct pq_position at, struc
                                 dim[0].out,
                                 pq_bytes_of(args->out.type),
                                 args->out.swapped && pq_bytes_of(args->out.type) > 1};
-    char from[PQ_PLACES * sizeof(int64_t)], to[PQ_PLACES * sizeof(int32_t)];
+    char from[PQ_PARAMS * sizeof(int64_t)], to[PQ_PARAMS * sizeof(int32_t)];
     const char *x = at.in + area.row * dim[1].in + area.column * dim[0].in;
     char *const y = at.out + area.row * dim[1].out + area.column * dim[0].out;
     if (!pq_tile_direct(&in)) {
@@ -202,17 +203,17 @@ PQ_NOINLINE void run_area(struct pq_rescaling *job, struct pq_position at, struc
 
 /* ---- the walk ---- */
 
-static ptrdiff_t channel_of(const struct pq_rescaling *job, const char *at)
+static ptrdiff_t channel_of(const struct pq_requantize_job *job, const char *at)
 {
     return job->lead == NULL ? 0 : (at - (const char *)job->lead->data) / job->lead->stride;
 }
 
-static struct pq_along channels_along(const struct pq_rescaling *job, struct pq_position at,
-                                      const struct pq_dim *dim)
+static struct pq_along channels_along(const struct pq_requantize_job *job,
+                                      struct pq_position at, const struct pq_dim *dim)
 {
     const ptrdiff_t first = channel_of(job, at.scale);
     const ptrdiff_t step = dim->scale == 0 ? 0 : dim->scale / job->lead->stride;
-    return (struct pq_along){first, step, dim->block};
+    return (struct pq_along){first, step, dim->group_size};
 }
 
 static ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b)
@@ -220,7 +221,7 @@ static ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b)
     return a < b ? a : b;
 }
 
-PQ_NOINLINE bool is_contiguous(const struct pq_rescaling *job)
+PQ_NOINLINE bool is_contiguous(const struct pq_requantize_job *job)
 {
     const struct pq_dim *const dim = job->plan.dim;
     const struct pq_array *const in = &job->args->in, *const out = &job->args->out;
@@ -231,21 +232,21 @@ PQ_NOINLINE bool is_contiguous(const struct pq_rescaling *job)
 }
 
 /* Columns of an area under one pair of parameters. */
-PQ_NOINLINE ptrdiff_t columns_at_once(const struct pq_rescaling *job)
+PQ_NOINLINE ptrdiff_t columns_at_once(const struct pq_requantize_job *job)
 {
     const struct pq_dim *const dim = job->plan.dim;
     const ptrdiff_t in[] = {dim[0].in < 0 ? -dim[0].in : dim[0].in,
                             dim[1].in < 0 ? -dim[1].in : dim[1].in};
     const bool has_shorter_stride = dim[1].end - dim[1].begin > 1 && in[1] < in[0];
-    return is_contiguous(job) ? PTRDIFF_MAX : has_shorter_stride ? FEWER : PQ_PLACES;
+    return is_contiguous(job) ? PTRDIFF_MAX : has_shorter_stride ? FEWER : PQ_PARAMS;
 }
 
 /* Rows and columns that share the parameters at a place. */
-PQ_NOINLINE void run_same(struct pq_rescaling *job, struct pq_position at, struct area all,
-                          size_t place)
+PQ_NOINLINE void run_same(struct pq_requantize_job *job, struct pq_position at,
+                          struct area all, size_t place)
 {
     const ptrdiff_t most = smaller(columns_at_once(job), all.columns);
-    const ptrdiff_t rows = most < PQ_PLACES ? PQ_PLACES / most : 1;
+    const ptrdiff_t rows = most < PQ_PARAMS ? PQ_PARAMS / most : 1;
     struct area area;
     for (ptrdiff_t c = 0; c < all.columns; c += most) {
         area.column = all.column + c;
@@ -260,14 +261,14 @@ PQ_NOINLINE void run_same(struct pq_rescaling *job, struct pq_position at, struc
 }
 
 /* Contiguous groups of a row from a place on, whole ones: as many as are of a kind. */
-static void run_whole(struct pq_rescaling *job, struct pq_position at, struct area area,
-                      size_t place, ptrdiff_t block)
+static void run_full_groups(struct pq_requantize_job *job, struct pq_position at,
+                            struct area area, size_t place, ptrdiff_t block)
 {
     const unsigned char *const kind = job->prepared.kind;
     const size_t groups = (size_t)(area.columns / block);
     for (size_t done = 0, count; done < groups; done += count) {
         const struct spread spread = {place + done, (size_t)block, 0};
-        count = job->how.kind == PQ_RESCALE_NONE ? 1 : groups;
+        count = job->how.kind == PQ_REQUANTIZE_NONE ? 1 : groups;
         for (; done + count < groups; count++) {
             if (kind[spread.place + count] != kind[spread.place]) {
                 break;
@@ -280,20 +281,20 @@ static void run_whole(struct pq_rescaling *job, struct pq_position at, struct ar
 }
 
 /* Groups of dimension 0 are long enough. */
-static void run_groups(struct pq_rescaling *job, struct pq_position at,
+static void run_groups(struct pq_requantize_job *job, struct pq_position at,
                        struct pq_along along)
 {
     const struct pq_dim *const dim = job->plan.dim;
-    const ptrdiff_t block = along.block, last = (dim[0].end - 1) / block;
-    const bool many = is_contiguous(job) && block <= PQ_PLACES &&
+    const ptrdiff_t block = along.group_size, last = (dim[0].end - 1) / block;
+    const bool many = is_contiguous(job) && block <= PQ_PARAMS &&
                       dim[0].begin % block == 0 && dim[0].end % block == 0;
-    for (ptrdiff_t group = dim[0].begin / block; group <= last; group += PQ_PLACES) {
-        const ptrdiff_t groups = smaller(PQ_PLACES, last - group + 1);
-        pq_prepare_groups(job, along, group, groups);
+    for (ptrdiff_t group = dim[0].begin / block; group <= last; group += PQ_PARAMS) {
+        const ptrdiff_t groups = smaller(PQ_PARAMS, last - group + 1);
+        pq_load_group_params(job, along, group, groups);
         for (ptrdiff_t r = dim[1].begin; r < dim[1].end; r++) {
             if (many) {
                 const struct area all = {r, 1, group * block, groups * block};
-                run_whole(job, at, all, 0, block);
+                run_full_groups(job, at, all, 0, block);
             }
             for (ptrdiff_t g = group; !many && g < group + groups; g++) {
                 const ptrdiff_t from = g * block;
@@ -307,7 +308,7 @@ static void run_groups(struct pq_rescaling *job, struct pq_position at,
 }
 
 /* Dimension 0 selects no parameters; dimension 1 may, which then has rows for groups. */
-static void run_uniform(struct pq_rescaling *job, struct pq_position at)
+static void run_uniform(struct pq_requantize_job *job, struct pq_position at)
 {
     const struct pq_dim *const dim = job->plan.dim;
     const struct pq_along along = channels_along(job, at, &dim[1]);
@@ -315,17 +316,17 @@ static void run_uniform(struct pq_rescaling *job, struct pq_position at)
     if (along.step == 0) {
         const struct area all = {dim[1].begin, dim[1].end - dim[1].begin, dim[0].begin,
                                  columns};
-        pq_prepare_groups(job, along, 0, 1);
+        pq_load_group_params(job, along, 0, 1);
         run_same(job, at, all, 0);
         return;
     }
     for (ptrdiff_t r = dim[1].begin; r < dim[1].end;) {
-        const ptrdiff_t group = r / along.block;
+        const ptrdiff_t group = r / along.group_size;
         const ptrdiff_t groups =
-            smaller(PQ_PLACES, (dim[1].end - 1) / along.block - group + 1);
-        pq_prepare_groups(job, along, group, groups);
+            smaller(PQ_PARAMS, (dim[1].end - 1) / along.group_size - group + 1);
+        pq_load_group_params(job, along, group, groups);
         for (ptrdiff_t g = 0; g < groups; g++) {
-            const ptrdiff_t end = smaller((group + g + 1) * along.block, dim[1].end);
+            const ptrdiff_t end = smaller((group + g + 1) * along.group_size, dim[1].end);
             const struct area all = {r, end - r, dim[0].begin, columns};
             run_same(job, at, all, (size_t)g);
             r = end;
@@ -334,7 +335,7 @@ static void run_uniform(struct pq_rescaling *job, struct pq_position at)
 }
 
 /* Whether rows follow each other on both sides. */
-static bool is_dense(const struct pq_rescaling *job)
+static bool is_dense(const struct pq_requantize_job *job)
 {
     const struct pq_dim *const dim = job->plan.dim;
     const ptrdiff_t columns = dim[0].end - dim[0].begin;
@@ -343,20 +344,20 @@ static bool is_dense(const struct pq_rescaling *job)
 }
 
 /* They are not, or channels are the elements themselves. */
-static void run_elements(struct pq_rescaling *job, struct pq_position at,
+static void run_elements(struct pq_requantize_job *job, struct pq_position at,
                          struct pq_along along)
 {
     const struct pq_dim *const dim = job->plan.dim;
-    const ptrdiff_t most = smaller(columns_at_once(job), PQ_PLACES);
+    const ptrdiff_t most = smaller(columns_at_once(job), PQ_PARAMS);
     const ptrdiff_t all = dim[0].end - dim[0].begin, count = dim[1].end - dim[1].begin;
     struct area area;
     for (area.column = dim[0].begin; area.column < dim[0].end;
          area.column += area.columns) {
         area.columns = smaller(smaller(most, all), dim[0].end - area.column);
-        const ptrdiff_t rows = smaller(PQ_PLACES / area.columns, count);
+        const ptrdiff_t rows = smaller(PQ_PARAMS / area.columns, count);
         const struct spread spread = {0, (size_t)(area.columns * rows), 1};
         const ptrdiff_t step = area.columns == all && is_dense(job) ? count : rows;
-        pq_prepare_each(job, along, area.column, area.columns, rows);
+        pq_load_element_params(job, along, area.column, area.columns, rows);
         for (area.row = dim[1].begin; area.row < dim[1].end; area.row += area.rows) {
             area.rows = smaller(dim[1].end - area.row, step);
             run_area(job, at, area, spread);
@@ -366,21 +367,21 @@ static void run_elements(struct pq_rescaling *job, struct pq_position at,
 
 static void visit(void *p, struct pq_position at)
 {
-    struct pq_rescaling *const job = p;
+    struct pq_requantize_job *const job = p;
     const struct pq_dim *const dim = job->plan.dim;
     if (dim[0].scale == 0) {
         run_uniform(job, at);
         return;
     }
     const struct pq_along along = channels_along(job, at, &dim[0]);
-    if (along.block >= SHORT) {
+    if (along.group_size >= SHORT) {
         run_groups(job, at, along);
     } else {
         run_elements(job, at, along);
     }
 }
 
-void pq_rescale_all(struct pq_rescaling *job)
+void pq_requantize_all(struct pq_requantize_job *job)
 {
     pq_for_each_row(&job->plan, 2, visit, job);
 }
