@@ -5,13 +5,34 @@
  *     quantize    out = saturate(round((in - offset) / scale) + zero)
  *     dequantize  out = (in - zero) * scale + offset
  *
- * The division is IEEE division rounded once, the rounding to integer is one of nine named
- * modes or a stochastic one, NaN gives the lowest code. Narrow floats take the sum of
- * quotient and zero point, rounded half to even or stochastically, and keep NaN where they
- * have one. Results are the same bits on
- * every CPU and do not depend on the caller's floating-point control state. Nothing is
- * allocated, nothing outside the arrays is read or written, nothing mutable is shared:
- * every function may be called from any number of threads.
+ * The quotient is rounded once, as by IEEE division. The quotient becomes an integer by one
+ * of nine named rounding modes or by stochastic rounding. NaN becomes the lowest integer
+ * code. A code that is a narrow float is the sum of quotient and zero point, rounded half
+ * to even or stochastically. NaN stays NaN if the narrow float has a NaN.
+ *
+ * Results are equal bit for bit on every CPU. They do not depend on the caller's
+ * floating-point control state. The functions allocate no memory, access no memory outside
+ * the arrays and keep no mutable state. Any number of threads may call them.
+ *
+ * Words of this header:
+ *
+ *     real          a float16, bfloat16, float32 or float64 number
+ *     narrow float  a float of at most 8 bits
+ *     code          the integer or narrow float that is stored for a real number
+ *     group         the elements that share a scale and a zero point
+ *     extent        the size of one dimension
+ *     C order       the order of elements with the last dimension varying fastest
+ *
+ * A function that returns enum pq_status writes nothing if it reports an error, unless its
+ * comment or the comment of the status states an exception. A function with the arguments
+ * `part` and `parts` does part number `part`, from 0, of a call that is divided into
+ * `parts` parts. Different threads may run the parts. Together the parts compute the result
+ * of the call with parts = 1. Some parts may be empty. Each part checks the arguments.
+ *
+ * Every function with a `kernels` argument can return these errors: PQ_ERR_NULL,
+ * PQ_ERR_SIZE, PQ_ERR_NDIM, PQ_ERR_SHAPE, PQ_ERR_TYPE, and PQ_ERR_PART if it has a `part`.
+ * A function that writes an array `out` can return PQ_ERR_OVERLAP. The comment of a
+ * function lists its other errors.
  */
 #ifndef PQ_H
 #define PQ_H
@@ -23,9 +44,10 @@
 extern "C" {
 #endif
 
-#define PQ_MAX_NDIM 64
+#define PQ_MAX_NDIM 64 /* the largest number of dimensions */
 
-/* 0 is no type, so that what is left out of a struct is not taken for one. */
+/* Element types. Value 0 is not a type, so a member that the caller leaves at 0 has no
+ * type. Types without a comment have the sizes and formats that their names give. */
 enum pq_type {
     PQ_NO_TYPE,
     PQ_F32,
@@ -40,8 +62,9 @@ enum pq_type {
     PQ_U32,
     PQ_I64,
     PQ_U64,
-    /* Narrow types, in the low bits of a byte; what is above them is ignored and written
-     * as 0. Those of less than 8 bits can also lie at any bit, see bit_strides. */
+    /* Types of at most 8 bits. A code is in the low bits of a byte. Readers ignore the bits
+     * above the code; writers set them to 0. Codes of fewer than 8 bits can also be packed,
+     * see `bit_strides` in struct pq_array. */
     PQ_I4,
     PQ_U4,
     PQ_I2,
@@ -53,252 +76,306 @@ enum pq_type {
     PQ_F6E2M3FN,
     PQ_F6E3M2FN,
     PQ_F4E2M1FN,
-    PQ_F8E8M0FNU, /* scales only */
+    PQ_F8E8M0FNU, /* a power of two or NaN; only for scales */
     PQ_F8E3M4,
     PQ_F8E4M3,
     PQ_F8E4M3B11FNUZ,
     PQ_TYPE_COUNT
 };
 
-/* Rounding of the quotient to an integer. Stochastic, also to narrow floats: to one of the
- * two neighbours, by chance, see `seed` in struct pq_args. */
+/* Rounding of the quotient to an integer. The PQ_HALF modes round to the nearest integer;
+ * they differ for a number halfway between two integers. */
 enum pq_round {
-    PQ_HALF_EVEN,
-    PQ_HALF_AWAY,
-    PQ_HALF_TOWARD_ZERO,
-    PQ_HALF_UP,
-    PQ_HALF_DOWN,
-    PQ_AWAY,
-    PQ_TRUNC,
-    PQ_CEIL,
-    PQ_FLOOR,
-    PQ_STOCHASTIC,
+    PQ_HALF_EVEN,        /* halves to the even neighbour */
+    PQ_HALF_AWAY,        /* halves away from zero */
+    PQ_HALF_TOWARD_ZERO, /* halves toward zero */
+    PQ_HALF_UP,          /* halves toward +infinity */
+    PQ_HALF_DOWN,        /* halves toward -infinity */
+    PQ_AWAY,             /* away from zero */
+    PQ_TRUNC,            /* toward zero */
+    PQ_CEIL,             /* toward +infinity */
+    PQ_FLOOR,            /* toward -infinity */
+    PQ_STOCHASTIC, /* to one of two neighbours at random, also for narrow floats; see `seed`
+                      in struct pq_args */
     PQ_ROUND_COUNT
 };
 
 enum pq_status {
     PQ_OK,
-    PQ_ERR_NULL,  /* a pointer that is needed is null */
-    PQ_ERR_NDIM,  /* more than PQ_MAX_NDIM dimensions, or fewer than none */
-    PQ_ERR_SHAPE, /* a negative extent, a block smaller than one element, more elements or
-                     longer strides than memory has, or a layout that makes no sense */
-    PQ_ERR_TYPE,  /* a type that this argument cannot have */
-    PQ_ERR_ROUND, /* an unknown rounding mode */
-    PQ_ERR_PART,  /* not 0 <= part < parts */
-    PQ_ERR_ZERO,  /* a zero point outside the range of codes, or of what can be computed */
-    PQ_ERR_OVERLAP,   /* elements of `out` share memory with each other; with those of other
-                         arrays they must not, which is not checked */
-    PQ_ERR_SIZE,      /* a struct whose size is less than that of its first version, or that
-                         sets members which this version does not know */
-    PQ_ERR_NONFINITE, /* an element is NaN or infinite where that has no answer; some of
-                         what was to be written has been */
-    PQ_ERR_OPTION,    /* a code outside the range of the quantized type, or options that do
-                         not go together */
-    PQ_ERR_BEYOND /* elements out of range that were not to be; all has been written, with
-                     these saturated */
+    PQ_ERR_NULL,  /* a required pointer is null */
+    PQ_ERR_NDIM,  /* `ndim` is negative or exceeds PQ_MAX_NDIM */
+    PQ_ERR_SHAPE, /* an extent is negative, a member of `block` is less than 1, the elements
+                     or strides exceed the address space, or a layout or axis is invalid */
+    PQ_ERR_TYPE,  /* an argument has a type that the function does not accept there */
+    PQ_ERR_ROUND, /* the rounding mode is unknown */
+    PQ_ERR_PART,  /* `part` is less than 0, or not less than `parts` */
+    PQ_ERR_ZERO, /* a zero point is outside the range of codes or cannot be computed with */
+    PQ_ERR_OVERLAP, /* two elements of `out` share memory; overlap of `out` with other
+                       arrays is forbidden too, but not checked */
+    PQ_ERR_SIZE,    /* a struct is smaller than in its first version, or sets a member that
+                       this version does not know */
+    PQ_ERR_NONFINITE, /* an element is NaN or infinite, and the function has no result for
+                         it; a part of the output may have been written */
+    PQ_ERR_OPTION,    /* an option has an invalid value, a code is outside the range of its
+                         type, or two options exclude each other */
+    PQ_ERR_BEYOND /* `beyond` or `refuse_nan` reports elements out of range; all elements
+                     have been written, with saturated codes */
 };
 
-/* What becomes of integers beyond the range of codes. */
+/* Handling of integers outside the range of codes. */
 enum pq_beyond {
-    PQ_SATURATE,
-    PQ_WRAP,   /* modulo 2^bits; what is infinite becomes the lowest code, as NaN does */
-    PQ_REFUSE, /* PQ_ERR_BEYOND */
+    PQ_SATURATE, /* write the nearest code of the range */
+    PQ_WRAP, /* write the integer modulo 2^bits, and the lowest code for infinity and NaN */
+    PQ_REFUSE, /* saturate, and return PQ_ERR_BEYOND */
     PQ_BEYOND_COUNT
 };
 
 /*
- * Every struct that callers make, but for `struct pq_array` in it, begins with its size:
- * the caller sets `.size = sizeof` of it. Members are only ever added, at the end; what is
- * beyond `size` counts as zeros, and a member that is 0 or null means what Python's
- * functions do by default. So a caller may have been compiled for an older version, and for
- * a newer one if it leaves what is new at 0.
+ * Versions of structs. Every struct that the caller fills in begins with `size`, except
+ * struct pq_array and struct pq_channels. The caller sets `size` to the sizeof of the
+ * struct. New versions add members only at the end. The functions read members beyond
+ * `size` as 0, and 0 or null selects the default of the Python function. A caller compiled
+ * for an older version therefore works. A caller compiled for a newer version works if it
+ * leaves the new members at 0.
  */
 
-/* Where elements lie. Element (i, j, ...) is at data + i * strides[0] + j * strides[1]...
- * This struct stays as it is. */
+/* One strided array. Element (i, j, ...) is at the address data + i * strides[0] +
+ * j * strides[1] + ... This struct does not change between versions. */
 struct pq_array {
-    void *data;
-    const ptrdiff_t *strides; /* bytes; any sign, any alignment */
-    enum pq_type type;
-    int swapped; /* not 0: the byte order is not the machine's */
-    /* Null, or for `in` and `out` of less than 8 bits instead of `strides`: distances in
-     * bits. Element (i, j, ...) begins i * bit_strides[0] + j * bit_strides[1] ... bits
-     * above the lowest bit of the byte `data`, and may end in the next byte. Bits of `out`
-     * between elements stay as they are; where elements lie densely in C order, the last
-     * byte is filled up with zeros. */
+    void *data;               /* address of element (0, 0, ...) */
+    const ptrdiff_t *strides; /* `ndim` distances in bytes; any sign, any alignment */
+    enum pq_type type;        /* type of the elements */
+    int swapped;              /* nonzero: the byte order is not the machine's */
+    /* Null, or `ndim` distances in bits that replace `strides`. Only `in` and `out` accept
+     * bit strides, for types of fewer than 8 bits or with a layout. Element (i, j, ...)
+     * begins i * bit_strides[0] + j * bit_strides[1] + ... bits above the lowest bit of the
+     * byte `data`, and may end in the next byte. A function that writes `out` does not
+     * change bits between elements. If the elements are dense in C order, the function sets
+     * the unused bits of the last byte to 0. */
     const ptrdiff_t *bit_strides;
 };
 
 /*
- * Codes of at most 8 bits as a stream of bits along one axis, cut into words: beside the
- * bit_strides of `in` or `out`, which say where the streams of the other axes begin, in
- * whole bytes, while the stride of `axis` is not looked at. Code i begins at bit v = i *
- * bits of the stream, or with an `order` at v = (i / group * group + order[i % group]) *
- * bits. Bit v is bit v % word_bits of word v / word_bits, words are little-endian, and word
- * k begins k * word_stride bits above the stream. What a word has no room for is in the low
- * bits of the next. There is memory for every word of which a code of a whole group has
- * bits; bits of `out` that no code has stay as they are.
+ * Codes of at most 8 bits in words along one axis. The codes along `axis` are one stream of
+ * bits. The `bit_strides` of the other axes locate the first bit of each stream; they are
+ * multiples of 8. The bit stride of `axis` is ignored.
+ *
+ * Code i begins at bit v = i * bits of the stream. With an `order` it begins at bit
+ * v = (i / group * group + order[i % group]) * bits. Bit v is bit v % word_bits of word
+ * v / word_bits. Words are little-endian. Word k begins k * word_stride bits above the
+ * begin of the stream. A code that does not fit in the rest of a word continues in the low
+ * bits of the next word.
+ *
+ * The caller provides memory for every word that a code of a complete group can use. Bits
+ * of `out` that belong to no code do not change.
  */
 struct pq_layout {
-    size_t size;
-    int axis;
-    int bits;              /* of a code: those of its type, and of a PQ_U8 1 to 8; 0: all */
-    int word_bits;         /* 8, 16, 32 or 64 */
-    int group;             /* codes that are permuted among each other, at most 256 */
-    ptrdiff_t word_stride; /* bits, a multiple of 8 */
-    const unsigned char *order; /* `group` numbers from 0, each once; null: i as it is */
+    size_t size;   /* sizeof(struct pq_layout) */
+    int axis;      /* dimension of the streams, 0 <= axis < ndim */
+    int bits;      /* bits of a code: 1 to 8 for PQ_U8, else the bits of the type; 0: the
+                      bits of the type */
+    int word_bits; /* bits of a word: 8, 16, 32 or 64 */
+    int group;     /* codes in one permutation, 1 to 256; ignored if `order` is null */
+    ptrdiff_t word_stride;      /* distance of words in bits, a multiple of 8 */
+    const unsigned char *order; /* a permutation of the numbers 0 to group - 1; null: codes
+                                   are in order */
 };
 
 /*
- * One call. All arrays share `ndim` and `shape`, but `scale` and `zero` are indexed by
- * i / block[d] along dimension d: stride 0 where a dimension does not select a parameter,
- * block 1 for one parameter per index, larger for blocks (the last may be short). Where an
- * extent is 0 nothing is read, whatever the strides; pointers are not null there, too.
+ * Arguments of one call. All arrays have the dimensions of `shape`. For element
+ * (i, j, ...), `scale` and `zero` are indexed by i / block[0], j / block[1], ... A stride
+ * of 0 means that the dimension does not select a parameter. A member of `block` is 1 for
+ * one parameter per index and larger for blocks; the last block of a dimension may be
+ * short. If an extent is 0, no element is accessed and strides do not matter, but required
+ * pointers must not be null.
  *
- * `out` has memory of its own: where it shares some with `in`, `scale` or `zero`, the
- * result is undefined, though nothing else is written.
+ * The memory of `out` must not overlap `in`, `scale` or `zero`. If it does, the elements of
+ * `out` are undefined; other memory does not change.
  */
 struct pq_args {
-    size_t size;
-    int ndim;
-    const ptrdiff_t *shape;
-    const ptrdiff_t *block; /* null: 1 everywhere */
-    struct pq_array in;
-    struct pq_array out;
-    struct pq_array scale; /* any type; integers count as float64 */
-    struct pq_array
-        zero; /* data null: none. Any integer type; with narrow floats, these too */
-    /* The rest for quantize only. */
-    enum pq_round round; /* integers */
-    /* Real type that holds the quotient; none: float64 where `in` is, else float32. */
-    enum pq_type precision;
-    int overflow; /* narrow floats: what is too large becomes infinity or NaN where the type
-                     has one, instead of the largest number */
-    int zero_first; /* integers: round the sum of quotient and zero point, added in float32
-                     */
-    int narrow_first; /* round `in` and `scale` to `precision` before they are divided */
-    /* Dequantize integers: take zero points outside the range of the quantized type, too,
-     * where they are otherwise refused as quantize refuses them. */
+    size_t size;            /* sizeof(struct pq_args) */
+    int ndim;               /* number of dimensions, 0 to PQ_MAX_NDIM */
+    const ptrdiff_t *shape; /* `ndim` extents in elements */
+    const ptrdiff_t *block; /* `ndim` block sizes in elements; null: 1 in each dimension */
+    struct pq_array in;     /* the elements to read */
+    struct pq_array out;    /* the elements to write */
+    struct pq_array scale; /* scales of any type; integers are converted to float64 first */
+    struct pq_array zero;  /* zero points of any integer type; for codes of a narrow float
+                              type, that type too; `data` null: no zero points */
+    /* The members from `round` to `narrow_first` are for quantize only. */
+    enum pq_round round;    /* rounding mode of integers; narrow floats round half to even
+                               unless it is PQ_STOCHASTIC */
+    enum pq_type precision; /* real type of the quotient; PQ_NO_TYPE: float64 if `in` is
+                               float64, else float32 */
+    int overflow;   /* nonzero, narrow floats: a value too large becomes infinity, or NaN if
+                       the type has no infinity, instead of the largest number */
+    int zero_first; /* nonzero, integers: round the sum of quotient and zero point, added in
+                       float32, or in float64 for float64 quotients */
+    int narrow_first; /* nonzero: first round `in` and `scale` to `precision` */
+    /* Dequantize only. Nonzero, integers: accept zero points outside the range of the code
+     * type. 0: PQ_ERR_ZERO. */
     int any_zeros;
-    /* The results of minmax. */
-    struct pq_array lowest;
-    struct pq_array highest;
-    /* Null, or how codes lie in words; not looked at by minmax and choose_params. Codes
-     * that are quantized to fewer bits than their type has are the largest that these hold
-     * where they would be larger. */
+    struct pq_array lowest;  /* pq_minmax(): smallest elements, see there */
+    struct pq_array highest; /* pq_minmax(): largest elements, see there */
+    /* Null, or the layout of the codes in `in` or `out`. If the codes of the layout have
+     * fewer bits than the type, larger codes are written as the largest code of the layout.
+     * pq_minmax() and pq_choose_params() ignore layouts. */
     const struct pq_layout *in_layout;
     const struct pq_layout *out_layout;
     /*
-     * The rest for quantize and dequantize, whose arithmetic then is that of `in`, or
-     * `out`, float32 for 16 bits, rounded after each step; or of `precision`, which may be
-     * PQ_F64.
-     *
-     * Null, or numbers that lie as those of `scale` do, of its type and byte order and at
-     * its strides: subtracted before the division, added to the product.
+     * The members from here on are for quantize and dequantize only. A call that sets one
+     * of the members `offset` to `refuse_nan` rounds after each operation. It computes in
+     * the type of `in` to quantize and of `out` to dequantize, or in float32 if that type
+     * has 16 bits. To quantize, `precision` can select PQ_F64.
      */
+    /* Null, or offsets with the type, byte order and strides of `scale`, which are
+     * subtracted before the division or added after the product. */
     const void *offset;
-    int inverse; /* multiply by scales to quantize, and divide by them to dequantize */
-    /* Null, or integers that stand for NaN, which becomes the first of them. Here and below
-     * those of PQ_U64 are two's complement. */
-    const int64_t *fill;
-    size_t fills;
-    /* Quantize only. Integers saturate to [lowest_code, highest_code], where either is not
-     * 0, which zero points are within, unless all are 0. */
+    int inverse;         /* nonzero: multiply by scales to quantize, divide to dequantize */
+    const int64_t *fill; /* codes that mean NaN; NaN becomes the first. PQ_U64 codes here
+                            and below are stored in two's complement */
+    size_t fills;        /* number of codes in `fill`; 0: no code means NaN */
+    /* Quantize to integers: the range of codes, if one of the limits is not 0. Zero points
+     * must be within the range, unless all zero points are 0. */
     int64_t lowest_code, highest_code;
-    enum pq_beyond beyond; /* narrow floats: saturate, or refuse what would do so */
-    int refuse_nan;        /* PQ_ERR_BEYOND for a NaN quotient that no fill stands for */
+    enum pq_beyond beyond; /* handling of values out of range; narrow floats: not PQ_WRAP */
+    int refuse_nan; /* nonzero: PQ_ERR_BEYOND for a NaN quotient that no fill replaces */
     /*
-     * PQ_STOCHASTIC: a quotient (a sum with `zero_first`, and to narrow floats) t of the
-     * way from one code to the next becomes that next one if u < t, where u is the upper 24
-     * bits of a word times 2^-24. Word i is number i % 4 of what Philox4x32-10 makes of the
-     * key `seed` and the counter i / 4, where i is `start` plus the position of the element
-     * in C order, modulo 2^64. So results do not depend on strides, parts or kernels.
+     * For PQ_STOCHASTIC. Let a and b be the codes below and above the quotient, and t the
+     * position of the quotient between them, from 0 at a to 1 at b. The result is b if
+     * u < t, else a. With `zero_first` and for narrow floats, the sum of quotient and zero
+     * point replaces the quotient. u is the upper 24 bits of a random word times 2^-24.
+     * Word i is number i % 4 of the Philox4x32-10 output for the key `seed` and the counter
+     * i / 4. i is `start` plus the position of the element in C order, modulo 2^64. Results
+     * therefore do not depend on strides, parts or kernels.
      */
     uint64_t seed, start;
 };
 
-struct pq_kernels; /* the kernels of one instruction set */
+/* The kernels of one instruction set. */
+struct pq_kernels;
 
-/*
- * The kernels by name ("scalar", "avx2", "avx512", "neon"); null when this build or this
- * CPU lacks them, and for null. pq_isa_name(i) lists the names that this machine can use,
- * best first, then null.
- */
+/* Return the kernels of the instruction set "scalar", "avx2", "avx512" or "neon". Return
+ * null if this build or this CPU does not have them, or if `name` is null. */
 const struct pq_kernels *pq_isa_find(const char *name);
+
+/* Return the name of instruction set number `i` of this machine; number 0 is the fastest.
+ * Return null if `i` is negative or there are not so many. */
 const char *pq_isa_name(int i);
 
 /*
- * Quantize real `in` (an int32 is converted to the type of the quotient) to integer or
- * narrow float `out`; dequantize those to real `out`. The work is cut into `parts` that may
- * run on different threads; each call does one of them. Dequantizing integers takes with
- * `any_zeros` all that int64 holds. Quantizing with `zero_first` takes these from float32
- * to 8 bits, half to even, and otherwise up to 2^52 in magnitude.
+ * Quantize `in` to `out`: out = saturate(round((in - offset) / scale) + zero). `in` is real
+ * or int32; int32 numbers are converted to the type of the quotient first. `out` has any
+ * integer or narrow float type.
+ *
+ * Zero points must be within the range of the codes. With `zero_first` and for narrow
+ * floats, magnitudes up to 2^52 are valid. Float32 to 8-bit integers with `zero_first` and
+ * PQ_HALF_EVEN accepts any int64.
+ *
+ * Errors: PQ_ERR_ROUND; PQ_ERR_ZERO; PQ_ERR_OPTION; PQ_ERR_BEYOND with `beyond` = PQ_REFUSE
+ * or `refuse_nan`.
  */
 enum pq_status pq_quantize(const struct pq_kernels *kernels, const struct pq_args *args,
                            int part, int parts);
+
+/*
+ * Dequantize `in` to `out`: out = (in - zero) * scale + offset. `in` has any integer or
+ *  narrow float type, `out` is real. Zero points of integer codes must be within the range
+ * of the codes. With `any_zeros` they can be any int64, or up to 2^52 in magnitude together
+ * with `offset`, `inverse` or `fill`. Zero points of narrow floats can be up to 2^52 in
+ * magnitude.
+ *
+ * Errors: PQ_ERR_ZERO; PQ_ERR_OPTION for a fill outside the range of the codes.
+ */
 enum pq_status pq_dequantize(const struct pq_kernels *kernels, const struct pq_args *args,
                              int part, int parts);
 
 /*
- * A call that is checked and planned once, and run on other arrays of the same types, shape
- * and strides. Nothing needs to be freed. It refers to the arrays of scales, zero points
- * and offsets, to fills and to layouts, which have to stay where they are, and as they are;
- * of `in` and `out` only the types and strides count, and that `data` is not null. Any
- * number of threads may run it. What a failed call has prepared, or what holds nothing but
- * zeros, gives PQ_ERR_NULL. Of this struct, too, the caller sets the size; PQ_ERR_SIZE
- * where the plan does not fit.
+ * A prepared call: checked and planned once, and run any number of times, by any number of
+ * threads, on arrays of equal types, shape and strides. It needs no freeing. It refers to
+ * the scales, zero points, offsets, fills and layouts, so the caller must not move or
+ * change them.
  */
 struct pq_prepared {
-    size_t size;
-    uint64_t opaque[1023];
+    size_t size;           /* sizeof(struct pq_prepared) */
+    uint64_t opaque[1023]; /* private data */
 };
 
+/*
+ * Prepare a call of pq_quantize() or pq_dequantize(). Only the types and strides of `in`
+ * and `out` matter, but their `data` must not be null.
+ *
+ * Errors: as for the call; PQ_ERR_SIZE if the plan does not fit in `prepared`. After an
+ * error pq_run() returns PQ_ERR_NULL.
+ */
 enum pq_status pq_prepare_quantize(struct pq_prepared *prepared,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args);
 enum pq_status pq_prepare_dequantize(struct pq_prepared *prepared,
                                      const struct pq_kernels *kernels,
                                      const struct pq_args *args);
+
+/*
+ * Run a part of a prepared call. `in` and `out` are the addresses of element (0, 0, ...).
+ *
+ * Errors: PQ_ERR_NULL for a null pointer, and if `prepared` contains no call (it is zeroed
+ * or its preparation failed); PQ_ERR_PART; PQ_ERR_BEYOND as in pq_quantize().
+ */
 enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *out,
                       int part, int parts);
 
-/* Copy codes of a narrow type, or of a byte in a layout, at bits or in bytes on either
- * side. As where codes are quantized those that are too large for `out_layout` become the
- * largest it has. */
+/*
+ * Copy codes to another layout, to bytes or from bytes. `in` and `out` have one type: a
+ * type of fewer than 8 bits, a narrow float, or int8 or uint8 if at least one side has a
+ * layout. Codes that exceed the bits of `out_layout` become the largest code of the layout.
+ * Reads `ndim`, `shape`, `in`, `out` and the layouts.
+ */
 enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args *args,
                          int part, int parts);
 
 /*
- * Smallest and largest element of real `in` per parameter, merged into the float64 arrays
- * `lowest` and `highest`, which are indexed as `scale` is elsewhere, aligned and in the
- * machine's byte order, and which the caller has filled with start values. `scale`, `zero`
- * and `out` are not looked at. A zero may be of either sign. Where both are PQ_F32 `lowest`
- * gets the largest magnitudes instead, rounded half to even, and `highest` is not written
- * to. *finite becomes 0 when `in` holds a NaN or an infinity; the extrema then mean
- * nothing.
+ * Find the smallest and the largest element of each group of the real array `in`, and merge
+ * them into `lowest` and `highest`. They are arrays of float64, indexed like `scale` in
+ * other calls. They are aligned, have the byte order of the machine, and contain start
+ * values, for example +infinity and -infinity. A zero in the result may have either sign.
+ *
+ * If both arrays are float32, the function instead merges the largest magnitude of each
+ * group, rounded half to even, into `lowest`, and does not write `highest`.
+ *
+ * *finite is set to 1 if all elements are finite. It is set to 0 for a NaN or an infinity;
+ * the results are then undefined. `scale`, `zero` and `out` are ignored.
  */
 enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args *args,
                          int *finite);
 
-/* Number of NaN and infinities in real `in`, and the C-order position of the first. */
+/* Count the NaN and infinities of the real array `in`. *first is the position of the first
+ * one in C order, or 0 if *count is 0. Errors: as for pq_minmax(). */
 enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, size_t *first);
 
-/* Quantize again what was PQ_ERR_BEYOND: number of such elements, and the C-order position
- * of the first. */
+/*
+ * Repeat a call of pq_quantize() that returned PQ_ERR_BEYOND, and count the elements out of
+ * range. The function writes `out` again. *first is the position of the first counted
+ * element in C order. The function returns PQ_OK after a count. If pq_quantize() does not
+ * return PQ_ERR_BEYOND, the function sets *count and *first to 0 and returns the status of
+ * pq_quantize().
+ */
 enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq_args *args,
                                size_t *count, size_t *first);
 
-/* How choose_qparams makes parameters of extrema; see docs/semantics.md. */
+/* Rules that choose a scale and a zero point from extrema; docs/semantics.md has the
+ * formulas. */
 enum pq_rule {
-    PQ_RULE_USUAL,      /* symmetric, but for unsigned integers */
-    PQ_RULE_SYMMETRIC,  /* zero point 0; the middle code of unsigned integers */
-    PQ_RULE_ASYMMETRIC, /* all codes; not for narrow floats */
-    /* DynamicQuantizeLinear, of data of at most 32 bits to uint8, which is meant where no
-     * type is given. Infinities are numbers, beside NaN the scale is NaN. */
+    PQ_RULE_USUAL,      /* asymmetric for unsigned integers and if `like` has no symmetric
+                          formula, else symmetric */
+    PQ_RULE_SYMMETRIC,  /* zero point 0; for unsigned integers the middle code */
+    PQ_RULE_ASYMMETRIC, /* the zero point that uses all codes; not for narrow floats */
+    /* The rule of ONNX DynamicQuantizeLinear, for data of at most 32 bits and uint8 codes.
+     * Infinities count as numbers; NaN in the data gives the scale NaN. */
     PQ_RULE_ONNX_DYNAMIC
 };
 
-/* Packages of formulas, see csrc/ops/presets.h; for integers of at most 16 bits. */
+/* Formulas of packages, for integer codes of at most 16 bits. csrc/ops/presets.h lists
+ * their properties. */
 enum pq_like {
     PQ_LIKE_PYQUANT,
     PQ_LIKE_ONNXRUNTIME,
@@ -314,39 +391,50 @@ enum pq_like {
     PQ_LIKE_COUNT
 };
 
+/* The choice of parameters. */
 struct pq_choice {
-    size_t size;
-    /* Type of the data, which decides what comes back finite; none: that of `in`, or
-     * float32. */
+    size_t size; /* sizeof(struct pq_choice) */
+    /* Real type of the data; values dequantized to it are finite. PQ_NO_TYPE: the type of
+     * `in`; float32 for pq_choose(). */
     enum pq_type real;
-    /* Quantized type, of at most 32 bits, also that of the zero points; these are int8 or
-     * uint8 for narrow integers, and int8 zeros for narrow floats. None: int8. */
+    /* Type of the codes, at most 32 bits. PQ_NO_TYPE: int8, or uint8 for
+     * PQ_RULE_ONNX_DYNAMIC. Zero points have the type of the codes; for integers of fewer
+     * than 8 bits int8 or uint8, and for narrow floats int8 zeros. */
     enum pq_type code;
-    enum pq_rule rule;
-    /* Integers: the range of codes, where either is not 0. */
-    int64_t lowest_code, highest_code;
-    enum pq_like like;
-    /* Of the scales: a real, PQ_F8E4M3FN or PQ_F8E8M0FNU. None: float64 for float64 data,
-     * else float32. */
+    enum pq_rule rule;                 /* symmetric or asymmetric */
+    int64_t lowest_code, highest_code; /* integers: the range of codes, unless both are 0 */
+    enum pq_like like;                 /* the package that defines the formula */
+    /* Type of the scales: real, PQ_F8E4M3FN or PQ_F8E8M0FNU. PQ_NO_TYPE: float64 for
+     * float64 data, else float32. */
     enum pq_type scale;
 };
 
-/* Scale and zero point of `n` pairs of extrema, written to contiguous arrays. */
+/*
+ * Choose a scale and a zero point for each of `n` pairs of extrema. The results are written
+ * to contiguous arrays of any alignment; `choice` gives their types.
+ *
+ * Errors: PQ_ERR_NULL; PQ_ERR_SIZE; PQ_ERR_SHAPE if `n` numbers exceed the address space;
+ * PQ_ERR_TYPE and PQ_ERR_OPTION for a choice that has no formula.
+ */
 enum pq_status pq_choose(const struct pq_choice *choice, size_t n, const double *smallest,
                          const double *largest, void *scale, void *zero);
 
 /*
- * Scale and zero point for each group of elements of real `in` that share one, written to
- * `scale` and `zero`: of the types that `choice` says, in the machine's byte order, those
- * of less than 8 bits in bytes. Where an extent is 0 they are those of no elements. `out`
- * is not looked at. The work is cut into `parts` as elsewhere; a group is the work of one.
+ * Choose a scale and a zero point for each group of the real array `in`, from its extrema,
+ * and write them to `scale` and `zero`. These arrays have the types of `choice` and the
+ * byte order of the machine; zero points of fewer than 8 bits have a byte each. If an
+ * extent is 0, each group gets the parameters of an empty array. `out` is ignored. One part
+ * computes all of a group.
+ *
+ * Errors: PQ_ERR_OPTION for a choice that has no formula; PQ_ERR_NONFINITE for NaN or an
+ * infinity in `in`, except by PQ_RULE_ONNX_DYNAMIC.
  */
 enum pq_status pq_choose_params(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_choice *choice,
                                 int part, int parts);
 
-/* How requantize multiplies, see docs/api/requantize.md. All but the first are fixed point:
- * an integer multiplier and a shift stand for the real one. */
+/* Arithmetic of requantize; docs/api/requantize.md has the formulas. All but the first use
+ * fixed point: an integer multiplier and a shift replace the real multiplier. */
 enum pq_arithmetic {
     PQ_ARITHMETIC_FLOAT32,
     PQ_ARITHMETIC_RNDNU,
@@ -356,301 +444,372 @@ enum pq_arithmetic {
     PQ_ARITHMETIC_COUNT
 };
 
-/* A number for each channel, `stride` bytes apart; stride 0: one for all. This struct stays
- * as it is. */
+/* One number for each channel. This struct does not change between versions. */
 struct pq_channels {
-    const void *data;
-    ptrdiff_t stride;
-    enum pq_type type;
-    int swapped; /* as in struct pq_array */
+    const void *data;  /* address of the number of channel 0 */
+    ptrdiff_t stride;  /* distance in bytes; 0: one number for all channels */
+    enum pq_type type; /* type of the numbers */
+    int swapped;       /* nonzero: the byte order is not the machine's */
 };
 
 /*
- * One call of requantize: out = clamp(R(in - input_zero + bias) + zero), where R multiplies
- * and rounds. Channels are the indices along `axis`, which is not looked at where all
- * strides of `multiplier`, `shift` and `bias` are 0. As for quantize `out` has memory of
- * its own.
+ * Arguments of requantize: out = clamp(R(in - input_zero + bias) + zero). R multiplies and
+ * rounds. The memory of `out` must not overlap other arrays.
  */
 struct pq_requantization {
-    size_t size;
-    int ndim;
-    const ptrdiff_t *shape;
-    struct pq_array in;  /* int8 to int64, uint8 to uint32 */
-    struct pq_array out; /* int8, uint8, int16, uint16 or int32 */
-    int axis;
-    enum pq_arithmetic arithmetic;
-    /* float32 or float64; or beside `shift` integers from 0 to 2^31 - 1, as
-     * pq_fixed_point() makes them. */
-    struct pq_channels multiplier;
-    struct pq_channels shift; /* data null: none; else integers */
-    struct pq_channels bias;  /* data null: none; else integers that int64 holds */
-    int64_t input_zero, zero; /* within the types of `in` and of `out` */
-    int clips;                /* to within these codes */
-    int64_t lowest_code, highest_code;
+    size_t size;            /* sizeof(struct pq_requantization) */
+    int ndim;               /* number of dimensions, 0 to PQ_MAX_NDIM */
+    const ptrdiff_t *shape; /* `ndim` extents in elements */
+    struct pq_array in;     /* int8 to int64, or uint8 to uint32 */
+    struct pq_array out;    /* int8, uint8, int16, uint16 or int32 */
+    int axis; /* dimension of the channels; ignored if the strides of `multiplier`,
+                 `shift` and `bias` are 0 */
+    enum pq_arithmetic arithmetic; /* multiplication and rounding */
+    struct pq_channels multiplier; /* float32 or float64; with `shift`, integers from 0 to
+                                      2^31 - 1 as pq_fixed_point() returns them */
+    struct pq_channels shift;      /* integers for fixed point; `data` null: derive the
+                                      multiplier and the shift from `multiplier` */
+    struct pq_channels bias; /* integers of at most int64, in units of `in`; `data` null: no
+                                bias */
+    int64_t input_zero;      /* zero point of `in`, within its type */
+    int64_t zero;            /* zero point of `out`, within its type */
+    int clips;               /* nonzero: clamp to the following codes, else to the type */
+    int64_t lowest_code, highest_code; /* limits of the clamp, within the type of `out` */
 };
 
-/* Requantize a part; PQ_ERR_OPTION for a multiplier or a shift that the arithmetic cannot
- * have, PQ_ERR_ZERO for a zero point that its type does not hold. */
+/*
+ * Requantize integers, for example sums of products, to codes of another scale.
+ *
+ * Errors: PQ_ERR_SHAPE for an invalid `axis`; PQ_ERR_ZERO for a zero point outside its
+ * type; PQ_ERR_OPTION for a multiplier or shift that the arithmetic does not support, and
+ * for limits outside the type of `out` or in the wrong order.
+ */
 enum pq_status pq_requantize(const struct pq_kernels *kernels,
                              const struct pq_requantization *args, int part, int parts);
 
-/* The integers that stand for a real multiplier: of PQ_ARITHMETIC_TFLITE and _TFLITE_SINGLE
- * times 2^(shift - 31), else 2^-shift. PQ_ERR_OPTION where there are none. */
+/*
+ * Convert a real multiplier to fixed point. The multiplier is approximately
+ * integer * 2^(shift - 31) for PQ_ARITHMETIC_TFLITE and PQ_ARITHMETIC_TFLITE_SINGLE, and
+ * integer * 2^-shift for PQ_ARITHMETIC_RNDNU and PQ_ARITHMETIC_FBGEMM.
+ *
+ * Errors: PQ_ERR_NULL; PQ_ERR_OPTION for PQ_ARITHMETIC_FLOAT32 and for a multiplier outside
+ * the range of the arithmetic.
+ */
 enum pq_status pq_fixed_point(enum pq_arithmetic arithmetic, double multiplier,
                               int32_t *integer, int *shift);
 
 /*
- * What pq_choose_params() and pq_quantize() do one after the other, while caches hold what
- * both read: `scale`, `zero` and `out`, of the type that is chosen for, are written. A
- * group is the work of one part. Codes are within the range of the choice. At what is not
- * finite those of other groups may have been written.
+ * Do the work of pq_choose_params() and pq_quantize() in one call, group by group, so that
+ * `in` is still in the cache when it is quantized. Writes `scale`, `zero` and `out`; `out`
+ * has the type of the codes of `choice`. Codes are within the range of `choice`. One part
+ * computes all of a group.
+ *
+ * Errors: as for both functions. After PQ_ERR_NONFINITE, other groups may have been
+ * written.
  */
 enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
                                    const struct pq_args *args,
                                    const struct pq_choice *choice, int part, int parts);
 
+/* Additional arguments of pq_fake_quantize(). */
 struct pq_fake {
-    size_t size;
-    enum pq_type code; /* quantized to, and dequantized from */
-    /* data null: none. Else PQ_U8, where 1 says that an element was within the range of
-     * codes, of quotients rounded, and 0 that it was not, as no NaN is. */
+    size_t size;       /* sizeof(struct pq_fake) */
+    enum pq_type code; /* integer or narrow float type to quantize to */
+    /* `data` null: no mask. Else PQ_U8 elements: 1 if the rounded quotient plus zero point
+     * is within the range of the codes, 0 if it is not or if it is NaN. */
     struct pq_array mask;
 };
 
-/* What pq_quantize() and pq_dequantize() do one after the other, with the same arguments,
- * without an array of codes: `out` has the type of `in`, and both have bytes. What has to
- * do with policies is not for this. */
+/*
+ * Quantize and dequantize in one pass, as pq_quantize() and pq_dequantize() with these
+ * arguments do, without an array of codes. `out` has the real type of `in`; both have
+ * byte strides.
+ *
+ * Errors: PQ_ERR_ROUND; PQ_ERR_ZERO, also for zero points other than 0 with narrow floats;
+ * PQ_ERR_OPTION, also for `zero_first`, `narrow_first`, `beyond` and `refuse_nan`.
+ */
 enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_fake *fake,
                                 int part, int parts);
 
 /*
- * How often the upper 16 bits of numbers occur: of float32, of bfloat16 and float16 their
- * own, of float64 those of the float32 that it is truncated to, toward zero. 128 keys of
- * the same upper 9 bits are a page; of all but float16 that is a sign and an exponent. What
- * has the key of -0 is counted with 0.
+ * Sizes of a histogram of bit patterns. The key of a number has 16 bits: all bits of a
+ * float16 or bfloat16, or the upper 16 bits of a float32. A float64 is first truncated to
+ * float32, toward zero. A page is the 128 keys with equal upper 9 bits. For all types but
+ * float16, a page is one sign and one exponent. The key of -0 counts as the key of 0.
  */
-enum { PQ_PAGES = 512, PQ_PAGE = 128, PQ_COUNTERS = 4 * (65536 + 320) };
+enum {
+    PQ_PAGES = 512,                 /* pages of all keys */
+    PQ_PAGE = 128,                  /* keys in a page */
+    PQ_COUNTERS = 4 * (65536 + 320) /* length of `counters` */
+};
 
-/* To begin with all are 0, but for the size, the extrema, an option, and `counters`. */
+/* A histogram. Before the first call the caller sets all members to 0, except `size`, the
+ * extrema, `ignore_nonfinite` and `counters`. */
 struct pq_counts {
-    size_t size;
-    int ignore_nonfinite; /* else they are PQ_ERR_NONFINITE */
+    size_t size;          /* sizeof(struct pq_counts) */
+    int ignore_nonfinite; /* nonzero: skip NaN and infinities; 0: PQ_ERR_NONFINITE */
     uint32_t pending;     /* elements in the counters */
-    uint32_t *counters;   /* PQ_COUNTERS zeros; null: extrema and numbers alone */
+    uint32_t *counters;   /* PQ_COUNTERS zeros; null: find only counts and extrema */
     uint64_t count;       /* finite numbers */
-    uint64_t nan, inf;
-    double lowest, highest; /* INFINITY, -INFINITY before there are any; zeros are 0 */
-    uint64_t pages[PQ_PAGES / 64]; /* bit p % 64 of p / 64: some of page p are counted */
+    uint64_t nan, inf;    /* NaN; infinities */
+    double lowest;        /* smallest finite number; the caller starts with INFINITY */
+    double highest;       /* largest finite number; the caller starts with -INFINITY */
+    uint64_t pages[PQ_PAGES / 64]; /* bit p % 64 of pages[p / 64]: page p is not empty */
 };
 
 /*
- * Count real `in`, of which each part is the work of one thread with its own `counts`,
- * which may come from any number of calls; PQ_ERR_SHAPE where the counters would have to
- * hold 2^32 and more. After PQ_ERR_NONFINITE what is in `counts` means nothing, but the
- * counters are zeros again once all pages have been taken.
+ * Add the elements of the real array `in` to a histogram. Any number of calls may add to
+ * one `counts`. Parts that run simultaneously need separate
+ * `counts`. Zeros among the extrema are +0.
+ *
+ * Errors: PQ_ERR_SHAPE if the counters would contain more than 2^32 - 2 elements: call
+ * pq_histogram_take() first; PQ_ERR_NONFINITE, after which `counts` is undefined, but the
+ * counters are zeros again once pq_histogram_take() has returned -1.
  */
 enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_args *args,
                             struct pq_counts *counts, int part, int parts);
 
-/* Write how often the 128 keys from 128 * page on were counted, and forget that. Returns
- * the page, in ascending order at each call, or -1 where there is none any more. */
+/* Take one page from the histogram: write the counts of keys 128 * page to 128 * page + 127
+ * to `to`, and set the counters of the page to 0. Return the number of the page. Repeated
+ * calls return the pages in ascending order, then -1. */
 int pq_histogram_take(struct pq_counts *counts, uint64_t *to);
 
-/* How parameters are searched for. */
+/* Additional arguments of pq_search_params(). */
 struct pq_search {
-    size_t size;
-    /* Data null: 1; else a real number for each element, finite and not negative, which its
-     * squared error is multiplied by: strides as those of `in`. */
+    size_t size; /* sizeof(struct pq_search) */
+    /* `data` null: all weights are 1. Else one real number for each element of `in`, finite
+     * and not negative, which is not checked: the factor of its squared error. */
     struct pq_array weights;
-    /* Null: 1 - j / 100 for j from 0 to 19; else `count` factors in (0, 1]. */
+    /* `count` factors in (0, 1]; null: 1 - j / 100 for j from 0 to 19. */
     const double *candidates;
-    size_t count;
+    size_t count; /* number of candidates */
 };
 
 /*
- * As pq_choose_params(), but for the parameters with the least sum of squared errors: of
- * those of the extrema times each of the candidates, rounded to float32, or to float64 if
- * `in` is that, the first with the least sum; then the scale that fits its codes best, by
- * least squares, if the sum is less under that. The errors are those of what is dequantized
- * to float32, or float64, rounded to that type; sums are float64, those of 1024 elements in
- * C order at a time, as pq_measure() adds runs. PQ_ERR_OPTION for candidates and rules that
- * are none.
+ * Choose parameters like pq_choose_params(), but with the least sum of squared errors. The
+ * function multiplies the extrema of a group by each candidate and rounds the products to
+ * float32 (float64 for float64 data). It keeps the first candidate with the least sum. It
+ * then fits the scale to the codes by least squares, and keeps the fitted scale if the sum
+ * becomes less.
+ *
+ * An error is the difference of a number and its dequantized value in float32 (float64),
+ * rounded to that type. Sums are float64. Each 1024 elements in C order have a sum, and
+ * these sums are added as in pq_measure().
+ *
+ * Errors: as for pq_choose_params(); PQ_ERR_OPTION also for an invalid candidate and for
+ * PQ_RULE_ONNX_DYNAMIC.
  */
 enum pq_status pq_search_params(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_choice *choice,
                                 const struct pq_search *search, int part, int parts);
 
 /*
- * Sums and extremes of the errors x - y of a group of elements, in float64, of those of
- * which both numbers are finite. Sums of squares and products are to be multiplied by
- * 4^exponent, `e` by 2^exponent; the exponent is 0 unless numbers are float64 and far from
- * 1.
+ * Error statistics of a group of pairs x and y, in float64. Sums include an element if x
+ * and y are finite. The true sums of squares and products are 4^exponent times the members,
+ * and the true sum of errors is 2^exponent * e. The exponent is 0 unless numbers are
+ * float64 and their magnitudes are far from 1.
  */
 struct pq_error {
     double xx, yy, xy, e, ee; /* sums of x^2, y^2, x y, x - y, (x - y)^2 */
-    double most;              /* the largest magnitude of x - y ... */
-    int64_t index;            /* ... and its place among these, in C order; -1: none */
-    int64_t count;            /* elements, these among them: */
-    int64_t nan, inf;         /* not computed: one of the two is NaN, or else infinite */
-    int64_t exponent;
-    /* Of pq_measure_params(): too low or too high for the codes by more than half a step,
-     * and under a scale that is 0, infinite or NaN. */
+    double most;              /* the largest magnitude of x - y */
+    int64_t index;            /* position of that element in the group, in C order, or -1 */
+    int64_t count;            /* number of elements, including the following two */
+    int64_t nan, inf; /* elements without a sum: x or y is NaN; else one is infinite */
+    int64_t exponent; /* binary exponent of the sums */
+    /* pq_measure_params() only: elements below and above the range of the codes by more
+     * than half a step; elements with a scale of 0, infinity or NaN. */
     int64_t low, high, bad_scales;
 };
 
-/*
- * Measure x (`in`) against y (`out`, which is only read), both real; of `args` the shape
- * and these two are looked at. The elements at each index of the dimensions that `kept`
- * marks, a number that is not 0 for each, null: none, are a group. Of each group there is a
- * result for each chunk of PQ_MEASURE_CHUNK elements in C order: that of chunk c of group
- * g, in C order, is errors[g * chunks + c]. Added in order they are those of the group;
- * parts do not change any. A group has pq_measure_chunks(size) chunks, one if it is empty.
- */
+/* Elements in one chunk of pq_measure(). */
 #define PQ_MEASURE_CHUNK 65536
+
+/* Return the number of chunks of a group with `size` elements; an empty group has one. */
 ptrdiff_t pq_measure_chunks(ptrdiff_t size);
+
+/*
+ * Compare the real arrays x = `in` and y = `out`, which is only read. All other arrays of
+ * `args` are ignored.
+ *
+ * kept[d] is nonzero if dimension d separates groups; null: one group. A group is the
+ * elements at one index of the kept dimensions. The function writes one result for each
+ * chunk of PQ_MEASURE_CHUNK elements of a group in C order. errors[g * chunks + c] is chunk
+ * c of group g, with groups in C order and chunks = pq_measure_chunks(elements of a group).
+ * The sum of the chunks by pq_add_error(), in order, is the result of the group. Results do
+ * not depend on parts.
+ */
 enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args *args,
                           const unsigned char *kept, struct pq_error *errors, int part,
                           int parts);
 
 /*
- * What pq_measure() says of `in` and of what it becomes when it is quantized to `code` and
- * dequantized, to float64 if `in` is that, else to float32; `out` is not looked at. Nor is
- * there an array of codes. Also counts what saturates. The arithmetic is that of `in`, not
- * stochastic: with a `precision`, `inverse` or PQ_STOCHASTIC it is PQ_ERR_OPTION.
+ * Compare `in` with its values after quantization to `code` and dequantization to float32
+ * (float64 if `in` is float64), without an array of codes or values. `out` is ignored.
+ * `kept`, `errors` and the results are as in pq_measure(); saturated elements are counted
+ * too.
+ *
+ * Errors: as for pq_fake_quantize(); PQ_ERR_OPTION also for `precision`, `inverse` and
+ * PQ_STOCHASTIC.
  */
 enum pq_status pq_measure_params(const struct pq_kernels *kernels,
                                  const struct pq_args *args, enum pq_type code,
                                  const unsigned char *kept, struct pq_error *errors,
                                  int part, int parts);
 
-/* Add the errors of elements that follow those of `sum`. */
+/* Add `error` to `sum`. Its elements follow the elements of `sum` in C order. */
 void pq_add_error(struct pq_error *sum, const struct pq_error *error);
 
-/* 1 when every zero point is within [lo, hi], else 0 and in *outside one that is not (as
- * two's complement when it is a uint64). Looks at `zero`, `ndim`, `shape` and `block`; 0,
- * too, where these are none that can be looked at, and 1 where an extent is 0. */
+/*
+ * Return 1 if every zero point of `zero` is within [lo, hi], or if an extent is 0. Else
+ * return 0 and set *outside to the first zero point found outside, a uint64 in two's
+ * complement. Return 0 and set *outside to 0 for invalid arguments. Reads `zero`, `ndim`,
+ * `shape` and `block`.
+ */
 int pq_zeros_within(const struct pq_args *args, int64_t lo, int64_t hi, int64_t *outside);
 
+/* Families of types. */
 enum pq_kind {
     PQ_KIND_NONE,
-    PQ_KIND_REAL,    /* quantized from, dequantized to; also scales */
-    PQ_KIND_INTEGER, /* codes, and zero points */
-    PQ_KIND_FLOAT,   /* narrow floats: codes, scales, zero points of their own type */
-    PQ_KIND_EXPONENT /* scales only */
+    PQ_KIND_REAL,    /* real numbers: data, scales and offsets */
+    PQ_KIND_INTEGER, /* codes and zero points */
+    PQ_KIND_FLOAT,   /* narrow floats: codes, scales, zero points of codes of their type */
+    PQ_KIND_EXPONENT /* only scales */
 };
 
-/* A table of numbers, whose places are codes. The caller sets the size, leaves the rest at
- * 0, and may copy what pq_codebook_init() has made, of which only `bits` is for callers.
- * This struct stays as it is, too: another size is PQ_ERR_SIZE. */
+/* A table of numbers. The index of a number is its code. The caller sets `size` and zeroes
+ * the rest. pq_codebook_init() fills in the struct; copies are valid. Only `bits` is
+ * public. This struct does not change between versions: a different size is PQ_ERR_SIZE. */
 struct pq_codebook {
-    size_t size;
-    int bits; /* of a code */
-    int levels;
+    size_t size; /* sizeof(struct pq_codebook) */
+    int bits;    /* bits of a code */
+    int levels;  /* private, as are the following arrays: csrc/ops/codebook.h */
     float value[256], bound[256];
     uint8_t code[256];
 };
 
-/* Of 4, 8, 16, 32, 64, 128 or 256 values, which are copied; PQ_ERR_OPTION of other counts,
- * and where one is not finite. */
+/* Fill in a codebook with `count` values: 4, 8, 16, 32, 64, 128 or 256. The values are
+ * copied. Errors: PQ_ERR_NULL; PQ_ERR_SIZE; PQ_ERR_OPTION for a different count and for a
+ * value that is not finite. */
 enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, int count);
 
 /*
- * Numbers over their scales, or times these if `inverse`, to the codes of the nearest
- * values, of the lower one of two that are as near; and the values of codes times scales,
- * or over these, in float32, to numbers. Quotients are float32, float64 where numbers are
- * that. Codes are PQ_U8, PQ_U4 or PQ_U2, of no more bits than the table has where they are
- * looked up, and of no less where they are made; of bytes what is above these does not
- * count. There are no zero points, and of the other options none. A table that is still 0,
- * or was refused, gives PQ_ERR_NULL.
+ * Quantize the real array `in` to codes `out`: the index of the value nearest to
+ * in / scale, or to in * scale with `inverse`. At a tie the lower value wins.
+ * Quotients are float32, or float64 if `in` is float64. Codes are PQ_U8 (also with a
+ * layout), PQ_U4 or PQ_U2, with at least the bits of the table.
+ *
+ * Errors: PQ_ERR_NULL if `book` has not been filled in; PQ_ERR_TYPE also for zero points;
+ * PQ_ERR_OPTION for codes with too few bits and for options other than `inverse`.
  */
 enum pq_status pq_codebook_quantize(const struct pq_kernels *kernels,
                                     const struct pq_args *args,
                                     const struct pq_codebook *book, int part, int parts);
+
+/*
+ * Dequantize codes `in` to the real array `out`: value[code] * scale, or value[code] /
+ * scale with `inverse`, in float32. Packed codes have at most the bits of the table. In
+ * codes of a byte, bits above the bits of the table are ignored.
+ *
+ * Errors: as for pq_codebook_quantize(); PQ_ERR_OPTION for codes with too many bits.
+ */
 enum pq_status pq_codebook_dequantize(const struct pq_kernels *kernels,
                                       const struct pq_args *args,
                                       const struct pq_codebook *book, int part, int parts);
 
-/* What is known of a format of weights in blocks, as GGUF files have them. */
+/* One GGUF block format. */
 struct pq_block_format {
-    const char *name; /* and number, as ggml has them */
-    int id;
-    int elements, bytes; /* of a block */
-    int encodes;  /* whether pq_block_encode makes them: 0 not, 1 by a formula, 2 by a
-                   * search, 3 by either */
-    int weighted; /* whether that heeds weights, for which it searches */
+    const char *name; /* ggml's name of the type, for example "Q4_0" */
+    int id;           /* ggml's number of the type */
+    int elements;     /* elements of a block */
+    int bytes;        /* bytes of a block */
+    int encodes;  /* encoders: 0 no encoder, 1 formula, 2 search, 3 formula and search */
+    int weighted; /* nonzero: the encoder uses weights, by a search */
 };
 
-/* Those that there are, from 0 on, then null. */
+/* Return block format number `i`, from 0; null if `i` is negative or too large. */
 const struct pq_block_format *pq_block_format(int i);
 
-/* Blocks that follow each other along the last dimension. */
+/* Arguments of pq_block_decode() and pq_block_encode(). Blocks follow each other along the
+ * last dimension. */
 struct pq_blocks {
-    size_t size;
-    int format; /* its number in ggml */
-    int ndim;   /* at least 1 */
-    /* Of the numbers: the last extent is a multiple of a block's elements. The blocks have
-     * as many dimensions, of their bytes the last. */
+    size_t size; /* sizeof(struct pq_blocks) */
+    int format;  /* `id` of the block format */
+    int ndim;    /* number of dimensions, 1 to PQ_MAX_NDIM */
+    /* Extents of the numbers in elements; the last is a multiple of the elements of a
+     * block. The array of blocks has these extents too, except the last: its bytes. */
     const ptrdiff_t *shape;
-    struct pq_array in, out;
-    /* To encode: what the error of each number counts, of at least 0; real, of the shape of
-     * `in`, maybe with strides of 0. Data of null: no weights. Who does not heed them does
-     * not read them. */
+    struct pq_array in, out; /* blocks (PQ_U8) and real numbers, or the reverse to encode */
+    /* Encode only. `data` null: no weights. Else one real number of at least 0 for each
+     * element of `in`: the importance of its error. Strides may be 0. Formats that use no
+     * weights ignore the array. */
     struct pq_array weights;
-    int search; /* whether formats that are made by either are searched for */
+    int search; /* encode: nonzero selects the search of formats with two encoders */
 };
 
 /*
- * Make numbers of blocks `in`, PQ_U8, to real `out`: the exact values, rounded to float32
- * once, and half to even to other types after that; NaN is canonical. Every byte stands for
- * something. PQ_ERR_OPTION for a format that is not known. The work is cut into `parts` as
- * elsewhere.
+ * Decode blocks `in` to real numbers `out`. The exact values are rounded to float32 once,
+ * then half to even to the type of `out`. NaN is canonical. Every sequence of bytes is
+ * valid.
+ *
+ * Errors: PQ_ERR_OPTION for an unknown format; PQ_ERR_SHAPE for a last extent that is no
+ * multiple of a block, and for bit strides.
  */
 enum pq_status pq_block_decode(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts);
 
 /*
- * Make blocks `out`, PQ_U8, of real `in`, float64 rounded to float32 once: the bytes of
- * ggml's reference code, which takes weights for the importance of columns. Numbers that
- * are not finite, and weights that are not or are negative, make bytes that mean nothing:
- * pq_minmax finds them before. PQ_ERR_OPTION for a format that has no encoder, or none that
- * searches.
+ * Encode real numbers `in` to blocks `out`. float64 is rounded to float32 once. The bytes
+ * are equal to the bytes of ggml's reference code; `weights` is its importance matrix.
+ * Numbers and weights must be finite, and weights at least 0, or the bytes are undefined;
+ * pq_minmax() can check them.
+ *
+ * Errors: as for pq_block_decode(); PQ_ERR_OPTION also for a format without an encoder, and
+ * for `search` with a format without a search.
  */
 enum pq_status pq_block_encode(const struct pq_kernels *kernels,
                                const struct pq_blocks *args, int part, int parts);
 
-/* What is known of a type. */
+/* Properties of a type. */
 struct pq_type_info {
-    const char *name; /* as NumPy and ml_dtypes have it */
-    enum pq_kind kind;
-    int bits; /* of its codes; those of less than 8 need not have a byte of their own */
-    size_t bytes;
-    enum pq_type carrier; /* the type of whole bytes that it is computed as */
-    int64_t lowest;       /* of integers */
-    uint64_t highest;
+    const char *name;     /* name in NumPy or ml_dtypes */
+    enum pq_kind kind;    /* family */
+    int bits;             /* bits of a number; codes of fewer than 8 bits can be packed */
+    size_t bytes;         /* bytes of a number that is not packed */
+    enum pq_type carrier; /* type of complete bytes that kernels compute it as */
+    int64_t lowest;       /* integers: the smallest value, else 0 */
+    uint64_t highest;     /* integers: the largest value, else 0 */
 };
 
-/* Null for no type. The rest are single columns of it; 0 for no type. */
+/* Return the properties of a type; null for an unknown type. */
 const struct pq_type_info *pq_type_info(enum pq_type type);
+
+/* Return the bytes of an unpacked number of a type; 0 for an unknown type. */
 size_t pq_type_size(enum pq_type type);
+
+/* Return the bits of a number of a type; 0 for an unknown type. */
 int pq_type_bits(enum pq_type type);
 
 /* Return the English text of a status, a constant, also for an unknown status. */
 const char *pq_status_text(enum pq_status status);
 
 /*
- * The functions as a table, for those who get them from a Python module: see pyquant.h.
- * `major` changes when something here does; what is added comes to the end of the table or
- * of an enum (before its _COUNT, where it has one) and changes `minor`. So a status may
- * come that this header does not know: it is a failure, and pq_status_text() has its text.
+ * Version of the interface. A change that breaks callers increases PQ_API_MAJOR. An
+ * addition goes to the end of the table, of a struct or of an enum (before its _COUNT), and
+ * increases PQ_API_MINOR. A newer version may therefore return a status that this header
+ * does not list: it is an error, and pq_status_text() has its text.
  */
 #define PQ_API_MAJOR 1
 #define PQ_API_MINOR 2
 
+/* The functions above as a table, for callers that get it from the Python module: see
+ * pyquant.h. Each member is the function of that name with the prefix pq_. */
 struct pq_api {
-    unsigned major, minor;            /* these three are the same in every version */
-    const char *version;              /* of the package */
-    const struct pq_kernels *kernels; /* the best of this machine, or PYQUANT_ISA's */
+    unsigned major, minor; /* PQ_API_MAJOR and PQ_API_MINOR of the module; the first three
+                              members do not change between versions */
+    const char *version;   /* version of the package */
+    const struct pq_kernels *kernels; /* the fastest kernels of this machine, or the kernels
+                                         that PYQUANT_ISA names */
     const struct pq_kernels *(*isa_find)(const char *name);
     const char *(*isa_name)(int i);
     enum pq_status (*quantize)(const struct pq_kernels *kernels, const struct pq_args *args,
@@ -686,7 +845,7 @@ struct pq_api {
     enum pq_status (*count_beyond)(const struct pq_kernels *kernels,
                                    const struct pq_args *args, size_t *count,
                                    size_t *first);
-    /* of version 1.2 */
+    /* The members from here on exist since version 1.2. */
     enum pq_status (*dynamic_quantize)(const struct pq_kernels *kernels,
                                        const struct pq_args *args,
                                        const struct pq_choice *choice, int part, int parts);
@@ -731,7 +890,7 @@ struct pq_api {
                                           int parts);
 };
 
-/* Fill the table. */
+/* Fill in the table. `version` is stored, not copied. */
 void pq_api_init(struct pq_api *api, const struct pq_kernels *kernels, const char *version);
 
 #ifdef __cplusplus
