@@ -691,10 +691,13 @@ def blocks_of(
     group_size: SupportsIndex | None,
     name: str,
     order: npt.NDArray[np.int32] | None = None,
+    *,
+    even: bool = False,
 ) -> int:
     """Return the number of inputs in a group, if all arguments together determine it.
 
-    If `order` mixes groups, the result does not affect values.
+    If `order` mixes groups, the result does not affect values. If `even` is true, a power
+    of two is not certain beside another size that makes equal groups.
     """
     if group_size is not None:
         size = integer_of(group_size, "group_size", 1)
@@ -705,7 +708,7 @@ def blocks_of(
             )
             raise ValueError(msg)
         return size
-    certain = _published.group_size(inputs, groups)
+    certain = _published.group_size(inputs, groups, even=even)
     if order is not None:
         most = max(1, int(np.bincount(order, minlength=1).max()))
         if groups_of(order, groups, most) is None:
@@ -713,15 +716,15 @@ def blocks_of(
         return certain or max(1, -(-inputs // max(1, groups)))
     if certain or inputs == groups == 0:
         return certain or 1
-    sizes = _published.fitting_sizes(inputs, groups)
+    sizes = _published.likely_sizes(inputs, groups, even=even)
     if not sizes:
         msg = (
             f"{name}: expected groups of one size for {inputs} inputs, got {groups} groups"
         )
         raise ValueError(msg)
     msg = (
-        f"group_size: expected one of {sizes[0]} to {sizes[-1]}, which all make {groups} "
-        f"groups of {inputs} inputs, got None"
+        f"group_size: expected {_published.listed(sizes)}, which all make {groups} groups "
+        f"of {inputs} inputs, got None"
     )
     raise ValueError(msg)
 

@@ -20,6 +20,8 @@ __all__ = [
     "fitting_sizes",
     "found_in",
     "group_size",
+    "likely_sizes",
+    "listed",
     "sizes_in",
     "type_of",
 ]
@@ -270,16 +272,24 @@ def fitting_sizes(extent: int, groups: int) -> range:
     return range(-(-extent // groups), -(-extent // (groups - 1)))
 
 
-def group_size(extent: int, groups: int) -> int | None:
-    """Return the only fitting size, or else the only fitting power of two.
+def likely_sizes(extent: int, groups: int, *, even: bool = False) -> Sequence[int]:
+    """Return the fitting sizes that programs choose.
 
-    `None` means that the numbers leave several sizes or none.
+    These are the powers of two and, if `even` is true, the size of equal groups, which
+    compressed-tensors derives. Without a fitting power of two, all fitting sizes are
+    returned.
     """
     sizes = fitting_sizes(extent, groups)
-    if len(sizes) == 1:
-        return sizes[0]
-    powers = [one for one in sizes if one.bit_count() == 1]
-    return powers[0] if len(powers) == 1 else None
+    powers = {one for one in sizes if one.bit_count() == 1}
+    if len(sizes) == 1 or not powers:
+        return sizes
+    return sorted(powers | ({extent // groups} if even and extent % groups == 0 else set()))
+
+
+def group_size(extent: int, groups: int, *, even: bool = False) -> int | None:
+    """Return the only likely size; `None` if there are several sizes or none."""
+    sizes = likely_sizes(extent, groups, even=even)
+    return sizes[0] if len(sizes) == 1 else None
 
 
 def block_shape(
@@ -307,7 +317,7 @@ def block_shape(
     Raises
     ------
     ValueError
-        If the scales do not fit, or if several sizes fit.
+        If the scales do not fit the shape or the stated sizes, or if several sizes fit.
     """
     if prod(scales) == 1:
         return tuple(max(1, n) for n in shape)
@@ -320,20 +330,31 @@ def block_shape(
     fitting = {sizes for sizes in whole if _counts(shape, sizes) == scales}
     if len(fitting) == 1:
         return fitting.pop()
-    found = []
-    for axis, (n, count) in enumerate(zip(shape, scales, strict=True)):
-        sizes = sorted({one[axis] for one in fitting}) or fitting_sizes(n, count)
-        size = group_size(n, count) if not fitting else None
-        if not sizes:
-            raise ValueError(fault)
-        if size is None and len(sizes) > 1:
+    counts = [*zip(shape, scales, strict=True)]
+    # Blocks along several axes have powers of two: programs do not derive their sizes.
+    even = all(count in (1, n) for n, count in counts[:-1])
+    likely = [
+        sorted({one[axis] for one in fitting}) or likely_sizes(n, count, even=even)
+        for axis, (n, count) in enumerate(counts)
+    ]
+    if not all(likely):
+        raise ValueError(fault)
+    if stated and not fitting and any(1 < count < n for n, count in counts):
+        known = " or ".join(sorted("x".join(map(str, one)) for one in whole))
+        got = f"scales of shape {scales} for shape {shape}"
+        fit = " x ".join(listed(one) for one in likely)
+        raise ValueError(
+            f"expected blocks of {known}, which config.json or the metadata "
+            f"states, got {got}, which fit blocks of {fit}"
+        )
+    for axis, sizes in enumerate(likely):
+        if len(sizes) > 1:
             raise ValueError(
-                f"expected one block size for {count} scales along axis {axis} of shape "
-                f"{shape}, got {_listed(sizes)}; config.json can state it as group_size or "
-                "weight_block_size"
+                f"expected one block size for {scales[axis]} scales along axis {axis} of "
+                f"shape {shape}, got {listed(sizes)}; config.json can state it as "
+                "group_size or weight_block_size"
             )
-        found.append(size or sizes[0])
-    return tuple(found)
+    return tuple(sizes[0] for sizes in likely)
 
 
 def _counts(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -342,8 +363,9 @@ def _counts(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] |
     return tuple(-(-n // size) for n, size in zip(shape, sizes, strict=True))
 
 
-def _listed(sizes: Sequence[int]) -> str:
-    if isinstance(sizes, range):
+def listed(sizes: Sequence[int]) -> str:
+    """Return sizes as text."""
+    if isinstance(sizes, range) and len(sizes) > 1:
         return f"{sizes[0]} to {sizes[-1]}"
     return " or ".join(map(str, sizes))
 

@@ -63,8 +63,9 @@ class Weight(_planar.Weight):
         "dense" (the default): codes are a stream of bits. "padded": ``32 // bits`` codes to
         a word, like older versions of the package. For 1, 2, 4 and 8 bits both are equal.
     group_size : int, optional
-        Number of inputs in a group. Default: the only size, or else the only power of two,
-        that makes as many groups. compressed-tensors itself assumes K / groups.
+        Number of inputs in a group. Default: the only size that makes as many groups, or
+        else the only power of two, unless K / groups is another integer. The package
+        compressed-tensors assumes K / groups.
 
     Raises
     ------
@@ -111,7 +112,8 @@ class Weight(_planar.Weight):
         outputs, groups = _planar.matrix_of(scale, "weight_scale")
         _planar.check_shape(scale, "weight_scale", (rows, groups))
         given = _planar.order_of(self.weight_g_idx, "weight_g_idx", inputs, groups)
-        size = _planar.blocks_of(inputs, groups, self.group_size, "weight_scale", given)
+        stated, name = self.group_size, "weight_scale"
+        size = _planar.blocks_of(inputs, groups, stated, name, given, even=True)
         order = _planar.groups_of(given, groups, size)
         zero, zeros = _zeros_of(self.weight_zero_point, (outputs, groups), bits, packing)
         codes = _codes_of(words, (rows, inputs), 1, bits, packing)
@@ -240,7 +242,9 @@ def dequantize(
         groups = scale.shape[-1] if scale.ndim else 1
         _planar.check_shape(scale, "weight_scale", (*lead, groups))
         how["axis"] = len(lead)
-        how["block_size"] = _planar.blocks_of(inputs, groups, group_size, "weight_scale")
+        how["block_size"] = _planar.blocks_of(
+            inputs, groups, group_size, "weight_scale", even=True
+        )
     zero = None
     if weight_zero_point is not None:
         zero = _planar.array_of(weight_zero_point, "weight_zero_point", ("int8",))

@@ -53,7 +53,7 @@ def test_vectors(call):
 @loop("bits", BITS)
 def test_dequantize(bits, packing):
     pack = PACKS[packing]
-    for outputs, inputs, size in ((3, 64, 32), (5, 40, 40), (33, 192, 128), (700, 96, 32)):
+    for outputs, inputs, size in ((3, 64, 32), (5, 40, 40), (33, 191, 128), (700, 96, 32)):
         codes, zeros, scales = layer(bits, outputs, inputs, size)
         words = oracle.along(codes, 1, bits, pack)
         zero_words = oracle.along(zeros, 0, bits, pack)
@@ -217,7 +217,7 @@ def test_codes_that_are_not_packed():
     same(got, (q.astype(np.int32) - np.repeat(z, 8, 1)).astype(np.float32) * each)
     same(compressed_tensors.dequantize(q, s[:, :1]), q.astype(np.float32) * s[:, :1])
     same(compressed_tensors.dequantize(q, s[:1, 0]), q.astype(np.float32) * s[0, 0])
-    wide, each = np.tile(q, (1, 5)), np.repeat(s[:, :2], 128, 1)[:, :160]
+    wide, each = np.tile(q, (1, 5))[:, :159], np.repeat(s[:, :2], 128, 1)[:, :159]
     same(compressed_tensors.dequantize(wide, s[:, :2]), wide.astype(np.float32) * each)
     two = [np.stack([one, one]) for one in (q, s, z)]
     assert (compressed_tensors.dequantize(*two) == got).all()
@@ -384,6 +384,13 @@ REFUSED = {
         lambda: compressed_tensors.dequantize(np.zeros((3, 0), np.int8), S),
         ValueError,
         "weight_scale: expected groups of one size for 0 inputs, got 1 groups",
+    ),
+    "groups of two possible sizes": (
+        lambda: compressed_tensors.dequantize(
+            np.zeros((2, 48), "i1"), np.ones((2, 2), "f4")
+        ),
+        ValueError,
+        "group_size: expected 24 or 32, which all make 2 groups of 48 inputs, got None",
     ),
     "groups of no words": (
         lambda: compressed_tensors.dequantize(W[:, :0], S, bits=4),

@@ -458,8 +458,7 @@ REFUSED = {
     "group size": (
         lambda: gptq.dequantize(np.zeros((72, 8), np.int32), Z6[:, :1], S6[:, :8], **V2),
         ValueError,
-        "group_size: expected one of 96 to 115, which all make 6 groups of 576 inputs, got "
-        "None",
+        "group_size: expected 96 to 115, which all make 6 groups of 576 inputs, got None",
     ),
     "number of groups": (
         lambda: gptq.dequantize(

@@ -245,6 +245,15 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
             "w: expected one block size for 8 scales along axis 1 of shape (4, 1100), got "
             "138 to 157; config.json can state it as group_size or weight_block_size",
         ),
+        *(
+            (
+                {"w": np.zeros((8, inputs), "i1"), "w_scale": HALF[:8, :2]},
+                "w: expected one block size for 2 scales along axis 1 of shape "
+                f"(8, {inputs}), got {sizes}; config.json can state it as group_size or "
+                "weight_block_size",
+            )
+            for inputs, sizes in ((48, "24 or 32"), (160, "80 or 128"))
+        ),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
@@ -267,9 +276,11 @@ def test_quantized_weights_are_not_quantized_again(tensors, said, capsys):
         ((192, 128), (2, 1), None, "128x128"),
         ((448, 960), (4, 8), None, "128x128"),
         ((1984, 576), (16, 5), None, "128x128"),
-        ((8, 160), (8, 2), None, "block:128"),
+        ((8, 159), (8, 2), None, "block:128"),
+        ((8, 48), (8, 2), {"group_size": 24}, "block:24"),
+        ((8, 48), (8, 2), {"group_size": 32}, "block:32"),
         ((8, 160), (8, 2), {"group_size": 96}, "block:96"),
-        ((8, 160), (8, 2), {"group_size": 32}, "block:128"),  # 5 groups: not this tensor
+        ((8, 160), (8, 1), {"group_size": 32}, "axis:0"),
         ((8, 192), (8, 2), {"config_groups": [{"w": {"group_size": 96}}]}, "block:96"),
         ((100, 300), (2, 3), {"weight_block_size": [96, 120]}, "96x120"),
         ((4, 1100), (4, 8), {"group_size": 144}, "block:144"),
@@ -292,7 +303,12 @@ def test_block_sizes_are_derived_or_stated(shape, scales, config, granularity, c
     facts = json.loads(capsys.readouterr().out.splitlines()[0])
     assert facts["granularity"] == granularity
     run("dequantize", "-q", "m.safetensors", "y.safetensors")
-    sizes = granularity.replace("tensor", "64").removeprefix("block:").split("x")
+    sizes = (
+        granularity.replace("tensor", "64")
+        .replace("axis:0", "160")
+        .removeprefix("block:")
+        .split("x")
+    )
     sizes = [1] * (len(shape) - len(sizes)) + [int(size) for size in sizes]
     scale = scale.reshape(scales or 1)
     index = np.ix_(*(np.arange(n) // size for n, size in zip(shape, sizes, strict=True)))
@@ -300,11 +316,31 @@ def test_block_sizes_are_derived_or_stated(shape, scales, config, granularity, c
 
 
 @pytest.mark.parametrize(
+    ("shape", "scales", "config", "sizes"),
+    [
+        ((8, 160), (8, 2), {"group_size": 32}, ("1x32", "1 x 80 or 128")),
+        ((192, 128), (2, 1), {"weight_block_size": [64, 64]}, ("64x64", "128 x 128")),
+    ],
+)
+def test_scales_that_contradict_the_stated_size_are_an_error(
+    shape, scales, config, sizes, capsys
+):
+    tensors = {"w": np.ones(shape, "i1"), "w_scale": np.ones(scales, "f4")}
+    pq.write_weights("m.safetensors", tensors)
+    with open("config.json", "w") as file:
+        json.dump({"quantization_config": config}, file)
+    assert error(capsys, "dequantize", "m.safetensors", "y.safetensors") == (
+        f"w: expected blocks of {sizes[0]}, which config.json or the metadata states, got "
+        f"scales of shape {scales} for shape {shape}, which fit blocks of {sizes[1]}"
+    )
+
+
+@pytest.mark.parametrize(
     "text", ["{", "[" * 9999, "[1, null]", '{"group_size": [0]}', "\xff"]
 )
 def test_a_configuration_without_sizes_is_ignored(text, capsys):
     scale = np.ones((8, 2), "f4")
-    pq.write_weights("m.safetensors", {"w": np.ones((8, 160), "i1"), "w_scale": scale})
+    pq.write_weights("m.safetensors", {"w": np.ones((8, 159), "i1"), "w_scale": scale})
     with open("config.json", "w", encoding="latin-1") as file:
         file.write(text)
     run("inspect", "--json", "m.safetensors")
