@@ -82,6 +82,16 @@ enum pq_status pq_check_shape(const struct pq_args *args)
     return PQ_OK;
 }
 
+bool pq_is_empty(const struct pq_args *args)
+{
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->shape[d] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the distance between the first and the last element along all dimensions is less
  * than `most`. */
 static bool has_span(const struct pq_args *args, const ptrdiff_t *strides, bool blocks,
@@ -237,17 +247,10 @@ enum pq_status pq_check_call(const struct pq_args **given, struct pq_args *room,
                              const struct pq_kernels *kernels, bool scaled, int part,
                              int parts)
 {
-    enum pq_status status = pq_known_args(given, room);
+    PQ_TRY(pq_known_args(given, room));
     const struct pq_args *const args = *given;
-    if (status == PQ_OK) {
-        status = kernels != NULL ? pq_check_shape(args) : PQ_ERR_NULL;
-    }
-    if (status == PQ_OK) {
-        status = check_arrays(args, scaled);
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(kernels != NULL ? pq_check_shape(args) : PQ_ERR_NULL);
+    PQ_TRY(check_arrays(args, scaled));
     if (part < 0 || part >= parts) {
         return PQ_ERR_PART;
     }
@@ -270,24 +273,18 @@ enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
     if (kernels == NULL) {
         return PQ_ERR_NULL;
     }
-    enum pq_status status = pq_check_shape(args);
-    if (status == PQ_OK) {
-        status = pq_check_array(args, &args->in, false);
+    PQ_TRY(pq_check_shape(args));
+    PQ_TRY(pq_check_array(args, &args->in, false));
+    PQ_TRY(pq_check_array(args, lowest, true));
+    PQ_TRY(pq_check_array(args, highest, true));
+    if (part < 0 || part >= parts) {
+        return PQ_ERR_PART;
     }
-    if (status == PQ_OK) {
-        status = pq_check_array(args, lowest, true);
+    if (!pq_is_real(args->in.type) || args->in.bit_strides != NULL ||
+        lowest->bit_strides != NULL || highest->bit_strides != NULL) {
+        return PQ_ERR_TYPE;
     }
-    if (status == PQ_OK) {
-        status = pq_check_array(args, highest, true);
-    }
-    if (status == PQ_OK && (part < 0 || part >= parts)) {
-        status = PQ_ERR_PART;
-    }
-    if (status == PQ_OK && (!pq_is_real(args->in.type) || args->in.bit_strides != NULL ||
-                            lowest->bit_strides != NULL || highest->bit_strides != NULL)) {
-        status = PQ_ERR_TYPE;
-    }
-    return status;
+    return PQ_OK;
 }
 
 /* ---- zero points ---- */

@@ -7,6 +7,16 @@
 
 #include "pq.h"
 
+/* Return the status of `call` from the function that contains the macro, if it is an error.
+ */
+#define PQ_TRY(call)                                                                       \
+    do {                                                                                   \
+        const enum pq_status pq_status_of_call = (call);                                   \
+        if (pq_status_of_call != PQ_OK) {                                                  \
+            return pq_status_of_call;                                                      \
+        }                                                                                  \
+    } while (0)
+
 /*
  * `*args` becomes what this version knows of it: itself, or where the caller's struct is
  * shorter, or longer with nothing but zeros beyond, a copy in `room`.
@@ -21,6 +31,9 @@ static inline enum pq_status pq_known_args(const struct pq_args **args,
 
 /* The same for any struct: `given` begins with its size, of at least `least` bytes. */
 enum pq_status pq_known_struct(const void **given, void *room, size_t size, size_t least);
+
+/* Return true if the arrays have no elements. */
+bool pq_is_empty(const struct pq_args *args);
 
 /* Whether the rank, the extents and the blocks of `args` make sense. */
 enum pq_status pq_check_shape(const struct pq_args *args);

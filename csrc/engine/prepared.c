@@ -11,8 +11,8 @@ static enum pq_status set_checked(pq_set_method_fn *set, struct pq_method *how,
                                   const struct pq_args **args, struct pq_args *room,
                                   int part, int parts)
 {
-    const enum pq_status status = pq_check_call(args, room, kernels, true, part, parts);
-    return status == PQ_OK ? set(how, kernels, *args) : status;
+    PQ_TRY(pq_check_call(args, room, kernels, true, part, parts));
+    return set(how, kernels, *args);
 }
 
 /* After a run. */
@@ -24,10 +24,7 @@ static enum pq_status status_of(const struct pq_job *job)
 static enum pq_status run_planned(struct pq_job *job, const struct pq_kernels *kernels,
                                   const struct pq_args *args, int part, int parts)
 {
-    const enum pq_status status = pq_job_init(job, kernels, args);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_job_init(job, kernels, args));
     pq_job_run(job, part, parts);
     return status_of(job);
 }
@@ -73,19 +70,16 @@ enum pq_status pq_call_counting(pq_set_method_fn *set, const struct pq_kernels *
 {
     struct pq_job job;
     struct pq_args room;
-    enum pq_status status = set_checked(set, &job.how, kernels, &args, &room, part, parts);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(set_checked(set, &job.how, kernels, &args, &room, part, parts));
     const ptrdiff_t n = parts == 1 && are_plain(&job, args) ? run_of(args) : -1;
-    if (n < 0) {
-        status = run_planned(&job, kernels, args, part, parts);
-    } else {
+    if (n >= 0) {
         pq_job_run_row(&job, args, (size_t)n);
-        status = status_of(&job);
+    } else {
+        PQ_TRY(pq_job_init(&job, kernels, args));
+        pq_job_run(&job, part, parts);
     }
-    *outside = status == PQ_ERR_BEYOND ? job.outside : 0;
-    return status;
+    *outside = job.outside;
+    return status_of(&job);
 }
 
 enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
@@ -99,10 +93,7 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
                            const struct pq_args *args)
 {
     struct pq_job job;
-    const enum pq_status status = set(&job.how, kernels, args);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(set(&job.how, kernels, args));
     if (!are_plain(&job, args)) {
         return run_planned(&job, kernels, args, 0, 1);
     }
@@ -133,17 +124,13 @@ enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
         return PQ_ERR_SIZE;
     }
     memset(prepared->opaque, 0, offsetof(struct pq_job, plan.dim));
-    enum pq_status status = set_checked(set, &job.how, kernels, &args, &room, 0, 1);
-    if (status == PQ_OK) {
-        status = pq_job_init(&job, kernels, args);
+    PQ_TRY(set_checked(set, &job.how, kernels, &args, &room, 0, 1));
+    PQ_TRY(pq_job_init(&job, kernels, args));
+    if (prepared->size < HEAD + head_size(&job.plan)) {
+        return PQ_ERR_SIZE;
     }
-    if (status == PQ_OK && prepared->size < HEAD + head_size(&job.plan)) {
-        status = PQ_ERR_SIZE;
-    }
-    if (status == PQ_OK) {
-        memcpy(prepared->opaque, &job, head_size(&job.plan));
-    }
-    return status;
+    memcpy(prepared->opaque, &job, head_size(&job.plan));
+    return PQ_OK;
 }
 
 enum pq_status pq_run(const struct pq_prepared *prepared, const void *in, void *out,

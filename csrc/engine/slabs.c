@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/slabs.h"
 
+#include "args.h"
 #include "types.h"
 
 /* Indices of each dimension that a slab has, and how many slabs there are along it. */
@@ -198,10 +199,7 @@ enum pq_status pq_for_slabs(const struct pq_args *args, bool keep_groups, ptrdif
             shape[d] = shape[d] < cut.step[d] ? shape[d] : cut.step[d];
         }
         move_to(&slab, args, first);
-        const enum pq_status status = run(what, &slab, first);
-        if (status != PQ_OK) {
-            return status;
-        }
+        PQ_TRY(run(what, &slab, first));
     }
     return PQ_OK;
 }

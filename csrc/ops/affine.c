@@ -245,10 +245,8 @@ enum pq_status pq_count_beyond(const struct pq_kernels *kernels, const struct pq
         return PQ_ERR_NULL;
     }
     *count = *first = 0;
-    enum pq_status status = pq_known_args(&args, &room);
-    if (status == PQ_OK) {
-        status = pq_quantize_counting(kernels, args, count);
-    }
+    PQ_TRY(pq_known_args(&args, &room));
+    const enum pq_status status = pq_quantize_counting(kernels, args, count);
     if (status != PQ_ERR_BEYOND) {
         return status;
     }

@@ -579,12 +579,8 @@ static enum pq_status check_choice(struct pq_choice *choice, const struct pq_cho
                                    enum pq_type real)
 {
     const void *known = given;
-    const enum pq_status status =
-        pq_known_struct(&known, choice, sizeof *choice,
-                        offsetof(struct pq_choice, rule) + sizeof(enum pq_rule));
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_known_struct(&known, choice, sizeof *choice,
+                           offsetof(struct pq_choice, rule) + sizeof(enum pq_rule)));
     memmove(choice, known, sizeof *choice);
     settle(choice, real);
     const bool dynamic = choice->rule == PQ_RULE_ONNX_DYNAMIC;
@@ -614,10 +610,7 @@ enum pq_status pq_choose_by(const struct pq_kernels *kernels, const struct pq_ch
         zero == NULL) {
         return PQ_ERR_NULL;
     }
-    const enum pq_status status = check_choice(&choice, given, PQ_F32);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(check_choice(&choice, given, PQ_F32));
     if (n > PTRDIFF_MAX / sizeof(double)) {
         return PQ_ERR_SHAPE;
     }
@@ -681,16 +674,9 @@ enum pq_status pq_choose_params_by(pq_extrema_fn *find_extrema, void *context,
     if (given == NULL) {
         return PQ_ERR_NULL;
     }
-    enum pq_status status = pq_known_args(&args, &room);
-    if (status == PQ_OK) {
-        status = pq_check_reduction(kernels, args, &args->scale, &args->zero, part, parts);
-    }
-    if (status == PQ_OK) {
-        status = check_choice(&choice, given, args->in.type);
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_check_reduction(kernels, args, &args->scale, &args->zero, part, parts));
+    PQ_TRY(check_choice(&choice, given, args->in.type));
     if (choice.real != args->in.type || args->scale.type != choice.scale ||
         !is_zero_type(args->zero.type, choice.code) || args->scale.swapped ||
         args->zero.swapped) {

@@ -97,9 +97,9 @@ static enum pq_status run_book(const struct pq_kernels *kernels, const struct pq
 {
     struct pq_args room;
     struct pq_job job;
-    enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
-    if (status != PQ_OK || book == NULL) {
-        return status != PQ_OK ? status : PQ_ERR_NULL;
+    PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
+    if (book == NULL) {
+        return PQ_ERR_NULL;
     }
     if (book->size != sizeof *book || book->levels == 0) {
         return book->size != sizeof *book ? PQ_ERR_SIZE : PQ_ERR_NULL;
@@ -129,11 +129,9 @@ static enum pq_status run_book(const struct pq_kernels *kernels, const struct pq
         job.how.packed = kernels->book_packed;
         job.how.run.high_first = pq_is_high_first(args->in_layout);
     }
-    status = pq_job_init(&job, kernels, args);
-    if (status == PQ_OK) {
-        pq_job_run(&job, part, parts);
-    }
-    return status;
+    PQ_TRY(pq_job_init(&job, kernels, args));
+    pq_job_run(&job, part, parts);
+    return PQ_OK;
 }
 
 enum pq_status pq_codebook_quantize(const struct pq_kernels *kernels,

@@ -136,9 +136,9 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
         choose(how, kernels, args, distance);
         return PQ_OK;
     }
-    const enum pq_status status = pq_check_affine(args, in, false);
-    if (status != PQ_OK || distance == FAR) {
-        return status != PQ_OK ? status : PQ_ERR_ZERO;
+    PQ_TRY(pq_check_affine(args, in, false));
+    if (distance == FAR) {
+        return PQ_ERR_ZERO;
     }
     /* By way of numbers of the type of the product. */
     struct pq_args between = *args;

@@ -31,11 +31,7 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     const struct slabs *const slabs = what;
     struct pq_args args = *slab;
     (void)first;
-    const enum pq_status status =
-        pq_choose_params(slabs->kernels, slab, slabs->choice, 0, 1);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_choose_params(slabs->kernels, slab, slabs->choice, 0, 1));
     if (slabs->no_zeros) {
         args.zero.data = NULL;
     }
@@ -214,16 +210,6 @@ static bool are_groups(const struct pq_job *job, const struct pq_choice *choice)
 
 /* ---- calls ---- */
 
-static bool is_empty(const struct pq_args *args)
-{
-    for (int d = 0; d < args->ndim; d++) {
-        if (args->shape[d] == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The job of quantizing, but for what its zero points are, which there are none of yet. */
 static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
                                const struct pq_args *args, enum pq_type code)
@@ -233,8 +219,8 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
     if (!pq_is_real(args->in.type) || args->out.type != code) {
         return PQ_ERR_TYPE;
     }
-    const enum pq_status status = pq_quantize_method(&job->how, kernels, &without);
-    return status == PQ_OK ? pq_job_init(job, kernels, args) : status;
+    PQ_TRY(pq_quantize_method(&job->how, kernels, &without));
+    return pq_job_init(job, kernels, args);
 }
 
 /* The code that a choice is for. */
@@ -257,16 +243,10 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
     if (given == NULL) {
         return PQ_ERR_NULL;
     }
-    enum pq_status status =
-        pq_known_struct(&known, &choice_room, sizeof choice_room, LEAST);
-    if (status == PQ_OK) {
-        status = pq_check_call(&args, &room, kernels, true, part, parts);
-    }
-    if (status == PQ_OK && args->zero.data == NULL) {
-        status = PQ_ERR_NULL;
-    }
-    if (status != PQ_OK) {
-        return status;
+    PQ_TRY(pq_known_struct(&known, &choice_room, sizeof choice_room, LEAST));
+    PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
+    if (args->zero.data == NULL) {
+        return PQ_ERR_NULL;
     }
     const struct pq_choice *const choice = known;
     ranged = *args; /* the codes of parameters are those that there may be */
@@ -275,11 +255,8 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
         ranged.highest_code = choice->highest_code;
     }
     args = &ranged;
-    status = make_job(&grouped.job, kernels, args, code_of(choice));
-    if (status != PQ_OK) {
-        return status;
-    }
-    if (is_empty(args)) {
+    PQ_TRY(make_job(&grouped.job, kernels, args, code_of(choice)));
+    if (pq_is_empty(args)) {
         return pq_choose_params(kernels, args, choice, part, parts);
     }
     const bool no_zeros = pq_is_narrow_float(args->out.type);
@@ -290,7 +267,6 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
                                    parts);
     }
     struct slabs slabs = {kernels, choice, no_zeros};
-    status = pq_choose_params_by(search_nothing, NULL, kernels, args, choice, part, parts);
-    return status != PQ_OK ? status
-                           : pq_for_slabs(args, true, SLAB, run_slab, &slabs, part, parts);
+    PQ_TRY(pq_choose_params_by(search_nothing, NULL, kernels, args, choice, part, parts));
+    return pq_for_slabs(args, true, SLAB, run_slab, &slabs, part, parts);
 }

@@ -275,13 +275,8 @@ static enum pq_status set_fused(struct pq_method *how, struct pq_fused *fused,
     const enum pq_type carrier = pq_carrier_of(code);
     struct pq_method back;
     to.precision = PQ_NO_TYPE;
-    enum pq_status status = pq_quantize_method(how, kernels, &from);
-    if (status == PQ_OK) {
-        status = pq_dequantize_method(&back, kernels, &to);
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_quantize_method(how, kernels, &from));
+    PQ_TRY(pq_dequantize_method(&back, kernels, &to));
     if (how->general != back.general) {
         make_general(how->general ? &back : how, how->general ? kernels->dequantize_general
                                                               : kernels->quantize_general);
@@ -303,10 +298,10 @@ static enum pq_status set_fake(struct pq_method *how, struct pq_fused *fused,
                                const struct pq_kernels *kernels, const struct pq_args *args,
                                enum pq_type code)
 {
-    const enum pq_status status = set_fused(how, fused, kernels, args, code);
-    return status == PQ_OK && suits_fake_quantize(args, code)
+    PQ_TRY(set_fused(how, fused, kernels, args, code));
+    return suits_fake_quantize(args, code)
                ? set_fake_quantize(how, fused, kernels, args, code)
-               : status;
+               : PQ_OK;
 }
 
 /* A type of which the codes tell those that are beyond the range of another; none: 64 bits,
@@ -336,10 +331,7 @@ static enum pq_status set_mask(struct pq_method *how, struct pq_fused *fused,
         range = (struct pq_range){args->lowest_code, args->highest_code};
         from.lowest_code = from.highest_code = 0;
     }
-    const enum pq_status status = pq_quantize_method(how, kernels, &from);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_quantize_method(how, kernels, &from));
     *fused = (struct pq_fused){.quantize = how->kernel,
                                .counts = wider == PQ_NO_TYPE,
                                .wider = wider,
@@ -380,31 +372,25 @@ static enum pq_status make_job(struct fake_job *to, set_fused_fn *set,
                                const struct faking *faking, const struct pq_args *args)
 {
     struct pq_job *const job = &to->job;
-    enum pq_status status = set(&job->how, &to->fused, faking->kernels, args, faking->code);
-    if (status == PQ_OK) {
-        status = pq_job_init(job, faking->kernels, args);
+    PQ_TRY(set(&job->how, &to->fused, faking->kernels, args, faking->code));
+    PQ_TRY(pq_job_init(job, faking->kernels, args));
+    if (to->fused.fake_quantize.bytes == 0) {
+        job->how.kernel = run_fused;
+        job->how.run.fused = &to->fused;
+    } else {
+        job->how.run.fake_quantize = &to->fused.fake_quantize;
     }
-    if (status == PQ_OK) {
-        if (to->fused.fake_quantize.bytes == 0) {
-            job->how.kernel = run_fused;
-            job->how.run.fused = &to->fused;
-        } else {
-            job->how.run.fake_quantize = &to->fused.fake_quantize;
-        }
-        job->how.packed = NULL;
-    }
-    return status;
+    job->how.packed = NULL;
+    return PQ_OK;
 }
 
 static enum pq_status run_method(set_fused_fn *set, const struct faking *faking,
                                  const struct pq_args *args, int part, int parts)
 {
     struct fake_job fake;
-    const enum pq_status status = make_job(&fake, set, faking, args);
-    if (status == PQ_OK) {
-        pq_job_run(&fake.job, part, parts);
-    }
-    return status;
+    PQ_TRY(make_job(&fake, set, faking, args));
+    pq_job_run(&fake.job, part, parts);
+    return PQ_OK;
 }
 
 /* Whether the bytes of the mask lie as elements of `out` do. */
@@ -455,10 +441,7 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     if (run_at_once(faking, slab, at)) {
         return PQ_OK;
     }
-    const enum pq_status status = run_method(set_fake, faking, slab, 0, 1);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(run_method(set_fake, faking, slab, 0, 1));
     mask.out = faking->mask;
     mask.out.data = at;
     return run_method(set_mask, faking, &mask, 0, 1);
@@ -481,20 +464,14 @@ static enum pq_status check_mask(const struct faking *faking, const struct pq_ar
     struct pq_fused fused;
     struct pq_plan plan;
     mask.out = faking->mask;
-    enum pq_status status = pq_check_array(args, &faking->mask, false);
-    if (status == PQ_OK && (mask.out.type != PQ_U8 || mask.out.bit_strides != NULL)) {
-        status = PQ_ERR_TYPE;
+    PQ_TRY(pq_check_array(args, &faking->mask, false));
+    if (mask.out.type != PQ_U8 || mask.out.bit_strides != NULL) {
+        return PQ_ERR_TYPE;
     }
-    if (status == PQ_OK) {
-        status = set_fake(&how, &fused, faking->kernels, args, faking->code);
-    }
-    if (status == PQ_OK) {
-        status = set_mask(&how, &fused, faking->kernels, args, faking->code);
-    }
-    if (status == PQ_OK) {
-        status = pq_plan_init(&plan, args, pq_bytes_of(args->out.type));
-    }
-    return status == PQ_OK ? pq_plan_init(&plan, &mask, 1) : status;
+    PQ_TRY(set_fake(&how, &fused, faking->kernels, args, faking->code));
+    PQ_TRY(set_mask(&how, &fused, faking->kernels, args, faking->code));
+    PQ_TRY(pq_plan_init(&plan, args, pq_bytes_of(args->out.type)));
+    return pq_plan_init(&plan, &mask, 1);
 }
 
 enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code)
@@ -512,16 +489,6 @@ enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code)
     return pq_is_narrow_float(code) && !pq_zeros_fit(args, 0, 0) ? PQ_ERR_ZERO : PQ_OK;
 }
 
-static bool is_empty(const struct pq_args *args)
-{
-    for (int d = 0; d < args->ndim; d++) {
-        if (args->shape[d] == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
                                 const struct pq_args *args, const struct pq_fake *fake,
                                 int part, int parts)
@@ -533,29 +500,22 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
     if (fake == NULL) {
         return PQ_ERR_NULL;
     }
-    enum pq_status status = pq_known_struct(&known, &fake_room, sizeof fake_room, LEAST);
-    if (status == PQ_OK) {
-        status = pq_check_call(&args, &room, kernels, true, part, parts);
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_known_struct(&known, &fake_room, sizeof fake_room, LEAST));
+    PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
     fake = known;
     struct faking faking = {kernels, fake->code, fake->mask};
-    status = pq_check_fake(args, fake->code);
+    PQ_TRY(pq_check_fake(args, fake->code));
     struct pq_args plain = *args;
     if (pq_is_narrow_float(fake->code)) { /* zeros, which are none */
         plain.zero.data = NULL;
     }
     args = &plain;
-    if (status == PQ_OK && fake->mask.data == NULL) {
+    if (fake->mask.data == NULL) {
         return run_method(set_fake, &faking, args, part, parts);
     }
-    if (status == PQ_OK) {
-        status = check_mask(&faking, args);
-    }
-    if (status != PQ_OK || is_empty(args)) {
-        return status;
+    PQ_TRY(check_mask(&faking, args));
+    if (pq_is_empty(args)) {
+        return PQ_OK;
     }
     return pq_for_slabs(args, false, slab_bytes(&faking, args), run_slab, &faking, part,
                         parts);

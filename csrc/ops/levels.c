@@ -173,20 +173,13 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
 {
     struct pq_args room;
     struct pq_job job;
-    enum pq_status status = pq_check_call(&args, &room, kernels, true, part, parts);
-    if (status == PQ_OK &&
-        (!pq_is_real(args->in.type) || args->out.type != args->in.type ||
-         args->scale.type != PQ_F32 || args->scale.swapped || args->zero.data != NULL)) {
-        status = PQ_ERR_TYPE;
-    }
-    if (status != PQ_OK) {
-        return status;
+    PQ_TRY(pq_check_call(&args, &room, kernels, true, part, parts));
+    if (!pq_is_real(args->in.type) || args->out.type != args->in.type ||
+        args->scale.type != PQ_F32 || args->scale.swapped || args->zero.data != NULL) {
+        return PQ_ERR_TYPE;
     }
     job.how = pq_no_method;
-    status = pq_job_init(&job, kernels, args);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_job_init(&job, kernels, args));
     struct walking walking;
     walking.kernels = kernels;
     walking.job = &job;

@@ -52,30 +52,23 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     if (finite == NULL) {
         return PQ_ERR_NULL;
     }
-    enum pq_status status = pq_known_args(&args, &room);
-    if (status == PQ_OK) {
-        status = pq_check_reduction(kernels, args, &args->lowest, &args->highest, 0, 1);
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_check_reduction(kernels, args, &args->lowest, &args->highest, 0, 1));
     const bool magnitudes = args->lowest.type == PQ_F32;
     if ((!magnitudes && args->lowest.type != PQ_F64) ||
         args->highest.type != args->lowest.type) {
         return PQ_ERR_TYPE;
     }
     *finite = 1;
-    for (int d = 0; d < args->ndim; d++) {
-        if (args->shape[d] == 0) {
-            return PQ_OK;
-        }
+    if (pq_is_empty(args)) {
+        return PQ_OK;
     }
     struct pq_args placed = *args;
     placed.scale = args->lowest;
     placed.zero = args->highest;
     bool wide = args->in.type == PQ_F64;
-    status = pq_find_extrema(kernels, &placed, false,
-                             magnitudes ? merge_magnitudes : merge_cells, &wide, 0, 1);
+    const enum pq_status status = pq_find_extrema(
+        kernels, &placed, false, magnitudes ? merge_magnitudes : merge_cells, &wide, 0, 1);
     *finite = status == PQ_OK;
     return status == PQ_ERR_NONFINITE ? PQ_OK : status;
 }
@@ -86,10 +79,8 @@ static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *f
 {
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     struct pq_params at = {args->in.data, 0, args->in.type, args->in.swapped};
-    for (int d = 0; d < args->ndim; d++) {
-        if (args->shape[d] == 0) {
-            return;
-        }
+    if (pq_is_empty(args)) {
+        return;
     }
     for (size_t position = 0;; position++) {
         double v;
@@ -118,16 +109,9 @@ enum pq_status pq_count_nonfinite(const struct pq_args *args, size_t *count, siz
     if (count == NULL || first == NULL) {
         return PQ_ERR_NULL;
     }
-    enum pq_status status = pq_known_args(&args, &room);
-    if (status == PQ_OK) {
-        status = pq_check_shape(args);
-    }
-    if (status == PQ_OK) {
-        status = pq_check_array(args, &args->in, false);
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_known_args(&args, &room));
+    PQ_TRY(pq_check_shape(args));
+    PQ_TRY(pq_check_array(args, &args->in, false));
     if (!pq_is_real(args->in.type) || args->in.bit_strides != NULL) {
         return PQ_ERR_TYPE;
     }

@@ -235,10 +235,7 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
         return PQ_ERR_ROUND;
     }
     const bool affine = pq_is_affine(args, true);
-    const enum pq_status status = affine ? pq_check_affine(args, out, true) : PQ_OK;
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(affine ? pq_check_affine(args, out, true) : PQ_OK);
     if (!affine) {
         choose(how, kernels, args);
     } else if (is_multiplied(args, kernels)) {

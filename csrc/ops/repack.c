@@ -22,19 +22,13 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
                          int part, int parts)
 {
     struct pq_args room;
-    enum pq_status status = pq_known_args(&args, &room);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_known_args(&args, &room));
     struct pq_args plain = *args; /* parameters are not looked at */
     plain.size = sizeof plain;
     plain.block = NULL;
     plain.scale = plain.zero = (struct pq_array){.data = NULL};
     args = &plain;
-    status = pq_check_call(&args, &room, kernels, false, part, parts);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_check_call(&args, &room, kernels, false, part, parts));
     const enum pq_type type = args->in.type;
     const bool lies = args->in_layout != NULL || args->out_layout != NULL;
     if (type != args->out.type || !pq_is_code(type) || pq_bytes_of(type) > 1 ||
@@ -47,9 +41,7 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
     job.how = (struct pq_method){.copy = bits == 8   ? copy_8_bits
                                          : bits == 6 ? copy_6_bits
                                                      : copy_4_bits};
-    status = pq_job_init(&job, kernels, args);
-    if (status == PQ_OK) {
-        pq_job_run(&job, part, parts);
-    }
-    return status;
+    PQ_TRY(pq_job_init(&job, kernels, args));
+    pq_job_run(&job, part, parts);
+    return PQ_OK;
 }

@@ -91,20 +91,12 @@ static enum pq_status check(const struct pq_kernels *kernels,
                             const struct pq_requantization *args, struct pq_args *arrays,
                             int part, int parts)
 {
-    enum pq_status status = pq_check_shape(arrays);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_check_shape(arrays));
     if (kernels == NULL || args->multiplier.data == NULL) {
         return PQ_ERR_NULL;
     }
-    status = pq_check_array(arrays, &arrays->in, false);
-    if (status == PQ_OK) {
-        status = pq_check_array(arrays, &arrays->out, false);
-    }
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_check_array(arrays, &arrays->in, false));
+    PQ_TRY(pq_check_array(arrays, &arrays->out, false));
     if (part < 0 || part >= parts) {
         return PQ_ERR_PART;
     }
@@ -145,15 +137,12 @@ static enum pq_status run_part(struct pq_requantize_job *job, struct pq_args *ar
                                           .highest = highest - args->zero,
                                           .zero = (int32_t)args->zero};
     memset(&job->loaded_params, 0, sizeof job->loaded_params); /* none are there */
-    const enum pq_status status =
-        pq_plan_init(&job->plan, arrays, pq_bytes_of(args->out.type));
-    if (status == PQ_OK) {
-        pq_plan_part(&job->plan, part, parts, 1);
-    }
-    if (status == PQ_OK && !job->plan.empty) {
+    PQ_TRY(pq_plan_init(&job->plan, arrays, pq_bytes_of(args->out.type)));
+    pq_plan_part(&job->plan, part, parts, 1);
+    if (!job->plan.empty) {
         pq_requantize_all(job);
     }
-    return status;
+    return PQ_OK;
 }
 
 enum pq_status pq_requantize(const struct pq_kernels *kernels,
@@ -164,10 +153,7 @@ enum pq_status pq_requantize(const struct pq_kernels *kernels,
     if (args == NULL) {
         return PQ_ERR_NULL;
     }
-    enum pq_status status = pq_known_struct(&given, &room, sizeof room, sizeof room);
-    if (status != PQ_OK) {
-        return status;
-    }
+    PQ_TRY(pq_known_struct(&given, &room, sizeof room, sizeof room));
     args = given;
     struct pq_args arrays = {.size = sizeof arrays,
                              .ndim = args->ndim,
@@ -175,7 +161,7 @@ enum pq_status pq_requantize(const struct pq_kernels *kernels,
                              .in = args->in,
                              .out = args->out};
     const pq_fpenv found = pq_fpenv_enter();
-    status = check(kernels, args, &arrays, part, parts);
+    enum pq_status status = check(kernels, args, &arrays, part, parts);
     if (status == PQ_OK) {
         struct pq_requantize_job job;
         job.kernels = kernels;
