@@ -17,23 +17,23 @@ struct regs {
     uint32_t eax, ebx, ecx, edx;
 };
 
-static struct regs cpuid(uint32_t leaf, uint32_t part)
+static struct regs cpuid(uint32_t leaf, uint32_t subleaf)
 {
     struct regs r;
 #  if defined(_MSC_VER)
     int out[4];
-    __cpuidex(out, (int)leaf, (int)part);
+    __cpuidex(out, (int)leaf, (int)subleaf);
     r = (struct regs){(uint32_t)out[0], (uint32_t)out[1], (uint32_t)out[2],
                       (uint32_t)out[3]};
 #  else
-    __cpuid_count(leaf, part, r.eax, r.ebx, r.ecx, r.edx);
+    __cpuid_count(leaf, subleaf, r.eax, r.ebx, r.ecx, r.edx);
 #  endif
     return r;
 }
 
-/* Register states that the operating system saves on a task switch. Only valid when CPUID
- * reports OSXSAVE: elsewhere XGETBV is an illegal instruction. */
-static uint64_t xcr0(void)
+/* Return XCR0, the mask of registers that the operating system saves on a task switch. Call
+ * this only if CPUID reports OSXSAVE; else XGETBV is an illegal instruction. */
+static uint64_t saved_registers(void)
 {
 #  if defined(_MSC_VER)
     return _xgetbv(0);
@@ -44,12 +44,13 @@ static uint64_t xcr0(void)
 #  endif
 }
 
-static int has(uint64_t bits, uint64_t wanted)
+static int has_all(uint64_t bits, uint64_t required)
 {
-    return (bits & wanted) == wanted;
+    return (bits & required) == required;
 }
 
-/* Bits of XCR0: registers xmm and ymm; masks, upper halves of zmm, zmm from 16 on. */
+/* Bits of XCR0. YMM: registers xmm and ymm. ZMM: also mask registers, the upper halves of
+ * zmm0 to zmm15, and zmm16 to zmm31. */
 enum { YMM = 6, ZMM = YMM | 0xe0 };
 
 static int has_avx512(void)
@@ -57,18 +58,19 @@ static int has_avx512(void)
     const uint32_t f = 1u << 16, dq = 1u << 17, bw = 1u << 30, vl = 1u << 31; /* 7, EBX */
     const uint32_t vbmi = 1u << 1, gfni = 1u << 8;                            /* 7, ECX */
     const uint32_t bf16 = 1u << 5;                                            /* 7.1, EAX */
-    const struct regs seven = cpuid(7, 0);
-    return has(xcr0(), ZMM) && has(seven.ebx, f | dq | bw | vl) &&
-           has(seven.ecx, vbmi | gfni) && seven.eax >= 1 && has(cpuid(7, 1).eax, bf16);
+    const struct regs leaf_7 = cpuid(7, 0);
+    return has_all(saved_registers(), ZMM) && has_all(leaf_7.ebx, f | dq | bw | vl) &&
+           has_all(leaf_7.ecx, vbmi | gfni) && leaf_7.eax >= 1 &&
+           has_all(cpuid(7, 1).eax, bf16);
 }
 
-unsigned pq_cpu_levels(void)
+unsigned pq_cpu_isas(void)
 {
     const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
     const uint32_t avx2 = 1u << 5;
 
-    if (cpuid(0, 0).eax < 7 || !has(cpuid(1, 0).ecx, fma | osxsave | avx | f16c) ||
-        !has(xcr0(), YMM) || !has(cpuid(7, 0).ebx, avx2)) {
+    if (cpuid(0, 0).eax < 7 || !has_all(cpuid(1, 0).ecx, fma | osxsave | avx | f16c) ||
+        !has_all(saved_registers(), YMM) || !has_all(cpuid(7, 0).ebx, avx2)) {
         return PQ_CPU_BASE;
     }
     return has_avx512() ? PQ_CPU_AVX2 | PQ_CPU_AVX512 : PQ_CPU_AVX2;
@@ -76,14 +78,14 @@ unsigned pq_cpu_levels(void)
 
 #elif defined(PQ_ARCH_AARCH64)
 
-unsigned pq_cpu_levels(void)
+unsigned pq_cpu_isas(void)
 {
     return PQ_CPU_NEON;
 }
 
 #else
 
-unsigned pq_cpu_levels(void)
+unsigned pq_cpu_isas(void)
 {
     return PQ_CPU_BASE;
 }

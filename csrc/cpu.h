@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this CPU and its operating system allow. Knows no kernel. */
+/* The instruction sets that this CPU and its operating system support. */
 #ifndef PQ_CPU_H
 #define PQ_CPU_H
 
-enum pq_cpu_level {
-    PQ_CPU_BASE = 0,
-    PQ_CPU_AVX2 = 1 << 0, /* AVX2, FMA and F16C, with the registers saved by the OS */
-    PQ_CPU_NEON = 1 << 1, /* AArch64: part of the base */
-    /* AVX-512 F, DQ, BW, VL, VBMI and BF16, and GFNI, with all registers saved */
-    PQ_CPU_AVX512 = 1 << 2
+/* Bits of the mask that pq_cpu_isas() returns. An instruction set counts only if the
+ * operating system saves its registers. */
+enum pq_cpu_isa {
+    PQ_CPU_BASE = 0,       /* portable C */
+    PQ_CPU_AVX2 = 1 << 0,  /* AVX2, FMA and F16C */
+    PQ_CPU_NEON = 1 << 1,  /* every AArch64 CPU has NEON */
+    PQ_CPU_AVX512 = 1 << 2 /* AVX-512 F, DQ, BW, VL, VBMI and BF16, and GFNI */
 };
 
-/* The levels that this machine can run, as a mask. */
-unsigned pq_cpu_levels(void);
+/* Return the mask of the instruction sets that this machine supports. */
+unsigned pq_cpu_isas(void);
 
 #endif

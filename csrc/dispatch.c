@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Level -> table: the one file that knows both CPU levels and kernels. */
+/* Find the kernels of an instruction set. Only this file joins CPU detection and kernels.
+ */
 #include <string.h>
 
 #include "cpu.h"
@@ -7,10 +8,10 @@
 #include "pq_compiler.h"
 
 static const struct {
-    unsigned needs;
+    unsigned required;
     const struct pq_kernels *kernels;
 } tables[] = {
-/* best first */
+/* fastest first */
 #if PQ_KNOWS_AVX512
     {PQ_CPU_AVX512, &pq_kernels_avx512},
 #endif
@@ -26,9 +27,9 @@ enum { TABLES = sizeof tables / sizeof tables[0] };
 
 const char *pq_isa_name(int i)
 {
-    const unsigned levels = pq_cpu_levels();
+    const unsigned isas = pq_cpu_isas();
     for (int t = 0; t < TABLES && i >= 0; t++) {
-        if ((levels & tables[t].needs) == tables[t].needs && i-- == 0) {
+        if ((isas & tables[t].required) == tables[t].required && i-- == 0) {
             return tables[t].kernels->name;
         }
     }
@@ -40,9 +41,9 @@ const struct pq_kernels *pq_isa_find(const char *name)
     if (name == NULL) {
         return NULL;
     }
-    const unsigned levels = pq_cpu_levels();
+    const unsigned isas = pq_cpu_isas();
     for (int t = 0; t < TABLES; t++) {
-        if ((levels & tables[t].needs) == tables[t].needs &&
+        if ((isas & tables[t].required) == tables[t].required &&
             strcmp(tables[t].kernels->name, name) == 0) {
             return tables[t].kernels;
         }

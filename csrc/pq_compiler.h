@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words that differ between architectures and compilers. Includes nothing. */
+/* Macros that hide differences between architectures and compilers. Includes nothing. */
 #ifndef PQ_COMPILER_H
 #define PQ_COMPILER_H
 
@@ -16,7 +16,7 @@
 #  define PQ_LITTLE_ENDIAN 0
 #endif
 
-/* Whether the compiler knows the instructions of the level `avx512`. */
+/* 1 if the compiler supports all instructions of the kernels `avx512`. */
 #if !defined(PQ_ARCH_X86_64)
 #  define PQ_KNOWS_AVX512 0
 #elif defined(__clang__)
@@ -35,10 +35,13 @@
 #  endif
 #endif
 
-/* PQ_INLINE: words and bodies that must become part of their callers to be fast. Under the
- * address sanitizer they would become functions with hundreds of guarded variables, which
- * take minutes to compile. PQ_NOINLINE: also what not every file uses that has it. PQ_RARE:
- * what may be slow, and shall be small. */
+/*
+ * PQ_INLINE    a function that must be inlined to be fast. Under the address sanitizer the
+ *              compiler decides, because callers with hundreds of guarded variables take
+ *              minutes to compile.
+ * PQ_NOINLINE  a function that is not inlined. A file that includes it need not use it.
+ * PQ_RARE      a function that runs rarely: compiled for size, not for speed
+ */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_INLINE static __forceinline
 #  define PQ_NOINLINE static __declspec(noinline)
@@ -55,7 +58,9 @@
 #  define PQ_RESTRICT restrict
 #endif
 
-/* Hints that the line at `p`, which need not be memory, will be read, or written, soon. */
+/* Hint that the cache line at address `p` will be read or written soon. Any address is
+ * valid.
+ */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_WILL_READ(p) ((void)(p))
 #  define PQ_WILL_WRITE(p) ((void)(p))
@@ -64,18 +69,17 @@
 #  define PQ_WILL_WRITE(p) __builtin_prefetch((p), 1)
 #endif
 
-/* PQ_IN_ORDER(): what is stored before it is stored before what is stored after it, in the
- * order that CPUs expect of streams, which compilers otherwise do not keep. */
+/* Forbid the compiler to move memory accesses across this point. CPUs detect streams of
+ * stores only in ascending order; and a loop with this barrier is not vectorized. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #  define PQ_IN_ORDER() ((void)0)
 #else
 #  define PQ_IN_ORDER() __asm__ volatile("" ::: "memory")
 #endif
 
-/*
- * A region of functions compiled for more than the baseline. Selecting the ISA in the
- * source keeps one flag line for every file. MSVC accepts any intrinsic anywhere.
- */
+/* Compile the functions between BEGIN and END for the instruction set `isa`. The source
+ * selects it, so that all files have the same compiler flags. MSVC accepts all intrinsics
+ * everywhere. */
 #define PQ_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #  define PQ_TARGET_BEGIN(isa)                                                             \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pyquant.h - the functions of pq.h from an installed pyquant, for extension modules.
+ * pyquant.h - get the functions of pq.h from an installed pyquant, for extension modules.
  *
  *     const struct pq_api *api = pyquant_import();
  *     if (api == NULL) return NULL;    // an ImportError is set
  *
- * needs the GIL; what the table holds needs neither the GIL nor Python, and stays valid
- * until the process ends. Compile with the folder that pyquant.get_include() names; there
- * is nothing to link.
+ * pyquant_import() needs the GIL. The functions of the table need neither the GIL nor
+ * Python. The table stays valid until the process ends. pyquant.get_include() returns the
+ * folder of this header. Link no library.
  */
 #ifndef PYQUANT_H
 #define PYQUANT_H
@@ -22,8 +22,9 @@
 extern "C" {
 #endif
 
-/* Null with an ImportError when pyquant is missing or is something else of this name, or
- * its interface is another major version or an older minor one than this header. */
+/* Import pyquant and return its table of functions. Return null and set ImportError if
+ * pyquant is missing or has no C interface. Do so, too, if the major version of the
+ * interface differs from this header, or its minor version is older. */
 static inline const struct pq_api *pyquant_import(void)
 {
     const struct pq_api *api = (const struct pq_api *)PyCapsule_Import(PYQUANT_CAPSULE, 0);

@@ -99,7 +99,7 @@ cdef extern from "pq.h" nogil:
     void pq_api_init(pq_api *, const pq_kernels *, const char *) noexcept
 
 
-cdef extern from "blocks/finite.h" nogil:
+cdef extern from "blocks/formats.h" nogil:
     pq_status pq_block_finite(
         const pq_kernels *, const pq_blocks *, int, int
     ) noexcept

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formats of weights that lie in blocks, as GGUF files have them: a row each. */
+/* The GGUF block formats, one row for each. */
 #ifndef PQ_BLOCKS_FORMATS_H
 #define PQ_BLOCKS_FORMATS_H
 
 #include "pq.h"
 
 /*
- * X(name, number of ggml, elements of a block, bytes of a block, how it is made of numbers,
- * whether weights are heeded then). How: 0 not at all, 1 encode_<name> of encoders.inc, 2
- * by the search of search_blocks.inc, 3 by that, which searches if asked for. Elements are
- * a multiple of 32 that divides PIECE of ops/blocks.c.
+ * X(name, id, elements, bytes, encodes, weighted): the members of struct pq_block_format.
+ * The function encode_<name> of encoders.inc is the encoder of formats with `encodes` 1.
+ * The search of search_blocks.inc is the encoder of formats with 2 and 3; it uses the
+ * formula of a format with 3 unless the caller requests the search. `elements` is a
+ * multiple of 32 and divides TILE_ELEMENTS of ops/blocks.c.
  */
 #define PQ_FOR_BLOCK_FORMAT(X)                                                             \
     X(Q4_0, 2, 32, 18, 1, 1)                                                               \
@@ -40,8 +41,14 @@
     X(Q1_0, 41, 128, 18, 1, 0)                                                             \
     X(Q2_0, 42, 64, 18, 1, 0)
 
-#define PQ_BLOCK_PLACE(name, ...) PQ_BLOCK_##name,
-enum { PQ_FOR_BLOCK_FORMAT(PQ_BLOCK_PLACE) PQ_GGUF_FORMATS };
-#undef PQ_BLOCK_PLACE
+/* Positions of the formats in tables, and their number. */
+#define PQ_BLOCK_INDEX(name, ...) PQ_BLOCK_##name,
+enum { PQ_FOR_BLOCK_FORMAT(PQ_BLOCK_INDEX) PQ_GGUF_FORMATS };
+#undef PQ_BLOCK_INDEX
+
+/* Return PQ_ERR_NONFINITE if a number is NaN or infinite in the part that pq_block_encode()
+ * reads for equal arguments, after rounding to float32. Nothing is written. */
+enum pq_status pq_block_finite(const struct pq_kernels *kernels,
+                               const struct pq_blocks *args, int part, int parts);
 
 #endif

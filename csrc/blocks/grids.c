@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 AND MIT */
 #include "blocks/grids.h"
 
-/* The numbers are ggml's, under the MIT licence: NOTICE. */
+/* The entries are copied from ggml under the MIT licence: see NOTICE. */
 
 const uint16_t pq_grid_iq1s[2048] = {
     0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0015, 0x0020, 0x0022, 0x0028, 0x002a,

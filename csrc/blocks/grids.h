@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The grids of GGUF's IQ1, IQ2 and IQ3 types: what the indices that they store stand for.
+ * Grids of the GGUF types IQ1, IQ2 and IQ3. A block of these types stores indices of grid
+ * entries.
  *
- * An entry holds the levels of 8 elements as indices of 2 bits, or of 4 elements as indices
- * of 3 bits, element 0 in the lowest bits. The levels are
+ * A grid entry packs the values of 8 elements, 2 bits each, or of 4 elements, 3 bits each.
+ * Element 0 is in the lowest bits. The bits select one of these values:
  *
  *     iq1s                 -1, 0, 1
  *     iq2xxs, iq2xs, iq2s  8, 25, 43
  *     iq3xxs               4, 12, 20, 28, 36, 44, 52, 62
  *     iq3s                 1, 3, 5, 7, 9, 11, 13, 15
  *
- * They were found by an optimization, and cannot be computed.
+ * An optimization found the entries; no formula computes them.
  */
 #ifndef PQ_BLOCKS_GRIDS_H
 #define PQ_BLOCKS_GRIDS_H

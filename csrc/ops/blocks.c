@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of weights, as they lie in files: to real numbers, and of these. */
 #include "args.h"
-#include "blocks/finite.h"
 #include "engine/params.h"
 #include "engine/plan.h"
 #include "engine/tile.h"
