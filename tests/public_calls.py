@@ -566,6 +566,9 @@ def bits(value):
         return bits(value._state())
     if isinstance(value, pq.ErrorReport):
         return bits(value._sums)
+    if isinstance(value, pq.QParams):
+        names = ("scale", "zero_point", "dtype", "axis", "block_size", "offset", "fill")
+        return bits([getattr(value, name) for name in (*names, "quant_range")])
     if hasattr(value, "__dataclass_fields__"):
         return bits([getattr(value, name) for name in value.__dataclass_fields__])
     return pickle.dumps(value)
