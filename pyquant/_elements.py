@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextlib import suppress
 from math import prod
-from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -41,6 +41,7 @@ __all__ = [
     "plain_out",
     "readable",
     "sized",
+    "special_kind",
 ]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -107,12 +108,24 @@ class Mapped:
             self.memory.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+
+
+def special_kind(path: str) -> str | None:
+    """Return the kind of a path that is not a regular file: "a FIFO".
+
+    `None` means a regular file, or that the path does not exist.
+    """
+    if not os.path.exists(path) or os.path.isfile(path):
+        return None
+    return _KINDS.get(stat.S_IFMT(os.stat(path).st_mode), "a device")
+
+
 def open_file(path: str) -> BufferedReader:
     """Open a file to read it. A FIFO would block, and a device has no end."""
-    mode = os.stat(path).st_mode
-    if not (S_ISREG(mode) or S_ISDIR(mode)):  # `open` reports a folder
-        expected = "expected a regular file, got a FIFO, socket or device"
-        raise OSError(errno.EINVAL, expected, path)
+    kind = special_kind(path)
+    if kind not in (None, "a folder"):  # `open` reports a folder
+        raise OSError(errno.EINVAL, f"expected a regular file, got {kind}", path)
     return open(path, "rb")
 
 

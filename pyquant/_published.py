@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 __all__ = [
+    "MARKER",
     "Found",
     "block_shape",
     "fitting_sizes",
@@ -246,6 +247,9 @@ def _with_scale(
         parts["zero_point"] = f"{name}_zero_point"
     if shape is not None:
         parts["shape"] = shape
+    marker = f"{name.removesuffix('.weight')}.comfy_quant"  # a description of the codes
+    if marker in tensors:
+        parts["marker"] = marker
     order, fault = f"{name}_g_idx", None
     if order in tensors:
         parts["g_idx"] = order

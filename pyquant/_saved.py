@@ -6,13 +6,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._elements import Item, bits_of, copied_bytes
+from pyquant._elements import Item, bits_of, copied_bytes, special_kind
 from pyquant.files import RECORDS, Weight, WeightFile
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["load", "replacing", "write"]
+__all__ = ["load", "naming", "replacing", "write"]
 
 PARTS = ("scale", "zero_point", "offset")
 
@@ -47,31 +47,53 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
         items = _recorded(weights, metadata)
         head, items = _safetensors.header(items, metadata)
         alignment = 1
-    with replacing(path) as file:
+    with replacing(path) as (file,):
         file.write(head)
         for one in items:
             _write_item(file, one, alignment)
 
 
 @contextmanager
-def replacing(path: str) -> Iterator[BufferedWriter]:
-    """Yield a temporary file that replaces `path` on success and is removed on failure."""
-    folder = os.path.dirname(path)
-    if folder and not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "path: the folder does not exist", folder)
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise FileExistsError(errno.EEXIST, "path: expected a file, got another", path)
-    beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+def replacing(*paths: str) -> Iterator[list[BufferedWriter]]:
+    """Yield a temporary file for each path; the files replace the paths in this order.
+
+    All files are complete on the disk before any is renamed. A failure removes the
+    temporary files.
+    """
+    for path in paths:
+        folder, kind = os.path.dirname(path), special_kind(path)
+        if folder and not os.path.isdir(folder):
+            raise FileNotFoundError(errno.ENOENT, "path: the folder does not exist", folder)
+        if kind is not None:
+            expected = f"path: expected a regular file, got {kind}"
+            raise FileExistsError(errno.EEXIST, expected, path)
+    names = [f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp" for path in paths]
     try:
-        with open(beside, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        with ExitStack() as stack:
+            files = []
+            for path, name in zip(paths, names, strict=True):
+                with naming(path):
+                    files.append(stack.enter_context(open(name, "xb")))
+            yield files
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        for path, name in zip(paths, names, strict=True):
+            os.replace(name, path)
     except BaseException:
-        if os.path.exists(beside):
-            os.unlink(beside)
+        for name in names:
+            if os.path.exists(name):
+                os.unlink(name)
         raise
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Give errors of the system the final name of a file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
 
 
 def _write_item(file: BufferedWriter, one: Item, alignment: int) -> None:

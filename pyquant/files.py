@@ -571,13 +571,14 @@ def write_weights(
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
     """
-    Write tensors to a safetensors or GGUF file, replacing it atomically.
+    Write tensors to a safetensors or GGUF file; overwrite an existing file.
 
     Parameters
     ----------
     path : str or path-like
-        Path that ends with ``.safetensors`` or ``.gguf``. The bytes are first written to
-        another file in that folder, which then replaces `path`.
+        Path that ends with ``.safetensors`` or ``.gguf``. An existing file is overwritten
+        without a warning: the bytes are first written to another file in that folder,
+        which then replaces `path` atomically.
     weights : mapping
         Names to arrays of any strides, or to `Weight` objects of a file of equal kind.
         Also to pairs of the name ``"bfloat16"`` and a float32 array, which is rounded half
@@ -599,7 +600,8 @@ def write_weights(
     ValueError
         If the path has another extension, or a shape is wrong.
     OSError
-        If the file cannot be written. An existing file is then unchanged.
+        If the file cannot be written, or `path` is a folder, FIFO, socket or device. An
+        existing file is then unchanged.
 
     Notes
     -----

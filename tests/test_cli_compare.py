@@ -164,16 +164,19 @@ def test_compare_measures_gguf_blocks(capsys):
 
 def test_the_worst_comes_first(capsys):
     x = np.linspace(-1, 1, 640, dtype=np.float32).reshape(20, 32)
-    saved("a.safetensors", good=x, bad=x, same=x)
-    saved("b.safetensors", good=x.astype("f2"), bad=np.round(x, 1), same=x)
+    same = {"none": x[:0], "same": x}
+    saved("a.safetensors", good=x, bad=x, **same)
+    saved("b.safetensors", good=x.astype("f2"), bad=np.round(x, 1), **same)
     status, rows, end = compare(capsys, "a.safetensors", "b.safetensors")
-    assert [one["tensor"] for one in rows] == ["bad", "good", "same"]
-    assert rows[2]["sqnr"] == "inf"
-    assert (status, end["compared"], end["equal"], end["failed"]) == (0, 3, 1, 0)
+    assert [one["tensor"] for one in rows] == ["bad", "good", "none", "same"]
+    assert [(one["sqnr"], one["max_error"]) for one in rows[2:]] == [("inf", 0)] * 2
+    assert (status, end["compared"], end["equal"], end["failed"]) == (0, 4, 2, 0)
     assert end["worst"] == rows[0]["sqnr"]
     assert end["median"] == (rows[0]["sqnr"] + rows[1]["sqnr"]) / 2
     assert main(["compare", "a.safetensors", "a.safetensors"]) == 0
-    assert capsys.readouterr().out.endswith("3 tensors, all without an error\n")
+    out = capsys.readouterr().out
+    assert out.endswith("4 tensors, all without an error\n")
+    assert "nan" not in out
 
 
 def test_fail_below(capsys):
@@ -355,8 +358,8 @@ def test_report_overwrites_only_with_force(capsys):
     getattr(os, "mkfifo", os.mkdir)("fifo.html")
     Path("folder.html").mkdir()
     for place, said in (
-        ("fifo.html", "fifo.html is not a regular file; use another name"),
-        ("folder.html", "folder.html is not a regular file; use another name"),
+        ("fifo.html", "fifo.html is a FIFO, not a regular file; use another name"),
+        ("folder.html", "folder.html is a folder, not a regular file; use another name"),
         ("none/r.html", "folder none does not exist"),
         ("", "--report: expected the name of a file, got ''"),
     ):

@@ -571,7 +571,7 @@ def in_bodies(proto):
 
 @pytest.mark.parametrize("external", [False, True], ids=["inside", "beside"])
 @pytest.mark.parametrize("options", [[], ["--keep", "re:^w_|gemm"]])
-def test_weights_in_constants_and_bodies(options, external, tmp_path):
+def test_weights_in_constants_and_bodies(options, external, tmp_path, capsys):
     """The result equals the result for the model with initializers, bit for bit."""
     given = network()
     path = saved(tmp_path / "in.onnx", in_bodies(given), external)
@@ -587,12 +587,25 @@ def test_weights_in_constants_and_bodies(options, external, tmp_path):
     onnx.checker.check_model(out, full_check=True)
     assert len(decoded(out)) == (4 if options else 7)
     if not options:
+        assert command("quantize", out, plain, *types) == 2
+        expected = "the tensor is quantized already (int8); use pyquant dequantize"
+        assert expected in capsys.readouterr().err
         assert command("quantize", saved(tmp_path / "p.onnx", given), plain, *types) == 0
         for choice in (True, False):
             feed = {**FEED, "choice": np.array(choice)}
             assert_equal(run(out, feed), run(plain, feed))
     assert command("dequantize", out, tmp_path / "back.onnx") == 0
     assert command("compare", "--exact", path, out) == 0
+
+
+def test_a_weight_that_a_branch_returns_is_no_tensor(tmp_path, capsys):
+    text = """y = If(x) <then_branch = g () => (float[2, 2] a) {
+            a = Constant<value = float[2, 2] {1, 2, 3, 4}>() },
+        else_branch = h () => (float[2, 2] b) { b = Identity(x) }>"""
+    path = saved(tmp_path / "m.onnx", model_of(text=text))
+    assert command("quantize", path, tmp_path / "o.onnx", "--type", "int8") == 2
+    said = "a branch of If, or a body of Loop or Scan, returns a weight\n"
+    assert capsys.readouterr().err.endswith(f"no tensor to quantize in {path}: {said}")
 
 
 def test_weights_in_loops(tmp_path):

@@ -689,11 +689,13 @@ IN = "in.safetensors"
         ([IN, "link.safetensors", "-f"], "OUT: expected another file than IN"),
         ([IN, "hard.safetensors", "-f"], "OUT: expected another file than IN"),
         ([IN, "there.npz"], "there.npz exists; use -f to overwrite it"),
-        ([IN, "fifo.npz", "-f"], "fifo.npz is not a regular file; use another name"),
+        ([IN, "fifo.npz", "-f"], "fifo.npz is a FIFO, not a regular file; use another"),
         (["fifo.npz", "o.npz"], "fifo.npz: expected a regular file, got a FIFO"),
         (["fifo.x", "o.npz"], "fifo.x: expected a regular file, got a FIFO"),
         (["fifo.index.json", "o.npz"], "fifo.npz: expected a regular file, got a FI"),
         (["fifo.x", "o.npz", "--from", "onnx"], "fifo.x: expected a regular file, got"),
+        (["int8.npz", "o.npz"], "no tensor to quantize in int8.npz: the tensor is qu"
+         "antized already (int8); use pyquant dequantize"),
         ([IN, "o.npz", "--keep", "x*"], "--keep: no tensor matches 'x*'"),
         ([IN, "o.npz", "--tensor", "*bias=int8"], "--tensor: expected a matrix that matc"),
         ([IN, "o.npz", "--tensor", "re:(=int8"], "--tensor: expected a regular"),
@@ -724,6 +726,8 @@ def test_refused(arguments, said, model, weights, capsys):
     os.link("in.safetensors", "hard.safetensors")
     np.save("nan.npy", np.float32([[1, np.nan]]))
     np.savez("there.npz", a=np.ones(3))
+    np.save("one.npy", np.float32([[1]]))
+    quantize("one.npy", "int8.npz", "--type", "int8", "-q")
     os.mkfifo("fifo.npz")
     os.mkfifo("fifo.x")
     with open("fifo.index.json", "w") as index:

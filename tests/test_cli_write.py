@@ -254,6 +254,7 @@ def test_complete_files_are_on_the_disk_before_any_is_renamed(form, monkeypatch)
 
     def fsync(file):
         found = os.fstat(file)
+        assert found.st_ino not in sizes  # one sync suffices
         sizes[found.st_ino] = found.st_size
         sync(file)
 

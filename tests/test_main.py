@@ -104,6 +104,16 @@ def test_info_as_json(capsys):
     assert facts["isa_available"] == list(pq.isa.available())
 
 
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [("quantise", "did you mean quantize?"), ("x", f"use one of {', '.join(COMMANDS)}")],
+)
+def test_an_unknown_command_gets_a_hint(name, end, capsys):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main([name, "a", "b"])
+    assert capsys.readouterr().err.endswith(f": {name!r} is not a command; {end}\n")
+
+
 def test_no_arguments_print_the_help(tmp_path):
     run = program(cwd=tmp_path)
     assert (run.returncode, run.stderr) == (0, "")

@@ -73,6 +73,8 @@ def test_float8_codes_are_decoded_with_their_scale(spelling, blocks, dtype, caps
     if scale.size == 1:
         stored = stored.reshape(())
     tensors = {f"a.{SPELLINGS[spelling]}": codes, f"a.{spelling}": stored}
+    if spelling == "weight_scale":
+        tensors["a.comfy_quant"] = np.frombuffer(b'{"format": "float8_e4m3fn"}', "u1")
     marker = {"scaled_fp8": np.zeros(2, E4M3)} if spelling == "scale_weight" else {}
     pq.write_weights("m.safetensors", tensors | marker)
     pq.write_weights("x.safetensors", {"a.weight": values, **marker})
@@ -81,8 +83,9 @@ def test_float8_codes_are_decoded_with_their_scale(spelling, blocks, dtype, caps
     assert (facts["tensor"], facts["granularity"]) == ("a.weight", blocks)
     assert facts["parts"] == [*tensors]
     run("dequantize", "m.safetensors", "y.safetensors")
+    assert [*pq.open_weights("y.safetensors")] == ["a.weight"]
     np.testing.assert_array_equal(pq.open_weights("y.safetensors")["a.weight"], values)
-    run("compare", "--exact", "y.safetensors", "x.safetensors")
+    run("compare", "--exact", "--tensor=a.weight", "y.safetensors", "x.safetensors")
     outputs = (("q.safetensors", "int8"), ("q.gguf", "Q8_0"))
     for out, type in outputs[: 1 if marker else 2]:  # GGUF has no float8
         for name in ("m.safetensors", "x.safetensors"):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyquant import __version__
 from pyquant._core import default_fpenv
+from pyquant._refused import hint
 from pyquant.cli._errors import EXPECTED, shown, told
 
 if TYPE_CHECKING:
@@ -67,7 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _overview().print_help()
         return 0
     if given[0] not in COMMANDS:
-        _overview().parse_args(given[:1])  # exits, with help, a version or an error
+        parser = _overview()
+        if not given[0].startswith("-"):
+            end = hint(given[0], COMMANDS) or f"; use one of {', '.join(COMMANDS)}"
+            parser.error(f"{given[0]!r} is not a command{end}")
+        parser.parse_args(given[:1])  # exits, with help, a version or an error
     name, *rest = given
     try:
         parser = argparse.ArgumentParser(

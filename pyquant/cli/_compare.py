@@ -245,6 +245,6 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         "-" if row["sqnr"] is None else f"{row['sqnr']:.2f}",
         f"{row['max_error']:.4g}",
         "-" if steps is None else f"{steps:.3f}",
-        f"{row['cosine']:.9f}",
+        "-" if math.isnan(row["cosine"]) else f"{row['cosine']:.9f}",
         "-" if saturated is None else f"{100 * saturated:.3f}",
     )

@@ -6,6 +6,8 @@ from __future__ import annotations
 import errno
 import os
 
+from pyquant._elements import special_kind
+
 __all__ = ["Refused", "check_free", "shown", "told"]
 
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
@@ -47,8 +49,9 @@ def check_free(path: str, force: bool) -> None:
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise Refused(f"folder {folder} does not exist")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise Refused(f"{path} is not a regular file; use another name")
+    kind = special_kind(path)
+    if kind is not None:
+        raise Refused(f"{path} is {kind}, not a regular file; use another name")
     if os.path.lexists(path) and not force:
         raise Refused(f"{path} exists; use -f to overwrite it")
 

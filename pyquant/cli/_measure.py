@@ -287,7 +287,7 @@ def measured(a: Logical, b: Logical) -> dict[str, Any]:
             most = max(most, steps.most(rows, x, y))
             saturated += steps.saturated(rows, x) if coded else 0
     elements = math.prod(a.shape)
-    error = report.max_error if report is not None else math.nan
+    error = report.max_error if report is not None else 0.0
     return {
         "sqnr": None if odd else report.sqnr if report and error > 0 else math.inf,
         "max_error": error,

@@ -135,6 +135,11 @@ class Model(Mapping[str, ModelTensor]):
         """Count the tensors."""
         return len(self._tensors)
 
+    @property
+    def absences(self) -> tuple[str, ...]:
+        """Why weights of the file are not tensors of the model."""
+        return ()
+
     def channels(self, name: str) -> int:
         """Return the axis of a tensor whose indices are the outputs of its operator."""
         return 0

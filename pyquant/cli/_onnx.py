@@ -229,6 +229,15 @@ class OnnxModel(Model):
         self.paths = (path, *self._files)
 
     @property
+    def absences(self) -> tuple[str, ...]:
+        """Why weights of the file are not tensors of the model."""
+        _, *bodies = _messages(self.proto.graph, "GraphProto")
+        items = [one for body in bodies for one in (*body.node, *body.initializer)]
+        tensors = [tensor for _, tensor in map(_constant, items) if tensor is not None]
+        returned = "a branch of If, or a body of Loop or Scan, returns a weight"
+        return (returned,) if any(map(_is_weight, tensors)) else ()
+
+    @property
     def parameters(self) -> set[str]:
         """Codes, scales and offsets: inputs of operators on codes, except the first."""
         if self._parameters is None:

@@ -44,6 +44,7 @@ __all__ = [
     "Decoded",
     "Job",
     "Spec",
+    "already",
     "bytes_of",
     "objection",
     "parameters",
@@ -189,10 +190,17 @@ class Job:
         return sum(part.nbytes for part in self.parts)
 
 
+def already(source: Logical) -> str:
+    """Explain why a quantized tensor is not quantized again."""
+    return f"the tensor is quantized already ({source.type}); use pyquant dequantize"
+
+
 def objection(source: Logical, spec: Spec) -> str | None:
     """Explain why a tensor cannot be quantized so: the expected and the actual value."""
     decoded = source.type not in BLOCKS and spec.kind == "onnx"  # the graph decodes it
-    if not source.is_real or (source.is_quantized and decoded):
+    if source.is_quantized and decoded:
+        return already(source)
+    if not source.is_real:
         return f"expected real numbers, got {source.type}"
     if source.size == 0 or source.ndim == 0:
         return f"expected a dimension and elements, got shape {source.shape}"

@@ -12,7 +12,7 @@ from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
 from pyquant.cli._logical import KIND, check_values
 from pyquant.cli._models import Model, logical, open_model
-from pyquant.cli._plan import NUMPY, Copied, Job, Spec, objection, quantized
+from pyquant.cli._plan import NUMPY, Copied, Job, Spec, already, objection, quantized
 from pyquant.cli._select import chosen
 from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
 
@@ -167,8 +167,10 @@ def run(arguments: argparse.Namespace) -> int:
                 for tensor in tensors.values()
             ]
         _check_effects(special, jobs)
-        if all(job.spec is None for job in jobs):
-            why = "; ".join(dict.fromkeys(str(job.reason) for job in jobs)) or "no tensors"
+        reasons = [job.reason or _repetition(job) for job in jobs]
+        if all(reasons):
+            why = "; ".join(dict.fromkeys(map(str, (*reasons, *model.absences))))
+            why = why or "no tensors"
             raise Refused(f"no tensor to quantize in {model.path}: {why}")
         return perform(arguments, model, jobs, kind, _metadata_of(model, jobs, kind))
 
@@ -253,6 +255,14 @@ def _job(
     # Measure only for a summary, which --quiet and output to stdout do not print.
     measure = arguments.json or not (arguments.quiet or arguments.output == "-")
     return quantized(tensor, spec, memory, threads, measure=measure)
+
+
+def _repetition(job: Job) -> str | None:
+    """Explain why a job has no effect, if the tensor has its type and granularity."""
+    source = job.source
+    wanted = job.to, job.granularity
+    repeats = source.is_quantized and wanted == (source.type, source.granularity)
+    return already(source) if repeats else None
 
 
 def _graph_objection(model: Model, kind: str, tensor: Logical, spec: Spec) -> str | None:

@@ -17,6 +17,7 @@ from pyquant.cli import _charts
 from pyquant.cli._errors import Refused, check_free, shown
 from pyquant.cli._losses import PLOTS, measure
 from pyquant.cli._measure import Codes
+from pyquant.cli._show import sized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,8 +59,7 @@ def check_installed() -> None:
     try:
         import jinja2  # noqa: F401
     except ImportError:
-        install = "pip install 'pyquant-simd[report]'"
-        raise Refused(f"report: expected jinja2, got none ({install})") from None
+        raise Refused("a report needs jinja2; run: pip install jinja2") from None
 
 
 def check_place(option: str, path: str, others: Iterable[str], force: bool) -> None:
@@ -165,7 +165,7 @@ class Report:
         OSError
             If the file cannot be written.
         """
-        with replacing(os.fspath(path)) as file:
+        with replacing(os.fspath(path)) as (file,):
             file.writelines(piece.encode() for piece in self._pieces())
 
     def _pieces(self) -> Iterator[str]:
@@ -286,18 +286,10 @@ def _number(number: object, digits: int) -> str:
     return f"{number:.{digits}g}" if _known(number) else ABSENT
 
 
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.4g} {unit}"
-        count /= 1000
-    return f"{count:.4g} GB"
-
-
 # Formats of numbers on the page. An unknown value is a dash.
 FILTERS = {
     "number": _number,
-    "bytes": _bytes,
+    "bytes": sized,
     "grouped": lambda n: f"{n:,}".replace(",", "\u202f") if _known(n) else ABSENT,
     "hundredths": lambda n: f"{n:.2f}" if _known(n) else ABSENT,
     "decibels": lambda n: f"{n:.2f} dB" if _known(n) else ABSENT,

@@ -19,7 +19,7 @@ import numpy as np
 
 from pyquant import _gguf, _safetensors
 from pyquant._elements import bits_of, copied_bytes
-from pyquant._saved import replacing
+from pyquant._saved import naming, replacing
 from pyquant.cli._errors import Refused, check_free
 from pyquant.cli._models import RECORDS, kind_of
 
@@ -319,45 +319,25 @@ class Output:
         """Open a temporary file in the folder of each final name."""
         with ExitStack() as stack:
             stack.callback(_sync_folder, os.path.dirname(self.files[-1].path))
-            opened = []
-            for file in self.files[::-1]:  # the stack closes in the reverse order
-                with _naming(file.path):
-                    opened.append((file, stack.enter_context(replacing(file.path))))
-            for file, stream in opened:
-                with _naming(file.path):
-                    stack.enter_context(_synced(file, stream))
+            paths = (file.path for file in self.files)
+            streams = stack.enter_context(replacing(*paths))
+            for file, stream in zip(self.files, streams, strict=True):
+                with naming(file.path):
+                    stack.enter_context(file.writing(stream))
             self._stack = stack.pop_all()
         return self
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
         """Append the elements of an array to a tensor, in little-endian byte order."""
         file = next(file for file in self.files if name in file.places)
-        with _naming(file.path):
+        with naming(file.path):
             for piece in copied_bytes(array, 8 * array.dtype.itemsize):
                 file.write(name, piece.data)
 
     def __exit__(self, *raised: Any) -> None:
         """Rename the files if no error was raised; else remove them."""
-        with _naming(self.files[-1].path):
+        with naming(self.files[-1].path):
             self._stack.__exit__(*raised)
-
-
-@contextmanager
-def _synced(file: File, stream: BufferedWriter) -> Iterator[None]:
-    """Complete a file on the disk before any file is renamed."""
-    with file.writing(stream):
-        yield
-    stream.flush()
-    os.fsync(stream.fileno())
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Give errors of the system the final name of a file."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None
 
 
 def _reserve(stream: BufferedWriter, size: int) -> None:
