@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pyquant.h - get the functions of pq.h from an installed pyquant, for extension modules.
+ * pyquant.h - get the functions of pq.h from an installed pyquant. For extension modules.
  *
  *     const struct pq_api *api = pyquant_import();
  *     if (api == NULL) return NULL;    // an ImportError is set
@@ -23,8 +23,8 @@ extern "C" {
 #endif
 
 /* Import pyquant and return its table of functions. Return null and set ImportError if
- * pyquant is missing or has no C interface. Do so, too, if the major version of the
- * interface differs from this header, or its minor version is older. */
+ * pyquant is missing or has no C interface, or if its interface does not fit this header.
+ * The major versions must be equal; the minor version must not be older. */
 static inline const struct pq_api *pyquant_import(void)
 {
     const struct pq_api *api = (const struct pq_api *)PyCapsule_Import(PYQUANT_CAPSULE, 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Codebooks: build the search tree of a table, and run calls with a table. */
 #include "ops/codebook.h"
 
 #include "args.h"
@@ -6,8 +7,8 @@
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
 
-/* The codes in ascending order of their values, those of equal ones as they are. Mostly
- * they are that already. */
+/* Sort the codes by their values. The sort is stable, and fast for the usual sorted tables.
+ */
 static void sort_codes(uint8_t *code, const float *values, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -19,15 +20,15 @@ static void sort_codes(uint8_t *code, const float *values, int count)
     }
 }
 
-/* The float32 nearest to the middle, which float64 has. */
-static float middle_of(float a, float b)
+/* Return the midpoint, which is exact in float64, as float32. */
+static float midpoint(float a, float b)
 {
     return (float)(((double)a + (double)b) / 2);
 }
 
-/* Bounds to their places in the tree: the middle one of each part, the parts of a level one
- * after the other. */
-static void plant(struct pq_codebook *book, int count)
+/* Fill in the search tree. A level of the tree has the bounds in the middle of the parts of
+ * the sorted table; the next level halves each part. */
+static void build_tree(struct pq_codebook *book, int count)
 {
     const int all = 1 << book->levels;
     int k = 1;
@@ -35,7 +36,7 @@ static void plant(struct pq_codebook *book, int count)
         for (int i = part / 2 - 1; i < all; i += part) {
             const uint8_t *const code = book->code + i;
             book->bound[k++] = i < count - 1
-                                   ? middle_of(book->value[code[0]], book->value[code[1]])
+                                   ? midpoint(book->value[code[0]], book->value[code[1]])
                                    : pq_f32_bits(0x7f800000);
         }
     }
@@ -67,22 +68,25 @@ enum pq_status pq_codebook_init(struct pq_codebook *book, const float *values, i
         book->value[i] = values[i % count];
         finite = finite && book->value[i] - book->value[i] == 0;
     }
-    plant(book, count);
+    build_tree(book, count);
     book->levels = finite ? book->levels : 0;
     pq_fpenv_leave(found);
     return finite ? PQ_OK : PQ_ERR_OPTION;
 }
 
-static bool suits(const struct pq_array *codes, const struct pq_layout *layout,
-                  const struct pq_codebook *book, bool quantizes)
+/* Return true if codes of this array and layout can be the indices of the table. Codes of a
+ * complete byte can be dequantized by every table, because the kernels ignore upper bits.
+ */
+static bool can_index(const struct pq_array *codes, const struct pq_layout *layout,
+                      const struct pq_codebook *book, bool quantizes)
 {
     const int packed = pq_code_bits(codes, layout);
     const int bits = packed != 0 ? packed : pq_bits_of(codes->type);
-    /* Those of a byte may be any. */
     return quantizes ? bits >= book->bits : bits <= book->bits || packed == 0;
 }
 
-/* Nothing but `inverse`. */
+/* Return true if an option is set. `inverse` does not count, because codebooks support it.
+ */
 static bool has_options(const struct pq_args *args)
 {
     return args->offset != NULL || args->fills != 0 || args->lowest_code != 0 ||
@@ -91,9 +95,10 @@ static bool has_options(const struct pq_args *args)
            args->narrow_first || args->round != PQ_HALF_EVEN;
 }
 
-static enum pq_status run_book(const struct pq_kernels *kernels, const struct pq_args *args,
-                               const struct pq_codebook *book, bool quantizes, int part,
-                               int parts)
+static enum pq_status run_codebook(const struct pq_kernels *kernels,
+                                   const struct pq_args *args,
+                                   const struct pq_codebook *book, bool quantizes, int part,
+                                   int parts)
 {
     struct pq_args room;
     struct pq_job job;
@@ -112,7 +117,8 @@ static enum pq_status run_book(const struct pq_kernels *kernels, const struct pq
         return PQ_ERR_TYPE;
     }
     if (has_options(args) ||
-        !suits(codes, quantizes ? args->out_layout : args->in_layout, book, quantizes)) {
+        !can_index(codes, quantizes ? args->out_layout : args->in_layout, book,
+                   quantizes)) {
         return PQ_ERR_OPTION;
     }
     job.how = pq_no_method;
@@ -138,12 +144,12 @@ enum pq_status pq_codebook_quantize(const struct pq_kernels *kernels,
                                     const struct pq_args *args,
                                     const struct pq_codebook *book, int part, int parts)
 {
-    return run_book(kernels, args, book, true, part, parts);
+    return run_codebook(kernels, args, book, true, part, parts);
 }
 
 enum pq_status pq_codebook_dequantize(const struct pq_kernels *kernels,
                                       const struct pq_args *args,
                                       const struct pq_codebook *book, int part, int parts)
 {
-    return run_book(kernels, args, book, false, part, parts);
+    return run_codebook(kernels, args, book, false, part, parts);
 }

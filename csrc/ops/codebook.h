@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codes that are places in a table of numbers (ops/codebook.c). */
+/* The private members of struct pq_codebook. ops/codebook.c fills them in. */
 #ifndef PQ_CODEBOOK_H
 #define PQ_CODEBOOK_H
 
 #include "pq.h"
 
+/* Elements of the arrays of struct pq_codebook; elements of the largest small table. */
 enum { PQ_BOOK = 256, PQ_SMALL_BOOK = 16 };
 
 /*
- * How struct pq_codebook is filled. A code has `bits`, what is above them does not count:
- * `value` has the table over and over. Numbers have their place by how many of the bounds
- * are less, the middles of neighbours in ascending order: what is as near to both gets the
- * smaller, NaN the smallest. `code` is that of each place. Bounds, infinite where there is
- * none, are a tree of 4 `levels` for tables of up to PQ_SMALL_BOOK, else of 8: from k one
- * goes to 2 k, or to 2 k + 1 if number k is less, and from 1 comes to 2^levels and the
- * place. Of what is not filled there are no levels.
+ * value   the table, repeated up to PQ_BOOK elements. The upper bits of a byte therefore do
+ * not matter. code    the codes in ascending order of their values. The position of a
+ * number in this order is the number of midpoints less than it. A number equal to a
+ * midpoint gets the lower position, and NaN gets position 0. bound   the midpoints of
+ * neighbouring values, as a binary tree. The search starts with k = 1. It goes to 2 k + 1
+ * if bound[k] is less than the number, else to 2 k. After `levels` steps, k is 2^levels +
+ * position. Unused bounds are infinite. levels  depth of the tree: 4 for tables of at most
+ * PQ_SMALL_BOOK values, else 8; 0 if the struct has not been filled in.
  */
 
 #endif
