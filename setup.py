@@ -24,10 +24,11 @@ FLAGS = [
 if "CFLAGS" not in os.environ:
     FLAGS.append("-g0")  # Python's own flags include -g: a module 7 times as large
 # GCC's default makes the scalar kernels up to 1.3 times slower. clang ignores the option.
-FILE_FLAGS = {"kernels_scalar.c": ["--param=max-completely-peeled-insns=50"]}
+FEWER_COPIES = ["--param=max-completely-peeled-insns=50"]
+FILE_FLAGS = {"kernels_scalar.c": FEWER_COPIES, "ops_scalar.c": FEWER_COPIES}
 if sys.platform == "win32":
     FLAGS, FILE_FLAGS = ["/O2", "/std:c11"], {}
-SLOW = ("_core.c", "kernels_")  # 10 to 30 s each; the remaining files take 0.1 to 2 s
+SLOW = ("_core.c", "kernels_", "ops_avx2")  # 5 to 30 s; each other file takes at most 3 s
 
 
 def description():

@@ -285,7 +285,7 @@ PQ_INLINE float float_magnitude(const float *x, int n)
 }
 
 /* Of integers that bytes hold. */
-PQ_INLINE uint8x16_t bytes_of(const int32x4_t v[4])
+PQ_INLINE uint8x16_t pack_bytes(const int32x4_t v[4])
 {
     const int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
     const int16x8_t hi = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
@@ -300,7 +300,7 @@ PQ_INLINE uint8x16_t truncated(const float *x, float low, float i, float added)
         const float32x4_t q = vmulq_n_f32(vsubq_f32(vld1q_f32(x + 4 * k), vl), i);
         v[k] = vcvtq_s32_f32(vaddq_f32(q, va));
     }
-    return bytes_of(v);
+    return pack_bytes(v);
 }
 
 PQ_INLINE c32 c32_truncated(const float *x, float low, float i, float added)
@@ -314,7 +314,7 @@ PQ_INLINE uint8x16_t rounded(const float *x, float i)
     for (int k = 0; k < 4; k++) {
         v[k] = vcvtaq_s32_f32(vmulq_n_f32(vld1q_f32(x + 4 * k), i));
     }
-    return bytes_of(v);
+    return pack_bytes(v);
 }
 
 PQ_INLINE c32 c32_rounded(const float *x, float i)
@@ -328,7 +328,7 @@ PQ_INLINE uint8x16_t nearest(const float *x, float i)
     for (int k = 0; k < 4; k++) {
         v[k] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 4 * k), i));
     }
-    return bytes_of(v);
+    return pack_bytes(v);
 }
 
 PQ_INLINE c32 c32_nearest(const float *x, float i)
@@ -343,7 +343,7 @@ PQ_INLINE uint8x16_t rounded_up(const float *x, float by)
         const float32x4_t q = vdivq_f32(vabsq_f32(vld1q_f32(x + 4 * k)), vdupq_n_f32(by));
         v[k] = vcvtpq_s32_f32(vminq_f32(q, vdupq_n_f32(32)));
     }
-    return bytes_of(v);
+    return pack_bytes(v);
 }
 
 PQ_INLINE c32 c32_rounded_up(const float *x, float a, float b)
@@ -357,7 +357,7 @@ PQ_INLINE uint8x16_t below_0(const float *x)
     for (int k = 0; k < 4; k++) {
         v[k] = vreinterpretq_s32_u32(vcltzq_f32(vld1q_f32(x + 4 * k)));
     }
-    return bytes_of(v);
+    return pack_bytes(v);
 }
 
 PQ_INLINE c32 c32_signs(const float *x)
@@ -398,7 +398,7 @@ PQ_INLINE c32 c32_exchange(c32 x)
 }
 
 /* Bits where all of a byte is set or nothing, 16 of them. */
-PQ_INLINE uint32_t bits_of(uint8x16_t is_set)
+PQ_INLINE uint32_t mask_bits(uint8x16_t is_set)
 {
     static const uint8_t each[16] = {1, 2, 4, 8, 16, 32, 64, 128,
                                      1, 2, 4, 8, 16, 32, 64, 128};
@@ -408,8 +408,8 @@ PQ_INLINE uint32_t bits_of(uint8x16_t is_set)
 
 PQ_INLINE uint32_t c32_top_bits(c32 x)
 {
-    return bits_of(vcltzq_s8(vreinterpretq_s8_u8(x.val[0]))) |
-           bits_of(vcltzq_s8(vreinterpretq_s8_u8(x.val[1]))) << 16;
+    return mask_bits(vcltzq_s8(vreinterpretq_s8_u8(x.val[0]))) |
+           mask_bits(vcltzq_s8(vreinterpretq_s8_u8(x.val[1]))) << 16;
 }
 
 PQ_INLINE c32 c32_add(c32 x, c32 y)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pq_compiler.h"
+#define PQ_ISA neon
+#include "kernels/kernels.h"
 
 #if defined(PQ_ARCH_AARCH64)
 
 #  include <arm_neon.h>
+#  include <math.h>
 #  include <string.h>
 
 #  include "arm/lanes_neon.h"
+#  include "arm/requantize_neon.h"
 
-#  define PQ_SUMS pq_neon_sums
+#  include "kernels/requantize.inc"
 #  include "kernels/sums.inc"
 
-#else
-typedef int pq_no_neon_sums; /* ISO C wants something in every file */
 #endif

@@ -201,7 +201,6 @@ struct pq_requantize_run {
 /* 0, and what is written means nothing, where a sum may be more than int32 holds. */
 typedef int pq_requantize_fn(const struct pq_requantize_run *how, const void *x, void *y,
                              size_t n);
-extern pq_requantize_fn pq_scalar_requantize, pq_avx2_requantize, pq_neon_requantize;
 /* Numbers between levels, see levels.h: the parameters of `each` element, or in the first
  * 64 places of each array those of all. After them there are 64 more that may be read. */
 struct pq_levels {
@@ -209,7 +208,6 @@ struct pq_levels {
     int each;
 };
 typedef void pq_levels_fn(const struct pq_levels *levels, const void *x, void *y, size_t n);
-extern pq_levels_fn pq_scalar_levels, pq_avx2_levels, pq_neon_levels;
 
 /*
  * Numbers that come back of quantizing float32, half to even, to integers from `lowest` to
@@ -223,13 +221,11 @@ struct pq_fake_quantize {
     char *mask; /* null: none */
     const char *out;
 };
-extern pq_kernel_fn pq_scalar_fake_quantize, pq_avx2_fake_quantize, pq_neon_fake_quantize;
 
 /* Bits of the largest magnitude of float32 numbers, at least PQ_MAGNITUDES; those of NaN
  * are larger than those of infinity. */
 enum { PQ_MAGNITUDES = 64 };
 typedef uint32_t pq_magnitude_fn(const void *x, size_t n);
-extern pq_magnitude_fn pq_scalar_magnitude, pq_avx2_magnitude, pq_neon_magnitude;
 
 /* What has kernels of extrema, and its place among them. */
 #define PQ_FOR_EXTREMA(X) PQ_FOR_REAL(X) X(F64, )
@@ -300,7 +296,6 @@ struct pq_sums {
     pq_grid_fn *grid;
     pq_fit_codes_fn *fit_codes;
 };
-extern const struct pq_sums pq_scalar_sums, pq_avx2_sums, pq_neon_sums;
 
 /*
  * Numbers of `blocks` blocks of weights, which follow each other, to float32; no alignment.
@@ -328,8 +323,6 @@ struct pq_gguf_search {
  */
 typedef void pq_block_search_fn(const struct pq_gguf_search *how, const float *x,
                                 const float *weights, uint8_t *y, size_t blocks);
-extern pq_block_search_fn pq_scalar_block_search, pq_avx2_block_search,
-    pq_neon_block_search;
 
 struct pq_gguf_kernels {
     pq_decode_fn *decode[PQ_GGUF_FORMATS];
@@ -337,7 +330,6 @@ struct pq_gguf_kernels {
     pq_narrow_fn *to_f16, *to_bf16, *to_f64;
     pq_block_search_fn *search;
 };
-extern const struct pq_gguf_kernels pq_scalar_records, pq_avx2_records, pq_neon_records;
 
 /* Return the kernel that converts float32 to a real type, or NULL for float32. */
 static inline pq_narrow_fn *pq_narrow_to(const struct pq_gguf_kernels *records,
@@ -353,7 +345,6 @@ static inline pq_narrow_fn *pq_narrow_to(const struct pq_gguf_kernels *records,
 struct pq_books {
     pq_kernel_fn *quantize, *dequantize;
 };
-extern const struct pq_books pq_scalar_books, pq_avx2_books, pq_neon_books;
 
 struct pq_kernels {
     const char *name;
@@ -407,48 +398,64 @@ struct pq_kernels {
     pq_kernel_fn *book_packed;
 };
 
-/* The affine and the wide kernels have files of their own, and so has what some of the
- * affine leave to loops of one pass: what these do not do is given to `again`, which does
- * it in pieces. */
-typedef void pq_direct_fn(const struct pq_run *run, const void *x, void *y, size_t n,
-                          pq_kernel_fn *again);
-extern pq_direct_fn pq_avx2_direct_quantize, pq_neon_direct_quantize;
-extern pq_pixels_fn pq_avx2_pixels_split, pq_avx2_pixels_join;
-extern pq_pixels_fn pq_neon_pixels_split, pq_neon_pixels_join;
-extern pq_kernel_fn pq_scalar_affine_quantize, pq_scalar_affine_dequantize;
-extern pq_kernel_fn pq_avx2_affine_quantize, pq_avx2_affine_dequantize;
-extern pq_kernel_fn pq_neon_affine_quantize, pq_neon_affine_dequantize;
+extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_avx512,
+    pq_kernels_neon;
 
-/* Quotients of at most GENERAL_TILE elements, as general kernels have them, for the wide.
- */
+/* Round quotients to the integers or narrow floats that stochastic rounding draws. */
+typedef void pq_round_stochastic_fn(const struct pq_run *run, double *q, size_t n);
+
+/* Quantize in one pass. Give every part that needs more than one pass to `fallback`. */
+typedef void pq_direct_fn(const struct pq_run *run, const void *x, void *y, size_t n,
+                          pq_kernel_fn *fallback);
+
+/* Compute the quotients of at most GENERAL_TILE elements, as the general kernels do. */
 typedef void pq_quotients_fn(const struct pq_run *run, double *q, const char *x,
                              const double *scale, const double *zero, size_t n);
-extern pq_quotients_fn pq_scalar_wide_quotients, pq_avx2_wide_quotients,
-    pq_neon_wide_quotients;
-/* For the affine: a code where there is no number, and no number where there is a code. */
+
+/* Write the fill code of each NaN, see struct pq_affine. */
 typedef void pq_fill_fn(const struct pq_run *run, uint64_t *codes, const uint8_t *is_nan,
                         size_t n);
+
+/* Replace the numbers of the codes `fill` by NaN. */
 typedef void pq_write_nan_fn(const struct pq_affine *affine, void *numbers,
                              const uint64_t *codes, size_t n, uint64_t fill);
-extern pq_fill_fn pq_scalar_wide_fill, pq_avx2_wide_fill, pq_neon_wide_fill;
-extern pq_write_nan_fn pq_scalar_wide_empty, pq_avx2_wide_empty, pq_neon_wide_empty;
 
-extern pq_kernel_fn pq_scalar_wide_quantize, pq_scalar_wide_dequantize;
-extern pq_kernel_fn pq_avx2_wide_quantize, pq_avx2_wide_dequantize;
-extern pq_kernel_fn pq_neon_wide_quantize, pq_neon_wide_dequantize;
+/*
+ * PQ_NAME(name) is the name of a function of the instruction set PQ_ISA. Each file of an
+ * instruction set defines PQ_ISA before it includes this header.
+ */
+#define PQ_NAME(name) PQ_JOIN(PQ_JOIN(pq, PQ_ISA), name)
+#define PQ_JOIN(a, b) PQ_JOIN_EXPANDED(a, b)
+#define PQ_JOIN_EXPANDED(a, b) a##_##b
 
-extern pq_kernel_fn pq_scalar_stochastic_quantize, pq_avx2_stochastic_quantize,
-    pq_neon_stochastic_quantize;
-extern pq_random_words_fn pq_scalar_stochastic_random_words,
-    pq_avx2_stochastic_random_words, pq_neon_stochastic_random_words;
-/* For the affine: quotients that are rounded, to numbers of the type of codes. */
-typedef void pq_draw_fn(const struct pq_run *run, double *q, size_t n);
-extern pq_draw_fn pq_scalar_stochastic_draw, pq_avx2_stochastic_draw,
-    pq_neon_stochastic_draw;
+#ifdef PQ_ISA
+/* The table of this file. The table of one instruction set may hold kernels of another. */
+#  ifndef PQ_TABLE_ISA
+#    define PQ_TABLE_ISA PQ_ISA
+#  endif
+#  define PQ_TABLE PQ_JOIN(pq_kernels, PQ_TABLE_ISA)
 
-extern const struct pq_kernels pq_kernels_scalar;
-extern const struct pq_kernels pq_kernels_avx2;
-extern const struct pq_kernels pq_kernels_avx512;
-extern const struct pq_kernels pq_kernels_neon;
+/* The functions that files of an instruction set share. */
+extern pq_kernel_fn PQ_NAME(quantize_affine), PQ_NAME(dequantize_affine);
+extern pq_direct_fn PQ_NAME(quantize_direct);
+extern pq_kernel_fn PQ_NAME(quantize_int64), PQ_NAME(dequantize_int64);
+extern pq_quotients_fn PQ_NAME(divide_f64);
+extern pq_fill_fn PQ_NAME(fill_int64);
+extern pq_write_nan_fn PQ_NAME(write_nan_int64);
+extern pq_kernel_fn PQ_NAME(quantize_stochastic);
+extern pq_random_words_fn PQ_NAME(random_words);
+extern pq_round_stochastic_fn PQ_NAME(round_stochastic);
+extern pq_kernel_fn PQ_NAME(fake_quantize);
+extern pq_levels_fn PQ_NAME(levels);
+extern pq_magnitude_fn PQ_NAME(magnitude);
+extern pq_pixels_fn PQ_NAME(split_pixels), PQ_NAME(join_pixels);
+extern pq_requantize_fn PQ_NAME(requantize);
+extern pq_block_search_fn PQ_NAME(block_search);
+extern pq_transpose_fn PQ_NAME(transpose_1), PQ_NAME(transpose_2), PQ_NAME(transpose_4),
+    PQ_NAME(transpose_8);
+extern const struct pq_sums PQ_NAME(sums);
+extern const struct pq_gguf_kernels PQ_NAME(records);
+extern const struct pq_books PQ_NAME(books);
+#endif
 
 #endif

@@ -185,23 +185,23 @@ PQ_INLINE __m256 eight_of(__m128i x)
 PQ_INLINE void store_scaled(char *to, c32 x, float a, float b)
 {
     const __m128i lo = _mm256_castsi256_si128(x), hi = _mm256_extracti128_si256(x, 1);
-    const __m256 va = _mm256_set1_ps(a), vb = _mm256_set1_ps(b);
-    store_eight(to, _mm256_mul_ps(eight_of(lo), va));
-    store_eight(to + 32, _mm256_mul_ps(eight_of(_mm_unpackhi_epi64(lo, lo)), va));
-    store_eight(to + 64, _mm256_mul_ps(eight_of(hi), vb));
-    store_eight(to + 96, _mm256_mul_ps(eight_of(_mm_unpackhi_epi64(hi, hi)), vb));
+    const __m256 splat_a = _mm256_set1_ps(a), splat_b = _mm256_set1_ps(b);
+    store_eight(to, _mm256_mul_ps(eight_of(lo), splat_a));
+    store_eight(to + 32, _mm256_mul_ps(eight_of(_mm_unpackhi_epi64(lo, lo)), splat_a));
+    store_eight(to + 64, _mm256_mul_ps(eight_of(hi), splat_b));
+    store_eight(to + 96, _mm256_mul_ps(eight_of(_mm_unpackhi_epi64(hi, hi)), splat_b));
 }
 
 PQ_INLINE void store_shifted(char *to, c32 x, float a, float b, float c, float d)
 {
     const __m128i lo = _mm256_castsi256_si128(x), hi = _mm256_extracti128_si256(x, 1);
-    const __m256 va = _mm256_set1_ps(a), vb = _mm256_set1_ps(b);
-    const __m256 vc = _mm256_set1_ps(c), vd = _mm256_set1_ps(d);
+    const __m256 splat_a = _mm256_set1_ps(a), splat_b = _mm256_set1_ps(b);
+    const __m256 splat_c = _mm256_set1_ps(c), splat_d = _mm256_set1_ps(d);
     const __m128i lo8 = _mm_unpackhi_epi64(lo, lo), hi8 = _mm_unpackhi_epi64(hi, hi);
-    store_eight(to, _mm256_fmadd_ps(eight_of(lo), va, vc));
-    store_eight(to + 32, _mm256_fmadd_ps(eight_of(lo8), va, vc));
-    store_eight(to + 64, _mm256_fmadd_ps(eight_of(hi), vb, vd));
-    store_eight(to + 96, _mm256_fmadd_ps(eight_of(hi8), vb, vd));
+    store_eight(to, _mm256_fmadd_ps(eight_of(lo), splat_a, splat_c));
+    store_eight(to + 32, _mm256_fmadd_ps(eight_of(lo8), splat_a, splat_c));
+    store_eight(to + 64, _mm256_fmadd_ps(eight_of(hi), splat_b, splat_d));
+    store_eight(to + 96, _mm256_fmadd_ps(eight_of(hi8), splat_b, splat_d));
 }
 
 PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
@@ -286,10 +286,12 @@ PQ_INLINE __m256i truncated(const float *x, __m256 low, __m256 i, __m256 added)
 
 PQ_INLINE c32 c32_truncated(const float *x, float low, float i, float added)
 {
-    const __m256 vl = _mm256_set1_ps(low), vi = _mm256_set1_ps(i);
-    const __m256 va = _mm256_set1_ps(added);
-    return c32_of(truncated(x, vl, vi, va), truncated(x + 8, vl, vi, va),
-                  truncated(x + 16, vl, vi, va), truncated(x + 24, vl, vi, va));
+    const __m256 splat_l = _mm256_set1_ps(low), splat_i = _mm256_set1_ps(i);
+    const __m256 splat_a = _mm256_set1_ps(added);
+    return c32_of(truncated(x, splat_l, splat_i, splat_a),
+                  truncated(x + 8, splat_l, splat_i, splat_a),
+                  truncated(x + 16, splat_l, splat_i, splat_a),
+                  truncated(x + 24, splat_l, splat_i, splat_a));
 }
 
 /* The largest number below 1/2 is added to magnitudes, which are below 2^22. */
@@ -303,9 +305,9 @@ PQ_INLINE __m256i rounded(const float *x, __m256 i)
 
 PQ_INLINE c32 c32_rounded(const float *x, float i)
 {
-    const __m256 vi = _mm256_set1_ps(i);
-    return c32_of(rounded(x, vi), rounded(x + 8, vi), rounded(x + 16, vi),
-                  rounded(x + 24, vi));
+    const __m256 splat_i = _mm256_set1_ps(i);
+    return c32_of(rounded(x, splat_i), rounded(x + 8, splat_i), rounded(x + 16, splat_i),
+                  rounded(x + 24, splat_i));
 }
 
 PQ_INLINE __m256i nearest(const float *x, __m256 i)
@@ -315,9 +317,9 @@ PQ_INLINE __m256i nearest(const float *x, __m256 i)
 
 PQ_INLINE c32 c32_nearest(const float *x, float i)
 {
-    const __m256 vi = _mm256_set1_ps(i);
-    return c32_of(nearest(x, vi), nearest(x + 8, vi), nearest(x + 16, vi),
-                  nearest(x + 24, vi));
+    const __m256 splat_i = _mm256_set1_ps(i);
+    return c32_of(nearest(x, splat_i), nearest(x + 8, splat_i), nearest(x + 16, splat_i),
+                  nearest(x + 24, splat_i));
 }
 
 PQ_INLINE __m256i rounded_up(const float *x, __m256 by)
@@ -329,9 +331,9 @@ PQ_INLINE __m256i rounded_up(const float *x, __m256 by)
 
 PQ_INLINE c32 c32_rounded_up(const float *x, float a, float b)
 {
-    const __m256 va = _mm256_set1_ps(a), vb = _mm256_set1_ps(b);
-    return c32_of(rounded_up(x, va), rounded_up(x + 8, va), rounded_up(x + 16, vb),
-                  rounded_up(x + 24, vb));
+    const __m256 splat_a = _mm256_set1_ps(a), splat_b = _mm256_set1_ps(b);
+    return c32_of(rounded_up(x, splat_a), rounded_up(x + 8, splat_a),
+                  rounded_up(x + 16, splat_b), rounded_up(x + 24, splat_b));
 }
 
 /* Negative numbers are negative integers; -0 and 0 are 0. */

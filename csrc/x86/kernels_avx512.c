@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pq_compiler.h"
+#define PQ_ISA avx2
+#define PQ_TABLE_ISA avx512
+#include "kernels/kernels.h"
 
 #if PQ_KNOWS_AVX512
 
@@ -10,18 +12,17 @@
 PQ_TARGET_BEGIN(
     "avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512bf16,gfni")
 
-#  include "kernels/kernels.h"
 #  include "ops/codebook.h"
 #  include "x86/simd_512.h"
 
-/* AVX2's are: integers of real numbers, whatever needs float64, extrema and transposes. */
-#  define PQ_SHARED(name) pq_avx2_##name
+/* The table takes these kernels from AVX2: integers from real numbers, float64, extrema and
+ * transposes. */
 #  define PQ_TAKES_SHARED
-/* Long runs go to loops of 512 bits below. */
+/* The loops of 512 bits below process long runs. */
 #  define PQ_LONG(name) LONG_NAME(name)
 #  define LONG_NAME(name) long_##name
 #  define PQ_PAIR(real, code)                                                              \
-      static pq_kernel_fn PQ_LONG(PQ_SHARED(quantize_##real##_##code));
+      static pq_kernel_fn PQ_LONG(PQ_NAME(quantize_##real##_##code));
 PQ_FOR_CODE_PAIR
 #  undef PQ_PAIR
 #  define PQ_PAIR(real, code) static pq_kernel_fn PQ_LONG(dequantize_##code##_##real);
@@ -29,7 +30,7 @@ PQ_FOR_INTEGER_PAIR
 PQ_FOR_FLOAT_PAIR
 #  undef PQ_PAIR
 static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
-    PQ_LONG(PQ_SHARED(quantize_general)), PQ_LONG(PQ_SHARED(affine_quantize));
+    PQ_LONG(PQ_NAME(quantize_general)), PQ_LONG(PQ_NAME(quantize_affine));
 #  define PQ_DEQUANTIZE_PACKED look_up_packed
 PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py, size_t n,
                               enum pq_type code, enum pq_type real);
@@ -37,19 +38,6 @@ static pq_kernel_fn add_packed_I4, add_packed_U4;
 #  define PQ_ADD_PACKED(code) {[PQ_F32_ROW] = add_packed_##code}
 static pq_kernel_fn look_up_book;
 #  define PQ_BOOK_PACKED look_up_book
-#  define PQ_TABLE pq_kernels_avx512
-#  define PQ_TABLE_NAME "avx512"
-#  define PQ_AFFINE(name) PQ_SHARED(affine_##name)
-#  define PQ_DRAWN(name) pq_avx2_stochastic_##name
-#  define PQ_WIDE(name) pq_avx2_wide_##name
-#  define PQ_REQUANTIZE pq_avx2_requantize
-#  define PQ_LEVELS pq_avx2_levels
-#  define PQ_QDQ pq_avx2_fake_quantize
-#  define PQ_MAGNITUDE pq_avx2_magnitude
-#  define PQ_SUMS pq_avx2_sums
-#  define PQ_RECORDS pq_avx2_records
-#  define PQ_BOOKS pq_avx2_books
-#  define PQ_PIXELS(name) pq_avx2_pixels_##name
 static pq_narrow_fn long_to_bf16;
 #  define PQ_LONG_TO_BF16 long_to_bf16
 #  include "kernels/kernels.inc"
@@ -61,7 +49,7 @@ static pq_narrow_fn long_to_bf16;
  */
 enum { LONG = PQ_LONG_CALL, MANY = 1 << 12 };
 
-/* What is the same for all blocks of a run. */
+/* Constants of a run. */
 struct wide {
     wf s, r, rest, lo, hi;
     wi z;
@@ -88,8 +76,8 @@ PQ_INLINE void quantize_int64(const char *x, char *y, const struct wide *f, stru
     store_wide_code(y, wide_nearest(q), f->z, k.code);
 }
 
-/* What is too large by (floor >> shift) here is made right in fewer, shorter elements. 0: a
- * NaN is among the numbers. */
+/* Quantize a chunk to a narrow float. The codes exceed the result by (floor >> shift) until
+ * store_wide_floats() subtracts it from bytes. Return 0 if the chunk contains a NaN. */
 PQ_INLINE int encode_wide(const char *x, char *y, const struct wide *f, struct kind k)
 {
     const wf floor = wide_float(wide_splat_i32(k.to.floor));
@@ -282,7 +270,7 @@ PQ_INLINE void tell_long(const struct pq_run *run, const char *x, char *y, size_
             most = tell_wide(from, to, &f, least, most, k);
         }
         if (wide_any_above(most, span, pq_bytes_of(k.code) == 1 ? 16 : 32)) {
-            PQ_SHARED(affine_quantize)(run, x, y, m);
+            PQ_NAME(quantize_affine)(run, x, y, m);
         }
     }
 }
@@ -307,15 +295,15 @@ static int tells_long(const struct pq_run *run, size_t n)
           }                                                                                \
       }
 #  define TELL_BOTH(from, ...) TELL(PQ_##from, PQ_U8) TELL(PQ_##from, PQ_U16)
-static void PQ_LONG(PQ_SHARED(affine_quantize))(const struct pq_run *run, const void *x,
-                                                void *y, size_t n)
+static void PQ_LONG(PQ_NAME(quantize_affine))(const struct pq_run *run, const void *x,
+                                              void *y, size_t n)
 {
     const enum pq_type real = run->affine->real;
     const size_t bytes = pq_bytes_of(run->affine->code);
     if (tells_long(run, n)) {
         PQ_FOR_REAL(TELL_BOTH)
     }
-    PQ_SHARED(affine_quantize)(run, x, y, n);
+    PQ_NAME(quantize_affine)(run, x, y, n);
 }
 #  undef TELL
 #  undef TELL_BOTH
@@ -504,7 +492,7 @@ static void encode_long_f64(const struct pq_run *run, const double *x, char *y, 
         const size_t at = wide_at(i, n);
         if (!encode_wide_f64(x + at, y + at, &f, to)) {
             const size_t m = n - at < CROWD ? n - at : CROWD;
-            PQ_SHARED(quantize_general)(run, x + at, y + at, m);
+            PQ_NAME(quantize_general)(run, x + at, y + at, m);
             next = at + m;
         }
     }
@@ -550,11 +538,11 @@ PQ_NOINLINE int quantize_long_f64(const struct pq_run *run, const void *x, void 
     }
 }
 
-static void PQ_LONG(PQ_SHARED(quantize_general))(const struct pq_run *run, const void *x,
-                                                 void *y, size_t n)
+static void PQ_LONG(PQ_NAME(quantize_general))(const struct pq_run *run, const void *x,
+                                               void *y, size_t n)
 {
     if (!is_long_f64(run, n) || !quantize_long_f64(run, x, y, n)) {
-        PQ_SHARED(quantize_general)(run, x, y, n);
+        PQ_NAME(quantize_general)(run, x, y, n);
     }
 }
 
@@ -589,7 +577,7 @@ static void long_to_bf16(const float *x, void *py, size_t n)
               GROUPS(kernel)(run, x, y, n);                                                \
           }                                                                                \
       }
-#  define PQ_PAIR(real, code) INSTANCE(PQ_SHARED(quantize_##real##_##code), real, code)
+#  define PQ_PAIR(real, code) INSTANCE(PQ_NAME(quantize_##real##_##code), real, code)
 PQ_FOR_CODE_PAIR
 #  undef PQ_PAIR
 #  define REAL(real, ...) INSTANCE(encode_##real, real, F8E4M3FN)
@@ -612,6 +600,4 @@ PQ_FOR_FLOAT_PAIR
 
 PQ_TARGET_END
 
-#else
-typedef int pq_no_avx512; /* ISO C wants something in every file */
 #endif

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pq_compiler.h"
+#define PQ_ISA avx2
+#include "kernels/kernels.h"
 
 #if defined(PQ_ARCH_X86_64)
 
 #  include <immintrin.h>
+#  include <math.h>
 #  include <string.h>
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
 #  include "x86/lanes_avx2.h"
+#  include "x86/requantize_avx2.h"
 
-#  define PQ_SUMS pq_avx2_sums
+#  include "kernels/requantize.inc"
 #  include "kernels/sums.inc"
 
 PQ_TARGET_END
 
-#else
-typedef int pq_no_avx2_sums; /* ISO C wants something in every file */
 #endif

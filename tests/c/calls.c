@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define PQ_ISA scalar /* the kernels that are the reference */
 #include "calls.h"
 
 #include <limits.h>
@@ -1126,7 +1127,7 @@ static void quantize_drawn(const struct pq_run *general, const unsigned char *x,
     const int is_added = is_float || general->zero_first;
     const union zero none = {is_float ? -0.0 : 0};
     double q;
-    pq_scalar_wide_quotients(general, &q, (const char *)x, &scale, &zero.number, 1);
+    PQ_NAME(divide_f64)(general, &q, (const char *)x, &scale, &zero.number, 1);
     const double r = is_float ? drawn_float(q, general->out) : rounded_by(PQ_STOCHASTIC, q);
     if (is_float && isnan(q)) {
         run_kernel(&pq_kernels_scalar, general, 1, 1, x, y, 1, 1, &scale, &zero);

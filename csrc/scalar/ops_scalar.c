@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define PQ_ISA scalar
+#include "kernels/kernels.h"
+
 #include <math.h>
 #include <string.h>
 
+#include "scalar/codes_scalar.h"
 #include "scalar/simd_scalar.h"
 
-#define PQ_QDQ pq_scalar_fake_quantize
-#include "kernels/fake_quantize.inc"
+#include "kernels/ops.inc"

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pq_compiler.h"
+/* Vector words of requantize.inc. The file that includes this header has the intrinsics. */
+#ifndef PQ_REQUANTIZE_NEON_H
+#define PQ_REQUANTIZE_NEON_H
 
-#if defined(PQ_ARCH_AARCH64)
+#include "arm/simd_neon.h"
 
-#  include <arm_neon.h>
-#  include <math.h>
-#  include <string.h>
-
-#  include "arm/simd_neon.h"
-
-#  define EACH2(f, x, y)                                                                   \
-      {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
-#  define PQ_SUMS_SATURATE 0
+#define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
+#define PQ_SUMS_SATURATE 0
 
 /* Upper halves of products. */
 PQ_INLINE int32x4_t upper_product(int32x4_t x, int32x4_t y)
@@ -111,11 +106,6 @@ PQ_INLINE int are_within(const struct requantize_ends *ends, int64_t least, int6
     return vminvq_s32(ends->lowest) >= least && vmaxvq_s32(ends->highest) <= most;
 }
 
-#  undef EACH2
+#undef EACH2
 
-#  define PQ_REQUANTIZE pq_neon_requantize
-#  include "kernels/requantize.inc"
-
-#else
-typedef int pq_no_neon_requantize; /* ISO C wants something in every file */
 #endif

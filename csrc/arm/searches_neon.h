@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Vector words of search_blocks.inc: see scalar/searches_scalar.h. Two vectors hide the
+ * latency of sums. The file that includes this header has the intrinsics.
+ */
+#ifndef PQ_SEARCHES_NEON_H
+#define PQ_SEARCHES_NEON_H
+
+#include <stdint.h>
+
 #include "pq_compiler.h"
 
-#if defined(PQ_ARCH_AARCH64)
-
-#  include <arm_neon.h>
-#  include <string.h>
-
-/* The words of scalar/searches_scalar.c. Two vectors: sums take turns. */
 enum { LANES = 8 };
 
 typedef struct {
@@ -33,12 +36,12 @@ PQ_INLINE void fl_store(float *p, fl x)
     vst1q_f32(p + 4, x.b);
 }
 
-#  define BINARY(name, type, word)                                                         \
-      PQ_INLINE type name(fl x, fl y)                                                      \
-      {                                                                                    \
-          return (type){word(x.a, y.a), word(x.b, y.b)};                                   \
-      }
-#  define DIFFER(x, y) vmvnq_u32(vceqq_f32(x, y))
+#define BINARY(name, type, word)                                                           \
+    PQ_INLINE type name(fl x, fl y)                                                        \
+    {                                                                                      \
+        return (type){word(x.a, y.a), word(x.b, y.b)};                                     \
+    }
+#define DIFFER(x, y) vmvnq_u32(vceqq_f32(x, y))
 BINARY(fl_add, fl, vaddq_f32)
 BINARY(fl_subtract, fl, vsubq_f32)
 BINARY(fl_multiply, fl, vmulq_f32)
@@ -47,8 +50,8 @@ BINARY(fl_smaller, fl, vminq_f32)
 BINARY(fl_larger, fl, vmaxq_f32)
 BINARY(fl_less, ml, vcltq_f32)
 BINARY(fl_differ, ml, DIFFER)
-#  undef BINARY
-#  undef DIFFER
+#undef BINARY
+#undef DIFFER
 
 PQ_INLINE fl fl_root(fl x)
 {
@@ -94,10 +97,4 @@ PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
     vst1_u8(p, vmovn_u16(vcombine_u16(a, b)));
 }
 
-#  define PQ_SEARCH pq_neon_block_search
-#  define PQ_SQUARES pq_kernels_neon.transpose
-#  include "kernels/search_blocks.inc"
-
-#else
-typedef int pq_no_neon_searches; /* ISO C wants something in every file */
 #endif

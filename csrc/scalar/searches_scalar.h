@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-#include <string.h>
-
-#include "math/scalar_math.h"
-
 /*
  * The words of searches: so many numbers of float32 side by side, of as many columns, and
  * whether something holds for each of them. In plain C one number is least code.
  */
+#ifndef PQ_SEARCHES_SCALAR_H
+#define PQ_SEARCHES_SCALAR_H
+
+#include <math.h>
+
+#include "math/scalar_math.h"
+
 enum { LANES = 1 };
 
 typedef float fl;
@@ -83,6 +85,4 @@ PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
     *p = (uint8_t)(int)x;
 }
 
-#define PQ_SEARCH pq_scalar_block_search
-#define PQ_SQUARES pq_kernels_scalar.transpose
-#include "kernels/search_blocks.inc"
+#endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pq_compiler.h"
+#define PQ_ISA avx2
+#include "kernels/kernels.h"
 
 #if defined(PQ_ARCH_X86_64)
 
 #  include <immintrin.h>
+#  include <math.h>
 #  include <string.h>
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
 #  include "x86/codes_avx2.h"
-#  include "math/scalar_math.h"
+#  include "x86/searches_avx2.h"
 
-#  define PQ_BOOKS pq_avx2_books
-#  include "kernels/codebook.inc"
+#  include "kernels/records.inc"
+#  include "kernels/search_blocks.inc"
 
 PQ_TARGET_END
 
-#else
-typedef int pq_no_avx2_codebook; /* ISO C wants something in every file */
 #endif

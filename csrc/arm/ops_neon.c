@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pq_compiler.h"
+#define PQ_ISA neon
+#include "kernels/kernels.h"
 
 #if defined(PQ_ARCH_AARCH64)
 
@@ -7,11 +8,9 @@
 #  include <math.h>
 #  include <string.h>
 
+#  include "arm/codes_neon.h"
 #  include "arm/simd_neon.h"
 
-#  define PQ_WIDE(name) pq_neon_wide_##name
-#  include "kernels/int64.inc"
+#  include "kernels/ops.inc"
 
-#else
-typedef int pq_no_neon_wide; /* ISO C wants something in every file */
 #endif

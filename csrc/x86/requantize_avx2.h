@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pq_compiler.h"
+/* Vector words of requantize.inc. The file that includes this header has the intrinsics. */
+#ifndef PQ_REQUANTIZE_AVX2_H
+#define PQ_REQUANTIZE_AVX2_H
 
-#if defined(PQ_ARCH_X86_64)
+#include "x86/simd_avx2.h"
 
-#  include <immintrin.h>
-#  include <math.h>
-#  include <string.h>
-
-PQ_TARGET_BEGIN("avx2,fma,f16c")
-
-#  include "x86/simd_avx2.h"
-
-#  define EACH2(f, x, y)                                                                   \
-      {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
-#  define PQ_SUMS_SATURATE 1
+#define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
+#define PQ_SUMS_SATURATE 1
 
 /* Odd elements in the places of even ones. */
 PQ_INLINE __m256i odd_epi32(__m256i x)
@@ -153,13 +146,6 @@ PQ_NOINLINE int are_within(const struct requantize_ends *ends, int64_t least, in
     return within;
 }
 
-#  undef EACH2
+#undef EACH2
 
-#  define PQ_REQUANTIZE pq_avx2_requantize
-#  include "kernels/requantize.inc"
-
-PQ_TARGET_END
-
-#else
-typedef int pq_no_avx2_requantize; /* ISO C wants something in every file */
 #endif

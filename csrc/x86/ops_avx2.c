@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pq_compiler.h"
+#define PQ_ISA avx2
+#include "kernels/kernels.h"
 
 #if defined(PQ_ARCH_X86_64)
 
@@ -9,13 +10,11 @@
 
 PQ_TARGET_BEGIN("avx2,fma,f16c")
 
+#  include "x86/codes_avx2.h"
 #  include "x86/simd_avx2.h"
 
-#  define PQ_QDQ pq_avx2_fake_quantize
-#  include "kernels/fake_quantize.inc"
+#  include "kernels/ops.inc"
 
 PQ_TARGET_END
 
-#else
-typedef int pq_no_avx2_fake_quantize; /* ISO C wants something in every file */
 #endif

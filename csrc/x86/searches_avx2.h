@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Vector words of search_blocks.inc: see scalar/searches_scalar.h. Two vectors hide the
+ * latency of sums. The file that includes this header has the intrinsics.
+ */
+#ifndef PQ_SEARCHES_AVX2_H
+#define PQ_SEARCHES_AVX2_H
+
+#include <stdint.h>
+
 #include "pq_compiler.h"
 
-#if defined(PQ_ARCH_X86_64)
-
-#  include <immintrin.h>
-#  include <stdint.h>
-#  include <string.h>
-
-PQ_TARGET_BEGIN("avx2")
-
-/* The words of scalar/searches_scalar.c. Two vectors: sums take turns. */
 enum { LANES = 16 };
 
 typedef struct {
@@ -32,13 +32,13 @@ PQ_INLINE void fl_store(float *p, fl x)
     _mm256_storeu_ps(p + 8, x.b);
 }
 
-#  define BINARY(name, type, word)                                                         \
-      PQ_INLINE type name(fl x, fl y)                                                      \
-      {                                                                                    \
-          return (type){word(x.a, y.a), word(x.b, y.b)};                                   \
-      }
-#  define LESS(x, y) _mm256_cmp_ps(x, y, _CMP_LT_OQ)
-#  define DIFFER(x, y) _mm256_cmp_ps(x, y, _CMP_NEQ_UQ)
+#define BINARY(name, type, word)                                                           \
+    PQ_INLINE type name(fl x, fl y)                                                        \
+    {                                                                                      \
+        return (type){word(x.a, y.a), word(x.b, y.b)};                                     \
+    }
+#define LESS(x, y) _mm256_cmp_ps(x, y, _CMP_LT_OQ)
+#define DIFFER(x, y) _mm256_cmp_ps(x, y, _CMP_NEQ_UQ)
 BINARY(fl_add, fl, _mm256_add_ps)
 BINARY(fl_subtract, fl, _mm256_sub_ps)
 BINARY(fl_multiply, fl, _mm256_mul_ps)
@@ -47,9 +47,9 @@ BINARY(fl_smaller, fl, _mm256_min_ps)
 BINARY(fl_larger, fl, _mm256_max_ps)
 BINARY(fl_less, ml, LESS)
 BINARY(fl_differ, ml, DIFFER)
-#  undef BINARY
-#  undef LESS
-#  undef DIFFER
+#undef BINARY
+#undef LESS
+#undef DIFFER
 
 PQ_INLINE fl fl_root(fl x)
 {
@@ -94,12 +94,4 @@ PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
                                                     _mm256_extracti128_si256(halves, 1)));
 }
 
-#  define PQ_SEARCH pq_avx2_block_search
-#  define PQ_SQUARES pq_kernels_avx2.transpose
-#  include "kernels/search_blocks.inc"
-
-PQ_TARGET_END
-
-#else
-typedef int pq_no_avx2_searches; /* ISO C wants something in every file */
 #endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define PQ_ISA scalar
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "scalar/codes_scalar.h"
+#include "scalar/searches_scalar.h"
+
+#include "kernels/records.inc"
+#include "kernels/search_blocks.inc"
