@@ -24,8 +24,7 @@ FLAGS = [
 if "CFLAGS" not in os.environ:
     FLAGS.append("-g0")  # Python's own flags include -g: a module 7 times as large
 # GCC's default makes the scalar kernels up to 1.3 times slower. clang ignores the option.
-FEWER_COPIES = ["--param=max-completely-peeled-insns=50"]
-FILE_FLAGS = {"kernels_scalar.c": FEWER_COPIES, "ops_scalar.c": FEWER_COPIES}
+FILE_FLAGS = {"kernels_scalar.c": ["--param=max-completely-peeled-insns=50"]}
 if sys.platform == "win32":
     FLAGS, FILE_FLAGS = ["/O2", "/std:c11"], {}
 SLOW = ("_core.c", "kernels_", "ops_avx2")  # 5 to 30 s; each other file takes at most 3 s
