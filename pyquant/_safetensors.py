@@ -126,6 +126,7 @@ class _Header:
     def _read_tensor(self, found: re.Match[bytes]) -> bool:
         name, dtype, shape, begin, end, then = found.groups()
         at, self.at = self.at, found.end()
+        self.file.has_read(at, self.at)
         name = self._string(name)
         if dtype is None or shape is None or begin is None:
             raise fault(self.file.path, at, FIELDS, "one of them twice", name)

@@ -935,18 +935,24 @@ def test_memory_does_not_depend_on_the_number_of_tensors(inside):
 
 
 def test_memory_for_each_tensor(inside):
-    """100 000 small tensors need less than 200 MB."""
+    """100 000 small tensors need less than 200 MB in each command."""
+    commands = (
+        "quantize in.safetensors o.safetensors --type int8 --min-size 1 -qf",
+        "dequantize o.safetensors d.safetensors -qf",
+        "inspect o.safetensors",
+    )
     x, peaks = np.ones((2, 8), np.float32), []
-    for count in (100, 500, 1500):  # the first command imports modules
+    for count in (100, 500, 1500):  # the first commands import modules
         names = (f"model.layers.{i}.weight" for i in range(count))
         pq.write_weights("in.safetensors", dict.fromkeys(names, x))
-        tracemalloc.start()
-        quantize(
-            "in.safetensors", "o.safetensors", "--type", "int8", "--min-size", 1, "-qf"
-        )
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[2] - peaks[1] < 1000 * 2000
+        for command in commands:
+            tracemalloc.start()
+            assert main(command.split()) == 0
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    few, many = peaks[-2 * len(commands) : -len(commands)], peaks[-len(commands) :]
+    grown = [(b - a) // 1000 for a, b in zip(few, many, strict=True)]
+    assert max(grown) < 2000, dict(zip(commands, grown, strict=True))
 
 
 def several():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyquant._published import MARKER
 from pyquant.cli._errors import Refused
-from pyquant.cli._logical import check_values
+from pyquant.cli._logical import check_values, loads
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import Copied, Decoded
 from pyquant.cli._work import add_options, check_kinds, output_kind, perform, where
@@ -101,7 +101,7 @@ def _metadata_of(model: Model, jobs: list[Copied | Decoded], kind: str) -> Any:
         for key in UNDONE:
             found.pop(key, None)
         if kind != "gguf" and "pyquant" in found:
-            records = json.loads(found.pop("pyquant"))
+            records = loads(found.pop("pyquant"))
             rest = {name: row for name, row in records.items() if name in kept}
             if rest:
                 found["pyquant"] = json.dumps(rest, separators=(",", ":"))

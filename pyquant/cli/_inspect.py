@@ -176,10 +176,10 @@ def _print_text(model: Model, tensors: dict[str, Logical], stats: bool) -> None:
         print(f"  {shown(key)} = {_short(shown(value))}")
     if len(model.metadata) > KEYS:
         print(f"  and {len(model.metadata) - KEYS} more entries")
-    rows = [_row(name, one) for name, one in tensors.items()]
+    rows = (_row(name, one) for name, one in tensors.items())
     print_table(COLUMNS, rows, right=("bytes", "bits"))
     if stats:
-        rows = [_numbers(name, statistics(one)) for name, one in tensors.items()]
+        rows = (_numbers(name, statistics(one)) for name, one in tensors.items())
         print_table(("name", *STATISTICS), rows, right=STATISTICS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -29,12 +30,14 @@ from pyquant.files import Weight
 from pyquant.packed import PackedArray
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from pyquant._published import Found
     from pyquant.cli._models import Model, ModelTensor
 
-__all__ = ["Logical", "check_values", "logical", "records_of"]
+__all__ = ["Logical", "check_values", "loads", "logical", "records_of"]
 
 # The key of pyquant's record of a quantized tensor, in the metadata of the file.
 KIND = "quantized"
@@ -46,6 +49,7 @@ _PACKED = (
 _REALS = ("float32", "float64", "float16", "bfloat16")
 _SCALES = (*_REALS, "float8_e8m0fnu")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
+SMALL = 16  # members of an object that equal objects may share
 _BAND = 1 << 20  # elements that are decoded at once
 # Tensors with parameters in memory.
 _KEPT: deque[ref[_Joined]] = deque(maxlen=4)
@@ -185,24 +189,41 @@ class Logical(Shaped):
         return f"Logical({what}, granularity={self.granularity!r})"
 
 
-class _Joined(Logical):
-    """Codes with scales and zero points."""
+@lru_cache(maxsize=256)
+def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return one object for equal tuples, because a model may have many tensors."""
+    return values
 
-    __slots__ = ("__weakref__", "_blocks", "_found", "_how", "_scale", "_zero")
+
+class _Joined(Logical):
+    """Codes with scales and zero points. `parts` maps roles to names of tensors."""
+
+    __slots__ = ("__weakref__", "_how", "_model", "_roles", "_scale", "_zero")
+
+    granularity: str
 
     def __init__(
         self, name: str, shape: tuple[int, ...], how: Stored, granularity: Granularity,
-        parts: dict[str, ModelTensor],
+        model: Mapping[str, ModelTensor], parts: dict[str, str],
     ) -> None:  # fmt: skip
-        self.name, self.shape, self.type = name, shape, how.codes
+        self.name, self.shape, self.type = name, _shared(shape), how.codes
         self.granularity = granularity.text
-        self.parts = tuple(part.name for part in parts.values())
-        self.nbytes = sum(part.nbytes for part in parts.values())
+        self.parts = tuple(parts.values())
+        self.nbytes = sum(model[part].nbytes for part in self.parts)
         self.fault = None
-        self._how, self._found = how, parts
-        self._blocks = granularity.blocks(shape)
+        self._how, self._model, self._roles = how, model, _shared(tuple(parts))
         self._scale: npt.NDArray[Any] | None = None
         self._zero: npt.NDArray[Any] | None = None
+
+    @property
+    def _found(self) -> dict[str, ModelTensor]:
+        """The tensors of the file by their roles."""
+        tensors = map(self._model.__getitem__, self.parts)
+        return _readable(dict(zip(self._roles, tensors, strict=True)))
+
+    @property
+    def _blocks(self) -> tuple[int, ...]:
+        return named(self.granularity).blocks(self.shape)
 
     @property
     def scale(self) -> npt.NDArray[Any]:
@@ -389,11 +410,25 @@ def _granularity_of(tensor: ModelTensor) -> str | None:
     return None if size is None or type_of(tensor) != tensor.format else f"block:{size}"
 
 
+def loads(text: str) -> Any:
+    """Return the value of JSON, with one object for equal small objects.
+
+    The records of many tensors differ in a few shapes only.
+    """
+    seen: dict[str, Any] = {}
+
+    def shared(found: dict[str, Any]) -> dict[str, Any]:
+        small = len(found) <= SMALL
+        return seen.setdefault(repr(found), found) if small else found
+
+    return json.loads(text, object_hook=shared)
+
+
 def records_of(model: Model) -> dict[str, dict[str, Any]]:
     """Return the records of quantized tensors in a file, by name."""
     text = model.metadata.get("pyquant")
     try:
-        found = json.loads(text) if isinstance(text, str) else {}
+        found = loads(text) if isinstance(text, str) else {}
         if not isinstance(found, dict):
             raise ValueError("no object")
         rows = {n: r[KIND] for n, r in found.items() if isinstance(r, dict) and KIND in r}
@@ -491,7 +526,8 @@ def _by_record(model: Model, name: str, record: dict[str, Any]) -> Logical:
     fault = _misfit(extents, how, granularity, parts)
     if fault:
         raise Refused(f"{where}: {fault}")
-    return _Joined(name, extents, how, granularity, parts)
+    names = {role: part.name for role, part in parts.items()}
+    return _Joined(name, extents, how, granularity, model, names)
 
 
 def _misfit(
@@ -529,7 +565,7 @@ def _misfit(
 
 def _by_name(model: Model, found: Found, sizes: set[tuple[int, ...]]) -> Logical:
     """Join the parts of a published format. Raise ValueError if they do not fit."""
-    parts = {part: model[full] for part, full in found.parts.items()}
+    parts = _readable({part: model[full] for part, full in found.parts.items()})
     codes, scale = parts["codes"], parts["scale"]
     shape = codes.shape if "shape" not in parts else extents_of(parts["shape"])
     if min(shape, default=0) < 0:
@@ -548,18 +584,19 @@ def _by_name(model: Model, found: Found, sizes: set[tuple[int, ...]]) -> Logical
         raise ValueError(f"expected one of {expected}, got {got}; {use}")
     blocks = block_shape(shape, scale.shape, sizes)
     granularity = granularity_of(shape, blocks)
-    if type_of(scale) == "uint8" and isinstance(scale, Weight):
-        parts["scale"] = _as_exponents(scale)
     if granularity is None:
         raise ValueError(f"expected blocks along the last two axes, got blocks {blocks}")
     fault = _misfit(shape, fitting[0], granularity, parts)
     if fault:
         raise ValueError(fault)
-    return _Joined(found.name, shape, fitting[0], granularity, parts)
+    return _Joined(found.name, shape, fitting[0], granularity, model, found.parts)
 
 
-def _as_exponents(tensor: Weight) -> Weight:
-    """Return a tensor of bytes as float8_e8m0fnu, which some files store as bytes."""
-    of = tensor._tensor
-    names = "F8_E8M0", "float8_e8m0fnu"
-    return Weight(tensor.name, Tensor(of.file, *names, of.shape, of.start, of.nbytes))
+def _readable(parts: dict[str, ModelTensor]) -> dict[str, ModelTensor]:
+    """Replace scales of bytes by float8_e8m0fnu, which some files store as bytes."""
+    scale = parts.get("scale")
+    if isinstance(scale, Weight) and type_of(scale) == "uint8":
+        of, names = scale._tensor, ("F8_E8M0", "float8_e8m0fnu")
+        tensor = Tensor(of.file, *names, of.shape, of.start, of.nbytes)
+        parts["scale"] = Weight(scale.name, tensor)
+    return parts

@@ -18,7 +18,7 @@ import numpy as np
 
 from pyquant import _core, _elements, dtypes
 from pyquant.cli._errors import Refused
-from pyquant.cli._forms import Granularity, Stored
+from pyquant.cli._forms import Granularity, Stored, named
 from pyquant.cli._logical import _Joined
 from pyquant.cli._models import Bytes, Model
 from pyquant.cli._write import File
@@ -350,14 +350,14 @@ class OnnxModel(Model):
             names = [name for name in node.input if name]
             ours = node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
             if ours and len(names) >= 2 and set(names) <= self.protos.keys() - inputs:
-                tensors = map(self.__getitem__, names)
-                parts: dict[str, Any] = dict(zip(ROLES, tensors, strict=False))
-                granularity = _granularity_of(node, **parts)
+                parts = dict(zip(ROLES, names, strict=False))
+                tensors: Any = {role: self[name] for role, name in parts.items()}
+                granularity = _granularity_of(node, **tensors)
                 if granularity is not None:
-                    codes: Any = parts["codes"]
+                    codes = tensors["codes"]
                     how = Stored(codes.dtype.name, "plain", codes.dtype.name)
-                    shared = Granularity(granularity)
-                    yield Linear(node.output[0], codes.shape, how, shared, parts)
+                    shared = named(granularity)
+                    yield Linear(node.output[0], codes.shape, how, shared, self, parts)
 
 
 def _outputs_axis(operator: str, place: int, given: dict[str, Any]) -> int | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused
 from pyquant.cli._forms import BLOCKS, STORED, Granularity, known_type
-from pyquant.cli._logical import KIND, check_values
+from pyquant.cli._logical import KIND, check_values, loads
 from pyquant.cli._models import Model, logical, open_model
 from pyquant.cli._plan import NUMPY, Copied, Job, Spec, already, objection, quantized
 from pyquant.cli._select import chosen
@@ -324,7 +324,7 @@ def _records(
 ) -> dict[str, str]:
     """Add a record of each quantized tensor to the records of the input."""
     try:
-        records = json.loads(model.metadata.get("pyquant", "{}"))
+        records = loads(model.metadata.get("pyquant", "{}"))
     except (TypeError, ValueError, RecursionError):
         records = {}
     made = {

@@ -8,13 +8,14 @@ import math
 import os
 import shutil
 import sys
+from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pyquant.cli._errors import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["Progress", "as_json", "counted", "extents", "print_table", "sized"]
 
@@ -81,7 +82,7 @@ def sized(nbytes: float) -> str:
 
 def print_table(
     columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
+    rows: Iterable[Sequence[object]],
     *,
     right: Sequence[str] = (),
     file: TextIO | None = None,
@@ -93,7 +94,7 @@ def print_table(
     ----------
     columns : sequence of str
         The headings. The first column holds names.
-    rows : sequence of sequences
+    rows : iterable of sequences
         One cell for each column, of any type. Control characters are escaped.
     right : sequence of str, optional
         Headings of the columns that are aligned at the right.
@@ -103,15 +104,15 @@ def print_table(
     to: TextIO | None = sys.stdout if file is None else file
     if to is None:  # stdout is closed
         return
-    cells = [[shown(cell) for cell in row] for row in (columns, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells = [tuple(map(shown, row)) for row in chain((columns,), rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(columns))]
     if _is_terminal(to):
         rest = sum(widths[1:]) + 2 * len(widths[1:])
         widths[0] = min(widths[0], max(0, shutil.get_terminal_size().columns - rest))
     for row in cells:
         if len(row[0]) > widths[0]:
             print(row[0], file=to)
-            row = ["", *row[1:]]
+            row = ("", *row[1:])
         padded = [
             cell.rjust(width) if name in right else cell.ljust(width)
             for cell, width, name in zip(row, widths, columns, strict=True)
