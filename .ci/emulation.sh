@@ -29,9 +29,10 @@ copy_tests() {
     cp "$top/csrc/blocks/grids.c" csrc/blocks
 }
 
-# Long tests that do not depend on the CPU: tests of the oracles, and tests that start many
-# interpreters. `run_pytest` runs the two commands of test_main.py once.
-same_everywhere=(blocks_encoders blocks_oracle main oracle without_ml_dtypes)
+# Tests that do not depend on the CPU: oracles, programs, pages, memory and processes.
+same_everywhere=(benchmarks.py blocks_encoders.py blocks_oracle.py cf.py cli_\* dask.py deviations.py
+    docs.py embedding.py exports.py hardening.py leaks.py main.py memory.py oracle.py packaging.py
+    processes.py prose.py typing.py without_ml_dtypes.py zarr.py)
 
 # run_pytest PYTHON [ARGUMENT...]: run the tests in `jobs` processes. Each process collects all
 # tests and runs its part, which starts in half the time of pytest-xdist. SHARE=N runs one test in
@@ -39,9 +40,7 @@ same_everywhere=(blocks_encoders blocks_oracle main oracle without_ml_dtypes)
 run_pytest() {
     local python=$1 failed=0 empty=0 code i
     shift
-    for i in "${same_everywhere[@]}"; do
-        set -- "$@" "--ignore=tests/test_$i.py"
-    done
+    set -- "$@" "${same_everywhere[@]/#/--ignore-glob=tests/test_}"
     "$python" -m pyquant info && "$python" -m pyquant demo || failed=1
     cat >shard.py <<'EOF'
 import os

@@ -207,6 +207,9 @@ size_t random_below(size_t n)
     if (choices_left > 0) {
         return (size_t)(take_choice(n) % n);
     }
+    if (n <= UINT32_MAX) { /* without a division */
+        return (size_t)((random_bits() >> 32) * n >> 32);
+    }
     return (size_t)((random_bits() >> 11) % n);
 }
 
@@ -481,12 +484,23 @@ static struct format format_of(enum pq_type type)
     }
 }
 
-/* Bits of a value near v, at most one step off. */
+/* Return the bits of the largest float16 of at most `magnitude`. */
+static uint32_t f16_below(double magnitude)
+{
+    int exponent;
+    if (magnitude >= 65504) {
+        return 0x7bff;
+    }
+    if (magnitude < 0x1p-14) {
+        return (uint32_t)(magnitude * 0x1p24);
+    }
+    const double fraction = frexp(magnitude, &exponent);
+    return ((uint32_t)(exponent + 13) << 10) + (uint32_t)(fraction * 0x1p11);
+}
+
+/* Return the bits of a value near v, at most one step away. */
 static uint64_t bits_near(enum pq_type type, double v)
 {
-    const uint32_t sign = v < 0 ? 0x8000 : 0;
-    const double magnitude = fabs(v);
-    uint32_t lo = 0, hi = 0x7c00;
     switch (type) {
     case PQ_F32:
         return bits_of_f32((float)v);
@@ -495,15 +509,7 @@ static uint64_t bits_near(enum pq_type type, double v)
     case PQ_F64:
         return bits_of_f64(v);
     default:
-        while (hi - lo > 1) {
-            const uint32_t middle = (lo + hi) / 2;
-            if (decode_f16((uint16_t)middle) <= magnitude) {
-                lo = middle;
-            } else {
-                hi = middle;
-            }
-        }
-        return sign | lo;
+        return (v < 0 ? 0x8000 : 0) | f16_below(fabs(v));
     }
 }
 

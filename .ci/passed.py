@@ -1,0 +1,31 @@
+"""A plugin of pytest: a later run skips the tests that passed in an earlier run.
+
+The environment variable PASSED names a file. A run deselects the tests that the file names,
+and adds the names of the tests that pass.
+"""
+
+import os
+from pathlib import Path
+
+PASSED = Path(os.environ["PASSED"])
+passed = []
+
+
+def pytest_collection_modifyitems(config, items):
+    """Deselect the tests that passed in an earlier run."""
+    earlier = set(PASSED.read_text().splitlines()) if PASSED.exists() else set()
+    config.hook.pytest_deselected(items=[i for i in items if i.nodeid in earlier])
+    items[:] = [i for i in items if i.nodeid not in earlier]
+
+
+def pytest_runtest_logreport(report):
+    """Note a test that passed."""
+    if report.when == "call" and report.passed:
+        passed.append(report.nodeid)
+
+
+def pytest_sessionfinish(session):
+    """Write the names, unless this is a worker of pytest-xdist."""
+    if not hasattr(session.config, "workerinput"):
+        with PASSED.open("a") as file:
+            file.writelines(f"{name}\n" for name in passed)
