@@ -1,72 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * channels: histograms along axes. Tiles are made rows of columns, a channel each, so that
- * elements beside each other have counters of their own, none of which has to wait for the
- * last store to it, and so that memory is read once and in its order.
+ * channels: histograms along axes. A tile has one channel in each column. Adjacent elements
+ * therefore have different counters, so no addition waits for an earlier store. Memory is
+ * read once, in its order.
  */
 #include "ops/channels.h"
 
-#include <math.h>
-
 #include "args.h"
-#include "engine/params.h"
 #include "engine/tile.h"
 #include "engine/walk.h"
-#include "kernels/kernels.h"
 #include "math/fpenv.h"
-#include "math/scalar_math.h"
-#include "ops/keys.h"
+#include "ops/counting.h"
 #include "types.h"
 
 enum {
-    TILE = PQ_CHANNEL_TILE,
-    BESIDE = 64,            /* columns that are beside each other in memory */
-    STREAMS = 16,           /* of those that are not, so many are read at a time */
-    COLUMNS = 256,          /* at most, of few rows */
-    NOWHERE = PQ_PAGES - 1, /* the page of what is not finite, of any type */
-    NOT_FINITE = 0x7f800000
+    TILE = PQ_CHANNEL_TILE,     /* elements */
+    BESIDE = 64,                /* columns of a tile that are adjacent in memory */
+    STREAMS = 16,               /* columns of a tile that are not adjacent in memory */
+    COLUMNS = PQ_COUNT_COLUMNS, /* most columns of a tile with few rows */
+    NOWHERE = PQ_PAGES - 1      /* the page of values that are not finite, for any type */
 };
 
-union extremes {
-    float single[COLUMNS];
-    double wide[COLUMNS];
-};
-
-/* A call; the plan has columns as dim[0] and rows as dim[1]. */
+/* The state of a call. Columns are dim[0] of the plan, rows are dim[1]. */
 struct counting {
-    const struct pq_kernels *kernels;
+    struct pq_counting input;
     struct pq_channel_counts *to;
-    enum pq_type type;
-    size_t size; /* of an element */
-    bool swapped;
-    bool wide;
     bool stopped;
     enum pq_status status;
-    pq_minmax_vec_fn *columns;
     ptrdiff_t most_columns;
-    size_t tile; /* the number of the next */
-    struct pq_plan plan;
-    size_t at[PQ_PAGES]; /* of each page what a key is to be added to; ABSENT: no row */
+    size_t tile;         /* the number of the next tile */
+    size_t at[PQ_PAGES]; /* position of the counter of key 0 of a page, or ABSENT */
 };
 
 #define ABSENT (SIZE_MAX / 2 + 1)
 
 /*
- * A tile: n columns, whose channels are `step` apart, and its keys. Narrow ones are taken
- * as `width`, some rows beside each other.
+ * A tile of `n` columns, one channel each. The distance of two channels is `step`. A loop
+ * counts `width` elements in each iteration: one row, or several rows if `n` is small.
  */
 struct columns {
     const char *x; /* contiguous */
     size_t rows, n, width;
-    /* Addresses, perhaps beyond all arrays, that caches are asked for as `width` keys are
-     * counted; 0: not. */
+    /* The next address to prefetch, and its step for `width` keys. Addresses may be outside
+     * of the arrays. 0: no prefetch. */
     uintptr_t ahead, ahead_step;
     size_t first, step;
     bool finite;
     size_t base[COLUMNS]; /* the counters of each column in a row of the table */
-    uint16_t keys[TILE];  /* but for the bits that do not count */
+    uint16_t keys[TILE];  /* without the low bits that `mantissa_bits` excludes */
 };
 
+/* Return the channel of a column. */
 static size_t channel_of(const struct columns *columns, size_t c)
 {
     return columns->first + c * columns->step;
@@ -74,70 +58,39 @@ static size_t channel_of(const struct columns *columns, size_t c)
 
 /* ---- extrema ---- */
 
-static void set_none(const struct counting *counting, union extremes *lo,
-                     union extremes *hi, size_t n)
+/* Find the extrema of a tile, and note whether all elements are finite. Merge the extrema
+ * if they are. */
+static void merge_extrema(struct counting *counting, struct columns *columns)
 {
-    for (size_t c = 0; c < n; c++) {
-        if (counting->wide) {
-            lo->wide[c] = HUGE_VAL;
-            hi->wide[c] = -HUGE_VAL;
-        } else {
-            lo->single[c] = INFINITY;
-            hi->single[c] = -INFINITY;
-        }
-    }
-}
-
-static void merge(struct counting *counting, size_t channel, double lowest, double highest)
-{
-    double *lo = counting->to->lowest + channel, *hi = counting->to->highest + channel;
-    /* Not -0, which some kernels find before 0. */
-    *lo = lowest < *lo ? lowest + 0.0 : *lo;
-    *hi = highest > *hi ? highest + 0.0 : *hi;
-}
-
-/* Returns whether all are finite. */
-static bool find_extrema(const struct counting *counting, const struct columns *columns,
-                         union extremes *lo, union extremes *hi)
-{
+    const struct pq_counting *input = &counting->input;
     const size_t width = columns->width, together = width / columns->n;
     const size_t many = columns->rows / together;
-    const ptrdiff_t stride = (ptrdiff_t)(width * counting->size);
-    uint32_t bits = 0;
-    set_none(counting, lo, hi, width);
-    counting->columns(columns->x, stride, many, width, lo, hi, &bits);
-    counting->columns(columns->x + (ptrdiff_t)many * stride, stride, 1,
-                      columns->rows % together * columns->n, lo, hi, &bits);
-    return bits < NOT_FINITE;
-}
-
-static void take_extrema(struct counting *counting, struct columns *columns)
-{
-    union extremes lo, hi;
-    columns->finite = find_extrema(counting, columns, &lo, &hi);
-    if (!columns->finite) {
-        return;
-    }
-    for (size_t k = 0; k < columns->width; k += columns->n) {
-        for (size_t c = 0; c < columns->n; c++) {
-            const size_t i = k + c;
-            merge(counting, channel_of(columns, c),
-                  counting->wide ? lo.wide[i] : (double)lo.single[i],
-                  counting->wide ? hi.wide[i] : (double)hi.single[i]);
-        }
+    const ptrdiff_t stride = (ptrdiff_t)(width * input->size);
+    pq_minmax_vec_fn *minmax = input->kernels->minmax_columns[input->row];
+    struct pq_extrema found;
+    pq_clear_extrema(input, &found, width);
+    minmax(columns->x, stride, many, width, &found.lo, &found.hi, &found.bits);
+    minmax(columns->x + (ptrdiff_t)many * stride, stride, 1,
+           columns->rows % together * columns->n, &found.lo, &found.hi, &found.bits);
+    columns->finite = pq_found_finite(&found);
+    for (size_t i = 0; columns->finite && i < width; i++) {
+        const size_t channel = channel_of(columns, i % columns->n);
+        pq_merge_extrema(input, &found, i, counting->to->lowest + channel,
+                         counting->to->highest + channel);
     }
 }
 
 /* ---- keys ---- */
 
+/* Write the keys of a tile. The key of -0 becomes the key of 0. */
 static void make_keys(const struct counting *counting, struct columns *columns)
 {
     const size_t n = columns->rows * columns->n;
     const int shift = 7 - counting->to->mantissa_bits;
     uint16_t *PQ_RESTRICT keys = columns->keys;
-    if (counting->type == PQ_F64) {
+    if (counting->input.type == PQ_F64) {
         pq_keys_of_f64(keys, columns->x, n);
-    } else if (counting->type == PQ_F32) {
+    } else if (counting->input.type == PQ_F32) {
         for (size_t i = 0; i < n; i++) {
             uint32_t bits;
             memcpy(&bits, columns->x + i * sizeof bits, sizeof bits);
@@ -146,38 +99,30 @@ static void make_keys(const struct counting *counting, struct columns *columns)
     } else {
         memcpy(keys, columns->x, n * sizeof *keys);
     }
-    for (size_t i = 0; i < n; i++) { /* what has the key of -0 is counted with 0 */
+    for (size_t i = 0; i < n; i++) {
         keys[i] = (uint16_t)((keys[i] == PQ_KEY_SIGN ? 0 : keys[i]) >> shift);
     }
 }
 
-static double value_at(const struct counting *counting, const struct columns *columns,
-                       size_t i)
-{
-    const struct pq_params at = {columns->x + i * counting->size, 0, counting->type, 0};
-    double v;
-    pq_load_scales_f64(&v, &at, 1, 0);
-    return v;
-}
-
-/* The key of what is not finite. */
+/* Return the key of values that are not finite. */
 static size_t none_of(const struct counting *counting)
 {
     return (size_t)NOWHERE << counting->to->mantissa_bits;
 }
 
-static bool is_finite(double v)
+/* Merge the extrema of a tile that has values that are not finite, and change the keys of
+ * these values. */
+static void merge_finite(struct counting *counting, struct columns *columns)
 {
-    return (pq_bits_f64(v) >> 52 & 0x7ff) != 0x7ff;
-}
-
-/* Extrema and keys where some are not finite. */
-static void look_at_each(struct counting *counting, struct columns *columns)
-{
+    uint64_t unused = 0;
     for (size_t i = 0; i < columns->rows * columns->n; i++) {
-        const double v = value_at(counting, columns, i);
-        if (is_finite(v)) {
-            merge(counting, channel_of(columns, i % columns->n), v, v);
+        const double v =
+            pq_counted_value(&counting->input, columns->x + i * counting->input.size);
+        double *lo = counting->to->lowest + channel_of(columns, i % columns->n);
+        double *hi = counting->to->highest + channel_of(columns, i % columns->n);
+        if (pq_is_counted(v, &unused, &unused)) {
+            *lo = v < *lo ? v + 0.0 : *lo;
+            *hi = v > *hi ? v + 0.0 : *hi;
         } else {
             columns->keys[i] = (uint16_t)none_of(counting);
         }
@@ -186,7 +131,8 @@ static void look_at_each(struct counting *counting, struct columns *columns)
 
 /* ---- rows of the table ---- */
 
-/* Pages from the last one on, so that no sum is below 0; columns have that less. */
+/* Store the position of a page of the table. It includes PQ_PAGES - page, so that no sum is
+ * negative; `base` of the columns subtracts PQ_PAGES. */
 static void place_page(struct counting *counting, int row)
 {
     const size_t page = counting->to->pages[row];
@@ -194,7 +140,7 @@ static void place_page(struct counting *counting, int row)
                          ((PQ_PAGES - page) << counting->to->mantissa_bits);
 }
 
-/* A row for what has none; false where there is no room. */
+/* Add a row for a page. Return false if the table is full. */
 PQ_RARE bool add_page(struct counting *counting, size_t page)
 {
     struct pq_channel_counts *to = counting->to;
@@ -209,6 +155,7 @@ PQ_RARE bool add_page(struct counting *counting, size_t page)
 
 /* ---- counting ---- */
 
+/* Store the place of a counter that overflowed. */
 PQ_RARE void note_wrap(struct counting *counting, size_t key, size_t channel)
 {
     struct pq_channel_counts *to = counting->to;
@@ -217,6 +164,7 @@ PQ_RARE void note_wrap(struct counting *counting, size_t key, size_t channel)
     to->wraps[to->wrapped++] = (place << bits) + (key & (((size_t)1 << bits) - 1));
 }
 
+/* Increment a counter. */
 PQ_INLINE void add_one(struct counting *counting, const struct columns *columns, size_t c,
                        size_t key, size_t at)
 {
@@ -225,8 +173,8 @@ PQ_INLINE void add_one(struct counting *counting, const struct columns *columns,
     }
 }
 
-/* A key that is that of no number, or whose page may be new; false where there is no room.
- */
+/* Count a key whose page may be new, unless its value is not finite. Return false if the
+ * table is full. */
 static bool add_any(struct counting *counting, const struct columns *columns, size_t c,
                     size_t key)
 {
@@ -241,7 +189,7 @@ static bool add_any(struct counting *counting, const struct columns *columns, si
     return true;
 }
 
-/* Returns how many are counted: less than all where there is no room for a page. */
+/* Count the keys of a tile. Return their number, which is less if the table is full. */
 static size_t count_keys(struct counting *counting, const struct columns *columns)
 {
     enum { UNROLLED = 4, LINE = 64 };
@@ -253,7 +201,7 @@ static size_t count_keys(struct counting *counting, const struct columns *column
         const size_t many = n - i < width ? n - i : width;
         const uint16_t *keys = columns->keys + i;
         size_t c = 0;
-        for (size_t k = 0; ahead != 0 && k < width * counting->size; k += LINE) {
+        for (size_t k = 0; ahead != 0 && k < width * counting->input.size; k += LINE) {
             PQ_WILL_READ((const void *)(ahead + k));
         }
         ahead += ahead != 0 ? columns->ahead_step : 0;
@@ -283,7 +231,7 @@ static size_t count_keys(struct counting *counting, const struct columns *column
     return n;
 }
 
-/* Forget the first `n` keys of a tile. */
+/* Subtract the first `n` keys of a tile. */
 static void take_back(struct counting *counting, const struct columns *columns, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -295,7 +243,7 @@ static void take_back(struct counting *counting, const struct columns *columns, 
     }
 }
 
-/* All of a tile, or nothing. */
+/* Count the keys of a tile. Return false, with unchanged counters, if memory is full. */
 static bool count_or_not(struct counting *counting, const struct columns *columns)
 {
     struct pq_channel_counts *to = counting->to;
@@ -315,6 +263,7 @@ static bool count_or_not(struct counting *counting, const struct columns *column
     return true;
 }
 
+/* Count the elements of a tile: finite values, NaN and infinities. */
 static void count_numbers(struct counting *counting, const struct columns *columns)
 {
     struct pq_channel_counts *to = counting->to;
@@ -323,17 +272,16 @@ static void count_numbers(struct counting *counting, const struct columns *colum
     }
     for (size_t i = 0; !columns->finite && i < columns->rows * columns->n; i++) {
         const size_t channel = channel_of(columns, i % columns->n);
-        const double v = value_at(counting, columns, i);
-        if (!is_finite(v)) {
-            to->count[channel]--;
-            (v != v ? to->nan : to->inf)[channel]++;
-        }
+        const double v =
+            pq_counted_value(&counting->input, columns->x + i * counting->input.size);
+        to->count[channel] -= !pq_is_counted(v, &to->nan[channel], &to->inf[channel]);
     }
 }
 
+/* Count a tile, or set `stopped`. */
 static void count_tile(struct counting *counting, struct columns *columns)
 {
-    take_extrema(counting, columns);
+    merge_extrema(counting, columns);
     if (!columns->finite && !counting->to->ignore_nonfinite) {
         counting->status = PQ_ERR_NONFINITE;
         counting->stopped = true;
@@ -343,7 +291,7 @@ static void count_tile(struct counting *counting, struct columns *columns)
         make_keys(counting, columns);
     }
     if (!columns->finite) {
-        look_at_each(counting, columns);
+        merge_finite(counting, columns);
     }
     if (count_or_not(counting, columns)) {
         count_numbers(counting, columns);
@@ -355,8 +303,8 @@ static void count_tile(struct counting *counting, struct columns *columns)
 
 /* ---- tiles ---- */
 
-/* Columns side by side, as many as loops are worth; of each channel those beside each other
- * have counters of their own, in lanes. */
+/* Choose the width, and the counters of each column. If several rows share an iteration,
+ * the columns of a channel use different lanes of the table. */
 static void place_columns(const struct counting *counting, struct columns *columns)
 {
     const struct pq_channel_counts *to = counting->to;
@@ -369,11 +317,12 @@ static void place_columns(const struct counting *counting, struct columns *colum
     }
 }
 
-/* All of the two innermost dimensions. */
+/* Count the two innermost dimensions. */
 static void count_plane(void *p, struct pq_position at)
 {
     struct counting *counting = p;
-    const struct pq_dim *dim = &counting->plan.dim[0], *outer = &counting->plan.dim[1];
+    const struct pq_dim *dim = &counting->input.plan.dim[0],
+                        *outer = &counting->input.plan.dim[1];
     const ptrdiff_t n = dim->end - dim->begin, rows = outer->end - outer->begin;
     const ptrdiff_t step = (ptrdiff_t)sizeof(uint64_t);
     const ptrdiff_t least = rows < TILE / COLUMNS ? TILE / COLUMNS : rows;
@@ -395,12 +344,12 @@ static void count_plane(void *p, struct pq_position at)
                                          n - c < width ? n - c : width,
                                          outer->in,
                                          dim->in,
-                                         counting->size,
-                                         counting->swapped};
+                                         counting->input.size,
+                                         counting->input.swapped};
             columns.x = first.in;
             const bool direct = pq_tile_direct(&tile);
             if (!direct) {
-                pq_gather(counting->kernels, buffer, first.in, &tile);
+                pq_gather(counting->input.kernels, buffer, first.in, &tile);
                 columns.x = buffer;
             }
             columns.rows = (size_t)tile.rows;
@@ -412,9 +361,9 @@ static void count_plane(void *p, struct pq_position at)
             columns.ahead = 0;
             if (direct || (pq_tile_rows(&tile) && columns.width == columns.n)) {
                 const uintptr_t row = (uintptr_t)tile.row_stride; /* modulo all addresses */
-                columns.ahead_step = direct ? columns.width * counting->size : row;
+                columns.ahead_step = direct ? columns.width * counting->input.size : row;
                 columns.ahead = (uintptr_t)first.in +
-                                (direct ? TILE * counting->size : columns.rows * row);
+                                (direct ? TILE * counting->input.size : columns.rows * row);
             }
             count_tile(counting, &columns);
         }
@@ -423,26 +372,8 @@ static void count_plane(void *p, struct pq_position at)
 
 /* ---- the plan ---- */
 
-/* Dimensions that were joined, channels and elements of each, are two again. */
-static void split_blocks(struct pq_plan *plan)
-{
-    for (int d = 0; d < plan->ndim; d++) {
-        struct pq_dim *dim = &plan->dim[d];
-        if (pq_dim_uniform(dim) || dim->group_size == 1) {
-            continue;
-        }
-        memmove(dim + 1, dim, (size_t)(plan->ndim++ - d) * sizeof *dim);
-        dim[1].end /= dim->group_size;
-        dim[1].in *= dim->group_size;
-        dim[1].group_size = 1;
-        dim->end = dim->group_size;
-        dim->scale = 0;
-        dim->group_size = 1;
-    }
-}
-
-/* The innermost dimension from `first` on with more than one index that is one of channels,
- * or is not. */
+/* Return the innermost dimension from `first` on that has more than one index and selects
+ * channels, or selects none. */
 static int find_dim(const struct pq_plan *plan, int first, bool of_channels)
 {
     for (int d = first; d < plan->ndim; d++) {
@@ -454,6 +385,7 @@ static int find_dim(const struct pq_plan *plan, int first, bool of_channels)
     return first;
 }
 
+/* Move a dimension inward. */
 static void move_dim(struct pq_plan *plan, int from, int to)
 {
     const struct pq_dim dim = plan->dim[from];
@@ -461,8 +393,8 @@ static void move_dim(struct pq_plan *plan, int from, int to)
     plan->dim[to] = dim;
 }
 
-/* Columns are the innermost channels, rows the innermost of the rest; returns how many
- * columns are taken at a time: one, if it has lanes, where memory goes on within it. */
+/* Move the innermost dimension of channels to dim[0], and the innermost other dimension to
+ * dim[1]. Return the most columns of a tile: 1 if a channel is contiguous and has lanes. */
 static ptrdiff_t choose_dims(struct pq_plan *plan, size_t lanes)
 {
     const bool beside = plan->dim[0].scale != 0;
@@ -476,70 +408,31 @@ static ptrdiff_t choose_dims(struct pq_plan *plan, size_t lanes)
 
 /* ---- calls ---- */
 
-static enum pq_status check(const struct pq_kernels *kernels, const struct pq_args *args,
-                            const struct pq_channel_counts *channels, int part, int parts)
-{
-    if (kernels == NULL || channels == NULL) {
-        return PQ_ERR_NULL;
-    }
-    enum pq_status status = pq_check_shape(args);
-    if (status == PQ_OK) {
-        status = pq_check_array(args, &args->in, false);
-    }
-    if (status == PQ_OK && (part < 0 || part >= parts)) {
-        status = PQ_ERR_PART;
-    }
-    if (status == PQ_OK && (!pq_is_real(args->in.type) || args->in.bit_strides != NULL)) {
-        status = PQ_ERR_TYPE;
-    }
-    return status;
-}
-
 enum pq_status pq_count_channels(const struct pq_kernels *kernels,
                                  const struct pq_args *args,
                                  struct pq_channel_counts *channels, int part, int parts)
 {
-    struct counting counting;
-    enum pq_status status = check(kernels, args, channels, part, parts);
-    if (status != PQ_OK) {
+    struct counting counting = {.to = channels, .status = PQ_OK};
+    if (kernels == NULL || channels == NULL) {
+        return PQ_ERR_NULL;
+    }
+    struct pq_array selecting = args->lowest;
+    selecting.data = channels->count;
+    const enum pq_status status =
+        pq_begin_counting(&counting.input, kernels, args, &selecting, part, parts);
+    channels->full = status != PQ_OK && channels->full;
+    if (status != PQ_OK || counting.input.plan.empty) {
         return status;
     }
-    struct pq_args plain = *args;
-    plain.block = NULL;
-    plain.in_layout = plain.out_layout = NULL;
-    plain.zero = plain.out = (struct pq_array){.data = NULL};
-    plain.scale = args->lowest;
-    plain.scale.data = channels->count;
-    status = pq_plan_init(&counting.plan, &plain, 0);
-    if (status != PQ_OK) {
-        return status;
-    }
-    split_blocks(&counting.plan);
-    pq_plan_part(&counting.plan, part, parts, 1);
-    channels->full = false;
-    if (counting.plan.empty) {
-        return PQ_OK;
-    }
-    counting.kernels = kernels;
-    counting.to = channels;
-    counting.type = args->in.type;
-    counting.size = pq_type_size(args->in.type);
-    counting.swapped = args->in.swapped != 0;
-    counting.wide = args->in.type == PQ_F64;
-    counting.columns =
-        kernels->minmax_columns[counting.wide ? (int)PQ_F64_ROW : pq_row_of(args->in.type)];
-    counting.stopped = false;
-    counting.status = PQ_OK;
-    counting.tile = 0;
     for (int page = 0; page < PQ_PAGES; page++) {
         counting.at[page] = ABSENT;
     }
     for (int row = 0; row < channels->rows; row++) {
         place_page(&counting, row);
     }
-    counting.most_columns = choose_dims(&counting.plan, channels->lanes);
+    counting.most_columns = choose_dims(&counting.input.plan, channels->lanes);
     const pq_fpenv found = pq_fpenv_enter();
-    pq_for_each_row(&counting.plan, 2, count_plane, &counting);
+    pq_for_each_row(&counting.input.plan, 2, count_plane, &counting);
     pq_fpenv_leave(found);
     return counting.status;
 }

@@ -1,75 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * histogram: how often the upper 16 bits of numbers occur, their extrema, and what is not
- * finite. One load, one addition and one store for each element, in four tables by turns,
- * as a counter that was just stored cannot be loaded at once.
+ * histogram: count keys, extrema and values that are not finite of one tensor. Each element
+ * costs one load, one addition and one store. Four tables alternate, because a CPU cannot
+ * load a counter directly after it stored the counter.
  */
 #include <math.h>
 
 #include "args.h"
-#include "engine/params.h"
 #include "engine/tile.h"
 #include "engine/walk.h"
-#include "kernels/kernels.h"
 #include "math/fpenv.h"
-#include "math/scalar_math.h"
-#include "ops/keys.h"
+#include "ops/counting.h"
 #include "types.h"
 
 enum {
-    KEYS = 1 << 16,
-    LANES = 4,
-    LANE = PQ_COUNTERS /
-        LANES, /* not a multiple of a page: caches and CPUs mistake those */
-    TILE = 1024,
-    AHEAD = 4096,  /* bytes from what is counted to what is asked for */
-    FEW = 1 << 14, /* of less elements pages are told by looking at each */
-    NOT_FINITE = 0x7f800000
+    TABLES = 4,
+    /* Counters of a table. CPUs confuse addresses whose distance is a multiple of 4 KiB. */
+    TABLE = PQ_COUNTERS / TABLES,
+    TILE = 1024,                  /* elements */
+    PREFETCH_BYTES = 4096,        /* distance of the prefetched bytes */
+    MARK_EACH_ELEMENTS = 1 << 14, /* a call of fewer elements marks the page of each */
+    ROW_ELEMENTS = 256 /* a shorter row is gathered together with its neighbours */
 };
 
-/* A call: its plan, what it adds to, and what it found. */
+/* The state of a call. */
 struct counting {
-    const struct pq_kernels *kernels;
+    struct pq_counting input;
     struct pq_counts *counts;
-    enum pq_type type;
-    size_t size; /* of an element */
-    bool swapped;
-    bool looks; /* at each element for its page */
-    bool failed;
-    pq_minmax_fn *minmax;
-    struct pq_plan plan;
-    uint8_t seen[PQ_PAGES]; /* 1: a page that it found so */
+    bool marks_each; /* mark the page of each element; else find the pages afterwards */
+    bool failed;     /* a value is not finite */
+    uint8_t marked[PQ_PAGES]; /* 1: the page of an element */
 };
+
+/* ---- extrema ---- */
+
+void pq_clear_extrema(const struct pq_counting *counting, struct pq_extrema *found,
+                      size_t n)
+{
+    found->bits = 0;
+    for (size_t c = 0; c < n; c++) {
+        if (counting->is_f64) {
+            found->lo.wide[c] = HUGE_VAL;
+            found->hi.wide[c] = -HUGE_VAL;
+        } else {
+            found->lo.single[c] = INFINITY;
+            found->hi.single[c] = -INFINITY;
+        }
+    }
+}
+
+void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrema *found,
+                      size_t c, double *lowest, double *highest)
+{
+    const double lo = counting->is_f64 ? found->lo.wide[c] : (double)found->lo.single[c];
+    const double hi = counting->is_f64 ? found->hi.wide[c] : (double)found->hi.single[c];
+    *lowest = lo < *lowest ? lo + 0.0 : *lowest;
+    *highest = hi > *highest ? hi + 0.0 : *highest;
+}
 
 /* ---- counting ---- */
 
-/* 16 elements and more at a time: two keys, or four, to each load. */
+/* Count float32 elements, 16 in an iteration, two keys in a load. Return their number. */
 static size_t count_f32(uint32_t *PQ_RESTRICT to, const char *x, size_t n)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16, x += 64) {
-        PQ_WILL_READ(x + AHEAD);
+        PQ_WILL_READ(x + PREFETCH_BYTES);
         for (int k = 0; k < 64; k += 16) {
             uint64_t a, b;
             memcpy(&a, x + k, sizeof a);
             memcpy(&b, x + k + 8, sizeof b);
             to[a >> 16 & 0xffff]++;
-            to[LANE + (a >> 48)]++;
-            to[2 * LANE + (b >> 16 & 0xffff)]++;
-            to[3 * LANE + (b >> 48)]++;
+            to[TABLE + (a >> 48)]++;
+            to[2 * TABLE + (b >> 16 & 0xffff)]++;
+            to[3 * TABLE + (b >> 48)]++;
         }
     }
     return i;
 }
 
-/* `odd` and `second`: how far from table to table. Float16 has as many numbers beside each
- * other as need more than caches near hold, in as many tables. */
-static size_t count_keys(uint32_t *to, size_t odd, size_t second, const char *x, size_t n)
+/* Count 16-bit keys, 32 in an iteration. Return their number. `second` is the distance of
+ * the third table: 0 for float16, whose many adjacent keys would exceed the near caches in
+ * four tables. */
+static size_t count_keys(uint32_t *to, size_t second, const char *x, size_t n)
 {
-    uint32_t *const tables[LANES] = {to, to + odd, to + second, to + second + odd};
+    uint32_t *const tables[TABLES] = {to, to + TABLE, to + second, to + second + TABLE};
     size_t i = 0;
     for (; i + 32 <= n; i += 32, x += 64) {
-        PQ_WILL_READ(x + AHEAD);
+        PQ_WILL_READ(x + PREFETCH_BYTES);
         for (int k = 0; k < 64; k += 8) {
             uint64_t a;
             memcpy(&a, x + k, sizeof a);
@@ -82,54 +100,56 @@ static size_t count_keys(uint32_t *to, size_t odd, size_t second, const char *x,
     return i;
 }
 
-/* Finite elements, which follow each other, with the keys of the lowest and the highest. */
+/* Count contiguous finite elements. */
 static void count_elements(const struct counting *counting, const char *x, size_t n)
 {
-    struct pq_counts *counts = counting->counts;
+    const enum pq_type type = counting->input.type;
+    uint32_t *counters = counting->counts->counters;
     uint16_t keys[TILE];
     size_t i;
-    if (counting->type == PQ_F32) {
-        i = count_f32(counts->counters, x, n);
-    } else if (counting->type == PQ_F64) {
+    if (type == PQ_F32) {
+        i = count_f32(counters, x, n);
+    } else if (type == PQ_F64) {
         pq_keys_of_f64(keys, x, n);
-        i = count_keys(counts->counters, LANE, 2 * LANE, (const char *)keys, n);
+        i = count_keys(counters, 2 * TABLE, (const char *)keys, n);
     } else {
-        i = count_keys(counts->counters, LANE, counting->type == PQ_F16 ? 0 : 2 * LANE, x,
-                       n);
+        i = count_keys(counters, type == PQ_F16 ? 0 : 2 * TABLE, x, n);
     }
     for (; i < n; i++) {
-        counts->counters[pq_key_at(counting->type, x + i * counting->size)]++;
+        counters[pq_key_at(type, x + i * counting->input.size)]++;
     }
 }
 
 /* ---- pages ---- */
 
-static void hit(struct pq_counts *counts, size_t page)
+/* Mark a page as not empty. */
+static void set_page(struct pq_counts *counts, size_t page)
 {
     counts->pages[page / 64] |= (uint64_t)1 << page % 64;
 }
 
-/* Stores, none of which waits for the last. */
-static void look_for_pages(struct counting *counting, const char *x, size_t n)
+/* Mark the page of each element, in bytes: no store depends on an earlier load. */
+static void mark_pages(struct counting *counting, const char *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        counting->seen[pq_key_at(counting->type, x + i * counting->size) / PQ_PAGE] = 1;
+    for (size_t i = 0; i < n; i++, x += counting->input.size) {
+        counting->marked[pq_key_at(counting->input.type, x) / PQ_PAGE] = 1;
     }
 }
 
-static void take_seen(struct counting *counting)
+/* Copy the marks to the bits of the result. */
+static void store_marks(struct counting *counting)
 {
     for (size_t page = 0; page < PQ_PAGES; page++) {
-        counting->counts->pages[page / 64] |= (uint64_t)counting->seen[page] << page % 64;
+        counting->counts->pages[page / 64] |= (uint64_t)counting->marked[page] << page % 64;
     }
 }
 
-/* No more than are pending, which 32 bits hold. */
+/* Return the number of elements in a page. It is at most `pending`, which has 32 bits. */
 static uint32_t counted(const uint32_t *counters, size_t page)
 {
     uint32_t sum = 0;
-    for (size_t lane = 0; lane < LANES; lane++) {
-        const uint32_t *from = counters + lane * LANE + page * PQ_PAGE;
+    for (size_t table = 0; table < TABLES; table++) {
+        const uint32_t *from = counters + table * TABLE + page * PQ_PAGE;
         for (size_t k = 0; k < PQ_PAGE; k++) {
             sum += from[k];
         }
@@ -137,22 +157,22 @@ static uint32_t counted(const uint32_t *counters, size_t page)
     return sum;
 }
 
-/* How many elements are counted in a page of magnitudes, of either sign. */
+/* Mark the pages of both signs with this magnitude, and return their elements. */
 static uint64_t find_page(struct pq_counts *counts, size_t page)
 {
     uint64_t both = 0;
     for (size_t sign = 0; sign < PQ_PAGES; sign += PQ_KEY_SIGN / PQ_PAGE) {
         const uint64_t n = counted(counts->counters, sign + page);
         if (n != 0) {
-            hit(counts, sign + page);
+            set_page(counts, sign + page);
         }
         both += n;
     }
     return both;
 }
 
-/* The pages of what was counted: that of zeros, then from the largest magnitude down until
- * all is found, which mostly takes a few of them. */
+/* Mark the pages that contain elements: page 0, then pages from the largest magnitude down,
+ * until all elements are found. Usually few pages contain all elements. */
 static void find_pages(struct pq_counts *counts, size_t largest)
 {
     uint64_t left = counts->pending - find_page(counts, 0);
@@ -163,139 +183,116 @@ static void find_pages(struct pq_counts *counts, size_t largest)
 
 /* ---- tiles ---- */
 
-union extreme {
-    float single;
-    double wide;
-};
-
-static double value_of(const struct counting *counting, const union extreme *extreme)
-{
-    return counting->type == PQ_F64 ? extreme->wide : (double)extreme->single;
-}
-
-/* Whether all are finite; the extrema. */
-static bool find_extrema(const struct counting *counting, const char *x, size_t n,
-                         double *lowest, double *highest)
-{
-    union extreme lo, hi;
-    uint32_t bits = 0;
-    if (counting->type == PQ_F64) {
-        lo.wide = HUGE_VAL;
-        hi.wide = -HUGE_VAL;
-    } else {
-        lo.single = INFINITY;
-        hi.single = -INFINITY;
-    }
-    counting->minmax(x, n, &lo, &hi, &bits);
-    *lowest = value_of(counting, &lo);
-    *highest = value_of(counting, &hi);
-    return bits < NOT_FINITE;
-}
-
-/* The finite ones of `n` elements, as contiguous as before; the others are counted. */
-static size_t take_finite(const struct counting *counting, char *to, const char *x,
+/* Copy the finite elements to `to`, and count the elements that are not finite. Return the
+ * number of copied elements. */
+static size_t copy_finite(const struct counting *counting, char *to, const char *x,
                           size_t n)
 {
     struct pq_counts *counts = counting->counts;
-    size_t taken = 0;
-    for (size_t i = 0; i < n; i++, x += counting->size) {
-        const struct pq_params at = {x, 0, counting->type, 0};
-        double v;
-        pq_load_scales_f64(&v, &at, 1, 0);
-        const uint64_t bits = pq_bits_f64(v) & INT64_MAX;
-        if (bits >> 52 != 0x7ff) {
-            memcpy(to + taken++ * counting->size, x, counting->size);
-        } else if (bits << 12 != 0) {
-            counts->nan++;
-        } else {
-            counts->inf++;
+    const size_t size = counting->input.size;
+    size_t copied = 0;
+    for (size_t i = 0; i < n; i++, x += size) {
+        const double v = pq_counted_value(&counting->input, x);
+        if (pq_is_counted(v, &counts->nan, &counts->inf)) {
+            memcpy(to + copied++ * size, x, size);
         }
     }
-    return taken;
+    return copied;
 }
 
-/* All of them finite. */
-static void add_finite(struct counting *counting, const char *x, size_t n, double lowest,
-                       double highest)
+/* Find the extrema of a tile. Return true if all elements are finite. */
+static bool find_extrema(const struct counting *counting, const char *x, size_t n,
+                         struct pq_extrema *found)
+{
+    pq_clear_extrema(&counting->input, found, 1);
+    counting->input.kernels->minmax[counting->input.row](x, n, &found->lo, &found->hi,
+                                                         &found->bits);
+    return pq_found_finite(found);
+}
+
+/* Count `n` finite elements. */
+static void add_finite(struct counting *counting, const char *x, size_t n,
+                       const struct pq_extrema *found)
 {
     struct pq_counts *counts = counting->counts;
+    double lowest = HUGE_VAL, highest = -HUGE_VAL;
     if (n == 0) {
         return;
     }
     counts->count += n;
-    /* Not -0, which some kernels find before 0. */
-    counts->lowest = lowest < counts->lowest ? lowest + 0.0 : counts->lowest;
-    counts->highest = highest > counts->highest ? highest + 0.0 : counts->highest;
+    pq_merge_extrema(&counting->input, found, 0, &counts->lowest, &counts->highest);
     if (counts->counters == NULL) {
         return;
     }
     counts->pending += (uint32_t)n;
-    if (lowest == highest) { /* the same key again and again */
-        counts->counters[pq_key_at(counting->type, x)] += (uint32_t)n;
+    pq_merge_extrema(&counting->input, found, 0, &lowest, &highest);
+    if (lowest == highest) { /* repeated additions to one counter would be slow */
+        counts->counters[pq_key_at(counting->input.type, x)] += (uint32_t)n;
     } else {
         count_elements(counting, x, n);
     }
-    if (counting->looks) {
-        look_for_pages(counting, x, n);
+    if (counting->marks_each) {
+        mark_pages(counting, x, n);
     }
 }
 
-/* At most TILE elements that follow each other. */
+/* Count at most TILE contiguous elements. */
 static void count_tile(struct counting *counting, const char *x, size_t n)
 {
-    double lowest, highest;
+    struct pq_extrema found;
     char finite[TILE * sizeof(double)];
-    if (!find_extrema(counting, x, n, &lowest, &highest)) {
+    if (!find_extrema(counting, x, n, &found)) {
         if (!counting->counts->ignore_nonfinite) {
             counting->failed = true;
             return;
         }
-        n = take_finite(counting, finite, x, n);
+        n = copy_finite(counting, finite, x, n);
         x = finite;
-        find_extrema(counting, x, n, &lowest, &highest);
+        find_extrema(counting, x, n, &found);
     }
-    add_finite(counting, x, n, lowest, highest);
+    add_finite(counting, x, n, &found);
 }
 
+/* Count a contiguous row. */
 static void count_row(struct counting *counting, const char *x, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n && !counting->failed; i += TILE) {
-        const ptrdiff_t left = n - i;
-        count_tile(counting, x + i * (ptrdiff_t)counting->size,
-                   (size_t)(left < TILE ? left : TILE));
+        count_tile(counting, x + i * (ptrdiff_t)counting->input.size,
+                   (size_t)(n - i < TILE ? n - i : TILE));
     }
 }
 
-/* Rows that are gathered, as many at a time as a tile has room for. */
+/* Count rows of any strides. Gather as many rows or columns at once as fit a tile. */
 static void count_rows(struct counting *counting, const char *x, ptrdiff_t rows,
                        ptrdiff_t n)
 {
-    const struct pq_dim *dim = &counting->plan.dim[0], *outer = &counting->plan.dim[1];
+    const struct pq_counting *input = &counting->input;
+    const struct pq_dim *dim = &input->plan.dim[0], *outer = &input->plan.dim[1];
     char buffer[TILE * sizeof(double)];
     const ptrdiff_t columns = n < TILE ? n : TILE, some = TILE / columns;
     for (ptrdiff_t r = 0; r < rows; r += some) {
         const ptrdiff_t now = rows - r < some ? rows - r : some;
         for (ptrdiff_t i = 0; i < n && !counting->failed; i += columns) {
             const ptrdiff_t width = n - i < columns ? n - i : columns;
-            const struct pq_tile tile = {now,     width,          outer->in,
-                                         dim->in, counting->size, counting->swapped};
-            pq_gather(counting->kernels, buffer, x + r * outer->in + i * dim->in, &tile);
+            const struct pq_tile tile = {now,     width,       outer->in,
+                                         dim->in, input->size, input->swapped};
+            pq_gather(input->kernels, buffer, x + r * outer->in + i * dim->in, &tile);
             count_tile(counting, buffer, (size_t)(now * width));
         }
     }
 }
 
-/* All of the two innermost dimensions. */
+/* Count the two innermost dimensions. */
 static void count_plane(void *p, struct pq_position at)
 {
-    enum { LONG = 256 }; /* a row that is not worth to be gathered with others */
     struct counting *counting = p;
-    const struct pq_dim *dim = &counting->plan.dim[0], *outer = &counting->plan.dim[1];
+    const struct pq_counting *input = &counting->input;
+    const struct pq_dim *dim = &input->plan.dim[0], *outer = &input->plan.dim[1];
     const ptrdiff_t n = dim->end - dim->begin, rows = outer->end - outer->begin;
     const char *x = at.in + dim->begin * dim->in + outer->begin * outer->in;
     const bool contiguous =
-        !counting->swapped && (n == 1 || dim->in == (ptrdiff_t)counting->size);
-    if (contiguous && (n >= LONG || rows == 1)) {
+        !input->swapped && (n == 1 || dim->in == (ptrdiff_t)input->size);
+    if (contiguous && (n >= ROW_ELEMENTS || rows == 1)) {
         for (ptrdiff_t r = 0; r < rows; r++) {
             count_row(counting, x + r * outer->in, n);
         }
@@ -306,7 +303,63 @@ static void count_plane(void *p, struct pq_position at)
 
 /* ---- calls ---- */
 
-/* How many elements the plan has; UINT32_MAX for more than counters hold. */
+/* Split dimensions that join channels and their elements. */
+static void split_blocks(struct pq_plan *plan)
+{
+    for (int d = 0; d < plan->ndim; d++) {
+        struct pq_dim *dim = &plan->dim[d];
+        if (pq_dim_uniform(dim) || dim->group_size == 1) {
+            continue;
+        }
+        memmove(dim + 1, dim, (size_t)(plan->ndim++ - d) * sizeof *dim);
+        dim[1].end /= dim->group_size;
+        dim[1].in *= dim->group_size;
+        dim[1].group_size = 1;
+        dim->end = dim->group_size;
+        dim->scale = 0;
+        dim->group_size = 1;
+    }
+}
+
+enum pq_status pq_begin_counting(struct pq_counting *counting,
+                                 const struct pq_kernels *kernels,
+                                 const struct pq_args *args,
+                                 const struct pq_array *channels, int part, int parts)
+{
+    enum pq_status status = pq_check_shape(args);
+    if (status == PQ_OK) {
+        status = pq_check_array(args, &args->in, false);
+    }
+    if (status == PQ_OK && (part < 0 || part >= parts)) {
+        status = PQ_ERR_PART;
+    }
+    if (status == PQ_OK && (!pq_is_real(args->in.type) || args->in.bit_strides != NULL)) {
+        status = PQ_ERR_TYPE;
+    }
+    if (status != PQ_OK) {
+        return status;
+    }
+    const bool is_f64 = args->in.type == PQ_F64;
+    struct pq_args plain = *args;
+    plain.block = NULL;
+    plain.in_layout = plain.out_layout = NULL;
+    plain.zero = plain.out = (struct pq_array){.data = NULL};
+    plain.scale = channels != NULL ? *channels : plain.zero;
+    counting->kernels = kernels;
+    counting->type = args->in.type;
+    counting->size = pq_type_size(args->in.type);
+    counting->swapped = args->in.swapped != 0;
+    counting->is_f64 = is_f64;
+    counting->row = is_f64 ? (int)PQ_F64_ROW : pq_row_of(args->in.type);
+    status = pq_plan_init(&counting->plan, &plain, 0);
+    if (status == PQ_OK) {
+        split_blocks(&counting->plan);
+        pq_plan_part(&counting->plan, part, parts, 1);
+    }
+    return status;
+}
+
+/* Return the number of elements of a plan, at most UINT32_MAX. */
 static size_t planned(const struct pq_plan *plan)
 {
     size_t count = 1;
@@ -320,30 +373,7 @@ static size_t planned(const struct pq_plan *plan)
     return count;
 }
 
-static enum pq_status check(const struct pq_kernels *kernels, const struct pq_args *args,
-                            const struct pq_counts *counts, int part, int parts)
-{
-    struct pq_counts room;
-    const void *given = counts;
-    if (kernels == NULL || counts == NULL) {
-        return PQ_ERR_NULL;
-    }
-    enum pq_status status = pq_known_struct(&given, &room, sizeof room, sizeof room);
-    if (status == PQ_OK) {
-        status = pq_check_shape(args);
-    }
-    if (status == PQ_OK) {
-        status = pq_check_array(args, &args->in, false);
-    }
-    if (status == PQ_OK && (part < 0 || part >= parts)) {
-        status = PQ_ERR_PART;
-    }
-    if (status == PQ_OK && (!pq_is_real(args->in.type) || args->in.bit_strides != NULL)) {
-        status = PQ_ERR_TYPE;
-    }
-    return status;
-}
-
+/* Return the page of the magnitude of a value. */
 static size_t page_of(enum pq_type type, double v)
 {
     const uint64_t bits = pq_bits_f64(v) & INT64_MAX;
@@ -352,15 +382,15 @@ static size_t page_of(enum pq_type type, double v)
     return key / PQ_PAGE;
 }
 
-/* What is between -0 and the next key is counted with 0. */
+/* Move the counts of the key of -0 to the key of 0. */
 static void fold_zeros(struct pq_counts *counts)
 {
-    for (size_t lane = 0; lane < LANES; lane++) {
-        uint32_t *from = counts->counters + lane * LANE + PQ_KEY_SIGN;
+    for (size_t table = 0; table < TABLES; table++) {
+        uint32_t *from = counts->counters + table * TABLE + PQ_KEY_SIGN;
         if (*from != 0) {
-            counts->counters[lane * LANE] += *from;
+            counts->counters[table * TABLE] += *from;
             *from = 0;
-            hit(counts, 0);
+            set_page(counts, 0);
         }
     }
     if (counted(counts->counters, PQ_KEY_SIGN / PQ_PAGE) == 0) {
@@ -368,18 +398,19 @@ static void fold_zeros(struct pq_counts *counts)
     }
 }
 
+/* Count all elements of the plan. */
 static void count_planned(struct counting *counting)
 {
     struct pq_counts *counts = counting->counts;
-    pq_for_each_row(&counting->plan, 2, count_plane, counting);
+    pq_for_each_row(&counting->input.plan, 2, count_plane, counting);
     if (counts->counters == NULL) {
         return;
     }
-    take_seen(counting);
+    store_marks(counting);
     fold_zeros(counts);
-    if (!counting->looks && counts->pending != 0) {
-        const size_t lowest = page_of(counting->type, counts->lowest);
-        const size_t highest = page_of(counting->type, counts->highest);
+    if (!counting->marks_each && counts->pending != 0) {
+        const size_t lowest = page_of(counting->input.type, counts->lowest);
+        const size_t highest = page_of(counting->input.type, counts->highest);
         find_pages(counts, lowest > highest ? lowest : highest);
     }
 }
@@ -388,61 +419,40 @@ enum pq_status pq_histogram(const struct pq_kernels *kernels, const struct pq_ar
                             struct pq_counts *counts, int part, int parts)
 {
     struct pq_args room;
+    struct pq_counts known;
+    const void *given = counts;
+    struct counting counting = {.counts = counts};
     enum pq_status status = pq_known_args(&args, &room);
     if (status == PQ_OK) {
-        status = check(kernels, args, counts, part, parts);
+        status = kernels == NULL || counts == NULL
+                     ? PQ_ERR_NULL
+                     : pq_known_struct(&given, &known, sizeof known, sizeof known);
     }
-    if (status != PQ_OK) {
+    if (status == PQ_OK) {
+        status = pq_begin_counting(&counting.input, kernels, args, NULL, part, parts);
+    }
+    if (status != PQ_OK || counting.input.plan.empty) {
         return status;
     }
-    struct pq_args plain = *args;
-    plain.block = NULL;
-    plain.in_layout = plain.out_layout = NULL;
-    plain.scale = plain.zero = plain.out = (struct pq_array){.data = NULL};
-    struct counting counting = {
-        .kernels = kernels,
-        .counts = counts,
-        .type = args->in.type,
-        .size = pq_type_size(args->in.type),
-        .swapped = args->in.swapped != 0,
-        .minmax = kernels->minmax[args->in.type == PQ_F64 ? (int)PQ_F64_ROW
-                                                          : pq_row_of(args->in.type)],
-    };
-    status = pq_plan_init(&counting.plan, &plain, 0);
-    if (status != PQ_OK) {
-        return status;
-    }
-    pq_plan_part(&counting.plan, part, parts, 1);
-    if (counting.plan.empty) {
-        return PQ_OK;
-    }
-    const size_t n = planned(&counting.plan);
+    const size_t n = planned(&counting.input.plan);
     if (counts->counters != NULL && n > UINT32_MAX - 1 - counts->pending) {
         return PQ_ERR_SHAPE;
     }
-    counting.looks = n < FEW;
+    counting.marks_each = n < MARK_EACH_ELEMENTS;
     const pq_fpenv found = pq_fpenv_enter();
     count_planned(&counting);
     pq_fpenv_leave(found);
     return counting.failed ? PQ_ERR_NONFINITE : PQ_OK;
 }
 
-/* The first page that was hit; -1: none. */
+/* Return the first page that is not empty, or -1. */
 static int first_page(const struct pq_counts *counts)
 {
     for (int word = 0; word < PQ_PAGES / 64; word++) {
-        uint64_t bits = counts->pages[word];
-        int page = word * 64;
-        if (bits == 0) {
-            continue;
+        const uint64_t bits = counts->pages[word], lowest = bits & (0 - bits);
+        if (bits != 0) { /* the exponent of the lowest bit is its number */
+            return word * 64 + (int)(pq_bits_f64((double)lowest) >> 52) - 1023;
         }
-        for (; (bits & 0xff) == 0; bits >>= 8) {
-            page += 8;
-        }
-        for (; (bits & 1) == 0; bits >>= 1) {
-            page++;
-        }
-        return page;
     }
     return -1;
 }
@@ -457,10 +467,10 @@ int pq_histogram_take(struct pq_counts *counts, uint64_t *to)
     counts->pages[page / 64] &= ~((uint64_t)1 << page % 64);
     uint32_t *const from = counts->counters + (ptrdiff_t)page * PQ_PAGE;
     for (int k = 0; k < PQ_PAGE; k++) {
-        to[k] = from[k] + from[LANE + k] + from[2 * LANE + k] + from[3 * LANE + k];
+        to[k] = from[k] + from[TABLE + k] + from[2 * TABLE + k] + from[3 * TABLE + k];
     }
-    for (int lane = 0; lane < LANES; lane++) {
-        memset(from + (ptrdiff_t)lane * LANE, 0, PQ_PAGE * sizeof *from);
+    for (int table = 0; table < TABLES; table++) {
+        memset(from + (ptrdiff_t)table * TABLE, 0, PQ_PAGE * sizeof *from);
     }
     return page;
 }

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts of one tensor (ops/histogram.c) and of channels (ops/channels.c) share this file:
+ * the checks, the plan, extrema, values that are not finite, and the keys of histograms.
+ * pq.h defines keys.
+ */
+#ifndef PQ_COUNTING_H
+#define PQ_COUNTING_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "engine/params.h"
+#include "engine/plan.h"
+#include "kernels/kernels.h"
+#include "math/scalar_math.h"
+#include "pq.h"
+#include "pq_compiler.h"
+
+enum {
+    PQ_KEY_SIGN = 32768,               /* the key of -0 */
+    PQ_KEY_MOST = 0x7f7f,              /* the highest finite key of float32 */
+    PQ_KEY_REBIAS = (1023 - 127) << 7, /* difference of float64 and float32 exponents */
+    PQ_COUNT_COLUMNS = 256             /* columns that one struct pq_extrema holds */
+};
+
+/* The input of a count. */
+struct pq_counting {
+    const struct pq_kernels *kernels;
+    enum pq_type type;
+    size_t size; /* bytes of an element */
+    bool swapped, is_f64;
+    int row; /* the row of the extrema kernels */
+    struct pq_plan plan;
+};
+
+/* Check the arguments, and plan one of `parts` parts of `in`. The array `channels` selects
+ * the channel of each element; NULL: one channel. */
+enum pq_status pq_begin_counting(struct pq_counting *counting,
+                                 const struct pq_kernels *kernels,
+                                 const struct pq_args *args,
+                                 const struct pq_array *channels, int part, int parts);
+
+/* Lowest and highest value of each column: float32, or float64 for float64 input. */
+struct pq_extrema {
+    union {
+        float single[PQ_COUNT_COLUMNS];
+        double wide[PQ_COUNT_COLUMNS];
+    } lo, hi;
+    uint32_t bits; /* the largest magnitude of the high bits, as the kernels return it */
+};
+
+/* Set the extrema of `n` columns to those of no elements. */
+void pq_clear_extrema(const struct pq_counting *counting, struct pq_extrema *found,
+                      size_t n);
+
+/* Widen an interval to the extrema of a column. Zeros become +0, because some kernels
+ * find -0. */
+void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrema *found,
+                      size_t column, double *lowest, double *highest);
+
+/* Return true if the kernels found only finite values. */
+static inline bool pq_found_finite(const struct pq_extrema *found)
+{
+    return found->bits < 0x7f800000;
+}
+
+/* Return the value of an element, in native byte order. */
+static inline double pq_counted_value(const struct pq_counting *counting, const char *x)
+{
+    const struct pq_params at = {x, 0, counting->type, 0};
+    double v;
+    pq_load_scales_f64(&v, &at, 1, 0);
+    return v;
+}
+
+/* Return true if a value is finite; else add it to the counts of NaN or infinities. */
+static inline bool pq_is_counted(double v, uint64_t *nan, uint64_t *inf)
+{
+    if ((pq_bits_f64(v) >> 52 & 0x7ff) != 0x7ff) {
+        return true;
+    }
+    ++*(v != v ? nan : inf);
+    return false;
+}
+
+/* Return the key of a float64: the upper 16 bits after truncation to float32, toward zero.
+ */
+static inline uint16_t pq_key_of_f64(uint64_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits >> 63) << 15;
+    const int32_t key = (int32_t)(bits << 1 >> 46) - PQ_KEY_REBIAS;
+    if (key >= 1 << 7) {
+        return (uint16_t)(sign | (uint32_t)(key < PQ_KEY_MOST ? key : PQ_KEY_MOST));
+    }
+    const int32_t shift = 1 - (key >> 7); /* of a subnormal float32; >> rounds down */
+    const uint32_t mantissa = (uint32_t)(key & 127) | 128;
+    return (uint16_t)(sign | (shift < 8 ? mantissa >> shift : 0));
+}
+
+/* Write the keys of `n` float64 elements. The first loop has no branch and is right unless
+ * a value other than 0 becomes subnormal. */
+static inline void pq_keys_of_f64(uint16_t *PQ_RESTRICT keys, const char *x, size_t n)
+{
+    uint32_t small = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, x + i * sizeof bits, sizeof bits);
+        const uint32_t high = (uint32_t)(bits >> 32), magnitude = high >> 13 & 0x3ffff;
+        int32_t key = (int32_t)magnitude - PQ_KEY_REBIAS;
+        small |= (uint32_t)(magnitude - 1 < PQ_KEY_REBIAS + 127);
+        key = key < 128 ? 0 : key;
+        key = key < PQ_KEY_MOST ? key : PQ_KEY_MOST;
+        keys[i] = (uint16_t)((high >> 16 & PQ_KEY_SIGN) | (uint32_t)key);
+    }
+    for (size_t i = 0; small != 0 && i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, x + i * sizeof bits, sizeof bits);
+        keys[i] = pq_key_of_f64(bits);
+    }
+}
+
+/* Return the key of an element. */
+static inline uint16_t pq_key_at(enum pq_type type, const char *x)
+{
+    uint64_t wide;
+    uint32_t single;
+    uint16_t half;
+    switch (type) {
+    case PQ_F64:
+        memcpy(&wide, x, sizeof wide);
+        return pq_key_of_f64(wide);
+    case PQ_F32:
+        memcpy(&single, x, sizeof single);
+        return (uint16_t)(single >> 16);
+    default:
+        memcpy(&half, x, sizeof half);
+        return half;
+    }
+}
+
+#endif
