@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every check of arguments, and what is known of zero points. */
+/* Checks of arguments, and facts about zero points and options. */
 #ifndef PQ_ARGS_H
 #define PQ_ARGS_H
 
 #include <stdbool.h>
 
 #include "pq.h"
+#include "pq_compiler.h"
 
 /* Return the status of `call` from the function that contains the macro, if it is an error.
  */
@@ -18,8 +19,8 @@
     } while (0)
 
 /*
- * `*args` becomes what this version knows of it: itself, or where the caller's struct is
- * shorter, or longer with nothing but zeros beyond, a copy in `room`.
+ * Replace `*args` by a struct of this version. If the caller's struct has another size, the
+ * struct is a copy in `room`. Missing members become 0; unknown members must be 0.
  */
 enum pq_status pq_other_args(const struct pq_args **args, struct pq_args *room);
 static inline enum pq_status pq_known_args(const struct pq_args **args,
@@ -29,40 +30,88 @@ static inline enum pq_status pq_known_args(const struct pq_args **args,
     return usual ? PQ_OK : pq_other_args(args, room);
 }
 
-/* The same for any struct: `given` begins with its size, of at least `least` bytes. */
+/* Like pq_known_args(), for a struct of at least `least` bytes that begins with its size.
+ */
 enum pq_status pq_known_struct(const void **given, void *room, size_t size, size_t least);
 
 /* Return true if the arrays have no elements. */
 bool pq_is_empty(const struct pq_args *args);
 
-/* Whether the rank, the extents and the blocks of `args` make sense. */
+/* Check the rank, the extents and the block sizes. */
 enum pq_status pq_check_shape(const struct pq_args *args);
 
-/* Whether an array that is needed is there, with strides whose sums can be computed;
- * `blocks`: it has an element for each of them. */
+/* Check that a required array is not null and that byte offsets into it do not overflow.
+ * With `blocks`, the array has one element for each block. */
 enum pq_status pq_check_array(const struct pq_args *args, const struct pq_array *array,
                               bool blocks);
 
-/* What quantize, dequantize and, without scales, repack have in common. `*args` becomes
- * what this version knows of it. */
+/* Check arrays, layouts and parts of quantize, dequantize and, without scales, repack.
+ * Replace `*args` as pq_known_args() does. */
 enum pq_status pq_check_call(const struct pq_args **args, struct pq_args *room,
                              const struct pq_kernels *kernels, bool scaled, int part,
                              int parts);
 
-/* The same of what looks at a real `in`, for two arrays indexed as parameters are. */
+/* Check a reduction of a real `in` to two arrays that have the shape of parameters. */
 enum pq_status pq_check_reduction(const struct pq_kernels *kernels,
                                   const struct pq_args *args, const struct pq_array *lowest,
                                   const struct pq_array *highest, int part, int parts);
 
-/* Whether zero points are of a type that goes with codes of type `code`: an integer, or
- * the narrow float itself. */
+/* Return true if zero points have an integer type or the narrow float type `code`. */
 bool pq_zeros_suit(const struct pq_args *args, enum pq_type code);
 
-/* Whether every zero point is within [lo, hi]; so they are where there are none. `args`
- * has passed the checks. */
+/* The options of struct pq_args, as bits. */
+enum {
+    PQ_OPTION_ROUND = 1 << 0,
+    PQ_OPTION_PRECISION = 1 << 1,
+    PQ_OPTION_OVERFLOW = 1 << 2,
+    PQ_OPTION_ZERO_FIRST = 1 << 3,
+    PQ_OPTION_NARROW_FIRST = 1 << 4,
+    PQ_OPTION_ANY_ZEROS = 1 << 5,
+    PQ_OPTION_OFFSET = 1 << 6,
+    PQ_OPTION_INVERSE = 1 << 7,
+    PQ_OPTION_FILL = 1 << 8,
+    PQ_OPTION_RANGE = 1 << 9, /* lowest_code, highest_code */
+    PQ_OPTION_BEYOND = 1 << 10,
+    PQ_OPTION_REFUSE_NAN = 1 << 11,
+    /* Options that quantize and dequantize by affine kernels. */
+    PQ_OPTIONS_AFFINE_DEQUANTIZE = PQ_OPTION_OFFSET | PQ_OPTION_INVERSE | PQ_OPTION_FILL,
+    PQ_OPTIONS_AFFINE_QUANTIZE = PQ_OPTIONS_AFFINE_DEQUANTIZE | PQ_OPTION_RANGE |
+        PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN,
+    /* Options that quantize reads and dequantize ignores. */
+    PQ_OPTIONS_QUANTIZE_ONLY = PQ_OPTION_ROUND | PQ_OPTION_PRECISION | PQ_OPTION_OVERFLOW |
+        PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST | PQ_OPTION_RANGE | PQ_OPTION_BEYOND |
+        PQ_OPTION_REFUSE_NAN
+};
+
+/* Return the bits of the options that a call sets. */
+int pq_set_options(const struct pq_args *args);
+
+/* Like pq_set_options(). Most calls set no option, and one test finds that. */
+PQ_INLINE int pq_options_of(const struct pq_args *args)
+{
+    const int64_t any = (int64_t)args->round | (int64_t)args->precision | args->overflow |
+                        args->zero_first | args->narrow_first | args->any_zeros |
+                        (args->offset != NULL) | args->inverse | (args->fills != 0) |
+                        args->lowest_code | args->highest_code | (int64_t)args->beyond |
+                        args->refuse_nan;
+    return any == 0 ? 0 : pq_set_options(args);
+}
+
+/* Return PQ_ERR_OPTION if a call sets an option that the operation does not accept. So no
+ * operation ignores an option that it does not know. */
+PQ_INLINE enum pq_status pq_check_options(const struct pq_args *args, int options,
+                                          int accepted)
+{
+    const bool is_null = args->fills != 0 && args->fill == NULL;
+    return is_null ? PQ_ERR_NULL : (options & ~accepted) != 0 ? PQ_ERR_OPTION : PQ_OK;
+}
+
+/* Return true if every zero point is within [lo, hi], or if there are no zero points.
+ * `args` has passed the checks. */
 bool pq_zeros_fit(const struct pq_args *args, int64_t lo, int64_t hi);
 
-/* The same of integers that uint64 holds, of which `outside` gets one that is not. */
+/* Like pq_zeros_fit(), for zero points that uint64 can hold. Set *outside to one that is
+ * out of range. */
 bool pq_unsigned_zeros_fit(const struct pq_args *args, uint64_t lo, uint64_t hi,
                            uint64_t *outside);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks a plan over the kernels of a job. Two ways serve every case: long contiguous rows
- * go straight to a kernel; anything else goes through tiles of at most PQ_TILE elements,
- * for which parameters are expanded to one per element and strided data gathered. Rows that
- * share the parameters of each column are many in one run. Narrow codes are made whole
- * bytes, or these made narrow codes, a tile or a few rows at a time. It knows no operation.
+ * The engine runs the kernels of a job over its plan. It knows no operation. Kernels read
+ * and write long contiguous rows directly. All other data passes through tiles of at most
+ * PQ_TILE elements: the engine gathers strided data, and stores one parameter for each
+ * element. One kernel call processes many rows that share the parameters of each column.
+ * Codes of fewer than 8 bits become bytes before a kernel, and the results become codes,
+ * one tile or a few rows at a time.
  */
 #include "engine/job.h"
 #include "math/fpenv.h"
@@ -293,8 +294,7 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
     }
     *columns = n0 < most || job->planes.rows != 0 ? n0 : most;
     *rows = n1 < PQ_TILE / *columns ? n1 : PQ_TILE / *columns;
-    if (*rows >
-        dim[1].group_size) { /* rows of a block have their parameters alignment_elements */
+    if (*rows > dim[1].group_size) { /* complete groups of rows */
         *rows -= *rows % dim[1].group_size;
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operation asks of the engine: a plan, the kernels to run over it, how the
- * elements of either side lie, and the parameters. Operations fill it in, the engine runs
- * it.
+ * A job: the request of an operation to the engine. It contains a plan, kernels, the
+ * formats of the input and output elements, and the parameters. Operations fill it in, and
+ * the engine runs it.
  */
 #ifndef PQ_JOB_H
 #define PQ_JOB_H
@@ -15,63 +15,64 @@
 #include "types.h"
 
 enum {
-    PQ_TILE = 1024,   /* elements of a tile: all buffers alignment_elements fit in L1 */
-    PQ_BROADCAST = 8, /* a parameter is repeated so many times at once */
-    PQ_GROUP = 32     /* groups shorter than this are expanded */
+    PQ_TILE = 1024,   /* elements of a tile, so that all buffers fit in L1 */
+    PQ_BROADCAST = 8, /* copies of a parameter in one step */
+    PQ_GROUP = 32     /* shorter groups get one parameter for each element */
 };
 
-/* How an operation computes: the kernels, and what they take for parameters. */
+/* The kernels of an operation and the types of their parameters. */
 struct pq_method {
     pq_kernel_fn *kernel;
-    pq_kernel_fn *packed;    /* null: packed codes are bytes in between */
-    struct pq_run run;       /* the options, and at present the parameters */
-    struct pq_affine affine; /* what an affine kernel goes around; no `inner`: it is none */
-    pq_bytes_fn *copy;       /* not null: all there is to do, without parameters */
-    pq_row_fn *element;      /* not null: one at a time */
-    bool general;            /* the kernel takes float64 parameters */
-    bool by_groups;          /* it gains from groups of at least PQ_GROUP elements */
-    bool single_scale;       /* scales are rounded to float32 */
-    bool float_zero;         /* zero points are bits of float32 numbers ... */
-    bool negate_zero;        /* ... of the other sign */
-    bool wide_zero;          /* zero points are integers of 64 bits instead of float64 */
-    /* Upper 32 bits of the first scale that is not too small to flush subnormals beside it,
-     * as the kernel takes scales; 0: never flush. */
+    pq_kernel_fn *packed;    /* kernel for packed codes; null: convert them to bytes */
+    struct pq_run run;       /* the options and the parameters of the next kernel call */
+    struct pq_affine affine; /* the stages of an affine kernel, if `inner` is not null */
+    pq_bytes_fn *copy;       /* not null: the job copies codes and has no parameters */
+    pq_row_fn *element;      /* not null: run this function for each element */
+    bool general;            /* kernels have float64 parameters */
+    bool by_groups;          /* kernels are faster for groups of PQ_GROUP or more */
+    bool single_scale;       /* round scales to float32 */
+    bool float_zero;         /* zero points are bits of float32 numbers */
+    bool negate_zero;        /* with `float_zero`: change their sign */
+    bool wide_zero;          /* zero points are 64-bit integers, not float64 */
+    /* Upper 32 bits of the smallest scale, in the kernel's type, for which the engine can
+     * flush subnormals; 0: never flush. */
     uint32_t flush_min_scale;
 };
 
-/* The indices of dimension 0 as `rows` rows of `columns` elements, 0 where they are not, in
- * groups of `row_group_size` rows and `block` elements; the parameters of all these planes
- * follow each other. */
+/* Planes: dimension 0 as `rows` rows of `columns` elements, in groups of `row_group_size`
+ * rows and `group_size` elements. The parameters of all planes are equally spaced. If
+ * `rows` is 0, the job has no planes. */
 struct pq_planes {
     ptrdiff_t rows, columns, row_group_size, group_size;
-    ptrdiff_t row_groups, groups; /* of rows in a plane, of elements in a row */
-    ptrdiff_t scale, zero;        /* bytes from a group's to the next one's */
+    ptrdiff_t row_groups, groups; /* groups of rows in a plane; of elements in a row */
+    ptrdiff_t scale, zero;        /* strides of the parameters of groups, in bytes */
 };
 
 struct pq_job {
-    const struct pq_kernels *kernels; /* null: nothing to run */
+    const struct pq_kernels *kernels; /* null: the job is empty */
     size_t in_size, out_size;
-    ptrdiff_t in_step, out_step; /* from an element to the next: its size, or its bits */
+    ptrdiff_t in_step, out_step; /* size of an element in bytes, or in bits */
     bool in_swapped, out_swapped;
     enum pq_type scale_type, zero_type;
     int scale_swapped, zero_swapped;
     bool zero_given;
-    bool one_zero;           /* for all elements, which ... */
-    ptrdiff_t zeros_there;   /* ... so many places have already */
-    bool has_small_scale;    /* scales too small for flushing subnormals beside them */
-    bool flushes_subnormals; /* at present */
-    bool exceeds_cache;      /* caches near do not hold all that is run over */
-    uintptr_t offset_from;   /* the array of scales: the way to that of offsets */
+    bool one_zero;           /* all elements share a zero point */
+    ptrdiff_t zeros_there;   /* places of `zero` that contain it */
+    bool has_small_scale;    /* a loaded scale is too small to flush subnormals */
+    bool flushes_subnormals; /* the control state flushes subnormals now */
+    bool exceeds_cache;      /* the data exceeds the near caches */
+    uintptr_t offset_from;   /* distance from the scales to the offsets, in bytes */
     uint64_t seed;
-    size_t outside; /* elements out of range that were counted */
+    size_t outside; /* count of the elements out of range */
     struct pq_codes unpack, pack;
     struct pq_method how;
 
-    ptrdiff_t in_start, out_start; /* of the plan in its arrays */
+    ptrdiff_t in_start, out_start; /* offsets of the plan in its arrays, in bytes */
     int alignment_elements;        /* see pq_plan_part */
-    struct pq_plan plan;           /* of which the end may be unused */
+    struct pq_plan plan;           /* unused dimensions at its end */
 
-    /* Parameters, one per element of a tile or one per group; for what, says `loaded`. */
+    /* Parameters, one for each element of a tile or for each group. `loaded` states which
+     * parameters the arrays contain. */
     struct {
         const char *scale, *zero;
         ptrdiff_t first, rows, columns;
@@ -83,58 +84,57 @@ struct pq_job {
     } scale;
     _Alignas(64) union {
         int32_t i32[PQ_TILE + 2 * PQ_BROADCAST];
-        double f64[PQ_TILE + 2 * PQ_BROADCAST]; /* moved as such, whatever its bits are */
+        double f64[PQ_TILE + 2 * PQ_BROADCAST]; /* copied, never computed with */
         uint64_t u64[PQ_TILE + 2 * PQ_BROADCAST];
     } zero;
     _Alignas(64) union {
         float f32[PQ_TILE + 2 * PQ_BROADCAST];
         double f64[PQ_TILE + 2 * PQ_BROADCAST];
     } offset;
-    uint32_t random_words[PQ_TILE]; /* of the elements of a tile, row by row */
+    uint32_t random_words[PQ_TILE]; /* for the elements of a tile, in rows */
 };
 
-/* ---- what operations need (job.c) ---- */
+/* ---- for operations (job.c) ---- */
 
-/* Where every method begins. A copy takes less time than what compilers clear as many bytes
- * with. */
+/* An empty method. To copy it takes less time than the code that compilers generate to
+ * clear a struct. */
 extern const struct pq_method pq_no_method;
 
-/* A job for arguments that passed the checks, of which the caller has set `how`. */
+/* Initialize a job from checked arguments. The caller has set `how`. */
 enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
                            const struct pq_args *args);
 
-/* Where and how the parameters lie; pq_job_init() does this, too. */
+/* Set the types and locations of the parameters. pq_job_init() calls this function. */
 void pq_job_set_params(struct pq_job *job, const struct pq_args *args);
 
-/* Run one of `parts` parts (engine.c). */
+/* Run part number `part` of `parts` (engine.c). */
 void pq_job_run(struct pq_job *job, int part, int parts);
 
-/* Whether kernels are given the elements of both sides themselves, in one part. */
+/* Return true if one kernel call per run reads `in` and writes `out` directly. */
 bool pq_job_is_direct(const struct pq_job *job);
 
-/* Whether all elements are one contiguous row of groups, for pq_job_run_groups(). */
+/* Return true if pq_job_run_groups() can run the job: one contiguous row of groups. */
 bool pq_job_is_groups(const struct pq_job *job);
 
-/* Run `n` elements of such a row from `x` and `y` on, of whole groups of `g` but for the
- * last, at most PQ_TILE of them, their parameters contiguous. The caller has set the
- * control state to the IEEE defaults, and finds it so. */
+/* Run `n` elements of a row of groups, from position `at`: at most PQ_TILE groups of `g`
+ * elements with contiguous parameters. The last group may be short. Before and after the
+ * call, the control state has the IEEE defaults. */
 void pq_job_run_groups(struct pq_job *job, struct pq_position at, size_t n, size_t g);
 
-/* Run `n` elements that follow each other on both sides, as kernels take them, under one
- * scale and one zero point, without a plan: of the job only `how` is set, and of `args`
- * only memory and types are looked at. */
+/* Run `n` contiguous elements with one scale and one zero point, without a plan. Only the
+ * member `how` of the job is set. The function reads the memory and types of `args`. */
 void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n);
 
-/* Say how a call is computed that pq_check_call() has passed, or what is wrong with it. */
+/* Choose the method of a call that has passed pq_check_call(), or return an error. */
 typedef enum pq_status pq_set_method_fn(struct pq_method *how,
                                         const struct pq_kernels *kernels,
                                         const struct pq_args *args);
 
-/* Those of the two directions (ops/). */
+/* The methods of quantize and dequantize (ops/). */
 extern pq_set_method_fn pq_quantize_method, pq_dequantize_method;
 
-/* Check a call, make its job, and run one part of that, or keep it for pq_run(); or run
- * what run.h says (prepared.c). */
+/* Check a call, initialize its job, and run one part; count elements out of range; run a
+ * call of run.h without checks; or keep the job for pq_run() (prepared.c). */
 enum pq_status pq_call(pq_set_method_fn *set, const struct pq_kernels *kernels,
                        const struct pq_args *args, int part, int parts);
 enum pq_status pq_call_counting(pq_set_method_fn *set, const struct pq_kernels *kernels,
@@ -145,21 +145,19 @@ enum pq_status pq_call_run(pq_set_method_fn *set, const struct pq_kernels *kerne
 enum pq_status pq_prepare(pq_set_method_fn *set, struct pq_prepared *prepared,
                           const struct pq_kernels *kernels, const struct pq_args *args);
 
-/* Whether a call has what only affine kernels do, and what is wrong with it (ops/affine.c).
- */
-bool pq_is_affine(const struct pq_args *args, bool quantizes);
+/* Check the options of a call that needs an affine kernel (ops/affine.c). */
 enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
                                bool quantizes);
 
-/* pq_quantize() that says how many elements were out of range. */
+/* Like pq_quantize(). Set *outside to the number of elements out of range. */
 enum pq_status pq_quantize_counting(const struct pq_kernels *kernels,
                                     const struct pq_args *args, size_t *outside);
 
-/* Make a method for numbers of `carrier` one for those of the call. */
+/* Wrap the kernel of a method for numbers of type `carrier` in an affine kernel. */
 void pq_add_affine_stages(struct pq_method *how, const struct pq_kernels *kernels,
                           const struct pq_args *args, enum pq_type carrier, bool quantizes);
 
-/* 32-bit integers, of which float32 holds only some. */
+/* Return true for 32-bit integers. Float32 cannot represent all of them. */
 static inline bool pq_is_32_bit(enum pq_type type)
 {
     return pq_is_integer(type) && pq_bits_of(type) == 32;
@@ -177,13 +175,13 @@ static inline struct pq_params pq_zeros_at(const struct pq_job *job, const char 
     return (struct pq_params){at, stride, job->zero_type, job->zero_swapped};
 }
 
-/* Whether kernels want a word for each element, which is made for tiles. */
+/* Return true if kernels need a random word for each element. Only tiles provide them. */
 static inline bool pq_needs_random_words(const struct pq_method *how)
 {
     return how->run.round == PQ_STOCHASTIC;
 }
 
-/* Whether input is made whole bytes before a kernel sees it. */
+/* Return true if the engine converts input codes to bytes for the kernel. */
 static inline bool pq_job_unpacks(const struct pq_job *job)
 {
     return job->unpack.convert != NULL || job->unpack.bits != 0;
@@ -191,24 +189,25 @@ static inline bool pq_job_unpacks(const struct pq_job *job)
 
 /* ---- parameters, for the engine (job_params.c) ---- */
 
-/* Whether a float32 scale is too small for flushing subnormals beside it. */
+/* Return true if a float32 scale is too small to flush subnormals. */
 bool pq_has_small_scale(const struct pq_job *job, const void *scales, size_t n);
 
-/* As the scales want it that have been looked at since. */
+/* Flush subnormals, unless a scale that was loaded since the last call is too small. */
 void pq_set_flush(struct pq_job *job);
 
-/* `n` parameters from consecutive places, to place `to` of the job's arrays. */
+/* Load `n` parameters to place `to` of the job's arrays. */
 void pq_load_params(struct pq_job *job, ptrdiff_t to, const char *scale,
                     ptrdiff_t scale_stride, const char *zero, ptrdiff_t zero_stride,
                     size_t n);
 
-/* Repeat the parameters at place `from` over places [to, to + n), and a few beyond. */
+/* Copy the parameters at place `from` to [to, to + n) and up to PQ_BROADCAST - 1 places
+ * after it. */
 void pq_repeat_param(struct pq_job *job, ptrdiff_t from, ptrdiff_t to, ptrdiff_t n);
 
 /*
- * Parameters of the tile of rows [row, row + rows) and columns [column, column + columns),
- * unless those of the last tile will do: rows often share them. Returns how many elements
- * share a pair: all, with the pair at place 0, those of a row, or 1.
+ * Load the parameters of the tile of rows [row, row + rows) and columns
+ * [column, column + columns), unless the last tile had equal parameters. Return the number
+ * of elements that share a pair: all (the pair is at place 0), those of a row, or 1.
  */
 ptrdiff_t pq_load_tile_params(struct pq_job *job, struct pq_position row_start,
                               ptrdiff_t row, ptrdiff_t rows, ptrdiff_t column,

@@ -62,9 +62,9 @@ int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout);
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size);
 
-/* Narrow the plan to one of `parts` nearly equal shares of the work, perhaps empty. Where
- * `out` is packed, `alignment_elements` elements that follow each other stay
- * alignment_elements, and no word is in two shares. */
+/* Narrow the plan to one of `parts` nearly equal shares of the work, which can be empty. If
+ * `out` is packed, a share begins at a multiple of `alignment_elements` elements, and no
+ * two shares write to one word. */
 void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_elements);
 
 static inline bool pq_dim_uniform(const struct pq_dim *dim)

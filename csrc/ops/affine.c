@@ -9,12 +9,6 @@ static bool clips(const struct pq_args *args)
     return args->lowest_code != 0 || args->highest_code != 0;
 }
 
-bool pq_is_affine(const struct pq_args *args, bool quantizes)
-{
-    return args->offset != NULL || args->inverse || args->fills != 0 ||
-           (quantizes && (clips(args) || args->beyond != PQ_SATURATE || args->refuse_nan));
-}
-
 /* Of codes of fewer bits than their type has, a uint8; else 0. */
 static int bits_in(const struct pq_array *array, const struct pq_layout *layout)
 {
@@ -81,10 +75,7 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
     const struct pq_range range = quantizes ? codes_of(&args->out, args->out_layout)
                                             : codes_of(&args->in, args->in_layout);
     const bool is_float = pq_is_narrow_float(code);
-    if (args->fills != 0 && args->fill == NULL) {
-        return PQ_ERR_NULL;
-    }
-    if (is_float ? args->fills != 0 : !fills_suit(args, range, code, quantizes)) {
+    if (!is_float && !fills_suit(args, range, code, quantizes)) {
         return PQ_ERR_OPTION;
     }
     if (!quantizes) {
@@ -98,7 +89,7 @@ enum pq_status pq_check_affine(const struct pq_args *args, enum pq_type code,
     }
     if ((unsigned)args->beyond >= PQ_BEYOND_COUNT || args->zero_first ||
         args->narrow_first || (args->beyond == PQ_WRAP && (is_float || clips(args))) ||
-        (is_float && (clips(args) || (args->overflow && args->beyond != PQ_SATURATE)))) {
+        (is_float && args->overflow && args->beyond != PQ_SATURATE)) {
         return PQ_ERR_OPTION;
     }
     if (!is_float && !range_suits(args, range, code)) {

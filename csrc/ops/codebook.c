@@ -85,16 +85,6 @@ static bool can_index(const struct pq_array *codes, const struct pq_layout *layo
     return quantizes ? bits >= book->bits : bits <= book->bits || packed == 0;
 }
 
-/* Return true if an option is set. `inverse` does not count, because codebooks support it.
- */
-static bool has_options(const struct pq_args *args)
-{
-    return args->offset != NULL || args->fills != 0 || args->lowest_code != 0 ||
-           args->highest_code != 0 || args->beyond != PQ_SATURATE || args->refuse_nan ||
-           args->precision != PQ_NO_TYPE || args->overflow || args->zero_first ||
-           args->narrow_first || args->round != PQ_HALF_EVEN;
-}
-
 static enum pq_status run_codebook(const struct pq_kernels *kernels,
                                    const struct pq_args *args,
                                    const struct pq_codebook *book, bool quantizes, int part,
@@ -116,8 +106,8 @@ static enum pq_status run_codebook(const struct pq_kernels *kernels,
         numbers->bit_strides != NULL || args->zero.data != NULL) {
         return PQ_ERR_TYPE;
     }
-    if (has_options(args) ||
-        !can_index(codes, quantizes ? args->out_layout : args->in_layout, book,
+    PQ_TRY(pq_check_options(args, pq_options_of(args), PQ_OPTION_INVERSE));
+    if (!can_index(codes, quantizes ? args->out_layout : args->in_layout, book,
                    quantizes)) {
         return PQ_ERR_OPTION;
     }

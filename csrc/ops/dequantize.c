@@ -5,7 +5,8 @@
 #include "engine/run.h"
 #include "math/scalar_math.h"
 
-/* One element: the difference as sign and magnitude, which 64 bits hold, converted once. */
+/* Dequantize one element. The difference is a sign and a 64-bit magnitude, converted once.
+ */
 static void run_large_difference(void *p, struct pq_position at)
 {
     const struct pq_job *job = p;
@@ -46,9 +47,9 @@ static void run_large_difference(void *p, struct pq_position at)
     pq_copy_element(at.out, result, job->out_size, job->out_swapped);
 }
 
-/* How far zero points are from codes: a difference of more than 32 bits is too much for the
- * kernels of pairs of types, one that float64 cannot hold for the general one. Wide ones
- * take what int64 holds, and their own type. */
+/* The code that can compute the differences of codes and zero points: kernels of pairs of
+ * types (32 bits), general kernels (float64), run_large_difference() (65 bits). TOO_FAR is
+ * an error. Kernels for int64 and uint64 accept int64 zero points and their own type. */
 enum distance { NEAR, WIDE, FAR, TOO_FAR };
 
 static enum distance distance_of(const struct pq_args *args)
@@ -71,7 +72,7 @@ static enum distance distance_of(const struct pq_args *args)
     return !is_float && pq_zeros_fit(args, INT64_MIN, INT64_MAX) ? FAR : TOO_FAR;
 }
 
-/* Whether zero points are within the range of the codes, where they have to be. */
+/* Return false if a zero point must be within the range of the codes and is not. */
 static bool zeros_fit(const struct pq_args *args)
 {
     const enum pq_type code = args->in.type;
@@ -80,7 +81,7 @@ static bool zeros_fit(const struct pq_args *args)
            pq_zeros_fit(args, range.lo, range.hi);
 }
 
-/* A kernel for this pair of types; null: a general one. */
+/* Return the kernel for this pair of types, or null for a general kernel. */
 static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
                                enum distance distance)
 {
@@ -120,6 +121,15 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
+/* Options that each family of codes accepts. Dequantize ignores the options of quantize. */
+enum {
+    INTEGER_OPTIONS = PQ_OPTIONS_QUANTIZE_ONLY | PQ_OPTIONS_AFFINE_DEQUANTIZE |
+        PQ_OPTION_ANY_ZEROS,
+    FLOAT_OPTIONS = PQ_OPTIONS_QUANTIZE_ONLY | PQ_OPTION_ANY_ZEROS | PQ_OPTION_OFFSET |
+        PQ_OPTION_INVERSE,
+    INT64_OPTIONS = FLOAT_OPTIONS | PQ_OPTION_FILL
+};
+
 enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kernels *kernels,
                                     const struct pq_args *args)
 {
@@ -132,7 +142,12 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
     if (distance == TOO_FAR) {
         return PQ_ERR_ZERO;
     }
-    if (!pq_is_affine(args, false)) {
+    const int options = pq_options_of(args);
+    PQ_TRY(pq_check_options(args, options,
+                            pq_is_narrow_float(in) ? FLOAT_OPTIONS
+                            : pq_is_64_bit(in)     ? INT64_OPTIONS
+                                                   : INTEGER_OPTIONS));
+    if ((options & PQ_OPTIONS_AFFINE_DEQUANTIZE) == 0) {
         choose(how, kernels, args, distance);
         return PQ_OK;
     }
@@ -140,7 +155,7 @@ enum pq_status pq_dequantize_method(struct pq_method *how, const struct pq_kerne
     if (distance == FAR) {
         return PQ_ERR_ZERO;
     }
-    /* By way of numbers of the type of the product. */
+    /* The inner kernel writes numbers of the type of the product. */
     struct pq_args between = *args;
     between.out.type = out == PQ_F64 ? PQ_F64 : PQ_F32;
     choose(how, kernels, &between, distance);

@@ -482,10 +482,10 @@ enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code)
         args->out_layout != NULL) {
         return PQ_ERR_TYPE;
     }
-    if (args->zero_first || args->narrow_first || args->beyond != PQ_SATURATE ||
-        args->refuse_nan) {
-        return PQ_ERR_OPTION;
-    }
+    PQ_TRY(pq_check_options(args, pq_options_of(args),
+                            PQ_OPTION_ROUND | PQ_OPTION_PRECISION | PQ_OPTION_OVERFLOW |
+                                PQ_OPTION_ANY_ZEROS | PQ_OPTION_RANGE |
+                                PQ_OPTIONS_AFFINE_DEQUANTIZE));
     return pq_is_narrow_float(code) && !pq_zeros_fit(args, 0, 0) ? PQ_ERR_ZERO : PQ_OK;
 }
 

@@ -178,6 +178,7 @@ enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_
         args->scale.type != PQ_F32 || args->scale.swapped || args->zero.data != NULL) {
         return PQ_ERR_TYPE;
     }
+    PQ_TRY(pq_check_options(args, pq_options_of(args), 0));
     job.how = pq_no_method;
     PQ_TRY(pq_job_init(&job, kernels, args));
     struct walking walking;

@@ -28,7 +28,7 @@ struct pq_level_params {
 
 /* Compute `out` from `in`, both of one real type. `scale` has six float32 parameters at
  * each of its places. float64, float16 and bfloat16 are converted to float32 and back.
- * `zero` and all options are ignored. */
+ * Zero points and options are errors. */
 enum pq_status pq_fake_levels(const struct pq_kernels *kernels, const struct pq_args *args,
                               int part, int parts);
 

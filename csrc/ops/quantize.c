@@ -6,12 +6,14 @@
 #include "math/fpenv.h"
 
 /*
- * From which scale on codes are the same while subnormal operands and results count as
- * zeros: a subnormal x, of less than 2^-126, has a quotient of less than 1/4 where
- * |s| >= 2^-124, and so has what underflows. That is 0 to nearest and toward zero, but not
- * toward zero from a zero point on the other side. Codes of narrow floats begin at half of
- * 2^-17, which wants |s| >= 2^-107, and as signs of zeros count, nothing may be added. 0:
- * never.
+ * Return the bits of the smallest scale for which codes do not change if subnormal operands
+ * and results become 0. Return 0 if codes can change for every scale.
+ *
+ * A subnormal x is below 2^-126. If |s| >= 2^-124, its quotient is below 1/4, and so is
+ * every result that underflows. The rounding modes to nearest and toward zero map it to 0,
+ * except for TRUNC with a zero point of the other sign. The smallest narrow float code
+ * begins at half of 2^-17, which requires |s| >= 2^-107. The sign of a zero is part of the
+ * code, so narrow floats require that no zero point is added.
  */
 static uint32_t least_scale(const struct pq_args *args)
 {
@@ -25,10 +27,10 @@ static uint32_t least_scale(const struct pq_args *args)
 }
 
 /*
- * The same of the general kernel, which takes float64 scales. Numbers of float64 that it
- * flushes are less than 2^-1022, and where it flushes a remainder of theirs, less than
- * 2^-916: |s| >= 2^-500 leaves quotients of less than 2^-400. Numbers of other types, and
- * what is rounded to them in between, are flushed from float32's 2^-126 on.
+ * Like least_scale(), for the float64 scales of the general kernel. Subnormal float64
+ * values are below 2^-1022, and values with a subnormal remainder are below 2^-916. If
+ * |s| >= 2^-500, their quotients are below 2^-400. For the other real types and precisions
+ * the limit of float32, 2^-126, applies.
  */
 static uint32_t least_scale_f64(const struct pq_args *args, enum pq_type precision)
 {
@@ -41,35 +43,35 @@ static uint32_t least_scale_f64(const struct pq_args *args, enum pq_type precisi
     return pq_is_narrow_float(args->out.type) ? 0 : (uint32_t)(1023 - 124) << 20;
 }
 
-/* Type of the quotient. */
+/* Return the type of the quotient. */
 static enum pq_type precision_of(const struct pq_args *args)
 {
     const enum pq_type usual = args->in.type == PQ_F64 ? PQ_F64 : PQ_F32;
     return args->precision != PQ_NO_TYPE ? args->precision : usual;
 }
 
-/* Halves to even: between 32-bit integers float32 numbers are too far apart for sums with
- * zero points. */
-static bool suits_32_bit(const struct pq_args *args, enum pq_type precision)
-{
-    return precision == PQ_F32 && args->round == PQ_HALF_EVEN && !args->zero_first &&
-           pq_zeros_fit(args, 0, 0);
-}
-
-/* Halves to even, what is added after. */
+/* Return true if the call rounds half to even and adds the zero point after rounding. */
 static bool is_plain(const struct pq_args *args)
 {
     return args->round == PQ_HALF_EVEN && !args->zero_first;
 }
 
-/* Numbers and scales of the 16-bit type that quotients are rounded to first. */
+/* Return true if a kernel of a pair can write 32-bit integers. Float32 values near them are
+ * more than 1 apart, so no zero point may be added. */
+static bool suits_32_bit(const struct pq_args *args, enum pq_type precision)
+{
+    return precision == PQ_F32 && is_plain(args) && pq_zeros_fit(args, 0, 0);
+}
+
+/* Return true if elements, scales and quotients have one 16-bit type. */
 static bool is_rounded(const struct pq_args *args, enum pq_type precision)
 {
     return args->in.type == precision && args->scale.type == precision &&
            (precision == PQ_F16 || precision == PQ_BF16) && args->round == PQ_HALF_EVEN;
 }
 
-/* A kernel for this pair of types and what is done between them; null: a general one. */
+/* Return the kernel for this pair of types and these options, or null for a general kernel.
+ */
 static pq_kernel_fn *kernel_of(const struct pq_kernels *kernels, const struct pq_args *args,
                                enum pq_type precision)
 {
@@ -95,7 +97,7 @@ static void choose_nearest(struct pq_method *how, const struct pq_kernels *kerne
     const enum pq_type precision = precision_of(args), in = args->in.type,
                        out = pq_carrier_of(args->out.type);
     const bool is_float = pq_is_narrow_float(out), has_zero = args->zero.data != NULL;
-    /* Float32 is what is rounded to anyway, but from float64. */
+    /* Kernels round every type except float64 to float32 in any case. */
     const bool narrow = args->narrow_first && (precision != PQ_F32 || in == PQ_F64);
     pq_kernel_fn *const kernel = kernel_of(kernels, args, precision);
     const bool wide = pq_is_64_bit(out);
@@ -127,8 +129,9 @@ static void choose_nearest(struct pq_method *how, const struct pq_kernels *kerne
     }
 }
 
-/* By way of quotients that are rounded before, of float32 where the kernel takes these. No
- * subnormal may count as zero, as none is too small for a chance. */
+/* Choose the stochastic kernel, which rounds quotients and passes them to a second kernel,
+ * as float32 if that kernel accepts float32. It never flushes subnormal values, because
+ * each of them has a chance to round up. */
 PQ_RARE void choose_stochastic(struct pq_method *how, const struct pq_kernels *kernels,
                                const struct pq_args *args)
 {
@@ -170,7 +173,7 @@ static void choose(struct pq_method *how, const struct pq_kernels *kernels,
     }
 }
 
-/* A kernel that takes numbers as they are, and parameters as `how` has them. */
+/* Return a kernel that quantizes elements without affine stages, or null. */
 static pq_kernel_fn *plain_kernel(const struct pq_method *how,
                                   const struct pq_kernels *kernels,
                                   const struct pq_args *args, enum pq_type carrier)
@@ -184,7 +187,7 @@ static pq_kernel_fn *plain_kernel(const struct pq_method *how,
     return how->general ? NULL : kernel_of(kernels, args, carrier);
 }
 
-/* The same by way of numbers of the type of the quotient. */
+/* Choose an affine kernel. Its inner kernel reads numbers of the type of the quotient. */
 static void choose_affine(struct pq_method *how, const struct pq_kernels *kernels,
                           const struct pq_args *args)
 {
@@ -198,18 +201,17 @@ static void choose_affine(struct pq_method *how, const struct pq_kernels *kernel
     how->by_groups = !pq_needs_random_words(how);
 }
 
-/* Whether numbers become narrow floats by a kernel that also multiplies, and nothing else
- * is done with them. */
-static bool is_multiplied(const struct pq_args *args, const struct pq_kernels *kernels)
+/* Return true if a kernel to a narrow float can multiply by the scale, and the call has no
+ * other affine option. */
+static bool is_multiplied(const struct pq_args *args, const struct pq_kernels *kernels,
+                          int options)
 {
-    struct pq_args plain = *args;
-    plain.inverse = 0;
-    return args->inverse && !pq_is_affine(&plain, true) && args->round != PQ_STOCHASTIC &&
-           pq_is_narrow_float(args->out.type) &&
+    return (options & PQ_OPTIONS_AFFINE_QUANTIZE) == PQ_OPTION_INVERSE &&
+           args->round != PQ_STOCHASTIC && pq_is_narrow_float(args->out.type) &&
            kernel_of(kernels, args, precision_of(args)) != NULL;
 }
 
-/* Whether zero points can be added as `how` does it. */
+/* Return true if the chosen kernel can add the zero points. */
 static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
 {
     struct pq_range range = {-(INT64_C(1) << 52), INT64_C(1) << 52};
@@ -223,6 +225,17 @@ static bool zeros_fit(const struct pq_args *args, const struct pq_method *how)
     return all_fit || pq_zeros_fit(args, range.lo, range.hi);
 }
 
+/* Options that each family of codes accepts. Each family has its own kernels, so the lists
+ * of int64 and of narrow floats name every option. */
+enum {
+    INTEGER_OPTIONS = PQ_OPTIONS_QUANTIZE_ONLY | PQ_OPTIONS_AFFINE_QUANTIZE |
+        PQ_OPTION_ANY_ZEROS,
+    FLOAT_OPTIONS = PQ_OPTION_ROUND | PQ_OPTION_PRECISION | PQ_OPTION_OVERFLOW |
+        PQ_OPTION_ZERO_FIRST | PQ_OPTION_NARROW_FIRST | PQ_OPTION_ANY_ZEROS |
+        PQ_OPTION_OFFSET | PQ_OPTION_INVERSE | PQ_OPTION_BEYOND | PQ_OPTION_REFUSE_NAN,
+    INT64_OPTIONS = FLOAT_OPTIONS | PQ_OPTION_FILL | PQ_OPTION_RANGE
+};
+
 enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels *kernels,
                                   const struct pq_args *args)
 {
@@ -234,15 +247,19 @@ enum pq_status pq_quantize_method(struct pq_method *how, const struct pq_kernels
     if ((unsigned)args->round >= PQ_ROUND_COUNT) {
         return PQ_ERR_ROUND;
     }
-    const bool affine = pq_is_affine(args, true);
+    const int options = pq_options_of(args);
+    const bool affine = (options & PQ_OPTIONS_AFFINE_QUANTIZE) != 0;
+    PQ_TRY(pq_check_options(args, options,
+                            pq_is_narrow_float(out) ? FLOAT_OPTIONS
+                            : pq_is_64_bit(out)     ? INT64_OPTIONS
+                                                    : INTEGER_OPTIONS));
     PQ_TRY(affine ? pq_check_affine(args, out, true) : PQ_OK);
     if (!affine) {
         choose(how, kernels, args);
-    } else if (is_multiplied(args, kernels)) {
+    } else if (is_multiplied(args, kernels, options)) {
         choose_nearest(how, kernels, args);
         how->run.multiplies = true;
-        how->flush_min_scale =
-            0; /* beside a scale that multiplies subnormal numbers count */
+        how->flush_min_scale = 0; /* a product of a subnormal number can be a code */
     } else {
         choose_affine(how, kernels, args);
     }

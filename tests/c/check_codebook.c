@@ -209,6 +209,10 @@ static void check_refusals(void)
     args.offset = &scale;
     CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_ERR_OPTION, "offset");
     args = good;
+    args.any_zeros = 1;
+    CHECK(pq_codebook_dequantize(kernels, &args, &eight, 0, 1) == PQ_ERR_OPTION,
+          "zero points out of range");
+    args = good;
     args.out = good.in;
     args.in = good.out;
     args.out.strides = NULL;
