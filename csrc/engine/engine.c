@@ -11,18 +11,16 @@
 #include "math/fpenv.h"
 
 enum {
-    CACHE_LINE_BYTES = 64,       /* bytes of caches */
-    SQUARE_BYTES = 64 * 256,     /* bytes of one that is transposed, at most */
-    MAX_FEW_ROWS = 8,            /* rows that are few */
-    MIN_SHARED_ROWS = 8,         /* rows that gain from parameters they share */
-    STAGED_BYTES = 16 * PQ_TILE, /* bytes of codes of such rows */
-    TRANSPOSED_ROWS =
-        16, /* rows of a tile where one side is transposed: two squares of bytes */
-    CACHE_BYTES = 1 << 20, /* bytes that no cache near holds */
-    PREFETCH_RUN_BYTES = 1
-        << 23, /* that hardware does not fetch in time: below, hints cost ... */
-    PREFETCH_GROUP_BYTES = 1
-        << 25 /* ... more than they save, and where there is more to do, here */
+    CACHE_LINE_BYTES = 64,
+    SQUARE_BYTES = 64 * 256,     /* largest square to transpose */
+    MAX_FEW_ROWS = 8,            /* a square contains all rows up to this number */
+    MIN_SHARED_ROWS = 8,         /* fewer rows do not gain from shared parameters */
+    STAGED_BYTES = 16 * PQ_TILE, /* buffer of codes of rows that share parameters */
+    TRANSPOSED_ROWS = 16,  /* columns of a tile with a transposed side: PQ_TILE / 16 */
+    CACHE_BYTES = 1 << 20, /* larger data exceeds the near caches */
+    /* Below these sizes prefetch hints cost more than they save. */
+    PREFETCH_RUN_BYTES = 1 << 23,
+    PREFETCH_GROUP_BYTES = 1 << 25 /* for groups, which need more time for each byte */
 };
 
 /* ---- rows at once ---- */
@@ -32,7 +30,7 @@ static bool is_staged(const struct pq_job *job)
     return pq_job_unpacks(job) || job->pack.convert != NULL || job->pack.bits != 0;
 }
 
-/* Groups of `group` elements, their parameters from place `from` of the job's arrays on. */
+/* Point the run at the parameters from place `from`, one for each `group` elements. */
 static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
 {
     struct pq_run *const run = &job->how.run;
@@ -48,8 +46,7 @@ static void set_params(struct pq_job *job, size_t group, ptrdiff_t from)
     }
 }
 
-/* Whether kernels take rows of so many elements where they lie, each under one pair of
- * parameters, as groups with gaps between. */
+/* Return true if kernels can process rows of `columns` elements as groups with gaps. */
 static bool accepts_gaps(const struct pq_job *job, ptrdiff_t columns)
 {
     return columns >= PQ_MIN_GAPPED_GROUP && columns <= PQ_MAX_GAPPED_GROUP &&
@@ -57,7 +54,7 @@ static bool accepts_gaps(const struct pq_job *job, ptrdiff_t columns)
            !pq_needs_random_words(&job->how) && !is_staged(job);
 }
 
-/* Rows of `columns` elements, their parameters from place 0 of the job's arrays on. */
+/* Run rows of `columns` elements with the parameters from place 0. */
 static void run_gapped(struct pq_job *job, const char *x, ptrdiff_t in_stride, char *y,
                        ptrdiff_t out_stride, ptrdiff_t rows, ptrdiff_t columns)
 {
@@ -72,8 +69,8 @@ static void run_gapped(struct pq_job *job, const char *x, ptrdiff_t in_stride, c
 
 /* ---- tiles ---- */
 
-/* `share`: as pq_load_tile_params tells, 1 of one element being all of them; `from`: place
- * of the first parameters. */
+/* Run a tile. `share` elements have one pair of parameters, and `from` is the place of the
+ * first pair. */
 static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n,
                             size_t share, ptrdiff_t from)
 {
@@ -85,7 +82,7 @@ static void run_tile_kernel(struct pq_job *job, const char *x, char *y, size_t n
     job->how.kernel(&job->how.run, x, y, n);
 }
 
-/* The input of a tile for a kernel: as it lies, or in `buffer`. */
+/* Return the input of a tile for a kernel: the array itself, or a copy in `buffer`. */
 static const char *load_tile(const struct pq_job *job, char *buffer, const char *x,
                              const struct pq_tile *tile)
 {
@@ -122,20 +119,20 @@ static void store_tile(const struct pq_job *job, char *y, const char *result,
     }
 }
 
-/* Whether kernels can write the rows of a tile where they belong. */
+/* Return true if kernels can write the rows of a tile to the output. */
 static bool is_by_rows(const struct pq_job *job, const struct pq_tile *out)
 {
     return pq_tile_rows(out) && !pq_tile_direct(out) && out->columns >= PQ_GROUP &&
            job->pack.bits == 0 && job->pack.convert == NULL;
 }
 
-/* Whether its rows lie apart, as kernels of groups can take them. */
+/* Return true if rows are contiguous and have gaps between them. */
 static bool has_gaps(const struct pq_tile *tile)
 {
     return pq_tile_rows(tile) && !pq_tile_direct(tile);
 }
 
-/* Some of dimensions 0 and 1. */
+/* A rectangle of dimensions 0 and 1. */
 struct area {
     ptrdiff_t row, rows, column, columns;
 };
@@ -165,8 +162,8 @@ static char *place_out(const struct pq_job *job, struct pq_position at, struct a
     return at.out + area.row * job->plan.dim[1].out + area.column * job->plan.dim[0].out;
 }
 
-/* The codes of a tile from streams, row by row, and to them. Not inlined: tiles without
- * them would take longer. */
+/* Copy the codes of a tile from or to streams, row by row. Inlined, these functions would
+ * slow down tiles without streams. */
 PQ_NOINLINE const char *unpack_streams(const struct pq_job *job, char *buffer,
                                        struct pq_position at, struct area area)
 {
@@ -192,8 +189,7 @@ PQ_NOINLINE void pack_streams(const struct pq_job *job, struct pq_position at,
     }
 }
 
-/* The words of a tile, by the positions of its elements in C order. Not inlined, as above.
- */
+/* Generate the random words of a tile from the positions of its elements in C order. */
 PQ_NOINLINE void load_random_words(struct pq_job *job, struct pq_position at,
                                    struct area area)
 {
@@ -214,9 +210,9 @@ PQ_NOINLINE void load_random_words(struct pq_job *job, struct pq_position at,
     }
 }
 
-/* At most PQ_TILE elements, from `ready` and to `result_at`, both contiguous, or where they
- * are null from the input and to the output. Rows that are far are copied, not ready where
- * they lie: copies wait for more of them at a time. */
+/* Run at most PQ_TILE elements. The contiguous buffers `ready` and `result_at` replace the
+ * input and the output, if they are not null. Rows that exceed the caches are copied,
+ * because a copy waits for several cache lines at a time. */
 static void run_tile(struct pq_job *job, struct pq_position at, struct area area,
                      const char *ready, char *result_at)
 {
@@ -275,14 +271,14 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
     }
 }
 
-/* Whether dimension 1 is the one with the shorter stride. */
+/* Return true if dimension 1 has the shorter stride. */
 static bool has_shorter_stride(ptrdiff_t stride0, ptrdiff_t stride1)
 {
     return (stride1 < 0 ? -stride1 : stride1) < (stride0 < 0 ? -stride0 : stride0);
 }
 
-/* Rows and columns of a tile: whole rows where they are short, few where one side is
- * transposed. */
+/* Set the rows and columns of a tile: short rows are complete, and a transposed side has
+ * few columns. */
 static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *columns)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -299,8 +295,8 @@ static void tile_shape(const struct pq_job *job, ptrdiff_t *rows, ptrdiff_t *col
     }
 }
 
-/* Dimensions 0 and 1, columns of tiles outside: the tiles of a column may share their
- * parameters. */
+/* Run dimensions 0 and 1 by tiles. The outer loop is over columns, because the tiles of a
+ * column can share their parameters. */
 static void run_tiles(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
@@ -318,8 +314,8 @@ static void run_tiles(void *p, struct pq_position at)
 
 /* ---- planes ---- */
 
-/* The stride from one parameter to the next, where those of `inner` dimensions, of so many
- * groups each, and of the next one follow each other; else negative. */
+/* Return the stride between parameters if they are equally spaced over dimensions 0 to
+ * `inner`, else a negative number. */
 static ptrdiff_t step_of(const ptrdiff_t *stride, const ptrdiff_t *groups, int inner)
 {
     ptrdiff_t count = 1, step = 0;
@@ -336,8 +332,8 @@ static ptrdiff_t step_of(const ptrdiff_t *stride, const ptrdiff_t *groups, int i
     return step;
 }
 
-/* Planes of dimension 0, or of 0 and 1, along the next one; none where rows have all they
- * need in one pair of parameters each. */
+/* Describe dimension 0, or 0 and 1, as planes along the next dimension. Return false if
+ * rows have one pair of parameters each, or if planes cannot describe the parameters. */
 static bool find_planes(struct pq_job *job, int inner)
 {
     const struct pq_dim *dim = job->plan.dim, *const along = &dim[inner];
@@ -371,8 +367,7 @@ static bool find_planes(struct pq_job *job, int inner)
     return true;
 }
 
-/* Rows too short to be worth loading parameters for become planes, and these a dimension.
- */
+/* Join short rows to planes, so that the parameters of many rows are loaded together. */
 static void join_planes(struct pq_job *job)
 {
     struct pq_plan *const plan = &job->plan;
@@ -390,7 +385,7 @@ static void join_planes(struct pq_job *job)
     }
 }
 
-/* Of the elements on both sides. */
+/* Return the bytes of input and output. */
 static size_t bytes_of(const struct pq_job *job)
 {
     size_t bytes = job->in_size + job->out_size;
@@ -400,7 +395,8 @@ static size_t bytes_of(const struct pq_job *job)
     return bytes;
 }
 
-/* Whether what kernels take and give where it lies is more than caches near hold. */
+/* Return true if kernels must prefetch: they use the arrays directly, and the data exceeds
+ * the near caches. */
 static bool needs_prefetch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -414,7 +410,7 @@ static bool needs_prefetch(const struct pq_job *job)
 
 /* ---- one side transposed ---- */
 
-/* Whether one side is contiguous along dimension 0, the other along dimension 1. */
+/* Return true if one side is contiguous along dimension 0, the other along dimension 1. */
 static bool is_transposed(const struct pq_job *job)
 {
     const struct area some = {0, 2, 0, 2};
@@ -446,10 +442,10 @@ static void prefetch_write(const char *to, ptrdiff_t stride, ptrdiff_t rows,
 }
 
 /*
- * Hardware foresees neither short rows nor strides of a page: beside a part of a square,
- * what comes after it is asked for. Of the side that is transposed that is a share of the
- * lines of all the square, of results or of the next square's input; of the other side the
- * next square's rows of input, or the next part's of results.
+ * Prefetch the data of the next part or square while a part of a square is computed.
+ * Hardware does not prefetch short rows and strides of a page. The transposed side needs a
+ * share of the cache lines of the square: of its results, or of the next input. The other
+ * side needs the next square's input rows, or the next part's result rows.
  */
 static void prefetch_beside(const struct pq_job *job, struct pq_position at,
                             struct area all, struct area part, bool gathers)
@@ -472,9 +468,8 @@ static void prefetch_beside(const struct pq_job *job, struct pq_position at,
 }
 
 /*
- * A square that is transposed as a whole, and computed a part at a time: in whole lines of
- * caches on both sides. Where strides are powers of two a line is gone before it is used
- * again.
+ * Transpose a square in one step and compute it in parts, so that both sides use complete
+ * cache lines. If strides are powers of two, caches evict a line before its next use.
  */
 static void run_square(struct pq_job *job, struct pq_position at, struct area all)
 {
@@ -500,8 +495,8 @@ static void run_square(struct pq_job *job, struct pq_position at, struct area al
     }
 }
 
-/* How many of `left` elements of `size` bytes: up to where a line ends, about `most`, and
- * all where few would be left. */
+/* Return a number of elements up to the end of a cache line: about `most`, or all `left`
+ * elements if few would remain. */
 static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdiff_t left)
 {
     const ptrdiff_t into = (ptrdiff_t)((uintptr_t)from % CACHE_LINE_BYTES / size);
@@ -509,19 +504,19 @@ static ptrdiff_t up_to_line(const char *from, size_t size, ptrdiff_t most, ptrdi
     return left - n < most / 4 ? left : n;
 }
 
-/* Rows as few as channels of pixels are all of a square, which is as long as tiles allow
- * that are a quarter longer. */
+/* Return the columns of a square that contains all rows, if there are few rows (such as the
+ * channels of a pixel). A tile can be a quarter longer. */
 static ptrdiff_t columns_of_few(ptrdiff_t rows, size_t size)
 {
     const ptrdiff_t columns = SQUARE_BYTES / rows / (ptrdiff_t)size, most = PQ_TILE / 4 * 3;
     return columns < most ? columns : most;
 }
 
-/* Longer along the side that is read or written by whole rows, and in that order: so most
- * of what hardware has fetched ahead is used. Squares end where lines do: one that two of
- * them share comes twice. Of whole lines of codes are those to which codes are written, and
- * all where memory is what takes long; else rows of results that lie a page apart are too
- * many for the nearest cache. */
+/* Transpose in rectangles that are longer along the contiguous side, so that prefetched
+ * lines are used. Cut rectangles at cache-line boundaries, because a line shared by two
+ * rectangles would be loaded twice. Rectangles are tall if 1- or 2-byte codes are written,
+ * or if the data exceeds the caches. Otherwise result rows that are a page apart would
+ * exceed the nearest cache. */
 static void run_transposed(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
@@ -552,8 +547,8 @@ static void run_transposed(void *p, struct pq_position at)
 
 /* ---- rows ---- */
 
-/* A contiguous run of at most PQ_TILE elements by way of bytes, its parameters in the run.
- */
+/* Run at most PQ_TILE contiguous elements whose codes have fewer than 8 bits or a sign to
+ * extend, by copies with one byte for each code. The run has the parameters. */
 static void run_staged(const struct pq_job *job, const char *x, char *y, size_t n)
 {
     char from[PQ_TILE], to[PQ_TILE];
@@ -569,8 +564,8 @@ static void run_staged(const struct pq_job *job, const char *x, char *y, size_t 
     }
 }
 
-/* Whole groups between packed codes from a whole byte on and elements, where a kernel takes
- * them at once. */
+/* Run complete groups by a kernel for packed codes. Return false if the job lacks the
+ * kernel or the codes do not begin at a byte. */
 static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t n, size_t g)
 {
     const bool unpacks = job->unpack.bits != 0;
@@ -587,7 +582,7 @@ static bool run_packed(const struct pq_job *job, const char *x, char *y, size_t 
     return at % 8 == 0;
 }
 
-/* Groups of `g` elements, their parameters at place `from` of the job's arrays. */
+/* Run groups of `g` elements with the parameters from place `from`. */
 static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, size_t g,
                        ptrdiff_t from)
 {
@@ -600,7 +595,7 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
     if (run_packed(job, x, y, n, g)) {
         return;
     }
-    /* As many groups as fit, or one of them in pieces. */
+    /* A step has as many groups as fit, or a part of a group. */
     const size_t step = g < PQ_TILE ? PQ_TILE / g * g : PQ_TILE;
     for (size_t done = 0; done < n;) {
         const size_t group = done / g;
@@ -615,7 +610,7 @@ static void run_groups(struct pq_job *job, const char *x, char *y, size_t n, siz
     }
 }
 
-/* A contiguous row under one pair of parameters. */
+/* Run a contiguous row with one pair of parameters. */
 static void run_uniform_row(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
@@ -630,13 +625,13 @@ static void run_uniform_row(void *p, struct pq_position at)
     run_groups(job, at.in + dim->begin * dim->in, at.out + dim->begin * dim->out, n, n, 0);
 }
 
-/* A contiguous row of groups, the parameters of many groups loaded at a time. */
+/* Run a contiguous row of groups. Load the parameters of many groups together. */
 static void run_grouped_row(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
     const struct pq_dim *dim = &job->plan.dim[0];
     for (ptrdiff_t i = dim->begin; i < dim->end;) {
-        const ptrdiff_t into = i % dim->group_size; /* only a part starts within a group */
+        const ptrdiff_t into = i % dim->group_size; /* not 0 only at the begin of a part */
         const ptrdiff_t first = i / dim->group_size;
         const ptrdiff_t groups = into != 0 ? 1 : PQ_TILE;
         const ptrdiff_t last = (dim->end - 1) / dim->group_size;
@@ -646,7 +641,7 @@ static void run_grouped_row(void *p, struct pq_position at)
         const char *const scale = at.scale + first * dim->scale;
         const char *const zero = at.zero + first * dim->zero;
         if (job->loaded.scale != scale || job->loaded.zero != zero ||
-            job->loaded.columns < m) { /* rows of a tile of blocks share theirs */
+            job->loaded.columns < m) { /* rows can share parameters */
             pq_load_params(job, 0, scale, dim->scale, zero, dim->zero, (size_t)m);
             pq_set_flush(job);
             job->loaded.scale = scale;
@@ -659,8 +654,8 @@ static void run_grouped_row(void *p, struct pq_position at)
     }
 }
 
-/* Whether rows are many and short, and the parameters of all follow each other, or are the
- * same: worth loading for many rows at a time. */
+/* Return true if rows are many and short, and their parameters are contiguous or equal.
+ * Then the engine loads the parameters of many rows together. */
 static bool is_batch(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -672,7 +667,7 @@ static bool is_batch(const struct pq_job *job)
            complete && (pq_dim_uniform(&dim[1]) || (dim[1].group_size == 1 && follow));
 }
 
-/* Dimensions 0 and 1: contiguous short rows. */
+/* Run contiguous short rows, dimensions 0 and 1. */
 static void run_rows(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
@@ -708,15 +703,15 @@ static void run_rows(void *p, struct pq_position at)
     job->loaded.scale = NULL;
 }
 
-/* Whether rows have the same scales. */
+/* Return true if several rows share their scales. */
 static bool rows_share(const struct pq_job *job)
 {
     const struct pq_dim *rows = &job->plan.dim[1];
     return rows->scale == 0 && rows->end - rows->begin > 1;
 }
 
-/* Contiguous rows with a float32 scale per element, read where it lies, as offsets are, and
- * one zero point: dimension 0 or, a tile of columns at a time, dimensions 0 and 1. */
+/* Run contiguous rows that have a float32 scale for each element and one zero point.
+ * Kernels read scales and offsets in place. */
 static void run_scaled(struct pq_job *job, struct pq_position at, size_t rows)
 {
     const struct pq_dim *dim = &job->plan.dim[0];
@@ -725,7 +720,7 @@ static void run_scaled(struct pq_job *job, struct pq_position at, size_t rows)
         pq_repeat_param(job, 0, 0, PQ_TILE);
         job->loaded.zero = at.zero;
     }
-    /* Worth a look where other rows have them, too. */
+    /* Look for small scales only if several rows share the scales. */
     if (job->loaded.scale != at.scale && rows_share(job)) {
         job->has_small_scale = pq_has_small_scale(job, at.scale + dim->begin * dim->scale,
                                                   (size_t)(dim->end - dim->begin));
@@ -734,7 +729,7 @@ static void run_scaled(struct pq_job *job, struct pq_position at, size_t rows)
     }
     job->how.run.group = 1;
     job->how.run.zero.i32 = job->zero.i32;
-    job->how.run.offset.f32 = job->offset.f32; /* which nobody reads where there are none */
+    job->how.run.offset.f32 = job->offset.f32; /* unused without offsets */
     job->how.run.rows = rows;
     job->how.run.in_stride = job->plan.dim[1].in;
     job->how.run.out_stride = job->plan.dim[1].out;
@@ -770,9 +765,9 @@ static void run_scaled_rows(void *p, struct pq_position at)
 
 /* ---- columns ---- */
 
-/* Whether rows have a pair of parameters for each column, which several of them share: the
- * parameters are loaded once, and a kernel takes many rows. On a side of codes it does so
- * by way of bytes. Rows of streams may have one pair, too. */
+/* Return true if several rows share a pair of parameters for each column. Then the engine
+ * loads the parameters once, and one kernel call runs many rows. Codes of fewer than 8 bits
+ * are copied as bytes. Rows of streams can also have one pair. */
 static bool is_columns(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim, *const rows = &dim[1];
@@ -788,7 +783,8 @@ static bool is_columns(const struct pq_job *job)
            dim->end - dim->begin >= PQ_GROUP && share >= MIN_SHARED_ROWS;
 }
 
-/* The codes of an area as bytes, row by row, or null where they lie as kernels take them.
+/* Copy the codes of an area to bytes, row by row. Return null if kernels can read the
+ * array.
  */
 static const char *load_rows(const struct pq_job *job, char *buffer, struct pq_position at,
                              struct area area)
@@ -824,7 +820,7 @@ static void store_rows(const struct pq_job *job, struct pq_position at, struct a
     }
 }
 
-/* Rows under parameters that are loaded. */
+/* Run the rows of an area with the loaded parameters. */
 static void run_area(struct pq_job *job, struct pq_position at, struct area area)
 {
     char in_rows[STAGED_BYTES], out_rows[STAGED_BYTES];
@@ -845,14 +841,14 @@ static void run_area(struct pq_job *job, struct pq_position at, struct area area
         job->how.kernel(run, x + r * run->in_stride, y + r * run->out_stride,
                         (size_t)area.columns);
     }
-    run->rows = 0; /* for the runs of others */
+    run->rows = 0; /* other loops expect one row */
     if (packs) {
         store_rows(job, at, area, out_rows);
     }
 }
 
-/* Dimensions 0 and 1: a tile of columns at a time, of as many rows as share parameters, or
- * have room as bytes. */
+/* Run dimensions 0 and 1 by tiles of columns, for as many rows as share parameters or fit
+ * the buffers. */
 static void run_columns(void *p, struct pq_position at)
 {
     struct pq_job *job = p;
@@ -895,7 +891,7 @@ static pq_row_fn *choose(const struct pq_job *job, int *first)
     const bool in_groups = pq_dim_uniform(dim) || dim->group_size >= PQ_GROUP ||
                            (small && (n % PQ_GROUP == 0 || n >= PQ_TILE || single_row));
     const bool direct = rows_contiguous(job) && job->how.by_groups && job->how.copy == NULL;
-    if (pq_needs_random_words(&job->how)) { /* which is made for tiles */
+    if (pq_needs_random_words(&job->how)) { /* only tiles have random words */
         *first = 2;
         return run_tiles;
     }
@@ -923,8 +919,8 @@ static pq_row_fn *choose(const struct pq_job *job, int *first)
     return is_transposed(job) ? run_transposed : run_tiles;
 }
 
-/* A transposed array of wide elements that become narrow ones is walked along its own rows:
- * what is transposed then is the result, which is smaller. */
+/* Swap the dimensions of a transposed input whose elements are larger than the results, so
+ * that the engine transposes the smaller results. */
 static void walk_along_input(struct pq_job *job)
 {
     struct pq_dim *dim = job->plan.dim;
@@ -939,8 +935,8 @@ static void walk_along_input(struct pq_job *job)
     }
 }
 
-/* Whether there is nothing to walk: a contiguous row under one pair of parameters, as most
- * small calls have. */
+/* Return true if the job is one contiguous row with one pair of parameters, like most small
+ * calls. */
 static bool is_row(const struct pq_job *job)
 {
     const struct pq_dim *dim = job->plan.dim;
@@ -985,9 +981,9 @@ static void run(struct pq_job *job)
     pq_for_each_row(&job->plan, first, visit, job);
 }
 
-/* Whether shares that begin at every eighth element have bytes of their own: not where the
- * first element begins within one, nor where elements lie downwards. */
-static bool has_whole_bytes(const struct pq_job *job)
+/* Return true if parts that begin at every eighth element share no byte. The first element
+ * must begin at a byte, and strides must not be negative fractions of a byte. */
+static bool has_complete_bytes(const struct pq_job *job)
 {
     bool complete = (job->plan.out - job->pack.base) % 8 == 0;
     for (int d = 0; d < job->plan.ndim; d++) {
@@ -997,7 +993,7 @@ static bool has_whole_bytes(const struct pq_job *job)
     return complete;
 }
 
-/* Where affine kernels find what they do, and where they count. */
+/* Set the addresses of the affine stages and of the count of elements out of range. */
 static void begin(struct pq_job *job)
 {
     job->how.run.affine = &job->how.affine;
@@ -1026,7 +1022,7 @@ void pq_job_run_row(struct pq_job *job, const struct pq_args *args, size_t n)
 
 void pq_job_run(struct pq_job *job, int part, int parts)
 {
-    if (job->pack.bits != 0 && !has_whole_bytes(job)) { /* one part does it all */
+    if (job->pack.bits != 0 && !has_complete_bytes(job)) { /* part 0 runs the job */
         job->plan.empty = job->plan.empty || part != 0;
         parts = 1;
     }
