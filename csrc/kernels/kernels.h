@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel processes one contiguous run of elements, without shape and strides. Every
- * instruction set fills one `struct pq_kernels`. Tests compare the results of the tables.
+ * Types of kernels and of their parameters. A kernel processes one contiguous run of
+ * elements, without shape and strides. Each instruction set fills one `struct pq_kernels`.
+ * Tests compare the results of the tables.
  */
 #ifndef PQ_KERNELS_H
 #define PQ_KERNELS_H
@@ -11,8 +12,8 @@
 #include "types.h"
 
 /*
- * PQ_PAIR(real, code) for each pair of types that has kernels of its own; everything else
- * goes through the general ones. Instances and tables are made of these lists.
+ * Expand PQ_PAIR(real, code) for each pair of types with its own kernels. The general
+ * kernels process all other pairs. Instances and tables use these lists.
  */
 #define PQ_WITH_F32(code, ...) PQ_PAIR(F32, code)
 #define PQ_WITH_F16(code, ...) PQ_PAIR(F16, code)
@@ -31,38 +32,38 @@ struct pq_run;
 struct pq_fused; /* ops/fake_quantize.c */
 
 /*
- * What affine kernels do before and after another one, `inner`, which quantizes from and
- * dequantizes to numbers of type `carrier`, float32 or float64.
+ * The stages that affine kernels add before and after the kernel `inner`. `inner` quantizes
+ * from `carrier` and dequantizes to `carrier`, which is float32 or float64.
  */
 struct pq_affine {
     void (*inner)(const struct pq_run *run, const void *x, void *y, size_t n);
-    /* What quantizes numbers as they are, of type `real`; null: something has to be done to
-     * them before. */
+    /* Quantizes unchanged input of type `real`. Null: a stage changes the input first. */
     void (*plain_kernel)(const struct pq_run *run, const void *x, void *y, size_t n);
     enum pq_type real, carrier, code;
-    int bits;        /* of a code, perhaps fewer than its type has */
-    bool general;    /* the other takes float64 parameters, and so offsets are these */
-    bool has_offset; /* that is subtracted before, or added after */
-    bool inverse;    /* the scale is multiplied by before, or divided by after */
-    bool clips;      /* integers, to within `range` */
-    bool wraps;      /* integers beyond it, modulo as many as the type has */
-    bool counts;     /* what is beyond */
-    bool counts_nan; /* and is not filled */
-    struct pq_range range; /* of uint64, as two's complement */
-    size_t fills;          /* integers that stand for NaN, and the first of them for it */
+    int bits;        /* bits of a code, at most those of its type */
+    bool general;    /* `inner` takes float64 parameters: offsets are float64 */
+    bool has_offset; /* subtract the offset before quantizing, add it after dequantizing */
+    bool inverse;    /* multiply by the scale to quantize, divide by it to dequantize */
+    bool clips;      /* clip integers to `range` */
+    bool wraps;      /* reduce integers out of range modulo the number of codes */
+    bool counts;     /* count integers out of range */
+    bool counts_nan; /* count NaN without a fill code */
+    struct pq_range range; /* of uint64: two's complement */
+    size_t fills;          /* number of codes for NaN; quantize writes the first code */
     const int64_t *fill;
 };
 
 /*
- * What a kernel takes beside its elements: parameters, and the options of the operation.
- * Groups of `group` elements (the last may be short) share a scale and a zero point. With
- * `group` 1 all kernels but the general ones take several `rows` under the same parameters,
- * which they then need to look at only once. Where there are gaps between groups, of at
- * least PQ_MIN_GAPPED_GROUP elements, all of them are whole; general kernels know no gaps.
+ * The parameters of a kernel call and the options of the operation. Each group of `group`
+ * elements has one scale and one zero point. The last group may be short.
  *
- * Narrow floats, and integers whose zero point is added before rounding, have for `zero`
- * the bits of float32 numbers, to be added to the quotient, or to the value of the code; -0
- * adds nothing. 32-bit integers have zero points of 0, which are not read.
+ * If `group` is 1, kernels other than the general kernels accept several `rows` with equal
+ * parameters, and check the parameters once. Groups with gaps between them are complete and
+ * have at least PQ_MIN_GAPPED_GROUP elements. General kernels do not support gaps.
+ *
+ * For narrow floats, and for integers with `zero_first`, `zero` holds the bits of float32
+ * values. Kernels add them to the quotient or to the value of the code; -0 adds nothing.
+ * Kernels of 32-bit integers do not read `zero`: their zero points are 0.
  */
 struct pq_run {
     size_t group;
@@ -73,83 +74,84 @@ struct pq_run {
     union {
         const int32_t *i32;
         const double *f64;   /* general kernels */
-        const uint64_t *u64; /* wide kernels: two's complement */
+        const uint64_t *u64; /* kernels of 64-bit codes: two's complement */
     } zero;
     union {
         const float *f32;
         const double *f64;
-    } offset; /* affine kernels: as those they go around take scales */
+    } offset;                       /* affine kernels: the type of the scales of `inner` */
     const struct pq_affine *affine; /* affine kernels */
     union {
-        const struct pq_fused *fused; /* what a kernel that is made of two goes by */
-        const struct pq_fake_quantize *fake_quantize; /* what the one that is not goes by */
-        const struct pq_codebook *book;               /* those of codebooks */
+        const struct pq_fused *fused; /* kernels that quantize, then dequantize */
+        const struct pq_fake_quantize *fake_quantize; /* the kernel fake_quantize */
+        const struct pq_codebook *book;               /* kernels of codebooks */
     };
-    size_t *outside;                 /* affine kernels: so many more are out of range */
-    size_t rows;                     /* 0: one */
-    ptrdiff_t in_stride, out_stride; /* from one to the next, in bytes */
+    size_t *outside; /* affine kernels add the count of values out of range */
+    size_t rows;     /* 0: one row */
+    ptrdiff_t in_stride, out_stride; /* from row to row, in bytes */
     ptrdiff_t in_gap, out_gap;       /* between groups, in bytes */
-    enum pq_type in, out; /* general kernels, those to narrow floats, and to packed ones */
+    enum pq_type in, out; /* kernels of any types, of narrow floats, and of packed codes */
     enum pq_type compute; /* quantize: type of the quotient; dequantize: of the product */
     enum pq_round round;  /* quantize to integers */
-    bool exceeds_cache;   /* caches near do not hold what is run over */
+    bool exceeds_cache;   /* the data exceeds the near caches */
     bool zero_first;      /* quantize to integers: as in struct pq_args */
     bool overflow;        /* quantize to narrow floats: as in struct pq_args */
-    bool multiplies;      /* the same, not general: the scale is multiplied by */
-    bool narrow_first;    /* quantize, general kernels: as in struct pq_args */
-    bool unsigned_zero;   /* dequantize, wide kernels: zero points are of uint64 */
-    bool general;         /* stochastic kernels: parameters are those of general ones */
-    bool inverse;         /* those of codebooks: as in struct pq_args */
-    bool high_first;      /* those of codebooks, packed: see pq_is_high_first() */
-    const uint32_t *random_words; /* the same: a word for each element */
+    bool multiplies;    /* quantize to narrow floats, not general: multiply by the scale */
+    bool narrow_first;  /* quantize, general kernels: as in struct pq_args */
+    bool unsigned_zero; /* dequantize 64-bit codes: zero points are uint64 */
+    bool general;       /* stochastic kernels: parameters are float64 */
+    bool inverse;       /* codebooks: as in struct pq_args */
+    bool high_first;    /* packed codebooks: see pq_is_high_first() */
+    const uint32_t *random_words; /* stochastic kernels: one word for each element */
 };
 
 /*
- * `n` elements from `x` to `y`. Kernels that quantize a pair of types take quotients of
- * float32 and all modes; beside that, float16 and bfloat16 to integers quotients of their
- * own type, half to even, and float32 to 8 bits `zero_first`, half to even. 32-bit integers
- * are rounded half to even.
+ * Process `n` elements from `x` to `y`. Kernels that quantize a pair of types support
+ * float32 quotients and all rounding modes. For half to even they also support quotients of
+ * float16 and bfloat16 input in its own type, and `zero_first` from float32 to 8 bits.
+ * 32-bit integers support half to even only.
  */
 typedef void pq_kernel_fn(const struct pq_run *run, const void *x, void *y, size_t n);
 
-/* The words of `n` elements by a seed, the first at position `first`, see struct pq_args;
- * from one to the next `step` positions, modulo 2^64. */
+/* Write the random words of `n` positions: see `seed` of struct pq_args. Successive
+ * positions differ by `step`, modulo 2^64. */
 typedef void pq_random_words_fn(uint32_t *to, uint64_t seed, uint64_t first, uint64_t step,
                                 size_t n);
 
-/* Integers of less than 8 bits: `n` codes from bytes to bytes. */
+/* Convert `n` codes of fewer than 8 bits from bytes to bytes. */
 typedef void pq_bytes_fn(const void *x, void *y, size_t n);
 
-/* Bytes of codes that `n` words of 32 bits have at the same place: what is left of them
- * `shift` bits above the lowest. */
+/* Write one byte for each of `n` 32-bit words: the word shifted right by `shift`, and
+ * `mask`. */
 typedef void pq_unpack_words_fn(const void *words, int shift, int mask, void *y, size_t n);
 
-/* Rows from columns: element (r, c) of size s from `from + r * s + c * from_stride` to
+/* Transpose: copy element (r, c) of s bytes from `from + r * s + c * from_stride` to
  * `to + r * to_stride + c * s`. */
 typedef void pq_transpose_fn(const char *from, ptrdiff_t from_stride, char *to,
                              ptrdiff_t to_stride, size_t rows, size_t columns);
 
-/* Bytes of pixels of so many channels, `from_stride` from one to the next, to rows of a
- * channel each; or from these rows to pixels. Returns how many of `n` pixels it took. */
+/* split_pixels: copy pixels of `channels` bytes to one row for each channel. `from_stride`
+ * is the distance of pixels, `to_stride` of rows. join_pixels: copy the rows to pixels.
+ * Return the number of pixels copied, at most `n`. */
 typedef size_t pq_pixels_fn(const char *from, ptrdiff_t from_stride, char *to,
                             ptrdiff_t to_stride, size_t channels, size_t n);
 
-/* Extrema of a run, merged into *lo and *hi, which are float64 where the data is, else
- * float32; *bits becomes at least 0x7f800000 when the run holds a NaN or an infinity. */
+/* Merge the extrema of a run into *lo and *hi: float64 for float64 data, else float32.
+ * Raise *bits to at least 0x7f800000 if the run contains a NaN or an infinity. */
 typedef void pq_minmax_fn(const void *x, size_t n, void *lo, void *hi, uint32_t *bits);
 
-/* The same of `groups` groups of `g` elements each, the extrema written to `lo` and `hi`,
- * and of `rows` rows of `n` elements that begin `stride` bytes apart, merged for each
- * column. */
+/* Write the extrema of each of `groups` groups of `g` elements to `lo` and `hi`. */
 typedef void pq_minmax_grp_fn(const void *x, size_t groups, size_t g, void *lo, void *hi,
                               uint32_t *bits);
+/* Merge the extrema of each of `n` columns into `lo` and `hi`. There are `rows` rows, which
+ * start `stride` bytes apart. */
 typedef void pq_minmax_vec_fn(const void *x, ptrdiff_t stride, size_t rows, size_t n,
                               void *lo, void *hi, uint32_t *bits);
 
 /*
- * Scales and zero points of `n` pairs of extrema, at most PQ_CHOSEN, for integers from
- * `lowest` to `highest`: where the scale tried first will do for all, of which the ranges,
- * or the magnitudes around `middle`, are from `least` to `most`. Else 0.
+ * Choose scales and zero points of `n` pairs of extrema, at most PQ_CHOSEN, for codes from
+ * `lowest` to `highest`. Return 0 if a range, or a magnitude around `middle`, is not within
+ * `least` and `most`, or if a pair needs more than the simple formula.
  */
 enum { PQ_CHOSEN = 64 };
 struct pq_reach {
@@ -159,24 +161,25 @@ typedef int pq_choose_fn(const struct pq_reach *to, const float *los, const floa
                          float *scale, uint32_t *zero, size_t n);
 
 /*
- * What requantizes `n` int32 to codes of 8, 16 and 32 bits. Groups of `group` elements have
- * their parameters at a place each; or with `each` every element of a group, and those of
- * the next one the same, while there are PQ_CHUNK places beyond the last. Of v, the sum of
- * an element and its bias, there is made:
+ * Parameters to requantize int32 sums to codes of 8, 16 and 32 bits. Without `each`, each
+ * group of `group` elements has one place in the arrays. With `each`, element i of every
+ * group has place i, and PQ_CHUNK further places are readable. v is the sum of an element
+ * and its bias. The result before limits and zero point is:
  *
  *     PQ_REQUANTIZE_F32    v * r in float32, half to even
  *     PQ_REQUANTIZE_ONCE   (((v << left) * m >> 32) + half) >> right
- *     PQ_REQUANTIZE_TWICE  x = ((v << left) * (m + 2^32) + 2^31) >> 32, which becomes
- *                       (((x - (x < 0)) >> right) + 1) >> 1 where `half` has all bits, and
- *                       stays as it is where that is 0: not without `each`
+ *     PQ_REQUANTIZE_TWICE  x = ((v << left) * (m + 2^32) + 2^31) >> 32 if `half` is 0,
+ *                          only with `each`; (((x - (x < 0)) >> right) + 1) >> 1 if all
+ *                          bits of `half` are 1
  *
- * Where there are `left` shifts they are of v within [-most - 1, most]. To int32 there are
- * none, and one rounding is of all 64 bits, `right` from 1 to 62:
+ * With `shifts`, kernels clip v to [-most - 1, most] before the left shift. Results of type
+ * int32 have no left shift. Their single rounding uses all 64 bits, with `right` from 1 to
+ * 62:
  *
  *     PQ_REQUANTIZE_ONCE   (v * m + 2^(right - 1)) >> right
  *
- * Limits may then be beyond int32, as they are less the zero point; for two roundings some
- * number between them has to be an int32.
+ * Limits exclude the zero point. For int32 results they may exceed int32. For two roundings
+ * the range between the limits contains an int32.
  */
 enum pq_requantize_kind {
     PQ_REQUANTIZE_F32,
@@ -189,20 +192,24 @@ struct pq_requantize_run {
     enum pq_requantize_kind kind;
     enum pq_type out;
     int each, shifts, clips;
-    int shrinks; /* all r are less than 1: products are within int32; or all have `half` */
+    int shrinks; /* F32: all r are less than 1, so products fit int32; else: `half` is set
+                  */
     size_t group;
-    int64_t lowest, highest;       /* codes less the zero point, ... */
-    int32_t zero;                  /* ... and that */
-    int32_t least_bias, most_bias; /* both 0: none */
+    int64_t lowest, highest;       /* limits of the codes, minus the zero point */
+    int32_t zero;                  /* the zero point */
+    int32_t least_bias, most_bias; /* both 0: no bias */
     const float *r;
     const int32_t *bias, *most, *left, *m, *half, *right;
 };
 
-/* 0, and what is written means nothing, where a sum may be more than int32 holds. */
+/* Requantize `n` elements. Return 0 if a sum may exceed int32; the output is then
+ * undefined. */
 typedef int pq_requantize_fn(const struct pq_requantize_run *how, const void *x, void *y,
                              size_t n);
-/* Numbers between levels, see levels.h: the parameters of `each` element, or in the first
- * 64 places of each array those of all. After them there are 64 more that may be read. */
+
+/* Parameters of the OpenVINO levels, see levels.h. With `each`, element i has place i.
+ * Otherwise each of the first 64 places has the parameters of all elements. 64 further
+ * places are readable. */
 struct pq_levels {
     const float *low, *high, *slope, *shift, *step, *first;
     int each;
@@ -210,87 +217,88 @@ struct pq_levels {
 typedef void pq_levels_fn(const struct pq_levels *levels, const void *x, void *y, size_t n);
 
 /*
- * Numbers that come back of quantizing float32, half to even, to integers from `lowest` to
- * `highest` of 1 or 2 `bytes`, and of dequantizing these. `mask` gets 1 where the quotient
- * rounded and the zero point are within that, else 0: bytes that lie as the elements of
- * `out` do.
+ * Parameters to quantize float32, half to even, to integers from `lowest` to `highest` of 1
+ * or 2 `bytes`, and to dequantize them. Byte i of `mask` belongs to element i of `out`. The
+ * kernel writes 1 if the rounded quotient plus the zero point is in range, else 0.
  */
 struct pq_fake_quantize {
     int bytes;
     int32_t lowest, highest;
-    char *mask; /* null: none */
+    char *mask; /* null: no mask */
     const char *out;
 };
 
-/* Bits of the largest magnitude of float32 numbers, at least PQ_MAGNITUDES; those of NaN
- * are larger than those of infinity. */
+/* Return the bits of the largest magnitude of at least PQ_MAGNITUDES float32 values. The
+ * bits of NaN are larger than the bits of infinity. */
 enum { PQ_MAGNITUDES = 64 };
 typedef uint32_t pq_magnitude_fn(const void *x, size_t n);
 
-/* What has kernels of extrema, and its place among them. */
+/* The types with kernels of extrema, and their places in tables. */
 #define PQ_FOR_EXTREMA(X) PQ_FOR_REAL(X) X(F64, )
 enum { PQ_F64_ROW = PQ_REALS, PQ_EXTREMA };
 
 /*
- * Sums of float64, the same at every level: element i of a run goes to lane i %
- * PQ_SUM_LANES; at the end of a run halves of the lanes are added to each other until one
- * is left. Pointers to elements need no alignment. What has two versions has one for
- * float32 and one for float64.
+ * Sums in float64, equal on every instruction set. Element i of a run belongs to lane i %
+ * PQ_SUM_LANES. At the end of a run, the upper half of the lanes is added to the lower half
+ * until one lane is left. Elements need no alignment. Index 0 of an array of two kernels is
+ * for float32, index 1 for float64.
  */
 enum { PQ_SUM_LANES = 16, PQ_SUM_PIECE = 1024 };
 
-/* Of x, y and e = x - y; `most` are the largest magnitudes of e. */
+/* Sums of products of x, y and e = x - y. `most` has the largest magnitudes of e. */
 struct pq_lanes {
     double xx[PQ_SUM_LANES], yy[PQ_SUM_LANES], xy[PQ_SUM_LANES];
     double e[PQ_SUM_LANES], ee[PQ_SUM_LANES], most[PQ_SUM_LANES];
 };
 
-/* Add elements, of which the first belongs to lane 0. */
+/* Add `n` elements to the lanes. The first element belongs to lane 0. */
 typedef void pq_errors_fn(const void *x, const void *y, size_t n, struct pq_lanes *lanes);
 
-/* What they come to. */
+/* Add the lanes. */
 struct pq_total {
     double xx, yy, xy, e, ee, most;
 };
 typedef void pq_total_fn(const struct pq_lanes *lanes, struct pq_total *total);
 
-/* Scales to try on float32 numbers from `lowest` to `highest`, and integers less their zero
- * points that bound the codes, of at most 8 bits if `narrow`. */
+/* Candidate scales for float32 values from `lowest` to `highest`. `lo` and `hi` are the
+ * limits of the codes minus the zero point. `narrow`: codes have at most 8 bits. */
 struct pq_grid {
     size_t count;
     const float *scale, *lo, *hi;
     float lowest, highest;
     bool narrow;
-    /* Whether these are all numbers, so that scales need not be tried of which it is known
-     * that their sum is not the least, or not the first of the least. */
+    /* The data is a full group. The kernel may then skip a scale if its sum cannot be the
+     * first of the smallest sums. */
     bool whole;
 };
 
-/* Add to each of the sums that of w (q s - x)^2, of at most PQ_SUM_PIECE elements, where q
- * s and its difference from x are rounded to float32; no `w`: 1. Infinite are those of what
- * was not tried, which may depend on the level: the first of the least is none of them. */
+/* Add to each sum the sum of w (q s - x)^2 over at most PQ_SUM_PIECE elements. q s and its
+ * difference from x are rounded to float32. Without `w`, weights are 1. Sums of skipped
+ * scales become infinite. Instruction sets may skip different scales, but never the first
+ * of the smallest sums. */
 typedef void pq_grid_fn(const struct pq_grid *grid, const void *x, const double *w,
                         size_t n, double *sums);
 
-/* Add sums of w (x q) and w (q q) for the codes, less their zero point, of the first scale.
- */
+/* Add the sums of w (x q) and w (q q). q are the codes of the first scale, minus the zero
+ * point. */
 typedef void pq_fit_codes_fn(const struct pq_grid *grid, const void *x, const double *w,
                              size_t n, double sums[2]);
 
-/* The same of given q; and the sum of w ((y - x) unit)^2, of float32 without the unit. All
- * of at most PQ_SUM_PIECE elements. */
+/* Add the sums of w (x q) and w (q q) for given q, of at most PQ_SUM_PIECE elements. */
 typedef void pq_fit_fn(const void *x, const void *q, const double *w, size_t n,
                        double sums[2]);
+/* Return the sum of w ((y - x) unit)^2 over at most PQ_SUM_PIECE elements. The kernel for
+ * float32 ignores `unit`. */
 typedef double pq_squares_fn(const void *x, const void *y, const double *w, size_t n,
                              double unit);
 
-/* float32 numbers of float16 ones. */
+/* Convert `n` float16 elements to float32. */
 typedef void pq_widen_fn(float *to, const void *from, size_t n);
 
 struct pq_sums {
     pq_errors_fn *errors[2];
     pq_total_fn *total;
-    pq_widen_fn *widen; /* null: one at a time is as good */
+    pq_widen_fn *widen; /* null: converting single elements is as fast */
     pq_fit_fn *fit[2];
     pq_squares_fn *squares[2];
     pq_grid_fn *grid;
@@ -298,19 +306,21 @@ struct pq_sums {
 };
 
 /*
- * Numbers of `blocks` blocks of weights, which follow each other, to float32; no alignment.
- * NaN is canonical. `to`: multiples of 32 such numbers as other types, aligned.
+ * Decode `blocks` successive GGUF blocks to float32. Memory needs no alignment. NaN is
+ * canonical.
  */
 typedef void pq_decode_fn(const uint8_t *x, void *y, size_t blocks);
+
+/* Convert `n` aligned results of a decoder to another type. n is a multiple of 32. */
 typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 enum { PQ_LONG_CALL = 1 << 16 };
 
-/* The same blocks of finite numbers, which are aligned. Every byte is written. */
+/* Encode finite, aligned float32 values to `blocks` GGUF blocks. Write every byte. */
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
 
-/* How blocks are searched for: of which format, PQ_BLOCK_<name>, and of how many bytes.
- * `mean`: of the squares of a row, where PQ_BLOCK_Q4_0 to Q5_1 have weights. `asked`:
- * whether IQ4_NL without weights shall be searched for, too. */
+/* Parameters of a search for the best block. `place`: the format, PQ_BLOCK_<name>. `bytes`:
+ * the size of a block. `mean`: the mean square of a row, for Q4_0 to Q5_1 with weights.
+ * `asked`: search IQ4_NL blocks without weights, too. */
 struct pq_gguf_search {
     int place, bytes;
     float mean;
@@ -318,15 +328,15 @@ struct pq_gguf_search {
 };
 
 /*
- * The same by a search: what an error counts comes from `weights` of at least 0, as many as
- * numbers, or, if that is null, from the numbers alone.
+ * Encode by a search that minimizes the weighted squared error. There is one weight of at
+ * least 0 for each value. If `weights` is null, the values determine the weights.
  */
 typedef void pq_block_search_fn(const struct pq_gguf_search *how, const float *x,
                                 const float *weights, uint8_t *y, size_t blocks);
 
 struct pq_gguf_kernels {
     pq_decode_fn *decode[PQ_GGUF_FORMATS];
-    pq_encode_fn *encode[PQ_GGUF_FORMATS]; /* null: not made of numbers */
+    pq_encode_fn *encode[PQ_GGUF_FORMATS]; /* null: no encoder */
     pq_narrow_fn *to_f16, *to_bf16, *to_f64;
     pq_block_search_fn *search;
 };
@@ -341,61 +351,17 @@ static inline pq_narrow_fn *pq_narrow_to(const struct pq_gguf_kernels *records,
                              : NULL;
 }
 
-/* See codebook.h: codes are bytes, and parameters as those of general kernels. */
+/* Kernels of codebook.h. Codes are bytes, and parameters are float64. */
 struct pq_books {
     pq_kernel_fn *quantize, *dequantize;
 };
 
+/* The kernels of an instruction set: see list.h. */
 struct pq_kernels {
     const char *name;
-    pq_kernel_fn *quantize[PQ_REALS][PQ_CARRIERS];   /* null: none for this pair */
-    pq_kernel_fn *dequantize[PQ_CARRIERS][PQ_REALS]; /* null: none for this pair */
-    /* From packed int4 and uint4, beginning at a whole byte, in whole groups of multiples
-     * of PQ_PACKED_GROUP elements. */
-    pq_kernel_fn *dequantize_packed[2][PQ_REALS];
-    /* To these, the same, from float32 quotients, half to even. */
-    pq_kernel_fn *quantize_packed[PQ_REALS];
-    pq_kernel_fn *quantize_general;
-    pq_kernel_fn *dequantize_general;
-    /* The same for codes of 64 bits, but for their zero points; those to quantize with a
-     * struct pq_affine heed its policies, too. */
-    pq_kernel_fn *quantize_int64;
-    pq_kernel_fn *dequantize_int64;
-    pq_kernel_fn *quantize_affine; /* see struct pq_affine; any types and groups */
-    pq_kernel_fn *dequantize_affine;
-    /* The same as dequantize_packed, and offsets after that; null: by way of bytes. */
-    pq_kernel_fn *dequantize_affine_packed[2][PQ_REALS];
-    /* Stochastic rounding, of any types: all under one pair of parameters, or with a pair
-     * each. */
-    pq_kernel_fn *quantize_stochastic;
-    pq_random_words_fn *random_words;
-    /* Integers of 4 and 2 bits are computed as int8 and uint8: `extend` makes these of the
-     * low bits of a byte, `unpack` of packed bytes; `narrow` saturates, in place or not,
-     * and leaves the low bits. `pack` takes low bits, [0] four, [1] two of them. */
-    pq_bytes_fn *extend[PQ_NARROWS];
-    pq_bytes_fn *unpack[PQ_NARROWS];
-    pq_bytes_fn *narrow[PQ_NARROWS];
-    pq_bytes_fn *pack[2];
-    pq_unpack_words_fn *unpack_words;
-    /* As that of records, for calls of at least PQ_LONG_CALL numbers; null: none. */
-    pq_narrow_fn *long_to_bf16;
-    pq_transpose_fn *transpose[4];            /* of elements of 1, 2, 4 and 8 bytes */
-    pq_pixels_fn *split_pixels, *join_pixels; /* null: none */
-    pq_minmax_fn *minmax[PQ_EXTREMA];
-    pq_minmax_grp_fn *minmax_groups[PQ_EXTREMA];
-    pq_minmax_vec_fn *minmax_columns[PQ_EXTREMA];
-    pq_choose_fn *choose_middle, *choose_asymmetric;
-    pq_requantize_fn *requantize;
-    pq_levels_fn *levels;
-    pq_kernel_fn *fake_quantize; /* see struct pq_fake_quantize */
-    pq_magnitude_fn *magnitude;
-    const struct pq_sums *sums;
-    const struct pq_gguf_kernels *records;
-    const struct pq_books *books;
-    /* The same from packed codes of 4 bits, as dequantize_packed takes them or with the
-     * first of two in the upper half, by 16 values times scales to float32; null: by way of
-     * bytes. */
-    pq_kernel_fn *book_packed;
+#define KERNEL(member, type, dimensions, ...) type *member dimensions;
+#define TABLE(member, type, ...) const type *member;
+#include "kernels/list.h"
 };
 
 extern const struct pq_kernels pq_kernels_scalar, pq_kernels_avx2, pq_kernels_avx512,
@@ -435,27 +401,30 @@ typedef void pq_write_nan_fn(const struct pq_affine *affine, void *numbers,
 #  endif
 #  define PQ_TABLE PQ_JOIN(pq_kernels, PQ_TABLE_ISA)
 
-/* The functions that files of an instruction set share. */
-extern pq_kernel_fn PQ_NAME(quantize_affine), PQ_NAME(dequantize_affine);
+/* The functions of the instruction set that have names in other files. */
+#  define KERNEL(member, type, dimensions, presence, ...) DECLARE_##presence(type, member)
+#  define TABLE(member, type, ...) extern const type PQ_NAME(member);
+#  define DECLARE_ALWAYS(type, member) extern type PQ_NAME(member);
+#  define DECLARE_LONG(type, member) extern type PQ_NAME(member);
+#  define DECLARE_VECTOR(type, member) extern type PQ_NAME(member);
+#  define DECLARE_LOCAL(type, member)
+#  define DECLARE_WIDE(type, member)
+#  define DECLARE_TYPES(type, member)
+#  include "kernels/list.h"
+#  undef DECLARE_ALWAYS
+#  undef DECLARE_LONG
+#  undef DECLARE_VECTOR
+#  undef DECLARE_LOCAL
+#  undef DECLARE_WIDE
+#  undef DECLARE_TYPES
 extern pq_direct_fn PQ_NAME(quantize_direct);
-extern pq_kernel_fn PQ_NAME(quantize_int64), PQ_NAME(dequantize_int64);
 extern pq_quotients_fn PQ_NAME(divide_f64);
 extern pq_fill_fn PQ_NAME(fill_int64);
 extern pq_write_nan_fn PQ_NAME(write_nan_int64);
-extern pq_kernel_fn PQ_NAME(quantize_stochastic);
-extern pq_random_words_fn PQ_NAME(random_words);
 extern pq_round_stochastic_fn PQ_NAME(round_stochastic);
-extern pq_kernel_fn PQ_NAME(fake_quantize);
-extern pq_levels_fn PQ_NAME(levels);
-extern pq_magnitude_fn PQ_NAME(magnitude);
-extern pq_pixels_fn PQ_NAME(split_pixels), PQ_NAME(join_pixels);
-extern pq_requantize_fn PQ_NAME(requantize);
 extern pq_block_search_fn PQ_NAME(block_search);
 extern pq_transpose_fn PQ_NAME(transpose_1), PQ_NAME(transpose_2), PQ_NAME(transpose_4),
     PQ_NAME(transpose_8);
-extern const struct pq_sums PQ_NAME(sums);
-extern const struct pq_gguf_kernels PQ_NAME(records);
-extern const struct pq_books PQ_NAME(books);
 #endif
 
 #endif

@@ -35,11 +35,9 @@ static pq_kernel_fn long_encode_F32, long_encode_F16, long_encode_BF16,
 PQ_INLINE void look_up_packed(const struct pq_run *run, const void *px, void *py, size_t n,
                               enum pq_type code, enum pq_type real);
 static pq_kernel_fn add_packed_I4, add_packed_U4;
-#  define PQ_ADD_PACKED(code) {[PQ_F32_ROW] = add_packed_##code}
-static pq_kernel_fn look_up_book;
-#  define PQ_BOOK_PACKED look_up_book
+static pq_kernel_fn book_packed;
 static pq_narrow_fn long_to_bf16;
-#  define PQ_LONG_TO_BF16 long_to_bf16
+#  define PQ_HAS_WIDE 1
 #  include "kernels/kernels.inc"
 
 /*
@@ -445,7 +443,7 @@ PACKED(U4)
 #  undef PACKED
 
 /* Those of a table: as kernels of codebooks make them, a group at a time. */
-static void look_up_book(const struct pq_run *run, const void *px, void *py, size_t n)
+static void book_packed(const struct pq_run *run, const void *px, void *py, size_t n)
 {
     enum { STEP = 8 };
     const int flip = run->high_first ? 4 : 0;

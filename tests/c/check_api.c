@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "drivers.h"
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
@@ -898,13 +899,11 @@ static void check_affine_case(const struct pq_kernels *k, const struct affine_ca
     }
 }
 
-static void check_affine(void)
+static void check_affine(const struct pq_kernels *k)
 {
-    check_begin("affine calls");
-    for (int i = 0; pq_isa_name(i) != NULL; i++) {
-        for (size_t c = 0; c < sizeof affine_cases / sizeof affine_cases[0]; c++) {
-            check_affine_case(pq_isa_find(pq_isa_name(i)), &affine_cases[c]);
-        }
+    check_begin("%s: affine calls", k->name);
+    for (size_t c = 0; c < sizeof affine_cases / sizeof affine_cases[0]; c++) {
+        check_affine_case(k, &affine_cases[c]);
     }
     check_end();
 }
@@ -1001,6 +1000,12 @@ static void check_first_beyond(const struct pq_kernels *k)
     check_end();
 }
 
+#undef API
+#define API(check) check,
+static driver_fn *const drivers[] = {
+#include "kernels/list.h"
+    NULL};
+
 int main(int argc, char **argv)
 {
     check_start(argv[0]);
@@ -1040,7 +1045,7 @@ int main(int argc, char **argv)
     check_end();
     check_choose();
     check_zeros_within();
-    check_affine();
+    run_drivers(drivers);
     check_many_rows();
     check_runs(&pq_kernels_scalar);
     check_first_beyond(&pq_kernels_scalar);

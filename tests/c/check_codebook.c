@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels/kernels.h"
+#include "drivers.h"
 #include "math/scalar_math.h"
 #include "ops/codebook.h"
 
@@ -234,14 +234,58 @@ static void check_table(void)
     check_end();
 }
 
+static void check_books(const struct pq_kernels *kernels)
+{
+    check_quantize(kernels);
+    check_dequantize(kernels);
+}
+
+/* The same results as books->dequantize from a byte for each code. */
+static void check_book_packed(const struct pq_kernels *kernels)
+{
+    enum { GROUPS = 8, N = GROUPS * 3 * PQ_PACKED_GROUP };
+    static uint8_t x[N / 2], codes[N];
+    static float y[N], due[N];
+    double scales[GROUPS];
+    check_begin("book_packed of %s", kernels->name);
+    for (size_t round = 0; kernels->book_packed && round < check_count(1000); round++) {
+        const size_t g = PQ_PACKED_GROUP * (1 + random_below(3));
+        const size_t n = g * random_below(GROUPS + 1);
+        do {
+            draw_table();
+        } while (count > PQ_SMALL_BOOK);
+        for (size_t i = 0; i < GROUPS; i++) {
+            scales[i] = (double)draw_scale_of_book();
+        }
+        const struct pq_run run = {.group = g,
+                                   .scale = {.f64 = scales},
+                                   .book = &book,
+                                   .in = PQ_U8,
+                                   .out = PQ_F32,
+                                   .high_first = random_chance(50) != 0};
+        for (size_t i = 0; i < n; i++) {
+            codes[i] = (uint8_t)random_below(16);
+            const int shift = ((i % 2 == 0) == run.high_first) * 4;
+            x[i / 2] = (uint8_t)((i % 2 ? x[i / 2] : 0) | codes[i] << shift);
+        }
+        pq_kernels_scalar.books->dequantize(&run, codes, due, n);
+        kernels->book_packed(&run, x, y, n);
+        CHECK(memcmp(y, due, n * sizeof *y) == 0, "%zu elements in groups of %zu", n, g);
+    }
+    check_end();
+}
+
+#undef CODEBOOK
+#define CODEBOOK(check) check,
+static driver_fn *const drivers[] = {
+#include "kernels/list.h"
+    NULL};
+
 int main(void)
 {
     check_start("check_codebook");
     check_table();
-    for (int i = 0; pq_isa_name(i) != NULL; i++) {
-        check_quantize(pq_isa_find(pq_isa_name(i)));
-        check_dequantize(pq_isa_find(pq_isa_name(i)));
-    }
+    run_drivers(drivers);
     check_refusals();
     return check_finish();
 }

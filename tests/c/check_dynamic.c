@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "drivers.h"
 #include "math/narrow_float.h"
 #include "ops/levels.h"
 #include "types.h"
@@ -440,9 +441,9 @@ static void draw_fake(struct call *call, struct view *mask, struct faking *f)
     }
 }
 
-static void check_fake(const struct pq_kernels *kernels, const char *name)
+static void check_fake(const struct pq_kernels *kernels)
 {
-    check_begin("fake: %s", name);
+    check_begin("fake: %s", kernels->name);
     for (size_t i = 0; i < check_count(SOME) && !check_tired(); i++) {
         static struct call call;
         static struct view mask;
@@ -541,9 +542,9 @@ static float level_of(float x, const struct pq_level_params *p)
     return fmaf(nearbyintf(sum), p->step, p->first);
 }
 
-static void check_levels(const struct pq_kernels *kernels, const char *name)
+static void check_levels(const struct pq_kernels *kernels)
 {
-    check_begin("levels: %s", name);
+    check_begin("levels: %s", kernels->name);
     for (size_t i = 0; i < check_count(SOME / 4) && !check_tired(); i++) {
         static struct call call;
         ptrdiff_t index[PQ_MAX_NDIM] = {0}, strides[PQ_MAX_NDIM], next = 0;
@@ -607,6 +608,12 @@ static void check_levels(const struct pq_kernels *kernels, const char *name)
     check_end();
 }
 
+#undef DYNAMIC
+#define DYNAMIC(check) check,
+static driver_fn *const drivers[] = {
+#include "kernels/list.h"
+    NULL};
+
 int main(void)
 {
     check_start("check_dynamic");
@@ -615,12 +622,11 @@ int main(void)
     judged = guarded_make(MOST_ELEMENTS * sizeof(double) + 64);
     kept = (struct snapshot){malloc(memory.out.size), malloc(memory.scale.size),
                              malloc(memory.zero.size), malloc(masks.size)};
+    run_drivers(drivers);
     for (int i = 0; pq_isa_name(i) != NULL; i++) {
         const char *const name = pq_isa_name(i);
         check_dynamic(pq_isa_find(name), name);
         check_parts_apart(pq_isa_find(name), name);
-        check_fake(pq_isa_find(name), name);
-        check_levels(pq_isa_find(name), name);
     }
     check_dynamic_errors(pq_isa_find(pq_isa_name(0)));
     check_fake_errors(pq_isa_find(pq_isa_name(0)));

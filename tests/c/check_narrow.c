@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "drivers.h"
 #include "math/fpenv.h"
 #include "run.h"
 #include "types.h"
@@ -367,7 +368,7 @@ static int low_bits(unsigned char c, int bits, int has_sign)
     return has_sign && v >= 1 << (bits - 1) ? v - (1 << bits) : v;
 }
 
-static void check_bytes(const struct pq_kernels *k, enum pq_type type)
+static void check_bytes_of(const struct pq_kernels *k, enum pq_type type)
 {
     static unsigned char x[SHORT_N], packed[SHORT_N], kept[SHORT_N];
     const int bits = pq_type_bits(type), has_sign = type == PQ_I4 || type == PQ_I2;
@@ -469,6 +470,23 @@ static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type typ
         run_kernel(&pq_kernels_scalar, &run, 0, 0, codes, expected, n, g, scale, zero);
         k->dequantize_packed[pq_row_of(type)][pq_row_of(real)](&run, x, y, n);
         CHECK(memcmp(y, expected, bytes) == 0, "n %zu, g %zu", n, g);
+        pq_kernel_fn *const add =
+            k->dequantize_affine_packed[pq_row_of(type)][pq_row_of(real)];
+        if (add != NULL) {
+            float offset[12];
+            for (size_t j = 0; j < groups; j++) {
+                offset[j] = random_chance(5) ? INFINITY : (float)random_unit();
+            }
+            struct pq_run sum = run;
+            sum.offset.f32 = offset;
+            add(&sum, x, y, n);
+            for (size_t j = 0; j < n; j++) {
+                const float due = (float)get_real(expected, real, j) + offset[j / g];
+                CHECK(bits_of_f32((float)get_real(y, real, j)) ==
+                          (due == due ? bits_of_f32(due) : 0x7fc00000),
+                      "element %zu of %zu plus an offset", j, n);
+            }
+        }
         for (size_t j = 1; j <= CANARY; j++) {
             CHECK(y[-(ptrdiff_t)j] == 0x5a, "wrote before its output");
         }
@@ -682,6 +700,29 @@ static void check_packed(const struct pq_kernels *k, enum pq_type type)
     check_end();
 }
 
+static void check_packed_kernels(const struct pq_kernels *k)
+{
+    for (int real = PQ_F32; real <= PQ_BF16; real++) {
+        check_dequantize_packed(k, PQ_I4, (enum pq_type)real);
+        check_dequantize_packed(k, PQ_U4, (enum pq_type)real);
+        check_quantize_packed(k, PQ_I4, (enum pq_type)real);
+        check_quantize_packed(k, PQ_U4, (enum pq_type)real);
+    }
+}
+
+static void check_bytes(const struct pq_kernels *k)
+{
+#define NARROW_TYPE(type, ...) check_bytes_of(k, PQ_##type);
+    PQ_FOR_NARROW(NARROW_TYPE)
+#undef NARROW_TYPE
+}
+
+#undef NARROW
+#define NARROW(check) check,
+static driver_fn *const drivers[] = {
+#include "kernels/list.h"
+    NULL};
+
 int main(void)
 {
     check_start("check_narrow");
@@ -695,23 +736,15 @@ int main(void)
         check_encode(&formats[f], 1);
         check_decode(&formats[f]);
     }
+    run_drivers(drivers);
     for (int i = 0; pq_isa_name(i) != NULL; i++) {
         const struct pq_kernels *k = pq_isa_find(pq_isa_name(i));
         check_ops(k);
-        check_unpack_words(k);
         for (int t = PQ_NO_TYPE + 1; t < PQ_TYPE_COUNT; t++) {
             const enum pq_type type = (enum pq_type)t;
             if (pq_type_bits(type) < 8) {
                 check_packed(k, type);
                 check_reversed_parts(k, type);
-            }
-            if (pq_is_narrow_integer(type)) {
-                check_bytes(k, type);
-            }
-            for (int real = PQ_F32; (type == PQ_I4 || type == PQ_U4) && real <= PQ_BF16;
-                 real++) {
-                check_dequantize_packed(k, type, (enum pq_type)real);
-                check_quantize_packed(k, type, (enum pq_type)real);
             }
         }
     }

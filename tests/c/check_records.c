@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels/kernels.h"
+#include "drivers.h"
 #include "math/scalar_math.h"
 
 enum { MOST = 9 }; /* blocks of a run */
@@ -50,7 +50,7 @@ static void check_narrowing(const struct pq_kernels *kernels)
     const struct pq_gguf_kernels *const ours = kernels->records;
     enum { N = 96 };
     _Alignas(64) float x[N];
-    _Alignas(64) uint16_t half[N], brain[N];
+    _Alignas(64) uint16_t half[N], brain[N], long_brain[N];
     _Alignas(64) double wide[N];
     check_begin("narrowing of %s", kernels->name);
     for (int round = 0; round < 300; round++) {
@@ -64,9 +64,14 @@ static void check_narrowing(const struct pq_kernels *kernels)
         ours->to_f16(x, half, N);
         ours->to_bf16(x, brain, N);
         ours->to_f64(x, wide, N);
+        memcpy(long_brain, brain, sizeof brain);
+        if (kernels->long_to_bf16 != NULL) {
+            kernels->long_to_bf16(x, long_brain, N);
+        }
         for (int i = 0; i < N; i++) {
             CHECK(half[i] == pq_f16_from_f32(x[i]), "float16 of %a", (double)x[i]);
             CHECK(brain[i] == pq_bf16_from_f32(x[i]), "bfloat16 of %a", (double)x[i]);
+            CHECK(long_brain[i] == brain[i], "bfloat16 of %a, long", (double)x[i]);
             CHECK(wide[i] == (double)x[i] || x[i] != x[i], "float64 of %a", (double)x[i]);
         }
     }
@@ -338,18 +343,27 @@ static void check_refusals(void)
     check_end();
 }
 
+static void check_kernels(const struct pq_kernels *kernels)
+{
+    for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
+        check_kernel(kernels, place);
+    }
+}
+
+#undef RECORDS
+#define RECORDS(check) check,
+static driver_fn *const drivers[] = {
+#include "kernels/list.h"
+    NULL};
+
 int main(void)
 {
     check_start("check_records");
     scalar = pq_isa_find("scalar");
     check_refusals();
+    run_drivers(drivers);
     for (int i = 0; pq_isa_name(i) != NULL; i++) {
-        const struct pq_kernels *const kernels = pq_isa_find(pq_isa_name(i));
-        for (int place = 0; place < PQ_GGUF_FORMATS; place++) {
-            check_kernel(kernels, place);
-        }
-        check_narrowing(kernels);
-        check_calls(kernels);
+        check_calls(pq_isa_find(pq_isa_name(i)));
     }
     return check_finish();
 }

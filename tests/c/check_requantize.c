@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "drivers.h"
 #include "math/fpenv.h"
 
 enum { MOST = 3000, CHANNELS = 700 };
@@ -239,19 +240,16 @@ static void run_call(const struct pq_kernels *kernels)
     }
 }
 
-static void check_calls(void)
+static void check_calls(const struct pq_kernels *kernels)
 {
     const char *const samples = getenv("CHECK_SAMPLES");
     const size_t count = samples != NULL ? (size_t)atoll(samples) : check_count(4000);
-    const char *name;
-    for (int i = 0; (name = pq_isa_name(i)) != NULL; i++) {
-        check_begin("random calls, %s", name);
-        for (size_t k = 0; k < count && !check_tired(); k++) {
-            draw_call();
-            run_call(pq_isa_find(name));
-        }
-        check_end();
+    check_begin("random calls, %s", kernels->name);
+    for (size_t k = 0; k < count && !check_tired(); k++) {
+        draw_call();
+        run_call(kernels);
     }
+    check_end();
 }
 
 /* ---- what is refused ---- */
@@ -340,12 +338,18 @@ static void check_refusals(void)
     check_end();
 }
 
+#undef REQUANTIZE
+#define REQUANTIZE(check) check,
+static driver_fn *const drivers[] = {
+#include "kernels/list.h"
+    NULL};
+
 int main(void)
 {
     check_start("check_requantize");
     memory.x = guarded_make(MOST * sizeof(int64_t));
     memory.y = guarded_make(MOST * sizeof(int32_t));
-    check_calls();
+    run_drivers(drivers);
     check_refusals();
     guarded_free(&memory.x);
     guarded_free(&memory.y);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels/kernels.h"
+#include "drivers.h"
 #include "math/fpenv.h"
 #include "types.h"
 
@@ -46,9 +46,13 @@ static void check_definition(void)
     check_end();
 }
 
+static struct {
+    struct guarded x, y, random_words, scale, zero;
+} memory;
+
 static const uint64_t steps[] = {1, 1, 1, 3, 96, UINT64_MAX, 0, UINT64_MAX, 1, 0x100000001};
 
-static void check_words(const struct pq_kernels *k, const struct guarded *memory)
+static void check_words(const struct pq_kernels *k)
 {
     check_begin("%s: words", k->name);
     for (size_t i = 0; i < check_count(4000); i++) {
@@ -59,7 +63,8 @@ static void check_words(const struct pq_kernels *k, const struct guarded *memory
                                : random_chance(30) ? 0 - near
                                : random_chance(30) ? (UINT64_C(1) << 34) - near
                                                    : random_bits();
-        uint32_t *const to = (uint32_t *)(void *)guarded_end(memory, n * sizeof *to);
+        uint32_t *const to =
+            (uint32_t *)(void *)guarded_end(&memory.random_words, n * sizeof *to);
         k->random_words(to, seed, first, step, n);
         for (size_t j = 0; j < n; j++) {
             const uint32_t word = word_at(seed, first + j * step);
@@ -73,10 +78,6 @@ static void check_words(const struct pq_kernels *k, const struct guarded *memory
 /* ---- codes ---- */
 
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
-
-struct memory {
-    struct guarded x, y, random_words, scale, zero;
-};
 
 struct batch {
     enum pq_type in, out, compute;
@@ -168,7 +169,7 @@ static void *copied(const struct guarded *where, const void *from, size_t n, siz
     return to;
 }
 
-static void check_codes(const struct pq_kernels *k, const struct memory *m)
+static void check_codes(const struct pq_kernels *k)
 {
     static struct batch b;
     check_begin("%s: codes", k->name);
@@ -178,13 +179,13 @@ static void check_codes(const struct pq_kernels *k, const struct memory *m)
         const size_t size = b.general ? sizeof(double) : sizeof(float);
         const size_t params = b.each ? b.n * size : size;
         run(&pq_kernels_scalar, &b, b.x, b.y, b.random_words, b.scale, b.zero);
-        void *const x = copied(&m->x, b.x, b.n * in, 1);
-        unsigned char *const y = copied(&m->y, b.x, b.n * out, 1);
+        void *const x = copied(&memory.x, b.x, b.n * in, 1);
+        unsigned char *const y = copied(&memory.y, b.x, b.n * out, 1);
         const pq_fpenv found = pq_fpenv_enter();
         run(k, &b, x, y,
-            copied(&m->random_words, b.random_words, b.n * sizeof *b.random_words, 4),
-            copied(&m->scale, b.scale, params, size),
-            copied(&m->zero, b.zero, params, size));
+            copied(&memory.random_words, b.random_words, b.n * sizeof *b.random_words, 4),
+            copied(&memory.scale, b.scale, params, size),
+            copied(&memory.zero, b.zero, params, size));
         pq_fpenv_leave(found);
         for (size_t j = 0; j < b.n; j++) {
             CHECK(memcmp(y + j * out, b.y + j * out, out) == 0,
@@ -196,22 +197,24 @@ static void check_codes(const struct pq_kernels *k, const struct memory *m)
     check_end();
 }
 
+#undef STOCHASTIC
+#define STOCHASTIC(check) check,
+static driver_fn *const drivers[] = {
+#include "kernels/list.h"
+    NULL};
+
 int main(void)
 {
+    struct guarded *const all[] = {&memory.x, &memory.y, &memory.random_words,
+                                   &memory.scale, &memory.zero};
     check_start("check_stochastic");
-    const struct memory m = {guarded_make(2 * BYTES), guarded_make(2 * BYTES),
-                             guarded_make(2 * BYTES), guarded_make(2 * BYTES),
-                             guarded_make(2 * BYTES)};
-    check_definition();
-    const char *name;
-    for (int i = 0; (name = pq_isa_name(i)) != NULL; i++) {
-        const struct pq_kernels *const k = pq_isa_find(name);
-        check_words(k, &m.random_words);
-        check_codes(k, &m);
-    }
-    struct guarded all[] = {m.x, m.y, m.random_words, m.scale, m.zero};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        guarded_free(&all[i]);
+        *all[i] = guarded_make(2 * BYTES);
+    }
+    check_definition();
+    run_drivers(drivers);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        guarded_free(all[i]);
     }
     return check_finish();
 }

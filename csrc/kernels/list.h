@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The members of struct pq_kernels, one row each. This file has no include guard. The file
+ * that includes it defines two macros:
+ *
+ * KERNEL(member, type, dimensions, presence, test)   a kernel, or an array of kernels
+ * TABLE(member, type, test)                          a table of further kernels
+ *
+ * `presence` states which tables have the kernel:
+ *
+ *     ALWAYS   each table has PQ_NAME(member)
+ *     LONG     each table has PQ_LONG(PQ_NAME(member))
+ *     VECTOR   null in the scalar table
+ *     LOCAL    each table has a static function of its file
+ *     WIDE     as LOCAL, null without registers of 512 bits
+ *     TYPES    an array by types, which table.inc fills; null: no kernel for these types
+ *
+ * `test` names a test program and its function. The function compares the kernel on each
+ * instruction set. See tests/c/drivers.h.
+ */
+
+/* One kernel for each pair of types. */
+KERNEL(quantize, pq_kernel_fn, [PQ_REALS][PQ_CARRIERS], TYPES, KERNELS(check_pairs))
+KERNEL(dequantize, pq_kernel_fn, [PQ_CARRIERS][PQ_REALS], TYPES, KERNELS(check_pairs))
+/* Packed int4 and uint4. Runs start at a full byte. Groups are complete and have multiples
+ * of PQ_PACKED_GROUP elements. Quotients are float32 and round half to even. */
+KERNEL(dequantize_packed, pq_kernel_fn, [2][PQ_REALS], TYPES, NARROW(check_packed_kernels))
+KERNEL(quantize_packed, pq_kernel_fn, [PQ_REALS], TYPES, NARROW(check_packed_kernels))
+/* Any types and modes, with float64 parameters. */
+KERNEL(quantize_general, pq_kernel_fn, , LONG, KERNELS(check_general))
+KERNEL(dequantize_general, pq_kernel_fn, , ALWAYS, KERNELS(check_general))
+/* Codes of 64 bits, with their own zero points. quantize_int64 applies the policies of a
+ * struct pq_affine, too. */
+KERNEL(quantize_int64, pq_kernel_fn, , ALWAYS, KERNELS(check_general))
+KERNEL(dequantize_int64, pq_kernel_fn, , ALWAYS, KERNELS(check_general))
+/* Any types and groups: see struct pq_affine. */
+KERNEL(quantize_affine, pq_kernel_fn, , LONG, API(check_affine))
+KERNEL(dequantize_affine, pq_kernel_fn, , ALWAYS, API(check_affine))
+/* Like dequantize_packed, and adds offsets. Null: the engine unpacks to bytes first. */
+KERNEL(dequantize_affine_packed, pq_kernel_fn, [2][PQ_REALS], TYPES,
+       NARROW(check_packed_kernels))
+/* Stochastic rounding to any type, with one pair of parameters or a pair for each element.
+ */
+KERNEL(quantize_stochastic, pq_kernel_fn, , ALWAYS, STOCHASTIC(check_codes))
+KERNEL(random_words, pq_random_words_fn, , ALWAYS, STOCHASTIC(check_words))
+/* Codes of 4 and 2 bits, which kernels compute as int8 and uint8. extend: from the low bits
+ * of each byte; unpack: from packed bytes. narrow saturates, in place or not, to the low
+ * bits of each byte. pack[0] packs 4 low bits of each byte, pack[1] packs 2. */
+KERNEL(extend, pq_bytes_fn, [PQ_NARROWS], TYPES, NARROW(check_bytes))
+KERNEL(unpack, pq_bytes_fn, [PQ_NARROWS], TYPES, NARROW(check_bytes))
+KERNEL(narrow, pq_bytes_fn, [PQ_NARROWS], TYPES, NARROW(check_bytes))
+KERNEL(pack, pq_bytes_fn, [2], TYPES, NARROW(check_bytes))
+KERNEL(unpack_words, pq_unpack_words_fn, , LOCAL, NARROW(check_unpack_words))
+/* Like records->to_bf16, for calls of at least PQ_LONG_CALL elements. */
+KERNEL(long_to_bf16, pq_narrow_fn, , WIDE, RECORDS(check_narrowing))
+KERNEL(transpose, pq_transpose_fn, [4], TYPES, KERNELS(check_transpose)) /* by log2(size) */
+KERNEL(split_pixels, pq_pixels_fn, , VECTOR, KERNELS(check_pixels))
+KERNEL(join_pixels, pq_pixels_fn, , VECTOR, KERNELS(check_pixels))
+KERNEL(minmax, pq_minmax_fn, [PQ_EXTREMA], TYPES, KERNELS(check_extrema))
+KERNEL(minmax_groups, pq_minmax_grp_fn, [PQ_EXTREMA], TYPES, KERNELS(check_extrema))
+KERNEL(minmax_columns, pq_minmax_vec_fn, [PQ_EXTREMA], TYPES, KERNELS(check_extrema))
+KERNEL(choose_middle, pq_choose_fn, , ALWAYS, KERNELS(check_choose))
+KERNEL(choose_asymmetric, pq_choose_fn, , ALWAYS, KERNELS(check_choose))
+KERNEL(requantize, pq_requantize_fn, , ALWAYS, REQUANTIZE(check_calls))
+KERNEL(levels, pq_levels_fn, , ALWAYS, DYNAMIC(check_levels))
+KERNEL(fake_quantize, pq_kernel_fn, , ALWAYS, DYNAMIC(check_fake))
+KERNEL(magnitude, pq_magnitude_fn, , ALWAYS, KERNELS(check_magnitude))
+TABLE(sums, struct pq_sums, SUMS(check_kernels))
+TABLE(records, struct pq_gguf_kernels, RECORDS(check_kernels))
+TABLE(books, struct pq_books, CODEBOOK(check_books))
+/* Like books->dequantize, from packed 4-bit codes to float32, for tables of 16 values.
+ * Null: the engine unpacks to bytes first. */
+KERNEL(book_packed, pq_kernel_fn, , WIDE, CODEBOOK(check_book_packed))
+
+#undef KERNEL
+#undef TABLE
