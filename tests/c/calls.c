@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define PQ_ISA scalar /* the kernels that are the reference */
+#define PQ_ISA scalar /* the reference kernels */
 #include "calls.h"
 
 #include <limits.h>
@@ -39,13 +39,14 @@ void free_arenas(void)
 
 /* ---- random views ---- */
 
-/* Strides for the extents, so that no two elements overlap unless BROADCAST. */
+/* Draw strides. Elements overlap only for BROADCAST. */
 static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents,
                            ptrdiff_t size, enum layout layout, unsigned gaps)
 {
     int order[MOST_NDIM];
     ptrdiff_t span = size, next = size;
-    const int whole = layout == ALIGNED || random_chance(50); /* steps of whole elements */
+    const int whole =
+        layout == ALIGNED || random_chance(50); /* strides are multiples of the element */
     for (int d = 0; d < ndim; d++) {
         order[d] = d;
     }
@@ -65,7 +66,7 @@ static size_t draw_strides(struct view *view, int ndim, const ptrdiff_t *extents
             span += (n > 0 ? n - 1 : 0) * stride;
             continue;
         }
-        if (n <= 1) { /* never used, so it may be anything */
+        if (n <= 1) { /* an unused stride can have any value */
             view->strides[d] = random_chance(50) ? random_between(-999, 999) * size : next;
             continue;
         }
@@ -110,7 +111,7 @@ void draw_view(struct view *view, const struct guarded *where, int ndim,
             first -= (extents[d] - 1) * view->strides[d];
         }
     }
-    if (empty) { /* a pointer that must not be followed */
+    if (empty) { /* an invalid address, which the call must not access */
         view->bytes = 0;
         view->lowest = guarded_end(where, 0);
         first = 0;
@@ -140,7 +141,7 @@ void draw_bits(struct view *view, const struct guarded *where, int ndim,
             first -= (extents[d] - 1) * view->strides[d];
         }
     }
-    const ptrdiff_t bytes = (first + 7) / 8; /* the first element begins a byte */
+    const ptrdiff_t bytes = (first + 7) / 8; /* the first element begins at a byte */
     view->bytes = empty ? 0 : ((size_t)(8 * bytes - first) + span + 7) / 8;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
                                      : where->base + random_below(33);
@@ -151,7 +152,7 @@ void draw_bits(struct view *view, const struct guarded *where, int ndim,
     view->has_words = 0;
 }
 
-/* A random order of a group. */
+/* Draw a permutation of a group. */
 static void draw_order(struct view *view)
 {
     const int n = random_chance(80) ? 1 + (int)random_below(40) : 256;
@@ -198,7 +199,7 @@ void draw_words(struct view *view, const struct guarded *where, int ndim,
         view->strides[d] *= 8;
     }
     view->words.word_stride = view->strides[axis];
-    view->strides[axis] = (ptrdiff_t)random_bits(); /* not looked at */
+    view->strides[axis] = (ptrdiff_t)random_bits(); /* ignored by the call */
     view->bytes = empty ? 0 : span;
     view->lowest = random_chance(50) ? guarded_end(where, view->bytes)
                                      : where->base + random_below(33);
@@ -213,7 +214,7 @@ static int bits_of(const struct pq_array *array, const struct pq_layout *layout)
     return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
 }
 
-/* How many bits above its `data` bit `b` of an element lies. */
+/* Return the distance in bits from `data` to bit `b` of an element. */
 static ptrdiff_t bit_of(const struct pq_array *array, const struct pq_layout *layout,
                         int ndim, const ptrdiff_t *index, int b)
 {
@@ -265,7 +266,7 @@ void put_element(const struct pq_array *array, void *at, uint64_t bits)
     }
 }
 
-/* The element in native byte order. */
+/* Copy an element to native byte order. */
 static void get_element(const struct pq_array *array, const void *at, void *to)
 {
     const size_t size = pq_type_size(array->type);
@@ -289,7 +290,7 @@ int64_t integer_at(const struct pq_array *array, const void *at)
     return get_integer(bytes, array->type, 0);
 }
 
-/* Of a scale, which may be an integer. */
+/* Return a scale, which can be an integer. */
 static double scale_at(const struct pq_array *array, const void *at)
 {
     if (is_real_type(array->type)) {
@@ -299,7 +300,7 @@ static double scale_at(const struct pq_array *array, const void *at)
         return (double)pq_f32_from_e8m0(*(const unsigned char *)at);
     }
     if (pq_is_narrow_float(array->type)) {
-        /* NaN has a sign where its format has one for it. */
+        /* NaN has a sign only if its format has one */
         const unsigned char code = *(const unsigned char *)at;
         const double v = (double)pq_decode(code, array->type);
         const int has_signs = array->type == PQ_F8E3M4 || array->type == PQ_F8E4M3 ||
@@ -310,7 +311,6 @@ static double scale_at(const struct pq_array *array, const void *at)
     return array->type == PQ_U64 ? (double)(uint64_t)v : (double)v;
 }
 
-/* The next index in C order; 0 after the last. */
 int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index)
 {
     for (int d = ndim - 1; d >= 0; d--) {
@@ -379,7 +379,6 @@ static ptrdiff_t draw_block(ptrdiff_t extent)
     }
 }
 
-/* Which dimensions select parameters, and in what blocks. */
 void draw_granularity(struct call *call)
 {
     const int ndim = call->args.ndim;
@@ -410,7 +409,7 @@ void clear_unselected(const struct call *call, struct view *view)
     }
 }
 
-/* One parameter for all instead. */
+/* Replace the parameters by one for all. */
 static void make_single(const struct call *call, struct view *view)
 {
     for (int d = 0; d < call->args.ndim; d++) {
@@ -423,7 +422,7 @@ enum pq_type pick(const enum pq_type *types, size_t n)
     return types[random_below(n)];
 }
 
-/* Extents with no 0 among them: the parameters of an empty array may exist. */
+/* Replace extents of 0 by 1: an empty array can have parameters. */
 void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
                  enum pq_type zero_type, int with_zero)
 {
@@ -448,7 +447,7 @@ void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
 
 /* ---- affine calls ---- */
 
-/* Codes that a fill or an end of the range may be. */
+/* Return the range of fills and of range limits. */
 static struct limits codes_of(const struct call *call, int quantize)
 {
     const struct view *const view = quantize ? &call->out : &call->in;
@@ -528,7 +527,8 @@ static int64_t draw_zero(const struct call *call, int quantize)
     const struct limits kept = {call->args.lowest_code, call->args.highest_code};
     const int ranged = kept.lo != 0 || kept.hi != 0;
     struct limits range = ranged ? kept : code;
-    if (pq_is_64_bit(type) && quantize && call->args.zero_first) { /* no more than that */
+    if (pq_is_64_bit(type) && quantize &&
+        call->args.zero_first) { /* zero_first supports no larger zero points */
         range = (struct limits){code.lo < -most ? -most : code.lo, most};
     }
     if (type == PQ_U64 && call->zero.array.type == type && !call->args.zero_first &&
@@ -538,7 +538,7 @@ static int64_t draw_zero(const struct call *call, int quantize)
     if (pq_is_narrow_float(call->zero.array.type)) {
         return (int64_t)random_below(256);
     }
-    if (range.lo > own.hi || range.hi < own.lo) { /* none at all */
+    if (range.lo > own.hi || range.hi < own.lo) { /* the two ranges have no common code */
         return 0;
     }
     if (free && random_chance(30)) {
@@ -554,7 +554,8 @@ static int64_t draw_zero(const struct call *call, int quantize)
                         range.hi < own.hi ? range.hi : own.hi);
 }
 
-/* Where the offset that belongs to a scale lies: memory has the same size. */
+/* Return the address of the offset of a scale. The memories of scales and offsets have
+ * equal layouts. */
 static unsigned char *offset_of(const struct pq_args *args, const unsigned char *scale)
 {
     return (unsigned char *)(uintptr_t)args->offset +
@@ -573,7 +574,7 @@ void fill_params(struct call *call, int quantize)
 {
     const int ndim = call->args.ndim;
     const struct pq_array *scale = &call->scale.array, *zero = &call->zero.array;
-    const int plain = random_chance(50); /* ordinary scales, or any */
+    const int plain = random_chance(50); /* ordinary scales, or scales of all kinds */
     ptrdiff_t index[PQ_MAX_NDIM] = {0};
     if (call->scale.bytes == 0) {
         return;
@@ -602,7 +603,7 @@ void fill_params(struct call *call, int quantize)
     } while (step(ndim, call->counts, index));
 }
 
-/* A real for which little is out of range, if anything. */
+/* Draw a real number that is seldom out of range. */
 static uint64_t draw_within(enum pq_type type, double scale, double most)
 {
     for (int i = 0; i < 9; i++) {
@@ -647,7 +648,7 @@ void fill_input(struct call *call, int quantize)
         } else {
             const struct limits limits = limits_of(in->type);
             bits = pq_type_bits(in->type) < 8 || pq_is_narrow_float(in->type)
-                       ? random_bits() /* and what is above the low bits */
+                       ? random_bits() /* and random bits above the code */
                        : (uint64_t)draw_integer(limits.lo, limits.hi);
             bits = in->type == PQ_U64 && random_chance(50) ? random_bits() : bits;
         }
@@ -662,7 +663,7 @@ size_t usual_size(void)
 
 void draw_call(struct call *call, int quantize)
 {
-    const int common = random_chance(60); /* the forms that have kernels of their own */
+    const int common = random_chance(60); /* forms with special kernels */
     const enum pq_type real = pick(reals, common ? 3 : 4);
     const enum pq_type code = pick(codes, common ? 4 : 8);
     const enum layout layout = random_chance(40) ? PLAIN : GAPPED;
@@ -697,7 +698,7 @@ void draw_call(struct call *call, int quantize)
 
 /* ---- the loop over single elements ---- */
 
-/* An element, a narrow one as a whole byte. */
+/* Read an element; a narrow one is a byte. */
 static void take_element(const struct pq_args *args, const ptrdiff_t *index,
                          unsigned char *to)
 {
@@ -705,7 +706,7 @@ static void take_element(const struct pq_args *args, const ptrdiff_t *index,
     const struct pq_layout *layout = args->in_layout;
     if (array->bit_strides != NULL) {
         to[0] = 0;
-        for (int b = 0; b < bits_of(array, layout); b++) { /* bit by bit */
+        for (int b = 0; b < bits_of(array, layout); b++) { /* one bit at a time */
             const ptrdiff_t at = bit_of(array, layout, args->ndim, index, b),
                             byte = at >= 0 ? at / 8 : -((7 - at) / 8);
             const int bit = ((unsigned char *)array->data)[byte] >> (at - 8 * byte) & 1;
@@ -719,7 +720,7 @@ static void take_element(const struct pq_args *args, const ptrdiff_t *index,
     }
 }
 
-/* Store a whole result, a narrow one as its low bits. */
+/* Store a result; only the low bits of a narrow one. */
 static void give_element(const struct call *call, const ptrdiff_t *index,
                          unsigned char *from, int is_last, unsigned char *lowest)
 {
@@ -740,7 +741,7 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
         const ptrdiff_t base = 8 * ((unsigned char *)array->data - call->out.lowest);
         int stop = bits;
         if (layout == NULL && is_last && is_dense(args, array)) {
-            /* What is left of the last byte of a dense array becomes zeros. */
+            /* The unused bits of the last byte of a dense array become 0. */
             stop +=
                 7 - (int)((base + bit_of(array, NULL, args->ndim, index, bits - 1)) % 8);
         }
@@ -759,10 +760,10 @@ static void give_element(const struct call *call, const ptrdiff_t *index,
            pq_type_size(array->type));
 }
 
-/* A zero point as kernels of one element take it. */
+/* A zero point in the forms that the scalar kernels accept. */
 union zero {
     double number;
-    int64_t integer; /* of codes of 64 bits */
+    int64_t integer; /* for codes of 64 bits */
 };
 
 static int is_wide(const struct call *call, int quantize)
@@ -774,7 +775,7 @@ static int is_wide(const struct call *call, int quantize)
 static double zero_at(const struct call *call, const ptrdiff_t *index, int quantize)
 {
     const struct pq_args *args = &call->args;
-    if (args->zero.data == NULL) { /* a zero that keeps the sign of what it is added to */
+    if (args->zero.data == NULL) { /* -0 or 0: adding it changes no sign */
         return quantize && pq_is_narrow_float(args->out.type) ? -0.0 : 0;
     }
     const unsigned char *at = element_at(&args->zero, args->ndim, index, args->block);
@@ -782,7 +783,7 @@ static double zero_at(const struct call *call, const ptrdiff_t *index, int quant
         return (double)pq_decode(*at, args->zero.type);
     }
     const double zero = (double)integer_at(&args->zero, at);
-    /* What is subtracted from a narrow float has its type of computation. */
+    /* Zero points of narrow floats have the type of the computation. */
     const int single = !quantize && pq_is_narrow_float(args->in.type);
     return single && args->out.type != PQ_F64 ? (double)(float)zero : zero;
 }
@@ -794,7 +795,7 @@ static enum pq_type precision_of(const struct pq_args *args)
                                          : PQ_F32;
 }
 
-/* ---- the same, affine: a step after the other, from its definition ---- */
+/* ---- affine calls, step by step, by the definition ---- */
 
 static int clips(const struct pq_args *args)
 {
@@ -807,7 +808,7 @@ static int is_affine(const struct pq_args *args, int quantize)
            (quantize && (clips(args) || args->beyond != PQ_SATURATE || args->refuse_nan));
 }
 
-/* Of `real`, or of its type of computation. */
+/* Return the type of the computation for `real`. */
 static double rounded_to(enum pq_type carrier, double v)
 {
     return carrier == PQ_F64 ? v : (double)(float)v;
@@ -824,7 +825,7 @@ static double offset_at(const struct pq_args *args, const ptrdiff_t *index)
     return rounded_to(real, scale_at(&args->scale, offset_of(args, scale)));
 }
 
-/* One operation in the type of computation, rounded once. */
+/* Do one operation in the type of the computation, rounded once. */
 static double calculated(enum pq_type carrier, char operation, double a, double b)
 {
     const float p = (float)a, q = (float)b;
@@ -882,7 +883,7 @@ static void dequantize_affine(const struct pq_args *args, const unsigned char *x
     put_real(y, args->out.type, v);
 }
 
-/* The word of a position, from its definition. */
+/* Return the random word of a position, by its definition. */
 static uint32_t word_at(uint64_t seed, uint64_t position)
 {
     uint32_t k[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
@@ -899,7 +900,7 @@ static uint32_t word_at(uint64_t seed, uint64_t position)
     return c[position % 4];
 }
 
-/* Of the element at hand: its word, and whether fractions are those of float32. */
+/* The random word of the element; 1 if fractions are float32. */
 static struct {
     uint32_t word;
     int single;
@@ -912,7 +913,8 @@ static double drawn(double q)
     return ldexp(chance.word >> 8, -24) < share ? below + 1 : below;
 }
 
-/* The same to numbers of a narrow float, of which there are as many for each exponent. */
+/* Round stochastically to a number of a narrow float. Each exponent has equally many
+ * numbers. */
 static double drawn_float(double q, enum pq_type type)
 {
     const struct pq_format format = pq_format_of(type);
@@ -934,7 +936,8 @@ static double rounded_by(enum pq_round round, double q)
     if (round == PQ_STOCHASTIC) {
         return drawn(q);
     }
-    const double fraction = fmod(q, 1), toward = q - fraction; /* both exact */
+    const double fraction = fmod(q, 1),
+                 toward = q - fraction; /* both operations are exact */
     const double part = fabs(fraction), away = q > 0 ? toward + 1 : toward - 1;
     const double low = q > 0 ? toward : away, up = q > 0 ? away : toward;
     const int tie = part == 0.5;
@@ -963,7 +966,7 @@ static double rounded_by(enum pq_round round, double q)
     }
 }
 
-/* What integers the result may have. */
+/* Return the range of the codes. */
 static struct limits range_of(const struct pq_args *args)
 {
     struct limits range = limits_of(args->out.type);
@@ -974,7 +977,7 @@ static struct limits range_of(const struct pq_args *args)
     return clips(args) ? (struct limits){args->lowest_code, args->highest_code} : range;
 }
 
-/* The integer of the range, of 2^bits of them, that differs from q + z by whole ranges. */
+/* Wrap q + z into the range by a multiple of 2^bits. */
 static int64_t wrapped_to(struct limits range, double q, int64_t z)
 {
     const int64_t size = range.hi - range.lo + 1;
@@ -982,8 +985,8 @@ static int64_t wrapped_to(struct limits range, double q, int64_t z)
     return range.lo + (v < 0 ? v + size : v);
 }
 
-/* Whether the magnitude is rounded, half to even, to more than the largest number, which
- * has an odd or even code. */
+/* Return 1 if half to even rounds the magnitude beyond the largest number. The code of
+ * the largest number is odd or even. */
 static int is_too_large(double v, enum pq_type type)
 {
     double most = 0, next = 0;
@@ -1000,7 +1003,8 @@ static int is_too_large(double v, enum pq_type type)
     return fabs(v) > tie || (fabs(v) == tie && code % 2 != 0);
 }
 
-/* A step in which NaN has the sign of the number, and of what that is multiplied by. */
+/* Compute a step with a NaN result: NaN gets the sign of the number and of its
+ * multiplier. */
 static double moved(enum pq_type carrier, char operation, double a, double b)
 {
     const double v = calculated(carrier, operation, a, b);
@@ -1009,15 +1013,15 @@ static double moved(enum pq_type carrier, char operation, double a, double b)
     return isnan(v) ? copysign((double)NAN, negative ? -1.0 : 1.0) : v;
 }
 
-/* Of integers that differ from codes by whole numbers of them, or are less or more. */
+/* Compare two 64-bit integers of a type: return 1, 0 or -1. */
 static int compare_wide(int64_t a, int64_t b, enum pq_type type)
 {
     const int above = type == PQ_U64 ? (uint64_t)a > (uint64_t)b : a > b;
     return above ? 1 : a == b ? 0 : -1;
 }
 
-/* The same of 64 bits: r + z, modulo 2^64, and in *side whether it is below or above all
- * codes: steps of 2^32, and what is left, one after the other. */
+/* Return r + z modulo 2^64, and in *side whether it is below or above all codes. The sum
+ * is computed in steps of 2^32 and a rest. */
 static int64_t wide_sum(double r, int64_t z, enum pq_type type, int *side)
 {
     const int is_far = fabs(r) >= 0x1p66;
@@ -1059,7 +1063,7 @@ static int quantize_int64(const struct pq_args *args, unsigned char *y, double x
                     : args->beyond == PQ_REFUSE && (side != 0 || below || above);
 }
 
-/* The code of a number of float64, half to even, without a zero point. */
+/* Encode a float64 number, half to even, without a zero point. */
 static void encode_number(const struct pq_run *options, double v, unsigned char *y)
 {
     const double one = 1;
@@ -1071,7 +1075,7 @@ static void encode_number(const struct pq_run *options, double v, unsigned char 
     run_kernel(&pq_kernels_scalar, &run, 1, 1, &v, y, 1, 1, &one, &none);
 }
 
-/* Whether the element counts as out of range. */
+/* Return 1 if the element counts as out of range. */
 static int quantize_affine(const struct pq_args *args, const unsigned char *px,
                            unsigned char *y, double scale, double offset,
                            union zero zero_point)
@@ -1118,8 +1122,8 @@ static int quantize_affine(const struct pq_args *args, const unsigned char *px,
                           (sum < (double)range.lo || sum > (double)range.hi);
 }
 
-/* Stochastically: the quotient, as general kernels have it, is made a number of the type,
- * and that a code. */
+/* Quantize stochastically: round the quotient of the float64 kernel to a number of the
+ * type, then encode it. */
 static void quantize_drawn(const struct pq_run *general, const unsigned char *x,
                            unsigned char *y, double scale, union zero zero)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random calls of the public functions on random views, and what they have to give: a loop
- * over single elements that indexes the same views. Shared by check_api.c and fuzz_api.c.
+ * Random calls of the public functions on random views, and their expected results,
+ * computed element by element. Shared by check_api.c and fuzz_api.c.
  */
 #ifndef CALLS_H
 #define CALLS_H
@@ -14,10 +14,10 @@ enum {
     ARENA = 1 << 20,
     PARAM_ARENA = 1 << 20,
     MOST_FILLS = 3,
-    MOST_NDIM = 8 /* of views */
+    MOST_NDIM = 8 /* dimensions of a view */
 };
 
-/* Where views lie; whoever makes them frees them. */
+/* The memory of views. Its owner frees it. */
 struct arenas {
     struct guarded in, out, scale, zero, offset;
 };
@@ -33,7 +33,7 @@ struct view {
     ptrdiff_t strides[PQ_MAX_NDIM];
     unsigned char *lowest;
     size_t bytes;
-    int has_words; /* its elements are in words: */
+    int has_words; /* 1: the elements are in `words` */
     struct pq_layout words;
     unsigned char order[256];
 };
@@ -41,17 +41,18 @@ struct view {
 enum layout {
     PLAIN,     /* C order, native */
     GAPPED,    /* permuted, reversed, with gaps */
-    BROADCAST, /* also with zero strides, and others that make elements overlap */
-    ALIGNED    /* GAPPED, in multiples of the element's size */
+    BROADCAST, /* also with strides, for example 0, that make elements overlap */
+    ALIGNED    /* GAPPED, with strides that are multiples of the element size */
 };
 
 void draw_view(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
-/* Elements of less than 8 bits that lie at bits: PLAIN is dense, in C order. */
+/* Elements of fewer than 8 bits with bit strides. PLAIN is dense, in C order. */
 void draw_bits(struct view *view, const struct guarded *where, int ndim,
                const ptrdiff_t *extents, enum pq_type type, enum layout layout);
 
-/* Elements of at most 8 bits in words along some axis; there is one. */
+/* Elements of at most 8 bits in words along a random axis. The view needs at least one
+ * axis. */
 void draw_words(struct view *view, const struct guarded *where, int ndim,
                 const ptrdiff_t *extents, enum pq_type type, enum layout layout);
 
@@ -60,7 +61,7 @@ unsigned char *element_at(const struct pq_array *array, int ndim, const ptrdiff_
 void put_element(const struct pq_array *array, void *at, uint64_t bits);
 double real_at(const struct pq_array *array, const void *at);
 int64_t integer_at(const struct pq_array *array, const void *at);
-/* The next index in C order; 0 after the last. */
+/* Advance to the next index in C order. Return 0 after the last one. */
 int step(int ndim, const ptrdiff_t *extents, ptrdiff_t *index);
 size_t elements_of(int ndim, const ptrdiff_t *extents);
 
@@ -69,7 +70,7 @@ size_t elements_of(int ndim, const ptrdiff_t *extents);
 struct call {
     struct pq_args args;
     ptrdiff_t shape[PQ_MAX_NDIM], block[PQ_MAX_NDIM];
-    ptrdiff_t counts[PQ_MAX_NDIM]; /* of parameters */
+    ptrdiff_t counts[PQ_MAX_NDIM]; /* extents of the parameters */
     int selects[PQ_MAX_NDIM];
     size_t n;
     struct view in, out, scale, zero;
@@ -77,34 +78,34 @@ struct call {
     int parts;
 };
 
-/* Of most calls; a few are larger. */
+/* Return a number of elements: small, or seldom large. */
 size_t usual_size(void);
 enum pq_type pick(const enum pq_type *types, size_t n);
-/* At most `most` elements. */
+/* Draw a shape of at most `most` elements. */
 void draw_shape(struct call *call, size_t most);
-/* Which dimensions select parameters, and in what blocks. */
+/* Draw the dimensions that select parameters, and their block sizes. */
 void draw_granularity(struct call *call);
 void draw_params(struct call *call, enum layout layout, enum pq_type scale_type,
                  enum pq_type zero_type, int with_zero);
 void clear_unselected(const struct call *call, struct view *view);
 void fill_params(struct call *call, int quantize);
 void fill_input(struct call *call, int quantize);
-/* A call on whole types, with everything filled in. */
+/* Draw a complete call, on types of at least 8 bits. */
 void draw_call(struct call *call, int quantize);
 
-/* Offsets, multipliers, fills, a range and policies, any of them, beside what is there:
- * before the numbers are filled in, which then have offsets, too. */
+/* Add random affine options: offsets, multipliers, fills, a range, policies. Call this
+ * before the numbers are filled in, because offsets are among them. */
 void draw_affine(struct call *call, int quantize);
 
-/* Elements that a call counts as out of range, and the C-order position of the first. */
+/* The number of elements out of range, and the C-order position of the first. */
 struct outside {
     size_t count, first;
 };
 
-/* The result, in a copy of the output that begins at `lowest`. Zero points that are not
- * the codes' own are at most 2^52 in magnitude. */
+/* Compute the result into a copy of the output that begins at `lowest`. Zero points of a
+ * type that differs from the codes must be at most 2^52 in magnitude. */
 struct outside naive(const struct call *call, int quantize, unsigned char *lowest);
-/* The same for pq_repack. */
+/* Compute the result of pq_repack(). */
 void naive_repack(const struct call *call, unsigned char *lowest);
 void describe(const struct call *call, int quantize, char *text, size_t size);
 

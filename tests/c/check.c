@@ -36,7 +36,7 @@ static struct {
     char test[160];
     uint64_t seed;
     int passed, failed;
-    int failures; /* of this test */
+    int failures; /* failures of the running test */
     size_t light;
 } state;
 
@@ -55,7 +55,8 @@ static void say_where(void)
     (void)written;
 }
 
-/* Say where, and let what was there before, a sanitizer or the default, do the rest. */
+/* Print the test, then restore the previous handler (a sanitizer's or the default) and
+ * let it run. */
 static void on_crash(int number)
 {
     say_where();
@@ -91,7 +92,8 @@ void check_start(const char *program)
     state.light = light != NULL ? (size_t)strtoull(light, NULL, 10) : 1;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_crashes();
-#if defined(CHECK_ASAN) && !defined(FUZZER) /* whose own callback keeps the input */
+#if defined(CHECK_ASAN) && !defined(FUZZER) /* the callback of the fuzzer saves the input  \
+                                             */
     __sanitizer_set_death_callback(say_where);
 #endif
 }
@@ -191,7 +193,7 @@ void random_from(const unsigned char *bytes, size_t n)
     choices_left = bytes != NULL ? n : 0;
 }
 
-/* As few bytes as n needs, so that a change of one of them changes one choice. */
+/* Read only the bytes that n needs, so that a change of one byte changes one choice. */
 static uint64_t take_choice(size_t n)
 {
     const int bytes = n <= 0x100 ? 1 : n <= 0x10000 ? 2 : 8;
@@ -207,7 +209,7 @@ size_t random_below(size_t n)
     if (choices_left > 0) {
         return (size_t)(take_choice(n) % n);
     }
-    if (n <= UINT32_MAX) { /* without a division */
+    if (n <= UINT32_MAX) { /* avoids a 64-bit division */
         return (size_t)((random_bits() >> 32) * n >> 32);
     }
     return (size_t)((random_bits() >> 11) % n);
@@ -397,7 +399,7 @@ double get_real(const void *p, enum pq_type type, size_t i)
     const uint64_t bits = get_bits(p, type, i);
     switch (type) {
     case PQ_F32:
-        /* What widens may lose the sign of NaN. */
+        /* A conversion to a wider type can lose the sign of NaN. */
         return copysign((double)f32_of_bits((uint32_t)bits), bits >> 31 ? -1.0 : 1.0);
     case PQ_F16:
         return decode_f16((uint16_t)bits);
@@ -528,12 +530,12 @@ static uint64_t draw_special(struct format f)
     case 3: /* a signaling NaN */
         return sign | infinity | 1 | (random_bits() & (quiet - 1));
     case 4:
-        return sign | (infinity - 1); /* the largest number */
+        return sign | (infinity - 1); /* largest number */
     case 5:
-        return sign | one << f.mantissa; /* the smallest normal one */
+        return sign | one << f.mantissa; /* smallest normal number */
     case 6:
-        return sign | 1; /* the smallest one */
-    default:             /* a subnormal */
+        return sign | 1; /* smallest subnormal number */
+    default:             /* any subnormal number */
         return sign | (random_bits() & ((one << f.mantissa) - 1));
     }
 }
@@ -596,7 +598,7 @@ static uint32_t draw_float_bits(uint32_t exponent)
 
 float draw_scale(void)
 {
-    /* Where the fast quotients end, and where subnormals begin to count. */
+    /* The limits of fast quotients and of the treatment of subnormals. */
     static const uint32_t ends[] = {26,  27,  28,  46,  47,  48,  50,  51,  52,
                                     66,  67,  68,  2,   3,   4,   19,  20,  21,
                                     202, 203, 204, 220, 221, 222, 226, 227, 228};
@@ -609,7 +611,7 @@ float draw_scale(void)
     case 0:
         bits = draw_float_bits(ends[random_below(count)]);
         break;
-    case 1: /* the ends exactly */
+    case 1: /* the exact limits */
         bits = ends[random_below(count)] << 23 | (random_chance(50) ? 0x7fffff : 0);
         break;
     case 2: /* all ones */
@@ -634,7 +636,7 @@ float draw_scale(void)
     case 9: /* anywhere in the fast range */
         bits = draw_float_bits((uint32_t)random_between(27, 227));
         break;
-    default: /* usual */
+    default: /* ordinary */
         bits = draw_float_bits((uint32_t)random_between(107, 147));
         break;
     }
@@ -710,7 +712,7 @@ static size_t page_size(void)
     return info.dwPageSize;
 }
 
-/* `inside` bytes after a page that cannot be touched, and before another; null: none. */
+/* Map `inside` bytes between two inaccessible pages. Return NULL on failure. */
 static void *map_between(size_t inside, size_t page)
 {
     DWORD before_that;
@@ -734,7 +736,7 @@ static size_t page_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* `inside` bytes after a page that cannot be touched, and before another; null: none. */
+/* Map `inside` bytes between two inaccessible pages. Return NULL on failure. */
 static void *map_between(size_t inside, size_t page)
 {
     char *const all =

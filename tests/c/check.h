@@ -101,7 +101,7 @@ struct guarded {
 
 struct guarded guarded_make(size_t size);
 void guarded_free(struct guarded *memory);
-/* The last `n` bytes before the page that follows. */
+/* Return the last `n` bytes before the inaccessible page at the end. */
 unsigned char *guarded_end(const struct guarded *memory, size_t n);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public functions against loops over single elements that index the same views.
+ * Check the public functions against loops over single elements of equal views.
  *
- *     check_api              everything
- *     check_api SEED COUNT   COUNT random cases of each kind, from SEED
+ *     check_api              run everything
+ *     check_api SEED COUNT   run COUNT random cases of each kind, from SEED
  */
 #include <fenv.h>
 #include <limits.h>
@@ -27,7 +27,7 @@ static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16,
 
 static unsigned char before[ARENA + sizeof(uint64_t)], expected[ARENA];
 
-/* Planned for arrays elsewhere, of which nothing is read or written. */
+/* Prepare the call with different addresses, which must not be accessed. */
 static enum pq_status run_planned(const struct pq_kernels *k, const struct call *call,
                                   int quantize, int part)
 {
@@ -55,13 +55,13 @@ static enum pq_status run_part(const struct pq_kernels *k, const struct call *ca
                     : pq_dequantize(k, &call->args, part, call->parts);
 }
 
-/* All parts in a random order; of a great many only those that have work. */
+/* Run all parts in a random order. If parts are many, run only parts that have work. */
 static enum pq_status run_parts(const struct pq_kernels *k, const struct call *call,
                                 int quantize)
 {
     enum { SOME = 100 };
     int order[SOME];
-    if (call->parts > SOME) { /* shares of 1 or of 64 of the longest dimension */
+    if (call->parts > SOME) { /* parts are multiples of 1 or 64 of the longest dimension */
         for (int p = 0; p <= (int)call->n && p < call->parts - 1; p++) {
             const enum pq_status status = run_part(k, call, quantize, p);
             if (status != PQ_OK) {
@@ -84,7 +84,7 @@ static enum pq_status run_parts(const struct pq_kernels *k, const struct call *c
     return PQ_OK;
 }
 
-/* Each part writes what is its own: no byte is written by two. */
+/* Check that each byte is written by one part only. */
 static void check_parts_disjoint(const struct pq_kernels *k, const struct call *call,
                                  int quantize)
 {
@@ -99,7 +99,8 @@ static void check_parts_disjoint(const struct pq_kernels *k, const struct call *
         memset(out, 0xff, bytes);
         run_part(k, call, quantize, part);
         for (size_t i = 0; i < bytes; i++) {
-            if (zeros_left[i] != 0 || out[i] != 0xff) { /* some of its bits written */
+            if (zeros_left[i] != 0 ||
+                out[i] != 0xff) { /* a part wrote some bits of the byte */
                 CHECK(!owned[i], "%s: byte %zu written by two of %d parts", k->name, i,
                       call->parts);
                 owned[i] = 1;
@@ -149,8 +150,8 @@ static void check_calls(int quantize, uint64_t seed, size_t count)
     check_case(0);
 }
 
-/* Shapes that the random ones seldom have: more groups than a tile of parameters holds,
- * rows just at the lengths where another way is taken. */
+/* Shapes that random calls seldom have: more groups than a tile of parameters, and rows
+ * with lengths at the limits of different paths. */
 static void check_chosen_shapes(int quantize)
 {
     static const struct {
@@ -212,7 +213,7 @@ static void check_chosen_shapes(int quantize)
         draw_params(&call, call.block[1] > 1 || random_chance(80) ? PLAIN : GAPPED, PQ_F32,
                     code, random_chance(75));
         if (random_chance(50) && call.selects[0] && call.block[1] > 1) {
-            /* rows of parameters that overlap where the last block is short */
+            /* rows of parameters that overlap if the last block is short */
             const ptrdiff_t whole = call.shape[1] / call.block[1];
             call.scale.strides[0] = whole * call.scale.strides[1];
             call.zero.strides[0] = whole * call.zero.strides[1];
@@ -234,8 +235,8 @@ static void check_chosen_shapes(int quantize)
 
 /* ---- extrema ---- */
 
-/* A call whose scale and zero are float64 cells laid out alike, so that one index serves.
- */
+/* Draw a call with float64 cells in `scale` and `zero` of equal layout, so that one index
+ * serves both. */
 static void draw_minmax(struct call *call)
 {
     const int tame = random_chance(70);
@@ -327,7 +328,7 @@ static void check_extrema(const struct pq_kernels *k, const struct call *call,
     }
 }
 
-/* As float32, where cells are as far apart as those of extrema. */
+/* Read float32 cells at the strides of the float64 extrema. */
 static void check_magnitudes(const struct pq_kernels *k, const struct call *call,
                              const struct extrema *start, const struct extrema *due)
 {
@@ -399,7 +400,7 @@ static void check_choose(void)
         const size_t n = random_below(N);
         const size_t real_size = pq_type_size(choice.real);
         const size_t code_size = pq_type_size(choice.code);
-        const int tame = random_chance(50); /* what is chosen many at a time */
+        const int tame = random_chance(50); /* values that are chosen many at a time */
         double lo[N], hi[N];
         for (size_t e = 0; e < n; e++) {
             const double a = (random_unit() - 0.5) * ldexp(1, (int)random_below(60) - 30);
@@ -411,7 +412,7 @@ static void check_choose(void)
                 lo[e] = 0;
                 hi[e] = 0;
                 break;
-            case 1: /* nothing was there */
+            case 1: /* no elements */
                 lo[e] = (double)INFINITY;
                 hi[e] = (double)-INFINITY;
                 break;
@@ -427,7 +428,7 @@ static void check_choose(void)
                 hi[e] = random_chance(50) ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
                 lo[e] = random_chance(50) ? 0 : -hi[e];
                 break;
-            case 5: { /* the same in steps that float32 rounds */
+            case 5: { /* a tie in steps that float32 rounds */
                 const double step = 0.01 + random_unit(),
                              k = (double)random_below(300) + 0.5;
                 lo[e] = (double)(float)(-k * step);
@@ -463,8 +464,9 @@ static void check_choose(void)
             if (s == 0) {
                 s = choice.real == PQ_F32 ? 0x1p-149 : 0x1p-1074;
             }
-            /* Rounded up where data would saturate by more than half a step, moved a little
-             * where it would come back infinite; the Python tests say by how much. */
+            /* The scale is rounded up if data would saturate by more than half a step,
+             * and moved a little if dequantized data would be infinite. The Python tests
+             * check how much. */
             const double place = choice.real == PQ_F32 ? 0x1p-23 : 0x1p-52;
             const int tiny = s < (choice.real == PQ_F32 ? 0x1p-126 : 0x1p-1022);
             const int close =
@@ -507,7 +509,8 @@ static enum pq_type zero_type_of(enum pq_type code)
     return info->kind == PQ_KIND_INTEGER ? info->carrier : PQ_I8;
 }
 
-/* What pq_choose makes of the extrema of each group, or of a NaN among them. */
+/* Compute the expected parameters by pq_choose(), from the extrema or a NaN of each
+ * group. */
 static void check_each(const struct call *call, const struct pq_choice *choice,
                        const struct extrema *e, const char *name)
 {
@@ -543,7 +546,7 @@ static void check_params(uint64_t seed, size_t count)
     for (size_t i = 0; i < count && !check_tired(); i++) {
         random_seed(seed + i);
         check_case(seed + i);
-        draw_minmax(&call); /* its cells as `out`, which is not looked at */
+        draw_minmax(&call); /* its cells as `out`, which is ignored */
         const enum pq_type real = call.in.array.type;
         struct pq_choice choice = {sizeof choice, random_chance(50) ? real : PQ_NO_TYPE,
                                    random_chance(70) ? pick(integers_too, 6)
@@ -621,7 +624,7 @@ static void check_zeros_within(void)
             hi = t;
         }
         if (type == PQ_U64 ||
-            random_chance(30)) { /* a large uint64 must not pass for negative */
+            random_chance(30)) { /* a large uint64 is not a negative number */
             lo = random_chance(50) ? INT64_MIN : draw_integer(INT64_MIN, lo);
         }
         const int64_t lowest = lo > own.lo ? lo : own.lo;
@@ -732,7 +735,7 @@ static const struct control controls[] = {{FE_TONEAREST, 0}};
 
 #endif
 
-/* Everything that the public functions compute of the call, in one place. */
+/* Collect all results of the public functions for the call. */
 struct results {
     enum pq_status status;
     int finite;
@@ -815,14 +818,14 @@ static void check_control(int quantize)
 
 /* ---- affine calls, by hand ---- */
 
-/* Four elements under one scale and offset. */
+/* Four elements with one scale and offset. */
 struct affine_case {
     const char *what;
     int quantize;
     enum pq_type code;
     float scale, offset;
     int inverse, zero;
-    int64_t fill; /* one, if not 0 */
+    int64_t fill; /* a fill, unless 0 */
     int64_t lowest_code, highest_code;
     enum pq_beyond beyond;
     enum pq_status due;
@@ -908,10 +911,10 @@ static void check_affine(const struct pq_kernels *k)
     check_end();
 }
 
-/* ---- what random calls are too small for ---- */
+/* ---- calls larger than random calls ---- */
 
-/* Many rows with gaps between them, under one scale: their parameters are repeated for only
- * so many at a time. */
+/* Many rows with gaps and one scale. The engine repeats the parameters for a limited
+ * number of rows at a time. */
 static void check_many_rows(void)
 {
     enum { ROWS = 2500, COLUMNS = 33, STRIDE = 40 };
@@ -944,8 +947,8 @@ static void check_many_rows(void)
     check_end();
 }
 
-/* Elements that follow each other need no plan: but in parts, and where zero points are so
- * far that no kernel takes them. */
+/* Contiguous elements need no plan, unless a call has parts or zero points so large that
+ * no kernel accepts them. */
 static void check_runs(const struct pq_kernels *k)
 {
     enum { N = 1000 };
@@ -971,7 +974,7 @@ static void check_runs(const struct pq_kernels *k)
     check_end();
 }
 
-/* Rows are searched a piece at a time, of whole blocks. */
+/* Rows are searched by tiles of complete blocks. */
 static void check_first_beyond(const struct pq_kernels *k)
 {
     enum { N = 2000, BLOCK = 3, BLOCKS = (N + BLOCK - 1) / BLOCK, PLACE = 1502 };

@@ -14,7 +14,7 @@ static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I4,
 static const enum pq_type scales[] = {PQ_F32,      PQ_F64,       PQ_F16,    PQ_BF16,
                                       PQ_F8E4M3FN, PQ_F8E8M0FNU, PQ_NO_TYPE};
 
-/* Wild ends have any bits. */
+/* Wild limits have random bits. */
 static double random_end(enum pq_type real, int wild)
 {
     const double v = real == PQ_F64 ? f64_of_bits(random_bits())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places in tables of numbers: the kernels of every level beside the definition, between
- * inaccessible pages and at any address, and calls that are refused. */
+/* Codebooks: the kernels of every instruction set against the definition, between
+ * inaccessible pages and at any address; invalid calls. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static float table[PQ_BOOK], ascending[PQ_BOOK], middle[PQ_BOOK];
 static uint8_t code_of[PQ_BOOK];
 static struct pq_codebook book;
 
-/* Often the same number more than once. */
+/* Draw values, often with equal ones. */
 static void draw_table(void)
 {
     count = 4 << random_below(7);
@@ -25,7 +25,7 @@ static void draw_table(void)
         table[i] = again ? table[random_below((size_t)i)]
                          : (float)ldexp(random_unit() - 0.5, (int)random_below(9));
     }
-    for (int i = 0; i < count; i++) { /* the first of equal ones first */
+    for (int i = 0; i < count; i++) { /* equal values keep their order */
         int place = 0;
         for (int k = 0; k < count; k++) {
             place += table[k] < table[i] || (table[k] == table[i] && k < i);
@@ -49,7 +49,7 @@ static uint8_t place_of(double v)
     return code_of[below];
 }
 
-/* About a bound, or anything. */
+/* Draw a number near a bound, or any number. */
 static float draw_number(float scale)
 {
     static const float edges[] = {0.0f, -0.0f, 1e-45f, 3e38f, INFINITY, -INFINITY, NAN};
@@ -222,7 +222,7 @@ static void check_refusals(void)
     check_end();
 }
 
-/* The functions that others get. */
+/* Check the functions in the table of the interface. */
 static void check_table(void)
 {
     struct pq_api api;

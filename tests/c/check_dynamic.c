@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pq_dynamic_quantize and pq_fake_quantize on random views, of each table and in random
- * parts, against the two calls of the scalar table that they stand for; masks against a
- * call for each element. Whole arenas are compared, so that nothing else is written.
+ * Check pq_dynamic_quantize() and pq_fake_quantize() on random views, with each
+ * instruction set and in random parts, against two calls of the scalar kernels. Masks are
+ * compared with a call for each element. The comparison includes the memory around the
+ * arrays.
  */
 #include <math.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ static size_t draw_size(void)
     return random_chance(3) ? MOST_ELEMENTS : random_chance(60) ? USUAL_ELEMENTS : SHORT;
 }
 
-/* The parts in some order, each once. */
+/* Run all parts in a random order. */
 static enum pq_status in_parts(enum pq_status (*run)(const void *what, int part, int parts),
                                const void *what)
 {
@@ -176,7 +177,8 @@ static void draw_dynamic(struct call *call, struct dynamic *d, int broken)
     d->choice = (struct pq_choice){.size = sizeof d->choice, .code = code};
     if (!pq_is_narrow_float(code)) {
         const struct pq_range all = pq_range_of(code);
-        const int some = !call->out.has_words && random_chance(30); /* of few bits */
+        const int some =
+            !call->out.has_words && random_chance(30); /* a type of fewer than 8 bits */
         d->choice.rule = (enum pq_rule)random_below(3);
         d->choice.lowest_code = !some ? 0 : all.lo < -5 ? -5 : all.lo;
         d->choice.highest_code = !some ? 0 : all.hi > 6 ? 6 : all.hi;
@@ -210,7 +212,8 @@ static void check_dynamic(const struct pq_kernels *kernels, const char *name)
     check_end();
 }
 
-/* Which bytes a part writes, counted: it does, if what was there makes no difference. */
+/* Count the parts that write each byte: a part writes a byte if its old value makes no
+ * difference. */
 static void count_bytes(const struct dynamic *d, int part, int parts, size_t n,
                         unsigned char *by)
 {
@@ -227,7 +230,7 @@ static void count_bytes(const struct dynamic *d, int part, int parts, size_t n,
     }
 }
 
-/* Parts may run at the same time: no byte is of two of them, though groups end in one. */
+/* Check that no byte belongs to two parts, though groups can end within a byte. */
 static void check_parts_apart(const struct pq_kernels *kernels, const char *name)
 {
     enum { N = 999, PARTS = 5 };
@@ -309,7 +312,7 @@ static void check_dynamic_errors(const struct pq_kernels *kernels)
     bad = good;
     bad.scale.type = PQ_F64;
     REFUSED(PQ_ERR_TYPE, &bad, &choice, 0, 1);
-    REFUSED(PQ_ERR_TYPE, &bad, &choice, 98, 99); /* which has no work */
+    REFUSED(PQ_ERR_TYPE, &bad, &choice, 98, 99); /* a part without work */
     bad.in.swapped = 1;
     REFUSED(PQ_ERR_TYPE, &bad, &choice, 98, 99);
     bad = good;
@@ -339,7 +342,7 @@ static enum pq_status run_fake(const void *what, int part, int parts)
     return pq_fake_quantize(f->kernels, &f->args, &f->fake, part, parts);
 }
 
-/* Codes in an array of their own, in C order, and back. */
+/* Quantize to a separate array of codes in C order, and dequantize it. */
 static enum pq_status there_and_back(const struct faking *f)
 {
     const struct pq_kernels *const scalar = pq_isa_find("scalar");
@@ -362,7 +365,7 @@ static enum pq_status there_and_back(const struct faking *f)
     return pq_dequantize(scalar, &args, 0, 1);
 }
 
-/* Each element by itself, refused where it is out of range. */
+/* Quantize each element alone; an error means that it is out of range. */
 static void find_mask(const struct faking *f)
 {
     const struct pq_kernels *const scalar = pq_isa_find("scalar");
@@ -405,7 +408,8 @@ static void draw_fake(struct call *call, struct view *mask, struct faking *f)
     const int ndim = call->args.ndim;
     draw_view(&call->in, &memory.in, ndim, call->shape, real,
               layout == PLAIN ? PLAIN : BROADCAST);
-    draw_view(&call->out, &memory.out, ndim, call->shape, code, layout); /* for the rest */
+    draw_view(&call->out, &memory.out, ndim, call->shape, code,
+              layout); /* for the other members */
     draw_params(call, random_chance(50) ? PLAIN : GAPPED,
                 random_chance(60) ? PQ_F32 : pick(reals, COUNT(reals)), pq_carrier_of(code),
                 !is_float && random_chance(60));
@@ -499,7 +503,7 @@ static void check_fake_errors(const struct pq_kernels *kernels)
     other = fake;
     other.code = PQ_F32;
     REFUSED(PQ_ERR_TYPE, &good, &other, 0, 1);
-    other.code = PQ_F8E4M3FN; /* which have no zero points */
+    other.code = PQ_F8E4M3FN; /* a type without zero points */
     REFUSED(PQ_ERR_ZERO, &good, &other, 0, 1);
     other = fake;
     other.mask.type = PQ_I8;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoders of blocks against what ggml 0.25.3 makes of the same numbers, and their memory.
- */
+/* Compare the encoders of blocks with ggml 0.25.3 on equal numbers, and check their
+ * memory. */
 #include <math.h>
 #include <string.h>
 
@@ -9,8 +9,9 @@
 
 enum { PIECE = 1024, PIECES = 48, COUNT = PIECE * PIECES };
 
-/* FNV-1a of the blocks of numbers(), in the order of the formats. ggml's reference code was
- * compiled without contraction; where that is undefined, the least scale of MXFP4. */
+/* FNV-1a digests of the blocks of numbers(), in the order of the formats. ggml's
+ * reference code was compiled without contraction. It is undefined for the smallest scale
+ * of MXFP4. */
 static const uint64_t digests[PQ_GGUF_FORMATS] = {
     [PQ_BLOCK_Q4_0] = 0x96fc298b21759809,   [PQ_BLOCK_Q4_1] = 0xbf63108fdd733368,
     [PQ_BLOCK_Q5_0] = 0xb7374a681f39c352,   [PQ_BLOCK_Q5_1] = 0x962f5492d0ae476a,
@@ -24,8 +25,8 @@ static const uint64_t digests[PQ_GGUF_FORMATS] = {
     [PQ_BLOCK_IQ4_NL] = 0xcc6dc69a7c16a630, [PQ_BLOCK_IQ4_XS] = 0xf855668b18b6af2b,
 };
 
-/* The same with the weights of check_weights(); and of IQ4_NL without any, when a search is
- * asked for. */
+/* Digests with the weights of check_weights(), and of IQ4_NL with a search without
+ * weights. */
 static const uint64_t weighted[PQ_GGUF_FORMATS] = {
     [PQ_BLOCK_Q4_0] = 0x35a0434cfeada022,   [PQ_BLOCK_Q4_1] = 0x33553221862454df,
     [PQ_BLOCK_Q5_0] = 0x0c91128b5dc986a7,   [PQ_BLOCK_Q5_1] = 0xfc45486127d15f49,
@@ -38,8 +39,8 @@ static const uint64_t asked = 0x02e00a5348c932ce;
 
 static struct guarded in, out;
 
-/* Numbers that are the same everywhere: of many magnitudes, of few digits, some among
- * zeros, and such as have infinite inverses. */
+/* Fill in numbers that are equal on every machine: many magnitudes, few digits, isolated
+ * numbers among zeros, and numbers with infinite inverses. */
 static void numbers(float *x)
 {
     for (uint32_t k = 0; k < COUNT; k++) {
@@ -91,8 +92,8 @@ static void check_bytes(const struct pq_kernels *kernels, int place)
     check_end();
 }
 
-/* Importance, an eighth of it 0; with the sum of numbers in order there is the mean of a
- * row of them. */
+/* Fill in importances; an eighth of them are 0. The sum of the numbers in order gives the
+ * mean of their row. */
 static void check_weights(const struct pq_kernels *kernels, int place)
 {
     static float weights[COUNT];
@@ -125,7 +126,7 @@ static void check_weights(const struct pq_kernels *kernels, int place)
     check_end();
 }
 
-/* Any number of blocks, bytes at any address, the first or the last ones of their pages. */
+/* Check any number of blocks, at any address, at the begin and end of accessible memory. */
 static void check_memory(const struct pq_kernels *kernels, int place)
 {
     const struct pq_block_format *const format = pq_block_format(place);
@@ -152,8 +153,8 @@ static void check_memory(const struct pq_kernels *kernels, int place)
     check_end();
 }
 
-/* Numbers of any bits: what is made of NaN and infinities means nothing, but nothing else
- * is read or written. */
+/* Check random bits. Results of NaN and infinities are undefined, but no other memory is
+ * accessed. */
 static void check_any_bits(const struct pq_kernels *kernels, int place)
 {
     enum { BLOCKS = 5 };
@@ -174,7 +175,7 @@ static void check_any_bits(const struct pq_kernels *kernels, int place)
     check_end();
 }
 
-/* The integer below a logarithm of float32, which is rounded: up to a power of two's. */
+/* Return the floor of a float32 logarithm, which rounds up to powers of two. */
 static void check_powers(const struct pq_kernels *kernels)
 {
     check_begin("scales of MXFP4 below powers of two of %s", kernels->name);
@@ -192,8 +193,8 @@ static void check_powers(const struct pq_kernels *kernels)
     check_end();
 }
 
-/* Every pattern of bits of a block's largest number and of others in proportion: levels
- * beside the scalar one. */
+/* Check all bit patterns of the largest number of a block, with the other numbers in
+ * proportion: each instruction set against the scalar one. */
 static void check_levels(const struct pq_kernels *kernels, int place)
 {
     const struct pq_kernels *const scalar = pq_isa_find("scalar");

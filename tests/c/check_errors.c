@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is refused, with what status, and that nothing is written then; which instruction
- * sets there are; rounding modes left behind by others.
+ * Check that invalid calls return the right status and write nothing; which instruction
+ * sets are available; and rounding modes that callers leave behind.
  */
 #include <fenv.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 
 enum { ROWS = 2, COLUMNS = 3, BIG = PQ_MAX_NDIM + 1 };
 
-/* A small valid call, a copy of which each test spoils. */
+/* A small valid call. Each test spoils a copy. */
 static struct {
     float reals[ROWS * COLUMNS], scale[ROWS * COLUMNS];
     unsigned char codes[ROWS * COLUMNS], zero[ROWS * COLUMNS * 8];
@@ -68,7 +68,7 @@ static struct pq_args valid_args(int quantize, enum pq_type zero_type)
     return args;
 }
 
-/* The ways to spoil a call; what each is to be answered. */
+/* The ways to spoil a call, and the expected status of each. */
 enum fault {
     NO_FAULT,
     NO_SHAPE,
@@ -122,7 +122,7 @@ static enum pq_status bad_status(int value)
     return (enum pq_status)value;
 }
 
-/* Spoil the call; the status that is due. */
+/* Spoil the call and return the expected status. */
 static enum pq_status spoil(struct pq_args *a, enum fault fault, int quantize)
 {
     const ptrdiff_t size = (ptrdiff_t)pq_type_size(a->out.type);
@@ -166,7 +166,7 @@ static enum pq_status spoil(struct pq_args *a, enum fault fault, int quantize)
     case EXTENT_LOWEST:
         small.shape[1] = PTRDIFF_MIN;
         return PQ_ERR_SHAPE;
-    case EXTENTS_HUGE: /* each is possible, with strides of 0 */
+    case EXTENTS_HUGE: /* each extent alone is valid with strides of 0 */
         small.shape[0] = small.shape[1] = PTRDIFF_MAX / 100;
         small.in[0] = small.in[1] = small.params[0] = small.params[1] = 0;
         return PQ_ERR_SHAPE;
@@ -232,7 +232,7 @@ static enum pq_status spoil(struct pq_args *a, enum fault fault, int quantize)
         if (a->zero.type != PQ_I64) {
             return PQ_OK;
         }
-        if (!quantize) { /* any int64 will do, and no uint64 beyond */
+        if (!quantize) { /* any int64 is valid, a larger uint64 is not */
             a->zero.type = PQ_U64;
         }
         put_bits(small.zero, a->zero.type, ROWS * COLUMNS - 1,
@@ -244,7 +244,7 @@ static enum pq_status spoil(struct pq_args *a, enum fault fault, int quantize)
     case ROWS_SAME:
         small.out[0] = 0;
         return PQ_ERR_OVERLAP;
-    case ROWS_CROSS: /* reversed, and still on top of each other */
+    case ROWS_CROSS: /* reversed, and still overlapping */
         a->out.data = (char *)a->out.data + COLUMNS * size;
         small.out[0] = -(COLUMNS - 1) * size;
         return PQ_ERR_OVERLAP;
@@ -257,7 +257,8 @@ static void check_errors(int quantize)
 {
     check_begin("%s, errors", quantize ? "quantize" : "dequantize");
     const struct pq_kernels *k = &pq_kernels_scalar;
-    for (int wide_zero = 0; wide_zero <= 1; wide_zero++) { /* looked at before, or not */
+    for (int wide_zero = 0; wide_zero <= 1;
+         wide_zero++) { /* zero points that are read before the plan, or later */
         for (int f = 0; f < FAULTS; f++) {
             struct pq_args args = valid_args(quantize, wide_zero ? PQ_I64 : PQ_I8);
             const enum pq_status due = spoil(&args, (enum fault)f, quantize);
@@ -358,7 +359,8 @@ static void check_table(void)
     check_end();
 }
 
-/* 64 dimensions are the most; a dimension of one element may have any stride. */
+/* Check that 64 dimensions are valid, and that a dimension of one element accepts any
+ * stride. */
 static void check_most_dimensions(void)
 {
     check_begin("64 dimensions");
@@ -491,7 +493,7 @@ static void check_choose_errors(void)
 
 /* ---- found by fuzz_api ---- */
 
-/* A stride that is never taken may be anything. */
+/* Check that an unused stride can have any value. */
 static void check_unused_strides(void)
 {
     int64_t outside = 5;
@@ -513,8 +515,7 @@ static void check_unused_strides(void)
     check_end();
 }
 
-/* Without elements there may be no zero points either: what their strides are does not
- * matter. */
+/* Check that empty arrays need no zero points: their strides do not matter. */
 static void check_zeros_of_nothing(void)
 {
     int64_t outside = 5;
@@ -522,7 +523,7 @@ static void check_zeros_of_nothing(void)
     check_begin("zero points of no elements");
     struct pq_args args = valid_args(1, PQ_I8);
     args.zero.data = guarded_end(&arena, 0);
-    args.zero.type = PQ_I16; /* which have to be looked at */
+    args.zero.type = PQ_I16; /* a type with zero points that must be checked */
     small.shape[0] = 0;
     small.zeros[0] = small.zeros[1] = 0;
     CHECK(pq_zeros_within(&args, 3, 3, &outside) == 1 && outside == 0, "within");
@@ -533,7 +534,7 @@ static void check_zeros_of_nothing(void)
 
 static ptrdiff_t bits[BIG];
 
-/* Only codes of less than 8 bits lie at bits. */
+/* Check that only codes of fewer than 8 bits accept bit strides. */
 static void check_bit_strides(void)
 {
     check_begin("bit strides where nothing lies at bits");
@@ -560,7 +561,7 @@ static void check_bit_strides(void)
     check_end();
 }
 
-/* Dequantizing takes what quantizing would, unless it is told to take more. */
+/* Check that dequantize accepts the zero points of quantize, and more with `any_zeros`. */
 static void check_any_zeros(void)
 {
     check_begin("zero points outside the range");
@@ -607,7 +608,7 @@ static void check_zeros_errors(void)
     check_end();
 }
 
-/* One among more than are looked at together, wherever it is. */
+/* Check that an invalid zero point is found anywhere in a long array. */
 static void check_one_outside(void)
 {
     enum { MOST = 20003 };
@@ -638,7 +639,7 @@ static void check_one_outside(void)
     check_end();
 }
 
-/* Extrema that are not finite mean nothing, but are not undefined either. */
+/* Check that extrema that are not finite cause no undefined behavior. */
 static void check_choose_infinite(void)
 {
     static const double ends[] = {-INFINITY, INFINITY, NAN, 0, -1};
@@ -657,7 +658,7 @@ static void check_choose_infinite(void)
     check_end();
 }
 
-/* Bits above those of a code are not copied. */
+/* Check that bits above a code are not copied. */
 static void check_repacked_bits(void)
 {
     static const enum pq_type types[] = {
@@ -687,9 +688,9 @@ static void check_repacked_bits(void)
 /* ---- layouts ---- */
 
 static unsigned char words[256];
-static unsigned char turned[256]; /* a permutation of any number up to 256 but 1 */
+static unsigned char turned[256]; /* permutes the first n numbers for any n from 2 to 256 */
 
-/* Codes 8, 9, ... of 4 bits, a row to a word. */
+/* Codes 8, 9, ... of 4 bits, one word for each row. */
 static struct pq_args valid_words(struct pq_layout *layout)
 {
     struct pq_args args = valid_args(1, PQ_U8);
@@ -702,7 +703,7 @@ static struct pq_args valid_words(struct pq_layout *layout)
         small.scale[i] = 1;
     }
     bits[0] = 32;
-    bits[1] = PTRDIFF_MIN; /* not looked at */
+    bits[1] = PTRDIFF_MIN; /* ignored */
     args.out = (struct pq_array){.data = words, .type = PQ_U4, .bit_strides = bits};
     args.out_layout = layout;
     *layout = (struct pq_layout){
@@ -767,12 +768,12 @@ static void check_layouts(void)
     EXPECT_LAYOUT(PQ_ERR_TYPE, args.out.type = PQ_U8; layout.bits = -1);
     EXPECT_LAYOUT(PQ_ERR_TYPE, args.out.type = PQ_I16);
     EXPECT_LAYOUT(PQ_ERR_OVERLAP, bits[0] = 0);
-    EXPECT_LAYOUT(PQ_ERR_OVERLAP, bits[0] = 8); /* in the same word */
+    EXPECT_LAYOUT(PQ_ERR_OVERLAP, bits[0] = 8); /* rows share a word */
     EXPECT_LAYOUT(PQ_ERR_OVERLAP, layout.order = turned; layout.group = 16);
     EXPECT_LAYOUT(PQ_ERR_OVERLAP, layout.order = turned; layout.group = 16;
                   layout.word_stride = 16; bits[0] = 64);
 
-    /* One code to a row: bits 6 to 8, in two words. */
+    /* One code for each row: bits 6 to 8, in two words. */
     static const unsigned char third[] = {2, 0, 1};
 #define EXPECT_ONE(due, ...)                                                               \
     EXPECT_LAYOUT(due, small.shape[1] = 1; args.out.type = PQ_U8; layout.bits = 3;         \
@@ -793,7 +794,7 @@ static void check_layouts(void)
     check_end();
 }
 
-/* No word has bits of two parts: on threads some would be lost. */
+/* Check that no word has bits of two parts; threads could lose some. */
 static void check_parts_of_words(void)
 {
     enum { N = 20000, PARTS = 4, MOST = 5056 };
@@ -820,7 +821,7 @@ static void check_parts_of_words(void)
                 .scale = {(void *)(uintptr_t)&one, none, PQ_F32, 0, NULL},
                 .out_layout = &layout};
             int writers = 0;
-            for (int i = 0; i < groups[g]; i++) { /* from their ends */
+            for (int i = 0; i < groups[g]; i++) { /* in reverse order */
                 order[i] = (unsigned char)(groups[g] - 1 - i);
             }
             for (int p = 0; p < PARTS; p++) {
@@ -861,8 +862,8 @@ static void check_names(void)
     CHECK(pq_isa_find(NULL) == NULL && pq_isa_name(-1) == NULL, "no name");
     CHECK(pq_isa_name(INT_MIN) == NULL, "no name at the lowest number");
 #if defined(__x86_64__)
-    __builtin_cpu_init(); /* which Windows needs */
-    /* To what zig links for Windows no CPU has anything. */
+    __builtin_cpu_init(); /* required on Windows */
+    /* The library that zig links for Windows reports no CPU features. */
     const int known = __builtin_cpu_supports("sse2");
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const int avx512 =
@@ -902,7 +903,7 @@ static void check_names(void)
 /* ---- control state ---- */
 
 #if defined(FE_UPWARD) /* WebAssembly always rounds to nearest */
-/* Rounding modes by fenv.h, on data that shows them. */
+/* Check rounding modes set by fenv.h, with data that depends on them. */
 static void check_fenv(void)
 {
     static const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
@@ -931,19 +932,19 @@ static void check_fenv(void) {}
 
 /* ---- affine calls ---- */
 
-/* Options beside a call that is valid, and what it is answered. */
+/* Options of an otherwise valid call, and the expected status. */
 struct option {
     const char *what;
     int quantize;
     enum pq_status due;
-    enum pq_type real, code; /* none: float32, int8 */
+    enum pq_type real, code; /* PQ_NO_TYPE: float32, int8 */
     enum pq_type precision;
     size_t fills;
-    int64_t fill; /* the same as often as that */
+    int64_t fill; /* repeated `fills` times */
     int64_t lowest_code, highest_code;
     int beyond;
     int zero_first, narrow_first, overflow;
-    signed char zero; /* of all elements */
+    signed char zero; /* zero point of all elements */
 };
 
 static const struct option options[] = {
@@ -1040,7 +1041,7 @@ static void check_affine_errors(void)
     check_end();
 }
 
-/* Zero points that only 64 bits hold have no affine kernel. */
+/* Check zero points that need 64 bits: no affine kernel supports them. */
 static void check_affine_zeros(void)
 {
     check_begin("affine calls, far zero points");

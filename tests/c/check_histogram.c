@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pq_histogram() at every level against a loop over single elements: any bits of every
- * type, strides of both signs, the other byte order, parts, and memory between
- * inaccessible pages.
+ * Check pq_histogram() with every instruction set against a loop over single elements:
+ * random bits of every type, strides of both signs, both byte orders, parts, and memory
+ * between inaccessible pages.
  */
 #include <fenv.h>
 #include <math.h>
@@ -68,7 +68,7 @@ static void draw_view(struct view *view, enum pq_type type)
             random_chance(30) ? 1 : (ptrdiff_t)(random_below(limit / view->n) + 1);
         view->n *= (size_t)view->shape[d];
     }
-    /* Contiguous in some order of the dimensions, perhaps with gaps and turned round. */
+    /* Contiguous in a random order of the dimensions, sometimes with gaps and reversed. */
     ptrdiff_t step = (ptrdiff_t)size;
     for (int k = 0, at = (int)random_below(DIMS); k < DIMS; k++, at = (at + 1) % DIMS) {
         if (random_chance(15) && (size_t)step * view->n < memory.size / 8) {
@@ -99,7 +99,7 @@ static void draw_view(struct view *view, enum pq_type type)
 
 /* ---- the definition ---- */
 
-/* The largest float32 that is not larger in magnitude, by search. */
+/* Return the largest float32 that does not exceed the magnitude, by search. */
 static size_t key_of_double(double v)
 {
     const double magnitude = fabs(v);
@@ -177,7 +177,7 @@ static struct pq_args args_of(const struct view *view)
                                    .swapped = view->swapped}};
 }
 
-/* All pages, which come in order and are not empty. */
+/* Take all pages. They come in ascending order and are not empty. */
 static void take(struct pq_counts *counts)
 {
     uint64_t page[PQ_PAGE];
@@ -249,8 +249,7 @@ static void check_views(const struct pq_kernels *k, enum pq_type type)
     check_end();
 }
 
-/* Calls one after the other count together; the control state of the caller is no matter.
- */
+/* Check that several calls add up, in any control state of the caller. */
 static void check_together(const struct pq_kernels *k)
 {
     check_begin("%s histogram of many calls", k->name);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What quantizes, in runs so long that levels may have kernels of their own for them, each
- * table against scalar, byte for byte: numbers beside ties and limits of the codes, numbers
- * of any bits, all float16 and bfloat16 numbers; the other table between inaccessible
- * pages.
+ * Check kernels that quantize, in runs so long that instruction sets can have special
+ * kernels for them. Each table is compared with the scalar one byte for byte, between
+ * inaccessible pages. Numbers are near ties and limits of the codes, or have random bits;
+ * all float16 and bfloat16 numbers occur.
  *
- *   CHECK_SAMPLES=1000000000 build/check_long       as many float32 numbers to each type
+ *     CHECK_SAMPLES=1000000000 build/check_long       number of float32 numbers for each
+ * type
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,13 +20,13 @@
 
 enum { LONG = 1 << 16, MANY = 1 << 12, MOST = 2 * LONG + 700, GROUPS = 4, CANARY = 64 };
 
-static int has_control; /* whether the machine has a floating-point control state */
+static int has_control; /* 1 if the machine has a floating-point control state */
 
 static struct {
     struct guarded x, y;
 } memory;
 
-/* One pair of parameters to a group, with float64 the same for all. */
+/* One pair of parameters for each group. float64 parameters are equal for all groups. */
 static struct {
     int dequantizes;
     enum pq_type in, out;
@@ -57,8 +58,8 @@ static double scale_of(size_t i)
     return batch.in == PQ_F64 ? batch.wide_scale[0] : (double)batch.scale[i / batch.g];
 }
 
-/* Beside a multiple of half a scale, or one of few bits, as the ties of narrow floats are;
- * else of any bits or any value. */
+/* Draw a number near a multiple of half a scale, or near a number of few bits (the ties
+ * of narrow floats), or with any bits or value. */
 static uint64_t draw_number(enum pq_type type, double scale)
 {
     const uint64_t bits = random_bits();
@@ -146,7 +147,7 @@ static void run(const struct pq_kernels *k, const void *x, void *y)
                wide ? (void *)batch.wide_zero : batch.zero);
 }
 
-/* Whether the engine runs the batch while subnormals count as zeros. */
+/* Return 1 if the engine runs the batch while subnormals count as zeros. */
 static int may_flush(void)
 {
     const int is_float = pq_is_narrow_float(code_of());
@@ -175,8 +176,8 @@ static void report(const struct pq_kernels *k, const unsigned char *y)
           (unsigned long long)got, (unsigned long long)expected);
 }
 
-/* The batch that is drawn, `from` and `to` bytes after the first inaccessible page, or,
- * where that is AT_END, up to the last. */
+/* Run the batch, `from` and `to` bytes after the first inaccessible page, or up to the
+ * last one for AT_END. */
 enum { AT_END = -1 };
 
 static void verify(const struct pq_kernels *k, ptrdiff_t from, ptrdiff_t to)
@@ -202,12 +203,12 @@ static void verify(const struct pq_kernels *k, ptrdiff_t from, ptrdiff_t to)
     }
 }
 
-/* ---- what each pair of types goes through ---- */
+/* ---- checks of each pair of types ---- */
 
 static void draw_shape(size_t i)
 {
     const size_t least = batch.dequantizes ? MANY : LONG;
-    if (i % 4 == 0) { /* long groups, the last one perhaps short */
+    if (i % 4 == 0) { /* long groups; the last one can be short */
         batch.g = least + random_below(300);
         batch.n = batch.g + random_below(batch.g + 100);
     } else {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Narrow types: the scalar kernels against the definition of the formats (a search among
- * their numbers), every other table against scalar, byte for byte, between inaccessible
- * pages; packed arrays through the public functions.
+ * Check narrow types: the scalar kernels against the definition of the formats (a search
+ * among their numbers), every other table against the scalar one, byte for byte, between
+ * inaccessible pages; packed arrays through the public functions.
  */
 #include <math.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ enum { MOST = 5000, SHORT_N = 3 * 32 + 3, CANARY = 64 };
 struct float_format {
     enum pq_type type;
     int exponent_bits, mantissa_bits, bias;
-    int last;     /* the largest finite magnitude */
-    int infinite; /* the code after it is infinity, not NaN */
+    int last;     /* code of the largest finite magnitude */
+    int infinite; /* 1: the code after it is infinity, not NaN */
     int fnuz;
 };
 
@@ -50,12 +50,13 @@ static int sign_bit(const struct float_format *f)
     return 1 << (f->exponent_bits + f->mantissa_bits);
 }
 
-static int has_more(const struct float_format *f) /* codes beyond the largest number */
+static int
+has_more(const struct float_format *f) /* 1 if there are codes beyond the largest number */
 {
     return f->fnuz || f->last + 1 < sign_bit(f);
 }
 
-/* Of a magnitude, also of the code after the last. */
+/* Return the value of a magnitude code, also of the code after the last. */
 static double value_of(const struct float_format *f, int magnitude)
 {
     const int exponent = magnitude >> f->mantissa_bits;
@@ -86,8 +87,8 @@ static int nan_code(const struct float_format *f, int negative)
     }
 }
 
-/* The nearest magnitude, ties to the even code, by trying all; past the last where the
- * format goes on. */
+/* Return the nearest magnitude, ties to the even code, by trying all codes, and the code
+ * after the last if the format continues. */
 static int nearest(const struct float_format *f, double v)
 {
     int best = 0;
@@ -136,7 +137,7 @@ static void check_encode(const struct float_format *f, int saturate)
     while (n < MOST / 2) {
         x[n++] = f32_of_bits((uint32_t)random_bits() & 0x7fffffff);
     }
-    for (size_t i = n; n < MOST; i++) { /* and all of that negative */
+    for (size_t i = n; n < MOST; i++) { /* then the negative of all numbers */
         x[n++] = f32_of_bits(bits_of_f32(x[i - MOST / 2]) | 0x80000000u);
     }
     for (int flip = 0; flip < 2; flip++) {
@@ -206,10 +207,10 @@ static struct {
     struct guarded x, y, scale, zero;
 } memory;
 
-static int has_control; /* whether the machine has a floating-point control state */
+static int has_control; /* 1 if the machine has a floating-point control state */
 
-/* The same while subnormals count as zeros, as the engine runs what quantizes where no zero
- * points are added to narrow floats. */
+/* Run the kernel while subnormals count as zeros. The engine does so to quantize, unless
+ * it adds zero points to narrow floats. */
 static void run_flushing(const struct pq_kernels *k, const struct op *op, const void *x,
                          void *y, size_t n, size_t g, const float *scale,
                          const int32_t *zero)
@@ -219,7 +220,7 @@ static void run_flushing(const struct pq_kernels *k, const struct op *op, const 
     pq_fpenv_leave(found);
 }
 
-/* Numbers beside those that `scale` takes to a number of the format, or between two. */
+/* Fill in numbers near a multiple of `scale` by a number of the format, or between two. */
 static uint64_t draw_hard(enum pq_type real, enum pq_type code, float scale)
 {
     const struct float_format *f = definition_of(code);
@@ -230,7 +231,7 @@ static uint64_t draw_hard(enum pq_type real, enum pq_type code, float scale)
     return real == PQ_F32 ? bits : real == PQ_BF16 ? bits >> 16 : random_bits();
 }
 
-/* At the end of the memory before an inaccessible page, canaries before what is written. */
+/* Compare at the end of memory, with canaries before the output. */
 static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, size_t g)
 {
     static unsigned char expected[MOST * sizeof(float)];
@@ -267,7 +268,7 @@ static void try_once(const struct pq_kernels *k, const struct op *op, size_t n, 
         }
         put_bits(x, op->in, i, bits);
     }
-    for (size_t i = 0; i < params; i++) { /* as the engine does it */
+    for (size_t i = 0; i < params; i++) { /* as in the engine */
         flushes_subnormals =
             flushes_subnormals && !(fabsf(scale[i]) < (encodes ? 0x1p-107f : 0x1p-124f));
     }
@@ -298,19 +299,19 @@ static void check_op(const struct pq_kernels *k, struct op op)
         const size_t n = random_below(MOST);
         try_once(k, &op, n, grp ? 1 + random_below(200) : 1);
     }
-    for (size_t i = 0; grp && i < check_count(40); i++) { /* groups of whole blocks */
+    for (size_t i = 0; grp && i < check_count(40); i++) { /* groups of complete chunks */
         const size_t g = 32 * (1 + i % 3);
         try_once(k, &op, g * (1 + random_below(20)), g);
     }
     for (size_t i = 0; grp && i < check_count(40);
-         i++) { /* long enough to wait for lines */
+         i++) { /* long enough for aligned chunks */
         const size_t g = 480 + random_below(600);
         try_once(k, &op, g * (1 + random_below(4)), g);
     }
     check_end();
 }
 
-/* Every code to float64, all under one scale and one zero point. */
+/* Dequantize every code to float64, with one scale and zero point. */
 static void check_decode_same(const struct pq_kernels *k, const struct float_format *f)
 {
     enum { CODES = 256 };
@@ -412,7 +413,7 @@ static void check_bytes_of(const struct pq_kernels *k, enum pq_type type)
     check_end();
 }
 
-/* Bytes of codes that words of 32 bits have at any place. */
+/* Extract codes from any position of 32-bit words. */
 static void check_unpack_words(const struct pq_kernels *k)
 {
     check_begin("%s take_words", k->name);
@@ -439,8 +440,8 @@ static void check_unpack_words(const struct pq_kernels *k)
     check_end();
 }
 
-/* Packed codes dequantized at once, as those of scalar after unpacking; results begin
- * anywhere in a line of caches. */
+/* Dequantize packed codes and compare with the scalar kernels after unpacking. Results
+ * begin at any address. */
 static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type type,
                                     enum pq_type real)
 {
@@ -494,8 +495,8 @@ static void check_dequantize_packed(const struct pq_kernels *k, enum pq_type typ
     check_end();
 }
 
-/* Real numbers quantized to packed codes at once, as by scalar to bytes that are narrowed
- * and packed. Scales of all kinds, and usual ones, with which nothing is divided. */
+/* Quantize to packed codes and compare with the scalar kernels for bytes, narrowed and
+ * packed. Scales are of all kinds, or ordinary scales without divisions. */
 static void check_quantize_packed(const struct pq_kernels *k, enum pq_type type,
                                   enum pq_type real)
 {
@@ -537,9 +538,9 @@ static void check_quantize_packed(const struct pq_kernels *k, enum pq_type type,
     check_end();
 }
 
-/* ---- packed arrays: the same as a byte for each element, packed afterwards ---- */
+/* ---- packed arrays, against arrays of bytes that are packed afterwards ---- */
 
-/* Parts may run at once: none keeps bits of a byte that another writes. */
+/* Check that no part preserves bits of a byte that another part writes. */
 static void check_parts(const struct pq_kernels *k, const struct pq_args *given,
                         size_t bytes, int parts)
 {
@@ -559,8 +560,8 @@ static void check_parts(const struct pq_kernels *k, const struct pq_args *given,
     }
 }
 
-/* The same where elements run downwards and the lowest does not begin a byte: each byte is
- * written by one part, and what lies below stays. */
+/* Check elements in descending order with a lowest element that does not begin a byte.
+ * One part writes each byte, and bits below do not change. */
 static void check_reversed_parts(const struct pq_kernels *k, enum pq_type type)
 {
     enum { N = 301, PARTS = 4 };
@@ -662,7 +663,7 @@ static void check_packed(const struct pq_kernels *k, enum pq_type type)
                 expected[at / 8 + 1] |= (unsigned char)(codes[i] << at % 8 >> 8);
             }
             args.out = (struct pq_array){packed, NULL, type, 0, at_bits};
-            for (int parts = 1; parts <= 5; parts += 2) { /* in any order */
+            for (int parts = 1; parts <= 5; parts += 2) { /* parts in any order */
                 memset(packed, 0xff, sizeof packed);
                 for (int part = parts - 1; part >= 0; part--) {
                     CHECK(pq_quantize(k, &args, part, parts) == PQ_OK, "packed");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A caller that was compiled for version 1.0 of the interface, with the header of that
- * time, which is in old/1.0/, and is given the table of today: everything it knows is where
- * it was, and does what it did.
+ * A caller compiled for version 1.0 of the interface, with the header of old/1.0/, that
+ * gets the current table. Every function of version 1.0 has its old position and result.
  */
 #include "pq.h"
 
@@ -33,7 +32,7 @@ static struct pq_args quantization(void)
     return args;
 }
 
-/* Larger than the caller knows. */
+/* Larger than the table of the caller. */
 static union {
     struct pq_api api;
     unsigned char room[4 * sizeof(struct pq_api)];
@@ -132,12 +131,12 @@ static void check_parameters(const struct pq_kernels *k)
     check_end();
 }
 
-/* What a version after this one may do: add to a struct, and leave that at zero. */
+/* A later version can add members to a struct; the caller leaves them at 0. */
 static void check_sizes(const struct pq_kernels *k)
 {
     struct {
         struct pq_args args;
-        unsigned char more[1024]; /* than any version so far has */
+        unsigned char more[1024]; /* more than any version has */
     } newer;
     check_begin("sizes of structs");
     memset(&newer, 0, sizeof newer);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As check_old.c, a caller of version 1.1, with the header in old/1.1/: offsets, fills,
- * ranges, policies and parameters, which came with it, through the table of today.
+ * A caller compiled for version 1.1, with the header of old/1.1/, that gets the current
+ * table. It uses the additions of version 1.1: offsets, fills, ranges, policies and
+ * parameters.
  */
 #include "pq.h"
 
@@ -19,7 +20,7 @@ static float scale = 0.5f, offset = 1;
 static const int64_t fill[] = {-128};
 static signed char codes[N];
 
-/* Larger than the caller knows. */
+/* Larger than the table of the caller. */
 static union {
     struct pq_api api;
     unsigned char room[4 * sizeof(struct pq_api)];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of weights: every level beside the scalar one, bit for bit, between inaccessible
- * pages; calls of any strides, types and parts; what is refused. */
+/* Check GGUF blocks: every instruction set against the scalar one, bit for bit, between
+ * inaccessible pages; calls with any strides, types and parts; invalid calls. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +8,11 @@
 #include "drivers.h"
 #include "math/scalar_math.h"
 
-enum { MOST = 9 }; /* blocks of a run */
+enum { MOST = 9 }; /* most blocks of a run */
 
 static const struct pq_kernels *scalar;
 
-/* Any bytes; or such that scales are finite. */
+/* Fill in random bytes, or bytes with finite scales. */
 static void draw_bytes(uint8_t *p, size_t n)
 {
     const uint8_t kept = random_chance(50) ? 0xbb : 0xff;
@@ -54,7 +54,8 @@ static void check_narrowing(const struct pq_kernels *kernels)
     _Alignas(64) double wide[N];
     check_begin("narrowing of %s", kernels->name);
     for (int round = 0; round < 300; round++) {
-        for (int i = 0; i < N; i++) { /* about the ends of float16, and anywhere */
+        for (int i = 0; i < N;
+             i++) { /* numbers near the limits of float16, and any numbers */
             const uint32_t bits =
                 (uint32_t)random_below(1u << 16) << 16 | (uint32_t)random_below(1u << 16);
             const uint32_t near = (bits & 0x87ffffff) | 0x38000000;
@@ -80,7 +81,7 @@ static void check_narrowing(const struct pq_kernels *kernels)
 
 /* ---- calls ---- */
 
-/* An element of any type as the bits of what is expected there. */
+/* Convert the expected number to the bits of an element of any type. */
 static uint64_t expected_bits(enum pq_type type, float v)
 {
     return type == PQ_F16    ? pq_f16_from_f32(v)
@@ -104,7 +105,7 @@ static uint64_t bits_at(const char *p, size_t size)
     return bits;
 }
 
-/* Rows of blocks at any strides, to any type, in parts of any order. */
+/* Decode rows of blocks at any strides to any type, in parts of any order. */
 static void check_call(const struct pq_kernels *kernels)
 {
     static const enum pq_type types[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
@@ -158,7 +159,7 @@ static void check_call(const struct pq_kernels *kernels)
     }
 }
 
-/* The nearest number of a type, and what it is as float32, to be encoded. */
+/* Round to a type, and return the float32 value that is encoded. */
 static float put_number(char *to, enum pq_type type, float v)
 {
     const uint16_t half = pq_f16_from_f32(v), brain = pq_bf16_from_f32(v);
@@ -179,7 +180,8 @@ static float put_number(char *to, enum pq_type type, float v)
     return v;
 }
 
-/* Rows of numbers of any type and strides, to blocks at any, in parts of any order. */
+/* Encode rows of numbers of any type and strides to blocks at any strides, in parts of
+ * any order. */
 static void check_encoding(const struct pq_kernels *kernels)
 {
     static const enum pq_type types[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
@@ -196,7 +198,7 @@ static void check_encoding(const struct pq_kernels *kernels)
     const ptrdiff_t blocks = (ptrdiff_t)random_below(13), rows = 4;
     const ptrdiff_t columns = blocks * format->elements, bytes = blocks * format->bytes;
     const ptrdiff_t step = random_chance(70) ? 1 : 2;
-    const bool beside = random_chance(30); /* rows, not numbers */
+    const bool beside = random_chance(30); /* rows are adjacent, numbers of a row are not */
     const ptrdiff_t apart = beside ? rows * size : random_chance(60) ? size : 2 * size;
     const ptrdiff_t gap = random_chance(50) ? 0 : 1 + (ptrdiff_t)random_below(9);
     const ptrdiff_t in_row = beside ? size : columns * apart + gap;
@@ -305,7 +307,8 @@ static void check_refusals(void)
     args = back;
     memset(y, 0, sizeof y);
     EXPECT(PQ_OK);
-    args.size = offsetof(struct pq_blocks, weights); /* callers that know no weights */
+    args.size =
+        offsetof(struct pq_blocks, weights); /* a caller of a version without weights */
     EXPECT(PQ_OK);
     args.size = offsetof(struct pq_blocks, weights) - 1;
     EXPECT(PQ_ERR_SIZE);

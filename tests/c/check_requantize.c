@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requantizing: random calls of each table against the definition, in the 64 bits that
- * int32 sums need, between inaccessible pages; what is refused.
+ * Check requantize: random calls of each table against the definition, in the 64 bits
+ * that sums of int32 need, between inaccessible pages; invalid calls.
  *
- *   CHECK_SAMPLES=1000000 build/check_requantize    as many calls
+ *     CHECK_SAMPLES=1000000 build/check_requantize    number of calls
  */
 #include <math.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static int64_t power(int exponent)
     return INT64_C(1) << exponent;
 }
 
-/* gemmlowp's, in which nothing overflows here. */
+/* gemmlowp's function; no operation overflows here. */
 static int64_t high_product(int64_t a, int64_t b)
 {
     const int64_t nudge = a * b >= 0 ? power(30) : 1 - power(30);
@@ -112,7 +112,7 @@ static double draw_multiplier(void)
     return ldexp(one, (int)random_between(least, random_chance(30) ? 7 : 0));
 }
 
-/* Of a magnitude that sums with other ones keep within 32 bits and some. */
+/* Draw an integer. Most sums with another one fit in 32 bits, some do not. */
 static int64_t draw_element(enum pq_type type)
 {
     struct limits all = limits_of(type);
@@ -136,7 +136,7 @@ static void draw_channels(size_t channels)
         call.f64[c] = call.f64[c] < 0x1p-32 ? 0x1p-32 : call.f64[c];
         call.f32[c] = (float)call.f64[c];
         call.m[c] = (int32_t)(random_bits() >> 33 >> (random_chance(20) ? 12 : 0));
-        /* So that v * m + 2^(shift - 1) is within 64 bits. */
+        /* Keeps v * m + 2^(shift - 1) within 64 bits. */
         call.shift[c] = (int8_t)(left ? random_between(-30, 8) : random_between(20, 61));
         call.bias[c] = (int32_t)draw_integer(-1000000, 1000000);
         if (random_chance(1)) {
@@ -169,7 +169,7 @@ static void draw_call(void)
                         : 1 + (ptrdiff_t)random_below(random_chance(10) ? CHANNELS : 70);
     call.shape[0] = 1 + (ptrdiff_t)random_below(3);
     call.shape[2] = 1 + (ptrdiff_t)random_below((size_t)(MOST / 3 / call.shape[1]));
-    if (random_chance(40)) { /* channels are the last */
+    if (random_chance(40)) { /* channels are the last dimension */
         call.shape[2] = 1;
     }
     call.n = (size_t)(call.shape[0] * call.shape[1] * call.shape[2]);
@@ -189,7 +189,7 @@ static void draw_call(void)
     draw_channels((size_t)call.shape[1]);
 }
 
-/* Strides of arrays whose dimensions are in some order, dense. */
+/* Draw strides of a dense array with its dimensions in a random order. */
 static void lay(ptrdiff_t *strides, size_t size)
 {
     static const int orders[][3] = {{0, 1, 2}, {0, 1, 2}, {1, 0, 2}, {2, 1, 0}, {0, 2, 1}};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scalar kernels against the definitions, written here once more and plainly: formats
- * by ldexp, rounding to a format by comparing with the midpoints of its values, rounding to
- * integer by fmod. Nothing is shared with the kernels.
+ * Check the scalar kernels against the definitions, in independent code: formats by
+ * ldexp, rounding to a format by comparisons with the midpoints of its values, rounding
+ * to integers by fmod. No code is shared with the kernels.
  */
 #include <float.h>
 #include <math.h>
@@ -16,13 +16,13 @@
 static const struct pq_kernels *const scalar = &pq_kernels_scalar;
 static const enum pq_type reals[] = {PQ_F32, PQ_F16, PQ_BF16, PQ_F64};
 static const enum pq_type codes[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32};
-enum { CODES = 4 }; /* the first of them */
+enum { CODES = 4 }; /* the first four types of `codes`, of 8 and 16 bits */
 
 /* ---- the oracle: rounding to a format ---- */
 
 enum { F16_VALUES = 0x7c00, BF16_VALUES = 0x7f80 };
 
-/* The values of both formats from 0 up, and the one that would follow the largest. */
+/* The values of both formats in ascending order from 0, and the value after the largest. */
 static double f16_values[F16_VALUES + 1], bf16_values[BF16_VALUES + 1];
 
 static void make_values(void)
@@ -37,8 +37,8 @@ static void make_values(void)
     bf16_values[BF16_VALUES] = 0x1p128;
 }
 
-/* The sign of num - value * den, exactly: no double lies between a product and its
- * rounding. */
+/* Return the exact sign of num - value * den. No double is between a product and its
+ * rounded value. */
 static int compare(double num, double value, double den)
 {
     const double product = value * den;
@@ -50,8 +50,8 @@ static int compare(double num, double value, double den)
 }
 
 /*
- * The index of the value nearest to num / den, both positive, ties to the even index. The
- * quotient is never formed: num is compared with midpoints times den.
+ * Return the index of the value nearest to num / den, both positive, ties to the even
+ * index. The quotient is never computed: num is compared with midpoints times den.
  */
 static int nearest_value(const double *values, int last, double num, double den)
 {
@@ -74,7 +74,8 @@ static int nearest_value(const double *values, int last, double num, double den)
     return lo % 2 == 0 ? lo : hi;
 }
 
-/* The same for float32, climbing from a guess, midpoint by midpoint. */
+/* Return the float32 nearest to num / den. Start from an estimate and go from midpoint to
+ * midpoint. */
 static double nearest_f32(double num, double den)
 {
     const uint32_t infinity = 0x7f800000;
@@ -95,7 +96,7 @@ static double nearest_f32(double num, double den)
     }
 }
 
-/* num / den rounded once to `type`. */
+/* Return num / den, rounded once to `type`. */
 static double quotient_in(enum pq_type type, double num, double den)
 {
     const int negative = signbit(num) != signbit(den);
@@ -129,7 +130,8 @@ static double round_by_definition(double q, enum pq_round round)
     if (!(fabs(q) < 0x1p53)) {
         return q;
     }
-    const double fraction = fmod(q, 1), whole = q - fraction; /* both exact */
+    const double fraction = fmod(q, 1),
+                 whole = q - fraction; /* both operations are exact */
     const double part = fabs(fraction), away = q > 0 ? whole + 1 : whole - 1;
     switch (round) {
     case PQ_HALF_AWAY:
@@ -153,7 +155,7 @@ static double round_by_definition(double q, enum pq_round round)
     }
 }
 
-/* Round, add the zero point, saturate; NaN is the lowest code. */
+/* Round, add the zero point and saturate. NaN becomes the lowest code. */
 static int64_t code_of(double q, enum pq_round round, int64_t zero, enum pq_type code)
 {
     const struct limits limits = limits_of(code);
@@ -203,7 +205,7 @@ static uint64_t real_of(int64_t code, double scale, int64_t zero, enum pq_type r
 
 enum { MAX_N = 1 << 16 };
 
-static double x[MAX_N], y[MAX_N]; /* of any type */
+static double x[MAX_N], y[MAX_N]; /* elements of any type */
 static float scales[MAX_N];
 static int32_t zeros[MAX_N];
 static double wide_scales[MAX_N], wide_zeros[MAX_N];
@@ -235,7 +237,8 @@ static void expect_real(size_t i, enum pq_type code, enum pq_type real, uint64_t
     }
 }
 
-/* All of x[0, n) under one scale and zero point; as a group, and a pair each. */
+/* Run x[0, n) with one scale and zero point: as one group, and with parameters for each
+ * element. */
 static void quantize_all(enum pq_type real, enum pq_type code, enum pq_round round,
                          size_t n, float scale, int32_t zero)
 {
@@ -260,7 +263,7 @@ static void quantize_all(enum pq_type real, enum pq_type code, enum pq_round rou
 static void check_formats(void)
 {
     check_begin("f16 and bf16 decoded");
-    for (size_t i = 0; i < MAX_N; i++) { /* through a wide kernel that only converts */
+    for (size_t i = 0; i < MAX_N; i++) { /* by a float64 kernel that only converts */
         put_bits(x, PQ_F16, i, i);
         wide_scales[i] = 1;
         wide_zeros[i] = 0;
@@ -283,7 +286,8 @@ static void check_formats(void)
     check_end();
 
     check_begin("f16 and bf16 encoded");
-    /* Every midpoint and its neighbours, by dequantizing 1 under scales that are they. */
+    /* Check every midpoint and its neighbours, by dequantizing 1 with these numbers as
+     * scales. */
     for (int t = 0; t < 2; t++) {
         const enum pq_type real = t == 0 ? PQ_F16 : PQ_BF16;
         const double *values = t == 0 ? f16_values : bf16_values;
@@ -311,7 +315,7 @@ static void check_formats(void)
 
 /* ---- quantize ---- */
 
-/* All inputs of 16 bits. */
+/* Check all inputs of 16 bits. */
 static void check_halves(enum pq_type real)
 {
     static const float some[] = {1.0f,      0.1f,    7.0f,       0x1p-9f,   -0.3f,
@@ -333,7 +337,7 @@ static void check_halves(enum pq_type real)
     check_end();
 }
 
-/* float32 by steps through the binades that matter, and all around the ties. */
+/* Check float32 numbers: steps through the relevant binades, and all numbers near ties. */
 static void check_roundings(enum pq_round round)
 {
     const uint32_t stride = check_count(8) < 8 ? 1999 : 311;
@@ -411,7 +415,8 @@ static void check_quantize_int64(enum pq_type real, enum pq_type code)
     check_end();
 }
 
-/* Quotients beside the midpoints of a precision: here rounding twice goes wrong. */
+/* Check quotients near the midpoints of a precision, where two roundings give a wrong
+ * result. */
 static void check_precision(enum pq_type real, enum pq_type compute)
 {
     check_begin("quotient of %s in %s", type_name(real), type_name(compute));
@@ -514,7 +519,7 @@ static void check_dequantize_int64(enum pq_type code, enum pq_type real)
 
 /* ---- codes of 64 bits: integers of more, in two parts ---- */
 
-/* upper * 2^33 + lower, of which the lower is not negative. */
+/* An integer upper * 2^33 + lower, with lower >= 0. */
 struct split {
     int64_t upper, lower;
 };
@@ -529,7 +534,7 @@ static struct split carried(int64_t upper, int64_t lower)
     return (struct split){upper + lower / SPLIT, lower % SPLIT};
 }
 
-/* Of an integer of at most 2^66 in magnitude. */
+/* Split an integer of at most 2^66 in magnitude. */
 static struct split split_of_real(double v)
 {
     const double upper = floor(v / (double)SPLIT);
@@ -560,7 +565,7 @@ static struct split magnitude_of(struct split v)
 static int64_t wide_code_of(double q, enum pq_round round, int64_t zero, enum pq_type code)
 {
     const int64_t lowest = code == PQ_U64 ? 0 : INT64_MIN;
-    const int64_t highest = code == PQ_U64 ? -1 : INT64_MAX; /* as two's complement */
+    const int64_t highest = code == PQ_U64 ? -1 : INT64_MAX; /* in two's complement */
     const double r = round_by_definition(q, round);
     if (!(r > -0x1p66)) {
         return lowest;
@@ -576,7 +581,7 @@ static int64_t wide_code_of(double q, enum pq_round round, int64_t zero, enum pq
                : (int64_t)((uint64_t)sum.upper * (uint64_t)SPLIT + (uint64_t)sum.lower);
 }
 
-/* The float32 number nearest to an integer: the best of some near it. */
+/* Return the float32 number nearest to an integer: the best of some candidates. */
 static float nearest_single(struct split v)
 {
     const double near = (double)v.upper * (double)SPLIT + (double)v.lower;
@@ -747,7 +752,7 @@ static const struct regression regressions[] = {
     {2.5f, 1, 1, PQ_U8, PQ_HALF_EVEN, 3},
     {-0.5f, 1, -3, PQ_I8, PQ_HALF_EVEN, -3},
     {-1.5f, 1, -3, PQ_I8, PQ_HALF_EVEN, -5},
-    /* NaN, infinities and what is beyond int32 */
+    /* NaN, infinities and numbers beyond int32 */
     {NAN, 1, 0, PQ_I8, PQ_HALF_EVEN, -128},
     {NAN, 1, 100, PQ_U8, PQ_HALF_EVEN, 0},
     {NAN, 1, 0, PQ_I32, PQ_HALF_EVEN, INT32_MIN},
@@ -770,7 +775,7 @@ static const struct regression regressions[] = {
     {4294967296.f, 1, 0, PQ_U32, PQ_HALF_EVEN, UINT32_MAX},
     {4294967040.f, 1, 0, PQ_U32, PQ_HALF_EVEN, 4294967040},
     {-1, 1, 5, PQ_U32, PQ_HALF_EVEN, 4},
-    /* scales that are no ordinary numbers */
+    /* scales of 0, infinity and NaN */
     {1, 0.0f, 5, PQ_U8, PQ_HALF_EVEN, 255},
     {-1, 0.0f, 5, PQ_U8, PQ_HALF_EVEN, 0},
     {0, 0.0f, 5, PQ_U8, PQ_HALF_EVEN, 0},
@@ -792,7 +797,7 @@ static const struct regression regressions[] = {
     {0x1.fffffep127f, 0x1.fffffep127f, 1, PQ_I16, PQ_TRUNC, 2},
 };
 
-/* The modes as nGraph tabulates them. */
+/* Check the rounding modes against the table of nGraph. */
 static const double table_inputs[] = {2.5, -2.5, 3.5, -3.5, 2.25, -2.25, 2.75, -2.75};
 static const signed char table[PQ_STOCHASTIC][8] = {
     [PQ_HALF_AWAY] = {3, -3, 4, -4, 2, -2, 3, -3},
@@ -806,7 +811,7 @@ static const signed char table[PQ_STOCHASTIC][8] = {
     [PQ_FLOOR] = {2, -3, 3, -4, 2, -3, 2, -3},
 };
 
-/* One element through every table's kernels of the types, in runs of 1 and of 100. */
+/* Quantize one element with every table, in runs of 1 and of 100. */
 static void expect_everywhere(const struct regression *r)
 {
     for (int i = 0; pq_isa_name(i) != NULL; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random words by their definition, written here once more, and stochastic rounding: every
- * table that this machine can run against the scalar one, between inaccessible pages and at
- * every alignment.
+ * Check random words against an independent definition, and stochastic rounding: every
+ * available table against the scalar one, between inaccessible pages and at every
+ * alignment.
  */
 #include <math.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ struct batch {
     size_t n;
     char x[BYTES], y[BYTES];
     uint32_t random_words[MOST];
-    double scale[MOST], zero[MOST]; /* of any type */
+    double scale[MOST], zero[MOST]; /* elements of any type */
 };
 
 static void draw_params(struct batch *b)
@@ -160,7 +160,7 @@ static void run(const struct pq_kernels *k, const struct batch *b, const void *x
     k->quantize_stochastic(&run, x, y, b->n);
 }
 
-/* At the end of memory, or some bytes after its beginning. */
+/* Place an array at the end of memory, or some bytes after its begin. */
 static void *copied(const struct guarded *where, const void *from, size_t n, size_t align)
 {
     unsigned char *const to =

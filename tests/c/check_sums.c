@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of errors and searches for scales: every level beside the scalar one, bit for bit.
- */
+/* Check sums of errors and searches for scales: every instruction set against the scalar
+ * one, bit for bit. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { MOST = PQ_SUM_PIECE, GRID = 5 };
 
 static const struct pq_kernels *scalar;
 
-/* `n` elements that end where memory does. */
+/* Return the address of `n` elements at the end of memory. */
 static void *place(const struct guarded *memory, size_t n, size_t size)
 {
     return guarded_end(memory, n * size);
@@ -84,7 +84,7 @@ static size_t first_least(const double *sums)
     return least;
 }
 
-/* What was not tried, at a level or at the other, is infinite. */
+/* A candidate that one instruction set did not try has an infinite sum. */
 static int same_sums(const double *ours, const double *theirs)
 {
     for (size_t j = 0; j < GRID; j++) {
@@ -96,7 +96,7 @@ static int same_sums(const double *ours, const double *theirs)
     return first_least(ours) == first_least(theirs);
 }
 
-/* What need not be tried is not the best. */
+/* A candidate that need not be tried is not the best. */
 static void check_whole(const struct pq_sums *sums, struct pq_grid *grid, const float *x,
                         size_t n)
 {
@@ -181,7 +181,7 @@ static double x_room[ROOM], y_room[ROOM], w_room[ROOM];
 static char scale_room[2][ROOM], zero_room[2][ROOM];
 static struct pq_error errors[2][ROOM / 64];
 
-/* An array of up to three dimensions, in any order. */
+/* Draw an array of up to three dimensions, in any order. */
 struct drawn {
     ptrdiff_t shape[3], block[3], x[3], y[3], w[3];
     int ndim;
@@ -305,7 +305,7 @@ static void check_calls(const struct pq_kernels *kernels)
     draw_numbers(x_room, ROOM, 1, 0);
     for (size_t i = 0; i < ROOM; i++) {
         w_room[i] = random_unit();
-        /* Two float32 numbers. */
+        /* Each is a sum of two float32 numbers. */
         const float two[2] = {(float)random_unit() - 0.4f, (float)random_unit()};
         memcpy(&x_room[i], two, sizeof two);
     }

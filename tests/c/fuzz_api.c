@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public functions on calls that bytes describe: valid ones on random views, and ones
- * with fields that make no sense. Every instruction set has to give the same status, and
- * the bytes that a loop over single elements gives where one can tell; nothing but the
- * elements of the output may change, and nothing at all where a call is refused.
+ * Check the public functions on calls that bytes of input describe: valid calls on random
+ * views, and calls with invalid members. Every instruction set must return an equal
+ * status, and equal bytes. The bytes must be equal to a loop over single elements if the
+ * loop supports the call. Only elements of the output may change, and no memory if a call
+ * returns an error.
  *
- * With clang's fuzzer this is its target (make fuzz); else a program of its own:
+ * With clang's fuzzer this file is the target (make fuzz). It also is a program:
  *
- *     fuzz_api               some thousand inputs
- *     fuzz_api SEED COUNT    COUNT inputs, from SEED
- *     fuzz_api FILE...       the inputs in these files
+ *     fuzz_api               run some thousand inputs
+ *     fuzz_api SEED COUNT    run COUNT inputs, from SEED
+ *     fuzz_api FILE...       run the inputs in these files
  */
 #include <limits.h>
 #include <math.h>
@@ -46,7 +47,7 @@ static const enum pq_type integers[] = {PQ_I8,  PQ_U8,  PQ_I16, PQ_U16, PQ_I32, 
 
 /* ---- memory that must not change ---- */
 
-/* A view with what is around it, as it was. */
+/* A copy of a view and of the memory around it. */
 struct kept {
     unsigned char *at;
     size_t bytes;
@@ -77,7 +78,8 @@ static void restore(const struct kept *kept)
 
 /* ---- calls ---- */
 
-/* Asked for once: to ask the CPU takes longer than most calls on virtual machines. */
+/* The tables, found once. On virtual machines CPU detection takes longer than most
+ * calls. */
 static const struct pq_kernels *tables[8];
 
 static void find_tables(void)
@@ -90,10 +92,10 @@ static void find_tables(void)
 static struct call call;
 static struct {
     const struct pq_args *args;
-    int part, parts;     /* of one that is refused */
-    int refused;         /* certainly */
-    int known;           /* naive() tells the result */
-    unsigned no_kernels; /* null in their place */
+    int part, parts;     /* the part of an invalid call */
+    int refused;         /* 1: the call is invalid */
+    int known;           /* 1: naive() computes the result */
+    unsigned no_kernels; /* 1: pass NULL instead of the kernels */
 } use;
 
 static enum pq_type draw_code(void)
@@ -101,7 +103,7 @@ static enum pq_type draw_code(void)
     return random_chance(60) ? PICK(whole) : PICK(narrow);
 }
 
-/* A view of all elements, in bytes or at bits. */
+/* Draw a view of all elements, with byte strides or bit strides. */
 static void draw_elements(struct view *view, const struct guarded *where, enum pq_type type,
                           enum layout layout, int may_pack)
 {
@@ -115,7 +117,7 @@ static void draw_elements(struct view *view, const struct guarded *where, enum p
     }
 }
 
-/* Dimensions of one element, of any stride and any block, after the others. */
+/* Append dimensions of one element, with any stride and block. */
 static void add_dimensions(void)
 {
     const int first = call.args.ndim;
@@ -144,13 +146,13 @@ static void collect_args(void)
     call.args.zero = call.zero.array;
     call.args.in_layout = call.in.has_words ? &call.in.words : NULL;
     call.args.out_layout = call.out.has_words ? &call.out.words : NULL;
-    call.args.lowest = call.scale.array; /* of MINMAX */
+    call.args.lowest = call.scale.array; /* used by MINMAX */
     call.args.highest = call.zero.array;
 }
 
 static size_t some_size(void)
 {
-    /* Seldom as many as make more than one tile: those take a hundred times as long. */
+    /* Seldom more than a tile: larger calls take a hundred times as long. */
     return !random_chance(4) ? 70 : random_chance(15) ? USUAL_ELEMENTS : 1300;
 }
 
@@ -181,7 +183,7 @@ static void draw_quantization(int quantize)
     if (call.in.array.type != PQ_I32 && random_chance(50)) {
         draw_affine(&call, quantize);
     }
-    if (!quantize && zero != code && random_chance(20)) { /* refused, or not */
+    if (!quantize && zero != code && random_chance(20)) { /* sometimes invalid */
         call.args.any_zeros = 0;
         use.known = 0;
     }
@@ -204,7 +206,7 @@ static void draw_valid(enum op op)
         draw_elements(&call.in, &memory.in, code, draw_layout(), 1);
         draw_elements(&call.out, &memory.out, code, random_chance(50) ? PLAIN : GAPPED, 1);
         if (code <= PQ_U8 && !call.in.has_words && !call.out.has_words) {
-            use.known = 0; /* bytes to bytes, which is refused */
+            use.known = 0; /* bytes to bytes, which is invalid */
         }
         draw_params(&call, PLAIN, PQ_F32, code, 0);
     } else if (op == MINMAX) {
@@ -231,8 +233,8 @@ static void draw_valid(enum op op)
     collect_args();
 }
 
-/* Zero points that float64 does not hold, or that do not fit: refused or not, but not
- * something that naive() knows. */
+/* Draw zero points that float64 does not represent, or out of range. The call can be
+ * invalid, and naive() does not support it. */
 static void strew_zeros(void)
 {
     const struct pq_array *zero = &call.zero.array;
@@ -262,7 +264,7 @@ static void fill(enum op op)
         fill_input(&call, 0);
     } else if (op == ZEROS_WITHIN) {
         fill_params(&call, 0);
-    } else if (call.n > 0) { /* of MINMAX; more of what is not finite where there is any */
+    } else if (call.n > 0) { /* for MINMAX: more NaN and infinities if there are any */
         const int tame = random_chance(60);
         do {
             unsigned char *at = element_at(&call.in.array, call.args.ndim, index, NULL);
@@ -278,7 +280,7 @@ static void fill(enum op op)
     }
 }
 
-/* ---- what makes no sense ---- */
+/* ---- invalid calls ---- */
 
 static int no_type(void)
 {
@@ -301,7 +303,7 @@ static struct pq_array *any_array(struct pq_args *args)
     return arrays[random_below(sizeof arrays / sizeof arrays[0])];
 }
 
-/* Null where something is needed, or where nothing is. */
+/* Set a required or an optional pointer to NULL. */
 static void take_away(struct pq_args *args)
 {
     struct pq_array *const array = any_array(args);
@@ -311,7 +313,7 @@ static void take_away(struct pq_args *args)
         use.refused = use.refused || args->ndim > 0;
         break;
     case 1:
-        args->block = NULL; /* which changes what parameters there are: no longer valid */
+        args->block = NULL; /* the parameters change, so the call is invalid */
         use.refused = 1;
         args->ndim = -1;
         break;
@@ -324,7 +326,7 @@ static void take_away(struct pq_args *args)
     }
 }
 
-/* Strides that reach far, or are never taken. */
+/* Set large strides, or unused ones. */
 static void stretch(void)
 {
     struct view *const views[] = {&call.in, &call.out, &call.scale, &call.zero};
@@ -335,7 +337,7 @@ static void stretch(void)
     }
 }
 
-/* Another type, of no larger elements. */
+/* Return another type with elements that are not larger. */
 static void retype(struct pq_array *array)
 {
     const enum pq_type other = (enum pq_type)random_below(PQ_TYPE_COUNT);
@@ -344,7 +346,7 @@ static void retype(struct pq_array *array)
     }
 }
 
-/* A size that no version has. */
+/* Return a struct size of no version. */
 static void resize(struct pq_args *args)
 {
     static const size_t sizes[] = {0, 1, sizeof(size_t),
@@ -353,7 +355,7 @@ static void resize(struct pq_args *args)
     use.refused = 1;
 }
 
-/* Words that make no sense. */
+/* Spoil a layout of words. */
 static void mangle(struct pq_layout *layout)
 {
     static const int words[] = {0, -8, 7, 12, 24, 128, INT_MAX, INT_MIN};
@@ -385,7 +387,7 @@ static void mangle(struct pq_layout *layout)
     }
 }
 
-/* Options that make no sense. */
+/* Spoil an option. */
 static void spoil_affine(struct pq_args *args, enum op op)
 {
     const int wide = pq_is_64_bit(op == QUANTIZE ? args->out.type : args->in.type);
@@ -422,7 +424,7 @@ static void spoil_affine(struct pq_args *args, enum op op)
     }
 }
 
-/* Spoil one field of a copy of the call, or the arrays it refers to. */
+/* Spoil one member of a copy of the call, or an array that it refers to. */
 static void spoil(struct pq_args *args, enum op op)
 {
     const int ndim = call.args.ndim;
@@ -454,7 +456,7 @@ static void spoil(struct pq_args *args, enum op op)
         if (ndim > 0 && args->block != NULL) {
             call.block[d] =
                 random_chance(50) ? 0 : PTRDIFF_MIN + (ptrdiff_t)random_below(2);
-            use.refused = op != REPACK; /* which has no parameters */
+            use.refused = op != REPACK; /* repack has no parameters */
         }
         break;
     case 4:
@@ -487,8 +489,8 @@ static void spoil(struct pq_args *args, enum op op)
     }
 }
 
-/* The same arguments from a caller of another version: what is beyond the size of an older
- * one may be anything, what a newer one has is 0. */
+/* Copy the arguments as a caller of another version has them. Bytes beyond the size of an
+ * older version are random; additional members of a newer version are 0. */
 static const struct pq_args *of_another_version(const struct pq_args *args)
 {
     static union {
@@ -500,7 +502,7 @@ static const struct pq_args *of_another_version(const struct pq_args *args)
     const size_t least =
         args->in_layout == NULL && args->out_layout == NULL ? layouts : affine;
     const unsigned char *const bytes = (const unsigned char *)args;
-    size_t size = sizeof *args; /* of what is not 0 */
+    size_t size = sizeof *args; /* size up to the last member that is not 0 */
     while (size > least && bytes[size - 1] == 0) {
         size--;
     }
@@ -538,7 +540,7 @@ static enum pq_status run_once(const struct pq_kernels *k, enum op op, int part,
     return status != PQ_OK ? status : ran;
 }
 
-/* Whether a part has done its work. */
+/* Return 1 if a part has run. */
 static int has_run(enum pq_status status)
 {
     return status == PQ_OK || status == PQ_ERR_BEYOND;
@@ -550,7 +552,8 @@ static enum pq_status run_all(const struct pq_kernels *k, enum op op)
     if (use.parts != 0 || use.part != 0) {
         return run_once(k, op, use.part, use.parts);
     }
-    /* Of a great many shares of 1, of 4 or of 64 of the longest dimension. */
+    /* If parts are many, run the parts that have shares of 1, 4 or 64 of the longest
+     * dimension. */
     const int some = call.parts > FEW_PARTS ? (int)call.n + 1 : call.parts;
     const int first = call.parts > FEW_PARTS ? 0 : (int)random_below((size_t)call.parts);
     for (int p = 0; p < some && has_run(status); p++) {
@@ -560,7 +563,7 @@ static enum pq_status run_all(const struct pq_kernels *k, enum op op)
     return status;
 }
 
-/* Number and place of what is out of range; without parts. */
+/* Check the count and the first position of elements out of range; without parts. */
 static void judge_count(const struct pq_kernels *k, enum pq_status ran, int known,
                         struct outside outside)
 {
@@ -576,7 +579,7 @@ static void judge_count(const struct pq_kernels *k, enum pq_status ran, int know
           first, outside.count, outside.first, text);
 }
 
-/* To and fro by the same arguments, less what has to do with policies: tables agree. */
+/* Check fake_quantize with these arguments, without policies: all tables agree. */
 static void check_fake(void)
 {
     static unsigned char numbers[2][ARENA], masks[2][ARENA];
@@ -672,8 +675,8 @@ static void check_result(enum op op)
 
 /* ---- the others ---- */
 
-/* Parameters that are searched for, and codes by those that are not, are refused as these
- * are; of tables with the same bytes. */
+/* Check search_params and dynamic_quantize: they are invalid if choose_params is, and all
+ * tables write equal bytes. */
 static void check_params_of(const struct pq_args *args, const struct pq_choice *choice,
                             enum pq_status right, int searched)
 {
@@ -708,7 +711,7 @@ static void check_params_of(const struct pq_args *args, const struct pq_choice *
     }
 }
 
-/* The same arguments, with parameters in place of the extrema. */
+/* Check pq_choose_params() and related calls with parameters in place of the extrema. */
 static void check_params(enum pq_status extrema, int finite)
 {
     static unsigned char scale[ARENA], zero[ARENA];
@@ -717,7 +720,7 @@ static void check_params(enum pq_status extrema, int finite)
                                                   : PQ_ERR_NONFINITE;
     if (use.args == NULL || use.args->lowest.type != PQ_F64 ||
         use.args->highest.type != PQ_F64 || (call.n == 0 && !use.known)) {
-        return; /* where nothing is read, strides may be anything for minmax only */
+        return; /* empty arrays: only minmax accepts any strides */
     }
     struct pq_args args = *use.args;
     const struct pq_choice choice = {sizeof choice, PQ_NO_TYPE, PQ_I32,
@@ -752,7 +755,7 @@ static void check_params(enum pq_status extrema, int finite)
     }
 }
 
-/* Elements are counted wherever minmax takes them, which looks at more. */
+/* Check the histogram: it accepts every `in` that minmax accepts. */
 static void check_histogram(enum pq_status extrema, int finite)
 {
     static uint32_t counters[PQ_COUNTERS];
@@ -782,7 +785,7 @@ static void check_histogram(enum pq_status extrema, int finite)
     }
 }
 
-/* Elements measured against themselves. */
+/* Measure elements against themselves. */
 static void check_measure(enum pq_status extrema)
 {
     enum { MOST = 2 * ARENA / PQ_MEASURE_CHUNK + 1 };
@@ -908,7 +911,7 @@ static void check_zeros_within(void)
         CHECK(!use.refused || !got, "accepted");
         return;
     }
-    if (call.n == 0) { /* nothing is looked at */
+    if (call.n == 0) { /* no element is read */
         CHECK(got == 1, "of no elements: %d", got);
         return;
     }
@@ -924,14 +927,14 @@ static void check_zeros_within(void)
 
 static const enum pq_type summed[] = {PQ_I8, PQ_U8, PQ_I16, PQ_U16, PQ_I32, PQ_U32, PQ_I64};
 
-/* A multiplier that every arithmetic has. */
+/* Draw a multiplier that every arithmetic supports. */
 static double usual_multiplier(void)
 {
     return ldexp(0.5 + random_unit() / 2, (int)random_between(-30, 7));
 }
 
-/* A number for each of `n` channels, some bytes apart, the last before an inaccessible
- * page: from `lo` to `hi`, multipliers where these are the same, or any. */
+/* Draw a number for each of `n` channels, some bytes between them, the last before an
+ * inaccessible page: from `lo` to `hi`; if they are equal, multipliers; or any numbers. */
 static struct pq_channels draw_numbers(const struct guarded *where, enum pq_type type,
                                        ptrdiff_t n, int64_t lo, int64_t hi, int any)
 {
@@ -955,13 +958,14 @@ static struct pq_channels draw_numbers(const struct guarded *where, enum pq_type
                                 type, array.swapped};
 }
 
-/* Returns whether numbers may be anything, refused ones too. */
+/* Draw a requantize call. Return 1 if its numbers can be invalid. */
 static int draw_requantization(struct pq_requantization *args)
 {
     const int any = random_chance(10), stored = random_chance(30);
     const ptrdiff_t axis = call.args.ndim > 0 ? random_between(0, call.args.ndim - 1) : 0;
     const ptrdiff_t n = call.args.ndim > 0 ? call.shape[axis] : 1;
-    const enum pq_type source = PICK(summed), target = pick(summed, 5); /* to int32 */
+    const enum pq_type source = PICK(summed),
+                       target = pick(summed, 5); /* the first five, up to int32 */
     const enum layout layout = draw_layout();
     const struct limits codes = limits_of(target);
     draw_view(&call.in, &memory.in, call.args.ndim, call.shape, source, layout);
@@ -998,7 +1002,7 @@ static int draw_requantization(struct pq_requantization *args)
     return any;
 }
 
-/* What no call has; each by itself is refused. */
+/* Spoil one argument so that the call is invalid. */
 static void spoil_requantization(struct pq_requantization *args)
 {
     static const int64_t far[] = {INT64_MIN, INT64_MAX};
@@ -1018,7 +1022,7 @@ static void spoil_requantization(struct pq_requantization *args)
         some->data = &far;
         some->type = (enum pq_type)no_type();
         break;
-    case 4: /* out of bounds, once there are channels */
+    case 4: /* out of bounds if there are channels */
         args->multiplier.stride = 8;
         args->axis = random_chance(50) ? args->ndim : random_chance(50) ? -1 : INT_MIN;
         break;
@@ -1041,7 +1045,7 @@ static void spoil_requantization(struct pq_requantization *args)
     }
 }
 
-/* The same of one element, as if there were no other. */
+/* Requantize the element at `index` alone, into `expected`. */
 static enum pq_status requantize_one(const struct pq_requantization *args,
                                      const ptrdiff_t *index, unsigned char *expected)
 {
@@ -1119,7 +1123,8 @@ static void check_requantize(void)
     restore(&kept_out);
 }
 
-/* Any number by any arithmetic: integers that stand for it, or nothing. */
+/* Check fixed_point for any number and arithmetic: it returns an approximation, or an
+ * error. */
 static void check_fixed_point(void)
 {
     const double real = random_chance(50) ? usual_multiplier() : f64_of_bits(random_bits());
@@ -1150,13 +1155,17 @@ static void check_fixed_point(void)
 
 /* ---- blocks ---- */
 
-enum { MOST_BLOCKS = 3, BLOCK_ROOM = 256 * 8 }; /* bytes of the largest, as numbers */
+enum {
+    MOST_BLOCKS = 3,
+    BLOCK_ROOM = 256 * 8
+}; /* bytes of the numbers of the largest block */
 
 static struct coding {
     const struct pq_block_format *format;
     int encodes;
     struct pq_blocks args;
-    ptrdiff_t shape[PQ_MAX_NDIM], bytes[PQ_MAX_NDIM]; /* of numbers, and of blocks */
+    ptrdiff_t shape[PQ_MAX_NDIM],
+        bytes[PQ_MAX_NDIM]; /* extents of the numbers, and of the blocks */
 } coding;
 
 static enum pq_status code_once(const struct pq_kernels *k, const struct pq_blocks *args,
@@ -1165,7 +1174,7 @@ static enum pq_status code_once(const struct pq_kernels *k, const struct pq_bloc
     return (coding.encodes ? pq_block_encode : pq_block_decode)(k, args, part, parts);
 }
 
-/* Rows of a few blocks, of any bits, and as many dimensions as there may be. */
+/* Draw rows of a few random blocks, with up to the most dimensions. */
 static void draw_blocks(void)
 {
     const enum pq_type type = PICK(reals);
@@ -1196,11 +1205,11 @@ static void draw_blocks(void)
                            .out = call.out.array,
                            .search = coding.format->encodes > 1 && random_chance(50)};
     if (coding.encodes && random_chance(20)) {
-        coding.args.weights = call.in.array; /* of either sign */
+        coding.args.weights = call.in.array; /* numbers of both signs */
     }
 }
 
-/* What no call has; each by itself is refused. */
+/* Spoil one argument so that the call is invalid. */
 static void spoil_blocks(struct pq_blocks *args)
 {
     static const int formats[] = {-1, 0, 1, 4, 5, 30, 43, INT_MAX, INT_MIN};
@@ -1225,7 +1234,7 @@ static void spoil_blocks(struct pq_blocks *args)
     case 5:
         coding.shape[random_below((size_t)args->ndim)] = random_chance(50) ? -1 : -32;
         break;
-    case 6: /* addresses beyond all, where something is there */
+    case 6: /* strides beyond the address space, unless the array is empty */
         coding.shape[last] = 2 * coding.format->elements;
         (some == &args->in ? &call.in : &call.out)->strides[last] =
             random_chance(50) ? PTRDIFF_MAX / 2 : PTRDIFF_MIN / 2;
@@ -1238,7 +1247,8 @@ static void spoil_blocks(struct pq_blocks *args)
     }
 }
 
-/* The block at `index`, whose last is that of its first element: alone, contiguous. */
+/* Encode or decode the block at `index` alone, contiguous, into `expected`. The last
+ * index is the first element of the block, and moves to the last one. */
 static void code_one(ptrdiff_t *index, unsigned char *expected)
 {
     static unsigned char from[BLOCK_ROOM], to[BLOCK_ROOM];
@@ -1275,7 +1285,7 @@ static void code_one(ptrdiff_t *index, unsigned char *expected)
                         (element_at(&coding.args.out, ndim, index, NULL) - kept_out.at),
                     get_bits(to, coding.args.out.type, (size_t)i));
     }
-    *last = block * elements + elements - 1; /* the next is that of another block */
+    *last = block * elements + elements - 1; /* the next index is in another block */
 }
 
 static void check_blocks(void)
@@ -1285,7 +1295,8 @@ static void check_blocks(void)
     draw_blocks();
     const int spoiled = random_chance(20);
     const int parts = random_chance(60) ? 1 : (int)random_between(1, FEW_PARTS);
-    const unsigned char mask = random_chance(50) ? 0xbb : 0xff; /* finite scales, or any */
+    const unsigned char mask =
+        random_chance(50) ? 0xbb : 0xff; /* finite scales, or any bits */
     if (spoiled) {
         spoil_blocks(&coding.args);
     }
@@ -1307,8 +1318,7 @@ static void check_blocks(void)
         for (int part = 0; part < parts && status == PQ_OK; part++) {
             status = code_once(tables[i], &coding.args, part, parts);
         }
-        /* What is made of numbers that are not finite means nothing, and differs, as does
-         * what weights of any sign and kind make. */
+        /* Results of NaN, infinities and invalid weights are undefined and differ. */
         const int any = coding.encodes && !spoiled &&
                         (mask == 0xff || coding.args.weights.data != NULL);
         const int right = any || memcmp(kept_out.at, expected, kept_out.bytes) == 0;
@@ -1364,7 +1374,7 @@ static void one_input(const unsigned char *data, size_t size)
     draw_valid(op);
     struct pq_args args = call.args;
     if (!spoiled) {
-        random_from(NULL, 0); /* the numbers do not matter so much */
+        random_from(NULL, 0); /* the numbers matter less than the arguments */
     }
     fill(op);
     if (strewn) {

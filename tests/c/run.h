@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of a table by what they do. */
+/* Select and run a kernel of a table. */
 #ifndef RUN_H
 #define RUN_H
 
 #include "kernels/kernels.h"
 
-/* The kernel for run->in and run->out, or the general one, which for codes of 64 bits is
- * the wide one, over groups of `g` elements with parameters as it takes them. */
+/* Run the kernel for run->in and run->out, or the float64 kernel, or the int64 kernel for
+ * codes of 64 bits. Groups have `g` elements, and parameters have the type of the
+ * kernel. */
 static inline void run_kernel(const struct pq_kernels *k, const struct pq_run *options,
                               int quantizes, int general, const void *x, void *y, size_t n,
                               size_t g, const void *scale, const void *zero)
