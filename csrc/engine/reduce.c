@@ -46,8 +46,8 @@ struct reduction {
     bool wide;                /* float64 data */
     struct few few;
     pq_minmax_fn *run;
-    pq_minmax_grp_fn *groups;
-    pq_minmax_vec_fn *columns;
+    pq_minmax_groups_fn *groups;
+    pq_minmax_columns_fn *columns;
     bool empty;    /* there are parameters, but no elements */
     bool once;     /* no cell of the box is met twice */
     uint32_t bits; /* at least 0x7f800000: not finite */

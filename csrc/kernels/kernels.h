@@ -141,12 +141,12 @@ typedef size_t pq_pixels_fn(const char *from, ptrdiff_t from_stride, char *to,
 typedef void pq_minmax_fn(const void *x, size_t n, void *lo, void *hi, uint32_t *bits);
 
 /* Write the extrema of each of `groups` groups of `g` elements to `lo` and `hi`. */
-typedef void pq_minmax_grp_fn(const void *x, size_t groups, size_t g, void *lo, void *hi,
-                              uint32_t *bits);
+typedef void pq_minmax_groups_fn(const void *x, size_t groups, size_t g, void *lo, void *hi,
+                                 uint32_t *bits);
 /* Merge the extrema of each of `n` columns into `lo` and `hi`. There are `rows` rows, which
  * start `stride` bytes apart. */
-typedef void pq_minmax_vec_fn(const void *x, ptrdiff_t stride, size_t rows, size_t n,
-                              void *lo, void *hi, uint32_t *bits);
+typedef void pq_minmax_columns_fn(const void *x, ptrdiff_t stride, size_t rows, size_t n,
+                                  void *lo, void *hi, uint32_t *bits);
 
 /*
  * Choose scales and zero points of `n` pairs of extrema, at most PQ_CHOSEN, for codes from

@@ -66,7 +66,7 @@ static void merge_extrema(struct counting *counting, struct columns *columns)
     const size_t width = columns->width, together = width / columns->n;
     const size_t many = columns->rows / together;
     const ptrdiff_t stride = (ptrdiff_t)(width * input->size);
-    pq_minmax_vec_fn *minmax = input->kernels->minmax_columns[input->row];
+    pq_minmax_columns_fn *minmax = input->kernels->minmax_columns[input->row];
     struct pq_extrema found;
     pq_clear_extrema(input, &found, width);
     minmax(columns->x, stride, many, width, &found.lo, &found.hi, &found.bits);

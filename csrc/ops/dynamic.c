@@ -58,7 +58,7 @@ union ends {
 
 struct finder {
     pq_minmax_fn *run;
-    pq_minmax_grp_fn *groups;
+    pq_minmax_groups_fn *groups;
     pq_magnitude_fn *magnitude; /* null: extrema are needed */
     bool wide;
     size_t size; /* bytes of an element */

@@ -958,7 +958,7 @@ static void verify_minmaxes(const struct pq_kernels *k, enum pq_type real, size_
 
 static void check_minmaxes(const struct pq_kernels *k, enum pq_type real)
 {
-    check_begin("%s minmax_grp and minmax_vec %s", k->name, type_name(real));
+    check_begin("%s minmax_groups and minmax_columns %s", k->name, type_name(real));
     for (size_t i = 0; i < check_count(400); i++) {
         const size_t n =
             1 + (random_chance(90) ? random_below(SHORT_N) : random_below(600));

@@ -67,6 +67,7 @@ static void check_narrowing(const struct pq_kernels *kernels)
         ours->to_f64(x, wide, N);
         memcpy(long_brain, brain, sizeof brain);
         if (kernels->long_to_bf16 != NULL) {
+            memset(long_brain, 0x5a, sizeof long_brain);
             kernels->long_to_bf16(x, long_brain, N);
         }
         for (int i = 0; i < N; i++) {
