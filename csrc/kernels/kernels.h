@@ -401,22 +401,11 @@ typedef void pq_write_nan_fn(const struct pq_affine *affine, void *numbers,
 #  endif
 #  define PQ_TABLE PQ_JOIN(pq_kernels, PQ_TABLE_ISA)
 
-/* The functions of the instruction set that have names in other files. */
-#  define KERNEL(member, type, dimensions, presence, ...) DECLARE_##presence(type, member)
+/* The functions of the instruction set that other files call. Rows of list.h with an array
+ * or a static function declare a name without a function. */
+#  define KERNEL(member, type, ...) extern type PQ_NAME(member);
 #  define TABLE(member, type, ...) extern const type PQ_NAME(member);
-#  define DECLARE_ALWAYS(type, member) extern type PQ_NAME(member);
-#  define DECLARE_LONG(type, member) extern type PQ_NAME(member);
-#  define DECLARE_VECTOR(type, member) extern type PQ_NAME(member);
-#  define DECLARE_LOCAL(type, member)
-#  define DECLARE_WIDE(type, member)
-#  define DECLARE_TYPES(type, member)
 #  include "kernels/list.h"
-#  undef DECLARE_ALWAYS
-#  undef DECLARE_LONG
-#  undef DECLARE_VECTOR
-#  undef DECLARE_LOCAL
-#  undef DECLARE_WIDE
-#  undef DECLARE_TYPES
 extern pq_direct_fn PQ_NAME(quantize_direct);
 extern pq_quotients_fn PQ_NAME(divide_f64);
 extern pq_fill_fn PQ_NAME(fill_int64);
