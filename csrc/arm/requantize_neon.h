@@ -8,7 +8,7 @@
 #define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
 #define PQ_SUMS_SATURATE 0
 
-/* Upper halves of products. */
+/* Return (x * y) >> 32 of each element. */
 PQ_INLINE int32x4_t upper_product(int32x4_t x, int32x4_t y)
 {
     return vshrn_high_n_s64(vshrn_n_s64(vmull_s32(vget_low_s32(x), vget_low_s32(y)), 32),
@@ -20,7 +20,7 @@ PQ_INLINE vi upper_products(vi x, vi y)
     return (vi)EACH2(upper_product, x, y);
 }
 
-/* The same of products and 2^31. */
+/* Return (x * y + 2^31) >> 32 of each element. */
 PQ_INLINE int32x4_t upper_product_rounded(int32x4_t x, int32x4_t y)
 {
     return vrshrn_high_n_s64(vrshrn_n_s64(vmull_s32(vget_low_s32(x), vget_low_s32(y)), 32),
@@ -32,7 +32,8 @@ PQ_INLINE vi upper_products_rounded(vi x, vi y)
     return (vi)EACH2(upper_product_rounded, x, y);
 }
 
-/* (x * y + 2^(n - 1)) >> n within [lo, hi], for n from 1 to 62: the lower half. */
+/* Return the lower half of (x * y + 2^(n - 1)) >> n, clipped to [lo, hi], for n from 1 to
+ * 62. */
 PQ_INLINE int32x2_t shifted_product(int64x2_t product, int64x2_t n, int64x2_t lo,
                                     int64x2_t hi)
 {
@@ -58,7 +59,7 @@ PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
                 shifted_products_of(x.d, y.d, n.d, lo, hi)};
 }
 
-/* -1 where x is negative and y has all bits, else 0. */
+/* Return -1 if x is negative and all bits of y are 1, else 0. */
 PQ_INLINE int32x4_t sign_within(int32x4_t x, int32x4_t y)
 {
     return vandq_s32(vshrq_n_s32(x, 31), y);

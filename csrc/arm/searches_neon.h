@@ -90,7 +90,7 @@ PQ_INLINE fl fl_select(ml m, fl x, fl y)
     return (fl){vbslq_f32(m.a, x.a, y.a), vbslq_f32(m.b, x.b, y.b)};
 }
 
-/* Of integers of a byte each. */
+/* Store integers as bytes. */
 PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
 {
     const uint16x4_t a = vmovn_u32(vcvtq_u32_f32(x.a)), b = vmovn_u32(vcvtq_u32_f32(x.b));

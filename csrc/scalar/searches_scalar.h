@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of searches: so many numbers of float32 side by side, of as many columns, and
- * whether something holds for each of them. In plain C one number is least code.
+ * Vector words of search_blocks.inc: LANES float32 values of neighbouring columns, and a
+ * condition for each of them. In plain C one value gives the shortest code.
  */
 #ifndef PQ_SEARCHES_SCALAR_H
 #define PQ_SEARCHES_SCALAR_H
@@ -50,13 +50,13 @@ PQ_INLINE fl fl_root(fl x)
     return sqrtf(x);
 }
 
-/* Half to even, of magnitudes below 2^22; a zero of either sign. */
+/* Round half to even, for magnitudes below 2^22. The sign of a zero is not specified. */
 PQ_INLINE fl fl_rounded(fl x)
 {
     return x + 0x1.8p23f - 0x1.8p23f;
 }
 
-/* The bits that are set in `kept`, and those of `set`. */
+/* Keep the bits of `kept` and set the bits of `set`. */
 PQ_INLINE fl fl_masked(fl x, uint32_t kept, uint32_t set)
 {
     return pq_f32_bits((pq_bits_f32(x) & kept) | set);
@@ -67,19 +67,19 @@ PQ_INLINE ml ml_and(ml x, ml y)
     return x & y;
 }
 
-/* Whether there is one for which it holds. */
+/* Return true if the condition holds for any lane. */
 PQ_INLINE int ml_any(ml x)
 {
     return x;
 }
 
-/* `x` where it holds. */
+/* Return x if the condition holds, else y. */
 PQ_INLINE fl fl_select(ml m, fl x, fl y)
 {
     return m ? x : y;
 }
 
-/* Of integers of a byte each. */
+/* Store integers as bytes. */
 PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
 {
     *p = (uint8_t)(int)x;

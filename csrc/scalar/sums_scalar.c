@@ -46,7 +46,7 @@ PQ_INLINE int64_t requantized_twice(const struct pq_requantize_run *how, int32_t
     return how->half[at] == 0 ? x : (((x - (x < 0)) >> how->right[at]) + 1) >> 1;
 }
 
-/* Sums with 1.5 * 2^52 have integers of less than 2^51 in their last places. */
+/* The sum with 1.5 * 2^52 holds an integer below 2^51 in its last bits. */
 PQ_INLINE int64_t requantized_f32(const struct pq_requantize_run *how, int32_t v, size_t at)
 {
     const float product = (float)v * how->r[at];
@@ -70,7 +70,7 @@ PQ_INLINE void store_code(char *y, size_t size, int64_t code)
 
 typedef int64_t product_fn(const struct pq_requantize_run *how, int32_t v, size_t at);
 
-/* Elements of a group, with the parameters from a place on, `step` apart. */
+/* Requantize a group. Its parameters start at place `at` and are `step` places apart. */
 PQ_INLINE void requantize_with(product_fn *product, const struct pq_requantize_run *how,
                                const char *x, char *y, size_t n, size_t at, size_t step)
 {
@@ -107,7 +107,7 @@ int PQ_NAME(requantize)(const struct pq_requantize_run *how, const void *px, voi
 {
     const char *x = px;
     char *y = py;
-    for (size_t i = 0; i < n; i++) { /* nothing is written before */
+    for (size_t i = 0; i < n; i++) { /* check all sums before writing */
         int32_t v;
         memcpy(&v, x + i * sizeof v, sizeof v);
         if (v + (int64_t)how->least_bias < INT32_MIN ||

@@ -8,13 +8,13 @@
 #define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
 #define PQ_SUMS_SATURATE 1
 
-/* Odd elements in the places of even ones. */
+/* Move each odd element to the even element below it. */
 PQ_INLINE __m256i odd_epi32(__m256i x)
 {
     return _mm256_castps_si256(_mm256_movehdup_ps(_mm256_castsi256_ps(x)));
 }
 
-/* Upper halves of `even` and `odd` products. */
+/* Join the upper halves of 64-bit products of even and of odd elements. */
 PQ_INLINE __m256i upper_epi32(__m256i even, __m256i odd)
 {
     return _mm256_blend_epi32(odd_epi32(even), odd, 0xaa);
@@ -31,7 +31,7 @@ PQ_INLINE vi upper_products(vi x, vi y)
     return (vi)EACH2(upper_product, x, y);
 }
 
-/* The same of products and 2^31. */
+/* Return (x * y + 2^31) >> 32 of each element. */
 PQ_INLINE __m256i upper_product_rounded(__m256i x, __m256i y)
 {
     const __m256i half = _mm256_set1_epi64x(INT64_C(1) << 31);
@@ -45,8 +45,9 @@ PQ_INLINE vi upper_products_rounded(vi x, vi y)
     return (vi)EACH2(upper_product_rounded, x, y);
 }
 
-/* (x * y + 2^(n - 1)) >> n of even elements, within [lo, hi], for n from 1 to 62. Shifts
- * do not know signs: what is 2^63 more, and so is not negative, has none to keep. */
+/* Return (x * y + 2^(n - 1)) >> n of even elements, clipped to [lo, hi], for n from 1 to
+ * 62. AVX2 has no arithmetic shift of 64 bits: add 2^63 before the shift, and subtract 2^63
+ * >> n afterwards. */
 PQ_INLINE __m256i shifted_product(__m256i x, __m256i y, __m256i n, __m256i lo, __m256i hi)
 {
     const __m256i top = _mm256_set1_epi64x(INT64_MIN), one = _mm256_set1_epi64x(1);
@@ -69,7 +70,7 @@ PQ_INLINE __m256i shifted_products_of(__m256i x, __m256i y, __m256i n, __m256i l
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 
-/* The lower halves of these. */
+/* Return the lower halves of shifted_product() for all elements. */
 PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
 {
     const __m256i lo = _mm256_set1_epi64x(lowest), hi = _mm256_set1_epi64x(highest);
@@ -79,7 +80,7 @@ PQ_INLINE vi shifted_products(vi x, vi y, vi n, int64_t lowest, int64_t highest)
                 shifted_products_of(x.d, y.d, n.d, lo, hi)};
 }
 
-/* -1 where x is negative and y has all bits, else 0. */
+/* Return -1 if x is negative and all bits of y are 1, else 0. */
 PQ_INLINE __m256i sign_within(__m256i x, __m256i y)
 {
     return _mm256_and_si256(_mm256_srai_epi32(x, 31), y);
@@ -100,7 +101,7 @@ PQ_INLINE vi shift_left_each(vi x, vi n)
     return (vi)EACH2(_mm256_sllv_epi32, x, n);
 }
 
-/* Saturated to 16 bits before the last step, with the zero point in it. */
+/* Saturate to 16 bits, add z with saturation, and halve. z is twice the zero point plus 1. */
 PQ_INLINE __m256i halved_16(__m256i x, __m256i y, __m256i z)
 {
     return _mm256_srai_epi16(_mm256_adds_epi16(_mm256_packs_epi32(x, y), z), 1);

@@ -85,7 +85,7 @@ PQ_INLINE fl fl_select(ml m, fl x, fl y)
     return (fl){_mm256_blendv_ps(y.a, x.a, m.a), _mm256_blendv_ps(y.b, x.b, m.b)};
 }
 
-/* Of integers of a byte each. */
+/* Store integers as bytes. */
 PQ_INLINE void fl_store_bytes(uint8_t *p, fl x)
 {
     const __m256i a = _mm256_cvttps_epi32(x.a), b = _mm256_cvttps_epi32(x.b);
