@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/sweep.h"
 
+#include "engine/params.h"
 #include "engine/tile.h"
 
 void pq_sweep_init(struct pq_sweep *sweep, const struct pq_kernels *kernels,
@@ -9,6 +10,7 @@ void pq_sweep_init(struct pq_sweep *sweep, const struct pq_kernels *kernels,
 {
     int n = 0;
     sweep->kernels = kernels;
+    sweep->type = array->type;
     sweep->size = pq_bytes_of(array->type);
     sweep->swapped = array->swapped && sweep->size > 1;
     sweep->row = data;
@@ -44,7 +46,7 @@ void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position)
     }
 }
 
-/* To the beginning of the next row, or some more; these are of one index of dimension 2. */
+/* Go to the start of the next row, or skip `rows` rows within dimension 1. */
 static void skip_rows(struct pq_sweep *sweep, ptrdiff_t rows)
 {
     sweep->at = 0;
@@ -59,6 +61,7 @@ static void skip_rows(struct pq_sweep *sweep, ptrdiff_t rows)
     }
 }
 
+/* Go on by `n` elements within a row. */
 static void advance(struct pq_sweep *sweep, ptrdiff_t n)
 {
     sweep->at += n;
@@ -76,7 +79,8 @@ const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n)
     return sweep->row + sweep->at * sweep->stride[0];
 }
 
-const char *pq_sweep_next(struct pq_sweep *sweep, size_t n, void *room)
+/* Return the next `n` elements: in the array, or gathered in `room`. */
+static const char *next_elements(struct pq_sweep *sweep, size_t n, void *room)
 {
     const char *const there = pq_sweep_direct(sweep, n);
     const ptrdiff_t columns = sweep->extent[0], size = (ptrdiff_t)sweep->size;
@@ -89,7 +93,7 @@ const char *pq_sweep_next(struct pq_sweep *sweep, size_t n, void *room)
         struct pq_tile tile = {1,           columns - sweep->at, 0, sweep->stride[0],
                                sweep->size, sweep->swapped};
         const char *const from = sweep->row + sweep->at * sweep->stride[0];
-        if (sweep->at == 0 && sweep->ndim > 1 && left >= columns) { /* whole rows */
+        if (sweep->at == 0 && sweep->ndim > 1 && left >= columns) { /* complete rows */
             const ptrdiff_t there_are = sweep->extent[1] - sweep->index[1];
             tile.rows = left / columns < there_are ? left / columns : there_are;
             tile.row_stride = sweep->stride[1];
@@ -106,8 +110,9 @@ const char *pq_sweep_next(struct pq_sweep *sweep, size_t n, void *room)
     return room;
 }
 
-/* Columns that begin far from each other hardware does not fetch ahead. */
-static void ask_for(const struct pq_tile *tile, const char *from, ptrdiff_t columns)
+/* Prefetch columns with distant starts, which the hardware does not prefetch. */
+static void prefetch_columns(const struct pq_tile *tile, const char *from,
+                             ptrdiff_t columns)
 {
     const ptrdiff_t last = (tile->rows - 1) * tile->row_stride;
     const bool across =
@@ -120,16 +125,16 @@ static void ask_for(const struct pq_tile *tile, const char *from, ptrdiff_t colu
     }
 }
 
-/* A tile that is transposed, some columns at a time, while the next ones come. */
-static void gather_across(const struct pq_kernels *kernels, char *to, const char *from,
-                          const struct pq_tile *tile)
+/* Transpose a tile, some columns at a time, and prefetch the columns after them. */
+static void gather_transposed(const struct pq_kernels *kernels, char *to, const char *from,
+                              const struct pq_tile *tile)
 {
     enum { AHEAD = 16 };
     const ptrdiff_t size = (ptrdiff_t)tile->size, far = AHEAD * tile->column_stride;
     pq_transpose_fn *const transpose = kernels->transpose[size == 8 ? 3 : (int)size / 2];
     for (ptrdiff_t left = tile->columns; left > 0; left -= AHEAD) {
         const ptrdiff_t n = left < 2 * AHEAD ? left : AHEAD;
-        ask_for(tile, from + far, AHEAD);
+        prefetch_columns(tile, from + far, AHEAD);
         transpose(from, tile->column_stride, to, tile->columns * size, (size_t)tile->rows,
                   (size_t)n);
         left -= n - AHEAD;
@@ -138,8 +143,9 @@ static void gather_across(const struct pq_kernels *kernels, char *to, const char
     }
 }
 
-void pq_sweep_rows(struct pq_sweep *sweep, size_t rows, ptrdiff_t stride, size_t n,
-                   char *to)
+/* Gather the next `n` elements of each group, group by group. */
+static void gather_groups(struct pq_sweep *sweep, size_t rows, ptrdiff_t stride, size_t n,
+                          char *to)
 {
     const size_t row = n * sweep->size;
     const char *const first = sweep->row + sweep->at * sweep->stride[0];
@@ -147,7 +153,7 @@ void pq_sweep_rows(struct pq_sweep *sweep, size_t rows, ptrdiff_t stride, size_t
         const struct pq_tile tile = {(ptrdiff_t)rows,  (ptrdiff_t)n, stride,
                                      sweep->stride[0], sweep->size,  sweep->swapped};
         if (pq_tile_transposed(&tile)) {
-            gather_across(sweep->kernels, to, first, &tile);
+            gather_transposed(sweep->kernels, to, first, &tile);
         } else {
             pq_gather(sweep->kernels, to, first, &tile);
         }
@@ -159,10 +165,34 @@ void pq_sweep_rows(struct pq_sweep *sweep, size_t rows, ptrdiff_t stride, size_t
         const ptrdiff_t beside = (ptrdiff_t)r * stride;
         *sweep = before;
         sweep->row += beside;
-        const char *const there = pq_sweep_next(sweep, n, to + r * row);
+        const char *const there = next_elements(sweep, n, to + r * row);
         if (there != to + r * row) {
             memcpy(to + r * row, there, row);
         }
         sweep->row -= beside;
     }
+}
+
+const char *pq_sweep_load(struct pq_sweep *sweep, enum pq_type type, size_t rows,
+                          ptrdiff_t stride, size_t n, void *room, void *raw)
+{
+    const bool converts = type != sweep->type;
+    const char *p = converts ? raw : room;
+    if (rows > 1) {
+        gather_groups(sweep, rows, stride, n, converts ? raw : room);
+    } else {
+        p = next_elements(sweep, n, converts ? raw : room);
+    }
+    if (!converts) {
+        return p;
+    }
+    const struct pq_params from = {p, (ptrdiff_t)sweep->size, sweep->type, false};
+    if (type == PQ_F64) {
+        pq_load_scales_f64(room, &from, n * rows, 0);
+    } else if (sweep->type == PQ_F16 && sweep->kernels->sums->widen != NULL) {
+        sweep->kernels->sums->widen(room, p, n * rows);
+    } else {
+        pq_load_scales_f32(room, &from, n * rows);
+    }
+    return room;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The elements of a part of an array in C order, a piece at a time: what sums are made of,
- * which depend on the order. Plans (plan.h) have an order of their own.
+ * A sweep reads a group of elements of an array in C order, a tile at a time. Sums need it,
+ * because their bits depend on the order. Plans (plan.h) choose a different order.
  */
 #ifndef PQ_SWEEP_H
 #define PQ_SWEEP_H
@@ -10,32 +10,43 @@
 
 struct pq_sweep {
     const struct pq_kernels *kernels;
-    size_t size; /* of an element */
+    enum pq_type type;
+    size_t size; /* bytes of an element */
     bool swapped;
     int ndim;        /* [0] is the innermost */
-    const char *row; /* where the present row of dimension 0 begins */
-    ptrdiff_t at;    /* in it */
+    const char *row; /* the start of the current row of dimension 0 */
+    ptrdiff_t at;    /* the next index in this row */
     ptrdiff_t extent[PQ_MAX_NDIM], stride[PQ_MAX_NDIM], index[PQ_MAX_NDIM];
 };
 
-/* The elements from `data` on, of the extents and strides of `ndim` dimensions; none is
- * empty. */
+/* Begin at the element `data`, with `ndim` extents and strides. No extent is 0. */
 void pq_sweep_init(struct pq_sweep *sweep, const struct pq_kernels *kernels,
                    const struct pq_array *array, const char *data, int ndim,
                    const ptrdiff_t *extent, const ptrdiff_t *stride);
 
-/* Go on with this element, counted in C order from the first. */
+/* Continue with the element of this number, counted in C order. */
 void pq_sweep_seek(struct pq_sweep *sweep, ptrdiff_t position);
 
-/* The next `n` elements where they lie, or null where they do not follow each other. */
+/* Return the address of the next `n` elements if they are contiguous, else NULL. */
 const char *pq_sweep_direct(struct pq_sweep *sweep, size_t n);
 
-/* The next `n` elements, where they lie or in `room`. There are as many. */
-const char *pq_sweep_next(struct pq_sweep *sweep, size_t n, void *room);
+/* Read the next `n` elements of `rows` groups as float32 or float64. `stride` is the
+ * distance of two groups in bytes. Return the address in the array, or in `room`. `raw` is
+ * memory for elements before conversion. Each result is contiguous. */
+const char *pq_sweep_load(struct pq_sweep *sweep, enum pq_type type, size_t rows,
+                          ptrdiff_t stride, size_t n, void *room, void *raw);
 
-/* The next `n` elements, and those of parts that begin `stride` bytes apart, written to
- * rows that follow each other. */
-void pq_sweep_rows(struct pq_sweep *sweep, size_t rows, ptrdiff_t stride, size_t n,
-                   char *to);
+/* Units from `begin` to before `end`. */
+struct pq_share {
+    ptrdiff_t begin, end;
+};
+
+/* Return the share of a part, where all parts have nearly equal shares of `n` units. */
+static inline struct pq_share pq_share_of(ptrdiff_t n, int part, int parts)
+{
+    const ptrdiff_t each = n / parts, rest = n % parts;
+    const ptrdiff_t begin = each * part + (part < rest ? part : rest);
+    return (struct pq_share){begin, begin + each + (part < rest ? 1 : 0)};
+}
 
 #endif

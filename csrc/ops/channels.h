@@ -9,7 +9,7 @@
 
 /*
  * Counts and extrema of each channel, and a table of counters. A page has one row of the
- * table. A row has `lanes` sections, whose sum is the result. A section has
+ * table. A row has `lanes` sections, and the result is their sum. A section has
  * 2^mantissa_bits counters for each channel, channel by channel. Counters are modulo 2^16.
  * `wraps` has an entry for each overflow: ((page * channels + channel) << mantissa_bits) +
  * counter. The caller sets all members to 0, except extrema, options and memory.

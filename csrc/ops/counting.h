@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts of one tensor (ops/histogram.c) and of channels (ops/channels.c) share this file:
- * the checks, the plan, extrema, values that are not finite, and the keys of histograms.
+ * the checks, the plan, extrema, nonfinite values, and the keys of histograms.
  * pq.h defines keys.
  */
 #ifndef PQ_COUNTING_H
@@ -21,7 +21,7 @@ enum {
     PQ_KEY_SIGN = 32768,               /* the key of -0 */
     PQ_KEY_MOST = 0x7f7f,              /* the highest finite key of float32 */
     PQ_KEY_REBIAS = (1023 - 127) << 7, /* difference of float64 and float32 exponents */
-    PQ_COUNT_COLUMNS = 256             /* columns that one struct pq_extrema holds */
+    PQ_COUNT_COLUMNS = 256             /* columns of a struct pq_extrema */
 };
 
 /* The input of a count. */
@@ -50,7 +50,7 @@ struct pq_extrema {
     uint32_t bits; /* the largest magnitude of the high bits, as the kernels return it */
 };
 
-/* Set the extrema of `n` columns to those of no elements. */
+/* Reset the extrema of `n` columns to an empty interval. */
 void pq_clear_extrema(const struct pq_counting *counting, struct pq_extrema *found,
                       size_t n);
 
@@ -59,7 +59,7 @@ void pq_clear_extrema(const struct pq_counting *counting, struct pq_extrema *fou
 void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrema *found,
                       size_t column, double *lowest, double *highest);
 
-/* Return true if the kernels found only finite values. */
+/* Return true if the kernels found finite values only. */
 static inline bool pq_found_finite(const struct pq_extrema *found)
 {
     return found->bits < 0x7f800000;

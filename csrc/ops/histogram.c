@@ -15,7 +15,7 @@
 
 enum {
     TABLES = 4,
-    /* Counters of a table. CPUs confuse addresses whose distance is a multiple of 4 KiB. */
+    /* Counters of a table. CPUs confuse addresses at distances of 4 KiB. */
     TABLE = PQ_COUNTERS / TABLES,
     TILE = 1024,                  /* elements */
     PREFETCH_BYTES = 4096,        /* distance of the prefetched bytes */
@@ -80,8 +80,8 @@ static size_t count_f32(uint32_t *PQ_RESTRICT to, const char *x, size_t n)
 }
 
 /* Count 16-bit keys, 32 in an iteration. Return their number. `second` is the distance of
- * the third table: 0 for float16, whose many adjacent keys would exceed the near caches in
- * four tables. */
+ * the third table: 0 for float16: four tables with its many adjacent keys would exceed
+ * the near caches. */
 static size_t count_keys(uint32_t *to, size_t second, const char *x, size_t n)
 {
     uint32_t *const tables[TABLES] = {to, to + TABLE, to + second, to + second + TABLE};

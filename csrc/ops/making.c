@@ -27,13 +27,13 @@ enum pq_status pq_making_init(struct pq_round_trip *making,
     return PQ_OK;
 }
 
-/* Where element `i` of a dimension would be the first. */
+/* Return the address of element 0 of a dimension, if `p` is element `i`. */
 static char *before(const char *p, ptrdiff_t i, ptrdiff_t stride)
 {
     return (char *)((uintptr_t)p - (uintptr_t)i * (uintptr_t)stride);
 }
 
-/* Indices [i, i + n) of dimension `d`, with all those within. */
+/* Run indices [i, i + n) of dimension `d`, with all indices of the inner dimensions. */
 static void make_box(struct pq_round_trip *making, struct pq_position at, int d,
                      ptrdiff_t i, ptrdiff_t n)
 {
@@ -55,7 +55,7 @@ static void make_box(struct pq_round_trip *making, struct pq_position at, int d,
     pq_job_run(&making->job, 0, 1);
 }
 
-/* Of dimensions up to `d` the elements from `first` on. */
+/* Run `n` elements of the dimensions up to `d`, from element `first` on. */
 static void make_range(struct pq_round_trip *making, struct pq_position at, int d,
                        ptrdiff_t first, ptrdiff_t n)
 {

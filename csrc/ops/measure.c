@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far two arrays are apart, for each group of elements: sums in an order of their own,
- * whatever the strides, the level and the parts. A group is cut into chunks, these into
- * runs, whose sums are those of struct pq_lanes with halves of the lanes added to each
- * other until one is left; sums of runs are added in order to that of their chunk.
+ * Measure the errors of each group of elements. The order of additions is fixed: it does
+ * not depend on strides, instruction set or parts. A group has chunks, and a chunk has
+ * runs. The kernel sums a run in lanes (struct pq_lanes) and adds halves of the lanes until
+ * one is left. The sum of a chunk adds its runs in order.
  */
 #include <math.h>
 
@@ -15,58 +15,58 @@
 #include "ops/making.h"
 
 enum {
-    RUN = 4096,     /* elements of a run */
-    ROOM = 1 << 14, /* bytes that are gathered or converted at a time ... */
-    LESS = 1 << 13, /* ... beside a job, which takes as much of the stack */
-    MOST_ROWS = 16, /* groups that are measured side by side ... */
-    FEW_ROWS = 8,   /* ... likewise */
-    CLEAN = 256     /* elements that are looked at one by one */
+    RUN = 4096,     /* elements */
+    ROOM = 1 << 14, /* bytes of a buffer */
+    LESS = 1 << 13, /* bytes of a buffer beside a job, which needs stack, too */
+    MOST_ROWS = 16, /* groups that are measured together */
+    FEW_ROWS = 8,   /* groups that are measured together, beside a job */
+    CLEAN = 256     /* elements of a buffer without nonfinite values */
 };
 
-/* Dimensions: those that groups differ in, and the others after them. */
+/* Dimensions: first the dimensions that select the group, then the dimensions within it. */
 struct dims {
     int outer, inner;
-    int beside; /* the one of which some groups are measured side by side; -1: none */
+    int beside; /* the dimension of groups that are measured together; -1: none */
     ptrdiff_t extent[PQ_MAX_NDIM];
     ptrdiff_t x[PQ_MAX_NDIM], y[PQ_MAX_NDIM]; /* strides */
-    /* of parameters, from a block to the next */
+    /* block sizes, and strides of parameters */
     ptrdiff_t block[PQ_MAX_NDIM], scale[PQ_MAX_NDIM], zero[PQ_MAX_NDIM];
 };
 
-/* Elements as the kernel takes them: those of a group follow each other. */
+/* Input of the kernel: contiguous elements of each group. */
 struct piece {
     const char *x, *y;
-    ptrdiff_t next; /* bytes to those of the next group */
+    ptrdiff_t next; /* bytes from a group to the next one */
 };
 
-/* What was found in a run of a group, so far. */
+/* Sums of a run of a group. */
 struct found {
     struct pq_lanes lanes;
     struct pq_total total;
-    struct pq_error error; /* without sums; `most` is that of earlier ones, too */
+    struct pq_error error; /* without sums; `most` includes earlier runs */
     bool has_most;
 };
 
-/* Groups side by side, and how their elements are computed. */
+/* The state of a call. */
 struct measuring {
     const struct pq_kernels *kernels;
     const struct pq_args *args;
     struct dims dims;
-    ptrdiff_t groups, size; /* how many groups there are, and elements of each */
+    ptrdiff_t groups, size; /* number of groups, and of elements of a group */
     bool wide;              /* float64, else float32 */
-    int exponent;           /* numbers are scaled by a power of 2 to the negative of it */
-    ptrdiff_t next;         /* of errors, from a group to that beside it */
-    size_t rows;            /* groups */
+    int exponent;           /* elements are multiplied by 2^-exponent */
+    ptrdiff_t next;         /* step of `errors` from a group to its neighbour */
+    size_t rows;            /* number of groups that are measured together */
     ptrdiff_t x_beside, y_beside;
-    bool clean;                   /* what is not finite is looked for */
-    struct pq_round_trip *making; /* not null: of what `y` is made */
-    const char *scale, *zero;     /* of the first group, but for the one beside */
-    ptrdiff_t index;              /* of that dimension */
-    ptrdiff_t position;           /* in groups */
+    bool clean;                   /* replace nonfinite values by 0 */
+    struct pq_round_trip *making; /* not NULL: computes `y` */
+    const char *scale, *zero;     /* parameters at index 0 of the dimension `beside` */
+    ptrdiff_t index;              /* index of the first group in the dimension `beside` */
+    ptrdiff_t position;           /* of the next element in its group */
     struct pq_sweep x, y;
     size_t most_rows, room;
-    struct found *found;         /* as many */
-    char *x_room, *y_room, *raw; /* as many bytes, the last half as many */
+    struct found *found;         /* most_rows */
+    char *x_room, *y_room, *raw; /* `room` bytes, `raw` half of it */
 };
 
 static void set_rooms(struct measuring *m, struct found *found, size_t rows, char *rooms,
@@ -87,7 +87,7 @@ static bool is_finite(double v)
     return v - v == 0;
 }
 
-/* Those of elements that follow. */
+/* Add counts and the largest error of the elements that follow. */
 static void add_extremes(struct pq_error *to, const struct pq_error *added)
 {
     if (added->index >= 0 && (to->index < 0 || added->most > to->most)) {
@@ -104,7 +104,7 @@ static void add_extremes(struct pq_error *to, const struct pq_error *added)
 
 /* ---- pieces ---- */
 
-/* An element as it is measured. */
+/* Return an element. */
 PQ_INLINE double number_of(const char *p, size_t i, bool wide)
 {
     if (wide) {
@@ -149,33 +149,15 @@ static enum pq_type type_of(const struct measuring *m)
     return m->wide ? PQ_F64 : PQ_F32;
 }
 
-/* The next elements of one side: where they lie, or in `room`. */
-static const char *take(struct measuring *m, struct pq_sweep *sweep, ptrdiff_t beside,
-                        enum pq_type type, char *room, size_t n)
+/* Load the next elements of each row of one side. */
+static const char *load_side(struct measuring *m, struct pq_sweep *sweep, ptrdiff_t beside,
+                             char *room, size_t n)
 {
-    const bool as_it_is = type == type_of(m);
-    char *const to = as_it_is ? room : m->raw;
-    const char *p = to;
-    if (m->rows > 1) {
-        pq_sweep_rows(sweep, m->rows, beside, n, to);
-    } else {
-        p = pq_sweep_next(sweep, n, to);
-    }
-    if (as_it_is) {
-        return p;
-    }
-    const struct pq_params from = {p, (ptrdiff_t)sweep->size, type, false};
-    if (m->wide) {
-        pq_load_scales_f64((double *)(void *)room, &from, n * m->rows, 0);
-    } else if (type == PQ_F16 && m->kernels->sums->widen != NULL) {
-        m->kernels->sums->widen((float *)(void *)room, p, n * m->rows);
-    } else {
-        pq_load_scales_f32((float *)(void *)room, &from, n * m->rows);
-    }
-    return room;
+    return pq_sweep_load(sweep, type_of(m), m->rows, beside, n, room, m->raw);
 }
 
-/* What the elements of `x` become. Of more than a room, `x` is in none. */
+/* Quantize and dequantize the elements `x` of each group. If they exceed a buffer, `x` is
+ * in the array, and the buffer of `x` is free. */
 static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next, size_t n)
 {
     struct pq_round_trip *const making = m->making;
@@ -199,11 +181,11 @@ static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next,
 static struct piece take_piece(struct measuring *m, size_t n)
 {
     struct piece piece = {.next = (ptrdiff_t)(n * pq_bytes_of(type_of(m)))};
-    piece.x = take(m, &m->x, m->x_beside, m->args->in.type, m->x_room, n);
+    piece.x = load_side(m, &m->x, m->x_beside, m->x_room, n);
     if (m->making != NULL) {
         piece.y = make_rows(m, piece.x, piece.next, n);
     } else {
-        piece.y = take(m, &m->y, m->y_beside, m->args->out.type, m->y_room, n);
+        piece.y = load_side(m, &m->y, m->y_beside, m->y_room, n);
     }
     m->position += (ptrdiff_t)n;
     if (m->exponent != 0) {
@@ -213,15 +195,15 @@ static struct piece take_piece(struct measuring *m, size_t n)
     return piece;
 }
 
-/* Whether the next elements of `x` are taken where they lie, so that its room is one more
- * for what is made of them. */
+/* Return true if the next elements of `x` need no buffer, so that `y` can use both. */
 static bool has_two_rooms(struct measuring *m, size_t n)
 {
     return m->making != NULL && m->rows == 1 && m->exponent == 0 &&
            m->args->in.type == type_of(m) && pq_sweep_direct(&m->x, n) != NULL;
 }
 
-/* How many elements come next, of each group: whole blocks of lanes, but for the last. */
+/* Return the size of the next tile of each group: a multiple of the lanes, except the last.
+ */
 static size_t piece_size(struct measuring *m, size_t left)
 {
     const size_t size = pq_bytes_of(type_of(m));
@@ -233,7 +215,7 @@ static size_t piece_size(struct measuring *m, size_t left)
     return left < most ? left : most;
 }
 
-/* Pairs that are not both finite count as zeros. */
+/* Add the errors of a tile. Replace both elements by 0 if one is not finite. */
 PQ_RARE void add_clean(const struct measuring *m, struct found *to, const char *x,
                        const char *y, size_t n)
 {
@@ -252,7 +234,8 @@ PQ_RARE void add_clean(const struct measuring *m, struct found *to, const char *
     }
 }
 
-/* Of a lane, before element `n`; bits of `error` but its sign are cheaper to compare. */
+/* Return the first element before `n` of a lane that has this error, or `n`. Comparing the
+ * bits without the sign is faster than comparing values. */
 PQ_INLINE size_t find_in_lane(const char *x, const char *y, size_t lane, size_t n,
                               uint64_t error, bool wide)
 {
@@ -265,7 +248,7 @@ PQ_INLINE size_t find_in_lane(const char *x, const char *y, size_t lane, size_t 
     return n;
 }
 
-/* The first element of the piece with this error, which is the largest of some lanes. */
+/* Return the first element of the tile that has the largest error. */
 static size_t find_error(const struct measuring *m, const struct pq_lanes *lanes,
                          const char *x, const char *y, size_t n, double error)
 {
@@ -303,7 +286,7 @@ static void add_piece(const struct measuring *m, struct found *to, const char *x
 
 /* ---- chunks ---- */
 
-/* Returns whether all numbers were finite, or are counted as zeros. */
+/* Sum a run of each group. Return false if a sum is not finite. */
 static bool find_run(struct measuring *m, const struct pq_error *before, size_t n)
 {
     bool finite = true;
@@ -344,7 +327,7 @@ static void seek(struct measuring *m, ptrdiff_t first)
     }
 }
 
-/* To what is there, which is nothing before the first run of a chunk. */
+/* Add runs to the sums of their chunk. The first run of a chunk clears the sums. */
 static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, ptrdiff_t n)
 {
     for (size_t r = 0; first % PQ_MEASURE_CHUNK == 0 && r < m->rows; r++) {
@@ -365,7 +348,7 @@ static void add_runs(struct measuring *m, struct pq_error *to, ptrdiff_t first, 
     }
 }
 
-/* Of the largest number of a chunk; 0 where all are 0. */
+/* Return the exponent of the largest magnitude of a chunk, or 0 if all elements are 0. */
 PQ_RARE int exponent_of(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
 {
     double most = 0;
@@ -387,8 +370,8 @@ PQ_RARE int exponent_of(struct measuring *m, ptrdiff_t first, ptrdiff_t n)
     return exponent;
 }
 
-/* Squares of float32 numbers are far from the ends of float64; where those of float64
- * numbers may not be, the numbers are scaled by a power of 2. */
+/* Return true if squares may have overflowed or vanished, which happens for float64 only.
+ * The chunk is then measured again, multiplied by a power of 2. */
 static bool is_far(const struct pq_error *error)
 {
     const double size = error->xx + error->yy;
@@ -414,8 +397,7 @@ static ptrdiff_t magnitude(ptrdiff_t v)
     return v < 0 ? -v : v;
 }
 
-/* The dimension whose neighbours are nearest to each other, if these are nearer than those
- * of a group. */
+/* Return the dimension of the smallest stride if it selects the group, else -1. */
 static int find_beside(const struct dims *dims, const ptrdiff_t *stride)
 {
     int nearest = -1;
@@ -464,7 +446,7 @@ static void set_dims(struct measuring *m, const unsigned char *kept)
     }
 }
 
-/* How many times groups are measured side by side. */
+/* Return the number of turns. A turn measures up to `most_rows` groups together. */
 static ptrdiff_t count_turns(const struct measuring *m)
 {
     if (m->dims.beside < 0 || m->size == 0) {
@@ -474,8 +456,7 @@ static ptrdiff_t count_turns(const struct measuring *m)
     return m->groups / extent * ((extent - 1) / (ptrdiff_t)m->most_rows + 1);
 }
 
-/* Begin with the first element of the groups of a turn; returns the number of the first of
- * them. */
+/* Enter the groups of a turn. Return the number of the first group. */
 static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
 {
     const struct dims *const dims = &m->dims;
@@ -516,7 +497,7 @@ static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
     return group;
 }
 
-/* What is far is measured again, all groups alone. */
+/* Measure the groups again whose squares may have overflowed or vanished, one by one. */
 static void measure_again(struct measuring *m, struct pq_error *to, ptrdiff_t first,
                           ptrdiff_t n)
 {
@@ -533,8 +514,8 @@ static void measure_again(struct measuring *m, struct pq_error *to, ptrdiff_t fi
     }
 }
 
-/* Chunk `chunk` of some turns; of groups side by side a run of each at a time, as they
- * share pages, and perhaps lines of caches. */
+/* Measure a chunk of some turns. Alternate between the turns after each run if groups are
+ * adjacent, because they share pages and cache lines. */
 static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_t chunk,
                           ptrdiff_t turn, ptrdiff_t end)
 {
@@ -553,15 +534,14 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
     }
 }
 
-/* Chunks of the same number one after the other: neighbours often share lines of caches. */
+/* Measure a part: first chunk 0 of all turns, then chunk 1. Neighbours often share cache
+ * lines. */
 static void measure_part(struct measuring *m, struct pq_error *errors, int part, int parts)
 {
     const ptrdiff_t turns = count_turns(m), units = turns * pq_measure_chunks(m->size);
-    const ptrdiff_t share = units / parts, rest = units % parts;
-    const ptrdiff_t begin = share * part + (part < rest ? part : rest);
-    const ptrdiff_t end = begin + share + (part < rest ? 1 : 0);
-    for (ptrdiff_t u = begin, next; u < end; u = next) {
-        next = u - u % turns + turns < end ? u - u % turns + turns : end;
+    const struct pq_share share = pq_share_of(units, part, parts);
+    for (ptrdiff_t u = share.begin, next; u < share.end; u = next) {
+        next = u - u % turns + turns < share.end ? u - u % turns + turns : share.end;
         if (m->size == 0) {
             errors[u] = nothing;
             next = u + 1;
@@ -591,10 +571,7 @@ static void measure(struct measuring *m, const struct pq_kernels *kernels,
                     const unsigned char *kept, struct pq_error *errors, int part, int parts)
 {
     m->kernels = kernels;
-    m->exponent = 0;
     m->rows = 1;
-    m->clean = false;
-    m->next = m->x_beside = m->y_beside = 0;
     set_dims(m, kept);
     const pq_fpenv found = pq_fpenv_enter();
     measure_part(m, errors, part, parts);
@@ -606,7 +583,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
                           int parts)
 {
     struct pq_args room;
-    struct measuring m;
+    struct measuring m = {0};
     struct found found[MOST_ROWS];
     _Alignas(64) char rooms[ROOM * 2 + ROOM / 2];
     if (kernels == NULL || errors == NULL) {
@@ -629,7 +606,6 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
         return status;
     }
     m.args = args;
-    m.making = NULL;
     set_rooms(&m, found, MOST_ROWS, rooms, ROOM);
     m.wide = args->in.type == PQ_F64 || args->out.type == PQ_F64;
     measure(&m, kernels, kept, errors, part, parts);
@@ -638,7 +614,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
 
 /* ---- of parameters ---- */
 
-/* The dimensions of a group, as arguments of numbers that are not anywhere yet. */
+/* Arguments for the dimensions of a group. The data is set later. */
 struct group {
     struct pq_args args;
     ptrdiff_t shape[PQ_MAX_NDIM], block[PQ_MAX_NDIM];
@@ -668,16 +644,6 @@ static void set_group(struct group *to, const struct pq_args *args,
     to->args.in.swapped = to->args.out.swapped = 0;
 }
 
-static bool is_empty(const struct pq_args *args)
-{
-    for (int d = 0; d < args->ndim; d++) {
-        if (args->shape[d] == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static enum pq_status check_params(const struct pq_kernels *kernels, struct pq_args *args,
                                    enum pq_type code, int part, int parts)
 {
@@ -699,7 +665,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
                                  int part, int parts)
 {
     struct pq_args room, own;
-    struct measuring m;
+    struct measuring m = {.args = &own};
     struct pq_round_trip making;
     struct group group;
     struct found found[FEW_ROWS];
@@ -716,15 +682,13 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     if (status != PQ_OK) {
         return status;
     }
-    if (pq_is_narrow_float(code)) { /* zeros, which are none */
+    if (pq_is_narrow_float(code)) { /* the zero points are all 0 */
         own.zero.data = NULL;
     }
-    m.args = &own;
-    m.making = NULL;
     set_rooms(&m, found, FEW_ROWS, rooms, LESS);
     m.raw = m.y_room; /* of `x`, before there is a `y` */
     m.wide = own.in.type == PQ_F64;
-    if (!is_empty(&own)) {
+    if (!pq_is_empty(&own)) {
         struct pq_args whole = own;
         set_group(&group, &own, kept);
         whole.in.type = whole.out.type = group.args.in.type;
@@ -740,7 +704,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
 
 /* ---- sums of reports ---- */
 
-/* Make `error` one of a larger exponent. */
+/* Scale the sums to a larger exponent. */
 PQ_RARE void raise_exponent(struct pq_error *error, int64_t exponent)
 {
     const int64_t by = error->exponent - exponent, least = -4096;

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements that are too low or too high for the codes: by their quotients, of which those
- * of a group need no look where those of its extremes are within range. */
+/*
+ * Count elements with a quotient outside the range of the codes. A group needs no loop
+ * over its elements if the quotients of its extremes are within the range.
+ */
 #include <math.h>
 
 #include "math/narrow_float.h"
 #include "ops/fused.h"
 
-/* Of one pair of parameters. */
+/* Parameters, and the quotients beyond which an element saturates. */
 struct limits {
-    double scale, offset;
-    double low, high; /* quotients beyond these saturate */
+    double scale, offset, low, high;
+};
+
+enum { COLUMNS = 64 };
+
+/* Limits of each element of a row. */
+struct columns {
+    double scale[COLUMNS], offset[COLUMNS], low[COLUMNS], high[COLUMNS];
+    int64_t bad;
 };
 
 struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
@@ -47,6 +56,7 @@ struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
 
 /* ---- parameters ---- */
 
+/* Return a zero point. */
 static double zero_at(const struct pq_run *run, size_t k)
 {
     const struct pq_saturation *const to = run->fused->saturation;
@@ -60,6 +70,7 @@ static double zero_at(const struct pq_run *run, size_t k)
     return run->fused->general ? run->zero.f64[k] : (double)run->zero.i32[k];
 }
 
+/* Return the limits of a group. */
 static struct limits limits_at(const struct pq_run *run, size_t k)
 {
     const struct pq_saturation *const to = run->fused->saturation;
@@ -78,32 +89,35 @@ static struct limits limits_at(const struct pq_run *run, size_t k)
 
 /* ---- elements ---- */
 
-/* What is as it was before has not been changed by an end of the codes. */
-#define COUNT(name, real)                                                                  \
-    static void name(const struct limits *by, const void *px, const void *py, size_t n,    \
+/* Count elements that saturate. An element that the round trip keeps unchanged does not.
+ * AT selects the limits of element i. */
+#define COUNT(name, real, tag, AT)                                                         \
+    static void name(const struct tag *by, const void *px, const void *py, size_t n,       \
                      int64_t *lows, int64_t *highs)                                        \
     {                                                                                      \
         const char *const x = px, *const y = py;                                           \
-        const real scale = (real)by->scale, offset = (real)by->offset;                     \
         unsigned low = 0, high = 0;                                                        \
         for (size_t i = 0; i < n; i++) {                                                   \
             real v, back;                                                                  \
             memcpy(&v, x + i * sizeof v, sizeof v);                                        \
             memcpy(&back, y + i * sizeof back, sizeof back);                               \
-            const real t = v - offset, q = t / scale;                                      \
-            low += ((double)q < by->low) & (v != back);                                    \
-            high += ((double)q > by->high) & (v != back);                                  \
+            const real t = v - (real)AT(by->offset), q = t / (real)AT(by->scale);          \
+            low += ((double)q < AT(by->low)) & (v != back);                                \
+            high += ((double)q > AT(by->high)) & (v != back);                              \
         }                                                                                  \
         *lows += low;                                                                      \
         *highs += high;                                                                    \
     }
-
-COUNT(count_f32, float)
-COUNT(count_f64, double)
+#define SHARED(member) (member)
+#define OF_ELEMENT(member) (member)[i]
+COUNT(count_f32, float, limits, SHARED)
+COUNT(count_f64, double, limits, SHARED)
+COUNT(count_each_f32, float, columns, OF_ELEMENT)
+COUNT(count_each_f64, double, columns, OF_ELEMENT)
 #undef COUNT
 
-/* Whether quotients of a group may be beyond the limits: those of its extremes are, as they
- * are where it has a NaN. */
+/* Return true if an extreme of a group is beyond the limits, if the group has a NaN, or if
+ * it is short. */
 static bool may_saturate(const struct pq_saturation *to, const struct limits *by,
                          const char *x, size_t n)
 {
@@ -129,11 +143,13 @@ static bool may_saturate(const struct pq_saturation *to, const struct limits *by
     return bits >= 0x7f800000 || low + high != 0;
 }
 
+/* Return true if a scale is 0, infinite or NaN. */
 static bool is_bad(double scale)
 {
     return !(scale - scale == 0) || scale == 0;
 }
 
+/* Count the elements of a group. */
 static void count_group(const struct pq_saturation *to, const struct limits *by,
                         const char *x, const char *y, size_t n)
 {
@@ -147,33 +163,7 @@ static void count_group(const struct pq_saturation *to, const struct limits *by,
 
 /* ---- parameters of each element ---- */
 
-enum { COLUMNS = 64 };
-struct columns {
-    double scale[COLUMNS], offset[COLUMNS], low[COLUMNS], high[COLUMNS];
-    int64_t bad;
-};
-
-#define COUNT(name, real)                                                                  \
-    static void name(const struct columns *by, const char *x, const char *y, size_t n,     \
-                     int64_t *lows, int64_t *highs)                                        \
-    {                                                                                      \
-        unsigned low = 0, high = 0;                                                        \
-        for (size_t i = 0; i < n; i++) {                                                   \
-            real v, back;                                                                  \
-            memcpy(&v, x + i * sizeof v, sizeof v);                                        \
-            memcpy(&back, y + i * sizeof back, sizeof back);                               \
-            const real t = v - (real)by->offset[i], q = t / (real)by->scale[i];            \
-            low += ((double)q < by->low[i]) & (v != back);                                 \
-            high += ((double)q > by->high[i]) & (v != back);                               \
-        }                                                                                  \
-        *lows += low;                                                                      \
-        *highs += high;                                                                    \
-    }
-
-COUNT(count_each_f32, float)
-COUNT(count_each_f64, double)
-#undef COUNT
-
+/* Load the limits of `n` elements. */
 static void load_columns(struct columns *to, const struct pq_run *run, size_t first,
                          size_t n)
 {
@@ -188,6 +178,7 @@ static void load_columns(struct columns *to, const struct pq_run *run, size_t fi
     }
 }
 
+/* Count the elements of rows with one scale for each element of a row. */
 static void count_columns(const struct pq_run *run, const char *x, const char *y, size_t n)
 {
     const struct pq_saturation *const to = run->fused->saturation;
