@@ -101,7 +101,7 @@ PQ_INLINE vi shift_left_each(vi x, vi n)
     return (vi)EACH2(_mm256_sllv_epi32, x, n);
 }
 
-/* Saturate to 16 bits, add z with saturation, and halve. z is twice the zero point plus 1. */
+/* Saturate to 16 bits, add z, saturate, and halve. z is twice the zero point plus 1. */
 PQ_INLINE __m256i halved_16(__m256i x, __m256i y, __m256i z)
 {
     return _mm256_srai_epi16(_mm256_adds_epi16(_mm256_packs_epi32(x, y), z), 1);
