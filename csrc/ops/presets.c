@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scales and zero points by the formulas of others. */
+/*
+ * presets: scales and zero points by the formulas of other packages. `pair_of` has all
+ * rules, for one range, with a rounding after each step. The loops at the end compute many
+ * ranges of float32 data, 12 to 30 times faster, if no scale needs a special rule.
+ */
 #include "ops/presets.h"
 
 #include <float.h>
@@ -32,6 +36,7 @@ const struct pq_preset *pq_preset_of(enum pq_like like)
     return known ? presets + like : NULL;
 }
 
+/* Return true if a preset supports signed codes only. */
 static bool is_signed_alone(const struct pq_preset *preset)
 {
     return preset->forms == PQ_FORMS_SIGNED || preset->forms == PQ_FORMS_SIGNED_SYMMETRIC;
@@ -69,9 +74,9 @@ struct pq_wanted pq_wanted_of(const struct pq_choice *choice)
     const struct pq_range all = pq_range_of(choice->code);
     const bool given = choice->lowest_code != 0 || choice->highest_code != 0;
     const bool symmetric = choice->rule == PQ_RULE_SYMMETRIC;
-    const bool whole = pq_carrier_of(choice->code) == choice->code;
+    const bool has_bytes = pq_carrier_of(choice->code) == choice->code;
     const bool narrow =
-        !given && symmetric && whole && all.lo < 0 && preset->codes == PQ_CODES_NARROW;
+        !given && symmetric && has_bytes && all.lo < 0 && preset->codes == PQ_CODES_NARROW;
     return (struct pq_wanted){.preset = preset,
                               .real = choice->real,
                               .scale = choice->scale,
@@ -82,27 +87,28 @@ struct pq_wanted pq_wanted_of(const struct pq_choice *choice)
                               .symmetric = symmetric,
                               .unsigned_byte = choice->code == PQ_U8,
                               .is_signed = all.lo < 0,
-                              .whole = whole && !given};
+                              .spans_type = has_bytes && !given};
 }
 
-/* Half to even, of a number small enough for 1.5 * 2^52 to have an ulp of 1. */
+/* Round half to even. The magnitude must be below 2^51. */
 static double nearest(double v)
 {
     return v + 0x1.8p52 - 0x1.8p52;
 }
 
-/* NaN to the lowest. */
+/* Limit a value. NaN becomes the lowest. */
 static double clamp(double v, double lo, double hi)
 {
     return v > lo ? (v < hi ? v : hi) : lo;
 }
 
+/* Return the type of an arithmetic for data of type `real`. */
 static enum pq_type input_of(enum pq_numbers numbers, enum pq_type real)
 {
     return numbers == PQ_NUMBERS_INPUT ? real : numbers == PQ_NUMBERS_F32 ? PQ_F32 : PQ_F64;
 }
 
-/* Where that is subnormal, 0, or may be infinite. */
+/* Round to float32 if the result is subnormal, 0, or may be infinite. */
 PQ_NOINLINE double single_at_ends(double v)
 {
     const volatile float single = (float)v;
@@ -110,8 +116,8 @@ PQ_NOINLINE double single_at_ends(double v)
 }
 
 /*
- * Rounded to float32, half to even. By the bits, since GCC 12 leaves out conversions to
- * float and back where it makes a vector of two of them.
+ * Round to float32, half to even. The function uses the bits, because GCC 12 removes
+ * conversions to float and back if it puts two of them into a vector.
  */
 static inline double single_of(double v)
 {
@@ -122,8 +128,8 @@ static inline double single_of(double v)
                             : single_at_ends(v);
 }
 
-/* A result of float64 arithmetic, or a number, in another type: of float32 operands, that
- * is what float32 arithmetic gives; of 16 bits it is rounded by way of that. */
+/* Round a result of float64 arithmetic to another type. For float32 operands this equals
+ * float32 arithmetic. 16-bit results are rounded to float32 first. */
 PQ_NOINLINE double as(enum pq_type type, double v)
 {
     switch (type) {
@@ -138,12 +144,13 @@ PQ_NOINLINE double as(enum pq_type type, double v)
     }
 }
 
+/* Return the smallest normal number of a type. */
 static double smallest_normal(enum pq_type type)
 {
     return type == PQ_F64 ? DBL_MIN : type == PQ_F16 ? 0x1p-14 : (double)FLT_MIN;
 }
 
-/* The distance from 1 to the next number. */
+/* Return the distance from 1 to the next number of a type. */
 static double epsilon_of(enum pq_type type)
 {
     switch (type) {
@@ -162,14 +169,14 @@ static double epsilon_of(enum pq_type type)
     }
 }
 
-/* A range on its way to parameters. */
+/* A range and its scale. */
 struct range {
     double lo, hi, scale;
-    enum pq_type numbers, kept; /* types of the arithmetic, and of what is kept of it */
-    bool one;                   /* scale 1, zero point 0 */
+    enum pq_type numbers, kept; /* types of the arithmetic, and of its result */
+    bool one;                   /* use scale 1 and zero point 0 */
 };
 
-/* Symmetric codes of which the lowest is one more than the highest, in float32. */
+/* Widen a range to symmetric codes from -(n + 1) to n, in float32. */
 static void make_sparse(const struct pq_wanted *wanted, struct range *of)
 {
     const double half = floor((wanted->highest - wanted->lowest) / 2);
@@ -180,10 +187,11 @@ static void make_sparse(const struct pq_wanted *wanted, struct range *of)
     of->hi = single_of(far * most);
 }
 
+/* Return the scale of a range: width / levels. */
 static double full_scale(const struct pq_wanted *wanted, const struct range *of)
 {
     const double levels = wanted->highest - wanted->lowest, width = of->hi - of->lo;
-    if (wanted->preset->span == PQ_SPAN_POWER) { /* not all is float64 there */
+    if (wanted->preset->span == PQ_SPAN_POWER) { /* the division is float64 */
         return as(of->kept, width) / levels;
     }
     if (of->numbers == PQ_F64 && !(width < HUGE_VAL)) {
@@ -192,6 +200,7 @@ static double full_scale(const struct pq_wanted *wanted, const struct range *of)
     return as(of->numbers, as(of->numbers, width) / levels);
 }
 
+/* Return the scale of a range. Make the range symmetric if the formula does. */
 PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
 {
     const enum pq_type in = of->numbers;
@@ -221,12 +230,12 @@ PQ_NOINLINE double scale_of(const struct pq_wanted *wanted, struct range *of)
     }
 }
 
-/* 2^-rint(-log2 s), of a float32 or a normal float64 number: which of two powers is nearer
- * says half the root of 2, which is between the number here and the one before. */
+/* Return 2^-rint(-log2 s) for a float32 or a normal float64 number. The constant is the
+ * first float64 above sqrt(1/2), the middle of two powers. */
 static double power_near(double scale)
 {
     if (!(scale < HUGE_VAL)) {
-        return scale; /* of which frexp need not say an exponent */
+        return scale; /* frexp does not define an exponent */
     }
     int exponent;
     const double significand = frexp(scale, &exponent);
@@ -235,7 +244,8 @@ static double power_near(double scale)
 
 #define TENTH_LEAST ((double)6.1e-5f)
 
-/* A reciprocal has to be finite, and the range grows along. */
+/* Widen a range with a scale below TENTH_LEAST. The reciprocal of a scale must be finite.
+ */
 static void widen(const struct pq_wanted *wanted, struct range *of)
 {
     const double levels = wanted->highest - wanted->lowest;
@@ -258,6 +268,7 @@ static void widen(const struct pq_wanted *wanted, struct range *of)
     }
 }
 
+/* Apply the rule of the preset for small scales. */
 PQ_NOINLINE void mend_small(const struct pq_wanted *wanted, struct range *of)
 {
     const double scale = of->scale;
@@ -286,6 +297,7 @@ PQ_NOINLINE void mend_small(const struct pq_wanted *wanted, struct range *of)
     of->scale = of->one ? 1 : scale > least ? scale : least;
 }
 
+/* Return the zero point of symmetric parameters. */
 static double middle_of(const struct pq_wanted *wanted)
 {
     const double sum = wanted->lowest + wanted->highest;
@@ -293,7 +305,7 @@ static double middle_of(const struct pq_wanted *wanted)
     case PQ_MIDDLE_NONE:
         return 0;
     case PQ_MIDDLE_FLOOR:
-        return wanted->is_signed ? 0 : wanted->whole ? (sum + 1) / 2 : floor(sum / 2);
+        return wanted->is_signed ? 0 : wanted->spans_type ? (sum + 1) / 2 : floor(sum / 2);
     case PQ_MIDDLE_UP:
         return trunc((sum + 1) / 2);
     default:
@@ -301,7 +313,7 @@ static double middle_of(const struct pq_wanted *wanted)
     }
 }
 
-/* From the end of which the magnitudes have the smaller sum, or difference. */
+/* Return the zero point from the end with the smaller sum, or difference, of magnitudes. */
 static double from_nearer(const struct pq_wanted *wanted, double lo, double hi)
 {
     const double sign = wanted->preset->from == PQ_FROM_SUM ? 1 : -1;
@@ -310,6 +322,7 @@ static double from_nearer(const struct pq_wanted *wanted, double lo, double hi)
     return down < up ? wanted->lowest - lo : wanted->highest - hi;
 }
 
+/* Return the zero point from the end that the sign of a sum selects. */
 static double from_sign(const struct pq_wanted *wanted, const struct range *of)
 {
     const enum pq_type in = of->numbers;
@@ -321,6 +334,7 @@ static double from_sign(const struct pq_wanted *wanted, const struct range *of)
     return sum > 0 ? as(in, wanted->lowest - lo) : as(in, wanted->highest - hi);
 }
 
+/* Return the zero point of asymmetric parameters. */
 PQ_NOINLINE double zero_of(const struct pq_wanted *wanted, const struct range *of,
                            double scale)
 {
@@ -344,27 +358,28 @@ PQ_NOINLINE double zero_of(const struct pq_wanted *wanted, const struct range *o
     return wanted->preset->tie == PQ_TIE_AWAY ? round(zero) : nearest(zero);
 }
 
-/* Where the zero point does not depend on the data. */
+/* Return true if the zero point does not depend on the data. */
 static bool has_middle(const struct pq_wanted *wanted, bool both_signs)
 {
     return wanted->symmetric && wanted->preset->middle != PQ_MIDDLE_LOW &&
            (wanted->preset->span != PQ_SPAN_SPARSE || both_signs);
 }
 
+/* Round a scale to the type of scales. */
 PQ_NOINLINE double stored_scale(const struct pq_wanted *wanted, double scale)
 {
     return pq_stored_scale(wanted->scale, wanted->real, scale);
 }
 
-/* As the formula says, of which neither scale nor zero point has to be finite then; or if
- * `wide`, the same in float64. */
+/* Apply the formula of a preset, in float64 if `wide`. The results may be infinite or NaN.
+ */
 PQ_NOINLINE struct pq_pair pair_of(const struct pq_wanted *wanted, double lo, double hi,
                                    bool wide)
 {
     const struct pq_preset *const preset = wanted->preset;
     const enum pq_type numbers = wide ? PQ_F64 : input_of(preset->numbers, wanted->real);
     const enum pq_type kept = wide ? PQ_F64 : input_of(preset->kept, wanted->real);
-    /* Arguments of type float, though what follows is float64. */
+    /* The arguments are float, although the arithmetic is float64. */
     const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !wide ? PQ_F32 : numbers;
     struct range of = {as(ends, lo), as(ends, hi), 0, numbers, kept, false};
     if (preset->span == PQ_SPAN_POWER) {
@@ -384,7 +399,7 @@ PQ_NOINLINE struct pq_pair pair_of(const struct pq_wanted *wanted, double lo, do
     double zero;
     if (of.one ||
         (preset->small == PQ_SMALL_EPSILON_FOR_ZERO && exact == 0 && of.lo == 0)) {
-        zero = 0; /* of the second what is converted is NaN */
+        zero = 0; /* without the second condition, lo / scale would be NaN */
     } else if (has_middle(wanted, of.lo < 0 && of.hi > 0)) {
         zero = middle_of(wanted);
     } else if (preset->before == PQ_BEFORE_STORED) {
@@ -394,7 +409,7 @@ PQ_NOINLINE struct pq_pair pair_of(const struct pq_wanted *wanted, double lo, do
     }
     if (wanted->symmetric && preset->middle == PQ_MIDDLE_LOW && wanted->unsigned_byte &&
         zero == 127) {
-        zero = 128; /* for the hardware */
+        zero = 128; /* the hardware of the package needs 128 */
     }
     return (struct pq_pair){of.scale, clamp(zero, wanted->lowest, wanted->highest)};
 }
@@ -404,7 +419,7 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     const struct pq_preset *const preset = wanted->preset;
     const enum pq_type type = wanted->scale;
     struct pq_pair pair = {0};
-    for (int wide = 0; wide <= 1; wide++) { /* again, where something is infinite */
+    for (int wide = 0; wide <= 1; wide++) { /* float64 if the scale overflows or vanishes */
         pair = pair_of(wanted, lo, hi, wide);
         const bool lost = pair.scale == 0 && preset->from == PQ_FROM_SIGN;
         if (!lost && pair.scale < HUGE_VAL) {
@@ -420,9 +435,9 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     return pair;
 }
 
-/* ---- many at a time: float32 data far from all ends, float32 scales ---- */
+/* ---- many ranges of float32 data, float32 scales ---- */
 
-/* Ranges with 0, and what is made of them so far, in two types of arithmetic. */
+/* Ranges that include 0, and their results in float32 or float64. */
 struct ranges {
     float lo[PQ_CHOSEN], hi[PQ_CHOSEN];
     union {
@@ -431,7 +446,7 @@ struct ranges {
     } scale, zero;
 };
 
-/* Plain loops, of which compilers make vectors. MAGIC: from there on the unit is 1. */
+/* Loops that compilers vectorize. Adding and subtracting MAGIC rounds to an integer. */
 #define LOOPS(number, member, MAGIC)                                                       \
     static void scale_##member(const struct pq_wanted *wanted, size_t n,                   \
                                struct ranges *PQ_RESTRICT of)                              \
@@ -502,7 +517,7 @@ LOOPS(float, single, 0x1.8p23f)
 LOOPS(double, wide, 0x1.8p52)
 #undef LOOPS
 
-/* Scales by their reciprocals. */
+/* Compute scales and zero points by reciprocals, for PQ_FROM_SIGN. */
 static void make_by_sign(const struct pq_wanted *wanted, size_t n,
                          struct ranges *PQ_RESTRICT of)
 {
@@ -517,7 +532,7 @@ static void make_by_sign(const struct pq_wanted *wanted, size_t n,
     }
 }
 
-/* The least scale that is left as it is. */
+/* Return the least scale without a special rule. */
 static float least_scale(const struct pq_wanted *wanted)
 {
     return wanted->preset->small == PQ_SMALL_TENTH     ? 6.1e-5f
@@ -525,7 +540,7 @@ static float least_scale(const struct pq_wanted *wanted)
                                                        : 0x1p-80f;
 }
 
-/* Whether no scale is near what there are rules for. */
+/* Return true if no scale is close enough to a limit for a special rule to apply. */
 static bool are_plain(const struct pq_wanted *wanted, size_t n, const float *scale)
 {
     const float least = least_scale(wanted), most = 0x1p80f;
@@ -536,7 +551,8 @@ static bool are_plain(const struct pq_wanted *wanted, size_t n, const float *sca
     return others >> 31 == 0;
 }
 
-/* Up to a multiple of 8, so that loops have no ends of their own: the last one again. */
+/* Load ranges, and repeat the last one up to a multiple of 8, so that loops have no tails.
+ */
 static void take_ranges(size_t n, const float *los, const float *his, struct ranges *of)
 {
     for (size_t i = 0; i < n; i++) {
@@ -549,7 +565,7 @@ static void take_ranges(size_t n, const float *los, const float *his, struct ran
     }
 }
 
-/* Scales in float32, and the numbers that zero points are made of. */
+/* Compute scales in float32, and the scales for zero points. */
 static void make_scales(const struct pq_wanted *wanted, size_t n, struct ranges *of,
                         float *PQ_RESTRICT scale)
 {

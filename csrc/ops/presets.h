@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose formula makes a scale and a zero point of a range: what packages that one may have
- * to agree with do differently, as a row of switches each.
+ * Presets: the formulas of other packages for the scale and zero point of a range. A preset
+ * is one row of switches.
  */
 #ifndef PQ_PRESETS_H
 #define PQ_PRESETS_H
@@ -14,8 +14,7 @@
 
 /*
  * X(like, name, most bits of a code, forms, codes, span, numbers, kept, before, from, tie,
- * middle, small). The words of a row, but the bits, are those of the table in
- * docs/semantics.md, where they are explained.
+ * middle, small). The table in docs/semantics.md explains the words of a row.
  */
 #define PQ_FOR_PRESET(X)                                                                   \
     X(ONNXRUNTIME, "onnxruntime", 16, BOTH, NARROW, HALF, F64, INPUT, EXACT, LOW, EVEN,    \
@@ -45,7 +44,7 @@ enum pq_forms {
 };
 enum pq_code_range { PQ_CODES_ALL, PQ_CODES_NARROW };
 enum pq_span { PQ_SPAN_HALF, PQ_SPAN_ENDS, PQ_SPAN_SPARSE, PQ_SPAN_POWER };
-/* Both of arithmetic and of what is kept of it. */
+/* Types of the arithmetic, and of its result. */
 enum pq_numbers { PQ_NUMBERS_ANY, PQ_NUMBERS_F64, PQ_NUMBERS_F32, PQ_NUMBERS_INPUT };
 enum pq_before { PQ_BEFORE_EXACT, PQ_BEFORE_STORED };
 enum pq_from { PQ_FROM_LOW, PQ_FROM_STEPS, PQ_FROM_SUM, PQ_FROM_DIFFERENCE, PQ_FROM_SIGN };
@@ -80,38 +79,38 @@ struct pq_preset {
     enum pq_small small;
 };
 
-/* Null for PQ_LIKE_PYQUANT, and for what there is not. */
+/* Return a preset, or NULL for PQ_LIKE_PYQUANT and unknown values. */
 const struct pq_preset *pq_preset_of(enum pq_like like);
 
-/* Whether a formula is made for such codes, and for zero points of the rule. */
+/* Return true if a preset supports a code type, or a rule for zero points. */
 bool pq_preset_has_code(const struct pq_preset *preset, enum pq_type code);
 bool pq_preset_has_rule(const struct pq_preset *preset, enum pq_rule rule);
 
-/* The rule where none is given: symmetric for codes with a sign, where there is such. */
+/* Return the default rule: symmetric for signed codes if the preset supports it. */
 enum pq_rule pq_usual_rule(enum pq_like like, enum pq_type code);
 
-/* What a formula is told beside the range of the data. */
+/* Arguments of a formula, except the range of the data. */
 struct pq_wanted {
     const struct pq_preset *preset;
     enum pq_type real, scale;
-    double lowest, highest; /* codes */
+    double lowest, highest; /* limits of the codes */
     bool symmetric;
-    bool unsigned_byte; /* of the type; the range may be less */
+    bool unsigned_byte; /* the code type is uint8 */
     bool is_signed;
-    bool whole; /* the range is all of a type of whole bytes */
+    bool spans_type; /* the limits are the limits of a type of complete bytes */
 };
 struct pq_wanted pq_wanted_of(const struct pq_choice *choice);
 
-/* Scale and zero point, both exact in float64, of 0 and finite numbers from lo to hi. The
- * scale is one of the type that is wanted, positive and finite. */
+/* Return scale and zero point for 0 and finite values from lo to hi. The scale is positive,
+ * finite, and exact in the type of scales. */
 struct pq_pair {
     double scale, zero;
 };
 struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double hi);
 
-/* The same of at most PQ_CHOSEN ranges of float32 data, with float32 scales; zero points by
- * their low bits. Both arrays are written to up to a multiple of 8. False, and nothing to
- * rely on, where there is no quick answer. */
+/* Compute at most PQ_CHOSEN pairs for float32 data and float32 scales. Zero points are
+ * stored as their low bits. The function writes both arrays up to a multiple of 8. It
+ * returns false, with undefined arrays, if a range needs pq_preset_pair(). */
 bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
                      const float *his, float *scale, uint32_t *zero);
 
