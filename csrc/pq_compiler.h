@@ -77,9 +77,8 @@
 #  define PQ_IN_ORDER() __asm__ volatile("" ::: "memory")
 #endif
 
-/* Compile the functions between BEGIN and END for the instruction set `isa`. The source
- * selects it, so that all files have the same compiler flags. MSVC accepts all intrinsics
- * everywhere. */
+/* Compile the functions between BEGIN and END for the instruction set `isa`. With this
+ * macro, all files have equal compiler flags. MSVC accepts all intrinsics everywhere. */
 #define PQ_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #  define PQ_TARGET_BEGIN(isa)                                                             \
