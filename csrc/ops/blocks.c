@@ -445,7 +445,7 @@ static bool run_part(struct block_job *job, int part, int parts)
     const pq_fpenv found = pq_fpenv_enter();
     bool is_running = true;
     struct means means = {.end = 0};
-    if (part == 0 || part <= (all - 1) / share) { /* share * part would overflow */
+    if (part == 0 || part <= (all - 1) / share) { /* avoids an overflow of share * part */
         const ptrdiff_t begin = share * part;
         const ptrdiff_t end = all - begin > share ? begin + share : all;
         for (ptrdiff_t at = begin; at < end && is_running;) {

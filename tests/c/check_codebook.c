@@ -240,7 +240,7 @@ static void check_books(const struct pq_kernels *kernels)
     check_dequantize(kernels);
 }
 
-/* The same results as books->dequantize from a byte for each code. */
+/* Compare packed codes with books->dequantize on one byte for each code. */
 static void check_book_packed(const struct pq_kernels *kernels)
 {
     enum { GROUPS = 8, N = GROUPS * 3 * PQ_PACKED_GROUP };
