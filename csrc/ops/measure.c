@@ -12,7 +12,7 @@
 #include "engine/sweep.h"
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
-#include "ops/making.h"
+#include "ops/fused.h"
 
 enum {
     RUN = 4096,     /* elements */
@@ -47,6 +47,16 @@ struct found {
     bool has_most;
 };
 
+/* Quantizes and dequantizes elements of a group in C order, from any element on. */
+struct round_trip {
+    struct pq_job job;
+    struct pq_fused fused;
+    struct pq_saturation saturation;
+    int ndim; /* dimensions of a group; [0] is the innermost */
+    struct pq_dim dim[PQ_MAX_NDIM];
+    const char *scale, *zero; /* parameters of the current group */
+};
+
 /* The state of a call. */
 struct measuring {
     const struct pq_kernels *kernels;
@@ -58,11 +68,11 @@ struct measuring {
     ptrdiff_t next;         /* step of `errors` from a group to its neighbour */
     size_t rows;            /* number of groups that are measured together */
     ptrdiff_t x_beside, y_beside;
-    bool clean;                   /* replace nonfinite values by 0 */
-    struct pq_round_trip *making; /* not NULL: computes `y` */
-    const char *scale, *zero;     /* parameters at index 0 of the dimension `beside` */
-    ptrdiff_t index;              /* index of the first group in the dimension `beside` */
-    ptrdiff_t position;           /* of the next element in its group */
+    bool clean;               /* replace nonfinite values by 0 */
+    struct round_trip *trip;  /* not NULL: computes `y` */
+    const char *scale, *zero; /* parameters at index 0 of the dimension `beside` */
+    ptrdiff_t index;          /* index of the first group in the dimension `beside` */
+    ptrdiff_t position;       /* of the next element in its group */
     struct pq_sweep x, y;
     size_t most_rows, room;
     struct found *found;         /* most_rows */
@@ -102,7 +112,103 @@ static void add_extremes(struct pq_error *to, const struct pq_error *added)
     to->bad_scales += added->bad_scales;
 }
 
-/* ---- pieces ---- */
+/* ---- round trips ---- */
+
+/* Prepare round trips with the dimensions of `group`. The method depends on all parameters,
+ * in `whole`. The arguments are checked and not empty. */
+static enum pq_status init_round_trip(struct round_trip *trip,
+                                      const struct pq_kernels *kernels,
+                                      const struct pq_args *whole,
+                                      const struct pq_args *group, enum pq_type code)
+{
+    struct pq_job *const job = &trip->job;
+    ptrdiff_t strides[PQ_MAX_NDIM], stride = (ptrdiff_t)pq_bytes_of(group->in.type);
+    struct pq_args args = *group;
+    for (int d = args.ndim - 1; d >= 0; d--) {
+        strides[d] = stride;
+        stride *= args.shape[d];
+    }
+    args.in.strides = args.out.strides = strides;
+    enum pq_status status = pq_fake_method(&job->how, &trip->fused, kernels, whole, code);
+    if (status == PQ_OK) {
+        status = pq_job_init(job, kernels, &args);
+    }
+    if (status != PQ_OK) {
+        return status;
+    }
+    trip->saturation = pq_saturation_of(kernels, &args, &job->how, code);
+    trip->fused.saturation = &trip->saturation;
+    trip->ndim = job->plan.ndim;
+    memcpy(trip->dim, job->plan.dim, (size_t)trip->ndim * sizeof *trip->dim);
+    return PQ_OK;
+}
+
+/* Return the address of element 0 of a dimension, if `p` is element `i`. */
+static char *start_of(const char *p, ptrdiff_t i, ptrdiff_t stride)
+{
+    return (char *)((uintptr_t)p - (uintptr_t)i * (uintptr_t)stride);
+}
+
+/* Run indices [i, i + n) of dimension `d`, with all indices of the inner dimensions. */
+static void run_box(struct round_trip *trip, struct pq_position at, int d, ptrdiff_t i,
+                    ptrdiff_t n)
+{
+    static const struct pq_dim single = {.end = 1, .group_size = 1};
+    struct pq_plan *const plan = &trip->job.plan;
+    const struct pq_dim *const dim = &trip->dim[d];
+    plan->ndim = d > 0 ? d + 1 : 2;
+    plan->dim[1] = single;
+    memcpy(plan->dim, trip->dim, (size_t)(d + 1) * sizeof *plan->dim);
+    if (pq_dim_uniform(dim)) {
+        i = 0;
+    }
+    plan->dim[d].begin = i;
+    plan->dim[d].end = i + n;
+    plan->in = start_of(at.in, i, dim->in);
+    plan->out = start_of(at.out, i, dim->out);
+    plan->scale = at.scale;
+    plan->zero = at.zero;
+    pq_job_run(&trip->job, 0, 1);
+}
+
+/* Run `n` elements of the dimensions up to `d`, from element `first` on. */
+static void run_range(struct round_trip *trip, struct pq_position at, int d,
+                      ptrdiff_t first, ptrdiff_t n)
+{
+    const struct pq_dim *const dim = &trip->dim[d];
+    ptrdiff_t within = 1, some;
+    for (int k = 0; k < d; k++) {
+        within *= trip->dim[k].end;
+    }
+    while (n > 0) {
+        const ptrdiff_t i = first / within, into = first % within;
+        some = within - into < n ? within - into : n;
+        if (some == within) {
+            some = n / within * within;
+            run_box(trip, at, d, i, n / within);
+        } else {
+            struct pq_position inner = at;
+            inner.scale += pq_dim_scale(dim, i);
+            inner.zero += pq_dim_zero(dim, i);
+            run_range(trip, inner, d - 1, into, some);
+        }
+        at.in += some * trip->dim[0].in;
+        at.out += some * trip->dim[0].out;
+        first += some;
+        n -= some;
+    }
+}
+
+/* Write `n` results, from element `first` of the group on. */
+static void run_round_trip(struct round_trip *trip, const char *x, char *y, ptrdiff_t first,
+                           ptrdiff_t n)
+{
+    const struct pq_position at = {
+        .in = x, .out = y, .scale = trip->scale, .zero = trip->zero};
+    run_range(trip, at, trip->ndim - 1, first, n);
+}
+
+/* ---- tiles ---- */
 
 /* Return an element. */
 PQ_INLINE double number_of(const char *p, size_t i, bool wide)
@@ -160,20 +266,20 @@ static const char *load_side(struct measuring *m, struct pq_sweep *sweep, ptrdif
  * in the array, and the buffer of `x` is free. */
 static const char *make_rows(struct measuring *m, const char *x, ptrdiff_t next, size_t n)
 {
-    struct pq_round_trip *const making = m->making;
+    struct round_trip *const trip = m->trip;
     char *const y = (size_t)next * m->rows > m->room ? m->x_room : m->y_room;
     const struct dims *const dims = &m->dims;
     const int d = dims->beside;
     for (size_t r = 0; r < m->rows; r++) {
         struct pq_error *const to = &m->found[r].error;
         const ptrdiff_t block = d < 0 ? 0 : (m->index + (ptrdiff_t)r) / dims->block[d];
-        making->scale = m->scale + (d < 0 ? 0 : block * dims->scale[d]);
-        making->zero = m->zero + (d < 0 ? 0 : block * dims->zero[d]);
-        making->saturation.low = &to->low;
-        making->saturation.high = &to->high;
-        making->saturation.bad = &to->bad_scales;
-        pq_run_round_trip(making, x + (ptrdiff_t)r * next, y + (ptrdiff_t)r * next,
-                          m->position, (ptrdiff_t)n);
+        trip->scale = m->scale + (d < 0 ? 0 : block * dims->scale[d]);
+        trip->zero = m->zero + (d < 0 ? 0 : block * dims->zero[d]);
+        trip->saturation.low = &to->low;
+        trip->saturation.high = &to->high;
+        trip->saturation.bad = &to->bad_scales;
+        run_round_trip(trip, x + (ptrdiff_t)r * next, y + (ptrdiff_t)r * next, m->position,
+                       (ptrdiff_t)n);
     }
     return y;
 }
@@ -182,7 +288,7 @@ static struct piece take_piece(struct measuring *m, size_t n)
 {
     struct piece piece = {.next = (ptrdiff_t)(n * pq_bytes_of(type_of(m)))};
     piece.x = load_side(m, &m->x, m->x_beside, m->x_room, n);
-    if (m->making != NULL) {
+    if (m->trip != NULL) {
         piece.y = make_rows(m, piece.x, piece.next, n);
     } else {
         piece.y = load_side(m, &m->y, m->y_beside, m->y_room, n);
@@ -198,7 +304,7 @@ static struct piece take_piece(struct measuring *m, size_t n)
 /* Return true if the next elements of `x` need no buffer, so that `y` can use both. */
 static bool has_two_rooms(struct measuring *m, size_t n)
 {
-    return m->making != NULL && m->rows == 1 && m->exponent == 0 &&
+    return m->trip != NULL && m->rows == 1 && m->exponent == 0 &&
            m->args->in.type == type_of(m) && pq_sweep_direct(&m->x, n) != NULL;
 }
 
@@ -322,7 +428,7 @@ static void seek(struct measuring *m, ptrdiff_t first)
 {
     m->position = first;
     pq_sweep_seek(&m->x, first);
-    if (m->making == NULL) {
+    if (m->trip == NULL) {
         pq_sweep_seek(&m->y, first);
     }
 }
@@ -414,7 +520,7 @@ static void set_param_strides(struct measuring *m, int to, int d)
 {
     const struct pq_args *const args = m->args;
     const bool has_zero = args->zero.data != NULL;
-    if (m->making != NULL) {
+    if (m->trip != NULL) {
         m->dims.block[to] = args->block != NULL ? args->block[d] : 1;
         m->dims.scale[to] = args->scale.strides[d];
         m->dims.zero[to] = has_zero ? args->zero.strides[d] : 0;
@@ -464,9 +570,9 @@ static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
     const char *x = m->args->in.data, *y = m->args->out.data;
     ptrdiff_t group = 0, step = 1;
     m->rows = 1;
-    if (m->making != NULL) {
+    if (m->trip != NULL) {
         m->scale = m->args->scale.data;
-        m->zero = m->making->job.zero_given ? m->args->zero.data : m->making->zero;
+        m->zero = m->trip->job.zero_given ? m->args->zero.data : m->trip->zero;
     }
     for (int d = outer - 1; d >= 0; d--) {
         const bool beside = d == dims->beside;
@@ -477,7 +583,7 @@ static ptrdiff_t enter_groups(struct measuring *m, ptrdiff_t turn)
         x += i * dims->x[d];
         y += i * dims->y[d];
         group += i * step;
-        if (m->making != NULL && !beside) {
+        if (m->trip != NULL && !beside) {
             m->scale += i / dims->block[d] * dims->scale[d];
             m->zero += i / dims->block[d] * dims->zero[d];
         }
@@ -666,7 +772,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
 {
     struct pq_args room, own;
     struct measuring m = {.args = &own};
-    struct pq_round_trip making;
+    struct round_trip trip;
     struct group group;
     struct found found[FEW_ROWS];
     _Alignas(64) char rooms[LESS * 2];
@@ -692,9 +798,9 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
         struct pq_args whole = own;
         set_group(&group, &own, kept);
         whole.in.type = whole.out.type = group.args.in.type;
-        status = pq_making_init(&making, kernels, &whole, &group.args, code);
-        making.zero = making.job.plan.zero;
-        m.making = &making;
+        status = init_round_trip(&trip, kernels, &whole, &group.args, code);
+        trip.zero = trip.job.plan.zero;
+        m.trip = &trip;
     }
     if (status == PQ_OK) {
         measure(&m, kernels, kept, errors, part, parts);
