@@ -61,7 +61,8 @@ struct wide_f64 {
 /* ---- blocks: see quantize.inc, encode.inc and general.inc, also for why ---- */
 
 /* 8-bit codes need no lower bound, as with PQ_CONVERT_IS_LOW. */
-PQ_INLINE void quantize_int64(const char *x, char *y, const struct wide *f, struct kind k)
+PQ_INLINE void quantize_int64(const char *x, char *y, const struct wide *f,
+                              struct instance k)
 {
     wf v = wide_cap_keep_nan(load_wide(x, k.real), f->hi), q;
     if (pq_bytes_of(k.code) == 1) {
@@ -76,7 +77,7 @@ PQ_INLINE void quantize_int64(const char *x, char *y, const struct wide *f, stru
 
 /* Quantize a chunk to a narrow float. The codes exceed the result by (floor >> shift) until
  * store_wide_floats() subtracts it from bytes. Return 0 if the chunk contains a NaN. */
-PQ_INLINE int encode_wide(const char *x, char *y, const struct wide *f, struct kind k)
+PQ_INLINE int encode_wide(const char *x, char *y, const struct wide *f, struct instance k)
 {
     const wf floor = wide_float(wide_splat_i32(k.to.floor));
     const wf step = wide_float(wide_splat_i32((127 - k.to.shift) << 23));
@@ -145,7 +146,7 @@ PQ_INLINE int encode_wide_f64(const double *x, char *y, const struct wide_f64 *f
 
 /* ---- runs ---- */
 
-/* As block_at. */
+/* As chunk_at. */
 PQ_INLINE size_t wide_at(size_t i, size_t n)
 {
     return i + PQ_WIDE <= n ? i : n - PQ_WIDE;
@@ -161,7 +162,7 @@ PQ_INLINE void prefetch_wide_chunk(const char *x, size_t in, const char *y, size
 enum { CROWD = 4096 };
 
 /* 0: what is there has to be done again. */
-PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct kind k)
+PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct instance k)
 {
     if (pq_is_narrow_float(k.code)) {
         return encode_wide(x, y, f, k);
@@ -172,9 +173,9 @@ PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct kind
 
 /* Under one scale, of the fast range. From the second on blocks begin with a line. */
 PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
-                        char *y, size_t n, struct kind k)
+                        char *y, size_t n, struct instance k)
 {
-    const struct fast fast = fast_of(*run->scale.f32, *run->zero.i32, k);
+    const struct group_params fast = params_of_group(*run->scale.f32, *run->zero.i32, k);
     const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
                            widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
     const int far = run->exceeds_cache;
@@ -199,8 +200,8 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
                                const void *px, void *py, size_t n, enum pq_type real,
                                enum pq_type code)
 {
-    const struct kind k = kind_of(run, QUANTIZE, real, code);
-    const int even = pq_is_narrow_float(code) || how_of(run) == PQ_HALF_EVEN;
+    const struct instance k = instance_of(run, QUANTIZE, real, code);
+    const int even = pq_is_narrow_float(code) || rounding_of(run) == PQ_HALF_EVEN;
     struct pq_run group = *run;
     const char *x = px;
     char *y = py;
@@ -211,7 +212,7 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
     for (size_t m; n > 0; n -= m) {
         m = n < run->group ? n : run->group;
         if (m >= LONG &&
-            can_use_reciprocal(*group.scale.f32, *group.zero.i32, range_of(k))) {
+            can_use_reciprocal(*group.scale.f32, *group.zero.i32, reciprocal_range_of(k))) {
             map_long(usual, &group, x, y, m, k);
         } else {
             usual(&group, x, y, m);
@@ -232,7 +233,7 @@ enum { LOOKED_AT = 4096 };
  * NaN, makes the largest of them larger than any code is. Nothing need be bounded, since
  * conversions make the lowest integer of what is too large. */
 PQ_INLINE __m512i tell_wide(const char *x, char *y, const struct wide *f, int least,
-                            __m512i most, struct kind k)
+                            __m512i most, struct instance k)
 {
     const wf v = load_wide(x, k.real);
     if (pq_bytes_of(k.code) == 1) {
@@ -246,12 +247,13 @@ PQ_INLINE __m512i tell_wide(const char *x, char *y, const struct wide *f, int le
 
 /* Under one scale, of the fast range; what has something out of range is done again. */
 PQ_INLINE void tell_long(const struct pq_run *run, const char *x, char *y, size_t n,
-                         struct kind k)
+                         struct instance k)
 {
     const struct pq_range range = run->affine->range;
     const int least = (int)range.lo, far = run->exceeds_cache;
     const uint32_t span = (uint32_t)(range.hi - range.lo);
-    const struct fast fast = fast_of(*run->scale.f32, *run->zero.i32 - least, k);
+    const struct group_params fast =
+        params_of_group(*run->scale.f32, *run->zero.i32 - least, k);
     const struct wide f = {widen(fast.s),  widen(fast.r),  widen(fast.rest),
                            widen(fast.lo), widen(fast.hi), widen_i32(fast.z)};
     const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
@@ -286,8 +288,9 @@ static int tells_long(const struct pq_run *run, size_t n)
 
 #  define TELL(from, type)                                                                 \
       if (real == from && bytes == pq_bytes_of(type)) {                                    \
-          const struct kind k = kind_of(run, QUANTIZE, from, type);                        \
-          if (can_use_reciprocal(*run->scale.f32, *run->zero.i32, range_of(k))) {          \
+          const struct instance k = instance_of(run, QUANTIZE, from, type);                \
+          if (can_use_reciprocal(*run->scale.f32, *run->zero.i32,                          \
+                                 reciprocal_range_of(k))) {                                \
               tell_long(run, x, y, n, k);                                                  \
               return;                                                                      \
           }                                                                                \
