@@ -274,7 +274,7 @@ static void run_tile(struct pq_job *job, struct pq_position at, struct area area
 /* Return true if dimension 1 has the shorter stride. */
 static bool has_shorter_stride(ptrdiff_t stride0, ptrdiff_t stride1)
 {
-    return (stride1 < 0 ? -stride1 : stride1) < (stride0 < 0 ? -stride0 : stride0);
+    return pq_magnitude(stride1) < pq_magnitude(stride0);
 }
 
 /* Set the rows and columns of a tile: short rows are complete, and a transposed side has

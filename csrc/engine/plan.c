@@ -7,16 +7,11 @@
 static const int8_t nothing = 0;
 static const struct pq_dim single = {.end = 1, .group_size = 1};
 
-static ptrdiff_t magnitude(ptrdiff_t v)
-{
-    return v < 0 ? -v : v;
-}
-
 /* The stride that decides the order of the dimensions: that of what is written, so that
  * stores are sequential, or of what is read where nothing is written. */
 static ptrdiff_t rank_of(const struct pq_plan *plan, const struct pq_dim *dim)
 {
-    return magnitude(plan->out != NULL ? dim->out : dim->in);
+    return pq_magnitude(plan->out != NULL ? dim->out : dim->in);
 }
 
 /* Insertion sort, stable: equal strides keep their order. */
@@ -73,10 +68,10 @@ static bool overlaps_itself(const struct pq_plan *plan, size_t out_size)
     ptrdiff_t span = (ptrdiff_t)out_size;
     for (int d = 0; d < plan->ndim; d++) {
         const struct pq_dim *dim = &plan->dim[d];
-        if (magnitude(dim->out) < span) {
+        if (pq_magnitude(dim->out) < span) {
             return true;
         }
-        span += (dim->end - 1) * magnitude(dim->out);
+        span += (dim->end - 1) * pq_magnitude(dim->out);
     }
     return false;
 }
@@ -90,10 +85,10 @@ PQ_NOINLINE bool words_overlap(const struct pq_plan *plan, const struct pq_layou
         const struct pq_dim *dim = &plan->dim[d];
         const ptrdiff_t n =
             dim->out_code != 0 ? words_of(layout, bits, dim->end) : dim->end;
-        if (n > 1 && magnitude(dim->out) < span) {
+        if (n > 1 && pq_magnitude(dim->out) < span) {
             return true;
         }
-        span += (n - 1) * magnitude(dim->out);
+        span += (n - 1) * pq_magnitude(dim->out);
     }
     return false;
 }
@@ -157,7 +152,7 @@ static void lay(ptrdiff_t *stride, ptrdiff_t *code, int d, const struct pq_array
         return;
     }
     const bool streams = pq_is_stream(layout);
-    *stride = streams ? magnitude(layout->word_stride) : pq_code_bits(array, layout);
+    *stride = streams ? pq_magnitude(layout->word_stride) : pq_code_bits(array, layout);
     *code = streams;
 }
 

@@ -38,6 +38,11 @@ struct pq_plan {
     struct pq_dim dim[PQ_MAX_NDIM];
 };
 
+static inline ptrdiff_t pq_magnitude(ptrdiff_t v)
+{
+    return v < 0 ? -v : v;
+}
+
 /* Whether bytes hold two codes each, the first of them in the upper half. */
 static inline bool pq_is_high_first(const struct pq_layout *layout)
 {

@@ -12,11 +12,10 @@
 #include "math/scalar_math.h"
 
 enum {
-    TILE = 1024,    /* elements gathered at a time */
-    CELLS = 512,    /* parameters whose extrema are looked for at a time */
-    NARROW = 256,   /* fewer columns are not worth a row of their own */
-    FEW_GROUPS = 8, /* less are not worth the call of a kernel */
-    NOT_FINITE = 0x7f800000
+    TILE = 1024,   /* elements gathered at a time */
+    CELLS = 512,   /* parameters whose extrema are looked for at a time */
+    NARROW = 256,  /* fewer columns are not worth a row of their own */
+    FEW_GROUPS = 8 /* fewer groups use the kernel of one group */
 };
 
 /* Extrema: [0] the lowest, [1] the highest; float64 of float64 data. */
@@ -129,7 +128,7 @@ static size_t cell_at(const struct reduction *reduction, struct pq_position at, 
         }                                                                                  \
         reduction->cells.width[0][cell] = lo;                                              \
         reduction->cells.width[1][cell] = hi;                                              \
-        reduction->bits = beyond == 0 ? reduction->bits : NOT_FINITE;                      \
+        reduction->bits = beyond == 0 ? reduction->bits : PQ_INFINITY_BITS;                \
     }
 
 #define FEW_COLUMNS(name, number, width)                                                   \
@@ -147,7 +146,7 @@ static size_t cell_at(const struct reduction *reduction, struct pq_position at, 
                 beyond += v - v;                                                           \
             }                                                                              \
         }                                                                                  \
-        reduction->bits = beyond == 0 ? reduction->bits : NOT_FINITE;                      \
+        reduction->bits = beyond == 0 ? reduction->bits : PQ_INFINITY_BITS;                \
     }
 
 #define ELEMENT_AT(name, number, type, convert)                                            \
@@ -542,7 +541,7 @@ static void take_row(void *p, struct pq_position at)
 
 static bool is_finite(const struct reduction *reduction)
 {
-    return reduction->bits < NOT_FINITE;
+    return reduction->bits < PQ_INFINITY_BITS;
 }
 
 /* Whether all were taken. */

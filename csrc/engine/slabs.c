@@ -2,6 +2,7 @@
 #include "engine/slabs.h"
 
 #include "args.h"
+#include "engine/plan.h"
 #include "types.h"
 
 /* Indices of each dimension that a slab has, and how many slabs there are along it. */
@@ -10,11 +11,6 @@ struct cut {
     ptrdiff_t count[PQ_MAX_NDIM];
     ptrdiff_t all;
 };
-
-static ptrdiff_t magnitude(ptrdiff_t v)
-{
-    return v < 0 ? -v : v;
-}
 
 /* Elements along a dimension that share parameters; all of them where none is selected. */
 static ptrdiff_t group_along(const struct pq_args *args, int d)
@@ -42,7 +38,7 @@ static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
     const ptrdiff_t extent = args->shape[d], group = group_along(args, d);
     ptrdiff_t unit = keep_groups || group < extent ? group : 1;
     if (args->out.bit_strides != NULL && unit < extent) {
-        ptrdiff_t bytes = 8, stride = magnitude(args->out.bit_strides[d]) % 8;
+        ptrdiff_t bytes = 8, stride = pq_magnitude(args->out.bit_strides[d]) % 8;
         while (stride % 2 == 0 && bytes > 1) {
             stride /= 2;
             bytes /= 2;
@@ -87,7 +83,8 @@ static int cut_order(const struct pq_args *args, bool keep_groups, int *order)
             continue;
         }
         for (; at > 0 && !is_in_order(args) &&
-               magnitude(args->in.strides[order[at - 1]]) < magnitude(args->in.strides[d]);
+               pq_magnitude(args->in.strides[order[at - 1]]) <
+                   pq_magnitude(args->in.strides[d]);
              at--) {
             order[at] = order[at - 1];
         }

@@ -55,6 +55,33 @@ PQ_INLINE double pq_f64_bits(uint64_t u)
     return v;
 }
 
+/* The NaN of every result. CPUs return NaNs with other bits. */
+#define PQ_NAN_F32 pq_f32_bits(0x7fc00000)
+#define PQ_NAN_F64 pq_f64_bits(UINT64_C(0x7ff8000000000000))
+
+/* Bits of the float32 infinity. Magnitudes with larger bits are NaN. */
+enum { PQ_INFINITY_BITS = 0x7f800000 };
+
+PQ_INLINE float pq_canonical_f32(float v)
+{
+    return v == v ? v : PQ_NAN_F32;
+}
+
+PQ_INLINE double pq_canonical_f64(double v)
+{
+    return v == v ? v : PQ_NAN_F64;
+}
+
+PQ_INLINE int pq_is_finite_f32(float v)
+{
+    return v - v == 0;
+}
+
+PQ_INLINE int pq_is_finite_f64(double v)
+{
+    return v - v == 0;
+}
+
 /*
  * To another width with the sign of a NaN, which goes into codes of narrow floats: RISC-V
  * makes every NaN positive, WebAssembly promises nothing.
@@ -125,6 +152,12 @@ PQ_INLINE uint16_t pq_bf16_from_f32(float v)
     const uint32_t bits = pq_bits_f32(v);
     const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+}
+
+/* Convert float32 to float16 or bfloat16. */
+PQ_INLINE uint16_t pq_half_from_f32(float v, enum pq_type type)
+{
+    return type == PQ_F16 ? pq_f16_from_f32(v) : pq_bf16_from_f32(v);
 }
 
 /*

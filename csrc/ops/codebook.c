@@ -37,7 +37,7 @@ static void build_tree(struct pq_codebook *book, int count)
             const uint8_t *const code = book->code + i;
             book->bound[k++] = i < count - 1
                                    ? midpoint(book->value[code[0]], book->value[code[1]])
-                                   : pq_f32_bits(0x7f800000);
+                                   : pq_f32_bits(PQ_INFINITY_BITS);
         }
     }
 }

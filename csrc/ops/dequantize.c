@@ -29,15 +29,12 @@ static void run_large_difference(void *p, struct pq_position at)
     pq_load_scales_f64(&scale, &scales, 1, job->how.single_scale);
     if (job->how.run.out == PQ_F64) {
         const double d = q < z ? -(double)magnitude : (double)magnitude;
-        const double v = d * scale;
-        const double y = v == v ? v : pq_f64_bits(UINT64_C(0x7ff8000000000000));
+        const double y = pq_canonical_f64(d * scale);
         memcpy(result, &y, sizeof y);
     } else {
         const float d = q < z ? -(float)magnitude : (float)magnitude;
-        const float v = d * (float)scale;
-        const float y = v == v ? v : pq_f32_bits(0x7fc00000);
-        const uint16_t half =
-            job->how.run.out == PQ_F16 ? pq_f16_from_f32(y) : pq_bf16_from_f32(y);
+        const float y = pq_canonical_f32(d * (float)scale);
+        const uint16_t half = pq_half_from_f32(y, job->how.run.out);
         if (job->how.run.out == PQ_F32) {
             memcpy(result, &y, sizeof y);
         } else {

@@ -13,8 +13,7 @@ enum {
     SLAB = 1 << 17,  /* bytes of input that stay near until they are quantized */
     PIECE = 1 << 16, /* the same, nearer */
     GROUPS = 512,    /* at most */
-    FEW_GROUPS = 8,  /* are not worth the kernel of many */
-    NOT_FINITE = 0x7f800000
+    FEW_GROUPS = 8   /* fewer groups use the kernel of one group */
 };
 
 /* ---- slabs ---- */
@@ -126,7 +125,7 @@ static bool find_all(struct finder *finder, const char *x, size_t n, size_t g)
         const size_t left = n - k * g;
         find_ends(finder, k, x + k * g * finder->size, left < g ? left : g, &bits);
     }
-    return bits < NOT_FINITE;
+    return bits < PQ_INFINITY_BITS;
 }
 
 struct grouped {

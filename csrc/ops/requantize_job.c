@@ -235,9 +235,8 @@ PQ_NOINLINE bool is_contiguous(const struct pq_requantize_job *job)
 PQ_NOINLINE ptrdiff_t columns_at_once(const struct pq_requantize_job *job)
 {
     const struct pq_dim *const dim = job->plan.dim;
-    const ptrdiff_t in[] = {dim[0].in < 0 ? -dim[0].in : dim[0].in,
-                            dim[1].in < 0 ? -dim[1].in : dim[1].in};
-    const bool has_shorter_stride = dim[1].end - dim[1].begin > 1 && in[1] < in[0];
+    const bool has_shorter_stride =
+        dim[1].end - dim[1].begin > 1 && pq_magnitude(dim[1].in) < pq_magnitude(dim[0].in);
     return is_contiguous(job) ? PTRDIFF_MAX : has_shorter_stride ? FEWER : PQ_PARAMS;
 }
 

@@ -139,8 +139,7 @@ PQ_NOINLINE c32 c32_look_up(const int8_t *table, c32 x)
 PQ_NOINLINE void scale_table(float *to, const float *from, float scale)
 {
     for (int i = 0; i < 16; i++) {
-        const float v = from[i] * scale;
-        to[i] = v == v ? v : pq_f32_bits(0x7fc00000);
+        to[i] = pq_canonical_f32(from[i] * scale);
         PQ_IN_ORDER(); /* as above */
     }
 }

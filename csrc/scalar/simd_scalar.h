@@ -324,7 +324,7 @@ PQ_INLINE vi whole_u32(vf a)
 
 PQ_INLINE vf canonical_nan(vf a)
 {
-    EACH(i) a.v[i] = a.v[i] == a.v[i] ? a.v[i] : pq_f32_bits(0x7fc00000);
+    EACH(i) a.v[i] = pq_canonical_f32(a.v[i]);
     return a;
 }
 
@@ -549,8 +549,7 @@ PQ_INLINE vd bound_f64(vd a, vd lo, vd hi)
 
 PQ_INLINE vd canonical_nan_f64(vd a)
 {
-    const double nan = pq_f64_bits(UINT64_C(0x7ff8000000000000));
-    EACH_HALF(i) a.v[i] = a.v[i] == a.v[i] ? a.v[i] : nan;
+    EACH_HALF(i) a.v[i] = pq_canonical_f64(a.v[i]);
     return a;
 }
 
