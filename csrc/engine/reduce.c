@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the plan of a job that has no output over the kernels that find extrema. Two ways
- * serve every case: rows of elements that share a parameter, or that come in groups, and
- * rows of which each element has a parameter of its own.
+ * Find extrema: run the plan of a job without output. The rows of a plan have elements that
+ * share a parameter, or groups, or one parameter for each element.
  */
 #include "engine/reduce.h"
 
@@ -13,21 +12,19 @@
 
 enum {
     TILE = 1024,   /* elements gathered at a time */
-    CELLS = 512,   /* parameters whose extrema are looked for at a time */
-    NARROW = 256,  /* fewer columns are not worth a row of their own */
+    CELLS = 512,   /* parameters of a box */
+    NARROW = 256,  /* shorter rows are joined */
     FEW_GROUPS = 8 /* fewer groups use the kernel of one group */
 };
 
-/* Extrema: [0] the lowest, [1] the highest; float64 of float64 data. */
+/* Extrema: [0] the lowest, [1] the highest; float64 if the data is. */
 union cells {
     float single[2][CELLS];
     double wide[2][CELLS];
 };
 
-/*
- * Few elements are not worth the call of a kernel: less than `most`, as a run of one cell,
- * or as rows of cells that follow each other.
- */
+/* Loops for fewer than `most` elements, which take less time than the call of a kernel: for
+ * a run of one cell, and for rows of adjacent cells. */
 struct reduction;
 struct few {
     size_t most;
@@ -36,31 +33,29 @@ struct few {
                     ptrdiff_t stride, size_t rows, size_t n);
 };
 
-/*
- * The parameters are cut into boxes of at most CELLS, each with all of its elements: how
- * many there are decides nothing about what has to be kept.
- */
+/* A reduction. It cuts the parameters into boxes of at most CELLS, each with all of its
+ * elements, so that the buffers do not depend on the number of parameters. */
 struct reduction {
-    const struct pq_job *job; /* its plan has the parameters as they lie */
-    bool wide;                /* float64 data */
+    const struct pq_job *job; /* its plan has the parameters in memory order */
+    bool wide;                /* the data is float64 */
     struct few few;
     pq_minmax_fn *run;
     pq_minmax_groups_fn *groups;
     pq_minmax_columns_fn *columns;
-    bool empty;    /* there are parameters, but no elements */
-    bool once;     /* no cell of the box is met twice */
-    uint32_t bits; /* at least 0x7f800000: not finite */
+    bool empty;    /* parameters exist, but no elements */
+    bool once;     /* each cell of the box occurs in one row */
+    uint32_t bits; /* at least PQ_INFINITY_BITS if an element is not finite */
     pq_cells_fn *take;
     void *what;
-    struct pq_plan box;  /* whose scales are cells, counted from its own */
-    struct pq_plan rows; /* of cells, counted likewise, and their parameters */
+    struct pq_plan box;  /* `scale` counts cells from that of the box */
+    struct pq_plan rows; /* rows of cells, with addresses of parameters */
     union cells cells;   /* of the box */
-    union cells found;   /* to be merged into them */
+    union cells found;   /* merged into `cells` later */
 };
 
 /* ---- cells ---- */
 
-/* Extreme `which` of cell `k`. */
+/* Return the address of extreme `which` of cell `k`. */
 static void *extreme(const struct reduction *reduction, union cells *cells, int which,
                      size_t k)
 {
@@ -80,7 +75,7 @@ static void set_none(const struct reduction *reduction, union cells *cells, size
     }
 }
 
-/* Merge what was found of `n` cells, `repeat` times, into those from `to` on. */
+/* Merge `repeat` times `n` found cells into the cells from `to`. */
 #define MERGE(type, width)                                                                 \
     for (size_t r = 0; r < repeat; r++) {                                                  \
         type *PQ_RESTRICT lo = reduction->cells.width[0] + to;                             \
@@ -103,7 +98,7 @@ static void merge_found(struct reduction *reduction, size_t to, size_t n, size_t
 }
 #undef MERGE
 
-/* The cell of index `i` of the innermost dimension. */
+/* Return the cell of index `i` of the innermost dimension. */
 static size_t cell_at(const struct reduction *reduction, struct pq_position at, ptrdiff_t i)
 {
     return (size_t)(at.scale - reduction->box.scale +
@@ -112,7 +107,7 @@ static size_t cell_at(const struct reduction *reduction, struct pq_position at, 
 
 /* ---- one row after the other ---- */
 
-/* What is not finite is no number less itself. */
+/* v - v is 0 for finite values only. */
 
 #define FEW_RUN(name, number, width)                                                       \
     static void run_##name(struct reduction *reduction, size_t cell, const char *x,        \
@@ -172,8 +167,7 @@ FEW_COLUMNS(bf16, float, single)
 #undef FEW_RUN
 #undef FEW_COLUMNS
 
-/* 16-bit reals by their order, as kernels do: of more than a few only the extrema are
- * converted. */
+/* Compare the bits of 16-bit reals, like the kernels, and convert only the extrema. */
 struct ends {
     int16_t of[2];
 };
@@ -214,7 +208,7 @@ static const struct few few_of[PQ_EXTREMA] = {
     [PQ_F64_ROW] = {16, run_f64, columns_f64},
 };
 
-/* Contiguous elements, all of one cell. */
+/* Reduce contiguous elements of one cell. */
 static void reduce_run(struct reduction *reduction, size_t cell, const char *x, size_t n)
 {
     union cells *cells = &reduction->cells;
@@ -226,7 +220,7 @@ static void reduce_run(struct reduction *reduction, size_t cell, const char *x, 
                    extreme(reduction, cells, 1, cell), &reduction->bits);
 }
 
-/* Contiguous elements of groups of `g`. */
+/* Reduce contiguous groups of `g` elements. */
 static void reduce_groups(struct reduction *reduction, size_t cell, const char *x,
                           size_t groups, size_t g)
 {
@@ -248,7 +242,8 @@ static void reduce_groups(struct reduction *reduction, size_t cell, const char *
     }
 }
 
-/* Contiguous elements [i, i + n) of dim[0]; `i` begins a group, or all are of one. */
+/* Reduce contiguous elements [i, i + n) of dim[0]. `i` begins a group, or all elements have
+ * one group. */
 static void reduce_elements(struct reduction *reduction, struct pq_position at, ptrdiff_t i,
                             const char *x, ptrdiff_t n)
 {
@@ -263,7 +258,7 @@ static void reduce_elements(struct reduction *reduction, struct pq_position at, 
     }
 }
 
-/* One row, gathered tile by tile where it is not contiguous. */
+/* Reduce one row. Gather a row that is not contiguous, tile by tile. */
 static void reduce_row(void *p, struct pq_position at)
 {
     struct reduction *reduction = p;
@@ -281,7 +276,7 @@ static void reduce_row(void *p, struct pq_position at)
             const ptrdiff_t left = dim->group_size - i % dim->group_size;
             n = left < n ? left : n;
             n = n < TILE ? n : TILE;
-        } else if (n > TILE) { /* whole groups */
+        } else if (n > TILE) { /* complete groups */
             n = TILE / dim->group_size * dim->group_size;
         }
         const struct pq_tile tile = {
@@ -292,7 +287,7 @@ static void reduce_row(void *p, struct pq_position at)
     }
 }
 
-/* ---- an element of each row per cell ---- */
+/* ---- one element of each row for a cell ---- */
 
 static void find_columns(struct reduction *reduction, union cells *to, size_t cell,
                          const char *x, ptrdiff_t stride, size_t rows, size_t n)
@@ -301,7 +296,7 @@ static void find_columns(struct reduction *reduction, union cells *to, size_t ce
                        extreme(reduction, to, 1, cell), &reduction->bits);
 }
 
-/* `rows` whole rows that follow each other, as fewer and longer ones. */
+/* Reduce `rows` short contiguous rows, joined to longer rows. */
 static void reduce_narrow(struct reduction *reduction, size_t cell, const char *x,
                           size_t rows, size_t n)
 {
@@ -316,7 +311,7 @@ static void reduce_narrow(struct reduction *reduction, size_t cell, const char *
     merge_found(reduction, cell, n, together);
 }
 
-/* `rows` rows of columns. */
+/* Reduce the columns of `rows` rows. */
 static void reduce_columns(struct reduction *reduction, size_t cell, const char *x,
                            ptrdiff_t rows)
 {
@@ -343,7 +338,7 @@ static void reduce_columns(struct reduction *reduction, size_t cell, const char 
     }
 }
 
-/* All rows of dim[1], those of a group together. */
+/* Reduce all rows of dim[1], one group of rows at a time. */
 static void reduce_rows(void *p, struct pq_position at)
 {
     struct reduction *reduction = p;
@@ -370,16 +365,16 @@ static void reduce_rows(void *p, struct pq_position at)
 
 /* ---- boxes ---- */
 
-/* Groups of each dimension of the whole: those of a part, those of a box, and the first of
- * the box at hand. */
+/* Groups of each dimension of the plan: range of the part, groups of a box, and the first
+ * group of the current box. */
 struct cut {
     ptrdiff_t begin[PQ_MAX_NDIM], end[PQ_MAX_NDIM];
     ptrdiff_t step[PQ_MAX_NDIM];
     ptrdiff_t at[PQ_MAX_NDIM];
 };
 
-/* The dimension of most groups is shared by the parts; boxes are long in the innermost
- * ones. False where the part has nothing. */
+/* Cut the dimension with the most groups into parts. Boxes are long in the innermost
+ * dimensions. Return false for an empty part. */
 static bool make_cut(struct cut *cut, const struct pq_plan *plan, int part, int parts)
 {
     int split = 0;
@@ -425,7 +420,7 @@ static void fill_up(struct pq_plan *plan)
     }
 }
 
-/* Rows that follow each other are one. */
+/* Join contiguous rows. */
 static void merge_rows(struct pq_plan *rows)
 {
     int d = 0;
@@ -442,7 +437,7 @@ static void merge_rows(struct pq_plan *rows)
     rows->ndim = rows->ndim == 0 ? 0 : d + 1;
 }
 
-/* Returns how many cells the box has. */
+/* Make the current box, and return the number of its cells. */
 static size_t make_box(struct reduction *reduction, const struct cut *cut)
 {
     const struct pq_plan *plan = &reduction->job->plan;
@@ -498,7 +493,7 @@ static void reduce_box(struct reduction *reduction)
     }
 }
 
-/* Both extrema of a cell with a NaN become that. */
+/* Set both extrema of each cell with a NaN to NaN. */
 static void mark_row(void *p, struct pq_position at)
 {
     struct reduction *reduction = p;
@@ -544,7 +539,8 @@ static bool is_finite(const struct reduction *reduction)
     return reduction->bits < PQ_INFINITY_BITS;
 }
 
-/* Whether all were taken. */
+/* Pass all boxes to `take`. Return false at the first element that is not finite, unless
+ * `all_numbers`. */
 static bool take_boxes(struct reduction *reduction, struct cut *cut, bool all_numbers)
 {
     do {
@@ -564,8 +560,8 @@ static bool take_boxes(struct reduction *reduction, struct cut *cut, bool all_nu
     return true;
 }
 
-/* Whether there are parameters: where a dimension has no elements, those of the others. The
- * extents become what is to be planned. */
+/* Return true if there are parameters. Dimensions without elements do not select any. Set
+ * the extents of the plan. */
 static bool has_cells(const struct pq_args *args, ptrdiff_t *shape, bool *empty)
 {
     for (int d = 0; d < args->ndim; d++) {
