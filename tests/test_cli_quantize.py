@@ -940,6 +940,9 @@ def test_memory_for_each_tensor(inside):
         "quantize in.safetensors o.safetensors --type int8 --min-size 1 -qf",
         "dequantize o.safetensors d.safetensors -qf",
         "inspect o.safetensors",
+        "quantize in.safetensors o.npz --type int8 --min-size 1 -qf",
+        "dequantize o.npz d.npz -qf",
+        "inspect o.npz",
     )
     x, peaks = np.ones((2, 8), np.float32), []
     for count in (100, 500, 1500):  # the first commands import modules

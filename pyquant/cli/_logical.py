@@ -96,19 +96,21 @@ class Logical(Shaped):
     """
 
     # A model may have many tensors, so that an object must be small.
-    __slots__ = (
-        *("_tensor", "fault", "granularity", "name", "nbytes", "parts", "shape", "type"),
-    )
+    __slots__ = (*("_tensor", "fault", "granularity", "name", "nbytes", "shape", "type"),)
 
     def __init__(self, name: str, tensor: ModelTensor) -> None:
         self.name: str = name
         self.shape: tuple[int, ...] = tensor.shape
         self.type: str = type_of(tensor)
         self.granularity: str | None = _granularity_of(tensor)
-        self.parts: tuple[str, ...] = (tensor.name,)
         self.nbytes: int = tensor.nbytes
         self.fault: str | None = None
         self._tensor = tensor
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the tensors of the file."""
+        return (self._tensor.name,)
 
     @property
     def is_quantized(self) -> bool:
@@ -198,7 +200,7 @@ def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
 class _Joined(Logical):
     """Codes with scales and zero points. `parts` maps roles to names of tensors."""
 
-    __slots__ = ("__weakref__", "_how", "_model", "_roles", "_scale", "_zero")
+    __slots__ = ("__weakref__", "_how", "_model", "_names", "_roles", "_scale", "_zero")
 
     granularity: str
 
@@ -208,12 +210,22 @@ class _Joined(Logical):
     ) -> None:  # fmt: skip
         self.name, self.shape, self.type = name, _shared(shape), how.codes
         self.granularity = granularity.text
-        self.parts = tuple(parts.values())
-        self.nbytes = sum(model[part].nbytes for part in self.parts)
+        self.nbytes = sum(model[part].nbytes for part in parts.values())
         self.fault = None
+        # Usual names are derived again, to save memory.
+        usual = parts.items() <= named_parts(name, how).items()
+        self._names = None if usual else tuple(parts.values())
         self._how, self._model, self._roles = how, model, _shared(tuple(parts))
         self._scale: npt.NDArray[Any] | None = None
         self._zero: npt.NDArray[Any] | None = None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the tensors of the file."""
+        if self._names is not None:
+            return self._names
+        names = named_parts(self.name, self._how)
+        return tuple(names[role] for role in self._roles)
 
     @property
     def _found(self) -> dict[str, ModelTensor]:

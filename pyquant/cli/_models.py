@@ -10,6 +10,8 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
+from io import BytesIO, TextIOWrapper
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -49,6 +51,7 @@ EXTENSIONS = {
 # The member of a .npz file that holds metadata as a JSON string.
 RECORDS = "__pyquant__"
 NPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
+PIECE = 1 << 16  # characters of metadata that are read at once
 MAX_HEADER = 1 << 16  # bytes of the header of a .npy file; NumPy writes a few hundred
 
 
@@ -304,20 +307,27 @@ def _open_npy(path: str, shown: str | None = None) -> Model:
     return Model(file.path, "npy", {name: tensor}, {}, file.close)
 
 
+def _read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type of an array."""
+    # Version 3 differs in names of fields only, and an array of numbers has no fields.
+    old, format = np.lib.format.read_magic(stream) == (1, 0), np.lib.format
+    read = format.read_array_header_1_0 if old else format.read_array_header_2_0
+    return read(stream)
+
+
+@lru_cache(maxsize=256)
+def _parsed(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return shape, order and type, and the number of bytes before the data."""
+    stream = BytesIO(data)
+    return (*_read_header(stream), stream.tell())
+
+
 def _npy_header(
     path: str, name: str, data: bytes
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     """Return shape, order, type and the number of bytes before the data."""
-    from io import BytesIO
-
-    stream = BytesIO(data)
     try:
-        version = np.lib.format.read_magic(stream)
-        # Version 3 differs in names of fields only, and an array of numbers has no fields.
-        old = version == (1, 0)
-        format = np.lib.format
-        read = format.read_array_header_1_0 if old else format.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
+        shape, fortran, dtype, length = _parsed(data)
     except Exception as error:  # a broken header raises anything, even errors of tokenize
         got = " ".join(str(error).split())[:100] or type(error).__name__
         raise _fault(path, name, "a .npy file that NumPy can read", got) from None
@@ -327,7 +337,7 @@ def _npy_header(
         raise _fault(path, name, "an array of numbers", str(dtype))
     if not sized(shape) or any(n < 0 for n in shape):
         raise _fault(path, name, "a shape that 64 bits count", str(shape)[:100])
-    return shape, fortran, dtype, stream.tell()
+    return shape, fortran, dtype, length
 
 
 def _fault(path: str, name: str, expected: str, got: str) -> Refused:
@@ -337,8 +347,12 @@ def _fault(path: str, name: str, expected: str, got: str) -> Refused:
 def _npy_tensor(name: str, file: Mapped, start: int, stop: int) -> ModelTensor:
     """Return the array in a part of a file that begins with a header."""
     memory = file.opened()
-    header = bytes(memory[start : min(stop, start + MAX_HEADER)])
+    wide = memory[start + 6 : start + 7] != b"\1"  # 4 bytes for the size of the header
+    sizes = memory[start + 8 : start + 10 + 2 * wide]
+    length = min(8 + len(sizes) + int.from_bytes(sizes, "little"), MAX_HEADER)
+    header = bytes(memory[start : min(stop, start + length)])
     shape, fortran, dtype, length = _npy_header(file.path, name, header)
+    file.has_read(start, start + length)
     begin, nbytes = start + length, prod(shape) * dtype.itemsize
     if begin + nbytes > stop:
         got = f"{max(stop - begin, 0)}"
@@ -358,6 +372,7 @@ def _stored(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], start: int)
     return Tensor(file, format, known, shape, start, nbytes, order)
 
 
+@lru_cache(maxsize=256)
 def _name_of(dtype: np.dtype[Any]) -> str | None:
     """Return the name of a type that tensors of files can have."""
     name = dtype.newbyteorder("=").name
@@ -536,7 +551,12 @@ def _members(
 ) -> tuple[dict[str, ModelTensor], dict[str, Any]]:
     tensors: dict[str, ModelTensor] = {}
     metadata: dict[str, Any] = {}
-    for member in archive.infolist():
+    # Objects of zipfile are large. Free each after its use.
+    archive.NameToInfo.clear()
+    members = archive.infolist()
+    members.reverse()
+    while members:
+        member = members.pop()
         name = member.filename.removesuffix(".npy")
         if name == RECORDS:
             metadata = _json_object(_text_of(archive, member))
@@ -556,8 +576,13 @@ def _close(file: Mapped, archive: zipfile.ZipFile | None) -> None:
 def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
     """Return the text of an array with one string."""
     with archive.open(member) as stream:
-        array = np.lib.format.read_array(stream, allow_pickle=False)
-    return str(array) if array.dtype.kind == "U" and array.ndim == 0 else None
+        shape, _, dtype = _read_header(stream)
+        if dtype.kind != "U" or shape:
+            return None
+        order = "be" if dtype.str.startswith(">") else "le"
+        reader = TextIOWrapper(stream, f"utf-32-{order}", newline="")
+        text = "".join(iter(lambda: reader.read(PIECE), ""))
+        return text.rstrip("\0")
 
 
 def _member(

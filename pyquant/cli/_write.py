@@ -7,8 +7,12 @@ import errno
 import json
 import os
 import shutil
+from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
+from functools import lru_cache
 from io import BytesIO
 from math import prod
 from tempfile import SpooledTemporaryFile
@@ -40,6 +44,7 @@ __all__ = [
 ]
 
 SPOOLED = 1 << 20  # bytes of a waiting tensor that stay in memory
+PIECE = 1 << 16  # characters of metadata that are written at once
 
 
 class Part(NamedTuple):
@@ -108,6 +113,38 @@ class File:
         self.places[name] += len(data)
 
 
+class _Directory(list[ZipInfo]):
+    """
+    Keep the members of an archive as numbers.
+
+    zipfile iterates over the members once, to write their directory. An object for each
+    member of a large archive would fill the memory.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers = array("Q")
+
+    def append(self, info: ZipInfo) -> None:
+        """Keep the values that differ between members."""
+        self._last = info
+        self._numbers.extend((info.CRC, info.file_size, info.header_offset))
+
+    def __len__(self) -> int:
+        """Count the members."""
+        return len(self._numbers) // 3
+
+    def __iter__(self) -> Iterator[ZipInfo]:
+        """Yield an object for each member."""
+        numbers = iter(self._numbers)
+        rows = self.names, numbers, numbers, numbers  # zip takes three numbers for a name
+        for name, crc, size, offset in zip(*rows, strict=False):
+            info = copy(self._last)
+            info.filename, info.CRC, info.header_offset = f"{name}.npy", crc, offset
+            info.file_size = info.compress_size = size
+            yield info
+
+
 class Archive(File):
     """
     A .npz file without compression. zipfile writes it, one member after the other.
@@ -128,7 +165,7 @@ class Archive(File):
     def __init__(self, path: str, parts: list[Part], metadata: Mapping[str, Any]) -> None:
         for part in parts:
             _check_member(part.name)
-        self._parts, self._metadata = parts, dict(metadata)
+        self._parts, self._metadata = deque(parts), dict(metadata)
         size = sum(len(_npy_head(part)) + part.nbytes for part in parts)
         super().__init__(path, dict.fromkeys((part.name for part in parts), 0), size)
 
@@ -138,26 +175,33 @@ class Archive(File):
         _reserve(stream, self.size)
         with ExitStack() as self._open:
             self._archive = self._open.enter_context(ZipFile(stream, "w"))
-            self._open.callback(self._close_member)
+            self._archive.filelist = self._directory = _Directory()
+            self._open.callback(self._close)
             self._name, self._left = "", 0
             self._member: Any = None
-            self._rest = iter(self._parts)
             self._waiting: dict[str, Any] = {}
             self._advance()
             yield
             if self._metadata:
                 text = json.dumps(self._metadata, separators=(",", ":"))
-                self._member = self._new_member(RECORDS)
-                np.lib.format.write_array(self._member, np.array(text))
+                member = self._open_member(RECORDS, _head_of(f"U{len(text)}", ()))
+                for at in range(0, len(text), PIECE):
+                    piece = text[at : at + PIECE]
+                    member.write(piece.encode("utf-32-le"))
         stream.truncate()
 
-    def _new_member(self, name: str) -> Any:
+    def _open_member(self, name: str, head: bytes) -> Any:
         info = ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
-        return self._archive.open(info, "w", force_zip64=True)
+        self._archive.NameToInfo.clear()
+        self._directory.names.append(name)
+        self._member = self._archive.open(info, "w", force_zip64=True)
+        self._member.write(head)
+        return self._member
 
-    def _close_member(self) -> None:
-        if self._member is not None:
-            self._member.close()
+    def _close(self) -> None:
+        for file in (self._member, *self._waiting.values()):
+            if file is not None:
+                file.close()
 
     def write(self, name: str, data: memoryview) -> None:
         """Append bytes to the member of a tensor, or to the tensor's temporary file."""
@@ -168,20 +212,19 @@ class Archive(File):
             return
         if name not in self._waiting:
             folder = os.path.dirname(self.path) or "."
-            spool = SpooledTemporaryFile(SPOOLED, dir=folder)  # noqa: SIM115
-            self._waiting[name] = self._open.enter_context(spool)
+            self._waiting[name] = SpooledTemporaryFile(SPOOLED, dir=folder)  # noqa: SIM115
         self._waiting[name].write(data)
 
     def _advance(self) -> None:
         """Open the next members until one lacks bytes."""
         while self._left == 0:
-            self._close_member()
-            part = next(self._rest, None)
-            if part is None:
+            if self._member is not None:
+                self._member.close()
+            if not self._parts:
                 return
+            part = self._parts.popleft()
             self._name, self._left = part.name, part.nbytes
-            self._member = self._new_member(part.name)
-            self._member.write(_npy_head(part))
+            self._open_member(part.name, _npy_head(part))
             spool = self._waiting.pop(part.name, None)
             if spool is not None:
                 self._left -= spool.tell()
@@ -215,13 +258,18 @@ def _npy_file(path: str, parts: list[Part], metadata: Mapping[str, Any]) -> File
     return File(path, {parts[0].name: len(head)}, len(head) + parts[0].nbytes, head)
 
 
+@lru_cache(maxsize=256)
+def _head_of(type: str, shape: tuple[int, ...]) -> bytes:
+    head = BytesIO()
+    descr = np.lib.format.dtype_to_descr(np.dtype(type).newbyteorder("<"))
+    fields = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(head, fields)
+    return head.getvalue()
+
+
 def _npy_head(part: Part) -> bytes:
     with suppress(TypeError):
-        head = BytesIO()
-        descr = np.lib.format.dtype_to_descr(np.dtype(part.type).newbyteorder("<"))
-        fields = {"descr": descr, "fortran_order": False, "shape": part.shape}
-        np.lib.format.write_array_header_1_0(head, fields)
-        return head.getvalue()
+        return _head_of(part.type, part.shape)
     raise Refused(f"tensor {part.name[:100]!r}: expected a type of NumPy, got {part.type}")
 
 
@@ -327,11 +375,11 @@ class Output:
             self._stack = stack.pop_all()
         return self
 
-    def write(self, name: str, array: npt.NDArray[Any]) -> None:
+    def write(self, name: str, values: npt.NDArray[Any]) -> None:
         """Append the elements of an array to a tensor, in little-endian byte order."""
         file = next(file for file in self.files if name in file.places)
         with naming(file.path):
-            for piece in copied_bytes(array, 8 * array.dtype.itemsize):
+            for piece in copied_bytes(values, 8 * values.dtype.itemsize):
                 file.write(name, piece.data)
 
     def __exit__(self, *raised: Any) -> None:
