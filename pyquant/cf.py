@@ -464,7 +464,7 @@ def _number(attrs: Mapping[str, Any], name: str) -> Any:
     if array.size != 1:
         msg = f"{name}: expected one number, got {array.size}"
         raise ValueError(msg)
-    if array.dtype.kind == "f" and array.dtype.name not in _REALS[:2]:
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
         msg = f"{name}: expected float32 or float64, got {array.dtype}"
         raise TypeError(msg)
     value = attrs[name]
@@ -509,8 +509,10 @@ def _is_own(number: Any, real: np.dtype[Any]) -> bool:
 
 def _typed(number: Any, real: np.dtype[Any]) -> Any:
     """Return a number of a type; infinite, if it is too large."""
+    if number is None:
+        return None
     with np.errstate(all="ignore"):
-        return None if number is None else real.type(number)
+        return real.type(number)
 
 
 def _elements(attrs: Mapping[str, Any], name: str, kinds: str = "iuf") -> list[Any]:
@@ -540,7 +542,7 @@ def _codes(
     Omit other numbers, or raise an error about them.
     """
     made = []
-    limits = [np.iinfo(one) for one in (stored, codes)]
+    limits = [np.iinfo(one) for one in (stored, codes)] if values else []
     for value in values:
         fits = float(value).is_integer()
         if fits and any(one.min <= int(value) <= one.max for one in limits):
