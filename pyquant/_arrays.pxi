@@ -114,14 +114,16 @@ cdef object _real_array(object x, str name):
 
 cdef int _hold_real(object array, Array *held, str name, bint int32=False,
                     str remedy="") except -1:
-    """Hold an array of real numbers; some calls allow int32. The error about integers ends
-    with `remedy`."""
+    """Hold an array of real numbers; some calls allow int32. The error about integers names
+    the conversion, and then `remedy`."""
     if not _hold(array, held) or not (
         _is_real(held.type) or (int32 and held.type == PQ_I32)
     ):
         # No one-byte type is allowed, so the hint of the message would be wrong.
         got = _describe(array) if array.dtype.itemsize > 1 else array.dtype
-        end = remedy if array.dtype.kind in "iu" else ""
+        end = ""
+        if array.dtype.kind in "iu":
+            end = f'; convert it with .astype("float32"){remedy}'
         raise TypeError(f"{name}: expected {_REAL_LIST}, got {got}{end}")
     return 0
 
@@ -138,13 +140,15 @@ cdef object _code_array(object q, str name):
     return _converted(_convert.integers, (q, name)) if array is None else array
 
 
-cdef object _hold_code(Call *call, object array, str name):
+cdef object _hold_code(Call *call, object array, str name, object scale):
     """Hold the result of `_code_array`, and return the owner of the memory."""
     if isinstance(array, Packed):
         _hold_packed(call, array)
         return (<Packed>array)._words
     if not _hold(array, &call.x) or not _is_code(call.x.type):
         end = "; did you mean quantize?" if array.dtype.kind == "f" else ""
+        if end and type(scale) is _ndarray and scale.dtype.kind in "iu":
+            end = f"; are {name} and scale swapped?"
         raise TypeError(f"{name}: expected {_CODE_LIST}, got {_describe(array)}{end}")
     return array
 

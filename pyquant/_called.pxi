@@ -14,6 +14,8 @@ cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject *const *, size_t, PyObject *)
     Py_ssize_t PyTuple_GET_SIZE(PyObject *)
     PyObject *PyTuple_GET_ITEM(PyObject *, Py_ssize_t)
+    PyObject *PyModule_GetDict(PyObject *)
+    PyObject *PyDict_GetItem(PyObject *, object)
 
 cdef enum:
     _PLACES = 3     # positional arguments
@@ -89,25 +91,25 @@ cdef bint _take(const Known *known, PyObject *const *args, Py_ssize_t n, PyObjec
     return True
 
 
-cdef object _called_slowly(object function, tuple arguments, PyObject *const *args,
-                           Py_ssize_t n, PyObject *names):
-    """Call the function above. Propose a name for an unknown keyword argument."""
+cdef object _called_slowly(object function, PyObject *const *args, Py_ssize_t n,
+                           PyObject *names):
+    """Call a function with a signature. An error about the arguments gets a hint."""
+    cdef Py_ssize_t i
     try:
         return PyObject_Vectorcall(function, args, n, names)
-    except TypeError:
-        _refuse_unknown(function, arguments, names)
+    except TypeError as error:
+        _raise_hint(error, function, tuple([<object>args[i] for i in range(n)]),
+                    <object>names if names != NULL else ())
         raise
 
 
-cdef int _refuse_unknown(object function, tuple arguments, PyObject *names) except -1:
-    """Raise an error for the first unknown name, if a known name is close."""
-    from pyquant._refused import hint_of_keyword
+cdef int _raise_hint(object error, object function, tuple args, object names) except -1:
+    """Raise an error with a hint if the function lacks a place or name of the call."""
+    from pyquant._refused import hint_of_call
 
-    unknown, end = hint_of_keyword(<object>names if names != NULL else (), dict(arguments))
-    if end:
-        raise TypeError(
-            f"{function.__name__}() got an unexpected keyword argument {unknown!r}{end}"
-        ) from None
+    message = hint_of_call(error, function, args, names)
+    if message:
+        raise TypeError(message) from None
     return 0
 
 
@@ -119,7 +121,7 @@ cdef object _quantize_called(PyObject *module, PyObject *const *args, Py_ssize_t
         or given.seed != <PyObject *>None or given.start != <PyObject *>None
         or given.codebook != <PyObject *>None
     ):
-        return _called_slowly(_quantize_function, _quantize_arguments, args, n, names)
+        return _called_slowly(_quantize_function, args, n, names)
     return _quantize(
         _active, <object>given.x, <object>given.scale, <object>given.zero_point,
         <object>given.dtype, <object>given.axis, <object>given.block_size,
@@ -138,9 +140,7 @@ cdef object _dequantize_called(PyObject *module, PyObject *const *args, Py_ssize
         not _take(&_dequantize_known, args, n, names, <PyObject **>&given)
         or given.codebook != <PyObject *>None
     ):
-        return _called_slowly(
-            _dequantize_function, _dequantize_arguments, args, n, names
-        )
+        return _called_slowly(_dequantize_function, args, n, names)
     return _dequantize(
         _active, <object>given.q, <object>given.scale, <object>given.zero_point,
         <object>given.dtype, <object>given.axis, <object>given.block_size,
@@ -151,33 +151,77 @@ cdef object _dequantize_called(PyObject *module, PyObject *const *args, Py_ssize
     )
 
 
-cdef object _requiring_scale(function):
-    """Return the signature without the default, which exists for an error message."""
-    found = _signature(function)
-    return found.replace(parameters=[
-        one.replace(default=one.empty) if one.name == "scale" else one
-        for one in found.parameters.values()
-    ])
+cdef list _arguments_of(function):
+    """Return a tuple for each argument: its name, and its default if it has one."""
+    code = function.__code__
+    count = code.co_argcount
+    names = code.co_varnames[:count + code.co_kwonlyargcount]
+    defaults = function.__defaults__ or ()
+    known = dict(zip(names[count - len(defaults):count], defaults))
+    known.update(function.__kwdefaults__ or {})
+    return [(name, known[name]) if name in known else (name,) for name in names]
 
 
 cdef bytes _text_of(function):
-    """Return signature and docstring in the form of C functions."""
-    signature = _requiring_scale(function)
-    return f"{function.__name__}{signature}\n--\n\n{function.__doc__}".encode()
+    """Return signature and docstring in the form of C functions. The default of `scale`
+    exists for an error message."""
+    shown = [
+        one[0] if len(one) == 1 or one[0] == "scale" else f"{one[0]}={one[1]!r}"
+        for one in _arguments_of(function)
+    ]
+    count = function.__code__.co_argcount
+    if count < len(shown):
+        shown.insert(count, "*")
+    return f"{function.__name__}({', '.join(shown)})\n--\n\n{function.__doc__}".encode()
 
 
-cdef tuple _known_of(function, Known *known, int count, bint of_method=False):
+cdef list _known_of(function, Known *known, int count, bint of_method=False):
     """Set names and defaults of the arguments, which live forever. Skip `self` of methods;
     the first argument has no default."""
-    arguments = tuple([
-        (_intern(one.name), None if one.default is one.empty else one.default)
-        for one in _signature(function).parameters.values()
-    ])[of_method:]
+    arguments = [
+        (_intern(name), *(default or (None,))) for name, *default in _arguments_of(function)
+    ][of_method:]
     for at, (name, default) in zip(range(count), arguments, strict=True):
         known.names[<int>at] = <PyObject *>name
         known.defaults[<int>at] = <PyObject *>default
     known.count = count
     return arguments
+
+
+@final
+cdef class _Definition:
+    """Memory for the definition of a C function."""
+    cdef bytes name
+    cdef bytes text
+    cdef PyMethodDef how
+
+
+cdef str _FUNCTION = "function"
+
+
+cdef object _hinted_called(PyObject *module, PyObject *const *args, Py_ssize_t n,
+                           PyObject *names):
+    cdef PyObject *function = PyDict_GetItem(PyModule_GetDict(module), _FUNCTION)
+    return _called_slowly(<object>function, args, n, names)
+
+
+def hinted(function, /):
+    """Decorate a function: add hints to errors about places and names of arguments.
+
+    The result is a C function, because a decorator in Python would double the time of a
+    small call. C functions belong to a module. Here it is a module object that holds the
+    Python function.
+    """
+    cdef _Definition made = _Definition()
+    made.name = function.__name__.encode()
+    made.text = _text_of(function)
+    made.how.ml_name = made.name
+    made.how.ml_meth = <PyCFunction><void *>_hinted_called
+    made.how.ml_flags = METH_FASTCALL | METH_KEYWORDS
+    made.how.ml_doc = made.text
+    module = _Module(function.__module__)
+    module.function, module.definition = function, made
+    return PyCFunction_NewEx(&made.how, <PyObject *>module, function.__module__)
 
 
 cdef object _function_of(void *called, const char *name, bytes text, PyMethodDef *how):
@@ -191,10 +235,10 @@ cdef object _function_of(void *called, const char *name, bytes text, PyMethodDef
 
 cdef object _quantize_function = quantize, _dequantize_function = dequantize
 cdef Known _quantize_known, _dequantize_known
-cdef tuple _quantize_arguments = _known_of(
+cdef list _quantize_arguments = _known_of(
     quantize, &_quantize_known, sizeof(QuantizeArgs) // sizeof(PyObject *)
 )
-cdef tuple _dequantize_arguments = _known_of(
+cdef list _dequantize_arguments = _known_of(
     dequantize, &_dequantize_known, sizeof(DequantizeArgs) // sizeof(PyObject *)
 )
 cdef bytes _quantize_text = _text_of(quantize), _dequantize_text = _text_of(dequantize)

@@ -25,20 +25,11 @@ cdef struct ParamsArgs:
 cdef object _params_called(PyObject *params, PyObject *const *args, Py_ssize_t n,
                            PyObject *names):
     cdef ParamsArgs given
-    cdef Py_ssize_t i
     if (
         n != 1 or not _take(&_params_known, args, n, names, <PyObject **>&given)
         or given.seed != <PyObject *>None or given.start != <PyObject *>None
     ):
-        named = <tuple>names if names != NULL else ()
-        try:
-            return _params_function(
-                <object>params, *[<object>args[i] for i in range(n)],
-                **{name: <object>args[n + i] for i, name in enumerate(named)}
-            )
-        except TypeError:
-            _refuse_unknown(_params_function, _params_arguments, names)
-            raise
+        return _called_slowly(_Method(_params_function, <object>params), args, n, names)
     return _quantize_by(
         <Calls>params, <object>given.x, <object>given.rounding, <object>given.precision,
         <object>given.saturate, <object>given.packed, <object>given.out,
@@ -61,7 +52,7 @@ cdef inline object _quantize_by(Calls params, object x, object rounding, object 
 
 cdef object _params_function = Calls.quantize
 cdef Known _params_known
-cdef tuple _params_arguments = _known_of(
+cdef list _params_arguments = _known_of(
     _params_function, &_params_known, sizeof(ParamsArgs) // sizeof(PyObject *), True
 )
 cdef bytes _params_text = _text_of(_params_function).replace(b"(self", b"($self", 1)

@@ -10,10 +10,13 @@ import os
 from collections.abc import Iterable as _Iterable
 from functools import update_wrapper as _update_wrapper
 from math import prod as _prod
-from inspect import signature as _signature
 from sys import intern as _intern, maxsize as _maxsize, modules as _modules
 from operator import index as _operator_index
-from types import FunctionType as _Function
+from types import (
+    FunctionType as _Function,
+    MethodType as _Method,
+    ModuleType as _Module,
+)
 
 import numpy as _np
 
@@ -362,9 +365,9 @@ cdef class Calls:
         self._offsets = offsets
         self._affine = affine
 
-    @classmethod
-    def _choose(cls, x, dtype, axis, block_size, symmetric, quant_range, scale_dtype, like,
-                method, weights, candidates, threads, /):
+    @staticmethod
+    def _choose(type cls not None, x, dtype, axis, block_size, symmetric, quant_range,
+                scale_dtype, like, method, weights, candidates, threads, /):
         """See qparams.choose_qparams."""
         cdef Calls made = cls.__new__(cls)
         cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)
@@ -374,9 +377,9 @@ cdef class Calls:
         made._affine = affine
         return made
 
-    @classmethod
-    def _from_range(cls, lo, hi, dtype, axis, block_size, symmetric, quant_range,
-                    scale_dtype, like, /):
+    @staticmethod
+    def _from_range(type cls not None, lo, hi, dtype, axis, block_size, symmetric,
+                    quant_range, scale_dtype, like, /):
         """See qparams.qparams_from_range."""
         cdef Calls made = cls.__new__(cls)
         cdef _Affine affine = _affine(None, False, None, quant_range, _SATURATE, _LOWEST)

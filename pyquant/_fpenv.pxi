@@ -20,6 +20,9 @@ def default_fpenv(function, /):
         cdef pq_fpenv found = pq_fpenv_enter()
         try:
             return function(*args, **kwargs)
+        except TypeError as error:
+            _raise_hint(error, function, args, kwargs)
+            raise
         finally:
             pq_fpenv_leave(found)
 

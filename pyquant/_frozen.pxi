@@ -153,7 +153,7 @@ cdef tuple _frozen_parameters(object scale, object zero_point, str dtype, object
     if offset is not None or not simple:
         shape = _parameter_shape_of(&call, scale, offset)
     if not simple:
-        _hold_zero(&call, zero_point)
+        _hold_zero(&call, zero_point, scale)
         _check_zeros_alone(&call, zero_point, shape, dtype)
     if block_size is not None:
         _blocks(block_size)

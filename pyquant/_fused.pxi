@@ -296,7 +296,7 @@ def fake_quantize(isa, x, scale, zero_point, dtype, axis, block_size, rounding, 
     _set_input(&call)
     _hold_scale(&call, scale)
     _hold_offset(&call, offset)
-    _hold_zero(&call, zero_point)
+    _hold_zero(&call, zero_point, scale)
     _place_parameters(&call, axis, block_size)
     _check_zero(&call, code)
     fake.size = sizeof(pq_fake)

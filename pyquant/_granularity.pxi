@@ -25,6 +25,16 @@ cdef object _integer(object value, str name,
     raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
 
 
+def integer(value, str name not None, least=None, most=None, /):
+    """Return a Python integer, at least `least` and at most `most`. `bool` raises TypeError.
+    """
+    number = _integer(value, name, "an integer")
+    if least is None or (least <= number and (most is None or number <= most)):
+        return number
+    expected = "a positive integer" if most is None else f"an integer from {least} to {most}"
+    raise ValueError(f"{name}: expected {expected}, got {_shown(number)}")
+
+
 cdef inline object _settled(object value, str name):
     """Return `None`, an integer or a tuple of Python integers, independent of user objects.
     """
@@ -182,7 +192,8 @@ cdef int _place(Call *call, str name, Array *a, tuple selecting, bint blocks,
                 f"{call.whose.decode()}: expected a shape that needs scales of shape "
                 f"{_shape(a)} along axes {selecting}, got shape {_shape(&call.x)}"
             )
-        raise ValueError(f"{name}: expected shape {expected}, got {_shape(a)}")
+        end = _fitting(call, name, a) if name == "scale" else ""
+        raise ValueError(f"{name}: expected shape {expected}, got {_shape(a)}{end}")
     return 0
 
 
@@ -191,32 +202,30 @@ cdef str _of_scales(Call *call):
     return _offset_name(call.as_bias) if call.as_offset else "scale"
 
 
-cdef object _fitting_axes(Call *call, Array *a):
-    """List the axes that a single dimension fits, for messages."""
+cdef object _fitting(Call *call, str name, Array *a):
+    """Name the axes or block sizes that fit the shape of parameters, for messages."""
+    from pyquant._published import group_size
+
+    if a.ndim > call.x.ndim and _size(a) > _size(&call.x) > 0:
+        return f"; are {'x' if _is_real(call.x.type) else 'q'} and {name} swapped?"
     fitting = [
         f"axis={d}" for d in range(call.args.ndim)
         if a.ndim == 1 and call.args.shape[d] == a.shape[0]
     ]
+    if a.ndim == call.args.ndim > 1:
+        sizes = [group_size(call.args.shape[d], a.shape[d]) for d in range(a.ndim)]
+        fitting = [] if None in sizes else [f"block_size={tuple(sizes)}"]
     return f", which fits {' or '.join(fitting)}" if fitting else ""
-
-
-cdef object _fitting_blocks(Call *call, Array *a):
-    """Name the block sizes that a grid of parameters fits, for messages."""
-    from pyquant._published import group_size
-
-    if a.ndim != call.args.ndim or a.ndim < 2:
-        return ""
-    sizes = tuple([group_size(call.args.shape[d], a.shape[d]) for d in range(a.ndim)])
-    return "" if None in sizes else f", which fits block_size={sizes}"
 
 
 cdef int _place_unnamed(Call *call) except -1:
     """Place parameters with the rank of x, without axis and block_size."""
     if not _keeps_dimensions(call, &call.scale):
+        name = _of_scales(call)
         raise ValueError(
-            f"{_of_scales(call)}: expected one element, or all dimensions of x, without "
+            f"{name}: expected one element, or all dimensions of x, without "
             f"axis or block_size, got shape {_shape(&call.scale)}"
-            f"{_fitting_axes(call, &call.scale)}{_fitting_blocks(call, &call.scale)}"
+            f"{_fitting(call, name, &call.scale)}"
         )
     _place_kept(&call.scale, call.scale_strides)
     if call.zero.held and _size(&call.zero) != 1:

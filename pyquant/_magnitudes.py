@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from pyquant import _core, _threads
-from pyquant._shown import axis_error, shown
+from pyquant._shown import axis_error
 from pyquant._standard import listed
 from pyquant.dtypes import TYPES, described, name_of
 from pyquant.packed import PackedArray
@@ -26,9 +26,7 @@ __all__ = [
     "block_scales",
     "blocks_along",
     "each_slab",
-    "integer",
     "one_of",
-    "positive",
     "real_array",
     "slabs",
 ]
@@ -36,24 +34,6 @@ __all__ = [
 # Elements of a slab: enough to repay its calls, and few enough for its parameters. A slab
 # with values that are not finite is copied, so it is smaller.
 SLAB, COPIED = 1 << 20, 1 << 16
-
-
-def integer(value: SupportsIndex, name: str) -> int:
-    """Return an integer; bool raises an error."""
-    try:
-        return _core.index(value)
-    except TypeError:
-        msg = f"{name}: expected an integer, got {type(value).__name__}"
-        raise TypeError(msg) from None
-
-
-def positive(value: SupportsIndex, name: str) -> int:
-    """Return an integer of at least 1."""
-    made = integer(value, name)
-    if made < 1:
-        msg = f"{name}: expected a positive integer, got {shown(made)}"
-        raise ValueError(msg)
-    return made
 
 
 def one_of(value: object, name: str, choices: tuple[str, ...]) -> str:
@@ -79,7 +59,7 @@ def blocks_along(
     shape: tuple[int, ...], axis: SupportsIndex, block_size: int
 ) -> tuple[int, tuple[int, ...]]:
     """Return the nonnegative axis and the shape of the blocks along it."""
-    at, ndim = integer(axis, "axis"), len(shape)
+    at, ndim = _core.integer(axis, "axis"), len(shape)
     if not -ndim <= at < ndim:
         raise axis_error(at, ndim)
     at %= ndim
@@ -114,6 +94,10 @@ def block_scales(
         if len(fitting) == 1:
             ((name, bits, shape),) = fitting
             if bits == 8:
+                most, found = (1 << TYPES[name].bits) - 1, codes.max(initial=0)
+                if found > most:
+                    msg = f"q: expected bytes from 0 to {most} for {name}, got {found}"
+                    raise ValueError(msg)
                 return codes.view(_core.dtype_named(name)), stored
             return PackedArray(codes.reshape(-1), name, shape), stored
     if name_of(codes.dtype) not in elements:

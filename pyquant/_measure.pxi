@@ -117,7 +117,7 @@ cdef object _measure_by(const pq_kernels *kernels, Calls params, object x, objec
     _set_input(&call)
     _hold_scale(&call, scale)
     _hold_offset(&call, offset)
-    _hold_zero(&call, zero_point)
+    _hold_zero(&call, zero_point, scale)
     return _find_errors(kernels, &call, axis, code, params, threads)
 
 

@@ -66,14 +66,17 @@ cdef object _zero_array(Call *call, object zero):
     return _converted(_convert.zeros, (zero, "zero_point")) if array is None else array
 
 
-cdef int _hold_zero(Call *call, object array) except -1:
+cdef int _hold_zero(Call *call, object array, object scale) except -1:
     cdef pq_type packed = call.zero.type
     if array is None:
         return 0
     if not _hold(array, &call.zero) or not (
         _is_integer(call.zero.type) or _is_narrow_float(call.zero.type)
     ):
-        raise TypeError(f"zero_point: expected integers, got {_describe(array)}")
+        from pyquant._refused import hint_of_swap
+
+        end = hint_of_swap(scale, array)
+        raise TypeError(f"zero_point: expected integers, got {_describe(array)}{end}")
     if packed != PQ_NO_TYPE:
         call.zero.type = packed
     call.args.zero.data = call.zero.data

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyquant._typing import ArrayLike
 
 __all__ = [
+    "LARGEST",
     "REALS",
     "Planar",
     "Rows",
@@ -45,7 +46,6 @@ __all__ = [
     "flag_of",
     "groups_of",
     "inputs_first",
-    "integer_of",
     "integers_of",
     "matrix_of",
     "numbers_of",
@@ -71,6 +71,7 @@ _WORD = 32
 # Bits and zero point of GGUF formats.
 _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
 REALS = ("float32", "float16", "bfloat16")
+LARGEST = (1 << 31) - 1  # of extents and group sizes
 # Number of elements at a time, if the core cannot process all at once.
 _TILE = 1 << 15
 
@@ -591,19 +592,6 @@ def refuse_groups(made: Planar, target: str) -> None:
 # ---- arguments of formats ----
 
 
-def integer_of(value: object, name: str, least: int, most: int = (1 << 31) - 1) -> int:
-    """Return an integer in a range; bool raises an error."""
-    try:
-        number = _core.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        msg = f"{name}: expected an integer, got {type(value).__name__}"
-        raise TypeError(msg) from None
-    if not least <= number <= most:
-        msg = f"{name}: expected an integer from {least} to {most}, got {number}"
-        raise ValueError(msg)
-    return number
-
-
 def one_of(value: object, name: str, choices: tuple[Any, ...]) -> Any:
     """Return the choice that equals a value."""
     if isinstance(choices[0], int):
@@ -700,7 +688,7 @@ def blocks_of(
     of two is not certain beside another size that makes equal groups.
     """
     if group_size is not None:
-        size = integer_of(group_size, "group_size", 1)
+        size = _core.integer(group_size, "group_size", 1, LARGEST)
         if order is None and -(-inputs // size) != groups:
             msg = (
                 f"{name}: expected {-(-inputs // size)} groups of {size} for {inputs} "

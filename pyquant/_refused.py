@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +12,11 @@ import numpy as np
 from pyquant import _core, dtypes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-__all__ = ["hint", "hint_of_keyword", "hint_of_type", "of_multiplier"]
+__all__ = ["hint", "hint_of_call", "hint_of_swap", "hint_of_type", "of_multiplier"]
 
 # Names of other packages, and the names that pyquant gives these things.
 _MEANT = {
@@ -89,11 +90,42 @@ def hint_of_type(given: object, types: Iterable[str]) -> str:
     return hint(given, (*types, *texts), 1, lambda name: texts.get(name, name))
 
 
-def hint_of_keyword(names: Iterable[str], known: Iterable[str]) -> tuple[str, str]:
-    """Return the first unknown name of a keyword argument, and its hint."""
-    known = list(known)
-    unknown = next((one for one in names if one not in known), "")
-    return unknown, hint(unknown, known)
+def hint_of_call(
+    error: TypeError,
+    function: Callable[..., Any],
+    args: Sequence[object],
+    names: Iterable[str],
+) -> str:
+    """Return the error with a hint if the function has no place or name for an argument."""
+    parameters = signature(function).parameters.values()
+    if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters):
+        return ""
+    known = [one.name for one in parameters]
+    unknown = next((one for one in names if one not in known), None)
+    if unknown is not None:
+        end = hint(unknown, known)
+        return f"{function.__name__}() got an unexpected keyword argument {unknown!r}{end}"
+    named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    extra = args[len(known) - len(named) :]
+    free = [one for one in named if one not in names]
+    if not free or not extra:
+        return ""
+    as_axis = "axis" in free and isinstance(extra[0], (int, tuple))
+    return f"{error}; did you mean {'axis' if as_axis else free[0]}=?"
+
+
+@_core.default_fpenv
+def hint_of_swap(scale: npt.NDArray[Any] | None, zero: npt.NDArray[Any]) -> str:
+    """Ask about the order if zero points are real numbers and scales are integers."""
+    if scale is None or zero.dtype.kind != "f":
+        return ""
+    swapped = scale.dtype.kind in "iu" or (_is_integral(scale) and not _is_integral(zero))
+    return "; are scale and zero_point swapped?" if swapped else ""
+
+
+def _is_integral(array: npt.NDArray[Any]) -> bool:
+    with np.errstate(all="ignore"):
+        return bool((array.astype(np.float64) % 1 == 0).all())
 
 
 _MULTIPLIERS = {

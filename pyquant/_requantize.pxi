@@ -79,7 +79,7 @@ cdef int _place_channels(Call *call, str name, Array *a, object axis,
     if axis is None:
         raise ValueError(
             f"{name}: expected one element without axis, got shape {_shape(a)}"
-            f"{_fitting_axes(call, a)}"
+            f"{_fitting(call, name, a)}"
         )
     if a.ndim != 1 or a.shape[0] != call.args.shape[<int>axis]:
         raise ValueError(
@@ -242,6 +242,7 @@ cdef object _requantize(const pq_kernels *kernels, object q, object multiplier,
     return exact if out is None else out
 
 
+@hinted
 def requantize(q, multiplier, zero_point=0, *, dtype="int8", input_zero_point=0, bias=None,
                axis=None, arithmetic="float32", clip=None, shift=None, out=None, threads=1):
     """

@@ -166,7 +166,7 @@ cdef object _apply(const pq_kernels *kernels, Call *call, object array, object s
     _set_input(call)
     _hold_scale(call, scale)
     _hold_offset(call, offset)
-    _hold_zero(call, zero_point)
+    _hold_zero(call, zero_point, scale)
     if any_zero:  # QParams; standards check shapes before the call
         call.whose = b"x" if quantizes else b"q"
     _place_parameters(call, axis, block_size)
@@ -262,7 +262,7 @@ cdef object _quantize_any(const pq_kernels *kernels, object x, object scale,
         if affine.offset is not None:
             scale, offset = _paired(&call, scale, affine, array.shape)
         affine.set(&call, name, True, <int>how[3] if packs == _BY_LAYOUT else 0)
-    _hold_real(array, &call.x, "x", int32, "; requantize changes the scale of codes")
+    _hold_real(array, &call.x, "x", int32, ", or change the scale of codes with requantize")
     if affine is not None:
         _check_beside_affine(&call, affine)
     if packs:
@@ -299,7 +299,7 @@ cdef object _dequantize(const pq_kernels *kernels, object q, object scale,
     if affine is not None and affine.offset is not None:
         extents = array._shape if isinstance(array, Packed) else array.shape
         scale, offset = _paired(&call, scale, affine, extents)
-    array = _hold_code(&call, array, "q")
+    array = _hold_code(&call, array, "q", scale)
     call.args.round = PQ_HALF_EVEN
     if affine is not None:
         bits = call.x_layout.bits if call.args.in_layout != NULL else 0

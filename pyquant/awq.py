@@ -95,6 +95,7 @@ class Weight(_planar.Weight):
         )
 
 
+@_core.hinted
 def dequantize(
     qweight: ArrayLike,
     qzeros: ArrayLike,
@@ -214,6 +215,7 @@ def quantize(
     return Weight(words, _planar.dense(zero, width, "awq", 1), scale)
 
 
+@_core.hinted
 def convert(
     weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
 ) -> Weight:

@@ -130,6 +130,7 @@ class Weight(_planar.Weight):
         )
 
 
+@_core.hinted
 def dequantize(
     weight: ArrayLike,
     weight_scale: ArrayLike,
@@ -224,7 +225,7 @@ def dequantize(
             raise ValueError(msg)
     _planar.one_of(packing, "packing", _PACKINGS)
     if group_size is not None:
-        group_size = _planar.integer_of(group_size, "group_size", 1)
+        group_size = _core.integer(group_size, "group_size", 1, _planar.LARGEST)
         if block_structure is not None:
             msg = f"group_size: expected None beside blocks, got {group_size}"
             raise ValueError(msg)
@@ -319,7 +320,7 @@ def quantize(
     if group_size is None:
         size = max(1, inputs)
     else:
-        size = _planar.integer_of(group_size, "group_size", 1)
+        size = _core.integer(group_size, "group_size", 1, _planar.LARGEST)
     form = (rows, -(-inputs // size))
     middle = 1 << (width - 1)
     zero: npt.NDArray[Any] | None = None
@@ -364,6 +365,7 @@ def quantize(
     )
 
 
+@_core.hinted
 def convert(
     weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
 ) -> Weight:
@@ -453,7 +455,9 @@ def _sizes_of(given: Any) -> tuple[int, int]:
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         msg = f"block_structure: expected two integers, got {type(given).__name__}"
         raise TypeError(msg)
-    rows, columns = (_planar.integer_of(one, "block_structure", 1) for one in given)
+    rows, columns = (
+        _core.integer(one, "block_structure", 1, _planar.LARGEST) for one in given
+    )
     return rows, columns
 
 

@@ -32,6 +32,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+@_core.hinted
 def quantize(
     x: da.Array,
     scale: ArrayLike,
@@ -95,6 +96,7 @@ def quantize(
     )
 
 
+@_core.hinted
 def dequantize(
     q: da.Array,
     scale: ArrayLike,
@@ -147,6 +149,7 @@ def dequantize(
     )
 
 
+@_core.hinted
 def choose_qparams(
     x: da.Array,
     *,

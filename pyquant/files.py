@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from pyquant import _core, dtypes
-from pyquant._shown import shown
 from pyquant.packed import PackedArray
 from pyquant.qparams import QParams
 
@@ -261,7 +260,7 @@ class Weight:
             expected = f"{', '.join(REALS)} or {source}"
             msg = f"dtype: expected {expected} for {self.format}, got {name}"
             raise TypeError(msg)
-        count = _threads_of(threads)
+        count = _core.integer(threads, "threads", 1)
         to = _place(shape, name, out)
         _elements.decode(self._tensor, first, to, name, count)
         return to if out is None else out
@@ -290,7 +289,7 @@ class Weight:
             expected = f"whole blocks of {block.block_size} for {self.format}"
             got = f"{prod(shape)} elements from {first} on"
             raise ValueError(f"rows: expected {expected}, got {got}")
-        count = _threads_of(threads)
+        count = _core.integer(threads, "threads", 1)
         to = _place(shape, name, out)
         _elements.decode_blocks(self._tensor, block, first, to, count)
         return to if out is None else out
@@ -700,14 +699,3 @@ def _place(
     if to.shape != shape:
         raise ValueError(f"out: expected shape {shape}, got {to.shape}")
     return to
-
-
-def _threads_of(threads: SupportsIndex) -> int:
-    try:
-        count = _core.index(threads)
-    except TypeError:
-        kind = type(threads).__name__
-        raise TypeError(f"threads: expected a positive integer, got {kind}") from None
-    if count < 1:
-        raise ValueError(f"threads: expected a positive integer, got {shown(count)}")
-    return count

@@ -113,6 +113,7 @@ def dynamic_quantize(
     seed: SupportsIndex | None = None,
     start: SupportsIndex | None = None,
 ) -> tuple[Any, QParams]: ...
+@_core.hinted
 def dynamic_quantize(
     x: ArrayLike,
     *,
@@ -280,6 +281,7 @@ def fake_quantize(
     seed: SupportsIndex | None = None,
     start: SupportsIndex | None = None,
 ) -> npt.NDArray[Any]: ...
+@_core.hinted
 def fake_quantize(
     x: ArrayLike,
     scale: ArrayLike,

@@ -146,6 +146,7 @@ class Weight(_planar.Weight):
         )
 
 
+@_core.hinted
 def dequantize(
     qweight: ArrayLike,
     qzeros: ArrayLike,
@@ -294,6 +295,7 @@ def quantize(
     return _made(words, stored, scale, order, inputs, width, kind, size, wrap)
 
 
+@_core.hinted
 def convert(
     weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
     *,
@@ -360,6 +362,7 @@ def convert(
     )
 
 
+@_core.hinted
 def detect(qzeros: ArrayLike, *, bits: SupportsIndex) -> Literal["gptq", "gptq_v2"]:
     """
     Detect the zero-point format of a layer with symmetric weights.

@@ -97,8 +97,8 @@ class Weight(_planar.Weight):
         """Check that all arguments match."""
         bits = _planar.one_of(self.bits, "bits", _BITS)
         size = _block(self.block_size)
-        inputs = _planar.integer_of(self.K, "K", 0)
-        outputs = _planar.integer_of(self.N, "N", 0)
+        inputs = _core.integer(self.K, "K", 0, _planar.LARGEST)
+        outputs = _core.integer(self.N, "N", 0, _planar.LARGEST)
         blocks = -(-inputs // size)
         data = _planar.bytes_of(self.B, "B")
         _planar.check_shape(data, "B", (outputs, blocks, size * bits // 8))
@@ -128,6 +128,7 @@ class Weight(_planar.Weight):
         )
 
 
+@_core.hinted
 def dequantize(
     B: ArrayLike,
     scales: ArrayLike,
@@ -318,6 +319,7 @@ def quantize(
     )
 
 
+@_core.hinted
 def pack(
     q: ArrayLike,
     scales: ArrayLike,
@@ -385,6 +387,7 @@ def pack(
     return _written(made, size, keep=zeros is not None)
 
 
+@_core.hinted
 def convert(
     weight: _planar.Weight | tuple[BlockFormat, npt.NDArray[np.uint8]],
     *,
@@ -467,7 +470,7 @@ def _written(made: _planar.Planar, size: int, *, keep: bool = False) -> Weight:
 
 
 def _block(block_size: object) -> int:
-    size = _planar.integer_of(block_size, "block_size", _LEAST, _MOST)
+    size = _core.integer(block_size, "block_size", _LEAST, _MOST)
     if size & (size - 1):
         msg = f"block_size: expected a power of two from {_LEAST} to {_MOST}, got {size}"
         raise ValueError(msg)

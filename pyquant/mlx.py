@@ -154,6 +154,7 @@ class Weight(_planar.Weight):
         return made
 
 
+@_core.hinted
 def dequantize(
     w: ArrayLike,
     scales: ArrayLike,

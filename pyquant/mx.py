@@ -13,9 +13,7 @@ from pyquant._magnitudes import (
     block_scales,
     blocks_along,
     each_slab,
-    integer,
     one_of,
-    positive,
     real_array,
 )
 from pyquant._standard import requested, shown
@@ -134,7 +132,8 @@ def choose_scale(
     one_of(rule, "rule", _RULES)
     scale_dtype = _core.dtype_named("float8_e8m0fnu")
     array = real_array(x)
-    size, count = positive(block_size, "block_size"), positive(threads, "threads")
+    size = _core.integer(block_size, "block_size", 1)
+    count = _core.integer(threads, "threads", 1)
     at, shape = blocks_along(array.shape, axis, size)
     scales = np.empty(shape, np.uint8)
 
@@ -146,6 +145,7 @@ def choose_scale(
     return made
 
 
+@_core.hinted
 def quantize(
     x: ArrayLike,
     dtype: npt.DTypeLike,
@@ -219,8 +219,8 @@ def quantize(
         array,
         scales,
         dtype=dtype,
-        axis=integer(axis, "axis"),
-        block_size=integer(block_size, "block_size"),
+        axis=_core.integer(axis, "axis"),
+        block_size=_core.integer(block_size, "block_size"),
         packed=packed,
         out=where,
         threads=threads,
@@ -228,6 +228,7 @@ def quantize(
     return codes, scales
 
 
+@_core.hinted
 def dequantize(
     q: ArrayLike | PackedArray,
     scale: ArrayLike,
@@ -282,19 +283,20 @@ def dequantize(
     >>> mx.dequantize(q, scale)[0, :4]
     array([1., 2., 1., 2.], dtype=float32)
     """
-    size = positive(block_size, "block_size")
+    size = _core.integer(block_size, "block_size", 1)
     codes, scales = block_scales(q, scale, tuple(_ELEMENTS), "float8_e8m0fnu", axis, size)
     return _core.dequantize(
         codes,
         scales,
         dtype=dtype,
-        axis=integer(axis, "axis"),
+        axis=_core.integer(axis, "axis"),
         block_size=size,
         out=out,
         threads=threads,
     )
 
 
+@_core.hinted
 def unswizzle(
     scales: ArrayLike, shape: tuple[SupportsIndex, SupportsIndex]
 ) -> npt.NDArray[Any]:

@@ -13,9 +13,7 @@ from pyquant._magnitudes import (
     block_scales,
     blocks_along,
     each_slab,
-    integer,
     one_of,
-    positive,
     real_array,
 )
 
@@ -139,7 +137,7 @@ def choose_tensor_scale(
     1344.0
     """
     one_of(style, "style", tuple(_RANGES))
-    array, count = real_array(x), positive(threads, "threads")
+    array, count = real_array(x), _core.integer(threads, "threads", 1)
     if array.ndim == 0:
         array = array.reshape(1)
     elif array.ndim > 1 and array.flags.c_contiguous:
@@ -231,7 +229,7 @@ def quantize(
     one_of(style, "style", tuple(_RANGES))
     given = None if tensor_scale is None else _given(tensor_scale, style)
     _core.dtype_named("float8_e4m3fn")  # else an error
-    array, count = real_array(x), positive(threads, "threads")
+    array, count = real_array(x), _core.integer(threads, "threads", 1)
     at = blocks_along(array.shape, axis, BLOCK)[0]
     amax = _amax_of(array, at, BLOCK, count)
     chosen = _tensor_scale(amax, style) if given is None else given
@@ -251,6 +249,7 @@ def quantize(
     return Blocks(codes, scales, chosen, style, at)
 
 
+@_core.hinted
 def dequantize(
     q: ArrayLike | PackedArray,
     scale: ArrayLike,
@@ -321,7 +320,7 @@ def dequantize(
         codes,
         factors,
         dtype=dtype,
-        axis=integer(axis, "axis"),
+        axis=_core.integer(axis, "axis"),
         block_size=BLOCK,
         out=out,
         threads=threads,

@@ -17,7 +17,6 @@ from typing import (
 import numpy as np
 
 from pyquant import _core
-from pyquant._shown import shown
 from pyquant.qparams import qparams_from_range
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class Observer:
     ) -> None:
         self._axis = _axes(axis)
         self._histogram = _flag(histogram, "histogram")
-        self._bits = _bits(mantissa_bits)
+        self._bits = _core.integer(mantissa_bits, "mantissa_bits", 0, 7)
         self._momentum = None if momentum is None else _momentum(momentum, self._histogram)
         self._nonfinite = _one_of(
             nonfinite, ("raise", "ignore"), "nonfinite", "'raise' or 'ignore'"
@@ -587,6 +586,7 @@ class Observer:
         return np.array([lo for lo, _ in ends]), np.array([hi for _, hi in ends])
 
 
+@_core.hinted
 def calibrate(
     batches: Iterable[ArrayLike],
     *,
@@ -696,7 +696,8 @@ def _errors_about_batches(place: str) -> Iterator[None]:
         if not str(error).startswith("x: "):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"batches{str(error)[1:]}{place}") from None
+        fault, mark, remedy = str(error).partition("; ")
+        raise kind(f"batches{fault[1:]}{place}{mark}{remedy}") from None
 
 
 def _check_method(method: object, percentile: SupportsFloat | None) -> tuple[str, float]:
@@ -745,17 +746,6 @@ def _flag(value: object, name: str) -> bool:
         msg = f"{name}: expected True or False, got {type(value).__name__}"
         raise TypeError(msg)
     return bool(value)
-
-
-def _bits(value: SupportsIndex) -> int:
-    bits = _core.integers(value, "mantissa_bits")
-    if not isinstance(bits, int):
-        msg = f"mantissa_bits: expected an integer, got {type(value).__name__}"
-        raise TypeError(msg)
-    if not 0 <= bits <= 7:
-        msg = f"mantissa_bits: expected 0 to 7, got {shown(bits)}"
-        raise ValueError(msg)
-    return bits
 
 
 def _one_of(value: object, names: Iterable[str], name: str, expected: str = "") -> str:

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from pyquant import _core
-from pyquant._shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +102,7 @@ def fake_quantize(
     >>> openvino.fake_quantize(np.float32([-1, -0.7, 0.2, 3]), -1, 1, 0, 8, 5)
     array([0., 2., 4., 8.], dtype=float32)
     """
-    count = _levels_of(levels)
+    count = _core.integer(levels, "levels", 2, _MOST)
     array = _reals_of(x)
     ranges = _ranges_of(
         {
@@ -123,21 +121,6 @@ def fake_quantize(
     said = "output_high: expected ranges that float32 can hold"
     _refuse(~finite[..., 4], said, first, "to", last)
     return _core.fake_levels(None, array, params, out, threads)
-
-
-def _levels_of(levels: SupportsIndex) -> int:
-    if isinstance(levels, (bool, np.bool)):
-        msg = "levels: expected an integer, got bool"
-        raise TypeError(msg)
-    try:
-        count = index(levels)
-    except TypeError:
-        msg = f"levels: expected an integer, got {type(levels).__name__}"
-        raise TypeError(msg) from None
-    if not 2 <= count <= _MOST:
-        msg = f"levels: expected an integer from 2 to {_MOST}, got {shown(count)}"
-        raise ValueError(msg)
-    return count
 
 
 @_core.default_fpenv

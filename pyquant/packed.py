@@ -97,7 +97,8 @@ class PackedArray(_core.Packed):
     "high-first"  4       uint8         two to a byte along `axis`, the first in the high
                                         half
     "packbits"    1       uint8         eight to a byte along `axis`, the first in the high
-                                        bit, like ``numpy.packbits``
+                                        bit, like ``numpy.packbits``; not for `codebook`,
+                                        which needs at least 4 entries
     ============  ======  ============  ===================================================
 
     Except for "onnx", `data` has the dimensions of the array, with words in place of the
@@ -520,6 +521,7 @@ class PackedArray(_core.Packed):
         )
 
 
+@_core.hinted
 def pack(
     q: ArrayLike,
     layout: str = "onnx",

@@ -280,6 +280,7 @@ def _shown(array: npt.NDArray[Any]) -> str:
         return repr(array.reshape(-1) if shape else array) + shape
 
 
+@_core.hinted
 def choose_qparams(
     x: ArrayLike,
     *,
@@ -420,6 +421,7 @@ def choose_qparams(
             )
         x = _core.as_reals(x, "x")
     made = QParams._choose(
+        QParams,
         x,
         dtype,
         axis,
@@ -484,6 +486,7 @@ def _by_rule(
     )
 
 
+@_core.hinted
 def qparams_from_range(
     lo: ArrayLike,
     hi: ArrayLike,
@@ -540,6 +543,7 @@ def qparams_from_range(
     0.01568627543747425
     """
     return QParams._from_range(
+        QParams,
         lo,
         hi,
         dtype,

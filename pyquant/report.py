@@ -265,6 +265,7 @@ def _kept(axis: object, axes: tuple[int, ...]) -> int | tuple[int, ...] | None:
     return None if axis is None else axes if isinstance(axis, tuple) else axes[0]
 
 
+@_core.hinted
 def measure_error(
     x: ArrayLike,
     y: ArrayLike,

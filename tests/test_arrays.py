@@ -254,7 +254,7 @@ def test_bytes_are_refused():
         pq.quantize(b"abcd", 1.0)
     with pytest.raises(TypeError, match=r"^q: expected an array, got bytes$"):
         pq.dequantize(b"abcd", 1.0)
-    message = r"^x: expected float32, float64, float16 or bfloat16, got uint8; requantize"
+    message = r"^x: expected float32, float64, float16 or bfloat16, got uint8; convert"
     for held in (bytearray(4), memoryview(b"abcd"), mmap.mmap(-1, 4)):
         with pytest.raises(TypeError, match=message):
             pq.quantize(held, 1.0)

@@ -23,7 +23,7 @@ MODES = (
 )
 
 
-CODED = "; requantize changes the scale of codes"
+CODED = '; convert it with .astype("float32"), or change the scale of codes with requantize'
 REAL = "; did you mean quantize?"
 
 
@@ -60,7 +60,7 @@ BOTH = {
     "scale that keeps another dimension": (
         {"scale": np.ones((2, 1)), "axis": 1},
         ValueError,
-        "scale: expected shape (3,), got (2, 1)",
+        "scale: expected shape (3,), got (2, 1), which fits block_size=(1, 3)",
     ),
     "zero points of another dimension": (
         {"scale": np.ones((2, 1)), "zero_point": np.ones((1, 3), np.int8)},
@@ -76,17 +76,17 @@ BOTH = {
     "scale too short": (
         {"scale": [1.0, 2.0], "axis": 1},
         ValueError,
-        "scale: expected shape (3,), got (2,)",
+        "scale: expected shape (3,), got (2,), which fits axis=0",
     ),
     "scale of too many dimensions": (
         {"scale": [[1.0, 2.0]], "axis": 0},
         ValueError,
-        "scale: expected shape (2,), got (1, 2)",
+        "scale: expected shape (2,), got (1, 2), which fits block_size=(2, 2)",
     ),
     "scale of too few dimensions": (
         {"scale": [1.0, 2.0, 3.0], "axis": (0, 1)},
         ValueError,
-        "scale: expected shape (2, 3), got (3,)",
+        "scale: expected shape (2, 3), got (3,), which fits axis=1",
     ),
     "scale of a transposed shape": (
         {"scale": np.ones((3, 2)), "axis": (1, 0)},
@@ -96,22 +96,22 @@ BOTH = {
     "scale with no axes": (
         {"scale": [1.0, 2.0], "axis": ()},
         ValueError,
-        "scale: expected shape (), got (2,)",
+        "scale: expected shape (), got (2,), which fits axis=0",
     ),
     "scale of wrong blocks": (
         {"scale": [[1.0, 2.0]], "axis": 1, "block_size": 2},
         ValueError,
-        "scale: expected shape (2, 2), got (1, 2)",
+        "scale: expected shape (2, 2), got (1, 2), which fits block_size=(2, 2)",
     ),
     "scale of one block for many": (
         {"scale": [[1.0], [2.0]], "axis": 1, "block_size": 2},
         ValueError,
-        "scale: expected shape (2, 2), got (2, 1)",
+        "scale: expected shape (2, 2), got (2, 1), which fits block_size=(1, 3)",
     ),
     "scale of wrong n-d blocks": (
         {"scale": [[1.0, 2.0], [3.0, 4.0]], "block_size": (2, 2)},
         ValueError,
-        "scale: expected shape (1, 2), got (2, 2)",
+        "scale: expected shape (1, 2), got (2, 2), which fits block_size=(1, 2)",
     ),
     "string scale": ({"scale": "a"}, TypeError, "scale: expected an array, got str"),
     "none for scale": (
@@ -586,7 +586,11 @@ DEQUANTIZE = {
 }
 
 CHOOSE = {
-    "int8": ({"x": Q}, TypeError, f"x: expected {REALS}, got int8"),
+    "int8": (
+        {"x": Q},
+        TypeError,
+        f'x: expected {REALS}, got int8; convert it with .astype("float32")',
+    ),
     "masked": (
         {"x": np.ma.masked_array([1.0])},
         TypeError,

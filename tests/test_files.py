@@ -780,7 +780,7 @@ def test_a_missing_name_lists_similar_names(tmp_path):
             r"^out: expected shape \(2, 3\), got",
         ),
         ({"threads": 0}, ValueError, "^threads: expected a positive integer, got 0"),
-        ({"threads": "2"}, TypeError, "^threads: expected a positive integer, got str"),
+        ({"threads": "2"}, TypeError, "^threads: expected an integer, got str"),
     ],
 )
 def test_errors_of_decode(example, made):

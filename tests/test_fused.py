@@ -312,7 +312,8 @@ def test_dynamic_numbers_and_lists():
 
 
 DYNAMIC_ERRORS = [
-    (TypeError, "x: expected float32, float64, float16 or bfloat16, got int32",
+    (TypeError, 'x: expected float32, float64, float16 or bfloat16, got int32; '
+     'convert it with .astype("float32")',
      lambda: pq.dynamic_quantize(np.ones(3, np.int32))),
     (ValueError, "symmetric: expected True for float8_e4m3fn, got False",
      lambda: pq.dynamic_quantize(X, dtype="float8_e4m3fn", symmetric=False)),

@@ -1,8 +1,10 @@
 """Messages of exceptions state the value, the known names and the remedy."""
 
 import inspect
+import pickle
 
 import numpy as np
+import public_calls
 import pytest
 from support import REALS, each
 
@@ -68,6 +70,7 @@ def test_integers_beyond_64_bits(numbers):
 # Names
 
 
+W = np.ones((4, 8), np.float32)
 P = pq.choose_qparams(np.float32([[1, 2, 3], [4, 5, 6]]), axis=0)
 UNKNOWN_KEYWORD = "() got an unexpected keyword argument "
 # The end of a message names the remedy.
@@ -111,7 +114,7 @@ REMEDIES = {
     ),
     "codes as x": (
         lambda: pq.quantize(Q, 1.0),
-        ", got int8; requantize changes the scale of codes",
+        ", or change the scale of codes with requantize",
     ),
     "numbers as q": (lambda: pq.dequantize(X, 1.0), "float32; did you mean quantize?"),
     "zp": (
@@ -141,6 +144,57 @@ REMEDIES = {
         lambda: pq.choose_qparams(X, method="entropy"),
         ", got 'entropy'; entropy and percentile need Observer or calibrate",
     ),
+    "dtype by place": (
+        lambda: pq.choose_qparams(X, "int9"),
+        "choose_qparams() takes 1 positional argument but 2 were given"
+        "; did you mean dtype=?",
+    ),
+    "axis by place": (lambda: pq.dynamic_quantize(X, 0), "; did you mean axis=?"),
+    "dtype of quantize by place": (
+        lambda: pq.quantize(X, 0.1, 0, "int8"),
+        "; did you mean dtype=?",
+    ),
+    "axis by place and name": (
+        lambda: pq.quantize(X, 0.1, 0, 0, axis=0),
+        "; did you mean dtype=?",
+    ),
+    "place of a method": (lambda: P.quantize(X, "floor"), "; did you mean rounding=?"),
+    "place of an object": (lambda: pq.Observer(0), "; did you mean axis=?"),
+    "no place and no name": (lambda: pq.fixed_point(0.5, "rndnu", 3), "(3 given)"),
+    "scales of another axis": (
+        lambda: pq.quantize(W, np.ones(8), axis=0),
+        "scale: expected shape (4,), got (8,), which fits axis=1",
+    ),
+    "blocks of another axis": (
+        lambda: pq.dequantize(W.astype("i1"), np.ones((4, 2)), axis=0),
+        "scale: expected shape (4,), got (4, 2), which fits block_size=(1, 4)",
+    ),
+    "zero points of another axis": (
+        lambda: pq.quantize(W, np.ones(4), np.zeros(8, "i1"), axis=0),
+        "zero_point: expected shape (4,), got (8,)",
+    ),
+    "swapped parameters": (
+        lambda: pq.quantize(W, np.zeros(4, "i1"), np.ones(4), axis=0),
+        "zero_point: expected integers, got float64; are scale and zero_point swapped?",
+    ),
+    "swapped numbers": (
+        lambda: pq.fake_quantize(W, 128, 0.1, dtype="uint8"),
+        "; are scale and zero_point swapped?",
+    ),
+    "real zero point": (lambda: pq.quantize(W, 0.1, 3.0), "integers, got float64"),
+    "swapped x and scale": (lambda: pq.quantize(0.5, W), "; are x and scale swapped?"),
+    "swapped q and scale": (
+        lambda: pq.dequantize(0.5, W.astype("i1")),
+        "got float64; are q and scale swapped?",
+    ),
+    "integers as data": (
+        lambda: pq.choose_qparams(Q),
+        ', got int8; convert it with .astype("float32")',
+    ),
+    "integers as a batch": (
+        lambda: pq.calibrate([X, Q]),
+        ', got int8 in batch 1; convert it with .astype("float32")',
+    ),
     "no axis of blocks": (
         lambda: pq.choose_qparams(X, block_size=32),
         "block_size=32, got None; blocks along the last axis need axis=-1",
@@ -154,6 +208,46 @@ def test_a_message_ends_with_the_remedy(name):
     said = message((TypeError, ValueError, KeyError), call)
     assert said.endswith(end)
     assert "\n" not in said
+
+
+# These modules have the argument names of their standards.
+STANDARDS = "com_microsoft", "ngraph", "onednn", "onnx"
+
+
+def keywords():
+    """Return the first keyword-only argument of each public function."""
+    found = {}
+    for name, value in public_calls.public():
+        if (
+            name.count(".") > 1
+            or name.split(".")[0] in STANDARDS
+            or isinstance(value, type)
+        ):
+            continue
+        for one in inspect.signature(value).parameters.values():
+            if one.kind is one.KEYWORD_ONLY:
+                found.setdefault(name, (value, one.name))
+    return found
+
+
+KEYWORDS = keywords()
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_each_function_gives_a_hint_for_a_wrong_keyword(name):
+    function, keyword = KEYWORDS[name]
+    said = message(TypeError, lambda: function(**{f"{keyword}_": 0}))
+    start = f"{function.__name__}{UNKNOWN_KEYWORD}'{keyword}_'"
+    assert said == f"{start}; did you mean {keyword}?"
+
+
+def test_a_function_with_hints_is_like_the_function():
+    function = pq.choose_qparams
+    assert KEYWORDS["qparams.choose_qparams"] == (function, "dtype")
+    assert function.__module__ == "pyquant.qparams"
+    assert function.__qualname__ == function.__name__
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert inspect.isroutine(function)
 
 
 # An integer with more digits than Python prints: start of the message, text after it.

@@ -242,6 +242,13 @@ WRONG = [
     ),
     (
         ValueError,
+        "q: expected bytes from 0 to 15 for float4_e2m1fn, got 33",
+        lambda: nvfp4.dequantize(
+            np.full((1, 64), 33, np.uint8), np.ones((1, 4), np.uint8), **GIVEN
+        ),
+    ),
+    (
+        ValueError,
         "scale: expected shape (2, 4), got (1, 1)",
         lambda: nvfp4.dequantize(CODES, np.ones((1, 1), np.uint8), **GIVEN),
     ),

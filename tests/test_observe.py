@@ -827,7 +827,7 @@ SOME = np.float32([1, 2])
         (
             lambda: pq.Observer(mantissa_bits=8),
             ValueError,
-            "mantissa_bits: expected 0 to 7",
+            "mantissa_bits: expected an integer from 0 to 7",
         ),
         (
             lambda: pq.Observer(mantissa_bits=None),

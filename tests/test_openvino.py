@@ -239,7 +239,8 @@ def test_out_and_threads(monkeypatch):
 
 X = np.zeros((2, 3), np.float32)
 ERRORS = [
-    (TypeError, "x: expected float32, float64, float16 or bfloat16, got int32",
+    (TypeError, 'x: expected float32, float64, float16 or bfloat16, got int32; '
+     'convert it with .astype("float32")',
      (np.zeros(3, "i4"), -1, 1, -1, 1, 4)),
     (TypeError, "levels: expected an integer, got float", (X, -1, 1, -1, 1, 4.0)),
     (TypeError, "levels: expected an integer, got bool", (X, -1, 1, -1, 1, True)),

@@ -176,7 +176,11 @@ def test_errors_of_arguments(function):
     first = "x" if function is pq.quantize else "q"
     for places, named, text in (
         ((), {}, r"takes at least 1 positional argument \(0 given\)"),
-        ((x, 1.0, 0, "int8"), {}, r"takes at most 3 positional arguments \(4 given\)"),
+        (
+            (x, 1.0, 0, "int8"),
+            {},
+            r"takes at most 3 positional arguments \(4 given\); did you mean dtype=\?",
+        ),
         ((x, 1.0), {"scale": 1.0}, "got multiple values for .* 'scale'"),
         ((x, 1.0), {first: x}, f"got multiple values for .* '{first}'"),
         (
