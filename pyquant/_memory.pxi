@@ -39,6 +39,7 @@ cdef inline void _forget_options(pq_args *args) noexcept:
     args.size = sizeof(pq_args)
     args.scale.bit_strides = args.zero.bit_strides = NULL
     args.in_layout = args.out_layout = NULL
+    args.round = PQ_HALF_EVEN
     args.precision = PQ_NO_TYPE
     args.overflow = False
     args.zero_first = False
