@@ -20,8 +20,11 @@
 #define PQ_FAST_QUOTIENT 1
 #define PQ_CONVERT_IS_LOW 0 /* converting NaN gives 0 */
 
+typedef float32x4_t f32v;
+typedef float64x2_t f64v;
+
 typedef struct {
-    float32x4_t a, b, c, d;
+    f32v a, b, c, d;
 } vf;
 
 typedef struct {
@@ -244,7 +247,7 @@ PQ_INLINE vi mask_i32(vi x, int32_t bits)
     return (vi)EACH2(vandq_s32, x, mask);
 }
 
-/* Of numbers that are not negative. */
+/* Shift numbers that are not negative. */
 PQ_INLINE vi shift_right(vi x, int n)
 {
     const vi down = splat_i32(-n);
@@ -481,63 +484,40 @@ PQ_INLINE vi magnitude_bits(vf x)
     return (vi)EACH1(magnitude_bits_f32, x);
 }
 
-/* ---- round to integer; |q| <= 2^18 and no NaN ---- */
+/* ---- primitives of rounding ---- */
 
-PQ_INLINE float32x4_t with_sign_of(float32x4_t n, float32x4_t q)
+#define splat_f32v vdupq_n_f32
+#define add_f32v vaddq_f32
+#define subtract_f32v vsubq_f32
+#define magnitude_f32v vabsq_f32
+#define up_f32v vrndpq_f32
+#define down_f32v vrndmq_f32
+#define nearest_f32v vrndnq_f32
+#define truncate_f32v vcvtq_s32_f32
+#define nearest_i32v vcvtnq_s32_f32
+
+PQ_INLINE f32v or_f32v(f32v x, f32v y)
 {
-    return vbslq_f32(vdupq_n_u32(0x80000000), q, n);
+    return vreinterpretq_f32_u32(
+        vorrq_u32(vreinterpretq_u32_f32(x), vreinterpretq_u32_f32(y)));
 }
 
-/* |q| - 1/2 is exact from 1/4 up and negative below, where the ceiling is 0. */
-PQ_INLINE int32x4_t half_toward_zero_of(float32x4_t q)
+PQ_INLINE f32v sign_f32v(f32v q)
 {
-    const float32x4_t n = vrndpq_f32(vsubq_f32(vabsq_f32(q), vdupq_n_f32(0.5f)));
-    return vcvtq_s32_f32(with_sign_of(n, q));
+    return vreinterpretq_f32_u32(
+        vandq_u32(vreinterpretq_u32_f32(q), vdupq_n_u32(0x80000000)));
 }
 
-/* Nearest even, then one up where it has rounded a tie down: q - n is exact. A true
- * comparison is -1. */
-PQ_INLINE int32x4_t half_up_of(float32x4_t q)
+/* Return q: truncate_f32v truncates. */
+PQ_INLINE f32v toward_zero_f32v(f32v q)
 {
-    const float32x4_t n = vrndnq_f32(q);
-    const uint32x4_t tie = vceqq_f32(vsubq_f32(q, n), vdupq_n_f32(0.5f));
-    return vsubq_s32(vcvtq_s32_f32(n), vreinterpretq_s32_u32(tie));
+    return q;
 }
 
-PQ_INLINE int32x4_t half_down_of(float32x4_t q)
+/* Return v where x and y are equal, else 0. */
+PQ_INLINE f32v if_equal_f32v(f32v x, f32v y, f32v v)
 {
-    const float32x4_t n = vrndnq_f32(q);
-    const uint32x4_t tie = vceqq_f32(vsubq_f32(q, n), vdupq_n_f32(-0.5f));
-    return vaddq_s32(vcvtq_s32_f32(n), vreinterpretq_s32_u32(tie));
-}
-
-PQ_INLINE int32x4_t away_of(float32x4_t q)
-{
-    return vcvtq_s32_f32(with_sign_of(vrndpq_f32(vabsq_f32(q)), q));
-}
-
-PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
-{
-    switch (mode) {
-    case PQ_HALF_AWAY:
-        return (vi)EACH1(vcvtaq_s32_f32, q);
-    case PQ_HALF_TOWARD_ZERO:
-        return (vi)EACH1(half_toward_zero_of, q);
-    case PQ_HALF_UP:
-        return (vi)EACH1(half_up_of, q);
-    case PQ_HALF_DOWN:
-        return (vi)EACH1(half_down_of, q);
-    case PQ_AWAY:
-        return (vi)EACH1(away_of, q);
-    case PQ_TRUNC:
-        return (vi)EACH1(vcvtq_s32_f32, q);
-    case PQ_CEIL:
-        return (vi)EACH1(vcvtpq_s32_f32, q);
-    case PQ_FLOOR:
-        return (vi)EACH1(vcvtmq_s32_f32, q);
-    default:
-        return (vi)EACH1(vcvtnq_s32_f32, q);
-    }
+    return vreinterpretq_f32_u32(vandq_u32(vceqq_f32(x, y), vreinterpretq_u32_f32(v)));
 }
 
 /* ---- store: |r| <= 2^18, so a zero point of 16 bits is added without wrapping ---- */
@@ -664,8 +644,7 @@ PQ_INLINE void store_f16(void *p, vf x)
     store128(h + 16, vreinterpretq_u8_f16(hi));
 }
 
-/* Nearest even by integer addition; the only NaN that comes here is canonical and stays
- * one. */
+/* Round to the nearest even bfloat16 by integer addition. NaN must be canonical. */
 PQ_INLINE uint32x4_t round_bf16(float32x4_t x)
 {
     const uint32x4_t u = vreinterpretq_u32_f32(x);
@@ -728,7 +707,7 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int
 /* ---- float64: half a block, 4 x 2 numbers ---- */
 
 typedef struct {
-    float64x2_t a, b, c, d;
+    f64v a, b, c, d;
 } vd;
 
 PQ_INLINE vd load_f64(const void *p)
@@ -788,7 +767,7 @@ PQ_INLINE vd high_i32(vi x)
     return widen_i32(x.c, x.d);
 }
 
-/* Both halves, rounded to float32. */
+/* Round both halves to float32. */
 PQ_INLINE vf narrow_f64(vd x, vd y)
 {
     return (vf){vcvt_high_f32_f64(vcvt_f32_f64(x.a), x.b),
@@ -859,7 +838,7 @@ PQ_INLINE vd cap_keep_nan_f64(vd x, vd hi)
     return (vd)EACH2(vminq_f64, x, hi);
 }
 
-/* Without the sign. */
+/* Return the magnitude. */
 PQ_INLINE vd magnitude_f64(vd x)
 {
     return (vd)EACH1(vabsq_f64, x);
@@ -932,7 +911,7 @@ PQ_INLINE int any_nan_f64(vd x)
     return vminvq_u32(vreinterpretq_u32_u64(vandq_u64(ab, cd))) == 0;
 }
 
-/* Bring x within [lo, hi], NaN to lo; the order as in cap_keep_nan. */
+/* Limit x to the range from lo to hi. NaN becomes lo. For the order see cap_keep_nan. */
 PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
 {
     const vd v = EACH2(vminq_f64, x, hi);
@@ -950,61 +929,33 @@ PQ_INLINE vd canonical_nan_f64(vd x)
     return (vd)EACH1(canonical_nan_one, x);
 }
 
-/* As for float32. */
-PQ_INLINE float64x2_t half_toward_zero_f64(float64x2_t q)
-{
-    const float64x2_t n = vrndpq_f64(vsubq_f64(vabsq_f64(q), vdupq_n_f64(0.5)));
-    return vbslq_f64(vdupq_n_u64(UINT64_C(1) << 63), q, n);
-}
+#define splat_f64v vdupq_n_f64
+#define add_f64v vaddq_f64
+#define subtract_f64v vsubq_f64
+#define magnitude_f64v vabsq_f64
+#define up_f64v vrndpq_f64
+#define down_f64v vrndmq_f64
+#define toward_zero_f64v vrndq_f64
+#define nearest_f64v vrndnq_f64
 
-PQ_INLINE float64x2_t if_tie(float64x2_t difference, double tie)
+PQ_INLINE f64v or_f64v(f64v x, f64v y)
 {
-    const uint64x2_t is_tie = vceqq_f64(difference, vdupq_n_f64(tie));
     return vreinterpretq_f64_u64(
-        vandq_u64(is_tie, vreinterpretq_u64_f64(vdupq_n_f64(1.0))));
+        vorrq_u64(vreinterpretq_u64_f64(x), vreinterpretq_u64_f64(y)));
 }
 
-PQ_INLINE float64x2_t half_up_f64(float64x2_t q)
+PQ_INLINE f64v sign_f64v(f64v q)
 {
-    const float64x2_t n = vrndnq_f64(q);
-    return vaddq_f64(n, if_tie(vsubq_f64(q, n), 0.5));
+    return vreinterpretq_f64_u64(
+        vandq_u64(vreinterpretq_u64_f64(q), vdupq_n_u64(UINT64_C(1) << 63)));
 }
 
-PQ_INLINE float64x2_t half_down_f64(float64x2_t q)
+PQ_INLINE f64v if_equal_f64v(f64v x, f64v y, f64v v)
 {
-    const float64x2_t n = vrndnq_f64(q);
-    return vsubq_f64(n, if_tie(vsubq_f64(q, n), -0.5));
+    return vreinterpretq_f64_u64(vandq_u64(vceqq_f64(x, y), vreinterpretq_u64_f64(v)));
 }
 
-PQ_INLINE float64x2_t away_f64(float64x2_t q)
-{
-    return vbslq_f64(vdupq_n_u64(UINT64_C(1) << 63), q, vrndpq_f64(vabsq_f64(q)));
-}
-
-/* NaN stays one; what is an integer already may not, at 2^52 and beyond, by half. */
-PQ_INLINE vd round_f64(vd q, enum pq_round mode)
-{
-    switch (mode) {
-    case PQ_HALF_AWAY:
-        return (vd)EACH1(vrndaq_f64, q);
-    case PQ_HALF_TOWARD_ZERO:
-        return (vd)EACH1(half_toward_zero_f64, q);
-    case PQ_HALF_UP:
-        return (vd)EACH1(half_up_f64, q);
-    case PQ_HALF_DOWN:
-        return (vd)EACH1(half_down_f64, q);
-    case PQ_AWAY:
-        return (vd)EACH1(away_f64, q);
-    case PQ_TRUNC:
-        return (vd)EACH1(vrndq_f64, q);
-    case PQ_CEIL:
-        return (vd)EACH1(vrndpq_f64, q);
-    case PQ_FLOOR:
-        return (vd)EACH1(vrndmq_f64, q);
-    default:
-        return (vd)EACH1(vrndnq_f64, q);
-    }
-}
+#include "kernels/words.inc"
 
 /* ---- random bits beside numbers ---- */
 
@@ -1086,7 +1037,7 @@ PQ_INLINE vu flip_u64(vu x, vu y)
     return (vu)EACH2(veorq_u64, x, y);
 }
 
-/* Of two blocks. */
+/* Store the words of two blocks. */
 PQ_INLINE void store_2_streams(uint32_t *to, uint64x2_t a, uint64x2_t b, uint64x2_t c,
                                uint64x2_t d)
 {
@@ -1152,7 +1103,7 @@ PQ_INLINE vi widen_bytes(vb x)
     return widen_i16(vmovl_s8(vget_low_s8(c)), vmovl_high_s8(c));
 }
 
-/* Packed codes of 4 bits, above them garbage. */
+/* Unpack codes of 4 bits. The upper bits of each byte are undefined. */
 PQ_INLINE vb unpack4(const void *p)
 {
     const uint8x8_t lo = vld1_u8((const uint8_t *)p), hi = vshr_n_u8(lo, 4);
@@ -1170,7 +1121,7 @@ PQ_INLINE vb unpack2(const void *p)
     return vshlq_u8(vqtbl1q_u8(bytes, vld1q_u8(places)), vld1q_s8(shifts));
 }
 
-/* Bytes of 4 bits, packed. */
+/* Pack bytes of 4 bits. */
 PQ_INLINE void pack4(void *p, vb x)
 {
     const uint8x8_t lo = vget_low_u8(x), hi = vget_high_u8(x);

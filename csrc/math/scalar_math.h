@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * float16, bfloat16 and the nine roundings in portable C: the definitions that the vector
- * instructions are tested against. Selections are by mask, not by branch, so that loops
- * over them can be vectorized by the compiler.
+ * float16 and bfloat16 in portable C. Tests compare the vector instructions with these
+ * definitions. The functions select by mask and not by branch, so compilers can vectorize
+ * loops over them.
  */
 #ifndef PQ_SCALAR_MATH_H
 #define PQ_SCALAR_MATH_H
@@ -14,15 +14,14 @@
 #include "pq.h"
 #include "pq_compiler.h"
 
-/* Results of more bits than their type, kept until they are stored, are rounded twice, and
- * sums that round would not. */
+/* Excess precision rounds results twice, and sums that round to an integer would not. */
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
 #  error "excess precision: x86 wants -msse2 -mfpmath=sse, s390x -fexcess-precision=fast"
 #endif
 #if defined(__FAST_MATH__)
 #  error "-ffast-math changes results: build without it"
 #endif
-/* Of 32-bit Arm, where GCC leaves it alone. */
+/* On 32-bit Arm, GCC does not use NEON for comparisons. */
 #if defined(__arm__) && defined(__ARM_NEON) && defined(__clang__)
 #  error "clang compares by NEON, to which subnormal numbers are 0: use -mfpu=vfpv3-d16"
 #endif
@@ -83,8 +82,8 @@ PQ_INLINE int pq_is_finite_f64(double v)
 }
 
 /*
- * To another width with the sign of a NaN, which goes into codes of narrow floats: RISC-V
- * makes every NaN positive, WebAssembly promises nothing.
+ * Conversions between float32 and float64 must keep the sign of a NaN, because codes of
+ * narrow floats contain it. RISC-V makes every NaN positive. WebAssembly promises nothing.
  */
 #if defined(PQ_ARCH_X86_64) || defined(PQ_ARCH_AARCH64)
 #  define PQ_KEEPS_NAN_SIGN 1
@@ -123,7 +122,7 @@ PQ_INLINE float pq_f32_from_bf16(uint16_t b)
     return pq_f32_bits((uint32_t)b << 16);
 }
 
-/* Nearest even. NaN becomes the canonical quiet NaN, its sign lost. */
+/* Round to nearest even. NaN becomes the canonical quiet NaN without a sign. */
 PQ_INLINE uint16_t pq_f16_from_f32(float v)
 {
     const uint32_t bits = pq_bits_f32(v);
@@ -137,9 +136,9 @@ PQ_INLINE uint16_t pq_f16_from_f32(float v)
 }
 
 /*
- * To float32 as if by rounding to odd: what is cut off leaves a mark in the last bit that
- * is kept. What is rounded to a narrow float after that is rounded once. Below 2^-126,
- * where float32 has fewer bits, narrow floats have none left.
+ * Convert to float32, rounded to odd: a bit that is cut off sets the last bit that remains.
+ * Rounding the result to a narrow float equals one rounding. float32 has fewer bits below
+ * 2^-126, but narrow floats have no numbers there.
  */
 PQ_INLINE float pq_float_to_odd(double v)
 {
@@ -158,35 +157,6 @@ PQ_INLINE uint16_t pq_bf16_from_f32(float v)
 PQ_INLINE uint16_t pq_half_from_f32(float v, enum pq_type type)
 {
     return type == PQ_F16 ? pq_f16_from_f32(v) : pq_bf16_from_f32(v);
-}
-
-/*
- * What to add to the nearest even integer n of q to round q by `mode`. `over` and `under`
- * say that q lies above or below n, the ties that it does so by exactly one half.
- */
-PQ_INLINE int pq_round_step(enum pq_round mode, int positive, int negative, int over,
-                            int under, int tie_over, int tie_under)
-{
-    switch (mode) {
-    case PQ_HALF_AWAY:
-        return (tie_over & positive) - (tie_under & negative);
-    case PQ_HALF_TOWARD_ZERO:
-        return (tie_over & negative) - (tie_under & positive);
-    case PQ_HALF_UP:
-        return tie_over;
-    case PQ_HALF_DOWN:
-        return -tie_under;
-    case PQ_AWAY:
-        return (over & positive) - (under & negative);
-    case PQ_TRUNC:
-        return (over & negative) - (under & positive);
-    case PQ_CEIL:
-        return over;
-    case PQ_FLOOR:
-        return -under;
-    default:
-        return 0;
-    }
 }
 
 #endif

@@ -336,40 +336,81 @@ PQ_INLINE vi magnitude_bits(vf a)
     return r;
 }
 
-/* ---- round to integer; |q| <= 2^18 and no NaN, see bound() in quantize.inc ---- */
+/* ---- primitives of one number, for rounding ---- */
 
-/* 1.5 * 2^23 has an ulp of 1: adding it rounds half to even, and q - n is exact. */
-PQ_INLINE int32_t round_one(float q, enum pq_round mode)
+/* Return the nearest even integer, for |q| <= 2^22: 1.5 * 2^23 has an ulp of 1. */
+PQ_INLINE float nearest_float(float q)
 {
-    const float n = q + 0x1.8p23f - 0x1.8p23f, d = q - n;
-    return (int32_t)n +
-           pq_round_step(mode, q > 0, q < 0, d > 0, d < 0, d == 0.5f, d == -0.5f);
+    return q + 0x1.8p23f - 0x1.8p23f;
 }
 
-#define ROUND_BY(mode)                                                                     \
-case mode:                                                                                 \
-    EACH(i) r.v[i] = round_one(q.v[i], mode);                                              \
+/* Numbers from 2^52 on are integers. */
+PQ_INLINE double nearest_double(double q)
+{
+    const double magic = q < 0 ? -0x1p52 : 0x1p52, n = q + magic - magic;
+    return q > -0x1p52 && q < 0x1p52 ? n : q;
+}
+
+#define PRIMITIVE(real, name, expression)                                                  \
+    PQ_INLINE real name                                                                    \
+    {                                                                                      \
+        return expression;                                                                 \
+    }
+#define PRIMITIVES(real, type, sign_bit)                                                   \
+    PRIMITIVE(real, splat_##real(double x), (real)x)                                       \
+    PRIMITIVE(real, add_##real(real x, real y), x + y)                                     \
+    PRIMITIVE(real, subtract_##real(real x, real y), x - y)                                \
+    PRIMITIVE(real, or_##real(real x, real y),                                             \
+              pq_##type##_bits(pq_bits_##type(x) | pq_bits_##type(y)))                     \
+    PRIMITIVE(real, sign_##real(real q), pq_##type##_bits(pq_bits_##type(q) & (sign_bit))) \
+    PRIMITIVE(real, magnitude_##real(real q),                                              \
+              pq_##type##_bits(pq_bits_##type(q) & ~(sign_bit)))                           \
+    PRIMITIVE(real, if_equal_##real(real x, real y, real v), x == y ? v : 0)               \
+    PRIMITIVE(real, up_##real(real q), nearest_##real(q) + (real)(nearest_##real(q) < q))  \
+    PRIMITIVE(real, down_##real(real q), nearest_##real(q) - (real)(nearest_##real(q) > q))
+PRIMITIVES(float, f32, UINT32_C(1) << 31)
+PRIMITIVES(double, f64, UINT64_C(1) << 63)
+#undef PRIMITIVE
+#undef PRIMITIVES
+
+/* Return q: the conversion to int32 truncates. */
+PQ_INLINE float toward_zero_float(float q)
+{
+    return q;
+}
+
+PQ_INLINE double toward_zero_double(double q)
+{
+    return or_double(down_double(magnitude_double(q)), sign_double(q));
+}
+
+#define PQ_REAL float
+#define PQ_WORD(name) name##_float
+#define PQ_BELOW_HALF 0x1.fffffep-2f
+#include "kernels/round.inc"
+
+#define PQ_REAL double
+#define PQ_WORD(name) name##_double
+#define PQ_BELOW_HALF 0x1.fffffffffffffp-2
+#include "kernels/round.inc"
+
+/* |q| <= 2^18 and no NaN, see bound() in quantize.inc */
+#define ROUND_TO_I32(mode)                                                                 \
+case PQ_##mode:                                                                            \
+    EACH(i) r.v[i] = (int32_t)round_##mode##_float(q.v[i]);                                \
     break;
 
 PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
 {
-    vi r;
+    vi r = {{0}};
     switch (mode) {
-        ROUND_BY(PQ_HALF_AWAY)
-        ROUND_BY(PQ_HALF_TOWARD_ZERO)
-        ROUND_BY(PQ_HALF_UP)
-        ROUND_BY(PQ_HALF_DOWN)
-        ROUND_BY(PQ_AWAY)
-        ROUND_BY(PQ_TRUNC)
-        ROUND_BY(PQ_CEIL)
-        ROUND_BY(PQ_FLOOR)
+        PQ_FOR_ROUND(ROUND_TO_I32)
     default:
-        EACH(i) r.v[i] = round_one(q.v[i], PQ_HALF_EVEN);
         break;
     }
     return r;
 }
-#undef ROUND_BY
+#undef ROUND_TO_I32
 
 /* ---- store ---- */
 
@@ -553,38 +594,21 @@ PQ_INLINE vd canonical_nan_f64(vd a)
     return a;
 }
 
-/* Beyond 2^40 everything saturates; 1.5 * 2^52 has an ulp of 1. */
-PQ_INLINE double round_f64_one(double x, enum pq_round mode)
-{
-    const double above = x > -0x1p40 ? x : -0x1p40, q = above < 0x1p40 ? above : 0x1p40;
-    const double n = q + 0x1.8p52 - 0x1.8p52, d = q - n;
-    return n + pq_round_step(mode, q > 0, q < 0, d > 0, d < 0, d == 0.5, d == -0.5);
-}
-
-#define ROUND_BY(mode)                                                                     \
-case mode:                                                                                 \
-    EACH_HALF(i) q.v[i] = round_f64_one(q.v[i], mode);                                     \
+#define ROUND_F64(mode)                                                                    \
+case PQ_##mode:                                                                            \
+    EACH_HALF(i) q.v[i] = round_##mode##_double(q.v[i]);                                   \
     break;
 
-/* NaN is rounded to what saturates low. */
 PQ_NOINLINE vd round_f64(vd q, enum pq_round mode)
 {
     switch (mode) {
-        ROUND_BY(PQ_HALF_AWAY)
-        ROUND_BY(PQ_HALF_TOWARD_ZERO)
-        ROUND_BY(PQ_HALF_UP)
-        ROUND_BY(PQ_HALF_DOWN)
-        ROUND_BY(PQ_AWAY)
-        ROUND_BY(PQ_TRUNC)
-        ROUND_BY(PQ_CEIL)
-        ROUND_BY(PQ_FLOOR)
+        PQ_FOR_ROUND(ROUND_F64)
     default:
-        EACH_HALF(i) q.v[i] = round_f64_one(q.v[i], PQ_HALF_EVEN);
         break;
     }
     return q;
 }
-#undef ROUND_BY
+#undef ROUND_F64
 #undef EACH_HALF
 
 /* ---- random bits beside numbers ---- */

@@ -23,8 +23,11 @@
  * the packs saturate to the lowest code: no lower bound is needed for 8 bits. */
 #define PQ_CONVERT_IS_LOW 1
 
+typedef __m256 f32v;
+typedef __m256d f64v;
+
 typedef struct {
-    __m256 a, b, c, d;
+    f32v a, b, c, d;
 } vf;
 
 typedef struct {
@@ -338,7 +341,7 @@ PQ_INLINE void store_largest(float *p, vf x)
     _mm256_storeu_ps(p, _mm256_max_ps(_mm256_max_ps(x.a, x.b), _mm256_max_ps(x.c, x.d)));
 }
 
-/* Of pairs of rows: half as many lanes each, side by side. */
+/* Reduce pairs of rows to half as many lanes each, side by side. */
 #define PAIR(f, x, y) f(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y))
 #define ROW(p, k) _mm256_loadu_ps((p) + (k) * PQ_LANES)
 #define QUAD(f, p, k)                                                                      \
@@ -430,7 +433,7 @@ PQ_INLINE void store_largest_i16(int16_t *p, vh x)
     store256(p, _mm256_max_epi16(x.a, x.b));
 }
 
-/* Of pairs of lines: half as many lanes each, side by side. */
+/* Reduce pairs of lines to half as many lanes each, side by side. */
 #define PAIR(f, x, y) f(_mm256_unpacklo_epi16(x, y), _mm256_unpackhi_epi16(x, y))
 #define LINE(p, k) load256((p) + (k) * PQ_LANES16)
 #define QUAD(f, p, k)                                                                      \
@@ -492,7 +495,7 @@ PQ_INLINE vi magnitude_bits(vf x)
     return (vi)EACH1(magnitude_bits_ps, x);
 }
 
-/* What is not 0, of at least that magnitude. NaN stays one, 0 loses its sign. */
+/* Raise a magnitude other than 0 to at least `least`. NaN remains NaN, 0 becomes +0. */
 PQ_INLINE __m256 raise_ps(__m256 x, __m256 least)
 {
     const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
@@ -506,94 +509,50 @@ PQ_INLINE vf raise_magnitudes(vf x, vf least)
     return (vf)EACH2(raise_ps, x, least);
 }
 
-/* ---- round to integer; q <= 2^18, anything below converts to INT32_MIN ---- */
+/* ---- primitives of rounding ---- */
 
-PQ_INLINE __m256 sign_of(__m256 q)
+#define splat_f32v _mm256_set1_ps
+#define add_f32v _mm256_add_ps
+#define subtract_f32v _mm256_sub_ps
+#define or_f32v _mm256_or_ps
+#define truncate_f32v _mm256_cvttps_epi32
+#define nearest_i32v _mm256_cvtps_epi32
+
+PQ_INLINE f32v sign_f32v(f32v q)
 {
     return _mm256_and_ps(q, _mm256_set1_ps(-0.0f));
 }
 
-PQ_INLINE __m256 abs_of(__m256 q)
+PQ_INLINE f32v magnitude_f32v(f32v q)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), q);
 }
 
-PQ_INLINE __m256 ceil_of(__m256 q)
+PQ_INLINE f32v up_f32v(f32v q)
 {
     return _mm256_round_ps(q, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
 }
 
-PQ_INLINE __m256 floor_of(__m256 q)
+PQ_INLINE f32v down_f32v(f32v q)
 {
     return _mm256_round_ps(q, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 }
 
-PQ_INLINE __m256 nearest_of(__m256 q)
+PQ_INLINE f32v nearest_f32v(f32v q)
 {
     return _mm256_round_ps(q, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* The float below 1/2: adding 1/2 itself would round 0.49999997 up. */
-PQ_INLINE __m256 half_away_of(__m256 q)
+/* Return q: truncate_f32v truncates. */
+PQ_INLINE f32v toward_zero_f32v(f32v q)
 {
-    return _mm256_add_ps(q, _mm256_or_ps(sign_of(q), _mm256_set1_ps(0x1.fffffep-2f)));
+    return q;
 }
 
-/* |q| - 1/2 is exact from 1/4 up and negative below, where the ceiling is 0. */
-PQ_INLINE __m256 half_toward_zero_of(__m256 q)
+/* Return v where x and y are equal, else 0. */
+PQ_INLINE f32v if_equal_f32v(f32v x, f32v y, f32v v)
 {
-    const __m256 n = ceil_of(_mm256_sub_ps(abs_of(q), _mm256_set1_ps(0.5f)));
-    return _mm256_or_ps(n, sign_of(q));
-}
-
-/* Nearest even, then one up where it has rounded a tie down: q - n is exact. */
-PQ_INLINE __m256 half_up_of(__m256 q)
-{
-    const __m256 n = nearest_of(q);
-    const __m256 tie = _mm256_cmp_ps(_mm256_sub_ps(q, n), _mm256_set1_ps(0.5f), _CMP_EQ_OQ);
-    return _mm256_add_ps(n, _mm256_and_ps(tie, _mm256_set1_ps(1.0f)));
-}
-
-PQ_INLINE __m256 half_down_of(__m256 q)
-{
-    const __m256 n = nearest_of(q);
-    const __m256 tie =
-        _mm256_cmp_ps(_mm256_sub_ps(q, n), _mm256_set1_ps(-0.5f), _CMP_EQ_OQ);
-    return _mm256_sub_ps(n, _mm256_and_ps(tie, _mm256_set1_ps(1.0f)));
-}
-
-PQ_INLINE __m256 away_of(__m256 q)
-{
-    return _mm256_or_ps(ceil_of(abs_of(q)), sign_of(q));
-}
-
-PQ_INLINE vi truncate_to_i32(vf q)
-{
-    return (vi)EACH1(_mm256_cvttps_epi32, q);
-}
-
-PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
-{
-    switch (mode) {
-    case PQ_HALF_AWAY:
-        return truncate_to_i32((vf)EACH1(half_away_of, q));
-    case PQ_HALF_TOWARD_ZERO:
-        return truncate_to_i32((vf)EACH1(half_toward_zero_of, q));
-    case PQ_HALF_UP:
-        return truncate_to_i32((vf)EACH1(half_up_of, q));
-    case PQ_HALF_DOWN:
-        return truncate_to_i32((vf)EACH1(half_down_of, q));
-    case PQ_AWAY:
-        return truncate_to_i32((vf)EACH1(away_of, q));
-    case PQ_TRUNC:
-        return truncate_to_i32(q);
-    case PQ_CEIL:
-        return truncate_to_i32((vf)EACH1(ceil_of, q));
-    case PQ_FLOOR:
-        return truncate_to_i32((vf)EACH1(floor_of, q));
-    default:
-        return (vi)EACH1(_mm256_cvtps_epi32, q);
-    }
+    return _mm256_and_ps(_mm256_cmp_ps(x, y, _CMP_EQ_OQ), v);
 }
 
 /* ---- store ---- */
@@ -771,8 +730,7 @@ PQ_INLINE void store_f16(void *p, vf x)
     store128(h + 24, _mm256_cvtps_ph(x.d, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Nearest even by integer addition; the only NaN that comes here is canonical and stays
- * one. */
+/* Round to the nearest even bfloat16 by integer addition. NaN must be canonical. */
 PQ_INLINE __m256i narrow_bf16(__m256 x)
 {
     const __m256i u = _mm256_castps_si256(x);
@@ -829,7 +787,7 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int
 /* ---- float64: half a block, 4 x 4 numbers ---- */
 
 typedef struct {
-    __m256d a, b, c, d;
+    f64v a, b, c, d;
 } vd;
 
 PQ_INLINE vd load_f64(const void *p)
@@ -905,7 +863,7 @@ PQ_INLINE vf narrow_f64(vd x, vd y)
                 _mm256_set_m128(_mm256_cvtpd_ps(y.d), _mm256_cvtpd_ps(y.c))};
 }
 
-/* What is cut off leaves a mark in the last bit that is kept: see float_to_odd. */
+/* A bit that is cut off sets the last bit that remains: see pq_float_to_odd. */
 PQ_INLINE __m128 narrow_to_odd_pd(__m256d x)
 {
     const __m256i bits = _mm256_castpd_si256(x), cut = _mm256_set1_epi64x(0x1fffffff);
@@ -1011,7 +969,7 @@ PQ_INLINE vd bound_f64(vd x, vd lo, vd hi)
     return (vd)EACH2(_mm256_min_pd, v, hi);
 }
 
-PQ_INLINE __m256d abs_pd(__m256d q)
+PQ_INLINE __m256d magnitude_f64v(__m256d q)
 {
     return _mm256_andnot_pd(_mm256_set1_pd(-0.0), q);
 }
@@ -1024,7 +982,7 @@ PQ_INLINE vd cap_keep_nan_f64(vd x, vd hi)
 /* Without the sign. */
 PQ_INLINE vd magnitude_f64(vd x)
 {
-    return (vd)EACH1(abs_pd, x);
+    return (vd)EACH1(magnitude_f64v, x);
 }
 
 /* The powers of two below what is not negative. */
@@ -1071,88 +1029,42 @@ PQ_INLINE vd canonical_nan_f64(vd x)
     return (vd)EACH1(canonical_nan_pd, x);
 }
 
-PQ_INLINE __m256d sign_pd(__m256d q)
+#define splat_f64v _mm256_set1_pd
+#define add_f64v _mm256_add_pd
+#define subtract_f64v _mm256_sub_pd
+#define or_f64v _mm256_or_pd
+
+PQ_INLINE f64v sign_f64v(f64v q)
 {
     return _mm256_and_pd(q, _mm256_set1_pd(-0.0));
 }
 
-PQ_INLINE __m256d ceil_pd(__m256d q)
+PQ_INLINE f64v up_f64v(f64v q)
 {
     return _mm256_round_pd(q, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
 }
 
-PQ_INLINE __m256d floor_pd(__m256d q)
+PQ_INLINE f64v down_f64v(f64v q)
 {
     return _mm256_round_pd(q, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 }
 
-PQ_INLINE __m256d trunc_pd(__m256d q)
+PQ_INLINE f64v toward_zero_f64v(f64v q)
 {
     return _mm256_round_pd(q, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
 
-PQ_INLINE __m256d nearest_pd(__m256d q)
+PQ_INLINE f64v nearest_f64v(f64v q)
 {
     return _mm256_round_pd(q, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* As for float32. */
-PQ_INLINE __m256d half_away_pd(__m256d q)
+PQ_INLINE f64v if_equal_f64v(f64v x, f64v y, f64v v)
 {
-    const __m256d half = _mm256_set1_pd(0x1.fffffffffffffp-2);
-    return trunc_pd(_mm256_add_pd(q, _mm256_or_pd(sign_pd(q), half)));
+    return _mm256_and_pd(_mm256_cmp_pd(x, y, _CMP_EQ_OQ), v);
 }
 
-PQ_INLINE __m256d half_toward_zero_pd(__m256d q)
-{
-    const __m256d n = ceil_pd(_mm256_sub_pd(abs_pd(q), _mm256_set1_pd(0.5)));
-    return _mm256_or_pd(n, sign_pd(q));
-}
-
-PQ_INLINE __m256d half_up_pd(__m256d q)
-{
-    const __m256d n = nearest_pd(q);
-    const __m256d tie = _mm256_cmp_pd(_mm256_sub_pd(q, n), _mm256_set1_pd(0.5), _CMP_EQ_OQ);
-    return _mm256_add_pd(n, _mm256_and_pd(tie, _mm256_set1_pd(1.0)));
-}
-
-PQ_INLINE __m256d half_down_pd(__m256d q)
-{
-    const __m256d n = nearest_pd(q);
-    const __m256d tie =
-        _mm256_cmp_pd(_mm256_sub_pd(q, n), _mm256_set1_pd(-0.5), _CMP_EQ_OQ);
-    return _mm256_sub_pd(n, _mm256_and_pd(tie, _mm256_set1_pd(1.0)));
-}
-
-PQ_INLINE __m256d away_pd(__m256d q)
-{
-    return _mm256_or_pd(ceil_pd(abs_pd(q)), sign_pd(q));
-}
-
-/* NaN stays one; what is an integer already may not, at 2^52 and beyond, by half. */
-PQ_INLINE vd round_f64(vd q, enum pq_round mode)
-{
-    switch (mode) {
-    case PQ_HALF_AWAY:
-        return (vd)EACH1(half_away_pd, q);
-    case PQ_HALF_TOWARD_ZERO:
-        return (vd)EACH1(half_toward_zero_pd, q);
-    case PQ_HALF_UP:
-        return (vd)EACH1(half_up_pd, q);
-    case PQ_HALF_DOWN:
-        return (vd)EACH1(half_down_pd, q);
-    case PQ_AWAY:
-        return (vd)EACH1(away_pd, q);
-    case PQ_TRUNC:
-        return (vd)EACH1(trunc_pd, q);
-    case PQ_CEIL:
-        return (vd)EACH1(ceil_pd, q);
-    case PQ_FLOOR:
-        return (vd)EACH1(floor_pd, q);
-    default:
-        return (vd)EACH1(nearest_pd, q);
-    }
-}
+#include "kernels/words.inc"
 
 /* ---- random bits beside numbers ---- */
 
