@@ -24,6 +24,7 @@ MODES = (
     "trunc",
     "ceil",
     "floor",
+    "half_odd",
     "stochastic",
 )
 

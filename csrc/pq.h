@@ -97,6 +97,7 @@ enum pq_round {
     PQ_FLOOR,            /* toward -infinity */
     PQ_STOCHASTIC, /* to one of two neighbours at random, also for narrow floats; see `seed`
                       in struct pq_args */
+    PQ_HALF_ODD,   /* halves to the odd neighbour */
     PQ_ROUND_COUNT
 };
 

@@ -28,7 +28,7 @@ cdef extern from "pq.h" nogil:
 
     enum pq_round:
         PQ_HALF_EVEN, PQ_HALF_AWAY, PQ_HALF_TOWARD_ZERO, PQ_HALF_UP, PQ_HALF_DOWN
-        PQ_AWAY, PQ_TRUNC, PQ_CEIL, PQ_FLOOR, PQ_STOCHASTIC
+        PQ_AWAY, PQ_TRUNC, PQ_CEIL, PQ_FLOOR, PQ_STOCHASTIC, PQ_HALF_ODD
         PQ_ROUND_COUNT
 
     enum pq_status:

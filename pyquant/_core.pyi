@@ -28,7 +28,7 @@ _Known: TypeAlias = type[_Scalar] | np.dtype[_Scalar]
 _Rounding: TypeAlias = (
     RoundMode
     | Literal["half_even", "half_away", "half_toward_zero", "half_up", "half_down"]
-    | Literal["away", "trunc", "ceil", "floor", "stochastic"]
+    | Literal["away", "trunc", "ceil", "floor", "half_odd", "stochastic"]
 )
 
 _Beyond: TypeAlias = Literal["saturate", "wrap", "raise"]

@@ -9,6 +9,7 @@ cdef dict _ROUNDS = {
     "half_up": <int>PQ_HALF_UP,
     "half_down": <int>PQ_HALF_DOWN,
     "half_even": <int>PQ_HALF_EVEN,
+    "half_odd": <int>PQ_HALF_ODD,
     "away": <int>PQ_AWAY,
     "trunc": <int>PQ_TRUNC,
     "ceil": <int>PQ_CEIL,

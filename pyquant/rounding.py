@@ -19,7 +19,8 @@ class RoundMode(StrEnum):
     Notes
     -----
     The ``HALF_*`` modes round to the nearest integer and differ in ties.
-    Parentheses contain the mode of nGraph Quantize; ``STOCHASTIC`` has no counterpart.
+    Parentheses contain the mode of nGraph Quantize; ``STOCHASTIC`` and ``HALF_ODD`` have
+    no counterpart.
     """
 
     HALF_EVEN = "half_even"
@@ -40,6 +41,8 @@ class RoundMode(StrEnum):
     """Toward positive infinity (ROUND_UP)."""
     FLOOR = "floor"
     """Toward negative infinity (ROUND_DOWN)."""
+    HALF_ODD = "half_odd"
+    """To the nearest, ties to the odd one."""
     STOCHASTIC = "stochastic"
     """To one of the two neighbours, the nearer the likelier: ``seed`` and ``start``."""
 

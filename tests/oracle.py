@@ -21,6 +21,7 @@ MODES = (
     "trunc",
     "ceil",
     "floor",
+    "half_odd",
 )
 
 
@@ -266,7 +267,7 @@ def subtract(x: Real, y: Real) -> Real:
 
 
 def round_to_integer(value: Fraction, mode: str) -> int:
-    """A fraction to an integer by one of the nine modes."""
+    """A fraction to an integer by one of the ten modes."""
     below = value.numerator // value.denominator
     rest = value - below
     if not rest:
@@ -292,6 +293,8 @@ def round_to_integer(value: Fraction, mode: str) -> int:
         return above if negative else below
     if mode == "half_even":
         return above if below % 2 else below
+    if mode == "half_odd":
+        return below if below % 2 else above
     raise AssertionError(mode)
 
 

@@ -18,8 +18,8 @@ REALS = "float32, float64, float16 or bfloat16"
 CODES = "an integer type or a narrow float"
 AXES = "None, an integer or a tuple of integers"
 MODES = (
-    "half_away, half_toward_zero, half_up, half_down, half_even, away, trunc, ceil, floor, "
-    "stochastic"
+    "half_away, half_toward_zero, half_up, half_down, half_even, half_odd, away, trunc, "
+    "ceil, floor, stochastic"
 )
 
 

@@ -620,7 +620,7 @@ QUANTIZE = {
         {"dtype": "float8_e4m3fn", "rounding": "nearest"},
         ValueError,
         "rounding: expected one of half_away, half_toward_zero, half_up, half_down, "
-        "half_even, away, trunc, ceil, floor, stochastic, got 'nearest'; "
+        "half_even, half_odd, away, trunc, ceil, floor, stochastic, got 'nearest'; "
         "did you mean half_even?",
     ),
     "a number for saturate": (

@@ -32,6 +32,7 @@ NGRAPH = {
     "trunc": (2, -2, 3, -3, 2, -2, 2, -2),  # ROUND_TOWARD_ZERO
     "ceil": (3, -2, 4, -3, 3, -2, 3, -2),  # ROUND_UP
     "floor": (2, -3, 3, -4, 2, -3, 2, -3),  # ROUND_DOWN
+    "half_odd": (3, -3, 3, -3, 2, -2, 3, -3),  # not a mode of nGraph
 }
 
 

@@ -1,4 +1,4 @@
-"""The nine rounding modes, by table and over every number of small grids."""
+"""The ten rounding modes, by table and over every number of small grids."""
 
 import enum
 
@@ -20,6 +20,7 @@ TABLE = {
     "trunc": (2, -2, 3, -3, 2, -2, 2, -2, 0, 0),
     "ceil": (3, -2, 4, -3, 3, -2, 3, -2, 1, 0),
     "floor": (2, -3, 3, -4, 2, -3, 2, -3, 0, -1),
+    "half_odd": (3, -3, 3, -3, 2, -2, 3, -3, 1, -1),
 }
 
 
@@ -72,6 +73,7 @@ def test_every_number_of_three_binades(mode):
     negative = sixteenth < 0
     up = {
         "half_even": (rest > half) | ((rest == half) & (below % 2 == 1)),
+        "half_odd": (rest > half) | ((rest == half) & (below % 2 == 0)),
         "half_away": (rest > half) | ((rest == half) & ~negative),
         "half_toward_zero": (rest > half) | ((rest == half) & negative),
         "half_up": rest >= half,
@@ -107,6 +109,7 @@ def test_the_mode_looks_at_the_quotient_not_the_code(mode):
     got = pq.quantize(np.float32([-0.5, 0.5]), 1.0, 101, rounding=mode)
     expected = {
         "half_away": [100, 102],
+        "half_odd": [100, 102],
         "half_up": [101, 102],
         "half_down": [100, 101],
         "away": [100, 102],

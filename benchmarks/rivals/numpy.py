@@ -30,6 +30,9 @@ ROUNDINGS: dict[str, Rounding] = {
     "half_toward_zero": lambda t, u: np.copysign(
         np.ceil(np.subtract(np.abs(t, out=u), 0.5, out=u), out=u), t, out=t
     ),
+    "half_odd": lambda t, u: np.add(  # 2 * round(t / 2 - 1/2) + 1 is wrong beside a tie
+        np.rint(t, out=u), np.where(np.abs(t - u) == 0.5, 2 * (t - u), 0), out=t
+    ),
     "stochastic": lambda t, u: np.floor(
         np.add(t, _CHANCE.random(dtype=t.dtype, out=u), out=t), out=t
     ),

@@ -955,6 +955,8 @@ static double rounded_by(enum pq_round round, double q)
         return tie ? low : part > 0.5 ? away : toward;
     case PQ_HALF_EVEN:
         return part > 0.5 || (tie && fmod(toward, 2) != 0) ? away : toward;
+    case PQ_HALF_ODD:
+        return part > 0.5 || (tie && fmod(toward, 2) == 0) ? away : toward;
     case PQ_AWAY:
         return away;
     case PQ_CEIL:

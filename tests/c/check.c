@@ -300,7 +300,7 @@ const char *type_name(enum pq_type type)
 
 const char *round_name(enum pq_round round)
 {
-    static const char *const names[PQ_ROUND_COUNT] = {
+    static const char *const names[] = {
         [PQ_HALF_EVEN] = "half_even",
         [PQ_HALF_AWAY] = "half_away",
         [PQ_HALF_TOWARD_ZERO] = "half_toward_zero",
@@ -311,9 +311,16 @@ const char *round_name(enum pq_round round)
         [PQ_CEIL] = "ceil",
         [PQ_FLOOR] = "floor",
         [PQ_STOCHASTIC] = "stochastic",
+        [PQ_HALF_ODD] = "half_odd",
     };
+    _Static_assert(sizeof names / sizeof *names == PQ_ROUND_COUNT, "a mode lacks a name");
     const char *name = (unsigned)round < PQ_ROUND_COUNT ? names[round] : NULL;
     return name != NULL ? name : "?";
+}
+
+enum pq_round static_round(size_t i)
+{
+    return (enum pq_round)(i < PQ_STOCHASTIC ? i : i + 1);
 }
 
 static size_t size_of_type(enum pq_type type)

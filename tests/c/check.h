@@ -47,6 +47,9 @@ void random_seed(uint64_t seed);
 /* Let random_below read its choices from these bytes first, unless `bytes` is NULL. */
 void random_from(const unsigned char *bytes, size_t n);
 uint64_t random_bits(void);
+/* Return mode `i` of the STATIC_ROUNDS modes other than PQ_STOCHASTIC. */
+enum { STATIC_ROUNDS = PQ_ROUND_COUNT - 1 };
+enum pq_round static_round(size_t i);
 size_t random_below(size_t n);                        /* n > 0 */
 ptrdiff_t random_between(ptrdiff_t lo, ptrdiff_t hi); /* both included */
 int random_chance(unsigned percent);

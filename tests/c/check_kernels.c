@@ -478,8 +478,8 @@ static void check_quantize(const struct pq_kernels *k, enum pq_type real, enum p
     check_end();
 
     check_begin("%s quantize_vec %s %s", k->name, from, to);
-    for (int mode = 0; mode < PQ_STOCHASTIC; mode++) {
-        op.round = (enum pq_round)mode;
+    for (size_t mode = 0; mode < STATIC_ROUNDS; mode++) {
+        op.round = static_round(mode);
         op.kind = QUANTIZE_GRP;
         if (mode != PQ_HALF_EVEN) {
             try_groups(k, &op);
@@ -574,10 +574,10 @@ static void check_every_half(const struct pq_kernels *k, enum pq_type real)
     check_begin("%s quantize every %s", k->name, type_name(real));
     for (int code = 0; code < CODES; code++) {
         for (int kind = QUANTIZE_GRP; kind <= QUANTIZE_VEC; kind++) {
-            const int modes = kind == QUANTIZE_VEC ? PQ_STOCHASTIC : 1;
+            const int modes = kind == QUANTIZE_VEC ? STATIC_ROUNDS : 1;
             for (int mode = 0; mode < modes; mode++) {
                 const struct op op = {(enum kind)kind, real, codes[code], PQ_F32,
-                                      modes == 1 ? PQ_HALF_EVEN : (enum pq_round)mode};
+                                      modes == 1 ? PQ_HALF_EVEN : static_round(mode)};
                 for (size_t i = 0; i < check_count(modes == 1 ? 16 : 2); i++) {
                     begin_batch(&op, MAX_N, MAX_N);
                     draw_params();
@@ -613,9 +613,9 @@ static void check_quantize_int64(const struct pq_kernels *k, enum pq_type real,
 {
     check_begin("%s quantize_wide %s %s", k->name, type_name(real), type_name(code));
     for (int compute = 0; compute < 4; compute++) {
-        for (int mode = 0; mode < PQ_STOCHASTIC; mode++) {
+        for (size_t mode = 0; mode < STATIC_ROUNDS; mode++) {
             const struct op op = {QUANTIZE_WIDE, real, code, reals[compute],
-                                  (enum pq_round)mode};
+                                  static_round(mode)};
             try_wide(k, &op);
             if (compute == mode % 4) {
                 try_random_lengths(k, &op, 1);
@@ -1085,7 +1085,7 @@ static void check_one_by_one(const struct pq_kernels *k)
                         codes[random_below(CODES)], PQ_F32, PQ_HALF_EVEN};
         const size_t n = 1 + random_below(300);
         if (op.kind == QUANTIZE_VEC) {
-            op.round = (enum pq_round)random_below(PQ_STOCHASTIC);
+            op.round = static_round(random_below(STATIC_ROUNDS));
         }
         if (!is_quantize(&op)) {
             const enum pq_type real = op.in;

@@ -222,7 +222,7 @@ static void try_runs(const struct pq_kernels *k, size_t count)
     for (size_t i = 0; i < check_count(count); i++) {
         batch.overflow = (int)random_below(2);
         batch.round =
-            random_chance(80) ? PQ_HALF_EVEN : (enum pq_round)random_below(PQ_STOCHASTIC);
+            random_chance(80) ? PQ_HALF_EVEN : static_round(random_below(STATIC_ROUNDS));
         draw_shape(i);
         draw_params(i % 8 < 6);
         draw_input();
