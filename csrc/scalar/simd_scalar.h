@@ -366,8 +366,10 @@ PQ_INLINE double nearest_double(double q)
     PRIMITIVE(real, magnitude_##real(real q),                                              \
               pq_##type##_bits(pq_bits_##type(q) & ~(sign_bit)))                           \
     PRIMITIVE(real, if_equal_##real(real x, real y, real v), x == y ? v : 0)               \
-    PRIMITIVE(real, up_##real(real q), nearest_##real(q) + (real)(nearest_##real(q) < q))  \
-    PRIMITIVE(real, down_##real(real q), nearest_##real(q) - (real)(nearest_##real(q) > q))
+    PRIMITIVE(real, up_##real(real q),                                                     \
+              nearest_##real(q) + (nearest_##real(q) < q ? 1 : 0))                         \
+    PRIMITIVE(real, down_##real(real q),                                                   \
+              nearest_##real(q) - (nearest_##real(q) > q ? 1 : 0))
 PRIMITIVES(float, f32, UINT32_C(1) << 31)
 PRIMITIVES(double, f64, UINT64_C(1) << 63)
 #undef PRIMITIVE
@@ -402,10 +404,11 @@ case PQ_##mode:                                                                 
 
 PQ_INLINE vi round_to_i32(vf q, enum pq_round mode)
 {
-    vi r = {{0}};
+    vi r;
     switch (mode) {
         PQ_FOR_ROUND(ROUND_TO_I32)
     default:
+        r = splat_i32(0);
         break;
     }
     return r;

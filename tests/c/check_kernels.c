@@ -574,8 +574,8 @@ static void check_every_half(const struct pq_kernels *k, enum pq_type real)
     check_begin("%s quantize every %s", k->name, type_name(real));
     for (int code = 0; code < CODES; code++) {
         for (int kind = QUANTIZE_GRP; kind <= QUANTIZE_VEC; kind++) {
-            const int modes = kind == QUANTIZE_VEC ? STATIC_ROUNDS : 1;
-            for (int mode = 0; mode < modes; mode++) {
+            const size_t modes = kind == QUANTIZE_VEC ? STATIC_ROUNDS : 1;
+            for (size_t mode = 0; mode < modes; mode++) {
                 const struct op op = {(enum kind)kind, real, codes[code], PQ_F32,
                                       modes == 1 ? PQ_HALF_EVEN : static_round(mode)};
                 for (size_t i = 0; i < check_count(modes == 1 ? 16 : 2); i++) {
@@ -617,7 +617,7 @@ static void check_quantize_int64(const struct pq_kernels *k, enum pq_type real,
             const struct op op = {QUANTIZE_WIDE, real, code, reals[compute],
                                   static_round(mode)};
             try_wide(k, &op);
-            if (compute == mode % 4) {
+            if ((size_t)compute == mode % 4) {
                 try_random_lengths(k, &op, 1);
             }
         }
