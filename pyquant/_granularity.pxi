@@ -26,12 +26,13 @@ cdef object _integer(object value, str name,
 
 
 def integer(value, str name not None, least=None, most=None, /):
-    """Return a Python integer, at least `least` and at most `most`. `bool` raises TypeError.
-    """
+    """Return a Python integer from `least` to `most`. `bool` raises TypeError."""
     number = _integer(value, name, "an integer")
     if least is None or (least <= number and (most is None or number <= most)):
         return number
-    expected = "a positive integer" if most is None else f"an integer from {least} to {most}"
+    expected = "a positive integer"
+    if most is not None:
+        expected = f"an integer from {least} to {most}"
     raise ValueError(f"{name}: expected {expected}, got {_shown(number)}")
 
 
