@@ -4,6 +4,7 @@ import contextlib
 import gc
 import sys
 import tracemalloc
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -173,10 +174,11 @@ def test_memory_over_many_calls():
     everything(3)
     tracemalloc.start()
     try:
-        sizes = [everything(amount(200, 1000)) for _ in range(3)]
+        sizes = [everything(amount(200, 700)) for _ in range(4)]
     finally:
         tracemalloc.stop()
-    assert sizes[-1] - sizes[-2] < 20_000
+    # Another thread, for example of pytest-xdist, may allocate once.
+    assert min(after - before for before, after in pairwise(sizes[1:])) < 20_000
 
 
 def resident():
