@@ -332,8 +332,9 @@ def block_shape(
         raise ValueError(fault)
     whole = [(*(1,) * (len(shape) - len(sizes)), *sizes) for sizes in stated]
     fitting = {sizes for sizes in whole if _counts(shape, sizes) == scales}
-    if len(fitting) == 1:
-        return fitting.pop()
+    # Sizes beyond the extent of an axis describe one block.
+    if len({tuple(map(min, sizes, shape)) for sizes in fitting}) == 1:
+        return min(fitting)
     counts = [*zip(shape, scales, strict=True)]
     # Blocks along several axes have powers of two: programs do not derive their sizes.
     even = all(count in (1, n) for n, count in counts[:-1])

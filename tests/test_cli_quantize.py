@@ -251,7 +251,7 @@ def test_values_beyond_the_range_of_a_type_are_an_error(type, inside, capsys):
             other = f"in the range of {type}, got {magnitude:g}, which becomes "
             found = capsys.readouterr().err.removeprefix(f"pyquant quantize: {said}")
             assert found.startswith((where, other))
-            assert found.endswith("; use another type\n")
+            assert found.endswith("; use another type, or --keep the tensor\n")
         else:
             with pq.open_weights("o.gguf") as made:
                 y = made["far"].decode()

@@ -202,8 +202,6 @@ class _Joined(Logical):
 
     __slots__ = ("__weakref__", "_how", "_model", "_names", "_roles", "_scale", "_zero")
 
-    granularity: str
-
     def __init__(
         self, name: str, shape: tuple[int, ...], how: Stored, granularity: Granularity,
         model: Mapping[str, ModelTensor], parts: dict[str, str],
@@ -235,7 +233,7 @@ class _Joined(Logical):
 
     @property
     def _blocks(self) -> tuple[int, ...]:
-        return named(self.granularity).blocks(self.shape)
+        return named(str(self.granularity)).blocks(self.shape)
 
     @property
     def scale(self) -> npt.NDArray[Any]:

@@ -350,7 +350,7 @@ class OnnxModel(Model):
             names = [name for name in node.input if name]
             ours = node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
             if ours and len(names) >= 2 and set(names) <= self.protos.keys() - inputs:
-                parts = dict(zip(ROLES, names, strict=False))
+                parts: dict[str, Any] = dict(zip(ROLES, names, strict=False))
                 tensors: Any = {role: self[name] for role, name in parts.items()}
                 granularity = _granularity_of(node, **tensors)
                 if granularity is not None:

@@ -224,12 +224,12 @@ class Archive(File):
                 return
             part = self._parts.popleft()
             self._name, self._left = part.name, part.nbytes
-            self._open_member(part.name, _npy_head(part))
+            member = self._open_member(part.name, _npy_head(part))
             spool = self._waiting.pop(part.name, None)
             if spool is not None:
                 self._left -= spool.tell()
                 spool.seek(0)
-                shutil.copyfileobj(spool, self._member)
+                shutil.copyfileobj(spool, member)
                 spool.close()
 
 
