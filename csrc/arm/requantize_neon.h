@@ -5,7 +5,6 @@
 
 #include "arm/simd_neon.h"
 
-#define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
 #define PQ_SUMS_SATURATE 0
 
 /* Return (x * y) >> 32 of each element. */
@@ -106,7 +105,5 @@ PQ_INLINE int are_within(const struct requantize_ends *ends, int64_t least, int6
 {
     return vminvq_s32(ends->lowest) >= least && vmaxvq_s32(ends->highest) <= most;
 }
-
-#undef EACH2
 
 #endif

@@ -5,7 +5,6 @@
 
 #include "x86/simd_avx2.h"
 
-#define EACH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
 #define PQ_SUMS_SATURATE 1
 
 /* Move each odd element to the even element below it. */
@@ -146,7 +145,5 @@ PQ_NOINLINE int are_within(const struct requantize_ends *ends, int64_t least, in
     }
     return within;
 }
-
-#undef EACH2
 
 #endif

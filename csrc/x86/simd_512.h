@@ -24,24 +24,6 @@ typedef struct {
     __m512d a, b, c, d;
 } wd;
 
-/* A word that is one instruction, or the function `f`, for all four vectors. */
-#define WORD1(name, from, to, f)                                                           \
-    PQ_INLINE to name(from x)                                                              \
-    {                                                                                      \
-        return (to){f(x.a), f(x.b), f(x.c), f(x.d)};                                       \
-    }
-#define WORD2(name, type, f)                                                               \
-    PQ_INLINE type name(type x, type y)                                                    \
-    {                                                                                      \
-        return (type){f(x.a, y.a), f(x.b, y.b), f(x.c, y.c), f(x.d, y.d)};                 \
-    }
-#define WORD3(name, type, f)                                                               \
-    PQ_INLINE type name(type x, type y, type z)                                            \
-    {                                                                                      \
-        return (type){f(x.a, y.a, z.a), f(x.b, y.b, z.b), f(x.c, y.c, z.c),                \
-                      f(x.d, y.d, z.d)};                                                   \
-    }
-
 /* ---- load and splat ---- */
 
 PQ_INLINE __m512 widen_f16(const uint16_t *h)
@@ -70,37 +52,13 @@ PQ_INLINE wf load_wide(const void *p, enum pq_type type)
     }
 }
 
-PQ_INLINE wd load_wide_f64(const double *f)
-{
-    return (wd){_mm512_loadu_pd(f), _mm512_loadu_pd(f + 8), _mm512_loadu_pd(f + 16),
-                _mm512_loadu_pd(f + 24)};
-}
+LIFT_LOAD(wd, double, 8, load_wide_f64, _mm512_loadu_pd)
+LIFT_SPLAT(wf, float, __m512, wide_splat, _mm512_set1_ps)
+LIFT_SPLAT(wd, double, __m512d, wide_splat_f64, _mm512_set1_pd)
+LIFT_SPLAT(wi, int32_t, __m512i, wide_splat_i32, _mm512_set1_epi32)
+LIFT_SPLAT(wi, int64_t, __m512i, wide_splat_i64, _mm512_set1_epi64)
 
-PQ_INLINE wf wide_splat(float s)
-{
-    const __m512 v = _mm512_set1_ps(s);
-    return (wf){v, v, v, v};
-}
-
-PQ_INLINE wi wide_splat_i32(int32_t s)
-{
-    const __m512i v = _mm512_set1_epi32(s);
-    return (wi){v, v, v, v};
-}
-
-PQ_INLINE wi wide_splat_i64(int64_t s)
-{
-    const __m512i v = _mm512_set1_epi64(s);
-    return (wi){v, v, v, v};
-}
-
-PQ_INLINE wd wide_splat_f64(double s)
-{
-    const __m512d v = _mm512_set1_pd(s);
-    return (wd){v, v, v, v};
-}
-
-/* A block of 256 bits whose elements are all the same. */
+/* Widen a chunk of equal elements. */
 PQ_INLINE wf widen(vf x)
 {
     return wide_splat(_mm256_cvtss_f32(x.a));
@@ -113,42 +71,42 @@ PQ_INLINE wi widen_i32(vi x)
 
 /* ---- arithmetic: means what the words of 256 bits mean ---- */
 
-/* The smaller magnitude; of a NaN and a number the number. */
+/* Return the smaller magnitude, and the number if one operand is NaN. */
 enum { OF_MAGNITUDES = 2 | 8 };
 #define LEAST_PS(x, y) _mm512_range_ps(x, y, OF_MAGNITUDES)
 #define LEAST_PD(x, y) _mm512_range_pd(x, y, OF_MAGNITUDES)
-/* Of NaN the second operand counts. */
+/* The instruction returns its second operand if either operand is NaN. */
 #define CAP_PS(x, hi) _mm512_min_ps(hi, x)
 #define CAP_PD(x, hi) _mm512_min_pd(hi, x)
 
-WORD2(wide_multiply, wf, _mm512_mul_ps)
-WORD3(wide_fused_add, wf, _mm512_fmadd_ps)
-WORD3(wide_fused_subtract, wf, _mm512_fnmadd_ps)
-WORD2(wide_cap_keep_nan, wf, CAP_PS)
-WORD2(wide_floor_drop_nan, wf, _mm512_max_ps)
-WORD2(wide_larger, wf, _mm512_max_ps)
-WORD2(wide_least_magnitude, wf, LEAST_PS)
-WORD1(wide_bits, wf, wi, _mm512_castps_si512)
-WORD1(wide_float, wi, wf, _mm512_castsi512_ps)
-WORD1(wide_nearest, wf, wi, _mm512_cvtps_epi32)
+LIFT2(wf, wide_multiply, _mm512_mul_ps)
+LIFT3(wf, wide_fused_add, _mm512_fmadd_ps)
+LIFT3(wf, wide_fused_subtract, _mm512_fnmadd_ps)
+LIFT2(wf, wide_cap_keep_nan, CAP_PS)
+LIFT2(wf, wide_floor_drop_nan, _mm512_max_ps)
+LIFT2(wf, wide_larger, _mm512_max_ps)
+LIFT2(wf, wide_least_magnitude, LEAST_PS)
+LIFT1(wi, wf, wide_bits, _mm512_castps_si512)
+LIFT1(wf, wi, wide_float, _mm512_castsi512_ps)
+LIFT1(wi, wf, wide_nearest, _mm512_cvtps_epi32)
 
-WORD2(wide_mask, wi, _mm512_and_si512)
-WORD2(wide_add_i32, wi, _mm512_add_epi32)
-WORD2(wide_subtract_i32, wi, _mm512_sub_epi32)
-WORD2(wide_shift_right, wi, _mm512_srlv_epi32)
-WORD2(wide_add_i64, wi, _mm512_add_epi64)
-WORD2(wide_subtract_i64, wi, _mm512_sub_epi64)
-WORD2(wide_shift_right_i64, wi, _mm512_srlv_epi64)
+LIFT2(wi, wide_mask, _mm512_and_si512)
+LIFT2(wi, wide_add_i32, _mm512_add_epi32)
+LIFT2(wi, wide_subtract_i32, _mm512_sub_epi32)
+LIFT2(wi, wide_shift_right, _mm512_srlv_epi32)
+LIFT2(wi, wide_add_i64, _mm512_add_epi64)
+LIFT2(wi, wide_subtract_i64, _mm512_sub_epi64)
+LIFT2(wi, wide_shift_right_i64, _mm512_srlv_epi64)
 
-WORD2(wide_multiply_f64, wd, _mm512_mul_pd)
-WORD3(wide_fused_add_f64, wd, _mm512_fmadd_pd)
-WORD3(wide_fused_subtract_f64, wd, _mm512_fnmadd_pd)
-WORD2(wide_cap_keep_nan_f64, wd, CAP_PD)
-WORD2(wide_floor_drop_nan_f64, wd, _mm512_max_pd)
-WORD2(wide_larger_f64, wd, _mm512_max_pd)
-WORD2(wide_least_magnitude_f64, wd, LEAST_PD)
-WORD1(wide_bits_f64, wd, wi, _mm512_castpd_si512)
-WORD1(wide_float_f64, wi, wd, _mm512_castsi512_pd)
+LIFT2(wd, wide_multiply_f64, _mm512_mul_pd)
+LIFT3(wd, wide_fused_add_f64, _mm512_fmadd_pd)
+LIFT3(wd, wide_fused_subtract_f64, _mm512_fnmadd_pd)
+LIFT2(wd, wide_cap_keep_nan_f64, CAP_PD)
+LIFT2(wd, wide_floor_drop_nan_f64, _mm512_max_pd)
+LIFT2(wd, wide_larger_f64, _mm512_max_pd)
+LIFT2(wd, wide_least_magnitude_f64, LEAST_PD)
+LIFT1(wi, wd, wide_bits_f64, _mm512_castpd_si512)
+LIFT1(wd, wi, wide_float_f64, _mm512_castsi512_pd)
 
 PQ_INLINE int wide_any_nan(wf x)
 {
@@ -168,14 +126,14 @@ PQ_INLINE __m512i nearest_pair(__m512d x, __m512d y)
                               _mm512_cvtpd_epi32(y), 1);
 }
 
-/* Both halves to the nearest integers, as of float32. */
+/* Convert both halves to the nearest integers. */
 PQ_INLINE wi wide_nearest_f64(wd x, wd y)
 {
     return (wi){nearest_pair(x.a, x.b), nearest_pair(x.c, x.d), nearest_pair(y.a, y.b),
                 nearest_pair(y.c, y.d)};
 }
 
-/* The lower, or the upper, halves of integers of 64 bits. */
+/* Return the lower or the upper halves of 64-bit integers. */
 PQ_INLINE __m512i halves_pair(__m512i x, __m512i y, int upper)
 {
     const __m512i even =
@@ -240,7 +198,7 @@ PQ_INLINE void store_wide_code(void *p, wi r, wi z, enum pq_type type)
     }
 }
 
-/* Any that is larger than `than`, as unsigned numbers of 16 or of 32 bits. */
+/* Return true if an unsigned number of 16 or 32 bits is larger than `than`. */
 PQ_INLINE int wide_any_above(__m512i v, uint32_t than, int bits)
 {
     return bits == 16 ? _mm512_cmpgt_epu16_mask(v, _mm512_set1_epi16((short)than)) != 0
@@ -286,7 +244,7 @@ PQ_INLINE void store_wide_floats(void *p, wi magnitudes, int above, wi signs, in
 
 /* ---- bytes ---- */
 
-/* The lower and the upper bytes of 64 numbers of 16 bits. */
+/* Return the lower or the upper bytes of 64 numbers of 16 bits. */
 PQ_INLINE __m512i wide_lower_bytes(const uint16_t *p)
 {
     return _mm512_inserti64x4(
@@ -438,9 +396,6 @@ PQ_INLINE void end_lines(const struct lines *lines, char *end)
     store512(end - sizeof lines->before, lines->before);
 }
 
-#undef WORD1
-#undef WORD2
-#undef WORD3
 #undef LEAST_PS
 #undef LEAST_PD
 #undef CAP_PS

@@ -140,10 +140,7 @@ PQ_INLINE __m256 fix_nan_ps(__m256 x)
     return _mm256_fixupimm_ps(nan, x, _mm256_set1_epi32(NAN_BY_CLASS), 0);
 }
 
-PQ_INLINE vf canonical_nan(vf x)
-{
-    return (vf){fix_nan_ps(x.a), fix_nan_ps(x.b), fix_nan_ps(x.c), fix_nan_ps(x.d)};
-}
+LIFT1(vf, vf, canonical_nan, fix_nan_ps)
 
 /* ---- uint32 ---- */
 
@@ -153,16 +150,9 @@ PQ_INLINE __m256i nearest_u32(__m256 x)
     return _mm256_cvtps_epu32(_mm256_max_ps(x, _mm256_setzero_ps()));
 }
 
-PQ_INLINE vi whole_u32(vf x)
-{
-    return (vi){nearest_u32(x.a), nearest_u32(x.b), nearest_u32(x.c), nearest_u32(x.d)};
-}
+LIFT1(vi, vf, whole_u32, nearest_u32)
 
-PQ_INLINE vf u32_to_f32(vi x)
-{
-    return (vf){_mm256_cvtepu32_ps(x.a), _mm256_cvtepu32_ps(x.b), _mm256_cvtepu32_ps(x.c),
-                _mm256_cvtepu32_ps(x.d)};
-}
+LIFT1(vf, vi, u32_to_f32, _mm256_cvtepu32_ps)
 
 /* ---- packed codes ---- */
 
