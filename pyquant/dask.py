@@ -32,7 +32,6 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-@_core.hinted
 def quantize(
     x: da.Array,
     scale: ArrayLike,
@@ -96,7 +95,6 @@ def quantize(
     )
 
 
-@_core.hinted
 def dequantize(
     q: da.Array,
     scale: ArrayLike,

@@ -215,7 +215,7 @@ STANDARDS = "com_microsoft", "ngraph", "onednn", "onnx"
 
 
 def keywords():
-    """Return the first keyword-only argument of each public function."""
+    """Return the first keyword-only argument of functions without **options."""
     found = {}
     for name, value in public_calls.public():
         if (
@@ -224,8 +224,10 @@ def keywords():
             or isinstance(value, type)
         ):
             continue
-        for one in inspect.signature(value).parameters.values():
-            if one.kind is one.KEYWORD_ONLY:
+        arguments = inspect.signature(value).parameters.values()
+        kinds = {one.kind for one in arguments}
+        for one in arguments:
+            if one.kind is one.KEYWORD_ONLY and one.VAR_KEYWORD not in kinds:
                 found.setdefault(name, (value, one.name))
     return found
 

@@ -287,6 +287,13 @@ def test_quantized_weights_are_not_quantized_again(tensors, said, capsys):
         ((8, 192), (8, 2), {"config_groups": [{"w": {"group_size": 96}}]}, "block:96"),
         ((100, 300), (2, 3), {"weight_block_size": [96, 120]}, "96x120"),
         ((4, 1100), (4, 8), {"group_size": 144}, "block:144"),
+        (
+            (1, 512),
+            (1, 4),
+            {"weight_block_size": [96, 128], "group_size": 128},
+            "block:128",
+        ),
+        ((64, 32), (64, 1), {"group_size": 128, "a": {"group_size": 32}}, "axis:0"),
         ((3, 64, 96), (3, 2, 3), None, "32x32"),
         ((64,), (), None, "tensor"),
         ((64,), (1,), None, "tensor"),

@@ -555,8 +555,8 @@ def _check_scales(
 
 
 def _out_of_range(source: Logical, expected: str, got: str) -> Refused:
-    shown = f"tensor {source.name[:100]!r}"
-    return Refused(f"{shown}: expected {expected}, got {got}; use another type, or --keep the tensor")
+    shown = f"tensor {source.name[:100]!r}: expected {expected}, got {got}"
+    return Refused(f"{shown}; use another type, or --keep the tensor")
 
 
 # ---- real numbers ----
