@@ -250,7 +250,8 @@ static void check_book_packed(const struct pq_kernels *kernels)
     check_begin("book_packed of %s", kernels->name);
     for (size_t round = 0; kernels->book_packed && round < check_count(1000); round++) {
         const size_t g = PQ_PACKED_GROUP * (1 + random_below(3));
-        const size_t n = g * (1 + random_below(GROUPS)); /* the engine passes no empty run */
+        const size_t n =
+            g * (1 + random_below(GROUPS)); /* the engine passes no empty run */
         do {
             draw_table();
         } while (count > PQ_SMALL_BOOK);
