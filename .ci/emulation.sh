@@ -4,7 +4,7 @@
 
 # End the emulated tests of an interrupted run.
 cleanup() {
-    [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null || true
+    [ -z "${pids[*]-}" ] || kill "${pids[@]}" 2>/dev/null || true
     [ -z "${temporary-}" ] || rm -rf "$temporary"
 }
 trap cleanup EXIT
