@@ -15,6 +15,7 @@
      f((x).d, (y).d, (z).d)}
 #define BOTH1(f, x) {f((x).a), f((x).b)}
 #define BOTH2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b)}
+#define BOTH3(f, x, y, z) {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b)}
 
 /* Define the function `word`, which applies f to chunks (LIFT) or to pairs (PAIR). */
 #define LIFT_AS(type, word, parameters, value)                                             \
