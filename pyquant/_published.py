@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,8 @@ from pyquant import dtypes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    _Finder = Callable[[Mapping[str, Any], Collection[str]], Iterator["Found"]]
 
 __all__ = [
     "MARKER",
@@ -88,7 +91,6 @@ _VPTQ = (
     *(".res_centroids.weight", ".outlier_indices", ".outlier_centroids.weight"),
     *(".weight_scale", ".weight_bias", ".perm"),
 )
-_TORCHAO = ("._weight_zero_point", "._weight_per_tensor_scale")
 FORMATS = (
     _Format("bitsandbytes", "bitsandbytes", "", (), (".absmax", _NF4, _FP4), _NESTED),
     _Format("bitsandbytes", "bitsandbytes", ".weight", ("int8",), (".SCB",)),
@@ -101,25 +103,31 @@ FORMATS = (
     _Format("AWQ", "awq", ".qweight", _WORDS, (".scales",), _ZEROS, fits=_packs_outputs),
     _Format("GPTQ", "gptq", ".qweight", _WORDS, (".scales",), _ZEROS),
     _Format("MLX", "mlx", ".weight", ("uint32",), (".scales",), (".biases",)),
-    _Format("HQQ", "", ".W_q", (), (".scale", ".meta"), (".zero",)),
     _Format("AQLM", "", ".codes", (), (".codebooks",), (".scales",)),
-    _Format("EETQ", "", ".qweight", ("int8",), (".weight_scales",)),
-    _Format("optimum-quanto", "", "._data", _INTEGERS, ("._scale",), ("._shift",)),
-    _Format("torchao", "", "._weight_qdata", _INTEGERS, ("._weight_scale",), _TORCHAO),
-    _Format("TensorRT-LLM", "", ".weight", _INTEGERS, (".weights_scaling_factor",)),
     _Format("Marlin", "", ".B", ("int32",), (".s",), (".workspace",), ("float16",)),
-    _Format("Marlin 2:4", "", ".weight_packed", ("int32",), (".scale_packed",), (".meta",)),
     _Format("VPTQ", "", ".indices", (), (".centroids.weight",), _VPTQ),
-    _Format("float8 in bytes", "", "", ("uint8",), ("_scale_inv",)),
     _Format(
         *("BitNet", "", ".weight", ("uint8",), (".weight_scale",), (), _HALF),
         *((".weight_zero_point",), _has_one_scale),
     ),
     _Format(
         *("compressed-tensors without a shape", "compressed_tensors", "_packed"),
-        *(("int32",), ("_scale",), _POINTS, (), ("_shape",)),
+        *(_WORDS, ("_scale",), _POINTS, (), ("_shape",)),
     ),
 )
+
+
+def _words(*words: str) -> re.Pattern[str]:
+    """Return a pattern for words of a name, which dots and underscores separate."""
+    return re.compile(rf"(?:^|[._]+)(?:{'|'.join(words)})(?![^._])", re.IGNORECASE)
+
+
+# Words of names. Tensors of a weight have equal names without these words.
+_SCALE = ("scales?", "scaling", "scb", "absmax")
+_ZERO = ("zeros?", "qzeros", "points?", "shift")
+_CODES = ("q?weights?", "w", "q", "q?data", "packed", "codes", "blocks")
+_HAS_SCALE, _HAS_PARAMETER = _words(*_SCALE), _words(*_SCALE, *_ZERO)
+_ROLES = _words(*_SCALE, *_ZERO, *_CODES, "factor", "inv", "per", "tensor", "meta")
 
 
 class Found(NamedTuple):
@@ -164,14 +172,25 @@ def found_in(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterato
         A weight. Narrow floats without a scale have a fault, too.
     """
     taken = {*known}
-    for find in (_undecoded, _packed, _plain):
+    for find in (_undecoded, _packed, _scaled, _related, _unscaled):
+        for made in find(tensors, taken):
+            taken.update(made.parts.values())
+            yield made
+
+
+def _each(find: Callable[[Mapping[str, Any], str], Found | None]) -> _Finder:
+    """Make a finder of a function that looks for the weight of one name."""
+
+    def found(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Found]:
         for name in tensors:
             made = find(tensors, name) if name not in taken else None
             if made is not None:
-                taken.update(made.parts.values())
                 yield made
 
+    return found
 
+
+@_each
 def _undecoded(tensors: Mapping[str, Any], name: str) -> Found | None:
     """Find a weight that only a module of pyquant decodes."""
     for row in FORMATS:
@@ -197,6 +216,7 @@ def _has_type(tensor: Any, types: tuple[str, ...]) -> bool:
     return not types or type_of(tensor) in types
 
 
+@_each
 def _packed(tensors: Mapping[str, Any], name: str) -> Found | None:
     """Find words of compressed-tensors with their shape and scales."""
     base = name.removesuffix("_packed")
@@ -210,29 +230,65 @@ def _packed(tensors: Mapping[str, Any], name: str) -> Found | None:
     return _with_scale(tensors, base, name, f"{base}_scale", f"{base}_shape")
 
 
-def _plain(tensors: Mapping[str, Any], name: str) -> Found | None:
-    """Find codes with a scale, and narrow floats without one."""
-    type = type_of(tensors[name])
-    narrow = type in dtypes.TYPES and dtypes.TYPES[type].kind == "float"
-    if (
-        name.endswith(MARKER)
-        or not (narrow or type in ("int8", "uint8"))
-        or not _has_axes(tensors[name])
-    ):
-        return None
-    names = {
-        f"{base}{scale}": f"{base}{original}"
-        for codes, scale, original in (SCALES if narrow else SCALES[:2])
-        if (base := name.removesuffix(codes)) != name or not codes
-    }
-    for scale, original in names.items():
+@_each
+def _scaled(tensors: Mapping[str, Any], name: str) -> Found | None:
+    """Find codes with a scale."""
+    for scale, original in _scale_names(tensors[name], name).items():
         if scale in tensors:
             return _with_scale(tensors, original, name, scale, None)
-    if not narrow:
+    return None
+
+
+def _scale_names(tensor: Any, name: str) -> dict[str, str]:
+    """Map the possible names of a scale to the names of the original tensor."""
+    spellings = {"int8": 2, "uint8": 1}.get(type_of(tensor), 0)
+    narrow = _kind_of(tensor) == "float" and not name.endswith(MARKER)
+    return {
+        f"{base}{scale}": f"{base}{original}"
+        for codes, scale, original in (SCALES if narrow else SCALES[:spellings])
+        if ((base := name.removesuffix(codes)) != name or not codes) and _has_axes(tensor)
+    }
+
+
+def _related(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Found]:
+    """Find codes beside a scale with another name of the weight, in any spelling."""
+    scales = {
+        _ROLES.sub("", name): name
+        for name in tensors
+        if name not in taken and _HAS_SCALE.search(name)
+        if _kind_of(tensors[name]) in ("real", "float")
+    }
+    groups: dict[str, list[str]] = {}
+    for name in tensors if scales else ():
+        base = _ROLES.sub("", name)
+        if name not in taken and base in scales:
+            groups.setdefault(base, []).append(name)
+    for base, names in groups.items():
+        for name in names:
+            tensor = tensors[name]
+            coded = _kind_of(tensor) in ("integer", "float") and _has_axes(tensor)
+            if coded and not _HAS_PARAMETER.search(name):
+                fault = f"{name} is quantized already (its scale is {scales[base]}); "
+                fault += "pyquant does not read this format"
+                yield Found(name, {one: one for one in names}, fault)
+                break
+
+
+@_each
+def _unscaled(tensors: Mapping[str, Any], name: str) -> Found | None:
+    """Find narrow floats without a scale."""
+    if _kind_of(tensors[name]) != "float" or not _scale_names(tensors[name], name):
         return None
-    expected = " or ".join([*names][:2])
-    fault = f"{name}: {type.split('_')[0]} codes without a scale; expected {expected}; "
+    expected = " or ".join([*_scale_names(tensors[name], name)][:2])
+    type = type_of(tensors[name]).split("_")[0]
+    fault = f"{name}: {type} codes without a scale; expected {expected}; "
     return Found(name, {"codes": name}, f"{fault}use --raw to treat codes as values")
+
+
+def _kind_of(tensor: Any) -> str | None:
+    """Return the kind of the elements in the table of types; `None` for other types."""
+    row = dtypes.TYPES.get(type_of(tensor))
+    return row.kind if row is not None else None
 
 
 def _has_axes(tensor: Any) -> bool:

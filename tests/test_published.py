@@ -122,6 +122,22 @@ def test_float8_codes_without_a_scale_are_refused(capsys):
 
 WORDS, BYTES = np.zeros((64, 256), "i4"), np.zeros((64, 256), "u1")
 HALF, E8 = np.ones((64, 256), "f2"), np.ones((64, 256), E8M0)
+# Spellings that name no format: codes, their types, and scales.
+UNREAD = (
+    ("weight", "int8", "scales", "scale", "weight_scales", "scale_weight"),
+    ("weight", "uint8", "weight.scale", "SCB", "weight_scale_inv"),
+    ("weight", "int16", "weight_scale", "weights_scaling_factor"),
+    ("weight", "float8_e4m3fn", "scales"),
+    ("qweight", "int8", "scales", "weight_scales"),
+    ("qweight", "int16", "scales"),
+    ("qweight", "int64", "scale"),
+    ("weight_packed", "int32", "scale_packed"),
+    ("weight_packed", "uint32", "weight_scales"),
+    ("W_q", "uint8", "scale"),
+    ("weight._data", "int8", "weight._scale"),
+    ("_weight_qdata", "int8", "_weight_scale"),
+    ("experts.0.weight", "uint8", "experts.0.absmax"),
+)
 NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
 
 
@@ -159,28 +175,8 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
             "a.weight is {} (bitsandbytes); use pyquant.bitsandbytes",
         ),
         (
-            {"a.W_q": BYTES, "a.scale": HALF, "a.zero": HALF},
-            "a.W_q is {} (HQQ); pyquant does not read this format",
-        ),
-        (
             {"a.weight": BYTES.view("i1"), "a.scale": E8},
             "a.weight is {} (MXFP4); use pyquant.mx",
-        ),
-        (
-            {"a.qweight": BYTES.view("i1"), "a.weight_scales": HALF[0]},
-            "a.qweight is {} (EETQ); pyquant does not read this format",
-        ),
-        (
-            {"a.weight._data": BYTES, "a.weight._scale": HALF, "a.weight._shift": HALF},
-            "a.weight._data is {} (optimum-quanto); pyquant does not read this format",
-        ),
-        (
-            {"a._weight_qdata": BYTES.view("i1"), "a._weight_scale": HALF[0]},
-            "a._weight_qdata is {} (torchao); pyquant does not read this format",
-        ),
-        (
-            {"a.weight": BYTES, "a.weights_scaling_factor": HALF},
-            "a.weight is {} (TensorRT-LLM); pyquant does not read this format",
         ),
         (
             {"u4.qweight": WORDS.view("u4"), "u4.scales": HALF},
@@ -191,16 +187,8 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
             "a.B is {} (Marlin); pyquant does not read this format",
         ),
         (
-            {"a.weight_packed": WORDS, "a.scale_packed": HALF, "a.meta": WORDS},
-            "a.weight_packed is {} (Marlin 2:4); pyquant does not read this format",
-        ),
-        (
             {"a.indices": WORDS, "a.centroids.weight": HALF, "a.weight_scale": HALF},
             "a.indices is {} (VPTQ); pyquant does not read this format",
-        ),
-        (
-            {"a.weight": BYTES, "a.weight_scale_inv": np.ones((1, 2), "f4")},
-            "a.weight is {} (float8 in bytes); pyquant does not read this format",
         ),
         (
             {"a.weight": BYTES, "a.weight_scale": HALF[0, :1].astype(BF16)},
@@ -210,6 +198,23 @@ NVFP4 = {"a.weight": BYTES, "a.weight_scale": np.ones((64, 32), E4M3)}
             {"a.weight_packed": WORDS, "a.weight_scale": np.ones((64, 16), "f4")},
             "a.weight_packed is {} (compressed-tensors without a shape); "
             "use pyquant.compressed_tensors",
+        ),
+        (
+            {"u4.weight_packed": WORDS.view("u4"), "u4.weight_scale": HALF},
+            "u4.weight_packed is {} (compressed-tensors without a shape); "
+            "use pyquant.compressed_tensors",
+        ),
+        *(
+            (
+                {
+                    f"{a}.{codes}": BYTES.astype(dtype_of(a)),
+                    **dict.fromkeys((f"{a}.{scale}", f"{a}.zero"), HALF),
+                },
+                f"{a}.{codes} is {{}} (its scale is {a}.{scale}); "
+                "pyquant does not read this format",
+            )
+            for codes, a, *scales in UNREAD
+            for scale in scales
         ),
         (
             {"i1": BYTES.view("i1"), "i1_scale_inv": HALF[0]},
@@ -355,3 +360,22 @@ def test_a_configuration_without_sizes_is_ignored(text, capsys):
         file.write(text)
     run("inspect", "--json", "m.safetensors")
     assert '"granularity": "block:128"' in capsys.readouterr().out
+
+
+def test_integers_that_are_no_codes_pass():
+    """Integers keep their bits beside a scale of another weight."""
+    pairs = (
+        ("bn.num_batches_tracked", "bn.scale"),
+        ("attn.relative_position_index", "attn.logit_scale"),
+        ("position_ids", "logit_scale"),
+        ("a.weight_fake_quant.zero_point", "a.weight_fake_quant.scale"),
+        ("b.weight", "c.scale"),
+    )
+    words, scales = zip(*pairs, strict=True)
+    tensors = dict.fromkeys(words, WORDS.astype("i8")) | dict.fromkeys(scales, HALF)
+    pq.write_weights("m.safetensors", tensors)
+    run("quantize", "-q", "m.safetensors", "q.safetensors", "--type", "int8")
+    run("inspect", "--check", "m.safetensors")
+    made = pq.open_weights("q.safetensors")
+    for codes, scale in pairs:
+        assert (made[codes].format, made[scale].format) == ("I64", "I8")
