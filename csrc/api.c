@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interface as a table, and what its status codes mean. */
+/* The table of public functions, and the texts of status codes. */
 #include "pq.h"
 
 const char *pq_status_text(enum pq_status status)

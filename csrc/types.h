@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The element types: a row each, and the questions that are asked of them. Everything else
- * asks here; nothing compares enum values. The numbers of a narrow float are the other half
- * of its row, in narrow_float.h.
+ * The table of element types, one row each, and functions that return properties of a type.
+ * No other file compares values of the enum by order; files call these functions. The
+ * constants of a narrow float are in a second row, in narrow_float.h.
  */
 #ifndef PQ_TYPES_H
 #define PQ_TYPES_H
@@ -13,8 +13,9 @@
 #include "pq_compiler.h"
 
 /*
- * X(type, name, kind, bits, carrier, lowest, highest), by family; `carrier` is the type of
- * whole bytes that kernels compute it as. All but the others have kernels of their own.
+ * X(type, name, kind, bits, carrier, lowest, highest), one list for each family. Kernels
+ * compute a type as its `carrier`, a type of complete bytes. The types of PQ_FOR_OTHER have
+ * no kernels for type pairs; general kernels process them.
  */
 #define PQ_FOR_REAL(X)                                                                     \
     X(F32, "float32", REAL, 32, F32, 0, 0)                                                 \
@@ -52,14 +53,14 @@
 #define PQ_FOR_CARRIER(X) PQ_FOR_CODE(X) PQ_FOR_32_BIT(X) PQ_FOR_FLOAT(X)
 #define PQ_FOR_TYPE(X) PQ_FOR_REAL(X) PQ_FOR_CARRIER(X) PQ_FOR_NARROW(X) PQ_FOR_OTHER(X)
 
-/* Places in the tables of kernels. */
+/* Indices of types in the tables of kernels. */
 #define PQ_ROW(type, ...) PQ_##type##_ROW,
 enum { PQ_FOR_REAL(PQ_ROW) PQ_REALS };
 enum { PQ_FOR_CARRIER(PQ_ROW) PQ_CARRIERS };
 enum { PQ_FOR_NARROW(PQ_ROW) PQ_NARROWS };
 #undef PQ_ROW
 
-/* The columns as functions, which fold where the type is a constant. */
+/* Define a function for each column. Compilers fold calls with a constant type. */
 #define PQ_TYPE_COLUMN(name, type_of_column, none, CASE)                                   \
     PQ_INLINE type_of_column name(enum pq_type type)                                       \
     {                                                                                      \
@@ -94,8 +95,8 @@ PQ_TYPE_COLUMN(pq_lowest_of, int64_t, 0, PQ_CASE_LOWEST)
 PQ_TYPE_COLUMN(pq_highest_of, uint64_t, 0, PQ_CASE_HIGHEST)
 #undef PQ_TYPE_COLUMN
 
-/* The place in tables of kernels, by family: a real, a carrier or a narrow integer; -1
- * where there are none. */
+/* Return the index of a type in the tables of kernels of its family (real types, carriers
+ * or narrow integers), or -1 if the type has no kernels for type pairs. */
 PQ_INLINE int pq_row_of(enum pq_type type)
 {
     switch (type) {
@@ -118,7 +119,7 @@ PQ_INLINE bool pq_is_real(enum pq_type type)
     return pq_kind_of(type) == PQ_KIND_REAL;
 }
 
-/* Of any width, zero points among them. */
+/* Return true for an integer type of any width. */
 PQ_INLINE bool pq_is_integer(enum pq_type type)
 {
     return pq_kind_of(type) == PQ_KIND_INTEGER;
@@ -134,13 +135,13 @@ PQ_INLINE bool pq_is_narrow_float(enum pq_type type)
     return pq_kind_of(type) == PQ_KIND_FLOAT;
 }
 
-/* What is quantized to. */
+/* Return true if `type` can be the type of codes. */
 PQ_INLINE bool pq_is_code(enum pq_type type)
 {
     return pq_is_narrow_float(type) || pq_is_integer(type);
 }
 
-/* Of which float64 holds only some. */
+/* Return true for 64-bit integers. float64 cannot represent all of their values. */
 PQ_INLINE bool pq_is_64_bit(enum pq_type type)
 {
     return pq_is_integer(type) && pq_bits_of(type) == 64;
@@ -151,7 +152,7 @@ PQ_INLINE size_t pq_bytes_of(enum pq_type type)
     return (size_t)(pq_bits_of(type) + 7) / 8;
 }
 
-/* Lowest and highest value of an integer type, as far as int64 holds them. */
+/* Lowest and highest value of an integer type. uint64 has the highest value of int64. */
 struct pq_range {
     int64_t lo, hi;
 };

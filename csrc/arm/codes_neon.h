@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of scalar/codes_scalar.h. The file that includes it has the intrinsics. */
+/* The vector words of scalar/codes_scalar.h. The including file includes the intrinsics. */
 #ifndef PQ_CODES_NEON_H
 #define PQ_CODES_NEON_H
 
@@ -59,7 +59,8 @@ PQ_INLINE c32 c32_pairs(uint64_t x)
     return c32_of(vandq_u8(vshlq_u8(lo, by), three), vandq_u8(vshlq_u8(hi, by), three));
 }
 
-/* Each 16 bits as two times two bytes. */
+/* Turn each 12 bits into two 16-bit fields of 6 bits, and each field into two bytes of 3.
+ */
 PQ_INLINE uint8x16_t triples_of(uint64_t x)
 {
     const uint32x4_t w = vmovl_u16(vcreate_u16(x));
@@ -132,7 +133,7 @@ PQ_INLINE void scale_table(float *to, const float *from, float scale)
     }
 }
 
-/* Four bytes of each entry. */
+/* Look up 16 codes in a table of float32, byte by byte. */
 PQ_INLINE void values_of_16(uint8_t *to, uint8x16_t x, uint8x16x4_t table)
 {
     static const uint8_t bytes[16] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
@@ -155,7 +156,7 @@ PQ_INLINE void c32_values(char *to, const uint8_t *codes, const float *table)
     values_of_16((uint8_t *)to + 64, vandq_u8(vld1q_u8(codes + 16), low), entries);
 }
 
-/* Of few bounds all are looked at, in whatever order. */
+/* Count the bounds below each number. With 15 bounds, this is faster than a tree search. */
 PQ_INLINE uint16x4_t count_less(const float *from, const float *bound)
 {
     const float32x4_t x = vld1q_f32(from);
@@ -202,13 +203,13 @@ PQ_INLINE float half_value(uint16_t bits)
     return vgetq_lane_f32(vcvt_f32_f16(h), 0);
 }
 
-/* Through byte stores, which need no alignment. */
+/* Store by bytes, which need no alignment. */
 PQ_INLINE void store_four(char *to, float32x4_t x)
 {
     vst1q_u8((uint8_t *)to, vreinterpretq_u8_f32(x));
 }
 
-/* 16 signed codes times `a` plus `c`; no `c` where it is not `shifted`. */
+/* Store 16 signed codes times `a`, plus `c` if `shifted`. */
 PQ_INLINE void store_sixteen(char *to, uint8x16_t x, float a, float c, int shifted)
 {
     const int8x16_t code = vreinterpretq_s8_u8(x);
@@ -243,7 +244,7 @@ PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
     }
 }
 
-/* Nearest even by integer addition. */
+/* Round to bfloat16, half to even, by an integer addition. */
 PQ_INLINE uint16x4_t upper_half(const float *from)
 {
     const uint32x4_t u = vreinterpretq_u32_f32(vld1q_f32(from));
@@ -258,7 +259,7 @@ PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
     }
 }
 
-/* ---- of numbers ---- */
+/* ---- words on finite numbers ---- */
 
 PQ_INLINE void float_ends(const float *x, int n, float *least, float *most)
 {
@@ -284,7 +285,7 @@ PQ_INLINE float float_magnitude(const float *x, int n)
     return vmaxvq_f32(vmaxq_f32(most, other));
 }
 
-/* Of integers that bytes hold. */
+/* Pack four vectors of int32, which fit bytes, to bytes. */
 PQ_INLINE uint8x16_t pack_bytes(const int32x4_t v[4])
 {
     const int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
@@ -370,7 +371,7 @@ PQ_INLINE uint16_t half_bits(float v)
     return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(vdupq_n_f32(v))), 0);
 }
 
-/* ---- of codes to bytes ---- */
+/* ---- storing codes ---- */
 
 PQ_INLINE void c32_store(uint8_t *p, c32 x)
 {
@@ -397,7 +398,7 @@ PQ_INLINE c32 c32_exchange(c32 x)
                   vcombine_u8(vget_high_u8(x.val[0]), vget_high_u8(x.val[1])));
 }
 
-/* Bits where all of a byte is set or nothing, 16 of them. */
+/* Return one bit for each of 16 bytes. Each byte has all bits set or none. */
 PQ_INLINE uint32_t mask_bits(uint8x16_t is_set)
 {
     static const uint8_t each[16] = {1, 2, 4, 8, 16, 32, 64, 128,
@@ -428,8 +429,8 @@ PQ_INLINE void c32_sums(c32 x, int sums[2])
     sums[1] = vaddlvq_s8(vreinterpretq_s8_u8(x.val[1]));
 }
 
-/* (13 x + 242) / 243 more than x: where that is divided the product by 270 / 2^16 has the
- * same integer below it, and so has twice that by 135. */
+/* Return x + floor((13 x + 242) / 243). For bytes x, the product with 270 / 2^16 has an
+ * equal integer part. The instruction doubles its product, so it multiplies by 135. */
 PQ_INLINE uint8x8_t fraction_of(uint8x8_t x)
 {
     const uint16x8_t above = vmlal_u8(vdupq_n_u16(242), x, vdup_n_u8(13));

@@ -379,7 +379,7 @@ PQ_INLINE void pack2(void *p, vb x)
 }
 
 /* Store 16 bytes. Line k of the `lines` lines, which are `step` apart, supplies the byte
- * `places[16 * k + i]` as byte i, unless that place is 255. */
+ * `places[16 * k + i]` as byte i, unless the index is 255. */
 PQ_INLINE void pick_bytes(char *to, const char *from, ptrdiff_t step, const uint8_t *places,
                           size_t lines)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the elements of a job lie. */
+/* Fill in a job: the layout of its elements and parameters, and its plan. */
 #include "engine/job.h"
 
 const struct pq_method pq_no_method = {0};
 
-/* Whether elements follow each other at bits, in C order and without gaps. */
+/* Return true if the bit-packed elements are in C order and have no gaps. */
 static bool is_dense(const struct pq_args *args, const struct pq_array *array)
 {
     ptrdiff_t stride = pq_bits_of(array->type);
@@ -17,13 +17,13 @@ static bool is_dense(const struct pq_args *args, const struct pq_array *array)
     return true;
 }
 
-/* Codes of 8 bits lie at bits where their layout has other widths, too. */
+/* "Unpack" 8-bit codes. A layout may give bit strides to codes of 8 bits, too. */
 static void copy_bytes(const void *x, void *y, size_t n)
 {
     memcpy(y, x, n);
 }
 
-/* What takes elements from bits and puts them there. */
+/* Return the functions and constants that unpack and pack the codes of `array`. */
 static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
                                      const struct pq_args *args,
                                      const struct pq_array *array,
@@ -38,8 +38,8 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
         codes.word_shift++;
     }
     codes.most = bits < pq_bits_of(array->type) ? (1 << bits) - 1 : 0;
-    if (bits == 2 || bits == 4) { /* of whole fractions of bytes */
-        /* All but narrow integers have their codes unpacked as unsigned ones. */
+    if (bits == 2 || bits == 4) { /* a byte holds complete codes */
+        /* The codes of all other types are unpacked as unsigned integers. */
         const int row = pq_is_narrow_integer(array->type) ? pq_row_of(array->type) : -1;
         codes.unpack = kernels->unpack[row >= 0 ? row : bits == 4 ? PQ_U4_ROW : PQ_U2_ROW];
         codes.pack = kernels->pack[bits == 4 ? 0 : 1];
@@ -58,8 +58,8 @@ static struct pq_codes codes_at_bits(const struct pq_kernels *kernels,
     return codes;
 }
 
-/* The same for elements that have bytes, where it is nothing, but for narrow integers
- * `convert` by type. */
+/* Set `codes` for one array. Elements of complete bytes need no function, except that
+ * narrow integers need the entry of `convert` for their type. */
 static void set_codes(struct pq_codes *codes, const struct pq_kernels *kernels,
                       const struct pq_args *args, const struct pq_array *array,
                       const struct pq_layout *layout, pq_bytes_fn *const convert[])
@@ -92,11 +92,11 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->seed = args->seed;
     set_codes(&job->unpack, kernels, args, &args->in, args->in_layout, kernels->extend);
     if (job->unpack.bits != 0 && args->in.type != PQ_I4 && args->in.type != PQ_I2) {
-        job->unpack.convert = NULL; /* nothing is above the bits that are taken */
+        job->unpack.convert = NULL; /* unpacked unsigned codes have zeros above them */
     }
     set_codes(&job->pack, kernels, args, &args->out, args->out_layout, kernels->narrow);
     job->alignment_elements =
-        job->pack.bits != 0 ? 8 : 1; /* a byte begins, whatever the stride */
+        job->pack.bits != 0 ? 8 : 1; /* 8 packed codes end with a byte, at any stride */
     job->in_size = pq_bytes_of(args->in.type);
     job->out_size = pq_bytes_of(args->out.type);
     job->in_step = job->unpack.bits != 0 ? job->unpack.bits : (ptrdiff_t)job->in_size;
@@ -105,7 +105,7 @@ enum pq_status pq_job_init(struct pq_job *job, const struct pq_kernels *kernels,
     job->out_swapped = args->out.swapped && job->out_size > 1;
     pq_job_set_params(job, args);
     const enum pq_status status = pq_plan_init(&job->plan, args, (size_t)job->out_step);
-    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* an element alone is a row */
+    if (!job->plan.empty && job->plan.dim[0].end == 1) { /* one element: a row of one */
         job->plan.dim[0].in = job->in_step;
         job->plan.dim[0].out = job->out_step;
     }

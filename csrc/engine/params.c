@@ -8,9 +8,8 @@
 #include "math/scalar_math.h"
 #include "types.h"
 
-/* Elements that do not lie one after the other, or in the other byte order, are copied
- * first, so many at a time. */
-enum { PIECE = 256 };
+/* Loaders first copy elements with gaps, or in the other byte order, to a buffer. */
+enum { BUFFER_ELEMENTS = 256 };
 
 #define COPY(size)                                                                         \
     for (size_t i = 0; i < n; i++) {                                                       \
@@ -34,7 +33,8 @@ static void copy_elements(char *to, const char *data, ptrdiff_t stride, size_t n
 }
 #undef COPY
 
-/* `n` elements from number `first` on, one after the other as the machine has them. */
+/* Return the address of `n` contiguous elements from index `first` on, in native byte
+ * order. Copy them to `room` if necessary. */
 PQ_INLINE const char *in_order(char *room, const struct pq_params *from, size_t first,
                                size_t n)
 {
@@ -47,7 +47,8 @@ PQ_INLINE const char *in_order(char *room, const struct pq_params *from, size_t 
     return room;
 }
 
-/* A loop per type, which the compiler vectorizes: `number` is what becomes of `v`. */
+/* Convert `n` elements of one type in a loop that the compiler vectorizes. The expression
+ * `number` converts the element `v`. */
 #define LOAD(type, number)                                                                 \
     for (size_t i = 0; i < n; i++) {                                                       \
         type v;                                                                            \
@@ -56,7 +57,7 @@ PQ_INLINE const char *in_order(char *room, const struct pq_params *from, size_t 
     }                                                                                      \
     break
 
-/* The low bits of a byte. */
+/* Return the code in the low bits of a byte. */
 PQ_INLINE int as_i4(uint8_t c)
 {
     return ((c & 15) ^ 8) - 8;
@@ -77,8 +78,8 @@ PQ_INLINE int as_u2(uint8_t c)
     return c & 3;
 }
 
-/* With the sign of a NaN, where that has one, as wider floats keep theirs: with a scale it
- * goes into the code of a NaN. */
+/* Return the value of a code. If the format has signed NaN, NaN keeps its sign, because the
+ * sign of a NaN scale becomes a part of the NaN code. */
 static float decode_signed(uint8_t code, enum pq_type type)
 {
     const struct pq_format format = pq_format_of(type);
@@ -92,7 +93,7 @@ static float decode(uint8_t code, enum pq_type type)
     return type == PQ_F8E8M0FNU ? pq_f32_from_e8m0(code) : decode_signed(code, type);
 }
 
-/* Narrow floats are few: one element at a time. */
+/* Narrow floats are rare as parameters, so their loop is not vectorized. */
 #define LOAD_REALS(from_f32, from_f64)                                                     \
     switch (from->type) {                                                                  \
     case PQ_F32:                                                                           \
@@ -145,15 +146,15 @@ static float decode(uint8_t code, enum pq_type type)
         LOAD_REALS(from_f32, from_f64)                                                     \
     }
 
-/* A function that loads `n` numbers of type `number`, what `load` does with `n` elements at
- * `data`. */
+/* Define a function that loads `all` parameters as values of type `number`. The statement
+ * `load` converts `n` elements at `data`. A stride of 0 converts one element only. */
 #define LOADER(name, number, load)                                                         \
     void name(number *PQ_RESTRICT to, const struct pq_params *from, size_t all)            \
     {                                                                                      \
-        char room[PIECE * sizeof(double)];                                                 \
+        char room[BUFFER_ELEMENTS * sizeof(double)];                                       \
         const size_t others = from->stride == 0 && all > 1 ? 1 : all;                      \
         for (size_t first = 0, n; first < others; first += n, to += n) {                   \
-            n = others - first < PIECE ? others - first : PIECE;                           \
+            n = others - first < BUFFER_ELEMENTS ? others - first : BUFFER_ELEMENTS;       \
             const char *const data = in_order(room, from, first, n);                       \
             load                                                                           \
         }                                                                                  \
@@ -175,7 +176,7 @@ void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int 
     }
 }
 
-/* Of other types than their own one at a time, as they are few. */
+/* Copy 64-bit zero points. Convert all other types one element at a time. */
 void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n)
 {
     struct pq_params one = *from;

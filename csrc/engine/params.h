@@ -5,7 +5,7 @@
 
 #include "pq.h"
 
-/* One row of parameters: element i is at data + i * stride. */
+/* A row of parameters: element i is at data + i * stride bytes. */
 struct pq_params {
     const char *data;
     ptrdiff_t stride;
@@ -13,22 +13,23 @@ struct pq_params {
     int swapped;
 };
 
-/* The kernels of pairs of types take float32 and int32. A float64 scale is rounded, nearest
- * even. */
+/* Load float32 scales and int32 zero points, for the kernels of type pairs. A float64 scale
+ * is rounded to nearest, half to even. */
 void pq_load_scales_f32(float *to, const struct pq_params *from, size_t n);
 void pq_load_zeros_i32(int32_t *to, const struct pq_params *from, size_t n);
 
-/* Kernels that add zero points to floats take float32. */
+/* Load float32 zero points, for kernels that add zero points before rounding. */
 void pq_load_zeros_f32(float *to, const struct pq_params *from, size_t n);
 
-/* The general kernels take float64; `single` rounds the scales to float32 first. */
+/* Load float64 parameters, for the general kernels. `single` rounds scales to float32
+ * first. */
 void pq_load_scales_f64(double *to, const struct pq_params *from, size_t n, int single);
 void pq_load_zeros_f64(double *to, const struct pq_params *from, size_t n);
 
-/* Those of codes of 64 bits take integers, as two's complement. */
+/* Load zero points in two's complement, for kernels of 64-bit codes. */
 void pq_load_zeros_u64(uint64_t *to, const struct pq_params *from, size_t n);
 
-/* One integer that int64 holds. */
+/* Load one integer. The value must fit int64. */
 int64_t pq_load_integer(const struct pq_params *from);
 
 #endif

@@ -3,18 +3,19 @@
 
 #include "pq_compiler.h"
 
-/* The zero point where none is given, an int8, and a place where no scale is looked at. */
+/* The zero point of a call without zero points, an int8. Calls without scales point to it,
+ * too; nothing reads their scale. */
 static const int8_t nothing = 0;
 static const struct pq_dim single = {.end = 1, .group_size = 1};
 
-/* The stride that decides the order of the dimensions: that of what is written, so that
- * stores are sequential, or of what is read where nothing is written. */
+/* Return the stride that orders the dimensions: the stride of the output, so that stores
+ * are sequential, or of the input if there is no output. */
 static ptrdiff_t rank_of(const struct pq_plan *plan, const struct pq_dim *dim)
 {
     return pq_magnitude(plan->out != NULL ? dim->out : dim->in);
 }
 
-/* Insertion sort, stable: equal strides keep their order. */
+/* Insert a dimension by its stride, the shortest first. Equal strides keep their order. */
 static void insert_sorted(struct pq_plan *plan, struct pq_dim dim)
 {
     int at = plan->ndim++;
@@ -25,8 +26,8 @@ static void insert_sorted(struct pq_plan *plan, struct pq_dim dim)
     plan->dim[at] = dim;
 }
 
-/* Walk a dimension from its other end, so that `out` runs upwards. Blocks can be reversed
- * only if none is short. */
+/* Reverse a dimension if `out` descends along it. A dimension with groups can be reversed
+ * only if no group is short. */
 static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
 {
     const ptrdiff_t last = dim->end - 1;
@@ -50,7 +51,8 @@ static void make_ascending(struct pq_plan *plan, struct pq_dim *dim)
     dim->zero = -dim->zero;
 }
 
-/* Words of a stream of `n` codes: those of whole groups, or of the one code there is. */
+/* Return the number of words that `n` codes of a stream need: complete groups of words, or
+ * the words of a single code. */
 static ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
 {
     const ptrdiff_t group = layout->order != NULL ? layout->group : 1;
@@ -61,8 +63,8 @@ static ptrdiff_t words_of(const struct pq_layout *layout, int bits, ptrdiff_t n)
     return ((n + group - 1) / group * group * bits - 1) / layout->word_bits + 1;
 }
 
-/* Elements of `out` overlap unless each stride clears all that lies within it. Strange
- * interleavings that happen not to overlap are refused too. */
+/* Return true if a stride of `out` is shorter than the bytes that the inner dimensions
+ * span. The test also rejects rare interleaved strides that do not overlap. */
 static bool overlaps_itself(const struct pq_plan *plan, size_t out_size)
 {
     ptrdiff_t span = (ptrdiff_t)out_size;
@@ -76,7 +78,7 @@ static bool overlaps_itself(const struct pq_plan *plan, size_t out_size)
     return false;
 }
 
-/* The same of the words of streams. */
+/* Like overlaps_itself(), for an output in words along an axis. */
 PQ_NOINLINE bool words_overlap(const struct pq_plan *plan, const struct pq_layout *layout,
                                int bits)
 {
@@ -93,7 +95,8 @@ PQ_NOINLINE bool words_overlap(const struct pq_plan *plan, const struct pq_layou
     return false;
 }
 
-/* Join `outer` to the dimension inside it when memory and parameters just go on. */
+/* Join `outer` to `inner` and return true if the memory and the parameters of `outer`
+ * continue `inner` without a gap. */
 static bool merge(struct pq_dim *inner, const struct pq_dim *outer)
 {
     const ptrdiff_t n = inner->end;
@@ -141,12 +144,13 @@ int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout)
     return layout != NULL && layout->bits != 0 ? layout->bits : pq_type_bits(array->type);
 }
 
-/* What only layouts need is not inlined: it would cost calls without them. */
+/* The functions for layouts are not inlined, because calls without layouts would become
+ * slower. */
 
-/* Set what dimension `d` is on a side with a layout, if it is that of its axis. The stride
- * of words decides the order among others until `hide_words`. */
-static void lay(ptrdiff_t *stride, ptrdiff_t *code, int d, const struct pq_array *array,
-                const struct pq_layout *layout)
+/* If dimension `d` is the axis of the layout, set the stride and the code step of one side.
+ * The stride of words orders the dimension until hide_words() removes the stride. */
+static void set_layout_strides(ptrdiff_t *stride, ptrdiff_t *code, int d,
+                               const struct pq_array *array, const struct pq_layout *layout)
 {
     if (layout == NULL || layout->axis != d) {
         return;
@@ -156,7 +160,8 @@ static void lay(ptrdiff_t *stride, ptrdiff_t *code, int d, const struct pq_array
     *code = streams;
 }
 
-/* What only the words were kept for, an axis of one index, goes. */
+/* After sorting, remove the strides of words and dimensions of one index. Count the codes
+ * that fill complete words of the output. */
 PQ_NOINLINE void hide_words(struct pq_plan *plan, const struct pq_layout *layout)
 {
     int kept = 0;
@@ -174,10 +179,10 @@ PQ_NOINLINE void hide_words(struct pq_plan *plan, const struct pq_layout *layout
     plan->ndim = kept;
 }
 
-PQ_NOINLINE void lay_sides(struct pq_dim *dim, int d, const struct pq_args *args)
+PQ_NOINLINE void set_layouts(struct pq_dim *dim, int d, const struct pq_args *args)
 {
-    lay(&dim->in, &dim->in_code, d, &args->in, args->in_layout);
-    lay(&dim->out, &dim->out_code, d, &args->out, args->out_layout);
+    set_layout_strides(&dim->in, &dim->in_code, d, &args->in, args->in_layout);
+    set_layout_strides(&dim->out, &dim->out_code, d, &args->out, args->out_layout);
     if (dim->in_code != 0) {
         dim->in = 0;
     }
@@ -195,7 +200,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
 
     const bool writes = plan->out != NULL, has_scale = args->scale.data != NULL;
     const bool has_zero = args->zero.data != NULL;
-    const bool lies = writes && (args->in_layout != NULL || args->out_layout != NULL);
+    const bool has_layout = writes && (args->in_layout != NULL || args->out_layout != NULL);
     plan->scale = has_scale ? args->scale.data : (const char *)&nothing;
     plan->zero = has_zero ? args->zero.data : (const char *)&nothing;
     const ptrdiff_t *const in = strides_of(&args->in), *const out = strides_of(&args->out);
@@ -212,8 +217,8 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
             .place = place,
         };
         place *= (uint64_t)args->shape[d];
-        if (lies) {
-            lay_sides(&dim, d, args);
+        if (has_layout) {
+            set_layouts(&dim, d, args);
         }
         if (dim.end == 0) {
             plan->empty = true;
@@ -228,20 +233,20 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
         if (dim.end > 1) {
             make_ascending(plan, &dim);
         }
-        if (dim.end > 1 || dim.out_code != 0) { /* one code may lie in two words */
+        if (dim.end > 1 || dim.out_code != 0) { /* two words may share one code */
             insert_sorted(plan, dim);
         }
     }
     if (plan->empty) {
         return PQ_OK;
     }
-    const bool overlaps = lies && pq_is_stream(args->out_layout)
+    const bool overlaps = has_layout && pq_is_stream(args->out_layout)
                               ? words_overlap(plan, args->out_layout, (int)out_size)
                               : writes && overlaps_itself(plan, out_size);
     if (overlaps) {
         return PQ_ERR_OVERLAP;
     }
-    if (lies) {
+    if (has_layout) {
         hide_words(plan, args->out_layout);
     }
     merge_all(plan);
@@ -251,7 +256,7 @@ enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
     return PQ_OK;
 }
 
-/* Whether shares of dimension `d` begin at multiples of `unit` elements of `out`. */
+/* Return true if parts of dimension `d` begin at multiples of `unit` elements of `out`. */
 static bool splits_evenly(const struct pq_plan *plan, int d, ptrdiff_t unit)
 {
     for (d++; d < plan->ndim; d++) {
@@ -267,7 +272,7 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_eleme
     if (plan->empty || parts == 1) {
         return;
     }
-    /* The longest dimension, the outer one of equals. */
+    /* Split the longest dimension; among equally long dimensions the outermost. */
     int split = -1;
     for (int d = 0; d < plan->ndim; d++) {
         if (splits_evenly(plan, d, alignment_elements) &&
@@ -275,14 +280,14 @@ void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_eleme
             split = d;
         }
     }
-    /* Shares of the innermost dimension are multiples of 64 elements, so that threads do
-     * not write to the same cache line. */
+    /* Parts of the innermost dimension are multiples of 64 elements, so that two threads
+     * never write to one cache line. */
     struct pq_dim *dim = &plan->dim[split];
     const ptrdiff_t aligned = split == 0 ? 64 : alignment_elements;
     const ptrdiff_t unit = dim->out_code != 0 ? plan->out_full_words : aligned;
     const ptrdiff_t units = (dim->end + unit - 1) / unit;
     const ptrdiff_t share = (units / parts + (units % parts != 0)) * unit;
-    if (part > (dim->end - 1) / share) { /* the product may be too large */
+    if (part > (dim->end - 1) / share) { /* the product share * part may overflow */
         plan->empty = true;
         return;
     }

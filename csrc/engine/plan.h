@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shape, strides, axes and blocks -> as few and as long dimensions as possible. The one
- * place that knows shapes; of element types it knows sizes, of CPUs nothing.
+ * The plan turns shape, strides, axes and blocks into few and long dimensions. Only the
+ * plan knows shapes. It knows the sizes of elements, but no types and no CPUs.
  */
 #ifndef PQ_PLAN_H
 #define PQ_PLAN_H
@@ -11,11 +11,13 @@
 #include "pq.h"
 
 /*
- * One dimension of the normalised iteration: indices [begin, end). Strides are bytes per
- * index, for `scale` and `zero` bytes per `block` indices. A dimension that selects no
- * parameter is uniform: both of those are 0. The axis of a stream, see pq_layout, has no
- * stride on that side, but a step from code to code, 1 or -1, where others have 0. `place`
- * is the step of positions in C order, modulo 2^64; 0 where nobody asks for these.
+ * One dimension of a plan, with the indices [begin, end). `in` and `out` are strides in
+ * bytes for each index, or in bits for packed codes. `scale` and `zero` are strides in
+ * bytes for each group of `group_size` indices. A uniform dimension selects no parameter:
+ * `scale` and `zero` are 0. `in_code` and `out_code` are 0, except along
+ * the axis of a stream (pq_is_stream). Along that axis they step from code to code, by 1 or
+ * -1, and the stride of that side is 0. `place` is the step of positions in C order, modulo
+ * 2^64, for random words, and 0 in calls without random words.
  */
 struct pq_dim {
     ptrdiff_t begin, end;
@@ -25,16 +27,16 @@ struct pq_dim {
     uint64_t place;
 };
 
-/* dim[0] is the innermost; at least two dimensions, the extra ones of one index. */
+/* A plan has at least two dimensions. dim[0] is the innermost. */
 struct pq_plan {
     bool empty;
     int ndim;
     const char *in;
-    char *out; /* null when nothing is written */
+    char *out; /* null for a reduction */
     const char *scale, *zero;
-    ptrdiff_t in_code;        /* the first of a stream */
-    ptrdiff_t out_full_words; /* of a stream: codes that begin and end with words */
-    uint64_t place;           /* of the first element */
+    ptrdiff_t in_code;        /* index of the first code of a stream */
+    ptrdiff_t out_full_words; /* codes of a stream that fill complete words */
+    uint64_t place;           /* position of the first element in C order */
     struct pq_dim dim[PQ_MAX_NDIM];
 };
 
@@ -43,7 +45,7 @@ static inline ptrdiff_t pq_magnitude(ptrdiff_t v)
     return v < 0 ? -v : v;
 }
 
-/* Whether bytes hold two codes each, the first of them in the upper half. */
+/* Return true if each byte holds two codes, the first code in the upper half. */
 static inline bool pq_is_high_first(const struct pq_layout *layout)
 {
     return layout != NULL && layout->bits == 4 && layout->word_bits == 8 &&
@@ -51,25 +53,25 @@ static inline bool pq_is_high_first(const struct pq_layout *layout)
            layout->order[0] == 1;
 }
 
-/* Whether codes of a layout lie elsewhere than at plain bit strides, or beside there in the
- * same byte. */
+/* Return true if bit strides cannot describe the layout, with or without an exchange of the
+ * two codes in each byte. */
 static inline bool pq_is_stream(const struct pq_layout *layout)
 {
     return layout != NULL && !pq_is_high_first(layout) &&
            (layout->order != NULL || layout->word_stride != layout->word_bits);
 }
 
-/* Bits of a code; 0 where elements have bytes. */
+/* Return the bits of a packed code, or 0 if elements are complete bytes. */
 int pq_code_bits(const struct pq_array *array, const struct pq_layout *layout);
 
-/* Plan `args`, checked, whose out.data may be null for a reduction. `out_size` is the size
- * of an element of `out`, for telling whether its elements overlap. */
+/* Set the plan of checked arguments. out.data is null for a reduction. `out_size` is the
+ * size of an element of `out` in the unit of its strides, for the test of overlap. */
 enum pq_status pq_plan_init(struct pq_plan *plan, const struct pq_args *args,
                             size_t out_size);
 
-/* Narrow the plan to one of `parts` nearly equal shares of the work, which can be empty. If
- * `out` is packed, a share begins at a multiple of `alignment_elements` elements, and no
- * two shares write to one word. */
+/* Narrow the plan to one of `parts` nearly equal parts. A part can be empty. If `out` is
+ * packed, a part begins at a multiple of `alignment_elements` elements, and no two parts
+ * write to one word. */
 void pq_plan_part(struct pq_plan *plan, int part, int parts, int alignment_elements);
 
 static inline bool pq_dim_uniform(const struct pq_dim *dim)
@@ -77,7 +79,7 @@ static inline bool pq_dim_uniform(const struct pq_dim *dim)
     return dim->scale == 0 && dim->zero == 0;
 }
 
-/* How many groups of elements that share their parameters there are. */
+/* Return the number of groups with common parameters in [begin, end). */
 static inline ptrdiff_t pq_dim_groups(const struct pq_dim *dim)
 {
     return pq_dim_uniform(dim)
@@ -85,7 +87,7 @@ static inline ptrdiff_t pq_dim_groups(const struct pq_dim *dim)
                : (dim->end - 1) / dim->group_size - dim->begin / dim->group_size + 1;
 }
 
-/* Byte offset of the parameter that index `i` selects. */
+/* Return the byte offset of the scale, or of the zero point, of index `i`. */
 static inline ptrdiff_t pq_dim_scale(const struct pq_dim *dim, ptrdiff_t i)
 {
     return dim->scale == 0 ? 0 : i / dim->group_size * dim->scale;

@@ -19,8 +19,8 @@ enum {
 
 /* Extrema: [0] the lowest, [1] the highest; float64 if the data is. */
 union cells {
-    float single[2][CELLS];
-    double wide[2][CELLS];
+    float f32[2][CELLS];
+    double f64[2][CELLS];
 };
 
 /* Loops for fewer than `most` elements, which take less time than the call of a kernel: for
@@ -37,7 +37,7 @@ struct few {
  * elements, so that the buffers do not depend on the number of parameters. */
 struct reduction {
     const struct pq_job *job; /* its plan has the parameters in memory order */
-    bool wide;                /* the data is float64 */
+    bool is_f64;              /* the data is float64 */
     struct few few;
     pq_minmax_fn *run;
     pq_minmax_groups_fn *groups;
@@ -47,7 +47,7 @@ struct reduction {
     uint32_t bits; /* at least PQ_INFINITY_BITS if an element is not finite */
     pq_cells_fn *take;
     void *what;
-    struct pq_plan box;  /* `scale` counts cells from that of the box */
+    struct pq_plan box;  /* `scale` counts cells from the first cell of the box */
     struct pq_plan rows; /* rows of cells, with addresses of parameters */
     union cells cells;   /* of the box */
     union cells found;   /* merged into `cells` later */
@@ -59,18 +59,18 @@ struct reduction {
 static void *extreme(const struct reduction *reduction, union cells *cells, int which,
                      size_t k)
 {
-    return reduction->wide ? (void *)(cells->wide[which] + k) : cells->single[which] + k;
+    return reduction->is_f64 ? (void *)(cells->f64[which] + k) : cells->f32[which] + k;
 }
 
 static void set_none(const struct reduction *reduction, union cells *cells, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
-        if (reduction->wide) {
-            cells->wide[0][k] = HUGE_VAL;
-            cells->wide[1][k] = -HUGE_VAL;
+        if (reduction->is_f64) {
+            cells->f64[0][k] = HUGE_VAL;
+            cells->f64[1][k] = -HUGE_VAL;
         } else {
-            cells->single[0][k] = INFINITY;
-            cells->single[1][k] = -INFINITY;
+            cells->f32[0][k] = INFINITY;
+            cells->f32[1][k] = -INFINITY;
         }
     }
 }
@@ -90,10 +90,10 @@ static void set_none(const struct reduction *reduction, union cells *cells, size
 
 static void merge_found(struct reduction *reduction, size_t to, size_t n, size_t repeat)
 {
-    if (reduction->wide) {
-        MERGE(double, wide)
+    if (reduction->is_f64) {
+        MERGE(double, f64)
     } else {
-        MERGE(float, single)
+        MERGE(float, f32)
     }
 }
 #undef MERGE
@@ -155,14 +155,14 @@ ELEMENT_AT(f32, float, float, )
 ELEMENT_AT(f64, double, double, )
 ELEMENT_AT(f16, float, uint16_t, pq_f32_from_f16)
 ELEMENT_AT(bf16, float, uint16_t, pq_f32_from_bf16)
-FEW_RUN(f32, float, single)
-FEW_RUN(f64, double, wide)
-FEW_RUN(bf16, float, single)
-FEW_RUN(f16, float, single)
-FEW_COLUMNS(f32, float, single)
-FEW_COLUMNS(f64, double, wide)
-FEW_COLUMNS(f16, float, single)
-FEW_COLUMNS(bf16, float, single)
+FEW_RUN(f32, float, f32)
+FEW_RUN(f64, double, f64)
+FEW_RUN(bf16, float, f32)
+FEW_RUN(f16, float, f32)
+FEW_COLUMNS(f32, float, f32)
+FEW_COLUMNS(f64, double, f64)
+FEW_COLUMNS(f16, float, f32)
+FEW_COLUMNS(bf16, float, f32)
 #undef ELEMENT_AT
 #undef FEW_RUN
 #undef FEW_COLUMNS
@@ -506,10 +506,10 @@ static void mark_row(void *p, struct pq_position at)
         if (v != v) {
             const size_t cell = cell_at(reduction, at, i);
             for (int k = 0; k < 2; k++) {
-                if (reduction->wide) {
-                    reduction->cells.wide[k][cell] = (double)NAN;
+                if (reduction->is_f64) {
+                    reduction->cells.f64[k][cell] = (double)NAN;
                 } else {
-                    reduction->cells.single[k][cell] = (float)NAN;
+                    reduction->cells.f32[k][cell] = (float)NAN;
                 }
             }
         }
@@ -588,7 +588,7 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
     struct cut cut;
     job.how = (struct pq_method){.run = {.in = args->in.type}};
     reduction.job = &job;
-    reduction.wide = args->in.type == PQ_F64;
+    reduction.is_f64 = args->in.type == PQ_F64;
     reduction.empty = false;
     reduction.bits = 0;
     reduction.take = take;
@@ -606,7 +606,7 @@ enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq
     if (status != PQ_OK || !make_cut(&cut, &job.plan, part, parts)) {
         return status;
     }
-    const int row = reduction.wide ? PQ_F64_ROW : pq_row_of(args->in.type);
+    const int row = reduction.is_f64 ? PQ_F64_ROW : pq_row_of(args->in.type);
     reduction.few = few_of[row];
     reduction.run = kernels->minmax[row];
     reduction.groups = kernels->minmax_groups[row];

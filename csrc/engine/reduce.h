@@ -1,52 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions: jobs of which many elements come to one result, the extrema of those that
- * share a parameter, for what an operation makes of them.
+ * Reductions: jobs that find the extrema of the elements of each parameter. The operation
+ * turns the extrema into its results.
  */
 #ifndef PQ_REDUCE_H
 #define PQ_REDUCE_H
 
 #include "engine/job.h"
 
-/* Extrema of `n` parameters, contiguous: float64 where the data is, else float32. Those of
- * no elements are infinities of the wrong sign. */
+/* Extrema of `n` parameters. The arrays are contiguous, float64 if the data is float64, and
+ * float32 otherwise. Without elements, the lowest is +inf and the highest is -inf. */
 struct pq_cells {
     size_t n;
     const void *lowest, *highest;
-    char *scale, *zero; /* where what is made of the first of them goes */
+    char *scale, *zero; /* addresses of the results of the first parameter */
     ptrdiff_t scale_stride, zero_stride;
 };
 
-/* Number `k` of them. */
-static inline double pq_cell_at(const void *extrema, bool wide, size_t k)
+/* Return extremum `k` of an array of float64 or float32 values. */
+static inline double pq_cell_at(const void *extrema, bool is_f64, size_t k)
 {
-    return wide ? ((const double *)extrema)[k] : (double)((const float *)extrema)[k];
+    return is_f64 ? ((const double *)extrema)[k] : (double)((const float *)extrema)[k];
 }
 
+/* Turn the extrema of a row of parameters into results. */
 typedef void pq_cells_fn(void *what, const struct pq_cells *cells);
 
 /*
- * Hand the extrema of one of `parts` shares of the parameters to `take`, a row at a time.
- * Where these are, and where what is made of them goes, say `scale` and `zero`. At what is
- * not finite this ends with PQ_ERR_NONFINITE, having taken nothing beside it; or if
- * `all_numbers`, infinities are numbers, and both extrema beside a NaN are NaN.
+ * Find the extrema of one of `parts` parts of the parameters and pass them to `take`, a row
+ * at a time. The strides of the arrays `scale` and `zero` define the parameters; these
+ * arrays receive the results. If an element is NaN or infinite, the function returns
+ * PQ_ERR_NONFINITE and does not pass the extrema of the box with that element. With
+ * `all_numbers`, infinities are accepted, and NaN makes both extrema of its parameter NaN.
  */
 enum pq_status pq_find_extrema(const struct pq_kernels *kernels, const struct pq_args *args,
                                bool all_numbers, pq_cells_fn *take, void *what, int part,
                                int parts);
 
-/* What looks for them; `context` is its own. */
+/* The type of functions that work like pq_find_extrema(). `context` is their argument. */
 typedef enum pq_status pq_extrema_fn(void *context, const struct pq_kernels *kernels,
                                      const struct pq_args *args, bool all_numbers,
                                      pq_cells_fn *take, void *what, int part, int parts);
 
-/* pq_choose() by the kernels of a level. */
+/* pq_choose() with the kernels of a given instruction set. */
 enum pq_status pq_choose_by(const struct pq_kernels *kernels,
                             const struct pq_choice *choice, size_t n,
                             const double *smallest, const double *largest, void *scale,
                             void *zero);
 
-/* pq_choose_params(), of extrema that `find_extrema` finds (ops/choose.c). */
+/* pq_choose_params() from the extrema that `reduction` finds (ops/choose.c). */
 enum pq_status pq_choose_params_by(pq_extrema_fn *reduction, void *context,
                                    const struct pq_kernels *kernels,
                                    const struct pq_args *args,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of quantize and dequantize that have been checked. */
+/* quantize and dequantize for calls with checked shapes and strides. */
 #ifndef PQ_RUN_H
 #define PQ_RUN_H
 
 #include "pq.h"
 
 /*
- * As pq_quantize() and pq_dequantize() do it, for who has made sure of what pq_check_call()
- * asks: `args` has one dimension, along which the elements of either side follow each
- * other, in bytes or at bits, and share a scale and a zero point. Types, options and the
- * zero point are checked here.
+ * Like pq_quantize() and pq_dequantize(), without pq_check_call(). The caller guarantees
+ * that `args` passes that check and has one dimension. The input and the output are
+ * contiguous, in bytes or in bits, and all elements share one scale and one zero point.
+ * These functions check types, options and the zero point.
  */
 enum pq_status pq_quantize_run(const struct pq_kernels *kernels,
                                const struct pq_args *args);

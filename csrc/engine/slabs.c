@@ -5,14 +5,15 @@
 #include "engine/plan.h"
 #include "types.h"
 
-/* Indices of each dimension that a slab has, and how many slabs there are along it. */
+/* The division of a call into slabs. */
 struct cut {
-    ptrdiff_t step[PQ_MAX_NDIM];
-    ptrdiff_t count[PQ_MAX_NDIM];
-    ptrdiff_t all;
+    ptrdiff_t step[PQ_MAX_NDIM];  /* indices of a slab along each dimension */
+    ptrdiff_t count[PQ_MAX_NDIM]; /* slabs along each dimension */
+    ptrdiff_t all;                /* slabs of the call */
 };
 
-/* Elements along a dimension that share parameters; all of them where none is selected. */
+/* Return the number of indices along a dimension that share parameters: the extent if the
+ * dimension selects no parameter. */
 static ptrdiff_t group_along(const struct pq_args *args, int d)
 {
     const bool selects = args->scale.strides[d] != 0 ||
@@ -21,7 +22,7 @@ static ptrdiff_t group_along(const struct pq_args *args, int d)
     return selects && block < args->shape[d] ? block : args->shape[d];
 }
 
-static ptrdiff_t common_multiple(ptrdiff_t a, ptrdiff_t b)
+static ptrdiff_t least_common_multiple(ptrdiff_t a, ptrdiff_t b)
 {
     ptrdiff_t x = a, y = b;
     while (y != 0) {
@@ -29,10 +30,10 @@ static ptrdiff_t common_multiple(ptrdiff_t a, ptrdiff_t b)
         x = y;
         y = rest;
     }
-    return a / x * b; /* both are extents, or at most 8 */
+    return a / x * b; /* cannot overflow: `a` is at most an extent, and `b` at most 8 */
 }
 
-/* How many indices of a dimension stay together. */
+/* Return the number of indices of a dimension that must stay in one slab. */
 static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
 {
     const ptrdiff_t extent = args->shape[d], group = group_along(args, d);
@@ -43,13 +44,13 @@ static ptrdiff_t unit_along(const struct pq_args *args, int d, bool keep_groups)
             stride /= 2;
             bytes /= 2;
         }
-        unit = common_multiple(unit, bytes);
+        unit = least_common_multiple(unit, bytes);
     }
     return unit < extent ? unit : extent;
 }
 
-/* Whether codes follow each other at bits in C order, or at words of some other axis than
- * the first: then shares of the first dimension have bytes of their own. */
+/* Return true if no two indices of dimension `first` share a byte of `out`: the packed
+ * codes are contiguous in C order, or their words run along another axis. */
 static bool has_own_bytes(const struct pq_args *args, int first)
 {
     if (args->out_layout != NULL) {
@@ -65,15 +66,16 @@ static bool has_own_bytes(const struct pq_args *args, int first)
     return true;
 }
 
-/* Whether slabs have to be elements that follow each other in C order: by which place they
- * have among these random numbers are theirs. */
-static bool is_in_order(const struct pq_args *args)
+/* Return true if each slab must be contiguous in C order, because the position of an
+ * element in C order selects its random word. */
+static bool needs_c_order(const struct pq_args *args)
 {
     return args->round == PQ_STOCHASTIC;
 }
 
-/* The dimensions that may be cut, the outermost first: none within one that may not be, of
- * which a slab would have many short runs, and at bits only the first. */
+/* Store in `order` the dimensions to cut, the outermost first, and return their number. A
+ * dimension that cannot be cut ends the list, because slabs cut inside it would have many
+ * short runs. If the output is packed, only the first dimension can be cut. */
 static int cut_order(const struct pq_args *args, bool keep_groups, int *order)
 {
     int ndim = 0, first = 0;
@@ -82,7 +84,7 @@ static int cut_order(const struct pq_args *args, bool keep_groups, int *order)
         if (args->shape[d] == 1) {
             continue;
         }
-        for (; at > 0 && !is_in_order(args) &&
+        for (; at > 0 && !needs_c_order(args) &&
                pq_magnitude(args->in.strides[order[at - 1]]) <
                    pq_magnitude(args->in.strides[d]);
              at--) {
@@ -123,7 +125,7 @@ static void make_cut(struct cut *cut, const struct pq_args *args, bool keep_grou
         const ptrdiff_t units = most / within / unit;
         cut->step[d] = units > 1 ? units * unit : unit;
         size = within * cut->step[d];
-        if (is_in_order(args) && cut->step[d] > 1) {
+        if (needs_c_order(args) && cut->step[d] > 1) {
             break;
         }
     }
@@ -139,7 +141,7 @@ static void *moved(void *data, ptrdiff_t bytes)
     return data != NULL ? (char *)data + bytes : NULL;
 }
 
-/* The arrays of a call from element `first` on. */
+/* Make the arrays of `slab` start at the element with index `first` of `args`. */
 static void move_to(struct pq_args *slab, const struct pq_args *args,
                     const ptrdiff_t *first)
 {
@@ -149,7 +151,7 @@ static void move_to(struct pq_args *slab, const struct pq_args *args,
         const ptrdiff_t i = first[d];
         place = place * args->shape[d] + i;
         if (i == 0) {
-            continue; /* strides of extents of 1 may be anything */
+            continue; /* the stride of an extent of 1 can be invalid */
         }
         in += i * args->in.strides[d];
         if (args->out.bit_strides != NULL) {
@@ -182,7 +184,7 @@ enum pq_status pq_for_slabs(const struct pq_args *args, bool keep_groups, ptrdif
     }
     const ptrdiff_t share = size / parts + 1, most = bytes / each;
     make_cut(&cut, args, keep_groups, share < most ? share : most);
-    /* Shares of nearly as many slabs. */
+    /* The numbers of slabs of two parts differ by at most 1. */
     const ptrdiff_t least = cut.all / parts, more = cut.all % parts;
     const ptrdiff_t begin = least * part + (part < more ? part : more);
     const ptrdiff_t end = begin + least + (part < more ? 1 : 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call cut into slabs that caches hold, for what goes over elements twice: each is a call
- * of its own, with whole groups.
+ * Slabs: parts of a call that fit the caches, for operations that read elements twice. Each
+ * slab is a separate call.
  */
 #ifndef PQ_SLABS_H
 #define PQ_SLABS_H
@@ -10,15 +10,15 @@
 
 #include "pq.h"
 
-/* Where `slab` begins in the whole. */
+/* Process one slab. `first` is the index of its first element in the complete arrays. */
 typedef enum pq_status pq_slab_fn(void *what, const struct pq_args *slab,
                                   const ptrdiff_t *first);
 
 /*
- * Call `run` with each slab of one of `parts` shares of `args`, checked and not empty,
- * until it says something else than PQ_OK. No slab has a part of a group if `keep_groups`;
- * else elements that share parameters may be in different ones. A slab has more than
- * `bytes` of `in` where groups do. No two of them have bits of a byte of `out`.
+ * Call `run` with each slab of one of `parts` parts of `args`, which is checked and not
+ * empty. Stop and return the status if `run` does not return PQ_OK. A slab reads at most
+ * `bytes` of `in`, unless a single group is larger. With `keep_groups`, no group is divided
+ * between slabs. No two slabs write to one byte of `out`.
  */
 enum pq_status pq_for_slabs(const struct pq_args *args, bool keep_groups, ptrdiff_t bytes,
                             pq_slab_fn *run, void *what, int part, int parts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/tile.h"
 
-/* ---- rows by usual strides, of which a compiler makes vectors ---- */
+/* ---- rows of common strides, in loops that compilers vectorize ---- */
 
 typedef void copy_row_fn(char *PQ_RESTRICT to, const char *PQ_RESTRICT from, ptrdiff_t n);
 
@@ -22,47 +22,48 @@ COPY_ROWS(2)
 COPY_ROWS(4)
 COPY_ROWS(8)
 
-/* Where sizes have their places in tables. */
-static int place_of(size_t size)
+/* Return the table index of an element size of 1, 2, 4 or 8 bytes. */
+static int index_of_size(size_t size)
 {
     return size == 8 ? 3 : (int)size / 2;
 }
 
-/* Null for other strides. */
+/* Return the function that copies a row of a tile, or null for other column strides. */
 static copy_row_fn *row_copy_of(const struct pq_tile *tile)
 {
     static copy_row_fn *const second[] = {take_second_1, take_second_2, take_second_4,
                                           take_second_8};
     static copy_row_fn *const backward[] = {take_backward_1, take_backward_2,
                                             take_backward_4, take_backward_8};
-    const ptrdiff_t once = (ptrdiff_t)tile->size;
+    const ptrdiff_t size = (ptrdiff_t)tile->size;
     if (tile->swapped) {
         return NULL;
     }
-    return tile->column_stride == 2 * once ? second[place_of(tile->size)]
-           : tile->column_stride == -once  ? backward[place_of(tile->size)]
+    return tile->column_stride == 2 * size ? second[index_of_size(tile->size)]
+           : tile->column_stride == -size  ? backward[index_of_size(tile->size)]
                                            : NULL;
 }
 
 /* ---- elements by any strides ---- */
 
-/* Four at a time, or to count and to compare would take as long as to copy. */
+/* Copy a tile element by element, four in each iteration: with one element, the loop
+ * overhead would take as long as the copy. */
 PQ_INLINE void copy_sized(char *PQ_RESTRICT to, ptrdiff_t to_row, ptrdiff_t to_column,
                           const char *PQ_RESTRICT from, ptrdiff_t from_row,
                           ptrdiff_t from_column, const struct pq_tile *tile, size_t size,
                           bool swapped)
 {
-    enum { TOGETHER = 4 };
+    enum { UNROLLED_ELEMENTS = 4 };
     for (ptrdiff_t r = 0; r < tile->rows; r++) {
         char *y = to + r * to_row;
         const char *x = from + r * from_row;
         ptrdiff_t left = tile->columns;
-        for (; left >= TOGETHER; left -= TOGETHER) {
-            for (int k = 0; k < TOGETHER; k++) {
+        for (; left >= UNROLLED_ELEMENTS; left -= UNROLLED_ELEMENTS) {
+            for (int k = 0; k < UNROLLED_ELEMENTS; k++) {
                 pq_copy_element(y + k * to_column, x + k * from_column, size, swapped);
             }
-            y += TOGETHER * to_column;
-            x += TOGETHER * from_column;
+            y += UNROLLED_ELEMENTS * to_column;
+            x += UNROLLED_ELEMENTS * from_column;
         }
         for (; left > 0; left--, y += to_column, x += from_column) {
             pq_copy_element(y, x, size, swapped);
@@ -70,7 +71,7 @@ PQ_INLINE void copy_sized(char *PQ_RESTRICT to, ptrdiff_t to_row, ptrdiff_t to_c
     }
 }
 
-/* Sizes, byte orders and the contiguous side as constants, one loop for each. */
+/* Copy a tile. Size, byte order and contiguous side are constants of each loop. */
 static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const char *from,
                       ptrdiff_t from_row, ptrdiff_t from_column, const struct pq_tile *tile)
 {
@@ -98,10 +99,10 @@ static void copy_tile(char *to, ptrdiff_t to_row, ptrdiff_t to_column, const cha
 
 /* ---- tiles ---- */
 
-/* How many columns are taken as pixels, of which the rows are channels of a byte each. */
-static ptrdiff_t channels_done(pq_pixels_fn *pixels, const char *from,
-                               ptrdiff_t from_stride, char *to, ptrdiff_t to_stride,
-                               const struct pq_tile *tile)
+/* Copy columns of pixels; the rows are byte channels. Return the number of columns that
+ * the kernel `pixels` copied, 0 without a kernel. */
+static ptrdiff_t copy_pixels(pq_pixels_fn *pixels, const char *from, ptrdiff_t from_stride,
+                             char *to, ptrdiff_t to_stride, const struct pq_tile *tile)
 {
     return pixels == NULL || tile->size != 1
                ? 0
@@ -120,8 +121,8 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
         }
     } else if (pq_tile_transposed(tile)) {
         const ptrdiff_t done =
-            channels_done(kernels->split_pixels, from, tile->column_stride, to, row, tile);
-        kernels->transpose[place_of(tile->size)](
+            copy_pixels(kernels->split_pixels, from, tile->column_stride, to, row, tile);
+        kernels->transpose[index_of_size(tile->size)](
             from + done * tile->column_stride, tile->column_stride, to + done, row,
             (size_t)tile->rows, (size_t)(tile->columns - done));
     } else if (copy_row != NULL) {
@@ -143,8 +144,8 @@ void pq_scatter(const struct pq_kernels *kernels, char *to, const char *from,
         }
     } else if (pq_tile_transposed(tile)) {
         const ptrdiff_t done =
-            channels_done(kernels->join_pixels, from, row, to, tile->column_stride, tile);
-        kernels->transpose[place_of(tile->size)](
+            copy_pixels(kernels->join_pixels, from, row, to, tile->column_stride, tile);
+        kernels->transpose[index_of_size(tile->size)](
             from + done, row, to + done * tile->column_stride, tile->column_stride,
             (size_t)(tile->columns - done), (size_t)tile->rows);
     } else {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles: `rows` x `columns` elements, contiguous on one side, and how they get there. */
+/* Tiles of rows x columns elements: copies between a strided array and contiguous memory.
+ */
 #ifndef PQ_TILE_H
 #define PQ_TILE_H
 
@@ -11,10 +12,11 @@
 struct pq_tile {
     ptrdiff_t rows, columns;
     ptrdiff_t row_stride, column_stride; /* bytes, of the strided side */
-    size_t size;                         /* of an element */
-    bool swapped;                        /* byte order of the strided side */
+    size_t size;                         /* bytes of an element */
+    bool swapped;                        /* the strided side has the other byte order */
 };
 
+/* Copy an element, with its bytes reversed if `swapped`. */
 PQ_INLINE void pq_copy_element(char *to, const char *from, size_t size, bool swapped)
 {
     if (swapped) {
@@ -26,19 +28,19 @@ PQ_INLINE void pq_copy_element(char *to, const char *from, size_t size, bool swa
     }
 }
 
-/* Whether rows lie as they do in a contiguous array, but further apart. */
+/* Return true if each row of the strided side is contiguous. */
 static inline bool pq_tile_rows(const struct pq_tile *tile)
 {
     return !tile->swapped && tile->column_stride == (ptrdiff_t)tile->size;
 }
 
-/* Whether columns lie so. */
+/* Return true if each column of the strided side is contiguous. */
 static inline bool pq_tile_transposed(const struct pq_tile *tile)
 {
     return !tile->swapped && tile->rows > 1 && tile->row_stride == (ptrdiff_t)tile->size;
 }
 
-/* Whether the strided side is contiguous too, and can be used as it is. */
+/* Return true if the strided side is contiguous too, so that no copy is needed. */
 static inline bool pq_tile_direct(const struct pq_tile *tile)
 {
     const ptrdiff_t size = (ptrdiff_t)tile->size;
@@ -46,7 +48,7 @@ static inline bool pq_tile_direct(const struct pq_tile *tile)
            (tile->rows == 1 || tile->row_stride == tile->columns * size);
 }
 
-/* From where a tile lies to contiguous memory, and back. */
+/* Copy a tile from a strided array to contiguous memory, and back. */
 void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
                const struct pq_tile *tile);
 void pq_scatter(const struct pq_kernels *kernels, char *to, const char *from,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floating-point control state: rounding mode, flush-to-zero, denormals-are-zero.
- * Other libraries change it and leave it changed; results here must not depend on it, so
- * every entry point sets the IEEE defaults and puts back what it found, flags included.
+ * The floating-point control state: rounding mode, flush-to-zero, denormals-are-zero. Some
+ * libraries change this state and do not restore it, and results must not depend on it.
+ * Therefore each entry point sets the IEEE defaults. On return it restores the state of the
+ * caller, flags included.
  */
 #ifndef PQ_FPENV_H
 #define PQ_FPENV_H
@@ -17,8 +18,8 @@
 
 typedef uint32_t pq_fpenv;
 
-/* All exceptions masked, nearest even; with `flush` subnormal operands and results count as
- * zeros: each may cost Intel's CPUs an assist by microcode, of 150 cycles. */
+/* Mask all exceptions and round half to even. With `flush`, treat subnormal operands and
+ * results as zeros, because each can cost Intel CPUs a microcode assist of 150 cycles. */
 #  define PQ_CAN_FLUSH 1
 
 static inline pq_fpenv pq_fpenv_set(int flush)
@@ -37,7 +38,7 @@ static inline void pq_fpenv_leave(pq_fpenv found)
 
 #  if defined(_MSC_VER) && !defined(__clang__)
 #    include <intrin.h>
-/* Registers as MSVC numbers them: op0 - 2, op1, CRn, CRm, op2 of the MRS instruction. */
+/* MSVC's register numbers contain op0 - 2, op1, CRn, CRm and op2 of the MRS instruction. */
 #    define PQ_FPCR (1 << 14 | 3 << 11 | 4 << 7 | 4 << 3 | 0)
 #    define PQ_FPSR (1 << 14 | 3 << 11 | 4 << 7 | 4 << 3 | 1)
 #    define PQ_GET_FPCR(v) ((v) = (uint64_t)_ReadStatusReg(PQ_FPCR))
@@ -93,7 +94,7 @@ static inline void pq_fpenv_leave(pq_fpenv found)
 
 #endif
 
-#if !defined(PQ_CAN_FLUSH) /* where subnormals cost nothing, or nobody knows */
+#if !defined(PQ_CAN_FLUSH) /* subnormals cost nothing, or their cost is unknown */
 #  define PQ_CAN_FLUSH 0
 #endif
 

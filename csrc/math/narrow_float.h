@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The narrow float formats: their numbers, and encoding and decoding in portable C, the
- * definitions that the vector instructions are tested against.
+ * The narrow float formats: their constants, and conversions in portable C. Tests compare
+ * the vector words with these conversions.
  */
 #ifndef PQ_NARROW_FLOAT_H
 #define PQ_NARROW_FLOAT_H
@@ -9,22 +9,22 @@
 #include "math/scalar_math.h"
 
 struct pq_format {
-    int mantissa;     /* explicit bits of it */
+    int mantissa;     /* stored mantissa bits */
     int least;        /* exponent of the smallest normal number */
-    int sign;         /* the sign bit, as a number */
-    int signed_zero;  /* 0: the code of -0 is NaN */
-    uint32_t highest; /* bits, as float32, of the largest number */
-    uint32_t beyond;  /* of the value after it, whose code is infinity or NaN */
-    uint8_t nan;      /* code for NaN, or what stands for it */
+    int sign;         /* mask of the sign bit */
+    int signed_zero;  /* 0: the code of -0 means NaN */
+    uint32_t highest; /* float32 bits of the largest finite value */
+    uint32_t beyond;  /* float32 bits of the next value; its code means infinity or NaN */
+    uint8_t nan;      /* code of NaN; without NaN, the code for NaN inputs */
     int signed_nan;
-    int last;          /* the largest magnitude that is no NaN ... */
-    int infinity;      /* ... and that of infinity, if there is one */
-    int half_shift;    /* magnitudes shifted so are float16 numbers ... */
-    float half_factor; /* ... to be multiplied by this */
+    int last;          /* largest magnitude code that does not mean NaN */
+    int infinity;      /* magnitude code of infinity, or 0 */
+    int half_shift;    /* value = float16 with the bits (code << half_shift), times ... */
+    float half_factor; /* ... half_factor */
 };
 
-/* float32 bits of the largest number, and of the one after it; where no code is left for
- * that, the largest again. */
+/* float32 bits of the largest values and of the next values. If a format has no code beyond
+ * the largest value, `beyond` equals `highest`. */
 #define PQ_F6 0x40c00000u
 #define PQ_F7_5 0x40f00000u
 #define PQ_F15_5 0x41780000u
@@ -66,15 +66,18 @@ PQ_INLINE uint32_t pq_format_cap(struct pq_format format, int saturate)
     return saturate ? format.highest : format.beyond;
 }
 
-/* A NaN of this sign (0 or 1). */
+/* Return the code of a NaN with the given sign (0 or 1). */
 PQ_INLINE uint8_t pq_nan_code(struct pq_format format, uint32_t sign)
 {
     return (uint8_t)(format.nan | (format.signed_nan && sign ? format.sign : 0));
 }
 
-/* The code of a number that is no NaN, half to even. Adding 2^(23 - mantissa) units of its
- * exponent, which is not taken below that of the smallest normal number, rounds to steps of
- * the format; the steps count from the exponent's own codes on. */
+/*
+ * Return the code of `v`, which is not NaN, rounded half to even. Let `exponent` be the
+ * exponent of v, but at least the exponent of the smallest normal number. The addition of
+ * 2^(23 - mantissa + exponent) rounds v to a multiple of the distance of neighbouring
+ * codes. The low bits of the sum then count codes from the first code of the exponent on.
+ */
 PQ_INLINE uint8_t pq_encode(float v, enum pq_type type, int saturate)
 {
     const struct pq_format format = pq_format_of(type);
@@ -91,15 +94,17 @@ PQ_INLINE uint8_t pq_encode(float v, enum pq_type type, int saturate)
     return (uint8_t)(code | (negative ? (uint32_t)format.sign : 0));
 }
 
-/* A code as float16 bits, to be multiplied by the format's half_factor; NaN is 0x7e00. Only
- * selections, which compilers vectorize where the type is a constant. */
+/* Convert a code to float16 bits. The value of the code is this float16 number times
+ * half_factor. NaN becomes 0x7e00. The function has no branches, so that compilers
+ * vectorize it for a constant type. */
 PQ_INLINE uint16_t pq_half_of_code(uint8_t code, enum pq_type type)
 {
     const struct pq_format format = pq_format_of(type);
     const int mag = code & (format.sign - 1), sign = code & format.sign ? 0x8000 : 0;
     const int shifted = mag << format.half_shift;
-    /* Exponents of e5m2fnuz are one larger than those of float16, but the highest is
-     * finite: take one off, which halves what becomes subnormal. */
+    /* The exponent field of e5m2fnuz is larger than the field of float16 by 1, and its
+     * highest value is finite. Subtract 1 from it. Values that become subnormal shift right
+     * by one bit instead. */
     const int halved = shifted >> 1, lowered = shifted - 0x400;
     const int moved = halved > lowered ? halved : lowered;
     const int finite = type == PQ_F8E5M2FNUZ ? moved : shifted;
@@ -114,7 +119,7 @@ PQ_INLINE float pq_decode(uint8_t code, enum pq_type type)
     return pq_f32_from_f16(pq_half_of_code(code, type)) * pq_format_of(type).half_factor;
 }
 
-/* float8_e8m0fnu: a power of two, or NaN. */
+/* Return the value of a float8_e8m0fnu code: a power of two, or NaN for 255. */
 PQ_INLINE float pq_f32_from_e8m0(uint8_t code)
 {
     return pq_f32_bits(code == 0     ? 0x00400000u

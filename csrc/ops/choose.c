@@ -108,7 +108,7 @@ static struct target target_of(const struct pq_choice *choice,
     return to;
 }
 
-static bool is_wide(const struct target *to)
+static bool has_f64_scale(const struct target *to)
 {
     return to->real == PQ_F64;
 }
@@ -122,7 +122,7 @@ PQ_NOINLINE double stored_scale(const struct target *to, double scale)
 /* Round a scale as quantizing does. */
 static double scale_in_use(const struct target *to, double scale)
 {
-    return is_wide(to) ? scale : (double)(float)scale;
+    return has_f64_scale(to) ? scale : (double)(float)scale;
 }
 
 static double zero_of(const struct target *to, double scale, double lo)
@@ -148,7 +148,7 @@ static bool is_within(double v, double steps, double scale)
 static double steps_of(const struct target *to, struct pq_pair pair, double end)
 {
     double steps = end / pair.scale;
-    if (!is_wide(to)) {
+    if (!has_f64_scale(to)) {
         steps = (double)(float)steps; /* float32 operands: as good as their quotient */
     }
     if (pq_is_narrow_float(to->code)) {
@@ -167,7 +167,8 @@ PQ_NOINLINE bool comes_back(const struct target *to, struct pq_pair pair, double
     pair.scale = scale_in_use(to, pair.scale);
     for (int i = 0; i < 2; i++) {
         const double steps = steps_of(to, pair, ends[i]);
-        const double v = fabs((is_wide(to) ? steps : (double)(float)steps) * pair.scale);
+        const double v =
+            fabs((has_f64_scale(to) ? steps : (double)(float)steps) * pair.scale);
         largest = v > largest || v != v ? v : largest;
     }
     return largest > 0 && largest < to->end;
@@ -180,7 +181,7 @@ PQ_NOINLINE bool suits(const struct target *to, struct pq_pair pair, double lo, 
     const bool tiny = pair.scale < (double)FLT_MIN;
     const double scale = tiny ? scale_in_use(to, pair.scale) : pair.scale;
     /* Results cannot be infinite: half a step is less than the data. */
-    const double safe = (is_wide(to) ? DBL_MAX : to->end) / 4;
+    const double safe = (has_f64_scale(to) ? DBL_MAX : to->end) / 4;
     return is_within(hi, to->highest - pair.zero + to->margin, scale) &&
            is_within(-lo, pair.zero - to->lowest + to->margin, scale) &&
            ((hi < safe && -lo < safe) || comes_back(to, pair, lo, hi));
@@ -283,8 +284,8 @@ enum { CHOSEN = PQ_CHOSEN };
 
 struct chosen {
     union {
-        float single[CHOSEN];
-        double wide[CHOSEN];
+        float f32[CHOSEN];
+        double f64[CHOSEN];
     } scale;
     uint32_t zero[CHOSEN]; /* low bits */
 };
@@ -312,7 +313,7 @@ static bool guess_symmetric(const struct target *to, size_t n, const void *lowes
     const float *los = lowest, *his = highest;
     const float steps = (float)to->steps;
     const float top = (float)largest_of(to), bottom = (float)SMALLEST;
-    float *PQ_RESTRICT scale = chosen->scale.single;
+    float *PQ_RESTRICT scale = chosen->scale.f32;
     uint32_t others = 0;
     for (size_t i = 0; i < n; i++) {
         const float hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;
@@ -337,7 +338,7 @@ static bool guess_middle(const struct target *to, size_t n, const void *lowest,
                          const void *highest, struct chosen *chosen)
 {
     const struct pq_reach reach = reach_of(to);
-    return to->kernels->choose_middle(&reach, lowest, highest, chosen->scale.single,
+    return to->kernels->choose_middle(&reach, lowest, highest, chosen->scale.f32,
                                       chosen->zero, n);
 }
 
@@ -345,7 +346,7 @@ static bool guess_asymmetric(const struct target *to, size_t n, const void *lowe
                              const void *highest, struct chosen *chosen)
 {
     const struct pq_reach reach = reach_of(to);
-    return to->kernels->choose_asymmetric(&reach, lowest, highest, chosen->scale.single,
+    return to->kernels->choose_asymmetric(&reach, lowest, highest, chosen->scale.f32,
                                           chosen->zero, n);
 }
 
@@ -361,7 +362,7 @@ static bool guess_narrow(const struct target *to, size_t n, const void *lowest,
         const double hi = (double)his[i], lo = (double)-los[i], far = hi > lo ? hi : lo;
         const uint64_t bits = pq_scale_bits(to->scale, far / to->steps);
         const double scale = pq_scale_of_bits(to->scale, bits);
-        chosen->scale.wide[i] = scale;
+        chosen->scale.f64[i] = scale;
         others |= pq_bits_f64(far - SMALLEST) | pq_bits_f64(top - far) |
                   pq_bits_f64(reach * scale - far) | pq_bits_f64(last - scale);
     }
@@ -375,7 +376,7 @@ static bool guess_wide(const struct target *to, size_t n, const void *lowest,
 {
     const double *los = lowest, *his = highest;
     const double top = largest_of(to), steps = to->steps;
-    double *PQ_RESTRICT scale = chosen->scale.wide;
+    double *PQ_RESTRICT scale = chosen->scale.f64;
     uint64_t others = 0;
     for (size_t i = 0; i < n; i++) {
         const double hi = his[i], lo = -los[i], far = hi > lo ? hi : lo;
@@ -390,7 +391,7 @@ static bool guess_wide(const struct target *to, size_t n, const void *lowest,
 static bool guess_like(const struct target *to, size_t n, const void *lowest,
                        const void *highest, struct chosen *chosen)
 {
-    return pq_preset_pairs(&to->wanted, n, lowest, highest, chosen->scale.single,
+    return pq_preset_pairs(&to->wanted, n, lowest, highest, chosen->scale.f32,
                            chosen->zero);
 }
 
@@ -400,13 +401,13 @@ static guess_fn *guess_of(const struct target *to)
     if (to->wanted.preset != NULL) {
         return to->real == PQ_F32 && to->scale == PQ_F32 ? guess_like : NULL;
     }
-    if (is_usual(to) && !is_wide(to) && pq_bytes_of(to->scale) <= 2) {
+    if (is_usual(to) && !has_f64_scale(to) && pq_bytes_of(to->scale) <= 2) {
         return guess_narrow;
     }
     if (to->dynamic || !to->small || !to->usual_scale) {
         return NULL;
     }
-    if (is_wide(to)) {
+    if (has_f64_scale(to)) {
         return is_usual(to) ? guess_wide : NULL;
     }
     return !to->symmetric ? guess_asymmetric
@@ -414,24 +415,24 @@ static guess_fn *guess_of(const struct target *to)
                           : guess_middle;
 }
 
-/* Extrema, float64 if `wide`, else float32. */
+/* Extrema: float64 if `is_f64`, otherwise float32. */
 struct extrema {
     const void *lowest, *highest;
-    bool wide;
+    bool is_f64;
 };
 
 static void choose_each(const struct target *to, size_t n, struct extrema of,
                         struct chosen *chosen)
 {
     for (size_t i = 0; i < n; i++) {
-        const double lo = pq_cell_at(of.lowest, of.wide, i);
-        const double hi = pq_cell_at(of.highest, of.wide, i);
+        const double lo = pq_cell_at(of.lowest, of.is_f64, i);
+        const double hi = pq_cell_at(of.highest, of.is_f64, i);
         const struct pq_pair pair =
             to->dynamic ? choose_dynamic(to, lo, hi) : choose(to, lo, hi);
         if (to->scale != PQ_F32) {
-            chosen->scale.wide[i] = pair.scale;
+            chosen->scale.f64[i] = pair.scale;
         } else {
-            chosen->scale.single[i] = (float)pair.scale;
+            chosen->scale.f32[i] = (float)pair.scale;
         }
         chosen->zero[i] = (uint32_t)(uint64_t)(int64_t)pair.zero;
     }
@@ -486,11 +487,11 @@ static void store_chosen(const struct target *to, size_t n,
     char *const scale = places->scale, *const zero = places->zero;
     const ptrdiff_t scale_stride = places->scale_stride, stride = places->zero_stride;
     if (to->scale == PQ_F64) {
-        STORE(double, scale, scale_stride, chosen->scale.wide)
+        STORE(double, scale, scale_stride, chosen->scale.f64)
     } else if (to->scale == PQ_F32) {
-        STORE(float, scale, scale_stride, chosen->scale.single)
+        STORE(float, scale, scale_stride, chosen->scale.f32)
     } else {
-        store_narrow(to->scale, n, chosen->scale.wide, scale, scale_stride);
+        store_narrow(to->scale, n, chosen->scale.f64, scale, scale_stride);
     }
     if (places->zero_size == 1) {
         STORE(uint8_t, zero, stride, chosen->zero)
@@ -507,7 +508,7 @@ static void choose_some(const struct target *to, size_t n, struct extrema of,
                         struct places *places)
 {
     struct chosen chosen;
-    guess_fn *const guess = of.wide == is_wide(to) ? guess_of(to) : NULL;
+    guess_fn *const guess = of.is_f64 == has_f64_scale(to) ? guess_of(to) : NULL;
     if (guess == NULL || !guess(to, n, of.lowest, of.highest, &chosen)) {
         choose_each(to, n, of, &chosen);
     }
@@ -623,7 +624,7 @@ enum pq_status pq_choose_by(const struct pq_kernels *kernels, const struct pq_ch
         const size_t some = n - i < CHOSEN ? n - i : CHOSEN;
         float lo[CHOSEN], hi[CHOSEN];
         struct extrema of = {smallest + i, largest + i, true};
-        if (!is_wide(&to) && narrowed(lo, smallest + i, some) &&
+        if (!has_f64_scale(&to) && narrowed(lo, smallest + i, some) &&
             narrowed(hi, largest + i, some)) {
             of = (struct extrema){lo, hi, false};
         }
@@ -648,12 +649,13 @@ static void choose_cells(void *what, const struct pq_cells *cells)
 {
     const struct choosing *choosing = what;
     const struct target *to = &choosing->to;
-    const size_t size = is_wide(to) ? sizeof(double) : sizeof(float);
+    const size_t size = has_f64_scale(to) ? sizeof(double) : sizeof(float);
     struct places places = {cells->scale, cells->zero, cells->scale_stride,
                             cells->zero_stride, choosing->zero_size};
     for (size_t i = 0; i < cells->n; i += CHOSEN) {
         const struct extrema of = {(const char *)cells->lowest + i * size,
-                                   (const char *)cells->highest + i * size, is_wide(to)};
+                                   (const char *)cells->highest + i * size,
+                                   has_f64_scale(to)};
         choose_some(to, cells->n - i < CHOSEN ? cells->n - i : CHOSEN, of, &places);
     }
 }

@@ -44,8 +44,8 @@ enum pq_status pq_begin_counting(struct pq_counting *counting,
 /* Lowest and highest value of each column: float32, or float64 for float64 input. */
 struct pq_extrema {
     union {
-        float single[PQ_COUNT_COLUMNS];
-        double wide[PQ_COUNT_COLUMNS];
+        float f32[PQ_COUNT_COLUMNS];
+        double f64[PQ_COUNT_COLUMNS];
     } lo, hi;
     uint32_t bits; /* the largest magnitude of the high bits, as the kernels return it */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dynamic_quantize: parameters of the data, and its codes, while caches hold it. */
+/* dynamic_quantize: chooses parameters and quantizes while the caches hold the data. */
 #include <math.h>
 
 #include "args.h"
@@ -10,10 +10,10 @@
 #include "math/scalar_math.h"
 
 enum {
-    SLAB = 1 << 17,  /* bytes of input that stay near until they are quantized */
-    PIECE = 1 << 16, /* the same, nearer */
-    GROUPS = 512,    /* at most */
-    FEW_GROUPS = 8   /* fewer groups use the kernel of one group */
+    SLAB_BYTES = 1 << 17, /* input of a slab, which the outer caches hold */
+    TILE_BYTES = 1 << 16, /* input of some contiguous groups, which a near cache holds */
+    TILE_GROUPS = 512,    /* most groups of a tile; their extrema are on the stack */
+    FEW_GROUPS = 8        /* fewer groups use the kernel for one group */
 };
 
 /* ---- slabs ---- */
@@ -21,9 +21,10 @@ enum {
 struct slabs {
     const struct pq_kernels *kernels;
     const struct pq_choice *choice;
-    bool no_zeros; /* codes take no zero points, though some are written */
+    bool no_zeros; /* zero points are written, but the codes do not use them */
 };
 
+/* Choose the parameters of a slab, and quantize the slab. */
 static enum pq_status run_slab(void *what, const struct pq_args *slab,
                                const ptrdiff_t *first)
 {
@@ -37,10 +38,11 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     return pq_quantize(slabs->kernels, &args, 0, 1);
 }
 
-/* For what is said of arguments in every part, also in one without slabs. */
-static enum pq_status search_nothing(void *context, const struct pq_kernels *kernels,
-                                     const struct pq_args *args, bool all_numbers,
-                                     pq_cells_fn *take, void *what, int part, int parts)
+/* Search no elements, so that pq_choose_params_by() only checks the arguments. Each part of
+ * a call reports errors in arguments, even a part without slabs. */
+static enum pq_status skip_search(void *context, const struct pq_kernels *kernels,
+                                  const struct pq_args *args, bool all_numbers,
+                                  pq_cells_fn *take, void *what, int part, int parts)
 {
     (void)context, (void)kernels, (void)args, (void)all_numbers;
     (void)take, (void)what, (void)part, (void)parts;
@@ -49,45 +51,48 @@ static enum pq_status search_nothing(void *context, const struct pq_kernels *ker
 
 /* ---- contiguous groups ---- */
 
-/* [0] the lowest, [1] the highest. */
-union ends {
-    float single[2][GROUPS];
-    double wide[2][GROUPS];
+/* The extrema of a tile: the lowest in [0], the highest in [1]. */
+union extrema {
+    float f32[2][TILE_GROUPS];
+    double f64[2][TILE_GROUPS];
 };
 
 struct finder {
     pq_minmax_fn *run;
     pq_minmax_groups_fn *groups;
-    pq_magnitude_fn *magnitude; /* null: extrema are needed */
-    bool wide;
+    pq_magnitude_fn *magnitude; /* null: magnitudes cannot replace extrema */
+    bool is_f64;
     size_t size; /* bytes of an element */
-    union ends ends;
+    union extrema extrema;
 };
 
-static void *end_at(struct finder *finder, int which, size_t k)
+/* Return the address of the lowest (0) or highest (1) value of group `k` of the tile. */
+static void *extremum_at(struct finder *finder, int which, size_t k)
 {
-    return finder->wide ? (void *)(finder->ends.wide[which] + k)
-                        : finder->ends.single[which] + k;
+    return finder->is_f64 ? (void *)(finder->extrema.f64[which] + k)
+                          : finder->extrema.f32[which] + k;
 }
 
-/* Elements of one group. */
-static void find_ends(struct finder *finder, size_t k, const char *x, size_t n,
-                      uint32_t *bits)
+/* Find the extrema of one group. Raise `bits` to the largest magnitude's float32 bits. */
+static void find_extrema_of_group(struct finder *finder, size_t k, const char *x, size_t n,
+                                  uint32_t *bits)
 {
-    if (finder->wide) {
-        finder->ends.wide[0][k] = HUGE_VAL;
-        finder->ends.wide[1][k] = -HUGE_VAL;
+    if (finder->is_f64) {
+        finder->extrema.f64[0][k] = HUGE_VAL;
+        finder->extrema.f64[1][k] = -HUGE_VAL;
     } else {
-        finder->ends.single[0][k] = INFINITY;
-        finder->ends.single[1][k] = -INFINITY;
+        finder->extrema.f32[0][k] = INFINITY;
+        finder->extrema.f32[1][k] = -INFINITY;
     }
-    finder->run(x, n, end_at(finder, 0, k), end_at(finder, 1, k), bits);
+    finder->run(x, n, extremum_at(finder, 0, k), extremum_at(finder, 1, k), bits);
 }
 
 /*
- * Magnitudes in place of extrema, of long groups. Scales of symmetric codes depend on
- * nothing else, unless they are so small or so large that their neighbours are tried.
- * Whether it was done; if not, what is not finite is for others to find.
+ * Find the largest magnitude of each of the groups of `g` elements, in place of extrema.
+ * Symmetric scales depend on the magnitude only, except for very small and very large
+ * scales, which pq_choose() compares with their neighbours. Return false if the groups are
+ * short, or if a magnitude is outside [LEAST, MOST]. NaN and infinities are outside. The
+ * caller then searches for extrema.
  */
 static bool find_magnitudes(struct finder *finder, const char *x, size_t n, size_t g)
 {
@@ -102,15 +107,16 @@ static bool find_magnitudes(struct finder *finder, const char *x, size_t n, size
         if (bits < LEAST || bits > MOST) {
             return false;
         }
-        finder->ends.single[1][k] = pq_f32_bits(bits);
-        finder->ends.single[0][k] = -finder->ends.single[1][k];
+        finder->extrema.f32[1][k] = pq_f32_bits(bits);
+        finder->extrema.f32[0][k] = -finder->extrema.f32[1][k];
         left -= m;
     }
     return true;
 }
 
-/* Of all groups of `g` among `n` elements; whether all are finite. */
-static bool find_all(struct finder *finder, const char *x, size_t n, size_t g)
+/* Find the extrema of the groups of `g` among `n` elements. Return true if all elements are
+ * finite. */
+static bool find_extrema(struct finder *finder, const char *x, size_t n, size_t g)
 {
     uint32_t bits = 0;
     size_t k = 0;
@@ -119,11 +125,13 @@ static bool find_all(struct finder *finder, const char *x, size_t n, size_t g)
     }
     if (n / g >= FEW_GROUPS) {
         k = n / g;
-        finder->groups(x, k, g, end_at(finder, 0, 0), end_at(finder, 1, 0), &bits);
+        finder->groups(x, k, g, extremum_at(finder, 0, 0), extremum_at(finder, 1, 0),
+                       &bits);
     }
     for (; k * g < n; k++) {
         const size_t left = n - k * g;
-        find_ends(finder, k, x + k * g * finder->size, left < g ? left : g, &bits);
+        find_extrema_of_group(finder, k, x + k * g * finder->size, left < g ? left : g,
+                              &bits);
     }
     return bits < PQ_INFINITY_BITS;
 }
@@ -133,8 +141,8 @@ struct grouped {
     bool by_magnitude;
 };
 
-/* Whether magnitudes are all that scales of float32 data are made of. */
-static bool is_by_magnitude(const struct pq_args *args, const struct pq_choice *choice)
+/* Return true if the scales of a call depend on magnitudes only. */
+static bool depends_on_magnitude(const struct pq_args *args, const struct pq_choice *choice)
 {
     const enum pq_type code = args->out.type;
     const bool is_signed =
@@ -145,7 +153,8 @@ static bool is_by_magnitude(const struct pq_args *args, const struct pq_choice *
            choice->highest_code == 0;
 }
 
-/* Some groups after the other: extrema, what is chosen of them, and codes. */
+/* Find the extrema of a tile of groups, choose their parameters, and quantize the groups.
+ * Repeat for all tiles of a part. */
 static enum pq_status run_groups(void *context, const struct pq_kernels *kernels,
                                  const struct pq_args *args, bool all_numbers,
                                  pq_cells_fn *take, void *what, int part, int parts)
@@ -157,16 +166,17 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
     struct finder finder = {.run = kernels->minmax[row],
                             .groups = kernels->minmax_groups[row],
                             .magnitude = grouped->by_magnitude ? kernels->magnitude : NULL,
-                            .wide = args->in.type == PQ_F64,
+                            .is_f64 = args->in.type == PQ_F64,
                             .size = job->in_size};
     const ptrdiff_t g = dim->group_size, all = (dim->end - 1) / g + 1;
-    /* No two parts have bits of a byte. */
+    /* No two parts write to one byte: parts begin at multiples of `unit` groups. */
     const ptrdiff_t unit = job->pack.bits != 0 ? 8 : 1, units = (all - 1) / unit + 1;
     const ptrdiff_t share = units / parts, more = units % parts;
     const ptrdiff_t begin = (share * part + (part < more ? part : more)) * unit;
     const ptrdiff_t due = begin + (share + (part < more ? 1 : 0)) * unit;
     const ptrdiff_t end = due < all ? due : all;
-    const ptrdiff_t near = PIECE / (g * dim->in), some = near < GROUPS ? near : GROUPS;
+    const ptrdiff_t near = TILE_BYTES / (g * dim->in);
+    const ptrdiff_t some = near < TILE_GROUPS ? near : TILE_GROUPS;
     const ptrdiff_t step = some > 0 ? some : 1;
     enum pq_status status = PQ_OK;
     (void)all_numbers;
@@ -176,15 +186,16 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
             pq_position_at(pq_position_start(&job->plan), dim, k * g);
         const ptrdiff_t stop = (k + step < end ? k + step : end) * g;
         const size_t n = (size_t)((stop < dim->end ? stop : dim->end) - k * g);
-        if (!find_all(&finder, at.in, n, (size_t)g)) {
+        if (!find_extrema(&finder, at.in, n, (size_t)g)) {
             status = PQ_ERR_NONFINITE;
             break;
         }
         const struct pq_cells cells = {
             .n = (n - 1) / (size_t)g + 1,
-            .lowest = end_at(&finder, 0, 0),
-            .highest = end_at(&finder, 1, 0),
-            /* The caller's own arrays, reached through the plan's const pointers. */
+            .lowest = extremum_at(&finder, 0, 0),
+            .highest = extremum_at(&finder, 1, 0),
+            /* The plan has const pointers to the caller's arrays, which are outputs here.
+             */
             .scale = (char *)(uintptr_t)at.scale,
             .zero = (char *)(uintptr_t)at.zero,
             .scale_stride = dim->scale,
@@ -197,9 +208,9 @@ static enum pq_status run_groups(void *context, const struct pq_kernels *kernels
     return status;
 }
 
-/* Whether groups follow each other on both sides, and codes are of a type for which it does
- * not matter what zero points there will be. */
-static bool are_groups(const struct pq_job *job, const struct pq_choice *choice)
+/* Return true if run_groups() can process the job: groups are contiguous on both sides, and
+ * the kernel does not depend on the values of the zero points, which are unknown yet. */
+static bool can_run_groups(const struct pq_job *job, const struct pq_choice *choice)
 {
     const struct pq_dim *const dim = &job->plan.dim[0];
     return pq_job_is_groups(job) && !pq_dim_uniform(dim) && dim->scale != 0 &&
@@ -209,7 +220,7 @@ static bool are_groups(const struct pq_job *job, const struct pq_choice *choice)
 
 /* ---- calls ---- */
 
-/* The job of quantizing, but for what its zero points are, which there are none of yet. */
+/* Fill in the quantizing job, except its zero points, which are not known yet. */
 static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kernels,
                                const struct pq_args *args, enum pq_type code)
 {
@@ -222,7 +233,7 @@ static enum pq_status make_job(struct pq_job *job, const struct pq_kernels *kern
     return pq_job_init(job, kernels, args);
 }
 
-/* The code that a choice is for. */
+/* Return the code type of a choice, or its default. */
 static enum pq_type code_of(const struct pq_choice *choice)
 {
     return choice->code != PQ_NO_TYPE             ? choice->code
@@ -248,7 +259,7 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
         return PQ_ERR_NULL;
     }
     const struct pq_choice *const choice = known;
-    ranged = *args; /* the codes of parameters are those that there may be */
+    ranged = *args; /* quantize to the range that the parameters are chosen for */
     if (choice->lowest_code != 0 || choice->highest_code != 0) {
         ranged.lowest_code = choice->lowest_code;
         ranged.highest_code = choice->highest_code;
@@ -259,13 +270,13 @@ enum pq_status pq_dynamic_quantize(const struct pq_kernels *kernels,
         return pq_choose_params(kernels, args, choice, part, parts);
     }
     const bool no_zeros = pq_is_narrow_float(args->out.type);
-    if (are_groups(&grouped.job, choice)) {
+    if (can_run_groups(&grouped.job, choice)) {
         grouped.job.zero_given = !no_zeros;
-        grouped.by_magnitude = is_by_magnitude(args, choice);
+        grouped.by_magnitude = depends_on_magnitude(args, choice);
         return pq_choose_params_by(run_groups, &grouped, kernels, args, choice, part,
                                    parts);
     }
     struct slabs slabs = {kernels, choice, no_zeros};
-    PQ_TRY(pq_choose_params_by(search_nothing, NULL, kernels, args, choice, part, parts));
-    return pq_for_slabs(args, true, SLAB, run_slab, &slabs, part, parts);
+    PQ_TRY(pq_choose_params_by(skip_search, NULL, kernels, args, choice, part, parts));
+    return pq_for_slabs(args, true, SLAB_BYTES, run_slab, &slabs, part, parts);
 }

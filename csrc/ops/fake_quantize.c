@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_quantize: dequantize(quantize(in)), by one kernel, or a piece of codes at a time, in
- * L1. */
+/* fake_quantize: dequantize(quantize(in)), by one kernel, or by two kernels on one tile of
+ * codes at a time, which L1 holds. */
 #include "args.h"
 #include "engine/slabs.h"
 #include "ops/fused.h"
 
 enum {
-    ROOM = 1 << 14,  /* bytes of codes */
-    PIECE = 1 << 13, /* elements, at most */
-    FLOATS = 512,    /* of narrow floats with float64 parameters */
-    MANY = 64,       /* elements of which it is worth to know whether all are in range */
-    NEAR_BYTES = 1 << 17 /* of input that is gone over twice */
+    TILE_BYTES = 1 << 14,      /* buffer for the codes of a tile */
+    TILE_ELEMENTS = 1 << 13,   /* most elements of a tile */
+    FLOAT_TILE_ELEMENTS = 512, /* of narrow floats with float64 parameters */
+    COUNTED_ELEMENTS = 64,     /* parts of a tile to count in after a count of the tile */
+    SLAB_BYTES = 1 << 17       /* input of a slab that is read twice */
 };
 
-/* ---- pieces ---- */
+/* ---- tiles ---- */
 
-/* The parameters from group `k` on. */
-static void move_params(struct pq_run *to, const struct pq_run *from, size_t k,
-                        bool general)
+/* Make the parameters of `to` start at group `k` of `from`. */
+static void set_params_from_group(struct pq_run *to, const struct pq_run *from, size_t k,
+                                  bool general)
 {
     if (general) {
         to->scale.f64 = from->scale.f64 + k;
@@ -30,8 +30,8 @@ static void move_params(struct pq_run *to, const struct pq_run *from, size_t k,
     }
 }
 
-/* The words of the elements from `i` on, where there are any. */
-static const uint32_t *noise_at(const struct pq_run *run, size_t i)
+/* Return the random words from element `i` on, or null in calls without them. */
+static const uint32_t *random_words_at(const struct pq_run *run, size_t i)
 {
     return run->random_words != NULL ? run->random_words + i : NULL;
 }
@@ -46,9 +46,9 @@ static const uint32_t *noise_at(const struct pq_run *run, size_t i)
         break;                                                                             \
     }
 
-/* What codes of a wider type say of their range. */
-static void find_within(char *PQ_RESTRICT y, const char *PQ_RESTRICT codes, size_t n,
-                        enum pq_type wider, struct pq_range range)
+/* Write 1 for each code of the type `wider` that is in range, and 0 for all other codes. */
+static void find_in_range(char *PQ_RESTRICT y, const char *PQ_RESTRICT codes, size_t n,
+                          enum pq_type wider, struct pq_range range)
 {
     switch (wider) {
         WITHIN(int16_t, I16)
@@ -60,9 +60,11 @@ static void find_within(char *PQ_RESTRICT y, const char *PQ_RESTRICT codes, size
 }
 #undef WITHIN
 
-/* Elements of one group, or with parameters of their own: which of them are counted. */
-static void find_counted(const struct pq_run *part, char *codes, const char *x, char *y,
-                         size_t n)
+/* Write 1 for each element in range, and 0 for all other elements. The kernel counts
+ * elements out of range: if the count is not 0, divide the elements and repeat. All
+ * elements belong to one group, or each element has its own parameters. */
+static void find_in_range_by_count(const struct pq_run *part, char *codes, const char *x,
+                                   char *y, size_t n)
 {
     const struct pq_fused *const fused = part->fused;
     struct pq_run one = *part;
@@ -74,20 +76,20 @@ static void find_counted(const struct pq_run *part, char *codes, const char *x, 
         memset(y, outside == 0, n);
         return;
     }
-    const size_t half = n > MANY ? MANY : n / 2;
+    const size_t half = n > COUNTED_ELEMENTS ? COUNTED_ELEMENTS : n / 2;
     for (size_t i = 0; i < n; i += half) {
-        move_params(&one, part, part->group == 1 ? i : 0, fused->general);
+        set_params_from_group(&one, part, part->group == 1 ? i : 0, fused->general);
         one.fused = fused;
-        one.random_words = noise_at(part, i);
-        find_counted(&one, codes, x + i * fused->real, y + i, n - i < half ? n - i : half);
+        one.random_words = random_words_at(part, i);
+        find_in_range_by_count(&one, codes, x + i * fused->real, y + i,
+                               n - i < half ? n - i : half);
     }
 }
 
-static void dequantize_piece(const struct pq_run *part, const char *codes, char *y,
-                             size_t n)
+static void dequantize_tile(const struct pq_run *part, const char *codes, char *y, size_t n)
 {
     const struct pq_fused *const fused = part->fused;
-    double zeros[FLOATS];
+    double zeros[FLOAT_TILE_ELEMENTS];
     struct pq_run back = fused->back;
     back.group = part->group;
     back.scale = part->scale;
@@ -106,15 +108,15 @@ static void dequantize_piece(const struct pq_run *part, const char *codes, char 
     fused->dequantize(&back, codes, y, n);
 }
 
-/* At most `most` elements, or rows of `n` that are no more. */
-static void run_piece(const struct pq_run *part, const char *x, char *y, size_t n)
+/* Process a tile: `n` elements, or rows of `n` elements with equal parameters. */
+static void run_tile(const struct pq_run *part, const char *x, char *y, size_t n)
 {
     const struct pq_fused *const fused = part->fused;
     const size_t all = n * (part->rows > 1 ? part->rows : 1);
-    _Alignas(64) char codes[ROOM];
+    _Alignas(64) char codes[TILE_BYTES];
     struct pq_run run = *part;
     if (fused->counts) {
-        find_counted(part, codes, x, y, n);
+        find_in_range_by_count(part, codes, x, y, n);
         return;
     }
     run.out_stride = (ptrdiff_t)(n * fused->code);
@@ -125,18 +127,18 @@ static void run_piece(const struct pq_run *part, const char *x, char *y, size_t 
         fused->extend(codes, codes, all);
     }
     if (fused->dequantize != NULL) {
-        dequantize_piece(part, codes, y, n);
+        dequantize_tile(part, codes, y, n);
         if (fused->saturation != NULL) {
             pq_count_saturated(part, x, y, n);
         }
     } else {
-        find_within(y, codes, n, fused->wider, fused->range);
+        find_in_range(y, codes, n, fused->wider, fused->range);
     }
 }
 
 /* ---- the kernel ---- */
 
-/* Quantize and dequantize as many rows with the same parameters as the buffer holds.
+/* Quantize and dequantize rows with equal parameters, as many at a time as a tile holds.
  * Stochastic calls have one row. */
 static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
 {
@@ -144,13 +146,14 @@ static void run_rows(const struct pq_run *run, const char *x, char *y, size_t n)
     struct pq_run some = *run;
     for (size_t row = 0; row < run->rows; row += step) {
         some.rows = run->rows - row < step ? run->rows - row : step;
-        run_piece(&some, x + (ptrdiff_t)row * run->in_stride,
-                  y + (ptrdiff_t)row * run->out_stride, n);
+        run_tile(&some, x + (ptrdiff_t)row * run->in_stride,
+                 y + (ptrdiff_t)row * run->out_stride, n);
     }
 }
 
-/* How many elements come next: whole groups, or some of one. */
-static size_t next_piece(const struct pq_run *run, size_t done, size_t n, size_t most)
+/* Return the number of elements of the next tile: complete groups, or a part of one group.
+ */
+static size_t next_tile(const struct pq_run *run, size_t done, size_t n, size_t most)
 {
     const size_t g = run->group, left = n - done;
     size_t count = most / g * g;
@@ -161,6 +164,7 @@ static size_t next_piece(const struct pq_run *run, size_t done, size_t n, size_t
     return left < count ? left : count;
 }
 
+/* The kernel: divide a run into tiles. A mask has no gaps, unless the run has gaps. */
 static void run_fused(const struct pq_run *run, const void *px, void *py, size_t n)
 {
     const struct pq_fused *const fused = run->fused;
@@ -174,7 +178,7 @@ static void run_fused(const struct pq_run *run, const void *px, void *py, size_t
         return;
     }
     part.rows = 0;
-    if (apart) { /* a group at a time, which has no gaps */
+    if (apart) { /* each tile has one group, so that no tile has gaps */
         part.in_gap = part.out_gap = 0;
     }
     for (size_t row = 0; row < (run->rows > 1 ? run->rows : 1); row++) {
@@ -184,12 +188,12 @@ static void run_fused(const struct pq_run *run, const void *px, void *py, size_t
             const size_t most = apart && run->group > 1 && run->group < fused->most
                                     ? run->group
                                     : fused->most;
-            m = next_piece(run, done, n, most);
+            m = next_tile(run, done, n, most);
             part.group =
                 run->group < m || part.in_gap != 0 || part.out_gap != 0 ? run->group : m;
-            move_params(&part, run, done / run->group, fused->general);
-            part.random_words = noise_at(run, row * n + done);
-            run_piece(&part, from, to, m);
+            set_params_from_group(&part, run, done / run->group, fused->general);
+            part.random_words = random_words_at(run, row * n + done);
+            run_tile(&part, from, to, m);
             const ptrdiff_t groups = (ptrdiff_t)(m / run->group);
             from += (ptrdiff_t)(m * fused->real) + groups * run->in_gap;
             to += (ptrdiff_t)(m * fused->result) + groups * run->out_gap;
@@ -199,7 +203,8 @@ static void run_fused(const struct pq_run *run, const void *px, void *py, size_t
 
 /* ---- methods ---- */
 
-/* With float64 parameters, as the other direction has them. */
+/* Use a general kernel with float64 parameters in one direction, because the other
+ * direction does. */
 static void make_general(struct pq_method *how, pq_kernel_fn *kernel)
 {
     if (how->affine.inner != NULL) {
@@ -218,14 +223,15 @@ static void set_sizes(struct pq_fused *fused, const struct pq_method *how,
     fused->code = pq_bytes_of(carrier);
     fused->result = result;
     fused->general = how->general;
-    fused->most = ROOM / fused->code < PIECE ? ROOM / fused->code : PIECE;
+    const size_t most = TILE_BYTES / fused->code;
+    fused->most = most < TILE_ELEMENTS ? most : TILE_ELEMENTS;
     if (how->general && pq_is_narrow_float(carrier)) {
-        fused->most = FLOATS;
+        fused->most = FLOAT_TILE_ELEMENTS;
         fused->no_zeros = true;
     }
 }
 
-/* The arguments of one direction. */
+/* Return the arguments of one direction. */
 static struct pq_args between(const struct pq_args *args, enum pq_type in, enum pq_type out)
 {
     struct pq_args one = *args;
@@ -234,8 +240,9 @@ static struct pq_args between(const struct pq_args *args, enum pq_type in, enum 
     return one;
 }
 
-/* Integers of at most 16 bits from float32 numbers, saturated and nothing else. */
-static bool suits_fake_quantize(const struct pq_args *args, enum pq_type code)
+/* Return true if the kernel fake_quantize supports the call: float32 to integers of at most
+ * 16 bits, half to even, without offsets, fills or policies. */
+static bool can_use_kernel(const struct pq_args *args, enum pq_type code)
 {
     const bool is_plain = args->round == PQ_HALF_EVEN && !args->zero_first &&
                           args->offset == NULL && !args->inverse && args->fills == 0;
@@ -245,7 +252,7 @@ static bool suits_fake_quantize(const struct pq_args *args, enum pq_type code)
            pq_bytes_of(pq_carrier_of(code)) <= 2;
 }
 
-/* By one kernel, which takes parameters as that to the type of the codes does. */
+/* Use the kernel fake_quantize. Its parameters are the parameters of quantize. */
 static enum pq_status set_fake_quantize(struct pq_method *how, struct pq_fused *fused,
                                         const struct pq_kernels *kernels,
                                         const struct pq_args *args, enum pq_type code)
@@ -265,7 +272,7 @@ static enum pq_status set_fake_quantize(struct pq_method *how, struct pq_fused *
     return status;
 }
 
-/* By two kernels. */
+/* Use two kernels, for quantize and dequantize. */
 static enum pq_status set_fused(struct pq_method *how, struct pq_fused *fused,
                                 const struct pq_kernels *kernels,
                                 const struct pq_args *args, enum pq_type code)
@@ -299,13 +306,12 @@ static enum pq_status set_fake(struct pq_method *how, struct pq_fused *fused,
                                enum pq_type code)
 {
     PQ_TRY(set_fused(how, fused, kernels, args, code));
-    return suits_fake_quantize(args, code)
-               ? set_fake_quantize(how, fused, kernels, args, code)
-               : PQ_OK;
+    return can_use_kernel(args, code) ? set_fake_quantize(how, fused, kernels, args, code)
+                                      : PQ_OK;
 }
 
-/* A type of which the codes tell those that are beyond the range of another; none: 64 bits,
- * and narrow floats. */
+/* Return the integer type for codes that exceed the range of `code`, or PQ_NO_TYPE for
+ * 64-bit integers and narrow floats. */
 static enum pq_type wider_than(enum pq_type code)
 {
     return !pq_is_integer(code) || pq_is_64_bit(code) ? PQ_NO_TYPE
@@ -314,7 +320,8 @@ static enum pq_type wider_than(enum pq_type code)
                                                       : PQ_I64;
 }
 
-/* Which elements are within range: the quotient rounded, and the zero point, are a code. */
+/* Compute the mask of elements in range: the sum of the rounded quotient and the zero point
+ * is a code. */
 static enum pq_status set_mask(struct pq_method *how, struct pq_fused *fused,
                                const struct pq_kernels *kernels, const struct pq_args *args,
                                enum pq_type code)
@@ -353,6 +360,7 @@ enum pq_status pq_fake_method(struct pq_method *how, struct pq_fused *fused,
 
 /* ---- calls ---- */
 
+/* A call of fake_quantize with a mask. */
 struct faking {
     const struct pq_kernels *kernels;
     enum pq_type code;
@@ -393,8 +401,8 @@ static enum pq_status run_method(set_fused_fn *set, const struct faking *faking,
     return PQ_OK;
 }
 
-/* Whether the bytes of the mask lie as elements of `out` do. */
-static bool lies_as_out(const struct pq_array *mask, const struct pq_args *args)
+/* Return true if the mask has the strides of `out`, in elements. */
+static bool has_strides_of_out(const struct pq_array *mask, const struct pq_args *args)
 {
     const ptrdiff_t size = (ptrdiff_t)pq_bytes_of(args->out.type);
     for (int d = 0; d < args->ndim; d++) {
@@ -405,18 +413,18 @@ static bool lies_as_out(const struct pq_array *mask, const struct pq_args *args)
     return true;
 }
 
-/* Whether the kernel writes the mask, too: where it sees the elements of `out` themselves.
- */
+/* Return true if the kernel can write the mask, too: it must write to `out` directly. */
 static bool has_mask(const struct fake_job *fake, const struct pq_array *mask,
                      const struct pq_args *args)
 {
-    return fake->fused.fake_quantize.bytes != 0 && lies_as_out(mask, args) &&
+    return fake->fused.fake_quantize.bytes != 0 && has_strides_of_out(mask, args) &&
            pq_job_is_direct(&fake->job);
 }
 
-/* All of a call, or of a slab of it, with the mask that begins at `at`; not, where that
- * takes more than a pass. */
-static bool run_at_once(const struct faking *faking, const struct pq_args *args, char *at)
+/* Compute values and mask of a slab in one pass. The mask starts at `at`. Return false, and
+ * write nothing, if the kernel cannot write the mask. */
+static bool run_in_one_pass(const struct faking *faking, const struct pq_args *args,
+                            char *at)
 {
     struct fake_job fake;
     const bool done = make_job(&fake, set_fake, faking, args) == PQ_OK &&
@@ -438,7 +446,7 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     for (int d = 0; d < slab->ndim; d++) {
         at += first[d] != 0 ? first[d] * faking->mask.strides[d] : 0;
     }
-    if (run_at_once(faking, slab, at)) {
+    if (run_in_one_pass(faking, slab, at)) {
         return PQ_OK;
     }
     PQ_TRY(run_method(set_fake, faking, slab, 0, 1));
@@ -447,16 +455,16 @@ static enum pq_status run_slab(void *what, const struct pq_args *slab,
     return run_method(set_mask, faking, &mask, 0, 1);
 }
 
-/* How much of the input is done together. */
+/* Return the bytes of input for one slab: no limit if one pass suffices. */
 static ptrdiff_t slab_bytes(const struct faking *faking, const struct pq_args *args)
 {
     struct fake_job fake;
     const bool at_once = make_job(&fake, set_fake, faking, args) == PQ_OK &&
                          has_mask(&fake, &faking->mask, args);
-    return at_once ? PTRDIFF_MAX : NEAR_BYTES;
+    return at_once ? PTRDIFF_MAX : SLAB_BYTES;
 }
 
-/* Whether `out` and `mask` can be written to, before anything is. */
+/* Check `out` and `mask` before writing to them. */
 static enum pq_status check_mask(const struct faking *faking, const struct pq_args *args)
 {
     struct pq_args mask = *args;
@@ -506,7 +514,7 @@ enum pq_status pq_fake_quantize(const struct pq_kernels *kernels,
     struct faking faking = {kernels, fake->code, fake->mask};
     PQ_TRY(pq_check_fake(args, fake->code));
     struct pq_args plain = *args;
-    if (pq_is_narrow_float(fake->code)) { /* zeros, which are none */
+    if (pq_is_narrow_float(fake->code)) { /* all zero points are 0 */
         plain.zero.data = NULL;
     }
     args = &plain;

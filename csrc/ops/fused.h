@@ -1,53 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers to codes and back, a piece of codes at a time; and what saturates then. */
+/* Quantize and dequantize in one pass, one tile of codes at a time, and count saturated
+ * elements. */
 #ifndef PQ_FUSED_H
 #define PQ_FUSED_H
 
 #include "engine/job.h"
 
-/* Where elements are counted that are too low or too high for the codes by more than
- * `margin`, or under a scale that is none. */
+/* Counters of saturated elements, and the range that defines saturation. */
 struct pq_saturation {
     const struct pq_kernels *kernels;
-    double lowest, highest, margin; /* the codes */
-    bool wide;                      /* float64, else float32 */
+    double lowest, highest; /* the range of codes */
+    double margin;          /* elements within this distance of the range do not count */
+    bool is_f64;            /* elements are float64; otherwise float32 */
     bool has_zero, has_offset;
-    bool wide_zero, unsigned_zero;
-    int64_t *low, *high, *bad;
+    bool is_zero_64_bit, is_zero_unsigned;
+    int64_t *low, *high; /* elements below and above the range */
+    int64_t *bad;        /* elements with an invalid scale */
 };
 
-/* What is done to a piece, beside the parameters of a run. */
+/* How to process a tile. Without `dequantize`, the result is a mask with 1 for each element
+ * that is in range. */
 struct pq_fused {
-    pq_kernel_fn *quantize, *dequantize;   /* null: what is within range is said instead */
-    pq_bytes_fn *narrow, *extend;          /* null: codes are as they were quantized */
-    size_t real, code, result;             /* bytes of an element */
-    size_t most;                           /* elements of a piece */
-    bool general;                          /* parameters are float64 */
-    bool no_zeros;                         /* for dequantizing there are +0 */
-    bool counts;                           /* by counting what is not within range */
-    enum pq_type wider;                    /* of codes that say it themselves ... */
-    struct pq_range range;                 /* ... by being within this */
-    struct pq_fake_quantize fake_quantize; /* of 0 bytes where no kernel does all of it */
+    pq_kernel_fn *quantize, *dequantize;
+    pq_bytes_fn *narrow, *extend; /* saturate codes to a narrow integer; null: no step */
+    size_t real, code, result;    /* bytes of an element */
+    size_t most;                  /* elements of a tile */
+    bool general;                 /* parameters are float64 */
+    bool no_zeros;                /* dequantize with zero points of +0 */
+    /* How to compute the mask: */
+    bool counts;           /* true: count out-of-range elements; false: compare codes */
+    enum pq_type wider;    /* the type of the codes to compare */
+    struct pq_range range; /* codes in range */
+    struct pq_fake_quantize fake_quantize; /* parameters of the kernel fake_quantize;
+                                              bytes = 0: run the two kernels */
     struct pq_run back;                    /* options of dequantizing */
     struct pq_affine affine;
-    const struct pq_saturation *saturation; /* not null: what saturates is counted */
+    const struct pq_saturation *saturation; /* null: do not count saturated elements */
 };
 
-/* What goes to codes of type `code` and back: a method for pq_job_run(), which takes
- * `fused` with it. */
+/* Fill in the method that quantizes to codes of type `code` and dequantizes them. The
+ * method refers to `fused`. */
 enum pq_status pq_fake_method(struct pq_method *how, struct pq_fused *fused,
                               const struct pq_kernels *kernels, const struct pq_args *args,
                               enum pq_type code);
 
-/* What is wrong with arguments for that. */
+/* Check the arguments of fake_quantize, except shapes and strides. */
 enum pq_status pq_check_fake(const struct pq_args *args, enum pq_type code);
 
-/* How elements of float32 or float64 that become such codes are counted. */
+/* Return the range, without counters, for elements quantized to the type `code`. */
 struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
                                       const struct pq_args *args,
                                       const struct pq_method *how, enum pq_type code);
 
-/* Count `n` elements from `x` on which `y` came back of, with the parameters of the run. */
+/* Count the saturated elements of the `n` elements at `x`. `y` has their dequantized
+ * values, and the run has their parameters. */
 void pq_count_saturated(const struct pq_run *run, const char *x, const char *y, size_t n);
 
 #endif

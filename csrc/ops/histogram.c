@@ -40,11 +40,11 @@ void pq_clear_extrema(const struct pq_counting *counting, struct pq_extrema *fou
     found->bits = 0;
     for (size_t c = 0; c < n; c++) {
         if (counting->is_f64) {
-            found->lo.wide[c] = HUGE_VAL;
-            found->hi.wide[c] = -HUGE_VAL;
+            found->lo.f64[c] = HUGE_VAL;
+            found->hi.f64[c] = -HUGE_VAL;
         } else {
-            found->lo.single[c] = INFINITY;
-            found->hi.single[c] = -INFINITY;
+            found->lo.f32[c] = INFINITY;
+            found->hi.f32[c] = -INFINITY;
         }
     }
 }
@@ -52,8 +52,8 @@ void pq_clear_extrema(const struct pq_counting *counting, struct pq_extrema *fou
 void pq_merge_extrema(const struct pq_counting *counting, const struct pq_extrema *found,
                       size_t c, double *lowest, double *highest)
 {
-    const double lo = counting->is_f64 ? found->lo.wide[c] : (double)found->lo.single[c];
-    const double hi = counting->is_f64 ? found->hi.wide[c] : (double)found->hi.single[c];
+    const double lo = counting->is_f64 ? found->lo.f64[c] : (double)found->lo.f32[c];
+    const double hi = counting->is_f64 ? found->hi.f64[c] : (double)found->hi.f32[c];
     *lowest = lo < *lowest ? lo + 0.0 : *lowest;
     *highest = hi > *highest ? hi + 0.0 : *highest;
 }

@@ -63,7 +63,7 @@ struct measuring {
     const struct pq_args *args;
     struct dims dims;
     ptrdiff_t groups, size; /* number of groups, and of elements of a group */
-    bool wide;              /* float64, else float32 */
+    bool is_f64;            /* float64, else float32 */
     int exponent;           /* elements are multiplied by 2^-exponent */
     ptrdiff_t next;         /* step of `errors` from a group to its neighbour */
     size_t rows;            /* number of groups that are measured together */
@@ -211,9 +211,9 @@ static void run_round_trip(struct round_trip *trip, const char *x, char *y, ptrd
 /* ---- tiles ---- */
 
 /* Return an element. */
-PQ_INLINE double number_of(const char *p, size_t i, bool wide)
+PQ_INLINE double number_of(const char *p, size_t i, bool is_f64)
 {
-    if (wide) {
+    if (is_f64) {
         double v;
         memcpy(&v, p + i * sizeof v, sizeof v);
         return v;
@@ -225,13 +225,13 @@ PQ_INLINE double number_of(const char *p, size_t i, bool wide)
 
 static double number_at(const struct measuring *m, const char *p, size_t i)
 {
-    return number_of(p, i, m->wide);
+    return number_of(p, i, m->is_f64);
 }
 
 static void put_number(const struct measuring *m, char *p, size_t i, double v)
 {
     const float single = (float)v;
-    if (m->wide) {
+    if (m->is_f64) {
         memcpy(p + i * sizeof v, &v, sizeof v);
     } else {
         memcpy(p + i * sizeof single, &single, sizeof single);
@@ -252,7 +252,7 @@ PQ_RARE const char *scale_down(char *to, const char *from, size_t n, int exponen
 
 static enum pq_type type_of(const struct measuring *m)
 {
-    return m->wide ? PQ_F64 : PQ_F32;
+    return m->is_f64 ? PQ_F64 : PQ_F32;
 }
 
 /* Load the next elements of each row of one side. */
@@ -336,17 +336,17 @@ PQ_RARE void add_clean(const struct measuring *m, struct found *to, const char *
             put_number(m, bx, k, finite ? a : 0);
             put_number(m, by, k, finite ? b : 0);
         }
-        m->kernels->sums->errors[m->wide](bx, by, some, &to->lanes);
+        m->kernels->sums->errors[m->is_f64](bx, by, some, &to->lanes);
     }
 }
 
 /* Return the first element before `n` of a lane that has this error, or `n`. Comparing the
  * bits without the sign is faster than comparing values. */
 PQ_INLINE size_t find_in_lane(const char *x, const char *y, size_t lane, size_t n,
-                              uint64_t error, bool wide)
+                              uint64_t error, bool is_f64)
 {
     for (size_t i = lane; i < n; i += PQ_SUM_LANES) {
-        const double e = number_of(x, i, wide) - number_of(y, i, wide);
+        const double e = number_of(x, i, is_f64) - number_of(y, i, is_f64);
         if (pq_bits_f64(e) << 1 == error) {
             return i;
         }
@@ -362,8 +362,8 @@ static size_t find_error(const struct measuring *m, const struct pq_lanes *lanes
     size_t first = n;
     for (size_t lane = 0; lane < PQ_SUM_LANES; lane++) {
         if (pq_bits_f64(lanes->most[lane]) << 1 == bits) {
-            first = m->wide ? find_in_lane(x, y, lane, first, bits, true)
-                            : find_in_lane(x, y, lane, first, bits, false);
+            first = m->is_f64 ? find_in_lane(x, y, lane, first, bits, true)
+                              : find_in_lane(x, y, lane, first, bits, false);
         }
     }
     return first;
@@ -377,7 +377,7 @@ static void add_piece(const struct measuring *m, struct found *to, const char *x
     if (m->clean) {
         add_clean(m, to, x, y, n);
     } else {
-        m->kernels->sums->errors[m->wide](x, y, n, &to->lanes);
+        m->kernels->sums->errors[m->is_f64](x, y, n, &to->lanes);
     }
     m->kernels->sums->total(&to->lanes, &to->total);
     const double most = to->total.most;
@@ -633,7 +633,7 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
         for (ptrdiff_t t = turn; t < end; t++) {
             struct pq_error *const to = errors + enter_groups(m, t) * chunks + chunk;
             add_runs(m, to, first + i, n - i < step ? n - i : step);
-            if (m->wide && i + step >= n) {
+            if (m->is_f64 && i + step >= n) {
                 measure_again(m, to, first, n);
             }
         }
@@ -713,7 +713,7 @@ enum pq_status pq_measure(const struct pq_kernels *kernels, const struct pq_args
     }
     m.args = args;
     set_rooms(&m, found, MOST_ROWS, rooms, ROOM);
-    m.wide = args->in.type == PQ_F64 || args->out.type == PQ_F64;
+    m.is_f64 = args->in.type == PQ_F64 || args->out.type == PQ_F64;
     measure(&m, kernels, kept, errors, part, parts);
     return PQ_OK;
 }
@@ -793,7 +793,7 @@ enum pq_status pq_measure_params(const struct pq_kernels *kernels,
     }
     set_rooms(&m, found, FEW_ROWS, rooms, LESS);
     m.raw = m.y_room; /* of `x`, before there is a `y` */
-    m.wide = own.in.type == PQ_F64;
+    m.is_f64 = own.in.type == PQ_F64;
     if (!pq_is_empty(&own)) {
         struct pq_args whole = own;
         set_group(&group, &own, kept);

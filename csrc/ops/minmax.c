@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* minmax: the extrema as they are, and what of the data is not finite. */
+/* minmax: merges the extrema of arrays. Also counts elements that are NaN or infinite. */
 #include "args.h"
 #include "engine/reduce.h"
 #include "math/fpenv.h"
 #include "math/scalar_math.h"
 
-/* ---- the results as they are ---- */
+/* ---- extrema ---- */
 
+/* Merge extrema into the float64 results of earlier calls. */
 static void merge_cells(void *what, const struct pq_cells *cells)
 {
-    const bool wide = *(const bool *)what;
+    const bool is_f64 = *(const bool *)what;
     for (size_t k = 0; k < cells->n; k++) {
         double *lo = (double *)(void *)(cells->scale + (ptrdiff_t)k * cells->scale_stride);
         double *hi = (double *)(void *)(cells->zero + (ptrdiff_t)k * cells->zero_stride);
-        const double least = pq_cell_at(cells->lowest, wide, k);
-        const double most = pq_cell_at(cells->highest, wide, k);
+        const double least = pq_cell_at(cells->lowest, is_f64, k);
+        const double most = pq_cell_at(cells->highest, is_f64, k);
         *lo = least < *lo ? least : *lo;
         *hi = most > *hi ? most : *hi;
     }
 }
 
-/* The same as magnitudes, of float32. */
-PQ_NOINLINE void merge_singles(float *PQ_RESTRICT to, const float *least, const float *most,
-                               size_t n)
+/* Merge the larger magnitude of each pair of extrema into float32 results. */
+PQ_NOINLINE void merge_magnitudes_f32(float *PQ_RESTRICT to, const float *least,
+                                      const float *most, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         const float magnitude = most[k] > -least[k] ? most[k] : -least[k];
@@ -32,16 +33,16 @@ PQ_NOINLINE void merge_singles(float *PQ_RESTRICT to, const float *least, const 
 
 static void merge_magnitudes(void *what, const struct pq_cells *cells)
 {
-    const bool wide = *(const bool *)what;
-    if (!wide && cells->scale_stride == (ptrdiff_t)sizeof(float)) {
-        merge_singles((void *)cells->scale, cells->lowest, cells->highest, cells->n);
+    const bool is_f64 = *(const bool *)what;
+    if (!is_f64 && cells->scale_stride == (ptrdiff_t)sizeof(float)) {
+        merge_magnitudes_f32((void *)cells->scale, cells->lowest, cells->highest, cells->n);
         return;
     }
     for (size_t k = 0; k < cells->n; k++) {
-        const float least = (float)pq_cell_at(cells->lowest, wide, k);
-        const float most = (float)pq_cell_at(cells->highest, wide, k);
-        merge_singles((void *)(cells->scale + (ptrdiff_t)k * cells->scale_stride), &least,
-                      &most, 1);
+        const float least = (float)pq_cell_at(cells->lowest, is_f64, k);
+        const float most = (float)pq_cell_at(cells->highest, is_f64, k);
+        merge_magnitudes_f32((void *)(cells->scale + (ptrdiff_t)k * cells->scale_stride),
+                             &least, &most, 1);
     }
 }
 
@@ -66,15 +67,17 @@ enum pq_status pq_minmax(const struct pq_kernels *kernels, const struct pq_args 
     struct pq_args placed = *args;
     placed.scale = args->lowest;
     placed.zero = args->highest;
-    bool wide = args->in.type == PQ_F64;
-    const enum pq_status status = pq_find_extrema(
-        kernels, &placed, false, magnitudes ? merge_magnitudes : merge_cells, &wide, 0, 1);
+    bool is_f64 = args->in.type == PQ_F64;
+    const enum pq_status status =
+        pq_find_extrema(kernels, &placed, false,
+                        magnitudes ? merge_magnitudes : merge_cells, &is_f64, 0, 1);
     *finite = status == PQ_OK;
     return status == PQ_ERR_NONFINITE ? PQ_OK : status;
 }
 
-/* ---- what is not finite ---- */
+/* ---- elements that are NaN or infinite ---- */
 
+/* Count them, and find the position of the first in C order. */
 static void count_nonfinite(const struct pq_args *args, size_t *count, size_t *first)
 {
     ptrdiff_t index[PQ_MAX_NDIM] = {0};

@@ -371,16 +371,17 @@ PQ_NOINLINE double stored_scale(const struct pq_wanted *wanted, double scale)
     return pq_stored_scale(wanted->scale, wanted->real, scale);
 }
 
-/* Apply the formula of a preset, in float64 if `wide`. The results may be infinite or NaN.
+/* Apply the formula of a preset, in float64 if `is_f64`. The results may be infinite or
+ * NaN.
  */
 PQ_NOINLINE struct pq_pair pair_of(const struct pq_wanted *wanted, double lo, double hi,
-                                   bool wide)
+                                   bool is_f64)
 {
     const struct pq_preset *const preset = wanted->preset;
-    const enum pq_type numbers = wide ? PQ_F64 : input_of(preset->numbers, wanted->real);
-    const enum pq_type kept = wide ? PQ_F64 : input_of(preset->kept, wanted->real);
+    const enum pq_type numbers = is_f64 ? PQ_F64 : input_of(preset->numbers, wanted->real);
+    const enum pq_type kept = is_f64 ? PQ_F64 : input_of(preset->kept, wanted->real);
     /* The arguments are float, although the arithmetic is float64. */
-    const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !wide ? PQ_F32 : numbers;
+    const enum pq_type ends = preset->small == PQ_SMALL_TENTH && !is_f64 ? PQ_F32 : numbers;
     struct range of = {as(ends, lo), as(ends, hi), 0, numbers, kept, false};
     if (preset->span == PQ_SPAN_POWER) {
         of.lo = clamp(of.lo, -(double)FLT_MAX / 2, 0);
@@ -419,8 +420,9 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
     const struct pq_preset *const preset = wanted->preset;
     const enum pq_type type = wanted->scale;
     struct pq_pair pair = {0};
-    for (int wide = 0; wide <= 1; wide++) { /* float64 if the scale overflows or vanishes */
-        pair = pair_of(wanted, lo, hi, wide);
+    for (int is_f64 = 0; is_f64 <= 1;
+         is_f64++) { /* float64 if the scale overflows or vanishes */
+        pair = pair_of(wanted, lo, hi, is_f64);
         const bool lost = pair.scale == 0 && preset->from == PQ_FROM_SIGN;
         if (!lost && pair.scale < HUGE_VAL) {
             break;
@@ -441,8 +443,8 @@ struct pq_pair pq_preset_pair(const struct pq_wanted *wanted, double lo, double 
 struct ranges {
     float lo[PQ_CHOSEN], hi[PQ_CHOSEN];
     union {
-        float single[PQ_CHOSEN];
-        double wide[PQ_CHOSEN];
+        float f32[PQ_CHOSEN];
+        double f64[PQ_CHOSEN];
     } scale, zero;
 };
 
@@ -513,8 +515,8 @@ struct ranges {
             to[i] = (uint32_t)(int32_t)(even + (tie ? away * rest : 0));                   \
         }                                                                                  \
     }
-LOOPS(float, single, 0x1.8p23f)
-LOOPS(double, wide, 0x1.8p52)
+LOOPS(float, f32, 0x1.8p23f)
+LOOPS(double, f64, 0x1.8p52)
 #undef LOOPS
 
 /* Compute scales and zero points by reciprocals, for PQ_FROM_SIGN. */
@@ -526,9 +528,8 @@ static void make_by_sign(const struct pq_wanted *wanted, size_t n,
     for (size_t i = 0; i < n; i++) {
         const float inverse = levels / (of->hi[i] - of->lo[i]);
         const float lo = of->lo[i] * inverse, hi = of->hi[i] * inverse;
-        of->scale.single[i] = 1 / inverse;
-        of->zero.single[i] =
-            (lowest + lo) + (highest + hi) > 0 ? lowest - lo : highest - hi;
+        of->scale.f32[i] = 1 / inverse;
+        of->zero.f32[i] = (lowest + lo) + (highest + hi) > 0 ? lowest - lo : highest - hi;
     }
 }
 
@@ -570,17 +571,17 @@ static void make_scales(const struct pq_wanted *wanted, size_t n, struct ranges 
                         float *PQ_RESTRICT scale)
 {
     if (wanted->preset->numbers != PQ_NUMBERS_F64) {
-        scale_single(wanted, n, of);
-        memcpy(scale, of->scale.single, n * sizeof *scale);
+        scale_f32(wanted, n, of);
+        memcpy(scale, of->scale.f32, n * sizeof *scale);
         return;
     }
-    scale_wide(wanted, n, of);
+    scale_f64(wanted, n, of);
     for (size_t i = 0; i < n; i++) {
-        scale[i] = (float)of->scale.wide[i];
+        scale[i] = (float)of->scale.f64[i];
     }
     if (wanted->preset->before == PQ_BEFORE_STORED) {
         for (size_t i = 0; i < n; i++) {
-            of->scale.wide[i] = (double)scale[i];
+            of->scale.f64[i] = (double)scale[i];
         }
     }
 }
@@ -598,7 +599,7 @@ bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
     n = (n + 7) / 8 * 8;
     if (preset->from == PQ_FROM_SIGN) {
         make_by_sign(wanted, n, &of);
-        memcpy(scale, of.scale.single, n * sizeof *scale);
+        memcpy(scale, of.scale.f32, n * sizeof *scale);
     } else {
         make_scales(wanted, n, &of, scale);
     }
@@ -611,13 +612,13 @@ bool pq_preset_pairs(const struct pq_wanted *wanted, size_t n, const float *los,
             zero[i] = (uint32_t)(int32_t)middle;
         }
     } else if (preset->numbers == PQ_NUMBERS_F64) {
-        zero_wide(wanted, n, &of);
-        round_wide(wanted, n, &of, zero);
+        zero_f64(wanted, n, &of);
+        round_f64(wanted, n, &of, zero);
     } else {
         if (preset->from != PQ_FROM_SIGN) {
-            zero_single(wanted, n, &of);
+            zero_f32(wanted, n, &of);
         }
-        round_single(wanted, n, &of, zero);
+        round_f32(wanted, n, &of, zero);
     }
     return true;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repack: codes from bytes to bits and words, and back. */
+/* repack: copies codes from bytes to bits or words, and back. */
 #include "args.h"
 #include "engine/job.h"
 
-/* Codes without what is above their bits. */
+/* Define a function that copies codes and clears the bits above them. */
 #define COPY_CODES(name, mask)                                                             \
     static void name(const void *x, void *y, size_t n)                                     \
     {                                                                                      \
@@ -23,19 +23,19 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
 {
     struct pq_args room;
     PQ_TRY(pq_known_args(&args, &room));
-    struct pq_args plain = *args; /* parameters are not looked at */
+    struct pq_args plain = *args; /* ignore scales, zero points and blocks */
     plain.size = sizeof plain;
     plain.block = NULL;
     plain.scale = plain.zero = (struct pq_array){.data = NULL};
     args = &plain;
     PQ_TRY(pq_check_call(&args, &room, kernels, false, part, parts));
     const enum pq_type type = args->in.type;
-    const bool lies = args->in_layout != NULL || args->out_layout != NULL;
+    const bool has_layout = args->in_layout != NULL || args->out_layout != NULL;
     if (type != args->out.type || !pq_is_code(type) || pq_bytes_of(type) > 1 ||
-        !(lies || pq_is_narrow_integer(type) || pq_is_narrow_float(type))) {
+        !(has_layout || pq_is_narrow_integer(type) || pq_is_narrow_float(type))) {
         return PQ_ERR_TYPE;
     }
-    /* Around it narrow integers are made bytes, and codes again. */
+    /* The engine converts narrow integers to bytes before this copy, and back after it. */
     const int bits = pq_bits_of(pq_carrier_of(type));
     struct pq_job job;
     job.how = (struct pq_method){.copy = bits == 8   ? copy_8_bits

@@ -27,11 +27,11 @@ struct pq_saturation pq_saturation_of(const struct pq_kernels *kernels,
 {
     struct pq_saturation to = {
         .kernels = kernels,
-        .wide = args->in.type == PQ_F64,
+        .is_f64 = args->in.type == PQ_F64,
         .has_zero = args->zero.data != NULL && !pq_is_narrow_float(code),
         .has_offset = args->offset != NULL,
-        .wide_zero = how->wide_zero,
-        .unsigned_zero = args->zero.type == PQ_U64,
+        .is_zero_64_bit = how->wide_zero,
+        .is_zero_unsigned = args->zero.type == PQ_U64,
     };
     if (pq_is_narrow_float(code)) {
         const struct pq_format format = pq_format_of(code);
@@ -63,9 +63,9 @@ static double zero_at(const struct pq_run *run, size_t k)
     if (!to->has_zero) {
         return 0;
     }
-    if (to->wide_zero) {
+    if (to->is_zero_64_bit) {
         const uint64_t zero = run->zero.u64[k];
-        return to->unsigned_zero ? (double)zero : (double)(int64_t)zero;
+        return to->is_zero_unsigned ? (double)zero : (double)(int64_t)zero;
     }
     return run->fused->general ? run->zero.f64[k] : (double)run->zero.i32[k];
 }
@@ -129,7 +129,7 @@ static bool may_saturate(const struct pq_saturation *to, const struct limits *by
     if (n < LEAST) {
         return true;
     }
-    if (to->wide) {
+    if (to->is_f64) {
         memcpy(&doubles[0], x, sizeof *doubles);
         doubles[1] = doubles[0];
         to->kernels->minmax[PQ_F64_ROW](x, n, &doubles[0], &doubles[1], &bits);
@@ -157,7 +157,7 @@ static void count_group(const struct pq_saturation *to, const struct limits *by,
         *to->bad += (int64_t)n;
     }
     if (may_saturate(to, by, x, n)) {
-        (to->wide ? count_f64 : count_f32)(by, x, y, n, to->low, to->high);
+        (to->is_f64 ? count_f64 : count_f32)(by, x, y, n, to->low, to->high);
     }
 }
 
@@ -182,7 +182,7 @@ static void load_columns(struct columns *to, const struct pq_run *run, size_t fi
 static void count_columns(const struct pq_run *run, const char *x, const char *y, size_t n)
 {
     const struct pq_saturation *const to = run->fused->saturation;
-    const size_t size = to->wide ? sizeof(double) : sizeof(float);
+    const size_t size = to->is_f64 ? sizeof(double) : sizeof(float);
     const size_t rows = run->rows > 1 ? run->rows : 1;
     struct columns columns;
     for (size_t i = 0, some; i < n; i += some) {
@@ -190,7 +190,7 @@ static void count_columns(const struct pq_run *run, const char *x, const char *y
         load_columns(&columns, run, i, some);
         *to->bad += columns.bad * (int64_t)rows;
         for (size_t r = 0; r < rows; r++) {
-            (to->wide ? count_each_f64 : count_each_f32)(
+            (to->is_f64 ? count_each_f64 : count_each_f32)(
                 &columns, x + (ptrdiff_t)r * run->in_stride + i * size,
                 y + (ptrdiff_t)r * run->out_stride + i * size, some, to->low, to->high);
         }
@@ -200,7 +200,7 @@ static void count_columns(const struct pq_run *run, const char *x, const char *y
 void pq_count_saturated(const struct pq_run *run, const char *x, const char *y, size_t n)
 {
     const struct pq_saturation *const to = run->fused->saturation;
-    const size_t size = to->wide ? sizeof(double) : sizeof(float);
+    const size_t size = to->is_f64 ? sizeof(double) : sizeof(float);
     const size_t g = run->group;
     if (g == 1 && run->in_gap == 0 && run->out_gap == 0) {
         count_columns(run, x, y, n);

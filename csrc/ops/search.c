@@ -29,7 +29,7 @@ struct batch {
     uint32_t zero[BATCH];
     double sum[BATCH];
     /* Input of the grid kernel, see struct pq_grid. */
-    float single[BATCH], lo[BATCH], hi[BATCH];
+    float scale_f32[BATCH], lo[BATCH], hi[BATCH];
 };
 
 /* The candidates of one group in a batch. */
@@ -59,7 +59,7 @@ struct scale_search {
     const struct pq_args *args;
     const struct pq_search *search;
     struct pq_choice choice;
-    bool wide;     /* float64, else float32 */
+    bool is_f64;   /* elements are float64; otherwise float32 */
     bool integers; /* the grid kernel supports the codes */
     struct pq_range range;
     enum pq_type zero_type;
@@ -79,7 +79,7 @@ struct scale_search {
 /* Return the type of the arithmetic. */
 static enum pq_type real_of(const struct scale_search *s)
 {
-    return s->wide ? PQ_F64 : PQ_F32;
+    return s->is_f64 ? PQ_F64 : PQ_F32;
 }
 
 static bool is_weighted(const struct scale_search *s)
@@ -129,8 +129,8 @@ PQ_NOINLINE void walk(struct scale_search *s, const struct group *group, piece_f
 
 struct ends {
     union {
-        float single[2];
-        double wide[2];
+        float f32[2];
+        double f64[2];
     } of;
     uint32_t bits;
 };
@@ -138,11 +138,11 @@ struct ends {
 static void merge_extrema(struct scale_search *s, void *what, size_t n)
 {
     struct ends *const ends = what;
-    if (s->wide) {
-        s->kernels->minmax[PQ_F64_ROW](s->x, n, ends->of.wide, ends->of.wide + 1,
+    if (s->is_f64) {
+        s->kernels->minmax[PQ_F64_ROW](s->x, n, ends->of.f64, ends->of.f64 + 1,
                                        &ends->bits);
     } else {
-        s->kernels->minmax[PQ_F32_ROW](s->x, n, ends->of.single, ends->of.single + 1,
+        s->kernels->minmax[PQ_F32_ROW](s->x, n, ends->of.f32, ends->of.f32 + 1,
                                        &ends->bits);
     }
 }
@@ -153,15 +153,15 @@ static bool find_extrema(struct scale_search *s, struct group *group)
     struct ends ends = {.bits = 0};
     for (int k = 0; k < 2; k++) {
         const double none = k == 0 ? HUGE_VAL : -HUGE_VAL;
-        if (s->wide) {
-            ends.of.wide[k] = none;
+        if (s->is_f64) {
+            ends.of.f64[k] = none;
         } else {
-            ends.of.single[k] = (float)none;
+            ends.of.f32[k] = (float)none;
         }
     }
     walk(s, group, merge_extrema, &ends);
     for (int k = 0; k < 2; k++) {
-        group->range[k] = s->wide ? ends.of.wide[k] : (double)ends.of.single[k];
+        group->range[k] = s->is_f64 ? ends.of.f64[k] : (double)ends.of.f32[k];
     }
     return ends.bits < NOT_FINITE;
 }
@@ -174,7 +174,7 @@ static double scale_at(const struct scale_search *s, const struct batch *batch, 
     const struct pq_params from = {(const char *)batch->scale + j * pq_bytes_of(type), 0,
                                    type, false};
     double scale;
-    pq_load_scales_f64(&scale, &from, 1, !s->wide);
+    pq_load_scales_f64(&scale, &from, 1, !s->is_f64);
     return scale;
 }
 
@@ -195,7 +195,7 @@ static void load_grid(const struct scale_search *s, struct batch *batch, size_t 
                                     false};
     const float lo = (float)s->range.lo, hi = (float)s->range.hi;
     int32_t zero[BATCH];
-    pq_load_scales_f32(batch->single, &scales, n);
+    pq_load_scales_f32(batch->scale_f32, &scales, n);
     pq_load_zeros_i32(zero, &zeros, n);
     for (size_t j = 0; j < n; j++) {
         batch->lo[j] = lo - (float)zero[j];
@@ -208,7 +208,7 @@ static struct pq_grid grid_of(const struct scale_search *s, const struct trial *
     const struct batch *const batch = trial->batch;
     const struct group *const group = s->group;
     return (struct pq_grid){.count = trial->count,
-                            .scale = batch->single + trial->first,
+                            .scale = batch->scale_f32 + trial->first,
                             .lo = batch->lo + trial->first,
                             .hi = batch->hi + trial->first,
                             .lowest = (float)group->range[0],
@@ -268,7 +268,7 @@ static void try_each(struct scale_search *s, void *what, size_t n)
     const struct trial *const trial = what;
     for (size_t j = trial->first; j < trial->first + trial->count; j++) {
         round_trip(s, trial->batch, j, n, NULL);
-        trial->batch->sum[j] += s->kernels->sums->squares[s->wide](
+        trial->batch->sum[j] += s->kernels->sums->squares[s->is_f64](
             s->x, s->y_room, weights_of(s), n, s->group->unit);
     }
 }
@@ -293,7 +293,7 @@ static void fit_each(struct scale_search *s, void *what, size_t n)
     const struct trial *const trial = what;
     const double one = 1;
     round_trip(s, trial->batch, 0, n, &one);
-    s->kernels->sums->fit[s->wide](s->x, s->y_room, weights_of(s), n, trial->batch->sum);
+    s->kernels->sums->fit[s->is_f64](s->x, s->y_room, weights_of(s), n, trial->batch->sum);
 }
 
 /* Store the nearest scale, half to even. Return false if the type has no positive scale
@@ -378,7 +378,7 @@ PQ_NOINLINE void fill_batch(const struct scale_search *s, struct batch *batch,
         for (size_t j = first; j < first + n; j++, k++) {
             lo[k] = groups[g].range[0] * s->factors[j];
             hi[k] = groups[g].range[1] * s->factors[j];
-            if (!s->wide) {
+            if (!s->is_f64) {
                 lo[k] = (double)(float)lo[k];
                 hi[k] = (double)(float)hi[k];
             }
@@ -392,7 +392,7 @@ PQ_NOINLINE void fill_batch(const struct scale_search *s, struct batch *batch,
 static double unit_of(const struct scale_search *s, const double *range)
 {
     int exponent = 0;
-    if (!s->wide) {
+    if (!s->is_f64) {
         return 1;
     }
     frexp(range[1] > -range[0] ? range[1] : -range[0], &exponent);
@@ -499,7 +499,7 @@ PQ_RARE void set_up(struct scale_search *s)
                    ? (struct pq_range){choice->lowest_code, choice->highest_code}
                    : pq_range_of(code);
     s->zero_type = pq_is_integer(code) ? pq_carrier_of(code) : PQ_I8;
-    s->integers = pq_is_integer(code) && pq_bits_of(code) <= 16 && !s->wide;
+    s->integers = pq_is_integer(code) && pq_bits_of(code) <= 16 && !s->is_f64;
     for (int j = 0; j < USUAL; j++) {
         s->factor[j] = 1 - j / 100.0;
     }
@@ -536,7 +536,7 @@ PQ_RARE enum pq_status check_choice(struct scale_search *s, const struct pq_choi
         s->choice.code = PQ_I8;
     }
     if (s->choice.scale == PQ_NO_TYPE) {
-        s->choice.scale = s->wide ? PQ_F64 : PQ_F32;
+        s->choice.scale = s->is_f64 ? PQ_F64 : PQ_F32;
     }
     status = pq_choose(&s->choice, 0, &none, &none, &result, &result);
     if (status != PQ_OK) {
@@ -635,7 +635,7 @@ enum pq_status pq_search_params(const struct pq_kernels *kernels,
     s.kernels = kernels;
     s.args = args;
     s.search = known;
-    s.wide = args->in.type == PQ_F64;
+    s.is_f64 = args->in.type == PQ_F64;
     const pq_fpenv found = pq_fpenv_enter();
     status = check_weights(args, &s.search->weights);
     if (status == PQ_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words on 32 codes, of a byte each, in plain C: what makes numbers of blocks of weights.
- * Memory needs no alignment. Words of more than one step are not repeated, to be small.
+ * Vector words on 32 codes of one byte each, in plain C, for GGUF blocks. Memory needs no
+ * alignment. Words of several steps are not inlined, so that the code stays small.
  */
 #ifndef PQ_CODES_SCALAR_H
 #define PQ_CODES_SCALAR_H
@@ -24,7 +24,7 @@ PQ_INLINE c32 c32_load(const uint8_t *p)
     return r;
 }
 
-/* Words of 8 bytes, the lowest of each first. */
+/* Return the bytes of four words, the lowest byte of each word first. */
 PQ_INLINE c32 c32_join(uint64_t x, uint64_t y, uint64_t z, uint64_t w)
 {
     const uint64_t words[4] = {x, y, z, w};
@@ -40,7 +40,7 @@ PQ_INLINE c32 c32_splat(uint8_t s)
     return r;
 }
 
-/* The lower halves of 16 bytes, then the upper ones. */
+/* Return the lower halves of 16 bytes, and then the upper halves. */
 PQ_NOINLINE c32 c32_nibbles(const uint8_t *p)
 {
     c32 r;
@@ -51,7 +51,7 @@ PQ_NOINLINE c32 c32_nibbles(const uint8_t *p)
     return r;
 }
 
-/* The same of each half of them. */
+/* Like c32_nibbles(), for 8 bytes, and then for the next 8 bytes. */
 PQ_INLINE c32 c32_nibbles_of_8(const uint8_t *p)
 {
     c32 r;
@@ -64,7 +64,8 @@ PQ_INLINE c32 c32_nibbles_of_8(const uint8_t *p)
     return r;
 }
 
-/* 32 fields of 2 bits, the lowest first; and 16 of them, of 3 bits, four in each 16. */
+/* Return 32 fields of 2 bits, the lowest first. c32_triples() returns 2 x 16 fields of 3
+ * bits; the lower 12 bits of each 16 bits have four fields. */
 PQ_NOINLINE c32 c32_pairs(uint64_t x)
 {
     c32 r;
@@ -82,7 +83,7 @@ PQ_NOINLINE c32 c32_triples(uint64_t x, uint64_t y)
     return r;
 }
 
-/* `value` where a bit is set, else 0; the lowest bit first. */
+/* Return `value` where a bit is set, else 0. The lowest bit is for the first code. */
 PQ_NOINLINE c32 c32_where(uint32_t bits, uint8_t value)
 {
     c32 r;
@@ -90,21 +91,21 @@ PQ_NOINLINE c32 c32_where(uint32_t bits, uint8_t value)
     return r;
 }
 
-/* Signed codes, those of the other sign where a bit is set. */
+/* Negate codes where a bit is set. */
 PQ_NOINLINE c32 c32_flip(c32 x, uint32_t bits)
 {
     EACH_CODE(i) x.v[i] = (uint8_t)(bits >> i & 1 ? -x.v[i] : x.v[i]);
     return x;
 }
 
-/* Bits from `shift` on of each code, as many as `mask` has. */
+/* Shift codes right, and mask them. */
 PQ_INLINE c32 c32_field(c32 x, int shift, uint8_t mask)
 {
     EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] >> shift & mask);
     return x;
 }
 
-/* Codes that stay within a byte. */
+/* Shift codes left. No code may exceed a byte. */
 PQ_INLINE c32 c32_raise(c32 x, int shift)
 {
     EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] << shift);
@@ -117,46 +118,46 @@ PQ_INLINE c32 c32_or(c32 x, c32 y)
     return x;
 }
 
-/* Modulo 256. */
+/* Subtract modulo 256. */
 PQ_INLINE c32 c32_subtract(c32 x, c32 y)
 {
     EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] - y.v[i]);
     return x;
 }
 
-/* Of codes below 16 the entries of a table. */
+/* Return the table entries of codes below 16. */
 PQ_NOINLINE c32 c32_look_up(const int8_t *table, c32 x)
 {
     EACH_CODE(i)
     {
         x.v[i] = (uint8_t)table[x.v[i]];
-        PQ_IN_ORDER(); /* vectors of it take ten times the code, and as long */
+        PQ_IN_ORDER(); /* a vectorized loop has ten times the code and no gain */
     }
     return x;
 }
 
-/* 16 numbers times `scale`; NaN as every CPU has it. */
+/* Multiply 16 numbers by `scale`. NaN becomes the canonical NaN. */
 PQ_NOINLINE void scale_table(float *to, const float *from, float scale)
 {
     for (int i = 0; i < 16; i++) {
         to[i] = pq_canonical_f32(from[i] * scale);
-        PQ_IN_ORDER(); /* as above */
+        PQ_IN_ORDER(); /* like c32_look_up() */
     }
 }
 
-/* The same of bytes, of which the lower four bits count, and a table of float32. */
+/* Store the entries of a float32 table. The lower four bits of each byte are the index. */
 PQ_NOINLINE void c32_values(char *to, const uint8_t *p, const float *table)
 {
     float y[32];
     EACH_CODE(i)
     {
         y[i] = table[p[i] & 15];
-        PQ_IN_ORDER(); /* as above */
+        PQ_IN_ORDER(); /* like c32_look_up() */
     }
     memcpy(to, y, sizeof y);
 }
 
-/* The places of numbers in a tree of `levels`, 4 or 8: see struct pq_codebook. */
+/* Find table indices in a search tree of 4 or 8 levels, see struct pq_codebook. */
 PQ_NOINLINE c32 c32_find(const float *x, const float *bound, int levels)
 {
     c32 r;
@@ -171,8 +172,8 @@ PQ_NOINLINE c32 c32_find(const float *x, const float *bound, int levels)
     return r;
 }
 
-/* The digits of base 3 that the fractions x y / 256 begin with: floor(3 (x y mod 256) /
- * 256). */
+/* Return the first digit, in base 3, of the fraction of x * y / 256: floor(3 * (x * y mod
+ * 256) / 256). */
 PQ_NOINLINE c32 c32_trits(c32 x, c32 y)
 {
     EACH_CODE(i) x.v[i] = (uint8_t)((uint8_t)(x.v[i] * y.v[i]) * 3 >> 8);
@@ -184,8 +185,8 @@ PQ_INLINE float half_value(uint16_t bits)
     return pq_f32_from_f16(bits);
 }
 
-/* Signed codes times `a`, the second half of them times `b`, to float32; plus `c` and `d`,
- * where the products are exact. */
+/* Store signed codes as float32, the first half times `a` and the second half times `b`.
+ * store_shifted() adds `c` and `d`; there, the products must be exact. */
 PQ_NOINLINE void store_scaled(char *to, c32 x, float a, float b)
 {
     float y[32];
@@ -220,7 +221,7 @@ PQ_NOINLINE void eight_to_bf16(uint16_t *to, const float *from)
     }
 }
 
-/* 32 float32 numbers, their NaN canonical, to float16 and bfloat16. */
+/* Convert 32 float32 numbers, whose NaN are canonical, to float16 or bfloat16. */
 PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
 {
     for (int i = 0; i < 32; i += 8) {
@@ -235,9 +236,9 @@ PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
     }
 }
 
-/* ---- of numbers, which are finite ---- */
+/* ---- words on finite numbers ---- */
 
-/* The least and the largest of multiples of 16 numbers; zeros may have either sign. */
+/* Find the extrema of a multiple of 16 numbers. Zeros may have either sign. */
 PQ_NOINLINE void float_ends(const float *x, int n, float *least, float *most)
 {
     float low = x[0], high = x[0];
@@ -249,10 +250,10 @@ PQ_NOINLINE void float_ends(const float *x, int n, float *least, float *most)
     *most = high;
 }
 
-/* The largest magnitude of them. */
+/* Return the largest magnitude of a multiple of 16 numbers. */
 PQ_NOINLINE float float_magnitude(const float *x, int n)
 {
-    int32_t most = 0; /* bits of magnitudes are in their order */
+    int32_t most = 0; /* the bits of magnitudes have the order of the magnitudes */
     for (int i = 0; i < n; i++) {
         const int32_t bits = (int32_t)(pq_bits_f32(x[i]) & 0x7fffffff);
         most = bits > most ? bits : most;
@@ -260,20 +261,20 @@ PQ_NOINLINE float float_magnitude(const float *x, int n)
     return pq_f32_bits((uint32_t)most);
 }
 
-/* (x - low) i + added, two or three roundings, without its fraction: of a byte. */
+/* Return (x - low) * i + added, with a rounding after each step, truncated to a byte. */
 PQ_NOINLINE c32 c32_truncated(const float *x, float low, float i, float added)
 {
     c32 r;
     EACH_CODE(k)
     {
         const float v = (x[k] - low) * i + added;
-        r.v[k] = (uint8_t)(int)(fabsf(v) < 256 ? v : 0); /* of NaN, too */
+        r.v[k] = (uint8_t)(int)(fabsf(v) < 256 ? v : 0); /* NaN becomes 0 */
     }
     return r;
 }
 
-/* x i to the nearest integers, which signed bytes hold: half away from zero, where what
- * truncation leaves is exact; and half to even, by an addition. */
+/* Round x * i to signed bytes. c32_rounded() rounds half away from zero, by the fraction
+ * that truncation leaves. c32_nearest() rounds half to even, by an addition. */
 PQ_NOINLINE c32 c32_rounded(const float *x, float i)
 {
     c32 r;
@@ -292,8 +293,8 @@ PQ_NOINLINE c32 c32_nearest(const float *x, float i)
     return r;
 }
 
-/* Quotients of magnitudes to the next integers above, at most 32. The second half of them
- * has a divisor of its own. */
+/* Divide magnitudes by `a`, or in the second half by `b`. Round up to integers of at most
+ * 32. */
 PQ_NOINLINE c32 c32_rounded_up(const float *x, float a, float b)
 {
     c32 r;
@@ -301,12 +302,12 @@ PQ_NOINLINE c32 c32_rounded_up(const float *x, float a, float b)
     {
         const float q = fabsf(x[k]) / (k < 16 ? a : b), v = q < 32 ? q : 32;
         r.v[k] = (uint8_t)((int)v + (v > (float)(int)v));
-        PQ_IN_ORDER(); /* to be small */
+        PQ_IN_ORDER(); /* a vectorized loop has more code */
     }
     return r;
 }
 
-/* Bit 7 where numbers are below 0; the other bits are of no meaning. */
+/* Set bit 7 where numbers are below 0. The other bits have no meaning. */
 PQ_NOINLINE c32 c32_signs(const float *x)
 {
     c32 r;
@@ -319,14 +320,14 @@ PQ_INLINE uint16_t half_bits(float v)
     return pq_f16_from_f32(v);
 }
 
-/* ---- of codes to bytes ---- */
+/* ---- storing codes ---- */
 
 PQ_INLINE void c32_store(uint8_t *p, c32 x)
 {
     memcpy(p, x.v, sizeof x.v);
 }
 
-/* Codes below 16: what c32_nibbles makes codes of. */
+/* Store codes below 16 in the format of c32_nibbles(). */
 PQ_NOINLINE void c32_put_nibbles(uint8_t *p, c32 x)
 {
     for (int i = 0; i < 16; i++) {
@@ -334,7 +335,7 @@ PQ_NOINLINE void c32_put_nibbles(uint8_t *p, c32 x)
     }
 }
 
-/* Codes below 4: what c32_pairs makes codes of. */
+/* Return codes below 4 in the format of c32_pairs(). */
 PQ_NOINLINE uint64_t c32_joined_pairs(c32 x)
 {
     uint64_t r = 0;
@@ -342,7 +343,7 @@ PQ_NOINLINE uint64_t c32_joined_pairs(c32 x)
     return r;
 }
 
-/* The second and the third eight in each other's place. */
+/* Exchange the second and the third group of 8 codes. */
 PQ_INLINE c32 c32_exchange(c32 x)
 {
     c32 r = x;
@@ -351,7 +352,7 @@ PQ_INLINE c32 c32_exchange(c32 x)
     return r;
 }
 
-/* The upper bits of codes, the lowest of the first. */
+/* Return the top bits of all codes. The lowest bit is from the first code. */
 PQ_NOINLINE uint32_t c32_top_bits(c32 x)
 {
     uint32_t bits = 0;
@@ -359,7 +360,7 @@ PQ_NOINLINE uint32_t c32_top_bits(c32 x)
     return bits;
 }
 
-/* Modulo 256. */
+/* Add modulo 256. */
 PQ_INLINE c32 c32_add(c32 x, c32 y)
 {
     EACH_CODE(i) x.v[i] = (uint8_t)(x.v[i] + y.v[i]);
@@ -372,14 +373,14 @@ PQ_INLINE c32 c32_smaller(c32 x, c32 y)
     return x;
 }
 
-/* Sums of signed codes, 16 each. */
+/* Sum the first 16 and the last 16 signed codes. */
 PQ_NOINLINE void c32_sums(c32 x, int sums[2])
 {
     sums[0] = sums[1] = 0;
     EACH_CODE(i) sums[i / 16] += (int8_t)x.v[i];
 }
 
-/* The fractions of 256 that numbers of five digits of base 3 are, rounded up. */
+/* Return x / 243 as fractions of 256, rounded up. x has five digits in base 3. */
 PQ_INLINE c32 c32_fraction(c32 x)
 {
     EACH_CODE(i) x.v[i] = (uint8_t)((x.v[i] * 256 + 242) / 243);

@@ -7,7 +7,7 @@
 
 #include "scalar/simd_scalar.h"
 
-/* The flags of this file in setup.py suit these kernels, and slow down those of ops.inc. */
+/* setup.py has flags for this file, which would slow down the kernels of ops.inc. */
 #include "kernels/affine.inc"
 #include "kernels/int64.inc"
 #include "kernels/kernels.inc"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of sums, in plain C: eight float32 or four float64 numbers at a time, each lane
- * by itself, so that every level adds the same numbers in the same order.
+ * Vector words for sums, in plain C: eight float32 or four float64 lanes. Each lane sums
+ * its own elements, so that every instruction set adds equal numbers in equal order.
  */
 #ifndef PQ_LANES_SCALAR_H
 #define PQ_LANES_SCALAR_H
@@ -89,7 +89,7 @@ BINARY(d4_multiply, d4, a.v[i] * b.v[i])
 BINARY(d4_larger, d4, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 #undef BINARY
 
-/* To integers, half to even, of magnitudes up to 2^22: next to 1.5 * 2^23 there are only
+/* Round magnitudes up to 2^22 half to even: float32 numbers next to 1.5 * 2^23 are
  * integers. */
 PQ_INLINE f8 f8_nearest(f8 a)
 {
@@ -105,7 +105,7 @@ PQ_INLINE d4 d4_magnitude(d4 a)
     return r;
 }
 
-/* c + a * b, where the product is exact. */
+/* Return c + a * b. The product must be exact. */
 PQ_INLINE d4 d4_add_product(d4 a, d4 b, d4 c)
 {
     d4 r;
@@ -113,7 +113,7 @@ PQ_INLINE d4 d4_add_product(d4 a, d4 b, d4 c)
     return r;
 }
 
-/* Halves are added to each other until one lane is left. */
+/* Return the sum of all lanes: add the second half to the first half until one is left. */
 PQ_INLINE double d4_sum(d4 a)
 {
     return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]);

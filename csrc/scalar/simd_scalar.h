@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vector words in plain C: a block is 32 elements. Loops have no branches and a length
- * that compilers vectorize for their baseline rather than unroll.
+ * The vector words in plain C, on chunks of 32 elements. Loops have no branches, and their
+ * length makes compilers vectorize them instead of unrolling them.
  */
 #ifndef PQ_SIMD_SCALAR_H
 #define PQ_SIMD_SCALAR_H
@@ -16,8 +16,8 @@
 #define PQ_HALF (PQ_CHUNK / 2)
 #define PQ_SQUARE4 8
 #define PQ_SQUARE8 8
-/* One copy of each loop, types and mode looked at once per block: copies specialised for
- * each would gain little and take minutes to compile. */
+/* Each loop is compiled once and branches on types and mode for each chunk. An instance for
+ * each type and mode would gain little and take minutes to compile. */
 #define PQ_BODY PQ_NOINLINE
 #define PQ_SPECIALISED 0
 #define PQ_FAST_QUOTIENT 0 /* no fused multiply-add */
@@ -89,7 +89,7 @@ case PQ_##type:                                                                 
     EACH(i) r.v[i] = pq_f32_from_f16(pq_half_of_code(c[i], PQ_##type));                    \
     break;
 
-/* Codes of a narrow float as float16 numbers, see pq_half_of_code. */
+/* Load codes of a narrow float as float16 numbers, see pq_half_of_code(). */
 PQ_NOINLINE vf load_halves(const void *p, enum pq_type type)
 {
     uint8_t c[PQ_CHUNK];
@@ -118,7 +118,6 @@ PQ_INLINE vi splat_i32(int32_t s)
     return r;
 }
 
-/* Each for the `g` elements of a group. */
 /* ---- arithmetic ---- */
 
 #define BINARY(name, type, expression)                                                     \
@@ -134,8 +133,8 @@ BINARY(add, vf, a.v[i] + b.v[i])
 BINARY(add_i32, vi, (int32_t)((uint32_t)a.v[i] + (uint32_t)b.v[i]))
 BINARY(subtract_i32, vi, (int32_t)((uint32_t)a.v[i] - (uint32_t)b.v[i]))
 BINARY(smaller_i32, vi, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
-/* Not 0, and not finite, somewhere in what is returned if b is so, or `a` has a NaN that
- * `smaller` does not keep. */
+/* Collect values that are not finite. The result has one if b has one, or if a has a NaN,
+ * which smaller() and larger() may drop. */
 BINARY(gather_nans, vf, a.v[i] == a.v[i] ? b.v[i] : a.v[i])
 BINARY(smaller, vf, a.v[i] < b.v[i] ? a.v[i] : b.v[i])
 BINARY(larger, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
@@ -144,7 +143,8 @@ BINARY(cap_keep_nan, vf, b.v[i] < a.v[i] ? b.v[i] : a.v[i])
 BINARY(floor_drop_nan, vf, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 #undef BINARY
 
-/* The least and the largest of those that are PQ_LANES apart. */
+/* Store one extremum for each lane: the least or largest of the elements i, i + PQ_LANES,
+ * i + 2 * PQ_LANES, ... */
 #define FOLD(name, type, block, comparison)                                                \
     PQ_INLINE void name(type *p, block a)                                                  \
     {                                                                                      \
@@ -161,7 +161,7 @@ FOLD(store_smallest, float, vf, <)
 FOLD(store_largest, float, vf, >)
 FOLD(store_largest_i32, int32_t, vi, >)
 
-/* ---- blocks of 16 bits ---- */
+/* ---- chunks of 16-bit elements ---- */
 
 PQ_INLINE vh load_16(const void *p)
 {
@@ -175,7 +175,7 @@ PQ_INLINE void store_16(void *p, vh a)
     memcpy(p, a.v, sizeof a.v);
 }
 
-/* Floating-point numbers as integers of the same order: signs and magnitudes as numbers. */
+/* Convert bits of 16-bit floats to integers with the order of the floats, and back. */
 PQ_INLINE vh to_order(vh a)
 {
     EACH(i) a.v[i] = (int16_t)(a.v[i] < 0 ? -(a.v[i] & 0x7fff) : a.v[i]);
@@ -204,8 +204,8 @@ FOLD(store_smallest_i16, int16_t, vh, <)
 FOLD(store_largest_i16, int16_t, vh, >)
 #undef FOLD
 
-/* The least and the largest of each of 8 lines of PQ_LANES16 lanes, and of PQ_LANES rows of
- * as many lanes. */
+/* Store the least or largest element of each line: of 8 lines of PQ_LANES16 elements, or of
+ * PQ_LANES lines of PQ_LANES elements. */
 #define OF_LINES(name, type, lines, lanes, comparison)                                     \
     PQ_INLINE void name(type *to, const type *line)                                        \
     {                                                                                      \
@@ -223,7 +223,7 @@ OF_LINES(smallest_of_rows, float, PQ_LANES, PQ_LANES, <)
 OF_LINES(largest_of_rows, float, PQ_LANES, PQ_LANES, >)
 #undef OF_LINES
 
-/* x * y + z, where the product is exact */
+/* Return x * y + z. The product must be exact. */
 PQ_INLINE vf scaled_add(vf x, vf y, vf z)
 {
     vf r;
@@ -237,7 +237,7 @@ PQ_INLINE vi mask_i32(vi a, int32_t bits)
     return a;
 }
 
-/* Of numbers that are not negative. */
+/* Shift right. No element may be negative. */
 PQ_INLINE vi shift_right(vi a, int n)
 {
     EACH(i) a.v[i] >>= n;
@@ -265,7 +265,7 @@ PQ_INLINE int any_nan(vf a)
     return found;
 }
 
-/* NaN stays one; its bits do not matter. */
+/* Round to float16 precision. NaN stays NaN, with any bits. */
 PQ_INLINE vf round_to_f16(vf a)
 {
     EACH(i) a.v[i] = pq_f32_from_f16(pq_f16_from_f32(a.v[i]));
@@ -292,14 +292,15 @@ PQ_INLINE vf u32_to_f32(vi a)
     return r;
 }
 
-/* From 2^23 on all numbers are integers. */
+/* Round half to even. Magnitudes from 2^23 on are integers. */
 PQ_INLINE float nearest_one(float v)
 {
     const float magic = v < 0 ? -0x1p23f : 0x1p23f, n = v + magic - magic;
     return v > -0x1p23f && v < 0x1p23f ? n : v;
 }
 
-/* To int32 and uint32, half to even, saturating, NaN to the least. */
+/* Round half to even to int32 or uint32, with saturation. NaN becomes the lowest integer.
+ */
 PQ_INLINE vi whole_i32(vf a)
 {
     vi r;
@@ -328,7 +329,8 @@ PQ_INLINE vf canonical_nan(vf a)
     return a;
 }
 
-/* Bits of the absolute value: they order as the values do, and NaN above infinity. */
+/* Return the bits of magnitudes. They have the order of the magnitudes, with NaN above
+ * infinity. */
 PQ_INLINE vi magnitude_bits(vf a)
 {
     vi r;
@@ -336,7 +338,7 @@ PQ_INLINE vi magnitude_bits(vf a)
     return r;
 }
 
-/* ---- primitives of one number, for rounding ---- */
+/* ---- primitives on one number, for rounding ---- */
 
 /* Return the nearest even integer, for |q| <= 2^22: 1.5 * 2^23 has an ulp of 1. */
 PQ_INLINE float nearest_float(float q)
@@ -344,7 +346,7 @@ PQ_INLINE float nearest_float(float q)
     return q + 0x1.8p23f - 0x1.8p23f;
 }
 
-/* Numbers from 2^52 on are integers. */
+/* Return the nearest even integer. Magnitudes from 2^52 on are integers. */
 PQ_INLINE double nearest_double(double q)
 {
     const double magic = q < 0 ? -0x1p52 : 0x1p52, n = q + magic - magic;
@@ -375,7 +377,7 @@ PRIMITIVES(double, f64, UINT64_C(1) << 63)
 #undef PRIMITIVE
 #undef PRIMITIVES
 
-/* Return q: the conversion to int32 truncates. */
+/* Return q unchanged, because the conversion to int32 truncates. */
 PQ_INLINE float toward_zero_float(float q)
 {
     return q;
@@ -396,7 +398,7 @@ PQ_INLINE double toward_zero_double(double q)
 #define PQ_BELOW_HALF 0x1.fffffffffffffp-2
 #include "kernels/round.inc"
 
-/* |q| <= 2^18 and no NaN, see bound() in quantize.inc */
+/* Round to int32. |q| <= 2^18, and q is not NaN, see bound() in quantize.inc. */
 #define ROUND_TO_I32(mode)                                                                 \
 case PQ_##mode:                                                                            \
     EACH(i) r.v[i] = (int32_t)round_##mode##_float(q.v[i]);                                \
@@ -422,7 +424,7 @@ PQ_INLINE int32_t saturate(int32_t v, int32_t lo, int32_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* Add the zero point, saturate, narrow. */
+/* Add the zero point, saturate and store codes. */
 #define STORE_CODES(name, type, lo, hi)                                                    \
     PQ_INLINE void store_##name(void *p, vi r, vi z)                                       \
     {                                                                                      \
@@ -436,7 +438,7 @@ STORE_CODES(i16, int16_t, INT16_MIN, INT16_MAX)
 STORE_CODES(u16, uint16_t, 0, UINT16_MAX)
 #undef STORE_CODES
 
-/* Bytes of 1 where x and y are equal, else of 0. */
+/* Store a byte for each element: 1 if x and y are equal, else 0. */
 PQ_INLINE void store_equal(void *p, vi x, vi y)
 {
     uint8_t c[PQ_CHUNK];
@@ -468,7 +470,8 @@ PQ_INLINE void store_bf16(void *p, vf a)
     memcpy(p, h, sizeof h);
 }
 
-/* Magnitudes of a narrow float, the signs those of `signs`, but for the code `bare`. */
+/* Store codes of a narrow float from magnitudes and the signs of `signs`. The magnitude
+ * `bare` gets no sign. */
 PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int bare)
 {
     uint8_t c[PQ_CHUNK];
@@ -480,7 +483,7 @@ PQ_INLINE void store_float_codes(void *p, vi magnitudes, vi signs, int sign, int
     memcpy(p, c, sizeof c);
 }
 
-/* ---- float64: half a block ---- */
+/* ---- float64: half a chunk ---- */
 
 typedef struct {
     double v[PQ_HALF];
@@ -507,7 +510,7 @@ PQ_INLINE vd splat_f64(double s)
     return r;
 }
 
-/* The first and the second half of a block. */
+/* Convert the first or the second half of a chunk. */
 #define HALF(name, type, first)                                                            \
     PQ_INLINE vd name(type a)                                                              \
     {                                                                                      \
@@ -521,7 +524,7 @@ HALF(low_i32, vi, 0)
 HALF(high_i32, vi, PQ_HALF)
 #undef HALF
 
-/* Both halves, rounded to float32. */
+/* Join two halves, rounded to float32. */
 PQ_INLINE vf narrow_f64(vd a, vd b)
 {
     vf r;
@@ -530,7 +533,7 @@ PQ_INLINE vf narrow_f64(vd a, vd b)
     return r;
 }
 
-/* The same as if by rounding to odd. */
+/* Join two halves, rounded to odd as by pq_float_to_odd(). */
 PQ_INLINE vf narrow_to_odd(vd a, vd b)
 {
     vf r;
@@ -539,7 +542,7 @@ PQ_INLINE vf narrow_to_odd(vd a, vd b)
     return r;
 }
 
-/* Both halves, integers that int32 holds. */
+/* Join two halves of integers that fit int32. */
 PQ_INLINE vi convert_f64(vd a, vd b)
 {
     vi r;
@@ -583,7 +586,7 @@ PQ_INLINE int any_nan_f64(vd a)
     return found;
 }
 
-/* Bring a within [lo, hi], NaN to lo. */
+/* Bound a to [lo, hi]. NaN becomes lo. */
 PQ_INLINE vd bound_f64(vd a, vd lo, vd hi)
 {
     EACH_HALF(i) a.v[i] = a.v[i] > lo.v[i] ? a.v[i] : lo.v[i];
@@ -614,9 +617,9 @@ PQ_NOINLINE vd round_f64(vd q, enum pq_round mode)
 #undef ROUND_F64
 #undef EACH_HALF
 
-/* ---- random bits beside numbers ---- */
+/* ---- random words, and rounding with them ---- */
 
-/* The upper 24 bits of words, as numbers. */
+/* Convert the upper 24 bits of words to float32. */
 PQ_INLINE vf load_top_24(const void *p)
 {
     uint32_t words[PQ_CHUNK];
@@ -632,7 +635,7 @@ PQ_INLINE vf subtract(vf a, vf b)
     return a;
 }
 
-/* The largest integer that is not above; NaN and infinity stay. */
+/* Round down to an integer. NaN and infinities stay. */
 PQ_INLINE vf round_down(vf a)
 {
     EACH(i)
@@ -643,14 +646,14 @@ PQ_INLINE vf round_down(vf a)
     return a;
 }
 
-/* 1 where a < b, else 0. */
+/* Return 1 where a < b, else 0. */
 PQ_INLINE vf one_where_less(vf a, vf b)
 {
     EACH(i) a.v[i] = a.v[i] < b.v[i] ? 1.0f : 0.0f;
     return a;
 }
 
-/* Numbers of 64 bits, one for each of so many blocks of a generator. */
+/* 64-bit integers, one for each of PQ_STREAMS blocks of the random generator. */
 #define PQ_STREAMS 8
 typedef struct {
     uint64_t v[PQ_STREAMS];
@@ -664,7 +667,7 @@ PQ_INLINE vu splat_u64(uint64_t s)
     return r;
 }
 
-/* Lanes may be in any order, which that of store_streams undoes. */
+/* Load streams. Lanes may be in any order that store_streams() reverses. */
 PQ_INLINE vu load_streams(const uint64_t *p)
 {
     vu r;
@@ -678,7 +681,7 @@ PQ_INLINE vu add_u64(vu a, vu b)
     return a;
 }
 
-/* Products of the lower 32 bits. */
+/* Return the 64-bit products of the lower 32 bits. */
 PQ_INLINE vu product_u32(vu a, vu b)
 {
     EACH_STREAM(i) a.v[i] = (a.v[i] & UINT32_MAX) * (b.v[i] & UINT32_MAX);
@@ -697,7 +700,7 @@ PQ_INLINE vu flip_u64(vu a, vu b)
     return a;
 }
 
-/* The lower 32 bits of all four, block by block. */
+/* Store the lower 32 bits of all four vectors, one block of the generator after another. */
 PQ_INLINE void store_streams(uint32_t *to, vu a, vu b, vu c, vu d)
 {
     EACH_STREAM(i)
@@ -738,7 +741,7 @@ BYTES(smaller_i8, int8_t, (int8_t)a.v[i] < b ? (int8_t)a.v[i] : b)
 BYTES(larger_i8, int8_t, (int8_t)a.v[i] > b ? (int8_t)a.v[i] : b)
 #undef BYTES
 
-/* int8 to int32. */
+/* Convert int8 to int32. */
 PQ_INLINE vi widen_bytes(vb a)
 {
     vi r;
@@ -746,7 +749,7 @@ PQ_INLINE vi widen_bytes(vb a)
     return r;
 }
 
-/* Packed codes of 4 bits, above them garbage. */
+/* Unpack codes of 4 or 2 bits into bytes, with garbage above them. */
 PQ_INLINE vb unpack4(const void *p)
 {
     const uint8_t *c = p;
@@ -763,7 +766,7 @@ PQ_INLINE vb unpack2(const void *p)
     return r;
 }
 
-/* Bytes of 4 bits, packed. */
+/* Pack bytes whose upper bits are 0. */
 PQ_INLINE void pack4(void *p, vb a)
 {
     uint8_t *c = p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of scalar/codes_scalar.h. The file that includes it has the intrinsics. */
+/* The vector words of scalar/codes_scalar.h. The including file includes the intrinsics. */
 #ifndef PQ_CODES_AVX2_H
 #define PQ_CODES_AVX2_H
 
@@ -36,7 +36,7 @@ PQ_INLINE c32 c32_nibbles_of_8(const uint8_t *p)
     return _mm256_permute4x64_epi64(c32_nibbles(p), 0xd8);
 }
 
-/* Each byte four times, moved down by 0, 2, 4 and 6 bits: as two bytes, then as four. */
+/* Turn each byte into two 16-bit fields of 4 bits, and each field into two bytes of 2. */
 PQ_INLINE c32 c32_pairs(uint64_t x)
 {
     const __m256i w = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)x));
@@ -46,7 +46,8 @@ PQ_INLINE c32 c32_pairs(uint64_t x)
     return _mm256_and_si256(four, _mm256_set1_epi8(3));
 }
 
-/* The same by steps of 3 bits. */
+/* Turn each 12 bits into two 16-bit fields of 6 bits, and each field into two bytes of 3.
+ */
 PQ_INLINE c32 c32_triples(uint64_t x, uint64_t y)
 {
     const __m256i w = _mm256_cvtepu16_epi32(_mm_set_epi64x((long long)y, (long long)x));
@@ -98,7 +99,8 @@ PQ_INLINE c32 c32_look_up(const int8_t *table, c32 x)
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(entries), x);
 }
 
-/* In order, as streams go: see store_f32 in simd_avx2.h. */
+/* Store in ascending order, as hardware prefetchers expect: see store_f32() in
+ * simd_avx2.h. */
 PQ_INLINE void store_eight(char *to, __m256 x)
 {
     _mm256_storeu_ps((float *)to, x);
@@ -115,7 +117,8 @@ PQ_INLINE void scale_table(float *to, const float *from, float scale)
     }
 }
 
-/* Permutations look at the lower three bits, and the fourth becomes a sign. */
+/* Permutations use the lower three bits of a code. The fourth bit becomes a sign, which
+ * selects the upper half of the table. */
 PQ_INLINE void c32_values(char *to, const uint8_t *p, const float *table)
 {
     const __m256 low = _mm256_loadu_ps(table), high = _mm256_loadu_ps(table + 8);
@@ -128,25 +131,26 @@ PQ_INLINE void c32_values(char *to, const uint8_t *p, const float *table)
     }
 }
 
-/* From the places of one level to those of the next. */
-PQ_INLINE __m256i go_on(__m256i at, __m256 bound, __m256 x)
+/* Step from nodes of one level of the search tree to nodes of the next level. */
+PQ_INLINE __m256i next_level(__m256i at, __m256 bound, __m256 x)
 {
     const __m256i is_less = _mm256_castps_si256(_mm256_cmp_ps(bound, x, _CMP_LT_OQ));
     return _mm256_sub_epi32(_mm256_add_epi32(at, at), is_less);
 }
 
-/* Of eight numbers. A register has the bounds of each of the first four levels. */
+/* Find the table indices of eight numbers. One register holds all bounds of a level in the
+ * first four levels. */
 PQ_INLINE __m256i find_8(const float *from, const float *bound, int levels)
 {
     const __m256 x = _mm256_loadu_ps(from);
     const __m256 second = _mm256_broadcast_ps((const __m128 *)(bound + 2));
     const __m256 third = _mm256_broadcast_ps((const __m128 *)(bound + 4));
-    __m256i at = go_on(_mm256_setzero_si256(), _mm256_broadcast_ss(bound + 1), x);
-    at = go_on(at, _mm256_permutevar_ps(second, at), x);
-    at = go_on(at, _mm256_permutevar_ps(third, at), x);
-    at = go_on(at, _mm256_permutevar8x32_ps(_mm256_loadu_ps(bound + 8), at), x);
+    __m256i at = next_level(_mm256_setzero_si256(), _mm256_broadcast_ss(bound + 1), x);
+    at = next_level(at, _mm256_permutevar_ps(second, at), x);
+    at = next_level(at, _mm256_permutevar_ps(third, at), x);
+    at = next_level(at, _mm256_permutevar8x32_ps(_mm256_loadu_ps(bound + 8), at), x);
     for (int level = 4; level < levels; level++) {
-        at = go_on(at, _mm256_i32gather_ps(bound + (1 << level), at, 4), x);
+        at = next_level(at, _mm256_i32gather_ps(bound + (1 << level), at, 4), x);
     }
     return at;
 }
@@ -161,7 +165,8 @@ PQ_INLINE c32 c32_find(const float *x, const float *bound, int levels)
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(lo, hi), order);
 }
 
-/* As upper bytes of 16 bits, of whose products no more is left than of bytes. */
+/* Multiply bytes as the upper bytes of 16-bit lanes, so that the upper byte of a product is
+ * the product modulo 256. */
 PQ_INLINE c32 c32_trits(c32 x, c32 y)
 {
     const __m256i upper = _mm256_set1_epi16((short)0xff00), three = _mm256_set1_epi16(3);
@@ -213,7 +218,7 @@ PQ_INLINE void narrow_to_f16(uint16_t *to, const float *from)
     }
 }
 
-/* Nearest even by integer addition. */
+/* Round to bfloat16, half to even, by an integer addition. */
 PQ_INLINE __m256i upper_half(const float *from)
 {
     const __m256i u = _mm256_castps_si256(_mm256_loadu_ps(from));
@@ -231,7 +236,7 @@ PQ_INLINE void narrow_to_bf16(uint16_t *to, const float *from)
     }
 }
 
-/* ---- of numbers ---- */
+/* ---- words on finite numbers ---- */
 
 PQ_INLINE void float_ends(const float *x, int n, float *least, float *most)
 {
@@ -243,7 +248,7 @@ PQ_INLINE void float_ends(const float *x, int n, float *least, float *most)
         lo8 = _mm256_min_ps(lo8, b);
         hi8 = _mm256_max_ps(hi8, b);
     }
-    /* From here on the largest of both, one with the other sign, side by side. */
+    /* Negate the minimum. Then one sequence of maxima reduces both extrema. */
     lo = _mm256_xor_ps(_mm256_min_ps(lo, lo8), _mm256_set1_ps(-0.0f));
     hi = _mm256_max_ps(hi, hi8);
     const __m128 a = _mm_max_ps(_mm256_castps256_ps128(lo), _mm256_extractf128_ps(lo, 1));
@@ -270,7 +275,7 @@ PQ_INLINE float float_magnitude(const float *x, int n)
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-/* Of integers that signed bytes hold, others becoming the nearest of these. */
+/* Pack four vectors of int32 to signed bytes, with saturation. */
 PQ_INLINE c32 c32_of(__m256i a, __m256i b, __m256i c, __m256i d)
 {
     const __m256i places = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -294,7 +299,7 @@ PQ_INLINE c32 c32_truncated(const float *x, float low, float i, float added)
                   truncated(x + 24, splat_l, splat_i, splat_a));
 }
 
-/* The largest number below 1/2 is added to magnitudes, which are below 2^22. */
+/* Round half away from zero: add the largest number below 1/2 to magnitudes below 2^22. */
 PQ_INLINE __m256i rounded(const float *x, __m256 i)
 {
     const __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x), i);
@@ -353,7 +358,7 @@ PQ_INLINE uint16_t half_bits(float v)
     return (uint16_t)_mm_cvtsi128_si32(h);
 }
 
-/* ---- of codes to bytes ---- */
+/* ---- storing codes ---- */
 
 PQ_INLINE void c32_store(uint8_t *p, c32 x)
 {
@@ -396,7 +401,7 @@ PQ_INLINE c32 c32_smaller(c32 x, c32 y)
     return _mm256_min_epu8(x, y);
 }
 
-/* Codes and 128, of which sums are taken by eight. */
+/* Add 128 to signed codes. The instruction then sums 8 unsigned bytes at a time. */
 PQ_INLINE void c32_sums(c32 x, int sums[2])
 {
     const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(x, _mm256_set1_epi8(-128)),
@@ -406,8 +411,8 @@ PQ_INLINE void c32_sums(c32 x, int sums[2])
     sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(both, 1)) - 16 * 128;
 }
 
-/* (13 x + 242) / 243 more than x: where that is divided the product by 270 / 2^16 has the
- * same integer below it. */
+/* Return floor((13 x + 242) / 243). Added to x, it is the fraction of c32_fraction(). For
+ * bytes x, the product with 270 / 2^16 has an equal integer part. */
 PQ_INLINE __m256i more_of(__m256i x)
 {
     const __m256i m = _mm256_mullo_epi16(x, _mm256_set1_epi16(13));

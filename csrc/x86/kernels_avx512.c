@@ -41,13 +41,13 @@ static pq_narrow_fn long_to_bf16;
 #  include "kernels/kernels.inc"
 
 /*
- * Long runs. For some microseconds after their first arithmetic of 512 bits CPUs take that
- * slowly, then they lower their clock: from LONG elements on what is gained is not less.
- * MANY are worth a table of results.
+ * Long runs. After their first 512-bit arithmetic, CPUs execute 512-bit instructions slowly
+ * for some microseconds, and then lower their clock. The gain exceeds this cost from
+ * LONG_ELEMENTS on. A table of results pays from TABLE_ELEMENTS on.
  */
-enum { LONG = PQ_LONG_CALL, MANY = 1 << 12 };
+enum { LONG_ELEMENTS = PQ_LONG_CALL, TABLE_ELEMENTS = 1 << 12 };
 
-/* Constants of a run. */
+/* The constants of a run with one scale. */
 struct wide {
     wf s, r, rest, lo, hi;
     wi z;
@@ -58,11 +58,11 @@ struct wide_f64 {
     wi z;
 };
 
-/* ---- blocks: see quantize.inc, encode.inc and general.inc, also for why ---- */
+/* ---- chunk bodies: quantize.inc, encode.inc and general.inc have the proofs ---- */
 
-/* 8-bit codes need no lower bound, as with PQ_CONVERT_IS_LOW. */
-PQ_INLINE void quantize_int64(const char *x, char *y, const struct wide *f,
-                              struct instance k)
+/* Quantize a wide chunk. 8-bit codes need no lower bound, as with PQ_CONVERT_IS_LOW. */
+PQ_INLINE void quantize_wide(const char *x, char *y, const struct wide *f,
+                             struct instance k)
 {
     wf v = wide_cap_keep_nan(load_wide(x, k.real), f->hi), q;
     if (pq_bytes_of(k.code) == 1) {
@@ -115,7 +115,7 @@ PQ_INLINE void quantize_wide_f64(const double *x, char *y, const struct wide_f64
                     f->z, code);
 }
 
-/* As encode_capped, of float64 numbers. */
+/* Like encode_capped(), for float64. */
 PQ_INLINE wi encode_capped_f64(wd q, struct encoding to)
 {
     enum { LESS = 52 - 23 }; /* mantissa bits of float32 */
@@ -146,7 +146,7 @@ PQ_INLINE int encode_wide_f64(const double *x, char *y, const struct wide_f64 *f
 
 /* ---- runs ---- */
 
-/* As chunk_at. */
+/* Like chunk_at(), for wide chunks. */
 PQ_INLINE size_t wide_at(size_t i, size_t n)
 {
     return i + PQ_WIDE <= n ? i : n - PQ_WIDE;
@@ -158,20 +158,22 @@ PQ_INLINE void prefetch_wide_chunk(const char *x, size_t in, const char *y, size
     prefetch_chunk(x + PAGE + PQ_CHUNK * in, in, y + PAGE + PQ_CHUNK * out, out);
 }
 
-/* Where there is a NaN there are more: so many elements go the usual way from one on. */
-enum { CROWD = 4096 };
+/* After a NaN, the 256-bit kernel processes this number of elements, because NaN elements
+ * often come in clusters. */
+enum { AFTER_NAN_ELEMENTS = 4096 };
 
-/* 0: what is there has to be done again. */
+/* Quantize a wide chunk. Return 0 if the caller must repeat it with the 256-bit kernel. */
 PQ_INLINE int map_wide(const char *x, char *y, const struct wide *f, struct instance k)
 {
     if (pq_is_narrow_float(k.code)) {
         return encode_wide(x, y, f, k);
     }
-    quantize_int64(x, y, f, k);
+    quantize_wide(x, y, f, k);
     return 1;
 }
 
-/* Under one scale, of the fast range. From the second on blocks begin with a line. */
+/* Quantize with one scale in the reciprocal range. All chunks except the first start at a
+ * cache line. */
 PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
                         char *y, size_t n, struct instance k)
 {
@@ -188,14 +190,15 @@ PQ_INLINE void map_long(pq_kernel_fn *usual, const struct pq_run *run, const cha
             prefetch_wide_chunk(from, in_size(k), to, out_size(k));
         }
         if (!map_wide(from, to, &f, k)) {
-            const size_t m = n - at < CROWD ? n - at : CROWD;
+            const size_t m = n - at < AFTER_NAN_ELEMENTS ? n - at : AFTER_NAN_ELEMENTS;
             usual(run, from, to, m);
             next = at + m;
         }
     }
 }
 
-/* Long groups of the fast range go that way, `usual` takes the others. */
+/* Quantize groups. Long groups with a scale in the reciprocal range use wide chunks; all
+ * other groups use the kernel `usual`. */
 PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
                                const void *px, void *py, size_t n, enum pq_type real,
                                enum pq_type code)
@@ -205,13 +208,13 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
     struct pq_run group = *run;
     const char *x = px;
     char *y = py;
-    if (run->group < LONG || !even || k.multiplies) {
+    if (run->group < LONG_ELEMENTS || !even || k.multiplies) {
         usual(run, x, y, n);
         return;
     }
     for (size_t m; n > 0; n -= m) {
         m = n < run->group ? n : run->group;
-        if (m >= LONG &&
+        if (m >= LONG_ELEMENTS &&
             can_use_reciprocal(*group.scale.f32, *group.zero.i32, reciprocal_range_of(k))) {
             map_long(usual, &group, x, y, m, k);
         } else {
@@ -224,16 +227,17 @@ PQ_INLINE void map_long_groups(pq_kernel_fn *usual, const struct pq_run *run,
     }
 }
 
-/* ---- what is out of range ---- */
+/* ---- elements out of range ---- */
 
-/* So many elements are looked at together. */
-enum { LOOKED_AT = 4096 };
+/* Elements of a tile, the unit of one check for elements out of range. */
+enum { CHECKED_TILE_ELEMENTS = 4096 };
 
-/* As direct.inc has it: codes are counted from the least one, and what is out of range, or
- * NaN, makes the largest of them larger than any code is. Nothing need be bounded, since
- * conversions make the lowest integer of what is too large. */
-PQ_INLINE __m512i tell_wide(const char *x, char *y, const struct wide *f, int least,
-                            __m512i most, struct instance k)
+/* Quantize a wide chunk with unsigned codes relative to the lowest code, as in direct.inc.
+ * Return the largest relative code so far. NaN and elements out of range make it exceed the
+ * range. No bound is necessary, because the conversion turns large values into INT32_MIN.
+ */
+PQ_INLINE __m512i quantize_wide_checked(const char *x, char *y, const struct wide *f,
+                                        int least, __m512i most, struct instance k)
 {
     const wf v = load_wide(x, k.real);
     if (pq_bytes_of(k.code) == 1) {
@@ -245,9 +249,10 @@ PQ_INLINE __m512i tell_wide(const char *x, char *y, const struct wide *f, int le
     return store_wide_above_16(y, wide_nearest(q), f->z, least, most);
 }
 
-/* Under one scale, of the fast range; what has something out of range is done again. */
-PQ_INLINE void tell_long(const struct pq_run *run, const char *x, char *y, size_t n,
-                         struct instance k)
+/* Quantize with one scale in the reciprocal range. Repeat each tile that has elements out
+ * of range with the 256-bit kernel, which counts them. */
+PQ_INLINE void quantize_long_checked(const struct pq_run *run, const char *x, char *y,
+                                     size_t n, struct instance k)
 {
     const struct pq_range range = run->affine->range;
     const int least = (int)range.lo, far = run->exceeds_cache;
@@ -259,7 +264,7 @@ PQ_INLINE void tell_long(const struct pq_run *run, const char *x, char *y, size_
     const size_t second = PQ_WIDE - (uintptr_t)x % LINE / in_size(k);
     for (size_t m; n > 0; n -= m, x += m * in_size(k), y += m * out_size(k)) {
         __m512i most = _mm512_setzero_si512();
-        m = n < 2 * LOOKED_AT ? n : LOOKED_AT;
+        m = n < 2 * CHECKED_TILE_ELEMENTS ? n : CHECKED_TILE_ELEMENTS;
         for (size_t i = 0, next = second; i < m; i = next, next += PQ_WIDE) {
             const size_t at = wide_at(i, m);
             const char *const from = x + at * in_size(k);
@@ -267,7 +272,7 @@ PQ_INLINE void tell_long(const struct pq_run *run, const char *x, char *y, size_
             if (far) {
                 prefetch_wide_chunk(from, in_size(k), to, out_size(k));
             }
-            most = tell_wide(from, to, &f, least, most, k);
+            most = quantize_wide_checked(from, to, &f, least, most, k);
         }
         if (wide_any_above(most, span, pq_bytes_of(k.code) == 1 ? 16 : 32)) {
             PQ_NAME(quantize_affine)(run, x, y, m);
@@ -275,14 +280,14 @@ PQ_INLINE void tell_long(const struct pq_run *run, const char *x, char *y, size_
     }
 }
 
-/* Long runs of real numbers that are divided by one scale, to integers of at most 16 bits,
- * of which all beyond the range are counted. */
-static int tells_long(const struct pq_run *run, size_t n)
+/* Return true for long runs with one scale that count all elements out of range, from
+ * float32, float16 or bfloat16 to integers of at most 16 bits, without other stages. */
+static int can_quantize_long_checked(const struct pq_run *run, size_t n)
 {
     const struct pq_affine *const affine = run->affine;
-    return n >= LONG && run->group >= n && affine->counts && affine->carrier == PQ_F32 &&
-           !affine->general && !affine->has_offset && !affine->inverse &&
-           run->round == PQ_HALF_EVEN && pq_is_integer(affine->code) &&
+    return n >= LONG_ELEMENTS && run->group >= n && affine->counts &&
+           affine->carrier == PQ_F32 && !affine->general && !affine->has_offset &&
+           !affine->inverse && run->round == PQ_HALF_EVEN && pq_is_integer(affine->code) &&
            pq_bytes_of(affine->code) <= 2;
 }
 
@@ -291,7 +296,7 @@ static int tells_long(const struct pq_run *run, size_t n)
           const struct instance k = instance_of(run, QUANTIZE, from, type);                \
           if (can_use_reciprocal(*run->scale.f32, *run->zero.i32,                          \
                                  reciprocal_range_of(k))) {                                \
-              tell_long(run, x, y, n, k);                                                  \
+              quantize_long_checked(run, x, y, n, k);                                      \
               return;                                                                      \
           }                                                                                \
       }
@@ -301,20 +306,20 @@ static void PQ_LONG(PQ_NAME(quantize_affine))(const struct pq_run *run, const vo
 {
     const enum pq_type real = run->affine->real;
     const size_t bytes = pq_bytes_of(run->affine->code);
-    if (tells_long(run, n)) {
+    if (can_quantize_long_checked(run, n)) {
         PQ_FOR_REAL(TELL_BOTH)
     }
     PQ_NAME(quantize_affine)(run, x, y, n);
 }
-#  undef TELL
-#  undef TELL_BOTH
+#  undef CHECKED
+#  undef CHECKED_PAIRS
 
 /* ---- results of codes ---- */
 
-enum { RESULT = 2 }; /* bytes */
+enum { RESULT_BYTES = 2 };
 
-/* An 8-bit code has 256 results: their lower and their upper bytes. It takes no arithmetic
- * to look them up, so that CPUs need no time to get ready. */
+/* The lower and upper bytes of the 256 results of an 8-bit code. A lookup has no 512-bit
+ * arithmetic, so that CPUs do not slow down at first. */
 struct results {
     __m512i lower[4], upper[4];
 };
@@ -337,18 +342,19 @@ PQ_INLINE struct results results_of(pq_kernel_fn *usual, const struct pq_run *ru
     return all;
 }
 
-/* Blocks but the first are written to whole lines of caches. */
+/* Look up the results of all codes. All chunks except the first fill complete cache lines.
+ */
 PQ_INLINE void look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const char *x,
                             char *y, size_t n)
 {
     const struct results all = results_of(usual, run);
     const int far = run->exceeds_cache;
-    const size_t second = PQ_WIDE - (uintptr_t)y % LINE / RESULT;
+    const size_t second = PQ_WIDE - (uintptr_t)y % LINE / RESULT_BYTES;
     for (size_t i = 0, next = second; i < n; i = next, next += PQ_WIDE) {
         const char *const from = x + wide_at(i, n);
-        char *const to = y + RESULT * wide_at(i, n);
+        char *const to = y + RESULT_BYTES * wide_at(i, n);
         if (far) {
-            prefetch_wide_chunk(from, 1, to, RESULT);
+            prefetch_wide_chunk(from, 1, to, RESULT_BYTES);
         }
         const __m512i code = load_wide_codes(from);
         store_wide_pairs(to, wide_look_up(all.lower, code), wide_look_up(all.upper, code));
@@ -357,26 +363,26 @@ PQ_INLINE void look_up_long(pq_kernel_fn *usual, const struct pq_run *run, const
 
 PQ_INLINE int is_looked_up(enum pq_type code, enum pq_type real)
 {
-    return pq_bytes_of(code) == 1 && pq_bytes_of(real) == RESULT;
+    return pq_bytes_of(code) == 1 && pq_bytes_of(real) == RESULT_BYTES;
 }
 
 PQ_NOINLINE void look_up_groups(pq_kernel_fn *usual, const struct pq_run *run,
                                 const char *x, char *y, size_t n)
 {
     struct pq_run group = *run;
-    if (run->group < MANY) {
+    if (run->group < TABLE_ELEMENTS) {
         usual(run, x, y, n);
         return;
     }
     for (size_t m; n > 0; n -= m) {
         m = n < run->group ? n : run->group;
-        if (m >= MANY) {
+        if (m >= TABLE_ELEMENTS) {
             look_up_long(usual, &group, x, y, m);
         } else {
             usual(&group, x, y, m);
         }
         x += m;
-        y += m * RESULT;
+        y += m * RESULT_BYTES;
         group.scale.f32++;
         group.zero.i32++;
     }
@@ -384,7 +390,7 @@ PQ_NOINLINE void look_up_groups(pq_kernel_fn *usual, const struct pq_run *run,
 
 /* ---- results of packed codes ---- */
 
-/* `offset`: what is added to them; null: nothing. */
+/* Return the 16 results of a group, plus the offset unless `offset` is null. */
 PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
                                    enum pq_type code, enum pq_type real)
 {
@@ -401,8 +407,8 @@ PQ_INLINE __m512i results_of_group(float s, int32_t z, const float *offset,
                : wide_results(lo, hi, real, 1);
 }
 
-/* A group has 16 results, which take no more than a block of it; a code looks its own up.
- */
+/* Dequantize packed codes by a table of the 16 results of each group. The table takes no
+ * longer than one chunk. */
 PQ_INLINE void look_up_sums(const struct pq_run *run, const void *px, void *py, size_t n,
                             const float *offset, enum pq_type code, enum pq_type real)
 {
@@ -417,15 +423,15 @@ PQ_INLINE void look_up_sums(const struct pq_run *run, const void *px, void *py, 
         offset = offset != NULL ? offset + 1 : NULL;
         for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
             if (real == PQ_F32) {
-                put_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, 0), table));
-                put_line(&lines,
-                         _mm512_permutexvar_epi32(wide_spread4(x + STEP / 2, 0), table));
+                store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, 0), table));
+                store_line(&lines,
+                           _mm512_permutexvar_epi32(wide_spread4(x + STEP / 2, 0), table));
             } else {
-                put_line(&lines, _mm512_permutexvar_epi16(wide_spread4_16(x), table));
+                store_line(&lines, _mm512_permutexvar_epi16(wide_spread4_16(x), table));
             }
         }
     }
-    end_lines(&lines, (char *)py + n * pq_bytes_of(real));
+    store_last_line(&lines, (char *)py + n * pq_bytes_of(real));
 }
 
 PQ_INLINE void look_up_packed(const struct pq_run *run, const void *x, void *y, size_t n,
@@ -434,7 +440,7 @@ PQ_INLINE void look_up_packed(const struct pq_run *run, const void *x, void *y, 
     look_up_sums(run, x, y, n, NULL, code, real);
 }
 
-/* To float32: other results are narrowed from that. */
+/* Dequantize to float32 with offsets. Callers narrow these results to other types. */
 #  define PACKED(code)                                                                     \
       static void add_packed_##code(const struct pq_run *run, const void *x, void *y,      \
                                     size_t n)                                              \
@@ -445,7 +451,7 @@ PACKED(I4)
 PACKED(U4)
 #  undef PACKED
 
-/* Those of a table: as kernels of codebooks make them, a group at a time. */
+/* Dequantize packed indices of a codebook of 16 values, with results like codebook.inc. */
 static void book_packed(const struct pq_run *run, const void *px, void *py, size_t n)
 {
     enum { STEP = 8 };
@@ -461,10 +467,10 @@ static void book_packed(const struct pq_run *run, const void *px, void *py, size
         const __m512i table = _mm512_mask_mov_epi32(_mm512_castps_si512(v), is_nan,
                                                     _mm512_set1_epi32(0x7fc00000));
         for (size_t i = 0; i < bytes; i += STEP, x += STEP) {
-            put_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, flip), table));
+            store_line(&lines, _mm512_permutexvar_epi32(wide_spread4(x, flip), table));
         }
     }
-    end_lines(&lines, (char *)py + n * sizeof(float));
+    store_last_line(&lines, (char *)py + n * sizeof(float));
 }
 
 /* ---- float64 ---- */
@@ -492,28 +498,28 @@ static void encode_long_f64(const struct pq_run *run, const double *x, char *y, 
     for (size_t i = 0, next = PQ_WIDE; i < n; i = next, next += PQ_WIDE) {
         const size_t at = wide_at(i, n);
         if (!encode_wide_f64(x + at, y + at, &f, to)) {
-            const size_t m = n - at < CROWD ? n - at : CROWD;
+            const size_t m = n - at < AFTER_NAN_ELEMENTS ? n - at : AFTER_NAN_ELEMENTS;
             PQ_NAME(quantize_general)(run, x + at, y + at, m);
             next = at + m;
         }
     }
 }
 
-/* Far from what underflows or overflows. */
+/* Return true if no step of the reciprocal form can underflow or overflow. */
 static int is_moderate_f64(double s)
 {
     return s >= 0x1p-500 && s <= 0x1p500;
 }
 
-/* Float64 under one scale. */
+/* Return true for long runs of float64 with one moderate scale. */
 static int is_long_f64(const struct pq_run *run, size_t n)
 {
-    return n >= LONG && run->group >= n && run->in == PQ_F64 && run->compute == PQ_F64 &&
-           is_moderate_f64(*run->scale.f64);
+    return n >= LONG_ELEMENTS && run->group >= n && run->in == PQ_F64 &&
+           run->compute == PQ_F64 && is_moderate_f64(*run->scale.f64);
 }
 
-/* Half to even; to narrow floats without a zero point, as what is added loses a sign. 0:
- * not done. */
+/* Quantize float64, half to even. Return 0, and write nothing, for other calls. Narrow
+ * floats must have the zero point -0, because adding +0 changes the sign of -0. */
 PQ_NOINLINE int quantize_long_f64(const struct pq_run *run, const void *x, void *y,
                                   size_t n)
 {
@@ -561,7 +567,7 @@ static void long_to_bf16(const float *x, void *py, size_t n)
       static void PQ_LONG(kernel)(const struct pq_run *run, const void *x, void *y,        \
                                   size_t n)
 
-/* Two functions, so that short runs lose no time with what long ones keep. */
+/* Two functions, so that short runs do not save the registers that long runs need. */
 #  define GROUPS(kernel) GROUPS_NAME(kernel)
 #  define GROUPS_NAME(name) groups_##name
 #  define INSTANCE(kernel, real, code)                                                     \
@@ -572,7 +578,7 @@ static void long_to_bf16(const float *x, void *py, size_t n)
       }                                                                                    \
       LONG_KERNEL(kernel)                                                                  \
       {                                                                                    \
-          if (n < LONG) {                                                                  \
+          if (n < LONG_ELEMENTS) {                                                         \
               kernel(run, x, y, n);                                                        \
           } else {                                                                         \
               GROUPS(kernel)(run, x, y, n);                                                \
@@ -589,7 +595,7 @@ PQ_FOR_REAL(REAL)
 #  define PQ_PAIR(real, code)                                                              \
       LONG_KERNEL(dequantize_##code##_##real)                                              \
       {                                                                                    \
-          if (is_looked_up(PQ_##code, PQ_##real) && n >= MANY) {                           \
+          if (is_looked_up(PQ_##code, PQ_##real) && n >= TABLE_ELEMENTS) {                 \
               look_up_groups(dequantize_##code##_##real, run, x, y, n);                    \
           } else {                                                                         \
               dequantize_##code##_##real(run, x, y, n);                                    \

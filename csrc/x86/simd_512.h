@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words of 512 bits for long runs, beside those of 256: a wide block is 4 x 16 elements, in
- * order. Only what it takes to quantize under one scale that is not special, and to look up
- * bytes.
+ * Vector words on 512-bit registers, for long runs. A wide chunk has 4 x 16 elements, in
+ * order. These words suffice to quantize with one scale in the reciprocal range, and to
+ * look up bytes.
  */
 #ifndef PQ_SIMD_512_H
 #define PQ_SIMD_512_H
@@ -19,7 +19,7 @@ typedef struct {
     __m512i a, b, c, d;
 } wi;
 
-/* Half a wide block of float64, or of integers of 64 bits. */
+/* Half a wide chunk of float64. `wi` also holds half a wide chunk of 64-bit integers. */
 typedef struct {
     __m512d a, b, c, d;
 } wd;
@@ -69,7 +69,7 @@ PQ_INLINE wi widen_i32(vi x)
     return wide_splat_i32(_mm_cvtsi128_si32(_mm256_castsi256_si128(x.a)));
 }
 
-/* ---- arithmetic: means what the words of 256 bits mean ---- */
+/* ---- arithmetic: like the 256-bit words without the prefix wide_ ---- */
 
 /* Return the smaller magnitude, and the number if one operand is NaN. */
 enum { OF_MAGNITUDES = 2 | 8 };
@@ -155,7 +155,8 @@ PQ_INLINE void store512(void *p, __m512i v)
     _mm512_storeu_si512(p, v);
 }
 
-/* The packs work within 128-bit lanes. */
+/* Restore the order of bytes, or of words, after pack instructions, which work within lanes
+ * of 128 bits. */
 PQ_INLINE __m512i wide_bytes_in_order(__m512i v)
 {
     const __m512i order =
@@ -205,8 +206,8 @@ PQ_INLINE int wide_any_above(__m512i v, uint32_t than, int bits)
                       : _mm512_cmpgt_epu32_mask(v, _mm512_set1_epi32((int)than)) != 0;
 }
 
-/* As store_above_8 and store_above_16; returns the largest sums so far, beyond all others
- * where one was too low or NaN, in 16 or in 32 bits. */
+/* Like store_above_8() and store_above_16(). Return the largest sums so far, as unsigned
+ * integers of 16 or 32 bits. A sum below the range, or of NaN, exceeds every valid sum. */
 PQ_INLINE __m512i store_wide_above_8(void *p, wi r, wi z, int least, __m512i most)
 {
     const __m512i lo = wide_add_narrow(r.a, r.b, z.a, z.b);
@@ -226,7 +227,8 @@ PQ_INLINE __m512i store_wide_above_16(void *p, wi r, wi z, int least, __m512i mo
                             _mm512_max_epu32(v.c, v.d));
 }
 
-/* Magnitudes of a narrow float, too large by `above`, and numbers with their signs. */
+/* Store codes of a narrow float from magnitudes, which are too large by `above`, and the
+ * signs of `signs`. The magnitude `bare` gets no sign. */
 PQ_INLINE void store_wide_floats(void *p, wi magnitudes, int above, wi signs, int sign,
                                  int bare)
 {
@@ -260,14 +262,14 @@ PQ_INLINE __m512i wide_upper_bytes(const uint16_t *p)
         _mm512_cvtepi16_epi8(_mm512_srli_epi16(_mm512_loadu_si512(p + 32), 8)), 1);
 }
 
-/* In the order in which store_wide_pairs puts them right. */
+/* Load 64 codes in an order that store_wide_pairs() reverses. */
 PQ_INLINE __m512i load_wide_codes(const void *p)
 {
     return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7),
                                     _mm512_loadu_si512(p));
 }
 
-/* The bytes of a table of 256 at the places that `at` says. */
+/* Return the entries `at` of a table of 256 bytes. */
 PQ_INLINE __m512i wide_look_up(const __m512i *table, __m512i at)
 {
     const __m512i first = _mm512_permutex2var_epi8(table[0], at, table[1]);
@@ -283,7 +285,7 @@ PQ_INLINE void store_wide_pairs(void *p, __m512i lower, __m512i upper)
 
 /* ---- packed codes of 4 bits ---- */
 
-/* The codes of 8 bytes, each in the lowest bits of 32, with others above. */
+/* Return 16 codes from 8 bytes, each in the lowest bits of an int32 with garbage above. */
 PQ_INLINE __m512i wide_spread4(const void *p, int flip)
 {
     const __m512i places = _mm512_setr_epi64(INT64_C(0x0400000000), INT64_C(0x0c00000008),
@@ -296,14 +298,14 @@ PQ_INLINE __m512i wide_spread4(const void *p, int flip)
     return _mm512_multishift_epi64_epi8(flipped, _mm512_set1_epi64(codes));
 }
 
-/* The codes of 16 bytes, each in the lowest bits of 16. */
+/* Return 32 codes from 16 bytes, each in the lowest bits of an int16 with garbage above. */
 PQ_INLINE __m512i wide_spread4_16(const void *p)
 {
     const __m512i places = _mm512_set1_epi64(INT64_C(0x0024002000040000));
     return _mm512_multishift_epi64_epi8(places, _mm512_cvtepu8_epi32(load128(p)));
 }
 
-/* What 8 codes from `first` on come to. */
+/* Dequantize the 8 consecutive codes from `first` on. */
 PQ_INLINE __m256 results_from(int first, __m256i z, __m256 s)
 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -319,7 +321,7 @@ PQ_INLINE __m256i halves_f16(__m256 lo, __m256 hi)
 
 PQ_INLINE __m256i halves_bf16(__m256 lo, __m256 hi, int special)
 {
-    if (special) { /* as store_bf16 */
+    if (special) { /* like store_bf16() */
         const __m256i both = _mm256_packus_epi32(narrow_bf16(lo), narrow_bf16(hi));
         return _mm256_permute4x64_epi64(both, 0xd8);
     }
@@ -329,7 +331,7 @@ PQ_INLINE __m256i halves_bf16(__m256 lo, __m256 hi, int special)
     return bits;
 }
 
-/* 32 numbers. Of subnormal ones the conversion would make zeros. */
+/* Convert 32 numbers. The instruction would turn subnormals into zeros. */
 PQ_INLINE void narrow_wide_bf16(uint16_t *to, const float *from)
 {
     enum { SUBNORMAL = 0x20 };
@@ -344,7 +346,8 @@ PQ_INLINE void narrow_wide_bf16(uint16_t *to, const float *from)
     }
 }
 
-/* A table of 16 results, of 16 bits twice: so what is above a code does not matter. */
+/* Return a table of the 16 results of a group. The table of 16-bit results is repeated, so
+ * that the bit above a code has no effect. */
 PQ_INLINE __m512i wide_results(__m256 lo, __m256 hi, enum pq_type real, int special)
 {
     if (special) {
@@ -358,10 +361,10 @@ PQ_INLINE __m512i wide_results(__m256 lo, __m256 hi, enum pq_type real, int spec
                                                  : halves_bf16(lo, hi, special));
 }
 
-/* ---- whole lines of caches ---- */
+/* ---- complete cache lines ---- */
 
-/* Vectors that follow each other from `begin` on, made lines: of one that is across two,
- * the end of the vector before and the beginning of this. At 4 bytes at least. */
+/* Contiguous vectors, stored as aligned cache lines. Each line is the end of one vector and
+ * the beginning of the next. The memory must be aligned to 4 bytes. */
 struct lines {
     __m512i before, from, shifted;
     char *to, *next;
@@ -374,14 +377,16 @@ PQ_INLINE struct lines lines_from(char *begin)
         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return (struct lines){
         .before = lane,
-        .from = _mm512_add_epi32(lane, _mm512_set1_epi32(16)), /* the first as it is */
+        .from =
+            _mm512_add_epi32(lane, _mm512_set1_epi32(16)), /* store the first unshifted */
         .shifted = _mm512_add_epi32(lane, _mm512_set1_epi32((int)short_of)),
         .to = begin,
         .next = begin + short_of * sizeof(int32_t),
     };
 }
 
-PQ_INLINE void put_line(struct lines *lines, __m512i v)
+/* Store the next aligned line. The first call stores an unaligned vector. */
+PQ_INLINE void store_line(struct lines *lines, __m512i v)
 {
     store512(lines->to, _mm512_permutex2var_epi32(lines->before, lines->from, v));
     lines->before = v;
@@ -390,8 +395,8 @@ PQ_INLINE void put_line(struct lines *lines, __m512i v)
     lines->next += sizeof v;
 }
 
-/* The last vector, which ends at `end`. */
-PQ_INLINE void end_lines(const struct lines *lines, char *end)
+/* Store the last vector, which ends at `end`. */
+PQ_INLINE void store_last_line(const struct lines *lines, char *end)
 {
     store512(end - sizeof lines->before, lines->before);
 }

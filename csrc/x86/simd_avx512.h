@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vector words where AVX-512 has better ones, in registers of 256 bits: wider ones
- * lower the clock, and are slow at first. The other words are those of AVX2, for which the
- * compiler has more registers, and logic of three operands.
+ * Vector words that are faster with AVX-512 instructions, on 256-bit registers. 512-bit
+ * registers lower the clock, and their first instructions are slow. All other words come
+ * from AVX2; with AVX-512 the compiler has more registers and three-operand logic for them.
  */
 #ifndef PQ_SIMD_AVX512_H
 #define PQ_SIMD_AVX512_H
@@ -14,7 +14,7 @@ PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
     store_bf16(p, *x);
 }
 
-/* From here on these names mean what is defined below. */
+/* Replace these words of simd_avx2.h by the definitions below. */
 #define canonical_nan avx512_canonical_nan
 #define load_halves avx512_load_halves
 #define pack2 avx512_pack2
@@ -26,21 +26,21 @@ PQ_NOINLINE void store_bf16_subnormal(void *p, const vf *x)
 
 /* ---- narrow floats ---- */
 
-/* For a product over GF(2) with the bits of a byte: all of them moved up by n places. */
+/* Return the matrix over GF(2) that shifts the bits of a byte left by n places. */
 PQ_INLINE uint64_t moved_up(int n)
 {
     const uint64_t one = 0x0102040810204080;
     return n < 0 ? one << -8 * n : one >> 8 * n;
 }
 
-/* The bits of x moved so, where `from` says it, elsewhere those of y. */
+/* Return bytes of x times the matrix where `from` has a bit, and bytes of y elsewhere. */
 PQ_INLINE __m256i move_bits(__m256i y, __mmask32 from, __m256i x, uint64_t matrix)
 {
     const __m256i m = _mm256_set1_epi64x((long long)matrix);
     return _mm256_mask_gf2p8affine_epi64_epi8(y, from, x, m, 0);
 }
 
-/* The codes that are no NaN. */
+/* Return the mask of the codes that do not mean NaN. */
 PQ_INLINE __mmask32 numbers_of(__m256i code, __m256i mag, struct pq_format format)
 {
     if (!format.signed_zero) {
@@ -51,7 +51,7 @@ PQ_INLINE __mmask32 numbers_of(__m256i code, __m256i mag, struct pq_format forma
                : _mm256_cmple_epi8_mask(mag, _mm256_set1_epi8((char)format.last));
 }
 
-/* Codes as float16 numbers, in bytes: see pq_half_of_code. */
+/* Codes converted to float16 as by pq_half_of_code(), in two vectors of bytes. */
 struct half_bytes {
     __m256i upper, lower;
 };
@@ -67,10 +67,10 @@ PQ_INLINE struct half_bytes half_bytes_of(__m256i code, enum pq_type type)
     const int up = type == PQ_F8E5M2FNUZ ? 7 : format.half_shift;
     const uint64_t upper = (moved_up(up - 8) & of_mag & ~0xffull) | of_sign;
     struct half_bytes half = {_mm256_mask_mov_epi8(nan, numbers, code), zero};
-    if (type != PQ_F8E5M2) { /* of which float16 has all bits where they are */
+    if (type != PQ_F8E5M2) { /* a code of e5m2 is the upper byte of its float16 number */
         half.upper = move_bits(nan, numbers, code, upper);
     }
-    if (type == PQ_F8E5M2FNUZ) { /* halved, which makes some subnormal */
+    if (type == PQ_F8E5M2FNUZ) { /* subtract 1 from exponents; some become subnormal */
         const __mmask32 subnormal = _mm256_cmplt_epi8_mask(mag, _mm256_set1_epi8(8));
         half.upper =
             _mm256_mask_sub_epi8(half.upper, ~subnormal, code, _mm256_set1_epi8(4));
@@ -101,7 +101,7 @@ PQ_INLINE vf load_halves(const void *p, enum pq_type type)
 
 /* ---- bfloat16 ---- */
 
-/* To nearest even, but subnormals are taken for zeros. */
+/* Store bfloat16, rounded half to even. The instruction treats subnormals as zeros. */
 PQ_INLINE void store_normal_bf16(void *p, vf x)
 {
     const __m256bh ab = _mm256_cvtne2ps_pbh(x.b, x.a), cd = _mm256_cvtne2ps_pbh(x.d, x.c);
@@ -130,8 +130,8 @@ PQ_INLINE void store_bf16(void *p, vf x)
 
 /* ---- NaN ---- */
 
-/* By classes of numbers from the lowest digit on: of the two of NaN what is in the first
- * operand, of the others what is in the second. */
+/* A digit for each class of numbers, the lowest first. 0 selects the first operand, for
+ * both classes of NaN; 1 selects the second operand, for all other classes. */
 enum { NAN_BY_CLASS = 0x11111100 };
 
 PQ_INLINE __m256 fix_nan_ps(__m256 x)
@@ -144,7 +144,7 @@ LIFT1(vf, vf, canonical_nan, fix_nan_ps)
 
 /* ---- uint32 ---- */
 
-/* What is above converts to all ones. */
+/* Round half to even to uint32. The instruction converts larger values to UINT32_MAX. */
 PQ_INLINE __m256i nearest_u32(__m256 x)
 {
     return _mm256_cvtps_epu32(_mm256_max_ps(x, _mm256_setzero_ps()));
