@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import blocks_encoders
 import fuzz_files
 import numpy as np
 import pytest
-from support import HAVE_BFLOAT16, amount
+from support import HAVE_BFLOAT16, amount, case, seeds
 
 import pyquant as pq
 from pyquant import compressed_tensors
@@ -231,44 +232,90 @@ def test_metadata_of_gguf_is_kept(inside, weights):
         assert made["w"].format == "Q4_K"
 
 
-SMALL_SCALES = ("Q4_0", "Q4_1", "Q5_1", "Q8_1", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0")
+ENCODED = [one.name for one in pq.block_formats() if one.encodes]
+MAGNITUDES = (3e38, 1e15, 2e7, 7e5, 6e3, 5e3, 4e3, 1, 2e-2, 1e-4, 2e-7, 8e-9, 1e-30, 1e-44)
+SMALL_SCALES = ("Q4_0", "Q4_1", "Q5_1", "Q8_1", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0", "NVFP4")
+# Types that hold some largest values, by the ranges of their scales.
+HOLD = {
+    1e15: ("Q8_K", "MXFP4"),
+    5e3: {*ENCODED} - {"NVFP4"},
+    7e5: {*ENCODED} - {*SMALL_SCALES},
+    1: ENCODED,
+    2e-7: ("Q8_K", "MXFP4", "TQ1_0", "TQ2_0", "Q2_0"),
+    8e-9: ("Q8_K", "MXFP4"),
+}
 
 
-@pytest.mark.parametrize("type", [one.name for one in pq.block_formats() if one.encodes])
+@pytest.mark.parametrize("type", ENCODED)
 def test_values_beyond_the_range_of_a_type_are_an_error(type, inside, capsys):
-    """A file keeps at least half of the largest value, or the command writes no file."""
-    signs = np.where(np.arange(2048).reshape(4, 512) % 3, 1, -1).astype(np.float32)
-    for magnitude in (1e-30, 1e-9, 1, 6e3, 7e5, 2e7, 1e15, 3e38):
-        x = signs * np.float32(magnitude)
-        x[0] /= 1e6  # a small row is no error
-        pq.write_weights("in.safetensors", {"fine": signs, "far": x})
-        fails = main(["quantize", "in.safetensors", "o.gguf", "--type", type, "-q"])
-        if magnitude == 7e5:
-            assert fails == 2 * (type in (*SMALL_SCALES, "NVFP4"))
+    """The file keeps 7/8 of the energy, and 3/4 of the largest value, that values near 1
+    keep; otherwise the command writes no file and names the tensor."""
+    block = pq.block_format(type)
+
+    def kept(x):
+        """Return the energy and the largest value that blocks with finite scales keep."""
+        blocks = block.encode(x, search=True if type == "IQ4_NL" else None)
+        fields = (one for one in block.split(blocks).values() if one.dtype.kind == "f")
+        finite = all(np.isfinite(field).all() for field in fields)
+        y = block.decode(blocks).astype("f8") if finite else np.nan
+        return np.array([(x.astype("f8") ** 2 - (x - y) ** 2).sum(), np.max(abs(y))])
+
+    def check(base, magnitude):
+        x = base * np.float32(magnitude)
+        x[0] = 0  # a row without values is no error
+        pq.write_weights("in.safetensors", {"fine": base, "far": x})
+        up = -np.frexp(abs(x).max())[1]
+        ideal = np.ldexp(kept(np.ldexp(x, up)), [-2 * up, -up])
+        with np.errstate(all="ignore"):
+            fails = not (kept(x) >= ideal * (7 / 8, 3 / 4)).all()
+        assert fails == (type not in HOLD[magnitude] if magnitude in HOLD else fails)
+        status = main(["quantize", "in.safetensors", "o.gguf", "--type", type, "-q"])
+        assert status == 2 * fails
         if fails:
-            said = "in.safetensors: tensor 'far': expected values "
-            where = f"that fit the float16 scales of {type}, got larger ones"
-            other = f"in the range of {type}, got {magnitude:g}, which becomes "
-            found = capsys.readouterr().err.removeprefix(f"pyquant quantize: {said}")
-            assert found.startswith((where, other))
-            assert found.endswith("; use another type, or --keep the tensor\n")
+            assert capsys.readouterr().err == (
+                f"pyquant quantize: in.safetensors: tensor 'far' ({type}: largest value "
+                f"{abs(x).max():g}): expected values in the range of the type; use another "
+                "type, or add --keep far\n"
+            )
         else:
-            with pq.open_weights("o.gguf") as made:
-                y = made["far"].decode()
-                assert np.isfinite(y).all()
-                assert abs(y).max() >= magnitude / 2
             os.remove("o.gguf")
         assert os.listdir() == ["in.safetensors"]
 
+    for seed in seeds(amount(2, 50)):
+        random = np.random.default_rng(seed)
+        base = random.standard_normal((8, 512)).astype("f4")
+        base /= abs(base).max()
+        for magnitude in (*MAGNITUDES, 10 ** random.uniform(-12, 12)):
+            with case(magnitude=magnitude):
+                check(base, magnitude)
 
-def test_float16_results_do_not_overflow(inside, capsys):
-    x = np.float32([[1, 2], [7e4, 3]])
+
+def test_all_values_beyond_the_range_are_one_error(inside, capsys):
+    """The printed options complete the command. Each row is a band."""
+    x = np.linspace(-1, 1, 2048, dtype="f4").reshape(4, 512)
+    rows = np.float32([[1], [0], [1e-9], [1e-9]])  # small rows beside others are no error
+    tensors = {"[c]*": x * 1e9, "a b": x * rows[2:3], "fine": x, "rows": x * rows}
+    pq.write_weights("in.safetensors", tensors)
+    options = ["--type=Q8_0", "--max-memory=8K"]
+    assert main(["quantize", "-q", "in.safetensors", "o.gguf", *options]) == 2
+    said = capsys.readouterr().err
+    assert "tensor '[c]*' (Q8_0: largest value 1e+09), 'a b' (Q8_0: largest " in said
+    keep = shlex.split(said.partition(", or add ")[2])
+    assert keep == ["--keep", "[[]c][*]", "--keep", "a b"]
+    quantize("in.safetensors", "o.gguf", *options, *keep)
+    with pq.open_weights("o.gguf") as made:
+        assert [made[name].format for name in tensors] == ["F32", "F32", "Q8_0", "Q8_0"]
+
+
+@pytest.mark.parametrize("value", [7e4, 1e-9])
+def test_float16_results_keep_their_values(value, inside, capsys):
+    x = np.float32([[1, 2], [7e4, 3]]) if value > 1 else np.full((2, 2), value, "f4")
     np.save("in.npy", x)
     quantize("in.npy", "q.npz", "--type", "int8")
     command = ["dequantize", "q.npz", "o.npz", "--type", "float16"]
     assert main(command) == 2
-    said = "tensor 'in': expected values within the range of float16, got 70000; use fl"
-    assert said in capsys.readouterr().err
+    said = f"tensor 'in' (float16: largest value {value:g}): expected values in the range "
+    assert f"{said}of the type; use float32 or bfloat16\n" in capsys.readouterr().err
     assert sorted(os.listdir()) == ["in.npy", "q.npz"]
     with np.load("q.npz") as file:  # an infinite scale is no overflow
         parts = {**file, "in_scale": np.float32([[1], [np.inf]])}

@@ -43,6 +43,7 @@ __all__ = [
     "Copied",
     "Decoded",
     "Job",
+    "OutOfRange",
     "Spec",
     "already",
     "bytes_of",
@@ -511,52 +512,110 @@ class InBlocks(Quantized):
         """Write the blocks; tell `advance` the number of bytes that were read."""
         block, source = BLOCKS[self.spec.type], self.source
         errors = Errors() if self._measure else None
-        buffer, peak = None, (0.0, 0.0)
+        buffer, scales = None, _Scales(block, threads)
         for numbers in self._bands(threads)(threads, advance):
             form = block.encoded_shape(numbers.shape)
             if buffer is None or buffer.shape != form:
                 buffer = np.empty(form, np.uint8)
             encoded(block, numbers, out=buffer, threads=threads)
-            peak = max(peak, _peak(block, numbers, buffer))
-            _check_scales(source, block, buffer)
             output.write(source.name, buffer)
             if errors is not None:
                 errors.add(numbers, buffer, block.decode, threads)
-        largest, stored = peak
-        if stored < largest * _LEAST.get(block.name, 0.5):
-            expected = f"values in the range of {block.name}"
-            raise _out_of_range(source, expected, f"{largest:g}, which becomes {stored:g}")
+            scales.check(numbers, buffer)
+        scales.finish()
         self.sqnr = errors.sqnr if errors is not None else None
 
 
-# The least share of a block's largest magnitude that its decoded values keep; other types
-# keep more than half. A block of Q1_0 has 128 values with one magnitude, their mean.
-_LEAST = {"Q1_0": 1 / 256}
+class OutOfRange(Refused):
+    """A tensor with values that a type cannot hold. One error reports all tensors."""
+
+    def __init__(self, type: str, largest: float) -> None:
+        super().__init__(f"{type}: largest value {largest:g}")
 
 
-def _peak(
-    block: BlockFormat, numbers: npt.NDArray[Any], blocks: npt.NDArray[np.uint8]
-) -> tuple[float, float]:
-    """Return the largest magnitude, and the largest in its decoded block."""
-    flat = numbers.reshape(-1)
-    at = max(flat.argmax(), flat.argmin(), key=lambda at: abs(flat[at]))
-    record = blocks.reshape(-1, block.block_bytes)[at // block.block_size]
-    return float(abs(flat[at])), float(np.abs(block.decode(record)).max())
+# Ends of scales, by their bits without the sign. From the first number, rounding changes a
+# scale by at most 1/7. From the second number, scales are infinite or cannot be larger.
+_ENDS = {
+    "float16": (8, 0x7C00),
+    "float32": (1 << 25, 0x7F800000),  # reciprocals of smaller values are infinite
+    "NVFP4 d": (4, 126),
+    "MXFP4 e": (4, 254),
+}
 
 
-def _check_scales(
-    source: Logical, block: BlockFormat, blocks: npt.NDArray[np.uint8]
-) -> None:
-    """Refuse a scale beyond its type, which makes a complete block infinite or NaN."""
-    for scale in block.split(blocks).values():
-        if scale.dtype.kind == "f" and not np.isfinite(scale).all():
-            expected = f"values that fit the {scale.dtype.name} scales of {block.name}"
-            raise _out_of_range(source, expected, "larger ones")
+class _Scales:
+    """
+    Find tensors with values that the scales of a block type cannot hold.
+
+    If the scales of a band are near the ends of their type, the band is multiplied by a
+    power of two, so that its largest value is about 1, and encoded again. The tensor is out
+    of range if it keeps less than 7/8 of the energy, or 3/4 of the largest value, that the
+    second blocks keep. Exact scales would make both equal.
+    """
+
+    def __init__(self, block: BlockFormat, threads: int) -> None:
+        self._block, self._threads = block, threads
+        self._largest = 0.0
+        self._ends: set[str] = set()  # of all bands
+        self._stored, self._ideal = np.zeros(2), np.zeros(2)  # energy, largest value
+
+    def check(self, x: npt.NDArray[Any], blocks: npt.NDArray[np.uint8]) -> None:
+        """Add a band and its blocks. The method may overwrite the arrays."""
+        end = self._end(blocks)
+        self._ends.add(end)
+        if end == "within":
+            return
+        largest = _largest(x)
+        self._largest = max(self._largest, largest)
+        if end == "infinite" or largest == 0:
+            return
+        shift = -int(np.frexp(largest)[1])
+        self._add(self._stored, x, blocks, 0)
+        np.ldexp(x, shift, out=x)
+        encoded(self._block, x, out=blocks, threads=self._threads)
+        self._add(self._ideal, x, blocks, -shift)
+
+    def _end(self, blocks: npt.NDArray[np.uint8]) -> str:
+        """Return the end of the range that the scales are near: a scale or half of them."""
+        end = "within"
+        for name, field in self._block.split(blocks).items():
+            real = field.dtype.kind == "f"
+            key = field.dtype.name if real else f"{self._block.name} {name}"
+            if key not in _ENDS:
+                continue
+            lowest, highest = _ENDS[key]
+            bits = np.abs(field).view(f"u{field.itemsize}")
+            if bits.max() >= highest:
+                return "infinite" if real else "high"
+            few = 2 * np.count_nonzero(bits < lowest) >= bits.size
+            if few and name in ("d", "e"):
+                end = "low"
+        return end
+
+    def _add(
+        self,
+        sums: npt.NDArray[Any],
+        x: npt.NDArray[Any],
+        blocks: npt.NDArray[np.uint8],
+        shift: int,
+    ) -> None:
+        """Add the energy that the blocks keep, multiplied by a power of two."""
+        y = self._block.decode(blocks, out=np.empty_like(x), threads=self._threads)
+        found = measure_error(x, y, threads=self._threads)._sums
+        sums[0] += np.ldexp(float(found["xx"] - found["ee"]), 2 * shift)
+        sums[1] = max(sums[1], np.ldexp(_largest(y), shift))
+
+    def finish(self) -> None:
+        """Raise OutOfRange for the tensor of all bands."""
+        limited = "high" in self._ends or self._ends == {"low"}
+        less = (self._stored < self._ideal * (7 / 8, 3 / 4)).any()
+        if "infinite" in self._ends or (limited and less):
+            raise OutOfRange(self._block.name, self._largest)
 
 
-def _out_of_range(source: Logical, expected: str, got: str) -> Refused:
-    shown = f"tensor {source.name[:100]!r}: expected {expected}, got {got}"
-    return Refused(f"{shown}; use another type, or --keep the tensor")
+def _largest(x: npt.NDArray[Any]) -> float:
+    """Return the largest magnitude."""
+    return max(float(x.max()), -float(x.min()))
 
 
 # ---- real numbers ----
@@ -590,28 +649,36 @@ class Decoded(Job):
         if not source.shape:
             self._write(output, source.decode(dtype=readable(self.changed)))
             return
-        at = 0
+        at, largest, stored = 0, 0.0, 0.0
         for numbers in self._bands(threads)(threads, advance):
-            if self.changed == "float16" and not np.isfinite(numbers).all():
-                rows = slice(at, at + len(numbers))
-                _check_overflow(source, numbers, source.decode(rows, dtype=np.float64))
-            at += len(numbers)
+            rows = slice(at, at + len(numbers))
+            if self.changed == "float16" and numbers.size:
+                exact = _changed(source, rows, numbers)
+                largest, stored = max(largest, exact[0]), max(stored, exact[1])
+            at = rows.stop
             self._write(output, numbers)
+        if not 3 / 4 * largest <= stored < np.inf:
+            raise OutOfRange(self.changed, largest)
 
     def _write(self, output: Output, numbers: npt.NDArray[Any]) -> None:
         stored = readable(self.changed) == self.changed
         output.write(self.source.name, numbers if stored else bfloat16_bits(numbers))
 
 
-def _check_overflow(
-    source: Logical, numbers: npt.NDArray[Any], exact: npt.NDArray[Any]
-) -> None:
-    """Refuse finite values that became infinite."""
-    lost = exact[np.isfinite(exact) & ~np.isfinite(numbers)]
-    if lost.size:
-        got = f"{lost[0]:g}; use float32"
-        expected = f"values within the range of {numbers.dtype.name}"
-        raise Refused(f"tensor {source.name[:100]!r}: expected {expected}, got {got}")
+def _changed(
+    source: Logical, rows: slice, numbers: npt.NDArray[Any]
+) -> tuple[float, float]:
+    """Return the largest finite magnitude of some rows, and its value in float16. If the
+    value is neither infinite nor small, return it twice."""
+    bits = int((numbers.view(np.uint16) & 0x7FFF).max())
+    stored = float(np.uint16(bits).view(np.float16))
+    if 16 <= bits < 0x7C00:
+        return stored, stored
+    exact = np.abs(source.decode(rows, dtype=np.float64))
+    finite = np.isfinite(exact)
+    largest = float(exact[finite].max(initial=0))
+    kept = np.abs(numbers[finite]).max(initial=0)
+    return largest, float(kept)
 
 
 # ---- unchanged tensors ----

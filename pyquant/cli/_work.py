@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
+from glob import escape
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from pyquant.cli._errors import Refused, shown
 from pyquant.cli._models import EXTENSIONS, logical, open_model
+from pyquant.cli._plan import OutOfRange
 from pyquant.cli._select import add_raw
 from pyquant.cli._show import Progress, as_json, print_table, sized
 from pyquant.cli._write import (
@@ -236,8 +239,25 @@ def _write(
         sum(job.source.nbytes for job in jobs), quiet=arguments.quiet or arguments.json
     )
     with where(model.path), Output(files) as output, progress:
+        lost: dict[str, OutOfRange] = {}
         for job in jobs:
-            _do(job, output, progress, arguments.threads)
+            try:
+                _do(job, output, progress, arguments.threads)
+            except OutOfRange as error:
+                lost[job.source.name] = error
+        _check_lost(lost, keeps=hasattr(arguments, "rules"))
+
+
+def _check_lost(lost: Mapping[str, OutOfRange], *, keeps: bool) -> None:
+    """Refuse tensors with values that their types cannot hold, all in one error."""
+    if not lost:
+        return
+    shown = ", ".join(f"{name!r} ({error})" for name, error in lost.items())
+    use = "use float32 or bfloat16"
+    if keeps:
+        names = (shlex.quote(escape(name)) for name in lost)
+        use = f"use another type, or add {' '.join(f'--keep {name}' for name in names)}"
+    raise Refused(f"tensor {shown}: expected values in the range of the type; {use}")
 
 
 def _do(job: Job, output: Output, progress: Progress, threads: int) -> None:
