@@ -2,7 +2,6 @@
 """Import the compiled module first, and report its errors to users of the command."""
 
 import sys
-from importlib import import_module
 
 
 def _program() -> str | None:
@@ -18,7 +17,7 @@ def _program() -> str | None:
 
 def _require_core() -> None:
     try:
-        import_module("pyquant._core")
+        import pyquant._core  # noqa: F401
     except ModuleNotFoundError as error:
         if error.name != "pyquant._core":
             raise
@@ -32,10 +31,11 @@ def _require_core() -> None:
 def _start() -> None:
     """Import the module. Until the command runs, Ctrl-C ends it without a traceback."""
     if _program():
-        import signal
+        # The module signal imports enum, which takes time.
+        import _signal  # type: ignore[import-not-found]
 
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+            _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     try:
         _require_core()
     except ImportError as error:

@@ -190,12 +190,14 @@ def test_a_wrong_level_for_the_script(tmp_path):
 def test_an_interrupt_during_the_import_prints_no_traceback(tmp_path):
     script = tmp_path / "pyquant"
     script.write_text("""
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+import os, _signal, sys
+_signal.signal(_signal.SIGINT, _signal.default_int_handler)  # a background job ignores it
+for name in "signal", "importlib":  # Ctrl-C while the first of all imports is searched
+    sys.modules.pop(name, None)
 class Finder:
     def find_spec(self, name, *rest):
-        if name == "pyquant._core":
-            os.kill(os.getpid(), signal.SIGINT)
+        if name not in ("pyquant", "pyquant._installed"):
+            os.kill(os.getpid(), _signal.SIGINT)
 sys.meta_path.insert(0, Finder())
 from pyquant.cli import run_as_program""")
     run = program("info", cwd=tmp_path, module=("-P", str(script)))
